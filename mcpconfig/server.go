@@ -1,0 +1,31 @@
+// Package mcpconfig is the configuration of MCP servers: what it means, whether
+// it holds together, how variables enter it and how one layer lies over another.
+//
+// It starts nothing and reads no files.
+package mcpconfig
+
+// Server is one entry under mcp_servers. A server has exactly one of Command
+// (run in Image or in the eval's server_image), Image alone, or URL.
+//
+// String fields may hold ${VAR}, ${VAR:-default} and $${ for a literal "${".
+type Server struct {
+	Type           string            `json:"type,omitempty" jsonschema:"transport: stdio, http or sse; may be left out"`
+	Command        string            `json:"command,omitempty" jsonschema:"program that speaks MCP on stdin and stdout"`
+	Args           []string          `json:"args,omitempty" jsonschema:"arguments of command"`
+	Env            map[string]string `json:"env,omitempty" jsonschema:"environment of the server alone"`
+	Cwd            string            `json:"cwd,omitempty" jsonschema:"working directory in the server's container"`
+	WorkingDir     string            `json:"working_dir,omitempty" jsonschema:"another name of cwd"`
+	URL            string            `json:"url,omitempty" jsonschema:"address of a remote server"`
+	Headers        map[string]string `json:"headers,omitempty" jsonschema:"headers the runner adds for a remote server"`
+	Image          string            `json:"image,omitempty" jsonschema:"container image of the server"`
+	Port           int               `json:"port,omitempty" jsonschema:"port an HTTP server listens on in its container"`
+	Path           string            `json:"path,omitempty" jsonschema:"path of an HTTP server's endpoint"`
+	Files          map[string]string `json:"files,omitempty" jsonschema:"files put into the server's container before it starts: absolute path in the container to path beside the eval"`
+	Tools          []string          `json:"tools,omitempty" jsonschema:"tools the agent sees; all where left out"`
+	StartupTimeout float64           `json:"startup_timeout,omitempty" jsonschema:"seconds until the server must answer; default 30"`
+	Timeout        float64           `json:"timeout,omitempty" jsonschema:"seconds one request may take; default 300"`
+	CPUs           float64           `json:"cpus,omitempty" jsonschema:"CPU limit of the container; default 1"`
+	Memory         string            `json:"memory,omitempty" jsonschema:"memory limit of the container, such as 512m; default 512m"`
+	Pids           int               `json:"pids,omitempty" jsonschema:"limit of processes in the container; default 256"`
+	Disk           string            `json:"disk,omitempty" jsonschema:"size limit of each writable directory, such as 256m; default 256m"`
+}

@@ -1,0 +1,86 @@
+package evidence
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"time"
+	"unicode/utf8"
+)
+
+// frameJSON is a line of frames.jsonl. Raw is a JSON string, not an embedded
+// value: an encoder would compact an embedded one, and the bytes are the point.
+type frameJSON struct {
+	Seq       int64     `json:"seq"`
+	Time      time.Time `json:"t"`
+	Server    string    `json:"server"`
+	Conn      string    `json:"conn"`
+	Dir       Direction `json:"dir"`
+	Raw       *string   `json:"raw,omitempty"`
+	RawB64    *string   `json:"raw_b64,omitempty"`
+	Truncated int64     `json:"truncated,omitempty"`
+	Redacted  int       `json:"redacted,omitempty"`
+	Synthetic Synthetic `json:"synthetic,omitempty"`
+	Peer      *Peer     `json:"peer,omitempty"`
+}
+
+// MarshalJSON keeps Raw to the byte: as a string in "raw" where it is valid
+// UTF-8, else in "raw_b64".
+func (f Frame) MarshalJSON() ([]byte, error) {
+	line := frameJSON{
+		Seq: f.Seq, Time: f.Time, Server: f.Server, Conn: f.Conn, Dir: f.Dir,
+		Truncated: f.Truncated, Redacted: f.Redacted, Synthetic: f.Synthetic, Peer: f.Peer,
+	}
+	if utf8.Valid(f.Raw) {
+		s := string(f.Raw)
+		line.Raw = &s
+	} else {
+		s := base64.StdEncoding.EncodeToString(f.Raw)
+		line.RawB64 = &s
+	}
+	return marshal(line)
+}
+
+// UnmarshalJSON is the inverse of MarshalJSON.
+func (f *Frame) UnmarshalJSON(b []byte) error {
+	var line frameJSON
+	if err := json.Unmarshal(b, &line); err != nil {
+		return err
+	}
+	*f = Frame{
+		Seq: line.Seq, Time: line.Time, Server: line.Server, Conn: line.Conn, Dir: line.Dir,
+		Truncated: line.Truncated, Redacted: line.Redacted, Synthetic: line.Synthetic, Peer: line.Peer,
+	}
+	switch {
+	case line.Raw != nil:
+		f.Raw = []byte(*line.Raw)
+	case line.RawB64 != nil:
+		raw, err := base64.StdEncoding.DecodeString(*line.RawB64)
+		if err != nil {
+			return fmt.Errorf("frame %d: raw_b64: %w", line.Seq, err)
+		}
+		f.Raw = raw
+	}
+	return nil
+}
+
+// marshal is json.Marshal without HTML escaping.
+func marshal(v any) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
+}
+
+func indent(compact []byte) ([]byte, error) {
+	var buf bytes.Buffer
+	if err := json.Indent(&buf, compact, "", "  "); err != nil {
+		return nil, err
+	}
+	buf.WriteByte('\n')
+	return buf.Bytes(), nil
+}

@@ -1,0 +1,152 @@
+package evidence
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+)
+
+// Dir reads one trial's directory.
+type Dir string
+
+// Trial reads trial.json.
+func (d Dir) Trial() (Trial, error) { return readJSON[Trial](d, TrialFile) }
+
+// Verdicts reads verdicts.json.
+func (d Dir) Verdicts() (Verdicts, error) { return readJSON[Verdicts](d, VerdictsFile) }
+
+// Frames reads frames.jsonl in order. It stops at the first error, which a torn
+// last line is too.
+func (d Dir) Frames() iter.Seq2[Frame, error] { return readLines[Frame](d, FramesFile) }
+
+// Calls reads calls.jsonl.
+func (d Dir) Calls() ([]Call, error) { return collect(readLines[Call](d, CallsFile)) }
+
+// Events reads events.jsonl.
+func (d Dir) Events() ([]Event, error) { return collect(readLines[Event](d, EventsFile)) }
+
+// Transcript reads transcript.jsonl; an agent that leaves none has an empty one.
+func (d Dir) Transcript() ([]TranscriptEvent, error) {
+	events, err := collect(readLines[TranscriptEvent](d, TranscriptFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	return events, err
+}
+
+// Workspace opens workspace.tar, the agent's workspace after it stopped.
+func (d Dir) Workspace() (io.ReadCloser, error) {
+	return os.Open(filepath.Join(string(d), WorkspaceFile))
+}
+
+// WriteTrial writes trial.json.
+func (d Dir) WriteTrial(t Trial) error { return d.writeJSON(TrialFile, t) }
+
+// WriteVerdicts writes verdicts.json.
+func (d Dir) WriteVerdicts(v Verdicts) error { return d.writeJSON(VerdictsFile, v) }
+
+// WriteCalls writes calls.jsonl.
+func (d Dir) WriteCalls(calls []Call) error {
+	var lines []byte
+	for _, call := range calls {
+		line, err := marshal(call)
+		if err != nil {
+			return err
+		}
+		lines = append(append(lines, line...), '\n')
+	}
+	return WriteFile(filepath.Join(string(d), CallsFile), lines)
+}
+
+func (d Dir) writeJSON(name string, v any) error {
+	data, err := MarshalIndent(v)
+	if err != nil {
+		return err
+	}
+	return WriteFile(filepath.Join(string(d), name), data)
+}
+
+// MarshalIndent is how every JSON document of a run directory is laid out: two
+// spaces, no HTML escaping, a newline at the end.
+func MarshalIndent(v any) ([]byte, error) {
+	compact, err := marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return indent(compact)
+}
+
+// WriteFile replaces the file at path in one step and syncs it, so that a crash
+// leaves the old content or the new and nothing between.
+func WriteFile(path string, data []byte) (err error) {
+	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(temp.Name())
+		}
+	}()
+	_, err = temp.Write(data)
+	err = errors.Join(err, temp.Chmod(0o644), temp.Sync(), temp.Close())
+	if err != nil {
+		return err
+	}
+	return os.Rename(temp.Name(), path)
+}
+
+func readJSON[T any](d Dir, name string) (T, error) {
+	var v T
+	data, err := os.ReadFile(filepath.Join(string(d), name))
+	if err != nil {
+		return v, err
+	}
+	if err := json.Unmarshal(data, &v); err != nil {
+		return v, fmt.Errorf("%s: %w", filepath.Join(string(d), name), err)
+	}
+	return v, nil
+}
+
+func readLines[T any](d Dir, name string) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var zero T
+		file, err := os.Open(filepath.Join(string(d), name))
+		if err != nil {
+			yield(zero, err)
+			return
+		}
+		defer func() { _ = file.Close() }()
+		in := bufio.NewReaderSize(file, 1<<16)
+		for number := 1; ; number++ {
+			line, err := in.ReadBytes('\n')
+			if errors.Is(err, io.EOF) && len(line) == 0 {
+				return
+			}
+			var v T
+			if uerr := json.Unmarshal(line, &v); uerr != nil {
+				yield(zero, fmt.Errorf("%s line %d: %w", file.Name(), number, uerr))
+				return
+			}
+			if !yield(v, nil) {
+				return
+			}
+		}
+	}
+}
+
+func collect[T any](lines iter.Seq2[T, error]) ([]T, error) {
+	var all []T
+	for v, err := range lines {
+		if err != nil {
+			return all, err
+		}
+		all = append(all, v)
+	}
+	return all, nil
+}

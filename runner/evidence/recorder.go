@@ -1,0 +1,139 @@
+package evidence
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/waza-isolate/waza/runner/redact"
+)
+
+// Names of the files in a trial's directory.
+const (
+	TrialFile      = "trial.json"
+	FramesFile     = "frames.jsonl"
+	CallsFile      = "calls.jsonl"
+	EventsFile     = "events.jsonl"
+	StdoutFile     = "agent.stdout"
+	StderrFile     = "agent.stderr"
+	TranscriptFile = "transcript.jsonl"
+	BeforeFile     = "before.tar"
+	WorkspaceFile  = "workspace.tar"
+	VerdictsFile   = "verdicts.json"
+	ServersDir     = "servers"
+)
+
+// maxFrame is how many bytes of one frame are kept.
+const maxFrame = 64 << 20
+
+// Recorder writes one trial's evidence as it happens. It is safe for concurrent
+// use. A failed write does not disturb what is being recorded: the first one is
+// remembered and returned by Close, and the trial is then ours to blame for.
+type Recorder struct {
+	dir     string
+	secrets *redact.Set
+	frames  *os.File
+	events  *os.File
+
+	mu  sync.Mutex
+	seq int64 // guarded by mu
+	err error // guarded by mu
+}
+
+// Create makes dir, which must not hold evidence already, and starts recording.
+// Every secret in secrets is replaced in all that is written.
+func Create(dir string, secrets *redact.Set) (*Recorder, error) {
+	if err := os.MkdirAll(filepath.Join(dir, ServersDir), 0o755); err != nil {
+		return nil, err
+	}
+	frames, err := os.OpenFile(filepath.Join(dir, FramesFile), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	events, err := os.OpenFile(filepath.Join(dir, EventsFile), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, errors.Join(err, frames.Close())
+	}
+	return &Recorder{dir: dir, secrets: secrets, frames: frames, events: events}, nil
+}
+
+// Frame records f under the next number, and sets its time where it has none.
+// It returns f's number.
+func (r *Recorder) Frame(f Frame) int64 {
+	if f.Time.IsZero() {
+		f.Time = time.Now()
+	}
+	f.Time = f.Time.UTC()
+	if over := len(f.Raw) - maxFrame; over > 0 {
+		f.Raw, f.Truncated = f.Raw[:maxFrame], f.Truncated+int64(over)
+	}
+	f.Raw, f.Redacted = r.secrets.Bytes(f.Raw)
+
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.seq++
+	f.Seq = r.seq
+	r.appendLocked(r.frames, f)
+	return f.Seq
+}
+
+// Event records e, and sets its time where it has none.
+func (r *Recorder) Event(e Event) {
+	if e.Time.IsZero() {
+		e.Time = time.Now()
+	}
+	e.Time = e.Time.UTC()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.appendLocked(r.events, e)
+}
+
+func (r *Recorder) appendLocked(file *os.File, record any) {
+	line, err := marshal(record)
+	if err == nil {
+		if file == r.events {
+			line, _ = r.secrets.Bytes(line)
+		}
+		_, err = file.Write(append(line, '\n'))
+	}
+	if err != nil && r.err == nil {
+		r.err = fmt.Errorf("evidence: %w", err)
+	}
+}
+
+// Text opens a file of the trial for text, redacted on the way.
+func (r *Recorder) Text(name string) (io.WriteCloser, error) {
+	file, err := r.Raw(name)
+	if err != nil {
+		return nil, err
+	}
+	return redact.NewWriter(r.secrets, file), nil
+}
+
+// Raw opens a file of the trial for bytes that must not be changed.
+func (r *Recorder) Raw(name string) (io.WriteCloser, error) {
+	return os.OpenFile(filepath.Join(r.dir, name), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
+}
+
+// ServerLog opens the file for what server name writes to its stderr.
+func (r *Recorder) ServerLog(name string) (io.WriteCloser, error) {
+	return r.Text(filepath.Join(ServersDir, name+".stderr"))
+}
+
+// Dir is the trial's directory.
+func (r *Recorder) Dir() string { return r.dir }
+
+// Close syncs what was recorded and returns the first error of any write.
+func (r *Recorder) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	errs := []error{r.err}
+	for _, file := range []*os.File{r.frames, r.events} {
+		errs = append(errs, file.Sync(), file.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,192 @@
+// Package evidence is a run's directory: the names of its files, the records in
+// them, and how they are written and read back.
+//
+// It holds what happened and judges nothing. Writers append a record when the
+// thing happens; readers need no engine, no network and no process of the run.
+package evidence
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Direction says which way a frame crossed the proxy.
+type Direction string
+
+const (
+	ToServer Direction = "to_server"
+	ToClient Direction = "to_client"
+)
+
+// Synthetic names the reason for a frame that the proxy wrote itself, because
+// the peer that should have did not. An empty Synthetic is a peer's own frame.
+type Synthetic string
+
+const (
+	SyntheticTimeout   Synthetic = "timeout"         // the server did not answer within its limit
+	SyntheticTransport Synthetic = "transport_error" // the server ended, or never took the message
+)
+
+// Frame is one JSON-RPC message (or batch) as it crossed, or what stood in its
+// place. Raw holds the exact bytes; see [Frame.MarshalJSON] for how they are kept.
+type Frame struct {
+	Seq       int64     // from 1, without gaps within a trial
+	Time      time.Time // when the proxy had all of it, UTC
+	Server    string    // server name as the eval declares it
+	Conn      string    // one client's conversation with one server, unique in the trial
+	Dir       Direction
+	Raw       []byte    // without the transport's framing (no newline, no "data: ")
+	Truncated int64     // bytes of the message that were not kept
+	Redacted  int       // number of secret spans replaced in Raw
+	Synthetic Synthetic
+	Peer      *Peer // on frames from a client over HTTP
+}
+
+// Peer is what HTTP told about the client of a frame.
+type Peer struct {
+	Addr      string `json:"addr,omitempty"`
+	UserAgent string `json:"user_agent,omitempty"`
+	Session   string `json:"session,omitempty"`
+}
+
+// Outcome is how a call ended.
+type Outcome string
+
+const (
+	OutcomeOK             Outcome = "ok"
+	OutcomeToolError      Outcome = "tool_error"      // result with isError
+	OutcomeProtocolError  Outcome = "protocol_error"  // a JSON-RPC error
+	OutcomeTransportError Outcome = "transport_error" // no reply
+	OutcomeTimeout        Outcome = "timeout"
+	OutcomeCancelled      Outcome = "cancelled" // even when a late reply came
+)
+
+// Call is one logical tool call, derived from frames.
+type Call struct {
+	Seq           int             `json:"seq"` // from 1, in order of the request frames
+	Server        string          `json:"server"`
+	Conn          string          `json:"conn"`
+	ID            json.RawMessage `json:"id"`
+	Tool          string          `json:"tool"`
+	Arguments     json.RawMessage `json:"arguments,omitempty"`
+	Result        json.RawMessage `json:"result,omitempty"`
+	Error         json.RawMessage `json:"error,omitempty"`
+	Outcome       Outcome         `json:"outcome"`
+	Start         time.Time       `json:"start"`
+	End           time.Time       `json:"end,omitzero"`
+	RequestFrame  int64           `json:"request_frame"`
+	ResponseFrame int64           `json:"response_frame,omitempty"`
+	Rounds        int             `json:"rounds,omitempty"` // input_required rounds, 2026-07-28
+	Notes         []string        `json:"notes,omitempty"`  // oddities: duplicate keys, late answers
+}
+
+// Event is something that happened beside the frames.
+type Event struct {
+	Time    time.Time      `json:"t"`
+	Kind    string         `json:"kind"`            // dns, health, kill, oom, limit, mcp_config, stdout_noise, http, server_exit, …
+	Where   string         `json:"where,omitempty"` // "agent", "relay" or a server's name
+	Message string         `json:"message,omitempty"`
+	Data    map[string]any `json:"data,omitempty"`
+}
+
+// TranscriptEvent is one line of transcript.jsonl in waza's event format: what
+// the agent says it did.
+type TranscriptEvent struct {
+	Type       string          `json:"type"` // user.message, assistant.message, tool.execution_start, tool.execution_complete
+	Content    string          `json:"content,omitempty"`
+	Message    string          `json:"message,omitempty"`
+	ToolCallID string          `json:"tool_call_id,omitempty"`
+	ToolName   string          `json:"tool_name,omitempty"`
+	Arguments  json.RawMessage `json:"arguments,omitempty"`
+	Success    *bool           `json:"success,omitempty"`
+	ToolResult json.RawMessage `json:"tool_result,omitempty"`
+}
+
+// Class is a trial's outcome class.
+type Class string
+
+const (
+	ClassPass       Class = "pass"
+	ClassFail       Class = "fail"
+	ClassTimeout    Class = "timeout"
+	ClassAgentError Class = "agent_error"
+	ClassError      Class = "error" // a grader lacked the evidence it needs
+	ClassInfra      Class = "infra"
+)
+
+// GraderSpec is one grader as the eval asks for it, defaults filled in.
+type GraderSpec struct {
+	Name   string          `json:"name"`
+	Type   string          `json:"type"`
+	Weight float64         `json:"weight"` // > 0
+	Config json.RawMessage `json:"config,omitempty"`
+}
+
+// ServerRecord is what grading and reports need to know of a declared server.
+type ServerRecord struct {
+	Name      string `json:"name"`
+	Transport string `json:"transport"` // stdio
+	Image     string `json:"image,omitempty"`
+}
+
+// Trial is trial.json. Attempt counts reruns after infra, from 1.
+type Trial struct {
+	Run         string          `json:"run"`
+	Task        string          `json:"task"`
+	TaskName    string          `json:"task_name"`
+	Number      int             `json:"number"` // from 1
+	Attempt     int             `json:"attempt"`
+	Prompt      string          `json:"prompt"`
+	Executor    string          `json:"executor"`
+	Servers     []ServerRecord  `json:"servers"`
+	Graders     []GraderSpec    `json:"graders"`
+	Plan        json.RawMessage `json:"plan,omitempty"` // the trial's plan, as --dry-run prints it
+	Started     time.Time       `json:"started"`
+	AgentStart  time.Time       `json:"agent_started,omitzero"`
+	AgentEnd    time.Time       `json:"agent_ended,omitzero"`
+	Ended       time.Time       `json:"ended"`
+	ExitCode    *int            `json:"exit_code,omitempty"`
+	Signal      string          `json:"signal,omitempty"`
+	Class       Class           `json:"class,omitempty"` // set before grading only where the agent or we broke: timeout, agent_error, infra
+	Reason      string          `json:"reason,omitempty"`
+	FinalOutput string          `json:"final_output"`
+	Guarantees  *Guarantees     `json:"guarantees,omitempty"`
+	Gaps        []string        `json:"gaps,omitempty"` // evidence that is missing and why
+}
+
+// Guarantees is what was really enforced for a trial, never what was asked for.
+type Guarantees struct {
+	Backend  string   `json:"backend"` // docker, process
+	Network  string   `json:"network"` // bridge, airtight, none
+	Enforced []string `json:"enforced"`
+	Missing  []string `json:"missing,omitempty"`
+}
+
+// VerdictResult is what a grader says.
+type VerdictResult string
+
+const (
+	VerdictPass  VerdictResult = "pass"
+	VerdictFail  VerdictResult = "fail"
+	VerdictError VerdictResult = "error" // the evidence it needs is missing
+)
+
+// Verdict is one grader's result. It holds no time: grading the same evidence
+// again gives the same bytes.
+type Verdict struct {
+	Name     string         `json:"name"`
+	Type     string         `json:"type"`
+	Result   VerdictResult  `json:"result"`
+	Score    float64        `json:"score"` // 0 to 1
+	Weight   float64        `json:"weight"`
+	Feedback string         `json:"feedback"`
+	Details  map[string]any `json:"details,omitempty"`
+}
+
+// Verdicts is verdicts.json: a trial's class and the verdicts it rests on.
+type Verdicts struct {
+	Class    Class     `json:"class"`
+	Reason   string    `json:"reason,omitempty"`
+	Score    float64   `json:"score"` // mean over graders weighted by Weight; 1 without graders
+	Verdicts []Verdict `json:"verdicts"`
+}

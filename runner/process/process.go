@@ -1,0 +1,43 @@
+// Package process says what a program started in a sandbox looks like from the
+// runner, whichever backend started it.
+package process
+
+import "io"
+
+// Spec is a program to start.
+type Spec struct {
+	Args []string // Args[0] is looked up in the container's PATH
+	Env  []string // "KEY=value", added to the container's own; may hold secrets
+	Dir  string   // working directory; empty is the container's
+}
+
+// Exit is how a program ended.
+type Exit struct {
+	Code   int    // -1 where a signal ended it
+	Signal string // such as "SIGKILL"; empty where it exited
+}
+
+// Signal is one of the signals a runner sends.
+type Signal string
+
+const (
+	Interrupt Signal = "SIGINT"
+	Terminate Signal = "SIGTERM"
+	Kill      Signal = "SIGKILL"
+)
+
+// Process is a running program. Stdout and Stderr must be read to their end, or
+// the program stalls.
+type Process interface {
+	// Stdin writes to the program; Close is its end of file.
+	Stdin() io.WriteCloser
+	// Stdout and Stderr end in io.EOF when the program closed them, or when it
+	// ended and a short grace for its children has passed.
+	Stdout() io.Reader
+	Stderr() io.Reader
+	// Signal goes to the program and everything it started.
+	Signal(Signal) error
+	// Wait returns when the program has ended and its output is at its end. It
+	// fails where the sandbox went away first.
+	Wait() (Exit, error)
+}
