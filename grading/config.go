@@ -1,3 +1,63 @@
-// Package grading turns a trial's evidence into verdicts. It reads the evidence
-// directory and nothing else, so the same evidence gives the same verdicts.
 package grading
+
+import (
+	"encoding/json"
+	"reflect"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// NewConfig returns a pointer to the empty config of a grader type, ready to be
+// decoded into, and whether there is such a type. What it returns may have a
+// method Validate() error, which says what of a decoded config makes no sense.
+func NewConfig(graderType string) (any, bool) { return newGrader(graderType) }
+
+// Types lists the grader types there are, in alphabetical order.
+func Types() []string {
+	return []string{"behavior", "file", "mcp_compliance", "text", "tool_constraint"}
+}
+
+// Unsupported lists the types that waza has and this package does not yet, so
+// that they can be refused by name.
+func Unsupported() []string {
+	return []string{
+		"action_sequence", "code", "diff", "json_schema", "program", "prompt",
+		"skill_invocation", "tool_calls", "trigger",
+	}
+}
+
+// TypeSchemas holds the JSON Schemas of config types that cannot be inferred
+// from their Go type.
+func TypeSchemas() map[reflect.Type]*jsonschema.Schema {
+	text := &jsonschema.Schema{Type: "string"}
+	return map[reflect.Type]*jsonschema.Schema{
+		reflect.TypeFor[Names](): {
+			AnyOf: []*jsonschema.Schema{text, {Type: "array", Items: &jsonschema.Schema{Type: "string"}}},
+		},
+	}
+}
+
+// Names is a list of names that may be written as a single one.
+type Names []string
+
+// UnmarshalJSON reads a string or a list of strings.
+func (n *Names) UnmarshalJSON(data []byte) error {
+	return n.decode(func(v any) error { return json.Unmarshal(data, v) })
+}
+
+// UnmarshalYAML reads a string or a list of strings.
+func (n *Names) UnmarshalYAML(decode func(any) error) error { return n.decode(decode) }
+
+func (n *Names) decode(decode func(any) error) error {
+	var one string
+	if decode(&one) == nil {
+		*n = Names{one}
+		return nil
+	}
+	var list []string
+	if err := decode(&list); err != nil {
+		return err
+	}
+	*n = list
+	return nil
+}

@@ -9,7 +9,7 @@ package mcpconfig
 //
 // String fields may hold ${VAR}, ${VAR:-default} and $${ for a literal "${".
 type Server struct {
-	Type           string            `json:"type,omitempty" jsonschema:"transport: stdio, http or sse; may be left out"`
+	Type           string            `json:"type,omitempty" enum:"stdio http sse" jsonschema:"transport: stdio, http or sse; may be left out"`
 	Command        string            `json:"command,omitempty" jsonschema:"program that speaks MCP on stdin and stdout"`
 	Args           []string          `json:"args,omitempty" jsonschema:"arguments of command"`
 	Env            map[string]string `json:"env,omitempty" jsonschema:"environment of the server alone"`
@@ -18,14 +18,14 @@ type Server struct {
 	URL            string            `json:"url,omitempty" jsonschema:"address of a remote server"`
 	Headers        map[string]string `json:"headers,omitempty" jsonschema:"headers the runner adds for a remote server"`
 	Image          string            `json:"image,omitempty" jsonschema:"container image of the server"`
-	Port           int               `json:"port,omitempty" jsonschema:"port an HTTP server listens on in its container"`
+	Port           int               `json:"port,omitempty" min:"1" max:"65535" jsonschema:"port an HTTP server listens on in its container"`
 	Path           string            `json:"path,omitempty" jsonschema:"path of an HTTP server's endpoint"`
 	Files          map[string]string `json:"files,omitempty" jsonschema:"files put into the server's container before it starts: absolute path in the container to path beside the eval"`
 	Tools          []string          `json:"tools,omitempty" jsonschema:"tools the agent sees; all where left out"`
-	StartupTimeout float64           `json:"startup_timeout,omitempty" jsonschema:"seconds until the server must answer; default 30"`
-	Timeout        float64           `json:"timeout,omitempty" jsonschema:"seconds one request may take; default 300"`
-	CPUs           float64           `json:"cpus,omitempty" jsonschema:"CPU limit of the container; default 1"`
+	StartupTimeout float64           `json:"startup_timeout,omitempty" over:"0" max:"86400" jsonschema:"seconds until the server must answer; default 30"`
+	Timeout        float64           `json:"timeout,omitempty" over:"0" max:"86400" jsonschema:"seconds one request may take; default 300"`
+	CPUs           float64           `json:"cpus,omitempty" over:"0" jsonschema:"CPU limit of the container; default 1"`
 	Memory         string            `json:"memory,omitempty" jsonschema:"memory limit of the container, such as 512m; default 512m"`
-	Pids           int               `json:"pids,omitempty" jsonschema:"limit of processes in the container; default 256"`
+	Pids           int               `json:"pids,omitempty" min:"1" jsonschema:"limit of processes in the container; default 256"`
 	Disk           string            `json:"disk,omitempty" jsonschema:"size limit of each writable directory, such as 256m; default 256m"`
 }

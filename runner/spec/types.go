@@ -1,64 +1,74 @@
 // Package spec is waza's eval and task files: their Go types, which are also
-// what the JSON Schemas are generated from, and a strict reader for them.
+// what the JSON Schemas are generated from, a strict reader for them, and what
+// they come to once defaults, fixtures and layers are resolved.
+//
+// It starts nothing, expands no variables and knows no engine.
 package spec
 
 import (
 	"encoding/json"
+	"path/filepath"
 
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
-// Eval is an eval file.
+// Eval is an eval file. The tags beside json are those of package strictyaml.
 type Eval struct {
+	_ struct{} `later:"adversarial baseline command_mocks hooks inputs mcp_mocks range scenario schemaVersion tasks_from"`
+
 	Name        string   `json:"name" jsonschema:"what the eval is called in results"`
-	Description string   `json:"description,omitempty"`
+	Description string   `json:"description,omitempty" jsonschema:"what the eval is about; a label"`
 	Skill       string   `json:"skill,omitempty" jsonschema:"the skill under evaluation; a label"`
 	Version     string   `json:"version,omitempty" jsonschema:"the eval's own version; a label"`
-	Config      Config   `json:"config"`
+	Config      Config   `json:"config" jsonschema:"how the tasks are run"`
 	Graders     []Grader `json:"graders,omitempty" jsonschema:"graders of every task"`
-	Metrics     []Metric `json:"metrics,omitempty"`
-	Tasks       []string `json:"tasks" jsonschema:"globs of task files, relative to the eval"`
+	Metrics     []Metric `json:"metrics,omitempty" jsonschema:"figures over the whole run"`
+	Tasks       []string `json:"tasks" jsonschema:"globs of task files, relative to the eval; ** is not a glob"`
 
 	Path string `json:"-"` // as given
 }
 
+// Dir is the directory of the eval file: paths in it are relative to this.
+func (e *Eval) Dir() string { return filepath.Dir(e.Path) }
+
 // Config is how an eval's tasks are run.
 type Config struct {
-	TrialsPerTask     int                          `json:"trials_per_task" jsonschema:"trials of each task; at least 1"`
-	TimeoutSeconds    int                          `json:"timeout_seconds" jsonschema:"seconds an agent may take; at least 1"`
+	_ struct{} `later:"disabled_skills first_event_timeout_seconds group_by inject_skill_body instruction_files judge_model judge_reasoning_effort max_attempts reasoning_effort required_skills skill_directories trigger_skill_routing"`
+
+	TrialsPerTask     int                          `json:"trials_per_task" min:"1" max:"10000" jsonschema:"trials of each task"`
+	TimeoutSeconds    int                          `json:"timeout_seconds" min:"1" max:"604800" jsonschema:"seconds an agent may take"`
 	Parallel          bool                         `json:"parallel,omitempty" jsonschema:"run trials side by side"`
-	Workers           int                          `json:"workers,omitempty" jsonschema:"trials at once when parallel; default 4"`
-	MaxWorkers        int                          `json:"max_workers,omitempty" jsonschema:"older name of workers"`
+	Workers           int                          `json:"workers,omitempty" min:"1" max:"256" jsonschema:"trials at once when parallel; default 4"`
+	MaxWorkers        int                          `json:"max_workers,omitempty" min:"1" max:"256" jsonschema:"older name of workers"`
 	FailFast          bool                         `json:"fail_fast,omitempty" jsonschema:"start no further trial once one did not pass"`
-	Executor          string                       `json:"executor" jsonschema:"mock, script or command"`
+	Executor          string                       `json:"executor" enum:"mock script command" later:"copilot-sdk" jsonschema:"what plays the agent"`
 	Model             string                       `json:"model,omitempty" jsonschema:"model the agent uses; a label, handed to the agent as WAZA_MODEL"`
-	MCPServers        map[string]*mcpconfig.Server `json:"mcp_servers,omitempty"`
-	MCPServerLifetime string                       `json:"mcp_server_lifetime,omitempty" jsonschema:"per_task"`
-	Isolation         Isolation                    `json:"isolation,omitzero"`
+	MCPServers        map[string]*mcpconfig.Server `json:"mcp_servers,omitempty" jsonschema:"MCP servers of every task, by the name the agent reaches them under"`
+	MCPServerLifetime string                       `json:"mcp_server_lifetime,omitempty" enum:"per_task" later:"per_benchmark" jsonschema:"how long servers live; default per_task, which is one set for each trial"`
+	Isolation         Isolation                    `json:"isolation,omitzero" jsonschema:"the sandbox, with --isolate"`
 	Agent             *Agent                       `json:"agent,omitempty" jsonschema:"the program of executor command"`
 }
 
 // Isolation is config.isolation, read with --isolate.
 type Isolation struct {
-	Network     string         `json:"network,omitempty" jsonschema:"bridge (default) or airtight"`
-	Agent       AgentContainer `json:"agent,omitzero"`
+	Network     string         `json:"network,omitempty" enum:"bridge airtight" jsonschema:"kind of task network; default bridge"`
+	Agent       AgentContainer `json:"agent,omitzero" jsonschema:"the agent's container"`
 	ServerImage string         `json:"server_image,omitempty" jsonschema:"image of servers that have a command and no image"`
 	Runtime     string         `json:"runtime,omitempty" jsonschema:"container runtime, such as runsc"`
-	Subnets     string         `json:"subnets,omitempty" jsonschema:"address range task networks are cut from; default 10.213.0.0/16"`
-	Workspace   string         `json:"workspace,omitempty" jsonschema:"tmpfs (default) or volume"`
-	MCPJSON     string         `json:"mcp_json,omitempty" jsonschema:"when a fixture brings its own mcp.json: error (default) or keep"`
+	Subnets     string         `json:"subnets,omitempty" jsonschema:"IPv4 range in CIDR notation that task networks are cut from, a /29 each; default 10.213.0.0/16"`
+	Workspace   string         `json:"workspace,omitempty" enum:"tmpfs volume" jsonschema:"where the workspace is; default tmpfs"`
+	MCPJSON     string         `json:"mcp_json,omitempty" enum:"error keep" jsonschema:"when a fixture brings its own mcp.json; default error"`
 }
 
 // AgentContainer is the container an agent runs in.
 type AgentContainer struct {
 	Image   string            `json:"image,omitempty" jsonschema:"container image; mock and script need none"`
-	User    string            `json:"user,omitempty" jsonschema:"user or uid[:gid]; never root"`
-	CPUs    float64           `json:"cpus,omitempty" jsonschema:"CPU limit; default 1"`
+	User    string            `json:"user,omitempty" jsonschema:"user or uid, with :group or :gid; never root"`
+	CPUs    float64           `json:"cpus,omitempty" over:"0" jsonschema:"CPU limit; default 1"`
 	Memory  string            `json:"memory,omitempty" jsonschema:"memory limit, such as 1g; default 1g"`
-	Pids    int               `json:"pids,omitempty" jsonschema:"limit of processes; default 256"`
+	Pids    int               `json:"pids,omitempty" min:"1" jsonschema:"limit of processes; default 256"`
 	Disk    string            `json:"disk,omitempty" jsonschema:"size limit of the workspace, such as 1g; default 512m"`
-	Env     map[string]string `json:"env,omitempty" jsonschema:"environment of the agent"`
+	Env     map[string]string `json:"env,omitempty" jsonschema:"environment of the agent; names that begin with WAZA_ are taken"`
 	Workdir string            `json:"workdir,omitempty" jsonschema:"where the agent starts, relative to the workspace"`
 }
 
@@ -66,71 +76,84 @@ type AgentContainer struct {
 type Agent struct {
 	Command string   `json:"command" jsonschema:"program in the agent's image"`
 	Args    []string `json:"args,omitempty" jsonschema:"its arguments; {{prompt_file}} stands for the prompt's path"`
-	Prompt  string   `json:"prompt,omitempty" jsonschema:"how the prompt arrives: file, argument (default) or stdin"`
+	Prompt  string   `json:"prompt,omitempty" enum:"file argument stdin" jsonschema:"how the prompt arrives; default argument"`
 	Output  string   `json:"output,omitempty" jsonschema:"where the final output is: stdout (default) or a file in the workspace"`
 }
 
 // Metric is a figure over the whole run.
 type Metric struct {
-	Name        string   `json:"name"`
-	Description string   `json:"description,omitempty"`
-	Weight      *float64 `json:"weight,omitempty"`
-	Threshold   *float64 `json:"threshold,omitempty"`
-	Enabled     *bool    `json:"enabled,omitempty"`
+	Name        string   `json:"name" jsonschema:"task_completion or behavior_quality"`
+	Description string   `json:"description,omitempty" jsonschema:"a label"`
+	Weight      *float64 `json:"weight,omitempty" min:"0" jsonschema:"weight among the metrics; default 1"`
+	Threshold   *float64 `json:"threshold,omitempty" min:"0" max:"1" jsonschema:"figure from which the metric passes"`
+	Enabled     *bool    `json:"enabled,omitempty" jsonschema:"false leaves the metric out; default true"`
 }
+
+// On reports whether the metric is to be computed.
+func (m Metric) On() bool { return m.Enabled == nil || *m.Enabled }
 
 // Grader is a grader as written; Config is of the type its Type names.
 type Grader struct {
-	Type   string          `json:"type"`
-	Name   string          `json:"name"`
-	Weight float64         `json:"weight,omitempty"`
-	Config json.RawMessage `json:"config,omitempty"`
+	_ struct{} `later:"assertions model ref rubric script"`
+
+	Type   string          `json:"type" jsonschema:"kind of grader"`
+	Name   string          `json:"name" jsonschema:"what its verdict is called; unique within a task"`
+	Weight float64         `json:"weight,omitempty" jsonschema:"weight of its score; 1 where left out or not above 0"`
+	Config json.RawMessage `json:"config,omitempty" jsonschema:"what it checks"`
 }
 
 // Task is a task file.
 type Task struct {
-	ID             string                       `json:"id"`
-	Name           string                       `json:"name"`
-	Description    string                       `json:"description,omitempty"`
-	Tags           []string                     `json:"tags,omitempty"`
-	Enabled        *bool                        `json:"enabled,omitempty"`
-	TimeoutSeconds int                          `json:"timeout_seconds,omitempty"`
-	Inputs         Inputs                       `json:"inputs"`
-	Expected       *Expected                    `json:"expected,omitempty"`
-	Graders        []Grader                     `json:"graders,omitempty"`
-	MCPServers     map[string]*mcpconfig.Server `json:"mcp_servers,omitempty"`
+	_ struct{} `later:"checkpoints context_dir golden instruction_files max_response_time_ms output_contains_any skill_directories"`
+
+	ID             string                       `json:"id" jsonschema:"unique in the eval, and the name of a directory"`
+	Name           string                       `json:"name,omitempty" jsonschema:"what the task is called in reports; default its id"`
+	Description    string                       `json:"description,omitempty" jsonschema:"what the task is about; a label"`
+	Tags           []string                     `json:"tags,omitempty" jsonschema:"labels that --tags selects by"`
+	Enabled        *bool                        `json:"enabled,omitempty" jsonschema:"false leaves the task out; default true"`
+	TimeoutSeconds int                          `json:"timeout_seconds,omitempty" min:"1" max:"604800" jsonschema:"seconds the agent may take, in place of the eval's"`
+	Inputs         Inputs                       `json:"inputs" jsonschema:"what the agent gets"`
+	Expected       Expected                     `json:"expected,omitzero" jsonschema:"short form of common graders"`
+	Graders        []Grader                     `json:"graders,omitempty" jsonschema:"graders of this task, beside the eval's"`
+	MCPServers     map[string]*mcpconfig.Server `json:"mcp_servers,omitempty" jsonschema:"laid over the eval's field by field; null removes a server"`
 	Script         json.RawMessage              `json:"script,omitempty" jsonschema:"steps of the script executor"`
 
 	Path string `json:"-"`
 }
 
+// On reports whether the task is to be run.
+func (t *Task) On() bool { return t.Enabled == nil || *t.Enabled }
+
 // Inputs is what a task hands to the agent.
 type Inputs struct {
-	Prompt      string            `json:"prompt"`
+	_ struct{} `later:"follow_up_prompts prompt_file repos responder workdir"`
+
+	Prompt      string            `json:"prompt" jsonschema:"what the agent is asked"`
 	Context     map[string]any    `json:"context,omitempty" jsonschema:"handed to the agent as JSON in WAZA_CONTEXT"`
-	Files       []File            `json:"files,omitempty"`
-	Environment map[string]string `json:"environment,omitempty"`
+	Files       []File            `json:"files,omitempty" jsonschema:"files of the workspace"`
+	Environment map[string]string `json:"environment,omitempty" jsonschema:"environment of the agent; names that begin with WAZA_ are taken"`
 }
 
 // File is one file of the workspace: from the fixtures, or with its content here.
 type File struct {
-	Path    string  `json:"path"`
-	Content *string `json:"content,omitempty"`
+	Path    string  `json:"path" jsonschema:"path in the workspace, and in the fixtures where content is left out"`
+	Content *string `json:"content,omitempty" jsonschema:"what the file holds"`
 }
 
 // Expected is the short form of common graders.
 type Expected struct {
-	OutputContains    []string  `json:"output_contains,omitempty"`
-	OutputNotContains []string  `json:"output_not_contains,omitempty"`
-	Behavior          *Behavior `json:"behavior,omitempty"`
+	_ struct{} `later:"max_response_time_ms outcomes output_contains_any should_trigger tool_calls"`
+
+	OutputContains    []string  `json:"output_contains,omitempty" jsonschema:"strings the final output contains, whatever their case"`
+	OutputNotContains []string  `json:"output_not_contains,omitempty" jsonschema:"strings the final output does not contain, whatever their case"`
+	Behavior          *Behavior `json:"behavior,omitempty" jsonschema:"what the agent does"`
 }
 
 // Behavior is expected.behavior.
 type Behavior struct {
-	MaxToolCalls   *int     `json:"max_tool_calls,omitempty"`
-	RequiredTools  []string `json:"required_tools,omitempty"`
-	ForbiddenTools []string `json:"forbidden_tools,omitempty"`
-}
+	_ struct{} `later:"max_iterations max_response_time_ms max_tokens"`
 
-// GraderSpecs is what graders must hold when a trial is graded.
-type GraderSpecs = []evidence.GraderSpec
+	MaxToolCalls   *int     `json:"max_tool_calls,omitempty" min:"1" jsonschema:"limit of tool calls; for none at all use a behavior grader with max_mcp_calls: 0"`
+	RequiredTools  []string `json:"required_tools,omitempty" jsonschema:"tools that are used"`
+	ForbiddenTools []string `json:"forbidden_tools,omitempty" jsonschema:"tools that are not used"`
+}

@@ -1,0 +1,33 @@
+# Every target here works on a fresh machine: what is missing is set up first,
+# or named in one sentence. Settings: TIMEOUT, the limit of all tests together.
+
+SHELL := bash
+TIMEOUT ?= 20m
+
+# Where Go's own installer puts it, which a bare shell may not search.
+export PATH := $(PATH):/usr/local/go/bin
+export TIMEOUT
+
+.PHONY: help setup build run test lint clean
+
+help: ## Show this
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## Have a Docker engine, the base image and the examples' images
+	@scripts/phase setup scripts/setup
+
+build: ## Build bin/waza, static, and its twin for the engine where that differs
+	@scripts/phase build scripts/build
+
+run: setup build ## Run the first example in isolation
+	@bin/waza run --isolate examples/mcp-eval/eval.yaml
+
+test: setup build lint ## Run all tests, on the engine too, and see that nothing is left
+	@scripts/setup cc
+	@scripts/phase test scripts/test
+
+lint: ## Check format, vet and staticcheck
+	@scripts/phase lint scripts/lint
+
+clean: ## Remove what was built here; images and the engine stay
+	@rm -rf bin

@@ -1,0 +1,158 @@
+package script
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// defaultTimeout is how long a server may take for one step.
+const defaultTimeout = 5 * time.Minute
+
+// expectAny accepts every outcome.
+const expectAny evidence.Outcome = "any"
+
+func expectations() []string {
+	return []string{
+		string(evidence.OutcomeOK), string(evidence.OutcomeToolError), string(evidence.OutcomeProtocolError),
+		string(evidence.OutcomeTransportError), string(evidence.OutcomeTimeout), string(expectAny),
+	}
+}
+
+// callStep calls a tool.
+type callStep struct {
+	server, tool text
+	arguments    value
+	expect       evidence.Outcome
+	timeout      time.Duration
+}
+
+func (p *parser) call(n node) action {
+	f := p.fields(n, "server", "tool", "arguments", "expect", "timeout")
+	return callStep{
+		server:    p.filledText(f.need("server")),
+		tool:      p.filledText(f.need("tool")),
+		arguments: p.arguments(f),
+		expect:    p.expect(f),
+		timeout:   p.timeout(f),
+	}
+}
+
+// arguments reads an object, or an expression for one; {} where it is left out.
+func (p *parser) arguments(f fields) value {
+	if !f.has("arguments") {
+		return object{}
+	}
+	n := f.get("arguments")
+	arguments := p.value(n)
+	switch arguments.(type) {
+	case object, text:
+	default:
+		p.failf(n.path, "must be an object")
+	}
+	return arguments
+}
+
+func (p *parser) expect(f fields) evidence.Outcome {
+	if !f.has("expect") {
+		return evidence.OutcomeOK
+	}
+	n := f.get("expect")
+	expect := p.plainString(n)
+	if expect != "" && !slices.Contains(expectations(), expect) {
+		p.failf(n.path, "must be one of %s%s", strings.Join(expectations(), ", "), suggestion(expect, expectations()))
+	}
+	return evidence.Outcome(expect)
+}
+
+func (p *parser) timeout(f fields) time.Duration {
+	if !f.has("timeout") {
+		return defaultTimeout
+	}
+	return p.duration(f.get("timeout"))
+}
+
+func (s callStep) run(ctx context.Context, r *runner) (any, error) {
+	target, err := r.target(s.server, s.tool, s.arguments)
+	if err != nil {
+		return nil, err
+	}
+	url, err := r.sessions.url(target.server)
+	if err != nil {
+		return nil, err
+	}
+	call := r.transcript.Start(target.name(), target.arguments)
+	a := r.sessions.call(ctx, url, target, s.timeout)
+	call.Complete(a.outcome == evidence.OutcomeOK, a.report())
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if s.expect != expectAny && s.expect != a.outcome {
+		return nil, fmt.Errorf("%w: expected %s of %s on %s, got %s: %s",
+			ErrUnexpected, s.expect, target.tool, target.server, a.outcome, excerpt(a.text()))
+	}
+	return a.value(), nil
+}
+
+// target is a call with its expressions evaluated.
+type target struct {
+	server, tool string
+	arguments    json.RawMessage
+}
+
+func (r *runner) target(server, tool text, arguments value) (t target, err error) {
+	if t.server, err = server.string(r.variables); err != nil {
+		return t, err
+	}
+	if t.tool, err = tool.string(r.variables); err != nil {
+		return t, err
+	}
+	evaluated, err := arguments.eval(r.variables)
+	if err != nil {
+		return t, err
+	}
+	if _, ok := evaluated.(map[string]any); !ok {
+		return t, fmt.Errorf("arguments must be an object and are %s", kindOf(evaluated))
+	}
+	t.arguments, err = encodeJSON(evaluated)
+	return t, err
+}
+
+// name is what the call's tool is called in the transcript.
+func (t target) name() string {
+	if t.server == "" {
+		return t.tool
+	}
+	return "mcp__" + t.server + "__" + t.tool
+}
+
+// call makes one call and says how it ended.
+func (s *sessions) call(ctx context.Context, url string, t target, timeout time.Duration) answer {
+	ctx, cancel := withTimeout(ctx, timeout)
+	defer cancel()
+	have, err := s.get(ctx, t.server, url)
+	if err != nil {
+		return failed(ctx, err)
+	}
+	have.wire.answer = nil
+	var request mcp.CallToolRequest
+	request.Params.Name = t.tool
+	request.Params.Arguments = t.arguments
+	_, err = have.client.CallTool(ctx, request)
+	a := answered(ctx, have.wire.answer, err)
+	if a.outcome == evidence.OutcomeTransportError {
+		s.drop(t.server)
+	}
+	return a
+}
+
+func withTimeout(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %v", timeout))
+}

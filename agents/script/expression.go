@@ -1,0 +1,213 @@
+package script
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/file"
+	exprparser "github.com/expr-lang/expr/parser"
+	"github.com/expr-lang/expr/types"
+	"github.com/expr-lang/expr/vm"
+)
+
+// Bounds of one expression. expr has no limit of time; a run's context is only
+// looked at between steps.
+const (
+	maxExpressionBytes  = 4096
+	maxExpressionNodes  = 500
+	maxExpressionMemory = 1_000_000 // elements that one evaluation may build
+)
+
+// expression is what stands between {{ and }}. A plain path, such as
+// stock.json.items[0].id, is followed here: it keeps the digits of numbers, and
+// a part that is not there is an error. Anything more is for expr's machine.
+type expression struct {
+	source  string
+	path    []any // string keys and int indexes, the first a name
+	program *vm.Program
+}
+
+func compile(source string, names []string) (expression, error) {
+	e := expression{source: strings.TrimSpace(source)}
+	if len(e.source) > maxExpressionBytes {
+		return e, fmt.Errorf("an expression of more than %d bytes", maxExpressionBytes)
+	}
+	tree, err := exprparser.Parse(e.source)
+	if err != nil {
+		return e, e.wrap(err)
+	}
+	if path, ok := plainPath(tree.Node); ok {
+		if root, _ := path[0].(string); !slices.Contains(names, root) {
+			return e, e.wrap(unknownName(root, names))
+		}
+		e.path = path
+		return e, nil
+	}
+	e.program, err = expr.Compile(e.source, compileOptions(names)...)
+	if err != nil {
+		return e, e.wrap(err)
+	}
+	return e, nil
+}
+
+// compileOptions lets an expression see names and takes away the functions whose
+// answer may differ from run to run, and fromJSON, which loses digits.
+func compileOptions(names []string) []expr.Option {
+	env := types.Map{}
+	for _, name := range names {
+		env[name] = types.Any
+	}
+	options := []expr.Option{expr.Env(env), expr.MaxNodes(maxExpressionNodes)}
+	for _, builtin := range []string{"now", "keys", "values", "toPairs", "fromJSON"} {
+		options = append(options, expr.DisableBuiltin(builtin))
+	}
+	return options
+}
+
+func unknownName(name string, names []string) error {
+	known := slices.Sorted(slices.Values(names))
+	return fmt.Errorf("unknown name %q%s; known here: %s", name, suggestion(name, known), strings.Join(known, ", "))
+}
+
+// isName reports whether the expression language takes s as a variable's name.
+func isName(s string) bool {
+	if ok, _ := regexp.MatchString(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`, s); !ok {
+		return false
+	}
+	tree, err := exprparser.Parse(s)
+	if err != nil {
+		return false
+	}
+	_, ok := tree.Node.(*ast.IdentifierNode)
+	return ok
+}
+
+// plainPath takes a tree that only names fields and indexes apart.
+func plainPath(node ast.Node) ([]any, bool) {
+	switch node := node.(type) {
+	case *ast.IdentifierNode:
+		return []any{node.Value}, true
+	case *ast.MemberNode:
+		path, ok := plainPath(node.Node)
+		if !ok || node.Optional {
+			return nil, false
+		}
+		switch property := node.Property.(type) {
+		case *ast.StringNode:
+			return append(path, property.Value), true
+		case *ast.IntegerNode:
+			return append(path, property.Value), true
+		}
+	}
+	return nil, false
+}
+
+// eval returns the expression's value as a JSON value.
+func (e expression) eval(v *variables) (any, error) {
+	if e.path != nil {
+		value, err := follow(e.path, v.exact)
+		return value, e.wrap(err)
+	}
+	machine := vm.VM{MemoryBudget: maxExpressionMemory}
+	result, err := machine.Run(e.program, v.computed)
+	if err != nil {
+		return nil, e.wrap(err)
+	}
+	raw, err := encodeJSON(result)
+	if err != nil {
+		return nil, e.wrap(err)
+	}
+	return decodeJSON(raw)
+}
+
+// wrap puts the expression before err, and makes expr's errors one line.
+func (e expression) wrap(err error) error {
+	if err == nil {
+		return nil
+	}
+	var at *file.Error
+	if errors.As(err, &at) {
+		err = errors.New(at.Message)
+	}
+	return fmt.Errorf("{{ %s }}: %w", e.source, err)
+}
+
+// follow goes along path from values, a map of names.
+func follow(path []any, values map[string]any) (any, error) {
+	var value any = values
+	for i, key := range path {
+		next, err := descend(value, key)
+		if err != nil {
+			return nil, fmt.Errorf("%s %w", pathText(path[:i]), err)
+		}
+		value = next
+	}
+	return value, nil
+}
+
+func descend(value, key any) (any, error) {
+	switch value := value.(type) {
+	case map[string]any:
+		name, _ := key.(string)
+		if field, ok := value[name]; ok {
+			return field, nil
+		}
+		return nil, fmt.Errorf("has no %q; it has %s", fmt.Sprint(key), quoteAll(slices.Sorted(maps.Keys(value))))
+	case []any:
+		index, ok := key.(int)
+		if !ok {
+			return nil, fmt.Errorf("is a list and has no %q", key)
+		}
+		if index < 0 || index >= len(value) {
+			return nil, fmt.Errorf("is a list of %d and has no [%d]", len(value), index)
+		}
+		return value[index], nil
+	default:
+		return nil, fmt.Errorf("is %s and has no %q", kindOf(value), fmt.Sprint(key))
+	}
+}
+
+func pathText(path []any) string {
+	var text strings.Builder
+	for i, key := range path {
+		switch {
+		case i == 0:
+			fmt.Fprint(&text, key)
+		case isIndex(key):
+			fmt.Fprintf(&text, "[%d]", key)
+		default:
+			fmt.Fprintf(&text, ".%s", key)
+		}
+	}
+	return text.String()
+}
+
+func isIndex(key any) bool {
+	_, ok := key.(int)
+	return ok
+}
+
+// kindOf names a JSON value's type for messages.
+func kindOf(value any) string {
+	switch value.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "a boolean"
+	case string:
+		return "a string"
+	case json.Number:
+		return "a number"
+	case []any:
+		return "a list"
+	default:
+		return "an object"
+	}
+}

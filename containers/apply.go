@@ -1,0 +1,119 @@
+package containers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/guest"
+)
+
+// apply carries out a plan: network first, then all containers side by side. On
+// error everything is taken away again.
+func (b *Backend) apply(ctx context.Context, t *runner.Trial, p trialPlan, observe func(evidence.Event)) (_ *sandbox, err error) {
+	s := &sandbox{backend: b, trial: t, plan: p, observe: observe, boxes: map[string]*box{}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close(context.WithoutCancel(ctx)))
+		}
+	}()
+	var a addresses
+	if p.network != "" {
+		if a, err = b.createNetwork(ctx, p.network, p.trial, t.Subnets); err != nil {
+			return nil, err
+		}
+	}
+	if p.workspace != "" {
+		if err := b.makeWorkspace(ctx, p); err != nil {
+			return nil, err
+		}
+	}
+	placed := p.withAddresses(t, a)
+	started := make([]*box, len(placed))
+	group, gctx := errgroup.WithContext(ctx)
+	for i, c := range placed {
+		group.Go(func() (err error) {
+			started[i], err = b.engine.startBox(gctx, c, p.network)
+			return err
+		})
+	}
+	err = group.Wait()
+	for i, c := range placed {
+		if started[i] != nil {
+			s.boxes[c.box] = started[i]
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, s.settle(ctx, a)
+}
+
+func (b *Backend) makeWorkspace(ctx context.Context, p trialPlan) error {
+	if err := b.createVolume(ctx, p.workspace, p.trial, roleWorkspace); err != nil {
+		return fmt.Errorf("workspace volume: %w", err)
+	}
+	for _, c := range p.containers {
+		if c.box == runner.AgentBox {
+			return b.fillAs(ctx, p.workspace, c.conf.User)
+		}
+	}
+	return nil
+}
+
+// settle checks the walls of every container from the inside, before anything
+// foreign runs there, and has each guest answer its container's DNS.
+func (s *sandbox) settle(ctx context.Context, a addresses) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for name, box := range s.boxes {
+		group.Go(func() error {
+			if err := checkWalls(box.guest.Hello(), s.plan.network != "" && (name == runner.AgentBox || name == relayBox)); err != nil {
+				return fmt.Errorf("container of %s: %w", name, err)
+			}
+			if name == relayBox {
+				return nil
+			}
+			err := box.guest.Resolve(ctx, s.names(name, a), func(q guest.Question) {
+				s.observe(dnsEvent(name, q))
+			})
+			if err != nil {
+				return fmt.Errorf("container of %s: %w%s", name, err, box.stderr.sentence())
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// names is what resolves in a box: for the agent its servers, else nothing.
+func (s *sandbox) names(box string, a addresses) map[string][]netip.Addr {
+	names := map[string][]netip.Addr{"localhost": {netip.MustParseAddr("127.0.0.1")}}
+	if box != runner.AgentBox {
+		return names
+	}
+	target := airtightAddr
+	if s.plan.network != "" {
+		target = a.relay()
+	}
+	for _, server := range s.trial.Servers {
+		names[server.Name] = []netip.Addr{target}
+	}
+	return names
+}
+
+func dnsEvent(box string, q guest.Question) evidence.Event {
+	answer := "NXDOMAIN"
+	if q.Answered {
+		answer = "answered"
+	}
+	return evidence.Event{
+		Time: time.Now(), Kind: "dns", Where: box, Message: fmt.Sprintf("%s %s: %s", q.Type, q.Name, answer),
+		Data: map[string]any{"name": q.Name, "type": q.Type, "answered": q.Answered, "untold_before": q.Dropped},
+	}
+}

@@ -1,0 +1,199 @@
+package containers
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/docker/docker/api/types/volume"
+
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// cleanupTimeout bounds taking away what one trial or run owns.
+const cleanupTimeout = 60 * time.Second
+
+// Options says how a run uses the engine.
+type Options struct {
+	Run string // the run's id: a name that no other run has
+	// Guest is the static Linux executable that becomes process 1; empty for our
+	// own.
+	Guest string
+}
+
+// Backend runs trials on a Docker engine. It implements runner.Backend.
+type Backend struct {
+	engine *engine
+	run    string
+	guest  imageInfo
+	filter string // seccomp profile of containers on a bridge
+	lease  *box
+
+	mu      sync.Mutex
+	volumes map[string]func() error // mcp.json volumes by content; guarded by mu
+	images  map[string]imageInfo    // by reference; guarded by mu
+	subnets *subnetPool
+}
+
+var _ runner.Backend = (*Backend)(nil)
+
+// Open connects to the engine and puts up what a run needs: its lease and the
+// volume that hands our executable to every container.
+func Open(ctx context.Context, o Options) (*Backend, error) {
+	e, err := dialEngine(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b := &Backend{engine: e, run: o.Run, volumes: map[string]func() error{}, images: map[string]imageInfo{}, subnets: newSubnetPool()}
+	if err := b.open(ctx, o); err != nil {
+		return nil, errors.Join(err, b.Close(context.WithoutCancel(ctx)))
+	}
+	return b, nil
+}
+
+func (b *Backend) open(ctx context.Context, o Options) (err error) {
+	if o.Guest == "" {
+		if o.Guest, err = guestExecutable(b.engine.arch()); err != nil {
+			return err
+		}
+	}
+	if b.guest, err = b.engine.ensureGuestImage(ctx, o.Guest); err != nil {
+		return err
+	}
+	b.images[""] = b.guest
+	b.lease, err = b.takeLease(ctx)
+	return err
+}
+
+// guestVolume is the name of the run's volume with our executable. The engine
+// fills it from the lease's image when it creates the lease.
+func (b *Backend) guestVolume() string { return "waza-" + b.run + "-guest" }
+
+// Close gives back what belongs to the whole run.
+func (b *Backend) Close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
+	defer cancel()
+	var errs []error
+	if b.lease != nil {
+		errs = append(errs, b.lease.close(ctx, b.engine))
+	}
+	errs = append(errs, b.engine.removeVolumes(ctx, labelled(b.run, wholeRun)))
+	return errors.Join(append(errs, b.engine.Client.Close())...)
+}
+
+// Open implements runner.Backend.
+func (b *Backend) Open(ctx context.Context, t *runner.Trial, observe func(evidence.Event)) (runner.Sandbox, error) {
+	s, err := b.scene(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	box, err := b.apply(ctx, t, planTrial(t, s), observe)
+	if err != nil {
+		return nil, err
+	}
+	return box, nil
+}
+
+// Describe names the engine, for run.json.
+func (b *Backend) Describe() map[string]string {
+	return map[string]string{
+		"engine":         "docker",
+		"version":        b.engine.info.ServerVersion,
+		"api":            b.engine.ClientVersion(),
+		"os":             b.engine.info.OperatingSystem,
+		"kernel":         b.engine.info.KernelVersion,
+		"storage_driver": b.engine.info.Driver,
+		"cgroup":         b.engine.info.CgroupVersion,
+	}
+}
+
+// Images tells the digests of the images that were used, by reference.
+func (b *Backend) Images() map[string]string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	ids := make(map[string]string, len(b.images))
+	for ref, info := range b.images {
+		if ref == "" {
+			ref = guestRepository
+		}
+		ids[ref] = info.id
+	}
+	return ids
+}
+
+// scene makes what the trial shares with others of its run.
+func (b *Backend) scene(ctx context.Context, t *runner.Trial) (scene, error) {
+	s := scene{images: map[string]imageInfo{"": b.guest}, guestVolume: b.guestVolume()}
+	refs := []string{t.Agent.Image}
+	for _, server := range t.Servers {
+		refs = append(refs, server.Image)
+	}
+	for _, ref := range refs {
+		info, err := b.image(ctx, ref)
+		if err != nil {
+			return s, err
+		}
+		s.images[ref] = info
+	}
+	var err error
+	if t.Network == networkBridge {
+		if s.seccomp, err = bridgeSeccomp(); err != nil {
+			return s, err
+		}
+	}
+	s.mcpVolume, err = b.mcpVolume(ctx, t.MCPJSON)
+	return s, err
+}
+
+func (b *Backend) image(ctx context.Context, ref string) (imageInfo, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if info, ok := b.images[ref]; ok {
+		return info, nil
+	}
+	info, err := b.engine.ensureImage(ctx, ref)
+	if err != nil {
+		return info, err
+	}
+	b.images[ref] = info
+	return info, nil
+}
+
+// mcpVolume returns the volume that holds this mcp.json, made on first use.
+// Trials with the same servers share it: no container can write to it.
+func (b *Backend) mcpVolume(ctx context.Context, content string) (string, error) {
+	sum := sha256.Sum256([]byte(content))
+	name := "waza-" + b.run + "-mcp-" + hex.EncodeToString(sum[:6])
+	b.mu.Lock()
+	make, ok := b.volumes[name]
+	if !ok {
+		make = sync.OnceValue(func() error { return b.makeMCPVolume(ctx, name, content) })
+		b.volumes[name] = make
+	}
+	b.mu.Unlock()
+	if err := make(); err != nil {
+		b.mu.Lock()
+		delete(b.volumes, name)
+		b.mu.Unlock()
+		return "", fmt.Errorf("mcp.json volume: %w", err)
+	}
+	return name, nil
+}
+
+func (b *Backend) makeMCPVolume(ctx context.Context, name, content string) error {
+	err := b.createVolume(ctx, name, wholeRun, roleMCPConfig)
+	if err != nil {
+		return err
+	}
+	return b.fill(ctx, name, file{name: "mcp.json", content: content})
+}
+
+func (b *Backend) createVolume(ctx context.Context, name, trial, role string) error {
+	_, err := b.engine.VolumeCreate(ctx, volume.CreateOptions{Name: name, Labels: labels(b.run, trial, role)})
+	return err
+}

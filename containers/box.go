@@ -1,0 +1,181 @@
+package containers
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/pkg/stdcopy"
+
+	"github.com/waza-isolate/waza/runner/guest"
+)
+
+const (
+	startTimeout = 60 * time.Second
+	// endGrace is how long process 1 may take to end once its stdin is closed.
+	endGrace = 5 * time.Second
+)
+
+// box is one running container and the talk with its process 1.
+type box struct {
+	id      string
+	guest   *guest.Guest
+	image   imageInfo
+	removed <-chan error // one value, once the container is gone
+	cancel  context.CancelFunc
+	stderr  *tail
+}
+
+// startBox creates, attaches to, and starts a container, in that order: one that
+// is started unattached would have nobody to end it. On error nothing is left.
+func (e *engine) startBox(ctx context.Context, c containerPlan, network string) (_ *box, err error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	created, err := e.ContainerCreate(ctx, &c.conf, &c.host, c.networking(network), nil, c.name)
+	if err != nil {
+		return nil, fmt.Errorf("create %s: %w", c.name, err)
+	}
+	b := &box{id: created.ID, image: c.image, stderr: &tail{}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.close(context.WithoutCancel(ctx), e))
+		}
+	}()
+	attached, err := e.ContainerAttach(ctx, b.id, container.AttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
+	if err != nil {
+		return nil, fmt.Errorf("attach to %s: %w", c.name, err)
+	}
+	b.removed, b.cancel = e.awaitRemoval(context.WithoutCancel(ctx), b.id)
+	if err := e.ContainerStart(ctx, b.id, container.StartOptions{}); err != nil {
+		attached.Close()
+		return nil, fmt.Errorf("start %s: %w", c.name, err)
+	}
+	b.guest, err = guest.Connect(ctx, newPipe(attached.Conn, attached.Reader, b.stderr))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w%s", c.name, err, b.stderr.sentence())
+	}
+	return b, nil
+}
+
+// awaitRemoval begins to wait before the container is started, so that its end
+// cannot be missed.
+func (e *engine) awaitRemoval(ctx context.Context, id string) (<-chan error, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	statuses, errs := e.ContainerWait(ctx, id, container.WaitConditionRemoved)
+	removed := make(chan error, 1)
+	go func() {
+		select {
+		case <-statuses:
+			removed <- nil
+		case err := <-errs:
+			removed <- err
+		}
+	}()
+	return removed, cancel
+}
+
+// close ends the container and returns when it is gone. A guest that does not
+// end by itself is removed by force.
+func (b *box) close(ctx context.Context, e *engine) error {
+	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
+	defer cancel()
+	if b.cancel != nil {
+		defer b.cancel()
+	}
+	if b.guest != nil {
+		_ = b.guest.Close()
+		select {
+		case err := <-b.removed:
+			if err == nil || errdefs.IsNotFound(err) {
+				return nil
+			}
+		case <-time.After(endGrace):
+		}
+	}
+	return e.removeContainer(ctx, b.id)
+}
+
+// removeContainer removes by force and waits until the container is gone.
+func (e *engine) removeContainer(ctx context.Context, id string) error {
+	for {
+		err := e.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
+		switch {
+		case err == nil || errdefs.IsNotFound(err):
+			return nil
+		case !errdefs.IsConflict(err): // "removal is already in progress"
+			return fmt.Errorf("remove container %.12s: %w", id, err)
+		}
+		if _, err := e.ContainerInspect(ctx, id); errdefs.IsNotFound(err) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("remove container %.12s: %w", id, ctx.Err())
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// pipe is a container's attached stdin and stdout.
+type pipe struct {
+	conn   net.Conn
+	stdout *io.PipeReader
+	done   chan struct{}
+}
+
+func newPipe(conn net.Conn, in io.Reader, stderr io.Writer) *pipe {
+	r, w := io.Pipe()
+	p := &pipe{conn: conn, stdout: r, done: make(chan struct{})}
+	go func() {
+		defer close(p.done)
+		_, err := stdcopy.StdCopy(w, stderr, in)
+		if err == nil {
+			err = io.EOF
+		}
+		_ = w.CloseWithError(err)
+	}()
+	return p
+}
+
+func (p *pipe) Read(b []byte) (int, error)  { return p.stdout.Read(b) }
+func (p *pipe) Write(b []byte) (int, error) { return p.conn.Write(b) }
+
+// Close drops the attachment; the engine then closes the container's stdin.
+func (p *pipe) Close() error {
+	err := errors.Join(p.conn.Close(), p.stdout.Close())
+	<-p.done
+	return err
+}
+
+// tail keeps the last bytes of what process 1 complains of.
+type tail struct {
+	mu   sync.Mutex
+	kept []byte // guarded by mu
+}
+
+const tailSize = 2 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.kept = append(t.kept, p...)
+	t.kept = bytes.Clone(t.kept[max(0, len(t.kept)-tailSize):])
+	return len(p), nil
+}
+
+func (t *tail) sentence() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.kept) == 0 {
+		return ""
+	}
+	return ": " + strings.TrimSpace(string(t.kept))
+}

@@ -1,0 +1,71 @@
+// Package containers is the Docker backend: it gives every trial a task network
+// and a container for the agent and for each server, and takes all of it away.
+//
+// Decisions are made in pure code (plan.go) and then carried out (apply.go). It
+// knows nothing of evals, MCP or grading, and no other package knows of the
+// engine.
+package containers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/docker/docker/api/types/system"
+	"github.com/docker/docker/client"
+)
+
+// ErrNoEngine says that no Docker engine answers.
+var ErrNoEngine = errors.New("no Docker engine answers")
+
+// minAPI is Engine 20.10's: older ones lack options that isolation rests on.
+const minAPI = "1.41"
+
+// engine is the connection to one Docker engine.
+type engine struct {
+	*client.Client
+	info system.Info
+}
+
+// dialEngine connects as the docker command would (DOCKER_HOST and kin).
+func dialEngine(ctx context.Context) (*engine, error) {
+	c, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNoEngine, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	info, err := c.Info(ctx)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%w at %s: start Docker (on Debian as root: make setup) or point DOCKER_HOST at one: %w", ErrNoEngine, c.DaemonHost(), err), c.Close())
+	}
+	if api := c.ClientVersion(); olderAPI(api, minAPI) {
+		return nil, errors.Join(fmt.Errorf("Docker engine %s speaks API %s; isolation needs %s (Engine 20.10) or later", info.ServerVersion, api, minAPI), c.Close())
+	}
+	if info.OSType != "linux" {
+		return nil, errors.Join(fmt.Errorf("the Docker engine runs %s containers; isolation needs Linux ones", info.OSType), c.Close())
+	}
+	return &engine{Client: c, info: info}, nil
+}
+
+func olderAPI(have, want string) bool {
+	var h, w [2]int
+	if _, err := fmt.Sscanf(have, "%d.%d", &h[0], &h[1]); err != nil {
+		return true
+	}
+	_, _ = fmt.Sscanf(want, "%d.%d", &w[0], &w[1])
+	return h[0] < w[0] || h[0] == w[0] && h[1] < w[1]
+}
+
+// arch is the engine's architecture in Go's words.
+func (e *engine) arch() string {
+	switch e.info.Architecture {
+	case "x86_64":
+		return "amd64"
+	case "aarch64":
+		return "arm64"
+	default:
+		return e.info.Architecture
+	}
+}

@@ -1,0 +1,122 @@
+package containers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/network"
+	"github.com/docker/docker/api/types/volume"
+)
+
+// Garbage is what a gc found of dead runs and removed.
+type Garbage struct {
+	Runs       []string // ids of the dead runs
+	Live       []string // ids of live runs, which were left alone
+	Containers int
+	Networks   int
+	Volumes    int
+}
+
+// objects is everything on the engine that carries our labels.
+type objects struct {
+	containers []container.Summary
+	networks   []network.Summary
+	volumes    []*volume.Volume
+}
+
+// GC removes what dead runs left on the engine. Objects are listed before leases:
+// a run takes its lease before it creates anything else, so an object whose run
+// holds no lease by then has outlived it.
+func GC(ctx context.Context) (Garbage, error) {
+	e, err := dialEngine(ctx)
+	if err != nil {
+		return Garbage{}, err
+	}
+	defer func() { _ = e.Close() }()
+	found, err := e.labelledObjects(ctx)
+	if err != nil {
+		return Garbage{}, err
+	}
+	live, err := e.liveRuns(ctx)
+	if err != nil {
+		return Garbage{}, err
+	}
+	return e.sweep(ctx, found, live)
+}
+
+func (e *engine) labelledObjects(ctx context.Context) (objects, error) {
+	var all objects
+	var err error
+	if all.networks, err = e.NetworkList(ctx, network.ListOptions{Filters: ours().args()}); err != nil {
+		return all, err
+	}
+	volumes, err := e.VolumeList(ctx, volume.ListOptions{Filters: ours().args()})
+	if err != nil {
+		return all, err
+	}
+	all.volumes = volumes.Volumes
+	all.containers, err = e.ContainerList(ctx, container.ListOptions{All: true, Filters: ours().args()})
+	return all, err
+}
+
+func (e *engine) liveRuns(ctx context.Context) (map[string]bool, error) {
+	leases, err := e.ContainerList(ctx, container.ListOptions{All: true, Filters: filter{labelRole + "=" + roleLease}.args()})
+	if err != nil {
+		return nil, err
+	}
+	live := map[string]bool{}
+	for _, l := range leases {
+		if leaseLives(l.State, time.Unix(l.Created, 0), l.Labels, time.Now()) {
+			live[l.Labels[labelRun]] = true
+		}
+	}
+	return live, nil
+}
+
+func (e *engine) sweep(ctx context.Context, all objects, live map[string]bool) (Garbage, error) {
+	var g Garbage
+	dead := map[string]bool{}
+	isDead := func(labels map[string]string) bool {
+		run := labels[labelRun]
+		if !live[run] {
+			dead[run] = true
+		}
+		return !live[run]
+	}
+	var errs []error
+	for _, c := range all.containers {
+		if isDead(c.Labels) {
+			errs = append(errs, e.removeContainer(ctx, c.ID))
+			g.Containers++
+		}
+	}
+	for _, n := range all.networks {
+		if isDead(n.Labels) {
+			errs = append(errs, wrapRemoval("network", n.Name, e.NetworkRemove(ctx, n.ID)))
+			g.Networks++
+		}
+	}
+	for _, v := range all.volumes {
+		if isDead(v.Labels) {
+			err := e.VolumeRemove(ctx, v.Name, true)
+			if errdefs.IsConflict(err) {
+				continue // taken into use since it was listed: its run is just starting
+			}
+			errs = append(errs, wrapRemoval("volume", v.Name, err))
+			g.Volumes++
+		}
+	}
+	g.Runs, g.Live = sortedKeys(dead), sortedKeys(live)
+	return g, errors.Join(errs...)
+}
+
+func wrapRemoval(kind, name string, err error) error {
+	if err = ignoreGone(err); err != nil {
+		return fmt.Errorf("remove %s %s: %w", kind, name, err)
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+package containers
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/docker/docker/api/types/mount"
+
+	"github.com/waza-isolate/waza/runner"
+)
+
+const leaseMemory = 64 << 20
+
+// takeLease starts the container that says a run is alive. It needs no renewal
+// and trusts no clock: like every container of ours it ends with its runner,
+// wherever that runs, so a run whose lease does not run is dead.
+//
+// The same call makes and fills the run's guest volume: the engine copies an
+// image's content into an empty volume when it creates a container. So there is
+// no moment at which the run owns something and holds no lease.
+func (b *Backend) takeLease(ctx context.Context) (*box, error) {
+	c := planContainer(boxRequest{
+		run: b.run, trial: wholeRun, box: roleLease, role: roleLease, name: "waza-" + b.run + "-" + roleLease,
+		limits: runner.Box{CPUs: 0.5, Memory: leaseMemory, Pids: relayPids}, image: b.guest, mode: "none",
+	})
+	c.host.Mounts = []mount.Mount{{
+		Type: mount.TypeVolume, Source: b.guestVolume(), Target: guestDir, ReadOnly: true,
+		VolumeOptions: &mount.VolumeOptions{Labels: labels(b.run, wholeRun, roleGuest)},
+	}}
+	for key, value := range home() {
+		c.conf.Labels[key] = value
+	}
+	lease, err := b.engine.startBox(ctx, c, "")
+	if err != nil {
+		return nil, fmt.Errorf("lease: %w", err)
+	}
+	return lease, nil
+}
+
+// home is where this process lives.
+func home() map[string]string {
+	host, _ := os.Hostname()
+	return map[string]string{
+		labelHost:  host,
+		labelBoot:  bootID(),
+		labelPID:   strconv.Itoa(os.Getpid()),
+		labelStart: processStart(os.Getpid()),
+	}
+}
+
+func bootID() string {
+	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(id))
+}
+
+// processStart is when a process was started, in clock ticks since boot
+// (proc(5), field 22 of stat); empty where that cannot be told.
+func processStart(pid int) string {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return ""
+	}
+	_, rest, ok := strings.Cut(string(stat), ") ") // the name before it may hold anything
+	fields := strings.Fields(rest)
+	if !ok || len(fields) < 20 {
+		return ""
+	}
+	return fields[19]
+}
+
+// takingLease is how long a run may be between creating its lease and starting it.
+const takingLease = 30 * time.Second
+
+// leaseLives says whether the run of a lease container is alive. One that is
+// created and not yet running belongs to a run that is just starting, if its
+// process still is, or, on another machine, if it is young.
+func leaseLives(state string, created time.Time, l map[string]string, now time.Time) bool {
+	if state == "running" {
+		return true
+	}
+	if state != "created" {
+		return false
+	}
+	if here := home(); l[labelHost] != here[labelHost] || l[labelBoot] != here[labelBoot] {
+		return now.Sub(created) < takingLease
+	}
+	pid, err := strconv.Atoi(l[labelPID])
+	return err == nil && l[labelStart] != "" && processStart(pid) == l[labelStart]
+}

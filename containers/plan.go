@@ -1,0 +1,277 @@
+package containers
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/mount"
+	"github.com/docker/docker/api/types/network"
+	"github.com/docker/go-units"
+
+	"github.com/waza-isolate/waza/runner"
+)
+
+const (
+	relayBox = "relay"
+
+	// defaultUser is who runs where neither the eval nor the image says.
+	defaultUser = "1000:1000"
+
+	scratchDir  = "/tmp"
+	mcpDir      = "/etc/waza"
+	guestDir    = "/opt/waza"
+	openFiles   = 4096
+	sharedBytes = 16 << 20 // /dev/shm, which counts as memory
+
+	relayMemory = 128 << 20
+	relayPids   = 64
+)
+
+// Names of the networks a trial can have.
+const (
+	networkBridge   = "bridge"
+	networkAirtight = "airtight"
+)
+
+// airtightAddr is where the agent's own guest accepts when there is no network.
+var airtightAddr = netip.MustParseAddr("127.0.1.1")
+
+// imageInfo is what a plan needs to know of an image.
+type imageInfo struct {
+	id      string
+	user    string
+	command []string // entrypoint and arguments
+	volumes []string // declared by the image; they would be unlimited disk
+}
+
+// scene is what a trial's plan stands on: what its run has made already.
+type scene struct {
+	images      map[string]imageInfo // by reference; "" is the guest's own image
+	guestVolume string
+	mcpVolume   string
+	seccomp     string // for containers on a bridge
+}
+
+// containerPlan is one container, ready for the engine.
+type containerPlan struct {
+	box   string
+	name  string
+	addr  netip.Addr // on the task network; invalid where it has none
+	conf  container.Config
+	host  container.HostConfig
+	image imageInfo
+}
+
+// trialPlan is everything of one trial but its subnet, which only the engine can
+// settle.
+type trialPlan struct {
+	trial      string // label
+	network    string // network's name; empty where there is none
+	workspace  string // volume's name; empty for a tmpfs
+	containers []containerPlan
+}
+
+// addresses of a task network, of a /29: the first is the bridge's own and stays
+// without use.
+type addresses struct{ subnet netip.Prefix }
+
+func (a addresses) relay() netip.Addr { return a.subnet.Addr().Next().Next() }
+func (a addresses) agent() netip.Addr { return a.relay().Next() }
+
+// planTrial decides what to create for t.
+func planTrial(t *runner.Trial, s scene) trialPlan {
+	label := TrialLabel(t.Task, t.Number)
+	base := fmt.Sprintf("waza-%s-%s-%d", t.Run, t.Task, t.Number)
+	p := trialPlan{trial: label}
+	mode := container.NetworkMode("none")
+	if t.Network == networkBridge {
+		p.network = base
+		mode = container.NetworkMode(base)
+	}
+	if t.Workspace == "volume" {
+		p.workspace = base + "-workspace"
+	}
+	build := func(box, role string, b runner.Box, mode container.NetworkMode) containerPlan {
+		return planContainer(boxRequest{
+			run: t.Run, trial: label, box: box, role: role, name: base + "-" + box,
+			limits: b, image: s.images[b.Image], mode: mode, runtime: t.Runtime, scene: s,
+		})
+	}
+	if p.network != "" {
+		p.containers = append(p.containers, build(relayBox, roleRelay, runner.Box{CPUs: 1, Memory: relayMemory, Pids: relayPids}, mode))
+	}
+	agent := build(runner.AgentBox, roleAgent, t.Agent.Box, mode)
+	addWorkspace(&agent, t, s, p.workspace)
+	p.containers = append(p.containers, agent)
+	for _, server := range t.Servers {
+		p.containers = append(p.containers, build(server.Name, roleServer, server.Box, "none"))
+	}
+	return p
+}
+
+type boxRequest struct {
+	run, trial, box, role, name string
+	limits                      runner.Box
+	image                       imageInfo
+	mode                        container.NetworkMode
+	runtime                     string
+	scene                       scene
+}
+
+// planContainer gives every container the same walls: no capability, no way to
+// gain one, a read-only root, hard limits, no name server but its own guest.
+func planContainer(r boxRequest) containerPlan {
+	user := userOf(r.limits.User, r.image.user)
+	host := container.HostConfig{
+		AutoRemove:     true,
+		NetworkMode:    r.mode,
+		LogConfig:      container.LogConfig{Type: "none"},
+		CapDrop:        []string{"ALL"},
+		SecurityOpt:    []string{"no-new-privileges"},
+		ReadonlyRootfs: true,
+		DNS:            []string{"127.0.0.1"},
+		DNSSearch:      []string{"."},
+		DNSOptions:     []string{"use-vc", "ndots:0"},
+		ShmSize:        sharedBytes,
+		Runtime:        r.runtime,
+		Tmpfs:          map[string]string{},
+		Resources: container.Resources{
+			NanoCPUs:   int64(r.limits.CPUs * 1e9),
+			Memory:     r.limits.Memory,
+			MemorySwap: r.limits.Memory,
+			PidsLimit:  &r.limits.Pids,
+			Ulimits:    []*units.Ulimit{{Name: "nofile", Soft: openFiles, Hard: openFiles}, {Name: "core", Soft: 0, Hard: 0}},
+		},
+	}
+	if r.mode != "none" {
+		host.SecurityOpt = append(host.SecurityOpt, "seccomp="+r.scene.seccomp)
+	}
+	if r.limits.Disk > 0 {
+		for _, dir := range append([]string{scratchDir, runner.HomeDir}, r.image.volumes...) {
+			host.Tmpfs[dir] = tmpfsOptions(user, r.limits.Disk)
+		}
+	}
+	if r.limits.Image != "" {
+		host.Mounts = []mount.Mount{readOnly(r.scene.guestVolume, guestDir)}
+	}
+	return containerPlan{
+		box: r.box, name: r.name, image: r.image, host: host,
+		conf: container.Config{
+			Image:       r.image.id,
+			User:        user,
+			Entrypoint:  []string{runner.GuestPath, "guest"},
+			Labels:      labels(r.run, r.trial, r.role),
+			OpenStdin:   true,
+			StdinOnce:   true,
+			AttachStdin: true, AttachStdout: true, AttachStderr: true,
+			Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
+		},
+	}
+}
+
+// addWorkspace gives the agent its workspace, its mcp.json and the names of its
+// servers.
+func addWorkspace(c *containerPlan, t *runner.Trial, s scene, volume string) {
+	c.host.Mounts = append(c.host.Mounts, readOnly(s.mcpVolume, mcpDir))
+	if volume != "" {
+		c.host.Mounts = append(c.host.Mounts, mount.Mount{Type: mount.TypeVolume, Source: volume, Target: runner.WorkspaceDir, VolumeOptions: &mount.VolumeOptions{NoCopy: true}})
+	} else {
+		c.host.Tmpfs[runner.WorkspaceDir] = tmpfsOptions(c.conf.User, t.Agent.Disk)
+	}
+	c.conf.WorkingDir = runner.WorkspaceDir
+}
+
+// withAddresses places the containers on a task network of its own subnet, or,
+// without one, points the agent at itself.
+func (p trialPlan) withAddresses(t *runner.Trial, a addresses) []containerPlan {
+	placed := slices.Clone(p.containers)
+	for i := range placed {
+		c := &placed[i]
+		switch c.box {
+		case relayBox:
+			c.addr = a.relay()
+		case runner.AgentBox:
+			target := airtightAddr
+			if p.network != "" {
+				c.addr, target = a.agent(), a.relay()
+			}
+			for _, server := range t.Servers {
+				c.host.ExtraHosts = append(c.host.ExtraHosts, server.Name+":"+target.String())
+			}
+		}
+	}
+	return placed
+}
+
+func (c containerPlan) networking(name string) *network.NetworkingConfig {
+	if !c.addr.IsValid() {
+		return nil
+	}
+	return &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{
+		name: {IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: c.addr.String()}},
+	}}
+}
+
+// userOf is who runs in a container: whom the eval names, else whom the image
+// names unless that is root, else defaultUser.
+func userOf(wanted, image string) string {
+	if wanted != "" {
+		return wanted
+	}
+	if isRoot(image) {
+		return defaultUser
+	}
+	return image
+}
+
+func isRoot(user string) bool {
+	name, _, _ := strings.Cut(user, ":")
+	return name == "" || name == "root" || name == "0"
+}
+
+// tmpfsOptions is a writable directory of the user's own. The engine knows no
+// numbers of a user given by name; such a directory is open to all in its
+// container, who are that user.
+func tmpfsOptions(user string, size int64) string {
+	uid, gid, _ := strings.Cut(user, ":")
+	if _, err := strconv.Atoi(uid); err != nil {
+		return fmt.Sprintf("size=%d,mode=1777,exec", size)
+	}
+	if _, err := strconv.Atoi(gid); err != nil {
+		gid = uid
+	}
+	return fmt.Sprintf("size=%d,mode=0700,uid=%s,gid=%s,exec", size, uid, gid)
+}
+
+func readOnly(volume, target string) mount.Mount {
+	return mount.Mount{Type: mount.TypeVolume, Source: volume, Target: target, ReadOnly: true, VolumeOptions: &mount.VolumeOptions{NoCopy: true}}
+}
+
+// String lists the plan for a person.
+func (p trialPlan) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "trial %s\n", p.trial)
+	if p.network != "" {
+		fmt.Fprintf(&b, "  network %s (internal, no address on the host)\n", p.network)
+	}
+	if p.workspace != "" {
+		fmt.Fprintf(&b, "  volume %s\n", p.workspace)
+	}
+	for _, c := range p.containers {
+		fmt.Fprintf(&b, "  container %s\n    image %s user %s network %s\n    cpus %.2f memory %s pids %d\n",
+			c.name, c.conf.Image, c.conf.User, c.host.NetworkMode,
+			float64(c.host.NanoCPUs)/1e9, units.BytesSize(float64(c.host.Memory)), *c.host.PidsLimit)
+		for _, m := range c.host.Mounts {
+			fmt.Fprintf(&b, "    %s <- volume %s ro=%t\n", m.Target, m.Source, m.ReadOnly)
+		}
+		for _, dir := range slices.Sorted(maps.Keys(c.host.Tmpfs)) {
+			fmt.Fprintf(&b, "    %s <- tmpfs %s\n", dir, c.host.Tmpfs[dir])
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,162 @@
+package containers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"sync"
+
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/guest"
+	"github.com/waza-isolate/waza/runner/process"
+)
+
+// sandbox is one trial's network and containers. It implements runner.Sandbox.
+type sandbox struct {
+	backend *Backend
+	trial   *runner.Trial
+	plan    trialPlan
+	observe func(evidence.Event)
+	boxes   map[string]*box // complete before the sandbox is handed out
+
+	closeOnce sync.Once
+	closeErr  error
+}
+
+// Listen implements runner.Sandbox. The two kinds of network differ here alone:
+// the agent finds its servers at the relay, or at its own loopback.
+func (s *sandbox) Listen(ctx context.Context, port int) (net.Listener, error) {
+	if relay, ok := s.boxes[relayBox]; ok {
+		return relay.guest.Listen(ctx, ":"+strconv.Itoa(port))
+	}
+	at := net.JoinHostPort(airtightAddr.String(), strconv.Itoa(port))
+	return s.boxes[runner.AgentBox].guest.Listen(ctx, at)
+}
+
+// Start implements runner.Sandbox. What the agent starts ends with it.
+func (s *sandbox) Start(ctx context.Context, name string, p process.Spec) (process.Process, error) {
+	b, err := s.box(name)
+	if err != nil {
+		return nil, err
+	}
+	if len(p.Args) == 0 {
+		if p.Args = b.image.command; len(p.Args) == 0 {
+			return nil, fmt.Errorf("%s: no command, and its image has none", name)
+		}
+	}
+	return b.guest.Exec(ctx, p, name == runner.AgentBox)
+}
+
+// Put implements runner.Sandbox.
+func (s *sandbox) Put(ctx context.Context, name, dir string, tar io.Reader) error {
+	b, err := s.box(name)
+	if err != nil {
+		return err
+	}
+	return b.guest.Put(ctx, dir, tar)
+}
+
+// Collect implements runner.Sandbox.
+func (s *sandbox) Collect(ctx context.Context, name, dir string, w io.Writer) error {
+	b, err := s.box(name)
+	if err != nil {
+		return err
+	}
+	return b.guest.Get(ctx, dir, runner.MCPConfigPath, w)
+}
+
+func (s *sandbox) box(name string) (*box, error) {
+	b, ok := s.boxes[name]
+	if !ok || name == relayBox {
+		return nil, fmt.Errorf("trial has no container %q", name)
+	}
+	return b, nil
+}
+
+// Containers tells the containers' names by box, for a person who wants to enter.
+func (s *sandbox) Containers() map[string]string {
+	names := map[string]string{}
+	for _, c := range s.plan.containers {
+		names[c.box] = c.name
+	}
+	return names
+}
+
+// Close implements runner.Sandbox.
+func (s *sandbox) Close(ctx context.Context) error {
+	s.closeOnce.Do(func() { s.closeErr = s.close(ctx) })
+	return s.closeErr
+}
+
+func (s *sandbox) close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
+	defer cancel()
+	errs := make(chan error, len(s.boxes))
+	for _, b := range s.boxes {
+		go func() { errs <- b.close(ctx, s.backend.engine) }()
+	}
+	var all []error
+	for range s.boxes {
+		all = append(all, <-errs)
+	}
+	which := labelled(s.backend.run, s.plan.trial)
+	if s.plan.network != "" {
+		all = append(all, s.backend.engine.removeNetworks(ctx, which))
+	}
+	if s.plan.workspace != "" {
+		all = append(all, s.backend.engine.removeVolumes(ctx, which))
+	}
+	return errors.Join(all...)
+}
+
+// checkWalls compares what a guest found around itself with what was asked for.
+// Engines ignore options they do not know.
+func checkWalls(h guest.Hello, onBridge bool) error {
+	var broken []error
+	refuse := func(bad bool, what string) {
+		if bad {
+			broken = append(broken, errors.New(what))
+		}
+	}
+	refuse(h.UID == 0, "runs as root; name another user")
+	refuse(h.Capabilities != 0, "has capabilities left")
+	refuse(!h.NoNewPrivileges, "may gain privileges")
+	refuse(!h.ReadOnlyRoot, "has a writable root")
+	refuse(!h.Filtered, "has no seccomp filter")
+	refuse(onBridge && h.Datagrams, "may send datagrams")
+	refuse(onBridge && h.ChoosesInterface, "may bind to an interface")
+	refuse(!onBridge && h.Interfaces > 1, "has a network interface")
+	return errors.Join(broken...)
+}
+
+// Guarantees implements runner.Sandbox. Each line was checked from inside the
+// containers when they started, or is the engine's own limit.
+func (s *sandbox) Guarantees() evidence.Guarantees {
+	g := evidence.Guarantees{
+		Backend: "docker",
+		Network: s.trial.Network,
+		Enforced: []string{
+			"every server in a container of its own without a network interface",
+			"the agent reaches its servers through the runner alone",
+			"names resolve inside the trial only",
+			"containers run without root, capabilities or new privileges, on a read-only root under a seccomp filter",
+			"memory, CPU, process and open-file limits on every container",
+			"containers end with the runner",
+		},
+	}
+	if s.plan.network == "" {
+		g.Enforced = append(g.Enforced, "the agent's container has no network interface")
+	} else {
+		g.Enforced = append(g.Enforced, "the agent's network holds the relay alone, carries TCP only and has no address on the host")
+	}
+	if s.plan.workspace == "" {
+		g.Enforced = append(g.Enforced, "the workspace has a hard size limit")
+	} else {
+		g.Missing = append(g.Missing, "the workspace is a volume: its size is not limited")
+	}
+	return g
+}

@@ -1,0 +1,9 @@
+//go:build !linux
+
+package containers
+
+import "errors"
+
+func bridgeSeccomp() (string, error) {
+	return "", errors.New("the filter for containers on a bridge is built on Linux only; set config.isolation.network to airtight")
+}

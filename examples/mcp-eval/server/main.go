@@ -1,0 +1,22 @@
+// Command inventory is the MCP server of this example: the stock of three
+// warehouses, on stdio.
+//
+// Its data cannot be guessed: prices are odd, serial numbers and reservation
+// codes are derived. An agent that has the right answer has asked. Every
+// process starts from the same stock and gives the same answers to the same
+// calls, so a trial can be repeated. Nothing is stored.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/mark3labs/mcp-go/server"
+)
+
+func main() {
+	if err := server.ServeStdio(newServer(newStock(catalogue()))); err != nil {
+		fmt.Fprintln(os.Stderr, "inventory:", err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,111 @@
+package grading
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// ComplianceConfig configures the mcp_compliance grader: how the agent used MCP
+// servers. Each expected tool and the limit of errors is one check.
+type ComplianceConfig struct {
+	Server          Names    `json:"server,omitempty" jsonschema:"name of the server, or a list of names; every server where left out"`
+	ExpectToolsUsed []string `json:"expect_tools_used,omitempty" jsonschema:"tools that were called with success: exact names, or /expressions/ (RE2) that match a whole name"`
+	MaxToolErrors   *int     `json:"max_tool_errors,omitempty" jsonschema:"limit of calls that ended as tool_error, protocol_error, transport_error or timeout; 0 allows none"`
+}
+
+// Validate refuses an empty config, a limit below zero, empty names and
+// expressions that do not compile.
+func (c *ComplianceConfig) Validate() error {
+	if len(c.ExpectToolsUsed) == 0 && c.MaxToolErrors == nil {
+		return errEmpty
+	}
+	var errs []error
+	if c.MaxToolErrors != nil && *c.MaxToolErrors < 0 {
+		errs = append(errs, errors.New("max_tool_errors: below zero"))
+	}
+	if slices.Contains(c.Server, "") || c.Server != nil && len(c.Server) == 0 {
+		errs = append(errs, errors.New("server: empty"))
+	}
+	for i, name := range c.ExpectToolsUsed {
+		if _, err := toolMatcher(name); err != nil {
+			errs = append(errs, fmt.Errorf("expect_tools_used[%d]: %w", i, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c *ComplianceConfig) grade(s *subject) (report, error) {
+	for _, server := range c.Server {
+		if !s.declared(server) {
+			return report{}, fmt.Errorf("the trial has no server %s", quote(server))
+		}
+	}
+	if err := s.seen(c.Server...); err != nil {
+		return report{}, err
+	}
+	calls := filter(s.calls, func(call evidence.Call) bool {
+		return len(c.Server) == 0 || slices.Contains(c.Server, call.Server)
+	})
+	failed := filter(calls, isError)
+	var r report
+	for _, name := range c.ExpectToolsUsed {
+		if err := expectUsed(&r, name, calls); err != nil {
+			return report{}, err
+		}
+	}
+	if c.MaxToolErrors != nil {
+		r.check(len(failed) <= *c.MaxToolErrors,
+			"Expected at most %d failed calls; found %d: %s.", *c.MaxToolErrors, len(failed), describeCalls(failed))
+	}
+	r.details = map[string]any{"calls": numbers(calls), "errors": numbers(failed)}
+	return r, nil
+}
+
+// expectUsed checks that a tool was called with success.
+func expectUsed(r *report, name string, calls []evidence.Call) error {
+	matches, err := toolMatcher(name)
+	if err != nil {
+		return err
+	}
+	of := filter(calls, func(call evidence.Call) bool { return matches(call.Tool) })
+	ok := slices.ContainsFunc(of, func(call evidence.Call) bool { return call.Outcome == evidence.OutcomeOK })
+	switch {
+	case len(of) > 0:
+		r.check(ok, "Expected tool %s to be called with success; found only %s.", quote(name), describeCalls(of))
+	case len(calls) > 0:
+		r.check(ok, "Expected tool %s to be called; it was not. Found %s.", quote(name), describeCalls(calls))
+	default:
+		r.check(ok, "Expected tool %s to be called; no tool was.", quote(name))
+	}
+	return nil
+}
+
+// isError reports whether a call counts as an error. A cancelled one does not:
+// the client gave it up.
+func isError(call evidence.Call) bool {
+	switch call.Outcome {
+	case evidence.OutcomeToolError, evidence.OutcomeProtocolError,
+		evidence.OutcomeTransportError, evidence.OutcomeTimeout:
+		return true
+	}
+	return false
+}
+
+// toolMatcher reads an exact name, or a "/expression/" over a whole name.
+func toolMatcher(name string) (func(tool string) bool, error) {
+	if name == "" {
+		return nil, errors.New("an empty name")
+	}
+	if len(name) < 3 || name[0] != '/' || name[len(name)-1] != '/' {
+		return func(tool string) bool { return tool == name }, nil
+	}
+	expression, err := regexp.Compile(`\A(?:` + name[1:len(name)-1] + `)\z`)
+	if err != nil {
+		return nil, err
+	}
+	return expression.MatchString, nil
+}

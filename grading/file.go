@@ -1,0 +1,107 @@
+package grading
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// FileConfig configures the file grader: what the workspace holds after the
+// agent stopped. Each path and each expression is one check, and that a file
+// with expressions can be read is one more.
+type FileConfig struct {
+	MustExist       []string         `json:"must_exist,omitempty" jsonschema:"paths in the workspace that exist"`
+	MustNotExist    []string         `json:"must_not_exist,omitempty" jsonschema:"paths in the workspace that do not exist"`
+	ContentPatterns []ContentPattern `json:"content_patterns,omitempty" jsonschema:"what files contain"`
+}
+
+// ContentPattern is what one file of the workspace must and must not contain.
+type ContentPattern struct {
+	Path         string   `json:"path" jsonschema:"path of the file in the workspace"`
+	MustMatch    []string `json:"must_match,omitempty" jsonschema:"RE2 expressions that match somewhere in the file"`
+	MustNotMatch []string `json:"must_not_match,omitempty" jsonschema:"RE2 expressions that match nowhere in the file"`
+}
+
+// Validate refuses an empty config, paths that lead out of the workspace and
+// expressions that do not compile.
+func (c *FileConfig) Validate() error {
+	if len(c.MustExist)+len(c.MustNotExist)+len(c.ContentPatterns) == 0 {
+		return errEmpty
+	}
+	var errs []error
+	for _, p := range slices.Concat(c.MustExist, c.MustNotExist) {
+		errs = append(errs, inside(p))
+	}
+	for i, pattern := range c.ContentPatterns {
+		field := fmt.Sprintf("content_patterns[%d].", i)
+		errs = append(errs, inside(pattern.Path),
+			compilable(field+"must_match", pattern.MustMatch),
+			compilable(field+"must_not_match", pattern.MustNotMatch))
+	}
+	return errors.Join(errs...)
+}
+
+// inside refuses a path that is none of the workspace's.
+func inside(p string) error {
+	clean := path.Clean(p)
+	switch {
+	case p == "" || strings.ContainsRune(p, 0):
+		return fmt.Errorf("path %q: not a path", p)
+	case path.IsAbs(p):
+		return fmt.Errorf("path %q: absolute; give it relative to the workspace", p)
+	case clean == ".." || strings.HasPrefix(clean, "../"):
+		return fmt.Errorf("path %q: leads out of the workspace", p)
+	}
+	return nil
+}
+
+func (c *FileConfig) grade(s *subject) (report, error) {
+	if gaps := lost(s.trial, workspaceFile); len(gaps) > 0 {
+		return report{}, fmt.Errorf("%w: %s", errEvidence, strings.Join(gaps, "; "))
+	}
+	files, err := readWorkspace(s.dir, c.paths())
+	if err != nil {
+		return report{}, fmt.Errorf("%w: %s", errEvidence, s.explain(err))
+	}
+	var r report
+	for _, p := range c.MustExist {
+		r.check(files[path.Clean(p)] != nil, "Expected %s to exist; it does not.", quote(p))
+	}
+	for _, p := range c.MustNotExist {
+		found := files[path.Clean(p)]
+		r.check(found == nil, "Expected %s not to exist; there is %s.", quote(p), found)
+	}
+	for _, pattern := range c.ContentPatterns {
+		r.content(pattern, files[path.Clean(pattern.Path)])
+	}
+	return r, nil
+}
+
+// paths are those asked about: true where the content is asked for too.
+func (c *FileConfig) paths() map[string]bool {
+	wanted := map[string]bool{}
+	for _, p := range slices.Concat(c.MustExist, c.MustNotExist) {
+		wanted[path.Clean(p)] = false
+	}
+	for _, pattern := range c.ContentPatterns {
+		wanted[path.Clean(pattern.Path)] = true
+	}
+	return wanted
+}
+
+// content checks what a file contains. Of one that cannot be read every check
+// fails, so that the score counts the same checks in every trial.
+func (r *report) content(pattern ContentPattern, found *entry) {
+	name := quote(pattern.Path)
+	unread := found.unread()
+	r.check(unread == "", "Expected to read %s; %s.", name, unread)
+	if unread == "" {
+		r.patterns(name, found.content, pattern.MustMatch, pattern.MustNotMatch)
+		return
+	}
+	for _, expression := range slices.Concat(pattern.MustMatch, pattern.MustNotMatch) {
+		r.check(false, "Could not look for %s in %s.", quote(expression), name)
+	}
+}

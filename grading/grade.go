@@ -1,0 +1,77 @@
+package grading
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// Grade judges the trial whose evidence is in dir. It derives the calls from the
+// frames anew and writes them to calls.jsonl, and does not write the verdicts.
+//
+// A trial that ended as timeout or agent_error keeps that class; its graders run
+// for the record. One that ended as infra is not graded. Any other is an error if
+// a grader could not judge, else fails if a grader fails, else passes.
+//
+// An error means that the directory is no trial's or could not be written;
+// missing evidence is an error verdict, not an error.
+func Grade(dir evidence.Dir) (evidence.Verdicts, error) {
+	trial, err := dir.Trial()
+	if err != nil {
+		return evidence.Verdicts{}, fmt.Errorf("grading: %w", err)
+	}
+	if trial.Class == evidence.ClassInfra {
+		return evidence.Verdicts{Class: trial.Class, Reason: trial.Reason, Verdicts: []evidence.Verdict{}}, nil
+	}
+	s, err := open(dir, trial)
+	if err != nil {
+		return evidence.Verdicts{}, fmt.Errorf("grading: %w", err)
+	}
+	verdicts := []evidence.Verdict{}
+	for _, spec := range trial.Graders {
+		verdicts = append(verdicts, verdict(spec, s))
+	}
+	class, reason := classify(trial, verdicts)
+	return evidence.Verdicts{Class: class, Reason: reason, Score: mean(class, verdicts), Verdicts: verdicts}, nil
+}
+
+func classify(trial evidence.Trial, verdicts []evidence.Verdict) (evidence.Class, string) {
+	if trial.Class == evidence.ClassTimeout || trial.Class == evidence.ClassAgentError {
+		return trial.Class, trial.Reason
+	}
+	if names := named(verdicts, evidence.VerdictError); len(names) > 0 {
+		return evidence.ClassError, "could not judge: " + strings.Join(names, ", ")
+	}
+	if names := named(verdicts, evidence.VerdictFail); len(names) > 0 {
+		return evidence.ClassFail, "failed: " + strings.Join(names, ", ")
+	}
+	return evidence.ClassPass, ""
+}
+
+func named(verdicts []evidence.Verdict, result evidence.VerdictResult) []string {
+	var names []string
+	for _, v := range verdicts {
+		if v.Result == result {
+			names = append(names, v.Name)
+		}
+	}
+	return names
+}
+
+// mean is the mean score, weighted. Without graders it is 1 for a trial that
+// passes and 0 for one that broke.
+func mean(class evidence.Class, verdicts []evidence.Verdict) float64 {
+	var sum, weights float64
+	for _, v := range verdicts {
+		sum += v.Score * v.Weight
+		weights += v.Weight
+	}
+	switch {
+	case weights > 0:
+		return sum / weights
+	case class == evidence.ClassPass:
+		return 1
+	}
+	return 0
+}

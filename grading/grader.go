@@ -1,0 +1,86 @@
+package grading
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+var (
+	errEmpty    = errors.New("no check is configured")
+	errEvidence = errors.New("missing evidence")
+)
+
+// grader is a grader's config, which is also what judges by it.
+type grader interface {
+	// Validate says what in the config makes no sense.
+	Validate() error
+	// grade runs every check. An error means that it cannot judge, and wraps
+	// errEvidence where the reason is evidence that is not there.
+	grade(*subject) (report, error)
+}
+
+func newGrader(graderType string) (grader, bool) {
+	switch graderType {
+	case "behavior":
+		return new(BehaviorConfig), true
+	case "file":
+		return new(FileConfig), true
+	case "mcp_compliance":
+		return new(ComplianceConfig), true
+	case "text":
+		return new(TextConfig), true
+	case "tool_constraint":
+		return new(ToolConstraintConfig), true
+	}
+	return nil, false
+}
+
+// load reads a grader of spec's type from its config.
+func load(spec evidence.GraderSpec) (grader, error) {
+	g, ok := newGrader(spec.Type)
+	if !ok {
+		return nil, fmt.Errorf("no grader of type %q", spec.Type)
+	}
+	if config := bytes.TrimSpace(spec.Config); len(config) > 0 {
+		in := json.NewDecoder(bytes.NewReader(config))
+		in.DisallowUnknownFields()
+		if err := in.Decode(g); err != nil {
+			return nil, fmt.Errorf("config: %w", err)
+		}
+	}
+	if err := g.Validate(); err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	return g, nil
+}
+
+// verdict runs one grader.
+func verdict(spec evidence.GraderSpec, s *subject) evidence.Verdict {
+	v := evidence.Verdict{Name: spec.Name, Type: spec.Type, Weight: spec.Weight}
+	g, err := load(spec)
+	if err == nil {
+		var r report
+		if r, err = g.grade(s); err == nil {
+			v.Result, v.Score, v.Feedback, v.Details = r.result(), r.score(), r.feedback(), r.details
+			return v
+		}
+	}
+	v.Result, v.Feedback = evidence.VerdictError, err.Error()
+	return v
+}
+
+// compilable refuses expressions that RE2 does not accept.
+func compilable(field string, expressions []string) error {
+	var errs []error
+	for i, expression := range expressions {
+		if _, err := regexp.Compile(expression); err != nil {
+			errs = append(errs, fmt.Errorf("%s[%d]: %w", field, i, err))
+		}
+	}
+	return errors.Join(errs...)
+}

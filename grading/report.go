@@ -1,0 +1,78 @@
+package grading
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// report collects the checks of one grader.
+type report struct {
+	checks   int
+	failures []string
+	details  map[string]any
+}
+
+// check counts one check; where it does not hold, the sentence says what was
+// expected and what was found.
+func (r *report) check(holds bool, format string, args ...any) {
+	r.checks++
+	if !holds {
+		r.failures = append(r.failures, fmt.Sprintf(format, args...))
+	}
+}
+
+func (r *report) result() evidence.VerdictResult {
+	if len(r.failures) > 0 {
+		return evidence.VerdictFail
+	}
+	return evidence.VerdictPass
+}
+
+// score is the share of checks that hold.
+func (r *report) score() float64 {
+	if r.checks == 0 {
+		return 1
+	}
+	return float64(r.checks-len(r.failures)) / float64(r.checks)
+}
+
+func (r *report) feedback() string {
+	if len(r.failures) > 0 {
+		return strings.Join(r.failures, " ")
+	}
+	if r.checks == 1 {
+		return "The one check holds."
+	}
+	return fmt.Sprintf("All %d checks hold.", r.checks)
+}
+
+// maxShown is how many entries of a list a sentence shows.
+const maxShown = 8
+
+// list writes names for a sentence: quoted, in order, cut after maxShown.
+func list(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	var shown []string
+	for i, name := range names {
+		if i == maxShown {
+			shown = append(shown, fmt.Sprintf("%d more", len(names)-i))
+			break
+		}
+		shown = append(shown, quote(name))
+	}
+	return strings.Join(shown, ", ")
+}
+
+// maxQuoted is how many bytes of a foreign string a sentence shows.
+const maxQuoted = 100
+
+func quote(s string) string {
+	if len(s) > maxQuoted {
+		return fmt.Sprintf("%q…", s[:maxQuoted])
+	}
+	return fmt.Sprintf("%q", s)
+}

@@ -1,0 +1,112 @@
+package grading
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/runner/capture"
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// subject is one trial as graders see it.
+type subject struct {
+	dir     evidence.Dir
+	trial   evidence.Trial
+	servers []string // declared names
+	calls   []evidence.Call
+	uses    []capture.Use // calls and builtin uses
+	gaps    []capture.Gap // in the frames
+
+	// transcriptGap says why builtin uses are not known; nil if they are.
+	transcriptGap error
+	// noTranscript is set where the executor gives none.
+	noTranscript bool
+}
+
+// open reads a trial's evidence. What of it is missing is kept for the graders
+// that need it.
+func open(dir evidence.Dir, trial evidence.Trial) (*subject, error) {
+	s := &subject{dir: evidence.Dir(filepath.Clean(string(dir))), trial: trial}
+	for _, server := range trial.Servers {
+		s.servers = append(s.servers, server.Name)
+	}
+	captured, err := capture.Calls(s.dir.Frames())
+	s.calls, s.gaps = captured.Calls, captured.Gaps
+	if err != nil {
+		s.gaps = append(s.gaps, capture.Gap{Why: s.explain(err)})
+	}
+	for _, gap := range lost(trial, evidence.FramesFile) {
+		s.gaps = append(s.gaps, capture.Gap{Why: gap})
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		if err := s.dir.WriteCalls(s.calls); err != nil {
+			return nil, err
+		}
+	}
+	transcript := s.transcript()
+	s.uses = capture.Uses(s.servers, s.calls, transcript)
+	return s, nil
+}
+
+// transcript reads what the agent tells, and remembers why where it cannot.
+func (s *subject) transcript() []evidence.TranscriptEvent {
+	if gaps := lost(s.trial, evidence.TranscriptFile); len(gaps) > 0 {
+		s.transcriptGap = fmt.Errorf("%w: %s", errEvidence, strings.Join(gaps, "; "))
+	}
+	_, err := os.Stat(filepath.Join(string(s.dir), evidence.TranscriptFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		switch s.trial.Executor {
+		case "script":
+			s.transcriptGap = fmt.Errorf("%w: the agent left no transcript", errEvidence)
+		case "mock": // uses no tools
+		default:
+			s.noTranscript = true
+		}
+		return nil
+	}
+	transcript, err := s.dir.Transcript()
+	if err != nil {
+		s.transcriptGap = fmt.Errorf("%w: %s", errEvidence, s.explain(err))
+	}
+	return transcript
+}
+
+// lost lists the trial's gaps that concern a file: those that begin with its name.
+func lost(trial evidence.Trial, file string) []string {
+	return slices.DeleteFunc(slices.Clone(trial.Gaps), func(gap string) bool {
+		return !strings.HasPrefix(gap, file)
+	})
+}
+
+// explain is err's text without the directory's path, which differs from machine
+// to machine.
+func (s *subject) explain(err error) string {
+	return strings.ReplaceAll(err.Error(), string(s.dir)+string(filepath.Separator), "")
+}
+
+// seen fails where calls to one of servers may have gone unseen; no servers means
+// any.
+func (s *subject) seen(servers ...string) error {
+	for _, gap := range s.gaps {
+		if len(servers) == 0 || gap.Server == "" || slices.Contains(servers, gap.Server) {
+			return fmt.Errorf("%w: %s", errEvidence, gap)
+		}
+	}
+	return nil
+}
+
+// told fails where the agent's builtin uses are not known. An executor that gives
+// no transcript is no reason unless a check is about builtin uses alone.
+func (s *subject) told(builtinAlone bool) error {
+	if builtinAlone && s.noTranscript {
+		return fmt.Errorf("%w: executor %q gives no transcript, so builtin tools are not known", errEvidence, s.trial.Executor)
+	}
+	return s.transcriptGap
+}
+
+func (s *subject) declared(server string) bool { return slices.Contains(s.servers, server) }

@@ -1,0 +1,64 @@
+package grading
+
+import (
+	"errors"
+	"regexp"
+	"strings"
+)
+
+// TextConfig configures the text grader: what the final output must and must not
+// say. Each entry is one check, and the score is the share of checks that hold.
+type TextConfig struct {
+	Contains      []string `json:"contains,omitempty" jsonschema:"strings the final output contains, whatever their case"`
+	NotContains   []string `json:"not_contains,omitempty" jsonschema:"strings the final output does not contain, whatever their case"`
+	ContainsCS    []string `json:"contains_cs,omitempty" jsonschema:"strings the final output contains in exactly this case"`
+	NotContainsCS []string `json:"not_contains_cs,omitempty" jsonschema:"strings the final output does not contain in exactly this case"`
+	RegexMatch    []string `json:"regex_match,omitempty" jsonschema:"RE2 expressions that match somewhere in the final output"`
+	RegexNotMatch []string `json:"regex_not_match,omitempty" jsonschema:"RE2 expressions that match nowhere in the final output"`
+}
+
+// Validate refuses expressions that do not compile. A config without a check is
+// waza's way to pass always.
+func (c *TextConfig) Validate() error {
+	return errors.Join(
+		compilable("regex_match", c.RegexMatch),
+		compilable("regex_not_match", c.RegexNotMatch),
+	)
+}
+
+func (c *TextConfig) grade(s *subject) (report, error) {
+	var r report
+	output := s.trial.FinalOutput
+	lower := strings.ToLower(output)
+	for _, want := range c.Contains {
+		r.check(strings.Contains(lower, strings.ToLower(want)),
+			"Expected the output to contain %s; it does not.", quote(want))
+	}
+	for _, ban := range c.NotContains {
+		r.check(!strings.Contains(lower, strings.ToLower(ban)),
+			"Expected the output not to contain %s; it does.", quote(ban))
+	}
+	for _, want := range c.ContainsCS {
+		r.check(strings.Contains(output, want),
+			"Expected the output to contain %s in this case; it does not.", quote(want))
+	}
+	for _, ban := range c.NotContainsCS {
+		r.check(!strings.Contains(output, ban),
+			"Expected the output not to contain %s in this case; it does.", quote(ban))
+	}
+	r.patterns("the output", []byte(output), c.RegexMatch, c.RegexNotMatch)
+	return r, nil
+}
+
+// patterns checks which valid expressions match in text and which do not.
+func (r *report) patterns(what string, text []byte, match, notMatch []string) {
+	for _, want := range match {
+		r.check(regexp.MustCompile(want).Match(text),
+			"Expected %s to match %s; it does not.", what, quote(want))
+	}
+	for _, ban := range notMatch {
+		found := regexp.MustCompile(ban).Find(text)
+		r.check(found == nil,
+			"Expected %s not to match %s; it does: %s.", what, quote(ban), quote(string(found)))
+	}
+}

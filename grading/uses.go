@@ -1,0 +1,68 @@
+package grading
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/runner/capture"
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// toolNames lists the tools used, each once, in alphabetical order.
+func toolNames(uses []capture.Use) []string {
+	names := []string{}
+	for _, use := range uses {
+		names = append(names, use.Tool)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// describe lists uses for a sentence: captured calls by their number.
+func describe(uses []capture.Use) string {
+	var shown []string
+	for i, use := range uses {
+		if i == maxShown {
+			shown = append(shown, fmt.Sprintf("%d more", len(uses)-i))
+			break
+		}
+		if use.Call == nil {
+			shown = append(shown, fmt.Sprintf("%s (%s)", quote(use.Tool), use.Source))
+			continue
+		}
+		shown = append(shown, describeCall(*use.Call))
+	}
+	return strings.Join(shown, ", ")
+}
+
+func describeCall(call evidence.Call) string {
+	return fmt.Sprintf("call %d (%s of %s: %s)", call.Seq, quote(call.Tool), call.Server, call.Outcome)
+}
+
+func describeCalls(calls []evidence.Call) string {
+	var uses []capture.Use
+	for i := range calls {
+		uses = append(uses, capture.Use{Call: &calls[i]})
+	}
+	return describe(uses)
+}
+
+// numbers lists the numbers of calls for a verdict's details.
+func numbers(calls []evidence.Call) []int {
+	seqs := []int{}
+	for _, call := range calls {
+		seqs = append(seqs, call.Seq)
+	}
+	return seqs
+}
+
+func filter[T any](all []T, keep func(T) bool) []T {
+	var kept []T
+	for _, v := range all {
+		if keep(v) {
+			kept = append(kept, v)
+		}
+	}
+	return kept
+}

@@ -1,0 +1,116 @@
+package grading
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+const (
+	workspaceFile = evidence.WorkspaceFile
+
+	maxContent = 16 << 20 // bytes of one file that are looked into
+	maxEntries = 1 << 20  // entries of one workspace
+)
+
+var errTooManyEntries = fmt.Errorf("more than %d entries", maxEntries)
+
+// entry is what stands at a path of the workspace.
+type entry struct {
+	kind    byte // as in tar
+	size    int64
+	content []byte
+}
+
+// String says what kind of thing it is.
+func (e *entry) String() string {
+	switch {
+	case e == nil:
+		return "nothing"
+	case e.kind == tar.TypeReg:
+		return "a file"
+	case e.kind == tar.TypeDir:
+		return "a directory"
+	case e.kind == tar.TypeSymlink:
+		return "a symbolic link"
+	case e.kind == tar.TypeLink:
+		return "a hard link"
+	}
+	return "a special file"
+}
+
+// unread says why the content is not there; empty if it is.
+func (e *entry) unread() string {
+	switch {
+	case e == nil:
+		return "it does not exist"
+	case e.kind == tar.TypeSymlink:
+		return "it is a symbolic link, and those are not followed"
+	case e.kind != tar.TypeReg:
+		return "it is " + e.String()
+	case e.size > maxContent:
+		return fmt.Sprintf("it has %d bytes, and at most %d are looked into", e.size, maxContent)
+	}
+	return ""
+}
+
+// readWorkspace finds the wanted paths, true for those whose content is wanted
+// too. Nothing is extracted and no link followed; names that lead out of the
+// workspace are passed over; of a path that comes twice the last entry counts.
+func readWorkspace(dir evidence.Dir, wanted map[string]bool) (map[string]*entry, error) {
+	file, err := dir.Workspace()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	found, err := scan(tar.NewReader(file), wanted)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", workspaceFile, err)
+	}
+	return found, nil
+}
+
+func scan(in *tar.Reader, wanted map[string]bool) (map[string]*entry, error) {
+	found := map[string]*entry{}
+	for range maxEntries {
+		header, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return found, nil
+		}
+		if err != nil && !errors.Is(err, tar.ErrInsecurePath) {
+			return nil, err
+		}
+		if path.IsAbs(header.Name) || strings.ContainsRune(header.Name, 0) {
+			continue
+		}
+		name := path.Clean(header.Name)
+		impliedParents(found, wanted, name)
+		content, ok := wanted[name]
+		if !ok {
+			continue
+		}
+		e := &entry{kind: header.Typeflag, size: header.Size}
+		if content && e.unread() == "" {
+			if e.content, err = io.ReadAll(in); err != nil {
+				return nil, err
+			}
+		}
+		found[name] = e
+	}
+	return nil, errTooManyEntries
+}
+
+// impliedParents finds wanted directories that have no entry of their own.
+func impliedParents(found map[string]*entry, wanted map[string]bool, name string) {
+	for p := range wanted {
+		inside := p == "." || strings.HasPrefix(name, p+"/")
+		if inside && found[p] == nil {
+			found[p] = &entry{kind: tar.TypeDir}
+		}
+	}
+}

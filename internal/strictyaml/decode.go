@@ -1,0 +1,190 @@
+package strictyaml
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strconv"
+)
+
+// decoder sets Go values from nodes and reports what does not fit.
+type decoder struct{ doc *Document }
+
+// value sets v from n. lim are the limits of the field that v is.
+func (d decoder) value(n *node, v reflect.Value, path Path, lim Limits) {
+	if n.kind == broken {
+		d.doc.bad[path.String()] = true
+		return
+	}
+	if v.Type() == reflect.TypeFor[json.RawMessage]() {
+		v.SetBytes(n.json())
+		return
+	}
+	if custom, ok := v.Addr().Interface().(json.Unmarshaler); ok {
+		if err := custom.UnmarshalJSON(n.json()); err != nil {
+			d.doc.report(n.pos, path, ErrInvalid, fmt.Sprintf("%s: %v", path, err))
+		}
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		d.value(n, v.Elem(), path, lim)
+	case reflect.Interface:
+		d.free(n, v)
+	case reflect.Struct:
+		d.structure(n, v, path)
+	case reflect.Map:
+		d.mapOf(n, v, path)
+	case reflect.Slice:
+		d.sliceOf(n, v, path, lim)
+	default:
+		d.scalar(n, v, path, lim)
+	}
+}
+
+// free sets an interface value: what JSON would give, numbers as json.Number.
+func (d decoder) free(n *node, v reflect.Value) {
+	if made := n.any(); made != nil {
+		v.Set(reflect.ValueOf(made))
+	}
+}
+
+func (d decoder) mistyped(n *node, path Path, want, hint string) {
+	what := path.String()
+	if what == "" {
+		what = "the file"
+	}
+	if n.kind == null {
+		d.doc.report(n.pos, path, ErrInvalid, fmt.Sprintf("%s has no value; give it %s or remove the key", what, want))
+		return
+	}
+	d.doc.report(n.pos, path, ErrInvalid, fmt.Sprintf("%s must be %s, not %s%s", what, want, n.describe(), hint))
+}
+
+func (d decoder) structure(n *node, v reflect.Value, path Path) {
+	if n.kind != mapping {
+		d.mistyped(n, path, "a mapping", "")
+		return
+	}
+	known := shapeOf(v.Type())
+	meant := map[string]bool{} // keys that a misspelt one stands for
+	for _, p := range n.pairs {
+		at := path.with(p.key)
+		field, ok := known.fields[p.key]
+		if !ok {
+			d.unknown(p, at, known)
+			meant[nearest(p.key, known.names)] = true
+			continue
+		}
+		d.value(p.value, v.FieldByIndex(field.index), at, field.limits)
+	}
+	for _, name := range known.names {
+		if known.fields[name].limits.Required && n.pair(name) == nil && !meant[name] {
+			d.missing(n, path.with(name))
+		}
+	}
+}
+
+func (d decoder) unknown(p pair, at Path, known shape) {
+	if known.later[p.key] {
+		d.doc.report(p.keyPos, at, ErrNotSupported, "not supported yet: "+at.String())
+		return
+	}
+	d.doc.report(p.keyPos, at, ErrInvalid, fmt.Sprintf("unknown key %q; %s", p.key, Suggest(p.key, known.names)))
+}
+
+func (d decoder) missing(n *node, at Path) {
+	d.doc.report(n.pos, at, ErrInvalid, fmt.Sprintf("missing key %q; add %s", at[len(at)-1], at))
+}
+
+// mapOf sets a map. Only a map of pointers takes empty values, as nil.
+func (d decoder) mapOf(n *node, v reflect.Value, path Path) {
+	if n.kind != mapping {
+		d.mistyped(n, path, "a mapping", "")
+		return
+	}
+	made := reflect.MakeMapWithSize(v.Type(), len(n.pairs))
+	for _, p := range n.pairs {
+		if p.value.kind == broken {
+			continue
+		}
+		element := reflect.New(v.Type().Elem()).Elem()
+		if p.value.kind != null || element.Kind() != reflect.Pointer {
+			d.value(p.value, element, path.with(p.key), Limits{})
+		}
+		made.SetMapIndex(reflect.ValueOf(p.key).Convert(v.Type().Key()), element)
+	}
+	v.Set(made)
+}
+
+func (d decoder) sliceOf(n *node, v reflect.Value, path Path, lim Limits) {
+	if n.kind != list {
+		d.mistyped(n, path, "a list", "")
+		return
+	}
+	if lim.Required && len(n.items) == 0 {
+		d.doc.report(n.pos, path, ErrInvalid, fmt.Sprintf("%s must not be empty", path))
+	}
+	made := reflect.MakeSlice(v.Type(), len(n.items), len(n.items))
+	for i, item := range n.items {
+		d.value(item, made.Index(i), path.with(i), lim.ofElements())
+	}
+	v.Set(made)
+}
+
+func (d decoder) scalar(n *node, v reflect.Value, path Path, lim Limits) {
+	switch v.Kind() {
+	case reflect.String:
+		d.str(n, v, path, lim)
+	case reflect.Bool:
+		if n.kind != boolean {
+			d.mistyped(n, path, "true or false", "")
+			return
+		}
+		v.SetBool(n.text == "true")
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		i, err := strconv.ParseInt(n.text, 10, v.Type().Bits())
+		if n.kind != integer || err != nil {
+			d.mistyped(n, path, "a whole number", "")
+			return
+		}
+		v.SetInt(i)
+		d.bounds(n, float64(i), path, lim)
+	case reflect.Float32, reflect.Float64:
+		f, err := strconv.ParseFloat(n.text, v.Type().Bits())
+		if (n.kind != integer && n.kind != float) || err != nil {
+			d.mistyped(n, path, "a number", "")
+			return
+		}
+		v.SetFloat(f)
+		d.bounds(n, f, path, lim)
+	default:
+		d.doc.report(n.pos, path, ErrInvalid, fmt.Sprintf("%s cannot be set from a file", path))
+	}
+}
+
+func (d decoder) str(n *node, v reflect.Value, path Path, lim Limits) {
+	if v.Type() == reflect.TypeFor[json.Number]() && (n.kind == integer || n.kind == float) {
+		v.SetString(n.text)
+		return
+	}
+	if n.kind != text {
+		hint := ""
+		if n.kind == boolean || n.kind == integer || n.kind == float {
+			hint = fmt.Sprintf("; write %q, in quotes", n.text)
+		}
+		d.mistyped(n, path, "a string", hint)
+		return
+	}
+	v.SetString(n.text)
+	if message, class := lim.checkString(path, n.text); message != "" {
+		d.doc.report(n.pos, path, class, message)
+	}
+}
+
+func (d decoder) bounds(n *node, number float64, path Path, lim Limits) {
+	if message := lim.checkNumber(number); message != "" {
+		d.doc.report(n.pos, path, ErrInvalid, fmt.Sprintf("%s must be %s, not %s", path, message, n.text))
+	}
+}

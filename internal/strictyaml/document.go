@@ -1,0 +1,179 @@
+// Package strictyaml reads a YAML file into a Go value and reports everything
+// that is wrong with it at once: unknown, duplicate, missing and mistyped keys,
+// each with file, line, column, an excerpt, and what to do about it.
+//
+// A struct says what is allowed by its tags. `json` names the key; a key
+// without omitempty or omitzero is required and must not be empty. `enum`
+// lists the values of a string, `min`, `max` and `over` bound a number (`over`
+// excludes the bound itself), and `later` lists what is known and not supported
+// yet: values where it stands on a field, keys where it stands on a field
+// named _. The lists are separated by spaces.
+//
+// What a file may hold is less than YAML: one document, UTF-8, keys that are
+// strings, numbers as JSON writes them, no tags and no merge keys. Aliases are
+// followed, within the bounds that protect against hostile files.
+//
+// It is not a general YAML decoder, it writes no YAML, and it keeps no comments.
+package strictyaml
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Document is a parsed file and the problems found in it so far. It is not safe
+// for concurrent use.
+type Document struct {
+	file     string
+	lines    []string
+	root     *node
+	problems []*Error
+	bad      map[string]bool // paths that have a problem
+	dropped  int             // problems beyond maxProblems
+}
+
+// Path leads to a value: a string for a key, an int for an index, both from the
+// root of the file.
+type Path []any
+
+// String is p as people write it, such as graders[0].config.
+func (p Path) String() string {
+	var b strings.Builder
+	for _, step := range p {
+		switch step := step.(type) {
+		case int:
+			fmt.Fprintf(&b, "[%d]", step)
+		default:
+			if b.Len() > 0 {
+				b.WriteByte('.')
+			}
+			fmt.Fprint(&b, step)
+		}
+	}
+	return b.String()
+}
+
+func (p Path) with(step any) Path { return append(slices.Clone(p), step) }
+
+// Parse reads the one document in data. Errors name the file as file. What Parse
+// cannot read at all is its error; other problems are collected in the Document
+// and returned by [Document.Err].
+func Parse(file string, data []byte) (*Document, error) {
+	d := &Document{
+		file:  file,
+		lines: strings.Split(strings.ReplaceAll(string(data), "\r\n", "\n"), "\n"),
+		bad:   map[string]bool{},
+	}
+	body := d.parse(data)
+	if body != nil {
+		c := converter{doc: d, anchors: map[string]*node{}}
+		d.root = c.node(body, 0)
+	}
+	if d.root == nil || !d.root.inBounds() {
+		return nil, d.Err()
+	}
+	return d, nil
+}
+
+// Decode reads the whole file into v, a pointer to a struct. What fits is set
+// even when the rest has problems.
+func (d *Document) Decode(v any) { d.DecodeAt(v) }
+
+// DecodeAt reads the value at path into v, a pointer. A value that is not there
+// is read as an empty mapping, so that what it requires is reported.
+func (d *Document) DecodeAt(v any, path ...any) {
+	n, found := d.find(path)
+	if !found {
+		n = &node{kind: mapping, pos: d.Key(path...)}
+	}
+	decoder{d}.value(n, reflect.ValueOf(v).Elem(), path, Limits{})
+}
+
+// At is the position of the value at path, or of the nearest thing around it
+// that is there.
+func (d *Document) At(path ...any) Position {
+	n, _ := d.find(path)
+	return n.pos
+}
+
+// Has reports whether the file has a value at path.
+func (d *Document) Has(path ...any) bool {
+	_, found := d.find(path)
+	return found
+}
+
+// Key is the position of the key that path ends with, or what At gives where
+// path does not end with a key of the file.
+func (d *Document) Key(path ...any) Position {
+	if len(path) > 0 {
+		if parent, found := d.find(path[:len(path)-1]); found {
+			if p := parent.pair(path[len(path)-1]); p != nil {
+				return p.keyPos
+			}
+		}
+	}
+	return d.At(path...)
+}
+
+// find is the node at path, or the innermost one on the way that exists.
+func (d *Document) find(path Path) (*node, bool) {
+	n := d.root
+	for _, step := range path {
+		next := n.child(step)
+		if next == nil {
+			return n, false
+		}
+		n = next
+	}
+	return n, true
+}
+
+// Problemf reports that the value at path is wrong. It is dropped where that
+// value, or one around it, is reported already: one mistake gives one error.
+func (d *Document) Problemf(path Path, format string, args ...any) {
+	d.report(d.At(path...), path, ErrInvalid, fmt.Sprintf(format, args...))
+}
+
+// NotSupported reports that what, found at path, is known and not built yet.
+func (d *Document) NotSupported(path Path, what string) {
+	d.report(d.At(path...), path, ErrNotSupported, "not supported yet: "+what)
+}
+
+func (d *Document) report(pos Position, path Path, class error, message string) {
+	for i := range len(path) + 1 {
+		if d.bad[path[:i].String()] && i > 0 {
+			return
+		}
+	}
+	if len(path) > 0 {
+		d.bad[path.String()] = true
+	}
+	d.fail(pos, class, message)
+}
+
+func (d *Document) fail(pos Position, class error, message string) {
+	if len(d.problems) >= maxProblems {
+		d.dropped++
+		return
+	}
+	d.problems = append(d.problems, &Error{
+		File: d.file, Position: pos, Message: message, Class: class, Excerpt: excerpt(d.lines, pos),
+	})
+}
+
+// Err is nil, or [Errors] with every problem in the order of the file.
+func (d *Document) Err() error {
+	if len(d.problems) == 0 {
+		return nil
+	}
+	all := slices.Clone(d.problems)
+	slices.SortStableFunc(all, func(a, b *Error) int { return a.Position.compare(b.Position) })
+	if d.dropped > 0 {
+		all = append(all, &Error{
+			File: d.file, Message: fmt.Sprintf("and %d more problems", d.dropped), Class: ErrInvalid,
+		})
+	}
+	return Errors(all)
+}

@@ -1,0 +1,117 @@
+package strictyaml
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// shape is what a struct's tags say about the mapping it is read from.
+type shape struct {
+	names  []string // keys in the order of the fields
+	fields map[string]field
+	later  map[string]bool // keys that are known and not supported yet
+}
+
+type field struct {
+	index  []int
+	limits Limits
+}
+
+// Limits are what the tags of a struct's field say about its value. They are
+// exported for those who describe the same type by other means, such as a JSON
+// Schema.
+type Limits struct {
+	Required       bool     // there, and not empty
+	Enum           []string // what a string may be; empty: anything
+	Later          []string // what it will be one day
+	Min, Max, Over *float64 // of a number; nil: unbounded
+}
+
+func shapeOf(t reflect.Type) shape {
+	s := shape{fields: map[string]field{}, later: map[string]bool{}}
+	for _, f := range reflect.VisibleFields(t) {
+		if f.Name == "_" {
+			for key := range strings.FieldsSeq(f.Tag.Get("later")) {
+				s.later[key] = true
+			}
+			continue
+		}
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if !f.IsExported() || name == "" || name == "-" {
+			continue
+		}
+		s.names = append(s.names, name)
+		s.fields[name] = field{f.Index, LimitsOf(f)}
+	}
+	return s
+}
+
+// LimitsOf reads the tags of f.
+func LimitsOf(f reflect.StructField) Limits {
+	_, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+	optional := slices.ContainsFunc(strings.Split(options, ","), func(o string) bool {
+		return o == "omitempty" || o == "omitzero"
+	})
+	return Limits{
+		Required: !optional,
+		Enum:     strings.Fields(f.Tag.Get("enum")),
+		Later:    strings.Fields(f.Tag.Get("later")),
+		Min:      bound(f, "min"),
+		Max:      bound(f, "max"),
+		Over:     bound(f, "over"),
+	}
+}
+
+// bound is the number in a tag. One that is not a number is as good as none: a
+// test of the type shows it.
+func bound(f reflect.StructField, tag string) *float64 {
+	number, err := strconv.ParseFloat(f.Tag.Get(tag), 64)
+	if err != nil {
+		return nil
+	}
+	return &number
+}
+
+// ofElements is what holds for each element of a list that l holds for.
+func (l Limits) ofElements() Limits {
+	l.Required = false
+	return l
+}
+
+// checkString says what is wrong with s at path; nothing is "".
+func (l Limits) checkString(path Path, s string) (message string, class error) {
+	switch {
+	case slices.Contains(l.Later, s):
+		return fmt.Sprintf("not supported yet: %v %s", path[len(path)-1], s), ErrNotSupported
+	case len(l.Enum) > 0 && !slices.Contains(l.Enum, s):
+		return fmt.Sprintf("%s must be %s, not %q", path, orList(l.Enum), s), ErrInvalid
+	case l.Required && s == "":
+		return fmt.Sprintf("%s must not be empty", path), ErrInvalid
+	}
+	return "", nil
+}
+
+// checkNumber says what n should be instead; nothing is "".
+func (l Limits) checkNumber(n float64) string {
+	switch {
+	case l.Min != nil && n < *l.Min:
+		return fmt.Sprintf("at least %v", *l.Min)
+	case l.Max != nil && n > *l.Max:
+		return fmt.Sprintf("at most %v", *l.Max)
+	case l.Over != nil && n <= *l.Over:
+		return fmt.Sprintf("more than %v", *l.Over)
+	}
+	return ""
+}
+
+// orList is "a, b or c".
+func orList(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}

@@ -1,0 +1,318 @@
+package strictyaml_test
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waza-isolate/waza/internal/strictyaml"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+type file struct {
+	_ struct{} `later:"hooks baseline"`
+
+	Name    string                     `json:"name"`
+	Mode    string                     `json:"mode,omitempty" enum:"fast slow" later:"warp"`
+	Config  config                     `json:"config,omitzero"`
+	Tasks   []string                   `json:"tasks,omitempty"`
+	Graders []grader                   `json:"graders,omitempty"`
+	Servers map[string]*server         `json:"servers,omitempty"`
+	Env     map[string]string          `json:"env,omitempty"`
+	Context map[string]any             `json:"context,omitempty"`
+	Raw     json.RawMessage            `json:"raw,omitempty"`
+	Raws    map[string]json.RawMessage `json:"raws,omitempty"`
+}
+
+type config struct {
+	_ struct{} `later:"skill_directories"`
+
+	TrialsPerTask int     `json:"trials_per_task" min:"1" max:"100"`
+	MaxWorkers    int     `json:"max_workers,omitempty"`
+	CPUs          float64 `json:"cpus,omitempty" over:"0"`
+	Parallel      *bool   `json:"parallel,omitempty"`
+}
+
+type grader struct {
+	Type   string          `json:"type"`
+	Config json.RawMessage `json:"config,omitempty"`
+}
+
+type server struct {
+	Command string `json:"command,omitempty"`
+	Port    int    `json:"port,omitempty"`
+}
+
+type textConfig struct {
+	Contains []string `json:"contains"`
+}
+
+func decode(name string, data []byte) (file, error) {
+	var f file
+	doc, err := strictyaml.Parse(name, data)
+	if err != nil {
+		return f, err
+	}
+	doc.Decode(&f)
+	for i, g := range f.Graders {
+		if g.Type == "text" {
+			doc.DecodeAt(&textConfig{}, "graders", i, "config")
+		}
+	}
+	return f, doc.Err()
+}
+
+// TestMessages compares what is said about each file in testdata/bad with the
+// golden beside it.
+func TestMessages(t *testing.T) {
+	files, err := filepath.Glob("testdata/bad/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files: %v", err)
+	}
+	for _, path := range files {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = decode(filepath.Base(path), data)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			got := err.Error() + "\n"
+			golden := strings.TrimSuffix(path, ".yaml") + ".golden"
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Errorf("run go test -update if this is meant (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestDecode(t *testing.T) {
+	got, err := decode("f.yaml", []byte("\ufeff"+`# leading comment
+name: &n "déjà"   # a comment
+mode: slow
+config: {trials_per_task: 3, cpus: 2, parallel: false}
+tasks: ["a", 'b', c]
+servers:
+  one: {command: run, port: 80}
+  two:
+  three: ~
+env:
+  LONG: |
+    line one
+    line two
+  FOLD: >-
+    a
+    b
+  SAME: *n
+context:
+  id: 9007199254740993
+  float: 1.0
+  list: [true, null, -1e3]
+raw: {z: 1.50, a: "<&>", n: 123456789012345678901234567890}
+raws: {x: null, y: [1, 2]}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	no := false
+	want := file{
+		Name: "déjà", Mode: "slow",
+		Config:  config{TrialsPerTask: 3, CPUs: 2, Parallel: &no},
+		Tasks:   []string{"a", "b", "c"},
+		Servers: map[string]*server{"one": {Command: "run", Port: 80}, "two": nil, "three": nil},
+		Env:     map[string]string{"LONG": "line one\nline two\n", "FOLD": "a b", "SAME": "déjà"},
+		Context: map[string]any{
+			"id": json.Number("9007199254740993"), "float": json.Number("1.0"),
+			"list": []any{true, nil, json.Number("-1e3")},
+		},
+		Raw:  json.RawMessage(`{"z":1.50,"a":"<&>","n":123456789012345678901234567890}`),
+		Raws: map[string]json.RawMessage{"x": json.RawMessage("null"), "y": json.RawMessage("[1,2]")},
+	}
+	ignore := cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == "._" }, cmp.Ignore())
+	if diff := cmp.Diff(want, got, ignore); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestPositions(t *testing.T) {
+	doc, err := strictyaml.Parse("f.yaml", []byte("name: x\nservers:\n  one:\n    port: 5\ntasks:\n  - a\n  - b\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		path    strictyaml.Path
+		at, key strictyaml.Position
+		has     bool
+	}{
+		{nil, strictyaml.Position{Line: 1, Column: 1}, strictyaml.Position{Line: 1, Column: 1}, true},
+		{strictyaml.Path{"name"}, strictyaml.Position{Line: 1, Column: 7}, strictyaml.Position{Line: 1, Column: 1}, true},
+		{strictyaml.Path{"servers", "one", "port"}, strictyaml.Position{Line: 4, Column: 11}, strictyaml.Position{Line: 4, Column: 5}, true},
+		{strictyaml.Path{"servers", "one", "path"}, strictyaml.Position{Line: 4, Column: 5}, strictyaml.Position{Line: 4, Column: 5}, false},
+		{strictyaml.Path{"tasks", 1}, strictyaml.Position{Line: 7, Column: 5}, strictyaml.Position{Line: 7, Column: 5}, true},
+		{strictyaml.Path{"tasks", 2}, strictyaml.Position{Line: 6, Column: 3}, strictyaml.Position{Line: 6, Column: 3}, false},
+	} {
+		if got := doc.At(tc.path...); got != tc.at {
+			t.Errorf("At(%v) = %v, want %v", tc.path, got, tc.at)
+		}
+		if got := doc.Key(tc.path...); got != tc.key {
+			t.Errorf("Key(%v) = %v, want %v", tc.path, got, tc.key)
+		}
+		if got := doc.Has(tc.path...); got != tc.has {
+			t.Errorf("Has(%v) = %v", tc.path, got)
+		}
+	}
+}
+
+// TestOneProblemAPlace holds that a later check does not repeat what decoding said.
+func TestOneProblemAPlace(t *testing.T) {
+	doc, err := strictyaml.Parse("f.yaml", []byte("name: 5\nconfig: {trials_per_task: x}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var f file
+	doc.Decode(&f)
+	doc.Problemf(strictyaml.Path{"name"}, "name must be nice")
+	doc.Problemf(strictyaml.Path{"config", "trials_per_task", "deeper"}, "again")
+	doc.NotSupported(strictyaml.Path{"config", "cpus"}, "cpus")
+	var all strictyaml.Errors
+	if !errors.As(doc.Err(), &all) || len(all) != 3 {
+		t.Fatalf("want 3 problems, got:\n%v", doc.Err())
+	}
+	if !errors.Is(doc.Err(), strictyaml.ErrNotSupported) || !errors.Is(doc.Err(), strictyaml.ErrInvalid) {
+		t.Errorf("classes are lost: %v", doc.Err())
+	}
+}
+
+func TestProblemsAreBounded(t *testing.T) {
+	_, err := decode("f.yaml", []byte("name: x\n"+strings.Repeat("k: 1\n", 500)))
+	var all strictyaml.Errors
+	if !errors.As(err, &all) {
+		t.Fatal(err)
+	}
+	if got, want := all[len(all)-1].Error(), "f.yaml: and 400 more problems"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestHostile reads files made to hurt. Each must be refused, and soon.
+func TestHostile(t *testing.T) {
+	bomb := "a0: &a0 x\n"
+	for i := range 40 {
+		prev, next := string(rune('a'+i%26))+strings.Repeat("q", i), string(rune('a'+(i+1)%26))+strings.Repeat("q", i+1)
+		if i == 0 {
+			prev = "a0"
+		}
+		bomb += next + ": &" + next + " [" + strings.Repeat("*"+prev+", ", 9) + "*" + prev + "]\n"
+	}
+	for name, tc := range map[string]struct{ in, want string }{
+		"brackets":    {"a: " + strings.Repeat("[", 500_000), "nested more than 64 deep"},
+		"braces":      {strings.Repeat("{a: ", 200_000), "nested more than 64 deep"},
+		"dashes":      {strings.Repeat("- ", 400_000), "nested more than 64 deep"},
+		"questions":   {strings.Repeat("? ", 400_000), "nested more than 64 deep"},
+		"tags":        {"a: " + strings.Repeat("!a ", 300_000) + "b", ""},
+		"anchors":     {"a: " + strings.Repeat("&a ", 300_000) + "b", ""},
+		"colons":      {strings.Repeat("a: ", 300_000), ""},
+		"indentation": {indented(1000), ""},
+		"bomb":        {bomb, "with its aliases written out"},
+		"self":        {"a: &a [*a]", "alias *a has no anchor"},
+		"too large":   {strings.Repeat("#", strictyaml.MaxBytes+1), "larger than 1024 KiB"},
+		"not UTF-8":   {"name: \xff", "not UTF-8"},
+		"NUL":         {"name: a\x00b", "NUL"},
+		"empty":       {"", "the file is empty"},
+		"comments":    {"# only\n# comments\n", "the file is empty"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			start := time.Now()
+			_, err := decode("f.yaml", []byte(tc.in))
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %.300v, want %q in it", err, tc.want)
+			}
+			if took := time.Since(start); took > 20*time.Second {
+				t.Errorf("took %v", took)
+			} else {
+				t.Log(took)
+			}
+		})
+	}
+}
+
+func indented(levels int) string {
+	var b strings.Builder
+	for i := range levels {
+		b.WriteString(strings.Repeat(" ", i) + "a:\n")
+	}
+	return b.String()
+}
+
+func TestSuggest(t *testing.T) {
+	known := []string{"trials_per_task", "timeout_seconds", "workers", "max_workers"}
+	for word, want := range map[string]string{
+		"trials_per_tsk":        `did you mean "trials_per_task"?`,
+		"TimeoutSeconds":        `did you mean "timeout_seconds"?`,
+		"max-workers":           `did you mean "max_workers"?`,
+		"wokrers":               `did you mean "workers"?`,
+		"zzz":                   "known here: max_workers, timeout_seconds, trials_per_task, workers",
+		strings.Repeat("w", 99): "known here: max_workers, timeout_seconds, trials_per_task, workers",
+	} {
+		if got := strictyaml.Suggest(word, known); got != want {
+			t.Errorf("Suggest(%q) = %q, want %q", word, got, want)
+		}
+	}
+	if got := strictyaml.Suggest("x", nil); got != "" {
+		t.Errorf("nothing known gives %q", got)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	seeds, _ := filepath.Glob("testdata/bad/*.yaml")
+	for _, path := range seeds {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Add([]byte("a: &x {b: *x}\n? c\n: - d\n<<: *x\n"))
+	f.Add([]byte("name: |+2\n\t x\r\n...\n%YAML 1.2\n---\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		start := time.Now()
+		got, err := decode("f.yaml", data)
+		if took := time.Since(start); took > 5*time.Second {
+			t.Fatalf("%d bytes took %v", len(data), took)
+		}
+		if err != nil {
+			var all strictyaml.Errors
+			if !errors.As(err, &all) || len(all) == 0 {
+				t.Fatalf("not a list of problems: %T", err)
+			}
+			for _, one := range all {
+				if one.Message == "" || one.Class == nil {
+					t.Errorf("a problem says nothing: %+v", one)
+				}
+			}
+			return
+		}
+		if got.Raw != nil && !json.Valid(got.Raw) {
+			t.Errorf("raw is not JSON: %q", got.Raw)
+		}
+	})
+}

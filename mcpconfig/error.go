@@ -1,0 +1,89 @@
+package mcpconfig
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Classes of an [Error].
+var (
+	ErrInvalid         = errors.New("invalid server")
+	ErrNotSupported    = errors.New("not supported yet")
+	ErrMissingVariable = errors.New("missing variable")
+)
+
+// Error is one thing wrong with one server. Its text never holds a field's
+// value, which may be a secret.
+type Error struct {
+	Server  string
+	Field   string // as in the file, such as env; empty for the server as a whole
+	Key     string // of a map's value, or the index in a list; may be empty
+	Message string
+	Class   error
+}
+
+func (e *Error) Error() string {
+	if errors.Is(e.Class, ErrNotSupported) {
+		return fmt.Sprintf("not supported yet: server %q: %s", e.Server, e.Message)
+	}
+	return fmt.Sprintf("server %q: %s", e.Server, e.Message)
+}
+
+// Unwrap gives the class.
+func (e *Error) Unwrap() error { return e.Class }
+
+// Errors is everything wrong with a server, or with several.
+type Errors []*Error
+
+func (e Errors) Error() string {
+	texts := make([]string, len(e))
+	for i, one := range e {
+		texts[i] = one.Error()
+	}
+	return strings.Join(texts, "\n")
+}
+
+// Unwrap gives the single errors.
+func (e Errors) Unwrap() []error {
+	all := make([]error, len(e))
+	for i, one := range e {
+		all[i] = one
+	}
+	return all
+}
+
+// findings collects what is wrong with one server.
+type findings struct {
+	server string
+	all    Errors
+}
+
+func (f *findings) add(class error, field, key, format string, args ...any) {
+	f.all = append(f.all, &Error{
+		Server: f.server, Field: field, Key: key, Message: fmt.Sprintf(format, args...), Class: class,
+	})
+}
+
+func (f *findings) invalid(field, format string, args ...any) {
+	f.add(ErrInvalid, field, "", format, args...)
+}
+
+func (f *findings) err() error {
+	if len(f.all) == 0 {
+		return nil
+	}
+	return f.all
+}
+
+// where is a field as people write it: args[1], env.TOKEN.
+func where(field, key string) string {
+	if key == "" {
+		return field
+	}
+	if _, err := strconv.Atoi(key); err == nil {
+		return fmt.Sprintf("%s[%s]", field, key)
+	}
+	return field + "." + key
+}

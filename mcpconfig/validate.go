@@ -1,0 +1,156 @@
+package mcpconfig
+
+import (
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Validate says what about s does not hold together, as [Errors]. A string that
+// holds a variable is not judged before [Expand].
+func Validate(name string, s Server) error {
+	f := &findings{server: name}
+	if err := CheckName(name); err != nil {
+		f.invalid("", "%v", err)
+	}
+	f.kind(s)
+	f.container(s)
+	f.numbers(s)
+	f.texts(s)
+	return f.err()
+}
+
+// kind holds that s is one of: remote, HTTP in a container, stdio.
+func (f *findings) kind(s Server) {
+	switch {
+	case s.Type != "" && !slices.Contains([]string{"stdio", "http", "sse"}, s.Type):
+		f.invalid("type", "type must be stdio, http or sse")
+	case s.URL != "":
+		f.remote(s)
+	case s.Command == "" && s.Image == "":
+		f.invalid("", "it needs a command, an image or a url")
+	default:
+		f.local(s)
+	}
+}
+
+// remote holds that a server with a url has nothing that only a container has.
+func (f *findings) remote(s Server) {
+	if s.Type == "stdio" {
+		f.invalid("type", "type stdio does not go with url; use http or sse, or give a command instead of the url")
+	}
+	for _, field := range []struct {
+		name string
+		set  bool
+	}{
+		{"command", s.Command != ""}, {"image", s.Image != ""}, {"args", s.Args != nil}, {"env", s.Env != nil},
+		{"cwd", s.Cwd != ""}, {"working_dir", s.WorkingDir != ""}, {"port", s.Port != 0}, {"path", s.Path != ""},
+		{"files", s.Files != nil}, {"cpus", s.CPUs != 0}, {"memory", s.Memory != ""}, {"pids", s.Pids != 0}, {"disk", s.Disk != ""},
+	} {
+		if field.set {
+			f.invalid(field.name, "%s does not go with url; a server is either remote or run here", field.name)
+		}
+	}
+}
+
+// local holds that a server in a container is stdio, or HTTP with a port.
+func (f *findings) local(s Server) {
+	if s.Headers != nil {
+		f.invalid("headers", "headers go with url only")
+	}
+	if s.Command == "" && s.Args != nil {
+		f.invalid("args", "args need a command; without one the image's own command is run")
+	}
+	http := s.Type == "http" || s.Type == "sse"
+	switch {
+	case http && s.Port == 0:
+		f.invalid("port", "type %s needs a port, or a url in place of a command", s.Type)
+	case s.Type == "stdio" && s.Port != 0:
+		f.invalid("port", "port does not go with type stdio")
+	case s.Path != "" && s.Port == 0:
+		f.invalid("path", "path needs a port")
+	}
+}
+
+// container holds that the fields of the container make sense.
+func (f *findings) container(s Server) {
+	if s.Cwd != "" && s.WorkingDir != "" {
+		f.invalid("working_dir", "cwd and working_dir are the same; give one of them")
+	}
+	for _, dir := range []struct{ field, value string }{{"cwd", s.Cwd}, {"working_dir", s.WorkingDir}} {
+		if dir.value != "" && !hasVariable(dir.value) && !path.IsAbs(dir.value) {
+			f.invalid(dir.field, "%s must be an absolute path in the server's container", dir.field)
+		}
+	}
+	if s.Path != "" && !hasVariable(s.Path) && !path.IsAbs(s.Path) {
+		f.invalid("path", "path must begin with /")
+	}
+	if strings.ContainsFunc(s.Image, isBlank) {
+		f.invalid("image", "image must not hold blanks")
+	}
+	for target, source := range s.Files {
+		f.file(target, source)
+	}
+}
+
+func (f *findings) file(target, source string) {
+	if !path.IsAbs(target) || path.Clean(target) != target || target == "/" {
+		f.add(ErrInvalid, "files", target, "files: %q must be an absolute path of a file in the server's container", target)
+	}
+	if !hasVariable(source) && !filepath.IsLocal(source) {
+		f.add(ErrInvalid, "files", target, "%s must be a path beside the eval, relative and without leading out", where("files", target))
+	}
+}
+
+func (f *findings) numbers(s Server) {
+	if s.Port < 0 || s.Port > 65535 {
+		f.invalid("port", "port must be between 1 and 65535")
+	}
+	if s.Pids < 0 {
+		f.invalid("pids", "pids must be at least 1")
+	}
+	for _, n := range []struct {
+		field string
+		value float64
+	}{{"startup_timeout", s.StartupTimeout}, {"timeout", s.Timeout}, {"cpus", s.CPUs}} {
+		if !(n.value >= 0) { // NaN too
+			f.invalid(n.field, "%s must be more than 0", n.field)
+		}
+	}
+	for _, size := range []struct{ field, value string }{{"memory", s.Memory}, {"disk", s.Disk}} {
+		if size.value == "" || hasVariable(size.value) {
+			continue
+		}
+		if _, err := ParseSize(size.value); err != nil {
+			f.invalid(size.field, "%s is not a size; write a whole number and k, m or g, such as 512m", size.field)
+		}
+	}
+}
+
+var (
+	envName    = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$") // RFC 9110, section 5.6.2
+)
+
+// texts holds what every string must and names the odd keys.
+func (f *findings) texts(s Server) {
+	eachString(&s, func(field, key, value string) string {
+		if strings.ContainsRune(value, 0) {
+			f.add(ErrInvalid, field, key, "%s must not hold a NUL character", where(field, key))
+		}
+		if field == "tools" && value == "" {
+			f.add(ErrInvalid, field, key, "%s must not be empty", where(field, key))
+		}
+		if field == "env" && !envName.MatchString(key) {
+			f.add(ErrInvalid, field, key, "env: %q is not a variable's name", key)
+		}
+		if field == "headers" && !headerName.MatchString(key) {
+			f.add(ErrInvalid, field, key, "headers: %q is not a header's name", key)
+		}
+		return value
+	})
+}
+
+func isBlank(r rune) bool { return r <= ' ' || r == 0x7f }

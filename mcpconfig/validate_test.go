@@ -1,0 +1,145 @@
+package mcpconfig_test
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/waza-isolate/waza/mcpconfig"
+)
+
+func TestValidate(t *testing.T) {
+	for name, tc := range map[string]struct {
+		in   mcpconfig.Server
+		want string // in the error; empty: valid
+	}{
+		"command":                   {mcpconfig.Server{Command: "run"}, ""},
+		"command in an image":       {mcpconfig.Server{Command: "run", Image: "i", Args: []string{"a"}, Cwd: "/srv"}, ""},
+		"image alone":               {mcpconfig.Server{Image: "i", Type: "stdio"}, ""},
+		"url":                       {mcpconfig.Server{URL: "http://h", Headers: map[string]string{"Authorization": "Bearer ${T}"}}, ""},
+		"http in a container":       {mcpconfig.Server{Command: "run", Type: "http", Port: 80, Path: "/mcp"}, ""},
+		"port says http":            {mcpconfig.Server{Image: "i", Port: 80}, ""},
+		"variables are not judged":  {mcpconfig.Server{Command: "run", Memory: "${M}", Cwd: "${C}", Files: map[string]string{"/a": "${F}"}}, ""},
+		"nothing":                   {mcpconfig.Server{}, "needs a command, an image or a url"},
+		"only args":                 {mcpconfig.Server{Args: []string{"x"}}, "needs a command, an image or a url"},
+		"url and command":           {mcpconfig.Server{URL: "http://h", Command: "run"}, "command does not go with url"},
+		"url and image":             {mcpconfig.Server{URL: "http://h", Image: "i"}, "image does not go with url"},
+		"url and env":               {mcpconfig.Server{URL: "http://h", Env: map[string]string{"A": "b"}}, "env does not go with url"},
+		"url and stdio":             {mcpconfig.Server{URL: "http://h", Type: "stdio"}, "type stdio does not go with url"},
+		"unknown type":              {mcpconfig.Server{Command: "run", Type: "ws"}, "type must be stdio, http or sse"},
+		"http without port":         {mcpconfig.Server{Command: "run", Type: "http"}, "type http needs a port"},
+		"stdio with port":           {mcpconfig.Server{Command: "run", Type: "stdio", Port: 1}, "port does not go with type stdio"},
+		"path without port":         {mcpconfig.Server{Command: "run", Path: "/x"}, "path needs a port"},
+		"path without slash":        {mcpconfig.Server{Command: "run", Port: 1, Path: "x"}, "path must begin with /"},
+		"port too high":             {mcpconfig.Server{Command: "run", Port: 70000}, "port must be between 1 and 65535"},
+		"headers of a command":      {mcpconfig.Server{Command: "run", Headers: map[string]string{"A": "b"}}, "headers go with url only"},
+		"odd header":                {mcpconfig.Server{URL: "u", Headers: map[string]string{"A b": "c"}}, `"A b" is not a header's name`},
+		"args of an image":          {mcpconfig.Server{Image: "i", Args: []string{"x"}}, "args need a command"},
+		"both directories":          {mcpconfig.Server{Command: "run", Cwd: "/a", WorkingDir: "/b"}, "give one of them"},
+		"relative directory":        {mcpconfig.Server{Command: "run", WorkingDir: "a"}, "working_dir must be an absolute path"},
+		"blank in image":            {mcpconfig.Server{Image: "a b"}, "image must not hold blanks"},
+		"file target relative":      {mcpconfig.Server{Command: "run", Files: map[string]string{"a": "b"}}, `"a" must be an absolute path`},
+		"file target unclean":       {mcpconfig.Server{Command: "run", Files: map[string]string{"/a/../b": "b"}}, "must be an absolute path"},
+		"file source escapes":       {mcpconfig.Server{Command: "run", Files: map[string]string{"/a": "../b"}}, "files./a must be a path beside the eval"},
+		"negative timeout":          {mcpconfig.Server{Command: "run", Timeout: -1}, "timeout must be more than 0"},
+		"timeout that is no number": {mcpconfig.Server{Command: "run", StartupTimeout: math.NaN()}, "startup_timeout must be more than 0"},
+		"negative cpus":             {mcpconfig.Server{Command: "run", CPUs: -1}, "cpus must be more than 0"},
+		"negative pids":             {mcpconfig.Server{Command: "run", Pids: -1}, "pids must be at least 1"},
+		"odd memory":                {mcpconfig.Server{Command: "run", Memory: "lots"}, "memory is not a size"},
+		"odd disk":                  {mcpconfig.Server{Command: "run", Disk: "0m"}, "disk is not a size"},
+		"NUL":                       {mcpconfig.Server{Command: "run", Args: []string{"a", "b\x00"}}, "args[1] must not hold a NUL"},
+		"odd env":                   {mcpconfig.Server{Command: "run", Env: map[string]string{"A=B": "c"}}, `"A=B" is not a variable's name`},
+		"empty tool":                {mcpconfig.Server{Command: "run", Tools: []string{""}}, "tools[0] must not be empty"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := mcpconfig.Validate("s", tc.in)
+			if tc.want == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.HasPrefix(err.Error(), `server "s": `) {
+				t.Fatalf("got %v, want %q in it", err, tc.want)
+			}
+			if !errors.Is(err, mcpconfig.ErrInvalid) {
+				t.Errorf("class of %v", err)
+			}
+		})
+	}
+}
+
+func TestSupported(t *testing.T) {
+	for name, tc := range map[string]struct {
+		in   mcpconfig.Server
+		want string
+	}{
+		"stdio":              {mcpconfig.Server{Command: "run", Args: []string{"a"}}, ""},
+		"image":              {mcpconfig.Server{Image: "i"}, ""},
+		"npx in its image":   {mcpconfig.Server{Image: "i", Command: "npx"}, ""},
+		"remote":             {mcpconfig.Server{URL: "u"}, `not supported yet: server "s": url (remote servers)`},
+		"http":               {mcpconfig.Server{Command: "c", Type: "http", Port: 1}, "not supported yet: server \"s\": type http\nnot supported yet: server \"s\": port (HTTP servers)"},
+		"tools":              {mcpconfig.Server{Command: "c", Tools: []string{"a"}}, `not supported yet: server "s": tools (showing the agent some of a server's tools)`},
+		"npx":                {mcpconfig.Server{Command: "/usr/bin/npx"}, `not supported yet: server "s": command npx (it fetches the server while starting; install the server into an image)`},
+		"an empty tool list": {mcpconfig.Server{Command: "c", Tools: []string{}}, `not supported yet: server "s": tools (showing the agent some of a server's tools)`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := mcpconfig.Supported("s", tc.in)
+			if tc.want == "" && err == nil {
+				return
+			}
+			if err == nil || err.Error() != tc.want || !errors.Is(err, mcpconfig.ErrNotSupported) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestCheckName(t *testing.T) {
+	for _, name := range []string{"a", "github", "my-server-2", "0", strings.Repeat("a", 63)} {
+		if err := mcpconfig.CheckName(name); err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	for _, name := range []string{"", "A", "a_b", "a.b", "-a", "a-", "a b", "ä", "a\n", "../x", strings.Repeat("a", 64), "model", "relay", "proxy", "localhost"} {
+		if err := mcpconfig.CheckName(name); err == nil {
+			t.Errorf("%q is taken", name)
+		}
+	}
+}
+
+func TestParseSize(t *testing.T) {
+	for in, want := range map[string]int64{"1": 1, "7b": 7, "2k": 2048, "512m": 512 << 20, "1G": 1 << 30} {
+		if got, err := mcpconfig.ParseSize(in); err != nil || got != want {
+			t.Errorf("ParseSize(%q) = %d, %v; want %d", in, got, err, want)
+		}
+	}
+	for _, in := range []string{"", "0", "-1", "m", "1.5g", "1 g", "1t", "1mb", "9999999999999999g", "99999999999999999"} {
+		if got, err := mcpconfig.ParseSize(in); err == nil {
+			t.Errorf("ParseSize(%q) = %d", in, got)
+		}
+	}
+}
+
+func TestRender(t *testing.T) {
+	want := `{
+  "mcpServers": {
+    "a": {
+      "type": "http",
+      "url": "http://a/mcp"
+    },
+    "b": {
+      "type": "http",
+      "url": "http://b/mcp"
+    }
+  }
+}
+`
+	if got := string(mcpconfig.Render([]string{"b", "a"})); got != want {
+		t.Errorf("got %s", got)
+	}
+	if got, want := string(mcpconfig.Render(nil)), "{\n  \"mcpServers\": {}\n}\n"; got != want {
+		t.Errorf("got %q", got)
+	}
+}

@@ -1,0 +1,116 @@
+package runner
+
+import (
+	"context"
+	"io"
+	"net"
+	"time"
+
+	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/process"
+)
+
+// AgentBox is where the agent runs, as [Sandbox.Start] and its kin name it. Every
+// other box is a server, under its own name.
+const AgentBox = "agent"
+
+// Places in the agent's box that are the same with every backend.
+const (
+	WorkspaceDir  = "/workspace"
+	HomeDir       = "/home/agent"
+	MCPConfigPath = "/etc/waza/mcp.json"
+	// GuestPath is our own executable in every container.
+	GuestPath = "/opt/waza/waza"
+)
+
+// HTTPPort is the port on which the agent finds every server.
+const HTTPPort = 80
+
+// Trial is the plan of one trial: plain data, decided before anything starts.
+// It holds no secret.
+type Trial struct {
+	Run       string                `json:"run"`
+	Task      string                `json:"task"`
+	TaskName  string                `json:"task_name"`
+	Number    int                   `json:"number"` // from 1
+	Network   string                `json:"network"`
+	Subnets   string                `json:"subnets,omitempty"`
+	Runtime   string                `json:"runtime,omitempty"`
+	Workspace string                `json:"workspace"`
+	Timeout   time.Duration         `json:"timeout"`
+	Agent     Agent                 `json:"agent"`
+	Servers   []Server              `json:"servers"`
+	MCPJSON   string                `json:"mcp_json"`
+	Files     []File                `json:"files"`
+	Graders   []evidence.GraderSpec `json:"graders"`
+}
+
+// File is one file of a box: a copy of Source, or Content.
+type File struct {
+	Path    string  `json:"path"`
+	Source  string  `json:"source,omitempty"`
+	Content *string `json:"content,omitempty"`
+}
+
+// Box is a container and its limits.
+type Box struct {
+	Image  string  `json:"image"` // empty: the guest's own image, which holds nothing else
+	User   string  `json:"user,omitempty"`
+	CPUs   float64 `json:"cpus"`
+	Memory int64   `json:"memory"` // bytes, no swap beyond
+	Disk   int64   `json:"disk"`   // bytes of each writable directory
+	Pids   int64   `json:"pids"`
+}
+
+// Agent is the program under evaluation and its box.
+type Agent struct {
+	Box
+	Executor string            `json:"executor"`
+	Model    string            `json:"model,omitempty"`
+	Command  []string          `json:"command"`
+	Env      map[string]string `json:"env,omitempty"`
+	Dir      string            `json:"dir"`
+	Prompt   string            `json:"prompt"`
+	PromptBy string            `json:"prompt_by"` // file, argument or stdin
+	Output   string            `json:"output"`    // stdout, or a file in the workspace
+	// Transcript is where the agent leaves what it says it did; empty for none.
+	Transcript string `json:"transcript,omitempty"`
+	// Script is handed to the agent beside the prompt, for executor script.
+	Script []byte `json:"-"`
+}
+
+// Server is one MCP server and its box. Config is as the eval has it; what its
+// variables stand for is expanded when the server is started.
+type Server struct {
+	Box
+	Name           string           `json:"name"`
+	Config         mcpconfig.Server `json:"config"`
+	StartupTimeout time.Duration    `json:"startup_timeout"`
+	Timeout        time.Duration    `json:"timeout"`
+}
+
+// Backend opens sandboxes. On error nothing is left behind.
+type Backend interface {
+	// Open makes a trial's network and boxes and returns when process 1 of each
+	// answers. Happenings inside go to observe until Close returns.
+	Open(ctx context.Context, t *Trial, observe func(evidence.Event)) (Sandbox, error)
+}
+
+// Sandbox is what one trial owns.
+type Sandbox interface {
+	// Listen takes the connections that the agent opens to any server's name on
+	// port. The names are told apart by what the connection says (HTTP's Host).
+	Listen(ctx context.Context, port int) (net.Listener, error)
+	// Start starts a program in a box; with no Args the command of the box's image.
+	Start(ctx context.Context, box string, p process.Spec) (process.Process, error)
+	// Put unpacks a tar into a directory of a box.
+	Put(ctx context.Context, box, dir string, tar io.Reader) error
+	// Collect writes a directory of a box to w as tar, without links to
+	// MCPConfigPath. The bytes are the box's word.
+	Collect(ctx context.Context, box, dir string, w io.Writer) error
+	// Guarantees is what is really enforced.
+	Guarantees() evidence.Guarantees
+	// Close ends everything. It may be called twice and joins what went wrong.
+	Close(ctx context.Context) error
+}

@@ -1,0 +1,83 @@
+package capture
+
+import (
+	"encoding/json"
+	"fmt"
+	"iter"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// Result is what a trial's frames add up to.
+type Result struct {
+	Calls   []evidence.Call   // in the order of their first requests, numbered from 1
+	Catalog map[string][]Tool // by server: every tool it listed, in the order first seen
+	Gaps    []Gap             // what could not be seen
+	Notes   []Note            // oddities that belong to no call
+}
+
+// Tool is a tool as its server last described it.
+type Tool struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	InputSchema json.RawMessage `json:"inputSchema,omitempty"`
+	Annotations json.RawMessage `json:"annotations,omitempty"`
+	Frame       int64           `json:"frame"` // that told it
+}
+
+// Gap is a part of the traffic that could not be understood. A question about
+// the server's calls has no sure answer.
+type Gap struct {
+	Server string // empty where it may be any
+	Frame  int64  // 0 where there is none
+	Why    string
+}
+
+func (g Gap) String() string {
+	where := "frames"
+	if g.Frame > 0 {
+		where = fmt.Sprintf("frame %d", g.Frame)
+	}
+	if g.Server != "" {
+		where += " of " + g.Server
+	}
+	return where + ": " + g.Why
+}
+
+// Kinds of notes.
+const (
+	NoteOrphanResponse    = "orphan_response"    // answers no request on record
+	NoteDuplicateResponse = "duplicate_response" // answers a request once more
+	NoteLateResponse      = "late_response"      // answers what was cancelled or timed out
+	NoteCallWithoutID     = "call_without_id"    // a tools/call that asks for no answer
+	NoteIDReused          = "id_reused"          // two requests under one id at once
+	NoteDuplicateKey      = "duplicate_key"      // the last value counts
+	NoteMalformed         = "malformed"          // a field of the wrong type
+	NoteRoundUnknown      = "round_unknown"      // a retry of a call that asked for no input
+	NoteRoundAbandoned    = "round_abandoned"    // input was asked for and never given
+)
+
+// Note is an oddity that belongs to no call.
+type Note struct {
+	Server string
+	Frame  int64
+	Kind   string
+}
+
+// Calls reads frames, in their order, to the end. Where frames yields an error,
+// Calls returns it with what the frames before it add up to.
+func Calls(frames iter.Seq2[evidence.Frame, error]) (Result, error) {
+	c := newCollector()
+	var last int64
+	for frame, err := range frames {
+		if err != nil {
+			return c.finish(), err
+		}
+		if frame.Seq != last+1 {
+			c.gap(evidence.Frame{}, fmt.Sprintf("number %d follows %d", frame.Seq, last))
+		}
+		last = frame.Seq
+		c.frame(frame)
+	}
+	return c.finish(), nil
+}

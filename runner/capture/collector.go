@@ -1,0 +1,242 @@
+package capture
+
+import (
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// connID is one client's conversation with one server.
+type connID struct{ server, conn string }
+
+// requestID names a client's request; a server's own requests have ids apart.
+type requestID struct {
+	connID
+	key string
+}
+
+// request is what an answer may come for.
+type request struct {
+	call  *call  // of a tools/call
+	list  bool   // a tools/list
+	again string // the note that a further answer gets; empty while none came
+}
+
+// collector holds what the frames so far add up to.
+type collector struct {
+	calls   []*call
+	open    map[requestID][]*request // unanswered, oldest first
+	closed  map[requestID]*request   // last one that got its end
+	rounds  map[round][]*call        // calls that wait for the client's input
+	session map[connID]bool          // opened by initialize: no rounds there
+	tools   map[string]*catalog
+	gaps    []Gap
+	notes   []Note
+}
+
+func newCollector() *collector {
+	return &collector{
+		open:    map[requestID][]*request{},
+		closed:  map[requestID]*request{},
+		rounds:  map[round][]*call{},
+		session: map[connID]bool{},
+		tools:   map[string]*catalog{},
+	}
+}
+
+func (c *collector) gap(f evidence.Frame, why string) {
+	c.gaps = append(c.gaps, Gap{Server: f.Server, Frame: f.Seq, Why: why})
+}
+
+func (c *collector) note(f evidence.Frame, kind string) {
+	c.notes = append(c.notes, Note{Server: f.Server, Frame: f.Seq, Kind: kind})
+}
+
+func (c *collector) frame(f evidence.Frame) {
+	switch {
+	case f.Truncated > 0:
+		c.gap(f, fmt.Sprintf("%d bytes of it were not kept", f.Truncated))
+		return
+	case f.Dir != evidence.ToServer && f.Dir != evidence.ToClient:
+		c.gap(f, fmt.Sprintf("direction %q", f.Dir))
+		return
+	case f.Synthetic != "" && len(f.Raw) == 0:
+		c.broken(f)
+		return
+	}
+	batch, err := split(f.Raw)
+	if err != nil {
+		c.gap(f, err.Error())
+		return
+	}
+	for _, raw := range batch {
+		m, err := parse(raw)
+		if err != nil {
+			c.gap(f, err.Error())
+			continue
+		}
+		c.message(f, m)
+	}
+}
+
+func (c *collector) message(f evidence.Frame, m message) {
+	toServer, asks := f.Dir == evidence.ToServer, m.method != ""
+	switch {
+	case toServer && m.method == "notifications/cancelled":
+		c.cancel(f, m)
+	case toServer && asks:
+		c.request(f, m)
+	case !toServer && !asks && m.key == "" && f.Synthetic != "":
+		c.broken(f)
+	case !toServer && !asks:
+		c.answer(f, m)
+	}
+	// What is left: a server's notifications and requests, and their answers.
+}
+
+func (c *collector) request(f evidence.Frame, m message) {
+	r := &request{list: m.method == "tools/list"}
+	switch m.method {
+	case "initialize":
+		c.session[connID{f.Server, f.Conn}] = true
+	case "tools/call":
+		if m.key == "" {
+			c.note(f, NoteCallWithoutID)
+			c.gap(f, "a tools/call without an id: whether it ran is not known")
+			return
+		}
+		r.call = c.call(f, m)
+	}
+	if m.key == "" {
+		return
+	}
+	id := requestID{connID{f.Server, f.Conn}, m.key}
+	if len(c.open[id]) > 0 {
+		c.noteOn(f, r, NoteIDReused)
+	}
+	c.open[id] = append(c.open[id], r)
+}
+
+func (c *collector) answer(f evidence.Frame, m message) {
+	id := requestID{connID{f.Server, f.Conn}, m.key}
+	r := c.close(id, NoteDuplicateResponse)
+	if r == nil {
+		c.unasked(f, c.closed[id])
+		return
+	}
+	if f.Synthetic != "" {
+		r.again = NoteLateResponse
+	}
+	switch {
+	case r.call != nil:
+		c.settle(f, m, r.call)
+	case r.list:
+		c.list(f, m.result)
+	}
+}
+
+// unasked notes an answer that nothing waited for. It changes no call.
+func (c *collector) unasked(f evidence.Frame, last *request) {
+	switch {
+	case last == nil:
+		c.note(f, NoteOrphanResponse)
+	case f.Synthetic == "":
+		c.noteOn(f, last, last.again)
+	}
+}
+
+// cancel ends a request that the client gave up, or that the proxy did.
+func (c *collector) cancel(f evidence.Frame, m message) {
+	params, err := members(m.params)
+	if err != nil {
+		c.note(f, NoteMalformed)
+		return
+	}
+	key, ok := idKey(params["requestId"])
+	if !ok {
+		c.note(f, NoteMalformed)
+		return
+	}
+	r := c.close(requestID{connID{f.Server, f.Conn}, key}, NoteLateResponse)
+	if r != nil && r.call != nil {
+		outcome := evidence.OutcomeCancelled
+		if f.Synthetic == evidence.SyntheticTimeout {
+			outcome = evidence.OutcomeTimeout
+		}
+		r.call.end(f, outcome)
+	}
+}
+
+// broken ends every request of a conversation whose server is gone.
+func (c *collector) broken(f evidence.Frame) {
+	if f.Synthetic != evidence.SyntheticTransport {
+		c.gap(f, fmt.Sprintf("%s of no request that is named", f.Synthetic))
+		return
+	}
+	conn := connID{f.Server, f.Conn}
+	for id := range c.open {
+		if id.connID != conn {
+			continue
+		}
+		for r := c.close(id, NoteLateResponse); r != nil; r = c.close(id, NoteLateResponse) {
+			if r.call != nil {
+				r.call.end(f, evidence.OutcomeTransportError)
+			}
+		}
+	}
+}
+
+// close takes the oldest open request of that id; a further answer to it gets
+// the note again. It returns nil where none is open.
+func (c *collector) close(id requestID, again string) *request {
+	queue := c.open[id]
+	if len(queue) == 0 {
+		return nil
+	}
+	r := queue[0]
+	if c.open[id] = queue[1:]; len(queue) == 1 {
+		delete(c.open, id)
+	}
+	r.again = again
+	c.closed[id] = r
+	return r
+}
+
+// noteOn puts a note on r's call, or on the trial where r is none.
+func (c *collector) noteOn(f evidence.Frame, r *request, kind string) {
+	if r.call == nil {
+		c.note(f, kind)
+		return
+	}
+	r.call.note(f, kind)
+}
+
+// oddities notes what of a message different parsers may read differently.
+func (k *call) oddities(f evidence.Frame, m message) {
+	if duplicateKeys(m.raw) {
+		k.note(f, NoteDuplicateKey)
+	}
+	if !utf8.Valid(m.raw) {
+		k.note(f, NoteMalformed)
+	}
+}
+
+func (c *collector) finish() Result {
+	result := Result{Catalog: map[string][]Tool{}, Gaps: c.gaps, Notes: c.notes}
+	for i, k := range c.calls {
+		k.Seq = i + 1
+		switch {
+		case k.waiting:
+			k.Outcome = evidence.OutcomeCancelled
+			k.Notes = append(k.Notes, NoteRoundAbandoned)
+		case k.Outcome == "":
+			k.Outcome = evidence.OutcomeTransportError
+		}
+		result.Calls = append(result.Calls, k.Call)
+	}
+	for server, tools := range c.tools {
+		result.Catalog[server] = tools.tools
+	}
+	return result
+}

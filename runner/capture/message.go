@@ -1,0 +1,156 @@
+package capture
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// message is one JSON-RPC message.
+type message struct {
+	raw    json.RawMessage
+	id     json.RawMessage // nil where absent, null or of no type an id may have
+	key    string          // identifies id by type and value; empty without one
+	method string          // empty for an answer
+	params json.RawMessage
+	result json.RawMessage // nil where absent
+	err    json.RawMessage // nil where absent or null
+}
+
+var (
+	errNotMessage = errors.New("neither a request, a notification nor an answer")
+	errEmptyBatch = errors.New("an empty batch")
+)
+
+// split takes a batch apart (2025-03-26); any other message is returned alone.
+func split(raw []byte) ([]json.RawMessage, error) {
+	trimmed := bytes.TrimLeft(raw, " \t\r\n")
+	if len(trimmed) == 0 || trimmed[0] != '[' {
+		return []json.RawMessage{raw}, nil
+	}
+	var batch []json.RawMessage
+	if err := json.Unmarshal(raw, &batch); err != nil {
+		return nil, err
+	}
+	if len(batch) == 0 {
+		return nil, errEmptyBatch
+	}
+	return batch, nil
+}
+
+func parse(raw json.RawMessage) (message, error) {
+	fields, err := members(raw)
+	if err != nil {
+		return message{}, err
+	}
+	if key, ok := folded(fields, "id", "method", "params", "result", "error"); ok {
+		return message{}, key
+	}
+	m := message{raw: raw, params: fields["params"], result: fields["result"], err: fields["error"]}
+	if key, ok := idKey(fields["id"]); ok {
+		m.id, m.key = fields["id"], key
+	}
+	if isNull(m.err) {
+		m.err = nil
+	}
+	if method, ok := fields["method"]; ok {
+		if m.method = text(method); m.method == "" {
+			return message{}, fmt.Errorf("method: %w", errNotMessage)
+		}
+		return m, nil
+	}
+	if m.result == nil && m.err == nil {
+		return message{}, errNotMessage
+	}
+	return m, nil
+}
+
+// members reads an object. Unlike a struct's fields its keys keep their case. Of
+// a key that comes twice the last value counts, as with most parsers.
+func members(raw []byte) (map[string]json.RawMessage, error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return nil, err
+	}
+	if fields == nil {
+		return nil, errNotMessage
+	}
+	return fields, nil
+}
+
+// foldedKey is a key that is another only to those who ignore case.
+type foldedKey struct{ got, known string }
+
+func (k foldedKey) Error() string {
+	return fmt.Sprintf("key %q, which some read as %q", k.got, k.known)
+}
+
+// folded finds a key that differs from a known one in case alone. Some servers
+// ignore case, so what such a message makes them do is not known.
+func folded(fields map[string]json.RawMessage, known ...string) (foldedKey, bool) {
+	var found []foldedKey
+	for key := range fields {
+		for _, k := range known {
+			if key != k && strings.EqualFold(key, k) {
+				found = append(found, foldedKey{key, k})
+			}
+		}
+	}
+	if len(found) == 0 {
+		return foldedKey{}, false
+	}
+	return slices.MinFunc(found, func(a, b foldedKey) int { return strings.Compare(a.got, b.got) }), true
+}
+
+// duplicateKeys reports whether an object anywhere in valid JSON has a key twice.
+func duplicateKeys(raw []byte) bool {
+	type level struct {
+		keys  map[string]bool // nil in an array
+		atKey bool
+	}
+	in := json.NewDecoder(bytes.NewReader(raw))
+	in.UseNumber()
+	var open []level
+	for {
+		token, err := in.Token()
+		if err != nil {
+			return false
+		}
+		if token == json.Delim('}') || token == json.Delim(']') {
+			open = open[:len(open)-1]
+			continue
+		}
+		if n := len(open); n > 0 && open[n-1].keys != nil {
+			top := &open[n-1]
+			if top.atKey {
+				key, _ := token.(string)
+				if top.keys[key] {
+					return true
+				}
+				top.keys[key], top.atKey = true, false
+				continue
+			}
+			top.atKey = true
+		}
+		switch token {
+		case json.Delim('{'):
+			open = append(open, level{keys: map[string]bool{}, atKey: true})
+		case json.Delim('['):
+			open = append(open, level{})
+		}
+	}
+}
+
+func isNull(raw json.RawMessage) bool { return string(raw) == "null" }
+
+// text is a JSON string's value, or empty for anything else.
+func text(raw json.RawMessage) string {
+	var s *string
+	if json.Unmarshal(raw, &s) != nil || s == nil {
+		return ""
+	}
+	return *s
+}

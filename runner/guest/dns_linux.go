@@ -1,0 +1,178 @@
+package guest
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
+)
+
+const (
+	dnsAddr      = "127.0.0.1:53"
+	questionRate = 50 // told to the runner, a second; the rest is counted
+	maxDNSConns  = 32
+)
+
+// resolve answers DNS on loopback, over UDP and TCP, until the session ends.
+func resolve(l *link, req request) error {
+	r := &resolver{names: req.Names, link: l, pace: bucket{rate: questionRate, burst: questionRate, tokens: questionRate}, told: make(chan Question, questionRate)}
+	packets, err := net.ListenPacket("udp", dnsAddr)
+	switch {
+	case err == nil:
+		defer func() { _ = packets.Close() }()
+		go r.servePackets(packets)
+	case refused(err) != nil: // a task network carries TCP alone, its DNS too
+		return err
+	}
+	streams, err := net.Listen("tcp", dnsAddr)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = streams.Close() }()
+	go r.serveStreams(streams)
+	if err := l.writeJSON(kindReply, reply{}); err != nil {
+		return err
+	}
+	go r.tell()
+	_, _, _ = l.message() // only ever its end
+	return nil
+}
+
+type resolver struct {
+	names map[string][]netip.Addr
+	link  *link
+	told  chan Question
+	pace  bucket // used by tell alone
+}
+
+func (r *resolver) servePackets(conn net.PacketConn) {
+	buf := make([]byte, 4096)
+	for {
+		n, from, err := conn.ReadFrom(buf)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			continue
+		}
+		if answer := r.answer(buf[:n]); answer != nil {
+			_, _ = conn.WriteTo(answer, from)
+		}
+	}
+}
+
+func (r *resolver) serveStreams(ln net.Listener) {
+	slots := make(chan struct{}, maxDNSConns)
+	for {
+		slots <- struct{}{}
+		conn, err := ln.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			<-slots
+			time.Sleep(10 * time.Millisecond)
+			continue
+		}
+		go func() {
+			defer func() { <-slots }()
+			defer func() { _ = conn.Close() }()
+			_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+			for r.serveStream(conn) == nil {
+			}
+		}()
+	}
+}
+
+// serveStream answers one question of a TCP connection (RFC 1035, 4.2.2: two
+// bytes of length before each message).
+func (r *resolver) serveStream(conn net.Conn) error {
+	var size [2]byte
+	if _, err := io.ReadFull(conn, size[:]); err != nil {
+		return err
+	}
+	query := make([]byte, binary.BigEndian.Uint16(size[:]))
+	if _, err := io.ReadFull(conn, query); err != nil {
+		return err
+	}
+	answer := r.answer(query)
+	if answer == nil {
+		return io.EOF
+	}
+	binary.BigEndian.PutUint16(size[:], uint16(len(answer)))
+	_, err := conn.Write(append(size[:], answer...))
+	return err
+}
+
+// answer builds the reply to a query, or nil where it is none.
+func (r *resolver) answer(query []byte) []byte {
+	reply, question, err := answerDNS(query, r.names)
+	if err != nil {
+		return nil
+	}
+	select {
+	case r.told <- question:
+	default: // told at a bounded rate; the answer does not wait for it
+	}
+	return reply
+}
+
+// tell passes questions on to the runner until it stops listening.
+func (r *resolver) tell() {
+	dropped := 0
+	for q := range r.told {
+		if !r.pace.take(time.Now()) {
+			dropped++
+			continue
+		}
+		q.Dropped, dropped = dropped, 0
+		p, err := json.Marshal(q)
+		if err != nil || r.link.write(kindData, p) != nil {
+			return
+		}
+	}
+}
+
+// answerDNS answers the first question of query from names: their addresses, an
+// empty answer for other types of a known name, NXDOMAIN for the rest.
+func answerDNS(query []byte, names map[string][]netip.Addr) ([]byte, Question, error) {
+	var p dnsmessage.Parser
+	header, err := p.Start(query)
+	if err != nil || header.Response {
+		return nil, Question{}, errors.Join(err, errProtocol)
+	}
+	q, err := p.Question()
+	if err != nil {
+		return nil, Question{}, err
+	}
+	name := strings.ToLower(strings.TrimSuffix(q.Name.String(), "."))
+	addrs, known := names[name]
+	told := Question{Name: name, Type: strings.TrimPrefix(q.Type.String(), "Type"), Answered: known}
+
+	reply := dnsmessage.Message{
+		Header: dnsmessage.Header{
+			ID: header.ID, Response: true, Authoritative: true,
+			RecursionDesired: header.RecursionDesired, RecursionAvailable: true,
+		},
+		Questions: []dnsmessage.Question{q},
+	}
+	if !known {
+		reply.RCode = dnsmessage.RCodeNameError
+	}
+	for _, a := range addrs {
+		if q.Type == dnsmessage.TypeA && a.Is4() {
+			reply.Answers = append(reply.Answers, dnsmessage.Resource{
+				Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class, TTL: 1},
+				Body:   &dnsmessage.AResource{A: a.As4()},
+			})
+		}
+	}
+	packed, err := reply.Pack()
+	return packed, told, err
+}

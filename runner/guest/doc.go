@@ -1,0 +1,21 @@
+// Package guest is the runner's hand in a container: process 1 of every container
+// of a trial, and the runner's side of the talk with it.
+//
+// The two ends share one yamux session over the container's attached stdin and
+// stdout. Each stream is one verb:
+//
+//	hello    who the guest is
+//	exec     start a program: stdio, signals, exit
+//	accept   listen on an address of this container and hand in what connects
+//	dial     connect to an address of this container
+//	put get  a tree of files as tar
+//	resolve  answer the container's DNS questions and tell of them
+//
+// The runner opens every stream but the connections that come in on an accept.
+// It believes nothing a guest says beyond what the guest's container could do
+// anyway: the guest's side may be taken over by the program it started, so
+// everything that comes from there is bounded by a guard before yamux sees it.
+//
+// When the session ends, for whatever reason, process 1 ends, and with it
+// everything in the container.
+package guest

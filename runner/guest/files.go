@@ -1,0 +1,188 @@
+package guest
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+)
+
+// unpack writes a tar's tree into dir and nowhere else: names that lead out of
+// it, also through links, fail. Everything belongs to whoever runs it.
+func unpack(dir string, r io.Reader) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	for in := tar.NewReader(r); ; {
+		header, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			_, err = io.Copy(io.Discard, r) // the padding behind the end
+			return err
+		}
+		if err == nil {
+			err = unpackEntry(root, header, in)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func unpackEntry(root *os.Root, header *tar.Header, content io.Reader) error {
+	name := path.Clean(header.Name)
+	mode := header.FileInfo().Mode().Perm()
+	if name == "." {
+		return nil
+	}
+	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
+		return err
+	}
+	switch header.Typeflag {
+	case tar.TypeDir:
+		return root.MkdirAll(name, mode|0o700)
+	case tar.TypeSymlink:
+		return root.Symlink(header.Linkname, name)
+	case tar.TypeReg:
+		file, err := root.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, mode)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(file, content)
+		return errors.Join(err, file.Close())
+	default:
+		return fmt.Errorf("%s: entries of type %q are not put", header.Name, header.Typeflag)
+	}
+}
+
+// pack writes the tree under dir as tar. Links are told, not followed. Links to
+// the path omit are left out, and so is a directory with nothing else in it.
+// What is neither file, directory nor link (sockets, devices) is left out too.
+func pack(dir, omit string, w io.Writer) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	p := &packer{root: root, omit: omit, out: tar.NewWriter(w)}
+	if err := p.dir("."); err != nil {
+		return err
+	}
+	return p.out.Close()
+}
+
+type packer struct {
+	root *os.Root
+	omit string
+	out  *tar.Writer
+}
+
+func (p *packer) dir(name string) error {
+	entries, err := fs.ReadDir(p.root.FS(), name)
+	if err != nil {
+		return skippable(err)
+	}
+	for _, entry := range entries {
+		if err := p.entry(path.Join(name, entry.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *packer) entry(name string) error {
+	info, err := p.root.Lstat(name)
+	if err != nil {
+		return skippable(err)
+	}
+	switch info.Mode().Type() {
+	case 0:
+		return p.file(name)
+	case fs.ModeSymlink:
+		return p.link(name, info)
+	case fs.ModeDir:
+		if p.onlyOmitted(name) {
+			return nil
+		}
+		if err := p.header(name+"/", info, ""); err != nil {
+			return err
+		}
+		return p.dir(name)
+	default:
+		return nil
+	}
+}
+
+// onlyOmitted says whether a directory holds links to leave out and nothing else.
+func (p *packer) onlyOmitted(name string) bool {
+	entries, err := fs.ReadDir(p.root.FS(), name)
+	for _, entry := range entries {
+		target, linkErr := p.root.Readlink(path.Join(name, entry.Name()))
+		if linkErr != nil || target != p.omit {
+			return false
+		}
+	}
+	return err == nil && len(entries) > 0
+}
+
+func (p *packer) link(name string, info fs.FileInfo) error {
+	target, err := p.root.Readlink(name)
+	if err != nil {
+		return skippable(err)
+	}
+	if target == p.omit {
+		return nil
+	}
+	return p.header(name, info, target)
+}
+
+// file packs a regular file; one that grows or shrinks meanwhile is cut or padded
+// to the size it had.
+func (p *packer) file(name string) error {
+	file, err := p.root.Open(name)
+	if err != nil {
+		return skippable(err)
+	}
+	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return skippable(err)
+	}
+	if err := p.header(name, info, ""); err != nil {
+		return err
+	}
+	n, err := io.CopyN(p.out, file, info.Size())
+	if errors.Is(err, io.EOF) {
+		_, err = io.CopyN(p.out, zeros{}, info.Size()-n)
+	}
+	return err
+}
+
+func (p *packer) header(name string, info fs.FileInfo, target string) error {
+	header, err := tar.FileInfoHeader(info, target)
+	if err != nil {
+		return err
+	}
+	header.Name = strings.TrimPrefix(name, "./")
+	header.Uid, header.Gid, header.Uname, header.Gname = 0, 0, "", ""
+	header.Format = tar.FormatPAX
+	header.ModTime = info.ModTime().Truncate(1e9)
+	return p.out.WriteHeader(header)
+}
+
+// skippable drops errors of single entries: gone meanwhile, or not ours to read.
+func skippable(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
+	return err
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }

@@ -1,0 +1,155 @@
+package guest
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"time"
+)
+
+// The header of every yamux frame, from its specification: version, type, flags,
+// stream id, length; big endian.
+const (
+	muxHeaderSize = 12
+
+	muxData         = 0
+	muxWindowUpdate = 1
+	muxPing         = 2
+	muxGoAway       = 3
+
+	muxSYN = 1
+	muxFIN = 4
+	muxRST = 8
+)
+
+// What one guest may do to the runner. An honest guest stays far below: it slows
+// down accepting long before.
+const (
+	maxMuxFrame   = 256 << 10 // yamux's window, which one data frame cannot exceed
+	maxInbound    = 128       // streams opened by the guest and not yet ended
+	inboundRate   = 1000      // such streams a second …
+	inboundBurst  = 1000      // … and at once
+	pingRate      = 10
+	pingBurst     = 20
+	acceptedAhead = 64
+)
+
+// guard passes bytes of a hostile peer on to yamux as long as they keep to the
+// limits. yamux itself bounds neither streams nor pings.
+type guard struct {
+	io.ReadWriteCloser
+
+	header  [muxHeaderSize]byte
+	have    int
+	payload uint32 // bytes of the current data frame still to come
+	inbound map[uint32]bool
+	opens   bucket
+	pings   bucket
+	err     error
+}
+
+func newGuard(pipe io.ReadWriteCloser) *guard {
+	return &guard{
+		ReadWriteCloser: pipe,
+		inbound:         make(map[uint32]bool),
+		opens:           bucket{rate: inboundRate, burst: inboundBurst, tokens: inboundBurst},
+		pings:           bucket{rate: pingRate, burst: pingBurst, tokens: pingBurst},
+	}
+}
+
+// Read reads from the pipe and fails for good at the first header that breaks a
+// rule; what came before it is delivered.
+func (g *guard) Read(p []byte) (int, error) {
+	if g.err != nil {
+		return 0, g.err
+	}
+	n, err := g.ReadWriteCloser.Read(p)
+	good := 0
+	for good < n && g.err == nil {
+		used := g.consume(p[good:n])
+		if g.err == nil {
+			good += used
+		}
+	}
+	if g.err != nil {
+		return good, g.err
+	}
+	return n, err
+}
+
+// consume takes bytes of one header or one payload.
+func (g *guard) consume(p []byte) int {
+	if g.payload > 0 {
+		n := min(uint32(len(p)), g.payload)
+		g.payload -= n
+		return int(n)
+	}
+	n := copy(g.header[g.have:], p)
+	g.have += n
+	if g.have == muxHeaderSize {
+		g.have = 0
+		g.err = g.check()
+	}
+	return n
+}
+
+func (g *guard) check() error {
+	version, frame := g.header[0], g.header[1]
+	flags := binary.BigEndian.Uint16(g.header[2:])
+	stream := binary.BigEndian.Uint32(g.header[4:])
+	length := binary.BigEndian.Uint32(g.header[8:])
+	if version != 0 || frame > muxGoAway {
+		return fmt.Errorf("%w: mux version %d, type %d", errProtocol, version, frame)
+	}
+	if frame == muxPing {
+		if flags&muxSYN != 0 && !g.pings.take(time.Now()) {
+			return fmt.Errorf("%w: more than %d pings a second", errProtocol, pingRate)
+		}
+		return nil
+	}
+	if frame == muxData {
+		if length > maxMuxFrame {
+			return fmt.Errorf("%w: mux frame of %d bytes", errProtocol, length)
+		}
+		g.payload = length
+	}
+	if flags&muxSYN != 0 {
+		if err := g.open(stream); err != nil {
+			return err
+		}
+	}
+	if flags&(muxFIN|muxRST) != 0 {
+		delete(g.inbound, stream)
+	}
+	return nil
+}
+
+func (g *guard) open(stream uint32) error {
+	if len(g.inbound) >= maxInbound {
+		return fmt.Errorf("%w: more than %d streams at once", errProtocol, maxInbound)
+	}
+	if !g.opens.take(time.Now()) {
+		return fmt.Errorf("%w: more than %d streams a second", errProtocol, inboundRate)
+	}
+	g.inbound[stream] = true
+	return nil
+}
+
+// bucket is a token bucket.
+type bucket struct {
+	rate, burst float64 // tokens a second, and at most
+	tokens      float64
+	last        time.Time
+}
+
+func (b *bucket) take(now time.Time) bool {
+	if !b.last.IsZero() {
+		b.tokens = min(b.burst, b.tokens+b.rate*now.Sub(b.last).Seconds())
+	}
+	b.last = now
+	if b.tokens < 1 {
+		return false
+	}
+	b.tokens--
+	return true
+}

@@ -1,0 +1,82 @@
+package guest
+
+import (
+	"errors"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// lookAround tells what the container's walls are, seen from inside.
+func lookAround() (Hello, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return Hello{}, err
+	}
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return Hello{}, err
+	}
+	fields := map[string]string{}
+	for line := range strings.Lines(string(status)) {
+		key, value, _ := strings.Cut(line, ":")
+		fields[key] = strings.TrimSpace(value)
+	}
+	caps, err := strconv.ParseUint(fields["CapBnd"], 16, 64)
+	if err != nil {
+		return Hello{}, err
+	}
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		return Hello{}, err
+	}
+	return Hello{
+		UID: os.Getuid(), GID: os.Getgid(), Dir: dir,
+		Capabilities:     caps,
+		NoNewPrivileges:  fields["NoNewPrivs"] == "1",
+		Filtered:         fields["Seccomp"] == "2",
+		ReadOnlyRoot:     readOnlyRoot(),
+		Datagrams:        opensDatagrams(),
+		ChoosesInterface: choosesInterface(),
+		Interfaces:       len(interfaces),
+	}, nil
+}
+
+func readOnlyRoot() bool {
+	var fs unix.Statfs_t
+	return unix.Statfs("/", &fs) == nil && fs.Flags&unix.ST_RDONLY != 0
+}
+
+func opensDatagrams() bool {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	_ = unix.Close(fd)
+	return true
+}
+
+// choosesInterface tries the socket options that go past the routing table.
+func choosesInterface() bool {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = unix.Close(fd) }()
+	return errors.Join(
+		refused(unix.SetsockoptString(fd, unix.SOL_SOCKET, unix.SO_BINDTODEVICE, "lo")),
+		refused(unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DONTROUTE, 1)),
+		refused(unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_UNICAST_IF, 1<<24)),
+	) != nil
+}
+
+// refused turns "worked" into an error and "was refused" into none.
+func refused(err error) error {
+	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
+		return nil
+	}
+	return errors.New("not refused")
+}

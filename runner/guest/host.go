@@ -1,0 +1,247 @@
+package guest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/yamux"
+
+	"github.com/waza-isolate/waza/runner/process"
+)
+
+// Guest is the runner's end of the talk with one container's process 1.
+type Guest struct {
+	session *yamux.Session
+	hello   Hello
+
+	mu       sync.Mutex
+	accepts  map[uint64]*listener // guarded by mu
+	lastID   uint64               // guarded by mu
+	incoming sync.WaitGroup
+}
+
+// Connect starts the talk over pipe, the container's stdin and stdout, and waits
+// until the guest has said who it is. It owns pipe from then on, also when it
+// fails.
+func Connect(ctx context.Context, pipe io.ReadWriteCloser) (*Guest, error) {
+	session, err := yamux.Client(newGuard(pipe), muxConfig(10*time.Second))
+	if err != nil {
+		return nil, errors.Join(err, pipe.Close())
+	}
+	g := &Guest{session: session, accepts: make(map[uint64]*listener)}
+	g.incoming.Go(g.serveIncoming)
+	if err := g.greet(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("guest does not answer: %w", err), g.Close())
+	}
+	return g, nil
+}
+
+// muxConfig is the same at both ends but for the patience with a silent peer:
+// the guest's is shorter than what a runner's death may take to show.
+func muxConfig(patience time.Duration) *yamux.Config {
+	config := yamux.DefaultConfig()
+	config.AcceptBacklog = acceptedAhead
+	config.KeepAliveInterval = 2 * time.Second
+	config.ConnectionWriteTimeout = patience
+	config.StreamOpenTimeout = 0 // ends the whole session for one slow stream
+	config.StreamCloseTimeout = 5 * time.Second
+	config.LogOutput = io.Discard
+	return config
+}
+
+func (g *Guest) greet(ctx context.Context) error {
+	r, err := g.call(ctx, request{Verb: "hello"})
+	if err != nil {
+		return err
+	}
+	if r.Hello == nil {
+		return fmt.Errorf("%w: empty hello", errProtocol)
+	}
+	g.hello = *r.Hello
+	return nil
+}
+
+// Hello is what the guest said of itself when it was connected.
+func (g *Guest) Hello() Hello { return g.hello }
+
+// Done is closed when the session has ended, and with it the container.
+func (g *Guest) Done() <-chan struct{} { return g.session.CloseChan() }
+
+// Close ends the session. The guest takes that for its own end.
+func (g *Guest) Close() error {
+	err := g.session.Close()
+	g.incoming.Wait()
+	return err
+}
+
+// open opens a stream for req. The stream ends early when ctx does, until the
+// returned release is called.
+func (g *Guest) open(ctx context.Context, req request) (*link, func() bool, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	stream, err := g.session.Open()
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", req.Verb, err)
+	}
+	l := &link{stream: stream}
+	release := context.AfterFunc(ctx, func() { _ = closeStream(stream) })
+	if err := l.writeJSON(kindRequest, req); err != nil {
+		release()
+		return nil, nil, errors.Join(fmt.Errorf("%s: %w", req.Verb, err), closeStream(stream))
+	}
+	return l, release, nil
+}
+
+// begin opens a stream for req and reads the reply; the stream goes on.
+func (g *Guest) begin(ctx context.Context, req request) (*link, reply, error) {
+	l, release, err := g.open(ctx, req)
+	if err != nil {
+		return nil, reply{}, err
+	}
+	r, err := l.reply()
+	if stopped := release(); err == nil && !stopped {
+		err = ctx.Err()
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		return nil, r, errors.Join(fmt.Errorf("%s: %w", req.Verb, err), closeStream(l.stream))
+	}
+	return l, r, nil
+}
+
+// call is begin for verbs that are done with their reply.
+func (g *Guest) call(ctx context.Context, req request) (reply, error) {
+	l, r, err := g.begin(ctx, req)
+	if err != nil {
+		return r, err
+	}
+	return r, closeStream(l.stream)
+}
+
+// Dial connects to address ("host:port") as seen from inside the container.
+func (g *Guest) Dial(ctx context.Context, address string) (net.Conn, error) {
+	l, r, err := g.begin(ctx, request{Verb: "dial", Addr: address})
+	if err != nil {
+		return nil, err
+	}
+	return newConn(l, r.Addr, address), nil
+}
+
+// Put unpacks a tar into the directory dir of the container. Names that lead out
+// of dir are refused by the guest.
+func (g *Guest) Put(ctx context.Context, dir string, tar io.Reader) error {
+	l, release, err := g.open(ctx, request{Verb: "put", Dir: dir})
+	if err != nil {
+		return err
+	}
+	defer release()
+	answer := make(chan error, 1)
+	go func() {
+		_, err := l.reply()
+		answer <- err
+	}()
+	out := dataWriter{link: l, data: kindData, eof: kindEOF}
+	_, copyErr := io.CopyBuffer(&out, onlyReader{tar}, make([]byte, maxPayload))
+	copyErr = errors.Join(copyErr, out.Close())
+	if copyErr != nil {
+		_ = l.stream.SetReadDeadline(time.Now().Add(time.Second)) // the guest's reason, if it gave one
+	}
+	err = <-answer
+	if err != nil || copyErr != nil {
+		err = fmt.Errorf("put %s: %w", dir, errors.Join(err, copyErr))
+	}
+	return errors.Join(err, closeStream(l.stream))
+}
+
+// Get writes the tree at dir of the container to w as tar. Symbolic links are
+// told, not followed; those to the path omit are left out, and so is a directory
+// that holds nothing else. The bytes are the guest's word: whoever reads the tar
+// must take it as hostile.
+func (g *Guest) Get(ctx context.Context, dir, omit string, w io.Writer) error {
+	l, _, err := g.begin(ctx, request{Verb: "get", Dir: dir, Omit: omit})
+	if err != nil {
+		return err
+	}
+	release := context.AfterFunc(ctx, func() { _ = closeStream(l.stream) })
+	defer release()
+	err = receive(l, w)
+	if err != nil {
+		err = fmt.Errorf("get %s: %w", dir, err)
+	}
+	return errors.Join(err, closeStream(l.stream))
+}
+
+// receive copies data messages to w until the end of data.
+func receive(l *link, w io.Writer) error {
+	for {
+		k, p, err := l.message()
+		switch {
+		case err != nil:
+			return err
+		case k == kindEOF:
+			return nil
+		case k == kindError:
+			return errors.New(string(p))
+		case k != kindData:
+			return fmt.Errorf("%w: message kind %d in data", errProtocol, k)
+		}
+		if _, err := w.Write(p); err != nil {
+			return err
+		}
+	}
+}
+
+// Question is a DNS question that a program in the container asked.
+type Question struct {
+	Name     string `json:"name"`
+	Type     string `json:"type"`
+	Answered bool   `json:"answered"` // false: NXDOMAIN
+	Dropped  int    `json:"dropped"`  // questions before this one that were not told
+}
+
+// Resolve has the guest answer DNS on the container's loopback: names with their
+// addresses, everything else with NXDOMAIN. It returns once the guest listens;
+// told is called for each question until the session ends.
+func (g *Guest) Resolve(ctx context.Context, names map[string][]netip.Addr, told func(Question)) error {
+	l, _, err := g.begin(ctx, request{Verb: "resolve", Names: names})
+	if err != nil {
+		return err
+	}
+	g.incoming.Go(func() {
+		defer func() { _ = closeStream(l.stream) }()
+		for {
+			k, p, err := l.message()
+			if err != nil || k != kindData {
+				return
+			}
+			var q Question
+			if json.Unmarshal(p, &q) == nil {
+				told(q)
+			}
+		}
+	})
+	return nil
+}
+
+// Exec starts a program in the container. With sole, everything else in the
+// container ends when it does. It runs on when ctx ends; Signal ends it.
+func (g *Guest) Exec(ctx context.Context, spec process.Spec, sole bool) (process.Process, error) {
+	l, r, err := g.begin(ctx, request{Verb: "exec", Args: spec.Args, Env: spec.Env, Dir: spec.Dir, Sole: sole})
+	if err != nil {
+		return nil, err
+	}
+	return newRemote(g, r.PID, l), nil
+}
+
+// onlyReader hides a WriterTo, whose chunks may be of any size.
+type onlyReader struct{ io.Reader }

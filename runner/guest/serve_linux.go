@@ -1,0 +1,185 @@
+package guest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/yamux"
+	"golang.org/x/sys/unix"
+)
+
+// Main is process 1 of a container: it serves the runner on stdin and stdout
+// until they end, then ends everything else. It returns when the talk is over.
+func Main() error {
+	// A process of the same user could otherwise open our stdin through
+	// /proc/1/fd, or stop us with ptrace, and outlive the runner.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("prctl: %w", err)
+	}
+	pipe, err := stdio()
+	if err != nil {
+		return err
+	}
+	s, err := newServant(pipe)
+	if err != nil {
+		return err
+	}
+	err = s.serve()
+	killAll()
+	return err
+}
+
+// stdio takes over stdin and stdout as one pipe, and leaves /dev/null in their
+// place for what would write there by mistake.
+func stdio() (io.ReadWriteCloser, error) {
+	var ends [2]*os.File
+	for fd := range ends {
+		own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
+		if err != nil {
+			return nil, fmt.Errorf("dup: %w", err)
+		}
+		if err := unix.SetNonblock(own, true); err != nil {
+			return nil, err
+		}
+		ends[fd] = os.NewFile(uintptr(own), "mux")
+	}
+	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("/dev/null: %w", err)
+	}
+	for fd := range ends {
+		if err := unix.Dup3(null, fd, 0); err != nil {
+			return nil, err
+		}
+	}
+	return &duplex{in: ends[0], out: ends[1]}, unix.Close(null)
+}
+
+type duplex struct{ in, out *os.File }
+
+func (d *duplex) Read(p []byte) (int, error)  { return d.in.Read(p) }
+func (d *duplex) Write(p []byte) (int, error) { return d.out.Write(p) }
+func (d *duplex) Close() error                { return errors.Join(d.in.Close(), d.out.Close()) }
+
+// killAll ends every other process of the container. Outside a container, where
+// we are not process 1, it would end every process of the user: there it does
+// nothing.
+func killAll() {
+	if os.Getpid() == 1 {
+		_ = syscall.Kill(-1, syscall.SIGKILL)
+	}
+}
+
+// servant is the guest's end of the session.
+type servant struct {
+	session *yamux.Session
+	reaper  *reaper
+}
+
+func newServant(pipe io.ReadWriteCloser) (*servant, error) {
+	session, err := yamux.Server(pipe, muxConfig(6*time.Second))
+	if err != nil {
+		return nil, err
+	}
+	return &servant{session: session, reaper: newReaper()}, nil
+}
+
+func (s *servant) serve() error {
+	for {
+		stream, err := s.session.Accept()
+		if err != nil {
+			if errors.Is(err, io.EOF) || errors.Is(err, yamux.ErrSessionShutdown) {
+				return nil
+			}
+			return err
+		}
+		go s.handle(&link{stream: stream})
+	}
+}
+
+func (s *servant) handle(l *link) {
+	defer func() { _ = closeStream(l.stream) }()
+	k, p, err := l.message()
+	if err != nil || k != kindRequest {
+		return
+	}
+	var req request
+	if err = json.Unmarshal(p, &req); err == nil {
+		err = s.do(l, req)
+	}
+	if err != nil {
+		_ = l.write(kindError, []byte(err.Error()))
+	}
+}
+
+func (s *servant) do(l *link, req request) error {
+	switch req.Verb {
+	case "hello":
+		hello, err := lookAround()
+		if err != nil {
+			return err
+		}
+		return l.writeJSON(kindReply, reply{Hello: &hello})
+	case "exec":
+		return s.exec(l, req)
+	case "signal":
+		return s.signal(l, req)
+	case "accept":
+		return s.accept(l, req)
+	case "dial":
+		return dial(l, req)
+	case "put":
+		return put(l, req)
+	case "get":
+		return get(l, req)
+	case "resolve":
+		return resolve(l, req)
+	default:
+		return fmt.Errorf("unknown verb %q", req.Verb)
+	}
+}
+
+func put(l *link, req request) error {
+	r, w := io.Pipe()
+	received := make(chan struct{})
+	go func() {
+		defer close(received)
+		_ = w.CloseWithError(receive(l, w))
+	}()
+	err := unpack(req.Dir, r)
+	_ = r.CloseWithError(err)
+	if err != nil {
+		return err
+	}
+	<-received
+	return l.writeJSON(kindReply, reply{})
+}
+
+func get(l *link, req request) error {
+	if err := l.writeJSON(kindReply, reply{}); err != nil {
+		return err
+	}
+	out := &dataWriter{link: l, data: kindData, eof: kindEOF}
+	if err := pack(req.Dir, req.Omit, out); err != nil {
+		return err
+	}
+	return out.Close()
+}
+
+func dial(l *link, req request) error {
+	c, err := net.DialTimeout("tcp", req.Addr, 10*time.Second)
+	if err != nil {
+		return err
+	}
+	if err := l.writeJSON(kindReply, reply{Addr: c.LocalAddr().String()}); err != nil {
+		return errors.Join(err, c.Close())
+	}
+	join(l, c.(*net.TCPConn))
+	return nil
+}

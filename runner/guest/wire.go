@@ -1,0 +1,212 @@
+package guest
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+
+	"github.com/waza-isolate/waza/runner/process"
+)
+
+// kind tells what a message on a stream is. yamux has no reset and its Close is
+// a half-close with a timer, so ends are messages of their own.
+type kind byte
+
+const (
+	kindRequest kind = iota + 1 // JSON request: the first message of every stream
+	kindReply                   // JSON reply: the verb is under way, or done
+	kindError                   // text: the verb failed; the last message
+	kindData                    // bytes: a connection's, stdin's, stdout's or a tar's
+	kindStderr                  // bytes of stderr
+	kindEOF                     // no more kindData
+	kindStderrEOF
+	kindExit // JSON process.Exit: the last message of an exec
+)
+
+const (
+	headerSize = 5
+	maxPayload = 64 << 10
+)
+
+// errProtocol says that the other end broke the rules; its session is ended.
+var errProtocol = errors.New("guest protocol violated")
+
+type request struct {
+	Verb   string                  `json:"verb"`
+	Args   []string                `json:"args,omitempty"`
+	Env    []string                `json:"env,omitempty"`
+	Dir    string                  `json:"dir,omitempty"`
+	Sole   bool                    `json:"sole,omitempty"`
+	PID    int                     `json:"pid,omitempty"`
+	Signal process.Signal          `json:"signal,omitempty"`
+	Addr   string                  `json:"addr,omitempty"`
+	Accept uint64                  `json:"accept,omitempty"`
+	Omit   string                  `json:"omit,omitempty"`
+	Names  map[string][]netip.Addr `json:"names,omitempty"`
+}
+
+// Hello is what a guest says of itself and its container before anything else
+// runs there.
+type Hello struct {
+	UID              int    `json:"uid"`
+	GID              int    `json:"gid"`
+	Dir              string `json:"dir"`          // the image's working directory
+	Capabilities     uint64 `json:"capabilities"` // the bounding set
+	NoNewPrivileges  bool   `json:"no_new_privileges"`
+	Filtered         bool   `json:"filtered"` // by a seccomp filter
+	ReadOnlyRoot     bool   `json:"read_only_root"`
+	Datagrams        bool   `json:"datagrams"`         // UDP sockets can be opened
+	ChoosesInterface bool   `json:"chooses_interface"` // a socket can name its interface
+	Interfaces       int    `json:"interfaces"`        // loopback among them
+}
+
+type reply struct {
+	Hello *Hello `json:"hello,omitempty"`
+	Addr  string `json:"addr,omitempty"`
+	PID   int    `json:"pid,omitempty"`
+}
+
+// link sends and receives messages on one stream. Reads are resumable: a read
+// that fails on a deadline loses nothing. One goroutine may read while others
+// write.
+type link struct {
+	stream net.Conn
+
+	header [headerSize]byte // guarded by the one reader
+	have   int
+	left   int // payload bytes of the current message not yet read
+	kind   kind
+
+	writeMu sync.Mutex
+}
+
+// next reads up to the payload of the next message, skipping what is left of the
+// current one.
+func (l *link) next() (kind, int, error) {
+	for l.left > 0 {
+		n, err := l.stream.Read(make([]byte, min(l.left, 4096)))
+		l.left -= n
+		if err != nil {
+			return 0, 0, err
+		}
+	}
+	for l.have < headerSize {
+		n, err := l.stream.Read(l.header[l.have:])
+		l.have += n
+		if err != nil {
+			return 0, 0, err
+		}
+	}
+	size := binary.BigEndian.Uint32(l.header[1:])
+	if size > maxPayload {
+		return 0, 0, fmt.Errorf("%w: message of %d bytes", errProtocol, size)
+	}
+	l.have, l.left, l.kind = 0, int(size), kind(l.header[0])
+	return l.kind, l.left, nil
+}
+
+// readSome reads bytes of the current message's payload.
+func (l *link) readSome(p []byte) (int, error) {
+	n, err := l.stream.Read(p[:min(len(p), l.left)])
+	l.left -= n
+	return n, err
+}
+
+// payload reads the whole payload of the current message.
+func (l *link) payload() ([]byte, error) {
+	p := make([]byte, l.left)
+	n, err := io.ReadFull(l.stream, p)
+	l.left -= n
+	return p, err
+}
+
+// message reads the next message whole.
+func (l *link) message() (kind, []byte, error) {
+	k, _, err := l.next()
+	if err != nil {
+		return 0, nil, err
+	}
+	p, err := l.payload()
+	return k, p, err
+}
+
+// write sends one message; p is split where it is longer than a message may be.
+func (l *link) write(k kind, p []byte) error {
+	l.writeMu.Lock()
+	defer l.writeMu.Unlock()
+	for first := true; first || len(p) > 0; first = false {
+		part := p[:min(len(p), maxPayload)]
+		p = p[len(part):]
+		msg := make([]byte, headerSize, headerSize+len(part))
+		msg[0] = byte(k)
+		binary.BigEndian.PutUint32(msg[1:], uint32(len(part)))
+		if _, err := l.stream.Write(append(msg, part...)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *link) writeJSON(k kind, v any) error {
+	p, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	if len(p) > maxPayload {
+		return fmt.Errorf("request of %d bytes is over %d", len(p), maxPayload)
+	}
+	return l.write(k, p)
+}
+
+// reply reads the answer to a request.
+func (l *link) reply() (reply, error) {
+	k, p, err := l.message()
+	if err != nil {
+		return reply{}, err
+	}
+	var r reply
+	switch k {
+	case kindReply:
+		if err := json.Unmarshal(p, &r); err != nil {
+			return r, fmt.Errorf("%w: %w", errProtocol, err)
+		}
+		return r, nil
+	case kindError:
+		return r, errors.New(string(p))
+	default:
+		return r, fmt.Errorf("%w: message kind %d for a reply", errProtocol, k)
+	}
+}
+
+// dataWriter sends what is written to it as messages of one kind; Close sends
+// the matching end.
+type dataWriter struct {
+	link      *link
+	data, eof kind
+	once      sync.Once
+}
+
+func (w *dataWriter) Write(p []byte) (int, error) {
+	if err := w.link.write(w.data, p); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+func (w *dataWriter) Close() (err error) {
+	w.once.Do(func() { err = w.link.write(w.eof, nil) })
+	return err
+}
+
+func parseExit(p []byte) (process.Exit, error) {
+	var exit process.Exit
+	if err := json.Unmarshal(p, &exit); err != nil {
+		return exit, fmt.Errorf("%w: exit: %w", errProtocol, err)
+	}
+	return exit, nil
+}

@@ -1,0 +1,179 @@
+package mcpproxy
+
+import (
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// endpoint is the path of every server.
+const endpoint = "/mcp"
+
+// Headers of streamable HTTP.
+const (
+	headerSession = "Mcp-Session-Id"
+	headerVersion = "Mcp-Protocol-Version"
+	headerMethod  = "Mcp-Method"
+	headerName    = "Mcp-Name"
+)
+
+// maxUserAgent is how much of a User-Agent is kept.
+const maxUserAgent = 256
+
+// ServeHTTP serves the MCP endpoint of the server that the request's Host names.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s := p.servers[hostName(r.Host)]
+	switch {
+	case s == nil:
+		http.Error(w, fmt.Sprintf("No MCP server is called %q here.", r.Host), http.StatusMisdirectedRequest)
+	case r.URL.Path != endpoint:
+		http.Error(w, "The MCP endpoint is "+endpoint+"; there is nothing else here.", http.StatusNotFound)
+	case !s.allowsOrigin(r.Header.Get("Origin")):
+		http.Error(w, "This Origin may not use this server.", http.StatusForbidden)
+	case r.Method == http.MethodPost:
+		s.post(w, r)
+	case r.Method != http.MethodGet && r.Method != http.MethodDelete:
+		refuseMethod(w, "GET, POST, DELETE")
+	case isStateless(r.Header.Get(headerVersion)):
+		refuseMethod(w, "POST") // 2026-07-28 basic/transports/streamable-http
+	case r.Method == http.MethodGet:
+		s.get(w, r)
+	default:
+		s.delete(w, r)
+	}
+}
+
+func refuseMethod(w http.ResponseWriter, allow string) {
+	w.Header().Set("Allow", allow)
+	http.Error(w, "The endpoint does not know this method.", http.StatusMethodNotAllowed)
+}
+
+// hostName is the server name in a Host header: without the port of http, in
+// lower case.
+func hostName(host string) string {
+	return strings.ToLower(strings.TrimSuffix(host, ":80"))
+}
+
+// allowsOrigin is the rule against DNS rebinding; 2025-11-25 basic/transports.
+func (s *server) allowsOrigin(origin string) bool {
+	if origin == "" {
+		return true
+	}
+	host, ok := strings.CutPrefix(strings.ToLower(origin), "http://")
+	return ok && hostName(host) == strings.ToLower(s.Name)
+}
+
+// get opens the stream of a session for what belongs to no request.
+func (s *server) get(w http.ResponseWriter, r *http.Request) {
+	if !parseAccept(r.Header.Values("Accept")).stream {
+		http.Error(w, "A GET must accept text/event-stream.", http.StatusNotAcceptable)
+		return
+	}
+	l, status, text := s.sessionOf(r)
+	if l == nil {
+		http.Error(w, text, status)
+		return
+	}
+	if !s.proxy.begin() {
+		http.Error(w, ErrClosed.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	defer s.proxy.handlers.Done()
+	ctx, release := l.listen(r.Context())
+	defer release()
+	stream := openSSE(w, s.proxy.limits.Write)
+	defer stream.close()
+	stream.copy(ctx, l.outbox, s.proxy.limits.Idle)
+}
+
+// delete ends a session.
+func (s *server) delete(w http.ResponseWriter, r *http.Request) {
+	l, status, text := s.sessionOf(r)
+	if l == nil {
+		http.Error(w, text, status)
+		return
+	}
+	s.endSession(l)
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// sessionOf finds the session a request names, or says why there is none.
+func (s *server) sessionOf(r *http.Request) (l *link, status int, text string) {
+	session := r.Header.Get(headerSession)
+	if session == "" {
+		return nil, http.StatusBadRequest, "The " + headerSession + " header is missing."
+	}
+	if l = s.session(session); l == nil {
+		return nil, http.StatusNotFound, "There is no such session, or it has ended."
+	}
+	if version := r.Header.Get(headerVersion); version != "" && !l.speaks(version) {
+		return nil, http.StatusBadRequest, fmt.Sprintf("The session does not speak protocol version %q.", version)
+	}
+	return l, http.StatusOK, ""
+}
+
+func (l *link) speaks(version string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return isSessionVersion(version) || version == l.version
+}
+
+// accepts is what the agent takes as the answer to a POST.
+type accepts struct{ json, stream bool }
+
+// parseAccept is lenient: no header, and a range, accept both.
+func parseAccept(values []string) accepts {
+	all := strings.Join(values, ",")
+	if strings.TrimSpace(all) == "" {
+		return accepts{json: true, stream: true}
+	}
+	var a accepts
+	for part := range strings.SplitSeq(all, ",") {
+		kind, _, err := mime.ParseMediaType(part)
+		if err != nil {
+			continue
+		}
+		a.json = a.json || kind == "application/json" || kind == "application/*" || kind == "*/*"
+		a.stream = a.stream || kind == "text/event-stream" || kind == "text/*" || kind == "*/*"
+	}
+	return a
+}
+
+// readPost reads the body of a POST within the limits. Where it fails it has
+// answered. The caller releases the holding.
+func (s *server) readPost(w http.ResponseWriter, r *http.Request) (*holding, bool) {
+	limits := s.proxy.limits
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(limits.Body))
+	body, err := readBody(r.Body, limits.Message, s.proxy.memory)
+	if err == nil {
+		_ = control.SetReadDeadline(time.Time{})
+		return body, true
+	}
+	w.Header().Set("Connection", "close")
+	switch {
+	case errors.Is(err, errTooLong):
+		s.notes.add("limit", fmt.Sprintf("a request was over %d bytes", limits.Message), nil)
+		http.Error(w, "The message is "+err.Error()+".", http.StatusRequestEntityTooLarge)
+	case errors.Is(err, errNoMemory):
+		s.notes.add("limit", "a request was "+err.Error(), nil)
+		http.Error(w, "The message is "+err.Error()+".", http.StatusServiceUnavailable)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		s.notes.add("limit", fmt.Sprintf("a request's body was not in after %v", limits.Body), nil)
+		http.Error(w, "The body took too long.", http.StatusRequestTimeout)
+	default:
+		http.Error(w, "The body cannot be read.", http.StatusBadRequest)
+	}
+	return body, false
+}
+
+func peerOf(r *http.Request) evidence.Peer {
+	agent := r.UserAgent()
+	return evidence.Peer{Addr: r.RemoteAddr, UserAgent: agent[:min(len(agent), maxUserAgent)]}
+}

@@ -1,0 +1,341 @@
+package mcpproxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// lateGrace is how long the id of a request that was given up is kept from other
+// requests, so that its late answer does not reach them.
+const lateGrace = 5 * time.Second
+
+var (
+	errBusy    = errors.New("too many requests at once")
+	errTimeout = errors.New("the server did not take the message in time")
+)
+
+// link is a conversation with one process: a session, or all requests that have
+// none.
+type link struct {
+	server  *server
+	conn    string
+	session string // empty where shared
+	child   *child
+	outbox  *queue // messages for the agent that belong to no request
+
+	mu       sync.Mutex
+	version  string               // negotiated by initialize; guarded by mu
+	pending  map[string]*exchange // by id key; guarded by mu
+	order    []*exchange          // in flight, oldest first; guarded by mu
+	waiting  int                  // requests that wait for their ids; guarded by mu
+	owed     map[string]time.Time // ids whose answer may still come, and until when; guarded by mu
+	changed  chan struct{}        // closed and replaced when an id becomes free; guarded by mu
+	listener *listener            // the stream that drains outbox; guarded by mu
+	over     bool                 // no answer will come any more; guarded by mu
+}
+
+// startLink launches a process and the conversation with it.
+func startLink(s *server, conn, session string) (*link, error) {
+	p := s.proxy
+	l := &link{
+		server:  s,
+		conn:    conn,
+		session: session,
+		outbox:  newQueue(p.limits.Queue, p.memory),
+		pending: map[string]*exchange{},
+		owed:    map[string]time.Time{},
+		changed: make(chan struct{}),
+	}
+	started := make(chan struct{}) // before it the child is not set
+	child, err := startChild(p.ctx, childConfig{
+		launch:  s.Launch,
+		starts:  s.Start,
+		grace:   p.limits.Grace,
+		message: p.limits.Message,
+		memory:  p.memory,
+		stderr:  &stderr{sink: s.stderr},
+		line:    func(line []byte) { <-started; l.receive(line) },
+		ended:   func(e ending) { <-started; l.end(e) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	l.child = child
+	p.adopt(l)
+	close(started)
+	return l, nil
+}
+
+func (l *link) isShared() bool { return l.session == "" }
+
+func (l *link) isOver() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.over
+}
+
+// open records the requests of a POST and has their answers routed to the
+// exchange it returns. It waits while an id of them is in use by another.
+func (l *link) open(c call) (*exchange, error) {
+	ex := newExchange(l, c)
+	ctx, cancel := context.WithTimeout(c.ctx, l.server.Timeout)
+	defer cancel()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.order)+l.waiting >= l.server.proxy.limits.InFlight {
+		l.server.notes.add("limit", fmt.Sprintf("%d requests at once are the most", l.server.proxy.limits.InFlight),
+			map[string]any{"conn": l.conn})
+		return nil, errBusy
+	}
+	l.waiting++
+	defer func() { l.waiting-- }()
+	for {
+		if l.over {
+			return nil, errEnded
+		}
+		turn, taken := l.conflict(ex)
+		if !taken {
+			break
+		}
+		if err := l.wait(ctx, turn); err != nil {
+			return nil, err
+		}
+	}
+	l.begin(ex, c)
+	return ex, nil
+}
+
+// conflict says whether an id of ex is taken, and how long the ones of requests
+// that were given up stay so; turn is 0 where one is in flight.
+func (l *link) conflict(ex *exchange) (turn time.Duration, taken bool) {
+	for key := range ex.open {
+		if l.pending[key] != nil {
+			return 0, true
+		}
+		if until, ok := l.owed[key]; ok {
+			if left := time.Until(until); left > 0 {
+				return left, true
+			}
+			delete(l.owed, key)
+		}
+	}
+	return 0, false
+}
+
+// wait gives the lock up until an id became free, turn is over where it is not 0,
+// or ctx has ended.
+func (l *link) wait(ctx context.Context, turn time.Duration) error {
+	changed := l.changed
+	l.mu.Unlock()
+	defer l.mu.Lock()
+	var timer <-chan time.Time
+	if turn > 0 {
+		t := time.NewTimer(turn)
+		defer t.Stop()
+		timer = t.C
+	}
+	select {
+	case <-changed:
+	case <-timer:
+	case <-ctx.Done():
+		return errBusy
+	}
+	return nil
+}
+
+// wake has requests look again whether their ids are free.
+func (l *link) wake() {
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+func (l *link) begin(ex *exchange, c call) {
+	for key := range ex.open {
+		l.pending[key] = ex
+	}
+	l.order = append(l.order, ex)
+	l.recordClient(c)
+	if !ex.endless {
+		ex.timer = time.AfterFunc(l.server.Timeout, func() { l.expire(ex) })
+	}
+}
+
+// tell records a POST that nothing is answered to, and writes it to the server.
+func (l *link) tell(c call) error {
+	l.mu.Lock()
+	l.recordClient(c)
+	l.mu.Unlock()
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(c.ctx), l.server.Timeout, errTimeout)
+	defer cancel()
+	err := l.child.send(ctx, c.raw)
+	if err != nil {
+		l.server.notes.add("undelivered", fmt.Sprintf("to the server: %v", err), map[string]any{"conn": l.conn})
+	}
+	return err
+}
+
+// ask writes the requests of ex to the server. Where that fails, the process's
+// end or the exchange's time limit answers them.
+func (l *link) ask(ex *exchange, c call) {
+	ctx, cancel := context.WithCancel(ex.ctx)
+	defer cancel()
+	if l.isShared() { // a closed connection cancels
+		defer context.AfterFunc(c.ctx, cancel)()
+	}
+	_ = l.child.send(ctx, c.raw)
+}
+
+// abandon is called when the agent has closed the connection of ex. Up to
+// 2025-11-25 that cancels nothing. From 2026-07-28 it cancels the requests, which
+// on stdio is a message of its own.
+func (l *link) abandon(ex *exchange) {
+	ex.out.discard()
+	if !l.isShared() {
+		return // nothing is pushed to a closed queue: routing passes it by
+	}
+	l.mu.Lock()
+	given := l.giveUp(ex)
+	l.mu.Unlock()
+	for _, id := range given {
+		l.server.notes.add("cancelled", "the agent closed the response stream",
+			map[string]any{"conn": l.conn, "id": string(id.raw)})
+		l.cancelOnStdio(id, "the client closed the response stream")
+	}
+}
+
+// cancelOnStdio tells the server that an answer is no longer wanted. The line is
+// the proxy's own and no frame: the agent did not send it.
+func (l *link) cancelOnStdio(id id, reason string) {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), l.server.proxy.limits.Grace, errTimeout)
+	defer cancel()
+	_ = l.child.send(ctx, cancellation(id, reason))
+}
+
+// expire answers what ex still waits for with a timeout.
+func (l *link) expire(ex *exchange) {
+	l.mu.Lock()
+	given := l.giveUp(ex)
+	for i, id := range given {
+		text := fmt.Sprintf("server %q did not answer within %v", l.server.Name, l.server.Timeout)
+		l.answer(ex, id, evidence.SyntheticTimeout, codeTimeout, text, i == len(given)-1)
+	}
+	l.mu.Unlock()
+	if l.isShared() {
+		for _, id := range given {
+			l.cancelOnStdio(id, "the request timed out")
+		}
+	}
+}
+
+// giveUp closes ex to answers, and returns the ids it still waited for.
+func (l *link) giveUp(ex *exchange) []id {
+	var given []id
+	now := time.Now()
+	maps.DeleteFunc(l.owed, func(_ string, until time.Time) bool { return until.Before(now) })
+	for key, id := range ex.open {
+		given = append(given, id)
+		l.owed[key] = now.Add(lateGrace)
+		l.settle(ex, key)
+	}
+	return given
+}
+
+// settle marks one id of ex as answered.
+func (l *link) settle(ex *exchange, key string) {
+	delete(ex.open, key)
+	delete(l.pending, key)
+	l.wake()
+	if len(ex.open) > 0 {
+		return
+	}
+	l.order = slices.DeleteFunc(l.order, func(other *exchange) bool { return other == ex })
+	if ex.timer != nil {
+		ex.timer.Stop()
+	}
+	ex.settled()
+}
+
+// answer gives ex an answer of the proxy's own, and records it as such.
+func (l *link) answer(ex *exchange, id id, why evidence.Synthetic, code int, text string, last bool) {
+	raw := errorResponse(id.raw, code, text)
+	l.record(evidence.Frame{Dir: evidence.ToClient, Raw: raw, Synthetic: why})
+	ex.out.push(item{raw: raw, last: last, failed: true})
+	if last {
+		ex.out.close()
+	}
+}
+
+// end is called once, when the process has ended and all it wrote was routed.
+func (l *link) end(e ending) {
+	text := fmt.Sprintf("server %q %s", l.server.Name, e)
+	l.mu.Lock()
+	l.over = true
+	for len(l.order) > 0 {
+		ex := l.order[0]
+		given := l.giveUp(ex)
+		for i, id := range given {
+			l.answer(ex, id, evidence.SyntheticTransport, codeTransport, text, i == len(given)-1)
+		}
+	}
+	l.wake()
+	l.outbox.close()
+	if l.listener == nil {
+		l.outbox.discard()
+	}
+	l.mu.Unlock()
+
+	l.server.drop(l)
+	if e.cause != nil {
+		l.server.notes.add("limit", "the server was ended: its message was "+e.cause.Error(), map[string]any{"conn": l.conn})
+	}
+	l.server.notes.add("server_exit", e.String(), map[string]any{
+		"conn": l.conn, "code": e.exit.Code, "signal": e.exit.Signal, "asked": e.asked,
+	})
+	l.server.proxy.forget(l)
+}
+
+// listener is the stream of a session that belongs to no request.
+type listener struct{ end func() }
+
+// listen makes the caller the one stream that drains outbox; an earlier one ends.
+// The context ends when a later one takes over; release must be called.
+func (l *link) listen(ctx context.Context) (_ context.Context, release func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	mine := &listener{end: cancel}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.listener != nil {
+		l.listener.end()
+	}
+	l.listener = mine
+	return ctx, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		cancel()
+		if l.listener != mine {
+			return
+		}
+		l.listener = nil
+		if l.over {
+			l.outbox.discard()
+		}
+	}
+}
+
+func (l *link) record(f evidence.Frame) {
+	f.Server, f.Conn = l.server.Name, l.conn
+	l.server.proxy.rec.Frame(f)
+}
+
+func (l *link) recordClient(c call) {
+	peer := c.peer
+	peer.Session = l.session
+	l.record(evidence.Frame{Dir: evidence.ToServer, Raw: c.raw, Peer: &peer})
+}

@@ -1,0 +1,231 @@
+package mcpproxy
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// refusal is why a POST is not forwarded.
+type refusal struct {
+	status int // HTTP
+	code   int // JSON-RPC
+	text   string
+}
+
+// post takes one message of the agent, or one batch.
+func (s *server) post(w http.ResponseWriter, r *http.Request) {
+	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+		http.Error(w, "Content-Encoding is not supported.", http.StatusUnsupportedMediaType)
+		return
+	}
+	accepts := parseAccept(r.Header.Values("Accept"))
+	if !accepts.json && !accepts.stream {
+		http.Error(w, "A POST must accept application/json and text/event-stream.", http.StatusNotAcceptable)
+		return
+	}
+	body, ok := s.readPost(w, r)
+	defer body.release()
+	if !ok {
+		return
+	}
+	if !s.proxy.begin() {
+		http.Error(w, ErrClosed.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	defer s.proxy.handlers.Done()
+
+	c := call{ctx: r.Context(), raw: body.buf, peer: peerOf(r), accepts: accepts}
+	var no *refusal
+	if c.env, no = s.understand(c.raw); no == nil {
+		no = s.forward(w, r, c)
+	}
+	if no != nil {
+		s.refuse(w, c, *no)
+	}
+}
+
+// understand reads a body. What cannot be read as one meaning is not forwarded:
+// a server that reads it otherwise would do what the record does not show.
+func (s *server) understand(raw []byte) (envelope, *refusal) {
+	env, err := parse(raw)
+	switch {
+	case errors.Is(err, errNotJSON):
+		s.notes.add("gap", "the agent sent what is not JSON", map[string]any{"bytes": len(raw)})
+		return envelope{}, &refusal{http.StatusBadRequest, codeParse, "Parse error: the body is not JSON"}
+	case err != nil:
+		s.notes.add("gap", "the agent sent what is "+err.Error(), nil)
+		return envelope{}, &refusal{http.StatusBadRequest, codeInvalidRequest, "Invalid request: the body is " + err.Error()}
+	case env.ambiguous():
+		s.notes.add("gap", "the agent sent a message with a key twice or in other case", nil)
+		return env, &refusal{http.StatusBadRequest, codeInvalidRequest, "Invalid request: a key of the envelope is there twice or in other case"}
+	case repeatsID(env):
+		return env, &refusal{http.StatusBadRequest, codeInvalidRequest, "Invalid request: two requests of the batch have one id"}
+	}
+	return env, nil
+}
+
+func repeatsID(env envelope) bool {
+	seen := map[string]bool{}
+	for _, m := range env.of(request) {
+		if seen[m.id.key] {
+			return true
+		}
+		seen[m.id.key] = true
+	}
+	return false
+}
+
+// forward sends the call to the process it is for and answers the agent, unless
+// it returns a refusal.
+func (s *server) forward(w http.ResponseWriter, r *http.Request, c call) *refusal {
+	l, no := s.linkFor(r, c.env)
+	if no != nil {
+		return no
+	}
+	if len(c.env.of(request)) == 0 {
+		return s.tell(w, l, c)
+	}
+	ex, err := l.open(c)
+	if err != nil {
+		if c.env.isInitialize() {
+			s.endSession(l)
+		}
+		return refusalFor(err)
+	}
+	defer ex.out.discard()
+	l.ask(ex, c)
+	s.respond(w, r, l, ex, c)
+	return nil
+}
+
+// linkFor finds the conversation a message belongs to, and starts it where the
+// message does that.
+func (s *server) linkFor(r *http.Request, env envelope) (*link, *refusal) {
+	if isSessionless(r.Header, env) {
+		if no := checkSessionless(r.Header, env); no != nil {
+			return nil, no
+		}
+		l, err := s.sharedLink()
+		return l, refusalFor(err)
+	}
+	if r.Header.Get(headerSession) == "" && env.isInitialize() {
+		l, err := s.newSession()
+		return l, refusalFor(err)
+	}
+	l, status, text := s.sessionOf(r)
+	if l == nil {
+		return nil, &refusal{status, codeInvalidRequest, text}
+	}
+	return l, nil
+}
+
+func refusalFor(err error) *refusal {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, errBusy):
+		return &refusal{http.StatusTooManyRequests, codeTransport, err.Error()}
+	case errors.Is(err, errSessions), errors.Is(err, errLaunches):
+		return &refusal{http.StatusServiceUnavailable, codeTransport, err.Error()}
+	case errors.Is(err, errTimeout):
+		return &refusal{http.StatusGatewayTimeout, codeTimeout, err.Error()}
+	default:
+		return &refusal{http.StatusBadGateway, codeTransport, err.Error()}
+	}
+}
+
+// tell forwards what has no answer.
+func (s *server) tell(w http.ResponseWriter, l *link, c call) *refusal {
+	if err := l.tell(c); err != nil {
+		no := refusalFor(err)
+		s.writeJSON(w, no.status, errorResponse(nil, no.code, no.text))
+		return nil // it is on record already
+	}
+	w.WriteHeader(http.StatusAccepted)
+	return nil
+}
+
+// refuse answers a call that reaches no server, and records both where an
+// HTTP client sees an error in place of an answer.
+func (s *server) refuse(w http.ResponseWriter, c call, no refusal) {
+	s.refused.Lock()
+	s.recordRefused(evidence.Frame{Dir: evidence.ToServer, Raw: c.raw, Peer: &c.peer})
+	asked := c.env.of(request)
+	answer := errorResponse(nil, no.code, no.text)
+	for _, m := range asked {
+		answer = errorResponse(m.id.raw, no.code, no.text)
+		s.recordRefused(evidence.Frame{Dir: evidence.ToClient, Raw: answer, Synthetic: evidence.SyntheticTransport})
+	}
+	s.refused.Unlock()
+	if len(asked) > 1 {
+		answer = errorResponse(nil, no.code, no.text)
+	}
+	s.writeJSON(w, no.status, answer)
+}
+
+func (s *server) recordRefused(f evidence.Frame) {
+	f.Server, f.Conn = s.Name, s.refusedConn()
+	s.proxy.rec.Frame(f)
+}
+
+// respond answers the requests of ex: with one JSON body where the first thing
+// the server says completes them, else with a stream.
+func (s *server) respond(w http.ResponseWriter, r *http.Request, l *link, ex *exchange, c call) {
+	first, how := s.firstItem(r, ex, c.accepts)
+	if c.env.isInitialize() && r.Header.Get(headerSession) == "" {
+		if how == left || how == closed || first.last && first.failed {
+			s.endSession(l)
+		} else {
+			w.Header().Set(headerSession, l.session)
+		}
+	}
+	switch {
+	case how == left:
+		l.abandon(ex)
+	case how == closed:
+		s.writeJSON(w, http.StatusServiceUnavailable, errorResponse(nil, codeTransport, "the answer is lost"))
+	case how == took && (!c.accepts.stream || first.last && c.accepts.json):
+		s.writeJSON(w, first.httpStatus(), first.raw)
+	default:
+		s.stream(w, r, l, ex, first, how)
+	}
+}
+
+// firstItem waits for what decides the form of the response. An agent that takes
+// no stream gets nothing before the answer.
+func (s *server) firstItem(r *http.Request, ex *exchange, a accepts) (item, wait) {
+	for {
+		first, how := ex.out.next(r.Context(), s.proxy.limits.Idle)
+		if how != idled || a.stream {
+			return first, how
+		}
+	}
+}
+
+func (s *server) stream(w http.ResponseWriter, r *http.Request, l *link, ex *exchange, first item, how wait) {
+	stream := openSSE(w, s.proxy.limits.Write)
+	defer stream.close()
+	if how == took && !stream.message(first.raw) {
+		l.abandon(ex)
+		return
+	}
+	if !stream.copy(r.Context(), ex.out, s.proxy.limits.Idle) {
+		l.abandon(ex)
+	}
+}
+
+func (s *server) writeJSON(w http.ResponseWriter, status int, raw []byte) {
+	control := http.NewResponseController(w)
+	_ = control.SetWriteDeadline(time.Now().Add(s.proxy.limits.Write))
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(raw)))
+	w.WriteHeader(status)
+	if _, err := w.Write(raw); err == nil && control.Flush() == nil {
+		_ = control.SetWriteDeadline(time.Time{})
+	}
+}

@@ -1,0 +1,181 @@
+package mcpproxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// Recorder takes what the proxy sees. [evidence.Recorder] is one. Frame does not
+// keep f.Raw and does not change it.
+type Recorder interface {
+	Frame(f evidence.Frame) int64
+	Event(e evidence.Event)
+}
+
+// Server is one MCP server behind the proxy.
+type Server struct {
+	Name   string    // what the agent calls it, and its host name there
+	Launch Launcher  // starts a process of its program
+	Stderr io.Writer // takes the stderr of all its processes; nil discards it
+
+	// Start is how long one Launch, and the whole of a [Probe], may take;
+	// default 30 s. Timeout is how long one request may take; default 300 s.
+	Start, Timeout time.Duration
+}
+
+func (s Server) withDefaults() Server {
+	if s.Start == 0 {
+		s.Start = 30 * time.Second
+	}
+	if s.Timeout == 0 {
+		s.Timeout = 300 * time.Second
+	}
+	return s
+}
+
+func (s Server) validate() error {
+	switch {
+	case s.Name == "" || strings.ContainsAny(s.Name, "/:@ \t\r\n"):
+		return fmt.Errorf("mcpproxy: %q is no name for a server", s.Name)
+	case s.Launch == nil:
+		return fmt.Errorf("mcpproxy: server %q has no launcher", s.Name)
+	case s.Start < 0 || s.Timeout < 0:
+		return fmt.Errorf("mcpproxy: server %q has a negative time limit", s.Name)
+	}
+	return nil
+}
+
+// ErrClosed is returned for what a closed proxy no longer does.
+var ErrClosed = errors.New("the proxy is closed")
+
+// Proxy serves the agent of one trial. It is an [http.Handler] for any number of
+// listeners; the Host of a request says which server it is for.
+type Proxy struct {
+	limits  Limits
+	rec     Recorder
+	servers map[string]*server
+	memory  *budget
+
+	ctx     context.Context // of every process
+	cancel  context.CancelFunc
+	drained chan struct{} // closed when every process has ended after Close
+
+	mu       sync.Mutex
+	closed   bool               // guarded by mu
+	links    map[*link]struct{} // with a process; guarded by mu
+	handlers sync.WaitGroup     // Add guarded by mu
+	once     sync.Once
+}
+
+// New returns a proxy for servers. Nothing is started before the agent asks.
+// Its processes end with [Proxy.Close], which must be called.
+func New(rec Recorder, limits Limits, servers ...Server) (*Proxy, error) {
+	if rec == nil {
+		return nil, errors.New("mcpproxy: no recorder")
+	}
+	if !limits.valid() {
+		return nil, errors.New("mcpproxy: a limit is negative")
+	}
+	p := &Proxy{
+		limits:  limits.withDefaults(),
+		rec:     rec,
+		servers: make(map[string]*server, len(servers)),
+		drained: make(chan struct{}),
+		links:   map[*link]struct{}{},
+	}
+	p.memory = &budget{left: p.limits.Memory}
+	for _, s := range servers {
+		if err := s.validate(); err != nil {
+			return nil, err
+		}
+		key := strings.ToLower(s.Name)
+		if p.servers[key] != nil {
+			return nil, fmt.Errorf("mcpproxy: two servers are called %q", s.Name)
+		}
+		p.servers[key] = newServer(p, s.withDefaults())
+	}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	return p, nil
+}
+
+// begin says whether the proxy still takes work. Where it does, the caller ends
+// it with p.handlers.Done.
+func (p *Proxy) begin() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return false
+	}
+	p.handlers.Add(1)
+	return true
+}
+
+// adopt has Close see l off. A link that comes too late is stopped at once.
+func (p *Proxy) adopt(l *link) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.links[l] = struct{}{}
+	if p.closed {
+		l.child.stop()
+	}
+}
+
+func (p *Proxy) forget(l *link) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.links, l)
+}
+
+// Close ends every process: its stdin is closed, then it is sent SIGTERM, then
+// SIGKILL, each after [Limits.Grace]. Requests still in flight are answered with
+// an error. It returns when all has ended and been recorded, or with ctx's error,
+// having killed what was left. Closing twice is allowed.
+func (p *Proxy) Close(ctx context.Context) error {
+	p.mu.Lock()
+	p.closed = true
+	for l := range p.links {
+		l.child.stop()
+	}
+	p.mu.Unlock()
+	p.once.Do(func() { go p.drain() })
+
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		<-p.drained
+		p.handlers.Wait()
+	}()
+	defer p.cancel()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("mcpproxy: close: %w", context.Cause(ctx))
+	}
+}
+
+// drain waits until no process is left. A handler may be about to adopt one, but
+// none begins once the proxy is closed.
+func (p *Proxy) drain() {
+	defer close(p.drained)
+	for {
+		p.mu.Lock()
+		var l *link
+		for l = range p.links {
+			break
+		}
+		p.mu.Unlock()
+		if l == nil {
+			return
+		}
+		<-l.child.gone
+		p.forget(l)
+	}
+}

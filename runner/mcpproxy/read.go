@@ -1,0 +1,99 @@
+package mcpproxy
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+)
+
+var (
+	errTooLong  = errors.New("over the limit of one message")
+	errNoMemory = errors.New("over the memory that all messages may take")
+)
+
+// holding collects the bytes of one message, against its own limit and against
+// the memory shared by all.
+type holding struct {
+	buf    []byte
+	max    int64
+	memory *budget
+}
+
+func (h *holding) add(p []byte) error {
+	if int64(len(h.buf)+len(p)) > h.max {
+		return errTooLong
+	}
+	if !h.memory.take(int64(len(p))) {
+		return errNoMemory
+	}
+	h.buf = append(h.buf, p...)
+	return nil
+}
+
+// release gives the memory back; whoever still holds the bytes accounts for them.
+func (h *holding) release() {
+	h.memory.give(int64(len(h.buf)))
+	h.buf = nil
+}
+
+// readBody reads r to its end. The caller releases the holding, also after an
+// error.
+func readBody(r io.Reader, max int64, memory *budget) (*holding, error) {
+	h := &holding{max: max, memory: memory}
+	chunk := make([]byte, 32<<10)
+	for {
+		n, err := r.Read(chunk)
+		if err := h.add(chunk[:n]); err != nil {
+			return h, err
+		}
+		if err == io.EOF {
+			return h, nil
+		}
+		if err != nil {
+			return h, err
+		}
+	}
+}
+
+// readLines calls each with every line of r, without its terminator, until r
+// ends. Blank lines are skipped; a last line needs no terminator. The slice is
+// each's to keep.
+func readLines(r io.Reader, max int64, memory *budget, each func([]byte)) error {
+	in := bufio.NewReaderSize(r, 64<<10)
+	for {
+		line := &holding{max: max + 2, memory: memory} // + CR LF
+		err := readLine(in, line)
+		whole := bytes.TrimSuffix(bytes.TrimSuffix(line.buf, []byte("\n")), []byte("\r"))
+		usable := err == nil || err == io.EOF
+		if usable && int64(len(whole)) > max {
+			err, usable = errTooLong, false
+		}
+		if usable && len(trimSpace(whole)) > 0 {
+			each(whole)
+		}
+		line.release()
+		if err != nil {
+			return ignoreEOF(err)
+		}
+	}
+}
+
+func readLine(in *bufio.Reader, line *holding) error {
+	for {
+		part, err := in.ReadSlice('\n')
+		if err := line.add(part); err != nil {
+			return err
+		}
+		if err != bufio.ErrBufferFull {
+			return err
+		}
+	}
+}
+
+func ignoreEOF(err error) error {
+	if err == io.EOF {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,161 @@
+package mcpproxy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// receive records a line of the server's stdout and hands it to the stream it
+// belongs to. A line that is no message is an event and goes nowhere.
+func (l *link) receive(line []byte) {
+	env, err := parse(line)
+	if err != nil {
+		l.server.notes.add("stdout_noise", clip(line), map[string]any{"conn": l.conn, "bytes": len(line)})
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.record(evidence.Frame{Dir: evidence.ToClient, Raw: line})
+	if answers := env.of(response); len(answers) > 0 {
+		l.routeAnswers(line, answers)
+		return
+	}
+	l.route(line, env.messages[0])
+}
+
+// routeAnswers hands line to the exchanges whose requests it answers. An answer
+// that nobody waits for is recorded and goes nowhere: it is late, twice, or made
+// up.
+func (l *link) routeAnswers(line []byte, answers []message) {
+	var touched []*exchange
+	var status int
+	var failed bool
+	for _, answer := range answers {
+		delete(l.owed, answer.id.key)
+		ex := l.pending[answer.id.key]
+		if ex == nil {
+			if answer.id.key == "" && len(l.order) == 1 {
+				touched = append(touched, l.order[0])
+			}
+			continue
+		}
+		if !slices.Contains(touched, ex) {
+			touched = append(touched, ex)
+		}
+		status, failed = ex.status(l, answer), answer.isError
+		l.learn(ex, line, answer)
+		l.settle(ex, answer.id.key)
+	}
+	for _, ex := range touched {
+		l.deliver(ex, item{raw: line, last: len(ex.open) == 0, failed: failed, status: status})
+	}
+	l.wake()
+}
+
+// learn keeps the version that initialize agreed on.
+func (l *link) learn(ex *exchange, line []byte, answer message) {
+	if ex.asked[0].method != methodInitialize || answer.isError || len(ex.asked) != 1 {
+		return
+	}
+	for key, result := range members(line) {
+		if key != "result" {
+			continue
+		}
+		for key, value := range members(result) {
+			if key == "protocolVersion" {
+				l.version = text(value)
+			}
+		}
+	}
+}
+
+// deliver queues a message for the agent's stream. Where the queue is full the
+// stream ends, as it would if the connection broke; the record has it all.
+func (l *link) deliver(ex *exchange, it item) {
+	if !ex.out.push(it) {
+		l.overflow(ex)
+	}
+	if it.last {
+		ex.out.close()
+	}
+}
+
+func (l *link) overflow(ex *exchange) {
+	if ex.out.isClosed() {
+		return // the agent left
+	}
+	l.server.notes.add("limit", "the agent did not take its messages; its stream ends", map[string]any{"conn": l.conn})
+	ex.out.close()
+}
+
+// route hands on a notification, or a request of the server's, on exactly one
+// stream. stdio does not tell which request it relates to, so the rule is:
+//
+//   - what names a request (progress token, subscription) goes to that request;
+//   - what is about no request (lists that changed) goes to the session's own
+//     stream where it is open;
+//   - all else goes to the newest request in flight, and without one to the
+//     session's own stream, where it waits until the agent opens it.
+func (l *link) route(line []byte, m message) {
+	if l.isShared() && m.method == methodCancelled {
+		if ex := l.pending[m.cancels.key]; ex != nil && ex.endless {
+			l.giveUp(ex) // the server tears a subscription down: its stream closes
+			ex.out.close()
+			return
+		}
+	}
+	ex := l.target(m)
+	switch {
+	case ex != nil:
+		l.deliver(ex, item{raw: line})
+	case l.isShared():
+		l.server.notes.add("undelivered", fmt.Sprintf("%q belongs to no request in flight", m.method),
+			map[string]any{"conn": l.conn})
+	case !l.outbox.push(item{raw: line}):
+		l.server.notes.add("limit", fmt.Sprintf("%q is dropped: too many messages wait for the agent", m.method),
+			map[string]any{"conn": l.conn})
+	}
+}
+
+// target is the exchange a message of the server's belongs to, nil for none.
+func (l *link) target(m message) *exchange {
+	if m.subscription.key != "" {
+		if ex := l.pending[m.subscription.key]; ex != nil {
+			return ex
+		}
+	}
+	if m.kind == request && l.isShared() {
+		return nil // 2026-07-28 has no requests to the client
+	}
+	if m.method == methodProgress {
+		return l.progressing(m.token.key)
+	}
+	if l.listener != nil && isAboutNoRequest(m.method) {
+		return nil
+	}
+	for _, ex := range slices.Backward(l.order) {
+		if ex.streams && !ex.endless && !ex.out.isClosed() {
+			return ex
+		}
+	}
+	return nil
+}
+
+// progressing is the exchange that asked for progress under a token, nil where
+// there is none or it takes no stream.
+func (l *link) progressing(token string) *exchange {
+	for _, ex := range l.order {
+		if slices.Contains(ex.tokens, token) && ex.streams && !ex.out.isClosed() {
+			return ex
+		}
+	}
+	return nil
+}
+
+// isAboutNoRequest says whether a notification is about the server's state.
+func isAboutNoRequest(method string) bool {
+	return method == "notifications/resources/updated" || strings.HasSuffix(method, "/list_changed")
+}

@@ -1,0 +1,54 @@
+package mcpproxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"time"
+
+	"golang.org/x/net/netutil"
+)
+
+const (
+	headerTimeout = 10 * time.Second
+	idleTimeout   = 2 * time.Minute
+	maxHeader     = 64 << 10
+	shutdownGrace = 2 * time.Second
+)
+
+// Serve serves the proxy on l, within limits that a hostile peer cannot widen,
+// until ctx ends or the proxy is closed. It closes l. It returns nil where it
+// ended so, else the listener's error.
+func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
+	srv := &http.Server{
+		Handler:           p,
+		ReadHeaderTimeout: headerTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          log.New(io.Discard, "", 0), // a peer can fill any log
+	}
+	failed := make(chan struct{})
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		select {
+		case <-ctx.Done():
+		case <-p.drained:
+		case <-failed:
+		}
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
+		defer cancel()
+		_ = srv.Shutdown(grace)
+		_ = srv.Close()
+	}()
+	err := srv.Serve(netutil.LimitListener(l, p.limits.Conns))
+	close(failed)
+	<-stopped
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,68 @@
+package mcpproxy
+
+import (
+	"io"
+	"sync"
+)
+
+// tailSize is how much of a process's stderr is kept for messages.
+const tailSize = 2 << 10
+
+// stderrSink takes what all processes of one server write to their stderr, up to
+// a limit. It never fails and never blocks on the limit: what is over is lost.
+type stderrSink struct {
+	mu   sync.Mutex
+	out  io.Writer // nil after it failed; guarded by mu
+	left int64     // guarded by mu
+	full func()    // called once, when the limit is reached; guarded by mu
+}
+
+func newStderrSink(out io.Writer, limit int64, full func()) *stderrSink {
+	if out == nil {
+		out = io.Discard
+	}
+	return &stderrSink{out: out, left: limit, full: full}
+}
+
+func (s *stderrSink) write(p []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.out == nil {
+		return
+	}
+	n := min(int64(len(p)), s.left)
+	s.left -= n
+	if _, err := s.out.Write(p[:n]); err != nil {
+		s.out = nil
+		return
+	}
+	if n < int64(len(p)) {
+		s.out = nil
+		s.full()
+	}
+}
+
+// stderr is the stderr of one process: it goes to the server's sink, and its
+// tail is kept.
+type stderr struct {
+	sink *stderrSink
+
+	mu   sync.Mutex
+	tail []byte // guarded by mu
+}
+
+// Write never fails, so that a process never stalls on its stderr.
+func (s *stderr) Write(p []byte) (int, error) {
+	s.sink.write(p)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tail = append(s.tail, p[max(0, len(p)-tailSize):]...)
+	s.tail = append(s.tail[:0], s.tail[max(0, len(s.tail)-tailSize):]...)
+	return len(p), nil
+}
+
+func (s *stderr) lastWords() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return string(s.tail)
+}

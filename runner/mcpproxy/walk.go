@@ -1,0 +1,107 @@
+package mcpproxy
+
+import (
+	"bytes"
+	"iter"
+)
+
+// The functions here walk JSON that json.Valid has accepted. They exist because
+// encoding/json ignores case in keys, hides duplicates and copies values.
+
+const space = " \t\r\n"
+
+func trimSpace(b []byte) []byte { return bytes.Trim(b, space) }
+
+func skipSpace(b []byte) []byte { return bytes.TrimLeft(b, space) }
+
+// members yields the keys and values of an object in order, and nothing where
+// value is no object.
+func members(value []byte) iter.Seq2[string, []byte] {
+	return func(yield func(string, []byte) bool) {
+		rest, ok := enter(value, '{')
+		for ok && len(rest) > 0 && rest[0] != '}' {
+			n := stringLength(rest)
+			key := text(rest[:n])
+			rest = skipSpace(rest[n:])
+			rest = skipSpace(rest[1:]) // the colon
+			n = valueLength(rest)
+			if !yield(key, rest[:n]) {
+				return
+			}
+			rest = afterComma(rest[n:])
+		}
+	}
+}
+
+// elements yields the elements of an array, and nothing where value is none.
+func elements(value []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		rest, ok := enter(value, '[')
+		for ok && len(rest) > 0 && rest[0] != ']' {
+			n := valueLength(rest)
+			if !yield(rest[:n]) {
+				return
+			}
+			rest = afterComma(rest[n:])
+		}
+	}
+}
+
+func enter(value []byte, open byte) ([]byte, bool) {
+	rest := skipSpace(value)
+	if len(rest) == 0 || rest[0] != open {
+		return nil, false
+	}
+	return skipSpace(rest[1:]), true
+}
+
+func afterComma(rest []byte) []byte {
+	rest = skipSpace(rest)
+	if len(rest) > 0 && rest[0] == ',' {
+		rest = skipSpace(rest[1:])
+	}
+	return rest
+}
+
+// valueLength is the length of the value that b starts with.
+func valueLength(b []byte) int {
+	switch b[0] {
+	case '"':
+		return stringLength(b)
+	case '{', '[':
+		return nestedLength(b)
+	}
+	if n := bytes.IndexAny(b, ",]}"+space); n >= 0 {
+		return n
+	}
+	return len(b)
+}
+
+func stringLength(b []byte) int {
+	for i := 1; i < len(b); i++ {
+		switch b[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return len(b)
+}
+
+func nestedLength(b []byte) int {
+	depth := 0
+	for i := 0; i < len(b); i++ {
+		switch b[i] {
+		case '"':
+			i += stringLength(b[i:]) - 1
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		}
+	}
+	return len(b)
+}

@@ -1,0 +1,46 @@
+# shellcheck shell=bash
+# Small words that every step of scripts/setup uses.
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+# say STEP TEXT: one line of progress.
+say() { printf '%-8s %s\n' "$1" "$2"; }
+
+die() {
+	printf 'setup: %s\n' "$*" >&2
+	exit 1
+}
+
+# quietly SENTENCE COMMAND...: runs the command silently. When it fails, shows
+# what it said and ends with the sentence.
+quietly() {
+	local sentence=$1
+	shift
+	"$@" >"$scratch/log" 2>&1 </dev/null && return
+	tail -n 40 "$scratch/log" >&2
+	die "$sentence"
+}
+
+# at_most SECONDS COMMAND...: runs the command with a time limit where the
+# system can set one.
+at_most() {
+	local seconds=$1
+	shift
+	if command -v timeout >/dev/null; then
+		timeout "$seconds" "$@"
+	else
+		"$@"
+	fi
+}
+
+# can_apt: whether this process may install Debian packages.
+can_apt() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; }
+
+apt_install() {
+	export DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1
+	quietly "apt-get update failed" \
+		apt-get update -q -o DPkg::Lock::Timeout=120
+	quietly "apt-get could not install $*" \
+		apt-get install -qy --no-install-recommends -o DPkg::Lock::Timeout=120 "$@"
+}

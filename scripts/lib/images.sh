@@ -1,0 +1,80 @@
+# shellcheck shell=bash
+# The images of the examples. Each carries a digest of what it was built from
+# and is built again only when that changes.
+
+inputs_label=waza.inputs
+
+have_example_images() {
+	# buildx may have another builder selected, which cannot see local images.
+	BUILDX_BUILDER=$(docker context show 2>/dev/null) || BUILDX_BUILDER=default
+	export BUILDX_BUILDER
+	have_inventory
+	have_npm_servers
+}
+
+have_inventory() {
+	local context=$scratch/inventory
+	mkdir "$context"
+	cp "$root/examples/mcp-eval/server/Dockerfile" "$context"
+	quietly "the inventory server does not compile" compile_inventory "$context/inventory"
+	have_image waza-examples/inventory:latest "$context" "$(digest_tree "$context")"
+}
+
+compile_inventory() {
+	(cd "$root" && CGO_ENABLED=0 GOOS=linux GOARCH=$(engine_arch) \
+		go build -trimpath -buildvcs=false -ldflags='-s -w' -o "$1" ./examples/mcp-eval/server)
+}
+
+have_npm_servers() {
+	local context=$scratch/npm-servers inputs base
+	cp -R "$root/examples/real-servers/images/npm-servers" "$context"
+	base=$(docker image inspect --format '{{.Id}}' "$base_image") ||
+		die "$base_image is missing: run scripts/setup base"
+	inputs=$(digest_tree "$context")+$base
+	# Certificates are no input: the packages are the same whoever vouches
+	# for the connection.
+	local_certificates >"$context/ca.pem"
+	have_image waza-examples/npm-servers:latest "$context" "$inputs"
+}
+
+# have_image TAG CONTEXT INPUTS builds the image unless it has these inputs.
+have_image() {
+	if [ "$(image_inputs "$1")" = "$3" ]; then
+		say images "$1 is up to date"
+		return
+	fi
+	say images "$1 is being built"
+	quietly "docker could not build $1" \
+		docker build --label "$inputs_label=$3" --tag "$1" "$2"
+	quietly "docker could not remove what building $1 left over" drop_leftovers
+}
+
+# drop_leftovers removes the untagged images of ours: those that were just
+# replaced, and the first stages of builds, which the classic builder keeps.
+drop_leftovers() {
+	docker image prune --force --filter "label=$inputs_label" &&
+		docker image prune --force --filter label=waza.stage=builder
+}
+
+image_inputs() {
+	docker image inspect --format "{{index .Config.Labels \"$inputs_label\"}}" "$1" 2>/dev/null || true
+}
+
+# digest_tree DIRECTORY prints one digest of all names and contents in it.
+digest_tree() {
+	(cd "$1" && find . -type f | LC_ALL=C sort | while IFS= read -r file; do
+		printf '%s %s\n' "$(git hash-object --no-filters "$file")" "$file"
+	done) | git hash-object --stdin
+}
+
+# local_certificates prints what this machine trusts, so that a build behind a
+# proxy that signs anew can verify it; nothing where that is unknown.
+local_certificates() {
+	local file
+	for file in "${NODE_EXTRA_CA_CERTS-}" "${SSL_CERT_FILE-}" /etc/ssl/certs/ca-certificates.crt; do
+		if [ -r "$file" ]; then
+			cat "$file"
+			return
+		fi
+	done
+}
