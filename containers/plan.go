@@ -109,7 +109,11 @@ func planTrial(t *runner.Trial, s scene) trialPlan {
 	addWorkspace(&agent, t, s, p.workspace)
 	p.containers = append(p.containers, agent)
 	for _, server := range t.Servers {
-		p.containers = append(p.containers, build(server.Name, roleServer, server.Box, "none"))
+		c := build(server.Name, roleServer, server.Box, "none")
+		for _, dir := range server.Writable {
+			c.host.Tmpfs[dir] = tmpfsOptions(c.conf.User, server.Disk)
+		}
+		p.containers = append(p.containers, c)
 	}
 	return p
 }

@@ -103,9 +103,13 @@ func toolMatcher(name string) (func(tool string) bool, error) {
 	if len(name) < 3 || name[0] != '/' || name[len(name)-1] != '/' {
 		return func(tool string) bool { return tool == name }, nil
 	}
-	expression, err := regexp.Compile(`\A(?:` + name[1:len(name)-1] + `)\z`)
+	inner := name[1 : len(name)-1]
+	if _, err := regexp.Compile(inner); err != nil {
+		return nil, err
+	}
+	whole, err := regexp.Compile(`\A(?:` + inner + `)\z`)
 	if err != nil {
 		return nil, err
 	}
-	return expression.MatchString, nil
+	return whole.MatchString, nil
 }

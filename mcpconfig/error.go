@@ -3,6 +3,7 @@ package mcpconfig
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -77,13 +78,18 @@ func (f *findings) err() error {
 	return f.all
 }
 
-// where is a field as people write it: args[1], env.TOKEN.
+var plainKey = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
+
+// where is a field as people write it: args[1], env.TOKEN, files["/x"].
 func where(field, key string) string {
 	if key == "" {
 		return field
 	}
 	if _, err := strconv.Atoi(key); err == nil {
 		return fmt.Sprintf("%s[%s]", field, key)
+	}
+	if !plainKey.MatchString(key) {
+		return fmt.Sprintf("%s[%q]", field, key)
 	}
 	return field + "." + key
 }

@@ -9,24 +9,23 @@ import (
 // [ErrNotSupported]: so far only stdio servers run, with all of their tools.
 func Supported(name string, s Server) error {
 	f := &findings{server: name}
-	for _, field := range []struct {
-		name, what string
-		set        bool
-	}{
-		{"url", "url (remote servers)", s.URL != ""},
-		{"headers", "headers (remote servers)", s.Headers != nil},
-		{"type", "type " + s.Type, s.Type == "http" || s.Type == "sse"},
-		{"port", "port (HTTP servers)", s.Port != 0},
-		{"path", "path (HTTP servers)", s.Path != ""},
-		{"tools", "tools (showing the agent some of a server's tools)", s.Tools != nil},
-		{"command", "command " + path.Base(s.Command) + " (it fetches the server while starting; install the server into an image)", fetches(s)},
-	} {
-		if field.set {
-			f.add(ErrNotSupported, field.name, "", "%s", field.what)
-		}
+	switch {
+	case s.URL != "":
+		f.later("url", "url (remote servers)")
+	case s.Type == "http" || s.Type == "sse":
+		f.later("type", "type "+s.Type+" (HTTP servers)")
+	case s.Port != 0:
+		f.later("port", "port (HTTP servers)")
+	case fetches(s):
+		f.later("command", "command "+path.Base(s.Command)+" (it fetches the server while starting; install the server into an image)")
+	}
+	if s.Tools != nil {
+		f.later("tools", "tools (showing the agent some of a server's tools)")
 	}
 	return f.err()
 }
+
+func (f *findings) later(field, what string) { f.add(ErrNotSupported, field, "", "%s", what) }
 
 // fetches reports whether s starts by downloading itself. In an image of its own
 // it may be there already.

@@ -1,6 +1,7 @@
 package mcpconfig
 
 import (
+	"maps"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -90,8 +91,8 @@ func (f *findings) container(s Server) {
 	if strings.ContainsFunc(s.Image, isBlank) {
 		f.invalid("image", "image must not hold blanks")
 	}
-	for target, source := range s.Files {
-		f.file(target, source)
+	for _, target := range slices.Sorted(maps.Keys(s.Files)) {
+		f.file(target, s.Files[target])
 	}
 }
 

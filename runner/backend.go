@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"net"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/process"
+	"github.com/waza-isolate/waza/runner/spec"
 )
 
 // AgentBox is where the agent runs, as [Sandbox.Start] and its kin name it. Every
@@ -46,11 +48,21 @@ type Trial struct {
 	Graders   []evidence.GraderSpec `json:"graders"`
 }
 
-// File is one file of a box: a copy of Source, or Content.
-type File struct {
-	Path    string  `json:"path"`
-	Source  string  `json:"source,omitempty"`
-	Content *string `json:"content,omitempty"`
+// File is one file of a box, told by name and size.
+type File struct{ spec.WorkspaceFile }
+
+// MarshalJSON leaves the content out.
+func (f File) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Path       string `json:"path"`
+		Size       int64  `json:"size"`
+		Executable bool   `json:"executable,omitempty"`
+	}{f.Path, f.Size(), f.Executable()})
+}
+
+// fileOf is a file with its content at hand.
+func fileOf(path, content string) File {
+	return File{spec.WorkspaceFile{Path: path, Content: []byte(content)}}
 }
 
 // Box is a container and its limits.
@@ -68,26 +80,30 @@ type Agent struct {
 	Box
 	Executor string            `json:"executor"`
 	Model    string            `json:"model,omitempty"`
-	Command  []string          `json:"command"`
+	Command  []string          `json:"command,omitempty"`
 	Env      map[string]string `json:"env,omitempty"`
 	Dir      string            `json:"dir"`
 	Prompt   string            `json:"prompt"`
-	PromptBy string            `json:"prompt_by"` // file, argument or stdin
-	Output   string            `json:"output"`    // stdout, or a file in the workspace
+	PromptBy string            `json:"prompt_by,omitempty"` // file, argument or stdin
+	Output   string            `json:"output,omitempty"`    // stdout, or a file in the workspace
 	// Transcript is where the agent leaves what it says it did; empty for none.
 	Transcript string `json:"transcript,omitempty"`
 	// Script is handed to the agent beside the prompt, for executor script.
-	Script []byte `json:"-"`
+	Script json.RawMessage `json:"-"`
 }
 
-// Server is one MCP server and its box. Config is as the eval has it; what its
-// variables stand for is expanded when the server is started.
+// Server is one MCP server and its box. Config is as the eval has it, for people
+// to read; what its variables stand for goes to the server alone.
 type Server struct {
 	Box
 	Name           string           `json:"name"`
 	Config         mcpconfig.Server `json:"config"`
+	Writable       []string         `json:"writable,omitempty"` // directories, beside scratch and home
+	Files          []File           `json:"files,omitempty"`    // by absolute path
 	StartupTimeout time.Duration    `json:"startup_timeout"`
 	Timeout        time.Duration    `json:"timeout"`
+
+	expanded mcpconfig.Server
 }
 
 // Backend opens sandboxes. On error nothing is left behind.

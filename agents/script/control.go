@@ -56,11 +56,12 @@ type loopStep struct {
 	over  value // nil with times
 	as    string
 	steps []step
+	named bool // keep what the iterations give
 }
 
 func (p *parser) loop(n node) action {
 	f := p.fields(n, "times", "over", "as", "steps")
-	var s loopStep
+	s := loopStep{named: n.named}
 	switch {
 	case f.values == nil:
 	case f.has("times") == f.has("over"):
@@ -103,19 +104,22 @@ func (p *parser) over(n node) value {
 	return over
 }
 
-// run returns the list of what each iteration's last step gave.
+// run returns the list of what each iteration's last step gave, where that has a
+// name: a long loop must not hold every result.
 func (s loopStep) run(ctx context.Context, r *runner) (any, error) {
 	items, err := s.items(r.variables)
 	if err != nil {
 		return nil, err
 	}
-	results := make([]any, 0, len(items))
+	results := []any{}
 	for _, item := range items {
 		result, err := s.iterate(ctx, r, item)
 		if err != nil {
 			return nil, err
 		}
-		results = append(results, result)
+		if s.named {
+			results = append(results, result)
+		}
 	}
 	return results, nil
 }

@@ -36,7 +36,8 @@
 //	loop: {over: LIST, as: NAME, steps: [...]}
 //	    Repeats steps, at most 10,000 iterations in a run. as names the item, or
 //	    the iteration's number from 1. Names given inside end with the
-//	    iteration. Value: a list of what each iteration's last step gave
+//	    iteration. Value: a list of what each iteration's last step gave, empty
+//	    for a loop without a name
 //	fail: TEXT
 //	    Ends the run with an error.
 //

@@ -33,8 +33,9 @@ type parser struct {
 // node is a JSON value of the script and where it stands. Its raw is nil where
 // the script lacks it, which was reported then.
 type node struct {
-	path string
-	raw  json.RawMessage
+	path  string
+	raw   json.RawMessage
+	named bool // of a step: `as` names its value
 }
 
 // kind is one kind of step.
@@ -106,8 +107,9 @@ func (p *parser) step(n node) step {
 	}
 	k := found[0]
 	s := step{path: n.path + "." + k.name}
-	s.action = k.parse(p, node{path: s.path, raw: fields[k.name]})
-	if as, ok := fields["as"]; ok {
+	as, named := fields["as"]
+	s.action = k.parse(p, node{path: s.path, raw: fields[k.name], named: named})
+	if named {
 		s.as = p.as(node{path: n.path + ".as", raw: as}, k)
 	}
 	return s

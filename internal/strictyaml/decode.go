@@ -2,6 +2,7 @@ package strictyaml
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -21,9 +22,7 @@ func (d decoder) value(n *node, v reflect.Value, path Path, lim Limits) {
 		return
 	}
 	if custom, ok := v.Addr().Interface().(json.Unmarshaler); ok {
-		if err := custom.UnmarshalJSON(n.json()); err != nil {
-			d.doc.report(n.pos, path, ErrInvalid, fmt.Sprintf("%s: %v", path, err))
-		}
+		d.custom(n, custom, path)
 		return
 	}
 	switch v.Kind() {
@@ -43,6 +42,18 @@ func (d decoder) value(n *node, v reflect.Value, path Path, lim Limits) {
 	}
 }
 
+// custom lets a type read itself.
+func (d decoder) custom(n *node, v json.Unmarshaler, path Path) {
+	err := v.UnmarshalJSON(n.json())
+	var mistyped *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &mistyped):
+		d.doc.Problemf(path, "%s cannot be %s", path, n.describe())
+	case err != nil:
+		d.doc.Problemf(path, "%s: %v", path, err)
+	}
+}
+
 // free sets an interface value: what JSON would give, numbers as json.Number.
 func (d decoder) free(n *node, v reflect.Value) {
 	if made := n.any(); made != nil {
@@ -56,10 +67,10 @@ func (d decoder) mistyped(n *node, path Path, want, hint string) {
 		what = "the file"
 	}
 	if n.kind == null {
-		d.doc.report(n.pos, path, ErrInvalid, fmt.Sprintf("%s has no value; give it %s or remove the key", what, want))
+		d.doc.Problemf(path, "%s has no value; give it %s or remove the key", what, want)
 		return
 	}
-	d.doc.report(n.pos, path, ErrInvalid, fmt.Sprintf("%s must be %s, not %s%s", what, want, n.describe(), hint))
+	d.doc.Problemf(path, "%s must be %s, not %s%s", what, want, n.describe(), hint)
 }
 
 func (d decoder) structure(n *node, v reflect.Value, path Path) {
@@ -81,7 +92,7 @@ func (d decoder) structure(n *node, v reflect.Value, path Path) {
 	}
 	for _, name := range known.names {
 		if known.fields[name].limits.Required && n.pair(name) == nil && !meant[name] {
-			d.missing(n, path.with(name))
+			d.missing(path.with(name))
 		}
 	}
 }
@@ -94,8 +105,13 @@ func (d decoder) unknown(p pair, at Path, known shape) {
 	d.doc.report(p.keyPos, at, ErrInvalid, fmt.Sprintf("unknown key %q; %s", p.key, Suggest(p.key, known.names)))
 }
 
-func (d decoder) missing(n *node, at Path) {
-	d.doc.report(n.pos, at, ErrInvalid, fmt.Sprintf("missing key %q; add %s", at[len(at)-1], at))
+func (d decoder) missing(at Path) {
+	add := "it"
+	if len(at) > 1 {
+		add = at.String()
+	}
+	pos := d.doc.place(at[:len(at)-1])
+	d.doc.report(pos, at, ErrInvalid, fmt.Sprintf("missing key %q; add %s", at[len(at)-1], add))
 }
 
 // mapOf sets a map. Only a map of pointers takes empty values, as nil.
@@ -124,7 +140,7 @@ func (d decoder) sliceOf(n *node, v reflect.Value, path Path, lim Limits) {
 		return
 	}
 	if lim.Required && len(n.items) == 0 {
-		d.doc.report(n.pos, path, ErrInvalid, fmt.Sprintf("%s must not be empty", path))
+		d.doc.Problemf(path, "%s must not be empty", path)
 	}
 	made := reflect.MakeSlice(v.Type(), len(n.items), len(n.items))
 	for i, item := range n.items {
@@ -160,7 +176,7 @@ func (d decoder) scalar(n *node, v reflect.Value, path Path, lim Limits) {
 		v.SetFloat(f)
 		d.bounds(n, f, path, lim)
 	default:
-		d.doc.report(n.pos, path, ErrInvalid, fmt.Sprintf("%s cannot be set from a file", path))
+		d.doc.Problemf(path, "%s cannot be set from a file", path)
 	}
 }
 
@@ -185,6 +201,6 @@ func (d decoder) str(n *node, v reflect.Value, path Path, lim Limits) {
 
 func (d decoder) bounds(n *node, number float64, path Path, lim Limits) {
 	if message := lim.checkNumber(number); message != "" {
-		d.doc.report(n.pos, path, ErrInvalid, fmt.Sprintf("%s must be %s, not %s", path, message, n.text))
+		d.doc.Problemf(path, "%s must be %s, not %s", path, message, n.text)
 	}
 }

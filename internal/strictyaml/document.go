@@ -81,14 +81,17 @@ func Parse(file string, data []byte) (*Document, error) {
 // even when the rest has problems.
 func (d *Document) Decode(v any) { d.DecodeAt(v) }
 
-// DecodeAt reads the value at path into v, a pointer. A value that is not there
-// is read as an empty mapping, so that what it requires is reported.
-func (d *Document) DecodeAt(v any, path ...any) {
+// DecodeAt reads the value at path into v, a pointer, and reports whether it
+// fits. A value that is not there is read as an empty mapping, so that what it
+// requires is reported.
+func (d *Document) DecodeAt(v any, path ...any) bool {
 	n, found := d.find(path)
 	if !found {
-		n = &node{kind: mapping, pos: d.Key(path...)}
+		n = &node{kind: mapping}
 	}
+	before := len(d.problems) + d.dropped
 	decoder{d}.value(n, reflect.ValueOf(v).Elem(), path, Limits{})
+	return len(d.problems)+d.dropped == before
 }
 
 // At is the position of the value at path, or of the nearest thing around it
@@ -130,15 +133,33 @@ func (d *Document) find(path Path) (*node, bool) {
 	return n, true
 }
 
+// place is where a problem with the value at path is shown: at the value, or at
+// the key of a list or mapping, which begins with something else. What is not
+// there is shown at what is around it.
+func (d *Document) place(path Path) Position {
+	for len(path) > 0 && !d.Has(path...) {
+		path = path[:len(path)-1]
+	}
+	if n, _ := d.find(path); n.kind == list || n.kind == mapping {
+		return d.Key(path...)
+	}
+	return d.At(path...)
+}
+
 // Problemf reports that the value at path is wrong. It is dropped where that
 // value, or one around it, is reported already: one mistake gives one error.
 func (d *Document) Problemf(path Path, format string, args ...any) {
-	d.report(d.At(path...), path, ErrInvalid, fmt.Sprintf(format, args...))
+	d.report(d.place(path), path, ErrInvalid, fmt.Sprintf(format, args...))
+}
+
+// KeyProblemf is Problemf about the key that path ends with.
+func (d *Document) KeyProblemf(path Path, format string, args ...any) {
+	d.report(d.Key(path...), path, ErrInvalid, fmt.Sprintf(format, args...))
 }
 
 // NotSupported reports that what, found at path, is known and not built yet.
 func (d *Document) NotSupported(path Path, what string) {
-	d.report(d.At(path...), path, ErrNotSupported, "not supported yet: "+what)
+	d.report(d.place(path), path, ErrNotSupported, "not supported yet: "+what)
 }
 
 func (d *Document) report(pos Position, path Path, class error, message string) {

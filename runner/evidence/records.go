@@ -35,9 +35,9 @@ type Frame struct {
 	Server    string    // server name as the eval declares it
 	Conn      string    // one client's conversation with one server, unique in the trial
 	Dir       Direction
-	Raw       []byte    // without the transport's framing (no newline, no "data: ")
-	Truncated int64     // bytes of the message that were not kept
-	Redacted  int       // number of secret spans replaced in Raw
+	Raw       []byte // without the transport's framing (no newline, no "data: ")
+	Truncated int64  // bytes of the message that were not kept
+	Redacted  int    // number of secret spans replaced in Raw
 	Synthetic Synthetic
 	Peer      *Peer // on frames from a client over HTTP
 }

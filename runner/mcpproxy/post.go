@@ -1,9 +1,11 @@
 package mcpproxy
 
 import (
+	"bytes"
+	"context"
 	"errors"
-	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -176,7 +178,7 @@ func (s *server) recordRefused(f evidence.Frame) {
 // respond answers the requests of ex: with one JSON body where the first thing
 // the server says completes them, else with a stream.
 func (s *server) respond(w http.ResponseWriter, r *http.Request, l *link, ex *exchange, c call) {
-	first, how := s.firstItem(r, ex, c.accepts)
+	first, how := s.firstItem(r.Context(), ex, c.accepts)
 	if c.env.isInitialize() && r.Header.Get(headerSession) == "" {
 		if how == left || how == closed || first.last && first.failed {
 			s.endSession(l)
@@ -189,7 +191,7 @@ func (s *server) respond(w http.ResponseWriter, r *http.Request, l *link, ex *ex
 		l.abandon(ex)
 	case how == closed:
 		s.writeJSON(w, http.StatusServiceUnavailable, errorResponse(nil, codeTransport, "the answer is lost"))
-	case how == took && (!c.accepts.stream || first.last && c.accepts.json):
+	case first.last && c.accepts.json:
 		s.writeJSON(w, first.httpStatus(), first.raw)
 	default:
 		s.stream(w, r, l, ex, first, how)
@@ -197,12 +199,22 @@ func (s *server) respond(w http.ResponseWriter, r *http.Request, l *link, ex *ex
 }
 
 // firstItem waits for what decides the form of the response. An agent that takes
-// no stream gets nothing before the answer.
-func (s *server) firstItem(r *http.Request, ex *exchange, a accepts) (item, wait) {
+// no stream gets answers only, all at once: several to a batch become an array.
+func (s *server) firstItem(ctx context.Context, ex *exchange, a accepts) (item, wait) {
+	var answers [][]byte
 	for {
-		first, how := ex.out.next(r.Context(), s.proxy.limits.Idle)
-		if how != idled || a.stream {
-			return first, how
+		it, how := ex.out.next(ctx, s.proxy.limits.Idle)
+		switch {
+		case a.stream, how == left, how == closed:
+			return it, how
+		case how == took:
+			answers = append(answers, it.raw)
+		}
+		if it.last && len(answers) > 1 {
+			it.raw = slices.Concat([]byte("["), bytes.Join(answers, []byte(",")), []byte("]"))
+		}
+		if it.last {
+			return it, how
 		}
 	}
 }

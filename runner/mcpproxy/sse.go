@@ -83,4 +83,3 @@ func (s *sse) copy(ctx context.Context, q *queue, idle time.Duration) bool {
 		}
 	}
 }
-

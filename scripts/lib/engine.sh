@@ -34,7 +34,7 @@ refuse_foreign_engine() {
 }
 
 install_engine() {
-	if ! command -v dockerd >/dev/null; then
+	if ! command -v dockerd >/dev/null || ! command -v iptables >/dev/null; then
 		say engine "installing docker.io"
 		apt_install docker.io iptables ca-certificates
 	fi
@@ -46,25 +46,33 @@ start_engine() {
 	say engine "starting"
 	if [ -d /run/systemd/system ]; then
 		quietly "systemd could not start docker.service" systemctl start docker.service
-	elif ! engine_is_running; then
-		setsid --fork dockerd >>"$engine_log" 2>&1 </dev/null
+		wait_for_engine "$(systemctl show --property MainPID --value docker.service)"
+	elif dockerd_pid >/dev/null; then
+		wait_for_engine "$(dockerd_pid)"
+	else
+		setsid dockerd >>"$engine_log" 2>&1 </dev/null &
+		wait_for_engine $!
 	fi
-	wait_for_engine 60
 }
 
-# engine_is_running: whether a dockerd is there, perhaps not answering yet.
-engine_is_running() {
+# dockerd_pid prints the process of a dockerd that is there, perhaps not
+# answering yet.
+dockerd_pid() {
 	local pid
-	pid=$(cat /var/run/docker.pid 2>/dev/null) && [ -d "/proc/$pid" ]
+	pid=$(cat /var/run/docker.pid 2>/dev/null) && [ -d "/proc/$pid" ] && echo "$pid"
 }
 
+# wait_for_engine PID waits until dockerd, which is the process PID, answers.
 wait_for_engine() {
-	local deadline=$((SECONDS + $1))
+	local deadline=$((SECONDS + 60))
 	until engine_answers; do
-		if [ "$SECONDS" -ge "$deadline" ]; then
-			[ ! -f "$engine_log" ] || tail -n 20 "$engine_log" >&2
-			die "dockerd was started but did not answer within $1 s ($engine_reason)"
-		fi
+		[ -d "/proc/$1" ] || dockerd_pid >/dev/null || engine_failed "dockerd ended instead of answering"
+		[ "$SECONDS" -lt "$deadline" ] || engine_failed "dockerd does not answer after 60 s"
 		sleep 0.2
 	done
+}
+
+engine_failed() {
+	grep -v level=info "$engine_log" 2>/dev/null | tail -n 5 >&2 || true
+	die "$1: $engine_reason"
 }

@@ -1,0 +1,101 @@
+package runner
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/agents"
+	"github.com/waza-isolate/waza/runner/process"
+)
+
+// Where an agent's prompt and transcript lie in its box, out of the workspace.
+const (
+	promptPath     = HomeDir + "/prompt.md"
+	transcriptPath = HomeDir + "/transcript/transcript.jsonl"
+)
+
+// launch is how an agent is started: its program, what it reads on stdin, and
+// files it finds.
+type launch struct {
+	process process.Spec
+	stdin   []byte
+	files   []File // absolute paths
+}
+
+// launchOf says how to start the agent of t. A new executor goes here and into
+// plan.go.
+func launchOf(t *Trial) (launch, error) {
+	a := t.Agent
+	l := launch{process: process.Spec{Env: agentEnv(t), Dir: a.Dir, Args: slices.Clone(a.Command)}}
+	switch a.Executor {
+	case agents.Mock, agents.Script:
+		input, err := json.Marshal(agents.Input{
+			Prompt: a.Prompt, Context: json.RawMessage(a.Env["WAZA_CONTEXT"]), Script: a.Script,
+			Files: len(t.Files), Workspace: WorkspaceDir, MCPConfig: MCPConfigPath, Transcript: a.Transcript,
+		})
+		l.process.Args = []string{GuestPath, "agent", a.Executor}
+		l.stdin = input
+		return l, err
+	default:
+		l.givePrompt(a)
+		return l, nil
+	}
+}
+
+// givePrompt hands the prompt over as the eval asks: in a file, as an argument,
+// or on stdin.
+func (l *launch) givePrompt(a Agent) {
+	switch a.PromptBy {
+	case "file":
+		l.files = []File{fileOf(promptPath, a.Prompt)}
+	case "stdin":
+		l.stdin = []byte(a.Prompt)
+	default:
+		if !slices.Contains(l.process.Args, promptArg) {
+			l.process.Args = append(l.process.Args, promptArg)
+		}
+	}
+	for i, arg := range l.process.Args {
+		if arg == promptArg {
+			l.process.Args[i] = a.Prompt
+			continue
+		}
+		l.process.Args[i] = strings.ReplaceAll(arg, promptFileArg, promptPath)
+	}
+}
+
+// Words in an agent's arguments that stand for its prompt.
+const (
+	promptArg     = "{{prompt}}"
+	promptFileArg = "{{prompt_file}}"
+)
+
+// agentEnv is what every agent finds in its environment, beside what the image
+// and the eval set.
+func agentEnv(t *Trial) []string {
+	env := map[string]string{
+		"HOME":            HomeDir,
+		"WAZA_WORKSPACE":  WorkspaceDir,
+		"WAZA_MCP_CONFIG": MCPConfigPath,
+		"WAZA_TASK":       t.Task,
+		"WAZA_MODEL":      t.Agent.Model,
+	}
+	maps.Copy(env, t.Agent.Env)
+	var list []string
+	for _, key := range slices.Sorted(maps.Keys(env)) {
+		list = append(list, key+"="+env[key])
+	}
+	return list
+}
+
+// outputPath is the file that holds the agent's final output, or "" for stdout.
+func outputPath(a Agent) string {
+	if out := cmp.Or(a.Output, "stdout"); out != "stdout" {
+		return path.Clean(out)
+	}
+	return ""
+}

@@ -1,0 +1,293 @@
+package mcpproxy
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+func TestHTTPRules(t *testing.T) {
+	b := scriptedBench(t, Limits{Message: 1 << 20}, 0)
+	session := b.open()
+	tests := []struct {
+		name         string
+		method, host string
+		body         string
+		header       []string
+		status       int
+		says         string
+	}{
+		{"unknown host", "POST", "nobody", initialize, nil, 421, `"nobody"`},
+		{"other port", "POST", "s:8080", initialize, nil, 421, ""},
+		{"port of http", "DELETE", "s:80", "", nil, 400, ""},
+		{"other case", "DELETE", "S", "", nil, 400, ""},
+		{"foreign origin", "POST", "s", initialize, []string{"Origin", "http://evil"}, 403, ""},
+		{"https origin", "POST", "s", initialize, []string{"Origin", "https://s"}, 403, ""},
+		{"null origin", "POST", "s", initialize, []string{"Origin", "null"}, 403, ""},
+		{"own origin", "DELETE", "s", "", []string{"Origin", "http://s"}, 400, ""},
+		{"method", "PUT", "s", "", nil, 405, ""},
+		{"encoding", "POST", "s", initialize, []string{"Content-Encoding", "gzip"}, 415, ""},
+		{"accepts neither", "POST", "s", initialize, []string{"Accept", "image/png"}, 406, ""},
+		{"GET accepts no stream", "GET", "s", "", []string{"Accept", "application/json", "Mcp-Session-Id", session}, 406, ""},
+		{"no session", "POST", "s", `{"jsonrpc":"2.0","id":1,"method":"echo"}`, nil, 400, "Mcp-Session-Id"},
+		{"GET without session", "GET", "s", "", nil, 400, ""},
+		{"unknown session", "POST", "s", `{"jsonrpc":"2.0","id":1,"method":"echo"}`, []string{"Mcp-Session-Id", "x"}, 404, `"id":1`},
+		{"unknown session deleted", "DELETE", "s", "", []string{"Mcp-Session-Id", "x"}, 404, ""},
+		{"other version", "POST", "s", `{"jsonrpc":"2.0","id":1,"method":"echo"}`, []string{"Mcp-Session-Id", session, "Mcp-Protocol-Version", "1999-01-01"}, 400, "1999-01-01"},
+		{"GET without sessions", "GET", "s", "", []string{"Mcp-Protocol-Version", "2026-07-28"}, 405, ""},
+		{"not JSON", "POST", "s", `{"jsonrpc":`, []string{"Mcp-Session-Id", session}, 400, `-32700`},
+		{"empty", "POST", "s", ``, []string{"Mcp-Session-Id", session}, 400, `-32700`},
+		{"not JSON-RPC", "POST", "s", `{"hello":1}`, []string{"Mcp-Session-Id", session}, 400, `-32600`},
+		{"null id", "POST", "s", `{"jsonrpc":"2.0","id":null,"method":"echo"}`, []string{"Mcp-Session-Id", session}, 400, `-32600`},
+		{"method twice", "POST", "s", `{"jsonrpc":"2.0","id":1,"method":"echo","method":"exit"}`, []string{"Mcp-Session-Id", session}, 400, `-32600`},
+		{"method in other case", "POST", "s", `{"jsonrpc":"2.0","id":1,"method":"echo","Method":"exit"}`, []string{"Mcp-Session-Id", session}, 400, `-32600`},
+		{"one id twice", "POST", "s", `[{"jsonrpc":"2.0","id":1,"method":"a"},{"jsonrpc":"2.0","id":1.0,"method":"b"}]`, []string{"Mcp-Session-Id", session}, 400, `-32600`},
+		{"too large", "POST", "s", `"` + strings.Repeat("x", 1<<20) + `"`, []string{"Mcp-Session-Id", session}, 413, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := b.do(tt.method, tt.host, tt.body, tt.header...)
+			if r.status != tt.status || !strings.Contains(r.body, tt.says) {
+				t.Errorf("got %d %q, want %d and %q", r.status, r.body, tt.status, tt.says)
+			}
+		})
+	}
+	if r, _ := b.client.Get("http://s/other"); r.StatusCode != 404 {
+		t.Errorf("unknown path: %d", r.StatusCode)
+	}
+	if r := b.post(session, `{"jsonrpc":"2.0","id":1,"method":"echo","params":{"ok":1}}`); r.status != 200 {
+		t.Errorf("the session did not survive: %d %s", r.status, r.body)
+	}
+}
+
+func TestRefusedRequestsAreRecordedWithTheirAnswer(t *testing.T) {
+	b := scriptedBench(t, Limits{}, 0)
+	b.do("POST", "s", `{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"x"}}`, "User-Agent", "curl/8")
+	frames := b.rec.all()
+	if len(frames) != 2 || frames[0].Conn != "s/0" || frames[0].Peer.UserAgent != "curl/8" ||
+		frames[1].Synthetic != evidence.SyntheticTransport || !strings.Contains(string(frames[1].Raw), `"id":5`) {
+		t.Errorf("frames: %+v", frames)
+	}
+}
+
+func TestSessionLifetime(t *testing.T) {
+	b := scriptedBench(t, quick(), 0)
+	session := b.open()
+	if r := b.post(session, `{"jsonrpc":"2.0","method":"notifications/initialized"}`); r.status != 202 || r.body != "" {
+		t.Errorf("notification: %d %q", r.status, r.body)
+	}
+	r := b.post(session, `{"jsonrpc":"2.0","id":"a","method":"echo","params":{"x":1}}`)
+	if want := `{"jsonrpc":"2.0","id":"a","result":{"x":1}}`; r.body != want || r.header.Get("Content-Type") != "application/json" {
+		t.Errorf("got %q (%s)", r.body, r.header.Get("Content-Type"))
+	}
+	if r := b.do("DELETE", "s", "", "Mcp-Session-Id", session); r.status != 204 {
+		t.Errorf("DELETE: %d", r.status)
+	}
+	if r := b.post(session, `{"jsonrpc":"2.0","id":2,"method":"echo"}`); r.status != 404 {
+		t.Errorf("after DELETE: %d", r.status)
+	}
+	exit := b.rec.event(t, "server_exit")
+	if exit.Data["asked"] != true || exit.Data["code"] != 0 || exit.Data["conn"] != "s/1" {
+		t.Errorf("exit: %+v", exit)
+	}
+}
+
+func TestTwoSessionsDoNotMix(t *testing.T) {
+	b := scriptedBench(t, quick(), 0)
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			session := b.open()
+			for n := range 20 {
+				body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"echo","params":{"from":%d}}`, n, i)
+				want := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"from":%d}}`, n, i)
+				if got := b.post(session, body).body; got != want {
+					t.Errorf("got %s, want %s", got, want)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	conns := map[string]string{}
+	for _, f := range b.rec.all() {
+		if f.Dir != evidence.ToServer {
+			continue
+		}
+		if f.Peer.Session == "" || f.Peer.Addr == "" {
+			t.Fatalf("no peer: %+v", f)
+		}
+		if had := conns[f.Conn]; had != "" && had != f.Peer.Session {
+			t.Fatalf("%s holds two sessions", f.Conn)
+		}
+		conns[f.Conn] = f.Peer.Session
+	}
+	if len(conns) != 4 {
+		t.Errorf("conns: %v", conns)
+	}
+}
+
+func TestProgressMakesAStream(t *testing.T) {
+	b := scriptedBench(t, quick(), 0)
+	r := b.post(b.open(), `{"jsonrpc":"2.0","id":1,"method":"progress","params":{"_meta":{"progressToken":"p"}}}`)
+	events := r.events()
+	if r.header.Get("Content-Type") != "text/event-stream" || len(events) != 2 ||
+		!strings.Contains(events[0], "notifications/progress") || !strings.Contains(events[1], `"id":1`) {
+		t.Errorf("got %s %q", r.header.Get("Content-Type"), r.body)
+	}
+}
+
+func TestAnAgentThatTakesNoStreamGetsTheAnswerOnly(t *testing.T) {
+	b := scriptedBench(t, quick(), 0)
+	session := b.open()
+	r := b.do("POST", "s", `{"jsonrpc":"2.0","id":1,"method":"progress","params":{"_meta":{"progressToken":"p"}}}`,
+		"Mcp-Session-Id", session, "Accept", "application/json")
+	if r.body != `{"jsonrpc":"2.0","id":1,"result":{}}` {
+		t.Errorf("got %q", r.body)
+	}
+}
+
+func TestServerRequestIsAnsweredByPOST(t *testing.T) {
+	b := scriptedBench(t, quick(), 0)
+	session := b.open()
+	s := b.stream(t.Context(), "POST", `{"jsonrpc":"2.0","id":1,"method":"ask"}`, "Mcp-Session-Id", session)
+	if got := s.next(); !strings.Contains(got, "sampling/createMessage") {
+		t.Fatalf("first event %q", got)
+	}
+	answer := `{"jsonrpc":"2.0","id":77,"result":{"model":"m"}}`
+	if r := b.post(session, answer); r.status != 202 {
+		t.Fatalf("answer: %d", r.status)
+	}
+	if got, want := s.next(), `{"jsonrpc":"2.0","id":1,"result":`+answer+`}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got := s.next(); got != "" {
+		t.Errorf("the stream did not end: %q", got)
+	}
+}
+
+func TestMessagesThatBelongToNoRequest(t *testing.T) {
+	b := scriptedBench(t, quick(), 0)
+	session := b.open()
+	announce := `{"jsonrpc":"2.0","method":"announce"}`
+	b.post(session, announce) // waits until a stream opens
+	b.rec.wait(t, "two announcements", func(frames []evidence.Frame, _ []evidence.Event) bool {
+		n := 0
+		for _, f := range frames {
+			if f.Dir == evidence.ToClient && strings.Contains(string(f.Raw), "list_changed") {
+				n++
+			}
+		}
+		return n == 2 // one was in front of initialize's answer
+	})
+	first := b.stream(t.Context(), "GET", "", "Mcp-Session-Id", session)
+	if got := first.next(); !strings.Contains(got, "list_changed") {
+		t.Fatalf("buffered: %q", got)
+	}
+	second := b.stream(t.Context(), "GET", "", "Mcp-Session-Id", session)
+	if got := first.next(); got != "" {
+		t.Errorf("the first stream got %q and not its end", got)
+	}
+	// with a stream of its own, what is about no request keeps out of requests
+	held := b.stream(t.Context(), "POST", `{"jsonrpc":"2.0","id":1,"method":"hold"}`, "Mcp-Session-Id", session)
+	if got := held.next(); !strings.Contains(got, "notifications/held") {
+		t.Fatalf("held: %q", got)
+	}
+	b.post(session, announce)
+	if got := second.next(); !strings.Contains(got, "list_changed") {
+		t.Errorf("second stream: %q", got)
+	}
+	b.post(session, `{"jsonrpc":"2.0","method":"release"}`)
+	if got := held.next(); !strings.Contains(got, "released") {
+		t.Errorf("held: %q", got)
+	}
+}
+
+func TestSilenceTurnsIntoAStream(t *testing.T) {
+	b := scriptedBench(t, quick(), 0)
+	session := b.open()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	response := b.request(ctx, "POST", "s", `{"jsonrpc":"2.0","id":1,"method":"never"}`, "Mcp-Session-Id", session)
+	defer response.Body.Close()
+	buf := make([]byte, 64)
+	n, _ := response.Body.Read(buf)
+	if got := string(buf[:n]); response.Header.Get("Content-Type") != "text/event-stream" || !strings.HasPrefix(got, ": ") {
+		t.Errorf("got %s %q", response.Header.Get("Content-Type"), got)
+	}
+}
+
+func TestDisconnectDoesNotCancelASession(t *testing.T) {
+	b := scriptedBench(t, quick(), 0)
+	session := b.open()
+	ctx, cancel := context.WithCancel(t.Context())
+	s := b.stream(ctx, "POST", `{"jsonrpc":"2.0","id":1,"method":"hold"}`, "Mcp-Session-Id", session)
+	s.next()
+	cancel()
+	s.next()
+	b.post(session, `{"jsonrpc":"2.0","method":"release"}`)
+	b.rec.wait(t, "the answer", hasFrame(evidence.ToClient, "", `"released":true`))
+	if r := b.post(session, `{"jsonrpc":"2.0","id":1,"method":"echo"}`); !strings.Contains(r.body, `"result"`) {
+		t.Errorf("its id is not free again: %s", r.body)
+	}
+	if strings.Contains(b.stderr.String(), "cancelled") {
+		t.Error("the server was told to cancel")
+	}
+}
+
+func TestBatches(t *testing.T) {
+	b := scriptedBench(t, quick(), 0)
+	session := b.open()
+	batch := `[{"jsonrpc":"2.0","id":1,"method":"x"} , {"jsonrpc":"2.0","method":"n"},{"jsonrpc":"2.0","id":"1","method":"y"}]`
+	want := `[{"jsonrpc":"2.0","id":1,"result":{}}, {"jsonrpc":"2.0","id":"1","result":{}}]`
+	if r := b.post(session, batch); r.body != want {
+		t.Errorf("got %s", r.body)
+	}
+	split := strings.Replace(batch, `"x"`, `"split"`, 1)
+	if events := b.post(session, split).events(); len(events) != 2 {
+		t.Errorf("split: %q", events)
+	}
+	r := b.do("POST", "s", split, "Mcp-Session-Id", session, "Accept", "application/json")
+	if want := strings.ReplaceAll(want, ", {", ",{"); r.body != want {
+		t.Errorf("split for an agent without streams: %s", r.body)
+	}
+	if r := b.post(session, `[{"jsonrpc":"2.0","method":"n"}]`); r.status != 202 {
+		t.Errorf("notifications only: %d", r.status)
+	}
+}
+
+func TestCloseAnswersWhatIsInFlight(t *testing.T) {
+	b := scriptedBench(t, quick(), 0)
+	session := b.open()
+	s := b.stream(t.Context(), "POST", `{"jsonrpc":"2.0","id":1,"method":"hold"}`, "Mcp-Session-Id", session)
+	s.next()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := b.proxy.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.next(); !strings.Contains(got, `"id":1,"error"`) || !strings.Contains(got, `\"s\"`) {
+		t.Errorf("got %q", got)
+	}
+	if !hasFrame(evidence.ToClient, evidence.SyntheticTransport, `"id":1`)(b.rec.all(), nil) {
+		t.Error("the answer is not on record")
+	}
+}
+
+func TestCloseKillsWhatDoesNotEnd(t *testing.T) {
+	b := scriptedBench(t, quick(), 0)
+	session := b.open()
+	b.post(session, `{"jsonrpc":"2.0","id":1,"method":"stubborn"}`)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := b.proxy.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if exit := b.rec.event(t, "server_exit"); exit.Data["signal"] != "SIGKILL" {
+		t.Errorf("exit: %+v", exit)
+	}
+}

@@ -1,0 +1,208 @@
+package runner
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waza-isolate/waza/agents"
+	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/redact"
+	"github.com/waza-isolate/waza/runner/spec"
+)
+
+// Defaults of a box.
+const (
+	defaultCPUs         = 1
+	defaultPids         = 256
+	defaultAgentMemory  = 1 << 30
+	defaultAgentDisk    = 512 << 20
+	defaultServerMemory = 512 << 20
+	defaultServerDisk   = 256 << 20
+)
+
+// Defaults of a server's time limits.
+const (
+	defaultStartup = 30 * time.Second
+	defaultRequest = 300 * time.Second
+)
+
+// Choices is what the command line decides about a plan.
+type Choices struct {
+	Run     string
+	Trials  int           // of each task; 0 for the eval's own
+	Timeout time.Duration // of each agent; 0 for the task's own
+	// Lookup finds variables of the configuration; what it brings in is added to
+	// Secrets.
+	Lookup  func(string) (string, bool)
+	Secrets *redact.Set
+}
+
+// Plan decides every trial of an eval, in order. It starts nothing.
+func Plan(eval *spec.Eval, tasks []spec.ResolvedTask, c Choices) ([]*Trial, error) {
+	var trials []*Trial
+	var errs []error
+	for _, task := range tasks {
+		t, err := planTask(eval, task, c)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		for number := 1; number <= cmp.Or(c.Trials, eval.Config.TrialsPerTask); number++ {
+			trial := t
+			trial.Number = number
+			trials = append(trials, &trial)
+		}
+	}
+	return trials, errors.Join(errs...)
+}
+
+func planTask(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Trial, error) {
+	isolation := eval.Config.Isolation
+	agent, err := planAgent(eval, task)
+	if err != nil {
+		return Trial{}, err
+	}
+	t := Trial{
+		Run: c.Run, Task: task.ID, TaskName: task.Name,
+		Network:   cmp.Or(isolation.Network, "bridge"),
+		Subnets:   isolation.Subnets,
+		Runtime:   isolation.Runtime,
+		Workspace: cmp.Or(isolation.Workspace, "tmpfs"),
+		Timeout:   cmp.Or(c.Timeout, task.Timeout),
+		Agent:     agent,
+		Graders:   task.Graders,
+	}
+	for _, f := range task.Files {
+		t.Files = append(t.Files, File{f})
+	}
+	names := slices.Sorted(maps.Keys(task.Servers))
+	for _, name := range names {
+		server, err := planServer(eval, name, task.Servers[name], c)
+		if err != nil {
+			return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
+		}
+		t.Servers = append(t.Servers, server)
+	}
+	t.MCPJSON = string(mcpconfig.Render(names))
+	return t, nil
+}
+
+func planAgent(eval *spec.Eval, task spec.ResolvedTask) (Agent, error) {
+	container := eval.Config.Isolation.Agent
+	box, err := planBox(container.Image, container.User, container.CPUs, container.Memory, container.Disk, container.Pids, defaultAgentMemory, defaultAgentDisk)
+	if err != nil {
+		return Agent{}, err
+	}
+	a := Agent{
+		Box: box, Executor: eval.Config.Executor, Model: eval.Config.Model,
+		Dir: path.Join(WorkspaceDir, container.Workdir), Prompt: task.Prompt,
+		Env: maps.Clone(task.Env), Script: task.Script,
+	}
+	if task.Context != nil {
+		context, err := json.Marshal(task.Context)
+		if err != nil {
+			return a, err
+		}
+		a.Env["WAZA_CONTEXT"] = string(context)
+	}
+	switch a.Executor {
+	case agents.Mock, agents.Script:
+		a.Transcript = transcriptPath
+	default:
+		program := eval.Config.Agent
+		a.Command = append([]string{program.Command}, program.Args...)
+		a.PromptBy = cmp.Or(program.Prompt, "argument")
+		a.Output = cmp.Or(program.Output, "stdout")
+	}
+	return a, nil
+}
+
+func planServer(eval *spec.Eval, name string, declared mcpconfig.Server, c Choices) (Server, error) {
+	config, secrets, err := mcpconfig.Expand(name, declared, c.Lookup)
+	if err != nil {
+		return Server{}, err
+	}
+	for _, secret := range secrets {
+		c.Secrets.Add(secret)
+	}
+	image := cmp.Or(config.Image, eval.Config.Isolation.ServerImage)
+	box, err := planBox(image, "", config.CPUs, config.Memory, config.Disk, config.Pids, defaultServerMemory, defaultServerDisk)
+	if err != nil {
+		return Server{}, err
+	}
+	s := Server{
+		Box: box, Name: name, Config: declared, expanded: config,
+		StartupTimeout: cmp.Or(seconds(config.StartupTimeout), defaultStartup),
+		Timeout:        cmp.Or(seconds(config.Timeout), defaultRequest),
+	}
+	sources, err := spec.ServerFiles(eval, config)
+	if err != nil {
+		return s, fmt.Errorf("server %q: %w", name, err)
+	}
+	for _, target := range slices.Sorted(maps.Keys(sources)) {
+		source := sources[target]
+		s.Files = append(s.Files, File{spec.WorkspaceFile{Path: target, Source: &source}})
+	}
+	s.Writable = writableFor(s.Files)
+	for _, dir := range s.Writable {
+		if reserved(dir) {
+			return s, fmt.Errorf("server %q: no files can be put into %s of its container; choose a directory of their own, such as /data", name, dir)
+		}
+	}
+	return s, nil
+}
+
+// reserved says whether a directory cannot be made writable: the root, the
+// kernel's, and ours.
+func reserved(dir string) bool {
+	if dir == "/" {
+		return true
+	}
+	return slices.ContainsFunc([]string{"/proc", "/sys", "/dev", "/etc", "/opt/waza"}, func(taken string) bool {
+		return dir == taken || strings.HasPrefix(dir, taken+"/")
+	})
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// planBox fills in the defaults of a container.
+func planBox(image, user string, cpus float64, memory, disk string, pids int, defaultMemory, defaultDisk int64) (Box, error) {
+	b := Box{
+		Image: image, User: user, CPUs: cmp.Or(cpus, defaultCPUs), Pids: int64(cmp.Or(pids, defaultPids)),
+		Memory: defaultMemory, Disk: defaultDisk,
+	}
+	var errs [2]error
+	if memory != "" {
+		b.Memory, errs[0] = mcpconfig.ParseSize(memory)
+	}
+	if disk != "" {
+		b.Disk, errs[1] = mcpconfig.ParseSize(disk)
+	}
+	return b, errors.Join(errs[:]...)
+}
+
+// writableFor is the directories that files need in a box whose root is
+// read-only: the directory of each, but none that lies in another.
+func writableFor(files []File) []string {
+	var dirs []string
+	for _, f := range files {
+		dirs = append(dirs, path.Dir(f.Path))
+	}
+	dirs = append(dirs, "/tmp", HomeDir)
+	slices.Sort(dirs)
+	var outer []string
+	for _, dir := range slices.Compact(dirs) {
+		within := slices.ContainsFunc(outer, func(o string) bool { return dir == o || strings.HasPrefix(dir, o+"/") })
+		if !within {
+			outer = append(outer, dir)
+		}
+	}
+	return slices.DeleteFunc(outer, func(dir string) bool { return dir == "/tmp" || dir == HomeDir })
+}

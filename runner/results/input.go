@@ -1,0 +1,44 @@
+package results
+
+import (
+	"time"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// Run is what is known of a run as a whole.
+type Run struct {
+	ID            string // unique, so that no two runs overwrite each other
+	EvalName      string
+	Skill         string
+	Model         string
+	Executor      string
+	Timeout       time.Duration
+	TrialsPerTask int
+	Started       time.Time
+	Ended         time.Time
+	Metrics       []MetricSpec
+	Tasks         []TaskInfo // in the order to report
+}
+
+// MetricSpec is a metric that the eval asks for, by one of the names of
+// [MetricNames]. A Threshold of 0 asks for nothing.
+type MetricSpec struct {
+	Name      string
+	Weight    float64
+	Threshold float64
+}
+
+// TaskInfo is a task that the run was to run.
+type TaskInfo struct {
+	ID   string
+	Name string
+}
+
+// Trial is one attempt of one trial: its evidence and its verdicts.
+type Trial struct {
+	evidence.Trial
+	Verdicts   evidence.Verdicts
+	Calls      []evidence.Call
+	Transcript []evidence.TranscriptEvent
+}

@@ -1,0 +1,168 @@
+package results
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// Status is how a task or a run ended, in waza's words.
+type Status string
+
+// waza's statuses.
+const (
+	StatusPassed Status = "passed"
+	StatusFailed Status = "failed"
+	StatusError  Status = "error"
+	StatusNone   Status = "n/a" // a task of which no trial ran
+)
+
+// Results is results.json.
+type Results struct {
+	EvalID    string             `json:"eval_id"`
+	Skill     string             `json:"skill"`
+	EvalName  string             `json:"eval_name"`
+	Timestamp time.Time          `json:"timestamp"`
+	Config    Config             `json:"config"`
+	Summary   Summary            `json:"summary"`
+	Metrics   map[string]Measure `json:"metrics"`
+	Tasks     []Task             `json:"tasks"`
+}
+
+// Config is how the run was made.
+type Config struct {
+	RunsPerTest int    `json:"runs_per_test"`
+	ModelID     string `json:"model_id"`
+	EngineType  string `json:"engine_type"`
+	TimeoutSec  int    `json:"timeout_sec"`
+}
+
+// Summary is the run in figures. Scores are those of tasks; tasks without a
+// counted trial have none.
+type Summary struct {
+	TotalTests     int         `json:"total_tests"`
+	Succeeded      int         `json:"succeeded"`
+	Failed         int         `json:"failed"`
+	Errors         int         `json:"errors"`
+	Skipped        int         `json:"skipped"`
+	SuccessRate    float64     `json:"success_rate"`
+	AggregateScore float64     `json:"aggregate_score"`
+	WeightedScore  float64     `json:"weighted_score"`
+	MinScore       float64     `json:"min_score"`
+	MaxScore       float64     `json:"max_score"`
+	StdDev         float64     `json:"std_dev"`
+	DurationMS     int64       `json:"duration_ms"`
+	SuccessRateCI  *Interval   `json:"success_rate_ci,omitempty"`
+	Statistics     *Statistics `json:"statistics,omitempty"`
+}
+
+// Statistics is there where tasks have several trials.
+type Statistics struct {
+	BootstrapCI Bootstrap `json:"bootstrap_ci"`
+}
+
+// Measure is the value of a metric.
+type Measure struct {
+	Identifier string  `json:"identifier"`
+	Value      float64 `json:"value"`
+	Threshold  float64 `json:"threshold"`
+	Passed     bool    `json:"passed"`
+	Weight     float64 `json:"weight"`
+}
+
+// Task is a task and its runs, which are trials in waza's words.
+type Task struct {
+	TestID      string      `json:"test_id"`
+	DisplayName string      `json:"display_name"`
+	Status      Status      `json:"status"`
+	Runs        []RunResult `json:"runs"`
+	Stats       *Stats      `json:"stats,omitempty"`
+}
+
+// RunResult is one trial, by its last attempt.
+type RunResult struct {
+	RunNumber     int                        `json:"run_number"`
+	Attempts      int                        `json:"attempts"`
+	Status        Status                     `json:"status"`
+	Outcome       evidence.Class             `json:"outcome"`
+	Reason        string                     `json:"reason,omitempty"`
+	Earlier       []Attempt                  `json:"earlier_attempts,omitempty"`
+	DurationMS    int64                      `json:"duration_ms"`
+	Validations   map[string]Validation      `json:"validations"`
+	SessionDigest SessionDigest              `json:"session_digest"`
+	ToolEvents    []ToolEvent                `json:"tool_events,omitempty"`
+	Transcript    []evidence.TranscriptEvent `json:"transcript,omitempty"`
+	FinalOutput   string                     `json:"final_output"`
+	ErrorMsg      string                     `json:"error_msg,omitempty"`
+}
+
+// Attempt is an attempt that was made again, because it ended as infra.
+type Attempt struct {
+	Attempt int            `json:"attempt"`
+	Outcome evidence.Class `json:"outcome"`
+	Reason  string         `json:"reason,omitempty"`
+}
+
+// Validation is a grader's verdict.
+type Validation struct {
+	Identifier string                 `json:"identifier"`
+	Type       string                 `json:"type"`
+	Score      float64                `json:"score"`
+	Weight     float64                `json:"weight"`
+	Passed     bool                   `json:"passed"`
+	Result     evidence.VerdictResult `json:"result"`
+	Feedback   string                 `json:"feedback"`
+	Details    map[string]any         `json:"details,omitempty"`
+	DurationMS int64                  `json:"duration_ms"` // always 0: a verdict holds no time
+}
+
+// SessionDigest is what the agent used, in short.
+type SessionDigest struct {
+	ToolCallCount  int        `json:"tool_call_count"`
+	ToolsUsed      []string   `json:"tools_used"`
+	ToolCalls      []ToolCall `json:"tool_calls,omitempty"`
+	MCPToolCalls   int        `json:"mcp_tool_calls"`
+	MCPServersUsed []string   `json:"mcp_servers_used"`
+	Errors         []string   `json:"errors"`
+}
+
+// ToolCall is a use of a tool, with the arguments that waza's graders know.
+type ToolCall struct {
+	Name      string        `json:"name"`
+	Source    string        `json:"source"`
+	MCPServer string        `json:"mcp_server,omitempty"`
+	Arguments ToolArguments `json:"arguments"`
+	Result    *ToolResult   `json:"result,omitempty"`
+	Success   bool          `json:"success"`
+}
+
+// ToolArguments are the arguments of a tool that waza knows by name.
+type ToolArguments struct {
+	Path        string `json:"path,omitempty"`
+	FileText    string `json:"file_text,omitempty"`
+	Command     string `json:"command,omitempty"`
+	Description string `json:"description,omitempty"`
+	Skill       string `json:"skill,omitempty"`
+}
+
+// ToolResult is the text of a tool's result.
+type ToolResult struct {
+	Content string `json:"content"`
+}
+
+// ToolEvent is a use of a tool with all of its arguments and its result.
+type ToolEvent struct {
+	Turn       int              `json:"turn"` // always 0: not known
+	Sequence   int              `json:"sequence"`
+	ToolCallID string           `json:"tool_call_id,omitempty"`
+	ToolName   string           `json:"tool_name"`
+	Source     string           `json:"source"`
+	MCPServer  string           `json:"mcp_server,omitempty"`
+	Args       json.RawMessage  `json:"args,omitempty"`
+	Result     json.RawMessage  `json:"result,omitempty"`
+	Success    bool             `json:"success"`
+	Outcome    evidence.Outcome `json:"outcome,omitempty"` // of MCP calls
+	Error      string           `json:"error,omitempty"`
+	DurationMS int64            `json:"duration_ms,omitempty"`
+}

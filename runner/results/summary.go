@@ -1,0 +1,97 @@
+package results
+
+import (
+	"math"
+	"slices"
+)
+
+// Names of metrics.
+const (
+	metricCompletion = "task_completion"  // share of tasks that passed
+	metricBehavior   = "behavior_quality" // mean score of behavior graders
+)
+
+// MetricNames lists the metrics that can be computed.
+func MetricNames() []string { return []string{metricBehavior, metricCompletion} }
+
+func summarise(tasks []Task, duration int64) Summary {
+	s := Summary{TotalTests: len(tasks), DurationMS: duration}
+	var scores, weighted []float64
+	several := false
+	for _, t := range tasks {
+		switch t.Status {
+		case StatusPassed:
+			s.Succeeded++
+		case StatusFailed:
+			s.Failed++
+		case StatusError:
+			s.Errors++
+		default:
+			s.Skipped++
+		}
+		if t.Stats != nil {
+			scores = append(scores, t.Stats.AvgScore)
+			weighted = append(weighted, t.Stats.AvgWeightedScore)
+			several = several || t.Stats.TotalRuns > 1
+		}
+	}
+	if ran := s.TotalTests - s.Skipped; ran > 0 {
+		s.SuccessRate = float64(s.Succeeded) / float64(ran)
+		ci := wilson(s.Succeeded, ran)
+		s.SuccessRateCI = &ci
+	}
+	s.AggregateScore, s.WeightedScore = mean(scores), mean(weighted)
+	if len(scores) > 0 {
+		s.MinScore, s.MaxScore = slices.Min(scores), slices.Max(scores)
+		s.StdDev = math.Sqrt(variance(scores))
+	}
+	if several && len(weighted) > 1 {
+		s.Statistics = &Statistics{BootstrapCI: bootstrap(weighted)}
+	}
+	return s
+}
+
+// measure computes the metrics asked for; one that has nothing to measure is left
+// out.
+func measure(specs []MetricSpec, tasks []Task) map[string]Measure {
+	measures := map[string]Measure{}
+	for _, spec := range specs {
+		value, ok := metric(spec.Name, tasks)
+		if !ok {
+			continue
+		}
+		measures[spec.Name] = Measure{
+			Identifier: spec.Name, Value: value, Threshold: spec.Threshold,
+			Passed: value >= spec.Threshold, Weight: spec.Weight,
+		}
+	}
+	return measures
+}
+
+func metric(name string, tasks []Task) (float64, bool) {
+	var values []float64
+	for _, t := range tasks {
+		switch {
+		case name == metricCompletion && t.Status == StatusPassed:
+			values = append(values, 1)
+		case name == metricCompletion && t.Status != StatusNone:
+			values = append(values, 0)
+		case name == metricBehavior:
+			values = append(values, behaviorScores(t)...)
+		}
+	}
+	return mean(values), len(values) > 0
+}
+
+func behaviorScores(t Task) []float64 {
+	var scores []float64
+	for _, r := range counted(t.Runs) {
+		for _, v := range r.Validations {
+			if v.Type == "behavior" {
+				scores = append(scores, v.Score)
+			}
+		}
+	}
+	slices.Sort(scores) // a sum of floats depends on its order
+	return scores
+}

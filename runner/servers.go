@@ -1,0 +1,90 @@
+package runner
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/mcpproxy"
+	"github.com/waza-isolate/waza/runner/process"
+)
+
+// makeServers says how each server of the trial is started.
+func (tr *trialRun) makeServers() error {
+	for _, s := range tr.plan.Servers {
+		log, err := tr.serverLog(s.Name)
+		if err != nil {
+			return err
+		}
+		spec := serverProcess(s.expanded)
+		tr.servers = append(tr.servers, mcpproxy.Server{
+			Name: s.Name, Start: s.StartupTimeout, Timeout: s.Timeout, Stderr: log,
+			Launch: func(ctx context.Context) (process.Process, error) {
+				return tr.sandbox.Start(ctx, s.Name, spec)
+			},
+		})
+	}
+	return nil
+}
+
+// serverProcess is a server's program; without a command it is its image's own.
+func serverProcess(config mcpconfig.Server) process.Spec {
+	spec := process.Spec{Env: []string{"HOME=" + HomeDir}, Dir: cmp.Or(config.Cwd, config.WorkingDir)}
+	if config.Command != "" {
+		spec.Args = append([]string{config.Command}, config.Args...)
+	}
+	for _, key := range slices.Sorted(maps.Keys(config.Env)) {
+		spec.Env = append(spec.Env, key+"="+config.Env[key])
+	}
+	return spec
+}
+
+// serverLog keeps a server's stderr, and shows it where that was asked for.
+func (tr *trialRun) serverLog(name string) (io.Writer, error) {
+	file, err := tr.rec.ServerLog(name)
+	if err != nil {
+		return nil, err
+	}
+	tr.logs = append(tr.logs, file)
+	if tr.run.o.ServerLog == nil {
+		return file, nil
+	}
+	return io.MultiWriter(file, tr.run.o.ServerLog(tr.plan, name)), nil
+}
+
+// fillServers puts each server's files into its box.
+func (tr *trialRun) fillServers(ctx context.Context) error {
+	for _, s := range tr.plan.Servers {
+		if len(s.Files) == 0 {
+			continue
+		}
+		var tree bytes.Buffer
+		if err := writeTree(&tree, s.Files); err != nil {
+			return fmt.Errorf("files of server %q: %w", s.Name, err)
+		}
+		if err := tr.sandbox.Put(ctx, s.Name, "/", &tree); err != nil {
+			return fmt.Errorf("files of server %q: %w", s.Name, err)
+		}
+	}
+	return nil
+}
+
+// probe has every server answer once, through MCP, in a process that is gone
+// again before the agent starts.
+func (tr *trialRun) probe(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, server := range tr.servers {
+		group.Go(func() error {
+			_, err := mcpproxy.Probe(ctx, tr.rec, mcpproxy.Limits{}, server)
+			return err
+		})
+	}
+	return group.Wait()
+}

@@ -1,0 +1,77 @@
+package spec
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/waza-isolate/waza/internal/strictyaml"
+)
+
+// checkEval holds the eval to what its tags cannot say.
+func (l *loader) checkEval() {
+	c := l.eval.Config
+	if l.doc.Has("config", "workers") && l.doc.Has("config", "max_workers") {
+		l.doc.Problemf(strictyaml.Path{"config", "max_workers"}, "config.max_workers is the older name of config.workers; give one of them")
+	}
+	l.checkExecutor(c)
+	checkIsolation(l.doc, c.Isolation)
+	servers{doc: l.doc, at: strictyaml.Path{"config", "mcp_servers"}, eval: l.eval}.checkDeclared()
+	l.graders = graders{doc: l.doc, seen: map[string]string{}}
+	l.graders.add(l.eval.Graders, strictyaml.Path{"graders"}, "")
+	l.checkMetrics()
+	l.checkTriggers()
+}
+
+func (l *loader) checkExecutor(c Config) {
+	agent, image := strictyaml.Path{"config", "agent"}, strictyaml.Path{"config", "isolation", "agent", "image"}
+	if c.Executor != "command" {
+		if c.Agent != nil && c.Executor != "" {
+			l.doc.Problemf(agent, "config.agent is for executor command; this eval's executor is %s", c.Executor)
+		}
+		return
+	}
+	if c.Agent == nil {
+		l.doc.Problemf(agent, "executor command needs config.agent with the command to run")
+	} else {
+		l.checkAgent(*c.Agent, agent)
+	}
+	if c.Isolation.Agent.Image == "" {
+		l.doc.Problemf(image, "executor command needs config.isolation.agent.image, the image that holds the command")
+	}
+}
+
+func (l *loader) checkAgent(a Agent, at strictyaml.Path) {
+	if a.Output != "" && a.Output != "stdout" && !isInside(a.Output) {
+		path := append(slices.Clone(at), "output")
+		l.doc.Problemf(path, "%s must be stdout or the path of a file in the workspace, relative and without leading out", path)
+	}
+}
+
+func (l *loader) checkMetrics() {
+	known := []string{"task_completion", "behavior_quality"}
+	seen := map[string]bool{}
+	for i, m := range l.eval.Metrics {
+		at := strictyaml.Path{"metrics", i, "name"}
+		switch {
+		case m.Name == "":
+		case seen[m.Name]:
+			l.doc.Problemf(at, "metric %s stands here twice", m.Name)
+		case !m.On():
+		case m.Name == "trigger_accuracy":
+			l.doc.NotSupported(at, "metric trigger_accuracy")
+		case !slices.Contains(known, m.Name):
+			l.doc.Problemf(at, "unknown metric %q; %s", m.Name, strictyaml.Suggest(m.Name, known))
+		}
+		seen[m.Name] = true
+	}
+}
+
+// triggerTests is a file that waza reads when it stands beside an eval.
+const triggerTests = "trigger_tests.yaml"
+
+func (l *loader) checkTriggers() {
+	if _, err := os.Stat(filepath.Join(l.eval.Dir(), triggerTests)); err == nil {
+		l.doc.NotSupported(nil, triggerTests+" beside the eval; move it away to run the rest")
+	}
+}

@@ -1,0 +1,145 @@
+package spec
+
+import (
+	"bytes"
+	"cmp"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/waza-isolate/waza/internal/strictyaml"
+)
+
+// Bounds of what a task puts into its workspace.
+const (
+	MaxFileBytes      = 64 << 20
+	MaxWorkspaceBytes = 256 << 20
+)
+
+// WorkspaceFile is a file of the workspace before the agent starts.
+type WorkspaceFile struct {
+	Path    string  // in the workspace: clean, relative, with slashes
+	Content []byte  // where the task file holds it
+	Source  *Source // else
+}
+
+// Open reads the file's content.
+func (f WorkspaceFile) Open() (io.ReadCloser, error) {
+	if f.Source == nil {
+		return io.NopCloser(bytes.NewReader(f.Content)), nil
+	}
+	return f.Source.Open()
+}
+
+// Size is the number of bytes the file had when the task was resolved.
+func (f WorkspaceFile) Size() int64 {
+	if f.Source == nil {
+		return int64(len(f.Content))
+	}
+	return f.Source.Size
+}
+
+// Executable reports whether the file may be run.
+func (f WorkspaceFile) Executable() bool { return f.Source != nil && f.Source.Executable }
+
+// Source is a regular file below a directory.
+type Source struct {
+	Dir, Path  string
+	Size       int64
+	Executable bool
+}
+
+// Open opens the file. A link that leads out of the directory is not followed.
+func (s Source) Open() (io.ReadCloser, error) { return os.OpenInRoot(s.Dir, s.Path) }
+
+// ClientConfigs are the places in the workspace where the agent finds its
+// mcp.json.
+func ClientConfigs() []string { return []string{".mcp.json", ".copilot/mcp.json"} }
+
+// files finds the task's files.
+func (r resolver) files() []WorkspaceFile {
+	var files []WorkspaceFile
+	taken := claims{files: map[string]string{}, dirs: map[string]string{}}
+	if r.loader.eval.Config.Isolation.MCPJSON != "keep" {
+		for _, config := range ClientConfigs() {
+			taken.claim(config, "the mcp.json that waza puts there")
+		}
+	}
+	total := int64(0)
+	for i, f := range r.task.Inputs.Files {
+		at := strictyaml.Path{"inputs", "files", i, "path"}
+		file, ok := r.file(f, at)
+		if !ok {
+			continue
+		}
+		if other := taken.claim(file.Path, "another file of this task"); other != "" {
+			r.doc.Problemf(at, "file %q is in the way of %s; %s", f.Path, other, remedy(file.Path))
+		}
+		total += file.Size()
+		files = append(files, file)
+	}
+	if total > MaxWorkspaceBytes {
+		r.doc.Problemf(strictyaml.Path{"inputs", "files"}, "the task's files are larger than %d MiB together", MaxWorkspaceBytes>>20)
+	}
+	return files
+}
+
+// claims are the paths of a workspace that are spoken for, and by whom.
+type claims struct {
+	files, dirs map[string]string
+}
+
+// claim takes name for owner, unless it is taken: as a file, as a directory, or
+// by a file where name needs a directory. It returns who has it already.
+func (c claims) claim(name, owner string) (other string) {
+	if other = cmp.Or(c.files[name], c.dirs[name]); other != "" {
+		return other
+	}
+	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+		if c.files[dir] != "" {
+			return c.files[dir]
+		}
+		c.dirs[dir] = owner
+	}
+	c.files[name] = owner
+	return ""
+}
+
+func remedy(name string) string {
+	for _, config := range ClientConfigs() {
+		if name == config || strings.HasPrefix(config, name+"/") {
+			return "remove it, or set config.isolation.mcp_json: keep"
+		}
+	}
+	return "remove one of them"
+}
+
+func (r resolver) file(f File, at strictyaml.Path) (WorkspaceFile, bool) {
+	if f.Path == "" {
+		return WorkspaceFile{}, false // reported as missing
+	}
+	clean := path.Clean(f.Path)
+	if !isInside(f.Path) || clean == "." {
+		r.doc.Problemf(at, "file %q must be a path in the workspace, relative and without leading out", f.Path)
+		return WorkspaceFile{}, false
+	}
+	if f.Content != nil {
+		return WorkspaceFile{Path: clean, Content: []byte(*f.Content)}, true
+	}
+	source, err := local(r.loader.fixtures(), filepath.FromSlash(clean))
+	if err != nil {
+		r.doc.Problemf(at, "file %q %v", f.Path, err)
+		return WorkspaceFile{}, false
+	}
+	return WorkspaceFile{Path: clean, Source: &source}, true
+}
+
+// fixtures is the directory that files without content come from.
+func (l *loader) fixtures() string {
+	if l.opts.ContextDir != "" {
+		return l.opts.ContextDir
+	}
+	return filepath.Join(l.eval.Dir(), "fixtures")
+}

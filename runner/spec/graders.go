@@ -1,0 +1,103 @@
+package spec
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/waza-isolate/waza/grading"
+	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// graders collects graders whose names must differ, since verdicts are keyed by
+// name.
+type graders struct {
+	doc   *strictyaml.Document
+	seen  map[string]string // name → whose it is, for the message
+	specs []evidence.GraderSpec
+}
+
+// add checks list, which stands at base of the document, and adds it. owner says
+// whose graders they are.
+func (g *graders) add(list []Grader, base strictyaml.Path, owner string) {
+	for i, one := range list {
+		at := append(slices.Clone(base), i)
+		g.checkConfig(one, at)
+		g.spec(one, append(slices.Clone(at), "name"), owner)
+	}
+}
+
+// spec adds one grader, checked, whose name stands at the path named.
+func (g *graders) spec(one Grader, named strictyaml.Path, owner string) {
+	if whose, taken := g.seen[one.Name]; taken && one.Name != "" {
+		g.doc.Problemf(named, "grader name %q is taken already%s; verdicts are told apart by name", one.Name, whose)
+	}
+	g.seen[one.Name] = owner
+	weight := one.Weight
+	if weight <= 0 {
+		weight = 1
+	}
+	g.specs = append(g.specs, evidence.GraderSpec{Name: one.Name, Type: one.Type, Weight: weight, Config: one.Config})
+}
+
+func (g *graders) checkConfig(one Grader, at strictyaml.Path) {
+	config, known := grading.NewConfig(one.Type)
+	if !known {
+		g.unknown(one.Type, append(slices.Clone(at), "type"))
+		return
+	}
+	at = append(slices.Clone(at), "config")
+	fits := g.doc.DecodeAt(config, at...)
+	if judge, ok := config.(interface{ Validate() error }); ok && fits {
+		if err := judge.Validate(); err != nil {
+			g.doc.Problemf(at, "%s: %s", at, flat(err))
+		}
+	}
+}
+
+func (g *graders) unknown(name string, at strictyaml.Path) {
+	switch {
+	case name == "": // reported as missing
+	case slices.Contains(grading.Unsupported(), name):
+		g.doc.NotSupported(at, "grader "+name)
+	default:
+		g.doc.Problemf(at, "unknown grader type %q; %s", name, strictyaml.Suggest(name, grading.Types()))
+	}
+}
+
+// Names of the graders that expected stands for.
+const (
+	ExpectedOutput   = "expected:output"
+	ExpectedBehavior = "expected:behavior"
+)
+
+// expected adds the graders that a task's expected is short for.
+func (g *graders) expected(e Expected) {
+	if len(e.OutputContains)+len(e.OutputNotContains) > 0 {
+		g.short(Grader{Name: ExpectedOutput, Type: "text"}, map[string]any{
+			"contains": e.OutputContains, "not_contains": e.OutputNotContains,
+		}, strictyaml.Path{"expected"})
+	}
+	if e.Behavior != nil {
+		at := strictyaml.Path{"expected", "behavior"}
+		if e.Behavior.empty() {
+			g.doc.Problemf(at, "expected.behavior says nothing; give it max_tool_calls, required_tools or forbidden_tools")
+			return
+		}
+		g.short(Grader{Name: ExpectedBehavior, Type: "behavior"}, e.Behavior, at)
+	}
+}
+
+func (g *graders) short(one Grader, config any, at strictyaml.Path) {
+	data, err := json.Marshal(config)
+	if err != nil {
+		g.doc.Problemf(at, "%s: %v", at, err)
+		return
+	}
+	one.Config = data
+	g.spec(one, at, " by expected")
+}
+
+func (b Behavior) empty() bool {
+	return b.MaxToolCalls == nil && len(b.RequiredTools)+len(b.ForbiddenTools) == 0
+}

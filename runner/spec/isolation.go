@@ -1,0 +1,121 @@
+package spec
+
+import (
+	"maps"
+	"net/netip"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/mcpconfig"
+)
+
+// UserPattern is what a container's user must match: user or uid, with :group
+// or :gid. That it is not root is beyond a pattern.
+const UserPattern = `^([a-z_][a-z0-9_-]{0,31}|[0-9]{1,10})(:([a-z_][a-z0-9_-]{0,31}|[0-9]{1,10}))?$`
+
+var (
+	userPattern    = regexp.MustCompile(UserPattern)
+	runtimePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+	envPattern     = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+)
+
+// taskNetworkBits is the size of a task network.
+const taskNetworkBits = 29
+
+func checkIsolation(doc *strictyaml.Document, iso Isolation) {
+	at := func(steps ...any) strictyaml.Path {
+		return append(strictyaml.Path{"config", "isolation"}, steps...)
+	}
+	for _, image := range []struct {
+		path  strictyaml.Path
+		value string
+	}{{at("server_image"), iso.ServerImage}, {at("agent", "image"), iso.Agent.Image}} {
+		if strings.ContainsAny(image.value, " \t\r\n\x00") {
+			doc.Problemf(image.path, "%s must not hold blanks", image.path)
+		}
+	}
+	if iso.Runtime != "" && !runtimePattern.MatchString(iso.Runtime) {
+		doc.Problemf(at("runtime"), "config.isolation.runtime is not a runtime's name")
+	}
+	if message := subnetProblem(iso.Subnets); message != "" {
+		doc.Problemf(at("subnets"), "config.isolation.subnets %s", message)
+	}
+	checkContainer(doc, at("agent"), iso.Agent)
+}
+
+func checkContainer(doc *strictyaml.Document, base strictyaml.Path, c AgentContainer) {
+	at := func(step string) strictyaml.Path { return append(slices.Clone(base), step) }
+	for _, size := range []struct{ field, value string }{{"memory", c.Memory}, {"disk", c.Disk}} {
+		if size.value == "" {
+			continue
+		}
+		if _, err := mcpconfig.ParseSize(size.value); err != nil {
+			doc.Problemf(at(size.field), "%s: %v", at(size.field), err)
+		}
+	}
+	if message := userProblem(c.User); message != "" {
+		doc.Problemf(at("user"), "%s %s", at("user"), message)
+	}
+	if c.Workdir != "" && !isInside(c.Workdir) {
+		doc.Problemf(at("workdir"), "%s must be a path in the workspace, relative and without leading out", at("workdir"))
+	}
+	checkEnv(doc, at("env"), c.Env)
+}
+
+// subnetProblem says what is wrong with a range of task networks.
+func subnetProblem(s string) string {
+	if s == "" {
+		return ""
+	}
+	prefix, err := netip.ParsePrefix(s)
+	switch {
+	case err != nil || !prefix.Addr().Is4():
+		return "must be an IPv4 range in CIDR notation, such as 10.213.0.0/16"
+	case prefix.Bits() > taskNetworkBits:
+		return "holds no /29, which is what one trial takes; use a wider range"
+	case prefix.Masked() != prefix:
+		return "has bits beyond its prefix; did you mean " + prefix.Masked().String() + "?"
+	}
+	return ""
+}
+
+func userProblem(user string) string {
+	if user == "" {
+		return ""
+	}
+	if !userPattern.MatchString(user) {
+		return "must be a user or uid, with :group or :gid where wanted, such as 1000:1000"
+	}
+	name, _, _ := strings.Cut(user, ":")
+	if uid, err := strconv.ParseUint(name, 10, 64); name == "root" || err == nil && uid == 0 {
+		return "must not be root"
+	}
+	return ""
+}
+
+// reservedEnv begins the names of variables that the runner sets itself.
+const reservedEnv = "WAZA_"
+
+func checkEnv(doc *strictyaml.Document, base strictyaml.Path, env map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		at := append(slices.Clone(base), name)
+		switch {
+		case !envPattern.MatchString(name):
+			doc.KeyProblemf(at, "%s: %q is not a variable's name", base, name)
+		case strings.HasPrefix(name, reservedEnv):
+			doc.KeyProblemf(at, "%s: names that begin with %s are set by waza itself; choose another", at, reservedEnv)
+		case strings.ContainsRune(env[name], 0):
+			doc.Problemf(at, "%s must not hold a NUL character", at)
+		}
+	}
+}
+
+// isInside reports whether p is a path in the workspace that does not lead out.
+func isInside(p string) bool {
+	return filepath.IsLocal(p) && !path.IsAbs(p) && !strings.ContainsAny(p, "\\\x00")
+}

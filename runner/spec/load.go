@@ -1,0 +1,130 @@
+package spec
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/internal/strictyaml"
+)
+
+// Options are what an eval's files do not say themselves.
+type Options struct {
+	// ContextDir holds the fixtures; empty means the directory fixtures beside
+	// the eval.
+	ContextDir string
+	// CheckScript says what is wrong with the steps of a task's script. Nil
+	// leaves them unchecked but for being a list.
+	CheckScript func(json.RawMessage) error
+}
+
+// Load reads the eval at path and the task files it names, and resolves its
+// enabled tasks in the order of its globs. What is wrong with the files comes all
+// at once, as [strictyaml.Errors]; each is of class [strictyaml.ErrInvalid] or
+// [strictyaml.ErrNotSupported].
+func Load(path string, opts Options) (*Eval, []ResolvedTask, error) {
+	doc, err := open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	l := &loader{opts: opts, doc: doc, eval: &Eval{Path: path}, ids: map[string]string{}}
+	doc.Decode(l.eval)
+	l.checkEval()
+	var tasks []ResolvedTask
+	files := l.taskFiles()
+	for _, file := range files {
+		task, enabled, err := l.task(file)
+		l.keep(err)
+		if enabled {
+			tasks = append(tasks, task)
+		}
+	}
+	if len(files) > 0 && len(tasks) == 0 && len(l.errs) == 0 {
+		doc.Problemf(strictyaml.Path{"tasks"}, "no task is enabled; remove enabled: false from one")
+	}
+	if err := l.problems(); err != nil {
+		return nil, nil, err
+	}
+	return l.eval, tasks, nil
+}
+
+// loader reads one eval.
+type loader struct {
+	opts    Options
+	doc     *strictyaml.Document
+	eval    *Eval
+	graders graders           // the eval's own
+	ids     map[string]string // folded task id → file
+	errs    []error           // of task files
+}
+
+func (l *loader) keep(err error) {
+	if err != nil {
+		l.errs = append(l.errs, err)
+	}
+}
+
+// problems is everything wrong with the eval and then with the tasks.
+func (l *loader) problems() error {
+	var all strictyaml.Errors
+	for _, err := range append([]error{l.doc.Err()}, l.errs...) {
+		var some strictyaml.Errors
+		switch {
+		case errors.As(err, &some):
+			all = append(all, some...)
+		case err != nil:
+			return err
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return all
+}
+
+// task reads and resolves one task file.
+func (l *loader) task(path string) (resolved ResolvedTask, enabled bool, err error) {
+	doc, err := open(path)
+	if err != nil {
+		return ResolvedTask{}, false, err
+	}
+	task := &Task{Path: path}
+	doc.Decode(task)
+	if !task.On() {
+		return ResolvedTask{}, false, doc.Err()
+	}
+	r := resolver{loader: l, doc: doc, task: task}
+	resolved = r.resolve()
+	return resolved, true, doc.Err()
+}
+
+// open reads and parses the file at path.
+func open(path string) (*strictyaml.Document, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, unreadable(path, err)
+	}
+	data, err := io.ReadAll(io.LimitReader(file, strictyaml.MaxBytes+1))
+	if err := errors.Join(err, file.Close()); err != nil {
+		return nil, unreadable(path, err)
+	}
+	return strictyaml.Parse(path, data)
+}
+
+// unreadable is err without the path, which stands before it.
+func unreadable(path string, err error) error {
+	var inner *os.PathError
+	if errors.As(err, &inner) {
+		err = inner.Err
+	}
+	return fmt.Errorf("%s: cannot be read: %w", path, err)
+}
+
+// flat is err on one line.
+func flat(err error) string {
+	return strings.Join(slices.DeleteFunc(strings.Split(err.Error(), "\n"), func(s string) bool { return s == "" }), "; ")
+}

@@ -1,0 +1,122 @@
+package spec
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// IDPattern is what a task's id must match: it names directories.
+const IDPattern = `^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9_-])?$`
+
+var idPattern = regexp.MustCompile(IDPattern)
+
+// ResolvedTask is an enabled task with its eval's part in it: defaults filled in,
+// layers merged, every file found.
+type ResolvedTask struct {
+	ID          string
+	Name        string
+	Description string
+	Tags        []string
+	Path        string // of the task file
+	Prompt      string
+	Context     map[string]any // numbers as json.Number; nil where the task has none
+	Env         map[string]string
+	Files       []WorkspaceFile // in the order of the task file
+	Timeout     time.Duration
+	Graders     []evidence.GraderSpec       // the eval's, then expected's, then the task's
+	Servers     map[string]mcpconfig.Server // variables not expanded
+	Script      json.RawMessage             // a list, with executor script only
+}
+
+// resolver resolves one task of a loader's eval.
+type resolver struct {
+	loader *loader
+	doc    *strictyaml.Document
+	task   *Task
+}
+
+func (r resolver) resolve() ResolvedTask {
+	t, c := r.task, r.loader.eval.Config
+	r.checkID()
+	r.checkScript()
+	if strings.ContainsRune(t.Inputs.Prompt, 0) {
+		r.doc.Problemf(strictyaml.Path{"inputs", "prompt"}, "inputs.prompt must not hold a NUL character")
+	}
+	checkEnv(r.doc, strictyaml.Path{"inputs", "environment"}, t.Inputs.Environment)
+	resolved := ResolvedTask{
+		ID: t.ID, Name: t.Name, Description: t.Description, Tags: t.Tags, Path: t.Path,
+		Prompt: t.Inputs.Prompt, Context: t.Inputs.Context, Script: t.Script,
+		Env:     map[string]string{},
+		Files:   r.files(),
+		Timeout: time.Duration(c.TimeoutSeconds) * time.Second,
+		Graders: r.graders(),
+		Servers: servers{r.doc, strictyaml.Path{"mcp_servers"}, r.loader.eval}.merge(t.MCPServers),
+	}
+	if resolved.Name == "" {
+		resolved.Name = t.ID
+	}
+	if t.TimeoutSeconds > 0 {
+		resolved.Timeout = time.Duration(t.TimeoutSeconds) * time.Second
+	}
+	maps.Copy(resolved.Env, c.Isolation.Agent.Env)
+	maps.Copy(resolved.Env, t.Inputs.Environment)
+	return resolved
+}
+
+// checkID holds that the id is a safe directory name, unlike every other even
+// where file names ignore case.
+func (r resolver) checkID() {
+	at, id := strictyaml.Path{"id"}, r.task.ID
+	if id == "" {
+		return // reported as missing
+	}
+	if !idPattern.MatchString(id) {
+		r.doc.Problemf(at, "id %q cannot name a directory; use up to 63 letters, digits, dots, hyphens and underscores, beginning with a letter or digit", id)
+		return
+	}
+	folded := strings.ToLower(id)
+	if other, taken := r.loader.ids[folded]; taken {
+		r.doc.Problemf(at, "task id %q is taken already, by %s", id, other)
+		return
+	}
+	r.loader.ids[folded] = r.task.Path
+}
+
+func (r resolver) checkScript() {
+	at, executor := strictyaml.Path{"script"}, r.loader.eval.Config.Executor
+	steps := bytes.TrimSpace(r.task.Script)
+	switch {
+	case executor == "": // reported with the eval
+	case executor != "script":
+		if steps != nil {
+			r.doc.Problemf(at, "script is for executor script; this eval's executor is %s", executor)
+		}
+	case steps == nil:
+		r.doc.Problemf(at, `missing key "script"; executor script needs the steps to play`)
+	case steps[0] != '[' || string(steps) == "[]":
+		r.doc.Problemf(at, "script must be a list of steps")
+	case r.loader.opts.CheckScript != nil:
+		if err := r.loader.opts.CheckScript(steps); err != nil {
+			r.doc.Problemf(at, "script: %s", flat(err))
+		}
+	}
+}
+
+func (r resolver) graders() []evidence.GraderSpec {
+	g := graders{doc: r.doc, seen: map[string]string{}}
+	for name := range r.loader.graders.seen {
+		g.seen[name] = " by the eval"
+	}
+	g.expected(r.task.Expected)
+	g.add(r.task.Graders, strictyaml.Path{"graders"}, " in this task")
+	return slices.Concat(r.loader.graders.specs, g.specs)
+}
