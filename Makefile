@@ -1,5 +1,5 @@
 # Every target here works on a fresh machine: what is missing is set up first,
-# or named in one sentence. Settings: TIMEOUT, the limit of all tests together.
+# or named in one sentence. Settings: TIMEOUT, the limit of each package's tests.
 
 SHELL := bash
 TIMEOUT ?= 20m

@@ -6,6 +6,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // FileConfig configures the file grader: what the workspace holds after the
@@ -58,8 +60,8 @@ func inside(p string) error {
 }
 
 func (c *FileConfig) grade(s *subject) (report, error) {
-	if gaps := lost(s.trial, workspaceFile); len(gaps) > 0 {
-		return report{}, fmt.Errorf("%w: %s", errEvidence, strings.Join(gaps, "; "))
+	if err := s.kept(evidence.GapWorkspace); err != nil {
+		return report{}, err
 	}
 	files, err := readWorkspace(s.dir, c.paths())
 	if err != nil {

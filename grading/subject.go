@@ -1,6 +1,7 @@
 package grading
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -40,8 +41,8 @@ func open(dir evidence.Dir, trial evidence.Trial) (*subject, error) {
 	if err != nil {
 		s.gaps = append(s.gaps, capture.Gap{Why: s.explain(err)})
 	}
-	for _, gap := range lost(trial, evidence.FramesFile) {
-		s.gaps = append(s.gaps, capture.Gap{Why: gap})
+	if why, lost := s.lost(evidence.GapFrames); lost {
+		s.gaps = append(s.gaps, capture.Gap{Why: why})
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		if err := s.dir.WriteCalls(s.calls); err != nil {
@@ -55,14 +56,12 @@ func open(dir evidence.Dir, trial evidence.Trial) (*subject, error) {
 
 // transcript reads what the agent tells, and remembers why where it cannot.
 func (s *subject) transcript() []evidence.TranscriptEvent {
-	if gaps := lost(s.trial, evidence.TranscriptFile); len(gaps) > 0 {
-		s.transcriptGap = fmt.Errorf("%w: %s", errEvidence, strings.Join(gaps, "; "))
-	}
+	s.transcriptGap = s.kept(evidence.GapTranscript)
 	_, err := os.Stat(filepath.Join(string(s.dir), evidence.TranscriptFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		switch s.trial.Executor {
 		case "script":
-			s.transcriptGap = fmt.Errorf("%w: the agent left no transcript", errEvidence)
+			s.transcriptGap = cmp.Or(s.transcriptGap, fmt.Errorf("%w: the agent left no transcript", errEvidence))
 		case "mock": // uses no tools
 		default:
 			s.noTranscript = true
@@ -76,11 +75,21 @@ func (s *subject) transcript() []evidence.TranscriptEvent {
 	return transcript
 }
 
-// lost lists the trial's gaps that concern a file: those that begin with its name.
-func lost(trial evidence.Trial, file string) []string {
-	return slices.DeleteFunc(slices.Clone(trial.Gaps), func(gap string) bool {
-		return !strings.HasPrefix(gap, file)
-	})
+// lost returns the trial's own word that evidence of a kind is missing.
+func (s *subject) lost(kind string) (why string, lost bool) {
+	i := slices.IndexFunc(s.trial.Gaps, func(gap string) bool { return strings.HasPrefix(gap, kind+":") })
+	if i < 0 {
+		return "", false
+	}
+	return s.trial.Gaps[i], true
+}
+
+// kept fails where evidence of a kind is missing.
+func (s *subject) kept(kind string) error {
+	if why, lost := s.lost(kind); lost {
+		return fmt.Errorf("%w: %s", errEvidence, why)
+	}
+	return nil
 }
 
 // explain is err's text without the directory's path, which differs from machine

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"regexp"
 	"strings"
+
+	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // TextConfig configures the text grader: what the final output must and must not
@@ -27,6 +29,9 @@ func (c *TextConfig) Validate() error {
 }
 
 func (c *TextConfig) grade(s *subject) (report, error) {
+	if err := s.kept(evidence.GapFinalOutput); err != nil {
+		return report{}, err
+	}
 	var r report
 	output := s.trial.FinalOutput
 	lower := strings.ToLower(output)

@@ -12,13 +12,14 @@ import (
 )
 
 const (
-	workspaceFile = evidence.WorkspaceFile
-
 	maxContent = 16 << 20 // bytes of one file that are looked into
 	maxEntries = 1 << 20  // entries of one workspace
 )
 
-var errTooManyEntries = fmt.Errorf("more than %d entries", maxEntries)
+var (
+	errTooManyEntries = fmt.Errorf("more than %d entries", maxEntries)
+	errTorn           = errors.New("it ends before its end mark")
+)
 
 // entry is what stands at a path of the workspace.
 type entry struct {
@@ -68,11 +69,28 @@ func readWorkspace(dir evidence.Dir, wanted map[string]bool) (map[string]*entry,
 		return nil, err
 	}
 	defer func() { _ = file.Close() }()
-	found, err := scan(tar.NewReader(file), wanted)
+	watched := &endWatcher{in: file}
+	found, err := scan(tar.NewReader(watched), wanted)
+	if err == nil && watched.ended {
+		err = errTorn
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", workspaceFile, err)
+		return nil, fmt.Errorf("%s: %w", evidence.WorkspaceFile, err)
 	}
 	return found, nil
+}
+
+// endWatcher tells a whole archive from one that is cut between two entries: a
+// tar reader stops at the end mark, and never sees the file end.
+type endWatcher struct {
+	in    io.Reader
+	ended bool
+}
+
+func (w *endWatcher) Read(p []byte) (int, error) {
+	n, err := w.in.Read(p)
+	w.ended = w.ended || errors.Is(err, io.EOF)
+	return n, err
 }
 
 func scan(in *tar.Reader, wanted map[string]bool) (map[string]*entry, error) {

@@ -40,7 +40,7 @@ type Trial struct {
 	Subnets   string                `json:"subnets,omitempty"`
 	Runtime   string                `json:"runtime,omitempty"`
 	Workspace string                `json:"workspace"`
-	Timeout   time.Duration         `json:"timeout"`
+	Timeout   time.Duration         `json:"timeout_ns"`
 	Agent     Agent                 `json:"agent"`
 	Servers   []Server              `json:"servers"`
 	MCPJSON   string                `json:"mcp_json"`
@@ -100,8 +100,8 @@ type Server struct {
 	Config         mcpconfig.Server `json:"config"`
 	Writable       []string         `json:"writable,omitempty"` // directories, beside scratch and home
 	Files          []File           `json:"files,omitempty"`    // by absolute path
-	StartupTimeout time.Duration    `json:"startup_timeout"`
-	Timeout        time.Duration    `json:"timeout"`
+	StartupTimeout time.Duration    `json:"startup_timeout_ns"`
+	Timeout        time.Duration    `json:"timeout_ns"`
 
 	expanded mcpconfig.Server
 }

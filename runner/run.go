@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/redact"
 )
@@ -129,11 +128,11 @@ func (r *run) one(ctx context.Context, t *Trial) (*Result, error) {
 	if ctx.Err() != nil && record.Class == evidence.ClassInfra {
 		return nil, nil
 	}
-	verdicts, err := grading.Grade(dir)
-	if err != nil {
+	if err := grade(dir); err != nil {
 		return nil, err
 	}
-	if err := dir.WriteVerdicts(verdicts); err != nil {
+	verdicts, err := dir.Verdicts()
+	if err != nil {
 		return nil, err
 	}
 	result := &Result{Dir: dir, Trial: record, Verdicts: verdicts}

@@ -2,18 +2,48 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
+	"runtime/debug"
 
 	"github.com/waza-isolate/waza/runner/guest"
 )
 
+// version is set by the build; see Makefile.
+var version = ""
+
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == "guest" {
-		if err := guest.Main(); err != nil {
-			fmt.Fprintln(os.Stderr, "waza guest:", err)
-			os.Exit(1)
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "guest": // process 1 of a container
+			exitOn(guest.Main())
+			return
+		case "agent": // an agent of ours, in the agent's container
+			exitOn(agentMain(os.Args[2:], os.Stdin, os.Stdout))
+			return
 		}
-		return
 	}
+	s := &state{
+		args: os.Args, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
+		lookup: os.LookupEnv, version: buildVersion(),
+	}
+	os.Exit(s.main(context.Background()))
+}
+
+func exitOn(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func buildVersion() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "unknown"
 }

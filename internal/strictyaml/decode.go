@@ -84,8 +84,7 @@ func (d decoder) structure(n *node, v reflect.Value, path Path) {
 		at := path.with(p.key)
 		field, ok := known.fields[p.key]
 		if !ok {
-			d.unknown(p, at, known)
-			meant[nearest(p.key, known.names)] = true
+			meant[d.unknown(p, at, known)] = true
 			continue
 		}
 		d.value(p.value, v.FieldByIndex(field.index), at, field.limits)
@@ -97,12 +96,18 @@ func (d decoder) structure(n *node, v reflect.Value, path Path) {
 	}
 }
 
-func (d decoder) unknown(p pair, at Path, known shape) {
-	if known.later[p.key] {
+// unknown reports a key and returns the one it stands for, if that is clear.
+func (d decoder) unknown(p pair, at Path, known shape) (meant string) {
+	switch {
+	case len(d.doc.problems) >= maxProblems: // not worth the search
+		d.doc.dropped++
+		return ""
+	case known.later[p.key]:
 		d.doc.report(p.keyPos, at, ErrNotSupported, "not supported yet: "+at.String())
-		return
+		return ""
 	}
 	d.doc.report(p.keyPos, at, ErrInvalid, fmt.Sprintf("unknown key %q; %s", p.key, Suggest(p.key, known.names)))
+	return nearest(p.key, known.names)
 }
 
 func (d decoder) missing(at Path) {

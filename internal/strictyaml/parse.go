@@ -14,13 +14,14 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Bounds of a file. The parser underneath recurses and can panic on hostile
-// input: the depth is checked on its flat token stream before it recurses, and
-// a panic becomes an error.
+// Bounds of a file. The parser underneath recurses, takes time quadratic in the
+// keys of a mapping, and can panic on odd input: its flat token stream is bounded
+// before it begins, and a panic becomes an error.
 const (
-	MaxBytes = 1 << 20 // of the file
-	maxDepth = 64      // of lists and mappings
-	maxNodes = 200_000 // with every alias written out
+	MaxBytes  = 1 << 20 // of the file
+	maxTokens = 50_000  // words, quoted and block strings, punctuation
+	maxDepth  = 64      // of lists and mappings
+	maxNodes  = 200_000 // with every alias written out
 )
 
 // parse is the body of the one document in data, or nil with a problem reported.
@@ -54,6 +55,9 @@ func (d *Document) syntax(text string) (file *ast.File, err error) {
 		}
 	}()
 	tokens := lexer.Tokenize(text)
+	if len(tokens) > maxTokens {
+		return nil, fmt.Errorf("the file has more than %d words and marks; split it, or put long text into one block string", maxTokens)
+	}
 	if err := checkDepth(tokens); err != nil {
 		return nil, err
 	}

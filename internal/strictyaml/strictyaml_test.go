@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -223,14 +224,23 @@ func TestHostile(t *testing.T) {
 		}
 		bomb += next + ": &" + next + " [" + strings.Repeat("*"+prev+", ", 9) + "*" + prev + "]\n"
 	}
+	keys := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, "k%d: 1\n", i)
+		}
+		return b.String()
+	}
 	for name, tc := range map[string]struct{ in, want string }{
-		"brackets":    {"a: " + strings.Repeat("[", 500_000), "nested more than 64 deep"},
-		"braces":      {strings.Repeat("{a: ", 200_000), "nested more than 64 deep"},
-		"dashes":      {strings.Repeat("- ", 400_000), "nested more than 64 deep"},
-		"questions":   {strings.Repeat("? ", 400_000), "nested more than 64 deep"},
-		"tags":        {"a: " + strings.Repeat("!a ", 300_000) + "b", ""},
-		"anchors":     {"a: " + strings.Repeat("&a ", 300_000) + "b", ""},
-		"colons":      {strings.Repeat("a: ", 300_000), ""},
+		"many keys":   {keys(90_000), "words and marks"},
+		"fewer keys":  {keys(16_000), "more problems"},
+		"brackets":    {"a: " + strings.Repeat("[", 20_000), "nested more than 64 deep"},
+		"braces":      {strings.Repeat("{a: ", 10_000), "nested more than 64 deep"},
+		"dashes":      {strings.Repeat("- ", 20_000), "nested more than 64 deep"},
+		"questions":   {strings.Repeat("? ", 20_000), "nested more than 64 deep"},
+		"tags":        {"a: " + strings.Repeat("!a ", 15_000) + "b", "nested more than 64 deep"},
+		"anchors":     {"a: " + strings.Repeat("&a ", 15_000) + "b", "nested more than 64 deep"},
+		"colons":      {strings.Repeat("a: ", 15_000), "nested more than 64 deep"},
 		"indentation": {indented(1000), ""},
 		"bomb":        {bomb, "with its aliases written out"},
 		"self":        {"a: &a [*a]", "alias *a has no anchor"},

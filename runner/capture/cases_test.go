@@ -81,8 +81,8 @@ func TestEdgeCasesOfTheWire(t *testing.T) {
 	}
 }
 
-// wire turns a case's messages into frames: of two requests in a row with one id,
-// as of any, those with a result go to the client, and so do a server's own.
+// wire turns a case's messages into frames. The server sent the answers and the
+// one request that only servers make; the client sent the rest.
 func wire(t *testing.T, messages []json.RawMessage) []evidence.Frame {
 	t.Helper()
 	var frames []evidence.Frame

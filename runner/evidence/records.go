@@ -129,6 +129,15 @@ type ServerRecord struct {
 	Image     string `json:"image,omitempty"`
 }
 
+// What a trial's gaps are of: each entry of [Trial.Gaps] begins with one of these
+// and a colon.
+const (
+	GapFrames      = "frames"
+	GapTranscript  = "transcript"
+	GapWorkspace   = "workspace"
+	GapFinalOutput = "final output"
+)
+
 // Trial is trial.json. Attempt counts reruns after infra, from 1.
 type Trial struct {
 	Run         string          `json:"run"`

@@ -10,7 +10,7 @@ import (
 // TestBytes sends values that a decode and encode would change, and looks at all
 // three places they come to: the server, the agent and the record.
 func TestBytes(t *testing.T) {
-	b := scriptedBench(t, quick(), 0)
+	b := scriptedBench(t, Limits{Grace: quick().Grace}, 0)
 	session := b.open()
 	tests := map[string]string{
 		"integer above 2^53": `{"n":9007199254740993,"m":123456789012345678901234567890}`,
@@ -45,7 +45,7 @@ func TestBytes(t *testing.T) {
 }
 
 func TestNewlinesInABodyBecomeSpaces(t *testing.T) {
-	b := scriptedBench(t, quick(), 0)
+	b := scriptedBench(t, Limits{Grace: quick().Grace}, 0)
 	sent := "{\r\n \"jsonrpc\":\"2.0\",\n\"id\":1,\"method\":\"echo\",\"params\":{\n\"a\":\r\"x\\n\"}}\n"
 	want := `{"jsonrpc":"2.0","id":1,"result":{ "a": "x\n"}}`
 	if r := b.post(b.open(), sent); r.body != want {
@@ -57,7 +57,7 @@ func TestNewlinesInABodyBecomeSpaces(t *testing.T) {
 }
 
 func TestBytesOnAStream(t *testing.T) {
-	b := scriptedBench(t, quick(), 0)
+	b := scriptedBench(t, Limits{Grace: quick().Grace}, 0)
 	session := b.open()
 	params := "{\"_meta\":{\"progressToken\":\"p\"}}"
 	r := b.do("POST", "s", `{"jsonrpc":"2.0","id":1.0,"method":"progress","params":`+params+`}`, "Mcp-Session-Id", session)
@@ -70,7 +70,7 @@ func Test50MB(t *testing.T) {
 	if testing.Short() {
 		t.Skip("50 MB")
 	}
-	b := scriptedBench(t, quick(), 0)
+	b := scriptedBench(t, Limits{Grace: quick().Grace}, 0)
 	r := b.post(b.open(), `{"jsonrpc":"2.0","id":1,"method":"big","params":{"size":50000000}}`)
 	if len(r.body) != 50000000+len(`{"jsonrpc":"2.0","id":1,"result":""}`) {
 		t.Errorf("%d bytes: %.100q", len(r.body), r.body)

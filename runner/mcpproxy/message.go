@@ -106,7 +106,10 @@ func parse(raw []byte) (envelope, error) {
 	value := trimSpace(raw)
 	if value[0] != '[' {
 		m, err := parseMessage(value)
-		return envelope{messages: []message{m}}, err
+		if err != nil {
+			return envelope{}, err
+		}
+		return envelope{messages: []message{m}}, nil
 	}
 	batch := envelope{batch: true}
 	for element := range elements(value) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/process"
 )
 
 // Recorder takes what the proxy sees. [evidence.Recorder] is one. Frame does not
@@ -66,6 +67,7 @@ type Proxy struct {
 	ctx     context.Context // of every process
 	cancel  context.CancelFunc
 	drained chan struct{} // closed when every process has ended after Close
+	done    chan struct{} // closed when every handler has too
 
 	mu       sync.Mutex
 	closed   bool               // guarded by mu
@@ -88,6 +90,7 @@ func New(rec Recorder, limits Limits, servers ...Server) (*Proxy, error) {
 		rec:     rec,
 		servers: make(map[string]*server, len(servers)),
 		drained: make(chan struct{}),
+		done:    make(chan struct{}),
 		links:   map[*link]struct{}{},
 	}
 	p.memory = &budget{left: p.limits.Memory}
@@ -136,7 +139,7 @@ func (p *Proxy) forget(l *link) {
 // Close ends every process: its stdin is closed, then it is sent SIGTERM, then
 // SIGKILL, each after [Limits.Grace]. Requests still in flight are answered with
 // an error. It returns when all has ended and been recorded, or with ctx's error,
-// having killed what was left. Closing twice is allowed.
+// having sent SIGKILL to what was left. Closing twice is allowed.
 func (p *Proxy) Close(ctx context.Context) error {
 	p.mu.Lock()
 	p.closed = true
@@ -144,38 +147,44 @@ func (p *Proxy) Close(ctx context.Context) error {
 		l.child.stop()
 	}
 	p.mu.Unlock()
-	p.once.Do(func() { go p.drain() })
+	p.once.Do(func() { go p.finish() })
 
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		<-p.drained
-		p.handlers.Wait()
-	}()
 	defer p.cancel()
 	select {
-	case <-done:
+	case <-p.done:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("mcpproxy: close: %w", context.Cause(ctx))
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		_ = l.child.proc.Signal(process.Kill)
+	}
+	return fmt.Errorf("mcpproxy: close: %w", context.Cause(ctx))
 }
 
-// drain waits until no process is left. A handler may be about to adopt one, but
-// none begins once the proxy is closed.
+// finish waits until no process and no handler is left. A handler may adopt a
+// process when the first round is over, but none begins any more.
+func (p *Proxy) finish() {
+	defer close(p.done)
+	p.drain()
+	close(p.drained)
+	p.handlers.Wait()
+	p.drain()
+}
+
 func (p *Proxy) drain() {
-	defer close(p.drained)
-	for {
-		p.mu.Lock()
-		var l *link
-		for l = range p.links {
-			break
-		}
-		p.mu.Unlock()
-		if l == nil {
-			return
-		}
+	for l := p.anyLink(); l != nil; l = p.anyLink() {
 		<-l.child.gone
 		p.forget(l)
 	}
+}
+
+func (p *Proxy) anyLink() *link {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		return l
+	}
+	return nil
 }

@@ -72,14 +72,20 @@ func scriptedBench(t testing.TB, limits Limits, timeout time.Duration) *bench {
 	return newBench(t, limits, Server{Name: "s", Launch: launching(t, "scripted"), Timeout: timeout})
 }
 
+// lockedBuffer takes a server's stderr.
 type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer // guarded by mu
+	mu     sync.Mutex
+	buf    bytes.Buffer  // guarded by mu
+	change chan struct{} // closed by the next write, if anybody waits; guarded by mu
 }
 
 func (b *lockedBuffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.change != nil {
+		close(b.change)
+		b.change = nil
+	}
 	return b.buf.Write(p)
 }
 
@@ -87,6 +93,29 @@ func (b *lockedBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buf.String()
+}
+
+// wait returns when text was written.
+func (b *lockedBuffer) wait(t testing.TB, text string) {
+	t.Helper()
+	deadline := time.After(20 * time.Second)
+	for {
+		b.mu.Lock()
+		if strings.Contains(b.buf.String(), text) {
+			b.mu.Unlock()
+			return
+		}
+		if b.change == nil {
+			b.change = make(chan struct{})
+		}
+		change := b.change
+		b.mu.Unlock()
+		select {
+		case <-change:
+		case <-deadline:
+			t.Fatalf("never written: %s", text)
+		}
+	}
 }
 
 // reply is a whole HTTP response.

@@ -195,6 +195,11 @@ func mcpgoServer() {
 	s.AddTool(mcp.NewTool("echo", mcp.WithString("text")), func(_ context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return mcp.NewToolResultText(r.GetString("text", "")), nil
 	})
+	finish := make(chan struct{}) // mcp-go writes results and progress side by side
+	s.AddTool(mcp.NewTool("finish"), func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		finish <- struct{}{}
+		return mcp.NewToolResultText("done"), nil
+	})
 	s.AddTool(mcp.NewTool("count", mcp.WithNumber("to")), func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		to := r.GetInt("to", 0)
 		for i := range to {
@@ -203,6 +208,7 @@ func mcpgoServer() {
 					map[string]any{"progressToken": meta.ProgressToken, "progress": i + 1, "total": to})
 			}
 		}
+		<-finish
 		return mcp.NewToolResultText(fmt.Sprint(to)), nil
 	})
 	s.AddTool(mcp.NewTool("sample"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {

@@ -57,8 +57,13 @@ func TestHTTPRules(t *testing.T) {
 			}
 		})
 	}
-	if r, _ := b.client.Get("http://s/other"); r.StatusCode != 404 {
-		t.Errorf("unknown path: %d", r.StatusCode)
+	other, err := b.client.Get("http://s/other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Body.Close()
+	if other.StatusCode != 404 {
+		t.Errorf("unknown path: %d", other.StatusCode)
 	}
 	if r := b.post(session, `{"jsonrpc":"2.0","id":1,"method":"echo","params":{"ok":1}}`); r.status != 200 {
 		t.Errorf("the session did not survive: %d %s", r.status, r.body)
@@ -269,6 +274,9 @@ func TestCloseAnswersWhatIsInFlight(t *testing.T) {
 	defer cancel()
 	if err := b.proxy.Close(ctx); err != nil {
 		t.Fatal(err)
+	}
+	if err := b.proxy.Close(ctx); err != nil {
+		t.Errorf("second Close: %v", err)
 	}
 	if got := s.next(); !strings.Contains(got, `"id":1,"error"`) || !strings.Contains(got, `\"s\"`) {
 		t.Errorf("got %q", got)

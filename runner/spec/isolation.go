@@ -18,10 +18,17 @@ import (
 // or :gid. That it is not root is beyond a pattern.
 const UserPattern = `^([a-z_][a-z0-9_-]{0,31}|[0-9]{1,10})(:([a-z_][a-z0-9_-]{0,31}|[0-9]{1,10}))?$`
 
+// EnvPattern is what the name of an environment variable must match, and
+// ReservedEnv what it must not begin with: those the runner sets itself.
+const (
+	EnvPattern  = `^[A-Za-z_][A-Za-z0-9_]*$`
+	ReservedEnv = "WAZA_"
+)
+
 var (
 	userPattern    = regexp.MustCompile(UserPattern)
 	runtimePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
-	envPattern     = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	envPattern     = regexp.MustCompile(EnvPattern)
 )
 
 // taskNetworkBits is the size of a task network.
@@ -98,17 +105,14 @@ func userProblem(user string) string {
 	return ""
 }
 
-// reservedEnv begins the names of variables that the runner sets itself.
-const reservedEnv = "WAZA_"
-
 func checkEnv(doc *strictyaml.Document, base strictyaml.Path, env map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		at := append(slices.Clone(base), name)
 		switch {
 		case !envPattern.MatchString(name):
 			doc.KeyProblemf(at, "%s: %q is not a variable's name", base, name)
-		case strings.HasPrefix(name, reservedEnv):
-			doc.KeyProblemf(at, "%s: names that begin with %s are set by waza itself; choose another", at, reservedEnv)
+		case strings.HasPrefix(name, ReservedEnv):
+			doc.KeyProblemf(at, "%s: names that begin with %s are set by waza itself; choose another", at, ReservedEnv)
 		case strings.ContainsRune(env[name], 0):
 			doc.Problemf(at, "%s must not hold a NUL character", at)
 		}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/waza-isolate/waza/internal/strictyaml"
+)
+
+// Exit codes, the first that applies.
+const (
+	exitOK     = 0
+	exitFailed = 1 // some trial did not pass
+	exitUsage  = 2 // bad usage or configuration
+	exitInfra  = 3 // something left a trial without an outcome
+)
+
+// state is all of the process that a command touches, so that a test can run a
+// command beside others.
+type state struct {
+	args    []string
+	stdin   io.Reader
+	stdout  io.Writer
+	stderr  io.Writer
+	lookup  func(string) (string, bool)
+	version string
+}
+
+// exitError is an error with the exit code it leads to. A nil err exits silently.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+func usage(format string, args ...any) error {
+	return &exitError{exitUsage, fmt.Errorf(format, args...)}
+}
+
+// main runs the command line and returns the exit code.
+func (s *state) main(ctx context.Context) int {
+	app := s.app()
+	args, err := permute(app, s.args)
+	if err == nil {
+		err = app.RunContext(ctx, args)
+	}
+	if err == nil {
+		return exitOK
+	}
+	var exit *exitError
+	if !errors.As(err, &exit) {
+		exit = &exitError{exitUsage, err}
+	}
+	if exit.err != nil {
+		s.complain(exit.err)
+	}
+	return exit.code
+}
+
+// complain prints an error for a person. What is wrong with a file names its
+// place and shows it.
+func (s *state) complain(err error) {
+	var problems strictyaml.Errors
+	if errors.As(err, &problems) {
+		fmt.Fprintln(s.stderr, strings.TrimRight(problems.Error(), "\n"))
+		return
+	}
+	fmt.Fprintf(s.stderr, "waza: %v\n", err)
+}
+
+func (s *state) app() *cli.App {
+	return &cli.App{
+		Name:                      "waza",
+		Usage:                     "run agent evaluations, each trial in a sandbox of its own",
+		HideVersion:               true,
+		HideHelpCommand:           true,
+		Writer:                    s.stdout,
+		ErrWriter:                 s.stderr,
+		ExitErrHandler:            func(*cli.Context, error) {},
+		OnUsageError:              usageError,
+		CommandNotFound:           nil,
+		Suggest:                   true,
+		Commands:                  []*cli.Command{s.runCommand(), s.gradeCommand(), s.gcCommand(), s.schemaCommand(), s.versionCommand()},
+		Action:                    noCommand,
+		DisableSliceFlagSeparator: true,
+	}
+}
+
+func noCommand(c *cli.Context) error {
+	if name := c.Args().First(); name != "" {
+		return usage("no command %q; see waza --help", name)
+	}
+	return cli.ShowAppHelp(c)
+}
+
+func usageError(c *cli.Context, err error, _ bool) error {
+	name := "waza"
+	if c.Command != nil && c.Command.Name != "" && c.Command.Name != "waza" {
+		name = "waza " + c.Command.Name
+	}
+	return usage("%v; see %s --help", err, name)
+}
+
+func (s *state) versionCommand() *cli.Command {
+	return &cli.Command{
+		Name: "version", Usage: "print the version", OnUsageError: usageError,
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return usage("version takes no arguments")
+			}
+			_, err := fmt.Fprintln(s.stdout, "waza", s.version)
+			return err
+		},
+	}
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// permute moves the flags of a command before its arguments. The library stops
+// reading flags at the first argument, and takes what follows for arguments:
+// "waza run eval.yaml --isolate" would run without isolation and say nothing.
+// What looks like a flag stays one, so that one nobody knows is an error; after
+// "--" everything is an argument.
+func permute(app *cli.App, args []string) ([]string, error) {
+	at := slices.IndexFunc(args[min(1, len(args)):], func(a string) bool { return !strings.HasPrefix(a, "-") }) + 1
+	if at == 0 {
+		return args, nil
+	}
+	command := app.Command(args[at])
+	if command == nil {
+		return args, nil
+	}
+	var flags, rest []string
+	for i := at + 1; i < len(args); i++ {
+		arg := args[i]
+		switch {
+		case arg == "--":
+			rest = append(rest, args[i+1:]...)
+			i = len(args)
+		case !strings.HasPrefix(arg, "-") || arg == "-":
+			rest = append(rest, arg)
+		case takesValue(command, arg):
+			if i+1 == len(args) {
+				return nil, usage("flag %s needs a value; see waza %s --help", arg, command.Name)
+			}
+			flags = append(flags, arg, args[i+1])
+			i++
+		default:
+			flags = append(flags, arg)
+		}
+	}
+	return slices.Concat(args[:at+1], flags, []string{"--"}, rest), nil
+}
+
+// takesValue says whether arg is a flag of command whose value is the next
+// argument.
+func takesValue(command *cli.Command, arg string) bool {
+	name := strings.TrimLeft(arg, "-")
+	if strings.Contains(name, "=") {
+		return false
+	}
+	for _, flag := range command.Flags {
+		if !slices.Contains(flag.Names(), name) {
+			continue
+		}
+		_, isBool := flag.(*cli.BoolFlag)
+		return !isBool
+	}
+	return false
+}

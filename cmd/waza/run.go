@@ -1,0 +1,340 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/waza-isolate/waza/agents/script"
+	"github.com/waza-isolate/waza/containers"
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/redact"
+	"github.com/waza-isolate/waza/runner/results"
+	"github.com/waza-isolate/waza/runner/spec"
+)
+
+const defaultWorkers = 4
+
+func (s *state) runCommand() *cli.Command {
+	return &cli.Command{
+		Name:         "run",
+		Usage:        "run an eval",
+		ArgsUsage:    "EVAL.yaml",
+		OnUsageError: usageError,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "isolate", Usage: "run every trial in containers of its own"},
+			&cli.StringSliceFlag{Name: "task", Usage: "run only tasks whose id or name matches this `GLOB`; may be given again"},
+			&cli.StringSliceFlag{Name: "tags", Usage: "run only tasks with a tag that matches this `GLOB`; may be given again"},
+			&cli.IntFlag{Name: "trials", Usage: "trials of each task, in place of the eval's"},
+			&cli.IntFlag{Name: "workers", Usage: "trials at once, in place of the eval's"},
+			&cli.DurationFlag{Name: "timeout", Usage: "time an agent may take, such as 90s, in place of the eval's"},
+			&cli.StringFlag{Name: "context-dir", Usage: "`DIR` of fixtures, in place of fixtures beside the eval"},
+			outputFlag(),
+			&cli.StringFlag{Name: "run-dir", Usage: "new `DIR` for evidence and results (default: .waza/runs/<time>-<name>)"},
+			&cli.BoolFlag{Name: "keep", Usage: "leave the sandbox of the one trial standing until Ctrl-C"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "print each trial's plan and start nothing"},
+			&cli.BoolFlag{Name: "v", Aliases: []string{"verbose"}, Usage: "show servers' stderr as it comes"},
+			formatFlag(),
+		},
+		Action: func(c *cli.Context) error {
+			j, err := s.newJob(c)
+			if err != nil {
+				return err
+			}
+			if c.Bool("dry-run") {
+				return j.dryRun()
+			}
+			return j.run(c.Context)
+		},
+	}
+}
+
+func outputFlag() cli.Flag {
+	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write results.json to this `FILE` too"}
+}
+
+// job is one waza run.
+type job struct {
+	*state
+	options  runOptions
+	eval     *spec.Eval
+	tasks    []spec.ResolvedTask
+	trials   []*runner.Trial
+	secrets  *redact.Set
+	runID    string
+	progress *progress
+}
+
+// runOptions is the command line of waza run.
+type runOptions struct {
+	trials, workers int
+	timeout         time.Duration
+	output, runDir  string
+	keep, verbose   bool
+	format          format
+}
+
+// newJob reads the command line and the eval, and plans every trial. What is
+// wrong with them is a usage error.
+func (s *state) newJob(c *cli.Context) (*job, error) {
+	o, err := readOptions(c)
+	if err != nil {
+		return nil, err
+	}
+	eval, tasks, err := spec.Load(c.Args().First(), spec.Options{ContextDir: c.String("context-dir"), CheckScript: checkScript})
+	if err != nil {
+		return nil, &exitError{exitUsage, err}
+	}
+	if tasks, err = choose(tasks, c.StringSlice("task"), c.StringSlice("tags")); err != nil {
+		return nil, err
+	}
+	j := &job{state: s, options: o, eval: eval, tasks: tasks, secrets: &redact.Set{}, runID: newRunID(eval.Name)}
+	j.trials, err = runner.Plan(eval, tasks, runner.Choices{
+		Run: j.runID, Trials: o.trials, Timeout: o.timeout, Lookup: s.lookup, Secrets: j.secrets,
+	})
+	if err != nil {
+		return nil, usage("%w", err)
+	}
+	if o.keep && len(j.trials) != 1 {
+		return nil, usage("--keep keeps one sandbox and this would run %d trials; choose one with --task and --trials 1", len(j.trials))
+	}
+	return j, nil
+}
+
+func readOptions(c *cli.Context) (runOptions, error) {
+	o := runOptions{
+		trials: c.Int("trials"), workers: c.Int("workers"), timeout: c.Duration("timeout"),
+		output: c.String("output"), runDir: c.String("run-dir"), keep: c.Bool("keep"), verbose: c.Bool("v"),
+	}
+	if c.NArg() != 1 {
+		return o, usage("run takes one eval file; see waza run --help")
+	}
+	for _, name := range []string{"trials", "workers"} {
+		if c.IsSet(name) && c.Int(name) < 1 {
+			return o, usage("--%s must be at least 1", name)
+		}
+	}
+	if c.IsSet("timeout") && o.timeout <= 0 {
+		return o, usage("--timeout must be more than 0, such as 90s")
+	}
+	if !c.Bool("isolate") {
+		return o, usage("running without containers is not supported yet; add --isolate")
+	}
+	var err error
+	o.format, err = formatOf(c)
+	return o, err
+}
+
+func checkScript(steps json.RawMessage) error {
+	_, err := script.Parse(steps)
+	return err
+}
+
+// choose keeps the tasks that match a glob of each list that is not empty.
+func choose(tasks []spec.ResolvedTask, ids, tags []string) ([]spec.ResolvedTask, error) {
+	for _, glob := range slices.Concat(ids, tags) {
+		if _, err := path.Match(glob, ""); err != nil {
+			return nil, usage("%q is not a glob: %w", glob, err)
+		}
+	}
+	chosen := slices.DeleteFunc(slices.Clone(tasks), func(t spec.ResolvedTask) bool {
+		return !matches(ids, t.ID, t.Name) || !matches(tags, t.Tags...)
+	})
+	if len(chosen) == 0 {
+		var known []string
+		for _, t := range tasks {
+			known = append(known, t.ID)
+		}
+		return nil, usage("no task matches; the eval's tasks are %s", strings.Join(known, ", "))
+	}
+	return chosen, nil
+}
+
+func matches(globs []string, names ...string) bool {
+	if len(globs) == 0 {
+		return true
+	}
+	for _, glob := range globs {
+		if slices.ContainsFunc(names, func(name string) bool { ok, _ := path.Match(glob, name); return ok }) {
+			return true
+		}
+	}
+	return false
+}
+
+var unsafe = regexp.MustCompile(`[^a-z0-9]+`)
+
+// newRunID names a run by time and eval, and so that no two are alike.
+func newRunID(name string) string {
+	var random [3]byte
+	_, _ = rand.Read(random[:])
+	safe := strings.Trim(unsafe.ReplaceAllString(strings.ToLower(name), "-"), "-")
+	return time.Now().UTC().Format("20060102-150405") + "-" + safe[:min(len(safe), 32)] + "-" + hex.EncodeToString(random[:])
+}
+
+func (j *job) dryRun() error {
+	for _, t := range j.trials {
+		if _, err := fmt.Fprintln(j.stdout, j.secrets.String(t.String())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run runs the trials and reports. Nothing of them is left when it returns.
+func (j *job) run(ctx context.Context) error {
+	ctx, stop := interruptible(ctx, j.stderr)
+	defer stop()
+	backend, err := containers.Open(ctx, containers.Options{Run: j.runID})
+	if err != nil {
+		return &exitError{exitInfra, err}
+	}
+	dir, record, err := j.openRunDir(backend)
+	if err != nil {
+		return errors.Join(err, backend.Close(context.WithoutCancel(ctx)))
+	}
+	j.progress = newProgress(j.stderr, j.lookup, len(j.trials))
+	done, runErr := runner.Run(ctx, backend, j.trials, j.runnerOptions(dir))
+	j.progress.close()
+	record.Images = backend.Images()
+	runErr = errors.Join(runErr, backend.Close(context.WithoutCancel(ctx)))
+	return errors.Join(runErr, j.finish(ctx, dir, record, done, runErr))
+}
+
+func (j *job) runnerOptions(dir string) runner.Options {
+	o := runner.Options{
+		Dir: dir, Workers: j.workers(), FailFast: j.eval.Config.FailFast,
+		Secrets: j.secrets, Progress: j.progress.update,
+	}
+	if j.options.verbose {
+		o.ServerLog = func(t *runner.Trial, server string) io.Writer {
+			return j.progress.prefixed(fmt.Sprintf("[%s/%d %s] ", t.Task, t.Number, server), j.secrets)
+		}
+	}
+	if j.options.keep {
+		o.Hold = j.hold
+	}
+	return o
+}
+
+func (j *job) workers() int {
+	c := j.eval.Config
+	switch {
+	case j.options.workers > 0:
+		return j.options.workers
+	case !c.Parallel:
+		return 1
+	case c.Workers > 0:
+		return c.Workers
+	case c.MaxWorkers > 0:
+		return c.MaxWorkers
+	}
+	return defaultWorkers
+}
+
+// openRunDir makes the run directory, which must be new, and writes its record.
+func (j *job) openRunDir(backend *containers.Backend) (string, runner.Record, error) {
+	dir := j.options.runDir
+	if dir == "" {
+		dir = filepath.Join(".waza", "runs", j.runID)
+	}
+	record, err := runner.NewRecord(j.eval, j.tasks)
+	if err != nil {
+		return dir, record, &exitError{exitInfra, err}
+	}
+	record.ID, record.Waza = j.runID, j.version
+	record.Isolated, record.Network = true, j.trials[0].Network
+	record.Workers, record.Trials = j.workers(), len(j.trials)/len(j.tasks)
+	record.Timeout, record.FailFast = j.options.timeout, j.eval.Config.FailFast
+	record.Engine = backend.Describe()
+	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
+		return dir, record, usage("run directory %s is not empty; name a new one with --run-dir", dir)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return dir, record, usage("run directory: %w", err)
+	}
+	if err := record.Write(dir); err != nil {
+		return dir, record, &exitError{exitInfra, err}
+	}
+	return dir, record, nil
+}
+
+// finish writes the results, seals the run directory and prints what came out.
+func (j *job) finish(ctx context.Context, dir string, record runner.Record, done []runner.Result, runErr error) error {
+	record.Ended = time.Now().UTC()
+	record.Interrupted = ctx.Err() != nil && len(done) < len(j.trials)
+	if len(done) > 0 {
+		record.Guarantees = done[0].Trial.Guarantees
+	}
+	summary, err := runner.Summarise(dir, record)
+	if err == nil {
+		err = record.Seal(dir)
+	}
+	if err != nil {
+		return &exitError{exitInfra, err}
+	}
+	if err := j.show(summary, j.options.format, j.options.output); err != nil {
+		return err
+	}
+	if j.options.format == formatDefault {
+		j.epilogue(dir, record, done)
+	}
+	code := summary.ExitCode()
+	if runErr != nil || record.Interrupted {
+		code = exitInfra
+	}
+	return exitWith(code)
+}
+
+// epilogue says what did not pass and why, and where the evidence is.
+func (j *job) epilogue(dir string, record runner.Record, done []runner.Result) {
+	fmt.Fprintln(j.stdout)
+	for _, r := range done {
+		if r.Verdicts.Class == evidence.ClassPass {
+			continue
+		}
+		fmt.Fprintf(j.stdout, "%s/%d %s: %s\n", r.Trial.Task, r.Trial.Number, r.Verdicts.Class, r.Verdicts.Reason)
+		for _, v := range r.Verdicts.Verdicts {
+			if v.Result != evidence.VerdictPass {
+				fmt.Fprintf(j.stdout, "  %s: %s\n", v.Name, v.Feedback)
+			}
+		}
+	}
+	if record.Interrupted {
+		fmt.Fprintf(j.stdout, "interrupted: %d of %d trials have no outcome\n", len(j.trials)-len(done), len(j.trials))
+	}
+	fmt.Fprintf(j.stdout, "run directory: %s\n", dir)
+}
+
+// show prints results in the wanted format and writes them to a file where one
+// is named.
+func (s *state) show(r results.Results, f format, file string) error {
+	data, err := evidence.MarshalIndent(r)
+	if err != nil {
+		return &exitError{exitInfra, err}
+	}
+	if file != "" {
+		if err := evidence.WriteFile(file, data); err != nil {
+			return usage("--output: %w", err)
+		}
+	}
+	if f == formatJSON {
+		_, err = s.stdout.Write(data)
+		return err
+	}
+	return r.Table(s.stdout, width(s.stdout))
+}

@@ -1,0 +1,22 @@
+package main
+
+import (
+	"github.com/urfave/cli/v2"
+
+	"github.com/waza-isolate/waza/schemas"
+)
+
+func (s *state) schemaCommand() *cli.Command {
+	return &cli.Command{
+		Name: "schema", Usage: "print the JSON Schema of eval or task files", ArgsUsage: "eval|task", OnUsageError: usageError,
+		Action: func(c *cli.Context) error {
+			documents := map[string][]byte{"eval": schemas.Eval(), "task": schemas.Task()}
+			document, ok := documents[c.Args().First()]
+			if !ok || c.NArg() != 1 {
+				return usage("schema takes one of: eval, task")
+			}
+			_, err := s.stdout.Write(document)
+			return err
+		},
+	}
+}

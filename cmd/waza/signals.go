@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/waza-isolate/waza/runner"
+)
+
+var errInterrupted = errors.New("interrupted")
+
+// interruptible returns a context that the first SIGINT or SIGTERM ends. The
+// second says that taking down goes on; the third gives up, and leaves to the
+// engine and to gc what was not taken down yet.
+func interruptible(ctx context.Context, stderr io.Writer) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	signals := make(chan os.Signal, 3)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	done := make(chan struct{})
+	go func() {
+		for count := 1; ; count++ {
+			select {
+			case <-done:
+				return
+			case <-signals:
+			}
+			switch count {
+			case 1:
+				fmt.Fprintln(stderr, "interrupted: stopping agents and taking everything down")
+				cancel(errInterrupted)
+			case 2:
+				fmt.Fprintln(stderr, "still taking down; once more leaves the rest to waza gc")
+			default:
+				os.Exit(exitInfra)
+			}
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(done)
+		cancel(nil)
+	}
+}
+
+// entrances is what a sandbox of containers tells a person who wants to enter.
+type entrances interface{ Containers() map[string]string }
+
+// hold tells how to enter a sandbox and waits for Ctrl-C.
+func (j *job) hold(ctx context.Context, t *runner.Trial, s runner.Sandbox) {
+	j.progress.close()
+	fmt.Fprintf(j.stderr, "\nthe sandbox of %s/%d is standing; its servers answer. To enter:\n", t.Task, t.Number)
+	if e, ok := s.(entrances); ok {
+		for box, name := range e.Containers() {
+			fmt.Fprintf(j.stderr, "  %-12s docker exec -it %s sh\n", box, name)
+		}
+	}
+	fmt.Fprintln(j.stderr, "press Ctrl-C to remove it")
+	<-ctx.Done()
+}

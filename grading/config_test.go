@@ -1,0 +1,106 @@
+package grading_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/waza-isolate/waza/grading"
+)
+
+func TestEveryTypeHasASchema(t *testing.T) {
+	if both := slices.Concat(grading.Types(), grading.Unsupported()); !slices.IsSorted(grading.Types()) || len(both) != 14 {
+		t.Errorf("types %v", both)
+	}
+	for _, kind := range grading.Types() {
+		config, ok := grading.NewConfig(kind)
+		if !ok {
+			t.Fatalf("%s: no config", kind)
+		}
+		options := &jsonschema.ForOptions{TypeSchemas: grading.TypeSchemas()}
+		schema, err := jsonschema.ForType(reflect.TypeOf(config).Elem(), options)
+		if err != nil {
+			t.Fatalf("%s: %v", kind, err)
+		}
+		for name, property := range schema.Properties {
+			if property.Description == "" {
+				t.Errorf("%s.%s is not described", kind, name)
+			}
+		}
+	}
+	for _, kind := range grading.Unsupported() {
+		if config, ok := grading.NewConfig(kind); ok {
+			t.Errorf("%s: config %v", kind, config)
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	for _, test := range []struct {
+		text string
+		want grading.Names
+	}{
+		{`"a"`, grading.Names{"a"}},
+		{`["a", "b"]`, grading.Names{"a", "b"}},
+		{`[]`, grading.Names{}},
+	} {
+		var fromJSON, fromYAML struct {
+			Server grading.Names `json:"server"`
+		}
+		text := `{"server": ` + test.text + `}`
+		if err := json.Unmarshal([]byte(text), &fromJSON); err != nil || !cmp.Equal(fromJSON.Server, test.want) {
+			t.Errorf("JSON %s: %v, %v", text, fromJSON, err)
+		}
+		if err := yaml.UnmarshalWithOptions([]byte(text), &fromYAML, yaml.Strict()); err != nil || !cmp.Equal(fromYAML.Server, test.want) {
+			t.Errorf("YAML %s: %v, %v", text, fromYAML, err)
+		}
+	}
+	for _, text := range []string{`{"a":1}`, `[{}]`} {
+		var names grading.Names
+		if json.Unmarshal([]byte(text), &names) == nil || yaml.Unmarshal([]byte(text), &names) == nil {
+			t.Errorf("%s: %v", text, names)
+		}
+	}
+}
+
+func TestValidate(t *testing.T) {
+	for _, test := range []struct{ kind, config, want string }{
+		{"text", `{}`, ""},
+		{"text", `{"regex_match":["a("]}`, "regex_match[0]"},
+		{"text", `{"regex_not_match":["a","["]}`, "regex_not_match[1]"},
+		{"file", `{}`, "no check"},
+		{"file", `{"must_exist":["a/../b","..c"]}`, ""},
+		{"file", `{"must_exist":["/a"]}`, "absolute"},
+		{"file", `{"must_not_exist":["a/../../b"]}`, "leads out"},
+		{"file", `{"must_not_exist":[".."]}`, "leads out"},
+		{"file", `{"content_patterns":[{"path":""}]}`, "not a path"},
+		{"file", `{"content_patterns":[{"path":"a","must_match":["("]}]}`, "content_patterns[0].must_match[0]"},
+		{"tool_constraint", `{}`, "no check"},
+		{"tool_constraint", `{"expect_tools":[{"tool":" "}]}`, "expect_tools[0].tool: missing"},
+		{"tool_constraint", `{"reject_tools":[{"tool":"a","source":"mcp:"}]}`, "reject_tools[0].source"},
+		{"tool_constraint", `{"reject_tools":[{"tool":"a","source":"github"}]}`, "none of builtin"},
+		{"tool_constraint", `{"reject_tools":[{"tool":"a","path_pattern":"("}]}`, "reject_tools[0].path_pattern"},
+		{"behavior", `{}`, "no check"},
+		{"behavior", `{"max_mcp_calls":0}`, ""},
+		{"behavior", `{"max_mcp_calls":-1}`, "below zero"},
+		{"mcp_compliance", `{"server":"a"}`, "no check"},
+		{"mcp_compliance", `{"max_tool_errors":-1}`, "below zero"},
+		{"mcp_compliance", `{"server":[],"max_tool_errors":1}`, "server: empty"},
+		{"mcp_compliance", `{"expect_tools_used":["","/(/","/a)|(b/"]}`, "expect_tools_used[2]"},
+		{"mcp_compliance", `{"expect_tools_used":["/","//","/a|b/"]}`, ""},
+	} {
+		config, _ := grading.NewConfig(test.kind)
+		if err := json.Unmarshal([]byte(test.config), config); err != nil {
+			t.Fatal(err)
+		}
+		err := config.(interface{ Validate() error }).Validate()
+		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%s %s: %v; want %q", test.kind, test.config, err, test.want)
+		}
+	}
+}

@@ -1,0 +1,52 @@
+package grading_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/waza-isolate/waza/grading"
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// A config that validates can be graded by, whatever it is and whatever the agent
+// left, and the verdict is whole.
+func FuzzGrade(f *testing.F) {
+	for _, kind := range grading.Types() {
+		f.Add(kind, []byte(`{"contains":["a"]}`), []byte(`{"id":1,"method":"tools/call","params":{"name":"x"}}`), "{}\n", []byte("x"))
+	}
+	f.Add("file", []byte(`{"must_exist":["a"],"content_patterns":[{"path":"."}]}`), []byte(``), "", archiveOf(f))
+	f.Add("tool_constraint", []byte(`{"reject_tools":[{"tool":"x","path_pattern":"a"}]}`), []byte(`[]`), "null\n", []byte(""))
+	f.Add("mcp_compliance", []byte(`{"expect_tools_used":["/x/"],"server":"s"}`), []byte(`{}`), "", []byte(""))
+	f.Fuzz(func(t *testing.T, kind string, config, raw []byte, transcript string, workspace []byte) {
+		if !json.Valid(config) {
+			return
+		}
+		dir := lay(t, scene{
+			trial: evidence.Trial{
+				Executor: "script", Servers: servers("s"),
+				Graders: []evidence.GraderSpec{{Name: "g", Type: kind, Weight: 1, Config: config}},
+			},
+			frames:     []evidence.Frame{{Server: "s", Conn: "c", Dir: evidence.ToServer, Raw: raw}},
+			transcript: transcript, workspace: workspace,
+		})
+		got, err := grading.Grade(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := got.Verdicts[0]
+		if v.Feedback == "" || v.Score < 0 || v.Score > 1 || (v.Result == evidence.VerdictPass) != (got.Class == evidence.ClassPass) {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+func archiveOf(f *testing.F) []byte {
+	f.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", "workspace.tar"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	return data
+}

@@ -1,0 +1,290 @@
+package grading_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/waza-isolate/waza/grading"
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// scene is a trial's evidence to be laid down.
+type scene struct {
+	trial      evidence.Trial
+	frames     []evidence.Frame
+	noFrames   bool
+	transcript string
+	workspace  []byte // a tar; none if nil
+}
+
+// lay writes s and returns its directory.
+func lay(t *testing.T, s scene) evidence.Dir {
+	t.Helper()
+	dir := t.TempDir()
+	var lines bytes.Buffer
+	for i, f := range s.frames {
+		f.Seq = int64(i + 1)
+		line, err := json.Marshal(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines.Write(append(line, '\n'))
+	}
+	write := func(name string, data []byte) {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !s.noFrames {
+		write(evidence.FramesFile, lines.Bytes())
+	}
+	if s.transcript != "" {
+		write(evidence.TranscriptFile, []byte(s.transcript))
+	}
+	if s.workspace != nil {
+		write(evidence.WorkspaceFile, s.workspace)
+	}
+	if err := evidence.Dir(dir).WriteTrial(s.trial); err != nil {
+		t.Fatal(err)
+	}
+	return evidence.Dir(dir)
+}
+
+func grader(kind, config string) evidence.GraderSpec {
+	return evidence.GraderSpec{Name: kind, Type: kind, Weight: 1, Config: json.RawMessage(config)}
+}
+
+// judge runs one grader over s.
+func judge(t *testing.T, s scene, kind, config string) evidence.Verdict {
+	t.Helper()
+	s.trial.Graders = []evidence.GraderSpec{grader(kind, config)}
+	verdicts, err := grading.Grade(lay(t, s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return verdicts.Verdicts[0]
+}
+
+// check is one grader over one scene and what it must say.
+type check struct {
+	name     string
+	scene    scene
+	config   string
+	result   evidence.VerdictResult
+	score    float64
+	feedback string // a part of it
+}
+
+func run(t *testing.T, kind string, checks []check) {
+	t.Helper()
+	for _, test := range checks {
+		t.Run(test.name, func(t *testing.T) {
+			got := judge(t, test.scene, kind, test.config)
+			if got.Result != test.result || got.Score != test.score || !strings.Contains(got.Feedback, test.feedback) {
+				t.Errorf("%s, %v: %s\nwant %s, %v: …%s…", got.Result, got.Score, got.Feedback, test.result, test.score, test.feedback)
+			}
+		})
+	}
+}
+
+func call(server, id, tool, arguments, answer string) []evidence.Frame {
+	frames := []evidence.Frame{{
+		Server: server, Conn: server, Dir: evidence.ToServer,
+		Raw: []byte(`{"id":` + id + `,"method":"tools/call","params":{"name":"` + tool + `","arguments":` + arguments + `}}`),
+	}}
+	if answer == "" {
+		return frames
+	}
+	return append(frames, evidence.Frame{
+		Server: server, Conn: server, Dir: evidence.ToClient, Raw: []byte(`{"id":` + id + `,` + answer + `}`),
+	})
+}
+
+func concat(parts ...[]evidence.Frame) []evidence.Frame {
+	var all []evidence.Frame
+	for _, part := range parts {
+		all = append(all, part...)
+	}
+	return all
+}
+
+func servers(names ...string) []evidence.ServerRecord {
+	var records []evidence.ServerRecord
+	for _, name := range names {
+		records = append(records, evidence.ServerRecord{Name: name})
+	}
+	return records
+}
+
+const (
+	answered  = `"result":{}`
+	toolError = `"result":{"isError":true}`
+	refused   = `"error":{"code":-32602}`
+)
+
+func archive(t *testing.T, headers ...tar.Header) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	for _, h := range headers {
+		content := h.Linkname
+		if h.Typeflag == tar.TypeReg {
+			h.Size, h.Linkname = int64(len(content)), ""
+		}
+		if err := w.WriteHeader(&h); err != nil {
+			t.Fatal(err)
+		}
+		if h.Typeflag == tar.TypeReg {
+			if _, err := w.Write([]byte(content)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func file(name, content string) tar.Header {
+	return tar.Header{Typeflag: tar.TypeReg, Name: name, Linkname: content, Mode: 0o644}
+}
+
+func TestClass(t *testing.T) {
+	pass, fail := grader("text", `{"contains":["done"]}`), grader("text", `{"contains":["nope"]}`)
+	broken := grader("file", `{"must_exist":["a"]}`)
+	for _, test := range []struct {
+		name    string
+		preset  evidence.Class
+		graders []evidence.GraderSpec
+		want    evidence.Class
+		score   float64
+		reason  string
+		count   int
+	}{
+		{"no graders", "", nil, evidence.ClassPass, 1, "", 0},
+		{"all pass", "", []evidence.GraderSpec{pass, pass}, evidence.ClassPass, 1, "", 2},
+		{"one fails", "", []evidence.GraderSpec{pass, fail}, evidence.ClassFail, 0.5, "failed: text", 2},
+		{"one cannot judge", "", []evidence.GraderSpec{fail, broken}, evidence.ClassError, 0, "could not judge: file", 2},
+		{"timeout stays", evidence.ClassTimeout, []evidence.GraderSpec{pass}, evidence.ClassTimeout, 1, "because", 1},
+		{"timeout without graders", evidence.ClassTimeout, nil, evidence.ClassTimeout, 0, "because", 0},
+		{"agent_error stays", evidence.ClassAgentError, []evidence.GraderSpec{fail}, evidence.ClassAgentError, 0, "because", 1},
+		{"infra is not graded", evidence.ClassInfra, []evidence.GraderSpec{pass}, evidence.ClassInfra, 0, "because", 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			trial := evidence.Trial{Class: test.preset, FinalOutput: "Done.", Graders: test.graders}
+			if test.preset != "" {
+				trial.Reason = "because"
+			}
+			got, err := grading.Grade(lay(t, scene{trial: trial}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Class != test.want || got.Score != test.score || got.Reason != test.reason || len(got.Verdicts) != test.count {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
+func TestWeights(t *testing.T) {
+	pass, fail := grader("text", `{"contains":["done"]}`), grader("text", `{"contains":["nope"]}`)
+	pass.Weight = 3
+	got, err := grading.Grade(lay(t, scene{trial: evidence.Trial{FinalOutput: "Done.", Graders: []evidence.GraderSpec{pass, fail}}}))
+	if err != nil || got.Score != 0.75 {
+		t.Errorf("score %v, error %v", got.Score, err)
+	}
+}
+
+func TestConfigThatCannotBeRead(t *testing.T) {
+	for _, test := range []struct{ kind, config, feedback string }{
+		{"text", `{"contain":["x"]}`, "unknown field"},
+		{"text", `{"regex_match":["("]}`, "missing closing"},
+		{"nonsense", `{}`, "no grader"},
+	} {
+		got := judge(t, scene{}, test.kind, test.config)
+		if got.Result != evidence.VerdictError || !strings.Contains(got.Feedback, test.feedback) {
+			t.Errorf("%s %s: %+v", test.kind, test.config, got)
+		}
+	}
+}
+
+func TestNoTrial(t *testing.T) {
+	if _, err := grading.Grade(evidence.Dir(t.TempDir())); err == nil {
+		t.Error("no error")
+	}
+}
+
+// Grading the same evidence again gives the same bytes, in another directory too.
+func TestSameEvidenceSameBytes(t *testing.T) {
+	s := scene{
+		trial: evidence.Trial{
+			FinalOutput: "Done.", Servers: servers("a", "b"), Executor: "command",
+			Graders: []evidence.GraderSpec{
+				grader("text", `{"contains":["x"],"regex_match":["[0-9]"]}`),
+				grader("file", `{"must_exist":["a","b/c"]}`),
+				grader("behavior", `{"max_mcp_calls":0,"required_tools":["z"]}`),
+				grader("tool_constraint", `{"expect_tools":[{"tool":"q","path_pattern":"p","command_pattern":"c"}]}`),
+				grader("mcp_compliance", `{"expect_tools_used":["/x.*/"],"max_tool_errors":0}`),
+			},
+		},
+		frames: concat(call("a", "1", "x", "{}", toolError), call("b", "1", "y", "{}", "")),
+	}
+	var first []byte
+	for range 3 {
+		dir := lay(t, s)
+		for range 2 {
+			verdicts, err := grading.Grade(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			data, err := evidence.MarshalIndent(verdicts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if first == nil {
+				first = data
+			}
+			if diff := cmp.Diff(string(first), string(data)); diff != "" {
+				t.Fatal(diff)
+			}
+		}
+	}
+}
+
+func TestCallsAreRebuilt(t *testing.T) {
+	dir := lay(t, scene{frames: call("a", "1", "x", "{}", answered)})
+	if err := os.WriteFile(filepath.Join(string(dir), evidence.CallsFile), []byte("{\"tool\":\"forged\"}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := grading.Grade(dir); err != nil {
+		t.Fatal(err)
+	}
+	calls, err := dir.Calls()
+	if err != nil || len(calls) != 1 || calls[0].Tool != "x" {
+		t.Errorf("calls %v, error %v", calls, err)
+	}
+}
+
+func TestTenThousandCalls(t *testing.T) {
+	var frames []evidence.Frame
+	for range 10_000 {
+		frames = append(frames, call("a", "1", "x", `{"path":"p"}`, answered)...)
+	}
+	s := scene{trial: evidence.Trial{Servers: servers("a"), Executor: "command"}, frames: frames}
+	s.trial.Graders = []evidence.GraderSpec{grader("mcp_compliance", `{"expect_tools_used":["x"],"max_tool_errors":0}`)}
+	dir := lay(t, s)
+	start := time.Now()
+	got, err := grading.Grade(dir)
+	if err != nil || got.Class != evidence.ClassPass {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	t.Logf("graded in %v", time.Since(start))
+}

@@ -1,0 +1,170 @@
+package grading_test
+
+import (
+	"archive/tar"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+const (
+	pass      = evidence.VerdictPass
+	fail      = evidence.VerdictFail
+	cannotSay = evidence.VerdictError
+)
+
+func TestText(t *testing.T) {
+	s := scene{trial: evidence.Trial{FinalOutput: "The Answer is 42.\n"}}
+	run(t, "text", []check{
+		{"no checks", s, `{}`, pass, 1, ""},
+		{"no config", s, ``, pass, 1, ""},
+		{"any case", s, `{"contains":["the answer"],"not_contains":["question"]}`, pass, 1, "All 2"},
+		{"this case", s, `{"contains_cs":["The Answer"],"not_contains_cs":["THE"]}`, pass, 1, ""},
+		{"other case", s, `{"contains_cs":["the answer"],"not_contains_cs":["Answer"]}`, fail, 0, `contain "the answer" in this case`},
+		{"half", s, `{"contains":["answer","question"]}`, fail, 0.5, `"question"; it does not`},
+		{"expressions", s, `{"regex_match":["\\d+\\.\\n$"],"regex_not_match":["^is"]}`, pass, 1, ""},
+		{"no output was found", scene{trial: evidence.Trial{Gaps: []string{"final output: no file out.txt"}}}, `{"not_contains":["x"]}`, cannotSay, 0, "out.txt"},
+		{"expressions that do not hold", s, `{"regex_match":["^is"],"regex_not_match":["[0-9]+"]}`, fail, 0, `it does: "42"`},
+	})
+}
+
+func TestFile(t *testing.T) {
+	s := scene{workspace: archive(t,
+		file("./a.txt", "old"),
+		file("dir/b.txt", "hello 1\n"),
+		tar.Header{Typeflag: tar.TypeSymlink, Name: "link", Linkname: "a.txt"},
+		tar.Header{Typeflag: tar.TypeLink, Name: "hard", Linkname: "a.txt"},
+		tar.Header{Typeflag: tar.TypeFifo, Name: "pipe"},
+		tar.Header{Typeflag: tar.TypeDir, Name: "empty/"},
+		file("../escape", "x"), file("/etc/passwd", "x"), file("etc/../../../escape", "x"),
+		file("a.txt", "new"),
+	)}
+	run(t, "file", []check{
+		{"exist", s, `{"must_exist":["a.txt","dir","dir/b.txt","./link","hard","pipe","empty"],"must_not_exist":["b.txt","escape","etc/passwd"]}`, pass, 1, "All 10"},
+		{"do not", s, `{"must_exist":["c.txt"],"must_not_exist":["link"]}`, fail, 0, `"link" not to exist; there is a symbolic link`},
+		{"the last entry counts", s, `{"content_patterns":[{"path":"a.txt","must_match":["^new$"],"must_not_match":["old"]}]}`, pass, 1, ""},
+		{"content", s, `{"content_patterns":[{"path":"dir/b.txt","must_match":["hello","bye"],"must_not_match":["\\d"]}]}`, fail, 0.5, `"dir/b.txt" not to match`},
+		{"content of a link", s, `{"content_patterns":[{"path":"link","must_not_match":["x"]}]}`, fail, 0, "not followed"},
+		{"content of a hard link", s, `{"content_patterns":[{"path":"hard"}]}`, fail, 0, "hard link"},
+		{"content of a directory", s, `{"content_patterns":[{"path":"dir"}]}`, fail, 0, "a directory"},
+		{"content of nothing", s, `{"content_patterns":[{"path":"c","must_not_match":["x"]}]}`, fail, 0, "does not exist"},
+		{"too large", scene{workspace: archive(t, file("big", strings.Repeat("x", 16<<20+1)))}, `{"content_patterns":[{"path":"big"}]}`, fail, 0, "at most"},
+		{"no workspace", scene{}, `{"must_not_exist":["a"]}`, cannotSay, 0, "workspace.tar: no such file"},
+		{"a torn workspace", scene{workspace: s.workspace[:700]}, `{"must_not_exist":["a"]}`, cannotSay, 0, "end mark"},
+		{"one cut between entries", scene{workspace: s.workspace[:1024]}, `{"must_not_exist":["b"]}`, cannotSay, 0, "end mark"},
+		{"an empty workspace", scene{workspace: archive(t)}, `{"must_not_exist":["b"]}`, pass, 1, ""},
+		{"a gap", scene{workspace: s.workspace, trial: evidence.Trial{Gaps: []string{"workspace: too large"}}}, `{"must_exist":["a.txt"]}`, cannotSay, 0, "too large"},
+	})
+}
+
+func TestToolConstraint(t *testing.T) {
+	s := scene{
+		trial:  evidence.Trial{Executor: "script", Servers: servers("github", "web")},
+		frames: concat(call("github", "1", "get_issue", `{"path":"a/b","command":["rm","-r"]}`, answered), call("web", "1", "fetch", `{}`, toolError)),
+		transcript: `{"type":"tool.execution_start","tool_name":"mcp__github__get_issue","tool_call_id":"1"}
+{"type":"tool.execution_start","tool_name":"run_command","tool_call_id":"2","arguments":{"command":"ls -l"}}
+{"type":"tool.execution_start","tool_name":"skill","tool_call_id":"3","arguments":{"skill":"review"}}
+`,
+	}
+	bare := s
+	bare.transcript = ""
+	command := bare
+	command.trial.Executor = "command"
+	mock := scene{trial: evidence.Trial{Executor: "mock"}}
+	gap := s
+	gap.frames = append(concat(s.frames), evidence.Frame{Server: "web", Conn: "web", Dir: evidence.ToServer, Raw: []byte("{")})
+	run(t, "tool_constraint", []check{
+		{"part of a name in any case", s, `{"expect_tools":[{"tool":"ISSUE"},{"tool":"^run_"}]}`, pass, 1, ""},
+		{"with the server's name", s, `{"expect_tools":[{"tool":"^github-get_issue$"}]}`, pass, 1, ""},
+		{"none", s, `{"expect_tools":[{"tool":"delete"}]}`, fail, 0, `Expected a call of /delete/; there was none. Used: "fetch", "get_issue", "run_command", "skill".`},
+		{"rejected", s, `{"reject_tools":[{"tool":"get","source":"mcp:github"}]}`, fail, 0, `call 1 ("get_issue" of github: ok)`},
+		{"of another server", s, `{"reject_tools":[{"tool":"get","source":"mcp:web"}]}`, pass, 1, ""},
+		{"of any server", s, `{"reject_tools":[{"tool":"run","source":"mcp"}],"expect_tools":[{"tool":"fetch","source":"mcp"}]}`, pass, 1, ""},
+		{"builtin", s, `{"expect_tools":[{"tool":"run","source":"builtin"}],"reject_tools":[{"tool":"get","source":"builtin"}]}`, pass, 1, ""},
+		{"skill", s, `{"expect_tools":[{"tool":"skill","source":"skill","skill_pattern":"^rev"}]}`, pass, 1, ""},
+		{"arguments", s, `{"expect_tools":[{"tool":"get","path_pattern":"^a/"},{"tool":"run","command_pattern":"LS"}]}`, pass, 1, ""},
+		{"an argument that is no string", s, `{"reject_tools":[{"tool":"get","command_pattern":"rm"}]}`, fail, 0, "with command /rm/"},
+		{"an argument that is not there", s, `{"expect_tools":[{"tool":"fetch","path_pattern":"a"}]}`, fail, 0, ""},
+		{"no such server", s, `{"reject_tools":[{"tool":"get","source":"mcp:git"}]}`, cannotSay, 0, "no such server"},
+		{"a gap of the server", gap, `{"expect_tools":[{"tool":"fetch","source":"mcp:web"}]}`, cannotSay, 0, "frame 5 of web"},
+		{"a gap of another server", gap, `{"expect_tools":[{"tool":"get","source":"mcp:github"}]}`, pass, 1, ""},
+		{"a gap of any server", gap, `{"expect_tools":[{"tool":"get"}]}`, cannotSay, 0, ""},
+		{"no transcript where there must be one", bare, `{"expect_tools":[{"tool":"get"}]}`, cannotSay, 0, "transcript"},
+		{"no need of one", bare, `{"expect_tools":[{"tool":"get","source":"mcp"}]}`, pass, 1, ""},
+		{"an executor that gives none", command, `{"expect_tools":[{"tool":"get"}]}`, pass, 1, ""},
+		{"nor knows of builtin tools", command, `{"reject_tools":[{"tool":"get","source":"builtin"}]}`, cannotSay, 0, "gives no transcript"},
+		{"one that uses none", mock, `{"reject_tools":[{"tool":"get","source":"builtin"}]}`, pass, 1, ""},
+	})
+}
+
+func TestBehavior(t *testing.T) {
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	s := scene{
+		trial: evidence.Trial{
+			Executor: "script", Servers: servers("github", "web"),
+			AgentStart: start, AgentEnd: start.Add(1500 * time.Millisecond),
+		},
+		frames: concat(call("github", "1", "get", `{}`, answered), call("github", "2", "get", `{}`, answered)),
+		transcript: `{"type":"tool.execution_start","tool_name":"mcp__github__get","tool_call_id":"1"}
+{"type":"tool.execution_start","tool_name":"github-get","tool_call_id":"2"}
+{"type":"tool.execution_start","tool_name":"read_file","tool_call_id":"3"}
+`,
+	}
+	quiet := scene{trial: evidence.Trial{Executor: "mock"}}
+	untold := s
+	untold.trial.Gaps = []string{"transcript: too large"}
+	torn := s
+	torn.transcript = "{"
+	unseen := scene{trial: evidence.Trial{Executor: "mock"}, noFrames: true}
+	lost := s
+	lost.trial.Gaps = []string{"frames: disk full"}
+	run(t, "behavior", []check{
+		{"told calls count once", s, `{"max_tool_calls":3,"max_mcp_calls":2}`, pass, 1, ""},
+		{"too many", s, `{"max_tool_calls":2,"max_mcp_calls":1}`, fail, 0, `at most 1 MCP calls; found 2: call 1 ("get" of github: ok), call 2`},
+		{"none allowed, none made", quiet, `{"max_mcp_calls":0}`, pass, 1, ""},
+		{"none allowed", s, `{"max_mcp_calls":0}`, fail, 0, ""},
+		{"servers", s, `{"required_mcp_servers":["github"],"forbidden_mcp_servers":["web"]}`, pass, 1, ""},
+		{"servers the other way", s, `{"required_mcp_servers":["web"],"forbidden_mcp_servers":["github"]}`, fail, 0, `Expected a call to server "web"; there was none.`},
+		{"tools", s, `{"required_tools":["get","read_file","github-get"],"forbidden_tools":["GET","ge"]}`, pass, 1, ""},
+		{"tools the other way", s, `{"required_tools":["ge"],"forbidden_tools":["read_file"]}`, fail, 0, `found "read_file" (builtin)`},
+		{"time", s, `{"max_duration_ms":1500}`, pass, 1, ""},
+		{"too long", s, `{"max_duration_ms":1499}`, fail, 0, "it took 1500 ms"},
+		{"no times", quiet, `{"max_duration_ms":1}`, cannotSay, 0, "times"},
+		{"a torn transcript", torn, `{"max_tool_calls":9}`, cannotSay, 0, "transcript.jsonl line 1"},
+		{"a transcript with a gap", untold, `{"max_tool_calls":9}`, cannotSay, 0, "too large"},
+		{"that is not needed", torn, `{"max_mcp_calls":2}`, pass, 1, ""},
+		{"no frames", unseen, `{"max_mcp_calls":0}`, cannotSay, 0, "frames.jsonl: no such file"},
+		{"frames with a gap", lost, `{"max_mcp_calls":9}`, cannotSay, 0, "disk full"},
+		{"not supported", s, `{"max_tokens":5}`, cannotSay, 0, "unknown field"},
+	})
+}
+
+func TestCompliance(t *testing.T) {
+	late := evidence.Frame{Server: "web", Conn: "web", Dir: evidence.ToServer, Raw: []byte(`{"method":"notifications/cancelled","params":{"requestId":9}}`)}
+	s := scene{
+		trial: evidence.Trial{Executor: "command", Servers: servers("github", "web")},
+		frames: concat(
+			call("github", "1", "get_issue", `{}`, toolError), call("github", "2", "get_issue", `{}`, answered),
+			call("github", "3", "search", `{}`, refused), call("web", "1", "fetch", `{}`, ""),
+			call("web", "9", "slow", `{}`, ""), []evidence.Frame{late},
+		),
+	}
+	gap := s
+	gap.frames = append(concat(s.frames), evidence.Frame{Server: "web", Conn: "web", Dir: evidence.ToClient, Raw: []byte("{")})
+	run(t, "mcp_compliance", []check{
+		{"used", s, `{"server":"github","expect_tools_used":["get_issue","/get_.*/"]}`, pass, 1, ""},
+		{"only with an error", s, `{"expect_tools_used":["search"]}`, fail, 0, `found only call 3 ("search" of github: protocol_error).`},
+		{"not used", s, `{"server":["github"],"expect_tools_used":["fetch","get_issue"]}`, fail, 0.5, `Expected tool "fetch" to be called; it was not. Found call 1`},
+		{"a whole name", s, `{"expect_tools_used":["/get/"]}`, fail, 0, ""},
+		{"its exact case", s, `{"expect_tools_used":["Get_Issue"]}`, fail, 0, ""},
+		{"errors within", s, `{"max_tool_errors":3}`, pass, 1, ""},
+		{"errors over", s, `{"max_tool_errors":0}`, fail, 0, "found 3: call 1"},
+		{"errors of one server", s, `{"server":"web","max_tool_errors":0}`, fail, 0, `call 4 ("fetch" of web: transport_error)`},
+		{"no call at all", scene{trial: s.trial}, `{"expect_tools_used":["x"]}`, fail, 0, "no tool was"},
+		{"no such server", s, `{"server":"git","max_tool_errors":0}`, cannotSay, 0, `no server "git"`},
+		{"a gap", gap, `{"max_tool_errors":9}`, cannotSay, 0, "frame 10 of web"},
+		{"a gap elsewhere", gap, `{"server":"github","max_tool_errors":9}`, pass, 1, ""},
+	})
+}

@@ -1,0 +1,153 @@
+package strictyaml
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
+)
+
+var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
+
+// converter makes nodes of the parser's tree and refuses what is beyond our
+// part of YAML.
+type converter struct {
+	doc     *Document
+	anchors map[string]*node
+}
+
+func (c *converter) node(n ast.Node, depth int) *node {
+	if n == nil {
+		return &node{kind: null, size: 1}
+	}
+	pos := start(n)
+	if depth > maxDepth {
+		return c.refuse(pos, tooDeep())
+	}
+	switch n := n.(type) {
+	case *ast.NullNode:
+		return &node{kind: null, pos: pos, size: 1}
+	case *ast.BoolNode:
+		return &node{kind: boolean, pos: pos, text: fmt.Sprint(n.Value), size: 1}
+	case *ast.IntegerNode:
+		return c.number(integer, pos, n.Token.Value)
+	case *ast.FloatNode:
+		return c.number(float, pos, n.Token.Value)
+	case *ast.InfinityNode, *ast.NanNode:
+		return c.number(float, pos, n.GetToken().Value)
+	case *ast.StringNode:
+		return plainOrText(n, pos)
+	case *ast.LiteralNode:
+		return &node{kind: text, pos: pos, text: n.Value.Value, size: 1}
+	case *ast.SequenceNode:
+		return c.list(n, pos, depth)
+	case *ast.MappingNode:
+		return c.mapping(n.Values, pos, depth)
+	case *ast.MappingValueNode:
+		return c.mapping([]*ast.MappingValueNode{n}, pos, depth)
+	case *ast.AnchorNode:
+		value := c.node(n.Value, depth+1)
+		c.anchors[n.Name.String()] = value
+		return value
+	case *ast.AliasNode:
+		return c.alias(n, pos)
+	case *ast.TagNode:
+		return c.refuse(pos, fmt.Sprintf("YAML tags such as %s are not supported; write the value without it", n.Start.Value))
+	default:
+		return c.refuse(pos, "this part of YAML is not supported; write it more plainly")
+	}
+}
+
+func (c *converter) refuse(pos Position, message string) *node {
+	c.doc.fail(pos, ErrInvalid, message)
+	return &node{kind: broken, pos: pos, size: 1}
+}
+
+func (c *converter) number(k kind, pos Position, digits string) *node {
+	if !jsonNumber.MatchString(digits) {
+		return c.refuse(pos, fmt.Sprintf("the number %s must be written in plain decimal digits; if it is a string, put it in quotes", digits))
+	}
+	return &node{kind: k, pos: pos, text: digits, size: 1}
+}
+
+// plainOrText is a string, or one of the numbers that the parser takes for one:
+// those with an exponent and no point, and integers beyond 64 bits.
+func plainOrText(n *ast.StringNode, pos Position) *node {
+	if n.Token.Type != token.StringType || !jsonNumber.MatchString(n.Value) {
+		return &node{kind: text, pos: pos, text: n.Value, size: 1}
+	}
+	if strings.ContainsAny(n.Value, ".eE") {
+		return &node{kind: float, pos: pos, text: n.Value, size: 1}
+	}
+	return &node{kind: integer, pos: pos, text: n.Value, size: 1}
+}
+
+func (c *converter) alias(n *ast.AliasNode, pos Position) *node {
+	target, ok := c.anchors[n.Value.String()]
+	if !ok {
+		return c.refuse(pos, fmt.Sprintf("alias *%s has no anchor &%[1]s before it", n.Value.String()))
+	}
+	return target
+}
+
+func (c *converter) list(n *ast.SequenceNode, pos Position, depth int) *node {
+	made := &node{kind: list, pos: pos, size: 1}
+	for _, item := range n.Values {
+		child := c.node(item, depth+1)
+		made.items = append(made.items, child)
+		c.grow(made, child)
+	}
+	return made
+}
+
+func (c *converter) mapping(values []*ast.MappingValueNode, pos Position, depth int) *node {
+	made := &node{kind: mapping, pos: pos, size: 1, index: map[string]int{}}
+	for _, value := range values {
+		keyPos := position(value.Key.GetToken())
+		key, ok := c.key(value.Key, keyPos)
+		child := c.node(value.Value, depth+1)
+		if child.kind == null {
+			child = &node{kind: null, pos: keyPos, size: 1}
+		}
+		c.grow(made, child)
+		if !ok {
+			continue
+		}
+		if first := made.pair(key); first != nil {
+			c.doc.fail(keyPos, ErrInvalid, fmt.Sprintf("duplicate key %q; it is on line %d already", key, first.keyPos.Line))
+			continue
+		}
+		made.index[key] = len(made.pairs)
+		made.pairs = append(made.pairs, pair{key, keyPos, child})
+	}
+	return made
+}
+
+// key is the text of a key.
+func (c *converter) key(key ast.MapKeyNode, pos Position) (string, bool) {
+	if key.IsMergeKey() {
+		c.doc.fail(pos, ErrInvalid, "merge keys (<<) are not supported; write the keys out")
+		return "", false
+	}
+	plain, ok := key.(*ast.StringNode)
+	if !ok {
+		c.doc.fail(pos, ErrInvalid, "a key must be a string; put it in quotes")
+		return "", false
+	}
+	return plain.Value, true
+}
+
+// grow adds child's size and height to parent's, and says once when a bound is
+// passed: aliases make large and deep trees of small files.
+func (c *converter) grow(parent, child *node) {
+	within := parent.inBounds() && child.inBounds()
+	parent.size = min(parent.size+child.size, maxNodes+1)
+	parent.height = min(max(parent.height, child.height+1), maxDepth+1)
+	if within && !parent.inBounds() {
+		c.doc.fail(parent.pos, ErrInvalid, fmt.Sprintf("with its aliases written out the file has more than %d values or %d levels", maxNodes, maxDepth))
+	}
+}
+
+func (n *node) inBounds() bool { return n.size <= maxNodes && n.height <= maxDepth }

@@ -1,0 +1,258 @@
+package runner
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/waza-isolate/waza/grading"
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/results"
+	"github.com/waza-isolate/waza/runner/spec"
+)
+
+// Files of a run directory, beside its trials.
+const (
+	RunFile     = "run.json"
+	ResultsFile = "results.json"
+)
+
+// Record is run.json: what the run was, and at its end the digest of every file.
+type Record struct {
+	ID          string               `json:"id"`
+	Waza        string               `json:"waza"` // our version
+	Eval        EvalRecord           `json:"eval"`
+	Started     time.Time            `json:"started"`
+	Ended       time.Time            `json:"ended,omitzero"`
+	Interrupted bool                 `json:"interrupted,omitempty"`
+	Isolated    bool                 `json:"isolated"`
+	Network     string               `json:"network"`
+	Workers     int                  `json:"workers"`
+	Trials      int                  `json:"trials_per_task"`
+	Timeout     time.Duration        `json:"timeout_ns,omitempty"` // where the command line set it
+	FailFast    bool                 `json:"fail_fast,omitempty"`
+	Tasks       []TaskRecord         `json:"tasks"`
+	Metrics     []results.MetricSpec `json:"metrics,omitempty"`
+	Engine      map[string]string    `json:"engine,omitempty"`
+	Images      map[string]string    `json:"images,omitempty"` // digest by reference
+	Guarantees  *evidence.Guarantees `json:"guarantees,omitempty"`
+	Files       map[string]string    `json:"files,omitempty"` // SHA-256 by path
+}
+
+// EvalRecord says which eval was run.
+type EvalRecord struct {
+	Path           string `json:"path"`
+	SHA256         string `json:"sha256"`
+	Name           string `json:"name"`
+	Skill          string `json:"skill,omitempty"`
+	Version        string `json:"version,omitempty"`
+	Executor       string `json:"executor"`
+	Model          string `json:"model,omitempty"`
+	TimeoutSeconds int    `json:"timeout_seconds"`
+}
+
+// TaskRecord is a task that the run was to run.
+type TaskRecord struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+// NewRecord is the record of a run of eval that is about to start.
+func NewRecord(eval *spec.Eval, tasks []spec.ResolvedTask) (Record, error) {
+	content, err := os.ReadFile(eval.Path)
+	if err != nil {
+		return Record{}, err
+	}
+	sum := sha256.Sum256(content)
+	r := Record{
+		Started: time.Now().UTC(),
+		Eval: EvalRecord{
+			Path: eval.Path, SHA256: hex.EncodeToString(sum[:]), Name: eval.Name, Skill: eval.Skill, Version: eval.Version,
+			Executor: eval.Config.Executor, Model: eval.Config.Model, TimeoutSeconds: eval.Config.TimeoutSeconds,
+		},
+	}
+	for _, t := range tasks {
+		r.Tasks = append(r.Tasks, TaskRecord{ID: t.ID, Name: t.Name})
+	}
+	for _, m := range eval.Metrics {
+		if m.On() {
+			r.Metrics = append(r.Metrics, metricSpec(m))
+		}
+	}
+	return r, nil
+}
+
+func metricSpec(m spec.Metric) results.MetricSpec {
+	out := results.MetricSpec{Name: m.Name, Weight: 1}
+	if m.Weight != nil {
+		out.Weight = *m.Weight
+	}
+	if m.Threshold != nil {
+		out.Threshold = *m.Threshold
+	}
+	return out
+}
+
+// Write writes run.json into the run directory dir.
+func (r Record) Write(dir string) error {
+	data, err := evidence.MarshalIndent(r)
+	if err != nil {
+		return err
+	}
+	return evidence.WriteFile(filepath.Join(dir, RunFile), data)
+}
+
+// ReadRecord reads the run.json of the run directory dir.
+func ReadRecord(dir string) (Record, error) {
+	var r Record
+	data, err := os.ReadFile(filepath.Join(dir, RunFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, fmt.Errorf("%s is not a run directory: it has no %s", dir, RunFile)
+	}
+	if err != nil {
+		return r, err
+	}
+	if err := json.Unmarshal(data, &r); err != nil {
+		return r, fmt.Errorf("%s: %w", filepath.Join(dir, RunFile), err)
+	}
+	return r, nil
+}
+
+// Seal adds the digest of every file of the run directory and writes run.json.
+func (r Record) Seal(dir string) error {
+	r.Files = map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil || name == RunFile {
+			return err
+		}
+		r.Files[filepath.ToSlash(name)], err = digest(path)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return r.Write(dir)
+}
+
+func digest(path string) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = file.Close() }()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, file); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// Trials lists the trials that have ended in a run directory, by task and number.
+func Trials(dir string) ([]evidence.Dir, error) {
+	found, err := filepath.Glob(filepath.Join(dir, "trials", "*", "*", evidence.TrialFile))
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(found)
+	var dirs []evidence.Dir
+	for _, file := range found {
+		dirs = append(dirs, evidence.Dir(filepath.Dir(file)))
+	}
+	return dirs, nil
+}
+
+// Regrade grades every trial of a run directory anew, from its evidence alone.
+func Regrade(dir string) error {
+	trials, err := Trials(dir)
+	if err != nil {
+		return err
+	}
+	for _, trial := range trials {
+		if err := grade(trial); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func grade(dir evidence.Dir) error {
+	verdicts, err := grading.Grade(dir)
+	if err != nil {
+		return err
+	}
+	return dir.WriteVerdicts(verdicts)
+}
+
+// Summarise computes a run's results from its directory and writes results.json.
+func Summarise(dir string, r Record) (results.Results, error) {
+	var trials []results.Trial
+	dirs, err := Trials(dir)
+	if err != nil {
+		return results.Results{}, err
+	}
+	for _, d := range dirs {
+		trial, err := readTrial(d)
+		if err != nil {
+			return results.Results{}, err
+		}
+		if trial.Verdicts.Class != "" {
+			trials = append(trials, trial)
+		}
+	}
+	summary, err := results.Build(r.info(), trials)
+	if err != nil {
+		return summary, err
+	}
+	data, err := evidence.MarshalIndent(summary)
+	if err != nil {
+		return summary, err
+	}
+	return summary, evidence.WriteFile(filepath.Join(dir, ResultsFile), data)
+}
+
+// readTrial reads one trial's evidence and verdicts. A trial that was interrupted
+// has no verdicts.
+func readTrial(d evidence.Dir) (results.Trial, error) {
+	var t results.Trial
+	var err error
+	if t.Trial, err = d.Trial(); err != nil {
+		return t, err
+	}
+	if t.Verdicts, err = d.Verdicts(); errors.Is(err, fs.ErrNotExist) {
+		return t, nil
+	} else if err != nil {
+		return t, err
+	}
+	if t.Calls, err = d.Calls(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return t, err
+	}
+	t.Transcript, _ = d.Transcript() // the agent's word; grading has said what is wrong with it
+	return t, nil
+}
+
+func (r Record) info() results.Run {
+	run := results.Run{
+		ID: r.ID, EvalName: r.Eval.Name, Skill: r.Eval.Skill, Model: r.Eval.Model, Executor: r.Eval.Executor,
+		Timeout: time.Duration(r.Eval.TimeoutSeconds) * time.Second, TrialsPerTask: r.Trials,
+		Started: r.Started, Ended: r.Ended, Metrics: r.Metrics,
+	}
+	if r.Timeout > 0 {
+		run.Timeout = r.Timeout
+	}
+	for _, t := range r.Tasks {
+		run.Tasks = append(run.Tasks, results.TaskInfo(t))
+	}
+	return run
+}

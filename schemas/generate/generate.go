@@ -1,0 +1,80 @@
+// Package generate makes the JSON Schemas of waza's files from the Go types they
+// are read into, and from the same tags that package strictyaml obeys.
+//
+// A schema is no stricter than the reader. What ties several keys or files
+// together is left to the reader, but for the plainest cases.
+package generate
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/waza-isolate/waza/grading"
+	"github.com/waza-isolate/waza/runner/spec"
+)
+
+const (
+	draft = "https://json-schema.org/draft/2020-12/schema"
+	base  = "https://github.com/waza-isolate/waza/schemas/"
+)
+
+// Eval is the schema of an eval file.
+func Eval() ([]byte, error) {
+	s, err := of[spec.Eval]()
+	if err != nil {
+		return nil, err
+	}
+	if err := refineEval(s); err != nil {
+		return nil, err
+	}
+	return render(s, "eval.schema.json", "waza eval")
+}
+
+// Task is the schema of a task file.
+func Task() ([]byte, error) {
+	s, err := of[spec.Task]()
+	if err != nil {
+		return nil, err
+	}
+	if err := refineTask(s); err != nil {
+		return nil, err
+	}
+	return render(s, "task.schema.json", "waza task")
+}
+
+// custom are the schemas of types that say more than their Go type does.
+func custom() map[reflect.Type]*jsonschema.Schema {
+	all := maps.Clone(grading.TypeSchemas())
+	all[reflect.TypeFor[json.RawMessage]()] = &jsonschema.Schema{}
+	return all
+}
+
+func of[T any]() (*jsonschema.Schema, error) { return ofType(reflect.TypeFor[T]()) }
+
+func ofType(t reflect.Type) (*jsonschema.Schema, error) {
+	s, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: custom()})
+	if err != nil {
+		return nil, fmt.Errorf("schema of %v: %w", t, err)
+	}
+	limiter{custom()}.apply(s, t)
+	return s, nil
+}
+
+func render(s *jsonschema.Schema, name, title string) ([]byte, error) {
+	s.Schema, s.ID, s.Title = draft, base+name, title
+	compact, err := s.MarshalJSON()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	var b bytes.Buffer
+	if err := json.Indent(&b, compact, "", "  "); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	b.WriteByte('\n')
+	return b.Bytes(), nil
+}

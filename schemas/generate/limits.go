@@ -1,0 +1,73 @@
+package generate
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/waza-isolate/waza/internal/strictyaml"
+)
+
+// limiter puts into a schema what the tags of its type say.
+type limiter struct {
+	custom map[reflect.Type]*jsonschema.Schema // left as they are
+}
+
+func (l limiter) apply(s *jsonschema.Schema, t reflect.Type) {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	notNull(s)
+	if l.custom[t] != nil {
+		return
+	}
+	switch t.Kind() {
+	case reflect.Slice:
+		l.apply(s.Items, t.Elem())
+	case reflect.Map:
+		l.apply(s.AdditionalProperties, t.Elem())
+	case reflect.Struct:
+		for _, f := range reflect.VisibleFields(t) {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			property := s.Properties[name]
+			if property == nil {
+				continue
+			}
+			l.apply(property, f.Type)
+			limit(property, strictyaml.LimitsOf(f))
+		}
+	}
+}
+
+// notNull takes back the null that the generator allows wherever Go has nil.
+func notNull(s *jsonschema.Schema) {
+	if s.Types == nil {
+		return
+	}
+	rest := slices.DeleteFunc(slices.Clone(s.Types), func(t string) bool { return t == "null" })
+	if len(rest) == 1 {
+		s.Type, s.Types = rest[0], nil
+	}
+}
+
+func limit(s *jsonschema.Schema, lim strictyaml.Limits) {
+	s.Minimum, s.Maximum, s.ExclusiveMinimum = lim.Min, lim.Max, lim.Over
+	switch {
+	case s.Type == "string" && len(lim.Enum) > 0:
+		s.Enum = words(lim.Enum)
+	case s.Type == "string" && lim.Required:
+		s.MinLength = jsonschema.Ptr(1)
+	case s.Type == "array" && lim.Required:
+		s.MinItems = jsonschema.Ptr(1)
+	}
+}
+
+func words(list []string) []any {
+	all := make([]any, len(list))
+	for i, word := range list {
+		all[i] = word
+	}
+	return all
+}

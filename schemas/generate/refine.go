@@ -1,0 +1,92 @@
+package generate
+
+import (
+	"fmt"
+	"reflect"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/waza-isolate/waza/grading"
+	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/spec"
+)
+
+// refineEval adds what the tags of an eval's types cannot say.
+func refineEval(s *jsonschema.Schema) error {
+	config := s.Properties["config"]
+	servers := config.Properties["mcp_servers"]
+	refineServers(servers)
+	servers.AdditionalProperties.AnyOf = []*jsonschema.Schema{
+		{Required: []string{"command"}}, {Required: []string{"image"}}, {Required: []string{"url"}},
+	}
+	container := config.Properties["isolation"].Properties["agent"]
+	container.Properties["memory"].Pattern = mcpconfig.SizePattern
+	container.Properties["disk"].Pattern = mcpconfig.SizePattern
+	container.Properties["user"].Pattern = spec.UserPattern
+	refineEnv(container.Properties["env"])
+	config.If = typed("executor", "command")
+	config.Then = &jsonschema.Schema{Required: []string{"agent", "isolation"}}
+	return refineGraders(s.Properties["graders"])
+}
+
+// refineTask adds what the tags of a task's types cannot say.
+func refineTask(s *jsonschema.Schema) error {
+	s.Properties["id"].Pattern = spec.IDPattern
+	script := s.Properties["script"]
+	script.Type, script.MinItems = "array", jsonschema.Ptr(1)
+	refineEnv(s.Properties["inputs"].Properties["environment"])
+	servers := s.Properties["mcp_servers"]
+	refineServers(servers)
+	servers.AdditionalProperties.Type = ""
+	servers.AdditionalProperties.Types = []string{"object", "null"} // null removes
+	return refineGraders(s.Properties["graders"])
+}
+
+func refineEnv(env *jsonschema.Schema) {
+	env.PropertyNames = &jsonschema.Schema{
+		Pattern: spec.EnvPattern,
+		Not:     &jsonschema.Schema{Pattern: "^" + spec.ReservedEnv},
+	}
+}
+
+func refineServers(servers *jsonschema.Schema) {
+	reserved := &jsonschema.Schema{Enum: words(mcpconfig.ReservedNames())}
+	servers.PropertyNames = &jsonschema.Schema{Pattern: mcpconfig.NamePattern, Not: reserved}
+	properties := servers.AdditionalProperties.Properties
+	for _, size := range []string{"memory", "disk"} {
+		properties[size].Pattern = mcpconfig.SizePattern + `|\$\{` // or a variable
+	}
+	properties["env"].PropertyNames = &jsonschema.Schema{Pattern: spec.EnvPattern}
+}
+
+// refineGraders types each grader's config by its type.
+func refineGraders(graders *jsonschema.Schema) error {
+	grader := graders.Items
+	grader.Properties["type"].Enum = words(grading.Types())
+	grader.Properties["type"].MinLength = nil
+	grader.Properties["config"].Type = "object"
+	for _, name := range grading.Types() {
+		config, ok := grading.NewConfig(name)
+		if !ok {
+			return fmt.Errorf("grader type %s has no config", name)
+		}
+		s, err := ofType(reflect.TypeOf(config).Elem())
+		if err != nil {
+			return err
+		}
+		then := &jsonschema.Schema{Properties: map[string]*jsonschema.Schema{"config": s}}
+		if len(s.Required) > 0 {
+			then.Required = []string{"config"}
+		}
+		grader.AllOf = append(grader.AllOf, &jsonschema.Schema{If: typed("type", name), Then: then})
+	}
+	return nil
+}
+
+// typed matches an object whose key has the value.
+func typed(key, value string) *jsonschema.Schema {
+	return &jsonschema.Schema{
+		Properties: map[string]*jsonschema.Schema{key: {Const: jsonschema.Ptr(any(value))}},
+		Required:   []string{key},
+	}
+}

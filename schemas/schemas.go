@@ -1,0 +1,23 @@
+// Package schemas holds the JSON Schemas of waza's files, for editors and other
+// tools. They are generated from the Go types that the files are read into, and
+// a test fails when they differ.
+//
+// waza itself does not validate with them: package spec reads more strictly and
+// says where a mistake is.
+package schemas
+
+import _ "embed"
+
+//go:generate go test . -run TestGenerated -update
+
+//go:embed eval.schema.json
+var eval []byte
+
+//go:embed task.schema.json
+var task []byte
+
+// Eval is the JSON Schema (2020-12) of an eval file.
+func Eval() []byte { return append([]byte(nil), eval...) }
+
+// Task is the JSON Schema (2020-12) of a task file.
+func Task() []byte { return append([]byte(nil), task...) }

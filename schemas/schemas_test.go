@@ -1,0 +1,131 @@
+package schemas_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/runner/spec"
+	"github.com/waza-isolate/waza/schemas"
+	"github.com/waza-isolate/waza/schemas/generate"
+)
+
+var update = flag.Bool("update", false, "write the schemas anew")
+
+func TestGenerated(t *testing.T) {
+	for name, generated := range map[string]func() ([]byte, error){
+		"eval.schema.json": generate.Eval,
+		"task.schema.json": generate.Task,
+	} {
+		want, err := generated()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if *update {
+			if err := os.WriteFile(name, want, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s is not what the Go types say; run: go generate ./schemas", name)
+		}
+	}
+}
+
+func compile(t *testing.T, text []byte) *jsonschema.Schema {
+	t.Helper()
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("schema.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile("schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// value is what YAML text means to a JSON Schema.
+func value(t *testing.T, text []byte) any {
+	t.Helper()
+	doc, err := strictyaml.Parse("file.yaml", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v any
+	doc.Decode(&v)
+	return v
+}
+
+// TestAgree holds that the schemas and the reader judge files alike.
+func TestAgree(t *testing.T) {
+	evalSchema, taskSchema := compile(t, schemas.Eval()), compile(t, schemas.Task())
+	archives, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(archives) == 0 {
+		t.Fatalf("no archives: %v", err)
+	}
+	for _, path := range archives {
+		archive, err := txtar.ParseFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		base := map[string][]byte{} // each case takes the place of one
+		for _, f := range archive.Files {
+			if name, ok := strings.CutPrefix(f.Name, "base/"); ok {
+				base[name] = f.Data
+			}
+		}
+		for _, f := range archive.Files {
+			verdict, rest, _ := strings.Cut(f.Name, "/")
+			kind, _, _ := strings.Cut(rest, "/")
+			if verdict == "base" {
+				continue
+			}
+			t.Run(f.Name, func(t *testing.T) {
+				files := map[string][]byte{"eval.yaml": base["eval.yaml"], "task.yaml": base["task.yaml"]}
+				files[kind+".yaml"] = f.Data
+				schema := map[string]*jsonschema.Schema{"eval": evalSchema, "task": taskSchema}[kind]
+				read := load(t, files)
+				valid := schema.Validate(value(t, f.Data))
+				if want := verdict == "good"; (read == nil) != want || (valid == nil) != want {
+					t.Errorf("want %s\nreader: %v\nschema: %v", verdict, read, valid)
+				}
+			})
+		}
+	}
+}
+
+func load(t *testing.T, files map[string][]byte) error {
+	t.Helper()
+	dir := t.TempDir()
+	for name, data := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, _, err := spec.Load(filepath.Join(dir, "eval.yaml"), spec.Options{})
+	return err
+}
+
+func TestCopies(t *testing.T) {
+	schemas.Eval()[0] = 'x'
+	schemas.Task()[0] = 'x'
+	if schemas.Eval()[0] != '{' || schemas.Task()[0] != '{' {
+		t.Error("a caller changed the schemas")
+	}
+}
