@@ -78,7 +78,7 @@ func (l *link) wait(ctx context.Context, turn time.Duration) error {
 	case <-changed:
 	case <-timer:
 	case <-ctx.Done():
-		return errBusy
+		return errInUse
 	}
 	return nil
 }

@@ -10,8 +10,13 @@ import (
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
+// syntheticCancelled marks a cancellation that the proxy wrote, because the agent
+// cancelled by closing its stream and stdio has no stream to close.
+const syntheticCancelled evidence.Synthetic = "cancelled"
+
 var (
 	errBusy    = errors.New("too many requests at once")
+	errInUse   = errors.New("another request with this id is not answered yet")
 	errTimeout = errors.New("the server did not take the message in time")
 )
 
@@ -108,37 +113,49 @@ func (l *link) abandon(ex *exchange) {
 	if !l.isShared() {
 		return // nothing is pushed to a closed queue: routing passes it by
 	}
+	const reason = "the client closed the response stream"
 	l.mu.Lock()
 	given := l.giveUp(ex)
+	l.recordCancel(given, syntheticCancelled, reason)
 	l.mu.Unlock()
 	for _, id := range given {
-		l.server.notes.add("cancelled", "the agent closed the response stream",
-			map[string]any{"conn": l.conn, "id": string(id.raw)})
-		l.cancelOnStdio(id, "the client closed the response stream")
+		l.server.notes.add("cancelled", reason, map[string]any{"conn": l.conn, "id": string(id.raw)})
 	}
+	l.cancelOnStdio(given, reason)
 }
 
-// cancelOnStdio tells the server that an answer is no longer wanted. The line is
-// the proxy's own and no frame: the agent did not send it.
-func (l *link) cancelOnStdio(id id, reason string) {
-	ctx, cancel := context.WithTimeoutCause(context.Background(), l.server.proxy.limits.Grace, errTimeout)
-	defer cancel()
-	_ = l.child.send(ctx, cancellation(id, reason))
-}
-
-// expire answers what ex still waits for with a timeout.
+// expire answers what ex still waits for with a timeout. To a client of a
+// revision without sessions the request is over then, so the server is told.
 func (l *link) expire(ex *exchange) {
+	reason := fmt.Sprintf("server %q did not answer within %v", l.server.Name, l.server.Timeout)
 	l.mu.Lock()
 	given := l.giveUp(ex)
 	for i, id := range given {
-		text := fmt.Sprintf("server %q did not answer within %v", l.server.Name, l.server.Timeout)
-		l.answer(ex, id, evidence.SyntheticTimeout, codeTimeout, text, i == len(given)-1)
+		l.answer(ex, id, evidence.SyntheticTimeout, codeTimeout, reason, i == len(given)-1)
+	}
+	if l.isShared() {
+		l.recordCancel(given, evidence.SyntheticTimeout, reason)
 	}
 	l.mu.Unlock()
 	if l.isShared() {
-		for _, id := range given {
-			l.cancelOnStdio(id, "the request timed out")
-		}
+		l.cancelOnStdio(given, reason)
+	}
+}
+
+// recordCancel records the cancellations that cancelOnStdio will write. They are
+// the proxy's own, and their frames say so.
+func (l *link) recordCancel(given []id, why evidence.Synthetic, reason string) {
+	for _, id := range given {
+		l.record(evidence.Frame{Dir: evidence.ToServer, Raw: cancellation(id, reason), Synthetic: why})
+	}
+}
+
+// cancelOnStdio tells the server that answers are no longer wanted.
+func (l *link) cancelOnStdio(given []id, reason string) {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), l.server.proxy.limits.Grace, errTimeout)
+	defer cancel()
+	for _, id := range given {
+		_ = l.child.send(ctx, cancellation(id, reason))
 	}
 }
 

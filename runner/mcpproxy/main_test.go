@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"iter"
 	"os"
 	"os/exec"
 	"slices"
@@ -190,4 +191,14 @@ func (r *memoryRecorder) all() []evidence.Frame {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.frames)
+}
+
+func (r *memoryRecorder) sequence() iter.Seq2[evidence.Frame, error] {
+	return func(yield func(evidence.Frame, error) bool) {
+		for _, f := range r.all() {
+			if !yield(f, nil) {
+				return
+			}
+		}
+	}
 }

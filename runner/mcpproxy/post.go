@@ -130,7 +130,7 @@ func refusalFor(err error) *refusal {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, errBusy):
+	case errors.Is(err, errBusy), errors.Is(err, errInUse):
 		return &refusal{http.StatusTooManyRequests, codeTransport, err.Error()}
 	case errors.Is(err, errSessions), errors.Is(err, errLaunches):
 		return &refusal{http.StatusServiceUnavailable, codeTransport, err.Error()}

@@ -161,7 +161,7 @@ func (s *scripted) do(m message, params string) {
 		s.answer(m.id.raw, `{}`)
 		select {}
 	default:
-		if m.kind == request {
+		if m.kind == request && m.name != "slow" && m.name != "gone" {
 			s.say(`{"jsonrpc":"2.0","id":`, string(m.id.raw), `,"error":{"code":-32601,"message":"no such method"}}`)
 		}
 	}

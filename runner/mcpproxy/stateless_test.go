@@ -3,11 +3,15 @@ package mcpproxy
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waza-isolate/waza/runner/capture"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -91,10 +95,51 @@ func TestClosingAStatelessStreamCancels(t *testing.T) {
 		t.Errorf("event: %+v", e)
 	}
 	b.stderr.wait(t, `cancelled "k"`)
-	for _, f := range b.rec.all() {
-		if strings.Contains(string(f.Raw), "notifications/cancelled") {
-			t.Error("the proxy's own message is recorded as the agent's")
+	if !hasFrame(evidence.ToServer, syntheticCancelled, `"requestId":"k"`)(b.rec.all(), nil) {
+		t.Error("the cancellation is not on record as the proxy's own")
+	}
+}
+
+func TestTimedOutStatelessRequestIsCancelled(t *testing.T) {
+	b := scriptedBench(t, quick(), 200*time.Millisecond)
+	body, header := stateless("7", "never", "")
+	if r := b.do("POST", "s", body, header...); !strings.Contains(r.body, "-32001") {
+		t.Errorf("got %q", r.body)
+	}
+	b.stderr.wait(t, "cancelled 7")
+	if !hasFrame(evidence.ToServer, evidence.SyntheticTimeout, `"requestId":7`)(b.rec.all(), nil) {
+		t.Error("the cancellation is not on record")
+	}
+}
+
+// TestConversationBecomesCalls holds what the proxy records against what package
+// capture makes of it.
+func TestConversationBecomesCalls(t *testing.T) {
+	b := scriptedBench(t, quick(), 1500*time.Millisecond)
+	for _, name := range []string{"slow", "gone"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		body, header := stateless(`"`+name+`"`, "tools/call", `"name":"`+name+`"`)
+		response := b.request(ctx, "POST", "s", body, append(header, "Mcp-Name", name)...)
+		if name == "gone" {
+			cancel()
+			b.rec.event(t, "cancelled")
 		}
+		_, _ = io.Copy(io.Discard, response.Body)
+		response.Body.Close()
+		cancel()
+	}
+	b.do("POST", "s", `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"lost"}}`)
+	var got []string
+	result, err := capture.Calls(b.rec.sequence())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, call := range result.Calls {
+		got = append(got, call.Tool+" "+string(call.Outcome))
+	}
+	want := []string{"slow timeout", "gone cancelled", "lost transport_error"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }
 
