@@ -63,21 +63,10 @@ func (b *Backend) createNetwork(ctx context.Context, name, trial, subnets string
 	if err != nil {
 		return addresses{}, fmt.Errorf("task network: %w", err)
 	}
-	off := false
 	tries := min(1<<(taskBits-from.Bits()), 256)
 	for range tries {
 		a := b.subnets.take(from)
-		_, err = b.engine.NetworkCreate(ctx, name, network.CreateOptions{
-			Driver:     "bridge",
-			Internal:   true,
-			EnableIPv6: &off,
-			IPAM:       &network.IPAM{Driver: "default", Config: []network.IPAMConfig{{Subnet: a.subnet.String()}}},
-			Options: map[string]string{
-				"com.docker.network.bridge.inhibit_ipv4": "true",
-				"com.docker.network.bridge.enable_icc":   "true",
-			},
-			Labels: labels(b.run, trial, roleNetwork),
-		})
+		_, err = b.engine.NetworkCreate(ctx, name, networkOptions(a, labels(b.run, trial, roleNetwork)))
 		if err == nil {
 			return a, nil
 		}
@@ -86,6 +75,20 @@ func (b *Backend) createNetwork(ctx context.Context, name, trial, subnets string
 		}
 	}
 	return addresses{}, fmt.Errorf("task network: no free subnet in %s after %d tries; set config.isolation.subnets to another range: %w", from, tries, err)
+}
+
+// networkOptions is a network that leads nowhere: the engine routes nothing from
+// it, and the host has no address on it.
+func networkOptions(a addresses, labels map[string]string) network.CreateOptions {
+	off := false
+	return network.CreateOptions{
+		Driver:     "bridge",
+		Internal:   true,
+		EnableIPv6: &off,
+		IPAM:       &network.IPAM{Driver: "default", Config: []network.IPAMConfig{{Subnet: a.subnet.String()}}},
+		Options:    map[string]string{"com.docker.network.bridge.inhibit_ipv4": "true"},
+		Labels:     labels,
+	}
 }
 
 // removeNetworks removes all that match and joins what went wrong.

@@ -140,7 +140,7 @@ func planContainer(r boxRequest) containerPlan {
 		ReadonlyRootfs: true,
 		DNS:            []string{"127.0.0.1"},
 		DNSSearch:      []string{"."},
-		DNSOptions:     []string{"use-vc", "ndots:0"},
+		DNSOptions:     []string{"use-vc"},
 		ShmSize:        sharedBytes,
 		Runtime:        r.runtime,
 		Tmpfs:          map[string]string{},

@@ -13,7 +13,7 @@ import (
 // servers. Each expected tool and the limit of errors is one check.
 type ComplianceConfig struct {
 	Server          Names    `json:"server,omitempty" jsonschema:"name of the server, or a list of names; every server where left out"`
-	ExpectToolsUsed []string `json:"expect_tools_used,omitempty" jsonschema:"tools that were called with success: exact names, or /expressions/ (RE2) that match a whole name"`
+	ExpectToolsUsed []string `json:"expect_tools_used,omitempty" jsonschema:"tools that were called, whatever came of it: exact names, or /expressions/ (RE2) that match a whole name"`
 	MaxToolErrors   *int     `json:"max_tool_errors,omitempty" jsonschema:"limit of calls that ended as tool_error, protocol_error, transport_error or timeout; 0 allows none"`
 }
 
@@ -65,22 +65,19 @@ func (c *ComplianceConfig) grade(s *subject) (report, error) {
 	return r, nil
 }
 
-// expectUsed checks that a tool was called with success.
+// expectUsed checks that a tool was called. What came of the call is for the
+// limit of errors to judge: a tool that is meant to fail is used too.
 func expectUsed(r *report, name string, calls []evidence.Call) error {
 	matches, err := toolMatcher(name)
 	if err != nil {
 		return err
 	}
-	of := filter(calls, func(call evidence.Call) bool { return matches(call.Tool) })
-	ok := slices.ContainsFunc(of, func(call evidence.Call) bool { return call.Outcome == evidence.OutcomeOK })
-	switch {
-	case len(of) > 0:
-		r.check(ok, "Expected tool %s to be called with success; found only %s.", quote(name), describeCalls(of))
-	case len(calls) > 0:
-		r.check(ok, "Expected tool %s to be called; it was not. Found %s.", quote(name), describeCalls(calls))
-	default:
-		r.check(ok, "Expected tool %s to be called; no tool was.", quote(name))
+	used := slices.ContainsFunc(calls, func(call evidence.Call) bool { return matches(call.Tool) })
+	if len(calls) == 0 {
+		r.check(used, "Expected tool %s to be called; no tool was.", quote(name))
+		return nil
 	}
+	r.check(used, "Expected tool %s to be called; it was not. Found %s.", quote(name), describeCalls(calls))
 	return nil
 }
 

@@ -155,7 +155,7 @@ func TestCompliance(t *testing.T) {
 	gap.frames = append(concat(s.frames), evidence.Frame{Server: "web", Conn: "web", Dir: evidence.ToClient, Raw: []byte("{")})
 	run(t, "mcp_compliance", []check{
 		{"used", s, `{"server":"github","expect_tools_used":["get_issue","/get_.*/"]}`, pass, 1, ""},
-		{"only with an error", s, `{"expect_tools_used":["search"]}`, fail, 0, `found only call 3 ("search" of github: protocol_error).`},
+		{"with an error", s, `{"expect_tools_used":["search"]}`, pass, 1, ""},
 		{"not used", s, `{"server":["github"],"expect_tools_used":["fetch","get_issue"]}`, fail, 0.5, `Expected tool "fetch" to be called; it was not. Found call 1`},
 		{"a whole name", s, `{"expect_tools_used":["/get/"]}`, fail, 0, ""},
 		{"its exact case", s, `{"expect_tools_used":["Get_Issue"]}`, fail, 0, ""},

@@ -27,17 +27,17 @@ func (tr *trialRun) collect(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()
 	if err := tr.collectWorkspace(ctx); err != nil {
-		tr.gap("workspace", err)
+		tr.gap(evidence.GapWorkspace, err)
 	}
 	if tr.plan.Agent.Transcript != "" {
 		if err := tr.collectTranscript(ctx); err != nil {
-			tr.gap("transcript", err)
+			tr.gap(evidence.GapTranscript, err)
 		}
 	}
 	if name := outputPath(tr.plan.Agent); name != "" {
 		output, err := readFromTree(tr.file(evidence.WorkspaceFile), name)
 		if err != nil {
-			tr.gap("final output", err)
+			tr.gap(evidence.GapFinalOutput, err)
 		}
 		tr.record.FinalOutput = output
 	}

@@ -25,6 +25,7 @@ type Synthetic string
 const (
 	SyntheticTimeout   Synthetic = "timeout"         // the server did not answer within its limit
 	SyntheticTransport Synthetic = "transport_error" // the server ended, or never took the message
+	SyntheticCancelled Synthetic = "cancelled"       // the client gave the request up by leaving
 )
 
 // Frame is one JSON-RPC message (or batch) as it crossed, or what stood in its

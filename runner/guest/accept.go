@@ -3,6 +3,7 @@ package guest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -10,7 +11,8 @@ import (
 )
 
 // Listen has the guest listen on address inside the container and hands in what
-// connects. The listener ends with ctx, with Close, or with the session.
+// connects; ctx bounds the asking alone. The listener ends with Close or with the
+// session.
 func (g *Guest) Listen(ctx context.Context, address string) (net.Listener, error) {
 	in := &listener{guest: g, conns: make(chan incoming), done: make(chan struct{})}
 	g.mu.Lock()
@@ -34,24 +36,38 @@ func (g *Guest) forget(id uint64) {
 }
 
 // serveIncoming takes in the streams that the guest opens. Each must say which
-// accept it is for; anything else ends the session.
+// accept it is for; anything else ends the session. Those over maxInbound at once
+// are refused: a guest that has ended its side may open more while we still hold
+// the other, and a slow reader of ours is not its fault.
 func (g *Guest) serveIncoming() {
 	var conns sync.WaitGroup
 	defer conns.Wait()
+	held := make(chan struct{}, maxInbound)
 	for {
 		stream, err := g.session.Accept()
 		if err != nil {
+			g.ended(err)
 			return
 		}
+		select {
+		case held <- struct{}{}:
+		default:
+			_ = closeStream(stream)
+			continue
+		}
 		conns.Go(func() {
-			if err := g.admit(stream); err != nil {
+			release := func() { <-held }
+			if err := g.admit(stream, release); err != nil {
 				_ = closeStream(stream)
+				release()
 			}
 		})
 	}
 }
 
-func (g *Guest) admit(stream net.Conn) error {
+// admit hands a stream to the listener it is for, which calls release when it is
+// done with it.
+func (g *Guest) admit(stream net.Conn, release func()) error {
 	if err := stream.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
 		return err
 	}
@@ -62,7 +78,9 @@ func (g *Guest) admit(stream net.Conn) error {
 	}
 	var req request
 	if k != kindRequest || json.Unmarshal(p, &req) != nil || req.Verb != "conn" {
-		return fmt.Errorf("%w: unasked stream: %w", errProtocol, g.session.Close())
+		err := fmt.Errorf("%w: unasked stream", errProtocol)
+		g.ended(err)
+		return errors.Join(err, g.session.Close())
 	}
 	g.mu.Lock()
 	in := g.accepts[req.Accept]
@@ -74,7 +92,7 @@ func (g *Guest) admit(stream net.Conn) error {
 		return err
 	}
 	select {
-	case in.conns <- incoming{l, req.Addr}:
+	case in.conns <- incoming{l, req.Addr, release}:
 		return nil
 	case <-in.done:
 		return net.ErrClosed
@@ -85,8 +103,9 @@ func (g *Guest) admit(stream net.Conn) error {
 
 // incoming is a connection that was handed in and not yet taken.
 type incoming struct {
-	link *link
-	peer string
+	link    *link
+	peer    string
+	release func()
 }
 
 type listener struct {
@@ -99,23 +118,25 @@ type listener struct {
 	once    sync.Once
 }
 
-func (in *listener) Accept() (net.Conn, error) {
+func (l *listener) Accept() (net.Conn, error) {
 	select {
-	case c := <-in.conns:
-		return newConn(c.link, in.addr.String(), c.peer), nil
-	case <-in.done:
-	case <-in.guest.session.CloseChan():
+	case in := <-l.conns:
+		c := newConn(in.link, l.addr.String(), in.peer)
+		c.release = in.release
+		return c, nil
+	case <-l.done:
+	case <-l.guest.session.CloseChan():
 	}
 	return nil, net.ErrClosed
 }
 
-func (in *listener) Close() (err error) {
-	in.once.Do(func() {
-		close(in.done)
-		in.guest.forget(in.id)
-		err = closeStream(in.control.stream)
+func (l *listener) Close() (err error) {
+	l.once.Do(func() {
+		close(l.done)
+		l.guest.forget(l.id)
+		err = closeStream(l.control.stream)
 	})
 	return err
 }
 
-func (in *listener) Addr() net.Addr { return in.addr }
+func (l *listener) Addr() net.Addr { return l.addr }

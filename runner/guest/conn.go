@@ -5,8 +5,13 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync"
+	"syscall"
 	"time"
 )
+
+// errReset says that a connection ended without an end of data.
+var errReset = fmt.Errorf("at the container: %w", syscall.ECONNRESET)
 
 // addr is a peer's address as the guest tells it.
 type addr string
@@ -22,6 +27,9 @@ type conn struct {
 	local  addr
 	remote addr
 	eof    bool // used by the one reader
+
+	once    sync.Once
+	release func() // called once closed; may be nil
 }
 
 func newConn(l *link, local, remote string) *conn {
@@ -35,7 +43,7 @@ func (c *conn) Read(p []byte) (int, error) {
 		k, _, err := c.next()
 		switch {
 		case err != nil:
-			return 0, err
+			return 0, resetOf(err)
 		case k == kindEOF:
 			c.eof = true
 		case k == kindError:
@@ -48,7 +56,17 @@ func (c *conn) Read(p []byte) (int, error) {
 	if c.eof {
 		return 0, io.EOF
 	}
-	return c.readSome(p)
+	n, err := c.readSome(p)
+	return n, resetOf(err)
+}
+
+// resetOf tells the end of a stream, which no end of data came before, from the
+// end of the data.
+func resetOf(err error) error {
+	if errors.Is(err, io.EOF) {
+		return errReset
+	}
+	return err
 }
 
 func (c *conn) Write(p []byte) (int, error) { return c.out.Write(p) }
@@ -56,11 +74,26 @@ func (c *conn) Write(p []byte) (int, error) { return c.out.Write(p) }
 // CloseWrite ends this direction alone.
 func (c *conn) CloseWrite() error { return c.out.Close() }
 
-// Close ends both directions. The other end takes the stream's end for a reset
-// where no end of data came before it.
-func (c *conn) Close() error {
-	return closeStream(c.stream)
+// Close ends both directions, and the data with them where that can be said at
+// once. It does not wait for the peer: the other end takes a stream's end without
+// an end of data for a reset.
+func (c *conn) Close() (err error) {
+	c.once.Do(func() {
+		c.stopWriting()
+		if c.writeMu.TryLock() { // else a Write is under way, and cut short
+			_ = c.out.closeLocked()
+			c.writeMu.Unlock()
+		}
+		err = closeStream(c.stream)
+		if c.release != nil {
+			c.release()
+		}
+	})
+	return err
 }
+
+// reset ends both directions and lets the other end know that data was lost.
+func (c *conn) reset() { _ = closeStream(c.stream) }
 
 func (c *conn) SetDeadline(t time.Time) error      { return c.stream.SetDeadline(t) }
 func (c *conn) SetReadDeadline(t time.Time) error  { return c.stream.SetReadDeadline(t) }

@@ -39,8 +39,10 @@ func resolve(l *link, req request) error {
 	if err := l.writeJSON(kindReply, reply{}); err != nil {
 		return err
 	}
-	go r.tell()
-	_, _, _ = l.message() // only ever its end
+	done := make(chan struct{})
+	defer close(done)
+	go r.tell(done)
+	l.drain()
 	return nil
 }
 
@@ -124,17 +126,22 @@ func (r *resolver) answer(query []byte) []byte {
 }
 
 // tell passes questions on to the runner until it stops listening.
-func (r *resolver) tell() {
+func (r *resolver) tell(done <-chan struct{}) {
 	dropped := 0
-	for q := range r.told {
-		if !r.pace.take(time.Now()) {
-			dropped++
-			continue
-		}
-		q.Dropped, dropped = dropped, 0
-		p, err := json.Marshal(q)
-		if err != nil || r.link.write(kindData, p) != nil {
+	for {
+		select {
+		case <-done:
 			return
+		case q := <-r.told:
+			if !r.pace.take(time.Now()) {
+				dropped++
+				continue
+			}
+			q.Dropped, dropped = dropped, 0
+			p, err := json.Marshal(q)
+			if err != nil || r.link.write(kindData, p) != nil {
+				return
+			}
 		}
 	}
 }

@@ -29,8 +29,9 @@ func (s *servant) exec(l *link, req request) error {
 	if err := l.writeJSON(kindReply, reply{PID: p.pid}); err != nil {
 		p.signal(syscall.SIGKILL)
 	}
-	go p.takeInput(l)
-	var outputs sync.WaitGroup
+	var input, outputs sync.WaitGroup
+	input.Go(func() { s.takeInput(p, l) })
+	defer input.Wait()
 	outputs.Go(func() { carry(p.stdout, &dataWriter{link: l, data: kindData, eof: kindEOF}) })
 	outputs.Go(func() { carry(p.stderr, &dataWriter{link: l, data: kindStderr, eof: kindStderrEOF}) })
 
@@ -111,20 +112,23 @@ func (p *program) signal(s syscall.Signal) { _ = syscall.Kill(-p.pid, s) }
 // signal is a verb of its own, so that a program that does not read its stdin
 // can still be ended.
 func (s *servant) signal(l *link, req request) error {
-	if s.reaper.running(req.PID) {
-		_ = syscall.Kill(-req.PID, unix.SignalNum(string(req.Signal)))
+	signal := unix.SignalNum(string(req.Signal))
+	if signal == 0 {
+		return fmt.Errorf("unknown signal %q", req.Signal)
 	}
+	s.reaper.signal(req.PID, signal)
 	return l.writeJSON(kindReply, reply{})
 }
 
 // takeInput passes stdin on. The stream's end is the runner's word that nobody
 // waits for the program any more.
-func (p *program) takeInput(l *link) {
+func (s *servant) takeInput(p *program, l *link) {
 	for {
 		k, data, err := l.message()
 		switch {
 		case err != nil:
-			p.signal(syscall.SIGKILL)
+			s.reaper.signal(p.pid, syscall.SIGKILL)
+			l.stopWriting()
 			return
 		case k == kindData:
 			_, _ = p.stdin.Write(data)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"syscall"
 )
 
 // unpack writes a tar's tree into dir and nowhere else: names that lead out of
@@ -144,7 +145,8 @@ func (p *packer) link(name string, info fs.FileInfo) error {
 // file packs a regular file; one that grows or shrinks meanwhile is cut or padded
 // to the size it had.
 func (p *packer) file(name string) error {
-	file, err := p.root.Open(name)
+	// Without O_NONBLOCK a pipe put in the file's place meanwhile would hold us up.
+	file, err := p.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return skippable(err)
 	}

@@ -118,6 +118,8 @@ func (g *guard) check() error {
 			return err
 		}
 	}
+	// The guest's end of a stream frees its place here: that the runner may still
+	// hold it is bounded where streams are taken in.
 	if flags&(muxFIN|muxRST) != 0 {
 		delete(g.inbound, stream)
 	}
@@ -125,6 +127,9 @@ func (g *guard) check() error {
 }
 
 func (g *guard) open(stream uint32) error {
+	if stream == 0 || stream%2 != 0 {
+		return fmt.Errorf("%w: stream %d is not the guest's to open", errProtocol, stream)
+	}
 	if len(g.inbound) >= maxInbound {
 		return fmt.Errorf("%w: more than %d streams at once", errProtocol, maxInbound)
 	}

@@ -24,6 +24,8 @@ type Guest struct {
 	mu       sync.Mutex
 	accepts  map[uint64]*listener // guarded by mu
 	lastID   uint64               // guarded by mu
+	reason   error                // why the session ended; guarded by mu
+	done     chan struct{}        // closed after the session has ended
 	incoming sync.WaitGroup
 }
 
@@ -35,10 +37,10 @@ func Connect(ctx context.Context, pipe io.ReadWriteCloser) (*Guest, error) {
 	if err != nil {
 		return nil, errors.Join(err, pipe.Close())
 	}
-	g := &Guest{session: session, accepts: make(map[uint64]*listener)}
+	g := &Guest{session: session, accepts: make(map[uint64]*listener), done: make(chan struct{})}
 	g.incoming.Go(g.serveIncoming)
 	if err := g.greet(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("guest does not answer: %w", err), g.Close())
+		return nil, errors.Join(fmt.Errorf("guest does not answer: %w", err), g.Close(), g.Err())
 	}
 	return g, nil
 }
@@ -51,7 +53,7 @@ func muxConfig(patience time.Duration) *yamux.Config {
 	config.KeepAliveInterval = 2 * time.Second
 	config.ConnectionWriteTimeout = patience
 	config.StreamOpenTimeout = 0 // ends the whole session for one slow stream
-	config.StreamCloseTimeout = 5 * time.Second
+	config.StreamCloseTimeout = time.Minute // then the other end loses what it has not read
 	config.LogOutput = io.Discard
 	return config
 }
@@ -72,7 +74,28 @@ func (g *Guest) greet(ctx context.Context) error {
 func (g *Guest) Hello() Hello { return g.hello }
 
 // Done is closed when the session has ended, and with it the container.
-func (g *Guest) Done() <-chan struct{} { return g.session.CloseChan() }
+func (g *Guest) Done() <-chan struct{} { return g.done }
+
+// Err is why the session ended on its own: the guest went away, or broke a rule.
+// It is nil until then, and after Close.
+func (g *Guest) Err() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if errors.Is(g.reason, yamux.ErrSessionShutdown) {
+		return nil
+	}
+	return g.reason
+}
+
+// ended keeps the first reason.
+func (g *Guest) ended(reason error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.reason == nil {
+		g.reason = reason
+		close(g.done)
+	}
+}
 
 // Close ends the session. The guest takes that for its own end.
 func (g *Guest) Close() error {
@@ -87,7 +110,7 @@ func (g *Guest) open(ctx context.Context, req request) (*link, func() bool, erro
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
-	stream, err := g.session.Open()
+	stream, err := g.openStream(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", req.Verb, err)
 	}
@@ -100,6 +123,40 @@ func (g *Guest) open(ctx context.Context, req request) (*link, func() bool, erro
 	return l, release, nil
 }
 
+// openStream opens a stream, or gives up with ctx: yamux waits for as long as a
+// guest likes where that has left many unanswered.
+func (g *Guest) openStream(ctx context.Context) (net.Conn, error) {
+	type result struct {
+		stream net.Conn
+		err    error
+	}
+	opened := make(chan result)
+	go func() {
+		stream, err := g.session.Open()
+		select {
+		case opened <- result{stream, err}:
+		case <-ctx.Done():
+			if err == nil {
+				_ = closeStream(stream)
+			}
+		}
+	}()
+	select {
+	case r := <-opened:
+		return r.stream, r.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// causeOf names the end of ctx as the cause of an error that came after it.
+func causeOf(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
 // begin opens a stream for req and reads the reply; the stream goes on.
 func (g *Guest) begin(ctx context.Context, req request) (*link, reply, error) {
 	l, release, err := g.open(ctx, req)
@@ -110,10 +167,7 @@ func (g *Guest) begin(ctx context.Context, req request) (*link, reply, error) {
 	if stopped := release(); err == nil && !stopped {
 		err = ctx.Err()
 	}
-	if err != nil {
-		if ctx.Err() != nil {
-			err = ctx.Err()
-		}
+	if err = causeOf(ctx, err); err != nil {
 		return nil, r, errors.Join(fmt.Errorf("%s: %w", req.Verb, err), closeStream(l.stream))
 	}
 	return l, r, nil
@@ -148,6 +202,7 @@ func (g *Guest) Put(ctx context.Context, dir string, tar io.Reader) error {
 	answer := make(chan error, 1)
 	go func() {
 		_, err := l.reply()
+		l.stopWriting() // the guest takes no more
 		answer <- err
 	}()
 	out := dataWriter{link: l, data: kindData, eof: kindEOF}
@@ -156,11 +211,16 @@ func (g *Guest) Put(ctx context.Context, dir string, tar io.Reader) error {
 	if copyErr != nil {
 		_ = l.stream.SetReadDeadline(time.Now().Add(time.Second)) // the guest's reason, if it gave one
 	}
-	err = <-answer
-	if err != nil || copyErr != nil {
-		err = fmt.Errorf("put %s: %w", dir, errors.Join(err, copyErr))
+	err = causeOf(ctx, errors.Join(<-answer, copyErr))
+	_ = closeStream(l.stream)
+	var why refusal
+	switch {
+	case errors.As(err, &why): // the rest is only how the refusal came through
+		return fmt.Errorf("put %s: %w", dir, why)
+	case err != nil:
+		return fmt.Errorf("put %s: %w", dir, err)
 	}
-	return errors.Join(err, closeStream(l.stream))
+	return nil
 }
 
 // Get writes the tree at dir of the container to w as tar. Symbolic links are
@@ -174,8 +234,7 @@ func (g *Guest) Get(ctx context.Context, dir, omit string, w io.Writer) error {
 	}
 	release := context.AfterFunc(ctx, func() { _ = closeStream(l.stream) })
 	defer release()
-	err = receive(l, w)
-	if err != nil {
+	if err = causeOf(ctx, receive(l, w)); err != nil {
 		err = fmt.Errorf("get %s: %w", dir, err)
 	}
 	return errors.Join(err, closeStream(l.stream))

@@ -43,12 +43,14 @@ func (r *reaper) start(path string, args []string, attr *syscall.ProcAttr) (int,
 	return pid, ended, nil
 }
 
-// running says whether pid was started by start and has not been reaped.
-func (r *reaper) running(pid int) bool {
+// signal goes to the group of a program that start started. Once that is reaped,
+// its number may be another's, and nothing is sent.
+func (r *reaper) signal(pid int, s syscall.Signal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, ok := r.children[pid]
-	return ok
+	if _, ok := r.children[pid]; ok {
+		_ = syscall.Kill(-pid, s)
+	}
 }
 
 func (r *reaper) reap() {

@@ -4,12 +4,50 @@ import (
 	"errors"
 	"io"
 	"net"
+	"sync"
 	"time"
 )
 
-// maxConns is how many connections one accept carries at once; more wait in the
-// kernel's queue. It stays under the runner's guard.
+// maxConns is how many connections all accepts of a guest carry at once; more
+// wait in the kernel's queue. It stays under the runner's guard.
 const maxConns = maxInbound - 28
+
+// gate keeps a guest's connections under the runner's guard, which counts those
+// of all listeners together.
+type gate struct {
+	slots chan struct{}
+
+	mu   sync.Mutex
+	pace bucket // guarded by mu
+}
+
+func newGate() *gate {
+	return &gate{
+		slots: make(chan struct{}, maxConns),
+		pace:  bucket{rate: inboundRate / 2, burst: inboundBurst / 2, tokens: inboundBurst / 2},
+	}
+}
+
+// enter waits for its turn; it is false where closed came first.
+func (g *gate) enter(closed <-chan struct{}) bool {
+	select {
+	case g.slots <- struct{}{}:
+	case <-closed:
+		return false
+	}
+	for !g.inTime() {
+		time.Sleep(time.Millisecond)
+	}
+	return true
+}
+
+func (g *gate) inTime() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.pace.take(time.Now())
+}
+
+func (g *gate) leave() { <-g.slots }
 
 // accept listens until the runner ends the stream, and opens a stream of our own
 // for each connection.
@@ -22,28 +60,25 @@ func (s *servant) accept(l *link, req request) error {
 	if err := l.writeJSON(kindReply, reply{Addr: ln.Addr().String()}); err != nil {
 		return err
 	}
+	closed := make(chan struct{})
 	go func() {
-		_, _, _ = l.message() // only ever its end
+		l.drain()
+		close(closed)
 		_ = ln.Close()
 	}()
-	slots := make(chan struct{}, maxConns)
-	pace := bucket{rate: inboundRate / 2, burst: inboundBurst / 2, tokens: inboundBurst / 2}
 	for {
-		slots <- struct{}{}
-		for !pace.take(time.Now()) {
-			time.Sleep(time.Millisecond)
-		}
 		c, err := ln.Accept()
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return nil
 		case err != nil: // out of descriptors, or the peer was gone already
-			<-slots
 			time.Sleep(10 * time.Millisecond)
 			continue
+		case !s.gate.enter(closed):
+			return c.Close()
 		}
 		go func() {
-			defer func() { <-slots }()
+			defer s.gate.leave()
 			s.handIn(c.(*net.TCPConn), req.Accept)
 		}()
 	}
@@ -64,31 +99,34 @@ func (s *servant) handIn(c *net.TCPConn, accept uint64) {
 	join(l, c)
 }
 
-// join carries bytes both ways until both directions have ended or one has
-// failed. A stream that ends without an end of data resets the connection.
+// join carries bytes both ways until the runner has closed its end, or one way
+// has failed. A stream that ends without an end of data resets the connection,
+// and a connection that is reset so ends the stream.
 func join(l *link, c *net.TCPConn) {
 	far := newConn(l, c.LocalAddr().String(), c.RemoteAddr().String())
-	inbound := make(chan error, 1)
+	inbound := make(chan struct{})
 	go func() {
+		defer close(inbound)
 		_, err := io.CopyBuffer(onlyWriter{c}, far, make([]byte, maxPayload/2))
 		if err == nil {
 			err = c.CloseWrite()
 		}
-		if err != nil {
+		if err == nil {
+			l.drain() // a half-close lasts until the runner closes
+		} else {
 			_ = c.SetLinger(0)
-			_ = c.Close() // ends the copy below
 		}
-		inbound <- err
+		_ = c.Close() // ends the copy below where it reads
+		far.reset()   // or writes
 	}()
 	_, err := io.CopyBuffer(far, onlyReader{c}, make([]byte, maxPayload/2))
 	if err == nil {
 		err = far.CloseWrite()
 	}
 	if err != nil {
-		_ = far.Close() // ends the copy above
+		far.reset() // ends the copy above
 	}
 	<-inbound
-	_ = c.Close()
 }
 
 type onlyWriter struct{ io.Writer }

@@ -80,6 +80,7 @@ func killAll() {
 type servant struct {
 	session *yamux.Session
 	reaper  *reaper
+	gate    *gate
 }
 
 func newServant(pipe io.ReadWriteCloser) (*servant, error) {
@@ -87,7 +88,7 @@ func newServant(pipe io.ReadWriteCloser) (*servant, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &servant{session: session, reaper: newReaper()}, nil
+	return &servant{session: session, reaper: newReaper(), gate: newGate()}, nil
 }
 
 func (s *servant) serve() error {
@@ -114,8 +115,9 @@ func (s *servant) handle(l *link) {
 		err = s.do(l, req)
 	}
 	if err != nil {
-		_ = l.write(kindError, []byte(err.Error()))
+		_ = l.fail(err)
 	}
+	l.drain()
 }
 
 func (s *servant) do(l *link, req request) error {
@@ -154,22 +156,35 @@ func put(l *link, req request) error {
 	}()
 	err := unpack(req.Dir, r)
 	_ = r.CloseWithError(err)
-	if err != nil {
-		return err
+	if err == nil {
+		<-received
+		return l.writeJSON(kindReply, reply{})
 	}
+	_ = l.fail(err) // now: the runner may wait for us to take more
 	<-received
-	return l.writeJSON(kindReply, reply{})
+	return nil
 }
 
 func get(l *link, req request) error {
 	if err := l.writeJSON(kindReply, reply{}); err != nil {
 		return err
 	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		l.drain()
+		l.stopWriting()
+	}()
 	out := &dataWriter{link: l, data: kindData, eof: kindEOF}
-	if err := pack(req.Dir, req.Omit, out); err != nil {
-		return err
+	err := pack(req.Dir, req.Omit, out)
+	if err == nil {
+		err = out.Close()
 	}
-	return out.Close()
+	if err != nil {
+		_ = l.fail(err)
+	}
+	<-ended
+	return nil
 }
 
 func dial(l *link, req request) error {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"time"
 
 	"github.com/waza-isolate/waza/runner/process"
 )
@@ -35,6 +36,11 @@ const (
 
 // errProtocol says that the other end broke the rules; its session is ended.
 var errProtocol = errors.New("guest protocol violated")
+
+// refusal is why the other end did not do what it was asked.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
 
 type request struct {
 	Verb   string                  `json:"verb"`
@@ -72,8 +78,8 @@ type reply struct {
 }
 
 // link sends and receives messages on one stream. Reads are resumable: a read
-// that fails on a deadline loses nothing. One goroutine may read while others
-// write.
+// that fails on a deadline loses nothing. A failed write may have cut a message
+// short, so every later one fails too. One goroutine may read while others write.
 type link struct {
 	stream net.Conn
 
@@ -83,6 +89,7 @@ type link struct {
 	kind   kind
 
 	writeMu sync.Mutex
+	torn    error // why a write failed; guarded by writeMu
 }
 
 // next reads up to the payload of the next message, skipping what is left of the
@@ -139,17 +146,43 @@ func (l *link) message() (kind, []byte, error) {
 func (l *link) write(k kind, p []byte) error {
 	l.writeMu.Lock()
 	defer l.writeMu.Unlock()
+	return l.writeLocked(k, p)
+}
+
+func (l *link) writeLocked(k kind, p []byte) error {
+	if l.torn != nil {
+		return l.torn
+	}
 	for first := true; first || len(p) > 0; first = false {
 		part := p[:min(len(p), maxPayload)]
 		p = p[len(part):]
 		msg := make([]byte, headerSize, headerSize+len(part))
 		msg[0] = byte(k)
 		binary.BigEndian.PutUint32(msg[1:], uint32(len(part)))
-		if _, err := l.stream.Write(append(msg, part...)); err != nil {
-			return err
+		if _, l.torn = l.stream.Write(append(msg, part...)); l.torn != nil {
+			return l.torn
 		}
 	}
 	return nil
+}
+
+// fail ends a verb with the reason why.
+func (l *link) fail(reason error) error {
+	text := []byte(reason.Error())
+	return l.write(kindError, text[:min(len(text), maxPayload)])
+}
+
+// stopWriting fails writes that wait for the other end, which reads no more.
+func (l *link) stopWriting() { _ = l.stream.SetWriteDeadline(time.Now()) }
+
+// drain reads to the stream's end. An end that closes a stream before the other
+// has read everything may take the rest away from it: yamux does not wait long.
+func (l *link) drain() {
+	for {
+		if _, _, err := l.next(); err != nil {
+			return
+		}
+	}
 }
 
 func (l *link) writeJSON(k kind, v any) error {
@@ -177,7 +210,7 @@ func (l *link) reply() (reply, error) {
 		}
 		return r, nil
 	case kindError:
-		return r, errors.New(string(p))
+		return r, refusal(p)
 	default:
 		return r, fmt.Errorf("%w: message kind %d for a reply", errProtocol, k)
 	}
@@ -188,19 +221,33 @@ func (l *link) reply() (reply, error) {
 type dataWriter struct {
 	link      *link
 	data, eof kind
-	once      sync.Once
+	closed    bool // guarded by link.writeMu
 }
 
 func (w *dataWriter) Write(p []byte) (int, error) {
-	if err := w.link.write(w.data, p); err != nil {
+	w.link.writeMu.Lock()
+	defer w.link.writeMu.Unlock()
+	if w.closed {
+		return 0, io.ErrClosedPipe
+	}
+	if err := w.link.writeLocked(w.data, p); err != nil {
 		return 0, err
 	}
 	return len(p), nil
 }
 
-func (w *dataWriter) Close() (err error) {
-	w.once.Do(func() { err = w.link.write(w.eof, nil) })
-	return err
+func (w *dataWriter) Close() error {
+	w.link.writeMu.Lock()
+	defer w.link.writeMu.Unlock()
+	return w.closeLocked()
+}
+
+func (w *dataWriter) closeLocked() error {
+	if w.closed {
+		return nil
+	}
+	w.closed = true
+	return w.link.writeLocked(w.eof, nil)
 }
 
 func parseExit(p []byte) (process.Exit, error) {

@@ -7,7 +7,8 @@ import (
 )
 
 // Limits bound what agent and servers can cost the runner. A zero field takes
-// its default; there is no unlimited.
+// its default; there is no unlimited. Memory counts a message once: while it is
+// written or recorded there may be copies of it.
 type Limits struct {
 	Message  int64 // bytes of one message, either way; default 64 MiB
 	Memory   int64 // bytes of messages held at once in the whole proxy; default 256 MiB

@@ -10,10 +10,6 @@ import (
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
-// syntheticCancelled marks a cancellation that the proxy wrote, because the agent
-// cancelled by closing its stream and stdio has no stream to close.
-const syntheticCancelled evidence.Synthetic = "cancelled"
-
 var (
 	errBusy    = errors.New("too many requests at once")
 	errInUse   = errors.New("another request with this id is not answered yet")
@@ -116,7 +112,7 @@ func (l *link) abandon(ex *exchange) {
 	const reason = "the client closed the response stream"
 	l.mu.Lock()
 	given := l.giveUp(ex)
-	l.recordCancel(given, syntheticCancelled, reason)
+	l.recordCancel(given, evidence.SyntheticCancelled, reason)
 	l.mu.Unlock()
 	for _, id := range given {
 		l.server.notes.add("cancelled", reason, map[string]any{"conn": l.conn, "id": string(id.raw)})

@@ -212,6 +212,7 @@ func mcpgoServer() {
 		return mcp.NewToolResultText(fmt.Sprint(to)), nil
 	})
 	s.AddTool(mcp.NewTool("sample"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		//lint:ignore SA1019 sessions up to 2025-11-25 have it, and servers use it
 		result, err := mcpserver.ServerFromContext(ctx).RequestSampling(ctx, mcp.CreateMessageRequest{CreateMessageParams: mcp.CreateMessageParams{
 			Messages:  []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: mcp.NewTextContent("say")}},
 			MaxTokens: 5,

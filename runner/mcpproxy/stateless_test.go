@@ -95,7 +95,7 @@ func TestClosingAStatelessStreamCancels(t *testing.T) {
 		t.Errorf("event: %+v", e)
 	}
 	b.stderr.wait(t, `cancelled "k"`)
-	if !hasFrame(evidence.ToServer, syntheticCancelled, `"requestId":"k"`)(b.rec.all(), nil) {
+	if !hasFrame(evidence.ToServer, evidence.SyntheticCancelled, `"requestId":"k"`)(b.rec.all(), nil) {
 		t.Error("the cancellation is not on record as the proxy's own")
 	}
 }

@@ -42,6 +42,7 @@ func main() {
 		"ptrace":         ptrace,
 		"freeze":         freeze,
 		"resolve":        resolve,
+		"sleep":          sleep,
 	}
 	if len(os.Args) < 2 || attacks[os.Args[1]] == nil {
 		fmt.Println("no such attack")
@@ -229,4 +230,11 @@ func freeze(args []string) error {
 func resolve(args []string) error {
 	_, err := net.LookupHost(args[0])
 	return err
+}
+
+// sleep is an ordinary process for others to attack. It tells its number.
+func sleep([]string) error {
+	fmt.Println(os.Getpid())
+	time.Sleep(time.Minute)
+	return nil
 }

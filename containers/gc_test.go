@@ -1,0 +1,206 @@
+package containers
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/network"
+	"github.com/docker/docker/api/types/volume"
+	"github.com/docker/docker/client"
+
+	"github.com/waza-isolate/waza/internal/dockertest"
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// A process with this variable in its environment is no test but a runner that
+// will be killed: it opens a run of that name and four sandboxes, and waits.
+const (
+	victimEnv      = "WAZA_TEST_VICTIM"
+	victimGuestEnv = "WAZA_TEST_VICTIM_GUEST"
+	victimTrials   = 4
+)
+
+func playVictim(run string) {
+	ctx := context.Background()
+	b, err := Open(ctx, Options{Run: run, Guest: os.Getenv(victimGuestEnv)})
+	if err == nil {
+		err = openVictims(ctx, b)
+	}
+	if err == nil { // never started: no stdin that could end it
+		_, err = b.engine.ContainerCreate(ctx, &container.Config{Image: b.guest.id, Entrypoint: []string{"-"}, Labels: labels(run, "task/5", roleAgent)}, nil, nil, nil, "")
+	}
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	fmt.Println("ready")
+	select {}
+}
+
+func openVictims(ctx context.Context, b *Backend) error {
+	for number := range victimTrials {
+		t := trialOf(b, []string{networkBridge, networkAirtight}[number%2], "")
+		t.Number, t.Agent.Image, t.Workspace = number+1, "", "volume"
+		if _, err := b.Open(ctx, t, func(evidence.Event) {}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func startVictim(t *testing.T, run string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), victimEnv+"="+run, victimGuestEnv+"="+dockertest.Waza(t))
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "ready\n" {
+		t.Fatalf("victim says %q, %v", line, err)
+	}
+	return cmd
+}
+
+func gc(t *testing.T) Garbage {
+	t.Helper()
+	g, err := GC(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func TestRunnerKilled(t *testing.T) {
+	t.Parallel()
+	run := runID(t)
+	engine := dockertest.Engine(t)
+	cmd := startVictim(t, run)
+	if g := gc(t); !slices.Contains(g.Live, run) || slices.Contains(g.Runs, run) {
+		t.Fatalf("gc takes a live run for dead: %+v", g)
+	}
+	const trialContainers = 3*2 + 2*2 // on a bridge agent, server and relay; airtight agent and server
+	if got := len(dockertest.Containers(t, engine, run)); got != trialContainers+2 {
+		t.Errorf("%d containers stand, want %d", got, trialContainers+2)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	started := func(c container.Summary) bool { return c.State != "created" }
+	dockertest.Await(t, 10*time.Second, "every started container is gone", func() bool {
+		return !slices.ContainsFunc(dockertest.Containers(t, engine, run), started)
+	})
+	gc(t)
+	dockertest.NoObjects(t, engine, run)
+}
+
+// makeObjects makes what a run can leave: a container that was never started, a
+// network and a volume.
+func makeObjects(t *testing.T, engine *client.Client, run string, containerLabels map[string]string) {
+	t.Helper()
+	ctx := within(t)
+	dockertest.Image(t, debian)
+	if _, err := engine.ContainerCreate(ctx, &container.Config{Image: debian, Cmd: []string{"true"}, Labels: containerLabels}, nil, nil, nil, ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := engine.NetworkCreate(ctx, "waza-"+run, network.CreateOptions{Internal: true, Labels: labels(run, "t/1", roleNetwork)}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := engine.VolumeCreate(ctx, volume.CreateOptions{Name: "waza-" + run, Labels: labels(run, wholeRun, roleGuest)}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestGCRemovesWhatHasNoLease(t *testing.T) {
+	t.Parallel()
+	run := runID(t)
+	engine := dockertest.Engine(t)
+	makeObjects(t, engine, run, labels(run, "t/1", roleAgent))
+	gc(t)
+	dockertest.NoObjects(t, engine, run)
+}
+
+// A lease that another machine has created and not yet started is believed while
+// it is young.
+func TestGCAndForeignLease(t *testing.T) {
+	t.Parallel()
+	run := runID(t)
+	engine := dockertest.Engine(t)
+	lease := labels(run, wholeRun, roleLease)
+	lease[labelHost], lease[labelBoot], lease[labelPID], lease[labelStart] = "elsewhere", "another", "1", "1"
+	makeLease(t, engine, lease)
+	makeObjects(t, engine, run, labels(run, "t/1", roleAgent))
+	g := gc(t)
+	if !slices.Contains(g.Live, run) || len(dockertest.Objects(t, engine, run)) != 4 {
+		t.Errorf("gc %+v left %q", g, dockertest.Objects(t, engine, run))
+	}
+	for _, c := range dockertest.Containers(t, engine, run) {
+		if c.Labels[labelRole] == roleLease {
+			if err := engine.ContainerRemove(t.Context(), c.ID, container.RemoveOptions{Force: true}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	gc(t)
+	dockertest.NoObjects(t, engine, run)
+}
+
+func makeLease(t *testing.T, engine *client.Client, labels map[string]string) {
+	t.Helper()
+	dockertest.Image(t, debian)
+	if _, err := engine.ContainerCreate(within(t), &container.Config{Image: debian, Cmd: []string{"true"}, Labels: labels}, nil, nil, nil, ""); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Runs come and go while gc runs without pause; none of them notices.
+func TestGCBesideLiveRuns(t *testing.T) {
+	t.Parallel()
+	stop := make(chan struct{})
+	var collector sync.WaitGroup
+	collector.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if _, err := GC(context.Background()); err != nil {
+				t.Errorf("gc: %v", err)
+				return
+			}
+		}
+	})
+	defer collector.Wait()
+	defer close(stop)
+	for range 3 {
+		t.Run("run", func(t *testing.T) {
+			b := openRun(t)
+			for _, network := range []string{networkBridge, networkAirtight} {
+				trial := trialOf(b, network, "")
+				trial.Workspace = "volume"
+				s, _ := stand(t, b, trial)
+				mustSh(t, s, runner.AgentBox, "echo here > /workspace/file && cat /workspace/file /etc/waza/mcp.json")
+				if err := s.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,61 @@
+package containers
+
+import (
+	"maps"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+	"time"
+)
+
+func TestLeaseLives(t *testing.T) {
+	ended := exec.Command("true")
+	if err := ended.Run(); err != nil {
+		t.Fatal(err)
+	}
+	with := func(changes map[string]string) map[string]string {
+		l := home()
+		maps.Copy(l, changes)
+		return l
+	}
+	now := time.Now()
+	tests := []struct {
+		name   string
+		state  string
+		age    time.Duration
+		labels map[string]string
+		want   bool
+	}{
+		{"running", "running", 0, home(), true},
+		{"running for a week, elsewhere", "running", 7 * 24 * time.Hour, with(map[string]string{labelHost: "elsewhere"}), true},
+		{"running, without labels", "running", 0, nil, true},
+		{"created by this process", "created", 0, home(), true},
+		{"created by this process long ago", "created", time.Hour, home(), true},
+		{"created by a process that has ended", "created", 0, with(map[string]string{labelPID: strconv.Itoa(ended.Process.Pid)}), false},
+		{"created by a process whose number came again", "created", 0, with(map[string]string{labelStart: "1"}), false},
+		{"created by nobody", "created", 0, with(map[string]string{labelPID: "", labelStart: ""}), false},
+		{"created elsewhere just now", "created", time.Second, with(map[string]string{labelHost: "elsewhere", labelPID: "1"}), true},
+		{"created elsewhere long ago", "created", 2 * takingLease, with(map[string]string{labelHost: "elsewhere", labelPID: "1"}), false},
+		{"created here before a reboot, just now", "created", time.Second, with(map[string]string{labelBoot: "another"}), true},
+		{"created here before a reboot, long ago", "created", 2 * takingLease, with(map[string]string{labelBoot: "another"}), false},
+		{"created elsewhere by a clock ahead", "created", -time.Minute, with(map[string]string{labelHost: "elsewhere"}), true},
+		{"exited", "exited", 0, home(), false},
+		{"dead", "dead", 0, home(), false},
+		{"removing", "removing", 0, home(), false},
+	}
+	for _, test := range tests {
+		if got := leaseLives(test.state, now.Add(-test.age), test.labels, now); got != test.want {
+			t.Errorf("%s: lives %t, want %t", test.name, got, test.want)
+		}
+	}
+}
+
+func TestProcessStart(t *testing.T) {
+	if start := processStart(os.Getpid()); start == "" || start != processStart(os.Getpid()) {
+		t.Errorf("start of this process %q, then %q", start, processStart(os.Getpid()))
+	}
+	if start := processStart(1 << 30); start != "" {
+		t.Errorf("start of no process: %q", start)
+	}
+}

@@ -1,0 +1,168 @@
+package containers
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/events"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/network"
+
+	"github.com/waza-isolate/waza/internal/dockertest"
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// An Open that fails says why and leaves nothing of its trial; the next one works.
+func TestOpenFails(t *testing.T) {
+	b := openRun(t)
+	crowded := crowd(t)
+	tests := []struct {
+		name   string
+		change func(*runner.Trial)
+		want   string
+	}{
+		{"image missing", func(t *runner.Trial) { t.Servers[0].Image = "waza-nobody.invalid/has:this" }, `image "waza-nobody.invalid/has:this" is not on the engine and cannot be pulled`},
+		{"no such runtime", func(t *runner.Trial) { t.Runtime = "no-such-runtime" }, "no-such-runtime"},
+		{"no free subnet", func(t *runner.Trial) { t.Subnets = crowded }, "no free subnet in " + crowded},
+		{"bad subnets", func(t *runner.Trial) { t.Subnets = "nonsense" }, "task network"},
+		{"root by another name", func(t *runner.Trial) { t.Servers[0].User = "00" }, "runs as root"},
+		{"no such user", func(t *runner.Trial) { t.Servers[0].User = "nobody-of-this-name" }, "nobody-of-this-name"},
+		{"too little memory to start", func(t *runner.Trial) { t.Servers[0].Memory = 1 << 20 }, ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			trial := trialOf(b, networkBridge, debian)
+			trial.Workspace = "volume"
+			test.change(trial)
+			s, err := b.Open(within(t), trial, func(evidence.Event) {})
+			if err == nil {
+				t.Error("no error")
+				_ = s.Close(context.Background())
+			} else if !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %q, want %q", err, test.want)
+			}
+			noTrialObjects(t, b, trial)
+		})
+	}
+	stand(t, b, trialOf(b, networkBridge, debian))
+}
+
+// crowd returns a range of addresses that has no room left.
+func crowd(t *testing.T) string {
+	t.Helper()
+	engine := dockertest.Engine(t)
+	base := fmt.Sprintf("10.212.%d.", rand.IntN(256))
+	for i, subnet := range []string{base + "0/29", base + "8/29"} {
+		made, err := engine.NetworkCreate(within(t), fmt.Sprintf("%s-%d", strings.ToLower(t.Name()), i), network.CreateOptions{
+			Internal: true, IPAM: &network.IPAM{Config: []network.IPAMConfig{{Subnet: subnet}}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := engine.NetworkRemove(context.Background(), made.ID); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	return base + "0/28"
+}
+
+// However early an Open is cancelled, it leaves nothing.
+func TestOpenCancelled(t *testing.T) {
+	b := openRun(t)
+	for i := range 8 {
+		trial := trialOf(b, []string{networkBridge, networkAirtight}[i%2], debian, "")
+		trial.Workspace = "volume"
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(1000))*time.Millisecond)
+		s, err := b.Open(ctx, trial, func(evidence.Event) {})
+		if err == nil {
+			err = s.Close(context.Background())
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		cancel()
+		noTrialObjects(t, b, trial)
+	}
+}
+
+// Every object carries its labels in the call that makes it: what the engine's
+// own stream of events tells, or, as labels of networks and volumes never change,
+// what is there once such an event came.
+func TestLabelsFromCreation(t *testing.T) {
+	engine := dockertest.Engine(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	stream, errs := engine.Events(ctx, events.ListOptions{Filters: filters.NewArgs(filters.Arg("event", "create"))})
+	b := openRun(t)
+	trial := trialOf(b, networkBridge, debian)
+	trial.Workspace = "volume"
+	s, _ := stand(t, b, trial)
+
+	want := []string{
+		"container agent task/1", "container guest -", "container guest -", "container lease -", "container relay task/1", "container server task/1",
+		"network network task/1",
+		"volume guest -", "volume mcp-config -", "volume workspace task/1",
+	}
+	var got []string
+	for timer := time.After(timeout); len(got) < len(want); {
+		select {
+		case e := <-stream:
+			if line := createdBy(t, b, e); line != "" {
+				got = append(got, line)
+			}
+		case err := <-errs:
+			t.Fatal(err)
+		case <-timer:
+			t.Fatalf("the engine told of %q, want %q", got, want)
+		}
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("created %q, want %q", got, want)
+	}
+	_ = s
+}
+
+// createdBy tells type, role and trial of an object that the run b created, and
+// nothing for anybody else's.
+func createdBy(t *testing.T, b *Backend, e events.Message) string {
+	t.Helper()
+	labels := e.Actor.Attributes
+	name := labels["name"]
+	switch e.Type {
+	case events.NetworkEventType:
+		if !strings.Contains(name, b.run) {
+			return ""
+		}
+		n, err := b.engine.NetworkInspect(t.Context(), e.Actor.ID, network.InspectOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		labels = n.Labels
+	case events.VolumeEventType:
+		if !strings.Contains(e.Actor.ID, b.run) {
+			return ""
+		}
+		v, err := b.engine.VolumeInspect(t.Context(), e.Actor.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		labels = v.Labels
+	case events.ContainerEventType:
+		if labels[labelRun] == "" && strings.Contains(name, b.run) {
+			t.Errorf("container %s was created without labels", name)
+		}
+	}
+	if labels[labelRun] != b.run {
+		return ""
+	}
+	return fmt.Sprintf("%s %s %s", e.Type, labels[labelRole], labels[labelTrial])
+}

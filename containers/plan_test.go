@@ -1,0 +1,264 @@
+package containers
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waza-isolate/waza/runner"
+)
+
+// planned is a trial with an agent and two servers, and the scene of its run.
+func planned() (*runner.Trial, scene) {
+	t := &runner.Trial{
+		Run: "r1", Task: "price", Number: 2, Network: networkBridge, Workspace: "tmpfs",
+		Agent: runner.Agent{Box: runner.Box{Image: "team/agent", CPUs: 2, Memory: 1 << 30, Disk: 512 << 20, Pids: 256}},
+		Servers: []runner.Server{
+			{Name: "files", Box: runner.Box{Image: "team/node", CPUs: 0.5, Memory: 512 << 20, Disk: 256 << 20, Pids: 100}, Writable: []string{"/data"}},
+			{Name: "stock", Box: runner.Box{Image: "team/stock", CPUs: 1, Memory: 64 << 20, Disk: 16 << 20, Pids: 32}},
+		},
+	}
+	return t, scene{
+		images: map[string]imageInfo{
+			"":           {id: "sha256:guest"},
+			"team/agent": {id: "sha256:agent"},
+			"team/node":  {id: "sha256:node", user: "node"},
+			"team/stock": {id: "sha256:stock", user: "root", volumes: []string{"/var/lib/stock"}},
+		},
+		guestVolume: "waza-r1-guest", mcpVolume: "waza-r1-mcp-0", seccomp: "{}",
+	}
+}
+
+func TestPlan(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func(*runner.Trial, *scene)
+		want   string
+	}{
+		{"bridge", func(*runner.Trial, *scene) {}, `
+trial price/2
+  network waza-r1-price-2 (internal, no address on the host)
+  container waza-r1-price-2-relay
+    image sha256:guest user 1000:1000 network waza-r1-price-2
+    cpus 1.00 memory 128MiB pids 64
+  container waza-r1-price-2-agent
+    image sha256:agent user 1000:1000 network waza-r1-price-2
+    cpus 2.00 memory 1GiB pids 256
+    /opt/waza <- volume waza-r1-guest ro=true
+    /etc/waza <- volume waza-r1-mcp-0 ro=true
+    /home/agent <- tmpfs size=536870912,mode=0700,uid=1000,gid=1000,exec
+    /tmp <- tmpfs size=536870912,mode=0700,uid=1000,gid=1000,exec
+    /workspace <- tmpfs size=536870912,mode=0700,uid=1000,gid=1000,exec
+  container waza-r1-price-2-files
+    image sha256:node user node network none
+    cpus 0.50 memory 512MiB pids 100
+    /opt/waza <- volume waza-r1-guest ro=true
+    /data <- tmpfs size=268435456,mode=1777,exec
+    /home/agent <- tmpfs size=268435456,mode=1777,exec
+    /tmp <- tmpfs size=268435456,mode=1777,exec
+  container waza-r1-price-2-stock
+    image sha256:stock user 1000:1000 network none
+    cpus 1.00 memory 64MiB pids 32
+    /opt/waza <- volume waza-r1-guest ro=true
+    /home/agent <- tmpfs size=16777216,mode=0700,uid=1000,gid=1000,exec
+    /tmp <- tmpfs size=16777216,mode=0700,uid=1000,gid=1000,exec
+    /var/lib/stock <- tmpfs size=16777216,mode=0700,uid=1000,gid=1000,exec
+`},
+		{"airtight", func(t *runner.Trial, _ *scene) { t.Network = networkAirtight }, `
+trial price/2
+  container waza-r1-price-2-agent
+    image sha256:agent user 1000:1000 network none
+    cpus 2.00 memory 1GiB pids 256
+    /opt/waza <- volume waza-r1-guest ro=true
+    /etc/waza <- volume waza-r1-mcp-0 ro=true
+    /home/agent <- tmpfs size=536870912,mode=0700,uid=1000,gid=1000,exec
+    /tmp <- tmpfs size=536870912,mode=0700,uid=1000,gid=1000,exec
+    /workspace <- tmpfs size=536870912,mode=0700,uid=1000,gid=1000,exec
+  container waza-r1-price-2-files
+    image sha256:node user node network none
+    cpus 0.50 memory 512MiB pids 100
+    /opt/waza <- volume waza-r1-guest ro=true
+    /data <- tmpfs size=268435456,mode=1777,exec
+    /home/agent <- tmpfs size=268435456,mode=1777,exec
+    /tmp <- tmpfs size=268435456,mode=1777,exec
+  container waza-r1-price-2-stock
+    image sha256:stock user 1000:1000 network none
+    cpus 1.00 memory 64MiB pids 32
+    /opt/waza <- volume waza-r1-guest ro=true
+    /home/agent <- tmpfs size=16777216,mode=0700,uid=1000,gid=1000,exec
+    /tmp <- tmpfs size=16777216,mode=0700,uid=1000,gid=1000,exec
+    /var/lib/stock <- tmpfs size=16777216,mode=0700,uid=1000,gid=1000,exec
+`},
+		{"volume workspace of a numeric user, guest's own image", func(t *runner.Trial, s *scene) {
+			t.Network, t.Workspace, t.Servers = networkAirtight, "volume", t.Servers[:1]
+			t.Agent.Image, t.Agent.User = "", "4711:12"
+			s.images["team/node"] = imageInfo{id: "sha256:node", user: "65532"}
+		}, `
+trial price/2
+  volume waza-r1-price-2-workspace
+  container waza-r1-price-2-agent
+    image sha256:guest user 4711:12 network none
+    cpus 2.00 memory 1GiB pids 256
+    /etc/waza <- volume waza-r1-mcp-0 ro=true
+    /workspace <- volume waza-r1-price-2-workspace ro=false
+    /home/agent <- tmpfs size=536870912,mode=0700,uid=4711,gid=12,exec
+    /tmp <- tmpfs size=536870912,mode=0700,uid=4711,gid=12,exec
+  container waza-r1-price-2-files
+    image sha256:node user 65532 network none
+    cpus 0.50 memory 512MiB pids 100
+    /opt/waza <- volume waza-r1-guest ro=true
+    /data <- tmpfs size=268435456,mode=0700,uid=65532,gid=65532,exec
+    /home/agent <- tmpfs size=268435456,mode=0700,uid=65532,gid=65532,exec
+    /tmp <- tmpfs size=268435456,mode=0700,uid=65532,gid=65532,exec
+`},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			trial, s := planned()
+			test.change(trial, &s)
+			got := planTrial(trial, s).String()
+			if diff := cmp.Diff(strings.TrimPrefix(test.want, "\n"), got); diff != "" {
+				t.Errorf("plan (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Every container of a plan has the same walls, whatever it is for.
+func TestPlanWalls(t *testing.T) {
+	for _, kind := range []string{networkBridge, networkAirtight} {
+		trial, s := planned()
+		trial.Network, trial.Runtime = kind, "runsc"
+		for _, c := range planTrial(trial, s).containers {
+			r := c.host.Resources
+			checks := map[string]bool{
+				"no user of its own":       !isRoot(c.conf.User),
+				"no capabilities":          cmp.Equal([]string(c.host.CapDrop), []string{"ALL"}) && len(c.host.CapAdd) == 0,
+				"not privileged":           !c.host.Privileged,
+				"no new privileges":        c.host.SecurityOpt[0] == "no-new-privileges",
+				"own filter on a bridge":   (len(c.host.SecurityOpt) == 2) == (c.host.NetworkMode != "none"),
+				"read-only root":           c.host.ReadonlyRootfs,
+				"goes when it ends":        c.host.AutoRemove,
+				"no log on disk":           c.host.LogConfig.Type == "none",
+				"no host's namespace":      c.host.PidMode == "" && c.host.IpcMode == "" && c.host.UTSMode == "" && c.host.UsernsMode == "",
+				"nothing of the host":      len(c.host.Binds) == 0 && len(c.host.Devices) == 0 && len(c.host.PortBindings) == 0,
+				"memory without swap":      r.Memory > 0 && r.MemorySwap == r.Memory,
+				"cpu, process, file limit": r.NanoCPUs > 0 && *r.PidsLimit > 0 && len(r.Ulimits) == 2,
+				"stdin that ends it":       c.conf.OpenStdin && c.conf.StdinOnce,
+				"guest is process 1":       cmp.Equal([]string(c.conf.Entrypoint), []string{runner.GuestPath, "guest"}) && len(c.conf.Cmd) == 0,
+				"no environment":           len(c.conf.Env) == 0,
+				"labels":                   c.conf.Labels[labelRun] == "r1" && c.conf.Labels[labelTrial] == "price/2" && c.conf.Labels[labelRole] != "",
+				"runtime passes through":   c.host.Runtime == "runsc",
+				"asks its guest alone":     cmp.Equal(c.host.DNS, []string{"127.0.0.1"}),
+				"no healthcheck":           cmp.Equal(c.conf.Healthcheck.Test, []string{"NONE"}),
+			}
+			for what, ok := range checks {
+				if !ok {
+					t.Errorf("%s: %s: not so: %s", kind, c.name, what)
+				}
+			}
+		}
+	}
+}
+
+func TestWithAddresses(t *testing.T) {
+	subnet := addresses{netip.MustParsePrefix("10.213.0.8/29")}
+	tests := []struct {
+		network string
+		relay   string // address; empty for none
+		agent   string
+		hosts   []string
+	}{
+		{networkBridge, "10.213.0.10", "10.213.0.11", []string{"files:10.213.0.10", "stock:10.213.0.10"}},
+		{networkAirtight, "", "", []string{"files:127.0.1.1", "stock:127.0.1.1"}},
+	}
+	for _, test := range tests {
+		trial, s := planned()
+		trial.Network = test.network
+		plan := planTrial(trial, s)
+		for _, c := range plan.withAddresses(trial, subnet) {
+			want := map[string]string{relayBox: test.relay, runner.AgentBox: test.agent}[c.box]
+			got := ""
+			if net := c.networking("n"); net != nil {
+				got = net.EndpointsConfig["n"].IPAMConfig.IPv4Address
+			}
+			if got != want {
+				t.Errorf("%s: %s has address %q, want %q", test.network, c.box, got, want)
+			}
+			var hosts []string
+			if c.box == runner.AgentBox {
+				hosts = test.hosts
+			}
+			if diff := cmp.Diff(hosts, c.host.ExtraHosts); diff != "" {
+				t.Errorf("%s: hosts of %s (-want +got):\n%s", test.network, c.box, diff)
+			}
+		}
+		for _, c := range plan.containers {
+			if c.addr.IsValid() || c.host.ExtraHosts != nil {
+				t.Errorf("%s: placing %s changed the plan", test.network, c.box)
+			}
+		}
+	}
+}
+
+func TestUserOf(t *testing.T) {
+	tests := []struct{ wanted, image, want string }{
+		{"", "", defaultUser},
+		{"", "root", defaultUser},
+		{"", "0", defaultUser},
+		{"", "0:0", defaultUser},
+		{"", "root:staff", defaultUser},
+		{"", "node", "node"},
+		{"", "65532", "65532"},
+		{"", "1001:0", "1001:0"},
+		{"4711", "node", "4711"},
+		{"4711:12", "root", "4711:12"},
+		{"app:app", "", "app:app"},
+	}
+	for _, test := range tests {
+		if got := userOf(test.wanted, test.image); got != test.want {
+			t.Errorf("userOf(%q, %q) = %q, want %q", test.wanted, test.image, got, test.want)
+		}
+	}
+}
+
+func TestTmpfsOptions(t *testing.T) {
+	tests := []struct{ user, want string }{
+		{"1000:1000", "size=7,mode=0700,uid=1000,gid=1000,exec"},
+		{"4711:12", "size=7,mode=0700,uid=4711,gid=12,exec"},
+		{"65532", "size=7,mode=0700,uid=65532,gid=65532,exec"},
+		{"4711:staff", "size=7,mode=0700,uid=4711,gid=4711,exec"},
+		{"node", "size=7,mode=1777,exec"},
+		{"node:node", "size=7,mode=1777,exec"},
+		{"node:12", "size=7,mode=1777,exec"},
+	}
+	for _, test := range tests {
+		if got := tmpfsOptions(test.user, 7); got != test.want {
+			t.Errorf("tmpfsOptions(%q) = %q, want %q", test.user, got, test.want)
+		}
+	}
+}
+
+func TestOlderAPI(t *testing.T) {
+	tests := []struct {
+		have, want string
+		older      bool
+	}{
+		{"1.41", "1.41", false},
+		{"1.40", "1.41", true},
+		{"1.9", "1.41", true},
+		{"1.100", "1.41", false},
+		{"2.0", "1.41", false},
+		{"0.99", "1.41", true},
+		{"", "1.41", true},
+		{"nonsense", "1.41", true},
+		{"1", "1.41", true},
+	}
+	for _, test := range tests {
+		if got := olderAPI(test.have, test.want); got != test.older {
+			t.Errorf("olderAPI(%q, %q) = %t, want %t", test.have, test.want, got, test.older)
+		}
+	}
+}

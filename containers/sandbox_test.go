@@ -1,0 +1,195 @@
+package containers
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/waza-isolate/waza/internal/dockertest"
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/process"
+)
+
+func TestNamesResolve(t *testing.T) {
+	bothNetworks(t, func(t *testing.T, kind string) {
+		b := openRun(t)
+		s, seen := stand(t, b, trialOf(b, kind, debian))
+		for _, box := range []string{runner.AgentBox, "s0"} {
+			asked := time.Now()
+			if e := sh(t, s, box, "getent hosts nowhere.example.com"); e.exit.Code == 0 {
+				t.Errorf("%s: a foreign name resolves: %s", box, e.stdout)
+			}
+			if took := time.Since(asked); took > 2*time.Second {
+				t.Errorf("%s: NXDOMAIN took %s", box, took)
+			}
+			dockertest.Await(t, 5*time.Second, "the question is an event", func() bool {
+				return seen.has(func(e evidence.Event) bool {
+					return e.Kind == "dns" && e.Where == box && e.Data["name"] == "nowhere.example.com" && e.Data["answered"] == false
+				})
+			})
+		}
+		want := airtightAddr.String()
+		if kind == networkBridge {
+			want = bridgeAddr(t, s)
+			want = want[:strings.LastIndex(want, ".")+1]
+		}
+		if got := mustSh(t, s, runner.AgentBox, "getent hosts s0"); !strings.HasPrefix(got, want) {
+			t.Errorf("the server's name is %q, want %s", got, want)
+		}
+		if e := sh(t, s, "s0", "getent hosts s0 agent relay"); e.exit.Code == 0 {
+			t.Errorf("names resolve in a server: %s", e.stdout)
+		}
+	})
+}
+
+func TestWorkspaceLimit(t *testing.T) {
+	b := openRun(t)
+	s, _ := stand(t, b, trialOf(b, networkAirtight))
+	for _, dir := range []string{runner.WorkspaceDir, "/tmp", runner.HomeDir} {
+		e := sh(t, s, runner.AgentBox, "head -c 8388608 /dev/zero > "+dir+"/big")
+		if e.exit.Code == 0 || !strings.Contains(e.stderr, "No space left on device") {
+			t.Errorf("%s took twice its limit: exit %+v, %s", dir, e.exit, e.stderr)
+		}
+		if size := mustSh(t, s, runner.AgentBox, "stat -c %s "+dir+"/big; rm "+dir+"/big"); size != "4194304" {
+			t.Errorf("%s holds %s bytes, want its limit of 4194304", dir, size)
+		}
+	}
+}
+
+func TestWorkspaceVolume(t *testing.T) {
+	for user, want := range map[string]string{"": "1000:1000 700", "4711:12": "4711:12 700"} {
+		t.Run(user, func(t *testing.T) {
+			t.Parallel()
+			b := openRun(t)
+			trial := trialOf(b, networkAirtight)
+			trial.Workspace, trial.Agent.User = "volume", user
+			s, _ := stand(t, b, trial)
+			got := mustSh(t, s, runner.AgentBox, "echo x > /workspace/file; stat -c '%u:%g' /workspace /workspace/file | uniq")
+			if owner, _, _ := strings.Cut(want, " "); got != owner {
+				t.Errorf("the workspace is owned by %q, want %s", got, owner)
+			}
+			if missing := s.Guarantees().Missing; len(missing) != 1 {
+				t.Errorf("missing guarantees %q, want the size limit named", missing)
+			}
+		})
+	}
+}
+
+// What outgrows its memory is ended; the runner hears of it, and the other
+// containers stand.
+func TestMemoryLimit(t *testing.T) {
+	b := openRun(t)
+	s, _ := stand(t, b, trialOf(b, networkAirtight, debian))
+	for _, box := range []string{runner.AgentBox, "s0"} {
+		e := sh(t, s, box, "exec tail /dev/zero")
+		if e.err == nil && e.exit.Signal != "SIGKILL" {
+			t.Errorf("%s: a program of unlimited memory ended with %+v", box, e.exit)
+		}
+	}
+	mustSh(t, s, runner.AgentBox, "true")
+	mustSh(t, s, "s0", "true")
+}
+
+func TestProcessLimit(t *testing.T) {
+	b := openRun(t)
+	s, _ := stand(t, b, trialOf(b, networkAirtight))
+	e := sh(t, s, runner.AgentBox, "for i in $(seq 100); do sleep 60 & done")
+	if e.exit.Code == 0 || !strings.Contains(e.stderr, "Cannot fork") {
+		t.Errorf("100 processes where 64 are allowed: exit %+v, %s", e.exit, e.stderr)
+	}
+	mustSh(t, s, runner.AgentBox, "test $(ls -d /proc/[0-9]* | wc -l) -lt 8") // the agent's children went with it
+}
+
+// Environment goes to the program, and the engine never hears of it.
+func TestEnvironmentIsNoConfig(t *testing.T) {
+	b := openRun(t)
+	s, _ := stand(t, b, trialOf(b, networkBridge, debian))
+	const secret = "hunter2-of-the-server"
+	p, err := s.Start(within(t), "s0", process.Spec{Args: []string{"/bin/sh", "-c", "echo $TOKEN; read x"}, Env: []string{"TOKEN=" + secret}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := make([]byte, 64)
+	n, _ := p.Stdout().Read(line)
+	if got := strings.TrimSpace(string(line[:n])); got != secret {
+		t.Errorf("the program has %q", got)
+	}
+	for role, all := range inspectAll(t, b.run) {
+		text, err := json.Marshal(all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), secret) {
+			t.Errorf("inspecting %s shows the secret", role)
+		}
+	}
+	if e := sh(t, s, runner.AgentBox, "cat /proc/[0-9]*/environ"); strings.Contains(e.stdout, secret) {
+		t.Error("the agent sees the secret")
+	}
+	_ = p.Stdin().Close()
+	if _, err := p.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Close may be called by anybody, any number of times; when it returns, nothing
+// of the trial is there any more.
+func TestClose(t *testing.T) {
+	bothNetworks(t, func(t *testing.T, kind string) {
+		b := openRun(t)
+		trial := trialOf(b, kind, debian)
+		trial.Workspace = "volume"
+		s, _ := stand(t, b, trial)
+		if _, err := s.Start(within(t), runner.AgentBox, process.Spec{Args: []string{"/bin/sh", "-c", "trap '' TERM HUP INT; setsid sleep 60 & sleep 60"}}); err != nil {
+			t.Fatal(err)
+		}
+		var closers sync.WaitGroup
+		for range 4 {
+			closers.Go(func() {
+				if err := s.Close(context.Background()); err != nil {
+					t.Error(err)
+				}
+				noTrialObjects(t, b, trial)
+			})
+		}
+		closers.Wait()
+		if err := s.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if _, err := s.Start(within(t), runner.AgentBox, process.Spec{Args: []string{"true"}}); err == nil {
+			t.Error("a program starts in a closed sandbox")
+		}
+	})
+}
+
+// noTrialObjects fails the test if the engine has anything of the trial.
+func noTrialObjects(t *testing.T, b *Backend, trial *runner.Trial) {
+	t.Helper()
+	all, err := b.engine.labelledObjects(context.Background())
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	of := func(labels map[string]string) bool {
+		return labels[labelRun] == b.run && labels[labelTrial] == TrialLabel(trial.Task, trial.Number)
+	}
+	for _, c := range all.containers {
+		if of(c.Labels) {
+			t.Errorf("container %v (%s) is left", c.Names, c.State)
+		}
+	}
+	for _, n := range all.networks {
+		if of(n.Labels) {
+			t.Errorf("network %s is left", n.Name)
+		}
+	}
+	for _, v := range all.volumes {
+		if of(v.Labels) {
+			t.Errorf("volume %s is left", v.Name)
+		}
+	}
+}

@@ -1,0 +1,190 @@
+package containers
+
+import (
+	"archive/tar"
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/docker/docker/api/types/build"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/api/types/mount"
+	"github.com/docker/docker/api/types/network"
+
+	"github.com/waza-isolate/waza/internal/dockertest"
+	"github.com/waza-isolate/waza/runner"
+)
+
+// buildImage builds an image from Debian and some lines of a Dockerfile.
+func buildImage(t *testing.T, lines string) string {
+	t.Helper()
+	dockertest.Image(t, debian)
+	engine := dockertest.Engine(t)
+	var context bytes.Buffer
+	out := tar.NewWriter(&context)
+	dockerfile := "FROM " + debian + "\n" + lines
+	if err := out.WriteHeader(&tar.Header{Name: "Dockerfile", Mode: 0o644, Size: int64(len(dockerfile))}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(out, dockerfile); err != nil {
+		t.Fatal(err)
+	}
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ref := "waza-test/" + strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")) + ":latest"
+	built, err := engine.ImageBuild(within(t), &context, build.ImageBuildOptions{Tags: []string{ref}, Remove: true, ForceRemove: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = built.Body.Close() }()
+	if log, err := io.ReadAll(built.Body); err != nil || bytes.Contains(log, []byte(`"error"`)) {
+		t.Fatalf("build: %v\n%s", err, log)
+	}
+	t.Cleanup(func() {
+		if _, err := engine.ImageRemove(t.Context(), ref, image.RemoveOptions{Force: true}); err != nil {
+			t.Log(err)
+		}
+	})
+	return ref
+}
+
+// What the engine was really told, for every container of a trial.
+func TestWallsOnTheEngine(t *testing.T) {
+	greedy := buildImage(t, "USER root\nVOLUME /var/lib/greedy /srv\nENV SECRET_OF_THE_IMAGE=1\n")
+	bothNetworks(t, func(t *testing.T, kind string) {
+		b := openRun(t)
+		s, _ := stand(t, b, trialOf(b, kind, debian, "", greedy))
+		all := inspectAll(t, b.run)
+		want := map[string]int{roleLease: 1, roleAgent: 1, roleServer: 3}
+		if kind == networkBridge {
+			want[roleRelay] = 1
+		}
+		for role, count := range want {
+			if len(all[role]) != count {
+				t.Errorf("%d containers of role %s, want %d", len(all[role]), role, count)
+			}
+			for _, c := range all[role] {
+				checkContainer(t, c, b.run)
+			}
+		}
+		for _, c := range all[roleServer] {
+			if c.HostConfig.NetworkMode != "none" || len(c.NetworkSettings.Networks) != 1 || c.NetworkSettings.Networks["none"] == nil {
+				t.Errorf("%s is on networks %v", c.Name, c.NetworkSettings.Networks)
+			}
+		}
+		if kind == networkBridge {
+			checkNetwork(t, s.plan.network)
+		} else if mode := all[roleAgent][0].HostConfig.NetworkMode; mode != "none" {
+			t.Errorf("the agent of an airtight trial is on %s", mode)
+		}
+		if uid := mustSh(t, s, "s2", "id -u"); uid != "1000" {
+			t.Errorf("the image that wants root runs as %s", uid)
+		}
+		mustSh(t, s, "s2", "echo kept in memory > /var/lib/greedy/file")
+	})
+}
+
+func checkContainer(t *testing.T, c container.InspectResponse, run string) {
+	t.Helper()
+	h := c.HostConfig
+	user, _, _ := strings.Cut(c.Config.User, ":")
+	filtered := h.NetworkMode == "none"
+	for _, option := range h.SecurityOpt {
+		filtered = filtered || strings.HasPrefix(option, "seccomp={")
+	}
+	checks := map[string]bool{
+		"a user other than root":         user != "" && user != "0" && user != "root",
+		"no capability":                  len(h.CapDrop) == 1 && h.CapDrop[0] == "ALL" && len(h.CapAdd) == 0 && !h.Privileged,
+		"no new privileges":              h.SecurityOpt[0] == "no-new-privileges",
+		"a seccomp filter for a bridge":  filtered,
+		"a read-only root":               h.ReadonlyRootfs,
+		"memory and no swap":             h.Memory > 0 && h.MemorySwap == h.Memory,
+		"a CPU limit":                    h.NanoCPUs > 0,
+		"a process limit":                h.PidsLimit != nil && *h.PidsLimit > 0,
+		"limits of open files and cores": len(h.Ulimits) == 2,
+		"no log":                         h.LogConfig.Type == "none",
+		"removal at its end":             h.AutoRemove,
+		"labels":                         c.Config.Labels[labelRun] == run && c.Config.Labels[labelTrial] != "",
+		"no published port":              len(h.PortBindings) == 0,
+		"no bind mount":                  len(h.Binds) == 0,
+	}
+	for what, ok := range checks {
+		if !ok {
+			t.Errorf("%s lacks %s: %+v", c.Name, what, h)
+		}
+	}
+	for _, m := range c.Mounts {
+		if m.Type == mount.TypeVolume && !strings.HasPrefix(m.Name, "waza-"+run+"-") {
+			t.Errorf("%s has an anonymous volume at %s", c.Name, m.Destination)
+		}
+		if m.Type == mount.TypeBind || m.RW {
+			t.Errorf("%s may write to %s %s at %s", c.Name, m.Type, m.Name, m.Destination)
+		}
+	}
+}
+
+func checkNetwork(t *testing.T, name string) {
+	t.Helper()
+	n, err := dockertest.Engine(t).NetworkInspect(t.Context(), name, network.InspectOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checks := map[string]bool{
+		"is internal":                 n.Internal,
+		"has no IPv6":                 !n.EnableIPv6,
+		"has no address on the host":  n.Options["com.docker.network.bridge.inhibit_ipv4"] == "true",
+		"is one /29":                  len(n.IPAM.Config) == 1 && strings.HasSuffix(n.IPAM.Config[0].Subnet, "/29"),
+		"holds the agent and a relay": len(n.Containers) == 2,
+		"has labels":                  n.Labels[labelRun] != "" && n.Labels[labelTrial] == "task/1",
+		"cannot be joined at will":    !n.Attachable && !n.Ingress,
+	}
+	for what, ok := range checks {
+		if !ok {
+			t.Errorf("not so: the task network %s: %+v", what, n)
+		}
+	}
+}
+
+// The same walls, as a program inside meets them.
+func TestWallsFromInside(t *testing.T) {
+	bothNetworks(t, func(t *testing.T, kind string) {
+		b := openRun(t)
+		s, _ := stand(t, b, trialOf(b, kind, debian))
+		for _, box := range []string{runner.AgentBox, "s0"} {
+			for _, script := range []string{
+				"echo x > /file", "echo x > /opt/waza/waza", "echo x > /etc/passwd", "mkdir /x",
+				"mount -t tmpfs none /tmp", "chown root /tmp", "su -c true", "kill -9 1; kill -0 1",
+				"cat /proc/1/environ", "ls /proc/1/fd/", "ls /var/run/docker.sock",
+			} {
+				if e := sh(t, s, box, script); e.err != nil || e.exit.Code == 0 {
+					t.Errorf("%s: %s: exit %+v, %v\n%s", box, script, e.exit, e.err, e.stdout)
+				}
+			}
+			mustSh(t, s, box, "echo '#!/bin/sh' > /tmp/x && chmod +x /tmp/x && /tmp/x && touch $HOME")
+		}
+	})
+}
+
+// mcp.json can be read by the agent and neither be changed nor replaced.
+func TestMCPConfigIsReadOnly(t *testing.T) {
+	bothNetworks(t, func(t *testing.T, kind string) {
+		b := openRun(t)
+		trial := trialOf(b, kind)
+		trial.MCPJSON = "{\"mcpServers\":{\"files\":{\"url\":\"http://files/mcp\"}}}\n"
+		s, _ := stand(t, b, trial)
+		for _, script := range []string{
+			"echo mine > $F", "echo mine >> $F", "rm -f $F", "mv $F /tmp/x", "ln -sf /tmp/x $F",
+			"cp /etc/hostname $F", "chmod 666 $F", "touch /etc/waza/other", "mv /etc/waza /etc/else", "umount /etc/waza",
+		} {
+			if e := sh(t, s, runner.AgentBox, script, "F="+runner.MCPConfigPath); e.exit.Code == 0 {
+				t.Errorf("%s: succeeded", script)
+			}
+		}
+		if got := mustSh(t, s, runner.AgentBox, "cat "+runner.MCPConfigPath); got+"\n" != trial.MCPJSON {
+			t.Errorf("mcp.json is %q, want %q", got, trial.MCPJSON)
+		}
+	})
+}

@@ -1,0 +1,104 @@
+package dockertest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/network"
+	"github.com/docker/docker/api/types/volume"
+	"github.com/docker/docker/client"
+)
+
+// RunLabel is the label by which everything of a run is found on the engine.
+const RunLabel = "waza.run"
+
+// pollEvery is how often the engine is asked while waiting for it.
+const pollEvery = 100 * time.Millisecond
+
+// Containers lists the containers of a run, started or not.
+func Containers(t testing.TB, c *client.Client, run string) []container.Summary {
+	t.Helper()
+	found, err := c.ContainerList(t.Context(), container.ListOptions{All: true, Filters: ofRun(run)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// Objects lists what a run has on the engine, a line for each container, network
+// and volume.
+func Objects(t testing.TB, c *client.Client, run string) []string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), lookTimeout)
+	defer cancel()
+	objects, err := list(ctx, c, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects
+}
+
+// NoObjects fails the test if the run has anything on the engine.
+func NoObjects(t testing.TB, c *client.Client, run string) {
+	t.Helper()
+	if left := Objects(t, c, run); len(left) > 0 {
+		t.Errorf("run %s left on the engine:\n  %s", run, strings.Join(left, "\n  "))
+	}
+}
+
+// AwaitNoContainers waits until the run has no container, started or not, and
+// fails the test if that takes longer than within.
+func AwaitNoContainers(t testing.TB, c *client.Client, run string, within time.Duration) {
+	t.Helper()
+	Await(t, within, "run "+run+" has no container", func() bool { return len(Containers(t, c, run)) == 0 })
+}
+
+// Await polls until done, and fails the test if that takes longer than within.
+func Await(t testing.TB, within time.Duration, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(within); ; time.Sleep(pollEvery) {
+		if done() {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not so after %s: %s", within, what)
+		}
+	}
+}
+
+func ofRun(run string) filters.Args {
+	return filters.NewArgs(filters.Arg("label", RunLabel+"="+run))
+}
+
+func list(ctx context.Context, c *client.Client, run string) ([]string, error) {
+	var all []string
+	found, err := c.ContainerList(ctx, container.ListOptions{All: true, Filters: ofRun(run)})
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range found {
+		all = append(all, fmt.Sprintf("container %s (%s)", strings.Join(f.Names, " "), f.State))
+	}
+	networks, err := c.NetworkList(ctx, network.ListOptions{Filters: ofRun(run)})
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range networks {
+		all = append(all, "network "+n.Name)
+	}
+	volumes, err := c.VolumeList(ctx, volume.ListOptions{Filters: ofRun(run)})
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range volumes.Volumes {
+		all = append(all, "volume "+v.Name)
+	}
+	slices.Sort(all)
+	return all, nil
+}
