@@ -81,7 +81,9 @@ func (s *sandbox) box(name string) (*box, error) {
 func (s *sandbox) Containers() map[string]string {
 	names := map[string]string{}
 	for _, c := range s.plan.containers {
-		names[c.box] = c.name
+		if c.box != relayBox {
+			names[c.box] = c.name
+		}
 	}
 	return names
 }

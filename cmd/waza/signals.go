@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/waza-isolate/waza/runner"
@@ -55,10 +57,11 @@ func (j *job) hold(ctx context.Context, t *runner.Trial, s runner.Sandbox) {
 	j.progress.close()
 	fmt.Fprintf(j.stderr, "\nthe sandbox of %s/%d is standing; its servers answer. To enter:\n", t.Task, t.Number)
 	if e, ok := s.(entrances); ok {
-		for box, name := range e.Containers() {
-			fmt.Fprintf(j.stderr, "  %-12s docker exec -it %s sh\n", box, name)
+		names := e.Containers()
+		for _, box := range slices.Sorted(maps.Keys(names)) {
+			fmt.Fprintf(j.stderr, "  %-12s docker exec -it %s sh\n", box, names[box])
 		}
 	}
-	fmt.Fprintln(j.stderr, "press Ctrl-C to remove it")
+	fmt.Fprintln(j.stderr, "An image without a shell cannot be entered. Press Ctrl-C to remove the sandbox.")
 	<-ctx.Done()
 }

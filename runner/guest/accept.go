@@ -46,7 +46,7 @@ func (g *Guest) serveIncoming() {
 	for {
 		stream, err := g.session.Accept()
 		if err != nil {
-			g.ended(err)
+			g.ended(errors.Join(err, g.session.Close()))
 			return
 		}
 		select {

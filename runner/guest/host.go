@@ -52,7 +52,7 @@ func muxConfig(patience time.Duration) *yamux.Config {
 	config.AcceptBacklog = acceptedAhead
 	config.KeepAliveInterval = 2 * time.Second
 	config.ConnectionWriteTimeout = patience
-	config.StreamOpenTimeout = 0 // ends the whole session for one slow stream
+	config.StreamOpenTimeout = 0            // ends the whole session for one slow stream
 	config.StreamCloseTimeout = time.Minute // then the other end loses what it has not read
 	config.LogOutput = io.Discard
 	return config

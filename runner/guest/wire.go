@@ -77,9 +77,9 @@ type reply struct {
 	PID   int    `json:"pid,omitempty"`
 }
 
-// link sends and receives messages on one stream. Reads are resumable: a read
-// that fails on a deadline loses nothing. A failed write may have cut a message
-// short, so every later one fails too. One goroutine may read while others write.
+// link sends and receives messages on one stream. Both are resumable: a read that
+// fails on a deadline loses nothing, and what a failed write leaves of a message
+// goes out before the next. One goroutine may read while others write.
 type link struct {
 	stream net.Conn
 
@@ -89,7 +89,8 @@ type link struct {
 	kind   kind
 
 	writeMu sync.Mutex
-	torn    error // why a write failed; guarded by writeMu
+	buf     []byte // one message; guarded by writeMu
+	unsent  []byte // its end; guarded by writeMu
 }
 
 // next reads up to the payload of the next message, skipping what is left of the
@@ -146,24 +147,34 @@ func (l *link) message() (kind, []byte, error) {
 func (l *link) write(k kind, p []byte) error {
 	l.writeMu.Lock()
 	defer l.writeMu.Unlock()
-	return l.writeLocked(k, p)
+	_, err := l.writeLocked(k, p)
+	return err
 }
 
-func (l *link) writeLocked(k kind, p []byte) error {
-	if l.torn != nil {
-		return l.torn
-	}
-	for first := true; first || len(p) > 0; first = false {
-		part := p[:min(len(p), maxPayload)]
-		p = p[len(part):]
-		msg := make([]byte, headerSize, headerSize+len(part))
-		msg[0] = byte(k)
-		binary.BigEndian.PutUint32(msg[1:], uint32(len(part)))
-		if _, l.torn = l.stream.Write(append(msg, part...)); l.torn != nil {
-			return l.torn
+// writeLocked returns how many bytes of p it took, which counts those of a
+// message that is not wholly sent.
+func (l *link) writeLocked(k kind, p []byte) (int, error) {
+	taken := 0
+	for first := true; first || taken < len(p); first = false {
+		if err := l.flushLocked(); err != nil {
+			return taken, err
 		}
+		part := p[taken:min(taken+maxPayload, len(p))]
+		taken += len(part)
+		l.buf = binary.BigEndian.AppendUint32(append(l.buf[:0], byte(k)), uint32(len(part)))
+		l.buf = append(l.buf, part...)
+		l.unsent = l.buf
 	}
-	return nil
+	return taken, l.flushLocked()
+}
+
+func (l *link) flushLocked() error {
+	if len(l.unsent) == 0 {
+		return nil
+	}
+	n, err := l.stream.Write(l.unsent)
+	l.unsent = l.unsent[n:]
+	return err
 }
 
 // fail ends a verb with the reason why.
@@ -230,10 +241,7 @@ func (w *dataWriter) Write(p []byte) (int, error) {
 	if w.closed {
 		return 0, io.ErrClosedPipe
 	}
-	if err := w.link.writeLocked(w.data, p); err != nil {
-		return 0, err
-	}
-	return len(p), nil
+	return w.link.writeLocked(w.data, p)
 }
 
 func (w *dataWriter) Close() error {
@@ -247,7 +255,8 @@ func (w *dataWriter) closeLocked() error {
 		return nil
 	}
 	w.closed = true
-	return w.link.writeLocked(w.eof, nil)
+	_, err := w.link.writeLocked(w.eof, nil)
+	return err
 }
 
 func parseExit(p []byte) (process.Exit, error) {
