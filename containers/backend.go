@@ -31,7 +31,6 @@ type Backend struct {
 	engine *engine
 	run    string
 	guest  imageInfo
-	filter string // seccomp profile of containers on a bridge
 	lease  *box
 
 	mu      sync.Mutex

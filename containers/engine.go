@@ -28,9 +28,13 @@ type engine struct {
 	info system.Info
 }
 
-// dialEngine connects as the docker command would (DOCKER_HOST and kin).
+// dialEngine connects as the docker command would.
 func dialEngine(ctx context.Context) (*engine, error) {
-	c, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+	options := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
+	if host := engineHost(); host != "" {
+		options = append(options, client.WithHost(host))
+	}
+	c, err := client.NewClientWithOpts(options...)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoEngine, err)
 	}
@@ -41,7 +45,7 @@ func dialEngine(ctx context.Context) (*engine, error) {
 		return nil, errors.Join(fmt.Errorf("%w at %s: start Docker (on Debian as root: make setup) or point DOCKER_HOST at one: %w", ErrNoEngine, c.DaemonHost(), err), c.Close())
 	}
 	if api := c.ClientVersion(); olderAPI(api, minAPI) {
-		return nil, errors.Join(fmt.Errorf("Docker engine %s speaks API %s; isolation needs %s (Engine 20.10) or later", info.ServerVersion, api, minAPI), c.Close())
+		return nil, errors.Join(fmt.Errorf("the engine (Docker %s) speaks API %s; isolation needs %s (Engine 20.10) or later", info.ServerVersion, api, minAPI), c.Close())
 	}
 	if info.OSType != "linux" {
 		return nil, errors.Join(fmt.Errorf("the Docker engine runs %s containers; isolation needs Linux ones", info.OSType), c.Close())

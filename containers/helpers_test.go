@@ -128,6 +128,7 @@ func sh(t *testing.T, s *sandbox, box, script string, env ...string) ended {
 	if err != nil {
 		t.Fatalf("%s: %v", script, err)
 	}
+	_ = p.Stdin().Close()
 	var e ended
 	var readers sync.WaitGroup
 	read := func(into *string, from io.Reader) {

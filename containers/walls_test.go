@@ -156,13 +156,14 @@ func TestWallsFromInside(t *testing.T) {
 		for _, box := range []string{runner.AgentBox, "s0"} {
 			for _, script := range []string{
 				"echo x > /file", "echo x > /opt/waza/waza", "echo x > /etc/passwd", "mkdir /x",
-				"mount -t tmpfs none /tmp", "chown root /tmp", "su -c true", "kill -9 1; kill -0 1",
+				"mount -t tmpfs none /tmp", "chown root /tmp", "su -c true",
 				"cat /proc/1/environ", "ls /proc/1/fd/", "ls /var/run/docker.sock",
 			} {
 				if e := sh(t, s, box, script); e.err != nil || e.exit.Code == 0 {
 					t.Errorf("%s: %s: exit %+v, %v\n%s", box, script, e.exit, e.err, e.stdout)
 				}
 			}
+			mustSh(t, s, box, "kill -9 1")
 			mustSh(t, s, box, "echo '#!/bin/sh' > /tmp/x && chmod +x /tmp/x && /tmp/x && touch $HOME")
 		}
 	})

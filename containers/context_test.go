@@ -1,0 +1,36 @@
+package containers
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestContextHost(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, content string) {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := contextHost(dir, ""); got != "" {
+		t.Errorf("without configuration: %q", got)
+	}
+	write("config.json", `{"currentContext": "colima"}`)
+	// printf colima | sha256sum
+	write("contexts/meta/f24fd3749c1368328e2b149bec149cb6795619f244c5b584e844961215dadd16/meta.json",
+		`{"Name": "colima", "Endpoints": {"docker": {"Host": "unix:///run/colima.sock"}}}`)
+	if got, want := contextHost(dir, ""), "unix:///run/colima.sock"; got != want {
+		t.Errorf("current context: %q, want %q", got, want)
+	}
+	if got := contextHost(dir, "default"); got != "" {
+		t.Errorf("default context: %q", got)
+	}
+	if got := contextHost(dir, "unknown"); got != "" {
+		t.Errorf("unknown context: %q", got)
+	}
+}
