@@ -501,6 +501,10 @@ func TestNobodyTakesOverProcessOne(t *testing.T) {
 			t.Errorf("%s on process 1 worked: %s", how, said)
 		}
 	}
+	attack(t, startIn(g), "signals", "1")
+	if done, said := attack(t, startIn(g), "fd", "self"); !done {
+		t.Errorf("process 1 no longer starts programs: %s", said)
+	}
 	sleeper, err := g.Exec(t.Context(), process.Spec{Args: []string{"/tmp/attacker", "sleep"}}, false)
 	if err != nil {
 		t.Fatal(err)
@@ -511,10 +515,16 @@ func TestNobodyTakesOverProcessOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	pid := strings.TrimSpace(string(line[:n]))
+	go func() { _, _ = io.Copy(io.Discard, sleeper.Stdout()) }()
+	go func() { _, _ = io.Copy(io.Discard, sleeper.Stderr()) }()
 	for _, how := range []string{"fd", "mem", "freeze"} {
 		if done, said := attack(t, startIn(g), how, pid); !done {
 			t.Errorf("%s does not work on an ordinary process either, so it proves nothing: %s", how, said)
 		}
+	}
+	attack(t, startIn(g), "signals", pid)
+	if exit, err := sleeper.Wait(); err != nil || exit == (process.Exit{}) {
+		t.Errorf("signals do not end an ordinary process either: %+v, %v", exit, err)
 	}
 }
 

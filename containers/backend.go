@@ -193,6 +193,8 @@ func (b *Backend) makeMCPVolume(ctx context.Context, name, content string) error
 }
 
 func (b *Backend) createVolume(ctx context.Context, name, trial, role string) error {
+	ctx, cancel := creating(ctx)
+	defer cancel()
 	_, err := b.engine.VolumeCreate(ctx, volume.CreateOptions{Name: name, Labels: labels(b.run, trial, role)})
 	return err
 }

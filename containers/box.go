@@ -13,6 +13,7 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/pkg/stdcopy"
 
 	"github.com/waza-isolate/waza/runner/guest"
@@ -39,11 +40,11 @@ type box struct {
 func (e *engine) startBox(ctx context.Context, c containerPlan, network string) (_ *box, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	created, err := e.ContainerCreate(ctx, &c.conf, &c.host, c.networking(network), nil, c.name)
+	id, err := e.createContainer(ctx, &c.conf, &c.host, c.networking(network), c.name)
 	if err != nil {
 		return nil, fmt.Errorf("create %s: %w", c.name, err)
 	}
-	b := &box{id: created.ID, image: c.image, stderr: &tail{}}
+	b := &box{id: id, image: c.image, stderr: &tail{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.close(context.WithoutCancel(ctx), e))
@@ -63,6 +64,13 @@ func (e *engine) startBox(ctx context.Context, c containerPlan, network string) 
 		return nil, fmt.Errorf("%s: %w%s", c.name, err, b.stderr.sentence())
 	}
 	return b, nil
+}
+
+func (e *engine) createContainer(ctx context.Context, conf *container.Config, host *container.HostConfig, net *network.NetworkingConfig, name string) (string, error) {
+	ctx, cancel := creating(ctx)
+	defer cancel()
+	created, err := e.ContainerCreate(ctx, conf, host, net, nil, name)
+	return created.ID, err
 }
 
 // awaitRemoval begins to wait before the container is started, so that its end

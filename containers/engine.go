@@ -22,6 +22,9 @@ var ErrNoEngine = errors.New("no Docker engine answers")
 // minAPI is Engine 20.10's: older ones lack options that isolation rests on.
 const minAPI = "1.41"
 
+// createTimeout bounds one call that creates something.
+const createTimeout = 30 * time.Second
+
 // engine is the connection to one Docker engine.
 type engine struct {
 	*client.Client
@@ -51,6 +54,15 @@ func dialEngine(ctx context.Context) (*engine, error) {
 		return nil, errors.Join(fmt.Errorf("the Docker engine runs %s containers; isolation needs Linux ones", info.OSType), c.Close())
 	}
 	return &engine{Client: c, info: info}, nil
+}
+
+// creating is the context of a call that creates something. The end of ctx does
+// not cancel it: the engine would go on, and nobody would know what it made.
+func creating(ctx context.Context) (context.Context, context.CancelFunc) {
+	if ctx.Err() != nil {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
 }
 
 func olderAPI(have, want string) bool {

@@ -34,19 +34,19 @@ func (b *Backend) fillAs(ctx context.Context, volume, user string, files ...file
 	if err != nil {
 		return err
 	}
-	created, err := b.engine.ContainerCreate(ctx,
+	id, err := b.engine.createContainer(ctx,
 		&container.Config{Image: b.guest.id, Entrypoint: []string{"-"}, Labels: labels(b.run, wholeRun, roleGuest)},
 		&container.HostConfig{NetworkMode: "none", Mounts: []mount.Mount{{Type: mount.TypeVolume, Source: volume, Target: "/" + fillDir}}},
-		nil, nil, "")
+		nil, "")
 	if err != nil {
 		return fmt.Errorf("fill volume %s: %w", volume, err)
 	}
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 		defer cancel()
-		err = errors.Join(err, b.engine.ContainerRemove(ctx, created.ID, container.RemoveOptions{Force: true}))
+		err = errors.Join(err, b.engine.ContainerRemove(ctx, id, container.RemoveOptions{Force: true}))
 	}()
-	if err := b.engine.CopyToContainer(ctx, created.ID, "/", bytes.NewReader(content), container.CopyToContainerOptions{}); err != nil {
+	if err := b.engine.CopyToContainer(ctx, id, "/", bytes.NewReader(content), container.CopyToContainerOptions{}); err != nil {
 		return fmt.Errorf("fill volume %s: %w", volume, err)
 	}
 	return nil

@@ -70,15 +70,15 @@ func openRun(t *testing.T) *Backend {
 func trialOf(b *Backend, network string, servers ...string) *runner.Trial {
 	t := &runner.Trial{
 		Run: b.run, Task: "task", Number: 1, Network: network, Workspace: "tmpfs", MCPJSON: "{\"mcpServers\":{}}\n",
-		Agent: runner.Agent{Box: box1(debian)},
+		Agent: runner.Agent{Box: boxOf(debian)},
 	}
 	for i, image := range servers {
-		t.Servers = append(t.Servers, runner.Server{Name: "s" + string(rune('0'+i)), Box: box1(image)})
+		t.Servers = append(t.Servers, runner.Server{Name: "s" + string(rune('0'+i)), Box: boxOf(image)})
 	}
 	return t
 }
 
-func box1(image string) runner.Box {
+func boxOf(image string) runner.Box {
 	return runner.Box{Image: image, CPUs: 1, Memory: 128 << 20, Disk: 4 << 20, Pids: 64}
 }
 
@@ -171,9 +171,10 @@ func inspectAll(t *testing.T, run string) map[string][]container.InspectResponse
 	return all
 }
 
-// bothNetworks runs a test once for each kind of network, side by side.
+// bothNetworks runs a test once for each kind of network, beside other tests.
 func bothNetworks(t *testing.T, test func(t *testing.T, network string)) {
 	t.Helper()
+	t.Parallel()
 	for _, network := range []string{networkBridge, networkAirtight} {
 		t.Run(network, func(t *testing.T) {
 			t.Parallel()

@@ -91,6 +91,13 @@ func networkOptions(a addresses, labels map[string]string) network.CreateOptions
 	}
 }
 
+func (e *engine) createNetwork(ctx context.Context, name string, o network.CreateOptions) error {
+	ctx, cancel := creating(ctx)
+	defer cancel()
+	_, err := e.NetworkCreate(ctx, name, o)
+	return err
+}
+
 // removeNetworks removes all that match and joins what went wrong.
 func (e *engine) removeNetworks(ctx context.Context, which filter) error {
 	found, err := e.NetworkList(ctx, network.ListOptions{Filters: which.args()})

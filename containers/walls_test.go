@@ -164,7 +164,7 @@ func TestWallsFromInside(t *testing.T) {
 				}
 			}
 			mustSh(t, s, box, "kill -9 1")
-			mustSh(t, s, box, "echo '#!/bin/sh' > /tmp/x && chmod +x /tmp/x && /tmp/x && touch $HOME")
+			mustSh(t, s, box, "echo '#!/bin/sh' > /tmp/x && chmod +x /tmp/x && /tmp/x && touch "+runner.HomeDir)
 		}
 	})
 }

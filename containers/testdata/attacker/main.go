@@ -41,6 +41,7 @@ func main() {
 		"mem":            func(a []string) error { return openFile("/proc/"+a[0]+"/mem", os.O_RDWR) },
 		"ptrace":         ptrace,
 		"freeze":         freeze,
+		"signals":        signals,
 		"resolve":        resolve,
 		"sleep":          sleep,
 	}
@@ -225,6 +226,23 @@ func freeze(args []string) error {
 		time.Sleep(10 * time.Millisecond)
 	}
 	return fmt.Errorf("process %d goes on", pid)
+}
+
+// signals sends a process every signal that it could have a handler for.
+func signals(args []string) error {
+	pid, err := strconv.Atoi(args[0])
+	if err != nil {
+		return err
+	}
+	for number := unix.Signal(1); number < 65; number++ {
+		if number == unix.SIGKILL || number == unix.SIGSTOP {
+			continue
+		}
+		if err := unix.Kill(pid, number); err != nil {
+			return nil // it is gone
+		}
+	}
+	return unix.Kill(pid, unix.SIGCONT) // one that was stopped meets the others now
 }
 
 func resolve(args []string) error {

@@ -1,0 +1,130 @@
+// Package archtest holds the import graph: what ARCHITECTURE.md says of who knows
+// what, as a test. It looks at imports alone, not at how they are used.
+package archtest
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	module = "github.com/waza-isolate/waza/"
+	engine = "github.com/docker/docker/"
+)
+
+// pkg is what go list tells of a package.
+type pkg struct {
+	ImportPath   string
+	Standard     bool
+	Imports      []string
+	TestImports  []string
+	XTestImports []string
+}
+
+// list asks go list about packages as they are built for Linux, without their
+// tests' own dependencies.
+func list(t *testing.T, args ...string) []pkg {
+	t.Helper()
+	cmd := exec.Command("go", append([]string{"list", "-json=ImportPath,Standard,Imports,TestImports,XTestImports"}, args...)...)
+	cmd.Env = append(cmd.Environ(), "GOOS=linux", "CGO_ENABLED=0")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var complaint strings.Builder
+	cmd.Stderr = &complaint
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var all []pkg
+	for decoder := json.NewDecoder(out); ; {
+		var p pkg
+		err := decoder.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+	if err := cmd.Wait(); err != nil || len(all) == 0 {
+		t.Fatalf("go list: %v, %d packages\n%s", err, len(all), complaint.String())
+	}
+	return all
+}
+
+// Only the Docker backend knows the engine; tests reach it through dockertest,
+// and those of the backend directly.
+func TestWhoImportsTheEngine(t *testing.T) {
+	allowed := []string{module + "containers", module + "internal/dockertest"}
+	var found []string
+	for _, p := range list(t, module+"...") {
+		imports := slices.Concat(p.Imports, p.TestImports, p.XTestImports)
+		if !slices.ContainsFunc(imports, func(i string) bool { return strings.HasPrefix(i, engine) }) {
+			continue
+		}
+		found = append(found, p.ImportPath)
+		if !slices.Contains(allowed, p.ImportPath) {
+			t.Errorf("%s imports %s...", p.ImportPath, engine)
+		}
+	}
+	if !slices.Equal(found, allowed) {
+		t.Errorf("%q import the engine, want %q: is this test looking at anything?", found, allowed)
+	}
+}
+
+// What a package must not come to depend on, however indirectly. A name that ends
+// in / stands for all below it.
+func TestForbidden(t *testing.T) {
+	world := []string{"net", "net/http", "os/exec", engine, module + "containers", module + "runner/guest", module + "runner/mcpproxy"}
+	rules := map[string][]string{
+		"grading":             append(world, "github.com/mark3labs/"),
+		"runner/capture":      world,
+		"runner/evidence":     world,
+		"runner/results":      world,
+		"runner/spec":         world,
+		"mcpconfig":           append(world, module+"runner/"),
+		"internal/strictyaml": append(world, module+"runner/"),
+		"runner/mcpproxy":     {"os/exec", engine, "github.com/mark3labs/", module + "containers", module + "runner/guest"},
+		"runner":              {engine, module + "containers", module + "runner/guest"},
+		"runner/guest":        {"os/exec", "net/http", engine, module + "runner/mcpproxy", module + "runner/spec"},
+	}
+	for name, forbidden := range rules {
+		for _, p := range list(t, "-deps", module+name) {
+			for _, rule := range forbidden {
+				if p.ImportPath == rule || strings.HasSuffix(rule, "/") && strings.HasPrefix(p.ImportPath, rule) {
+					t.Errorf("%s depends on %s", name, p.ImportPath)
+				}
+			}
+		}
+	}
+}
+
+// The guest is in every container, beside whatever is hostile there: all that it
+// is made of beyond the standard library is listed here.
+func TestGuestIsSmall(t *testing.T) {
+	want := []string{
+		"github.com/hashicorp/yamux",
+		module + "runner/guest",
+		module + "runner/process",
+		"golang.org/x/net/dns/dnsmessage",
+		"golang.org/x/sys/unix",
+	}
+	var got []string
+	for _, p := range list(t, "-deps", module+"runner/guest") {
+		if !p.Standard {
+			got = append(got, p.ImportPath)
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("the guest is made of\n  %q\nwant\n  %q", got, want)
+	}
+}
