@@ -85,6 +85,32 @@ func (b *Backend) Close(ctx context.Context) error {
 	return errors.Join(append(errs, b.engine.Client.Close())...)
 }
 
+// Prepare has every image that trials need on the engine, before any trial starts.
+// What is being pulled goes to say.
+func (b *Backend) Prepare(ctx context.Context, trials []*runner.Trial, say func(string)) error {
+	refs := map[string]bool{}
+	for _, t := range trials {
+		for _, ref := range imagesOf(t) {
+			refs[ref] = true
+		}
+	}
+	for _, ref := range sortedKeys(refs) {
+		if _, err := b.image(ctx, ref, say); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// imagesOf is the images of a trial's containers, the guest's own as "".
+func imagesOf(t *runner.Trial) []string {
+	refs := []string{t.Agent.Image}
+	for _, server := range t.Servers {
+		refs = append(refs, server.Image)
+	}
+	return refs
+}
+
 // Open implements runner.Backend.
 func (b *Backend) Open(ctx context.Context, t *runner.Trial, observe func(evidence.Event)) (runner.Sandbox, error) {
 	s, err := b.scene(ctx, t)
@@ -128,12 +154,8 @@ func (b *Backend) Images() map[string]string {
 // scene makes what the trial shares with others of its run.
 func (b *Backend) scene(ctx context.Context, t *runner.Trial) (scene, error) {
 	s := scene{images: map[string]imageInfo{"": b.guest}, guestVolume: b.guestVolume()}
-	refs := []string{t.Agent.Image}
-	for _, server := range t.Servers {
-		refs = append(refs, server.Image)
-	}
-	for _, ref := range refs {
-		info, err := b.image(ctx, ref)
+	for _, ref := range imagesOf(t) {
+		info, err := b.image(ctx, ref, func(string) {})
 		if err != nil {
 			return s, err
 		}
@@ -149,13 +171,13 @@ func (b *Backend) scene(ctx context.Context, t *runner.Trial) (scene, error) {
 	return s, err
 }
 
-func (b *Backend) image(ctx context.Context, ref string) (imageInfo, error) {
+func (b *Backend) image(ctx context.Context, ref string, say func(string)) (imageInfo, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if info, ok := b.images[ref]; ok {
 		return info, nil
 	}
-	info, err := b.engine.ensureImage(ctx, ref)
+	info, err := b.engine.ensureImage(ctx, ref, say)
 	if err != nil {
 		return info, err
 	}

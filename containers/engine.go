@@ -85,3 +85,13 @@ func (e *engine) arch() string {
 		return e.info.Architecture
 	}
 }
+
+// limits says which limits the engine can enforce.
+func (e *engine) limits() map[string]bool {
+	return map[string]bool{
+		"the memory":              e.info.MemoryLimit,
+		"the swap":                e.info.SwapLimit,
+		"the CPU time":            e.info.CPUCfsQuota,
+		"the number of processes": e.info.PidsLimit,
+	}
+}

@@ -30,11 +30,12 @@ func (e *engine) inspectImage(ctx context.Context, ref string) (imageInfo, error
 }
 
 // ensureImage returns an image, pulled where the engine does not have it.
-func (e *engine) ensureImage(ctx context.Context, ref string) (imageInfo, error) {
+func (e *engine) ensureImage(ctx context.Context, ref string, say func(string)) (imageInfo, error) {
 	info, err := e.inspectImage(ctx, ref)
 	if !errdefs.IsNotFound(err) {
 		return info, err
 	}
+	say("pulling image " + ref)
 	if err := e.pull(ctx, ref); err != nil {
 		return imageInfo{}, fmt.Errorf("image %q is not on the engine and cannot be pulled; build it, or correct its name: %w", ref, err)
 	}

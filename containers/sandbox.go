@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -146,9 +147,15 @@ func (s *sandbox) Guarantees() evidence.Guarantees {
 			"the agent reaches its servers through the runner alone",
 			"names resolve inside the trial only",
 			"containers run without root, capabilities or new privileges, on a read-only root under a seccomp filter",
-			"memory, CPU, process and open-file limits on every container",
 			"containers end with the runner",
 		},
+	}
+	for limit, enforced := range s.backend.engine.limits() {
+		if enforced {
+			g.Enforced = append(g.Enforced, limit+" of every container is limited")
+		} else {
+			g.Missing = append(g.Missing, limit+" of containers is not limited: the engine's kernel cannot")
+		}
 	}
 	if s.plan.network == "" {
 		g.Enforced = append(g.Enforced, "the agent's container has no network interface")
@@ -160,5 +167,7 @@ func (s *sandbox) Guarantees() evidence.Guarantees {
 	} else {
 		g.Missing = append(g.Missing, "the workspace is a volume: its size is not limited")
 	}
+	slices.Sort(g.Enforced)
+	slices.Sort(g.Missing)
 	return g
 }

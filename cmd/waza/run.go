@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -197,22 +198,61 @@ func (j *job) dryRun() error {
 
 // run runs the trials and reports. Nothing of them is left when it returns.
 func (j *job) run(ctx context.Context) error {
+	dir, err := j.chooseRunDir()
+	if err != nil {
+		return err
+	}
 	ctx, stop := interruptible(ctx, j.stderr)
 	defer stop()
 	backend, err := containers.Open(ctx, containers.Options{Run: j.runID})
 	if err != nil {
 		return &exitError{exitInfra, err}
 	}
-	dir, record, err := j.openRunDir(backend)
+	record, err := j.prepare(ctx, backend, dir)
 	if err != nil {
-		return errors.Join(err, backend.Close(context.WithoutCancel(ctx)))
+		return &exitError{exitInfra, errors.Join(err, backend.Close(context.WithoutCancel(ctx)))}
 	}
 	j.progress = newProgress(j.stderr, j.lookup, len(j.trials))
 	done, runErr := runner.Run(ctx, backend, j.trials, j.runnerOptions(dir))
 	j.progress.close()
-	record.Images = backend.Images()
 	runErr = errors.Join(runErr, backend.Close(context.WithoutCancel(ctx)))
 	return errors.Join(runErr, j.finish(ctx, dir, record, done, runErr))
+}
+
+// prepare has all images on the engine and writes down what is about to run.
+func (j *job) prepare(ctx context.Context, backend *containers.Backend, dir string) (runner.Record, error) {
+	record, err := runner.NewRecord(j.eval, j.tasks)
+	if err != nil {
+		return record, err
+	}
+	if err := backend.Prepare(ctx, j.trials, func(what string) { fmt.Fprintln(j.stderr, what) }); err != nil {
+		return record, err
+	}
+	record.ID, record.Waza = j.runID, j.version
+	record.Isolated, record.Network = true, j.trials[0].Network
+	record.Workers, record.Trials = j.workers(), len(j.trials)/len(j.tasks)
+	record.Timeout, record.FailFast = j.options.timeout, j.eval.Config.FailFast
+	record.Engine, record.Images = backend.Describe(), backend.Images()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return record, err
+	}
+	return record, record.Write(dir)
+}
+
+// chooseRunDir names the run directory, which must be new or empty.
+func (j *job) chooseRunDir() (string, error) {
+	dir := j.options.runDir
+	if dir == "" {
+		return filepath.Join(".waza", "runs", j.runID), nil
+	}
+	entries, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0:
+		return dir, nil
+	case err != nil:
+		return dir, usage("run directory: %w", err)
+	}
+	return dir, usage("run directory %s is not empty; name a new one with --run-dir", dir)
 }
 
 func (j *job) runnerOptions(dir string) runner.Options {
@@ -244,33 +284,6 @@ func (j *job) workers() int {
 		return c.MaxWorkers
 	}
 	return defaultWorkers
-}
-
-// openRunDir makes the run directory, which must be new, and writes its record.
-func (j *job) openRunDir(backend *containers.Backend) (string, runner.Record, error) {
-	dir := j.options.runDir
-	if dir == "" {
-		dir = filepath.Join(".waza", "runs", j.runID)
-	}
-	record, err := runner.NewRecord(j.eval, j.tasks)
-	if err != nil {
-		return dir, record, &exitError{exitInfra, err}
-	}
-	record.ID, record.Waza = j.runID, j.version
-	record.Isolated, record.Network = true, j.trials[0].Network
-	record.Workers, record.Trials = j.workers(), len(j.trials)/len(j.tasks)
-	record.Timeout, record.FailFast = j.options.timeout, j.eval.Config.FailFast
-	record.Engine = backend.Describe()
-	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
-		return dir, record, usage("run directory %s is not empty; name a new one with --run-dir", dir)
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return dir, record, usage("run directory: %w", err)
-	}
-	if err := record.Write(dir); err != nil {
-		return dir, record, &exitError{exitInfra, err}
-	}
-	return dir, record, nil
 }
 
 // finish writes the results, seals the run directory and prints what came out.
