@@ -73,7 +73,8 @@ func (s *sandbox) settle(ctx context.Context, a addresses) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for name, box := range s.boxes {
 		group.Go(func() error {
-			if err := checkWalls(box.guest.Hello(), s.plan.network != "" && (name == runner.AgentBox || name == relayBox)); err != nil {
+			onBridge := s.plan.network != "" && (name == runner.AgentBox || name == relayBox)
+			if err := checkWalls(box.guest.Hello(), onBridge, ownKernel(s.trial.Runtime)); err != nil {
 				return fmt.Errorf("container of %s: %w", name, err)
 			}
 			if name == relayBox {

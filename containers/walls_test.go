@@ -3,6 +3,7 @@ package containers
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"io"
 	"strings"
 	"testing"
@@ -22,8 +23,8 @@ func buildImage(t *testing.T, lines string) string {
 	t.Helper()
 	dockertest.Image(t, debian)
 	engine := dockertest.Engine(t)
-	var context bytes.Buffer
-	out := tar.NewWriter(&context)
+	var sources bytes.Buffer
+	out := tar.NewWriter(&sources)
 	dockerfile := "FROM " + debian + "\n" + lines
 	if err := out.WriteHeader(&tar.Header{Name: "Dockerfile", Mode: 0o644, Size: int64(len(dockerfile))}); err != nil {
 		t.Fatal(err)
@@ -35,7 +36,7 @@ func buildImage(t *testing.T, lines string) string {
 		t.Fatal(err)
 	}
 	ref := "waza-test/" + strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")) + ":latest"
-	built, err := engine.ImageBuild(within(t), &context, build.ImageBuildOptions{Tags: []string{ref}, Remove: true, ForceRemove: true})
+	built, err := engine.ImageBuild(within(t), &sources, build.ImageBuildOptions{Tags: []string{ref}, Remove: true, ForceRemove: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +45,7 @@ func buildImage(t *testing.T, lines string) string {
 		t.Fatalf("build: %v\n%s", err, log)
 	}
 	t.Cleanup(func() {
-		if _, err := engine.ImageRemove(t.Context(), ref, image.RemoveOptions{Force: true}); err != nil {
+		if _, err := engine.ImageRemove(context.Background(), ref, image.RemoveOptions{Force: true}); err != nil {
 			t.Log(err)
 		}
 	})

@@ -137,7 +137,7 @@ func properties(schema any) []string {
 	return slices.Compact(names)
 }
 
-var link = regexp.MustCompile(`\]\(([^)#:\s]+)[^)\s]*\)`)
+var link = regexp.MustCompile(`\]\(([^)#:\s]+)(?:#[^)\s]*)?\)`)
 
 func TestLinksLeadSomewhere(t *testing.T) {
 	for _, document := range documents(t) {

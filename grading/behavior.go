@@ -33,6 +33,11 @@ func (c *BehaviorConfig) Validate() error {
 	return nil
 }
 
+// Servers names the servers that must or must not be used.
+func (c *BehaviorConfig) Servers() []string {
+	return slices.Concat(c.RequiredMCPServers, c.ForbiddenMCPServers)
+}
+
 func (c *BehaviorConfig) aboutMCP() bool {
 	return c.MaxMCPCalls != nil || len(c.RequiredMCPServers)+len(c.ForbiddenMCPServers) > 0
 }

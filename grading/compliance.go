@@ -38,6 +38,9 @@ func (c *ComplianceConfig) Validate() error {
 	return errors.Join(errs...)
 }
 
+// Servers names the servers that are looked at; none for all.
+func (c *ComplianceConfig) Servers() []string { return c.Server }
+
 func (c *ComplianceConfig) grade(s *subject) (report, error) {
 	for _, server := range c.Server {
 		if !s.declared(server) {

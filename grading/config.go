@@ -9,7 +9,8 @@ import (
 
 // NewConfig returns a pointer to the empty config of a grader type, ready to be
 // decoded into, and whether there is such a type. What it returns may have a
-// method Validate() error, which says what of a decoded config makes no sense.
+// method Validate() error, which says what of a decoded config makes no sense, and
+// a method Servers() []string, which names the MCP servers it is about.
 func NewConfig(graderType string) (any, bool) { return newGrader(graderType) }
 
 // Types lists the grader types there are, in alphabetical order.

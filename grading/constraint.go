@@ -45,6 +45,17 @@ func (c *ToolConstraintConfig) Validate() error {
 	return errors.Join(errs...)
 }
 
+// Servers names the servers that sources are about.
+func (c *ToolConstraintConfig) Servers() []string {
+	var names []string
+	for _, p := range slices.Concat(c.ExpectTools, c.RejectTools) {
+		if name, ok := p.server(); ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 func (p ToolPattern) validate(field string) error {
 	if strings.TrimSpace(p.Tool) == "" {
 		return fmt.Errorf("%s.tool: missing", field)

@@ -5,6 +5,7 @@ package redact
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"slices"
 	"sync"
@@ -24,14 +25,48 @@ type Set struct {
 	secrets [][]byte // longest first; guarded by mu
 }
 
-// Add makes value known as a secret. Values under four bytes are left alone.
+// Add makes value known as a secret, also as JSON writes it in a string, and in
+// a string within a string: tool results hold JSON as text. Values under four
+// bytes are left alone.
 func (s *Set) Add(value string) {
 	if len(value) < minLength {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	secret := []byte(value)
+	for _, form := range forms(value) {
+		s.addLocked([]byte(form))
+	}
+}
+
+// nesting is how many JSON strings within each other a secret is looked for in.
+const nesting = 3
+
+// forms is value as it stands in JSON strings, with and without HTML escaping.
+func forms(value string) []string {
+	all := []string{value}
+	for _, escapeHTML := range []bool{false, true} {
+		form := value
+		for range nesting {
+			form = inJSON(form, escapeHTML)
+			all = append(all, form)
+		}
+	}
+	return all
+}
+
+func inJSON(value string, escapeHTML bool) string {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(escapeHTML)
+	if err := enc.Encode(value); err != nil { // strings always encode
+		return value
+	}
+	quoted := bytes.TrimSpace(buf.Bytes())
+	return string(quoted[1 : len(quoted)-1])
+}
+
+func (s *Set) addLocked(secret []byte) {
 	if slices.ContainsFunc(s.secrets, func(have []byte) bool { return bytes.Equal(have, secret) }) {
 		return
 	}

@@ -24,9 +24,9 @@ type Run struct {
 // MetricSpec is a metric that the eval asks for, by one of the names of
 // [MetricNames]. A Threshold of 0 asks for nothing.
 type MetricSpec struct {
-	Name      string
-	Weight    float64
-	Threshold float64
+	Name      string  `json:"name"`
+	Weight    float64 `json:"weight"`
+	Threshold float64 `json:"threshold,omitempty"`
 }
 
 // TaskInfo is a task that the run was to run.

@@ -1,11 +1,13 @@
 package spec
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // checkEval holds the eval to what its tags cannot say.
@@ -17,6 +19,7 @@ func (l *loader) checkEval() {
 	l.checkExecutor(c)
 	checkIsolation(l.doc, c.Isolation)
 	servers{doc: l.doc, at: strictyaml.Path{"config", "mcp_servers"}, eval: l.eval}.checkDeclared()
+	l.servers = slices.Collect(maps.Keys(c.MCPServers))
 	l.graders = graders{doc: l.doc, seen: map[string]string{}}
 	l.graders.add(l.eval.Graders, strictyaml.Path{"graders"}, "")
 	l.checkMetrics()
@@ -64,6 +67,18 @@ func (l *loader) checkMetrics() {
 			l.doc.Problemf(at, "unknown metric %q; %s", m.Name, strictyaml.Suggest(m.Name, known))
 		}
 		seen[m.Name] = true
+	}
+}
+
+// checkMeasures refuses a metric that nothing would be measured for.
+func (l *loader) checkMeasures(tasks []ResolvedTask) {
+	behaviors := slices.ContainsFunc(tasks, func(t ResolvedTask) bool {
+		return slices.ContainsFunc(t.Graders, func(g evidence.GraderSpec) bool { return g.Type == "behavior" })
+	})
+	for i, m := range l.eval.Metrics {
+		if m.Name == "behavior_quality" && m.On() && !behaviors && len(tasks) > 0 {
+			l.doc.Problemf(strictyaml.Path{"metrics", i, "name"}, "metric behavior_quality is the mean of behavior graders and no task has one; add one, or remove the metric")
+		}
 	}
 }
 

@@ -12,9 +12,27 @@ import (
 // graders collects graders whose names must differ, since verdicts are keyed by
 // name.
 type graders struct {
-	doc   *strictyaml.Document
-	seen  map[string]string // name → whose it is, for the message
-	specs []evidence.GraderSpec
+	doc     *strictyaml.Document
+	seen    map[string]string // name → whose it is, for the message
+	specs   []evidence.GraderSpec
+	servers []serverName
+}
+
+// serverName is a server that a grader is about, and where it says so.
+type serverName struct {
+	name, grader string
+	at           strictyaml.Path
+}
+
+// checkServers holds that graders are about servers that there are: of the eval,
+// or of a task. One that a task removed counts, since a grader of the whole eval
+// may be about it.
+func (g *graders) checkServers(declared []string) {
+	for _, s := range g.servers {
+		if !slices.Contains(declared, s.name) {
+			g.doc.Problemf(s.at, "grader %q is about an MCP server %q, which is not declared; %s", s.grader, s.name, strictyaml.Suggest(s.name, declared))
+		}
+	}
 }
 
 // add checks list, which stands at base of the document, and adds it. owner says
@@ -51,6 +69,11 @@ func (g *graders) checkConfig(one Grader, at strictyaml.Path) {
 	if judge, ok := config.(interface{ Validate() error }); ok && fits {
 		if err := judge.Validate(); err != nil {
 			g.doc.Problemf(at, "%s: %s", at, flat(err))
+		}
+	}
+	if about, ok := config.(interface{ Servers() []string }); ok && fits {
+		for _, name := range about.Servers() {
+			g.servers = append(g.servers, serverName{name, one.Name, at})
 		}
 	}
 }

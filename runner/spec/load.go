@@ -46,6 +46,8 @@ func Load(path string, opts Options) (*Eval, []ResolvedTask, error) {
 	if len(files) > 0 && len(tasks) == 0 && len(l.errs) == 0 {
 		doc.Problemf(strictyaml.Path{"tasks"}, "no task is enabled; remove enabled: false from one")
 	}
+	l.graders.checkServers(l.servers)
+	l.checkMeasures(tasks)
 	if err := l.problems(); err != nil {
 		return nil, nil, err
 	}
@@ -58,6 +60,7 @@ type loader struct {
 	doc     *strictyaml.Document
 	eval    *Eval
 	graders graders           // the eval's own
+	servers []string          // of the eval and of the tasks so far
 	ids     map[string]string // folded task id → file
 	errs    []error           // of task files
 }

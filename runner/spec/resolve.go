@@ -118,5 +118,8 @@ func (r resolver) graders() []evidence.GraderSpec {
 	}
 	g.expected(r.task.Expected)
 	g.add(r.task.Graders, strictyaml.Path{"graders"}, " in this task")
+	own := slices.Collect(maps.Keys(r.task.MCPServers))
+	g.checkServers(slices.Concat(own, slices.Collect(maps.Keys(r.loader.eval.Config.MCPServers))))
+	r.loader.servers = append(r.loader.servers, own...)
 	return slices.Concat(r.loader.graders.specs, g.specs)
 }

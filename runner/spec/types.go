@@ -75,7 +75,7 @@ type AgentContainer struct {
 // Agent is the program of the command executor.
 type Agent struct {
 	Command string   `json:"command" jsonschema:"program in the agent's image"`
-	Args    []string `json:"args,omitempty" jsonschema:"its arguments; {{prompt_file}} stands for the prompt's path"`
+	Args    []string `json:"args,omitempty" jsonschema:"its arguments; {{prompt}} stands for the prompt and {{prompt_file}} for its path"`
 	Prompt  string   `json:"prompt,omitempty" enum:"file argument stdin" jsonschema:"how the prompt arrives; default argument"`
 	Output  string   `json:"output,omitempty" jsonschema:"where the final output is: stdout (default) or a file in the workspace"`
 }
