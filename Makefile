@@ -7,6 +7,8 @@ TIMEOUT ?= 20m
 # Where Go's own installer puts it, which a bare shell may not search.
 export PATH := $(PATH):/usr/local/go/bin
 export TIMEOUT
+# Debian's Go does not fetch a newer one unless it is told to.
+export GOTOOLCHAIN ?= auto
 
 .PHONY: help setup build run test lint clean
 
