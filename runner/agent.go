@@ -31,10 +31,13 @@ type launch struct {
 func launchOf(t *Trial) (launch, error) {
 	a := t.Agent
 	l := launch{process: process.Spec{Env: agentEnv(t), Dir: a.Dir, Args: slices.Clone(a.Command)}}
+	if a.Transcript != "" {
+		l.files = []File{fileOf(a.Transcript, "")}
+	}
 	switch a.Executor {
 	case agents.Mock, agents.Script:
 		input, err := json.Marshal(agents.Input{
-			Prompt: a.Prompt, Context: json.RawMessage(a.Env["WAZA_CONTEXT"]), Script: a.Script,
+			Prompt: a.Prompt, Context: a.Context, Script: a.Script,
 			Files: len(t.Files), Workspace: WorkspaceDir, MCPConfig: MCPConfigPath, Transcript: a.Transcript,
 		})
 		l.process.Args = []string{GuestPath, "agent", a.Executor}
@@ -47,17 +50,17 @@ func launchOf(t *Trial) (launch, error) {
 }
 
 // givePrompt hands the prompt over as the eval asks: in a file, as an argument,
-// or on stdin.
+// or on stdin. A file that is named in an argument is always there.
 func (l *launch) givePrompt(a Agent) {
-	switch a.PromptBy {
-	case "file":
-		l.files = []File{fileOf(promptPath, a.Prompt)}
-	case "stdin":
+	named := func(arg string) bool { return strings.Contains(arg, promptFileArg) }
+	if a.PromptBy == "file" || slices.ContainsFunc(l.process.Args, named) {
+		l.files = append(l.files, fileOf(promptPath, a.Prompt))
+	}
+	switch {
+	case a.PromptBy == "stdin":
 		l.stdin = []byte(a.Prompt)
-	default:
-		if !slices.Contains(l.process.Args, promptArg) {
-			l.process.Args = append(l.process.Args, promptArg)
-		}
+	case a.PromptBy == "argument" && !slices.Contains(l.process.Args, promptArg):
+		l.process.Args = append(l.process.Args, promptArg)
 	}
 	for i, arg := range l.process.Args {
 		if arg == promptArg {
@@ -83,6 +86,9 @@ func agentEnv(t *Trial) []string {
 		"WAZA_MCP_CONFIG": MCPConfigPath,
 		"WAZA_TASK":       t.Task,
 		"WAZA_MODEL":      t.Agent.Model,
+	}
+	if t.Agent.Context != nil {
+		env["WAZA_CONTEXT"] = string(t.Agent.Context)
 	}
 	maps.Copy(env, t.Agent.Env)
 	var list []string

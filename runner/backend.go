@@ -30,7 +30,7 @@ const (
 const HTTPPort = 80
 
 // Trial is the plan of one trial: plain data, decided before anything starts.
-// It holds no secret.
+// Of what variables brought in its JSON holds a server's image and nothing else.
 type Trial struct {
 	Run       string                `json:"run"`
 	Task      string                `json:"task"`
@@ -84,6 +84,7 @@ type Agent struct {
 	Env      map[string]string `json:"env,omitempty"`
 	Dir      string            `json:"dir"`
 	Prompt   string            `json:"prompt"`
+	Context  json.RawMessage   `json:"context,omitempty"`   // the task's, as it finds it in WAZA_CONTEXT
 	PromptBy string            `json:"prompt_by,omitempty"` // file, argument or stdin
 	Output   string            `json:"output,omitempty"`    // stdout, or a file in the workspace
 	// Transcript is where the agent leaves what it says it did; empty for none.
@@ -127,6 +128,7 @@ type Sandbox interface {
 	Collect(ctx context.Context, box, dir string, w io.Writer) error
 	// Guarantees is what is really enforced.
 	Guarantees() evidence.Guarantees
-	// Close ends everything. It may be called twice and joins what went wrong.
+	// Close ends everything, the output of every process too. It may be called
+	// twice and joins what went wrong.
 	Close(ctx context.Context) error
 }

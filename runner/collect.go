@@ -15,9 +15,9 @@ import (
 )
 
 const (
+	// maxTranscript is how much is brought out of the transcript's directory.
 	maxTranscript = 64 << 20
-	// maxTree is how much of a workspace is brought out: its size limit, and
-	// room for tar's own blocks.
+	// treeSlack is how much larger than its size limit a workspace may be as tar.
 	treeSlack = 256 << 20
 )
 
@@ -35,16 +35,26 @@ func (tr *trialRun) collect(ctx context.Context) {
 		}
 	}
 	if name := outputPath(tr.plan.Agent); name != "" {
-		output, err := readFromTree(tr.file(evidence.WorkspaceFile), name)
-		if err != nil {
-			tr.gap(evidence.GapFinalOutput, err)
-		}
-		tr.record.FinalOutput = output
+		tr.collectOutput(name)
 	}
 }
 
-func (tr *trialRun) gap(what string, err error) {
-	tr.record.Gaps = append(tr.record.Gaps, what+": "+err.Error())
+// collectOutput takes the final output from a file of the workspace. That there is
+// none where the workspace is whole is the agent's doing.
+func (tr *trialRun) collectOutput(name string) {
+	err := fileInTree(tr.file(evidence.WorkspaceFile), name, func(in io.Reader) (err error) {
+		tr.record.FinalOutput, err = readHead(in)
+		return err
+	})
+	switch {
+	case errors.Is(err, errTooLarge):
+		tr.outputTooLarge()
+	case errors.Is(err, errNoFile):
+		tr.blame(evidence.ClassAgentError, "the agent left no final output: "+err.Error())
+		fallthrough
+	case err != nil:
+		tr.gap(evidence.GapFinalOutput, err)
+	}
 }
 
 func (tr *trialRun) file(name string) string { return filepath.Join(tr.rec.Dir(), name) }
@@ -74,39 +84,52 @@ func (tr *trialRun) collectTranscript(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.Remove(tr.file(temp))) }()
-	content, err := readFromTree(tr.file(temp), path.Base(tr.plan.Agent.Transcript))
-	if err != nil {
-		return err
-	}
-	out, err := tr.rec.Text(evidence.TranscriptFile)
-	if err != nil {
-		return err
-	}
-	_, err = io.WriteString(out, content)
-	return errors.Join(err, out.Close())
+	return fileInTree(tr.file(temp), path.Base(tr.plan.Agent.Transcript), func(in io.Reader) error {
+		out, err := tr.rec.Text(evidence.TranscriptFile)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(&bounded{w: out, left: maxTranscript}, in)
+		return errors.Join(err, out.Close())
+	})
 }
 
-// readFromTree reads one regular file out of a tar.
-func readFromTree(tarPath, name string) (string, error) {
+var (
+	errNoFile   = errors.New("no regular file of that name")
+	errTooLarge = errors.New("is larger than its limit allows")
+)
+
+// fileInTree has one regular file of a tar read. It may be far larger than the
+// tar, which is hostile: holes take no room there.
+func fileInTree(tarPath, name string, read func(io.Reader) error) error {
 	file, err := os.Open(tarPath)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer func() { _ = file.Close() }()
 	for in := tar.NewReader(file); ; {
 		header, err := in.Next()
 		if errors.Is(err, io.EOF) {
-			return "", fmt.Errorf("the agent left no file %s", name)
+			return fmt.Errorf("%w: %s", errNoFile, name)
 		}
 		if err != nil {
-			return "", err
+			return err
 		}
 		if header.Typeflag == tar.TypeReg && path.Clean(header.Name) == name {
-			var content strings.Builder
-			_, err := io.Copy(&content, io.LimitReader(in, maxOutput))
-			return content.String(), err
+			return read(in)
 		}
 	}
+}
+
+// readHead reads the beginning of a final output: all of it, or it fails with
+// errTooLarge.
+func readHead(r io.Reader) (string, error) {
+	var content strings.Builder
+	n, err := io.Copy(&content, io.LimitReader(r, maxFinal+1))
+	if n > maxFinal {
+		return content.String()[:maxFinal], errTooLarge
+	}
+	return content.String(), err
 }
 
 // bounded fails once more than left bytes are written.
@@ -115,8 +138,6 @@ type bounded struct {
 	left int64
 }
 
-var errTooLarge = errors.New("is larger than its limit allows")
-
 func (b *bounded) Write(p []byte) (int, error) {
 	b.left -= int64(len(p))
 	if b.left < 0 {
@@ -124,19 +145,3 @@ func (b *bounded) Write(p []byte) (int, error) {
 	}
 	return b.w.Write(p)
 }
-
-// hold keeps the sandbox standing for a person to look at, its servers within
-// reach. What they do there is no evidence any more.
-func (tr *trialRun) hold(ctx context.Context) error {
-	if err := tr.serve(ctx, nobody{}); err != nil {
-		return err
-	}
-	tr.run.o.Hold(ctx, tr.plan, tr.sandbox)
-	return nil
-}
-
-// nobody takes frames and events and keeps none.
-type nobody struct{}
-
-func (nobody) Frame(evidence.Frame) int64 { return 0 }
-func (nobody) Event(evidence.Event)       {}

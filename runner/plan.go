@@ -33,7 +33,8 @@ const (
 	defaultRequest = 300 * time.Second
 )
 
-// Choices is what the command line decides about a plan.
+// Choices is what the command line decides about a plan. Lookup and Secrets are
+// required.
 type Choices struct {
 	Run     string
 	Trials  int           // of each task; 0 for the eval's own
@@ -46,6 +47,9 @@ type Choices struct {
 
 // Plan decides every trial of an eval, in order. It starts nothing.
 func Plan(eval *spec.Eval, tasks []spec.ResolvedTask, c Choices) ([]*Trial, error) {
+	if c.Lookup == nil || c.Secrets == nil || c.Trials < 0 || c.Timeout < 0 {
+		return nil, errors.New("runner: incomplete choices")
+	}
 	var trials []*Trial
 	var errs []error
 	for _, task := range tasks {
@@ -67,7 +71,7 @@ func planTask(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Trial, error)
 	isolation := eval.Config.Isolation
 	agent, err := planAgent(eval, task)
 	if err != nil {
-		return Trial{}, err
+		return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
 	}
 	t := Trial{
 		Run: c.Run, Task: task.ID, TaskName: task.Name,
@@ -96,21 +100,23 @@ func planTask(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Trial, error)
 
 func planAgent(eval *spec.Eval, task spec.ResolvedTask) (Agent, error) {
 	container := eval.Config.Isolation.Agent
-	box, err := planBox(container.Image, container.User, container.CPUs, container.Memory, container.Disk, container.Pids, defaultAgentMemory, defaultAgentDisk)
+	box, err := sized(Box{
+		Image: container.Image, User: container.User,
+		CPUs: cmp.Or(container.CPUs, defaultCPUs), Pids: int64(cmp.Or(container.Pids, defaultPids)),
+		Memory: defaultAgentMemory, Disk: defaultAgentDisk,
+	}, container.Memory, container.Disk)
 	if err != nil {
 		return Agent{}, err
 	}
 	a := Agent{
 		Box: box, Executor: eval.Config.Executor, Model: eval.Config.Model,
 		Dir: path.Join(WorkspaceDir, container.Workdir), Prompt: task.Prompt,
-		Env: maps.Clone(task.Env), Script: task.Script,
+		Env: task.Env, Script: task.Script,
 	}
 	if task.Context != nil {
-		context, err := json.Marshal(task.Context)
-		if err != nil {
-			return a, err
+		if a.Context, err = json.Marshal(task.Context); err != nil {
+			return a, fmt.Errorf("inputs.context: %w", err)
 		}
-		a.Env["WAZA_CONTEXT"] = string(context)
 	}
 	switch a.Executor {
 	case agents.Mock, agents.Script:
@@ -132,10 +138,13 @@ func planServer(eval *spec.Eval, name string, declared mcpconfig.Server, c Choic
 	for _, secret := range secrets {
 		c.Secrets.Add(secret)
 	}
-	image := cmp.Or(config.Image, eval.Config.Isolation.ServerImage)
-	box, err := planBox(image, "", config.CPUs, config.Memory, config.Disk, config.Pids, defaultServerMemory, defaultServerDisk)
+	box, err := sized(Box{
+		Image: cmp.Or(config.Image, eval.Config.Isolation.ServerImage),
+		CPUs:  cmp.Or(config.CPUs, defaultCPUs), Pids: int64(cmp.Or(config.Pids, defaultPids)),
+		Memory: defaultServerMemory, Disk: defaultServerDisk,
+	}, config.Memory, config.Disk)
 	if err != nil {
-		return Server{}, err
+		return Server{}, fmt.Errorf("server %q: %w", name, err)
 	}
 	s := Server{
 		Box: box, Name: name, Config: declared, expanded: config,
@@ -172,12 +181,8 @@ func reserved(dir string) bool {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// planBox fills in the defaults of a container.
-func planBox(image, user string, cpus float64, memory, disk string, pids int, defaultMemory, defaultDisk int64) (Box, error) {
-	b := Box{
-		Image: image, User: user, CPUs: cmp.Or(cpus, defaultCPUs), Pids: int64(cmp.Or(pids, defaultPids)),
-		Memory: defaultMemory, Disk: defaultDisk,
-	}
+// sized is b with the sizes that are given in place of its own.
+func sized(b Box, memory, disk string) (Box, error) {
 	var errs [2]error
 	if memory != "" {
 		b.Memory, errs[0] = mcpconfig.ParseSize(memory)

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -31,7 +32,7 @@ func (t *Trial) String() string {
 	fmt.Fprintf(&b, "              workspace %s on %s, %d file(s)\n", WorkspaceDir, t.Workspace, len(t.Files))
 	for _, s := range t.Servers {
 		fmt.Fprintf(&b, "  server      %s, %s\n", s.Name, s.describeCommand())
-		fmt.Fprintf(&b, "              %s\n", s.Box)
+		fmt.Fprintf(&b, "              %s\n", s.declaredBox())
 		fmt.Fprintf(&b, "              answers within %s, each request within %s\n", s.StartupTimeout, s.Timeout)
 		for _, f := range s.Files {
 			fmt.Fprintf(&b, "              file %s, %s\n", f.Path, units.BytesSize(float64(f.Size())))
@@ -63,6 +64,13 @@ func (s Server) describeCommand() string {
 		return "the command of its image"
 	}
 	return fmt.Sprintf("command %q", append([]string{s.Config.Command}, s.Config.Args...))
+}
+
+// declaredBox has its image as the eval names it: variables may stand in it.
+func (s Server) declaredBox() Box {
+	b := s.Box
+	b.Image = cmp.Or(s.Config.Image, b.Image)
+	return b
 }
 
 // String names the image and the limits.

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -9,8 +10,10 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/waza-isolate/waza/grading"
@@ -114,7 +117,7 @@ func (r Record) Write(dir string) error {
 func ReadRecord(dir string) (Record, error) {
 	var r Record
 	data, err := os.ReadFile(filepath.Join(dir, RunFile))
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return r, fmt.Errorf("%s is not a run directory: it has no %s", dir, RunFile)
 	}
 	if err != nil {
@@ -129,15 +132,15 @@ func ReadRecord(dir string) (Record, error) {
 // Seal adds the digest of every file of the run directory and writes run.json.
 func (r Record) Seal(dir string) error {
 	r.Files = map[string]string{}
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(dir, func(file string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return err
 		}
-		name, err := filepath.Rel(dir, path)
+		name, err := filepath.Rel(dir, file)
 		if err != nil || name == RunFile {
 			return err
 		}
-		r.Files[filepath.ToSlash(name)], err = digest(path)
+		r.Files[filepath.ToSlash(name)], err = digest(file)
 		return err
 	})
 	if err != nil {
@@ -161,16 +164,26 @@ func digest(path string) (string, error) {
 
 // Trials lists the trials that have ended in a run directory, by task and number.
 func Trials(dir string) ([]evidence.Dir, error) {
-	found, err := filepath.Glob(filepath.Join(dir, "trials", "*", "*", evidence.TrialFile))
+	found, err := fs.Glob(os.DirFS(dir), "trials/*/*/"+evidence.TrialFile)
 	if err != nil {
 		return nil, err
 	}
-	slices.Sort(found)
+	slices.SortFunc(found, byTaskAndNumber)
 	var dirs []evidence.Dir
 	for _, file := range found {
-		dirs = append(dirs, evidence.Dir(filepath.Dir(file)))
+		dirs = append(dirs, evidence.Dir(filepath.Join(dir, filepath.FromSlash(path.Dir(file)))))
 	}
 	return dirs, nil
+}
+
+// byTaskAndNumber orders paths of trials: 10 comes after 2.
+func byTaskAndNumber(a, b string) int {
+	a, b = path.Dir(a), path.Dir(b)
+	return cmp.Or(
+		cmp.Compare(path.Dir(a), path.Dir(b)),
+		cmp.Compare(len(path.Base(a)), len(path.Base(b))),
+		cmp.Compare(a, b),
+	)
 }
 
 // Regrade grades every trial of a run directory anew, from its evidence alone.
@@ -222,8 +235,8 @@ func Summarise(dir string, r Record) (results.Results, error) {
 	return summary, evidence.WriteFile(filepath.Join(dir, ResultsFile), data)
 }
 
-// readTrial reads one trial's evidence and verdicts. A trial that was interrupted
-// has no verdicts.
+// readTrial reads one trial's evidence and verdicts. A trial that a crash kept
+// from being graded has no verdicts.
 func readTrial(d evidence.Dir) (results.Trial, error) {
 	var t results.Trial
 	var err error

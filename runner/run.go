@@ -76,11 +76,18 @@ func Run(ctx context.Context, backend Backend, trials []*Trial, o Options) ([]Re
 
 	results := make([]*Result, len(trials))
 	errs := make([]error, len(trials))
-	queue := make(chan int)
+	queue := make(chan int, len(trials))
+	for i := range trials {
+		queue <- i
+	}
+	close(queue)
 	var workers sync.WaitGroup
 	for range min(o.Workers, len(trials)) {
 		workers.Go(func() {
 			for i := range queue {
+				if starting.Err() != nil {
+					return
+				}
 				results[i], errs[i] = r.one(ctx, trials[i])
 				if o.FailFast && results[i] != nil && results[i].Verdicts.Class != evidence.ClassPass {
 					stop()
@@ -88,7 +95,6 @@ func Run(ctx context.Context, backend Backend, trials []*Trial, o Options) ([]Re
 			}
 		})
 	}
-	feed(starting, queue, len(trials))
 	workers.Wait()
 
 	var done []Result
@@ -100,42 +106,23 @@ func Run(ctx context.Context, backend Backend, trials []*Trial, o Options) ([]Re
 	return done, errors.Join(errs...)
 }
 
-// feed hands out numbers below n until ctx ends.
-func feed(ctx context.Context, queue chan<- int, n int) {
-	defer close(queue)
-	for i := range n {
-		if ctx.Err() != nil {
-			return
-		}
-		select {
-		case queue <- i:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
 // one runs and grades one trial. A trial that was interrupted has no result.
 func (r *run) one(ctx context.Context, t *Trial) (*Result, error) {
 	dir := TrialDir(r.o.Dir, t.Task, t.Number)
-	if err := r.trial(ctx, t, string(dir)); err != nil {
+	if ended, err := r.trial(ctx, t, dir); err != nil || !ended {
 		return nil, err
-	}
-	record, err := dir.Trial()
-	if err != nil {
-		return nil, err
-	}
-	if ctx.Err() != nil && record.Class == evidence.ClassInfra {
-		return nil, nil
 	}
 	if err := grade(dir); err != nil {
 		return nil, err
 	}
-	verdicts, err := dir.Verdicts()
-	if err != nil {
+	result := &Result{Dir: dir}
+	var err error
+	if result.Trial, err = dir.Trial(); err != nil {
 		return nil, err
 	}
-	result := &Result{Dir: dir, Trial: record, Verdicts: verdicts}
+	if result.Verdicts, err = dir.Verdicts(); err != nil {
+		return nil, err
+	}
 	r.o.Progress(Update{Task: t.Task, Number: t.Number, Phase: PhaseDone, Result: result})
 	return result, nil
 }

@@ -1,17 +1,19 @@
 package runner
 
 import (
-	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/mcpproxy"
 	"github.com/waza-isolate/waza/runner/process"
 )
@@ -62,14 +64,7 @@ func (tr *trialRun) serverLog(name string) (io.Writer, error) {
 // fillServers puts each server's files into its box.
 func (tr *trialRun) fillServers(ctx context.Context) error {
 	for _, s := range tr.plan.Servers {
-		if len(s.Files) == 0 {
-			continue
-		}
-		var tree bytes.Buffer
-		if err := writeTree(&tree, s.Files); err != nil {
-			return fmt.Errorf("files of server %q: %w", s.Name, err)
-		}
-		if err := tr.sandbox.Put(ctx, s.Name, "/", &tree); err != nil {
+		if err := tr.put(ctx, s.Name, "/", s.Files); err != nil {
 			return fmt.Errorf("files of server %q: %w", s.Name, err)
 		}
 	}
@@ -87,4 +82,37 @@ func (tr *trialRun) probe(ctx context.Context) error {
 		})
 	}
 	return group.Wait()
+}
+
+// serve puts a proxy where the agent finds its servers. What crosses it goes to
+// rec. It lasts until drain.
+func (tr *trialRun) serve(ctx context.Context, rec mcpproxy.Recorder) error {
+	proxy, err := mcpproxy.New(rec, mcpproxy.Limits{}, tr.servers...)
+	if err != nil {
+		return err
+	}
+	tr.proxy = proxy
+	ln, err := tr.sandbox.Listen(ctx, HTTPPort)
+	if err != nil {
+		return err
+	}
+	tr.serving.Go(func() {
+		if err := proxy.Serve(context.WithoutCancel(ctx), ln); err != nil && !errors.Is(err, net.ErrClosed) {
+			rec.Event(evidence.Event{Kind: "proxy", Message: err.Error()})
+		}
+	})
+	return nil
+}
+
+// drain lets every server end and every answer be recorded.
+func (tr *trialRun) drain(ctx context.Context) error {
+	if tr.proxy == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	err := tr.proxy.Close(ctx)
+	tr.serving.Wait()
+	tr.proxy = nil
+	return err
 }

@@ -2,13 +2,59 @@ package runner
 
 import (
 	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
+	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/spec"
 )
+
+// fillWorkspace keeps the task's files as evidence, puts them into the workspace,
+// and adds the links to mcp.json.
+func (tr *trialRun) fillWorkspace(ctx context.Context) error {
+	if err := tr.keepBefore(); err != nil {
+		return err
+	}
+	before, err := os.Open(tr.file(evidence.BeforeFile))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = before.Close() }()
+	if err := tr.sandbox.Put(ctx, AgentBox, WorkspaceDir, before); err != nil {
+		return err
+	}
+	var links bytes.Buffer
+	if err := writeLinks(&links, tr.plan.Files); err != nil {
+		return err
+	}
+	return tr.sandbox.Put(ctx, AgentBox, WorkspaceDir, &links)
+}
+
+func (tr *trialRun) keepBefore() error {
+	before, err := tr.rec.Raw(evidence.BeforeFile)
+	if err != nil {
+		return err
+	}
+	return errors.Join(writeTree(before, tr.plan.Files), before.Close())
+}
+
+// put puts files into a directory of a box.
+func (tr *trialRun) put(ctx context.Context, box, dir string, files []File) error {
+	if len(files) == 0 {
+		return nil
+	}
+	var tree bytes.Buffer
+	if err := writeTree(&tree, files); err != nil {
+		return err
+	}
+	return tr.sandbox.Put(ctx, box, dir, &tree)
+}
 
 // writeTree writes files as tar. Paths are relative to where it is unpacked.
 func writeTree(w io.Writer, files []File) error {
@@ -39,12 +85,14 @@ func writeFile(out *tar.Writer, f File) error {
 	return err
 }
 
-// writeLinks writes the links to mcp.json as tar, but for places where a file of
-// the workspace stands.
+// writeLinks writes the links to mcp.json as tar, but for places where something
+// of the workspace stands or is in the way.
 func writeLinks(w io.Writer, files []File) error {
 	out := tar.NewWriter(w)
 	for _, link := range spec.ClientConfigs() {
-		taken := slices.ContainsFunc(files, func(f File) bool { return f.Path == link })
+		taken := slices.ContainsFunc(files, func(f File) bool {
+			return f.Path == link || strings.HasPrefix(f.Path, link+"/") || strings.HasPrefix(link, f.Path+"/")
+		})
 		if taken {
 			continue
 		}

@@ -1,0 +1,97 @@
+package runner
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waza-isolate/waza/agents"
+)
+
+func TestLaunchOfACommand(t *testing.T) {
+	const prompt = "say {{prompt_file}}"
+	for _, test := range []struct {
+		name     string
+		args     []string
+		promptBy string
+		want     []string
+		stdin    string
+		file     bool
+	}{
+		{"argument, appended", []string{"run", "-q"}, "argument", []string{"run", "-q", prompt}, "", false},
+		{"argument, placed", []string{"run", "{{prompt}}", "-q"}, "argument", []string{"run", prompt, "-q"}, "", false},
+		{"argument, not within a word", []string{"run", "--p={{prompt}}"}, "argument", []string{"run", "--p={{prompt}}", prompt}, "", false},
+		{"argument and file", []string{"run", "-f", "{{prompt_file}}"}, "argument", []string{"run", "-f", promptPath, prompt}, "", true},
+		{"file, placed", []string{"run", "--p={{prompt_file}}"}, "file", []string{"run", "--p=" + promptPath}, "", true},
+		{"file, found", []string{"run"}, "file", []string{"run"}, "", true},
+		{"stdin", []string{"run"}, "stdin", []string{"run"}, prompt, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			trial := &Trial{Agent: Agent{Executor: "command", Command: test.args, Prompt: prompt, PromptBy: test.promptBy, Dir: "/workspace/src"}}
+			before := append([]string{}, test.args...)
+			l, err := launchOf(trial)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, l.process.Args); diff != "" {
+				t.Error(diff)
+			}
+			if string(l.stdin) != test.stdin || l.process.Dir != "/workspace/src" {
+				t.Errorf("stdin %q, directory %s", l.stdin, l.process.Dir)
+			}
+			if file := len(l.files) == 1 && l.files[0].Path == promptPath && string(l.files[0].Content) == prompt; file != test.file {
+				t.Errorf("files %v", l.files)
+			}
+			if diff := cmp.Diff(before, trial.Agent.Command); diff != "" {
+				t.Errorf("the plan was changed: %s", diff)
+			}
+		})
+	}
+}
+
+func TestLaunchOfOurAgents(t *testing.T) {
+	for _, executor := range []string{agents.Mock, agents.Script} {
+		trial := testTrial(1)
+		trial.Agent = Agent{
+			Executor: executor, Prompt: "p", Transcript: transcriptPath, Dir: WorkspaceDir,
+			Context: json.RawMessage(`{"n":9007199254740993}`), Script: json.RawMessage(`[{"say":"x"}]`),
+		}
+		l, err := launchOf(trial)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{GuestPath, "agent", executor}, l.process.Args); diff != "" {
+			t.Error(diff)
+		}
+		want := `{"prompt":"p","context":{"n":9007199254740993},"script":[{"say":"x"}],"files":1,` +
+			`"workspace":"/workspace","mcp_config":"/etc/waza/mcp.json","transcript":"/home/agent/transcript/transcript.jsonl"}`
+		if string(l.stdin) != want {
+			t.Errorf("stdin %s\nwant  %s", l.stdin, want)
+		}
+		if len(l.files) != 1 || l.files[0].Path != transcriptPath {
+			t.Errorf("files %v", l.files)
+		}
+	}
+}
+
+func TestAgentEnv(t *testing.T) {
+	trial := &Trial{Task: "buy", Agent: Agent{
+		Model: "small-1", Context: json.RawMessage(`{"a":1}`), Env: map[string]string{"SHOP": "west", "HOME": "/elsewhere"},
+	}}
+	want := []string{
+		"HOME=/elsewhere", "SHOP=west", `WAZA_CONTEXT={"a":1}`, "WAZA_MCP_CONFIG=/etc/waza/mcp.json",
+		"WAZA_MODEL=small-1", "WAZA_TASK=buy", "WAZA_WORKSPACE=/workspace",
+	}
+	if diff := cmp.Diff(want, agentEnv(trial)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestOutputPath(t *testing.T) {
+	for output, want := range map[string]string{"": "", "stdout": "", "a.txt": "a.txt", "./out//a.txt": "out/a.txt"} {
+		if got := outputPath(Agent{Output: output}); got != want {
+			t.Errorf("%q: %q, want %q", output, got, want)
+		}
+	}
+}

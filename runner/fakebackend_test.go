@@ -1,0 +1,250 @@
+package runner
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/process"
+)
+
+// fakeBackend opens sandboxes in memory. Every act of the runner on one has a
+// name, such as "put agent /workspace".
+type fakeBackend struct {
+	programs map[string]program // by box
+	// on is called at an act, and fails it where it returns an error. Its number
+	// counts acts of that name in the sandbox, from 1.
+	on map[string]func(number int) error
+	// collect stands in for a directory of the agent's box.
+	collect map[string]func(w io.Writer) error
+
+	mu        sync.Mutex
+	sandboxes []*fakeSandbox // guarded by mu
+}
+
+// fails makes an act fail, each time.
+func fails(err error) func(int) error { return func(int) error { return err } }
+
+func (b *fakeBackend) Open(_ context.Context, t *Trial, observe func(evidence.Event)) (Sandbox, error) {
+	s := &fakeSandbox{backend: b, trial: t, observe: observe, files: map[string]fakeFile{}, closed: make(chan struct{})}
+	if err := s.act("open"); err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.sandboxes = append(b.sandboxes, s)
+	return s, nil
+}
+
+// opened are the sandboxes so far.
+func (b *fakeBackend) opened() []*fakeSandbox {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.sandboxes)
+}
+
+// fakeFile is a file or link in a box.
+type fakeFile struct {
+	content string
+	link    string
+}
+
+type fakeSandbox struct {
+	backend *fakeBackend
+	trial   *Trial
+	observe func(evidence.Event)
+	running sync.WaitGroup
+	closed  chan struct{}
+
+	mu        sync.Mutex
+	acts      []string            // guarded by mu
+	files     map[string]fakeFile // of the agent's box, by absolute path; guarded by mu
+	processes []*fakeProcess      // guarded by mu
+	listener  *fakeListener       // guarded by mu
+}
+
+func (s *fakeSandbox) did(name string) (number int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.acts = append(s.acts, name)
+	for _, act := range s.acts {
+		if act == name {
+			number++
+		}
+	}
+	return number
+}
+
+func (s *fakeSandbox) act(name string) error {
+	number := s.did(name)
+	if on := s.backend.on[name]; on != nil {
+		return on(number)
+	}
+	return nil
+}
+
+func (s *fakeSandbox) log() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.acts)
+}
+
+// count is how often an act was done.
+func (s *fakeSandbox) count(name string) (n int) {
+	for _, act := range s.log() {
+		if act == name {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *fakeSandbox) Listen(_ context.Context, port int) (net.Listener, error) {
+	if err := s.act(fmt.Sprintf("listen %d", port)); err != nil {
+		return nil, err
+	}
+	l := &fakeListener{conns: make(chan net.Conn), done: make(chan struct{})}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.listener = l
+	return l, nil
+}
+
+func (s *fakeSandbox) Start(_ context.Context, box string, spec process.Spec) (process.Process, error) {
+	if err := s.act("start " + box); err != nil {
+		return nil, err
+	}
+	p := startFake(s, spec, s.backend.programs[box])
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.processes = append(s.processes, p)
+	return p, nil
+}
+
+func (s *fakeSandbox) Put(_ context.Context, box, dir string, r io.Reader) error {
+	if err := s.act("put " + box + " " + dir); err != nil {
+		return err
+	}
+	for in := tar.NewReader(r); ; {
+		header, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		content, err := io.ReadAll(in)
+		if err != nil {
+			return err
+		}
+		if box == AgentBox {
+			s.write(path.Join(dir, header.Name), fakeFile{string(content), header.Linkname})
+		}
+	}
+}
+
+// write makes a file in the agent's box.
+func (s *fakeSandbox) write(name string, f fakeFile) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.files[name] = f
+}
+
+func (s *fakeSandbox) Collect(_ context.Context, box, dir string, w io.Writer) error {
+	if err := s.act("collect " + box + " " + dir); err != nil {
+		return err
+	}
+	if collect := s.backend.collect[dir]; collect != nil {
+		return collect(w)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := tar.NewWriter(w)
+	for _, name := range slices.Sorted(maps.Keys(s.files)) {
+		rel, within := strings.CutPrefix(name, dir+"/")
+		f := s.files[name]
+		if !within || f.link == MCPConfigPath {
+			continue
+		}
+		header := &tar.Header{Typeflag: tar.TypeReg, Name: rel, Mode: 0o644, Size: int64(len(f.content))}
+		if f.link != "" {
+			header.Typeflag, header.Linkname = tar.TypeSymlink, f.link
+		}
+		if err := out.WriteHeader(header); err != nil {
+			return err
+		}
+		if _, err := io.WriteString(out, f.content); err != nil {
+			return err
+		}
+	}
+	return out.Close()
+}
+
+func (s *fakeSandbox) Guarantees() evidence.Guarantees {
+	return evidence.Guarantees{Backend: "fake", Network: s.trial.Network, Enforced: []string{"nothing"}}
+}
+
+// Close ends every process, whatever its on says.
+func (s *fakeSandbox) Close(ctx context.Context) error {
+	err := s.act("close")
+	if ctx.Err() != nil {
+		err = errors.Join(err, errors.New("closed with a context that had ended"))
+	}
+	s.mu.Lock()
+	processes, listener := slices.Clone(s.processes), s.listener
+	s.mu.Unlock()
+	for _, p := range processes {
+		p.end(process.Exit{}, errGone)
+	}
+	if listener != nil {
+		listener.Close()
+	}
+	close(s.closed) // a second Close is the runner's mistake
+	s.running.Wait()
+	return err
+}
+
+// dial connects to what the runner serves, as an agent would.
+func (s *fakeSandbox) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	s.mu.Lock()
+	l := s.listener
+	s.mu.Unlock()
+	ours, theirs := net.Pipe()
+	select {
+	case l.conns <- theirs:
+		return ours, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// fakeListener hands out one end of pipes: they need no network, and a test's
+// clock knows when they wait.
+type fakeListener struct {
+	conns chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+}
+
+func (l *fakeListener) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.conns:
+		return conn, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *fakeListener) Close() error   { l.once.Do(func() { close(l.done) }); return nil }
+func (l *fakeListener) Addr() net.Addr { return &net.TCPAddr{} }

@@ -1,0 +1,288 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/redact"
+)
+
+// testTrial is a trial of a command that reads its prompt from stdin, with one
+// server and one fixture.
+func testTrial(number int) *Trial {
+	return &Trial{
+		Run: "run-1", Task: "buy", TaskName: "Buy a bolt", Number: number, Network: "bridge", Workspace: "tmpfs", Timeout: time.Minute,
+		Agent: Agent{
+			Box: Box{Image: "agent", Disk: 1 << 20}, Executor: "command", Command: []string{"buyer"},
+			Dir: WorkspaceDir, Prompt: "Buy a bolt.", PromptBy: "stdin",
+		},
+		Servers: []Server{{Name: "stock", Files: []File{fileOf("/data/db", "bolts")}, StartupTimeout: time.Second, Timeout: time.Second}},
+		Files:   []File{fileOf("notes.txt", "old")},
+		Graders: []evidence.GraderSpec{grader("text", `{"contains":["4.20"]}`)},
+	}
+}
+
+func grader(kind, config string) evidence.GraderSpec {
+	return evidence.GraderSpec{Name: kind, Type: kind, Weight: 1, Config: json.RawMessage(config)}
+}
+
+// testBackend has all that testTrial needs.
+func testBackend() *fakeBackend {
+	return &fakeBackend{
+		programs: map[string]program{AgentBox: buyer("stock"), "stock": stockServer("4.20", "stock is open\n")},
+		on:       map[string]func(int) error{},
+		collect:  map[string]func(io.Writer) error{},
+	}
+}
+
+// updates collects progress.
+type updates struct {
+	mu  sync.Mutex
+	all []Update // guarded by mu
+}
+
+func (u *updates) add(update Update) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.all = append(u.all, update)
+}
+
+func options(t testing.TB) Options {
+	return Options{Dir: t.TempDir(), Workers: 1, Secrets: &redact.Set{}, Progress: func(Update) {}}
+}
+
+// runOne runs one trial, which must have a result.
+func runOne(t *testing.T, b *fakeBackend, trial *Trial, o Options) Result {
+	t.Helper()
+	results, err := Run(t.Context(), b, []*Trial{trial}, o)
+	if err != nil || len(results) != 1 {
+		t.Fatalf("got %d results and %v", len(results), err)
+	}
+	for _, s := range b.opened() {
+		if n := s.count("close"); n != 1 {
+			t.Errorf("the sandbox was closed %d times: %q", n, s.log())
+		}
+	}
+	return results[0]
+}
+
+func wantOutcome(t *testing.T, r Result, class evidence.Class, reason string) {
+	t.Helper()
+	if r.Verdicts.Class != class || !strings.Contains(r.Verdicts.Reason, reason) || reason == "" && r.Verdicts.Reason != "" {
+		t.Errorf("outcome %s: %q, want %s: …%q…", r.Verdicts.Class, r.Verdicts.Reason, class, reason)
+	}
+}
+
+func TestALifeInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, o, seen := testBackend(), options(t), &updates{}
+		o.Progress = seen.add
+		b.on["collect agent /workspace"] = func(int) error { time.Sleep(time.Second); return nil }
+		r := runOne(t, b, testTrial(1), o)
+		wantOutcome(t, r, evidence.ClassPass, "")
+
+		want := []string{
+			"open", "put stock /", "start stock", "listen 80",
+			"put agent /workspace", "put agent /workspace", "start agent", "start stock",
+			"collect agent /workspace", "close",
+		}
+		got := slices.DeleteFunc(b.opened()[0].log(), func(act string) bool { return strings.HasPrefix(act, "signal") })
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+		var phases []Phase
+		for _, u := range seen.all {
+			phases = append(phases, u.Phase)
+		}
+		if diff := cmp.Diff([]Phase{PhaseStart, PhaseProbe, PhaseAgent, PhaseCollect, PhaseDone}, phases); diff != "" {
+			t.Error(diff)
+		}
+		if last := seen.all[len(seen.all)-1]; last.Task != "buy" || last.Number != 1 || last.Result.Verdicts.Class != evidence.ClassPass {
+			t.Errorf("last update %+v", last)
+		}
+		checkEvidence(t, o.Dir, r)
+	})
+}
+
+func checkEvidence(t *testing.T, run string, r Result) {
+	t.Helper()
+	if want := filepath.Join(run, "trials", "buy", "1"); string(r.Dir) != want {
+		t.Errorf("evidence is in %s, want %s", r.Dir, want)
+	}
+	calls, err := r.Dir.Calls()
+	if err != nil || len(calls) != 1 || calls[0].Server != "stock" || calls[0].Tool != "price" || calls[0].Outcome != evidence.OutcomeOK {
+		t.Errorf("calls %+v, %v", calls, err)
+	}
+	trial := r.Trial
+	if trial.ExitCode == nil || *trial.ExitCode != 0 || !strings.Contains(trial.FinalOutput, "4.20") || trial.Guarantees.Backend != "fake" {
+		t.Errorf("trial %+v", trial)
+	}
+	times := []time.Time{trial.Started, trial.AgentStart, trial.AgentEnd, trial.Ended}
+	if !slices.IsSortedFunc(times, time.Time.Compare) || trial.Ended.Sub(trial.Started) < time.Second {
+		t.Errorf("times %v", times)
+	}
+	for name, want := range map[string]string{
+		"servers/stock.stderr": "stock is open\nstock is open\n", // the probe's process, and the session's
+		"agent.stderr":         "",
+	} {
+		if got, err := os.ReadFile(filepath.Join(string(r.Dir), name)); err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	for _, name := range []string{evidence.BeforeFile, evidence.WorkspaceFile} {
+		var got []byte
+		err := fileInTree(filepath.Join(string(r.Dir), name), "notes.txt", func(in io.Reader) (err error) {
+			got, err = io.ReadAll(in)
+			return err
+		})
+		if err != nil || string(got) != "old" {
+			t.Errorf("%s: notes.txt %q, %v", name, got, err)
+		}
+	}
+}
+
+func TestInfraBeforeTheAgent(t *testing.T) {
+	broken := errors.New("engine on fire")
+	deaf := program{run: func(p *fakeProcess) int { io.WriteString(p.err, "cannot open database\n"); return 7 }}
+	for _, test := range []struct {
+		act, reason string
+		server      program
+	}{
+		{"open", "engine on fire", program{}},
+		{"put stock /", `files of server "stock": engine on fire`, program{}},
+		{"start stock", `MCP server "stock" did not start: engine on fire`, program{}},
+		{"", "exited before it answered", deaf},
+		{"", "cannot open database", deaf},
+		{"", "did not answer in time", lasts()},
+		{"listen 80", "engine on fire", program{}},
+		{"put agent /workspace", "engine on fire", program{}},
+		{"start agent", "agent: engine on fire", program{}},
+	} {
+		t.Run(test.act+test.reason, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := testBackend()
+				if test.server.run != nil {
+					b.programs["stock"] = test.server
+				}
+				b.on[test.act] = fails(broken)
+				r := runOne(t, b, testTrial(1), options(t))
+				wantOutcome(t, r, evidence.ClassInfra, test.reason)
+				if len(r.Verdicts.Verdicts) > 0 || !r.Trial.AgentStart.IsZero() {
+					t.Errorf("verdicts %v, agent started %v", r.Verdicts.Verdicts, r.Trial.AgentStart)
+				}
+				if test.act == "open" && len(b.opened()) > 0 {
+					t.Error("there is a sandbox")
+				}
+			})
+		})
+	}
+}
+
+func TestInterruptedInEachPhase(t *testing.T) {
+	for _, act := range []string{
+		"open", "put stock /", "start stock", "listen 80", "put agent /workspace", "start agent", "collect agent /workspace",
+	} {
+		t.Run(act, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				b, o := testBackend(), options(t)
+				b.on[act] = func(int) error {
+					number := len(b.opened())
+					if act == "open" {
+						number++ // this one does not count yet
+					}
+					if number == 1 {
+						return nil // the first trial lives
+					}
+					cancel(errors.New("enough"))
+					if act == "open" {
+						return ctx.Err()
+					}
+					return nil
+				}
+				results, err := Run(ctx, b, []*Trial{testTrial(1), testTrial(2), testTrial(3)}, o)
+				if err != nil || len(results) != 1 || results[0].Trial.Number != 1 {
+					t.Errorf("results %v and %v, want the first trial's", results, err)
+				}
+				for _, s := range b.opened() {
+					if s.count("close") != 1 {
+						t.Errorf("not closed once: %q", s.log())
+					}
+				}
+				if trials, err := Trials(o.Dir); err != nil || len(trials) != 1 {
+					t.Errorf("trials %v, %v", trials, err)
+				}
+				events, err := TrialDir(o.Dir, "buy", 2).Events()
+				if err != nil || !slices.ContainsFunc(events, func(e evidence.Event) bool { return e.Kind == "interrupted" }) {
+					t.Errorf("events %v, %v", events, err)
+				}
+				if _, err := os.Stat(string(TrialDir(o.Dir, "buy", 3))); !errors.Is(err, os.ErrNotExist) {
+					t.Errorf("trial 3 was begun: %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestInterruptedAgentIsStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		b, o := testBackend(), options(t)
+		b.programs[AgentBox] = program{deaf: true, run: func(p *fakeProcess) int { cancel(); <-p.ctx.Done(); return 0 }}
+		results, err := Run(ctx, b, []*Trial{testTrial(1)}, o)
+		if err != nil || len(results) != 0 {
+			t.Errorf("results %v, %v", results, err)
+		}
+		log := strings.Join(b.opened()[0].log(), ", ")
+		if !strings.Contains(log, "signal SIGTERM, signal SIGKILL") || !strings.HasSuffix(log, "close") {
+			t.Errorf("acts: %s", log)
+		}
+	})
+}
+
+func TestCloseFails(t *testing.T) {
+	stuck := errors.New("remove container: in use")
+	for _, test := range []struct {
+		name   string
+		agent  program
+		class  evidence.Class
+		reason string
+	}{
+		{"after a good agent", buyer("stock"), evidence.ClassInfra, "remove container: in use"},
+		{"after a bad agent", ends(3), evidence.ClassAgentError, "the agent exited with code 3; remove container: in use"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := testBackend()
+				b.programs[AgentBox] = test.agent
+				b.on["close"] = fails(stuck)
+				wantOutcome(t, runOne(t, b, testTrial(1), options(t)), test.class, test.reason)
+			})
+		})
+	}
+	t.Run("after an interruption", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			b := testBackend()
+			b.on["start agent"] = func(int) error { cancel(); return nil }
+			b.on["close"] = fails(stuck)
+			results, err := Run(ctx, b, []*Trial{testTrial(1)}, options(t))
+			if len(results) != 0 || !errors.Is(err, stuck) {
+				t.Errorf("results %v, %v", results, err)
+			}
+		})
+	})
+}

@@ -1,0 +1,84 @@
+package runner
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+const (
+	// maxOutput is how many bytes of each of the agent's outputs are kept.
+	maxOutput = 64 << 20
+	// maxFinal is how many bytes a final output may have. It stands in trial.json
+	// and in the results.
+	maxFinal = 16 << 20
+)
+
+// output keeps the beginning of one of the agent's outputs. Writing to it never
+// fails: what cannot be kept is no reason to hold the agent up.
+type output struct {
+	name string
+	file io.WriteCloser
+	head *bytes.Buffer // the final output; nil where that is not here
+	size int64         // bytes that came
+	err  error         // the first one of the file
+}
+
+// openOutputs makes the files of the agent's outputs. Stdout is kept in memory
+// too where it is the final output.
+func (tr *trialRun) openOutputs() (stdout, stderr *output, err error) {
+	stdout, stderr = &output{name: "stdout"}, &output{name: "stderr"}
+	if outputPath(tr.plan.Agent) == "" {
+		stdout.head = &bytes.Buffer{}
+	}
+	if stdout.file, err = tr.rec.Text(evidence.StdoutFile); err != nil {
+		return nil, nil, err
+	}
+	if stderr.file, err = tr.rec.Text(evidence.StderrFile); err != nil {
+		return nil, nil, errors.Join(err, stdout.file.Close())
+	}
+	return stdout, stderr, nil
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	if o.head != nil {
+		o.head.Write(upTo(p, maxFinal-o.size))
+	}
+	if o.err == nil {
+		_, o.err = o.file.Write(upTo(p, maxOutput-o.size))
+	}
+	o.size += int64(len(p))
+	return len(p), nil
+}
+
+// upTo is the first n bytes of p, or all that there are.
+func upTo(p []byte, n int64) []byte { return p[:max(0, min(n, int64(len(p))))] }
+
+func (o *output) close() error { return errors.Join(o.err, o.file.Close()) }
+
+// keepOutput takes the final output from stdout, where it comes from there, and
+// says what of the outputs was not kept.
+func (tr *trialRun) keepOutput(stdout, stderr *output) {
+	for _, o := range []*output{stdout, stderr} {
+		if o.size > maxOutput {
+			message := fmt.Sprintf("only the first %d of %d bytes of %s are kept", maxOutput, o.size, o.name)
+			tr.rec.Event(evidence.Event{Kind: "limit", Where: AgentBox, Message: message})
+		}
+	}
+	if stdout.head == nil {
+		return
+	}
+	tr.record.FinalOutput = stdout.head.String()
+	if stdout.size > maxFinal {
+		tr.outputTooLarge()
+	}
+}
+
+// outputTooLarge blames the agent: graders cannot judge half an output.
+func (tr *trialRun) outputTooLarge() {
+	tr.gap(evidence.GapFinalOutput, fmt.Errorf("only the first %d bytes are kept", maxFinal))
+	tr.blame(evidence.ClassAgentError, fmt.Sprintf("the agent's final output is larger than %d bytes", maxFinal))
+}

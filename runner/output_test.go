@@ -1,0 +1,117 @@
+package runner
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// closer is a file in memory that fails with err where that is set.
+type closer struct {
+	bytes.Buffer
+	err error
+}
+
+func (c *closer) Write(p []byte) (int, error) {
+	if c.err != nil {
+		return 0, c.err
+	}
+	return c.Buffer.Write(p)
+}
+
+func (c *closer) Close() error { return nil }
+
+func TestOutput(t *testing.T) {
+	for _, test := range []struct {
+		before     int64 // bytes that came already
+		head, file string
+	}{
+		{0, "onetwothree", "onetwothree"},
+		{maxFinal - 5, "onetw", "onetwothree"},
+		{maxFinal, "", "onetwothree"},
+		{maxOutput - 5, "", "onetw"},
+		{maxOutput + 5, "", ""},
+	} {
+		file := &closer{}
+		o := &output{file: file, head: &bytes.Buffer{}, size: test.before}
+		for _, part := range []string{"one", "two", "three"} {
+			if n, err := io.WriteString(o, part); n != len(part) || err != nil {
+				t.Errorf("%q: %d, %v", part, n, err)
+			}
+		}
+		if o.head.String() != test.head || file.String() != test.file || o.size != test.before+11 || o.close() != nil {
+			t.Errorf("after %d bytes: kept %q and %q of %d", test.before, o.head, file, o.size)
+		}
+	}
+
+	full := errors.New("disk full")
+	o := &output{file: &closer{err: full}}
+	if n, err := io.WriteString(o, "one"); n != 3 || err != nil {
+		t.Errorf("an agent is held up: %d, %v", n, err)
+	}
+	if err := o.close(); !errors.Is(err, full) {
+		t.Errorf("close: %v", err)
+	}
+}
+
+func TestReadHead(t *testing.T) {
+	zeros := io.LimitReader(zeroReader{}, maxFinal)
+	if text, err := readHead(zeros); len(text) != maxFinal || err != nil {
+		t.Errorf("%d bytes, %v", len(text), err)
+	}
+	if text, err := readHead(zeroReader{}); len(text) != maxFinal || !errors.Is(err, errTooLarge) {
+		t.Errorf("%d bytes, %v", len(text), err)
+	}
+}
+
+type zeroReader struct{}
+
+func (zeroReader) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+func TestFinalOutputThatIsTooLarge(t *testing.T) {
+	text := strings.Repeat("4.20 ", maxFinal/5+1)
+	asFile := withOutput()
+	asFile.Agent.Disk = maxFinal * 2
+	for name, test := range map[string]struct {
+		trial *Trial
+		agent program
+	}{
+		"stdout": {testTrial(1), says(text)},
+		"a file": {asFile, leaves("/workspace/out/answer.txt", fakeFile{content: text})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := testBackend()
+			test.trial.Servers = nil
+			b.programs[AgentBox] = test.agent
+			r := runOne(t, b, test.trial, options(t))
+			wantOutcome(t, r, evidence.ClassAgentError, "the agent's final output is larger than 16777216 bytes")
+			wantGap(t, r, "final output: only the first 16777216 bytes are kept")
+			if len(r.Trial.FinalOutput) != maxFinal {
+				t.Errorf("kept %d bytes", len(r.Trial.FinalOutput))
+			}
+		})
+	}
+}
+
+func TestOutputThatIsCutIsAnEvent(t *testing.T) {
+	dir := evidence.Dir(filepath.Join(t.TempDir(), "1"))
+	rec, err := evidence.Create(string(dir), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := &trialRun{rec: rec}
+	tr.keepOutput(&output{name: "stdout", size: maxOutput}, &output{name: "stderr", size: maxOutput + 1})
+	if err := rec.Close(); err != nil {
+		t.Fatal(err)
+	}
+	events, err := dir.Events()
+	if err != nil || len(events) != 1 || events[0].Kind != "limit" || events[0].Where != AgentBox ||
+		events[0].Message != "only the first 67108864 of 67108865 bytes of stderr are kept" {
+		t.Errorf("events %+v, %v", events, err)
+	}
+}

@@ -1,0 +1,188 @@
+package runner
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/redact"
+	"github.com/waza-isolate/waza/runner/spec"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+const shopKey = "hunter2-and-more"
+
+// shop is the eval in testdata/shop and its plan.
+func shop(t testing.TB, c Choices) (*spec.Eval, []spec.ResolvedTask, []*Trial) {
+	t.Helper()
+	eval, tasks, err := spec.Load(filepath.Join("testdata", "shop", "eval.yaml"), spec.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Secrets == nil {
+		c.Secrets = &redact.Set{}
+	}
+	c.Run = "run-1"
+	c.Lookup = lookup(map[string]string{"SHOP_KEY": shopKey, "TILL_IMAGE": "till:private"})
+	trials, err := Plan(eval, tasks, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return eval, tasks, trials
+}
+
+func lookup(env map[string]string) func(string) (string, bool) {
+	return func(name string) (string, bool) { value, ok := env[name]; return value, ok }
+}
+
+func TestPlanAsAPersonReadsIt(t *testing.T) {
+	_, _, trials := shop(t, Choices{})
+	var all strings.Builder
+	for _, trial := range trials {
+		all.WriteString(trial.String() + "\n")
+	}
+	golden := filepath.Join("testdata", "shop.plan")
+	if *update {
+		if err := os.WriteFile(golden, []byte(all.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), all.String()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestPlanOfABridge(t *testing.T) {
+	for subnets, want := range map[string]string{
+		"":            "bridge: an internal /29 of 10.213.0.0/16 ",
+		"10.9.0.0/24": "bridge: an internal /29 of 10.9.0.0/24 ",
+	} {
+		trial := Trial{Network: "bridge", Subnets: subnets, Servers: []Server{{Name: "s"}}}
+		for _, want := range []string{want, "the command of its image", "image waza's own"} {
+			if text := trial.String(); !strings.Contains(text, want) {
+				t.Errorf("subnets %q: %q is not in\n%s", subnets, want, text)
+			}
+		}
+	}
+}
+
+func TestPlanHoldsNoValueOfAVariable(t *testing.T) {
+	secrets := &redact.Set{}
+	_, _, trials := shop(t, Choices{Secrets: secrets})
+	for _, trial := range trials {
+		for form, text := range map[string]string{"text": trial.String(), "JSON": string(trial.JSON())} {
+			if strings.Contains(text, shopKey) || form == "text" && strings.Contains(text, "till:private") {
+				t.Errorf("the key is in the %s of %s/%d", form, trial.Task, trial.Number)
+			}
+		}
+		if !json.Valid(trial.JSON()) {
+			t.Errorf("plan of %s/%d is no JSON", trial.Task, trial.Number)
+		}
+	}
+	stock := trials[0].Servers[0]
+	process := serverProcess(stock.expanded)
+	if diff := cmp.Diff([]string{"stock-server", "--key", shopKey}, process.Args); diff != "" {
+		t.Errorf("the server itself has the key:\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"HOME=/home/agent", "LEVEL=info", "TOKEN=" + shopKey}, process.Env); diff != "" {
+		t.Error(diff)
+	}
+	if got := secrets.String(shopKey + " info till:private"); got != "[REDACTED] info [REDACTED]" {
+		t.Errorf("known secrets leave %q", got)
+	}
+}
+
+func TestChoicesGoBeforeTheEval(t *testing.T) {
+	_, _, trials := shop(t, Choices{Trials: 3, Timeout: time.Second})
+	if len(trials) != 6 || trials[2].Number != 3 || trials[3].Task != "ask" || trials[5].Timeout != time.Second {
+		t.Errorf("%d trials: %v", len(trials), trials)
+	}
+}
+
+func TestPlanRefuses(t *testing.T) {
+	eval, tasks, _ := shop(t, Choices{})
+	env := lookup(map[string]string{"SHOP_KEY": "k", "TILL_IMAGE": "i"})
+	for _, test := range []struct {
+		name   string
+		change func(*spec.Eval, *spec.ResolvedTask, *Choices)
+		want   string
+	}{
+		{"no lookup", func(_ *spec.Eval, _ *spec.ResolvedTask, c *Choices) { c.Lookup = nil }, "incomplete choices"},
+		{"no secrets", func(_ *spec.Eval, _ *spec.ResolvedTask, c *Choices) { c.Secrets = nil }, "incomplete choices"},
+		{"negative trials", func(_ *spec.Eval, _ *spec.ResolvedTask, c *Choices) { c.Trials = -1 }, "incomplete choices"},
+		{"missing variable", func(_ *spec.Eval, _ *spec.ResolvedTask, c *Choices) { c.Lookup = lookup(nil) }, "task buy: server \"stock\""},
+		{"agent's size", func(e *spec.Eval, _ *spec.ResolvedTask, _ *Choices) { e.Config.Isolation.Agent.Memory = "much" }, "task buy: "},
+		{"context", func(_ *spec.Eval, task *spec.ResolvedTask, _ *Choices) {
+			task.Context = map[string]any{"f": func() {}}
+		}, "task buy: inputs.context"},
+		{"file that is gone", func(_ *spec.Eval, task *spec.ResolvedTask, _ *Choices) {
+			task.Servers = map[string]mcpconfig.Server{"s": {Image: "i", Files: map[string]string{"/data/x": "data/none"}}}
+		}, `task buy: server "s"`},
+		{"file in /etc", func(_ *spec.Eval, task *spec.ResolvedTask, _ *Choices) {
+			task.Servers = map[string]mcpconfig.Server{"s": {Image: "i", Files: map[string]string{"/etc/x": "data/bolts.json"}}}
+		}, "no files can be put into /etc of its container"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			e, task, c := *eval, tasks[0], Choices{Lookup: env, Secrets: &redact.Set{}}
+			test.change(&e, &task, &c)
+			trials, err := Plan(&e, []spec.ResolvedTask{task}, c)
+			if err == nil || !strings.Contains(err.Error(), test.want) || len(trials) != 0 {
+				t.Errorf("%d trials, %v, want …%s…", len(trials), err, test.want)
+			}
+		})
+	}
+}
+
+func TestMissingVariableIsOfItsClass(t *testing.T) {
+	eval, tasks, _ := shop(t, Choices{})
+	_, err := Plan(eval, tasks, Choices{Lookup: lookup(nil), Secrets: &redact.Set{}})
+	if !errors.Is(err, mcpconfig.ErrMissingVariable) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestWritableFor(t *testing.T) {
+	for _, test := range []struct{ files, want []string }{
+		{nil, nil},
+		{[]string{"/data/a", "/data/b"}, []string{"/data"}},
+		{[]string{"/data/a", "/data/sub/b"}, []string{"/data"}},
+		{[]string{"/data/sub/b", "/database/c"}, []string{"/data/sub", "/database"}},
+		{[]string{"/a-b/f", "/a/f", "/a/c/f"}, []string{"/a", "/a-b"}},
+		{[]string{"/tmp/a", HomeDir + "/x/y"}, nil}, // writable as it is
+		{[]string{"/home/a"}, []string{"/home"}},
+		{[]string{"/a"}, []string{"/"}},
+	} {
+		var files []File
+		for _, name := range test.files {
+			files = append(files, fileOf(name, ""))
+		}
+		if got := writableFor(files); !slices.Equal(got, test.want) {
+			t.Errorf("%q: %q, want %q", test.files, got, test.want)
+		}
+	}
+}
+
+func TestReserved(t *testing.T) {
+	for dir, want := range map[string]bool{
+		"/": true, "/proc": true, "/sys/fs": true, "/dev/shm": true, "/etc": true, "/etc/waza": true, "/opt/waza": true, "/opt/waza/x": true,
+		"/data": false, "/etcetera": false, "/opt/wazabi": false, "/srv/etc": false,
+	} {
+		if got := reserved(dir); got != want {
+			t.Errorf("%s: %v", dir, got)
+		}
+	}
+}

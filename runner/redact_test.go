@@ -1,0 +1,145 @@
+package runner
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/redact"
+)
+
+// secrets that a server may hold: text, digits that stand in the plan's numbers,
+// and a word that is a key of trial.json.
+var testSecrets = []string{"hunter2-and-more", "6000", "prompt"}
+
+func testSet() *redact.Set {
+	set := &redact.Set{}
+	for _, secret := range testSecrets {
+		set.Add(secret)
+	}
+	return set
+}
+
+// gossip says every secret wherever an agent can leave something but its
+// workspace, which is kept to the byte.
+func gossip(all string) program {
+	return program{run: func(p *fakeProcess) int {
+		if _, err := callStock(p.box, "stock"); err != nil {
+			fmt.Fprintln(p.err, err)
+			return 1
+		}
+		for i := range all { // byte by byte: no write holds a whole secret
+			io.WriteString(p.out, all[i:i+1])
+			io.WriteString(p.err, all[i:i+1])
+		}
+		said, _ := json.Marshal(evidence.TranscriptEvent{Type: "assistant.message", Content: all})
+		p.box.write(transcriptPath, fakeFile{content: string(said) + "\n"})
+		p.box.observe(evidence.Event{Kind: "dns", Where: AgentBox, Message: all})
+		return 0
+	}}
+}
+
+func TestNoSecretIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := strings.Join(testSecrets, " ")
+		b, o, trial := testBackend(), options(t), testTrial(1)
+		o.Secrets = testSet()
+		trial.Agent.Executor, trial.Agent.Transcript = "script", transcriptPath
+		trial.Agent.Prompt = "Log in with " + all
+		trial.Servers[0].Image = "registry/" + all
+		trial.Graders = []evidence.GraderSpec{grader("text", `{"contains":["[REDACTED]"]}`)}
+		b.programs["stock"] = stockServer(all, all)
+		b.programs[AgentBox] = gossip(all)
+		b.collect[WorkspaceDir] = func(io.Writer) error { return errors.New("no " + all) }
+		b.on["close"] = fails(errors.New("cannot remove " + all))
+		r := runOne(t, b, trial, o)
+		wantOutcome(t, r, evidence.ClassInfra, "cannot remove [REDACTED] [REDACTED] [REDACTED]")
+		if _, err := Summarise(o.Dir, Record{Trials: 1, Tasks: []TaskRecord{{ID: "buy"}}}); err != nil {
+			t.Error(err)
+		}
+		for _, secret := range testSecrets {
+			wantNowhere(t, o.Dir, secret)
+		}
+		for name, field := range map[string]string{
+			"prompt": r.Trial.Prompt, "final output": r.Trial.FinalOutput, "gap": strings.Join(r.Trial.Gaps, ""), "image": r.Trial.Servers[0].Image,
+		} {
+			if strings.Count(field, redact.Mark) != len(testSecrets) {
+				t.Errorf("%s: %q", name, field)
+			}
+		}
+		if got := r.Trial.Task + r.Trial.Servers[0].Name; got != "buystock" {
+			t.Errorf("names are %q", got)
+		}
+	})
+}
+
+// notFree is what is not text: keys, and a number of the plan.
+var notFree = regexp.MustCompile(`"[a-z_]+":|60000000000`)
+
+// wantNowhere looks through every file under dir, but for JSON's keys and numbers.
+func wantNowhere(t *testing.T, dir, secret string) {
+	t.Helper()
+	files := 0
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		files++
+		content, err := os.ReadFile(path)
+		text := notFree.ReplaceAllString(string(content), "")
+		if strings.Contains(text, secret) {
+			t.Errorf("%s holds %q:\n%s", path, secret, text)
+		}
+		return err
+	})
+	if err != nil || files < 8 {
+		t.Errorf("%d files, %v", files, err)
+	}
+}
+
+func TestRedactJSON(t *testing.T) {
+	for _, test := range []struct{ name, doc, want string }{
+		{"strings", `{"a":"x hunter2-and-more","b":["hunter2-and-more",1]}`, `{"a":"x [REDACTED]","b":["[REDACTED]",1]}`},
+		{"numbers stay", `{"timeout_ns":60000000000,"port":"6000"}`, `{"timeout_ns":60000000000,"port":"[REDACTED]"}`},
+		{"keys stay", `{"prompt" : "prompt"}`, `{"prompt" : "[REDACTED]"}`},
+		{"escapes are seen through", `["hunter2\u002dand-more","\"\\","\\\"prompt"]`, `["[REDACTED]","\"\\","\\\"[REDACTED]"]`},
+		{"clean strings keep their bytes", `["\u00e9\/<"]`, `["\u00e9\/<"]`},
+		{"no strings", `[1,true,null]`, `[1,true,null]`},
+		{"nothing", ``, ``},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := redactJSON(testSet(), json.RawMessage(test.doc)); string(got) != test.want {
+				t.Errorf("got  %s\nwant %s", got, test.want)
+			}
+		})
+	}
+}
+
+func FuzzRedactJSON(f *testing.F) {
+	for _, seed := range []string{`{"a":"hunter2-and-more"}`, `["\\","\""]`, `{"prompt":6000}`, `"`, `"\`, `"hunter2\u002dand-more"`} {
+		f.Add(seed)
+	}
+	set := testSet()
+	f.Fuzz(func(t *testing.T, doc string) {
+		got := redactJSON(set, json.RawMessage(doc))
+		if !json.Valid([]byte(doc)) {
+			return
+		}
+		var value any
+		if err := json.Unmarshal(got, &value); err != nil {
+			t.Fatalf("%s became %s: %v", doc, got, err)
+		}
+		if text, ok := value.(string); ok && set.String(text) != text {
+			t.Errorf("%s became %s", doc, got)
+		}
+	})
+}

@@ -1,0 +1,93 @@
+package runner
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waza-isolate/waza/runner/spec"
+)
+
+func TestWriteLinks(t *testing.T) {
+	const root, copilot = ".mcp.json -> /etc/waza/mcp.json", ".copilot/mcp.json -> /etc/waza/mcp.json"
+	for _, test := range []struct {
+		name  string
+		files []string
+		want  []string
+	}{
+		{"nothing else", nil, []string{root, copilot}},
+		{"others", []string{"mcp.json", ".mcp.jsonl", ".copilot/agents.md"}, []string{root, copilot}},
+		{"its own file", []string{".mcp.json"}, []string{copilot}},
+		{"a file for a directory", []string{".copilot"}, []string{root}},
+		{"a directory for a file", []string{".mcp.json/x"}, []string{copilot}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var files []File
+			for _, name := range test.files {
+				files = append(files, fileOf(name, ""))
+			}
+			var tree bytes.Buffer
+			if err := writeLinks(&tree, files); err != nil {
+				t.Fatal(err)
+			}
+			var links []string
+			for _, header := range headers(t, &tree) {
+				links = append(links, header.Name+" -> "+header.Linkname)
+			}
+			if diff := cmp.Diff(test.want, links); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func headers(t *testing.T, r io.Reader) (all []*tar.Header) {
+	t.Helper()
+	for in := tar.NewReader(r); ; {
+		header, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, header)
+	}
+}
+
+func TestWriteTree(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "run.sh"), []byte("exit 0\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	script := File{spec.WorkspaceFile{Path: "/srv/run.sh", Source: &spec.Source{Dir: dir, Path: "run.sh", Size: 7, Executable: true}}}
+	var tree bytes.Buffer
+	if err := writeTree(&tree, []File{fileOf("a.txt", "abc"), script}); err != nil {
+		t.Fatal(err)
+	}
+	type entry struct {
+		Name string
+		Mode int64
+		Size int64
+	}
+	var got []entry
+	for _, header := range headers(t, &tree) {
+		got = append(got, entry{header.Name, header.Mode, header.Size})
+	}
+	if diff := cmp.Diff([]entry{{"a.txt", 0o644, 3}, {"srv/run.sh", 0o755, 7}}, got); diff != "" {
+		t.Error(diff)
+	}
+
+	if err := os.WriteFile(filepath.Join(dir, "run.sh"), nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeTree(io.Discard, []File{script}); !errors.Is(err, io.EOF) {
+		t.Errorf("a file that shrank since it was planned: %v", err)
+	}
+}
