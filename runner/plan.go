@@ -122,12 +122,30 @@ func planAgent(eval *spec.Eval, task spec.ResolvedTask) (Agent, error) {
 	case agents.Mock, agents.Script:
 		a.Transcript = transcriptPath
 	default:
+		if err := fitsArgument(task, eval.Config.Agent.Prompt, a.Context); err != nil {
+			return a, err
+		}
 		program := eval.Config.Agent
 		a.Command = append([]string{program.Command}, program.Args...)
 		a.PromptBy = cmp.Or(program.Prompt, "argument")
 		a.Output = cmp.Or(program.Output, "stdout")
 	}
 	return a, nil
+}
+
+// maxArgument is the longest argument or variable that Linux gives a program
+// (execve(2), MAX_ARG_STRLEN), less room for a name.
+const maxArgument = 128<<10 - 256
+
+// fitsArgument refuses a prompt or a context that no program can be given.
+func fitsArgument(task spec.ResolvedTask, promptBy string, context []byte) error {
+	if cmp.Or(promptBy, "argument") == "argument" && len(task.Prompt) > maxArgument {
+		return fmt.Errorf("task %s: a prompt of %d bytes is too long for an argument; set config.agent.prompt to file or stdin", task.ID, len(task.Prompt))
+	}
+	if len(context) > maxArgument {
+		return fmt.Errorf("task %s: inputs.context of %d bytes is too long for a variable; put it into a file", task.ID, len(context))
+	}
+	return nil
 }
 
 func planServer(eval *spec.Eval, name string, declared mcpconfig.Server, c Choices) (Server, error) {
@@ -169,12 +187,14 @@ func planServer(eval *spec.Eval, name string, declared mcpconfig.Server, c Choic
 }
 
 // reserved says whether a directory cannot be made writable: the root, the
-// kernel's, and ours.
+// kernel's, the image's system, which an empty directory would hide, and ours.
 func reserved(dir string) bool {
 	if dir == "/" {
 		return true
 	}
-	return slices.ContainsFunc([]string{"/proc", "/sys", "/dev", "/etc", "/opt/waza"}, func(taken string) bool {
+	return slices.ContainsFunc([]string{
+		"/proc", "/sys", "/dev", "/etc", "/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt/waza",
+	}, func(taken string) bool {
 		return dir == taken || strings.HasPrefix(dir, taken+"/")
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -147,6 +148,26 @@ func (r Record) Seal(dir string) error {
 		return err
 	}
 	return r.Write(dir)
+}
+
+// Changed lists files of the run directory that are no longer as they were when
+// the run was sealed, but for those that grading writes anew.
+func (r Record) Changed(dir string) ([]string, error) {
+	var changed []string
+	for _, name := range slices.Sorted(maps.Keys(r.Files)) {
+		switch path.Base(name) {
+		case evidence.CallsFile, evidence.VerdictsFile, ResultsFile:
+			continue
+		}
+		sum, err := digest(filepath.Join(dir, filepath.FromSlash(name)))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		if sum != r.Files[name] {
+			changed = append(changed, name)
+		}
+	}
+	return changed, nil
 }
 
 func digest(path string) (string, error) {

@@ -29,6 +29,9 @@ func (s *state) gradeCommand() *cli.Command {
 			if err != nil {
 				return usage("%w", err)
 			}
+			if err := s.warnOfChanges(record, dir); err != nil {
+				return &exitError{exitInfra, err}
+			}
 			if err := runner.Regrade(dir); err != nil {
 				return &exitError{exitInfra, err}
 			}
@@ -48,6 +51,15 @@ func (s *state) gradeCommand() *cli.Command {
 			return exitWith(summary.ExitCode())
 		},
 	}
+}
+
+// warnOfChanges names evidence that is not what the run left.
+func (s *state) warnOfChanges(record runner.Record, dir string) error {
+	changed, err := record.Changed(dir)
+	for _, name := range changed {
+		fmt.Fprintf(s.stderr, "warning: %s was changed after the run\n", name)
+	}
+	return err
 }
 
 // exitWith is the silent error that leads to an exit code.

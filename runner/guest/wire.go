@@ -32,6 +32,7 @@ const (
 const (
 	headerSize = 5
 	maxPayload = 64 << 10
+	maxRequest = 1 << 20 // arguments and environment of a program
 )
 
 // errProtocol says that the other end broke the rules; its session is ended.
@@ -110,11 +111,11 @@ func (l *link) next() (kind, int, error) {
 			return 0, 0, err
 		}
 	}
-	size := binary.BigEndian.Uint32(l.header[1:])
-	if size > maxPayload {
+	size, k := binary.BigEndian.Uint32(l.header[1:]), kind(l.header[0])
+	if size > maxPayload && (k != kindRequest || size > maxRequest) {
 		return 0, 0, fmt.Errorf("%w: message of %d bytes", errProtocol, size)
 	}
-	l.have, l.left, l.kind = 0, int(size), kind(l.header[0])
+	l.have, l.left, l.kind = 0, int(size), k
 	return l.kind, l.left, nil
 }
 
@@ -201,8 +202,8 @@ func (l *link) writeJSON(k kind, v any) error {
 	if err != nil {
 		return err
 	}
-	if len(p) > maxPayload {
-		return fmt.Errorf("request of %d bytes is over %d", len(p), maxPayload)
+	if len(p) > maxRequest {
+		return fmt.Errorf("request of %d bytes is over %d", len(p), maxRequest)
 	}
 	return l.write(k, p)
 }
