@@ -74,7 +74,8 @@ func TestExec(t *testing.T) {
 		"not executable":     {process.Spec{Args: []string{"data"}, Env: []string{"PATH=" + bin}}, "no such program"},
 		"no such file":       {process.Spec{Args: []string{"/nowhere/x"}}, "no such file"},
 		"no such directory":  {process.Spec{Args: []string{"sh"}, Dir: "/nowhere"}, "no such file"},
-		"too long a command": {process.Spec{Args: []string{"echo", strings.Repeat("x", maxPayload)}}, "is over"},
+		"too long a command": {process.Spec{Args: []string{"echo", strings.Repeat("x", maxRequest)}}, "is over"},
+		"too long a word":    {process.Spec{Args: []string{"echo", strings.Repeat("x", maxPayload*3)}}, "argument list too long"},
 	}
 	for name, test := range refused {
 		t.Run(name, func(t *testing.T) {
@@ -154,7 +155,10 @@ func TestExecEndsBeforeAChildThatHoldsStdout(t *testing.T) {
 	t.Parallel()
 	g := startGuest(t)
 	start := time.Now()
-	p, err := g.Exec(t.Context(), sh("setsid sleep 1000 & echo $!"), false)
+	p, err := g.Exec(t.Context(), sh(`
+		trap 'exit 0' USR1
+		setsid sh -c "echo \$\$; kill -USR1 $$; exec sleep 1000" &
+		wait`), false)
 	must(t, err)
 	got := finish(p, strings.NewReader(""))
 	took := time.Since(start)

@@ -155,12 +155,15 @@ func (l *link) write(k kind, p []byte) error {
 // writeLocked returns how many bytes of p it took, which counts those of a
 // message that is not wholly sent.
 func (l *link) writeLocked(k kind, p []byte) (int, error) {
-	taken := 0
+	taken, limit := 0, maxPayload
+	if k == kindRequest {
+		limit = maxRequest
+	}
 	for first := true; first || taken < len(p); first = false {
 		if err := l.flushLocked(); err != nil {
 			return taken, err
 		}
-		part := p[taken:min(taken+maxPayload, len(p))]
+		part := p[taken:min(taken+limit, len(p))]
 		taken += len(part)
 		l.buf = binary.BigEndian.AppendUint32(append(l.buf[:0], byte(k)), uint32(len(part)))
 		l.buf = append(l.buf, part...)
