@@ -104,13 +104,17 @@ func TestExecSignals(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, err := g.Exec(t.Context(), sh(test.script), false)
 			must(t, err)
+			var stderr bytes.Buffer
+			read := make(chan struct{})
+			go func() { defer close(read); _, _ = io.Copy(&stderr, p.Stderr()) }()
 			out := bufio.NewReader(p.Stdout())
 			if line, err := out.ReadString('\n'); err != nil || line != "ready\n" {
-				t.Fatalf("got %q, %v", line, err)
+				<-read
+				t.Fatalf("got %q, %v, stderr %q", line, err, stderr.Bytes())
 			}
 			must(t, p.Signal(test.send))
 			_, _ = io.Copy(io.Discard, out)
-			_, _ = io.Copy(io.Discard, p.Stderr())
+			<-read
 			if exit, err := p.Wait(); err != nil || exit != test.exit {
 				t.Errorf("got %v, %v", exit, err)
 			}

@@ -100,7 +100,7 @@ func (s *servant) serve() error {
 	for {
 		stream, err := s.session.Accept()
 		if err != nil {
-			if errors.Is(err, io.EOF) || errors.Is(err, yamux.ErrSessionShutdown) {
+			if errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, yamux.ErrSessionShutdown) {
 				return nil
 			}
 			return err
