@@ -36,6 +36,7 @@ const maxFrame = 64 << 20
 type Recorder struct {
 	dir     string
 	secrets *redact.Set
+	limit   int // bytes kept of one frame
 	frames  *os.File
 	events  *os.File
 
@@ -58,7 +59,7 @@ func Create(dir string, secrets *redact.Set) (*Recorder, error) {
 	if err != nil {
 		return nil, errors.Join(err, frames.Close())
 	}
-	return &Recorder{dir: dir, secrets: secrets, frames: frames, events: events}, nil
+	return &Recorder{dir: dir, secrets: secrets, limit: maxFrame, frames: frames, events: events}, nil
 }
 
 // Frame records f under the next number, and sets its time where it has none.
@@ -68,8 +69,8 @@ func (r *Recorder) Frame(f Frame) int64 {
 		f.Time = time.Now()
 	}
 	f.Time = f.Time.UTC()
-	if over := len(f.Raw) - maxFrame; over > 0 {
-		f.Raw, f.Truncated = f.Raw[:maxFrame], f.Truncated+int64(over)
+	if over := len(f.Raw) - r.limit; over > 0 {
+		f.Raw, f.Truncated = f.Raw[:r.limit], f.Truncated+int64(over)
 	}
 	f.Raw, f.Redacted = r.secrets.Bytes(f.Raw)
 
