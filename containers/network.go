@@ -66,7 +66,7 @@ func (b *Backend) createNetwork(ctx context.Context, name, trial, subnets string
 	tries := min(1<<(taskBits-from.Bits()), 256)
 	for range tries {
 		a := b.subnets.take(from)
-		_, err = b.engine.NetworkCreate(ctx, name, networkOptions(a, labels(b.run, trial, roleNetwork)))
+		err = b.engine.createNetwork(ctx, name, networkOptions(a, labels(b.run, trial, roleNetwork)))
 		if err == nil {
 			return a, nil
 		}

@@ -4,14 +4,19 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptrace"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/docker/docker/api/types/events"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/network"
+	"github.com/docker/docker/client"
 
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/runner"
@@ -75,25 +80,67 @@ func crowd(t *testing.T) string {
 	return base + "0/28"
 }
 
-// However early an Open is cancelled, it leaves nothing.
+// However early an Open is cancelled, it leaves nothing. Each call that creates
+// something is hit once, when the engine has the request and nobody has the
+// answer.
 func TestOpenCancelled(t *testing.T) {
 	t.Parallel()
 	b := openRun(t)
-	for i := range 8 {
-		trial := trialOf(b, []string{networkBridge, networkAirtight}[i%2], debian, "")
+	own := b.engine.Client
+	defer func() { b.engine.Client = own }()
+	for hit, done := 1, false; !done; hit++ {
+		trial := trialOf(b, networkBridge, debian, "")
 		trial.Workspace = "volume"
-		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(1000))*time.Millisecond)
+		ctx, cancel := context.WithCancel(within(t))
+		b.engine.Client = cancelling(t, hit, cancel)
 		s, err := b.Open(ctx, trial, func(evidence.Event) {})
-		if err == nil {
-			err = s.Close(context.Background())
-			if err != nil {
+		switch {
+		case err == nil:
+			done = ctx.Err() == nil // there are no more calls to hit
+			if err := s.Close(context.Background()); err != nil {
 				t.Error(err)
 			}
+		case ctx.Err() == nil:
+			t.Fatal(err)
 		}
 		cancel()
 		noTrialObjects(t, b, trial)
+		if done && hit < 7 { // network, volumes and containers of such a trial
+			t.Errorf("the engine was asked to create only %d things", hit-1)
+		}
 	}
 }
+
+// cancelling is a client of the engine that calls cancel once it has sent the
+// n-th request to create something.
+func cancelling(t *testing.T, n int, cancel func()) *client.Client {
+	t.Helper()
+	dialer := dockertest.Engine(t).Dialer()
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dialer(ctx) }}
+	var creations atomic.Int32
+	c, err := client.NewClientWithOpts(client.FromEnv, client.WithVersion(minAPI), client.WithHTTPClient(&http.Client{
+		Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			if !strings.HasSuffix(r.URL.Path, "/create") || int(creations.Add(1)) != n {
+				return transport.RoundTrip(r)
+			}
+			trace := &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { cancel() }}
+			answer, err := transport.RoundTrip(r.WithContext(httptrace.WithClientTrace(r.Context(), trace)))
+			if err != nil {
+				t.Errorf("nobody waits for what %s makes: %v", r.URL.Path, err)
+			}
+			return answer, err
+		}),
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(transport.CloseIdleConnections)
+	return c
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // Every object carries its labels in the call that makes it: what the engine's
 // own stream of events tells, or, as labels of networks and volumes never change,

@@ -25,6 +25,8 @@ func permute(app *cli.App, args []string) ([]string, error) {
 	for i := at + 1; i < len(args); i++ {
 		arg := args[i]
 		switch {
+		case arg == "--help" || arg == "-h": // the library takes an argument beside it for a topic
+			return append(slices.Clone(args[:at+1]), arg), nil
 		case arg == "--":
 			rest = append(rest, args[i+1:]...)
 			i = len(args)

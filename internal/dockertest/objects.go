@@ -3,6 +3,7 @@ package dockertest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -24,7 +25,9 @@ const pollEvery = 100 * time.Millisecond
 // Containers lists the containers of a run, started or not.
 func Containers(t testing.TB, c *client.Client, run string) []container.Summary {
 	t.Helper()
-	found, err := c.ContainerList(t.Context(), container.ListOptions{All: true, Filters: ofRun(run)})
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), lookTimeout)
+	defer cancel()
+	found, err := c.ContainerList(ctx, container.ListOptions{All: true, Filters: ofRun(run)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,5 +103,52 @@ func list(ctx context.Context, c *client.Client, run string) ([]string, error) {
 		all = append(all, "volume "+v.Name)
 	}
 	slices.Sort(all)
+	return all, nil
+}
+
+// Runs lists the ids of the runs that have anything on the engine and part in
+// their id, for a run whose id is not known.
+func Runs(t testing.TB, c *client.Client, part string) []string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), lookTimeout)
+	defer cancel()
+	labels, err := allLabels(ctx, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs := map[string]bool{}
+	for _, l := range labels {
+		if strings.Contains(l[RunLabel], part) {
+			runs[l[RunLabel]] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(runs))
+}
+
+// allLabels is the labels of every object of any run.
+func allLabels(ctx context.Context, c *client.Client) ([]map[string]string, error) {
+	ours := filters.NewArgs(filters.Arg("label", RunLabel))
+	containers, err := c.ContainerList(ctx, container.ListOptions{All: true, Filters: ours})
+	if err != nil {
+		return nil, err
+	}
+	networks, err := c.NetworkList(ctx, network.ListOptions{Filters: ours})
+	if err != nil {
+		return nil, err
+	}
+	volumes, err := c.VolumeList(ctx, volume.ListOptions{Filters: ours})
+	if err != nil {
+		return nil, err
+	}
+	var all []map[string]string
+	for _, found := range containers {
+		all = append(all, found.Labels)
+	}
+	for _, found := range networks {
+		all = append(all, found.Labels)
+	}
+	for _, found := range volumes.Volumes {
+		all = append(all, found.Labels)
+	}
 	return all, nil
 }

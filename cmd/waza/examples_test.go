@@ -1,0 +1,200 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/results"
+)
+
+// Every example runs on both kinds of network, and its verdicts can be repeated.
+func TestExamples(t *testing.T) {
+	examples := []struct {
+		name    string
+		image   string
+		where   string // line of its eval that the network is written below
+		indent  string
+		trials  int
+		explore func(*testing.T, *project)
+	}{
+		{"mcp-eval", inventory, "config:\n", "  isolation: {network: NETWORK}\n", 3, exploreInventory},
+		{"real-servers", npmServers, "  isolation:\n", "    network: NETWORK\n", 3, exploreRealServers},
+	}
+	for _, example := range examples {
+		for _, network := range []string{"bridge", "airtight"} {
+			t.Run(example.name+"/"+network, func(t *testing.T) {
+				t.Parallel()
+				p := newProject(t, "", example.image)
+				if err := os.CopyFS(p.dir, os.DirFS("../../examples/"+example.name)); err != nil {
+					t.Fatal(err)
+				}
+				eval := p.read("eval.yaml")
+				changed := strings.Replace(eval, example.where, example.where+strings.Replace(example.indent, "NETWORK", network, 1), 1)
+				changed = strings.Replace(changed, "name: ", "name: "+p.name+"-", 1)
+				if changed == eval {
+					t.Fatalf("the eval has no line %q", example.where)
+				}
+				p.write("eval.yaml", changed)
+				c := p.run(exitOK)
+				if said := c.stdout.String(); !strings.Contains(said, "run directory: run") || strings.Contains(said, "fail") {
+					t.Errorf("stdout: %s", said)
+				}
+				checkRecord(t, p, network)
+				checkFrames(t, p, example.trials)
+				example.explore(t, p)
+				checkRegrade(t, p, example.trials)
+			})
+		}
+	}
+}
+
+func checkRecord(t *testing.T, p *project, network string) {
+	t.Helper()
+	r := p.record()
+	if !r.Isolated || r.Network != network || r.Interrupted || r.Ended.Before(r.Started) || len(r.Engine) == 0 || len(r.Images) < 2 {
+		t.Errorf("run.json: %+v", r)
+	}
+	if g := r.Guarantees; g == nil || g.Backend != "docker" || g.Network != network || len(g.Enforced) == 0 {
+		t.Errorf("guarantees %+v", g)
+	}
+	files := r.Files
+	if err := r.Seal(p.path("run")); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(files, p.record().Files); diff != "" || files["results.json"] == "" {
+		t.Errorf("digests of %d files (-written +found):\n%s", len(files), diff)
+	}
+}
+
+// checkFrames holds that frames are numbered from 1 without gaps, and that what a
+// frame says it holds is there.
+func checkFrames(t *testing.T, p *project, trials int) {
+	t.Helper()
+	dirs, err := runner.Trials(p.path("run"))
+	if err != nil || len(dirs) != trials {
+		t.Fatalf("%d trials, %v; want %d", len(dirs), err, trials)
+	}
+	for _, dir := range dirs {
+		var last int64
+		for frame, err := range dir.Frames() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if frame.Seq != last+1 || frame.Server == "" || frame.Conn == "" || len(frame.Raw) == 0 || frame.Truncated > 0 {
+				t.Errorf("%s: frame after %d: %+v", dir, last, frame)
+			}
+			last = frame.Seq
+		}
+		if last < 4 { // at least one call and how the session began
+			t.Errorf("%s: %d frames", dir, last)
+		}
+	}
+}
+
+func exploreInventory(t *testing.T, p *project) {
+	t.Helper()
+	all := p.results()
+	if s := all.Summary; s.TotalTests != 3 || s.Succeeded != 3 || s.SuccessRate != 1 || s.Failed+s.Errors+s.Skipped != 0 {
+		t.Errorf("summary %+v", s)
+	}
+	if m := all.Metrics["task_completion"]; !m.Passed || m.Value != 1 {
+		t.Errorf("metric %+v", m)
+	}
+	price := p.runOf("price")
+	d := price.SessionDigest
+	if d.MCPToolCalls != 1 || !cmp.Equal(d.MCPServersUsed, []string{"inventory"}) || !cmp.Equal(d.ToolsUsed, []string{"find_item"}) {
+		t.Errorf("session digest %+v", d)
+	}
+	if !strings.Contains(price.FinalOutput, "15276 cents") {
+		t.Errorf("final output %q", price.FinalOutput)
+	}
+	var calls []results.ToolEvent
+	for _, event := range p.runOf("report").ToolEvents {
+		if event.MCPServer != "" {
+			calls = append(calls, event)
+		}
+	}
+	if len(calls) != 2 {
+		t.Fatalf("%d calls in the report, want 2: %+v", len(calls), calls)
+	}
+	if e := calls[1]; e.ToolName != "list_items" || e.Source != "mcp:inventory" || !e.Success || e.Outcome != evidence.OutcomeOK || !sameJSON(t, e.Args, `{"warehouse":"harbour"}`) {
+		t.Errorf("second call %+v with %s", e, e.Args)
+	}
+	var result struct{ Content []struct{ Type, Text string } }
+	if err := json.Unmarshal(calls[1].Result, &result); err != nil || len(result.Content) == 0 || !strings.Contains(result.Content[0].Text, "harbour") {
+		t.Errorf("second call's result %s, %v", calls[1].Result, err)
+	}
+}
+
+func exploreRealServers(t *testing.T, p *project) {
+	t.Helper()
+	var refused *results.ToolEvent
+	for _, event := range p.runOf("error").ToolEvents {
+		if event.MCPServer == "files" {
+			refused = &event
+		}
+	}
+	if refused == nil || refused.Success || refused.Outcome != evidence.OutcomeToolError || !strings.Contains(refused.Error, "denied") {
+		t.Errorf("the refused call is %+v", refused)
+	}
+	edit := p.runOf("files").ToolEvents[0]
+	if !sameJSON(t, edit.Args, `{"path":"/data/notes.txt","edits":[{"oldText":"opens at six","newText":"opens at five"}]}`) {
+		t.Errorf("whole arguments are %s", edit.Args)
+	}
+	if !strings.Contains(p.read("run", "trials", "everything", "1", "servers", "everything.stderr"), "STDIO") {
+		t.Error("the server's stderr is not kept")
+	}
+	if !p.exists("run", "trials", "files", "1", "before.tar") || !p.exists("run", "trials", "files", "1", "workspace.tar") {
+		t.Error("the workspace is not kept, before and after")
+	}
+}
+
+func sameJSON(t *testing.T, got []byte, want string) bool {
+	t.Helper()
+	var g, w any
+	if err := json.Unmarshal(got, &g); err != nil {
+		return false
+	}
+	if err := json.Unmarshal([]byte(want), &w); err != nil {
+		t.Fatal(err)
+	}
+	return cmp.Equal(g, w)
+}
+
+// checkRegrade holds that grading again, where no engine can answer, repeats
+// every byte of verdicts and results.
+func checkRegrade(t *testing.T, p *project, trials int) {
+	t.Helper()
+	graded := func() map[string]string {
+		all := map[string]string{"results.json": p.read("run", "results.json")}
+		dirs, err := runner.Trials(p.path("run"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, dir := range dirs {
+			verdicts, err := os.ReadFile(string(dir) + "/verdicts.json")
+			if err != nil {
+				t.Fatal(err)
+			}
+			all[string(dir)] = string(verdicts)
+		}
+		return all
+	}
+	p.env = append(p.env, "DOCKER_HOST=unix:///nonexistent/docker.sock")
+	before := graded()
+	if len(before) != trials+1 {
+		t.Fatalf("%d graded files, want %d", len(before), trials+1)
+	}
+	for range 2 {
+		p.start("grade", "run").wait(exitOK)
+		if diff := cmp.Diff(before, graded()); diff != "" {
+			t.Fatalf("grading again (-before +after):\n%s", diff)
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// The outcome of a trial is whose end it was.
+func TestOutcomes(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, `
+-- eval.yaml --
+name: NAME
+config: {trials_per_task: 1, timeout_seconds: 20, parallel: true, workers: 4, executor: script}
+graders:
+  - {type: text, name: said, config: {contains: [done]}}
+tasks: [tasks/*.yaml]
+-- tasks/1.yaml --
+{id: passes, inputs: {prompt: x}, script: [{say: done}]}
+-- tasks/2.yaml --
+{id: fails, inputs: {prompt: x}, script: [{say: not yet}]}
+-- tasks/3.yaml --
+{id: breaks, inputs: {prompt: x}, script: [{say: done}, {fail: no way}]}
+-- tasks/4.yaml --
+{id: sleeps, timeout_seconds: 1, inputs: {prompt: x}, script: [{say: done}, {sleep: 60s}]}
+`)
+	c := p.run(exitFailed)
+	want := map[string]evidence.Class{
+		"passes": evidence.ClassPass, "fails": evidence.ClassFail,
+		"breaks": evidence.ClassAgentError, "sleeps": evidence.ClassTimeout,
+	}
+	for task, class := range want {
+		run := p.runOf(task)
+		if run.Outcome != class {
+			t.Errorf("%s: %s (%s), want %s", task, run.Outcome, run.Reason, class)
+		}
+		if _, graded := run.Validations["said"]; !graded {
+			t.Errorf("%s was not graded", task)
+		}
+	}
+	if reason := p.runOf("sleeps").Reason; !strings.Contains(reason, "1s") {
+		t.Errorf("the timeout's reason is %q", reason)
+	}
+	if !strings.Contains(p.read("run", "trials", "breaks", "1", "agent.stderr"), "no way") {
+		t.Error("the agent's stderr is not kept")
+	}
+	for _, line := range []string{"fails/1 fail", "breaks/1 agent_error", "sleeps/1 timeout", "run directory: run"} {
+		if !strings.Contains(c.stdout.String(), line) {
+			t.Errorf("stdout lacks %q:\n%s", line, c.stdout.String())
+		}
+	}
+	if done := strings.Count(c.stderr.String(), "\n"); done != 4 {
+		t.Errorf("%d lines of progress, want one for each trial:\n%s", done, c.stderr.String())
+	}
+	p.start("grade", "run").wait(exitFailed)
+}
+
+// A server that does not start is our failure and not the agent's: the message
+// names the server and why, and what it complained of is kept.
+func TestServerDoesNotStart(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, `
+-- eval.yaml --
+name: NAME
+config:
+  trials_per_task: 1
+  timeout_seconds: 20
+  parallel: true
+  executor: mock
+  isolation: {server_image: "debian:bookworm-slim"}
+tasks: [tasks/*.yaml]
+-- tasks/1.yaml --
+id: exits
+inputs: {prompt: x}
+mcp_servers: {broken: {command: sh, args: [-c, "echo no license >&2; exit 3"]}}
+-- tasks/2.yaml --
+id: hangs
+inputs: {prompt: x}
+mcp_servers: {silent: {command: sh, args: [-c, "echo still loading >&2; echo not JSON; exec sleep 60"], startup_timeout: 1}}
+-- tasks/3.yaml --
+id: missing
+inputs: {prompt: x}
+mcp_servers: {absent: {command: no-such-program}}
+-- tasks/4.yaml --
+id: works
+inputs: {prompt: x}
+`)
+	c := p.run(exitInfra)
+	tests := []struct {
+		task, server string
+		reason       []string
+		stderr       string
+	}{
+		{"exits", "broken", []string{"broken", "no license"}, "no license"},
+		{"hangs", "silent", []string{"silent", "1s"}, "still loading"},
+		{"missing", "absent", []string{"absent", "no-such-program"}, ""},
+	}
+	for _, test := range tests {
+		run := p.runOf(test.task)
+		if run.Outcome != evidence.ClassInfra {
+			t.Errorf("%s: %s, want infra", test.task, run.Outcome)
+		}
+		for _, part := range test.reason {
+			if !strings.Contains(run.Reason, part) || !strings.Contains(c.stdout.String(), part) {
+				t.Errorf("%s: reason %q, or stdout, lacks %q", test.task, run.Reason, part)
+			}
+		}
+		if kept := p.read("run", "trials", test.task, "1", "servers", test.server+".stderr"); !strings.Contains(kept, test.stderr) {
+			t.Errorf("%s: kept stderr is %q", test.task, kept)
+		}
+		record, err := p.trial(test.task).Trial()
+		if err != nil || !record.AgentStart.IsZero() {
+			t.Errorf("%s: the agent was started: %+v, %v", test.task, record, err)
+		}
+	}
+	if run := p.runOf("works"); run.Outcome != evidence.ClassPass {
+		t.Errorf("the task without a server: %s", run.Outcome)
+	}
+	if s := p.results().Summary; s.Succeeded != 1 {
+		t.Errorf("summary %+v", s)
+	}
+}
+
+func TestImageMissing(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, `
+-- eval.yaml --
+name: NAME
+config: {trials_per_task: 1, timeout_seconds: 20, executor: mock, mcp_servers: {absent: {image: "waza-nobody.invalid/absent:1"}}}
+tasks: [task.yaml]
+-- task.yaml --
+{id: x, inputs: {prompt: x}}
+`)
+	c := p.run(exitInfra)
+	said := c.stdout.String() + c.stderr.String()
+	if !strings.Contains(said, `image "waza-nobody.invalid/absent:1" is not on the engine and cannot be pulled`) {
+		t.Errorf("waza said %s", said)
+	}
+}
+
+// With fail_fast nothing is started once a trial did not pass.
+func TestFailFast(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, `
+-- eval.yaml --
+name: NAME
+config: {trials_per_task: 1, timeout_seconds: 20, executor: script, fail_fast: true}
+graders: [{type: text, name: said, config: {contains: [done]}}]
+tasks: [tasks/*.yaml]
+-- tasks/1.yaml --
+{id: first, inputs: {prompt: x}, script: [{say: done}]}
+-- tasks/2.yaml --
+{id: second, inputs: {prompt: x}, script: [{say: no}]}
+-- tasks/3.yaml --
+{id: third, inputs: {prompt: x}, script: [{say: done}]}
+`)
+	p.run(exitFailed)
+	if p.exists("run", "trials", "third") {
+		t.Error("the third task was started")
+	}
+	var statuses []string
+	for _, task := range p.results().Tasks {
+		statuses = append(statuses, task.TestID+" "+string(task.Status))
+	}
+	if diff := cmp.Diff([]string{"first passed", "second failed", "third n/a"}, statuses); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,229 @@
+package main
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/waza-isolate/waza/internal/dockertest"
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/results"
+)
+
+const (
+	debian     = "debian:bookworm-slim"
+	inventory  = "waza-examples/inventory"
+	npmServers = "waza-examples/npm-servers"
+
+	// runLimit is more than any run of a test takes.
+	runLimit = 2 * time.Minute
+)
+
+// project is a directory with an eval, to run waza in as a program of its own.
+type project struct {
+	t    *testing.T
+	name string // of the eval, and so part of its runs' ids
+	dir  string
+	env  []string
+}
+
+// newProject unpacks an archive in which NAME stands for the eval's name. When
+// the test ends, nothing of its runs may be on the engine, and a test that failed
+// keeps its directory.
+func newProject(t *testing.T, archive string, images ...string) *project {
+	t.Helper()
+	for _, image := range append(images, debian) {
+		dockertest.Image(t, image)
+	}
+	random := make([]byte, 6)
+	_, _ = rand.Read(random)
+	dir, err := os.MkdirTemp("", "waza-e2e-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &project{t: t, name: "e2e-" + hex.EncodeToString(random), dir: dir, env: os.Environ()}
+	for _, f := range txtar.Parse([]byte(strings.ReplaceAll(archive, "NAME", p.name))).Files {
+		p.write(f.Name, string(f.Data))
+	}
+	engine := dockertest.Engine(t)
+	t.Cleanup(func() {
+		for _, run := range dockertest.Runs(t, engine, p.name) {
+			dockertest.NoObjects(t, engine, run)
+		}
+		if t.Failed() {
+			t.Logf("kept: %s", dir)
+			return
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+func (p *project) path(elem ...string) string {
+	return filepath.Join(append([]string{p.dir}, elem...)...)
+}
+
+func (p *project) write(name, content string) {
+	p.t.Helper()
+	path := p.path(name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o644)); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *project) read(elem ...string) string {
+	p.t.Helper()
+	data, err := os.ReadFile(p.path(elem...))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return string(data)
+}
+
+func (p *project) exists(elem ...string) bool {
+	_, err := os.Stat(p.path(elem...))
+	return err == nil
+}
+
+// command is waza at work.
+type command struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	stdout output
+	stderr output
+	ended  chan struct{}
+	code   int // exit code, -1 for a signal; valid once ended is closed
+}
+
+// output may be read while it is written.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer // guarded by mu
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// start starts waza in the project.
+func (p *project) start(args ...string) *command {
+	p.t.Helper()
+	c := &command{t: p.t, cmd: exec.Command(dockertest.Waza(p.t), args...), ended: make(chan struct{})}
+	c.cmd.Dir, c.cmd.Env, c.cmd.Stdout, c.cmd.Stderr = p.dir, p.env, &c.stdout, &c.stderr
+	if err := c.cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	go func() {
+		_ = c.cmd.Wait()
+		c.code = c.cmd.ProcessState.ExitCode()
+		close(c.ended)
+	}()
+	p.t.Cleanup(c.end)
+	return c
+}
+
+// end ends what a test left running, so that it takes down what it owns.
+func (c *command) end() {
+	select {
+	case <-c.ended:
+		return
+	default:
+	}
+	_ = c.cmd.Process.Signal(os.Interrupt)
+	select {
+	case <-c.ended:
+	case <-time.After(runLimit):
+		_ = c.cmd.Process.Kill()
+		<-c.ended
+	}
+}
+
+// wait waits for the end and checks the exit code.
+func (c *command) wait(code int) *command {
+	c.t.Helper()
+	select {
+	case <-c.ended:
+	case <-time.After(runLimit):
+		_ = c.cmd.Process.Signal(syscall.SIGQUIT) // shows where it stands
+		<-c.ended
+		c.t.Fatalf("waza did not end within %s\n%s", runLimit, c.stderr.String())
+	}
+	if c.code != code {
+		c.t.Fatalf("waza %s: exit code %d, want %d\n%s%s", strings.Join(c.cmd.Args[1:], " "), c.code, code, c.stdout.String(), c.stderr.String())
+	}
+	return c
+}
+
+func (c *command) signal(s os.Signal) {
+	c.t.Helper()
+	if err := c.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		c.t.Fatal(err)
+	}
+}
+
+// run runs the project's eval into the directory run and checks the exit code.
+func (p *project) run(code int, args ...string) *command {
+	p.t.Helper()
+	return p.start(append([]string{"run", "--isolate", "eval.yaml", "--run-dir", "run"}, args...)...).wait(code)
+}
+
+// runID is the id of the run in the directory run.
+func (p *project) runID() string { return p.record().ID }
+
+func (p *project) record() runner.Record {
+	p.t.Helper()
+	record, err := runner.ReadRecord(p.path("run"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return record
+}
+
+func (p *project) results() results.Results {
+	p.t.Helper()
+	var r results.Results
+	if err := json.Unmarshal([]byte(p.read("run", "results.json")), &r); err != nil {
+		p.t.Fatal(err)
+	}
+	return r
+}
+
+// runOf is the first trial of a task in the results.
+func (p *project) runOf(task string) results.RunResult {
+	p.t.Helper()
+	for _, t := range p.results().Tasks {
+		if t.TestID == task && len(t.Runs) > 0 {
+			return t.Runs[0]
+		}
+	}
+	p.t.Fatalf("results have no trial of task %s", task)
+	return results.RunResult{}
+}
+
+// trial is the evidence of a task's first trial.
+func (p *project) trial(task string) evidence.Dir {
+	return runner.TrialDir(p.path("run"), task, 1)
+}
