@@ -122,12 +122,15 @@ func TestCallKeepsWhatCrossed(t *testing.T) {
 func TestGaps(t *testing.T) {
 	truncated := up(ask[:20])
 	truncated.Truncated = 7
+	renamed := up(ask)
+	renamed.RedactedEnvelope = true
 	for _, test := range []struct {
 		name  string
 		frame evidence.Frame
 		why   string
 	}{
 		{"truncated", truncated, "7 bytes"},
+		{"redacted where it matters", renamed, "was redacted"},
 		{"not JSON", up(`{"id":`), "unexpected end"},
 		{"not an object", up(`"hello"`), "cannot unmarshal"},
 		{"null", up(`null`), "neither a request"},

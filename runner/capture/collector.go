@@ -55,6 +55,8 @@ func (c *collector) note(f evidence.Frame, kind string) {
 
 func (c *collector) frame(f evidence.Frame) {
 	switch {
+	case f.RedactedEnvelope:
+		c.gap(f, "a secret in its id, its method or its tool's name was redacted")
 	case f.Truncated > 0:
 		c.gap(f, fmt.Sprintf("%d bytes of it were not kept", f.Truncated))
 		return

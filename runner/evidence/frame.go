@@ -21,6 +21,7 @@ type frameJSON struct {
 	RawB64    *string   `json:"raw_b64,omitempty"`
 	Truncated int64     `json:"truncated,omitempty"`
 	Redacted  int       `json:"redacted,omitempty"`
+	Envelope  bool      `json:"redacted_envelope,omitempty"`
 	Synthetic Synthetic `json:"synthetic,omitempty"`
 	Peer      *Peer     `json:"peer,omitempty"`
 }
@@ -30,7 +31,7 @@ type frameJSON struct {
 func (f Frame) MarshalJSON() ([]byte, error) {
 	line := frameJSON{
 		Seq: f.Seq, Time: f.Time, Server: f.Server, Conn: f.Conn, Dir: f.Dir,
-		Truncated: f.Truncated, Redacted: f.Redacted, Synthetic: f.Synthetic, Peer: f.Peer,
+		Truncated: f.Truncated, Redacted: f.Redacted, Envelope: f.RedactedEnvelope, Synthetic: f.Synthetic, Peer: f.Peer,
 	}
 	if utf8.Valid(f.Raw) {
 		s := string(f.Raw)
@@ -50,7 +51,7 @@ func (f *Frame) UnmarshalJSON(b []byte) error {
 	}
 	*f = Frame{
 		Seq: line.Seq, Time: line.Time, Server: line.Server, Conn: line.Conn, Dir: line.Dir,
-		Truncated: line.Truncated, Redacted: line.Redacted, Synthetic: line.Synthetic, Peer: line.Peer,
+		Truncated: line.Truncated, Redacted: line.Redacted, RedactedEnvelope: line.Envelope, Synthetic: line.Synthetic, Peer: line.Peer,
 	}
 	switch {
 	case line.Raw != nil:

@@ -72,7 +72,8 @@ func (r *Recorder) Frame(f Frame) int64 {
 	if over := len(f.Raw) - r.limit; over > 0 {
 		f.Raw, f.Truncated = f.Raw[:r.limit], f.Truncated+int64(over)
 	}
-	f.Raw, f.Redacted = r.secrets.Bytes(f.Raw)
+	clean, found := r.secrets.JSON(f.Raw)
+	f.Raw, f.Redacted, f.RedactedEnvelope = clean, found.Spans, found.Envelope
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -97,7 +98,7 @@ func (r *Recorder) appendLocked(file *os.File, record any) {
 	line, err := marshal(record)
 	if err == nil {
 		if file == r.events {
-			line, _ = r.secrets.Bytes(line)
+			line, _ = r.secrets.JSON(line)
 		}
 		_, err = file.Write(append(line, '\n'))
 	}

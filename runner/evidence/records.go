@@ -39,8 +39,11 @@ type Frame struct {
 	Raw       []byte // without the transport's framing (no newline, no "data: ")
 	Truncated int64  // bytes of the message that were not kept
 	Redacted  int    // number of secret spans replaced in Raw
-	Synthetic Synthetic
-	Peer      *Peer // on frames from a client over HTTP
+	// RedactedEnvelope says that one of them was in the message's id, method or
+	// tool name, so that what was called can no longer be told.
+	RedactedEnvelope bool
+	Synthetic        Synthetic
+	Peer             *Peer // on frames from a client over HTTP
 }
 
 // Peer is what HTTP told about the client of a frame.

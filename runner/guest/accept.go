@@ -134,9 +134,21 @@ func (l *listener) Close() (err error) {
 	l.once.Do(func() {
 		close(l.done)
 		l.guest.forget(l.id)
-		err = closeStream(l.control.stream)
+		err = l.stop()
 	})
 	return err
+}
+
+// stopTimeout is how long a guest may take to stop listening.
+const stopTimeout = 2 * time.Second
+
+// stop ends the verb and waits for the guest's end of it, so that the address is
+// free again when the listener is closed.
+func (l *listener) stop() error {
+	err := l.control.stream.Close()
+	_ = l.control.stream.SetReadDeadline(time.Now().Add(stopTimeout))
+	_, _, _ = l.control.message() // only ever its end
+	return errors.Join(err, closeStream(l.control.stream))
 }
 
 func (l *listener) Addr() net.Addr { return l.addr }

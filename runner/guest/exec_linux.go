@@ -103,7 +103,14 @@ func (s *servant) start(req request) (*program, error) {
 		_ = errors.Join(p.stdin.Close(), p.stdout.Close(), p.stderr.Close())
 		return nil, fmt.Errorf("%s: %w", req.Args[0], err)
 	}
+	p.goFirst()
 	return p, nil
+}
+
+// goFirst has the kernel end the program rather than us where the container runs
+// out of memory, so that its end can be told. The program may take that back.
+func (p *program) goFirst() {
+	_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", p.pid), []byte("1000"), 0)
 }
 
 // signal goes to the program's whole group.

@@ -10,6 +10,7 @@ import (
 	"path"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // unpack writes a tar's tree into dir and nowhere else: names that lead out of
@@ -61,9 +62,10 @@ func unpackEntry(root *os.Root, header *tar.Header, content io.Reader) error {
 	}
 }
 
-// pack writes the tree under dir as tar. Links are told, not followed. Links to
-// the path omit are left out, and so is a directory with nothing else in it.
-// What is neither file, directory nor link (sockets, devices) is left out too.
+// pack writes the tree under dir as tar. Links are told, not followed; of what is
+// neither file, directory nor link, that it is there. Links to the path omit are
+// left out, and so is a directory with nothing else in it. What its owner made
+// unreadable is made readable first: nothing hides by its mode.
 func pack(dir, omit string, w io.Writer) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -86,7 +88,7 @@ type packer struct {
 func (p *packer) dir(name string) error {
 	entries, err := fs.ReadDir(p.root.FS(), name)
 	if err != nil {
-		return skippable(err)
+		return unlessGone(err)
 	}
 	for _, entry := range entries {
 		if err := p.entry(path.Join(name, entry.Name())); err != nil {
@@ -99,14 +101,17 @@ func (p *packer) dir(name string) error {
 func (p *packer) entry(name string) error {
 	info, err := p.root.Lstat(name)
 	if err != nil {
-		return skippable(err)
+		return unlessGone(err)
 	}
 	switch info.Mode().Type() {
 	case 0:
-		return p.file(name)
+		return p.file(name, info)
 	case fs.ModeSymlink:
 		return p.link(name, info)
 	case fs.ModeDir:
+		if err := p.unlock(name, info, 0o700); err != nil {
+			return err
+		}
 		if p.onlyOmitted(name) {
 			return nil
 		}
@@ -115,8 +120,21 @@ func (p *packer) entry(name string) error {
 		}
 		return p.dir(name)
 	default:
+		return p.special(name, info)
+	}
+}
+
+// unlock gives the owner the rights in want.
+func (p *packer) unlock(name string, info fs.FileInfo, want fs.FileMode) error {
+	if info.Mode()&want == want {
 		return nil
 	}
+	return p.root.Chmod(name, info.Mode().Perm()|want)
+}
+
+// special tells of a socket, a device or a pipe, all of them as a pipe.
+func (p *packer) special(name string, info fs.FileInfo) error {
+	return p.out.WriteHeader(&tar.Header{Typeflag: tar.TypeFifo, Name: name, Mode: int64(info.Mode().Perm()), ModTime: info.ModTime().Truncate(time.Second)})
 }
 
 // onlyOmitted says whether a directory holds links to leave out and nothing else.
@@ -134,7 +152,7 @@ func (p *packer) onlyOmitted(name string) bool {
 func (p *packer) link(name string, info fs.FileInfo) error {
 	target, err := p.root.Readlink(name)
 	if err != nil {
-		return skippable(err)
+		return unlessGone(err)
 	}
 	if target == p.omit {
 		return nil
@@ -144,16 +162,19 @@ func (p *packer) link(name string, info fs.FileInfo) error {
 
 // file packs a regular file; one that grows or shrinks meanwhile is cut or padded
 // to the size it had.
-func (p *packer) file(name string) error {
+func (p *packer) file(name string, info fs.FileInfo) error {
+	if err := p.unlock(name, info, 0o400); err != nil {
+		return unlessGone(err)
+	}
 	// Without O_NONBLOCK a pipe put in the file's place meanwhile would hold us up.
 	file, err := p.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return skippable(err)
+		return unlessGone(err)
 	}
 	defer func() { _ = file.Close() }()
-	info, err := file.Stat()
+	info, err = file.Stat()
 	if err != nil || !info.Mode().IsRegular() {
-		return skippable(err)
+		return err
 	}
 	if err := p.header(name, info, ""); err != nil {
 		return err
@@ -173,13 +194,13 @@ func (p *packer) header(name string, info fs.FileInfo, target string) error {
 	header.Name = strings.TrimPrefix(name, "./")
 	header.Uid, header.Gid, header.Uname, header.Gname = 0, 0, "", ""
 	header.Format = tar.FormatPAX
-	header.ModTime = info.ModTime().Truncate(1e9)
+	header.ModTime = info.ModTime().Truncate(time.Second)
 	return p.out.WriteHeader(header)
 }
 
-// skippable drops errors of single entries: gone meanwhile, or not ours to read.
-func skippable(err error) error {
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+// unlessGone drops the error of an entry that went away meanwhile.
+func unlessGone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	return err

@@ -1,0 +1,127 @@
+package redact
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+)
+
+// Found is what JSON replaced in a document.
+type Found struct {
+	Spans int
+	// Envelope says that one was in what tells a JSON-RPC message's meaning: its
+	// id, its method, or the name of the tool it calls.
+	Envelope bool
+}
+
+// JSON is Bytes for one JSON document. It changes strings and nothing else: the
+// letters of a secret may stand in a literal, its digits in a number. Keys and
+// methods that are plain words stay too, or a secret such as "tools" would take
+// the meaning out of every message. What is no JSON is treated as Bytes does.
+func (s *Set) JSON(doc []byte) ([]byte, Found) {
+	if !s.concerns(doc) {
+		return doc, Found{}
+	}
+	if !json.Valid(doc) {
+		clean, n := s.Bytes(doc)
+		return clean, Found{Spans: n, Envelope: n > 0}
+	}
+	r := jsonRedactor{set: s}
+	for len(doc) > 0 {
+		doc = r.step(doc)
+	}
+	return r.out.Bytes(), r.found
+}
+
+// concerns says whether doc holds a secret at all. A form of it may be escaped in
+// ways that are not looked for, but those are none that encoders write.
+func (s *Set) concerns(doc []byte) bool {
+	_, n := s.Bytes(doc)
+	return n > 0 || s != nil && bytes.Contains(doc, []byte(`\u`))
+}
+
+// jsonRedactor copies a valid document, and knows by which keys it came to where
+// it is.
+type jsonRedactor struct {
+	set   *Set
+	out   bytes.Buffer
+	found Found
+	path  []string // the key at hand of each object that is open
+	open  []byte   // '{' and '[' that are open
+}
+
+// step copies up to and with the next string or bracket, and returns the rest.
+func (r *jsonRedactor) step(doc []byte) []byte {
+	i := bytes.IndexAny(doc, `"{}[]`)
+	if i < 0 {
+		r.out.Write(doc)
+		return nil
+	}
+	r.out.Write(doc[:i])
+	doc = doc[i:]
+	switch doc[0] {
+	case '"':
+		end := stringLength(doc)
+		r.text(doc[:end], isKey(doc[end:]))
+		return doc[end:]
+	case '{':
+		r.path = append(r.path, "")
+		r.open = append(r.open, '{')
+	case '[':
+		r.open = append(r.open, '[')
+	default:
+		if last := len(r.open) - 1; r.open[last] == '{' {
+			r.path = r.path[:len(r.path)-1]
+			r.open = r.open[:last]
+		} else {
+			r.open = r.open[:last]
+		}
+	}
+	r.out.WriteByte(doc[0])
+	return doc[1:]
+}
+
+// text copies one string.
+func (r *jsonRedactor) text(quoted []byte, key bool) {
+	var text string
+	_ = json.Unmarshal(quoted, &text) // the document is valid
+	if key {
+		r.path[len(r.path)-1] = text
+	}
+	envelope := !key && slices.Contains([]string{"id", "method", "params.name"}, strings.Join(r.path, "."))
+	clean, n := r.set.Bytes([]byte(text))
+	if n == 0 || (key || envelope && r.path[len(r.path)-1] == "method") && isWord(text) {
+		r.out.Write(quoted)
+		return
+	}
+	r.found.Spans += n
+	r.found.Envelope = r.found.Envelope || envelope
+	quoted, _ = json.Marshal(string(clean)) // a string always marshals
+	r.out.Write(quoted)
+}
+
+// isWord says whether text is letters alone, as the protocol's own words are.
+func isWord(text string) bool {
+	return !strings.ContainsFunc(text, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != '_' && c != '/' && c != '$'
+	})
+}
+
+// stringLength is the length of the JSON string that doc begins with.
+func stringLength(doc []byte) int {
+	for i := 1; i < len(doc); i++ {
+		switch doc[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return len(doc)
+}
+
+func isKey(rest []byte) bool {
+	rest = bytes.TrimLeft(rest, " \t\r\n")
+	return len(rest) > 0 && rest[0] == ':'
+}
