@@ -36,6 +36,7 @@ type Backend struct {
 	mu      sync.Mutex
 	volumes map[string]func() error // mcp.json volumes by content; guarded by mu
 	images  map[string]imageInfo    // by reference; guarded by mu
+	userIDs map[userKey]string      // guarded by mu
 	subnets *subnetPool
 }
 
@@ -48,7 +49,7 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{engine: e, run: o.Run, volumes: map[string]func() error{}, images: map[string]imageInfo{}, subnets: newSubnetPool()}
+	b := &Backend{engine: e, run: o.Run, volumes: map[string]func() error{}, images: map[string]imageInfo{}, userIDs: map[userKey]string{}, subnets: newSubnetPool()}
 	if err := b.open(ctx, o); err != nil {
 		return nil, errors.Join(err, b.Close(context.WithoutCancel(ctx)))
 	}
@@ -162,6 +163,9 @@ func (b *Backend) scene(ctx context.Context, t *runner.Trial) (scene, error) {
 		s.images[ref] = info
 	}
 	var err error
+	if s.users, err = b.users(ctx, t, s.images); err != nil {
+		return s, err
+	}
 	if t.Network == networkBridge {
 		if s.seccomp, err = bridgeSeccomp(); err != nil {
 			return s, err
@@ -191,13 +195,13 @@ func (b *Backend) mcpVolume(ctx context.Context, content string) (string, error)
 	sum := sha256.Sum256([]byte(content))
 	name := "waza-" + b.run + "-mcp-" + hex.EncodeToString(sum[:6])
 	b.mu.Lock()
-	make, ok := b.volumes[name]
+	ensure, ok := b.volumes[name]
 	if !ok {
-		make = sync.OnceValue(func() error { return b.makeMCPVolume(ctx, name, content) })
-		b.volumes[name] = make
+		ensure = sync.OnceValue(func() error { return b.makeMCPVolume(ctx, name, content) })
+		b.volumes[name] = ensure
 	}
 	b.mu.Unlock()
-	if err := make(); err != nil {
+	if err := ensure(); err != nil {
 		b.mu.Lock()
 		delete(b.volumes, name)
 		b.mu.Unlock()

@@ -55,9 +55,8 @@ func (b *Backend) fillAs(ctx context.Context, volume, user string, files ...file
 func fillTar(user string, files []file) ([]byte, error) {
 	uid, gid, _ := strings.Cut(user, ":")
 	u, err := strconv.Atoi(uid)
-	mode := int64(0o755)
-	if err != nil { // a user known by name alone
-		u, mode = 0, 0o1777
+	if err != nil {
+		return nil, fmt.Errorf("user %q has no number: %w", user, err)
 	}
 	g, err := strconv.Atoi(gid)
 	if err != nil {
@@ -65,7 +64,7 @@ func fillTar(user string, files []file) ([]byte, error) {
 	}
 	var buf bytes.Buffer
 	out := tar.NewWriter(&buf)
-	if err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: fillDir + "/", Mode: mode, Uid: u, Gid: g}); err != nil {
+	if err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: fillDir + "/", Mode: 0o755, Uid: u, Gid: g}); err != nil {
 		return nil, err
 	}
 	for _, f := range files {

@@ -52,6 +52,7 @@ type imageInfo struct {
 // scene is what a trial's plan stands on: what its run has made already.
 type scene struct {
 	images      map[string]imageInfo // by reference; "" is the guest's own image
+	users       map[userKey]string   // numbers of the users that are given by name
 	guestVolume string
 	mcpVolume   string
 	seccomp     string // for containers on a bridge
@@ -131,6 +132,9 @@ type boxRequest struct {
 // gain one, a read-only root, hard limits, no name server but its own guest.
 func planContainer(r boxRequest) containerPlan {
 	user := userOf(r.limits.User, r.image.user)
+	if numbers, ok := r.scene.users[userKey{r.image.id, user}]; ok {
+		user = numbers
+	}
 	host := container.HostConfig{
 		AutoRemove:     true,
 		NetworkMode:    r.mode,
@@ -187,7 +191,6 @@ func addWorkspace(c *containerPlan, t *runner.Trial, s scene, volume string) {
 	} else {
 		c.host.Tmpfs[runner.WorkspaceDir] = tmpfsOptions(c.conf.User, t.Agent.Disk)
 	}
-	c.conf.WorkingDir = runner.WorkspaceDir
 }
 
 // withAddresses places the containers on a task network of its own subnet, or,
@@ -238,14 +241,9 @@ func isRoot(user string) bool {
 	return name == "" || name == "root" || name == "0"
 }
 
-// tmpfsOptions is a writable directory of the user's own. The engine knows no
-// numbers of a user given by name; such a directory is open to all in its
-// container, who are that user.
+// tmpfsOptions is a writable directory of the user's own.
 func tmpfsOptions(user string, size int64) string {
 	uid, gid, _ := strings.Cut(user, ":")
-	if _, err := strconv.Atoi(uid); err != nil {
-		return fmt.Sprintf("size=%d,mode=1777,exec", size)
-	}
 	if _, err := strconv.Atoi(gid); err != nil {
 		gid = uid
 	}

@@ -27,6 +27,7 @@ func planned() (*runner.Trial, scene) {
 			"team/node":  {id: "sha256:node", user: "node"},
 			"team/stock": {id: "sha256:stock", user: "root", volumes: []string{"/var/lib/stock"}},
 		},
+		users:       map[userKey]string{{"sha256:node", "node"}: "1001:1002"},
 		guestVolume: "waza-r1-guest", mcpVolume: "waza-r1-mcp-0", seccomp: "{}",
 	}
 }
@@ -52,12 +53,12 @@ trial price/2
     /tmp <- tmpfs size=536870912,mode=0700,uid=1000,gid=1000,exec
     /workspace <- tmpfs size=536870912,mode=0700,uid=1000,gid=1000,exec
   container waza-r1-price-2-files
-    image sha256:node user node network none
+    image sha256:node user 1001:1002 network none
     cpus 0.50 memory 512MiB pids 100
     /opt/waza <- volume waza-r1-guest ro=true
-    /data <- tmpfs size=268435456,mode=1777,exec
-    /home/agent <- tmpfs size=268435456,mode=1777,exec
-    /tmp <- tmpfs size=268435456,mode=1777,exec
+    /data <- tmpfs size=268435456,mode=0700,uid=1001,gid=1002,exec
+    /home/agent <- tmpfs size=268435456,mode=0700,uid=1001,gid=1002,exec
+    /tmp <- tmpfs size=268435456,mode=0700,uid=1001,gid=1002,exec
   container waza-r1-price-2-stock
     image sha256:stock user 1000:1000 network none
     cpus 1.00 memory 64MiB pids 32
@@ -77,12 +78,12 @@ trial price/2
     /tmp <- tmpfs size=536870912,mode=0700,uid=1000,gid=1000,exec
     /workspace <- tmpfs size=536870912,mode=0700,uid=1000,gid=1000,exec
   container waza-r1-price-2-files
-    image sha256:node user node network none
+    image sha256:node user 1001:1002 network none
     cpus 0.50 memory 512MiB pids 100
     /opt/waza <- volume waza-r1-guest ro=true
-    /data <- tmpfs size=268435456,mode=1777,exec
-    /home/agent <- tmpfs size=268435456,mode=1777,exec
-    /tmp <- tmpfs size=268435456,mode=1777,exec
+    /data <- tmpfs size=268435456,mode=0700,uid=1001,gid=1002,exec
+    /home/agent <- tmpfs size=268435456,mode=0700,uid=1001,gid=1002,exec
+    /tmp <- tmpfs size=268435456,mode=0700,uid=1001,gid=1002,exec
   container waza-r1-price-2-stock
     image sha256:stock user 1000:1000 network none
     cpus 1.00 memory 64MiB pids 32
@@ -230,9 +231,6 @@ func TestTmpfsOptions(t *testing.T) {
 		{"4711:12", "size=7,mode=0700,uid=4711,gid=12,exec"},
 		{"65532", "size=7,mode=0700,uid=65532,gid=65532,exec"},
 		{"4711:staff", "size=7,mode=0700,uid=4711,gid=4711,exec"},
-		{"node", "size=7,mode=1777,exec"},
-		{"node:node", "size=7,mode=1777,exec"},
-		{"node:12", "size=7,mode=1777,exec"},
 	}
 	for _, test := range tests {
 		if got := tmpfsOptions(test.user, 7); got != test.want {

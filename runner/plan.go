@@ -140,10 +140,10 @@ const maxArgument = 128<<10 - 256
 // fitsArgument refuses a prompt or a context that no program can be given.
 func fitsArgument(task spec.ResolvedTask, promptBy string, context []byte) error {
 	if cmp.Or(promptBy, "argument") == "argument" && len(task.Prompt) > maxArgument {
-		return fmt.Errorf("task %s: a prompt of %d bytes is too long for an argument; set config.agent.prompt to file or stdin", task.ID, len(task.Prompt))
+		return fmt.Errorf("a prompt of %d bytes is too long for an argument; set config.agent.prompt to file or stdin", len(task.Prompt))
 	}
 	if len(context) > maxArgument {
-		return fmt.Errorf("task %s: inputs.context of %d bytes is too long for a variable; put it into a file", task.ID, len(context))
+		return fmt.Errorf("inputs.context of %d bytes is too long for a variable; put it into a file", len(context))
 	}
 	return nil
 }

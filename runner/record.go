@@ -150,13 +150,56 @@ func (r Record) Seal(dir string) error {
 	return r.Write(dir)
 }
 
+// Reseal takes in what grading wrote anew, and leaves the digests of evidence as
+// the run left them.
+func (r Record) Reseal(dir string) error {
+	if r.Files == nil {
+		return nil // the run never came to its end
+	}
+	for name := range r.Files {
+		if !regraded(name) {
+			continue
+		}
+		sum, err := digest(filepath.Join(dir, filepath.FromSlash(name)))
+		if err != nil {
+			return err
+		}
+		r.Files[name] = sum
+	}
+	return r.Write(dir)
+}
+
+// regraded says whether grading writes a file.
+func regraded(name string) bool {
+	base := path.Base(name)
+	return base == evidence.CallsFile || base == evidence.VerdictsFile || base == ResultsFile
+}
+
+// ExitCode is the results' own, but for trials that have no outcome at all, as
+// after a crash or an interruption.
+func (r Record) ExitCode(s results.Results) int {
+	code, missing := s.ExitCode(), r.Trials*len(r.Tasks)
+	for _, task := range s.Tasks {
+		missing -= len(task.Runs)
+	}
+	if missing > 0 && !(r.FailFast && code == exitFailed) {
+		return exitInfra
+	}
+	return code
+}
+
+// The exit codes that a record decides between; see results.Results.ExitCode.
+const (
+	exitFailed = 1
+	exitInfra  = 3
+)
+
 // Changed lists files of the run directory that are no longer as they were when
 // the run was sealed, but for those that grading writes anew.
 func (r Record) Changed(dir string) ([]string, error) {
 	var changed []string
 	for _, name := range slices.Sorted(maps.Keys(r.Files)) {
-		switch path.Base(name) {
-		case evidence.CallsFile, evidence.VerdictsFile, ResultsFile:
+		if regraded(name) {
 			continue
 		}
 		sum, err := digest(filepath.Join(dir, filepath.FromSlash(name)))

@@ -78,7 +78,7 @@ func (s *state) complain(err error) {
 		fmt.Fprintln(s.stderr, strings.TrimRight(problems.Error(), "\n"))
 		return
 	}
-	fmt.Fprintf(s.stderr, "waza: %v\n", err)
+	fmt.Fprintf(s.stderr, "waza: %s\n", indented(err.Error()))
 }
 
 func (s *state) app() *cli.App {

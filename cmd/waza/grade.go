@@ -39,7 +39,7 @@ func (s *state) gradeCommand() *cli.Command {
 			if err != nil {
 				return &exitError{exitInfra, err}
 			}
-			if err := record.Seal(dir); err != nil {
+			if err := record.Reseal(dir); err != nil {
 				return &exitError{exitInfra, err}
 			}
 			if err := s.show(summary, format, c.String("output")); err != nil {
@@ -48,7 +48,7 @@ func (s *state) gradeCommand() *cli.Command {
 			if format == formatDefault {
 				fmt.Fprintf(s.stdout, "\nrun directory: %s\n", dir)
 			}
-			return exitWith(summary.ExitCode())
+			return exitWith(record.ExitCode(summary))
 		},
 	}
 }

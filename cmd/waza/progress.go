@@ -98,8 +98,9 @@ func (p *progress) update(u runner.Update) {
 
 func doneLine(trial string, r *runner.Result) string {
 	line := fmt.Sprintf("%-11s %s  %.1fs", r.Verdicts.Class, trial, r.Trial.Ended.Sub(r.Trial.Started).Seconds())
-	if r.Verdicts.Reason != "" {
-		line += "  " + r.Verdicts.Reason
+	first, _, _ := strings.Cut(r.Verdicts.Reason, "\n")
+	if first != "" {
+		line += "  " + printable(first)
 	}
 	return line
 }
@@ -175,14 +176,4 @@ func (w *lineWriter) Write(b []byte) (int, error) {
 		w.progress.drawLocked()
 		w.progress.mu.Unlock()
 	}
-}
-
-// printable takes out what would control the terminal.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\t' || r >= ' ' && r != 0x7f && (r < 0x80 || r > 0x9f) {
-			return r
-		}
-		return -1
-	}, s)
 }

@@ -28,7 +28,11 @@ import (
 	"github.com/waza-isolate/waza/runner/spec"
 )
 
-const defaultWorkers = 4
+const (
+	defaultWorkers = 4
+	maxTrials      = 10000 // as in an eval
+	maxWorkers     = 256
+)
 
 func (s *state) runCommand() *cli.Command {
 	return &cli.Command{
@@ -124,9 +128,12 @@ func readOptions(c *cli.Context) (runOptions, error) {
 	if c.NArg() != 1 {
 		return o, usage("run takes one eval file; see waza run --help")
 	}
-	for _, name := range []string{"trials", "workers"} {
-		if c.IsSet(name) && c.Int(name) < 1 {
-			return o, usage("--%s must be at least 1", name)
+	if err := errors.Join(inRange(c, "trials", maxTrials), inRange(c, "workers", maxWorkers)); err != nil {
+		return o, err
+	}
+	if o.output != "" {
+		if info, err := os.Stat(filepath.Dir(o.output)); err != nil || !info.IsDir() {
+			return o, usage("--output: there is no directory %s", filepath.Dir(o.output))
 		}
 	}
 	if c.IsSet("timeout") && o.timeout <= 0 {
@@ -138,6 +145,13 @@ func readOptions(c *cli.Context) (runOptions, error) {
 	var err error
 	o.format, err = formatOf(c)
 	return o, err
+}
+
+func inRange(c *cli.Context, name string, most int) error {
+	if n := c.Int(name); c.IsSet(name) && (n < 1 || n > most) {
+		return usage("--%s must be from 1 to %d", name, most)
+	}
+	return nil
 }
 
 func checkScript(steps json.RawMessage) error {
@@ -216,7 +230,7 @@ func (j *job) run(ctx context.Context) error {
 	done, runErr := runner.Run(ctx, backend, j.trials, j.runnerOptions(dir))
 	j.progress.close()
 	runErr = errors.Join(runErr, backend.Close(context.WithoutCancel(ctx)))
-	return errors.Join(runErr, j.finish(ctx, dir, record, done, runErr))
+	return j.finish(ctx, dir, record, done, runErr)
 }
 
 // prepare has all images on the engine and writes down what is about to run.
@@ -232,7 +246,10 @@ func (j *job) prepare(ctx context.Context, backend *containers.Backend, dir stri
 	record.Isolated, record.Network = true, j.trials[0].Network
 	record.Workers, record.Trials = j.workers(), len(j.trials)/len(j.tasks)
 	record.Timeout, record.FailFast = j.options.timeout, j.eval.Config.FailFast
-	record.Engine, record.Images = backend.Describe(), backend.Images()
+	record.Engine, record.Images = backend.Describe(), map[string]string{}
+	for ref, digest := range backend.Images() {
+		record.Images[j.secrets.String(ref)] = digest
+	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return record, err
 	}
@@ -300,17 +317,17 @@ func (j *job) finish(ctx context.Context, dir string, record runner.Record, done
 	if err != nil {
 		return &exitError{exitInfra, err}
 	}
-	if err := j.show(summary, j.options.format, j.options.output); err != nil {
-		return err
-	}
+	err = j.show(summary, j.options.format, j.options.output)
 	if j.options.format == formatDefault {
 		j.epilogue(dir, record, done)
 	}
-	code := summary.ExitCode()
-	if runErr != nil || record.Interrupted {
-		code = exitInfra
+	switch {
+	case runErr != nil:
+		return &exitError{exitInfra, errors.Join(runErr, err)}
+	case err != nil:
+		return err
 	}
-	return exitWith(code)
+	return exitWith(record.ExitCode(summary))
 }
 
 // epilogue says what did not pass and why, and where the evidence is.
@@ -320,15 +337,15 @@ func (j *job) epilogue(dir string, record runner.Record, done []runner.Result) {
 		if r.Verdicts.Class == evidence.ClassPass {
 			continue
 		}
-		fmt.Fprintf(j.stdout, "%s/%d %s: %s\n", r.Trial.Task, r.Trial.Number, r.Verdicts.Class, r.Verdicts.Reason)
+		fmt.Fprintf(j.stdout, "%s/%d %s: %s\n", r.Trial.Task, r.Trial.Number, r.Verdicts.Class, indented(r.Verdicts.Reason))
 		for _, v := range r.Verdicts.Verdicts {
 			if v.Result != evidence.VerdictPass {
-				fmt.Fprintf(j.stdout, "  %s: %s\n", v.Name, v.Feedback)
+				fmt.Fprintf(j.stdout, "  %s: %s\n", v.Name, indented(v.Feedback))
 			}
 		}
 	}
-	if record.Interrupted {
-		fmt.Fprintf(j.stdout, "interrupted: %d of %d trials have no outcome\n", len(j.trials)-len(done), len(j.trials))
+	if missing := len(j.trials) - len(done); missing > 0 {
+		fmt.Fprintf(j.stdout, "%d of %d trials have no outcome\n", missing, len(j.trials))
 	}
 	fmt.Fprintf(j.stdout, "run directory: %s\n", dir)
 }

@@ -1,0 +1,143 @@
+package containers
+
+import (
+	"archive/tar"
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/waza-isolate/waza/runner"
+)
+
+// userKey is a user as an image or an eval names them.
+type userKey struct{ image, user string }
+
+// maxPasswd is how much of an image's /etc/passwd and /etc/group is read.
+const maxPasswd = 1 << 20
+
+// users finds the numbers of the users of t's containers that are given by name.
+// Directories that the engine makes for them are owned by number.
+func (b *Backend) users(ctx context.Context, t *runner.Trial, images map[string]imageInfo) (map[userKey]string, error) {
+	boxes := []runner.Box{t.Agent.Box}
+	for _, server := range t.Servers {
+		boxes = append(boxes, server.Box)
+	}
+	numbers := map[userKey]string{}
+	for _, box := range boxes {
+		image := images[box.Image]
+		user := userOf(box.User, image.user)
+		if isNumeric(user) {
+			continue
+		}
+		found, err := b.numbersOf(ctx, userKey{image.id, user})
+		if err != nil {
+			return nil, fmt.Errorf("image %q: %w; give the user by number", box.Image, err)
+		}
+		numbers[userKey{image.id, user}] = found
+	}
+	return numbers, nil
+}
+
+func isNumeric(user string) bool {
+	return !strings.ContainsFunc(user, func(r rune) bool { return r != ':' && (r < '0' || r > '9') })
+}
+
+// numbersOf is "uid:gid" of a user, read once for each image from its files.
+func (b *Backend) numbersOf(ctx context.Context, key userKey) (string, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if found, ok := b.userIDs[key]; ok {
+		return found, nil
+	}
+	passwd, group, err := b.accounts(ctx, key.image)
+	if err != nil {
+		return "", err
+	}
+	found, err := lookUp(key.user, passwd, group)
+	if err != nil {
+		return "", err
+	}
+	b.userIDs[key] = found
+	return found, nil
+}
+
+// accounts reads an image's passwd and group through a container that is never
+// started.
+func (b *Backend) accounts(ctx context.Context, image string) (passwd, group string, err error) {
+	id, err := b.engine.createContainer(ctx,
+		&container.Config{Image: image, Entrypoint: []string{"-"}, Labels: labels(b.run, wholeRun, roleGuest)},
+		&container.HostConfig{NetworkMode: "none"}, nil, "")
+	if err != nil {
+		return "", "", err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+		defer cancel()
+		err = errors.Join(err, b.engine.removeContainer(ctx, id))
+	}()
+	if passwd, err = b.engine.readFile(ctx, id, "/etc/passwd"); err != nil {
+		return "", "", err
+	}
+	group, _ = b.engine.readFile(ctx, id, "/etc/group") // needed for groups by name alone
+	return passwd, group, nil
+}
+
+func (e *engine) readFile(ctx context.Context, id, path string) (string, error) {
+	archive, _, err := e.CopyFromContainer(ctx, id, path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = archive.Close() }()
+	in := tar.NewReader(archive)
+	header, err := in.Next()
+	if err != nil {
+		return "", err
+	}
+	if header.Typeflag != tar.TypeReg {
+		return "", fmt.Errorf("%s is no regular file", path)
+	}
+	content, err := io.ReadAll(io.LimitReader(in, maxPasswd))
+	return string(content), err
+}
+
+// lookUp turns user[:group] into numbers (passwd(5), group(5)). Without a group it
+// is the user's own.
+func lookUp(user, passwd, group string) (string, error) {
+	name, groupName, hasGroup := strings.Cut(user, ":")
+	uid, gid := name, name
+	if _, err := strconv.Atoi(name); err != nil {
+		fields, ok := account(passwd, name, 4)
+		if !ok {
+			return "", fmt.Errorf("no user %q", name)
+		}
+		uid, gid = fields[2], fields[3]
+	}
+	if !hasGroup {
+		return uid + ":" + gid, nil
+	}
+	if _, err := strconv.Atoi(groupName); err != nil {
+		fields, ok := account(group, groupName, 3)
+		if !ok {
+			return "", fmt.Errorf("no group %q", groupName)
+		}
+		groupName = fields[2]
+	}
+	return uid + ":" + groupName, nil
+}
+
+// account is the line of passwd or group that begins with name and has at least n
+// fields.
+func account(file, name string, n int) ([]string, bool) {
+	for lines := bufio.NewScanner(strings.NewReader(file)); lines.Scan(); {
+		if fields := strings.Split(lines.Text(), ":"); len(fields) >= n && fields[0] == name {
+			return fields, true
+		}
+	}
+	return nil, false
+}
