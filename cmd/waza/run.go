@@ -345,7 +345,11 @@ func (j *job) epilogue(dir string, record runner.Record, done []runner.Result) {
 		}
 	}
 	if missing := len(j.trials) - len(done); missing > 0 {
-		fmt.Fprintf(j.stdout, "%d of %d trials have no outcome\n", missing, len(j.trials))
+		why := ""
+		if record.Interrupted {
+			why = "interrupted: "
+		}
+		fmt.Fprintf(j.stdout, "%s%d of %d trials have no outcome\n", why, missing, len(j.trials))
 	}
 	fmt.Fprintf(j.stdout, "run directory: %s\n", dir)
 }

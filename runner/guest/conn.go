@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -26,7 +28,13 @@ type conn struct {
 	out    dataWriter
 	local  addr
 	remote addr
-	eof    bool // used by the one reader
+
+	reading sync.Mutex // also guards the link's reader
+	eof     bool       // guarded by reading
+	readBy  deadline
+
+	writing sync.Mutex
+	writeBy deadline
 
 	once    sync.Once
 	release func() // called once closed; may be nil
@@ -39,6 +47,11 @@ func newConn(l *link, local, remote string) *conn {
 }
 
 func (c *conn) Read(p []byte) (int, error) {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	if c.readBy.passed() {
+		return 0, os.ErrDeadlineExceeded
+	}
 	for !c.eof && c.left == 0 {
 		k, _, err := c.next()
 		switch {
@@ -69,7 +82,22 @@ func resetOf(err error) error {
 	return err
 }
 
-func (c *conn) Write(p []byte) (int, error) { return c.out.Write(p) }
+func (c *conn) Write(p []byte) (int, error) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	written := 0
+	for first := true; first || written < len(p); first = false {
+		if c.writeBy.passed() {
+			return written, os.ErrDeadlineExceeded
+		}
+		n, err := c.out.Write(p[written:min(written+maxPayload, len(p))])
+		written += n
+		if err != nil {
+			return written, err
+		}
+	}
+	return written, nil
+}
 
 // CloseWrite ends this direction alone.
 func (c *conn) CloseWrite() error { return c.out.Close() }
@@ -80,9 +108,10 @@ func (c *conn) CloseWrite() error { return c.out.Close() }
 func (c *conn) Close() (err error) {
 	c.once.Do(func() {
 		c.stopWriting()
-		if c.writeMu.TryLock() { // else a Write is under way, and cut short
-			_ = c.out.closeLocked()
-			c.writeMu.Unlock()
+		c.writeBy.set(time.Now())
+		if c.writing.TryLock() { // else a Write is under way, and cut short
+			_ = c.out.Close()
+			c.writing.Unlock()
 		}
 		err = closeStream(c.stream)
 		if c.release != nil {
@@ -95,9 +124,30 @@ func (c *conn) Close() (err error) {
 // reset ends both directions and lets the other end know that data was lost.
 func (c *conn) reset() { _ = closeStream(c.stream) }
 
-func (c *conn) SetDeadline(t time.Time) error      { return c.stream.SetDeadline(t) }
-func (c *conn) SetReadDeadline(t time.Time) error  { return c.stream.SetReadDeadline(t) }
-func (c *conn) SetWriteDeadline(t time.Time) error { return c.stream.SetWriteDeadline(t) }
+func (c *conn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+
+func (c *conn) SetReadDeadline(t time.Time) error {
+	c.readBy.set(t)
+	return c.stream.SetReadDeadline(t)
+}
+
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	c.writeBy.set(t)
+	return c.stream.SetWriteDeadline(t)
+}
+
+// deadline is one that has passed for good until it is set anew: yamux looks at
+// its own only where it has to wait.
+type deadline struct{ at atomic.Pointer[time.Time] }
+
+func (d *deadline) set(t time.Time) { d.at.Store(&t) }
+
+func (d *deadline) passed() bool {
+	t := d.at.Load()
+	return t != nil && !t.IsZero() && !time.Now().Before(*t)
+}
 
 func (c *conn) LocalAddr() net.Addr  { return c.local }
 func (c *conn) RemoteAddr() net.Addr { return c.remote }

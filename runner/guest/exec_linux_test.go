@@ -96,7 +96,8 @@ func TestExecSignals(t *testing.T) {
 		exit   process.Exit
 	}{
 		"handled":          {`trap "exit 3" TERM; echo ready; while :; do sleep 0.02; done`, process.Terminate, process.Exit{Code: 3}},
-		"not handled":      {`echo ready; sleep 100`, process.Interrupt, process.Exit{Code: -1, Signal: "SIGINT"}},
+		"an interrupt":     {`trap "exit 5" INT; echo ready; while :; do sleep 0.02; done`, process.Interrupt, process.Exit{Code: 5}},
+		"not handled":      {`echo ready; sleep 100`, process.Terminate, process.Exit{Code: -1, Signal: "SIGTERM"}},
 		"cannot be":        {`trap "" INT TERM; echo ready; while :; do sleep 0.02; done`, process.Kill, process.Exit{Code: -1, Signal: "SIGKILL"}},
 		"children as well": {`sleep 100 & trap "wait; exit 4" TERM; echo ready; wait`, process.Terminate, process.Exit{Code: 4}},
 	}

@@ -251,10 +251,6 @@ func (w *dataWriter) Write(p []byte) (int, error) {
 func (w *dataWriter) Close() error {
 	w.link.writeMu.Lock()
 	defer w.link.writeMu.Unlock()
-	return w.closeLocked()
-}
-
-func (w *dataWriter) closeLocked() error {
 	if w.closed {
 		return nil
 	}

@@ -30,7 +30,11 @@ type serverName struct {
 func (g *graders) checkServers(declared []string) {
 	for _, s := range g.servers {
 		if !slices.Contains(declared, s.name) {
-			g.doc.Problemf(s.at, "grader %q is about an MCP server %q, which is not declared; %s", s.grader, s.name, strictyaml.Suggest(s.name, declared))
+			hint := "no server is"
+			if len(declared) > 0 {
+				hint = strictyaml.Suggest(s.name, declared)
+			}
+			g.doc.Problemf(s.at, "grader %q is about an MCP server %q, which is not declared; %s", s.grader, s.name, hint)
 		}
 	}
 }
