@@ -9,9 +9,11 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/spec"
 )
 
 const (
@@ -61,7 +63,31 @@ func (tr *trialRun) file(name string) string { return filepath.Join(tr.rec.Dir()
 
 // collectWorkspace writes workspace.tar, whole or not at all.
 func (tr *trialRun) collectWorkspace(ctx context.Context) error {
-	return tr.collectTree(ctx, WorkspaceDir, evidence.WorkspaceFile, tr.plan.Agent.Disk+treeSlack)
+	if err := tr.collectTree(ctx, WorkspaceDir, evidence.WorkspaceFile, tr.plan.Agent.Disk+treeSlack); err != nil {
+		return err
+	}
+	return tr.tellReplacedLinks()
+}
+
+// tellReplacedLinks notes where the agent put something in the place of a link to
+// its mcp.json. What it called is recorded all the same.
+func (tr *trialRun) tellReplacedLinks() error {
+	file, err := os.Open(tr.file(evidence.WorkspaceFile))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	for in := tar.NewReader(file); ; {
+		header, err := in.Next()
+		if err != nil {
+			return nil // its end; that it is cut off is for grading to find
+		}
+		name := path.Clean(header.Name)
+		brought := slices.ContainsFunc(tr.plan.Files, func(f File) bool { return f.Path == name })
+		if slices.Contains(spec.ClientConfigs(), name) && !brought {
+			tr.rec.Event(evidence.Event{Kind: "mcp_config", Where: AgentBox, Message: "the agent replaced " + name})
+		}
+	}
 }
 
 func (tr *trialRun) collectTree(ctx context.Context, dir, name string, limit int64) error {

@@ -6,6 +6,7 @@ package redact
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"slices"
 	"sync"
@@ -22,7 +23,8 @@ const minLength = 4
 // empty and ready; a nil *Set redacts nothing.
 type Set struct {
 	mu      sync.RWMutex
-	secrets [][]byte // longest first; guarded by mu
+	secrets [][]byte  // longest first; guarded by mu
+	starts  [256]bool // first bytes of secrets; guarded by mu
 }
 
 // Add makes value known as a secret, also as JSON writes it in a string, and in
@@ -71,25 +73,86 @@ func (s *Set) addLocked(secret []byte) {
 		return
 	}
 	s.secrets = append(s.secrets, secret)
+	s.starts[secret[0]] = true
 	slices.SortStableFunc(s.secrets, func(a, b []byte) int { return len(b) - len(a) })
 }
 
-// Bytes returns b with every secret replaced by [Mark], and how many were. It
-// returns b itself where there is none.
+// Bytes returns b with every byte of a secret replaced, and by how many marks.
+// Secrets that overlap share a [Mark]: no part of either is left. What Bytes
+// writes is not looked at again. It returns b itself where there is no secret.
 func (s *Set) Bytes(b []byte) ([]byte, int) {
 	if s == nil {
 		return b, 0
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	total := 0
+	if !slices.ContainsFunc(s.secrets, func(secret []byte) bool { return bytes.Contains(b, secret) }) {
+		return b, 0
+	}
+	var r redaction
+	s.redactLocked(&r, b, true)
+	return r.out, r.marks
+}
+
+// redaction is a stream's redacted bytes so far.
+type redaction struct {
+	out     []byte
+	marks   int
+	covered int // bytes to come that the last mark stands for
+}
+
+// redactLocked appends to r.out what becomes of b, and returns how much of b it
+// is done with: all, or, where more is to come, up to where that decides.
+func (s *Set) redactLocked(r *redaction, b []byte, last bool) int {
+	for i := 0; i < len(b); {
+		if !s.starts[b[i]] {
+			end := i + 1
+			for end < len(b) && !s.starts[b[end]] {
+				end++
+			}
+			r.pass(b[i:end])
+			i = end
+			continue
+		}
+		length, open := s.longestAtLocked(b[i:])
+		if open && !last {
+			return i
+		}
+		r.cover(length)
+		r.pass(b[i : i+1])
+		i++
+	}
+	return len(b)
+}
+
+// longestAtLocked is the length of the longest secret that b begins with, and
+// whether b may be the beginning of a longer one.
+func (s *Set) longestAtLocked(b []byte) (length int, open bool) {
 	for _, secret := range s.secrets {
-		if n := bytes.Count(b, secret); n > 0 {
-			b = bytes.ReplaceAll(b, secret, []byte(Mark))
-			total += n
+		switch {
+		case len(secret) > len(b):
+			open = open || bytes.HasPrefix(secret, b)
+		case bytes.HasPrefix(b, secret):
+			return len(secret), open
 		}
 	}
-	return b, total
+	return 0, open
+}
+
+// cover marks the next length bytes.
+func (r *redaction) cover(length int) {
+	if length > 0 && r.covered == 0 {
+		r.out = append(r.out, Mark...)
+		r.marks++
+	}
+	r.covered = max(r.covered, length)
+}
+
+// pass takes bytes that no further secret begins in.
+func (r *redaction) pass(b []byte) {
+	n := min(r.covered, len(b))
+	r.covered -= n
+	r.out = append(r.out, b[n:]...)
 }
 
 // String is Bytes for a string.
@@ -98,45 +161,34 @@ func (s *Set) String(text string) string {
 	return string(out)
 }
 
-func (s *Set) longest() int {
-	if s == nil {
-		return 0
-	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if len(s.secrets) == 0 {
-		return 0
-	}
-	return len(s.secrets[0])
-}
-
-// Writer redacts a stream, also where a secret is split over several writes: it
-// holds back as many bytes as a secret could still need. Close flushes them and
-// closes the underlying writer.
+// Writer redacts a stream as Bytes does the whole of it, wherever it is cut into
+// writes: it holds back what may be the beginning of a secret. Close writes that
+// and closes the underlying writer.
 type Writer struct {
 	set *Set
 	out io.WriteCloser
 
 	mu   sync.Mutex
-	held []byte // guarded by mu
+	held []byte    // guarded by mu
+	done redaction // guarded by mu
 }
 
 // NewWriter returns a Writer that passes redacted bytes to out.
 func NewWriter(set *Set, out io.WriteCloser) *Writer {
+	if set == nil {
+		set = &Set{}
+	}
 	return &Writer{set: set, out: out}
 }
 
-// Write redacts p and what was held back before it.
+// Write redacts what was held back before it, and p.
 func (w *Writer) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.held = append(w.held, p...)
-	clean, _ := w.set.Bytes(w.held)
-	keep := min(max(w.set.longest()-1, 0), len(clean))
-	if _, err := w.out.Write(clean[:len(clean)-keep]); err != nil {
+	if err := w.flushLocked(false); err != nil {
 		return 0, err
 	}
-	w.held = slices.Clone(clean[len(clean)-keep:])
 	return len(p), nil
 }
 
@@ -144,11 +196,18 @@ func (w *Writer) Write(p []byte) (int, error) {
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	clean, _ := w.set.Bytes(w.held)
-	w.held = nil
-	_, err := w.out.Write(clean)
-	if cerr := w.out.Close(); err == nil {
-		err = cerr
+	return errors.Join(w.flushLocked(true), w.out.Close())
+}
+
+func (w *Writer) flushLocked(last bool) error {
+	w.set.mu.RLock()
+	n := w.set.redactLocked(&w.done, w.held, last)
+	w.set.mu.RUnlock()
+	w.held = append(w.held[:0], w.held[n:]...)
+	if len(w.done.out) == 0 {
+		return nil
 	}
+	_, err := w.out.Write(w.done.out)
+	w.done.out = w.done.out[:0]
 	return err
 }
