@@ -128,6 +128,10 @@ func readLines[T any](d Dir, name string) iter.Seq2[T, error] {
 			if errors.Is(err, io.EOF) && len(line) == 0 {
 				return
 			}
+			if err != nil && !errors.Is(err, io.EOF) {
+				yield(zero, err)
+				return
+			}
 			var v T
 			if uerr := json.Unmarshal(line, &v); uerr != nil {
 				yield(zero, fmt.Errorf("%s line %d: %w", file.Name(), number, uerr))

@@ -69,11 +69,11 @@ func (r *Recorder) Frame(f Frame) int64 {
 		f.Time = time.Now()
 	}
 	f.Time = f.Time.UTC()
-	if over := len(f.Raw) - r.limit; over > 0 {
-		f.Raw, f.Truncated = f.Raw[:r.limit], f.Truncated+int64(over)
-	}
 	clean, found := r.secrets.JSON(f.Raw)
 	f.Raw, f.Redacted, f.RedactedEnvelope = clean, found.Spans, found.Envelope
+	if over := len(f.Raw) - r.limit; over > 0 { // only now: a cut secret is not found
+		f.Raw, f.Truncated = f.Raw[:r.limit], f.Truncated+int64(over)
+	}
 
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -21,7 +21,7 @@ const (
 
 // resolve answers DNS on loopback, over UDP and TCP, until the session ends.
 func resolve(l *link, req request) error {
-	r := &resolver{names: req.Names, link: l, pace: bucket{rate: questionRate, burst: questionRate, tokens: questionRate}, told: make(chan Question, questionRate)}
+	r := newResolver(l, req.Names)
 	packets, err := net.ListenPacket("udp", dnsAddr)
 	switch {
 	case err == nil:
@@ -51,6 +51,15 @@ type resolver struct {
 	link  *link
 	told  chan Question
 	pace  bucket // used by tell alone
+}
+
+func newResolver(l *link, names map[string][]netip.Addr) *resolver {
+	return &resolver{
+		names: names,
+		link:  l,
+		told:  make(chan Question, questionRate),
+		pace:  bucket{rate: questionRate, burst: questionRate, tokens: questionRate},
+	}
 }
 
 func (r *resolver) servePackets(conn net.PacketConn) {

@@ -43,18 +43,20 @@ func TestGuard(t *testing.T) {
 		bytes []byte
 		bad   bool
 	}{
-		"data":                  {data(1, bytes.Repeat([]byte("x"), maxMuxFrame)), false},
-		"a frame too long":      {muxHeader(0, muxData, 0, 1, maxMuxFrame+1), true},
-		"a version":             {muxHeader(1, muxData, 0, 1, 0), true},
-		"a type":                {muxHeader(0, 4, 0, 1, 0), true},
-		"streams":               {repeat(maxInbound, open), false},
-		"one stream too many":   {repeat(maxInbound+1, open), true},
-		"streams one by one":    {repeat(300, func(i int) []byte { return append(open(i), muxHeader(0, muxData, muxFIN, uint32(2*i+2), 0)...) }), false},
-		"streams too fast":      {repeat(inboundBurst*3, func(i int) []byte { return append(open(i), muxHeader(0, muxData, muxRST, uint32(2*i+2), 0)...) }), true},
-		"a few pings":           {repeat(pingBurst, func(i int) []byte { return muxHeader(0, muxPing, muxSYN, 0, uint32(i)) }), false},
-		"a flood of pings":      {repeat(pingBurst*3, func(i int) []byte { return muxHeader(0, muxPing, muxSYN, 0, uint32(i)) }), true},
-		"answers to pings":      {repeat(1000, func(i int) []byte { return muxHeader(0, muxPing, 2, 0, uint32(i)) }), false},
-		"a header within bytes": {data(1, muxHeader(9, 9, 9, 9, 9)), false},
+		"data":                    {data(1, bytes.Repeat([]byte("x"), maxMuxFrame)), false},
+		"a frame too long":        {muxHeader(0, muxData, 0, 1, maxMuxFrame+1), true},
+		"a version":               {muxHeader(1, muxData, 0, 1, 0), true},
+		"a type":                  {muxHeader(0, 4, 0, 1, 0), true},
+		"streams":                 {repeat(maxInbound, open), false},
+		"one stream too many":     {repeat(maxInbound+1, open), true},
+		"streams one by one":      {repeat(300, func(i int) []byte { return append(open(i), muxHeader(0, muxData, muxFIN, uint32(2*i+2), 0)...) }), false},
+		"streams too fast":        {repeat(inboundBurst*3, func(i int) []byte { return append(open(i), muxHeader(0, muxData, muxRST, uint32(2*i+2), 0)...) }), true},
+		"a few pings":             {repeat(pingBurst, func(i int) []byte { return muxHeader(0, muxPing, muxSYN, 0, uint32(i)) }), false},
+		"a flood of pings":        {repeat(pingBurst*3, func(i int) []byte { return muxHeader(0, muxPing, muxSYN, 0, uint32(i)) }), true},
+		"answers to pings":        {repeat(1000, func(i int) []byte { return muxHeader(0, muxPing, 2, 0, uint32(i)) }), false},
+		"the runner's own stream": {muxHeader(0, muxWindowUpdate, muxSYN, 3, 0), true},
+		"the session's stream":    {muxHeader(0, muxWindowUpdate, muxSYN, 0, 0), true},
+		"a header within bytes":   {data(1, muxHeader(9, 9, 9, 9, 9)), false},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -68,6 +70,18 @@ func TestGuard(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestGuardPasses100MB(t *testing.T) {
+	frame := data(1, make([]byte, maxMuxFrame))
+	var frames []io.Reader
+	for range 400 {
+		frames = append(frames, bytes.NewReader(frame))
+	}
+	n, err := io.Copy(io.Discard, newGuard(bytePipe{io.MultiReader(frames...)}))
+	if want := int64(400 * len(frame)); n != want || err != nil {
+		t.Errorf("%d of %d bytes, %v", n, want, err)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 func hostile(t *testing.T, attack func(session *yamux.Session, pipe net.Conn)) (*Guest, error) {
 	t.Helper()
 	near, far := net.Pipe()
-	session, err := yamux.Server(far, muxConfig(time.Minute))
+	session, err := yamux.Server(far, muxConfig(3*time.Second))
 	must(t, err)
 	ended := make(chan struct{})
 	go func() {
@@ -90,6 +90,10 @@ func TestHostileGuests(t *testing.T) {
 			g, err := hostile(t, attack)
 			if err == nil {
 				within(t, 10*time.Second, "end of the session", func() { <-g.Done() })
+				err = g.Err()
+			}
+			if err == nil {
+				t.Error("the session ended without a reason")
 			}
 			runtime.ReadMemStats(&after)
 			if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 64<<20 {

@@ -38,6 +38,8 @@ func TestRunnerHoldsNoMoreThanItsLimit(t *testing.T) {
 			_ = stream.Close()
 		}
 		opened <- nil
+		l.drain()
+		_ = accept.Close()
 	})
 	must(t, err)
 	ln, err := g.Listen(t.Context(), "here")

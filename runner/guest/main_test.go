@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 func startGuest(t *testing.T) *Guest {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), guestEnv+"=1")
+	cmd.Env = append(os.Environ(), guestEnv+"=1", "GORACE=atexit_sleep_ms=10") // a second otherwise
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	in, err := cmd.StdinPipe()

@@ -100,15 +100,23 @@ func TestListenersShareTheLimit(t *testing.T) {
 		})
 	}
 	held := make([]net.Conn, 0, 2*maxConns)
+	next := func() {
+		select {
+		case conn := <-accepted:
+			held = append(held, conn)
+		case <-g.Done():
+			t.Fatalf("with %d connections: %v", len(held), g.Err())
+		}
+	}
 	for len(held) < maxConns {
-		held = append(held, <-accepted)
+		next()
 	}
 	if _, err := g.call(t.Context(), request{Verb: "hello"}); err != nil {
 		t.Errorf("the session ended: %v, %v", err, g.Err())
 	}
 	for i := range maxConns { // each that ends lets the next one in
 		must(t, held[i].Close())
-		held = append(held, <-accepted)
+		next()
 	}
 	for _, conn := range held {
 		_ = conn.Close()

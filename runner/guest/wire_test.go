@@ -1,0 +1,140 @@
+package guest
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+)
+
+// streamOf is a stream that reads what r gives and takes everything.
+type streamOf struct {
+	io.Reader
+	net.Conn // unused
+}
+
+func (s streamOf) Read(p []byte) (int, error) { return s.Reader.Read(p) }
+
+// FuzzLink holds that a stream of any bytes, in any pieces, is read as the same
+// messages, none longer than allowed, and ends in an error.
+func FuzzLink(f *testing.F) {
+	f.Add([]byte{byte(kindData), 0, 0, 0, 2, 'h', 'i', byte(kindEOF), 0, 0, 0, 0})
+	f.Add([]byte{byte(kindData), 0xff, 0, 0, 0})
+	f.Add([]byte{byte(kindRequest), 0, 0, 0, 2, '{', '}'})
+	f.Fuzz(func(t *testing.T, in []byte) {
+		read := func(r io.Reader) (all []byte, end error) {
+			l := &link{stream: streamOf{Reader: r}}
+			for {
+				k, p, err := l.message()
+				if err != nil {
+					return all, err
+				}
+				if len(p) > maxRequest || len(p) > maxPayload && k != kindRequest {
+					t.Fatalf("%d bytes of kind %d", len(p), k)
+				}
+				all = append(append(all, byte(k)), p...)
+			}
+		}
+		whole, end := read(bytes.NewReader(in))
+		pieces, pieceEnd := read(iotest.OneByteReader(bytes.NewReader(in)))
+		if !bytes.Equal(whole, pieces) || errors.Is(end, errProtocol) != errors.Is(pieceEnd, errProtocol) {
+			t.Fatalf("%q, %v; in pieces %q, %v", whole, end, pieces, pieceEnd)
+		}
+	})
+}
+
+func TestReply(t *testing.T) {
+	tests := map[string]struct {
+		kind kind
+		text string
+		want any // the error's class
+	}{
+		"a reason":      {kindError, "no such thing", new(refusal)},
+		"no JSON":       {kindReply, "{", errProtocol},
+		"another shape": {kindReply, `{"pid":"x"}`, errProtocol},
+		"another kind":  {kindExit, "{}", errProtocol},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			near, far := net.Pipe()
+			go func() { _ = (&link{stream: far}).write(test.kind, []byte(test.text)) }()
+			_, err := (&link{stream: near}).reply()
+			switch want := test.want.(type) {
+			case *refusal:
+				if !errors.As(err, want) || string(*want) != test.text {
+					t.Errorf("got %v", err)
+				}
+			case error:
+				if !errors.Is(err, want) {
+					t.Errorf("got %v", err)
+				}
+			}
+			must(t, errors.Join(near.Close(), far.Close()))
+		})
+	}
+}
+
+// TestWritesResume cuts a write short at each byte: what is left goes out first
+// of all when the next one can.
+func TestWritesResume(t *testing.T) {
+	for cut := range 2*headerSize + 5 {
+		var out bytes.Buffer
+		stream := &cutting{out: &out, left: cut}
+		l := &link{stream: stream}
+		if err := l.write(kindData, []byte("hello")); (err != nil) != (cut < headerSize+5) {
+			t.Fatalf("cut at %d: %v", cut, err)
+		}
+		stream.left = 1000
+		must(t, l.write(kindEOF, nil))
+		got, want := out.String(), "\x04\x00\x00\x00\x05hello\x06\x00\x00\x00\x00"
+		if got != want {
+			t.Errorf("cut at %d: %q", cut, got)
+		}
+	}
+}
+
+type cutting struct {
+	net.Conn
+	out  *bytes.Buffer
+	left int
+}
+
+func (c *cutting) Write(p []byte) (int, error) {
+	n, _ := c.out.Write(p[:min(len(p), c.left)])
+	if c.left -= n; n < len(p) {
+		return n, errFull
+	}
+	return n, nil
+}
+
+func TestLongReasonsAreCut(t *testing.T) {
+	var out bytes.Buffer
+	l := &link{stream: &cutting{out: &out, left: 1 << 30}}
+	must(t, l.fail(errors.New(strings.Repeat("x", 2*maxPayload))))
+	if out.Len() != headerSize+maxPayload {
+		t.Errorf("%d bytes", out.Len())
+	}
+}
+
+func TestBucket(t *testing.T) {
+	b := bucket{rate: 2, burst: 3, tokens: 3}
+	now := time.Unix(0, 0)
+	steps := []struct {
+		after time.Duration
+		want  bool
+	}{
+		{0, true}, {0, true}, {0, true}, {0, false},
+		{500 * time.Millisecond, true}, {0, false},
+		{time.Hour, true}, {0, true}, {0, true}, {0, false},
+	}
+	for i, step := range steps {
+		now = now.Add(step.after)
+		if got := b.take(now); got != step.want {
+			t.Errorf("step %d: got %t", i, got)
+		}
+	}
+}
