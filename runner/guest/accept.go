@@ -46,7 +46,11 @@ func (g *Guest) serveIncoming() {
 	for {
 		stream, err := g.session.Accept()
 		if err != nil {
-			g.ended(errors.Join(err, g.session.Close()))
+			err = errors.Join(err, g.session.Close())
+			if g.guard.err != nil { // nobody reads through it any more
+				err = g.guard.err
+			}
+			g.ended(err)
 			return
 		}
 		select {

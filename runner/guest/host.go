@@ -19,12 +19,14 @@ import (
 // Guest is the runner's end of the talk with one container's process 1.
 type Guest struct {
 	session *yamux.Session
+	guard   *guard
 	hello   Hello
 
 	mu       sync.Mutex
 	accepts  map[uint64]*listener // guarded by mu
 	lastID   uint64               // guarded by mu
 	reason   error                // why the session ended; guarded by mu
+	closed   bool                 // by us, before it ended; guarded by mu
 	done     chan struct{}        // closed after the session has ended
 	incoming sync.WaitGroup
 }
@@ -33,11 +35,12 @@ type Guest struct {
 // until the guest has said who it is. It owns pipe from then on, also when it
 // fails.
 func Connect(ctx context.Context, pipe io.ReadWriteCloser) (*Guest, error) {
-	session, err := yamux.Client(newGuard(pipe), muxConfig(10*time.Second))
+	guard := newGuard(pipe)
+	session, err := yamux.Client(guard, muxConfig(10*time.Second))
 	if err != nil {
 		return nil, errors.Join(err, pipe.Close())
 	}
-	g := &Guest{session: session, accepts: make(map[uint64]*listener), done: make(chan struct{})}
+	g := &Guest{session: session, guard: guard, accepts: make(map[uint64]*listener), done: make(chan struct{})}
 	g.incoming.Go(g.serveIncoming)
 	if err := g.greet(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("guest does not answer: %w", err), g.Close(), g.Err())
@@ -81,7 +84,7 @@ func (g *Guest) Done() <-chan struct{} { return g.done }
 func (g *Guest) Err() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if errors.Is(g.reason, yamux.ErrSessionShutdown) {
+	if g.closed {
 		return nil
 	}
 	return g.reason
@@ -99,6 +102,9 @@ func (g *Guest) ended(reason error) {
 
 // Close ends the session. The guest takes that for its own end.
 func (g *Guest) Close() error {
+	g.mu.Lock()
+	g.closed = g.closed || g.reason == nil && !g.session.IsClosed()
+	g.mu.Unlock()
 	err := g.session.Close()
 	g.incoming.Wait()
 	return err

@@ -70,11 +70,14 @@ func (s *server) newSession() (*link, error) {
 	return l, nil
 }
 
-// session finds a live session.
+// session finds a live session. One that is over is forgotten a moment later.
 func (s *server) session(session string) *link {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.sessions[session]
+	if l := s.sessions[session]; l != nil && !l.isOver() {
+		return l
+	}
+	return nil
 }
 
 // endSession ends l's session now, and its process soon.
