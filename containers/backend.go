@@ -32,6 +32,8 @@ type Backend struct {
 	run    string
 	guest  imageInfo
 	lease  *box
+	// seccomp is the profile of containers on a bridge, the same for every trial.
+	seccomp func() (string, error)
 
 	mu      sync.Mutex
 	volumes map[string]func() error // mcp.json volumes by content; guarded by mu
@@ -49,7 +51,7 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{engine: e, run: o.Run, volumes: map[string]func() error{}, images: map[string]imageInfo{}, userIDs: map[userKey]string{}, subnets: newSubnetPool()}
+	b := &Backend{engine: e, run: o.Run, seccomp: sync.OnceValues(bridgeSeccomp), volumes: map[string]func() error{}, images: map[string]imageInfo{}, userIDs: map[userKey]string{}, subnets: newSubnetPool()}
 	if err := b.open(ctx, o); err != nil {
 		return nil, errors.Join(err, b.Close(context.WithoutCancel(ctx)))
 	}
@@ -167,7 +169,7 @@ func (b *Backend) scene(ctx context.Context, t *runner.Trial) (scene, error) {
 		return s, err
 	}
 	if t.Network == networkBridge {
-		if s.seccomp, err = bridgeSeccomp(); err != nil {
+		if s.seccomp, err = b.seccomp(); err != nil {
 			return s, err
 		}
 	}

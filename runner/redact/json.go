@@ -34,11 +34,14 @@ func (s *Set) JSON(doc []byte) ([]byte, Found) {
 	return r.out.Bytes(), r.found
 }
 
-// concerns says whether doc holds a secret at all. A form of it may be escaped in
-// ways that are not looked for, but those are none that encoders write.
+// concerns says whether doc may hold a secret: as it is, or behind an escape.
 func (s *Set) concerns(doc []byte) bool {
-	_, n := s.Bytes(doc)
-	return n > 0 || s != nil && bytes.Contains(doc, []byte(`\u`))
+	if s == nil {
+		return false
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return len(s.secrets) > 0 && (bytes.Contains(doc, []byte(`\u`)) || s.inLocked(doc))
 }
 
 // jsonRedactor copies a valid document, and knows by which keys it came to where

@@ -86,12 +86,17 @@ func (s *Set) Bytes(b []byte) ([]byte, int) {
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if !slices.ContainsFunc(s.secrets, func(secret []byte) bool { return bytes.Contains(b, secret) }) {
+	if !s.inLocked(b) {
 		return b, 0
 	}
 	var r redaction
 	s.redactLocked(&r, b, true)
 	return r.out, r.marks
+}
+
+// inLocked says whether a secret is in b.
+func (s *Set) inLocked(b []byte) bool {
+	return slices.ContainsFunc(s.secrets, func(secret []byte) bool { return bytes.Contains(b, secret) })
 }
 
 // redaction is a stream's redacted bytes so far.
