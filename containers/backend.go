@@ -109,7 +109,9 @@ func (b *Backend) Prepare(ctx context.Context, trials []*runner.Trial, say func(
 func imagesOf(t *runner.Trial) []string {
 	refs := []string{t.Agent.Image}
 	for _, server := range t.Servers {
-		refs = append(refs, server.Image)
+		if !server.Remote {
+			refs = append(refs, server.Image)
+		}
 	}
 	return refs
 }

@@ -110,6 +110,9 @@ func planTrial(t *runner.Trial, s scene) trialPlan {
 	addWorkspace(&agent, t, s, p.workspace)
 	p.containers = append(p.containers, agent)
 	for _, server := range t.Servers {
+		if server.Remote {
+			continue
+		}
 		c := build(server.Name, roleServer, server.Box, "none")
 		for _, dir := range server.Writable {
 			c.host.Tmpfs[dir] = tmpfsOptions(c.conf.User, server.Disk)

@@ -128,7 +128,7 @@ func TestRender(t *testing.T) {
   "mcpServers": {
     "a": {
       "type": "http",
-      "url": "http://a/mcp"
+      "url": "http://127.0.0.1:8080/mcp"
     },
     "b": {
       "type": "http",
@@ -137,7 +137,7 @@ func TestRender(t *testing.T) {
   }
 }
 `
-	if got := string(mcpconfig.Render([]string{"b", "a"})); got != want {
+	if got := string(mcpconfig.Render(map[string]string{"b": "b", "a": "127.0.0.1:8080"})); got != want {
 		t.Errorf("got %s", got)
 	}
 	if got, want := string(mcpconfig.Render(nil)), "{\n  \"mcpServers\": {}\n}\n"; got != want {

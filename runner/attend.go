@@ -21,7 +21,7 @@ const (
 
 // runAgent runs the agent to its end or its time limit.
 func (tr *trialRun) runAgent(ctx context.Context) error {
-	l, err := launchOf(tr.plan)
+	l, err := launchOf(tr.plan, tr.sandbox.Layout(AgentBox))
 	if err != nil {
 		return err
 	}

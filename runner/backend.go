@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/waza-isolate/waza/mcpconfig"
@@ -17,17 +18,40 @@ import (
 // other box is a server, under its own name.
 const AgentBox = "agent"
 
-// Places in the agent's box that are the same with every backend.
+// Places in the agent's box as plans, [Sandbox.Put] and [Sandbox.Collect] name
+// them. Programs in it are told those of its [Layout].
 const (
 	WorkspaceDir  = "/workspace"
 	HomeDir       = "/home/agent"
 	MCPConfigPath = "/etc/waza/mcp.json"
-	// GuestPath is our own executable in every container.
+	// GuestPath is our own executable.
 	GuestPath = "/opt/waza/waza"
 )
 
-// HTTPPort is the port on which the agent finds every server.
-const HTTPPort = 80
+// Layout is where the programs of a box find things.
+type Layout struct {
+	Workspace string // of the agent's box
+	MCPConfig string // the same
+	Home      string // empty leaves programs the one they have
+	Guest     string // our own executable
+}
+
+// ContainerLayout is the layout of every container.
+func ContainerLayout() Layout {
+	return Layout{Workspace: WorkspaceDir, MCPConfig: MCPConfigPath, Home: HomeDir, Guest: GuestPath}
+}
+
+// At is the place that a program finds a planned path at.
+func (l Layout) At(planned string) string {
+	for _, dir := range []struct{ planned, actual string }{
+		{WorkspaceDir, l.Workspace}, {HomeDir, l.Home}, {MCPConfigPath, l.MCPConfig}, {GuestPath, l.Guest},
+	} {
+		if rest, ok := strings.CutPrefix(planned, dir.planned); ok && (rest == "" || rest[0] == '/') {
+			return dir.actual + rest
+		}
+	}
+	return planned
+}
 
 // Trial is the plan of one trial: plain data, decided before anything starts.
 // Of what variables brought in its JSON holds a server's image and nothing else.
@@ -99,12 +123,23 @@ type Server struct {
 	Box
 	Name           string           `json:"name"`
 	Config         mcpconfig.Server `json:"config"`
+	Transport      string           `json:"transport"`          // stdio, http or sse
+	Remote         bool             `json:"remote,omitempty"`   // it has no box: the runner dials its URL
+	Port           int              `json:"port,omitempty"`     // of its box, on loopback; not with stdio
+	Path           string           `json:"path,omitempty"`     // of its endpoint there
 	Writable       []string         `json:"writable,omitempty"` // directories, beside scratch and home
 	Files          []File           `json:"files,omitempty"`    // by absolute path
 	StartupTimeout time.Duration    `json:"startup_timeout_ns"`
 	Timeout        time.Duration    `json:"timeout_ns"`
 
 	expanded mcpconfig.Server
+}
+
+// Place is where the agent finds servers.
+type Place struct {
+	net.Listener
+	Server string // the one found here; empty for all, told apart by HTTP's Host
+	Host   string // what stands for the server in its URL; empty for its name
 }
 
 // Backend opens sandboxes. On error nothing is left behind.
@@ -116,9 +151,13 @@ type Backend interface {
 
 // Sandbox is what one trial owns.
 type Sandbox interface {
-	// Listen takes the connections that the agent opens to any server's name on
-	// port. The names are told apart by what the connection says (HTTP's Host).
-	Listen(ctx context.Context, port int) (net.Listener, error)
+	// Layout is where programs in a box find things.
+	Layout(box string) Layout
+	// Listen opens the places where the agent finds its servers.
+	Listen(ctx context.Context) ([]Place, error)
+	// Dial connects to a port on the loopback of a server's box, over IPv4 or
+	// IPv6.
+	Dial(ctx context.Context, server string, port int) (net.Conn, error)
 	// Start starts a program in a box; with no Args the command of the box's image.
 	Start(ctx context.Context, box string, p process.Spec) (process.Process, error)
 	// Put unpacks a tar into a directory of a box.

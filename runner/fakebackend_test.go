@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"net"
@@ -108,15 +107,21 @@ func (s *fakeSandbox) count(name string) (n int) {
 	return n
 }
 
-func (s *fakeSandbox) Listen(_ context.Context, port int) (net.Listener, error) {
-	if err := s.act(fmt.Sprintf("listen %d", port)); err != nil {
+func (s *fakeSandbox) Layout(string) Layout { return ContainerLayout() }
+
+func (s *fakeSandbox) Dial(context.Context, string, int) (net.Conn, error) {
+	return nil, errors.New("nothing listens")
+}
+
+func (s *fakeSandbox) Listen(context.Context) ([]Place, error) {
+	if err := s.act("listen"); err != nil {
 		return nil, err
 	}
 	l := &fakeListener{conns: make(chan net.Conn), done: make(chan struct{})}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.listener = l
-	return l, nil
+	return []Place{{Listener: l}}, nil
 }
 
 func (s *fakeSandbox) Start(_ context.Context, box string, spec process.Spec) (process.Process, error) {

@@ -95,7 +95,7 @@ func TestALifeInOrder(t *testing.T) {
 		wantOutcome(t, r, evidence.ClassPass, "")
 
 		want := []string{
-			"open", "put stock /", "start stock", "listen 80",
+			"open", "put stock /", "start stock", "listen",
 			"put agent /workspace", "put agent /workspace", "start agent", "start stock",
 			"collect agent /workspace", "close",
 		}
@@ -167,7 +167,7 @@ func TestInfraBeforeTheAgent(t *testing.T) {
 		{"", "exited before it answered", deaf},
 		{"", "cannot open database", deaf},
 		{"", "did not answer in time", lasts()},
-		{"listen 80", "engine on fire", program{}},
+		{"listen", "engine on fire", program{}},
 		{"put agent /workspace", "engine on fire", program{}},
 		{"start agent", "agent: engine on fire", program{}},
 	} {
@@ -193,7 +193,7 @@ func TestInfraBeforeTheAgent(t *testing.T) {
 
 func TestInterruptedInEachPhase(t *testing.T) {
 	for _, act := range []string{
-		"open", "put stock /", "start stock", "listen 80", "put agent /workspace", "start agent", "collect agent /workspace",
+		"open", "put stock /", "start stock", "listen", "put agent /workspace", "start agent", "collect agent /workspace",
 	} {
 		t.Run(act, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -86,15 +86,16 @@ func planTask(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Trial, error)
 	for _, f := range task.Files {
 		t.Files = append(t.Files, File{f})
 	}
-	names := slices.Sorted(maps.Keys(task.Servers))
-	for _, name := range names {
+	hosts := make(map[string]string, len(task.Servers))
+	for _, name := range slices.Sorted(maps.Keys(task.Servers)) {
 		server, err := planServer(eval, name, task.Servers[name], c)
 		if err != nil {
 			return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
 		}
 		t.Servers = append(t.Servers, server)
+		hosts[name] = name
 	}
-	t.MCPJSON = string(mcpconfig.Render(names))
+	t.MCPJSON = string(mcpconfig.Render(hosts))
 	return t, nil
 }
 
@@ -166,6 +167,7 @@ func planServer(eval *spec.Eval, name string, declared mcpconfig.Server, c Choic
 	}
 	s := Server{
 		Box: box, Name: name, Config: declared, expanded: config,
+		Transport: config.Transport(), Remote: config.URL != "", Port: config.Port, Path: config.Endpoint(),
 		StartupTimeout: cmp.Or(seconds(config.StartupTimeout), defaultStartup),
 		Timeout:        cmp.Or(seconds(config.Timeout), defaultRequest),
 	}

@@ -94,7 +94,7 @@ func TestPlanHoldsNoValueOfAVariable(t *testing.T) {
 		}
 	}
 	stock := trials[0].Servers[0]
-	process := serverProcess(stock.expanded)
+	process := serverProcess(stock.expanded, HomeDir)
 	if diff := cmp.Diff([]string{"stock-server", "--key", shopKey}, process.Args); diff != "" {
 		t.Errorf("the server itself has the key:\n%s", diff)
 	}

@@ -25,7 +25,7 @@ func (tr *trialRun) makeServers() error {
 		if err != nil {
 			return err
 		}
-		spec := serverProcess(s.expanded)
+		spec := serverProcess(s.expanded, tr.sandbox.Layout(s.Name).Home)
 		tr.servers = append(tr.servers, mcpproxy.Server{
 			Name: s.Name, Start: s.StartupTimeout, Timeout: s.Timeout, Stderr: log,
 			Launch: func(ctx context.Context) (process.Process, error) {
@@ -37,8 +37,11 @@ func (tr *trialRun) makeServers() error {
 }
 
 // serverProcess is a server's program; without a command it is its image's own.
-func serverProcess(config mcpconfig.Server) process.Spec {
-	spec := process.Spec{Env: []string{"HOME=" + HomeDir}, Dir: cmp.Or(config.Cwd, config.WorkingDir)}
+func serverProcess(config mcpconfig.Server, home string) process.Spec {
+	spec := process.Spec{Dir: cmp.Or(config.Cwd, config.WorkingDir)}
+	if home != "" {
+		spec.Env = []string{"HOME=" + home}
+	}
 	if config.Command != "" {
 		spec.Args = append([]string{config.Command}, config.Args...)
 	}
@@ -92,16 +95,46 @@ func (tr *trialRun) serve(ctx context.Context, rec mcpproxy.Recorder) error {
 		return err
 	}
 	tr.proxy = proxy
-	ln, err := tr.sandbox.Listen(ctx, HTTPPort)
+	places, err := tr.sandbox.Listen(ctx)
 	if err != nil {
 		return err
 	}
-	tr.serving.Go(func() {
-		if err := proxy.Serve(context.WithoutCancel(ctx), ln); err != nil && !errors.Is(err, net.ErrClosed) {
-			rec.Event(evidence.Event{Kind: "proxy", Message: err.Error()})
+	for _, place := range places {
+		tr.serving.Go(func() {
+			err := proxy.Serve(context.WithoutCancel(ctx), place, tr.only(place))
+			if err != nil && !errors.Is(err, net.ErrClosed) {
+				rec.Event(evidence.Event{Kind: "proxy", Message: err.Error()})
+			}
+		})
+	}
+	return tr.tellPlaces(ctx, places)
+}
+
+// only is the one server that can be meant at a place, whatever Host a request
+// names; empty where there are several.
+func (tr *trialRun) only(place Place) string {
+	if len(tr.servers) == 1 {
+		return tr.servers[0].Name
+	}
+	return place.Server
+}
+
+// tellPlaces writes mcp.json again where servers are not found under their names.
+func (tr *trialRun) tellPlaces(ctx context.Context, places []Place) error {
+	hosts := make(map[string]string, len(tr.servers))
+	for _, server := range tr.servers {
+		hosts[server.Name] = server.Name
+	}
+	moved := false
+	for _, place := range places {
+		if place.Host != "" {
+			hosts[place.Server], moved = place.Host, true
 		}
-	})
-	return nil
+	}
+	if !moved {
+		return nil
+	}
+	return tr.put(ctx, AgentBox, "/", []File{fileOf(MCPConfigPath, string(mcpconfig.Render(hosts)))})
 }
 
 // drain lets every server end and every answer be recorded.

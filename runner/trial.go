@@ -180,7 +180,7 @@ func (tr *trialRun) gap(what string, err error) {
 func newRecord(t *Trial) evidence.Trial {
 	servers := make([]evidence.ServerRecord, 0, len(t.Servers))
 	for _, s := range t.Servers {
-		servers = append(servers, evidence.ServerRecord{Name: s.Name, Transport: "stdio", Image: s.Image})
+		servers = append(servers, evidence.ServerRecord{Name: s.Name, Transport: s.Transport, Image: s.Image})
 	}
 	return evidence.Trial{
 		Run: t.Run, Task: t.Task, TaskName: t.TaskName, Number: t.Number, Attempt: 1,

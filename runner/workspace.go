@@ -30,7 +30,7 @@ func (tr *trialRun) fillWorkspace(ctx context.Context) error {
 		return err
 	}
 	var links bytes.Buffer
-	if err := writeLinks(&links, tr.plan.Files); err != nil {
+	if err := writeLinks(&links, tr.sandbox.Layout(AgentBox).MCPConfig, tr.plan.Files); err != nil {
 		return err
 	}
 	return tr.sandbox.Put(ctx, AgentBox, WorkspaceDir, &links)
@@ -87,7 +87,7 @@ func writeFile(out *tar.Writer, f File) error {
 
 // writeLinks writes the links to mcp.json as tar, but for places where something
 // of the workspace stands or is in the way.
-func writeLinks(w io.Writer, files []File) error {
+func writeLinks(w io.Writer, target string, files []File) error {
 	out := tar.NewWriter(w)
 	for _, link := range spec.ClientConfigs() {
 		taken := slices.ContainsFunc(files, func(f File) bool {
@@ -96,7 +96,7 @@ func writeLinks(w io.Writer, files []File) error {
 		if taken {
 			continue
 		}
-		if err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: link, Linkname: MCPConfigPath, Mode: 0o777}); err != nil {
+		if err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: link, Linkname: target, Mode: 0o777}); err != nil {
 			return err
 		}
 	}

@@ -129,7 +129,7 @@ type GraderSpec struct {
 // ServerRecord is what grading and reports need to know of a declared server.
 type ServerRecord struct {
 	Name      string `json:"name"`
-	Transport string `json:"transport"` // stdio
+	Transport string `json:"transport"` // stdio, http or sse
 	Image     string `json:"image,omitempty"`
 }
 

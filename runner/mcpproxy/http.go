@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"mime"
+	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"strings"
 	"time"
@@ -26,12 +28,25 @@ const (
 // maxUserAgent is how much of a User-Agent is kept.
 const maxUserAgent = 256
 
-// ServeHTTP serves the MCP endpoint of the server that the request's Host names.
-func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s := p.servers[hostName(r.Host)]
+// Handler serves the MCP endpoints of all servers, told apart by Host, or that of
+// only, where it names one. There, a Host that is neither its name nor local is
+// refused as a server on loopback would; 2025-11-25 basic/transports.
+func (p *Proxy) Handler(only string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s := p.servers[hostName(r.Host)]
+		if s == nil && isLocal(r.Host) {
+			s = p.servers[strings.ToLower(only)]
+		}
+		if s == nil {
+			http.Error(w, fmt.Sprintf("No MCP server is called %q here.", r.Host), http.StatusMisdirectedRequest)
+			return
+		}
+		s.serveHTTP(w, r)
+	})
+}
+
+func (s *server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
-	case s == nil:
-		http.Error(w, fmt.Sprintf("No MCP server is called %q here.", r.Host), http.StatusMisdirectedRequest)
 	case r.URL.Path != endpoint:
 		http.Error(w, "The MCP endpoint is "+endpoint+"; there is nothing else here.", http.StatusNotFound)
 	case !s.allowsOrigin(r.Header.Get("Origin")):
@@ -60,13 +75,23 @@ func hostName(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, ":80"))
 }
 
+// isLocal says whether a Host header names the machine itself.
+func isLocal(host string) bool {
+	name, _, err := net.SplitHostPort(host)
+	if err != nil {
+		name = strings.Trim(host, "[]")
+	}
+	addr, err := netip.ParseAddr(name)
+	return strings.EqualFold(name, "localhost") || err == nil && addr.IsLoopback()
+}
+
 // allowsOrigin is the rule against DNS rebinding; 2025-11-25 basic/transports.
 func (s *server) allowsOrigin(origin string) bool {
 	if origin == "" {
 		return true
 	}
 	host, ok := strings.CutPrefix(strings.ToLower(origin), "http://")
-	return ok && hostName(host) == strings.ToLower(s.Name)
+	return ok && (hostName(host) == strings.ToLower(s.Name) || isLocal(host))
 }
 
 // get opens the stream of a session for what belongs to no request.

@@ -56,8 +56,7 @@ func (s Server) validate() error {
 // ErrClosed is returned for what a closed proxy no longer does.
 var ErrClosed = errors.New("the proxy is closed")
 
-// Proxy serves the agent of one trial. It is an [http.Handler] for any number of
-// listeners; the Host of a request says which server it is for.
+// Proxy serves the agent of one trial, on any number of listeners.
 type Proxy struct {
 	limits  Limits
 	rec     Recorder
