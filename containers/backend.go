@@ -107,7 +107,10 @@ func (b *Backend) Prepare(ctx context.Context, trials []*runner.Trial, say func(
 
 // imagesOf is the images of a trial's containers, the guest's own as "".
 func imagesOf(t *runner.Trial) []string {
-	refs := []string{t.Agent.Image}
+	var refs []string
+	if !t.ServersOnly {
+		refs = append(refs, t.Agent.Image)
+	}
 	for _, server := range t.Servers {
 		if !server.Remote {
 			refs = append(refs, server.Image)
@@ -175,7 +178,9 @@ func (b *Backend) scene(ctx context.Context, t *runner.Trial) (scene, error) {
 			return s, err
 		}
 	}
-	s.mcpVolume, err = b.mcpVolume(ctx, t.MCPJSON)
+	if !t.ServersOnly {
+		s.mcpVolume, err = b.mcpVolume(ctx, t.MCPJSON)
+	}
 	return s, err
 }
 

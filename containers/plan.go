@@ -90,7 +90,7 @@ func planTrial(t *runner.Trial, s scene) trialPlan {
 	base := fmt.Sprintf("waza-%s-%s-%d", t.Run, t.Task, t.Number)
 	p := trialPlan{trial: label}
 	mode := container.NetworkMode("none")
-	if t.Network == networkBridge {
+	if t.Network == networkBridge && !t.ServersOnly {
 		p.network = base
 		mode = container.NetworkMode(base)
 	}
@@ -106,11 +106,13 @@ func planTrial(t *runner.Trial, s scene) trialPlan {
 	if p.network != "" {
 		p.containers = append(p.containers, build(relayBox, roleRelay, runner.Box{CPUs: 1, Memory: relayMemory, Pids: relayPids}, mode))
 	}
-	agent := build(runner.AgentBox, roleAgent, t.Agent.Box, mode)
-	addWorkspace(&agent, t, s, p.workspace)
-	p.containers = append(p.containers, agent)
+	if !t.ServersOnly {
+		agent := build(runner.AgentBox, roleAgent, t.Agent.Box, mode)
+		addWorkspace(&agent, t, s, p.workspace)
+		p.containers = append(p.containers, agent)
+	}
 	for _, server := range t.Servers {
-		if server.Remote {
+		if server.Remote || server.Shared && !t.ServersOnly {
 			continue
 		}
 		c := build(server.Name, roleServer, server.Box, "none")

@@ -65,6 +65,16 @@ func (s *sandbox) Dial(ctx context.Context, server string, port int) (net.Conn, 
 	return nil, errors.Join(errs...)
 }
 
+// Gone implements runner.Sandbox.
+func (s *sandbox) Gone(name string) <-chan struct{} {
+	if b, ok := s.boxes[name]; ok {
+		return b.guest.Done()
+	}
+	gone := make(chan struct{})
+	close(gone)
+	return gone
+}
+
 // Start implements runner.Sandbox. What the agent starts ends with it.
 func (s *sandbox) Start(ctx context.Context, name string, p process.Spec) (process.Process, error) {
 	b, err := s.box(name)

@@ -24,6 +24,7 @@ type Server struct {
 	Tools          []string          `json:"tools,omitempty" jsonschema:"tools the agent sees; all where left out"`
 	StartupTimeout float64           `json:"startup_timeout,omitempty" over:"0" max:"86400" jsonschema:"seconds until the server must answer; default 30"`
 	Timeout        float64           `json:"timeout,omitempty" over:"0" max:"86400" jsonschema:"seconds one request may take; default 300"`
+	MaxMessage     string            `json:"max_message,omitempty" jsonschema:"size limit of one message, either way, such as 64m; default 64m"`
 	CPUs           float64           `json:"cpus,omitempty" over:"0" jsonschema:"CPU limit of the container; default 1"`
 	Memory         string            `json:"memory,omitempty" jsonschema:"memory limit of the container, such as 512m; default 512m"`
 	Pids           int               `json:"pids,omitempty" min:"1" jsonschema:"limit of processes in the container; default 256"`

@@ -120,7 +120,7 @@ func (f *findings) numbers(s Server) {
 			f.invalid(n.field, "%s must be more than 0", n.field)
 		}
 	}
-	for _, size := range []struct{ field, value string }{{"memory", s.Memory}, {"disk", s.Disk}} {
+	for _, size := range []struct{ field, value string }{{"memory", s.Memory}, {"disk", s.Disk}, {"max_message", s.MaxMessage}} {
 		if size.value == "" || hasVariable(size.value) {
 			continue
 		}

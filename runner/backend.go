@@ -70,6 +70,8 @@ type Trial struct {
 	MCPJSON   string                `json:"mcp_json"`
 	Files     []File                `json:"files"`
 	Graders   []evidence.GraderSpec `json:"graders"`
+	// ServersOnly is set where there is no agent: the servers live for the run.
+	ServersOnly bool `json:"-"`
 }
 
 // File is one file of a box, told by name and size.
@@ -127,10 +129,12 @@ type Server struct {
 	Remote         bool             `json:"remote,omitempty"`   // it has no box: the runner dials its URL
 	Port           int              `json:"port,omitempty"`     // of its box, on loopback; not with stdio
 	Path           string           `json:"path,omitempty"`     // of its endpoint there
+	Shared         bool             `json:"shared,omitempty"`   // it lives for the run, not in the trial's sandbox
 	Writable       []string         `json:"writable,omitempty"` // directories, beside scratch and home
 	Files          []File           `json:"files,omitempty"`    // by absolute path
 	StartupTimeout time.Duration    `json:"startup_timeout_ns"`
 	Timeout        time.Duration    `json:"timeout_ns"`
+	MaxMessage     int64            `json:"max_message,omitempty"` // bytes; 0 for the default
 
 	expanded mcpconfig.Server
 }
@@ -165,6 +169,8 @@ type Sandbox interface {
 	// Collect writes a directory of a box to w as tar, without links to
 	// MCPConfigPath. The bytes are the box's word.
 	Collect(ctx context.Context, box, dir string, w io.Writer) error
+	// Gone is closed when a box has ended, by itself or at Close.
+	Gone(box string) <-chan struct{}
 	// Guarantees is what is really enforced.
 	Guarantees() evidence.Guarantees
 	// Close ends everything, the output of every process too. It may be called

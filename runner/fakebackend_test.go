@@ -107,6 +107,8 @@ func (s *fakeSandbox) count(name string) (n int) {
 	return n
 }
 
+func (s *fakeSandbox) Gone(string) <-chan struct{} { return s.closed }
+
 func (s *fakeSandbox) Layout(string) Layout { return ContainerLayout() }
 
 func (s *fakeSandbox) Dial(context.Context, string, int) (net.Conn, error) {

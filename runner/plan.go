@@ -33,12 +33,21 @@ const (
 	defaultRequest = 300 * time.Second
 )
 
+// Lifetimes of servers: one set for each trial, or one for the run.
+const (
+	PerTask      = "per_task"
+	PerBenchmark = "per_benchmark"
+)
+
 // Choices is what the command line decides about a plan. Lookup and Secrets are
 // required.
 type Choices struct {
 	Run     string
 	Trials  int           // of each task; 0 for the eval's own
 	Timeout time.Duration // of each agent; 0 for the task's own
+	// Lifetime is that of servers where the eval says none: per_task or
+	// per_benchmark; empty is per_task.
+	Lifetime string
 	// Lookup finds variables of the configuration; what it brings in is added to
 	// Secrets.
 	Lookup  func(string) (string, bool)
@@ -168,8 +177,14 @@ func planServer(eval *spec.Eval, name string, declared mcpconfig.Server, c Choic
 	s := Server{
 		Box: box, Name: name, Config: declared, expanded: config,
 		Transport: config.Transport(), Remote: config.URL != "", Port: config.Port, Path: config.Endpoint(),
+		Shared:         config.URL == "" && cmp.Or(eval.Config.MCPServerLifetime, c.Lifetime) == PerBenchmark,
 		StartupTimeout: cmp.Or(seconds(config.StartupTimeout), defaultStartup),
 		Timeout:        cmp.Or(seconds(config.Timeout), defaultRequest),
+	}
+	if config.MaxMessage != "" {
+		if s.MaxMessage, err = mcpconfig.ParseSize(config.MaxMessage); err != nil {
+			return s, fmt.Errorf("server %q: %w", name, err)
+		}
 	}
 	sources, err := spec.ServerFiles(eval, config)
 	if err != nil {

@@ -18,22 +18,62 @@ import (
 	"github.com/waza-isolate/waza/runner/process"
 )
 
-// makeServers says how each server of the trial is started.
-func (tr *trialRun) makeServers() error {
+// openServers has every server of the trial answer, in the trial's sandbox or where
+// the run has it.
+func (tr *trialRun) openServers(ctx context.Context) error {
 	for _, s := range tr.plan.Servers {
 		log, err := tr.serverLog(s.Name)
 		if err != nil {
 			return err
 		}
-		spec := serverProcess(s.expanded, tr.sandbox.Layout(s.Name).Home)
-		tr.servers = append(tr.servers, mcpproxy.Server{
-			Name: s.Name, Start: s.StartupTimeout, Timeout: s.Timeout, Stderr: log,
-			Launch: func(ctx context.Context) (process.Process, error) {
-				return tr.sandbox.Start(ctx, s.Name, spec)
-			},
+		tr.stderr[s.Name] = log
+	}
+	hosts := make([]*host, len(tr.plan.Servers))
+	group, ctx := errgroup.WithContext(ctx)
+	for i, s := range tr.plan.Servers {
+		group.Go(func() (err error) {
+			if s.Shared {
+				hosts[i], err = tr.joinShared(ctx, s)
+				return err
+			}
+			hosts[i] = &host{plan: s, sandbox: tr.sandbox}
+			return tr.ready(ctx, hosts[i])
 		})
 	}
-	return nil
+	err := group.Wait()
+	for _, h := range hosts {
+		if h != nil {
+			tr.servers = append(tr.servers, h.server(tr.stderr[h.plan.Name]))
+		}
+	}
+	return err
+}
+
+// host is a server in its box.
+type host struct {
+	plan    Server
+	sandbox Sandbox
+}
+
+// ready puts a server's files into its box and has it answer once, through MCP, in
+// a process that is gone again before the agent starts.
+func (tr *trialRun) ready(ctx context.Context, h *host) error {
+	if err := put(ctx, h.sandbox, h.plan.Name, "/", h.plan.Files); err != nil {
+		return fmt.Errorf("files of server %q: %w", h.plan.Name, err)
+	}
+	_, err := mcpproxy.Probe(ctx, tr.rec, mcpproxy.Limits{}, h.server(tr.stderr[h.plan.Name]))
+	return err
+}
+
+// server is what a proxy needs to know of it.
+func (h *host) server(log io.Writer) mcpproxy.Server {
+	name, spec := h.plan.Name, serverProcess(h.plan.expanded, h.sandbox.Layout(h.plan.Name).Home)
+	return mcpproxy.Server{
+		Name: name, Start: h.plan.StartupTimeout, Timeout: h.plan.Timeout, Message: h.plan.MaxMessage, Stderr: log,
+		Launch: func(ctx context.Context) (process.Process, error) {
+			return h.sandbox.Start(ctx, name, spec)
+		},
+	}
 }
 
 // serverProcess is a server's program; without a command it is its image's own.
@@ -62,29 +102,6 @@ func (tr *trialRun) serverLog(name string) (io.Writer, error) {
 		return file, nil
 	}
 	return io.MultiWriter(file, tr.run.o.ServerLog(tr.plan, name)), nil
-}
-
-// fillServers puts each server's files into its box.
-func (tr *trialRun) fillServers(ctx context.Context) error {
-	for _, s := range tr.plan.Servers {
-		if err := tr.put(ctx, s.Name, "/", s.Files); err != nil {
-			return fmt.Errorf("files of server %q: %w", s.Name, err)
-		}
-	}
-	return nil
-}
-
-// probe has every server answer once, through MCP, in a process that is gone
-// again before the agent starts.
-func (tr *trialRun) probe(ctx context.Context) error {
-	group, ctx := errgroup.WithContext(ctx)
-	for _, server := range tr.servers {
-		group.Go(func() error {
-			_, err := mcpproxy.Probe(ctx, tr.rec, mcpproxy.Limits{}, server)
-			return err
-		})
-	}
-	return group.Wait()
 }
 
 // serve puts a proxy where the agent finds its servers. What crosses it goes to

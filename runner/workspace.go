@@ -46,6 +46,10 @@ func (tr *trialRun) keepBefore() error {
 
 // put puts files into a directory of a box.
 func (tr *trialRun) put(ctx context.Context, box, dir string, files []File) error {
+	return put(ctx, tr.sandbox, box, dir, files)
+}
+
+func put(ctx context.Context, sandbox Sandbox, box, dir string, files []File) error {
 	if len(files) == 0 {
 		return nil
 	}
@@ -53,7 +57,7 @@ func (tr *trialRun) put(ctx context.Context, box, dir string, files []File) erro
 	if err := writeTree(&tree, files); err != nil {
 		return err
 	}
-	return tr.sandbox.Put(ctx, box, dir, &tree)
+	return sandbox.Put(ctx, box, dir, &tree)
 }
 
 // writeTree writes files as tar. Paths are relative to where it is unpacked.

@@ -100,6 +100,16 @@ func (p *project) exists(elem ...string) bool {
 	return err == nil
 }
 
+// compile builds a static program of a package into the project.
+func (p *project) compile(name, dir string) {
+	p.t.Helper()
+	build := exec.Command("go", "build", "-o", p.path(name), dir)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		p.t.Fatalf("%v\n%s", err, out)
+	}
+}
+
 // command is waza at work.
 type command struct {
 	t      *testing.T
@@ -224,6 +234,8 @@ func (p *project) runOf(task string) results.RunResult {
 }
 
 // trial is the evidence of a task's first trial.
-func (p *project) trial(task string) evidence.Dir {
-	return runner.TrialDir(p.path("run"), task, 1)
+func (p *project) trial(task string) evidence.Dir { return p.trialOf(task, 1) }
+
+func (p *project) trialOf(task string, number int) evidence.Dir {
+	return runner.TrialDir(p.path("run"), task, number)
 }

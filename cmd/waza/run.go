@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -344,6 +345,9 @@ func (j *job) epilogue(dir string, record runner.Record, done []runner.Result) {
 			}
 		}
 	}
+	for _, line := range lostServers(done) {
+		fmt.Fprintln(j.stdout, line)
+	}
 	if missing := len(j.trials) - len(done); missing > 0 {
 		why := ""
 		if record.Interrupted {
@@ -352,6 +356,25 @@ func (j *job) epilogue(dir string, record runner.Record, done []runner.Result) {
 		fmt.Fprintf(j.stdout, "%s%d of %d trials have no outcome\n", why, missing, len(j.trials))
 	}
 	fmt.Fprintf(j.stdout, "run directory: %s\n", dir)
+}
+
+// lostServers says which servers that the run shares died, and which trials were
+// at work.
+func lostServers(done []runner.Result) []string {
+	trials := map[string][]string{}
+	for _, r := range done {
+		for _, s := range r.Trial.Shared {
+			if s.Died != "" {
+				lost := fmt.Sprintf("server %q, which the run shares, died (%s) while these trials were at work", s.Name, s.Died)
+				trials[lost] = append(trials[lost], fmt.Sprintf("%s/%d", r.Trial.Task, r.Trial.Number))
+			}
+		}
+	}
+	var lines []string
+	for _, lost := range slices.Sorted(maps.Keys(trials)) {
+		lines = append(lines, lost+": "+strings.Join(trials[lost], ", "))
+	}
+	return lines
 }
 
 // show prints results in the wanted format and writes them to a file where one

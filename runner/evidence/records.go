@@ -133,6 +133,13 @@ type ServerRecord struct {
 	Image     string `json:"image,omitempty"`
 }
 
+// SharedServer is a server that outlives trials, as one of them found it.
+type SharedServer struct {
+	Name     string `json:"name"`
+	Instance int    `json:"instance"`       // lives of it in the run so far, from 1
+	Died     string `json:"died,omitempty"` // why it ended while the trial ran
+}
+
 // What a trial's gaps are of: each entry of [Trial.Gaps] begins with one of these
 // and a colon.
 const (
@@ -152,6 +159,7 @@ type Trial struct {
 	Prompt      string          `json:"prompt"`
 	Executor    string          `json:"executor"`
 	Servers     []ServerRecord  `json:"servers"`
+	Shared      []SharedServer  `json:"shared_servers,omitempty"`
 	Graders     []GraderSpec    `json:"graders"`
 	Plan        json.RawMessage `json:"plan,omitempty"` // the trial's plan, as --dry-run prints it
 	Started     time.Time       `json:"started"`

@@ -176,7 +176,7 @@ func (s *server) readPost(w http.ResponseWriter, r *http.Request) (*holding, boo
 	limits := s.proxy.limits
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(limits.Body))
-	body, err := readBody(r.Body, limits.Message, s.proxy.memory)
+	body, err := readBody(r.Body, s.Message, s.proxy.memory)
 	if err == nil {
 		_ = control.SetReadDeadline(time.Time{})
 		return body, true
@@ -184,7 +184,7 @@ func (s *server) readPost(w http.ResponseWriter, r *http.Request) (*holding, boo
 	w.Header().Set("Connection", "close")
 	switch {
 	case errors.Is(err, errTooLong):
-		s.notes.add("limit", fmt.Sprintf("a request was over %d bytes", limits.Message), nil)
+		s.notes.add("limit", fmt.Sprintf("a request was over %d bytes", s.Message), nil)
 		http.Error(w, "The message is "+err.Error()+".", http.StatusRequestEntityTooLarge)
 	case errors.Is(err, errNoMemory):
 		s.notes.add("limit", "a request was "+err.Error(), nil)

@@ -53,7 +53,7 @@ func startLink(s *server, conn, session string) (*link, error) {
 		launch:  s.Launch,
 		starts:  s.Start,
 		grace:   p.limits.Grace,
-		message: p.limits.Message,
+		message: s.Message,
 		memory:  p.memory,
 		stderr:  &stderr{sink: s.stderr},
 		line:    func(line []byte) { <-started; l.receive(line) },

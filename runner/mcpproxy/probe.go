@@ -74,7 +74,7 @@ func Probe(ctx context.Context, rec Recorder, limits Limits, s Server) (ServerIn
 	if !limits.valid() {
 		return ServerInfo{}, errors.New("mcpproxy: a limit is negative")
 	}
-	p := newProber(rec, limits.withDefaults(), s.withDefaults())
+	p := newProber(rec, limits.withDefaults(), s)
 	ctx, cancel := context.WithTimeoutCause(ctx, p.server.Start, fmt.Errorf("%v have passed", p.server.Start))
 	defer cancel()
 	info, err := p.ask(ctx, EraSessions)
@@ -102,7 +102,7 @@ type prober struct {
 }
 
 func newProber(rec Recorder, limits Limits, s Server) *prober {
-	p := &prober{server: s, limits: limits, notes: newNotes(rec, s.Name, limits.Notes)}
+	p := &prober{server: s.withDefaults(limits), limits: limits, notes: newNotes(rec, s.Name, limits.Notes)}
 	p.sink = newStderrSink(s.Stderr, limits.Stderr, func() {
 		p.note(fmt.Sprintf("only the first %d bytes of stderr are kept", limits.Stderr), nil)
 	})
@@ -144,7 +144,7 @@ func (p *prober) ask(ctx context.Context, era Era) (ServerInfo, error) {
 		launch:  p.server.Launch,
 		starts:  p.server.Start,
 		grace:   p.limits.Grace,
-		message: p.limits.Message,
+		message: p.server.Message,
 		memory:  &budget{left: p.limits.Memory},
 		stderr:  log,
 		line:    func(line []byte) { p.heard(line, answers) },

@@ -1,6 +1,7 @@
 package mcpproxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,9 +30,13 @@ type Server struct {
 	// Start is how long one Launch, and the whole of a [Probe], may take;
 	// default 30 s. Timeout is how long one request may take; default 300 s.
 	Start, Timeout time.Duration
+	// Message is how many bytes one message may have, either way; default that of
+	// Limits.
+	Message int64
 }
 
-func (s Server) withDefaults() Server {
+func (s Server) withDefaults(l Limits) Server {
+	s.Message = cmp.Or(s.Message, l.Message)
 	if s.Start == 0 {
 		s.Start = 30 * time.Second
 	}
@@ -47,8 +52,8 @@ func (s Server) validate() error {
 		return fmt.Errorf("mcpproxy: %q is no name for a server", s.Name)
 	case s.Launch == nil:
 		return fmt.Errorf("mcpproxy: server %q has no launcher", s.Name)
-	case s.Start < 0 || s.Timeout < 0:
-		return fmt.Errorf("mcpproxy: server %q has a negative time limit", s.Name)
+	case s.Start < 0 || s.Timeout < 0 || s.Message < 0:
+		return fmt.Errorf("mcpproxy: server %q has a negative limit", s.Name)
 	}
 	return nil
 }
@@ -101,7 +106,7 @@ func New(rec Recorder, limits Limits, servers ...Server) (*Proxy, error) {
 		if p.servers[key] != nil {
 			return nil, fmt.Errorf("mcpproxy: two servers are called %q", s.Name)
 		}
-		p.servers[key] = newServer(p, s.withDefaults())
+		p.servers[key] = newServer(p, s.withDefaults(p.limits))
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	return p, nil

@@ -44,7 +44,7 @@ type Config struct {
 	Executor          string                       `json:"executor" enum:"mock script command" later:"copilot-sdk" jsonschema:"what plays the agent"`
 	Model             string                       `json:"model,omitempty" jsonschema:"model the agent uses; a label, handed to the agent as WAZA_MODEL"`
 	MCPServers        map[string]*mcpconfig.Server `json:"mcp_servers,omitempty" jsonschema:"MCP servers of every task, by the name the agent reaches them under"`
-	MCPServerLifetime string                       `json:"mcp_server_lifetime,omitempty" enum:"per_task" later:"per_benchmark" jsonschema:"how long servers live; default per_task, which is one set for each trial"`
+	MCPServerLifetime string                       `json:"mcp_server_lifetime,omitempty" enum:"per_task per_benchmark" jsonschema:"how long servers live: per_task is one set for each trial, per_benchmark one for the run; default per_task with --isolate and else per_benchmark"`
 	Isolation         Isolation                    `json:"isolation,omitzero" jsonschema:"the sandbox, with --isolate"`
 	Agent             *Agent                       `json:"agent,omitempty" jsonschema:"the program of executor command"`
 }

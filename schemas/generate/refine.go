@@ -53,7 +53,7 @@ func refineServers(servers *jsonschema.Schema) {
 	reserved := &jsonschema.Schema{Enum: words(mcpconfig.ReservedNames())}
 	servers.PropertyNames = &jsonschema.Schema{Pattern: mcpconfig.NamePattern, Not: reserved}
 	properties := servers.AdditionalProperties.Properties
-	for _, size := range []string{"memory", "disk"} {
+	for _, size := range []string{"memory", "disk", "max_message"} {
 		properties[size].Pattern = mcpconfig.SizePattern + `|\$\{` // or a variable
 	}
 	properties["env"].PropertyNames = &jsonschema.Schema{Pattern: spec.EnvPattern}
