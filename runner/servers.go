@@ -18,22 +18,36 @@ import (
 	"github.com/waza-isolate/waza/runner/process"
 )
 
-// makeServers says how each server of the trial is started.
-func (tr *trialRun) makeServers() error {
+// makeServers says how each server of the trial is reached: one that speaks stdio
+// is started for each session, one that speaks HTTP now.
+func (tr *trialRun) makeServers(ctx context.Context) error {
 	for _, s := range tr.plan.Servers {
-		log, err := tr.serverLog(s.Name)
+		server, err := tr.makeServer(ctx, s)
 		if err != nil {
 			return err
 		}
-		spec := serverProcess(s.expanded, tr.sandbox.Layout(s.Name).Home)
-		tr.servers = append(tr.servers, mcpproxy.Server{
-			Name: s.Name, Start: s.StartupTimeout, Timeout: s.Timeout, Stderr: log,
-			Launch: func(ctx context.Context) (process.Process, error) {
-				return tr.sandbox.Start(ctx, s.Name, spec)
-			},
-		})
+		tr.servers = append(tr.servers, server)
 	}
 	return nil
+}
+
+func (tr *trialRun) makeServer(ctx context.Context, s Server) (mcpproxy.Server, error) {
+	log, err := tr.serverLog(s.Name)
+	if err != nil {
+		return mcpproxy.Server{}, err
+	}
+	spec := serverProcess(s.expanded, tr.sandbox.Layout(s.Name).Home)
+	server := mcpproxy.Server{
+		Name: s.Name, Start: s.StartupTimeout, Timeout: s.Timeout, Stderr: log,
+		Launch: func(ctx context.Context) (process.Process, error) {
+			return tr.sandbox.Start(ctx, s.Name, spec)
+		},
+	}
+	switch s.Transport {
+	case mcpconfig.HTTP, mcpconfig.SSE:
+		return tr.startServer(ctx, s, server)
+	}
+	return server, nil
 }
 
 // serverProcess is a server's program; without a command it is its image's own.

@@ -21,16 +21,17 @@ const (
 
 // trialRun is one trial under way.
 type trialRun struct {
-	run     *run
-	plan    *Trial
-	rec     *evidence.Recorder
-	record  evidence.Trial
-	sandbox Sandbox
-	servers []mcpproxy.Server
-	logs    []io.Closer
-	agent   *attendance     // nil until the agent runs
-	proxy   *mcpproxy.Proxy // nil where nothing is served
-	serving sync.WaitGroup
+	run       *run
+	plan      *Trial
+	rec       *evidence.Recorder
+	record    evidence.Trial
+	sandbox   Sandbox
+	servers   []mcpproxy.Server
+	residents []*mcpproxy.Resident // programs of servers that speak HTTP
+	logs      []io.Closer
+	agent     *attendance     // nil until the agent runs
+	proxy     *mcpproxy.Proxy // nil where nothing is served
+	serving   sync.WaitGroup
 }
 
 // trial runs t in a sandbox of its own, leaves its evidence in dir, and says
@@ -95,10 +96,10 @@ func (tr *trialRun) prepare(ctx context.Context) (err error) {
 	guarantees := tr.sandbox.Guarantees()
 	tr.record.Guarantees = &guarantees
 	tr.report(PhaseProbe)
-	if err := tr.makeServers(); err != nil {
+	if err := tr.fillServers(ctx); err != nil {
 		return err
 	}
-	if err := tr.fillServers(ctx); err != nil {
+	if err := tr.makeServers(ctx); err != nil {
 		return err
 	}
 	if err := tr.probe(ctx); err != nil {
@@ -132,7 +133,9 @@ func (nobody) Event(evidence.Event)       {}
 
 // end takes everything down, also where the trial never got far.
 func (tr *trialRun) end(ctx context.Context) error {
-	errs := []error{tr.drain(ctx), tr.closeSandbox(ctx)}
+	errs := []error{tr.drain(ctx)}
+	tr.stopServers(ctx)
+	errs = append(errs, tr.closeSandbox(ctx))
 	for _, log := range tr.logs {
 		errs = append(errs, log.Close())
 	}
