@@ -6,16 +6,15 @@ import (
 )
 
 // Supported says what of a valid s is not built yet, as [Errors] of the class
-// [ErrNotSupported]: so far only stdio servers run, with all of their tools.
+// [ErrNotSupported]: so far servers run in containers, by stdio or
+// streamable HTTP, with all of their tools.
 func Supported(name string, s Server) error {
 	f := &findings{server: name}
 	switch {
 	case s.URL != "":
 		f.later("url", "url (remote servers)")
-	case s.Type == "http" || s.Type == "sse":
-		f.later("type", "type "+s.Type+" (HTTP servers)")
-	case s.Port != 0:
-		f.later("port", "port (HTTP servers)")
+	case s.Type == "sse":
+		f.later("type", "type sse (HTTP+SSE servers)")
 	case fetches(s):
 		f.later("command", "command "+path.Base(s.Command)+" (it fetches the server while starting; install the server into an image)")
 	}

@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"net"
 	"slices"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -21,6 +21,7 @@ import (
 // openServers has every server of the trial answer, in the trial's sandbox or where
 // the run has it.
 func (tr *trialRun) openServers(ctx context.Context) error {
+	tr.hosts = make([]*host, len(tr.plan.Servers))
 	for _, s := range tr.plan.Servers {
 		log, err := tr.serverLog(s.Name)
 		if err != nil {
@@ -28,52 +29,44 @@ func (tr *trialRun) openServers(ctx context.Context) error {
 		}
 		tr.stderr[s.Name] = log
 	}
-	hosts := make([]*host, len(tr.plan.Servers))
-	group, ctx := errgroup.WithContext(ctx)
+	group, gctx := errgroup.WithContext(ctx)
 	for i, s := range tr.plan.Servers {
 		group.Go(func() (err error) {
 			if s.Shared {
-				hosts[i], err = tr.joinShared(ctx, s)
+				tr.hosts[i], err = tr.joinShared(gctx, s)
 				return err
 			}
-			hosts[i] = &host{plan: s, sandbox: tr.sandbox}
-			return tr.ready(ctx, hosts[i])
+			if tr.hosts[i], err = startHost(ctx, tr.sandbox, s, tr.rec, tr.stderr[s.Name]); err != nil {
+				return err
+			}
+			return tr.probe(gctx, tr.hosts[i])
 		})
 	}
-	err := group.Wait()
-	for _, h := range hosts {
-		if h != nil {
-			tr.servers = append(tr.servers, h.server(tr.stderr[h.plan.Name]))
-		}
+	if err := group.Wait(); err != nil {
+		return err
 	}
-	return err
+	for _, h := range tr.hosts {
+		tr.servers = append(tr.servers, h.server(tr.stderr[h.plan.Name]))
+	}
+	return nil
 }
 
-// host is a server in its box.
-type host struct {
-	plan    Server
-	sandbox Sandbox
-}
-
-// ready puts a server's files into its box and has it answer once, through MCP, in
-// a process that is gone again before the agent starts.
-func (tr *trialRun) ready(ctx context.Context, h *host) error {
-	if err := put(ctx, h.sandbox, h.plan.Name, "/", h.plan.Files); err != nil {
-		return fmt.Errorf("files of server %q: %w", h.plan.Name, err)
-	}
+// probe has a server answer once, through MCP; one that speaks stdio in a process
+// that is gone again before the agent starts.
+func (tr *trialRun) probe(ctx context.Context, h *host) error {
 	_, err := mcpproxy.Probe(ctx, tr.rec, mcpproxy.Limits{}, h.server(tr.stderr[h.plan.Name]))
 	return err
 }
 
-// server is what a proxy needs to know of it.
-func (h *host) server(log io.Writer) mcpproxy.Server {
-	name, spec := h.plan.Name, serverProcess(h.plan.expanded, h.sandbox.Layout(h.plan.Name).Home)
-	return mcpproxy.Server{
-		Name: name, Start: h.plan.StartupTimeout, Timeout: h.plan.Timeout, Message: h.plan.MaxMessage, Stderr: log,
-		Launch: func(ctx context.Context) (process.Process, error) {
-			return h.sandbox.Start(ctx, name, spec)
-		},
+// stopServers ends the programs of the trial's own servers.
+func (tr *trialRun) stopServers(ctx context.Context) {
+	var all sync.WaitGroup
+	for _, h := range tr.hosts {
+		if h != nil && !h.plan.Shared {
+			all.Go(func() { h.stop(ctx) })
+		}
 	}
+	all.Wait()
 }
 
 // serverProcess is a server's program; without a command it is its image's own.

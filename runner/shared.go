@@ -14,6 +14,7 @@ import (
 
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/mcpproxy"
 )
 
 // sharedServers are the servers that live as long as the run: one of each distinct
@@ -41,7 +42,8 @@ type slot struct {
 type instance struct {
 	name    string
 	number  int // from 1
-	host    *host
+	sandbox Sandbox
+	host    *host         // nil where it did not start
 	closing chan struct{} // closed when the run ends it
 	watch   sync.WaitGroup
 
@@ -117,25 +119,54 @@ func (p *sharedServers) join(ctx context.Context, tr *trialRun, s Server) (*inst
 // open starts a life. What is said meanwhile is evidence of the trial it is for.
 func (p *sharedServers) open(ctx context.Context, tr *trialRun, s Server, key string, number int) (_ *instance, err error) {
 	i := &instance{name: s.Name, number: number, closing: make(chan struct{}), users: map[*trialRun]struct{}{tr: {}}}
-	sandbox, err := p.run.backend.Open(ctx, &Trial{
+	i.sandbox, err = p.run.backend.Open(ctx, &Trial{
 		Run: tr.plan.Run, Task: "shared-" + s.Name + "-" + key[:8], Number: number,
 		Runtime: tr.plan.Runtime, ServersOnly: true, Servers: []Server{s},
-	}, i.observe)
+	}, i.Event)
 	if err != nil {
 		return nil, fmt.Errorf("server %q, which the run shares: %w", s.Name, err)
 	}
-	i.host = &host{plan: s, sandbox: sandbox}
-	if err := tr.ready(ctx, i.host); err != nil {
+	if i.host, err = startHost(ctx, i.sandbox, s, i, i); err == nil {
+		err = tr.probe(ctx, i.host)
+	}
+	i.watch.Go(i.await)
+	if err != nil {
 		return nil, errors.Join(err, i.close(ctx))
 	}
-	i.watch.Go(func() {
-		select {
-		case <-sandbox.Gone(s.Name):
-			i.die("its box ended")
-		case <-i.closing:
-		}
-	})
 	return i, nil
+}
+
+// await waits for the server's end.
+func (i *instance) await() {
+	var exited <-chan struct{}
+	if i.host != nil && i.host.resident != nil {
+		exited = i.host.resident.Gone()
+	}
+	select {
+	case <-i.sandbox.Gone(i.name):
+		i.die("its box ended")
+	case <-exited:
+		i.die("its program ended")
+	case <-i.closing:
+	}
+}
+
+// An instance records what happens to its server with every trial at work.
+var _ mcpproxy.Recorder = (*instance)(nil)
+
+// Frame implements mcpproxy.Recorder: what crosses is recorded by each trial's
+// own proxy.
+func (i *instance) Frame(evidence.Frame) int64 { return 0 }
+
+// Write gives what the server writes to the log of every trial at work. It never
+// fails: the server is not to stall on it.
+func (i *instance) Write(p []byte) (int, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for tr := range i.users {
+		_, _ = tr.stderr[i.name].Write(p)
+	}
+	return len(p), nil
 }
 
 // close ends every server that still lives.
@@ -154,9 +185,10 @@ func (p *sharedServers) close(ctx context.Context) error {
 func (i *instance) close(ctx context.Context) error {
 	close(i.closing)
 	i.watch.Wait()
+	i.host.stop(ctx)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
-	return i.host.sandbox.Close(ctx)
+	return i.sandbox.Close(ctx)
 }
 
 // admit counts a trial in, unless the server has died.
@@ -193,15 +225,15 @@ func (i *instance) die(why string) {
 		names = append(names, fmt.Sprintf("%s/%d", tr.plan.Task, tr.plan.Number))
 	}
 	slices.Sort(names)
-	i.observe(evidence.Event{
+	i.Event(evidence.Event{
 		Kind: "shared_server", Where: i.name,
 		Message: fmt.Sprintf("the server, which the run shares, is gone: %s; trials at work: %s", why, strings.Join(names, ", ")),
 		Data:    map[string]any{"instance": i.number, "trials": names},
 	})
 }
 
-// observe has an event recorded with every trial at work.
-func (i *instance) observe(e evidence.Event) {
+// Event implements mcpproxy.Recorder: it has an event recorded with every trial at work.
+func (i *instance) Event(e evidence.Event) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for tr := range i.users {

@@ -26,7 +26,8 @@ type trialRun struct {
 	rec     *evidence.Recorder
 	record  evidence.Trial
 	sandbox Sandbox
-	servers []mcpproxy.Server
+	hosts   []*host              // of its servers; nil for one that did not come up
+	servers []mcpproxy.Server    // the same, as the proxy knows them
 	shared  []*instance          // those of them that the run owns; guarded by mu
 	stderr  map[string]io.Writer // of servers, by name
 	logs    []io.Closer
@@ -141,8 +142,10 @@ func (nobody) Event(evidence.Event)       {}
 
 // end takes everything down, also where the trial never got far.
 func (tr *trialRun) end(ctx context.Context) error {
-	errs := []error{tr.drain(ctx), tr.closeSandbox(ctx)}
+	errs := []error{tr.drain(ctx)}
+	tr.stopServers(ctx)
 	tr.leaveShared()
+	errs = append(errs, tr.closeSandbox(ctx))
 	for _, log := range tr.logs {
 		errs = append(errs, log.Close())
 	}

@@ -30,12 +30,14 @@ const maxUserAgent = 256
 
 // Handler serves the MCP endpoints of all servers, told apart by Host, or that of
 // only, where it names one. There, a Host that is neither its name nor local is
-// refused as a server on loopback would; 2025-11-25 basic/transports.
+// refused as a server on loopback would (2025-11-25 basic/transports), and left to
+// the server where that speaks HTTP itself.
 func (p *Proxy) Handler(only string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s := p.servers[hostName(r.Host)]
-		if s == nil && isLocal(r.Host) {
-			s = p.servers[strings.ToLower(only)]
+		alone := p.servers[strings.ToLower(only)]
+		if s == nil && alone != nil && (isLocal(r.Host) || alone.passes()) {
+			s = alone
 		}
 		if s == nil {
 			http.Error(w, fmt.Sprintf("No MCP server is called %q here.", r.Host), http.StatusMisdirectedRequest)
@@ -49,6 +51,8 @@ func (s *server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.URL.Path != endpoint:
 		http.Error(w, "The MCP endpoint is "+endpoint+"; there is nothing else here.", http.StatusNotFound)
+	case s.passes():
+		s.pass(w, r)
 	case !s.allowsOrigin(r.Header.Get("Origin")):
 		http.Error(w, "This Origin may not use this server.", http.StatusForbidden)
 	case r.Method == http.MethodPost:
@@ -75,6 +79,12 @@ func hostName(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, ":80"))
 }
 
+// isListener says whether a Host header is the address that a request came to.
+func isListener(r *http.Request, host string) bool {
+	addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	return ok && strings.EqualFold(host, addr.String())
+}
+
 // isLocal says whether a Host header names the machine itself.
 func isLocal(host string) bool {
 	name, _, err := net.SplitHostPort(host)
@@ -91,7 +101,7 @@ func (s *server) allowsOrigin(origin string) bool {
 		return true
 	}
 	host, ok := strings.CutPrefix(strings.ToLower(origin), "http://")
-	return ok && (hostName(host) == strings.ToLower(s.Name) || isLocal(host))
+	return ok && (hostName(host) == s.hostKey() || isLocal(host))
 }
 
 // get opens the stream of a session for what belongs to no request.

@@ -12,10 +12,11 @@ import (
 
 // Classes of a [ProbeError].
 var (
-	ErrNotStarted = errors.New("did not start")
-	ErrExited     = errors.New("exited before it answered")
-	ErrNoAnswer   = errors.New("did not answer in time")
-	ErrRefused    = errors.New("answered with an error")
+	ErrNotStarted   = errors.New("did not start")
+	ErrExited       = errors.New("exited before it answered")
+	ErrNoAnswer     = errors.New("did not answer in time")
+	ErrRefused      = errors.New("answered with an error")
+	ErrUnauthorized = errors.New("wants authorization")
 )
 
 // ProbeError says why a server is not usable.
@@ -126,8 +127,16 @@ func question(era Era) string {
 		lastSessionVersion + `","capabilities":{},"clientInfo":` + clientInfo + `}}`
 }
 
-// ask starts a process, asks it the era's first question, and sees it off.
+// ask asks the era's first question.
 func (p *prober) ask(ctx context.Context, era Era) (ServerInfo, error) {
+	if p.server.passes() {
+		return p.askHTTP(ctx, era)
+	}
+	return p.askProcess(ctx, era)
+}
+
+// askProcess starts a process, asks it the era's first question, and sees it off.
+func (p *prober) askProcess(ctx context.Context, era Era) (ServerInfo, error) {
 	var (
 		log     = &stderr{sink: p.sink}
 		answers = make(chan []byte, 1)
@@ -190,14 +199,19 @@ func (p *prober) read(era Era, answer []byte, fail failure) (ServerInfo, error) 
 // server says before it is its own affair.
 func (p *prober) heard(line []byte, answers chan<- []byte) {
 	p.note("said", map[string]any{"raw": clip(line), "bytes": len(line)})
-	env, err := parse(line)
-	if err != nil || env.batch || env.messages[0].kind != response || env.messages[0].id.key != probeKey() {
+	if !isAnswer(line) {
 		return
 	}
 	select {
 	case answers <- line:
 	default:
 	}
+}
+
+// isAnswer says whether a message answers the probe.
+func isAnswer(raw []byte) bool {
+	env, err := parse(raw)
+	return err == nil && !env.batch && env.messages[0].kind == response && env.messages[0].id.key == probeKey()
 }
 
 func probeKey() string {

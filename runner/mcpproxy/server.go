@@ -22,6 +22,8 @@ type server struct {
 	stderr *stderrSink
 	notes  *notes
 
+	dialogues *dialogues // with an upstream
+
 	refused sync.Mutex // keeps a refused request and its answer side by side
 
 	sharing sync.Mutex // held while the shared process is looked for or launched
@@ -35,6 +37,7 @@ type server struct {
 func newServer(p *Proxy, s Server) *server {
 	srv := &server{Server: s, proxy: p, sessions: map[string]*link{}}
 	srv.notes = newNotes(p.rec, s.Name, p.limits.Notes)
+	srv.dialogues = newDialogues(srv)
 	srv.stderr = newStderrSink(s.Stderr, p.limits.Stderr, func() {
 		srv.notes.add("limit", fmt.Sprintf("only the first %d bytes of stderr are kept", p.limits.Stderr), nil)
 	})
