@@ -218,7 +218,7 @@ func TestReadRecordOfSomethingElse(t *testing.T) {
 
 func TestNewRecord(t *testing.T) {
 	eval, tasks, _ := shop(t, Choices{})
-	r, err := NewRecord(eval, tasks)
+	r, err := NewRecord(eval, tasks, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,7 +240,7 @@ func TestNewRecord(t *testing.T) {
 		t.Error(diff)
 	}
 	eval.Path = filepath.Join(t.TempDir(), "gone.yaml")
-	if _, err := NewRecord(eval, tasks); err == nil {
+	if _, err := NewRecord(eval, tasks, nil); err == nil {
 		t.Error("an eval that is gone has a record")
 	}
 }

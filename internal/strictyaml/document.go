@@ -32,6 +32,7 @@ type Document struct {
 	problems []*Error
 	bad      map[string]bool // paths that have a problem
 	dropped  int             // problems beyond maxProblems
+	private  bool            // no string of the file is shown
 }
 
 // Path leads to a value: a string for a key, an int for an index, both from the
