@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/results"
 )
@@ -237,6 +238,16 @@ func TestNewRecord(t *testing.T) {
 		Metrics: []results.MetricSpec{{Name: "task_completion", Weight: 2, Threshold: 0.5}},
 	}
 	if diff := cmp.Diff(want, r); diff != "" {
+		t.Error(diff)
+	}
+	overlay, err := mcpconfig.ReadClient("mcp.json", []byte(`{"servers": {"b": {"command": "b"}, "a": {"command": "a"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err = NewRecord(eval, tasks, overlay); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(&MCPRecord{Path: "mcp.json", SHA256: overlay.SHA256, Servers: []string{"a", "b"}}, r.MCP); diff != "" {
 		t.Error(diff)
 	}
 	eval.Path = filepath.Join(t.TempDir(), "gone.yaml")
