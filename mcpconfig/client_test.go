@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -115,6 +116,7 @@ func TestReadClientErrors(t *testing.T) {
 		"unknown type":        {one(`"type": "streamablhttp", "url": "https://a.example"`), `f:1:31: server "x": unknown type "streamablhttp"; did you mean "streamable-http"?`},
 		"two urls":            {one(`"url": "https://a.example", "httpUrl": "https://b.example"`), `f:1:51: url and httpUrl are the same here; give one of them`},
 		"command":             {one(`"command": {"path": "a"}`), `f:1:23: mcpServers.x.command: it must be a program, or a list of a program and its arguments`},
+		"command with null":   {one(`"command": ["a", null]`), `f:1:23: mcpServers.x.command: it must be a program, or a list of a program and its arguments`},
 		"env":                 {one(`"command": "a", "env": "TOKEN=hunter2"`), `f:1:46: mcpServers.x.env must be a mapping, not a string`},
 		"excludeTools":        {one(`"command": "a", "excludeTools": ["rm"]`), `f:1:39: server "x": excludeTools: waza knows only tools to show; list those under tools`},
 		"no tools":            {one(`"command": "a", "tools": []`), `f:1:39: server "x": tools is empty, which hides every tool; list tools, or remove it to show all`},
@@ -188,4 +190,16 @@ func FuzzReadClient(f *testing.F) {
 			file.Place(name, "env", "K")
 		}
 	})
+}
+
+// Whatever an eval can say of a server, a client's file can too.
+func TestClientTakesEveryField(t *testing.T) {
+	fields := reflect.TypeFor[mcpconfig.Server]()
+	for i := range fields.NumField() {
+		key, _, _ := strings.Cut(fields.Field(i).Tag.Get("json"), ",")
+		_, err := mcpconfig.ReadClient("f", []byte(one(fmt.Sprintf("%q: null", key))))
+		if err == nil || !strings.Contains(err.Error(), key+" has no value") && !strings.Contains(err.Error(), key+": it must be") {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
 }

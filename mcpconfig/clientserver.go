@@ -80,16 +80,16 @@ var otherNames = map[string][]string{
 type commandLine []string
 
 func (c *commandLine) UnmarshalJSON(data []byte) error {
-	var words []string
-	if json.Unmarshal(data, &words) == nil && len(words) > 0 {
-		*c = words
-		return nil
+	if len(data) > 0 && data[0] == '"' {
+		data = slices.Concat([]byte{'['}, data, []byte{']'})
 	}
-	var word string
-	if json.Unmarshal(data, &word) != nil {
+	var words []*string // nil for null
+	if json.Unmarshal(data, &words) != nil || len(words) == 0 || slices.Contains(words, nil) {
 		return errors.New("it must be a program, or a list of a program and its arguments")
 	}
-	*c = commandLine{word}
+	for _, word := range words {
+		*c = append(*c, *word)
+	}
 	return nil
 }
 

@@ -13,24 +13,41 @@ import (
 )
 
 func mcpFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "mcp", Usage: "lay the MCP servers of a client's `FILE`, such as mcp.json, over the eval's"}
+	return &cli.GenericFlag{
+		Name: "mcp", Value: &once{},
+		Usage: "lay the MCP servers of a client's `FILE`, such as mcp.json, over the eval's",
+	}
 }
+
+// once is the value of a flag that may be given once. The library takes the last
+// of several and says nothing.
+type once struct {
+	value string
+	set   bool
+}
+
+func (o *once) Set(value string) error {
+	if o.set {
+		return errors.New("the flag takes one file and is here twice; put the servers into one")
+	}
+	o.value, o.set = value, true
+	return nil
+}
+
+func (o *once) String() string { return o.value }
 
 // readOverlay reads the file of --mcp and says what of it was left out. It is nil
 // without the flag.
 func (s *state) readOverlay(c *cli.Context) (*mcpconfig.ClientFile, error) {
-	files := c.StringSlice("mcp")
-	switch {
-	case len(files) == 0:
+	if !c.IsSet("mcp") {
 		return nil, nil
-	case len(files) > 1:
-		return nil, usage("--mcp takes one file and is here %d times; put the servers into one", len(files))
 	}
-	data, err := readBounded(files[0])
+	path := c.Generic("mcp").(*once).value
+	data, err := readBounded(path)
 	if err != nil {
 		return nil, usage("--mcp: %w", err)
 	}
-	overlay, err := mcpconfig.ReadClient(files[0], data)
+	overlay, err := mcpconfig.ReadClient(path, data)
 	if err != nil {
 		return nil, &exitError{exitUsage, err}
 	}

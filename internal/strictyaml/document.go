@@ -1,4 +1,4 @@
-// Package strictyaml reads a YAML file into a Go value and reports everything
+// Package strictyaml reads a YAML or JSON file into a Go value and reports everything
 // that is wrong with it at once: unknown, duplicate, missing and mistyped keys,
 // each with file, line, column, an excerpt, and what to do about it.
 //
