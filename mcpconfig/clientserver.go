@@ -245,13 +245,11 @@ const minSecret = 8
 func (r *clientReader) secrets(s Server) {
 	eachString(&s, func(field, key, value string) string {
 		if (field == "env" || field == "headers") && secretName.MatchString(key) && !hasVariable(value) {
-			_, token, found := strings.Cut(value, " ")
-			if field != "headers" || !found { // else a scheme comes first: Bearer TOKEN
-				token = value
+			candidates := []string{value}
+			if _, token, found := strings.Cut(value, " "); found && field == "headers" { // after a scheme, such as Bearer
+				candidates = append(candidates, token)
 			}
-			if len(token) >= minSecret {
-				r.Secrets = append(r.Secrets, token)
-			}
+			r.Secrets = append(r.Secrets, slices.DeleteFunc(candidates, func(s string) bool { return len(s) < minSecret })...)
 		}
 		return value
 	})
