@@ -37,11 +37,11 @@ func startHost(ctx context.Context, sandbox Sandbox, s Server, rec mcpproxy.Reco
 	if err := put(ctx, sandbox, s.Name, "/", s.Files); err != nil {
 		return nil, fmt.Errorf("files of server %q: %w", s.Name, err)
 	}
-	if s.Transport == mcpconfig.Stdio {
-		return h, nil
-	}
 	var err error
-	h.resident, err = mcpproxy.StartResident(ctx, rec, mcpproxy.Limits{}, h.launched(log))
+	switch s.Transport {
+	case mcpconfig.HTTP, mcpconfig.SSE:
+		h.resident, err = mcpproxy.StartResident(ctx, rec, mcpproxy.Limits{}, h.launched(log))
+	}
 	return h, err
 }
 

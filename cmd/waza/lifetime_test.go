@@ -6,9 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/filters"
-
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
@@ -75,18 +72,10 @@ func TestSharedServerDies(t *testing.T) {
 	t.Parallel()
 	p := countingProject(t, "per_benchmark", 2, "3s")
 	c := p.start("run", "--isolate", "--run-dir", "run", "eval.yaml")
-	engine := dockertest.Engine(t)
-	server := filters.NewArgs(filters.Arg("label", "waza.role=server"), filters.Arg("name", p.name))
 	dockertest.Await(t, 30*time.Second, "the first call", func() bool {
 		return p.exists("run", "trials", "count", "1", "frames.jsonl") && strings.Contains(p.read("run", "trials", "count", "1", "frames.jsonl"), `\"text\":\"1\"`)
 	})
-	found, err := engine.ContainerList(t.Context(), container.ListOptions{Filters: server})
-	if err != nil || len(found) != 1 {
-		t.Fatalf("server containers %v, %v", found, err)
-	}
-	if err := engine.ContainerKill(t.Context(), found[0].ID, "KILL"); err != nil {
-		t.Fatal(err)
-	}
+	dockertest.Kill(t, dockertest.Engine(t), p.runID(), "server")
 	c.wait(exitOK)
 	outputs := []string{"1 transport_error", "1 ok"}
 	for i, run := range p.results().Tasks[0].Runs {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/waza-isolate/waza/agents/script"
 	"github.com/waza-isolate/waza/containers"
+	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/redact"
@@ -49,6 +50,7 @@ func (s *state) runCommand() *cli.Command {
 			&cli.IntFlag{Name: "workers", Usage: "trials at once, in place of the eval's"},
 			&cli.DurationFlag{Name: "timeout", Usage: "time an agent may take, such as 90s, in place of the eval's"},
 			&cli.StringFlag{Name: "context-dir", Usage: "`DIR` of fixtures, in place of fixtures beside the eval"},
+			mcpFlag(),
 			outputFlag(),
 			&cli.StringFlag{Name: "run-dir", Usage: "new `DIR` for evidence and results (default: .waza/runs/<time>-<name>)"},
 			&cli.BoolFlag{Name: "keep", Usage: "leave the sandbox of the one trial standing until Ctrl-C"},
@@ -78,6 +80,7 @@ type job struct {
 	*state
 	options  runOptions
 	eval     *spec.Eval
+	overlay  *mcpconfig.ClientFile // of --mcp; else nil
 	tasks    []spec.ResolvedTask
 	trials   []*runner.Trial
 	secrets  *redact.Set
@@ -101,14 +104,25 @@ func (s *state) newJob(c *cli.Context) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	eval, tasks, err := spec.Load(c.Args().First(), spec.Options{ContextDir: c.String("context-dir"), CheckScript: checkScript})
+	overlay, err := s.readOverlay(c)
+	if err != nil {
+		return nil, err
+	}
+	eval, tasks, err := spec.Load(c.Args().First(), spec.Options{
+		ContextDir: c.String("context-dir"), Overlay: overlay, CheckScript: checkScript,
+	})
 	if err != nil {
 		return nil, &exitError{exitUsage, err}
 	}
 	if tasks, err = choose(tasks, c.StringSlice("task"), c.StringSlice("tags")); err != nil {
 		return nil, err
 	}
-	j := &job{state: s, options: o, eval: eval, tasks: tasks, secrets: &redact.Set{}, runID: newRunID(eval.Name)}
+	j := &job{state: s, options: o, eval: eval, overlay: overlay, tasks: tasks, secrets: &redact.Set{}, runID: newRunID(eval.Name)}
+	if overlay != nil {
+		for _, secret := range overlay.Secrets {
+			j.secrets.Add(secret)
+		}
+	}
 	j.trials, err = runner.Plan(eval, tasks, runner.Choices{
 		Run: j.runID, Trials: o.trials, Timeout: o.timeout, Lookup: s.lookup, Secrets: j.secrets,
 	})
@@ -236,7 +250,7 @@ func (j *job) run(ctx context.Context) error {
 
 // prepare has all images on the engine and writes down what is about to run.
 func (j *job) prepare(ctx context.Context, backend *containers.Backend, dir string) (runner.Record, error) {
-	record, err := runner.NewRecord(j.eval, j.tasks)
+	record, err := runner.NewRecord(j.eval, j.tasks, j.overlay)
 	if err != nil {
 		return record, err
 	}
