@@ -34,7 +34,7 @@ func (tr *trialRun) runAgent(ctx context.Context) error {
 	}
 	agent, err := tr.sandbox.Start(ctx, AgentBox, l.process)
 	if err != nil {
-		return errors.Join(fmt.Errorf("agent: %w", err), stdout.file.Close(), stderr.file.Close())
+		return errors.Join(tr.advised(AgentBox, fmt.Errorf("agent: %w", err)), stdout.file.Close(), stderr.file.Close())
 	}
 	tr.record.AgentStart = time.Now().UTC()
 	tr.agent = attend(agent, l.stdin, stdout, stderr)

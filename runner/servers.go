@@ -36,7 +36,8 @@ func (tr *trialRun) makeServers() error {
 	return nil
 }
 
-// serverProcess is a server's program; without a command it is its image's own.
+// serverProcess is a server's program; without a command it is its image's own,
+// with the server's arguments.
 func serverProcess(config mcpconfig.Server, home string) process.Spec {
 	spec := process.Spec{Dir: cmp.Or(config.Cwd, config.WorkingDir)}
 	if home != "" {
@@ -44,6 +45,8 @@ func serverProcess(config mcpconfig.Server, home string) process.Spec {
 	}
 	if config.Command != "" {
 		spec.Args = append([]string{config.Command}, config.Args...)
+	} else {
+		spec.Args, spec.OfImage = config.Args, true
 	}
 	for _, key := range slices.Sorted(maps.Keys(config.Env)) {
 		spec.Env = append(spec.Env, key+"="+config.Env[key])
@@ -81,10 +84,25 @@ func (tr *trialRun) probe(ctx context.Context) error {
 	for _, server := range tr.servers {
 		group.Go(func() error {
 			_, err := mcpproxy.Probe(ctx, tr.rec, mcpproxy.Limits{}, server)
+			if errors.Is(err, mcpproxy.ErrNotStarted) || errors.Is(err, mcpproxy.ErrExited) {
+				return tr.advised(server.Name, err)
+			}
 			return err
 		})
 	}
 	return group.Wait()
+}
+
+// advised is err with what its sandbox knows of the box that it comes from.
+func (tr *trialRun) advised(box string, err error) error {
+	adviser, ok := tr.sandbox.(Adviser)
+	if !ok {
+		return err
+	}
+	if advice := adviser.Advice(box); advice != "" {
+		return fmt.Errorf("%w\n%s", err, advice)
+	}
+	return err
 }
 
 // serve puts a proxy where the agent finds its servers. What crosses it goes to
