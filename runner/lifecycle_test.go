@@ -191,6 +191,38 @@ func TestInfraBeforeTheAgent(t *testing.T) {
 	}
 }
 
+// What a sandbox knows of a box is said where a program does not come up in it,
+// and not where it came up and answered wrongly.
+func TestAdvice(t *testing.T) {
+	deaf := program{run: func(*fakeProcess) int { return 1 }}
+	for name, test := range map[string]struct {
+		server  program
+		act     string
+		advised bool
+	}{
+		"exits":                 {deaf, "", true},
+		"does not start":        {program{}, "start stock", true},
+		"agent cannot start":    {program{}, "start agent", true},
+		"never answers":         {lasts(), "", false},
+		"broken box on the way": {program{}, "put stock /", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := testBackend()
+				b.advice = map[string]string{"stock": "it has no roof", AgentBox: "it has no roof"}
+				if test.server.run != nil {
+					b.programs["stock"] = test.server
+				}
+				b.on[test.act] = fails(errors.New("broken"))
+				r := runOne(t, b, testTrial(1), options(t))
+				if got := strings.HasSuffix(r.Verdicts.Reason, "\nit has no roof"); got != test.advised || r.Verdicts.Class != evidence.ClassInfra {
+					t.Errorf("%s: %s", r.Verdicts.Class, r.Verdicts.Reason)
+				}
+			})
+		})
+	}
+}
+
 func TestInterruptedInEachPhase(t *testing.T) {
 	for _, act := range []string{
 		"open", "put stock /", "start stock", "listen", "put agent /workspace", "start agent", "collect agent /workspace",
