@@ -1,7 +1,6 @@
 package containers
 
 import (
-	"context"
 	"encoding/base64"
 	"fmt"
 	"os"
@@ -10,9 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/containerd/errdefs"
-	"github.com/docker/docker/api/types/filters"
-	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/registry"
 	"github.com/google/go-cmp/cmp"
 
@@ -58,23 +54,8 @@ func helper(t *testing.T, name, script string) {
 func privateRegistry(t *testing.T, e *engine) *dockertest.Registry {
 	t.Helper()
 	r := dockertest.ServeRegistry(t, e.arch(), registryUser, registryPassword)
-	t.Cleanup(func() { forget(t, e, r) })
+	t.Cleanup(func() { r.Forget(t, e.Client) })
 	return r
-}
-
-// forget removes the registry's images from the engine.
-func forget(t *testing.T, e *engine, r *dockertest.Registry) {
-	t.Helper()
-	mine := image.ListOptions{Filters: filters.NewArgs(filters.Arg("reference", r.Host+"/*/*"))}
-	found, err := e.ImageList(context.Background(), mine)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, i := range found {
-		if _, err := e.ImageRemove(context.Background(), i.ID, image.RemoveOptions{Force: true}); err != nil && !errdefs.IsNotFound(err) {
-			t.Error(err)
-		}
-	}
 }
 
 func dial(t *testing.T) *engine {
@@ -120,7 +101,7 @@ func TestPrivateRegistry(t *testing.T) {
 			if test.script != "" {
 				helper(t, "test", test.script)
 			}
-			defer forget(t, e, r)
+			defer r.Forget(t, e.Client)
 			info, err := e.ensureImage(within(t), r.Image, mcpconfig.PullMissing, func(string) {})
 			if len(test.want) == 0 {
 				if err != nil || info.id == "" {
@@ -158,7 +139,7 @@ func TestIdentityToken(t *testing.T) {
 func TestPullPolicy(t *testing.T) {
 	e := dial(t)
 	r := dockertest.ServeRegistry(t, e.arch(), "", "")
-	t.Cleanup(func() { forget(t, e, r) })
+	t.Cleanup(func() { r.Forget(t, e.Client) })
 	dockerConfig(t, "")
 	have := func(ref, policy string, asks bool) imageInfo {
 		t.Helper()
@@ -197,11 +178,11 @@ func TestPullPolicy(t *testing.T) {
 	if newest.id == first.id || !slices.Contains(newest.digests, r.Pinned()) {
 		t.Errorf("always gave %+v, want %s", newest, r.Pinned())
 	}
-	forget(t, e, r)
+	r.Forget(t, e.Client)
 	if info := have(r.Pinned(), mcpconfig.PullMissing, true); info.id != newest.id {
 		t.Errorf("by digest it is %s, want %s", info.id, newest.id)
 	}
-	forget(t, e, r)
+	r.Forget(t, e.Client)
 	if info := have(strings.Replace(r.Pinned(), "@", ":1@", 1), mcpconfig.PullMissing, true); info.id != newest.id {
 		t.Errorf("by tag and digest it is %s, want %s", info.id, newest.id)
 	}

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -14,6 +15,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/client"
 )
 
 // Registry is an image registry on loopback with one small image that nobody else
@@ -53,6 +59,22 @@ func (r *Registry) Asked() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.asked
+}
+
+// Forget removes from the engine what was pulled from the registry.
+func (r *Registry) Forget(t testing.TB, c *client.Client) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), lookTimeout)
+	defer cancel()
+	pulled, err := c.ImageList(ctx, image.ListOptions{Filters: filters.NewArgs(filters.Arg("reference", r.Host+"/*/*"))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range pulled {
+		if _, err := c.ImageRemove(ctx, i.ID, image.RemoveOptions{Force: true}); err != nil && !errdefs.IsNotFound(err) {
+			t.Error(err)
+		}
+	}
 }
 
 // Pinned is the reference of the newest image by digest.
