@@ -11,7 +11,8 @@ import (
 // its own message seldom says.
 func (s *sandbox) Advice(name string) string {
 	b, ok := s.boxes[name]
-	if !ok || s.limits(name).User != "" || !isRoot(b.image.user) {
+	planned := s.limits(name)
+	if !ok || planned.Image == "" || planned.User != "" || !isRoot(b.image.user) {
 		return ""
 	}
 	names := "names no user"

@@ -223,6 +223,26 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
+// An agent that ended without a word may never have come up; one that spoke has.
+func TestAdviceForTheAgent(t *testing.T) {
+	for name, test := range map[string]struct {
+		says    string
+		advised bool
+	}{"silent": {"", true}, "speaking": {"no luck\n", false}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := testBackend()
+				b.advice = map[string]string{AgentBox: "it has no roof"}
+				b.programs[AgentBox] = program{run: func(p *fakeProcess) int { io.WriteString(p.out, test.says); return 1 }}
+				r := runOne(t, b, testTrial(1), options(t))
+				if got := strings.Contains(r.Verdicts.Reason, "code 1\nit has no roof"); got != test.advised || r.Verdicts.Class != evidence.ClassAgentError {
+					t.Errorf("%s: %s", r.Verdicts.Class, r.Verdicts.Reason)
+				}
+			})
+		})
+	}
+}
+
 func TestInterruptedInEachPhase(t *testing.T) {
 	for _, act := range []string{
 		"open", "put stock /", "start stock", "listen", "put agent /workspace", "start agent", "collect agent /workspace",
