@@ -58,19 +58,21 @@ func (e *engine) ensureImage(ctx context.Context, ref, policy string, say func(s
 			return imageInfo{}, fmt.Errorf("image %q is not on the engine and its pull policy is never; pull or build it yourself, or set the policy to missing", ref)
 		}
 	}
+	why, instead := "is not on the engine", "build it, or correct its name"
+	if policy == mcpconfig.PullAlways {
+		why, instead = "has the pull policy always", "correct its name, or set the policy to missing to use what the engine has"
+	}
 	say("pulling image " + ref)
-	if err := e.pullWithLogin(ctx, ref); err != nil {
-		if policy == mcpconfig.PullAlways {
-			return imageInfo{}, fmt.Errorf("image %q has the pull policy always and cannot be pulled; where the engine's own copy will do, set the policy to missing: %w", ref, err)
-		}
-		return imageInfo{}, fmt.Errorf("image %q is not on the engine and cannot be pulled; build it, or correct its name: %w", ref, err)
+	if err := e.pullWithLogin(ctx, ref, instead); err != nil {
+		return imageInfo{}, fmt.Errorf("image %q %s and cannot be pulled; %w", ref, why, err)
 	}
 	return e.inspectImage(ctx, ref)
 }
 
 // pullWithLogin pulls with what the user's Docker configuration has for the
-// image's registry. Where that cannot be had the image may still be public.
-func (e *engine) pullWithLogin(ctx context.Context, ref string) error {
+// image's registry. Where that cannot be had the image may still be public. Errors
+// begin with what to do: instead, where it is no matter of a login.
+func (e *engine) pullWithLogin(ctx context.Context, ref, instead string) error {
 	named, err := reference.ParseNormalizedNamed(ref)
 	if err != nil {
 		return err
@@ -88,13 +90,15 @@ func (e *engine) pullWithLogin(ctx context.Context, ref string) error {
 	case err == nil:
 		return nil
 	case authErr != nil:
-		return fmt.Errorf("%w; the login for its registry could not be used: %w", err, authErr)
+		return fmt.Errorf("%w: %w", authErr, err)
 	case !wantsLogin(err):
-		return err
-	case header == "":
-		return fmt.Errorf("its registry needs a login; log in with: docker login %s: %w", host, err)
+		return fmt.Errorf("%s: %w", instead, err)
+	case header != "":
+		return fmt.Errorf("its registry refuses the login that the Docker configuration has; log in again, as by docker login %s: %w", host, err)
+	case strings.Contains(err.Error(), "denied"): // what many say of what they do not have
+		return fmt.Errorf("%s; if it is private, its registry needs a login, as by docker login %s: %w", instead, host, err)
 	}
-	return fmt.Errorf("its registry refuses the login that the Docker configuration has; log in again with: docker login %s: %w", host, err)
+	return fmt.Errorf("its registry needs a login, as by docker login %s: %w", host, err)
 }
 
 func (e *engine) pull(ctx context.Context, ref, auth string) error {

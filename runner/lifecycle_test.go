@@ -215,7 +215,7 @@ func TestAdvice(t *testing.T) {
 				}
 				b.on[test.act] = fails(errors.New("broken"))
 				r := runOne(t, b, testTrial(1), options(t))
-				if got := strings.HasSuffix(r.Verdicts.Reason, "\nit has no roof"); got != test.advised || r.Verdicts.Class != evidence.ClassInfra {
+				if got := strings.HasSuffix(r.Verdicts.Reason, "\nnote: it has no roof"); got != test.advised || r.Verdicts.Class != evidence.ClassInfra {
 					t.Errorf("%s: %s", r.Verdicts.Class, r.Verdicts.Reason)
 				}
 			})
@@ -235,7 +235,7 @@ func TestAdviceForTheAgent(t *testing.T) {
 				b.advice = map[string]string{AgentBox: "it has no roof"}
 				b.programs[AgentBox] = program{run: func(p *fakeProcess) int { io.WriteString(p.out, test.says); return 1 }}
 				r := runOne(t, b, testTrial(1), options(t))
-				if got := strings.Contains(r.Verdicts.Reason, "code 1\nit has no roof"); got != test.advised || r.Verdicts.Class != evidence.ClassAgentError {
+				if got := strings.Contains(r.Verdicts.Reason, "code 1\nnote: it has no roof"); got != test.advised || r.Verdicts.Class != evidence.ClassAgentError {
 					t.Errorf("%s: %s", r.Verdicts.Class, r.Verdicts.Reason)
 				}
 			})

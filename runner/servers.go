@@ -100,7 +100,7 @@ func (tr *trialRun) advised(box string, err error) error {
 		return err
 	}
 	if advice := adviser.Advice(box); advice != "" {
-		return fmt.Errorf("%w\n%s", err, advice)
+		return fmt.Errorf("%w\nnote: %s", err, advice)
 	}
 	return err
 }

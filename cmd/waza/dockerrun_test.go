@@ -117,7 +117,7 @@ tasks: [task.yaml]
 
 	p.env = append(p.env, "DOCKER_CONFIG="+p.path("nowhere"))
 	c := p.run(exitInfra)
-	if said := c.stderr.String(); !strings.Contains(said, "needs a login; log in with: docker login "+registry.Host) {
+	if said := c.stderr.String(); !strings.Contains(said, "needs a login, as by docker login "+registry.Host) {
 		t.Errorf("without a login: %s", said)
 	}
 	if said := p.run(exitInfra, "--pull", "never").stderr.String(); !strings.Contains(said, "its pull policy is never") {
