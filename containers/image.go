@@ -85,15 +85,20 @@ func (e *engine) pullWithLogin(ctx context.Context, ref, instead string) error {
 			return err
 		}
 	}
-	err = e.pull(ctx, ref, header)
+	if err := e.pull(ctx, ref, header); err != nil {
+		return explainPull(err, authErr, header != "", host, instead)
+	}
+	return nil
+}
+
+// explainPull says what to do about err.
+func explainPull(err, authErr error, loggedIn bool, host, instead string) error {
 	switch {
-	case err == nil:
-		return nil
 	case authErr != nil:
 		return fmt.Errorf("%w: %w", authErr, err)
 	case !wantsLogin(err):
 		return fmt.Errorf("%s: %w", instead, err)
-	case header != "":
+	case loggedIn:
 		return fmt.Errorf("its registry refuses the login that the Docker configuration has; log in again, as by docker login %s: %w", host, err)
 	case strings.Contains(err.Error(), "denied"): // what many say of what they do not have
 		return fmt.Errorf("%s; if it is private, its registry needs a login, as by docker login %s: %w", instead, host, err)

@@ -2,6 +2,7 @@ package containers
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -121,6 +122,24 @@ func TestPrivateRegistry(t *testing.T) {
 				t.Errorf("error %q tells the password", err)
 			}
 		})
+	}
+}
+
+// What engines say of registries, and what is made of it.
+func TestExplainPull(t *testing.T) {
+	for said, want := range map[string]string{
+		`Head "http://registry.example/v2/a/manifests/1": no basic auth credentials`:                                            "its registry needs a login, as by docker login registry.example: ",
+		"unauthorized: authentication required":                                                                                 "its registry needs a login",
+		"pull access denied for a, repository does not exist or may require 'docker login': denied: requested access is denied": "build it; if it is private, its registry needs a login",
+		"manifest for registry.example/a:1 not found: manifest unknown":                                                         "build it: manifest",
+		`Get "https://registry.example/v2/": dial tcp: lookup registry.example: no such host`:                                   "build it: Get",
+	} {
+		if got := explainPull(errors.New(said), nil, false, "registry.example", "build it"); !strings.HasPrefix(got.Error(), want) {
+			t.Errorf("%s\nis explained as %v", said, got)
+		}
+	}
+	if got := explainPull(errors.New("denied: no"), nil, true, "registry.example", "build it"); !strings.HasPrefix(got.Error(), "its registry refuses the login") {
+		t.Errorf("with a login: %v", got)
 	}
 }
 
