@@ -1,6 +1,7 @@
 package containers
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/docker/docker/api/types/volume"
 
+	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
@@ -91,6 +93,9 @@ func (b *Backend) Close(ctx context.Context) error {
 // Prepare has every image that trials need on the engine, before any trial starts.
 // What is being pulled goes to say.
 func (b *Backend) Prepare(ctx context.Context, trials []*runner.Trial, say func(string)) error {
+	if err := b.engine.checkPlatforms(trials); err != nil {
+		return err
+	}
 	refs := map[string]bool{}
 	for _, t := range trials {
 		for _, ref := range imagesOf(t) {
@@ -98,7 +103,7 @@ func (b *Backend) Prepare(ctx context.Context, trials []*runner.Trial, say func(
 		}
 	}
 	for _, ref := range sortedKeys(refs) {
-		if _, err := b.image(ctx, ref, say); err != nil {
+		if _, err := b.image(ctx, ref, pullPolicy(ref, trials), say); err != nil {
 			return err
 		}
 	}
@@ -117,6 +122,29 @@ func imagesOf(t *runner.Trial) []string {
 		}
 	}
 	return refs
+}
+
+// pullPolicy is when an image is pulled: always where one box wants that, and
+// never where all do.
+func pullPolicy(ref string, trials []*runner.Trial) string {
+	wanted := map[string]bool{}
+	for _, t := range trials {
+		boxes := []runner.Box{t.Agent.Box}
+		for _, server := range t.Servers {
+			boxes = append(boxes, server.Box)
+		}
+		for _, box := range boxes {
+			if box.Image == ref {
+				wanted[cmp.Or(box.Pull, mcpconfig.PullMissing)] = true
+			}
+		}
+	}
+	for _, policy := range []string{mcpconfig.PullAlways, mcpconfig.PullMissing} {
+		if wanted[policy] {
+			return policy
+		}
+	}
+	return mcpconfig.PullNever
 }
 
 // Open implements runner.Backend.
@@ -145,25 +173,25 @@ func (b *Backend) Describe() map[string]string {
 	}
 }
 
-// Images tells the digests of the images that were used, by reference.
-func (b *Backend) Images() map[string]string {
+// Images tells what the images that were used are, by reference.
+func (b *Backend) Images() runner.ImageRecords {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	ids := make(map[string]string, len(b.images))
+	records := make(runner.ImageRecords, len(b.images))
 	for ref, info := range b.images {
 		if ref == "" {
 			ref = guestRepository
 		}
-		ids[ref] = info.id
+		records[ref] = runner.ImageRecord{ID: info.id, Digests: info.digests}
 	}
-	return ids
+	return records
 }
 
 // scene makes what the trial shares with others of its run.
 func (b *Backend) scene(ctx context.Context, t *runner.Trial) (scene, error) {
 	s := scene{images: map[string]imageInfo{"": b.guest}, guestVolume: b.guestVolume()}
 	for _, ref := range imagesOf(t) {
-		info, err := b.image(ctx, ref, func(string) {})
+		info, err := b.image(ctx, ref, pullPolicy(ref, []*runner.Trial{t}), func(string) {})
 		if err != nil {
 			return s, err
 		}
@@ -184,13 +212,13 @@ func (b *Backend) scene(ctx context.Context, t *runner.Trial) (scene, error) {
 	return s, err
 }
 
-func (b *Backend) image(ctx context.Context, ref string, say func(string)) (imageInfo, error) {
+func (b *Backend) image(ctx context.Context, ref, policy string, say func(string)) (imageInfo, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if info, ok := b.images[ref]; ok {
 		return info, nil
 	}
-	info, err := b.engine.ensureImage(ctx, ref, say)
+	info, err := b.engine.ensureImage(ctx, ref, policy, say)
 	if err != nil {
 		return info, err
 	}

@@ -43,10 +43,12 @@ var airtightAddr = netip.MustParseAddr("127.0.1.1")
 
 // imageInfo is what a plan needs to know of an image.
 type imageInfo struct {
-	id      string
-	user    string
-	command []string // entrypoint and arguments
-	volumes []string // declared by the image; they would be unlimited disk
+	id         string
+	digests    []string // of the repositories it is known under, as name@sha256:…
+	user       string
+	entrypoint []string
+	cmd        []string // arguments of entrypoint, or the command where there is none
+	volumes    []string // declared by the image; they would be unlimited disk
 }
 
 // scene is what a trial's plan stands on: what its run has made already.

@@ -81,10 +81,8 @@ func (s *sandbox) Start(ctx context.Context, name string, p process.Spec) (proce
 	if err != nil {
 		return nil, err
 	}
-	if len(p.Args) == 0 {
-		if p.Args = b.image.command; len(p.Args) == 0 {
-			return nil, fmt.Errorf("%s: no command, and its image has none", name)
-		}
+	if p.Args = b.image.program(p); len(p.Args) == 0 {
+		return nil, fmt.Errorf("%s: no command, and its image has none", name)
 	}
 	return b.guest.Exec(ctx, p, name == runner.AgentBox)
 }

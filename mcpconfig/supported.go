@@ -29,6 +29,6 @@ func (f *findings) later(field, what string) { f.add(ErrNotSupported, field, "",
 // fetches reports whether s starts by downloading itself. In an image of its own
 // it may be there already.
 func fetches(s Server) bool {
-	launchers := []string{"npx", "bunx", "pnpx", "uvx", "pipx", "docker", "podman"}
+	launchers := []string{"npx", "bunx", "pnpx", "uvx", "pipx"}
 	return s.Image == "" && slices.Contains(launchers, path.Base(s.Command))
 }

@@ -18,6 +18,7 @@ func Validate(name string, s Server) error {
 	}
 	f.kind(s)
 	f.container(s)
+	f.containerFields(s)
 	f.numbers(s)
 	f.texts(s)
 	return f.err()
@@ -48,6 +49,7 @@ func (f *findings) remote(s Server) {
 	}{
 		{"command", s.Command != ""}, {"image", s.Image != ""}, {"args", s.Args != nil}, {"env", s.Env != nil},
 		{"cwd", s.Cwd != ""}, {"working_dir", s.WorkingDir != ""}, {"port", s.Port != 0}, {"path", s.Path != ""},
+		{"pull", s.Pull != ""}, {"platform", s.Platform != ""}, {"user", s.User != ""}, {"writable", s.Writable != nil},
 		{"files", s.Files != nil}, {"cpus", s.CPUs != 0}, {"memory", s.Memory != ""}, {"pids", s.Pids != 0}, {"disk", s.Disk != ""},
 	} {
 		if field.set {
@@ -60,9 +62,6 @@ func (f *findings) remote(s Server) {
 func (f *findings) local(s Server) {
 	if s.Headers != nil {
 		f.invalid("headers", "headers go with url only")
-	}
-	if s.Command == "" && s.Args != nil {
-		f.invalid("args", "args need a command; without one the image's own command is run")
 	}
 	http := s.Type == "http" || s.Type == "sse"
 	switch {

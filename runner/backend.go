@@ -54,7 +54,8 @@ func (l Layout) At(planned string) string {
 }
 
 // Trial is the plan of one trial: plain data, decided before anything starts.
-// Of what variables brought in its JSON holds a server's image and nothing else.
+// Of what variables brought in its JSON holds a server's image, platform, user and
+// writable directories, and nothing else.
 type Trial struct {
 	Run       string                `json:"run"`
 	Task      string                `json:"task"`
@@ -99,6 +100,13 @@ type Box struct {
 	Memory int64   `json:"memory"` // bytes, no swap beyond
 	Disk   int64   `json:"disk"`   // bytes of each writable directory
 	Pids   int64   `json:"pids"`
+
+	// Platform is what the image must be for, as os/architecture; empty for the
+	// engine's own.
+	Platform string `json:"platform,omitempty"`
+	// Pull is when the image is pulled, as in mcpconfig.PullPolicies; empty for
+	// where it is missing.
+	Pull string `json:"pull,omitempty"`
 }
 
 // Agent is the program under evaluation and its box.
@@ -136,6 +144,9 @@ type Server struct {
 	Timeout        time.Duration    `json:"timeout_ns"`
 	MaxMessage     int64            `json:"max_message,omitempty"` // bytes; 0 for the default
 
+	// Becomes is what a Config that is docker run comes to; nil for others.
+	Becomes *mcpconfig.Server `json:"becomes,omitempty"`
+
 	expanded mcpconfig.Server
 }
 
@@ -153,6 +164,13 @@ type Backend interface {
 	Open(ctx context.Context, t *Trial, observe func(evidence.Event)) (Sandbox, error)
 }
 
+// Adviser is a [Sandbox] that knows what is special about its boxes.
+type Adviser interface {
+	// Advice is what a program's failure to start in a box may come from, and what
+	// to do; empty for nothing.
+	Advice(box string) string
+}
+
 // Sandbox is what one trial owns.
 type Sandbox interface {
 	// Layout is where programs in a box find things.
@@ -162,7 +180,7 @@ type Sandbox interface {
 	// Dial connects to a port on the loopback of a server's box, over IPv4 or
 	// IPv6.
 	Dial(ctx context.Context, server string, port int) (net.Conn, error)
-	// Start starts a program in a box; with no Args the command of the box's image.
+	// Start starts a program in a box; with no Args, or OfImage, that of its image.
 	Start(ctx context.Context, box string, p process.Spec) (process.Process, error)
 	// Put unpacks a tar into a directory of a box.
 	Put(ctx context.Context, box, dir string, tar io.Reader) error

@@ -25,6 +25,8 @@ type fakeBackend struct {
 	on map[string]func(number int) error
 	// collect stands in for a directory of the agent's box.
 	collect map[string]func(w io.Writer) error
+	// advice is what is special about its boxes.
+	advice map[string]string
 
 	mu        sync.Mutex
 	sandboxes []*fakeSandbox // guarded by mu
@@ -110,6 +112,8 @@ func (s *fakeSandbox) count(name string) (n int) {
 func (s *fakeSandbox) Gone(string) <-chan struct{} { return s.closed }
 
 func (s *fakeSandbox) Layout(string) Layout { return ContainerLayout() }
+
+func (s *fakeSandbox) Advice(box string) string { return s.backend.advice[box] }
 
 func (s *fakeSandbox) Dial(context.Context, string, int) (net.Conn, error) {
 	return nil, errors.New("nothing listens")

@@ -48,7 +48,7 @@ type Record struct {
 	Tasks       []TaskRecord         `json:"tasks"`
 	Metrics     []results.MetricSpec `json:"metrics,omitempty"`
 	Engine      map[string]string    `json:"engine,omitempty"`
-	Images      map[string]string    `json:"images,omitempty"` // digest by reference
+	Images      ImageRecords         `json:"images,omitempty"`
 	Guarantees  *evidence.Guarantees `json:"guarantees,omitempty"`
 	Files       map[string]string    `json:"files,omitempty"` // SHA-256 by path
 }

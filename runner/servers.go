@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net"
@@ -55,6 +56,9 @@ func (tr *trialRun) openServers(ctx context.Context) error {
 // that is gone again before the agent starts.
 func (tr *trialRun) probe(ctx context.Context, h *host) error {
 	_, err := mcpproxy.Probe(ctx, tr.rec, mcpproxy.Limits{}, h.server(tr.stderr[h.plan.Name]))
+	if errors.Is(err, mcpproxy.ErrNotStarted) || errors.Is(err, mcpproxy.ErrExited) {
+		return advised(h.sandbox, h.plan.Name, err)
+	}
 	return err
 }
 
@@ -69,7 +73,20 @@ func (tr *trialRun) stopServers(ctx context.Context) {
 	all.Wait()
 }
 
-// serverProcess is a server's program; without a command it is its image's own.
+// advised is err with what a sandbox knows of the box that it comes from.
+func advised(sandbox Sandbox, box string, err error) error {
+	adviser, ok := sandbox.(Adviser)
+	if !ok {
+		return err
+	}
+	if advice := adviser.Advice(box); advice != "" {
+		return fmt.Errorf("%w\nnote: %s", err, advice)
+	}
+	return err
+}
+
+// serverProcess is a server's program; without a command it is its image's own,
+// with the server's arguments.
 func serverProcess(config mcpconfig.Server, home string) process.Spec {
 	spec := process.Spec{Dir: cmp.Or(config.Cwd, config.WorkingDir)}
 	if home != "" {
@@ -77,6 +94,8 @@ func serverProcess(config mcpconfig.Server, home string) process.Spec {
 	}
 	if config.Command != "" {
 		spec.Args = append([]string{config.Command}, config.Args...)
+	} else {
+		spec.Args, spec.OfImage = config.Args, true
 	}
 	for _, key := range slices.Sorted(maps.Keys(config.Env)) {
 		spec.Env = append(spec.Env, key+"="+config.Env[key])

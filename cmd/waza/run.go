@@ -49,6 +49,7 @@ func (s *state) runCommand() *cli.Command {
 			&cli.IntFlag{Name: "trials", Usage: "trials of each task, in place of the eval's"},
 			&cli.IntFlag{Name: "workers", Usage: "trials at once, in place of the eval's"},
 			&cli.DurationFlag{Name: "timeout", Usage: "time an agent may take, such as 90s, in place of the eval's"},
+			&cli.StringFlag{Name: "pull", Usage: "pull images: missing, always or never; `POLICY` in place of the eval's"},
 			&cli.StringFlag{Name: "context-dir", Usage: "`DIR` of fixtures, in place of fixtures beside the eval"},
 			mcpFlag(),
 			outputFlag(),
@@ -93,6 +94,7 @@ type runOptions struct {
 	trials, workers int
 	timeout         time.Duration
 	output, runDir  string
+	pull            string
 	keep, verbose   bool
 	format          format
 }
@@ -124,7 +126,7 @@ func (s *state) newJob(c *cli.Context) (*job, error) {
 		}
 	}
 	j.trials, err = runner.Plan(eval, tasks, runner.Choices{
-		Run: j.runID, Trials: o.trials, Timeout: o.timeout, Lookup: s.lookup, Secrets: j.secrets,
+		Run: j.runID, Trials: o.trials, Timeout: o.timeout, Pull: o.pull, Lookup: s.lookup, Secrets: j.secrets,
 	})
 	if err != nil {
 		return nil, usage("%w", err)
@@ -138,7 +140,7 @@ func (s *state) newJob(c *cli.Context) (*job, error) {
 func readOptions(c *cli.Context) (runOptions, error) {
 	o := runOptions{
 		trials: c.Int("trials"), workers: c.Int("workers"), timeout: c.Duration("timeout"),
-		output: c.String("output"), runDir: c.String("run-dir"), keep: c.Bool("keep"), verbose: c.Bool("v"),
+		output: c.String("output"), runDir: c.String("run-dir"), pull: c.String("pull"), keep: c.Bool("keep"), verbose: c.Bool("v"),
 	}
 	if c.NArg() != 1 {
 		return o, usage("run takes one eval file; see waza run --help")
@@ -153,6 +155,9 @@ func readOptions(c *cli.Context) (runOptions, error) {
 	}
 	if c.IsSet("timeout") && o.timeout <= 0 {
 		return o, usage("--timeout must be more than 0, such as 90s")
+	}
+	if c.IsSet("pull") && !slices.Contains(mcpconfig.PullPolicies(), o.pull) {
+		return o, usage("--pull must be missing, always or never")
 	}
 	if !c.Bool("isolate") {
 		return o, usage("running without containers is not supported yet; add --isolate")
@@ -261,14 +266,24 @@ func (j *job) prepare(ctx context.Context, backend *containers.Backend, dir stri
 	record.Isolated, record.Network = true, j.trials[0].Network
 	record.Workers, record.Trials = j.workers(), len(j.trials)/len(j.tasks)
 	record.Timeout, record.FailFast = j.options.timeout, j.eval.Config.FailFast
-	record.Engine, record.Images = backend.Describe(), map[string]string{}
-	for ref, digest := range backend.Images() {
-		record.Images[j.secrets.String(ref)] = digest
+	record.Engine, record.Images = backend.Describe(), runner.ImageRecords{}
+	for ref, image := range backend.Images() {
+		record.Images[j.secrets.String(ref)] = j.hideNames(image)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return record, err
 	}
 	return record, record.Write(dir)
+}
+
+// hideNames is i without what is secret in the names of its repositories.
+func (j *job) hideNames(i runner.ImageRecord) runner.ImageRecord {
+	digests := make([]string, len(i.Digests))
+	for n, digest := range i.Digests {
+		digests[n] = j.secrets.String(digest)
+	}
+	i.Digests = digests
+	return i
 }
 
 // chooseRunDir names the run directory, which must be new or empty.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/strictyaml"
@@ -78,9 +79,16 @@ func (s servers) merge(overlay map[string]*mcpconfig.Server) map[string]mcpconfi
 	return all
 }
 
-func (s servers) check(name string, server mcpconfig.Server) {
-	_, err := mcpconfig.Variables(name, server)
+func (s servers) check(name string, declared mcpconfig.Server) {
+	_, err := mcpconfig.Variables(name, declared)
 	s.report(err)
+	// With isolation alone: without it docker run is a command as any other.
+	server, err := mcpconfig.FromDockerRun(name, declared)
+	if err != nil {
+		s.report(err)
+		s.report(mcpconfig.Validate(name, declared))
+		return
+	}
 	s.report(mcpconfig.Validate(name, server))
 	s.report(mcpconfig.Supported(name, server))
 	if server.URL == "" && server.Command != "" && server.Image == "" && s.eval.Config.Isolation.ServerImage == "" {
@@ -105,13 +113,28 @@ func (s servers) report(err error) {
 		return
 	}
 	for _, one := range all {
-		at := s.place(one.Server, one.Field, one.Key)
+		at := s.within(s.place(one.Server, one.Field, ""), one.Key)
 		if errors.Is(one.Class, mcpconfig.ErrNotSupported) {
 			s.doc.NotSupported(at, strings.TrimPrefix(one.Error(), "not supported yet: "))
 			continue
 		}
 		s.doc.Problemf(at, "%v", one)
 	}
+}
+
+// within is the place of a map's or list's item, where the file has it, else of
+// the map or list.
+func (s servers) within(at strictyaml.Path, key string) strictyaml.Path {
+	steps := []any{key}
+	if index, err := strconv.Atoi(key); err == nil {
+		steps = append(steps, index)
+	}
+	for _, step := range steps {
+		if inner := append(slices.Clone(at), step); key != "" && s.doc.Has(inner...) {
+			return inner
+		}
+	}
+	return at
 }
 
 // ServerFiles are the files that server, after its variables are expanded, has in
