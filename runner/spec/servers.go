@@ -48,7 +48,9 @@ func (s servers) check(name string, server mcpconfig.Server) {
 	s.report(err)
 	s.report(mcpconfig.Validate(name, server))
 	s.report(mcpconfig.Supported(name, server))
-	if server.URL == "" && server.Command != "" && server.Image == "" && s.eval.Config.Isolation.ServerImage == "" {
+	_, isPackage, err := mcpconfig.ReadPackage(name, server)
+	s.report(err)
+	if !isPackage && server.URL == "" && server.Command != "" && server.Image == "" && s.eval.Config.Isolation.ServerImage == "" {
 		s.doc.Problemf(s.path(name), "server %q has a command and no image to run it in; give it an image, or all of them config.isolation.server_image", name)
 	}
 	for _, target := range slices.Sorted(maps.Keys(server.Files)) {
