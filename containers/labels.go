@@ -41,6 +41,7 @@ const (
 	roleAgent     = "agent"
 	roleServer    = "server"
 	roleWorkspace = "workspace"
+	roleLock      = "lock"
 )
 
 func labels(run, trial, role string) map[string]string {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/process"
@@ -103,6 +104,11 @@ type Server struct {
 	Files          []File           `json:"files,omitempty"`    // by absolute path
 	StartupTimeout time.Duration    `json:"startup_timeout_ns"`
 	Timeout        time.Duration    `json:"timeout_ns"`
+	// Package names what a server is installed from that is written as a command
+	// which fetches it; Build is the image of it, which is Image once the package is
+	// resolved.
+	Package string        `json:"package,omitempty"`
+	Build   *images.Image `json:"-"`
 
 	expanded mcpconfig.Server
 }

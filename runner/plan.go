@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/agents"
+	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/redact"
 	"github.com/waza-isolate/waza/runner/spec"
@@ -43,6 +44,10 @@ type Choices struct {
 	// Secrets.
 	Lookup  func(string) (string, bool)
 	Secrets *redact.Set
+	// Lock is what packages were resolved to; nil for none yet. Platform is the
+	// engine's, such as linux/amd64, which some of them depend on.
+	Lock     *images.Lock
+	Platform string
 }
 
 // Plan decides every trial of an eval, in order. It starts nothing.
@@ -168,6 +173,9 @@ func planServer(eval *spec.Eval, name string, declared mcpconfig.Server, c Choic
 		Box: box, Name: name, Config: declared, expanded: config,
 		StartupTimeout: cmp.Or(seconds(config.StartupTimeout), defaultStartup),
 		Timeout:        cmp.Or(seconds(config.Timeout), defaultRequest),
+	}
+	if s, err = s.installed(eval, declared, c); err != nil {
+		return s, err
 	}
 	sources, err := spec.ServerFiles(eval, config)
 	if err != nil {

@@ -32,6 +32,9 @@ func (t *Trial) String() string {
 	fmt.Fprintf(&b, "              workspace %s on %s, %d file(s)\n", WorkspaceDir, t.Workspace, len(t.Files))
 	for _, s := range t.Servers {
 		fmt.Fprintf(&b, "  server      %s, %s\n", s.Name, s.describeCommand())
+		if s.Package != "" {
+			fmt.Fprintf(&b, "              package %s\n", s.describePackage())
+		}
 		fmt.Fprintf(&b, "              %s\n", s.declaredBox())
 		fmt.Fprintf(&b, "              answers within %s, each request within %s\n", s.StartupTimeout, s.Timeout)
 		for _, f := range s.Files {
@@ -66,10 +69,20 @@ func (s Server) describeCommand() string {
 	return fmt.Sprintf("command %q", append([]string{s.Config.Command}, s.Config.Args...))
 }
 
+func (s Server) describePackage() string {
+	if s.Image == "" {
+		return s.Package + ", not resolved yet"
+	}
+	return s.Package + ", built on " + s.Build.Base
+}
+
 // declaredBox has its image as the eval names it: variables may stand in it.
 func (s Server) declaredBox() Box {
 	b := s.Box
 	b.Image = cmp.Or(s.Config.Image, b.Image)
+	if s.Package != "" && b.Image == "" {
+		b.Image = "to be built"
+	}
 	return b
 }
 
