@@ -28,12 +28,6 @@ const (
 	maxManifest  = images.MaxLockBytes
 )
 
-// labelImage marks the images we build for servers, and nothing else.
-const (
-	labelImage  = "waza.image"
-	imageServer = "server"
-)
-
 // ensureServerImage builds the image of a package where the engine does not have
 // it. Another run may build the same one at the same time: who is first gives it
 // its tag.
@@ -48,7 +42,7 @@ func (b *Backend) ensureServerImage(ctx context.Context, i images.Image, say fun
 		return err
 	}
 	say("building image for " + i.String())
-	id, err := b.build(ctx, content, map[string]string{labelImage: imageServer})
+	id, err := b.build(ctx, content)
 	if err != nil {
 		return fmt.Errorf("the image for %s cannot be built: %w", i, err)
 	}
@@ -65,7 +59,7 @@ func (b *Backend) Resolve(ctx context.Context, i images.Image, lock *images.Lock
 	if err != nil {
 		return images.Entry{}, err
 	}
-	id, err := b.build(ctx, content, nil)
+	id, err := b.build(ctx, content)
 	if err != nil {
 		return images.Entry{}, fmt.Errorf("%s cannot be resolved: %w", i, err)
 	}
@@ -81,7 +75,7 @@ func (b *Backend) Platform() string { return "linux/" + b.engine.arch() }
 
 // build builds an image without a tag and returns its id. What else the builder
 // keeps of it, which may hold the settings of the network, is removed.
-func (b *Backend) build(ctx context.Context, content images.Context, labels map[string]string) (id string, err error) {
+func (b *Backend) build(ctx context.Context, content images.Context) (id string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, buildTimeout)
 	defer cancel()
 	args := map[string]*string{"RUN": &b.run}
@@ -94,7 +88,7 @@ func (b *Backend) build(ctx context.Context, content images.Context, labels map[
 	response, err := b.engine.ImageBuild(ctx, bytes.NewReader(content.Tar), build.ImageBuildOptions{
 		Version: build.BuilderV1, NoCache: true, Remove: true, ForceRemove: true,
 		Memory: buildMemory, MemorySwap: buildMemory,
-		BuildArgs: args, Labels: labels,
+		BuildArgs: args,
 	})
 	if err != nil {
 		return "", err
@@ -153,23 +147,28 @@ func (t *buildLog) add(text string) {
 func (t *buildLog) String() string { return strings.Join(t.lines, "\n") }
 
 // dropStages removes what the classic builder keeps of a run's builds beside the
-// images that are wanted: the stages that were thrown away, which carry the run's
-// label. A build that was cancelled may leave the last of them a moment later.
+// image that is wanted: the stages that were thrown away.
 func (e *engine) dropStages(ctx context.Context, run, wanted string) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
 	defer cancel()
-	which := filters.NewArgs(filters.Arg("label", labelRun+"="+run), filters.Arg("dangling", "true"))
-	found, err := e.ImageList(ctx, image.ListOptions{Filters: which})
+	stages, err := e.untagged(ctx, labelRun+"="+run)
 	if err != nil {
 		return err
 	}
 	var errs []error
-	for _, stage := range found {
+	for _, stage := range stages {
 		if stage.ID != wanted {
 			errs = append(errs, e.dropImage(ctx, stage.ID))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// untagged lists the images that have a label and no tag, and are below no other.
+func (e *engine) untagged(ctx context.Context, label string) ([]image.Summary, error) {
+	return e.ImageList(ctx, image.ListOptions{
+		Filters: filters.NewArgs(filters.Arg("label", label), filters.Arg("dangling", "true")),
+	})
 }
 
 // dropImage removes an image without a tag, and those without one below it.

@@ -1,7 +1,8 @@
 # One package from npm with all it needs, as the lock has it.
 #
 # What network/ brings stays in the first two stages, which are thrown away; of
-# it, install scripts see the certificates alone.
+# it, install scripts see the certificates alone. npm's own note of what it installed
+# names the registry, and goes too.
 
 ARG BASE
 FROM ${BASE} AS fetch
@@ -23,11 +24,13 @@ COPY --from=fetch /opt/server /opt/server
 WORKDIR /opt/server
 RUN if [ -s /network/ca.pem ]; then export NODE_EXTRA_CA_CERTS=/network/ca.pem; fi \
  && npm rebuild --no-update-notifier --loglevel=error \
+ && rm -f node_modules/.package-lock.json \
  && chmod -R a+rX .
 RUN { grep -q '^[^:]*:[^:]*:1000:' /etc/group || echo 'mcp:x:1000:' >>/etc/group; } \
  && { grep -q '^[^:]*:[^:]*:1000:' /etc/passwd || echo 'mcp:x:1000:1000::/home/agent:/sbin/nologin' >>/etc/passwd; }
 
 FROM ${BASE}
+LABEL waza.image=server
 COPY --from=install /etc/passwd /etc/group /etc/
 COPY --from=install /opt/server /opt/server
 ENV PATH=/opt/server/node_modules/.bin:${PATH}

@@ -23,6 +23,7 @@ RUN { grep -q '^[^:]*:[^:]*:1000:' /etc/group || echo 'mcp:x:1000:' >>/etc/group
  && { grep -q '^[^:]*:[^:]*:1000:' /etc/passwd || echo 'mcp:x:1000:1000::/home/agent:/sbin/nologin' >>/etc/passwd; }
 
 FROM ${BASE}
+LABEL waza.image=server
 COPY --from=install /etc/passwd /etc/group /etc/
 COPY --from=install /opt/server /opt/server
 ENV PATH=/opt/server/bin:${PATH}
