@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"regexp"
 	"strings"
 	"time"
 
@@ -117,7 +118,7 @@ func readBuild(output io.Reader, redact func(string) string) (id string, err err
 		case err != nil:
 			return "", err
 		case line.Error != "":
-			return "", errors.New(redact(strings.TrimSpace(line.Error + "\n" + last.String())))
+			return "", errors.New(redact(last.why(line.Error)))
 		}
 		last.add(line.Stream)
 		if line.Aux.ID != "" {
@@ -126,25 +127,39 @@ func readBuild(output io.Reader, redact func(string) string) (id string, err err
 	}
 }
 
-// buildLog keeps the last lines of a text.
+// buildLog keeps the last lines of what the programs in a build said: without the
+// builder's own and without colours.
 type buildLog struct{ lines []string }
 
 const (
-	tailLines = 15
-	tailWidth = 300
+	logLines = 15
+	logWidth = 300
+)
+
+var (
+	builderLine = regexp.MustCompile(`^(Step [0-9]+/|--->|Removing intermediate container |Removed intermediate container )`)
+	colour      = regexp.MustCompile("\x1b\\[[0-9;]*m")
 )
 
 func (t *buildLog) add(text string) {
 	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); line == "" {
+		line = strings.TrimSpace(colour.ReplaceAllString(line, ""))
+		if line == "" || builderLine.MatchString(line) {
 			continue
 		}
-		t.lines = append(t.lines, line[:min(len(line), tailWidth)])
+		t.lines = append(t.lines, line[:min(len(line), logWidth)])
 	}
-	t.lines = t.lines[max(0, len(t.lines)-tailLines):]
+	t.lines = t.lines[max(0, len(t.lines)-logLines):]
 }
 
-func (t *buildLog) String() string { return strings.Join(t.lines, "\n") }
+// why is the last lines, where there are any: the builder's own error repeats the
+// whole command.
+func (t *buildLog) why(builder string) string {
+	if len(t.lines) == 0 {
+		return builder
+	}
+	return "the build says:\n" + strings.Join(t.lines, "\n")
+}
 
 // dropStages removes what the classic builder keeps of a run's builds beside the
 // image that is wanted: the stages that were thrown away.

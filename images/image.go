@@ -68,7 +68,7 @@ func (i Image) Tag() string {
 // the package has none, or none of that name.
 func (i Image) Program() (string, error) {
 	if i.Package.Ecosystem == mcpconfig.PyPI {
-		return path.Join(installDir, "bin", i.Package.Program), nil
+		return path.Join(InstallDir, "bin", i.Package.Program), nil
 	}
 	if i.Entry == nil {
 		return "", fmt.Errorf("%s is not resolved yet", i)
@@ -77,8 +77,8 @@ func (i Image) Program() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return path.Join(installDir, "node_modules", ".bin", name), nil
+	return path.Join(InstallDir, "node_modules", ".bin", name), nil
 }
 
-// installDir is where a package is in its image, as the Dockerfiles have it.
-const installDir = "/opt/server"
+// InstallDir is where a package is in its image, as the Dockerfiles have it.
+const InstallDir = "/opt/server"

@@ -187,7 +187,7 @@ func planServer(eval *spec.Eval, name string, declared mcpconfig.Server, c Choic
 	}
 	s.Writable = writableFor(s.Files)
 	for _, dir := range s.Writable {
-		if reserved(dir) {
+		if reserved(dir) || s.Build != nil && (dir == images.InstallDir || strings.HasPrefix(dir, images.InstallDir+"/")) {
 			return s, fmt.Errorf("server %q: no files can be put into %s of its container; choose a directory of their own, such as /data", name, dir)
 		}
 	}
