@@ -12,6 +12,7 @@ import (
 
 	"github.com/docker/docker/api/types/volume"
 
+	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -26,14 +27,20 @@ type Options struct {
 	// Guest is the static Linux executable that becomes process 1; empty for our
 	// own.
 	Guest string
+	// Network is what builds of images need to reach a registry.
+	Network images.Network
+	// Redact takes secrets out of what builds say; nil takes out none.
+	Redact func(string) string
 }
 
 // Backend runs trials on a Docker engine. It implements runner.Backend.
 type Backend struct {
-	engine *engine
-	run    string
-	guest  imageInfo
-	lease  *box
+	engine  *engine
+	run     string
+	guest   imageInfo
+	lease   *box
+	network images.Network
+	redact  func(string) string
 	// seccomp is the profile of containers on a bridge, the same for every trial.
 	seccomp func() (string, error)
 
@@ -53,7 +60,10 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{engine: e, run: o.Run, seccomp: sync.OnceValues(bridgeSeccomp), volumes: map[string]func() error{}, images: map[string]imageInfo{}, userIDs: map[userKey]string{}, subnets: newSubnetPool()}
+	if o.Redact == nil {
+		o.Redact = func(s string) string { return s }
+	}
+	b := &Backend{engine: e, run: o.Run, network: o.Network, redact: o.Redact, seccomp: sync.OnceValues(bridgeSeccomp), volumes: map[string]func() error{}, images: map[string]imageInfo{}, userIDs: map[userKey]string{}, subnets: newSubnetPool()}
 	if err := b.open(ctx, o); err != nil {
 		return nil, errors.Join(err, b.Close(context.WithoutCancel(ctx)))
 	}
@@ -91,9 +101,12 @@ func (b *Backend) Close(ctx context.Context) error {
 }
 
 // Prepare has every image that trials need on the engine, before any trial starts.
-// What is being pulled goes to say.
+// What is being built or pulled goes to say.
 func (b *Backend) Prepare(ctx context.Context, trials []*runner.Trial, say func(string)) error {
 	if err := b.engine.checkPlatforms(trials); err != nil {
+		return err
+	}
+	if err := b.buildAll(ctx, trials, say); err != nil {
 		return err
 	}
 	refs := map[string]bool{}
@@ -105,6 +118,23 @@ func (b *Backend) Prepare(ctx context.Context, trials []*runner.Trial, say func(
 	for _, ref := range sortedKeys(refs) {
 		if _, err := b.image(ctx, ref, pullPolicy(ref, trials), say); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// buildAll builds the images of packages.
+func (b *Backend) buildAll(ctx context.Context, trials []*runner.Trial, say func(string)) error {
+	built := map[string]bool{}
+	for _, t := range trials {
+		for _, server := range t.Servers {
+			if server.Build == nil || built[server.Image] {
+				continue
+			}
+			if err := b.ensureServerImage(ctx, *server.Build, say); err != nil {
+				return fmt.Errorf("server %q: %w", server.Name, err)
+			}
+			built[server.Image] = true
 		}
 	}
 	return nil

@@ -93,7 +93,9 @@ func TestSupported(t *testing.T) {
 		"port":               {mcpconfig.Server{Command: "c", Port: 1}, ""},
 		"sse":                {mcpconfig.Server{Command: "c", Type: "sse", Port: 1}, `not supported yet: server "s": type sse (HTTP+SSE servers)`},
 		"tools":              {mcpconfig.Server{Command: "c", Tools: []string{"a"}}, `not supported yet: server "s": tools (showing the agent some of a server's tools)`},
-		"npx":                {mcpconfig.Server{Command: "/usr/bin/npx"}, `not supported yet: server "s": command npx (it fetches the server while starting; install the server into an image)`},
+		"npx":                {mcpconfig.Server{Command: "npx", Args: []string{"x"}}, ""},
+		"bunx":               {mcpconfig.Server{Command: "/usr/bin/bunx"}, `not supported yet: server "s": command bunx (use npx, or install the server into an image)`},
+		"pipx":               {mcpconfig.Server{Command: "pipx"}, `not supported yet: server "s": command pipx (use uvx, or install the server into an image)`},
 		"an empty tool list": {mcpconfig.Server{Command: "c", Tools: []string{}}, `not supported yet: server "s": tools (showing the agent some of a server's tools)`},
 	} {
 		t.Run(name, func(t *testing.T) {

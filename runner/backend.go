@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/process"
@@ -146,6 +147,11 @@ type Server struct {
 
 	// Becomes is what a Config that is docker run comes to; nil for others.
 	Becomes *mcpconfig.Server `json:"becomes,omitempty"`
+	// Package names what a server is installed from that is written as a command
+	// which fetches it; Build is the image of it, which is Image once the package is
+	// resolved.
+	Package string        `json:"package,omitempty"`
+	Build   *images.Image `json:"-"`
 
 	expanded mcpconfig.Server
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/agents"
+	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/redact"
 	"github.com/waza-isolate/waza/runner/spec"
@@ -55,6 +56,10 @@ type Choices struct {
 	// Secrets.
 	Lookup  func(string) (string, bool)
 	Secrets *redact.Set
+	// Lock is what packages were resolved to; nil for none yet. Platform is the
+	// engine's, such as linux/amd64, which some of them depend on.
+	Lock     *images.Lock
+	Platform string
 }
 
 // Plan decides every trial of an eval, in order. It starts nothing.
@@ -197,6 +202,9 @@ func planServer(eval *spec.Eval, name string, declared mcpconfig.Server, c Choic
 	if mcpconfig.IsDockerRun(declared) {
 		s.Becomes = &contained
 	}
+	if s, err = s.installed(eval, declared, c); err != nil {
+		return s, err
+	}
 	sources, err := spec.ServerFiles(eval, config)
 	if err != nil {
 		return s, fmt.Errorf("server %q: %w", name, err)
@@ -207,7 +215,7 @@ func planServer(eval *spec.Eval, name string, declared mcpconfig.Server, c Choic
 	}
 	s.Writable = writableFor(s.Files)
 	for _, dir := range s.Writable {
-		if mcpconfig.ReservedDir(dir) {
+		if mcpconfig.ReservedDir(dir) || s.Build != nil && (dir == images.InstallDir || strings.HasPrefix(dir, images.InstallDir+"/")) {
 			return s, fmt.Errorf("server %q: no files can be put into %s of its container; choose a directory of their own, such as /data", name, dir)
 		}
 	}

@@ -37,6 +37,9 @@ func (t *Trial) String() string {
 		if s.Becomes != nil {
 			fmt.Fprintf(&b, "              becomes %s, environment %q\n", s.contained().describeCommand(), slices.Sorted(maps.Keys(s.Becomes.Env)))
 		}
+		if s.Package != "" {
+			fmt.Fprintf(&b, "              package %s\n", s.describePackage())
+		}
 		fmt.Fprintf(&b, "              %s\n", s.declaredBox())
 		fmt.Fprintf(&b, "              answers within %s, each request within %s\n", s.StartupTimeout, s.Timeout)
 		for _, dir := range s.contained().Config.Writable {
@@ -77,6 +80,13 @@ func (s Server) describeCommand() string {
 	return "the command of its image"
 }
 
+func (s Server) describePackage() string {
+	if s.Image == "" {
+		return s.Package + ", not resolved yet"
+	}
+	return s.Package + ", built on " + s.Build.Base
+}
+
 // contained is s with what it comes to in a container as its configuration.
 func (s Server) contained() Server {
 	if s.Becomes != nil {
@@ -90,6 +100,9 @@ func (s Server) contained() Server {
 func (s Server) declaredBox() Box {
 	b, c := s.Box, s.contained().Config
 	b.Image, b.User = cmp.Or(c.Image, b.Image), cmp.Or(c.User, b.User)
+	if s.Package != "" && b.Image == "" {
+		b.Image = "to be built"
+	}
 	return b
 }
 

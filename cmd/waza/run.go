@@ -22,6 +22,7 @@ import (
 
 	"github.com/waza-isolate/waza/agents/script"
 	"github.com/waza-isolate/waza/containers"
+	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -50,7 +51,7 @@ func (s *state) runCommand() *cli.Command {
 			&cli.IntFlag{Name: "workers", Usage: "trials at once, in place of the eval's"},
 			&cli.DurationFlag{Name: "timeout", Usage: "time an agent may take, such as 90s, in place of the eval's"},
 			&cli.StringFlag{Name: "pull", Usage: "pull images: missing, always or never; `POLICY` in place of the eval's"},
-			&cli.StringFlag{Name: "context-dir", Usage: "`DIR` of fixtures, in place of fixtures beside the eval"},
+			contextDirFlag(),
 			mcpFlag(),
 			outputFlag(),
 			&cli.StringFlag{Name: "run-dir", Usage: "new `DIR` for evidence and results (default: .waza/runs/<time>-<name>)"},
@@ -76,6 +77,10 @@ func outputFlag() cli.Flag {
 	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write results.json to this `FILE` too"}
 }
 
+func contextDirFlag() cli.Flag {
+	return &cli.StringFlag{Name: "context-dir", Usage: "`DIR` of fixtures, in place of fixtures beside the eval"}
+}
+
 // job is one waza run.
 type job struct {
 	*state
@@ -84,6 +89,7 @@ type job struct {
 	overlay  *mcpconfig.ClientFile // of --mcp; else nil
 	tasks    []spec.ResolvedTask
 	trials   []*runner.Trial
+	lock     *images.Lock
 	secrets  *redact.Set
 	runID    string
 	progress *progress
@@ -125,16 +131,28 @@ func (s *state) newJob(c *cli.Context) (*job, error) {
 			j.secrets.Add(secret)
 		}
 	}
-	j.trials, err = runner.Plan(eval, tasks, runner.Choices{
-		Run: j.runID, Trials: o.trials, Timeout: o.timeout, Pull: o.pull, Lookup: s.lookup, Secrets: j.secrets,
-	})
-	if err != nil {
-		return nil, usage("%w", err)
+	if j.lock, err = readLock(eval); err != nil {
+		return nil, err
+	}
+	if err := j.plan(likelyPlatform()); err != nil {
+		return nil, err
 	}
 	if o.keep && len(j.trials) != 1 {
 		return nil, usage("--keep keeps one sandbox and this would run %d trials; choose one with --task and --trials 1", len(j.trials))
 	}
 	return j, nil
+}
+
+// plan plans every trial, with what the lock has for an engine of the platform.
+func (j *job) plan(platform string) (err error) {
+	j.trials, err = runner.Plan(j.eval, j.tasks, runner.Choices{
+		Run: j.runID, Trials: j.options.trials, Timeout: j.options.timeout, Pull: j.options.pull, Lookup: j.lookup, Secrets: j.secrets,
+		Lock: j.lock, Platform: platform,
+	})
+	if err != nil {
+		return usage("%w", err)
+	}
+	return nil
 }
 
 func readOptions(c *cli.Context) (runOptions, error) {
@@ -238,13 +256,15 @@ func (j *job) run(ctx context.Context) error {
 	}
 	ctx, stop := interruptible(ctx, j.stderr)
 	defer stop()
-	backend, err := containers.Open(ctx, containers.Options{Run: j.runID})
+	backend, err := containers.Open(ctx, containers.Options{
+		Run: j.runID, Network: buildNetwork(j.lookup, j.secrets), Redact: j.secrets.String,
+	})
 	if err != nil {
 		return &exitError{exitInfra, err}
 	}
 	record, err := j.prepare(ctx, backend, dir)
 	if err != nil {
-		return &exitError{exitInfra, errors.Join(err, backend.Close(context.WithoutCancel(ctx)))}
+		return infra(errors.Join(err, backend.Close(context.WithoutCancel(ctx))))
 	}
 	j.progress = newProgress(j.stderr, j.lookup, len(j.trials))
 	done, runErr := runner.Run(ctx, backend, j.trials, j.runnerOptions(dir))
@@ -257,6 +277,9 @@ func (j *job) run(ctx context.Context) error {
 func (j *job) prepare(ctx context.Context, backend *containers.Backend, dir string) (runner.Record, error) {
 	record, err := runner.NewRecord(j.eval, j.tasks, j.overlay)
 	if err != nil {
+		return record, err
+	}
+	if err := j.lockPackages(ctx, backend); err != nil {
 		return record, err
 	}
 	if err := backend.Prepare(ctx, j.trials, func(what string) { fmt.Fprintln(j.stderr, what) }); err != nil {

@@ -35,7 +35,10 @@ func checkIsolation(doc *strictyaml.Document, iso Isolation) {
 	for _, image := range []struct {
 		path  strictyaml.Path
 		value string
-	}{{at("server_image"), iso.ServerImage}, {at("agent", "image"), iso.Agent.Image}} {
+	}{
+		{at("server_image"), iso.ServerImage}, {at("agent", "image"), iso.Agent.Image},
+		{at("npm_image"), iso.NPMImage}, {at("pypi_image"), iso.PyPIImage},
+	} {
 		if strings.ContainsAny(image.value, " \t\r\n\x00") {
 			doc.Problemf(image.path, "%s must not hold blanks", image.path)
 		}

@@ -91,7 +91,9 @@ func (s servers) check(name string, declared mcpconfig.Server) {
 	}
 	s.report(mcpconfig.Validate(name, server))
 	s.report(mcpconfig.Supported(name, server))
-	if server.URL == "" && server.Command != "" && server.Image == "" && s.eval.Config.Isolation.ServerImage == "" {
+	_, isPackage, err := mcpconfig.ReadPackage(name, server)
+	s.report(err)
+	if !isPackage && server.URL == "" && server.Command != "" && server.Image == "" && s.eval.Config.Isolation.ServerImage == "" {
 		s.doc.Problemf(s.place(name, "", ""), "server %q has a command and no image to run it in; give it an image, or all of them config.isolation.server_image", name)
 	}
 	for _, target := range slices.Sorted(maps.Keys(server.Files)) {

@@ -55,6 +55,8 @@ type Isolation struct {
 	Agent       AgentContainer `json:"agent,omitzero" jsonschema:"the agent's container"`
 	ServerImage string         `json:"server_image,omitempty" jsonschema:"image of servers that have a command and no image"`
 	Pull        string         `json:"pull,omitempty" enum:"missing always never" jsonschema:"when images are pulled: where the engine lacks them, always or never; default missing"`
+	NPMImage    string         `json:"npm_image,omitempty" jsonschema:"base image of servers written as npx: Node.js with npm; default node:24-bookworm-slim"`
+	PyPIImage   string         `json:"pypi_image,omitempty" jsonschema:"base image of servers written as uvx: Python with venv; default python:3.11-slim-bookworm"`
 	Runtime     string         `json:"runtime,omitempty" jsonschema:"container runtime, such as runsc"`
 	Subnets     string         `json:"subnets,omitempty" jsonschema:"IPv4 range in CIDR notation that task networks are cut from, a /29 each; default 10.213.0.0/16"`
 	Workspace   string         `json:"workspace,omitempty" enum:"tmpfs volume" jsonschema:"where the workspace is; default tmpfs"`
