@@ -10,6 +10,7 @@ import (
 	"io"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -162,10 +163,26 @@ func (t *buildLog) why(builder string) string {
 }
 
 // dropStages removes what the classic builder keeps of a run's builds beside the
-// image that is wanted: the stages that were thrown away.
+// image that is wanted: the stages that were thrown away. A build that was cancelled
+// still ends its step, in a container that has our label from its image and, unlike
+// all others, no role.
 func (e *engine) dropStages(ctx context.Context, run, wanted string) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
 	defer cancel()
+	for {
+		busy, err := e.builds(ctx, run)
+		if err != nil {
+			return err
+		}
+		if !busy {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("a build of the run %s does not end: %w", run, ctx.Err())
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
 	stages, err := e.untagged(ctx, labelRun+"="+run)
 	if err != nil {
 		return err
@@ -177,6 +194,12 @@ func (e *engine) dropStages(ctx context.Context, run, wanted string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// builds reports whether a step of a run's builds is at work.
+func (e *engine) builds(ctx context.Context, run string) (bool, error) {
+	found, err := e.ContainerList(ctx, container.ListOptions{All: true, Filters: filter{labelRun + "=" + run}.args()})
+	return slices.ContainsFunc(found, func(c container.Summary) bool { return c.Labels[labelRole] == "" }), err
 }
 
 // untagged lists the images that have a label and no tag, and are below no other.

@@ -1,6 +1,7 @@
 package containers
 
 import (
+	"archive/tar"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docker/docker/api/types/build"
 	"github.com/docker/docker/api/types/image"
 
 	"github.com/waza-isolate/waza/images"
@@ -216,4 +218,40 @@ func TestBuildCancelled(t *testing.T) {
 	dockertest.Await(t, 20*time.Second, "no container of the build is left", func() bool {
 		return len(dockertest.Containers(t, b.engine.Client, b.run)) == 1 // the lease
 	})
+}
+
+// What a killed build leaves goes with its run, and what a live one has at hand
+// stays.
+func TestGCRemovesStages(t *testing.T) {
+	t.Parallel()
+	live := openRun(t)
+	dead := runID(t)
+	stage := func(run string) string {
+		t.Helper()
+		var content bytes.Buffer
+		w := tar.NewWriter(&content)
+		dockerfile := "FROM scratch\nLABEL waza.run=" + run + "\n"
+		err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "Dockerfile", Mode: 0o644, Size: int64(len(dockerfile))})
+		_, writeErr := io.WriteString(w, dockerfile)
+		if err := errors.Join(err, writeErr, w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		made, err := live.engine.ImageBuild(within(t), &content, build.ImageBuildOptions{Version: build.BuilderV1, Remove: true, ForceRemove: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, err := readBuild(made.Body, strings.Clone)
+		if err = errors.Join(err, made.Body.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	of, ofDead := stage(live.run), stage(dead)
+	gc(t)
+	if dockertest.ImageID(t, of) == "" || dockertest.ImageID(t, ofDead) != "" {
+		t.Errorf("live run's stage %q, dead run's %q", dockertest.ImageID(t, of), dockertest.ImageID(t, ofDead))
+	}
+	if err := live.engine.dropStages(within(t), live.run, ""); err != nil || dockertest.ImageID(t, of) != "" {
+		t.Errorf("after the build: %q, %v", dockertest.ImageID(t, of), err)
+	}
 }
