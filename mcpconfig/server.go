@@ -17,6 +17,7 @@ type Server struct {
 	WorkingDir     string            `json:"working_dir,omitempty" jsonschema:"another name of cwd"`
 	URL            string            `json:"url,omitempty" jsonschema:"address of a remote server"`
 	Headers        map[string]string `json:"headers,omitempty" jsonschema:"headers the runner adds for a remote server"`
+	Proxy          string            `json:"proxy,omitempty" jsonschema:"HTTP proxy the runner reaches a remote server through; the environment's is not used"`
 	Image          string            `json:"image,omitempty" jsonschema:"container image of the server"`
 	Port           int               `json:"port,omitempty" min:"1" max:"65535" jsonschema:"port an HTTP server listens on in its container"`
 	Path           string            `json:"path,omitempty" jsonschema:"path of an HTTP server's endpoint"`

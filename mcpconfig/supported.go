@@ -6,20 +6,11 @@ import (
 )
 
 // Supported says what of a valid s is not built yet, as [Errors] of the class
-// [ErrNotSupported]: so far servers run in containers, by stdio or
-// streamable HTTP, with all of their tools.
+// [ErrNotSupported].
 func Supported(name string, s Server) error {
 	f := &findings{server: name}
-	switch {
-	case s.URL != "":
-		f.later("url", "url (remote servers)")
-	case s.Type == "sse":
-		f.later("type", "type sse (HTTP+SSE servers)")
-	case fetches(s):
+	if fetches(s) {
 		f.later("command", "command "+path.Base(s.Command)+" (it fetches the server while starting; install the server into an image)")
-	}
-	if s.Tools != nil {
-		f.later("tools", "tools (showing the agent some of a server's tools)")
 	}
 	return f.err()
 }

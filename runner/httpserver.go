@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"net/url"
@@ -47,7 +48,8 @@ func (tr *trialRun) upstreamIn(s Server) *mcpproxy.Upstream {
 // maxResponseHeader is how much a server's response headers may be.
 const maxResponseHeader = 64 << 10
 
-// stopServers ends the programs that startServer started.
+// stopServers asks the programs that startServer started to end, and then makes
+// them.
 func (tr *trialRun) stopServers(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
@@ -58,5 +60,19 @@ func (tr *trialRun) stopServers(ctx context.Context) {
 	all.Wait()
 }
 
-// stopTimeout bounds ending all servers of a trial; their boxes end after it.
+// awaitServers waits until what is left of them has ended with the sandbox.
+func (tr *trialRun) awaitServers(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	for _, resident := range tr.residents {
+		select {
+		case <-resident.Gone():
+		case <-ctx.Done():
+			return errors.New("the output of a server did not end with its sandbox")
+		}
+	}
+	return nil
+}
+
+// stopTimeout bounds ending all servers of a trial.
 const stopTimeout = 15 * time.Second

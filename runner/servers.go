@@ -19,7 +19,7 @@ import (
 )
 
 // makeServers says how each server of the trial is reached: one that speaks stdio
-// is started for each session, one that speaks HTTP now.
+// is started for each session, one that speaks HTTP now, and a remote one is there.
 func (tr *trialRun) makeServers(ctx context.Context) error {
 	for _, s := range tr.plan.Servers {
 		server, err := tr.makeServer(ctx, s)
@@ -36,12 +36,14 @@ func (tr *trialRun) makeServer(ctx context.Context, s Server) (mcpproxy.Server, 
 	if err != nil {
 		return mcpproxy.Server{}, err
 	}
+	server := mcpproxy.Server{Name: s.Name, Start: s.StartupTimeout, Timeout: s.Timeout, Stderr: log, Tools: s.expanded.Tools}
+	if s.Remote {
+		server.Upstream, err = tr.remote(s)
+		return server, err
+	}
 	spec := serverProcess(s.expanded, tr.sandbox.Layout(s.Name).Home)
-	server := mcpproxy.Server{
-		Name: s.Name, Start: s.StartupTimeout, Timeout: s.Timeout, Stderr: log,
-		Launch: func(ctx context.Context) (process.Process, error) {
-			return tr.sandbox.Start(ctx, s.Name, spec)
-		},
+	server.Launch = func(ctx context.Context) (process.Process, error) {
+		return tr.sandbox.Start(ctx, s.Name, spec)
 	}
 	switch s.Transport {
 	case mcpconfig.HTTP, mcpconfig.SSE:

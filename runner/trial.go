@@ -28,6 +28,7 @@ type trialRun struct {
 	sandbox   Sandbox
 	servers   []mcpproxy.Server
 	residents []*mcpproxy.Resident // programs of servers that speak HTTP
+	idle      []func()             // close connections to remote servers that nobody uses
 	logs      []io.Closer
 	agent     *attendance     // nil until the agent runs
 	proxy     *mcpproxy.Proxy // nil where nothing is served
@@ -135,7 +136,10 @@ func (nobody) Event(evidence.Event)       {}
 func (tr *trialRun) end(ctx context.Context) error {
 	errs := []error{tr.drain(ctx)}
 	tr.stopServers(ctx)
-	errs = append(errs, tr.closeSandbox(ctx))
+	errs = append(errs, tr.closeSandbox(ctx), tr.awaitServers(ctx))
+	for _, closeIdle := range tr.idle {
+		closeIdle()
+	}
 	for _, log := range tr.logs {
 		errs = append(errs, log.Close())
 	}
