@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -104,7 +105,7 @@ func (r *clientReader) server(host string, at strictyaml.Path) *Server {
 	s := c.Server
 	s.URL = firstOf(s.URL, c.HTTPURL, c.ServerURL)
 	s.Env = firstMap(s.Env, c.Environment)
-	s.Headers = firstMap(s.Headers)
+	s.Headers = r.headers(host, at, s.Headers)
 	s.Tools = r.tools(host, at, slices.Concat(s.Tools, c.IncludeTools))
 	s.Type = r.transport(host, at, firstOf(c.Type, c.Transport), s.URL)
 	s.Timeout = r.timeout(c, at)
@@ -120,6 +121,20 @@ func (r *clientReader) server(host string, at strictyaml.Path) *Server {
 	})
 	r.secrets(s)
 	return &s
+}
+
+// headers leaves out those that waza and the agent set themselves, which some
+// clients have in their examples.
+func (r *clientReader) headers(host string, at strictyaml.Path, all map[string]string) map[string]string {
+	kept := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if slices.Contains(ownHeaders, strings.ToLower(name)) {
+			r.note(below(at, "headers"), "server %q: header %s is left out: it is set by waza or the agent", host, name)
+			continue
+		}
+		kept[name] = all[name]
+	}
+	return firstMap(kept)
 }
 
 // single holds that no field is given under two names.

@@ -18,6 +18,7 @@ type Server struct {
 	WorkingDir     string            `json:"working_dir,omitempty" jsonschema:"another name of cwd"`
 	URL            string            `json:"url,omitempty" jsonschema:"address of a remote server"`
 	Headers        map[string]string `json:"headers,omitempty" jsonschema:"headers the runner adds for a remote server"`
+	Proxy          string            `json:"proxy,omitempty" jsonschema:"HTTP proxy the runner reaches a remote server through; the environment's is not used"`
 	Image          string            `json:"image,omitempty" jsonschema:"container image of the server"`
 	Pull           string            `json:"pull,omitempty" enum:"missing always never" jsonschema:"when the image is pulled; default the eval's"`
 	Platform       string            `json:"platform,omitempty" jsonschema:"platform of the image, such as linux/amd64; the engine's own, or it is refused"`

@@ -3,20 +3,11 @@ package mcpconfig
 import "path"
 
 // Supported says what of a valid s is not built yet, as [Errors] of the class
-// [ErrNotSupported]: so far servers run in containers, by stdio or
-// streamable HTTP, with all of their tools.
+// [ErrNotSupported].
 func Supported(name string, s Server) error {
 	f := &findings{server: name}
-	switch {
-	case s.URL != "":
-		f.later("url", "url (remote servers)")
-	case s.Type == "sse":
-		f.later("type", "type sse (HTTP+SSE servers)")
-	case instead(s) != "":
+	if instead(s) != "" {
 		f.later("command", "command "+path.Base(s.Command)+" ("+instead(s)+")")
-	}
-	if s.Tools != nil {
-		f.later("tools", "tools (showing the agent some of a server's tools)")
 	}
 	return f.err()
 }

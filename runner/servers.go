@@ -73,6 +73,21 @@ func (tr *trialRun) stopServers(ctx context.Context) {
 	all.Wait()
 }
 
+// awaitServers waits for their ends, once their boxes are gone.
+func (tr *trialRun) awaitServers(ctx context.Context) error {
+	var errs []error
+	for _, h := range tr.hosts {
+		if h == nil || h.plan.Shared {
+			continue
+		}
+		errs = append(errs, h.await(ctx))
+		if h.idle != nil {
+			h.idle()
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // advised is err with what a sandbox knows of the box that it comes from.
 func advised(sandbox Sandbox, box string, err error) error {
 	adviser, ok := sandbox.(Adviser)

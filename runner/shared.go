@@ -139,8 +139,8 @@ func (p *sharedServers) open(ctx context.Context, tr *trialRun, s Server, key st
 // await waits for the server's end.
 func (i *instance) await() {
 	var exited <-chan struct{}
-	if i.host != nil && i.host.resident != nil {
-		exited = i.host.resident.Gone()
+	if program := i.host.resident(); program != nil {
+		exited = program.Gone()
 	}
 	select {
 	case <-i.sandbox.Gone(i.name):
@@ -188,7 +188,7 @@ func (i *instance) close(ctx context.Context) error {
 	i.host.stop(ctx)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
-	return i.sandbox.Close(ctx)
+	return errors.Join(i.sandbox.Close(ctx), i.host.await(ctx))
 }
 
 // admit counts a trial in, unless the server has died.

@@ -144,8 +144,8 @@ func (nobody) Event(evidence.Event)       {}
 func (tr *trialRun) end(ctx context.Context) error {
 	errs := []error{tr.drain(ctx)}
 	tr.stopServers(ctx)
+	errs = append(errs, tr.closeSandbox(ctx), tr.awaitServers(ctx))
 	tr.leaveShared()
-	errs = append(errs, tr.closeSandbox(ctx))
 	for _, log := range tr.logs {
 		errs = append(errs, log.Close())
 	}

@@ -26,6 +26,15 @@ const (
 	SyntheticTimeout   Synthetic = "timeout"         // the server did not answer within its limit
 	SyntheticTransport Synthetic = "transport_error" // the server ended, or never took the message
 	SyntheticCancelled Synthetic = "cancelled"       // the client gave the request up by leaving
+	SyntheticHidden    Synthetic = "hidden_tool"     // the server was not asked: the client may not see the tool
+)
+
+// Side is one of the two ends of a conversation.
+type Side string
+
+const (
+	SideAgent  Side = "agent"
+	SideServer Side = "server"
 )
 
 // Frame is one JSON-RPC message (or batch) as it crossed, or what stood in its
@@ -43,7 +52,10 @@ type Frame struct {
 	// tool name, so that what was called can no longer be told.
 	RedactedEnvelope bool
 	Synthetic        Synthetic
-	Peer             *Peer // on frames from a client over HTTP
+	// Side is who alone saw the message, where the other end saw another in its
+	// place or none: tools that are kept from the agent. Empty is both.
+	Side Side
+	Peer *Peer // on frames from a client over HTTP
 }
 
 // Peer is what HTTP told about the client of a frame.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
-	"net/url"
 	"strconv"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 var (
 	errOverdue = errors.New("no answer in time")
 	errLeft    = errors.New("the agent left")
+	errCut     = errors.New("its stream ended without an answer")
 	errEncoded = errors.New("its response has a Content-Encoding, which it was asked not to use")
 )
 
@@ -55,26 +55,34 @@ func (s *server) pass(w http.ResponseWriter, r *http.Request) {
 
 	x := &passage{server: s, w: w, r: r}
 	x.call = call{ctx: r.Context(), raw: body.buf, peer: peerOf(r)}
-	x.call.env = s.readEnvelope(body.buf)
+	var no *refusal
+	if x.call.env, no = s.readEnvelope(body.buf); no != nil {
+		s.refuse(w, x.call, *no)
+		return
+	}
 	x.stateless = len(x.call.env.messages) > 0 && isSessionless(r.Header, x.call.env)
 	x.run()
 }
 
-// readEnvelope reads what the agent sent. What it cannot read goes on to the
-// server all the same, as it is.
-func (s *server) readEnvelope(raw []byte) envelope {
+// readEnvelope reads what the agent sent. What it cannot read as one meaning goes on
+// to the server all the same, as it is, unless that might be a call of a tool that
+// the agent is not to have.
+func (s *server) readEnvelope(raw []byte) (envelope, *refusal) {
 	if len(raw) == 0 {
-		return envelope{}
+		return envelope{}, nil
+	}
+	if s.tools != nil {
+		return s.understand(raw)
 	}
 	env, err := parse(raw)
 	if err != nil {
 		s.notes.add("gap", "the agent sent what is "+err.Error(), map[string]any{"bytes": len(raw)})
-		return envelope{}
+		return envelope{}, nil
 	}
 	if env.ambiguous() {
 		s.notes.add("gap", "the agent sent a message with a key twice or in other case", nil)
 	}
-	return env
+	return env, nil
 }
 
 func (x *passage) run() {
@@ -84,10 +92,13 @@ func (x *passage) run() {
 		return
 	}
 	defer func() { x.dialogues.leave(x.d, x.waiting, x.resumable && !x.stateless) }()
+	x.call.peer.Session = x.d.session
+	if x.tools.hidden(x.call.raw, x.call.env) {
+		x.refuseHidden(x.w, x.call, x.record)
+		return
+	}
 	if len(x.call.raw) > 0 {
-		peer := x.call.peer
-		peer.Session = x.d.session
-		x.record(evidence.Frame{Dir: evidence.ToServer, Raw: x.call.raw, Peer: &peer})
+		x.record(evidence.Frame{Dir: evidence.ToServer, Raw: x.call.raw, Peer: &x.call.peer})
 	}
 	cancel := x.limit()
 	defer cancel(nil)
@@ -131,6 +142,9 @@ func (x *passage) isEndless() bool {
 func (x *passage) answer(response *http.Response) {
 	initialize := len(x.call.env.messages) > 0 && x.call.env.isInitialize()
 	x.dialogues.learn(x.d, x.r.Method, initialize, response)
+	if s := response.StatusCode; s == http.StatusUnauthorized || s == http.StatusForbidden {
+		x.notes.add("unauthorized", fmt.Sprintf("HTTP %d %s", s, http.StatusText(s)), map[string]any{"conn": x.d.conn})
+	}
 	if x.r.Method != http.MethodHead && isEncoded(response.Header) {
 		x.notes.add("gap", errEncoded.Error(), map[string]any{"conn": x.d.conn})
 		x.fail(errEncoded)
@@ -146,7 +160,7 @@ func (x *passage) answer(response *http.Response) {
 
 // whole passes a response on that is no stream.
 func (x *passage) whole(response *http.Response) {
-	body, err := readBody(response.Body, x.proxy.limits.Message, x.proxy.memory)
+	body, err := readBody(response.Body, x.Message, x.proxy.memory)
 	defer body.release()
 	if err != nil {
 		x.fail(err)
@@ -183,11 +197,13 @@ func (x *passage) hear(raw []byte, status int) []byte {
 
 // heard records a message of the server's, and returns what of it the agent gets.
 func (x *passage) heard(raw []byte, env envelope) []byte {
-	x.record(evidence.Frame{Dir: evidence.ToClient, Raw: raw})
+	listed := map[string]bool{}
 	for _, m := range env.of(response) {
-		x.dialogues.answer(x.d, m.id.key)
+		if a := x.dialogues.answer(x.d, m.id.key); a != nil && a.method == methodListTools {
+			listed[m.id.key] = true
+		}
 	}
-	return raw
+	return x.cut(raw, env.batch, func(key id) bool { return listed[key.key] }, x.record)
 }
 
 // lose records that the requests which are not answered will not be.
@@ -209,7 +225,7 @@ func (x *passage) fail(err error) {
 		return
 	}
 	status, code, why := x.classify(cause)
-	text := fmt.Sprintf("server %q: %v", x.Name, cause)
+	text := x.sentence(cause)
 	answers := x.lose(why, code, text)
 	if len(answers) != 1 {
 		answers = [][]byte{errorResponse(nil, code, text)}
@@ -221,8 +237,7 @@ func (x *passage) fail(err error) {
 	x.writeJSON(x.w, status, answers[0])
 }
 
-// reason is why a request failed. What net/http says of it names the URL, which
-// may hold a secret.
+// reason is why a request failed.
 func (x *passage) reason(err error) error {
 	if x.ctx.Err() != nil {
 		if cause := context.Cause(x.ctx); errors.Is(cause, errOverdue) || errors.Is(cause, ErrClosed) {
@@ -230,10 +245,7 @@ func (x *passage) reason(err error) error {
 		}
 		return errLeft
 	}
-	if wrapped, ok := errors.AsType[*url.Error](err); ok {
-		return wrapped.Err
-	}
-	return err
+	return withoutURL(err)
 }
 
 func (x *passage) classify(cause error) (status, code int, why evidence.Synthetic) {
@@ -246,6 +258,21 @@ func (x *passage) classify(cause error) (status, code int, why evidence.Syntheti
 		x.notes.add("redirect", cause.Error(), map[string]any{"conn": x.d.conn})
 	}
 	return http.StatusBadGateway, codeTransport, evidence.SyntheticTransport
+}
+
+// sentence is what the agent is told. How the runner came to fail at a remote server
+// is no affair of the agent's: errors of the network hold names and addresses.
+func (x *passage) sentence(cause error) string {
+	for _, own := range []error{errOverdue, ErrClosed, errTooLong, errNoMemory, errRedirect, errEncoded, errCut} {
+		if errors.Is(cause, own) {
+			return fmt.Sprintf("server %q: %v", x.Name, cause)
+		}
+	}
+	x.notes.add("upstream", cause.Error(), map[string]any{"conn": x.d.conn})
+	if x.Upstream.Remote {
+		return fmt.Sprintf("server %q: it cannot be reached", x.Name)
+	}
+	return fmt.Sprintf("server %q: %v", x.Name, cause)
 }
 
 // abandon is called when the agent has closed the connection. Up to 2025-11-25 that

@@ -59,7 +59,7 @@ type source struct {
 
 func (x *passage) readEvents(body io.Reader) *source {
 	s := &source{events: make(chan event), stop: make(chan struct{})}
-	in := newEventReader(body, x.proxy.limits.Message, x.proxy.memory)
+	in := newEventReader(body, x.Message, x.proxy.memory)
 	go func() {
 		defer close(s.events)
 		for {
@@ -104,11 +104,9 @@ func (x *passage) event(e event) []byte {
 	case !e.isMessage():
 		x.notes.add("gap", "the server sent a message in an event of type "+clip([]byte(e.kind)), map[string]any{"conn": x.d.conn})
 	}
-	return x.heardEvent(e, env)
-}
-
-func (x *passage) heardEvent(e event, env envelope) []byte {
-	x.heard(e.data, env)
+	if seen := x.heard(e.data, env); len(seen) < len(e.data) {
+		return e.with(seen)
+	}
 	return e.raw
 }
 
@@ -126,12 +124,11 @@ func (x *passage) finish(out *sse, err error) {
 	if ended && x.resumable && !x.stateless {
 		return // the agent may fetch the rest
 	}
-	_, code, why := x.classify(cause)
-	text := "the stream ended without an answer"
-	if !ended {
-		text = cause.Error()
+	if ended {
+		cause = errCut
 	}
-	for _, raw := range x.lose(why, code, `server "`+x.Name+`": `+text) {
+	_, code, why := x.classify(cause)
+	for _, raw := range x.lose(why, code, x.sentence(cause)) {
 		if !ended {
 			out.message(raw)
 		}

@@ -30,47 +30,80 @@ func (e errHTTP) Error() string { return e.text }
 type httpProbe struct {
 	*prober
 	up      *Upstream
+	era     Era
 	session string
 	version string
 }
 
-// askHTTP asks the era's first question until there is an answer.
+// askHTTP asks a server where it is.
 func (p *prober) askHTTP(ctx context.Context, era Era) (ServerInfo, error) {
-	h := &httpProbe{prober: p, up: p.server.Upstream}
+	h := &httpProbe{prober: p, up: p.server.Upstream, era: era}
 	defer h.leave(ctx)
-	p.note("asked", map[string]any{"raw": question(era)})
-	answer, err := h.insist(ctx, era)
-	if err != nil {
-		return ServerInfo{}, h.failure(ctx, err)
-	}
-	info, err := readAnswer(era, answer)
-	if err != nil {
-		return ServerInfo{}, h.fail(ErrRefused, err)
-	}
-	h.version = info.ProtocolVersion
-	return info, nil
+	return p.interview(ctx, era, h)
 }
 
-func (h *httpProbe) insist(ctx context.Context, era Era) ([]byte, error) {
+// ask posts a request, the first one again while the server may still be starting.
+func (h *httpProbe) ask(ctx context.Context, request string, first bool) (answer []byte, err error) {
+	h.note("asked", map[string]any{"raw": request})
+	try := func() error {
+		answer, err = h.exchange(ctx, request)
+		return err
+	}
+	if first {
+		err = h.retry(ctx, try)
+	} else {
+		err = try()
+	}
+	if err != nil {
+		return nil, h.failure(ctx, err)
+	}
+	h.learn(answer)
+	return answer, nil
+}
+
+// retry tries until that succeeds, cannot succeed any more, or ctx ends. It returns
+// the last error.
+func (h *httpProbe) retry(ctx context.Context, try func() error) error {
 	began := time.Now()
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		answer, err := h.ask(ctx, question(era), era)
+		err := try()
 		if err == nil || !h.mayRecover(err, time.Since(began)) {
-			return answer, err
+			return err
 		}
 		select {
 		case <-time.After(pause):
 		case <-h.gone():
-			return nil, err
+			return err
 		case <-ctx.Done():
-			return nil, err
+			return err
 		}
 	}
 }
 
+// learn keeps the version that initialize agreed on, for the requests to come.
+func (h *httpProbe) learn(answer []byte) {
+	if info, err := readAnswer(h.era, answer); err == nil && h.era == EraSessions {
+		h.version = info.ProtocolVersion
+	}
+}
+
+// tell posts a notification.
+func (h *httpProbe) tell(ctx context.Context, notification string) error {
+	response, err := h.post(ctx, notification)
+	if err != nil {
+		return h.failure(ctx, err)
+	}
+	return response.Body.Close()
+}
+
+// isFinal says whether an error stays, however often one asks.
+func isFinal(err error) bool {
+	return errors.Is(err, errRedirect) || errors.Is(err, errEndpoint) || errors.Is(err, errEncoded)
+}
+
 // mayRecover says whether to ask again.
 func (h *httpProbe) mayRecover(err error, since time.Duration) bool {
-	if errors.Is(err, errRedirect) || errors.Is(err, errEncoded) {
+	if isFinal(err) {
 		return false
 	}
 	if e, ok := errors.AsType[errHTTP](err); ok && (e.status == http.StatusUnauthorized || e.status == http.StatusForbidden) {
@@ -107,13 +140,13 @@ func (h *httpProbe) failure(ctx context.Context, err error) error {
 		}
 		return h.fail(ErrRefused, err)
 	}
-	if errors.Is(err, errRedirect) || errors.Is(err, errEncoded) {
+	if isFinal(err) {
 		return h.fail(ErrRefused, err)
 	}
 	if ctx.Err() != nil {
-		return h.fail(ErrNoAnswer, fmt.Errorf("%w; at last: %w", context.Cause(ctx), err))
+		return h.fail(ErrNoAnswer, fmt.Errorf("%w; at last: %w", context.Cause(ctx), withoutURL(err)))
 	}
-	return h.fail(ErrNoAnswer, err)
+	return h.fail(ErrNoAnswer, withoutURL(err))
 }
 
 func (h *httpProbe) advice(status int) error {
@@ -131,9 +164,9 @@ func (h *httpProbe) fail(class, cause error) error {
 	return failed
 }
 
-// ask posts one message and returns the answer to it.
-func (h *httpProbe) ask(ctx context.Context, message string, era Era) ([]byte, error) {
-	response, err := h.post(ctx, message, era)
+// exchange posts a request and returns the answer to it.
+func (h *httpProbe) exchange(ctx context.Context, request string) ([]byte, error) {
+	response, err := h.post(ctx, request)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +177,7 @@ func (h *httpProbe) ask(ctx context.Context, message string, era Era) ([]byte, e
 	if session := response.Header.Get(headerSession); session != "" {
 		h.session = session
 	}
-	answer, err := h.read(response)
+	answer, err := h.read(response, request)
 	if answer == nil && err == nil {
 		text := fmt.Sprintf("HTTP %d %s without an answer", response.StatusCode, http.StatusText(response.StatusCode))
 		if response.StatusCode == http.StatusNotFound || response.StatusCode == http.StatusMethodNotAllowed {
@@ -155,11 +188,11 @@ func (h *httpProbe) ask(ctx context.Context, message string, era Era) ([]byte, e
 	return answer, err
 }
 
-func (h *httpProbe) post(ctx context.Context, message string, era Era) (*http.Response, error) {
+func (h *httpProbe) post(ctx context.Context, message string) (*http.Response, error) {
 	r := h.request(ctx, http.MethodPost)
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json, text/event-stream")
-	if era == EraStateless {
+	if h.era == EraStateless {
 		r.Header.Set(headerVersion, statelessVersion)
 		if env, err := parse([]byte(message)); err == nil {
 			r.Header.Set(headerMethod, env.messages[0].method)
@@ -183,20 +216,20 @@ func (h *httpProbe) request(ctx context.Context, method string) *http.Request {
 }
 
 // read finds the answer in a response; nil where there is none.
-func (h *httpProbe) read(response *http.Response) ([]byte, error) {
+func (h *httpProbe) read(response *http.Response, request string) ([]byte, error) {
 	memory := &budget{left: h.limits.Memory}
 	if kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")); kind != "text/event-stream" {
-		body, err := readBody(response.Body, h.limits.Message, memory)
+		body, err := readBody(response.Body, h.server.Message, memory)
 		if err != nil {
 			return nil, err
 		}
-		h.heardHTTP(body.buf)
-		if isAnswer(body.buf) {
+		h.heard(body.buf)
+		if isAnswer(body.buf, request) {
 			return body.buf, nil
 		}
 		return nil, nil
 	}
-	in := newEventReader(response.Body, h.limits.Message, memory)
+	in := newEventReader(response.Body, h.server.Message, memory)
 	for {
 		e, err := in.next()
 		if err != nil {
@@ -207,8 +240,8 @@ func (h *httpProbe) read(response *http.Response) ([]byte, error) {
 		if len(data) == 0 {
 			continue
 		}
-		h.heardHTTP(data)
-		if isAnswer(data) {
+		h.heard(data)
+		if isAnswer(data, request) {
 			return data, nil
 		}
 	}
@@ -219,10 +252,6 @@ func noEOF(err error) error {
 		return errors.New("its stream ended without an answer")
 	}
 	return err
-}
-
-func (h *httpProbe) heardHTTP(raw []byte) {
-	h.note("said", map[string]any{"raw": clip(raw), "bytes": len(raw)})
 }
 
 // leave ends the session that the probe opened.

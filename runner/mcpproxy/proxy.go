@@ -27,6 +27,7 @@ type Server struct {
 	Launch   Launcher  // starts a process of its program, which speaks on stdio
 	Upstream *Upstream // where it speaks HTTP, in place of Launch
 	Stderr   io.Writer // takes the stderr of all its processes; nil discards it
+	Tools    []string  // the tools that the agent sees; nil for all
 
 	// Start is how long one Launch, and the whole of a [Probe], may take;
 	// default 30 s. Timeout is how long one request may take; default 300 s.
@@ -65,6 +66,14 @@ func (s Server) validate() error {
 
 // passes says whether requests are passed on as they are.
 func (s Server) passes() bool { return s.Upstream != nil && !s.Upstream.Events }
+
+// launcher starts what a link talks to: a process, or a session over HTTP+SSE.
+func (s Server) launcher(message int64) Launcher {
+	if s.Upstream == nil {
+		return s.Launch
+	}
+	return eventsLauncher(s.Upstream, message, s.Timeout)
+}
 
 // hostKey is the server's name in a Host header, in lower case.
 func (s Server) hostKey() string { return strings.ToLower(s.Name) }

@@ -53,6 +53,27 @@ func origin(u *url.URL) string {
 	return u.Scheme + "://" + host
 }
 
+// sameOrigin says whether two URLs are of one origin. In a container all names of
+// the loopback are one.
+func (u *Upstream) sameOrigin(a, b *url.URL) bool {
+	if origin(a) == origin(b) {
+		return true
+	}
+	return !u.Remote && a.Scheme == b.Scheme && a.Port() == b.Port() && isLoopback(a.Hostname()) && isLoopback(b.Hostname())
+}
+
+// isLoopback takes the address that servers listen on everywhere for one of them.
+func isLoopback(name string) bool { return isLocal(name) || name == "0.0.0.0" || name == "::" }
+
+// withoutURL is an error of net/http without the URL in it, which may hold a
+// secret.
+func withoutURL(err error) error {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		return wrapped.Err
+	}
+	return err
+}
+
 // Headers that belong to one connection and are not passed on; RFC 9110, section
 // 7.6.1. Upgrade and Trailer are there since the proxy does neither.
 var hopByHop = []string{
@@ -148,7 +169,7 @@ func (u *Upstream) send(r *http.Request, body []byte) (*http.Response, error) {
 		if err != nil {
 			return nil, err
 		}
-		next, err := redirect(r, response)
+		next, err := u.redirect(r, response)
 		if next == nil && err == nil {
 			return response, nil
 		}
@@ -164,7 +185,7 @@ func (u *Upstream) send(r *http.Request, body []byte) (*http.Response, error) {
 
 // redirect is where a response sends its request; nil where it does not, or where
 // only another method would do.
-func redirect(r *http.Request, response *http.Response) (*url.URL, error) {
+func (u *Upstream) redirect(r *http.Request, response *http.Response) (*url.URL, error) {
 	switch response.StatusCode {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther,
 		http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
@@ -180,8 +201,8 @@ func redirect(r *http.Request, response *http.Response) (*url.URL, error) {
 		return nil, fmt.Errorf("%w: its Location cannot be read", errRedirect)
 	}
 	next.User, next.Fragment = nil, ""
-	if from, to := origin(r.URL), origin(next); from != to {
-		return nil, fmt.Errorf("%w: %s sends to another origin, %s", errRedirect, from, clip([]byte(to)))
+	if !u.sameOrigin(r.URL, next) {
+		return nil, fmt.Errorf("%w: %s sends to another origin, %s", errRedirect, origin(r.URL), clip([]byte(origin(next))))
 	}
 	keepsMethod := response.StatusCode == http.StatusTemporaryRedirect || response.StatusCode == http.StatusPermanentRedirect
 	if !keepsMethod && r.Method != http.MethodGet && r.Method != http.MethodHead {
