@@ -27,6 +27,7 @@ const (
 	debian     = "debian:bookworm-slim"
 	inventory  = "waza-examples/inventory"
 	npmServers = "waza-examples/npm-servers"
+	goMemory   = "waza-examples/go-memory"
 
 	// runLimit is more than any run of a test takes.
 	runLimit = 2 * time.Minute
