@@ -41,16 +41,19 @@ func buildNetwork(lookup func(string) (string, bool), secrets *redact.Set) image
 	return n
 }
 
-// hidePassword adds an address with a password, and the password, to secrets.
+// hidePassword adds an address that says who is asking, and the password in it, to
+// secrets. A name without a password is a token.
 func hidePassword(address string, secrets *redact.Set) {
 	u, err := url.Parse(address)
 	if err != nil || u.User == nil {
 		return
 	}
 	secrets.Add(address)
-	if password, ok := u.User.Password(); ok {
-		secrets.Add(password)
+	password, ok := u.User.Password()
+	if !ok {
+		password = u.User.Username()
 	}
+	secrets.Add(password)
 }
 
 // certificates is every file of certificates that the environment names, else the
