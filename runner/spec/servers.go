@@ -51,14 +51,24 @@ func (s servers) check(name string, server mcpconfig.Server) {
 	if server.URL == "" && server.Command != "" && server.Image == "" && s.eval.Config.Isolation.ServerImage == "" {
 		s.doc.Problemf(s.path(name), "server %q has a command and no image to run it in; give it an image, or all of them config.isolation.server_image", name)
 	}
-	for _, target := range slices.Sorted(maps.Keys(server.Files)) {
-		source := server.Files[target]
+	s.checkFiles(name, server.Files, "files")
+	for service, config := range server.Services {
+		if config != nil {
+			s.checkFiles(name, config.Files, "services", service, "files")
+		}
+	}
+}
+
+// checkFiles looks for files of a server or a service, which are named under at.
+func (s servers) checkFiles(server string, files map[string]string, at ...any) {
+	for _, target := range slices.Sorted(maps.Keys(files)) {
+		source := files[target]
 		if strings.Contains(source, "${") {
 			continue // known once variables are expanded
 		}
 		if _, err := local(s.eval.Dir(), source); err != nil {
-			at := s.path(name, "files", target)
-			s.doc.Problemf(at, "server %q: file %q %v", name, source, err)
+			at := append(append(s.path(server), at...), target)
+			s.doc.Problemf(at, "server %q: file %q %v", server, source, err)
 		}
 	}
 }
@@ -74,7 +84,9 @@ func (s servers) report(err error) {
 	for _, one := range all {
 		at := s.path(one.Server)
 		if one.Field != "" {
-			at = append(at, one.Field)
+			for step := range strings.SplitSeq(one.Field, ".") {
+				at = append(at, step)
+			}
 		}
 		if one.Key != "" && s.doc.Has(append(slices.Clone(at), one.Key)...) {
 			at = append(at, one.Key)
@@ -90,12 +102,17 @@ func (s servers) report(err error) {
 // ServerFiles are the files that server, after its variables are expanded, has in
 // its container: by absolute path there, from beside the eval.
 func ServerFiles(e *Eval, server mcpconfig.Server) (map[string]Source, error) {
-	files := make(map[string]Source, len(server.Files))
+	return Sources(e, server.Files)
+}
+
+// Sources finds files, told by absolute path in a container, beside the eval.
+func Sources(e *Eval, wanted map[string]string) (map[string]Source, error) {
+	files := make(map[string]Source, len(wanted))
 	var errs []error
-	for _, target := range slices.Sorted(maps.Keys(server.Files)) {
-		source, err := local(e.Dir(), server.Files[target])
+	for _, target := range slices.Sorted(maps.Keys(wanted)) {
+		source, err := local(e.Dir(), wanted[target])
 		if err != nil {
-			errs = append(errs, &fs.PathError{Op: "file for " + target, Path: server.Files[target], Err: err})
+			errs = append(errs, &fs.PathError{Op: "file for " + target, Path: wanted[target], Err: err})
 			continue
 		}
 		files[target] = source

@@ -53,6 +53,16 @@ func refineServers(servers *jsonschema.Schema) {
 	reserved := &jsonschema.Schema{Enum: words(mcpconfig.ReservedNames())}
 	servers.PropertyNames = &jsonschema.Schema{Pattern: mcpconfig.NamePattern, Not: reserved}
 	properties := servers.AdditionalProperties.Properties
+	refineBox(properties)
+	services := properties["services"]
+	services.PropertyNames = &jsonschema.Schema{Pattern: mcpconfig.NamePattern, Not: reserved}
+	services.AdditionalProperties.Type = ""
+	services.AdditionalProperties.Types = []string{"object", "null"} // null removes
+	refineBox(services.AdditionalProperties.Properties)
+}
+
+// refineBox adds what holds for the container of a server and of a service.
+func refineBox(properties map[string]*jsonschema.Schema) {
 	for _, size := range []string{"memory", "disk"} {
 		properties[size].Pattern = mcpconfig.SizePattern + `|\$\{` // or a variable
 	}
