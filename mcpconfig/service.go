@@ -5,6 +5,7 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -96,11 +97,11 @@ func (f *findings) ports(at string, ports []int, own int) {
 	for i, port := range ports {
 		switch {
 		case port < 1 || port > 65535:
-			f.invalid(at, "%s[%d] must be between 1 and 65535", at, i)
+			f.add(ErrInvalid, at, strconv.Itoa(i), "%s[%d] must be between 1 and 65535", at, i)
 		case slices.Contains(ports[:i], port):
-			f.invalid(at, "%s: %d stands there twice", at, port)
+			f.add(ErrInvalid, at, strconv.Itoa(i), "%s: %d stands there twice", at, port)
 		case port == own:
-			f.invalid(at, "%s: %d is the port of the server itself; have one of the two listen on another", at, port)
+			f.add(ErrInvalid, at, strconv.Itoa(i), "%s: %d is the port of the server itself; have one of the two listen on another", at, port)
 		}
 	}
 }
@@ -125,7 +126,7 @@ func (f *findings) box(at string, s Service) {
 	}
 	for i, dir := range s.Writable {
 		if !hasVariable(dir) && (!path.IsAbs(dir) || path.Clean(dir) != dir || dir == "/") {
-			f.invalid(at+".writable", "%s.writable[%d] must be the absolute path of a directory in the container", at, i)
+			f.add(ErrInvalid, at+".writable", strconv.Itoa(i), "%s.writable[%d] must be the absolute path of a directory in the container", at, i)
 		}
 	}
 	for _, target := range slices.Sorted(maps.Keys(s.Files)) {

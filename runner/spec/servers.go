@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/strictyaml"
@@ -88,8 +89,12 @@ func (s servers) report(err error) {
 				at = append(at, step)
 			}
 		}
-		if one.Key != "" && s.doc.Has(append(slices.Clone(at), one.Key)...) {
-			at = append(at, one.Key)
+		var key any = one.Key
+		if i, err := strconv.Atoi(one.Key); err == nil {
+			key = i
+		}
+		if one.Key != "" && s.doc.Has(append(slices.Clone(at), key)...) {
+			at = append(at, key)
 		}
 		if errors.Is(one.Class, mcpconfig.ErrNotSupported) {
 			s.doc.NotSupported(at, strings.TrimPrefix(one.Error(), "not supported yet: "))

@@ -58,7 +58,9 @@ func refineServers(servers *jsonschema.Schema) {
 	services.PropertyNames = &jsonschema.Schema{Pattern: mcpconfig.NamePattern, Not: reserved}
 	services.AdditionalProperties.Type = ""
 	services.AdditionalProperties.Types = []string{"object", "null"} // null removes
-	refineBox(services.AdditionalProperties.Properties)
+	service := services.AdditionalProperties.Properties
+	service["user"].Pattern = spec.UserPattern + `|\$\{`
+	refineBox(service)
 }
 
 // refineBox adds what holds for the container of a server and of a service.
