@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/docker/docker/api/types/volume"
+	"github.com/testcontainers/testcontainers-go"
 
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -34,6 +35,8 @@ type Backend struct {
 	lease  *box
 	// seccomp is the profile of containers on a bridge, the same for every trial.
 	seccomp func() (string, error)
+	// library is testcontainers on our engine, set up for the first service.
+	library func() (*testcontainers.DockerProvider, error)
 
 	mu      sync.Mutex
 	volumes map[string]func() error // mcp.json volumes by content; guarded by mu
@@ -51,7 +54,8 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{engine: e, run: o.Run, seccomp: sync.OnceValues(bridgeSeccomp), volumes: map[string]func() error{}, images: map[string]imageInfo{}, userIDs: map[userKey]string{}, subnets: newSubnetPool()}
+	library := sync.OnceValues(func() (*testcontainers.DockerProvider, error) { return newLibrary(e) })
+	b := &Backend{engine: e, library: library, run: o.Run, seccomp: sync.OnceValues(bridgeSeccomp), volumes: map[string]func() error{}, images: map[string]imageInfo{}, userIDs: map[userKey]string{}, subnets: newSubnetPool()}
 	if err := b.open(ctx, o); err != nil {
 		return nil, errors.Join(err, b.Close(context.WithoutCancel(ctx)))
 	}
@@ -111,6 +115,9 @@ func imagesOf(t *runner.Trial) []string {
 	for _, server := range t.Servers {
 		if !server.Remote {
 			refs = append(refs, server.Image)
+		}
+		for _, service := range server.Services {
+			refs = append(refs, service.Image)
 		}
 	}
 	return refs

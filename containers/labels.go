@@ -29,6 +29,10 @@ const (
 	labelStart = "waza.start"
 )
 
+// labelSession is what testcontainers knows its own by, and what a reaper of its
+// goes by. Its own id is that of the process that started us, which others share.
+const labelSession = "org.testcontainers.sessionId"
+
 // wholeRun marks what belongs to a run and to no single trial.
 const wholeRun = "-"
 
@@ -40,6 +44,7 @@ const (
 	roleRelay     = "relay"
 	roleAgent     = "agent"
 	roleServer    = "server"
+	roleService   = "service"
 	roleWorkspace = "workspace"
 )
 

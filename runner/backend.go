@@ -15,7 +15,7 @@ import (
 )
 
 // AgentBox is where the agent runs, as [Sandbox.Start] and its kin name it. Every
-// other box is a server, under its own name.
+// other box is a server, under its own name, or a service, as [ServiceBox] says.
 const AgentBox = "agent"
 
 // Places in the agent's box as plans, [Sandbox.Put] and [Sandbox.Collect] name
@@ -54,7 +54,8 @@ func (l Layout) At(planned string) string {
 }
 
 // Trial is the plan of one trial: plain data, decided before anything starts.
-// Of what variables brought in its JSON holds a server's image and nothing else.
+// Of what variables brought in its JSON holds images, and of services users and
+// directories, and nothing else.
 type Trial struct {
 	Run       string                `json:"run"`
 	Task      string                `json:"task"`
@@ -129,6 +130,7 @@ type Server struct {
 	Path           string           `json:"path,omitempty"`     // of its endpoint there
 	Writable       []string         `json:"writable,omitempty"` // directories, beside scratch and home
 	Files          []File           `json:"files,omitempty"`    // by absolute path
+	Services       []Service        `json:"services,omitempty"` // what it needs beside it, by name
 	StartupTimeout time.Duration    `json:"startup_timeout_ns"`
 	Timeout        time.Duration    `json:"timeout_ns"`
 

@@ -185,6 +185,9 @@ func planServer(eval *spec.Eval, name string, declared mcpconfig.Server, c Choic
 			return s, fmt.Errorf("server %q: no files can be put into %s of its container; choose a directory of their own, such as /data", name, dir)
 		}
 	}
+	if s.Services, err = planServices(eval, config, declared); err != nil {
+		return s, fmt.Errorf("server %q: %w", name, err)
+	}
 	return s, nil
 }
 
@@ -216,12 +219,21 @@ func sized(b Box, memory, disk string) (Box, error) {
 }
 
 // writableFor is the directories that files need in a box whose root is
-// read-only: the directory of each, but none that lies in another.
-func writableFor(files []File) []string {
+// read-only.
+func writableFor(files []File) []string { return outermost(dirsOf(files)) }
+
+// dirsOf is the directory of each file.
+func dirsOf(files []File) []string {
 	var dirs []string
 	for _, f := range files {
 		dirs = append(dirs, path.Dir(f.Path))
 	}
+	return dirs
+}
+
+// outermost is dirs without those that lie in another, or in one that is writable
+// as it is.
+func outermost(dirs []string) []string {
 	dirs = append(dirs, "/tmp", HomeDir)
 	slices.Sort(dirs)
 	var outer []string

@@ -31,6 +31,8 @@ type trialRun struct {
 	agent   *attendance     // nil until the agent runs
 	proxy   *mcpproxy.Proxy // nil where nothing is served
 	serving sync.WaitGroup
+
+	services services
 }
 
 // trial runs t in a sandbox of its own, leaves its evidence in dir, and says
@@ -101,6 +103,9 @@ func (tr *trialRun) prepare(ctx context.Context) (err error) {
 	if err := tr.fillServers(ctx); err != nil {
 		return err
 	}
+	if err := tr.startServices(ctx); err != nil {
+		return err
+	}
 	if err := tr.probe(ctx); err != nil {
 		return err
 	}
@@ -146,7 +151,9 @@ func (tr *trialRun) closeSandbox(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
+	tr.services.leaving.Store(true)
 	err := tr.sandbox.Close(ctx)
+	tr.services.attended.Wait() // Close ends the output of every process
 	if tr.agent == nil {
 		return err
 	}
