@@ -39,7 +39,11 @@ func (b *Backend) apply(ctx context.Context, t *runner.Trial, p trialPlan, obser
 	group, gctx := errgroup.WithContext(ctx)
 	for i, c := range placed {
 		group.Go(func() (err error) {
-			started[i], err = b.engine.startBox(gctx, c, p.network)
+			if c.service {
+				started[i], err = b.startService(gctx, c)
+			} else {
+				started[i], err = b.engine.startBox(gctx, c, p.network)
+			}
 			return err
 		})
 	}
@@ -92,10 +96,14 @@ func (s *sandbox) settle(ctx context.Context, a addresses) error {
 	return group.Wait()
 }
 
-// names is what resolves in a box: for the agent its servers, else nothing.
+// names is what resolves in a box: for the agent its servers, for a server its
+// services, else nothing.
 func (s *sandbox) names(box string, a addresses) map[string][]netip.Addr {
 	names := map[string][]netip.Addr{"localhost": {netip.MustParseAddr("127.0.0.1")}}
 	if box != runner.AgentBox {
+		for name, at := range serviceAddresses(s.trial, box) {
+			names[name] = []netip.Addr{at}
+		}
 		return names
 	}
 	target := airtightAddr

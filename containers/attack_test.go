@@ -138,13 +138,16 @@ func hostAddrs(t *testing.T) []string {
 }
 
 // attacker is the program that attacks, as a tar to put into a container.
-func attacker(t *testing.T) []byte {
+func attacker(t *testing.T) []byte { return program(t, "attacker") }
+
+// program is a program of testdata, as a tar to put into a container.
+func program(t *testing.T, name string) []byte {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "attacker")
-	build := exec.Command("go", "build", "-o", path, "./testdata/attacker")
+	path := filepath.Join(t.TempDir(), name)
+	build := exec.Command("go", "build", "-o", path, "./testdata/"+name)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build attacker: %v\n%s", err, out)
+		t.Fatalf("build %s: %v\n%s", name, err, out)
 	}
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -152,7 +155,7 @@ func attacker(t *testing.T) []byte {
 	}
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
-	if err := w.WriteHeader(&tar.Header{Name: "attacker", Typeflag: tar.TypeReg, Mode: 0o755, Size: int64(len(content))}); err != nil {
+	if err := w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o755, Size: int64(len(content))}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.Write(content); err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/docker/docker/api/types/volume"
+	"github.com/testcontainers/testcontainers-go"
 
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/mcpconfig"
@@ -43,6 +44,8 @@ type Backend struct {
 	redact  func(string) string
 	// seccomp is the profile of containers on a bridge, the same for every trial.
 	seccomp func() (string, error)
+	// library is testcontainers on our engine, set up for the first service.
+	library func() (*testcontainers.DockerProvider, error)
 
 	mu      sync.Mutex
 	volumes map[string]func() error // mcp.json volumes by content; guarded by mu
@@ -60,10 +63,11 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
+	library := sync.OnceValues(func() (*testcontainers.DockerProvider, error) { return newLibrary(e) })
 	if o.Redact == nil {
 		o.Redact = func(s string) string { return s }
 	}
-	b := &Backend{engine: e, run: o.Run, network: o.Network, redact: o.Redact, seccomp: sync.OnceValues(bridgeSeccomp), volumes: map[string]func() error{}, images: map[string]imageInfo{}, userIDs: map[userKey]string{}, subnets: newSubnetPool()}
+	b := &Backend{engine: e, library: library, run: o.Run, network: o.Network, redact: o.Redact, seccomp: sync.OnceValues(bridgeSeccomp), volumes: map[string]func() error{}, images: map[string]imageInfo{}, userIDs: map[userKey]string{}, subnets: newSubnetPool()}
 	if err := b.open(ctx, o); err != nil {
 		return nil, errors.Join(err, b.Close(context.WithoutCancel(ctx)))
 	}
@@ -150,6 +154,9 @@ func imagesOf(t *runner.Trial) []string {
 		if !server.Remote {
 			refs = append(refs, server.Image)
 		}
+		for _, service := range server.Services {
+			refs = append(refs, service.Image)
+		}
 	}
 	return refs
 }
@@ -162,6 +169,9 @@ func pullPolicy(ref string, trials []*runner.Trial) string {
 		boxes := []runner.Box{t.Agent.Box}
 		for _, server := range t.Servers {
 			boxes = append(boxes, server.Box)
+			for _, service := range server.Services {
+				boxes = append(boxes, service.Box)
+			}
 		}
 		for _, box := range boxes {
 			if box.Image == ref {

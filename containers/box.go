@@ -15,6 +15,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/pkg/stdcopy"
+	"github.com/testcontainers/testcontainers-go"
 
 	"github.com/waza-isolate/waza/runner/guest"
 )
@@ -33,6 +34,7 @@ type box struct {
 	removed <-chan error // one value, once the container is gone
 	cancel  context.CancelFunc
 	stderr  *tail
+	service testcontainers.Container // of a service, else nil
 }
 
 // startBox creates, attaches to, and starts a container, in that order: one that
@@ -98,17 +100,30 @@ func (b *box) close(ctx context.Context, e *engine) error {
 	if b.cancel != nil {
 		defer b.cancel()
 	}
-	if b.guest != nil {
-		_ = b.guest.Close()
-		select {
-		case err := <-b.removed:
-			if err == nil || errdefs.IsNotFound(err) {
-				return nil
-			}
-		case <-time.After(endGrace):
-		}
+	switch {
+	case b.service != nil:
+		// How it fails where the container is gone already varies; what counts is
+		// whether it is.
+		_ = b.service.Terminate(ctx, testcontainers.StopTimeout(0))
+	case b.leave():
+		return nil
 	}
 	return e.removeContainer(ctx, b.id)
+}
+
+// leave ends the talk with process 1 and waits until the container is gone, which
+// it says.
+func (b *box) leave() bool {
+	if b.guest == nil {
+		return false
+	}
+	_ = b.guest.Close()
+	select {
+	case err := <-b.removed:
+		return err == nil || errdefs.IsNotFound(err)
+	case <-time.After(endGrace):
+		return false
+	}
 }
 
 // removeContainer removes by force and waits until the container is gone.

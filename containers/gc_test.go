@@ -50,6 +50,7 @@ func openVictims(ctx context.Context, b *Backend) error {
 	for number := range victimTrials {
 		t := trialOf(b, []string{networkBridge, networkAirtight}[number%2], "")
 		t.Number, t.Agent.Image, t.Workspace = number+1, "", "volume"
+		t.Servers[0].Services = []runner.Service{{Name: "db", Box: boxOf("")}}
 		if _, err := b.Open(ctx, t, func(evidence.Event) {}); err != nil {
 			return err
 		}
@@ -95,7 +96,7 @@ func TestRunnerKilled(t *testing.T) {
 	if g := gc(t); !slices.Contains(g.Live, run) || slices.Contains(g.Runs, run) {
 		t.Fatalf("gc takes a live run for dead: %+v", g)
 	}
-	const trialContainers = 3*2 + 2*2 // on a bridge agent, server and relay; airtight agent and server
+	const trialContainers = 4*2 + 3*2 // on a bridge agent, server, service and relay; airtight all but the relay
 	if got := len(dockertest.Containers(t, engine, run)); got != trialContainers+2 {
 		t.Errorf("%d containers stand, want %d", got, trialContainers+2)
 	}

@@ -31,6 +31,8 @@ func (e *engine) inspectImage(ctx context.Context, ref string) (imageInfo, error
 		info.user = found.Config.User
 		info.entrypoint, info.cmd = found.Config.Entrypoint, found.Config.Cmd
 		info.volumes = slices.Sorted(maps.Keys(found.Config.Volumes))
+		check := found.Config.Healthcheck
+		info.health = check != nil && len(check.Test) > 0 && check.Test[0] != "NONE"
 	}
 	return info, nil
 }

@@ -35,6 +35,10 @@ const (
 	imageServer = "server" // of a package
 )
 
+// labelSession is what testcontainers knows its own by, and what a reaper of its
+// goes by. Its own id is that of the process that started us, which others share.
+const labelSession = "org.testcontainers.sessionId"
+
 // wholeRun marks what belongs to a run and to no single trial.
 const wholeRun = "-"
 
@@ -46,6 +50,7 @@ const (
 	roleRelay     = "relay"
 	roleAgent     = "agent"
 	roleServer    = "server"
+	roleService   = "service"
 	roleWorkspace = "workspace"
 	roleLock      = "lock"
 )

@@ -39,6 +39,9 @@ func TestOpenFails(t *testing.T) {
 		{"bad subnets", func(t *runner.Trial) { t.Subnets = "nonsense" }, "task network"},
 		{"root by another name", func(t *runner.Trial) { t.Servers[0].User = "00" }, "runs as root"},
 		{"no such user", func(t *runner.Trial) { t.Servers[0].User = "nobody-of-this-name" }, "nobody-of-this-name"},
+		{"service's user", func(t *runner.Trial) { withService(t, debian).Servers[0].Services[0].User = "nobody-of-this-name" }, "nobody-of-this-name"},
+		{"service as root", func(t *runner.Trial) { withService(t, debian).Servers[0].Services[0].User = "00" }, "container of s0/db: runs as root"},
+		{"too little memory for a service", func(t *runner.Trial) { withService(t, debian).Servers[0].Services[0].Memory = 1 << 20 }, ""},
 		{"too little memory to start", func(t *runner.Trial) { t.Servers[0].Memory = 1 << 20 }, ""},
 	}
 	for _, test := range tests {
@@ -89,7 +92,7 @@ func TestOpenCancelled(t *testing.T) {
 	own := b.engine.Client
 	defer func() { b.engine.Client = own }()
 	for hit, done := 1, false; !done; hit++ {
-		trial := trialOf(b, networkBridge, debian, "")
+		trial := withService(trialOf(b, networkBridge, debian, ""), "")
 		trial.Workspace = "volume"
 		ctx, cancel := context.WithCancel(within(t))
 		b.engine.Client = cancelling(t, hit, cancel)
@@ -105,7 +108,7 @@ func TestOpenCancelled(t *testing.T) {
 		}
 		cancel()
 		noTrialObjects(t, b, trial)
-		if done && hit < 7 { // network, volumes and containers of such a trial
+		if done && hit < 8 { // network, volumes and containers of such a trial
 			t.Errorf("the engine was asked to create only %d things", hit-1)
 		}
 	}

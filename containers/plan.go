@@ -49,6 +49,7 @@ type imageInfo struct {
 	entrypoint []string
 	cmd        []string // arguments of entrypoint, or the command where there is none
 	volumes    []string // declared by the image; they would be unlimited disk
+	health     bool     // it has a health check
 }
 
 // scene is what a trial's plan stands on: what its run has made already.
@@ -68,6 +69,8 @@ type containerPlan struct {
 	conf  container.Config
 	host  container.HostConfig
 	image imageInfo
+	// service says that it is one, which testcontainers creates and ends.
+	service bool
 }
 
 // trialPlan is everything of one trial but its subnet, which only the engine can
@@ -101,7 +104,7 @@ func planTrial(t *runner.Trial, s scene) trialPlan {
 	}
 	build := func(box, role string, b runner.Box, mode container.NetworkMode) containerPlan {
 		return planContainer(boxRequest{
-			run: t.Run, trial: label, box: box, role: role, name: base + "-" + box,
+			run: t.Run, trial: label, box: box, role: role, name: base + "-" + strings.ReplaceAll(box, "/", "."),
 			limits: b, image: s.images[b.Image], mode: mode, runtime: t.Runtime, scene: s,
 		})
 	}
@@ -122,6 +125,10 @@ func planTrial(t *runner.Trial, s scene) trialPlan {
 			c.host.Tmpfs[dir] = tmpfsOptions(c.conf.User, server.Disk)
 		}
 		p.containers = append(p.containers, c)
+		for _, service := range server.Services {
+			c := build(runner.ServiceBox(server.Name, service.Name), roleService, service.Box, "none")
+			p.containers = append(p.containers, asService(c, t.Run, service))
+		}
 	}
 	return p
 }
@@ -217,6 +224,11 @@ func (p trialPlan) withAddresses(t *runner.Trial, a addresses) []containerPlan {
 			for _, server := range t.Servers {
 				c.host.ExtraHosts = append(c.host.ExtraHosts, server.Name+":"+target.String())
 			}
+		default:
+			for name, at := range serviceAddresses(t, c.box) {
+				c.host.ExtraHosts = append(c.host.ExtraHosts, name+":"+at.String())
+			}
+			slices.Sort(c.host.ExtraHosts)
 		}
 	}
 	return placed

@@ -20,6 +20,10 @@ func planned() (*runner.Trial, scene) {
 			{Name: "stock", Box: runner.Box{Image: "team/stock", CPUs: 1, Memory: 64 << 20, Disk: 16 << 20, Pids: 32}},
 		},
 	}
+	t.Servers[1].Services = []runner.Service{
+		{Name: "cache", Box: runner.Box{Image: "team/stock", CPUs: 1, Memory: 64 << 20, Disk: 16 << 20, Pids: 32}, Ports: []int{6379}},
+		{Name: "db", Box: runner.Box{Image: "team/stock", User: "26:26", CPUs: 1, Memory: 64 << 20, Disk: 16 << 20, Pids: 32}, Ports: []int{5432}, Writable: []string{"/data"}},
+	}
 	return t, scene{
 		images: map[string]imageInfo{
 			"":           {id: "sha256:guest"},
@@ -66,6 +70,21 @@ trial price/2
     /home/agent <- tmpfs size=16777216,mode=0700,uid=1000,gid=1000,exec
     /tmp <- tmpfs size=16777216,mode=0700,uid=1000,gid=1000,exec
     /var/lib/stock <- tmpfs size=16777216,mode=0700,uid=1000,gid=1000,exec
+  container waza-r1-price-2-stock.cache
+    image sha256:stock user 1000:1000 network none
+    cpus 1.00 memory 64MiB pids 32
+    /opt/waza <- volume waza-r1-guest ro=true
+    /home/agent <- tmpfs size=16777216,mode=0700,uid=1000,gid=1000,exec
+    /tmp <- tmpfs size=16777216,mode=0700,uid=1000,gid=1000,exec
+    /var/lib/stock <- tmpfs size=16777216,mode=0700,uid=1000,gid=1000,exec
+  container waza-r1-price-2-stock.db
+    image sha256:stock user 26:26 network none
+    cpus 1.00 memory 64MiB pids 32
+    /opt/waza <- volume waza-r1-guest ro=true
+    /data <- tmpfs size=16777216,mode=0700,uid=26,gid=26,exec
+    /home/agent <- tmpfs size=16777216,mode=0700,uid=26,gid=26,exec
+    /tmp <- tmpfs size=16777216,mode=0700,uid=26,gid=26,exec
+    /var/lib/stock <- tmpfs size=16777216,mode=0700,uid=26,gid=26,exec
 `},
 		{"airtight", func(t *runner.Trial, _ *scene) { t.Network = networkAirtight }, `
 trial price/2
@@ -91,6 +110,21 @@ trial price/2
     /home/agent <- tmpfs size=16777216,mode=0700,uid=1000,gid=1000,exec
     /tmp <- tmpfs size=16777216,mode=0700,uid=1000,gid=1000,exec
     /var/lib/stock <- tmpfs size=16777216,mode=0700,uid=1000,gid=1000,exec
+  container waza-r1-price-2-stock.cache
+    image sha256:stock user 1000:1000 network none
+    cpus 1.00 memory 64MiB pids 32
+    /opt/waza <- volume waza-r1-guest ro=true
+    /home/agent <- tmpfs size=16777216,mode=0700,uid=1000,gid=1000,exec
+    /tmp <- tmpfs size=16777216,mode=0700,uid=1000,gid=1000,exec
+    /var/lib/stock <- tmpfs size=16777216,mode=0700,uid=1000,gid=1000,exec
+  container waza-r1-price-2-stock.db
+    image sha256:stock user 26:26 network none
+    cpus 1.00 memory 64MiB pids 32
+    /opt/waza <- volume waza-r1-guest ro=true
+    /data <- tmpfs size=16777216,mode=0700,uid=26,gid=26,exec
+    /home/agent <- tmpfs size=16777216,mode=0700,uid=26,gid=26,exec
+    /tmp <- tmpfs size=16777216,mode=0700,uid=26,gid=26,exec
+    /var/lib/stock <- tmpfs size=16777216,mode=0700,uid=26,gid=26,exec
 `},
 		{"volume workspace of a numeric user, guest's own image", func(t *runner.Trial, s *scene) {
 			t.Network, t.Workspace, t.Servers = networkAirtight, "volume", t.Servers[:1]
@@ -189,8 +223,11 @@ func TestWithAddresses(t *testing.T) {
 				t.Errorf("%s: %s has address %q, want %q", test.network, c.box, got, want)
 			}
 			var hosts []string
-			if c.box == runner.AgentBox {
+			switch c.box {
+			case runner.AgentBox:
 				hosts = test.hosts
+			case "stock":
+				hosts = []string{"cache:127.0.2.1", "db:127.0.2.2"}
 			}
 			if diff := cmp.Diff(hosts, c.host.ExtraHosts); diff != "" {
 				t.Errorf("%s: hosts of %s (-want +got):\n%s", test.network, c.box, diff)

@@ -23,6 +23,7 @@ type sandbox struct {
 	plan    trialPlan
 	observe func(evidence.Event)
 	boxes   map[string]*box // complete before the sandbox is handed out
+	carried sync.WaitGroup  // connections to services, and who takes them in
 
 	closeOnce sync.Once
 	closeErr  error
@@ -141,6 +142,7 @@ func (s *sandbox) close(ctx context.Context) error {
 	for range s.boxes {
 		all = append(all, <-errs)
 	}
+	s.carried.Wait() // they end with the boxes
 	which := labelled(s.backend.run, s.plan.trial)
 	if s.plan.network != "" {
 		all = append(all, s.backend.engine.removeNetworks(ctx, which))
@@ -189,6 +191,9 @@ func (s *sandbox) Guarantees() evidence.Guarantees {
 			"containers run without root, capabilities or new privileges, on a read-only root",
 			"containers end with the runner",
 		},
+	}
+	if slices.ContainsFunc(s.trial.Servers, func(server runner.Server) bool { return len(server.Services) > 0 }) {
+		g.Enforced = append(g.Enforced, "every service in a container of its own without a network interface, within reach of its server alone")
 	}
 	if ownKernel(s.trial.Runtime) {
 		g.Missing = append(g.Missing, "the seccomp filter of containers could not be seen under the runtime "+s.trial.Runtime)

@@ -27,6 +27,9 @@ func (b *Backend) users(ctx context.Context, t *runner.Trial, images map[string]
 	boxes := []runner.Box{t.Agent.Box}
 	for _, server := range t.Servers {
 		boxes = append(boxes, server.Box)
+		for _, service := range server.Services {
+			boxes = append(boxes, service.Box)
+		}
 	}
 	numbers := map[userKey]string{}
 	for _, box := range boxes {

@@ -83,6 +83,16 @@ func (f *ClientFile) Place(server, field, key string) strictyaml.Path {
 	if field == "" {
 		return at
 	}
+	if service, inner, nested := strings.Cut(field, "."); nested { // of a service
+		at = below(at, service)
+		for name := range strings.SplitSeq(inner, ".") {
+			at = below(at, name)
+		}
+		if f.doc.Has(below(at, step(inner, inner, key))...) {
+			at = below(at, step(inner, inner, key))
+		}
+		return at
+	}
 	for _, name := range append([]string{field}, otherNames[field]...) {
 		if !f.doc.Has(below(at, name)...) {
 			continue

@@ -19,7 +19,7 @@ var (
 // value, which may be a secret.
 type Error struct {
 	Server  string
-	Field   string // as in the file, such as env; empty for the server as a whole
+	Field   string // as in the file, such as env or services.db.env; empty for the server as a whole
 	Key     string // of a map's value, or the index in a list; may be empty
 	Message string
 	Class   error

@@ -9,12 +9,17 @@ import (
 )
 
 // eachString hands every string of s, but for the keys of maps, to f and puts
-// what f returns in its place. Lists and maps are copied first, so a copy of a
-// Server can be changed without changing the original.
+// what f returns in its place. A field of a service is told with where it is, as
+// in services.db.env. Lists and maps are copied first, so a copy of a Server can
+// be changed without changing the original.
 func eachString(s *Server, f func(field, key, value string) string) {
-	v := reflect.ValueOf(s).Elem()
+	eachOf(reflect.ValueOf(s).Elem(), "", f)
+}
+
+// eachOf is eachString for any struct of the configuration.
+func eachOf(v reflect.Value, prefix string, f func(field, key, value string) string) {
 	for i := range v.NumField() {
-		field := fieldName(v.Type().Field(i))
+		field := prefix + fieldName(v.Type().Field(i))
 		switch value := v.Field(i).Addr().Interface().(type) {
 		case *string:
 			if *value != "" {
@@ -30,8 +35,27 @@ func eachString(s *Server, f func(field, key, value string) string) {
 			for _, key := range slices.Sorted(maps.Keys(*value)) {
 				(*value)[key] = f(field, key, (*value)[key])
 			}
+		case *[]int:
+			*value = slices.Clone(*value)
+		case *map[string]*Service:
+			*value = maps.Clone(*value)
+			for _, name := range slices.Sorted(maps.Keys(*value)) {
+				(*value)[name] = copyOf((*value)[name], field+"."+name, f)
+			}
+		case **Ready:
+			*value = copyOf(*value, field, f)
 		}
 	}
+}
+
+// copyOf is a copy of *s, which stands at place, that went through eachOf.
+func copyOf[T any](s *T, place string, f func(field, key, value string) string) *T {
+	if s == nil {
+		return nil
+	}
+	copied := *s
+	eachOf(reflect.ValueOf(&copied).Elem(), place+".", f)
+	return &copied
 }
 
 // fieldName is the key of a field in a file.

@@ -46,9 +46,8 @@ func TestMerge(t *testing.T) {
 
 // TestMergeEveryField holds that no field is forgotten when one is added.
 func TestMergeEveryField(t *testing.T) {
-	full := func(s string, n int) *mcpconfig.Server {
-		var server mcpconfig.Server
-		v := reflect.ValueOf(&server).Elem()
+	var fill func(v reflect.Value, s string, n int)
+	fill = func(v reflect.Value, s string, n int) {
 		for i := range v.NumField() {
 			switch f := v.Field(i); f.Interface().(type) {
 			case string:
@@ -61,10 +60,26 @@ func TestMergeEveryField(t *testing.T) {
 				f.Set(reflect.ValueOf([]string{s}))
 			case map[string]string:
 				f.Set(reflect.ValueOf(map[string]string{"K": s}))
+			case []int:
+				f.Set(reflect.ValueOf([]int{n}))
+			case bool:
+				f.SetBool(true)
+			case *mcpconfig.Ready:
+				var ready mcpconfig.Ready
+				fill(reflect.ValueOf(&ready).Elem(), s, n)
+				f.Set(reflect.ValueOf(&ready))
+			case map[string]*mcpconfig.Service:
+				var service mcpconfig.Service
+				fill(reflect.ValueOf(&service).Elem(), s, n)
+				f.Set(reflect.ValueOf(map[string]*mcpconfig.Service{"db": &service}))
 			default:
 				t.Fatalf("field %s has a type that Merge and Expand do not know", v.Type().Field(i).Name)
 			}
 		}
+	}
+	full := func(s string, n int) *mcpconfig.Server {
+		var server mcpconfig.Server
+		fill(reflect.ValueOf(&server).Elem(), s, n)
 		return &server
 	}
 	got, err := mcpconfig.Merge(map[string]*mcpconfig.Server{"s": full("a", 1)}, map[string]*mcpconfig.Server{"s": full("b", 2)})

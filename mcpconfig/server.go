@@ -35,4 +35,7 @@ type Server struct {
 	Memory         string            `json:"memory,omitempty" jsonschema:"memory limit of the container, such as 512m; default 512m"`
 	Pids           int               `json:"pids,omitempty" min:"1" jsonschema:"limit of processes in the container; default 256"`
 	Disk           string            `json:"disk,omitempty" jsonschema:"size limit of each writable directory, such as 256m; default 256m"`
+
+	// Services are what the server needs beside it, by the names it reaches them by.
+	Services map[string]*Service `json:"services,omitempty" jsonschema:"what the server needs beside it, such as a database: containers that it alone reaches, by name"`
 }

@@ -21,6 +21,7 @@ func Validate(name string, s Server) error {
 	f.container(s)
 	f.containerFields(s)
 	f.numbers(s)
+	f.services(s)
 	f.texts(s)
 	return f.err()
 }
@@ -54,6 +55,7 @@ func (f *findings) remote(s Server) {
 		{"cwd", s.Cwd != ""}, {"working_dir", s.WorkingDir != ""}, {"port", s.Port != 0}, {"path", s.Path != ""},
 		{"pull", s.Pull != ""}, {"platform", s.Platform != ""}, {"user", s.User != ""}, {"writable", s.Writable != nil},
 		{"files", s.Files != nil}, {"cpus", s.CPUs != 0}, {"memory", s.Memory != ""}, {"pids", s.Pids != 0}, {"disk", s.Disk != ""},
+		{"services", s.Services != nil},
 	} {
 		if field.set {
 			f.invalid(field.name, "%s does not go with url; a server is either remote or run here", field.name)
@@ -114,16 +116,16 @@ func (f *findings) container(s Server) {
 		f.invalid("image", "image must not hold blanks")
 	}
 	for _, target := range slices.Sorted(maps.Keys(s.Files)) {
-		f.file(target, s.Files[target])
+		f.file("files", target, s.Files[target])
 	}
 }
 
-func (f *findings) file(target, source string) {
+func (f *findings) file(field, target, source string) {
 	if !path.IsAbs(target) || path.Clean(target) != target || target == "/" {
-		f.add(ErrInvalid, "files", target, "files: %q must be an absolute path of a file in the server's container", target)
+		f.add(ErrInvalid, field, target, "%s: %q must be an absolute path of a file in its container", field, target)
 	}
 	if !hasVariable(source) && !filepath.IsLocal(source) {
-		f.add(ErrInvalid, "files", target, "%s must be a path beside the eval, relative and without leading out", where("files", target))
+		f.add(ErrInvalid, field, target, "%s must be a path beside the eval, relative and without leading out", where(field, target))
 	}
 }
 
@@ -143,12 +145,16 @@ func (f *findings) numbers(s Server) {
 		}
 	}
 	for _, size := range []struct{ field, value string }{{"memory", s.Memory}, {"disk", s.Disk}, {"max_message", s.MaxMessage}} {
-		if size.value == "" || hasVariable(size.value) {
-			continue
-		}
-		if _, err := ParseSize(size.value); err != nil {
-			f.invalid(size.field, "%s is not a size; write a whole number and k, m or g, such as 512m", size.field)
-		}
+		f.size(size.field, size.value)
+	}
+}
+
+func (f *findings) size(field, value string) {
+	if value == "" || hasVariable(value) {
+		return
+	}
+	if _, err := ParseSize(value); err != nil {
+		f.invalid(field, "%s is not a size; write a whole number and k, m or g, such as 512m", field)
 	}
 }
 
@@ -166,8 +172,8 @@ func (f *findings) texts(s Server) {
 		if field == "tools" && value == "" {
 			f.add(ErrInvalid, field, key, "%s must not be empty", where(field, key))
 		}
-		if field == "env" && !envName.MatchString(key) {
-			f.add(ErrInvalid, field, key, "env: %q is not a variable's name", key)
+		if (field == "env" || strings.HasSuffix(field, ".env")) && !envName.MatchString(key) {
+			f.add(ErrInvalid, field, key, "%s: %q is not a variable's name", field, key)
 		}
 		if field == "headers" && !headerName.MatchString(key) {
 			f.add(ErrInvalid, field, key, "headers: %q is not a header's name", key)

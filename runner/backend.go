@@ -16,7 +16,7 @@ import (
 )
 
 // AgentBox is where the agent runs, as [Sandbox.Start] and its kin name it. Every
-// other box is a server, under its own name.
+// other box is a server, under its own name, or a service, as [ServiceBox] says.
 const AgentBox = "agent"
 
 // Places in the agent's box as plans, [Sandbox.Put] and [Sandbox.Collect] name
@@ -55,8 +55,8 @@ func (l Layout) At(planned string) string {
 }
 
 // Trial is the plan of one trial: plain data, decided before anything starts.
-// Of what variables brought in its JSON holds a server's image, platform, user and
-// writable directories, and nothing else.
+// Of what variables brought in its JSON holds images, platforms, users and writable
+// directories, and nothing else.
 type Trial struct {
 	Run       string                `json:"run"`
 	Task      string                `json:"task"`
@@ -141,6 +141,7 @@ type Server struct {
 	Shared         bool             `json:"shared,omitempty"`   // it lives for the run, not in the trial's sandbox
 	Writable       []string         `json:"writable,omitempty"` // directories, beside scratch and home
 	Files          []File           `json:"files,omitempty"`    // by absolute path
+	Services       []Service        `json:"services,omitempty"` // what it needs beside it, by name
 	StartupTimeout time.Duration    `json:"startup_timeout_ns"`
 	Timeout        time.Duration    `json:"timeout_ns"`
 	MaxMessage     int64            `json:"max_message,omitempty"` // bytes; 0 for the default

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net"
@@ -27,6 +28,8 @@ type fakeBackend struct {
 	collect map[string]func(w io.Writer) error
 	// advice is what is special about its boxes.
 	advice map[string]string
+	// ready waits for a service; nil does not.
+	ready func(ctx context.Context) error
 
 	mu        sync.Mutex
 	sandboxes []*fakeSandbox // guarded by mu
@@ -139,6 +142,16 @@ func (s *fakeSandbox) Start(_ context.Context, box string, spec process.Spec) (p
 	defer s.mu.Unlock()
 	s.processes = append(s.processes, p)
 	return p, nil
+}
+
+func (s *fakeSandbox) Ready(ctx context.Context, server, service string, check process.Spec) error {
+	if err := s.act(fmt.Sprintf("ready %s %q", ServiceBox(server, service), check.Args)); err != nil {
+		return err
+	}
+	if s.backend.ready != nil {
+		return s.backend.ready(ctx)
+	}
+	return nil
 }
 
 func (s *fakeSandbox) Put(_ context.Context, box, dir string, r io.Reader) error {

@@ -28,32 +28,39 @@ type host struct {
 	sandbox  Sandbox
 	upstream *mcpproxy.Upstream // where it speaks HTTP; else nil
 	idle     func()             // closes connections that nobody uses; nil where none are kept
+	services *auxiliaries
 }
 
-// startHost puts a server's files into its box and starts its program where it
-// speaks HTTP; one that speaks stdio is started for each session, and a remote one
-// is there. What happens to the program goes to rec, and what it writes to log.
-func startHost(ctx context.Context, sandbox Sandbox, s Server, rec mcpproxy.Recorder, log io.Writer) (*host, error) {
-	h := &host{plan: s, sandbox: sandbox}
+// startHost starts the services of a server, puts the server's files into its box,
+// and starts its program where it speaks HTTP; one that speaks stdio is started for
+// each session, and a remote one is there. What happens meanwhile goes to rec, and
+// what is written to the outputs that output names. The host is there to be stopped
+// also where it failed.
+func startHost(ctx context.Context, sandbox Sandbox, s Server, rec mcpproxy.Recorder, output func(string) io.Writer) (*host, error) {
+	h := &host{plan: s, sandbox: sandbox, services: &auxiliaries{server: s.Name, sandbox: sandbox, rec: rec}}
 	if s.Remote {
 		return h, h.connect(rec)
 	}
+	if err := h.services.start(ctx, s.Services, output); err != nil {
+		return h, err
+	}
 	if err := put(ctx, sandbox, s.Name, "/", s.Files); err != nil {
-		return nil, fmt.Errorf("files of server %q: %w", s.Name, err)
+		return h, fmt.Errorf("files of server %q: %w", s.Name, err)
 	}
 	switch s.Transport {
 	case mcpconfig.HTTP, mcpconfig.SSE:
-		resident, err := mcpproxy.StartResident(ctx, rec, mcpproxy.Limits{}, h.launched(log))
+		resident, err := mcpproxy.StartResident(ctx, rec, mcpproxy.Limits{}, h.launched(output(s.Name)))
 		if err != nil {
-			return nil, err
+			return h, err
 		}
 		h.upstream = h.inBox(resident)
 	}
 	return h, nil
 }
 
-// stop ends a program that startHost started.
+// stop ends a program that startHost started. Its services end with their boxes.
 func (h *host) stop(ctx context.Context) {
+	h.services.leave()
 	if h.resident() == nil {
 		return
 	}
@@ -62,8 +69,12 @@ func (h *host) stop(ctx context.Context) {
 	h.resident().Stop(ctx)
 }
 
-// await waits until what is left of the program has ended with its box.
+// await waits until what is left of the programs has ended with their boxes.
 func (h *host) await(ctx context.Context) error {
+	h.services.await()
+	if h.idle != nil {
+		h.idle()
+	}
 	if h.resident() == nil {
 		return nil
 	}
@@ -79,7 +90,7 @@ func (h *host) await(ctx context.Context) error {
 
 // resident is the program, where that lives as long as the box.
 func (h *host) resident() *mcpproxy.Resident {
-	if h == nil || h.upstream == nil {
+	if h.upstream == nil {
 		return nil
 	}
 	return h.upstream.Process

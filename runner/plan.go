@@ -220,6 +220,9 @@ func planServer(eval *spec.Eval, name string, declared mcpconfig.Server, c Choic
 		}
 	}
 	s.Writable = together(s.Writable, config.Writable)
+	if s.Services, err = planServices(eval, config, declared, box.Pull); err != nil {
+		return s, fmt.Errorf("server %q: %w", name, err)
+	}
 	return s, nil
 }
 
@@ -251,12 +254,21 @@ func sized(b Box, memory, disk string) (Box, error) {
 }
 
 // writableFor is the directories that files need in a box whose root is
-// read-only: the directory of each, but none that lies in another.
-func writableFor(files []File) []string {
+// read-only.
+func writableFor(files []File) []string { return outermost(dirsOf(files)) }
+
+// dirsOf is the directory of each file.
+func dirsOf(files []File) []string {
 	var dirs []string
 	for _, f := range files {
 		dirs = append(dirs, path.Dir(f.Path))
 	}
+	return dirs
+}
+
+// outermost is dirs without those that lie in another, or in one that is writable
+// as it is.
+func outermost(dirs []string) []string {
 	dirs = append(dirs, "/tmp", HomeDir)
 	slices.Sort(dirs)
 	var outer []string

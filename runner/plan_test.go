@@ -135,6 +135,9 @@ func TestPlanRefuses(t *testing.T) {
 		{"file in /etc", func(_ *spec.Eval, task *spec.ResolvedTask, _ *Choices) {
 			task.Servers = map[string]mcpconfig.Server{"s": {Image: "i", Files: map[string]string{"/etc/x": "data/bolts.json"}}}
 		}, "no files can be put into /etc of its container"},
+		{"file of a service that is gone", withService(mcpconfig.Service{Files: map[string]string{"/data/x": "data/none"}}), `server "s": service "db"`},
+		{"file of a service in /etc", withService(mcpconfig.Service{Files: map[string]string{"/etc/x": "data/bolts.json"}}), `server "s": service "db": /etc of its container cannot be made writable`},
+		{"writable system", withService(mcpconfig.Service{Writable: []string{"/usr/lib/x"}}), `service "db": /usr/lib/x of its container cannot be made writable`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			e, task, c := *eval, tasks[0], Choices{Lookup: env, Secrets: &redact.Set{}}
@@ -144,6 +147,14 @@ func TestPlanRefuses(t *testing.T) {
 				t.Errorf("%d trials, %v, want …%s…", len(trials), err, test.want)
 			}
 		})
+	}
+}
+
+// withService puts a server with a service in the place of the task's own.
+func withService(s mcpconfig.Service) func(*spec.Eval, *spec.ResolvedTask, *Choices) {
+	s.Image, s.Ports, s.Ready = "i", []int{1}, &mcpconfig.Ready{Health: true}
+	return func(_ *spec.Eval, task *spec.ResolvedTask, _ *Choices) {
+		task.Servers = map[string]mcpconfig.Server{"s": {Image: "i", Services: map[string]*mcpconfig.Service{"db": &s}}}
 	}
 }
 

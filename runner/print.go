@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/docker/go-units"
+
+	"github.com/waza-isolate/waza/mcpconfig"
 )
 
 // JSON is the plan as trial.json keeps it.
@@ -48,6 +50,9 @@ func (t *Trial) String() string {
 		for _, f := range s.Files {
 			fmt.Fprintf(&b, "              file %s, %s\n", f.Path, units.BytesSize(float64(f.Size())))
 		}
+		for _, service := range s.Services {
+			service.describe(&b)
+		}
 	}
 	for _, g := range t.Graders {
 		fmt.Fprintf(&b, "  grader      %s (%s)\n", g.Name, g.Type)
@@ -68,6 +73,23 @@ func (t *Trial) describeNetwork() string {
 		from = "10.213.0.0/16"
 	}
 	return "bridge: an internal /29 of " + from + " with the agent and the relay; servers have loopback only"
+}
+
+// describe tells of a service as the eval has it: variables may stand in it.
+func (s Service) describe(b *strings.Builder) {
+	server := Server{Box: s.Box, Config: mcpconfig.Server{Image: s.declared.Image, Command: s.declared.Command, Args: s.declared.Args}}
+	box := server.declaredBox()
+	box.User = s.declared.User
+	fmt.Fprintf(b, "    service   %s, %s\n", s.Name, server.describeCommand())
+	fmt.Fprintf(b, "              %s\n", box)
+	ready := "its image's health check"
+	if !s.Ready.Health {
+		ready = fmt.Sprintf("%q", s.declared.Ready.Exec)
+	}
+	fmt.Fprintf(b, "              ports %v, ready by %s within %s\n", s.Ports, ready, s.Ready.Timeout)
+	for _, f := range s.Files {
+		fmt.Fprintf(b, "              file %s, %s\n", f.Path, units.BytesSize(float64(f.Size())))
+	}
 }
 
 func (s Server) describeCommand() string {

@@ -22,14 +22,10 @@ import (
 // openServers has every server of the trial answer, in the trial's sandbox or where
 // the run has it.
 func (tr *trialRun) openServers(ctx context.Context) error {
-	tr.hosts = make([]*host, len(tr.plan.Servers))
-	for _, s := range tr.plan.Servers {
-		log, err := tr.serverLog(s.Name)
-		if err != nil {
-			return err
-		}
-		tr.stderr[s.Name] = log
+	if err := tr.openLogs(); err != nil {
+		return err
 	}
+	tr.hosts = make([]*host, len(tr.plan.Servers))
 	group, gctx := errgroup.WithContext(ctx)
 	for i, s := range tr.plan.Servers {
 		group.Go(func() (err error) {
@@ -37,7 +33,7 @@ func (tr *trialRun) openServers(ctx context.Context) error {
 				tr.hosts[i], err = tr.joinShared(gctx, s)
 				return err
 			}
-			if tr.hosts[i], err = startHost(ctx, tr.sandbox, s, tr.rec, tr.stderr[s.Name]); err != nil {
+			if tr.hosts[i], err = startHost(gctx, tr.sandbox, s, tr.rec, tr.output); err != nil {
 				return err
 			}
 			return tr.probe(gctx, tr.hosts[i])
@@ -47,7 +43,7 @@ func (tr *trialRun) openServers(ctx context.Context) error {
 		return err
 	}
 	for _, h := range tr.hosts {
-		tr.servers = append(tr.servers, h.server(tr.stderr[h.plan.Name]))
+		tr.servers = append(tr.servers, h.server(tr.output(h.plan.Name)))
 	}
 	return nil
 }
@@ -55,7 +51,7 @@ func (tr *trialRun) openServers(ctx context.Context) error {
 // probe has a server answer once, through MCP; one that speaks stdio in a process
 // that is gone again before the agent starts.
 func (tr *trialRun) probe(ctx context.Context, h *host) error {
-	_, err := mcpproxy.Probe(ctx, tr.rec, mcpproxy.Limits{}, h.server(tr.stderr[h.plan.Name]))
+	_, err := mcpproxy.Probe(ctx, tr.rec, mcpproxy.Limits{}, h.server(tr.output(h.plan.Name)))
 	if errors.Is(err, mcpproxy.ErrNotStarted) || errors.Is(err, mcpproxy.ErrExited) {
 		return advised(h.sandbox, h.plan.Name, err)
 	}
@@ -81,9 +77,6 @@ func (tr *trialRun) awaitServers(ctx context.Context) error {
 			continue
 		}
 		errs = append(errs, h.await(ctx))
-		if h.idle != nil {
-			h.idle()
-		}
 	}
 	return errors.Join(errs...)
 }
@@ -118,18 +111,42 @@ func serverProcess(config mcpconfig.Server, home string) process.Spec {
 	return spec
 }
 
-// serverLog keeps a server's stderr, and shows it where that was asked for.
-func (tr *trialRun) serverLog(name string) (io.Writer, error) {
-	file, err := tr.rec.ServerLog(name)
+// openLogs makes the files of what servers and their services write.
+func (tr *trialRun) openLogs() error {
+	for _, server := range tr.plan.Servers {
+		if err := tr.openLog(server.Name, server.Name, func() (io.WriteCloser, error) { return tr.rec.ServerLog(server.Name) }); err != nil {
+			return err
+		}
+		for _, service := range server.Services {
+			for _, stream := range []string{"stdout", "stderr"} {
+				err := tr.openLog(serviceOutput(server.Name, service.Name, stream), ServiceBox(server.Name, service.Name), func() (io.WriteCloser, error) {
+					return tr.rec.ServiceLog(server.Name, service.Name, stream)
+				})
+				if err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// openLog keeps an output, and shows it where that was asked for.
+func (tr *trialRun) openLog(name, box string, open func() (io.WriteCloser, error)) error {
+	file, err := open()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	tr.logs = append(tr.logs, file)
-	if tr.run.o.ServerLog == nil {
-		return file, nil
+	tr.outputs[name] = file
+	if tr.run.o.ServerLog != nil {
+		tr.outputs[name] = io.MultiWriter(file, tr.run.o.ServerLog(tr.plan, box))
 	}
-	return io.MultiWriter(file, tr.run.o.ServerLog(tr.plan, name)), nil
+	return nil
 }
+
+// output is where an output of a server or of its services is kept.
+func (tr *trialRun) output(name string) io.Writer { return tr.outputs[name] }
 
 // serve puts a proxy where the agent finds its servers. What crosses it goes to
 // rec. It lasts until drain.

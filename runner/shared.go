@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -126,7 +127,7 @@ func (p *sharedServers) open(ctx context.Context, tr *trialRun, s Server, key st
 	if err != nil {
 		return nil, fmt.Errorf("server %q, which the run shares: %w", s.Name, err)
 	}
-	if i.host, err = startHost(ctx, i.sandbox, s, i, i); err == nil {
+	if i.host, err = startHost(ctx, i.sandbox, s, i, i.output); err == nil {
 		err = tr.probe(ctx, i.host)
 	}
 	i.watch.Go(i.await)
@@ -158,13 +159,20 @@ var _ mcpproxy.Recorder = (*instance)(nil)
 // own proxy.
 func (i *instance) Frame(evidence.Frame) int64 { return 0 }
 
-// Write gives what the server writes to the log of every trial at work. It never
-// fails: the server is not to stall on it.
-func (i *instance) Write(p []byte) (int, error) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	for tr := range i.users {
-		_, _ = tr.stderr[i.name].Write(p)
+// output is where every trial at work keeps an output.
+func (i *instance) output(name string) io.Writer { return &sharedOutput{i, name} }
+
+type sharedOutput struct {
+	*instance
+	name string
+}
+
+// Write never fails: a server is not to stall on it.
+func (o *sharedOutput) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for tr := range o.users {
+		_, _ = tr.outputs[o.name].Write(p)
 	}
 	return len(p), nil
 }

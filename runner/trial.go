@@ -29,7 +29,7 @@ type trialRun struct {
 	hosts   []*host              // of its servers; nil for one that did not come up
 	servers []mcpproxy.Server    // the same, as the proxy knows them
 	shared  []*instance          // those of them that the run owns; guarded by mu
-	stderr  map[string]io.Writer // of servers, by name
+	outputs map[string]io.Writer // of servers and services
 	logs    []io.Closer
 	agent   *attendance     // nil until the agent runs
 	proxy   *mcpproxy.Proxy // nil where nothing is served
@@ -47,7 +47,7 @@ func (r *run) trial(ctx context.Context, t *Trial, dir evidence.Dir) (ended bool
 	if err != nil {
 		return false, err
 	}
-	tr := &trialRun{run: r, plan: t, rec: rec, record: newRecord(t), stderr: map[string]io.Writer{}}
+	tr := &trialRun{run: r, plan: t, rec: rec, record: newRecord(t), outputs: map[string]io.Writer{}}
 	broke := tr.live(ctx)
 	interrupted := broke != nil && ctx.Err() != nil
 	if interrupted {

@@ -27,20 +27,21 @@ import (
 func TestExamples(t *testing.T) {
 	examples := []struct {
 		name    string
-		image   string
+		image   string // or several, with blanks between
 		where   string // line of its eval that the network is written below
 		indent  string
 		trials  int
 		explore func(*testing.T, *project)
 	}{
 		{"mcp-eval", inventory, "config:\n", "  isolation: {network: NETWORK}\n", 3, exploreInventory},
-		{"real-servers", npmServers, "  isolation:\n", "    network: NETWORK\n", 7, exploreRealServers},
+		{"real-servers", npmServers + " " + goMemory, "  isolation:\n", "    network: NETWORK\n", 7, exploreRealServers},
+		{"services", "waza-examples/sql waza-examples/postgres", "config:\n", "  isolation: {network: NETWORK}\n", 2, exploreServices},
 	}
 	for _, example := range examples {
 		for _, network := range []string{"bridge", "airtight"} {
 			t.Run(example.name+"/"+network, func(t *testing.T) {
 				t.Parallel()
-				p := newProject(t, "", example.image, goMemory)
+				p := newProject(t, "", strings.Fields(example.image)...)
 				if err := os.CopyFS(p.dir, os.DirFS("../../examples/"+example.name)); err != nil {
 					t.Fatal(err)
 				}
@@ -162,6 +163,24 @@ func exploreRealServers(t *testing.T, p *project) {
 	}
 	if !p.exists("run", "trials", "files", "1", "before.tar") || !p.exists("run", "trials", "files", "1", "workspace.tar") {
 		t.Error("the workspace is not kept, before and after")
+	}
+}
+
+func exploreServices(t *testing.T, p *project) {
+	t.Helper()
+	if out := p.runOf("readings").FinalOutput; !strings.Contains(out, "the mean 4.367 m") {
+		t.Errorf("final output %q", out)
+	}
+	for _, task := range []string{"readings", "fresh"} {
+		if said := p.read("run", "trials", task, "1", "servers", "sql.db.stderr"); !strings.Contains(said, "ready to accept connections") {
+			t.Errorf("%s: the database says %q", task, said)
+		}
+		if events := p.read("run", "trials", task, "1", "events.jsonl"); strings.Contains(events, "service_exit") {
+			t.Errorf("%s: the service's end with its sandbox is told: %s", task, events)
+		}
+	}
+	if images := p.record().Images; images["waza-examples/postgres"].ID == "" {
+		t.Errorf("the service's image is not among %v", images)
 	}
 }
 

@@ -15,6 +15,8 @@ import (
 const (
 	module = "github.com/waza-isolate/waza/"
 	engine = "github.com/docker/docker/"
+	// library is testcontainers, which shares the engine's types.
+	library = "github.com/testcontainers/testcontainers-go"
 )
 
 // pkg is what go list tells of a package.
@@ -76,6 +78,20 @@ func TestWhoImportsTheEngine(t *testing.T) {
 	}
 	if !slices.Equal(found, allowed) {
 		t.Errorf("%q import the engine, want %q: is this test looking at anything?", found, allowed)
+	}
+}
+
+// Only the Docker backend has testcontainers, which it hands its own plans to.
+func TestWhoImportsTestcontainers(t *testing.T) {
+	var found []string
+	for _, p := range list(t, module+"...") {
+		imports := slices.Concat(p.Imports, p.TestImports, p.XTestImports)
+		if slices.ContainsFunc(imports, func(i string) bool { return i == library || strings.HasPrefix(i, library+"/") }) {
+			found = append(found, p.ImportPath)
+		}
+	}
+	if want := []string{module + "containers"}; !slices.Equal(found, want) {
+		t.Errorf("%q import testcontainers, want %q", found, want)
 	}
 }
 

@@ -126,6 +126,12 @@ func (r *Recorder) ServerLog(name string) (io.WriteCloser, error) {
 	return r.Text(filepath.Join(ServersDir, name+".stderr"))
 }
 
+// ServiceLog opens the file for what a service of a server writes to its stdout or
+// stderr.
+func (r *Recorder) ServiceLog(server, service, stream string) (io.WriteCloser, error) {
+	return r.Text(filepath.Join(ServersDir, server+"."+service+"."+stream))
+}
+
 // Dir is the trial's directory.
 func (r *Recorder) Dir() string { return r.dir }
 

@@ -121,6 +121,16 @@ func (c *conn) Close() (err error) {
 	return err
 }
 
+// Abort is Close after data was lost, which it lets the other end know.
+func (c *conn) Abort() {
+	c.once.Do(func() {
+		c.reset()
+		if c.release != nil {
+			c.release()
+		}
+	})
+}
+
 // reset ends both directions and lets the other end know that data was lost.
 func (c *conn) reset() { _ = closeStream(c.stream) }
 

@@ -30,7 +30,9 @@ func under(doc *strictyaml.Document, at ...any) placer {
 	return func(server, field, key string) strictyaml.Path {
 		path := append(slices.Clone(at), server)
 		if field != "" {
-			path = append(path, field)
+			for step := range strings.SplitSeq(field, ".") {
+				path = append(path, step)
+			}
 		}
 		if key != "" && doc.Has(append(slices.Clone(path), key)...) {
 			path = append(path, key)
@@ -96,14 +98,24 @@ func (s servers) check(name string, declared mcpconfig.Server) {
 	if !isPackage && server.URL == "" && server.Command != "" && server.Image == "" && s.eval.Config.Isolation.ServerImage == "" {
 		s.doc.Problemf(s.place(name, "", ""), "server %q has a command and no image to run it in; give it an image, or all of them config.isolation.server_image", name)
 	}
-	for _, target := range slices.Sorted(maps.Keys(server.Files)) {
-		source := server.Files[target]
+	s.checkFiles(name, server.Files, "files")
+	for service, config := range server.Services {
+		if config != nil {
+			s.checkFiles(name, config.Files, "services", service, "files")
+		}
+	}
+}
+
+// checkFiles looks for files of a server or a service, which are named under at.
+func (s servers) checkFiles(server string, files map[string]string, at ...string) {
+	for _, target := range slices.Sorted(maps.Keys(files)) {
+		source := files[target]
 		if strings.Contains(source, "${") {
 			continue // known once variables are expanded
 		}
 		if _, err := local(s.eval.Dir(), source); err != nil {
-			at := s.place(name, "files", target)
-			s.doc.Problemf(at, "server %q: file %q %v", name, source, err)
+			at := s.place(server, strings.Join(at, "."), target)
+			s.doc.Problemf(at, "server %q: file %q %v", server, source, err)
 		}
 	}
 }
@@ -142,12 +154,17 @@ func (s servers) within(at strictyaml.Path, key string) strictyaml.Path {
 // ServerFiles are the files that server, after its variables are expanded, has in
 // its container: by absolute path there, from beside the eval.
 func ServerFiles(e *Eval, server mcpconfig.Server) (map[string]Source, error) {
-	files := make(map[string]Source, len(server.Files))
+	return Sources(e, server.Files)
+}
+
+// Sources finds files, told by absolute path in a container, beside the eval.
+func Sources(e *Eval, wanted map[string]string) (map[string]Source, error) {
+	files := make(map[string]Source, len(wanted))
 	var errs []error
-	for _, target := range slices.Sorted(maps.Keys(server.Files)) {
-		source, err := local(e.Dir(), server.Files[target])
+	for _, target := range slices.Sorted(maps.Keys(wanted)) {
+		source, err := local(e.Dir(), wanted[target])
 		if err != nil {
-			errs = append(errs, &fs.PathError{Op: "file for " + target, Path: server.Files[target], Err: err})
+			errs = append(errs, &fs.PathError{Op: "file for " + target, Path: wanted[target], Err: err})
 			continue
 		}
 		files[target] = source

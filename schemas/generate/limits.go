@@ -53,7 +53,11 @@ func notNull(s *jsonschema.Schema) {
 }
 
 func limit(s *jsonschema.Schema, lim strictyaml.Limits) {
-	s.Minimum, s.Maximum, s.ExclusiveMinimum = lim.Min, lim.Max, lim.Over
+	number := s
+	if s.Type == "array" {
+		number = s.Items
+	}
+	number.Minimum, number.Maximum, number.ExclusiveMinimum = lim.Min, lim.Max, lim.Over
 	switch {
 	case s.Type == "string" && len(lim.Enum) > 0:
 		s.Enum = words(lim.Enum)

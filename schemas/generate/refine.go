@@ -53,7 +53,19 @@ func refineServers(servers *jsonschema.Schema) {
 	reserved := &jsonschema.Schema{Enum: words(mcpconfig.ReservedNames())}
 	servers.PropertyNames = &jsonschema.Schema{Pattern: mcpconfig.NamePattern, Not: reserved}
 	properties := servers.AdditionalProperties.Properties
-	for _, size := range []string{"memory", "disk", "max_message"} {
+	properties["max_message"].Pattern = mcpconfig.SizePattern + `|\$\{`
+	refineBox(properties)
+	services := properties["services"]
+	services.PropertyNames = &jsonschema.Schema{Pattern: mcpconfig.NamePattern, Not: reserved}
+	services.AdditionalProperties.Type = ""
+	services.AdditionalProperties.Types = []string{"object", "null"} // null removes
+	service := services.AdditionalProperties.Properties
+	refineBox(service)
+}
+
+// refineBox adds what holds for the container of a server and of a service.
+func refineBox(properties map[string]*jsonschema.Schema) {
+	for _, size := range []string{"memory", "disk"} {
 		properties[size].Pattern = mcpconfig.SizePattern + `|\$\{` // or a variable
 	}
 	properties["user"].Pattern = mcpconfig.UserPattern + `|\$\{`

@@ -8,34 +8,38 @@ have_example_images() {
 	# buildx may have another builder selected, which cannot see local images.
 	BUILDX_BUILDER=$(docker context show 2>/dev/null) || BUILDX_BUILDER=default
 	export BUILDX_BUILDER
-	have_inventory
-	have_npm_servers
+	have_go_server inventory examples/mcp-eval/server
+	have_go_server sql examples/services/server
+	have_debian_image npm-servers examples/real-servers/images/npm-servers
+	have_debian_image postgres examples/services/images/postgres
 	have_go_memory
 }
 
-have_inventory() {
-	local context=$scratch/inventory
+# have_go_server NAME DIRECTORY builds the image of a server of ours.
+have_go_server() {
+	local context=$scratch/$1
 	mkdir "$context"
-	cp "$root/examples/mcp-eval/server/Dockerfile" "$context"
-	quietly "the inventory server does not compile" compile_inventory "$context/inventory"
-	have_image waza-examples/inventory:latest "$context" "$(digest_tree "$context")"
+	cp "$root/$2/Dockerfile" "$context"
+	quietly "the $1 server does not compile" compile_server "$2" "$context/$1"
+	have_image "waza-examples/$1:latest" "$context" "$(digest_tree "$context")"
 }
 
-compile_inventory() {
+compile_server() {
 	(cd "$root" && CGO_ENABLED=0 GOOS=linux GOARCH=$(engine_arch) \
-		go build -trimpath -buildvcs=false -ldflags='-s -w' -o "$1" ./examples/mcp-eval/server)
+		go build -trimpath -buildvcs=false -ldflags='-s -w' -o "$2" "./$1")
 }
 
-have_npm_servers() {
-	local context=$scratch/npm-servers inputs base
-	cp -R "$root/examples/real-servers/images/npm-servers" "$context"
+# have_debian_image NAME DIRECTORY builds an image of foreign packages, on Debian.
+have_debian_image() {
+	local context=$scratch/$1 inputs base
+	cp -R "$root/$2" "$context"
 	base=$(docker image inspect --format '{{.Id}}' "$base_image") ||
 		die "$base_image is missing: run scripts/setup base"
 	inputs=$(digest_tree "$context")+$base
 	# Certificates are no input: the packages are the same whoever vouches
 	# for the connection.
 	local_certificates >"$context/ca.pem"
-	have_image waza-examples/npm-servers:latest "$context" "$inputs"
+	have_image "waza-examples/$1:latest" "$context" "$inputs"
 }
 
 have_go_memory() {

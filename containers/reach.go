@@ -1,0 +1,103 @@
+package containers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/waza-isolate/waza/runner"
+)
+
+// reachTimeout bounds connecting to a service for its server.
+const reachTimeout = 10 * time.Second
+
+// expose has a server's guest take in connections for a service of its.
+func (s *sandbox) expose(ctx context.Context, server, service string) error {
+	at, ok := serviceAddresses(s.trial, server)[service]
+	b, err := s.box(server)
+	if err != nil || !ok {
+		return errors.Join(err, fmt.Errorf("server %q has no service %q", server, service))
+	}
+	for _, port := range s.portsOf(server, service) {
+		ln, err := b.guest.Listen(ctx, net.JoinHostPort(at.String(), strconv.Itoa(port)))
+		if err != nil {
+			return fmt.Errorf("port %d in the container of server %q: %w", port, server, err)
+		}
+		s.carried.Go(func() { s.takeIn(ln, runner.ServiceBox(server, service), port) })
+	}
+	return nil
+}
+
+func (s *sandbox) portsOf(server, service string) []int {
+	for _, srv := range s.trial.Servers {
+		for _, svc := range srv.Services {
+			if srv.Name == server && svc.Name == service {
+				return svc.Ports
+			}
+		}
+	}
+	return nil
+}
+
+// takeIn carries what connects, until the server's container ends. How many at
+// once is up to the guest, which lets the others wait.
+func (s *sandbox) takeIn(ln net.Listener, service string, port int) {
+	for {
+		conn, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		s.carried.Go(func() {
+			near := conn.(stream)
+			far, err := s.reach(service, port)
+			if err != nil {
+				near.Abort() // as a service that does not listen would
+				return
+			}
+			carry(near, far)
+		})
+	}
+}
+
+func (s *sandbox) reach(service string, port int) (stream, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), reachTimeout)
+	defer cancel()
+	conn, err := s.Dial(ctx, service, port)
+	if err != nil {
+		return nil, err
+	}
+	return conn.(stream), nil
+}
+
+// stream is a connection of a guest.
+type stream interface {
+	io.ReadWriteCloser
+	CloseWrite() error
+	Abort()
+}
+
+// carry carries bytes both ways until both have ended, each by itself, or one is
+// broken and with it the other.
+func carry(a, b stream) {
+	oneWay := func(to, from stream) {
+		_, err := io.Copy(to, from)
+		if err == nil {
+			err = to.CloseWrite()
+		}
+		if err != nil {
+			a.Abort()
+			b.Abort()
+		}
+	}
+	var ways sync.WaitGroup
+	ways.Go(func() { oneWay(a, b) })
+	ways.Go(func() { oneWay(b, a) })
+	ways.Wait()
+	_ = a.Close()
+	_ = b.Close()
+}

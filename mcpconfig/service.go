@@ -1,0 +1,143 @@
+package mcpconfig
+
+import (
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Service is what a server needs beside it, such as a database: a container of its
+// own, which the server reaches by the service's name and nothing else reaches at
+// all. It reaches nothing itself, other services of its server neither.
+type Service struct {
+	Image    string            `json:"image,omitempty" jsonschema:"container image of the service; required"`
+	Command  string            `json:"command,omitempty" jsonschema:"program to run; the image's own command where left out"`
+	Args     []string          `json:"args,omitempty" jsonschema:"arguments of command"`
+	Env      map[string]string `json:"env,omitempty" jsonschema:"environment of the service alone"`
+	User     string            `json:"user,omitempty" jsonschema:"user or uid, with :group or :gid; never root"`
+	Writable []string          `json:"writable,omitempty" jsonschema:"directories that the service can write to, beside /tmp and its home; empty when it starts"`
+	Files    map[string]string `json:"files,omitempty" jsonschema:"files put into the container before the service starts: absolute path in the container to path beside the eval"`
+	Ports    []int             `json:"ports,omitempty" min:"1" max:"65535" jsonschema:"TCP ports the service listens on in its container; required"`
+	Ready    *Ready            `json:"ready,omitempty" jsonschema:"how to see that the service is ready; required"`
+	CPUs     float64           `json:"cpus,omitempty" over:"0" jsonschema:"CPU limit of the container; default 1"`
+	Memory   string            `json:"memory,omitempty" jsonschema:"memory limit of the container, such as 512m; default 512m"`
+	Pids     int               `json:"pids,omitempty" min:"1" jsonschema:"limit of processes in the container; default 256"`
+	Disk     string            `json:"disk,omitempty" jsonschema:"size limit of each writable directory, such as 256m; default 256m"`
+}
+
+// Ready is how to see that a service is ready: exactly one of Exec and Health.
+type Ready struct {
+	Exec    []string `json:"exec,omitempty" jsonschema:"program and arguments that exit with 0 in the service's container once it is ready"`
+	Health  bool     `json:"health,omitempty" jsonschema:"true waits until the image's own HEALTHCHECK is healthy"`
+	Timeout float64  `json:"timeout,omitempty" over:"0" max:"86400" jsonschema:"seconds until the service must be ready; default 60"`
+}
+
+// MaxServices is how many services a server can have: each has an address in
+// 127.0.2.0/24 of its server's container.
+const MaxServices = 254
+
+// serviceUser is what a service's user must match: user or uid, with :group or
+// :gid (useradd(8)).
+var serviceUser = regexp.MustCompile(`^([a-z_][a-z0-9_-]{0,31}|[0-9]{1,10})(:([a-z_][a-z0-9_-]{0,31}|[0-9]{1,10}))?$`)
+
+// rootUser is root by any name that serviceUser takes.
+var rootUser = regexp.MustCompile(`^(root|0+)(:|$)`)
+
+// services holds that each service of s can be started and reached.
+func (f *findings) services(s Server) {
+	if len(s.Services) > MaxServices {
+		f.invalid("services", "services: a server has at most %d", MaxServices)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Services)) {
+		at := "services." + name
+		f.serviceName(at, name)
+		service := s.Services[name]
+		if service == nil {
+			f.invalid(at, "%s: there is nothing to remove it from; give it an image", at)
+			continue
+		}
+		f.program(at, *service)
+		f.ports(at+".ports", service.Ports, s.Port)
+		f.ready(at+".ready", service.Ready)
+		f.box(at, *service)
+	}
+}
+
+func (f *findings) serviceName(at, name string) {
+	switch {
+	case name == f.server || slices.Contains(ReservedNames(), name):
+		f.invalid(at, "%s: the name is taken; choose another", at)
+	case !namePattern.MatchString(name):
+		f.invalid(at, "%s: %q is not a host name; use at most 63 lowercase letters, digits and hyphens between them", at, name)
+	}
+}
+
+func (f *findings) program(at string, s Service) {
+	switch {
+	case s.Image == "":
+		f.invalid(at, "%s needs an image", at)
+	case strings.ContainsFunc(s.Image, isBlank):
+		f.invalid(at+".image", "%s.image must not hold blanks", at)
+	}
+	if s.Command == "" && s.Args != nil {
+		f.invalid(at+".args", "%s.args need a command; without one the image's own command is run", at)
+	}
+}
+
+// ports holds that a server can find each port at the service's address. The
+// server's own port is none of them: one that listens on all its addresses could
+// not have it.
+func (f *findings) ports(at string, ports []int, own int) {
+	if len(ports) == 0 {
+		f.invalid(at, "%s: name at least one port that the service listens on", at)
+	}
+	for i, port := range ports {
+		switch {
+		case port < 1 || port > 65535:
+			f.add(ErrInvalid, at, strconv.Itoa(i), "%s[%d] must be between 1 and 65535", at, i)
+		case slices.Contains(ports[:i], port):
+			f.add(ErrInvalid, at, strconv.Itoa(i), "%s: %d stands there twice", at, port)
+		case port == own:
+			f.add(ErrInvalid, at, strconv.Itoa(i), "%s: %d is the port of the server itself; have one of the two listen on another", at, port)
+		}
+	}
+}
+
+func (f *findings) ready(at string, r *Ready) {
+	if r == nil || r.Health == (len(r.Exec) > 0) {
+		f.invalid(at, "%s: give either exec, a command that succeeds once the service is ready, or health: true, for the image's own HEALTHCHECK", at)
+		return
+	}
+	if len(r.Exec) > 0 && r.Exec[0] == "" {
+		f.add(ErrInvalid, at+".exec", "0", "%s.exec[0] must not be empty", at)
+	}
+	if !(r.Timeout >= 0) { // NaN too
+		f.invalid(at+".timeout", "%s.timeout must be more than 0", at)
+	}
+}
+
+// box holds that the fields of the service's container make sense.
+func (f *findings) box(at string, s Service) {
+	if s.User != "" && !hasVariable(s.User) && (!serviceUser.MatchString(s.User) || rootUser.MatchString(s.User)) {
+		f.invalid(at+".user", "%s.user must be a user or uid, with :group or :gid, and not root", at)
+	}
+	for i, dir := range s.Writable {
+		if !hasVariable(dir) && (!path.IsAbs(dir) || path.Clean(dir) != dir || dir == "/") {
+			f.add(ErrInvalid, at+".writable", strconv.Itoa(i), "%s.writable[%d] must be the absolute path of a directory in the container", at, i)
+		}
+	}
+	for _, target := range slices.Sorted(maps.Keys(s.Files)) {
+		f.file(at+".files", target, s.Files[target])
+	}
+	if s.Pids < 0 {
+		f.invalid(at+".pids", "%s.pids must be at least 1", at)
+	}
+	if !(s.CPUs >= 0) { // NaN too
+		f.invalid(at+".cpus", "%s.cpus must be more than 0", at)
+	}
+	f.size(at+".memory", s.Memory)
+	f.size(at+".disk", s.Disk)
+}

@@ -1,0 +1,240 @@
+package runner
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/mcpproxy"
+	"github.com/waza-isolate/waza/runner/process"
+	"github.com/waza-isolate/waza/runner/spec"
+)
+
+// defaultReady is how long a service may take until it is ready.
+const defaultReady = 60 * time.Second
+
+// Service is what a server needs beside it, and its box. What its variables stand
+// for goes to the service alone.
+type Service struct {
+	Box
+	Name     string   `json:"name"`
+	Ports    []int    `json:"ports"`              // of its box, on loopback
+	Writable []string `json:"writable,omitempty"` // directories, beside scratch and home
+	Files    []File   `json:"files,omitempty"`    // by absolute path
+	Ready    Ready    `json:"ready"`
+
+	declared, expanded mcpconfig.Service
+}
+
+// Ready is how a service is seen to be ready: by its image's own health check, or
+// else by a command.
+type Ready struct {
+	Health  bool          `json:"health"`
+	Timeout time.Duration `json:"timeout_ns"`
+}
+
+// ServiceBox is the box of a server's service, as [Sandbox.Start] and its kin name
+// it.
+func ServiceBox(server, service string) string { return server + "/" + service }
+
+// ServiceSandbox is a Sandbox whose servers may have services.
+type ServiceSandbox interface {
+	Sandbox
+	// Ready returns once a service is ready: when check, started in the service's
+	// box again and again, has exited with 0, or where it has no Args when the
+	// image's own health check says so. From then on the service's server reaches
+	// it under its name, and nothing else does. It ends with ctx; its error says
+	// what the last check found.
+	Ready(ctx context.Context, server, service string, check process.Spec) error
+}
+
+func planServices(eval *spec.Eval, config, declared mcpconfig.Server, pull string) ([]Service, error) {
+	var services []Service
+	for _, name := range slices.Sorted(maps.Keys(config.Services)) {
+		s, err := planService(eval, name, *config.Services[name], pull)
+		if err != nil {
+			return nil, fmt.Errorf("service %q: %w", name, err)
+		}
+		s.declared = *declared.Services[name]
+		services = append(services, s)
+	}
+	return services, nil
+}
+
+func planService(eval *spec.Eval, name string, config mcpconfig.Service, pull string) (Service, error) {
+	box, err := sized(Box{
+		Image: config.Image, User: config.User, Pull: pull,
+		CPUs: cmp.Or(config.CPUs, defaultCPUs), Pids: int64(cmp.Or(config.Pids, defaultPids)),
+		Memory: defaultServerMemory, Disk: defaultServerDisk,
+	}, config.Memory, config.Disk)
+	if err != nil {
+		return Service{}, err
+	}
+	s := Service{
+		Box: box, Name: name, Ports: config.Ports, expanded: config,
+		Ready: Ready{Health: config.Ready.Health, Timeout: cmp.Or(seconds(config.Ready.Timeout), defaultReady)},
+	}
+	sources, err := spec.Sources(eval, config.Files)
+	if err != nil {
+		return s, err
+	}
+	for _, target := range slices.Sorted(maps.Keys(sources)) {
+		source := sources[target]
+		s.Files = append(s.Files, File{spec.WorkspaceFile{Path: target, Source: &source}})
+	}
+	s.Writable = outermost(append(dirsOf(s.Files), config.Writable...))
+	for _, dir := range s.Writable {
+		if mcpconfig.ReservedDir(dir) {
+			return s, fmt.Errorf("%s of its container cannot be made writable; choose a directory of its own, such as /data", dir)
+		}
+	}
+	return s, nil
+}
+
+// auxiliaries are the services of one server.
+type auxiliaries struct {
+	server   string
+	sandbox  Sandbox
+	rec      mcpproxy.Recorder
+	attended sync.WaitGroup
+	leaving  atomic.Bool // their ends are ours from now on
+}
+
+// start starts what a server needs beside it, all of it together, and
+// returns when each is ready.
+func (as *auxiliaries) start(ctx context.Context, services []Service, output func(string) io.Writer) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, service := range services {
+		a := as.auxiliary(service, output)
+		group.Go(func() error {
+			if err := as.startOne(ctx, a); err != nil {
+				return fmt.Errorf("service %q of server %q %w", service.Name, as.server, err)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// leave says that from now on the services' ends are ours.
+func (as *auxiliaries) leave() { as.leaving.Store(true) }
+
+// await waits for them to end, as they do with their sandbox.
+func (as *auxiliaries) await() { as.attended.Wait() }
+
+// auxiliary is a service under way: what it says is kept, and its end is told.
+type auxiliary struct {
+	box            string
+	plan           Service
+	stdout, stderr *excerpt
+}
+
+func (as *auxiliaries) auxiliary(s Service, output func(string) io.Writer) *auxiliary {
+	a := &auxiliary{box: ServiceBox(as.server, s.Name), plan: s}
+	kept := func(stream string) *excerpt {
+		return newExcerpt(output(serviceOutput(as.server, s.Name, stream)), maxServiceOutput, func() {
+			message := fmt.Sprintf("only the first %d bytes of %s are kept", maxServiceOutput, stream)
+			as.rec.Event(evidence.Event{Kind: "limit", Where: a.box, Message: message})
+		})
+	}
+	a.stdout, a.stderr = kept("stdout"), kept("stderr")
+	return a
+}
+
+// serviceOutput names an output of a service among all that servers write.
+func serviceOutput(server, service, stream string) string {
+	return ServiceBox(server, service) + "/" + stream
+}
+
+// startOne starts one service and waits until it is ready.
+func (as *auxiliaries) startOne(ctx context.Context, a *auxiliary) error {
+	sandbox, ok := as.sandbox.(ServiceSandbox)
+	if !ok {
+		return errors.New("cannot be run by this backend; run with --isolate")
+	}
+	if err := put(ctx, sandbox, a.box, "/", a.plan.Files); err != nil {
+		return fmt.Errorf("did not get its files: %w", err)
+	}
+	home := sandbox.Layout(a.box).Home
+	program, check := serviceProcess(a.plan.expanded, home), checkProcess(a.plan.expanded, home)
+	running, err := sandbox.Start(ctx, a.box, program)
+	if err != nil {
+		return fmt.Errorf("did not start: %w", err)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	as.attend(a, running, cancel)
+	limit := a.plan.Ready.Timeout
+	waiting, stop := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%v have passed", limit))
+	defer stop()
+	err = sandbox.Ready(waiting, as.server, a.plan.Name, check)
+	switch ended, late := context.Cause(ctx), context.Cause(waiting); {
+	case err == nil:
+		return nil
+	case ended != nil: // and then no check succeeds
+		return fmt.Errorf("is not ready: %w%s", ended, a.lastWords())
+	case late != nil:
+		return fmt.Errorf("is not ready: %w: %v%s", late, err, a.lastWords())
+	}
+	return fmt.Errorf("is not ready: %w%s", err, a.lastWords())
+}
+
+// attend keeps what a service says, and tells its end unless that is ours. The
+// service, and so this, lasts no longer than its sandbox.
+func (as *auxiliaries) attend(a *auxiliary, p process.Process, ended context.CancelCauseFunc) {
+	as.attended.Go(func() {
+		_ = p.Stdin().Close()
+		var streams sync.WaitGroup
+		streams.Go(func() { _, _ = io.Copy(a.stdout, p.Stdout()) })
+		streams.Go(func() { _, _ = io.Copy(a.stderr, p.Stderr()) })
+		exit, err := p.Wait()
+		streams.Wait()
+		how := ending(exit, err)
+		ended(errors.New("it " + how))
+		if !as.leaving.Load() {
+			as.rec.Event(evidence.Event{Kind: "service_exit", Where: a.box, Message: how})
+		}
+	})
+}
+
+func ending(exit process.Exit, err error) string {
+	switch {
+	case err != nil:
+		return "is lost: " + err.Error()
+	case exit.Signal != "":
+		return "was ended by " + exit.Signal
+	}
+	return fmt.Sprintf("exited with code %d", exit.Code)
+}
+
+func serviceProcess(s mcpconfig.Service, home string) process.Spec {
+	return serverProcess(mcpconfig.Server{Command: s.Command, Args: s.Args, Env: s.Env}, home)
+}
+
+// checkProcess has no Args where the image's health check is asked instead.
+func checkProcess(s mcpconfig.Service, home string) process.Spec {
+	check := serviceProcess(s, home)
+	check.Args = s.Ready.Exec
+	return check
+}
+
+// lastWords is the end of a service's output, as a sentence of its own.
+func (a *auxiliary) lastWords() string {
+	words := strings.TrimSpace(strings.TrimSpace(a.stdout.end()) + "\n" + strings.TrimSpace(a.stderr.end()))
+	if words == "" {
+		return "; it wrote nothing"
+	}
+	return "; its output ends:\n" + words
+}

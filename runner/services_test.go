@@ -1,0 +1,168 @@
+package runner
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// serviceTrial is testTrial with a service of the server's.
+func serviceTrial() *Trial {
+	t := testTrial(1)
+	t.Servers[0].Services = []Service{{
+		Name: "db", Ports: []int{1}, Files: []File{fileOf("/data/seed", "x")}, Ready: Ready{Timeout: time.Minute},
+		expanded: mcpconfig.Service{Command: "postgres", Env: map[string]string{"A": "b"}, Ready: &mcpconfig.Ready{Exec: []string{"is-ready"}}},
+	}}
+	return t
+}
+
+// complains is a program that writes text to stderr and does then what it does.
+func complains(text string, then program) program {
+	return program{run: func(p *fakeProcess) int {
+		io.WriteString(p.err, text)
+		return then.run(p)
+	}}
+}
+
+func serviceBackend() *fakeBackend {
+	b := testBackend()
+	b.programs["stock/db"] = lasts()
+	return b
+}
+
+func TestServicesStartBeforeTheirServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, o := serviceBackend(), options(t)
+		o.Secrets.Add("hunter2-and-more")
+		b.programs["stock/db"] = complains("the password is hunter2-and-more\n", lasts())
+		b.ready = func(context.Context) error { time.Sleep(time.Second); return nil }
+		r := runOne(t, b, serviceTrial(), o)
+		wantOutcome(t, r, evidence.ClassPass, "")
+		want := []string{"open", "put stock/db /", "start stock/db", `ready stock/db ["is-ready"]`, "put stock /", "start stock", "listen"}
+		if diff := cmp.Diff(want, b.opened()[0].log()[:len(want)]); diff != "" {
+			t.Error(diff)
+		}
+		db := b.opened()[0].processes[0].spec
+		if !cmp.Equal(db.Args, []string{"postgres"}) || !slices.Contains(db.Env, "A=b") {
+			t.Errorf("the service is %+v", db)
+		}
+		if got := readFile(t, r, "servers/stock.db.stderr"); got != "the password is [REDACTED]\n" {
+			t.Errorf("its stderr is %q", got)
+		}
+		if events := readFile(t, r, evidence.EventsFile); strings.Contains(events, "service_exit") {
+			t.Errorf("its end with the sandbox is told:\n%s", events)
+		}
+	})
+}
+
+func TestServiceIsNotReady(t *testing.T) {
+	untilTold := func(ctx context.Context) error {
+		<-ctx.Done()
+		return errors.New("its check exited with code 2")
+	}
+	for name, test := range map[string]struct {
+		change func(*fakeBackend)
+		want   string
+	}{
+		"in time": {func(b *fakeBackend) {
+			b.ready, b.programs["stock/db"] = untilTold, complains("loading hunter2-and-more\n", lasts())
+		}, "service \"db\" of server \"stock\" is not ready: 1m0s have passed: its check exited with code 2; its output ends:\nloading [REDACTED]"},
+		"and silent": {func(b *fakeBackend) { b.ready = untilTold }, "1m0s have passed: its check exited with code 2; it wrote nothing"},
+		"since it exits": {func(b *fakeBackend) {
+			b.ready, b.programs["stock/db"] = untilTold, complains("no disk\n", ends(1))
+		}, "is not ready: it exited with code 1; its output ends:\nno disk"},
+		"since its check is missing": {func(b *fakeBackend) {
+			b.ready = func(context.Context) error { return errors.New("no such program") }
+		}, "is not ready: no such program; it wrote nothing"},
+		"since it does not start": {func(b *fakeBackend) {
+			b.on["start stock/db"] = fails(errors.New("no such program"))
+		}, `service "db" of server "stock" did not start: no such program`},
+		"for want of files": {func(b *fakeBackend) {
+			b.on["put stock/db /"] = fails(errors.New("no space"))
+		}, `service "db" of server "stock" did not get its files: no space`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, o := serviceBackend(), options(t)
+				o.Secrets.Add("hunter2-and-more")
+				test.change(b)
+				r := runOne(t, b, serviceTrial(), o)
+				wantOutcome(t, r, evidence.ClassInfra, test.want)
+				if b.opened()[0].count("start agent") != 0 {
+					t.Error("the agent was started")
+				}
+			})
+		})
+	}
+}
+
+func TestServiceEndIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := serviceBackend()
+		b.programs["stock/db"] = program{run: func(*fakeProcess) int { time.Sleep(5 * time.Second); return 7 }}
+		b.on["collect agent /workspace"] = func(int) error { time.Sleep(10 * time.Second); return nil }
+		r := runOne(t, b, serviceTrial(), options(t))
+		wantOutcome(t, r, evidence.ClassPass, "")
+		if events := readFile(t, r, evidence.EventsFile); !strings.Contains(events, `"kind":"service_exit","where":"stock/db","message":"exited with code 7"`) {
+			t.Errorf("events:\n%s", events)
+		}
+	})
+}
+
+// bareBackend has sandboxes that know nothing of services.
+type bareBackend struct{ *fakeBackend }
+
+func (b bareBackend) Open(ctx context.Context, t *Trial, observe func(evidence.Event)) (Sandbox, error) {
+	s, err := b.fakeBackend.Open(ctx, t, observe)
+	return struct{ Sandbox }{s}, err
+}
+
+func TestBackendWithoutServices(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		results, err := Run(t.Context(), bareBackend{serviceBackend()}, []*Trial{serviceTrial()}, options(t))
+		if err != nil || len(results) != 1 {
+			t.Fatalf("%d results, %v", len(results), err)
+		}
+		wantOutcome(t, results[0], evidence.ClassInfra, `service "db" of server "stock" cannot be run by this backend`)
+	})
+}
+
+func TestExcerpt(t *testing.T) {
+	var file bytes.Buffer
+	full := 0
+	e := newExcerpt(&file, 10, func() { full++ })
+	for _, part := range []string{"12345", "67890", "", strings.Repeat("a", maxLastWords), "end"} {
+		if n, err := fmt.Fprint(e, part); n != len(part) || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+	}
+	if file.String() != "1234567890" || full != 1 {
+		t.Errorf("kept %q, told %d times", file.String(), full)
+	}
+	if end := e.end(); len(end) != maxLastWords || !strings.HasSuffix(end, "aaaend") {
+		t.Errorf("%d bytes end in %q", len(end), end[len(end)-10:])
+	}
+}
+
+func readFile(t *testing.T, r Result, name string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(string(r.Dir), name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
