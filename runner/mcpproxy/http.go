@@ -28,13 +28,13 @@ const maxUserAgent = 256
 
 // ServeHTTP serves the MCP endpoint of the server that the request's Host names.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s := p.servers[hostName(r.Host)]
+	s := p.serverFor(r.Host)
 	switch {
 	case s == nil:
 		http.Error(w, fmt.Sprintf("No MCP server is called %q here.", r.Host), http.StatusMisdirectedRequest)
 	case r.URL.Path != endpoint:
 		http.Error(w, "The MCP endpoint is "+endpoint+"; there is nothing else here.", http.StatusNotFound)
-	case !s.allowsOrigin(r.Header.Get("Origin")):
+	case !p.allowsOrigin(s, r.Header.Get("Origin")):
 		http.Error(w, "This Origin may not use this server.", http.StatusForbidden)
 	case r.Method == http.MethodPost:
 		s.post(w, r)
@@ -58,15 +58,6 @@ func refuseMethod(w http.ResponseWriter, allow string) {
 // lower case.
 func hostName(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, ":80"))
-}
-
-// allowsOrigin is the rule against DNS rebinding; 2025-11-25 basic/transports.
-func (s *server) allowsOrigin(origin string) bool {
-	if origin == "" {
-		return true
-	}
-	host, ok := strings.CutPrefix(strings.ToLower(origin), "http://")
-	return ok && hostName(host) == strings.ToLower(s.Name)
 }
 
 // get opens the stream of a session for what belongs to no request.

@@ -55,20 +55,17 @@ func (l *link) routeAnswers(line []byte, answers []message) {
 	l.wake()
 }
 
-// learn keeps the version that initialize agreed on.
+// learn keeps the version that initialize agreed on, and which arguments of tools
+// have headers.
 func (l *link) learn(ex *exchange, line []byte, answer message) {
-	if ex.asked[0].method != methodInitialize || answer.isError || len(ex.asked) != 1 {
+	if answer.isError || len(ex.asked) != 1 {
 		return
 	}
-	for key, result := range members(line) {
-		if key != "result" {
-			continue
-		}
-		for key, value := range members(result) {
-			if key == "protocolVersion" {
-				l.version = text(value)
-			}
-		}
+	switch {
+	case ex.asked[0].method == methodInitialize:
+		l.version = text(member(member(line, "result"), "protocolVersion"))
+	case ex.asked[0].method == methodListTools && l.isShared():
+		l.server.mirrors.learn(line)
 	}
 }
 

@@ -22,6 +22,8 @@ type server struct {
 	stderr *stderrSink
 	notes  *notes
 
+	mirrors mirrors
+
 	refused sync.Mutex // keeps a refused request and its answer side by side
 
 	sharing sync.Mutex // held while the shared process is looked for or launched
