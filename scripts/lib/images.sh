@@ -10,6 +10,7 @@ have_example_images() {
 	export BUILDX_BUILDER
 	have_inventory
 	have_npm_servers
+	have_conformance
 }
 
 have_inventory() {
@@ -26,15 +27,36 @@ compile_inventory() {
 }
 
 have_npm_servers() {
-	local context=$scratch/npm-servers inputs base
+	local context=$scratch/npm-servers
 	cp -R "$root/examples/real-servers/images/npm-servers" "$context"
+	have_npm_image waza-examples/npm-servers:latest "$context"
+}
+
+have_conformance() {
+	local context=$scratch/conformance
+	cp -R "$root/conformance/image" "$context"
+	quietly "the conformance suite's server does not compile" \
+		compile_everything "$context/everything-server"
+	have_npm_image waza-examples/conformance:latest "$context"
+}
+
+# The server is the tool of a module of its own, which pins it.
+compile_everything() {
+	(cd "$root/conformance/everything" && CGO_ENABLED=0 GOOS=linux GOARCH=$(engine_arch) \
+		go build -trimpath -buildvcs=false -ldflags='-s -w' -o "$1" \
+		github.com/modelcontextprotocol/go-sdk/conformance/everything-server)
+}
+
+# have_npm_image TAG CONTEXT builds an image whose builder fetches packages.
+have_npm_image() {
+	local inputs base
 	base=$(docker image inspect --format '{{.Id}}' "$base_image") ||
 		die "$base_image is missing: run scripts/setup base"
-	inputs=$(digest_tree "$context")+$base
+	inputs=$(digest_tree "$2")+$base
 	# Certificates are no input: the packages are the same whoever vouches
 	# for the connection.
-	local_certificates >"$context/ca.pem"
-	have_image waza-examples/npm-servers:latest "$context" "$inputs"
+	local_certificates >"$2/ca.pem"
+	have_image "$1" "$2" "$inputs"
 }
 
 # have_image TAG CONTEXT INPUTS builds the image unless it has these inputs.

@@ -1,0 +1,151 @@
+// Package conformance_test holds waza to what it says of its proxy: the official
+// conformance suite finds the same through it as beside the server.
+package conformance_test
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waza-isolate/waza/internal/dockertest"
+	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+const (
+	image = "waza-examples/conformance"
+
+	// runLimit is more than the run takes.
+	runLimit = 5 * time.Minute
+)
+
+// least is how many checks a revision has at the pinned version of the suite; a
+// run with fewer compared less than it says.
+var least = map[string]int{"2025-11-25": 80, "2026-07-28": 200}
+
+func TestConformance(t *testing.T) {
+	dockertest.Image(t, image)
+	transports := []string{"stdio"}
+	dir := t.TempDir()
+	lay(t, dir, ".", "tasks")
+	if err := mcpconfig.Supported("everything", mcpconfig.Server{Type: "http", Command: "everything-server", Port: 3000}); err == nil {
+		transports = append(transports, "http")
+		lay(t, dir, "http")
+	}
+	trials := run(t, dir)
+	for revision, checks := range least {
+		direct := trials["direct-"+revision]
+		if n := direct.checks(); n < checks {
+			t.Errorf("%s: only %d checks", revision, n)
+		}
+		for _, transport := range transports {
+			t.Run(transport+"/"+revision, func(t *testing.T) {
+				through := trials[transport+"-"+revision]
+				t.Logf("%d scenarios, %d checks", len(through), through.checks())
+				for _, difference := range differences(direct, through) {
+					t.Error(difference)
+				}
+			})
+		}
+	}
+}
+
+// lay copies the eval's files: those of each directory here, the task files into
+// tasks.
+func lay(t *testing.T, dir string, from ...string) {
+	t.Helper()
+	for _, source := range from {
+		names, err := filepath.Glob(filepath.Join(source, "*.yaml"))
+		if err != nil || len(names) == 0 {
+			t.Fatalf("%s: %d files, %v", source, len(names), err)
+		}
+		target := dir
+		if source != "." {
+			target = filepath.Join(dir, "tasks")
+		}
+		for _, name := range names {
+			content, err := os.ReadFile(name)
+			err = errors.Join(err, os.MkdirAll(target, 0o755), os.WriteFile(filepath.Join(target, filepath.Base(name)), content, 0o644))
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// run runs the eval in dir and returns what the suite found in each trial, by
+// task.
+func run(t *testing.T, dir string) map[string]findings {
+	t.Helper()
+	name := "conformance-" + strings.ToLower(rand.Text()[:10])
+	eval := filepath.Join(dir, "eval.yaml")
+	content, err := os.ReadFile(eval)
+	named := strings.Replace(string(content), "name: conformance\n", "name: "+name+"\n", 1)
+	if err := errors.Join(err, os.WriteFile(eval, []byte(named), 0o644)); err != nil || named == string(content) {
+		t.Fatalf("the eval cannot be named: %v", err)
+	}
+	engine := dockertest.Engine(t)
+	t.Cleanup(func() {
+		runs := dockertest.Runs(t, engine, name)
+		for _, id := range runs {
+			dockertest.NoObjects(t, engine, id)
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), runLimit)
+	defer cancel()
+	records := filepath.Join(dir, "run")
+	waza := exec.CommandContext(ctx, dockertest.Waza(t), "run", "--isolate", "--run-dir", records, eval)
+	waza.Cancel = func() error { return waza.Process.Signal(os.Interrupt) }
+	waza.WaitDelay = time.Minute
+	if out, err := waza.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	dirs, err := runner.Trials(records)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]findings{}
+	for _, trial := range dirs {
+		found[path.Base(path.Dir(filepath.ToSlash(string(trial))))] = read(t, trial)
+	}
+	return found
+}
+
+// read reads results.json out of a trial's workspace.
+func read(t *testing.T, trial evidence.Dir) findings {
+	t.Helper()
+	workspace, err := trial.Workspace()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer workspace.Close()
+	in := tar.NewReader(workspace)
+	for {
+		header, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			t.Fatalf("%s: the suite left no results", trial)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if path.Clean(header.Name) != "results.json" {
+			continue
+		}
+		var found findings
+		if err := json.NewDecoder(in).Decode(&found); err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+}
