@@ -99,7 +99,7 @@ func (s *server) forward(w http.ResponseWriter, r *http.Request, c call) *refusa
 		}
 		return refusalFor(err)
 	}
-	defer ex.out.discard()
+	defer l.leave(ex)
 	l.ask(ex, c)
 	s.respond(w, r, l, ex, c)
 	return nil
@@ -203,7 +203,7 @@ func (s *server) respond(w http.ResponseWriter, r *http.Request, l *link, ex *ex
 func (s *server) firstItem(ctx context.Context, ex *exchange, a accepts) (item, wait) {
 	var answers [][]byte
 	for {
-		it, how := ex.out.next(ctx, s.proxy.limits.Idle)
+		it, how := ex.queue.next(ctx, s.proxy.limits.Idle)
 		switch {
 		case a.stream, how == left, how == closed:
 			return it, how
@@ -220,13 +220,16 @@ func (s *server) firstItem(ctx context.Context, ex *exchange, a accepts) (item, 
 }
 
 func (s *server) stream(w http.ResponseWriter, r *http.Request, l *link, ex *exchange, first item, how wait) {
-	stream := openSSE(w, s.proxy.limits.Write)
-	defer stream.close()
-	if how == took && !stream.message(first.raw) {
+	ctx, release, err := l.hold(r.Context(), ex.feed)
+	if err != nil {
 		l.abandon(ex)
 		return
 	}
-	if !stream.copy(r.Context(), ex.out, s.proxy.limits.Idle) {
+	defer release()
+	stream := openSSE(w, s.proxy.limits.Write)
+	defer stream.close()
+	begun := how == took && stream.send(ex.feed, first) || how == idled && stream.silent(ex.feed)
+	if !begun || !stream.copy(ctx, ex.feed, s.proxy.limits.Idle) {
 		l.abandon(ex)
 	}
 }

@@ -118,7 +118,8 @@ func (b *lockedBuffer) wait(t testing.TB, text string) {
 	}
 }
 
-// reply is a whole HTTP response.
+// reply is a whole HTTP response. Where it is a stream of one event, body is that
+// event's data.
 type reply struct {
 	status int
 	header http.Header
@@ -168,7 +169,11 @@ func (b *bench) do(method, host, body string, header ...string) reply {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return reply{status: response.StatusCode, header: response.Header, body: string(all)}
+	r := reply{status: response.StatusCode, header: response.Header, body: string(all)}
+	if events := r.events(); len(events) == 1 {
+		r.body = events[0]
+	}
+	return r
 }
 
 const initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`

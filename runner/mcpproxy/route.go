@@ -72,20 +72,23 @@ func (l *link) learn(ex *exchange, line []byte, answer message) {
 // deliver queues a message for the agent's stream. Where the queue is full the
 // stream ends, as it would if the connection broke; the record has it all.
 func (l *link) deliver(ex *exchange, it item) {
-	if !ex.out.push(it) {
+	switch {
+	case ex.detached:
+		ex.sending(it.raw)
+	case !ex.queue.push(it):
 		l.overflow(ex)
 	}
 	if it.last {
-		ex.out.close()
+		ex.queue.close()
 	}
 }
 
 func (l *link) overflow(ex *exchange) {
-	if ex.out.isClosed() {
+	if ex.queue.isClosed() {
 		return // the agent left
 	}
 	l.server.notes.add("limit", "the agent did not take its messages; its stream ends", map[string]any{"conn": l.conn})
-	ex.out.close()
+	ex.queue.close()
 }
 
 // route hands on a notification, or a request of the server's, on exactly one
@@ -100,7 +103,7 @@ func (l *link) route(line []byte, m message) {
 	if l.isShared() && m.method == methodCancelled {
 		if ex := l.pending[m.cancels.key]; ex != nil && ex.endless {
 			l.giveUp(ex) // the server tears a subscription down: its stream closes
-			ex.out.close()
+			ex.queue.close()
 			return
 		}
 	}
@@ -111,7 +114,7 @@ func (l *link) route(line []byte, m message) {
 	case l.isShared():
 		l.server.notes.add("undelivered", fmt.Sprintf("%q belongs to no request in flight", m.method),
 			map[string]any{"conn": l.conn})
-	case !l.outbox.push(item{raw: line}):
+	case !l.own.queue.push(item{raw: line}):
 		l.server.notes.add("limit", fmt.Sprintf("%q is dropped: too many messages wait for the agent", m.method),
 			map[string]any{"conn": l.conn})
 	}
@@ -130,11 +133,11 @@ func (l *link) target(m message) *exchange {
 	if m.method == methodProgress {
 		return l.progressing(m.token.key)
 	}
-	if l.listener != nil && isAboutNoRequest(m.method) {
+	if l.own.holder != nil && isAboutNoRequest(m.method) {
 		return nil
 	}
 	for _, ex := range slices.Backward(l.order) {
-		if ex.streams && !ex.endless && !ex.out.isClosed() {
+		if ex.streams && !ex.endless && !ex.detached && !ex.queue.isClosed() {
 			return ex
 		}
 	}
@@ -145,7 +148,7 @@ func (l *link) target(m message) *exchange {
 // there is none or it takes no stream.
 func (l *link) progressing(token string) *exchange {
 	for _, ex := range l.order {
-		if slices.Contains(ex.tokens, token) && ex.streams && !ex.out.isClosed() {
+		if slices.Contains(ex.tokens, token) && ex.streams && !ex.queue.isClosed() {
 			return ex
 		}
 	}
