@@ -26,6 +26,10 @@ func TestHTTPRules(t *testing.T) {
 		{"other port", "POST", "s:8080", initialize, nil, 421, ""},
 		{"port of http", "DELETE", "s:80", "", nil, 400, ""},
 		{"other case", "DELETE", "S", "", nil, 400, ""},
+		{"loopback", "DELETE", "localhost:3000", "", []string{"Origin", "http://localhost:3000"}, 400, ""},
+		{"loopback by address", "DELETE", "[::1]:3000", "", []string{"Origin", "http://127.0.0.1"}, 400, ""},
+		{"loopback, foreign origin", "DELETE", "localhost:3000", "", []string{"Origin", "http://evil:3000"}, 403, ""},
+		{"as loopback begins", "DELETE", "localhost.example:3000", "", nil, 421, ""},
 		{"foreign origin", "POST", "s", initialize, []string{"Origin", "http://evil"}, 403, ""},
 		{"https origin", "POST", "s", initialize, []string{"Origin", "https://s"}, 403, ""},
 		{"null origin", "POST", "s", initialize, []string{"Origin", "null"}, 403, ""},
@@ -87,7 +91,7 @@ func TestSessionLifetime(t *testing.T) {
 		t.Errorf("notification: %d %q", r.status, r.body)
 	}
 	r := b.post(session, `{"jsonrpc":"2.0","id":"a","method":"echo","params":{"x":1}}`)
-	if want := `{"jsonrpc":"2.0","id":"a","result":{"x":1}}`; r.body != want || r.header.Get("Content-Type") != "application/json" {
+	if want := `{"jsonrpc":"2.0","id":"a","result":{"x":1}}`; r.body != want || r.header.Get("Content-Type") != "text/event-stream" {
 		t.Errorf("got %q (%s)", r.body, r.header.Get("Content-Type"))
 	}
 	if r := b.do("DELETE", "s", "", "Mcp-Session-Id", session); r.status != 204 {
@@ -221,7 +225,7 @@ func TestSilenceTurnsIntoAStream(t *testing.T) {
 	defer response.Body.Close()
 	buf := make([]byte, 64)
 	n, _ := response.Body.Read(buf)
-	if got := string(buf[:n]); response.Header.Get("Content-Type") != "text/event-stream" || !strings.HasPrefix(got, ": ") {
+	if got := string(buf[:n]); response.Header.Get("Content-Type") != "text/event-stream" || !strings.HasPrefix(got, "id: ") || !strings.HasSuffix(got, "\ndata: \n\n") {
 		t.Errorf("got %s %q", response.Header.Get("Content-Type"), got)
 	}
 }
