@@ -45,6 +45,7 @@ type exchange struct {
 
 	open     map[string]id // ids still to be answered; guarded by the link's mu
 	detached bool          // nobody takes what is sent until the stream is resumed; guarded by the link's mu
+	left     bool          // the response to the POST is over; guarded by the link's mu
 
 	timer *time.Timer // guarded by the link's mu
 }

@@ -124,7 +124,6 @@ func (l *link) settle(ex *exchange, key string) {
 	if len(ex.open) > 0 {
 		return
 	}
-	delete(l.streams, ex.stream)
 	l.order = slices.DeleteFunc(l.order, func(other *exchange) bool { return other == ex })
 	if ex.timer != nil {
 		ex.timer.Stop()

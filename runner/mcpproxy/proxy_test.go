@@ -126,7 +126,7 @@ type reply struct {
 	body   string
 }
 
-// events are the data of a reply that is a stream.
+// events are the data of a reply that is a stream, of those that have any.
 func (r reply) events() []string {
 	var found []string
 	for block := range strings.SplitSeq(r.body, "\n\n") {
@@ -136,8 +136,8 @@ func (r reply) events() []string {
 				data = append(data, rest)
 			}
 		}
-		if len(data) > 0 {
-			found = append(found, strings.Join(data, "\n"))
+		if all := strings.Join(data, "\n"); all != "" {
+			found = append(found, all)
 		}
 	}
 	return found

@@ -62,12 +62,21 @@ func (l *link) release(f *feed, h *holder) {
 	}
 }
 
-// leave is called when the response to ex's POST is over.
+// leave is called when a response that sent ex is over.
 func (l *link) leave(ex *exchange) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	ex.left = true
 	if !ex.detached && ex.holder == nil {
 		ex.queue.discard()
+	}
+	l.retire(ex)
+}
+
+// retire forgets ex when all that will be sent on its stream is in the journal.
+func (l *link) retire(ex *exchange) {
+	if ex.left && ex.holder == nil && len(ex.open) == 0 {
+		delete(l.streams, ex.stream)
 	}
 }
 
@@ -113,6 +122,9 @@ func (l *link) resume(ctx context.Context, after eventID) (r resumption, err err
 	}
 	if !l.reattach(&r, after) {
 		r.release()
+		if r.ex != nil {
+			l.leave(r.ex)
+		}
 		return r, errNoEvent
 	}
 	return r, nil
@@ -149,6 +161,9 @@ func (s *server) getAgain(w http.ResponseWriter, r *http.Request, l *link) {
 	if err != nil {
 		http.Error(w, "Bad "+headerLastEvent+": "+err.Error()+".", http.StatusBadRequest)
 		return
+	}
+	if again.ex != nil {
+		defer l.leave(again.ex)
 	}
 	defer again.release()
 	stream := openSSE(w, s.proxy.limits.Write)

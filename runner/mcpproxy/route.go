@@ -80,6 +80,7 @@ func (l *link) deliver(ex *exchange, it item) {
 	}
 	if it.last {
 		ex.queue.close()
+		l.retire(ex)
 	}
 }
 
