@@ -10,6 +10,9 @@ import (
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
+// patient limits let no silence come into a test.
+func patient() Limits { return Limits{Grace: quick().Grace} }
+
 // sseEvent is an event of a stream as an SSE client reads it.
 type sseEvent struct{ id, retry, data string }
 
@@ -73,7 +76,7 @@ func (b *bench) released(t *testing.T, session string) {
 }
 
 func TestResumeGetsWhatWasMissed(t *testing.T) {
-	b := scriptedBench(t, quick(), 0)
+	b := scriptedBench(t, patient(), 0)
 	session := b.open()
 	first, leave := b.holding(t, session, "1")
 	leave()
@@ -94,7 +97,7 @@ func TestResumeGetsWhatWasMissed(t *testing.T) {
 }
 
 func TestResumeGoesOnLive(t *testing.T) {
-	b := scriptedBench(t, quick(), 0)
+	b := scriptedBench(t, patient(), 0)
 	session := b.open()
 	first, leave := b.holding(t, session, "1")
 	leave()
@@ -109,7 +112,7 @@ func TestResumeGoesOnLive(t *testing.T) {
 }
 
 func TestResumeTakesOverFromAConnectionThatSeemsAlive(t *testing.T) {
-	b := scriptedBench(t, quick(), 0)
+	b := scriptedBench(t, patient(), 0)
 	session := b.open()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -144,7 +147,7 @@ func TestResumeAfterSilence(t *testing.T) {
 
 // TestResumeOfOneStreamOnly holds that no message of one stream comes on another.
 func TestResumeOfOneStreamOnly(t *testing.T) {
-	b := scriptedBench(t, quick(), 0)
+	b := scriptedBench(t, patient(), 0)
 	session := b.open()
 	first, leave := b.holding(t, session, "1")
 	other, leaveOther := b.holding(t, session, "2")
@@ -183,7 +186,7 @@ func TestResumeOfTheSessionsOwnStream(t *testing.T) {
 }
 
 func TestResumeRefuses(t *testing.T) {
-	b := scriptedBench(t, quick(), 0)
+	b := scriptedBench(t, patient(), 0)
 	session, other := b.open(), b.open()
 	first, leave := b.holding(t, session, "1")
 	leave()
@@ -216,7 +219,7 @@ func TestResumeRefuses(t *testing.T) {
 // TestJournalIsBounded holds that what is kept for resumption stays within its
 // limits, and that a stream with a gap is not resumed.
 func TestJournalIsBounded(t *testing.T) {
-	limits := quick()
+	limits := patient()
 	limits.Replay = 1 << 10
 	b := scriptedBench(t, limits, 0)
 	session := b.open()
@@ -293,7 +296,7 @@ func FuzzEventID(f *testing.F) {
 // TestResumeWhileItFlows breaks connections again and again and holds that every
 // message comes once and in order.
 func TestResumeWhileItFlows(t *testing.T) {
-	b := scriptedBench(t, Limits{Grace: quick().Grace}, 0)
+	b := scriptedBench(t, patient(), 0)
 	session := b.open()
 	announce := `{"jsonrpc":"2.0","method":"announce"}`
 	b.post(session, announce)
