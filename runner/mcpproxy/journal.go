@@ -14,12 +14,12 @@ type journal struct {
 	memory *budget // for the journals of all sessions
 
 	mu     sync.Mutex
-	events []event // oldest first; guarded by mu
+	events []sentEvent // oldest first; guarded by mu
 	closed bool    // guarded by mu
 }
 
-// event is one message as it went out on a stream.
-type event struct {
+// sentEvent is one message as it went out on a stream.
+type sentEvent struct {
 	id  eventID
 	raw []byte
 }
@@ -61,7 +61,7 @@ func (f *feed) sending(raw []byte) eventID {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	f.sent++
-	e := event{id: eventID{f.stream, f.sent}, raw: raw}
+	e := sentEvent{id: eventID{f.stream, f.sent}, raw: raw}
 	j.keep(e)
 	return e.id
 }
@@ -86,7 +86,7 @@ func (f *feed) canResume() bool {
 
 // keep adds an event. One that is too large for the journal empties it, so that
 // there is no gap that nobody sees.
-func (j *journal) keep(e event) {
+func (j *journal) keep(e sentEvent) {
 	if j.closed {
 		return
 	}
@@ -95,7 +95,7 @@ func (j *journal) keep(e event) {
 			return
 		}
 		j.memory.give(int64(len(j.events[0].raw)))
-		j.events[0] = event{}
+		j.events[0] = sentEvent{}
 		j.events = j.events[1:]
 	}
 	j.events = append(j.events, e)
@@ -103,10 +103,10 @@ func (j *journal) keep(e event) {
 
 // since is what was sent on a stream after an event, live where the stream has
 // not ended. It is false where that is not known any more, or never was.
-func (j *journal) since(after eventID, live *feed) ([]event, bool) {
+func (j *journal) since(after eventID, live *feed) ([]sentEvent, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	var missed []event
+	var missed []sentEvent
 	known := false
 	next := after.number
 	for _, e := range j.events {

@@ -147,7 +147,7 @@ type resumption struct {
 	release func()
 	ex      *exchange // nil for the session's own stream, and for one that has ended
 	feed    *feed     // nil for one that has ended
-	missed  []event
+	missed  []sentEvent
 }
 
 // getAgain goes on with a stream where the agent lost it.
@@ -170,7 +170,7 @@ func (s *server) getAgain(w http.ResponseWriter, r *http.Request, l *link) {
 	defer stream.close()
 	whole := true
 	for _, e := range again.missed {
-		whole = whole && stream.message(e.id.String(), e.raw)
+		whole = whole && stream.event(e.id.String(), e.raw)
 	}
 	if again.feed != nil {
 		whole = whole && stream.copy(again.ctx, again.feed, s.proxy.limits.Idle)

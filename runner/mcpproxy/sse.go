@@ -36,9 +36,9 @@ func openSSE(w http.ResponseWriter, limit time.Duration) *sse {
 // send sends the next message of f.
 func (s *sse) send(f *feed, it item) bool {
 	if f.journal == nil {
-		return s.message("", it.raw)
+		return s.message(it.raw)
 	}
-	return s.message(f.sending(it.raw).String(), it.raw)
+	return s.event(f.sending(it.raw).String(), it.raw)
 }
 
 // silent tells the agent that the stream is alive. The first time, where it can be
@@ -46,7 +46,7 @@ func (s *sse) send(f *feed, it item) bool {
 // say so at once, but nearly every stream has ended by now.
 func (s *sse) silent(f *feed) bool {
 	if f.journal == nil || s.begun || !f.primes {
-		return s.write([]byte(": keepalive\n\n"))
+		return s.keepalive()
 	}
 	return s.write(append(s.begin(f.prime().String()), []byte("data: \n\n"))...)
 }
@@ -65,10 +65,13 @@ func (s *sse) begin(id string) [][]byte {
 	return parts
 }
 
-// message sends raw as one event, with an id where it is not "". A carriage return would end a line of the
+// message sends raw as one event without an id.
+func (s *sse) message(raw []byte) bool { return s.event("", raw) }
+
+// event sends raw as one event, with an id where it is not "". A carriage return would end a line of the
 // event, so there a new data line starts, and the agent reads a newline: both are
 // the same white space to JSON, which has them nowhere else.
-func (s *sse) message(id string, raw []byte) bool {
+func (s *sse) event(id string, raw []byte) bool {
 	parts := append(s.begin(id), []byte("event: message\ndata: "))
 	for i, part := range bytes.Split(raw, []byte("\r")) {
 		if i > 0 {
@@ -78,6 +81,8 @@ func (s *sse) message(id string, raw []byte) bool {
 	}
 	return s.write(append(parts, []byte("\n\n"))...)
 }
+
+func (s *sse) keepalive() bool { return s.write([]byte(": keepalive\n\n")) }
 
 func (s *sse) write(parts ...[]byte) bool {
 	if s.broken {
