@@ -15,7 +15,7 @@ type journal struct {
 
 	mu     sync.Mutex
 	events []sentEvent // oldest first; guarded by mu
-	closed bool    // guarded by mu
+	closed bool        // guarded by mu
 }
 
 // sentEvent is one message as it went out on a stream.
