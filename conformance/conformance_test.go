@@ -117,9 +117,28 @@ func run(t *testing.T, dir string) map[string]findings {
 	}
 	found := map[string]findings{}
 	for _, trial := range dirs {
-		found[path.Base(path.Dir(filepath.ToSlash(string(trial))))] = read(t, trial)
+		task := path.Base(path.Dir(filepath.ToSlash(string(trial))))
+		checkWay(t, trial, !strings.HasPrefix(task, "direct-"))
+		found[task] = read(t, trial)
 	}
 	return found
+}
+
+// checkWay holds that the suite's messages went through the proxy, or did not: a
+// suite that reaches the server another way would be compared with itself.
+func checkWay(t *testing.T, trial evidence.Dir, through bool) {
+	t.Helper()
+	frames := 0
+	for _, err := range trial.Frames() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		frames++
+	}
+	const few = 100 // the suite sends more in every revision
+	if through != (frames > few) {
+		t.Errorf("%s: %d frames", trial, frames)
+	}
 }
 
 // read reads results.json out of a trial's workspace.

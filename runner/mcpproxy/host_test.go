@@ -15,6 +15,23 @@ func TestLoopbackNamesNoneOfTwoServers(t *testing.T) {
 	}
 }
 
+func TestLoopbackNamesALoneServer(t *testing.T) {
+	b := scriptedBench(t, quick(), 0)
+	for _, tt := range []struct {
+		host, origin string
+		status       int
+	}{
+		{"localhost:3000", "http://localhost:3000", 400},
+		{"[::1]:3000", "http://127.0.0.1", 400},
+		{"localhost:3000", "http://evil:3000", 403},
+		{"localhost.example:3000", "", 421},
+	} {
+		if r := b.do("DELETE", tt.host, "", "Origin", tt.origin); r.status != tt.status {
+			t.Errorf("%+v: %d", tt, r.status)
+		}
+	}
+}
+
 func TestIsLoopback(t *testing.T) {
 	tests := map[string]bool{
 		"localhost": true, "LOCALHOST:80": true, "127.0.0.1": true, "127.9.9.9:1": true, "[::1]": true, "[::1]:3000": true, "::1": true,
