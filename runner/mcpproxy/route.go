@@ -98,6 +98,9 @@ func (l *link) overflow(ex *exchange) {
 //   - what names a request (progress token, subscription) goes to that request;
 //   - what is about no request (lists that changed) goes to the session's own
 //     stream where it is open;
+//   - a request of the server's goes to the session's own stream, where it is open
+//     and several requests are in flight: clients may drop their answer when the
+//     stream that it came on ends;
 //   - all else goes to the newest request in flight, and without one to the
 //     session's own stream, where it waits until the agent opens it.
 func (l *link) route(line []byte, m message) {
@@ -137,12 +140,17 @@ func (l *link) target(m message) *exchange {
 	if l.own.holder != nil && isAboutNoRequest(m.method) {
 		return nil
 	}
+	var newest *exchange
 	for _, ex := range slices.Backward(l.order) {
-		if ex.streams && !ex.endless && !ex.detached && !ex.queue.isClosed() {
-			return ex
+		switch {
+		case !ex.streams || ex.endless || ex.detached || ex.queue.isClosed():
+		case newest == nil:
+			newest = ex
+		case m.kind == request && l.own.holder != nil:
+			return nil
 		}
 	}
-	return nil
+	return newest
 }
 
 // progressing is the exchange that asked for progress under a token, nil where

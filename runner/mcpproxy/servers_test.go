@@ -115,6 +115,9 @@ func (s *scripted) do(m message, line []byte, params string) {
 		s.answer(m.id.raw, `{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"scripted","version":"9"}}`)
 	case "echo", "tools/list":
 		s.answer(m.id.raw, params)
+	case "emit":
+		s.say(params)
+		s.answer(m.id.raw, `{}`)
 	case "whole":
 		s.answer(m.id.raw, string(line))
 	case "noise":
