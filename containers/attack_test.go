@@ -386,9 +386,9 @@ func TestTrialsDoNotReachEachOther(t *testing.T) {
 	b, program := openBackend(t), attacker(t)
 	mine := openSandbox(t, b, attackedTrial(b.run, "mine", networkBridge), func(evidence.Event) {})
 	theirs := openSandbox(t, b, attackedTrial(b.run, "theirs", networkBridge), func(evidence.Event) {})
-	const port = 8080
+	const port = 80
 	at := listenEverywhere(t, theirs, port)
-	if _, err := mine.Listen(t.Context(), port); err != nil {
+	if _, err := mine.Listen(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for _, box := range []string{runner.AgentBox, "victim"} {
@@ -416,7 +416,7 @@ func TestTrialsDoNotReachEachOther(t *testing.T) {
 // listenEverywhere listens in a sandbox's relay and agent and returns where.
 func listenEverywhere(t *testing.T, s *sandbox, port int) []string {
 	t.Helper()
-	if _, err := s.Listen(t.Context(), port); err != nil {
+	if _, err := s.Listen(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.boxes[runner.AgentBox].guest.Listen(t.Context(), ":"+strconv.Itoa(port)); err != nil {
@@ -449,7 +449,7 @@ func TestServersStandAlone(t *testing.T) {
 			trial := attackedTrial(b.run, "alone-"+kind, kind)
 			trial.Servers = append(trial.Servers, runner.Server{Box: trial.Servers[0].Box, Name: "other"})
 			s := openSandbox(t, b, trial, func(evidence.Event) {})
-			if _, err := s.Listen(t.Context(), runner.HTTPPort); err != nil {
+			if _, err := s.Listen(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			const port = "8080"

@@ -1,6 +1,7 @@
 package containers
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/docker/docker/api/types/volume"
 
+	"github.com/waza-isolate/waza/images"
+	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
@@ -24,14 +27,20 @@ type Options struct {
 	// Guest is the static Linux executable that becomes process 1; empty for our
 	// own.
 	Guest string
+	// Network is what builds of images need to reach a registry.
+	Network images.Network
+	// Redact takes secrets out of what builds say; nil takes out none.
+	Redact func(string) string
 }
 
 // Backend runs trials on a Docker engine. It implements runner.Backend.
 type Backend struct {
-	engine *engine
-	run    string
-	guest  imageInfo
-	lease  *box
+	engine  *engine
+	run     string
+	guest   imageInfo
+	lease   *box
+	network images.Network
+	redact  func(string) string
 	// seccomp is the profile of containers on a bridge, the same for every trial.
 	seccomp func() (string, error)
 
@@ -51,7 +60,10 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{engine: e, run: o.Run, seccomp: sync.OnceValues(bridgeSeccomp), volumes: map[string]func() error{}, images: map[string]imageInfo{}, userIDs: map[userKey]string{}, subnets: newSubnetPool()}
+	if o.Redact == nil {
+		o.Redact = func(s string) string { return s }
+	}
+	b := &Backend{engine: e, run: o.Run, network: o.Network, redact: o.Redact, seccomp: sync.OnceValues(bridgeSeccomp), volumes: map[string]func() error{}, images: map[string]imageInfo{}, userIDs: map[userKey]string{}, subnets: newSubnetPool()}
 	if err := b.open(ctx, o); err != nil {
 		return nil, errors.Join(err, b.Close(context.WithoutCancel(ctx)))
 	}
@@ -89,8 +101,14 @@ func (b *Backend) Close(ctx context.Context) error {
 }
 
 // Prepare has every image that trials need on the engine, before any trial starts.
-// What is being pulled goes to say.
+// What is being built or pulled goes to say.
 func (b *Backend) Prepare(ctx context.Context, trials []*runner.Trial, say func(string)) error {
+	if err := b.engine.checkPlatforms(trials); err != nil {
+		return err
+	}
+	if err := b.buildAll(ctx, trials, say); err != nil {
+		return err
+	}
 	refs := map[string]bool{}
 	for _, t := range trials {
 		for _, ref := range imagesOf(t) {
@@ -98,8 +116,25 @@ func (b *Backend) Prepare(ctx context.Context, trials []*runner.Trial, say func(
 		}
 	}
 	for _, ref := range sortedKeys(refs) {
-		if _, err := b.image(ctx, ref, say); err != nil {
+		if _, err := b.image(ctx, ref, pullPolicy(ref, trials), say); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// buildAll builds the images of packages.
+func (b *Backend) buildAll(ctx context.Context, trials []*runner.Trial, say func(string)) error {
+	built := map[string]bool{}
+	for _, t := range trials {
+		for _, server := range t.Servers {
+			if server.Build == nil || built[server.Image] {
+				continue
+			}
+			if err := b.ensureServerImage(ctx, *server.Build, say); err != nil {
+				return fmt.Errorf("server %q: %w", server.Name, err)
+			}
+			built[server.Image] = true
 		}
 	}
 	return nil
@@ -107,11 +142,39 @@ func (b *Backend) Prepare(ctx context.Context, trials []*runner.Trial, say func(
 
 // imagesOf is the images of a trial's containers, the guest's own as "".
 func imagesOf(t *runner.Trial) []string {
-	refs := []string{t.Agent.Image}
+	var refs []string
+	if !t.ServersOnly {
+		refs = append(refs, t.Agent.Image)
+	}
 	for _, server := range t.Servers {
-		refs = append(refs, server.Image)
+		if !server.Remote {
+			refs = append(refs, server.Image)
+		}
 	}
 	return refs
+}
+
+// pullPolicy is when an image is pulled: always where one box wants that, and
+// never where all do.
+func pullPolicy(ref string, trials []*runner.Trial) string {
+	wanted := map[string]bool{}
+	for _, t := range trials {
+		boxes := []runner.Box{t.Agent.Box}
+		for _, server := range t.Servers {
+			boxes = append(boxes, server.Box)
+		}
+		for _, box := range boxes {
+			if box.Image == ref {
+				wanted[cmp.Or(box.Pull, mcpconfig.PullMissing)] = true
+			}
+		}
+	}
+	for _, policy := range []string{mcpconfig.PullAlways, mcpconfig.PullMissing} {
+		if wanted[policy] {
+			return policy
+		}
+	}
+	return mcpconfig.PullNever
 }
 
 // Open implements runner.Backend.
@@ -140,25 +203,25 @@ func (b *Backend) Describe() map[string]string {
 	}
 }
 
-// Images tells the digests of the images that were used, by reference.
-func (b *Backend) Images() map[string]string {
+// Images tells what the images that were used are, by reference.
+func (b *Backend) Images() runner.ImageRecords {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	ids := make(map[string]string, len(b.images))
+	records := make(runner.ImageRecords, len(b.images))
 	for ref, info := range b.images {
 		if ref == "" {
 			ref = guestRepository
 		}
-		ids[ref] = info.id
+		records[ref] = runner.ImageRecord{ID: info.id, Digests: info.digests}
 	}
-	return ids
+	return records
 }
 
 // scene makes what the trial shares with others of its run.
 func (b *Backend) scene(ctx context.Context, t *runner.Trial) (scene, error) {
 	s := scene{images: map[string]imageInfo{"": b.guest}, guestVolume: b.guestVolume()}
 	for _, ref := range imagesOf(t) {
-		info, err := b.image(ctx, ref, func(string) {})
+		info, err := b.image(ctx, ref, pullPolicy(ref, []*runner.Trial{t}), func(string) {})
 		if err != nil {
 			return s, err
 		}
@@ -173,17 +236,19 @@ func (b *Backend) scene(ctx context.Context, t *runner.Trial) (scene, error) {
 			return s, err
 		}
 	}
-	s.mcpVolume, err = b.mcpVolume(ctx, t.MCPJSON)
+	if !t.ServersOnly {
+		s.mcpVolume, err = b.mcpVolume(ctx, t.MCPJSON)
+	}
 	return s, err
 }
 
-func (b *Backend) image(ctx context.Context, ref string, say func(string)) (imageInfo, error) {
+func (b *Backend) image(ctx context.Context, ref, policy string, say func(string)) (imageInfo, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if info, ok := b.images[ref]; ok {
 		return info, nil
 	}
-	info, err := b.engine.ensureImage(ctx, ref, say)
+	info, err := b.engine.ensureImage(ctx, ref, policy, say)
 	if err != nil {
 		return info, err
 	}

@@ -17,15 +17,24 @@ func engineHost() string {
 	if host := os.Getenv(client.EnvOverrideHost); host != "" {
 		return host
 	}
-	dir := os.Getenv("DOCKER_CONFIG")
+	dir := dockerConfigDir()
 	if dir == "" {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return ""
-		}
-		dir = filepath.Join(home, ".docker")
+		return ""
 	}
 	return contextHost(dir, os.Getenv("DOCKER_CONTEXT"))
+}
+
+// dockerConfigDir is where the docker command keeps its configuration; empty where
+// there is no such place.
+func dockerConfigDir() string {
+	if dir := os.Getenv("DOCKER_CONFIG"); dir != "" {
+		return dir
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(home, ".docker")
 }
 
 // contextHost reads the endpoint of the context called name, or of the current

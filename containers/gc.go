@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/api/types/volume"
 )
@@ -19,6 +21,7 @@ type Garbage struct {
 	Containers int
 	Networks   int
 	Volumes    int
+	Images     int // what builds left, without a tag
 }
 
 // objects is everything on the engine that carries our labels.
@@ -26,6 +29,8 @@ type objects struct {
 	containers []container.Summary
 	networks   []network.Summary
 	volumes    []*volume.Volume
+	stages     []image.Summary // of builds, by their run's label
+	unnamed    []image.Summary // servers' images that got no tag
 }
 
 // GC removes what dead runs left on the engine. Objects are listed before leases:
@@ -59,6 +64,12 @@ func (e *engine) labelledObjects(ctx context.Context) (objects, error) {
 		return all, err
 	}
 	all.volumes = volumes.Volumes
+	if all.stages, err = e.untagged(ctx, labelRun); err != nil {
+		return all, err
+	}
+	if all.unnamed, err = e.untagged(ctx, labelImage+"="+imageServer); err != nil {
+		return all, err
+	}
 	all.containers, err = e.ContainerList(ctx, container.ListOptions{All: true, Filters: ours().args()})
 	return all, err
 }
@@ -110,9 +121,24 @@ func (e *engine) sweep(ctx context.Context, all objects, live map[string]bool) (
 			g.Volumes++
 		}
 	}
+	for _, i := range slices.Concat(all.stages, all.unnamed) {
+		if _, ofRun := i.Labels[labelRun]; ofRun && !isDead(i.Labels) || !ofRun && time.Since(time.Unix(i.Created, 0)) < unnamedAfter {
+			continue
+		}
+		err := e.dropImage(ctx, i.ID)
+		if errdefs.IsConflict(err) {
+			continue // a container of somebody's has it
+		}
+		errs = append(errs, wrapRemoval("image", i.ID, err))
+		g.Images++
+	}
 	g.Runs, g.Live = sortedKeys(dead), sortedKeys(live)
 	return g, errors.Join(errs...)
 }
+
+// unnamedAfter is the age from which an image without a tag was never to get one:
+// its build cannot be at work any more.
+const unnamedAfter = buildTimeout + time.Hour
 
 func wrapRemoval(kind, name string, err error) error {
 	if err = ignoreGone(err); err != nil {

@@ -8,9 +8,15 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/containerd/errdefs"
+	"github.com/distribution/reference"
 	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/api/types/registry"
+
+	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/process"
 )
 
 // inspectImage reads what plans need; an image the engine does not have is
@@ -20,30 +26,88 @@ func (e *engine) inspectImage(ctx context.Context, ref string) (imageInfo, error
 	if err != nil {
 		return imageInfo{}, err
 	}
-	info := imageInfo{id: found.ID}
+	info := imageInfo{id: found.ID, digests: slices.Sorted(slices.Values(found.RepoDigests))}
 	if found.Config != nil {
 		info.user = found.Config.User
-		info.command = append(slices.Clone(found.Config.Entrypoint), found.Config.Cmd...)
+		info.entrypoint, info.cmd = found.Config.Entrypoint, found.Config.Cmd
 		info.volumes = slices.Sorted(maps.Keys(found.Config.Volumes))
 	}
 	return info, nil
 }
 
-// ensureImage returns an image, pulled where the engine does not have it.
-func (e *engine) ensureImage(ctx context.Context, ref string, say func(string)) (imageInfo, error) {
-	info, err := e.inspectImage(ctx, ref)
-	if !errdefs.IsNotFound(err) {
-		return info, err
+// program is the command line of p in a container of the image.
+func (i imageInfo) program(p process.Spec) []string {
+	switch {
+	case len(p.Args) == 0:
+		return slices.Concat(i.entrypoint, i.cmd)
+	case p.OfImage:
+		return slices.Concat(i.entrypoint, p.Args)
+	}
+	return p.Args
+}
+
+// ensureImage returns an image, pulled as policy says, one of
+// mcpconfig.PullPolicies; empty is mcpconfig.PullMissing.
+func (e *engine) ensureImage(ctx context.Context, ref, policy string, say func(string)) (imageInfo, error) {
+	if policy != mcpconfig.PullAlways {
+		info, err := e.inspectImage(ctx, ref)
+		switch {
+		case !errdefs.IsNotFound(err):
+			return info, err
+		case policy == mcpconfig.PullNever:
+			return imageInfo{}, fmt.Errorf("image %q is not on the engine and its pull policy is never; pull or build it yourself, or set the policy to missing", ref)
+		}
+	}
+	why, instead := "is not on the engine", "build it, or correct its name"
+	if policy == mcpconfig.PullAlways {
+		why, instead = "has the pull policy always", "correct its name, or set the policy to missing to use what the engine has"
 	}
 	say("pulling image " + ref)
-	if err := e.pull(ctx, ref); err != nil {
-		return imageInfo{}, fmt.Errorf("image %q is not on the engine and cannot be pulled; build it, or correct its name: %w", ref, err)
+	if err := e.pullWithLogin(ctx, ref, instead); err != nil {
+		return imageInfo{}, fmt.Errorf("image %q %s and cannot be pulled; %w", ref, why, err)
 	}
 	return e.inspectImage(ctx, ref)
 }
 
-func (e *engine) pull(ctx context.Context, ref string) error {
-	progress, err := e.ImagePull(ctx, ref, image.PullOptions{})
+// pullWithLogin pulls with what the user's Docker configuration has for the
+// image's registry. Where that cannot be had the image may still be public. Errors
+// begin with what to do: instead, where it is no matter of a login.
+func (e *engine) pullWithLogin(ctx context.Context, ref, instead string) error {
+	named, err := reference.ParseNormalizedNamed(ref)
+	if err != nil {
+		return err
+	}
+	host := reference.Domain(named)
+	auth, authErr := loginFor(ctx, host)
+	header := ""
+	if auth != (registry.AuthConfig{}) {
+		if header, err = registry.EncodeAuthConfig(auth); err != nil {
+			return err
+		}
+	}
+	if err := e.pull(ctx, ref, header); err != nil {
+		return explainPull(err, authErr, header != "", host, instead)
+	}
+	return nil
+}
+
+// explainPull says what to do about err.
+func explainPull(err, authErr error, loggedIn bool, host, instead string) error {
+	switch {
+	case authErr != nil:
+		return fmt.Errorf("%w: %w", authErr, err)
+	case !wantsLogin(err):
+		return fmt.Errorf("%s: %w", instead, err)
+	case loggedIn:
+		return fmt.Errorf("its registry refuses the login that the Docker configuration has; log in again, as by docker login %s: %w", host, err)
+	case strings.Contains(err.Error(), "denied"): // what many say of what they do not have
+		return fmt.Errorf("%s; if it is private, its registry needs a login, as by docker login %s: %w", instead, host, err)
+	}
+	return fmt.Errorf("its registry needs a login, as by docker login %s: %w", host, err)
+}
+
+func (e *engine) pull(ctx context.Context, ref, auth string) error {
+	progress, err := e.ImagePull(ctx, ref, image.PullOptions{RegistryAuth: auth})
 	if err != nil {
 		return err
 	}
@@ -61,4 +125,16 @@ func (e *engine) pull(ctx context.Context, ref string) error {
 			return errors.New(line.Error)
 		}
 	}
+}
+
+// wantsLogin says whether the engine could not pull for want of a login. It tells
+// no more than the registry's words.
+func wantsLogin(err error) bool {
+	if errdefs.IsUnauthorized(err) || errdefs.IsPermissionDenied(err) {
+		return true
+	}
+	said := strings.ToLower(err.Error())
+	return slices.ContainsFunc([]string{"unauthorized", "no basic auth credentials", "authentication required", "denied"}, func(word string) bool {
+		return strings.Contains(said, word)
+	})
 }

@@ -29,6 +29,12 @@ const (
 	labelStart = "waza.start"
 )
 
+// labelImage marks images that are built to be kept. They belong to no run.
+const (
+	labelImage  = "waza.image"
+	imageServer = "server" // of a package
+)
+
 // wholeRun marks what belongs to a run and to no single trial.
 const wholeRun = "-"
 
@@ -41,6 +47,7 @@ const (
 	roleAgent     = "agent"
 	roleServer    = "server"
 	roleWorkspace = "workspace"
+	roleLock      = "lock"
 )
 
 func labels(run, trial, role string) map[string]string {

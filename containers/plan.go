@@ -43,10 +43,12 @@ var airtightAddr = netip.MustParseAddr("127.0.1.1")
 
 // imageInfo is what a plan needs to know of an image.
 type imageInfo struct {
-	id      string
-	user    string
-	command []string // entrypoint and arguments
-	volumes []string // declared by the image; they would be unlimited disk
+	id         string
+	digests    []string // of the repositories it is known under, as name@sha256:…
+	user       string
+	entrypoint []string
+	cmd        []string // arguments of entrypoint, or the command where there is none
+	volumes    []string // declared by the image; they would be unlimited disk
 }
 
 // scene is what a trial's plan stands on: what its run has made already.
@@ -90,7 +92,7 @@ func planTrial(t *runner.Trial, s scene) trialPlan {
 	base := fmt.Sprintf("waza-%s-%s-%d", t.Run, t.Task, t.Number)
 	p := trialPlan{trial: label}
 	mode := container.NetworkMode("none")
-	if t.Network == networkBridge {
+	if t.Network == networkBridge && !t.ServersOnly {
 		p.network = base
 		mode = container.NetworkMode(base)
 	}
@@ -106,10 +108,15 @@ func planTrial(t *runner.Trial, s scene) trialPlan {
 	if p.network != "" {
 		p.containers = append(p.containers, build(relayBox, roleRelay, runner.Box{CPUs: 1, Memory: relayMemory, Pids: relayPids}, mode))
 	}
-	agent := build(runner.AgentBox, roleAgent, t.Agent.Box, mode)
-	addWorkspace(&agent, t, s, p.workspace)
-	p.containers = append(p.containers, agent)
+	if !t.ServersOnly {
+		agent := build(runner.AgentBox, roleAgent, t.Agent.Box, mode)
+		addWorkspace(&agent, t, s, p.workspace)
+		p.containers = append(p.containers, agent)
+	}
 	for _, server := range t.Servers {
+		if server.Remote || server.Shared && !t.ServersOnly {
+			continue
+		}
 		c := build(server.Name, roleServer, server.Box, "none")
 		for _, dir := range server.Writable {
 			c.host.Tmpfs[dir] = tmpfsOptions(c.conf.User, server.Disk)

@@ -28,14 +28,51 @@ type sandbox struct {
 	closeErr  error
 }
 
+// httpPort is the port on which the agent finds every server.
+const httpPort = "80"
+
 // Listen implements runner.Sandbox. The two kinds of network differ here alone:
 // the agent finds its servers at the relay, or at its own loopback.
-func (s *sandbox) Listen(ctx context.Context, port int) (net.Listener, error) {
-	if relay, ok := s.boxes[relayBox]; ok {
-		return relay.guest.Listen(ctx, ":"+strconv.Itoa(port))
+func (s *sandbox) Listen(ctx context.Context) ([]runner.Place, error) {
+	box, at := s.boxes[relayBox], ":"+httpPort
+	if box == nil {
+		box, at = s.boxes[runner.AgentBox], net.JoinHostPort(airtightAddr.String(), httpPort)
 	}
-	at := net.JoinHostPort(airtightAddr.String(), strconv.Itoa(port))
-	return s.boxes[runner.AgentBox].guest.Listen(ctx, at)
+	ln, err := box.guest.Listen(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	return []runner.Place{{Listener: ln}}, nil
+}
+
+// Layout implements runner.Sandbox.
+func (s *sandbox) Layout(string) runner.Layout { return runner.ContainerLayout() }
+
+// Dial implements runner.Sandbox.
+func (s *sandbox) Dial(ctx context.Context, server string, port int) (net.Conn, error) {
+	b, err := s.box(server)
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	for _, loopback := range []string{"127.0.0.1", "::1"} {
+		conn, err := b.guest.Dial(ctx, net.JoinHostPort(loopback, strconv.Itoa(port)))
+		if err == nil {
+			return conn, nil
+		}
+		errs = append(errs, err)
+	}
+	return nil, errors.Join(errs...)
+}
+
+// Gone implements runner.Sandbox.
+func (s *sandbox) Gone(name string) <-chan struct{} {
+	if b, ok := s.boxes[name]; ok {
+		return b.guest.Done()
+	}
+	gone := make(chan struct{})
+	close(gone)
+	return gone
 }
 
 // Start implements runner.Sandbox. What the agent starts ends with it.
@@ -44,10 +81,8 @@ func (s *sandbox) Start(ctx context.Context, name string, p process.Spec) (proce
 	if err != nil {
 		return nil, err
 	}
-	if len(p.Args) == 0 {
-		if p.Args = b.image.command; len(p.Args) == 0 {
-			return nil, fmt.Errorf("%s: no command, and its image has none", name)
-		}
+	if p.Args = b.image.program(p); len(p.Args) == 0 {
+		return nil, fmt.Errorf("%s: no command, and its image has none", name)
 	}
 	return b.guest.Exec(ctx, p, name == runner.AgentBox)
 }

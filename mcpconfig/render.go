@@ -11,13 +11,13 @@ type client struct {
 	URL  string `json:"url"`
 }
 
-// Render is the mcp.json of an agent that has the servers in names: each under
-// its own host name on the task network, in alphabetical order, and nothing that
-// is secret.
-func Render(names []string) []byte {
-	servers := make(map[string]client, len(names))
-	for _, name := range names {
-		servers[name] = client{Type: "http", URL: "http://" + name + "/mcp"}
+// Render is the mcp.json of an agent that finds each server of hosts at its host,
+// with a port where that is not 80: in alphabetical order, and nothing that is
+// secret.
+func Render(hosts map[string]string) []byte {
+	servers := make(map[string]client, len(hosts))
+	for name, host := range hosts {
+		servers[name] = client{Type: "http", URL: "http://" + host + "/mcp"}
 	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

@@ -5,25 +5,32 @@
 package mcpconfig
 
 // Server is one entry under mcp_servers. A server has exactly one of Command
-// (run in Image or in the eval's server_image), Image alone, or URL.
+// (run in Image or in the eval's server_image), Image alone, or URL. A Command
+// that is docker run stands for an image; see [FromDockerRun].
 //
 // String fields may hold ${VAR}, ${VAR:-default} and $${ for a literal "${".
 type Server struct {
 	Type           string            `json:"type,omitempty" enum:"stdio http sse" jsonschema:"transport: stdio, http or sse; may be left out"`
 	Command        string            `json:"command,omitempty" jsonschema:"program that speaks MCP on stdin and stdout"`
-	Args           []string          `json:"args,omitempty" jsonschema:"arguments of command"`
+	Args           []string          `json:"args,omitempty" jsonschema:"arguments of command; without one, of the image's entrypoint"`
 	Env            map[string]string `json:"env,omitempty" jsonschema:"environment of the server alone"`
 	Cwd            string            `json:"cwd,omitempty" jsonschema:"working directory in the server's container"`
 	WorkingDir     string            `json:"working_dir,omitempty" jsonschema:"another name of cwd"`
 	URL            string            `json:"url,omitempty" jsonschema:"address of a remote server"`
 	Headers        map[string]string `json:"headers,omitempty" jsonschema:"headers the runner adds for a remote server"`
+	Proxy          string            `json:"proxy,omitempty" jsonschema:"HTTP proxy the runner reaches a remote server through; the environment's is not used"`
 	Image          string            `json:"image,omitempty" jsonschema:"container image of the server"`
+	Pull           string            `json:"pull,omitempty" enum:"missing always never" jsonschema:"when the image is pulled; default the eval's"`
+	Platform       string            `json:"platform,omitempty" jsonschema:"platform of the image, such as linux/amd64; the engine's own, or it is refused"`
+	User           string            `json:"user,omitempty" jsonschema:"user or uid in the server's container, with :group or :gid; never root; default the image's"`
+	Writable       []string          `json:"writable,omitempty" jsonschema:"directories of the container that the server may write to, beside /tmp and home; they begin empty"`
 	Port           int               `json:"port,omitempty" min:"1" max:"65535" jsonschema:"port an HTTP server listens on in its container"`
 	Path           string            `json:"path,omitempty" jsonschema:"path of an HTTP server's endpoint"`
 	Files          map[string]string `json:"files,omitempty" jsonschema:"files put into the server's container before it starts: absolute path in the container to path beside the eval"`
 	Tools          []string          `json:"tools,omitempty" jsonschema:"tools the agent sees; all where left out"`
 	StartupTimeout float64           `json:"startup_timeout,omitempty" over:"0" max:"86400" jsonschema:"seconds until the server must answer; default 30"`
 	Timeout        float64           `json:"timeout,omitempty" over:"0" max:"86400" jsonschema:"seconds one request may take; default 300"`
+	MaxMessage     string            `json:"max_message,omitempty" jsonschema:"size limit of one message, either way, such as 64m; default 64m"`
 	CPUs           float64           `json:"cpus,omitempty" over:"0" jsonschema:"CPU limit of the container; default 1"`
 	Memory         string            `json:"memory,omitempty" jsonschema:"memory limit of the container, such as 512m; default 512m"`
 	Pids           int               `json:"pids,omitempty" min:"1" jsonschema:"limit of processes in the container; default 256"`

@@ -1,35 +1,31 @@
 package mcpconfig
 
-import (
-	"path"
-	"slices"
-)
+import "path"
 
 // Supported says what of a valid s is not built yet, as [Errors] of the class
-// [ErrNotSupported]: so far only stdio servers run, with all of their tools.
+// [ErrNotSupported].
 func Supported(name string, s Server) error {
 	f := &findings{server: name}
-	switch {
-	case s.URL != "":
-		f.later("url", "url (remote servers)")
-	case s.Type == "http" || s.Type == "sse":
-		f.later("type", "type "+s.Type+" (HTTP servers)")
-	case s.Port != 0:
-		f.later("port", "port (HTTP servers)")
-	case fetches(s):
-		f.later("command", "command "+path.Base(s.Command)+" (it fetches the server while starting; install the server into an image)")
-	}
-	if s.Tools != nil {
-		f.later("tools", "tools (showing the agent some of a server's tools)")
+	if instead(s) != "" {
+		f.later("command", "command "+path.Base(s.Command)+" ("+instead(s)+")")
 	}
 	return f.err()
 }
 
 func (f *findings) later(field, what string) { f.add(ErrNotSupported, field, "", "%s", what) }
 
-// fetches reports whether s starts by downloading itself. In an image of its own
-// it may be there already.
-func fetches(s Server) bool {
-	launchers := []string{"npx", "bunx", "pnpx", "uvx", "pipx", "docker", "podman"}
-	return s.Image == "" && slices.Contains(launchers, path.Base(s.Command))
+// instead is what to use in place of a command that starts by downloading the
+// server and is not one of [ReadPackage]'s. In an image of its own the server may
+// be there already.
+func instead(s Server) string {
+	if s.Image != "" {
+		return ""
+	}
+	switch path.Base(s.Command) {
+	case "bunx", "pnpx":
+		return "use npx, or install the server into an image"
+	case "pipx":
+		return "use uvx, or install the server into an image"
+	}
+	return ""
 }

@@ -2,6 +2,7 @@ package mcpconfig
 
 import (
 	"maps"
+	"net/url"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -18,6 +19,7 @@ func Validate(name string, s Server) error {
 	}
 	f.kind(s)
 	f.container(s)
+	f.containerFields(s)
 	f.numbers(s)
 	f.texts(s)
 	return f.err()
@@ -42,12 +44,15 @@ func (f *findings) remote(s Server) {
 	if s.Type == "stdio" {
 		f.invalid("type", "type stdio does not go with url; use http or sse, or give a command instead of the url")
 	}
+	f.address("url", s.URL, "http", "https")
+	f.address("proxy", s.Proxy, "http", "https")
 	for _, field := range []struct {
 		name string
 		set  bool
 	}{
 		{"command", s.Command != ""}, {"image", s.Image != ""}, {"args", s.Args != nil}, {"env", s.Env != nil},
 		{"cwd", s.Cwd != ""}, {"working_dir", s.WorkingDir != ""}, {"port", s.Port != 0}, {"path", s.Path != ""},
+		{"pull", s.Pull != ""}, {"platform", s.Platform != ""}, {"user", s.User != ""}, {"writable", s.Writable != nil},
 		{"files", s.Files != nil}, {"cpus", s.CPUs != 0}, {"memory", s.Memory != ""}, {"pids", s.Pids != 0}, {"disk", s.Disk != ""},
 	} {
 		if field.set {
@@ -56,13 +61,30 @@ func (f *findings) remote(s Server) {
 	}
 }
 
+// address holds that a field is a URL that can be dialled. Its value may be a secret
+// and is not repeated.
+func (f *findings) address(field, value string, schemes ...string) {
+	if value == "" || hasVariable(value) {
+		return
+	}
+	u, err := url.Parse(value)
+	switch {
+	case err != nil || u.Host == "" || !slices.Contains(schemes, u.Scheme):
+		f.invalid(field, "%s must be a URL that begins with http:// or https:// and names a host", field)
+	case field == "url" && u.User != nil:
+		f.invalid(field, "url must not hold a user or password; set headers.Authorization")
+	case u.Fragment != "":
+		f.invalid(field, "%s must not hold a fragment (#)", field)
+	}
+}
+
 // local holds that a server in a container is stdio, or HTTP with a port.
 func (f *findings) local(s Server) {
 	if s.Headers != nil {
 		f.invalid("headers", "headers go with url only")
 	}
-	if s.Command == "" && s.Args != nil {
-		f.invalid("args", "args need a command; without one the image's own command is run")
+	if s.Proxy != "" {
+		f.invalid("proxy", "proxy goes with url only")
 	}
 	http := s.Type == "http" || s.Type == "sse"
 	switch {
@@ -120,7 +142,7 @@ func (f *findings) numbers(s Server) {
 			f.invalid(n.field, "%s must be more than 0", n.field)
 		}
 	}
-	for _, size := range []struct{ field, value string }{{"memory", s.Memory}, {"disk", s.Disk}} {
+	for _, size := range []struct{ field, value string }{{"memory", s.Memory}, {"disk", s.Disk}, {"max_message", s.MaxMessage}} {
 		if size.value == "" || hasVariable(size.value) {
 			continue
 		}
@@ -150,8 +172,24 @@ func (f *findings) texts(s Server) {
 		if field == "headers" && !headerName.MatchString(key) {
 			f.add(ErrInvalid, field, key, "headers: %q is not a header's name", key)
 		}
+		if field == "headers" && slices.Contains(ownHeaders, strings.ToLower(key)) {
+			f.add(ErrInvalid, field, key, "headers: %s is set by waza or the agent, and cannot be set here", key)
+		}
+		if field == "headers" && strings.ContainsFunc(value, isControl) {
+			f.add(ErrInvalid, field, key, "%s must not hold line breaks or other control characters", where(field, key))
+		}
 		return value
 	})
 }
+
+// ownHeaders belong to the connection, the message or the session.
+var ownHeaders = []string{
+	"accept", "accept-encoding", "connection", "content-encoding", "content-length", "content-type", "host",
+	"keep-alive", "last-event-id", "mcp-session-id", "mcp-protocol-version", "proxy-connection", "te", "trailer",
+	"transfer-encoding", "upgrade",
+}
+
+// isControl is what no header's value holds; RFC 9110, section 5.5.
+func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 
 func isBlank(r rune) bool { return r <= ' ' || r == 0x7f }

@@ -34,8 +34,26 @@ func TestValidate(t *testing.T) {
 		"path without slash":        {mcpconfig.Server{Command: "run", Port: 1, Path: "x"}, "path must begin with /"},
 		"port too high":             {mcpconfig.Server{Command: "run", Port: 70000}, "port must be between 1 and 65535"},
 		"headers of a command":      {mcpconfig.Server{Command: "run", Headers: map[string]string{"A": "b"}}, "headers go with url only"},
-		"odd header":                {mcpconfig.Server{URL: "u", Headers: map[string]string{"A b": "c"}}, `"A b" is not a header's name`},
-		"args of an image":          {mcpconfig.Server{Image: "i", Args: []string{"x"}}, "args need a command"},
+		"args of an image":          {mcpconfig.Server{Image: "i", Args: []string{"x"}}, ""},
+		"user and places":           {mcpconfig.Server{Image: "i", User: "app:${GROUP}", Writable: []string{"/data", "${DIR}"}, Pull: "never", Platform: "linux/amd64"}, ""},
+		"root":                      {mcpconfig.Server{Image: "i", User: "0:1000"}, "user must not be root"},
+		"odd user":                  {mcpconfig.Server{Image: "i", User: "a b"}, "user must be a user or uid"},
+		"relative place":            {mcpconfig.Server{Image: "i", Writable: []string{"/a", "b"}}, "writable[1] must be an absolute path"},
+		"reserved place":            {mcpconfig.Server{Image: "i", Writable: []string{"/usr/lib"}}, "writable[0] cannot be /usr/lib"},
+		"odd pull":                  {mcpconfig.Server{Image: "i", Pull: "daily"}, "pull must be missing, always or never"},
+		"odd platform":              {mcpconfig.Server{Image: "i", Platform: "amd64"}, "platform must be of the form linux/amd64"},
+		"url and user":              {mcpconfig.Server{URL: "http://h", User: "app"}, "user does not go with url"},
+		"url and writable":          {mcpconfig.Server{URL: "http://h", Writable: []string{"/a"}}, "writable does not go with url"},
+		"odd header":                {mcpconfig.Server{URL: "http://h", Headers: map[string]string{"A b": "c"}}, `"A b" is not a header's name`},
+		"header of the session":     {mcpconfig.Server{URL: "http://h", Headers: map[string]string{"MCP-Session-ID": "c"}}, `headers: MCP-Session-ID is set by waza`},
+		"header of two lines":       {mcpconfig.Server{URL: "http://h", Headers: map[string]string{"A": "b\nc"}}, `headers.A must not hold line breaks`},
+		"url with a proxy":          {mcpconfig.Server{URL: "https://h/mcp?key=k", Proxy: "http://u:p@proxy:3128"}, ""},
+		"url without scheme":        {mcpconfig.Server{URL: "h/mcp"}, "url must be a URL that begins with http://"},
+		"url of a file":             {mcpconfig.Server{URL: "file:///etc/passwd"}, "url must be a URL that begins with http://"},
+		"url with a user":           {mcpconfig.Server{URL: "https://u:p@h/mcp"}, "url must not hold a user or password; set headers.Authorization"},
+		"url with a fragment":       {mcpconfig.Server{URL: "https://h/mcp#x"}, "url must not hold a fragment"},
+		"proxy of another kind":     {mcpconfig.Server{URL: "https://h", Proxy: "socks5://p"}, "proxy must be a URL that begins with http://"},
+		"proxy of a command":        {mcpconfig.Server{Command: "run", Proxy: "http://p"}, "proxy goes with url only"},
 		"both directories":          {mcpconfig.Server{Command: "run", Cwd: "/a", WorkingDir: "/b"}, "give one of them"},
 		"relative directory":        {mcpconfig.Server{Command: "run", WorkingDir: "a"}, "working_dir must be an absolute path"},
 		"blank in image":            {mcpconfig.Server{Image: "a b"}, "image must not hold blanks"},
@@ -75,15 +93,18 @@ func TestSupported(t *testing.T) {
 		in   mcpconfig.Server
 		want string
 	}{
-		"stdio":              {mcpconfig.Server{Command: "run", Args: []string{"a"}}, ""},
-		"image":              {mcpconfig.Server{Image: "i"}, ""},
-		"npx in its image":   {mcpconfig.Server{Image: "i", Command: "npx"}, ""},
-		"remote":             {mcpconfig.Server{URL: "u"}, `not supported yet: server "s": url (remote servers)`},
-		"http":               {mcpconfig.Server{Command: "c", Type: "http", Port: 1}, `not supported yet: server "s": type http (HTTP servers)`},
-		"port":               {mcpconfig.Server{Command: "c", Port: 1}, `not supported yet: server "s": port (HTTP servers)`},
-		"tools":              {mcpconfig.Server{Command: "c", Tools: []string{"a"}}, `not supported yet: server "s": tools (showing the agent some of a server's tools)`},
-		"npx":                {mcpconfig.Server{Command: "/usr/bin/npx"}, `not supported yet: server "s": command npx (it fetches the server while starting; install the server into an image)`},
-		"an empty tool list": {mcpconfig.Server{Command: "c", Tools: []string{}}, `not supported yet: server "s": tools (showing the agent some of a server's tools)`},
+		"stdio":            {mcpconfig.Server{Command: "run", Args: []string{"a"}}, ""},
+		"image":            {mcpconfig.Server{Image: "i"}, ""},
+		"docker run":       {mcpconfig.Server{Command: "docker", Args: []string{"run", "i"}}, ""},
+		"npx in its image": {mcpconfig.Server{Image: "i", Command: "npx"}, ""},
+		"remote":           {mcpconfig.Server{URL: "http://h"}, ""},
+		"http":             {mcpconfig.Server{Command: "c", Type: "http", Port: 1}, ""},
+		"port":             {mcpconfig.Server{Command: "c", Port: 1}, ""},
+		"npx":              {mcpconfig.Server{Command: "npx", Args: []string{"x"}}, ""},
+		"bunx":             {mcpconfig.Server{Command: "/usr/bin/bunx"}, `not supported yet: server "s": command bunx (use npx, or install the server into an image)`},
+		"pipx":             {mcpconfig.Server{Command: "pipx"}, `not supported yet: server "s": command pipx (use uvx, or install the server into an image)`},
+		"sse":              {mcpconfig.Server{Command: "c", Type: "sse", Port: 1}, ""},
+		"tools":            {mcpconfig.Server{Command: "c", Tools: []string{"a"}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := mcpconfig.Supported("s", tc.in)
@@ -128,7 +149,7 @@ func TestRender(t *testing.T) {
   "mcpServers": {
     "a": {
       "type": "http",
-      "url": "http://a/mcp"
+      "url": "http://127.0.0.1:8080/mcp"
     },
     "b": {
       "type": "http",
@@ -137,7 +158,7 @@ func TestRender(t *testing.T) {
   }
 }
 `
-	if got := string(mcpconfig.Render([]string{"b", "a"})); got != want {
+	if got := string(mcpconfig.Render(map[string]string{"b": "b", "a": "127.0.0.1:8080"})); got != want {
 		t.Errorf("got %s", got)
 	}
 	if got, want := string(mcpconfig.Render(nil)), "{\n  \"mcpServers\": {}\n}\n"; got != want {

@@ -28,9 +28,9 @@ type launch struct {
 
 // launchOf says how to start the agent of t. A new executor goes here and into
 // plan.go.
-func launchOf(t *Trial) (launch, error) {
+func launchOf(t *Trial, box Layout) (launch, error) {
 	a := t.Agent
-	l := launch{process: process.Spec{Env: agentEnv(t), Dir: a.Dir, Args: slices.Clone(a.Command)}}
+	l := launch{process: process.Spec{Env: agentEnv(t, box), Dir: box.At(a.Dir), Args: slices.Clone(a.Command)}}
 	if a.Transcript != "" {
 		l.files = []File{fileOf(a.Transcript, "")}
 	}
@@ -38,20 +38,21 @@ func launchOf(t *Trial) (launch, error) {
 	case agents.Mock, agents.Script:
 		input, err := json.Marshal(agents.Input{
 			Prompt: a.Prompt, Context: a.Context, Script: a.Script,
-			Files: len(t.Files), Workspace: WorkspaceDir, MCPConfig: MCPConfigPath, Transcript: a.Transcript,
+			Files: len(t.Files), Workspace: box.Workspace, MCPConfig: box.MCPConfig, Transcript: box.At(a.Transcript),
 		})
-		l.process.Args = []string{GuestPath, "agent", a.Executor}
+		l.process.Args = []string{box.Guest, "agent", a.Executor}
 		l.stdin = input
 		return l, err
 	default:
-		l.givePrompt(a)
+		l.givePrompt(a, box.At(promptPath))
 		return l, nil
 	}
 }
 
 // givePrompt hands the prompt over as the eval asks: in a file, as an argument,
-// or on stdin. A file that is named in an argument is always there.
-func (l *launch) givePrompt(a Agent) {
+// or on stdin. A file that is named in an argument is always there; the agent
+// finds it at promptFile.
+func (l *launch) givePrompt(a Agent, promptFile string) {
 	named := func(arg string) bool { return strings.Contains(arg, promptFileArg) }
 	if a.PromptBy == "file" || slices.ContainsFunc(l.process.Args, named) {
 		l.files = append(l.files, fileOf(promptPath, a.Prompt))
@@ -67,7 +68,7 @@ func (l *launch) givePrompt(a Agent) {
 			l.process.Args[i] = a.Prompt
 			continue
 		}
-		l.process.Args[i] = strings.ReplaceAll(arg, promptFileArg, promptPath)
+		l.process.Args[i] = strings.ReplaceAll(arg, promptFileArg, promptFile)
 	}
 }
 
@@ -79,11 +80,11 @@ const (
 
 // agentEnv is what every agent finds in its environment, beside what the image
 // and the eval set.
-func agentEnv(t *Trial) []string {
+func agentEnv(t *Trial, box Layout) []string {
 	env := map[string]string{
-		"HOME":            HomeDir,
-		"WAZA_WORKSPACE":  WorkspaceDir,
-		"WAZA_MCP_CONFIG": MCPConfigPath,
+		"HOME":            box.Home,
+		"WAZA_WORKSPACE":  box.Workspace,
+		"WAZA_MCP_CONFIG": box.MCPConfig,
 		"WAZA_TASK":       t.Task,
 		"WAZA_MODEL":      t.Agent.Model,
 	}

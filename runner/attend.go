@@ -21,7 +21,7 @@ const (
 
 // runAgent runs the agent to its end or its time limit.
 func (tr *trialRun) runAgent(ctx context.Context) error {
-	l, err := launchOf(tr.plan)
+	l, err := launchOf(tr.plan, tr.sandbox.Layout(AgentBox))
 	if err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func (tr *trialRun) runAgent(ctx context.Context) error {
 	}
 	agent, err := tr.sandbox.Start(ctx, AgentBox, l.process)
 	if err != nil {
-		return errors.Join(fmt.Errorf("agent: %w", err), stdout.file.Close(), stderr.file.Close())
+		return errors.Join(advised(tr.sandbox, AgentBox, fmt.Errorf("agent: %w", err)), stdout.file.Close(), stderr.file.Close())
 	}
 	tr.record.AgentStart = time.Now().UTC()
 	tr.agent = attend(agent, l.stdin, stdout, stderr)
@@ -69,9 +69,19 @@ func (tr *trialRun) judge(took span) {
 	case a.exit.Signal != "":
 		tr.blame(evidence.ClassAgentError, "the agent was ended by "+a.exit.Signal)
 	case a.exit.Code != 0:
-		tr.blame(evidence.ClassAgentError, fmt.Sprintf("the agent exited with code %d", a.exit.Code))
+		tr.blame(evidence.ClassAgentError, tr.exited(a).Error())
 	}
 	tr.keepOutput(a.stdout, a.stderr)
+}
+
+// exited is what to say of an agent that ended badly by itself. One that is
+// somebody's program and said nothing may never have come up.
+func (tr *trialRun) exited(a *attendance) error {
+	err := fmt.Errorf("the agent exited with code %d", a.exit.Code)
+	if len(tr.plan.Agent.Command) > 0 && a.stdout.size == 0 {
+		return advised(tr.sandbox, AgentBox, err)
+	}
+	return err
 }
 
 // attendance is an agent under way: it is fed, and what it says is kept.

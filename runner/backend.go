@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"io"
 	"net"
+	"strings"
 	"time"
 
+	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/process"
@@ -17,20 +19,44 @@ import (
 // other box is a server, under its own name.
 const AgentBox = "agent"
 
-// Places in the agent's box that are the same with every backend.
+// Places in the agent's box as plans, [Sandbox.Put] and [Sandbox.Collect] name
+// them. Programs in it are told those of its [Layout].
 const (
 	WorkspaceDir  = "/workspace"
 	HomeDir       = "/home/agent"
 	MCPConfigPath = "/etc/waza/mcp.json"
-	// GuestPath is our own executable in every container.
+	// GuestPath is our own executable.
 	GuestPath = "/opt/waza/waza"
 )
 
-// HTTPPort is the port on which the agent finds every server.
-const HTTPPort = 80
+// Layout is where the programs of a box find things.
+type Layout struct {
+	Workspace string // of the agent's box
+	MCPConfig string // the same
+	Home      string // empty leaves programs the one they have
+	Guest     string // our own executable
+}
+
+// ContainerLayout is the layout of every container.
+func ContainerLayout() Layout {
+	return Layout{Workspace: WorkspaceDir, MCPConfig: MCPConfigPath, Home: HomeDir, Guest: GuestPath}
+}
+
+// At is the place that a program finds a planned path at.
+func (l Layout) At(planned string) string {
+	for _, dir := range []struct{ planned, actual string }{
+		{WorkspaceDir, l.Workspace}, {HomeDir, l.Home}, {MCPConfigPath, l.MCPConfig}, {GuestPath, l.Guest},
+	} {
+		if rest, ok := strings.CutPrefix(planned, dir.planned); ok && (rest == "" || rest[0] == '/') {
+			return dir.actual + rest
+		}
+	}
+	return planned
+}
 
 // Trial is the plan of one trial: plain data, decided before anything starts.
-// Of what variables brought in its JSON holds a server's image and nothing else.
+// Of what variables brought in its JSON holds a server's image, platform, user and
+// writable directories, and nothing else.
 type Trial struct {
 	Run       string                `json:"run"`
 	Task      string                `json:"task"`
@@ -46,6 +72,8 @@ type Trial struct {
 	MCPJSON   string                `json:"mcp_json"`
 	Files     []File                `json:"files"`
 	Graders   []evidence.GraderSpec `json:"graders"`
+	// ServersOnly is set where there is no agent: the servers live for the run.
+	ServersOnly bool `json:"-"`
 }
 
 // File is one file of a box, told by name and size.
@@ -73,6 +101,13 @@ type Box struct {
 	Memory int64   `json:"memory"` // bytes, no swap beyond
 	Disk   int64   `json:"disk"`   // bytes of each writable directory
 	Pids   int64   `json:"pids"`
+
+	// Platform is what the image must be for, as os/architecture; empty for the
+	// engine's own.
+	Platform string `json:"platform,omitempty"`
+	// Pull is when the image is pulled, as in mcpconfig.PullPolicies; empty for
+	// where it is missing.
+	Pull string `json:"pull,omitempty"`
 }
 
 // Agent is the program under evaluation and its box.
@@ -99,12 +134,33 @@ type Server struct {
 	Box
 	Name           string           `json:"name"`
 	Config         mcpconfig.Server `json:"config"`
+	Transport      string           `json:"transport"`          // stdio, http or sse
+	Remote         bool             `json:"remote,omitempty"`   // it has no box: the runner dials its URL
+	Port           int              `json:"port,omitempty"`     // of its box, on loopback; not with stdio
+	Path           string           `json:"path,omitempty"`     // of its endpoint there
+	Shared         bool             `json:"shared,omitempty"`   // it lives for the run, not in the trial's sandbox
 	Writable       []string         `json:"writable,omitempty"` // directories, beside scratch and home
 	Files          []File           `json:"files,omitempty"`    // by absolute path
 	StartupTimeout time.Duration    `json:"startup_timeout_ns"`
 	Timeout        time.Duration    `json:"timeout_ns"`
+	MaxMessage     int64            `json:"max_message,omitempty"` // bytes; 0 for the default
+
+	// Becomes is what a Config that is docker run comes to; nil for others.
+	Becomes *mcpconfig.Server `json:"becomes,omitempty"`
+	// Package names what a server is installed from that is written as a command
+	// which fetches it; Build is the image of it, which is Image once the package is
+	// resolved.
+	Package string        `json:"package,omitempty"`
+	Build   *images.Image `json:"-"`
 
 	expanded mcpconfig.Server
+}
+
+// Place is where the agent finds servers.
+type Place struct {
+	net.Listener
+	Server string // the one found here; empty for all, told apart by HTTP's Host
+	Host   string // what stands for the server in its URL; empty for its name
 }
 
 // Backend opens sandboxes. On error nothing is left behind.
@@ -114,18 +170,31 @@ type Backend interface {
 	Open(ctx context.Context, t *Trial, observe func(evidence.Event)) (Sandbox, error)
 }
 
+// Adviser is a [Sandbox] that knows what is special about its boxes.
+type Adviser interface {
+	// Advice is what a program's failure to start in a box may come from, and what
+	// to do; empty for nothing.
+	Advice(box string) string
+}
+
 // Sandbox is what one trial owns.
 type Sandbox interface {
-	// Listen takes the connections that the agent opens to any server's name on
-	// port. The names are told apart by what the connection says (HTTP's Host).
-	Listen(ctx context.Context, port int) (net.Listener, error)
-	// Start starts a program in a box; with no Args the command of the box's image.
+	// Layout is where programs in a box find things.
+	Layout(box string) Layout
+	// Listen opens the places where the agent finds its servers.
+	Listen(ctx context.Context) ([]Place, error)
+	// Dial connects to a port on the loopback of a server's box, over IPv4 or
+	// IPv6.
+	Dial(ctx context.Context, server string, port int) (net.Conn, error)
+	// Start starts a program in a box; with no Args, or OfImage, that of its image.
 	Start(ctx context.Context, box string, p process.Spec) (process.Process, error)
 	// Put unpacks a tar into a directory of a box.
 	Put(ctx context.Context, box, dir string, tar io.Reader) error
 	// Collect writes a directory of a box to w as tar, without links to
 	// MCPConfigPath. The bytes are the box's word.
 	Collect(ctx context.Context, box, dir string, w io.Writer) error
+	// Gone is closed when a box has ended, by itself or at Close.
+	Gone(box string) <-chan struct{}
 	// Guarantees is what is really enforced.
 	Guarantees() evidence.Guarantees
 	// Close ends everything, the output of every process too. It may be called

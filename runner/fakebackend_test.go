@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"net"
@@ -26,6 +25,8 @@ type fakeBackend struct {
 	on map[string]func(number int) error
 	// collect stands in for a directory of the agent's box.
 	collect map[string]func(w io.Writer) error
+	// advice is what is special about its boxes.
+	advice map[string]string
 
 	mu        sync.Mutex
 	sandboxes []*fakeSandbox // guarded by mu
@@ -108,15 +109,25 @@ func (s *fakeSandbox) count(name string) (n int) {
 	return n
 }
 
-func (s *fakeSandbox) Listen(_ context.Context, port int) (net.Listener, error) {
-	if err := s.act(fmt.Sprintf("listen %d", port)); err != nil {
+func (s *fakeSandbox) Gone(string) <-chan struct{} { return s.closed }
+
+func (s *fakeSandbox) Layout(string) Layout { return ContainerLayout() }
+
+func (s *fakeSandbox) Advice(box string) string { return s.backend.advice[box] }
+
+func (s *fakeSandbox) Dial(context.Context, string, int) (net.Conn, error) {
+	return nil, errors.New("nothing listens")
+}
+
+func (s *fakeSandbox) Listen(context.Context) ([]Place, error) {
+	if err := s.act("listen"); err != nil {
 		return nil, err
 	}
 	l := &fakeListener{conns: make(chan net.Conn), done: make(chan struct{})}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.listener = l
-	return l, nil
+	return []Place{{Listener: l}}, nil
 }
 
 func (s *fakeSandbox) Start(_ context.Context, box string, spec process.Spec) (process.Process, error) {

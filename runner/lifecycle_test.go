@@ -95,7 +95,7 @@ func TestALifeInOrder(t *testing.T) {
 		wantOutcome(t, r, evidence.ClassPass, "")
 
 		want := []string{
-			"open", "put stock /", "start stock", "listen 80",
+			"open", "put stock /", "start stock", "listen",
 			"put agent /workspace", "put agent /workspace", "start agent", "start stock",
 			"collect agent /workspace", "close",
 		}
@@ -167,7 +167,7 @@ func TestInfraBeforeTheAgent(t *testing.T) {
 		{"", "exited before it answered", deaf},
 		{"", "cannot open database", deaf},
 		{"", "did not answer in time", lasts()},
-		{"listen 80", "engine on fire", program{}},
+		{"listen", "engine on fire", program{}},
 		{"put agent /workspace", "engine on fire", program{}},
 		{"start agent", "agent: engine on fire", program{}},
 	} {
@@ -191,9 +191,61 @@ func TestInfraBeforeTheAgent(t *testing.T) {
 	}
 }
 
+// What a sandbox knows of a box is said where a program does not come up in it,
+// and not where it came up and answered wrongly.
+func TestAdvice(t *testing.T) {
+	deaf := program{run: func(*fakeProcess) int { return 1 }}
+	for name, test := range map[string]struct {
+		server  program
+		act     string
+		advised bool
+	}{
+		"exits":                 {deaf, "", true},
+		"does not start":        {program{}, "start stock", true},
+		"agent cannot start":    {program{}, "start agent", true},
+		"never answers":         {lasts(), "", false},
+		"broken box on the way": {program{}, "put stock /", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := testBackend()
+				b.advice = map[string]string{"stock": "it has no roof", AgentBox: "it has no roof"}
+				if test.server.run != nil {
+					b.programs["stock"] = test.server
+				}
+				b.on[test.act] = fails(errors.New("broken"))
+				r := runOne(t, b, testTrial(1), options(t))
+				if got := strings.HasSuffix(r.Verdicts.Reason, "\nnote: it has no roof"); got != test.advised || r.Verdicts.Class != evidence.ClassInfra {
+					t.Errorf("%s: %s", r.Verdicts.Class, r.Verdicts.Reason)
+				}
+			})
+		})
+	}
+}
+
+// An agent that ended without a word may never have come up; one that spoke has.
+func TestAdviceForTheAgent(t *testing.T) {
+	for name, test := range map[string]struct {
+		says    string
+		advised bool
+	}{"silent": {"", true}, "speaking": {"no luck\n", false}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := testBackend()
+				b.advice = map[string]string{AgentBox: "it has no roof"}
+				b.programs[AgentBox] = program{run: func(p *fakeProcess) int { io.WriteString(p.out, test.says); return 1 }}
+				r := runOne(t, b, testTrial(1), options(t))
+				if got := strings.Contains(r.Verdicts.Reason, "code 1\nnote: it has no roof"); got != test.advised || r.Verdicts.Class != evidence.ClassAgentError {
+					t.Errorf("%s: %s", r.Verdicts.Class, r.Verdicts.Reason)
+				}
+			})
+		})
+	}
+}
+
 func TestInterruptedInEachPhase(t *testing.T) {
 	for _, act := range []string{
-		"open", "put stock /", "start stock", "listen 80", "put agent /workspace", "start agent", "collect agent /workspace",
+		"open", "put stock /", "start stock", "listen", "put agent /workspace", "start agent", "collect agent /workspace",
 	} {
 		t.Run(act, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

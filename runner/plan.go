@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/agents"
+	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/redact"
 	"github.com/waza-isolate/waza/runner/spec"
@@ -33,16 +34,32 @@ const (
 	defaultRequest = 300 * time.Second
 )
 
+// Lifetimes of servers: one set for each trial, or one for the run.
+const (
+	PerTask      = "per_task"
+	PerBenchmark = "per_benchmark"
+)
+
 // Choices is what the command line decides about a plan. Lookup and Secrets are
 // required.
 type Choices struct {
 	Run     string
 	Trials  int           // of each task; 0 for the eval's own
 	Timeout time.Duration // of each agent; 0 for the task's own
+	// Lifetime is that of servers where the eval says none: per_task or
+	// per_benchmark; empty is per_task.
+	Lifetime string
+	// Pull is when images are pulled, as in mcpconfig.PullPolicies; empty for the
+	// eval's own.
+	Pull string
 	// Lookup finds variables of the configuration; what it brings in is added to
 	// Secrets.
 	Lookup  func(string) (string, bool)
 	Secrets *redact.Set
+	// Lock is what packages were resolved to; nil for none yet. Platform is the
+	// engine's, such as linux/amd64, which some of them depend on.
+	Lock     *images.Lock
+	Platform string
 }
 
 // Plan decides every trial of an eval, in order. It starts nothing.
@@ -69,7 +86,7 @@ func Plan(eval *spec.Eval, tasks []spec.ResolvedTask, c Choices) ([]*Trial, erro
 
 func planTask(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Trial, error) {
 	isolation := eval.Config.Isolation
-	agent, err := planAgent(eval, task)
+	agent, err := planAgent(eval, task, c)
 	if err != nil {
 		return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
 	}
@@ -86,22 +103,23 @@ func planTask(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Trial, error)
 	for _, f := range task.Files {
 		t.Files = append(t.Files, File{f})
 	}
-	names := slices.Sorted(maps.Keys(task.Servers))
-	for _, name := range names {
+	hosts := make(map[string]string, len(task.Servers))
+	for _, name := range slices.Sorted(maps.Keys(task.Servers)) {
 		server, err := planServer(eval, name, task.Servers[name], c)
 		if err != nil {
 			return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
 		}
 		t.Servers = append(t.Servers, server)
+		hosts[name] = name
 	}
-	t.MCPJSON = string(mcpconfig.Render(names))
+	t.MCPJSON = string(mcpconfig.Render(hosts))
 	return t, nil
 }
 
-func planAgent(eval *spec.Eval, task spec.ResolvedTask) (Agent, error) {
+func planAgent(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Agent, error) {
 	container := eval.Config.Isolation.Agent
 	box, err := sized(Box{
-		Image: container.Image, User: container.User,
+		Image: container.Image, User: container.User, Pull: cmp.Or(c.Pull, eval.Config.Isolation.Pull),
 		CPUs: cmp.Or(container.CPUs, defaultCPUs), Pids: int64(cmp.Or(container.Pids, defaultPids)),
 		Memory: defaultAgentMemory, Disk: defaultAgentDisk,
 	}, container.Memory, container.Disk)
@@ -149,7 +167,11 @@ func fitsArgument(task spec.ResolvedTask, promptBy string, context []byte) error
 }
 
 func planServer(eval *spec.Eval, name string, declared mcpconfig.Server, c Choices) (Server, error) {
-	config, secrets, err := mcpconfig.Expand(name, declared, c.Lookup)
+	contained, err := mcpconfig.FromDockerRun(name, declared) // with isolation alone
+	if err != nil {
+		return Server{}, err
+	}
+	config, secrets, err := mcpconfig.Expand(name, contained, c.Lookup)
 	if err != nil {
 		return Server{}, err
 	}
@@ -157,8 +179,9 @@ func planServer(eval *spec.Eval, name string, declared mcpconfig.Server, c Choic
 		c.Secrets.Add(secret)
 	}
 	box, err := sized(Box{
-		Image: cmp.Or(config.Image, eval.Config.Isolation.ServerImage),
-		CPUs:  cmp.Or(config.CPUs, defaultCPUs), Pids: int64(cmp.Or(config.Pids, defaultPids)),
+		Image: cmp.Or(config.Image, eval.Config.Isolation.ServerImage), User: config.User, Platform: config.Platform,
+		Pull: cmp.Or(c.Pull, config.Pull, eval.Config.Isolation.Pull),
+		CPUs: cmp.Or(config.CPUs, defaultCPUs), Pids: int64(cmp.Or(config.Pids, defaultPids)),
 		Memory: defaultServerMemory, Disk: defaultServerDisk,
 	}, config.Memory, config.Disk)
 	if err != nil {
@@ -166,8 +189,21 @@ func planServer(eval *spec.Eval, name string, declared mcpconfig.Server, c Choic
 	}
 	s := Server{
 		Box: box, Name: name, Config: declared, expanded: config,
+		Transport: config.Transport(), Remote: config.URL != "", Port: config.Port, Path: config.Endpoint(),
+		Shared:         config.URL == "" && cmp.Or(eval.Config.MCPServerLifetime, c.Lifetime) == PerBenchmark,
 		StartupTimeout: cmp.Or(seconds(config.StartupTimeout), defaultStartup),
 		Timeout:        cmp.Or(seconds(config.Timeout), defaultRequest),
+	}
+	if config.MaxMessage != "" {
+		if s.MaxMessage, err = mcpconfig.ParseSize(config.MaxMessage); err != nil {
+			return s, fmt.Errorf("server %q: %w", name, err)
+		}
+	}
+	if mcpconfig.IsDockerRun(declared) {
+		s.Becomes = &contained
+	}
+	if s, err = s.installed(eval, declared, c); err != nil {
+		return s, err
 	}
 	sources, err := spec.ServerFiles(eval, config)
 	if err != nil {
@@ -179,24 +215,25 @@ func planServer(eval *spec.Eval, name string, declared mcpconfig.Server, c Choic
 	}
 	s.Writable = writableFor(s.Files)
 	for _, dir := range s.Writable {
-		if reserved(dir) {
+		if mcpconfig.ReservedDir(dir) || s.Build != nil && (dir == images.InstallDir || strings.HasPrefix(dir, images.InstallDir+"/")) {
 			return s, fmt.Errorf("server %q: no files can be put into %s of its container; choose a directory of their own, such as /data", name, dir)
 		}
 	}
+	s.Writable = together(s.Writable, config.Writable)
 	return s, nil
 }
 
-// reserved says whether a directory cannot be made writable: the root, the
-// kernel's, the image's system, which an empty directory would hide, and ours.
-func reserved(dir string) bool {
-	if dir == "/" {
-		return true
+// together is the directories that a server names, and of those of its files the
+// ones that lie in none of them.
+func together(ofFiles, named []string) []string {
+	all := slices.DeleteFunc(slices.Clone(named), func(dir string) bool { return dir == "/tmp" || dir == HomeDir })
+	for _, dir := range ofFiles {
+		if !slices.ContainsFunc(named, func(n string) bool { return dir == n || strings.HasPrefix(dir, n+"/") }) {
+			all = append(all, dir)
+		}
 	}
-	return slices.ContainsFunc([]string{
-		"/proc", "/sys", "/dev", "/etc", "/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt/waza",
-	}, func(taken string) bool {
-		return dir == taken || strings.HasPrefix(dir, taken+"/")
-	})
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -94,7 +94,7 @@ func TestPlanHoldsNoValueOfAVariable(t *testing.T) {
 		}
 	}
 	stock := trials[0].Servers[0]
-	process := serverProcess(stock.expanded)
+	process := serverProcess(stock.expanded, HomeDir)
 	if diff := cmp.Diff([]string{"stock-server", "--key", shopKey}, process.Args); diff != "" {
 		t.Errorf("the server itself has the key:\n%s", diff)
 	}
@@ -176,13 +176,17 @@ func TestWritableFor(t *testing.T) {
 	}
 }
 
-func TestReserved(t *testing.T) {
-	for dir, want := range map[string]bool{
-		"/": true, "/proc": true, "/sys/fs": true, "/dev/shm": true, "/etc": true, "/etc/waza": true, "/opt/waza": true, "/opt/waza/x": true,
-		"/data": false, "/etcetera": false, "/opt/wazabi": false, "/srv/etc": false,
+func TestTogether(t *testing.T) {
+	for _, test := range []struct{ ofFiles, named, want []string }{
+		{nil, nil, nil},
+		{[]string{"/data"}, nil, []string{"/data"}},
+		{[]string{"/data", "/srv/a"}, []string{"/srv"}, []string{"/data", "/srv"}},
+		{[]string{"/data"}, []string{"/data"}, []string{"/data"}},
+		{nil, []string{"/b/c", "/b", "/b", "/tmp", HomeDir}, []string{"/b", "/b/c"}},
+		{[]string{"/srv"}, []string{"/srv/a"}, []string{"/srv", "/srv/a"}},
 	} {
-		if got := reserved(dir); got != want {
-			t.Errorf("%s: %v", dir, got)
+		if got := together(test.ofFiles, test.named); !slices.Equal(got, test.want) {
+			t.Errorf("%q and %q: %q, want %q", test.ofFiles, test.named, got, test.want)
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/docker/go-units"
@@ -32,8 +34,17 @@ func (t *Trial) String() string {
 	fmt.Fprintf(&b, "              workspace %s on %s, %d file(s)\n", WorkspaceDir, t.Workspace, len(t.Files))
 	for _, s := range t.Servers {
 		fmt.Fprintf(&b, "  server      %s, %s\n", s.Name, s.describeCommand())
+		if s.Becomes != nil {
+			fmt.Fprintf(&b, "              becomes %s, environment %q\n", s.contained().describeCommand(), slices.Sorted(maps.Keys(s.Becomes.Env)))
+		}
+		if s.Package != "" {
+			fmt.Fprintf(&b, "              package %s\n", s.describePackage())
+		}
 		fmt.Fprintf(&b, "              %s\n", s.declaredBox())
 		fmt.Fprintf(&b, "              answers within %s, each request within %s\n", s.StartupTimeout, s.Timeout)
+		for _, dir := range s.contained().Config.Writable {
+			fmt.Fprintf(&b, "              writable %s\n", dir)
+		}
 		for _, f := range s.Files {
 			fmt.Fprintf(&b, "              file %s, %s\n", f.Path, units.BytesSize(float64(f.Size())))
 		}
@@ -60,16 +71,38 @@ func (t *Trial) describeNetwork() string {
 }
 
 func (s Server) describeCommand() string {
-	if s.Config.Command == "" {
-		return "the command of its image"
+	switch c := s.Config; {
+	case c.Command != "":
+		return fmt.Sprintf("command %q", append([]string{c.Command}, c.Args...))
+	case len(c.Args) > 0:
+		return fmt.Sprintf("the entrypoint of its image with %q", c.Args)
 	}
-	return fmt.Sprintf("command %q", append([]string{s.Config.Command}, s.Config.Args...))
+	return "the command of its image"
 }
 
-// declaredBox has its image as the eval names it: variables may stand in it.
+func (s Server) describePackage() string {
+	if s.Image == "" {
+		return s.Package + ", not resolved yet"
+	}
+	return s.Package + ", built on " + s.Build.Base
+}
+
+// contained is s with what it comes to in a container as its configuration.
+func (s Server) contained() Server {
+	if s.Becomes != nil {
+		s.Config = *s.Becomes
+	}
+	return s
+}
+
+// declaredBox has its image and its user as the eval names them: variables may
+// stand in them.
 func (s Server) declaredBox() Box {
-	b := s.Box
-	b.Image = cmp.Or(s.Config.Image, b.Image)
+	b, c := s.Box, s.contained().Config
+	b.Image, b.User = cmp.Or(c.Image, b.Image), cmp.Or(c.User, b.User)
+	if s.Package != "" && b.Image == "" {
+		b.Image = "to be built"
+	}
 	return b
 }
 
@@ -82,6 +115,9 @@ func (b Box) String() string {
 	user := ""
 	if b.User != "" {
 		user = ", user " + b.User
+	}
+	if b.Pull != "" {
+		image += " (pull " + b.Pull + ")"
 	}
 	return fmt.Sprintf("image %s%s, cpus %g, memory %s, disk %s, pids %d", image, user, b.CPUs, units.BytesSize(float64(b.Memory)), units.BytesSize(float64(b.Disk)), b.Pids)
 }

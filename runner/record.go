@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/grading"
+	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/results"
 	"github.com/waza-isolate/waza/runner/spec"
@@ -34,6 +35,7 @@ type Record struct {
 	ID          string               `json:"id"`
 	Waza        string               `json:"waza"` // our version
 	Eval        EvalRecord           `json:"eval"`
+	MCP         *MCPRecord           `json:"mcp,omitempty"` // where the command line overlaid servers
 	Started     time.Time            `json:"started"`
 	Ended       time.Time            `json:"ended,omitzero"`
 	Interrupted bool                 `json:"interrupted,omitempty"`
@@ -46,7 +48,7 @@ type Record struct {
 	Tasks       []TaskRecord         `json:"tasks"`
 	Metrics     []results.MetricSpec `json:"metrics,omitempty"`
 	Engine      map[string]string    `json:"engine,omitempty"`
-	Images      map[string]string    `json:"images,omitempty"` // digest by reference
+	Images      ImageRecords         `json:"images,omitempty"`
 	Guarantees  *evidence.Guarantees `json:"guarantees,omitempty"`
 	Files       map[string]string    `json:"files,omitempty"` // SHA-256 by path
 }
@@ -63,14 +65,22 @@ type EvalRecord struct {
 	TimeoutSeconds int    `json:"timeout_seconds"`
 }
 
+// MCPRecord says which file of MCP servers was laid over the eval's.
+type MCPRecord struct {
+	Path    string   `json:"path"`
+	SHA256  string   `json:"sha256"`
+	Servers []string `json:"servers"` // those it brought, sorted
+}
+
 // TaskRecord is a task that the run was to run.
 type TaskRecord struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
 }
 
-// NewRecord is the record of a run of eval that is about to start.
-func NewRecord(eval *spec.Eval, tasks []spec.ResolvedTask) (Record, error) {
+// NewRecord is the record of a run of eval that is about to start. overlay is what
+// was laid over its servers, or nil.
+func NewRecord(eval *spec.Eval, tasks []spec.ResolvedTask, overlay *mcpconfig.ClientFile) (Record, error) {
 	content, err := os.ReadFile(eval.Path)
 	if err != nil {
 		return Record{}, err
@@ -82,6 +92,9 @@ func NewRecord(eval *spec.Eval, tasks []spec.ResolvedTask) (Record, error) {
 			Path: eval.Path, SHA256: hex.EncodeToString(sum[:]), Name: eval.Name, Skill: eval.Skill, Version: eval.Version,
 			Executor: eval.Config.Executor, Model: eval.Config.Model, TimeoutSeconds: eval.Config.TimeoutSeconds,
 		},
+	}
+	if overlay != nil {
+		r.MCP = &MCPRecord{Path: overlay.Name, SHA256: overlay.SHA256, Servers: slices.Sorted(maps.Keys(overlay.Servers))}
 	}
 	for _, t := range tasks {
 		r.Tasks = append(r.Tasks, TaskRecord{ID: t.ID, Name: t.Name})

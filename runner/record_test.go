@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/results"
 )
@@ -218,7 +219,7 @@ func TestReadRecordOfSomethingElse(t *testing.T) {
 
 func TestNewRecord(t *testing.T) {
 	eval, tasks, _ := shop(t, Choices{})
-	r, err := NewRecord(eval, tasks)
+	r, err := NewRecord(eval, tasks, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,8 +240,18 @@ func TestNewRecord(t *testing.T) {
 	if diff := cmp.Diff(want, r); diff != "" {
 		t.Error(diff)
 	}
+	overlay, err := mcpconfig.ReadClient("mcp.json", []byte(`{"servers": {"b": {"command": "b"}, "a": {"command": "a"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err = NewRecord(eval, tasks, overlay); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(&MCPRecord{Path: "mcp.json", SHA256: overlay.SHA256, Servers: []string{"a", "b"}}, r.MCP); diff != "" {
+		t.Error(diff)
+	}
 	eval.Path = filepath.Join(t.TempDir(), "gone.yaml")
-	if _, err := NewRecord(eval, tasks); err == nil {
+	if _, err := NewRecord(eval, tasks, nil); err == nil {
 		t.Error("an eval that is gone has a record")
 	}
 }

@@ -61,6 +61,7 @@ func TrialDir(run, task string, number int) evidence.Dir {
 type run struct {
 	backend Backend
 	o       Options
+	shared  *sharedServers
 }
 
 // Run runs trials, at most Workers at once, and grades each. When ctx ends, no
@@ -71,6 +72,7 @@ func Run(ctx context.Context, backend Backend, trials []*Trial, o Options) ([]Re
 		return nil, errors.New("runner: incomplete options")
 	}
 	r := &run{backend: backend, o: o}
+	r.shared = newSharedServers(r)
 	starting, stop := context.WithCancel(ctx)
 	defer stop()
 
@@ -103,7 +105,7 @@ func Run(ctx context.Context, backend Backend, trials []*Trial, o Options) ([]Re
 			done = append(done, *result)
 		}
 	}
-	return done, errors.Join(errs...)
+	return done, errors.Join(append(errs, r.shared.close(ctx))...)
 }
 
 // one runs and grades one trial. A trial that was interrupted has no result.

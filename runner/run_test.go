@@ -105,7 +105,7 @@ func TestHold(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				b, o := testBackend(), options(t)
 				held := false
-				b.on["listen 80"] = func(number int) error {
+				b.on["listen"] = func(number int) error {
 					if number == 2 && test.secondOpen != nil {
 						cancel()
 						return test.secondOpen

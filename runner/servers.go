@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net"
 	"slices"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -18,29 +19,98 @@ import (
 	"github.com/waza-isolate/waza/runner/process"
 )
 
-// makeServers says how each server of the trial is started.
-func (tr *trialRun) makeServers() error {
+// openServers has every server of the trial answer, in the trial's sandbox or where
+// the run has it.
+func (tr *trialRun) openServers(ctx context.Context) error {
+	tr.hosts = make([]*host, len(tr.plan.Servers))
 	for _, s := range tr.plan.Servers {
 		log, err := tr.serverLog(s.Name)
 		if err != nil {
 			return err
 		}
-		spec := serverProcess(s.expanded)
-		tr.servers = append(tr.servers, mcpproxy.Server{
-			Name: s.Name, Start: s.StartupTimeout, Timeout: s.Timeout, Stderr: log,
-			Launch: func(ctx context.Context) (process.Process, error) {
-				return tr.sandbox.Start(ctx, s.Name, spec)
-			},
+		tr.stderr[s.Name] = log
+	}
+	group, gctx := errgroup.WithContext(ctx)
+	for i, s := range tr.plan.Servers {
+		group.Go(func() (err error) {
+			if s.Shared {
+				tr.hosts[i], err = tr.joinShared(gctx, s)
+				return err
+			}
+			if tr.hosts[i], err = startHost(ctx, tr.sandbox, s, tr.rec, tr.stderr[s.Name]); err != nil {
+				return err
+			}
+			return tr.probe(gctx, tr.hosts[i])
 		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for _, h := range tr.hosts {
+		tr.servers = append(tr.servers, h.server(tr.stderr[h.plan.Name]))
 	}
 	return nil
 }
 
-// serverProcess is a server's program; without a command it is its image's own.
-func serverProcess(config mcpconfig.Server) process.Spec {
-	spec := process.Spec{Env: []string{"HOME=" + HomeDir}, Dir: cmp.Or(config.Cwd, config.WorkingDir)}
+// probe has a server answer once, through MCP; one that speaks stdio in a process
+// that is gone again before the agent starts.
+func (tr *trialRun) probe(ctx context.Context, h *host) error {
+	_, err := mcpproxy.Probe(ctx, tr.rec, mcpproxy.Limits{}, h.server(tr.stderr[h.plan.Name]))
+	if errors.Is(err, mcpproxy.ErrNotStarted) || errors.Is(err, mcpproxy.ErrExited) {
+		return advised(h.sandbox, h.plan.Name, err)
+	}
+	return err
+}
+
+// stopServers ends the programs of the trial's own servers.
+func (tr *trialRun) stopServers(ctx context.Context) {
+	var all sync.WaitGroup
+	for _, h := range tr.hosts {
+		if h != nil && !h.plan.Shared {
+			all.Go(func() { h.stop(ctx) })
+		}
+	}
+	all.Wait()
+}
+
+// awaitServers waits for their ends, once their boxes are gone.
+func (tr *trialRun) awaitServers(ctx context.Context) error {
+	var errs []error
+	for _, h := range tr.hosts {
+		if h == nil || h.plan.Shared {
+			continue
+		}
+		errs = append(errs, h.await(ctx))
+		if h.idle != nil {
+			h.idle()
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// advised is err with what a sandbox knows of the box that it comes from.
+func advised(sandbox Sandbox, box string, err error) error {
+	adviser, ok := sandbox.(Adviser)
+	if !ok {
+		return err
+	}
+	if advice := adviser.Advice(box); advice != "" {
+		return fmt.Errorf("%w\nnote: %s", err, advice)
+	}
+	return err
+}
+
+// serverProcess is a server's program; without a command it is its image's own,
+// with the server's arguments.
+func serverProcess(config mcpconfig.Server, home string) process.Spec {
+	spec := process.Spec{Dir: cmp.Or(config.Cwd, config.WorkingDir)}
+	if home != "" {
+		spec.Env = []string{"HOME=" + home}
+	}
 	if config.Command != "" {
 		spec.Args = append([]string{config.Command}, config.Args...)
+	} else {
+		spec.Args, spec.OfImage = config.Args, true
 	}
 	for _, key := range slices.Sorted(maps.Keys(config.Env)) {
 		spec.Env = append(spec.Env, key+"="+config.Env[key])
@@ -61,29 +131,6 @@ func (tr *trialRun) serverLog(name string) (io.Writer, error) {
 	return io.MultiWriter(file, tr.run.o.ServerLog(tr.plan, name)), nil
 }
 
-// fillServers puts each server's files into its box.
-func (tr *trialRun) fillServers(ctx context.Context) error {
-	for _, s := range tr.plan.Servers {
-		if err := tr.put(ctx, s.Name, "/", s.Files); err != nil {
-			return fmt.Errorf("files of server %q: %w", s.Name, err)
-		}
-	}
-	return nil
-}
-
-// probe has every server answer once, through MCP, in a process that is gone
-// again before the agent starts.
-func (tr *trialRun) probe(ctx context.Context) error {
-	group, ctx := errgroup.WithContext(ctx)
-	for _, server := range tr.servers {
-		group.Go(func() error {
-			_, err := mcpproxy.Probe(ctx, tr.rec, mcpproxy.Limits{}, server)
-			return err
-		})
-	}
-	return group.Wait()
-}
-
 // serve puts a proxy where the agent finds its servers. What crosses it goes to
 // rec. It lasts until drain.
 func (tr *trialRun) serve(ctx context.Context, rec mcpproxy.Recorder) error {
@@ -92,16 +139,46 @@ func (tr *trialRun) serve(ctx context.Context, rec mcpproxy.Recorder) error {
 		return err
 	}
 	tr.proxy = proxy
-	ln, err := tr.sandbox.Listen(ctx, HTTPPort)
+	places, err := tr.sandbox.Listen(ctx)
 	if err != nil {
 		return err
 	}
-	tr.serving.Go(func() {
-		if err := proxy.Serve(context.WithoutCancel(ctx), ln); err != nil && !errors.Is(err, net.ErrClosed) {
-			rec.Event(evidence.Event{Kind: "proxy", Message: err.Error()})
+	for _, place := range places {
+		tr.serving.Go(func() {
+			err := proxy.Serve(context.WithoutCancel(ctx), place, tr.only(place))
+			if err != nil && !errors.Is(err, net.ErrClosed) {
+				rec.Event(evidence.Event{Kind: "proxy", Message: err.Error()})
+			}
+		})
+	}
+	return tr.tellPlaces(ctx, places)
+}
+
+// only is the one server that can be meant at a place, whatever Host a request
+// names; empty where there are several.
+func (tr *trialRun) only(place Place) string {
+	if len(tr.servers) == 1 {
+		return tr.servers[0].Name
+	}
+	return place.Server
+}
+
+// tellPlaces writes mcp.json again where servers are not found under their names.
+func (tr *trialRun) tellPlaces(ctx context.Context, places []Place) error {
+	hosts := make(map[string]string, len(tr.servers))
+	for _, server := range tr.servers {
+		hosts[server.Name] = server.Name
+	}
+	moved := false
+	for _, place := range places {
+		if place.Host != "" {
+			hosts[place.Server], moved = place.Host, true
 		}
-	})
-	return nil
+	}
+	if !moved {
+		return nil
+	}
+	return tr.put(ctx, AgentBox, "/", []File{fileOf(MCPConfigPath, string(mcpconfig.Render(hosts)))})
 }
 
 // drain lets every server end and every answer be recorded.

@@ -26,11 +26,16 @@ type trialRun struct {
 	rec     *evidence.Recorder
 	record  evidence.Trial
 	sandbox Sandbox
-	servers []mcpproxy.Server
+	hosts   []*host              // of its servers; nil for one that did not come up
+	servers []mcpproxy.Server    // the same, as the proxy knows them
+	shared  []*instance          // those of them that the run owns; guarded by mu
+	stderr  map[string]io.Writer // of servers, by name
 	logs    []io.Closer
 	agent   *attendance     // nil until the agent runs
 	proxy   *mcpproxy.Proxy // nil where nothing is served
 	serving sync.WaitGroup
+
+	mu sync.Mutex
 }
 
 // trial runs t in a sandbox of its own, leaves its evidence in dir, and says
@@ -42,7 +47,7 @@ func (r *run) trial(ctx context.Context, t *Trial, dir evidence.Dir) (ended bool
 	if err != nil {
 		return false, err
 	}
-	tr := &trialRun{run: r, plan: t, rec: rec, record: newRecord(t)}
+	tr := &trialRun{run: r, plan: t, rec: rec, record: newRecord(t), stderr: map[string]io.Writer{}}
 	broke := tr.live(ctx)
 	interrupted := broke != nil && ctx.Err() != nil
 	if interrupted {
@@ -92,22 +97,27 @@ func (tr *trialRun) prepare(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	guarantees := tr.sandbox.Guarantees()
+	guarantees := tr.guarantees()
 	tr.record.Guarantees = &guarantees
 	tr.report(PhaseProbe)
-	if err := tr.makeServers(); err != nil {
-		return err
-	}
-	if err := tr.fillServers(ctx); err != nil {
-		return err
-	}
-	if err := tr.probe(ctx); err != nil {
+	if err := tr.openServers(ctx); err != nil {
 		return err
 	}
 	if err := tr.serve(ctx, tr.rec); err != nil {
 		return err
 	}
 	return tr.fillWorkspace(ctx)
+}
+
+// guarantees are the sandbox's, less what servers take away that outlive it.
+func (tr *trialRun) guarantees() evidence.Guarantees {
+	g := tr.sandbox.Guarantees()
+	for _, s := range tr.plan.Servers {
+		if s.Shared {
+			g.Missing = append(g.Missing, fmt.Sprintf("server %q lives for the whole run: what one trial leaves in it another may find", s.Name))
+		}
+	}
+	return g
 }
 
 // hold keeps the sandbox standing for a person to look at, its servers within
@@ -132,7 +142,10 @@ func (nobody) Event(evidence.Event)       {}
 
 // end takes everything down, also where the trial never got far.
 func (tr *trialRun) end(ctx context.Context) error {
-	errs := []error{tr.drain(ctx), tr.closeSandbox(ctx)}
+	errs := []error{tr.drain(ctx)}
+	tr.stopServers(ctx)
+	errs = append(errs, tr.closeSandbox(ctx), tr.awaitServers(ctx))
+	tr.leaveShared()
 	for _, log := range tr.logs {
 		errs = append(errs, log.Close())
 	}
@@ -180,7 +193,7 @@ func (tr *trialRun) gap(what string, err error) {
 func newRecord(t *Trial) evidence.Trial {
 	servers := make([]evidence.ServerRecord, 0, len(t.Servers))
 	for _, s := range t.Servers {
-		servers = append(servers, evidence.ServerRecord{Name: s.Name, Transport: "stdio", Image: s.Image})
+		servers = append(servers, evidence.ServerRecord{Name: s.Name, Transport: s.Transport, Image: s.Image})
 	}
 	return evidence.Trial{
 		Run: t.Run, Task: t.Task, TaskName: t.TaskName, Number: t.Number, Attempt: 1,

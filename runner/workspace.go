@@ -30,7 +30,7 @@ func (tr *trialRun) fillWorkspace(ctx context.Context) error {
 		return err
 	}
 	var links bytes.Buffer
-	if err := writeLinks(&links, tr.plan.Files); err != nil {
+	if err := writeLinks(&links, tr.sandbox.Layout(AgentBox).MCPConfig, tr.plan.Files); err != nil {
 		return err
 	}
 	return tr.sandbox.Put(ctx, AgentBox, WorkspaceDir, &links)
@@ -46,6 +46,10 @@ func (tr *trialRun) keepBefore() error {
 
 // put puts files into a directory of a box.
 func (tr *trialRun) put(ctx context.Context, box, dir string, files []File) error {
+	return put(ctx, tr.sandbox, box, dir, files)
+}
+
+func put(ctx context.Context, sandbox Sandbox, box, dir string, files []File) error {
 	if len(files) == 0 {
 		return nil
 	}
@@ -53,7 +57,7 @@ func (tr *trialRun) put(ctx context.Context, box, dir string, files []File) erro
 	if err := writeTree(&tree, files); err != nil {
 		return err
 	}
-	return tr.sandbox.Put(ctx, box, dir, &tree)
+	return sandbox.Put(ctx, box, dir, &tree)
 }
 
 // writeTree writes files as tar. Paths are relative to where it is unpacked.
@@ -87,7 +91,7 @@ func writeFile(out *tar.Writer, f File) error {
 
 // writeLinks writes the links to mcp.json as tar, but for places where something
 // of the workspace stands or is in the way.
-func writeLinks(w io.Writer, files []File) error {
+func writeLinks(w io.Writer, target string, files []File) error {
 	out := tar.NewWriter(w)
 	for _, link := range spec.ClientConfigs() {
 		taken := slices.ContainsFunc(files, func(f File) bool {
@@ -96,7 +100,7 @@ func writeLinks(w io.Writer, files []File) error {
 		if taken {
 			continue
 		}
-		if err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: link, Linkname: MCPConfigPath, Mode: 0o777}); err != nil {
+		if err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: link, Linkname: target, Mode: 0o777}); err != nil {
 			return err
 		}
 	}

@@ -143,6 +143,9 @@ type wire struct {
 // SendRequest is called for one request at a time, as steps are.
 func (w *wire) SendRequest(ctx context.Context, request transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
 	answer, err := w.StreamableHTTP.SendRequest(ctx, request)
+	if request.Method == string(mcp.MethodServerDiscover) {
+		answer = modernOrNone(answer)
+	}
 	w.answer = answer
 	return answer, err
 }

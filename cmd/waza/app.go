@@ -50,6 +50,15 @@ func usage(format string, args ...any) error {
 	return &exitError{exitUsage, fmt.Errorf(format, args...)}
 }
 
+// infra is err with its own exit code where it has one, else with exitInfra.
+func infra(err error) error {
+	var exit *exitError
+	if errors.As(err, &exit) {
+		return &exitError{exit.code, err}
+	}
+	return &exitError{exitInfra, err}
+}
+
 // main runs the command line and returns the exit code.
 func (s *state) main(ctx context.Context) int {
 	app := s.app()
@@ -93,7 +102,7 @@ func (s *state) app() *cli.App {
 		OnUsageError:              usageError,
 		CommandNotFound:           nil,
 		Suggest:                   true,
-		Commands:                  []*cli.Command{s.runCommand(), s.gradeCommand(), s.gcCommand(), s.schemaCommand(), s.versionCommand()},
+		Commands:                  []*cli.Command{s.runCommand(), s.gradeCommand(), s.lockCommand(), s.gcCommand(), s.schemaCommand(), s.versionCommand()},
 		Action:                    noCommand,
 		DisableSliceFlagSeparator: true,
 	}

@@ -2,12 +2,22 @@ package main
 
 import (
 	"encoding/json"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/results"
@@ -24,13 +34,13 @@ func TestExamples(t *testing.T) {
 		explore func(*testing.T, *project)
 	}{
 		{"mcp-eval", inventory, "config:\n", "  isolation: {network: NETWORK}\n", 3, exploreInventory},
-		{"real-servers", npmServers, "  isolation:\n", "    network: NETWORK\n", 3, exploreRealServers},
+		{"real-servers", npmServers, "  isolation:\n", "    network: NETWORK\n", 7, exploreRealServers},
 	}
 	for _, example := range examples {
 		for _, network := range []string{"bridge", "airtight"} {
 			t.Run(example.name+"/"+network, func(t *testing.T) {
 				t.Parallel()
-				p := newProject(t, "", example.image)
+				p := newProject(t, "", example.image, goMemory)
 				if err := os.CopyFS(p.dir, os.DirFS("../../examples/"+example.name)); err != nil {
 					t.Fatal(err)
 				}
@@ -153,6 +163,95 @@ func exploreRealServers(t *testing.T, p *project) {
 	if !p.exists("run", "trials", "files", "1", "before.tar") || !p.exists("run", "trials", "files", "1", "workspace.tar") {
 		t.Error("the workspace is not kept, before and after")
 	}
+}
+
+// The example of a remote server runs with one on the host's loopback. Its token
+// is in no file of the run.
+func TestRemoteExample(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, "")
+	if err := os.CopyFS(p.dir, os.DirFS("../../examples/real-servers")); err != nil {
+		t.Fatal(err)
+	}
+	const token = "a-token-of-nobody"
+	port := serveGoMemory(t, p, token)
+	p.env = append(p.env, "REMOTE_PORT="+port, "REMOTE_TOKEN="+token)
+	p.start("run", "--isolate", "--run-dir", "run", "remote.yaml").wait(exitOK)
+	checkFrames(t, p, 1)
+	var egress []string
+	events, err := p.trial("remote").Events()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range events {
+		if e.Kind == "egress" {
+			egress = append(egress, e.Message)
+		}
+	}
+	if diff := cmp.Diff([]string{"the runner connects to http://127.0.0.1:[REDACTED]"}, egress); diff != "" {
+		t.Errorf("what left (-want +got):\n%s", diff)
+	}
+	err = filepath.WalkDir(p.path("run"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if strings.Contains(string(data), token) {
+			t.Errorf("%s holds the token", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// serveGoMemory serves the Go SDK's memory server on the host's loopback, behind
+// a door that wants a token, and returns the door's port.
+func serveGoMemory(t *testing.T, p *project, token string) string {
+	t.Helper()
+	build := exec.Command("go", "build", "-o", p.path("go-memory"), "github.com/modelcontextprotocol/go-sdk/examples/server/memory")
+	build.Dir = "../../examples/real-servers/images/go-memory"
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	address := freeAddress(t)
+	server := exec.Command(p.path("go-memory"), "-http", address)
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = server.Process.Kill()
+		_ = server.Wait()
+	})
+	dockertest.Await(t, 20*time.Second, "the server listens", func() bool {
+		conn, err := net.Dial("tcp", address)
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err == nil
+	})
+	pass := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: address})
+	door := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer "+token {
+			http.Error(w, "who are you?", http.StatusUnauthorized)
+			return
+		}
+		pass.ServeHTTP(w, r)
+	}))
+	t.Cleanup(door.Close)
+	return door.URL[strings.LastIndex(door.URL, ":")+1:]
+}
+
+// freeAddress is a loopback address that nobody listens on.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
 }
 
 func sameJSON(t *testing.T, got []byte, want string) bool {

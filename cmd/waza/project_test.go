@@ -27,6 +27,7 @@ const (
 	debian     = "debian:bookworm-slim"
 	inventory  = "waza-examples/inventory"
 	npmServers = "waza-examples/npm-servers"
+	goMemory   = "waza-examples/go-memory"
 
 	// runLimit is more than any run of a test takes.
 	runLimit = 2 * time.Minute
@@ -98,6 +99,16 @@ func (p *project) read(elem ...string) string {
 func (p *project) exists(elem ...string) bool {
 	_, err := os.Stat(p.path(elem...))
 	return err == nil
+}
+
+// compile builds a static program of a package into the project.
+func (p *project) compile(name, dir string) {
+	p.t.Helper()
+	build := exec.Command("go", "build", "-o", p.path(name), dir)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		p.t.Fatalf("%v\n%s", err, out)
+	}
 }
 
 // command is waza at work.
@@ -224,6 +235,8 @@ func (p *project) runOf(task string) results.RunResult {
 }
 
 // trial is the evidence of a task's first trial.
-func (p *project) trial(task string) evidence.Dir {
-	return runner.TrialDir(p.path("run"), task, 1)
+func (p *project) trial(task string) evidence.Dir { return p.trialOf(task, 1) }
+
+func (p *project) trialOf(task string, number int) evidence.Dir {
+	return runner.TrialDir(p.path("run"), task, number)
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -21,6 +22,8 @@ import (
 
 	"github.com/waza-isolate/waza/agents/script"
 	"github.com/waza-isolate/waza/containers"
+	"github.com/waza-isolate/waza/images"
+	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/redact"
@@ -47,7 +50,9 @@ func (s *state) runCommand() *cli.Command {
 			&cli.IntFlag{Name: "trials", Usage: "trials of each task, in place of the eval's"},
 			&cli.IntFlag{Name: "workers", Usage: "trials at once, in place of the eval's"},
 			&cli.DurationFlag{Name: "timeout", Usage: "time an agent may take, such as 90s, in place of the eval's"},
-			&cli.StringFlag{Name: "context-dir", Usage: "`DIR` of fixtures, in place of fixtures beside the eval"},
+			&cli.StringFlag{Name: "pull", Usage: "pull images: missing, always or never; `POLICY` in place of the eval's"},
+			contextDirFlag(),
+			mcpFlag(),
 			outputFlag(),
 			&cli.StringFlag{Name: "run-dir", Usage: "new `DIR` for evidence and results (default: .waza/runs/<time>-<name>)"},
 			&cli.BoolFlag{Name: "keep", Usage: "leave the sandbox of the one trial standing until Ctrl-C"},
@@ -72,13 +77,19 @@ func outputFlag() cli.Flag {
 	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write results.json to this `FILE` too"}
 }
 
+func contextDirFlag() cli.Flag {
+	return &cli.StringFlag{Name: "context-dir", Usage: "`DIR` of fixtures, in place of fixtures beside the eval"}
+}
+
 // job is one waza run.
 type job struct {
 	*state
 	options  runOptions
 	eval     *spec.Eval
+	overlay  *mcpconfig.ClientFile // of --mcp; else nil
 	tasks    []spec.ResolvedTask
 	trials   []*runner.Trial
+	lock     *images.Lock
 	secrets  *redact.Set
 	runID    string
 	progress *progress
@@ -89,6 +100,7 @@ type runOptions struct {
 	trials, workers int
 	timeout         time.Duration
 	output, runDir  string
+	pull            string
 	keep, verbose   bool
 	format          format
 }
@@ -100,19 +112,30 @@ func (s *state) newJob(c *cli.Context) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	eval, tasks, err := spec.Load(c.Args().First(), spec.Options{ContextDir: c.String("context-dir"), CheckScript: checkScript})
+	overlay, err := s.readOverlay(c)
+	if err != nil {
+		return nil, err
+	}
+	eval, tasks, err := spec.Load(c.Args().First(), spec.Options{
+		ContextDir: c.String("context-dir"), Overlay: overlay, CheckScript: checkScript,
+	})
 	if err != nil {
 		return nil, &exitError{exitUsage, err}
 	}
 	if tasks, err = choose(tasks, c.StringSlice("task"), c.StringSlice("tags")); err != nil {
 		return nil, err
 	}
-	j := &job{state: s, options: o, eval: eval, tasks: tasks, secrets: &redact.Set{}, runID: newRunID(eval.Name)}
-	j.trials, err = runner.Plan(eval, tasks, runner.Choices{
-		Run: j.runID, Trials: o.trials, Timeout: o.timeout, Lookup: s.lookup, Secrets: j.secrets,
-	})
-	if err != nil {
-		return nil, usage("%w", err)
+	j := &job{state: s, options: o, eval: eval, overlay: overlay, tasks: tasks, secrets: &redact.Set{}, runID: newRunID(eval.Name)}
+	if overlay != nil {
+		for _, secret := range overlay.Secrets {
+			j.secrets.Add(secret)
+		}
+	}
+	if j.lock, err = readLock(eval); err != nil {
+		return nil, err
+	}
+	if err := j.plan(likelyPlatform()); err != nil {
+		return nil, err
 	}
 	if o.keep && len(j.trials) != 1 {
 		return nil, usage("--keep keeps one sandbox and this would run %d trials; choose one with --task and --trials 1", len(j.trials))
@@ -120,10 +143,22 @@ func (s *state) newJob(c *cli.Context) (*job, error) {
 	return j, nil
 }
 
+// plan plans every trial, with what the lock has for an engine of the platform.
+func (j *job) plan(platform string) (err error) {
+	j.trials, err = runner.Plan(j.eval, j.tasks, runner.Choices{
+		Run: j.runID, Trials: j.options.trials, Timeout: j.options.timeout, Pull: j.options.pull, Lookup: j.lookup, Secrets: j.secrets,
+		Lock: j.lock, Platform: platform,
+	})
+	if err != nil {
+		return usage("%w", err)
+	}
+	return nil
+}
+
 func readOptions(c *cli.Context) (runOptions, error) {
 	o := runOptions{
 		trials: c.Int("trials"), workers: c.Int("workers"), timeout: c.Duration("timeout"),
-		output: c.String("output"), runDir: c.String("run-dir"), keep: c.Bool("keep"), verbose: c.Bool("v"),
+		output: c.String("output"), runDir: c.String("run-dir"), pull: c.String("pull"), keep: c.Bool("keep"), verbose: c.Bool("v"),
 	}
 	if c.NArg() != 1 {
 		return o, usage("run takes one eval file; see waza run --help")
@@ -138,6 +173,9 @@ func readOptions(c *cli.Context) (runOptions, error) {
 	}
 	if c.IsSet("timeout") && o.timeout <= 0 {
 		return o, usage("--timeout must be more than 0, such as 90s")
+	}
+	if c.IsSet("pull") && !slices.Contains(mcpconfig.PullPolicies(), o.pull) {
+		return o, usage("--pull must be missing, always or never")
 	}
 	if !c.Bool("isolate") {
 		return o, usage("running without containers is not supported yet; add --isolate")
@@ -218,13 +256,15 @@ func (j *job) run(ctx context.Context) error {
 	}
 	ctx, stop := interruptible(ctx, j.stderr)
 	defer stop()
-	backend, err := containers.Open(ctx, containers.Options{Run: j.runID})
+	backend, err := containers.Open(ctx, containers.Options{
+		Run: j.runID, Network: buildNetwork(j.lookup, j.secrets), Redact: j.secrets.String,
+	})
 	if err != nil {
 		return &exitError{exitInfra, err}
 	}
 	record, err := j.prepare(ctx, backend, dir)
 	if err != nil {
-		return &exitError{exitInfra, errors.Join(err, backend.Close(context.WithoutCancel(ctx)))}
+		return infra(errors.Join(err, backend.Close(context.WithoutCancel(ctx))))
 	}
 	j.progress = newProgress(j.stderr, j.lookup, len(j.trials))
 	done, runErr := runner.Run(ctx, backend, j.trials, j.runnerOptions(dir))
@@ -235,8 +275,11 @@ func (j *job) run(ctx context.Context) error {
 
 // prepare has all images on the engine and writes down what is about to run.
 func (j *job) prepare(ctx context.Context, backend *containers.Backend, dir string) (runner.Record, error) {
-	record, err := runner.NewRecord(j.eval, j.tasks)
+	record, err := runner.NewRecord(j.eval, j.tasks, j.overlay)
 	if err != nil {
+		return record, err
+	}
+	if err := j.lockPackages(ctx, backend); err != nil {
 		return record, err
 	}
 	if err := backend.Prepare(ctx, j.trials, func(what string) { fmt.Fprintln(j.stderr, what) }); err != nil {
@@ -246,14 +289,24 @@ func (j *job) prepare(ctx context.Context, backend *containers.Backend, dir stri
 	record.Isolated, record.Network = true, j.trials[0].Network
 	record.Workers, record.Trials = j.workers(), len(j.trials)/len(j.tasks)
 	record.Timeout, record.FailFast = j.options.timeout, j.eval.Config.FailFast
-	record.Engine, record.Images = backend.Describe(), map[string]string{}
-	for ref, digest := range backend.Images() {
-		record.Images[j.secrets.String(ref)] = digest
+	record.Engine, record.Images = backend.Describe(), runner.ImageRecords{}
+	for ref, image := range backend.Images() {
+		record.Images[j.secrets.String(ref)] = j.hideNames(image)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return record, err
 	}
 	return record, record.Write(dir)
+}
+
+// hideNames is i without what is secret in the names of its repositories.
+func (j *job) hideNames(i runner.ImageRecord) runner.ImageRecord {
+	digests := make([]string, len(i.Digests))
+	for n, digest := range i.Digests {
+		digests[n] = j.secrets.String(digest)
+	}
+	i.Digests = digests
+	return i
 }
 
 // chooseRunDir names the run directory, which must be new or empty.
@@ -344,6 +397,9 @@ func (j *job) epilogue(dir string, record runner.Record, done []runner.Result) {
 			}
 		}
 	}
+	for _, line := range lostServers(done) {
+		fmt.Fprintln(j.stdout, line)
+	}
 	if missing := len(j.trials) - len(done); missing > 0 {
 		why := ""
 		if record.Interrupted {
@@ -352,6 +408,25 @@ func (j *job) epilogue(dir string, record runner.Record, done []runner.Result) {
 		fmt.Fprintf(j.stdout, "%s%d of %d trials have no outcome\n", why, missing, len(j.trials))
 	}
 	fmt.Fprintf(j.stdout, "run directory: %s\n", dir)
+}
+
+// lostServers says which servers that the run shares died, and which trials were
+// at work.
+func lostServers(done []runner.Result) []string {
+	trials := map[string][]string{}
+	for _, r := range done {
+		for _, s := range r.Trial.Shared {
+			if s.Died != "" {
+				lost := fmt.Sprintf("server %q, which the run shares, died (%s) while these trials were at work", s.Name, s.Died)
+				trials[lost] = append(trials[lost], fmt.Sprintf("%s/%d", r.Trial.Task, r.Trial.Number))
+			}
+		}
+	}
+	var lines []string
+	for _, lost := range slices.Sorted(maps.Keys(trials)) {
+		lines = append(lines, lost+": "+strings.Join(trials[lost], ", "))
+	}
+	return lines
 }
 
 // show prints results in the wanted format and writes them to a file where one

@@ -34,6 +34,20 @@ func Containers(t testing.TB, c *client.Client, run string) []container.Summary 
 	return found
 }
 
+// Kill kills the one container of a run that has this role.
+func Kill(t testing.TB, c *client.Client, run, role string) {
+	t.Helper()
+	found := slices.DeleteFunc(Containers(t, c, run), func(s container.Summary) bool { return s.Labels["waza.role"] != role })
+	if len(found) != 1 {
+		t.Fatalf("run %s has %d containers with the role %s", run, len(found), role)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), lookTimeout)
+	defer cancel()
+	if err := c.ContainerKill(ctx, found[0].ID, "KILL"); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Objects lists what a run has on the engine, a line for each container, network
 // and volume.
 func Objects(t testing.TB, c *client.Client, run string) []string {

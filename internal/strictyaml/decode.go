@@ -48,7 +48,7 @@ func (d decoder) custom(n *node, v json.Unmarshaler, path Path) {
 	var mistyped *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &mistyped):
-		d.doc.Problemf(path, "%s cannot be %s", path, n.describe())
+		d.doc.Problemf(path, "%s cannot be %s", path, d.doc.describe(n))
 	case err != nil:
 		d.doc.Problemf(path, "%s: %v", path, err)
 	}
@@ -70,7 +70,7 @@ func (d decoder) mistyped(n *node, path Path, want, hint string) {
 		d.doc.Problemf(path, "%s has no value; give it %s or remove the key", what, want)
 		return
 	}
-	d.doc.Problemf(path, "%s must be %s, not %s%s", what, want, n.describe(), hint)
+	d.doc.Problemf(path, "%s must be %s, not %s%s", what, want, d.doc.describe(n), hint)
 }
 
 func (d decoder) structure(n *node, v reflect.Value, path Path) {

@@ -1,4 +1,4 @@
-// Package strictyaml reads a YAML file into a Go value and reports everything
+// Package strictyaml reads a YAML or JSON file into a Go value and reports everything
 // that is wrong with it at once: unknown, duplicate, missing and mistyped keys,
 // each with file, line, column, an excerpt, and what to do about it.
 //
@@ -32,6 +32,7 @@ type Document struct {
 	problems []*Error
 	bad      map[string]bool // paths that have a problem
 	dropped  int             // problems beyond maxProblems
+	private  bool            // no string of the file is shown
 }
 
 // Path leads to a value: a string for a key, an int for an index, both from the

@@ -153,3 +153,11 @@ func (n *node) describe() string {
 		return "empty"
 	}
 }
+
+// describe is n.describe without its text where the document is private.
+func (d *Document) describe(n *node) string {
+	if d.private && n.kind == text {
+		return "a string"
+	}
+	return n.describe()
+}

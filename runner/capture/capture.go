@@ -11,7 +11,7 @@ import (
 // Result is what a trial's frames add up to.
 type Result struct {
 	Calls   []evidence.Call   // in the order of their first requests, numbered from 1
-	Catalog map[string][]Tool // by server: every tool it listed, in the order first seen
+	Catalog map[string][]Tool // by server: every tool it listed, also those kept from the agent, in the order first seen
 	Gaps    []Gap             // what could not be seen
 	Notes   []Note            // oddities that belong to no call
 }
@@ -22,7 +22,8 @@ type Tool struct {
 	Description string          `json:"description,omitempty"`
 	InputSchema json.RawMessage `json:"inputSchema,omitempty"`
 	Annotations json.RawMessage `json:"annotations,omitempty"`
-	Frame       int64           `json:"frame"` // that told it
+	Frame       int64           `json:"frame"`            // that told it
+	Hidden      bool            `json:"hidden,omitempty"` // it was kept from the agent
 }
 
 // Gap is a part of the traffic that could not be understood. A question about

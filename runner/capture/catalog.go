@@ -13,6 +13,15 @@ type catalog struct {
 	index map[string]int
 }
 
+// kept reads what a server listed before tools were kept from the agent. The
+// answer that the agent saw comes after it, and is what ends the request.
+func (c *collector) kept(f evidence.Frame, m message) {
+	waiting := c.open[requestID{connID{f.Server, f.Conn}, m.key}]
+	if m.method == "" && len(waiting) > 0 && waiting[0].list {
+		c.list(f, m.result)
+	}
+}
+
 // list adds the tools of a tools/list result, and notes what of it cannot be read.
 func (c *collector) list(f evidence.Frame, result json.RawMessage) {
 	if result == nil {
@@ -38,6 +47,7 @@ func (c *collector) list(f evidence.Frame, result json.RawMessage) {
 		c.addTool(f.Server, Tool{
 			Name: name, Description: text(fields["description"]),
 			InputSchema: fields["inputSchema"], Annotations: fields["annotations"], Frame: f.Seq,
+			Hidden: f.Side == evidence.SideServer,
 		})
 	}
 }

@@ -85,6 +85,8 @@ func (c *collector) frame(f evidence.Frame) {
 func (c *collector) message(f evidence.Frame, m message) {
 	toServer, asks := f.Dir == evidence.ToServer, m.method != ""
 	switch {
+	case f.Side == evidence.SideServer:
+		c.kept(f, m)
 	case toServer && m.method == "notifications/cancelled":
 		c.cancel(f, m)
 	case toServer && asks:

@@ -23,6 +23,7 @@ type frameJSON struct {
 	Redacted  int       `json:"redacted,omitempty"`
 	Envelope  bool      `json:"redacted_envelope,omitempty"`
 	Synthetic Synthetic `json:"synthetic,omitempty"`
+	Side      Side      `json:"side,omitempty"`
 	Peer      *Peer     `json:"peer,omitempty"`
 }
 
@@ -31,7 +32,7 @@ type frameJSON struct {
 func (f Frame) MarshalJSON() ([]byte, error) {
 	line := frameJSON{
 		Seq: f.Seq, Time: f.Time, Server: f.Server, Conn: f.Conn, Dir: f.Dir,
-		Truncated: f.Truncated, Redacted: f.Redacted, Envelope: f.RedactedEnvelope, Synthetic: f.Synthetic, Peer: f.Peer,
+		Truncated: f.Truncated, Redacted: f.Redacted, Envelope: f.RedactedEnvelope, Synthetic: f.Synthetic, Side: f.Side, Peer: f.Peer,
 	}
 	if utf8.Valid(f.Raw) {
 		s := string(f.Raw)
@@ -51,7 +52,7 @@ func (f *Frame) UnmarshalJSON(b []byte) error {
 	}
 	*f = Frame{
 		Seq: line.Seq, Time: line.Time, Server: line.Server, Conn: line.Conn, Dir: line.Dir,
-		Truncated: line.Truncated, Redacted: line.Redacted, RedactedEnvelope: line.Envelope, Synthetic: line.Synthetic, Peer: line.Peer,
+		Truncated: line.Truncated, Redacted: line.Redacted, RedactedEnvelope: line.Envelope, Synthetic: line.Synthetic, Side: line.Side, Peer: line.Peer,
 	}
 	switch {
 	case line.Raw != nil:

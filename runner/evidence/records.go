@@ -26,6 +26,15 @@ const (
 	SyntheticTimeout   Synthetic = "timeout"         // the server did not answer within its limit
 	SyntheticTransport Synthetic = "transport_error" // the server ended, or never took the message
 	SyntheticCancelled Synthetic = "cancelled"       // the client gave the request up by leaving
+	SyntheticHidden    Synthetic = "hidden_tool"     // the server was not asked: the client may not see the tool
+)
+
+// Side is one of the two ends of a conversation.
+type Side string
+
+const (
+	SideAgent  Side = "agent"
+	SideServer Side = "server"
 )
 
 // Frame is one JSON-RPC message (or batch) as it crossed, or what stood in its
@@ -43,7 +52,10 @@ type Frame struct {
 	// tool name, so that what was called can no longer be told.
 	RedactedEnvelope bool
 	Synthetic        Synthetic
-	Peer             *Peer // on frames from a client over HTTP
+	// Side is who alone saw the message, where the other end saw another in its
+	// place or none: tools that are kept from the agent. Empty is both.
+	Side Side
+	Peer *Peer // on frames from a client over HTTP
 }
 
 // Peer is what HTTP told about the client of a frame.
@@ -129,8 +141,15 @@ type GraderSpec struct {
 // ServerRecord is what grading and reports need to know of a declared server.
 type ServerRecord struct {
 	Name      string `json:"name"`
-	Transport string `json:"transport"` // stdio
+	Transport string `json:"transport"` // stdio, http or sse
 	Image     string `json:"image,omitempty"`
+}
+
+// SharedServer is a server that outlives trials, as one of them found it.
+type SharedServer struct {
+	Name     string `json:"name"`
+	Instance int    `json:"instance"`       // lives of it in the run so far, from 1
+	Died     string `json:"died,omitempty"` // why it ended while the trial ran
 }
 
 // What a trial's gaps are of: each entry of [Trial.Gaps] begins with one of these
@@ -152,6 +171,7 @@ type Trial struct {
 	Prompt      string          `json:"prompt"`
 	Executor    string          `json:"executor"`
 	Servers     []ServerRecord  `json:"servers"`
+	Shared      []SharedServer  `json:"shared_servers,omitempty"`
 	Graders     []GraderSpec    `json:"graders"`
 	Plan        json.RawMessage `json:"plan,omitempty"` // the trial's plan, as --dry-run prints it
 	Started     time.Time       `json:"started"`

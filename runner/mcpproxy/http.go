@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"mime"
+	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"strings"
 	"time"
@@ -26,15 +28,32 @@ const (
 // maxUserAgent is how much of a User-Agent is kept.
 const maxUserAgent = 256
 
-// ServeHTTP serves the MCP endpoint of the server that the request's Host names.
-func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s := p.serverFor(r.Host)
+// Handler serves the MCP endpoints of all servers, told apart by Host, or that of
+// only, where it names one. There, a Host that is neither its name nor local is
+// refused as a server on loopback would (2025-11-25 basic/transports), and left to
+// the server where that speaks HTTP itself.
+func (p *Proxy) Handler(only string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s := p.servers[hostName(r.Host)]
+		alone := p.servers[strings.ToLower(only)]
+		if s == nil && alone != nil && (isLocal(r.Host) || alone.passes()) {
+			s = alone
+		}
+		if s == nil {
+			http.Error(w, fmt.Sprintf("No MCP server is called %q here.", r.Host), http.StatusMisdirectedRequest)
+			return
+		}
+		s.serveHTTP(w, r)
+	})
+}
+
+func (s *server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
-	case s == nil:
-		http.Error(w, fmt.Sprintf("No MCP server is called %q here.", r.Host), http.StatusMisdirectedRequest)
 	case r.URL.Path != endpoint:
 		http.Error(w, "The MCP endpoint is "+endpoint+"; there is nothing else here.", http.StatusNotFound)
-	case !p.allowsOrigin(s, r.Header.Get("Origin")):
+	case s.passes():
+		s.pass(w, r)
+	case !s.allowsOrigin(r.Header.Get("Origin")):
 		http.Error(w, "This Origin may not use this server.", http.StatusForbidden)
 	case r.Method == http.MethodPost:
 		s.post(w, r)
@@ -58,6 +77,31 @@ func refuseMethod(w http.ResponseWriter, allow string) {
 // lower case.
 func hostName(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, ":80"))
+}
+
+// isListener says whether a Host header is the address that a request came to.
+func isListener(r *http.Request, host string) bool {
+	addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	return ok && strings.EqualFold(host, addr.String())
+}
+
+// isLocal says whether a Host header names the machine itself.
+func isLocal(host string) bool {
+	name, _, err := net.SplitHostPort(host)
+	if err != nil {
+		name = strings.Trim(host, "[]")
+	}
+	addr, err := netip.ParseAddr(name)
+	return strings.EqualFold(name, "localhost") || err == nil && addr.IsLoopback()
+}
+
+// allowsOrigin is the rule against DNS rebinding; 2025-11-25 basic/transports.
+func (s *server) allowsOrigin(origin string) bool {
+	if origin == "" {
+		return true
+	}
+	host, ok := strings.CutPrefix(strings.ToLower(origin), "http://")
+	return ok && (hostName(host) == s.hostKey() || isLocal(host))
 }
 
 // get opens the stream of a session for what belongs to no request.
@@ -149,7 +193,7 @@ func (s *server) readPost(w http.ResponseWriter, r *http.Request) (*holding, boo
 	limits := s.proxy.limits
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(limits.Body))
-	body, err := readBody(r.Body, limits.Message, s.proxy.memory)
+	body, err := readBody(r.Body, s.Message, s.proxy.memory)
 	if err == nil {
 		_ = control.SetReadDeadline(time.Time{})
 		return body, true
@@ -157,7 +201,7 @@ func (s *server) readPost(w http.ResponseWriter, r *http.Request) (*holding, boo
 	w.Header().Set("Connection", "close")
 	switch {
 	case errors.Is(err, errTooLong):
-		s.notes.add("limit", fmt.Sprintf("a request was over %d bytes", limits.Message), nil)
+		s.notes.add("limit", fmt.Sprintf("a request was over %d bytes", s.Message), nil)
 		http.Error(w, "The message is "+err.Error()+".", http.StatusRequestEntityTooLarge)
 	case errors.Is(err, errNoMemory):
 		s.notes.add("limit", "a request was "+err.Error(), nil)

@@ -58,10 +58,10 @@ func startLink(s *server, conn, session string) (*link, error) {
 	}
 	started := make(chan struct{}) // before it the child is not set
 	child, err := startChild(p.ctx, childConfig{
-		launch:  s.Launch,
+		launch:  s.launcher(s.Message),
 		starts:  s.Start,
 		grace:   p.limits.Grace,
-		message: p.limits.Message,
+		message: s.Message,
 		memory:  p.memory,
 		stderr:  &stderr{sink: s.stderr},
 		line:    func(line []byte) { <-started; l.receive(line) },
@@ -189,6 +189,9 @@ func (l *link) end(e ending) {
 	}
 
 	l.server.drop(l)
+	if errors.Is(e.err, errTooLong) || errors.Is(e.err, errNoMemory) {
+		e.cause = e.err
+	}
 	if e.cause != nil {
 		l.server.notes.add("limit", "the server was ended: its message was "+e.cause.Error(), map[string]any{"conn": l.conn})
 	}

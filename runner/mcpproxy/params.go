@@ -15,11 +15,6 @@ import (
 // Parameters".
 const headerParam = "Mcp-Param-"
 
-const (
-	methodListTools = "tools/list"
-	methodCallTool  = "tools/call"
-)
-
 // What one server's tools may have the proxy remember.
 const (
 	maxMirroringTools = 1024

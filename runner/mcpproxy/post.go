@@ -89,6 +89,11 @@ func (s *server) forward(w http.ResponseWriter, r *http.Request, c call) *refusa
 	if no != nil {
 		return no
 	}
+	c.peer.Session = l.session
+	if s.tools.hidden(c.raw, c.env) {
+		s.refuseHidden(w, c, l.record)
+		return nil
+	}
 	if len(c.env.of(request)) == 0 {
 		return s.tell(w, l, c)
 	}

@@ -1,6 +1,7 @@
 package mcpproxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,16 +23,22 @@ type Recorder interface {
 
 // Server is one MCP server behind the proxy.
 type Server struct {
-	Name   string    // what the agent calls it, and its host name there
-	Launch Launcher  // starts a process of its program
-	Stderr io.Writer // takes the stderr of all its processes; nil discards it
+	Name     string    // what the agent calls it, and its host name there
+	Launch   Launcher  // starts a process of its program, which speaks on stdio
+	Upstream *Upstream // where it speaks HTTP, in place of Launch
+	Stderr   io.Writer // takes the stderr of all its processes; nil discards it
+	Tools    []string  // the tools that the agent sees; nil for all
 
 	// Start is how long one Launch, and the whole of a [Probe], may take;
 	// default 30 s. Timeout is how long one request may take; default 300 s.
 	Start, Timeout time.Duration
+	// Message is how many bytes one message may have, either way; default that of
+	// Limits.
+	Message int64
 }
 
-func (s Server) withDefaults() Server {
+func (s Server) withDefaults(l Limits) Server {
+	s.Message = cmp.Or(s.Message, l.Message)
 	if s.Start == 0 {
 		s.Start = 30 * time.Second
 	}
@@ -45,19 +52,36 @@ func (s Server) validate() error {
 	switch {
 	case s.Name == "" || strings.ContainsAny(s.Name, "/:@ \t\r\n"):
 		return fmt.Errorf("mcpproxy: %q is no name for a server", s.Name)
-	case s.Launch == nil:
-		return fmt.Errorf("mcpproxy: server %q has no launcher", s.Name)
-	case s.Start < 0 || s.Timeout < 0:
-		return fmt.Errorf("mcpproxy: server %q has a negative time limit", s.Name)
+	case (s.Launch == nil) == (s.Upstream == nil):
+		return fmt.Errorf("mcpproxy: server %q needs a launcher or an upstream", s.Name)
+	case s.Start < 0 || s.Timeout < 0 || s.Message < 0:
+		return fmt.Errorf("mcpproxy: server %q has a negative limit", s.Name)
+	case s.Upstream != nil:
+		if err := s.Upstream.validate(); err != nil {
+			return fmt.Errorf("mcpproxy: server %q: %w", s.Name, err)
+		}
 	}
 	return nil
 }
 
+// passes says whether requests are passed on as they are.
+func (s Server) passes() bool { return s.Upstream != nil && !s.Upstream.Events }
+
+// launcher starts what a link talks to: a process, or a session over HTTP+SSE.
+func (s Server) launcher(message int64) Launcher {
+	if s.Upstream == nil {
+		return s.Launch
+	}
+	return eventsLauncher(s.Upstream, message, s.Timeout)
+}
+
+// hostKey is the server's name in a Host header, in lower case.
+func (s Server) hostKey() string { return strings.ToLower(s.Name) }
+
 // ErrClosed is returned for what a closed proxy no longer does.
 var ErrClosed = errors.New("the proxy is closed")
 
-// Proxy serves the agent of one trial. It is an [http.Handler] for any number of
-// listeners; the Host of a request says which server it is for.
+// Proxy serves the agent of one trial, on any number of listeners.
 type Proxy struct {
 	limits  Limits
 	rec     Recorder
@@ -67,6 +91,8 @@ type Proxy struct {
 
 	ctx     context.Context // of every process
 	cancel  context.CancelFunc
+	serving context.Context // ends when Close begins
+	shut    context.CancelFunc
 	drained chan struct{} // closed when every process has ended after Close
 	done    chan struct{} // closed when every handler has too
 
@@ -100,13 +126,14 @@ func New(rec Recorder, limits Limits, servers ...Server) (*Proxy, error) {
 		if err := s.validate(); err != nil {
 			return nil, err
 		}
-		key := strings.ToLower(s.Name)
+		key := s.hostKey()
 		if p.servers[key] != nil {
 			return nil, fmt.Errorf("mcpproxy: two servers are called %q", s.Name)
 		}
-		p.servers[key] = newServer(p, s.withDefaults())
+		p.servers[key] = newServer(p, s.withDefaults(p.limits))
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
+	p.serving, p.shut = context.WithCancel(p.ctx)
 	return p, nil
 }
 
@@ -149,6 +176,7 @@ func (p *Proxy) Close(ctx context.Context) error {
 		l.child.stop()
 	}
 	p.mu.Unlock()
+	p.shut()
 	p.once.Do(func() { go p.finish() })
 
 	defer p.cancel()

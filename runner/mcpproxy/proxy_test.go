@@ -47,7 +47,7 @@ func newBench(t testing.TB, limits Limits, servers ...Server) *bench {
 	}
 	b.addr = listener.Addr().String()
 	served := make(chan error, 1)
-	go func() { served <- proxy.Serve(context.Background(), listener) }()
+	go func() { served <- proxy.Serve(context.Background(), listener, "") }()
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "tcp", b.addr)
 	}}

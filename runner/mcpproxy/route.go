@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // receive records a line of the server's stdout and hands it to the stream it
@@ -18,12 +16,25 @@ func (l *link) receive(line []byte) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.record(evidence.Frame{Dir: evidence.ToClient, Raw: line})
+	line = l.cut(line, env)
 	if answers := env.of(response); len(answers) > 0 {
 		l.routeAnswers(line, answers)
 		return
 	}
 	l.route(line, env.messages[0])
+}
+
+// cut records a line and returns what of it the agent gets.
+func (l *link) cut(line []byte, env envelope) []byte {
+	return l.server.cut(line, env.batch, l.lists, l.record)
+}
+
+// lists says whether the request with this id asks for tools.
+func (l *link) lists(key id) bool {
+	ex := l.pending[key.key]
+	return ex != nil && slices.ContainsFunc(ex.asked, func(m message) bool {
+		return m.id.key == key.key && m.method == methodListTools
+	})
 }
 
 // routeAnswers hands line to the exchanges whose requests it answers. An answer

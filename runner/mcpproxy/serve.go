@@ -21,10 +21,11 @@ const (
 
 // Serve serves the proxy on l, within limits that a hostile peer cannot widen,
 // until ctx ends or the proxy is closed. It closes l. It returns nil where it
-// ended so, else the listener's error.
-func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
+// ended so, else the listener's error. Where only names a server, every request
+// is for that one.
+func (p *Proxy) Serve(ctx context.Context, l net.Listener, only string) error {
 	srv := &http.Server{
-		Handler:           p,
+		Handler:           p.Handler(only),
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,

@@ -21,6 +21,9 @@ type server struct {
 	proxy  *Proxy
 	stderr *stderrSink
 	notes  *notes
+	tools  toolFilter
+
+	dialogues *dialogues // with an upstream
 
 	mirrors mirrors
 
@@ -35,8 +38,9 @@ type server struct {
 }
 
 func newServer(p *Proxy, s Server) *server {
-	srv := &server{Server: s, proxy: p, sessions: map[string]*link{}}
+	srv := &server{Server: s, proxy: p, sessions: map[string]*link{}, tools: newToolFilter(s.Tools)}
 	srv.notes = newNotes(p.rec, s.Name, p.limits.Notes)
+	srv.dialogues = newDialogues(srv)
 	srv.stderr = newStderrSink(s.Stderr, p.limits.Stderr, func() {
 		srv.notes.add("limit", fmt.Sprintf("only the first %d bytes of stderr are kept", p.limits.Stderr), nil)
 	})

@@ -23,12 +23,17 @@ const retry = "1000"
 
 // openSSE sends the headers of a stream.
 func openSSE(w http.ResponseWriter, limit time.Duration) *sse {
-	s := &sse{w: w, control: http.NewResponseController(w), limit: limit}
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-cache, no-transform")
 	h.Set("X-Accel-Buffering", "no")
-	w.WriteHeader(http.StatusOK)
+	return startSSE(w, http.StatusOK, limit)
+}
+
+// startSSE sends a stream's status and the headers that are set.
+func startSSE(w http.ResponseWriter, status int, limit time.Duration) *sse {
+	s := &sse{w: w, control: http.NewResponseController(w), limit: limit}
+	w.WriteHeader(status)
 	s.write()
 	return s
 }

@@ -7,8 +7,11 @@ import "io"
 // Spec is a program to start.
 type Spec struct {
 	Args []string // Args[0] is looked up in the container's PATH
-	Env  []string // "KEY=value", added to the container's own; may hold secrets
-	Dir  string   // working directory; empty is the container's
+	// OfImage has Args follow the entrypoint of the container's image, in place of
+	// its CMD where there are any.
+	OfImage bool
+	Env     []string // "KEY=value", added to the container's own; may hold secrets
+	Dir     string   // working directory; empty is the container's
 }
 
 // Exit is how a program ended.

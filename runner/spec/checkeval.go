@@ -12,13 +12,13 @@ import (
 
 // checkEval holds the eval to what its tags cannot say.
 func (l *loader) checkEval() {
+	l.layServers()
 	c := l.eval.Config
 	if l.doc.Has("config", "workers") && l.doc.Has("config", "max_workers") {
 		l.doc.Problemf(strictyaml.Path{"config", "max_workers"}, "config.max_workers is the older name of config.workers; give one of them")
 	}
 	l.checkExecutor(c)
 	checkIsolation(l.doc, c.Isolation)
-	servers{doc: l.doc, at: strictyaml.Path{"config", "mcp_servers"}, eval: l.eval}.checkDeclared()
 	l.servers = slices.Collect(maps.Keys(c.MCPServers))
 	l.graders = graders{doc: l.doc, seen: map[string]string{}}
 	l.graders.add(l.eval.Graders, strictyaml.Path{"graders"}, "")

@@ -28,6 +28,7 @@ type serverName struct {
 // or of a task. One that a task removed counts, since a grader of the whole eval
 // may be about it.
 func (g *graders) checkServers(declared []string) {
+	declared = slices.Compact(slices.Sorted(slices.Values(declared))) // a task's may be the eval's
 	for _, s := range g.servers {
 		if !slices.Contains(declared, s.name) {
 			hint := "no server is"

@@ -7,16 +7,11 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/mcpconfig"
 )
-
-// UserPattern is what a container's user must match: user or uid, with :group
-// or :gid. That it is not root is beyond a pattern.
-const UserPattern = `^([a-z_][a-z0-9_-]{0,31}|[0-9]{1,10})(:([a-z_][a-z0-9_-]{0,31}|[0-9]{1,10}))?$`
 
 // EnvPattern is what the name of an environment variable must match, and
 // ReservedEnv what it must not begin with: those the runner sets itself.
@@ -26,7 +21,6 @@ const (
 )
 
 var (
-	userPattern    = regexp.MustCompile(UserPattern)
 	runtimePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 	envPattern     = regexp.MustCompile(EnvPattern)
 )
@@ -41,7 +35,10 @@ func checkIsolation(doc *strictyaml.Document, iso Isolation) {
 	for _, image := range []struct {
 		path  strictyaml.Path
 		value string
-	}{{at("server_image"), iso.ServerImage}, {at("agent", "image"), iso.Agent.Image}} {
+	}{
+		{at("server_image"), iso.ServerImage}, {at("agent", "image"), iso.Agent.Image},
+		{at("npm_image"), iso.NPMImage}, {at("pypi_image"), iso.PyPIImage},
+	} {
 		if strings.ContainsAny(image.value, " \t\r\n\x00") {
 			doc.Problemf(image.path, "%s must not hold blanks", image.path)
 		}
@@ -65,8 +62,10 @@ func checkContainer(doc *strictyaml.Document, base strictyaml.Path, c AgentConta
 			doc.Problemf(at(size.field), "%s: %v", at(size.field), err)
 		}
 	}
-	if message := userProblem(c.User); message != "" {
-		doc.Problemf(at("user"), "%s %s", at("user"), message)
+	if c.User != "" {
+		if err := mcpconfig.CheckUser(c.User); err != nil {
+			doc.Problemf(at("user"), "%s %v", at("user"), err)
+		}
 	}
 	if c.Workdir != "" && !isInside(c.Workdir) {
 		doc.Problemf(at("workdir"), "%s must be a path in the workspace, relative and without leading out", at("workdir"))
@@ -87,20 +86,6 @@ func subnetProblem(s string) string {
 		return "holds no /29, which is what one trial takes; use a wider range"
 	case prefix.Masked() != prefix:
 		return "has bits beyond its prefix; did you mean " + prefix.Masked().String() + "?"
-	}
-	return ""
-}
-
-func userProblem(user string) string {
-	if user == "" {
-		return ""
-	}
-	if !userPattern.MatchString(user) {
-		return "must be a user or uid, with :group or :gid where wanted, such as 1000:1000"
-	}
-	name, _, _ := strings.Cut(user, ":")
-	if uid, err := strconv.ParseUint(name, 10, 64); name == "root" || err == nil && uid == 0 {
-		return "must not be root"
 	}
 	return ""
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/mcpconfig"
 )
 
 // Options are what an eval's files do not say themselves.
@@ -17,6 +18,11 @@ type Options struct {
 	// ContextDir holds the fixtures; empty means the directory fixtures beside
 	// the eval.
 	ContextDir string
+	// Overlay is laid over the eval's config.mcp_servers, below what tasks lay over
+	// them: a server of it takes the place of the eval's whole, not field by field,
+	// since a client's file says all of a server, and fields of another would change
+	// what it is. Nil is none.
+	Overlay *mcpconfig.ClientFile
 	// CheckScript says what is wrong with the steps of a task's script. Nil
 	// leaves them unchecked but for being a list.
 	CheckScript func(json.RawMessage) error
@@ -71,10 +77,14 @@ func (l *loader) keep(err error) {
 	}
 }
 
-// problems is everything wrong with the eval and then with the tasks.
+// problems is everything wrong with the eval, the overlay and then the tasks.
 func (l *loader) problems() error {
 	var all strictyaml.Errors
-	for _, err := range append([]error{l.doc.Err()}, l.errs...) {
+	own := []error{l.doc.Err()}
+	if l.opts.Overlay != nil {
+		own = append(own, l.opts.Overlay.Document().Err())
+	}
+	for _, err := range append(own, l.errs...) {
 		var some strictyaml.Errors
 		switch {
 		case errors.As(err, &some):

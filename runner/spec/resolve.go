@@ -59,7 +59,7 @@ func (r resolver) resolve() ResolvedTask {
 		Files:   r.files(),
 		Timeout: time.Duration(c.TimeoutSeconds) * time.Second,
 		Graders: r.graders(),
-		Servers: servers{r.doc, strictyaml.Path{"mcp_servers"}, r.loader.eval}.merge(t.MCPServers),
+		Servers: servers{r.doc, under(r.doc, "mcp_servers"), r.loader.eval}.merge(t.MCPServers),
 	}
 	if resolved.Name == "" {
 		resolved.Name = t.ID

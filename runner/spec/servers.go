@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/strictyaml"
@@ -15,14 +16,49 @@ import (
 
 // servers checks the MCP servers of one file, which stand at a place in it.
 type servers struct {
-	doc  *strictyaml.Document
-	at   strictyaml.Path
-	eval *Eval
+	doc   *strictyaml.Document
+	place placer
+	eval  *Eval
 }
 
-// checkDeclared checks the eval's own servers.
-func (s servers) checkDeclared() {
-	all, err := mcpconfig.Merge(s.eval.Config.MCPServers, nil)
+// placer leads to a server in a file, to a field of it or to a key of that field;
+// the last two may be empty.
+type placer func(server, field, key string) strictyaml.Path
+
+// under is where servers stand that a file has as we write them.
+func under(doc *strictyaml.Document, at ...any) placer {
+	return func(server, field, key string) strictyaml.Path {
+		path := append(slices.Clone(at), server)
+		if field != "" {
+			path = append(path, field)
+		}
+		if key != "" && doc.Has(append(slices.Clone(path), key)...) {
+			path = append(path, key)
+		}
+		return path
+	}
+}
+
+// layServers checks the eval's servers and those of the overlay, and lays these
+// over the eval's: what one of them replaces is checked no further, since it is
+// never started.
+func (l *loader) layServers() {
+	own := maps.Clone(l.eval.Config.MCPServers)
+	if o := l.opts.Overlay; o != nil {
+		maps.DeleteFunc(own, func(name string, _ *mcpconfig.Server) bool { return o.Servers[name] != nil })
+		servers{doc: o.Document(), place: o.Place, eval: l.eval}.checkDeclared(o.Servers)
+		l.eval.Config.MCPServers = maps.Clone(own)
+		if l.eval.Config.MCPServers == nil {
+			l.eval.Config.MCPServers = map[string]*mcpconfig.Server{}
+		}
+		maps.Copy(l.eval.Config.MCPServers, o.Servers)
+	}
+	servers{doc: l.doc, place: under(l.doc, "config", "mcp_servers"), eval: l.eval}.checkDeclared(own)
+}
+
+// checkDeclared checks servers that an eval has, or an overlay.
+func (s servers) checkDeclared(declared map[string]*mcpconfig.Server) {
+	all, err := mcpconfig.Merge(declared, nil)
 	s.report(err)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		s.check(name, all[name])
@@ -43,13 +79,22 @@ func (s servers) merge(overlay map[string]*mcpconfig.Server) map[string]mcpconfi
 	return all
 }
 
-func (s servers) check(name string, server mcpconfig.Server) {
-	_, err := mcpconfig.Variables(name, server)
+func (s servers) check(name string, declared mcpconfig.Server) {
+	_, err := mcpconfig.Variables(name, declared)
 	s.report(err)
+	// With isolation alone: without it docker run is a command as any other.
+	server, err := mcpconfig.FromDockerRun(name, declared)
+	if err != nil {
+		s.report(err)
+		s.report(mcpconfig.Validate(name, declared))
+		return
+	}
 	s.report(mcpconfig.Validate(name, server))
 	s.report(mcpconfig.Supported(name, server))
-	if server.URL == "" && server.Command != "" && server.Image == "" && s.eval.Config.Isolation.ServerImage == "" {
-		s.doc.Problemf(s.path(name), "server %q has a command and no image to run it in; give it an image, or all of them config.isolation.server_image", name)
+	_, isPackage, err := mcpconfig.ReadPackage(name, server)
+	s.report(err)
+	if !isPackage && server.URL == "" && server.Command != "" && server.Image == "" && s.eval.Config.Isolation.ServerImage == "" {
+		s.doc.Problemf(s.place(name, "", ""), "server %q has a command and no image to run it in; give it an image, or all of them config.isolation.server_image", name)
 	}
 	for _, target := range slices.Sorted(maps.Keys(server.Files)) {
 		source := server.Files[target]
@@ -57,13 +102,11 @@ func (s servers) check(name string, server mcpconfig.Server) {
 			continue // known once variables are expanded
 		}
 		if _, err := local(s.eval.Dir(), source); err != nil {
-			at := s.path(name, "files", target)
+			at := s.place(name, "files", target)
 			s.doc.Problemf(at, "server %q: file %q %v", name, source, err)
 		}
 	}
 }
-
-func (s servers) path(steps ...any) strictyaml.Path { return append(slices.Clone(s.at), steps...) }
 
 // report puts what mcpconfig found to the place it is about.
 func (s servers) report(err error) {
@@ -72,19 +115,28 @@ func (s servers) report(err error) {
 		return
 	}
 	for _, one := range all {
-		at := s.path(one.Server)
-		if one.Field != "" {
-			at = append(at, one.Field)
-		}
-		if one.Key != "" && s.doc.Has(append(slices.Clone(at), one.Key)...) {
-			at = append(at, one.Key)
-		}
+		at := s.within(s.place(one.Server, one.Field, ""), one.Key)
 		if errors.Is(one.Class, mcpconfig.ErrNotSupported) {
 			s.doc.NotSupported(at, strings.TrimPrefix(one.Error(), "not supported yet: "))
 			continue
 		}
 		s.doc.Problemf(at, "%v", one)
 	}
+}
+
+// within is the place of a map's or list's item, where the file has it, else of
+// the map or list.
+func (s servers) within(at strictyaml.Path, key string) strictyaml.Path {
+	steps := []any{key}
+	if index, err := strconv.Atoi(key); err == nil {
+		steps = append(steps, index)
+	}
+	for _, step := range steps {
+		if inner := append(slices.Clone(at), step); key != "" && s.doc.Has(inner...) {
+			return inner
+		}
+	}
+	return at
 }
 
 // ServerFiles are the files that server, after its variables are expanded, has in

@@ -44,7 +44,7 @@ type Config struct {
 	Executor          string                       `json:"executor" enum:"mock script command" later:"copilot-sdk" jsonschema:"what plays the agent"`
 	Model             string                       `json:"model,omitempty" jsonschema:"model the agent uses; a label, handed to the agent as WAZA_MODEL"`
 	MCPServers        map[string]*mcpconfig.Server `json:"mcp_servers,omitempty" jsonschema:"MCP servers of every task, by the name the agent reaches them under"`
-	MCPServerLifetime string                       `json:"mcp_server_lifetime,omitempty" enum:"per_task" later:"per_benchmark" jsonschema:"how long servers live; default per_task, which is one set for each trial"`
+	MCPServerLifetime string                       `json:"mcp_server_lifetime,omitempty" enum:"per_task per_benchmark" jsonschema:"how long servers live: per_task is one set for each trial, per_benchmark one for the run; default per_task with --isolate and else per_benchmark"`
 	Isolation         Isolation                    `json:"isolation,omitzero" jsonschema:"the sandbox, with --isolate"`
 	Agent             *Agent                       `json:"agent,omitempty" jsonschema:"the program of executor command"`
 }
@@ -54,6 +54,9 @@ type Isolation struct {
 	Network     string         `json:"network,omitempty" enum:"bridge airtight" jsonschema:"kind of task network; default bridge"`
 	Agent       AgentContainer `json:"agent,omitzero" jsonschema:"the agent's container"`
 	ServerImage string         `json:"server_image,omitempty" jsonschema:"image of servers that have a command and no image"`
+	Pull        string         `json:"pull,omitempty" enum:"missing always never" jsonschema:"when images are pulled: where the engine lacks them, always or never; default missing"`
+	NPMImage    string         `json:"npm_image,omitempty" jsonschema:"base image of servers written as npx: Node.js with npm; default node:24-bookworm-slim"`
+	PyPIImage   string         `json:"pypi_image,omitempty" jsonschema:"base image of servers written as uvx: Python with venv; default python:3.11-slim-bookworm"`
 	Runtime     string         `json:"runtime,omitempty" jsonschema:"container runtime, such as runsc"`
 	Subnets     string         `json:"subnets,omitempty" jsonschema:"IPv4 range in CIDR notation that task networks are cut from, a /29 each; default 10.213.0.0/16"`
 	Workspace   string         `json:"workspace,omitempty" enum:"tmpfs volume" jsonschema:"where the workspace is; default tmpfs"`

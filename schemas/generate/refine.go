@@ -22,7 +22,7 @@ func refineEval(s *jsonschema.Schema) error {
 	container := config.Properties["isolation"].Properties["agent"]
 	container.Properties["memory"].Pattern = mcpconfig.SizePattern
 	container.Properties["disk"].Pattern = mcpconfig.SizePattern
-	container.Properties["user"].Pattern = spec.UserPattern
+	container.Properties["user"].Pattern = mcpconfig.UserPattern
 	refineEnv(container.Properties["env"])
 	config.If = typed("executor", "command")
 	config.Then = &jsonschema.Schema{Required: []string{"agent", "isolation"}}
@@ -53,9 +53,10 @@ func refineServers(servers *jsonschema.Schema) {
 	reserved := &jsonschema.Schema{Enum: words(mcpconfig.ReservedNames())}
 	servers.PropertyNames = &jsonschema.Schema{Pattern: mcpconfig.NamePattern, Not: reserved}
 	properties := servers.AdditionalProperties.Properties
-	for _, size := range []string{"memory", "disk"} {
+	for _, size := range []string{"memory", "disk", "max_message"} {
 		properties[size].Pattern = mcpconfig.SizePattern + `|\$\{` // or a variable
 	}
+	properties["user"].Pattern = mcpconfig.UserPattern + `|\$\{`
 	properties["env"].PropertyNames = &jsonschema.Schema{Pattern: spec.EnvPattern}
 }
 

@@ -11,6 +11,7 @@ have_example_images() {
 	have_inventory
 	have_npm_servers
 	have_conformance
+	have_go_memory
 }
 
 have_inventory() {
@@ -57,6 +58,19 @@ have_npm_image() {
 	# for the connection.
 	local_certificates >"$2/ca.pem"
 	have_image "$1" "$2" "$inputs"
+}
+
+have_go_memory() {
+	local context=$scratch/go-memory
+	mkdir "$context"
+	cp "$root/examples/real-servers/images/go-memory/Dockerfile" "$context"
+	quietly "the Go SDK's memory server does not compile" compile_go_memory "$context/memory"
+	have_image waza-examples/go-memory:latest "$context" "$(digest_tree "$context")"
+}
+
+compile_go_memory() {
+	(cd "$root/examples/real-servers/images/go-memory" && CGO_ENABLED=0 GOOS=linux GOARCH=$(engine_arch) \
+		go build -trimpath -buildvcs=false -ldflags='-s -w' -o "$1" github.com/modelcontextprotocol/go-sdk/examples/server/memory)
 }
 
 # have_image TAG CONTEXT INPUTS builds the image unless it has these inputs.

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/waza-isolate/waza/containers"
+	"github.com/waza-isolate/waza/images"
+	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/redact"
+	"github.com/waza-isolate/waza/runner/spec"
+)
+
+func (s *state) lockCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "lock",
+		Usage:     "write down which versions an eval's packages are",
+		ArgsUsage: "EVAL.yaml",
+		Description: "Servers that are written as npx or uvx are installed from a registry. lock resolves\n" +
+			"them, and all that they need, into waza.lock beside the eval, so that every run with\n" +
+			"--isolate installs the same. Entries that no task needs any more are dropped.",
+		OnUsageError: usageError,
+		Flags: []cli.Flag{
+			contextDirFlag(),
+			&cli.BoolFlag{Name: "update", Usage: "resolve all packages anew"},
+		},
+		Action: func(c *cli.Context) error {
+			if c.NArg() != 1 {
+				return usage("lock takes one eval file; see waza lock --help")
+			}
+			eval, tasks, err := spec.Load(c.Args().First(), spec.Options{ContextDir: c.String("context-dir"), CheckScript: checkScript})
+			if err != nil {
+				return &exitError{exitUsage, err}
+			}
+			return s.lock(c.Context, eval, tasks, c.Bool("update"))
+		},
+	}
+}
+
+func (s *state) lock(ctx context.Context, eval *spec.Eval, tasks []spec.ResolvedTask, update bool) (err error) {
+	old := &images.Lock{}
+	if !update {
+		if old, err = readLock(eval); err != nil {
+			return err
+		}
+	}
+	ctx, stop := interruptible(ctx, s.stderr)
+	defer stop()
+	lock, err := s.locked(ctx, eval, tasks, old)
+	if err == nil {
+		err = writeLock(eval, lock)
+	}
+	if err != nil {
+		return infra(err)
+	}
+	fmt.Fprintf(s.stdout, "%s holds %d package(s)\n", lockPath(eval), lock.Len())
+	return nil
+}
+
+// locked is old with what it lacks, and without what no task needs. An engine is
+// asked for only where something is missing.
+func (s *state) locked(ctx context.Context, eval *spec.Eval, tasks []spec.ResolvedTask, old *images.Lock) (*images.Lock, error) {
+	packages, err := runner.Packages(eval, tasks, old, likelyPlatform())
+	if err != nil {
+		return nil, usage("%w", err)
+	}
+	var wanted []mcpconfig.Package
+	missing := false
+	for _, p := range packages {
+		wanted = append(wanted, p.Package)
+		missing = missing || p.Entry == nil
+	}
+	if missing {
+		if old, err = s.resolveAll(ctx, eval, tasks, old); err != nil {
+			return nil, err
+		}
+	}
+	return old.Only(wanted), nil
+}
+
+func (s *state) resolveAll(ctx context.Context, eval *spec.Eval, tasks []spec.ResolvedTask, lock *images.Lock) (_ *images.Lock, err error) {
+	secrets := &redact.Set{}
+	backend, err := containers.Open(ctx, containers.Options{
+		Run: newRunID(eval.Name), Network: buildNetwork(s.lookup, secrets), Redact: secrets.String,
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, backend.Close(context.WithoutCancel(ctx))) }()
+	packages, err := runner.Packages(eval, tasks, lock, backend.Platform())
+	if err != nil {
+		return nil, err
+	}
+	entries, err := s.resolve(ctx, backend, packages, lock)
+	return lock.Fill(entries), err
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/mcpconfig"
+)
+
+func mcpFlag() cli.Flag {
+	return &cli.GenericFlag{
+		Name: "mcp", Value: &once{},
+		Usage: "lay the MCP servers of a client's `FILE`, such as mcp.json, over the eval's",
+	}
+}
+
+// once is the value of a flag that may be given once. The library takes the last
+// of several and says nothing.
+type once struct {
+	value string
+	set   bool
+}
+
+func (o *once) Set(value string) error {
+	if o.set {
+		return errors.New("the flag takes one file and is here twice; put the servers into one")
+	}
+	o.value, o.set = value, true
+	return nil
+}
+
+func (o *once) String() string { return o.value }
+
+// readOverlay reads the file of --mcp and says what of it was left out. It is nil
+// without the flag.
+func (s *state) readOverlay(c *cli.Context) (*mcpconfig.ClientFile, error) {
+	if !c.IsSet("mcp") {
+		return nil, nil
+	}
+	path := c.Generic("mcp").(*once).value
+	data, err := readBounded(path)
+	if err != nil {
+		return nil, usage("--mcp: %w", err)
+	}
+	overlay, err := mcpconfig.ReadClient(path, data)
+	if err != nil {
+		return nil, &exitError{exitUsage, err}
+	}
+	for _, n := range overlay.Notes {
+		fmt.Fprintf(s.stderr, "%s:%d:%d: note: %s\n", overlay.Name, n.Position.Line, n.Position.Column, n.Text)
+	}
+	return overlay, nil
+}
+
+// readBounded reads a file and not more of it than shows that it is too large.
+func readBounded(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a file", path)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(file, strictyaml.MaxBytes+1))
+	return data, errors.Join(err, file.Close())
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/waza-isolate/waza/containers"
+	"github.com/waza-isolate/waza/images"
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/spec"
+)
+
+// likelyPlatform is what an engine on this machine runs, as long as none was asked.
+func likelyPlatform() string { return "linux/" + runtime.GOARCH }
+
+func lockPath(eval *spec.Eval) string { return filepath.Join(eval.Dir(), images.LockName) }
+
+// readLock reads the lock beside an eval. One that is missing is empty; one that is
+// wrong is a usage error.
+func readLock(eval *spec.Eval) (*images.Lock, error) {
+	path := lockPath(eval)
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return &images.Lock{}, nil
+	case err == nil && (!info.Mode().IsRegular() || info.Size() > images.MaxLockBytes):
+		return nil, usage("%s is no lock: it must be a file of at most %d MiB", path, images.MaxLockBytes>>20)
+	}
+	var data []byte
+	if err == nil {
+		data, err = os.ReadFile(path)
+	}
+	if err != nil {
+		return nil, usage("%w", err)
+	}
+	lock, err := images.ParseLock(data)
+	if err != nil {
+		return nil, usage("%s %w; correct it, or remove it and run: waza lock %s", path, err, eval.Path)
+	}
+	return lock, nil
+}
+
+func writeLock(eval *spec.Eval, lock *images.Lock) error {
+	if err := evidence.WriteFile(lockPath(eval), lock.Bytes()); err != nil {
+		return fmt.Errorf("%s cannot be written, so the next run could install something else: %w", lockPath(eval), err)
+	}
+	return nil
+}
+
+// resolve is what the registry has today of those packages that lock lacks.
+func (s *state) resolve(ctx context.Context, backend *containers.Backend, packages []images.Image, lock *images.Lock) ([]images.Entry, error) {
+	var entries []images.Entry
+	for _, p := range packages {
+		if p.Entry != nil {
+			continue
+		}
+		entry, err := backend.Resolve(ctx, p, lock)
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, entry)
+		fmt.Fprintf(s.stderr, "resolved %s to %s, kept in %s\n", p, entry.Version, images.LockName)
+	}
+	return entries, nil
+}
+
+// lockPackages resolves what the lock lacks, keeps it there, and plans again. What
+// another run kept there meanwhile stays.
+func (j *job) lockPackages(ctx context.Context, backend *containers.Backend) error {
+	packages, err := runner.Packages(j.eval, j.tasks, j.lock, backend.Platform())
+	if err != nil || len(packages) == 0 {
+		return err
+	}
+	entries, err := j.resolve(ctx, backend, packages, j.lock)
+	if err != nil {
+		return err
+	}
+	if len(entries) > 0 {
+		current, err := readLock(j.eval)
+		if err != nil {
+			return err
+		}
+		j.lock = current.Fill(entries)
+		if err := writeLock(j.eval, j.lock); err != nil {
+			return err
+		}
+	}
+	return j.plan(backend.Platform())
+}

@@ -1,0 +1,57 @@
+package containers
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/waza-isolate/waza/runner"
+)
+
+// Advice implements runner.Adviser: an image that counts on root gets none, which
+// its own message seldom says.
+func (s *sandbox) Advice(name string) string {
+	b, ok := s.boxes[name]
+	planned := s.limits(name)
+	if !ok || planned.Image == "" || planned.User != "" || !isRoot(b.image.user) {
+		return ""
+	}
+	names := "names no user"
+	if b.image.user != "" {
+		names = "names root as its user"
+	}
+	advice := fmt.Sprintf("its image %s, so it ran as %s, without root and on a read-only root file system", names, defaultUser)
+	if name == runner.AgentBox {
+		return advice + "; if that is the reason, set config.isolation.agent.user to the user it is made for"
+	}
+	if program := dropsRoot(b.image); program != "" {
+		advice += "; its entrypoint " + program + " is made to begin as root"
+	}
+	return advice + "; if that is the reason, set user to the user it is made for, writable to the directories it writes to, and, where its entrypoint insists on root, command to the program itself"
+}
+
+// limits is a box of the trial as planned.
+func (s *sandbox) limits(name string) runner.Box {
+	if name == runner.AgentBox {
+		return s.trial.Agent.Box
+	}
+	for _, server := range s.trial.Servers {
+		if server.Name == name {
+			return server.Box
+		}
+	}
+	return runner.Box{}
+}
+
+// dropsRoot is the program in an image's entrypoint that begins as root and gives
+// it up, where one can be told by its name.
+func dropsRoot(i imageInfo) string {
+	for _, word := range append(i.entrypoint[:len(i.entrypoint):len(i.entrypoint)], i.cmd...) {
+		switch base := word[strings.LastIndexByte(word, '/')+1:]; base {
+		case "gosu", "su-exec", "setpriv", "runuser", "su", "init", "s6-svscan", "s6-overlay-suexec":
+			if base != "init" || word == "/init" {
+				return word
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,255 @@
+package containers
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/build"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/image"
+
+	"github.com/waza-isolate/waza/images"
+)
+
+// Limits of building one image.
+const (
+	buildTimeout = 20 * time.Minute
+	buildMemory  = 4 << 30
+	maxManifest  = images.MaxLockBytes
+)
+
+// ensureServerImage builds the image of a package where the engine does not have
+// it. Another run may build the same one at the same time: who is first gives it
+// its tag.
+func (b *Backend) ensureServerImage(ctx context.Context, i images.Image, say func(string)) error {
+	tag := i.Tag()
+	_, err := b.engine.inspectImage(ctx, tag)
+	if !errdefs.IsNotFound(err) {
+		return err
+	}
+	content, err := i.Context(b.network)
+	if err != nil {
+		return err
+	}
+	say("building image for " + i.String())
+	id, err := b.build(ctx, content)
+	if err != nil {
+		return fmt.Errorf("the image for %s cannot be built: %w", i, err)
+	}
+	if _, err := b.engine.inspectImage(ctx, tag); err == nil {
+		return b.engine.dropImage(ctx, id)
+	}
+	return b.engine.ImageTag(ctx, id, tag)
+}
+
+// Resolve asks the registry, in a build, what a package comes to today. Where lock
+// has it for another platform, its versions are kept.
+func (b *Backend) Resolve(ctx context.Context, i images.Image, lock *images.Lock) (images.Entry, error) {
+	content, err := i.ResolveContext(lock, b.network)
+	if err != nil {
+		return images.Entry{}, err
+	}
+	id, err := b.build(ctx, content)
+	if err != nil {
+		return images.Entry{}, fmt.Errorf("%s cannot be resolved: %w", i, err)
+	}
+	manifest, err := b.readFromImage(ctx, id, images.ManifestPath)
+	if err = errors.Join(err, b.engine.dropImage(context.WithoutCancel(ctx), id)); err != nil {
+		return images.Entry{}, fmt.Errorf("%s cannot be resolved: %w", i, err)
+	}
+	return i.ReadManifest(manifest, b.Platform())
+}
+
+// Platform is what the engine runs, such as linux/amd64.
+func (b *Backend) Platform() string { return "linux/" + b.engine.arch() }
+
+// build builds an image without a tag and returns its id. What else the builder
+// keeps of it, which may hold the settings of the network, is removed.
+func (b *Backend) build(ctx context.Context, content images.Context) (id string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, buildTimeout)
+	defer cancel()
+	args := map[string]*string{"RUN": &b.run}
+	for name, value := range content.Args {
+		args[name] = &value
+	}
+	defer func() {
+		err = errors.Join(err, b.engine.dropStages(context.WithoutCancel(ctx), b.run, id))
+	}()
+	response, err := b.engine.ImageBuild(ctx, bytes.NewReader(content.Tar), build.ImageBuildOptions{
+		Version: build.BuilderV1, NoCache: true, Remove: true, ForceRemove: true,
+		Memory: buildMemory, MemorySwap: buildMemory,
+		BuildArgs: args,
+	})
+	if err != nil {
+		return "", err
+	}
+	id, err = readBuild(response.Body, b.redact)
+	if err = errors.Join(err, response.Body.Close(), ctx.Err()); err != nil {
+		return "", err
+	}
+	return id, nil
+}
+
+// readBuild reads a build's output up to its end. Its error holds the last lines.
+func readBuild(output io.Reader, redact func(string) string) (id string, err error) {
+	var last buildLog
+	for lines := json.NewDecoder(output); ; {
+		var line struct {
+			Stream string
+			Error  string
+			Aux    struct{ ID string }
+		}
+		switch err := lines.Decode(&line); {
+		case errors.Is(err, io.EOF) && id == "":
+			return "", errors.New("the engine ended the build without an image")
+		case errors.Is(err, io.EOF):
+			return id, nil
+		case err != nil:
+			return "", err
+		case line.Error != "":
+			return "", errors.New(redact(last.why(line.Error)))
+		}
+		last.add(line.Stream)
+		if line.Aux.ID != "" {
+			id = line.Aux.ID
+		}
+	}
+}
+
+// buildLog keeps the last lines of what the programs in a build said: without the
+// builder's own and without colours.
+type buildLog struct{ lines []string }
+
+const (
+	logLines = 15
+	logWidth = 300
+)
+
+var (
+	builderLine = regexp.MustCompile(`^(Step [0-9]+/|--->|Removing intermediate container |Removed intermediate container )`)
+	colour      = regexp.MustCompile("\x1b\\[[0-9;]*m")
+)
+
+func (t *buildLog) add(text string) {
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(colour.ReplaceAllString(line, ""))
+		if line == "" || builderLine.MatchString(line) {
+			continue
+		}
+		t.lines = append(t.lines, line[:min(len(line), logWidth)])
+	}
+	t.lines = t.lines[max(0, len(t.lines)-logLines):]
+}
+
+// why is the last lines, where there are any: the builder's own error repeats the
+// whole command.
+func (t *buildLog) why(builder string) string {
+	if len(t.lines) == 0 {
+		return builder
+	}
+	return "the build says:\n" + strings.Join(t.lines, "\n")
+}
+
+// dropStages removes what the classic builder keeps of a run's builds beside the
+// image that is wanted: the stages that were thrown away. A build that was cancelled
+// still ends its step, in a container that has our label from its image and, unlike
+// all others, no role.
+func (e *engine) dropStages(ctx context.Context, run, wanted string) error {
+	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
+	defer cancel()
+	for {
+		busy, err := e.builds(ctx, run)
+		if err != nil {
+			return err
+		}
+		if !busy {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("a build of the run %s does not end: %w", run, ctx.Err())
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	stages, err := e.untagged(ctx, labelRun+"="+run)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, stage := range stages {
+		if stage.ID != wanted {
+			errs = append(errs, e.dropImage(ctx, stage.ID))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// builds reports whether a step of a run's builds is at work.
+func (e *engine) builds(ctx context.Context, run string) (bool, error) {
+	found, err := e.ContainerList(ctx, container.ListOptions{All: true, Filters: filter{labelRun + "=" + run}.args()})
+	return slices.ContainsFunc(found, func(c container.Summary) bool { return c.Labels[labelRole] == "" }), err
+}
+
+// untagged lists the images that have a label and no tag, and are below no other.
+func (e *engine) untagged(ctx context.Context, label string) ([]image.Summary, error) {
+	return e.ImageList(ctx, image.ListOptions{
+		Filters: filters.NewArgs(filters.Arg("label", label), filters.Arg("dangling", "true")),
+	})
+}
+
+// dropImage removes an image without a tag, and those without one below it.
+func (e *engine) dropImage(ctx context.Context, id string) error {
+	_, err := e.ImageRemove(ctx, id, image.RemoveOptions{PruneChildren: true})
+	return ignoreGone(err)
+}
+
+// readFromImage copies one file out of an image, by a container that is never
+// started.
+func (b *Backend) readFromImage(ctx context.Context, id, name string) (content []byte, err error) {
+	creatingCtx, cancel := creating(ctx)
+	defer cancel()
+	made, err := b.engine.ContainerCreate(creatingCtx, &container.Config{
+		Image: id, Entrypoint: []string{"-"}, Labels: labels(b.run, wholeRun, roleLock),
+	}, nil, nil, nil, "")
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+		defer cancel()
+		err = errors.Join(err, b.engine.removeContainer(ctx, made.ID))
+	}()
+	archive, _, err := b.engine.CopyFromContainer(ctx, made.ID, name)
+	if err != nil {
+		return nil, err
+	}
+	content, err = onlyFile(archive, path.Base(name))
+	return content, errors.Join(err, archive.Close())
+}
+
+// onlyFile is the content of the one file in a tar.
+func onlyFile(archive io.Reader, name string) ([]byte, error) {
+	r := tar.NewReader(archive)
+	header, err := r.Next()
+	switch {
+	case err != nil:
+		return nil, err
+	case header.Typeflag != tar.TypeReg || header.Name != name:
+		return nil, fmt.Errorf("%s is not a regular file", name)
+	case header.Size > maxManifest:
+		return nil, fmt.Errorf("%s is larger than %d MiB", name, maxManifest>>20)
+	}
+	return io.ReadAll(r)
+}

@@ -1,0 +1,257 @@
+package containers
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/build"
+	"github.com/docker/docker/api/types/image"
+
+	"github.com/waza-isolate/waza/images"
+	"github.com/waza-isolate/waza/internal/dockertest"
+	"github.com/waza-isolate/waza/internal/pypitest"
+	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner"
+)
+
+const proxySecret = "proxy-password-0815"
+
+// buildLimit is more than building one small image takes.
+const buildLimit = 2 * time.Minute
+
+// openBuilder opens a run whose builds reach an index, which has a package with
+// the run's name.
+func openBuilder(t *testing.T) (*Backend, *pypitest.Index) {
+	t.Helper()
+	dockertest.Image(t, images.DefaultPyPI)
+	b := openRun(t)
+	host := dockertest.Gateway(t)
+	index := pypitest.Serve(t, host, pypitest.Server(b.run, "mark of "+b.run)...)
+	b.network = images.Network{
+		CA: index.CA, Env: map[string]string{"PIP_INDEX_URL": index.URL},
+		Proxy: map[string]string{"HTTPS_PROXY": "http://x:" + proxySecret + "@proxy.invalid:9", "NO_PROXY": host},
+	}
+	b.redact = func(s string) string { return strings.ReplaceAll(s, pypitest.Password, "[REDACTED]") }
+	t.Cleanup(func() { noStages(t, b) })
+	return b, index
+}
+
+// noStages holds that nothing of a run's builds is left but the images it wanted.
+func noStages(t *testing.T, b *Backend) {
+	t.Helper()
+	left, err := b.engine.ImageList(context.Background(), image.ListOptions{All: true, Filters: filter{labelRun + "=" + b.run}.args()})
+	if err != nil || len(left) > 0 {
+		t.Errorf("builds of the run left %d images, %v", len(left), err)
+	}
+}
+
+// packageOf is the image of a package that no other test has, resolved.
+func packageOf(t *testing.T, ctx context.Context, b *Backend) images.Image {
+	t.Helper()
+	i := unresolved(t, b.run)
+	entry, err := b.Resolve(ctx, i, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.Entry = &entry
+	t.Cleanup(func() {
+		if dockertest.ImageID(t, i.Tag()) != "" {
+			dockertest.DropImage(t, i.Tag())
+		}
+	})
+	return i
+}
+
+func unresolved(t *testing.T, name string) images.Image {
+	t.Helper()
+	p, ok, err := mcpconfig.ReadPackage("s", mcpconfig.Server{Command: "uvx", Args: []string{name}})
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	return images.New(p, images.Bases{}, nil, "linux/any")
+}
+
+func building(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), buildLimit)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func nothing(string) {}
+
+// The image of a package holds nothing of what its build needed to reach the
+// registry: not in its history, its configuration or its files.
+func TestImagesHoldNoSecret(t *testing.T) {
+	t.Parallel()
+	b, index := openBuilder(t)
+	ctx := building(t)
+	i := packageOf(t, ctx, b)
+	var said []string
+	if err := b.ensureServerImage(ctx, i, func(s string) { said = append(said, s) }); err != nil {
+		t.Fatal(err)
+	}
+	if len(said) != 1 || said[0] != "building image for pypi:"+b.run+"@1.0" {
+		t.Errorf("said %q", said)
+	}
+	inspect, err := b.engine.ImageInspect(ctx, i.Tag())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := inspect.Config; c.User != "1000:1000" || c.Labels[labelImage] != imageServer || c.Labels[labelRun] != "" {
+		t.Errorf("user %q, labels %v", c.User, c.Labels)
+	}
+	history, err := b.engine.ImageHistory(ctx, i.Tag())
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved, err := b.engine.ImageSave(ctx, []string{i.Tag()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	layers, err := io.ReadAll(saved)
+	if err = errors.Join(err, saved.Close()); err != nil {
+		t.Fatal(err)
+	}
+	inspected, _ := json.Marshal(inspect)
+	steps, _ := json.Marshal(history)
+	everything := bytes.Join([][]byte{inspected, steps, layers}, nil)
+	if !bytes.Contains(everything, []byte("mark of "+b.run)) {
+		t.Fatal("the package is not in its image as saved: is this test looking at anything?")
+	}
+	certificate := strings.Split(string(index.CA), "\n")[1]
+	for what, secret := range map[string]string{
+		"password": pypitest.Password, "registry": index.Addr, "certificate": certificate, "proxy": proxySecret,
+	} {
+		if bytes.Contains(everything, []byte(secret)) {
+			t.Errorf("the image holds the %s", what)
+		}
+	}
+}
+
+// Two runs may build one image at once; both get it.
+func TestBuildAtOnce(t *testing.T) {
+	t.Parallel()
+	b, _ := openBuilder(t)
+	ctx := building(t)
+	i := packageOf(t, ctx, b)
+	other := openRun(t)
+	other.network = b.network
+	trial := &runner.Trial{Servers: []runner.Server{{Name: "s", Box: runner.Box{Image: i.Tag()}, Build: &i}}}
+	var both sync.WaitGroup
+	for _, one := range []*Backend{b, other} {
+		both.Go(func() {
+			if err := one.Prepare(ctx, []*runner.Trial{trial}, nothing); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	both.Wait()
+	noStages(t, other)
+	if got, want := b.Images()[i.Tag()].ID, other.Images()[i.Tag()].ID; got != want || got == "" {
+		t.Errorf("the runs use %q and %q", got, want)
+	}
+	if err := b.ensureServerImage(ctx, i, func(s string) { t.Errorf("built again: %s", s) }); err != nil {
+		t.Error(err)
+	}
+}
+
+// A build that fails says how, without secrets, and leaves nothing.
+func TestBuildFails(t *testing.T) {
+	t.Parallel()
+	b, index := openBuilder(t)
+	ctx := building(t)
+	i := packageOf(t, ctx, b)
+	tampered := *i.Entry
+	tampered.PyPI = append([]images.PyPIPackage{}, tampered.PyPI...)
+	tampered.PyPI[0].SHA256 = strings.Repeat("0", 64)
+	i.Entry = &tampered
+	err := b.ensureServerImage(ctx, i, nothing)
+	if err == nil || !strings.Contains(err.Error(), "THESE PACKAGES DO NOT MATCH THE HASHES") || strings.Contains(err.Error(), pypitest.Password) {
+		t.Errorf("another wheel than the lock has: %v", err)
+	}
+	if _, err := b.Resolve(ctx, unresolved(t, b.run+"-nowhere"), nil); err == nil || !strings.Contains(err.Error(), "No matching distribution") {
+		t.Errorf("a package that nobody has: %v", err)
+	}
+	b.network.Env = map[string]string{"PIP_INDEX_URL": strings.Replace(index.URL, pypitest.User, "nobody", 1)}
+	if _, err := b.Resolve(ctx, unresolved(t, b.run), nil); err == nil || strings.Contains(err.Error(), pypitest.Password) {
+		t.Errorf("an index that refuses: %v", err)
+	}
+}
+
+// A cancelled build ends at once, and leaves nothing.
+func TestBuildCancelled(t *testing.T) {
+	t.Parallel()
+	b, _ := openBuilder(t)
+	ctx, cancel := context.WithCancel(building(t))
+	silent, err := net.Listen("tcp", net.JoinHostPort(dockertest.Gateway(t), "0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = silent.Close() })
+	b.network.Env = map[string]string{"PIP_INDEX_URL": "https://" + silent.Addr().String() + "/simple/"}
+	asked := make(chan struct{})
+	go func() {
+		conn, err := silent.Accept()
+		if err == nil {
+			defer func() { _ = conn.Close() }()
+			_, _ = conn.Read(make([]byte, 1))
+		}
+		close(asked)
+		cancel()
+	}()
+	start := time.Now()
+	if _, err := b.Resolve(ctx, unresolved(t, b.run), nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v after %s", err, time.Since(start))
+	}
+	_ = silent.Close()
+	<-asked
+	dockertest.Await(t, 20*time.Second, "no container of the build is left", func() bool {
+		return len(dockertest.Containers(t, b.engine.Client, b.run)) == 1 // the lease
+	})
+}
+
+// What a killed build leaves goes with its run, and what a live one has at hand
+// stays.
+func TestGCRemovesStages(t *testing.T) {
+	t.Parallel()
+	live := openRun(t)
+	dead := runID(t)
+	stage := func(run string) string {
+		t.Helper()
+		var content bytes.Buffer
+		w := tar.NewWriter(&content)
+		dockerfile := "FROM scratch\nLABEL waza.run=" + run + "\n"
+		err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "Dockerfile", Mode: 0o644, Size: int64(len(dockerfile))})
+		_, writeErr := io.WriteString(w, dockerfile)
+		if err := errors.Join(err, writeErr, w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		made, err := live.engine.ImageBuild(within(t), &content, build.ImageBuildOptions{Version: build.BuilderV1, Remove: true, ForceRemove: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, err := readBuild(made.Body, strings.Clone)
+		if err = errors.Join(err, made.Body.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	of, ofDead := stage(live.run), stage(dead)
+	gc(t)
+	if dockertest.ImageID(t, of) == "" || dockertest.ImageID(t, ofDead) != "" {
+		t.Errorf("live run's stage %q, dead run's %q", dockertest.ImageID(t, of), dockertest.ImageID(t, ofDead))
+	}
+	if err := live.engine.dropStages(within(t), live.run, ""); err != nil || dockertest.ImageID(t, of) != "" {
+		t.Errorf("after the build: %q, %v", dockertest.ImageID(t, of), err)
+	}
+}

@@ -1,0 +1,130 @@
+package containers
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/cpuguy83/dockercfg"
+	"github.com/docker/docker/api/types/registry"
+)
+
+const (
+	// helperTimeout bounds asking a credential helper.
+	helperTimeout = 30 * time.Second
+	// maxCredential is how much of its answer is read, in bytes.
+	maxCredential = 64 << 10
+)
+
+// loginFor is what the docker command would log in to a registry with: out of the
+// helper for this host, the configured store, or the configuration's own auths.
+// It is empty where there is nothing. Errors hold nothing secret.
+func loginFor(ctx context.Context, host string) (registry.AuthConfig, error) {
+	dir := dockerConfigDir()
+	if dir == "" {
+		return registry.AuthConfig{}, nil
+	}
+	file := filepath.Join(dir, "config.json")
+	var config dockercfg.Config
+	switch err := dockercfg.FromFile(file, &config); {
+	case errors.Is(err, fs.ErrNotExist):
+		return registry.AuthConfig{}, nil
+	case err != nil:
+		return registry.AuthConfig{}, fmt.Errorf("the Docker configuration %s cannot be read: %w", file, err)
+	}
+	host = dockercfg.ResolveRegistryHost(host)
+	if helper := config.CredentialHelpers[host]; helper != "" {
+		return askHelper(ctx, helper, host)
+	}
+	if config.CredentialsStore != "" {
+		if auth, err := askHelper(ctx, config.CredentialsStore, host); err != nil || auth != (registry.AuthConfig{}) {
+			return auth, err
+		}
+	}
+	return ownAuth(config.AuthConfigs, host)
+}
+
+// ownAuth reads the login for host, which may stand there as a URL, from auths.
+func ownAuth(auths map[string]dockercfg.AuthConfig, host string) (registry.AuthConfig, error) {
+	own, ok := auths[host]
+	for key, other := range auths {
+		if !ok && hostOf(key) == host {
+			own = other
+		}
+	}
+	auth := registry.AuthConfig{
+		Username: own.Username, Password: own.Password, ServerAddress: host,
+		IdentityToken: own.IdentityToken, RegistryToken: own.RegistryToken,
+	}
+	if own.Auth != "" {
+		var err error
+		if auth.Username, auth.Password, err = dockercfg.DecodeBase64Auth(own); err != nil {
+			return registry.AuthConfig{}, fmt.Errorf("the Docker configuration's auth for %s cannot be read; log in again with: docker login %[1]s", host)
+		}
+	}
+	if auth == (registry.AuthConfig{ServerAddress: host}) {
+		return registry.AuthConfig{}, nil
+	}
+	return auth, nil
+}
+
+func hostOf(key string) string {
+	if _, rest, isURL := strings.Cut(key, "://"); isURL {
+		key = rest
+	}
+	host, _, _ := strings.Cut(key, "/")
+	return host
+}
+
+// askHelper asks a credential helper, a program docker-credential-NAME, which
+// reads the host and writes JSON. Of what it wrote nothing goes into an error.
+func askHelper(ctx context.Context, name, host string) (registry.AuthConfig, error) {
+	program := "docker-credential-" + name
+	path, err := exec.LookPath(program)
+	if err != nil {
+		return registry.AuthConfig{}, fmt.Errorf("the Docker configuration names the credential helper %s, which is not installed; install it, or remove it from the configuration", program)
+	}
+	ctx, cancel := context.WithTimeout(ctx, helperTimeout)
+	defer cancel()
+	answer := &bounded{left: maxCredential}
+	cmd := exec.CommandContext(ctx, path, "get")
+	cmd.Stdin, cmd.Stdout, cmd.WaitDelay = strings.NewReader(host), answer, time.Second
+	if err := cmd.Run(); err != nil {
+		if strings.TrimSpace(answer.text.String()) == dockercfg.ErrCredentialsNotFound.Error() {
+			return registry.AuthConfig{}, nil
+		}
+		return registry.AuthConfig{}, fmt.Errorf("the credential helper %s failed; see what it says to: echo %s | %[1]s get: %[3]w", program, host, err)
+	}
+	var found struct{ Username, Secret string }
+	if json.Unmarshal(answer.text.Bytes(), &found) != nil {
+		return registry.AuthConfig{}, fmt.Errorf("the credential helper %s answered with something else than JSON", program)
+	}
+	if found.Username == tokenUser {
+		return registry.AuthConfig{IdentityToken: found.Secret, ServerAddress: host}, nil
+	}
+	return registry.AuthConfig{Username: found.Username, Password: found.Secret, ServerAddress: host}, nil
+}
+
+// tokenUser is the user by which a helper says that its secret is an identity
+// token (docker-credential-helpers' protocol).
+const tokenUser = "<token>"
+
+// bounded keeps what is written to it, up to so many bytes, and then refuses.
+type bounded struct {
+	text bytes.Buffer
+	left int
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.left -= len(p); b.left < 0 {
+		return 0, errors.New("too much")
+	}
+	return b.text.Write(p)
+}

@@ -1,0 +1,84 @@
+package images
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"path"
+
+	"github.com/waza-isolate/waza/mcpconfig"
+)
+
+// Default base images: what a package runs on where the eval does not say.
+const (
+	DefaultNPM  = "node:24-bookworm-slim"
+	DefaultPyPI = "python:3.11-slim-bookworm"
+)
+
+// Repository is where all images of packages are kept on an engine.
+const Repository = "waza-server"
+
+// Image is the image of one package.
+type Image struct {
+	Base    string // image it is built on, which has the ecosystem's tools
+	Package mcpconfig.Package
+	Entry   *Entry // what the lock has of it; nil until it is resolved
+}
+
+// Bases are the images that packages are built on; an empty one is the default.
+type Bases struct{ NPM, PyPI string }
+
+// New is the image of a package, with what lock has of it for an engine of the
+// platform, such as linux/amd64. A nil lock has nothing.
+func New(p mcpconfig.Package, bases Bases, lock *Lock, platform string) Image {
+	i := Image{Package: p, Base: cmp.Or(bases.NPM, DefaultNPM)}
+	if p.Ecosystem == mcpconfig.PyPI {
+		i.Base = cmp.Or(bases.PyPI, DefaultPyPI)
+	}
+	i.Entry = lock.find(keyOf(p, platform))
+	return i
+}
+
+// String names the package and, once resolved, its version: npm:NAME@1.2.3.
+func (i Image) String() string {
+	if i.Entry == nil {
+		return i.Package.String()
+	}
+	return i.Package.Ecosystem + ":" + i.Package.Wanted[0].Name + "@" + i.Entry.Version
+}
+
+// Tag is the reference of the image: a digest of all that it is built from, so
+// that what has the tag need not be built again. Empty until it is resolved.
+func (i Image) Tag() string {
+	if i.Entry == nil {
+		return ""
+	}
+	h := sha256.New()
+	content, _ := json.Marshal(struct { // plain data always marshals
+		Base  string
+		Files []file
+	}{i.Base, i.files()})
+	h.Write(content)
+	return Repository + ":" + hex.EncodeToString(h.Sum(nil)[:12])
+}
+
+// Program is the path of the server's program in the image. Its error says that
+// the package has none, or none of that name.
+func (i Image) Program() (string, error) {
+	if i.Package.Ecosystem == mcpconfig.PyPI {
+		return path.Join(InstallDir, "bin", i.Package.Program), nil
+	}
+	if i.Entry == nil {
+		return "", fmt.Errorf("%s is not resolved yet", i)
+	}
+	name, err := i.npmProgram()
+	if err != nil {
+		return "", err
+	}
+	return path.Join(InstallDir, "node_modules", ".bin", name), nil
+}
+
+// InstallDir is where a package is in its image, as the Dockerfiles have it.
+const InstallDir = "/opt/server"

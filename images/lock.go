@@ -1,0 +1,227 @@
+package images
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/mcpconfig"
+)
+
+// LockName is the name of the lock, which is beside its eval.
+const LockName = "waza.lock"
+
+// MaxLockBytes is the size of the largest lock that is read.
+const MaxLockBytes = 16 << 20
+
+// lockVersion is the version of the format.
+const lockVersion = 1
+
+// Lock is what packages were resolved to. A nil lock is empty and cannot be put to.
+type Lock struct {
+	entries []Entry // no two of one key, in the order of keys
+}
+
+// Entry is what one package was resolved to, with all it needs.
+type Entry struct {
+	key
+	Version string                `json:"version"`
+	NPM     map[string]NPMPackage `json:"npm,omitempty"`
+	PyPI    []PyPIPackage         `json:"pypi,omitempty"`
+}
+
+// key is what an entry is found by.
+type key struct {
+	Ecosystem string   `json:"ecosystem"`
+	Request   []string `json:"request"` // the packages as the eval writes them
+	// Platform is that of pypi's wheels; npm's entries serve all.
+	Platform string `json:"platform,omitempty"`
+}
+
+func keyOf(p mcpconfig.Package, platform string) key {
+	k := key{Ecosystem: p.Ecosystem}
+	for _, w := range p.Wanted {
+		k.Request = append(k.Request, w.Text)
+	}
+	if p.Ecosystem == mcpconfig.PyPI {
+		k.Platform = platform
+	}
+	return k
+}
+
+func (k key) compare(other key) int {
+	return strings.Compare(k.text(), other.text())
+}
+
+func (k key) text() string {
+	return strings.Join(append([]string{k.Ecosystem, k.Platform}, k.Request...), "\x00")
+}
+
+func (l *Lock) find(k key) *Entry {
+	if l == nil {
+		return nil
+	}
+	for i := range l.entries {
+		if l.entries[i].compare(k) == 0 {
+			e := l.entries[i]
+			return &e
+		}
+	}
+	return nil
+}
+
+// ReadManifest reads what the image of i's [Image.ResolveContext] held.
+func (i Image) ReadManifest(data []byte, platform string) (Entry, error) {
+	if i.Package.Ecosystem == mcpconfig.PyPI {
+		return i.readReport(data, platform)
+	}
+	return i.readPackageLock(data)
+}
+
+// With is the lock with e in it, in place of what it has under e's key.
+func (l *Lock) With(e Entry) *Lock {
+	with := &Lock{}
+	if l != nil {
+		with.entries = slices.DeleteFunc(slices.Clone(l.entries), func(old Entry) bool { return old.compare(e.key) == 0 })
+	}
+	with.entries = append(with.entries, e)
+	slices.SortFunc(with.entries, func(a, b Entry) int { return a.compare(b.key) })
+	return with
+}
+
+// Fill is the lock with those entries whose place in it is empty.
+func (l *Lock) Fill(entries []Entry) *Lock {
+	for _, e := range entries {
+		if l.find(e.key) == nil {
+			l = l.With(e)
+		}
+	}
+	return l
+}
+
+// Only is the lock without what none of the packages needs, on any platform.
+func (l *Lock) Only(packages []mcpconfig.Package) *Lock {
+	only := &Lock{}
+	if l == nil {
+		return only
+	}
+	for _, e := range l.entries {
+		if slices.ContainsFunc(packages, func(p mcpconfig.Package) bool { return keyOf(p, e.Platform).compare(e.key) == 0 }) {
+			only.entries = append(only.entries, e)
+		}
+	}
+	return only
+}
+
+// Len is the number of entries.
+func (l *Lock) Len() int {
+	if l == nil {
+		return 0
+	}
+	return len(l.entries)
+}
+
+// document is the lock as a file has it.
+type document struct {
+	Version  int     `json:"version"`
+	Packages []Entry `json:"packages"`
+}
+
+// Bytes is the lock as a file: the same for the same lock.
+func (l *Lock) Bytes() []byte {
+	d := document{Version: lockVersion, Packages: []Entry{}}
+	if l != nil {
+		d.Packages = append(d.Packages, l.entries...)
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	_ = enc.Encode(d) // plain data always encodes, a Buffer always takes it
+	return b.Bytes()
+}
+
+// ParseLock reads a lock. Its error is one sentence without the file's name.
+func ParseLock(data []byte) (*Lock, error) {
+	if len(data) > MaxLockBytes {
+		return nil, fmt.Errorf("is larger than %d MiB", MaxLockBytes>>20)
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	var d document
+	if err := dec.Decode(&d); err != nil {
+		return nil, fmt.Errorf("is no lock: %w", err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("is no lock: something follows it")
+	}
+	if d.Version != lockVersion {
+		return nil, fmt.Errorf("is of version %d, and this waza reads version %d", d.Version, lockVersion)
+	}
+	l := &Lock{}
+	for _, e := range d.Packages {
+		if err := e.check(); err != nil {
+			return nil, err
+		}
+		if l.find(e.key) != nil {
+			return nil, fmt.Errorf("has %s twice", e.named())
+		}
+		l = l.With(e)
+	}
+	return l, nil
+}
+
+var (
+	versionPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.+!_-]{0,199}$`)
+	npmPath        = regexp.MustCompile(`^node_modules/[A-Za-z0-9@._~/-]{1,1000}$`)
+	integrity      = regexp.MustCompile(`^sha(256|384|512)-[A-Za-z0-9+/]{20,100}={0,2}( sha(256|384|512)-[A-Za-z0-9+/]{20,100}={0,2})*$`)
+	program        = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,199}$`)
+	pypiName       = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,198}[A-Za-z0-9])?$`)
+	sha256Hex      = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	platforms      = regexp.MustCompile(`^linux/[a-z0-9]{1,20}$`)
+)
+
+func (e Entry) named() string { return e.Ecosystem + ":" + strings.Join(e.Request, " ") }
+
+// check holds that e is whole and that its strings mean nothing but themselves to
+// npm and pip.
+func (e Entry) check() error {
+	var err error
+	switch {
+	case len(e.Request) == 0:
+		return errors.New("has an entry without a request")
+	case e.Ecosystem == mcpconfig.NPM && len(e.NPM) > 0 && e.PyPI == nil && e.Platform == "":
+		err = errors.Join(checkNPM(e.NPM), e.checkRequested())
+	case e.Ecosystem == mcpconfig.PyPI && len(e.PyPI) > 0 && e.NPM == nil && platforms.MatchString(e.Platform):
+		err = checkPyPI(e.PyPI)
+	default:
+		return fmt.Errorf("has an entry that is not whole, %q", e.named())
+	}
+	if err == nil && !versionPattern.MatchString(e.Version) {
+		err = errors.New("its version is missing")
+	}
+	if err != nil {
+		return fmt.Errorf("has a bad entry, %q: %w", e.named(), err)
+	}
+	return nil
+}
+
+// checkRequested holds that what was asked for is among npm's packages.
+func (e Entry) checkRequested() error {
+	for i, text := range e.Request {
+		name := text
+		if at := strings.LastIndexByte(text, '@'); at > 0 {
+			name = text[:at]
+		}
+		have, ok := e.NPM[modulePath(name)]
+		if !ok || i == 0 && have.Version != e.Version {
+			return fmt.Errorf("%s is not in its manifest in that version", text)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,209 @@
+package images
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+)
+
+// NPMPackage is one package of a package-lock.json: what npm ci needs of it. Its
+// registry is left out, so that the same lock serves everybody's.
+// (https://docs.npmjs.com/cli/configuring-npm/package-lock-json)
+type NPMPackage struct {
+	Name                 string                     `json:"name,omitempty"` // where it is not that of its path
+	Version              string                     `json:"version"`
+	Integrity            string                     `json:"integrity,omitempty"` // missing where it came in another package's archive
+	Bin                  map[string]string          `json:"bin,omitempty"`
+	Dependencies         map[string]string          `json:"dependencies,omitempty"`
+	OptionalDependencies map[string]string          `json:"optionalDependencies,omitempty"`
+	PeerDependencies     map[string]string          `json:"peerDependencies,omitempty"`
+	PeerDependenciesMeta map[string]map[string]bool `json:"peerDependenciesMeta,omitempty"`
+	BundleDependencies   []string                   `json:"bundleDependencies,omitempty"`
+	OS                   []string                   `json:"os,omitempty"`
+	CPU                  []string                   `json:"cpu,omitempty"`
+	Libc                 []string                   `json:"libc,omitempty"`
+	InBundle             bool                       `json:"inBundle,omitempty"`
+	Optional             bool                       `json:"optional,omitempty"`
+	Peer                 bool                       `json:"peer,omitempty"`
+	DevOptional          bool                       `json:"devOptional,omitempty"`
+	HasInstallScript     bool                       `json:"hasInstallScript,omitempty"`
+}
+
+// wantedNPM is the package.json of what was asked for.
+func (i Image) wantedNPM() string {
+	wanted := map[string]string{}
+	for _, w := range i.Package.Wanted {
+		wanted[w.Name] = w.Spec
+		if w.Spec == "" {
+			wanted[w.Name] = "latest"
+		}
+	}
+	return text(map[string]any{"private": true, "dependencies": wanted})
+}
+
+// npmFiles are the package.json of exactly what the lock has, and its lock.
+func (i Image) npmFiles() []file {
+	exact := map[string]string{}
+	for _, w := range i.Package.Wanted {
+		exact[w.Name] = i.Entry.NPM[modulePath(w.Name)].Version
+	}
+	packages := map[string]any{"": map[string]any{"dependencies": exact}}
+	for name, p := range i.Entry.NPM {
+		packages[name] = p
+	}
+	return []file{
+		{"package.json", text(map[string]any{"private": true, "dependencies": exact})},
+		{"package-lock.json", text(map[string]any{"lockfileVersion": 3, "requires": true, "packages": packages})},
+	}
+}
+
+func modulePath(name string) string { return "node_modules/" + name }
+
+// npmProgram is the name of the program that npx would run: the one that was named,
+// else the package's only one, else the one called like the package.
+func (i Image) npmProgram() (string, error) {
+	var all []string
+	for _, w := range i.Package.Wanted {
+		all = append(all, slices.Sorted(maps.Keys(i.Entry.NPM[modulePath(w.Name)].Bin))...)
+	}
+	name := i.Package.Program
+	if name == "" {
+		name = path.Base(i.Package.Wanted[0].Name)
+		bin := i.Entry.NPM[modulePath(i.Package.Wanted[0].Name)].Bin
+		if targets := slices.Sorted(maps.Values(bin)); bin[name] == "" && len(slices.Compact(targets)) == 1 {
+			name = slices.Sorted(maps.Keys(bin))[0]
+		}
+	}
+	switch {
+	case slices.Contains(all, name):
+		return name, nil
+	case len(all) == 0:
+		return "", fmt.Errorf("%s has no program to run, so it is no server", i)
+	}
+	return "", fmt.Errorf("%s has no program %s; it has %s: name one, as in args: [-p, %s, %s]", i, name, strings.Join(all, ", "), i.Package.Wanted[0].Text, all[0])
+}
+
+// readPackageLock reads what npm resolved. What it has from elsewhere than a
+// registry cannot be locked.
+func (i Image) readPackageLock(data []byte) (Entry, error) {
+	var lock struct {
+		Packages map[string]struct {
+			NPMPackage
+			Bin                  programs                  `json:"bin"`
+			PeerDependenciesMeta map[string]map[string]any `json:"peerDependenciesMeta"`
+			BundleDependencies   words                     `json:"bundleDependencies"`
+			OS                   words                     `json:"os"`
+			CPU                  words                     `json:"cpu"`
+			Libc                 words                     `json:"libc"`
+			Link                 bool                      `json:"link"`
+		}
+	}
+	if err := json.Unmarshal(data, &lock); err != nil {
+		return Entry{}, fmt.Errorf("npm's lock of %s cannot be read: %w", i, err)
+	}
+	e := Entry{key: keyOf(i.Package, ""), NPM: map[string]NPMPackage{}}
+	for at, p := range lock.Packages {
+		if at == "" {
+			continue
+		}
+		if p.Link || p.Integrity == "" && !p.InBundle {
+			return Entry{}, fmt.Errorf("%s needs %s, which comes from no registry and cannot be locked; install the server into an image", i, strings.TrimPrefix(at, "node_modules/"))
+		}
+		kept := p.NPMPackage
+		kept.Bin, kept.PeerDependenciesMeta, kept.BundleDependencies = p.Bin.named(at), optionalPeers(p.PeerDependenciesMeta), p.BundleDependencies
+		kept.OS, kept.CPU, kept.Libc = p.OS, p.CPU, p.Libc
+		e.NPM[at] = kept
+	}
+	e.Version = e.NPM[modulePath(i.Package.Wanted[0].Name)].Version
+	return e, e.check()
+}
+
+// words is a list of strings. npm takes a single one in its place, and for some
+// lists a truth value, which says nothing that must be kept.
+type words []string
+
+func (w *words) UnmarshalJSON(data []byte) error {
+	var one string
+	var all []string
+	switch {
+	case json.Unmarshal(data, &one) == nil:
+		*w = words{one}
+	case json.Unmarshal(data, &all) == nil:
+		*w = all
+	}
+	return nil
+}
+
+// programs is a package's programs: by name, or the path of the only one, which is
+// called like the package.
+type programs map[string]string
+
+func (p *programs) UnmarshalJSON(data []byte) error {
+	var one string
+	if json.Unmarshal(data, &one) == nil {
+		*p = programs{"": one}
+		return nil
+	}
+	var all map[string]string
+	err := json.Unmarshal(data, &all)
+	*p = all
+	return err
+}
+
+// named is the programs with plain names, of the package at a place.
+func (p programs) named(at string) map[string]string {
+	named := map[string]string{}
+	for name, target := range p {
+		if name = cmp.Or(name, path.Base(at)); program.MatchString(name) {
+			named[name] = target
+		}
+	}
+	return named
+}
+
+// optionalPeers keeps the one thing that npm reads there.
+func optionalPeers(meta map[string]map[string]any) map[string]map[string]bool {
+	var kept map[string]map[string]bool
+	for name, about := range meta {
+		if optional, _ := about["optional"].(bool); optional {
+			if kept == nil {
+				kept = map[string]map[string]bool{}
+			}
+			kept[name] = map[string]bool{"optional": true}
+		}
+	}
+	return kept
+}
+
+var errNPMPath = errors.New("is no place under node_modules")
+
+// checkNPM holds that a manifest is one that npm can have written.
+func checkNPM(packages map[string]NPMPackage) error {
+	for at, p := range packages {
+		if !npmPath.MatchString(at) || slices.Contains(strings.Split(at, "/"), "..") {
+			return fmt.Errorf("%q %w", at, errNPMPath)
+		}
+		if !versionPattern.MatchString(p.Version) {
+			return fmt.Errorf("%q has no version", at)
+		}
+		if !integrity.MatchString(p.Integrity) && !(p.InBundle && p.Integrity == "") {
+			return fmt.Errorf("%q has no digest in integrity", at)
+		}
+		for name := range p.Bin {
+			if !program.MatchString(name) {
+				return fmt.Errorf("%q has a program of an odd name, %q", at, name)
+			}
+		}
+	}
+	return nil
+}
+
+func text(v any) string {
+	data, _ := json.MarshalIndent(v, "", "  ") // maps of strings and plain data always marshal
+	return string(data) + "\n"
+}

@@ -1,0 +1,37 @@
+# One package from npm with all it needs, as the lock has it.
+#
+# What network/ brings stays in the first two stages, which are thrown away; of
+# it, install scripts see the certificates alone. npm's own note of what it installed
+# names the registry, and goes too.
+
+ARG BASE
+FROM ${BASE} AS fetch
+ARG RUN
+LABEL waza.run=${RUN}
+USER 0
+COPY network /network
+WORKDIR /opt/server
+COPY package.json package-lock.json ./
+RUN . /network/env \
+ && npm ci --omit=dev --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error
+
+FROM ${BASE} AS install
+ARG RUN
+LABEL waza.run=${RUN}
+USER 0
+COPY network/ca.pem /network/ca.pem
+COPY --from=fetch /opt/server /opt/server
+WORKDIR /opt/server
+RUN if [ -s /network/ca.pem ]; then export NODE_EXTRA_CA_CERTS=/network/ca.pem; fi \
+ && npm rebuild --no-update-notifier --loglevel=error \
+ && rm -f node_modules/.package-lock.json \
+ && chmod -R a+rX .
+RUN { grep -q '^[^:]*:[^:]*:1000:' /etc/group || echo 'mcp:x:1000:' >>/etc/group; } \
+ && { grep -q '^[^:]*:[^:]*:1000:' /etc/passwd || echo 'mcp:x:1000:1000::/home/agent:/sbin/nologin' >>/etc/passwd; }
+
+FROM ${BASE}
+LABEL waza.image=server
+COPY --from=install /etc/passwd /etc/group /etc/
+COPY --from=install /opt/server /opt/server
+ENV PATH=/opt/server/node_modules/.bin:${PATH}
+USER 1000:1000

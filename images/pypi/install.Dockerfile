@@ -1,0 +1,30 @@
+# One package from a Python index with all it needs, as the lock has it, in a
+# virtual environment without pip. Wheels alone: they run no code when they are
+# installed, and are the same bytes tomorrow.
+#
+# What network/ brings stays in the first stage, which is thrown away.
+
+ARG BASE
+FROM ${BASE} AS install
+ARG RUN
+LABEL waza.run=${RUN}
+USER 0
+COPY network /network
+COPY requirements.txt program /server/
+RUN . /network/env \
+ && python3 -m venv /pip \
+ && python3 -m venv --without-pip /opt/server \
+ && /pip/bin/pip --python /opt/server/bin/python install --require-hashes --no-deps --only-binary :all: \
+      --no-cache-dir --disable-pip-version-check --no-input --progress-bar off -r /server/requirements.txt \
+ && { test -x "/opt/server/bin/$(cat /server/program)" || { \
+      echo "the package has no program $(cat /server/program); /opt/server/bin has: $(ls -m /opt/server/bin)" >&2; exit 1; }; } \
+ && chmod -R a+rX /opt/server
+RUN { grep -q '^[^:]*:[^:]*:1000:' /etc/group || echo 'mcp:x:1000:' >>/etc/group; } \
+ && { grep -q '^[^:]*:[^:]*:1000:' /etc/passwd || echo 'mcp:x:1000:1000::/home/agent:/sbin/nologin' >>/etc/passwd; }
+
+FROM ${BASE}
+LABEL waza.image=server
+COPY --from=install /etc/passwd /etc/group /etc/
+COPY --from=install /opt/server /opt/server
+ENV PATH=/opt/server/bin:${PATH}
+USER 1000:1000

@@ -1,0 +1,58 @@
+package dockertest
+
+import (
+	"context"
+	"net/netip"
+	"testing"
+
+	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/api/types/network"
+)
+
+// Gateway is this machine's address on the engine's default bridge, where builds
+// reach listeners of a test.
+func Gateway(t testing.TB) string {
+	t.Helper()
+	c := Engine(t)
+	ctx, cancel := context.WithTimeout(t.Context(), lookTimeout)
+	defer cancel()
+	bridge, err := c.NetworkInspect(ctx, "bridge", network.InspectOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, config := range bridge.IPAM.Config {
+		if config.Gateway != "" {
+			return config.Gateway
+		}
+		// Where the engine does not say, it takes the first address.
+		if subnet, err := netip.ParsePrefix(config.Subnet); err == nil && subnet.Addr().Is4() {
+			return subnet.Masked().Addr().Next().String()
+		}
+	}
+	miss(t, "the engine's default bridge has no gateway")
+	return ""
+}
+
+// ImageID is the id of an image on the engine, or empty where it is not there.
+func ImageID(t testing.TB, ref string) string {
+	t.Helper()
+	c := Engine(t)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), lookTimeout)
+	defer cancel()
+	found, err := c.ImageInspect(ctx, ref)
+	if err != nil {
+		return ""
+	}
+	return found.ID
+}
+
+// DropImage removes an image that the test had built.
+func DropImage(t testing.TB, ref string) {
+	t.Helper()
+	c := Engine(t)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), lookTimeout)
+	defer cancel()
+	if _, err := c.ImageRemove(ctx, ref, image.RemoveOptions{PruneChildren: true}); err != nil {
+		t.Errorf("remove image %s: %v", ref, err)
+	}
+}

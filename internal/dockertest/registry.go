@@ -1,0 +1,177 @@
+package dockertest
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/client"
+)
+
+// Registry is an image registry on loopback with one small image that nobody else
+// has.
+type Registry struct {
+	Host  string // as in references
+	Image string // reference of its image, by tag
+
+	arch, user, password string
+
+	mu       sync.Mutex
+	asked    int               // guarded by mu
+	manifest []byte            // of the newest image; guarded by mu
+	blobs    map[string][]byte // by digest; guarded by mu
+}
+
+const (
+	repository   = "team/tiny"
+	manifestType = "application/vnd.docker.distribution.manifest.v2+json"
+)
+
+// ServeRegistry serves a registry until the test ends. Its image is for arch, in
+// Go's words, and holds the file /greeting. An empty user needs no login.
+func ServeRegistry(t testing.TB, arch, user, password string) *Registry {
+	t.Helper()
+	r := &Registry{arch: arch, user: user, password: password, blobs: map[string][]byte{}}
+	r.Renew(t)
+	server := httptest.NewServer(r)
+	t.Cleanup(server.Close)
+	r.Host = strings.TrimPrefix(server.URL, "http://")
+	r.Image = r.Host + "/" + repository + ":1"
+	return r
+}
+
+// Asked is how often anything was asked of the registry.
+func (r *Registry) Asked() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.asked
+}
+
+// Forget removes from the engine what was pulled from the registry.
+func (r *Registry) Forget(t testing.TB, c *client.Client) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), lookTimeout)
+	defer cancel()
+	pulled, err := c.ImageList(ctx, image.ListOptions{Filters: filters.NewArgs(filters.Arg("reference", r.Host+"/*/*"))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range pulled {
+		if _, err := c.ImageRemove(ctx, i.ID, image.RemoveOptions{Force: true}); err != nil && !errdefs.IsNotFound(err) {
+			t.Error(err)
+		}
+	}
+}
+
+// Pinned is the reference of the newest image by digest.
+func (r *Registry) Pinned() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.Host + "/" + repository + "@" + digestOf(r.manifest)
+}
+
+// Renew puts another image under the same tag.
+func (r *Registry) Renew(t testing.TB) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.fill(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fill makes the image: one layer, its configuration and its manifest (OCI image
+// specification, in Docker's media types).
+func (r *Registry) fill() error {
+	greeting := []byte("hello " + rand.Text() + "\n")
+	var layer, packed bytes.Buffer
+	out := tar.NewWriter(&layer)
+	if err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "greeting", Mode: 0o644, Size: int64(len(greeting))}); err != nil {
+		return err
+	}
+	if _, err := out.Write(greeting); err != nil {
+		return err
+	}
+	if err := out.Close(); err != nil {
+		return err
+	}
+	zip := gzip.NewWriter(&packed)
+	if _, err := zip.Write(layer.Bytes()); err != nil {
+		return err
+	}
+	if err := zip.Close(); err != nil {
+		return err
+	}
+	config, err := json.Marshal(map[string]any{
+		"architecture": r.arch, "os": "linux", "config": map[string]any{},
+		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{digestOf(layer.Bytes())}},
+	})
+	if err != nil {
+		return err
+	}
+	r.manifest, err = json.Marshal(map[string]any{
+		"schemaVersion": 2, "mediaType": manifestType,
+		"config": r.keep("application/vnd.docker.container.image.v1+json", config),
+		"layers": []any{r.keep("application/vnd.docker.image.rootfs.diff.tar.gzip", packed.Bytes())},
+	})
+	return err
+}
+
+// keep takes a blob in and returns its descriptor.
+func (r *Registry) keep(mediaType string, blob []byte) map[string]any {
+	r.blobs[digestOf(blob)] = blob
+	return map[string]any{"mediaType": mediaType, "size": len(blob), "digest": digestOf(blob)}
+}
+
+// ServeHTTP answers what a pull asks (OCI distribution specification).
+func (r *Registry) ServeHTTP(w http.ResponseWriter, q *http.Request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.asked++
+	if user, password, _ := q.BasicAuth(); r.user != "" && (user != r.user || password != r.password) {
+		w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = fmt.Fprint(w, `{"errors":[{"code":"UNAUTHORIZED","message":"authentication required"}]}`)
+		return
+	}
+	base := "/v2/" + repository
+	reference, isManifest := strings.CutPrefix(q.URL.Path, base+"/manifests/")
+	blob, isBlob := strings.CutPrefix(q.URL.Path, base+"/blobs/")
+	switch {
+	case q.URL.Path == "/v2/":
+	case isManifest && (reference == "1" || reference == digestOf(r.manifest)):
+		w.Header().Set("Docker-Content-Digest", digestOf(r.manifest))
+		serve(w, q, manifestType, r.manifest)
+	case isBlob && r.blobs[blob] != nil:
+		serve(w, q, "application/octet-stream", r.blobs[blob])
+	default:
+		http.NotFound(w, q)
+	}
+}
+
+func serve(w http.ResponseWriter, q *http.Request, mediaType string, content []byte) {
+	w.Header().Set("Content-Type", mediaType)
+	w.Header().Set("Content-Length", fmt.Sprint(len(content)))
+	if q.Method == http.MethodGet {
+		_, _ = w.Write(content)
+	}
+}
+
+func digestOf(content []byte) string {
+	sum := sha256.Sum256(content)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}

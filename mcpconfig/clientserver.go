@@ -1,0 +1,297 @@
+package mcpconfig
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/waza-isolate/waza/internal/strictyaml"
+)
+
+// clientServer is one server of a client's file. Fields that are named like one
+// of Server take its place, because the clients' type is another.
+type clientServer struct {
+	Server
+	clientInterface
+	clientRefused
+
+	Type    string      `json:"type,omitempty"`
+	Command commandLine `json:"command,omitempty"`
+	Timeout float64     `json:"timeout,omitempty" over:"0" max:"86400000"`
+
+	Transport    string            `json:"transport,omitempty"`
+	Environment  map[string]string `json:"environment,omitempty"`
+	HTTPURL      string            `json:"httpUrl,omitempty"`
+	ServerURL    string            `json:"serverUrl,omitempty"`
+	IncludeTools []string          `json:"includeTools,omitempty"`
+	Enabled      bool              `json:"enabled,omitempty"`
+	Disabled     bool              `json:"disabled,omitempty"`
+}
+
+// clientInterface is what steers a client's user interface or its questions to
+// the user, and nothing a server does.
+type clientInterface struct {
+	AlwaysAllow    json.RawMessage `json:"alwaysAllow,omitempty"`
+	AutoApprove    json.RawMessage `json:"autoApprove,omitempty"`
+	Trust          json.RawMessage `json:"trust,omitempty"`
+	Icon           json.RawMessage `json:"icon,omitempty"`
+	Label          json.RawMessage `json:"name,omitempty"`
+	Title          json.RawMessage `json:"title,omitempty"`
+	Description    json.RawMessage `json:"description,omitempty"`
+	Gallery        json.RawMessage `json:"gallery,omitempty"`
+	Version        json.RawMessage `json:"version,omitempty"`
+	Source         json.RawMessage `json:"source,omitempty"`
+	ExtensionName  json.RawMessage `json:"extensionName,omitempty"`
+	Dev            json.RawMessage `json:"dev,omitempty"`
+	Sandbox        json.RawMessage `json:"sandbox,omitempty"`
+	SandboxEnabled json.RawMessage `json:"sandboxEnabled,omitempty"`
+	WatchPaths     json.RawMessage `json:"watchPaths,omitempty"`
+	AlwaysLoad     json.RawMessage `json:"alwaysLoad,omitempty"`
+}
+
+// clientRefused is what changes what a server does and has no counterpart here;
+// the tag refused says what to do instead.
+type clientRefused struct {
+	ExcludeTools     json.RawMessage `json:"excludeTools,omitempty" refused:"waza knows only tools to show; list those under tools"`
+	DisabledTools    json.RawMessage `json:"disabledTools,omitempty" refused:"waza knows only tools to show; list those under tools"`
+	EnvFile          json.RawMessage `json:"envFile,omitempty" refused:"the file is not read; put its variables into env, secret ones as ${NAME}"`
+	OAuth            json.RawMessage `json:"oauth,omitempty" refused:"waza does not log in; give a token in headers, such as \"Authorization\": \"Bearer ${TOKEN}\""`
+	Auth             json.RawMessage `json:"auth,omitempty" refused:"waza does not log in; give a token in headers, such as \"Authorization\": \"Bearer ${TOKEN}\""`
+	AuthProviderType json.RawMessage `json:"authProviderType,omitempty" refused:"waza does not log in; give a token in headers, such as \"Authorization\": \"Bearer ${TOKEN}\""`
+	HeadersHelper    json.RawMessage `json:"headersHelper,omitempty" refused:"no program is run for headers; give them in headers, secret ones as ${NAME}"`
+	TCP              json.RawMessage `json:"tcp,omitempty" refused:"WebSocket is no transport of waza's; give a url of streamable HTTP or SSE"`
+}
+
+// otherNames are the clients' names for fields of Server.
+var otherNames = map[string][]string{
+	"type":  {"transport"},
+	"args":  {"command"},
+	"url":   {"httpUrl", "serverUrl"},
+	"env":   {"environment"},
+	"tools": {"includeTools"},
+}
+
+// commandLine is a command, or a list that begins with it.
+type commandLine []string
+
+func (c *commandLine) UnmarshalJSON(data []byte) error {
+	if len(data) > 0 && data[0] == '"' {
+		data = slices.Concat([]byte{'['}, data, []byte{']'})
+	}
+	var words []*string // nil for null
+	if json.Unmarshal(data, &words) != nil || len(words) == 0 || slices.Contains(words, nil) {
+		return errors.New("it must be a program, or a list of a program and its arguments")
+	}
+	for _, word := range words {
+		*c = append(*c, *word)
+	}
+	return nil
+}
+
+// server reads one server, whose host name is host.
+func (r *clientReader) server(host string, at strictyaml.Path) *Server {
+	var c clientServer
+	if !r.doc.DecodeAt(&c, at...) || !r.single(at) {
+		return &Server{}
+	}
+	r.refuse(c.clientRefused, host, at)
+	r.leaveOut(c.clientInterface, host, at)
+	s := c.Server
+	s.URL = firstOf(s.URL, c.HTTPURL, c.ServerURL)
+	s.Env = firstMap(s.Env, c.Environment)
+	s.Headers = r.headers(host, at, s.Headers)
+	s.Tools = r.tools(host, at, slices.Concat(s.Tools, c.IncludeTools))
+	s.Type = r.transport(host, at, firstOf(c.Type, c.Transport), s.URL)
+	s.Timeout = r.timeout(c, at)
+	if len(c.Command) > 0 {
+		s.Command = c.Command[0]
+		s.Args = slices.Concat(c.Command[1:], s.Args)
+	}
+	if len(s.Args) == 0 {
+		s.Args = nil
+	}
+	eachString(&s, func(field, key, value string) string {
+		return r.translate(r.Place(host, field, key), field, value)
+	})
+	r.secrets(s)
+	return &s
+}
+
+// headers leaves out those that waza and the agent set themselves, which some
+// clients have in their examples.
+func (r *clientReader) headers(host string, at strictyaml.Path, all map[string]string) map[string]string {
+	kept := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if slices.Contains(ownHeaders, strings.ToLower(name)) {
+			r.note(below(at, "headers"), "server %q: header %s is left out: it is set by waza or the agent", host, name)
+			continue
+		}
+		kept[name] = all[name]
+	}
+	return firstMap(kept)
+}
+
+// single holds that no field is given under two names.
+func (r *clientReader) single(at strictyaml.Path) bool {
+	for field, others := range otherNames {
+		if field == "args" {
+			continue
+		}
+		var given []string
+		for _, name := range append([]string{field}, others...) {
+			if r.doc.Has(below(at, name)...) {
+				given = append(given, name)
+			}
+		}
+		if len(given) > 1 {
+			r.doc.KeyProblemf(below(at, given[1]), "%s and %s are the same here; give one of them", given[0], given[1])
+			return false
+		}
+	}
+	return true
+}
+
+// leaveOut notes what is only about the client.
+func (r *clientReader) leaveOut(c clientInterface, host string, at strictyaml.Path) {
+	var names []string
+	for name := range given(c) {
+		names = append(names, name)
+	}
+	if len(names) > 0 {
+		r.note(below(at, names[0]), "server %q: left out, since it is about the client: %s", host, quoted(names))
+	}
+}
+
+// refuse reports what has no counterpart. What is empty or false asks for nothing.
+func (r *clientReader) refuse(c clientRefused, host string, at strictyaml.Path) {
+	for name, field := range given(c) {
+		r.doc.KeyProblemf(below(at, name), "server %q: %s: %s", host, name, field.Tag.Get("refused"))
+	}
+}
+
+// given yields the keys of a struct of raw values that ask for something.
+func given(c any) func(yield func(string, reflect.StructField) bool) {
+	return func(yield func(string, reflect.StructField) bool) {
+		v := reflect.ValueOf(c)
+		for i := range v.NumField() {
+			raw := string(v.Field(i).Bytes())
+			if slices.Contains([]string{"", "null", "false", "[]", "{}", `""`}, raw) {
+				continue
+			}
+			if !yield(fieldName(v.Type().Field(i)), v.Type().Field(i)) {
+				return
+			}
+		}
+	}
+}
+
+// tools is a list of tools to show, where "*" stands for all of them.
+func (r *clientReader) tools(host string, at strictyaml.Path, tools []string) []string {
+	if slices.Contains(tools, "*") {
+		return nil
+	}
+	if len(tools) > 0 {
+		return tools
+	}
+	for _, name := range []string{"tools", "includeTools"} {
+		if r.doc.Has(below(at, name)...) {
+			r.doc.KeyProblemf(below(at, name), "server %q: %s is empty, which hides every tool; list tools, or remove it to show all", host, name)
+		}
+	}
+	return nil
+}
+
+// transport is a type as Server has it. Without one, a url is streamable HTTP,
+// unless its path says SSE, as clients find out by trying.
+func (r *clientReader) transport(host string, at strictyaml.Path, name, url string) string {
+	switch strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(name)) {
+	case "stdio", "local":
+		return "stdio"
+	case "http", "streamablehttp", "remote":
+		return "http"
+	case "sse":
+		return "sse"
+	case "":
+		break
+	default:
+		known := []string{"stdio", "http", "streamable-http", "sse", "local", "remote"}
+		r.doc.Problemf(r.Place(host, "type", ""), "server %q: unknown type %s; %s", host, quote(name), strictyaml.Suggest(name, known))
+		return ""
+	}
+	path, _, _ := strings.Cut(url, "?")
+	switch {
+	case url == "":
+		return ""
+	case strings.HasSuffix(strings.TrimRight(path, "/"), "/sse"):
+		r.note(r.Place(host, "url", ""), "server %q is read as type sse, as its url ends; write type: http if it is not", host)
+		return "sse"
+	}
+	return "http"
+}
+
+// timeout is the limit of a request in seconds. OpenCode's is in milliseconds;
+// of the others some count these and some seconds, which their size tells.
+func (r *clientReader) timeout(c clientServer, at strictyaml.Path) float64 {
+	const hour = 3600
+	inSeconds := r.at[0] == "mcp_servers" ||
+		c.Timeout <= hour && (c.AlwaysAllow != nil || c.AutoApprove != nil || c.WatchPaths != nil)
+	if c.Timeout == 0 || !r.openCode() && (inSeconds || c.Timeout < 1000) {
+		return c.Timeout
+	}
+	seconds := c.Timeout / 1000
+	r.note(below(at, "timeout"), "timeout is read as milliseconds: %s seconds", strconv.FormatFloat(seconds, 'f', -1, 64))
+	return seconds
+}
+
+// secretName matches names of what is secret, and not of what is near it: TOKEN and
+// no TOKEN_TYPE.
+var secretName = regexp.MustCompile(`(?i)(token|secret|password|passwd|credentials?|(api|access|private)[_-]?key|^(proxy-)?authorization|^cookie)$`)
+
+// minSecret keeps words like none from being redacted everywhere.
+const minSecret = 8
+
+// secrets collects values that the file spells out and that are secret by name.
+func (r *clientReader) secrets(s Server) {
+	eachString(&s, func(field, key, value string) string {
+		if (field == "env" || field == "headers") && secretName.MatchString(key) && !hasVariable(value) {
+			candidates := []string{value}
+			if _, token, found := strings.Cut(value, " "); found && field == "headers" { // after a scheme, such as Bearer
+				candidates = append(candidates, token)
+			}
+			r.Secrets = append(r.Secrets, slices.DeleteFunc(candidates, func(s string) bool { return len(s) < minSecret })...)
+		}
+		return value
+	})
+}
+
+func firstOf(words ...string) string {
+	for _, word := range words {
+		if word != "" {
+			return word
+		}
+	}
+	return ""
+}
+
+func firstMap(all ...map[string]string) map[string]string {
+	for _, one := range all {
+		if len(one) > 0 {
+			return one
+		}
+	}
+	return nil
+}
+
+// quote is a word of a stranger's file, made safe to print and not too long.
+func quote(word string) string {
+	if runes := []rune(word); len(runes) > 64 {
+		word = string(runes[:64]) + "…"
+	}
+	return fmt.Sprintf("%q", word)
+}

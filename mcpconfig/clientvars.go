@@ -1,0 +1,129 @@
+package mcpconfig
+
+import (
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/internal/strictyaml"
+)
+
+// clientInput is one of VS Code's inputs: a question whose answer enters a server
+// as ${input:ID}.
+type clientInput struct {
+	fallback string // its default; empty for none
+}
+
+// readInputs reads the inputs beside the servers.
+func (r *clientReader) readInputs() {
+	at := below(r.at[:len(r.at)-1], "inputs")
+	if !r.doc.Has(at...) {
+		return
+	}
+	var all []map[string]json.RawMessage
+	r.doc.DecodeAt(&all, at...)
+	for i, one := range all {
+		var id, fallback string
+		if json.Unmarshal(one["id"], &id) != nil || id == "" {
+			r.doc.Problemf(below(at, i), "an input needs an id, which ${input:ID} stands for")
+			continue
+		}
+		if _, taken := r.inputs[id]; taken {
+			r.doc.Problemf(below(at, i, "id"), "input %s is there already; rename one", quote(id))
+		}
+		_ = json.Unmarshal(one["default"], &fallback) // one that is no string is none
+		if strings.ContainsAny(fallback, "${}") {
+			fallback = ""
+		}
+		r.inputs[id] = clientInput{fallback}
+	}
+}
+
+var (
+	clientVar   = regexp.MustCompile(`\$\{([^}]*)\}`)
+	openCodeVar = regexp.MustCompile(`\{(env|file):([^}]*)\}`)
+	bareVar     = regexp.MustCompile(`^\$([A-Za-z_][A-Za-z0-9_]*)$`)
+	notInName   = regexp.MustCompile(`[^A-Z0-9]+`)
+)
+
+// clientOwn are variables that a client sets from its window and its machine.
+var clientOwn = []string{
+	"workspaceFolder", "workspaceFolderBasename", "workspaceRoot", "userHome", "pathSeparator", "/", "cwd", "file",
+	"fileBasename", "fileDirname", "relativeFile", "execPath", "extensionPath",
+}
+
+// translate writes the variables in value, which stands at a place of the file,
+// as [Expand] reads them.
+func (r *clientReader) translate(at strictyaml.Path, field, value string) string {
+	if r.openCode() {
+		value = openCodeVar.ReplaceAllStringFunc(value, func(found string) string {
+			kind, name, _ := strings.Cut(strings.Trim(found, "{}"), ":")
+			if kind == "file" {
+				r.doc.Problemf(at, "{file:…} is not read; write {env:NAME} and set the variable NAME to what the file holds")
+				return ""
+			}
+			return r.environment(at, name)
+		})
+	}
+	if bare := bareVar.FindStringSubmatch(value); bare != nil && (field == "env" || field == "headers") {
+		r.note(at, "$%s is read as ${%[1]s}", bare[1])
+		return "${" + bare[1] + "}"
+	}
+	return clientVar.ReplaceAllStringFunc(value, func(found string) string {
+		return r.variable(at, found)
+	})
+}
+
+// variable is one ${…}.
+func (r *clientReader) variable(at strictyaml.Path, found string) string {
+	inside := found[2 : len(found)-1]
+	kind, name, hasKind := strings.Cut(inside, ":")
+	switch {
+	case slices.Contains(clientOwn, inside) || hasKind && slices.Contains(clientOwn, kind):
+		r.doc.Problemf(at, "%s is a place on the client's machine, which no server's container has; write a path in the container", found)
+		return ""
+	case !hasKind || strings.HasPrefix(name, "-"):
+		return found
+	case kind == "env":
+		return r.environment(at, name)
+	case kind == "input":
+		return r.input(at, name)
+	}
+	r.doc.Problemf(at, "variables of the kind ${%s:…} are the client's own; write ${NAME} and set the variable NAME", kind)
+	return ""
+}
+
+func (r *clientReader) environment(at strictyaml.Path, name string) string {
+	if !variableName.MatchString(name) {
+		r.doc.Problemf(at, "%s is not a variable's name", quote(name))
+		return ""
+	}
+	return "${" + name + "}"
+}
+
+// input stands for an answer that nobody is there to give: the environment
+// variable that is named like it.
+func (r *clientReader) input(at strictyaml.Path, id string) string {
+	name := strings.Trim(notInName.ReplaceAllString(strings.ToUpper(id), "_"), "_")
+	if !variableName.MatchString(name) {
+		r.doc.Problemf(at, "${input:…} asks a question that nobody answers here, and no variable can be named like it; write ${NAME} and set the variable NAME")
+		return ""
+	}
+	if other, taken := r.variables[name]; taken && other != id {
+		r.doc.Problemf(at, "inputs %s and %s would both be the variable %s; rename one", quote(other), quote(id), name)
+	}
+	first := r.variables[name] == ""
+	r.variables[name] = id
+	fallback := r.inputs[id].fallback
+	if fallback == "" {
+		if first {
+			r.note(at, "${input:%s} is read from the environment variable %s; set it", id, name)
+		}
+		return "${" + name + "}"
+	}
+	if first {
+		r.note(at, "${input:%s} is read from the environment variable %s, or is the input's default", id, name)
+	}
+	return "${" + name + ":-" + fallback + "}"
+}

@@ -1,0 +1,195 @@
+package mcpconfig
+
+import (
+	"maps"
+	"math"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// runOption is an option of docker run. With neither refuse nor take it asks for
+// what containers with isolation are anyway.
+type runOption struct {
+	switches bool   // it takes no value
+	refuse   string // why, and what to do instead; behind the option's name
+	take     func(r *runReader, name, value string)
+}
+
+// runLetters is the long names of the short options.
+func runLetters() map[string]string {
+	return map[string]string{
+		"d": "detach", "e": "env", "i": "interactive", "l": "label", "m": "memory", "P": "publish-all",
+		"p": "publish", "q": "quiet", "t": "tty", "u": "user", "v": "volume", "w": "workdir",
+	}
+}
+
+// takenOptions is the names of the options that are not refused.
+func takenOptions() []string {
+	all := runOptions()
+	maps.DeleteFunc(all, func(_ string, o runOption) bool { return o.refuse != "" })
+	return slices.Sorted(maps.Keys(all))
+}
+
+func runOptions() map[string]runOption {
+	all := map[string]runOption{
+		"interactive": {switches: true}, "tty": {switches: true}, "rm": {switches: true}, "init": {switches: true},
+		"quiet": {switches: true}, "read-only": {switches: true},
+		"name": {}, "label": {}, "cap-drop": {},
+
+		"env":          {take: (*runReader).takeEnv},
+		"pull":         {take: (*runReader).takePull},
+		"workdir":      {take: (*runReader).takeWorkdir},
+		"entrypoint":   {take: func(r *runReader, _, value string) { r.entrypoint = &value }},
+		"user":         {take: (*runReader).takeUser},
+		"memory":       {take: (*runReader).takeMemory},
+		"cpus":         {take: (*runReader).takeCPUs},
+		"pids-limit":   {take: (*runReader).takePids},
+		"tmpfs":        {take: (*runReader).takeTmpfs},
+		"platform":     {take: func(r *runReader, name, value string) { r.set(&r.to.Platform, "platform", name, value) }},
+		"network":      {take: (*runReader).takeNetwork},
+		"net":          {take: (*runReader).takeNetwork},
+		"security-opt": {take: (*runReader).takeSecurity},
+	}
+	maps.Copy(all, refusedOptions())
+	return all
+}
+
+// refusedOptions is what would break isolation, or means nothing in it.
+func refusedOptions() map[string]runOption {
+	const (
+		mounts     = "mounts a place of the host, which the server must not reach; copy what it needs in with files, and name what it writes under writable"
+		publishes  = "opens a port on the host; leave it out, and for an HTTP server set port to where it listens in its container"
+		namespaces = "shares a part of the system with the host or another container; leave it out"
+		resolves   = "is about names outside, and the server has no network; leave it out"
+		devices    = "hands in a device of the host; leave it out"
+	)
+	all := map[string]runOption{}
+	for sentence, names := range map[string]string{
+		mounts:     "volume mount volumes-from volume-driver",
+		publishes:  "publish expose",
+		namespaces: "pid ipc uts userns cgroupns cgroup-parent link",
+		resolves:   "add-host dns dns-option dns-search network-alias net-alias ip ip6 mac-address",
+		devices:    "device device-cgroup-rule gpus",
+		"adds a capability and containers have none; leave it out":                                    "cap-add",
+		"reads a file of the host; write its variables under env and name each with -e":               "env-file",
+		"is the runtime of the whole eval; set config.isolation.runtime":                              "runtime",
+		"gives the user more groups; name one with -u USER:GROUP":                                     "group-add",
+		"changes the kernel's settings; leave it out":                                                 "sysctl",
+		"would start the container again, and a new session starts the server anew; leave it out":     "restart",
+		"is about swap and containers have none; leave it out and limit the memory with -m":           "memory-swap",
+		"writes a file on the host; leave it out":                                                     "cidfile",
+		"is about the engine's log, which is off; leave it out, since stderr is kept in the evidence": "log-driver log-opt",
+	} {
+		for _, name := range strings.Fields(names) {
+			all[name] = runOption{refuse: sentence}
+		}
+	}
+	all["publish-all"] = runOption{switches: true, refuse: publishes}
+	all["privileged"] = runOption{switches: true, refuse: "takes every wall of the container away; leave it out"}
+	all["detach"] = runOption{switches: true, refuse: "leaves the server without stdin; leave it out"}
+	return all
+}
+
+// set gives a field its value unless the server's own field has one already.
+func (r *runReader) set(field *string, own, name, value string) {
+	if *field != "" && *field != value {
+		r.wrong("%s gives %s another value; give it once", name, own)
+	}
+	*field = value
+}
+
+// takeEnv takes KEY=VALUE, or KEY with the value that env has for it, and else
+// that of the runner's variable.
+func (r *runReader) takeEnv(name, value string) {
+	key, value, given := strings.Cut(value, "=")
+	if !envName.MatchString(key) {
+		r.wrong("%s needs KEY or KEY=VALUE, and %q is not a variable's name", name, key)
+		return
+	}
+	if !given {
+		var own bool
+		if value, own = r.from.Env[key]; !own {
+			value = "${" + key + "}"
+		}
+		r.named[key] = true
+	}
+	if r.to.Env == nil {
+		r.to.Env = map[string]string{}
+	}
+	r.to.Env[key] = value
+}
+
+func (r *runReader) takePull(name, value string) {
+	if !slices.Contains(PullPolicies(), value) {
+		r.wrong("%s must be missing, always or never", name)
+	}
+	r.set(&r.to.Pull, "pull", name, value)
+}
+
+func (r *runReader) takeWorkdir(name, value string) {
+	if !hasVariable(value) && !path.IsAbs(value) {
+		r.wrong("%s must be an absolute path in the container", name)
+	}
+	r.to.Cwd = value
+}
+
+func (r *runReader) takeUser(name, value string) {
+	if err := CheckUser(value); err != nil && !hasVariable(value) {
+		r.wrong("%s %v", name, err)
+	}
+	r.set(&r.to.User, "user", name, value)
+}
+
+func (r *runReader) takeMemory(name, value string) {
+	if _, err := ParseSize(value); err != nil && !hasVariable(value) {
+		r.wrong("%s is not a size; write a whole number and k, m or g, such as 512m", name)
+	}
+	r.set(&r.to.Memory, "memory", name, value)
+}
+
+func (r *runReader) takeCPUs(name, value string) {
+	n, err := strconv.ParseFloat(value, 64)
+	switch {
+	case err != nil || !(n > 0) || math.IsInf(n, 0):
+		r.wrong("%s must be a number over 0", name)
+	case r.from.CPUs != 0 && r.from.CPUs != n:
+		r.wrong("%s gives cpus another value; give it once", name)
+	}
+	r.to.CPUs = n
+}
+
+func (r *runReader) takePids(name, value string) {
+	n, err := strconv.Atoi(value)
+	switch {
+	case err != nil || n < 1:
+		r.wrong("%s must be a whole number from 1; processes are always limited", name)
+	case r.from.Pids != 0 && r.from.Pids != n:
+		r.wrong("%s gives pids another value; give it once", name)
+	}
+	r.to.Pids = n
+}
+
+func (r *runReader) takeTmpfs(name, value string) {
+	dir, options, _ := strings.Cut(value, ":")
+	if options != "" {
+		r.wrong("%s takes a directory alone here; its size is the server's disk", name)
+	}
+	if err := CheckWritable(dir); err != nil && !hasVariable(dir) {
+		r.wrong("%s %v", name, err)
+	}
+	r.to.Writable = append(r.to.Writable, dir)
+}
+
+func (r *runReader) takeNetwork(name, value string) {
+	if value != "none" {
+		r.wrong("%s gives the container a network and a server has none with isolation; leave it out, since the runner reaches it without", name)
+	}
+}
+
+func (r *runReader) takeSecurity(name, value string) {
+	if !slices.Contains([]string{"no-new-privileges", "no-new-privileges:true", "no-new-privileges=true"}, value) {
+		r.wrong("%s changes how the container is confined; leave it out", name)
+	}
+}

@@ -1,0 +1,191 @@
+package mcpconfig
+
+import (
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/waza-isolate/waza/internal/strictyaml"
+)
+
+// IsDockerRun says whether s is a container that a docker or podman command of
+// the host would run. With an image of its own, the command is one in that image.
+func IsDockerRun(s Server) bool {
+	program := strings.TrimSuffix(path.Base(s.Command), ".exe")
+	return s.Image == "" && (program == "docker" || program == "podman")
+}
+
+// FromDockerRun is the server with an image that s asks for where [IsDockerRun],
+// and else s itself. Variables are not expanded. What would break isolation, and
+// what is not known, is refused by name, as [Errors] at the arguments of s.
+//
+// It serves isolation alone: without it the command runs as it is.
+func FromDockerRun(name string, s Server) (Server, error) {
+	if !IsDockerRun(s) {
+		return s, nil
+	}
+	r := &runReader{findings: findings{server: name}, from: s, to: clone(s), named: map[string]bool{}}
+	r.to.Command, r.to.Args, r.to.Env = "", nil, nil
+	r.checkFields()
+	if r.verb() && r.options() {
+		r.image()
+	}
+	r.checkEnv()
+	if err := r.err(); err != nil {
+		return Server{}, err
+	}
+	return r.to, nil
+}
+
+// runReader reads the arguments of one docker run.
+type runReader struct {
+	findings
+	from, to   Server
+	at         int             // argument being read
+	named      map[string]bool // variables that -e passes on from env
+	entrypoint *string
+}
+
+// wrong reports what is wrong with the argument being read.
+func (r *runReader) wrong(format string, args ...any) {
+	r.add(ErrInvalid, "args", strconv.Itoa(r.at), format, args...)
+}
+
+// checkFields refuses what is about the docker command and not the server.
+func (r *runReader) checkFields() {
+	for _, dir := range []struct{ field, value string }{{"cwd", r.from.Cwd}, {"working_dir", r.from.WorkingDir}} {
+		if dir.value != "" {
+			r.invalid(dir.field, "%s is where the docker command itself would run; give the container's directory with -w in args", dir.field)
+		}
+	}
+}
+
+// verb goes past "run" or "container run".
+func (r *runReader) verb() bool {
+	words := r.from.Args
+	if len(words) > 0 && words[0] == "container" {
+		r.at++
+	}
+	if r.at < len(words) && words[r.at] == "run" {
+		r.at++
+		return true
+	}
+	r.at = min(r.at, max(0, len(words)-1))
+	r.wrong("only docker run can be isolated; write docker run … IMAGE, with the options of docker behind run, or give the server an image")
+	return false
+}
+
+// options reads up to the image. An option that is not known ends it: whether it
+// takes a value is not known either.
+func (r *runReader) options() bool {
+	for ; r.at < len(r.from.Args); r.at++ {
+		arg := r.from.Args[r.at]
+		switch {
+		case arg == "--":
+			r.at++
+			return true
+		case len(arg) < 2 || arg[0] != '-':
+			return true
+		case arg[1] == '-':
+			if !r.long(arg) {
+				return false
+			}
+		case !r.short(arg):
+			return false
+		}
+	}
+	return true
+}
+
+func (r *runReader) long(arg string) bool {
+	name, value, given := strings.Cut(arg, "=")
+	o, known := runOptions()[name[2:]]
+	if !known {
+		r.wrong("docker run's option %s is not known here; %s", name, strictyaml.Suggest(name[2:], takenOptions()))
+		return false
+	}
+	return r.option(name, o, value, given)
+}
+
+// short reads one letter, or several: -it, -eKEY, -ie KEY.
+func (r *runReader) short(arg string) bool {
+	for letters := arg[1:]; letters != ""; {
+		name := "-" + letters[:1]
+		o, known := runOptions()[runLetters()[letters[:1]]]
+		if !known {
+			r.wrong("docker run's option %q holds a letter that is not known here; give the options that matter by their long names", arg)
+			return false
+		}
+		rest := letters[1:]
+		if o.switches && !strings.HasPrefix(rest, "=") {
+			r.option(name, o, "", false)
+			letters = rest
+			continue
+		}
+		return r.option(name, o, strings.TrimPrefix(rest, "="), rest != "")
+	}
+	return true
+}
+
+// option acts on one option whose value may stand in the next argument.
+func (r *runReader) option(name string, o runOption, value string, given bool) bool {
+	place := r.at
+	if !o.switches && !given {
+		if r.at+1 >= len(r.from.Args) {
+			r.wrong("%s needs a value", name)
+			return false
+		}
+		r.at++
+		value = r.from.Args[r.at]
+	}
+	here := r.at
+	r.at = place // of the option itself, for messages
+	switch on, err := strconv.ParseBool(value); {
+	case o.refuse != "":
+		r.wrong("%s %s", name, o.refuse)
+	case o.switches && given && (err != nil || !on):
+		r.wrong("%s cannot be switched off with isolation; leave it out", name)
+	case o.take != nil:
+		o.take(r, name, value)
+	}
+	r.at = here
+	return true
+}
+
+// image reads the image and what is handed to its entrypoint.
+func (r *runReader) image() {
+	words := r.from.Args
+	if r.at >= len(words) {
+		r.at = len(words) - 1
+		r.wrong("docker run names no image; give one behind its options")
+		return
+	}
+	r.to.Image = words[r.at]
+	if r.to.Image == "" || strings.ContainsFunc(r.to.Image, isBlank) {
+		r.wrong("%q is no image; an image's name is not empty and holds no blanks", r.to.Image)
+	}
+	rest := slices.Clone(words[r.at+1:])
+	if len(rest) > 0 {
+		r.to.Args = rest
+	}
+	switch {
+	case r.entrypoint == nil:
+	case *r.entrypoint != "":
+		r.to.Command = *r.entrypoint
+	case len(rest) == 0:
+		r.wrong("--entrypoint is empty and no command follows the image; give one of them")
+	default:
+		r.to.Command, r.to.Args = rest[0], rest[1:]
+	}
+}
+
+// checkEnv refuses variables that docker run would not pass on either.
+func (r *runReader) checkEnv() {
+	for _, key := range slices.Sorted(maps.Keys(r.from.Env)) {
+		if !r.named[key] {
+			r.add(ErrInvalid, "env", key, "%s does not reach the container, since docker run passes on only what -e names; add -e %s to args, or remove it", where("env", key), key)
+		}
+	}
+}

@@ -1,0 +1,272 @@
+package mcpconfig
+
+import (
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Ecosystems of a [Package].
+const (
+	NPM  = "npm"
+	PyPI = "pypi"
+)
+
+// Package is a server that is written as a command which fetches it: npx or uvx.
+type Package struct {
+	Ecosystem string
+	// Wanted is what is installed: the server's own package, then what goes with
+	// it. There is at least one.
+	Wanted []Requirement
+	// Program is the name of the program to run; empty for the first package's own.
+	Program string
+	// Args are the program's own arguments, as written: the last ones of the server.
+	Args []string
+}
+
+// Requirement is one package of a registry.
+type Requirement struct {
+	Text string // as written
+	Name string // npm: with its scope
+	// Spec is which version will do, in the registry's own words. npm: a version,
+	// a range or a tag; pypi: what stands behind the name in a requirement, extras
+	// first. Empty for the latest.
+	Spec    string
+	Version string // the exact one that is asked for; empty where it must be resolved
+}
+
+// String names the package by its ecosystem, as written.
+func (p Package) String() string {
+	texts := make([]string, len(p.Wanted))
+	for i, w := range p.Wanted {
+		texts[i] = w.Text
+	}
+	return p.Ecosystem + ":" + strings.Join(texts, " ")
+}
+
+// ReadPackage reads a server whose command fetches it from a registry: npx, npm
+// exec, uvx or uv tool run, without an image of its own. ok is false for every
+// other server. What cannot be installed ahead of a run is in the error, as
+// [Errors] of the class [ErrInvalid].
+//
+// s is as declared: the package is written out, and only the program's own
+// arguments may hold variables.
+func ReadPackage(name string, s Server) (p Package, ok bool, err error) {
+	l, at, ok := launcherOf(s)
+	if !ok {
+		return Package{}, false, nil
+	}
+	r := &reader{findings: findings{server: name}, launcher: l, args: s.Args, at: at}
+	p = r.read()
+	if err := r.err(); err != nil {
+		return Package{}, true, err
+	}
+	return p, true, nil
+}
+
+// launcher is a command that fetches what it runs.
+type launcher struct {
+	name        string // as messages call it
+	ecosystem   string
+	silent      []string // options that change nothing here
+	packages    []string // options whose value is the package that holds the program
+	extras      []string // options whose value is a package beside it
+	requirement func(string) (Requirement, string)
+	// separates says that options of the launcher may stand behind the package, up
+	// to "--".
+	separates bool
+}
+
+// launcherOf is the launcher of s, and the place among its args where its options
+// begin.
+func launcherOf(s Server) (l launcher, at int, ok bool) {
+	if s.Image != "" || s.URL != "" {
+		return l, 0, false
+	}
+	npx := launcher{
+		name: "npx", ecosystem: NPM, requirement: npmRequirement,
+		silent: []string{"-y", "--yes", "-q", "--quiet"}, packages: []string{"-p", "--package"},
+	}
+	uvx := launcher{
+		name: "uvx", ecosystem: PyPI, requirement: pypiRequirement,
+		silent: []string{"-q", "--quiet"}, packages: []string{"--from"}, extras: []string{"--with"},
+	}
+	switch first := func(n int) []string { return s.Args[:min(n, len(s.Args))] }; path.Base(s.Command) {
+	case "npx":
+		return npx, 0, true
+	case "npm":
+		npx.name, npx.packages, npx.separates = "npm exec", []string{"--package"}, true
+		return npx, 1, slices.Equal(first(1), []string{"exec"}) || slices.Equal(first(1), []string{"x"})
+	case "uvx":
+		return uvx, 0, true
+	case "uv":
+		uvx.name = "uv tool run"
+		return uvx, 2, slices.Equal(first(2), []string{"tool", "run"})
+	}
+	return l, 0, false
+}
+
+// reader reads the arguments of a launcher.
+type reader struct {
+	findings
+	launcher  launcher
+	args      []string
+	at        int  // the next one
+	separated bool // by "--"
+	holders   []Requirement
+	extras    []Requirement
+}
+
+func (r *reader) read() Package {
+	for r.at < len(r.args) && strings.HasPrefix(r.args[r.at], "-") {
+		if r.args[r.at] == "--" {
+			r.at++
+			r.separated = true
+			break
+		}
+		r.option()
+	}
+	if r.err() != nil {
+		return Package{}
+	}
+	if r.at == len(r.args) {
+		r.invalid("args", "args of %s name no package; write one, such as %s", r.launcher.name, example(r.launcher.ecosystem))
+		return Package{}
+	}
+	p := Package{Ecosystem: r.launcher.ecosystem}
+	if len(r.holders) > 0 {
+		p.Program = r.program()
+	} else {
+		r.holders = append(r.holders, r.requirement(r.at, r.args[r.at], true))
+		if p.Ecosystem == PyPI {
+			p.Program = r.holders[0].Name
+		}
+	}
+	p.Wanted = slices.Concat(r.holders, r.extras)
+	p.Args = r.rest()
+	r.checkRepeats(p.Wanted)
+	return p
+}
+
+func example(ecosystem string) string {
+	if ecosystem == NPM {
+		return "@modelcontextprotocol/server-memory@2026.8.31"
+	}
+	return "mcp-server-time@2026.8.31"
+}
+
+// option reads the option at hand, with its value.
+func (r *reader) option() {
+	at := r.at
+	r.at++
+	name, value, attached := strings.Cut(r.args[at], "=")
+	if slices.Contains(r.launcher.silent, r.args[at]) {
+		return
+	}
+	holder := slices.Contains(r.launcher.packages, name)
+	if !holder && !slices.Contains(r.launcher.extras, name) {
+		r.wrong(at, "%s option %s is not understood here; understood are %s: leave it out, or install the server into an image", r.launcher.name, optionName(name), r.understood())
+		return
+	}
+	if !attached {
+		if r.at == len(r.args) {
+			r.wrong(at, "%s option %s needs a package", r.launcher.name, name)
+			return
+		}
+		value, at = r.args[r.at], r.at
+		r.at++
+	}
+	if read := r.requirement(at, value, false); holder {
+		if r.launcher.ecosystem == PyPI && len(r.holders) > 0 {
+			r.wrong(at, "%s takes one %s; name further packages by --with", r.launcher.name, name)
+		}
+		r.holders = append(r.holders, read)
+	} else {
+		r.extras = append(r.extras, read)
+	}
+}
+
+// optionName is an option as a message may repeat it: what is not shaped like one
+// may hold anything.
+func optionName(s string) string {
+	if len(s) > 40 || strings.ContainsFunc(s, func(c rune) bool {
+		return c != '-' && c != '_' && c != '.' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z')
+	}) {
+		return "of this name"
+	}
+	return s
+}
+
+func (r *reader) understood() string {
+	return strings.Join(slices.Concat(r.launcher.silent, r.launcher.packages, r.launcher.extras), ", ")
+}
+
+// requirement reads a package. As the command it may have its version behind an @
+// in both ecosystems.
+func (r *reader) requirement(at int, text string, asCommand bool) Requirement {
+	if hasVariable(text) {
+		r.wrong(at, "%s must be written out, without variables: what it is resolved to is kept in the lock", where("args", strconv.Itoa(at)))
+		return Requirement{}
+	}
+	if asCommand && r.launcher.ecosystem == PyPI {
+		text = atVersion(text)
+	}
+	read, problem := r.launcher.requirement(text)
+	if problem != "" {
+		r.wrong(at, "%s %s", where("args", strconv.Itoa(at)), problem)
+		return Requirement{}
+	}
+	read.Text = r.asWritten(at, text)
+	return read
+}
+
+// asWritten is the package of an argument without the option it is attached to.
+func (r *reader) asWritten(at int, text string) string {
+	if arg := r.args[at]; !strings.HasPrefix(arg, "-") {
+		return arg
+	}
+	return text
+}
+
+// program reads the name of a program that a package named before holds.
+func (r *reader) program() string {
+	if name := r.args[r.at]; programName.MatchString(name) {
+		return name
+	}
+	r.wrong(r.at, "%s is not the name of a program; with %s the package and its version stand there, and here a program of it alone",
+		where("args", strconv.Itoa(r.at)), r.launcher.packages[len(r.launcher.packages)-1])
+	return ""
+}
+
+// rest is what stands behind the package: the program's own arguments.
+func (r *reader) rest() []string {
+	rest := r.args[r.at+1:]
+	if !r.launcher.separates || r.separated {
+		return slices.Clone(rest)
+	}
+	if len(rest) > 0 && rest[0] == "--" {
+		return slices.Clone(rest[1:])
+	}
+	for i, arg := range rest {
+		if strings.HasPrefix(arg, "-") {
+			r.wrong(r.at+1+i, "npm exec takes options behind the package for its own; put -- between the package and the server's arguments")
+			return nil
+		}
+	}
+	return slices.Clone(rest)
+}
+
+func (r *reader) checkRepeats(wanted []Requirement) {
+	seen := map[string]bool{}
+	for _, w := range wanted {
+		if w.Name != "" && seen[w.Name] {
+			r.invalid("args", "args of %s name the package %s twice", r.launcher.name, w.Name)
+		}
+		seen[w.Name] = true
+	}
+}
+
+func (r *reader) wrong(at int, format string, args ...any) {
+	r.add(ErrInvalid, "args", strconv.Itoa(at), format, args...)
+}

@@ -1,0 +1,132 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/mcpproxy"
+	"github.com/waza-isolate/waza/runner/process"
+)
+
+const (
+	// stopTimeout bounds ending a server's program; its box ends after it.
+	stopTimeout = 15 * time.Second
+	// maxResponseHeader is how much a server's response headers may be.
+	maxResponseHeader = 64 << 10
+)
+
+// host is a server where it lives: in its box, or far away.
+type host struct {
+	plan     Server
+	sandbox  Sandbox
+	upstream *mcpproxy.Upstream // where it speaks HTTP; else nil
+	idle     func()             // closes connections that nobody uses; nil where none are kept
+}
+
+// startHost puts a server's files into its box and starts its program where it
+// speaks HTTP; one that speaks stdio is started for each session, and a remote one
+// is there. What happens to the program goes to rec, and what it writes to log.
+func startHost(ctx context.Context, sandbox Sandbox, s Server, rec mcpproxy.Recorder, log io.Writer) (*host, error) {
+	h := &host{plan: s, sandbox: sandbox}
+	if s.Remote {
+		return h, h.connect(rec)
+	}
+	if err := put(ctx, sandbox, s.Name, "/", s.Files); err != nil {
+		return nil, fmt.Errorf("files of server %q: %w", s.Name, err)
+	}
+	switch s.Transport {
+	case mcpconfig.HTTP, mcpconfig.SSE:
+		resident, err := mcpproxy.StartResident(ctx, rec, mcpproxy.Limits{}, h.launched(log))
+		if err != nil {
+			return nil, err
+		}
+		h.upstream = h.inBox(resident)
+	}
+	return h, nil
+}
+
+// stop ends a program that startHost started.
+func (h *host) stop(ctx context.Context) {
+	if h.resident() == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	h.resident().Stop(ctx)
+}
+
+// await waits until what is left of the program has ended with its box.
+func (h *host) await(ctx context.Context) error {
+	if h.resident() == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	select {
+	case <-h.resident().Gone():
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("the output of server %q did not end with its sandbox", h.plan.Name)
+	}
+}
+
+// resident is the program, where that lives as long as the box.
+func (h *host) resident() *mcpproxy.Resident {
+	if h == nil || h.upstream == nil {
+		return nil
+	}
+	return h.upstream.Process
+}
+
+// server is what a proxy needs to know of it.
+func (h *host) server(log io.Writer) mcpproxy.Server {
+	if h.upstream == nil {
+		return h.launched(log)
+	}
+	s := h.known(log)
+	s.Upstream = h.upstream
+	return s
+}
+
+// launched is a server whose program is started when it is needed.
+func (h *host) launched(log io.Writer) mcpproxy.Server {
+	s := h.known(log)
+	program := serverProcess(h.plan.expanded, h.sandbox.Layout(s.Name).Home)
+	s.Launch = func(ctx context.Context) (process.Process, error) {
+		return h.sandbox.Start(ctx, s.Name, program)
+	}
+	return s
+}
+
+// known is what does not depend on how the server is reached.
+func (h *host) known(log io.Writer) mcpproxy.Server {
+	return mcpproxy.Server{
+		Name: h.plan.Name, Start: h.plan.StartupTimeout, Timeout: h.plan.Timeout,
+		Message: h.plan.MaxMessage, Stderr: log, Tools: h.plan.expanded.Tools,
+	}
+}
+
+// inBox is the server's endpoint in its box, reached by the runner alone.
+func (h *host) inBox(program *mcpproxy.Resident) *mcpproxy.Upstream {
+	s := h.plan
+	return &mcpproxy.Upstream{
+		URL: &url.URL{Scheme: "http", Host: net.JoinHostPort("localhost", strconv.Itoa(s.Port)), Path: s.Path},
+		Transport: &http.Transport{
+			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				return h.sandbox.Dial(ctx, s.Name, s.Port)
+			},
+			DisableCompression:     true,
+			DisableKeepAlives:      true, // a dial is cheap here, and no request meets a connection at its end
+			MaxResponseHeaderBytes: maxResponseHeader,
+		},
+		Events:  s.Transport == mcpconfig.SSE,
+		Process: program,
+	}
+}

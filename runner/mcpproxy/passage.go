@@ -1,0 +1,310 @@
+package mcpproxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// Why the proxy ends a request to a server that speaks HTTP.
+var (
+	errOverdue = errors.New("no answer in time")
+	errLeft    = errors.New("the agent left")
+	errCut     = errors.New("its stream ended without an answer")
+	errEncoded = errors.New("its response has a Content-Encoding, which it was asked not to use")
+)
+
+// passage is one request of the agent's on its way to a server that speaks HTTP,
+// and the response on its way back. Bytes pass as they are; a copy is recorded.
+type passage struct {
+	*server
+	ctx  context.Context // ends with the agent's request, the time limit, and the proxy
+	w    http.ResponseWriter
+	r    *http.Request
+	call call
+	d    *dialogue
+
+	waiting   []*asked // what the response has to answer
+	stateless bool     // of a revision without sessions
+	resumable bool     // the response was a stream with event ids
+	started   bool     // the response's headers are out
+}
+
+// pass hands a request on to a server that speaks HTTP.
+func (s *server) pass(w http.ResponseWriter, r *http.Request) {
+	if isEncoded(r.Header) {
+		http.Error(w, "Content-Encoding is not supported.", http.StatusUnsupportedMediaType)
+		return
+	}
+	body, ok := s.readPost(w, r)
+	defer body.release()
+	if !ok {
+		return
+	}
+	if !s.proxy.begin() {
+		http.Error(w, ErrClosed.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	defer s.proxy.handlers.Done()
+
+	x := &passage{server: s, w: w, r: r}
+	x.call = call{ctx: r.Context(), raw: body.buf, peer: peerOf(r)}
+	var no *refusal
+	if x.call.env, no = s.readEnvelope(body.buf); no != nil {
+		s.refuse(w, x.call, *no)
+		return
+	}
+	x.stateless = len(x.call.env.messages) > 0 && isSessionless(r.Header, x.call.env)
+	x.run()
+}
+
+// readEnvelope reads what the agent sent. What it cannot read as one meaning goes on
+// to the server all the same, as it is, unless that might be a call of a tool that
+// the agent is not to have.
+func (s *server) readEnvelope(raw []byte) (envelope, *refusal) {
+	if len(raw) == 0 {
+		return envelope{}, nil
+	}
+	if s.tools != nil {
+		return s.understand(raw)
+	}
+	env, err := parse(raw)
+	if err != nil {
+		s.notes.add("gap", "the agent sent what is "+err.Error(), map[string]any{"bytes": len(raw)})
+		return envelope{}, nil
+	}
+	if env.ambiguous() {
+		s.notes.add("gap", "the agent sent a message with a key twice or in other case", nil)
+	}
+	return env, nil
+}
+
+func (x *passage) run() {
+	var err error
+	if x.d, x.waiting, err = x.dialogues.join(x.r.Header.Get(headerSession), x.call.env); err != nil {
+		x.refuse(x.w, x.call, *refusalFor(err))
+		return
+	}
+	defer func() { x.dialogues.leave(x.d, x.waiting, x.resumable && !x.stateless) }()
+	x.call.peer.Session = x.d.session
+	if x.tools.hidden(x.call.raw, x.call.env) {
+		x.refuseHidden(x.w, x.call, x.record)
+		return
+	}
+	if len(x.call.raw) > 0 {
+		x.record(evidence.Frame{Dir: evidence.ToServer, Raw: x.call.raw, Peer: &x.call.peer})
+	}
+	cancel := x.limit()
+	defer cancel(nil)
+	response, err := x.Upstream.send(x.Upstream.outgoing(x.ctx, x.r, x.call.raw, x.isOwnHost), x.call.raw)
+	if err != nil {
+		x.fail(err)
+		return
+	}
+	defer func() { _ = response.Body.Close() }()
+	x.answer(response)
+}
+
+// limit bounds x in time, but for streams that have no end of their own.
+func (x *passage) limit() context.CancelCauseFunc {
+	ctx, cancel := context.WithCancelCause(x.r.Context())
+	x.ctx = ctx
+	stops := []func() bool{context.AfterFunc(x.proxy.serving, func() { cancel(ErrClosed) })}
+	if !x.isEndless() {
+		stops = append(stops, time.AfterFunc(x.Timeout, func() { cancel(errOverdue) }).Stop)
+	}
+	return func(err error) {
+		for _, stop := range stops {
+			stop()
+		}
+		cancel(err)
+	}
+}
+
+func (x *passage) isEndless() bool {
+	if x.r.Method == http.MethodGet {
+		return true
+	}
+	for _, a := range x.waiting {
+		if x.stateless && a.method == methodListen {
+			return true
+		}
+	}
+	return false
+}
+
+func (x *passage) answer(response *http.Response) {
+	initialize := len(x.call.env.messages) > 0 && x.call.env.isInitialize()
+	x.dialogues.learn(x.d, x.r.Method, initialize, response)
+	if s := response.StatusCode; s == http.StatusUnauthorized || s == http.StatusForbidden {
+		x.notes.add("unauthorized", fmt.Sprintf("HTTP %d %s", s, http.StatusText(s)), map[string]any{"conn": x.d.conn})
+	}
+	if x.r.Method != http.MethodHead && isEncoded(response.Header) {
+		x.notes.add("gap", errEncoded.Error(), map[string]any{"conn": x.d.conn})
+		x.fail(errEncoded)
+		return
+	}
+	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	if kind == "text/event-stream" && x.r.Method != http.MethodHead {
+		x.stream(response)
+		return
+	}
+	x.whole(response)
+}
+
+// whole passes a response on that is no stream.
+func (x *passage) whole(response *http.Response) {
+	body, err := readBody(response.Body, x.Message, x.proxy.memory)
+	defer body.release()
+	if err != nil {
+		x.fail(err)
+		return
+	}
+	raw := x.hear(body.buf, response.StatusCode)
+	x.lose(evidence.SyntheticTransport, codeTransport, httpText(response.StatusCode, body.buf))
+	x.Upstream.copyHeaders(x.w.Header(), response.Header)
+	if len(raw) > 0 {
+		x.w.Header().Set("Content-Length", strconv.Itoa(len(raw)))
+	}
+	control := http.NewResponseController(x.w)
+	_ = control.SetWriteDeadline(time.Now().Add(x.proxy.limits.Write))
+	x.w.WriteHeader(response.StatusCode)
+	if _, err := x.w.Write(raw); err == nil && control.Flush() == nil {
+		_ = control.SetWriteDeadline(time.Time{})
+	}
+}
+
+// hear records the body of a response, and returns what of it the agent gets.
+// What is no message is of no interest where the server says that it failed, or
+// had nothing to answer.
+func (x *passage) hear(raw []byte, status int) []byte {
+	env, err := parse(raw)
+	if err == nil {
+		return x.heard(raw, env)
+	}
+	if len(raw) > 0 && status < 300 && len(x.waiting) > 0 {
+		x.notes.add("gap", "the server answered with what is "+err.Error(), map[string]any{"conn": x.d.conn, "bytes": len(raw)})
+		x.record(evidence.Frame{Dir: evidence.ToClient, Raw: raw})
+	}
+	return raw
+}
+
+// heard records a message of the server's, and returns what of it the agent gets.
+func (x *passage) heard(raw []byte, env envelope) []byte {
+	listed := map[string]bool{}
+	for _, m := range env.of(response) {
+		if a := x.dialogues.answer(x.d, m.id.key); a != nil && a.method == methodListTools {
+			listed[m.id.key] = true
+		}
+	}
+	return x.cut(raw, env.batch, func(key id) bool { return listed[key.key] }, x.record)
+}
+
+// lose records that the requests which are not answered will not be.
+func (x *passage) lose(why evidence.Synthetic, code int, text string) (answers [][]byte) {
+	for _, a := range x.dialogues.unanswered(x.d, x.waiting) {
+		raw := errorResponse(a.id.raw, code, text)
+		x.record(evidence.Frame{Dir: evidence.ToClient, Raw: raw, Synthetic: why})
+		answers = append(answers, raw)
+	}
+	return answers
+}
+
+// fail answers in the place of a server that did not. Nothing of a response is out
+// yet.
+func (x *passage) fail(err error) {
+	cause := x.reason(err)
+	if errors.Is(cause, errLeft) {
+		x.abandon()
+		return
+	}
+	status, code, why := x.classify(cause)
+	text := x.sentence(cause)
+	answers := x.lose(why, code, text)
+	if len(answers) != 1 {
+		answers = [][]byte{errorResponse(nil, code, text)}
+	}
+	if x.r.Method != http.MethodPost {
+		http.Error(x.w, text, status)
+		return
+	}
+	x.writeJSON(x.w, status, answers[0])
+}
+
+// reason is why a request failed.
+func (x *passage) reason(err error) error {
+	if x.ctx.Err() != nil {
+		if cause := context.Cause(x.ctx); errors.Is(cause, errOverdue) || errors.Is(cause, ErrClosed) {
+			return cause
+		}
+		return errLeft
+	}
+	return withoutURL(err)
+}
+
+func (x *passage) classify(cause error) (status, code int, why evidence.Synthetic) {
+	switch {
+	case errors.Is(cause, errOverdue):
+		return http.StatusGatewayTimeout, codeTimeout, evidence.SyntheticTimeout
+	case errors.Is(cause, errTooLong), errors.Is(cause, errNoMemory):
+		x.notes.add("limit", "the server's message was "+cause.Error(), map[string]any{"conn": x.d.conn})
+	case errors.Is(cause, errRedirect):
+		x.notes.add("redirect", cause.Error(), map[string]any{"conn": x.d.conn})
+	}
+	return http.StatusBadGateway, codeTransport, evidence.SyntheticTransport
+}
+
+// sentence is what the agent is told. How the runner came to fail at a remote server
+// is no affair of the agent's: errors of the network hold names and addresses.
+func (x *passage) sentence(cause error) string {
+	for _, own := range []error{errOverdue, ErrClosed, errTooLong, errNoMemory, errRedirect, errEncoded, errCut} {
+		if errors.Is(cause, own) {
+			return fmt.Sprintf("server %q: %v", x.Name, cause)
+		}
+	}
+	x.notes.add("upstream", cause.Error(), map[string]any{"conn": x.d.conn})
+	if x.Upstream.Remote {
+		return fmt.Sprintf("server %q: it cannot be reached", x.Name)
+	}
+	return fmt.Sprintf("server %q: %v", x.Name, cause)
+}
+
+// abandon is called when the agent has closed the connection. Up to 2025-11-25 that
+// cancels nothing; from 2026-07-28 it cancels the requests.
+func (x *passage) abandon() {
+	if !x.stateless {
+		x.resumable = true
+		return
+	}
+	for _, a := range x.dialogues.unanswered(x.d, x.waiting) {
+		const reason = "the client closed the response stream"
+		x.record(evidence.Frame{Dir: evidence.ToServer, Raw: cancellation(a.id, reason), Synthetic: evidence.SyntheticCancelled})
+		x.notes.add("cancelled", reason, map[string]any{"conn": x.d.conn, "id": string(a.id.raw)})
+	}
+}
+
+func (x *passage) record(f evidence.Frame) {
+	f.Server, f.Conn = x.Name, x.d.conn
+	x.proxy.rec.Frame(f)
+}
+
+// isOwnHost says whether a Host is the one by which the agent found the server:
+// its name, or the address that the proxy listens on.
+func (x *passage) isOwnHost(host string) bool {
+	return hostName(host) == x.hostKey() || isListener(x.r, host)
+}
+
+// httpText says what a response without an answer was.
+func httpText(status int, body []byte) string {
+	text := fmt.Sprintf("HTTP %d %s without an answer", status, http.StatusText(status))
+	if len(body) > 0 && status >= 400 {
+		text += ": " + clip(body)
+	}
+	return text
+}

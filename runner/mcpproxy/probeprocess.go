@@ -1,0 +1,114 @@
+package mcpproxy
+
+import (
+	"context"
+	"errors"
+
+	"github.com/waza-isolate/waza/runner/process"
+)
+
+// processTalk is a probe's conversation with a process of its own.
+type processTalk struct {
+	*prober
+	child *child
+	log   *stderr
+	lines chan []byte // of stdout
+	ended chan ending
+}
+
+// askProcess starts a process, asks it, and sees it off.
+func (p *prober) askProcess(ctx context.Context, era Era) (ServerInfo, error) {
+	t := &processTalk{prober: p, log: &stderr{sink: p.sink}, lines: make(chan []byte), ended: make(chan ending, 1)}
+	// The process outlives ctx by the time it takes to see it off.
+	life, release := context.WithCancel(context.WithoutCancel(ctx))
+	defer release()
+	starting := context.AfterFunc(ctx, release)
+	left := make(chan struct{}) // closed when nobody listens any more
+	child, err := startChild(life, childConfig{
+		launch:  p.patiently(p.server.launcher(p.server.Message)),
+		starts:  p.server.Start,
+		grace:   p.limits.Grace,
+		message: p.server.Message,
+		memory:  &budget{left: p.limits.Memory},
+		stderr:  t.log,
+		line: func(line []byte) {
+			p.heard(line)
+			select {
+			case t.lines <- line:
+			case <-left:
+			}
+		},
+		ended: func(e ending) { t.ended <- e },
+	})
+	starting()
+	if err != nil && p.server.Upstream != nil {
+		return ServerInfo{}, (&httpProbe{prober: p, up: p.server.Upstream}).failure(ctx, err)
+	}
+	if err != nil {
+		return ServerInfo{}, t.fail(ErrNotStarted, err)
+	}
+	t.child = child
+	defer func() { <-child.gone }()
+	defer child.stop()
+	defer close(left)
+	return p.interview(ctx, era, t)
+}
+
+// patiently opens sessions with a server over HTTP+SSE that may still be starting.
+func (p *prober) patiently(open Launcher) Launcher {
+	if p.server.Upstream == nil {
+		return open
+	}
+	h := &httpProbe{prober: p, up: p.server.Upstream}
+	return func(ctx context.Context) (session process.Process, err error) {
+		err = h.retry(ctx, func() error {
+			session, err = open(ctx)
+			return err
+		})
+		return session, err
+	}
+}
+
+// ask takes the first line that answers. Whatever else a server says is its own
+// affair.
+func (t *processTalk) ask(ctx context.Context, request string, _ bool) ([]byte, error) {
+	if err := t.tell(ctx, request); err != nil {
+		return nil, err
+	}
+	for {
+		select {
+		case line := <-t.lines:
+			if isAnswer(line, request) {
+				return line, nil
+			}
+		case e := <-t.ended:
+			return nil, &ProbeError{
+				Server: t.server.Name, Class: ErrExited, Cause: errors.New(e.String()), Exit: e.known(), Stderr: t.log.lastWords(),
+			}
+		case <-ctx.Done():
+			return nil, t.fail(ErrNoAnswer, context.Cause(ctx))
+		}
+	}
+}
+
+// tell writes a message. Where that fails the process ends, or time does.
+func (t *processTalk) tell(ctx context.Context, message string) error {
+	t.note("asked", map[string]any{"raw": message})
+	_ = t.child.send(ctx, []byte(message))
+	return nil
+}
+
+func (t *processTalk) fail(class, cause error) error {
+	return &ProbeError{Server: t.server.Name, Class: class, Cause: cause, Stderr: t.log.lastWords()}
+}
+
+func (p *prober) heard(raw []byte) {
+	p.note("said", map[string]any{"raw": clip(raw), "bytes": len(raw)})
+}
+
+func (e ending) known() *process.Exit {
+	if e.err != nil {
+		return nil
+	}
+	return &e.exit
+}

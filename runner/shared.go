@@ -1,0 +1,242 @@
+package runner
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/mcpproxy"
+)
+
+// sharedServers are the servers that live as long as the run: one of each distinct
+// configuration, opened for the first trial that needs it, and anew for the next
+// one where it has died.
+type sharedServers struct {
+	run *run
+
+	mu    sync.Mutex
+	slots map[string]*slot // by configuration; guarded by mu
+}
+
+func newSharedServers(r *run) *sharedServers {
+	return &sharedServers{run: r, slots: map[string]*slot{}}
+}
+
+// slot is the place of one configuration.
+type slot struct {
+	mu      sync.Mutex // held while an instance is opened
+	current *instance  // nil before the first; guarded by mu
+	opened  int        // guarded by mu
+}
+
+// instance is one life of a shared server.
+type instance struct {
+	name    string
+	number  int // from 1
+	sandbox Sandbox
+	host    *host         // nil where it did not start
+	closing chan struct{} // closed when the run ends it
+	watch   sync.WaitGroup
+
+	mu    sync.Mutex
+	users map[*trialRun]struct{} // trials at work; guarded by mu
+	died  string                 // why it ended by itself; guarded by mu
+}
+
+// configKey tells configurations apart: by all that a server is started with.
+func configKey(s Server) string {
+	data, err := json.Marshal(struct {
+		Plan     Server
+		Expanded mcpconfig.Server
+	}{s, s.expanded})
+	if err != nil { // plain data always marshals
+		panic(err)
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// joinShared has the trial use a server of the run's.
+func (tr *trialRun) joinShared(ctx context.Context, s Server) (*host, error) {
+	i, err := tr.run.shared.join(ctx, tr, s)
+	if err != nil {
+		return nil, err
+	}
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.shared = append(tr.shared, i)
+	return i.host, nil
+}
+
+// leaveShared is the end of the trial's use of the run's servers.
+func (tr *trialRun) leaveShared() {
+	for _, i := range tr.shared {
+		tr.record.Shared = append(tr.record.Shared, i.leave(tr))
+	}
+	slices.SortFunc(tr.record.Shared, func(a, b evidence.SharedServer) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// join has a trial use the server of s, which is opened where it does not live.
+func (p *sharedServers) join(ctx context.Context, tr *trialRun, s Server) (*instance, error) {
+	key := configKey(s)
+	p.mu.Lock()
+	at := p.slots[key]
+	if at == nil {
+		at = &slot{}
+		p.slots[key] = at
+	}
+	p.mu.Unlock()
+
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	if at.current != nil && at.current.admit(tr) {
+		return at.current, nil
+	}
+	if at.current != nil {
+		if err := at.current.close(ctx); err != nil {
+			return nil, err
+		}
+		at.current = nil
+	}
+	at.opened++
+	i, err := p.open(ctx, tr, s, key, at.opened)
+	if err != nil {
+		return nil, err
+	}
+	at.current = i
+	return i, nil
+}
+
+// open starts a life. What is said meanwhile is evidence of the trial it is for.
+func (p *sharedServers) open(ctx context.Context, tr *trialRun, s Server, key string, number int) (_ *instance, err error) {
+	i := &instance{name: s.Name, number: number, closing: make(chan struct{}), users: map[*trialRun]struct{}{tr: {}}}
+	i.sandbox, err = p.run.backend.Open(ctx, &Trial{
+		Run: tr.plan.Run, Task: "shared-" + s.Name + "-" + key[:8], Number: number,
+		Runtime: tr.plan.Runtime, ServersOnly: true, Servers: []Server{s},
+	}, i.Event)
+	if err != nil {
+		return nil, fmt.Errorf("server %q, which the run shares: %w", s.Name, err)
+	}
+	if i.host, err = startHost(ctx, i.sandbox, s, i, i); err == nil {
+		err = tr.probe(ctx, i.host)
+	}
+	i.watch.Go(i.await)
+	if err != nil {
+		return nil, errors.Join(err, i.close(ctx))
+	}
+	return i, nil
+}
+
+// await waits for the server's end.
+func (i *instance) await() {
+	var exited <-chan struct{}
+	if program := i.host.resident(); program != nil {
+		exited = program.Gone()
+	}
+	select {
+	case <-i.sandbox.Gone(i.name):
+		i.die("its box ended")
+	case <-exited:
+		i.die("its program ended")
+	case <-i.closing:
+	}
+}
+
+// An instance records what happens to its server with every trial at work.
+var _ mcpproxy.Recorder = (*instance)(nil)
+
+// Frame implements mcpproxy.Recorder: what crosses is recorded by each trial's
+// own proxy.
+func (i *instance) Frame(evidence.Frame) int64 { return 0 }
+
+// Write gives what the server writes to the log of every trial at work. It never
+// fails: the server is not to stall on it.
+func (i *instance) Write(p []byte) (int, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for tr := range i.users {
+		_, _ = tr.stderr[i.name].Write(p)
+	}
+	return len(p), nil
+}
+
+// close ends every server that still lives.
+func (p *sharedServers) close(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var errs []error
+	for _, at := range p.slots {
+		if at.current != nil {
+			errs = append(errs, at.current.close(ctx))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (i *instance) close(ctx context.Context) error {
+	close(i.closing)
+	i.watch.Wait()
+	i.host.stop(ctx)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	return errors.Join(i.sandbox.Close(ctx), i.host.await(ctx))
+}
+
+// admit counts a trial in, unless the server has died.
+func (i *instance) admit(tr *trialRun) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.died != "" {
+		return false
+	}
+	i.users[tr] = struct{}{}
+	return true
+}
+
+// leave counts a trial out, and says whether and why the server died under it.
+func (i *instance) leave(tr *trialRun) evidence.SharedServer {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	delete(i.users, tr)
+	return evidence.SharedServer{Name: i.name, Instance: i.number, Died: i.died}
+}
+
+// die tells every trial at work that they have lost the server, and who they are.
+func (i *instance) die(why string) {
+	i.mu.Lock()
+	if i.died != "" {
+		i.mu.Unlock()
+		return
+	}
+	i.died = why
+	users := slices.Collect(maps.Keys(i.users))
+	i.mu.Unlock()
+	var names []string
+	for _, tr := range users {
+		names = append(names, fmt.Sprintf("%s/%d", tr.plan.Task, tr.plan.Number))
+	}
+	slices.Sort(names)
+	i.Event(evidence.Event{
+		Kind: "shared_server", Where: i.name,
+		Message: fmt.Sprintf("the server, which the run shares, is gone: %s; trials at work: %s", why, strings.Join(names, ", ")),
+		Data:    map[string]any{"instance": i.number, "trials": names},
+	})
+}
+
+// Event implements mcpproxy.Recorder: it has an event recorded with every trial at work.
+func (i *instance) Event(e evidence.Event) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for tr := range i.users {
+		tr.rec.Event(e)
+	}
+}
