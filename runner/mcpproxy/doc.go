@@ -22,8 +22,11 @@
 //	undelivered   a server's message that no stream of the agent could take, or
 //	              an agent's that its server did not take
 //
+// Up to 2025-11-25 a stream that broke can be resumed by Last-Event-ID. From
+// 2026-07-28 the headers that mirror arguments (Mcp-Param-*) are held against
+// them, for the tools whose schemas a tools/list has shown.
+//
 // Non-goals: it does not judge, pair or count calls (package capture does), does
-// not check results against schemas, does not resume streams by Last-Event-ID,
-// does not check Mcp-Param headers against tool schemas, and does not speak the
-// HTTP+SSE transport of 2024-11-05.
+// not check results against schemas, and does not speak the HTTP+SSE transport of
+// 2024-11-05.
 package mcpproxy

@@ -34,7 +34,7 @@ type call struct {
 
 // exchange is the requests of one POST and the stream that answers them.
 type exchange struct {
-	out     *queue
+	*feed
 	streams bool // the agent takes a stream, so also messages before the answer
 	endless bool // a subscription: no time limit
 	tokens  []string
@@ -43,14 +43,17 @@ type exchange struct {
 	ctx     context.Context // until it is settled
 	settled func()
 
-	open  map[string]id // ids still to be answered; guarded by the link's mu
-	timer *time.Timer   // guarded by the link's mu
+	open     map[string]id // ids still to be answered; guarded by the link's mu
+	detached bool          // nobody takes what is sent until the stream is resumed; guarded by the link's mu
+	left     bool          // the response to the POST is over; guarded by the link's mu
+
+	timer *time.Timer // guarded by the link's mu
 }
 
 func newExchange(l *link, c call) *exchange {
 	limits := l.server.proxy.limits
 	ex := &exchange{
-		out:     newQueue(limits.Queue, l.server.proxy.memory),
+		feed:    &feed{queue: newQueue(limits.Queue, l.server.proxy.memory), journal: l.journal},
 		streams: c.accepts.stream,
 		asked:   c.env.of(request),
 		open:    map[string]id{},

@@ -120,11 +120,18 @@ func (s *server) get(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.proxy.handlers.Done()
-	ctx, release := l.listen(r.Context())
+	if r.Header.Get(headerLastEvent) != "" {
+		s.getAgain(w, r, l)
+		return
+	}
+	ctx, release, err := l.hold(r.Context(), l.own)
+	if err != nil {
+		return // the agent left
+	}
 	defer release()
 	stream := openSSE(w, s.proxy.limits.Write)
 	defer stream.close()
-	stream.copy(ctx, l.outbox, s.proxy.limits.Idle)
+	stream.copy(ctx, l.own, s.proxy.limits.Idle)
 }
 
 // delete ends a session.

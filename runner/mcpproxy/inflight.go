@@ -94,6 +94,9 @@ func (l *link) begin(ex *exchange, c call) {
 		l.pending[key] = ex
 	}
 	l.order = append(l.order, ex)
+	l.lastStream++
+	ex.stream = l.lastStream
+	l.streams[ex.stream] = ex
 	l.recordClient(c)
 	if !ex.endless {
 		ex.timer = time.AfterFunc(l.server.Timeout, func() { l.expire(ex) })
@@ -132,8 +135,5 @@ func (l *link) settle(ex *exchange, key string) {
 func (l *link) answer(ex *exchange, id id, why evidence.Synthetic, code int, text string, last bool) {
 	raw := errorResponse(id.raw, code, text)
 	l.record(evidence.Frame{Dir: evidence.ToClient, Raw: raw, Synthetic: why})
-	ex.out.push(item{raw: raw, last: last, failed: true})
-	if last {
-		ex.out.close()
-	}
+	l.deliver(ex, item{raw: raw, last: last, failed: true})
 }

@@ -17,6 +17,7 @@ type Limits struct {
 	InFlight int   // requests of one session at once; default 64
 	Queue    int   // messages that wait for one stream to take them; default 1024
 	Conns    int   // connections that [Proxy.Serve] keeps at once; default 256
+	Replay   int64 // bytes of messages kept after they were sent, for streams that are resumed; default 32 MiB
 	Stderr   int64 // bytes kept of all a server's stderr; default 16 MiB
 	Notes    int   // events of one kind for one server; default 200
 
@@ -35,6 +36,7 @@ func (l Limits) withDefaults() Limits {
 		InFlight: cmp.Or(l.InFlight, 64),
 		Queue:    cmp.Or(l.Queue, 1024),
 		Conns:    cmp.Or(l.Conns, 256),
+		Replay:   cmp.Or(l.Replay, 32<<20),
 		Stderr:   cmp.Or(l.Stderr, 16<<20),
 		Notes:    cmp.Or(l.Notes, 200),
 		Body:     cmp.Or(l.Body, time.Minute),
@@ -47,7 +49,7 @@ func (l Limits) withDefaults() Limits {
 func (l Limits) valid() bool {
 	for _, n := range []int64{
 		l.Message, l.Memory, int64(l.Sessions), int64(l.Launches), int64(l.InFlight), int64(l.Queue),
-		int64(l.Conns), l.Stderr, int64(l.Notes), int64(l.Body), int64(l.Write), int64(l.Idle), int64(l.Grace),
+		int64(l.Conns), l.Replay, l.Stderr, int64(l.Notes), int64(l.Body), int64(l.Write), int64(l.Idle), int64(l.Grace),
 	} {
 		if n < 0 {
 			return false

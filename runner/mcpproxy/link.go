@@ -23,17 +23,20 @@ type link struct {
 	conn    string
 	session string // empty where shared
 	child   *child
-	outbox  *queue // messages for the agent that belong to no request
+	own     *feed    // messages for the agent that belong to no request
+	journal *journal // nil where shared
 
-	mu       sync.Mutex
-	version  string               // negotiated by initialize; guarded by mu
-	pending  map[string]*exchange // by id key; guarded by mu
-	order    []*exchange          // in flight, oldest first; guarded by mu
-	waiting  int                  // requests that wait for their ids; guarded by mu
-	owed     map[string]time.Time // ids whose answer may still come, and until when; guarded by mu
-	changed  chan struct{}        // closed and replaced when an id becomes free; guarded by mu
-	listener *listener            // the stream that drains outbox; guarded by mu
-	over     bool                 // no answer will come any more; guarded by mu
+	mu      sync.Mutex
+	version string               // negotiated by initialize; guarded by mu
+	pending map[string]*exchange // by id key; guarded by mu
+	order   []*exchange          // in flight, oldest first; guarded by mu
+	waiting int                  // requests that wait for their ids; guarded by mu
+	owed    map[string]time.Time // ids whose answer may still come, and until when; guarded by mu
+	changed chan struct{}        // closed and replaced when an id becomes free; guarded by mu
+	over    bool                 // no answer will come any more; guarded by mu
+
+	streams    map[uint64]*exchange // in flight, by the number of their stream; guarded by mu
+	lastStream uint64               // guarded by mu
 }
 
 // startLink launches a process and the conversation with it.
@@ -43,10 +46,15 @@ func startLink(s *server, conn, session string) (*link, error) {
 		server:  s,
 		conn:    conn,
 		session: session,
-		outbox:  newQueue(p.limits.Queue, p.memory),
+		own:     &feed{queue: newQueue(p.limits.Queue, p.memory), stream: ownStream},
+		streams: map[uint64]*exchange{},
 		pending: map[string]*exchange{},
 		owed:    map[string]time.Time{},
 		changed: make(chan struct{}),
+	}
+	if session != "" {
+		l.journal = &journal{max: p.limits.Queue, memory: p.replay}
+		l.own.journal = l.journal
 	}
 	started := make(chan struct{}) // before it the child is not set
 	child, err := startChild(p.ctx, childConfig{
@@ -102,10 +110,13 @@ func (l *link) ask(ex *exchange, c call) {
 }
 
 // abandon is called when the agent has closed the connection of ex. Up to
-// 2025-11-25 that cancels nothing. From 2026-07-28 it cancels the requests, which
-// on stdio is a message of its own.
+// 2025-11-25 that cancels nothing, and the agent may come back for the rest. From
+// 2026-07-28 it cancels the requests, which on stdio is a message of its own.
 func (l *link) abandon(ex *exchange) {
-	ex.out.discard()
+	if l.detach(ex) {
+		return
+	}
+	ex.queue.discard()
 	if !l.isShared() {
 		return // nothing is pushed to a closed queue: routing passes it by
 	}
@@ -168,11 +179,14 @@ func (l *link) end(e ending) {
 		}
 	}
 	l.wake()
-	l.outbox.close()
-	if l.listener == nil {
-		l.outbox.discard()
+	l.own.queue.close()
+	if l.own.holder == nil {
+		l.own.queue.discard()
 	}
 	l.mu.Unlock()
+	if l.journal != nil {
+		l.journal.close()
+	}
 
 	l.server.drop(l)
 	if errors.Is(e.err, errTooLong) || errors.Is(e.err, errNoMemory) {
@@ -185,34 +199,6 @@ func (l *link) end(e ending) {
 		"conn": l.conn, "code": e.exit.Code, "signal": e.exit.Signal, "asked": e.asked,
 	})
 	l.server.proxy.forget(l)
-}
-
-// listener is the stream of a session that belongs to no request.
-type listener struct{ end func() }
-
-// listen makes the caller the one stream that drains outbox; an earlier one ends.
-// The context ends when a later one takes over; release must be called.
-func (l *link) listen(ctx context.Context) (_ context.Context, release func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	mine := &listener{end: cancel}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.listener != nil {
-		l.listener.end()
-	}
-	l.listener = mine
-	return ctx, func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		cancel()
-		if l.listener != mine {
-			return
-		}
-		l.listener = nil
-		if l.over {
-			l.outbox.discard()
-		}
-	}
 }
 
 func (l *link) record(f evidence.Frame) {

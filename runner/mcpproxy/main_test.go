@@ -28,6 +28,8 @@ func TestMain(m *testing.M) {
 		goleak.VerifyTestMain(m)
 	case "scripted":
 		scriptedServer(os.Stdin, os.Stdout)
+	case "asking":
+		askingServer()
 	case "mcpgo":
 		mcpgoServer()
 	case "deaf":
@@ -125,6 +127,8 @@ func launchCommand(t testing.TB, command func() *exec.Cmd) Launcher {
 
 // memoryRecorder is a Recorder that tests can look into.
 type memoryRecorder struct {
+	also Recorder // gets all frames too; may be nil
+
 	mu     sync.Mutex
 	frames []evidence.Frame
 	events []evidence.Event
@@ -136,6 +140,9 @@ func newRecorder() *memoryRecorder { return &memoryRecorder{change: make(chan st
 func (r *memoryRecorder) Frame(f evidence.Frame) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.also != nil {
+		r.also.Frame(f)
+	}
 	f.Seq = int64(len(r.frames) + 1)
 	f.Raw = slices.Clone(f.Raw)
 	r.frames = append(r.frames, f)

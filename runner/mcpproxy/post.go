@@ -85,7 +85,7 @@ func repeatsID(env envelope) bool {
 // forward sends the call to the process it is for and answers the agent, unless
 // it returns a refusal.
 func (s *server) forward(w http.ResponseWriter, r *http.Request, c call) *refusal {
-	l, no := s.linkFor(r, c.env)
+	l, no := s.linkFor(r, c)
 	if no != nil {
 		return no
 	}
@@ -99,12 +99,12 @@ func (s *server) forward(w http.ResponseWriter, r *http.Request, c call) *refusa
 	}
 	ex, err := l.open(c)
 	if err != nil {
-		if c.env.isInitialize() {
+		if c.env.isInitialize() && !l.isShared() {
 			s.endSession(l)
 		}
 		return refusalFor(err)
 	}
-	defer ex.out.discard()
+	defer l.leave(ex)
 	l.ask(ex, c)
 	s.respond(w, r, l, ex, c)
 	return nil
@@ -112,15 +112,15 @@ func (s *server) forward(w http.ResponseWriter, r *http.Request, c call) *refusa
 
 // linkFor finds the conversation a message belongs to, and starts it where the
 // message does that.
-func (s *server) linkFor(r *http.Request, env envelope) (*link, *refusal) {
-	if isSessionless(r.Header, env) {
-		if no := checkSessionless(r.Header, env); no != nil {
+func (s *server) linkFor(r *http.Request, c call) (*link, *refusal) {
+	if isSessionless(r.Header, c.env) {
+		if no := s.checkSessionless(r.Header, c); no != nil {
 			return nil, no
 		}
 		l, err := s.sharedLink()
 		return l, refusalFor(err)
 	}
-	if r.Header.Get(headerSession) == "" && env.isInitialize() {
+	if r.Header.Get(headerSession) == "" && c.env.isInitialize() {
 		l, err := s.newSession()
 		return l, refusalFor(err)
 	}
@@ -184,7 +184,7 @@ func (s *server) recordRefused(f evidence.Frame) {
 // the server says completes them, else with a stream.
 func (s *server) respond(w http.ResponseWriter, r *http.Request, l *link, ex *exchange, c call) {
 	first, how := s.firstItem(r.Context(), ex, c.accepts)
-	if c.env.isInitialize() && r.Header.Get(headerSession) == "" {
+	if c.env.isInitialize() && !l.isShared() && r.Header.Get(headerSession) == "" {
 		if how == left || how == closed || first.last && first.failed {
 			s.endSession(l)
 		} else {
@@ -196,7 +196,7 @@ func (s *server) respond(w http.ResponseWriter, r *http.Request, l *link, ex *ex
 		l.abandon(ex)
 	case how == closed:
 		s.writeJSON(w, http.StatusServiceUnavailable, errorResponse(nil, codeTransport, "the answer is lost"))
-	case first.last && c.accepts.json:
+	case first.last && c.accepts.json && !first.streams(c.accepts):
 		s.writeJSON(w, first.httpStatus(), first.raw)
 	default:
 		s.stream(w, r, l, ex, first, how)
@@ -208,7 +208,7 @@ func (s *server) respond(w http.ResponseWriter, r *http.Request, l *link, ex *ex
 func (s *server) firstItem(ctx context.Context, ex *exchange, a accepts) (item, wait) {
 	var answers [][]byte
 	for {
-		it, how := ex.out.next(ctx, s.proxy.limits.Idle)
+		it, how := ex.queue.next(ctx, s.proxy.limits.Idle)
 		switch {
 		case a.stream, how == left, how == closed:
 			return it, how
@@ -225,13 +225,16 @@ func (s *server) firstItem(ctx context.Context, ex *exchange, a accepts) (item, 
 }
 
 func (s *server) stream(w http.ResponseWriter, r *http.Request, l *link, ex *exchange, first item, how wait) {
-	stream := openSSE(w, s.proxy.limits.Write)
-	defer stream.close()
-	if how == took && !stream.message(first.raw) {
+	ctx, release, err := l.hold(r.Context(), ex.feed)
+	if err != nil {
 		l.abandon(ex)
 		return
 	}
-	if !stream.copy(r.Context(), ex.out, s.proxy.limits.Idle) {
+	defer release()
+	stream := openSSE(w, s.proxy.limits.Write)
+	defer stream.close()
+	begun := how == took && stream.send(ex.feed, first) || how == idled && stream.silent(ex.feed)
+	if !begun || !stream.copy(ctx, ex.feed, s.proxy.limits.Idle) {
 		l.abandon(ex)
 	}
 }

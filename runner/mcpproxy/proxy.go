@@ -87,6 +87,7 @@ type Proxy struct {
 	rec     Recorder
 	servers map[string]*server
 	memory  *budget
+	replay  *budget
 
 	ctx     context.Context // of every process
 	cancel  context.CancelFunc
@@ -120,6 +121,7 @@ func New(rec Recorder, limits Limits, servers ...Server) (*Proxy, error) {
 		links:   map[*link]struct{}{},
 	}
 	p.memory = &budget{left: p.limits.Memory}
+	p.replay = &budget{left: p.limits.Replay}
 	for _, s := range servers {
 		if err := s.validate(); err != nil {
 			return nil, err

@@ -118,14 +118,15 @@ func (b *lockedBuffer) wait(t testing.TB, text string) {
 	}
 }
 
-// reply is a whole HTTP response.
+// reply is a whole HTTP response. Where it is a stream of one event, body is that
+// event's data.
 type reply struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// events are the data of a reply that is a stream.
+// events are the data of a reply that is a stream, of those that have any.
 func (r reply) events() []string {
 	var found []string
 	for block := range strings.SplitSeq(r.body, "\n\n") {
@@ -135,8 +136,8 @@ func (r reply) events() []string {
 				data = append(data, rest)
 			}
 		}
-		if len(data) > 0 {
-			found = append(found, strings.Join(data, "\n"))
+		if all := strings.Join(data, "\n"); all != "" {
+			found = append(found, all)
 		}
 	}
 	return found
@@ -168,7 +169,11 @@ func (b *bench) do(method, host, body string, header ...string) reply {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return reply{status: response.StatusCode, header: response.Header, body: string(all)}
+	r := reply{status: response.StatusCode, header: response.Header, body: string(all)}
+	if events := r.events(); len(events) == 1 {
+		r.body = events[0]
+	}
+	return r
 }
 
 const initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`

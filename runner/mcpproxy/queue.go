@@ -1,6 +1,7 @@
 package mcpproxy
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"net/http"
@@ -14,6 +15,13 @@ type item struct {
 	last   bool // completes the exchange it is queued for
 	failed bool // is an error
 	status int  // of HTTP, where it is the whole response; 0 is OK
+}
+
+// streams says whether a response of this item alone is a stream to an agent
+// that accepts a. Where both forms can hold it, it is, as it is from the SDKs'
+// servers; a status or a carriage return is for the other form only.
+func (it item) streams(a accepts) bool {
+	return a.stream && it.httpStatus() == http.StatusOK && !bytes.ContainsRune(it.raw, '\r')
 }
 
 func (it item) httpStatus() int { return cmp.Or(it.status, http.StatusOK) }

@@ -66,40 +66,41 @@ func (l *link) routeAnswers(line []byte, answers []message) {
 	l.wake()
 }
 
-// learn keeps the version that initialize agreed on.
+// learn keeps the version that initialize agreed on, and which arguments of tools
+// have headers.
 func (l *link) learn(ex *exchange, line []byte, answer message) {
-	if ex.asked[0].method != methodInitialize || answer.isError || len(ex.asked) != 1 {
+	if answer.isError || len(ex.asked) != 1 {
 		return
 	}
-	for key, result := range members(line) {
-		if key != "result" {
-			continue
-		}
-		for key, value := range members(result) {
-			if key == "protocolVersion" {
-				l.version = text(value)
-			}
-		}
+	switch {
+	case ex.asked[0].method == methodInitialize:
+		l.version = text(member(member(line, "result"), "protocolVersion"))
+	case ex.asked[0].method == methodListTools && l.isShared():
+		l.server.mirrors.learn(line)
 	}
 }
 
 // deliver queues a message for the agent's stream. Where the queue is full the
 // stream ends, as it would if the connection broke; the record has it all.
 func (l *link) deliver(ex *exchange, it item) {
-	if !ex.out.push(it) {
+	switch {
+	case ex.detached:
+		ex.sending(it.raw)
+	case !ex.queue.push(it):
 		l.overflow(ex)
 	}
 	if it.last {
-		ex.out.close()
+		ex.queue.close()
+		l.retire(ex)
 	}
 }
 
 func (l *link) overflow(ex *exchange) {
-	if ex.out.isClosed() {
+	if ex.queue.isClosed() {
 		return // the agent left
 	}
 	l.server.notes.add("limit", "the agent did not take its messages; its stream ends", map[string]any{"conn": l.conn})
-	ex.out.close()
+	ex.queue.close()
 }
 
 // route hands on a notification, or a request of the server's, on exactly one
@@ -108,13 +109,16 @@ func (l *link) overflow(ex *exchange) {
 //   - what names a request (progress token, subscription) goes to that request;
 //   - what is about no request (lists that changed) goes to the session's own
 //     stream where it is open;
+//   - a request of the server's goes to the session's own stream, where it is open
+//     and several requests are in flight: clients may drop their answer when the
+//     stream that it came on ends;
 //   - all else goes to the newest request in flight, and without one to the
 //     session's own stream, where it waits until the agent opens it.
 func (l *link) route(line []byte, m message) {
 	if l.isShared() && m.method == methodCancelled {
 		if ex := l.pending[m.cancels.key]; ex != nil && ex.endless {
 			l.giveUp(ex) // the server tears a subscription down: its stream closes
-			ex.out.close()
+			ex.queue.close()
 			return
 		}
 	}
@@ -125,7 +129,7 @@ func (l *link) route(line []byte, m message) {
 	case l.isShared():
 		l.server.notes.add("undelivered", fmt.Sprintf("%q belongs to no request in flight", m.method),
 			map[string]any{"conn": l.conn})
-	case !l.outbox.push(item{raw: line}):
+	case !l.own.queue.push(item{raw: line}):
 		l.server.notes.add("limit", fmt.Sprintf("%q is dropped: too many messages wait for the agent", m.method),
 			map[string]any{"conn": l.conn})
 	}
@@ -144,22 +148,27 @@ func (l *link) target(m message) *exchange {
 	if m.method == methodProgress {
 		return l.progressing(m.token.key)
 	}
-	if l.listener != nil && isAboutNoRequest(m.method) {
+	if l.own.holder != nil && isAboutNoRequest(m.method) {
 		return nil
 	}
+	var newest *exchange
 	for _, ex := range slices.Backward(l.order) {
-		if ex.streams && !ex.endless && !ex.out.isClosed() {
-			return ex
+		switch {
+		case !ex.streams || ex.endless || ex.detached || ex.queue.isClosed():
+		case newest == nil:
+			newest = ex
+		case m.kind == request && l.own.holder != nil:
+			return nil
 		}
 	}
-	return nil
+	return newest
 }
 
 // progressing is the exchange that asked for progress under a token, nil where
 // there is none or it takes no stream.
 func (l *link) progressing(token string) *exchange {
 	for _, ex := range l.order {
-		if slices.Contains(ex.tokens, token) && ex.streams && !ex.out.isClosed() {
+		if slices.Contains(ex.tokens, token) && ex.streams && !ex.queue.isClosed() {
 			return ex
 		}
 	}

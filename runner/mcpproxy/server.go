@@ -25,6 +25,8 @@ type server struct {
 
 	dialogues *dialogues // with an upstream
 
+	mirrors mirrors
+
 	refused sync.Mutex // keeps a refused request and its answer side by side
 
 	sharing sync.Mutex // held while the shared process is looked for or launched

@@ -74,7 +74,7 @@ func (s *scripted) handle(line []byte) {
 			params = string(value)
 		}
 	}
-	s.do(m, params)
+	s.do(m, line, params)
 }
 
 func (s *scripted) batch(env envelope) {
@@ -102,7 +102,7 @@ func joined(parts []string) string {
 	return b.String()
 }
 
-func (s *scripted) do(m message, params string) {
+func (s *scripted) do(m message, line []byte, params string) {
 	size := 0
 	for key, value := range members([]byte(params)) {
 		if key == "size" {
@@ -113,8 +113,13 @@ func (s *scripted) do(m message, params string) {
 	case "initialize":
 		s.say(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 		s.answer(m.id.raw, `{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"scripted","version":"9"}}`)
-	case "echo":
+	case "echo", "tools/list":
 		s.answer(m.id.raw, params)
+	case "emit":
+		s.say(params)
+		s.answer(m.id.raw, `{}`)
+	case "whole":
+		s.answer(m.id.raw, string(line))
 	case "noise":
 		s.say("listening on stdio")
 		s.say(`{"level":"info","msg":"hello"}`)
@@ -149,6 +154,8 @@ func (s *scripted) do(m message, params string) {
 	case "hold", "subscriptions/listen":
 		s.held = append(s.held, m)
 		s.say(`{"jsonrpc":"2.0","method":"notifications/held","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":`, string(m.id.raw), `}}}`)
+	case "late":
+		s.held = append(s.held, m)
 	case "release":
 		for _, h := range s.held {
 			s.answer(h.id.raw, `{"released":true}`)

@@ -87,7 +87,7 @@ func TestSessionLifetime(t *testing.T) {
 		t.Errorf("notification: %d %q", r.status, r.body)
 	}
 	r := b.post(session, `{"jsonrpc":"2.0","id":"a","method":"echo","params":{"x":1}}`)
-	if want := `{"jsonrpc":"2.0","id":"a","result":{"x":1}}`; r.body != want || r.header.Get("Content-Type") != "application/json" {
+	if want := `{"jsonrpc":"2.0","id":"a","result":{"x":1}}`; r.body != want || r.header.Get("Content-Type") != "text/event-stream" {
 		t.Errorf("got %q (%s)", r.body, r.header.Get("Content-Type"))
 	}
 	if r := b.do("DELETE", "s", "", "Mcp-Session-Id", session); r.status != 204 {
@@ -221,7 +221,7 @@ func TestSilenceTurnsIntoAStream(t *testing.T) {
 	defer response.Body.Close()
 	buf := make([]byte, 64)
 	n, _ := response.Body.Read(buf)
-	if got := string(buf[:n]); response.Header.Get("Content-Type") != "text/event-stream" || !strings.HasPrefix(got, ": ") {
+	if got := string(buf[:n]); response.Header.Get("Content-Type") != "text/event-stream" || !strings.HasPrefix(got, "id: ") || !strings.HasSuffix(got, "\ndata: \n\n") {
 		t.Errorf("got %s %q", response.Header.Get("Content-Type"), got)
 	}
 }

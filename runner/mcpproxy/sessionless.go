@@ -7,23 +7,25 @@ import (
 	"strings"
 )
 
-// isSessionless says whether a message is of a revision without sessions. A lone
-// initialize never is; a version in _meta decides, and so does the header of a
-// revision that requires one; 2026-07-28 basic/versioning.
+// isSessionless says whether a message is of a revision without sessions. A
+// version in _meta decides, and so does the header of a revision that requires
+// one; 2026-07-28 basic/versioning. A lone initialize that has no such version in
+// _meta begins a session, whatever the header says.
 func isSessionless(h http.Header, env envelope) bool {
+	version := env.messages[0].version
 	if env.isInitialize() {
-		return false
+		return isStateless(version)
 	}
 	if isStateless(h.Get(headerVersion)) {
 		return true
 	}
-	version := env.messages[0].version
 	return !env.batch && (isStateless(version) || version != "" && h.Get(headerSession) == "")
 }
 
 // checkSessionless holds the headers against the body, as 2026-07-28
 // basic/transports/streamable-http (Server Validation) asks of every server.
-func checkSessionless(h http.Header, env envelope) *refusal {
+func (s *server) checkSessionless(h http.Header, c call) *refusal {
+	env := c.env
 	m := env.messages[0]
 	switch {
 	case env.batch:
@@ -48,38 +50,63 @@ func checkSessionless(h http.Header, env envelope) *refusal {
 		}
 		value := h.Get(pair.header)
 		if pair.encoded {
-			value = decodeHeader(value)
+			value, _ = decodeHeader(value)
 		}
 		if value != pair.body {
-			return &refusal{http.StatusBadRequest, codeHeaderMismatch,
-				fmt.Sprintf("Header mismatch: %s %q does not match the body's %q", pair.header, value, pair.body)}
+			return mismatch(fmt.Sprintf("%s %q does not match the body's %q", pair.header, value, pair.body))
+		}
+	}
+	return s.checkMirrored(h, c.raw, m)
+}
+
+// checkMirrored holds the headers of a call to a tool against its arguments, as
+// far as the server's list of tools has been seen.
+func (s *server) checkMirrored(h http.Header, raw []byte, m message) *refusal {
+	if m.method != methodCallTool {
+		return nil
+	}
+	for _, mirrored := range s.mirrors.of(m.name) {
+		if wrong := mirrored.check(h, member(member(raw, "params"), "arguments")); wrong != "" {
+			return mismatch(wrong)
 		}
 	}
 	return nil
 }
 
+func mismatch(what string) *refusal {
+	return &refusal{http.StatusBadRequest, codeHeaderMismatch, "Header mismatch: " + what}
+}
+
 // mirroredName is what Mcp-Name must repeat, empty where the method needs none.
 func mirroredName(m message) string {
 	switch m.method {
-	case "tools/call", "resources/read", "prompts/get":
+	case methodCallTool, "resources/read", "prompts/get":
 		return m.name
 	}
 	return ""
 }
 
-// decodeHeader undoes the encoding of values that no header can hold as they are.
-func decodeHeader(value string) string {
+// decodeHeader undoes the encoding of values that no header can hold as they
+// are. It is false where the encoding is wrong, or a character that only the
+// encoding may hold is there without it.
+func decodeHeader(value string) (string, bool) {
 	inner, ok := strings.CutPrefix(value, "=?base64?")
-	if !ok {
-		return value
+	if ok {
+		inner, ok = strings.CutSuffix(inner, "?=")
 	}
-	inner, ok = strings.CutSuffix(inner, "?=")
 	if !ok {
-		return value
+		return value, isPlainHeader(value)
 	}
 	decoded, err := base64.StdEncoding.DecodeString(inner)
 	if err != nil {
-		return value
+		return "", false
 	}
-	return string(decoded)
+	return string(decoded), true
+}
+
+// isPlainHeader says whether a value is of visible ASCII, spaces and tabs.
+func isPlainHeader(value string) bool {
+	return strings.IndexFunc(value, func(r rune) bool {
+		return r != '\t' && (r < ' ' || r > '~')
+	}) < 0
 }

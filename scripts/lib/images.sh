@@ -12,6 +12,7 @@ have_example_images() {
 	have_go_server sql examples/services/server
 	have_debian_image npm-servers examples/real-servers/images/npm-servers
 	have_debian_image postgres examples/services/images/postgres
+	have_conformance
 	have_go_memory
 }
 
@@ -31,15 +32,36 @@ compile_server() {
 
 # have_debian_image NAME DIRECTORY builds an image of foreign packages, on Debian.
 have_debian_image() {
-	local context=$scratch/$1 inputs base
+	local context=$scratch/$1
 	cp -R "$root/$2" "$context"
+	have_fetching_image "$1" "$context"
+}
+
+have_conformance() {
+	local context=$scratch/conformance
+	cp -R "$root/conformance/image" "$context"
+	quietly "the conformance suite's server does not compile" \
+		compile_everything "$context/everything-server"
+	have_fetching_image conformance "$context"
+}
+
+# The server is the tool of a module of its own, which pins it.
+compile_everything() {
+	(cd "$root/conformance/everything" && CGO_ENABLED=0 GOOS=linux GOARCH=$(engine_arch) \
+		go build -trimpath -buildvcs=false -ldflags='-s -w' -o "$1" \
+		github.com/modelcontextprotocol/go-sdk/conformance/everything-server)
+}
+
+# have_fetching_image NAME CONTEXT builds an image whose builder fetches packages.
+have_fetching_image() {
+	local inputs base
 	base=$(docker image inspect --format '{{.Id}}' "$base_image") ||
 		die "$base_image is missing: run scripts/setup base"
-	inputs=$(digest_tree "$context")+$base
+	inputs=$(digest_tree "$2")+$base
 	# Certificates are no input: the packages are the same whoever vouches
 	# for the connection.
-	local_certificates >"$context/ca.pem"
-	have_image "waza-examples/$1:latest" "$context" "$inputs"
+	local_certificates >"$2/ca.pem"
+	have_image "waza-examples/$1:latest" "$2" "$inputs"
 }
 
 have_go_memory() {
