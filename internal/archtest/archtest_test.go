@@ -113,6 +113,7 @@ func TestGuestIsSmall(t *testing.T) {
 		"github.com/hashicorp/yamux",
 		module + "runner/guest",
 		module + "runner/process",
+		module + "runner/tree",
 		"golang.org/x/net/dns/dnsmessage",
 		"golang.org/x/sys/unix",
 	}
