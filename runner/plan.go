@@ -83,12 +83,19 @@ func planTask(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Trial, error)
 		Agent:     agent,
 		Graders:   task.Graders,
 	}
+	if eval.Local {
+		t.planLocal(isolation)
+	}
 	for _, f := range task.Files {
 		t.Files = append(t.Files, File{f})
 	}
 	hosts := make(map[string]string, len(task.Servers))
 	for _, name := range slices.Sorted(maps.Keys(task.Servers)) {
 		server, err := planServer(eval, name, task.Servers[name], c)
+		if err == nil && eval.Local {
+			t.NotEnforced = append(t.NotEnforced, notEnforced(server)...)
+			server, err = server.onThisMachine(eval.Dir())
+		}
 		if err != nil {
 			return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
 		}

@@ -28,11 +28,19 @@ func (t *Trial) String() string {
 	if len(t.Agent.Command) > 0 {
 		fmt.Fprintf(&b, "              command %q, prompt by %s\n", t.Agent.Command, t.Agent.PromptBy)
 	}
-	fmt.Fprintf(&b, "              %s\n", t.Agent.Box)
-	fmt.Fprintf(&b, "              workspace %s on %s, %d file(s)\n", WorkspaceDir, t.Workspace, len(t.Files))
+	if t.Isolated() {
+		fmt.Fprintf(&b, "              %s\n", t.Agent.Box)
+		fmt.Fprintf(&b, "              workspace %s on %s, %d file(s)\n", WorkspaceDir, t.Workspace, len(t.Files))
+	} else {
+		fmt.Fprintf(&b, "              a process of this machine; workspace in a temporary directory, %d file(s)\n", len(t.Files))
+	}
 	for _, s := range t.Servers {
 		fmt.Fprintf(&b, "  server      %s, %s\n", s.Name, s.describeCommand())
-		fmt.Fprintf(&b, "              %s\n", s.declaredBox())
+		if t.Isolated() {
+			fmt.Fprintf(&b, "              %s\n", s.declaredBox())
+		} else if !s.Remote {
+			fmt.Fprintf(&b, "              a process of this machine, in %s\n", cmp.Or(directoryOf(s.Config), "the eval's directory"))
+		}
 		fmt.Fprintf(&b, "              answers within %s, each request within %s\n", s.StartupTimeout, s.Timeout)
 		for _, f := range s.Files {
 			fmt.Fprintf(&b, "              file %s, %s\n", f.Path, units.BytesSize(float64(f.Size())))
@@ -41,7 +49,10 @@ func (t *Trial) String() string {
 	for _, g := range t.Graders {
 		fmt.Fprintf(&b, "  grader      %s (%s)\n", g.Name, g.Type)
 	}
-	fmt.Fprintf(&b, "  mcp.json    %s\n", MCPConfigPath)
+	for _, name := range t.NotEnforced {
+		fmt.Fprintf(&b, "  no effect   %s\n", name)
+	}
+	fmt.Fprintf(&b, "  mcp.json    %s\n", t.describeMCPConfig())
 	for line := range strings.Lines(t.MCPJSON) {
 		fmt.Fprintf(&b, "              %s", line)
 	}
@@ -49,6 +60,9 @@ func (t *Trial) String() string {
 }
 
 func (t *Trial) describeNetwork() string {
+	if !t.Isolated() {
+		return "none of its own: nothing is isolated"
+	}
 	if t.Network == "airtight" {
 		return "airtight: no network interface but loopback, in any container"
 	}
@@ -57,6 +71,13 @@ func (t *Trial) describeNetwork() string {
 		from = "10.213.0.0/16"
 	}
 	return "bridge: an internal /29 of " + from + " with the agent and the relay; servers have loopback only"
+}
+
+func (t *Trial) describeMCPConfig() string {
+	if t.Isolated() {
+		return MCPConfigPath
+	}
+	return "in a temporary directory, with addresses on 127.0.0.1 in place of names"
 }
 
 func (s Server) describeCommand() string {

@@ -20,7 +20,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/waza-isolate/waza/agents/script"
-	"github.com/waza-isolate/waza/containers"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/redact"
@@ -41,7 +40,7 @@ func (s *state) runCommand() *cli.Command {
 		ArgsUsage:    "EVAL.yaml",
 		OnUsageError: usageError,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "isolate", Usage: "run every trial in containers of its own"},
+			&cli.BoolFlag{Name: "isolate", Usage: "run every trial in containers of its own; without it nothing is isolated"},
 			&cli.StringSliceFlag{Name: "task", Usage: "run only tasks whose id or name matches this `GLOB`; may be given again"},
 			&cli.StringSliceFlag{Name: "tags", Usage: "run only tasks with a tag that matches this `GLOB`; may be given again"},
 			&cli.IntFlag{Name: "trials", Usage: "trials of each task, in place of the eval's"},
@@ -89,6 +88,7 @@ type runOptions struct {
 	trials, workers int
 	timeout         time.Duration
 	output, runDir  string
+	isolate         bool
 	keep, verbose   bool
 	format          format
 }
@@ -100,7 +100,7 @@ func (s *state) newJob(c *cli.Context) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	eval, tasks, err := spec.Load(c.Args().First(), spec.Options{ContextDir: c.String("context-dir"), CheckScript: checkScript})
+	eval, tasks, err := spec.Load(c.Args().First(), spec.Options{ContextDir: c.String("context-dir"), CheckScript: checkScript, Local: !o.isolate})
 	if err != nil {
 		return nil, &exitError{exitUsage, err}
 	}
@@ -123,7 +123,8 @@ func (s *state) newJob(c *cli.Context) (*job, error) {
 func readOptions(c *cli.Context) (runOptions, error) {
 	o := runOptions{
 		trials: c.Int("trials"), workers: c.Int("workers"), timeout: c.Duration("timeout"),
-		output: c.String("output"), runDir: c.String("run-dir"), keep: c.Bool("keep"), verbose: c.Bool("v"),
+		isolate: c.Bool("isolate"),
+		output:  c.String("output"), runDir: c.String("run-dir"), keep: c.Bool("keep"), verbose: c.Bool("v"),
 	}
 	if c.NArg() != 1 {
 		return o, usage("run takes one eval file; see waza run --help")
@@ -138,9 +139,6 @@ func readOptions(c *cli.Context) (runOptions, error) {
 	}
 	if c.IsSet("timeout") && o.timeout <= 0 {
 		return o, usage("--timeout must be more than 0, such as 90s")
-	}
-	if !c.Bool("isolate") {
-		return o, usage("running without containers is not supported yet; add --isolate")
 	}
 	var err error
 	o.format, err = formatOf(c)
@@ -218,7 +216,8 @@ func (j *job) run(ctx context.Context) error {
 	}
 	ctx, stop := interruptible(ctx, j.stderr)
 	defer stop()
-	backend, err := containers.Open(ctx, containers.Options{Run: j.runID})
+	j.warn()
+	backend, err := j.openBackend(ctx)
 	if err != nil {
 		return &exitError{exitInfra, err}
 	}
@@ -234,7 +233,7 @@ func (j *job) run(ctx context.Context) error {
 }
 
 // prepare has all images on the engine and writes down what is about to run.
-func (j *job) prepare(ctx context.Context, backend *containers.Backend, dir string) (runner.Record, error) {
+func (j *job) prepare(ctx context.Context, backend backend, dir string) (runner.Record, error) {
 	record, err := runner.NewRecord(j.eval, j.tasks)
 	if err != nil {
 		return record, err
@@ -243,7 +242,7 @@ func (j *job) prepare(ctx context.Context, backend *containers.Backend, dir stri
 		return record, err
 	}
 	record.ID, record.Waza = j.runID, j.version
-	record.Isolated, record.Network = true, j.trials[0].Network
+	record.Isolated, record.Network = j.options.isolate, j.trials[0].Network
 	record.Workers, record.Trials = j.workers(), len(j.trials)/len(j.tasks)
 	record.Timeout, record.FailFast = j.options.timeout, j.eval.Config.FailFast
 	record.Engine, record.Images = backend.Describe(), map[string]string{}
@@ -350,6 +349,9 @@ func (j *job) epilogue(dir string, record runner.Record, done []runner.Result) {
 			why = "interrupted: "
 		}
 		fmt.Fprintf(j.stdout, "%s%d of %d trials have no outcome\n", why, missing, len(j.trials))
+	}
+	if !record.Isolated {
+		fmt.Fprintln(j.stdout, notIsolated)
 	}
 	fmt.Fprintf(j.stdout, "run directory: %s\n", dir)
 }

@@ -46,6 +46,10 @@ func (s servers) merge(overlay map[string]*mcpconfig.Server) map[string]mcpconfi
 func (s servers) check(name string, server mcpconfig.Server) {
 	_, err := mcpconfig.Variables(name, server)
 	s.report(err)
+	if s.eval.Local {
+		s.checkLocal(name, server)
+		server = s.onThisMachine(server)
+	}
 	s.report(mcpconfig.Validate(name, server))
 	s.report(mcpconfig.Supported(name, server))
 	if server.URL == "" && server.Command != "" && server.Image == "" && s.eval.Config.Isolation.ServerImage == "" {
