@@ -34,38 +34,46 @@ type Opened struct {
 // suite's own static program as Guest, and closes it when the test ends.
 func Run(t *testing.T, open func(t *testing.T, program string) Opened) {
 	s := &suite{Opened: open(t, dockertest.Program(t, "runner/backendtest/testdata/program", "program"))}
-	tests := map[string]func(*testing.T){
-		"guarantees":       s.guarantees,
-		"ends":             s.ends,
-		"signals":          s.signals,
-		"streams":          s.streams,
-		"big output":       s.bigOutput,
-		"a slow reader":    s.slowReader,
-		"environment":      s.environment,
-		"what cannot run":  s.cannotRun,
-		"children":         s.children,
+	together := map[string]func(*testing.T, runner.Sandbox){
+		"guarantees":      s.guarantees,
+		"ends":            s.ends,
+		"signals":         s.signals,
+		"streams":         s.streams,
+		"big output":      s.bigOutput,
+		"a slow reader":   s.slowReader,
+		"environment":     s.environment,
+		"what cannot run": s.cannotRun,
+		"children":        s.children,
+		"listen":          s.listen,
+		"listen again":    s.listenAgain,
+		"dial":            s.dial,
+		"boxes of nobody": s.nobody,
+	}
+	alone := map[string]func(*testing.T){
 		"layout":           s.layout,
 		"files":            s.files,
 		"hostile tar":      s.hostileTar,
 		"hostile tree":     s.hostileTree,
 		"links to config":  s.configLinks,
 		"a swapped place":  s.swapped,
-		"listen":           s.listen,
-		"listen again":     s.listenAgain,
-		"dial":             s.dial,
 		"close":            s.closing,
 		"close with work":  s.closeWithWork,
 		"cancelled":        s.cancelled,
 		"several at once":  s.several,
-		"boxes of nobody":  s.nobody,
 		"collect into err": s.collectFails,
 	}
-	t.Run("suite", func(t *testing.T) {
-		for name, test := range tests {
+	t.Run("alone", func(t *testing.T) {
+		for name, test := range alone {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				test(t)
 			})
+		}
+	})
+	t.Run("together", func(t *testing.T) {
+		sandbox := s.stand(t)
+		for name, test := range together {
+			t.Run(name, func(t *testing.T) { test(t, sandbox) })
 		}
 	})
 	if left := s.Left(t); len(left) > 0 {
@@ -113,8 +121,8 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
-func (s *suite) guarantees(t *testing.T) {
-	g := s.stand(t).Guarantees()
+func (s *suite) guarantees(t *testing.T, sandbox runner.Sandbox) {
+	g := sandbox.Guarantees()
 	if g.Backend != s.Name || g.Network != s.Trial.Network || g.Enforced == nil {
 		t.Errorf("guarantees %+v, want those of backend %s", g, s.Name)
 	}
@@ -198,8 +206,7 @@ func (s *suite) several(t *testing.T) {
 	}
 }
 
-func (s *suite) nobody(t *testing.T) {
-	sandbox := s.stand(t)
+func (s *suite) nobody(t *testing.T, sandbox runner.Sandbox) {
 	_, startErr := sandbox.Start(within(t), "nobody", s.spec(sandbox, "one", "exit", "0"))
 	_, dialErr := sandbox.Dial(within(t), "nobody", 80)
 	putErr := sandbox.Put(within(t), "nobody", runner.WorkspaceDir, strings.NewReader(""))

@@ -55,8 +55,7 @@ func tell(t *testing.T, sandbox runner.Sandbox, places []runner.Place) {
 }
 
 // The agent finds each server at its URL in mcp.json.
-func (s *suite) listen(t *testing.T) {
-	sandbox := s.stand(t)
+func (s *suite) listen(t *testing.T, sandbox runner.Sandbox) {
 	s.visitAll(t, sandbox)
 }
 
@@ -78,16 +77,14 @@ func (s *suite) visitAll(t *testing.T, sandbox runner.Sandbox) {
 }
 
 // Places can be opened again when their listeners are closed.
-func (s *suite) listenAgain(t *testing.T) {
-	sandbox := s.stand(t)
+func (s *suite) listenAgain(t *testing.T, sandbox runner.Sandbox) {
 	for range 2 {
 		s.visitAll(t, sandbox)
 	}
 }
 
 // The runner reaches what listens on the loopback of a server's box.
-func (s *suite) dial(t *testing.T) {
-	sandbox := s.stand(t)
+func (s *suite) dial(t *testing.T, sandbox runner.Sandbox) {
 	for _, loopback := range []string{"127.0.0.1", "::1"} {
 		r := s.start(t, sandbox, "one", "serve", loopback)
 		port, err := strconv.Atoi(r.line(t))

@@ -112,8 +112,7 @@ func (s *suite) say(t *testing.T, sandbox runner.Sandbox, box string, args ...st
 	return e.stdout
 }
 
-func (s *suite) ends(t *testing.T) {
-	sandbox := s.stand(t)
+func (s *suite) ends(t *testing.T, sandbox runner.Sandbox) {
 	for _, box := range []string{runner.AgentBox, "one"} {
 		for arg, want := range map[string]int{"0": 0, "7": 7, "255": 255} {
 			if e := s.run(t, sandbox, box, "exit", arg); e.err != nil || e.exit != (process.Exit{Code: want}) {
@@ -123,8 +122,7 @@ func (s *suite) ends(t *testing.T) {
 	}
 }
 
-func (s *suite) signals(t *testing.T) {
-	sandbox := s.stand(t)
+func (s *suite) signals(t *testing.T, sandbox runner.Sandbox) {
 	for _, signal := range []process.Signal{process.Interrupt, process.Terminate, process.Kill} {
 		r := s.start(t, sandbox, "one", "wait")
 		r.awaitLine(t, "ready")
@@ -156,8 +154,7 @@ func (s *suite) signals(t *testing.T) {
 	}
 }
 
-func (s *suite) streams(t *testing.T) {
-	sandbox := s.stand(t)
+func (s *suite) streams(t *testing.T, sandbox runner.Sandbox) {
 	e := s.run(t, sandbox, "one", "say", "out", "err")
 	if e.stdout != "out" || e.stderr != "err" {
 		t.Errorf("stdout %q, stderr %q", e.stdout, e.stderr)
@@ -175,9 +172,8 @@ func (s *suite) streams(t *testing.T) {
 	}
 }
 
-func (s *suite) bigOutput(t *testing.T) {
+func (s *suite) bigOutput(t *testing.T, sandbox runner.Sandbox) {
 	const size = 32 << 20
-	sandbox := s.stand(t)
 	p, err := sandbox.Start(within(t), "one", s.spec(sandbox, "one", "flood", "33554432"))
 	if err != nil {
 		t.Fatal(err)
@@ -192,8 +188,7 @@ func (s *suite) bigOutput(t *testing.T) {
 }
 
 // What a program said before its end is all there for whoever reads it late.
-func (s *suite) slowReader(t *testing.T) {
-	sandbox := s.stand(t)
+func (s *suite) slowReader(t *testing.T, sandbox runner.Sandbox) {
 	p, err := sandbox.Start(within(t), "one", s.spec(sandbox, "one", "flood", "40000"))
 	if err != nil {
 		t.Fatal(err)
@@ -208,8 +203,7 @@ func (s *suite) slowReader(t *testing.T) {
 	}
 }
 
-func (s *suite) environment(t *testing.T) {
-	sandbox := s.stand(t)
+func (s *suite) environment(t *testing.T, sandbox runner.Sandbox) {
 	spec := s.spec(sandbox, "one", "env", "TOKEN")
 	spec.Env = []string{"TOKEN=first", "TOKEN=the=second"}
 	r := attend(t, sandbox, "one", spec)
@@ -224,8 +218,7 @@ func (s *suite) environment(t *testing.T) {
 	}
 }
 
-func (s *suite) cannotRun(t *testing.T) {
-	sandbox := s.stand(t)
+func (s *suite) cannotRun(t *testing.T, sandbox runner.Sandbox) {
 	guest := sandbox.Layout("one").Guest
 	for name, spec := range map[string]process.Spec{
 		"a program that is not in PATH": {Args: []string{"waza-no-such-program"}},
@@ -244,8 +237,7 @@ func (s *suite) cannotRun(t *testing.T) {
 
 // A child that holds the output of a program open does not hold up its end, and
 // goes with it; of the agent, also one that has left its group.
-func (s *suite) children(t *testing.T) {
-	sandbox := s.stand(t)
+func (s *suite) children(t *testing.T, sandbox runner.Sandbox) {
 	for _, test := range []struct{ box, act string }{
 		{"one", "child"}, {runner.AgentBox, "child"}, {runner.AgentBox, "stray"},
 	} {
