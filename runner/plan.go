@@ -157,7 +157,7 @@ func fitsArgument(task spec.ResolvedTask, promptBy string, context []byte) error
 }
 
 func planServer(eval *spec.Eval, name string, declared mcpconfig.Server, c Choices) (Server, error) {
-	config, secrets, err := mcpconfig.Expand(name, declared, c.Lookup)
+	config, secrets, err := mcpconfig.Expand(name, eval.Placed(declared), c.Lookup)
 	if err != nil {
 		return Server{}, err
 	}

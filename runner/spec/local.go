@@ -3,6 +3,7 @@ package spec
 import (
 	"cmp"
 	"path/filepath"
+	"strings"
 
 	"github.com/waza-isolate/waza/mcpconfig"
 )
@@ -37,20 +38,25 @@ func (s servers) checkLocal(name string, server mcpconfig.Server) {
 	}
 }
 
-// onThisMachine is server as a process for the checks that are meant for
-// containers: its command needs no image, and its directory is relative to the
-// eval's.
+// onThisMachine is server as the checks that are meant for containers take it:
+// its command needs no image.
 func (s servers) onThisMachine(server mcpconfig.Server) mcpconfig.Server {
-	if server.Command == "" {
-		return server
+	if server.Command != "" {
+		server.Image = cmp.Or(server.Image, "none")
 	}
-	server.Image = cmp.Or(server.Image, "none")
+	return s.eval.Placed(server)
+}
+
+// Placed is a server whose working directory is absolute, where e is read to run
+// on this machine: there it is relative to the eval's. One that holds a variable
+// must become absolute by it.
+func (e *Eval) Placed(server mcpconfig.Server) mcpconfig.Server {
 	for _, dir := range []*string{&server.Cwd, &server.WorkingDir} {
-		if *dir == "" || filepath.IsAbs(*dir) {
+		if !e.Local || *dir == "" || filepath.IsAbs(*dir) || strings.Contains(*dir, "${") {
 			continue
 		}
-		if abs, err := filepath.Abs(filepath.Join(s.eval.Dir(), *dir)); err == nil {
-			*dir = abs
+		if abs, err := filepath.Abs(e.Dir()); err == nil {
+			*dir = filepath.Join(strings.ReplaceAll(abs, "${", "$${"), *dir)
 		}
 	}
 	return server
