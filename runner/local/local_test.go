@@ -55,19 +55,28 @@ func TestProgramsOutliveThreads(t *testing.T) {
 	defer closed(t, b)
 	s := stand(t, b)
 	defer func() { _ = s.Close(context.Background()) }()
-	started := make(chan process.Process)
-	ended := make(chan int, 1)
-	go func() {
+	type start struct {
+		program process.Process
+		thread  int
+		err     error
+	}
+	starts := make(chan start)
+	var startHere func()
+	startHere = func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with us
-		p, err := s.Start(t.Context(), runner.AgentBox, process.Spec{Args: []string{"cat"}})
-		if err != nil {
-			t.Error(err)
+		if syscall.Gettid() == os.Getpid() {
+			go startHere() // but not the first one
+			return
 		}
-		ended <- syscall.Gettid()
-		started <- p
-	}()
-	thread := <-ended
-	p := <-started
+		p, err := s.Start(t.Context(), runner.AgentBox, process.Spec{Args: []string{"cat"}})
+		starts <- start{p, syscall.Gettid(), err}
+	}
+	go startHere()
+	got := <-starts
+	if got.err != nil {
+		t.Fatal(got.err)
+	}
+	thread, p := got.thread, got.program
 	dockertest.Await(t, 10*time.Second, "the thread has ended", func() bool {
 		_, err := os.Stat("/proc/self/task/" + strconv.Itoa(thread))
 		return errors.Is(err, os.ErrNotExist)
