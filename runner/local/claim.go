@@ -103,7 +103,10 @@ func ownBase(base string) (string, error) {
 	if !ok || !info.IsDir() || int(stat.Uid) != os.Geteuid() || info.Mode().Perm()&0o077 != 0 {
 		return "", fmt.Errorf("%s is not a directory of this user's alone; remove it, or set TMPDIR to another place", base)
 	}
-	return filepath.EvalSymlinks(base)
+	if base, err = filepath.EvalSymlinks(base); err != nil {
+		return "", err
+	}
+	return filepath.Abs(base)
 }
 
 // lock opens and locks a file. The lock ends with the file, and so with its

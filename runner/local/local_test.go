@@ -111,6 +111,22 @@ func TestForeignBase(t *testing.T) {
 	}
 }
 
+// Programs have working directories of their own, so what they are told is
+// absolute.
+func TestRelativeTemp(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.Mkdir("temp", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b := open(t, "temp", "r")
+	defer closed(t, b)
+	s := stand(t, b)
+	defer func() { _ = s.Close(context.Background()) }()
+	if l := s.Layout(runner.AgentBox); !filepath.IsAbs(l.Workspace) || !filepath.IsAbs(l.MCPConfig) || !filepath.IsAbs(l.Private) {
+		t.Errorf("%+v", l)
+	}
+}
+
 func TestRunsSideBySide(t *testing.T) {
 	temp := t.TempDir()
 	one, two := open(t, temp, "one"), open(t, temp, "two")
