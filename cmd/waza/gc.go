@@ -29,10 +29,11 @@ func (s *state) gcCommand() *cli.Command {
 	}
 }
 
-// gcLocal is silent where no run left anything here.
 func (s *state) gcLocal(ctx context.Context) error {
 	g, err := local.GC(ctx, "")
-	if len(g.Runs) > 0 {
+	if len(g.Runs) == 0 {
+		fmt.Fprintf(s.stdout, "nothing to remove on this machine; %d live run(s)\n", len(g.Live))
+	} else {
 		fmt.Fprintf(s.stdout, "ended %d process(es) and removed the directories of %d dead run(s) without --isolate; %d live run(s)\n",
 			g.Processes, len(g.Runs), len(g.Live))
 	}
