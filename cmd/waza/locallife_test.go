@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -172,5 +173,34 @@ tasks: [task.yaml]
 	}
 	if said := strings.Join(p.record().Guarantees.Missing, "\n"); !strings.Contains(said, "drops WAZA_SANDBOX from its environment outlives the trial") {
 		t.Errorf("guarantees miss %q", said)
+	}
+}
+
+// Ctrl-C at any moment of a run's life leaves nothing; newLocalProject looks.
+func TestInterruptedAnytimeWithoutIsolation(t *testing.T) {
+	t.Parallel()
+	for i := range 8 {
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
+			p := newLocalProject(t, `
+-- eval.yaml --
+name: NAME
+config: {trials_per_task: 8, timeout_seconds: 60, parallel: true, executor: script, mcp_servers: {stock: {command: inventory}}}
+tasks: [task.yaml]
+-- task.yaml --
+{id: x, inputs: {prompt: x}, script: [{call: {server: stock, tool: stock_report}}, {say: done}]}
+`)
+			c := p.startLocal()
+			after := rand.N(time.Second)
+			select {
+			case <-c.ended:
+			case <-time.After(after):
+				c.signal(os.Interrupt)
+			}
+			<-c.ended
+			unheard := c.code == -1 && !p.exists("run")
+			if c.code != exitOK && c.code != exitInfra && !unheard {
+				t.Errorf("interrupted after %s: exit code %d\n%s%s", after, c.code, c.stdout.String(), c.stderr.String())
+			}
+		})
 	}
 }
