@@ -18,7 +18,7 @@ help: ## Show this
 setup: ## Have a Docker engine, the base image and the examples' images
 	@scripts/phase setup scripts/setup
 
-build: ## Build bin/waza, static, and its twin for the engine where that differs
+build: ## Build bin/waza, static, its twin for the engine where that differs, and an example's server
 	@scripts/phase build scripts/build
 
 run: setup build ## Run the first example in isolation

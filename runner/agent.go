@@ -82,11 +82,13 @@ const (
 // and the eval set.
 func agentEnv(t *Trial, box Layout) []string {
 	env := map[string]string{
-		"HOME":            box.Home,
 		"WAZA_WORKSPACE":  box.Workspace,
 		"WAZA_MCP_CONFIG": box.MCPConfig,
 		"WAZA_TASK":       t.Task,
 		"WAZA_MODEL":      t.Agent.Model,
+	}
+	if box.Home != "" {
+		env["HOME"] = box.Home
 	}
 	if t.Agent.Context != nil {
 		env["WAZA_CONTEXT"] = string(t.Agent.Context)

@@ -33,19 +33,20 @@ const (
 type Layout struct {
 	Workspace string // of the agent's box
 	MCPConfig string // the same
-	Home      string // empty leaves programs the one they have
+	Home      string // what programs find as theirs; empty leaves them the one they have
+	Private   string // of the agent's box: what is planned for HomeDir
 	Guest     string // our own executable
 }
 
 // ContainerLayout is the layout of every container.
 func ContainerLayout() Layout {
-	return Layout{Workspace: WorkspaceDir, MCPConfig: MCPConfigPath, Home: HomeDir, Guest: GuestPath}
+	return Layout{Workspace: WorkspaceDir, MCPConfig: MCPConfigPath, Home: HomeDir, Private: HomeDir, Guest: GuestPath}
 }
 
 // At is the place that a program finds a planned path at.
 func (l Layout) At(planned string) string {
 	for _, dir := range []struct{ planned, actual string }{
-		{WorkspaceDir, l.Workspace}, {HomeDir, l.Home}, {MCPConfigPath, l.MCPConfig}, {GuestPath, l.Guest},
+		{WorkspaceDir, l.Workspace}, {HomeDir, l.Private}, {MCPConfigPath, l.MCPConfig}, {GuestPath, l.Guest},
 	} {
 		if rest, ok := strings.CutPrefix(planned, dir.planned); ok && (rest == "" || rest[0] == '/') {
 			return dir.actual + rest
@@ -74,7 +75,17 @@ type Trial struct {
 	Graders   []evidence.GraderSpec `json:"graders"`
 	// ServersOnly is set where there is no agent: the servers live for the run.
 	ServersOnly bool `json:"-"`
+	// NotEnforced is what the eval asks for and only containers have, where
+	// Network is NetworkNone.
+	NotEnforced []string `json:"not_enforced,omitempty"`
 }
+
+// NetworkNone is the network of a trial on processes, which have the machine's:
+// nothing of it is isolated.
+const NetworkNone = "none"
+
+// Isolated says whether the trial is planned for containers.
+func (t *Trial) Isolated() bool { return t.Network != NetworkNone }
 
 // File is one file of a box, told by name and size.
 type File struct{ spec.WorkspaceFile }

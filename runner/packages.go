@@ -38,6 +38,9 @@ func bases(eval *spec.Eval) images.Bases {
 // place of the command that would fetch it. Any other server stays as it is. What
 // the lock lacks leaves it without an image.
 func (s Server) installed(eval *spec.Eval, declared mcpconfig.Server, c Choices) (Server, error) {
+	if eval.Local {
+		return s, nil
+	}
 	p, ok, err := mcpconfig.ReadPackage(s.Name, declared)
 	if err != nil || !ok {
 		return s, err

@@ -100,12 +100,19 @@ func planTask(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Trial, error)
 		Agent:     agent,
 		Graders:   task.Graders,
 	}
+	if eval.Local {
+		t.planLocal(isolation)
+	}
 	for _, f := range task.Files {
 		t.Files = append(t.Files, File{f})
 	}
 	hosts := make(map[string]string, len(task.Servers))
 	for _, name := range slices.Sorted(maps.Keys(task.Servers)) {
 		server, err := planServer(eval, name, task.Servers[name], c)
+		if err == nil && eval.Local {
+			t.NotEnforced = append(t.NotEnforced, notEnforced(server)...)
+			server, err = server.onThisMachine(eval.Dir())
+		}
 		if err != nil {
 			return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
 		}
@@ -166,8 +173,17 @@ func fitsArgument(task spec.ResolvedTask, promptBy string, context []byte) error
 	return nil
 }
 
+// placed is a server as it is where it runs: taken out of docker run in a
+// container, and with its directory found on this machine.
+func placed(eval *spec.Eval, name string, declared mcpconfig.Server) (mcpconfig.Server, error) {
+	if eval.Local {
+		return eval.Placed(declared), nil
+	}
+	return mcpconfig.FromDockerRun(name, declared)
+}
+
 func planServer(eval *spec.Eval, name string, declared mcpconfig.Server, c Choices) (Server, error) {
-	contained, err := mcpconfig.FromDockerRun(name, declared) // with isolation alone
+	contained, err := placed(eval, name, declared)
 	if err != nil {
 		return Server{}, err
 	}
@@ -199,7 +215,7 @@ func planServer(eval *spec.Eval, name string, declared mcpconfig.Server, c Choic
 			return s, fmt.Errorf("server %q: %w", name, err)
 		}
 	}
-	if mcpconfig.IsDockerRun(declared) {
+	if !eval.Local && mcpconfig.IsDockerRun(declared) {
 		s.Becomes = &contained
 	}
 	if s, err = s.installed(eval, declared, c); err != nil {

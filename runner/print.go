@@ -32,8 +32,12 @@ func (t *Trial) String() string {
 	if len(t.Agent.Command) > 0 {
 		fmt.Fprintf(&b, "              command %q, prompt by %s\n", t.Agent.Command, t.Agent.PromptBy)
 	}
-	fmt.Fprintf(&b, "              %s\n", t.Agent.Box)
-	fmt.Fprintf(&b, "              workspace %s on %s, %d file(s)\n", WorkspaceDir, t.Workspace, len(t.Files))
+	if t.Isolated() {
+		fmt.Fprintf(&b, "              %s\n", t.Agent.Box)
+		fmt.Fprintf(&b, "              workspace %s on %s, %d file(s)\n", WorkspaceDir, t.Workspace, len(t.Files))
+	} else {
+		fmt.Fprintf(&b, "              a process of this machine; workspace in a temporary directory, %d file(s)\n", len(t.Files))
+	}
 	for _, s := range t.Servers {
 		fmt.Fprintf(&b, "  server      %s, %s\n", s.Name, s.describeCommand())
 		if s.Becomes != nil {
@@ -42,7 +46,13 @@ func (t *Trial) String() string {
 		if s.Package != "" {
 			fmt.Fprintf(&b, "              package %s\n", s.describePackage())
 		}
-		fmt.Fprintf(&b, "              %s\n", s.declaredBox())
+		switch {
+		case s.Remote:
+		case t.Isolated():
+			fmt.Fprintf(&b, "              %s\n", s.declaredBox())
+		default:
+			fmt.Fprintf(&b, "              a process of this machine, in %s\n", cmp.Or(directoryOf(s.Config), "the eval's directory"))
+		}
 		fmt.Fprintf(&b, "              answers within %s, each request within %s\n", s.StartupTimeout, s.Timeout)
 		for _, dir := range s.contained().Config.Writable {
 			fmt.Fprintf(&b, "              writable %s\n", dir)
@@ -57,7 +67,10 @@ func (t *Trial) String() string {
 	for _, g := range t.Graders {
 		fmt.Fprintf(&b, "  grader      %s (%s)\n", g.Name, g.Type)
 	}
-	fmt.Fprintf(&b, "  mcp.json    %s\n", MCPConfigPath)
+	for _, name := range t.NotEnforced {
+		fmt.Fprintf(&b, "  no effect   %s\n", name)
+	}
+	fmt.Fprintf(&b, "  mcp.json    %s\n", t.describeMCPConfig())
 	for line := range strings.Lines(t.MCPJSON) {
 		fmt.Fprintf(&b, "              %s", line)
 	}
@@ -65,6 +78,9 @@ func (t *Trial) String() string {
 }
 
 func (t *Trial) describeNetwork() string {
+	if !t.Isolated() {
+		return "none of its own: nothing is isolated"
+	}
 	if t.Network == "airtight" {
 		return "airtight: no network interface but loopback, in any container"
 	}
@@ -73,6 +89,13 @@ func (t *Trial) describeNetwork() string {
 		from = "10.213.0.0/16"
 	}
 	return "bridge: an internal /29 of " + from + " with the agent and the relay; servers have loopback only"
+}
+
+func (t *Trial) describeMCPConfig() string {
+	if t.Isolated() {
+		return MCPConfigPath
+	}
+	return "in a temporary directory, with addresses on 127.0.0.1 in place of names"
 }
 
 // describe tells of a service as the eval has it: variables may stand in it.

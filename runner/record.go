@@ -335,7 +335,7 @@ func readTrial(d evidence.Dir) (results.Trial, error) {
 func (r Record) info() results.Run {
 	run := results.Run{
 		ID: r.ID, EvalName: r.Eval.Name, Skill: r.Eval.Skill, Model: r.Eval.Model, Executor: r.Eval.Executor,
-		Timeout: time.Duration(r.Eval.TimeoutSeconds) * time.Second, TrialsPerTask: r.Trials,
+		Timeout: time.Duration(r.Eval.TimeoutSeconds) * time.Second, TrialsPerTask: r.Trials, Isolated: r.Isolated,
 		Started: r.Started, Ended: r.Ended, Metrics: r.Metrics,
 	}
 	if r.Timeout > 0 {

@@ -110,8 +110,6 @@ func TestUsageErrors(t *testing.T) {
 	tests := []struct{ args, want string }{
 		{"run", "run takes one eval file; see waza run --help"},
 		{"run a.yaml b.yaml --isolate", "run takes one eval file"},
-		{"run a.yaml", "running without containers is not supported yet; add --isolate"},
-		{"run a.yaml --isolate=false", "add --isolate"},
 		{"run --nonsense a.yaml --isolate", "-nonsense"},
 		{"run a.yaml --isolate --nonsense", "-nonsense"},
 		{"run a.yaml --isolate -x", "-x"},

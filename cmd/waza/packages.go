@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 
-	"github.com/waza-isolate/waza/containers"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -53,8 +52,14 @@ func writeLock(eval *spec.Eval, lock *images.Lock) error {
 	return nil
 }
 
+// installer is a backend that installs packages into images of their own.
+type installer interface {
+	Platform() string
+	Resolve(ctx context.Context, i images.Image, lock *images.Lock) (images.Entry, error)
+}
+
 // resolve is what the registry has today of those packages that lock lacks.
-func (s *state) resolve(ctx context.Context, backend *containers.Backend, packages []images.Image, lock *images.Lock) ([]images.Entry, error) {
+func (s *state) resolve(ctx context.Context, backend installer, packages []images.Image, lock *images.Lock) ([]images.Entry, error) {
 	var entries []images.Entry
 	for _, p := range packages {
 		if p.Entry != nil {
@@ -72,7 +77,7 @@ func (s *state) resolve(ctx context.Context, backend *containers.Backend, packag
 
 // lockPackages resolves what the lock lacks, keeps it there, and plans again. What
 // another run kept there meanwhile stays.
-func (j *job) lockPackages(ctx context.Context, backend *containers.Backend) error {
+func (j *job) lockPackages(ctx context.Context, backend installer) error {
 	packages, err := runner.Packages(j.eval, j.tasks, j.lock, backend.Platform())
 	if err != nil || len(packages) == 0 {
 		return err

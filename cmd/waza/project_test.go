@@ -41,14 +41,27 @@ type project struct {
 	env  []string
 }
 
-// newProject unpacks an archive in which NAME stands for the eval's name. When
-// the test ends, nothing of its runs may be on the engine, and a test that failed
-// keeps its directory.
+// newProject is a project to run in containers. When the test ends, nothing of its
+// runs may be on the engine.
 func newProject(t *testing.T, archive string, images ...string) *project {
 	t.Helper()
 	for _, image := range append(images, debian) {
 		dockertest.Image(t, image)
 	}
+	p := unpackProject(t, archive)
+	engine := dockertest.Engine(t)
+	t.Cleanup(func() {
+		for _, run := range dockertest.Runs(t, engine, p.name) {
+			dockertest.NoObjects(t, engine, run)
+		}
+	})
+	return p
+}
+
+// unpackProject unpacks an archive in which NAME stands for the eval's name. A
+// test that failed keeps its directory.
+func unpackProject(t *testing.T, archive string) *project {
+	t.Helper()
 	random := make([]byte, 6)
 	_, _ = rand.Read(random)
 	dir, err := os.MkdirTemp("", "waza-e2e-")
@@ -59,11 +72,7 @@ func newProject(t *testing.T, archive string, images ...string) *project {
 	for _, f := range txtar.Parse([]byte(strings.ReplaceAll(archive, "NAME", p.name))).Files {
 		p.write(f.Name, string(f.Data))
 	}
-	engine := dockertest.Engine(t)
 	t.Cleanup(func() {
-		for _, run := range dockertest.Runs(t, engine, p.name) {
-			dockertest.NoObjects(t, engine, run)
-		}
 		if t.Failed() {
 			t.Logf("kept: %s", dir)
 			return

@@ -21,7 +21,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/waza-isolate/waza/agents/script"
-	"github.com/waza-isolate/waza/containers"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner"
@@ -44,7 +43,7 @@ func (s *state) runCommand() *cli.Command {
 		ArgsUsage:    "EVAL.yaml",
 		OnUsageError: usageError,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "isolate", Usage: "run every trial in containers of its own"},
+			&cli.BoolFlag{Name: "isolate", Usage: "run every trial in containers of its own; without it nothing is isolated"},
 			&cli.StringSliceFlag{Name: "task", Usage: "run only tasks whose id or name matches this `GLOB`; may be given again"},
 			&cli.StringSliceFlag{Name: "tags", Usage: "run only tasks with a tag that matches this `GLOB`; may be given again"},
 			&cli.IntFlag{Name: "trials", Usage: "trials of each task, in place of the eval's"},
@@ -101,6 +100,7 @@ type runOptions struct {
 	timeout         time.Duration
 	output, runDir  string
 	pull            string
+	isolate         bool
 	keep, verbose   bool
 	format          format
 }
@@ -117,7 +117,7 @@ func (s *state) newJob(c *cli.Context) (*job, error) {
 		return nil, err
 	}
 	eval, tasks, err := spec.Load(c.Args().First(), spec.Options{
-		ContextDir: c.String("context-dir"), Overlay: overlay, CheckScript: checkScript,
+		ContextDir: c.String("context-dir"), Overlay: overlay, CheckScript: checkScript, Local: !o.isolate,
 	})
 	if err != nil {
 		return nil, &exitError{exitUsage, err}
@@ -131,8 +131,10 @@ func (s *state) newJob(c *cli.Context) (*job, error) {
 			j.secrets.Add(secret)
 		}
 	}
-	if j.lock, err = readLock(eval); err != nil {
-		return nil, err
+	if o.isolate {
+		if j.lock, err = readLock(eval); err != nil {
+			return nil, err
+		}
 	}
 	if err := j.plan(likelyPlatform()); err != nil {
 		return nil, err
@@ -145,9 +147,13 @@ func (s *state) newJob(c *cli.Context) (*job, error) {
 
 // plan plans every trial, with what the lock has for an engine of the platform.
 func (j *job) plan(platform string) (err error) {
+	lifetime := runner.PerTask
+	if !j.options.isolate {
+		lifetime = runner.PerBenchmark
+	}
 	j.trials, err = runner.Plan(j.eval, j.tasks, runner.Choices{
 		Run: j.runID, Trials: j.options.trials, Timeout: j.options.timeout, Pull: j.options.pull, Lookup: j.lookup, Secrets: j.secrets,
-		Lock: j.lock, Platform: platform,
+		Lock: j.lock, Platform: platform, Lifetime: lifetime,
 	})
 	if err != nil {
 		return usage("%w", err)
@@ -158,7 +164,8 @@ func (j *job) plan(platform string) (err error) {
 func readOptions(c *cli.Context) (runOptions, error) {
 	o := runOptions{
 		trials: c.Int("trials"), workers: c.Int("workers"), timeout: c.Duration("timeout"),
-		output: c.String("output"), runDir: c.String("run-dir"), pull: c.String("pull"), keep: c.Bool("keep"), verbose: c.Bool("v"),
+		isolate: c.Bool("isolate"), pull: c.String("pull"),
+		output: c.String("output"), runDir: c.String("run-dir"), keep: c.Bool("keep"), verbose: c.Bool("v"),
 	}
 	if c.NArg() != 1 {
 		return o, usage("run takes one eval file; see waza run --help")
@@ -174,11 +181,11 @@ func readOptions(c *cli.Context) (runOptions, error) {
 	if c.IsSet("timeout") && o.timeout <= 0 {
 		return o, usage("--timeout must be more than 0, such as 90s")
 	}
-	if c.IsSet("pull") && !slices.Contains(mcpconfig.PullPolicies(), o.pull) {
+	switch {
+	case c.IsSet("pull") && !slices.Contains(mcpconfig.PullPolicies(), o.pull):
 		return o, usage("--pull must be missing, always or never")
-	}
-	if !c.Bool("isolate") {
-		return o, usage("running without containers is not supported yet; add --isolate")
+	case c.IsSet("pull") && !o.isolate:
+		return o, usage("--pull is about container images: it needs --isolate")
 	}
 	var err error
 	o.format, err = formatOf(c)
@@ -256,9 +263,8 @@ func (j *job) run(ctx context.Context) error {
 	}
 	ctx, stop := interruptible(ctx, j.stderr)
 	defer stop()
-	backend, err := containers.Open(ctx, containers.Options{
-		Run: j.runID, Network: buildNetwork(j.lookup, j.secrets), Redact: j.secrets.String,
-	})
+	j.warn()
+	backend, err := j.openBackend(ctx)
 	if err != nil {
 		return &exitError{exitInfra, err}
 	}
@@ -274,19 +280,21 @@ func (j *job) run(ctx context.Context) error {
 }
 
 // prepare has all images on the engine and writes down what is about to run.
-func (j *job) prepare(ctx context.Context, backend *containers.Backend, dir string) (runner.Record, error) {
+func (j *job) prepare(ctx context.Context, backend backend, dir string) (runner.Record, error) {
 	record, err := runner.NewRecord(j.eval, j.tasks, j.overlay)
 	if err != nil {
 		return record, err
 	}
-	if err := j.lockPackages(ctx, backend); err != nil {
-		return record, err
+	if installer, ok := backend.(installer); ok {
+		if err := j.lockPackages(ctx, installer); err != nil {
+			return record, err
+		}
 	}
 	if err := backend.Prepare(ctx, j.trials, func(what string) { fmt.Fprintln(j.stderr, what) }); err != nil {
 		return record, err
 	}
 	record.ID, record.Waza = j.runID, j.version
-	record.Isolated, record.Network = true, j.trials[0].Network
+	record.Isolated, record.Network = j.options.isolate, j.trials[0].Network
 	record.Workers, record.Trials = j.workers(), len(j.trials)/len(j.tasks)
 	record.Timeout, record.FailFast = j.options.timeout, j.eval.Config.FailFast
 	record.Engine, record.Images = backend.Describe(), runner.ImageRecords{}
@@ -406,6 +414,9 @@ func (j *job) epilogue(dir string, record runner.Record, done []runner.Result) {
 			why = "interrupted: "
 		}
 		fmt.Fprintf(j.stdout, "%s%d of %d trials have no outcome\n", why, missing, len(j.trials))
+	}
+	if !record.Isolated {
+		fmt.Fprintln(j.stdout, notIsolated)
 	}
 	fmt.Fprintf(j.stdout, "run directory: %s\n", dir)
 }

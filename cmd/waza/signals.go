@@ -52,16 +52,23 @@ func interruptible(ctx context.Context, stderr io.Writer) (context.Context, func
 // entrances is what a sandbox of containers tells a person who wants to enter.
 type entrances interface{ Containers() map[string]string }
 
+// directory is what a sandbox of processes tells.
+type directory interface{ Directory() string }
+
 // hold tells how to enter a sandbox and waits for Ctrl-C.
 func (j *job) hold(ctx context.Context, t *runner.Trial, s runner.Sandbox) {
 	j.progress.close()
 	fmt.Fprintf(j.stderr, "\nthe sandbox of %s/%d is standing; its servers answer. To enter:\n", t.Task, t.Number)
-	if e, ok := s.(entrances); ok {
+	switch e := s.(type) {
+	case entrances:
 		names := e.Containers()
 		for _, box := range slices.Sorted(maps.Keys(names)) {
 			fmt.Fprintf(j.stderr, "  %-12s docker exec -it %s sh\n", box, names[box])
 		}
+		fmt.Fprintln(j.stderr, "An image without a shell cannot be entered. Press Ctrl-C to remove the sandbox.")
+	case directory:
+		fmt.Fprintf(j.stderr, "  cd %s\n", e.Directory()+runner.WorkspaceDir)
+		fmt.Fprintln(j.stderr, "Nothing is isolated there. Press Ctrl-C to remove it.")
 	}
-	fmt.Fprintln(j.stderr, "An image without a shell cannot be entered. Press Ctrl-C to remove the sandbox.")
 	<-ctx.Done()
 }

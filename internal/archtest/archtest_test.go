@@ -110,6 +110,8 @@ func TestForbidden(t *testing.T) {
 		"internal/strictyaml": append(world, module+"runner/"),
 		"runner/mcpproxy":     {"os/exec", engine, "github.com/mark3labs/", module + "containers", module + "runner/guest"},
 		"runner":              {engine, module + "containers", module + "runner/guest"},
+		"runner/local":        {engine, module + "containers", module + "runner/guest"},
+		"runner/tree":         world,
 		"runner/guest":        {"os/exec", "net/http", engine, module + "runner/mcpproxy", module + "runner/spec"},
 	}
 	for name, forbidden := range rules {
@@ -130,6 +132,7 @@ func TestGuestIsSmall(t *testing.T) {
 		"github.com/hashicorp/yamux",
 		module + "runner/guest",
 		module + "runner/process",
+		module + "runner/tree",
 		"golang.org/x/net/dns/dnsmessage",
 		"golang.org/x/sys/unix",
 	}

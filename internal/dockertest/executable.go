@@ -1,9 +1,7 @@
 package dockertest
 
 import (
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -23,26 +21,9 @@ func Waza(t testing.TB) string {
 	return path
 }
 
-// executable builds beside the test binary, in the directory that go test removes
-// when it is done. The build is reproducible: equal sources give equal bytes, and
-// so one guest image on the engine.
 var executable = sync.OnceValues(func() (string, error) {
 	if path := os.Getenv(ExecutableEnv); path != "" {
 		return filepath.Abs(path)
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return "", err
-	}
-	dir, err := os.MkdirTemp(filepath.Dir(self), "waza-")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "waza")
-	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", path, "github.com/waza-isolate/waza/cmd/waza")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build waza: %w\n%s", err, out)
-	}
-	return path, nil
+	return buildStatic(module+"cmd/waza", "waza")
 })

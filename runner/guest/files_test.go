@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"net"
 	"os"
@@ -179,27 +178,3 @@ var errFull = errors.New("full")
 type failingWriter struct{}
 
 func (failingWriter) Write([]byte) (int, error) { return 0, errFull }
-
-// FuzzUnpack unpacks any bytes and looks whether anything stands outside.
-func FuzzUnpack(f *testing.F) {
-	f.Add(makeTar(f, entry{name: "a/b", content: "x"}))
-	f.Add(makeTar(f, entry{name: "../x", content: "x"}))
-	f.Add(makeTar(f, entry{name: "l", kind: tar.TypeSymlink, link: ".."}, entry{name: "l/x", content: "x"}))
-	f.Fuzz(func(t *testing.T, tree []byte) {
-		outer := t.TempDir()
-		dir := filepath.Join(outer, "in")
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		_ = unpack(dir, bytes.NewReader(tree))
-		err := filepath.WalkDir(outer, func(path string, _ fs.DirEntry, err error) error {
-			if path != outer && path != dir && !strings.HasPrefix(path, dir+"/") {
-				t.Errorf("%s stands outside", path)
-			}
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	})
-}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/hashicorp/yamux"
 	"golang.org/x/sys/unix"
+
+	"github.com/waza-isolate/waza/runner/tree"
 )
 
 // Main is process 1 of a container: it serves the runner on stdin and stdout
@@ -159,7 +161,7 @@ func put(l *link, req request) error {
 		defer close(received)
 		_ = w.CloseWithError(receive(l, w))
 	}()
-	err := unpack(req.Dir, r)
+	err := inDir(req.Dir, func(dir *os.Root) error { return tree.Unpack(dir, r, nil) })
 	_ = r.CloseWithError(err)
 	if err == nil {
 		<-received
@@ -168,6 +170,15 @@ func put(l *link, req request) error {
 	_ = l.fail(err) // now: the runner may wait for us to take more
 	<-received
 	return nil
+}
+
+// inDir does something with a directory that it cannot leave.
+func inDir(name string, do func(*os.Root) error) error {
+	dir, err := os.OpenRoot(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(dir), dir.Close())
 }
 
 func get(l *link, req request) error {
@@ -181,7 +192,7 @@ func get(l *link, req request) error {
 		l.stopWriting()
 	}()
 	out := &dataWriter{link: l, data: kindData, eof: kindEOF}
-	err := pack(req.Dir, req.Omit, out)
+	err := inDir(req.Dir, func(dir *os.Root) error { return tree.Pack(dir, req.Omit, out) })
 	if err == nil {
 		err = out.Close()
 	}

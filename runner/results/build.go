@@ -28,6 +28,7 @@ func Build(run Run, trials []Trial) (Results, error) {
 		Config: Config{
 			RunsPerTest: run.TrialsPerTask, ModelID: run.Model,
 			EngineType: run.Executor, TimeoutSec: int(run.Timeout / time.Second),
+			Isolated: run.Isolated,
 		},
 		Tasks: []Task{},
 	}

@@ -15,6 +15,7 @@ type Run struct {
 	Executor      string
 	Timeout       time.Duration
 	TrialsPerTask int
+	Isolated      bool // trials ran in containers
 	Started       time.Time
 	Ended         time.Time
 	Metrics       []MetricSpec

@@ -36,6 +36,7 @@ type Config struct {
 	ModelID     string `json:"model_id"`
 	EngineType  string `json:"engine_type"`
 	TimeoutSec  int    `json:"timeout_sec"`
+	Isolated    bool   `json:"isolated"` // trials ran in containers
 }
 
 // Summary is the run in figures. Scores are those of tasks; tasks without a

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -89,7 +90,7 @@ func session() results.Trial {
 func run() results.Run {
 	return results.Run{
 		ID: "20260102-030405-demo", EvalName: "demo", Skill: "inventory", Model: "m", Executor: "script",
-		Timeout: 90 * time.Second, TrialsPerTask: 2, Started: epoch, Ended: epoch.Add(3 * time.Minute),
+		Timeout: 90 * time.Second, TrialsPerTask: 2, Isolated: true, Started: epoch, Ended: epoch.Add(3 * time.Minute),
 		Metrics: []results.MetricSpec{{Name: "task_completion", Weight: 0.5, Threshold: 0.25}, {Name: "behavior_quality", Weight: 0.5, Threshold: 0.9}},
 		Tasks:   []results.TaskInfo{{ID: "first", Name: "First of all"}, {ID: "second"}, {ID: "third"}},
 	}
@@ -221,6 +222,21 @@ func TestWilson(t *testing.T) {
 		ci := build(t, r, trials...).Tasks[0].Stats.PassRateCI
 		if math.Abs(ci.Lower-row.Wilson95[0]) > 1e-9 || math.Abs(ci.Upper-row.Wilson95[1]) > 1e-9 {
 			t.Errorf("%d of %d: %v; want %v", row.C, row.N, ci, row.Wilson95)
+		}
+	}
+}
+
+// A table of what ran without isolation says so.
+func TestTableSaysThatNothingWasIsolated(t *testing.T) {
+	for _, isolated := range []bool{true, false} {
+		r := run()
+		r.Isolated = isolated
+		var table bytes.Buffer
+		if err := build(t, r).Table(&table, 80); err != nil {
+			t.Fatal(err)
+		}
+		if said := strings.HasSuffix(table.String(), "\nnot isolated\n"); said == isolated {
+			t.Errorf("isolated: %t, and the table is\n%s", isolated, &table)
 		}
 	}
 }

@@ -39,7 +39,7 @@ func (l *loader) checkExecutor(c Config) {
 	} else {
 		l.checkAgent(*c.Agent, agent)
 	}
-	if c.Isolation.Agent.Image == "" {
+	if c.Isolation.Agent.Image == "" && !l.eval.Local {
 		l.doc.Problemf(image, "executor command needs config.isolation.agent.image, the image that holds the command")
 	}
 }

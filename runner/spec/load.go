@@ -26,6 +26,9 @@ type Options struct {
 	// CheckScript says what is wrong with the steps of a task's script. Nil
 	// leaves them unchecked but for being a list.
 	CheckScript func(json.RawMessage) error
+	// Local reads the eval to run it on processes of this machine: what cannot be
+	// without containers is refused.
+	Local bool
 }
 
 // Load reads the eval at path and the task files it names, and resolves its
@@ -37,7 +40,7 @@ func Load(path string, opts Options) (*Eval, []ResolvedTask, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	l := &loader{opts: opts, doc: doc, eval: &Eval{Path: path}, ids: map[string]string{}}
+	l := &loader{opts: opts, doc: doc, eval: &Eval{Path: path, Local: opts.Local}, ids: map[string]string{}}
 	doc.Decode(l.eval)
 	l.checkEval()
 	var tasks []ResolvedTask

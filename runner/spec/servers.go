@@ -84,9 +84,11 @@ func (s servers) merge(overlay map[string]*mcpconfig.Server) map[string]mcpconfi
 func (s servers) check(name string, declared mcpconfig.Server) {
 	_, err := mcpconfig.Variables(name, declared)
 	s.report(err)
-	// With isolation alone: without it docker run is a command as any other.
-	server, err := mcpconfig.FromDockerRun(name, declared)
-	if err != nil {
+	server := declared
+	if s.eval.Local {
+		s.checkLocal(name, declared)
+		server = s.onThisMachine(declared)
+	} else if server, err = mcpconfig.FromDockerRun(name, declared); err != nil {
 		s.report(err)
 		s.report(mcpconfig.Validate(name, declared))
 		return

@@ -25,7 +25,8 @@ type Eval struct {
 	Metrics     []Metric `json:"metrics,omitempty" jsonschema:"figures over the whole run"`
 	Tasks       []string `json:"tasks" jsonschema:"globs of task files, relative to the eval; ** is not a glob"`
 
-	Path string `json:"-"` // as given
+	Path  string `json:"-"` // as given
+	Local bool   `json:"-"` // read to run on processes of this machine, without containers
 }
 
 // Dir is the directory of the eval file: paths in it are relative to this.

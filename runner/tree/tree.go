@@ -1,4 +1,9 @@
-package guest
+// Package tree carries trees of files as tar, in and out of directories that
+// hostile programs write to: it never follows a link out of one, and never fails
+// for what it finds there.
+//
+// It holds nothing in memory and bounds no size: writers do.
+package tree
 
 import (
 	"archive/tar"
@@ -13,19 +18,18 @@ import (
 	"time"
 )
 
-// unpack writes a tar's tree into dir and nowhere else: names that lead out of
-// it, also through links, fail. Everything belongs to whoever runs it.
-func unpack(dir string, r io.Reader) error {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = root.Close() }()
+// Unpack writes a tar's tree into root and nowhere else: names that lead out of
+// it, also through links, fail. So do those that takes, where it is not nil, does
+// not take. Everything belongs to whoever runs it.
+func Unpack(root *os.Root, r io.Reader, takes func(name string) bool) error {
 	for in := tar.NewReader(r); ; {
 		header, err := in.Next()
 		if errors.Is(err, io.EOF) {
 			_, err = io.Copy(io.Discard, r) // the padding behind the end
 			return err
+		}
+		if err == nil && takes != nil && !takes(path.Clean(header.Name)) {
+			err = fmt.Errorf("%s: there is no such place here", header.Name)
 		}
 		if err == nil {
 			err = unpackEntry(root, header, in)
@@ -62,16 +66,11 @@ func unpackEntry(root *os.Root, header *tar.Header, content io.Reader) error {
 	}
 }
 
-// pack writes the tree under dir as tar. Links are told, not followed; of what is
+// Pack writes the tree under root as tar. Links are told, not followed; of what is
 // neither file, directory nor link, that it is there. Links to the path omit are
 // left out, and so is a directory with nothing else in it. What its owner made
 // unreadable is made readable first: nothing hides by its mode.
-func pack(dir, omit string, w io.Writer) error {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = root.Close() }()
+func Pack(root *os.Root, omit string, w io.Writer) error {
 	p := &packer{root: root, omit: omit, out: tar.NewWriter(w)}
 	if err := p.dir("."); err != nil {
 		return err

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/waza-isolate/waza/containers"
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/local"
+)
+
+// backend is what a run's trials run on: containers, or processes of this machine.
+type backend interface {
+	runner.Backend
+	// Prepare has everything there that trials need, or says what is missing.
+	Prepare(ctx context.Context, trials []*runner.Trial, say func(string)) error
+	// Describe and Images are for run.json.
+	Describe() map[string]string
+	Images() runner.ImageRecords
+	Close(ctx context.Context) error
+}
+
+// notIsolated is said wherever a run without --isolate says anything.
+const notIsolated = "nothing was isolated: agents and servers ran as processes of yours"
+
+func (j *job) openBackend(ctx context.Context) (backend, error) {
+	if j.options.isolate {
+		return containers.Open(ctx, containers.Options{
+			Run: j.runID, Network: buildNetwork(j.lookup, j.secrets), Redact: j.secrets.String,
+		})
+	}
+	return local.Open(local.Options{Run: j.runID})
+}
+
+// warn says before anything starts that nothing will be isolated, and what of the
+// eval has no effect then.
+func (j *job) warn() {
+	if j.options.isolate {
+		return
+	}
+	fmt.Fprintln(j.stderr, "without --isolate nothing is isolated: agents and servers run as processes of yours, with your files, network and environment")
+	if names := runner.NotEnforced(j.trials); len(names) > 0 {
+		fmt.Fprintf(j.stderr, "without --isolate these have no effect: %s\n", strings.Join(names, ", "))
+	}
+}

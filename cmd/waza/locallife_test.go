@@ -1,0 +1,206 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/waza-isolate/waza/internal/dockertest"
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// One Ctrl-C, or several: nothing is left, and what had ended is reported.
+func TestInterruptedWithoutIsolation(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name    string
+		signals []os.Signal
+	}{
+		{"once", []os.Signal{os.Interrupt}},
+		{"twice", []os.Signal{os.Interrupt, os.Interrupt}},
+		{"terminated", []os.Signal{syscall.SIGTERM}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			// A server that does not want to end: time for a second signal.
+			stubborn := `command: sh, args: [-c, "trap '' TERM; inventory; while :; do sleep 300; done"]`
+			p := newLocalProject(t, strings.ReplaceAll(longRun, "image: waza-examples/inventory", stubborn))
+			c := p.startLocal()
+			p.awaitAgents(c, "slow-1", "slow-2", "slow-3", "slow-4")
+			p.await(c, "trials", "quick", "1", evidence.VerdictsFile)
+			for i, s := range test.signals {
+				if i > 0 {
+					c.await("the first signal was heard", func() bool {
+						return strings.Contains(c.stderr.String(), "interrupted")
+					})
+				}
+				c.signal(s)
+			}
+			c.wait(exitInfra)
+			if left := p.left(); len(left) > 0 {
+				t.Errorf("left: %q", left)
+			}
+			if !p.record().Interrupted || p.results().Summary.Succeeded != 1 {
+				t.Errorf("%+v, %+v", p.record(), p.results().Summary)
+			}
+		})
+	}
+}
+
+// When the runner is killed, the programs that it started end with it. What these
+// started, and directories, are left to gc, which needs no Docker for that.
+func TestRunnerKilledWithoutIsolation(t *testing.T) {
+	t.Parallel()
+	p := newLocalProject(t, `
+-- eval.yaml --
+name: NAME
+config:
+  trials_per_task: 1
+  timeout_seconds: 300
+  executor: command
+  agent: {command: sh, args: [-c, "sleep 301 & setsid sleep 302 & echo up > up; wait"]}
+  mcp_servers: {stock: {command: inventory}}
+tasks: [task.yaml]
+-- task.yaml --
+{id: x, inputs: {prompt: x}}
+`)
+	c := p.startLocal()
+	c.await("the agent has children", func() bool {
+		up, _ := filepath.Glob(p.path("tmp", "*", "*", "x-1", "workspace", "up"))
+		return len(up) == 1
+	})
+	live := p.start("gc").wait(exitInfra) // for want of an engine
+	if said := live.stdout.String(); said != "nothing to remove on this machine; 1 live run(s)\n" {
+		t.Errorf("gc beside a live run says %q", said)
+	}
+	c.signal(syscall.SIGKILL)
+	<-c.ended
+	dockertest.Await(t, 10*time.Second, "what the runner started is gone", func() bool {
+		all := strings.Join(p.processes(), "\n")
+		return !strings.Contains(all, "sh -c") && !strings.Contains(all, "inventory")
+	})
+	if left := p.processes(); len(left) != 2 {
+		t.Errorf("%q are left for gc: does this test test anything?", left)
+	}
+	gc := p.start("gc").wait(exitInfra)
+	if said := gc.stdout.String(); !strings.Contains(said, "ended 2 process(es) and removed the directories of 1 dead run(s)") {
+		t.Errorf("gc says %q", said)
+	}
+	if said := gc.stderr.String(); !strings.Contains(said, "containers were not looked for: no Docker engine answers") {
+		t.Errorf("gc complains %q", said)
+	}
+}
+
+// Programs that do not want to end, and those that they leave behind.
+func TestStubbornWithoutIsolation(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, config string
+		code         int
+		class        evidence.Class
+	}{
+		{"a server that ignores SIGTERM and the end of stdin", `
+  executor: script
+  mcp_servers: {stock: {command: sh, args: [-c, "trap '' TERM; inventory; while :; do sleep 300; done"]}}`, exitOK, evidence.ClassPass},
+		{"an agent that leaves children", `
+  executor: command
+  agent: {command: sh, args: [-c, "sleep 300 & setsid sleep 300 & echo done"]}`, exitOK, evidence.ClassPass},
+		{"an agent that ignores its time limit", `
+  executor: command
+  agent: {command: sh, args: [-c, "trap '' TERM; sleep 300 & setsid sleep 300 & while :; do sleep 300; done"]}`, exitFailed, evidence.ClassTimeout},
+		{"an agent that takes rights away", `
+  executor: command
+  agent: {command: sh, args: [-c, "mkdir -p a/b; echo x > a/b/c; chmod 0 a/b a .; ln -s /etc l; exit 0"]}`, exitOK, evidence.ClassPass},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			script := ""
+			if strings.Contains(test.config, "executor: script") {
+				script = ", script: [{call: {server: stock, tool: stock_report}}, {say: done}]"
+			}
+			p := newLocalProject(t, `
+-- eval.yaml --
+name: NAME
+config:
+  trials_per_task: 1
+  timeout_seconds: 3`+test.config+`
+tasks: [task.yaml]
+-- task.yaml --
+{id: x, inputs: {prompt: x}`+script+`}
+`)
+			p.startLocal().wait(test.code)
+			if got := p.runOf("x"); got.Outcome != test.class {
+				t.Errorf("%s: %s", got.Outcome, got.Reason)
+			}
+		})
+	}
+}
+
+// What a run without isolation says it does not hold is so: a program that leaves
+// its group and drops its environment outlives it.
+func TestEscapeWithoutIsolation(t *testing.T) {
+	t.Parallel()
+	p := newLocalProject(t, `
+-- eval.yaml --
+name: NAME
+config:
+  trials_per_task: 1
+  timeout_seconds: 30
+  executor: command
+  agent: {command: sh, args: [-c, "env -i setsid sleep 300 >/dev/null 2>&1 & echo $!; sleep 0.3"]}
+tasks: [task.yaml]
+-- task.yaml --
+{id: x, inputs: {prompt: x}}
+`)
+	p.startLocal().wait(exitOK)
+	pid, err := strconv.Atoi(strings.TrimSpace(p.runOf("x").FinalOutput))
+	if err != nil {
+		t.Fatal(err)
+	}
+	command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if string(command) != "sleep\x00300\x00" {
+		t.Fatalf("process %d is %q: what the guarantees say is missing is there", pid, command)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Error(err)
+	}
+	if said := strings.Join(p.record().Guarantees.Missing, "\n"); !strings.Contains(said, "drops WAZA_SANDBOX from its environment outlives the trial") {
+		t.Errorf("guarantees miss %q", said)
+	}
+}
+
+// Ctrl-C at any moment of a run's life leaves nothing; newLocalProject looks.
+func TestInterruptedAnytimeWithoutIsolation(t *testing.T) {
+	t.Parallel()
+	for i := range 8 {
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
+			p := newLocalProject(t, `
+-- eval.yaml --
+name: NAME
+config: {trials_per_task: 8, timeout_seconds: 60, parallel: true, executor: script, mcp_servers: {stock: {command: inventory}}}
+tasks: [task.yaml]
+-- task.yaml --
+{id: x, inputs: {prompt: x}, script: [{call: {server: stock, tool: stock_report}}, {say: done}]}
+`)
+			c := p.startLocal()
+			after := rand.N(time.Second)
+			select {
+			case <-c.ended:
+			case <-time.After(after):
+				c.signal(os.Interrupt)
+			}
+			<-c.ended
+			unheard := c.code == -1 && !p.exists("run")
+			if c.code != exitOK && c.code != exitInfra && !unheard {
+				t.Errorf("interrupted after %s: exit code %d\n%s%s", after, c.code, c.stdout.String(), c.stderr.String())
+			}
+		})
+	}
+}

@@ -1,0 +1,46 @@
+package containers
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/waza-isolate/waza/internal/dockertest"
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/backendtest"
+)
+
+func TestSuite(t *testing.T) {
+	bothNetworks(t, func(t *testing.T, network string) {
+		backendtest.Run(t, func(t *testing.T, program string) backendtest.Opened {
+			run := runID(t)
+			b, err := Open(within(t), Options{Run: run, Guest: program})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := b.Close(context.Background()); err != nil {
+					t.Error(err)
+				}
+			})
+			return backendtest.Opened{
+				Backend: b, Name: "docker",
+				Trial: runner.Trial{Run: run, Network: network, Workspace: "tmpfs"},
+				Box:   runner.Box{CPUs: 1, Memory: 128 << 20, Disk: 32 << 20, Pids: 64},
+				Left:  func(t *testing.T) []string { return ofTrials(t, run) },
+			}
+		})
+	})
+}
+
+// ofTrials lists what a run has on the engine beside what is the whole run's.
+func ofTrials(t *testing.T, run string) (names []string) {
+	t.Helper()
+	for _, object := range dockertest.Objects(t, dockertest.Engine(t), run) {
+		whole := strings.Contains(object, "-"+roleLease) || strings.Contains(object, "-guest") || strings.Contains(object, "-mcp-")
+		if !whole {
+			names = append(names, object)
+		}
+	}
+	return names
+}

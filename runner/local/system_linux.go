@@ -1,0 +1,112 @@
+package local
+
+import (
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const straysMissing = "a program that leaves its process group and drops WAZA_SANDBOX from its environment outlives the trial"
+
+// ownSession has a program lead a session and a group, and end with the thread
+// that started it, which lasts as long as the runner.
+func ownSession() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+// awaitEnd waits for a child's end and does not collect it: until that is done,
+// nobody else gets its number. It says whether it could.
+func awaitEnd(pid int) bool {
+	for {
+		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return err == nil
+		}
+	}
+}
+
+func signalName(s syscall.Signal) string { return unix.SignalName(s) }
+
+// bootID names the system's run; empty where that cannot be told.
+func bootID() string {
+	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(id))
+}
+
+// processStart is when a process was started, in clock ticks since boot (proc(5),
+// field 22 of stat); empty where it is gone, or only waits to be collected.
+func processStart(pid int) string {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return ""
+	}
+	_, rest, ok := strings.Cut(string(stat), ") ") // the name before it may hold anything
+	fields := strings.Fields(rest)
+	if !ok || len(fields) < 20 || fields[0] == "Z" {
+		return ""
+	}
+	return fields[19]
+}
+
+const (
+	// markedRounds is how often marked programs are looked for: they may start
+	// others meanwhile.
+	markedRounds = 50
+	markedPause  = 20 * time.Millisecond
+)
+
+// killMarked kills every program of the user that carries a mark, until there is
+// none, and says how many it found.
+func killMarked(mark string) (killed int) {
+	for range markedRounds {
+		found := 0
+		for _, pid := range processes() {
+			if carries(pid, mark) {
+				killOne(pid, mark)
+				found++
+			}
+		}
+		if found == 0 {
+			return killed
+		}
+		killed = max(killed, found)
+		time.Sleep(markedPause)
+	}
+	return killed
+}
+
+func processes() (pids []int) {
+	entries, _ := os.ReadDir("/proc")
+	for _, entry := range entries {
+		if pid, err := strconv.Atoi(entry.Name()); err == nil && pid != os.Getpid() {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// carries says whether a program has a mark. Others' cannot be read.
+func carries(pid int, mark string) bool {
+	environ, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	return err == nil && isMarked(string(environ), mark)
+}
+
+// killOne kills the program that has the number now, and no later one.
+func killOne(pid int, mark string) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil { // gone, or Linux before 5.3
+		if errors.Is(err, unix.ENOSYS) {
+			_ = unix.Kill(pid, unix.SIGKILL)
+		}
+		return
+	}
+	defer func() { _ = unix.Close(fd) }()
+	if carries(pid, mark) {
+		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+	}
+}
