@@ -113,7 +113,7 @@ func (s *scripted) do(m message, params string) {
 	case "initialize":
 		s.say(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 		s.answer(m.id.raw, `{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"scripted","version":"9"}}`)
-	case "echo":
+	case "echo", methodListTools:
 		s.answer(m.id.raw, params)
 	case "noise":
 		s.say("listening on stdio")
