@@ -150,6 +150,9 @@ func (h *httpProbe) failure(ctx context.Context, err error) error {
 }
 
 func (h *httpProbe) advice(status int) error {
+	if h.up.Remote && len(h.up.Headers) > 0 {
+		return fmt.Errorf("HTTP %d; the headers of mcp_servers.%s do not do, so check their values", status, h.server.Name)
+	}
 	if h.up.Remote {
 		return fmt.Errorf(`HTTP %d; set headers.Authorization of mcp_servers.%s, such as "Bearer ${TOKEN}"`, status, h.server.Name)
 	}

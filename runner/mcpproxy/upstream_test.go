@@ -194,7 +194,7 @@ func TestProbeOverHTTP(t *testing.T) {
 		"has its tools":  {answer, []string{"two", "one"}, nil, ""},
 		"lacks a tool":   {answer, []string{"one", "tow"}, ErrTools, `names "tow"; the server has "one", "two"`},
 		"unauthorized":   {status(401), nil, ErrUnauthorized, `MCP server "s" wants authorization: HTTP 401; set headers.Authorization of mcp_servers.s, such as "Bearer ${TOKEN}"`},
-		"forbidden":      {status(403), nil, ErrUnauthorized, "HTTP 403"},
+		"forbidden":      {status(403), nil, ErrUnauthorized, "HTTP 403; the headers of mcp_servers.s do not do, so check their values"},
 		"another path":   {status(404), nil, ErrRefused, "HTTP 404 Not Found without an answer; is /mcp the path of its endpoint?"},
 		"another origin": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://h.example/", 307) }, nil, ErrRefused, "another origin, http://h.example"},
 		"encodes":        {func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Content-Encoding", "br"); answer(w, r) }, nil, ErrRefused, "Content-Encoding"},
@@ -217,6 +217,9 @@ func TestProbeOverHTTP(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			up, _ := remoteOf(t, test.handler)
+			if name == "unauthorized" {
+				up.Headers = nil
+			}
 			start := 20 * time.Second
 			if test.class == ErrNoAnswer {
 				start = time.Second
