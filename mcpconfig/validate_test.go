@@ -3,6 +3,7 @@ package mcpconfig_test
 import (
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -84,15 +85,15 @@ func TestSupported(t *testing.T) {
 		in   mcpconfig.Server
 		want string
 	}{
-		"stdio":              {mcpconfig.Server{Command: "run", Args: []string{"a"}}, ""},
-		"image":              {mcpconfig.Server{Image: "i"}, ""},
-		"npx in its image":   {mcpconfig.Server{Image: "i", Command: "npx"}, ""},
-		"remote":             {mcpconfig.Server{URL: "http://h"}, ""},
-		"http":               {mcpconfig.Server{Command: "c", Type: "http", Port: 1}, ""},
-		"port":               {mcpconfig.Server{Command: "c", Port: 1}, ""},
-		"sse":                {mcpconfig.Server{Command: "c", Type: "sse", Port: 1}, ""},
-		"tools":              {mcpconfig.Server{Command: "c", Tools: []string{"a"}}, ""},
-		"npx":                {mcpconfig.Server{Command: "/usr/bin/npx"}, `not supported yet: server "s": command npx (it fetches the server while starting; install the server into an image)`},
+		"stdio":            {mcpconfig.Server{Command: "run", Args: []string{"a"}}, ""},
+		"image":            {mcpconfig.Server{Image: "i"}, ""},
+		"npx in its image": {mcpconfig.Server{Image: "i", Command: "npx"}, ""},
+		"remote":           {mcpconfig.Server{URL: "http://h"}, ""},
+		"http":             {mcpconfig.Server{Command: "c", Type: "http", Port: 1}, ""},
+		"port":             {mcpconfig.Server{Command: "c", Port: 1}, ""},
+		"sse":              {mcpconfig.Server{Command: "c", Type: "sse", Port: 1}, ""},
+		"tools":            {mcpconfig.Server{Command: "c", Tools: []string{"a"}}, ""},
+		"npx":              {mcpconfig.Server{Command: "/usr/bin/npx"}, `not supported yet: server "s": command npx (it fetches the server while starting; install the server into an image)`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := mcpconfig.Supported("s", tc.in)
@@ -103,6 +104,20 @@ func TestSupported(t *testing.T) {
 				t.Errorf("got %v, want %q", err, tc.want)
 			}
 		})
+	}
+}
+
+func TestShown(t *testing.T) {
+	for name, tc := range map[string]struct{ tools, want []string }{
+		"left out": {nil, nil},
+		"some":     {[]string{"a", "b"}, []string{"a", "b"}},
+		"star":     {[]string{"*"}, nil},
+		"none":     {[]string{}, []string{}},
+	} {
+		got := mcpconfig.Server{Tools: tc.tools}.Shown()
+		if (got == nil) != (tc.want == nil) || !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %#v", name, got)
+		}
 	}
 }
 

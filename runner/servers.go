@@ -36,7 +36,7 @@ func (tr *trialRun) makeServer(ctx context.Context, s Server) (mcpproxy.Server, 
 	if err != nil {
 		return mcpproxy.Server{}, err
 	}
-	server := mcpproxy.Server{Name: s.Name, Start: s.StartupTimeout, Timeout: s.Timeout, Stderr: log, Tools: s.expanded.Tools}
+	server := mcpproxy.Server{Name: s.Name, Start: s.StartupTimeout, Timeout: s.Timeout, Stderr: log, Tools: s.expanded.Shown()}
 	if s.Remote {
 		server.Upstream, err = tr.remote(s)
 		return server, err

@@ -76,9 +76,11 @@ func withoutURL(err error) error {
 
 // Headers that belong to one connection and are not passed on; RFC 9110, section
 // 7.6.1. Upgrade and Trailer are there since the proxy does neither.
-var hopByHop = []string{
-	"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection",
-	"Te", "Trailer", "Transfer-Encoding", "Upgrade",
+func hopByHop() []string {
+	return []string{
+		"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection",
+		"Te", "Trailer", "Transfer-Encoding", "Upgrade",
+	}
 }
 
 func endToEnd(h http.Header) http.Header {
@@ -88,7 +90,7 @@ func endToEnd(h http.Header) http.Header {
 			passed.Del(strings.TrimSpace(name))
 		}
 	}
-	for _, name := range hopByHop {
+	for _, name := range hopByHop() {
 		passed.Del(name)
 	}
 	return passed
@@ -224,7 +226,9 @@ func isEncoded(h http.Header) bool {
 // Headers by which a remote server speaks to browsers and authorization clients
 // about its own origin. The agent knows it under another, and the runner is who
 // authorizes.
-var remoteOnly = []string{"Set-Cookie", "Alt-Svc", "Strict-Transport-Security", "Www-Authenticate"}
+func remoteOnly() []string {
+	return []string{"Set-Cookie", "Alt-Svc", "Strict-Transport-Security", "Www-Authenticate"}
+}
 
 // copyHeaders takes what of a response's headers reaches the agent.
 func (u *Upstream) copyHeaders(to, from http.Header) {
@@ -235,7 +239,7 @@ func (u *Upstream) copyHeaders(to, from http.Header) {
 	if !u.Remote {
 		return
 	}
-	for _, name := range remoteOnly {
+	for _, name := range remoteOnly() {
 		to.Del(name)
 	}
 }

@@ -55,7 +55,7 @@ func TestHeadersOfARemoteServer(t *testing.T) {
 	if got.Header.Get("Authorization") != "Bearer secret" || got.Header.Get("Cookie") != "" || got.Header.Get("X-Agent") != "a" || got.URL.RawQuery != "key=of+the+url" {
 		t.Errorf("the server got %s %v", got.URL, got.Header)
 	}
-	for _, name := range remoteOnly {
+	for _, name := range remoteOnly() {
 		if response.Header.Get(name) != "" {
 			t.Errorf("the agent got %s", name)
 		}
