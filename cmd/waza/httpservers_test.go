@@ -166,7 +166,7 @@ script: [{say: x}]
 		"exits":     "exited with code 7; its stderr ends:\nno database",
 		"deaf":      "did not answer in time",
 		"elsewhere": "is /other the path of its endpoint?",
-		"misspelt":  `tools of mcp_servers.web names "eco"; the server has "echo"`,
+		"misspelt":  `mcp_servers.web.tools names "eco"; the server has "echo"`,
 	} {
 		if run := p.runOf(task); run.Outcome != evidence.ClassInfra || !strings.Contains(run.Reason, reason) {
 			t.Errorf("%s: %s %s", task, run.Outcome, run.Reason)

@@ -103,6 +103,7 @@ func (u *Upstream) outgoing(ctx context.Context, r *http.Request, body []byte, i
 	out.URL.RawQuery = joinQueries(u.URL.RawQuery, r.URL.RawQuery)
 	out.Header = endToEnd(r.Header)
 	out.Header.Set("Accept-Encoding", "identity")
+	out.Header.Del("Expect") // it was met
 	if r.Header.Get("User-Agent") == "" {
 		out.Header.Set("User-Agent", "") // or net/http names itself
 	}
@@ -131,10 +132,13 @@ func (u *Upstream) request(ctx context.Context, method string, body []byte) *htt
 }
 
 func setBody(r *http.Request, body []byte) {
-	r.Body, r.ContentLength = http.NoBody, 0
-	if len(body) > 0 {
-		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	r.Body, r.GetBody, r.ContentLength = http.NoBody, nil, 0
+	if len(body) == 0 {
+		return
 	}
+	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	r.Body, _ = open()
+	r.GetBody, r.ContentLength = open, int64(len(body)) // net/http sends again what it could not begin to send
 }
 
 func (u *Upstream) authorize(r *http.Request) {

@@ -93,6 +93,7 @@ func TestRedirects(t *testing.T) {
 		}
 	})
 	b := newBench(t, Limits{}, Server{Name: "s", Upstream: up})
+	b.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	for _, test := range []struct {
 		method        string
 		status        int
@@ -190,14 +191,16 @@ func TestProbeOverHTTP(t *testing.T) {
 		class   error
 		says    string
 	}{
-		"answers":        {answer, nil, nil, ""},
-		"has its tools":  {answer, []string{"two", "one"}, nil, ""},
-		"lacks a tool":   {answer, []string{"one", "tow"}, ErrTools, `names "tow"; the server has "one", "two"`},
-		"unauthorized":   {status(401), nil, ErrUnauthorized, `MCP server "s" wants authorization: HTTP 401; set headers.Authorization of mcp_servers.s, such as "Bearer ${TOKEN}"`},
-		"forbidden":      {status(403), nil, ErrUnauthorized, "HTTP 403; the headers of mcp_servers.s do not do, so check their values"},
-		"another path":   {status(404), nil, ErrRefused, "HTTP 404 Not Found without an answer; is /mcp the path of its endpoint?"},
-		"another origin": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://h.example/", 307) }, nil, ErrRefused, "another origin, http://h.example"},
-		"encodes":        {func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Content-Encoding", "br"); answer(w, r) }, nil, ErrRefused, "Content-Encoding"},
+		"answers":       {answer, nil, nil, ""},
+		"has its tools": {answer, []string{"two", "one"}, nil, ""},
+		"lacks a tool":  {answer, []string{"one", "tow"}, ErrTools, `lacks tools that the agent is to see: mcp_servers.s.tools names "tow"; the server has "one", "two"`},
+		"unauthorized":  {status(401), nil, ErrUnauthorized, `MCP server "s" wants authorization: HTTP 401; set headers.Authorization of mcp_servers.s, such as "Bearer ${TOKEN}"`},
+		"forbidden":     {status(403), nil, ErrUnauthorized, "HTTP 403; the headers of mcp_servers.s do not do, so check their values"},
+		"another path":  {status(404), nil, ErrRefused, "HTTP 404 Not Found without an answer; is /mcp the path of its endpoint?"},
+		"another origin": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://h.example/", http.StatusTemporaryRedirect)
+		}, nil, ErrRefused, "another origin, http://h.example"},
+		"encodes": {func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Content-Encoding", "br"); answer(w, r) }, nil, ErrRefused, "Content-Encoding"},
 		"starts slowly": {func(w http.ResponseWriter, r *http.Request) {
 			if tries.Add(1) < 4 {
 				w.WriteHeader(503)
@@ -325,6 +328,7 @@ func TestRealServersOverHTTP(t *testing.T) {
 				t.Fatal(err)
 			}
 			b := newBench(t, quick(), server)
+			//lint:ignore SA1019 it is how sessions get what belongs to no request
 			c := connect(t, b, "s", "2025-11-25", transport.WithContinuousListening())
 			if got := callTool(t, c, "echo", map[string]any{"text": "hello"}); got != "hello" {
 				t.Errorf("echo: %q", got)
