@@ -162,6 +162,26 @@ func TestPassedBytes(t *testing.T) {
 	}
 }
 
+func Test50MBOverHTTP(t *testing.T) {
+	if testing.Short() {
+		t.Skip("50 MB")
+	}
+	answer := `{"jsonrpc":"2.0","id":1,"result":"` + strings.Repeat("x", 50000000) + `"}`
+	b := upstreamBench(t, Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Stream") == "" {
+			io.WriteString(w, answer)
+			return
+		}
+		written(w, "data: "+answer+"\n\n")
+	})
+	if r := b.do("POST", "s", ping); r.body != answer {
+		t.Errorf("%d bytes: %.100q", len(r.body), r.body)
+	}
+	if r := b.do("POST", "s", ping, "X-Stream", "1"); r.body != "data: "+answer+"\n\n" {
+		t.Errorf("%d bytes: %.100q", len(r.body), r.body)
+	}
+}
+
 func TestHostsAndOrigins(t *testing.T) {
 	var host, sender string
 	up := upstreamOf(t, func(w http.ResponseWriter, r *http.Request) { host, sender = r.Host, r.Header.Get("Origin") })
@@ -176,6 +196,7 @@ func TestHostsAndOrigins(t *testing.T) {
 		"the name":          {up, "s", "http://s", "localhost:3001", "http://localhost:3001"},
 		"the name and port": {up, "S:80", "http://s:80", "localhost:3001", "http://localhost:3001"},
 		"another":           {up, "evil.example", "http://evil.example", "evil.example", "http://evil.example"},
+		"the address":       {up, "LISTENER", "http://LISTENER", "localhost:3001", "http://localhost:3001"},
 		"local":             {up, "localhost:9", "https://s", "localhost:9", "https://s"},
 		"remote":            {&remote, "s", "http://s", "mcp.example", "http://mcp.example"},
 		"remote by another": {&remote, "evil.example", "http://evil.example", "mcp.example", "http://mcp.example"},
@@ -185,8 +206,8 @@ func TestHostsAndOrigins(t *testing.T) {
 			front := httptest.NewServer(b.proxy.Handler("s"))
 			defer front.Close()
 			r, _ := http.NewRequestWithContext(t.Context(), "GET", front.URL+"/mcp", nil)
-			r.Host = test.host
-			r.Header.Set("Origin", test.origin)
+			r.Host = strings.Replace(test.host, "LISTENER", r.Host, 1)
+			r.Header.Set("Origin", strings.Replace(test.origin, "LISTENER", front.Listener.Addr().String(), 1))
 			response, err := front.Client().Do(r)
 			if err != nil {
 				t.Fatal(err)
