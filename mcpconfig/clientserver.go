@@ -128,7 +128,7 @@ func (r *clientReader) server(host string, at strictyaml.Path) *Server {
 func (r *clientReader) headers(host string, at strictyaml.Path, all map[string]string) map[string]string {
 	kept := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if slices.Contains(ownHeaders, strings.ToLower(name)) {
+		if slices.Contains(ownHeaders(), strings.ToLower(name)) {
 			r.note(below(at, "headers"), "server %q: header %s is left out: it is set by waza or the agent", host, name)
 			continue
 		}

@@ -27,7 +27,7 @@ type Server struct {
 	Port           int               `json:"port,omitempty" min:"1" max:"65535" jsonschema:"port an HTTP server listens on in its container"`
 	Path           string            `json:"path,omitempty" jsonschema:"path of an HTTP server's endpoint"`
 	Files          map[string]string `json:"files,omitempty" jsonschema:"files put into the server's container before it starts: absolute path in the container to path beside the eval"`
-	Tools          []string          `json:"tools,omitempty" jsonschema:"tools the agent sees; all where left out"`
+	Tools          []string          `json:"tools,omitempty" jsonschema:"tools the agent sees, by name; all where left out, or with *"`
 	StartupTimeout float64           `json:"startup_timeout,omitempty" over:"0" max:"86400" jsonschema:"seconds until the server must answer; default 30"`
 	Timeout        float64           `json:"timeout,omitempty" over:"0" max:"86400" jsonschema:"seconds one request may take; default 300"`
 	MaxMessage     string            `json:"max_message,omitempty" jsonschema:"size limit of one message, either way, such as 64m; default 64m"`

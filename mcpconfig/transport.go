@@ -1,5 +1,7 @@
 package mcpconfig
 
+import "slices"
+
 // Transports of MCP, as [Server.Transport] tells them apart.
 const (
 	Stdio = "stdio"
@@ -31,4 +33,12 @@ func (s Server) Endpoint() string {
 		return "/sse"
 	}
 	return "/mcp"
+}
+
+// Shown is the tools that the agent sees; nil for all, which "*" means too.
+func (s Server) Shown() []string {
+	if slices.Contains(s.Tools, "*") {
+		return nil
+	}
+	return s.Tools
 }

@@ -178,7 +178,7 @@ func (f *findings) texts(s Server) {
 		if field == "headers" && !headerName.MatchString(key) {
 			f.add(ErrInvalid, field, key, "headers: %q is not a header's name", key)
 		}
-		if field == "headers" && slices.Contains(ownHeaders, strings.ToLower(key)) {
+		if field == "headers" && slices.Contains(ownHeaders(), strings.ToLower(key)) {
 			f.add(ErrInvalid, field, key, "headers: %s is set by waza or the agent, and cannot be set here", key)
 		}
 		if field == "headers" && strings.ContainsFunc(value, isControl) {
@@ -189,10 +189,12 @@ func (f *findings) texts(s Server) {
 }
 
 // ownHeaders belong to the connection, the message or the session.
-var ownHeaders = []string{
-	"accept", "accept-encoding", "connection", "content-encoding", "content-length", "content-type", "host",
-	"keep-alive", "last-event-id", "mcp-session-id", "mcp-protocol-version", "proxy-connection", "te", "trailer",
-	"transfer-encoding", "upgrade",
+func ownHeaders() []string {
+	return []string{
+		"accept", "accept-encoding", "connection", "content-encoding", "content-length", "content-type", "host",
+		"keep-alive", "last-event-id", "mcp-session-id", "mcp-protocol-version", "proxy-connection", "te", "trailer",
+		"transfer-encoding", "upgrade",
+	}
 }
 
 // isControl is what no header's value holds; RFC 9110, section 5.5.

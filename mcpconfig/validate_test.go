@@ -3,6 +3,7 @@ package mcpconfig_test
 import (
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -115,6 +116,20 @@ func TestSupported(t *testing.T) {
 				t.Errorf("got %v, want %q", err, tc.want)
 			}
 		})
+	}
+}
+
+func TestShown(t *testing.T) {
+	for name, tc := range map[string]struct{ tools, want []string }{
+		"left out": {nil, nil},
+		"some":     {[]string{"a", "b"}, []string{"a", "b"}},
+		"star":     {[]string{"*"}, nil},
+		"none":     {[]string{}, []string{}},
+	} {
+		got := mcpconfig.Server{Tools: tc.tools}.Shown()
+		if (got == nil) != (tc.want == nil) || !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %#v", name, got)
+		}
 	}
 }
 

@@ -120,7 +120,7 @@ func (h *host) launched(log io.Writer) mcpproxy.Server {
 func (h *host) known(log io.Writer) mcpproxy.Server {
 	return mcpproxy.Server{
 		Name: h.plan.Name, Start: h.plan.StartupTimeout, Timeout: h.plan.Timeout,
-		Message: h.plan.MaxMessage, Stderr: log, Tools: h.plan.expanded.Tools,
+		Message: h.plan.MaxMessage, Stderr: log, Tools: h.plan.expanded.Shown(),
 	}
 }
 

@@ -317,3 +317,14 @@ func TestLongFramesAreCut(t *testing.T) {
 		}
 	}
 }
+
+func TestFrameKeepsWhoSawIt(t *testing.T) {
+	line, err := Frame{Seq: 1, Raw: []byte("{}"), Side: SideServer, Synthetic: SyntheticHidden}.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back Frame
+	if err := back.UnmarshalJSON(line); err != nil || back.Side != SideServer || back.Synthetic != SyntheticHidden {
+		t.Errorf("%s became %+v, %v", line, back, err)
+	}
+}

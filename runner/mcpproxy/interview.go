@@ -50,8 +50,8 @@ func (p *prober) checkTools(ctx context.Context, era Era, t talk) error {
 	}
 	missing := slices.DeleteFunc(slices.Clone(p.server.Tools), func(name string) bool { return slices.Contains(there, name) })
 	if len(missing) > 0 {
-		return t.fail(ErrTools, fmt.Errorf("tools of mcp_servers.%s names %s; the server has %s",
-			p.server.Name, quoted(missing), quoted(there)))
+		return &ProbeError{Server: p.server.Name, Class: ErrTools, Cause: fmt.Errorf("mcp_servers.%s.tools names %s; the server has %s",
+			p.server.Name, quoted(missing), quoted(there))}
 	}
 	return nil
 }

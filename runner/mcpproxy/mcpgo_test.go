@@ -33,9 +33,9 @@ func (h *host) CreateMessage(context.Context, mcp.CreateMessageRequest) (*mcp.Cr
 	}, nil
 }
 
-func connect(t *testing.T, b *bench, name, version string) *client.Client {
+func connect(t *testing.T, b *bench, name, version string, options ...transport.StreamableHTTPCOption) *client.Client {
 	t.Helper()
-	way, err := transport.NewStreamableHTTP("http://"+name+"/mcp", transport.WithHTTPBasicClient(b.client))
+	way, err := transport.NewStreamableHTTP("http://"+name+"/mcp", append(options, transport.WithHTTPBasicClient(b.client))...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -229,15 +229,12 @@ func (s *eventSession) Close() error {
 // Signal closes the session, whatever the signal.
 func (s *eventSession) Signal(process.Signal) error { return s.Close() }
 
-// Wait returns when the stream has ended. It fails unless it was closed from here.
+// Wait returns when the stream has ended, and why. There is no exit.
 func (s *eventSession) Wait() (process.Exit, error) {
 	<-s.gone
 	s.mu.Lock()
 	s.over = true
 	s.mu.Unlock()
 	s.posts.Wait()
-	if cause := context.Cause(s.ctx); !errors.Is(cause, errHungUp) {
-		return process.Exit{}, cause
-	}
-	return process.Exit{}, nil
+	return process.Exit{}, context.Cause(s.ctx)
 }

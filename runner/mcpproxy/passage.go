@@ -33,7 +33,6 @@ type passage struct {
 	waiting   []*asked // what the response has to answer
 	stateless bool     // of a revision without sessions
 	resumable bool     // the response was a stream with event ids
-	started   bool     // the response's headers are out
 }
 
 // pass hands a request on to a server that speaks HTTP.

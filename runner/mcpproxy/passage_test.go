@@ -1,14 +1,25 @@
 package mcpproxy
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waza-isolate/waza/runner/capture"
+	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // upstreamBench is a bench with one server called "s", which speaks HTTP as
@@ -21,7 +32,10 @@ func upstreamBench(t testing.TB, limits Limits, timeout time.Duration, handler h
 // upstreamOf is a server in a container, as far as the proxy can tell.
 func upstreamOf(t testing.TB, handler http.HandlerFunc) *Upstream {
 	t.Helper()
-	server := httptest.NewUnstartedServer(handler)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = io.NopCloser(bytes.NewReader(readAll(r.Body))) // or net/http does not see a client leave
+		handler(w, r)
+	}))
 	server.Config.SetKeepAlivesEnabled(false)
 	server.Start()
 	t.Cleanup(server.Close)
@@ -60,4 +74,495 @@ func TestRequestsPassAsTheyAre(t *testing.T) {
 	if frames := b.rec.all(); len(frames) != 2 || frames[0].Conn != "s/1" || frames[1].Synthetic != "" {
 		t.Errorf("frames: %+v", frames)
 	}
+}
+
+// rpc answers a request with a result, as JSON.
+func rpc(w http.ResponseWriter, r *http.Request, result string) {
+	env, err := parse(readAll(r.Body))
+	if err != nil || len(env.of(request)) == 0 {
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, env.messages[0].id.raw, result)
+}
+
+func readAll(r io.Reader) []byte {
+	all, _ := io.ReadAll(r)
+	return all
+}
+
+// written sends pieces of an event stream as they are.
+func written(w http.ResponseWriter, pieces ...string) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	for _, piece := range pieces {
+		io.WriteString(w, piece)
+		http.NewResponseController(w).Flush()
+	}
+}
+
+const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+
+// TestPassedBytes is TestBytes for servers that speak HTTP, in both forms of a
+// response.
+func TestPassedBytes(t *testing.T) {
+	echo := func(w http.ResponseWriter, r *http.Request) {
+		sent := readAll(r.Body)
+		var params string
+		for key, value := range members(sent) {
+			if key == "params" {
+				params = string(value)
+			}
+		}
+		answer := `{"jsonrpc":"2.0","id":1,"result":` + params + `}`
+		if r.Header.Get("X-Stream") == "" {
+			w.Header().Set("Content-Type", "application/json")
+			io.WriteString(w, answer)
+			return
+		}
+		written(w, "id: 7\r\nretry: 20\r\ndata:"+answer+"\r\n\r\n")
+	}
+	tests := map[string]string{
+		"integer above 2^53": `{"n":9007199254740993,"m":123456789012345678901234567890}`,
+		"fractions":          `{"a":1.0,"b":1e2,"c":-0.0,"d":1E+400}`,
+		"spaces":             "{\"nbsp\":\"\u00a0\",\"ideographic\":\"\u3000\",\"zwj\":\"a\u200db\"}",
+		"separators":         "{\"x\":\"\u2028\u2029\ufffd\"}",
+		"escapes":            `{"x":"\u0041\/\ud83d\ude00\ud800<>&"}`,
+		"duplicate keys":     `{"z":1,"a":2,"a":3,"A":3}`,
+		"white space":        "{ \"a\" :\t[ 1 ,2 ] }",
+		"invalid UTF-8":      "{\"x\":\"\xff\xfe\"}",
+		"10 MB":              `{"x":"` + strings.Repeat("ab\u200d1.0 ", 1<<20) + `"}`,
+	}
+	for _, filtered := range []bool{false, true} {
+		up := Server{Name: "s", Upstream: upstreamOf(t, echo)}
+		if filtered {
+			up.Tools = []string{"some"}
+		}
+		b := newBench(t, Limits{}, up)
+		for name, params := range tests {
+			for _, form := range []string{"", "stream"} {
+				t.Run(fmt.Sprint(name, form, filtered), func(t *testing.T) {
+					before := len(b.rec.all())
+					sent := `{"jsonrpc":"2.0","id":1,"unknown":{"q":1.50},"method":"echo","params":` + params + `}`
+					answer := `{"jsonrpc":"2.0","id":1,"result":` + params + `}`
+					want := answer
+					if form != "" {
+						want = "id: 7\r\nretry: 20\r\ndata:" + answer + "\r\n\r\n"
+					}
+					if r := b.do("POST", "s", sent, "X-Stream", form); r.body != want {
+						t.Errorf("the agent got %.300q\nwant %.300q", r.body, want)
+					}
+					frames := b.rec.all()[before:]
+					if len(frames) != 2 || string(frames[0].Raw) != sent || string(frames[1].Raw) != answer {
+						t.Errorf("the record has other bytes")
+					}
+				})
+			}
+		}
+	}
+}
+
+func Test50MBOverHTTP(t *testing.T) {
+	if testing.Short() {
+		t.Skip("50 MB")
+	}
+	answer := `{"jsonrpc":"2.0","id":1,"result":"` + strings.Repeat("x", 50000000) + `"}`
+	b := upstreamBench(t, Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Stream") == "" {
+			io.WriteString(w, answer)
+			return
+		}
+		written(w, "data: "+answer+"\n\n")
+	})
+	if r := b.do("POST", "s", ping); r.body != answer {
+		t.Errorf("%d bytes: %.100q", len(r.body), r.body)
+	}
+	if r := b.do("POST", "s", ping, "X-Stream", "1"); r.body != "data: "+answer+"\n\n" {
+		t.Errorf("%d bytes: %.100q", len(r.body), r.body)
+	}
+}
+
+func TestHostsAndOrigins(t *testing.T) {
+	var host, sender string
+	up := upstreamOf(t, func(w http.ResponseWriter, r *http.Request) { host, sender = r.Host, r.Header.Get("Origin") })
+	remote := *up
+	remote.Remote = true
+	remote.URL, _ = url.Parse("http://mcp.example/own/mcp")
+	for name, test := range map[string]struct {
+		up                 *Upstream
+		host, origin       string
+		wantHost, wantFrom string
+	}{
+		"the name":          {up, "s", "http://s", "localhost:3001", "http://localhost:3001"},
+		"the name and port": {up, "S:80", "http://s:80", "localhost:3001", "http://localhost:3001"},
+		"another":           {up, "evil.example", "http://evil.example", "evil.example", "http://evil.example"},
+		"the address":       {up, "LISTENER", "http://LISTENER", "localhost:3001", "http://localhost:3001"},
+		"local":             {up, "localhost:9", "https://s", "localhost:9", "https://s"},
+		"remote":            {&remote, "s", "http://s", "mcp.example", "http://mcp.example"},
+		"remote by another": {&remote, "evil.example", "http://evil.example", "mcp.example", "http://mcp.example"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, Limits{}, Server{Name: "s", Upstream: test.up})
+			front := httptest.NewServer(b.proxy.Handler("s"))
+			defer front.Close()
+			r, _ := http.NewRequestWithContext(t.Context(), "GET", front.URL+"/mcp", nil)
+			r.Host = strings.Replace(test.host, "LISTENER", r.Host, 1)
+			r.Header.Set("Origin", strings.Replace(test.origin, "LISTENER", front.Listener.Addr().String(), 1))
+			response, err := front.Client().Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response.Body.Close()
+			if host != test.wantHost || sender != test.wantFrom {
+				t.Errorf("the server got host %q and origin %q", host, sender)
+			}
+		})
+	}
+}
+
+func TestOtherPathsAreNotThere(t *testing.T) {
+	b := upstreamBench(t, Limits{}, 0, func(http.ResponseWriter, *http.Request) { t.Error("the server was asked") })
+	for _, path := range []string{"/", "/mcp/", "/own/mcp", "/.well-known/oauth-protected-resource", "/.well-known/oauth-authorization-server/mcp"} {
+		response, err := b.client.Get("http://s" + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != http.StatusNotFound {
+			t.Errorf("%s: %d", path, response.StatusCode)
+		}
+	}
+}
+
+func TestConversations(t *testing.T) {
+	b := upstreamBench(t, Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodDelete {
+			return
+		}
+		if r.Header.Get("Mcp-Session-Id") == "" && r.Header.Get("X-Opens") != "" {
+			w.Header().Set("Mcp-Session-Id", r.Header.Get("X-Opens"))
+		}
+		rpc(w, r, "{}")
+	})
+	b.do("POST", "s", initialize, "X-Opens", "a")
+	b.do("POST", "s", initialize, "X-Opens", "b")
+	b.do("POST", "s", ping, "Mcp-Session-Id", "b")
+	b.do("POST", "s", ping, "Mcp-Session-Id", "a")
+	b.do("POST", "s", ping)
+	b.do("POST", "s", ping, "Mcp-Session-Id", "unheard of")
+	b.do("DELETE", "s", "", "Mcp-Session-Id", "a")
+	b.do("POST", "s", ping, "Mcp-Session-Id", "a")
+	var conns []string
+	for _, f := range b.rec.all() {
+		if f.Dir == evidence.ToServer {
+			conns = append(conns, f.Conn)
+		}
+	}
+	if diff := cmp.Diff([]string{"s/1", "s/2", "s/2", "s/1", "s/3", "s/3", "s/3"}, conns); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// An id that is in flight twice without a session is two conversations.
+func TestOneIDTwiceAtOnce(t *testing.T) {
+	both := make(chan struct{}, 2)
+	release := make(chan struct{})
+	b := upstreamBench(t, Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
+		both <- struct{}{}
+		<-release
+		rpc(w, r, "{}")
+	})
+	var posts sync.WaitGroup
+	for range 2 {
+		posts.Go(func() { b.do("POST", "s", ping) })
+	}
+	<-both
+	<-both
+	close(release)
+	posts.Wait()
+	conns := map[string]int{}
+	for _, f := range b.rec.all() {
+		conns[f.Conn]++
+	}
+	if diff := cmp.Diff(map[string]int{"s/1": 2, "s/2": 2}, conns); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestResponsesThatAnswerNothing holds what the agent gets and what stands in the
+// record for each way in which a server can fail to answer.
+func TestResponsesThatAnswerNothing(t *testing.T) {
+	big := `{"jsonrpc":"2.0","id":1,"result":"` + strings.Repeat("x", 2<<20) + `"}`
+	hijack := func(w http.ResponseWriter, text string) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err == nil {
+			io.WriteString(conn, text)
+			conn.Close()
+		}
+	}
+	tests := map[string]struct {
+		handler   http.HandlerFunc
+		status    int
+		synthetic evidence.Synthetic
+		says      string // in the synthetic frame
+		agent     string // in what the agent gets
+		event     string // of this kind
+	}{
+		"status": {func(w http.ResponseWriter, r *http.Request) { http.Error(w, "no such thing", 404) },
+			404, "transport_error", "HTTP 404 Not Found without an answer: no such thing", "no such thing", ""},
+		"unauthorized": {func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(401) },
+			401, "transport_error", "HTTP 401", "", "unauthorized"},
+		"error for nobody": {func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(400)
+			io.WriteString(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no session"}}`)
+		}, 400, "transport_error", "HTTP 400", "no session", ""},
+		"accepted": {func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(202) }, 202, "transport_error", "HTTP 202", "", ""},
+		"HTML": {func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "<html>") },
+			200, "transport_error", "HTTP 200", "<html>", "gap"},
+		"another id": {func(w http.ResponseWriter, r *http.Request) {
+			io.WriteString(w, `{"jsonrpc":"2.0","id":2,"result":{}}`)
+		},
+			200, "transport_error", "HTTP 200", `"id":2`, ""},
+		"gzip": {func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			rpc(w, r, "{}")
+		}, 502, "transport_error", "Content-Encoding", "Content-Encoding", "gap"},
+		"gzip stream": {func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			written(w, "data: {}\n\n")
+		}, 502, "transport_error", "Content-Encoding", "Content-Encoding", "gap"},
+		"nothing": {func(w http.ResponseWriter, r *http.Request) { hijack(w, "") },
+			502, "transport_error", "EOF", "-32000", "upstream"},
+		"cut body": {func(w http.ResponseWriter, r *http.Request) {
+			hijack(w, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"jsonrpc\"")
+		}, 502, "transport_error", "EOF", "-32000", "upstream"},
+		"endless headers": {func(w http.ResponseWriter, r *http.Request) {
+			hijack(w, "HTTP/1.1 200 OK\r\n"+strings.Repeat("X-A: b\r\n", 100000))
+		}, 502, "transport_error", "", "-32000", "upstream"},
+		"no HTTP": {func(w http.ResponseWriter, r *http.Request) { hijack(w, "hello\r\n\r\n") },
+			502, "transport_error", "", "-32000", "upstream"},
+		"over the limit": {func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, big) },
+			502, "transport_error", "over the limit", "over the limit", "limit"},
+		"never": {func(w http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body); <-r.Context().Done() },
+			504, "timeout", "no answer in time", "-32001", ""},
+		"stream that ends": {func(w http.ResponseWriter, r *http.Request) { written(w, ": hello\n\n") },
+			200, "transport_error", "ended without an answer", ": hello\n\n", ""},
+		"stream cut in an event": {func(w http.ResponseWriter, r *http.Request) {
+			written(w, "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n")
+		},
+			200, "transport_error", "ended without an answer", "", "undelivered"},
+		"stream over the limit": {func(w http.ResponseWriter, r *http.Request) { written(w, "data: "+big+"\n\n") },
+			200, "transport_error", "over the limit", "over the limit", "limit"},
+		"event without end": {func(w http.ResponseWriter, r *http.Request) {
+			for r.Context().Err() == nil {
+				written(w, "data: x\n")
+			}
+		}, 200, "transport_error", "over the limit", "over the limit", "limit"},
+		"stream that stays": {func(w http.ResponseWriter, r *http.Request) { written(w, ": hello\n\n"); <-r.Context().Done() },
+			200, "timeout", "no answer in time", "-32001", ""},
+		"event that is no message": {func(w http.ResponseWriter, r *http.Request) { written(w, "data: hello\n\n") },
+			200, "transport_error", "ended without an answer", "data: hello\n\n", "gap"},
+		"message in another event": {func(w http.ResponseWriter, r *http.Request) {
+			written(w, "event: other\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"x\"}\n\n")
+		}, 200, "transport_error", "ended without an answer", "event: other\n", "gap"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			timeout := 10 * time.Second
+			if test.synthetic == evidence.SyntheticTimeout {
+				timeout = 300 * time.Millisecond
+			}
+			b := upstreamBench(t, Limits{Message: 1 << 20}, timeout, test.handler)
+			r := b.do("POST", "s", ping)
+			if r.status != test.status || !strings.Contains(r.body, test.agent) {
+				t.Errorf("the agent got %d %.300q", r.status, r.body)
+			}
+			if !hasFrame(evidence.ToClient, test.synthetic, test.says)(b.rec.all(), nil) || !hasFrame(evidence.ToClient, test.synthetic, `"id":1,`)(b.rec.all(), nil) {
+				t.Errorf("frames: %s", framesText(b.rec.all()))
+			}
+			if test.event != "" {
+				b.rec.event(t, test.event)
+			}
+			result, err := capture.Calls(b.rec.sequence())
+			if err != nil {
+				t.Error(err)
+			}
+			if gap := name == "HTML" || name == "event that is no message"; gap != (len(result.Gaps) > 0) {
+				t.Errorf("gaps: %v", result.Gaps)
+			}
+		})
+	}
+}
+
+func framesText(frames []evidence.Frame) string {
+	var b strings.Builder
+	for _, f := range frames {
+		fmt.Fprintf(&b, "%s %s %s %.200s\n", f.Conn, f.Dir, f.Synthetic, f.Raw)
+	}
+	return b.String()
+}
+
+func TestServerThatIsNotThere(t *testing.T) {
+	up := upstreamOf(t, nil)
+	up.Transport = &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+		return nil, errors.New("secret.example: connection refused")
+	}}
+	for _, remote := range []bool{false, true} {
+		up.Remote = remote
+		b := newBench(t, Limits{}, Server{Name: "s", Upstream: up})
+		r := b.do("POST", "s", ping)
+		if r.status != 502 || !strings.Contains(r.body, `"id":1,"error":{"code":-32000`) || remote == strings.Contains(r.body, "secret.example") {
+			t.Errorf("the agent got %d %s", r.status, r.body)
+		}
+		if e := b.rec.event(t, "upstream"); !strings.Contains(e.Message, "connection refused") {
+			t.Errorf("event %+v", e)
+		}
+		if r := b.do("GET", "s", ""); r.status != 502 {
+			t.Errorf("GET: %d", r.status)
+		}
+	}
+}
+
+func TestAgentsEncodingIsRefused(t *testing.T) {
+	b := upstreamBench(t, Limits{}, 0, func(http.ResponseWriter, *http.Request) { t.Error("the server was asked") })
+	if r := b.do("POST", "s", "\x1f\x8b", "Content-Encoding", "gzip"); r.status != http.StatusUnsupportedMediaType {
+		t.Errorf("got %d", r.status)
+	}
+}
+
+// What the agent sends reaches the server, message or not, and is on record.
+func TestWhatIsNoMessagePasses(t *testing.T) {
+	b := upstreamBench(t, Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(418)
+		w.Write(readAll(r.Body))
+	})
+	for _, body := range []string{"hello", `{"jsonrpc":"1.0"}`, "{\"jsonrpc\":\"2.0\",\"id\":1,\"ID\":2,\"method\":\"x\"}"} {
+		before := len(b.rec.all())
+		if r := b.do("POST", "s", body); r.status != 418 || r.body != body {
+			t.Errorf("%d %q", r.status, r.body)
+		}
+		if frames := b.rec.all()[before:]; len(frames) == 0 || string(frames[0].Raw) != body {
+			t.Errorf("frames of %q: %s", body, framesText(frames))
+		}
+	}
+	if result, err := capture.Calls(b.rec.sequence()); err != nil || len(result.Gaps) < 3 {
+		t.Errorf("gaps %v, %v", result.Gaps, err)
+	}
+}
+
+func TestSilentStreamIsKeptAlive(t *testing.T) {
+	release := make(chan struct{})
+	b := upstreamBench(t, Limits{Idle: 50 * time.Millisecond}, 0, func(w http.ResponseWriter, r *http.Request) {
+		written(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"a\"}\n\n")
+		<-release
+		written(w, ": own comment\n", "data: {\"jsonrpc\":\"2.0\",\"method\":\"b\"}\n\n")
+	})
+	response := b.request(t.Context(), "GET", "s", "")
+	defer response.Body.Close()
+	in := bufio.NewReader(response.Body)
+	var text string
+	for !strings.Contains(text, ": own comment\n") {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			t.Fatal(err, text)
+		}
+		if text += line; line == ": keepalive\n" && !strings.Contains(text, "own") {
+			select {
+			case <-release:
+			default:
+				close(release)
+			}
+		}
+	}
+	rest, _ := io.ReadAll(in)
+	if !strings.Contains(string(rest), `"method":"b"`) || len(b.rec.all()) != 2 {
+		t.Errorf("rest %q, frames %s", rest, framesText(b.rec.all()))
+	}
+}
+
+// The agent's leaving reaches the server. From 2026-07-28 it cancels the request.
+func TestAgentThatLeaves(t *testing.T) {
+	left := make(chan struct{})
+	b := upstreamBench(t, Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
+		written(w, ": hello\n\n")
+		<-r.Context().Done()
+		close(left)
+	})
+	body, header := stateless(`"q"`, "tools/call", `"name":"slow"`)
+	ctx, cancel := context.WithCancel(t.Context())
+	response := b.request(ctx, "POST", "s", body, header...)
+	_, _ = io.ReadFull(response.Body, make([]byte, 3))
+	cancel()
+	response.Body.Close()
+	<-left
+	b.rec.wait(t, "a cancellation", hasFrame(evidence.ToServer, evidence.SyntheticCancelled, `"requestId":"q"`))
+	b.rec.event(t, "cancelled")
+}
+
+// A stream that breaks off in a session is resumed, and its answer is that of the
+// request.
+func TestResumption(t *testing.T) {
+	b := upstreamBench(t, Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Header.Get("Mcp-Session-Id") == "":
+			w.Header().Set("Mcp-Session-Id", "one")
+			rpc(w, r, `{"protocolVersion":"2025-11-25"}`)
+		case r.Method == http.MethodPost:
+			written(w, "id: 1\ndata:\n\n")
+		case r.Header.Get("Last-Event-Id") == "1":
+			written(w, "id: 2\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"content\":[]}}\n\n")
+		}
+	})
+	b.do("POST", "s", initialize)
+	call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"slow"}}`
+	if r := b.do("POST", "s", call, "Mcp-Session-Id", "one"); r.body != "id: 1\ndata:\n\n" {
+		t.Errorf("the agent got %q", r.body)
+	}
+	if r := b.do("GET", "s", "", "Mcp-Session-Id", "one", "Last-Event-Id", "1"); !strings.Contains(r.body, `"result"`) {
+		t.Errorf("the agent got %q", r.body)
+	}
+	result, err := capture.Calls(b.rec.sequence())
+	if err != nil || len(result.Calls) != 1 || result.Calls[0].Outcome != evidence.OutcomeOK {
+		t.Errorf("%+v, %v", result, err)
+	}
+}
+
+func TestCloseEndsPassages(t *testing.T) {
+	b := upstreamBench(t, Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
+		written(w, ": hello\n\n")
+		<-r.Context().Done()
+	})
+	response := b.request(t.Context(), "POST", "s", ping)
+	defer response.Body.Close()
+	if err := b.proxy.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if rest := readAll(response.Body); !strings.Contains(string(rest), "closed") {
+		t.Errorf("the agent got %q", rest)
+	}
+	if !hasFrame(evidence.ToClient, evidence.SyntheticTransport, "closed")(b.rec.all(), nil) {
+		t.Error("no frame")
+	}
+}
+
+func TestPassagesAreBounded(t *testing.T) {
+	inside := make(chan struct{}, 10)
+	release := make(chan struct{})
+	b := upstreamBench(t, Limits{InFlight: 2}, 0, func(w http.ResponseWriter, r *http.Request) {
+		inside <- struct{}{}
+		<-release
+		rpc(w, r, "{}")
+	})
+	var posts sync.WaitGroup
+	for i := range 2 {
+		posts.Go(func() { b.do("POST", "s", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"x"}`, i)) })
+		<-inside
+	}
+	if r := b.do("POST", "s", `{"jsonrpc":"2.0","id":9,"method":"x"}`); r.status != http.StatusTooManyRequests {
+		t.Errorf("got %d %s", r.status, r.body)
+	}
+	close(release)
+	posts.Wait()
+	b.rec.event(t, "limit")
 }

@@ -16,7 +16,7 @@ var (
 	ErrNoAnswer     = errors.New("did not answer in time")
 	ErrRefused      = errors.New("answered with an error")
 	ErrUnauthorized = errors.New("wants authorization")
-	ErrTools        = errors.New("does not have all tools that its tools name")
+	ErrTools        = errors.New("lacks tools that the agent is to see")
 )
 
 // ProbeError says why a server is not usable.

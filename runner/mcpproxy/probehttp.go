@@ -150,6 +150,9 @@ func (h *httpProbe) failure(ctx context.Context, err error) error {
 }
 
 func (h *httpProbe) advice(status int) error {
+	if h.up.Remote && len(h.up.Headers) > 0 {
+		return fmt.Errorf("HTTP %d; the headers of mcp_servers.%s do not do, so check their values", status, h.server.Name)
+	}
 	if h.up.Remote {
 		return fmt.Errorf(`HTTP %d; set headers.Authorization of mcp_servers.%s, such as "Bearer ${TOKEN}"`, status, h.server.Name)
 	}
@@ -224,7 +227,7 @@ func (h *httpProbe) read(response *http.Response, request string) ([]byte, error
 			return nil, err
 		}
 		h.heard(body.buf)
-		if isAnswer(body.buf, request) {
+		if isAnswer(body.buf, request) || response.StatusCode >= 400 && isRefusal(body.buf) {
 			return body.buf, nil
 		}
 		return nil, nil
@@ -245,6 +248,12 @@ func (h *httpProbe) read(response *http.Response, request string) ([]byte, error
 			return data, nil
 		}
 	}
+}
+
+// isRefusal says whether a message is an error for a request whose id is not told.
+func isRefusal(raw []byte) bool {
+	env, err := parse(raw)
+	return err == nil && !env.batch && env.messages[0].isError && env.messages[0].id.key == ""
 }
 
 func noEOF(err error) error {

@@ -60,7 +60,10 @@ func (e ending) String() string {
 	if e.exit.Signal != "" {
 		how = "was ended by " + e.exit.Signal
 	}
-	if e.err != nil {
+	switch {
+	case errors.Is(e.err, errHungUp):
+		how = "was left: " + errHungUp.Error()
+	case e.err != nil:
 		how = "is lost: " + e.err.Error()
 	}
 	if e.cause != nil {

@@ -113,7 +113,7 @@ func (s *scripted) do(m message, line []byte, params string) {
 	case "initialize":
 		s.say(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 		s.answer(m.id.raw, `{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"scripted","version":"9"}}`)
-	case "echo", "tools/list":
+	case "echo", methodListTools:
 		s.answer(m.id.raw, params)
 	case "emit":
 		s.say(params)

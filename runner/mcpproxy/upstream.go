@@ -76,9 +76,11 @@ func withoutURL(err error) error {
 
 // Headers that belong to one connection and are not passed on; RFC 9110, section
 // 7.6.1. Upgrade and Trailer are there since the proxy does neither.
-var hopByHop = []string{
-	"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection",
-	"Te", "Trailer", "Transfer-Encoding", "Upgrade",
+func hopByHop() []string {
+	return []string{
+		"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection",
+		"Te", "Trailer", "Transfer-Encoding", "Upgrade",
+	}
 }
 
 func endToEnd(h http.Header) http.Header {
@@ -88,7 +90,7 @@ func endToEnd(h http.Header) http.Header {
 			passed.Del(strings.TrimSpace(name))
 		}
 	}
-	for _, name := range hopByHop {
+	for _, name := range hopByHop() {
 		passed.Del(name)
 	}
 	return passed
@@ -101,6 +103,7 @@ func (u *Upstream) outgoing(ctx context.Context, r *http.Request, body []byte, i
 	out.URL.RawQuery = joinQueries(u.URL.RawQuery, r.URL.RawQuery)
 	out.Header = endToEnd(r.Header)
 	out.Header.Set("Accept-Encoding", "identity")
+	out.Header.Del("Expect") // it was met
 	if r.Header.Get("User-Agent") == "" {
 		out.Header.Set("User-Agent", "") // or net/http names itself
 	}
@@ -129,10 +132,13 @@ func (u *Upstream) request(ctx context.Context, method string, body []byte) *htt
 }
 
 func setBody(r *http.Request, body []byte) {
-	r.Body, r.ContentLength = http.NoBody, 0
-	if len(body) > 0 {
-		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	r.Body, r.GetBody, r.ContentLength = http.NoBody, nil, 0
+	if len(body) == 0 {
+		return
 	}
+	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	r.Body, _ = open()
+	r.GetBody, r.ContentLength = open, int64(len(body)) // net/http sends again what it could not begin to send
 }
 
 func (u *Upstream) authorize(r *http.Request) {
@@ -224,7 +230,9 @@ func isEncoded(h http.Header) bool {
 // Headers by which a remote server speaks to browsers and authorization clients
 // about its own origin. The agent knows it under another, and the runner is who
 // authorizes.
-var remoteOnly = []string{"Set-Cookie", "Alt-Svc", "Strict-Transport-Security", "Www-Authenticate"}
+func remoteOnly() []string {
+	return []string{"Set-Cookie", "Alt-Svc", "Strict-Transport-Security", "Www-Authenticate"}
+}
 
 // copyHeaders takes what of a response's headers reaches the agent.
 func (u *Upstream) copyHeaders(to, from http.Header) {
@@ -235,7 +243,7 @@ func (u *Upstream) copyHeaders(to, from http.Header) {
 	if !u.Remote {
 		return
 	}
-	for _, name := range remoteOnly {
+	for _, name := range remoteOnly() {
 		to.Del(name)
 	}
 }
