@@ -124,6 +124,7 @@ type reply struct {
 	status int
 	header http.Header
 	body   string
+	raw    string // the body as it came
 }
 
 // events are the data of a reply that is a stream, of those that have any.
@@ -169,7 +170,7 @@ func (b *bench) do(method, host, body string, header ...string) reply {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	r := reply{status: response.StatusCode, header: response.Header, body: string(all)}
+	r := reply{status: response.StatusCode, header: response.Header, body: string(all), raw: string(all)}
 	if events := r.events(); len(events) == 1 {
 		r.body = events[0]
 	}
