@@ -39,30 +39,7 @@ func (t *Trial) String() string {
 		fmt.Fprintf(&b, "              a process of this machine; workspace in a temporary directory, %d file(s)\n", len(t.Files))
 	}
 	for _, s := range t.Servers {
-		fmt.Fprintf(&b, "  server      %s, %s\n", s.Name, s.describeCommand())
-		if s.Becomes != nil {
-			fmt.Fprintf(&b, "              becomes %s, environment %q\n", s.contained().describeCommand(), slices.Sorted(maps.Keys(s.Becomes.Env)))
-		}
-		if s.Package != "" {
-			fmt.Fprintf(&b, "              package %s\n", s.describePackage())
-		}
-		switch {
-		case s.Remote:
-		case t.Isolated():
-			fmt.Fprintf(&b, "              %s\n", s.declaredBox())
-		default:
-			fmt.Fprintf(&b, "              a process of this machine, in %s\n", cmp.Or(directoryOf(s.Config), "the eval's directory"))
-		}
-		fmt.Fprintf(&b, "              answers within %s, each request within %s\n", s.StartupTimeout, s.Timeout)
-		for _, dir := range s.contained().Config.Writable {
-			fmt.Fprintf(&b, "              writable %s\n", dir)
-		}
-		for _, f := range s.Files {
-			fmt.Fprintf(&b, "              file %s, %s\n", f.Path, units.BytesSize(float64(f.Size())))
-		}
-		for _, service := range s.Services {
-			service.describe(&b)
-		}
+		s.describe(&b, t.Isolated())
 	}
 	for _, g := range t.Graders {
 		fmt.Fprintf(&b, "  grader      %s (%s)\n", g.Name, g.Type)
@@ -75,6 +52,45 @@ func (t *Trial) String() string {
 		fmt.Fprintf(&b, "              %s", line)
 	}
 	return b.String()
+}
+
+// describe tells of a server as the eval has it: variables may stand in it.
+func (s Server) describe(b *strings.Builder, isolated bool) {
+	line := func(format string, args ...any) { fmt.Fprintf(b, "              "+format+"\n", args...) }
+	fmt.Fprintf(b, "  server      %s, %s\n", s.Name, s.describeCommand())
+	if s.Becomes != nil {
+		line("becomes %s, environment %q", s.contained().describeCommand(), slices.Sorted(maps.Keys(s.Becomes.Env)))
+	}
+	if s.Package != "" {
+		line("package %s", s.describePackage())
+	}
+	switch {
+	case s.Remote:
+		line("dialled by the runner, headers %q", slices.Sorted(maps.Keys(s.Config.Headers)))
+	case isolated:
+		line("%s", s.declaredBox())
+	default:
+		line("a process of this machine, in %s", cmp.Or(directoryOf(s.Config), "the eval's directory"))
+	}
+	if s.Port != 0 {
+		line("speaks %s at port %d, %s", s.Transport, s.Port, s.Path)
+	}
+	if s.Config.Tools != nil {
+		line("the agent sees the tools %q", s.Config.Tools)
+	}
+	if s.Shared {
+		line("one for the whole run")
+	}
+	line("answers within %s, each request within %s", s.StartupTimeout, s.Timeout)
+	for _, dir := range s.contained().Config.Writable {
+		line("writable %s", dir)
+	}
+	for _, f := range s.Files {
+		line("file %s, %s", f.Path, units.BytesSize(float64(f.Size())))
+	}
+	for _, service := range s.Services {
+		service.describe(b)
+	}
 }
 
 func (t *Trial) describeNetwork() string {
@@ -117,6 +133,8 @@ func (s Service) describe(b *strings.Builder) {
 
 func (s Server) describeCommand() string {
 	switch c := s.Config; {
+	case c.URL != "":
+		return "remote, " + c.URL
 	case c.Command != "":
 		return fmt.Sprintf("command %q", append([]string{c.Command}, c.Args...))
 	case len(c.Args) > 0:
