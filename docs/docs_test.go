@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/waza-isolate/waza/agents/script"
+	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/spec"
 	"github.com/waza-isolate/waza/schemas"
 )
@@ -52,6 +53,9 @@ type example map[string]string
 func examples(text string) []example {
 	var all []example
 	for _, match := range block.FindAllStringSubmatch(text, -1) {
+		if isClientFile(match[1]) {
+			continue
+		}
 		if match[1] == "eval.yaml" || len(all) == 0 {
 			all = append(all, example{})
 		}
@@ -59,6 +63,8 @@ func examples(text string) []example {
 	}
 	return all
 }
+
+func isClientFile(name string) bool { return strings.HasSuffix(name, ".json") }
 
 // TestExamplesAreRead loads every example as waza run would. One that shows no
 // task file gets a plain task.
@@ -78,6 +84,49 @@ func TestExamplesAreRead(t *testing.T) {
 	}
 	if count == 0 {
 		t.Error("no example was found")
+	}
+}
+
+// TestClientFilesAreRead reads every file of a client as --mcp would.
+func TestClientFilesAreRead(t *testing.T) {
+	count := 0
+	for _, document := range documents(t) {
+		for _, match := range block.FindAllStringSubmatch(read(t, document), -1) {
+			if !isClientFile(match[1]) {
+				continue
+			}
+			count++
+			if _, err := mcpconfig.ReadClient(match[1], []byte(match[2])); err != nil {
+				t.Errorf("%s: %v", document, err)
+			}
+		}
+	}
+	if count == 0 {
+		t.Error("no client's file was found")
+	}
+}
+
+// fragment is a block that shows servers and nothing around them.
+var fragment = regexp.MustCompile("(?ms)^```yaml\n(mcp_servers:\n.*?)^```$")
+
+// TestServersAreRead loads the servers that the page on them shows, as those of an
+// eval.
+func TestServersAreRead(t *testing.T) {
+	const document = "mcp-servers.md"
+	found := fragment.FindAllStringSubmatch(read(t, document), -1)
+	if len(found) == 0 {
+		t.Error("no servers were found")
+	}
+	for _, match := range found {
+		eval := filepath.Join(unpack(t, example{
+			"eval.yaml": "name: n\ntasks: [task.yaml]\nconfig:\n  trials_per_task: 1\n  timeout_seconds: 1\n  executor: mock\n" +
+				"  isolation: {server_image: i}\n" + strings.TrimSuffix(strings.ReplaceAll("  "+match[1], "\n", "\n  "), "  "),
+			"task.yaml": "id: plain\ninputs: {prompt: p}\n",
+			"notes.txt": "",
+		}), "eval.yaml")
+		if _, _, err := spec.Load(eval, spec.Options{}); err != nil {
+			t.Errorf("%s: %v\n%s", document, err, match[1])
+		}
 	}
 }
 
@@ -137,13 +186,49 @@ func properties(schema any) []string {
 	return slices.Compact(names)
 }
 
-var link = regexp.MustCompile(`\]\(([^)#:\s]+)(?:#[^)\s]*)?\)`)
+var (
+	link    = regexp.MustCompile(`\]\(([^)#:\s]*)(?:#([^)\s]*))?\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	noSlug  = regexp.MustCompile(`[^\w -]`)
+)
+
+// anchors are what links into a document can name, as GitHub makes them of headings.
+func anchors(text string) []string {
+	var all []string
+	for _, match := range heading.FindAllStringSubmatch(text, -1) {
+		all = append(all, strings.ReplaceAll(noSlug.ReplaceAllString(strings.ToLower(match[1]), ""), " ", "-"))
+	}
+	return all
+}
 
 func TestLinksLeadSomewhere(t *testing.T) {
 	for _, document := range documents(t) {
 		for _, match := range link.FindAllStringSubmatch(read(t, document), -1) {
-			if _, err := os.Stat(filepath.Join(filepath.Dir(document), match[1])); err != nil {
+			target := document
+			if match[1] != "" {
+				target = filepath.Join(filepath.Dir(document), match[1])
+			}
+			if _, err := os.Stat(target); err != nil {
 				t.Errorf("%s: %v", document, err)
+			} else if match[2] != "" && !slices.Contains(anchors(read(t, target)), match[2]) {
+				t.Errorf("%s: %s has no heading %s", document, target, match[2])
+			}
+		}
+	}
+}
+
+var goFile = regexp.MustCompile("`([\\w./-]+\\.go)`")
+
+// TestNamedFilesExist holds that a source file which a document names is there, in
+// whatever directory.
+func TestNamedFilesExist(t *testing.T) {
+	var there []string
+	walk(t, func(file string) { there = append(there, "/"+filepath.ToSlash(file)) })
+	for _, document := range documents(t) {
+		for _, match := range goFile.FindAllStringSubmatch(read(t, document), -1) {
+			ends := func(file string) bool { return strings.HasSuffix(file, "/"+match[1]) }
+			if !slices.ContainsFunc(there, ends) {
+				t.Errorf("%s names %s, which does not exist", document, match[1])
 			}
 		}
 	}
@@ -167,16 +252,26 @@ func TestNamedTestsExist(t *testing.T) {
 func sources(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
+	walk(t, func(file string) {
+		if strings.HasSuffix(file, "_test.go") {
+			all.WriteString(read(t, filepath.Join(root, file)))
+		}
+	})
+	return all.String()
+}
+
+// walk visits every Go file of the repository, by its path there.
+func walk(t *testing.T, visit func(file string)) {
+	t.Helper()
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") {
 			return err
 		}
-		content, err := os.ReadFile(path)
-		all.Write(content)
+		file, err := filepath.Rel(root, path)
+		visit(file)
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return all.String()
 }

@@ -14,7 +14,7 @@ func (s *state) gcCommand() *cli.Command {
 	return &cli.Command{
 		Name:         "gc",
 		Usage:        "remove what dead runs left on the engine and on this machine",
-		Description:  "Containers end with their runner. What a killed runner can leave are containers that were\nnever started, networks, volumes and the stages of an image's build; without --isolate, processes\nand temporary directories. gc never touches what a live run owns, on this machine or another.",
+		Description:  "Containers end with their runner. What a killed runner can leave are containers that\nwere never started, networks, volumes and the stages of an image's build; without\n--isolate, processes and temporary directories. gc never touches what a live run\nowns, on this machine or another. Finished images are kept.",
 		OnUsageError: usageError,
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {

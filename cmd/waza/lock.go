@@ -18,15 +18,15 @@ import (
 func (s *state) lockCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "lock",
-		Usage:     "write down which versions an eval's packages are",
+		Usage:     "keep which versions an eval's npx and uvx packages are",
 		ArgsUsage: "EVAL.yaml",
 		Description: "Servers that are written as npx or uvx are installed from a registry. lock resolves\n" +
-			"them, and all that they need, into waza.lock beside the eval, so that every run with\n" +
-			"--isolate installs the same. Entries that no task needs any more are dropped.",
+			"what waza.lock beside the eval lacks, with all that it needs, so that every run with\n" +
+			"--isolate installs the same, and drops what no task needs. It runs no trial.",
 		OnUsageError: usageError,
 		Flags: []cli.Flag{
 			contextDirFlag(),
-			&cli.BoolFlag{Name: "update", Usage: "resolve all packages anew"},
+			&cli.BoolFlag{Name: "update", Usage: "resolve all packages anew, not only what is missing"},
 		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {

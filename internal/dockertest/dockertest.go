@@ -3,8 +3,7 @@
 //
 // It makes nothing on the engine and removes nothing but images it is told to: what
 // a test makes is the test's to take away. Everything is looked up by the id of one
-// run, since others
-// use the engine at the same time.
+// run, since others use the engine at the same time.
 package dockertest
 
 import (
