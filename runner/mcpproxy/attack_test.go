@@ -32,7 +32,7 @@ func held(f func() any) int64 {
 func TestForgottenRequestsAreBounded(t *testing.T) {
 	b := upstreamBench(t, Limits{}, 0, func(http.ResponseWriter, *http.Request) {})
 	s := b.proxy.servers["s"]
-	name := strings.Repeat("n", 64<<10)
+	name := strings.Repeat("n", 16<<10)
 	leave := func(d string, times int) {
 		for i := range times {
 			env, err := parse(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"%s"}}`, i%3, name))
@@ -83,7 +83,7 @@ func TestForgottenRequestsGoWithTheirSession(t *testing.T) {
 // is not.
 func TestExchangesKeepNoMessage(t *testing.T) {
 	b := scriptedBench(t, Limits{}, 0)
-	long := strings.Repeat("n", 256<<10)
+	long := strings.Repeat("n", 64<<10)
 	l := &link{server: b.proxy.servers["s"]}
 	n := held(func() any {
 		var all []*exchange
@@ -97,7 +97,7 @@ func TestExchangesKeepNoMessage(t *testing.T) {
 		}
 		return all
 	})
-	if n > 4<<20 {
+	if n > 1<<20 {
 		t.Errorf("%d bytes are kept", n)
 	}
 }
@@ -223,7 +223,7 @@ func TestHiddenToolInAHeader(t *testing.T) {
 
 // A list of tools that is made of millions of nothings costs about its bytes.
 func TestListOfManySmallElements(t *testing.T) {
-	raw := []byte(`{"result":{"tools":[` + strings.Repeat("1,", 2<<20) + `{"name":"a"},` + strings.Repeat("1,", 2<<20) + `1]}}`)
+	raw := []byte(`{"result":{"tools":[` + strings.Repeat("1,", 512<<10) + `{"name":"a"},` + strings.Repeat("1,", 512<<10) + `1]}}`)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	seen := newToolFilter([]string{"a"}).cut(raw, false, func(id) bool { return true })
