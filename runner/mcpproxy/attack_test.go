@@ -32,7 +32,7 @@ func held(f func() any) int64 {
 func TestForgottenRequestsAreBounded(t *testing.T) {
 	b := upstreamBench(t, Limits{}, 0, func(http.ResponseWriter, *http.Request) {})
 	s := b.proxy.servers["s"]
-	name := strings.Repeat("n", 16<<10)
+	name := strings.Repeat("n", 2<<10)
 	leave := func(d string, times int) {
 		for i := range times {
 			env, err := parse(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"%s"}}`, i%3, name))
@@ -46,7 +46,7 @@ func TestForgottenRequestsAreBounded(t *testing.T) {
 			s.dialogues.leave(d, waiting, true)
 		}
 	}
-	if n := held(func() any { leave("", 2*maxKept); return s }); n > 8<<20 {
+	if n := held(func() any { leave("", 2*maxKept); return s }); n > 2<<20 {
 		t.Errorf("%d bytes are kept", n)
 	}
 	if s.dialogues.kept != maxKept {
@@ -83,7 +83,7 @@ func TestForgottenRequestsGoWithTheirSession(t *testing.T) {
 // is not.
 func TestExchangesKeepNoMessage(t *testing.T) {
 	b := scriptedBench(t, Limits{}, 0)
-	long := strings.Repeat("n", 64<<10)
+	long := strings.Repeat("n", 16<<10)
 	l := &link{server: b.proxy.servers["s"]}
 	n := held(func() any {
 		var all []*exchange
@@ -97,7 +97,7 @@ func TestExchangesKeepNoMessage(t *testing.T) {
 		}
 		return all
 	})
-	if n > 1<<20 {
+	if n > 512<<10 {
 		t.Errorf("%d bytes are kept", n)
 	}
 }
@@ -223,7 +223,7 @@ func TestHiddenToolInAHeader(t *testing.T) {
 
 // A list of tools that is made of millions of nothings costs about its bytes.
 func TestListOfManySmallElements(t *testing.T) {
-	raw := []byte(`{"result":{"tools":[` + strings.Repeat("1,", 512<<10) + `{"name":"a"},` + strings.Repeat("1,", 512<<10) + `1]}}`)
+	raw := []byte(`{"result":{"tools":[` + strings.Repeat("1,", 256<<10) + `{"name":"a"},` + strings.Repeat("1,", 256<<10) + `1]}}`)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	seen := newToolFilter([]string{"a"}).cut(raw, false, func(id) bool { return true })
@@ -245,5 +245,25 @@ func TestLinesOfAnEventCount(t *testing.T) {
 	}
 	if memory.left != 1<<20 {
 		t.Errorf("%d bytes are left", memory.left)
+	}
+}
+
+// A status that no response can have is the server's failure, and the agent is told.
+func TestOddStatus(t *testing.T) {
+	for _, status := range []string{"000", "007", "099", "101"} {
+		for _, kind := range []string{"application/json", "text/event-stream"} {
+			b := newBench(t, Limits{}, Server{Name: "s", Upstream: upstreamOf(t, func(w http.ResponseWriter, r *http.Request) {
+				conn, _, err := http.NewResponseController(w).Hijack()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer conn.Close()
+				fmt.Fprintf(conn, "HTTP/1.1 %s Odd\r\nContent-Type: %s\r\nConnection: Upgrade\r\nUpgrade: x\r\nContent-Length: 0\r\n\r\n", status, kind)
+			})})
+			if r := b.do("POST", "s", ping); r.status != http.StatusBadGateway || !strings.Contains(r.body, errStatus.Error()) {
+				t.Errorf("%s %s: %d %q", status, kind, r.status, r.raw)
+			}
+		}
 	}
 }

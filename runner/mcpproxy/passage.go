@@ -145,6 +145,10 @@ func (x *passage) isEndless() bool {
 }
 
 func (x *passage) answer(response *http.Response) {
+	if response.StatusCode < http.StatusOK { // 101 answers what was not asked for; net/http panics at what is below 100
+		x.fail(errStatus)
+		return
+	}
 	initialize := len(x.call.env.messages) > 0 && x.call.env.isInitialize()
 	x.dialogues.learn(x.d, x.r.Method, initialize, response)
 	if s := response.StatusCode; s == http.StatusUnauthorized || s == http.StatusForbidden {
