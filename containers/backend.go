@@ -168,6 +168,9 @@ func pullPolicy(ref string, trials []*runner.Trial) string {
 	for _, t := range trials {
 		boxes := []runner.Box{t.Agent.Box}
 		for _, server := range t.Servers {
+			if server.Image == ref && server.Build != nil {
+				return mcpconfig.PullNever // its tag is ours, and no registry's
+			}
 			boxes = append(boxes, server.Box)
 			for _, service := range server.Services {
 				boxes = append(boxes, service.Box)

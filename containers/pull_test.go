@@ -13,6 +13,7 @@ import (
 	"github.com/docker/docker/api/types/registry"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner"
@@ -220,6 +221,15 @@ func TestPolicyOfAnImageThatSeveralUse(t *testing.T) {
 		if got := pullPolicy("i", []*runner.Trial{trial}); got != want {
 			t.Errorf("%q: %s, want %s", pulls, got, want)
 		}
+	}
+}
+
+// The image of a package has a tag of ours. A registry is never asked for one, since
+// whoever keeps that name there would choose the program.
+func TestBuiltImagesAreNotPulled(t *testing.T) {
+	trial := &runner.Trial{Servers: []runner.Server{{Box: runner.Box{Image: "waza-server:0", Pull: "always"}, Build: &images.Image{}}}}
+	if got := pullPolicy("waza-server:0", []*runner.Trial{trial}); got != mcpconfig.PullNever {
+		t.Errorf("got %s", got)
 	}
 }
 

@@ -115,24 +115,30 @@ func lookUp(user, passwd, group string) (string, error) {
 	name, groupName, hasGroup := strings.Cut(user, ":")
 	uid, gid := name, name
 	if _, err := strconv.Atoi(name); err != nil {
-		fields, ok := account(passwd, name, 4)
-		if !ok {
+		fields, found := account(passwd, name, 4)
+		if !found {
 			return "", fmt.Errorf("no user %q", name)
 		}
 		uid, gid = fields[2], fields[3]
 	}
-	if !hasGroup {
-		return uid + ":" + gid, nil
+	if hasGroup {
+		gid = groupName
 	}
-	if _, err := strconv.Atoi(groupName); err != nil {
-		fields, ok := account(group, groupName, 3)
-		if !ok {
+	if _, err := strconv.Atoi(gid); err != nil && hasGroup {
+		fields, found := account(group, groupName, 3)
+		if !found {
 			return "", fmt.Errorf("no group %q", groupName)
 		}
-		groupName = fields[2]
+		gid = fields[2]
 	}
-	return uid + ":" + groupName, nil
+	// They become part of mount options, and the files are the image's.
+	if !isDigits(uid) || !isDigits(gid) {
+		return "", fmt.Errorf("user %q has no numbers in /etc/passwd or /etc/group", user)
+	}
+	return uid + ":" + gid, nil
 }
+
+func isDigits(s string) bool { return s != "" && !strings.Contains(s, ":") && isNumeric(s) }
 
 // account is the line of passwd or group that begins with name and has at least n
 // fields.

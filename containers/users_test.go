@@ -12,12 +12,14 @@ import (
 
 func TestLookUp(t *testing.T) {
 	const (
-		passwd = "root:x:0:0:root:/root:/bin/sh\nnode:x:1000:1001::/home/node:/bin/sh\nbroken\n"
-		group  = "root:x:0:\nstaff:x:50:node\n"
+		passwd = "root:x:0:0:root:/root:/bin/sh\nnode:x:1000:1001::/home/node:/bin/sh\nbroken\n" +
+			"wide:x:1000,size=9g:1000::/:/bin/sh\nmixed:x:1000:5,dev::/:/bin/sh\nempty:x:::/:/bin/sh\nplus:x:+0:+0::/:/bin/sh\n"
+		group = "root:x:0:\nstaff:x:50:node\nodd:x:5,suid:\n"
 	)
 	for user, want := range map[string]string{
 		"node": "1000:1001", "node:staff": "1000:50", "node:7": "1000:7", "5:staff": "5:50",
 		"nobody": "", "node:nobody": "", "broken": "",
+		"wide": "", "mixed": "", "empty": "", "plus": "", "node:odd": "", "+0": "", "wide:7": "",
 	} {
 		if got, err := lookUp(user, passwd, group); got != want || (err != nil) != (want == "") {
 			t.Errorf("%s: %q, %v, want %q", user, got, err, want)

@@ -102,11 +102,11 @@ func (p *sharedServers) join(ctx context.Context, tr *trialRun, s Server) (*inst
 	if at.current != nil && at.current.admit(tr) {
 		return at.current, nil
 	}
-	if at.current != nil {
-		if err := at.current.close(ctx); err != nil {
+	if dead := at.current; dead != nil {
+		at.current = nil // it is closed once, however that goes
+		if err := dead.close(ctx); err != nil {
 			return nil, err
 		}
-		at.current = nil
 	}
 	at.opened++
 	i, err := p.open(ctx, tr, s, key, at.opened)

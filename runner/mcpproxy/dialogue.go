@@ -21,6 +21,7 @@ type dialogue struct {
 type asked struct {
 	id     id
 	method string
+	kept   bool // its response is over; guarded by dialogues.mu
 }
 
 // dialogues are the conversations with one server.
@@ -31,6 +32,7 @@ type dialogues struct {
 	sessions map[string]*dialogue // by the server's session id; guarded by mu
 	loose    []*dialogue          // without session; guarded by mu
 	count    int                  // ever; guarded by mu
+	kept     int                  // requests that are kept in mind; guarded by mu
 }
 
 func newDialogues(s *server) *dialogues {
@@ -106,6 +108,18 @@ func (ds *dialogues) learn(d *dialogue, method string, initialize bool, response
 	case d.session == "":
 	case response.StatusCode == http.StatusNotFound, method == http.MethodDelete && response.StatusCode < 300:
 		delete(ds.sessions, d.session)
+		ds.forget(d)
+	}
+}
+
+// forget drops the requests of a session that is over.
+func (ds *dialogues) forget(d *dialogue) {
+	for key, open := range d.open {
+		for i := len(open) - 1; i >= 0; i-- {
+			if open[i].kept {
+				ds.drop(d, key, i)
+			}
+		}
 	}
 }
 
@@ -118,11 +132,14 @@ func (ds *dialogues) answer(d *dialogue, key string) *asked {
 	if len(waiting) == 0 {
 		return nil
 	}
-	d.drop(key, 0)
+	ds.drop(d, key, 0)
 	return waiting[0]
 }
 
-func (d *dialogue) drop(key string, i int) {
+func (ds *dialogues) drop(d *dialogue, key string, i int) {
+	if d.open[key][i].kept {
+		ds.kept--
+	}
 	left := slices.Delete(slices.Clone(d.open[key]), i, i+1)
 	if d.open[key] = left; len(left) == 0 {
 		delete(d.open, key)
@@ -152,11 +169,18 @@ func (ds *dialogues) leave(d *dialogue, waiting []*asked, keep bool) {
 	defer ds.mu.Unlock()
 	d.active--
 	for _, a := range waiting {
-		if i := slices.Index(d.open[a.id.key], a); i >= 0 && (!keep || len(d.open) > maxKept) {
-			d.drop(a.id.key, i)
+		i := slices.Index(d.open[a.id.key], a)
+		switch {
+		case i < 0:
+		case keep && ds.kept < maxKept:
+			a.kept = true
+			ds.kept++
+		default:
+			ds.drop(d, a.id.key, i)
 		}
 	}
 }
 
-// maxKept is how many unanswered requests a conversation keeps in mind.
+// maxKept is how many unanswered requests of one server are kept in mind when their
+// responses are over.
 const maxKept = 1024

@@ -73,6 +73,9 @@ func (r *eventReader) next() (event, error) {
 	e := event{held: &holding{max: r.max + 1<<10, memory: r.memory}}
 	for {
 		l, err := r.line(e.held)
+		if err == nil {
+			err = e.held.note(lineCost)
+		}
 		if err != nil {
 			if err == io.EOF && len(bytes.Trim(e.held.buf, "\r\n")) > 0 {
 				err = io.ErrUnexpectedEOF
@@ -161,6 +164,9 @@ func (r *eventReader) skipLF(held *holding, l *line) error {
 
 // maxLines is how many lines one event may have.
 const maxLines = 1 << 18
+
+// lineCost is more than what is held about one line.
+const lineCost = 128
 
 const bom = "\xef\xbb\xbf"
 

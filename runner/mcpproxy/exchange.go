@@ -59,7 +59,8 @@ func newExchange(l *link, c call) *exchange {
 		open:    map[string]id{},
 	}
 	ex.ctx, ex.settled = context.WithCancel(context.Background())
-	for _, m := range ex.asked {
+	for i, m := range ex.asked {
+		ex.asked[i].name, ex.asked[i].version = "", "" // of any length, and kept while the agent is away
 		ex.open[m.id.key] = m.id
 		ex.endless = ex.endless || l.isShared() && m.method == methodListen
 		if m.token.key != "" {

@@ -1,6 +1,7 @@
 package mcpproxy
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -41,7 +42,7 @@ const (
 )
 
 // id is a JSON-RPC id or a progress token: how it was written, and a key that is
-// equal for equal ids. "1" and 1 have different keys.
+// equal for equal ids. "1" and 1 have different keys. Both are copies.
 type id struct {
 	key string
 	raw json.RawMessage
@@ -197,14 +198,14 @@ func parseMessage(object []byte) (message, error) {
 func parseCall(m message, f fields, hasID bool) (message, error) {
 	m.method = text(f.method)
 	switch {
-	case m.method == "":
+	case m.method == "" || len(m.method) > maxID:
 		return message{}, fmt.Errorf("%w: method is not a name", errNotMessage)
 	case f.result != nil || f.err != nil:
 		return message{}, fmt.Errorf("%w: both a call and a response", errNotMessage)
 	case hasID:
 		m.kind = request
 	case f.id != nil:
-		return message{}, fmt.Errorf("%w: an id is a string or a number", errNotMessage)
+		return message{}, fmt.Errorf("%w: an id is a string or a number, of 4 KiB at the most", errNotMessage)
 	default:
 		m.kind = notification
 	}
@@ -263,18 +264,22 @@ func errorCode(object []byte) int {
 	return code
 }
 
-// parseID says whether raw is a string or a number. Numbers that are one integer
-// written in two ways (1 and 1.0) are one id, since servers answer with the
-// number and not with its text.
+// maxID is how long an id and a method may be. They are kept for longer than their
+// message is, and count for no memory.
+const maxID = 4 << 10
+
+// parseID says whether raw is a string or a number of up to maxID bytes. Numbers
+// that are one integer written in two ways (1 and 1.0) are one id, since servers
+// answer with the number and not with its text. The id keeps nothing of raw.
 func parseID(raw []byte) (id, bool) {
-	if len(raw) == 0 {
+	if len(raw) == 0 || len(raw) > maxID {
 		return id{}, false
 	}
 	switch c := raw[0]; {
 	case c == '"':
-		return id{key: "s" + text(raw), raw: raw}, true
+		return id{key: "s" + text(raw), raw: bytes.Clone(raw)}, true
 	case c == '-' || c >= '0' && c <= '9':
-		return id{key: "n" + integerText(string(raw)), raw: raw}, true
+		return id{key: "n" + integerText(string(raw)), raw: bytes.Clone(raw)}, true
 	}
 	return id{}, false
 }

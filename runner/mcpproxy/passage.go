@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -28,6 +30,10 @@ type passage struct {
 
 // pass hands a request on to a server that speaks HTTP.
 func (s *server) pass(w http.ResponseWriter, r *http.Request) {
+	if !slices.Contains(passedMethods(), r.Method) {
+		refuseMethod(w, strings.Join(passedMethods(), ", "))
+		return
+	}
 	if isEncoded(r.Header) {
 		http.Error(w, "Content-Encoding is not supported.", http.StatusUnsupportedMediaType)
 		return
@@ -52,6 +58,15 @@ func (s *server) pass(w http.ResponseWriter, r *http.Request) {
 	}
 	x.stateless = len(x.call.env.messages) > 0 && isSessionless(r.Header, x.call.env)
 	x.run()
+}
+
+// passedMethods are the HTTP methods that reach a server. TRACE is not among them: a
+// server answers it with the request as it came, and so with the headers that the
+// runner added; RFC 9110, section 9.3.8.
+func passedMethods() []string {
+	return []string{
+		http.MethodDelete, http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPatch, http.MethodPost, http.MethodPut,
+	}
 }
 
 // readEnvelope reads what the agent sent. What it cannot read as one meaning goes on
@@ -83,7 +98,7 @@ func (x *passage) run() {
 	}
 	defer func() { x.dialogues.leave(x.d, x.waiting, x.resumable && !x.stateless) }()
 	x.call.peer.Session = x.d.session
-	if x.tools.hidden(x.call.raw, x.call.env) {
+	if x.tools.hidden(x.call.raw, x.call.env) || x.tools.hiddenByHeader(x.r.Header, x.call.env) {
 		x.refuseHidden(x.w, x.call, x.record)
 		return
 	}
@@ -130,6 +145,10 @@ func (x *passage) isEndless() bool {
 }
 
 func (x *passage) answer(response *http.Response) {
+	if response.StatusCode < http.StatusOK { // 101 answers what was not asked for; net/http panics at what is below 100
+		x.fail(errStatus)
+		return
+	}
 	initialize := len(x.call.env.messages) > 0 && x.call.env.isInitialize()
 	x.dialogues.learn(x.d, x.r.Method, initialize, response)
 	if s := response.StatusCode; s == http.StatusUnauthorized || s == http.StatusForbidden {
@@ -189,7 +208,9 @@ func (x *passage) hear(raw []byte, status int) []byte {
 func (x *passage) heard(raw []byte, env envelope) []byte {
 	listed := map[string]bool{}
 	for _, m := range env.of(response) {
-		if a := x.dialogues.answer(x.d, m.id.key); a != nil && a.method == methodListTools {
+		// An answer that nobody waits for may be one to tools/list all the same, sent
+		// again where a stream is resumed.
+		if a := x.dialogues.answer(x.d, m.id.key); a == nil || a.method == methodListTools {
 			listed[m.id.key] = true
 		}
 	}

@@ -14,6 +14,7 @@ var (
 	errOverdue = errors.New("no answer in time")
 	errLeft    = errors.New("the agent left")
 	errCut     = errors.New("its stream ended without an answer")
+	errStatus  = errors.New("its response has a status that is no final one")
 	errEncoded = errors.New("its response has a Content-Encoding, which it was asked not to use")
 )
 
@@ -74,7 +75,7 @@ func (x *passage) classify(cause error) (status, code int, why evidence.Syntheti
 // sentence is what the agent is told. How the runner came to fail at a remote server
 // is no affair of the agent's: errors of the network hold names and addresses.
 func (x *passage) sentence(cause error) string {
-	for _, own := range []error{errOverdue, ErrClosed, errTooLong, errNoMemory, errRedirect, errEncoded, errCut} {
+	for _, own := range []error{errOverdue, ErrClosed, errTooLong, errNoMemory, errRedirect, errStatus, errEncoded, errCut} {
 		if errors.Is(cause, own) {
 			return fmt.Sprintf("server %q: %v", x.Name, cause)
 		}

@@ -18,6 +18,7 @@ type holding struct {
 	buf    []byte
 	max    int64
 	memory *budget
+	beside int64 // bytes that are held about the message
 }
 
 func (h *holding) add(p []byte) error {
@@ -31,10 +32,19 @@ func (h *holding) add(p []byte) error {
 	return nil
 }
 
+// note counts what is held about the message and not in it.
+func (h *holding) note(bytes int64) error {
+	if !h.memory.take(bytes) {
+		return errNoMemory
+	}
+	h.beside += bytes
+	return nil
+}
+
 // release gives the memory back; whoever still holds the bytes accounts for them.
 func (h *holding) release() {
-	h.memory.give(int64(len(h.buf)))
-	h.buf = nil
+	h.memory.give(int64(len(h.buf)) + h.beside)
+	h.buf, h.beside = nil, 0
 }
 
 // readBody reads r to its end. The caller releases the holding, also after an

@@ -70,6 +70,22 @@ func (f toolFilter) hidden(raw []byte, env envelope) bool {
 	return slices.ContainsFunc(slices.Collect(elements(raw)), calls)
 }
 
+// hiddenByHeader says whether the headers of a call name a tool that the agent does
+// not see. A server holds them against the body (2026-07-28
+// basic/transports/streamable-http, Server Validation), and one that does not may
+// go by them.
+func (f toolFilter) hiddenByHeader(h http.Header, env envelope) bool {
+	if f == nil || len(env.messages) == 0 {
+		return false
+	}
+	calls := slices.Contains(h.Values(headerMethod), methodCallTool) ||
+		slices.ContainsFunc(env.messages, func(m message) bool { return m.method == methodCallTool })
+	return calls && slices.ContainsFunc(h.Values(headerName), func(value string) bool {
+		name, ok := decodeHeader(value)
+		return !ok || !f[name]
+	})
+}
+
 // span is a part of a message, from one byte to before another.
 type span struct{ from, to int }
 
@@ -121,23 +137,26 @@ func (f toolFilter) listed(raw, object []byte) (gone []span) {
 }
 
 // unseen is where the hidden elements of a list lie in raw, each with one of the
-// commas beside it.
+// commas beside it. What lies side by side is one span, so that a list of many
+// small elements costs no more than its bytes.
 func (f toolFilter) unseen(raw, tools []byte) (gone []span) {
-	all := slices.Collect(elements(tools))
-	kept := false
-	for i, tool := range all {
+	var before span // the element before
+	kept, any := false, false
+	for tool := range elements(tools) {
 		here := place(raw, tool)
-		if !f.hides(tool) {
-			kept = true
-			continue
+		shown := !f.hides(tool)
+		switch last := len(gone) - 1; {
+		case shown && any && !kept: // those before go up to here
+			gone[last].to = here.from
+		case shown:
+		case !any:
+			gone = append(gone, here)
+		case kept && (last < 0 || gone[last].to != before.to): // from the end of the one before
+			gone = append(gone, span{before.to, here.to})
+		default:
+			gone[last].to = here.to
 		}
-		switch {
-		case kept: // from the end of the one before
-			here.from = place(raw, all[i-1]).to
-		case i+1 < len(all): // to the beginning of the one after
-			here.to = place(raw, all[i+1]).from
-		}
-		gone = append(gone, here)
+		before, any, kept = here, true, kept || shown
 	}
 	return gone
 }
@@ -147,13 +166,13 @@ func without(raw []byte, gone []span) []byte {
 		return raw
 	}
 	slices.SortFunc(gone, func(a, b span) int { return a.from - b.from })
-	var left [][]byte
+	left := make([]byte, 0, len(raw))
 	at := 0
 	for _, g := range gone {
-		left = append(left, raw[at:g.from])
+		left = append(left, raw[at:g.from]...)
 		at = g.to
 	}
-	return bytes.Join(append(left, raw[at:]), nil)
+	return append(left, raw[at:]...)
 }
 
 // cut records a message of the server's, and returns what of it the agent gets. Where

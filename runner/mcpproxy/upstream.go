@@ -229,9 +229,12 @@ func isEncoded(h http.Header) bool {
 
 // Headers by which a remote server speaks to browsers and authorization clients
 // about its own origin. The agent knows it under another, and the runner is who
-// authorizes.
+// authorizes. Those with URLs often repeat that of the request, and so secrets in
+// its query.
 func remoteOnly() []string {
-	return []string{"Set-Cookie", "Alt-Svc", "Strict-Transport-Security", "Www-Authenticate"}
+	return []string{
+		"Set-Cookie", "Alt-Svc", "Strict-Transport-Security", "Www-Authenticate", "Location", "Content-Location", "Refresh",
+	}
 }
 
 // copyHeaders takes what of a response's headers reaches the agent.
