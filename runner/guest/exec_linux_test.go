@@ -276,7 +276,12 @@ func TestHello(t *testing.T) {
 	g := startGuest(t)
 	want, err := lookAround()
 	must(t, err)
-	if diff := cmp.Diff(want, g.Hello()); diff != "" {
+	got := g.Hello()
+	if got.Interfaces == 0 {
+		t.Error("the guest sees no interface")
+	}
+	got.Interfaces = want.Interfaces // on a host at work they come and go
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 	if want.UID != os.Getuid() || want.Interfaces == 0 {

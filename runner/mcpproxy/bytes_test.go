@@ -7,7 +7,8 @@ import (
 )
 
 func TestNewlinesInABodyBecomeSpaces(t *testing.T) {
-	b := scriptedBench(t, Limits{Grace: quick().Grace}, 0)
+	t.Parallel()
+	b := scriptedBench(t, quick(), 0)
 	sent := "{\r\n \"jsonrpc\":\"2.0\",\n\"id\":1,\"method\":\"echo\",\"params\":{\n\"a\":\r\"x\\n\"}}\n"
 	want := `{"jsonrpc":"2.0","id":1,"result":{ "a": "x\n"}}`
 	if r := b.post(b.open(), sent); r.body != want {
@@ -19,7 +20,8 @@ func TestNewlinesInABodyBecomeSpaces(t *testing.T) {
 }
 
 func TestBytesOnAStream(t *testing.T) {
-	b := scriptedBench(t, Limits{Grace: quick().Grace}, 0)
+	t.Parallel()
+	b := scriptedBench(t, quick(), 0)
 	session := b.open()
 	params := "{\"_meta\":{\"progressToken\":\"p\"}}"
 	r := b.do("POST", "s", `{"jsonrpc":"2.0","id":1.0,"method":"progress","params":`+params+`}`, "Mcp-Session-Id", session)
@@ -32,7 +34,7 @@ func Test50MB(t *testing.T) {
 	if testing.Short() {
 		t.Skip("50 MB")
 	}
-	b := scriptedBench(t, Limits{Grace: quick().Grace}, 0)
+	b := scriptedBench(t, quick(), 0)
 	r := b.post(b.open(), `{"jsonrpc":"2.0","id":1,"method":"big","params":{"size":50000000}}`)
 	if len(r.body) != 50000000+len(`{"jsonrpc":"2.0","id":1,"result":""}`) {
 		t.Errorf("%d bytes: %.100q", len(r.body), r.body)

@@ -17,6 +17,7 @@ import (
 )
 
 func TestNoiseIsKeptAndNotForwarded(t *testing.T) {
+	t.Parallel()
 	b := scriptedBench(t, quick(), 0)
 	r := b.post(b.open(), `{"jsonrpc":"2.0","id":1,"method":"noise"}`)
 	if r.body != `{"jsonrpc":"2.0","id":1,"result":{}}` {
@@ -28,23 +29,26 @@ func TestNoiseIsKeptAndNotForwarded(t *testing.T) {
 }
 
 func TestServerThatNeverAnswers(t *testing.T) {
-	b := scriptedBench(t, quick(), 300*time.Millisecond)
-	session := b.open()
-	r := b.post(session, `{"jsonrpc":"2.0","id":"q","method":"hold"}`)
-	if !strings.Contains(r.body, `"id":"q","error":{"code":-32001`) {
-		t.Errorf("got %q", r.body)
-	}
-	b.post(session, `{"jsonrpc":"2.0","method":"release"}`) // its answer is late now
-	b.rec.wait(t, "the late answer", hasFrame(evidence.ToClient, "", `"released":true`))
-	if !hasFrame(evidence.ToClient, evidence.SyntheticTimeout, `"id":"q"`)(b.rec.all(), nil) {
-		t.Error("the timeout is not on record")
-	}
-	if r := b.post(session, `{"jsonrpc":"2.0","id":"q","method":"echo","params":{"n":2}}`); !strings.Contains(r.body, `"n":2`) {
-		t.Errorf("the id is not usable again: %q", r.body)
-	}
+	t.Parallel()
+	inBubble(t, time.Minute, func(t *testing.T, b *bench) {
+		session := b.open()
+		r := b.post(session, `{"jsonrpc":"2.0","id":"q","method":"hold"}`)
+		if !strings.Contains(r.body, `"id":"q","error":{"code":-32001`) {
+			t.Errorf("got %q", r.body)
+		}
+		b.post(session, `{"jsonrpc":"2.0","method":"release"}`) // its answer is late now
+		b.rec.wait(t, "the late answer", hasFrame(evidence.ToClient, "", `"released":true`))
+		if !hasFrame(evidence.ToClient, evidence.SyntheticTimeout, `"id":"q"`)(b.rec.all(), nil) {
+			t.Error("the timeout is not on record")
+		}
+		if r := b.post(session, `{"jsonrpc":"2.0","id":"q","method":"echo","params":{"n":2}}`); !strings.Contains(r.body, `"n":2`) {
+			t.Errorf("the id is not usable again: %q", r.body)
+		}
+	})
 }
 
 func TestServerThatExitsInACall(t *testing.T) {
+	t.Parallel()
 	for _, method := range []string{"exit", "closeout"} {
 		t.Run(method, func(t *testing.T) {
 			b := scriptedBench(t, quick(), 0)
@@ -68,6 +72,7 @@ func TestServerThatExitsInACall(t *testing.T) {
 }
 
 func TestAnswersNobodyWaitsFor(t *testing.T) {
+	t.Parallel()
 	b := scriptedBench(t, quick(), 0)
 	session := b.open()
 	b.post(session, `{"jsonrpc":"2.0","method":"wrongid"}`)
@@ -85,6 +90,7 @@ func TestAnswersNobodyWaitsFor(t *testing.T) {
 }
 
 func TestStderrFlood(t *testing.T) {
+	t.Parallel()
 	limits := quick()
 	limits.Stderr = 100 << 10
 	b := scriptedBench(t, limits, 0)
@@ -98,6 +104,7 @@ func TestStderrFlood(t *testing.T) {
 }
 
 func TestLineOverTheLimitEndsTheProcess(t *testing.T) {
+	t.Parallel()
 	limits := quick()
 	limits.Message = 1 << 20
 	b := scriptedBench(t, limits, 0)
@@ -117,6 +124,7 @@ func TestLineOverTheLimitEndsTheProcess(t *testing.T) {
 }
 
 func TestMemoryIsShared(t *testing.T) {
+	t.Parallel()
 	limits := quick()
 	limits.Memory = 1 << 20
 	b := scriptedBench(t, limits, 0)
@@ -141,6 +149,7 @@ func TestMemoryIsShared(t *testing.T) {
 }
 
 func TestSessionsAndLaunchesAreBounded(t *testing.T) {
+	t.Parallel()
 	limits := quick()
 	limits.Sessions, limits.Launches = 2, 3
 	b := scriptedBench(t, limits, 0)
@@ -164,6 +173,7 @@ func TestSessionsAndLaunchesAreBounded(t *testing.T) {
 }
 
 func TestRequestsInFlightAreBounded(t *testing.T) {
+	t.Parallel()
 	limits := quick()
 	limits.InFlight = 2
 	b := scriptedBench(t, limits, 0)
@@ -178,6 +188,7 @@ func TestRequestsInFlightAreBounded(t *testing.T) {
 }
 
 func TestOutboxIsBounded(t *testing.T) {
+	t.Parallel()
 	limits := quick()
 	limits.Queue = 3
 	b := scriptedBench(t, limits, 0)
@@ -191,6 +202,7 @@ func TestOutboxIsBounded(t *testing.T) {
 }
 
 func TestSlowBody(t *testing.T) {
+	t.Parallel()
 	limits := quick()
 	limits.Body = 200 * time.Millisecond
 	b := scriptedBench(t, limits, 0)
@@ -234,6 +246,7 @@ func TestAgentThatDoesNotRead(t *testing.T) {
 }
 
 func TestLaunchFailure(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, quick(), Server{Name: "s", Launch: func(context.Context) (process.Process, error) {
 		return nil, errors.New("no such program")
 	}})
@@ -248,6 +261,7 @@ func TestLaunchFailure(t *testing.T) {
 }
 
 func TestLaunchThatHangs(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, quick(), Server{Name: "s", Start: 100 * time.Millisecond, Launch: func(ctx context.Context) (process.Process, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -258,6 +272,7 @@ func TestLaunchThatHangs(t *testing.T) {
 }
 
 func TestInitializeThatFailsLeavesNoSession(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, quick(), Server{Name: "s", Launch: launching(t, "stateless")})
 	r := b.do("POST", "s", initialize)
 	if r.header.Get("Mcp-Session-Id") != "" || !strings.Contains(r.body, "2026-07-28") {

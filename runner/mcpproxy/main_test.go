@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	case "":
 		goleak.VerifyTestMain(m)
 	case "scripted":
-		scriptedServer(os.Stdin, os.Stdout)
+		scriptedServer(os.Stdin, os.Stdout, os.Stderr)
 	case "asking":
 		askingServer()
 	case "mcpgo":

@@ -74,9 +74,10 @@ func callTool(t *testing.T, c *client.Client, tool string, arguments map[string]
 }
 
 func TestRealClientAndServer(t *testing.T) {
+	t.Parallel()
 	for _, version := range []string{"2025-06-18", "2025-11-25", "2026-07-28"} {
 		t.Run(version, func(t *testing.T) {
-			b := newBench(t, Limits{Grace: quick().Grace}, Server{Name: "inventory", Launch: launching(t, "mcpgo")})
+			b := newBench(t, quick(), Server{Name: "inventory", Launch: launching(t, "mcpgo")})
 			c := connect(t, b, "inventory", version)
 			var progress atomic.Int32
 			c.OnNotification(func(n mcp.JSONRPCNotification) {
@@ -112,7 +113,8 @@ func TestRealClientAndServer(t *testing.T) {
 }
 
 func TestRealClientsSideBySide(t *testing.T) {
-	b := newBench(t, Limits{Grace: quick().Grace}, Server{Name: "inventory", Launch: launching(t, "mcpgo")})
+	t.Parallel()
+	b := newBench(t, quick(), Server{Name: "inventory", Launch: launching(t, "mcpgo")})
 	var clients []*client.Client
 	for _, version := range []string{"2025-11-25", "2025-11-25", "2026-07-28", "2026-07-28"} {
 		clients = append(clients, connect(t, b, "inventory", version))

@@ -50,7 +50,8 @@ func (p *person) CreateMessage(_ context.Context, r mcp.CreateMessageRequest) (*
 // TestTwoAgentsWithRequestsOfTheServer has two agents use one stdio server at
 // once, which asks each of them for samples and for answers all the time.
 func TestTwoAgentsWithRequestsOfTheServer(t *testing.T) {
-	b := newBench(t, Limits{Grace: quick().Grace}, Server{Name: "inventory", Launch: launching(t, "asking")})
+	t.Parallel()
+	b := newBench(t, quick(), Server{Name: "inventory", Launch: launching(t, "asking")})
 	const rounds = 25
 	people := []*person{{name: "ada"}, {name: "bob"}}
 	var wg sync.WaitGroup

@@ -108,7 +108,8 @@ func eventsBench(t testing.TB, limits Limits, timeout time.Duration) (*bench, *e
 }
 
 func TestEventsServer(t *testing.T) {
-	b, e := eventsBench(t, Limits{Grace: quick().Grace}, 0)
+	t.Parallel()
+	b, e := eventsBench(t, quick(), 0)
 	one, two := b.open(), b.open()
 	if e.opened.Load() != 2 {
 		t.Errorf("%d streams for two sessions", e.opened.Load())
@@ -132,6 +133,7 @@ func TestEventsServer(t *testing.T) {
 
 // A server's request is answered while the POST that led to it still waits.
 func TestEventsServerAsks(t *testing.T) {
+	t.Parallel()
 	b, _ := eventsBench(t, quick(), 0)
 	session := b.open()
 	stream := b.stream(t.Context(), "POST", `{"jsonrpc":"2.0","id":5,"method":"ask"}`, "Mcp-Session-Id", session)
@@ -145,6 +147,7 @@ func TestEventsServerAsks(t *testing.T) {
 }
 
 func TestEventsServerThatFails(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		method    string
 		synthetic evidence.Synthetic
@@ -169,6 +172,7 @@ func TestEventsServerThatFails(t *testing.T) {
 
 // TestEndpointEvents holds that only the stream's own origin is followed.
 func TestEndpointEvents(t *testing.T) {
+	t.Parallel()
 	var strangers atomic.Int32
 	stranger := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { strangers.Add(1) }))
 	defer stranger.Close()
@@ -207,6 +211,7 @@ func TestEndpointEvents(t *testing.T) {
 }
 
 func TestEventsServerThatIsNone(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		handler http.HandlerFunc
 		says    string

@@ -108,7 +108,8 @@ func TestMirrorsAreBounded(t *testing.T) {
 }
 
 func TestParamHeadersAreChecked(t *testing.T) {
-	b := scriptedBench(t, patient(), 0)
+	t.Parallel()
+	b := scriptedBench(t, quick(), 0)
 	call := func(region string) reply {
 		body, header := stateless("2", "tools/call", `"name":"t","arguments":{"region":"eu"}`)
 		header = append(header, "Mcp-Name", "t")

@@ -18,6 +18,7 @@ import (
 // TestResponsesThatAnswerNothing holds what the agent gets and what stands in the
 // record for each way in which a server can fail to answer.
 func TestResponsesThatAnswerNothing(t *testing.T) {
+	t.Parallel()
 	big := `{"jsonrpc":"2.0","id":1,"result":"` + strings.Repeat("x", 2<<20) + `"}`
 	hijack := func(w http.ResponseWriter, text string) {
 		conn, _, err := http.NewResponseController(w).Hijack()
@@ -130,6 +131,7 @@ func framesText(frames []evidence.Frame) string {
 }
 
 func TestServerThatIsNotThere(t *testing.T) {
+	t.Parallel()
 	up := upstreamOf(t, nil)
 	up.Transport = &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
 		return nil, errors.New("secret.example: connection refused")

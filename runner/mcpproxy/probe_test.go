@@ -13,6 +13,7 @@ import (
 )
 
 func TestProbe(t *testing.T) {
+	t.Parallel()
 	tests := map[string]ServerInfo{
 		"scripted":  {Name: "scripted", Version: "9", ProtocolVersion: "2025-11-25", Era: EraSessions},
 		"mcpgo":     {Name: "inventory", Version: "1.2.3", ProtocolVersion: "2025-11-25", Era: EraSessions},
@@ -37,6 +38,7 @@ func TestProbe(t *testing.T) {
 }
 
 func TestProbeFails(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
 		launch Launcher
 		class  error

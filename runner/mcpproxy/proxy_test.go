@@ -3,6 +3,7 @@ package mcpproxy
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"net"
@@ -26,9 +27,30 @@ type bench struct {
 	stderr *lockedBuffer
 }
 
-func quick() Limits { return Limits{Idle: 100 * time.Millisecond, Grace: 300 * time.Millisecond} }
+// quick limits end soon what does not end by itself. No silence comes into a test,
+// however slow the machine.
+func quick() Limits { return unhurried(Limits{Grace: 300 * time.Millisecond}) }
+
+// unhurried fills in times that a test does not reach.
+func unhurried(l Limits) Limits {
+	l.Idle, l.Write, l.Body = cmp.Or(l.Idle, time.Hour), cmp.Or(l.Write, time.Hour), cmp.Or(l.Body, time.Hour)
+	return l
+}
 
 func newBench(t testing.TB, limits Limits, servers ...Server) *bench {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := listener.Addr().String()
+	return benchOn(t, listener, func(ctx context.Context) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+	}, unhurried(limits), servers...)
+}
+
+// benchOn is a bench whose proxy serves what listener takes, which dial connects to.
+func benchOn(t testing.TB, listener net.Listener, dial func(context.Context) (net.Conn, error), limits Limits, servers ...Server) *bench {
 	t.Helper()
 	b := &bench{t: t, rec: newRecorder(), stderr: &lockedBuffer{}}
 	for i := range servers {
@@ -41,15 +63,11 @@ func newBench(t testing.TB, limits Limits, servers ...Server) *bench {
 		t.Fatal(err)
 	}
 	b.proxy = proxy
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	b.addr = listener.Addr().String()
 	served := make(chan error, 1)
 	go func() { served <- proxy.Serve(context.Background(), listener, "") }()
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "tcp", b.addr)
+		return dial(ctx)
 	}}
 	b.client = &http.Client{Transport: transport}
 	t.Cleanup(func() {

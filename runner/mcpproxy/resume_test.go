@@ -10,9 +10,6 @@ import (
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
-// patient limits let no silence come into a test.
-func patient() Limits { return Limits{Grace: quick().Grace} }
-
 // sseEvent is an event of a stream as an SSE client reads it.
 type sseEvent struct{ id, retry, data string }
 
@@ -76,7 +73,8 @@ func (b *bench) released(t *testing.T, session string) {
 }
 
 func TestResumeGetsWhatWasMissed(t *testing.T) {
-	b := scriptedBench(t, patient(), 0)
+	t.Parallel()
+	b := scriptedBench(t, quick(), 0)
 	session := b.open()
 	first, leave := b.holding(t, session, "1")
 	leave()
@@ -97,7 +95,8 @@ func TestResumeGetsWhatWasMissed(t *testing.T) {
 }
 
 func TestResumeGoesOnLive(t *testing.T) {
-	b := scriptedBench(t, patient(), 0)
+	t.Parallel()
+	b := scriptedBench(t, quick(), 0)
 	session := b.open()
 	first, leave := b.holding(t, session, "1")
 	leave()
@@ -112,7 +111,8 @@ func TestResumeGoesOnLive(t *testing.T) {
 }
 
 func TestResumeTakesOverFromAConnectionThatSeemsAlive(t *testing.T) {
-	b := scriptedBench(t, patient(), 0)
+	t.Parallel()
+	b := scriptedBench(t, quick(), 0)
 	session := b.open()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -129,25 +129,28 @@ func TestResumeTakesOverFromAConnectionThatSeemsAlive(t *testing.T) {
 }
 
 func TestResumeAfterSilence(t *testing.T) {
-	b := scriptedBench(t, quick(), 0)
-	session := b.open()
-	ctx, cancel := context.WithCancel(t.Context())
-	next := eventsOf(t, b.request(ctx, "POST", "s", `{"jsonrpc":"2.0","id":1,"method":"late"}`, "Mcp-Session-Id", session))
-	primer := next()
-	if primer == nil || primer.id == "" || primer.retry == "" || primer.data != "" {
-		t.Fatalf("first event: %+v", primer)
-	}
-	cancel()
-	next()
-	b.released(t, session)
-	if e := eventsOf(t, b.again(session, primer.id))(); e == nil || !strings.Contains(e.data, `"released":true`) {
-		t.Errorf("resumed: %+v", e)
-	}
+	t.Parallel()
+	inBubble(t, 0, func(t *testing.T, b *bench) {
+		session := b.open()
+		ctx, cancel := context.WithCancel(t.Context())
+		next := eventsOf(t, b.request(ctx, "POST", "s", `{"jsonrpc":"2.0","id":1,"method":"late"}`, "Mcp-Session-Id", session))
+		primer := next()
+		if primer == nil || primer.id == "" || primer.retry == "" || primer.data != "" {
+			t.Fatalf("first event: %+v", primer)
+		}
+		cancel()
+		next()
+		b.released(t, session)
+		if e := eventsOf(t, b.again(session, primer.id))(); e == nil || !strings.Contains(e.data, `"released":true`) {
+			t.Errorf("resumed: %+v", e)
+		}
+	})
 }
 
 // TestResumeOfOneStreamOnly holds that no message of one stream comes on another.
 func TestResumeOfOneStreamOnly(t *testing.T) {
-	b := scriptedBench(t, patient(), 0)
+	t.Parallel()
+	b := scriptedBench(t, quick(), 0)
 	session := b.open()
 	first, leave := b.holding(t, session, "1")
 	other, leaveOther := b.holding(t, session, "2")
@@ -163,30 +166,33 @@ func TestResumeOfOneStreamOnly(t *testing.T) {
 }
 
 func TestResumeOfTheSessionsOwnStream(t *testing.T) {
-	b := scriptedBench(t, quick(), 0)
-	session := b.open()
-	ctx, cancel := context.WithCancel(t.Context())
-	next := eventsOf(t, b.request(ctx, "GET", "s", "", "Mcp-Session-Id", session))
-	first := next() // says after what to resume, since nothing was sent
-	b.post(session, `{"jsonrpc":"2.0","method":"announce"}`)
-	second := next()
-	if first == nil || second == nil {
-		t.Fatalf("%+v %+v", first, second)
-	}
-	cancel()
-	next()
-	again := eventsOf(t, b.again(session, first.id))
-	if e := again(); e == nil || e.id != second.id || e.data != second.data {
-		t.Errorf("missed: %+v, want %+v", e, second)
-	}
-	b.post(session, `{"jsonrpc":"2.0","method":"announce"}`)
-	if e := again(); e == nil || !strings.Contains(e.data, "list_changed") || e.id == second.id {
-		t.Errorf("live: %+v", e)
-	}
+	t.Parallel()
+	inBubble(t, 0, func(t *testing.T, b *bench) {
+		session := b.open()
+		ctx, cancel := context.WithCancel(t.Context())
+		next := eventsOf(t, b.request(ctx, "GET", "s", "", "Mcp-Session-Id", session))
+		first := next() // says after what to resume, since nothing was sent
+		b.post(session, `{"jsonrpc":"2.0","method":"announce"}`)
+		second := next()
+		if first == nil || second == nil {
+			t.Fatalf("%+v %+v", first, second)
+		}
+		cancel()
+		next()
+		again := eventsOf(t, b.again(session, first.id))
+		if e := again(); e == nil || e.id != second.id || e.data != second.data {
+			t.Errorf("missed: %+v, want %+v", e, second)
+		}
+		b.post(session, `{"jsonrpc":"2.0","method":"announce"}`)
+		if e := again(); e == nil || !strings.Contains(e.data, "list_changed") || e.id == second.id {
+			t.Errorf("live: %+v", e)
+		}
+	})
 }
 
 func TestResumeRefuses(t *testing.T) {
-	b := scriptedBench(t, patient(), 0)
+	t.Parallel()
+	b := scriptedBench(t, quick(), 0)
 	session, other := b.open(), b.open()
 	first, leave := b.holding(t, session, "1")
 	leave()
@@ -219,7 +225,8 @@ func TestResumeRefuses(t *testing.T) {
 // TestJournalIsBounded holds that what is kept for resumption stays within its
 // limits, and that a stream with a gap is not resumed.
 func TestJournalIsBounded(t *testing.T) {
-	limits := patient()
+	t.Parallel()
+	limits := quick()
 	limits.Replay = 1 << 10
 	b := scriptedBench(t, limits, 0)
 	session := b.open()
@@ -296,7 +303,8 @@ func FuzzEventID(f *testing.F) {
 // TestResumeWhileItFlows breaks connections again and again and holds that every
 // message comes once and in order.
 func TestResumeWhileItFlows(t *testing.T) {
-	b := scriptedBench(t, patient(), 0)
+	t.Parallel()
+	b := scriptedBench(t, quick(), 0)
 	session := b.open()
 	announce := `{"jsonrpc":"2.0","method":"announce"}`
 	b.post(session, announce)

@@ -22,12 +22,13 @@ type scripted struct {
 	mu  sync.Mutex
 	out io.Writer // guarded by mu
 
+	errs  io.Writer         // stderr
 	held  []message         // requests that wait for "release"
 	asked map[string][]byte // our request's id to the raw id of the one it is for
 }
 
-func scriptedServer(in io.Reader, out io.Writer) {
-	s := &scripted{out: out, asked: map[string][]byte{}}
+func scriptedServer(in io.Reader, out, errs io.Writer) {
+	s := &scripted{out: out, errs: errs, asked: map[string][]byte{}}
 	r := bufio.NewReader(in)
 	for {
 		line, err := r.ReadBytes('\n')
@@ -56,7 +57,7 @@ func (s *scripted) answer(id []byte, result string) {
 func (s *scripted) handle(line []byte) {
 	env, err := parse(line)
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "scripted: %v: %q\n", err, line)
+		fmt.Fprintf(s.errs, "scripted: %v: %q\n", err, line)
 		return
 	}
 	if env.batch {
@@ -138,7 +139,7 @@ func (s *scripted) do(m message, line []byte, params string) {
 	case "flood":
 		chunk := bytes.Repeat([]byte("e"), 1<<16)
 		for range size / len(chunk) {
-			os.Stderr.Write(chunk)
+			s.errs.Write(chunk)
 		}
 		s.answer(m.id.raw, `{}`)
 	case "big":
@@ -162,7 +163,7 @@ func (s *scripted) do(m message, line []byte, params string) {
 		}
 		s.held = nil
 	case "notifications/cancelled":
-		fmt.Fprintf(os.Stderr, "cancelled %s\n", m.cancels.raw)
+		fmt.Fprintf(s.errs, "cancelled %s\n", m.cancels.raw)
 	case "stubborn":
 		signal.Ignore(syscall.SIGTERM)
 		s.answer(m.id.raw, `{}`)

@@ -12,6 +12,7 @@ import (
 )
 
 func TestHTTPRules(t *testing.T) {
+	t.Parallel()
 	b := scriptedBench(t, Limits{Message: 1 << 20}, 0)
 	session := b.open()
 	tests := []struct {
@@ -71,6 +72,7 @@ func TestHTTPRules(t *testing.T) {
 }
 
 func TestRefusedRequestsAreRecordedWithTheirAnswer(t *testing.T) {
+	t.Parallel()
 	b := scriptedBench(t, Limits{}, 0)
 	b.do("POST", "s", `{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"x"}}`, "User-Agent", "curl/8")
 	frames := b.rec.all()
@@ -81,6 +83,7 @@ func TestRefusedRequestsAreRecordedWithTheirAnswer(t *testing.T) {
 }
 
 func TestSessionLifetime(t *testing.T) {
+	t.Parallel()
 	b := scriptedBench(t, quick(), 0)
 	session := b.open()
 	if r := b.post(session, `{"jsonrpc":"2.0","method":"notifications/initialized"}`); r.status != 202 || r.body != "" {
@@ -103,6 +106,7 @@ func TestSessionLifetime(t *testing.T) {
 }
 
 func TestTwoSessionsDoNotMix(t *testing.T) {
+	t.Parallel()
 	b := scriptedBench(t, quick(), 0)
 	var wg sync.WaitGroup
 	for i := range 4 {
@@ -137,6 +141,7 @@ func TestTwoSessionsDoNotMix(t *testing.T) {
 }
 
 func TestProgressMakesAStream(t *testing.T) {
+	t.Parallel()
 	b := scriptedBench(t, quick(), 0)
 	r := b.post(b.open(), `{"jsonrpc":"2.0","id":1,"method":"progress","params":{"_meta":{"progressToken":"p"}}}`)
 	events := r.events()
@@ -147,6 +152,7 @@ func TestProgressMakesAStream(t *testing.T) {
 }
 
 func TestAnAgentThatTakesNoStreamGetsTheAnswerOnly(t *testing.T) {
+	t.Parallel()
 	b := scriptedBench(t, quick(), 0)
 	session := b.open()
 	r := b.do("POST", "s", `{"jsonrpc":"2.0","id":1,"method":"progress","params":{"_meta":{"progressToken":"p"}}}`,
@@ -157,6 +163,7 @@ func TestAnAgentThatTakesNoStreamGetsTheAnswerOnly(t *testing.T) {
 }
 
 func TestServerRequestIsAnsweredByPOST(t *testing.T) {
+	t.Parallel()
 	b := scriptedBench(t, quick(), 0)
 	session := b.open()
 	s := b.stream(t.Context(), "POST", `{"jsonrpc":"2.0","id":1,"method":"ask"}`, "Mcp-Session-Id", session)
@@ -176,6 +183,7 @@ func TestServerRequestIsAnsweredByPOST(t *testing.T) {
 }
 
 func TestMessagesThatBelongToNoRequest(t *testing.T) {
+	t.Parallel()
 	b := scriptedBench(t, quick(), 0)
 	session := b.open()
 	announce := `{"jsonrpc":"2.0","method":"announce"}`
@@ -213,20 +221,23 @@ func TestMessagesThatBelongToNoRequest(t *testing.T) {
 }
 
 func TestSilenceTurnsIntoAStream(t *testing.T) {
-	b := scriptedBench(t, quick(), 0)
-	session := b.open()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	response := b.request(ctx, "POST", "s", `{"jsonrpc":"2.0","id":1,"method":"never"}`, "Mcp-Session-Id", session)
-	defer response.Body.Close()
-	buf := make([]byte, 64)
-	n, _ := response.Body.Read(buf)
-	if got := string(buf[:n]); response.Header.Get("Content-Type") != "text/event-stream" || !strings.HasPrefix(got, "id: ") || !strings.HasSuffix(got, "\ndata: \n\n") {
-		t.Errorf("got %s %q", response.Header.Get("Content-Type"), got)
-	}
+	t.Parallel()
+	inBubble(t, 0, func(t *testing.T, b *bench) {
+		session := b.open()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		response := b.request(ctx, "POST", "s", `{"jsonrpc":"2.0","id":1,"method":"never"}`, "Mcp-Session-Id", session)
+		defer response.Body.Close()
+		buf := make([]byte, 64)
+		n, _ := response.Body.Read(buf)
+		if got := string(buf[:n]); response.Header.Get("Content-Type") != "text/event-stream" || !strings.HasPrefix(got, "id: ") || !strings.HasSuffix(got, "\ndata: \n\n") {
+			t.Errorf("got %s %q", response.Header.Get("Content-Type"), got)
+		}
+	})
 }
 
 func TestDisconnectDoesNotCancelASession(t *testing.T) {
+	t.Parallel()
 	b := scriptedBench(t, quick(), 0)
 	session := b.open()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -245,6 +256,7 @@ func TestDisconnectDoesNotCancelASession(t *testing.T) {
 }
 
 func TestBatches(t *testing.T) {
+	t.Parallel()
 	b := scriptedBench(t, quick(), 0)
 	session := b.open()
 	batch := `[{"jsonrpc":"2.0","id":1,"method":"x"} , {"jsonrpc":"2.0","method":"n"},{"jsonrpc":"2.0","id":"1","method":"y"}]`
@@ -266,6 +278,7 @@ func TestBatches(t *testing.T) {
 }
 
 func TestCloseAnswersWhatIsInFlight(t *testing.T) {
+	t.Parallel()
 	b := scriptedBench(t, quick(), 0)
 	session := b.open()
 	s := b.stream(t.Context(), "POST", `{"jsonrpc":"2.0","id":1,"method":"hold"}`, "Mcp-Session-Id", session)
@@ -287,6 +300,7 @@ func TestCloseAnswersWhatIsInFlight(t *testing.T) {
 }
 
 func TestCloseKillsWhatDoesNotEnd(t *testing.T) {
+	t.Parallel()
 	b := scriptedBench(t, quick(), 0)
 	session := b.open()
 	b.post(session, `{"jsonrpc":"2.0","id":1,"method":"stubborn"}`)

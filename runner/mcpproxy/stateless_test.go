@@ -26,6 +26,7 @@ func stateless(id, method, params string) (body string, header []string) {
 }
 
 func TestStatelessRequestsShareAProcess(t *testing.T) {
+	t.Parallel()
 	b := scriptedBench(t, quick(), 0)
 	var wg sync.WaitGroup
 	for i := range 8 { // all under one id: each waits its turn
@@ -45,6 +46,7 @@ func TestStatelessRequestsShareAProcess(t *testing.T) {
 }
 
 func TestStatelessHeaderRules(t *testing.T) {
+	t.Parallel()
 	b := scriptedBench(t, quick(), 0)
 	call, _ := stateless("1", "tools/call", `"name":"größe"`)
 	plain, _ := stateless("1", "echo", "")
@@ -85,6 +87,7 @@ func TestStatelessHeaderRules(t *testing.T) {
 }
 
 func TestClosingAStatelessStreamCancels(t *testing.T) {
+	t.Parallel()
 	b := scriptedBench(t, quick(), 0)
 	ctx, cancel := context.WithCancel(t.Context())
 	body, header := stateless(`"k"`, "hold", "")
@@ -101,64 +104,71 @@ func TestClosingAStatelessStreamCancels(t *testing.T) {
 }
 
 func TestTimedOutStatelessRequestIsCancelled(t *testing.T) {
-	b := scriptedBench(t, quick(), 200*time.Millisecond)
-	body, header := stateless("7", "never", "")
-	if r := b.do("POST", "s", body, header...); !strings.Contains(r.body, "-32001") {
-		t.Errorf("got %q", r.body)
-	}
-	b.stderr.wait(t, "cancelled 7")
-	if !hasFrame(evidence.ToServer, evidence.SyntheticTimeout, `"requestId":7`)(b.rec.all(), nil) {
-		t.Error("the cancellation is not on record")
-	}
+	t.Parallel()
+	inBubble(t, time.Minute, func(t *testing.T, b *bench) {
+		body, header := stateless("7", "never", "")
+		if r := b.do("POST", "s", body, header...); !strings.Contains(r.body, "-32001") {
+			t.Errorf("got %q", r.body)
+		}
+		b.stderr.wait(t, "cancelled 7")
+		if !hasFrame(evidence.ToServer, evidence.SyntheticTimeout, `"requestId":7`)(b.rec.all(), nil) {
+			t.Error("the cancellation is not on record")
+		}
+	})
 }
 
 // TestConversationBecomesCalls holds what the proxy records against what package
 // capture makes of it.
 func TestConversationBecomesCalls(t *testing.T) {
-	b := scriptedBench(t, quick(), 1500*time.Millisecond)
-	for _, name := range []string{"slow", "gone"} {
-		ctx, cancel := context.WithCancel(t.Context())
-		body, header := stateless(`"`+name+`"`, "tools/call", `"name":"`+name+`"`)
-		response := b.request(ctx, "POST", "s", body, append(header, "Mcp-Name", name)...)
-		if name == "gone" {
+	t.Parallel()
+	inBubble(t, time.Minute, func(t *testing.T, b *bench) {
+		for _, name := range []string{"slow", "gone"} {
+			ctx, cancel := context.WithCancel(t.Context())
+			body, header := stateless(`"`+name+`"`, "tools/call", `"name":"`+name+`"`)
+			response := b.request(ctx, "POST", "s", body, append(header, "Mcp-Name", name)...)
+			if name == "gone" {
+				cancel()
+				b.rec.event(t, "cancelled")
+			}
+			_, _ = io.Copy(io.Discard, response.Body)
+			response.Body.Close()
 			cancel()
-			b.rec.event(t, "cancelled")
 		}
-		_, _ = io.Copy(io.Discard, response.Body)
-		response.Body.Close()
-		cancel()
-	}
-	b.do("POST", "s", `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"lost"}}`)
-	var got []string
-	result, err := capture.Calls(b.rec.sequence())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, call := range result.Calls {
-		got = append(got, call.Tool+" "+string(call.Outcome))
-	}
-	want := []string{"slow timeout", "gone cancelled", "lost transport_error"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+		b.do("POST", "s", `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"lost"}}`)
+		var got []string
+		result, err := capture.Calls(b.rec.sequence())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, call := range result.Calls {
+			got = append(got, call.Tool+" "+string(call.Outcome))
+		}
+		want := []string{"slow timeout", "gone cancelled", "lost transport_error"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	})
 }
 
 func TestSubscription(t *testing.T) {
-	b := scriptedBench(t, quick(), 200*time.Millisecond)
-	body, header := stateless("5", "subscriptions/listen", "")
-	s := b.stream(t.Context(), "POST", body, header...)
-	if got := s.next(); !strings.Contains(got, `subscriptionId":5`) {
-		t.Fatalf("got %q", got)
-	}
-	late, header2 := stateless("6", "never", "")
-	b.do("POST", "s", late, header2...) // takes as long as the time limit
-	b.do("POST", "s", `{"jsonrpc":"2.0","method":"release"}`, header...)
-	if got := s.next(); !strings.Contains(got, "released") {
-		t.Errorf("it did not outlive the time limit: %q", got)
-	}
+	t.Parallel()
+	inBubble(t, 20*time.Second, func(t *testing.T, b *bench) {
+		body, header := stateless("5", "subscriptions/listen", "")
+		s := b.stream(t.Context(), "POST", body, header...)
+		if got := s.next(); !strings.Contains(got, `subscriptionId":5`) {
+			t.Fatalf("got %q", got)
+		}
+		late, header2 := stateless("6", "never", "")
+		b.do("POST", "s", late, header2...) // takes as long as the time limit
+		b.do("POST", "s", `{"jsonrpc":"2.0","method":"release"}`, header...)
+		if got := s.next(); !strings.Contains(got, "released") {
+			t.Errorf("it did not outlive the time limit: %q", got)
+		}
+	})
 }
 
 func TestStatelessProcessIsRestarted(t *testing.T) {
+	t.Parallel()
 	b := scriptedBench(t, quick(), 0)
 	body, header := stateless("1", "exit", "")
 	if r := b.do("POST", "s", body, header...); !strings.Contains(r.body, "exited with code 3") {

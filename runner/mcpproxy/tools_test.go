@@ -85,6 +85,7 @@ const toolsResult = `{"tools":[{"name":"open","n":1.0}, {"name":"hidden"}],"next
 
 // TestToolsThatTheAgentDoesNotSee holds the same for every transport.
 func TestToolsThatTheAgentDoesNotSee(t *testing.T) {
+	t.Parallel()
 	overHTTP := func(stream bool) Server {
 		return Server{Upstream: upstreamOf(t, func(w http.ResponseWriter, r *http.Request) {
 			raw := readAll(r.Body)
@@ -118,7 +119,7 @@ func TestToolsThatTheAgentDoesNotSee(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server.Name, server.Tools = "s", []string{"open"}
-			b := newBench(t, Limits{Grace: quick().Grace}, server)
+			b := newBench(t, quick(), server)
 			session := b.open()
 			list := `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":` + toolsResult + `}`
 			if r := b.post(session, list); !strings.Contains(r.body, `"result":{"tools":[{"name":"open","n":1.0}],"nextCursor":"more"}}`) {
@@ -165,6 +166,7 @@ func TestToolsThatTheAgentDoesNotSee(t *testing.T) {
 }
 
 func TestHiddenCallsInABatch(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, Limits{}, Server{Name: "s", Tools: []string{}, Upstream: upstreamOf(t, func(http.ResponseWriter, *http.Request) {
 		t.Error("the server was asked")
 	})})

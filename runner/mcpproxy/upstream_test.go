@@ -39,6 +39,7 @@ func remoteOf(t testing.TB, handler http.HandlerFunc) (*Upstream, *httptest.Serv
 }
 
 func TestHeadersOfARemoteServer(t *testing.T) {
+	t.Parallel()
 	var got *http.Request
 	up, _ := remoteOf(t, func(w http.ResponseWriter, r *http.Request) {
 		got = r.Clone(context.Background())
@@ -72,6 +73,7 @@ func TestHeadersOfARemoteServer(t *testing.T) {
 
 // TestRedirects holds that another origin sees nothing at all.
 func TestRedirects(t *testing.T) {
+	t.Parallel()
 	var strangers atomic.Int32
 	stranger := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { strangers.Add(1) }))
 	defer stranger.Close()
@@ -131,6 +133,7 @@ func TestRedirects(t *testing.T) {
 
 // In a container every name of the loopback is the server's own.
 func TestRedirectWithinAContainer(t *testing.T) {
+	t.Parallel()
 	b := upstreamBench(t, Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/own/mcp" {
 			w.Header().Set("Location", "http://127.0.0.1:3001/own/mcp/")
@@ -159,6 +162,7 @@ func TestUpstreamsThatAreRefused(t *testing.T) {
 }
 
 func TestProbeOverHTTP(t *testing.T) {
+	t.Parallel()
 	var deleted atomic.Int32
 	answer := func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodDelete {
@@ -248,6 +252,7 @@ func TestProbeOverHTTP(t *testing.T) {
 
 // A tool that the server lacks is told for stdio too.
 func TestProbeForToolsOverStdio(t *testing.T) {
+	t.Parallel()
 	_, err := Probe(t.Context(), newRecorder(), quick(), Server{Name: "s", Launch: launching(t, "mcpgo"), Tools: []string{"echo", "ecko"}})
 	if !errors.Is(err, ErrTools) || !strings.Contains(err.Error(), `names "ecko"; the server has "count", "echo"`) {
 		t.Errorf("%v", err)
@@ -259,6 +264,7 @@ func TestProbeForToolsOverStdio(t *testing.T) {
 
 // A program that ends before it answers is told with its last words.
 func TestResidentThatEnds(t *testing.T) {
+	t.Parallel()
 	rec := newRecorder()
 	r, err := StartResident(t.Context(), rec, Limits{}, Server{Name: "s", Launch: launching(t, "broken")})
 	if err != nil {
@@ -277,6 +283,7 @@ func TestResidentThatEnds(t *testing.T) {
 }
 
 func TestResidentIsStopped(t *testing.T) {
+	t.Parallel()
 	rec := newRecorder()
 	r, err := StartResident(t.Context(), rec, quick(), Server{Name: "s", Launch: func(ctx context.Context) (process.Process, error) { return launching(t, "deaf")(ctx) }})
 	if err != nil {
@@ -313,6 +320,7 @@ func realServer() *mcpserver.MCPServer {
 // TestRealServersOverHTTP has mcp-go's client talk to mcp-go's servers through the
 // proxy, over both transports.
 func TestRealServersOverHTTP(t *testing.T) {
+	t.Parallel()
 	streamable := mcpserver.NewStreamableHTTPServer(realServer())
 	events := mcpserver.NewSSEServer(realServer())
 	for name, test := range map[string]struct {

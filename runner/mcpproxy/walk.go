@@ -78,15 +78,22 @@ func valueLength(b []byte) int {
 }
 
 func stringLength(b []byte) int {
-	for i := 1; i < len(b); i++ {
-		switch b[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
+	for i := 1; i < len(b); {
+		n := bytes.IndexByte(b[i:], '"')
+		if n < 0 {
+			break
+		}
+		i += n + 1
+		if !endsEscaping(b[:i-1]) {
+			return i
 		}
 	}
 	return len(b)
+}
+
+// endsEscaping says whether b ends with a backslash that escapes what comes next.
+func endsEscaping(b []byte) bool {
+	return (len(b)-len(bytes.TrimRight(b, `\`)))%2 == 1
 }
 
 func nestedLength(b []byte) int {
