@@ -96,7 +96,11 @@ func (b *Backend) build(ctx context.Context, content images.Context) (id string,
 		return "", err
 	}
 	id, err = readBuild(response.Body, b.redact)
-	if err = errors.Join(err, response.Body.Close(), ctx.Err()); err != nil {
+	err = errors.Join(err, response.Body.Close())
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
 		return "", err
 	}
 	return id, nil

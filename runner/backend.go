@@ -189,6 +189,14 @@ type Adviser interface {
 	Advice(box string) string
 }
 
+// PortSharer is a [Sandbox] whose boxes share the ports of one machine.
+type PortSharer interface {
+	// TakePort has a port for a server's program alone, until Close. It is called
+	// before that is started, and fails where somebody else has the port: who
+	// listens there would be taken for the server.
+	TakePort(ctx context.Context, server string, port int) error
+}
+
 // Sandbox is what one trial owns.
 type Sandbox interface {
 	// Layout is where programs in a box find things.

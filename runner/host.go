@@ -49,6 +49,11 @@ func startHost(ctx context.Context, sandbox Sandbox, s Server, rec mcpproxy.Reco
 	}
 	switch s.Transport {
 	case mcpconfig.HTTP, mcpconfig.SSE:
+		if sharer, ok := sandbox.(PortSharer); ok {
+			if err := sharer.TakePort(ctx, s.Name, s.Port); err != nil {
+				return h, fmt.Errorf("server %q: %w", s.Name, err)
+			}
+		}
 		resident, err := mcpproxy.StartResident(ctx, rec, mcpproxy.Limits{}, h.launched(output(s.Name)))
 		if err != nil {
 			return h, err

@@ -3,9 +3,12 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -246,5 +249,33 @@ graders: [{type: text, name: first, config: {contains_cs: ["R1-4357A51F"]}}]
 	dirs, err := runner.Trials(p.path("run"))
 	if err != nil || len(dirs) != 30 {
 		t.Errorf("%d trials, %v", len(dirs), err)
+	}
+}
+
+// Who listens on a server's port already is not taken for the server.
+func TestPortsWithoutIsolation(t *testing.T) {
+	t.Parallel()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ln.Close() })
+	p := newLocalProject(t, strings.ReplaceAll(`
+-- eval.yaml --
+name: NAME
+config:
+  trials_per_task: 1
+  timeout_seconds: 60
+  executor: mock
+  mcp_servers:
+    web: {command: sleep, args: ["60"], port: PORT}
+tasks: [task.yaml]
+-- task.yaml --
+{id: x, inputs: {prompt: x}}
+`, "PORT", strconv.Itoa(ln.Addr().(*net.TCPAddr).Port)))
+	p.startLocal().wait(exitInfra)
+	want := fmt.Sprintf("port %d of this machine is taken: another program listens there", ln.Addr().(*net.TCPAddr).Port)
+	if run := p.runOf("x"); !strings.Contains(run.Reason, want) {
+		t.Errorf("reason %q, want %q", run.Reason, want)
 	}
 }

@@ -65,6 +65,7 @@ func (s *state) resolve(ctx context.Context, backend installer, packages []image
 		if p.Entry != nil {
 			continue
 		}
+		fmt.Fprintf(s.stderr, "resolving %s\n", p)
 		entry, err := backend.Resolve(ctx, p, lock)
 		if err != nil {
 			return nil, err

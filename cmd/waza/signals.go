@@ -65,6 +65,11 @@ func (j *job) hold(ctx context.Context, t *runner.Trial, s runner.Sandbox) {
 		for _, box := range slices.Sorted(maps.Keys(names)) {
 			fmt.Fprintf(j.stderr, "  %-12s docker exec -it %s sh\n", box, names[box])
 		}
+		for _, server := range t.Servers {
+			if server.Shared {
+				fmt.Fprintf(j.stderr, "  %-12s lives for the run; find it by: docker ps --filter label=waza.run=%s\n", server.Name, t.Run)
+			}
+		}
 		fmt.Fprintln(j.stderr, "An image without a shell cannot be entered. Press Ctrl-C to remove the sandbox.")
 	case directory:
 		fmt.Fprintf(j.stderr, "  cd %s\n", e.Directory()+runner.WorkspaceDir)

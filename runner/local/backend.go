@@ -32,6 +32,7 @@ type Backend struct {
 	executable string
 	claim      *claim
 	launcher   *launcher
+	ports      ports
 }
 
 var _ runner.Backend = (*Backend)(nil)

@@ -51,6 +51,7 @@ func (s *sandbox) close(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("process %d does not end after SIGKILL", p.proc.Pid))
 		}
 	}
+	s.backend.ports.leave(s)
 	close(s.gone)
 	return errors.Join(append(errs, s.removeDir())...)
 }

@@ -14,6 +14,7 @@ var (
 	ErrNotStarted   = errors.New("did not start")
 	ErrExited       = errors.New("exited before it answered")
 	ErrNoAnswer     = errors.New("did not answer in time")
+	ErrUnreachable  = errors.New("cannot be reached")
 	ErrRefused      = errors.New("answered with an error")
 	ErrUnauthorized = errors.New("wants authorization")
 	ErrTools        = errors.New("lacks tools that the agent is to see")

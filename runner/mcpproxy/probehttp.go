@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"time"
 )
@@ -143,10 +144,24 @@ func (h *httpProbe) failure(ctx context.Context, err error) error {
 	if isFinal(err) {
 		return h.fail(ErrRefused, err)
 	}
-	if ctx.Err() != nil {
-		return h.fail(ErrNoAnswer, fmt.Errorf("%w; at last: %w", context.Cause(ctx), withoutURL(err)))
+	if late := context.Cause(ctx); late != nil {
+		if errors.Is(err, late) || errors.Is(err, ctx.Err()) {
+			return h.fail(ErrNoAnswer, late)
+		}
+		return h.fail(ErrNoAnswer, fmt.Errorf("%w; at last: %w%s", late, withoutURL(err), h.portAdvice()))
+	}
+	if _, ok := errors.AsType[*net.OpError](err); ok && h.up.Remote {
+		return h.fail(ErrUnreachable, fmt.Errorf("%w; check its url", withoutURL(err)))
 	}
 	return h.fail(ErrNoAnswer, withoutURL(err))
+}
+
+// portAdvice is what to look at where no request came through.
+func (h *httpProbe) portAdvice() string {
+	if h.up.Remote {
+		return ""
+	}
+	return fmt.Sprintf("; is %s the port that it listens on?", h.up.URL.Port())
 }
 
 func (h *httpProbe) advice(status int) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -350,6 +351,35 @@ func TestRealServersOverHTTP(t *testing.T) {
 			}
 			if err := c.Close(); err != nil {
 				t.Error(err)
+			}
+		})
+	}
+}
+
+// Where nobody listens, the message says what to look at.
+func TestProbeWhereNobodyListens(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := ln.Addr().(*net.TCPAddr)
+	_ = ln.Close()
+	target := &url.URL{Scheme: "http", Host: address.String(), Path: "/mcp"}
+	for name, test := range map[string]struct {
+		remote bool
+		class  error
+		says   string
+	}{
+		"remote":     {true, ErrUnreachable, "connection refused; check its url"},
+		"in its box": {false, ErrNoAnswer, fmt.Sprintf("; is %d the port that it listens on?", address.Port)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			transport := &http.Transport{DisableKeepAlives: true}
+			up := &Upstream{URL: target, Transport: transport, Remote: test.remote}
+			_, err := Probe(t.Context(), newRecorder(), Limits{}, Server{Name: "s", Upstream: up, Start: 4 * time.Second})
+			if !errors.Is(err, test.class) || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("%v", err)
 			}
 		})
 	}
