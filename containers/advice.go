@@ -38,6 +38,11 @@ func (s *sandbox) limits(name string) runner.Box {
 		if server.Name == name {
 			return server.Box
 		}
+		for _, service := range server.Services {
+			if runner.ServiceBox(server.Name, service.Name) == name {
+				return service.Box
+			}
+		}
 	}
 	return runner.Box{}
 }

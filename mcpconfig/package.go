@@ -78,6 +78,9 @@ type launcher struct {
 	separates bool
 }
 
+// Launchers are the commands that stand for more than a program in an image.
+func Launchers() []string { return []string{"npx", "npm", "uvx", "uv", "docker", "podman"} }
+
 // launcherOf is the launcher of s, and the place among its args where its options
 // begin.
 func launcherOf(s Server) (l launcher, at int, ok bool) {

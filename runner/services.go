@@ -184,7 +184,7 @@ func (as *auxiliaries) startOne(ctx context.Context, a *auxiliary) error {
 	case err == nil:
 		return nil
 	case ended != nil: // and then no check succeeds
-		return fmt.Errorf("is not ready: %w%s", ended, a.lastWords())
+		return advised(sandbox, a.box, fmt.Errorf("is not ready: %w%s", ended, a.lastWords()))
 	case late != nil:
 		return fmt.Errorf("is not ready: %w: %v%s", late, err, a.lastWords())
 	}

@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/waza-isolate/waza/runner/evidence"
 )
@@ -40,7 +42,7 @@ func answered(ctx context.Context, response *transport.JSONRPCResponse, err erro
 	case response == nil || response.Error == nil && response.Result == nil:
 		return failed(ctx, err)
 	case response.Error != nil:
-		return answer{outcome: evidence.OutcomeProtocolError, code: response.Error.Code, message: response.Error.Message}
+		return answer{outcome: refused(response.Error), code: response.Error.Code, message: response.Error.Message}
 	case err != nil:
 		return answer{outcome: evidence.OutcomeProtocolError, raw: response.Result, message: err.Error()}
 	}
@@ -54,6 +56,17 @@ func answered(ctx context.Context, response *transport.JSONRPCResponse, err erro
 		a.outcome = evidence.OutcomeToolError
 	}
 	return a
+}
+
+// refused is the outcome of a call that was answered with an error: the server's
+// own, or the proxy's where the server gave no answer.
+func refused(e *mcp.JSONRPCErrorDetails) evidence.Outcome {
+	data, _ := e.Data.(map[string]any)
+	switch outcome := evidence.Outcome(fmt.Sprint(data["waza"])); outcome {
+	case evidence.OutcomeTransportError, evidence.OutcomeTimeout:
+		return outcome
+	}
+	return evidence.OutcomeProtocolError
 }
 
 // text is the result's text content, or the error's message.

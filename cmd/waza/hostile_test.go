@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -39,9 +40,9 @@ id: t%d
 inputs: {prompt: x}
 mcp_servers: {it: {args: [%s], %sstartup_timeout: 20}}
 script:
-  - call: {server: it, tool: poke, expect: any}
+  - call: {server: it, tool: poke, expect: %s}
   - say: over
-`, i, i, test.how, test.config)
+`, i, i, test.how, test.config, cmp.Or(test.outcome, "any"))
 	}
 	p := newProject(t, `
 -- eval.yaml --

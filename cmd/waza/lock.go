@@ -26,13 +26,20 @@ func (s *state) lockCommand() *cli.Command {
 		OnUsageError: usageError,
 		Flags: []cli.Flag{
 			contextDirFlag(),
+			mcpFlag(),
 			&cli.BoolFlag{Name: "update", Usage: "resolve all packages anew, not only what is missing"},
 		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {
 				return usage("lock takes one eval file; see waza lock --help")
 			}
-			eval, tasks, err := spec.Load(c.Args().First(), spec.Options{ContextDir: c.String("context-dir"), CheckScript: checkScript})
+			overlay, err := s.readOverlay(c)
+			if err != nil {
+				return err
+			}
+			eval, tasks, err := spec.Load(c.Args().First(), spec.Options{
+				ContextDir: c.String("context-dir"), Overlay: overlay, CheckScript: checkScript,
+			})
 			if err != nil {
 				return &exitError{exitUsage, err}
 			}
@@ -51,11 +58,15 @@ func (s *state) lock(ctx context.Context, eval *spec.Eval, tasks []spec.Resolved
 	ctx, stop := interruptible(ctx, s.stderr)
 	defer stop()
 	lock, err := s.locked(ctx, eval, tasks, old)
-	if err == nil {
+	if err == nil && lock.Len()+old.Len() > 0 {
 		err = writeLock(eval, lock)
 	}
 	if err != nil {
 		return infra(err)
+	}
+	if lock.Len() == 0 {
+		fmt.Fprintln(s.stdout, "no task needs a package")
+		return nil
 	}
 	fmt.Fprintf(s.stdout, "%s holds %d package(s)\n", lockPath(eval), lock.Len())
 	return nil

@@ -106,7 +106,7 @@ func (s *sandbox) Guarantees() evidence.Guarantees {
 	g := evidence.Guarantees{
 		Backend:  "process",
 		Network:  runner.NetworkNone,
-		Enforced: []string{"the process group of every program ends with its trial"},
+		Enforced: []string{"the process group of every program ends with its trial, or with the run where that is how long a server lives"},
 		Missing: []string{
 			"nothing was isolated: agent and servers ran as processes of the user, with the user's files, network, environment and credentials",
 			"any program of this machine could reach the servers on loopback",

@@ -91,7 +91,8 @@ func (ex *exchange) status(l *link, answer message) int {
 }
 
 // errorResponse is a JSON-RPC error for the request with this id; nil is for
-// none that could be read.
+// none that could be read. Its data tells an answer in a server's place from the
+// server's own.
 func errorResponse(id json.RawMessage, code int, text string) []byte {
 	if id == nil {
 		id = json.RawMessage("null")
@@ -105,6 +106,12 @@ func errorResponse(id json.RawMessage, code int, text string) []byte {
 	b = append(b, codeText...)
 	b = append(b, `,"message":`...)
 	b = append(b, quoted...)
+	switch code {
+	case codeTransport:
+		b = append(b, `,"data":{"waza":"transport_error"}`...)
+	case codeTimeout:
+		b = append(b, `,"data":{"waza":"timeout"}`...)
+	}
 	return append(b, `}}`...)
 }
 

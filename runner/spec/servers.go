@@ -98,7 +98,7 @@ func (s servers) check(name string, declared mcpconfig.Server) {
 	_, isPackage, err := mcpconfig.ReadPackage(name, server)
 	s.report(err)
 	if !isPackage && server.URL == "" && server.Command != "" && server.Image == "" && s.eval.Config.Isolation.ServerImage == "" {
-		s.doc.Problemf(s.place(name, "", ""), "server %q has a command and no image to run it in; give it an image, or all of them config.isolation.server_image", name)
+		s.doc.Problemf(s.place(name, "", ""), "server %q has a command and no image to run it in; give it an image, or all of them config.isolation.server_image%s", name, launcherHint(server.Command))
 	}
 	s.checkFiles(name, server.Files, "files")
 	for service, config := range server.Services {
@@ -120,6 +120,15 @@ func (s servers) checkFiles(server string, files map[string]string, at ...string
 			s.doc.Problemf(at, "server %q: file %q %v", server, source, err)
 		}
 	}
+}
+
+// launcherHint asks about a command that is close to one that needs no image.
+func launcherHint(command string) string {
+	hint := strictyaml.Suggest(command, mcpconfig.Launchers())
+	if !strings.HasPrefix(hint, "did you mean") {
+		return ""
+	}
+	return "; " + hint
 }
 
 // report puts what mcpconfig found to the place it is about.
