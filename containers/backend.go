@@ -1,7 +1,6 @@
 package containers
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -14,7 +13,6 @@ import (
 	"github.com/testcontainers/testcontainers-go"
 
 	"github.com/waza-isolate/waza/images"
-	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
@@ -104,92 +102,6 @@ func (b *Backend) Close(ctx context.Context) error {
 	return errors.Join(append(errs, b.engine.Client.Close())...)
 }
 
-// Prepare has every image that trials need on the engine, before any trial starts.
-// What is being built or pulled goes to say.
-func (b *Backend) Prepare(ctx context.Context, trials []*runner.Trial, say func(string)) error {
-	if err := b.engine.checkPlatforms(trials); err != nil {
-		return err
-	}
-	if err := b.buildAll(ctx, trials, say); err != nil {
-		return err
-	}
-	refs := map[string]bool{}
-	for _, t := range trials {
-		for _, ref := range imagesOf(t) {
-			refs[ref] = true
-		}
-	}
-	for _, ref := range sortedKeys(refs) {
-		if _, err := b.image(ctx, ref, pullPolicy(ref, trials), say); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// buildAll builds the images of packages.
-func (b *Backend) buildAll(ctx context.Context, trials []*runner.Trial, say func(string)) error {
-	built := map[string]bool{}
-	for _, t := range trials {
-		for _, server := range t.Servers {
-			if server.Build == nil || built[server.Image] {
-				continue
-			}
-			if err := b.ensureServerImage(ctx, *server.Build, say); err != nil {
-				return fmt.Errorf("server %q: %w", server.Name, err)
-			}
-			built[server.Image] = true
-		}
-	}
-	return nil
-}
-
-// imagesOf is the images of a trial's containers, the guest's own as "".
-func imagesOf(t *runner.Trial) []string {
-	var refs []string
-	if !t.ServersOnly {
-		refs = append(refs, t.Agent.Image)
-	}
-	for _, server := range t.Servers {
-		if !server.Remote {
-			refs = append(refs, server.Image)
-		}
-		for _, service := range server.Services {
-			refs = append(refs, service.Image)
-		}
-	}
-	return refs
-}
-
-// pullPolicy is when an image is pulled: always where one box wants that, and
-// never where all do.
-func pullPolicy(ref string, trials []*runner.Trial) string {
-	wanted := map[string]bool{}
-	for _, t := range trials {
-		boxes := []runner.Box{t.Agent.Box}
-		for _, server := range t.Servers {
-			if server.Image == ref && server.Build != nil {
-				return mcpconfig.PullNever // its tag is ours, and no registry's
-			}
-			boxes = append(boxes, server.Box)
-			for _, service := range server.Services {
-				boxes = append(boxes, service.Box)
-			}
-		}
-		for _, box := range boxes {
-			if box.Image == ref {
-				wanted[cmp.Or(box.Pull, mcpconfig.PullMissing)] = true
-			}
-		}
-	}
-	for _, policy := range []string{mcpconfig.PullAlways, mcpconfig.PullMissing} {
-		if wanted[policy] {
-			return policy
-		}
-	}
-	return mcpconfig.PullNever
-}
-
 // Open implements runner.Backend.
 func (b *Backend) Open(ctx context.Context, t *runner.Trial, observe func(evidence.Event)) (runner.Sandbox, error) {
 	s, err := b.scene(ctx, t)
@@ -253,20 +165,6 @@ func (b *Backend) scene(ctx context.Context, t *runner.Trial) (scene, error) {
 		s.mcpVolume, err = b.mcpVolume(ctx, t.MCPJSON)
 	}
 	return s, err
-}
-
-func (b *Backend) image(ctx context.Context, ref, policy string, say func(string)) (imageInfo, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if info, ok := b.images[ref]; ok {
-		return info, nil
-	}
-	info, err := b.engine.ensureImage(ctx, ref, policy, say)
-	if err != nil {
-		return info, err
-	}
-	b.images[ref] = info
-	return info, nil
 }
 
 // mcpVolume returns the volume that holds this mcp.json, made on first use.

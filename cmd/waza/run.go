@@ -9,12 +9,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
-	"path"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -24,9 +21,7 @@ import (
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/redact"
-	"github.com/waza-isolate/waza/runner/results"
 	"github.com/waza-isolate/waza/runner/spec"
 )
 
@@ -72,14 +67,6 @@ func (s *state) runCommand() *cli.Command {
 	}
 }
 
-func outputFlag() cli.Flag {
-	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write results.json to this `FILE` too"}
-}
-
-func contextDirFlag() cli.Flag {
-	return &cli.StringFlag{Name: "context-dir", Usage: "`DIR` of fixtures, in place of fixtures beside the eval"}
-}
-
 // job is one waza run.
 type job struct {
 	*state
@@ -92,17 +79,6 @@ type job struct {
 	secrets  *redact.Set
 	runID    string
 	progress *progress
-}
-
-// runOptions is the command line of waza run.
-type runOptions struct {
-	trials, workers int
-	timeout         time.Duration
-	output, runDir  string
-	pull            string
-	isolate         bool
-	keep, verbose   bool
-	format          format
 }
 
 // newJob reads the command line and the eval, and plans every trial. What is
@@ -161,79 +137,9 @@ func (j *job) plan(platform string) (err error) {
 	return nil
 }
 
-func readOptions(c *cli.Context) (runOptions, error) {
-	o := runOptions{
-		trials: c.Int("trials"), workers: c.Int("workers"), timeout: c.Duration("timeout"),
-		isolate: c.Bool("isolate"), pull: c.String("pull"),
-		output: c.String("output"), runDir: c.String("run-dir"), keep: c.Bool("keep"), verbose: c.Bool("v"),
-	}
-	if c.NArg() != 1 {
-		return o, usage("run takes one eval file; see waza run --help")
-	}
-	if err := errors.Join(inRange(c, "trials", maxTrials), inRange(c, "workers", maxWorkers)); err != nil {
-		return o, err
-	}
-	if o.output != "" {
-		if info, err := os.Stat(filepath.Dir(o.output)); err != nil || !info.IsDir() {
-			return o, usage("--output: there is no directory %s", filepath.Dir(o.output))
-		}
-	}
-	if c.IsSet("timeout") && o.timeout <= 0 {
-		return o, usage("--timeout must be more than 0, such as 90s")
-	}
-	switch {
-	case c.IsSet("pull") && !slices.Contains(mcpconfig.PullPolicies(), o.pull):
-		return o, usage("--pull must be missing, always or never")
-	case c.IsSet("pull") && !o.isolate:
-		return o, usage("--pull is about container images: it needs --isolate")
-	}
-	var err error
-	o.format, err = formatOf(c)
-	return o, err
-}
-
-func inRange(c *cli.Context, name string, most int) error {
-	if n := c.Int(name); c.IsSet(name) && (n < 1 || n > most) {
-		return usage("--%s must be from 1 to %d", name, most)
-	}
-	return nil
-}
-
 func checkScript(steps json.RawMessage) error {
 	_, err := script.Parse(steps)
 	return err
-}
-
-// choose keeps the tasks that match a glob of each list that is not empty.
-func choose(tasks []spec.ResolvedTask, ids, tags []string) ([]spec.ResolvedTask, error) {
-	for _, glob := range slices.Concat(ids, tags) {
-		if _, err := path.Match(glob, ""); err != nil {
-			return nil, usage("%q is not a glob: %w", glob, err)
-		}
-	}
-	chosen := slices.DeleteFunc(slices.Clone(tasks), func(t spec.ResolvedTask) bool {
-		return !matches(ids, t.ID, t.Name) || !matches(tags, t.Tags...)
-	})
-	if len(chosen) == 0 {
-		var known []string
-		for _, t := range tasks {
-			known = append(known, t.ID)
-		}
-		return nil, usage("no task matches; the eval's tasks are %s", strings.Join(known, ", "))
-	}
-	return chosen, nil
-}
-
-func matches(globs []string, names ...string) bool {
-	if len(globs) == 0 {
-		return true
-	}
-	for _, glob := range globs {
-		if slices.ContainsFunc(names, func(name string) bool { ok, _ := path.Match(glob, name); return ok }) {
-			return true
-		}
-	}
-	return false
 }
 
 var unsafe = regexp.MustCompile(`[^a-z0-9]+`)
@@ -362,99 +268,4 @@ func (j *job) workers() int {
 		return c.MaxWorkers
 	}
 	return defaultWorkers
-}
-
-// finish writes the results, seals the run directory and prints what came out.
-func (j *job) finish(ctx context.Context, dir string, record runner.Record, done []runner.Result, runErr error) error {
-	record.Ended = time.Now().UTC()
-	record.Interrupted = ctx.Err() != nil && len(done) < len(j.trials)
-	if len(done) > 0 {
-		record.Guarantees = done[0].Trial.Guarantees
-	}
-	summary, err := runner.Summarise(dir, record)
-	if err == nil {
-		err = record.Seal(dir)
-	}
-	if err != nil {
-		return &exitError{exitInfra, err}
-	}
-	err = j.show(summary, j.options.format, j.options.output)
-	if j.options.format == formatDefault {
-		j.epilogue(dir, record, done)
-	}
-	switch {
-	case runErr != nil:
-		return &exitError{exitInfra, errors.Join(runErr, err)}
-	case err != nil:
-		return err
-	}
-	return exitWith(record.ExitCode(summary))
-}
-
-// epilogue says what did not pass and why, and where the evidence is.
-func (j *job) epilogue(dir string, record runner.Record, done []runner.Result) {
-	fmt.Fprintln(j.stdout)
-	for _, r := range done {
-		if r.Verdicts.Class == evidence.ClassPass {
-			continue
-		}
-		fmt.Fprintf(j.stdout, "%s/%d %s: %s\n", r.Trial.Task, r.Trial.Number, r.Verdicts.Class, indented(r.Verdicts.Reason))
-		for _, v := range r.Verdicts.Verdicts {
-			if v.Result != evidence.VerdictPass {
-				fmt.Fprintf(j.stdout, "  %s: %s\n", v.Name, indented(v.Feedback))
-			}
-		}
-	}
-	for _, line := range lostServers(done) {
-		fmt.Fprintln(j.stdout, line)
-	}
-	if missing := len(j.trials) - len(done); missing > 0 {
-		why := ""
-		if record.Interrupted {
-			why = "interrupted: "
-		}
-		fmt.Fprintf(j.stdout, "%s%d of %d trials have no outcome\n", why, missing, len(j.trials))
-	}
-	if !record.Isolated {
-		fmt.Fprintln(j.stdout, notIsolated)
-	}
-	fmt.Fprintf(j.stdout, "run directory: %s\n", dir)
-}
-
-// lostServers says which servers that the run shares died, and which trials were
-// at work.
-func lostServers(done []runner.Result) []string {
-	trials := map[string][]string{}
-	for _, r := range done {
-		for _, s := range r.Trial.Shared {
-			if s.Died != "" {
-				lost := fmt.Sprintf("server %q, which the run shares, died (%s) while these trials were at work", s.Name, s.Died)
-				trials[lost] = append(trials[lost], fmt.Sprintf("%s/%d", r.Trial.Task, r.Trial.Number))
-			}
-		}
-	}
-	var lines []string
-	for _, lost := range slices.Sorted(maps.Keys(trials)) {
-		lines = append(lines, lost+": "+strings.Join(trials[lost], ", "))
-	}
-	return lines
-}
-
-// show prints results in the wanted format and writes them to a file where one
-// is named.
-func (s *state) show(r results.Results, f format, file string) error {
-	data, err := evidence.MarshalIndent(r)
-	if err != nil {
-		return &exitError{exitInfra, err}
-	}
-	if file != "" {
-		if err := evidence.WriteFile(file, data); err != nil {
-			return usage("--output: %w", err)
-		}
-	}
-	if f == formatJSON {
-		_, err = s.stdout.Write(data)
-		return err
-	}
-	return r.Table(s.stdout, width(s.stdout))
 }

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/waza-isolate/waza/mcpconfig"
+)
+
+func outputFlag() cli.Flag {
+	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write results.json to this `FILE` too"}
+}
+
+func contextDirFlag() cli.Flag {
+	return &cli.StringFlag{Name: "context-dir", Usage: "`DIR` of fixtures, in place of fixtures beside the eval"}
+}
+
+// runOptions is the command line of waza run.
+type runOptions struct {
+	trials, workers int
+	timeout         time.Duration
+	output, runDir  string
+	pull            string
+	isolate         bool
+	keep, verbose   bool
+	format          format
+}
+
+func readOptions(c *cli.Context) (runOptions, error) {
+	o := runOptions{
+		trials: c.Int("trials"), workers: c.Int("workers"), timeout: c.Duration("timeout"),
+		isolate: c.Bool("isolate"), pull: c.String("pull"),
+		output: c.String("output"), runDir: c.String("run-dir"), keep: c.Bool("keep"), verbose: c.Bool("v"),
+	}
+	if c.NArg() != 1 {
+		return o, usage("run takes one eval file; see waza run --help")
+	}
+	if err := errors.Join(inRange(c, "trials", maxTrials), inRange(c, "workers", maxWorkers)); err != nil {
+		return o, err
+	}
+	if o.output != "" {
+		if info, err := os.Stat(filepath.Dir(o.output)); err != nil || !info.IsDir() {
+			return o, usage("--output: there is no directory %s", filepath.Dir(o.output))
+		}
+	}
+	if c.IsSet("timeout") && o.timeout <= 0 {
+		return o, usage("--timeout must be more than 0, such as 90s")
+	}
+	switch {
+	case c.IsSet("pull") && !slices.Contains(mcpconfig.PullPolicies(), o.pull):
+		return o, usage("--pull must be missing, always or never")
+	case c.IsSet("pull") && !o.isolate:
+		return o, usage("--pull is about container images: it needs --isolate")
+	}
+	var err error
+	o.format, err = formatOf(c)
+	return o, err
+}
+
+func inRange(c *cli.Context, name string, most int) error {
+	if n := c.Int(name); c.IsSet(name) && (n < 1 || n > most) {
+		return usage("--%s must be from 1 to %d", name, most)
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/results"
+)
+
+// finish writes the results, seals the run directory and prints what came out.
+func (j *job) finish(ctx context.Context, dir string, record runner.Record, done []runner.Result, runErr error) error {
+	record.Ended = time.Now().UTC()
+	record.Interrupted = ctx.Err() != nil && len(done) < len(j.trials)
+	if len(done) > 0 {
+		record.Guarantees = done[0].Trial.Guarantees
+	}
+	summary, err := runner.Summarise(dir, record)
+	if err == nil {
+		err = record.Seal(dir)
+	}
+	if err != nil {
+		return &exitError{exitInfra, err}
+	}
+	err = j.show(summary, j.options.format, j.options.output)
+	if j.options.format == formatDefault {
+		j.epilogue(dir, record, done)
+	}
+	switch {
+	case runErr != nil:
+		return &exitError{exitInfra, errors.Join(runErr, err)}
+	case err != nil:
+		return err
+	}
+	return exitWith(record.ExitCode(summary))
+}
+
+// epilogue says what did not pass and why, and where the evidence is.
+func (j *job) epilogue(dir string, record runner.Record, done []runner.Result) {
+	fmt.Fprintln(j.stdout)
+	for _, r := range done {
+		if r.Verdicts.Class == evidence.ClassPass {
+			continue
+		}
+		fmt.Fprintf(j.stdout, "%s/%d %s: %s\n", r.Trial.Task, r.Trial.Number, r.Verdicts.Class, indented(r.Verdicts.Reason))
+		for _, v := range r.Verdicts.Verdicts {
+			if v.Result != evidence.VerdictPass {
+				fmt.Fprintf(j.stdout, "  %s: %s\n", v.Name, indented(v.Feedback))
+			}
+		}
+	}
+	for _, line := range lostServers(done) {
+		fmt.Fprintln(j.stdout, line)
+	}
+	if missing := len(j.trials) - len(done); missing > 0 {
+		why := ""
+		if record.Interrupted {
+			why = "interrupted: "
+		}
+		fmt.Fprintf(j.stdout, "%s%d of %d trials have no outcome\n", why, missing, len(j.trials))
+	}
+	if !record.Isolated {
+		fmt.Fprintln(j.stdout, notIsolated)
+	}
+	fmt.Fprintf(j.stdout, "run directory: %s\n", dir)
+}
+
+// lostServers says which servers that the run shares died, and which trials were
+// at work.
+func lostServers(done []runner.Result) []string {
+	trials := map[string][]string{}
+	for _, r := range done {
+		for _, s := range r.Trial.Shared {
+			if s.Died != "" {
+				lost := fmt.Sprintf("server %q, which the run shares, died (%s) while these trials were at work", s.Name, s.Died)
+				trials[lost] = append(trials[lost], fmt.Sprintf("%s/%d", r.Trial.Task, r.Trial.Number))
+			}
+		}
+	}
+	var lines []string
+	for _, lost := range slices.Sorted(maps.Keys(trials)) {
+		lines = append(lines, lost+": "+strings.Join(trials[lost], ", "))
+	}
+	return lines
+}
+
+// show prints results in the wanted format and writes them to a file where one
+// is named.
+func (s *state) show(r results.Results, f format, file string) error {
+	data, err := evidence.MarshalIndent(r)
+	if err != nil {
+		return &exitError{exitInfra, err}
+	}
+	if file != "" {
+		if err := evidence.WriteFile(file, data); err != nil {
+			return usage("--output: %w", err)
+		}
+	}
+	if f == formatJSON {
+		_, err = s.stdout.Write(data)
+		return err
+	}
+	return r.Table(s.stdout, width(s.stdout))
+}
