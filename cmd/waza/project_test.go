@@ -234,12 +234,17 @@ func (p *project) results() results.Results {
 // runOf is the first trial of a task in the results.
 func (p *project) runOf(task string) results.RunResult {
 	p.t.Helper()
-	for _, t := range p.results().Tasks {
-		if t.TestID == task && len(t.Runs) > 0 {
-			return t.Runs[0]
+	return firstRun(p.t, p.results(), task)
+}
+
+func firstRun(t *testing.T, all results.Results, task string) results.RunResult {
+	t.Helper()
+	for _, found := range all.Tasks {
+		if found.TestID == task && len(found.Runs) > 0 {
+			return found.Runs[0]
 		}
 	}
-	p.t.Fatalf("results have no trial of task %s", task)
+	t.Fatalf("results have no trial of task %s", task)
 	return results.RunResult{}
 }
 
