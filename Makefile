@@ -10,7 +10,7 @@ export TIMEOUT
 # Debian's Go does not fetch a newer one unless it is told to.
 export GOTOOLCHAIN ?= auto
 
-.PHONY: help setup build run test lint clean
+.PHONY: help setup first build run test lint clean
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,10 +18,14 @@ help: ## Show this
 setup: ## Have a Docker engine, the base image and the examples' images
 	@scripts/phase setup scripts/setup
 
+first:
+	@scripts/phase setup scripts/setup go engine first
+
 build: ## Build bin/waza, static, its twin for the engine where that differs, and an example's server
 	@scripts/phase build scripts/build
 
-run: setup build ## Run the first example in isolation
+# The first example needs an engine and one small image.
+run: first build ## Run the first example in isolation
 	@bin/waza run --isolate examples/mcp-eval/eval.yaml
 
 test: setup build lint ## Run all tests, on the engine too, and see that nothing is left

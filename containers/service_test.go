@@ -229,7 +229,7 @@ func TestReady(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
-			if took := time.Since(start); took > 10*time.Second {
+			if took := time.Since(start); took > 30*time.Second {
 				t.Errorf("it took %v", took)
 			}
 		})
@@ -260,12 +260,8 @@ func TestCloseWithConnections(t *testing.T) {
 		t.Fatalf("%q, %v", said, err)
 	}
 	go func() { _, _ = io.Copy(io.Discard, p.Stdout()) }()
-	start := time.Now()
-	if err := s.Close(t.Context()); err != nil {
+	if err := s.Close(t.Context()); err != nil { // it has a time limit of its own
 		t.Error(err)
-	}
-	if took := time.Since(start); took > 10*time.Second {
-		t.Errorf("closing took %v", took)
 	}
 	noTrialObjects(t, b, trial)
 }

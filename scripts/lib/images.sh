@@ -5,15 +5,23 @@
 inputs_label=waza.inputs
 
 have_example_images() {
-	# buildx may have another builder selected, which cannot see local images.
-	BUILDX_BUILDER=$(docker context show 2>/dev/null) || BUILDX_BUILDER=default
-	export BUILDX_BUILDER
-	have_go_server inventory examples/mcp-eval/server
+	have_first_image
 	have_go_server sql examples/services/server
 	have_debian_image npm-servers examples/real-servers/images/npm-servers
 	have_debian_image postgres examples/services/images/postgres
 	have_conformance
 	have_go_memory
+}
+
+have_first_image() {
+	use_local_builder
+	have_go_server inventory examples/mcp-eval/server
+}
+
+# buildx may have another builder selected, which cannot see local images.
+use_local_builder() {
+	BUILDX_BUILDER=$(docker context show 2>/dev/null) || BUILDX_BUILDER=default
+	export BUILDX_BUILDER
 }
 
 # have_go_server NAME DIRECTORY builds the image of a server of ours.
