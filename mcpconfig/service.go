@@ -3,7 +3,6 @@ package mcpconfig
 import (
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,13 +37,6 @@ type Ready struct {
 // MaxServices is how many services a server can have: each has an address in
 // 127.0.2.0/24 of its server's container.
 const MaxServices = 254
-
-// serviceUser is what a service's user must match: user or uid, with :group or
-// :gid (useradd(8)).
-var serviceUser = regexp.MustCompile(`^([a-z_][a-z0-9_-]{0,31}|[0-9]{1,10})(:([a-z_][a-z0-9_-]{0,31}|[0-9]{1,10}))?$`)
-
-// rootUser is root by any name that serviceUser takes.
-var rootUser = regexp.MustCompile(`^(root|0+)(:|$)`)
 
 // services holds that each service of s can be started and reached.
 func (f *findings) services(s Server) {
@@ -121,7 +113,7 @@ func (f *findings) ready(at string, r *Ready) {
 
 // box holds that the fields of the service's container make sense.
 func (f *findings) box(at string, s Service) {
-	if s.User != "" && !hasVariable(s.User) && (!serviceUser.MatchString(s.User) || rootUser.MatchString(s.User)) {
+	if s.User != "" && !hasVariable(s.User) && CheckUser(s.User) != nil {
 		f.invalid(at+".user", "%s.user must be a user or uid, with :group or :gid, and not root", at)
 	}
 	for i, dir := range s.Writable {
