@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/waza-isolate/waza/mcpconfig"
 )
@@ -176,15 +177,23 @@ func ParseLock(data []byte) (*Lock, error) {
 	return l, nil
 }
 
-var (
-	versionPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.+!_-]{0,199}$`)
-	npmPath        = regexp.MustCompile(`^node_modules/[A-Za-z0-9@._~/-]{1,1000}$`)
-	integrity      = regexp.MustCompile(`^sha(256|384|512)-[A-Za-z0-9+/]{20,100}={0,2}( sha(256|384|512)-[A-Za-z0-9+/]{20,100}={0,2})*$`)
-	program        = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,199}$`)
-	pypiName       = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,198}[A-Za-z0-9])?$`)
-	sha256Hex      = regexp.MustCompile(`^[0-9a-f]{64}$`)
-	platforms      = regexp.MustCompile(`^linux/[a-z0-9]{1,20}$`)
-)
+// grammar is the words of a lock. Its patterns are large, and most commands and
+// every guest do without them.
+type grammar struct {
+	version, npmPath, integrity, program, pypiName, sha256Hex, platform *regexp.Regexp
+}
+
+var lockGrammar = sync.OnceValue(func() *grammar {
+	return &grammar{
+		version:   regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.+!_-]{0,199}$`),
+		npmPath:   regexp.MustCompile(`^node_modules/[A-Za-z0-9@._~/-]{1,1000}$`),
+		integrity: regexp.MustCompile(`^sha(256|384|512)-[A-Za-z0-9+/]{20,100}={0,2}( sha(256|384|512)-[A-Za-z0-9+/]{20,100}={0,2})*$`),
+		program:   regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,199}$`),
+		pypiName:  regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,198}[A-Za-z0-9])?$`),
+		sha256Hex: regexp.MustCompile(`^[0-9a-f]{64}$`),
+		platform:  regexp.MustCompile(`^linux/[a-z0-9]{1,20}$`),
+	}
+})
 
 func (e Entry) named() string { return e.Ecosystem + ":" + strings.Join(e.Request, " ") }
 
@@ -197,12 +206,12 @@ func (e Entry) check() error {
 		return errors.New("has an entry without a request")
 	case e.Ecosystem == mcpconfig.NPM && len(e.NPM) > 0 && e.PyPI == nil && e.Platform == "":
 		err = errors.Join(checkNPM(e.NPM), e.checkRequested())
-	case e.Ecosystem == mcpconfig.PyPI && len(e.PyPI) > 0 && e.NPM == nil && platforms.MatchString(e.Platform):
+	case e.Ecosystem == mcpconfig.PyPI && len(e.PyPI) > 0 && e.NPM == nil && lockGrammar().platform.MatchString(e.Platform):
 		err = checkPyPI(e.PyPI)
 	default:
 		return fmt.Errorf("has an entry that is not whole, %q", e.named())
 	}
-	if err == nil && !versionPattern.MatchString(e.Version) {
+	if err == nil && !lockGrammar().version.MatchString(e.Version) {
 		err = errors.New("its version is missing")
 	}
 	if err != nil {

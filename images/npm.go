@@ -159,7 +159,7 @@ func (p *programs) UnmarshalJSON(data []byte) error {
 func (p programs) named(at string) map[string]string {
 	named := map[string]string{}
 	for name, target := range p {
-		if name = cmp.Or(name, path.Base(at)); program.MatchString(name) {
+		if name = cmp.Or(name, path.Base(at)); lockGrammar().program.MatchString(name) {
 			named[name] = target
 		}
 	}
@@ -185,17 +185,17 @@ var errNPMPath = errors.New("is no place under node_modules")
 // checkNPM holds that a manifest is one that npm can have written.
 func checkNPM(packages map[string]NPMPackage) error {
 	for at, p := range packages {
-		if !npmPath.MatchString(at) || slices.Contains(strings.Split(at, "/"), "..") {
+		if !lockGrammar().npmPath.MatchString(at) || slices.Contains(strings.Split(at, "/"), "..") {
 			return fmt.Errorf("%q %w", at, errNPMPath)
 		}
-		if !versionPattern.MatchString(p.Version) {
+		if !lockGrammar().version.MatchString(p.Version) {
 			return fmt.Errorf("%q has no version", at)
 		}
-		if !integrity.MatchString(p.Integrity) && !(p.InBundle && p.Integrity == "") {
+		if !lockGrammar().integrity.MatchString(p.Integrity) && !(p.InBundle && p.Integrity == "") {
 			return fmt.Errorf("%q has no digest in integrity", at)
 		}
 		for name := range p.Bin {
-			if !program.MatchString(name) {
+			if !lockGrammar().program.MatchString(name) {
 				return fmt.Errorf("%q has a program of an odd name, %q", at, name)
 			}
 		}

@@ -75,7 +75,7 @@ func (i Image) readReport(data []byte, platform string) (Entry, error) {
 	for _, one := range report.Install {
 		archive := one.DownloadInfo.ArchiveInfo
 		sum := cmp.Or(archive.Hashes["sha256"], strings.TrimPrefix(archive.Hash, "sha256="))
-		if !sha256Hex.MatchString(sum) {
+		if !lockGrammar().sha256Hex.MatchString(sum) {
 			return Entry{}, fmt.Errorf("the index gives no SHA-256 for %s, which %s needs, so it cannot be locked; install the server into an image", one.Metadata.Name, i)
 		}
 		e.PyPI = append(e.PyPI, PyPIPackage{one.Metadata.Name, one.Metadata.Version, sum})
@@ -94,7 +94,7 @@ func normal(name string) string { return strings.ToLower(separators.ReplaceAllSt
 
 func checkPyPI(packages []PyPIPackage) error {
 	for _, p := range packages {
-		if !pypiName.MatchString(p.Name) || !versionPattern.MatchString(p.Version) || !sha256Hex.MatchString(p.SHA256) {
+		if !lockGrammar().pypiName.MatchString(p.Name) || !lockGrammar().version.MatchString(p.Version) || !lockGrammar().sha256Hex.MatchString(p.SHA256) {
 			return fmt.Errorf("%q lacks a name, a version or a SHA-256", p.Name)
 		}
 	}
