@@ -44,7 +44,7 @@ type instance struct {
 	name    string
 	number  int // from 1
 	sandbox Sandbox
-	host    *host         // nil where it did not start
+	host    *host
 	closing chan struct{} // closed when the run ends it
 	watch   sync.WaitGroup
 

@@ -38,26 +38,17 @@ func (s *server) pass(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "Content-Encoding is not supported.", http.StatusUnsupportedMediaType)
 		return
 	}
-	body, ok := s.readPost(w, r)
-	defer body.release()
-	if !ok {
-		return
-	}
-	if !s.proxy.begin() {
-		http.Error(w, ErrClosed.Error(), http.StatusServiceUnavailable)
-		return
-	}
-	defer s.proxy.handlers.Done()
-
-	x := &passage{server: s, w: w, r: r}
-	x.call = call{ctx: r.Context(), raw: body.buf, peer: peerOf(r)}
-	var no *refusal
-	if x.call.env, no = s.readEnvelope(body.buf); no != nil {
-		s.refuse(w, x.call, *no)
-		return
-	}
-	x.stateless = len(x.call.env.messages) > 0 && isSessionless(r.Header, x.call.env)
-	x.run()
+	s.withBody(w, r, func(raw []byte) {
+		x := &passage{server: s, w: w, r: r}
+		x.call = call{ctx: r.Context(), raw: raw, peer: peerOf(r)}
+		var no *refusal
+		if x.call.env, no = s.readEnvelope(raw); no != nil {
+			s.refuse(w, x.call, *no)
+			return
+		}
+		x.stateless = len(x.call.env.messages) > 0 && isSessionless(r.Header, x.call.env)
+		x.run()
+	})
 }
 
 // passedMethods are the HTTP methods that reach a server. TRACE is not among them: a

@@ -30,6 +30,21 @@ func (s *server) post(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "A POST must accept application/json and text/event-stream.", http.StatusNotAcceptable)
 		return
 	}
+	s.withBody(w, r, func(raw []byte) {
+		c := call{ctx: r.Context(), raw: raw, peer: peerOf(r), accepts: accepts}
+		var no *refusal
+		if c.env, no = s.understand(c.raw); no == nil {
+			no = s.forward(w, r, c)
+		}
+		if no != nil {
+			s.refuse(w, c, *no)
+		}
+	})
+}
+
+// withBody reads a request's body and has handle work on it, unless the body is
+// over a limit or the proxy is closed, which it answers itself.
+func (s *server) withBody(w http.ResponseWriter, r *http.Request, handle func(raw []byte)) {
 	body, ok := s.readPost(w, r)
 	defer body.release()
 	if !ok {
@@ -40,15 +55,7 @@ func (s *server) post(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.proxy.handlers.Done()
-
-	c := call{ctx: r.Context(), raw: body.buf, peer: peerOf(r), accepts: accepts}
-	var no *refusal
-	if c.env, no = s.understand(c.raw); no == nil {
-		no = s.forward(w, r, c)
-	}
-	if no != nil {
-		s.refuse(w, c, *no)
-	}
+	handle(body.buf)
 }
 
 // understand reads a body. What cannot be read as one meaning is not forwarded:
