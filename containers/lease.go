@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/docker/docker/api/types/mount"
 
+	"github.com/waza-isolate/waza/internal/procid"
 	"github.com/waza-isolate/waza/runner"
 )
 
@@ -46,30 +46,17 @@ func home() map[string]string {
 	host, _ := os.Hostname()
 	return map[string]string{
 		labelHost:  host,
-		labelBoot:  bootID(),
+		labelBoot:  procid.BootID(),
 		labelPID:   strconv.Itoa(os.Getpid()),
 		labelStart: processStart(os.Getpid()),
 	}
 }
 
-func bootID() string {
-	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return strings.TrimSpace(string(id))
-}
-
-// processStart is when a process was started, in clock ticks since boot
-// (proc(5), field 22 of stat); empty where that cannot be told.
+// processStart is when a process was started, ended or not; empty where that cannot
+// be told.
 func processStart(pid int) string {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return ""
-	}
-	_, rest, ok := strings.Cut(string(stat), ") ") // the name before it may hold anything
-	fields := strings.Fields(rest)
-	if !ok || len(fields) < 20 {
-		return ""
-	}
-	return fields[19]
+	start, _ := procid.Start(pid)
+	return start
 }
 
 // takingLease is how long a run may be between creating its lease and starting it.

@@ -15,6 +15,7 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/tree/treetest"
 )
 
 // limit bounds everything that a test waits for.
@@ -196,7 +197,7 @@ func (s *suite) cancelled(t *testing.T) {
 func (s *suite) several(t *testing.T) {
 	one, two := s.stand(t), s.standWith(t, s.anotherTrial(t))
 	for i, sandbox := range []runner.Sandbox{one, two} {
-		put(t, sandbox, runner.WorkspaceDir, file{name: "which", content: string(rune('1' + i))})
+		put(t, sandbox, runner.WorkspaceDir, treetest.Entry{Name: "which", Content: string(rune('1' + i))})
 	}
 	for i, sandbox := range []runner.Sandbox{one, two} {
 		place := sandbox.Layout(runner.AgentBox).At(runner.WorkspaceDir + "/which")

@@ -12,39 +12,12 @@ import (
 	"testing"
 
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/tree/treetest"
 )
 
-// file is an entry of a tar; a regular file where kind is not set.
-type file struct {
-	name, content, link string
-	kind                byte
-}
-
-func tarOf(t *testing.T, files ...file) []byte {
+func put(t *testing.T, sandbox runner.Sandbox, dir string, files ...treetest.Entry) {
 	t.Helper()
-	var out bytes.Buffer
-	w := tar.NewWriter(&out)
-	for _, f := range files {
-		if f.kind == 0 {
-			f.kind = tar.TypeReg
-		}
-		header := &tar.Header{Name: f.name, Typeflag: f.kind, Linkname: f.link, Mode: 0o755, Size: int64(len(f.content))}
-		if err := w.WriteHeader(header); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.WriteString(w, f.content); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return out.Bytes()
-}
-
-func put(t *testing.T, sandbox runner.Sandbox, dir string, files ...file) {
-	t.Helper()
-	if err := sandbox.Put(within(t), runner.AgentBox, dir, bytes.NewReader(tarOf(t, files...))); err != nil {
+	if err := sandbox.Put(within(t), runner.AgentBox, dir, bytes.NewReader(treetest.Tar(t, 0o755, files...))); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -94,9 +67,9 @@ func (s *suite) files(t *testing.T) {
 	sandbox := s.stand(t)
 	big := strings.Repeat("0123456789abcdef", 64<<10)
 	put(t, sandbox, runner.WorkspaceDir,
-		file{name: "a.txt", content: "a"}, file{name: "deep/er/b.bin", content: big}, file{name: "empty/", kind: tar.TypeDir},
-		file{name: "link", kind: tar.TypeSymlink, link: "a.txt"})
-	put(t, sandbox, runner.WorkspaceDir, file{name: "a.txt", content: "again"})
+		treetest.Entry{Name: "a.txt", Content: "a"}, treetest.Entry{Name: "deep/er/b.bin", Content: big}, treetest.Entry{Name: "empty/", Kind: tar.TypeDir},
+		treetest.Entry{Name: "link", Kind: tar.TypeSymlink, Link: "a.txt"})
+	put(t, sandbox, runner.WorkspaceDir, treetest.Entry{Name: "a.txt", Content: "again"})
 	workspace := sandbox.Layout(runner.AgentBox).Workspace
 	if got := s.say(t, sandbox, runner.AgentBox, "read", workspace+"/link"); got != "again" {
 		t.Errorf("the agent reads %q", got)
@@ -109,15 +82,15 @@ func (s *suite) files(t *testing.T) {
 func (s *suite) hostileTar(t *testing.T) {
 	sandbox := s.stand(t)
 	for name, content := range map[string][]byte{
-		"leads out":          tarOf(t, file{name: "../out", content: "x"}),
-		"leads out, deeply":  tarOf(t, file{name: "a/../../out", content: "x"}),
-		"absolute":           tarOf(t, file{name: "/out", content: "x"}),
-		"through a link":     tarOf(t, file{name: "up", kind: tar.TypeSymlink, link: ".."}, file{name: "up/out", content: "x"}),
-		"through a far link": tarOf(t, file{name: "far", kind: tar.TypeSymlink, link: os.TempDir()}, file{name: "far/out", content: "x"}),
-		"a device":           tarOf(t, file{name: "dev", kind: tar.TypeBlock}),
-		"a hard link":        tarOf(t, file{name: "hard", kind: tar.TypeLink, link: "/etc/passwd"}),
+		"leads out":          treetest.Tar(t, 0o755, treetest.Entry{Name: "../out", Content: "x"}),
+		"leads out, deeply":  treetest.Tar(t, 0o755, treetest.Entry{Name: "a/../../out", Content: "x"}),
+		"absolute":           treetest.Tar(t, 0o755, treetest.Entry{Name: "/out", Content: "x"}),
+		"through a link":     treetest.Tar(t, 0o755, treetest.Entry{Name: "up", Kind: tar.TypeSymlink, Link: ".."}, treetest.Entry{Name: "up/out", Content: "x"}),
+		"through a far link": treetest.Tar(t, 0o755, treetest.Entry{Name: "far", Kind: tar.TypeSymlink, Link: os.TempDir()}, treetest.Entry{Name: "far/out", Content: "x"}),
+		"a device":           treetest.Tar(t, 0o755, treetest.Entry{Name: "dev", Kind: tar.TypeBlock}),
+		"a hard link":        treetest.Tar(t, 0o755, treetest.Entry{Name: "hard", Kind: tar.TypeLink, Link: "/etc/passwd"}),
 		"no tar":             []byte(strings.Repeat("no tar ", 1000)),
-		"cut off":            tarOf(t, file{name: "a", content: strings.Repeat("x", 2000)})[:1000],
+		"cut off":            treetest.Tar(t, 0o755, treetest.Entry{Name: "a", Content: strings.Repeat("x", 2000)})[:1000],
 	} {
 		if err := sandbox.Put(within(t), runner.AgentBox, runner.WorkspaceDir, bytes.NewReader(content)); err == nil {
 			t.Errorf("%s: was put", name)
@@ -129,7 +102,7 @@ func (s *suite) hostileTar(t *testing.T) {
 		}
 	}
 	for _, dir := range []string{"/nonexistent", "/proc", runner.WorkspaceDir + "/nonexistent"} {
-		if err := sandbox.Put(within(t), runner.AgentBox, dir, bytes.NewReader(tarOf(t, file{name: "x"}))); err == nil {
+		if err := sandbox.Put(within(t), runner.AgentBox, dir, bytes.NewReader(treetest.Tar(t, 0o755, treetest.Entry{Name: "x"}))); err == nil {
 			t.Errorf("a file was put into %s", dir)
 		}
 	}
@@ -149,8 +122,8 @@ func (s *suite) configLinks(t *testing.T) {
 	sandbox := s.stand(t)
 	config := sandbox.Layout(runner.AgentBox).MCPConfig
 	put(t, sandbox, runner.WorkspaceDir,
-		file{name: ".mcp.json", kind: tar.TypeSymlink, link: config}, file{name: ".copilot/mcp.json", kind: tar.TypeSymlink, link: config},
-		file{name: "kept", content: "x"})
+		treetest.Entry{Name: ".mcp.json", Kind: tar.TypeSymlink, Link: config}, treetest.Entry{Name: ".copilot/mcp.json", Kind: tar.TypeSymlink, Link: config},
+		treetest.Entry{Name: "kept", Content: "x"})
 	workspace := sandbox.Layout(runner.AgentBox).Workspace
 	for _, link := range []string{"/.mcp.json", "/.copilot/mcp.json"} {
 		if got := s.say(t, sandbox, runner.AgentBox, "read", workspace+link); !strings.Contains(got, "mcpServers") {
@@ -173,14 +146,14 @@ func (s *suite) swapped(t *testing.T) {
 	if err := sandbox.Collect(within(t), runner.AgentBox, runner.WorkspaceDir, &out); err == nil {
 		t.Errorf("%d bytes were collected through a link", out.Len())
 	}
-	if err := sandbox.Put(within(t), runner.AgentBox, runner.WorkspaceDir, bytes.NewReader(tarOf(t, file{name: "x"}))); err == nil {
+	if err := sandbox.Put(within(t), runner.AgentBox, runner.WorkspaceDir, bytes.NewReader(treetest.Tar(t, 0o755, treetest.Entry{Name: "x"}))); err == nil {
 		t.Error("a file was put through a link")
 	}
 }
 
 func (s *suite) collectFails(t *testing.T) {
 	sandbox := s.stand(t)
-	put(t, sandbox, runner.WorkspaceDir, file{name: "big", content: strings.Repeat("x", 2<<20)})
+	put(t, sandbox, runner.WorkspaceDir, treetest.Entry{Name: "big", Content: strings.Repeat("x", 2<<20)})
 	if err := sandbox.Collect(within(t), runner.AgentBox, runner.WorkspaceDir, full{}); !errors.Is(err, errFull) {
 		t.Errorf("collected into a full file: %v", err)
 	}

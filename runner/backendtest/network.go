@@ -12,6 +12,7 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/process"
+	"github.com/waza-isolate/waza/runner/tree/treetest"
 )
 
 // serveAt has each place say which server was asked for: by the place, or by the
@@ -50,7 +51,7 @@ func tell(t *testing.T, sandbox runner.Sandbox, places []runner.Place) {
 		}
 	}
 	if moved {
-		put(t, sandbox, "/", file{name: strings.TrimPrefix(runner.MCPConfigPath, "/"), content: string(mcpconfig.Render(hosts))})
+		put(t, sandbox, "/", treetest.Entry{Name: strings.TrimPrefix(runner.MCPConfigPath, "/"), Content: string(mcpconfig.Render(hosts))})
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/process"
+	"github.com/waza-isolate/waza/runner/tree/treetest"
 )
 
 // spec has the suite's program do something.
@@ -268,7 +269,7 @@ func (s *suite) layout(t *testing.T) {
 	if got := s.say(t, sandbox, runner.AgentBox, "read", l.MCPConfig); got != trial.MCPJSON {
 		t.Errorf("mcp.json is\n%s", cmp.Diff(trial.MCPJSON, got))
 	}
-	put(t, sandbox, "/", file{name: runner.HomeDir[1:] + "/private/file", content: "mine"})
+	put(t, sandbox, "/", treetest.Entry{Name: runner.HomeDir[1:] + "/private/file", Content: "mine"})
 	if got := s.say(t, sandbox, runner.AgentBox, "read", l.At(runner.HomeDir+"/private/file")); got != "mine" {
 		t.Errorf("what was put beside the workspace is %q", got)
 	}

@@ -15,35 +15,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/waza-isolate/waza/runner/tree/treetest"
 )
-
-// entry is one entry of a tar in a test.
-type entry struct {
-	name, content, link string
-	kind                byte
-}
-
-func makeTar(t testing.TB, entries ...entry) []byte {
-	t.Helper()
-	var buf bytes.Buffer
-	w := tar.NewWriter(&buf)
-	for _, e := range entries {
-		if e.kind == 0 {
-			e.kind = tar.TypeReg
-		}
-		h := &tar.Header{Name: e.name, Typeflag: e.kind, Linkname: e.link, Mode: 0o644, Size: int64(len(e.content))}
-		if err := w.WriteHeader(h); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.WriteString(w, e.content); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return buf.Bytes()
-}
 
 // readTar lists a tar: content by name, links as "-> target".
 func readTar(t *testing.T, r io.Reader) map[string]string {
@@ -67,13 +41,13 @@ func readTar(t *testing.T, r io.Reader) map[string]string {
 func TestFilesThereAndBack(t *testing.T) {
 	t.Parallel()
 	g, dir := startGuest(t), t.TempDir()
-	tree := makeTar(t,
-		entry{name: "a.txt", content: "a"},
-		entry{name: "deep/er/b.txt", content: strings.Repeat("b", 3*maxPayload)},
-		entry{name: "empty/", kind: tar.TypeDir},
-		entry{name: ".mcp.json", kind: tar.TypeSymlink, link: "/fixed/place"},
-		entry{name: ".copilot/mcp.json", kind: tar.TypeSymlink, link: "/fixed/place"},
-		entry{name: "other", kind: tar.TypeSymlink, link: "/etc/passwd"},
+	tree := treetest.Tar(t, 0o644,
+		treetest.Entry{Name: "a.txt", Content: "a"},
+		treetest.Entry{Name: "deep/er/b.txt", Content: strings.Repeat("b", 3*maxPayload)},
+		treetest.Entry{Name: "empty/", Kind: tar.TypeDir},
+		treetest.Entry{Name: ".mcp.json", Kind: tar.TypeSymlink, Link: "/fixed/place"},
+		treetest.Entry{Name: ".copilot/mcp.json", Kind: tar.TypeSymlink, Link: "/fixed/place"},
+		treetest.Entry{Name: "other", Kind: tar.TypeSymlink, Link: "/etc/passwd"},
 	)
 	must(t, g.Put(t.Context(), dir, bytes.NewReader(tree)))
 	listener, err := net.Listen("unix", filepath.Join(dir, "socket"))
@@ -114,15 +88,15 @@ func TestPutRefuses(t *testing.T) {
 	t.Parallel()
 	g := startGuest(t)
 	for name, tree := range map[string][]byte{
-		"a name that leads out":        makeTar(t, entry{name: "../out", content: "x"}),
-		"a deep name that leads out":   makeTar(t, entry{name: "a/../../out", content: "x"}),
-		"an absolute name":             makeTar(t, entry{name: "/out", content: "x"}),
-		"a way through a link":         makeTar(t, entry{name: "l", kind: tar.TypeSymlink, link: ".."}, entry{name: "l/out", content: "x"}),
-		"a way through a long link":    makeTar(t, entry{name: "l", kind: tar.TypeSymlink, link: "/tmp"}, entry{name: "l/waza-out", content: "x"}),
-		"a device":                     makeTar(t, entry{name: "d", kind: tar.TypeBlock}),
-		"a hard link":                  makeTar(t, entry{name: "h", kind: tar.TypeLink, link: "/etc/passwd"}),
+		"a name that leads out":        treetest.Tar(t, 0o644, treetest.Entry{Name: "../out", Content: "x"}),
+		"a deep name that leads out":   treetest.Tar(t, 0o644, treetest.Entry{Name: "a/../../out", Content: "x"}),
+		"an absolute name":             treetest.Tar(t, 0o644, treetest.Entry{Name: "/out", Content: "x"}),
+		"a way through a link":         treetest.Tar(t, 0o644, treetest.Entry{Name: "l", Kind: tar.TypeSymlink, Link: ".."}, treetest.Entry{Name: "l/out", Content: "x"}),
+		"a way through a long link":    treetest.Tar(t, 0o644, treetest.Entry{Name: "l", Kind: tar.TypeSymlink, Link: "/tmp"}, treetest.Entry{Name: "l/waza-out", Content: "x"}),
+		"a device":                     treetest.Tar(t, 0o644, treetest.Entry{Name: "d", Kind: tar.TypeBlock}),
+		"a hard link":                  treetest.Tar(t, 0o644, treetest.Entry{Name: "h", Kind: tar.TypeLink, Link: "/etc/passwd"}),
 		"what is no tar":               []byte(strings.Repeat("no tar ", 1000)),
-		"a tar that ends in a file":    makeTar(t, entry{name: "a", content: strings.Repeat("x", 2000)})[:1000],
+		"a tar that ends in a file":    treetest.Tar(t, 0o644, treetest.Entry{Name: "a", Content: strings.Repeat("x", 2000)})[:1000],
 		"no such directory at its end": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -148,11 +122,11 @@ func exists(path string) bool { _, err := os.Lstat(path); return err == nil }
 func TestManyFiles(t *testing.T) {
 	t.Parallel()
 	g, dir := startGuest(t), t.TempDir()
-	var entries []entry
+	var entries []treetest.Entry
 	for i := range 2000 {
-		entries = append(entries, entry{name: fmt.Sprintf("%d/%d", i%50, i), content: fmt.Sprint(i)})
+		entries = append(entries, treetest.Entry{Name: fmt.Sprintf("%d/%d", i%50, i), Content: fmt.Sprint(i)})
 	}
-	must(t, g.Put(t.Context(), dir, bytes.NewReader(makeTar(t, entries...))))
+	must(t, g.Put(t.Context(), dir, bytes.NewReader(treetest.Tar(t, 0o644, entries...))))
 	var back bytes.Buffer
 	must(t, g.Get(t.Context(), dir, "", &back))
 	if got := len(readTar(t, &back)); got != 2050 {

@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/yamux"
 
 	"github.com/waza-isolate/waza/runner/process"
+	"github.com/waza-isolate/waza/runner/tree/treetest"
 )
 
 // TestRunnerHoldsNoMoreThanItsLimit has a guest end its side of each stream at
@@ -116,7 +117,7 @@ func (endless) Read(p []byte) (int, error) { return len(p), nil }
 func TestPutEndsEarly(t *testing.T) {
 	t.Parallel()
 	g, dir := startGuest(t), t.TempDir()
-	whole := makeTar(t, entry{name: "a", content: string(make([]byte, 1<<20))})
+	whole := treetest.Tar(t, 0o644, treetest.Entry{Name: "a", Content: string(make([]byte, 1<<20))})
 	broken := errors.New("broken")
 	within(t, 10*time.Second, "put", func() {
 		err := g.Put(t.Context(), dir, io.MultiReader(newFirst(whole, 100_000), failing{broken}))
@@ -124,7 +125,7 @@ func TestPutEndsEarly(t *testing.T) {
 			t.Error("half a tar was put")
 		}
 		var why refusal
-		err = g.Put(t.Context(), dir, io.MultiReader(newFirst(makeTar(t, entry{name: "../x", content: "x"}), 1024), endless{}))
+		err = g.Put(t.Context(), dir, io.MultiReader(newFirst(treetest.Tar(t, 0o644, treetest.Entry{Name: "../x", Content: "x"}), 1024), endless{}))
 		if !errors.As(err, &why) {
 			t.Errorf("got %v, want the guest's reason", err)
 		}

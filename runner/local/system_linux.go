@@ -4,11 +4,12 @@ import (
 	"errors"
 	"os"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/waza-isolate/waza/internal/procid"
 )
 
 const straysMissing = "a program that leaves its process group and drops WAZA_SANDBOX from its environment outlives the trial"
@@ -33,24 +34,16 @@ func awaitEnd(pid int) bool {
 func signalName(s syscall.Signal) string { return unix.SignalName(s) }
 
 // bootID names the system's run; empty where that cannot be told.
-func bootID() string {
-	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return strings.TrimSpace(string(id))
-}
+func bootID() string { return procid.BootID() }
 
-// processStart is when a process was started, in clock ticks since boot (proc(5),
-// field 22 of stat); empty where it is gone, or only waits to be collected.
+// processStart is when a process was started; empty where it is gone, or only waits
+// to be collected.
 func processStart(pid int) string {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
+	start, zombie := procid.Start(pid)
+	if zombie {
 		return ""
 	}
-	_, rest, ok := strings.Cut(string(stat), ") ") // the name before it may hold anything
-	fields := strings.Fields(rest)
-	if !ok || len(fields) < 20 || fields[0] == "Z" {
-		return ""
-	}
-	return fields[19]
+	return start
 }
 
 const (

@@ -11,42 +11,15 @@ import (
 	"testing"
 
 	"github.com/waza-isolate/waza/runner/tree"
+	"github.com/waza-isolate/waza/runner/tree/treetest"
 )
-
-// entry is one entry of a tar in a test.
-type entry struct {
-	name, content, link string
-	kind                byte
-}
-
-func makeTar(t testing.TB, entries ...entry) []byte {
-	t.Helper()
-	var buf bytes.Buffer
-	w := tar.NewWriter(&buf)
-	for _, e := range entries {
-		if e.kind == 0 {
-			e.kind = tar.TypeReg
-		}
-		h := &tar.Header{Name: e.name, Typeflag: e.kind, Linkname: e.link, Mode: 0o644, Size: int64(len(e.content))}
-		if err := w.WriteHeader(h); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.WriteString(w, e.content); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return buf.Bytes()
-}
 
 // FuzzUnpack unpacks any bytes and looks whether anything stands outside; what
 // came of it is packed again.
 func FuzzUnpack(f *testing.F) {
-	f.Add(makeTar(f, entry{name: "a/b", content: "x"}))
-	f.Add(makeTar(f, entry{name: "../x", content: "x"}))
-	f.Add(makeTar(f, entry{name: "l", kind: tar.TypeSymlink, link: ".."}, entry{name: "l/x", content: "x"}))
+	f.Add(treetest.Tar(f, 0o644, treetest.Entry{Name: "a/b", Content: "x"}))
+	f.Add(treetest.Tar(f, 0o644, treetest.Entry{Name: "../x", Content: "x"}))
+	f.Add(treetest.Tar(f, 0o644, treetest.Entry{Name: "l", Kind: tar.TypeSymlink, Link: ".."}, treetest.Entry{Name: "l/x", Content: "x"}))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		outer := t.TempDir()
 		dir := filepath.Join(outer, "in")

@@ -1,0 +1,31 @@
+// Package procid tells processes apart beyond their numbers, which are used again:
+// by when they were started, and in which run of the system.
+package procid
+
+import (
+	"os"
+	"strconv"
+	"strings"
+)
+
+// BootID names the system's run; empty where that cannot be told.
+func BootID() string {
+	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(id))
+}
+
+// Start is when a process was started, in clock ticks since boot (proc(5), field 22
+// of stat); empty where that cannot be told. zombie says that it has ended and only
+// waits to be collected.
+func Start(pid int) (ticks string, zombie bool) {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return "", false
+	}
+	_, rest, ok := strings.Cut(string(stat), ") ") // the name before it may hold anything
+	fields := strings.Fields(rest)
+	if !ok || len(fields) < 20 {
+		return "", false
+	}
+	return fields[19], fields[0] == "Z"
+}
