@@ -22,7 +22,7 @@ func Grade(dir evidence.Dir) (evidence.Verdicts, error) {
 		return evidence.Verdicts{}, fmt.Errorf("grading: %w", err)
 	}
 	if trial.Class == evidence.ClassInfra {
-		return evidence.Verdicts{Class: trial.Class, Reason: trial.Reason, Verdicts: []evidence.Verdict{}}, nil
+		return evidence.Verdicts{Class: trial.Class, Reason: trial.Reason, Message: trial.Message, Verdicts: []evidence.Verdict{}}, nil
 	}
 	s, err := open(dir, trial)
 	if err != nil {
@@ -32,21 +32,22 @@ func Grade(dir evidence.Dir) (evidence.Verdicts, error) {
 	for _, spec := range trial.Graders {
 		verdicts = append(verdicts, verdict(spec, s))
 	}
-	class, reason := classify(trial, verdicts)
-	return evidence.Verdicts{Class: class, Reason: reason, Score: mean(class, verdicts), Verdicts: verdicts}, nil
+	v := classify(trial, verdicts)
+	v.Score, v.Verdicts = mean(v.Class, verdicts), verdicts
+	return v, nil
 }
 
-func classify(trial evidence.Trial, verdicts []evidence.Verdict) (evidence.Class, string) {
+func classify(trial evidence.Trial, verdicts []evidence.Verdict) evidence.Verdicts {
 	if trial.Class == evidence.ClassTimeout || trial.Class == evidence.ClassAgentError {
-		return trial.Class, trial.Reason
+		return evidence.Verdicts{Class: trial.Class, Reason: trial.Reason, Message: trial.Message}
 	}
 	if names := named(verdicts, evidence.VerdictError); len(names) > 0 {
-		return evidence.ClassError, "could not judge: " + strings.Join(names, ", ")
+		return evidence.Verdicts{Class: evidence.ClassError, Reason: evidence.ReasonEvidence, Message: "could not judge: " + strings.Join(names, ", ")}
 	}
 	if names := named(verdicts, evidence.VerdictFail); len(names) > 0 {
-		return evidence.ClassFail, "failed: " + strings.Join(names, ", ")
+		return evidence.Verdicts{Class: evidence.ClassFail, Reason: evidence.ReasonGraders, Message: "failed: " + strings.Join(names, ", ")}
 	}
-	return evidence.ClassPass, ""
+	return evidence.Verdicts{Class: evidence.ClassPass}
 }
 
 func named(verdicts []evidence.Verdict, result evidence.VerdictResult) []string {

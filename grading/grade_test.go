@@ -181,13 +181,13 @@ func TestClass(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			trial := evidence.Trial{Class: test.preset, FinalOutput: "Done.", Graders: test.graders}
 			if test.preset != "" {
-				trial.Reason = "because"
+				trial.Message = "because"
 			}
 			got, err := grading.Grade(lay(t, scene{trial: trial}))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got.Class != test.want || got.Score != test.score || got.Reason != test.reason || len(got.Verdicts) != test.count {
+			if got.Class != test.want || got.Score != test.score || got.Message != test.reason || len(got.Verdicts) != test.count {
 				t.Errorf("got %+v", got)
 			}
 		})

@@ -54,7 +54,7 @@ func (tr *trialRun) runAgent(ctx context.Context) error {
 func (tr *trialRun) judge(took span) {
 	a := tr.agent
 	if took == unstoppable {
-		tr.blame(evidence.ClassTimeout, fmt.Sprintf("the agent ran longer than %s and did not end when it was killed", tr.plan.Timeout))
+		tr.blame(evidence.ClassTimeout, evidence.ReasonTimeLimit, fmt.Sprintf("the agent ran longer than %s and did not end when it was killed", tr.plan.Timeout))
 		tr.gap(evidence.GapFinalOutput, errors.New("the agent did not end"))
 		return // its output goes on
 	}
@@ -63,13 +63,13 @@ func (tr *trialRun) judge(took span) {
 	}
 	switch {
 	case took == overrun:
-		tr.blame(evidence.ClassTimeout, fmt.Sprintf("the agent ran longer than %s", tr.plan.Timeout))
+		tr.blame(evidence.ClassTimeout, evidence.ReasonTimeLimit, fmt.Sprintf("the agent ran longer than %s", tr.plan.Timeout))
 	case a.err != nil:
-		tr.blame(evidence.ClassAgentError, "the agent broke its container's guest: "+a.err.Error())
+		tr.blame(evidence.ClassAgentError, evidence.ReasonGuest, "the agent broke its container's guest: "+a.err.Error())
 	case a.exit.Signal != "":
-		tr.blame(evidence.ClassAgentError, "the agent was ended by "+a.exit.Signal)
+		tr.blame(evidence.ClassAgentError, evidence.ReasonSignal, "the agent was ended by "+a.exit.Signal)
 	case a.exit.Code != 0:
-		tr.blame(evidence.ClassAgentError, tr.exited(a).Error())
+		tr.blame(evidence.ClassAgentError, evidence.ReasonExitCode, tr.exited(a).Error())
 	}
 	tr.keepOutput(a.stdout, a.stderr)
 }

@@ -103,8 +103,8 @@ func TestDrainingIsBounded(t *testing.T) {
 		}
 		r := runOne(t, b, testTrial(1), options(t))
 		wantOutcome(t, r, evidence.ClassTimeout, "the agent ran longer than 1m0s; mcpproxy: close: context deadline exceeded")
-		if strings.Contains(r.Trial.Reason, "context that had ended") {
-			t.Errorf("the sandbox had no time left: %q", r.Trial.Reason)
+		if strings.Contains(r.Trial.Message, "context that had ended") {
+			t.Errorf("the sandbox had no time left: %q", r.Trial.Message)
 		}
 		time.Sleep(time.Hour) // until the launch is over
 	})

@@ -52,7 +52,7 @@ func (tr *trialRun) collectOutput(name string) {
 	case errors.Is(err, errTooLarge):
 		tr.outputTooLarge()
 	case errors.Is(err, errNoFile):
-		tr.blame(evidence.ClassAgentError, "the agent left no final output: "+err.Error())
+		tr.blame(evidence.ClassAgentError, evidence.ReasonOutput, "the agent left no final output: "+err.Error())
 		fallthrough
 	case err != nil:
 		tr.gap(evidence.GapFinalOutput, err)

@@ -81,8 +81,8 @@ func runOne(t *testing.T, b *fakeBackend, trial *Trial, o Options) Result {
 
 func wantOutcome(t *testing.T, r Result, class evidence.Class, reason string) {
 	t.Helper()
-	if r.Verdicts.Class != class || !strings.Contains(r.Verdicts.Reason, reason) || reason == "" && r.Verdicts.Reason != "" {
-		t.Errorf("outcome %s: %q, want %s: …%q…", r.Verdicts.Class, r.Verdicts.Reason, class, reason)
+	if r.Verdicts.Class != class || !strings.Contains(r.Verdicts.Message, reason) || reason == "" && r.Verdicts.Message != "" {
+		t.Errorf("outcome %s: %q, want %s: …%q…", r.Verdicts.Class, r.Verdicts.Message, class, reason)
 	}
 }
 
@@ -215,8 +215,8 @@ func TestAdvice(t *testing.T) {
 				}
 				b.on[test.act] = fails(errors.New("broken"))
 				r := runOne(t, b, testTrial(1), options(t))
-				if got := strings.HasSuffix(r.Verdicts.Reason, "\nnote: it has no roof"); got != test.advised || r.Verdicts.Class != evidence.ClassInfra {
-					t.Errorf("%s: %s", r.Verdicts.Class, r.Verdicts.Reason)
+				if got := strings.HasSuffix(r.Verdicts.Message, "\nnote: it has no roof"); got != test.advised || r.Verdicts.Class != evidence.ClassInfra {
+					t.Errorf("%s: %s", r.Verdicts.Class, r.Verdicts.Message)
 				}
 			})
 		})
@@ -235,8 +235,8 @@ func TestAdviceForTheAgent(t *testing.T) {
 				b.advice = map[string]string{AgentBox: "it has no roof"}
 				b.programs[AgentBox] = program{run: func(p *fakeProcess) int { io.WriteString(p.out, test.says); return 1 }}
 				r := runOne(t, b, testTrial(1), options(t))
-				if got := strings.Contains(r.Verdicts.Reason, "code 1\nnote: it has no roof"); got != test.advised || r.Verdicts.Class != evidence.ClassAgentError {
-					t.Errorf("%s: %s", r.Verdicts.Class, r.Verdicts.Reason)
+				if got := strings.Contains(r.Verdicts.Message, "code 1\nnote: it has no roof"); got != test.advised || r.Verdicts.Class != evidence.ClassAgentError {
+					t.Errorf("%s: %s", r.Verdicts.Class, r.Verdicts.Message)
 				}
 			})
 		})

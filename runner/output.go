@@ -80,5 +80,5 @@ func (tr *trialRun) keepOutput(stdout, stderr *output) {
 // outputTooLarge blames the agent: graders cannot judge half an output.
 func (tr *trialRun) outputTooLarge() {
 	tr.gap(evidence.GapFinalOutput, fmt.Errorf("only the first %d bytes are kept", maxFinal))
-	tr.blame(evidence.ClassAgentError, fmt.Sprintf("the agent's final output is larger than %d bytes", maxFinal))
+	tr.blame(evidence.ClassAgentError, evidence.ReasonOutput, fmt.Sprintf("the agent's final output is larger than %d bytes", maxFinal))
 }

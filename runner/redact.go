@@ -6,7 +6,7 @@ import "github.com/waza-isolate/waza/runner/evidence"
 // names things (tasks, servers, graders) stays, or nothing would find them.
 func (tr *trialRun) redacted() evidence.Trial {
 	secrets, record := tr.run.o.Secrets, tr.record
-	for _, text := range []*string{&record.Prompt, &record.Reason, &record.Signal, &record.FinalOutput} {
+	for _, text := range []*string{&record.Prompt, &record.Message, &record.Signal, &record.FinalOutput} {
 		*text = secrets.String(*text)
 	}
 	for i := range record.Gaps {

@@ -58,7 +58,7 @@ func (r *run) trial(ctx context.Context, t *Trial, dir evidence.Dir) (ended bool
 		return false, closed
 	}
 	if err := errors.Join(broke, closed); err != nil {
-		tr.blame(evidence.ClassInfra, err.Error())
+		tr.blame(evidence.ClassInfra, evidence.ReasonRunner, err.Error())
 	}
 	if tr.record.Ended.IsZero() {
 		tr.record.Ended = time.Now().UTC()
@@ -175,13 +175,14 @@ func (tr *trialRun) report(phase Phase) {
 	tr.run.o.Progress(Update{Task: tr.plan.Task, Number: tr.plan.Number, Phase: phase})
 }
 
-// blame sets the outcome class. The first one stays; a later reason is added.
-func (tr *trialRun) blame(class evidence.Class, reason string) {
+// blame sets the outcome class and its reason. The first ones stay; a later
+// message is added.
+func (tr *trialRun) blame(class evidence.Class, reason evidence.Reason, message string) {
 	if tr.record.Class == "" {
-		tr.record.Class, tr.record.Reason = class, reason
+		tr.record.Class, tr.record.Reason, tr.record.Message = class, reason, message
 		return
 	}
-	tr.record.Reason += "; " + reason
+	tr.record.Message += "; " + message
 }
 
 // gap says that evidence of a kind is missing, which graders that need it turn

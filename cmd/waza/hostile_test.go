@@ -67,7 +67,7 @@ tasks: [tasks/*.yaml]
 		t.Run(test.how+" "+test.config, func(t *testing.T) {
 			run := firstRun(t, all, task)
 			if run.Outcome != test.class {
-				t.Errorf("%s (%s), want %s", run.Outcome, run.Reason, test.class)
+				t.Errorf("%s (%s), want %s", run.Outcome, run.Message, test.class)
 			}
 			calls, err := p.trial(task).Calls()
 			switch {

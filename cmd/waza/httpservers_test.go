@@ -168,8 +168,8 @@ script: [{say: x}]
 		"elsewhere": "is /other the path of its endpoint?",
 		"misspelt":  `mcp_servers.web.tools names "eco"; the server has "echo"`,
 	} {
-		if run := p.runOf(task); run.Outcome != evidence.ClassInfra || !strings.Contains(run.Reason, reason) {
-			t.Errorf("%s: %s %s", task, run.Outcome, run.Reason)
+		if run := p.runOf(task); run.Outcome != evidence.ClassInfra || !strings.Contains(run.Message, reason) {
+			t.Errorf("%s: %s %s", task, run.Outcome, run.Message)
 		}
 	}
 }
@@ -364,7 +364,7 @@ script: [{call: {server: far, tool: look}}]
 	if run := p.runOf("of-the-environment"); run.Outcome != evidence.ClassInfra || unasked.Load() > 0 {
 		t.Errorf("%s, and the environment's proxy was asked %d times", run.Outcome, unasked.Load())
 	}
-	if run := p.runOf("locked"); !strings.Contains(run.Reason, `MCP server "far" wants authorization: HTTP 401; set headers.Authorization of mcp_servers.far, such as "Bearer ${TOKEN}"`) {
-		t.Errorf("%s %s", run.Outcome, run.Reason)
+	if run := p.runOf("locked"); !strings.Contains(run.Message, `MCP server "far" wants authorization: HTTP 401; set headers.Authorization of mcp_servers.far, such as "Bearer ${TOKEN}"`) {
+		t.Errorf("%s %s", run.Outcome, run.Message)
 	}
 }

@@ -259,7 +259,7 @@ tasks: [task.yaml]
 	c.wait(exitFailed)
 	dockertest.NoObjects(t, engine, p.runID())
 	if run := p.runOf("x"); run.Outcome != evidence.ClassTimeout {
-		t.Errorf("outcome %s, %s", run.Outcome, run.Reason)
+		t.Errorf("outcome %s, %s", run.Outcome, run.Message)
 	}
 	if !strings.Contains(c.stdout.String(), "x/1 timeout") {
 		t.Errorf("stdout: %s", c.stdout.String())

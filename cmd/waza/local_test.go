@@ -275,7 +275,7 @@ tasks: [task.yaml]
 `, "PORT", strconv.Itoa(ln.Addr().(*net.TCPAddr).Port)))
 	p.startLocal().wait(exitInfra)
 	want := fmt.Sprintf("port %d of this machine is taken: another program listens there", ln.Addr().(*net.TCPAddr).Port)
-	if run := p.runOf("x"); !strings.Contains(run.Reason, want) {
-		t.Errorf("reason %q, want %q", run.Reason, want)
+	if run := p.runOf("x"); !strings.Contains(run.Message, want) {
+		t.Errorf("reason %q, want %q", run.Message, want)
 	}
 }

@@ -137,7 +137,7 @@ tasks: [task.yaml]
 `)
 			p.startLocal().wait(test.code)
 			if got := p.runOf("x"); got.Outcome != test.class {
-				t.Errorf("%s: %s", got.Outcome, got.Reason)
+				t.Errorf("%s: %s", got.Outcome, got.Message)
 			}
 		})
 	}

@@ -36,13 +36,13 @@ tasks: [tasks/*.yaml]
 	for task, class := range want {
 		run := p.runOf(task)
 		if run.Outcome != class {
-			t.Errorf("%s: %s (%s), want %s", task, run.Outcome, run.Reason, class)
+			t.Errorf("%s: %s (%s), want %s", task, run.Outcome, run.Message, class)
 		}
 		if _, graded := run.Validations["said"]; !graded {
 			t.Errorf("%s was not graded", task)
 		}
 	}
-	if reason := p.runOf("sleeps").Reason; !strings.Contains(reason, "1s") {
+	if reason := p.runOf("sleeps").Message; !strings.Contains(reason, "1s") {
 		t.Errorf("the timeout's reason is %q", reason)
 	}
 	if !strings.Contains(p.read("run", "trials", "breaks", "1", "agent.stderr"), "no way") {
@@ -105,8 +105,8 @@ inputs: {prompt: x}
 			t.Errorf("%s: %s, want infra", test.task, run.Outcome)
 		}
 		for _, part := range test.reason {
-			if !strings.Contains(run.Reason, part) || !strings.Contains(c.stdout.String(), part) {
-				t.Errorf("%s: reason %q, or stdout, lacks %q", test.task, run.Reason, part)
+			if !strings.Contains(run.Message, part) || !strings.Contains(c.stdout.String(), part) {
+				t.Errorf("%s: reason %q, or stdout, lacks %q", test.task, run.Message, part)
 			}
 		}
 		if kept := p.read("run", "trials", test.task, "1", "servers", test.server+".stderr"); !strings.Contains(kept, test.stderr) {

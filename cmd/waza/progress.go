@@ -98,7 +98,7 @@ func (p *progress) update(u runner.Update) {
 
 func doneLine(trial string, r *runner.Result) string {
 	line := fmt.Sprintf("%-11s %s  %.1fs", r.Verdicts.Class, trial, r.Trial.Ended.Sub(r.Trial.Started).Seconds())
-	first, _, _ := strings.Cut(r.Verdicts.Reason, "\n")
+	first, _, _ := strings.Cut(r.Verdicts.Message, "\n")
 	if first != "" {
 		line += "  " + printable(first)
 	}

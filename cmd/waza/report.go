@@ -48,7 +48,7 @@ func (j *job) epilogue(dir string, record runner.Record, done []runner.Result) {
 		if r.Verdicts.Class == evidence.ClassPass {
 			continue
 		}
-		fmt.Fprintf(j.stdout, "%s/%d %s: %s\n", r.Trial.Task, r.Trial.Number, r.Verdicts.Class, indented(r.Verdicts.Reason))
+		fmt.Fprintf(j.stdout, "%s/%d %s: %s\n", r.Trial.Task, r.Trial.Number, r.Verdicts.Class, indented(r.Verdicts.Message))
 		for _, v := range r.Verdicts.Verdicts {
 			if v.Result != evidence.VerdictPass {
 				fmt.Fprintf(j.stdout, "  %s: %s\n", v.Name, indented(v.Feedback))

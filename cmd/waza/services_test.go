@@ -73,14 +73,14 @@ inputs: {prompt: x}
 			t.Errorf("%s is %s", task, trial.Class)
 		}
 		for _, reason := range reasons {
-			if !strings.Contains(trial.Reason, reason) {
-				t.Errorf("%s: reason %q, want %q", task, trial.Reason, reason)
+			if !strings.Contains(trial.Message, reason) {
+				t.Errorf("%s: reason %q, want %q", task, trial.Message, reason)
 			}
 		}
 	}
 	for _, task := range []string{"works", "without"} {
 		if trial := p.trialRecord(task); trial.Class != "" || trial.AgentStart.IsZero() {
-			t.Errorf("%s: %s %s", task, trial.Class, trial.Reason)
+			t.Errorf("%s: %s %s", task, trial.Class, trial.Message)
 		}
 	}
 	if said := p.read("run", "trials", "works", "1", "servers", "inventory.db.stderr"); said != "starting with [REDACTED]\n" {

@@ -130,6 +130,39 @@ const (
 	ClassInfra      Class = "infra"
 )
 
+// Reason says in one word what put a trial into its class.
+type Reason string
+
+// Reasons of timeout and agent_error: what the agent did, or what became of its
+// container.
+const (
+	ReasonTimeLimit Reason = "time_limit" // it ran longer than it may
+	ReasonExitCode  Reason = "exit_code"  // it exited with another code than 0
+	ReasonSignal    Reason = "signal"     // a signal ended it
+	ReasonOOM       Reason = "oom"        // its container ran out of memory
+	ReasonPids      Reason = "pids"       // its container ran out of processes
+	ReasonDisk      Reason = "disk"       // a writable directory of its container was full
+	ReasonOutput    Reason = "output"     // it wrote more than it may, or left no final output
+	ReasonBudget    Reason = "budget"     // it made more calls, or sent more messages, than it may
+	ReasonGuest     Reason = "guest"      // process 1 of its container ended or froze
+	ReasonMux       Reason = "mux"        // what came from process 1 broke the rules
+)
+
+// Reasons of fail and error.
+const (
+	ReasonGraders  Reason = "graders"  // a grader says so
+	ReasonEvidence Reason = "evidence" // what a grader needs is missing
+)
+
+// Reasons of infra.
+const (
+	ReasonSandbox Reason = "sandbox" // it did not come up
+	ReasonServer  Reason = "server"  // an MCP server did not come up
+	ReasonEngine  Reason = "engine"  // it went away, or did not do what it was asked to
+	ReasonKilled  Reason = "killed"  // somebody outside ended a container, or took a network away
+	ReasonRunner  Reason = "runner"  // evidence could not be kept, or the sandbox not taken down
+)
+
 // GraderSpec is one grader as the eval asks for it, defaults filled in.
 type GraderSpec struct {
 	Name   string          `json:"name"`
@@ -181,7 +214,8 @@ type Trial struct {
 	ExitCode    *int            `json:"exit_code,omitempty"`
 	Signal      string          `json:"signal,omitempty"`
 	Class       Class           `json:"class,omitempty"` // set before grading only where the agent or we broke: timeout, agent_error, infra
-	Reason      string          `json:"reason,omitempty"`
+	Reason      Reason          `json:"reason,omitempty"`  // with Class
+	Message     string          `json:"message,omitempty"` // the reason for a person
 	FinalOutput string          `json:"final_output"`
 	Guarantees  *Guarantees     `json:"guarantees,omitempty"`
 	Gaps        []string        `json:"gaps,omitempty"` // evidence that is missing and why
@@ -219,7 +253,8 @@ type Verdict struct {
 // Verdicts is verdicts.json: a trial's class and the verdicts it rests on.
 type Verdicts struct {
 	Class    Class     `json:"class"`
-	Reason   string    `json:"reason,omitempty"`
+	Reason   Reason    `json:"reason,omitempty"` // none with pass
+	Message  string    `json:"message,omitempty"`
 	Score    float64   `json:"score"` // mean over graders weighted by Weight; 1 without graders
 	Verdicts []Verdict `json:"verdicts"`
 }

@@ -51,7 +51,7 @@ func task(info TaskInfo, trials []Trial) Task {
 		if i > 0 && trials[i-1].Number == trial.Number {
 			before := t.Runs[len(t.Runs)-1]
 			result.Earlier = append(before.Earlier, Attempt{
-				Attempt: trials[i-1].Attempt, Outcome: before.Outcome, Reason: before.Reason,
+				Attempt: trials[i-1].Attempt, Outcome: before.Outcome, Reason: before.Reason, Message: before.Message,
 			})
 			t.Runs = t.Runs[:len(t.Runs)-1]
 		}
@@ -89,7 +89,7 @@ func taskStatus(runs []RunResult) Status {
 func runResult(trial Trial) RunResult {
 	r := RunResult{
 		RunNumber: trial.Number, Attempts: max(trial.Attempt, 1),
-		Outcome: trial.Verdicts.Class, Reason: trial.Verdicts.Reason,
+		Outcome: trial.Verdicts.Class, Reason: trial.Verdicts.Reason, Message: trial.Verdicts.Message,
 		DurationMS:    duration(trial),
 		Validations:   map[string]Validation{},
 		SessionDigest: digest(trial),
@@ -104,7 +104,7 @@ func runResult(trial Trial) RunResult {
 		r.Status = StatusFailed
 	default:
 		r.Status = StatusError
-		r.ErrorMsg = cmp.Or(r.Reason, string(r.Outcome))
+		r.ErrorMsg = cmp.Or(r.Message, string(r.Outcome))
 	}
 	for _, v := range trial.Verdicts.Verdicts {
 		r.Validations[v.Name] = Validation{

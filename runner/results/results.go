@@ -87,7 +87,8 @@ type RunResult struct {
 	Attempts      int                        `json:"attempts"`
 	Status        Status                     `json:"status"`
 	Outcome       evidence.Class             `json:"outcome"`
-	Reason        string                     `json:"reason,omitempty"`
+	Reason        evidence.Reason            `json:"reason,omitempty"`  // in one word
+	Message       string                     `json:"message,omitempty"` // in a sentence
 	Earlier       []Attempt                  `json:"earlier_attempts,omitempty"`
 	DurationMS    int64                      `json:"duration_ms"`
 	Validations   map[string]Validation      `json:"validations"`
@@ -100,9 +101,10 @@ type RunResult struct {
 
 // Attempt is an attempt that was made again, because it ended as infra.
 type Attempt struct {
-	Attempt int            `json:"attempt"`
-	Outcome evidence.Class `json:"outcome"`
-	Reason  string         `json:"reason,omitempty"`
+	Attempt int             `json:"attempt"`
+	Outcome evidence.Class  `json:"outcome"`
+	Reason  evidence.Reason `json:"reason,omitempty"`
+	Message string          `json:"message,omitempty"`
 }
 
 // Validation is a grader's verdict.

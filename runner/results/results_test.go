@@ -46,7 +46,7 @@ func trial(task string, number, attempt int, class evidence.Class, scores ...flo
 	}}
 	t.Verdicts = evidence.Verdicts{Class: class}
 	if class != evidence.ClassPass {
-		t.Verdicts.Reason = "because of " + string(class)
+		t.Verdicts.Message = "because of " + string(class)
 	}
 	for i, score := range scores {
 		result := evidence.VerdictPass

@@ -39,7 +39,7 @@ func digest(trial Trial) SessionDigest {
 	d.MCPServersUsed = slices.Compact(d.MCPServersUsed)
 	switch trial.Verdicts.Class {
 	case evidence.ClassTimeout, evidence.ClassAgentError, evidence.ClassInfra:
-		d.Errors = append(d.Errors, cmp.Or(trial.Verdicts.Reason, string(trial.Verdicts.Class)))
+		d.Errors = append(d.Errors, cmp.Or(trial.Verdicts.Message, string(trial.Verdicts.Class)))
 	}
 	return d
 }
