@@ -216,7 +216,13 @@ func (e *engine) untagged(ctx context.Context, label string) ([]image.Summary, e
 // dropImage removes an image without a tag, and those without one below it.
 func (e *engine) dropImage(ctx context.Context, id string) error {
 	_, err := e.ImageRemove(ctx, id, image.RemoveOptions{PruneChildren: true})
-	return ignoreGone(err)
+	if err == nil {
+		return nil
+	}
+	if _, gone := e.ImageInspect(ctx, id); errdefs.IsNotFound(gone) {
+		return nil // Engine 20.10 has other words for an image that somebody else removes meanwhile
+	}
+	return err
 }
 
 // readFromImage copies one file out of an image, by a container that is never
