@@ -213,7 +213,7 @@ type Trial struct {
 	Ended       time.Time       `json:"ended"`
 	ExitCode    *int            `json:"exit_code,omitempty"`
 	Signal      string          `json:"signal,omitempty"`
-	Class       Class           `json:"class,omitempty"` // set before grading only where the agent or we broke: timeout, agent_error, infra
+	Class       Class           `json:"class,omitempty"`   // set before grading only where the agent or we broke: timeout, agent_error, infra
 	Reason      Reason          `json:"reason,omitempty"`  // with Class
 	Message     string          `json:"message,omitempty"` // the reason for a person
 	FinalOutput string          `json:"final_output"`
