@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -76,8 +75,8 @@ func (r *run) attempt(ctx context.Context, t *Trial, dir evidence.Dir) (*Result,
 
 // comeback has workers wait together for a backend that went away.
 type comeback struct {
-	mu   sync.Mutex // held while one waits
-	lost bool       // it did not come back in time; guarded by mu
+	turn chan struct{} // holds one while one of them asks
+	lost bool          // it did not come back in time; of whose turn it is
 }
 
 // recover returns nil once sandboxes can be opened, as far as the backend can tell.
@@ -86,8 +85,12 @@ func (c *comeback) recover(ctx context.Context, b Backend) error {
 	if !ok {
 		return nil
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	limit := recoverTimeout
 	if c.lost {
 		limit = lostTimeout
