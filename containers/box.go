@@ -35,6 +35,7 @@ type box struct {
 	cancel  context.CancelFunc
 	stderr  *tail
 	service testcontainers.Container // of a service, else nil
+	meter   *meter                   // nil outside a trial
 }
 
 // startBox creates, attaches to, and starts a container, in that order: one that

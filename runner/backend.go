@@ -38,6 +38,17 @@ type Layout struct {
 	Guest     string // our own executable
 }
 
+// RelayBox is the box by which the agent reaches its servers, where there is one.
+const RelayBox = "relay"
+
+// DefaultOpenFiles is how many files a process may have open.
+const DefaultOpenFiles = 4096
+
+// RelayLimits are the limits of [RelayBox].
+func RelayLimits() Box {
+	return Box{CPUs: 1, Memory: 128 << 20, Pids: 64, OpenFiles: DefaultOpenFiles}
+}
+
 // ContainerLayout is the layout of every container.
 func ContainerLayout() Layout {
 	return Layout{Workspace: WorkspaceDir, MCPConfig: MCPConfigPath, Home: HomeDir, Private: HomeDir, Guest: GuestPath}
@@ -112,6 +123,11 @@ type Box struct {
 	Memory int64   `json:"memory"` // bytes, no swap beyond
 	Disk   int64   `json:"disk"`   // bytes of each writable directory
 	Pids   int64   `json:"pids"`
+	// OpenFiles is how many files each process may have open; 0 for
+	// [DefaultOpenFiles].
+	OpenFiles int64 `json:"open_files,omitempty"`
+	// Scratch is how many bytes each of /tmp and home may hold; 0 for Disk.
+	Scratch int64 `json:"scratch,omitempty"`
 
 	// Platform is what the image must be for, as os/architecture; empty for the
 	// engine's own.
@@ -213,6 +229,9 @@ type Sandbox interface {
 	// Collect writes a directory of a box to w as tar, without links to
 	// MCPConfigPath. The bytes are the box's word.
 	Collect(ctx context.Context, box, dir string, w io.Writer) error
+	// Usage is what a box used so far: its own word, and the last one where it has
+	// ended. It fails where nothing of that can be seen.
+	Usage(ctx context.Context, box string) (evidence.Usage, error)
 	// Gone is closed when a box has ended, by itself or at Close.
 	Gone(box string) <-chan struct{}
 	// Guarantees is what is really enforced.
