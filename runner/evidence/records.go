@@ -29,6 +29,7 @@ const (
 	SyntheticTransport Synthetic = "transport_error" // the server ended, or never took the message
 	SyntheticCancelled Synthetic = "cancelled"       // the client gave the request up by leaving
 	SyntheticHidden    Synthetic = "hidden_tool"     // the server was not asked: the client may not see the tool
+	SyntheticBudget    Synthetic = "budget"          // the server was not asked: the client has sent all that it may
 )
 
 // Side is one of the two ends of a conversation.
