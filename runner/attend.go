@@ -45,13 +45,14 @@ func (tr *trialRun) runAgent(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	tr.judge(took)
+	tr.judge(ctx, took)
 	return nil
 }
 
 // judge decides whose end it was. The agent's box breaking under it is the
-// agent's doing: no agent may choose not to be graded.
-func (tr *trialRun) judge(took span) {
+// agent's doing: no agent may choose not to be graded. A limit that it ran into says
+// more than how it ended.
+func (tr *trialRun) judge(ctx context.Context, took span) {
 	a := tr.agent
 	if took == unstoppable {
 		tr.blame(evidence.ClassTimeout, evidence.ReasonTimeLimit, fmt.Sprintf("the agent ran longer than %s and did not end when it was killed", tr.plan.Timeout))
@@ -61,9 +62,14 @@ func (tr *trialRun) judge(took span) {
 	if a.err == nil {
 		tr.record.ExitCode, tr.record.Signal = &a.exit.Code, a.exit.Signal
 	}
-	switch {
-	case took == overrun:
+	if took == overrun {
 		tr.blame(evidence.ClassTimeout, evidence.ReasonTimeLimit, fmt.Sprintf("the agent ran longer than %s", tr.plan.Timeout))
+	}
+	for _, b := range tr.breaches(ctx, a) {
+		tr.blame(evidence.ClassAgentError, b.reason, b.message)
+	}
+	switch {
+	case tr.record.Class != "":
 	case a.err != nil:
 		tr.blame(evidence.ClassAgentError, evidence.ReasonGuest, "the agent broke its container's guest: "+a.err.Error())
 	case a.exit.Signal != "":
@@ -89,6 +95,7 @@ type attendance struct {
 	agent          process.Process
 	stdout, stderr *output
 	ended          chan struct{} // closed when it has ended and its output is kept
+	flooded        chan struct{} // closed when it has written more than it may
 
 	// Set before ended is closed.
 	exit process.Exit
@@ -97,7 +104,9 @@ type attendance struct {
 }
 
 func attend(agent process.Process, stdin []byte, stdout, stderr *output) *attendance {
-	a := &attendance{agent: agent, stdout: stdout, stderr: stderr, ended: make(chan struct{})}
+	a := &attendance{agent: agent, stdout: stdout, stderr: stderr, ended: make(chan struct{}), flooded: make(chan struct{})}
+	flood := sync.OnceFunc(func() { close(a.flooded) })
+	stdout.flood, stderr.flood = flood, flood
 	go a.see(stdin)
 	return a
 }
@@ -123,26 +132,30 @@ type span int
 
 const (
 	inTime      span = iota
-	overrun          // it ended when it was told to
+	overrun          // it ended when it was told to, at its time limit
+	cutOff           // the same, for what it wrote
 	unstoppable      // nor then
 )
 
-// await returns when the agent has ended. At the limit it is asked to, then made
-// to; where that does nothing either its box is beyond us, and await returns all
-// the same.
+// await returns when the agent has ended. At the limit of its time, or of what it
+// may write, it is asked to, then made to; where that does nothing either its box is
+// beyond us, and await returns all the same.
 func (a *attendance) await(limit context.Context) span {
+	why := overrun
 	select {
 	case <-a.ended:
 		return inTime
+	case <-a.flooded:
+		why = cutOff
 	case <-limit.Done():
 	}
 	_ = a.agent.Signal(process.Terminate)
 	if a.endsWithin(stopGrace) {
-		return overrun
+		return why
 	}
 	_ = a.agent.Signal(process.Kill)
 	if a.endsWithin(killGrace) {
-		return overrun
+		return why
 	}
 	return unstoppable
 }

@@ -151,6 +151,10 @@ type Agent struct {
 	Output   string            `json:"output,omitempty"`    // stdout, or a file in the workspace
 	// Transcript is where the agent leaves what it says it did; empty for none.
 	Transcript string `json:"transcript,omitempty"`
+	// MaxOutput is how many bytes each of stdout and stderr may have, and MaxCalls how
+	// often the agent may call a tool; 0 for the defaults.
+	MaxOutput int64 `json:"max_output,omitempty"`
+	MaxCalls  int64 `json:"max_calls,omitempty"`
 	// Script is handed to the agent beside the prompt, for executor script.
 	Script json.RawMessage `json:"-"`
 }
@@ -172,6 +176,8 @@ type Server struct {
 	StartupTimeout time.Duration    `json:"startup_timeout_ns"`
 	Timeout        time.Duration    `json:"timeout_ns"`
 	MaxMessage     int64            `json:"max_message,omitempty"` // bytes; 0 for the default
+	MaxFrames      int64            `json:"max_frames,omitempty"`  // messages in a trial, each way; 0 for the default
+	MaxTraffic     int64            `json:"max_traffic,omitempty"` // bytes of them; 0 for the default
 
 	// Becomes is what a Config that is docker run comes to; nil for others.
 	Becomes *mcpconfig.Server `json:"becomes,omitempty"`
