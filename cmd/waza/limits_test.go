@@ -93,6 +93,10 @@ tasks: [tasks/*.yaml]
 				if d := used.Disks["/workspace"]; d.Peak != 16<<20 || d.Size != 16<<20 {
 					t.Errorf("disk %+v", d)
 				}
+			case "fills-tmp":
+				if d := used.Disks["/tmp"]; d.Peak != 8<<20 || d.Size != 8<<20 {
+					t.Errorf("disk %+v", d)
+				}
 			case "writes", "complains":
 				stream := map[string]string{"writes": "agent.stdout", "complains": "agent.stderr"}[test.how]
 				if n := len(p.read("run", "trials", test.how, "1", stream)); n != 1<<20 {
