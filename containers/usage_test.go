@@ -55,6 +55,30 @@ func TestGuestOutlivesWhatEatsMemory(t *testing.T) {
 	}
 }
 
+// Files in tmpfs are memory that no program holds: what writes them is small, and
+// ends before process 1 all the same.
+func TestGuestOutlivesWhatFillsMemoryWithFiles(t *testing.T) {
+	t.Parallel()
+	b := openRun(t)
+	trial := trialOf(b, networkAirtight)
+	trial.Agent.Memory, trial.Agent.Disk = 64<<20, 256<<20
+	s, seen := stand(t, b, trial)
+	e := sh(t, s, runner.AgentBox, "head -c 134217728 /dev/zero > /workspace/big")
+	if e.err != nil || e.exit.Code == 0 {
+		t.Errorf("it ended with %+v, %v", e.exit, e.err)
+	}
+	used, err := s.Usage(within(t), runner.AgentBox)
+	if err != nil || used.OOMKills == nil || *used.OOMKills == 0 {
+		t.Errorf("used %+v, %v", used, err)
+	}
+	if !seen.has(func(e evidence.Event) bool { return e.Kind == "oom" && e.Where == runner.AgentBox }) {
+		t.Error("nobody is told")
+	}
+	if err := s.boxes[runner.AgentBox].guest.Err(); err != nil {
+		t.Errorf("process 1: %v", err)
+	}
+}
+
 // What a guest said last counts once it is gone.
 func TestUsageOfWhatIsGone(t *testing.T) {
 	t.Parallel()
