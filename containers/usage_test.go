@@ -44,7 +44,7 @@ func TestGuestOutlivesWhatEatsMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if used.OOMKills == nil || *used.OOMKills < 5 || used.Memory.Peak < 100<<20 || used.Memory.Peak > 128<<20 {
+	if used.OOMKills == nil || *used.OOMKills < 5 || used.Memory.Peak < 100<<20 || used.Memory.Peak > 129<<20 {
 		t.Errorf("used %+v, %v kills", used.Memory, used.OOMKills)
 	}
 	if !seen.has(func(e evidence.Event) bool { return e.Kind == "oom" && e.Where == runner.AgentBox }) {
