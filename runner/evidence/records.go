@@ -102,7 +102,7 @@ type Call struct {
 // Event is something that happened beside the frames.
 type Event struct {
 	Time    time.Time      `json:"t"`
-	Kind    string         `json:"kind"`            // dns, health, limit, mcp_config, stdout_noise, server_exit, service_exit, gap, cancelled, undelivered, …
+	Kind    string         `json:"kind"`            // dns, health, limit, oom, pids, disk, mcp_config, stdout_noise, server_exit, service_exit, gap, cancelled, undelivered, …
 	Where   string         `json:"where,omitempty"` // "agent", "relay", a server's name, or SERVER/SERVICE
 	Message string         `json:"message,omitempty"`
 	Data    map[string]any `json:"data,omitempty"`
