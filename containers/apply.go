@@ -50,6 +50,7 @@ func (b *Backend) apply(ctx context.Context, lease *box, t *runner.Trial, p tria
 	err = group.Wait()
 	for i, c := range placed {
 		if started[i] != nil {
+			started[i].meter = newMeter(c, observe)
 			s.boxes[c.box] = started[i]
 		}
 	}
@@ -83,6 +84,9 @@ func (s *sandbox) settle(ctx context.Context, a addresses) error {
 			onBridge := s.plan.network != "" && (name == runner.AgentBox || name == relayBox)
 			if err := checkWalls(box.guest.Hello(), onBridge, ownKernel(s.trial.Runtime)); err != nil {
 				return fmt.Errorf("container of %s: %w", name, err)
+			}
+			if err := box.meter.attend(ctx, box.guest); err != nil {
+				return fmt.Errorf("container of %s: %w%s", name, err, box.stderr.sentence())
 			}
 			if name == relayBox {
 				return nil

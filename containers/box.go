@@ -36,6 +36,7 @@ type box struct {
 	stderr  *tail
 	// followed is what the engine says of the container; nil before it is created.
 	followed *followed
+	meter    *meter                   // nil outside a trial
 	service  testcontainers.Container // of a service, else nil
 }
 

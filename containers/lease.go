@@ -13,7 +13,10 @@ import (
 	"github.com/waza-isolate/waza/runner"
 )
 
-const leaseMemory = 64 << 20
+const (
+	leaseMemory = 64 << 20
+	leasePids   = 64
+)
 
 // takeLease starts the container that says a run is alive. It needs no renewal
 // and trusts no clock: like every container of ours it ends with its runner,
@@ -25,7 +28,7 @@ const leaseMemory = 64 << 20
 func (b *Backend) takeLease(ctx context.Context) (*box, error) {
 	c := planContainer(boxRequest{
 		run: b.run, trial: wholeRun, box: roleLease, role: roleLease, name: "waza-" + b.run + "-" + roleLease,
-		limits: runner.Box{CPUs: 0.5, Memory: leaseMemory, Pids: relayPids}, image: b.guest, mode: "none",
+		limits: runner.Box{CPUs: 0.5, Memory: leaseMemory, Pids: leasePids}, image: b.guest, mode: "none",
 	})
 	c.host.Mounts = []mount.Mount{{
 		Type: mount.TypeVolume, Source: b.guestVolume(), Target: guestDir, ReadOnly: true,

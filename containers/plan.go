@@ -1,6 +1,7 @@
 package containers
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -25,11 +26,7 @@ const (
 	scratchDir  = "/tmp"
 	mcpDir      = "/etc/waza"
 	guestDir    = "/opt/waza"
-	openFiles   = 4096
 	sharedBytes = 16 << 20 // /dev/shm, which counts as memory
-
-	relayMemory = 128 << 20
-	relayPids   = 64
 )
 
 // Names of the networks a trial can have.
@@ -112,7 +109,7 @@ func planTrial(t *runner.Trial, s scene) trialPlan {
 		})
 	}
 	if p.network != "" {
-		p.containers = append(p.containers, build(relayBox, roleRelay, runner.Box{CPUs: 1, Memory: relayMemory, Pids: relayPids}, mode))
+		p.containers = append(p.containers, build(relayBox, roleRelay, runner.RelayLimits(), mode))
 	}
 	if !t.ServersOnly {
 		agent := build(runner.AgentBox, roleAgent, t.Agent.Box, mode)
@@ -152,6 +149,7 @@ func planContainer(r boxRequest) containerPlan {
 	if numbers, ok := r.scene.users[userKey{r.image.id, user}]; ok {
 		user = numbers
 	}
+	openFiles := cmp.Or(r.limits.OpenFiles, runner.DefaultOpenFiles)
 	host := container.HostConfig{
 		AutoRemove:     true,
 		NetworkMode:    r.mode,
@@ -177,8 +175,11 @@ func planContainer(r boxRequest) containerPlan {
 		host.SecurityOpt = append(host.SecurityOpt, "seccomp="+r.scene.seccomp)
 	}
 	if r.limits.Disk > 0 {
-		for _, dir := range append([]string{scratchDir, runner.HomeDir}, r.image.volumes...) {
+		for _, dir := range r.image.volumes {
 			host.Tmpfs[dir] = tmpfsOptions(user, r.limits.Disk)
+		}
+		for _, dir := range []string{scratchDir, runner.HomeDir} {
+			host.Tmpfs[dir] = tmpfsOptions(user, cmp.Or(r.limits.Scratch, r.limits.Disk))
 		}
 	}
 	if r.limits.Image != "" {

@@ -233,6 +233,7 @@ func (s *sandbox) Guarantees() evidence.Guarantees {
 	} else {
 		g.Missing = append(g.Missing, "the workspace is a volume: its size is not limited")
 	}
+	g.Missing = append(g.Missing, s.unseen()...)
 	slices.Sort(g.Enforced)
 	slices.Sort(g.Missing)
 	return g

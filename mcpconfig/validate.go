@@ -55,6 +55,7 @@ func (f *findings) remote(s Server) {
 		{"cwd", s.Cwd != ""}, {"working_dir", s.WorkingDir != ""}, {"port", s.Port != 0}, {"path", s.Path != ""},
 		{"pull", s.Pull != ""}, {"platform", s.Platform != ""}, {"user", s.User != ""}, {"writable", s.Writable != nil},
 		{"files", s.Files != nil}, {"cpus", s.CPUs != 0}, {"memory", s.Memory != ""}, {"pids", s.Pids != 0}, {"disk", s.Disk != ""},
+		{"scratch", s.Scratch != ""}, {"open_files", s.OpenFiles != 0},
 		{"services", s.Services != nil},
 	} {
 		if field.set {
@@ -136,6 +137,10 @@ func (f *findings) numbers(s Server) {
 	if s.Pids < 0 {
 		f.invalid("pids", "pids must be at least 1")
 	}
+	if s.MaxFrames < 0 {
+		f.invalid("max_frames", "max_frames must be at least 1")
+	}
+	f.openFiles("open_files", s.OpenFiles)
 	for _, n := range []struct {
 		field string
 		value float64
@@ -144,8 +149,17 @@ func (f *findings) numbers(s Server) {
 			f.invalid(n.field, "%s must be more than 0", n.field)
 		}
 	}
-	for _, size := range []struct{ field, value string }{{"memory", s.Memory}, {"disk", s.Disk}, {"max_message", s.MaxMessage}} {
+	for _, size := range []struct{ field, value string }{{"memory", s.Memory}, {"disk", s.Disk}, {"scratch", s.Scratch}, {"max_message", s.MaxMessage}, {"max_traffic", s.MaxTraffic}} {
 		f.size(size.field, size.value)
+	}
+}
+
+// minOpenFiles is what process 1 of a container needs itself.
+const minOpenFiles = 64
+
+func (f *findings) openFiles(field string, n int) {
+	if n != 0 && n < minOpenFiles {
+		f.invalid(field, "%s must be at least %d", field, minOpenFiles)
 	}
 }
 

@@ -53,7 +53,8 @@ func (tr *trialRun) runAgent(ctx context.Context) error {
 
 // judge decides whose end it was. What somebody else ended, by way of the engine or
 // with it, is returned. All else is the agent's: no agent may choose not to be graded,
-// so its own box, and the relay, which nobody else reaches, are its to look after.
+// so its own box, and the relay, which nobody else reaches, are its to look after. A
+// limit that it ran into says more than how it ended.
 func (tr *trialRun) judge(ctx context.Context, took span) error {
 	if err := tr.foreignEnding(ctx); err != nil {
 		return err
@@ -65,9 +66,12 @@ func (tr *trialRun) judge(ctx context.Context, took span) error {
 	a := tr.agent
 	if !a.endsWithin(0) {
 		tr.gap(evidence.GapFinalOutput, errors.New("the agent did not end"))
-		if took == overrun {
+		switch took {
+		case overrun:
 			tr.blame(evidence.ClassTimeout, evidence.ReasonTimeLimit, fmt.Sprintf("the agent ran longer than %s and did not end when it was killed", tr.plan.Timeout))
-		} else {
+		case flooded:
+			tr.blame(evidence.ClassAgentError, evidence.ReasonOutput, "the agent wrote more than it may and did not end when it was killed")
+		default:
 			tr.blameGuest("the relay, and did not end when it was killed", relay)
 		}
 		return nil // its output goes on
@@ -75,9 +79,14 @@ func (tr *trialRun) judge(ctx context.Context, took span) error {
 	if a.err == nil {
 		tr.record.ExitCode, tr.record.Signal = &a.exit.Code, a.exit.Signal
 	}
-	switch {
-	case took == overrun:
+	if took == overrun {
 		tr.blame(evidence.ClassTimeout, evidence.ReasonTimeLimit, fmt.Sprintf("the agent ran longer than %s", tr.plan.Timeout))
+	}
+	for _, b := range tr.breaches(ctx, a) {
+		tr.blame(evidence.ClassAgentError, b.reason, b.message)
+	}
+	switch {
+	case tr.record.Class != "":
 	case relay.By != "":
 		tr.blameGuest("the relay", relay)
 	case a.err != nil:
@@ -122,6 +131,7 @@ type attendance struct {
 	agent          process.Process
 	stdout, stderr *output
 	ended          chan struct{} // closed when it has ended and its output is kept
+	flooded        chan struct{} // closed when it has written more than it may
 
 	// Set before ended is closed.
 	exit process.Exit
@@ -130,7 +140,9 @@ type attendance struct {
 }
 
 func attend(agent process.Process, stdin []byte, stdout, stderr *output) *attendance {
-	a := &attendance{agent: agent, stdout: stdout, stderr: stderr, ended: make(chan struct{})}
+	a := &attendance{agent: agent, stdout: stdout, stderr: stderr, ended: make(chan struct{}), flooded: make(chan struct{})}
+	flood := sync.OnceFunc(func() { close(a.flooded) })
+	stdout.flood, stderr.flood = flood, flood
 	go a.see(stdin)
 	return a
 }
@@ -156,18 +168,21 @@ type span int
 
 const (
 	inTime  span = iota
-	overrun      // the limit came first
+	overrun      // the limit of its time came first
+	flooded      // it wrote more than it may
 	cutOff       // what it needs was lost
 )
 
-// await returns when the agent has ended. At the limit, or once what it needs is
-// lost, it is asked to, then made to; where that does nothing either its box is
-// beyond us, and await returns all the same.
+// await returns when the agent has ended. At the limit of its time, or of what it
+// may write, or once what it needs is lost, it is asked to, then made to; where that
+// does nothing either its box is beyond us, and await returns all the same.
 func (a *attendance) await(limit context.Context, lost <-chan struct{}) span {
 	var took span
 	select {
 	case <-a.ended:
 		return inTime
+	case <-a.flooded:
+		took = flooded
 	case <-limit.Done():
 		took = overrun
 	case <-lost:

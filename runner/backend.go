@@ -44,6 +44,14 @@ type Layout struct {
 	Guest     string // our own executable
 }
 
+// DefaultOpenFiles is how many files a process may have open.
+const DefaultOpenFiles = 4096
+
+// RelayLimits are the limits of [RelayBox].
+func RelayLimits() Box {
+	return Box{CPUs: 1, Memory: 128 << 20, Pids: 64, OpenFiles: DefaultOpenFiles}
+}
+
 // ContainerLayout is the layout of every container.
 func ContainerLayout() Layout {
 	return Layout{Workspace: WorkspaceDir, MCPConfig: MCPConfigPath, Home: HomeDir, Private: HomeDir, Guest: GuestPath}
@@ -119,6 +127,11 @@ type Box struct {
 	Memory int64   `json:"memory"` // bytes, no swap beyond
 	Disk   int64   `json:"disk"`   // bytes of each writable directory
 	Pids   int64   `json:"pids"`
+	// OpenFiles is how many files each process may have open; 0 for
+	// [DefaultOpenFiles].
+	OpenFiles int64 `json:"open_files,omitempty"`
+	// Scratch is how many bytes each of /tmp and home may hold; 0 for Disk.
+	Scratch int64 `json:"scratch,omitempty"`
 
 	// Platform is what the image must be for, as os/architecture; empty for the
 	// engine's own.
@@ -142,6 +155,10 @@ type Agent struct {
 	Output   string            `json:"output,omitempty"`    // stdout, or a file in the workspace
 	// Transcript is where the agent leaves what it says it did; empty for none.
 	Transcript string `json:"transcript,omitempty"`
+	// MaxOutput is how many bytes each of stdout and stderr may have, and MaxCalls how
+	// often the agent may call a tool; 0 for the defaults.
+	MaxOutput int64 `json:"max_output,omitempty"`
+	MaxCalls  int64 `json:"max_calls,omitempty"`
 	// Script is handed to the agent beside the prompt, for executor script.
 	Script json.RawMessage `json:"-"`
 }
@@ -163,6 +180,8 @@ type Server struct {
 	StartupTimeout time.Duration    `json:"startup_timeout_ns"`
 	Timeout        time.Duration    `json:"timeout_ns"`
 	MaxMessage     int64            `json:"max_message,omitempty"` // bytes; 0 for the default
+	MaxFrames      int64            `json:"max_frames,omitempty"`  // messages in a trial, each way; 0 for the default
+	MaxTraffic     int64            `json:"max_traffic,omitempty"` // bytes of them; 0 for the default
 
 	// Becomes is what a Config that is docker run comes to; nil for others.
 	Becomes *mcpconfig.Server `json:"becomes,omitempty"`
@@ -230,6 +249,9 @@ type Sandbox interface {
 	// Collect writes a directory of a box to w as tar, without links to
 	// MCPConfigPath. The bytes are the box's word.
 	Collect(ctx context.Context, box, dir string, w io.Writer) error
+	// Usage is what a box used so far: its own word, and the last one where it has
+	// ended. It fails where nothing of that can be seen.
+	Usage(ctx context.Context, box string) (evidence.Usage, error)
 	// Gone is closed when a box has ended, by itself or at Close.
 	Gone(box string) <-chan struct{}
 	// Ended says whether a box does not answer any more, and whose doing that was. It

@@ -28,6 +28,8 @@ type fakeBackend struct {
 	collect map[string]func(w io.Writer) error
 	// advice is what is special about its boxes.
 	advice map[string]string
+	// used is what boxes used; of others nothing can be seen.
+	used map[string]evidence.Usage
 	// ready waits for a service; nil does not.
 	ready func(ctx context.Context) error
 
@@ -241,6 +243,14 @@ func (s *fakeSandbox) Collect(_ context.Context, box, dir string, w io.Writer) e
 		}
 	}
 	return out.Close()
+}
+
+func (s *fakeSandbox) Usage(_ context.Context, box string) (evidence.Usage, error) {
+	used, ok := s.backend.used[box]
+	if !ok {
+		return used, errors.New("nobody looks")
+	}
+	return used, nil
 }
 
 func (s *fakeSandbox) Guarantees() evidence.Guarantees {

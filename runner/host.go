@@ -125,7 +125,7 @@ func (h *host) launched(log io.Writer) mcpproxy.Server {
 func (h *host) known(log io.Writer) mcpproxy.Server {
 	return mcpproxy.Server{
 		Name: h.plan.Name, Start: h.plan.StartupTimeout, Timeout: h.plan.Timeout,
-		Message: h.plan.MaxMessage, Stderr: log, Tools: h.plan.expanded.Shown(),
+		Message: h.plan.MaxMessage, Frames: h.plan.MaxFrames, Traffic: h.plan.MaxTraffic, Stderr: log, Tools: h.plan.expanded.Shown(),
 	}
 }
 

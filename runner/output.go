@@ -2,6 +2,7 @@ package runner
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -10,8 +11,8 @@ import (
 )
 
 const (
-	// maxOutput is how many bytes of each of the agent's outputs are kept.
-	maxOutput = 64 << 20
+	// defaultOutput is how many bytes each of the agent's outputs may have.
+	defaultOutput = 64 << 20
 	// maxFinal is how many bytes a final output may have. It stands in trial.json
 	// and in the results.
 	maxFinal = 16 << 20
@@ -20,17 +21,27 @@ const (
 // output keeps the beginning of one of the agent's outputs. Writing to it never
 // fails: what cannot be kept is no reason to hold the agent up.
 type output struct {
-	name string
-	file io.WriteCloser
-	head *bytes.Buffer // the final output; nil where that is not here
-	size int64         // bytes that came
-	err  error         // the first one of the file
+	name  string
+	limit int64  // bytes
+	flood func() // called whenever more has come
+	file  io.WriteCloser
+	head  *bytes.Buffer // the final output; nil where that is not here
+	size  int64         // bytes that came
+	err   error         // the first one of the file
 }
+
+// isOver says whether more came than may. It is to be asked when the output is at
+// its end.
+func (o *output) isOver() bool { return o.size > o.limit }
+
+// maxOutput is how many bytes each of the agent's outputs may have.
+func (a Agent) maxOutput() int64 { return cmp.Or(a.MaxOutput, defaultOutput) }
 
 // openOutputs makes the files of the agent's outputs. Stdout is kept in memory
 // too where it is the final output.
 func (tr *trialRun) openOutputs() (stdout, stderr *output, err error) {
-	stdout, stderr = &output{name: "stdout"}, &output{name: "stderr"}
+	limit := tr.plan.Agent.maxOutput()
+	stdout, stderr = &output{name: "stdout", limit: limit}, &output{name: "stderr", limit: limit}
 	if outputPath(tr.plan.Agent) == "" {
 		stdout.head = &bytes.Buffer{}
 	}
@@ -48,9 +59,12 @@ func (o *output) Write(p []byte) (int, error) {
 		o.head.Write(upTo(p, maxFinal-o.size))
 	}
 	if o.err == nil {
-		_, o.err = o.file.Write(upTo(p, maxOutput-o.size))
+		_, o.err = o.file.Write(upTo(p, o.limit-o.size))
 	}
 	o.size += int64(len(p))
+	if o.isOver() {
+		o.flood()
+	}
 	return len(p), nil
 }
 
@@ -63,8 +77,8 @@ func (o *output) close() error { return errors.Join(o.err, o.file.Close()) }
 // says what of the outputs was not kept.
 func (tr *trialRun) keepOutput(stdout, stderr *output) {
 	for _, o := range []*output{stdout, stderr} {
-		if o.size > maxOutput {
-			message := fmt.Sprintf("only the first %d of %d bytes of %s are kept", maxOutput, o.size, o.name)
+		if o.isOver() {
+			message := fmt.Sprintf("only the first %d of %d bytes of %s are kept", o.limit, o.size, o.name)
 			tr.rec.Event(evidence.Event{Kind: "limit", Where: AgentBox, Message: message})
 		}
 	}

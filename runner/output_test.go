@@ -34,23 +34,24 @@ func TestOutput(t *testing.T) {
 		{0, "onetwothree", "onetwothree"},
 		{maxFinal - 5, "onetw", "onetwothree"},
 		{maxFinal, "", "onetwothree"},
-		{maxOutput - 5, "", "onetw"},
-		{maxOutput + 5, "", ""},
+		{defaultOutput - 5, "", "onetw"},
+		{defaultOutput + 5, "", ""},
 	} {
 		file := &closer{}
-		o := &output{file: file, head: &bytes.Buffer{}, size: test.before}
+		flooded := false
+		o := &output{limit: defaultOutput, flood: func() { flooded = true }, file: file, head: &bytes.Buffer{}, size: test.before}
 		for _, part := range []string{"one", "two", "three"} {
 			if n, err := io.WriteString(o, part); n != len(part) || err != nil {
 				t.Errorf("%q: %d, %v", part, n, err)
 			}
 		}
-		if o.head.String() != test.head || file.String() != test.file || o.size != test.before+11 || o.close() != nil {
+		if o.head.String() != test.head || file.String() != test.file || o.size != test.before+11 || o.close() != nil || flooded != o.isOver() {
 			t.Errorf("after %d bytes: kept %q and %q of %d", test.before, o.head, file, o.size)
 		}
 	}
 
 	full := errors.New("disk full")
-	o := &output{file: &closer{err: full}}
+	o := &output{limit: defaultOutput, file: &closer{err: full}}
 	if n, err := io.WriteString(o, "one"); n != 3 || err != nil {
 		t.Errorf("an agent is held up: %d, %v", n, err)
 	}
@@ -105,13 +106,13 @@ func TestOutputThatIsCutIsAnEvent(t *testing.T) {
 		t.Fatal(err)
 	}
 	tr := &trialRun{rec: rec}
-	tr.keepOutput(&output{name: "stdout", size: maxOutput}, &output{name: "stderr", size: maxOutput + 1})
+	tr.keepOutput(&output{name: "stdout", limit: 5, size: 5}, &output{name: "stderr", limit: 5, size: 6})
 	if err := rec.Close(); err != nil {
 		t.Fatal(err)
 	}
 	events, err := dir.Events()
 	if err != nil || len(events) != 1 || events[0].Kind != "limit" || events[0].Where != AgentBox ||
-		events[0].Message != "only the first 67108864 of 67108865 bytes of stderr are kept" {
+		events[0].Message != "only the first 5 of 6 bytes of stderr are kept" {
 		t.Errorf("events %+v, %v", events, err)
 	}
 }

@@ -128,15 +128,20 @@ func planAgent(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Agent, error
 	box, err := sized(Box{
 		Image: container.Image, User: container.User, Pull: cmp.Or(c.Pull, eval.Config.Isolation.Pull),
 		CPUs: cmp.Or(container.CPUs, defaultCPUs), Pids: int64(cmp.Or(container.Pids, defaultPids)),
-		Memory: defaultAgentMemory, Disk: defaultAgentDisk,
-	}, container.Memory, container.Disk)
+		Memory: defaultAgentMemory, Disk: defaultAgentDisk, OpenFiles: int64(cmp.Or(container.OpenFiles, DefaultOpenFiles)),
+	}, container.Memory, container.Disk, container.Scratch)
 	if err != nil {
 		return Agent{}, err
 	}
 	a := Agent{
 		Box: box, Executor: eval.Config.Executor, Model: eval.Config.Model,
 		Dir: path.Join(WorkspaceDir, container.Workdir), Prompt: task.Prompt,
-		Env: task.Env, Script: task.Script,
+		Env: task.Env, Script: task.Script, MaxCalls: int64(container.MaxCalls),
+	}
+	if container.MaxOutput != "" {
+		if a.MaxOutput, err = mcpconfig.ParseSize(container.MaxOutput); err != nil {
+			return a, err
+		}
 	}
 	if task.Context != nil {
 		if a.Context, err = json.Marshal(task.Context); err != nil {
@@ -198,8 +203,8 @@ func planServer(eval *spec.Eval, name string, declared mcpconfig.Server, c Choic
 		Image: cmp.Or(config.Image, eval.Config.Isolation.ServerImage), User: config.User, Platform: config.Platform,
 		Pull: cmp.Or(c.Pull, config.Pull, eval.Config.Isolation.Pull),
 		CPUs: cmp.Or(config.CPUs, defaultCPUs), Pids: int64(cmp.Or(config.Pids, defaultPids)),
-		Memory: defaultServerMemory, Disk: defaultServerDisk,
-	}, config.Memory, config.Disk)
+		Memory: defaultServerMemory, Disk: defaultServerDisk, OpenFiles: int64(cmp.Or(config.OpenFiles, DefaultOpenFiles)),
+	}, config.Memory, config.Disk, config.Scratch)
 	if err != nil {
 		return Server{}, fmt.Errorf("server %q: %w", name, err)
 	}
@@ -210,8 +215,15 @@ func planServer(eval *spec.Eval, name string, declared mcpconfig.Server, c Choic
 		StartupTimeout: cmp.Or(seconds(config.StartupTimeout), defaultStartup),
 		Timeout:        cmp.Or(seconds(config.Timeout), defaultRequest),
 	}
-	if config.MaxMessage != "" {
-		if s.MaxMessage, err = mcpconfig.ParseSize(config.MaxMessage); err != nil {
+	s.MaxFrames = int64(config.MaxFrames)
+	for _, size := range []struct {
+		text string
+		to   *int64
+	}{{config.MaxMessage, &s.MaxMessage}, {config.MaxTraffic, &s.MaxTraffic}} {
+		if size.text == "" {
+			continue
+		}
+		if *size.to, err = mcpconfig.ParseSize(size.text); err != nil {
 			return s, fmt.Errorf("server %q: %w", name, err)
 		}
 	}
@@ -257,14 +269,19 @@ func together(ofFiles, named []string) []string {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// sized is b with the sizes that are given in place of its own.
-func sized(b Box, memory, disk string) (Box, error) {
-	var errs [2]error
+// sized is b with the sizes that are given in place of its own. Scratch is as large
+// as the disk where it has no size of its own.
+func sized(b Box, memory, disk, scratch string) (Box, error) {
+	var errs [3]error
 	if memory != "" {
 		b.Memory, errs[0] = mcpconfig.ParseSize(memory)
 	}
 	if disk != "" {
 		b.Disk, errs[1] = mcpconfig.ParseSize(disk)
+	}
+	b.Scratch = b.Disk
+	if scratch != "" {
+		b.Scratch, errs[2] = mcpconfig.ParseSize(scratch)
 	}
 	return b, errors.Join(errs[:]...)
 }

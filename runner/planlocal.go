@@ -29,6 +29,7 @@ func notEnforcedOf(iso spec.Isolation) []string {
 		{"subnets", iso.Subnets != ""}, {"workspace", iso.Workspace != ""},
 		{"agent.image", iso.Agent.Image != ""}, {"agent.user", iso.Agent.User != ""}, {"agent.cpus", iso.Agent.CPUs != 0},
 		{"agent.memory", iso.Agent.Memory != ""}, {"agent.pids", iso.Agent.Pids != 0}, {"agent.disk", iso.Agent.Disk != ""},
+		{"agent.scratch", iso.Agent.Scratch != ""}, {"agent.open_files", iso.Agent.OpenFiles != 0},
 	} {
 		if key.set {
 			names = append(names, "config.isolation."+key.name)

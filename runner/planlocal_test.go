@@ -40,7 +40,7 @@ func jsonName(f reflect.StructField) string {
 // Every key of config.isolation acts without --isolate, or is said to have no
 // effect.
 func TestNoIsolationKeyIsIgnored(t *testing.T) {
-	acts := []string{"agent.env", "agent.workdir", "mcp_json"}
+	acts := []string{"agent.env", "agent.workdir", "agent.max_output", "agent.max_calls", "mcp_json"}
 	check := func(name string, iso spec.Isolation) {
 		want := []string{"config.isolation." + name}
 		if slices.Contains(acts, name) {
@@ -70,7 +70,7 @@ func TestNoIsolationKeyIsIgnored(t *testing.T) {
 func TestNoServerFieldIsIgnored(t *testing.T) {
 	acts := []string{
 		"type", "command", "args", "env", "cwd", "working_dir", "url", "headers", "port", "path", "tools",
-		"startup_timeout", "timeout", "max_message", "proxy",
+		"startup_timeout", "timeout", "max_message", "max_frames", "max_traffic", "proxy",
 	}
 	const told = "image" // to have no effect
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[mcpconfig.Server]()) {

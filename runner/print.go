@@ -182,5 +182,12 @@ func (b Box) String() string {
 	if b.Pull != "" {
 		image += " (pull " + b.Pull + ")"
 	}
-	return fmt.Sprintf("image %s%s, cpus %g, memory %s, disk %s, pids %d", image, user, b.CPUs, units.BytesSize(float64(b.Memory)), units.BytesSize(float64(b.Disk)), b.Pids)
+	text := fmt.Sprintf("image %s%s, cpus %g, memory %s, disk %s, pids %d", image, user, b.CPUs, units.BytesSize(float64(b.Memory)), units.BytesSize(float64(b.Disk)), b.Pids)
+	if b.Scratch != b.Disk {
+		text += ", scratch " + units.BytesSize(float64(b.Scratch))
+	}
+	if b.OpenFiles != DefaultOpenFiles {
+		text += fmt.Sprintf(", open files %d", b.OpenFiles)
+	}
+	return text
 }

@@ -151,7 +151,7 @@ func (tr *trialRun) output(name string) io.Writer { return tr.outputs[name] }
 // serve puts a proxy where the agent finds its servers. What crosses it goes to
 // rec. It lasts until drain.
 func (tr *trialRun) serve(ctx context.Context, rec mcpproxy.Recorder) error {
-	proxy, err := mcpproxy.New(rec, mcpproxy.Limits{}, tr.servers...)
+	proxy, err := mcpproxy.New(rec, mcpproxy.Limits{Calls: tr.plan.Agent.MaxCalls}, tr.servers...)
 	if err != nil {
 		return err
 	}
@@ -207,6 +207,9 @@ func (tr *trialRun) drain(ctx context.Context) error {
 	defer cancel()
 	err := tr.proxy.Close(ctx)
 	tr.serving.Wait()
+	if why := tr.proxy.Overspent(); why != "" && tr.record.Class == "" && tr.record.Ended.IsZero() { // with its last breath
+		tr.blame(evidence.ClassAgentError, evidence.ReasonBudget, why)
+	}
 	tr.proxy = nil
 	return err
 }

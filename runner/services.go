@@ -77,8 +77,8 @@ func planService(eval *spec.Eval, name string, config mcpconfig.Service, pull st
 	box, err := sized(Box{
 		Image: config.Image, User: config.User, Pull: pull,
 		CPUs: cmp.Or(config.CPUs, defaultCPUs), Pids: int64(cmp.Or(config.Pids, defaultPids)),
-		Memory: defaultServerMemory, Disk: defaultServerDisk,
-	}, config.Memory, config.Disk)
+		Memory: defaultServerMemory, Disk: defaultServerDisk, OpenFiles: int64(cmp.Or(config.OpenFiles, DefaultOpenFiles)),
+	}, config.Memory, config.Disk, config.Scratch)
 	if err != nil {
 		return Service{}, err
 	}

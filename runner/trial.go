@@ -33,7 +33,10 @@ type trialRun struct {
 	logs    []io.Closer
 	agent   *attendance     // nil until the agent runs
 	proxy   *mcpproxy.Proxy // nil where nothing is served
-	serving sync.WaitGroup
+	// agentUsed is what the agent's box used up to the agent's end; nil where that
+	// could not be seen.
+	agentUsed *evidence.Usage
+	serving   sync.WaitGroup
 
 	mu sync.Mutex
 }
@@ -83,6 +86,7 @@ func (tr *trialRun) live(ctx context.Context) error {
 	if err := tr.collect(ctx); err != nil {
 		return err
 	}
+	tr.measure(ctx)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -145,6 +149,7 @@ func (nobody) Event(evidence.Event)       {}
 
 // end takes everything down, also where the trial never got far.
 func (tr *trialRun) end(ctx context.Context) error {
+	tr.measure(ctx)
 	errs := []error{tr.drain(ctx)}
 	tr.stopServers(ctx)
 	errs = append(errs, tr.closeSandbox(ctx), tr.awaitServers(ctx))

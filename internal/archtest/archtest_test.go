@@ -112,6 +112,7 @@ func TestForbidden(t *testing.T) {
 		"runner":              {engine, module + "containers", module + "runner/guest"},
 		"runner/local":        {engine, module + "containers", module + "runner/guest"},
 		"runner/tree":         world,
+		"runner/usage":        world,
 		"runner/guest":        {"os/exec", "net/http", engine, module + "runner/mcpproxy", module + "runner/spec"},
 	}
 	for name, forbidden := range rules {
@@ -133,6 +134,7 @@ func TestGuestIsSmall(t *testing.T) {
 		module + "runner/guest",
 		module + "runner/process",
 		module + "runner/tree",
+		module + "runner/usage",
 		"golang.org/x/net/dns/dnsmessage",
 		"golang.org/x/sys/unix",
 	}

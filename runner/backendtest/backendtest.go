@@ -49,6 +49,7 @@ func Run(t *testing.T, open func(t *testing.T, program string) Opened) {
 		"listen again":    s.listenAgain,
 		"dial":            s.dial,
 		"boxes of nobody": s.nobody,
+		"usage":           s.usage,
 	}
 	alone := map[string]func(*testing.T){
 		"layout":           s.layout,

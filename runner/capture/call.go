@@ -64,7 +64,7 @@ func (c *collector) settle(f evidence.Frame, m message, k *call) {
 	switch {
 	case f.Synthetic == evidence.SyntheticTimeout:
 		k.end(f, evidence.OutcomeTimeout)
-	case f.Synthetic != "" && f.Synthetic != evidence.SyntheticHidden:
+	case f.Synthetic != "" && f.Synthetic != evidence.SyntheticHidden && f.Synthetic != evidence.SyntheticBudget:
 		k.end(f, evidence.OutcomeTransportError)
 	case m.err != nil:
 		if m.result != nil {

@@ -9,6 +9,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"github.com/waza-isolate/waza/runner/usage"
 )
 
 // Direction says which way a frame crossed the proxy.
@@ -28,6 +30,7 @@ const (
 	SyntheticTransport Synthetic = "transport_error" // the server ended, or never took the message
 	SyntheticCancelled Synthetic = "cancelled"       // the client gave the request up by leaving
 	SyntheticHidden    Synthetic = "hidden_tool"     // the server was not asked: the client may not see the tool
+	SyntheticBudget    Synthetic = "budget"          // the server was not asked: the client has sent all that it may
 )
 
 // Side is one of the two ends of a conversation.
@@ -100,7 +103,7 @@ type Call struct {
 // Event is something that happened beside the frames.
 type Event struct {
 	Time    time.Time      `json:"t"`
-	Kind    string         `json:"kind"`            // dns, health, limit, mcp_config, stdout_noise, server_exit, service_exit, box_exit, gap, cancelled, undelivered, …
+	Kind    string         `json:"kind"`            // dns, health, limit, oom, pids, disk, mcp_config, stdout_noise, server_exit, service_exit, box_exit, gap, cancelled, undelivered, …
 	Where   string         `json:"where,omitempty"` // "agent", "relay", a server's name, or SERVER/SERVICE
 	Message string         `json:"message,omitempty"`
 	Data    map[string]any `json:"data,omitempty"`
@@ -228,6 +231,36 @@ type Trial struct {
 	FinalOutput string          `json:"final_output"`
 	Guarantees  *Guarantees     `json:"guarantees,omitempty"`
 	Gaps        []string        `json:"gaps,omitempty"` // evidence that is missing and why
+	// Resources is what each box may use and what it used, by box: "agent", "relay", a
+	// server's name, or SERVER/SERVICE.
+	Resources map[string]Resource `json:"resources,omitempty"`
+}
+
+// Usage is what a box used.
+type Usage = usage.Usage
+
+// Resource is what a box may use, and what it used.
+type Resource struct {
+	Limits Limits `json:"limits"`
+	Used   *Usage `json:"used,omitempty"`
+	Unseen string `json:"unseen,omitempty"` // why Used is not there
+}
+
+// Limits of a box, and of the agent or the server that lives there. What is 0 is not
+// limited.
+type Limits struct {
+	CPUs       float64 `json:"cpus,omitempty"`
+	Memory     int64   `json:"memory,omitempty"` // bytes
+	Pids       int64   `json:"pids,omitempty"`
+	OpenFiles  int64   `json:"open_files,omitempty"`  // of each process
+	Disk       int64   `json:"disk,omitempty"`        // bytes, of the workspace or of each writable directory
+	Scratch    int64   `json:"scratch,omitempty"`     // bytes, each of /tmp and home
+	Seconds    float64 `json:"seconds,omitempty"`     // the agent may take
+	MaxOutput  int64   `json:"max_output,omitempty"`  // bytes, each of the agent's stdout and stderr
+	MaxCalls   int64   `json:"max_calls,omitempty"`   // of tools, by the agent
+	MaxMessage int64   `json:"max_message,omitempty"` // bytes, either way
+	MaxFrames  int64   `json:"max_frames,omitempty"`  // messages, each way
+	MaxTraffic int64   `json:"max_traffic,omitempty"` // bytes of messages, each way
 }
 
 // Guarantees is what was really enforced for a trial, never what was asked for.

@@ -88,6 +88,7 @@ type servant struct {
 	session *yamux.Session
 	reaper  *reaper
 	gate    *gate
+	meter   meter
 }
 
 func newServant(pipe io.ReadWriteCloser) (*servant, error) {
@@ -149,6 +150,10 @@ func (s *servant) do(l *link, req request) error {
 		return get(l, req)
 	case "resolve":
 		return resolve(l, req)
+	case "usage":
+		return s.usage(l, req)
+	case "watch":
+		return s.watch(l, req)
 	default:
 		return fmt.Errorf("unknown verb %q", req.Verb)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/runner/process"
+	"github.com/waza-isolate/waza/runner/usage"
 )
 
 // kind tells what a message on a stream is. yamux has no reset and its Close is
@@ -55,6 +56,7 @@ type request struct {
 	Accept uint64                  `json:"accept,omitempty"`
 	Omit   string                  `json:"omit,omitempty"`
 	Names  map[string][]netip.Addr `json:"names,omitempty"`
+	Dirs   []string                `json:"dirs,omitempty"`
 }
 
 // Hello is what a guest says of itself and its container before anything else
@@ -73,9 +75,10 @@ type Hello struct {
 }
 
 type reply struct {
-	Hello *Hello `json:"hello,omitempty"`
-	Addr  string `json:"addr,omitempty"`
-	PID   int    `json:"pid,omitempty"`
+	Hello *Hello       `json:"hello,omitempty"`
+	Addr  string       `json:"addr,omitempty"`
+	PID   int          `json:"pid,omitempty"`
+	Usage *usage.Usage `json:"usage,omitempty"`
 }
 
 // link sends and receives messages on one stream. Both are resumable: a read that

@@ -62,7 +62,8 @@ func (s *sandbox) launch(box string, spec process.Spec) (*program, error) {
 		return nil, errors.Join(fmt.Errorf("%s: %w", spec.Args[0], err), closeAll([]*os.File{ends[1], ends[2], ends[4]}))
 	}
 	forget, err := s.backend.claim.remember(p.proc.Pid)
-	go p.see(func() {
+	go p.see(func(state *os.ProcessState) {
+		s.spent(box, state)
 		if box == runner.AgentBox {
 			killMarked(mark)
 		}
@@ -79,9 +80,10 @@ func (s *sandbox) launch(box string, spec process.Spec) (*program, error) {
 
 // see lasts as long as the program. What it leaves in its group is killed before
 // its number is given back.
-func (p *program) see(after func()) {
-	p.exit = exitOf(p.collect())
-	after()
+func (p *program) see(after func(*os.ProcessState)) {
+	state, err := p.collect()
+	p.exit = exitOf(state, err)
+	after(state)
 	_ = p.stdin.Close()
 	p.stdout.endWithin(outputGrace)
 	p.stderr.endWithin(outputGrace)

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/process"
@@ -35,6 +36,9 @@ type sandbox struct {
 	programs  []*program     // that were started; guarded by mu
 	listeners []net.Listener // guarded by mu
 
+	usedMu sync.Mutex
+	used   map[string]time.Duration // CPU time of what has ended, by box; guarded by usedMu
+
 	closeOnce sync.Once
 	closeErr  error
 }
@@ -45,7 +49,7 @@ func planned() []string {
 }
 
 func (b *Backend) newSandbox(t *runner.Trial) (_ *sandbox, err error) {
-	s := &sandbox{backend: b, trial: t, gone: make(chan struct{})}
+	s := &sandbox{backend: b, trial: t, gone: make(chan struct{}), used: map[string]time.Duration{}}
 	if s.dir, s.root, err = b.claim.makeDir(fmt.Sprintf("%s-%d", t.Task, t.Number)); err != nil {
 		return nil, err
 	}

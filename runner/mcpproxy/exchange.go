@@ -9,7 +9,7 @@ import (
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
-// Codes of the errors the proxy answers with itself. The last two are from the
+// Codes of the errors the proxy answers with itself. The last three are from the
 // range that JSON-RPC leaves to implementations.
 const (
 	codeParse          = -32700
@@ -21,6 +21,7 @@ const (
 	codeVersion        = -32022 // the same
 	codeTransport      = -32000
 	codeTimeout        = -32001
+	codeBudget         = -32003
 )
 
 // call is one POST of the agent, read.
@@ -111,6 +112,8 @@ func errorResponse(id json.RawMessage, code int, text string) []byte {
 		b = append(b, `,"data":{"waza":"transport_error"}`...)
 	case codeTimeout:
 		b = append(b, `,"data":{"waza":"timeout"}`...)
+	case codeBudget:
+		b = append(b, `,"data":{"waza":"budget"}`...)
 	}
 	return append(b, `}}`...)
 }

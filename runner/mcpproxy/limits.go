@@ -20,6 +20,9 @@ type Limits struct {
 	Replay   int64 // bytes of messages kept after they were sent, for streams that are resumed; default 32 MiB
 	Stderr   int64 // bytes kept of all a server's stderr; default 16 MiB
 	Notes    int   // events of one kind for one server; default 200
+	Calls    int64 // requests of the agent's to call a tool, in all; default 10,000
+	Frames   int64 // messages between the agent and one server in all, each way; default 100,000
+	Traffic  int64 // bytes of them, each way; default 256 MiB
 
 	Body  time.Duration // until a request's body is in; default 60 s
 	Write time.Duration // until the agent has taken one message; default 30 s
@@ -27,9 +30,17 @@ type Limits struct {
 	Grace time.Duration // a process gets after its stdin closed, and again after SIGTERM; default 2 s
 }
 
+// Defaults of limits that an eval can set.
+const (
+	DefaultMessage = 64 << 20
+	DefaultCalls   = 10_000
+	DefaultFrames  = 100_000
+	DefaultTraffic = 256 << 20
+)
+
 func (l Limits) withDefaults() Limits {
 	return Limits{
-		Message:  cmp.Or(l.Message, 64<<20),
+		Message:  cmp.Or(l.Message, DefaultMessage),
 		Memory:   cmp.Or(l.Memory, 256<<20),
 		Sessions: cmp.Or(l.Sessions, 64),
 		Launches: cmp.Or(l.Launches, 1000),
@@ -39,6 +50,9 @@ func (l Limits) withDefaults() Limits {
 		Replay:   cmp.Or(l.Replay, 32<<20),
 		Stderr:   cmp.Or(l.Stderr, 16<<20),
 		Notes:    cmp.Or(l.Notes, 200),
+		Calls:    cmp.Or(l.Calls, DefaultCalls),
+		Frames:   cmp.Or(l.Frames, DefaultFrames),
+		Traffic:  cmp.Or(l.Traffic, DefaultTraffic),
 		Body:     cmp.Or(l.Body, time.Minute),
 		Write:    cmp.Or(l.Write, 30*time.Second),
 		Idle:     cmp.Or(l.Idle, 10*time.Second),
@@ -49,7 +63,7 @@ func (l Limits) withDefaults() Limits {
 func (l Limits) valid() bool {
 	for _, n := range []int64{
 		l.Message, l.Memory, int64(l.Sessions), int64(l.Launches), int64(l.InFlight), int64(l.Queue),
-		int64(l.Conns), l.Replay, l.Stderr, int64(l.Notes), int64(l.Body), int64(l.Write), int64(l.Idle), int64(l.Grace),
+		l.Calls, l.Frames, l.Traffic, int64(l.Conns), l.Replay, l.Stderr, int64(l.Notes), int64(l.Body), int64(l.Write), int64(l.Idle), int64(l.Grace),
 	} {
 		if n < 0 {
 			return false

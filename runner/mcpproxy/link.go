@@ -64,7 +64,7 @@ func startLink(s *server, conn, session string) (*link, error) {
 		message: s.Message,
 		memory:  p.memory,
 		stderr:  &stderr{sink: s.stderr},
-		line:    func(line []byte) { <-started; l.receive(line) },
+		line:    func(line []byte) error { <-started; return l.receive(line) },
 		ended:   func(e ending) { <-started; l.end(e) },
 	})
 	if err != nil {
@@ -192,7 +192,10 @@ func (l *link) end(e ending) {
 	if errors.Is(e.err, errTooLong) || errors.Is(e.err, errNoMemory) {
 		e.cause = e.err
 	}
-	if e.cause != nil {
+	switch {
+	case errors.Is(e.cause, errFlooded):
+		l.server.notes.add("limit", "the server was ended: "+e.cause.Error(), map[string]any{"conn": l.conn})
+	case e.cause != nil:
 		l.server.notes.add("limit", "the server was ended: its message was "+e.cause.Error(), map[string]any{"conn": l.conn})
 	}
 	l.server.notes.add("server_exit", e.String(), map[string]any{

@@ -136,10 +136,11 @@ func FuzzReadLines(f *testing.F) {
 	f.Add([]byte("a\r\n\nb\nc"), int64(10))
 	f.Fuzz(func(t *testing.T, raw []byte, max int64) {
 		memory := &budget{left: 1 << 20}
-		err := readLines(bytes.NewReader(raw), max&0xff, memory, func(line []byte) {
+		err := readLines(bytes.NewReader(raw), max&0xff, memory, func(line []byte) error {
 			if int64(len(line)) > max&0xff || bytes.Contains(line, []byte("\n")) {
 				t.Fatalf("line %q", line)
 			}
+			return nil
 		})
 		if err != nil && !errors.Is(err, errTooLong) && !errors.Is(err, errNoMemory) {
 			t.Fatal(err)

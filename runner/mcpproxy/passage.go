@@ -46,6 +46,10 @@ func (s *server) pass(w http.ResponseWriter, r *http.Request) {
 			s.refuse(w, x.call, *no)
 			return
 		}
+		if why := s.spend(x.call); why != "" {
+			s.refuseSpent(w, x.call, why)
+			return
+		}
 		x.stateless = len(x.call.env.messages) > 0 && isSessionless(r.Header, x.call.env)
 		x.run()
 	})
@@ -98,6 +102,10 @@ func (x *passage) run() {
 	}
 	cancel := x.limit()
 	defer cancel(nil)
+	if x.allowed.heard.over() {
+		x.fail(errFlooded)
+		return
+	}
 	response, err := x.Upstream.send(x.Upstream.outgoing(x.ctx, x.r, x.call.raw, x.isOwnHost), x.call.raw)
 	if err != nil {
 		x.fail(err)
@@ -164,6 +172,10 @@ func (x *passage) whole(response *http.Response) {
 	defer body.release()
 	if err != nil {
 		x.fail(err)
+		return
+	}
+	if len(body.buf) > 0 && !x.allowed.heard.take(1, int64(len(body.buf))) {
+		x.fail(errFlooded)
 		return
 	}
 	raw := x.hear(body.buf, response.StatusCode)

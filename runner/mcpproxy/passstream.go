@@ -31,6 +31,11 @@ func (x *passage) stream(response *http.Response) {
 				x.finish(out, source.err)
 				return
 			}
+			if !x.allowed.heard.take(int64(min(len(e.data), 1)), int64(len(e.raw))) {
+				e.release()
+				x.finish(out, errFlooded)
+				return
+			}
 			raw := x.event(e)
 			ok := out.write(raw)
 			e.release()

@@ -33,7 +33,12 @@ func (s *server) post(w http.ResponseWriter, r *http.Request) {
 	s.withBody(w, r, func(raw []byte) {
 		c := call{ctx: r.Context(), raw: raw, peer: peerOf(r), accepts: accepts}
 		var no *refusal
-		if c.env, no = s.understand(c.raw); no == nil {
+		c.env, no = s.understand(c.raw)
+		if why := s.spend(c); why != "" {
+			s.refuseSpent(w, c, why)
+			return
+		}
+		if no == nil {
 			no = s.forward(w, r, c)
 		}
 		if no != nil {

@@ -31,12 +31,13 @@ func (p *prober) askProcess(ctx context.Context, era Era) (ServerInfo, error) {
 		message: p.server.Message,
 		memory:  &budget{left: p.limits.Memory},
 		stderr:  t.log,
-		line: func(line []byte) {
+		line: func(line []byte) error {
 			p.heard(line)
 			select {
 			case t.lines <- line:
 			case <-left:
 			}
+			return nil
 		},
 		ended: func(e ending) { t.ended <- e },
 	})

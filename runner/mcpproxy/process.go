@@ -26,8 +26,8 @@ type childConfig struct {
 	message int64
 	memory  *budget
 	stderr  *stderr
-	line    func([]byte) // every line of stdout
-	ended   func(ending) // once, after the last line
+	line    func([]byte) error // every line of stdout; it fails where the process is to end
+	ended   func(ending)       // once, after the last line
 }
 
 // child is a running server process: whole lines in, whole lines out.
@@ -66,7 +66,10 @@ func (e ending) String() string {
 	case e.err != nil:
 		how = "is lost: " + e.err.Error()
 	}
-	if e.cause != nil {
+	switch {
+	case errors.Is(e.cause, errFlooded):
+		how += ": " + e.cause.Error()
+	case e.cause != nil:
 		how += " after a message " + e.cause.Error()
 	}
 	return how
@@ -191,7 +194,7 @@ func (k *child) supervise(c childConfig, cancel context.CancelCauseFunc) {
 
 func (k *child) read(c childConfig) {
 	err := readLines(k.proc.Stdout(), c.message, c.memory, c.line)
-	if errors.Is(err, errTooLong) || errors.Is(err, errNoMemory) {
+	if errors.Is(err, errTooLong) || errors.Is(err, errNoMemory) || errors.Is(err, errFlooded) {
 		k.halt(false, err)
 		_ = k.proc.Signal(process.Kill)
 		_, _ = io.Copy(io.Discard, k.proc.Stdout())

@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -35,10 +36,14 @@ type Server struct {
 	// Message is how many bytes one message may have, either way; default that of
 	// Limits.
 	Message int64
+	// Frames and Traffic are how many messages, and bytes of them, may cross in a
+	// trial, each way; default those of Limits.
+	Frames, Traffic int64
 }
 
 func (s Server) withDefaults(l Limits) Server {
 	s.Message = cmp.Or(s.Message, l.Message)
+	s.Frames, s.Traffic = cmp.Or(s.Frames, l.Frames), cmp.Or(s.Traffic, l.Traffic)
 	if s.Start == 0 {
 		s.Start = 30 * time.Second
 	}
@@ -54,7 +59,7 @@ func (s Server) validate() error {
 		return fmt.Errorf("mcpproxy: %q is no name for a server", s.Name)
 	case (s.Launch == nil) == (s.Upstream == nil):
 		return fmt.Errorf("mcpproxy: server %q needs a launcher or an upstream", s.Name)
-	case s.Start < 0 || s.Timeout < 0 || s.Message < 0:
+	case s.Start < 0 || s.Timeout < 0 || s.Message < 0 || s.Frames < 0 || s.Traffic < 0:
 		return fmt.Errorf("mcpproxy: server %q has a negative limit", s.Name)
 	case s.Upstream != nil:
 		if err := s.Upstream.validate(); err != nil {
@@ -88,6 +93,9 @@ type Proxy struct {
 	servers map[string]*server
 	memory  *budget
 	replay  *budget
+
+	calls     atomic.Int64           // requests to call a tool
+	overspent atomic.Pointer[string] // how the agent came to want more than it may
 
 	ctx     context.Context // of every process
 	cancel  context.CancelFunc

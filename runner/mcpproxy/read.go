@@ -67,9 +67,9 @@ func readBody(r io.Reader, max int64, memory *budget) (*holding, error) {
 }
 
 // readLines calls each with every line of r, without its terminator, until r
-// ends. Blank lines are skipped; a last line needs no terminator. The slice is
+// ends or each fails. Blank lines are skipped; a last line needs no terminator. The slice is
 // each's to keep.
-func readLines(r io.Reader, max int64, memory *budget, each func([]byte)) error {
+func readLines(r io.Reader, max int64, memory *budget, each func([]byte) error) error {
 	in := bufio.NewReaderSize(r, 64<<10)
 	for {
 		line := &holding{max: max + 2, memory: memory} // + CR LF
@@ -80,7 +80,9 @@ func readLines(r io.Reader, max int64, memory *budget, each func([]byte)) error 
 			err, usable = errTooLong, false
 		}
 		if usable && len(trimSpace(whole)) > 0 {
-			each(whole)
+			if refused := each(whole); refused != nil {
+				err = refused
+			}
 		}
 		line.release()
 		if err != nil {

@@ -7,21 +7,26 @@ import (
 )
 
 // receive records a line of the server's stdout and hands it to the stream it
-// belongs to. A line that is no message is an event and goes nowhere.
-func (l *link) receive(line []byte) {
+// belongs to. A line that is no message is an event and goes nowhere. It fails where
+// the server has sent all that it may.
+func (l *link) receive(line []byte) error {
 	env, err := parse(line)
 	if err != nil {
 		l.server.notes.add("stdout_noise", clip(line), map[string]any{"conn": l.conn, "bytes": len(line)})
-		return
+		return nil
+	}
+	if !l.server.allowed.heard.take(1, int64(len(line))) {
+		return errFlooded
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	line = l.cut(line, env)
 	if answers := env.of(response); len(answers) > 0 {
 		l.routeAnswers(line, answers)
-		return
+		return nil
 	}
 	l.route(line, env.messages[0])
+	return nil
 }
 
 // cut records a line and returns what of it the agent gets.

@@ -23,6 +23,8 @@ type server struct {
 	notes  *notes
 	tools  toolFilter
 
+	allowed *allowance
+
 	dialogues *dialogues // with an upstream
 
 	mirrors mirrors
@@ -38,7 +40,7 @@ type server struct {
 }
 
 func newServer(p *Proxy, s Server) *server {
-	srv := &server{Server: s, proxy: p, sessions: map[string]*link{}, tools: newToolFilter(s.Tools)}
+	srv := &server{Server: s, proxy: p, sessions: map[string]*link{}, tools: newToolFilter(s.Tools), allowed: newAllowance(s)}
 	srv.notes = newNotes(p.rec, s.Name, p.limits.Notes)
 	srv.dialogues = newDialogues(srv)
 	srv.stderr = newStderrSink(s.Stderr, p.limits.Stderr, func() {
@@ -128,6 +130,9 @@ func (s *server) sharedLink() (*link, error) {
 // launch starts a process for the conversation of session, or for the shared one
 // where session is empty.
 func (s *server) launch(session string) (*link, error) {
+	if s.allowed.heard.over() {
+		return nil, errFlooded
+	}
 	conn, err := s.nextConn()
 	if err != nil {
 		return nil, err

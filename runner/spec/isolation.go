@@ -54,7 +54,7 @@ func checkIsolation(doc *strictyaml.Document, iso Isolation) {
 
 func checkContainer(doc *strictyaml.Document, base strictyaml.Path, c AgentContainer) {
 	at := func(step string) strictyaml.Path { return append(slices.Clone(base), step) }
-	for _, size := range []struct{ field, value string }{{"memory", c.Memory}, {"disk", c.Disk}} {
+	for _, size := range []struct{ field, value string }{{"memory", c.Memory}, {"disk", c.Disk}, {"scratch", c.Scratch}, {"max_output", c.MaxOutput}} {
 		if size.value == "" {
 			continue
 		}

@@ -18,7 +18,7 @@ func ContainerFields(s mcpconfig.Server) []string {
 	}{
 		{"files", s.Files != nil}, {"services", s.Services != nil}, {"writable", s.Writable != nil}, {"user", s.User != ""},
 		{"pull", s.Pull != ""}, {"platform", s.Platform != ""}, {"cpus", s.CPUs != 0}, {"memory", s.Memory != ""},
-		{"pids", s.Pids != 0}, {"disk", s.Disk != ""},
+		{"pids", s.Pids != 0}, {"disk", s.Disk != ""}, {"scratch", s.Scratch != ""}, {"open_files", s.OpenFiles != 0},
 	} {
 		if field.set {
 			names = append(names, field.name)

@@ -7,9 +7,12 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -77,6 +80,33 @@ func misbehave(how string, id json.RawMessage) {
 		n = append(n, '.')
 		_ = os.WriteFile("/tmp/calls", n, 0o600)
 		answer(id, text(fmt.Sprint(len(n))))
+	case "eat":
+		for held := [][]byte{}; ; held = append(held, bytes.Repeat([]byte("x"), 1<<20)) {
+			_ = held
+		}
+	case "fork":
+		forks := exec.Command("sh", "-c", "for i in $(seq 200); do sleep 60 & done")
+		forks.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		_ = forks.Run()
+		_ = syscall.Kill(-forks.Process.Pid, syscall.SIGKILL)
+		answer(id, text("poked"))
+	case "fill":
+		_ = os.WriteFile("/tmp/big", bytes.Repeat([]byte("x"), 64<<20), 0o600)
+		answer(id, text("poked"))
+	case "open":
+		var held []*os.File
+		file, err := os.Open("/dev/null")
+		for ; err == nil; file, err = os.Open("/dev/null") {
+			held = append(held, file)
+		}
+		answer(id, text(fmt.Sprintf("%d files: %v", len(held), errors.Is(err, syscall.EMFILE))))
+		for _, file := range held {
+			_ = file.Close()
+		}
+	case "talk":
+		for {
+			fmt.Println(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"more"}}`)
+		}
 	case "silent":
 		time.Sleep(time.Hour)
 	default:

@@ -1,0 +1,124 @@
+package containers
+
+import (
+	"testing"
+
+	"github.com/waza-isolate/waza/internal/dockertest"
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// A directory that was full while the guest watched has been full, whatever its
+// state is in the end.
+func TestFullDirectoryIsRemembered(t *testing.T) {
+	t.Parallel()
+	b := openRun(t)
+	s, seen := stand(t, b, trialOf(b, networkAirtight))
+	sh(t, s, runner.AgentBox, "head -c 8388608 /dev/zero > /tmp/big")
+	full := func(e evidence.Event) bool { return e.Kind == "disk" && e.Where == runner.AgentBox }
+	dockertest.Await(t, timeout, "the guest to see it", func() bool { return seen.has(full) })
+	mustSh(t, s, runner.AgentBox, "rm /tmp/big")
+	used, err := s.Usage(within(t), runner.AgentBox)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := used.Disks["/tmp"]; !d.Full || d.Peak != d.Size || d.Size != 4<<20 {
+		t.Errorf("/tmp %+v", d)
+	}
+	for _, dir := range []string{runner.WorkspaceDir, runner.HomeDir} {
+		if d, ok := used.Disks[dir]; !ok || d.Full {
+			t.Errorf("%s %+v", dir, d)
+		}
+	}
+}
+
+// A container that runs out of memory loses a program and not process 1.
+func TestGuestOutlivesWhatEatsMemory(t *testing.T) {
+	t.Parallel()
+	b := openRun(t)
+	s, seen := stand(t, b, trialOf(b, networkAirtight))
+	for range 5 {
+		sh(t, s, runner.AgentBox, "tail /dev/zero & tail /dev/zero & tail /dev/zero; wait")
+	}
+	used, err := s.Usage(within(t), runner.AgentBox)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if used.OOMKills == nil || *used.OOMKills < 5 || used.Memory.Peak < 100<<20 || used.Memory.Peak > 129<<20 {
+		t.Errorf("used %+v, %v kills", used.Memory, used.OOMKills)
+	}
+	if !seen.has(func(e evidence.Event) bool { return e.Kind == "oom" && e.Where == runner.AgentBox }) {
+		t.Error("nobody is told")
+	}
+	if err := s.boxes[runner.AgentBox].guest.Err(); err != nil {
+		t.Errorf("process 1: %v", err)
+	}
+}
+
+// Files in tmpfs are memory that no program holds: what writes them is small, and
+// ends before process 1 all the same.
+func TestGuestOutlivesWhatFillsMemoryWithFiles(t *testing.T) {
+	t.Parallel()
+	b := openRun(t)
+	trial := trialOf(b, networkAirtight)
+	trial.Agent.Memory, trial.Agent.Disk = 64<<20, 256<<20
+	s, seen := stand(t, b, trial)
+	e := sh(t, s, runner.AgentBox, "head -c 134217728 /dev/zero > /workspace/big")
+	if e.err != nil || e.exit.Code == 0 {
+		t.Errorf("it ended with %+v, %v", e.exit, e.err)
+	}
+	used, err := s.Usage(within(t), runner.AgentBox)
+	if err != nil || used.OOMKills == nil || *used.OOMKills == 0 {
+		t.Errorf("used %+v, %v", used, err)
+	}
+	if !seen.has(func(e evidence.Event) bool { return e.Kind == "oom" && e.Where == runner.AgentBox }) {
+		t.Error("nobody is told")
+	}
+	if err := s.boxes[runner.AgentBox].guest.Err(); err != nil {
+		t.Errorf("process 1: %v", err)
+	}
+}
+
+// What a guest said last counts once it is gone.
+func TestUsageOfWhatIsGone(t *testing.T) {
+	t.Parallel()
+	b := openRun(t)
+	s, _ := stand(t, b, trialOf(b, networkAirtight))
+	if err := s.boxes[runner.AgentBox].guest.Close(); err != nil {
+		t.Fatal(err)
+	}
+	used, err := s.Usage(within(t), runner.AgentBox)
+	if err != nil || used.Memory == nil || used.Memory.Peak <= 0 {
+		t.Errorf("used %+v, %v", used, err)
+	}
+}
+
+func TestMeter(t *testing.T) {
+	var told []string
+	m := newMeter(containerPlan{box: "s0"}, func(e evidence.Event) { told = append(told, e.Kind+" "+e.Where) })
+	if m.last() != nil {
+		t.Error("it knows something")
+	}
+	kills := int64(0)
+	m.take(evidence.Usage{OOMKills: &kills})
+	kills++
+	for range 3 {
+		m.take(evidence.Usage{OOMKills: &kills})
+	}
+	if len(told) != 1 || told[0] != "oom s0" {
+		t.Errorf("told %q", told)
+	}
+}
+
+func TestUnseen(t *testing.T) {
+	s := &sandbox{boxes: map[string]*box{"agent": {meter: newMeter(containerPlan{}, nil)}}}
+	if n := len(s.unseen()); n != 5 {
+		t.Errorf("of what nobody told %d things are missing", n)
+	}
+	level, n, seconds := &evidence.Usage{}, int64(0), 0.0
+	level.OOMKills, level.ForksRefused, level.CPU = &n, &n, &seconds
+	s.boxes["agent"].meter.take(*level)
+	if missing := s.unseen(); len(missing) != 2 {
+		t.Errorf("missing %q", missing)
+	}
+}

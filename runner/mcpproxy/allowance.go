@@ -1,0 +1,120 @@
+package mcpproxy
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync/atomic"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// errFlooded says that a server has sent all that it may.
+var errFlooded = errors.New("the server has sent more messages, or more bytes of them, than it may in one trial")
+
+// refusedKept bounds what is recorded of messages beyond an allowance, for each
+// server.
+const (
+	refusedKept      = 200
+	refusedKeptBytes = 16 << 20
+)
+
+// tally counts what crosses one way against its limits.
+type tally struct {
+	maxFrames, maxBytes int64
+	frames, bytes       atomic.Int64
+}
+
+// take says whether a message of n bytes is within the limits, and counts it.
+func (t *tally) take(frames, n int64) bool {
+	sum, bytes := t.frames.Add(frames), t.bytes.Add(n)
+	return sum <= t.maxFrames && bytes <= t.maxBytes
+}
+
+// over says whether something was not within the limits.
+func (t *tally) over() bool {
+	return t.frames.Load() > t.maxFrames || t.bytes.Load() > t.maxBytes
+}
+
+// allowance is what may cross between the agent and one server in a trial. Each way
+// has limits of its own, so that neither end is to blame for the other.
+type allowance struct {
+	said    tally        // by the agent
+	heard   tally        // from the server
+	answers atomic.Int64 // of the agent's, to what the server asked
+	refused tally        // what is recorded of the agent's messages beyond it
+}
+
+func newAllowance(s Server) *allowance {
+	limits := func() tally { return tally{maxFrames: s.Frames, maxBytes: s.Traffic} }
+	return &allowance{said: limits(), heard: limits(), refused: tally{maxFrames: refusedKept, maxBytes: refusedKeptBytes}}
+}
+
+// spend counts a message of the agent's, and says why it is one too many. Answers
+// to a server's questions count as messages only beyond what that server has sent:
+// it could ask without end.
+func (s *server) spend(c call) (why string) {
+	if len(c.raw) == 0 {
+		return ""
+	}
+	frames := int64(1)
+	if len(c.env.messages) > 0 && len(c.env.of(response)) == len(c.env.messages) && s.allowed.answers.Add(1) <= s.allowed.heard.frames.Load() {
+		frames = 0
+	}
+	if !s.allowed.said.take(frames, int64(len(c.raw))) {
+		why = fmt.Sprintf("the agent sent server %q more than %d messages, or %d bytes of them", s.Name, s.Frames, s.Traffic)
+	}
+	calls := int64(0)
+	for _, m := range c.env.of(request) {
+		if m.method == methodCallTool {
+			calls++
+		}
+	}
+	if calls > 0 && s.proxy.calls.Add(calls) > s.proxy.limits.Calls {
+		why = fmt.Sprintf("the agent made more than %d calls of tools", s.proxy.limits.Calls)
+	}
+	return why
+}
+
+// refuseSpent answers a message beyond the allowance, which reaches no server.
+func (s *server) refuseSpent(w http.ResponseWriter, c call, why string) {
+	s.proxy.overspent.CompareAndSwap(nil, &why)
+	s.notes.add("limit", why+"; it was refused", nil)
+	record := func(f evidence.Frame) {
+		f.Side = evidence.SideAgent
+		s.recordRefused(f)
+	}
+	kept := s.allowed.refused.take(1, int64(len(c.raw)))
+	s.refused.Lock()
+	if kept {
+		record(evidence.Frame{Dir: evidence.ToServer, Raw: c.raw, Peer: &c.peer})
+	}
+	var answers [][]byte
+	for _, m := range c.env.of(request) {
+		raw := errorResponse(m.id.raw, codeBudget, why)
+		if kept {
+			record(evidence.Frame{Dir: evidence.ToClient, Raw: raw, Synthetic: evidence.SyntheticBudget})
+		}
+		answers = append(answers, raw)
+	}
+	s.refused.Unlock()
+	switch {
+	case len(answers) == 0:
+		s.writeJSON(w, http.StatusTooManyRequests, errorResponse(nil, codeBudget, why))
+	case c.env.batch:
+		s.writeJSON(w, http.StatusOK, slices.Concat([]byte("["), bytes.Join(answers, []byte(",")), []byte("]")))
+	default:
+		s.writeJSON(w, http.StatusOK, answers[0])
+	}
+}
+
+// Overspent says how the agent came to want more than it may; empty where it did
+// not.
+func (p *Proxy) Overspent() string {
+	if why := p.overspent.Load(); why != nil {
+		return *why
+	}
+	return ""
+}

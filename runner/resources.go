@@ -1,0 +1,132 @@
+package runner
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/mcpproxy"
+)
+
+// measureTimeout bounds asking all boxes what they used.
+const measureTimeout = 10 * time.Second
+
+// measured is a box and what is planned for it.
+type measured struct {
+	name    string
+	sandbox Sandbox // nil for a server that is far away
+	limits  evidence.Limits
+}
+
+// measure records what every box may use and what it used. It is to be called while
+// they stand; the first call counts.
+func (tr *trialRun) measure(ctx context.Context) {
+	if tr.sandbox == nil || tr.record.Resources != nil || ctx.Err() != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), measureTimeout)
+	defer cancel()
+	boxes := tr.boxes()
+	found := make([]evidence.Resource, len(boxes))
+	var all sync.WaitGroup
+	for i, box := range boxes {
+		all.Go(func() { found[i] = box.measure(ctx) })
+	}
+	all.Wait()
+	tr.record.Resources = make(map[string]evidence.Resource, len(boxes))
+	for i, box := range boxes {
+		if box.name == AgentBox && tr.agentUsed != nil {
+			found[i].Used, found[i].Unseen = tr.agentUsed, "" // without what collecting took
+		}
+		tr.record.Resources[box.name] = found[i]
+	}
+}
+
+func (m measured) measure(ctx context.Context) evidence.Resource {
+	r := evidence.Resource{Limits: m.limits}
+	if m.sandbox == nil {
+		return r
+	}
+	used, err := m.sandbox.Usage(ctx, m.name)
+	if err != nil {
+		r.Unseen = err.Error()
+		return r
+	}
+	r.Used = &used
+	return r
+}
+
+// boxes are those of the trial, and those of servers that the run shares.
+func (tr *trialRun) boxes() []measured {
+	t := tr.plan
+	agent := t.Agent.Box.limits()
+	agent.Seconds = t.Timeout.Seconds()
+	agent.MaxOutput, agent.MaxCalls = t.Agent.maxOutput(), cmp.Or(t.Agent.MaxCalls, mcpproxy.DefaultCalls)
+	all := []measured{{AgentBox, tr.sandbox, agent}}
+	if t.Network == "bridge" {
+		all = append(all, measured{RelayBox, tr.sandbox, RelayLimits().limits()})
+	}
+	for i, s := range t.Servers {
+		sandbox := tr.sandbox
+		switch {
+		case s.Remote:
+			sandbox = nil
+		case tr.hosts != nil && tr.hosts[i] != nil:
+			sandbox = tr.hosts[i].sandbox
+		case s.Shared:
+			continue // it never came up
+		}
+		limits := s.Box.limits()
+		if s.Remote {
+			limits = evidence.Limits{}
+		}
+		limits.MaxMessage = cmp.Or(s.MaxMessage, mcpproxy.DefaultMessage)
+		limits.MaxFrames = cmp.Or(s.MaxFrames, mcpproxy.DefaultFrames)
+		limits.MaxTraffic = cmp.Or(s.MaxTraffic, mcpproxy.DefaultTraffic)
+		all = append(all, measured{s.Name, sandbox, limits})
+		for _, service := range s.Services {
+			all = append(all, measured{ServiceBox(s.Name, service.Name), sandbox, service.Box.limits()})
+		}
+	}
+	return all
+}
+
+func (b Box) limits() evidence.Limits {
+	return evidence.Limits{
+		CPUs: b.CPUs, Memory: b.Memory, Pids: b.Pids, OpenFiles: b.OpenFiles,
+		Disk: b.Disk, Scratch: b.Scratch,
+	}
+}
+
+// breach is a limit that the agent ran into.
+type breach struct {
+	reason  evidence.Reason
+	message string
+}
+
+// breaches are the limits that the agent ran into, the one that ended it first. To be
+// ended by the kernel for want of memory, or by us for what it wrote, shows as a
+// signal otherwise.
+func (tr *trialRun) breaches(ctx context.Context, a *attendance) []breach {
+	var all []breach
+	for _, o := range []*output{a.stdout, a.stderr} {
+		if o.isOver() {
+			all = append(all, breach{evidence.ReasonOutput, fmt.Sprintf("the agent wrote more than %d bytes to %s", o.limit, o.name)})
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), measureTimeout)
+	defer cancel()
+	if used, err := tr.sandbox.Usage(ctx, AgentBox); err == nil {
+		tr.agentUsed = &used
+		for _, b := range used.Breaches() {
+			all = append(all, breach{evidence.Reason(b.Kind), "the agent's container " + b.What})
+		}
+	}
+	if why := tr.proxy.Overspent(); why != "" {
+		all = append(all, breach{evidence.ReasonBudget, why})
+	}
+	return all
+}

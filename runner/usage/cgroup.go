@@ -1,0 +1,114 @@
+package usage
+
+import (
+	"io"
+	"io/fs"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Read reads a container's own control groups from what it has at /sys/fs/cgroup.
+// What is not there, or not as the kernel writes it, stays nil.
+func Read(root fs.FS) Usage {
+	g := group{root}
+	if _, err := fs.Stat(root, "cgroup.controllers"); err == nil {
+		return g.version2()
+	}
+	return g.version1()
+}
+
+// group is a directory of files as the kernel's documentation has them:
+// admin-guide/cgroup-v1 and admin-guide/cgroup-v2.
+type group struct{ root fs.FS }
+
+func (g group) version1() Usage {
+	return Usage{
+		Memory:       g.level("memory/memory.usage_in_bytes", "memory/memory.max_usage_in_bytes"),
+		OOMKills:     g.keyed("memory/memory.oom_control", "oom_kill"),
+		Pids:         g.pids("pids/"),
+		ForksRefused: g.keyed("pids/pids.events", "max"),
+		CPU:          inSeconds(g.number("cpuacct/cpuacct.usage"), time.Nanosecond),
+		Throttled:    inSeconds(g.keyed("cpu/cpu.stat", "throttled_time"), time.Nanosecond),
+	}
+}
+
+func (g group) version2() Usage {
+	return Usage{
+		Memory:       g.level("memory.current", "memory.peak"),
+		OOMKills:     g.keyed("memory.events", "oom_kill"),
+		Pids:         g.pids(""),
+		ForksRefused: g.keyed("pids.events", "max"),
+		CPU:          inSeconds(g.keyed("cpu.stat", "usage_usec"), time.Microsecond),
+		Throttled:    inSeconds(g.keyed("cpu.stat", "throttled_usec"), time.Microsecond),
+	}
+}
+
+// level takes what is now for the peak where the kernel keeps none: Linux before
+// 5.19 for memory and before 6.6 for pids.
+func (g group) level(now, peak string) *Level {
+	current, highest := g.number(now), g.number(peak)
+	switch {
+	case current == nil:
+		return nil
+	case highest == nil:
+		highest = current
+	}
+	return &Level{Peak: max(*highest, *current), Now: *current}
+}
+
+// pids is at its limit when a process is refused, whether or not somebody looked.
+func (g group) pids(dir string) *Level {
+	l := g.level(dir+"pids.current", dir+"pids.peak")
+	refused, limit := g.keyed(dir+"pids.events", "max"), g.number(dir+"pids.max")
+	if l != nil && refused != nil && *refused > 0 && limit != nil {
+		l.Peak = max(l.Peak, *limit)
+	}
+	return l
+}
+
+func inSeconds(n *int64, unit time.Duration) *float64 {
+	if n == nil {
+		return nil
+	}
+	s := float64(*n) * unit.Seconds()
+	return &s
+}
+
+// maxFile is longer than any of the files that are read.
+const maxFile = 16 << 10
+
+func (g group) read(name string) string {
+	file, err := g.root.Open(name)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = file.Close() }()
+	text, err := io.ReadAll(io.LimitReader(file, maxFile))
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+// number reads a file that holds one; "max" is none.
+func (g group) number(name string) *int64 { return parseNumber(g.read(name)) }
+
+// keyed reads the number behind a key of a file with a key and a number on each
+// line.
+func (g group) keyed(name, key string) *int64 {
+	for line := range strings.Lines(g.read(name)) {
+		if value, ok := strings.CutPrefix(line, key+" "); ok {
+			return parseNumber(value)
+		}
+	}
+	return nil
+}
+
+func parseNumber(text string) *int64 {
+	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+	if err != nil || n < 0 {
+		return nil
+	}
+	return &n
+}
