@@ -73,7 +73,7 @@ func TestPrivateEngine(t *testing.T) {
 
 func startSleeper(t *testing.T, p *dockertest.Private) (id string) {
 	t.Helper()
-	created, err := p.Client().ContainerCreate(t.Context(), &container.Config{Image: sleeper, Cmd: []string{"sleep", "600"}}, &container.HostConfig{NetworkMode: "none"}, nil, nil, "")
+	created, err := p.Client().ContainerCreate(t.Context(), &container.Config{Image: sleeper, Cmd: []string{"sleep", "600"}, StopSignal: "KILL"}, &container.HostConfig{NetworkMode: "none"}, nil, nil, "")
 	if err != nil {
 		t.Fatal(err)
 	}
