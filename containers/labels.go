@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/volume"
 )
@@ -87,6 +88,19 @@ func ignoreGone(err error) error {
 		return nil
 	}
 	return err
+}
+
+// removeContainers removes all that match, by force.
+func (e *engine) removeContainers(ctx context.Context, which filter) error {
+	found, err := e.ContainerList(ctx, container.ListOptions{All: true, Filters: which.args()})
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, c := range found {
+		errs = append(errs, e.removeContainer(ctx, c.ID))
+	}
+	return errors.Join(errs...)
 }
 
 // removeVolumes removes all that match. A container that is just going may hold

@@ -150,7 +150,11 @@ func (s *sandbox) close(ctx context.Context) error {
 	if s.plan.workspace != "" {
 		all = append(all, s.backend.engine.removeVolumes(ctx, which))
 	}
-	return errors.Join(all...)
+	err := errors.Join(all...)
+	if err != nil {
+		s.backend.owe(s.plan.trial)
+	}
+	return err
 }
 
 // ownKernel says whether a runtime is another than the engine's usual one, whose

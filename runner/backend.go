@@ -182,6 +182,13 @@ type Backend interface {
 	Open(ctx context.Context, t *Trial, observe func(evidence.Event)) (Sandbox, error)
 }
 
+// Recoverer is a [Backend] on something that can go away and come back.
+type Recoverer interface {
+	// Recover returns once sandboxes can be opened, or with ctx and then says why
+	// they cannot.
+	Recover(ctx context.Context) error
+}
+
 // Adviser is a [Sandbox] that knows what is special about its boxes.
 type Adviser interface {
 	// Advice is what a program's failure to start in a box may come from, and what
