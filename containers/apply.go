@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -122,7 +121,7 @@ func dnsEvent(box string, q guest.Question) evidence.Event {
 		answer = "answered"
 	}
 	return evidence.Event{
-		Time: time.Now(), Kind: "dns", Where: box, Message: fmt.Sprintf("%s %s: %s", q.Type, q.Name, answer),
+		Kind: "dns", Where: box, Message: fmt.Sprintf("%s %s: %s", q.Type, q.Name, answer),
 		Data: map[string]any{"name": q.Name, "type": q.Type, "answered": q.Answered, "untold_before": q.Dropped},
 	}
 }

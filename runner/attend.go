@@ -36,12 +36,12 @@ func (tr *trialRun) runAgent(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(advised(tr.sandbox, AgentBox, fmt.Errorf("agent: %w", err)), stdout.file.Close(), stderr.file.Close())
 	}
-	tr.record.AgentStart = time.Now().UTC()
+	tr.record.AgentStart = tr.rec.Now()
 	tr.agent = attend(agent, l.stdin, stdout, stderr)
 	limit, cancel := context.WithTimeout(ctx, tr.plan.Timeout)
 	defer cancel()
 	took := tr.agent.await(limit)
-	tr.record.AgentEnd = time.Now().UTC()
+	tr.record.AgentEnd = tr.rec.Now()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/redact"
@@ -51,6 +52,15 @@ type Options struct {
 	// Hold is called with a trial's sandbox once its evidence is complete, and
 	// keeps it standing until it returns; nil for none.
 	Hold func(ctx context.Context, t *Trial, s Sandbox)
+	// Wall is the machine's clock, which is asked once a trial; nil for time.Now.
+	Wall func() time.Time
+}
+
+func (o Options) wall() time.Time {
+	if o.Wall == nil {
+		return time.Now()
+	}
+	return o.Wall()
 }
 
 // TrialDir is where a trial's evidence lies in a run directory.

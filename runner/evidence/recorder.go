@@ -36,6 +36,7 @@ const maxFrame = 64 << 20
 type Recorder struct {
 	dir     string
 	secrets *redact.Set
+	clock   *Clock
 	limit   int // bytes kept of one frame
 	frames  *os.File
 	events  *os.File
@@ -46,8 +47,12 @@ type Recorder struct {
 }
 
 // Create makes dir, which must not hold evidence already, and starts recording.
-// Every secret in secrets is replaced in all that is written.
-func Create(dir string, secrets *redact.Set) (*Recorder, error) {
+// Every secret in secrets is replaced in all that is written. Times are clock's; nil
+// is one that starts now.
+func Create(dir string, secrets *redact.Set, clock *Clock) (*Recorder, error) {
+	if clock == nil {
+		clock = StartClock(time.Now())
+	}
 	if err := os.MkdirAll(filepath.Join(dir, ServersDir), 0o755); err != nil {
 		return nil, err
 	}
@@ -59,16 +64,14 @@ func Create(dir string, secrets *redact.Set) (*Recorder, error) {
 	if err != nil {
 		return nil, errors.Join(err, frames.Close())
 	}
-	return &Recorder{dir: dir, secrets: secrets, limit: maxFrame, frames: frames, events: events}, nil
+	return &Recorder{dir: dir, secrets: secrets, clock: clock, limit: maxFrame, frames: frames, events: events}, nil
 }
 
-// Frame records f under the next number, and sets its time where it has none.
-// It returns f's number.
+// Now is the time by the trial's clock.
+func (r *Recorder) Now() time.Time { return r.clock.Now() }
+
+// Frame records f under the next number and the time. It returns the number.
 func (r *Recorder) Frame(f Frame) int64 {
-	if f.Time.IsZero() {
-		f.Time = time.Now()
-	}
-	f.Time = f.Time.UTC()
 	clean, found := r.secrets.JSON(f.Raw)
 	f.Raw, f.Redacted, f.RedactedEnvelope = clean, found.Spans, found.Envelope
 	if over := len(f.Raw) - r.limit; over > 0 { // only now: a cut secret is not found
@@ -78,19 +81,16 @@ func (r *Recorder) Frame(f Frame) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.seq++
-	f.Seq = r.seq
+	f.Seq, f.Time = r.seq, r.clock.Now()
 	r.appendLocked(r.frames, f)
 	return f.Seq
 }
 
-// Event records e, and sets its time where it has none.
+// Event records e under the time.
 func (r *Recorder) Event(e Event) {
-	if e.Time.IsZero() {
-		e.Time = time.Now()
-	}
-	e.Time = e.Time.UTC()
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	e.Time = r.clock.Now()
 	r.appendLocked(r.events, e)
 }
 
