@@ -24,7 +24,7 @@ func (b *Backend) apply(ctx context.Context, t *runner.Trial, p trialPlan, obser
 	}()
 	var a addresses
 	if p.network != "" {
-		if a, err = b.createNetwork(ctx, p.network, p.trial, t.Subnets); err != nil {
+		if a, s.release, err = b.createNetwork(ctx, p.network, p.trial, t.Subnets); err != nil {
 			return nil, err
 		}
 	}
