@@ -89,6 +89,7 @@ func (b *Backend) open(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	b.images[""] = b.guest
+	b.engine.watch = startWatch(b.engine)
 	_, err = b.leased(ctx)
 	return err
 }
@@ -108,21 +109,25 @@ func (b *Backend) Close(ctx context.Context) error {
 		errs = append(errs, b.lease.close(ctx, b.engine))
 	}
 	errs = append(errs, b.engine.removeVolumes(ctx, labelled(b.run, wholeRun)))
+	if b.engine.watch != nil {
+		b.engine.watch.close()
+	}
 	return errors.Join(append(errs, b.engine.Client.Close())...)
 }
 
 // Open implements runner.Backend.
 func (b *Backend) Open(ctx context.Context, t *runner.Trial, observe func(evidence.Event)) (runner.Sandbox, error) {
-	if _, err := b.leased(ctx); err != nil {
-		return nil, err
+	lease, err := b.leased(ctx)
+	if err != nil {
+		return nil, b.blame(ctx, nil, err)
 	}
 	s, err := b.scene(ctx, t)
 	if err != nil {
-		return nil, err
+		return nil, b.blame(ctx, lease, err)
 	}
-	box, err := b.apply(ctx, t, planTrial(t, s), observe)
+	box, err := b.apply(ctx, lease, t, planTrial(t, s), observe)
 	if err != nil {
-		return nil, err
+		return nil, b.blame(ctx, lease, err)
 	}
 	return box, nil
 }

@@ -28,7 +28,8 @@ const createTimeout = 30 * time.Second
 // engine is the connection to one Docker engine.
 type engine struct {
 	*client.Client
-	info system.Info
+	info  system.Info
+	watch *watch // of a run; else nil
 }
 
 // dialEngine connects as the docker command would.

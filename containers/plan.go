@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	relayBox = "relay"
+	relayBox = runner.RelayBox
 
 	// defaultUser is who runs where neither the eval nor the image says.
 	defaultUser = "1000:1000"

@@ -58,7 +58,7 @@ func (r *run) trial(ctx context.Context, t *Trial, dir evidence.Dir) (ended bool
 		return false, closed
 	}
 	if err := errors.Join(broke, closed); err != nil {
-		tr.blame(evidence.ClassInfra, evidence.ReasonRunner, err.Error())
+		tr.blame(evidence.ClassInfra, reasonOf(err), err.Error())
 	}
 	if tr.record.Ended.IsZero() {
 		tr.record.Ended = rec.Now()
@@ -80,7 +80,9 @@ func (tr *trialRun) live(ctx context.Context) error {
 	if err := tr.drain(ctx); err != nil {
 		return err
 	}
-	tr.collect(ctx)
+	if err := tr.collect(ctx); err != nil {
+		return err
+	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -95,18 +97,19 @@ func (tr *trialRun) prepare(ctx context.Context) (err error) {
 	tr.report(PhaseStart)
 	tr.sandbox, err = tr.run.backend.Open(ctx, tr.plan, tr.rec.Event)
 	if err != nil {
-		return err
+		return because(evidence.ReasonSandbox, err)
 	}
+	defer func() { err = tr.excused(ctx, err) }()
 	guarantees := tr.guarantees()
 	tr.record.Guarantees = &guarantees
 	tr.report(PhaseProbe)
 	if err := tr.openServers(ctx); err != nil {
-		return err
+		return because(evidence.ReasonServer, err)
 	}
 	if err := tr.serve(ctx, tr.rec); err != nil {
-		return err
+		return because(evidence.ReasonSandbox, err)
 	}
-	return tr.fillWorkspace(ctx)
+	return because(evidence.ReasonSandbox, tr.fillWorkspace(ctx))
 }
 
 // guarantees are the sandbox's, less what servers take away that outlive it.
