@@ -58,12 +58,12 @@ func (r *run) trial(ctx context.Context, t *Trial, dir evidence.Dir) (ended bool
 		return false, closed
 	}
 	if err := errors.Join(broke, closed); err != nil {
-		tr.blame(evidence.ClassInfra, reasonOf(err), err.Error())
+		tr.blame(evidence.ClassInfra, reasonOf(err), onceEach(err))
 	}
 	if tr.record.Ended.IsZero() {
 		tr.record.Ended = rec.Now()
 	}
-	return true, dir.WriteTrial(tr.redacted())
+	return true, tr.writeRecord(dir)
 }
 
 // live is a trial's life up to its end. What fails before the agent starts, and

@@ -24,9 +24,7 @@ func (j *job) finish(ctx context.Context, dir string, record runner.Record, done
 	if err == nil {
 		err = record.Seal(dir)
 	}
-	if err != nil {
-		return &exitError{exitInfra, err}
-	}
+	runErr = errors.Join(runErr, err)
 	err = j.show(summary, j.options.format, j.options.output)
 	if j.options.format == formatDefault {
 		j.epilogue(dir, record, done)

@@ -75,9 +75,7 @@ func StartPrivate(t testing.TB, images []string, flags ...string) *Private {
 
 func requirePrivate(t testing.TB) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		miss(t, "an engine of the test's own needs root")
-	}
+	RequireRoot(t, "an engine of the test's own")
 	for _, program := range []string{"dockerd", "unshare", "nsenter"} {
 		if _, err := exec.LookPath(program); err != nil {
 			miss(t, "an engine of the test's own: %v", err)

@@ -2,7 +2,6 @@ package evidence
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -46,7 +45,8 @@ type Recorder struct {
 	err error // guarded by mu
 }
 
-// Create makes dir, which must not hold evidence already, and starts recording.
+// Create makes dir, which must not hold evidence already, keeps room in it for what is
+// written at a trial's end, and starts recording.
 // Every secret in secrets is replaced in all that is written. Times are clock's; nil
 // is one that starts now.
 func Create(dir string, secrets *redact.Set, clock *Clock) (*Recorder, error) {
@@ -54,15 +54,18 @@ func Create(dir string, secrets *redact.Set, clock *Clock) (*Recorder, error) {
 		clock = StartClock(time.Now())
 	}
 	if err := os.MkdirAll(filepath.Join(dir, ServersDir), 0o755); err != nil {
+		return nil, told(err)
+	}
+	if err := keepRoom(dir); err != nil {
 		return nil, err
 	}
 	frames, err := os.OpenFile(filepath.Join(dir, FramesFile), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {
-		return nil, err
+		return nil, told(err)
 	}
 	events, err := os.OpenFile(filepath.Join(dir, EventsFile), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {
-		return nil, errors.Join(err, frames.Close())
+		return nil, errors.Join(told(err), frames.Close())
 	}
 	return &Recorder{dir: dir, secrets: secrets, clock: clock, limit: maxFrame, frames: frames, events: events}, nil
 }
@@ -102,8 +105,20 @@ func (r *Recorder) appendLocked(file *os.File, record any) {
 		}
 		_, err = file.Write(append(line, '\n'))
 	}
+	r.noteLocked(err)
+}
+
+// note remembers the first error of any write, and returns err in words.
+func (r *Recorder) note(err error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.noteLocked(err)
+	return told(err)
+}
+
+func (r *Recorder) noteLocked(err error) {
 	if err != nil && r.err == nil {
-		r.err = fmt.Errorf("evidence: %w", err)
+		r.err = told(err)
 	}
 }
 
@@ -118,7 +133,11 @@ func (r *Recorder) Text(name string) (io.WriteCloser, error) {
 
 // Raw opens a file of the trial for bytes that must not be changed.
 func (r *Recorder) Raw(name string) (io.WriteCloser, error) {
-	return os.OpenFile(filepath.Join(r.dir, name), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
+	file, err := os.OpenFile(filepath.Join(r.dir, name), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, r.note(err)
+	}
+	return noting{file, r}, nil
 }
 
 // ServerLog opens the file for what server name writes to its stderr.
@@ -135,13 +154,14 @@ func (r *Recorder) ServiceLog(server, service, stream string) (io.WriteCloser, e
 // Dir is the trial's directory.
 func (r *Recorder) Dir() string { return r.dir }
 
-// Close syncs what was recorded and returns the first error of any write.
+// Close syncs what was recorded, gives up the room that was kept, and returns the
+// first error of any write.
 func (r *Recorder) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	errs := []error{r.err}
 	for _, file := range []*os.File{r.frames, r.events} {
-		errs = append(errs, file.Sync(), file.Close())
+		errs = append(errs, told(file.Sync()), told(file.Close()))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, dropRoom(r.dir))...)
 }
