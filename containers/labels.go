@@ -18,7 +18,7 @@ import (
 // ours is found by name or memory.
 const (
 	labelRun   = "waza.run"
-	labelTrial = "waza.trial" // TASK/N, or wholeRun
+	labelTrial = "waza.trial" // TASK/N, TASK/N/ATTEMPT from the second on, or wholeRun
 	labelRole  = "waza.role"
 )
 
@@ -61,7 +61,13 @@ func labels(run, trial, role string) map[string]string {
 }
 
 // TrialLabel is the value of the label waza.trial.
-func TrialLabel(task string, number int) string { return task + "/" + strconv.Itoa(number) }
+func TrialLabel(task string, number, attempt int) string {
+	label := task + "/" + strconv.Itoa(number)
+	if attempt > 1 {
+		label += "/" + strconv.Itoa(attempt)
+	}
+	return label
+}
 
 // filter chooses objects by label.
 type filter []string

@@ -116,10 +116,10 @@ func TestDebtsArePaid(t *testing.T) {
 	t.Parallel()
 	b := openRun(t)
 	trial := trialOf(b, networkBridge)
-	if _, _, err := b.createNetwork(within(t), "waza-"+b.run+"-left", TrialLabel(trial.Task, trial.Number), ""); err != nil {
+	if _, _, err := b.createNetwork(within(t), "waza-"+b.run+"-left", TrialLabel(trial.Task, trial.Number, 1), ""); err != nil {
 		t.Fatal(err)
 	}
-	b.owe(TrialLabel(trial.Task, trial.Number))
+	b.owe(TrialLabel(trial.Task, trial.Number, 1))
 	if err := b.Recover(within(t)); err != nil {
 		t.Fatal(err)
 	}

@@ -68,7 +68,8 @@ type Trial struct {
 	Run       string                `json:"run"`
 	Task      string                `json:"task"`
 	TaskName  string                `json:"task_name"`
-	Number    int                   `json:"number"` // from 1
+	Number    int                   `json:"number"`            // from 1
+	Attempt   int                   `json:"attempt,omitempty"` // at this trial, from 1; 0 is the first too
 	Network   string                `json:"network"`
 	Subnets   string                `json:"subnets,omitempty"`
 	Runtime   string                `json:"runtime,omitempty"`

@@ -45,6 +45,7 @@ type Record struct {
 	Trials      int                  `json:"trials_per_task"`
 	Timeout     time.Duration        `json:"timeout_ns,omitempty"` // where the command line set it
 	FailFast    bool                 `json:"fail_fast,omitempty"`
+	Retries     int                  `json:"infra_retries"`
 	Tasks       []TaskRecord         `json:"tasks"`
 	Metrics     []results.MetricSpec `json:"metrics,omitempty"`
 	Engine      map[string]string    `json:"engine,omitempty"`
@@ -184,6 +185,9 @@ func (r Record) Reseal(dir string) error {
 
 // regraded says whether grading writes a file.
 func regraded(name string) bool {
+	if ofAttempt(name) {
+		return false
+	}
 	base := path.Base(name)
 	return base == evidence.CallsFile || base == evidence.VerdictsFile || base == ResultsFile
 }
@@ -297,8 +301,17 @@ func Summarise(dir string, r Record) (results.Results, error) {
 		if err != nil {
 			return results.Results{}, err
 		}
-		if trial.Verdicts.Class != "" {
-			trials = append(trials, trial)
+		if trial.Verdicts.Class == "" {
+			continue
+		}
+		trials = append(trials, trial)
+		earlier, err := EarlierAttempts(d)
+		if err != nil {
+			return results.Results{}, err
+		}
+		for _, attempt := range earlier {
+			verdicts := evidence.Verdicts{Class: attempt.Class, Reason: attempt.Reason, Message: attempt.Message}
+			trials = append(trials, results.Trial{Trial: attempt, Verdicts: verdicts})
 		}
 	}
 	summary, err := results.Build(r.info(), trials)

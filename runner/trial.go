@@ -200,7 +200,7 @@ func newRecord(t *Trial, started time.Time) evidence.Trial {
 		servers = append(servers, evidence.ServerRecord{Name: s.Name, Transport: s.Transport, Image: s.Image})
 	}
 	return evidence.Trial{
-		Run: t.Run, Task: t.Task, TaskName: t.TaskName, Number: t.Number, Attempt: 1,
+		Run: t.Run, Task: t.Task, TaskName: t.TaskName, Number: t.Number, Attempt: max(t.Attempt, 1),
 		Prompt: t.Agent.Prompt, Executor: t.Agent.Executor, Servers: servers, Graders: t.Graders,
 		Plan: t.JSON(), Started: started,
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner"
 )
 
 func outputFlag() cli.Flag {
@@ -23,6 +24,7 @@ func contextDirFlag() cli.Flag {
 // runOptions is the command line of waza run.
 type runOptions struct {
 	trials, workers int
+	infraRetries    int
 	timeout         time.Duration
 	output, runDir  string
 	pull            string
@@ -33,7 +35,7 @@ type runOptions struct {
 
 func readOptions(c *cli.Context) (runOptions, error) {
 	o := runOptions{
-		trials: c.Int("trials"), workers: c.Int("workers"), timeout: c.Duration("timeout"),
+		trials: c.Int("trials"), workers: c.Int("workers"), infraRetries: c.Int("infra-retries"), timeout: c.Duration("timeout"),
 		isolate: c.Bool("isolate"), pull: c.String("pull"),
 		output: c.String("output"), runDir: c.String("run-dir"), keep: c.Bool("keep"), verbose: c.Bool("v"),
 	}
@@ -42,6 +44,9 @@ func readOptions(c *cli.Context) (runOptions, error) {
 	}
 	if err := errors.Join(inRange(c, "trials", maxTrials), inRange(c, "workers", maxWorkers)); err != nil {
 		return o, err
+	}
+	if o.infraRetries < 0 || o.infraRetries > runner.MaxInfraRetries {
+		return o, usage("--infra-retries must be from 0 to %d", runner.MaxInfraRetries)
 	}
 	if o.output != "" {
 		if info, err := os.Stat(filepath.Dir(o.output)); err != nil || !info.IsDir() {

@@ -45,6 +45,7 @@ func (s *state) runCommand() *cli.Command {
 			&cli.IntFlag{Name: "trials", Usage: "`N` trials of each task", DefaultText: "the eval's"},
 			&cli.IntFlag{Name: "workers", Usage: "`N` trials at once", DefaultText: "the eval's"},
 			&cli.DurationFlag{Name: "timeout", Usage: "`TIME` an agent may take, such as 90s", DefaultText: "the eval's"},
+			&cli.IntFlag{Name: "infra-retries", Value: runner.DefaultInfraRetries, Usage: "run a trial again up to `N` times where infrastructure failed it"},
 			&cli.StringFlag{Name: "pull", Usage: "pull images by this `POLICY`: missing, always or never; with --isolate", DefaultText: "the eval's"},
 			contextDirFlag(),
 			mcpFlag(),
@@ -204,7 +205,7 @@ func (j *job) prepare(ctx context.Context, backend backend, dir string) (runner.
 	record.Started = j.clock.Now()
 	record.ID, record.Waza = j.runID, j.version
 	record.Isolated, record.Network = j.options.isolate, j.trials[0].Network
-	record.Workers, record.Trials = j.workers(), len(j.trials)/len(j.tasks)
+	record.Workers, record.Trials, record.Retries = j.workers(), len(j.trials)/len(j.tasks), j.options.infraRetries
 	record.Timeout, record.FailFast = j.options.timeout, j.eval.Config.FailFast
 	record.Engine, record.Images = backend.Describe(), runner.ImageRecords{}
 	for ref, image := range backend.Images() {
@@ -244,7 +245,7 @@ func (j *job) chooseRunDir() (string, error) {
 
 func (j *job) runnerOptions(dir string) runner.Options {
 	o := runner.Options{
-		Dir: dir, Workers: j.workers(), FailFast: j.eval.Config.FailFast,
+		Dir: dir, Workers: j.workers(), FailFast: j.eval.Config.FailFast, InfraRetries: j.options.infraRetries,
 		Secrets: j.secrets, Progress: j.progress.update,
 	}
 	if j.options.verbose {

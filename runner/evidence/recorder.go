@@ -24,6 +24,7 @@ const (
 	WorkspaceFile  = "workspace.tar"
 	VerdictsFile   = "verdicts.json"
 	ServersDir     = "servers"
+	AttemptsDir    = "attempts" // earlier ones, each laid out like the trial
 )
 
 // maxFrame is how many bytes of one frame are kept.
