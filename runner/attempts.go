@@ -77,7 +77,14 @@ func (r *run) attempt(ctx context.Context, t *Trial, dir evidence.Dir) (*Result,
 // comeback has workers wait together for a backend that went away.
 type comeback struct {
 	mu   sync.Mutex // held while one waits
-	lost bool       // it did not come back in time; guarded by mu
+	lost error      // why it did not come back in time; guarded by mu
+}
+
+// gone says why the backend is beyond hope; nil while it is not.
+func (c *comeback) gone() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lost
 }
 
 // recover returns nil once sandboxes can be opened, as far as the backend can tell.
@@ -89,13 +96,15 @@ func (c *comeback) recover(ctx context.Context, b Backend) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	limit := recoverTimeout
-	if c.lost {
+	if c.lost != nil {
 		limit = lostTimeout
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	err := recoverer.Recover(ctx)
-	c.lost = err != nil
+	err := recoverer.Recover(limited)
+	if ctx.Err() == nil {
+		c.lost = err
+	}
 	return err
 }
 

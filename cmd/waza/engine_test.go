@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docker/docker/api/types/network"
+
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
@@ -88,11 +90,28 @@ func TestEngineKilledForGood(t *testing.T) {
 			t.Errorf("%s: %s, %s: %s", task, run.Outcome, run.Reason, run.Message)
 		}
 	}
-	if said := c.stderr.String(); !strings.Contains(said, "the engine does not come back") {
+	if said := c.stderr.String(); strings.Count(said, "the engine does not come back: ") != 1 || strings.Count(said, "left to waza gc: ") != 1 {
 		t.Errorf("stderr: %s", said)
 	}
 	engine.Start()
 	p.start("gc").wait(exitOK)
+	dockertest.NoObjects(t, engine.Client(), p.runID())
+}
+
+// TestAddressPoolsUsedUp runs where the engine has no subnet left to choose: waza
+// chooses its own.
+func TestAddressPoolsUsedUp(t *testing.T) {
+	t.Parallel()
+	engine := dockertest.StartPrivate(t, []string{inventory}, "--default-address-pool", "base=10.98.0.0/29,size=29")
+	if _, err := engine.Client().NetworkCreate(t.Context(), "first", network.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := engine.Client().NetworkCreate(t.Context(), "second", network.CreateOptions{}); err == nil {
+		t.Fatal("the engine's pools are not used up")
+	}
+	p := unpackProject(t, strings.ReplaceAll(atWork, "sleep: 6s", "sleep: 1s"))
+	p.env = append(p.env, "DOCKER_HOST="+engine.Host())
+	p.run(exitOK)
 	dockertest.NoObjects(t, engine.Client(), p.runID())
 }
 
