@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -25,7 +24,7 @@ func (b *Backend) apply(ctx context.Context, lease *box, t *runner.Trial, p tria
 	}()
 	var a addresses
 	if p.network != "" {
-		if a, err = b.createNetwork(ctx, p.network, p.trial, t.Subnets); err != nil {
+		if a, s.release, err = b.createNetwork(ctx, p.network, p.trial, t.Subnets); err != nil {
 			return nil, err
 		}
 	}
@@ -129,7 +128,7 @@ func dnsEvent(box string, q guest.Question) evidence.Event {
 		answer = "answered"
 	}
 	return evidence.Event{
-		Time: time.Now(), Kind: "dns", Where: box, Message: fmt.Sprintf("%s %s: %s", q.Type, q.Name, answer),
+		Kind: "dns", Where: box, Message: fmt.Sprintf("%s %s: %s", q.Type, q.Name, answer),
 		Data: map[string]any{"name": q.Name, "type": q.Type, "answered": q.Answered, "untold_before": q.Dropped},
 	}
 }

@@ -246,7 +246,7 @@ func undefendedNetwork(t *testing.T, b *Backend, p trialPlan, change func(*netwo
 		t.Fatal(err)
 	}
 	for range 10 {
-		a := b.subnets.take(from)
+		a, _ := b.subnets.take(from, nil)
 		options := networkOptions(a, labels(b.run, p.trial, roleNetwork))
 		change(&options)
 		created, err := b.engine.NetworkCreate(t.Context(), p.network, options)

@@ -102,17 +102,30 @@ func (b *Backend) guestVolume() string { return "waza-" + b.run + "-guest" }
 func (b *Backend) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
 	defer cancel()
-	errs := []error{b.takeAway(ctx)}
 	b.leasing.Lock()
 	defer b.leasing.Unlock()
-	if b.lease != nil {
-		errs = append(errs, b.lease.close(ctx, b.engine))
+	err := b.engine.answers(ctx)
+	switch {
+	case err == nil:
+		err = b.giveBackLocked(ctx)
+	case b.lease != nil:
+		b.lease.abandon()
+		fallthrough
+	default:
+		err = fmt.Errorf("what the run has on the engine is left to waza gc: %w", err)
 	}
-	errs = append(errs, b.engine.removeVolumes(ctx, labelled(b.run, wholeRun)))
 	if b.engine.watch != nil {
 		b.engine.watch.close()
 	}
-	return errors.Join(append(errs, b.engine.Client.Close())...)
+	return errors.Join(err, b.engine.Client.Close())
+}
+
+func (b *Backend) giveBackLocked(ctx context.Context) error {
+	errs := []error{b.takeAway(ctx)}
+	if b.lease != nil {
+		errs = append(errs, b.lease.close(ctx, b.engine))
+	}
+	return errors.Join(append(errs, b.engine.removeVolumes(ctx, labelled(b.run, wholeRun)))...)
 }
 
 // Open implements runner.Backend.

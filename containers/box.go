@@ -117,6 +117,13 @@ func (b *box) close(ctx context.Context, e *engine) error {
 	return e.removeContainer(ctx, b.id)
 }
 
+// abandon lets go of a container, and leaves it to others to see that it is gone.
+func (b *box) abandon() {
+	b.followed.leave()
+	b.cancel()
+	_ = b.guest.Close()
+}
+
 // leave ends the talk with process 1 and waits until the container is gone, which
 // it says.
 func (b *box) leave() bool {

@@ -87,6 +87,17 @@ func (e *engine) arch() string {
 	}
 }
 
+// clock is what the engine's machine had for a time when it was connected to. The
+// age of what the engine made is told by this one: our machine's may be wrong, or be
+// another's.
+func (e *engine) clock() time.Time {
+	now, err := time.Parse(time.RFC3339Nano, e.info.SystemTime)
+	if err != nil {
+		return time.Now()
+	}
+	return now
+}
+
 // limits says which limits the engine can enforce.
 func (e *engine) limits() map[string]bool {
 	return map[string]bool{

@@ -81,7 +81,7 @@ func (e *engine) liveRuns(ctx context.Context) (map[string]bool, error) {
 	}
 	live := map[string]bool{}
 	for _, l := range leases {
-		if leaseLives(l.State, time.Unix(l.Created, 0), l.Labels, time.Now()) {
+		if leaseLives(l.State, time.Unix(l.Created, 0), l.Labels, e.clock()) {
 			live[l.Labels[labelRun]] = true
 		}
 	}
@@ -122,7 +122,7 @@ func (e *engine) sweep(ctx context.Context, all objects, live map[string]bool) (
 		}
 	}
 	for _, i := range slices.Concat(all.stages, all.unnamed) {
-		if _, ofRun := i.Labels[labelRun]; ofRun && !isDead(i.Labels) || !ofRun && time.Since(time.Unix(i.Created, 0)) < unnamedAfter {
+		if _, ofRun := i.Labels[labelRun]; ofRun && !isDead(i.Labels) || !ofRun && e.clock().Sub(time.Unix(i.Created, 0)) < unnamedAfter {
 			continue
 		}
 		err := e.dropImage(ctx, i.ID)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/network"
+	"github.com/docker/docker/api/types/system"
 	"github.com/docker/docker/api/types/volume"
 	"github.com/docker/docker/client"
 
@@ -203,5 +204,23 @@ func TestGCBesideLiveRuns(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The age of what is on the engine is told by the engine's clock, wherever ours
+// stands.
+func TestAgeByTheEnginesClock(t *testing.T) {
+	at := time.Date(2001, 2, 3, 4, 5, 6, 7000, time.UTC)
+	e := &engine{info: system.Info{SystemTime: at.Format(time.RFC3339Nano)}}
+	if got := e.clock(); !got.Equal(at) {
+		t.Errorf("got %s, want %s", got, at)
+	}
+	dialled, err := dialEngine(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = dialled.Close() }()
+	if _, err := time.Parse(time.RFC3339Nano, dialled.info.SystemTime); err != nil {
+		t.Errorf("the engine's time: %v", err)
 	}
 }

@@ -69,9 +69,7 @@ func (b *Backend) leased(ctx context.Context) (*box, error) {
 // dropLease removes what is left of a lease that has ended. What the run had beside
 // it may be gone too: whoever removes what dead runs left takes ours for one.
 func (b *Backend) dropLease(ctx context.Context) error {
-	b.lease.followed.leave()
-	b.lease.cancel()
-	_ = b.lease.guest.Close()
+	b.lease.abandon()
 	if err := b.engine.removeContainers(ctx, append(labelled(b.run, wholeRun), labelRole+"="+roleLease)); err != nil {
 		return err
 	}

@@ -116,7 +116,7 @@ func TestDebtsArePaid(t *testing.T) {
 	t.Parallel()
 	b := openRun(t)
 	trial := trialOf(b, networkBridge)
-	if _, err := b.createNetwork(within(t), "waza-"+b.run+"-left", TrialLabel(trial.Task, trial.Number, 1), ""); err != nil {
+	if _, _, err := b.createNetwork(within(t), "waza-"+b.run+"-left", TrialLabel(trial.Task, trial.Number, 1), ""); err != nil {
 		t.Fatal(err)
 	}
 	b.owe(TrialLabel(trial.Task, trial.Number, 1))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/netip"
 	"strings"
 	"sync"
@@ -19,31 +18,6 @@ const defaultRange = "10.213.0.0/16"
 // taskBits is the size of a task network: bridge, relay, agent and no room.
 const taskBits = 29
 
-// subnetPool hands out subnets, each once around before one comes again. Where
-// it starts is chance, so that runs side by side seldom meet.
-type subnetPool struct {
-	mu   sync.Mutex
-	next map[netip.Prefix]uint32 // guarded by mu
-}
-
-func newSubnetPool() *subnetPool { return &subnetPool{next: map[netip.Prefix]uint32{}} }
-
-func (p *subnetPool) take(from netip.Prefix) addresses {
-	count := uint32(1) << (taskBits - from.Bits())
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	n, ok := p.next[from]
-	if !ok {
-		n = rand.Uint32N(count)
-	}
-	p.next[from] = (n + 1) % count
-	base := from.Masked().Addr().As4()
-	value := uint32(base[0])<<24 | uint32(base[1])<<16 | uint32(base[2])<<8 | uint32(base[3])
-	value += n << (32 - taskBits)
-	addr := netip.AddrFrom4([4]byte{byte(value >> 24), byte(value >> 16), byte(value >> 8), byte(value)})
-	return addresses{netip.PrefixFrom(addr, taskBits)}
-}
-
 // parseRange reads where task networks may be cut from.
 func parseRange(s string) (netip.Prefix, error) {
 	if s == "" {
@@ -56,25 +30,41 @@ func parseRange(s string) (netip.Prefix, error) {
 	return p, err
 }
 
+// maxForeign is how many subnets that others have are stepped over.
+const maxForeign = 256
+
 // createNetwork makes a trial's network: internal, without an address on the
-// host, in a subnet that is free.
-func (b *Backend) createNetwork(ctx context.Context, name, trial, subnets string) (addresses, error) {
+// host, in a subnet that is free. Where other trials of the run have all that others
+// do not, it waits until one of them is done. Release gives the subnet back.
+func (b *Backend) createNetwork(ctx context.Context, name, trial, subnets string) (_ addresses, release func(), err error) {
 	from, err := parseRange(subnets)
 	if err != nil {
-		return addresses{}, fmt.Errorf("task network: %w", err)
+		return addresses{}, nil, fmt.Errorf("task network: %w", err)
 	}
-	tries := min(1<<(taskBits-from.Bits()), 256)
-	for range tries {
-		a := b.subnets.take(from)
-		err = b.engine.createNetwork(ctx, name, networkOptions(a, labels(b.run, trial, roleNetwork)))
-		if err == nil {
-			return a, nil
+	foreign := map[netip.Prefix]bool{}
+	for len(foreign) < maxForeign {
+		a, freed := b.subnets.take(from, foreign)
+		if freed != nil {
+			select {
+			case <-freed:
+				continue
+			case <-ctx.Done():
+				return a, nil, context.Cause(ctx)
+			}
 		}
+		if !a.subnet.IsValid() {
+			break
+		}
+		if err = b.engine.createNetwork(ctx, name, networkOptions(a, labels(b.run, trial, roleNetwork))); err == nil {
+			return a, sync.OnceFunc(func() { b.subnets.giveBack(a) }), nil
+		}
+		b.subnets.giveBack(a)
 		if !strings.Contains(err.Error(), "Pool overlaps") { // the engine has no class for it
-			return addresses{}, fmt.Errorf("task network: %w", err)
+			return a, nil, fmt.Errorf("task network: %w", err)
 		}
+		foreign[a.subnet] = true
 	}
-	return addresses{}, fmt.Errorf("task network: no free subnet in %s after %d tries; set config.isolation.subnets to another range: %w", from, tries, err)
+	return addresses{}, nil, fmt.Errorf("task network: no free subnet in %s after %d tries; set config.isolation.subnets to another range: %w", from, len(foreign), err)
 }
 
 // networkOptions is a network that leads nowhere: the engine routes nothing from

@@ -2,6 +2,7 @@ package containers
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -37,13 +38,13 @@ func TestSubnetPool(t *testing.T) {
 		b := rapid.SliceOfN(rapid.Byte(), 4, 4).Draw(t, "address")
 		from := netip.PrefixFrom(netip.AddrFrom4([4]byte(b)), bits)
 		p := newSubnetPool()
-		p.take(netip.MustParsePrefix("172.16.0.0/12")) // another range has its own turn
+		p.take(netip.MustParsePrefix("172.16.0.0/12"), nil) // another range has its own turn
 
 		count := 1 << (taskBits - bits)
 		var order []netip.Prefix
 		seen := map[netip.Prefix]bool{}
 		for range count {
-			a := p.take(from)
+			a, _ := p.take(from, nil)
 			order = append(order, a.subnet)
 			switch {
 			case seen[a.subnet]:
@@ -57,9 +58,27 @@ func TestSubnetPool(t *testing.T) {
 			}
 			seen[a.subnet] = true
 		}
-		for _, want := range order {
-			if got := p.take(from).subnet; got != want {
-				t.Fatalf("second time around %s, first time %s", got, want)
+		a, freed := p.take(from, nil)
+		if a.subnet.IsValid() || freed == nil {
+			t.Fatalf("%s is handed out with none left, %v", a.subnet, freed)
+		}
+		back := rapid.SampledFrom(order).Draw(t, "back")
+		p.giveBack(addresses{back})
+		<-freed
+		if _, freed = p.take(from, map[netip.Prefix]bool{back: true}); freed == nil && count > 1 {
+			t.Fatal("with the free one foreign, there is nothing to wait for")
+		}
+		if a, _ := p.take(from, nil); a.subnet != back {
+			t.Fatalf("%s is handed out, and free is %s", a.subnet, back)
+		}
+		for _, subnet := range order {
+			p.giveBack(addresses{subnet})
+		}
+		first := slices.Index(order, back) + 1
+		for i := range order {
+			want := order[(first+i)%count]
+			if got, _ := p.take(from, nil); got.subnet != want {
+				t.Fatalf("second time around %s, first time %s", got.subnet, want)
 			}
 		}
 	})

@@ -65,22 +65,28 @@ func TestOpenFails(t *testing.T) {
 // crowd returns a range of addresses that has no room left.
 func crowd(t *testing.T) string {
 	t.Helper()
-	engine := dockertest.Engine(t)
 	base := fmt.Sprintf("10.212.%d.", rand.IntN(256))
-	for i, subnet := range []string{base + "0/29", base + "8/29"} {
-		made, err := engine.NetworkCreate(within(t), fmt.Sprintf("%s-%d", strings.ToLower(t.Name()), i), network.CreateOptions{
-			Internal: true, IPAM: &network.IPAM{Config: []network.IPAMConfig{{Subnet: subnet}}},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := engine.NetworkRemove(context.Background(), made.ID); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+	foreignNetwork(t, base+"0/29")
+	foreignNetwork(t, base+"8/29")
 	return base + "0/28"
+}
+
+// foreignNetwork is a network of somebody else's, until the test ends.
+func foreignNetwork(t *testing.T, subnet string) {
+	t.Helper()
+	engine := dockertest.Engine(t)
+	name := strings.ToLower(t.Name()) + "-" + strings.NewReplacer(".", "-", "/", "-").Replace(subnet)
+	made, err := engine.NetworkCreate(within(t), name, network.CreateOptions{
+		Internal: true, IPAM: &network.IPAM{Config: []network.IPAMConfig{{Subnet: subnet}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := engine.NetworkRemove(context.Background(), made.ID); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // However early an Open is cancelled, it leaves nothing. Each call that creates

@@ -24,6 +24,7 @@ type sandbox struct {
 	plan    trialPlan
 	observe func(evidence.Event)
 	boxes   map[string]*box // complete before the sandbox is handed out
+	release func()          // gives the subnet back; nil without one
 	carried sync.WaitGroup  // connections to services, and who takes them in
 	task    taskNetwork
 
@@ -158,6 +159,9 @@ func (s *sandbox) close(ctx context.Context) error {
 	which := labelled(s.backend.run, s.plan.trial)
 	if s.plan.network != "" {
 		all = append(all, s.backend.engine.removeNetworks(ctx, which))
+	}
+	if s.release != nil {
+		s.release()
 	}
 	if s.plan.workspace != "" {
 		all = append(all, s.backend.engine.removeVolumes(ctx, which))

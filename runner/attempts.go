@@ -76,7 +76,15 @@ func (r *run) attempt(ctx context.Context, t *Trial, dir evidence.Dir) (*Result,
 // comeback has workers wait together for a backend that went away.
 type comeback struct {
 	turn chan struct{} // holds one while one of them asks
-	lost bool          // it did not come back in time; of whose turn it is
+	lost error         // why it did not come back in time; of whose turn it is
+}
+
+// gone says why the backend is beyond hope, after whoever asks just now; nil while it
+// is not.
+func (c *comeback) gone() error {
+	c.turn <- struct{}{}
+	defer func() { <-c.turn }()
+	return c.lost
 }
 
 // recover returns nil once sandboxes can be opened, as far as the backend can tell.
@@ -92,13 +100,15 @@ func (c *comeback) recover(ctx context.Context, b Backend) error {
 		return ctx.Err()
 	}
 	limit := recoverTimeout
-	if c.lost {
+	if c.lost != nil {
 		limit = lostTimeout
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	err := recoverer.Recover(ctx)
-	c.lost = err != nil
+	err := recoverer.Recover(limited)
+	if ctx.Err() == nil {
+		c.lost = err
+	}
 	return err
 }
 

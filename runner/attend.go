@@ -37,14 +37,14 @@ func (tr *trialRun) runAgent(ctx context.Context) error {
 		err = tr.excused(ctx, because(evidence.ReasonSandbox, advised(tr.sandbox, AgentBox, fmt.Errorf("agent: %w", err))))
 		return errors.Join(err, stdout.file.Close(), stderr.file.Close())
 	}
-	tr.record.AgentStart = time.Now().UTC()
+	tr.record.AgentStart = tr.rec.Now()
 	tr.agent = attend(agent, l.stdin, stdout, stderr)
 	limit, cancel := context.WithTimeout(ctx, tr.plan.Timeout)
 	defer cancel()
 	watch := tr.watch(ctx)
 	took := tr.agent.await(limit, watch.lost)
 	watch.close()
-	tr.record.AgentEnd = time.Now().UTC()
+	tr.record.AgentEnd = tr.rec.Now()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

@@ -101,7 +101,7 @@ func TestFinalOutputThatIsTooLarge(t *testing.T) {
 
 func TestOutputThatIsCutIsAnEvent(t *testing.T) {
 	dir := evidence.Dir(filepath.Join(t.TempDir(), "1"))
-	rec, err := evidence.Create(string(dir), nil)
+	rec, err := evidence.Create(string(dir), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/redact"
@@ -57,6 +58,15 @@ type Options struct {
 	// Hold is called with a trial's sandbox once its evidence is complete, and
 	// keeps it standing until it returns; nil for none.
 	Hold func(ctx context.Context, t *Trial, s Sandbox)
+	// Wall is the machine's clock, which is asked once a trial; nil for time.Now.
+	Wall func() time.Time
+}
+
+func (o Options) wall() time.Time {
+	if o.Wall == nil {
+		return time.Now()
+	}
+	return o.Wall()
 }
 
 // TrialDir is where a trial's evidence lies in a run directory.
@@ -73,7 +83,8 @@ type run struct {
 
 // Run runs trials, at most Workers at once, and grades each. When ctx ends, no
 // further trial is started, those under way are stopped and taken down, and the
-// results of those that had ended are returned. The error is only ever ours.
+// results of those that had ended are returned. So it is when the backend goes away
+// and does not come back. The error is only ever ours.
 func Run(ctx context.Context, backend Backend, trials []*Trial, o Options) ([]Result, error) {
 	if o.Workers < 1 || o.Dir == "" || o.Secrets == nil || o.Progress == nil || o.InfraRetries < 0 {
 		return nil, errors.New("runner: incomplete options")
@@ -94,7 +105,7 @@ func Run(ctx context.Context, backend Backend, trials []*Trial, o Options) ([]Re
 	for range min(o.Workers, len(trials)) {
 		workers.Go(func() {
 			for i := range queue {
-				if starting.Err() != nil {
+				if starting.Err() != nil || r.backs.gone() != nil {
 					return
 				}
 				results[i], errs[i] = r.one(ctx, trials[i])
@@ -112,5 +123,5 @@ func Run(ctx context.Context, backend Backend, trials []*Trial, o Options) ([]Re
 			done = append(done, *result)
 		}
 	}
-	return done, errors.Join(append(errs, r.shared.close(ctx))...)
+	return done, errors.Join(append(errs, r.backs.gone(), r.shared.close(ctx))...)
 }

@@ -46,11 +46,11 @@ type trialRun struct {
 // crash, no trial.json. The error is only ever ours: that evidence could not be
 // kept, or that something may be left of an interrupted trial.
 func (r *run) trial(ctx context.Context, t *Trial, dir evidence.Dir) (ended bool, err error) {
-	rec, err := evidence.Create(string(dir), r.o.Secrets)
+	rec, err := evidence.Create(string(dir), r.o.Secrets, evidence.StartClock(r.o.wall()))
 	if err != nil {
 		return false, err
 	}
-	tr := &trialRun{run: r, plan: t, rec: rec, record: newRecord(t), outputs: map[string]io.Writer{}}
+	tr := &trialRun{run: r, plan: t, rec: rec, record: newRecord(t, rec.Now()), outputs: map[string]io.Writer{}}
 	broke := tr.live(ctx)
 	interrupted := broke != nil && ctx.Err() != nil
 	if interrupted {
@@ -61,12 +61,12 @@ func (r *run) trial(ctx context.Context, t *Trial, dir evidence.Dir) (ended bool
 		return false, closed
 	}
 	if err := errors.Join(broke, closed); err != nil {
-		tr.blame(evidence.ClassInfra, reasonOf(err), err.Error())
+		tr.blame(evidence.ClassInfra, reasonOf(err), onceEach(err))
 	}
 	if tr.record.Ended.IsZero() {
-		tr.record.Ended = time.Now().UTC()
+		tr.record.Ended = rec.Now()
 	}
-	return true, dir.WriteTrial(tr.redacted())
+	return true, tr.writeRecord(dir)
 }
 
 // live is a trial's life up to its end. What fails before the agent starts, and
@@ -130,7 +130,7 @@ func (tr *trialRun) guarantees() evidence.Guarantees {
 // hold keeps the sandbox standing for a person to look at, its servers within
 // reach. What they do there is no evidence any more.
 func (tr *trialRun) hold(ctx context.Context) error {
-	tr.record.Ended = time.Now().UTC()
+	tr.record.Ended = tr.rec.Now()
 	if err := tr.serve(ctx, nobody{}); err != nil {
 		if ctx.Err() != nil {
 			return nil // the evidence was complete before
@@ -199,7 +199,7 @@ func (tr *trialRun) gap(what string, err error) {
 	tr.record.Gaps = append(tr.record.Gaps, fmt.Sprintf("%s: %v", what, err))
 }
 
-func newRecord(t *Trial) evidence.Trial {
+func newRecord(t *Trial, started time.Time) evidence.Trial {
 	servers := make([]evidence.ServerRecord, 0, len(t.Servers))
 	for _, s := range t.Servers {
 		servers = append(servers, evidence.ServerRecord{Name: s.Name, Transport: s.Transport, Image: s.Image})
@@ -207,6 +207,6 @@ func newRecord(t *Trial) evidence.Trial {
 	return evidence.Trial{
 		Run: t.Run, Task: t.Task, TaskName: t.TaskName, Number: t.Number, Attempt: max(t.Attempt, 1),
 		Prompt: t.Agent.Prompt, Executor: t.Agent.Executor, Servers: servers, Graders: t.Graders,
-		Plan: t.JSON(), Started: time.Now().UTC(),
+		Plan: t.JSON(), Started: started,
 	}
 }

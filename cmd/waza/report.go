@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -16,7 +15,7 @@ import (
 
 // finish writes the results, seals the run directory and prints what came out.
 func (j *job) finish(ctx context.Context, dir string, record runner.Record, done []runner.Result, runErr error) error {
-	record.Ended = time.Now().UTC()
+	record.Ended = j.clock.Now()
 	record.Interrupted = ctx.Err() != nil && len(done) < len(j.trials)
 	if len(done) > 0 {
 		record.Guarantees = done[0].Trial.Guarantees
@@ -25,9 +24,7 @@ func (j *job) finish(ctx context.Context, dir string, record runner.Record, done
 	if err == nil {
 		err = record.Seal(dir)
 	}
-	if err != nil {
-		return &exitError{exitInfra, err}
-	}
+	runErr = errors.Join(runErr, err)
 	err = j.show(summary, j.options.format, j.options.output)
 	if j.options.format == formatDefault {
 		j.epilogue(dir, record, summary, done)

@@ -21,6 +21,7 @@ import (
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/redact"
 	"github.com/waza-isolate/waza/runner/spec"
 )
@@ -79,6 +80,7 @@ type job struct {
 	lock     *images.Lock
 	secrets  *redact.Set
 	runID    string
+	clock    *evidence.Clock
 	progress *progress
 }
 
@@ -102,7 +104,7 @@ func (s *state) newJob(c *cli.Context) (*job, error) {
 	if tasks, err = choose(tasks, c.StringSlice("task"), c.StringSlice("tags")); err != nil {
 		return nil, err
 	}
-	j := &job{state: s, options: o, eval: eval, overlay: overlay, tasks: tasks, secrets: &redact.Set{}, runID: newRunID(eval.Name)}
+	j := &job{state: s, options: o, eval: eval, overlay: overlay, tasks: tasks, secrets: &redact.Set{}, runID: newRunID(eval.Name), clock: evidence.StartClock(time.Now())}
 	if overlay != nil {
 		for _, secret := range overlay.Secrets {
 			j.secrets.Add(secret)
@@ -200,6 +202,7 @@ func (j *job) prepare(ctx context.Context, backend backend, dir string) (runner.
 	if err := backend.Prepare(ctx, j.trials, func(what string) { fmt.Fprintln(j.stderr, what) }); err != nil {
 		return record, err
 	}
+	record.Started = j.clock.Now()
 	record.ID, record.Waza = j.runID, j.version
 	record.Isolated, record.Network = j.options.isolate, j.trials[0].Network
 	record.Workers, record.Trials, record.Retries = j.workers(), len(j.trials)/len(j.tasks), j.options.infraRetries

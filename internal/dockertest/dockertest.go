@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -55,6 +56,15 @@ func Image(t testing.TB, ref string) {
 	defer cancel()
 	if _, err := c.ImageInspect(ctx, ref); err != nil {
 		miss(t, "the engine lacks an image; run scripts/setup: %v", err)
+	}
+}
+
+// RequireRoot skips or fails the test, as [Require] does, unless it runs as root on
+// Linux, which what it names needs.
+func RequireRoot(t testing.TB, what string) {
+	t.Helper()
+	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
+		miss(t, "%s needs root on Linux", what)
 	}
 }
 

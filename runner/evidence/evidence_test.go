@@ -41,7 +41,7 @@ func FuzzFrame(f *testing.F) {
 func newRecorder(t *testing.T, secrets *redact.Set) (*Recorder, Dir) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "trial")
-	r, err := Create(dir, secrets)
+	r, err := Create(dir, secrets, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestEvidenceIsNotWrittenOver(t *testing.T) {
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Create(string(dir), nil); !errors.Is(err, os.ErrExist) {
+	if _, err := Create(string(dir), nil, nil); !errors.Is(err, os.ErrExist) {
 		t.Errorf("got %v", err)
 	}
 }

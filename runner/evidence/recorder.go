@@ -2,7 +2,6 @@ package evidence
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -37,6 +36,7 @@ const maxFrame = 64 << 20
 type Recorder struct {
 	dir     string
 	secrets *redact.Set
+	clock   *Clock
 	limit   int // bytes kept of one frame
 	frames  *os.File
 	events  *os.File
@@ -46,30 +46,36 @@ type Recorder struct {
 	err error // guarded by mu
 }
 
-// Create makes dir, which must not hold evidence already, and starts recording.
-// Every secret in secrets is replaced in all that is written.
-func Create(dir string, secrets *redact.Set) (*Recorder, error) {
+// Create makes dir, which must not hold evidence already, keeps room in it for what is
+// written at a trial's end, and starts recording.
+// Every secret in secrets is replaced in all that is written. Times are clock's; nil
+// is one that starts now.
+func Create(dir string, secrets *redact.Set, clock *Clock) (*Recorder, error) {
+	if clock == nil {
+		clock = StartClock(time.Now())
+	}
 	if err := os.MkdirAll(filepath.Join(dir, ServersDir), 0o755); err != nil {
+		return nil, told(err)
+	}
+	if err := keepRoom(dir); err != nil {
 		return nil, err
 	}
 	frames, err := os.OpenFile(filepath.Join(dir, FramesFile), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {
-		return nil, err
+		return nil, told(err)
 	}
 	events, err := os.OpenFile(filepath.Join(dir, EventsFile), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {
-		return nil, errors.Join(err, frames.Close())
+		return nil, errors.Join(told(err), frames.Close())
 	}
-	return &Recorder{dir: dir, secrets: secrets, limit: maxFrame, frames: frames, events: events}, nil
+	return &Recorder{dir: dir, secrets: secrets, clock: clock, limit: maxFrame, frames: frames, events: events}, nil
 }
 
-// Frame records f under the next number, and sets its time where it has none.
-// It returns f's number.
+// Now is the time by the trial's clock.
+func (r *Recorder) Now() time.Time { return r.clock.Now() }
+
+// Frame records f under the next number and the time. It returns the number.
 func (r *Recorder) Frame(f Frame) int64 {
-	if f.Time.IsZero() {
-		f.Time = time.Now()
-	}
-	f.Time = f.Time.UTC()
 	clean, found := r.secrets.JSON(f.Raw)
 	f.Raw, f.Redacted, f.RedactedEnvelope = clean, found.Spans, found.Envelope
 	if over := len(f.Raw) - r.limit; over > 0 { // only now: a cut secret is not found
@@ -79,19 +85,16 @@ func (r *Recorder) Frame(f Frame) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.seq++
-	f.Seq = r.seq
+	f.Seq, f.Time = r.seq, r.clock.Now()
 	r.appendLocked(r.frames, f)
 	return f.Seq
 }
 
-// Event records e, and sets its time where it has none.
+// Event records e under the time.
 func (r *Recorder) Event(e Event) {
-	if e.Time.IsZero() {
-		e.Time = time.Now()
-	}
-	e.Time = e.Time.UTC()
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	e.Time = r.clock.Now()
 	r.appendLocked(r.events, e)
 }
 
@@ -103,8 +106,20 @@ func (r *Recorder) appendLocked(file *os.File, record any) {
 		}
 		_, err = file.Write(append(line, '\n'))
 	}
+	r.noteLocked(err)
+}
+
+// note remembers the first error of any write, and returns err in words.
+func (r *Recorder) note(err error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.noteLocked(err)
+	return told(err)
+}
+
+func (r *Recorder) noteLocked(err error) {
 	if err != nil && r.err == nil {
-		r.err = fmt.Errorf("evidence: %w", err)
+		r.err = told(err)
 	}
 }
 
@@ -119,7 +134,11 @@ func (r *Recorder) Text(name string) (io.WriteCloser, error) {
 
 // Raw opens a file of the trial for bytes that must not be changed.
 func (r *Recorder) Raw(name string) (io.WriteCloser, error) {
-	return os.OpenFile(filepath.Join(r.dir, name), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
+	file, err := os.OpenFile(filepath.Join(r.dir, name), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, r.note(err)
+	}
+	return noting{file, r}, nil
 }
 
 // ServerLog opens the file for what server name writes to its stderr.
@@ -136,13 +155,14 @@ func (r *Recorder) ServiceLog(server, service, stream string) (io.WriteCloser, e
 // Dir is the trial's directory.
 func (r *Recorder) Dir() string { return r.dir }
 
-// Close syncs what was recorded and returns the first error of any write.
+// Close syncs what was recorded, gives up the room that was kept, and returns the
+// first error of any write.
 func (r *Recorder) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	errs := []error{r.err}
 	for _, file := range []*os.File{r.frames, r.events} {
-		errs = append(errs, file.Sync(), file.Close())
+		errs = append(errs, told(file.Sync()), told(file.Close()))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, dropRoom(r.dir))...)
 }

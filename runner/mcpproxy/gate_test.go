@@ -52,7 +52,7 @@ func TestBytes(t *testing.T) {
 			t.Run(era+"/"+accept, func(t *testing.T) {
 				b := scriptedBench(t, quick(), 0)
 				dir := filepath.Join(t.TempDir(), "trial")
-				disk, err := evidence.Create(dir, &redact.Set{})
+				disk, err := evidence.Create(dir, &redact.Set{}, nil)
 				if err != nil {
 					t.Fatal(err)
 				}

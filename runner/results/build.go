@@ -129,7 +129,7 @@ func milliseconds(from, to time.Time) int64 {
 	if from.IsZero() || to.IsZero() {
 		return 0
 	}
-	return to.Sub(from).Milliseconds()
+	return max(0, to.Sub(from).Milliseconds())
 }
 
 // ExitCode is the run's: 3 where a trial has no outcome, else 1 where a trial did

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/waza-isolate/waza/internal/dockertest"
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// smallDisk puts a disk of so many bytes where the run directory will be.
+func (p *project) smallDisk(size string) {
+	p.t.Helper()
+	dockertest.RequireRoot(p.t, "a disk of the test's own")
+	if err := os.Mkdir(p.path("run"), 0o755); err != nil {
+		p.t.Fatal(err)
+	}
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size="+size, "waza-test", p.path("run")).CombinedOutput(); err != nil {
+		p.t.Fatalf("mount: %v: %s", err, out)
+	}
+	p.t.Cleanup(func() {
+		if out, err := exec.Command("umount", p.path("run")).CombinedOutput(); err != nil {
+			p.t.Errorf("umount: %v: %s", err, out)
+		}
+	})
+}
+
+// fillDisk leaves no room in the run directory, until the file it names is removed.
+func (p *project) fillDisk() (filler string) {
+	p.t.Helper()
+	filler = p.path("run", "filler")
+	file, err := os.Create(filler)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	for size := 1 << 20; size > 0; size /= 2 {
+		for err = nil; err == nil; _, err = file.Write(make([]byte, size)) {
+		}
+		if !errors.Is(err, syscall.ENOSPC) {
+			p.t.Fatal(err)
+		}
+	}
+	return filler
+}
+
+// wholeJSON holds that every JSON document of the run is whole, and that no beginning
+// of one lies about.
+func (p *project) wholeJSON() {
+	p.t.Helper()
+	err := filepath.WalkDir(p.path("run"), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		if strings.HasPrefix(entry.Name(), ".") {
+			p.t.Errorf("%s is left", path)
+		}
+		if filepath.Ext(path) != ".json" {
+			return nil
+		}
+		data, err := os.ReadFile(path)
+		if !json.Valid(data) {
+			p.t.Errorf("%s holds no JSON: %q", path, data)
+		}
+		return err
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+const fullDisk = "the disk is full: write "
+
+// A trial whose evidence the disk has no room for is infra and says so. Those before
+// and after it are not touched.
+func TestDiskTooSmallForATrial(t *testing.T) {
+	t.Parallel()
+	for what, agent := range map[string]string{
+		"workspace": "head -c 9000000 /dev/zero > big",
+		"output":    "head -c 9000000 /dev/zero",
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			p := newProject(t, `
+-- eval.yaml --
+name: NAME
+config:
+  trials_per_task: 1
+  timeout_seconds: 60
+  executor: command
+  agent: {command: sh, args: [-c], prompt: argument}
+  isolation: {network: airtight, agent: {image: "debian:bookworm-slim"}}
+tasks: [tasks/*.yaml]
+-- tasks/1.yaml --
+{id: before, inputs: {prompt: "echo fine"}, expected: {output_contains: [fine]}}
+-- tasks/2.yaml --
+{id: large, inputs: {prompt: "`+agent+`"}}
+-- tasks/3.yaml --
+{id: after, inputs: {prompt: "echo fine"}, expected: {output_contains: [fine]}}
+`)
+			p.smallDisk("4m")
+			p.run(exitInfra)
+			p.wholeJSON()
+			for _, task := range []string{"before", "after"} {
+				if run := p.runOf(task); run.Outcome != evidence.ClassPass && (task == "before" || what == "workspace") {
+					t.Errorf("%s: %s, %s", task, run.Outcome, run.Message)
+				}
+			}
+			if run := p.runOf("large"); run.Outcome != evidence.ClassInfra || run.Reason != evidence.ReasonRunner || !strings.Contains(run.Message, fullDisk) || strings.Contains(run.Message, "\n") {
+				t.Errorf("outcome %s, %s: %q", run.Outcome, run.Reason, run.Message)
+			}
+			dockertest.NoObjects(t, dockertest.Engine(t), p.runID())
+		})
+	}
+}
+
+// The disk fills up while an agent is at work, with its calls not recorded any more:
+// what had ended is intact, and is graded again once there is room.
+func TestDiskFillsUp(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, `
+-- eval.yaml --
+name: NAME
+config: {trials_per_task: 1, timeout_seconds: 120, executor: script, mcp_servers: {stock: {image: waza-examples/inventory}}}
+tasks: [tasks/*.yaml]
+-- tasks/1.yaml --
+{id: quick, inputs: {prompt: x}, script: [{call: {server: stock, tool: stock_report}}, {say: done}]}
+-- tasks/2.yaml --
+{id: slow, inputs: {prompt: x}, script: [{loop: {times: 50, steps: [{call: {server: stock, tool: stock_report}}, {sleep: 100ms}]}}]}
+-- tasks/3.yaml --
+{id: late, inputs: {prompt: x}, script: [{say: done}]}
+`, inventory)
+	p.smallDisk("4m")
+	c := p.startRun()
+	p.awaitAgents(c, "slow")
+	filler := p.fillDisk()
+	c.wait(exitInfra)
+	if said := c.stdout.String() + c.stderr.String(); !strings.Contains(said, fullDisk+filepath.Join("run", "trials", "slow", "1", evidence.FramesFile)) {
+		t.Errorf("it says:\n%s", said)
+	}
+	p.wholeJSON()
+	dockertest.NoObjects(t, dockertest.Engine(t), p.runID())
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	p.start("grade", "run").wait(exitInfra)
+	p.wholeJSON()
+	if run := p.runOf("quick"); run.Outcome != evidence.ClassPass {
+		t.Errorf("what had ended: %s, %s", run.Outcome, run.Message)
+	}
+	if run := p.runOf("slow"); run.Outcome != evidence.ClassInfra || run.Reason != evidence.ReasonRunner {
+		t.Errorf("what was at work: %s, %s: %s", run.Outcome, run.Reason, run.Message)
+	}
+}
+
+// A disk that is full to begin with stops the run before anything stands.
+func TestDiskFullToBeginWith(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, `
+-- eval.yaml --
+name: NAME
+config: {trials_per_task: 1, timeout_seconds: 120, executor: script}
+tasks: [task.yaml]
+-- task.yaml --
+{id: x, inputs: {prompt: x}, script: [{say: done}]}
+`)
+	p.smallDisk("4m")
+	p.fillDisk()
+	c := p.start("run", "--isolate", "eval.yaml", "--run-dir", filepath.Join("run", "new")).wait(exitInfra)
+	if !strings.Contains(c.stderr.String(), fullDisk) {
+		t.Errorf("stderr: %s", c.stderr.String())
+	}
+	if p.exists("run", "new", "trials") {
+		t.Error("a trial was begun")
+	}
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/network"
+
+	"github.com/waza-isolate/waza/internal/dockertest"
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// atWork is an eval of one trial that is soon done and others that take some seconds.
+const atWork = `
+-- eval.yaml --
+name: NAME
+config: {trials_per_task: 1, timeout_seconds: 300, parallel: true, workers: 3, executor: script, mcp_servers: {stock: {image: waza-examples/inventory}}}
+tasks: [tasks/*.yaml]
+-- tasks/1.yaml --
+{id: quick, inputs: {prompt: x}, script: [{call: {server: stock, tool: stock_report}}, {say: done}]}
+-- tasks/2.yaml --
+{id: slow-1, inputs: {prompt: x}, script: [{sleep: 6s}, {call: {server: stock, tool: stock_report}}, {say: done}]}
+-- tasks/3.yaml --
+{id: slow-2, inputs: {prompt: x}, script: [{loop: {times: 30, steps: [{call: {server: stock, tool: stock_report}}, {sleep: 200ms}]}}, {say: done}]}
+`
+
+const (
+	// guestsEnd is how long a guest may take to end without the engine: its keepalive
+	// is some seconds.
+	guestsEnd = 30 * time.Second
+)
+
+// privateProject is a project on an engine of its own, with its agents at work.
+func privateProject(t *testing.T) (*project, *dockertest.Private, *command) {
+	t.Helper()
+	engine := dockertest.StartPrivate(t, []string{inventory})
+	p := unpackProject(t, atWork)
+	p.env = append(p.env, "DOCKER_HOST="+engine.Host())
+	c := p.startRun()
+	p.await(c, "trials", "quick", "1", evidence.VerdictsFile)
+	p.awaitAgents(c, "slow-1", "slow-2")
+	return p, engine, c
+}
+
+// rerun checks that trials were lost with the engine and made up for.
+func (p *project) rerun(lost evidence.Reason, tasks ...string) {
+	p.t.Helper()
+	if run := p.runOf("quick"); run.Outcome != evidence.ClassPass || run.Attempts != 1 {
+		p.t.Errorf("what had ended before: %s after %d attempts", run.Outcome, run.Attempts)
+	}
+	for _, task := range tasks {
+		run := p.runOf(task)
+		if run.Outcome != evidence.ClassPass || run.Attempts != 2 || len(run.Earlier) != 1 {
+			p.t.Errorf("%s: %s after %d attempts, %s; earlier %+v", task, run.Outcome, run.Attempts, run.Message, run.Earlier)
+			continue
+		}
+		if first := run.Earlier[0]; first.Outcome != evidence.ClassInfra || first.Reason != lost {
+			p.t.Errorf("%s, first attempt: %+v", task, first)
+		}
+	}
+}
+
+// TestEngineKilledAndStartedAgain kills the engine with agents at work. Without it
+// their containers end all the same; with it the trials that were lost are run again.
+func TestEngineKilledAndStartedAgain(t *testing.T) {
+	t.Parallel()
+	p, engine, c := privateProject(t)
+	engine.Kill()
+	dockertest.Await(t, guestsEnd, "no process of a container is left", func() bool { return len(engine.Guests()) == 0 })
+	engine.Start()
+	c.wait(exitOK)
+	p.rerun(evidence.ReasonEngine, "slow-1", "slow-2")
+	p.start("gc").wait(exitOK)
+	dockertest.NoObjects(t, engine.Client(), p.runID())
+}
+
+// TestEngineKilledForGood kills the engine and leaves it dead until the run has given
+// up on it.
+func TestEngineKilledForGood(t *testing.T) {
+	t.Parallel()
+	p, engine, c := privateProject(t)
+	engine.Kill()
+	c.wait(exitInfra)
+	if run := p.runOf("quick"); run.Outcome != evidence.ClassPass {
+		t.Errorf("what had ended before: %s", run.Outcome)
+	}
+	for _, task := range []string{"slow-1", "slow-2"} {
+		if run := p.runOf(task); run.Outcome != evidence.ClassInfra || run.Reason != evidence.ReasonEngine {
+			t.Errorf("%s: %s, %s: %s", task, run.Outcome, run.Reason, run.Message)
+		}
+	}
+	if said := c.stderr.String(); strings.Count(said, "the engine does not come back: ") != 1 || strings.Count(said, "left to waza gc: ") != 1 {
+		t.Errorf("stderr: %s", said)
+	}
+	engine.Start()
+	p.start("gc").wait(exitOK)
+	dockertest.NoObjects(t, engine.Client(), p.runID())
+}
+
+// TestAddressPoolsUsedUp runs where the engine has no subnet left to choose: waza
+// chooses its own.
+func TestAddressPoolsUsedUp(t *testing.T) {
+	t.Parallel()
+	engine := dockertest.StartPrivate(t, []string{inventory}, "--default-address-pool", "base=10.98.0.0/29,size=29")
+	if _, err := engine.Client().NetworkCreate(t.Context(), "first", network.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := engine.Client().NetworkCreate(t.Context(), "second", network.CreateOptions{}); err == nil {
+		t.Fatal("the engine's pools are not used up")
+	}
+	p := unpackProject(t, strings.ReplaceAll(atWork, "sleep: 6s", "sleep: 1s"))
+	p.env = append(p.env, "DOCKER_HOST="+engine.Host())
+	p.run(exitOK)
+	dockertest.NoObjects(t, engine.Client(), p.runID())
+}
+
+// TestEngineFrozen has the engine take connections and answer none, for longer than
+// guests wait for their runner.
+func TestEngineFrozen(t *testing.T) {
+	t.Parallel()
+	p, engine, c := privateProject(t)
+	engine.Freeze()
+	dockertest.Await(t, guestsEnd, "no process of a container is left", func() bool { return len(engine.Guests()) == 0 })
+	engine.Thaw()
+	c.wait(exitOK)
+	p.rerun(evidence.ReasonEngine, "slow-1", "slow-2")
+	p.start("gc").wait(exitOK)
+	dockertest.NoObjects(t, engine.Client(), p.runID())
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/network"
+	"github.com/docker/docker/client"
+
+	"github.com/waza-isolate/waza/internal/dockertest"
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// TestTakenAwayFromOutside has somebody end what belongs to single trials while others
+// are at work: those are run again, the others do not notice.
+func TestTakenAwayFromOutside(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, `
+-- eval.yaml --
+name: NAME
+config: {trials_per_task: 5, timeout_seconds: 300, parallel: true, workers: 5, executor: script, mcp_servers: {stock: {image: waza-examples/inventory}}}
+tasks: [task.yaml]
+-- task.yaml --
+{id: x, inputs: {prompt: x}, script: [{loop: {times: 40, steps: [{call: {server: stock, tool: stock_report}}, {sleep: 200ms}]}}, {say: done}]}
+`, inventory)
+	engine := dockertest.Engine(t)
+	takes := []func(t *testing.T, engine *client.Client, run, trial string){
+		func(t *testing.T, e *client.Client, run, trial string) { killBox(t, e, run, trial, "relay") },
+		func(t *testing.T, e *client.Client, run, trial string) { killBox(t, e, run, trial, "server") },
+		removeRelay,
+		removeTaskNetwork,
+	}
+	c := p.startRun()
+	for i, take := range takes {
+		p.await(c, "trials", "x", strconv.Itoa(i+1), evidence.StdoutFile)
+		take(t, engine, p.runID(), "x/"+strconv.Itoa(i+1))
+	}
+	c.wait(exitOK)
+	for i, run := range p.results().Tasks[0].Runs {
+		if run.Outcome != evidence.ClassPass {
+			t.Errorf("trial %d: %s, %s", i+1, run.Outcome, run.Message)
+		}
+		if i == len(takes) {
+			if run.Attempts != 1 {
+				t.Errorf("the neighbour was run %d times: %+v", run.Attempts, run.Earlier)
+			}
+			continue
+		}
+		if len(run.Earlier) != 1 || run.Earlier[0].Outcome != evidence.ClassInfra || run.Earlier[0].Reason != evidence.ReasonKilled {
+			t.Errorf("trial %d: earlier attempts %+v", i+1, run.Earlier)
+		}
+		t.Logf("trial %d: %+v", i+1, run.Earlier)
+	}
+	dockertest.NoObjects(t, engine, p.runID())
+}
+
+// TestLeaseKilled has somebody end the container that says the run is alive, and gc
+// take the run for dead.
+func TestLeaseKilled(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, atWork, inventory)
+	engine := dockertest.Engine(t)
+	c := p.startRun()
+	p.awaitAgents(c, "slow-1", "slow-2")
+	dockertest.Kill(t, engine, p.runID(), "lease")
+	p.start("gc").wait(exitOK)
+	c.wait(exitOK)
+	for _, task := range []string{"quick", "slow-1", "slow-2"} {
+		if run := p.runOf(task); run.Outcome != evidence.ClassPass {
+			t.Errorf("%s: %s, %s", task, run.Outcome, run.Message)
+		}
+	}
+	dockertest.NoObjects(t, engine, p.runID())
+}
+
+// boxOf is the id of a trial's container of a role.
+func boxOf(t *testing.T, engine *client.Client, run, trial, role string) string {
+	t.Helper()
+	all := dockertest.Containers(t, engine, run)
+	i := slices.IndexFunc(all, func(c container.Summary) bool {
+		return strings.HasPrefix(c.Labels["waza.trial"], trial) && c.Labels["waza.role"] == role
+	})
+	if i < 0 {
+		t.Fatalf("trial %s has no %s", trial, role)
+	}
+	return all[i].ID
+}
+
+func killBox(t *testing.T, engine *client.Client, run, trial, role string) {
+	t.Helper()
+	if err := engine.ContainerKill(t.Context(), boxOf(t, engine, run, trial, role), "KILL"); err != nil {
+		t.Error(err)
+	}
+}
+
+// removeRelay may find it gone already: it removes itself once it is killed.
+func removeRelay(t *testing.T, engine *client.Client, run, trial string) {
+	t.Helper()
+	err := engine.ContainerRemove(t.Context(), boxOf(t, engine, run, trial, "relay"), container.RemoveOptions{Force: true})
+	if err != nil && !errdefs.IsConflict(err) && !errdefs.IsNotFound(err) {
+		t.Error(err)
+	}
+}
+
+func removeTaskNetwork(t *testing.T, engine *client.Client, run, trial string) {
+	t.Helper()
+	id := boxOf(t, engine, run, trial, "agent")
+	found, err := engine.ContainerInspect(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range found.NetworkSettings.Networks {
+		on, err := engine.NetworkInspect(t.Context(), name, network.InspectOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for member := range on.Containers {
+			if err := engine.NetworkDisconnect(t.Context(), name, member, true); err != nil {
+				t.Error(err)
+			}
+		}
+		// The trial may be taken down meanwhile, and its network with it.
+		if err := engine.NetworkRemove(context.WithoutCancel(t.Context()), name); err != nil {
+			t.Log(err)
+		}
+	}
+}

@@ -1,0 +1,236 @@
+package dockertest
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/client"
+)
+
+// Private is a Docker engine of one test's own, to be killed, frozen and started
+// again. It stands in namespaces of its own for processes, mounts and networks, so
+// that it and the engine that others use do not notice each other, and all of it ends
+// with one process, which ends with the test's.
+type Private struct {
+	t      testing.TB
+	dir    string
+	parent string // of its containers' cgroups
+	flags  []string
+	holder *exec.Cmd // keeps the namespaces
+	hold   io.Closer // ends the holder
+	inside string    // process 1 in there, as this machine numbers it
+	engine *exec.Cmd // nil while it does not run
+	api    *client.Client
+}
+
+const (
+	// engineUp is how long an engine may take to answer.
+	engineUp = time.Minute
+	// engineDown is how long its processes may take to be gone.
+	engineDown = 30 * time.Second
+)
+
+// holdNamespaces tells its process's number and waits for the end of its input. The
+// engine finds no containerd in an empty /run, and starts its own. A shell collects
+// the orphans that come to it while it waits.
+const holdNamespaces = `
+read -r pid rest </proc/self/stat
+mount -t proc proc /proc
+mount -t tmpfs tmpfs /run
+echo "$pid"
+cat >/dev/null
+:`
+
+// StartPrivate starts an engine that has images of the engine that others use. It
+// needs root on Linux, and dockerd; without them the test is skipped or fails as
+// [Require] says. Flags are dockerd's.
+func StartPrivate(t testing.TB, images []string, flags ...string) *Private {
+	t.Helper()
+	requirePrivate(t)
+	dir, err := os.MkdirTemp("", "waza-engine-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Private{t: t, dir: dir, parent: "/" + filepath.Base(dir), flags: flags}
+	t.Cleanup(p.remove)
+	if err := p.holdNamespaces(); err != nil {
+		t.Fatal(err)
+	}
+	if p.api, err = client.NewClientWithOpts(client.WithHost(p.Host()), client.WithAPIVersionNegotiation()); err != nil {
+		t.Fatal(err)
+	}
+	p.Start()
+	p.load(images)
+	return p
+}
+
+func requirePrivate(t testing.TB) {
+	t.Helper()
+	RequireRoot(t, "an engine of the test's own")
+	for _, program := range []string{"dockerd", "unshare", "nsenter"} {
+		if _, err := exec.LookPath(program); err != nil {
+			miss(t, "an engine of the test's own: %v", err)
+		}
+	}
+}
+
+// Host is what DOCKER_HOST says to use the engine.
+func (p *Private) Host() string { return "unix://" + filepath.Join(p.dir, "docker.sock") }
+
+// Client is a client of the engine.
+func (p *Private) Client() *client.Client { return p.api }
+
+func (p *Private) holdNamespaces() error {
+	p.holder = exec.Command("unshare", "--fork", "--pid", "--mount", "--net", "sh", "-ec", holdNamespaces)
+	p.holder.Stderr = os.Stderr
+	in, err := p.holder.StdinPipe()
+	if err != nil {
+		return err
+	}
+	out, err := p.holder.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := p.holder.Start(); err != nil {
+		return err
+	}
+	p.hold = in
+	line, err := bufio.NewReader(out).ReadString('\n')
+	p.inside = strings.TrimSpace(line)
+	return err
+}
+
+// enter is a command in the engine's namespaces.
+func (p *Private) enter(args ...string) *exec.Cmd {
+	return exec.Command("nsenter", append([]string{"--target", p.inside, "--pid", "--mount", "--net", "--"}, args...)...)
+}
+
+// Start starts the engine and returns when it answers.
+func (p *Private) Start() {
+	p.t.Helper()
+	log, err := os.OpenFile(p.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer func() { _ = log.Close() }()
+	p.engine = p.enter(append([]string{
+		"dockerd", "--host", p.Host(), "--pidfile", p.pidFile(), "--bridge", "none",
+		"--data-root", filepath.Join(p.dir, "data"), "--exec-root", filepath.Join(p.dir, "exec"),
+		"--exec-opt", "native.cgroupdriver=cgroupfs", "--cgroup-parent", p.parent,
+	}, p.flags...)...)
+	p.engine.Stdout, p.engine.Stderr = log, log
+	if err := p.engine.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	Await(p.t, engineUp, "the engine of the test's own answers", func() bool {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(p.t.Context()), time.Second)
+		defer cancel()
+		_, err := p.api.Ping(ctx)
+		return err == nil
+	})
+}
+
+// Kill ends the engine as a crash would: what its containers are goes on.
+func (p *Private) Kill() {
+	p.t.Helper()
+	p.signal("KILL")
+	_ = p.engine.Wait()
+	p.engine = nil
+}
+
+// Freeze keeps the engine from doing anything until Thaw: connections to it are
+// taken and not answered.
+func (p *Private) Freeze() { p.t.Helper(); p.signal("STOP") }
+
+// Thaw ends Freeze. The command that entered stops with the engine, and passes on
+// that it goes on.
+func (p *Private) Thaw() {
+	p.t.Helper()
+	if out, err := exec.Command("kill", "-CONT", strconv.Itoa(p.engine.Process.Pid)).CombinedOutput(); err != nil {
+		p.t.Fatalf("kill -CONT: %v: %s", err, out)
+	}
+}
+
+func (p *Private) signal(name string) {
+	p.t.Helper()
+	pid, err := os.ReadFile(p.pidFile())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if out, err := p.enter("kill", "-"+name, strings.TrimSpace(string(pid))).CombinedOutput(); err != nil {
+		p.t.Fatalf("kill -%s: %v: %s", name, err, out)
+	}
+}
+
+func (p *Private) load(images []string) {
+	p.t.Helper()
+	if len(images) == 0 {
+		return
+	}
+	for _, ref := range images {
+		Image(p.t, ref)
+	}
+	ctx, cancel := context.WithTimeout(p.t.Context(), engineUp)
+	defer cancel()
+	saved, err := Engine(p.t).ImageSave(ctx, images)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer func() { _ = saved.Close() }()
+	loaded, err := p.api.ImageLoad(ctx, saved)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	_, err = io.Copy(io.Discard, loaded.Body)
+	if err := errors.Join(err, loaded.Body.Close()); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *Private) log() string     { return filepath.Join(p.dir, "log") }
+func (p *Private) pidFile() string { return filepath.Join(p.dir, "pid") }
+
+// remove ends all that is in the namespaces, with its mounts and bridges, and takes
+// away what is outside of them.
+func (p *Private) remove() {
+	if p.t.Failed() {
+		p.showLog()
+	}
+	if p.api != nil {
+		_ = p.api.Close()
+	}
+	if p.hold != nil {
+		_ = p.hold.Close()
+		_ = p.holder.Wait()
+	}
+	if p.engine != nil {
+		_ = p.engine.Process.Kill() // a frozen one does not see its engine's end
+		_ = p.engine.Wait()
+	}
+	var err error
+	for deadline := time.Now().Add(engineDown); ; time.Sleep(pollEvery) {
+		if err = errors.Join(p.removeCgroups(), os.RemoveAll(p.dir)); err == nil || time.Now().After(deadline) {
+			break
+		}
+	}
+	if err != nil {
+		p.t.Errorf("an engine of the test's own leaves something: %v", err)
+	}
+}
+
+func (p *Private) showLog() {
+	const shown = 8 << 10
+	data, err := os.ReadFile(p.log())
+	if err == nil {
+		p.t.Logf("the engine's log ends with:\n%s", data[max(0, len(data)-shown):])
+	}
+}

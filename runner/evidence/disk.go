@@ -1,0 +1,65 @@
+package evidence
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// DiskFull says whether an error is that there is no room left to write.
+func DiskFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
+// told is an error of writing in words for whoever has to mend it.
+func told(err error) error {
+	if DiskFull(err) {
+		return fmt.Errorf("the disk is full: %w", err)
+	}
+	return err
+}
+
+// roomFile takes the room that a trial's documents need at its end, whatever fills the
+// disk meanwhile.
+const (
+	roomFile = ".room"
+	roomSize = 128 << 10
+)
+
+// keepRoom leaves nothing where there is not that much room.
+func keepRoom(dir string) error {
+	path := filepath.Join(dir, roomFile)
+	err := os.WriteFile(path, make([]byte, roomSize), 0o644)
+	if err != nil {
+		return told(errors.Join(err, dropRoom(dir)))
+	}
+	return nil
+}
+
+func dropRoom(dir string) error {
+	err := os.Remove(filepath.Join(dir, roomFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// noting is a file of a trial. What cannot be written to it is the recorder's to tell,
+// whatever the writer makes of it.
+type noting struct {
+	file *os.File
+	rec  *Recorder
+}
+
+var _ io.WriteCloser = noting{}
+
+func (n noting) Write(p []byte) (int, error) {
+	written, err := n.file.Write(p)
+	return written, n.rec.note(err)
+}
+
+func (n noting) Close() error { return n.rec.note(n.file.Close()) }
