@@ -28,7 +28,19 @@ const createTimeout = 30 * time.Second
 // engine is the connection to one Docker engine.
 type engine struct {
 	*client.Client
-	info system.Info
+	info  system.Info
+	asked time.Time // when info was true
+}
+
+// now is the time by the engine's clock, which is what it says of ages: clocks of
+// other machines may be minutes off.
+func (e *engine) now() time.Time {
+	now := time.Now()
+	told, err := time.Parse(time.RFC3339Nano, e.info.SystemTime)
+	if err != nil {
+		return now
+	}
+	return told.Add(now.Sub(e.asked))
 }
 
 // dialEngine connects as the docker command would.
@@ -53,7 +65,7 @@ func dialEngine(ctx context.Context) (*engine, error) {
 	if info.OSType != "linux" {
 		return nil, errors.Join(fmt.Errorf("the Docker engine runs %s containers; isolation needs Linux ones", info.OSType), c.Close())
 	}
-	return &engine{Client: c, info: info}, nil
+	return &engine{Client: c, info: info, asked: time.Now()}, nil
 }
 
 // creating is the context of a call that creates something. The end of ctx does

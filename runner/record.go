@@ -33,10 +33,14 @@ const (
 // Record is run.json: what the run was, and at its end the digest of every file.
 type Record struct {
 	ID          string               `json:"id"`
-	Waza        string               `json:"waza"` // our version
+	Waza        string               `json:"waza"`            // our version
+	Build       string               `json:"build,omitempty"` // of our executable: the beginning of its SHA-256
 	Eval        EvalRecord           `json:"eval"`
+	Inputs      map[string]string    `json:"inputs,omitempty"` // SHA-256 of the other files that were read, by path from the eval's directory
+	Plan        string               `json:"plan,omitempty"`   // as PlanDigest; empty until images are there
 	MCP         *MCPRecord           `json:"mcp,omitempty"` // where the command line overlaid servers
 	Started     time.Time            `json:"started"`
+	Resumed     []time.Time          `json:"resumed,omitempty"`
 	Ended       time.Time            `json:"ended,omitzero"`
 	Interrupted bool                 `json:"interrupted,omitempty"`
 	Isolated    bool                 `json:"isolated"`
@@ -45,6 +49,9 @@ type Record struct {
 	Trials      int                  `json:"trials_per_task"`
 	Timeout     time.Duration        `json:"timeout_ns,omitempty"` // where the command line set it
 	FailFast    bool                 `json:"fail_fast,omitempty"`
+	Directory   string               `json:"directory,omitempty"`   // that relative paths of the command line are from
+	ContextDir  string               `json:"context_dir,omitempty"` // where the command line set it
+	Pull        string               `json:"pull,omitempty"`        // likewise
 	Tasks       []TaskRecord         `json:"tasks"`
 	Metrics     []results.MetricSpec `json:"metrics,omitempty"`
 	Engine      map[string]string    `json:"engine,omitempty"`
@@ -241,7 +248,7 @@ func digest(path string) (string, error) {
 
 // Trials lists the trials that have ended in a run directory, by task and number.
 func Trials(dir string) ([]evidence.Dir, error) {
-	found, err := fs.Glob(os.DirFS(dir), "trials/*/*/"+evidence.TrialFile)
+	found, err := fs.Glob(os.DirFS(dir), trialsDir+"/*/*/"+evidence.TrialFile)
 	if err != nil {
 		return nil, err
 	}

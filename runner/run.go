@@ -53,9 +53,11 @@ type Options struct {
 	Hold func(ctx context.Context, t *Trial, s Sandbox)
 }
 
+const trialsDir = "trials"
+
 // TrialDir is where a trial's evidence lies in a run directory.
 func TrialDir(run, task string, number int) evidence.Dir {
-	return evidence.Dir(filepath.Join(run, "trials", task, strconv.Itoa(number)))
+	return evidence.Dir(filepath.Join(run, trialsDir, task, strconv.Itoa(number)))
 }
 
 type run struct {

@@ -98,7 +98,10 @@ func WriteFile(path string, data []byte) (err error) {
 	if err != nil {
 		return err
 	}
-	return os.Rename(temp.Name(), path)
+	if err = os.Rename(temp.Name(), path); err != nil {
+		return err
+	}
+	return syncPath(filepath.Dir(path))
 }
 
 func readJSON[T any](d Dir, name string) (T, error) {
