@@ -38,7 +38,7 @@ type Record struct {
 	Eval        EvalRecord           `json:"eval"`
 	Inputs      map[string]string    `json:"inputs,omitempty"` // SHA-256 of the other files that were read, by path from the eval's directory
 	Plan        string               `json:"plan,omitempty"`   // as PlanDigest; empty until images are there
-	MCP         *MCPRecord           `json:"mcp,omitempty"` // where the command line overlaid servers
+	MCP         *MCPRecord           `json:"mcp,omitempty"`    // where the command line overlaid servers
 	Started     time.Time            `json:"started"`
 	Resumed     []time.Time          `json:"resumed,omitempty"`
 	Ended       time.Time            `json:"ended,omitzero"`
@@ -150,6 +150,9 @@ func ReadRecord(dir string) (Record, error) {
 	return r, nil
 }
 
+// Planned is how many trials the run was to run.
+func (r Record) Planned() int { return r.Trials * len(r.Tasks) }
+
 // Seal adds the digest of every file of the run directory and writes run.json.
 func (r Record) Seal(dir string) error {
 	r.Files = map[string]string{}
@@ -198,7 +201,7 @@ func regraded(name string) bool {
 // ExitCode is the results' own, but for trials that have no outcome at all, as
 // after a crash or an interruption.
 func (r Record) ExitCode(s results.Results) int {
-	code, missing := s.ExitCode(), r.Trials*len(r.Tasks)
+	code, missing := s.ExitCode(), r.Planned()
 	for _, task := range s.Tasks {
 		missing -= len(task.Runs)
 	}

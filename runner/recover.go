@@ -39,6 +39,9 @@ type Recovered struct {
 // infra counts as not run.
 func Recover(dir string, r Record) (Recovered, error) {
 	all := Recovered{Kept: map[TrialID]Result{}, infra: map[TrialID]bool{}}
+	if err := evidence.RemoveHalfWritten(dir); err != nil {
+		return all, err
+	}
 	lost := false
 	for _, task := range r.Tasks {
 		for number := 1; number <= r.Trials; number++ {
@@ -59,7 +62,7 @@ func Recover(dir string, r Record) (Recovered, error) {
 			}
 		}
 	}
-	all.Complete = len(all.Kept) == len(r.Tasks)*r.Trials || r.FailFast && lost
+	all.Complete = len(all.Kept) == r.Planned() || r.FailFast && lost
 	return all, nil
 }
 
@@ -70,7 +73,10 @@ func (d *damage) Error() string { return d.why }
 
 func (r Record) recoverTrial(run string, id TrialID) (Result, error) {
 	result := Result{Dir: TrialDir(run, id.Task, id.Number)}
-	var err error
+	err := evidence.RemoveHalfWritten(string(result.Dir))
+	if err != nil {
+		return result, err
+	}
 	result.Trial, err = result.Dir.Trial()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

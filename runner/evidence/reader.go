@@ -84,7 +84,7 @@ func MarshalIndent(v any) ([]byte, error) {
 // WriteFile replaces the file at path in one step and syncs it, so that a crash
 // leaves the old content or the new and nothing between.
 func WriteFile(path string, data []byte) (err error) {
-	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	temp, err := os.CreateTemp(filepath.Dir(path), halfWritten(filepath.Base(path)))
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,23 @@ func (d Dir) Sync(parents int) error {
 	return err
 }
 
+// RemoveHalfWritten removes what a crash in the midst of [WriteFile] left in dir.
+func RemoveHalfWritten(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		if half, _ := filepath.Match(halfWritten("*"), e.Name()); half && e.Type().IsRegular() {
+			err = errors.Join(err, os.Remove(filepath.Join(dir, e.Name())))
+		}
+	}
+	return err
+}
+
+// halfWritten is the pattern of names that a file has until it is whole.
+func halfWritten(name string) string { return "." + name + "-*" }
+
 // syncPath syncs a directory, so that names in it are kept, or a file.
 func syncPath(path string) error {
 	file, err := os.Open(path)
