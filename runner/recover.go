@@ -86,6 +86,10 @@ func (r Record) recoverTrial(run string, id TrialID) (Result, error) {
 	case result.Trial.Run != r.ID || result.Trial.Task != id.Task || result.Trial.Number != id.Number:
 		return result, &damage{evidence.TrialFile + " is of another trial"}
 	}
+	if result.Trial.Class == evidence.ClassInfra {
+		result.Verdicts.Class = evidence.ClassInfra // its evidence may be half set aside
+		return result, nil
+	}
 	changed, err := r.changedIn(run, id)
 	if err != nil {
 		return result, err
