@@ -46,8 +46,7 @@ func Sweep(ctx context.Context, run string) error {
 	return err
 }
 
-// dropLease removes the lease of the run, once it has ended, and the volume that
-// came with it.
+// dropLease removes the lease of the run, once it has ended.
 func (b *Backend) dropLease(ctx context.Context) error {
 	for begun := time.Now(); ; {
 		leases, err := b.engine.ContainerList(ctx, container.ListOptions{
@@ -70,7 +69,7 @@ func (b *Backend) dropLease(ctx context.Context) error {
 			}
 		}
 		if patience == 0 {
-			return b.engine.removeVolumes(ctx, filter{labelRun + "=" + b.run, labelRole + "=" + roleGuest})
+			return b.dropGuest(ctx)
 		}
 		if time.Since(begun) > patience {
 			return fmt.Errorf("%w: its lease on the engine says so", runner.ErrAlive)
@@ -81,6 +80,16 @@ func (b *Backend) dropLease(ctx context.Context) error {
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
+}
+
+// dropGuest removes the volume that came with the lease. Where a container has it, it
+// was filled, and serves again.
+func (b *Backend) dropGuest(ctx context.Context) error {
+	err := ignoreGone(b.engine.VolumeRemove(ctx, b.guestVolume(), true))
+	if errdefs.IsConflict(err) {
+		return nil
+	}
+	return err
 }
 
 // sweepOwn removes all of the run but what this process has of it.

@@ -35,7 +35,7 @@ script: [{call: {server: stock, tool: stock_report}, as: report}, {write: {path:
 -- tasks/2.yaml --
 id: slow
 inputs: {prompt: x}
-script: [{say: at work}, {sleep: 1s}, {call: {server: stock, tool: stock_report}}, {say: done}]
+script: [{call: {server: stock, tool: stock_report}}, {sleep: 3s}, {say: done}]
 -- fixtures/fixture.txt --
 as it was
 -- mcp.json --
@@ -53,7 +53,7 @@ func TestResumeWithoutIsolation(t *testing.T) {
 		{name: "run.json written", file: written("run.json")},
 		{name: "before.tar written", file: written("trials", "*", "*", evidence.BeforeFile)},
 		{name: "first trial done", file: written("trials", "quick", "*", evidence.VerdictsFile)},
-		{name: "agent at work", file: filled("trials", "slow", "*", evidence.StdoutFile)},
+		{name: "agent at work", file: filled("trials", "slow", "*", evidence.FramesFile)},
 	} {
 		t.Run(point.name, func(t *testing.T) {
 			p := newLocalProject(t, localKilledRun)
@@ -78,7 +78,7 @@ func (p *project) interrupt(c *command) {
 	p.t.Helper()
 	c.await("a trial is done and another at work", func() bool {
 		v := runView{dir: p.path("run")}
-		return len(v.fresh("trials", "quick", "1", evidence.VerdictsFile)) > 0 && filled("trials", "slow", "*", evidence.StdoutFile)(v)
+		return len(v.fresh("trials", "quick", "1", evidence.VerdictsFile)) > 0 && filled("trials", "slow", "*", evidence.FramesFile)(v)
 	})
 	c.signal(os.Interrupt)
 	c.wait(exitInfra)
@@ -133,7 +133,7 @@ func TestResumeRefuses(t *testing.T) {
 		want                 string
 	}{
 		{name: "the eval", file: "eval.yaml", old: "workers: 2", new: "workers: 3", want: "waza: eval.yaml has changed since the run began: begin a new run\n"},
-		{name: "a task", file: "tasks/2.yaml", old: "1s", new: "2s", want: "waza: tasks/2.yaml has changed since the run began: begin a new run\n"},
+		{name: "a task", file: "tasks/2.yaml", old: "3s", new: "4s", want: "waza: tasks/2.yaml has changed since the run began: begin a new run\n"},
 		{name: "a fixture", file: "fixtures/fixture.txt", old: "was", new: "is", want: "waza: fixtures/fixture.txt has changed since the run began: begin a new run\n"},
 		{name: "the file of --mcp", file: "mcp.json", old: "[]", new: "[ ]", want: "waza: mcp.json has changed since the run began: begin a new run\n"},
 		{name: "waza", file: "run/run.json", old: `"build": "`, new: `"build": "f00`, want: "resume it with that one, or begin a new run\n"},

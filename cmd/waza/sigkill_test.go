@@ -38,7 +38,6 @@ inputs: {prompt: x, files: [{path: fixture.txt}]}
 mcp_servers:
   slow: {image: "debian:bookworm-slim", command: sh, args: [/data/server.sh], files: {/data/server.sh: server.sh}}
 script:
-  - say: at work
   - call: {server: slow, tool: wait}
     as: waited
   - write: {path: out.txt, content: "{{ waited.text }}"}
@@ -198,7 +197,7 @@ var killChains = []killChain{
 		{name: "run.json written", file: written("run.json")},
 		{name: "server on stdio started", when: after, request: `^start container pipe-\d-slow$`},
 		{name: "agent started", when: after, request: `^start container pipe-\d-agent$`},
-		{name: "agent at work", file: filled("trials", "pipe", "*", evidence.StdoutFile)},
+		{name: "agent has answered", file: filled("trials", "pipe", "*", evidence.StdoutFile)},
 	}},
 }
 
