@@ -63,11 +63,18 @@ func newKillProxy(t *testing.T, moment func(when, request string) bool) *killPro
 		ErrorHandler:   func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
 	}
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		keepBody(r)
 		request := k.describe(r)
 		if request != "" && k.moment(before, request) {
 			panic(http.ErrAbortHandler)
 		}
-		proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), requestKey{}, request)))
+		ctx := r.Context()
+		if strings.HasPrefix(request, "create ") {
+			var cancel context.CancelFunc // as the engine does it, whether or not anybody waits
+			ctx, cancel = context.WithCancel(context.WithoutCancel(ctx))
+			defer cancel()
+		}
+		proxy.ServeHTTP(w, r.WithContext(context.WithValue(ctx, requestKey{}, request)))
 	})}
 	go func() { _ = server.Serve(ln) }()
 	t.Cleanup(func() {
@@ -106,11 +113,20 @@ func nameOf(r *http.Request) string {
 	if name := r.URL.Query().Get("name"); name != "" {
 		return name
 	}
-	body, _ := io.ReadAll(r.Body)
-	r.Body = io.NopCloser(bytes.NewReader(body))
+	body := keepBody(r)
 	var named struct{ Name string }
 	_ = json.Unmarshal(body, &named)
 	return named.Name
+}
+
+// keepBody has what a small request says at hand, also when its sender is gone.
+func keepBody(r *http.Request) []byte {
+	if path.Base(r.URL.Path) != "create" || strings.HasSuffix(r.URL.Path, "/images/create") {
+		return nil
+	}
+	body, _ := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return body
 }
 
 // short is a name without what comes from the run's id, which ends in six digits.

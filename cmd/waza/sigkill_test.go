@@ -292,16 +292,24 @@ func (p *project) killAt(point killPoint, sweeping *sync.RWMutex, args []string)
 		t.Fatalf("%s: the run never came to that\n%s%s", point.name, c.stdout.String(), c.stderr.String())
 	}
 	engine, run := dockertest.Engine(t), p.runID()
-	stands := func(c container.Summary) bool { return c.State != "created" }
-	dockertest.Await(t, 10*time.Second, "no container stands after: "+point.name, func() bool {
-		return !slices.ContainsFunc(dockertest.Containers(t, engine, run), stands)
-	})
+	p.awaitNoneStands(point.name)
 	t.Logf("%s: none stands after %s; left: %q", point.name, time.Since(killed).Round(10*time.Millisecond), dockertest.Objects(t, engine, run))
 	sweeping.RUnlock()
 	sweeping.Lock()
 	p.start("gc").wait(exitOK)
 	sweeping.Unlock()
 	dockertest.NoObjects(t, engine, run)
+}
+
+// awaitNoneStands waits for the end of every container of the project's run that was
+// started, and fails the test if one lives longer than waza promises.
+func (p *project) awaitNoneStands(point string) {
+	p.t.Helper()
+	engine, run := dockertest.Engine(p.t), p.runID()
+	stands := func(c container.Summary) bool { return c.State != "created" }
+	dockertest.Await(p.t, 10*time.Second, "no container stands after: "+point, func() bool {
+		return !slices.ContainsFunc(dockertest.Containers(p.t, engine, run), stands)
+	})
 }
 
 func isDone(c <-chan struct{}) bool {
