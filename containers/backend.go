@@ -23,6 +23,9 @@ const cleanupTimeout = 60 * time.Second
 // Options says how a run uses the engine.
 type Options struct {
 	Run string // the run's id: a name that no other run has
+	// Resume says that a run of this id has died, and is to be taken up. Open fails
+	// with runner.ErrAlive where it has not.
+	Resume bool
 	// Guest is the static Linux executable that becomes process 1; empty for our
 	// own.
 	Guest string
@@ -90,6 +93,9 @@ func (b *Backend) open(ctx context.Context, o Options) (err error) {
 	}
 	b.images[""] = b.guest
 	b.engine.watch = startWatch(b.engine)
+	if o.Resume {
+		return b.takeOver(ctx)
+	}
 	_, err = b.leased(ctx)
 	return err
 }

@@ -29,7 +29,18 @@ const createTimeout = 30 * time.Second
 type engine struct {
 	*client.Client
 	info  system.Info
-	watch *watch // of a run; else nil
+	watch *watch    // of a run; else nil
+	asked time.Time // when info was true
+}
+
+// now is the time by the engine's clock, which is what it says of ages: clocks of
+// other machines may be minutes off, and ours may jump.
+func (e *engine) now() time.Time {
+	told, err := time.Parse(time.RFC3339Nano, e.info.SystemTime)
+	if err != nil {
+		return time.Now()
+	}
+	return told.Add(time.Since(e.asked))
 }
 
 // dialEngine connects as the docker command would.
@@ -54,7 +65,7 @@ func dialEngine(ctx context.Context) (*engine, error) {
 	if info.OSType != "linux" {
 		return nil, errors.Join(fmt.Errorf("the Docker engine runs %s containers; isolation needs Linux ones", info.OSType), c.Close())
 	}
-	return &engine{Client: c, info: info}, nil
+	return &engine{Client: c, info: info, asked: time.Now()}, nil
 }
 
 // creating is the context of a call that creates something. The end of ctx does
@@ -85,17 +96,6 @@ func (e *engine) arch() string {
 	default:
 		return e.info.Architecture
 	}
-}
-
-// clock is what the engine's machine had for a time when it was connected to. The
-// age of what the engine made is told by this one: our machine's may be wrong, or be
-// another's.
-func (e *engine) clock() time.Time {
-	now, err := time.Parse(time.RFC3339Nano, e.info.SystemTime)
-	if err != nil {
-		return time.Now()
-	}
-	return now
 }
 
 // limits says which limits the engine can enforce.

@@ -22,6 +22,8 @@ type Garbage struct {
 	Networks   int
 	Volumes    int
 	Images     int // what builds left, without a tag
+
+	held int // volumes that a container still had
 }
 
 // objects is everything on the engine that carries our labels.
@@ -42,24 +44,66 @@ func GC(ctx context.Context) (Garbage, error) {
 		return Garbage{}, err
 	}
 	defer func() { _ = e.Close() }()
-	found, err := e.labelledObjects(ctx)
-	if err != nil {
-		return Garbage{}, err
-	}
-	live, err := e.liveRuns(ctx)
-	if err != nil {
-		return Garbage{}, err
-	}
-	return e.sweep(ctx, found, live)
+	return e.collect(ctx, func(ctx context.Context) (Garbage, error) {
+		found, err := e.labelledObjects(ctx, ours())
+		if err != nil {
+			return Garbage{}, err
+		}
+		live, err := e.liveRuns(ctx)
+		if err != nil {
+			return Garbage{}, err
+		}
+		return e.sweep(ctx, found, live)
+	})
 }
 
-func (e *engine) labelledObjects(ctx context.Context) (objects, error) {
+const (
+	// settling is how long nothing of a run that has just died must come into being
+	// until it is taken for gone: the engine carries out what the run asked of it
+	// last, whether or not anybody waits for the answer.
+	settling = 2 * time.Second
+	// settlingTries bounds it, where somebody keeps on making garbage.
+	settlingTries = 10
+)
+
+// collect sweeps, and where that found something sweeps again until nothing comes.
+func (e *engine) collect(ctx context.Context, sweep func(context.Context) (Garbage, error)) (all Garbage, err error) {
+	for range settlingTries {
+		g, err := sweep(ctx)
+		all = all.and(g)
+		if err != nil || g.none() {
+			return all, err
+		}
+		select {
+		case <-ctx.Done():
+			return all, context.Cause(ctx)
+		case <-time.After(settling):
+		}
+	}
+	return all, nil
+}
+
+func (g Garbage) none() bool { return g.Containers+g.Networks+g.Volumes+g.Images+g.held == 0 }
+
+// and is g with what was found after it.
+func (g Garbage) and(later Garbage) Garbage {
+	runs := slices.Concat(g.Runs, later.Runs)
+	slices.Sort(runs)
+	return Garbage{
+		Runs: slices.Compact(runs), Live: later.Live,
+		Containers: g.Containers + later.Containers, Networks: g.Networks + later.Networks,
+		Volumes: g.Volumes + later.Volumes, Images: g.Images + later.Images,
+	}
+}
+
+// labelledObjects lists what matches, and of all runs what builds left.
+func (e *engine) labelledObjects(ctx context.Context, which filter) (objects, error) {
 	var all objects
 	var err error
-	if all.networks, err = e.NetworkList(ctx, network.ListOptions{Filters: ours().args()}); err != nil {
+	if all.networks, err = e.NetworkList(ctx, network.ListOptions{Filters: which.args()}); err != nil {
 		return all, err
 	}
-	volumes, err := e.VolumeList(ctx, volume.ListOptions{Filters: ours().args()})
+	volumes, err := e.VolumeList(ctx, volume.ListOptions{Filters: which.args()})
 	if err != nil {
 		return all, err
 	}
@@ -70,7 +114,7 @@ func (e *engine) labelledObjects(ctx context.Context) (objects, error) {
 	if all.unnamed, err = e.untagged(ctx, labelImage+"="+imageServer); err != nil {
 		return all, err
 	}
-	all.containers, err = e.ContainerList(ctx, container.ListOptions{All: true, Filters: ours().args()})
+	all.containers, err = e.ContainerList(ctx, container.ListOptions{All: true, Filters: which.args()})
 	return all, err
 }
 
@@ -81,7 +125,7 @@ func (e *engine) liveRuns(ctx context.Context) (map[string]bool, error) {
 	}
 	live := map[string]bool{}
 	for _, l := range leases {
-		if leaseLives(l.State, time.Unix(l.Created, 0), l.Labels, e.clock()) {
+		if leaseLives(l.State, time.Unix(l.Created, 0), l.Labels, e.now()) {
 			live[l.Labels[labelRun]] = true
 		}
 	}
@@ -115,14 +159,15 @@ func (e *engine) sweep(ctx context.Context, all objects, live map[string]bool) (
 		if isDead(v.Labels) {
 			err := e.VolumeRemove(ctx, v.Name, true)
 			if errdefs.IsConflict(err) {
-				continue // taken into use since it was listed: its run is just starting
+				g.held++ // by one that is just going, or its run is just starting
+				continue
 			}
 			errs = append(errs, wrapRemoval("volume", v.Name, err))
 			g.Volumes++
 		}
 	}
 	for _, i := range slices.Concat(all.stages, all.unnamed) {
-		if _, ofRun := i.Labels[labelRun]; ofRun && !isDead(i.Labels) || !ofRun && e.clock().Sub(time.Unix(i.Created, 0)) < unnamedAfter {
+		if _, ofRun := i.Labels[labelRun]; ofRun && !isDead(i.Labels) || !ofRun && e.now().Sub(time.Unix(i.Created, 0)) < unnamedAfter {
 			continue
 		}
 		err := e.dropImage(ctx, i.ID)

@@ -26,6 +26,7 @@ const (
 const (
 	labelHost  = "waza.host"
 	labelBoot  = "waza.boot"
+	labelPIDs  = "waza.pids" // the namespace that the process has its number in
 	labelPID   = "waza.pid"
 	labelStart = "waza.start"
 )
@@ -71,6 +72,9 @@ func TrialLabel(task string, number, attempt int) string {
 
 // filter chooses objects by label.
 type filter []string
+
+// ofRun is everything of one run.
+func ofRun(run string) filter { return filter{labelRun + "=" + run} }
 
 // ours is everything of any run.
 func ours() filter { return filter{labelRun} }

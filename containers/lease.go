@@ -85,6 +85,7 @@ func home() map[string]string {
 	return map[string]string{
 		labelHost:  host,
 		labelBoot:  procid.BootID(),
+		labelPIDs:  procid.Namespace(),
 		labelPID:   strconv.Itoa(os.Getpid()),
 		labelStart: processStart(os.Getpid()),
 	}
@@ -100,19 +101,34 @@ func processStart(pid int) string {
 // takingLease is how long a run may be between creating its lease and starting it.
 const takingLease = 30 * time.Second
 
-// leaseLives says whether the run of a lease container is alive. One that is
-// created and not yet running belongs to a run that is just starting, if its
-// process still is, or, on another machine, if it is young.
+// leaseLives says whether the run of a lease container is alive at a time of the
+// engine's. One that is created and not yet running belongs to a run that is just
+// starting, if its process still is, or, where that cannot be seen from here, if it
+// is young.
 func leaseLives(state string, created time.Time, l map[string]string, now time.Time) bool {
-	if state == "running" {
+	switch state {
+	case "running", "paused":
 		return true
-	}
-	if state != "created" {
+	case "created":
+	default:
 		return false
 	}
-	if here := home(); l[labelHost] != here[labelHost] || l[labelBoot] != here[labelBoot] {
+	pid, err := strconv.Atoi(l[labelPID])
+	if err != nil || l[labelStart] == "" || !isHere(l) {
 		return now.Sub(created) < takingLease
 	}
-	pid, err := strconv.Atoi(l[labelPID])
-	return err == nil && l[labelStart] != "" && processStart(pid) == l[labelStart]
+	return processStart(pid) == l[labelStart]
+}
+
+// isHere says whether the process of a lease has its number where this one has.
+// Containers of one machine can have the same host name, and always have the same
+// boot.
+func isHere(l map[string]string) bool {
+	here := home()
+	for _, label := range []string{labelHost, labelBoot, labelPIDs} {
+		if here[label] == "" || l[label] != here[label] {
+			return false
+		}
+	}
+	return true
 }

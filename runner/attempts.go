@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -49,7 +48,7 @@ func (r *run) one(ctx context.Context, t *Trial) (*Result, error) {
 			return result, nil
 		}
 		r.o.Progress(Update{Task: t.Task, Number: t.Number, Phase: PhaseAgain, Result: result})
-		if err := setAside(dir, attempt.Attempt); err != nil {
+		if err := setAside(dir, evidence.AttemptsDir); err != nil {
 			return nil, err
 		}
 		earlier = append(earlier, result.Trial)
@@ -110,28 +109,6 @@ func (c *comeback) recover(ctx context.Context, b Backend) error {
 		c.lost = err
 	}
 	return err
-}
-
-// setAside moves the evidence of an attempt out of a trial's directory, to where
-// earlier ones are. Its trial.json goes last: a crash on the way leaves it where it
-// was, and what is there without one is no attempt.
-func setAside(dir evidence.Dir, attempt int) error {
-	to := filepath.Join(string(dir), evidence.AttemptsDir, strconv.Itoa(attempt))
-	if err := os.MkdirAll(to, 0o755); err != nil {
-		return err
-	}
-	entries, err := os.ReadDir(string(dir))
-	if err != nil {
-		return err
-	}
-	for _, entry := range entries {
-		if name := entry.Name(); name != evidence.AttemptsDir && name != evidence.TrialFile {
-			if err := os.Rename(filepath.Join(string(dir), name), filepath.Join(to, name)); err != nil {
-				return err
-			}
-		}
-	}
-	return os.Rename(filepath.Join(string(dir), evidence.TrialFile), filepath.Join(to, evidence.TrialFile))
 }
 
 // EarlierAttempts reads the attempts of a trial that were made again, in order.

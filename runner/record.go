@@ -33,10 +33,14 @@ const (
 // Record is run.json: what the run was, and at its end the digest of every file.
 type Record struct {
 	ID          string               `json:"id"`
-	Waza        string               `json:"waza"` // our version
+	Waza        string               `json:"waza"`            // our version
+	Build       string               `json:"build,omitempty"` // of our executable: the beginning of its SHA-256
 	Eval        EvalRecord           `json:"eval"`
-	MCP         *MCPRecord           `json:"mcp,omitempty"` // where the command line overlaid servers
+	Inputs      map[string]string    `json:"inputs,omitempty"` // SHA-256 of the other files that were read, by path from the eval's directory
+	Plan        string               `json:"plan,omitempty"`   // as PlanDigest; empty until images are there
+	MCP         *MCPRecord           `json:"mcp,omitempty"`    // where the command line overlaid servers
 	Started     time.Time            `json:"started"`
+	Resumed     []time.Time          `json:"resumed,omitempty"`
 	Ended       time.Time            `json:"ended,omitzero"`
 	Interrupted bool                 `json:"interrupted,omitempty"`
 	Isolated    bool                 `json:"isolated"`
@@ -46,6 +50,9 @@ type Record struct {
 	Timeout     time.Duration        `json:"timeout_ns,omitempty"` // where the command line set it
 	FailFast    bool                 `json:"fail_fast,omitempty"`
 	Retries     int                  `json:"infra_retries"`
+	Directory   string               `json:"directory,omitempty"`   // that relative paths of the command line are from
+	ContextDir  string               `json:"context_dir,omitempty"` // where the command line set it
+	Pull        string               `json:"pull,omitempty"`        // likewise
 	Tasks       []TaskRecord         `json:"tasks"`
 	Metrics     []results.MetricSpec `json:"metrics,omitempty"`
 	Engine      map[string]string    `json:"engine,omitempty"`
@@ -144,6 +151,9 @@ func ReadRecord(dir string) (Record, error) {
 	return r, nil
 }
 
+// Planned is how many trials the run was to run.
+func (r Record) Planned() int { return r.Trials * len(r.Tasks) }
+
 // Seal adds the digest of every file of the run directory and writes run.json.
 func (r Record) Seal(dir string) error {
 	r.Files = map[string]string{}
@@ -195,7 +205,7 @@ func regraded(name string) bool {
 // ExitCode is the results' own, but for trials that have no outcome at all, as
 // after a crash or an interruption.
 func (r Record) ExitCode(s results.Results) int {
-	code, missing := s.ExitCode(), r.Trials*len(r.Tasks)
+	code, missing := s.ExitCode(), r.Planned()
 	for _, task := range s.Tasks {
 		missing -= len(task.Runs)
 	}
@@ -245,7 +255,7 @@ func digest(path string) (string, error) {
 
 // Trials lists the trials that have ended in a run directory, by task and number.
 func Trials(dir string) ([]evidence.Dir, error) {
-	found, err := fs.Glob(os.DirFS(dir), "trials/*/*/"+evidence.TrialFile)
+	found, err := fs.Glob(os.DirFS(dir), trialsDir+"/*/*/"+evidence.TrialFile)
 	if err != nil {
 		return nil, err
 	}

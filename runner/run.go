@@ -69,9 +69,11 @@ func (o Options) wall() time.Time {
 	return o.Wall()
 }
 
+const trialsDir = "trials"
+
 // TrialDir is where a trial's evidence lies in a run directory.
 func TrialDir(run, task string, number int) evidence.Dir {
-	return evidence.Dir(filepath.Join(run, "trials", task, strconv.Itoa(number)))
+	return evidence.Dir(filepath.Join(run, trialsDir, task, strconv.Itoa(number)))
 }
 
 type run struct {

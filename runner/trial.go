@@ -19,6 +19,10 @@ const (
 	collectTimeout = 2 * time.Minute
 )
 
+// newAbove is how many directories above a trial's may be as new as it: the task's,
+// the trials', and the run's.
+const newAbove = 3
+
 // trialRun is one trial under way.
 type trialRun struct {
 	run     *run
@@ -56,7 +60,7 @@ func (r *run) trial(ctx context.Context, t *Trial, dir evidence.Dir) (ended bool
 	if interrupted {
 		rec.Event(evidence.Event{Kind: "interrupted", Message: broke.Error()})
 	}
-	closed := errors.Join(tr.end(ctx), rec.Close())
+	closed := errors.Join(tr.end(ctx), rec.Close(), dir.Sync(newAbove))
 	if interrupted {
 		return false, closed
 	}

@@ -27,6 +27,7 @@ type runOptions struct {
 	infraRetries    int
 	timeout         time.Duration
 	output, runDir  string
+	contextDir      string
 	pull            string
 	isolate         bool
 	keep, verbose   bool
@@ -35,23 +36,18 @@ type runOptions struct {
 
 func readOptions(c *cli.Context) (runOptions, error) {
 	o := runOptions{
-		trials: c.Int("trials"), workers: c.Int("workers"), infraRetries: c.Int("infra-retries"), timeout: c.Duration("timeout"),
+		trials: c.Int("trials"), infraRetries: c.Int("infra-retries"), timeout: c.Duration("timeout"),
 		isolate: c.Bool("isolate"), pull: c.String("pull"),
-		output: c.String("output"), runDir: c.String("run-dir"), keep: c.Bool("keep"), verbose: c.Bool("v"),
+		contextDir: c.String("context-dir"), runDir: c.String("run-dir"), keep: c.Bool("keep"),
 	}
 	if c.NArg() != 1 {
 		return o, usage("run takes one eval file; see waza run --help")
 	}
-	if err := errors.Join(inRange(c, "trials", maxTrials), inRange(c, "workers", maxWorkers)); err != nil {
+	if err := errors.Join(inRange(c, "trials", maxTrials), o.readHarmless(c)); err != nil {
 		return o, err
 	}
 	if o.infraRetries < 0 || o.infraRetries > runner.MaxInfraRetries {
 		return o, usage("--infra-retries must be from 0 to %d", runner.MaxInfraRetries)
-	}
-	if o.output != "" {
-		if info, err := os.Stat(filepath.Dir(o.output)); err != nil || !info.IsDir() {
-			return o, usage("--output: there is no directory %s", filepath.Dir(o.output))
-		}
 	}
 	if c.IsSet("timeout") && o.timeout <= 0 {
 		return o, usage("--timeout must be more than 0, such as 90s")
@@ -62,9 +58,21 @@ func readOptions(c *cli.Context) (runOptions, error) {
 	case c.IsSet("pull") && !o.isolate:
 		return o, usage("--pull is about container images: it needs --isolate")
 	}
-	var err error
-	o.format, err = formatOf(c)
-	return o, err
+	return o, nil
+}
+
+// readHarmless reads what changes no trial's outcome.
+func (o *runOptions) readHarmless(c *cli.Context) (err error) {
+	o.workers, o.output, o.verbose = c.Int("workers"), c.String("output"), c.Bool("v")
+	if o.output != "" {
+		if info, err := os.Stat(filepath.Dir(o.output)); err != nil || !info.IsDir() {
+			return usage("--output: there is no directory %s", filepath.Dir(o.output))
+		}
+	}
+	if o.format, err = formatOf(c); err != nil {
+		return err
+	}
+	return inRange(c, "workers", maxWorkers)
 }
 
 func inRange(c *cli.Context, name string, most int) error {

@@ -42,7 +42,10 @@ func (s *state) readOverlay(c *cli.Context) (*mcpconfig.ClientFile, error) {
 	if !c.IsSet("mcp") {
 		return nil, nil
 	}
-	path := c.Generic("mcp").(*once).value
+	return s.overlayFrom(c.Generic("mcp").(*once).value)
+}
+
+func (s *state) overlayFrom(path string) (*mcpconfig.ClientFile, error) {
 	data, err := readBounded(path)
 	if err != nil {
 		return nil, usage("--mcp: %w", err)

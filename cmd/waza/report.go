@@ -16,7 +16,7 @@ import (
 // finish writes the results, seals the run directory and prints what came out.
 func (j *job) finish(ctx context.Context, dir string, record runner.Record, done []runner.Result, runErr error) error {
 	record.Ended = j.clock.Now()
-	record.Interrupted = ctx.Err() != nil && len(done) < len(j.trials)
+	record.Interrupted = ctx.Err() != nil && len(done) < record.Planned()
 	if len(done) > 0 {
 		record.Guarantees = done[0].Trial.Guarantees
 	}
@@ -58,17 +58,20 @@ func (j *job) epilogue(dir string, record runner.Record, summary results.Results
 	for _, line := range append(serversEnds(summary), lostServers(done)...) {
 		fmt.Fprintln(j.stdout, line)
 	}
-	if missing := len(j.trials) - len(done); missing > 0 {
+	if missing := record.Planned() - len(done); missing > 0 {
 		why := ""
 		if record.Interrupted {
 			why = "interrupted: "
 		}
-		fmt.Fprintf(j.stdout, "%s%d of %d trials have no outcome\n", why, missing, len(j.trials))
+		fmt.Fprintf(j.stdout, "%s%d of %d trials have no outcome\n", why, missing, record.Planned())
 	}
 	if !record.Isolated {
 		fmt.Fprintln(j.stdout, notIsolated)
 	}
 	fmt.Fprintf(j.stdout, "run directory: %s\n", dir)
+	if isResumable(record, done) {
+		fmt.Fprintf(j.stdout, "to complete it: waza run --resume %s\n", shellWord(dir))
+	}
 }
 
 // attemptsBefore says what came before the attempt that counts; empty for nothing.

@@ -37,6 +37,7 @@ func (s *state) runCommand() *cli.Command {
 		Name:         "run",
 		Usage:        "run an eval",
 		ArgsUsage:    "EVAL.yaml",
+		Description:  "--resume RUN completes a run that ended early, as it was begun: what had finished is\nkept. Beside it only --workers, --output, --format and -v can be given.",
 		OnUsageError: usageError,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "isolate", Usage: "run every trial in containers of its own; without it nothing is isolated"},
@@ -51,12 +52,16 @@ func (s *state) runCommand() *cli.Command {
 			mcpFlag(),
 			outputFlag(),
 			&cli.StringFlag{Name: "run-dir", Usage: "new `DIR` for evidence and results (default: .waza/runs/<time>-<name>)"},
+			&cli.StringFlag{Name: "resume", Usage: "complete the run in the directory `RUN`, which ended early"},
 			&cli.BoolFlag{Name: "keep", Usage: "leave the sandbox of the one trial standing until Ctrl-C"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "print each trial's plan and start nothing"},
 			&cli.BoolFlag{Name: "v", Aliases: []string{"verbose"}, Usage: "show servers' stderr as it comes"},
 			formatFlag(),
 		},
 		Action: func(c *cli.Context) error {
+			if c.IsSet("resume") {
+				return s.resumeRun(c)
+			}
 			j, err := s.newJob(c)
 			if err != nil {
 				return err
@@ -81,6 +86,7 @@ type job struct {
 	secrets  *redact.Set
 	runID    string
 	clock    *evidence.Clock
+	resumed  *resumption // of a run that ended early; nil for a new one
 	progress *progress
 }
 
@@ -95,16 +101,34 @@ func (s *state) newJob(c *cli.Context) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	eval, tasks, err := spec.Load(c.Args().First(), spec.Options{
-		ContextDir: c.String("context-dir"), Overlay: overlay, CheckScript: checkScript, Local: !o.isolate,
+	j, err := s.load(o, c.Args().First(), overlay, func(tasks []spec.ResolvedTask) ([]spec.ResolvedTask, error) {
+		return choose(tasks, c.StringSlice("task"), c.StringSlice("tags"))
+	})
+	if err != nil {
+		return nil, err
+	}
+	j.runID = newRunID(j.eval.Name)
+	if err := j.plan(likelyPlatform()); err != nil {
+		return nil, err
+	}
+	if o.keep && len(j.trials) != 1 {
+		return nil, usage("--keep keeps one sandbox and this would run %d trials; choose one with --task and --trials 1", len(j.trials))
+	}
+	return j, nil
+}
+
+// load reads an eval, and what of its tasks pick leaves.
+func (s *state) load(o runOptions, path string, overlay *mcpconfig.ClientFile, pick func([]spec.ResolvedTask) ([]spec.ResolvedTask, error)) (*job, error) {
+	eval, tasks, err := spec.Load(path, spec.Options{
+		ContextDir: o.contextDir, Overlay: overlay, CheckScript: checkScript, Local: !o.isolate,
 	})
 	if err != nil {
 		return nil, &exitError{exitUsage, err}
 	}
-	if tasks, err = choose(tasks, c.StringSlice("task"), c.StringSlice("tags")); err != nil {
+	if tasks, err = pick(tasks); err != nil {
 		return nil, err
 	}
-	j := &job{state: s, options: o, eval: eval, overlay: overlay, tasks: tasks, secrets: &redact.Set{}, runID: newRunID(eval.Name), clock: evidence.StartClock(time.Now())}
+	j := &job{state: s, options: o, eval: eval, overlay: overlay, tasks: tasks, secrets: &redact.Set{}, clock: evidence.StartClock(time.Now())}
 	if overlay != nil {
 		for _, secret := range overlay.Secrets {
 			j.secrets.Add(secret)
@@ -114,12 +138,6 @@ func (s *state) newJob(c *cli.Context) (*job, error) {
 		if j.lock, err = readLock(eval); err != nil {
 			return nil, err
 		}
-	}
-	if err := j.plan(likelyPlatform()); err != nil {
-		return nil, err
-	}
-	if o.keep && len(j.trials) != 1 {
-		return nil, usage("--keep keeps one sandbox and this would run %d trials; choose one with --task and --trials 1", len(j.trials))
 	}
 	return j, nil
 }
@@ -164,57 +182,100 @@ func (j *job) dryRun() error {
 	return nil
 }
 
-// run runs the trials and reports. Nothing of them is left when it returns.
+// run runs the trials and reports. Nothing of them is left on the engine or among
+// processes when it returns, and nothing at all where no trial could be begun.
 func (j *job) run(ctx context.Context) error {
 	dir, err := j.chooseRunDir()
 	if err != nil {
 		return err
 	}
+	record, err := j.newRecord()
+	if err != nil {
+		return infra(err)
+	}
+	made, err := makeRunDir(dir)
+	if err != nil {
+		return infra(err)
+	}
+	defer func() { _ = made.held.Close() }()
+	err = record.Write(dir)
+	if err == nil {
+		var begun bool
+		if begun, err = j.carryOut(ctx, dir, record); begun {
+			return err
+		}
+	}
+	return infra(errors.Join(err, made.abandon()))
+}
+
+// carryOut runs the trials that are to be run, and reports. Until it has begun with
+// that, nothing in the run directory has changed.
+func (j *job) carryOut(ctx context.Context, dir string, record runner.Record) (begun bool, err error) {
 	ctx, stop := interruptible(ctx, j.stderr)
 	defer stop()
 	j.warn()
 	backend, err := j.openBackend(ctx)
 	if err != nil {
-		return &exitError{exitInfra, err}
+		return false, alive(err)
 	}
-	record, err := j.prepare(ctx, backend, dir)
+	if err = j.prepare(ctx, backend, &record); err == nil {
+		err = j.begin(dir, &record)
+	}
 	if err != nil {
-		return infra(errors.Join(err, backend.Close(context.WithoutCancel(ctx))))
+		return false, infra(errors.Join(err, backend.Close(context.WithoutCancel(ctx))))
 	}
-	j.progress = newProgress(j.stderr, j.lookup, len(j.trials))
-	done, runErr := runner.Run(ctx, backend, j.trials, j.runnerOptions(dir))
+	todo := j.todo()
+	j.progress = newProgress(j.stderr, j.lookup, len(todo))
+	done, runErr := runner.Run(ctx, backend, todo, j.runnerOptions(dir))
 	j.progress.close()
 	runErr = errors.Join(runErr, backend.Close(context.WithoutCancel(ctx)))
-	return j.finish(ctx, dir, record, done, runErr)
+	return true, j.finish(ctx, dir, record, j.withKept(done), runErr)
 }
 
-// prepare has all images on the engine and writes down what is about to run.
-func (j *job) prepare(ctx context.Context, backend backend, dir string) (runner.Record, error) {
+// newRecord is what run.json says of a run before anything is done.
+func (j *job) newRecord() (runner.Record, error) {
 	record, err := runner.NewRecord(j.eval, j.tasks, j.overlay)
 	if err != nil {
 		return record, err
 	}
-	if installer, ok := backend.(installer); ok {
-		if err := j.lockPackages(ctx, installer); err != nil {
-			return record, err
-		}
-	}
-	if err := backend.Prepare(ctx, j.trials, func(what string) { fmt.Fprintln(j.stderr, what) }); err != nil {
+	if record.Inputs, err = runner.Inputs(j.eval, j.tasks, j.trials); err != nil {
 		return record, err
 	}
 	record.Started = j.clock.Now()
-	record.ID, record.Waza = j.runID, j.version
+	if record.Directory, err = os.Getwd(); err != nil {
+		return record, err
+	}
+	record.ID, record.Waza, record.Build = j.runID, j.version, buildID()
 	record.Isolated, record.Network = j.options.isolate, j.trials[0].Network
 	record.Workers, record.Trials, record.Retries = j.workers(), len(j.trials)/len(j.tasks), j.options.infraRetries
 	record.Timeout, record.FailFast = j.options.timeout, j.eval.Config.FailFast
-	record.Engine, record.Images = backend.Describe(), runner.ImageRecords{}
+	record.ContextDir, record.Pull = j.options.contextDir, j.options.pull
+	return record, nil
+}
+
+// prepare has all images on the engine, and adds to the record what they are and
+// what is about to run.
+func (j *job) prepare(ctx context.Context, backend backend, record *runner.Record) error {
+	if installer, ok := backend.(installer); ok {
+		if err := j.lockPackages(ctx, installer); err != nil {
+			return err
+		}
+	}
+	if err := j.samePlan(record); err != nil {
+		return err
+	}
+	if err := backend.Prepare(ctx, j.trials, func(what string) { fmt.Fprintln(j.stderr, what) }); err != nil {
+		return err
+	}
+	images := runner.ImageRecords{}
 	for ref, image := range backend.Images() {
-		record.Images[j.secrets.String(ref)] = j.hideNames(image)
+		images[j.secrets.String(ref)] = j.hideNames(image)
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return record, err
+	if err := sameImages(record.Images, images); err != nil {
+		return err
 	}
-	return record, record.Write(dir)
+	record.Engine, record.Images = backend.Describe(), images
+	return nil
 }
 
 // hideNames is i without what is secret in the names of its repositories.

@@ -14,6 +14,13 @@ func BootID() string {
 	return strings.TrimSpace(string(id))
 }
 
+// Namespace names what this process has its number in, within [BootID]: processes of
+// a container have others than those of its host. Empty where that cannot be told.
+func Namespace() string {
+	name, _ := os.Readlink("/proc/self/ns/pid")
+	return name
+}
+
 // Start is when a process was started, in clock ticks since boot (proc(5), field 22
 // of stat); empty where that cannot be told. zombie says that it has ended and only
 // waits to be collected.

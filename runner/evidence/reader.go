@@ -85,7 +85,7 @@ func MarshalIndent(v any) ([]byte, error) {
 // leaves the old content or the new and nothing between.
 func WriteFile(path string, data []byte) (err error) {
 	defer func() { err = told(err) }()
-	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	temp, err := os.CreateTemp(filepath.Dir(path), halfWritten(filepath.Base(path)))
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,10 @@ func WriteFile(path string, data []byte) (err error) {
 	if err != nil {
 		return err
 	}
-	return os.Rename(temp.Name(), path)
+	if err = os.Rename(temp.Name(), path); err != nil {
+		return err
+	}
+	return syncPath(filepath.Dir(path))
 }
 
 func readJSON[T any](d Dir, name string) (T, error) {

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"runtime"
 	"slices"
@@ -20,6 +21,9 @@ import (
 // Options says how a run uses this machine.
 type Options struct {
 	Run string // the run's id: a name that no other run has
+	// Resume says that a run of this id has died, and is to be taken up. Open fails
+	// with runner.ErrAlive where it has not.
+	Resume bool
 	// Executable is what agents of ours are started from; empty for our own.
 	Executable string
 	// Temp is where directories of runs are; empty for the system's.
@@ -45,7 +49,15 @@ func Open(o Options) (*Backend, error) {
 			return nil, err
 		}
 	}
+	if o.Resume {
+		if err := Sweep(context.Background(), o.Temp, o.Run); err != nil {
+			return nil, err
+		}
+	}
 	c, err := claimRun(baseDir(o.Temp), o.Run)
+	if o.Resume && errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("%w: somebody else has just taken it up", runner.ErrAlive)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/waza-isolate/waza/runner"
 )
 
 // Garbage is what a gc found of dead runs and removed.
@@ -36,6 +39,32 @@ func GC(ctx context.Context, temp string) (Garbage, error) {
 		errs = append(errs, err)
 	}
 	return g, errors.Join(errs...)
+}
+
+// Sweep ends the processes of one dead run and removes its directory. It fails with
+// runner.ErrAlive where the run is not dead.
+func Sweep(ctx context.Context, temp, run string) error {
+	base := baseDir(temp)
+	if _, err := os.Lstat(filepath.Join(base, run)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	base, all, err := lockBase(base)
+	if err != nil {
+		return err
+	}
+	c := &claim{base: base, dir: filepath.Join(base, run)}
+	c.lock, err = lock(filepath.Join(c.dir, lockFile), unix.LOCK_EX|unix.LOCK_NB)
+	err = errors.Join(err, all.Close())
+	switch {
+	case errors.Is(err, unix.EWOULDBLOCK):
+		return fmt.Errorf("%w: it holds %s", runner.ErrAlive, c.dir)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil // somebody else's gc was quicker
+	case err != nil:
+		return err
+	}
+	_, err = c.clean(ctx)
+	return err
 }
 
 // judge tells dead runs from live ones, and takes hold of those.

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/waza-isolate/waza/internal/dockertest"
+)
+
+// killProxy stands between a runner and the engine. It knows what the runner asks
+// for, and calls moment before it passes a request on and after the engine has done
+// it. Where moment says so, no more comes of it: neither reaches the other.
+type killProxy struct {
+	Host   string // for DOCKER_HOST
+	moment func(when, request string) (stop bool)
+
+	mu    sync.Mutex
+	names map[string]string // of containers and networks, by id; guarded by mu
+}
+
+const (
+	before = "before"
+	after  = "after"
+)
+
+func newKillProxy(t *testing.T, moment func(when, request string) bool) *killProxy {
+	t.Helper()
+	engine, err := url.Parse(dockertest.Engine(t).DaemonHost())
+	if err != nil || engine.Scheme != "unix" {
+		t.Skipf("SKIPPED: the engine is not on a socket of this machine: %v", err)
+	}
+	dir, err := os.MkdirTemp("", "kp-") // names of sockets are short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	ln, err := net.Listen("unix", filepath.Join(dir, "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &killProxy{Host: "unix://" + ln.Addr().String(), moment: moment, names: map[string]string{}}
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", engine.Path)
+	}}
+	proxy := &httputil.ReverseProxy{
+		Director:       func(r *http.Request) { r.URL.Scheme, r.URL.Host = "http", "engine" },
+		Transport:      transport,
+		FlushInterval:  -1,
+		ModifyResponse: k.answered,
+		ErrorHandler:   func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		keepBody(r)
+		request := k.describe(r)
+		if request != "" && k.moment(before, request) {
+			panic(http.ErrAbortHandler)
+		}
+		ctx := r.Context()
+		if strings.HasPrefix(request, "create ") {
+			var cancel context.CancelFunc // as the engine does it, whether or not anybody waits
+			ctx, cancel = context.WithCancel(context.WithoutCancel(ctx))
+			defer cancel()
+		}
+		proxy.ServeHTTP(w, r.WithContext(context.WithValue(ctx, requestKey{}, request)))
+	})}
+	go func() { _ = server.Serve(ln) }()
+	t.Cleanup(func() {
+		_ = server.Close()
+		transport.CloseIdleConnections()
+	})
+	return k
+}
+
+type requestKey struct{}
+
+var versioned = regexp.MustCompile(`^/v[0-9.]+/`)
+
+// describe is a request that changes something on the engine in words, such as
+// "start container x-1-agent"; empty for others. Names are without that of the run.
+func (k *killProxy) describe(r *http.Request) string {
+	parts := strings.Split(versioned.ReplaceAllString(r.URL.Path, ""), "/")
+	switch {
+	case r.Method == http.MethodPost && len(parts) == 2 && parts[1] == "create":
+		if parts[0] == "images" {
+			return "import image"
+		}
+		return "create " + strings.TrimSuffix(parts[0], "s") + " " + short(nameOf(r))
+	case r.Method == http.MethodPost && len(parts) == 3:
+		return parts[2] + " " + strings.TrimSuffix(parts[0], "s") + " " + k.name(parts[1])
+	case r.Method == http.MethodPut && path.Base(r.URL.Path) == "archive":
+		return "fill container " + k.name(parts[1])
+	case r.Method == http.MethodDelete && len(parts) == 2:
+		return "remove " + strings.TrimSuffix(parts[0], "s") + " " + k.name(parts[1])
+	}
+	return ""
+}
+
+// nameOf is what a request for something new calls it.
+func nameOf(r *http.Request) string {
+	if name := r.URL.Query().Get("name"); name != "" {
+		return name
+	}
+	body := keepBody(r)
+	var named struct{ Name string }
+	_ = json.Unmarshal(body, &named)
+	return named.Name
+}
+
+// keepBody has what a small request says at hand, also when its sender is gone.
+func keepBody(r *http.Request) []byte {
+	if path.Base(r.URL.Path) != "create" || strings.HasSuffix(r.URL.Path, "/images/create") {
+		return nil
+	}
+	body, _ := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return body
+}
+
+// short is a name without what comes from the run's id, which ends in six digits.
+func short(name string) string {
+	if name == "" {
+		return "filler" // that alone has no name
+	}
+	return regexp.MustCompile(`^waza-.*?-[0-9a-f]{12}-[0-9a-f]{6}-`).ReplaceAllString(name, "")
+}
+
+func (k *killProxy) name(id string) string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if name, ok := k.names[id]; ok {
+		return name
+	}
+	return short(id)
+}
+
+func (k *killProxy) answered(r *http.Response) error {
+	request, _ := r.Request.Context().Value(requestKey{}).(string)
+	if request == "" {
+		return nil
+	}
+	if _, name, ok := strings.Cut(request, "create "); ok && r.StatusCode == http.StatusCreated {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return err
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		var made struct{ ID string }
+		if json.Unmarshal(body, &made) == nil && made.ID != "" {
+			_, name, _ = strings.Cut(name, " ")
+			k.mu.Lock()
+			k.names[made.ID] = name
+			k.mu.Unlock()
+		}
+	}
+	if k.moment(after, request) {
+		return http.ErrAbortHandler
+	}
+	return nil
+}

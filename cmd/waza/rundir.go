@@ -1,0 +1,74 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/waza-isolate/waza/runner"
+)
+
+// runDir is a run directory that this process has just made and holds.
+type runDir struct {
+	path string
+	held *os.File
+	made []string // itself and directories above it that are new, innermost first
+}
+
+func makeRunDir(path string) (*runDir, error) {
+	d := &runDir{path: path}
+	for dir := filepath.Clean(path); ; dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		d.made = append(d.made, dir)
+	}
+	err := os.MkdirAll(path, 0o755)
+	if err == nil {
+		d.held, err = runner.Hold(path)
+	}
+	if err != nil {
+		return nil, alive(errors.Join(err, d.removeMade()))
+	}
+	return d, nil
+}
+
+// abandon removes the directory of a run that began no trial. What somebody else
+// put there stays.
+func (d *runDir) abandon() error {
+	err := os.Remove(filepath.Join(d.path, runner.RunFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return errors.Join(err, d.removeMade())
+}
+
+func (d *runDir) removeMade() error {
+	for _, dir := range d.made {
+		if os.Remove(dir) != nil {
+			break // others have theirs in it
+		}
+	}
+	return nil
+}
+
+// alive is err, as a usage error where it says that a run is at work.
+func alive(err error) error {
+	if errors.Is(err, runner.ErrAlive) {
+		return usage("%w", err)
+	}
+	return infra(err)
+}
+
+// shellWord is s as a shell takes it for one word.
+func shellWord(s string) string {
+	plain := func(r rune) bool {
+		return strings.ContainsRune("/._-+=:@%,", r) || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+	}
+	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

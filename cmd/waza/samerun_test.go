@@ -1,0 +1,187 @@
+package main
+
+import (
+	"archive/tar"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// told is what a run came to, but for times and what is drawn by lot: results,
+// verdicts and the evidence of each trial.
+type told struct {
+	Results  any
+	Trials   map[string]trialTold
+	Unsealed []string
+}
+
+type trialTold struct {
+	Record    any
+	Verdicts  string
+	Frames    []string
+	Calls     []string
+	Stdout    string
+	Workspace []string
+}
+
+// tell reads the run in a directory of the project.
+func tell(t *testing.T, p *project) told {
+	t.Helper()
+	run := p.path("run")
+	all := told{Results: timeless(t, p.read("run", "results.json")), Trials: map[string]trialTold{}}
+	dirs, err := runner.Trials(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range dirs {
+		name, err := filepath.Rel(run, string(d))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Trials[name] = tellTrial(t, d)
+	}
+	all.Unsealed = unsealed(t, p)
+	return all
+}
+
+func tellTrial(t *testing.T, d evidence.Dir) (told trialTold) {
+	t.Helper()
+	read := func(name string) string {
+		data, err := os.ReadFile(filepath.Join(string(d), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	told.Record, told.Verdicts, told.Stdout = timeless(t, read(evidence.TrialFile)), read(evidence.VerdictsFile), read(evidence.StdoutFile)
+	for f, err := range d.Frames() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		told.Frames = append(told.Frames, fmt.Sprintf("%d %s %s %s %s", f.Seq, f.Server, f.Dir, f.Synthetic, f.Raw))
+	}
+	calls, err := d.Calls()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range calls {
+		told.Calls = append(told.Calls, fmt.Sprintf("%d %s %s %s %s %s", c.Seq, c.Server, c.Tool, c.Arguments, c.Result, c.Outcome))
+	}
+	told.Workspace = listing(t, filepath.Join(string(d), evidence.WorkspaceFile))
+	return told
+}
+
+func listing(t *testing.T, file string) (lines []string) {
+	t.Helper()
+	in, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = in.Close() }()
+	for archive := tar.NewReader(in); ; {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return lines
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := io.ReadAll(archive)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, fmt.Sprintf("%s %o %s %q", header.Name, header.Mode, header.Linkname, content))
+	}
+}
+
+// drawn are the keys whose values are times, or other in every run.
+var drawn = regexp.MustCompile(`(?i)^(t|timestamp|started|ended|agent_started|agent_ended|.*duration.*|eval_id|eval_name|run|session_id|id|conn|time.*|start|end)$`)
+
+// timeless is a JSON document without what is other in every run.
+func timeless(t *testing.T, document string) any {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal([]byte(document), &v); err != nil {
+		t.Fatal(err)
+	}
+	return without(v)
+}
+
+func without(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, value := range v {
+			if _, text := value.(string); drawn.MatchString(key) && (text || isNumber(value)) {
+				delete(v, key)
+				continue
+			}
+			v[key] = without(value)
+		}
+	case []any:
+		for i := range v {
+			v[i] = without(v[i])
+		}
+	}
+	return v
+}
+
+func isNumber(v any) bool { _, ok := v.(float64); return ok }
+
+// unsealed are files of the run that run.json has no digest of, or another.
+func unsealed(t *testing.T, p *project) (names []string) {
+	t.Helper()
+	record := p.record()
+	changed, err := record.Changed(p.path("run"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names = append(names, changed...)
+	err = filepath.WalkDir(p.path("run"), func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(p.path("run"), file)
+		if _, ok := record.Files[name]; !ok && name != runner.RunFile {
+			names = append(names, name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// same fails the test unless the project's run came to what another did.
+func (p *project) same(t *testing.T, want told) {
+	t.Helper()
+	if diff := cmp.Diff(want, tell(t, p)); diff != "" {
+		t.Errorf("the resumed run is another than an undisturbed one (-undisturbed +resumed):\n%s", diff)
+	}
+}
+
+// aside is what was set aside of all trials, as trials/TASK/N/KIND/K.
+func (p *project) aside(kind string) (names []string) {
+	found, _ := filepath.Glob(p.path("run", "trials", "*", "*", kind, "*"))
+	for _, name := range found {
+		if _, err := strconv.Atoi(filepath.Base(name)); err == nil {
+			names = append(names, strings.TrimPrefix(name, p.path("run")+"/"))
+		}
+	}
+	slices.Sort(names)
+	return names
+}

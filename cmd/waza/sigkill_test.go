@@ -1,0 +1,331 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/waza-isolate/waza/internal/dockertest"
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// killedRun is an eval whose trials have a server on stdio that takes its time to
+// start and to answer, one over HTTP, and a service.
+const killedRun = `
+-- eval.yaml --
+name: NAME
+config:
+  trials_per_task: 2
+  timeout_seconds: 100
+  parallel: true
+  workers: 2
+  executor: script
+  isolation: {network: NETWORK, workspace: WORKSPACE}
+graders:
+  - {type: text, name: done, config: {contains: [done]}}
+tasks: [tasks/*.yaml]
+-- tasks/1.yaml --
+id: pipe
+inputs: {prompt: x, files: [{path: fixture.txt}]}
+mcp_servers:
+  slow: {image: "debian:bookworm-slim", command: sh, args: [/data/server.sh], files: {/data/server.sh: server.sh}}
+script:
+  - call: {server: slow, tool: wait}
+    as: waited
+  - write: {path: out.txt, content: "{{ waited.text }}"}
+  - say: done
+graders:
+  - {type: mcp_compliance, name: used, config: {server: slow, expect_tools_used: [wait]}}
+-- tasks/2.yaml --
+id: web
+inputs: {prompt: x}
+mcp_servers:
+  memory:
+    image: waza-examples/go-memory
+    args: [-http, "127.0.0.1:8000"]
+    port: 8000
+    path: /
+    services:
+      db: {image: "debian:bookworm-slim", command: sleep, args: ["600"], ports: [7000], ready: {exec: ["true"]}}
+script:
+  - call: {server: memory, tool: read_graph}
+    as: graph
+  - write: {path: graph.txt, content: "{{ graph.text }}"}
+  - say: done
+-- fixtures/fixture.txt --
+as it was
+-- server.sh --
+sleep 0.2
+while IFS= read -r line; do
+  id=${line#*\"id\":}; id=${id%%[,\}]*}
+  case "$line" in
+  *'"initialize"'*) result='{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"slow","version":"1"}}' ;;
+  *'"tools/list"'*) result='{"tools":[{"name":"wait","inputSchema":{"type":"object"}}]}' ;;
+  *'"tools/call"'*) sleep 0.3; result='{"content":[{"type":"text","text":"waited"}]}' ;;
+  *'"id":'*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no such method"}}\n' "$id"; continue ;;
+  *) continue ;;
+  esac
+  printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$result"
+done
+`
+
+func newKilledProject(t *testing.T, network, workspace string) *project {
+	t.Helper()
+	return newProject(t, strings.NewReplacer("NETWORK", network, "WORKSPACE", workspace).Replace(killedRun), goMemory)
+}
+
+// killPoint is a moment of a run's life: before or after the engine has done what
+// request tells, or, where that is empty, when the run directory is as file says.
+type killPoint struct {
+	name, when, request string
+	file                func(runView) bool
+}
+
+// killChain is a run that is killed at one point, resumed and killed at the next,
+// and so on, and completed at last. A point of a trial comes before those of trials
+// that are begun later: what had ended is not run again.
+type killChain struct {
+	network, workspace string
+	points             []killPoint
+}
+
+// runView is a run directory since a runner was started on it.
+type runView struct {
+	dir   string
+	since time.Time
+}
+
+// fresh lists files that were written since then.
+func (v runView) fresh(elem ...string) (names []string) {
+	found, _ := filepath.Glob(filepath.Join(append([]string{v.dir}, elem...)...))
+	return slices.DeleteFunc(found, func(name string) bool {
+		info, err := os.Stat(name)
+		return err != nil || info.ModTime().Before(v.since)
+	})
+}
+
+// written says that a file is there, and filled that there is something in it.
+func written(elem ...string) func(runView) bool {
+	return func(v runView) bool { return len(v.fresh(elem...)) > 0 }
+}
+
+func filled(elem ...string) func(runView) bool {
+	return func(v runView) bool {
+		return slices.ContainsFunc(v.fresh(elem...), func(name string) bool {
+			info, err := os.Stat(name)
+			return err == nil && info.Size() > 0
+		})
+	}
+}
+
+// inCall says whether a tool call is on its way.
+func inCall(v runView) bool {
+	return slices.ContainsFunc(v.fresh("trials", "pipe", "*", evidence.FramesFile), func(name string) bool {
+		data, _ := os.ReadFile(name)
+		lines := strings.Split(strings.TrimSpace(string(data)), "\n")
+		return strings.Contains(lines[len(lines)-1], "tools/call")
+	})
+}
+
+// besides says whether one trial has ended and another is at work.
+func besides(v runView) bool {
+	ended, begun := v.fresh("trials", "*", "*", evidence.VerdictsFile), v.fresh("trials", "*", "*", evidence.FramesFile)
+	return len(ended) > 0 && len(begun) > len(ended)
+}
+
+var killChains = []killChain{
+	{"bridge", "tmpfs", []killPoint{
+		{name: "lease: create asked for", when: before, request: `^create container lease$`},
+		{name: "task network made", when: after, request: `^create network `},
+		{name: "trial.json written", file: written("trials", "*", "*", evidence.TrialFile)},
+	}},
+	{"airtight", "tmpfs", []killPoint{
+		{name: "lease and guest volume made", when: after, request: `^create container lease$`},
+		{name: "agent's container made", when: after, request: `^create container pipe-\d-agent$`},
+		{name: "workspace.tar begun", file: written("trials", "*", "*", evidence.WorkspaceFile)},
+	}},
+	{"bridge", "volume", []killPoint{
+		{name: "lease attached", when: after, request: `^attach container lease$`},
+		{name: "workspace volume made", when: after, request: `^create volume .*workspace`},
+		{name: "relay started", when: after, request: `^start container .*-relay$`},
+		{name: "task network: removal asked for", when: before, request: `^remove network `},
+	}},
+	{"airtight", "tmpfs", []killPoint{
+		{name: "lease: start asked for", when: before, request: `^start container lease$`},
+		{name: "server on stdio: create asked for", when: before, request: `^create container pipe-\d-slow$`},
+		{name: "verdicts.json written", file: written("trials", "*", "*", evidence.VerdictsFile)},
+	}},
+	{"bridge", "tmpfs", []killPoint{
+		{name: "lease started", when: after, request: `^start container lease$`},
+		{name: "relay made", when: after, request: `^create container .*-relay$`},
+		{name: "first frame written", file: filled("trials", "*", "*", evidence.FramesFile)},
+		{name: "task network removed", when: after, request: `^remove network `},
+	}},
+	{"airtight", "tmpfs", []killPoint{
+		{name: "mcp.json's volume made", when: after, request: `^create volume mcp-`},
+		{name: "in the midst of a tool call", file: inCall},
+		{name: "service made", when: after, request: `^create container web-\d-.*db$`},
+		{name: "run's volumes: removal asked for", when: before, request: `^remove volume `},
+	}},
+	{"bridge", "tmpfs", []killPoint{
+		{name: "filler of mcp.json made", when: after, request: `^create container filler$`},
+		{name: "task network: create asked for", when: before, request: `^create network `},
+		{name: "relay attached", when: after, request: `^attach container .*-relay$`},
+		{name: "one trial done, another at work", file: besides},
+	}},
+	{"airtight", "tmpfs", []killPoint{
+		{name: "mcp.json: filling asked for", when: before, request: `^fill container filler$`},
+		{name: "in the midst of a server's start", file: written("trials", "pipe", "*", evidence.ServersDir, "slow.stderr")},
+		{name: "server over HTTP started", when: after, request: `^start container web-\d-memory$`},
+		{name: "results.json written", file: written("results.json")},
+	}},
+	{"bridge", "tmpfs", []killPoint{
+		{name: "filler of mcp.json: removal asked for", when: before, request: `^remove container filler$`},
+		{name: "before.tar written", file: written("trials", "*", "*", evidence.BeforeFile)},
+		{name: "service started", when: after, request: `^start container web-\d-.*db$`},
+		{name: "service removed", when: after, request: `^remove container web-\d-.*db$`},
+	}},
+	{"airtight", "tmpfs", []killPoint{
+		{name: "run.json written", file: written("run.json")},
+		{name: "server on stdio started", when: after, request: `^start container pipe-\d-slow$`},
+		{name: "agent started", when: after, request: `^start container pipe-\d-agent$`},
+		{name: "agent has answered", file: filled("trials", "pipe", "*", evidence.StdoutFile)},
+	}},
+}
+
+// minimumPoints is what this test promises.
+const minimumPoints = 25
+
+// A runner that is killed at any moment leaves no container that stands for more
+// than ten seconds, and nothing after gc; and its run, resumed, comes to what an
+// undisturbed one does.
+func TestRunnerKilledAnywhere(t *testing.T) {
+	names := map[string]bool{}
+	for _, chain := range killChains {
+		for _, point := range chain.points {
+			names[point.name] = true
+		}
+	}
+	if len(names) < minimumPoints {
+		t.Fatalf("%d points have names of their own, want %d", len(names), minimumPoints)
+	}
+	undisturbed := map[string]told{}
+	for _, network := range []string{"bridge", "airtight"} {
+		p := newKilledProject(t, network, "tmpfs")
+		p.run(exitOK)
+		undisturbed[network+" tmpfs"] = tell(t, p)
+	}
+	p := newKilledProject(t, "bridge", "volume")
+	p.run(exitOK)
+	undisturbed["bridge volume"] = tell(t, p)
+
+	// gc removes by force what it finds of a dead run. So while a test waits for
+	// containers to end by themselves, no other sweeps.
+	var sweeping sync.RWMutex
+	t.Run("at", func(t *testing.T) {
+		for _, chain := range killChains {
+			t.Run(chain.points[0].name, func(t *testing.T) {
+				t.Parallel()
+				p := newKilledProject(t, chain.network, chain.workspace)
+				args := []string{"run", "--isolate", "eval.yaml", "--run-dir", "run"}
+				for _, point := range chain.points {
+					p.killAt(point, &sweeping, args)
+					args = []string{"run", "--resume", "run"}
+				}
+				p.start(args...).wait(exitOK)
+				dockertest.NoObjects(t, dockertest.Engine(t), p.runID())
+				p.same(t, undisturbed[chain.network+" "+chain.workspace])
+			})
+		}
+	})
+}
+
+// killAt starts waza, kills it at a point, and sees what becomes of what it had.
+func (p *project) killAt(point killPoint, sweeping *sync.RWMutex, args []string) {
+	t := p.t
+	t.Helper()
+	sweeping.RLock()
+	victim := make(chan *command, 1)
+	reached := make(chan struct{})
+	kill := sync.OnceFunc(func() {
+		c := <-victim
+		c.signal(syscall.SIGKILL)
+		<-c.ended
+		close(reached)
+	})
+	pattern := regexp.MustCompile(point.request)
+	proxy := newKillProxy(t, func(when, request string) bool {
+		if point.request == "" || when != point.when || !pattern.MatchString(request) {
+			return false
+		}
+		kill()
+		return true
+	})
+	env, view := p.env, runView{p.path("run"), time.Now()}
+	p.env = append(slices.Clone(env), "DOCKER_HOST="+proxy.Host)
+	c := p.start(args...)
+	p.env = env
+	victim <- c
+	if point.file != nil {
+		for !point.file(view) && !isDone(c.ended) {
+			time.Sleep(time.Millisecond)
+		}
+		kill()
+	}
+	select {
+	case <-reached:
+	case <-c.ended:
+	case <-time.After(runLimit):
+	}
+	killed := time.Now()
+	state, ok := c.state()
+	if !ok || !state.Signaled() || state.Signal() != syscall.SIGKILL {
+		sweeping.RUnlock()
+		t.Fatalf("%s: the run never came to that\n%s%s", point.name, c.stdout.String(), c.stderr.String())
+	}
+	engine, run := dockertest.Engine(t), p.runID()
+	p.awaitNoneStands(point.name)
+	t.Logf("%s: none stands after %s; left: %q", point.name, time.Since(killed).Round(10*time.Millisecond), dockertest.Objects(t, engine, run))
+	sweeping.RUnlock()
+	sweeping.Lock()
+	p.start("gc").wait(exitOK)
+	sweeping.Unlock()
+	dockertest.NoObjects(t, engine, run)
+}
+
+// awaitNoneStands waits for the end of every container of the project's run that was
+// started, and fails the test if one lives longer than waza promises.
+func (p *project) awaitNoneStands(point string) {
+	p.t.Helper()
+	engine, run := dockertest.Engine(p.t), p.runID()
+	stands := func(c container.Summary) bool { return c.State != "created" }
+	dockertest.Await(p.t, 10*time.Second, "no container stands after: "+point, func() bool {
+		return !slices.ContainsFunc(dockertest.Containers(p.t, engine, run), stands)
+	})
+}
+
+func isDone(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// state is how the process ended, if it has.
+func (c *command) state() (syscall.WaitStatus, bool) {
+	if !isDone(c.ended) {
+		return 0, false
+	}
+	status, ok := c.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return status, ok
+}

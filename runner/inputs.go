@@ -1,0 +1,97 @@
+package runner
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"github.com/waza-isolate/waza/runner/redact"
+	"github.com/waza-isolate/waza/runner/spec"
+)
+
+// Inputs is the SHA-256 of every file that the tasks of an eval and their trials
+// come from, but for the eval's own, by path from the eval's directory. What
+// variables stand for is in none of them.
+func Inputs(eval *spec.Eval, tasks []spec.ResolvedTask, trials []*Trial) (map[string]string, error) {
+	files := map[string]bool{}
+	for _, task := range tasks {
+		files[task.Path] = true
+	}
+	add := func(some []File) {
+		for _, f := range some {
+			if f.Source != nil {
+				files[filepath.Join(f.Source.Dir, f.Source.Path)] = true
+			}
+		}
+	}
+	for _, t := range trials {
+		add(t.Files)
+		for _, s := range t.Servers {
+			add(s.Files)
+		}
+	}
+	inputs := make(map[string]string, len(files))
+	for file := range files {
+		name, err := fromDir(eval.Dir(), file)
+		if err != nil {
+			return nil, err
+		}
+		if inputs[name], err = digest(file); err != nil {
+			return nil, err
+		}
+	}
+	return inputs, nil
+}
+
+// fromDir is the path of a file from a directory, with slashes.
+func fromDir(dir, file string) (string, error) {
+	dir, errDir := filepath.Abs(dir)
+	file, errFile := filepath.Abs(file)
+	if err := errors.Join(errDir, errFile); err != nil {
+		return "", err
+	}
+	name, err := filepath.Rel(dir, file)
+	return filepath.ToSlash(name), err
+}
+
+// CheckInputs says which file is not as it was when the run began. The eval is
+// looked for at path.
+func (r Record) CheckInputs(path string) error {
+	check := func(file, name, want string) error {
+		sum, err := digest(file)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("%s, which the run began with, is not there any more", name)
+		case err != nil:
+			return err
+		case sum != want:
+			return fmt.Errorf("%s has changed since the run began", name)
+		}
+		return nil
+	}
+	if err := check(path, path, r.Eval.SHA256); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Inputs)) {
+		file := filepath.Join(filepath.Dir(path), filepath.FromSlash(name))
+		if err := check(file, file, r.Inputs[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// PlanDigest tells plans apart: by what trial.json keeps of them, without secrets.
+func PlanDigest(trials []*Trial, secrets *redact.Set) string {
+	sum := sha256.New()
+	for _, t := range trials {
+		plan, _ := secrets.JSON(t.JSON())
+		_, _ = sum.Write(append(plan, '\n'))
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}

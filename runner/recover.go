@@ -1,0 +1,123 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// TrialID tells a trial of a run.
+type TrialID struct {
+	Task   string
+	Number int // from 1
+}
+
+func (id TrialID) String() string { return id.Task + "/" + strconv.Itoa(id.Number) }
+
+// ID tells the trial in its run.
+func (t *Trial) ID() TrialID { return TrialID{t.Task, t.Number} }
+
+// Recovered is what the directory of a run that ended early holds.
+type Recovered struct {
+	// Kept are the trials that have ended with an outcome that counts.
+	Kept map[TrialID]Result
+	// Damaged says of trials that had ended why they are not among them.
+	Damaged []string
+	// Complete says that no trial is left to run.
+	Complete bool
+
+	infra map[TrialID]bool // those that ended, and not for the agent's sake
+}
+
+// Recover reads what a run left, and grades trials that ended and were not graded.
+// A trial counts as ended with its trial.json, which is written last; one that is
+// infra counts as not run.
+func Recover(dir string, r Record) (Recovered, error) {
+	all := Recovered{Kept: map[TrialID]Result{}, infra: map[TrialID]bool{}}
+	if err := evidence.RemoveHalfWritten(dir); err != nil {
+		return all, err
+	}
+	lost := false
+	for _, task := range r.Tasks {
+		for number := 1; number <= r.Trials; number++ {
+			id := TrialID{task.ID, number}
+			result, err := r.recoverTrial(dir, id)
+			var damaged *damage
+			switch {
+			case errors.As(err, &damaged):
+				all.Damaged = append(all.Damaged, fmt.Sprintf("trial %s: %s", id, damaged.why))
+			case errors.Is(err, fs.ErrNotExist):
+			case err != nil:
+				return all, fmt.Errorf("trial %s: %w", id, err)
+			case result.Verdicts.Class == evidence.ClassInfra:
+				all.infra[id] = true
+			default:
+				if result.Earlier, err = EarlierAttempts(result.Dir); err != nil {
+					return all, fmt.Errorf("trial %s: %w", id, err)
+				}
+				all.Kept[id] = result
+				lost = lost || result.Verdicts.Class != evidence.ClassPass
+			}
+		}
+	}
+	all.Complete = len(all.Kept) == r.Planned() || r.FailFast && lost
+	return all, nil
+}
+
+// damage is why a trial that ended does not count.
+type damage struct{ why string }
+
+func (d *damage) Error() string { return d.why }
+
+func (r Record) recoverTrial(run string, id TrialID) (Result, error) {
+	result := Result{Dir: TrialDir(run, id.Task, id.Number)}
+	err := evidence.RemoveHalfWritten(string(result.Dir))
+	if err != nil {
+		return result, err
+	}
+	result.Trial, err = result.Dir.Trial()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return result, err
+	case err != nil:
+		return result, &damage{err.Error()}
+	case result.Trial.Run != r.ID || result.Trial.Task != id.Task || result.Trial.Number != id.Number:
+		return result, &damage{evidence.TrialFile + " is of another trial"}
+	}
+	if result.Trial.Class == evidence.ClassInfra {
+		result.Verdicts.Class = evidence.ClassInfra // its evidence may be half set aside
+		return result, nil
+	}
+	changed, err := r.changedIn(run, id)
+	if err != nil {
+		return result, err
+	}
+	if len(changed) > 0 {
+		return result, &damage{changed[0] + " was changed after the run"}
+	}
+	if result.Verdicts, err = result.Dir.Verdicts(); err == nil && result.Verdicts.Class != "" {
+		return result, nil
+	}
+	if err := grade(result.Dir); err != nil {
+		return result, err
+	}
+	result.Verdicts, err = result.Dir.Verdicts()
+	return result, err
+}
+
+// changedIn lists files of a trial that are no longer as the run sealed them.
+func (r Record) changedIn(run string, id TrialID) ([]string, error) {
+	of := Record{Files: map[string]string{}}
+	for name, sum := range r.Files {
+		within, ok := strings.CutPrefix(name, path.Join(trialsDir, id.Task, strconv.Itoa(id.Number))+"/")
+		if top, _, _ := strings.Cut(within, "/"); ok && !isAside(top) {
+			of.Files[name] = sum
+		}
+	}
+	return of.Changed(run)
+}
