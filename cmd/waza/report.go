@@ -81,9 +81,11 @@ func attemptsBefore(r runner.Result) string {
 	}
 	var why []string
 	for _, attempt := range r.Earlier {
-		why = append(why, fmt.Sprintf("%s: %s", attempt.Reason, indented(attempt.Message)))
+		first, _, _ := strings.Cut(attempt.Message, "\n")
+		why = append(why, fmt.Sprintf("%s: %s", attempt.Reason, printable(first)))
 	}
-	return fmt.Sprintf("%s/%d %s after %d attempt(s) that ended as infra: %s", r.Trial.Task, r.Trial.Number, r.Verdicts.Class, len(why), strings.Join(why, "; "))
+	return fmt.Sprintf("%s/%d %s after %d attempt(s) that ended as infra: %s",
+		r.Trial.Task, r.Trial.Number, r.Verdicts.Class, len(r.Earlier), strings.Join(slices.Compact(why), "; "))
 }
 
 // serversEnds says which servers ended before they were asked to, and how.
