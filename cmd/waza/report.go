@@ -108,10 +108,12 @@ func serversEnds(summary results.Results) []string {
 func lostServers(done []runner.Result) []string {
 	trials := map[string][]string{}
 	for _, r := range done {
-		for _, s := range r.Trial.Shared {
-			if s.Died != "" {
-				lost := fmt.Sprintf("server %q, which the run shares, died (%s) while these trials were at work", s.Name, s.Died)
-				trials[lost] = append(trials[lost], fmt.Sprintf("%s/%d", r.Trial.Task, r.Trial.Number))
+		for _, attempt := range append(slices.Clone(r.Earlier), r.Trial) {
+			for _, s := range attempt.Shared {
+				if s.Died != "" {
+					lost := fmt.Sprintf("server %q, which the run shares, died (%s) while these trials were at work", s.Name, s.Died)
+					trials[lost] = append(trials[lost], fmt.Sprintf("%s/%d", attempt.Task, attempt.Number))
+				}
 			}
 		}
 	}
