@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -66,9 +67,9 @@ func TestServerLifetime(t *testing.T) {
 	}
 }
 
-// When a server of the run dies, the trial at work is told of, and the next one
-// finds a server anew.
-func TestSharedServerDies(t *testing.T) {
+// When somebody ends a server of the run, the trial at work is told of and run again,
+// and finds a server anew.
+func TestSharedServerIsKilled(t *testing.T) {
 	t.Parallel()
 	p := countingProject(t, "per_benchmark", 2, "3s")
 	c := p.start("run", "--isolate", "--run-dir", "run", "eval.yaml")
@@ -77,21 +78,30 @@ func TestSharedServerDies(t *testing.T) {
 	})
 	dockertest.Kill(t, dockertest.Engine(t), p.runID(), "server")
 	c.wait(exitOK)
-	outputs := []string{"1 transport_error", "1 ok"}
+	outputs := []string{"1 ok", "3 ok"}
 	for i, run := range p.results().Tasks[0].Runs {
 		if run.FinalOutput != outputs[i] {
 			t.Errorf("trial %d: %q, want %q", i+1, run.FinalOutput, outputs[i])
 		}
 		record, err := p.trialOf("count", i+1).Trial()
-		if err != nil || len(record.Shared) != 1 || record.Shared[0].Instance != i+1 || (record.Shared[0].Died != "") != (i == 0) {
+		if err != nil || len(record.Shared) != 1 || record.Shared[0].Instance != 2 || record.Shared[0].Died != "" {
 			t.Errorf("trial %d: shared servers %+v, %v", i+1, record.Shared, err)
 		}
+	}
+	first := p.results().Tasks[0].Runs[0]
+	if len(first.Earlier) != 1 || first.Earlier[0].Reason != evidence.ReasonKilled {
+		t.Errorf("before the attempt that counts: %+v", first.Earlier)
+	}
+	lost := evidence.Dir(filepath.Join(string(p.trialOf("count", 1)), evidence.AttemptsDir, "1"))
+	record, err := lost.Trial()
+	if err != nil || len(record.Shared) != 1 || record.Shared[0].Instance != 1 || record.Shared[0].Died == "" {
+		t.Errorf("its shared servers: %+v, %v", record.Shared, err)
 	}
 	if said := c.stdout.String(); !strings.Contains(said, "while these trials were at work: count/1\n") {
 		t.Errorf("stdout: %s", said)
 	}
-	events, err := p.trialOf("count", 1).Events()
-	if err != nil || !containsKind(events, "shared_server") {
+	events, err := lost.Events()
+	if err != nil || !containsKind(events, "shared_server") || !containsKind(events, "box_exit") {
 		t.Errorf("events %v, %v", events, err)
 	}
 }

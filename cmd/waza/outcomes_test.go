@@ -33,10 +33,13 @@ tasks: [tasks/*.yaml]
 		"passes": evidence.ClassPass, "fails": evidence.ClassFail,
 		"breaks": evidence.ClassAgentError, "sleeps": evidence.ClassTimeout,
 	}
+	reasons := map[string]evidence.Reason{
+		"fails": evidence.ReasonGraders, "breaks": evidence.ReasonExitCode, "sleeps": evidence.ReasonTimeLimit,
+	}
 	for task, class := range want {
 		run := p.runOf(task)
-		if run.Outcome != class {
-			t.Errorf("%s: %s (%s), want %s", task, run.Outcome, run.Message, class)
+		if run.Outcome != class || run.Reason != reasons[task] {
+			t.Errorf("%s: %s (%s: %s), want %s (%s)", task, run.Outcome, run.Reason, run.Message, class, reasons[task])
 		}
 		if _, graded := run.Validations["said"]; !graded {
 			t.Errorf("%s was not graded", task)

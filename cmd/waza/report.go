@@ -81,9 +81,11 @@ func attemptsBefore(r runner.Result) string {
 	}
 	var why []string
 	for _, attempt := range r.Earlier {
-		why = append(why, fmt.Sprintf("%s: %s", attempt.Reason, indented(attempt.Message)))
+		first, _, _ := strings.Cut(attempt.Message, "\n")
+		why = append(why, fmt.Sprintf("%s: %s", attempt.Reason, printable(first)))
 	}
-	return fmt.Sprintf("%s/%d %s after %d attempt(s) that ended as infra: %s", r.Trial.Task, r.Trial.Number, r.Verdicts.Class, len(why), strings.Join(why, "; "))
+	return fmt.Sprintf("%s/%d %s after %d attempt(s) that ended as infra: %s",
+		r.Trial.Task, r.Trial.Number, r.Verdicts.Class, len(r.Earlier), strings.Join(slices.Compact(why), "; "))
 }
 
 // serversEnds says which servers ended before they were asked to, and how.
@@ -106,10 +108,12 @@ func serversEnds(summary results.Results) []string {
 func lostServers(done []runner.Result) []string {
 	trials := map[string][]string{}
 	for _, r := range done {
-		for _, s := range r.Trial.Shared {
-			if s.Died != "" {
-				lost := fmt.Sprintf("server %q, which the run shares, died (%s) while these trials were at work", s.Name, s.Died)
-				trials[lost] = append(trials[lost], fmt.Sprintf("%s/%d", r.Trial.Task, r.Trial.Number))
+		for _, attempt := range append(slices.Clone(r.Earlier), r.Trial) {
+			for _, s := range attempt.Shared {
+				if s.Died != "" {
+					lost := fmt.Sprintf("server %q, which the run shares, died (%s) while these trials were at work", s.Name, s.Died)
+					trials[lost] = append(trials[lost], fmt.Sprintf("%s/%d", attempt.Task, attempt.Number))
+				}
 			}
 		}
 	}

@@ -36,20 +36,21 @@ type Opened struct {
 func Run(t *testing.T, open func(t *testing.T, program string) Opened) {
 	s := &suite{Opened: open(t, dockertest.Program(t, "runner/backendtest/testdata/program", "program"))}
 	together := map[string]func(*testing.T, runner.Sandbox){
-		"guarantees":      s.guarantees,
-		"ends":            s.ends,
-		"signals":         s.signals,
-		"streams":         s.streams,
-		"big output":      s.bigOutput,
-		"a slow reader":   s.slowReader,
-		"environment":     s.environment,
-		"what cannot run": s.cannotRun,
-		"children":        s.children,
-		"listen":          s.listen,
-		"listen again":    s.listenAgain,
-		"dial":            s.dial,
-		"boxes of nobody": s.nobody,
-		"usage":           s.usage,
+		"guarantees":       s.guarantees,
+		"ends":             s.ends,
+		"signals":          s.signals,
+		"streams":          s.streams,
+		"big output":       s.bigOutput,
+		"a slow reader":    s.slowReader,
+		"environment":      s.environment,
+		"what cannot run":  s.cannotRun,
+		"children":         s.children,
+		"listen":           s.listen,
+		"listen again":     s.listenAgain,
+		"dial":             s.dial,
+		"boxes of nobody":  s.nobody,
+		"boxes that stand": s.standing,
+		"usage":            s.usage,
 	}
 	alone := map[string]func(*testing.T){
 		"layout":           s.layout,
@@ -62,6 +63,7 @@ func Run(t *testing.T, open func(t *testing.T, program string) Opened) {
 		"close with work":  s.closeWithWork,
 		"cancelled":        s.cancelled,
 		"several at once":  s.several,
+		"gone at the end":  s.goneAtTheEnd,
 		"collect into err": s.collectFails,
 	}
 	t.Run("alone", func(t *testing.T) {
