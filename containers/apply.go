@@ -16,8 +16,8 @@ import (
 
 // apply carries out a plan: network first, then all containers side by side. On
 // error everything is taken away again.
-func (b *Backend) apply(ctx context.Context, t *runner.Trial, p trialPlan, observe func(evidence.Event)) (_ *sandbox, err error) {
-	s := &sandbox{backend: b, trial: t, plan: p, observe: observe, boxes: map[string]*box{}}
+func (b *Backend) apply(ctx context.Context, lease *box, t *runner.Trial, p trialPlan, observe func(evidence.Event)) (_ *sandbox, err error) {
+	s := &sandbox{backend: b, lease: lease, trial: t, plan: p, observe: observe, boxes: map[string]*box{}, over: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close(context.WithoutCancel(ctx)))
@@ -55,6 +55,9 @@ func (b *Backend) apply(ctx context.Context, t *runner.Trial, p trialPlan, obser
 	}
 	if err != nil {
 		return nil, err
+	}
+	if p.network != "" {
+		s.leaveNetwork = s.followNetwork()
 	}
 	return s, s.settle(ctx, a)
 }

@@ -40,7 +40,6 @@ type Backend struct {
 	engine  *engine
 	run     string
 	guest   imageInfo
-	lease   *box
 	network images.Network
 	redact  func(string) string
 	// seccomp is the profile of containers on a bridge, the same for every trial.
@@ -48,7 +47,11 @@ type Backend struct {
 	// library is testcontainers on our engine, set up for the first service.
 	library func() (*testcontainers.DockerProvider, error)
 
+	leasing sync.Mutex // held while the lease is taken
+	lease   *box       // guarded by leasing
+
 	mu      sync.Mutex
+	owed    map[string]bool         // labels of trials that could not be taken down; guarded by mu
 	volumes map[string]func() error // mcp.json volumes by content; guarded by mu
 	images  map[string]imageInfo    // by reference; guarded by mu
 	userIDs map[userKey]string      // guarded by mu
@@ -68,7 +71,11 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 	if o.Redact == nil {
 		o.Redact = func(s string) string { return s }
 	}
-	b := &Backend{engine: e, library: library, run: o.Run, network: o.Network, redact: o.Redact, seccomp: sync.OnceValues(bridgeSeccomp), volumes: map[string]func() error{}, images: map[string]imageInfo{}, userIDs: map[userKey]string{}, subnets: newSubnetPool()}
+	b := &Backend{
+		engine: e, library: library, run: o.Run, network: o.Network, redact: o.Redact,
+		seccomp: sync.OnceValues(bridgeSeccomp), subnets: newSubnetPool(),
+		owed: map[string]bool{}, volumes: map[string]func() error{}, images: map[string]imageInfo{}, userIDs: map[userKey]string{},
+	}
 	if err := b.open(ctx, o); err != nil {
 		return nil, errors.Join(err, b.Close(context.WithoutCancel(ctx)))
 	}
@@ -85,10 +92,11 @@ func (b *Backend) open(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	b.images[""] = b.guest
+	b.engine.watch = startWatch(b.engine)
 	if o.Resume {
 		return b.takeOver(ctx)
 	}
-	b.lease, err = b.takeLease(ctx)
+	_, err = b.leased(ctx)
 	return err
 }
 
@@ -100,23 +108,32 @@ func (b *Backend) guestVolume() string { return "waza-" + b.run + "-guest" }
 func (b *Backend) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
 	defer cancel()
-	var errs []error
+	errs := []error{b.takeAway(ctx)}
+	b.leasing.Lock()
+	defer b.leasing.Unlock()
 	if b.lease != nil {
 		errs = append(errs, b.lease.close(ctx, b.engine))
 	}
 	errs = append(errs, b.engine.removeVolumes(ctx, labelled(b.run, wholeRun)))
+	if b.engine.watch != nil {
+		b.engine.watch.close()
+	}
 	return errors.Join(append(errs, b.engine.Client.Close())...)
 }
 
 // Open implements runner.Backend.
 func (b *Backend) Open(ctx context.Context, t *runner.Trial, observe func(evidence.Event)) (runner.Sandbox, error) {
+	lease, err := b.leased(ctx)
+	if err != nil {
+		return nil, b.blame(ctx, nil, err)
+	}
 	s, err := b.scene(ctx, t)
 	if err != nil {
-		return nil, err
+		return nil, b.blame(ctx, lease, err)
 	}
-	box, err := b.apply(ctx, t, planTrial(t, s), observe)
+	box, err := b.apply(ctx, lease, t, planTrial(t, s), observe)
 	if err != nil {
-		return nil, err
+		return nil, b.blame(ctx, lease, err)
 	}
 	return box, nil
 }

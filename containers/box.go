@@ -34,7 +34,9 @@ type box struct {
 	removed <-chan error // one value, once the container is gone
 	cancel  context.CancelFunc
 	stderr  *tail
-	service testcontainers.Container // of a service, else nil
+	// followed is what the engine says of the container; nil before it is created.
+	followed *followed
+	service  testcontainers.Container // of a service, else nil
 }
 
 // startBox creates, attaches to, and starts a container, in that order: one that
@@ -46,7 +48,7 @@ func (e *engine) startBox(ctx context.Context, c containerPlan, network string) 
 	if err != nil {
 		return nil, fmt.Errorf("create %s: %w", c.name, err)
 	}
-	b := &box{id: id, image: c.image, stderr: &tail{}}
+	b := &box{id: id, image: c.image, stderr: &tail{}, followed: e.watch.follow(id)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.close(context.WithoutCancel(ctx), e))
@@ -99,6 +101,9 @@ func (b *box) close(ctx context.Context, e *engine) error {
 	defer cancel()
 	if b.cancel != nil {
 		defer b.cancel()
+	}
+	if b.followed != nil {
+		b.followed.leave()
 	}
 	switch {
 	case b.service != nil:

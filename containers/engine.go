@@ -30,6 +30,7 @@ type engine struct {
 	*client.Client
 	info  system.Info
 	asked time.Time // when info was true
+	watch *watch    // of a run; else nil
 }
 
 // now is the time by the engine's clock, which is what it says of ages: clocks of

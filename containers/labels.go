@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/volume"
 )
@@ -17,7 +18,7 @@ import (
 // ours is found by name or memory.
 const (
 	labelRun   = "waza.run"
-	labelTrial = "waza.trial" // TASK/N, or wholeRun
+	labelTrial = "waza.trial" // TASK/N, TASK/N/ATTEMPT from the second on, or wholeRun
 	labelRole  = "waza.role"
 )
 
@@ -61,7 +62,13 @@ func labels(run, trial, role string) map[string]string {
 }
 
 // TrialLabel is the value of the label waza.trial.
-func TrialLabel(task string, number int) string { return task + "/" + strconv.Itoa(number) }
+func TrialLabel(task string, number, attempt int) string {
+	label := task + "/" + strconv.Itoa(number)
+	if attempt > 1 {
+		label += "/" + strconv.Itoa(attempt)
+	}
+	return label
+}
 
 // filter chooses objects by label.
 type filter []string
@@ -91,6 +98,19 @@ func ignoreGone(err error) error {
 		return nil
 	}
 	return err
+}
+
+// removeContainers removes all that match, by force.
+func (e *engine) removeContainers(ctx context.Context, which filter) error {
+	found, err := e.ContainerList(ctx, container.ListOptions{All: true, Filters: which.args()})
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, c := range found {
+		errs = append(errs, e.removeContainer(ctx, c.ID))
+	}
+	return errors.Join(errs...)
 }
 
 // removeVolumes removes all that match. A container that is just going may hold

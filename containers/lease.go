@@ -41,6 +41,43 @@ func (b *Backend) takeLease(ctx context.Context) (*box, error) {
 	return lease, nil
 }
 
+// leased is the run's lease, which is taken anew where it has ended: with the
+// engine, as a rule.
+func (b *Backend) leased(ctx context.Context) (*box, error) {
+	b.leasing.Lock()
+	defer b.leasing.Unlock()
+	if b.lease != nil {
+		select {
+		case <-b.lease.guest.Done():
+		default:
+			return b.lease, nil
+		}
+		if err := b.dropLease(ctx); err != nil {
+			return nil, fmt.Errorf("lease: %w", err)
+		}
+	}
+	lease, err := b.takeLease(ctx)
+	if err == nil {
+		b.lease = lease
+	}
+	return lease, err
+}
+
+// dropLease removes what is left of a lease that has ended. What the run had beside
+// it may be gone too: whoever removes what dead runs left takes ours for one.
+func (b *Backend) dropLease(ctx context.Context) error {
+	b.lease.followed.leave()
+	b.lease.cancel()
+	_ = b.lease.guest.Close()
+	if err := b.engine.removeContainers(ctx, append(labelled(b.run, wholeRun), labelRole+"="+roleLease)); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	clear(b.volumes)
+	return nil
+}
+
 // home is where this process lives.
 func home() map[string]string {
 	host, _ := os.Hostname()

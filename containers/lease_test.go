@@ -5,8 +5,12 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/waza-isolate/waza/internal/dockertest"
+	"github.com/waza-isolate/waza/runner"
 )
 
 func TestLeaseLives(t *testing.T) {
@@ -62,5 +66,70 @@ func TestProcessStart(t *testing.T) {
 	}
 	if start := processStart(1 << 30); start != "" {
 		t.Errorf("start of no process: %q", start)
+	}
+}
+
+// A lease that has ended is taken anew, with all that the run had beside it, by the
+// next trial that starts or by whoever waits for the engine.
+func TestLeaseIsTakenAnew(t *testing.T) {
+	t.Parallel()
+	for name, next := range map[string]func(t *testing.T, b *Backend){
+		"by a trial": func(t *testing.T, b *Backend) {
+			s, _ := stand(t, b, trialOf(b, networkAirtight))
+			if got := mustSh(t, s, runner.AgentBox, "cat "+runner.MCPConfigPath); got == "" {
+				t.Error("the trial has no mcp.json")
+			}
+		},
+		"by several trials": func(t *testing.T, b *Backend) {
+			var opened sync.WaitGroup
+			for number := range 3 {
+				trial := trialOf(b, networkAirtight)
+				trial.Number = number + 1
+				opened.Go(func() { _, _ = stand(t, b, trial) })
+			}
+			opened.Wait()
+		},
+		"by waiting": func(t *testing.T, b *Backend) {
+			if err := b.Recover(within(t)); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := openRun(t)
+			if _, err := b.mcpVolume(within(t), trialOf(b, networkAirtight).MCPJSON); err != nil {
+				t.Fatal(err)
+			}
+			old := b.lease
+			dockertest.Kill(t, dockertest.Engine(t), b.run, roleLease)
+			<-old.guest.Done()
+			if _, err := GC(within(t)); err != nil { // to others the run is dead
+				t.Fatal(err)
+			}
+			next(t, b)
+			leases := inspectAll(t, b.run)[roleLease]
+			if len(leases) != 1 || leases[0].ID == old.id || !leases[0].State.Running {
+				t.Errorf("leases %+v", leases)
+			}
+		})
+	}
+}
+
+// What could not be taken down is, once that can be done.
+func TestDebtsArePaid(t *testing.T) {
+	t.Parallel()
+	b := openRun(t)
+	trial := trialOf(b, networkBridge)
+	if _, err := b.createNetwork(within(t), "waza-"+b.run+"-left", TrialLabel(trial.Task, trial.Number, 1), ""); err != nil {
+		t.Fatal(err)
+	}
+	b.owe(TrialLabel(trial.Task, trial.Number, 1))
+	if err := b.Recover(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	noTrialObjects(t, b, trial)
+	if len(b.owed) > 0 {
+		t.Errorf("still owed: %v", b.owed)
 	}
 }

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	relayBox = "relay"
+	relayBox = runner.RelayBox
 
 	// defaultUser is who runs where neither the eval nor the image says.
 	defaultUser = "1000:1000"
@@ -91,8 +91,11 @@ func (a addresses) agent() netip.Addr { return a.relay().Next() }
 
 // planTrial decides what to create for t.
 func planTrial(t *runner.Trial, s scene) trialPlan {
-	label := TrialLabel(t.Task, t.Number)
+	label := TrialLabel(t.Task, t.Number, t.Attempt)
 	base := fmt.Sprintf("waza-%s-%s-%d", t.Run, t.Task, t.Number)
+	if t.Attempt > 1 { // of what was cancelled something may still come into being
+		base += "." + strconv.Itoa(t.Attempt)
+	}
 	p := trialPlan{trial: label}
 	mode := container.NetworkMode("none")
 	if t.Network == networkBridge && !t.ServersOnly {

@@ -19,11 +19,16 @@ import (
 // sandbox is one trial's network and containers. It implements runner.Sandbox.
 type sandbox struct {
 	backend *Backend
+	lease   *box // of the run when the sandbox was opened
 	trial   *runner.Trial
 	plan    trialPlan
 	observe func(evidence.Event)
 	boxes   map[string]*box // complete before the sandbox is handed out
 	carried sync.WaitGroup  // connections to services, and who takes them in
+	task    taskNetwork
+
+	over         chan struct{} // closed with the sandbox
+	leaveNetwork func()        // nil where there is no network
 
 	closeOnce sync.Once
 	closeErr  error
@@ -70,6 +75,9 @@ func (s *sandbox) Dial(ctx context.Context, server string, port int) (net.Conn, 
 func (s *sandbox) Gone(name string) <-chan struct{} {
 	if b, ok := s.boxes[name]; ok {
 		return b.guest.Done()
+	}
+	if name == relayBox {
+		return s.over
 	}
 	gone := make(chan struct{})
 	close(gone)
@@ -134,6 +142,10 @@ func (s *sandbox) Close(ctx context.Context) error {
 func (s *sandbox) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
 	defer cancel()
+	defer close(s.over)
+	if s.leaveNetwork != nil {
+		s.leaveNetwork()
+	}
 	errs := make(chan error, len(s.boxes))
 	for _, b := range s.boxes {
 		go func() { errs <- b.close(ctx, s.backend.engine) }()
@@ -150,7 +162,11 @@ func (s *sandbox) close(ctx context.Context) error {
 	if s.plan.workspace != "" {
 		all = append(all, s.backend.engine.removeVolumes(ctx, which))
 	}
-	return errors.Join(all...)
+	err := errors.Join(all...)
+	if err != nil {
+		s.backend.owe(s.plan.trial)
+	}
+	return err
 }
 
 // ownKernel says whether a runtime is another than the engine's usual one, whose

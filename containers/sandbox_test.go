@@ -180,7 +180,7 @@ func noTrialObjects(t *testing.T, b *Backend, trial *runner.Trial) {
 		return
 	}
 	of := func(labels map[string]string) bool {
-		return labels[labelRun] == b.run && labels[labelTrial] == TrialLabel(trial.Task, trial.Number)
+		return labels[labelRun] == b.run && labels[labelTrial] == TrialLabel(trial.Task, trial.Number, trial.Attempt)
 	}
 	for _, c := range all.containers {
 		if of(c.Labels) {

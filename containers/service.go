@@ -128,6 +128,7 @@ func (b *Backend) startService(ctx context.Context, c containerPlan) (_ *box, er
 	hooks := testcontainers.ContainerLifecycleHooks{
 		PostCreates: []testcontainers.ContainerHook{func(ctx context.Context, made testcontainers.Container) (err error) {
 			s.id = made.GetContainerID()
+			s.followed = b.engine.watch.follow(s.id)
 			attached, err = b.engine.ContainerAttach(ctx, s.id, container.AttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
 			if err == nil {
 				s.removed, s.cancel = b.engine.awaitRemoval(context.WithoutCancel(ctx), s.id)

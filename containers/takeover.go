@@ -18,16 +18,15 @@ const dying = 10 * time.Second
 // takeOver takes the lease of a run whose runner is dead, and then removes what that
 // left. Of several that try at once one gets it: the lease's name is there once.
 func (b *Backend) takeOver(ctx context.Context) error {
-	if err := b.dropLease(ctx); err != nil {
+	if err := b.dropDead(ctx); err != nil {
 		return err
 	}
-	var err error
-	if b.lease, err = b.takeLease(ctx); errdefs.IsConflict(err) {
+	if _, err := b.leased(ctx); errdefs.IsConflict(err) {
 		return fmt.Errorf("%w: somebody else has just taken it up: %w", runner.ErrAlive, err)
 	} else if err != nil {
 		return err
 	}
-	_, err = b.engine.collect(ctx, b.sweepOwn)
+	_, err := b.engine.collect(ctx, b.sweepOwn)
 	return err
 }
 
@@ -39,15 +38,15 @@ func Sweep(ctx context.Context, run string) error {
 	}
 	defer func() { _ = e.Close() }()
 	b := &Backend{engine: e, run: run}
-	if err := b.dropLease(ctx); err != nil {
+	if err := b.dropDead(ctx); err != nil {
 		return err
 	}
 	_, err = e.collect(ctx, b.sweepOwn)
 	return err
 }
 
-// dropLease removes the lease of the run, once it has ended.
-func (b *Backend) dropLease(ctx context.Context) error {
+// dropDead removes the lease of the run, once it has ended.
+func (b *Backend) dropDead(ctx context.Context) error {
 	for begun := time.Now(); ; {
 		leases, err := b.engine.ContainerList(ctx, container.ListOptions{
 			All: true, Filters: filter{labelRun + "=" + b.run, labelRole + "=" + roleLease}.args(),
@@ -103,6 +102,8 @@ func (b *Backend) sweepOwn(ctx context.Context) (Garbage, error) {
 
 // strange is what of a run's objects this process did not make.
 func (b *Backend) strange(all objects) objects {
+	b.leasing.Lock()
+	defer b.leasing.Unlock()
 	own := objects{networks: all.networks}
 	for _, c := range all.containers {
 		if b.lease == nil || c.ID != b.lease.id {

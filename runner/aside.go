@@ -12,37 +12,28 @@ import (
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
-// Directories in that of a trial: attempts that were infra, and what runs left that
-// ended in the midst of the trial. What is in them is numbered from 1.
-const (
-	AttemptsDir    = "attempts"
-	InterruptedDir = "interrupted"
-	// movingDir is the one that is being filled.
-	movingDir = "moving"
-)
-
-func isAside(name string) bool { return name == AttemptsDir || name == InterruptedDir }
-
-// SetAside makes room in the directory of a trial that is to be run: what is there
-// goes into [AttemptsDir] where it is an attempt that ended, else into
-// [InterruptedDir].
-func (r Recovered) SetAside(run string, id TrialID) error {
-	kind := InterruptedDir
-	if r.infra[id] {
-		kind = AttemptsDir
-	}
-	return setAside(TrialDir(run, id.Task, id.Number), kind)
+// isAside says whether a directory of a trial's is no part of its evidence.
+func isAside(name string) bool {
+	return name == evidence.AttemptsDir || name == evidence.InterruptedDir
 }
 
-// setAside moves all of a trial into a new directory of a kind. Where that was
-// begun before and a crash came between, it is completed first. A trial that is
-// half moved has no trial.json: that goes first.
-func setAside(dir evidence.Dir, kind string) error {
-	for _, begun := range []string{AttemptsDir, InterruptedDir} {
-		if _, err := os.Stat(filepath.Join(string(dir), begun, movingDir)); err == nil {
-			kind = begun
-		}
+// SetAside makes room in the directory of a trial that is to be run: what is there
+// goes to earlier attempts where it is one that ended, else to what was interrupted.
+func (r Recovered) SetAside(run string, id TrialID) error {
+	dir := TrialDir(run, id.Task, id.Number)
+	if attempt, ok := r.infra[id]; ok {
+		return setAside(dir, attempt)
 	}
+	return setInterrupted(dir)
+}
+
+// movingDir is the one of those that were interrupted which is being filled.
+const movingDir = "moving"
+
+// setInterrupted moves all of a trial into a new directory, numbered from 1. Where
+// that was begun before and a crash came between, it is completed. A trial that is
+// half moved has no trial.json: that goes first.
+func setInterrupted(dir evidence.Dir) error {
 	entries, err := os.ReadDir(string(dir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -50,7 +41,8 @@ func setAside(dir evidence.Dir, kind string) error {
 	if err != nil {
 		return err
 	}
-	moving := filepath.Join(string(dir), kind, movingDir)
+	to := filepath.Join(string(dir), evidence.InterruptedDir)
+	moving := filepath.Join(to, movingDir)
 	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return isAside(e.Name()) })
 	if _, err := os.Stat(moving); len(entries) == 0 && err != nil {
 		return nil
@@ -64,11 +56,11 @@ func setAside(dir evidence.Dir, kind string) error {
 			return err
 		}
 	}
-	number, err := countAside(dir, kind)
+	there, err := os.ReadDir(to)
 	if err != nil {
 		return err
 	}
-	return os.Rename(moving, filepath.Join(string(dir), kind, strconv.Itoa(number+1)))
+	return os.Rename(moving, filepath.Join(to, strconv.Itoa(len(there)))) // which counts moving
 }
 
 func rank(e fs.DirEntry) int {
@@ -76,18 +68,4 @@ func rank(e fs.DirEntry) int {
 		return 0
 	}
 	return 1
-}
-
-// countAside is how many directories of a kind a trial has.
-func countAside(dir evidence.Dir, kind string) (count int, err error) {
-	entries, err := os.ReadDir(filepath.Join(string(dir), kind))
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
-	}
-	for _, e := range entries {
-		if n, err := strconv.Atoi(e.Name()); err == nil {
-			count = max(count, n)
-		}
-	}
-	return count, err
 }

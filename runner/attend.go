@@ -26,7 +26,7 @@ func (tr *trialRun) runAgent(ctx context.Context) error {
 		return err
 	}
 	if err := tr.put(ctx, AgentBox, "/", l.files); err != nil {
-		return err
+		return tr.excused(ctx, because(evidence.ReasonSandbox, err))
 	}
 	stdout, stderr, err := tr.openOutputs()
 	if err != nil {
@@ -34,29 +34,43 @@ func (tr *trialRun) runAgent(ctx context.Context) error {
 	}
 	agent, err := tr.sandbox.Start(ctx, AgentBox, l.process)
 	if err != nil {
-		return errors.Join(advised(tr.sandbox, AgentBox, fmt.Errorf("agent: %w", err)), stdout.file.Close(), stderr.file.Close())
+		err = tr.excused(ctx, because(evidence.ReasonSandbox, advised(tr.sandbox, AgentBox, fmt.Errorf("agent: %w", err))))
+		return errors.Join(err, stdout.file.Close(), stderr.file.Close())
 	}
 	tr.record.AgentStart = time.Now().UTC()
 	tr.agent = attend(agent, l.stdin, stdout, stderr)
 	limit, cancel := context.WithTimeout(ctx, tr.plan.Timeout)
 	defer cancel()
-	took := tr.agent.await(limit)
+	watch := tr.watch(ctx)
+	took := tr.agent.await(limit, watch.lost)
+	watch.close()
 	tr.record.AgentEnd = time.Now().UTC()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	tr.judge(took)
-	return nil
+	return tr.judge(ctx, took)
 }
 
-// judge decides whose end it was. The agent's box breaking under it is the
-// agent's doing: no agent may choose not to be graded.
-func (tr *trialRun) judge(took span) {
+// judge decides whose end it was. What somebody else ended, by way of the engine or
+// with it, is returned. All else is the agent's: no agent may choose not to be graded,
+// so its own box, and the relay, which nobody else reaches, are its to look after.
+func (tr *trialRun) judge(ctx context.Context, took span) error {
+	if err := tr.foreignEnding(ctx); err != nil {
+		return err
+	}
+	relay := tr.sandbox.Ended(ctx, RelayBox)
+	if err := foreignFault(RelayBox, relay); err != nil {
+		return err
+	}
 	a := tr.agent
-	if took == unstoppable {
-		tr.blame(evidence.ClassTimeout, evidence.ReasonTimeLimit, fmt.Sprintf("the agent ran longer than %s and did not end when it was killed", tr.plan.Timeout))
+	if !a.endsWithin(0) {
 		tr.gap(evidence.GapFinalOutput, errors.New("the agent did not end"))
-		return // its output goes on
+		if took == overrun {
+			tr.blame(evidence.ClassTimeout, evidence.ReasonTimeLimit, fmt.Sprintf("the agent ran longer than %s and did not end when it was killed", tr.plan.Timeout))
+		} else {
+			tr.blameGuest("the relay, and did not end when it was killed", relay)
+		}
+		return nil // its output goes on
 	}
 	if a.err == nil {
 		tr.record.ExitCode, tr.record.Signal = &a.exit.Code, a.exit.Signal
@@ -64,14 +78,33 @@ func (tr *trialRun) judge(took span) {
 	switch {
 	case took == overrun:
 		tr.blame(evidence.ClassTimeout, evidence.ReasonTimeLimit, fmt.Sprintf("the agent ran longer than %s", tr.plan.Timeout))
+	case relay.By != "":
+		tr.blameGuest("the relay", relay)
 	case a.err != nil:
-		tr.blame(evidence.ClassAgentError, evidence.ReasonGuest, "the agent broke its container's guest: "+a.err.Error())
+		own := tr.sandbox.Ended(ctx, AgentBox)
+		if err := foreignFault(AgentBox, own); err != nil {
+			return err
+		}
+		if own.By == "" {
+			own.Message = a.err.Error()
+		}
+		tr.blameGuest("its container's guest", own)
 	case a.exit.Signal != "":
 		tr.blame(evidence.ClassAgentError, evidence.ReasonSignal, "the agent was ended by "+a.exit.Signal)
 	case a.exit.Code != 0:
 		tr.blame(evidence.ClassAgentError, evidence.ReasonExitCode, tr.exited(a).Error())
 	}
 	tr.keepOutput(a.stdout, a.stderr)
+	return nil
+}
+
+// blameGuest blames the agent for what became of a guest of ours.
+func (tr *trialRun) blameGuest(which string, e Ending) {
+	reason := evidence.ReasonGuest
+	if e.By == EndedByBreach {
+		reason = evidence.ReasonMux
+	}
+	tr.blame(evidence.ClassAgentError, reason, fmt.Sprintf("the agent broke %s: %s", which, e.Message))
 }
 
 // exited is what to say of an agent that ended badly by itself. One that is
@@ -122,32 +155,38 @@ func (a *attendance) see(stdin []byte) {
 type span int
 
 const (
-	inTime      span = iota
-	overrun          // it ended when it was told to
-	unstoppable      // nor then
+	inTime  span = iota
+	overrun      // the limit came first
+	cutOff       // what it needs was lost
 )
 
-// await returns when the agent has ended. At the limit it is asked to, then made
-// to; where that does nothing either its box is beyond us, and await returns all
-// the same.
-func (a *attendance) await(limit context.Context) span {
+// await returns when the agent has ended. At the limit, or once what it needs is
+// lost, it is asked to, then made to; where that does nothing either its box is
+// beyond us, and await returns all the same.
+func (a *attendance) await(limit context.Context, lost <-chan struct{}) span {
+	var took span
 	select {
 	case <-a.ended:
 		return inTime
 	case <-limit.Done():
+		took = overrun
+	case <-lost:
+		took = cutOff
 	}
 	_ = a.agent.Signal(process.Terminate)
-	if a.endsWithin(stopGrace) {
-		return overrun
+	if !a.endsWithin(stopGrace) {
+		_ = a.agent.Signal(process.Kill)
+		a.endsWithin(killGrace)
 	}
-	_ = a.agent.Signal(process.Kill)
-	if a.endsWithin(killGrace) {
-		return overrun
-	}
-	return unstoppable
+	return took
 }
 
 func (a *attendance) endsWithin(d time.Duration) bool {
+	select {
+	case <-a.ended:
+		return true
+	default:
+	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"strings"
@@ -18,6 +19,11 @@ import (
 // AgentBox is where the agent runs, as [Sandbox.Start] and its kin name it. Every
 // other box is a server, under its own name, or a service, as [ServiceBox] says.
 const AgentBox = "agent"
+
+// RelayBox is what connects the agent's box with the runner, where that is a box of
+// its own: it is gone when the network is, too. Of a sandbox that has none it lasts
+// as long as the sandbox.
+const RelayBox = "relay"
 
 // Places in the agent's box as plans, [Sandbox.Put] and [Sandbox.Collect] name
 // them. Programs in it are told those of its [Layout].
@@ -62,7 +68,8 @@ type Trial struct {
 	Run       string                `json:"run"`
 	Task      string                `json:"task"`
 	TaskName  string                `json:"task_name"`
-	Number    int                   `json:"number"` // from 1
+	Number    int                   `json:"number"`            // from 1
+	Attempt   int                   `json:"attempt,omitempty"` // at this trial, from 1; 0 is the first too
 	Network   string                `json:"network"`
 	Subnets   string                `json:"subnets,omitempty"`
 	Runtime   string                `json:"runtime,omitempty"`
@@ -182,6 +189,16 @@ type Backend interface {
 	Open(ctx context.Context, t *Trial, observe func(evidence.Event)) (Sandbox, error)
 }
 
+// ErrEngineGone says that what a [Backend] is on went away, or does not answer.
+var ErrEngineGone = errors.New("the engine went away")
+
+// Recoverer is a [Backend] on something that can go away and come back.
+type Recoverer interface {
+	// Recover returns once sandboxes can be opened, or with ctx and then says why
+	// they cannot.
+	Recover(ctx context.Context) error
+}
+
 // Adviser is a [Sandbox] that knows what is special about its boxes.
 type Adviser interface {
 	// Advice is what a program's failure to start in a box may come from, and what
@@ -215,6 +232,10 @@ type Sandbox interface {
 	Collect(ctx context.Context, box, dir string, w io.Writer) error
 	// Gone is closed when a box has ended, by itself or at Close.
 	Gone(box string) <-chan struct{}
+	// Ended says whether a box does not answer any more, and whose doing that was. It
+	// is asked before Close. What runs in the box cannot have it say that it was
+	// somebody else.
+	Ended(ctx context.Context, box string) Ending
 	// Guarantees is what is really enforced.
 	Guarantees() evidence.Guarantees
 	// Close ends everything, the output of every process too. It may be called

@@ -24,21 +24,31 @@ const (
 )
 
 // collect brings out what the agent left. What cannot be had is a gap in the
-// evidence, which graders that need it turn into an error.
-func (tr *trialRun) collect(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, collectTimeout)
+// evidence, which graders that need it turn into an error; where somebody else is to
+// blame for that it is returned.
+func (tr *trialRun) collect(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()
-	if err := tr.collectWorkspace(ctx); err != nil {
+	complete := true
+	if err := tr.collectWorkspace(limited); err != nil {
 		tr.gap(evidence.GapWorkspace, err)
+		complete = false
 	}
 	if tr.plan.Agent.Transcript != "" {
-		if err := tr.collectTranscript(ctx); err != nil {
+		if err := tr.collectTranscript(limited); err != nil {
 			tr.gap(evidence.GapTranscript, err)
+			complete = false
+		}
+	}
+	if !complete {
+		if err := tr.foreignEnding(ctx); err != nil {
+			return err
 		}
 	}
 	if name := outputPath(tr.plan.Agent); name != "" {
 		tr.collectOutput(name)
 	}
+	return nil
 }
 
 // collectOutput takes the final output from a file of the workspace. That there is

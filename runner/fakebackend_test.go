@@ -39,7 +39,7 @@ type fakeBackend struct {
 func fails(err error) func(int) error { return func(int) error { return err } }
 
 func (b *fakeBackend) Open(_ context.Context, t *Trial, observe func(evidence.Event)) (Sandbox, error) {
-	s := &fakeSandbox{backend: b, trial: t, observe: observe, files: map[string]fakeFile{}, closed: make(chan struct{})}
+	s := &fakeSandbox{backend: b, trial: t, observe: observe, files: map[string]fakeFile{}, gone: map[string]chan struct{}{}, endings: map[string]Ending{}}
 	if err := s.act("open"); err != nil {
 		return nil, err
 	}
@@ -67,13 +67,16 @@ type fakeSandbox struct {
 	trial   *Trial
 	observe func(evidence.Event)
 	running sync.WaitGroup
-	closed  chan struct{}
 
 	mu        sync.Mutex
 	acts      []string            // guarded by mu
 	files     map[string]fakeFile // of the agent's box, by absolute path; guarded by mu
 	processes []*fakeProcess      // guarded by mu
 	listener  *fakeListener       // guarded by mu
+
+	gone    map[string]chan struct{} // by box; guarded by mu
+	endings map[string]Ending        // by box; guarded by mu
+	closed  bool                     // guarded by mu
 }
 
 func (s *fakeSandbox) did(name string) (number int) {
@@ -112,7 +115,34 @@ func (s *fakeSandbox) count(name string) (n int) {
 	return n
 }
 
-func (s *fakeSandbox) Gone(string) <-chan struct{} { return s.closed }
+func (s *fakeSandbox) Gone(box string) <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if gone, ok := s.gone[box]; ok {
+		return gone
+	}
+	gone := make(chan struct{})
+	s.gone[box] = gone
+	if s.closed {
+		close(gone)
+	}
+	return gone
+}
+
+func (s *fakeSandbox) Ended(_ context.Context, box string) Ending {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.endings[box]
+}
+
+// lose has a box end.
+func (s *fakeSandbox) lose(box string, e Ending) {
+	s.Gone(box)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.endings[box] = e
+	close(s.gone[box])
+}
 
 func (s *fakeSandbox) Layout(string) Layout { return ContainerLayout() }
 
@@ -232,7 +262,17 @@ func (s *fakeSandbox) Close(ctx context.Context) error {
 	if listener != nil {
 		listener.Close()
 	}
-	close(s.closed) // a second Close is the runner's mistake
+	s.mu.Lock()
+	if s.closed {
+		panic("closed twice")
+	}
+	s.closed = true
+	for box, gone := range s.gone {
+		if s.endings[box] == (Ending{}) {
+			close(gone)
+		}
+	}
+	s.mu.Unlock()
 	s.running.Wait()
 	return err
 }

@@ -52,6 +52,7 @@ type Record struct {
 	Directory   string               `json:"directory,omitempty"`   // that relative paths of the command line are from
 	ContextDir  string               `json:"context_dir,omitempty"` // where the command line set it
 	Pull        string               `json:"pull,omitempty"`        // likewise
+	Retries     int                  `json:"infra_retries"`
 	Tasks       []TaskRecord         `json:"tasks"`
 	Metrics     []results.MetricSpec `json:"metrics,omitempty"`
 	Engine      map[string]string    `json:"engine,omitempty"`
@@ -194,6 +195,9 @@ func (r Record) Reseal(dir string) error {
 
 // regraded says whether grading writes a file.
 func regraded(name string) bool {
+	if ofAttempt(name) {
+		return false
+	}
 	base := path.Base(name)
 	return base == evidence.CallsFile || base == evidence.VerdictsFile || base == ResultsFile
 }
@@ -307,8 +311,17 @@ func Summarise(dir string, r Record) (results.Results, error) {
 		if err != nil {
 			return results.Results{}, err
 		}
-		if trial.Verdicts.Class != "" {
-			trials = append(trials, trial)
+		if trial.Verdicts.Class == "" {
+			continue
+		}
+		trials = append(trials, trial)
+		earlier, err := EarlierAttempts(d)
+		if err != nil {
+			return results.Results{}, err
+		}
+		for _, attempt := range earlier {
+			verdicts := evidence.Verdicts{Class: attempt.Class, Reason: attempt.Reason, Message: attempt.Message}
+			trials = append(trials, results.Trial{Trial: attempt, Verdicts: verdicts})
 		}
 	}
 	summary, err := results.Build(r.info(), trials)
@@ -338,6 +351,10 @@ func readTrial(d evidence.Dir) (results.Trial, error) {
 	if t.Calls, err = d.Calls(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return t, err
 	}
+	if t.Events, err = d.Events(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return t, err
+	}
+	t.Events = slices.DeleteFunc(t.Events, func(e evidence.Event) bool { return !results.OfServers(e) })
 	t.Transcript, _ = d.Transcript() // the agent's word; grading has said what is wrong with it
 	return t, nil
 }

@@ -31,14 +31,14 @@ type Recovered struct {
 	// Complete says that no trial is left to run.
 	Complete bool
 
-	infra map[TrialID]bool // those that ended, and not for the agent's sake
+	infra map[TrialID]int // those that ended and do not count: which attempt it was
 }
 
 // Recover reads what a run left, and grades trials that ended and were not graded.
 // A trial counts as ended with its trial.json, which is written last; one that is
 // infra counts as not run.
 func Recover(dir string, r Record) (Recovered, error) {
-	all := Recovered{Kept: map[TrialID]Result{}, infra: map[TrialID]bool{}}
+	all := Recovered{Kept: map[TrialID]Result{}, infra: map[TrialID]int{}}
 	if err := evidence.RemoveHalfWritten(dir); err != nil {
 		return all, err
 	}
@@ -55,7 +55,7 @@ func Recover(dir string, r Record) (Recovered, error) {
 			case err != nil:
 				return all, fmt.Errorf("trial %s: %w", id, err)
 			case result.Verdicts.Class == evidence.ClassInfra:
-				all.infra[id] = true
+				all.infra[id] = result.Trial.Attempt
 			default:
 				all.Kept[id] = result
 				lost = lost || result.Verdicts.Class != evidence.ClassPass
@@ -96,6 +96,9 @@ func (r Record) recoverTrial(run string, id TrialID) (Result, error) {
 	}
 	if len(changed) > 0 {
 		return result, &damage{changed[0] + " was changed after the run"}
+	}
+	if result.Earlier, err = EarlierAttempts(result.Dir); err != nil {
+		return result, err
 	}
 	if result.Verdicts, err = result.Dir.Verdicts(); err == nil && result.Verdicts.Class != "" {
 		return result, nil

@@ -115,11 +115,11 @@ func TestRecoverFailFast(t *testing.T) {
 }
 
 // A crash in the midst of setting aside splits nothing: the next one completes it.
-func TestSetAsideTwice(t *testing.T) {
-	names := []string{"events.jsonl", "frames.jsonl", "servers", evidence.TrialFile}
+func TestSetInterruptedTwice(t *testing.T) {
+	names := []string{evidence.TrialFile, "events.jsonl", "frames.jsonl", "servers"}
 	for moved := range len(names) {
 		dir := evidence.Dir(t.TempDir())
-		moving := filepath.Join(string(dir), AttemptsDir, movingDir)
+		moving := filepath.Join(string(dir), evidence.InterruptedDir, movingDir)
 		if err := os.MkdirAll(moving, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -133,13 +133,13 @@ func TestSetAsideTwice(t *testing.T) {
 			}
 		}
 		for range 2 { // the second finds nothing
-			if err := setAside(dir, InterruptedDir); err != nil {
+			if err := setInterrupted(dir); err != nil {
 				t.Fatal(err)
 			}
 		}
-		entries, err := os.ReadDir(filepath.Join(string(dir), AttemptsDir, "1"))
+		entries, err := os.ReadDir(filepath.Join(string(dir), evidence.InterruptedDir, "1"))
 		if left, _ := os.ReadDir(string(dir)); err != nil || len(entries) != len(names) || len(left) != 1 {
-			t.Errorf("%d moved before: %q in attempts/1, %q left, %v", moved, entries, left, err)
+			t.Errorf("%d moved before: %q in interrupted/1, %q left, %v", moved, entries, left, err)
 		}
 	}
 }

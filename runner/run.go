@@ -20,10 +20,12 @@ const (
 	PhaseProbe   Phase = "probing servers"
 	PhaseAgent   Phase = "agent at work"
 	PhaseCollect Phase = "collecting"
+	PhaseAgain   Phase = "once more" // it ended as infra
 	PhaseDone    Phase = "done"
 )
 
-// Update is a step in a trial's life. Result is set with PhaseDone.
+// Update is a step in a trial's life. Result is set with PhaseAgain and
+// PhaseDone.
 type Update struct {
 	Task   string
 	Number int
@@ -36,6 +38,8 @@ type Result struct {
 	Dir      evidence.Dir
 	Trial    evidence.Trial
 	Verdicts evidence.Verdicts
+	// Earlier are the attempts before it, which ended as infra.
+	Earlier []evidence.Trial
 }
 
 // Options is how trials are run. Dir, Workers, Secrets and Progress are required.
@@ -43,8 +47,10 @@ type Options struct {
 	Dir      string // run directory
 	Workers  int    // trials at once, at least 1
 	FailFast bool   // start no further trial once one did not pass
-	Secrets  *redact.Set
-	Progress func(Update) // called from several goroutines
+	// InfraRetries is how often a trial that ended as infra is run again.
+	InfraRetries int
+	Secrets      *redact.Set
+	Progress     func(Update) // called from several goroutines
 
 	// ServerLog gets a server's stderr as it comes; nil for none.
 	ServerLog func(t *Trial, server string) io.Writer
@@ -64,16 +70,17 @@ type run struct {
 	backend Backend
 	o       Options
 	shared  *sharedServers
+	backs   comeback
 }
 
 // Run runs trials, at most Workers at once, and grades each. When ctx ends, no
 // further trial is started, those under way are stopped and taken down, and the
 // results of those that had ended are returned. The error is only ever ours.
 func Run(ctx context.Context, backend Backend, trials []*Trial, o Options) ([]Result, error) {
-	if o.Workers < 1 || o.Dir == "" || o.Secrets == nil || o.Progress == nil {
+	if o.Workers < 1 || o.Dir == "" || o.Secrets == nil || o.Progress == nil || o.InfraRetries < 0 {
 		return nil, errors.New("runner: incomplete options")
 	}
-	r := &run{backend: backend, o: o}
+	r := &run{backend: backend, o: o, backs: comeback{turn: make(chan struct{}, 1)}}
 	r.shared = newSharedServers(r)
 	starting, stop := context.WithCancel(ctx)
 	defer stop()
@@ -108,25 +115,4 @@ func Run(ctx context.Context, backend Backend, trials []*Trial, o Options) ([]Re
 		}
 	}
 	return done, errors.Join(append(errs, r.shared.close(ctx))...)
-}
-
-// one runs and grades one trial. A trial that was interrupted has no result.
-func (r *run) one(ctx context.Context, t *Trial) (*Result, error) {
-	dir := TrialDir(r.o.Dir, t.Task, t.Number)
-	if ended, err := r.trial(ctx, t, dir); err != nil || !ended {
-		return nil, err
-	}
-	if err := grade(dir); err != nil {
-		return nil, err
-	}
-	result := &Result{Dir: dir}
-	var err error
-	if result.Trial, err = dir.Trial(); err != nil {
-		return nil, err
-	}
-	if result.Verdicts, err = dir.Verdicts(); err != nil {
-		return nil, err
-	}
-	r.o.Progress(Update{Task: t.Task, Number: t.Number, Phase: PhaseDone, Result: result})
-	return result, nil
 }

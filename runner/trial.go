@@ -51,12 +51,7 @@ func (r *run) trial(ctx context.Context, t *Trial, dir evidence.Dir) (ended bool
 	if err != nil {
 		return false, err
 	}
-	before, err := countAside(dir, AttemptsDir)
-	if err != nil {
-		return false, errors.Join(err, rec.Close())
-	}
 	tr := &trialRun{run: r, plan: t, rec: rec, record: newRecord(t), outputs: map[string]io.Writer{}}
-	tr.record.Attempt = before + 1
 	broke := tr.live(ctx)
 	interrupted := broke != nil && ctx.Err() != nil
 	if interrupted {
@@ -67,7 +62,7 @@ func (r *run) trial(ctx context.Context, t *Trial, dir evidence.Dir) (ended bool
 		return false, closed
 	}
 	if err := errors.Join(broke, closed); err != nil {
-		tr.blame(evidence.ClassInfra, evidence.ReasonRunner, err.Error())
+		tr.blame(evidence.ClassInfra, reasonOf(err), err.Error())
 	}
 	if tr.record.Ended.IsZero() {
 		tr.record.Ended = time.Now().UTC()
@@ -89,7 +84,9 @@ func (tr *trialRun) live(ctx context.Context) error {
 	if err := tr.drain(ctx); err != nil {
 		return err
 	}
-	tr.collect(ctx)
+	if err := tr.collect(ctx); err != nil {
+		return err
+	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -104,18 +101,19 @@ func (tr *trialRun) prepare(ctx context.Context) (err error) {
 	tr.report(PhaseStart)
 	tr.sandbox, err = tr.run.backend.Open(ctx, tr.plan, tr.rec.Event)
 	if err != nil {
-		return err
+		return because(evidence.ReasonSandbox, err)
 	}
+	defer func() { err = tr.excused(ctx, err) }()
 	guarantees := tr.guarantees()
 	tr.record.Guarantees = &guarantees
 	tr.report(PhaseProbe)
 	if err := tr.openServers(ctx); err != nil {
-		return err
+		return because(evidence.ReasonServer, err)
 	}
 	if err := tr.serve(ctx, tr.rec); err != nil {
-		return err
+		return because(evidence.ReasonSandbox, err)
 	}
-	return tr.fillWorkspace(ctx)
+	return because(evidence.ReasonSandbox, tr.fillWorkspace(ctx))
 }
 
 // guarantees are the sandbox's, less what servers take away that outlive it.
@@ -206,7 +204,7 @@ func newRecord(t *Trial) evidence.Trial {
 		servers = append(servers, evidence.ServerRecord{Name: s.Name, Transport: s.Transport, Image: s.Image})
 	}
 	return evidence.Trial{
-		Run: t.Run, Task: t.Task, TaskName: t.TaskName, Number: t.Number, Attempt: 1,
+		Run: t.Run, Task: t.Task, TaskName: t.TaskName, Number: t.Number, Attempt: max(t.Attempt, 1),
 		Prompt: t.Agent.Prompt, Executor: t.Agent.Executor, Servers: servers, Graders: t.Graders,
 		Plan: t.JSON(), Started: time.Now().UTC(),
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner"
 )
 
 func outputFlag() cli.Flag {
@@ -23,6 +24,7 @@ func contextDirFlag() cli.Flag {
 // runOptions is the command line of waza run.
 type runOptions struct {
 	trials, workers int
+	infraRetries    int
 	timeout         time.Duration
 	output, runDir  string
 	contextDir      string
@@ -34,7 +36,7 @@ type runOptions struct {
 
 func readOptions(c *cli.Context) (runOptions, error) {
 	o := runOptions{
-		trials: c.Int("trials"), timeout: c.Duration("timeout"),
+		trials: c.Int("trials"), infraRetries: c.Int("infra-retries"), timeout: c.Duration("timeout"),
 		isolate: c.Bool("isolate"), pull: c.String("pull"),
 		contextDir: c.String("context-dir"), runDir: c.String("run-dir"), keep: c.Bool("keep"),
 	}
@@ -43,6 +45,9 @@ func readOptions(c *cli.Context) (runOptions, error) {
 	}
 	if err := errors.Join(inRange(c, "trials", maxTrials), o.readHarmless(c)); err != nil {
 		return o, err
+	}
+	if o.infraRetries < 0 || o.infraRetries > runner.MaxInfraRetries {
+		return o, usage("--infra-retries must be from 0 to %d", runner.MaxInfraRetries)
 	}
 	if c.IsSet("timeout") && o.timeout <= 0 {
 		return o, usage("--timeout must be more than 0, such as 90s")

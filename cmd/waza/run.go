@@ -45,6 +45,7 @@ func (s *state) runCommand() *cli.Command {
 			&cli.IntFlag{Name: "trials", Usage: "`N` trials of each task", DefaultText: "the eval's"},
 			&cli.IntFlag{Name: "workers", Usage: "`N` trials at once", DefaultText: "the eval's"},
 			&cli.DurationFlag{Name: "timeout", Usage: "`TIME` an agent may take, such as 90s", DefaultText: "the eval's"},
+			&cli.IntFlag{Name: "infra-retries", Value: runner.DefaultInfraRetries, Usage: "run a trial again up to `N` times where infrastructure failed it"},
 			&cli.StringFlag{Name: "pull", Usage: "pull images by this `POLICY`: missing, always or never; with --isolate", DefaultText: "the eval's"},
 			contextDirFlag(),
 			mcpFlag(),
@@ -243,7 +244,7 @@ func (j *job) newRecord() (runner.Record, error) {
 	}
 	record.ID, record.Waza, record.Build = j.runID, j.version, buildID()
 	record.Isolated, record.Network = j.options.isolate, j.trials[0].Network
-	record.Workers, record.Trials = j.workers(), len(j.trials)/len(j.tasks)
+	record.Workers, record.Trials, record.Retries = j.workers(), len(j.trials)/len(j.tasks), j.options.infraRetries
 	record.Timeout, record.FailFast = j.options.timeout, j.eval.Config.FailFast
 	record.ContextDir, record.Pull = j.options.contextDir, j.options.pull
 	return record, nil
@@ -302,7 +303,7 @@ func (j *job) chooseRunDir() (string, error) {
 
 func (j *job) runnerOptions(dir string) runner.Options {
 	o := runner.Options{
-		Dir: dir, Workers: j.workers(), FailFast: j.eval.Config.FailFast,
+		Dir: dir, Workers: j.workers(), FailFast: j.eval.Config.FailFast, InfraRetries: j.options.infraRetries,
 		Secrets: j.secrets, Progress: j.progress.update,
 	}
 	if j.options.verbose {

@@ -8,6 +8,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/hashicorp/yamux"
 )
 
 // Listen has the guest listen on address inside the container and hands in what
@@ -46,11 +48,7 @@ func (g *Guest) serveIncoming() {
 	for {
 		stream, err := g.session.Accept()
 		if err != nil {
-			err = errors.Join(err, g.session.Close())
-			if g.guard.err != nil { // nobody reads through it any more
-				err = g.guard.err
-			}
-			g.ended(err)
+			g.ended(g.why(err))
 			return
 		}
 		select {
@@ -69,22 +67,52 @@ func (g *Guest) serveIncoming() {
 	}
 }
 
+// why ends the session and is the reason for its end. err may come from a stream
+// that was there before it.
+func (g *Guest) why(err error) error {
+	if closed := g.session.Close(); closed != nil {
+		return errors.Join(err, closed)
+	}
+	if g.guard.err != nil { // nobody reads through it any more
+		return g.guard.err
+	}
+	for range acceptedAhead {
+		if !errors.Is(err, yamux.ErrSessionShutdown) {
+			break
+		}
+		_, err = g.session.Accept()
+	}
+	if brokeMux(err) {
+		return fmt.Errorf("%w: %w", ErrProtocol, err)
+	}
+	return err
+}
+
+// brokeMux says whether the mux found that the guest broke its rules.
+func brokeMux(err error) bool {
+	for _, rule := range []error{yamux.ErrInvalidVersion, yamux.ErrInvalidMsgType, yamux.ErrDuplicateStream, yamux.ErrRecvWindowExceeded, yamux.ErrUnexpectedFlag} {
+		if errors.Is(err, rule) {
+			return true
+		}
+	}
+	return false
+}
+
 // admit hands a stream to the listener it is for, which calls release when it is
 // done with it.
 func (g *Guest) admit(stream net.Conn, release func()) error {
 	if err := stream.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
 		return err
 	}
-	l := &link{stream: stream}
+	l := &link{stream: stream, breached: g.breached}
 	k, p, err := l.message()
 	if err != nil {
 		return err
 	}
 	var req request
 	if k != kindRequest || json.Unmarshal(p, &req) != nil || req.Verb != "conn" {
-		err := fmt.Errorf("%w: unasked stream", errProtocol)
-		g.ended(err)
-		return errors.Join(err, g.session.Close())
+		err := fmt.Errorf("%w: unasked stream", ErrProtocol)
+		return l.breach(err)
 	}
 	g.mu.Lock()
 	in := g.accepts[req.Accept]

@@ -63,7 +63,7 @@ func (c *conn) Read(p []byte) (int, error) {
 			reason, err := c.payload()
 			return 0, errors.Join(fmt.Errorf("connection at the container: %s", reason), err)
 		case k != kindData:
-			return 0, fmt.Errorf("%w: message kind %d on a connection", errProtocol, k)
+			return 0, c.breach(fmt.Errorf("%w: message kind %d on a connection", ErrProtocol, k))
 		}
 	}
 	if c.eof {

@@ -161,7 +161,7 @@ func answerDNS(query []byte, names map[string][]netip.Addr) ([]byte, Question, e
 	var p dnsmessage.Parser
 	header, err := p.Start(query)
 	if err != nil || header.Response {
-		return nil, Question{}, errors.Join(err, errProtocol)
+		return nil, Question{}, errors.Join(err, ErrProtocol)
 	}
 	q, err := p.Question()
 	if err != nil {

@@ -99,17 +99,20 @@ func (g *guard) check() error {
 	stream := binary.BigEndian.Uint32(g.header[4:])
 	length := binary.BigEndian.Uint32(g.header[8:])
 	if version != 0 || frame > muxGoAway {
-		return fmt.Errorf("%w: mux version %d, type %d", errProtocol, version, frame)
+		return fmt.Errorf("%w: mux version %d, type %d", ErrProtocol, version, frame)
+	}
+	if frame == muxGoAway { // ours ends without a word
+		return fmt.Errorf("%w: the mux is given up", ErrProtocol)
 	}
 	if frame == muxPing {
 		if flags&muxSYN != 0 && !g.pings.take(time.Now()) {
-			return fmt.Errorf("%w: more than %d pings a second", errProtocol, pingRate)
+			return fmt.Errorf("%w: more than %d pings a second", ErrProtocol, pingRate)
 		}
 		return nil
 	}
 	if frame == muxData {
 		if length > maxMuxFrame {
-			return fmt.Errorf("%w: mux frame of %d bytes", errProtocol, length)
+			return fmt.Errorf("%w: mux frame of %d bytes", ErrProtocol, length)
 		}
 		g.payload = length
 	}
@@ -128,13 +131,13 @@ func (g *guard) check() error {
 
 func (g *guard) open(stream uint32) error {
 	if stream == 0 || stream%2 != 0 {
-		return fmt.Errorf("%w: stream %d is not the guest's to open", errProtocol, stream)
+		return fmt.Errorf("%w: stream %d is not the guest's to open", ErrProtocol, stream)
 	}
 	if len(g.inbound) >= maxInbound {
-		return fmt.Errorf("%w: more than %d streams at once", errProtocol, maxInbound)
+		return fmt.Errorf("%w: more than %d streams at once", ErrProtocol, maxInbound)
 	}
 	if !g.opens.take(time.Now()) {
-		return fmt.Errorf("%w: more than %d streams a second", errProtocol, inboundRate)
+		return fmt.Errorf("%w: more than %d streams a second", ErrProtocol, inboundRate)
 	}
 	g.inbound[stream] = true
 	return nil

@@ -62,7 +62,7 @@ func TestGuard(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, pipe := range []io.Reader{bytes.NewReader(test.bytes), iotest.OneByteReader(bytes.NewReader(test.bytes))} {
 				got, err := io.ReadAll(newGuard(bytePipe{pipe}))
-				if bad := errors.Is(err, errProtocol); bad != test.bad {
+				if bad := errors.Is(err, ErrProtocol); bad != test.bad {
 					t.Errorf("got %v", err)
 				}
 				if !bytes.HasPrefix(test.bytes, got) || !test.bad && len(got) != len(test.bytes) {

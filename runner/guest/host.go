@@ -67,7 +67,7 @@ func (g *Guest) greet(ctx context.Context) error {
 		return err
 	}
 	if r.Hello == nil {
-		return fmt.Errorf("%w: empty hello", errProtocol)
+		return fmt.Errorf("%w: empty hello", ErrProtocol)
 	}
 	g.hello = *r.Hello
 	return nil
@@ -79,8 +79,8 @@ func (g *Guest) Hello() Hello { return g.hello }
 // Done is closed when the session has ended, and with it the container.
 func (g *Guest) Done() <-chan struct{} { return g.done }
 
-// Err is why the session ended on its own: the guest went away, or broke a rule.
-// It is nil until then, and after Close.
+// Err is why the session ended on its own: the guest went away, or broke a rule,
+// which is an ErrProtocol. It is nil until then, and after Close.
 func (g *Guest) Err() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -97,6 +97,27 @@ func (g *Guest) ended(reason error) {
 	if g.reason == nil {
 		g.reason = reason
 		close(g.done)
+	}
+}
+
+// breached ends the session of a guest that broke a rule.
+func (g *Guest) breached(err error) {
+	g.ended(err)
+	_ = g.session.Close()
+}
+
+// Ping returns once process 1 of the container has answered, or with ctx.
+func (g *Guest) Ping(ctx context.Context) error {
+	answered := make(chan error, 1)
+	go func() {
+		_, err := g.session.Ping()
+		answered <- err
+	}()
+	select {
+	case err := <-answered:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
@@ -120,7 +141,7 @@ func (g *Guest) open(ctx context.Context, req request) (*link, func() bool, erro
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", req.Verb, err)
 	}
-	l := &link{stream: stream}
+	l := &link{stream: stream, breached: g.breached}
 	release := context.AfterFunc(ctx, func() { _ = closeStream(stream) })
 	if err := l.writeJSON(kindRequest, req); err != nil {
 		release()
@@ -258,7 +279,7 @@ func receive(l *link, w io.Writer) error {
 		case k == kindError:
 			return errors.New(string(p))
 		case k != kindData:
-			return fmt.Errorf("%w: message kind %d in data", errProtocol, k)
+			return l.breach(fmt.Errorf("%w: message kind %d in data", ErrProtocol, k))
 		}
 		if _, err := w.Write(p); err != nil {
 			return err

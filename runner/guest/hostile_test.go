@@ -79,7 +79,12 @@ func TestHostileGuests(t *testing.T) {
 				header := binary.BigEndian.AppendUint32([]byte{byte(kindRequest)}, 1<<31)
 				_, _ = stream.Write(header)
 				_, _ = io.Copy(io.Discard, stream)
-				_ = session.Close()
+			}
+		},
+		"gives the mux up": func(session *yamux.Session, _ net.Conn) { _ = session.GoAway() },
+		"answers with an answer to nothing": func(session *yamux.Session, _ net.Conn) {
+			if stream, err := session.Accept(); err == nil {
+				_ = (&link{stream: stream}).write(kindStderr, []byte("?"))
 			}
 		},
 	}
@@ -89,11 +94,12 @@ func TestHostileGuests(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			g, err := hostile(t, attack)
 			if err == nil {
+				_, _ = g.Dial(t.Context(), "x:1")
 				within(t, 10*time.Second, "end of the session", func() { <-g.Done() })
 				err = g.Err()
 			}
-			if err == nil {
-				t.Error("the session ended without a reason")
+			if !errors.Is(err, ErrProtocol) {
+				t.Errorf("the session ended with %v, which breaks no rule", err)
 			}
 			runtime.ReadMemStats(&after)
 			if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 64<<20 {
@@ -133,5 +139,24 @@ func TestTheGuardMatters(t *testing.T) {
 	})
 	if got := session.NumStreams(); got <= maxInbound {
 		t.Errorf("%d streams without a guard: it would not be needed", got)
+	}
+}
+
+// A guest that only goes away broke no rule.
+func TestGoneIsNoBreach(t *testing.T) {
+	g, err := hostile(t, func(session *yamux.Session, _ net.Conn) { _ = session.Close() })
+	must(t, err)
+	within(t, 10*time.Second, "end of the session", func() { <-g.Done() })
+	if err := g.Err(); err == nil || errors.Is(err, ErrProtocol) {
+		t.Errorf("the session ended with %v", err)
+	}
+	if err := g.Ping(t.Context()); err == nil {
+		t.Error("nobody answers")
+	}
+}
+
+func TestPing(t *testing.T) {
+	if err := startGuest(t).Ping(t.Context()); err != nil {
+		t.Error(err)
 	}
 }

@@ -67,9 +67,13 @@ func (r *remote) sort(stdout, stderr *io.PipeWriter) (process.Exit, error) {
 		case kindStderrEOF:
 			_ = stderr.Close()
 		case kindExit:
-			return parseExit(p)
+			exit, err := parseExit(p)
+			if err != nil {
+				err = r.link.breach(err)
+			}
+			return exit, err
 		default:
-			return process.Exit{}, fmt.Errorf("%w: message kind %d from a program", errProtocol, k)
+			return process.Exit{}, r.link.breach(fmt.Errorf("%w: message kind %d from a program", ErrProtocol, k))
 		}
 	}
 }

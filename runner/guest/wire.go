@@ -35,8 +35,8 @@ const (
 	maxRequest = 1 << 20 // arguments and environment of a program
 )
 
-// errProtocol says that the other end broke the rules; its session is ended.
-var errProtocol = errors.New("guest protocol violated")
+// ErrProtocol says that the other end broke the rules; its session is ended.
+var ErrProtocol = errors.New("guest protocol violated")
 
 // refusal is why the other end did not do what it was asked.
 type refusal string
@@ -83,6 +83,8 @@ type reply struct {
 // goes out before the next. One goroutine may read while others write.
 type link struct {
 	stream net.Conn
+	// breached hears that the other end broke a rule; nil where nobody asks.
+	breached func(error)
 
 	header [headerSize]byte // guarded by the one reader
 	have   int
@@ -92,6 +94,14 @@ type link struct {
 	writeMu sync.Mutex
 	buf     []byte // one message; guarded by writeMu
 	unsent  []byte // its end; guarded by writeMu
+}
+
+// breach is an error that wraps ErrProtocol, once whoever asks has heard of it.
+func (l *link) breach(err error) error {
+	if l.breached != nil {
+		l.breached(err)
+	}
+	return err
 }
 
 // next reads up to the payload of the next message, skipping what is left of the
@@ -113,7 +123,7 @@ func (l *link) next() (kind, int, error) {
 	}
 	size, k := binary.BigEndian.Uint32(l.header[1:]), kind(l.header[0])
 	if size > maxPayload && (k != kindRequest || size > maxRequest) {
-		return 0, 0, fmt.Errorf("%w: message of %d bytes", errProtocol, size)
+		return 0, 0, l.breach(fmt.Errorf("%w: message of %d bytes", ErrProtocol, size))
 	}
 	l.have, l.left, l.kind = 0, int(size), k
 	return l.kind, l.left, nil
@@ -221,13 +231,13 @@ func (l *link) reply() (reply, error) {
 	switch k {
 	case kindReply:
 		if err := json.Unmarshal(p, &r); err != nil {
-			return r, fmt.Errorf("%w: %w", errProtocol, err)
+			return r, l.breach(fmt.Errorf("%w: %w", ErrProtocol, err))
 		}
 		return r, nil
 	case kindError:
 		return r, refusal(p)
 	default:
-		return r, fmt.Errorf("%w: message kind %d for a reply", errProtocol, k)
+		return r, l.breach(fmt.Errorf("%w: message kind %d for a reply", ErrProtocol, k))
 	}
 }
 
@@ -262,7 +272,7 @@ func (w *dataWriter) Close() error {
 func parseExit(p []byte) (process.Exit, error) {
 	var exit process.Exit
 	if err := json.Unmarshal(p, &exit); err != nil {
-		return exit, fmt.Errorf("%w: exit: %w", errProtocol, err)
+		return exit, fmt.Errorf("%w: exit: %w", ErrProtocol, err)
 	}
 	return exit, nil
 }

@@ -41,7 +41,7 @@ func FuzzLink(f *testing.F) {
 		}
 		whole, end := read(bytes.NewReader(in))
 		pieces, pieceEnd := read(iotest.OneByteReader(bytes.NewReader(in)))
-		if !bytes.Equal(whole, pieces) || errors.Is(end, errProtocol) != errors.Is(pieceEnd, errProtocol) {
+		if !bytes.Equal(whole, pieces) || errors.Is(end, ErrProtocol) != errors.Is(pieceEnd, ErrProtocol) {
 			t.Fatalf("%q, %v; in pieces %q, %v", whole, end, pieces, pieceEnd)
 		}
 	})
@@ -54,9 +54,9 @@ func TestReply(t *testing.T) {
 		want any // the error's class
 	}{
 		"a reason":      {kindError, "no such thing", new(refusal)},
-		"no JSON":       {kindReply, "{", errProtocol},
-		"another shape": {kindReply, `{"pid":"x"}`, errProtocol},
-		"another kind":  {kindExit, "{}", errProtocol},
+		"no JSON":       {kindReply, "{", ErrProtocol},
+		"another shape": {kindReply, `{"pid":"x"}`, ErrProtocol},
+		"another kind":  {kindExit, "{}", ErrProtocol},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

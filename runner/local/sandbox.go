@@ -123,6 +123,9 @@ func (s *sandbox) Dial(ctx context.Context, server string, port int) (net.Conn, 
 // Gone is closed when the sandbox has ended: a box does not end before.
 func (s *sandbox) Gone(string) <-chan struct{} { return s.gone }
 
+// Ended implements runner.Sandbox: a box stands until Close.
+func (s *sandbox) Ended(context.Context, string) runner.Ending { return runner.Ending{} }
+
 // Directory is where everything of the sandbox is, for a person to look at.
 func (s *sandbox) Directory() string { return s.dir }
 

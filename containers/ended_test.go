@@ -1,0 +1,160 @@
+package containers
+
+import (
+	"context"
+	"testing"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/client"
+
+	"github.com/waza-isolate/waza/internal/dockertest"
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/process"
+)
+
+// turncoat is a guest that can be had to betray the runner.
+func turncoat(t *testing.T) string {
+	return dockertest.Program(t, "containers/testdata/turncoat", "turncoat")
+}
+
+// standOn opens a sandbox whose guests are a program.
+func standOn(t *testing.T, guest, network string) (*Backend, *sandbox) {
+	t.Helper()
+	dockertest.Image(t, debian)
+	b, err := Open(within(t), Options{Run: runID(t), Guest: guest})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	s, _ := stand(t, b, trialOf(b, network, debian))
+	return b, s
+}
+
+// betray has process 1 of a box do something, without waiting for what comes of it.
+func betray(t *testing.T, s *sandbox, box, how string) {
+	t.Helper()
+	p, err := s.boxes[box].guest.Exec(within(t), process.Spec{Args: []string{runner.GuestPath, "act", how}}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = p.Stdin().Close()
+}
+
+// Whose doing the end of a box was is told by what its programs cannot reach.
+func TestWhoseEnd(t *testing.T) {
+	t.Parallel()
+	kill := func(signal string) func(*testing.T, *client.Client, *sandbox, string) {
+		return func(t *testing.T, engine *client.Client, s *sandbox, box string) {
+			if err := engine.ContainerKill(within(t), s.boxes[box].id, signal); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	act := func(how string) func(*testing.T, *client.Client, *sandbox, string) {
+		return func(t *testing.T, _ *client.Client, s *sandbox, box string) { betray(t, s, box, how) }
+	}
+	disconnect := func(whom string) func(*testing.T, *client.Client, *sandbox, string) {
+		return func(t *testing.T, engine *client.Client, s *sandbox, _ string) {
+			if err := engine.NetworkDisconnect(within(t), s.plan.network, s.boxes[whom].id, true); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	tests := []struct {
+		name, network, box string
+		end                func(*testing.T, *client.Client, *sandbox, string)
+		want               runner.EndedBy
+	}{
+		{"the agent ends its guest", networkAirtight, runner.AgentBox, act("end"), runner.EndedByItself},
+		{"the agent ends its guest on a bridge", networkBridge, runner.AgentBox, act("end"), runner.EndedByItself},
+		{"the agent freezes its guest", networkAirtight, runner.AgentBox, act("freeze"), runner.EndedByItself},
+		{"the agent breaks the mux", networkAirtight, runner.AgentBox, act("garbage"), runner.EndedByBreach},
+		{"the relay is broken", networkBridge, relayBox, act("garbage"), runner.EndedByBreach},
+		{"the relay ends", networkBridge, relayBox, act("end"), runner.EndedByItself},
+		{"a server ends its guest", networkAirtight, "s0", act("end"), runner.EndedByItself},
+		{"the agent is killed", networkAirtight, runner.AgentBox, kill("KILL"), runner.EndedFromOutside},
+		{"the relay is killed", networkBridge, relayBox, kill("KILL"), runner.EndedFromOutside},
+		{"a server is killed", networkAirtight, "s0", kill("KILL"), runner.EndedFromOutside},
+		{"the agent is stopped", networkAirtight, runner.AgentBox, kill("STOP"), runner.EndedFromOutside},
+		{"the agent is paused", networkAirtight, runner.AgentBox, func(t *testing.T, engine *client.Client, s *sandbox, box string) {
+			if err := engine.ContainerPause(within(t), s.boxes[box].id); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = engine.ContainerUnpause(context.Background(), s.boxes[box].id) })
+		}, runner.EndedFromOutside},
+		{"the agent is removed", networkAirtight, runner.AgentBox, func(t *testing.T, engine *client.Client, s *sandbox, box string) {
+			if err := engine.ContainerRemove(within(t), s.boxes[box].id, container.RemoveOptions{Force: true}); err != nil {
+				t.Fatal(err)
+			}
+		}, runner.EndedFromOutside},
+		{"the agent is taken off its network", networkBridge, relayBox, disconnect(runner.AgentBox), runner.EndedFromOutside},
+		{"the relay is taken off its network", networkBridge, relayBox, disconnect(relayBox), runner.EndedFromOutside},
+		{"a signal that does nothing, and then the agent", networkAirtight, runner.AgentBox, func(t *testing.T, engine *client.Client, s *sandbox, box string) {
+			kill("TERM")(t, engine, s, box)
+			betray(t, s, box, "end")
+		}, runner.EndedByItself},
+		{"the agent, while a server is killed", networkAirtight, runner.AgentBox, func(t *testing.T, engine *client.Client, s *sandbox, box string) {
+			kill("KILL")(t, engine, s, "s0")
+			<-s.Gone("s0")
+			betray(t, s, box, "end")
+		}, runner.EndedByItself},
+		{"the agent, when the lease is gone", networkAirtight, runner.AgentBox, func(t *testing.T, engine *client.Client, s *sandbox, box string) {
+			dockertest.Kill(t, engine, s.backend.run, roleLease)
+			<-s.lease.guest.Done()
+			betray(t, s, box, "end")
+		}, runner.EndedByEngine},
+	}
+	slots := make(chan struct{}, 4)
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			guest := turncoat(t)
+			if test.name == "the agent is stopped" { // its one process, not a child
+				guest = dockertest.Waza(t)
+			}
+			_, s := standOn(t, guest, test.network)
+			for _, box := range []string{runner.AgentBox, relayBox, "s0"} {
+				if e := s.Ended(within(t), box); e != (runner.Ending{}) {
+					t.Fatalf("%s stands, and its end is %+v", box, e)
+				}
+			}
+			test.end(t, dockertest.Engine(t), s, test.box)
+			select {
+			case <-s.Gone(test.box):
+			case <-within(t).Done():
+				t.Fatal("the end is not noticed")
+			}
+			if e := s.Ended(within(t), test.box); e.By != test.want || e.Message == "" {
+				t.Errorf("ended by %q: %s; want %q", e.By, e.Message, test.want)
+			}
+			if other := s.Ended(within(t), relayBox); test.box == runner.AgentBox && other != (runner.Ending{}) {
+				t.Errorf("the relay's end is %+v", other)
+			}
+		})
+	}
+}
+
+// An agent's complaint may come before the engine's word: whoever asks learns of a
+// cut network at once.
+func TestCutNetworkIsSeenAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, whom := range []string{runner.AgentBox, relayBox} {
+		t.Run(whom, func(t *testing.T) {
+			t.Parallel()
+			b, s := standOn(t, turncoat(t), networkBridge)
+			b.engine.watch.close() // the engine says nothing
+			if err := dockertest.Engine(t).NetworkDisconnect(within(t), s.plan.network, s.boxes[whom].id, true); err != nil {
+				t.Fatal(err)
+			}
+			if e := s.Ended(within(t), relayBox); e.By != runner.EndedFromOutside {
+				t.Errorf("ended by %q: %s", e.By, e.Message)
+			}
+		})
+	}
+}

@@ -1,0 +1,81 @@
+package containers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/waza-isolate/waza/runner"
+)
+
+var _ runner.Recoverer = (*Backend)(nil)
+
+const (
+	// askTimeout bounds one question that a living engine answers at once.
+	askTimeout = 10 * time.Second
+	// The engine is asked again after firstPause, and then ever more seldom.
+	firstPause = 100 * time.Millisecond
+	lastPause  = 3 * time.Second
+)
+
+// Recover implements runner.Recoverer: the engine answers, the run holds its lease,
+// and nothing is left of trials that could not be taken down before.
+func (b *Backend) Recover(ctx context.Context) error {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		err := b.recover(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the engine does not come back: %w", err)
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (b *Backend) recover(ctx context.Context) error {
+	if err := b.engine.answers(ctx); err != nil {
+		return err
+	}
+	if _, err := b.leased(ctx); err != nil {
+		return err
+	}
+	return b.takeAway(ctx)
+}
+
+// answers asks the engine whether it is there.
+func (e *engine) answers(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	_, err := e.Ping(ctx)
+	return err
+}
+
+// owe remembers a trial that could not be taken down.
+func (b *Backend) owe(trial string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.owed[trial] = true
+}
+
+// takeAway takes down what could not be before.
+func (b *Backend) takeAway(ctx context.Context) error {
+	b.mu.Lock()
+	owed := sortedKeys(b.owed)
+	b.mu.Unlock()
+	var errs []error
+	for _, trial := range owed {
+		which := labelled(b.run, trial)
+		err := errors.Join(b.engine.removeContainers(ctx, which), b.engine.removeNetworks(ctx, which), b.engine.removeVolumes(ctx, which))
+		if err != nil {
+			errs = append(errs, fmt.Errorf("trial %s: %w", trial, err))
+			continue
+		}
+		b.mu.Lock()
+		delete(b.owed, trial)
+		b.mu.Unlock()
+	}
+	return errors.Join(errs...)
+}

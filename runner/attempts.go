@@ -1,0 +1,157 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+const (
+	// DefaultInfraRetries and MaxInfraRetries are how often a trial that ended as
+	// infra is run again, and how often it can be.
+	DefaultInfraRetries = 2
+	MaxInfraRetries     = 10
+
+	// recoverTimeout bounds waiting for the backend before a trial is run again, the
+	// first time that it does not come back; lostTimeout does after that.
+	recoverTimeout = 60 * time.Second
+	lostTimeout    = time.Second
+)
+
+// one runs a trial to its outcome, again where it ended as infra, and grades it. A
+// trial that was interrupted has no result.
+func (r *run) one(ctx context.Context, t *Trial) (*Result, error) {
+	dir := TrialDir(r.o.Dir, t.Task, t.Number)
+	earlier, err := EarlierAttempts(dir)
+	if err != nil {
+		return nil, err
+	}
+	for last := len(earlier) + 1 + r.o.InfraRetries; ; {
+		attempt := *t
+		attempt.Attempt = len(earlier) + 1
+		result, err := r.attempt(ctx, &attempt, dir)
+		if err != nil || result == nil {
+			return nil, err
+		}
+		result.Earlier = earlier
+		again := result.Verdicts.Class == evidence.ClassInfra && attempt.Attempt < last && ctx.Err() == nil
+		if !again || r.backs.recover(ctx, r.backend) != nil {
+			r.o.Progress(Update{Task: t.Task, Number: t.Number, Phase: PhaseDone, Result: result})
+			return result, nil
+		}
+		r.o.Progress(Update{Task: t.Task, Number: t.Number, Phase: PhaseAgain, Result: result})
+		if err := setAside(dir, attempt.Attempt); err != nil {
+			return nil, err
+		}
+		earlier = append(earlier, result.Trial)
+	}
+}
+
+// attempt runs and grades a trial once.
+func (r *run) attempt(ctx context.Context, t *Trial, dir evidence.Dir) (*Result, error) {
+	if ended, err := r.trial(ctx, t, dir); err != nil || !ended {
+		return nil, err
+	}
+	if err := grade(dir); err != nil {
+		return nil, err
+	}
+	result := &Result{Dir: dir}
+	var err error
+	if result.Trial, err = dir.Trial(); err != nil {
+		return nil, err
+	}
+	result.Verdicts, err = dir.Verdicts()
+	return result, err
+}
+
+// comeback has workers wait together for a backend that went away.
+type comeback struct {
+	turn chan struct{} // holds one while one of them asks
+	lost bool          // it did not come back in time; of whose turn it is
+}
+
+// recover returns nil once sandboxes can be opened, as far as the backend can tell.
+func (c *comeback) recover(ctx context.Context, b Backend) error {
+	recoverer, ok := b.(Recoverer)
+	if !ok {
+		return nil
+	}
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	limit := recoverTimeout
+	if c.lost {
+		limit = lostTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := recoverer.Recover(ctx)
+	c.lost = err != nil
+	return err
+}
+
+// setAside moves the evidence of an attempt out of a trial's directory, to where
+// earlier ones are. Its trial.json goes last: a crash on the way leaves it where it
+// was, and what is there without one is no attempt.
+func setAside(dir evidence.Dir, attempt int) error {
+	to := filepath.Join(string(dir), evidence.AttemptsDir, strconv.Itoa(attempt))
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(string(dir))
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if name := entry.Name(); !isAside(name) && name != evidence.TrialFile {
+			if err := os.Rename(filepath.Join(string(dir), name), filepath.Join(to, name)); err != nil {
+				return err
+			}
+		}
+	}
+	return os.Rename(filepath.Join(string(dir), evidence.TrialFile), filepath.Join(to, evidence.TrialFile))
+}
+
+// EarlierAttempts reads the attempts of a trial that were made again, in order.
+func EarlierAttempts(dir evidence.Dir) ([]evidence.Trial, error) {
+	at := filepath.Join(string(dir), evidence.AttemptsDir)
+	entries, err := os.ReadDir(at)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var found []evidence.Trial
+	for _, entry := range entries {
+		t, err := evidence.Dir(filepath.Join(at, entry.Name())).Trial()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("attempt: %w", err)
+		}
+		found = append(found, t)
+	}
+	slices.SortFunc(found, func(a, b evidence.Trial) int { return a.Attempt - b.Attempt })
+	return found, nil
+}
+
+// ofAttempt says whether a file of a run directory is of an earlier attempt, or of one
+// that a run's end cut off.
+func ofAttempt(name string) bool {
+	parts := strings.Split(name, "/")
+	return len(parts) > 4 && parts[0] == trialsDir && isAside(parts[3])
+}
