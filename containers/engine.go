@@ -29,8 +29,8 @@ const createTimeout = 30 * time.Second
 type engine struct {
 	*client.Client
 	info  system.Info
-	watch *watch    // of a run; else nil
 	asked time.Time // when info was true
+	watch *watch    // of a run; else nil
 }
 
 // now is the time by the engine's clock, which is what it says of ages: clocks of

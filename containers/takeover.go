@@ -104,6 +104,8 @@ func (b *Backend) sweepOwn(ctx context.Context) (Garbage, error) {
 
 // strange is what of a run's objects this process did not make.
 func (b *Backend) strange(all objects) objects {
+	b.leasing.Lock()
+	defer b.leasing.Unlock()
 	own := objects{networks: all.networks}
 	for _, c := range all.containers {
 		if b.lease == nil || c.ID != b.lease.id {

@@ -63,7 +63,7 @@ func (s *state) resumeRun(c *cli.Context) error {
 		return err
 	}
 	for _, damaged := range left.Damaged {
-		fmt.Fprintf(s.stderr, "%s; it is run again, and what was there is kept in %s\n", damaged, runner.InterruptedDir)
+		fmt.Fprintf(s.stderr, "%s; it is run again, and what was there is kept in %s\n", damaged, evidence.InterruptedDir)
 	}
 	_, err = j.carryOut(c.Context, dir, record)
 	return err
@@ -104,8 +104,8 @@ func (s *state) resumedJob(c *cli.Context, o runOptions, r *resumption) (*job, e
 	if err != nil {
 		return nil, err
 	}
-	o.isolate, o.trials, o.timeout, o.pull = record.Isolated, record.Trials, record.Timeout, record.Pull
-	o.infraRetries = record.Retries
+	o.isolate, o.trials, o.infraRetries = record.Isolated, record.Trials, record.Retries
+	o.timeout, o.pull = record.Timeout, record.Pull
 	if record.ContextDir != "" {
 		o.contextDir = fromDirectory(record, record.ContextDir)
 	}

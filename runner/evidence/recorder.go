@@ -24,7 +24,8 @@ const (
 	WorkspaceFile  = "workspace.tar"
 	VerdictsFile   = "verdicts.json"
 	ServersDir     = "servers"
-	AttemptsDir    = "attempts" // earlier ones, each laid out like the trial
+	AttemptsDir    = "attempts"    // earlier ones, each laid out like the trial
+	InterruptedDir = "interrupted" // what was there when runs ended in the midst of it, likewise
 )
 
 // maxFrame is how many bytes of one frame are kept.
