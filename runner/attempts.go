@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -76,14 +75,15 @@ func (r *run) attempt(ctx context.Context, t *Trial, dir evidence.Dir) (*Result,
 
 // comeback has workers wait together for a backend that went away.
 type comeback struct {
-	mu   sync.Mutex // held while one waits
-	lost error      // why it did not come back in time; guarded by mu
+	turn chan struct{} // holds one while one of them asks
+	lost error         // why it did not come back in time; of whose turn it is
 }
 
-// gone says why the backend is beyond hope; nil while it is not.
+// gone says why the backend is beyond hope; nil while it is not. It waits for whoever
+// asks.
 func (c *comeback) gone() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.turn <- struct{}{}
+	defer func() { <-c.turn }()
 	return c.lost
 }
 
@@ -93,8 +93,12 @@ func (c *comeback) recover(ctx context.Context, b Backend) error {
 	if !ok {
 		return nil
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	limit := recoverTimeout
 	if c.lost != nil {
 		limit = lostTimeout

@@ -341,6 +341,10 @@ func readTrial(d evidence.Dir) (results.Trial, error) {
 	if t.Calls, err = d.Calls(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return t, err
 	}
+	if t.Events, err = d.Events(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return t, err
+	}
+	t.Events = slices.DeleteFunc(t.Events, func(e evidence.Event) bool { return !results.OfServers(e) })
 	t.Transcript, _ = d.Transcript() // the agent's word; grading has said what is wrong with it
 	return t, nil
 }

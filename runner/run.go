@@ -89,7 +89,7 @@ func Run(ctx context.Context, backend Backend, trials []*Trial, o Options) ([]Re
 	if o.Workers < 1 || o.Dir == "" || o.Secrets == nil || o.Progress == nil || o.InfraRetries < 0 {
 		return nil, errors.New("runner: incomplete options")
 	}
-	r := &run{backend: backend, o: o}
+	r := &run{backend: backend, o: o, backs: comeback{turn: make(chan struct{}, 1)}}
 	r.shared = newSharedServers(r)
 	starting, stop := context.WithCancel(ctx)
 	defer stop()

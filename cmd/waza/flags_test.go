@@ -116,6 +116,8 @@ func TestUsageErrors(t *testing.T) {
 		{"run a.yaml -- --isolate", "run takes one eval file"},
 		{"run a.yaml --isolate --trials 0", "--trials must be from 1 to 10000"},
 		{"run a.yaml --isolate --trials -1", "--trials must be from 1 to 10000"},
+		{"run a.yaml --isolate --infra-retries -1", "--infra-retries must be from 0 to 10"},
+		{"run a.yaml --isolate --infra-retries 11", "--infra-retries must be from 0 to 10"},
 		{"run a.yaml --isolate --workers=0", "--workers must be from 1 to 256"},
 		{"run a.yaml --isolate --trials many", `"many"`},
 		{"run a.yaml --isolate --timeout 0s", "--timeout must be more than 0"},

@@ -153,7 +153,7 @@ inputs: {prompt: x}
 mcp_servers: {web: {command: mcp-server-everything, args: [streamableHttp], port: 3001, env: {PORT: "3001"}, tools: [eco]}}
 script: [{say: x}]
 `, npmServers)
-	p.run(exitInfra)
+	p.run(exitInfra, "--infra-retries", "0")
 	for _, outcome := range p.outcomes("dies") {
 		if !strings.HasSuffix(outcome, "transport_error") {
 			t.Errorf("dies: %s", outcome)
@@ -357,7 +357,7 @@ script: [{call: {server: far, tool: look}}]
 		p.env = append(p.env, name+"="+environment.URL)
 	}
 	p.env = append(slices.DeleteFunc(p.env, func(v string) bool { return strings.HasPrefix(strings.ToLower(v), "no_proxy=") }), "NO_PROXY=127.0.0.1,localhost")
-	p.run(exitInfra)
+	p.run(exitInfra, "--infra-retries", "0")
 	if diff := cmp.Diff([]string{"far look ok"}, p.outcomes("of-the-eval")); diff != "" || len(asked) == 0 || slices.Contains(asked, "") {
 		t.Errorf("%s\nthe proxy was asked for %q", diff, asked)
 	}

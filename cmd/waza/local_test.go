@@ -273,7 +273,7 @@ tasks: [task.yaml]
 -- task.yaml --
 {id: x, inputs: {prompt: x}}
 `, "PORT", strconv.Itoa(ln.Addr().(*net.TCPAddr).Port)))
-	p.startLocal().wait(exitInfra)
+	p.startLocal("--infra-retries", "0").wait(exitInfra)
 	want := fmt.Sprintf("port %d of this machine is taken: another program listens there", ln.Addr().(*net.TCPAddr).Port)
 	if run := p.runOf("x"); !strings.Contains(run.Message, want) {
 		t.Errorf("reason %q, want %q", run.Message, want)

@@ -89,7 +89,7 @@ mcp_servers: {absent: {command: no-such-program}}
 id: works
 inputs: {prompt: x}
 `)
-	c := p.run(exitInfra)
+	c := p.run(exitInfra, "--infra-retries", "0")
 	tests := []struct {
 		task, server string
 		reason       []string
@@ -135,7 +135,7 @@ tasks: [task.yaml]
 -- task.yaml --
 {id: x, inputs: {prompt: x}}
 `)
-	c := p.run(exitInfra)
+	c := p.run(exitInfra, "--infra-retries", "0")
 	said := c.stdout.String() + c.stderr.String()
 	if !strings.Contains(said, `image "waza-nobody.invalid/absent:1" is not on the engine and cannot be pulled`) {
 		t.Errorf("waza said %s", said)

@@ -88,6 +88,11 @@ func (p *progress) update(u runner.Update) {
 		}
 		p.done++
 		p.printLocked(doneLine(trial, u.Result))
+	case u.Phase == runner.PhaseAgain:
+		if i >= 0 {
+			p.working = slices.Delete(p.working, i, i+1)
+		}
+		p.printLocked(doneLine(trial, u.Result) + "; once more")
 	case i >= 0:
 		p.working[i].phase = u.Phase
 	default:
@@ -97,7 +102,7 @@ func (p *progress) update(u runner.Update) {
 }
 
 func doneLine(trial string, r *runner.Result) string {
-	line := fmt.Sprintf("%-11s %s  %.1fs", r.Verdicts.Class, trial, r.Trial.Ended.Sub(r.Trial.Started).Seconds())
+	line := fmt.Sprintf("%-11s %s  %.1fs", r.Verdicts.Class.With(r.Verdicts.Reason), trial, r.Trial.Ended.Sub(r.Trial.Started).Seconds())
 	first, _, _ := strings.Cut(r.Verdicts.Message, "\n")
 	if first != "" {
 		line += "  " + printable(first)

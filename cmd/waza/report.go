@@ -27,7 +27,7 @@ func (j *job) finish(ctx context.Context, dir string, record runner.Record, done
 	runErr = errors.Join(runErr, err)
 	err = j.show(summary, j.options.format, j.options.output)
 	if j.options.format == formatDefault {
-		j.epilogue(dir, record, done)
+		j.epilogue(dir, record, summary, done)
 	}
 	switch {
 	case runErr != nil:
@@ -39,20 +39,23 @@ func (j *job) finish(ctx context.Context, dir string, record runner.Record, done
 }
 
 // epilogue says what did not pass and why, and where the evidence is.
-func (j *job) epilogue(dir string, record runner.Record, done []runner.Result) {
+func (j *job) epilogue(dir string, record runner.Record, summary results.Results, done []runner.Result) {
 	fmt.Fprintln(j.stdout)
 	for _, r := range done {
+		if line := attemptsBefore(r); line != "" {
+			fmt.Fprintln(j.stdout, line)
+		}
 		if r.Verdicts.Class == evidence.ClassPass {
 			continue
 		}
-		fmt.Fprintf(j.stdout, "%s/%d %s: %s\n", r.Trial.Task, r.Trial.Number, r.Verdicts.Class, indented(r.Verdicts.Message))
+		fmt.Fprintf(j.stdout, "%s/%d %s: %s\n", r.Trial.Task, r.Trial.Number, r.Verdicts.Class.With(r.Verdicts.Reason), indented(r.Verdicts.Message))
 		for _, v := range r.Verdicts.Verdicts {
 			if v.Result != evidence.VerdictPass {
 				fmt.Fprintf(j.stdout, "  %s: %s\n", v.Name, indented(v.Feedback))
 			}
 		}
 	}
-	for _, line := range lostServers(done) {
+	for _, line := range append(serversEnds(summary), lostServers(done)...) {
 		fmt.Fprintln(j.stdout, line)
 	}
 	if missing := len(j.trials) - len(done); missing > 0 {
@@ -66,6 +69,35 @@ func (j *job) epilogue(dir string, record runner.Record, done []runner.Result) {
 		fmt.Fprintln(j.stdout, notIsolated)
 	}
 	fmt.Fprintf(j.stdout, "run directory: %s\n", dir)
+}
+
+// attemptsBefore says what came before the attempt that counts; empty for nothing.
+func attemptsBefore(r runner.Result) string {
+	if len(r.Earlier) == 0 {
+		return ""
+	}
+	var why []string
+	for _, attempt := range r.Earlier {
+		first, _, _ := strings.Cut(attempt.Message, "\n")
+		why = append(why, fmt.Sprintf("%s: %s", attempt.Reason, printable(first)))
+	}
+	return fmt.Sprintf("%s/%d %s after %d attempt(s) that ended as infra: %s",
+		r.Trial.Task, r.Trial.Number, r.Verdicts.Class, len(r.Earlier), strings.Join(slices.Compact(why), "; "))
+}
+
+// serversEnds says which servers ended before they were asked to, and how.
+func serversEnds(summary results.Results) []string {
+	var lines []string
+	for _, task := range summary.Tasks {
+		for _, run := range task.Runs {
+			for _, server := range run.Servers {
+				for _, end := range server.Ends {
+					lines = append(lines, fmt.Sprintf("%s/%d server %q: %s", task.TestID, run.RunNumber, server.Name, indented(end)))
+				}
+			}
+		}
+	}
+	return lines
 }
 
 // lostServers says which servers that the run shares died, and which trials were

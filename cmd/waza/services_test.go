@@ -59,7 +59,7 @@ inputs: {prompt: x}
 	const secret = "hunter2-of-the-service"
 	p.env = append(p.env, "SERVICE_PASSWORD="+secret)
 	start := time.Now()
-	c := p.run(exitInfra)
+	c := p.run(exitInfra, "--infra-retries", "0")
 	if took := time.Since(start); took > time.Minute {
 		t.Errorf("it took %v", took)
 	}

@@ -7,6 +7,7 @@ package evidence
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 )
 
@@ -99,7 +100,7 @@ type Call struct {
 // Event is something that happened beside the frames.
 type Event struct {
 	Time    time.Time      `json:"t"`
-	Kind    string         `json:"kind"`            // dns, health, limit, mcp_config, stdout_noise, server_exit, service_exit, gap, cancelled, undelivered, …
+	Kind    string         `json:"kind"`            // dns, health, limit, mcp_config, stdout_noise, server_exit, service_exit, box_exit, gap, cancelled, undelivered, …
 	Where   string         `json:"where,omitempty"` // "agent", "relay", a server's name, or SERVER/SERVICE
 	Message string         `json:"message,omitempty"`
 	Data    map[string]any `json:"data,omitempty"`
@@ -162,6 +163,14 @@ const (
 	ReasonKilled  Reason = "killed"  // somebody outside ended a container, or took a network away
 	ReasonRunner  Reason = "runner"  // evidence could not be kept, or the sandbox not taken down
 )
+
+// With is a class and its reason, which is left out where the class says it.
+func (c Class) With(r Reason) string {
+	if r == "" || c != ClassAgentError && c != ClassInfra {
+		return string(c)
+	}
+	return fmt.Sprintf("%s (%s)", c, r)
+}
 
 // GraderSpec is one grader as the eval asks for it, defaults filled in.
 type GraderSpec struct {

@@ -93,6 +93,7 @@ func runResult(trial Trial) RunResult {
 		DurationMS:    duration(trial),
 		Validations:   map[string]Validation{},
 		SessionDigest: digest(trial),
+		Servers:       serverReports(trial),
 		ToolEvents:    toolEvents(trial),
 		Transcript:    trial.Transcript,
 		FinalOutput:   trial.FinalOutput,

@@ -41,5 +41,6 @@ type Trial struct {
 	evidence.Trial
 	Verdicts   evidence.Verdicts
 	Calls      []evidence.Call
+	Events     []evidence.Event // those that OfServers says it of
 	Transcript []evidence.TranscriptEvent
 }

@@ -54,6 +54,7 @@ type Summary struct {
 	MaxScore       float64     `json:"max_score"`
 	StdDev         float64     `json:"std_dev"`
 	DurationMS     int64       `json:"duration_ms"`
+	Again          int         `json:"earlier_attempts,omitempty"` // that ended as infra, and were made again
 	SuccessRateCI  *Interval   `json:"success_rate_ci,omitempty"`
 	Statistics     *Statistics `json:"statistics,omitempty"`
 }
@@ -93,6 +94,7 @@ type RunResult struct {
 	DurationMS    int64                      `json:"duration_ms"`
 	Validations   map[string]Validation      `json:"validations"`
 	SessionDigest SessionDigest              `json:"session_digest"`
+	Servers       []ServerReport             `json:"servers,omitempty"`
 	ToolEvents    []ToolEvent                `json:"tool_events,omitempty"`
 	Transcript    []evidence.TranscriptEvent `json:"transcript,omitempty"`
 	FinalOutput   string                     `json:"final_output"`

@@ -19,6 +19,9 @@ func summarise(tasks []Task, duration int64) Summary {
 	var scores, weighted []float64
 	several := false
 	for _, t := range tasks {
+		for _, r := range t.Runs {
+			s.Again += len(r.Earlier)
+		}
 		switch t.Status {
 		case StatusPassed:
 			s.Succeeded++

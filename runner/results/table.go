@@ -91,12 +91,24 @@ func row(t Task) []string {
 	}
 }
 
-// verdict lists how the runs ended, without pass where one did not.
+// verdict lists how the runs ended, without pass where one did not, and how many
+// attempts came before them.
 func verdict(runs []RunResult) string {
+	again := 0
+	for _, r := range runs {
+		again += len(r.Earlier)
+	}
+	if again > 0 {
+		return fmt.Sprintf("%s, after %d infra", lastEnds(runs), again)
+	}
+	return lastEnds(runs)
+}
+
+func lastEnds(runs []RunResult) string {
 	var ends []string
 	for _, r := range runs {
 		if r.Outcome != evidence.ClassPass {
-			ends = append(ends, string(r.Outcome))
+			ends = append(ends, r.Outcome.With(r.Reason))
 		}
 	}
 	slices.Sort(ends)

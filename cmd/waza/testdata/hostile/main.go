@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -64,6 +65,8 @@ func misbehave(how string, id json.RawMessage) {
 	case "close":
 		fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"con`, id)
 		os.Exit(3)
+	case "kill": // its own group
+		_ = syscall.Kill(0, syscall.SIGKILL)
 	case "wrong-id":
 		answer(json.RawMessage(`"somebody else's"`), text("poked"))
 	case "stderr-flood":

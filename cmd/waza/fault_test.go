@@ -1,0 +1,210 @@
+package main
+
+import (
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/waza-isolate/waza/internal/dockertest"
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// waits is an eval whose agent waits at its first attempt and is soon done at later
+// ones: a server of the whole run counts the attempts.
+const waits = `
+-- eval.yaml --
+name: NAME
+config:
+  trials_per_task: 1
+  timeout_seconds: 100
+  executor: script
+  isolation: {network: NETWORK}
+  mcp_server_lifetime: per_benchmark
+  mcp_servers:
+    it: {image: "debian:bookworm-slim", command: /srv/hostile, args: [count], files: {/srv/hostile: hostile}}
+tasks: [task.yaml]
+-- task.yaml --
+id: x
+inputs: {prompt: x}
+script:
+  - call: {server: it, tool: poke}
+    as: attempt
+  - say: "attempt {{ attempt.text }}"
+  - loop: {over: '{{ attempt.text == "1" ? [1] : [] }}', steps: [{sleep: 90s}]}
+graders:
+  - {type: text, name: again, config: {contains: ["attempt 2"]}}
+`
+
+// What somebody else does to a trial by way of the engine is not the agent's: the
+// trial is run again, and what came before is kept and shown apart.
+func TestKilledFromOutside(t *testing.T) {
+	t.Parallel()
+	for role, network := range map[string]string{"agent": "airtight", "relay": "bridge", "network": "bridge"} {
+		t.Run(role, func(t *testing.T) {
+			t.Parallel()
+			p := newProject(t, strings.ReplaceAll(waits, "NETWORK", network))
+			p.compile("hostile", "./testdata/hostile")
+			engine := dockertest.Engine(t)
+			c := p.startRun()
+			c.await("the first attempt is at work", func() bool {
+				return p.exists("run", "trials", "x", "1", evidence.FramesFile) && strings.Contains(p.read("run", "trials", "x", "1", evidence.FramesFile), `tools/call`)
+			})
+			if role == "network" {
+				base := "waza-" + p.runID() + "-x-1"
+				if err := engine.NetworkDisconnect(t.Context(), base, base+"-agent", true); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				dockertest.Kill(t, engine, p.runID(), role)
+			}
+			c.wait(exitOK)
+			run := p.runOf("x")
+			if run.Outcome != evidence.ClassPass || run.Attempts != 2 || len(run.Earlier) != 1 || run.Earlier[0].Reason != evidence.ReasonKilled {
+				t.Errorf("%s in attempt %d, before it %+v", run.Outcome, run.Attempts, run.Earlier)
+			}
+			if s := p.results().Summary; s.Again != 1 || s.Succeeded != 1 {
+				t.Errorf("summary %+v", s)
+			}
+			earlier, err := evidence.Dir(p.path("run", "trials", "x", "1", "attempts", "1")).Trial()
+			if err != nil || earlier.Class != evidence.ClassInfra || earlier.AgentStart.IsZero() {
+				t.Errorf("the first attempt is kept as %+v, %v", earlier, err)
+			}
+			if !strings.Contains(c.stdout.String(), "x/1 pass after 1 attempt(s) that ended as infra: killed: the ") {
+				t.Errorf("stdout: %s", c.stdout.String())
+			}
+			if !regexp.MustCompile(`(?m)^infra \(killed\) +x/1 .*; once more$`).MatchString(c.stderr.String()) {
+				t.Errorf("stderr: %s", c.stderr.String())
+			}
+			before := p.read("run", "results.json")
+			p.start("grade", "run").wait(exitOK)
+			if p.read("run", "results.json") != before {
+				t.Error("grading again changed the results")
+			}
+		})
+	}
+}
+
+// Without retries an attempt that somebody else ended is the last: it has no outcome.
+func TestNoRetries(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, strings.ReplaceAll(waits, "NETWORK", "airtight"))
+	p.compile("hostile", "./testdata/hostile")
+	c := p.startRun("--infra-retries", "0")
+	p.awaitAgents(c, "x")
+	dockertest.Kill(t, dockertest.Engine(t), p.runID(), "agent")
+	c.wait(exitInfra)
+	if run := p.runOf("x"); run.Outcome != evidence.ClassInfra || run.Reason != evidence.ReasonKilled || p.exists("run", "trials", "x", "1", "attempts") {
+		t.Errorf("%s (%s): %s", run.Outcome, run.Reason, run.Message)
+	}
+	if !strings.Contains(c.stdout.String(), "x/1 infra (killed): ") {
+		t.Errorf("stdout: %s", c.stdout.String())
+	}
+}
+
+// An engine that fails once is asked again.
+func TestEngineHiccup(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, `
+-- eval.yaml --
+name: NAME
+config: {trials_per_task: 1, timeout_seconds: 60, executor: script}
+tasks: [task.yaml]
+-- task.yaml --
+{id: x, inputs: {prompt: x}, script: [{say: done}]}
+`)
+	var failed atomic.Bool
+	p.env = append(p.env, "DOCKER_HOST=unix://"+serveEngine(t, func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, "/networks/create") || failed.Swap(true) {
+			return false
+		}
+		http.Error(w, `{"message":"a hiccup"}`, http.StatusInternalServerError)
+		return true
+	}))
+	c := p.run(exitOK)
+	run := p.runOf("x")
+	if run.Attempts != 2 || len(run.Earlier) != 1 || run.Earlier[0].Reason != evidence.ReasonSandbox || !strings.Contains(run.Earlier[0].Message, "a hiccup") {
+		t.Errorf("attempt %d, before it %+v\n%s", run.Attempts, run.Earlier, c.stdout.String())
+	}
+}
+
+// serveEngine puts a proxy before the engine until the test ends, and is its socket.
+// What stand answers does not reach the engine.
+func serveEngine(t *testing.T, stand func(http.ResponseWriter, *http.Request) bool) string {
+	t.Helper()
+	host, err := url.Parse(dockertest.Engine(t).DaemonHost())
+	if err != nil || host.Scheme != "unix" {
+		t.Skipf("SKIPPED: the engine is at %v, and this test needs a socket", host)
+	}
+	dir, err := os.MkdirTemp("", "waza-engine-") // a socket's path is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	socket := filepath.Join(dir, "engine.sock")
+	ln, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{Dial: func(string, string) (net.Conn, error) { return net.Dial("unix", host.Path) }}
+	proxy := &httputil.ReverseProxy{
+		Rewrite:   func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "http", "engine" },
+		Transport: transport, FlushInterval: -1,
+	}
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !stand(w, r) {
+			proxy.ServeHTTP(w, r)
+		}
+	})}
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = server.Serve(ln) }()
+	t.Cleanup(func() {
+		_ = server.Close()
+		<-ended
+		transport.CloseIdleConnections()
+	})
+	return socket
+}
+
+// What a server does to itself is its own: the call is a transport_error, the graders
+// decide, and the report says what happened.
+func TestServersEnds(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, `
+-- eval.yaml --
+name: NAME
+config: {trials_per_task: 1, timeout_seconds: 60, executor: script, isolation: {server_image: "debian:bookworm-slim"}}
+tasks: [tasks/*.yaml]
+-- tasks/1.yaml --
+id: exits
+inputs: {prompt: x}
+mcp_servers: {it: {command: /srv/hostile, args: [close], files: {/srv/hostile: hostile}}}
+script: [{call: {server: it, tool: poke, expect: transport_error}}, {say: over}]
+-- tasks/2.yaml --
+id: killed
+inputs: {prompt: x}
+mcp_servers: {it: {command: /srv/hostile, args: [kill], files: {/srv/hostile: hostile}}}
+script: [{call: {server: it, tool: poke, expect: transport_error}}, {say: over}]
+`)
+	p.compile("hostile", "./testdata/hostile")
+	c := p.run(exitOK)
+	for task, want := range map[string]string{
+		"exits":  "its process exited with code 3 during call 1",
+		"killed": "its process was ended by SIGKILL during call 1",
+	} {
+		servers := p.runOf(task).Servers
+		if len(servers) != 1 || servers[0].Name != "it" || servers[0].Calls != 1 || servers[0].Lost != 1 || len(servers[0].Ends) != 1 || servers[0].Ends[0] != want {
+			t.Errorf("%s: %+v", task, servers)
+		}
+		if line := task + `/1 server "it": ` + want + "\n"; !strings.Contains(c.stdout.String(), line) {
+			t.Errorf("stdout lacks %q:\n%s", line, c.stdout.String())
+		}
+	}
+}

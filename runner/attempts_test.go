@@ -1,0 +1,214 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/results"
+)
+
+// failsFirst fails an act the first n times, over all sandboxes.
+func failsFirst(n int) func(int) error {
+	return func(int) error {
+		if n--; n >= 0 {
+			return errors.New("hiccup")
+		}
+		return nil
+	}
+}
+
+func TestInfraIsRunAgain(t *testing.T) {
+	for _, test := range []struct {
+		failures, retries int
+		class             evidence.Class
+		attempts          int
+	}{
+		{0, 2, evidence.ClassPass, 1},
+		{1, 2, evidence.ClassPass, 2},
+		{2, 2, evidence.ClassPass, 3},
+		{3, 2, evidence.ClassInfra, 3},
+		{1, 0, evidence.ClassInfra, 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b, o, seen := testBackend(), options(t), &updates{}
+			b.on["start stock"] = failsFirst(test.failures)
+			o.InfraRetries, o.Progress = test.retries, seen.add
+			r := runOne(t, b, testTrial(1), o)
+			if r.Verdicts.Class != test.class || r.Trial.Attempt != test.attempts || len(r.Earlier) != test.attempts-1 {
+				t.Fatalf("%+v: %s in attempt %d after %d", test, r.Verdicts.Class, r.Trial.Attempt, len(r.Earlier))
+			}
+			for i, earlier := range r.Earlier {
+				if earlier.Attempt != i+1 || earlier.Class != evidence.ClassInfra || earlier.Reason != evidence.ReasonServer {
+					t.Errorf("%+v: attempt %d was %d: %s (%s)", test, i+1, earlier.Attempt, earlier.Class, earlier.Reason)
+				}
+			}
+			again := 0
+			for _, u := range seen.all {
+				if u.Phase == PhaseAgain {
+					again++
+				}
+			}
+			if again != test.attempts-1 || seen.all[len(seen.all)-1].Phase != PhaseDone {
+				t.Errorf("%+v: %d updates of another attempt", test, again)
+			}
+			for i, s := range b.opened() {
+				if s.trial.Attempt != i+1 {
+					t.Errorf("sandbox %d is of attempt %d", i+1, s.trial.Attempt)
+				}
+			}
+			checkAttempts(t, o.Dir, test.attempts, test.class)
+		})
+	}
+}
+
+// checkAttempts looks at what a run with one trial has left, and grades it again.
+func checkAttempts(t *testing.T, dir string, attempts int, class evidence.Class) {
+	t.Helper()
+	record := Record{ID: "run-1", Trials: 1, Eval: EvalRecord{Name: "shop"}, Tasks: []TaskRecord{{ID: "buy"}}}
+	summary, err := Summarise(dir, record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := summary.Tasks[0].Runs[0]
+	if run.Outcome != class || run.Attempts != attempts || len(run.Earlier) != attempts-1 || summary.Summary.Again != attempts-1 {
+		t.Errorf("results: %s in attempt %d, earlier %+v", run.Outcome, run.Attempts, run.Earlier)
+	}
+	want := 0
+	if class == evidence.ClassInfra {
+		want = exitInfra
+	}
+	if code := record.ExitCode(summary); code != want {
+		t.Errorf("exit code %d", code)
+	}
+	if err := record.Seal(dir); err != nil {
+		t.Fatal(err)
+	}
+	sealed, err := ReadRecord(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := snapshot(t, dir)
+	if err := Regrade(dir); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Summarise(dir, sealed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(summary, again, cmp.AllowUnexported(results.Results{})); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(before, snapshot(t, dir)); diff != "" {
+		t.Error(diff)
+	}
+	if attempts == 1 {
+		return
+	}
+	const kept = "trials/buy/1/attempts/1/verdicts.json"
+	if err := os.WriteFile(filepath.Join(dir, kept), []byte("{}"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if changed, err := sealed.Changed(dir); err != nil || !slices.Equal(changed, []string{kept}) {
+		t.Errorf("changed %q, %v", changed, err)
+	}
+}
+
+// Only infra is run again.
+func TestOthersAreNotRunAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, o := testBackend(), options(t)
+		b.programs[AgentBox], o.InfraRetries = ends(3), 2
+		if r := runOne(t, b, testTrial(1), o); len(b.opened()) != 1 || r.Trial.Attempt != 1 {
+			t.Errorf("%d sandboxes", len(b.opened()))
+		}
+	})
+}
+
+// A backend that went away is waited for, once for all. Where it does not come back
+// the trials at work have an outcome, and no further one is started.
+func TestWaitingForTheBackend(t *testing.T) {
+	t.Run("comes back", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			b, o := testBackend(), options(t)
+			away := true
+			b.on["open"] = func(int) error {
+				if away {
+					return ErrEngineGone
+				}
+				return nil
+			}
+			o.InfraRetries = 1
+			done, err := Run(t.Context(), recovering{b, func(context.Context) error { time.Sleep(30 * time.Second); away = false; return nil }}, []*Trial{testTrial(1)}, o)
+			if err != nil || len(done) != 1 || done[0].Verdicts.Class != evidence.ClassPass || len(done[0].Earlier) != 1 || done[0].Earlier[0].Reason != evidence.ReasonEngine {
+				t.Errorf("%+v, %v", done, err)
+			}
+		})
+	})
+	t.Run("does not", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			b, o := testBackend(), options(t)
+			b.on["open"] = fails(ErrEngineGone)
+			o.InfraRetries, o.Workers = 5, 2
+			var trials []*Trial
+			for number := range 10 {
+				trials = append(trials, testTrial(number+1))
+			}
+			began := time.Now()
+			done, err := Run(t.Context(), recovering{b, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}, trials, o)
+			if !errors.Is(err, context.DeadlineExceeded) || len(done) != o.Workers || time.Since(began) > 2*recoverTimeout {
+				t.Errorf("%d results after %v, %v", len(done), time.Since(began), err)
+			}
+			for _, r := range done {
+				if r.Verdicts.Class != evidence.ClassInfra || r.Verdicts.Reason != evidence.ReasonEngine || len(r.Earlier) > 0 {
+					t.Errorf("%s (%s) after %d", r.Verdicts.Class, r.Verdicts.Reason, len(r.Earlier))
+				}
+			}
+		})
+	})
+}
+
+// A crash while an attempt is set aside loses nothing of it: it is set aside as far as
+// it was not, and is none before its trial.json is there.
+func TestSettingAsideAfterACrash(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, o := testBackend(), options(t)
+		b.on["start stock"] = fails(errors.New("hiccup"))
+		r := runOne(t, b, testTrial(1), o)
+		before, err := os.ReadDir(string(r.Dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		half := filepath.Join(string(r.Dir), evidence.AttemptsDir, "1")
+		if err := os.MkdirAll(half, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(filepath.Join(string(r.Dir), evidence.EventsFile), filepath.Join(half, evidence.EventsFile)); err != nil {
+			t.Fatal(err)
+		}
+		if found, err := EarlierAttempts(r.Dir); err != nil || len(found) > 0 {
+			t.Errorf("attempts %v, %v", found, err)
+		}
+		if err := setAside(r.Dir, 1); err != nil {
+			t.Fatal(err)
+		}
+		after, err := os.ReadDir(half)
+		if err != nil || len(after) != len(before) {
+			t.Errorf("%d of %d files are there, %v", len(after), len(before), err)
+		}
+		if found, err := EarlierAttempts(r.Dir); err != nil || len(found) != 1 || found[0].Class != evidence.ClassInfra {
+			t.Errorf("attempts %v, %v", found, err)
+		}
+		if rest, err := os.ReadDir(string(r.Dir)); err != nil || len(rest) != 1 {
+			t.Errorf("left: %v, %v", rest, err)
+		}
+	})
+}

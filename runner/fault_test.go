@@ -1,0 +1,150 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/process"
+)
+
+// works is an agent that does something to its sandbox, and then runs until it is
+// ended.
+func works(do func(s *fakeSandbox)) program {
+	return program{run: func(p *fakeProcess) int {
+		io.WriteString(p.out, "4.20")
+		do(p.box)
+		<-p.ctx.Done()
+		return 0
+	}}
+}
+
+// Whose end it was decides the class, and the reason says what it was.
+func TestWhoseFault(t *testing.T) {
+	itself := Ending{By: EndedByItself, Message: "went away"}
+	breach := Ending{By: EndedByBreach, Message: "broke the rules"}
+	outside := Ending{By: EndedFromOutside, Message: "was killed"}
+	engine := Ending{By: EndedByEngine, Message: "the engine went away"}
+	lose := func(box string, e Ending) program { return works(func(s *fakeSandbox) { s.lose(box, e) }) }
+	// own is an agent whose own box ends under it.
+	own := func(e Ending) program {
+		return program{run: func(p *fakeProcess) int {
+			p.box.lose(AgentBox, e)
+			p.end(process.Exit{}, errGone)
+			return 0
+		}}
+	}
+	exits := func(box string, e Ending, code int) program {
+		return program{run: func(p *fakeProcess) int { p.box.lose(box, e); return code }}
+	}
+	for _, test := range []struct {
+		name   string
+		agent  program
+		class  evidence.Class
+		reason evidence.Reason
+		says   string
+	}{
+		{"its own guest", own(itself), evidence.ClassAgentError, evidence.ReasonGuest, "the agent broke its container's guest: went away"},
+		{"its own mux", own(breach), evidence.ClassAgentError, evidence.ReasonMux, "broke the rules"},
+		{"killed from outside", own(outside), evidence.ClassInfra, evidence.ReasonKilled, "the agent: was killed"},
+		{"the engine", own(engine), evidence.ClassInfra, evidence.ReasonEngine, "the engine went away"},
+		{"the relay", lose(RelayBox, itself), evidence.ClassAgentError, evidence.ReasonGuest, "the agent broke the relay: went away"},
+		{"the relay's mux", lose(RelayBox, breach), evidence.ClassAgentError, evidence.ReasonMux, "the agent broke the relay: broke the rules"},
+		{"the relay, and a good end", exits(RelayBox, itself, 0), evidence.ClassAgentError, evidence.ReasonGuest, "the agent broke the relay"},
+		{"the relay from outside", lose(RelayBox, outside), evidence.ClassInfra, evidence.ReasonKilled, "the relay: was killed"},
+		{"the relay from outside, and a bad end", exits(RelayBox, outside, 1), evidence.ClassInfra, evidence.ReasonKilled, "the relay: was killed"},
+		{"a server from outside", lose("stock", outside), evidence.ClassInfra, evidence.ReasonKilled, `server "stock": was killed`},
+		{"a server with the engine", lose("stock", engine), evidence.ClassInfra, evidence.ReasonEngine, "the engine went away"},
+		{"a server by itself", lose("stock", itself), evidence.ClassTimeout, evidence.ReasonTimeLimit, "ran longer"},
+		{"a server that breaks rules", lose("stock", breach), evidence.ClassTimeout, evidence.ReasonTimeLimit, "ran longer"},
+		{"exit code", ends(3), evidence.ClassAgentError, evidence.ReasonExitCode, "code 3"},
+		{"immortal without a relay", program{immortal: true, run: lose(RelayBox, itself).run}, evidence.ClassAgentError, evidence.ReasonGuest, "did not end when it was killed"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := testBackend()
+				b.programs[AgentBox] = test.agent
+				began := time.Now()
+				r := runOne(t, b, testTrial(1), options(t))
+				if r.Verdicts.Class != test.class || r.Verdicts.Reason != test.reason || !strings.Contains(r.Verdicts.Message, test.says) {
+					t.Errorf("%s (%s): %s; want %s (%s): …%s…", r.Verdicts.Class, r.Verdicts.Reason, r.Verdicts.Message, test.class, test.reason, test.says)
+				}
+				if took := time.Since(began); test.class != evidence.ClassTimeout && took > testTrial(1).Timeout/2 {
+					t.Errorf("it took %v to notice", took)
+				}
+				if graded := len(r.Verdicts.Verdicts) > 0; graded != (test.class != evidence.ClassInfra) {
+					t.Errorf("graded: %t", graded)
+				}
+			})
+		})
+	}
+}
+
+// What fails before the agent starts has a reason of its own, or that of a box which
+// somebody else ended.
+func TestReasonsOfInfra(t *testing.T) {
+	broken := errors.New("broken")
+	for _, test := range []struct {
+		act  string
+		err  error
+		lost Ending
+		want evidence.Reason
+	}{
+		{"open", broken, Ending{}, evidence.ReasonSandbox},
+		{"open", errors.Join(ErrEngineGone, broken), Ending{}, evidence.ReasonEngine},
+		{"start stock", broken, Ending{}, evidence.ReasonServer},
+		{"start stock", broken, Ending{By: EndedByItself}, evidence.ReasonServer},
+		{"start stock", broken, Ending{By: EndedByEngine}, evidence.ReasonEngine},
+		{"start stock", broken, Ending{By: EndedFromOutside}, evidence.ReasonKilled},
+		{"listen", broken, Ending{}, evidence.ReasonSandbox},
+		{"put agent /workspace", broken, Ending{By: EndedByEngine}, evidence.ReasonEngine},
+		{"start agent", broken, Ending{}, evidence.ReasonSandbox},
+		{"start agent", broken, Ending{By: EndedFromOutside}, evidence.ReasonKilled},
+		{"collect agent /workspace", broken, Ending{By: EndedByEngine}, evidence.ReasonEngine},
+		{"close", broken, Ending{}, evidence.ReasonRunner},
+	} {
+		t.Run(test.act+string(test.lost.By), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := testBackend()
+				b.on[test.act] = func(int) error {
+					if test.lost.By != "" {
+						b.opened()[0].lose("stock", test.lost)
+					}
+					return test.err
+				}
+				r := runOne(t, b, testTrial(1), options(t))
+				if r.Verdicts.Class != evidence.ClassInfra || r.Verdicts.Reason != test.want {
+					t.Errorf("%s (%s): %s, want infra (%s)", r.Verdicts.Class, r.Verdicts.Reason, r.Verdicts.Message, test.want)
+				}
+			})
+		})
+	}
+}
+
+// A workspace that cannot be had is a gap where nobody else is to blame.
+func TestCollectFailsByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := testBackend()
+		b.on["collect agent /workspace"] = func(int) error {
+			b.opened()[0].lose(AgentBox, Ending{By: EndedByItself})
+			return errors.New("broken")
+		}
+		r := runOne(t, b, testTrial(1), options(t))
+		if r.Verdicts.Class != evidence.ClassPass || len(r.Trial.Gaps) != 1 {
+			t.Errorf("%s, gaps %q", r.Verdicts.Class, r.Trial.Gaps)
+		}
+	})
+}
+
+// recovering is a backend that comes back.
+type recovering struct {
+	*fakeBackend
+	recover func(ctx context.Context) error
+}
+
+func (r recovering) Recover(ctx context.Context) error { return r.recover(ctx) }
