@@ -147,6 +147,9 @@ func (s *sandbox) close(ctx context.Context) error {
 	if s.leaveNetwork != nil {
 		s.leaveNetwork()
 	}
+	if err := s.backend.engine.answers(ctx); err != nil {
+		return s.abandon(err)
+	}
 	errs := make(chan error, len(s.boxes))
 	for _, b := range s.boxes {
 		go func() { errs <- b.close(ctx, s.backend.engine) }()
@@ -171,6 +174,20 @@ func (s *sandbox) close(ctx context.Context) error {
 		s.backend.owe(s.plan.trial)
 	}
 	return err
+}
+
+// abandon lets go of everything where the engine does not answer. What is there is
+// owed.
+func (s *sandbox) abandon(why error) error {
+	for _, b := range s.boxes {
+		b.abandon()
+	}
+	s.carried.Wait()
+	if s.release != nil {
+		s.release()
+	}
+	s.backend.owe(s.plan.trial)
+	return fmt.Errorf("its containers are left for later: %w", why)
 }
 
 // ownKernel says whether a runtime is another than the engine's usual one, whose

@@ -78,8 +78,8 @@ type comeback struct {
 	lost error         // why it did not come back in time; of whose turn it is
 }
 
-// gone says why the backend is beyond hope, after whoever asks just now; nil while it
-// is not.
+// gone says why the backend is beyond hope; nil while it is not. It waits for whoever
+// asks.
 func (c *comeback) gone() error {
 	c.turn <- struct{}{}
 	defer func() { <-c.turn }()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -127,4 +128,70 @@ func TestEngineFrozen(t *testing.T) {
 	p.rerun(evidence.ReasonEngine, "slow-1", "slow-2")
 	p.start("gc").wait(exitOK)
 	dockertest.NoObjects(t, engine.Client(), p.runID())
+}
+
+// TestEngineFrozenForGood has the engine never answer again: the run ends all the
+// same, and what it leaves is found later.
+func TestEngineFrozenForGood(t *testing.T) {
+	t.Parallel()
+	p, engine, c := privateProject(t)
+	engine.Freeze()
+	c.wait(exitInfra)
+	for _, task := range []string{"slow-1", "slow-2"} {
+		if run := p.runOf(task); run.Outcome != evidence.ClassInfra || run.Reason != evidence.ReasonEngine || strings.Contains(run.Message, "remove container") {
+			t.Errorf("%s: %s, %s: %s", task, run.Outcome, run.Reason, run.Message)
+		}
+	}
+	engine.Thaw()
+	// Until the engine has noticed that the lease ended, gc takes the run for alive.
+	dockertest.AwaitNoContainers(t, engine.Client(), p.runID(), guestsEnd)
+	p.start("gc").wait(exitOK)
+	dockertest.NoObjects(t, engine.Client(), p.runID())
+}
+
+// TestTwoRunsBesideGC has gc go on beside two runs, on an engine that nobody else
+// uses: it finds nothing dead, and nobody loses anything.
+func TestTwoRunsBesideGC(t *testing.T) {
+	t.Parallel()
+	engine := dockertest.StartPrivate(t, []string{inventory})
+	one, two := unpackProject(t, atWork), unpackProject(t, atWork)
+	runs := []*command{}
+	for _, p := range []*project{one, two} {
+		p.env = append(p.env, "DOCKER_HOST="+engine.Host())
+		runs = append(runs, p.startRun())
+	}
+	most := 0
+	for range 500 {
+		said := one.start("gc").wait(exitOK).stdout.String()
+		var live int
+		_, ofEngine, _ := strings.Cut(said, "\n")
+		if _, err := fmt.Sscanf(ofEngine, "nothing to remove on the engine; %d live run(s)", &live); err != nil || live > 2 {
+			t.Errorf("gc: %q, %v", said, err)
+		}
+		most = max(most, live)
+		if runs[0].hasEnded() && runs[1].hasEnded() {
+			break
+		}
+	}
+	if most != 2 {
+		t.Errorf("gc saw %d live runs", most)
+	}
+	for i, p := range []*project{one, two} {
+		runs[i].wait(exitOK)
+		for _, task := range []string{"quick", "slow-1", "slow-2"} {
+			if run := p.runOf(task); run.Attempts != 1 {
+				t.Errorf("%s was run %d times: %+v", task, run.Attempts, run.Earlier)
+			}
+		}
+		dockertest.NoObjects(t, engine.Client(), p.runID())
+	}
+}
+
+func (c *command) hasEnded() bool {
+	select {
+	case <-c.ended:
+		return true
+	default:
+		return false
+	}
 }
