@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -14,8 +15,8 @@ import (
 	"github.com/waza-isolate/waza/runner/guest"
 )
 
-// apply carries out a plan: network first, then all containers side by side. On
-// error everything is taken away again.
+// apply carries out a plan: all containers side by side, those on the network after
+// it. On error everything is taken away again.
 func (b *Backend) apply(ctx context.Context, t *runner.Trial, p trialPlan, observe func(evidence.Event)) (_ *sandbox, err error) {
 	s := &sandbox{backend: b, trial: t, plan: p, observe: observe, boxes: map[string]*box{}}
 	defer func() {
@@ -23,32 +24,23 @@ func (b *Backend) apply(ctx context.Context, t *runner.Trial, p trialPlan, obser
 			err = errors.Join(err, s.Close(context.WithoutCancel(ctx)))
 		}
 	}()
-	var a addresses
-	if p.network != "" {
-		if a, err = b.createNetwork(ctx, p.network, p.trial, t.Subnets); err != nil {
-			return nil, err
-		}
-	}
-	if p.workspace != "" {
-		if err := b.makeWorkspace(ctx, p); err != nil {
-			return nil, err
-		}
-	}
-	placed := p.withAddresses(t, a)
-	started := make([]*box, len(placed))
+	made := sync.OnceValues(func() (addresses, error) { return b.makeForAgent(ctx, t, p) })
+	started := make([]*box, len(p.containers))
 	group, gctx := errgroup.WithContext(ctx)
-	for i, c := range placed {
+	for i, c := range p.containers {
 		group.Go(func() (err error) {
-			if c.service {
-				started[i], err = b.startService(gctx, c)
-			} else {
-				started[i], err = b.engine.startBox(gctx, c, p.network)
+			var a addresses
+			if standsOnNetwork(c.box) {
+				if a, err = made(); err != nil {
+					return err
+				}
 			}
+			started[i], err = b.start(gctx, p.placed(c, t, a), p.network)
 			return err
 		})
 	}
 	err = group.Wait()
-	for i, c := range placed {
+	for i, c := range p.containers {
 		if started[i] != nil {
 			s.boxes[c.box] = started[i]
 		}
@@ -56,7 +48,31 @@ func (b *Backend) apply(ctx context.Context, t *runner.Trial, p trialPlan, obser
 	if err != nil {
 		return nil, err
 	}
+	a, err := made()
+	if err != nil {
+		return nil, err
+	}
 	return s, s.settle(ctx, a)
+}
+
+// makeForAgent makes what the agent's container and the relay stand on.
+func (b *Backend) makeForAgent(ctx context.Context, t *runner.Trial, p trialPlan) (a addresses, err error) {
+	if p.network != "" {
+		if a, err = b.createNetwork(ctx, p.network, p.trial, t.Subnets); err != nil {
+			return a, err
+		}
+	}
+	if p.workspace != "" {
+		err = b.makeWorkspace(ctx, p)
+	}
+	return a, err
+}
+
+func (b *Backend) start(ctx context.Context, c containerPlan, network string) (*box, error) {
+	if c.service {
+		return b.startService(ctx, c)
+	}
+	return b.engine.startBox(ctx, c, network)
 }
 
 func (b *Backend) makeWorkspace(ctx context.Context, p trialPlan) error {
