@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"sync"
 	"testing"
 	"time"
@@ -56,6 +57,17 @@ func Image(t testing.TB, ref string) {
 	if _, err := c.ImageInspect(ctx, ref); err != nil {
 		miss(t, "the engine lacks an image; run scripts/setup: %v", err)
 	}
+}
+
+// Tool is the path of a program that works on the engine too. It skips or fails the
+// test, as [Require] does, where the program is missing.
+func Tool(t testing.TB, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		miss(t, "a program is missing; run scripts/setup compose: %v", err)
+	}
+	return path
 }
 
 func dial() (*client.Client, error) {
