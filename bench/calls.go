@@ -49,7 +49,7 @@ func (b *bench) measureCalls(ctx context.Context) (_ []Figure, err error) {
 	}
 	servers := map[string]string{"http": "web", "stdio": "stock"}
 	for _, w := range ways {
-		load := append([]string{"-url", "http://" + servers[w.name] + "/mcp"}, b.loadArgs()...)
+		load := append([]string{"-url", "http://" + servers[w.name] + "/mcp"}, b.loadArgs(b.sizes.Calls)...)
 		if w.trial, err = b.plan(ctx, settings{network: "bridge", agent: commandAgent(load)}); err != nil {
 			return nil, err
 		}
@@ -68,8 +68,8 @@ func (b *bench) measureCalls(ctx context.Context) (_ []Figure, err error) {
 	return figures, nil
 }
 
-func (b *bench) loadArgs() []string {
-	return []string{"-calls", fmt.Sprint(b.sizes.Calls), "-warm", fmt.Sprint(b.sizes.Warm)}
+func (b *bench) loadArgs(calls int) []string {
+	return []string{"-calls", fmt.Sprint(calls), "-warm", fmt.Sprint(b.sizes.Warm)}
 }
 
 // commandAgent is the configuration of an agent that is the peer.
@@ -182,7 +182,7 @@ func (b *bench) directLoad(ctx context.Context, s shape, d direct, load ...strin
 	if err != nil {
 		return mcppeer.Report{}, err
 	}
-	agent.conf.Cmd = append(append([]string{"load"}, load...), b.loadArgs()...)
+	agent.conf.Cmd = append(append([]string{"load"}, load...), b.loadArgs(b.sizes.Calls)...)
 	agent.conf.OpenStdin, agent.conf.StdinOnce = false, false
 	agent.host.AutoRemove, agent.host.LogConfig = false, container.LogConfig{Type: "json-file"}
 	id, err := b.startBare(ctx, agent, d.network, d.subnet)

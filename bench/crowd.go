@@ -18,6 +18,7 @@ import (
 
 	"github.com/waza-isolate/waza/bench/mcppeer"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // measureCrowd has the executable run many trials at once, whose agents wait for each
@@ -28,7 +29,7 @@ func (b *bench) measureCrowd(ctx context.Context) ([]Figure, error) {
 		return nil, err
 	}
 	defer func() { _ = place.Close() }()
-	load := append(b.loadArgs(), "-url", "http://web/mcp", "-meet", "http://place/mcp", "-count", fmt.Sprint(b.sizes.Crowd))
+	load := append(b.loadArgs(b.sizes.CrowdCalls), "-url", "http://web/mcp", "-meet", "http://place/mcp", "-count", fmt.Sprint(b.sizes.Crowd))
 	eval, err := b.writeEval(settings{
 		network: "bridge", agent: commandAgent(load),
 		servers: fmt.Sprintf("    place: {url: \"http://%s/mcp\"}", place.Addr()),
@@ -53,8 +54,9 @@ func (b *bench) measureCrowd(ctx context.Context) ([]Figure, error) {
 		began, ended, calls = min(began, r.Began), max(ended, r.Ended), calls+len(r.Micros)
 	}
 	rss := Figure{
-		Name: "runner_rss_mib", What: fmt.Sprintf("peak resident memory of the runner with %d trials at once", b.sizes.Crowd),
-		Value: float64(peak) / 1024,
+		Name: "runner_rss_mib", What: fmt.Sprintf("peak resident memory of the runner until the last of %d trials at once is graded", b.sizes.Crowd),
+		Value: mib(peak.trials), Samples: map[string][]float64{"to_the_end_mib": {mib(peak.end)}},
+		Notes: []string{fmt.Sprintf("%.0f MiB to its end, when it puts the results of %d calls together", mib(peak.end), calls)},
 	}
 	return []Figure{
 		{
@@ -83,9 +85,14 @@ func serveMeeting() (*meeting, error) {
 
 func (m *meeting) Close() error { return m.served.Close() }
 
-// runExecutable runs an eval with as many trials at once as make the crowd. It returns
-// the peak of the process's resident memory in KiB.
-func (b *bench) runExecutable(ctx context.Context, dir, eval string) (int, error) {
+// peaks is the highest resident memory of a runner, in KiB: while any of its trials
+// was under way, and until its end.
+type peaks struct{ trials, end int }
+
+func mib(kib int) float64 { return float64(kib) / 1024 }
+
+// runExecutable runs an eval with as many trials at once as make the crowd.
+func (b *bench) runExecutable(ctx context.Context, dir, eval string) (peaks, error) {
 	n := strconv.Itoa(b.sizes.Crowd)
 	cmd := exec.CommandContext(ctx, b.waza, "run", "--isolate", "--trials", n, "--workers", n, "--run-dir", dir, eval)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
@@ -94,11 +101,11 @@ func (b *bench) runExecutable(ctx context.Context, dir, eval string) (int, error
 	var said strings.Builder
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Start(); err != nil {
-		return 0, err
+		return peaks{}, err
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	peak := 0
+	var p peaks
 	for {
 		select {
 		case err := <-ended:
@@ -107,16 +114,26 @@ func (b *bench) runExecutable(ctx context.Context, dir, eval string) (int, error
 				b.other = append(b.other, record.ID)
 			}
 			if err != nil {
-				return 0, fmt.Errorf("waza run: %w\n%s", err, &said)
+				return p, fmt.Errorf("waza run: %w\n%s", err, &said)
 			}
-			if peak == 0 {
-				return 0, errors.New("the runner's memory could not be seen in /proc")
+			if p.trials == 0 {
+				return p, errors.New("the runner's memory could not be seen in /proc")
 			}
-			return peak, recordErr
-		case <-time.After(50 * time.Millisecond):
-			peak = max(peak, peakOf(cmd.Process.Pid)) // the kernel keeps the peak; asked last before its end
+			return p, recordErr
+		case <-time.After(20 * time.Millisecond):
+			// The kernel keeps the peak: what is seen last before an end counts.
+			underWay := graded(dir) < b.sizes.Crowd
+			if p.end = max(p.end, peakOf(cmd.Process.Pid)); underWay {
+				p.trials = p.end
+			}
 		}
 	}
+}
+
+// graded counts the trials of a run that have their verdicts.
+func graded(dir string) int {
+	found, _ := filepath.Glob(filepath.Join(dir, "trials", "*", "*", evidence.VerdictsFile))
+	return len(found)
 }
 
 // peakOf is the highest resident memory that a process has had, in KiB; 0 where that

@@ -45,21 +45,22 @@ type sizes struct {
 	Throughput  int   `json:"throughput"`   // trials at each number of workers
 	FloorTrials int   `json:"floor_trials"` // floors at each parallelism
 	Workers     []int `json:"workers"`
-	Blocks      int   `json:"blocks"` // of calls, on each of four ways
-	Calls       int   `json:"calls"`  // that count in each block
-	Warm        int   `json:"warm"`   // that do not
-	Crowd       int   `json:"crowd"`  // trials at once whose agents call together
+	Blocks      int   `json:"blocks"`      // of calls, on each of four ways
+	Calls       int   `json:"calls"`       // that count in each block
+	Warm        int   `json:"warm"`        // that do not
+	Crowd       int   `json:"crowd"`       // trials at once whose agents call together
+	CrowdCalls  int   `json:"crowd_calls"` // of each of those
 }
 
 func fullSizes() sizes {
 	return sizes{
 		Trials: 8, Composes: 4, Throughput: 32, FloorTrials: 16, Workers: []int{1, 2, 4, 8, 16},
-		Blocks: 5, Calls: 1000, Warm: 200, Crowd: 16,
+		Blocks: 5, Calls: 1000, Warm: 200, Crowd: 16, CrowdCalls: 250,
 	}
 }
 
 func quickSizes() sizes {
-	return sizes{Trials: 1, Composes: 1, Throughput: 2, FloorTrials: 2, Workers: []int{2}, Blocks: 1, Calls: 20, Warm: 2, Crowd: 2}
+	return sizes{Trials: 1, Composes: 1, Throughput: 2, FloorTrials: 2, Workers: []int{2}, Blocks: 1, Calls: 20, Warm: 2, Crowd: 2, CrowdCalls: 20}
 }
 
 func readOptions(args []string, stderr io.Writer) (options, error) {
