@@ -86,7 +86,8 @@ func newComposed(t *testing.T, image, archive string) *composed {
 	}
 	p.env = append(p.env, "WAZA_IMAGE="+image, fmt.Sprintf("WAZA_USER=%d:%d", c.uid, socket.Sys().(*syscall.Stat_t).Gid))
 	t.Cleanup(func() {
-		if left := c.containers(); len(left) > 0 {
+		networks := docker(t, "network", "ls", "--quiet", "--filter", "label="+c.label())
+		if left := append(c.containers(), strings.Fields(networks)...); len(left) > 0 {
 			t.Errorf("docker-compose left %q", left)
 		}
 	})
@@ -103,8 +104,11 @@ func (c *composed) compose(args ...string) *command {
 // containers are those that docker-compose has made for the project.
 func (c *composed) containers() []string {
 	c.t.Helper()
-	return strings.Fields(docker(c.t, "ps", "--all", "--quiet", "--filter", "label=com.docker.compose.project="+c.name))
+	return strings.Fields(docker(c.t, "ps", "--all", "--quiet", "--filter", "label="+c.label()))
 }
+
+// label is what everything has that docker-compose makes for the project.
+func (c *composed) label() string { return "com.docker.compose.project=" + c.name }
 
 func (c *composed) kill(signal string) {
 	c.t.Helper()
