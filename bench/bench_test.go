@@ -67,9 +67,9 @@ func TestEveryFigure(t *testing.T) {
 	}
 }
 
-// Interrupted while containers of its own stand, it takes everything away.
+// Interrupted in the middle of a floor, it takes everything away.
 func TestInterrupted(t *testing.T) {
-	o, err := readOptions(quick(t, "-only", "calls"), os.Stderr)
+	o, err := readOptions(quick(t, "-only", "trial"), os.Stderr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,9 +84,9 @@ func TestInterrupted(t *testing.T) {
 		_, err := b.measure(ctx)
 		ended <- err
 	}()
-	dockertest.Await(t, 2*time.Minute, "a container by bare calls stands", func() bool {
+	dockertest.Await(t, 2*time.Minute, "a floor stands", func() bool {
 		found, err := b.engine.objects(t.Context(), labelBench+"="+b.run)
-		return err == nil && slices.ContainsFunc(found, func(o string) bool { return strings.HasPrefix(o, "container ") })
+		return err == nil && slices.ContainsFunc(found, func(o string) bool { return strings.HasPrefix(o, "network ") && strings.Contains(o, "floor") })
 	})
 	cancel()
 	if err := <-ended; err == nil {
