@@ -95,21 +95,25 @@ func newRunID() string {
 	return time.Now().UTC().Format("20060102-150405") + "-bench-" + hex.EncodeToString(random[:])
 }
 
+// measure measures all that was asked for. A part that fails does not take the others
+// with it: the report is what came out.
 func (b *bench) measure(ctx context.Context) (*Report, error) {
 	report := newReport(b)
+	var errs []error
 	for _, p := range parts() {
-		if !slices.Contains(b.only, p.name) {
+		if !slices.Contains(b.only, p.name) || ctx.Err() != nil {
 			continue
 		}
 		began := time.Now()
 		figures, err := p.measure(b, ctx)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", p.name, err)
+			errs = append(errs, fmt.Errorf("%s: %w", p.name, err))
+			continue
 		}
 		report.add(figures...)
 		fmt.Fprintf(b.stderr, "%s: %.0f s\n", p.name, time.Since(began).Seconds())
 	}
-	return report, nil
+	return report, errors.Join(errs...)
 }
 
 // close takes everything away and counts what stands nevertheless.

@@ -105,18 +105,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	report, err := b.measure(ctx)
-	left, closeErr := b.close(context.WithoutCancel(ctx))
-	if err = errors.Join(err, closeErr); err != nil {
-		if ctx.Err() != nil {
-			return errors.New("interrupted; everything was removed")
-		}
-		return err
+	report, failed := b.measure(ctx)
+	left, err := b.close(context.WithoutCancel(ctx))
+	switch {
+	case err != nil:
+		return errors.Join(failed, err)
+	case ctx.Err() != nil:
+		return errors.New("interrupted; everything was removed")
 	}
 	report.add(left)
-	if err := report.write(o.out); err != nil {
-		return err
-	}
 	_, err = io.WriteString(stdout, report.String())
-	return errors.Join(err, report.complaint())
+	return errors.Join(err, report.write(o.out), report.complaint(), failed)
 }
