@@ -51,12 +51,23 @@ func (b *bench) floor(ctx context.Context, s shape) (_ time.Duration, err error)
 }
 
 func (b *bench) startBare(ctx context.Context, x box, network string, subnet netip.Prefix) (string, error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
 	host, networking := x.on(network, subnet)
-	made, err := b.engine.ContainerCreate(ctx, &x.conf, &host, networking, nil, "")
+	creating, cancel := uncancelled(ctx)
+	defer cancel()
+	made, err := b.engine.ContainerCreate(creating, &x.conf, &host, networking, nil, "")
 	if err != nil {
 		return "", err
 	}
 	return made.ID, b.engine.ContainerStart(ctx, made.ID, container.StartOptions{})
+}
+
+// uncancelled is the context of a call that creates something. The end of ctx does not
+// cancel it: the engine would go on, and what it makes would come after the sweep.
+func uncancelled(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 }
 
 // removeBare removes the network as soon as nobody is on it any more.
@@ -90,7 +101,12 @@ func (b *bench) makeNetwork(ctx context.Context, name string, o network.CreateOp
 		addr := netip.AddrFrom4([4]byte{10, 214, byte(n >> 8), byte(n)})
 		subnet := netip.PrefixFrom(addr, 29)
 		o.IPAM = &network.IPAM{Driver: "default", Config: []network.IPAMConfig{{Subnet: subnet.String()}}}
-		_, err := b.engine.NetworkCreate(ctx, name, o)
+		if err := ctx.Err(); err != nil {
+			return subnet, err
+		}
+		creating, cancel := uncancelled(ctx)
+		_, err := b.engine.NetworkCreate(creating, name, o)
+		cancel()
 		if err == nil || !strings.Contains(err.Error(), "Pool overlaps") { // the engine has no class for it
 			return subnet, err
 		}
