@@ -10,7 +10,7 @@ export TIMEOUT
 # Debian's Go does not fetch a newer one unless it is told to.
 export GOTOOLCHAIN ?= auto
 
-.PHONY: help setup first build run test lint clean
+.PHONY: help setup first build image run test bench lint clean
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,13 +24,21 @@ first:
 build: ## Build bin/waza, static, its twin for the engine where that differs, and an example's server
 	@scripts/phase build scripts/build
 
+image: first build ## Build the image of docker-compose.yml from bin/waza
+	@scripts/phase image scripts/image
+
 # The first example needs an engine and one small image.
 run: first build ## Run the first example in isolation
 	@bin/waza run --isolate examples/mcp-eval/eval.yaml
 
 test: setup build lint ## Run all tests, on the engine too, and see that nothing is left
-	@scripts/setup cc
+	@scripts/setup cc compose
 	@scripts/phase test scripts/test
+
+bench: ## Measure what isolation costs beside the bare engine; writes bench.json
+	@scripts/setup go engine compose
+	@scripts/phase build scripts/build bench
+	@bin/bench
 
 lint: ## Check format, vet and staticcheck
 	@scripts/phase lint scripts/lint

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -13,8 +14,8 @@ import (
 	"github.com/waza-isolate/waza/runner/guest"
 )
 
-// apply carries out a plan: network first, then all containers side by side. On
-// error everything is taken away again.
+// apply carries out a plan: all containers side by side, those on the network after
+// it. On error everything is taken away again.
 func (b *Backend) apply(ctx context.Context, lease *box, t *runner.Trial, p trialPlan, observe func(evidence.Event)) (_ *sandbox, err error) {
 	s := &sandbox{backend: b, lease: lease, trial: t, plan: p, observe: observe, boxes: map[string]*box{}, over: make(chan struct{})}
 	defer func() {
@@ -22,32 +23,23 @@ func (b *Backend) apply(ctx context.Context, lease *box, t *runner.Trial, p tria
 			err = errors.Join(err, s.Close(context.WithoutCancel(ctx)))
 		}
 	}()
-	var a addresses
-	if p.network != "" {
-		if a, s.release, err = b.createNetwork(ctx, p.network, p.trial, t.Subnets); err != nil {
-			return nil, err
-		}
-	}
-	if p.workspace != "" {
-		if err := b.makeWorkspace(ctx, p); err != nil {
-			return nil, err
-		}
-	}
-	placed := p.withAddresses(t, a)
-	started := make([]*box, len(placed))
+	made := sync.OnceValues(func() (addresses, error) { return s.makeForAgent(ctx) })
+	started := make([]*box, len(p.containers))
 	group, gctx := errgroup.WithContext(ctx)
-	for i, c := range placed {
+	for i, c := range p.containers {
 		group.Go(func() (err error) {
-			if c.service {
-				started[i], err = b.startService(gctx, c)
-			} else {
-				started[i], err = b.engine.startBox(gctx, c, p.network)
+			var a addresses
+			if standsOnNetwork(c.box) {
+				if a, err = made(); err != nil {
+					return err
+				}
 			}
+			started[i], err = b.start(gctx, p.placed(c, t, a), p.network)
 			return err
 		})
 	}
 	err = group.Wait()
-	for i, c := range placed {
+	for i, c := range p.containers {
 		if started[i] != nil {
 			started[i].meter = newMeter(c, observe)
 			s.boxes[c.box] = started[i]
@@ -56,10 +48,34 @@ func (b *Backend) apply(ctx context.Context, lease *box, t *runner.Trial, p tria
 	if err != nil {
 		return nil, err
 	}
+	a, err := made()
+	if err != nil {
+		return nil, err
+	}
 	if p.network != "" {
 		s.leaveNetwork = s.followNetwork()
 	}
 	return s, s.settle(ctx, a)
+}
+
+// makeForAgent makes what the agent's container and the relay stand on.
+func (s *sandbox) makeForAgent(ctx context.Context) (a addresses, err error) {
+	if s.plan.network != "" {
+		if a, s.release, err = s.backend.createNetwork(ctx, s.plan.network, s.plan.trial, s.trial.Subnets); err != nil {
+			return a, err
+		}
+	}
+	if s.plan.workspace != "" {
+		err = s.backend.makeWorkspace(ctx, s.plan)
+	}
+	return a, err
+}
+
+func (b *Backend) start(ctx context.Context, c containerPlan, network string) (*box, error) {
+	if c.service {
+		return b.startService(ctx, c)
+	}
+	return b.engine.startBox(ctx, c, network)
 }
 
 func (b *Backend) makeWorkspace(ctx context.Context, p trialPlan) error {

@@ -219,7 +219,8 @@ func openUndefended(t *testing.T, b *Backend, trial *runner.Trial, options func(
 	if p.network != "" {
 		a = undefendedNetwork(t, b, p, options)
 	}
-	for _, c := range p.withAddresses(trial, a) {
+	for _, c := range p.containers {
+		c = p.placed(c, trial, a)
 		if c.box != runner.AgentBox {
 			continue
 		}

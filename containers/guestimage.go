@@ -2,7 +2,6 @@ package containers
 
 import (
 	"archive/tar"
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"debug/elf"
@@ -66,21 +65,27 @@ func (e *engine) ensureGuestImage(ctx context.Context, path string) (imageInfo, 
 	if err := checkStatic(path, e.arch()); err != nil {
 		return imageInfo{}, err
 	}
-	executable, err := os.ReadFile(path)
+	executable, err := os.Open(path)
 	if err != nil {
 		return imageInfo{}, err
 	}
-	sum := sha256.Sum256(executable)
-	ref := guestRepository + ":" + hex.EncodeToString(sum[:8])
+	defer func() { _ = executable.Close() }()
+	sum := sha256.New()
+	size, err := io.Copy(sum, executable)
+	if err != nil {
+		return imageInfo{}, err
+	}
+	ref := guestRepository + ":" + hex.EncodeToString(sum.Sum(nil)[:8])
 	info, err := e.inspectImage(ctx, ref)
 	if !errdefs.IsNotFound(err) {
 		return info, err
 	}
-	content, err := guestTar(executable)
-	if err != nil {
+	if _, err := executable.Seek(0, io.SeekStart); err != nil {
 		return imageInfo{}, err
 	}
-	progress, err := e.ImageImport(ctx, image.ImportSource{Source: bytes.NewReader(content), SourceName: "-"}, ref, image.ImportOptions{
+	content := guestTar(executable, size)
+	defer func() { _ = content.Close() }()
+	progress, err := e.ImageImport(ctx, image.ImportSource{Source: content, SourceName: "-"}, ref, image.ImportOptions{
 		Message: "process 1 of every container of a trial",
 	})
 	if err != nil {
@@ -93,20 +98,27 @@ func (e *engine) ensureGuestImage(ctx context.Context, path string) (imageInfo, 
 	return e.inspectImage(ctx, ref)
 }
 
-func guestTar(executable []byte) ([]byte, error) {
-	var buf bytes.Buffer
-	out := tar.NewWriter(&buf)
+// guestTar is the image's content as tar, made as it is read: the executable is too
+// large to be held for the sake of one import. It must be closed.
+func guestTar(executable io.Reader, size int64) io.ReadCloser {
+	r, w := io.Pipe()
+	go func() { _ = w.CloseWithError(writeGuestTar(w, executable, size)) }()
+	return r
+}
+
+func writeGuestTar(w io.Writer, executable io.Reader, size int64) error {
+	out := tar.NewWriter(w)
 	name := strings.TrimPrefix(runner.GuestPath, "/")
 	err := errors.Join(
 		out.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "opt/", Mode: 0o755}),
 		out.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: filepath.Dir(name) + "/", Mode: 0o755}),
-		out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o755, Size: int64(len(executable))}),
+		out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o755, Size: size}),
 	)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if _, err := out.Write(executable); err != nil {
-		return nil, err
+	if _, err := io.CopyN(out, executable, size); err != nil {
+		return err
 	}
-	return buf.Bytes(), out.Close()
+	return out.Close()
 }

@@ -211,32 +211,31 @@ func addWorkspace(c *containerPlan, t *runner.Trial, s scene, volume string) {
 	}
 }
 
-// withAddresses places the containers on a task network of its own subnet, or,
-// without one, points the agent at itself.
-func (p trialPlan) withAddresses(t *runner.Trial, a addresses) []containerPlan {
-	placed := slices.Clone(p.containers)
-	for i := range placed {
-		c := &placed[i]
-		switch c.box {
-		case relayBox:
-			c.addr = a.relay()
-		case runner.AgentBox:
-			target := airtightAddr
-			if p.network != "" {
-				c.addr, target = a.agent(), a.relay()
-			}
-			for _, server := range t.Servers {
-				c.host.ExtraHosts = append(c.host.ExtraHosts, server.Name+":"+target.String())
-			}
-		default:
-			for name, at := range serviceAddresses(t, c.box) {
-				c.host.ExtraHosts = append(c.host.ExtraHosts, name+":"+at.String())
-			}
-			slices.Sort(c.host.ExtraHosts)
+// placed puts a container of the plan on a task network of its own subnet, or, without
+// one, points the agent at itself.
+func (p trialPlan) placed(c containerPlan, t *runner.Trial, a addresses) containerPlan {
+	switch c.box {
+	case relayBox:
+		c.addr = a.relay()
+	case runner.AgentBox:
+		target := airtightAddr
+		if p.network != "" {
+			c.addr, target = a.agent(), a.relay()
 		}
+		for _, server := range t.Servers {
+			c.host.ExtraHosts = append(c.host.ExtraHosts, server.Name+":"+target.String())
+		}
+	default:
+		for name, at := range serviceAddresses(t, c.box) {
+			c.host.ExtraHosts = append(c.host.ExtraHosts, name+":"+at.String())
+		}
+		slices.Sort(c.host.ExtraHosts)
 	}
-	return placed
+	return c
 }
+
+// standsOnNetwork says whether a box is on the task network, where there is one.
+func standsOnNetwork(box string) bool { return box == relayBox || box == runner.AgentBox }
 
 func (c containerPlan) networking(name string) *network.NetworkingConfig {
 	if !c.addr.IsValid() {

@@ -213,7 +213,8 @@ func TestWithAddresses(t *testing.T) {
 		trial, s := planned()
 		trial.Network = test.network
 		plan := planTrial(trial, s)
-		for _, c := range plan.withAddresses(trial, subnet) {
+		for _, c := range plan.containers {
+			c = plan.placed(c, trial, subnet)
 			want := map[string]string{relayBox: test.relay, runner.AgentBox: test.agent}[c.box]
 			got := ""
 			if net := c.networking("n"); net != nil {

@@ -150,26 +150,40 @@ func (s *sandbox) close(ctx context.Context) error {
 	if err := s.backend.engine.answers(ctx); err != nil {
 		return s.abandon(err)
 	}
-	errs := make(chan error, len(s.boxes))
-	for _, b := range s.boxes {
-		go func() { errs <- b.close(ctx, s.backend.engine) }()
+	which := labelled(s.backend.run, s.plan.trial)
+	var all, inNetwork sync.WaitGroup
+	errs := make(chan error, len(s.boxes)+1)
+	for name, b := range s.boxes {
+		if standsOnNetwork(name) {
+			inNetwork.Add(1)
+		}
+		all.Go(func() {
+			errs <- b.close(ctx, s.backend.engine)
+			if standsOnNetwork(name) {
+				inNetwork.Done()
+			}
+		})
 	}
-	var all []error
-	for range s.boxes {
-		all = append(all, <-errs)
+	if s.plan.network != "" {
+		all.Go(func() {
+			inNetwork.Wait()
+			errs <- s.backend.engine.removeNetworks(ctx, which)
+		})
+	}
+	all.Wait()
+	close(errs)
+	var failed []error
+	for err := range errs {
+		failed = append(failed, err)
 	}
 	s.carried.Wait() // they end with the boxes
-	which := labelled(s.backend.run, s.plan.trial)
-	if s.plan.network != "" {
-		all = append(all, s.backend.engine.removeNetworks(ctx, which))
-	}
 	if s.release != nil {
 		s.release()
 	}
 	if s.plan.workspace != "" {
-		all = append(all, s.backend.engine.removeVolumes(ctx, which))
+		failed = append(failed, s.backend.engine.removeVolumes(ctx, which))
 	}
-	err := errors.Join(all...)
+	err := errors.Join(failed...)
 	if err != nil {
 		s.backend.owe(s.plan.trial)
 	}

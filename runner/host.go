@@ -20,6 +20,12 @@ const (
 	stopTimeout = 15 * time.Second
 	// maxResponseHeader is how much a server's response headers may be.
 	maxResponseHeader = 64 << 10
+	// keptIdle is how long a connection to a server in its box waits for the next
+	// request. It is shorter than any server's own limit, so that no request meets a
+	// connection that the server is just closing.
+	keptIdle = 500 * time.Millisecond
+	// maxIdle is how many connections to one server wait so.
+	maxIdle = 8
 )
 
 // host is a server where it lives: in its box, or far away.
@@ -132,17 +138,20 @@ func (h *host) known(log io.Writer) mcpproxy.Server {
 // inBox is the server's endpoint in its box, reached by the runner alone.
 func (h *host) inBox(program *mcpproxy.Resident) *mcpproxy.Upstream {
 	s := h.plan
-	return &mcpproxy.Upstream{
-		URL: &url.URL{Scheme: "http", Host: net.JoinHostPort("localhost", strconv.Itoa(s.Port)), Path: s.Path},
-		Transport: &http.Transport{
-			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-				return h.sandbox.Dial(ctx, s.Name, s.Port)
-			},
-			DisableCompression:     true,
-			DisableKeepAlives:      true, // a dial is cheap here, and no request meets a connection at its end
-			MaxResponseHeaderBytes: maxResponseHeader,
+	transport := &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return h.sandbox.Dial(ctx, s.Name, s.Port)
 		},
-		Events:  s.Transport == mcpconfig.SSE,
-		Process: program,
+		DisableCompression:     true,
+		IdleConnTimeout:        keptIdle,
+		MaxIdleConnsPerHost:    maxIdle,
+		MaxResponseHeaderBytes: maxResponseHeader,
+	}
+	h.idle = transport.CloseIdleConnections
+	return &mcpproxy.Upstream{
+		URL:       &url.URL{Scheme: "http", Host: net.JoinHostPort("localhost", strconv.Itoa(s.Port)), Path: s.Path},
+		Transport: transport,
+		Events:    s.Transport == mcpconfig.SSE,
+		Process:   program,
 	}
 }

@@ -151,7 +151,13 @@ func (o *output) String() string {
 // start starts waza in the project.
 func (p *project) start(args ...string) *command {
 	p.t.Helper()
-	c := &command{t: p.t, cmd: exec.Command(dockertest.Waza(p.t), args...), ended: make(chan struct{})}
+	return p.startProgram(dockertest.Waza(p.t), args...)
+}
+
+// startProgram starts another program in the project.
+func (p *project) startProgram(path string, args ...string) *command {
+	p.t.Helper()
+	c := &command{t: p.t, cmd: exec.Command(path, args...), ended: make(chan struct{})}
 	c.cmd.Dir, c.cmd.Env, c.cmd.Stdout, c.cmd.Stderr = p.dir, p.env, &c.stdout, &c.stderr
 	if err := c.cmd.Start(); err != nil {
 		p.t.Fatal(err)

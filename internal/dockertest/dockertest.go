@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"runtime"
 	"sync"
 	"testing"
@@ -66,6 +67,17 @@ func RequireRoot(t testing.TB, what string) {
 	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
 		miss(t, "%s needs root on Linux", what)
 	}
+}
+
+// Tool is the path of a program that works on the engine too. It skips or fails the
+// test, as [Require] does, where the program is missing.
+func Tool(t testing.TB, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		miss(t, "a program is missing; run scripts/setup compose: %v", err)
+	}
+	return path
 }
 
 func dial() (*client.Client, error) {

@@ -35,7 +35,7 @@ type Guest struct {
 // until the guest has said who it is. It owns pipe from then on, also when it
 // fails.
 func Connect(ctx context.Context, pipe io.ReadWriteCloser) (*Guest, error) {
-	guard := newGuard(pipe)
+	guard := newGuard(&whole{ReadWriteCloser: pipe})
 	session, err := yamux.Client(guard, muxConfig(10*time.Second))
 	if err != nil {
 		return nil, errors.Join(err, pipe.Close())

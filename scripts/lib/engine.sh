@@ -76,3 +76,13 @@ engine_failed() {
 	grep -v level=info "$engine_log" 2>/dev/null | tail -n 5 >&2 || true
 	die "$1: $engine_reason"
 }
+
+# have_compose has Debian's docker-compose, which is the version that figures are about.
+have_compose() {
+	if ! command -v docker-compose >/dev/null; then
+		can_apt || die "docker-compose is needed: install it, or run this as root on Debian"
+		say compose "installing docker-compose"
+		apt_install docker-compose
+	fi
+	say compose "docker-compose $(docker-compose version --short)"
+}

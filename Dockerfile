@@ -1,0 +1,22 @@
+# The runner in an image of its own, for docker-compose.yml. It holds the executable,
+# which becomes process 1 of every container of a trial too, and certificates.
+#
+#   make image             takes bin/waza, built on this machine; nothing is pulled
+#   docker-compose build   compiles in a container, and pulls the compiler's image
+
+FROM scratch AS local
+COPY bin/waza /usr/local/bin/waza
+COPY bin/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
+WORKDIR /work
+ENTRYPOINT ["/usr/local/bin/waza"]
+
+FROM golang:1.26-bookworm AS compiler
+WORKDIR /src
+COPY . .
+RUN CGO_ENABLED=0 go build -trimpath -buildvcs=false -o /waza ./cmd/waza
+
+FROM scratch AS compiled
+COPY --from=compiler /waza /usr/local/bin/waza
+COPY --from=compiler /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
+WORKDIR /work
+ENTRYPOINT ["/usr/local/bin/waza"]

@@ -1,0 +1,221 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/pkg/stdcopy"
+
+	"github.com/waza-isolate/waza/bench/mcppeer"
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// way is one transport, captured and direct.
+type way struct {
+	name     string
+	trial    *runner.Trial // whose agent calls its server
+	direct   func(context.Context) (mcppeer.Report, error)
+	captured []mcppeer.Report
+	bare     []mcppeer.Report
+}
+
+// measureCalls measures one call over either transport, through a trial's capture
+// and without it, in blocks by turns.
+func (b *bench) measureCalls(ctx context.Context) (_ []Figure, err error) {
+	s, err := b.newSubject(ctx, "bridge")
+	if err != nil {
+		return nil, err
+	}
+	d, err := b.directServer(ctx, s.floor)
+	if err != nil {
+		return nil, err // the sweep at the end finds what stands
+	}
+	defer func() { err = errors.Join(err, b.removeDirect(ctx, d)) }()
+	ways := []*way{
+		{name: "http", direct: func(ctx context.Context) (mcppeer.Report, error) {
+			return b.directLoad(ctx, s.floor, d, "-url", d.url)
+		}},
+		{name: "stdio", direct: func(ctx context.Context) (mcppeer.Report, error) { return b.directLoad(ctx, s.floor, d, "-exec") }},
+	}
+	servers := map[string]string{"http": "web", "stdio": "stock"}
+	for _, w := range ways {
+		load := append([]string{"-url", "http://" + servers[w.name] + "/mcp"}, b.loadArgs(b.sizes.Calls)...)
+		if w.trial, err = b.plan(ctx, settings{network: "bridge", agent: commandAgent(load)}); err != nil {
+			return nil, err
+		}
+	}
+	for range b.sizes.Blocks {
+		for _, w := range ways {
+			if err := b.block(ctx, w); err != nil {
+				return nil, fmt.Errorf("%s: %w", w.name, err)
+			}
+		}
+	}
+	var figures []Figure
+	for _, w := range ways {
+		figures = append(figures, w.figures()...)
+	}
+	return figures, nil
+}
+
+func (b *bench) loadArgs(calls int) []string {
+	return []string{"-calls", fmt.Sprint(calls), "-warm", fmt.Sprint(b.sizes.Warm)}
+}
+
+// commandAgent is the configuration of an agent that is the peer.
+func commandAgent(load []string) string {
+	args, _ := json.Marshal(append([]string{"load"}, load...))
+	return fmt.Sprintf("  executor: command\n  agent: {command: /peer, args: %s, prompt: stdin}", args)
+}
+
+// block makes the calls of one block both ways.
+func (b *bench) block(ctx context.Context, w *way) error {
+	out, err := b.trialsOf(ctx, w.trial, 1, 1, nil)
+	if err != nil {
+		return err
+	}
+	captured, err := readReport(out.dirs[0])
+	if err != nil {
+		return err
+	}
+	bare, err := w.direct(ctx)
+	if err != nil {
+		return fmt.Errorf("direct: %w", err)
+	}
+	w.captured, w.bare = append(w.captured, captured), append(w.bare, bare)
+	return nil
+}
+
+// figures says what capture adds, and how many calls one agent makes.
+func (w *way) figures() []Figure {
+	captured, bare := pooled(w.captured), pooled(w.bare)
+	samples := map[string][]float64{}
+	for _, p := range []int{50, 99} {
+		samples[fmt.Sprintf("captured_p%d_ms", p)] = []float64{percentile(captured, p)}
+		samples[fmt.Sprintf("direct_p%d_ms", p)] = []float64{percentile(bare, p)}
+	}
+	added := func(p int) Figure {
+		return Figure{
+			Name: fmt.Sprintf("call_added_ms.%s.p%d", w.name, p), Samples: samples,
+			What:  fmt.Sprintf("what capture adds to a call of 400 bytes over %s, of %d each way", w.name, len(captured)),
+			Value: percentile(captured, p) - percentile(bare, p),
+		}
+	}
+	var elapsed time.Duration
+	for _, r := range w.captured {
+		elapsed += time.Duration(r.Ended-r.Began) * time.Microsecond
+	}
+	return []Figure{added(50).atMost(0.7), added(99), {
+		Name: "calls_per_second." + w.name + ".1", What: "captured calls a second of one agent over " + w.name,
+		Value: float64(len(captured)) / elapsed.Seconds(),
+	}}
+}
+
+// readReport reads what the peer printed as an agent.
+func readReport(dir evidence.Dir) (mcppeer.Report, error) {
+	var r mcppeer.Report
+	said, err := os.ReadFile(filepath.Join(string(dir), evidence.StdoutFile))
+	if err != nil {
+		return r, err
+	}
+	return r, json.Unmarshal(said, &r)
+}
+
+// pooled is all calls of some reports, in milliseconds.
+func pooled(reports []mcppeer.Report) []float64 {
+	var all []float64
+	for _, r := range reports {
+		for _, micros := range r.Micros {
+			all = append(all, float64(micros)/1000)
+		}
+	}
+	return all
+}
+
+// direct is a network with a server on it, without us in between.
+type direct struct {
+	network string
+	subnet  netip.Prefix
+	server  string // its container
+	url     string
+}
+
+// directServer starts a server on HTTP beside where the clients will be, in a
+// container like that of a trial's server but on a network.
+func (b *bench) directServer(ctx context.Context, s shape) (d direct, err error) {
+	d.network = "waza-" + b.run + "-direct"
+	if d.subnet, err = b.makeNetwork(ctx, d.network, *s.network); err != nil {
+		return d, err
+	}
+	server, err := s.role("server")
+	if err != nil {
+		return d, err
+	}
+	server.offset = 2
+	addr := netip.AddrPortFrom(server.addr(d.subnet), port)
+	server.conf.Cmd = []string{"http", addr.String()}
+	d.url = "http://" + addr.String() + "/mcp"
+	d.server, err = b.startBare(ctx, server, d.network, d.subnet)
+	return d, err
+}
+
+func (b *bench) removeDirect(ctx context.Context, d direct) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+	defer cancel()
+	return errors.Join(b.engine.remove(ctx, d.server), b.engine.NetworkRemove(ctx, d.network))
+}
+
+// directLoad runs a client in a container like an agent's, where it reaches the
+// server without us, and returns what it says.
+func (b *bench) directLoad(ctx context.Context, s shape, d direct, load ...string) (_ mcppeer.Report, err error) {
+	agent, err := s.role("agent")
+	if err != nil {
+		return mcppeer.Report{}, err
+	}
+	agent.conf.Cmd = append(append([]string{"load"}, load...), b.loadArgs(b.sizes.Calls)...)
+	agent.conf.OpenStdin, agent.conf.StdinOnce = false, false
+	agent.host.AutoRemove, agent.host.LogConfig = false, container.LogConfig{Type: "json-file"}
+	id, err := b.startBare(ctx, agent, d.network, d.subnet)
+	if id != "" {
+		defer func() { err = errors.Join(err, b.engine.remove(context.WithoutCancel(ctx), id)) }()
+	}
+	if err != nil {
+		return mcppeer.Report{}, err
+	}
+	return b.heard(ctx, id)
+}
+
+// heard waits for a client's end and reads what it said.
+func (b *bench) heard(ctx context.Context, id string) (r mcppeer.Report, err error) {
+	statuses, errs := b.engine.ContainerWait(ctx, id, container.WaitConditionNotRunning)
+	var code int64
+	select {
+	case status := <-statuses:
+		code = status.StatusCode
+	case err := <-errs:
+		return r, err
+	}
+	logs, err := b.engine.ContainerLogs(ctx, id, container.LogsOptions{ShowStdout: true, ShowStderr: true})
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, logs.Close()) }()
+	var stdout, stderr bytes.Buffer
+	if _, err := stdcopy.StdCopy(&stdout, &stderr, logs); err != nil {
+		return r, err
+	}
+	if code != 0 {
+		return r, fmt.Errorf("the client exited with code %d: %s", code, strings.TrimSpace(stderr.String()))
+	}
+	return r, json.Unmarshal(stdout.Bytes(), &r)
+}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/waza-isolate/waza/bench/mcppeer"
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// measureCrowd has the executable run many trials at once, whose agents wait for each
+// other and then call together, and looks at how much memory it takes meanwhile.
+func (b *bench) measureCrowd(ctx context.Context) ([]Figure, error) {
+	place, err := serveMeeting()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = place.Close() }()
+	load := append(b.loadArgs(b.sizes.CrowdCalls), "-url", "http://web/mcp", "-meet", "http://place/mcp", "-count", fmt.Sprint(b.sizes.Crowd))
+	eval, err := b.writeEval(settings{
+		network: "bridge", agent: commandAgent(load),
+		servers: fmt.Sprintf("    place: {url: \"http://%s/mcp\"}", place.Addr()),
+	})
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(b.dir, "crowd")
+	peak, err := b.runExecutable(ctx, dir, eval)
+	if err != nil {
+		return nil, err
+	}
+	reports, err := crowdReports(dir)
+	if err != nil {
+		return nil, err
+	}
+	if len(reports) != b.sizes.Crowd {
+		return nil, fmt.Errorf("%d of %d agents reported", len(reports), b.sizes.Crowd)
+	}
+	began, ended, calls := reports[0].Began, reports[0].Ended, 0
+	for _, r := range reports {
+		began, ended, calls = min(began, r.Began), max(ended, r.Ended), calls+len(r.Micros)
+	}
+	rss := Figure{
+		Name: "runner_rss_mib", What: fmt.Sprintf("peak resident memory of the runner until the last of %d trials at once is graded", b.sizes.Crowd),
+		Value: mib(peak.trials), Samples: map[string][]float64{"to_the_end_mib": {mib(peak.end)}},
+		Notes: []string{fmt.Sprintf("%.0f MiB to its end, when it puts the results of %d calls together", mib(peak.end), calls)},
+	}
+	return []Figure{
+		{
+			Name: fmt.Sprintf("calls_per_second.http.%d", b.sizes.Crowd), What: fmt.Sprintf("captured calls a second of %d agents together over http", b.sizes.Crowd),
+			Value: float64(calls) / (time.Duration(ended-began) * time.Microsecond).Seconds(),
+		},
+		rss.atMost(64),
+	}, nil
+}
+
+// meeting is a server on this machine's loopback, which trials reach as a remote one.
+type meeting struct {
+	net.Listener
+	served *http.Server
+}
+
+func serveMeeting() (*meeting, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	m := &meeting{l, &http.Server{Handler: mcppeer.NewHandler(), ReadHeaderTimeout: 10 * time.Second}}
+	go func() { _ = m.served.Serve(l) }()
+	return m, nil
+}
+
+func (m *meeting) Close() error { return m.served.Close() }
+
+// peaks is the highest resident memory of a runner, in KiB: while any of its trials
+// was under way, and until its end.
+type peaks struct{ trials, end int }
+
+func mib(kib int) float64 { return float64(kib) / 1024 }
+
+// runExecutable runs an eval with as many trials at once as make the crowd.
+func (b *bench) runExecutable(ctx context.Context, dir, eval string) (peaks, error) {
+	n := strconv.Itoa(b.sizes.Crowd)
+	cmd := exec.CommandContext(ctx, b.waza, "run", "--isolate", "--trials", n, "--workers", n, "--run-dir", dir, eval)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
+	cmd.WaitDelay = cleanupTimeout
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C is for us to pass on
+	var said strings.Builder
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		return peaks{}, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	var p peaks
+	for {
+		select {
+		case err := <-ended:
+			record, recordErr := runner.ReadRecord(dir)
+			if recordErr == nil {
+				b.other = append(b.other, record.ID)
+			}
+			if err != nil {
+				return p, fmt.Errorf("waza run: %w\n%s", err, &said)
+			}
+			if p.trials == 0 {
+				return p, errors.New("the runner's memory could not be seen in /proc")
+			}
+			return p, recordErr
+		case <-time.After(20 * time.Millisecond):
+			// The kernel keeps the peak: what is seen last before an end counts.
+			underWay := graded(dir) < b.sizes.Crowd
+			if p.end = max(p.end, peakOf(cmd.Process.Pid)); underWay {
+				p.trials = p.end
+			}
+		}
+	}
+}
+
+// graded counts the trials of a run that have their verdicts.
+func graded(dir string) int {
+	found, _ := filepath.Glob(filepath.Join(dir, "trials", "*", "*", evidence.VerdictsFile))
+	return len(found)
+}
+
+// peakOf is the highest resident memory that a process has had, in KiB; 0 where that
+// cannot be seen.
+func peakOf(pid int) int {
+	file, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = file.Close() }()
+	return readPeak(file)
+}
+
+func readPeak(status io.Reader) int {
+	for lines := bufio.NewScanner(status); lines.Scan(); {
+		if value, ok := strings.CutPrefix(lines.Text(), "VmHWM:"); ok {
+			kib, _ := strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(value), " kB"))
+			return kib
+		}
+	}
+	return 0
+}
+
+func crowdReports(dir string) ([]mcppeer.Report, error) {
+	trials, err := runner.Trials(dir)
+	if err != nil {
+		return nil, err
+	}
+	var reports []mcppeer.Report
+	for _, trial := range trials {
+		r, err := readReport(trial)
+		if err != nil {
+			return nil, err
+		}
+		reports = append(reports, r)
+	}
+	return reports, nil
+}

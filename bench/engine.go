@@ -1,0 +1,172 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/api/types/network"
+	"github.com/docker/docker/api/types/volume"
+	"github.com/docker/docker/client"
+)
+
+// Labels of what is made here. The floor's objects belong to the run whose lease the
+// bench holds, so that waza gc leaves them alone while it lives, and removes them
+// where it was killed.
+const (
+	labelRun     = "waza.run"
+	labelTrial   = "waza.trial"
+	labelBench   = "waza.bench"
+	labelProject = "com.docker.compose.project"
+)
+
+// engine makes the calls that the floor is made of.
+type engine struct {
+	*client.Client
+}
+
+// dialEngine connects to the engine that waza is going to use.
+func dialEngine(ctx context.Context) (*engine, error) {
+	c, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.Ping(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("no Docker engine answers at %s: start one (on Debian as root: make setup) or point DOCKER_HOST at one: %w", c.DaemonHost(), err), c.Close())
+	}
+	// A docker context may name another engine: waza is to use this one.
+	return &engine{c}, os.Setenv(client.EnvOverrideHost, c.DaemonHost())
+}
+
+// importPeer makes an image of the peer, and nothing else. Its name is its own run's.
+func (e *engine) importPeer(ctx context.Context, path, run string) (string, error) {
+	executable, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	var content bytes.Buffer
+	out := tar.NewWriter(&content)
+	if err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "peer", Mode: 0o755, Size: int64(len(executable))}); err != nil {
+		return "", err
+	}
+	if _, err := out.Write(executable); err != nil {
+		return "", err
+	}
+	if err := out.Close(); err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256([]byte(run))
+	ref := "waza-bench-peer:" + hex.EncodeToString(sum[:8])
+	progress, err := e.ImageImport(ctx, image.ImportSource{Source: &content, SourceName: "-"}, ref, image.ImportOptions{
+		Changes: []string{`ENTRYPOINT ["/peer"]`, "USER 65532:65532", "LABEL " + labelBench + "=" + run},
+	})
+	if err != nil {
+		return "", fmt.Errorf("import the peer's image: %w", err)
+	}
+	_, err = io.Copy(io.Discard, progress)
+	return ref, errors.Join(err, progress.Close())
+}
+
+func (e *engine) dropImage(ctx context.Context, ref string) error {
+	if ref == "" {
+		return nil
+	}
+	_, err := e.ImageRemove(ctx, ref, image.RemoveOptions{Force: true, PruneChildren: true})
+	return ignoreGone(err)
+}
+
+// kill ends a container that removes itself, and returns once it is gone.
+func (e *engine) kill(ctx context.Context, id string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	statuses, errs := e.ContainerWait(ctx, id, container.WaitConditionRemoved)
+	if err := e.ContainerKill(ctx, id, "KILL"); err != nil && !errdefs.IsConflict(err) { // it is not running any more
+		return ignoreGone(err)
+	}
+	select {
+	case <-statuses:
+		return nil
+	case err := <-errs:
+		return ignoreGone(err)
+	}
+}
+
+// objects names what has a label.
+func (e *engine) objects(ctx context.Context, label string) ([]string, error) {
+	with := filters.NewArgs(filters.Arg("label", label))
+	var all []string
+	containers, err := e.ContainerList(ctx, container.ListOptions{All: true, Filters: with})
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range containers {
+		all = append(all, "container "+strings.Join(c.Names, " "))
+	}
+	networks, err := e.NetworkList(ctx, network.ListOptions{Filters: with})
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range networks {
+		all = append(all, "network "+n.Name)
+	}
+	volumes, err := e.VolumeList(ctx, volume.ListOptions{Filters: with})
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range volumes.Volumes {
+		all = append(all, "volume "+v.Name)
+	}
+	return all, nil
+}
+
+// sweep removes the containers and networks that have a label: what an interrupted
+// floor left.
+func (e *engine) sweep(ctx context.Context, label string) error {
+	with := filters.NewArgs(filters.Arg("label", label))
+	containers, err := e.ContainerList(ctx, container.ListOptions{All: true, Filters: with})
+	errs := []error{err}
+	for _, c := range containers {
+		errs = append(errs, e.remove(ctx, c.ID))
+	}
+	networks, err := e.NetworkList(ctx, network.ListOptions{Filters: with})
+	errs = append(errs, err)
+	for _, n := range networks {
+		errs = append(errs, ignoreGone(e.NetworkRemove(ctx, n.ID)))
+	}
+	return errors.Join(errs...)
+}
+
+// remove removes a container by force, and returns once it is gone.
+func (e *engine) remove(ctx context.Context, id string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	err := e.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
+	if !errdefs.IsConflict(err) {
+		return ignoreGone(err)
+	}
+	statuses, errs := e.ContainerWait(ctx, id, container.WaitConditionRemoved) // it is on its way
+	select {
+	case <-statuses:
+		return nil
+	case err := <-errs:
+		return ignoreGone(err)
+	}
+}
+
+func ignoreGone(err error) error {
+	if errdefs.IsNotFound(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/network"
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	subnetSize = 8 // addresses, as a task network has
+	// subnetTries is how often another subnet is tried where one is taken.
+	subnetTries = 64
+)
+
+// floor makes a shape by bare calls, as fast as the engine does it, and takes it
+// away again: the network, all containers side by side, and back. It returns how
+// long that took.
+func (b *bench) floor(ctx context.Context, s shape) (_ time.Duration, err error) {
+	name := fmt.Sprintf("waza-%s-floor-%08x", b.run, rand.Uint32())
+	began := time.Now()
+	var subnet netip.Prefix
+	if s.network != nil {
+		if subnet, err = b.makeNetwork(ctx, name, *s.network); err != nil {
+			return 0, err
+		}
+	}
+	ids := make([]string, len(s.boxes))
+	group, starting := errgroup.WithContext(ctx)
+	for i, x := range s.boxes {
+		group.Go(func() (err error) {
+			ids[i], err = b.startBare(starting, x, name, subnet)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return 0, err // the sweep at the end finds what stands
+	}
+	if err := b.removeBare(ctx, s, ids, name); err != nil {
+		return 0, err
+	}
+	return time.Since(began), nil
+}
+
+func (b *bench) startBare(ctx context.Context, x box, network string, subnet netip.Prefix) (string, error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	host, networking := x.on(network, subnet)
+	creating, cancel := uncancelled(ctx)
+	defer cancel()
+	made, err := b.engine.ContainerCreate(creating, &x.conf, &host, networking, nil, "")
+	if err != nil {
+		return "", err
+	}
+	return made.ID, b.engine.ContainerStart(ctx, made.ID, container.StartOptions{})
+}
+
+// uncancelled is the context of a call that creates something. The end of ctx does not
+// cancel it: the engine would go on, and what it makes would come after the sweep.
+func uncancelled(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+}
+
+// removeBare removes the network as soon as nobody is on it any more.
+func (b *bench) removeBare(ctx context.Context, s shape, ids []string, network string) error {
+	var group errgroup.Group
+	var inNetwork sync.WaitGroup
+	for i, id := range ids {
+		if s.boxes[i].offset != 0 {
+			inNetwork.Add(1)
+		}
+		group.Go(func() error {
+			if s.boxes[i].offset != 0 {
+				defer inNetwork.Done()
+			}
+			return b.engine.kill(ctx, id)
+		})
+	}
+	if s.network != nil {
+		group.Go(func() error {
+			inNetwork.Wait()
+			return b.engine.NetworkRemove(ctx, network)
+		})
+	}
+	return group.Wait()
+}
+
+// makeNetwork makes a network in a subnet that is free.
+func (b *bench) makeNetwork(ctx context.Context, name string, o network.CreateOptions) (netip.Prefix, error) {
+	for range subnetTries {
+		n := rand.Uint32N(1<<16/subnetSize) * subnetSize
+		addr := netip.AddrFrom4([4]byte{10, 214, byte(n >> 8), byte(n)})
+		subnet := netip.PrefixFrom(addr, 29)
+		o.IPAM = &network.IPAM{Driver: "default", Config: []network.IPAMConfig{{Subnet: subnet.String()}}}
+		if err := ctx.Err(); err != nil {
+			return subnet, err
+		}
+		creating, cancel := uncancelled(ctx)
+		_, err := b.engine.NetworkCreate(creating, name, o)
+		cancel()
+		if err == nil || !strings.Contains(err.Error(), "Pool overlaps") { // the engine has no class for it
+			return subnet, err
+		}
+	}
+	return netip.Prefix{}, errors.New("no free subnet in 10.214.0.0/16")
+}
+
+// floors makes count floors, so many at once, and returns how many a minute that is.
+func (b *bench) floors(ctx context.Context, s shape, count, atOnce int) (perMinute float64, err error) {
+	began := time.Now()
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	for range count {
+		group.Go(func() error {
+			_, err := b.floor(ctx, s)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return 0, err
+	}
+	return float64(count) / time.Since(began).Minutes(), nil
+}

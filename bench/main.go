@@ -1,0 +1,119 @@
+// Command bench measures what isolation costs, beside what the engine costs without
+// it: every figure is a ratio or a difference of two things that were measured in
+// turn, in one run, on one machine. docs/performance.md says what each figure is.
+//
+// It makes nothing that it does not remove, also when it is interrupted, and touches
+// nothing that is not its own.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+// options is the command line.
+type options struct {
+	waza, peer string // executables
+	out        string // where the report goes; empty for nowhere
+	only       []string
+	sizes      sizes
+}
+
+// sizes is how often everything is done.
+type sizes struct {
+	Trials      int   `json:"trials"`       // of each kind of network, and as many floors
+	Composes    int   `json:"composes"`     // at most Trials
+	Throughput  int   `json:"throughput"`   // trials at each number of workers
+	FloorTrials int   `json:"floor_trials"` // floors at each parallelism
+	Workers     []int `json:"workers"`
+	Blocks      int   `json:"blocks"`      // of calls, on each of four ways
+	Calls       int   `json:"calls"`       // that count in each block
+	Warm        int   `json:"warm"`        // that do not
+	Crowd       int   `json:"crowd"`       // trials at once whose agents call together
+	CrowdCalls  int   `json:"crowd_calls"` // of each of those
+}
+
+func fullSizes() sizes {
+	return sizes{
+		Trials: 8, Composes: 4, Throughput: 32, FloorTrials: 16, Workers: []int{1, 2, 4, 8, 16},
+		Blocks: 5, Calls: 1000, Warm: 200, Crowd: 16, CrowdCalls: 250,
+	}
+}
+
+func quickSizes() sizes {
+	return sizes{Trials: 1, Composes: 1, Throughput: 2, FloorTrials: 2, Workers: []int{2}, Blocks: 1, Calls: 20, Warm: 2, Crowd: 2, CrowdCalls: 20}
+}
+
+func readOptions(args []string, stderr io.Writer) (options, error) {
+	var o options
+	var only string
+	var quick bool
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.StringVar(&o.waza, "waza", "bin/waza", "the static waza `EXECUTABLE` to measure")
+	flags.StringVar(&o.peer, "peer", "bin/bench-peer", "the static `EXECUTABLE` of bench/peer")
+	flags.StringVar(&o.out, "o", "bench.json", "write the report to this `FILE` too; empty for nowhere")
+	flags.StringVar(&only, "only", "", "measure only these `PARTS`: "+strings.Join(partNames(), ","))
+	flags.BoolVar(&quick, "quick", false, "do everything once or twice: to see that it works, not to measure")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if flags.NArg() > 0 {
+		return o, fmt.Errorf("what is %q? see bench -h", flags.Arg(0))
+	}
+	o.only = partNames()
+	if only != "" {
+		o.only = strings.Split(only, ",")
+	}
+	for _, name := range o.only {
+		if !slices.Contains(partNames(), name) {
+			return o, fmt.Errorf("there is no part %q; they are %s", name, strings.Join(partNames(), ", "))
+		}
+	}
+	o.sizes = fullSizes()
+	if quick {
+		o.sizes = quickSizes()
+	}
+	return o, nil
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	o, err := readOptions(args, stderr)
+	if err != nil {
+		return err
+	}
+	b, err := open(ctx, o, stderr)
+	if err != nil {
+		return err
+	}
+	report, failed := b.measure(ctx)
+	left, err := b.close(context.WithoutCancel(ctx))
+	switch {
+	case err != nil:
+		return errors.Join(failed, err)
+	case ctx.Err() != nil:
+		return errors.New("interrupted; everything was removed")
+	}
+	report.add(left)
+	_, err = io.WriteString(stdout, report.String())
+	return errors.Join(err, report.write(o.out), report.complaint(), failed)
+}

@@ -1,0 +1,78 @@
+// Package mcppeer is both ends of what the benchmark measures: a small MCP server, on
+// stdio or on streamable HTTP, and a client that calls it and takes the time. Both
+// do as little as they can, so that what is between them shows. Neither is a model
+// of how MCP is to be spoken: they know just what they say to each other.
+package mcppeer
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const usage = `peer stdio           serve on stdin and stdout
+peer http ADDR       serve on http://ADDR/mcp
+peer health [URL]    exit with 0 once a server answers there
+peer load OPTIONS    call a server; see peer load -h`
+
+// Main does what the arguments say.
+func Main(args []string) error {
+	if len(args) == 0 {
+		return errors.New(usage)
+	}
+	if args[0] == "stdio" { // ended by signals as any program is
+		return serveLines(os.Stdin, os.Stdout)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	switch args[0] {
+	case "http":
+		if len(args) != 2 {
+			return errors.New(usage)
+		}
+		return serveHTTP(ctx, args[1])
+	case "health":
+		return checkHealth(ctx, args[1:])
+	case "load":
+		return loadCommand(ctx, args[1:])
+	}
+	return errors.New(usage)
+}
+
+// serveHTTP serves until ctx ends.
+func serveHTTP(ctx context.Context, addr string) error {
+	srv := &http.Server{Addr: addr, Handler: NewHandler(), ReadHeaderTimeout: 10 * time.Second}
+	defer context.AfterFunc(ctx, func() { _ = srv.Close() })()
+	if err := srv.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// checkHealth asks a server on HTTP once. Without a URL it is enough that this
+// program could be started where the server is.
+func checkHealth(ctx context.Context, urls []string) error {
+	if len(urls) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, urls[0], strings.NewReader(initialize))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		err = errors.New(response.Status)
+	}
+	return errors.Join(err, response.Body.Close())
+}

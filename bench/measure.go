@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// measureTrials measures a trial on either kind of network, its floor, and the same
+// services under docker-compose, in turn.
+func (b *bench) measureTrials(ctx context.Context) ([]Figure, error) {
+	var subjects []subject
+	for _, network := range []string{"bridge", "airtight"} {
+		s, err := b.newSubject(ctx, network)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := b.floor(ctx, s.floor); err != nil { // warms up, as the trial before did
+			return nil, err
+		}
+		subjects = append(subjects, s)
+	}
+	if err := b.compose.write(b.dir, b.image); err != nil {
+		return nil, err
+	}
+	trials, floors := map[string][]float64{}, map[string][]float64{}
+	var composes []float64
+	for round := range b.sizes.Trials {
+		for _, s := range subjects {
+			out, err := b.trialsOf(ctx, s.trial, 1, 1, nil)
+			if err != nil {
+				return nil, err
+			}
+			took, err := b.floor(ctx, s.floor)
+			if err != nil {
+				return nil, fmt.Errorf("floor: %w", err)
+			}
+			trials[s.network] = append(trials[s.network], out.took.Seconds())
+			floors[s.network] = append(floors[s.network], took.Seconds())
+		}
+		if round < b.sizes.Composes {
+			took, err := b.compose.upAndDown(ctx)
+			if err != nil {
+				return nil, err
+			}
+			composes = append(composes, took.Seconds())
+		}
+	}
+	var figures []Figure
+	for _, s := range subjects {
+		f := Figure{
+			Name: "trial_vs_floor." + s.network, What: "a trial on " + s.network + ", against the same containers by bare engine calls",
+			Value:   median(trials[s.network]) / median(floors[s.network]),
+			Samples: map[string][]float64{"trial_s": trials[s.network], "floor_s": floors[s.network]},
+		}
+		figures = append(figures, f.atMost(1.3))
+	}
+	f := Figure{
+		Name: "trial_vs_compose", What: "a trial on bridge, against docker-compose up and down of the same services",
+		Value:   median(trials["bridge"]) / median(composes),
+		Samples: map[string][]float64{"trial_s": trials["bridge"], "compose_s": composes},
+	}
+	return append(figures, f.atMost(0.33)), nil
+}
+
+// measureThroughput runs many trials at several numbers of workers, and as many of
+// the floor at once, in turn.
+func (b *bench) measureThroughput(ctx context.Context) ([]Figure, error) {
+	s, err := b.newSubject(ctx, "bridge")
+	if err != nil {
+		return nil, err
+	}
+	f := Figure{
+		Name: "throughput_vs_floor", Samples: map[string][]float64{},
+		What: fmt.Sprintf("%d trials on bridge: the most a minute at any number of workers, against the floor's most", b.sizes.Throughput),
+	}
+	var best, bestFloor float64
+	for _, workers := range b.sizes.Workers {
+		out, err := b.trialsOf(ctx, s.trial, b.sizes.Throughput, workers, nil)
+		if err != nil {
+			return nil, fmt.Errorf("%d workers: %w", workers, err)
+		}
+		rate := float64(b.sizes.Throughput) / out.took.Minutes()
+		floorRate, err := b.floors(ctx, s.floor, b.sizes.FloorTrials, workers)
+		if err != nil {
+			return nil, fmt.Errorf("floor, %d at once: %w", workers, err)
+		}
+		best, bestFloor = max(best, rate), max(bestFloor, floorRate)
+		f.Samples[fmt.Sprintf("trials_a_minute.%d", workers)] = []float64{rate}
+		f.Samples[fmt.Sprintf("floors_a_minute.%d", workers)] = []float64{floorRate}
+		f.Notes = append(f.Notes, fmt.Sprintf("at %2d: %.1f trials a minute, floor %.1f", workers, rate, floorRate))
+	}
+	f.Value = best / bestFloor
+	return []Figure{f.atLeast(0.85)}, nil
+}
+
+// seconds is d in seconds, as JSON shows it.
+func seconds(d time.Duration) float64 { return float64(d.Milliseconds()) / 1000 }

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/network"
+)
+
+// shape is what a trial has on the engine, as the engine tells it, so that the same
+// can be made again by bare calls.
+type shape struct {
+	network *network.CreateOptions // nil where there is none
+	boxes   []box
+}
+
+// box is one container of a shape.
+type box struct {
+	role   string // the box's name in its trial
+	conf   container.Config
+	host   container.HostConfig
+	offset int // of its address in the network's subnet; 0 where it has none
+}
+
+// shapeOf looks at a trial that stands. Its containers' programs are not part of it:
+// in their place comes the peer, which waits and does nothing, so that the floor
+// holds the engine's cost alone.
+func (b *bench) shapeOf(ctx context.Context, trial string) (shape, error) {
+	var s shape
+	with := filters.NewArgs(filters.Arg("label", labelRun+"="+b.run), filters.Arg("label", labelTrial+"="+trial))
+	networks, err := b.engine.NetworkList(ctx, network.ListOptions{Filters: with})
+	if err != nil {
+		return s, err
+	}
+	for _, n := range networks {
+		ipv6 := n.EnableIPv6
+		s.network = &network.CreateOptions{
+			Driver: n.Driver, Internal: n.Internal, EnableIPv6: &ipv6, Options: n.Options, Labels: b.labels(),
+		}
+	}
+	found, err := b.engine.ContainerList(ctx, container.ListOptions{Filters: with})
+	if err != nil {
+		return s, err
+	}
+	for _, c := range found {
+		one, err := b.boxOf(ctx, c.ID)
+		if err != nil {
+			return s, err
+		}
+		s.boxes = append(s.boxes, one)
+	}
+	if len(s.boxes) < 3 || s.network == nil != (len(networks) == 0) {
+		return s, fmt.Errorf("trial %s has %d containers, which is not what was to be measured", trial, len(s.boxes))
+	}
+	return s, nil
+}
+
+func (b *bench) boxOf(ctx context.Context, id string) (box, error) {
+	c, err := b.engine.ContainerInspect(ctx, id)
+	if err != nil {
+		return box{}, err
+	}
+	if c.Config == nil || c.HostConfig == nil || c.NetworkSettings == nil {
+		return box{}, errors.New("the engine tells nothing of container " + c.Name)
+	}
+	one := box{role: c.Config.Labels["waza.role"], host: *c.HostConfig, conf: container.Config{
+		Image: b.image, User: c.Config.User, Entrypoint: []string{"/peer"}, Cmd: []string{"stdio"}, Labels: b.labels(),
+		OpenStdin: true, StdinOnce: true, Healthcheck: c.Config.Healthcheck,
+	}}
+	for _, endpoint := range c.NetworkSettings.Networks {
+		if addr, err := netip.ParseAddr(endpoint.IPAddress); err == nil {
+			one.offset = int(addr.As4()[3] % subnetSize)
+		}
+	}
+	return one, nil
+}
+
+func (b *bench) labels() map[string]string {
+	return map[string]string{labelRun: b.run, labelBench: b.run}
+}
+
+// on is the box in a network, or in none where that is empty.
+func (x box) on(name string, subnet netip.Prefix) (container.HostConfig, *network.NetworkingConfig) {
+	host := x.host
+	if x.offset == 0 {
+		return host, nil
+	}
+	host.NetworkMode = container.NetworkMode(name)
+	return host, &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{
+		name: {IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: x.addr(subnet).String()}},
+	}}
+}
+
+// addr is the box's address in a subnet.
+func (x box) addr(subnet netip.Prefix) netip.Addr {
+	addr := subnet.Addr().As4()
+	addr[3] += byte(x.offset)
+	return netip.AddrFrom4(addr)
+}
+
+// role finds one box of a shape.
+func (s shape) role(name string) (box, error) {
+	i := slices.IndexFunc(s.boxes, func(x box) bool { return x.role == name })
+	if i < 0 {
+		return box{}, fmt.Errorf("no container of the trial is its %s", name)
+	}
+	found := s.boxes[i]
+	found.conf.Labels = maps.Clone(found.conf.Labels)
+	return found, nil
+}

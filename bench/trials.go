@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/spec"
+)
+
+// port is where the peer serves in its container.
+const port = 8931
+
+// settings is what varies between the evals that are measured.
+type settings struct {
+	network string
+	agent   string // more of config: its executor and what that needs
+	script  string // of the task; empty for none
+	servers string // more servers
+}
+
+// evalText is an eval with one stdio and one HTTP server.
+func (b *bench) evalText(s settings) string {
+	return fmt.Sprintf(`name: bench
+config:
+  trials_per_task: 1
+  timeout_seconds: 120
+  isolation: {network: %s, agent: {%s}}
+%s
+  mcp_servers:
+    stock: {image: %q, pull: never, command: /peer, args: [stdio]}
+    web: {image: %q, pull: never, command: /peer, args: [http, "127.0.0.1:%d"], port: %d}
+%s
+tasks: [task.yaml]
+`, s.network, b.agentImage(s), s.agent, b.image, b.image, port, port, s.servers)
+}
+
+func (b *bench) agentImage(s settings) string {
+	if s.script != "" {
+		return ""
+	}
+	return fmt.Sprintf("image: %q", b.image)
+}
+
+// oneCall is an eval whose agent makes one call.
+func oneCall(network string) settings {
+	return settings{network: network, agent: "  executor: script", script: `script:
+  - call: {server: stock, tool: echo, arguments: {text: hello}}
+  - say: done
+`}
+}
+
+// writeEval writes an eval into a directory of its own and returns its path.
+func (b *bench) writeEval(s settings) (string, error) {
+	dir, err := os.MkdirTemp(b.dir, "eval-")
+	if err != nil {
+		return "", err
+	}
+	task := "id: t\ninputs: {prompt: x}\n" + s.script
+	if err := os.WriteFile(filepath.Join(dir, "task.yaml"), []byte(task), 0o600); err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "eval.yaml")
+	return path, os.WriteFile(path, []byte(b.evalText(s)), 0o600)
+}
+
+// plan plans one trial, and has its images at hand.
+func (b *bench) plan(ctx context.Context, s settings) (*runner.Trial, error) {
+	path, err := b.writeEval(s)
+	if err != nil {
+		return nil, err
+	}
+	eval, tasks, err := spec.Load(path, spec.Options{})
+	if err != nil {
+		return nil, err
+	}
+	none := func(string) (string, bool) { return "", false }
+	trials, err := runner.Plan(eval, tasks, runner.Choices{Run: b.run, Lookup: none, Secrets: b.secrets})
+	if err != nil {
+		return nil, err
+	}
+	return trials[0], b.backend.Prepare(ctx, trials, func(string) {})
+}
+
+// outcome is trials that have been run.
+type outcome struct {
+	took time.Duration // from the first one's start until all that they had is removed
+	dirs []evidence.Dir
+}
+
+// trialsOf runs count trials of one plan, so many at once. It fails where one did not
+// pass. With hold, the last step of each is to call it while its sandbox stands.
+func (b *bench) trialsOf(ctx context.Context, plan *runner.Trial, count, workers int, hold func(context.Context, *runner.Trial) error) (outcome, error) {
+	dir, err := os.MkdirTemp(b.dir, "run-")
+	if err != nil {
+		return outcome{}, err
+	}
+	trials := make([]*runner.Trial, count)
+	for i := range trials {
+		b.trials++
+		one := *plan
+		one.Number = b.trials
+		trials[i] = &one
+	}
+	var held error
+	o := runner.Options{Dir: dir, Workers: workers, Secrets: b.secrets, Progress: func(runner.Update) {}}
+	if hold != nil {
+		o.Hold = func(ctx context.Context, t *runner.Trial, _ runner.Sandbox) { held = hold(ctx, t) }
+	}
+	began := time.Now()
+	results, err := runner.Run(ctx, b.backend, trials, o)
+	out := outcome{took: time.Since(began)}
+	if err != nil {
+		return out, err
+	}
+	if ctx.Err() != nil {
+		return out, context.Cause(ctx)
+	}
+	for _, r := range results {
+		if r.Verdicts.Class != evidence.ClassPass {
+			return out, fmt.Errorf("trial %s did not pass: %s: %s", strconv.Itoa(r.Trial.Number), r.Verdicts.Class, r.Trial.Message)
+		}
+		out.dirs = append(out.dirs, r.Dir)
+	}
+	if len(out.dirs) != count {
+		return out, fmt.Errorf("%d of %d trials have a result", len(out.dirs), count)
+	}
+	return out, held
+}
+
+// subject is a trial to measure and its floor.
+type subject struct {
+	network string
+	trial   *runner.Trial
+	floor   shape
+}
+
+// newSubject plans a trial and runs it once, to see what it has on the engine.
+func (b *bench) newSubject(ctx context.Context, network string) (subject, error) {
+	s := subject{network: network}
+	var err error
+	if s.trial, err = b.plan(ctx, oneCall(network)); err != nil {
+		return s, err
+	}
+	_, err = b.trialsOf(ctx, s.trial, 1, 1, func(ctx context.Context, t *runner.Trial) (err error) {
+		s.floor, err = b.shapeOf(ctx, t.Task+"/"+strconv.Itoa(t.Number))
+		return err
+	})
+	return s, err
+}

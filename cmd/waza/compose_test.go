@@ -1,0 +1,203 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/waza-isolate/waza/internal/dockertest"
+)
+
+// engineSocket is where docker-compose.yml has the engine.
+const engineSocket = "/var/run/docker.sock"
+
+// runnerImage builds the image of docker-compose.yml from the executable under test,
+// and removes it when the test ends.
+func runnerImage(t *testing.T) (tag string) {
+	t.Helper()
+	repository, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	copyFile(t, filepath.Join(repository, "Dockerfile"), filepath.Join(dir, "Dockerfile"), 0o644)
+	copyFile(t, dockertest.Waza(t), filepath.Join(dir, "bin", "waza"), 0o755)
+	copyFile(t, os.DevNull, filepath.Join(dir, "bin", "ca-certificates.crt"), 0o644)
+	tag = fmt.Sprintf("waza-runner-test:%d-%d", os.Getpid(), time.Now().UnixNano())
+	docker(t, "build", "--quiet", "--target", "local", "--tag", tag, dir)
+	t.Cleanup(func() { docker(t, "image", "rm", "--force", tag) })
+	return tag
+}
+
+func copyFile(t *testing.T, from, to string, mode os.FileMode) {
+	t.Helper()
+	content, err := os.ReadFile(from)
+	err = errors.Join(err, os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, content, mode))
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func docker(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(dockertest.Tool(t, "docker"), args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("docker %s: %v\n%s", args[0], err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// composed is a project whose waza is that of docker-compose.yml.
+type composed struct {
+	*project
+	file string
+	uid  uint32 // whose evidence it is
+}
+
+// newComposed is a project of somebody who is not root, where the test may give it to
+// somebody.
+func newComposed(t *testing.T, image, archive string) *composed {
+	t.Helper()
+	file, err := filepath.Abs("../../docker-compose.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket, err := os.Stat(engineSocket)
+	if err != nil {
+		t.Skipf("SKIPPED: docker-compose.yml is about an engine of this machine: %v", err)
+	}
+	p := newProject(t, archive, inventory)
+	c := &composed{project: p, file: file, uid: uint32(os.Getuid())}
+	if c.uid == 0 {
+		c.uid = 4711
+		err := filepath.WalkDir(p.dir, func(path string, _ os.DirEntry, err error) error {
+			return errors.Join(err, os.Chown(path, int(c.uid), -1))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.env = append(p.env, "WAZA_IMAGE="+image, fmt.Sprintf("WAZA_USER=%d:%d", c.uid, socket.Sys().(*syscall.Stat_t).Gid))
+	t.Cleanup(func() {
+		networks := docker(t, "network", "ls", "--quiet", "--filter", "label="+c.label())
+		if left := append(c.containers(), strings.Fields(networks)...); len(left) > 0 {
+			t.Errorf("docker-compose left %q", left)
+		}
+	})
+	return c
+}
+
+// compose starts docker-compose run.
+func (c *composed) compose(args ...string) *command {
+	c.t.Helper()
+	all := append([]string{"--file", c.file, "--project-directory", c.dir, "--project-name", c.name, "run", "--rm", "-T", "waza"}, args...)
+	return c.startProgram(dockertest.Tool(c.t, "docker-compose"), all...)
+}
+
+// containers are those that docker-compose has made for the project.
+func (c *composed) containers() []string {
+	c.t.Helper()
+	return strings.Fields(docker(c.t, "ps", "--all", "--quiet", "--filter", "label="+c.label()))
+}
+
+// label is what everything has that docker-compose makes for the project.
+func (c *composed) label() string { return "com.docker.compose.project=" + c.name }
+
+func (c *composed) kill(signal string) {
+	c.t.Helper()
+	found := c.containers()
+	if len(found) != 1 {
+		c.t.Fatalf("the runner has containers %q", found)
+	}
+	docker(c.t, "kill", "--signal", signal, found[0])
+}
+
+// The runner in a container runs evals of the directory beside docker-compose.yml,
+// leaves evidence there that is the user's own, and its exit code is docker-compose's.
+// However it ends, it leaves nothing, and a gc on the host leaves it alone.
+func TestCompose(t *testing.T) {
+	dockertest.Tool(t, "docker-compose")
+	dockertest.Require(t)
+	image := runnerImage(t)
+	t.Run("outcomes", func(t *testing.T) { testComposeOutcomes(t, image) })
+	for _, signal := range []string{"INT", "TERM"} {
+		t.Run(signal, func(t *testing.T) { testComposeStopped(t, image, signal) })
+	}
+	t.Run("KILL", func(t *testing.T) { testComposeKilled(t, image) })
+}
+
+func testComposeOutcomes(t *testing.T, image string) {
+	c := newComposed(t, image, `
+-- eval.yaml --
+name: NAME
+config: {trials_per_task: 1, timeout_seconds: 60, executor: script, mcp_servers: {stock: {image: waza-examples/inventory}}}
+tasks: [task.yaml]
+-- task.yaml --
+{id: x, inputs: {prompt: x}, script: [{call: {server: stock, tool: stock_report}}, {say: done}]}
+-- failing.yaml --
+name: NAME
+config: {trials_per_task: 1, timeout_seconds: 60, executor: script}
+graders: [{type: text, name: never, config: {contains: [nothing that anybody says]}}]
+tasks: [silent.yaml]
+-- silent.yaml --
+{id: y, inputs: {prompt: x}, script: [{say: done}]}
+`)
+	c.compose("run", "--isolate", "--run-dir", "run", "eval.yaml").wait(exitOK)
+	if calls := c.runOf("x").SessionDigest.MCPToolCalls; calls != 1 {
+		t.Errorf("%d calls on record, want 1", calls)
+	}
+	info, err := os.Stat(c.path("run", "results.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if uid := info.Sys().(*syscall.Stat_t).Uid; uid != c.uid {
+		t.Errorf("results.json is user %d's, want %d's", uid, c.uid)
+	}
+	c.compose("run", "--isolate", "--run-dir", "failed", "failing.yaml").wait(exitFailed)
+	c.compose("run", "--isolate", "missing.yaml").wait(exitUsage)
+	c.start("grade", "run").wait(exitOK) // what came out is whole for a runner outside
+}
+
+func testComposeStopped(t *testing.T, image, signal string) {
+	c := newComposed(t, image, longRun)
+	run := c.compose("run", "--isolate", "eval.yaml", "--run-dir", "run")
+	c.awaitAgents(run, "slow-1", "slow-2")
+	c.kill(signal)
+	run.wait(exitInfra)
+	if !c.record().Interrupted {
+		t.Error("run.json does not say that the run was interrupted")
+	}
+	dockertest.NoObjects(t, dockertest.Engine(t), c.runID())
+}
+
+func testComposeKilled(t *testing.T, image string) {
+	c := newComposed(t, image, longRun)
+	run := c.compose("run", "--isolate", "eval.yaml", "--run-dir", "run")
+	c.awaitAgents(run, "slow-1", "slow-2")
+	engine, id := dockertest.Engine(t), c.runID()
+	before := len(dockertest.Containers(t, engine, id))
+
+	c.start("gc").wait(exitOK)
+	if after := len(dockertest.Containers(t, engine, id)); after < before-2 { // quick may have ended meanwhile
+		t.Errorf("a gc on the host left %d of %d containers of a live run", after, before)
+	}
+	c.kill("KILL")
+	dockertest.AwaitNoContainers(t, engine, id, 10*time.Second)
+	select {
+	case <-run.ended:
+	case <-time.After(runLimit):
+		t.Fatal("docker-compose did not end with its container")
+	}
+	if slices.Contains([]int{exitOK, exitFailed}, run.code) {
+		t.Errorf("exit code %d of a runner that was killed", run.code)
+	}
+	c.start("gc").wait(exitOK)
+	dockertest.NoObjects(t, engine, id)
+}
