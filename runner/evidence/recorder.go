@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -41,8 +42,9 @@ type Recorder struct {
 	events  *os.File
 
 	mu  sync.Mutex
-	seq int64 // guarded by mu
-	err error // guarded by mu
+	out *bufio.Writer // to frames, flushed behind each; guarded by mu
+	seq int64         // guarded by mu
+	err error         // guarded by mu
 }
 
 // Create makes dir, which must not hold evidence already, and starts recording.
@@ -59,7 +61,7 @@ func Create(dir string, secrets *redact.Set) (*Recorder, error) {
 	if err != nil {
 		return nil, errors.Join(err, frames.Close())
 	}
-	return &Recorder{dir: dir, secrets: secrets, limit: maxFrame, frames: frames, events: events}, nil
+	return &Recorder{dir: dir, secrets: secrets, limit: maxFrame, frames: frames, events: events, out: bufio.NewWriterSize(frames, 64<<10)}, nil
 }
 
 // Frame records f under the next number, and sets its time where it has none.
@@ -69,17 +71,13 @@ func (r *Recorder) Frame(f Frame) int64 {
 		f.Time = time.Now()
 	}
 	f.Time = f.Time.UTC()
-	clean, found := r.secrets.JSON(f.Raw)
-	f.Raw, f.Redacted, f.RedactedEnvelope = clean, found.Spans, found.Envelope
-	if over := len(f.Raw) - r.limit; over > 0 { // only now: a cut secret is not found
-		f.Raw, f.Truncated = f.Raw[:r.limit], f.Truncated+int64(over)
-	}
-
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.seq++
 	f.Seq = r.seq
-	r.appendLocked(r.frames, f)
+	err := f.write(r.out, r.secrets, r.limit)
+	_ = r.out.WriteByte('\n') // what fails fails at Flush
+	r.failedLocked(errors.Join(err, r.out.Flush()))
 	return f.Seq
 }
 
@@ -91,17 +89,16 @@ func (r *Recorder) Event(e Event) {
 	e.Time = e.Time.UTC()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.appendLocked(r.events, e)
+	line, err := marshal(e)
+	if err == nil {
+		line, _ = r.secrets.JSON(line)
+		_, err = r.events.Write(append(line, '\n'))
+	}
+	r.failedLocked(err)
 }
 
-func (r *Recorder) appendLocked(file *os.File, record any) {
-	line, err := marshal(record)
-	if err == nil {
-		if file == r.events {
-			line, _ = r.secrets.JSON(line)
-		}
-		_, err = file.Write(append(line, '\n'))
-	}
+// failedLocked remembers the first error.
+func (r *Recorder) failedLocked(err error) {
 	if err != nil && r.err == nil {
 		r.err = fmt.Errorf("evidence: %w", err)
 	}
