@@ -25,10 +25,28 @@ func (h *holding) add(p []byte) error {
 	if int64(len(h.buf)+len(p)) > h.max {
 		return errTooLong
 	}
-	if !h.memory.take(int64(len(p))) {
-		return errNoMemory
+	if err := h.grow(len(h.buf) + len(p)); err != nil {
+		return err
 	}
 	h.buf = append(h.buf, p...)
+	return nil
+}
+
+// grow makes room for need bytes, and counts the old room beside the new for as long
+// as there are both.
+func (h *holding) grow(need int) error {
+	old := cap(h.buf)
+	if need <= old {
+		return nil
+	}
+	size := int(min(int64(max(need, 2*old)), h.max))
+	if !h.memory.take(int64(size)) {
+		return errNoMemory
+	}
+	buf := make([]byte, len(h.buf), size)
+	copy(buf, h.buf)
+	h.buf = buf
+	h.memory.give(int64(old))
 	return nil
 }
 
@@ -43,7 +61,7 @@ func (h *holding) note(bytes int64) error {
 
 // release gives the memory back; whoever still holds the bytes accounts for them.
 func (h *holding) release() {
-	h.memory.give(int64(len(h.buf)) + h.beside)
+	h.memory.give(int64(cap(h.buf)) + h.beside)
 	h.buf, h.beside = nil, 0
 }
 
