@@ -216,10 +216,9 @@ func (e event) finish() (event, error) {
 		return e, nil
 	case 1:
 		e.data = e.raw[data[0].from:data[0].to:data[0].to]
-		return e, nil
+		return e, e.note(parseCost(e.data))
 	}
-	if err := e.held.note(int64(size)); err != nil {
-		e.release()
+	if err := e.note(int64(size)); err != nil {
 		return event{}, err
 	}
 	e.data = make([]byte, 0, size)
@@ -229,5 +228,14 @@ func (e event) finish() (event, error) {
 		}
 		e.data = append(e.data, e.raw[l.from:l.to]...)
 	}
-	return e, nil
+	return e, e.note(parseCost(e.data))
+}
+
+// note counts what is held beside raw. Where it fails it has released the event.
+func (e event) note(bytes int64) error {
+	err := e.held.note(bytes)
+	if err != nil {
+		e.release()
+	}
+	return err
 }

@@ -131,6 +131,19 @@ func parse(raw []byte) (envelope, error) {
 	return batch, nil
 }
 
+// parseCost is more than what parse holds of raw: ids, names and versions are copies,
+// and a batch has many.
+func parseCost(raw []byte) int64 {
+	size := int64(len(raw))
+	if value := trimSpace(raw); size == 0 || len(value) == 0 || value[0] != '[' {
+		return messageCost + min(3*size, 3*jsontext.Piece)
+	}
+	return min(size/smallestMessage+1, maxBatch)*messageCost + min(3*size, maxBatch*6*maxID)
+}
+
+// smallestMessage is fewer bytes than any message has in a batch.
+const smallestMessage = 16
+
 // fields are the members of a JSON-RPC envelope.
 type fields struct {
 	jsonrpc, id, method, params, result, err []byte

@@ -38,14 +38,11 @@ func (s *server) pass(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "Content-Encoding is not supported.", http.StatusUnsupportedMediaType)
 		return
 	}
-	s.withBody(w, r, func(body *holding) {
+	s.withBody(w, r, func(raw []byte) {
 		x := &passage{server: s, w: w, r: r}
-		x.call = call{ctx: r.Context(), raw: body.buf, peer: peerOf(r)}
+		x.call = call{ctx: r.Context(), raw: raw, peer: peerOf(r)}
 		var no *refusal
-		if x.call.env, no = s.readEnvelope(body.buf); no == nil {
-			no = s.account(body, x.call.env)
-		}
-		if no != nil {
+		if x.call.env, no = s.readEnvelope(raw); no != nil {
 			s.refuse(w, x.call, *no)
 			return
 		}

@@ -28,13 +28,10 @@ func (s *server) post(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "A POST must accept application/json and text/event-stream.", http.StatusNotAcceptable)
 		return
 	}
-	s.withBody(w, r, func(body *holding) {
-		c := call{ctx: r.Context(), raw: body.buf, peer: peerOf(r), accepts: accepts}
+	s.withBody(w, r, func(raw []byte) {
+		c := call{ctx: r.Context(), raw: raw, peer: peerOf(r), accepts: accepts}
 		var no *refusal
 		if c.env, no = s.understand(c.raw); no == nil {
-			no = s.account(body, c.env)
-		}
-		if no == nil {
 			no = s.forward(w, r, c)
 		}
 		if no != nil {
@@ -45,7 +42,7 @@ func (s *server) post(w http.ResponseWriter, r *http.Request) {
 
 // withBody reads a request's body and has handle work on it, unless the body is
 // over a limit or the proxy is closed, which it answers itself.
-func (s *server) withBody(w http.ResponseWriter, r *http.Request, handle func(*holding)) {
+func (s *server) withBody(w http.ResponseWriter, r *http.Request, handle func(raw []byte)) {
 	body, ok := s.readPost(w, r)
 	defer body.release()
 	if !ok {
@@ -56,20 +53,7 @@ func (s *server) withBody(w http.ResponseWriter, r *http.Request, handle func(*h
 		return
 	}
 	defer s.proxy.handlers.Done()
-	handle(body)
-}
-
-// account counts what was read of a body beside it.
-func (s *server) account(body *holding, env envelope) *refusal {
-	var size int64
-	for _, m := range env.messages {
-		size += messageCost + 2*idCost(m.id.key) + idCost(m.token.key) + int64(len(m.name))
-	}
-	err := body.note(size)
-	if err != nil {
-		s.notes.add("limit", "a request was "+err.Error(), nil)
-	}
-	return refusalFor(err)
+	handle(body.buf)
 }
 
 // understand reads a body. What cannot be read as one meaning is not forwarded:

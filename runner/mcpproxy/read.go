@@ -65,8 +65,8 @@ func (h *holding) release() {
 	h.buf, h.beside = nil, 0
 }
 
-// readBody reads r to its end. The caller releases the holding, also after an
-// error.
+// readBody reads r to its end, and counts what reading the message will cost. The
+// caller releases the holding, also after an error.
 func readBody(r io.Reader, max int64, memory *budget) (*holding, error) {
 	h := &holding{max: max, memory: memory}
 	chunk := make([]byte, 32<<10)
@@ -76,7 +76,7 @@ func readBody(r io.Reader, max int64, memory *budget) (*holding, error) {
 			return h, err
 		}
 		if err == io.EOF {
-			return h, nil
+			return h, h.note(parseCost(h.buf))
 		}
 		if err != nil {
 			return h, err
@@ -98,7 +98,11 @@ func readLines(r io.Reader, max int64, memory *budget, each func([]byte)) error 
 			err, usable = errTooLong, false
 		}
 		if usable && len(trimSpace(whole)) > 0 {
-			each(whole)
+			if noted := line.note(parseCost(whole)); noted != nil {
+				err = noted
+			} else {
+				each(whole)
+			}
 		}
 		line.release()
 		if err != nil {
