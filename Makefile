@@ -10,7 +10,7 @@ export TIMEOUT
 # Debian's Go does not fetch a newer one unless it is told to.
 export GOTOOLCHAIN ?= auto
 
-.PHONY: help setup first build run test lint clean
+.PHONY: help setup first build run test soak lint clean
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +31,9 @@ run: first build ## Run the first example in isolation
 test: setup build lint ## Run all tests, on the engine too, and see that nothing is left
 	@scripts/setup cc
 	@scripts/phase test scripts/test
+
+soak: setup build ## Run 500 trials in a row and 40 at once, and see that nothing grows or is left
+	@scripts/soak
 
 lint: ## Check format, vet and staticcheck
 	@scripts/phase lint scripts/lint

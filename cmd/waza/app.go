@@ -29,6 +29,7 @@ type state struct {
 	stderr  io.Writer
 	lookup  func(string) (string, bool)
 	version string
+	guest   string // the executable that becomes process 1 of containers; empty for this one
 }
 
 // exitError is an error with the exit code it leads to. A nil err exits silently.

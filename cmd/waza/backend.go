@@ -27,7 +27,7 @@ const notIsolated = "nothing was isolated: agents and servers ran as processes o
 func (j *job) openBackend(ctx context.Context) (backend, error) {
 	if j.options.isolate {
 		return containers.Open(ctx, containers.Options{
-			Run: j.runID, Network: buildNetwork(j.lookup, j.secrets), Redact: j.secrets.String,
+			Run: j.runID, Guest: j.guest, Network: buildNetwork(j.lookup, j.secrets), Redact: j.secrets.String,
 		})
 	}
 	return local.Open(local.Options{Run: j.runID})

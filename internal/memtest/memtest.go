@@ -61,14 +61,14 @@ func watch() func() Use {
 	ask := make(chan chan Use)
 	go func() {
 		samples := []metrics.Sample{
-			{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}, {Name: "/sched/goroutines:goroutines"},
+			{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"},
 		}
 		var use Use
 		tick := time.NewTicker(time.Millisecond)
 		for {
 			metrics.Read(samples)
 			use.Peak = max(use.Peak, int64(samples[0].Value.Uint64()-samples[1].Value.Uint64()))
-			use.Goroutines = int(samples[2].Value.Uint64())
+			use.Goroutines = runtime.NumGoroutine()
 			use.Most = max(use.Most, use.Goroutines)
 			select {
 			case answer := <-ask:
@@ -166,3 +166,6 @@ func PeakRSS(pid int) int64 {
 	_, _ = fmt.Sscan(after, &kib)
 	return kib << 10
 }
+
+// PID is the victim's.
+func (v *Victim) PID() int { return v.cmd.Process.Pid }
