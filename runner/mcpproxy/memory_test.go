@@ -218,15 +218,15 @@ func TestMemoryUnderAttack(t *testing.T) {
 			session, body := a.session(), ask(1, "deaf", big(59_000_000))
 			each(60, func(int) { a.wait(a.send("s", body, session)) })
 		}},
-		{"60 bodies of 59 MB with a secret behind escapes", all, func(a attacker) {
+		{"16 bodies of 59 MB with a secret behind escapes", all, func(a attacker) {
 			session := a.session()
 			body := ask(1, "deaf", `"\u0061 secret value`+strings.Repeat("b", 59_000_000)+`"`)
-			each(60, func(int) { a.wait(a.send("s", body, session)) })
+			each(16, func(int) { a.wait(a.send("s", body, session)) })
 		}},
-		{"60 bodies of 59 MB that are quoted twice as long", all, func(a attacker) {
+		{"16 bodies of 59 MB that are quoted twice as long", all, func(a attacker) {
 			body := ask(1, "deaf", `"`+strings.Repeat(`\"`, 29_000_000)+`"`)
 			session := a.session()
-			each(60, func(int) { a.wait(a.send("s", body, session)) })
+			each(16, func(int) { a.wait(a.send("s", body, session)) })
 		}},
 		{"200 slow bodies", 64 << 20, func(a attacker) {
 			each(200, func(int) {
@@ -254,8 +254,8 @@ func TestMemoryUnderAttack(t *testing.T) {
 				fmt.Fprintf(conn, "POST /mcp HTTP/1.1\r\nHost: s\r\n%s", head.String())
 			})
 		}},
-		{"64 sessions whose servers take nothing", all, func(a attacker) {
-			each(64, func(int) {
+		{"16 sessions whose servers take nothing", all, func(a attacker) {
+			each(16, func(int) {
 				session := a.session()
 				a.send("s", ask(1, "deaf", "{}"), session)
 				for i := range 8 {
@@ -263,7 +263,7 @@ func TestMemoryUnderAttack(t *testing.T) {
 				}
 			})
 		}},
-		{"64 streams that nobody reads", all, func(a attacker) {
+		{"16 streams that nobody reads", all, func(a attacker) {
 			each(16, func(int) {
 				session := a.session()
 				a.send("s", "", session)
@@ -281,7 +281,7 @@ func TestMemoryUnderAttack(t *testing.T) {
 		}},
 		{"echoes that nobody reads", all, func(a attacker) {
 			session := a.session()
-			each(60, func(i int) { a.send("s", ask(i, "echo", big(30_000_000)), session) })
+			each(16, func(i int) { a.send("s", ask(i, "echo", big(30_000_000)), session) })
 			settle()
 		}},
 		{"a line without an end", all, func(a attacker) {
@@ -301,7 +301,7 @@ func TestMemoryUnderAttack(t *testing.T) {
 			each(16, func(int) {
 				session := a.session()
 				a.send("s", ask(1, "deaf", "{}"), session)
-				for range 16 {
+				for range 6 {
 					_ = a.send("s", batch, session).Close()
 				}
 			})
@@ -348,7 +348,7 @@ func TestMemoryUnderAttack(t *testing.T) {
 		}},
 		{"bodies for a server that hangs", all, func(a attacker) {
 			body := ask(1, "x", big(40_000_000))
-			each(60, func(int) { a.send("web", body, "Mcp-Attack: hang") })
+			each(16, func(int) { a.send("web", body, "Mcp-Attack: hang") })
 			settle()
 		}},
 	}
