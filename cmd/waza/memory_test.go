@@ -28,17 +28,10 @@ func TestRunnerMemoryUnderAttack(t *testing.T) {
     (head -c 80000000 /dev/zero | tr '\0' x) & head -c 80000000 /dev/zero | tr '\0' y >&2; wait`},
 		{"one long line", `
     head -c 40000000 /dev/zero | tr '\0' '"'`},
-		{"tree", `
-    for i in $(seq 1000); do : > f$i; done; d=.; for i in $(seq 300); do d=$d/deep; done; mkdir -p $d
-    n=$(head -c 250 /dev/zero | tr '\0' n); mkdir $n; for i in $(seq 300); do : > $n/$i; done; truncate -s 100M holes; ln -s $d link`},
 	}
-	for _, network := range []string{"airtight", "bridge"} {
-		for _, attack := range attacks {
-			if network == "bridge" && attack.name != "connections" {
-				continue // the network has no part in it
-			}
-			t.Run(attack.name+"/"+network, func(t *testing.T) {
-				p := newProject(t, fmt.Sprintf(`
+	for _, attack := range attacks {
+		t.Run(attack.name, func(t *testing.T) {
+			p := newProject(t, fmt.Sprintf(`
 -- eval.yaml --
 name: NAME
 config:
@@ -47,7 +40,7 @@ config:
   executor: command
   model: none
   agent: {command: bash, args: [attack.sh]}
-  isolation: {network: %s, agent: {image: "debian:bookworm-slim"}}
+  isolation: {network: airtight, agent: {image: "debian:bookworm-slim"}}
   mcp_servers:
     it: {image: "debian:bookworm-slim", command: /srv/hostile, args: [behave], files: {/srv/hostile: hostile}}
 graders:
@@ -58,23 +51,22 @@ id: x
 inputs: {prompt: x, files: [{path: attack.sh}]}
 -- fixtures/attack.sh --
 %s
-`, network, strings.TrimSpace(attack.do)))
-				p.compile("hostile", "./testdata/hostile")
-				c := p.start("run", "--isolate", "eval.yaml", "--run-dir", "run")
-				select {
-				case <-c.ended:
-				case <-time.After(runLimit):
-					t.Fatalf("it did not end\n%s", c.stderr.String())
-				}
-				if c.code != exitOK && c.code != exitFailed {
-					t.Fatalf("exit code %d\n%s%s", c.code, c.stdout.String(), c.stderr.String())
-				}
-				peak := c.cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10
-				t.Logf("RSS %d MiB at the most", peak>>20)
-				if most := int64(576 << 20); peak > most {
-					t.Errorf("the runner took %d MiB, more than %d", peak>>20, most>>20)
-				}
-			})
-		}
+`, strings.TrimSpace(attack.do)))
+			p.compile("hostile", "./testdata/hostile")
+			c := p.start("run", "--isolate", "eval.yaml", "--run-dir", "run")
+			select {
+			case <-c.ended:
+			case <-time.After(runLimit):
+				t.Fatalf("it did not end\n%s", c.stderr.String())
+			}
+			if c.code != exitOK && c.code != exitFailed {
+				t.Fatalf("exit code %d\n%s%s", c.code, c.stdout.String(), c.stderr.String())
+			}
+			peak := c.cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10
+			t.Logf("RSS %d MiB at the most", peak>>20)
+			if most := int64(576 << 20); peak > most {
+				t.Errorf("the runner took %d MiB, more than %d", peak>>20, most>>20)
+			}
+		})
 	}
 }

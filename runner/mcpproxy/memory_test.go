@@ -378,4 +378,3 @@ func TestMemoryUnderAttack(t *testing.T) {
 const attackTime = time.Second
 
 func settle() { time.Sleep(attackTime) }
-
