@@ -10,7 +10,7 @@ export TIMEOUT
 # Debian's Go does not fetch a newer one unless it is told to.
 export GOTOOLCHAIN ?= auto
 
-.PHONY: help setup first build image run test bench lint clean
+.PHONY: help setup first build image run test bench soak lint clean
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ bench: ## Measure what isolation costs beside the bare engine; writes bench.json
 	@scripts/setup go engine compose
 	@scripts/phase build scripts/build bench
 	@bin/bench
+
+soak: setup build ## Run 500 trials in a row and 40 at once, and see that nothing grows or is left
+	@scripts/soak
 
 lint: ## Check format, vet and staticcheck
 	@scripts/phase lint scripts/lint

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/volume"
 	"github.com/testcontainers/testcontainers-go"
 
@@ -56,6 +57,9 @@ type Backend struct {
 	images  map[string]imageInfo    // by reference; guarded by mu
 	userIDs map[userKey]string      // guarded by mu
 	subnets *subnetPool
+
+	closeOnce sync.Once
+	closeErr  error // set by closeOnce
 }
 
 var _ runner.Backend = (*Backend)(nil)
@@ -88,15 +92,21 @@ func (b *Backend) open(ctx context.Context, o Options) (err error) {
 			return err
 		}
 	}
-	if b.guest, err = b.engine.ensureGuestImage(ctx, o.Guest); err != nil {
-		return err
-	}
-	b.images[""] = b.guest
 	b.engine.watch = startWatch(b.engine)
-	if o.Resume {
-		return b.takeOver(ctx)
+	for range 2 { // somebody's gc may take an old image away before the lease has it
+		if b.guest, err = b.engine.ensureGuestImage(ctx, o.Guest); err != nil {
+			return err
+		}
+		b.images[""] = b.guest
+		if o.Resume {
+			err = b.takeOver(ctx)
+		} else {
+			_, err = b.leased(ctx)
+		}
+		if !errdefs.IsNotFound(err) {
+			break
+		}
 	}
-	_, err = b.leased(ctx)
 	return err
 }
 
@@ -104,8 +114,13 @@ func (b *Backend) open(ctx context.Context, o Options) (err error) {
 // fills it from the lease's image when it creates the lease.
 func (b *Backend) guestVolume() string { return "waza-" + b.run + "-guest" }
 
-// Close gives back what belongs to the whole run.
+// Close gives back what belongs to the whole run. Closing twice is allowed.
 func (b *Backend) Close(ctx context.Context) error {
+	b.closeOnce.Do(func() { b.closeErr = b.close(ctx) })
+	return b.closeErr
+}
+
+func (b *Backend) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
 	defer cancel()
 	b.leasing.Lock()

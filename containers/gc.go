@@ -22,6 +22,7 @@ type Garbage struct {
 	Networks   int
 	Volumes    int
 	Images     int // what builds left, without a tag
+	Guests     int // guest images of old builds
 
 	held int // volumes that a container still had
 }
@@ -33,6 +34,7 @@ type objects struct {
 	volumes    []*volume.Volume
 	stages     []image.Summary // of builds, by their run's label
 	unnamed    []image.Summary // servers' images that got no tag
+	guests     []string        // guest images of old builds, by reference
 }
 
 // GC removes what dead runs left on the engine. Objects are listed before leases:
@@ -114,6 +116,9 @@ func (e *engine) labelledObjects(ctx context.Context, which filter) (objects, er
 	if all.unnamed, err = e.untagged(ctx, labelImage+"="+imageServer); err != nil {
 		return all, err
 	}
+	if all.guests, err = e.unusedGuests(ctx); err != nil {
+		return all, err
+	}
 	all.containers, err = e.ContainerList(ctx, container.ListOptions{All: true, Filters: which.args()})
 	return all, err
 }
@@ -177,8 +182,28 @@ func (e *engine) sweep(ctx context.Context, all objects, live map[string]bool) (
 		errs = append(errs, wrapRemoval("image", i.ID, err))
 		g.Images++
 	}
+	for _, ref := range all.guests {
+		removed, err := e.removeGuest(ctx, ref)
+		errs = append(errs, err)
+		if removed {
+			g.Guests++
+		}
+	}
 	g.Runs, g.Live = sortedKeys(dead), sortedKeys(live)
 	return g, errors.Join(errs...)
+}
+
+// unusedGuests are the guest images of builds that nobody runs any more.
+func (e *engine) unusedGuests(ctx context.Context) ([]string, error) {
+	guests, err := e.guestImages(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var own string
+	if path, err := guestExecutable(e.arch()); err == nil {
+		own, _ = guestReference(path) // without one of our own there is none to keep
+	}
+	return oldGuests(guests, own, e.now()), nil
 }
 
 // unnamedAfter is the age from which an image without a tag was never to get one:

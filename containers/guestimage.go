@@ -13,8 +13,10 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/image"
 
 	"github.com/waza-isolate/waza/runner"
@@ -65,25 +67,24 @@ func (e *engine) ensureGuestImage(ctx context.Context, path string) (imageInfo, 
 	if err := checkStatic(path, e.arch()); err != nil {
 		return imageInfo{}, err
 	}
+	ref, err := guestReference(path)
+	if err != nil {
+		return imageInfo{}, err
+	}
+	info, err := e.inspectImage(ctx, ref)
+	if !errdefs.IsNotFound(err) {
+		return info, err
+	}
 	executable, err := os.Open(path)
 	if err != nil {
 		return imageInfo{}, err
 	}
 	defer func() { _ = executable.Close() }()
-	sum := sha256.New()
-	size, err := io.Copy(sum, executable)
+	opened, err := executable.Stat()
 	if err != nil {
 		return imageInfo{}, err
 	}
-	ref := guestRepository + ":" + hex.EncodeToString(sum.Sum(nil)[:8])
-	info, err := e.inspectImage(ctx, ref)
-	if !errdefs.IsNotFound(err) {
-		return info, err
-	}
-	if _, err := executable.Seek(0, io.SeekStart); err != nil {
-		return imageInfo{}, err
-	}
-	content := guestTar(executable, size)
+	content := guestTar(executable, opened.Size())
 	defer func() { _ = content.Close() }()
 	progress, err := e.ImageImport(ctx, image.ImportSource{Source: content, SourceName: "-"}, ref, image.ImportOptions{
 		Message: "process 1 of every container of a trial",
@@ -96,6 +97,54 @@ func (e *engine) ensureGuestImage(ctx context.Context, path string) (imageInfo, 
 		return imageInfo{}, fmt.Errorf("import guest image: %w", err)
 	}
 	return e.inspectImage(ctx, ref)
+}
+
+// guestReference is the name of the image that holds the executable at path.
+func guestReference(path string) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = file.Close() }()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, file); err != nil {
+		return "", err
+	}
+	return guestRepository + ":" + hex.EncodeToString(sum.Sum(nil)[:8]), nil
+}
+
+// guestImages are those of all builds.
+func (e *engine) guestImages(ctx context.Context) ([]image.Summary, error) {
+	return e.ImageList(ctx, image.ListOptions{Filters: filters.NewArgs(filters.Arg("reference", guestRepository))})
+}
+
+// oldGuest is the age from which the image of another build than ours is taken for
+// one that nobody runs any more.
+const oldGuest = 24 * time.Hour
+
+// oldGuests are the references of guest images that gc removes.
+func oldGuests(all []image.Summary, own string, now time.Time) []string {
+	var old []string
+	for _, i := range all {
+		if now.Sub(time.Unix(i.Created, 0)) < oldGuest {
+			continue
+		}
+		for _, ref := range i.RepoTags {
+			if strings.HasPrefix(ref, guestRepository+":") && ref != own {
+				old = append(old, ref)
+			}
+		}
+	}
+	return old
+}
+
+// removeGuest removes a guest image that no container uses, and says whether it did.
+func (e *engine) removeGuest(ctx context.Context, ref string) (bool, error) {
+	_, err := e.ImageRemove(ctx, ref, image.RemoveOptions{})
+	if errdefs.IsConflict(err) {
+		return false, nil // a run of that build is alive
+	}
+	return err == nil, wrapRemoval("image", ref, err)
 }
 
 // guestTar is the image's content as tar, made as it is read: the executable is too

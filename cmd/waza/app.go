@@ -29,6 +29,7 @@ type state struct {
 	stderr  io.Writer
 	lookup  func(string) (string, bool)
 	version string
+	guest   string // the executable that becomes process 1 of containers; empty for this one
 }
 
 // exitError is an error with the exit code it leads to. A nil err exits silently.
@@ -102,7 +103,7 @@ func (s *state) app() *cli.App {
 		OnUsageError:              usageError,
 		CommandNotFound:           nil,
 		Suggest:                   true,
-		Commands:                  []*cli.Command{s.runCommand(), s.gradeCommand(), s.lockCommand(), s.gcCommand(), s.schemaCommand(), s.versionCommand()},
+		Commands:                  []*cli.Command{s.runCommand(), s.gradeCommand(), s.lockCommand(), s.doctorCommand(), s.gcCommand(), s.schemaCommand(), s.versionCommand()},
 		Action:                    noCommand,
 		DisableSliceFlagSeparator: true,
 	}

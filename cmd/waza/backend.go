@@ -27,7 +27,8 @@ const notIsolated = "nothing was isolated: agents and servers ran as processes o
 func (j *job) openBackend(ctx context.Context) (backend, error) {
 	if j.options.isolate {
 		return containers.Open(ctx, containers.Options{
-			Run: j.runID, Resume: j.resumed != nil, Network: buildNetwork(j.lookup, j.secrets), Redact: j.secrets.String,
+			Run: j.runID, Resume: j.resumed != nil, Guest: j.guest,
+			Network: buildNetwork(j.lookup, j.secrets), Redact: j.secrets.String,
 		})
 	}
 	return local.Open(local.Options{Run: j.runID, Resume: j.resumed != nil})

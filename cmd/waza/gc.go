@@ -14,7 +14,7 @@ func (s *state) gcCommand() *cli.Command {
 	return &cli.Command{
 		Name:         "gc",
 		Usage:        "remove what dead runs left on the engine and on this machine",
-		Description:  "Containers end with their runner. What a killed runner can leave are containers that\nwere never started, networks, volumes and the stages of an image's build; without\n--isolate, processes and temporary directories. gc never touches what a live run\nowns, on this machine or another. Finished images are kept.",
+		Description:  "Containers end with their runner. What a killed runner can leave are containers that\nwere never started, networks, volumes and the stages of an image's build; without\n--isolate, processes and temporary directories. gc never touches what a live run\nowns, on this machine or another. Finished images are kept, but for guest images of\nother builds of waza that are older than a day and in no use.",
 		OnUsageError: usageError,
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
@@ -48,6 +48,9 @@ func (s *state) gcEngine(ctx context.Context) error {
 	g, err := containers.GC(ctx)
 	if err != nil {
 		return &exitError{exitInfra, fmt.Errorf("containers were not looked for: %w", err)}
+	}
+	if g.Guests > 0 {
+		fmt.Fprintf(s.stdout, "removed %d guest image(s) of old builds\n", g.Guests)
 	}
 	if len(g.Runs) == 0 && g.Images == 0 {
 		fmt.Fprintf(s.stdout, "nothing to remove on the engine; %d live run(s)\n", len(g.Live))

@@ -24,12 +24,19 @@ func main() {
 			return
 		}
 	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(garbage)
+	}
 	s := &state{
 		args: os.Args, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
 		lookup: os.LookupEnv, version: buildVersion(),
 	}
 	os.Exit(s.main(context.Background()))
 }
+
+// garbage is how much there may be beside what is held, in percent. A hostile peer has
+// the runner hold a bounded amount, and Go's usual would double it.
+const garbage = 50
 
 func exitOn(err error) {
 	if err != nil {

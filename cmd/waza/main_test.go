@@ -7,11 +7,14 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"go.uber.org/goleak"
+
+	"github.com/waza-isolate/waza/internal/memtest"
 )
 
 // TestMain lets scripts run this test binary as waza, and sees to it that tests
 // leave no goroutine.
 func TestMain(m *testing.M) {
+	memtest.Main(map[string]memtest.Role{soakRole: soak})
 	testscript.Main(leakless{m}, map[string]func(){"waza": main})
 }
 

@@ -6,19 +6,26 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
-	"unicode/utf8"
 )
 
 // frameJSON is a line of frames.jsonl. Raw is a JSON string, not an embedded
 // value: an encoder would compact an embedded one, and the bytes are the point.
 type frameJSON struct {
-	Seq       int64     `json:"seq"`
-	Time      time.Time `json:"t"`
-	Server    string    `json:"server"`
-	Conn      string    `json:"conn"`
-	Dir       Direction `json:"dir"`
-	Raw       *string   `json:"raw,omitempty"`
-	RawB64    *string   `json:"raw_b64,omitempty"`
+	frameHead
+	Raw    *string `json:"raw,omitempty"`
+	RawB64 *string `json:"raw_b64,omitempty"`
+	frameTail
+}
+
+type frameHead struct {
+	Seq    int64     `json:"seq"`
+	Time   time.Time `json:"t"`
+	Server string    `json:"server"`
+	Conn   string    `json:"conn"`
+	Dir    Direction `json:"dir"`
+}
+
+type frameTail struct {
 	Truncated int64     `json:"truncated,omitempty"`
 	Redacted  int       `json:"redacted,omitempty"`
 	Envelope  bool      `json:"redacted_envelope,omitempty"`
@@ -30,18 +37,9 @@ type frameJSON struct {
 // MarshalJSON keeps Raw to the byte: as a string in "raw" where it is valid
 // UTF-8, else in "raw_b64".
 func (f Frame) MarshalJSON() ([]byte, error) {
-	line := frameJSON{
-		Seq: f.Seq, Time: f.Time, Server: f.Server, Conn: f.Conn, Dir: f.Dir,
-		Truncated: f.Truncated, Redacted: f.Redacted, Envelope: f.RedactedEnvelope, Synthetic: f.Synthetic, Side: f.Side, Peer: f.Peer,
-	}
-	if utf8.Valid(f.Raw) {
-		s := string(f.Raw)
-		line.Raw = &s
-	} else {
-		s := base64.StdEncoding.EncodeToString(f.Raw)
-		line.RawB64 = &s
-	}
-	return marshal(line)
+	var out bytes.Buffer
+	err := f.write(&out, nil, len(f.Raw))
+	return out.Bytes(), err
 }
 
 // UnmarshalJSON is the inverse of MarshalJSON.

@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"bufio"
 	"errors"
 	"io"
 	"os"
@@ -43,8 +44,9 @@ type Recorder struct {
 	events  *os.File
 
 	mu  sync.Mutex
-	seq int64 // guarded by mu
-	err error // guarded by mu
+	out *bufio.Writer // to frames, flushed behind each; guarded by mu
+	seq int64         // guarded by mu
+	err error         // guarded by mu
 }
 
 // Create makes dir, which must not hold evidence already, keeps room in it for what is
@@ -69,7 +71,10 @@ func Create(dir string, secrets *redact.Set, clock *Clock) (*Recorder, error) {
 	if err != nil {
 		return nil, errors.Join(told(err), frames.Close())
 	}
-	return &Recorder{dir: dir, secrets: secrets, clock: clock, limit: maxFrame, frames: frames, events: events}, nil
+	return &Recorder{
+		dir: dir, secrets: secrets, clock: clock, limit: maxFrame,
+		frames: frames, events: events, out: bufio.NewWriterSize(frames, 64<<10),
+	}, nil
 }
 
 // Now is the time by the trial's clock.
@@ -77,17 +82,13 @@ func (r *Recorder) Now() time.Time { return r.clock.Now() }
 
 // Frame records f under the next number and the time. It returns the number.
 func (r *Recorder) Frame(f Frame) int64 {
-	clean, found := r.secrets.JSON(f.Raw)
-	f.Raw, f.Redacted, f.RedactedEnvelope = clean, found.Spans, found.Envelope
-	if over := len(f.Raw) - r.limit; over > 0 { // only now: a cut secret is not found
-		f.Raw, f.Truncated = f.Raw[:r.limit], f.Truncated+int64(over)
-	}
-
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.seq++
 	f.Seq, f.Time = r.seq, r.clock.Now()
-	r.appendLocked(r.frames, f)
+	err := f.write(r.out, r.secrets, r.limit)
+	_ = r.out.WriteByte('\n') // what fails fails at Flush
+	r.noteLocked(errors.Join(err, r.out.Flush()))
 	return f.Seq
 }
 
@@ -96,16 +97,10 @@ func (r *Recorder) Event(e Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e.Time = r.clock.Now()
-	r.appendLocked(r.events, e)
-}
-
-func (r *Recorder) appendLocked(file *os.File, record any) {
-	line, err := marshal(record)
+	line, err := marshal(e)
 	if err == nil {
-		if file == r.events {
-			line, _ = r.secrets.JSON(line)
-		}
-		_, err = file.Write(append(line, '\n'))
+		line, _ = r.secrets.JSON(line)
+		_, err = r.events.Write(append(line, '\n'))
 	}
 	r.noteLocked(err)
 }

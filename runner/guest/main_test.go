@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/waza-isolate/waza/internal/memtest"
 	"github.com/waza-isolate/waza/runner/process"
 )
 
@@ -21,6 +22,7 @@ const guestEnv = "WAZA_TEST_GUEST"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(guestEnv) == "" {
+		memtest.Main(map[string]memtest.Role{victimRole: victim})
 		goleak.VerifyTestMain(m)
 		return
 	}

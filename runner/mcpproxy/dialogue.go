@@ -102,7 +102,7 @@ func (ds *dialogues) learn(d *dialogue, method string, initialize bool, response
 	defer ds.mu.Unlock()
 	session := response.Header.Get(headerSession)
 	switch {
-	case initialize && session != "":
+	case initialize && session != "" && len(session) <= maxID:
 		d.session = session
 		ds.sessions[session] = d
 	case d.session == "":

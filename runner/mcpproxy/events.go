@@ -89,9 +89,9 @@ func (r *eventReader) next() (event, error) {
 		}
 		switch {
 		case l.field == "" && l.from == l.to: // a blank line
-			return e.finish(), nil
+			return e.finish()
 		case l.field == "" && len(e.lines) == 1: // a comment outside of any event
-			return e.finish(), nil
+			return e.finish()
 		}
 	}
 }
@@ -191,28 +191,51 @@ func (l *line) parse(buf []byte, from int) {
 // maxField is longer than any field's name that means something.
 const maxField = 16
 
+// maxKind is how much is kept of an event's type.
+const maxKind = 256
+
 // finish reads the event's fields. A single data line, which is the rule, is not
-// copied.
-func (e event) finish() event {
+// copied. The caller releases the event, unless there is an error.
+func (e event) finish() (event, error) {
 	e.raw = e.held.buf
 	var data []line
+	size := 0
 	for _, l := range e.lines {
 		switch l.field {
 		case "event":
-			e.kind = string(e.raw[l.from:l.to])
+			e.kind = string(e.raw[l.from:min(l.to, l.from+maxKind)])
 		case "id":
 			e.id = true
 		case "data":
 			data = append(data, l)
+			size += l.to - l.from + 1
 		}
 	}
+	switch len(data) {
+	case 0:
+		return e, nil
+	case 1:
+		e.data = e.raw[data[0].from:data[0].to:data[0].to]
+		return e, e.note(parseCost(e.data))
+	}
+	if err := e.note(int64(size)); err != nil {
+		return event{}, err
+	}
+	e.data = make([]byte, 0, size)
 	for i, l := range data {
-		value := e.raw[l.from:l.to:l.to]
-		if i == 0 {
-			e.data = value
-			continue
+		if i > 0 {
+			e.data = append(e.data, '\n')
 		}
-		e.data = append(append(e.data, '\n'), value...)
+		e.data = append(e.data, e.raw[l.from:l.to]...)
 	}
-	return e
+	return e, e.note(parseCost(e.data))
+}
+
+// note counts what is held beside raw. Where it fails it has released the event.
+func (e event) note(bytes int64) error {
+	err := e.held.note(bytes)
+	if err != nil {
+		e.release()
+	}
+	return err
 }

@@ -40,6 +40,7 @@ type exchange struct {
 	endless bool // a subscription: no time limit
 	tokens  []string
 	asked   []message // the requests
+	held    int64     // bytes that it counts for until it is settled
 
 	ctx     context.Context // until it is settled
 	settled func()
@@ -63,6 +64,7 @@ func newExchange(l *link, c call) *exchange {
 	for i, m := range ex.asked {
 		ex.asked[i].name, ex.asked[i].version = "", "" // of any length, and kept while the agent is away
 		ex.open[m.id.key] = m.id
+		ex.held += messageCost + 2*idCost(m.id.key) + idCost(m.token.key)
 		ex.endless = ex.endless || l.isShared() && m.method == methodListen
 		if m.token.key != "" {
 			ex.tokens = append(ex.tokens, m.token.key)
@@ -70,6 +72,9 @@ func newExchange(l *link, c call) *exchange {
 	}
 	return ex
 }
+
+// messageCost is more than what is held about one request beside its ids.
+const messageCost = 512
 
 // status is the HTTP status of a response that answers ex alone. Revisions
 // without sessions prescribe one for some errors; 2026-07-28

@@ -3,16 +3,11 @@ package mcpproxy
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
 	"github.com/waza-isolate/waza/runner/evidence"
 )
-
-// lateGrace is how long the id of a request that was given up is kept from other
-// requests, so that its late answer does not reach them.
-const lateGrace = 5 * time.Second
 
 // open records the requests of a POST and has their answers routed to the
 // exchange it returns. It waits while an id of them is in use by another.
@@ -41,6 +36,9 @@ func (l *link) open(c call) (*exchange, error) {
 			return nil, err
 		}
 	}
+	if !l.server.proxy.memory.take(ex.held) {
+		return nil, errNoMemory
+	}
 	l.begin(ex, c)
 	return ex, nil
 }
@@ -52,11 +50,8 @@ func (l *link) conflict(ex *exchange) (turn time.Duration, taken bool) {
 		if l.pending[key] != nil {
 			return 0, true
 		}
-		if until, ok := l.owed[key]; ok {
-			if left := time.Until(until); left > 0 {
-				return left, true
-			}
-			delete(l.owed, key)
+		if left := l.owed.left(key); left > 0 {
+			return left, true
 		}
 	}
 	return 0, false
@@ -106,11 +101,11 @@ func (l *link) begin(ex *exchange, c call) {
 // giveUp closes ex to answers, and returns the ids it still waited for.
 func (l *link) giveUp(ex *exchange) []id {
 	var given []id
-	now := time.Now()
-	maps.DeleteFunc(l.owed, func(_ string, until time.Time) bool { return until.Before(now) })
 	for key, id := range ex.open {
 		given = append(given, id)
-		l.owed[key] = now.Add(lateGrace)
+		if !l.over {
+			l.owed.add(key)
+		}
 		l.settle(ex, key)
 	}
 	return given
@@ -128,6 +123,7 @@ func (l *link) settle(ex *exchange, key string) {
 	if ex.timer != nil {
 		ex.timer.Stop()
 	}
+	l.server.proxy.memory.give(ex.held)
 	ex.settled()
 }
 

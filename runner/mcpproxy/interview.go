@@ -72,15 +72,18 @@ func (p *prober) tools(ctx context.Context, era Era, t talk) ([]string, error) {
 		}
 		var a struct {
 			Result *struct {
-				Tools      []identity `json:"tools"`
-				NextCursor string     `json:"nextCursor"`
+				Tools      json.RawMessage `json:"tools"`
+				NextCursor string          `json:"nextCursor"`
 			} `json:"result"`
 		}
 		if err := json.Unmarshal(raw, &a); err != nil || a.Result == nil {
 			return nil, t.fail(ErrTools, errors.New("it lists no tools"))
 		}
-		for _, tool := range a.Result.Tools {
-			names = append(names, tool.Name)
+		for tool := range elements(a.Result.Tools) {
+			if len(names) > maxNamed {
+				break
+			}
+			names = append(names, word(member(tool, "name")))
 		}
 		if cursor = a.Result.NextCursor; cursor == "" || len(names) > maxNamed {
 			break
@@ -153,9 +156,9 @@ func isAnswer(raw []byte, request string) bool {
 // answer is both eras' first answer, as far as a probe reads it.
 type answer struct {
 	Result *struct {
-		ProtocolVersion   string   `json:"protocolVersion"`
-		SupportedVersions []string `json:"supportedVersions"`
-		ServerInfo        identity `json:"serverInfo"`
+		ProtocolVersion   string          `json:"protocolVersion"`
+		SupportedVersions json.RawMessage `json:"supportedVersions"`
+		ServerInfo        identity        `json:"serverInfo"`
 		Meta              struct {
 			ServerInfo identity `json:"io.modelcontextprotocol/serverInfo"`
 		} `json:"_meta"`
@@ -186,13 +189,15 @@ func readAnswer(era Era, line []byte) (ServerInfo, error) {
 	who := a.Result.ServerInfo
 	if era == EraStateless {
 		who = a.Result.Meta.ServerInfo
-		if len(a.Result.SupportedVersions) > 0 {
-			info.ProtocolVersion = a.Result.SupportedVersions[0]
+		for version := range elements(a.Result.SupportedVersions) {
+			info.ProtocolVersion = word(version)
+			break
 		}
 	}
 	if info.ProtocolVersion == "" {
 		return ServerInfo{}, errors.New("its answer names no protocol version")
 	}
-	info.Name, info.Version = who.Name, who.Version
+	info.ProtocolVersion = clip([]byte(info.ProtocolVersion))
+	info.Name, info.Version = clip([]byte(who.Name)), clip([]byte(who.Version))
 	return info, nil
 }

@@ -90,11 +90,11 @@ func (j *journal) keep(e sentEvent) {
 	if j.closed {
 		return
 	}
-	for len(j.events) >= j.max || !j.memory.take(int64(len(e.raw))) {
+	for len(j.events) >= j.max || !j.memory.take(int64(cap(e.raw))) {
 		if len(j.events) == 0 {
 			return
 		}
-		j.memory.give(int64(len(j.events[0].raw)))
+		j.memory.give(int64(cap(j.events[0].raw)))
 		j.events[0] = sentEvent{}
 		j.events = j.events[1:]
 	}
@@ -132,7 +132,7 @@ func (j *journal) close() {
 	defer j.mu.Unlock()
 	j.closed = true
 	for _, e := range j.events {
-		j.memory.give(int64(len(e.raw)))
+		j.memory.give(int64(cap(e.raw)))
 	}
 	j.events = nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/waza-isolate/waza/runner/evidence"
 )
@@ -31,7 +30,7 @@ type link struct {
 	pending map[string]*exchange // by id key; guarded by mu
 	order   []*exchange          // in flight, oldest first; guarded by mu
 	waiting int                  // requests that wait for their ids; guarded by mu
-	owed    map[string]time.Time // ids whose answer may still come, and until when; guarded by mu
+	owed    owed                 // ids whose answer may still come; guarded by mu
 	changed chan struct{}        // closed and replaced when an id becomes free; guarded by mu
 	over    bool                 // no answer will come any more; guarded by mu
 
@@ -49,7 +48,7 @@ func startLink(s *server, conn, session string) (*link, error) {
 		own:     &feed{queue: newQueue(p.limits.Queue, p.memory), stream: ownStream},
 		streams: map[uint64]*exchange{},
 		pending: map[string]*exchange{},
-		owed:    map[string]time.Time{},
+		owed:    owed{memory: p.memory},
 		changed: make(chan struct{}),
 	}
 	if session != "" {
@@ -58,7 +57,7 @@ func startLink(s *server, conn, session string) (*link, error) {
 	}
 	started := make(chan struct{}) // before it the child is not set
 	child, err := startChild(p.ctx, childConfig{
-		launch:  s.launcher(s.Message),
+		launch:  s.launcher(s.Message, p.memory),
 		starts:  s.Start,
 		grace:   p.limits.Grace,
 		message: s.Message,
@@ -98,15 +97,29 @@ func (l *link) tell(c call) error {
 	return err
 }
 
-// ask writes the requests of ex to the server. Where that fails, the process's
-// end or the exchange's time limit answers them.
+// ask writes the requests of ex to the server. Where there is no memory for that it
+// answers them itself; where it fails otherwise, the process's end or the exchange's
+// time limit does.
 func (l *link) ask(ex *exchange, c call) {
 	ctx, cancel := context.WithCancel(ex.ctx)
 	defer cancel()
 	if l.isShared() { // a closed connection cancels
 		defer context.AfterFunc(c.ctx, cancel)()
 	}
-	_ = l.child.send(ctx, c.raw)
+	if err := l.child.send(ctx, c.raw); errors.Is(err, errNoMemory) {
+		l.refuse(ex, err)
+	}
+}
+
+// refuse answers what ex still waits for: it did not reach the server.
+func (l *link) refuse(ex *exchange, why error) {
+	l.server.notes.add("limit", "a request was "+why.Error(), map[string]any{"conn": l.conn})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	given := l.giveUp(ex)
+	for i, id := range given {
+		l.answer(ex, id, evidence.SyntheticTransport, codeTransport, "the message is "+why.Error(), i == len(given)-1)
+	}
 }
 
 // abandon is called when the agent has closed the connection of ex. Up to
@@ -178,6 +191,7 @@ func (l *link) end(e ending) {
 			l.answer(ex, id, evidence.SyntheticTransport, codeTransport, text, i == len(given)-1)
 		}
 	}
+	l.owed.clear()
 	l.wake()
 	l.own.queue.close()
 	if l.own.holder == nil {

@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/waza-isolate/waza/internal/memtest"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/process"
 )
@@ -23,6 +24,9 @@ import (
 const serverEnv = "MCPPROXY_TEST_SERVER"
 
 func TestMain(m *testing.M) {
+	if os.Getenv(serverEnv) == "" {
+		memtest.Main(map[string]memtest.Role{victimRole: victim})
+	}
 	switch os.Getenv(serverEnv) {
 	case "":
 		goleak.VerifyTestMain(m)
@@ -32,6 +36,8 @@ func TestMain(m *testing.M) {
 		askingServer()
 	case "mcpgo":
 		mcpgoServer()
+	case "hostile":
+		hostileServer(os.Stdin, os.Stdout, os.Stderr)
 	case "deaf":
 		select {}
 	case "broken":

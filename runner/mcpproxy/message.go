@@ -8,6 +8,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // Keys of _meta, 2026-07-28 basic/index.
@@ -129,6 +131,19 @@ func parse(raw []byte) (envelope, error) {
 	return batch, nil
 }
 
+// parseCost is more than what parse holds of raw: ids, names and versions are copies,
+// and a batch has many.
+func parseCost(raw []byte) int64 {
+	size := int64(len(raw))
+	if value := trimSpace(raw); size == 0 || len(value) == 0 || value[0] != '[' {
+		return messageCost + min(3*size, 3*jsontext.Piece)
+	}
+	return min(size/smallestMessage+1, maxBatch)*messageCost + min(3*size, maxBatch*6*maxID)
+}
+
+// smallestMessage is fewer bytes than any message has in a batch.
+const smallestMessage = 16
+
 // fields are the members of a JSON-RPC envelope.
 type fields struct {
 	jsonrpc, id, method, params, result, err []byte
@@ -173,7 +188,7 @@ func foldKey(key string) string { return strings.ToLower(strings.ToUpper(key)) }
 
 func parseMessage(object []byte) (message, error) {
 	f := readFields(object)
-	if text(f.jsonrpc) != "2.0" {
+	if word(f.jsonrpc) != "2.0" {
 		return message{}, fmt.Errorf(`%w: no "jsonrpc": "2.0"`, errNotMessage)
 	}
 	m := message{ambiguous: f.ambiguous}
@@ -196,7 +211,7 @@ func parseMessage(object []byte) (message, error) {
 }
 
 func parseCall(m message, f fields, hasID bool) (message, error) {
-	m.method = text(f.method)
+	m.method = word(f.method)
 	switch {
 	case m.method == "" || len(m.method) > maxID:
 		return message{}, fmt.Errorf("%w: method is not a name", errNotMessage)
@@ -218,9 +233,9 @@ func (m *message) readParams(params []byte) {
 	for key, value := range members(params) {
 		switch key {
 		case "name":
-			name = text(value)
+			name = word(value)
 		case "uri":
-			uri = text(value)
+			uri = word(value)
 		case "requestId":
 			m.cancels, _ = parseID(value)
 		case "progressToken":
@@ -245,7 +260,7 @@ func (m *message) readMeta(meta []byte) {
 				m.token, _ = parseID(value)
 			}
 		case metaVersion:
-			m.version = text(value)
+			m.version = word(value)
 		case metaCapabilities:
 			m.capabilities = true
 		case metaSubscription:
@@ -303,4 +318,19 @@ func text(raw []byte) string {
 		return ""
 	}
 	return s
+}
+
+// word is text for what means something only where it is short: of a longer string
+// it is the beginning and a sign that there is more.
+func word(raw []byte) string {
+	if len(raw) <= jsontext.Piece {
+		return text(raw)
+	}
+	if raw[0] != '"' {
+		return ""
+	}
+	for piece := range jsontext.Texts(raw) {
+		return piece + "…"
+	}
+	return ""
 }

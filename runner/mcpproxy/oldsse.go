@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,9 +34,9 @@ var _ process.Process = (*eventSession)(nil)
 // eventsLauncher opens sessions with a server of the HTTP+SSE transport; 2024-11-05
 // basic/transports. Each looks like a process: a line written to its stdin is a
 // POST, an event of its stream is a line of its stdout.
-func eventsLauncher(up *Upstream, message int64, timeout time.Duration) Launcher {
+func eventsLauncher(up *Upstream, message int64, memory *budget, timeout time.Duration) Launcher {
 	return func(ctx context.Context) (process.Process, error) {
-		s := &eventSession{up: up, timeout: timeout, gone: make(chan struct{})}
+		s := &eventSession{up: up, memory: memory, timeout: timeout, gone: make(chan struct{})}
 		s.ctx, s.cancel = context.WithCancelCause(ctx)
 		if err := s.open(message); err != nil {
 			s.cancel(err)
@@ -49,6 +50,7 @@ func eventsLauncher(up *Upstream, message int64, timeout time.Duration) Launcher
 // process.Process without stderr.
 type eventSession struct {
 	up      *Upstream
+	memory  *budget
 	timeout time.Duration
 	ctx     context.Context // ends with the session
 	cancel  context.CancelCauseFunc
@@ -72,7 +74,7 @@ func (s *eventSession) open(message int64) error {
 	if err != nil {
 		return withoutURL(err)
 	}
-	in := newEventReader(response.Body, message, &budget{left: 2 * message})
+	in := newEventReader(response.Body, message, s.memory)
 	if err := s.greet(response, in); err != nil {
 		_ = response.Body.Close()
 		return err
@@ -134,7 +136,7 @@ func (s *eventSession) read(body io.ReadCloser, in *eventReader, out *io.PipeWri
 			return
 		}
 		if e.isMessage() {
-			_, err = out.Write(oneLine(e.data))
+			err = writeLine(out, e.data)
 		}
 		e.release()
 		if err != nil {
@@ -144,9 +146,28 @@ func (s *eventSession) read(body io.ReadCloser, in *eventReader, out *io.PipeWri
 	}
 }
 
+// writeLine writes body as a line, as oneLine makes it, and holds no copy.
+func writeLine(w io.Writer, body []byte) error {
+	for piece := range slices.Chunk(body, linePiece) {
+		line := oneLine(piece)
+		if _, err := w.Write(line[:len(piece)]); err != nil {
+			return err
+		}
+	}
+	_, err := w.Write([]byte("\n"))
+	return err
+}
+
+// linePiece is how much of a line is written at once.
+const linePiece = 32 << 10
+
 // Write posts a line. For what has an answer it returns when that is written; for
 // the rest when the server has accepted it, so that what follows comes after it.
 func (s *eventSession) Write(line []byte) (int, error) {
+	size := int64(len(line)) // the connection may hold it for longer than the caller does
+	if !s.memory.take(size) {
+		return 0, errNoMemory
+	}
 	body := bytes.Clone(trimSpace(line))
 	env, err := parse(body)
 	accepted, written := make(chan error, 1), make(chan struct{})
@@ -155,10 +176,12 @@ func (s *eventSession) Write(line []byte) (int, error) {
 		timeout, sent = min(timeout, deliveryTimeout), func() {}
 	}
 	if !s.begin() {
+		s.memory.give(size)
 		return 0, errHungUp
 	}
 	go func() {
 		defer s.posts.Done()
+		defer s.memory.give(size)
 		accepted <- s.post(body, timeout, sent)
 	}()
 	select {

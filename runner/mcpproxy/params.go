@@ -19,6 +19,7 @@ const headerParam = "Mcp-Param-"
 const (
 	maxMirroringTools = 1024
 	maxMirrored       = 64
+	maxMirroredBytes  = 1 << 20
 	maxSchemaDepth    = 32
 )
 
@@ -36,6 +37,7 @@ type mirrored struct {
 type mirrors struct {
 	mu    sync.Mutex
 	tools map[string][]mirrored // by tool; guarded by mu
+	size  int                   // of their text; guarded by mu
 }
 
 // learn reads the answer to a tools/list request.
@@ -43,19 +45,38 @@ func (m *mirrors) learn(answer []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for tool := range elements(member(member(answer, "result"), "tools")) {
-		name := text(member(tool, "name"))
+		name := word(member(tool, "name"))
+		m.forget(name)
 		found := mirroredIn(member(tool, "inputSchema"), nil, nil)
-		_, known := m.tools[name]
-		switch {
-		case len(found) == 0:
-			delete(m.tools, name)
-		case known || len(m.tools) < maxMirroringTools:
-			if m.tools == nil {
-				m.tools = map[string][]mirrored{}
-			}
-			m.tools[name] = found
+		size := sizeOf(name, found)
+		if len(found) == 0 || len(m.tools) == maxMirroringTools || m.size+size > maxMirroredBytes {
+			continue
+		}
+		if m.tools == nil {
+			m.tools = map[string][]mirrored{}
+		}
+		m.tools[name] = found
+		m.size += size
+	}
+}
+
+func (m *mirrors) forget(name string) {
+	if found, known := m.tools[name]; known {
+		delete(m.tools, name)
+		m.size -= sizeOf(name, found)
+	}
+}
+
+// sizeOf is how many bytes of text are kept of a tool.
+func sizeOf(name string, found []mirrored) int {
+	size := len(name)
+	for _, one := range found {
+		size += len(one.header)
+		for _, key := range one.path {
+			size += len(key)
 		}
 	}
+	return size
 }
 
 // of is what the headers of a call to tool must repeat.
@@ -76,7 +97,7 @@ func mirroredIn(schema []byte, path []string, found []mirrored) []mirrored {
 			return found
 		}
 		at := append(slices.Clone(path), key)
-		if header := text(member(property, "x-mcp-header")); header != "" {
+		if header := word(member(property, "x-mcp-header")); header != "" {
 			found = append(found, mirrored{path: at, header: header})
 		}
 		found = mirroredIn(property, at, found)
@@ -119,7 +140,7 @@ func (m mirrored) check(h http.Header, arguments []byte) string {
 func mirrorsArgument(value string, argument []byte) bool {
 	switch argument[0] {
 	case '"':
-		return value == text(argument)
+		return value == word(argument)
 	case 't', 'f':
 		return value == string(argument)
 	case '{', '[':

@@ -1,11 +1,9 @@
 package mcpproxy
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
@@ -149,7 +147,7 @@ func refusalFor(err error) *refusal {
 		return nil
 	case errors.Is(err, errBusy), errors.Is(err, errInUse):
 		return &refusal{http.StatusTooManyRequests, codeTransport, err.Error()}
-	case errors.Is(err, errSessions), errors.Is(err, errLaunches):
+	case errors.Is(err, errSessions), errors.Is(err, errLaunches), errors.Is(err, errNoMemory):
 		return &refusal{http.StatusServiceUnavailable, codeTransport, err.Error()}
 	case errors.Is(err, errTimeout):
 		return &refusal{http.StatusGatewayTimeout, codeTimeout, err.Error()}
@@ -196,6 +194,7 @@ func (s *server) recordRefused(f evidence.Frame) {
 // the server says completes them, else with a stream.
 func (s *server) respond(w http.ResponseWriter, r *http.Request, l *link, ex *exchange, c call) {
 	first, how := s.firstItem(r.Context(), ex, c.accepts)
+	defer func() { ex.queue.done(first) }()
 	if c.env.isInitialize() && !l.isShared() && r.Header.Get(headerSession) == "" {
 		if how == left || how == closed || first.last && first.failed {
 			s.endSession(l)
@@ -219,8 +218,11 @@ func (s *server) respond(w http.ResponseWriter, r *http.Request, l *link, ex *ex
 // no stream gets answers only, all at once: several to a batch become an array.
 func (s *server) firstItem(ctx context.Context, ex *exchange, a accepts) (item, wait) {
 	var answers [][]byte
+	var held int64
 	for {
 		it, how := ex.queue.next(ctx, s.proxy.limits.Idle)
+		held += it.held
+		it.held = held
 		switch {
 		case a.stream, how == left, how == closed:
 			return it, how
@@ -228,12 +230,34 @@ func (s *server) firstItem(ctx context.Context, ex *exchange, a accepts) (item, 
 			answers = append(answers, it.raw)
 		}
 		if it.last && len(answers) > 1 {
-			it.raw = slices.Concat([]byte("["), bytes.Join(answers, []byte(",")), []byte("]"))
+			return s.joined(it, answers)
 		}
 		if it.last {
 			return it, how
 		}
 	}
+}
+
+// joined is the last of several answers with all of them in a batch.
+func (s *server) joined(it item, answers [][]byte) (item, wait) {
+	size := int64(len(answers) + 1)
+	for _, raw := range answers {
+		size += int64(len(raw))
+	}
+	if !s.proxy.memory.take(size) {
+		s.notes.add("limit", "the answers to a batch are "+errNoMemory.Error(), nil)
+		return item{held: it.held}, closed
+	}
+	it.held += size
+	it.raw = append(make([]byte, 0, size), '[')
+	for i, raw := range answers {
+		if i > 0 {
+			it.raw = append(it.raw, ',')
+		}
+		it.raw = append(it.raw, raw...)
+	}
+	it.raw = append(it.raw, ']')
+	return it, took
 }
 
 func (s *server) stream(w http.ResponseWriter, r *http.Request, l *link, ex *exchange, first item, how wait) {

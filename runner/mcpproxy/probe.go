@@ -125,3 +125,13 @@ func (p *prober) ask(ctx context.Context, era Era) (ServerInfo, error) {
 }
 
 func (p *prober) note(message string, data map[string]any) { p.notes.add("health", message, data) }
+
+// maxProbed is how many bytes one message may have that answers a probe, where the
+// server's limit is not lower. Who it is, and its tools, take far less.
+const maxProbed = 16 << 20
+
+func (p *prober) message() int64 { return min(p.server.Message, maxProbed) }
+
+// budget is for the messages of one conversation: the one that is read, the one that
+// is looked at, and what growing costs.
+func (p *prober) budget() *budget { return &budget{left: 4 * p.message()} }

@@ -235,9 +235,9 @@ func (h *httpProbe) request(ctx context.Context, method string) *http.Request {
 
 // read finds the answer in a response; nil where there is none.
 func (h *httpProbe) read(response *http.Response, request string) ([]byte, error) {
-	memory := &budget{left: h.limits.Memory}
+	memory := h.budget()
 	if kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")); kind != "text/event-stream" {
-		body, err := readBody(response.Body, h.server.Message, memory)
+		body, err := readBody(response.Body, h.message(), memory)
 		if err != nil {
 			return nil, err
 		}
@@ -247,7 +247,7 @@ func (h *httpProbe) read(response *http.Response, request string) ([]byte, error
 		}
 		return nil, nil
 	}
-	in := newEventReader(response.Body, h.server.Message, memory)
+	in := newEventReader(response.Body, h.message(), memory)
 	for {
 		e, err := in.next()
 		if err != nil {

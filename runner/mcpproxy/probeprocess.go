@@ -23,13 +23,14 @@ func (p *prober) askProcess(ctx context.Context, era Era) (ServerInfo, error) {
 	life, release := context.WithCancel(context.WithoutCancel(ctx))
 	defer release()
 	starting := context.AfterFunc(ctx, release)
+	memory := p.budget()
 	left := make(chan struct{}) // closed when nobody listens any more
 	child, err := startChild(life, childConfig{
-		launch:  p.patiently(p.server.launcher(p.server.Message)),
+		launch:  p.patiently(p.server.launcher(p.message(), memory)),
 		starts:  p.server.Start,
 		grace:   p.limits.Grace,
-		message: p.server.Message,
-		memory:  &budget{left: p.limits.Memory},
+		message: p.message(),
+		memory:  memory,
 		stderr:  t.log,
 		line: func(line []byte) error {
 			p.heard(line)

@@ -34,6 +34,7 @@ type childConfig struct {
 type child struct {
 	proc process.Process
 	in   chan outgoing
+	held *budget       // for what is written
 	quit chan struct{} // closed by halt
 	gone chan struct{} // closed when it has ended and all was reported
 
@@ -97,6 +98,7 @@ func startChild(ctx context.Context, c childConfig) (*child, error) {
 	k := &child{
 		proc: proc,
 		in:   make(chan outgoing),
+		held: c.memory,
 		quit: make(chan struct{}),
 		gone: make(chan struct{}),
 	}
@@ -116,14 +118,20 @@ func drain(proc process.Process, cancel context.CancelCauseFunc) {
 }
 
 // send writes line and a newline to the process, and returns when it is written,
-// the process has ended, or the context has.
+// the process has ended, or the context has. The writer may have its copy for longer.
 func (k *child) send(ctx context.Context, line []byte) error {
+	size := int64(len(line) + 1)
+	if !k.held.take(size) {
+		return errNoMemory
+	}
 	written := make(chan error, 1)
 	select {
 	case k.in <- outgoing{line: oneLine(line), written: written}:
 	case <-k.quit:
+		k.held.give(size)
 		return errEnded
 	case <-ctx.Done():
+		k.held.give(size)
 		return context.Cause(ctx)
 	}
 	select {
@@ -210,6 +218,7 @@ func (k *child) write() {
 		select {
 		case out := <-k.in:
 			_, err := stdin.Write(out.line)
+			k.held.give(int64(len(out.line)))
 			out.written <- err
 			if err != nil {
 				k.refuse(err)
@@ -227,6 +236,7 @@ func (k *child) refuse(err error) {
 	for {
 		select {
 		case out := <-k.in:
+			k.held.give(int64(len(out.line)))
 			out.written <- err
 		case <-k.quit:
 			return

@@ -73,11 +73,11 @@ func (s Server) validate() error {
 func (s Server) passes() bool { return s.Upstream != nil && !s.Upstream.Events }
 
 // launcher starts what a link talks to: a process, or a session over HTTP+SSE.
-func (s Server) launcher(message int64) Launcher {
+func (s Server) launcher(message int64, memory *budget) Launcher {
 	if s.Upstream == nil {
 		return s.Launch
 	}
-	return eventsLauncher(s.Upstream, message, s.Timeout)
+	return eventsLauncher(s.Upstream, message, memory, s.Timeout)
 }
 
 // hostKey is the server's name in a Host header, in lower case.

@@ -15,6 +15,8 @@ type item struct {
 	last   bool // completes the exchange it is queued for
 	failed bool // is an error
 	status int  // of HTTP, where it is the whole response; 0 is OK
+
+	held int64 // bytes that whoever took it from a queue accounts for
 }
 
 // streams says whether a response of this item alone is a stream to an agent
@@ -41,17 +43,22 @@ func newQueue(max int, memory *budget) *queue {
 	return &queue{max: max, memory: memory, wake: make(chan struct{}, 1)}
 }
 
-// push says whether the queue took it.
+// push says whether the queue took it. What it took counts for memory until it is
+// [queue.done] with.
 func (q *queue) push(it item) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed || len(q.items) >= q.max || !q.memory.take(int64(len(it.raw))) {
+	if q.closed || len(q.items) >= q.max || !q.memory.take(int64(cap(it.raw))) {
 		return false
 	}
+	it.held = int64(cap(it.raw))
 	q.items = append(q.items, it)
 	q.signal()
 	return true
 }
+
+// done gives back the memory of what was taken.
+func (q *queue) done(it item) { q.memory.give(it.held) }
 
 // close lets what is queued be taken and nothing be added.
 func (q *queue) close() {
@@ -67,7 +74,7 @@ func (q *queue) discard() {
 	defer q.mu.Unlock()
 	q.closed = true
 	for _, it := range q.items {
-		q.memory.give(int64(len(it.raw)))
+		q.done(it)
 	}
 	q.items = nil
 	q.signal()
@@ -89,7 +96,8 @@ const (
 	left // the context ended
 )
 
-// next waits for a message, the end of the queue, or idle of silence.
+// next waits for a message, the end of the queue, or idle of silence. The caller is
+// done with the message at some time, and says so.
 func (q *queue) next(ctx context.Context, idle time.Duration) (item, wait) {
 	timer := time.NewTimer(idle)
 	defer timer.Stop()
@@ -120,7 +128,6 @@ func (q *queue) take() (item, wait) {
 	it := q.items[0]
 	q.items[0] = item{}
 	q.items = q.items[1:]
-	q.memory.give(int64(len(it.raw)))
 	if len(q.items) > 0 {
 		q.signal()
 	}

@@ -25,10 +25,28 @@ func (h *holding) add(p []byte) error {
 	if int64(len(h.buf)+len(p)) > h.max {
 		return errTooLong
 	}
-	if !h.memory.take(int64(len(p))) {
-		return errNoMemory
+	if err := h.grow(len(h.buf) + len(p)); err != nil {
+		return err
 	}
 	h.buf = append(h.buf, p...)
+	return nil
+}
+
+// grow makes room for need bytes, and counts the old room beside the new for as long
+// as there are both.
+func (h *holding) grow(need int) error {
+	old := cap(h.buf)
+	if need <= old {
+		return nil
+	}
+	size := int(min(int64(max(need, 2*old)), h.max))
+	if !h.memory.take(int64(size)) {
+		return errNoMemory
+	}
+	buf := make([]byte, len(h.buf), size)
+	copy(buf, h.buf)
+	h.buf = buf
+	h.memory.give(int64(old))
 	return nil
 }
 
@@ -43,12 +61,12 @@ func (h *holding) note(bytes int64) error {
 
 // release gives the memory back; whoever still holds the bytes accounts for them.
 func (h *holding) release() {
-	h.memory.give(int64(len(h.buf)) + h.beside)
+	h.memory.give(int64(cap(h.buf)) + h.beside)
 	h.buf, h.beside = nil, 0
 }
 
-// readBody reads r to its end. The caller releases the holding, also after an
-// error.
+// readBody reads r to its end, and counts what reading the message will cost. The
+// caller releases the holding, also after an error.
 func readBody(r io.Reader, max int64, memory *budget) (*holding, error) {
 	h := &holding{max: max, memory: memory}
 	chunk := make([]byte, 32<<10)
@@ -58,7 +76,7 @@ func readBody(r io.Reader, max int64, memory *budget) (*holding, error) {
 			return h, err
 		}
 		if err == io.EOF {
-			return h, nil
+			return h, h.note(parseCost(h.buf))
 		}
 		if err != nil {
 			return h, err
@@ -80,7 +98,9 @@ func readLines(r io.Reader, max int64, memory *budget, each func([]byte) error) 
 			err, usable = errTooLong, false
 		}
 		if usable && len(trimSpace(whole)) > 0 {
-			if refused := each(whole); refused != nil {
+			if noted := line.note(parseCost(whole)); noted != nil {
+				err = noted
+			} else if refused := each(whole); refused != nil {
 				err = refused
 			}
 		}

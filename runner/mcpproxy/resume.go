@@ -95,6 +95,7 @@ func (l *link) detach(ex *exchange) bool {
 			return true
 		}
 		ex.feed.sending(it.raw)
+		ex.feed.queue.done(it)
 	}
 }
 
@@ -150,6 +151,14 @@ type resumption struct {
 	missed  []sentEvent
 }
 
+// size is how many bytes it has missed.
+func (r resumption) size() (n int64) {
+	for _, e := range r.missed {
+		n += int64(cap(e.raw))
+	}
+	return n
+}
+
 // getAgain goes on with a stream where the agent lost it.
 func (s *server) getAgain(w http.ResponseWriter, r *http.Request, l *link) {
 	after, ok := parseEventID(r.Header.Get(headerLastEvent))
@@ -166,6 +175,14 @@ func (s *server) getAgain(w http.ResponseWriter, r *http.Request, l *link) {
 		defer l.leave(again.ex)
 	}
 	defer again.release()
+	// The journal may forget them while they wait for the agent.
+	missed := again.size()
+	if !s.proxy.memory.take(missed) {
+		s.notes.add("limit", "a stream was not resumed: it is "+errNoMemory.Error(), map[string]any{"conn": l.conn})
+		http.Error(w, "The stream is "+errNoMemory.Error()+".", http.StatusServiceUnavailable)
+		return
+	}
+	defer s.proxy.memory.give(missed)
 	stream := openSSE(w, s.proxy.limits.Write)
 	defer stream.close()
 	whole := true

@@ -50,7 +50,7 @@ func (l *link) routeAnswers(line []byte, answers []message) {
 	var status int
 	var failed bool
 	for _, answer := range answers {
-		delete(l.owed, answer.id.key)
+		l.owed.drop(answer.id.key)
 		ex := l.pending[answer.id.key]
 		if ex == nil {
 			if answer.id.key == "" && len(l.order) == 1 {
@@ -79,7 +79,7 @@ func (l *link) learn(ex *exchange, line []byte, answer message) {
 	}
 	switch {
 	case ex.asked[0].method == methodInitialize:
-		l.version = text(member(member(line, "result"), "protocolVersion"))
+		l.version = word(member(member(line, "result"), "protocolVersion"))
 	case ex.asked[0].method == methodListTools && l.isShared():
 		l.server.mirrors.learn(line)
 	}

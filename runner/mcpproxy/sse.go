@@ -123,8 +123,12 @@ func (s *sse) copy(ctx context.Context, f *feed, idle time.Duration) bool {
 			return false
 		case how == idled && !s.silent(f):
 			return false
-		case how == took && !s.send(f, it):
-			return false
+		case how == took:
+			sent := s.send(f, it)
+			f.queue.done(it)
+			if !sent {
+				return false
+			}
 		}
 	}
 }

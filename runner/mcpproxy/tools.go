@@ -37,7 +37,7 @@ func (f toolFilter) hides(object []byte) bool {
 		if foldKey(key) != "name" {
 			continue
 		}
-		if !f[text(value)] {
+		if !f[word(value)] {
 			return true
 		}
 		named = true
@@ -57,7 +57,7 @@ func (f toolFilter) hidden(raw []byte, env envelope) bool {
 		for key, value := range members(object) {
 			switch key {
 			case "method":
-				call = call || text(value) == methodCallTool
+				call = call || word(value) == methodCallTool
 			case "params":
 				hidden = hidden || f.hides(value)
 			}

@@ -21,7 +21,7 @@ func members(value []byte) iter.Seq2[string, []byte] {
 		rest, ok := enter(value, '{')
 		for ok && len(rest) > 0 && rest[0] != '}' {
 			n := stringLength(rest)
-			key := text(rest[:n])
+			key := word(rest[:n])
 			rest = skipSpace(rest[n:])
 			rest = skipSpace(rest[1:]) // the colon
 			n = valueLength(rest)

@@ -1,10 +1,14 @@
 package redact
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
+	"io"
 	"slices"
 	"strings"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // Found is what JSON replaced in a document.
@@ -23,15 +27,27 @@ func (s *Set) JSON(doc []byte) ([]byte, Found) {
 	if !s.concerns(doc) {
 		return doc, Found{}
 	}
-	if !json.Valid(doc) {
-		clean, n := s.Bytes(doc)
-		return clean, Found{Spans: n, Envelope: n > 0}
+	var out bytes.Buffer
+	found, _ := s.WriteJSON(&out, doc) // a buffer takes everything
+	return out.Bytes(), found
+}
+
+// WriteJSON writes what JSON makes of doc to w, and holds no copy of it. The error
+// is w's.
+func (s *Set) WriteJSON(w io.Writer, doc []byte) (Found, error) {
+	if !s.concerns(doc) {
+		_, err := w.Write(doc)
+		return Found{}, err
 	}
-	r := jsonRedactor{set: s}
+	if !json.Valid(doc) {
+		marks, err := s.pass(w, slices.Values([][]byte{doc}))
+		return Found{Spans: marks, Envelope: marks > 0}, err
+	}
+	r := jsonRedactor{set: s, out: bufio.NewWriter(w)}
 	for len(doc) > 0 {
 		doc = r.step(doc)
 	}
-	return r.out.Bytes(), r.found
+	return r.found, r.out.Flush()
 }
 
 // concerns says whether doc may hold a secret: as it is, or behind an escape.
@@ -48,7 +64,7 @@ func (s *Set) concerns(doc []byte) bool {
 // it is.
 type jsonRedactor struct {
 	set   *Set
-	out   bytes.Buffer
+	out   *bufio.Writer // keeps its first error
 	found Found
 	path  []string // the key at hand of each object that is open
 	open  []byte   // '{' and '[' that are open
@@ -58,10 +74,10 @@ type jsonRedactor struct {
 func (r *jsonRedactor) step(doc []byte) []byte {
 	i := bytes.IndexAny(doc, `"{}[]`)
 	if i < 0 {
-		r.out.Write(doc)
+		_, _ = r.out.Write(doc)
 		return nil
 	}
-	r.out.Write(doc[:i])
+	_, _ = r.out.Write(doc[:i])
 	doc = doc[i:]
 	switch doc[0] {
 	case '"':
@@ -81,27 +97,63 @@ func (r *jsonRedactor) step(doc []byte) []byte {
 			r.open = r.open[:last]
 		}
 	}
-	r.out.WriteByte(doc[0])
+	_ = r.out.WriteByte(doc[0])
 	return doc[1:]
 }
 
 // text copies one string.
 func (r *jsonRedactor) text(quoted []byte, key bool) {
+	if len(quoted) > jsontext.Piece {
+		r.long(quoted, key)
+		return
+	}
 	var text string
 	_ = json.Unmarshal(quoted, &text) // the document is valid
 	if key {
 		r.path[len(r.path)-1] = text
 	}
-	envelope := !key && slices.Contains([]string{"id", "method", "params.name"}, strings.Join(r.path, "."))
+	envelope := !key && r.inEnvelope()
 	clean, n := r.set.Bytes([]byte(text))
 	if n == 0 || (key || envelope && r.path[len(r.path)-1] == "method") && isWord(text) {
-		r.out.Write(quoted)
+		_, _ = r.out.Write(quoted)
 		return
 	}
 	r.found.Spans += n
 	r.found.Envelope = r.found.Envelope || envelope
 	quoted, _ = json.Marshal(string(clean)) // a string always marshals
-	r.out.Write(quoted)
+	_, _ = r.out.Write(quoted)
+}
+
+// inEnvelope says whether the value at hand tells its message's meaning.
+func (r *jsonRedactor) inEnvelope() bool {
+	return len(r.path) <= 2 && slices.Contains([]string{"id", "method", "params.name"}, strings.Join(r.path, "."))
+}
+
+// long is text for a string that is too long for a key or a method that means
+// something, and too long to be held twice.
+func (r *jsonRedactor) long(quoted []byte, key bool) {
+	if key {
+		r.path[len(r.path)-1] = "a long key"
+	}
+	texts := func(yield func([]byte) bool) {
+		for text := range jsontext.Texts(quoted) {
+			if !yield([]byte(text)) {
+				return
+			}
+		}
+	}
+	n, _ := r.set.pass(io.Discard, texts)
+	if n == 0 {
+		_, _ = r.out.Write(quoted)
+		return
+	}
+	r.found.Spans += n
+	r.found.Envelope = r.found.Envelope || !key && r.inEnvelope()
+	_ = r.out.WriteByte('"')
+	inside := jsontext.NewEscaper(r.out, true)
+	_, _ = r.set.pass(inside, texts)
+	_ = inside.Close()
+	_ = r.out.WriteByte('"')
 }
 
 // isWord says whether text is letters alone, as the protocol's own words are.

@@ -8,8 +8,11 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"iter"
 	"slices"
 	"sync"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // Mark stands where a secret was.
@@ -216,3 +219,23 @@ func (w *Writer) flushLocked(last bool) error {
 	w.done.out = w.done.out[:0]
 	return err
 }
+
+// pass writes the redacted parts of a stream to w, and returns how many marks it
+// set.
+func (s *Set) pass(w io.Writer, parts iter.Seq[[]byte]) (marks int, err error) {
+	out := NewWriter(s, unclosed{w})
+	for part := range parts {
+		for len(part) > 0 && err == nil {
+			n := min(len(part), jsontext.Piece)
+			_, err = out.Write(part[:n])
+			part = part[n:]
+		}
+	}
+	err = errors.Join(err, out.Close())
+	return out.done.marks, err
+}
+
+// unclosed is a writer that its user does not close.
+type unclosed struct{ io.Writer }
+
+func (unclosed) Close() error { return nil }

@@ -1,0 +1,184 @@
+package containers
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waza-isolate/waza/internal/checkup"
+)
+
+const (
+	// maxSkew is how far an engine's clock may be from ours before ages of leases and
+	// times of events mislead.
+	maxSkew = 5 * time.Second
+	// fewSubnets is fewer than a busy machine wants free.
+	fewSubnets = 64
+	// noEngineRoom is less than containers of one trial need, littleEngineRoom less than
+	// the images of an eval may.
+	noEngineRoom, littleEngineRoom = 256 << 20, 5 << 30
+	// trialMemory is what the containers of a usual trial may take: an agent's
+	// default limit, a server's, and the relay's.
+	trialMemory = (1024 + 512 + 64) << 20
+)
+
+// assess says what facts mean for a run.
+func assess(f facts) checkup.Checks {
+	var all checkup.Checks
+	all.OK("engine", fmt.Sprintf("Docker %s, API %s, found %s: %s", f.info.ServerVersion, f.api, f.found, f.host))
+	all.OK("system", fmt.Sprintf("%s, kernel %s, %s, %d CPUs", f.info.OperatingSystem, f.info.KernelVersion, f.info.Architecture, f.info.NCPU))
+	f.assessLimits(&all)
+	f.assessSecurity(&all)
+	f.assessStorage(&all)
+	f.assessNetworks(&all)
+	f.assessClock(&all)
+	f.assessMemory(&all)
+	f.assessImages(&all)
+	f.assessRuns(&all)
+	return all
+}
+
+func (f facts) assessLimits(all *checkup.Checks) {
+	var missing, enforced []string
+	limits := (&engine{info: f.info}).limits()
+	for _, limit := range slices.Sorted(maps.Keys(limits)) {
+		if limits[limit] {
+			enforced = append(enforced, limit)
+		} else {
+			missing = append(missing, limit)
+		}
+	}
+	cgroup := fmt.Sprintf("cgroup v%s, %s", f.info.CgroupVersion, f.info.CgroupDriver)
+	if len(missing) == 0 {
+		all.OK("limits", "of every container are enforced: "+strings.Join(enforced, ", ")+" ("+cgroup+")")
+		return
+	}
+	all.Warn("limits", "not enforced: "+strings.Join(missing, ", ")+" ("+cgroup+")",
+		"Have the engine's kernel count it (boot with cgroup_enable=memory swapaccount=1, or use cgroup v2; rootless engines need delegated controllers); a run says what it lacks under guarantees.")
+}
+
+func (f facts) assessSecurity(all *checkup.Checks) {
+	has := func(name string) bool {
+		return slices.ContainsFunc(f.info.SecurityOptions, func(o string) bool {
+			return strings.HasPrefix(o, "name="+name) || o == name
+		})
+	}
+	if has("seccomp") {
+		all.OK("seccomp", "containers run under a filter")
+	} else {
+		all.Fail("seccomp", "the engine filters no system calls, and a container on a bridge could reach the host",
+			"Use an engine and a kernel with seccomp, or a runtime with a kernel of its own (config.isolation.runtime: runsc).")
+	}
+	var kind []string
+	for name, says := range map[string]string{"rootless": "rootless", "userns": "user namespaces", "apparmor": "AppArmor", "selinux": "SELinux"} {
+		if has(name) {
+			kind = append(kind, says)
+		}
+	}
+	slices.Sort(kind)
+	if len(kind) == 0 {
+		kind = []string{"the engine runs as root, without user namespaces"}
+	}
+	all.OK("security", strings.Join(kind, ", ")+"; runtimes: "+strings.Join(slices.Sorted(maps.Keys(f.info.Runtimes)), ", "))
+}
+
+func (f facts) assessStorage(all *checkup.Checks) {
+	says := f.info.Driver + ", free room not known"
+	if f.room >= 0 {
+		says = fmt.Sprintf("%s, %s free in %s", f.info.Driver, size(f.room), f.info.DockerRootDir)
+	}
+	switch {
+	case f.room >= 0 && f.room < noEngineRoom:
+		all.Fail("storage", says, "Free some on the engine: docker system df says what takes it.")
+	case f.room >= 0 && f.room < littleEngineRoom:
+		all.Warn("storage", says, "Free some on the engine: docker system df says what takes it.")
+	case f.info.Driver == "vfs":
+		all.Warn("storage", says+"; it copies every image for every container", "Give the engine the storage driver overlay2.")
+	default:
+		all.OK("storage", says)
+	}
+}
+
+func (f facts) assessNetworks(all *checkup.Checks) {
+	const mend = "Set config.isolation.subnets to another range, or remove networks that nobody uses (docker network prune)."
+	says := fmt.Sprintf("%d of %d subnets are free in %s", f.free, f.subnets, defaultRange)
+	switch {
+	case !slices.Contains(f.info.Plugins.Network, "bridge"):
+		all.Fail("networks", "the engine has no bridge driver", "Enable the engine's bridge networks, or set config.isolation.network: airtight.")
+	case f.free == 0:
+		all.Fail("networks", says, mend)
+	case f.free < fewSubnets:
+		all.Warn("networks", says, mend)
+	default:
+		all.OK("networks", says)
+	}
+}
+
+func (f facts) assessClock(all *checkup.Checks) {
+	if off := f.skew.Abs(); off > maxSkew+f.answered {
+		way := "ahead of"
+		if f.skew < 0 {
+			way = "behind"
+		}
+		all.Warn("clock", fmt.Sprintf("the engine's is %s %s this machine's", off.Round(time.Second), way),
+			"Set both by NTP; until then the times of events and the ages that waza gc goes by mislead.")
+		return
+	}
+	all.OK("clock", "the engine's agrees with this machine's")
+}
+
+func (f facts) assessMemory(all *checkup.Checks) {
+	total := f.info.MemTotal
+	says := fmt.Sprintf("%s, enough for %d usual trials at once at their limits", size(total), total/trialMemory)
+	if total < trialMemory {
+		all.Warn("memory", fmt.Sprintf("%s: one usual trial may take %s", size(total), size(trialMemory)),
+			"Give the engine more memory, or set config.isolation.memory lower.")
+		return
+	}
+	all.OK("memory", says)
+}
+
+func (f facts) assessImages(all *checkup.Checks) {
+	here, old := false, 0
+	for _, i := range f.guests {
+		if slices.Contains(i.RepoTags, f.own) {
+			here = true
+		} else {
+			old++
+		}
+	}
+	switch {
+	case f.guest != "":
+		all.Fail("guest", f.guest, "Build waza with make build, and run that.")
+	case here:
+		all.OK("guest", f.own+" is on the engine")
+	default:
+		all.OK("guest", f.own+" comes with the first run")
+	}
+	if old > 3 {
+		all.Warn("old guests", fmt.Sprintf("%d guest images of other builds are on the engine", old), "Run waza gc: it removes those that no container uses and that are older than a day.")
+	}
+	says := "for packages: " + strings.Join(f.present, ", ")
+	if len(f.missing) > 0 {
+		says = "not here: " + strings.Join(f.missing, ", ") + "; they are pulled where an eval has servers of npx or uvx"
+	}
+	all.OK("images", fmt.Sprintf("%s; %d without a name", says, f.dangling))
+}
+
+func (f facts) assessRuns(all *checkup.Checks) {
+	if f.dead == 0 {
+		all.OK("runs", fmt.Sprintf("%d live, nothing left of dead ones", f.live))
+		return
+	}
+	all.Warn("runs", fmt.Sprintf("%d live; %d dead left %d objects", f.live, f.dead, f.objects), "Run waza gc, which removes what dead runs left.")
+}
+
+// size is bytes for a person.
+func size(bytes int64) string {
+	if bytes >= 1<<30 {
+		return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30))
+	}
+	return fmt.Sprintf("%d MiB", bytes>>20)
+}

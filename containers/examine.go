@@ -1,0 +1,205 @@
+package containers
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/api/types/network"
+	"github.com/docker/docker/api/types/system"
+	"github.com/docker/docker/client"
+
+	"github.com/waza-isolate/waza/images"
+	"github.com/waza-isolate/waza/internal/checkup"
+	"github.com/waza-isolate/waza/internal/disk"
+)
+
+// facts are what an examination finds out about an engine. What they mean is
+// decided without it, in assess.
+type facts struct {
+	found    string // how the engine was found
+	host     string // where
+	info     system.Info
+	api      string
+	skew     time.Duration // of the engine's clock, ahead of ours
+	answered time.Duration // how long it took to say so, within which skew is not known
+	free     int           // subnets for task networks
+	subnets  int           // in all
+	room     int64         // free bytes where the engine keeps its data; -1 where that is not known
+	guest    string        // why our executable cannot be process 1; empty where it can
+	guests   []image.Summary
+	own      string // our guest image, by reference
+	present  []string
+	missing  []string // base images of packages
+	dangling int
+	live     int // runs
+	dead     int // runs that left something
+	objects  int // that they left
+}
+
+// Examine looks at the engine that a run would use. Without one the only check says
+// so. It changes nothing there.
+func Examine(ctx context.Context) checkup.Checks {
+	var none checkup.Checks
+	e, err := dialEngine(ctx)
+	switch {
+	case errors.Is(err, ErrNoEngine):
+		none.Fail("engine", fmt.Sprintf("none answers at %s, found %s", cmp.Or(engineHost(), client.DefaultDockerHost), howFound()),
+			"Start Docker (on Debian as root: make setup), or point DOCKER_HOST at an engine; or run without --isolate, which isolates nothing.")
+		return none
+	case err != nil:
+		none.Fail("engine", firstLine(err), "Point DOCKER_HOST or the docker command's context at an engine that is 20.10 or later and runs Linux containers.")
+		return none
+	}
+	defer func() { _ = e.Close() }()
+	f := facts{found: howFound()}
+	if err := e.examine(ctx, &f); err != nil {
+		none.Fail("engine", "it answers some questions and not others: "+firstLine(err), "See the engine's own log.")
+		return none
+	}
+	return assess(f)
+}
+
+// firstLine is an error's text without those it wraps below.
+func firstLine(err error) string {
+	text, _, _ := strings.Cut(err.Error(), "\n")
+	return text
+}
+
+// howFound says which setting names the engine.
+func howFound() string {
+	if host := os.Getenv(client.EnvOverrideHost); host != "" {
+		return "by DOCKER_HOST"
+	}
+	if engineHost() != "" {
+		if name := os.Getenv("DOCKER_CONTEXT"); name != "" {
+			return "by DOCKER_CONTEXT, " + name
+		}
+		return "by the docker command's context"
+	}
+	return "at the default socket"
+}
+
+func (e *engine) examine(ctx context.Context, f *facts) error {
+	f.host, f.info, f.api = e.DaemonHost(), e.info, e.ClientVersion()
+	asked := time.Now()
+	info, err := e.Info(ctx)
+	if err != nil {
+		return err
+	}
+	f.answered = time.Since(asked)
+	if at, err := time.Parse(time.RFC3339Nano, info.SystemTime); err == nil {
+		f.skew = at.Sub(asked.Add(f.answered / 2))
+	}
+	f.room = -1
+	if free, ok := disk.Free(info.DockerRootDir); ok && strings.HasPrefix(f.host, "unix:") {
+		f.room = free
+	}
+	return errors.Join(e.examineNetworks(ctx, f), e.examineImages(ctx, f), e.examineRuns(ctx, f))
+}
+
+func (e *engine) examineNetworks(ctx context.Context, f *facts) error {
+	all, err := e.NetworkList(ctx, network.ListOptions{})
+	if err != nil {
+		return err
+	}
+	var used []netip.Prefix
+	for _, n := range all {
+		for _, config := range n.IPAM.Config {
+			if p, err := netip.ParsePrefix(config.Subnet); err == nil {
+				used = append(used, p)
+			}
+		}
+	}
+	from, err := parseRange("")
+	if err != nil {
+		return err
+	}
+	f.free, f.subnets = freeSubnets(from, used)
+	return nil
+}
+
+// freeSubnets is how many subnets of a range overlap with none in use, and how many
+// there are.
+func freeSubnets(from netip.Prefix, used []netip.Prefix) (free, all int) {
+	all = 1 << (taskBits - from.Bits())
+	for n := range all {
+		subnet := nthSubnet(from, uint32(n))
+		if !slices.ContainsFunc(used, subnet.Overlaps) {
+			free++
+		}
+	}
+	return free, all
+}
+
+func (e *engine) examineImages(ctx context.Context, f *facts) error {
+	path, err := guestExecutable(e.arch())
+	if err == nil {
+		if err = checkStatic(path, e.arch()); err == nil {
+			f.own, err = guestReference(path)
+		}
+	}
+	if err != nil {
+		f.guest = firstLine(err)
+	}
+	if f.guests, err = e.guestImages(ctx); err != nil {
+		return err
+	}
+	for _, ref := range []string{images.DefaultNPM, images.DefaultPyPI} {
+		if _, err := e.inspectImage(ctx, ref); err == nil {
+			f.present = append(f.present, ref)
+		} else {
+			f.missing = append(f.missing, ref)
+		}
+	}
+	dangling, err := e.ImageList(ctx, image.ListOptions{Filters: filters.NewArgs(filters.Arg("dangling", "true"))})
+	f.dangling = len(dangling)
+	return err
+}
+
+func (e *engine) examineRuns(ctx context.Context, f *facts) error {
+	all, err := e.labelledObjects(ctx, ours())
+	if err != nil {
+		return err
+	}
+	live, err := e.liveRuns(ctx)
+	if err != nil {
+		return err
+	}
+	f.live = len(live)
+	dead := map[string]bool{}
+	for _, labels := range all.labels() {
+		if run := labels[labelRun]; !live[run] {
+			dead[run] = true
+			f.objects++
+		}
+	}
+	f.dead = len(dead)
+	return nil
+}
+
+// labels are those of every object that belongs to a run.
+func (o objects) labels() []map[string]string {
+	var all []map[string]string
+	for _, c := range o.containers {
+		all = append(all, c.Labels)
+	}
+	for _, n := range o.networks {
+		all = append(all, n.Labels)
+	}
+	for _, v := range o.volumes {
+		all = append(all, v.Labels)
+	}
+	for _, i := range o.stages {
+		all = append(all, i.Labels)
+	}
+	return all
+}

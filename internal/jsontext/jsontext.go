@@ -1,0 +1,127 @@
+// Package jsontext writes and reads the inside of long JSON strings piece by piece,
+// so that nobody needs a second copy of one.
+package jsontext
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"iter"
+	"strings"
+	"unicode/utf8"
+)
+
+// Piece is about how many bytes are looked at at once.
+const Piece = 32 << 10
+
+// Escaper writes what is written to it as the inside of a JSON string. Bytes that
+// are no UTF-8 become U+FFFD. Close must be called; it does not close what is
+// beneath.
+type Escaper struct {
+	out  io.Writer
+	html bool
+	held []byte // the beginning of a rune
+	buf  bytes.Buffer
+}
+
+// NewEscaper returns an Escaper that writes to out. With html, <, > and & are
+// escaped too, as json.Marshal does.
+func NewEscaper(out io.Writer, html bool) *Escaper { return &Escaper{out: out, html: html} }
+
+// Write implements io.Writer.
+func (e *Escaper) Write(p []byte) (int, error) {
+	for rest := p; len(rest) > 0; {
+		n := min(len(rest), Piece)
+		e.held = append(e.held, rest[:n]...)
+		rest = rest[n:]
+		whole := len(e.held) - unfinished(e.held)
+		if err := e.write(e.held[:whole]); err != nil {
+			return len(p) - len(rest), err
+		}
+		e.held = append(e.held[:0], e.held[whole:]...)
+	}
+	return len(p), nil
+}
+
+// Close writes what is left.
+func (e *Escaper) Close() error {
+	err := e.write(e.held)
+	e.held = nil
+	return err
+}
+
+func (e *Escaper) write(text []byte) error {
+	e.buf.Reset()
+	encoder := json.NewEncoder(&e.buf)
+	encoder.SetEscapeHTML(e.html)
+	if err := encoder.Encode(string(text)); err != nil {
+		return err
+	}
+	quoted := e.buf.Bytes()
+	_, err := e.out.Write(quoted[1 : len(quoted)-len("\"\n")])
+	return err
+}
+
+// unfinished is how many bytes at the end of b begin a rune that more bytes may
+// finish.
+func unfinished(b []byte) int {
+	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
+		if end := b[len(b)-n:]; utf8.RuneStart(end[0]) {
+			if utf8.FullRune(end) {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
+}
+
+// Texts yields the text of a JSON string in pieces. quoted is valid, with its
+// quotes. What json.Unmarshal makes of the whole is what the pieces make together.
+func Texts(quoted []byte) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for inside := quoted[1 : len(quoted)-1]; len(inside) > 0; {
+			n := pieceLength(inside)
+			var text string
+			part := append(append([]byte{'"'}, inside[:n]...), '"')
+			_ = json.Unmarshal(part, &text) // a part of what is valid, cut between characters
+			if !yield(text) {
+				return
+			}
+			inside = inside[n:]
+		}
+	}
+}
+
+// pieceLength is where inside can be cut: neither in an escape nor in a rune, nor
+// between two escapes that may be one character.
+func pieceLength(inside []byte) int {
+	n := 0
+	for n < len(inside) && n < Piece {
+		n += tokenLength(inside[n:])
+	}
+	for n < len(inside) && !utf8.RuneStart(inside[n]) {
+		n++
+	}
+	return min(n, len(inside))
+}
+
+// tokenLength is the length of an escape, both halves of a surrogate pair counted,
+// or 1.
+func tokenLength(b []byte) int {
+	switch {
+	case b[0] != '\\':
+		return 1
+	case len(b) < 6 || b[1] != 'u':
+		return 2
+	case len(b) >= 12 && half(b, "89abAB") && half(b[6:], "cdefCDEF"):
+		return 12
+	}
+	return 6
+}
+
+// half says whether b begins with an escape of one half of a surrogate pair, the
+// one whose second digit is among these.
+func half(b []byte, digits string) bool {
+	return b[0] == '\\' && b[1] == 'u' && (b[2] == 'd' || b[2] == 'D') && strings.IndexByte(digits, b[3]) >= 0
+}

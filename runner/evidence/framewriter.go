@@ -1,0 +1,73 @@
+package evidence
+
+import (
+	"encoding/base64"
+	"errors"
+	"io"
+	"unicode/utf8"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/runner/redact"
+)
+
+// write writes f as JSON with the secrets taken out of Raw, of which limit bytes are
+// kept. A message is as large as its sender likes, so it goes out piece by piece
+// and is never held a second time.
+func (f Frame) write(w io.Writer, secrets *redact.Set, limit int) error {
+	head, err := marshal(frameHead{f.Seq, f.Time, f.Server, f.Conn, f.Dir})
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(head[:len(head)-1]); err != nil {
+		return err
+	}
+	if err := f.writeRaw(w, secrets, limit); err != nil {
+		return err
+	}
+	tail, err := marshal(frameTail{f.Truncated, f.Redacted, f.RedactedEnvelope, f.Synthetic, f.Side, f.Peer})
+	if err != nil {
+		return err
+	}
+	if string(tail) != "{}" {
+		tail[0] = ','
+	} else {
+		tail = tail[1:]
+	}
+	_, err = w.Write(tail)
+	return err
+}
+
+// writeRaw writes Raw, and sets what became of it.
+func (f *Frame) writeRaw(w io.Writer, secrets *redact.Set, limit int) error {
+	name, inside := `,"raw":"`, io.WriteCloser(jsontext.NewEscaper(w, false))
+	if !utf8.Valid(f.Raw) {
+		name, inside = `,"raw_b64":"`, base64.NewEncoder(base64.StdEncoding, w)
+	}
+	if _, err := io.WriteString(w, name); err != nil {
+		return err
+	}
+	kept := &head{w: inside, left: limit} // only behind the redaction: a cut secret is not found
+	found, err := secrets.WriteJSON(kept, f.Raw)
+	if err = errors.Join(err, inside.Close()); err != nil {
+		return err
+	}
+	f.Redacted, f.RedactedEnvelope = f.Redacted+found.Spans, f.RedactedEnvelope || found.Envelope
+	f.Truncated += kept.over
+	_, err = io.WriteString(w, `"`)
+	return err
+}
+
+// head passes the beginning of a stream on, and counts what is over.
+type head struct {
+	w    io.Writer
+	left int
+	over int64
+}
+
+func (h *head) Write(p []byte) (int, error) {
+	n := min(len(p), h.left)
+	h.left -= n
+	h.over += int64(len(p) - n)
+	_, err := h.w.Write(p[:n])
+	return len(p), err
+}
