@@ -510,7 +510,9 @@ func TestNobodyTakesOverProcessOne(t *testing.T) {
 			t.Errorf("%s on process 1 worked: %s", how, said)
 		}
 	}
-	attack(t, startIn(g), "signals", "1")
+	for range 60 { // it takes luck where one of them has its default effect
+		attack(t, startIn(g), "signals", "1")
+	}
 	if done, said := attack(t, startIn(g), "fd", "self"); !done {
 		t.Errorf("process 1 no longer starts programs: %s", said)
 	}
