@@ -62,7 +62,7 @@ func checkStatic(path, arch string) error {
 
 // ensureGuestImage makes the image that holds our executable and nothing else,
 // where the engine does not have it yet. Its tag is its content.
-func (e *engine) ensureGuestImage(ctx context.Context, path string) (imageInfo, error) {
+func (e *engine) ensureGuestImage(ctx context.Context, path string) (info imageInfo, err error) {
 	if err := checkStatic(path, e.arch()); err != nil {
 		return imageInfo{}, err
 	}
@@ -71,8 +71,9 @@ func (e *engine) ensureGuestImage(ctx context.Context, path string) (imageInfo, 
 		return imageInfo{}, err
 	}
 	sum := sha256.Sum256(executable)
+	defer func() { info.executable = hex.EncodeToString(sum[:]) }()
 	ref := guestRepository + ":" + hex.EncodeToString(sum[:8])
-	info, err := e.inspectImage(ctx, ref)
+	info, err = e.inspectImage(ctx, ref)
 	if !errdefs.IsNotFound(err) {
 		return info, err
 	}

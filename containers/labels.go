@@ -53,6 +53,7 @@ const (
 	roleService   = "service"
 	roleWorkspace = "workspace"
 	roleLock      = "lock"
+	roleOutpost   = "outpost"
 )
 
 func labels(run, trial, role string) map[string]string {
