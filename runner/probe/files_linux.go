@@ -24,7 +24,13 @@ func fileAttempts() []attempt {
 	return []attempt{
 		write(ProcSys, "/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sys/net/ipv4/ip_forward",
 			"/proc/sys/vm/overcommit_memory", "/proc/sys/kernel/hostname"),
-		write(Sysrq, "/proc/sysrq-trigger"),
+		{Sysrq, func(context.Context, Aims) result {
+			r := opened(os.O_WRONLY, []string{"/proc/sysrq-trigger"})
+			if _, err := os.Stat("/proc/sysrq-trigger"); errors.Is(err, fs.ErrNotExist) {
+				return untried("this kernel has none")
+			}
+			return r
+		}},
 		{Sysfs, sysfs},
 		{RootFiles, rootFiles},
 		{HostDevices, hostDevices},

@@ -38,11 +38,21 @@ func linkAttempts() []attempt {
 				return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MARK, 1)
 			}, "packets can be marked, as the host's rules tell them apart by")
 		}},
-		{Vsock, func(context.Context, Aims) result {
-			return withSocket(unix.AF_VSOCK, unix.SOCK_STREAM, 0, nil, "a socket to the hypervisor can be opened")
-		}},
+		{Vsock, vsock},
 		{Routes, routes},
 	}
+}
+
+// vsock opens a socket to the hypervisor, also under a number for its family that
+// only the kernel takes for it: filters compare more bits than it reads.
+func vsock(context.Context, Aims) result {
+	const high = 1 << 32
+	fd, _, errno := unix.Syscall(unix.SYS_SOCKET, unix.AF_VSOCK|high, unix.SOCK_STREAM, 0)
+	if errno == 0 {
+		_ = unix.Close(int(fd))
+		return out("a socket to the hypervisor can be opened, past the filter")
+	}
+	return withSocket(unix.AF_VSOCK, unix.SOCK_STREAM, 0, nil, "a socket to the hypervisor can be opened")
 }
 
 // withSocket opens a socket and does something with it.
