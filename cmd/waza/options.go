@@ -27,6 +27,7 @@ type runOptions struct {
 	output, runDir  string
 	pull            string
 	isolate         bool
+	allowWeak       []string
 	keep, verbose   bool
 	format          format
 }
@@ -35,7 +36,8 @@ func readOptions(c *cli.Context) (runOptions, error) {
 	o := runOptions{
 		trials: c.Int("trials"), workers: c.Int("workers"), timeout: c.Duration("timeout"),
 		isolate: c.Bool("isolate"), pull: c.String("pull"),
-		output: c.String("output"), runDir: c.String("run-dir"), keep: c.Bool("keep"), verbose: c.Bool("v"),
+		allowWeak: c.StringSlice("allow-weak"),
+		output:    c.String("output"), runDir: c.String("run-dir"), keep: c.Bool("keep"), verbose: c.Bool("v"),
 	}
 	if c.NArg() != 1 {
 		return o, usage("run takes one eval file; see waza run --help")
@@ -56,6 +58,9 @@ func readOptions(c *cli.Context) (runOptions, error) {
 		return o, usage("--pull must be missing, always or never")
 	case c.IsSet("pull") && !o.isolate:
 		return o, usage("--pull is about container images: it needs --isolate")
+	}
+	if err := checkAllowWeak(o); err != nil {
+		return o, err
 	}
 	var err error
 	o.format, err = formatOf(c)

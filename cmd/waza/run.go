@@ -45,6 +45,7 @@ func (s *state) runCommand() *cli.Command {
 			&cli.IntFlag{Name: "workers", Usage: "`N` trials at once", DefaultText: "the eval's"},
 			&cli.DurationFlag{Name: "timeout", Usage: "`TIME` an agent may take, such as 90s", DefaultText: "the eval's"},
 			&cli.StringFlag{Name: "pull", Usage: "pull images by this `POLICY`: missing, always or never; with --isolate", DefaultText: "the eval's"},
+			&cli.StringSliceFlag{Name: "allow-weak", Usage: "run although the attack `NAME` gets out of the sandbox; may be given again; with --isolate"},
 			contextDirFlag(),
 			mcpFlag(),
 			outputFlag(),
@@ -179,7 +180,9 @@ func (j *job) run(ctx context.Context) error {
 		return infra(errors.Join(err, backend.Close(context.WithoutCancel(ctx))))
 	}
 	j.progress = newProgress(j.stderr, j.lookup, len(j.trials))
-	done, runErr := runner.Run(ctx, backend, j.trials, j.runnerOptions(dir))
+	options := j.runnerOptions(dir)
+	options.Weak = record.Weak()
+	done, runErr := runner.Run(ctx, backend, j.trials, options)
 	j.progress.close()
 	runErr = errors.Join(runErr, backend.Close(context.WithoutCancel(ctx)))
 	return j.finish(ctx, dir, record, done, runErr)
@@ -210,7 +213,8 @@ func (j *job) prepare(ctx context.Context, backend backend, dir string) (runner.
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return record, err
 	}
-	return record, record.Write(dir)
+	holes := j.certify(ctx, backend, &record)
+	return record, errors.Join(holes, record.Write(dir))
 }
 
 // hideNames is i without what is secret in the names of its repositories.

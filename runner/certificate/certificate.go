@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,18 +29,29 @@ func KindOf(t *runner.Trial) evidence.SandboxKind {
 // Probe opens sandboxes of a kind, tries to get out of one, and takes them down
 // again. run is the backend's run. The error says that nothing could be told; what
 // got out is in the certificate.
+//
+// A container that ends while it attacks may have lost its runner on a machine under
+// load. So that is tried once more.
 func Probe(ctx context.Context, b runner.Scout, run string, kind evidence.SandboxKind) (evidence.Certificate, error) {
+	c, whole, err := probeOnce(ctx, b, run, kind)
+	if err == nil && !whole {
+		c, _, err = probeOnce(ctx, b, run, kind)
+	}
+	return c, err
+}
+
+// probeOnce says whether all boxes were there to the end.
+func probeOnce(ctx context.Context, b runner.Scout, run string, kind evidence.SandboxKind) (_ evidence.Certificate, whole bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	c := evidence.Certificate{Probed: evidence.ProbedNow, At: time.Now().UTC().Truncate(time.Second), Engine: b.Describe(), Kind: kind}
 	g := &ground{backend: b, run: run, kind: kind, nonce: strings.ToLower(rand.Text())}
-	err := g.probe(ctx)
-	err = errors.Join(err, g.close(ctx))
+	err = errors.Join(g.probe(ctx), g.close(ctx))
 	if err != nil {
-		return c, fmt.Errorf("probe of the sandbox: %w", err)
+		return c, false, fmt.Errorf("probe of the sandbox: %w", err)
 	}
 	c.Attacks = g.judge()
-	return c, nil
+	return c, !slices.ContainsFunc(g.attackers, func(a *attacker) bool { return !a.ended }), nil
 }
 
 // ground is where a probe takes place.
