@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -17,9 +18,7 @@ func kernelAttempts() []attempt {
 	}
 	return []attempt{
 		plain(Mount, mounts),
-		plain(UserNamespace, func() result {
-			return unless(unix.Unshare(unix.CLONE_NEWUSER|unix.CLONE_NEWNET), "a user namespace with its own network can be made")
-		}),
+		plain(UserNamespace, userNamespace),
 		plain(Setuid, setuid),
 		plain(Keyring, func() result {
 			_, err := unix.KeyctlGetKeyringID(unix.KEY_SPEC_SESSION_KEYRING, false)
@@ -44,10 +43,13 @@ func kernelAttempts() []attempt {
 		plain(KernelModule, func() result {
 			// A descriptor that is none is looked at after the right to load.
 			err := unix.FinitModule(-1, "", 0)
-			if errors.Is(err, unix.EBADF) {
-				err = nil
+			switch {
+			case errors.Is(err, unix.ENOSYS):
+				return untried("this kernel has no modules")
+			case errors.Is(err, unix.EBADF):
+				return out("kernel modules can be loaded")
 			}
-			return unless(err, "kernel modules can be loaded")
+			return refused(err)
 		}),
 		plain(KernelLog, func() result {
 			const readAll = 3
@@ -56,6 +58,20 @@ func kernelAttempts() []attempt {
 		}),
 		plain(MakeDevice, makeDevice),
 	}
+}
+
+// userNamespace starts ourselves in one, as what nobody runs: a process of several
+// threads cannot enter one itself.
+func userNamespace() result {
+	pid, err := syscall.ForkExec("/proc/self/exe", []string{"waza", Subcommand}, &syscall.ProcAttr{
+		Sys: &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER},
+	})
+	if err != nil {
+		return refused(err)
+	}
+	_ = unix.Kill(pid, unix.SIGKILL)
+	_, _ = unix.Wait4(pid, nil, 0, nil)
+	return out("a user namespace can be made")
 }
 
 func descriptor[E error](fd uintptr, err E, done string) result {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
+	"golang.org/x/sys/unix"
 )
 
 // resolverOfEngine is where Docker answers names in a container.
@@ -46,6 +47,8 @@ func (a Aims) resolveAll(ctx context.Context, servers, names []string, anyAnswer
 		go func() {
 			code, addresses, err := lookup(ctx, q.network, q.server, q.name)
 			switch {
+			case anyAnswer && errors.Is(err, unix.ECONNREFUSED):
+				answers <- out("%s answers over %s: connection refused", q.server, q.network)
 			case err != nil:
 				answers <- result{Refused, reason(err)}
 			case addresses > 0:
