@@ -14,7 +14,7 @@ func TestCertificate(t *testing.T) {
 		t.Run(network, func(t *testing.T) {
 			b := openRun(t)
 			began := time.Now()
-			c, err := certificate.Probe(within(t), b, b.run, evidence.SandboxKind{Network: network, Workspace: "tmpfs"})
+			c, err := certificate.Probe(t.Context(), b, b.run, evidence.SandboxKind{Network: network, Workspace: "tmpfs"})
 			if err != nil {
 				t.Fatal(err)
 			}

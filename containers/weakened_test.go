@@ -213,7 +213,7 @@ func TestAttacksGetOut(t *testing.T) {
 			if w.airtight {
 				kind.Network = networkAirtight
 			}
-			c, err := certificate.Probe(within(t), &w.weak, b.run, kind)
+			c, err := certificate.Probe(t.Context(), &w.weak, b.run, kind)
 			if err != nil {
 				t.Fatal(err)
 			}

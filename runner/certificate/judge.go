@@ -78,6 +78,8 @@ func (g *ground) judgeOne(name string, a *attacker) single {
 		s.detail = "the probe said nothing of it"
 	case f.State == probe.Out:
 		s.result, s.detail = evidence.AttackGotOut, f.Detail
+	case f.State == probe.Refused && overTCP(name) && !g.heard["tcp4"]:
+		s.detail = f.Detail + "; but the listener on the host could not be heard from beside it"
 	case f.State == probe.Refused:
 		s.result, s.detail = evidence.AttackHeld, f.Detail
 	case f.State == probe.Sent && g.listens(name):
@@ -91,6 +93,12 @@ func (g *ground) judgeOne(name string, a *attacker) single {
 		}
 	}
 	return s
+}
+
+// overTCP says whether an attack is on the host's listener over TCP, where silence
+// may be the listener's.
+func overTCP(name string) bool {
+	return name == probe.HostTCP || name == probe.BridgeTCP || name == probe.DeviceTCP
 }
 
 // listens says whether a datagram of an attack would have been heard.

@@ -38,6 +38,8 @@ func TestJudge(t *testing.T) {
 		{"heard from another box", probe.DeviceUDP, ground{heard: heard, host: listener(probe.Arrival{Nonce: "n.one", Attack: probe.DeviceUDP})}, agent(sent), evidence.AttackHeld, "did not arrive"},
 		{"sent, and nobody listens", probe.DeviceUDP, ground{}, agent(sent), evidence.AttackNotTried, "could not be heard"},
 		{"sent over what is not heard", probe.DeviceUDP, ground{heard: controls{"tcp4": true}}, agent(sent), evidence.AttackNotTried, "could not be heard"},
+		{"no answer of a listener that is deaf", probe.HostTCP, ground{heard: controls{"udp4": true}}, agent(probe.Finding{Attack: probe.HostTCP, State: probe.Refused, Detail: "no answer"}), evidence.AttackNotTried, "could not be heard"},
+		{"no answer", probe.HostTCP, ground{heard: heard}, agent(probe.Finding{Attack: probe.HostTCP, State: probe.Refused, Detail: "no answer"}), evidence.AttackHeld, "no answer"},
 		{"not told", probe.Mount, ground{}, agent(), evidence.AttackNotTried, "said nothing"},
 		{"the box ended", probe.GuestSignals, ground{}, &attacker{box: runner.AgentBox}, evidence.AttackGotOut, "container ended"},
 	}

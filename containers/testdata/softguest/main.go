@@ -38,7 +38,7 @@ func undo() {
 		case "undumpable":
 			_ = unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
 		case "signals":
-			signal.Reset()
+			signal.Reset(unix.SIGTERM) // the reaper needs SIGCHLD
 		}
 		time.Sleep(time.Millisecond)
 	}
