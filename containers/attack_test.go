@@ -485,7 +485,7 @@ func TestNoOtherSockets(t *testing.T) {
 	s := openSandbox(t, b, attackedTrial(b.run, "sockets", networkBridge), func(evidence.Event) {})
 	g := s.boxes[runner.AgentBox].guest
 	arm(t, g, program)
-	for _, how := range []string{"raw", "packet", "vsock", "ping", "sctp", "high-bits", "io-uring", "user-namespace"} {
+	for _, how := range []string{"raw", "packet", "vsock", "ping", "sctp", "high-bits", "io-uring"} {
 		if done, said := attack(t, startIn(g), how); done {
 			t.Errorf("%s was not refused: %s", how, said)
 		}

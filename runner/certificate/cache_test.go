@@ -175,3 +175,16 @@ func TestCheckNames(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// BenchmarkFind is what a run pays that finds its certificate.
+func BenchmarkFind(b *testing.B) {
+	cache, c := OpenCache(b.TempDir()), sample()
+	if err := cache.Keep(c); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, ok := cache.Find(c.Engine, c.Kind, c.At); !ok {
+			b.Fatal("not found")
+		}
+	}
+}
