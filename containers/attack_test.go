@@ -486,7 +486,7 @@ func TestNoOtherSockets(t *testing.T) {
 	s := openSandbox(t, b, attackedTrial(b.run, "sockets", networkBridge), func(evidence.Event) {})
 	g := s.boxes[runner.AgentBox].guest
 	arm(t, g, program)
-	for _, how := range []string{"raw", "packet", "vsock", "ping", "sctp", "high-bits", "io-uring", "user-namespace"} {
+	for _, how := range []string{"raw", "packet", "vsock", "ping", "sctp", "high-bits", "io-uring"} {
 		if done, said := attack(t, startIn(g), how); done {
 			t.Errorf("%s was not refused: %s", how, said)
 		}
@@ -511,7 +511,9 @@ func TestNobodyTakesOverProcessOne(t *testing.T) {
 			t.Errorf("%s on process 1 worked: %s", how, said)
 		}
 	}
-	attack(t, startIn(g), "signals", "1")
+	for range 60 { // it takes luck where one of them has its default effect
+		attack(t, startIn(g), "signals", "1")
+	}
 	if done, said := attack(t, startIn(g), "fd", "self"); !done {
 		t.Errorf("process 1 no longer starts programs: %s", said)
 	}

@@ -43,8 +43,9 @@ type Backend struct {
 	guest   imageInfo
 	network images.Network
 	redact  func(string) string
-	// seccomp is the profile of containers on a bridge, the same for every trial.
-	seccomp func() (string, error)
+	// onBridge and alone are the profiles of containers on a bridge and without a
+	// network, the same for every trial.
+	onBridge, alone func() (string, error)
 	// library is testcontainers on our engine, set up for the first service.
 	library func() (*testcontainers.DockerProvider, error)
 
@@ -62,7 +63,7 @@ type Backend struct {
 	closeErr  error // set by closeOnce
 }
 
-var _ runner.Backend = (*Backend)(nil)
+var _ runner.Scout = (*Backend)(nil)
 
 // Open connects to the engine and puts up what a run needs: its lease and the
 // volume that hands our executable to every container.
@@ -77,7 +78,7 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 	}
 	b := &Backend{
 		engine: e, library: library, run: o.Run, network: o.Network, redact: o.Redact,
-		seccomp: sync.OnceValues(bridgeSeccomp), subnets: newSubnetPool(),
+		onBridge: sync.OnceValues(bridgeSeccomp), alone: sync.OnceValues(loneSeccomp), subnets: newSubnetPool(),
 		owed: map[string]bool{}, volumes: map[string]func() error{}, images: map[string]imageInfo{}, userIDs: map[userKey]string{},
 	}
 	if err := b.open(ctx, o); err != nil {
@@ -166,10 +167,12 @@ func (b *Backend) Open(ctx context.Context, t *runner.Trial, observe func(eviden
 	return box, nil
 }
 
-// Describe names the engine, for run.json.
+// Describe names the engine and the executable that is process 1 on it.
 func (b *Backend) Describe() map[string]string {
 	return map[string]string{
 		"engine":         "docker",
+		"id":             b.engine.info.ID,
+		"guest":          b.guest.executable,
 		"version":        b.engine.info.ServerVersion,
 		"api":            b.engine.ClientVersion(),
 		"os":             b.engine.info.OperatingSystem,
@@ -207,8 +210,11 @@ func (b *Backend) scene(ctx context.Context, t *runner.Trial) (scene, error) {
 	if s.users, err = b.users(ctx, t, s.images); err != nil {
 		return s, err
 	}
+	if s.seccompAlone, err = b.alone(); err != nil {
+		return s, err
+	}
 	if t.Network == networkBridge {
-		if s.seccomp, err = b.seccomp(); err != nil {
+		if s.seccomp, err = b.onBridge(); err != nil {
 			return s, err
 		}
 	}

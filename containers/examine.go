@@ -144,7 +144,7 @@ func (e *engine) examineImages(ctx context.Context, f *facts) error {
 	path, err := guestExecutable(e.arch())
 	if err == nil {
 		if err = checkStatic(path, e.arch()); err == nil {
-			f.own, err = guestReference(path)
+			f.own, _, err = guestReference(path)
 		}
 	}
 	if err != nil {

@@ -201,7 +201,7 @@ func (e *engine) unusedGuests(ctx context.Context) ([]string, error) {
 	}
 	var own string
 	if path, err := guestExecutable(e.arch()); err == nil {
-		own, _ = guestReference(path) // without one of our own there is none to keep
+		own, _, _ = guestReference(path) // without one of our own there is none to keep
 	}
 	return oldGuests(guests, own, e.now()), nil
 }

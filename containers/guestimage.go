@@ -63,15 +63,16 @@ func checkStatic(path, arch string) error {
 
 // ensureGuestImage makes the image that holds our executable and nothing else,
 // where the engine does not have it yet. Its tag is its content.
-func (e *engine) ensureGuestImage(ctx context.Context, path string) (imageInfo, error) {
+func (e *engine) ensureGuestImage(ctx context.Context, path string) (info imageInfo, err error) {
 	if err := checkStatic(path, e.arch()); err != nil {
 		return imageInfo{}, err
 	}
-	ref, err := guestReference(path)
+	ref, sum, err := guestReference(path)
 	if err != nil {
 		return imageInfo{}, err
 	}
-	info, err := e.inspectImage(ctx, ref)
+	defer func() { info.executable = sum }()
+	info, err = e.inspectImage(ctx, ref)
 	if !errdefs.IsNotFound(err) {
 		return info, err
 	}
@@ -99,18 +100,20 @@ func (e *engine) ensureGuestImage(ctx context.Context, path string) (imageInfo, 
 	return e.inspectImage(ctx, ref)
 }
 
-// guestReference is the name of the image that holds the executable at path.
-func guestReference(path string) (string, error) {
+// guestReference is the name of the image that holds the executable at path, and the
+// executable's SHA-256.
+func guestReference(path string) (ref, sum string, err error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	defer func() { _ = file.Close() }()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, file); err != nil {
-		return "", err
+	digest := sha256.New()
+	if _, err := io.Copy(digest, file); err != nil {
+		return "", "", err
 	}
-	return guestRepository + ":" + hex.EncodeToString(sum.Sum(nil)[:8]), nil
+	sum = hex.EncodeToString(digest.Sum(nil))
+	return guestRepository + ":" + sum[:16], sum, nil
 }
 
 // guestImages are those of all builds.

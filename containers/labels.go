@@ -55,6 +55,7 @@ const (
 	roleService   = "service"
 	roleWorkspace = "workspace"
 	roleLock      = "lock"
+	roleOutpost   = "outpost"
 )
 
 func labels(run, trial, role string) map[string]string {

@@ -47,6 +47,7 @@ type imageInfo struct {
 	cmd        []string // arguments of entrypoint, or the command where there is none
 	volumes    []string // declared by the image; they would be unlimited disk
 	health     bool     // it has a health check
+	executable string   // SHA-256 of ours, of the guest's own image alone
 }
 
 // scene is what a trial's plan stands on: what its run has made already.
@@ -56,6 +57,8 @@ type scene struct {
 	guestVolume string
 	mcpVolume   string
 	seccomp     string // for containers on a bridge
+	// seccompAlone is for those without a network; empty for the engine's own.
+	seccompAlone string
 }
 
 // containerPlan is one container, ready for the engine.
@@ -171,8 +174,8 @@ func planContainer(r boxRequest) containerPlan {
 			Ulimits:    []*units.Ulimit{{Name: "nofile", Soft: openFiles, Hard: openFiles}, {Name: "core", Soft: 0, Hard: 0}},
 		},
 	}
-	if r.mode != "none" {
-		host.SecurityOpt = append(host.SecurityOpt, "seccomp="+r.scene.seccomp)
+	if profile := r.scene.seccompFor(r.mode); profile != "" {
+		host.SecurityOpt = append(host.SecurityOpt, "seccomp="+profile)
 	}
 	if r.limits.Disk > 0 {
 		for _, dir := range r.image.volumes {
@@ -198,6 +201,13 @@ func planContainer(r boxRequest) containerPlan {
 			Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
 		},
 	}
+}
+
+func (s scene) seccompFor(mode container.NetworkMode) string {
+	if mode == "none" {
+		return s.seccompAlone
+	}
+	return s.seccomp
 }
 
 // addWorkspace gives the agent its workspace, its mcp.json and the names of its

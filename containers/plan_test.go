@@ -32,7 +32,7 @@ func planned() (*runner.Trial, scene) {
 			"team/stock": {id: "sha256:stock", user: "root", volumes: []string{"/var/lib/stock"}},
 		},
 		users:       map[userKey]string{{"sha256:node", "node"}: "1001:1002"},
-		guestVolume: "waza-r1-guest", mcpVolume: "waza-r1-mcp-0", seccomp: "{}",
+		guestVolume: "waza-r1-guest", mcpVolume: "waza-r1-mcp-0", seccomp: "{}", seccompAlone: "{}",
 	}
 }
 
@@ -173,7 +173,7 @@ func TestPlanWalls(t *testing.T) {
 				"no capabilities":          cmp.Equal([]string(c.host.CapDrop), []string{"ALL"}) && len(c.host.CapAdd) == 0,
 				"not privileged":           !c.host.Privileged,
 				"no new privileges":        c.host.SecurityOpt[0] == "no-new-privileges",
-				"own filter on a bridge":   (len(c.host.SecurityOpt) == 2) == (c.host.NetworkMode != "none"),
+				"a filter of ours":         len(c.host.SecurityOpt) == 2,
 				"read-only root":           c.host.ReadonlyRootfs,
 				"goes when it ends":        c.host.AutoRemove,
 				"no log on disk":           c.host.LogConfig.Type == "none",

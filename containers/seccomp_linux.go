@@ -20,27 +20,41 @@ import (
 // or by naming the interface instead of a route (SO_BINDTODEVICE, SO_DONTROUTE,
 // IP_UNICAST_IF, IP_PKTINFO). Some of these travel in memory, where no filter
 // sees them. So a container on a bridge gets TCP and nothing else, and the socket
-// options are refused as well. io_uring and 32-bit socket calls would go around
-// the filter.
+// options are refused as well.
 func bridgeSeccomp() (string, error) {
+	return profileWith(slices.Concat(socketRules(), optionRules()), "socket", "setsockopt")
+}
+
+// loneSeccomp is the profile of containers without a network: the engine's default
+// as of today, whatever this engine's is. A socket of AF_VSOCK leads past every
+// network namespace, to the hypervisor and from there to the host, and the kernel
+// reads 32 bits of the family, whatever stands above them. AF_ALG reaches code of the
+// kernel that nothing here needs.
+func loneSeccomp() (string, error) {
+	var rules []*seccomp.Syscall
+	for _, family := range without([]uint32{unix.AF_ALG, unix.AF_VSOCK}, familyBits) {
+		rules = append(rules, allow("socket", family.arg(0)))
+	}
+	return profileWith(rules, "socket")
+}
+
+// familyBits is what address families stay below.
+const familyBits = 6
+
+// profileWith is the engine's default profile with rules in place of those for some
+// calls. io_uring and 32-bit socket calls would go around every one of them.
+func profileWith(rules []*seccomp.Syscall, inPlaceOf ...string) (string, error) {
+	dropped := append([]string{"socketcall", "io_uring_setup", "io_uring_enter", "io_uring_register"}, inPlaceOf...)
 	profile := seccomp.DefaultProfile()
 	for _, rule := range profile.Syscalls {
-		rule.Names = slices.DeleteFunc(rule.Names, goesAround)
+		rule.Names = slices.DeleteFunc(rule.Names, func(name string) bool { return slices.Contains(dropped, name) })
 	}
 	profile.Syscalls = slices.DeleteFunc(profile.Syscalls, func(rule *seccomp.Syscall) bool {
 		return len(rule.Names) == 0
 	})
-	profile.Syscalls = append(profile.Syscalls, socketRules()...)
-	profile.Syscalls = append(profile.Syscalls, optionRules()...)
+	profile.Syscalls = append(profile.Syscalls, rules...)
 	out, err := json.Marshal(profile)
 	return string(out), err
-}
-
-func goesAround(name string) bool {
-	return slices.Contains([]string{
-		"socket", "socketcall", "setsockopt",
-		"io_uring_setup", "io_uring_enter", "io_uring_register",
-	}, name)
 }
 
 // socketRules allow TCP, local sockets and the kernel's own lists of interfaces

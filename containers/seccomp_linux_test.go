@@ -160,3 +160,29 @@ func TestBridgeNoWayAroundTheFilter(t *testing.T) {
 		}
 	}
 }
+
+// Without a network every family is allowed but those that lead past it, whatever
+// stands above the 32 bits that the kernel reads.
+func TestLoneSockets(t *testing.T) {
+	text, err := loneSeccomp()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var profile seccomp.Seccomp
+	if err := json.Unmarshal([]byte(text), &profile); err != nil {
+		t.Fatal(err)
+	}
+	for family := range uint64(1 << familyBits) {
+		for _, high := range []uint64{0, 1 << 32, 1 << 63} {
+			want := family != unix.AF_VSOCK && family != unix.AF_ALG
+			if got := allows(profile.Syscalls, "socket", family|high, 0, 0); got != want {
+				t.Errorf("family %d with %x above: allowed %t, want %t", family, high, got, want)
+			}
+		}
+	}
+	for _, call := range []string{"socketcall", "io_uring_setup", "io_uring_enter", "io_uring_register"} {
+		if allows(profile.Syscalls, call, 0, 0, 0) {
+			t.Errorf("%s is allowed", call)
+		}
+	}
+}

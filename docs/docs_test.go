@@ -5,6 +5,7 @@ package docs_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/waza-isolate/waza/agents/script"
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/certificate"
 	"github.com/waza-isolate/waza/runner/spec"
 	"github.com/waza-isolate/waza/schemas"
 )
@@ -273,5 +275,19 @@ func walk(t *testing.T, visit func(file string)) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestEveryAttackIsDocumented holds that docs/isolation.md lists what a certificate
+// tells of.
+func TestEveryAttackIsDocumented(t *testing.T) {
+	document := read(t, filepath.Join(root, "docs", "isolation.md"))
+	for _, name := range certificate.Names() {
+		if !strings.Contains(document, "\n| `"+name+"` | ") {
+			t.Errorf("isolation.md does not list the attack %s", name)
+		}
+	}
+	if want := fmt.Sprintf("each of %d attacks", len(certificate.Names())); !strings.Contains(document, want) {
+		t.Errorf("isolation.md does not say %q", want)
 	}
 }

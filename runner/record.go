@@ -58,7 +58,9 @@ type Record struct {
 	Engine      map[string]string    `json:"engine,omitempty"`
 	Images      ImageRecords         `json:"images,omitempty"`
 	Guarantees  *evidence.Guarantees `json:"guarantees,omitempty"`
-	Files       map[string]string    `json:"files,omitempty"` // SHA-256 by path
+	// Certificate is what came of trying to get out of a sandbox; nil without any.
+	Certificate *evidence.Certificate `json:"certificate,omitempty"`
+	Files       map[string]string     `json:"files,omitempty"` // SHA-256 by path
 }
 
 // EvalRecord says which eval was run.
@@ -359,11 +361,24 @@ func readTrial(d evidence.Dir) (results.Trial, error) {
 	return t, nil
 }
 
+// Weak names the attacks that get out of the run's sandboxes, which its command line
+// lets.
+func (r Record) Weak() []string {
+	if r.Certificate == nil {
+		return nil
+	}
+	var names []string
+	for _, a := range r.Certificate.GotOut() {
+		names = append(names, a.Name)
+	}
+	return names
+}
+
 func (r Record) info() results.Run {
 	run := results.Run{
 		ID: r.ID, EvalName: r.Eval.Name, Skill: r.Eval.Skill, Model: r.Eval.Model, Executor: r.Eval.Executor,
 		Timeout: time.Duration(r.Eval.TimeoutSeconds) * time.Second, TrialsPerTask: r.Trials, Isolated: r.Isolated,
-		Started: r.Started, Ended: r.Ended, Metrics: r.Metrics,
+		Started: r.Started, Ended: r.Ended, Metrics: r.Metrics, Weak: r.Weak(),
 	}
 	if r.Timeout > 0 {
 		run.Timeout = r.Timeout

@@ -53,6 +53,9 @@ type Options struct {
 	Secrets      *redact.Set
 	Progress     func(Update) // called from several goroutines
 
+	// Weak names the attacks that get out of sandboxes, which the run is to bear.
+	Weak []string
+
 	// ServerLog gets a server's stderr as it comes; nil for none.
 	ServerLog func(t *Trial, server string) io.Writer
 	// Hold is called with a trial's sandbox once its evidence is complete, and

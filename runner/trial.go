@@ -123,6 +123,9 @@ func (tr *trialRun) prepare(ctx context.Context) (err error) {
 // guarantees are the sandbox's, less what servers take away that outlive it.
 func (tr *trialRun) guarantees() evidence.Guarantees {
 	g := tr.sandbox.Guarantees()
+	for _, attack := range tr.run.o.Weak {
+		g.Missing = append(g.Missing, fmt.Sprintf("the attack %q gets out, which --allow-weak lets it", attack))
+	}
 	for _, s := range tr.plan.Servers {
 		if s.Shared {
 			g.Missing = append(g.Missing, fmt.Sprintf("server %q lives for the whole run: what one trial leaves in it another may find", s.Name))

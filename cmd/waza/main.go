@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 
 	"github.com/waza-isolate/waza/runner/guest"
+	"github.com/waza-isolate/waza/runner/probe"
 )
 
 // version is set by the build; see Makefile.
@@ -21,6 +22,9 @@ func main() {
 			return
 		case "agent": // an agent of ours, in the agent's container
 			exitOn(agentMain(os.Args[2:], os.Stdin, os.Stdout))
+			return
+		case probe.Subcommand: // what tries to get out of a container, for a run's certificate
+			exitOn(probe.Main(os.Args[2:], os.Stdin, os.Stdout))
 			return
 		}
 	}

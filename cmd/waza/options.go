@@ -30,6 +30,7 @@ type runOptions struct {
 	contextDir      string
 	pull            string
 	isolate         bool
+	allowWeak       []string
 	keep, verbose   bool
 	format          format
 }
@@ -39,6 +40,7 @@ func readOptions(c *cli.Context) (runOptions, error) {
 		trials: c.Int("trials"), infraRetries: c.Int("infra-retries"), timeout: c.Duration("timeout"),
 		isolate: c.Bool("isolate"), pull: c.String("pull"),
 		contextDir: c.String("context-dir"), runDir: c.String("run-dir"), keep: c.Bool("keep"),
+		allowWeak: c.StringSlice("allow-weak"),
 	}
 	if c.NArg() != 1 {
 		return o, usage("run takes one eval file; see waza run --help")
@@ -58,7 +60,7 @@ func readOptions(c *cli.Context) (runOptions, error) {
 	case c.IsSet("pull") && !o.isolate:
 		return o, usage("--pull is about container images: it needs --isolate")
 	}
-	return o, nil
+	return o, checkAllowWeak(o)
 }
 
 // readHarmless reads what changes no trial's outcome.

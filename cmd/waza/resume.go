@@ -105,7 +105,7 @@ func (s *state) resumedJob(c *cli.Context, o runOptions, r *resumption) (*job, e
 		return nil, err
 	}
 	o.isolate, o.trials, o.infraRetries = record.Isolated, record.Trials, record.Retries
-	o.timeout, o.pull = record.Timeout, record.Pull
+	o.timeout, o.pull, o.allowWeak = record.Timeout, record.Pull, record.Weak()
 	if record.ContextDir != "" {
 		o.contextDir = fromDirectory(record, record.ContextDir)
 	}

@@ -48,6 +48,7 @@ func (s *state) runCommand() *cli.Command {
 			&cli.DurationFlag{Name: "timeout", Usage: "`TIME` an agent may take, such as 90s", DefaultText: "the eval's"},
 			&cli.IntFlag{Name: "infra-retries", Value: runner.DefaultInfraRetries, Usage: "run a trial again up to `N` times where infrastructure failed it"},
 			&cli.StringFlag{Name: "pull", Usage: "pull images by this `POLICY`: missing, always or never; with --isolate", DefaultText: "the eval's"},
+			&cli.StringSliceFlag{Name: "allow-weak", Usage: "run although the attack `NAME` gets out of the sandbox; may be given again; with --isolate"},
 			contextDirFlag(),
 			mcpFlag(),
 			outputFlag(),
@@ -209,7 +210,8 @@ func (j *job) run(ctx context.Context) error {
 }
 
 // carryOut runs the trials that are to be run, and reports. Until it has begun with
-// that, nothing in the run directory has changed.
+// that, nothing in the run directory has changed, but that run.json keeps a
+// certificate which forbids to begin.
 func (j *job) carryOut(ctx context.Context, dir string, record runner.Record) (begun bool, err error) {
 	ctx, stop := interruptible(ctx, j.stderr)
 	defer stop()
@@ -219,6 +221,11 @@ func (j *job) carryOut(ctx context.Context, dir string, record runner.Record) (b
 		return false, alive(err)
 	}
 	if err = j.prepare(ctx, backend, &record); err == nil {
+		if err = j.certify(ctx, backend, &record); err != nil && record.Certificate != nil {
+			return true, infra(errors.Join(err, record.Write(dir), backend.Close(context.WithoutCancel(ctx))))
+		}
+	}
+	if err == nil {
 		err = j.begin(dir, &record)
 	}
 	if err != nil {
@@ -226,7 +233,9 @@ func (j *job) carryOut(ctx context.Context, dir string, record runner.Record) (b
 	}
 	todo := j.todo()
 	j.progress = newProgress(j.stderr, j.lookup, len(todo))
-	done, runErr := runner.Run(ctx, backend, todo, j.runnerOptions(dir))
+	options := j.runnerOptions(dir)
+	options.Weak = record.Weak()
+	done, runErr := runner.Run(ctx, backend, todo, options)
 	j.progress.close()
 	runErr = errors.Join(runErr, backend.Close(context.WithoutCancel(ctx)))
 	return true, j.finish(ctx, dir, record, j.withKept(done), runErr)

@@ -118,6 +118,8 @@ func TestForbidden(t *testing.T) {
 		"runner/local":        {engine, module + "containers", module + "runner/guest"},
 		"runner/tree":         world,
 		"runner/usage":        world,
+		"runner/certificate":  {engine, module + "containers", module + "runner/guest"},
+		"runner/probe":        {"os/exec", "net/http", engine, module + "runner/guest", module + "runner/certificate"},
 		"runner/guest":        {"os/exec", "net/http", engine, module + "runner/mcpproxy", module + "runner/spec"},
 	}
 	for name, forbidden := range rules {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/signal"
 	"syscall"
 	"time"
 
@@ -25,10 +24,9 @@ func Main() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("prctl: %w", err)
 	}
-	// Signals that process 1 has a handler for reach it from inside its container
-	// too, and Go's end the process. Taken in here, they do nothing, and programs
-	// we start have their defaults.
-	signal.Notify(make(chan os.Signal, 1))
+	if err := takeInSignals(); err != nil {
+		return err
+	}
 	pipe, err := stdio()
 	if err != nil {
 		return err

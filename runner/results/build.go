@@ -28,7 +28,7 @@ func Build(run Run, trials []Trial) (Results, error) {
 		Config: Config{
 			RunsPerTest: run.TrialsPerTask, ModelID: run.Model,
 			EngineType: run.Executor, TimeoutSec: int(run.Timeout / time.Second),
-			Isolated: run.Isolated,
+			Isolated: run.Isolated, Weak: run.Weak,
 		},
 		Tasks: []Task{},
 	}

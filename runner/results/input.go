@@ -15,7 +15,8 @@ type Run struct {
 	Executor      string
 	Timeout       time.Duration
 	TrialsPerTask int
-	Isolated      bool // trials ran in containers
+	Isolated      bool     // trials ran in containers
+	Weak          []string // attacks that get out of these
 	Started       time.Time
 	Ended         time.Time
 	Metrics       []MetricSpec

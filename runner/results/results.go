@@ -37,6 +37,8 @@ type Config struct {
 	EngineType  string `json:"engine_type"`
 	TimeoutSec  int    `json:"timeout_sec"`
 	Isolated    bool   `json:"isolated"` // trials ran in containers
+	// Weak names the attacks that get out of these, which the command line allowed.
+	Weak []string `json:"weak,omitempty"`
 }
 
 // Summary is the run in figures. Scores are those of tasks; tasks without a

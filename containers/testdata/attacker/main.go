@@ -36,7 +36,6 @@ func main() {
 		"sctp":           func([]string) error { return socket(unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_SCTP) },
 		"high-bits":      highBits,
 		"io-uring":       ioUring,
-		"user-namespace": func([]string) error { return unix.Unshare(unix.CLONE_NEWUSER | unix.CLONE_NEWNET) },
 		"fd":             func(a []string) error { return openFile("/proc/"+a[0]+"/fd/0", os.O_WRONLY) },
 		"mem":            func(a []string) error { return openFile("/proc/"+a[0]+"/mem", os.O_RDWR) },
 		"ptrace":         ptrace,

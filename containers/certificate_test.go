@@ -1,0 +1,30 @@
+package containers
+
+import (
+	"testing"
+	"time"
+
+	"github.com/waza-isolate/waza/runner/certificate"
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// Nothing gets out of the sandboxes as they are.
+func TestCertificate(t *testing.T) {
+	for _, network := range []string{networkBridge, networkAirtight} {
+		t.Run(network, func(t *testing.T) {
+			b := openRun(t)
+			began := time.Now()
+			c, err := certificate.Probe(t.Context(), b, b.run, evidence.SandboxKind{Network: network, Workspace: "tmpfs"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("took %s", time.Since(began))
+			for _, a := range c.Attacks {
+				t.Logf("%-16s %-9s %s", a.Name, a.Result, a.Detail)
+				if a.Result == evidence.AttackGotOut {
+					t.Errorf("%s: %s %s", a.Name, a.Result, a.Detail)
+				}
+			}
+		})
+	}
+}

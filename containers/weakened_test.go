@@ -1,0 +1,272 @@
+package containers
+
+import (
+	"context"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/network"
+
+	"github.com/waza-isolate/waza/internal/dockertest"
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/certificate"
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/guest"
+)
+
+// weakened opens sandboxes that lack walls, and does not look whether they are
+// there.
+type weakened struct {
+	*Backend
+	user    string                       // who runs in the containers; empty for the usual
+	network func(*network.CreateOptions) // nil for the usual
+	box     func(*containerPlan)         // of the agent and servers; nil for the usual
+	place   func(*trialPlan, []containerPlan, addresses)
+	worldly bool
+	settled func(context.Context, *sandbox) error
+}
+
+func (w *weakened) Open(ctx context.Context, t *runner.Trial, observe func(evidence.Event)) (_ runner.Sandbox, err error) {
+	t.Agent.User = w.user
+	for i := range t.Servers {
+		t.Servers[i].User = w.user
+	}
+	scene, err := w.scene(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	p := planTrial(t, scene)
+	s := &sandbox{backend: w.Backend, lease: w.lease, trial: t, plan: p, observe: observe, boxes: map[string]*box{}, over: make(chan struct{})}
+	defer func() {
+		if err != nil {
+			_ = s.Close(context.WithoutCancel(ctx))
+		}
+	}()
+	a, release, err := w.makeNetwork(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	s.release = release
+	var placed []containerPlan
+	for _, c := range p.containers {
+		placed = append(placed, p.placed(c, t, a))
+	}
+	if w.place != nil {
+		w.place(&p, placed, a)
+	}
+	for _, c := range placed {
+		if c.box != relayBox && w.box != nil {
+			w.box(&c)
+		}
+		if s.boxes[c.box], err = w.engine.startBox(ctx, c, p.network); err != nil {
+			delete(s.boxes, c.box)
+			return nil, err
+		}
+		if c.box != relayBox {
+			if err := w.resolve(ctx, s.boxes[c.box].guest, s.names(c.box, a)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if w.settled != nil {
+		return s, w.settled(ctx, s)
+	}
+	return s, nil
+}
+
+func (w *weakened) resolve(ctx context.Context, g *guest.Guest, names map[string][]netip.Addr) error {
+	if w.worldly { // it resolves a name that is not of the trial
+		names["host.docker.internal"] = []netip.Addr{netip.MustParseAddr("192.0.2.123")}
+	}
+	return g.Resolve(ctx, names, func(guest.Question) {})
+}
+
+func (w *weakened) makeNetwork(ctx context.Context, p trialPlan) (_ addresses, release func(), err error) {
+	if p.network == "" {
+		return addresses{}, nil, nil
+	}
+	if w.network == nil {
+		return w.createNetwork(ctx, p.network, p.trial, "")
+	}
+	from, err := parseRange("")
+	if err != nil {
+		return addresses{}, nil, err
+	}
+	for range 10 {
+		a, _ := w.subnets.take(from, nil)
+		options := networkOptions(a, labels(w.run, p.trial, roleNetwork))
+		w.network(&options)
+		if err = w.engine.createNetwork(ctx, p.network, options); err == nil {
+			return addresses{netip.MustParsePrefix(options.IPAM.Config[0].Subnet)}, nil, nil
+		}
+	}
+	return addresses{}, nil, err
+}
+
+// weakness is a sandbox with walls taken out, and what gets out of it then.
+type weakness struct {
+	name string
+	weak weakened
+	// out gets out; also may, where several things depend on the same wall.
+	out, also []string
+	airtight  bool
+	guest     string // the defence of the guest that is undone; see testdata/softguest
+}
+
+func noFilter(c *containerPlan) {
+	c.host.SecurityOpt = append(c.host.SecurityOpt[:1:1], "seccomp=unconfined")
+}
+
+func capable(caps ...string) func(*containerPlan) {
+	return func(c *containerPlan) { c.host.CapAdd = caps }
+}
+
+func both(changes ...func(*containerPlan)) func(*containerPlan) {
+	return func(c *containerPlan) {
+		for _, change := range changes {
+			change(c)
+		}
+	}
+}
+
+func hostAddress(o *network.CreateOptions) {
+	o.Options["com.docker.network.bridge.inhibit_ipv4"] = "false"
+}
+
+// around is a network around an address that the host then has.
+func around(subnet, gateway string) func(*network.CreateOptions) {
+	return func(o *network.CreateOptions) {
+		hostAddress(o)
+		if o.Labels[labelTrial] == "waza-probe/1" {
+			o.IPAM.Config[0].Subnet, o.IPAM.Config[0].Gateway = subnet, gateway
+		}
+	}
+}
+
+const root = "0:0"
+
+func weaknesses(t *testing.T) []weakness {
+	filterless := []string{"broadcast-udp", "multicast-udp", "device-udp", "unicast-if-udp", "pktinfo-udp", "user-namespace", "keyring", "perf-events", "io-uring", "vsock"}
+	onHost := []string{"host-tcp", "bridge-tcp", "dns-host"}
+	return []weakness{
+		{name: "an address of the host on the bridge", weak: weakened{network: hostAddress}, out: onHost},
+		{name: "no seccomp filter", weak: weakened{box: noFilter}, out: filterless},
+		{name: "neither", weak: weakened{network: hostAddress, box: noFilter}, out: slices.Concat(filterless, onHost, []string{"device-tcp", "ping", "host-udp"})},
+		{name: "IPv6", weak: weakened{box: func(c *containerPlan) {
+			if c.addr.IsValid() {
+				c.host.Sysctls = map[string]string{"net.ipv6.conf.all.disable_ipv6": "0"}
+			}
+		}}, out: []string{"host-ipv6"}},
+		{name: "root, CAP_NET_RAW, no filter", weak: weakened{user: root, box: both(noFilter, capable("NET_RAW"))},
+			out: []string{"raw-socket", "packet-socket", "arp", "marked-packets", "setuid"}, also: filterless},
+		{name: "root, CAP_NET_ADMIN", weak: weakened{user: root, box: capable("NET_ADMIN")}, out: []string{"routes", "marked-packets", "setuid"}},
+		{name: "one network for two trials", weak: weakened{place: oneNetwork()}, out: []string{"neighbour"}},
+		{name: "servers on the network", weak: weakened{place: serversOnNetwork}, out: []string{"other-server"}},
+		{name: "a network that has an address outside", weak: weakened{network: around("198.51.100.0/29", "198.51.100.1")}, out: append(onHost, "external")},
+		{name: "a network that has the metadata address", weak: weakened{network: around("169.254.169.248/29", "169.254.169.254")}, out: []string{"metadata", "host-tcp"}, also: onHost},
+		{name: "a resolver that knows the world", weak: weakened{worldly: true}, out: []string{"dns-foreign", "dns-engine"}},
+		{name: "the engine's socket", weak: weakened{box: engineSocket(t)}, out: []string{"engine-socket"}},
+		{name: "the engine's port", weak: weakened{settled: enginePort}, out: []string{"engine-tcp"}},
+		{name: "root, CAP_SYS_ADMIN", airtight: true, weak: weakened{user: root, box: capable("SYS_ADMIN")}, out: []string{"mount", "user-namespace", "bpf", "perf-events", "setuid"}, also: []string{"guest-memory"}},
+		{name: "new privileges", airtight: true, weak: weakened{box: func(c *containerPlan) { c.host.SecurityOpt = c.host.SecurityOpt[1:] }}, out: []string{"setuid"}},
+		{name: "root, CAP_MKNOD, CAP_SYSLOG", airtight: true, weak: weakened{user: root, box: capable("MKNOD", "SYSLOG")}, out: []string{"make-device", "kernel-log", "setuid"}},
+		{name: "root, a device", airtight: true, weak: weakened{user: root, box: func(c *containerPlan) {
+			c.host.Devices = []container.DeviceMapping{{PathOnHost: "/dev/net/tun", PathInContainer: "/dev/net/tun", CgroupPermissions: "r"}}
+		}}, out: []string{"host-devices", "setuid"}},
+		{name: "root, a writable root", airtight: true, weak: weakened{user: root, box: func(c *containerPlan) { c.host.ReadonlyRootfs = false }}, out: []string{"root-files", "setuid"}},
+		{name: "root, kernel settings in the open", airtight: true, weak: weakened{user: root, box: func(c *containerPlan) {
+			c.host.ReadonlyPaths, c.host.MaskedPaths = []string{}, []string{}
+		}}, out: []string{"proc-sys", "setuid"}},
+		{name: "root, the host's control groups", airtight: true, weak: weakened{user: root, box: bind("/sys/fs/cgroup")}, out: []string{"sysfs", "setuid"}},
+		{name: "the processes of the host", airtight: true, weak: weakened{box: func(c *containerPlan) { c.host.PidMode = "host" }},
+			out: []string{"processes", "planted-secret", "guest-freeze", "guest-signals"}},
+		{name: "the runner's environment", airtight: true, weak: weakened{box: func(c *containerPlan) { c.conf.Env = os.Environ() }}, out: []string{"planted-secret"}},
+		{name: "a guest that can be dumped", airtight: true, guest: "undumpable", out: []string{"guest-memory", "guest-ptrace"}},
+		{name: "a guest with default signals", airtight: true, guest: "signals", out: []string{"guest-signals"}},
+	}
+}
+
+// Unproven are the attacks that nothing that we take out lets through, on the
+// kernels and engines that this was tried on.
+var unproven = []string{
+	"sysrq",         // that kernel has none
+	"kernel-module", // nor modules
+}
+
+// Every attack of the probe gets out of a sandbox without its wall, and no other
+// does.
+func TestAttacksGetOut(t *testing.T) {
+	proven := map[string]bool{}
+	whole := openWeakened(t, "")
+	for _, w := range weaknesses(t) {
+		for _, name := range w.out {
+			proven[name] = true
+		}
+		t.Run(w.name, func(t *testing.T) {
+			b := whole
+			if w.guest != "" {
+				b = openWeakened(t, w.guest)
+			}
+			w.weak.Backend = b
+			kind := evidence.SandboxKind{Network: networkBridge, Workspace: "tmpfs"}
+			if w.airtight {
+				kind.Network = networkAirtight
+			}
+			c, err := certificate.Probe(t.Context(), &w.weak, b.run, kind)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := map[string]string{}
+			for _, a := range c.GotOut() {
+				got[a.Name] = a.Detail
+				if !slices.Contains(w.out, a.Name) && !slices.Contains(w.also, a.Name) {
+					t.Errorf("%s got out too: %s", a.Name, a.Detail)
+				}
+			}
+			for _, name := range w.out {
+				if _, ok := got[name]; !ok {
+					t.Errorf("%s did not get out: %+v", name, attackOf(c, name))
+				}
+			}
+			t.Logf("%v", got)
+		})
+	}
+	for _, name := range certificate.Names() {
+		if !proven[name] && !slices.Contains(unproven, name) {
+			t.Errorf("nothing shows that %s can get out", name)
+		}
+	}
+}
+
+func attackOf(c evidence.Certificate, name string) evidence.Attack {
+	return c.Attacks[slices.IndexFunc(c.Attacks, func(a evidence.Attack) bool { return a.Name == name })]
+}
+
+// openWeakened opens a run whose guest lacks a defence of its own, or none.
+func openWeakened(t *testing.T, undone string) *Backend {
+	t.Helper()
+	path := dockertest.Waza(t)
+	if undone != "" {
+		path = filepath.Join(t.TempDir(), "softguest")
+		build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-X main.defence="+undone, "-o", path, "./testdata/softguest")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	b, err := Open(within(t), Options{Run: runID(t), Guest: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}

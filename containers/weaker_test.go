@@ -1,0 +1,78 @@
+package containers
+
+import (
+	"context"
+	"net/netip"
+	"os"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/mount"
+
+	"github.com/waza-isolate/waza/runner"
+)
+
+// oneNetwork puts the agents of all trials onto the network of the first.
+func oneNetwork() func(*trialPlan, []containerPlan, addresses) {
+	var mu sync.Mutex
+	var first string
+	var next netip.Addr
+	return func(p *trialPlan, placed []containerPlan, a addresses) {
+		mu.Lock()
+		defer mu.Unlock()
+		if first == "" {
+			first, next = p.network, a.agent().Next()
+			return
+		}
+		p.network = first
+		for i := range placed {
+			if placed[i].addr.IsValid() {
+				placed[i].addr, next = next, next.Next()
+				placed[i].host.NetworkMode = container.NetworkMode(first)
+			}
+		}
+	}
+}
+
+// serversOnNetwork puts servers where the agent is.
+func serversOnNetwork(p *trialPlan, placed []containerPlan, a addresses) {
+	next := a.agent().Next()
+	for i, c := range placed {
+		if c.box != relayBox && c.box != runner.AgentBox {
+			placed[i].addr, next = next, next.Next()
+			placed[i].host.NetworkMode = container.NetworkMode(p.network)
+			placed[i].host.SecurityOpt = placed[0].host.SecurityOpt // the relay's, which is for a bridge
+		}
+	}
+}
+
+// bind mounts a directory of the host, for writing.
+func bind(path string) func(*containerPlan) {
+	return func(c *containerPlan) {
+		c.host.Mounts = append(c.host.Mounts, mount.Mount{Type: mount.TypeBind, Source: path, Target: path})
+	}
+}
+
+// enginePort listens where an engine would.
+func enginePort(ctx context.Context, s *sandbox) error {
+	_, err := s.boxes[runner.AgentBox].guest.Listen(ctx, "127.0.0.1:2375")
+	return err
+}
+
+// engineSocket mounts the engine's own socket.
+func engineSocket(t *testing.T) func(*containerPlan) {
+	t.Helper()
+	const path = "/var/run/docker.sock"
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatalf("this test needs an engine on this machine: %v", err)
+	}
+	group := strconv.Itoa(int(info.Sys().(*syscall.Stat_t).Gid))
+	return func(c *containerPlan) {
+		c.host.Mounts = append(c.host.Mounts, mount.Mount{Type: mount.TypeBind, Source: path, Target: path})
+		c.host.GroupAdd = []string{group}
+	}
+}

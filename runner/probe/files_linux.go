@@ -1,0 +1,213 @@
+package probe
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func fileAttempts() []attempt {
+	write := func(name string, paths ...string) attempt {
+		return attempt{name, func(context.Context, Aims) result { return opened(os.O_WRONLY, paths) }}
+	}
+	return []attempt{
+		write(ProcSys, "/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sys/net/ipv4/ip_forward",
+			"/proc/sys/vm/overcommit_memory", "/proc/sys/kernel/hostname"),
+		{Sysrq, func(context.Context, Aims) result {
+			r := opened(os.O_WRONLY, []string{"/proc/sysrq-trigger"})
+			if _, err := os.Stat("/proc/sysrq-trigger"); errors.Is(err, fs.ErrNotExist) {
+				return untried("this kernel has none")
+			}
+			return r
+		}},
+		{Sysfs, sysfs},
+		{RootFiles, rootFiles},
+		{HostDevices, hostDevices},
+		{EngineSocket, engineSocket},
+		{Processes, processes},
+		{PlantedSecret, planted},
+	}
+}
+
+// opened tells of the first of some paths that can be opened. Nothing is written.
+func opened(flags int, paths []string) result {
+	errs := make([]error, 0, len(paths))
+	for _, path := range paths {
+		f, err := os.OpenFile(path, flags, 0)
+		if err == nil {
+			_ = f.Close()
+			return out("%s can be opened", path)
+		}
+		errs = append(errs, err)
+	}
+	return result{Refused, summary(errs)}
+}
+
+// sysfs tries to change a control group, and settings of the kernel's.
+func sysfs(context.Context, Aims) result {
+	groups, _ := filepath.Glob("/sys/fs/cgroup/*/cgroup.procs")
+	agents, _ := filepath.Glob("/sys/fs/cgroup/*/release_agent")
+	return opened(os.O_WRONLY, slices.Concat(groups, agents, []string{
+		"/sys/fs/cgroup/cgroup.procs", "/sys/kernel/uevent_helper", "/sys/kernel/mm/ksm/run", "/sys/power/state",
+		"/sys/module/printk/parameters/time",
+	}))
+}
+
+// rootFiles tries to make a file beside those of the image, and to change ours.
+func rootFiles(context.Context, Aims) result {
+	var errs []error
+	for _, dir := range []string{"/", "/etc", "/opt/waza", "/etc/waza"} {
+		f, err := os.CreateTemp(dir, "probe-")
+		if err == nil {
+			_ = errors.Join(f.Close(), os.Remove(f.Name()))
+			return out("files can be made in %s", dir)
+		}
+		errs = append(errs, err)
+	}
+	r := opened(os.O_WRONLY, []string{"/opt/waza/waza", "/etc/waza/mcp.json", "/etc/hosts", "/etc/resolv.conf", "/etc/passwd"})
+	if r.state == Refused {
+		r.detail = summary(append(errs, errors.New(r.detail)))
+	}
+	return r
+}
+
+// hostDevices opens every device that is more than a container's usual ones.
+func hostDevices(context.Context, Aims) result {
+	usual := []string{"null", "zero", "full", "random", "urandom", "tty", "console", "ptmx", "0"}
+	var errs []error
+	var found string
+	err := filepath.WalkDir("/dev", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.Type()&fs.ModeDevice == 0 || slices.Contains(usual, entry.Name()) {
+			return nil
+		}
+		fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		if err != nil {
+			errs = append(errs, err)
+			return nil
+		}
+		_ = unix.Close(fd)
+		found = path
+		return fs.SkipAll
+	})
+	switch {
+	case found != "":
+		return out("%s can be opened", found)
+	case err != nil:
+		return untried(err.Error())
+	case len(errs) == 0:
+		return refused(errors.New("there is none"))
+	}
+	return result{Refused, summary(errs)}
+}
+
+// engineSocket asks every container engine that may have a socket here.
+func engineSocket(context.Context, Aims) result {
+	var errs []error
+	for _, path := range []string{
+		"/var/run/docker.sock", "/run/docker.sock", "/run/containerd/containerd.sock", "/run/podman/podman.sock",
+		"/run/crio/crio.sock", "/run/buildkit/buildkitd.sock", "@/containerd-shim",
+	} {
+		conn, err := net.DialTimeout("unix", path, patience)
+		if err == nil {
+			_ = conn.Close()
+			return out("%s takes connections", path)
+		}
+		errs = append(errs, err)
+	}
+	return result{Refused, summary(errs)}
+}
+
+// processes looks for programs of other boxes.
+func processes(_ context.Context, a Aims) result {
+	mark := []byte(reversed(a.Foreigners))
+	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range lines {
+		if line, err := os.ReadFile(file); err == nil && bytes.Contains(line, mark) {
+			return out("programs of other boxes can be seen, as at %s", filepath.Dir(file))
+		}
+	}
+	return result{Refused, "none of other boxes among " + plural(len(lines), "process")}
+}
+
+const (
+	maxFiles    = 20_000
+	maxFileSize = 1 << 20
+)
+
+// planted looks for a secret in the environment of every process and in every file,
+// as far as time allows.
+func planted(ctx context.Context, a Aims) result {
+	mark := []byte(reversed(a.Planted))
+	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, file := range append(environs, "/proc/self/mountinfo") {
+		if content, err := os.ReadFile(file); err == nil && bytes.Contains(content, mark) {
+			return out("one is in %s", file)
+		}
+	}
+	var found string
+	looked := 0
+	err := filepath.WalkDir("/", func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case ctx.Err() != nil || looked >= maxFiles:
+			return fs.SkipAll
+		case err != nil:
+			return nil
+		case path == "/proc" || path == "/sys":
+			return fs.SkipDir
+		case !entry.Type().IsRegular():
+			return nil
+		}
+		looked++
+		if contains(path, mark) {
+			found = path
+			return fs.SkipAll
+		}
+		return nil
+	})
+	switch {
+	case found != "":
+		return out("one is in %s", found)
+	case err != nil:
+		return untried(err.Error())
+	}
+	return result{Refused, "none in " + plural(len(environs), "process") + " and " + plural(looked, "file")}
+}
+
+// contains says whether a file of moderate size holds a mark. Our own executable is
+// larger.
+func contains(path string, mark []byte) bool {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() || info.Size() > maxFileSize {
+		return false
+	}
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	f := os.NewFile(uintptr(fd), path)
+	defer func() { _ = f.Close() }()
+	_ = f.SetReadDeadline(time.Now().Add(patience))
+	content, _ := io.ReadAll(io.LimitReader(f, maxFileSize))
+	return bytes.Contains(content, mark)
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	if strings.HasSuffix(what, "s") {
+		what += "e"
+	}
+	return strconv.Itoa(n) + " " + what + "s"
+}

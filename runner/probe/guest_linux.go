@@ -1,0 +1,116 @@
+package probe
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// riskyAttempts are on the guest, which is our parent. One that works may be the
+// last thing that this container does, so what came before is told by then.
+func riskyAttempts() []attempt {
+	on := func(name string, try func(guest int) result) attempt {
+		return attempt{name, func(context.Context, Aims) result {
+			guest := os.Getppid()
+			if !isGuest(guest) {
+				return untried("our parent is no guest")
+			}
+			return try(guest)
+		}}
+	}
+	return []attempt{on(GuestMemory, memory), on(GuestPtrace, ptrace), on(GuestFreeze, freeze), on(GuestSignals, signals)}
+}
+
+// isGuest says whether a process is the guest: nobody else is to be hurt.
+func isGuest(pid int) bool {
+	line, err := os.ReadFile(proc(pid, "cmdline"))
+	return err == nil && bytes.HasSuffix(line, []byte("\x00guest\x00"))
+}
+
+func proc(pid int, file string) string { return "/proc/" + strconv.Itoa(pid) + "/" + file }
+
+// memory opens what the guest has: its memory, its stdin, its environment.
+func memory(guest int) result {
+	var errs []error
+	for _, try := range []struct {
+		file  string
+		flags int
+	}{{"mem", os.O_RDWR}, {"fd/0", os.O_WRONLY}, {"environ", os.O_RDONLY}, {"maps", os.O_RDONLY}, {"root/etc", os.O_RDONLY}} {
+		err := readable(proc(guest, try.file), try.flags)
+		if err == nil {
+			return out("%s of process 1 can be opened", try.file)
+		}
+		errs = append(errs, err)
+	}
+	return result{Refused, summary(errs)}
+}
+
+// readable opens a file and, where it is to be read, reads a byte of it: some are
+// refused no earlier.
+func readable(path string, flags int) error {
+	f, err := os.OpenFile(path, flags, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	if flags != os.O_RDONLY {
+		return nil
+	}
+	if info, err := f.Stat(); err != nil || info.IsDir() {
+		_, err := f.Readdirnames(1)
+		return err
+	}
+	_, err = f.Read(make([]byte, 1))
+	return err
+}
+
+func ptrace(guest int) result {
+	err := unix.PtraceSeize(guest)
+	if err == nil {
+		_ = unix.PtraceDetach(guest)
+	}
+	return unless(err, "process 1 can be traced")
+}
+
+// freeze stops the guest and looks whether it stands.
+func freeze(guest int) result {
+	if err := unix.Kill(guest, unix.SIGSTOP); err != nil {
+		return refused(err)
+	}
+	defer func() { _ = unix.Kill(guest, unix.SIGCONT) }()
+	for range 20 {
+		stat, err := os.ReadFile(proc(guest, "stat"))
+		if err != nil {
+			return untried(err.Error())
+		}
+		if bytes.Contains(stat, []byte(") T ")) || bytes.Contains(stat, []byte(") t ")) {
+			return out("process 1 can be stopped")
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return refused(errors.New("process 1 goes on"))
+}
+
+// signals sends the guest every signal that could end it, and looks whether it is
+// there after that. Where it is not, neither are we.
+func signals(guest int) result {
+	for number := unix.Signal(1); number < 65; number++ {
+		if number == unix.SIGSTOP || number == unix.SIGTSTP || number == unix.SIGTTIN || number == unix.SIGTTOU {
+			continue
+		}
+		if err := unix.Kill(guest, number); err != nil && !errors.Is(err, unix.EINVAL) {
+			return refused(fmt.Errorf("signal %d: %w", number, err))
+		}
+	}
+	time.Sleep(100 * time.Millisecond)
+	if os.Getppid() != guest {
+		return out("process 1 ended")
+	}
+	return refused(errors.New("process 1 goes on"))
+}

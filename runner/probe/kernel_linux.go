@@ -1,0 +1,135 @@
+package probe
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+func kernelAttempts() []attempt {
+	plain := func(name string, try func() result) attempt {
+		return attempt{name, func(context.Context, Aims) result { return try() }}
+	}
+	return []attempt{
+		plain(Mount, mounts),
+		plain(UserNamespace, userNamespace),
+		plain(Setuid, setuid),
+		plain(Keyring, func() result {
+			_, err := unix.KeyctlGetKeyringID(unix.KEY_SPEC_SESSION_KEYRING, false)
+			return unless(err, "the kernel's keys, which no container has for itself, can be asked for")
+		}),
+		plain(BPF, func() result {
+			attr := [4]uint32{2 /* BPF_MAP_TYPE_ARRAY */, 4, 4, 1}
+			fd, _, errno := unix.Syscall(unix.SYS_BPF, 0 /* BPF_MAP_CREATE */, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr))
+			return descriptor(fd, errno, "the kernel can be given BPF maps and programs")
+		}),
+		plain(PerfEvents, func() result {
+			attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_TASK_CLOCK, Bits: unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv}
+			attr.Size = uint32(unsafe.Sizeof(attr))
+			fd, err := unix.PerfEventOpen(&attr, 0, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
+			return descriptor(uintptr(fd), err, "performance events can be opened")
+		}),
+		plain(IOUring, func() result {
+			var params [120]byte
+			fd, _, errno := unix.Syscall(unix.SYS_IO_URING_SETUP, 4, uintptr(unsafe.Pointer(&params[0])), 0)
+			return descriptor(fd, errno, "io_uring can be set up, which goes around every filter of system calls")
+		}),
+		plain(KernelModule, func() result {
+			// A descriptor that is none is looked at after the right to load.
+			err := unix.FinitModule(-1, "", 0)
+			switch {
+			case errors.Is(err, unix.ENOSYS):
+				return untried("this kernel has no modules")
+			case errors.Is(err, unix.EBADF):
+				return out("kernel modules can be loaded")
+			}
+			return refused(err)
+		}),
+		plain(KernelLog, func() result {
+			const readAll = 3
+			_, err := unix.Klogctl(readAll, make([]byte, 16))
+			return unless(err, "the kernel's log can be read")
+		}),
+		plain(MakeDevice, makeDevice),
+	}
+}
+
+// userNamespace starts ourselves in one, as what nobody runs: a process of several
+// threads cannot enter one itself.
+func userNamespace() result {
+	pid, err := syscall.ForkExec("/proc/self/exe", []string{"waza", Subcommand}, &syscall.ProcAttr{
+		Sys: &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER},
+	})
+	if err != nil {
+		return refused(err)
+	}
+	_ = unix.Kill(pid, unix.SIGKILL)
+	_, _ = unix.Wait4(pid, nil, 0, nil)
+	return out("a user namespace can be made")
+}
+
+func descriptor[E error](fd uintptr, err E, done string) result {
+	if any(err) != nil && any(err) != any(unix.Errno(0)) {
+		return refused(err)
+	}
+	_ = unix.Close(int(fd))
+	return result{Out, done}
+}
+
+// mounts tries to mount in three ways, on a directory of its own.
+func mounts() result {
+	dir, err := os.MkdirTemp(os.TempDir(), "mount-")
+	if err != nil {
+		return untried(err.Error())
+	}
+	defer func() { _ = os.Remove(dir) }()
+	var errs []error
+	for _, m := range []struct {
+		source, kind string
+		flags        uintptr
+	}{{"none", "tmpfs", 0}, {"/", "", unix.MS_BIND}, {"none", "proc", 0}} {
+		err := unix.Mount(m.source, dir, m.kind, m.flags, "")
+		if err == nil {
+			_ = unix.Unmount(dir, unix.MNT_DETACH)
+			return out("%s can be mounted", cmp.Or(m.kind, "a directory"))
+		}
+		errs = append(errs, err)
+	}
+	fd, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
+	if err == nil {
+		_ = unix.Close(fd)
+		return out("file systems can be opened")
+	}
+	return result{Refused, summary(append(errs, err))}
+}
+
+// setuid tries to become root, and looks whether a program of an image that is
+// setuid would.
+func setuid() result {
+	if os.Getuid() == 0 {
+		return out("it is root already")
+	}
+	if _, _, errno := unix.RawSyscall(unix.SYS_SETUID, 0, 0, 0); errno == 0 {
+		return out("it became root")
+	}
+	if set, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0); err != nil || set != 1 {
+		return out("a setuid program of the image makes it root")
+	}
+	return refused(errors.New("setuid fails, and setuid programs gain nothing"))
+}
+
+// makeDevice makes a node of the memory device and does not open it.
+func makeDevice() result {
+	dir, err := os.MkdirTemp(os.TempDir(), "node-")
+	if err != nil {
+		return untried(err.Error())
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	return unless(unix.Mknod(filepath.Join(dir, "mem"), unix.S_IFCHR|0o600, int(unix.Mkdev(1, 1))), "device nodes can be made")
+}

@@ -1,0 +1,282 @@
+package probe
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+func linkAttempts() []attempt {
+	return []attempt{
+		{HostUDP, func(_ context.Context, a Aims) result {
+			return a.sendAll(HostUDP, slices.Concat(a.Host.over(4), gateways()), nil)
+		}},
+		{BroadcastUDP, func(_ context.Context, a Aims) result {
+			return a.sendAll(BroadcastUDP, []string{"255.255.255.255"}, fromOwnAddress)
+		}},
+		{MulticastUDP, func(_ context.Context, a Aims) result {
+			return a.sendAll(MulticastUDP, []string{"224.0.0.1"}, fromOwnAddress)
+		}},
+		{DeviceUDP, func(_ context.Context, a Aims) result { return a.sendAll(DeviceUDP, a.Host.over(4), bindToDevice) }},
+		{UnicastIfUDP, func(_ context.Context, a Aims) result {
+			return a.sendAll(UnicastIfUDP, a.Host.over(4), unicastInterface)
+		}},
+		{PktinfoUDP, packetInfo},
+		{RawSocket, rawSocket},
+		{PacketSocket, packetSocket},
+		{ARP, arp},
+		{Ping, ping},
+		{MarkedPackets, func(context.Context, Aims) result {
+			return withSocket(unix.AF_INET, unix.SOCK_STREAM, 0, func(fd int) error {
+				return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MARK, 1)
+			}, "packets can be marked, as the host's rules tell them apart by")
+		}},
+		{Vsock, vsock},
+		{Routes, routes},
+	}
+}
+
+// vsock opens a socket to the hypervisor, also under a number for its family that
+// only the kernel takes for it: filters compare more bits than it reads.
+func vsock(context.Context, Aims) result {
+	const high = 1 << 32
+	fd, _, errno := unix.Syscall(unix.SYS_SOCKET, unix.AF_VSOCK|high, unix.SOCK_STREAM, 0)
+	if errno == 0 {
+		_ = unix.Close(int(fd))
+		return out("a socket to the hypervisor can be opened, past the filter")
+	}
+	return withSocket(unix.AF_VSOCK, unix.SOCK_STREAM, 0, nil, "a socket to the hypervisor can be opened")
+}
+
+// withSocket opens a socket and does something with it.
+func withSocket(family, kind, protocol int, do func(fd int) error, done string) result {
+	fd, err := unix.Socket(family, kind|unix.SOCK_CLOEXEC, protocol)
+	if err != nil {
+		return refused(fmt.Errorf("socket: %w", err))
+	}
+	defer func() { _ = unix.Close(fd) }()
+	if do != nil {
+		if err := do(fd); err != nil {
+			return refused(err)
+		}
+	}
+	return result{Out, done}
+}
+
+// sendAll sends a datagram to each address, from a socket that prepare has set up.
+func (a Aims) sendAll(name string, aims []string, prepare func(fd int) error) result {
+	if a.Host.UDP4 == 0 {
+		return untried("nothing of ours listens on the host")
+	}
+	sent := 0
+	errs := make([]error, 0, len(aims))
+	for _, aim := range aims {
+		err := a.send(name, aim, prepare)
+		if err == nil {
+			sent++
+			continue
+		}
+		errs = append(errs, err)
+	}
+	switch {
+	case sent > 0:
+		return result{Sent, fmt.Sprintf("%d datagrams went out", sent)}
+	case len(errs) == 0:
+		return refused(errors.New("nowhere to aim at"))
+	}
+	return result{Refused, summary(errs)}
+}
+
+func (a Aims) send(name, aim string, prepare func(fd int) error) error {
+	return a.datagram(aim, prepare, func(fd int, to *unix.SockaddrInet4) error {
+		return unix.Sendto(fd, []byte(payload(a, name, aim)), 0, to)
+	})
+}
+
+func (a Aims) datagram(aim string, prepare func(fd int) error, send func(fd int, to *unix.SockaddrInet4) error) error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(fd) }()
+	if prepare != nil {
+		if err := prepare(fd); err != nil {
+			return err
+		}
+	}
+	addr, err := netip.ParseAddr(aim)
+	if err != nil {
+		return err
+	}
+	return send(fd, &unix.SockaddrInet4{Addr: addr.As4(), Port: a.Host.UDP4})
+}
+
+var errNoInterface = errors.New("no interface")
+
+// ownInterface is the first but loopback, with its IPv4 address.
+func ownInterface() (*net.Interface, netip.Addr, error) {
+	all, err := net.Interfaces()
+	if err != nil {
+		return nil, netip.Addr{}, err
+	}
+	for _, i := range all {
+		addrs, _ := i.Addrs()
+		for _, addr := range addrs {
+			prefix, err := netip.ParsePrefix(addr.String())
+			if err == nil && prefix.Addr().Is4() && i.Flags&net.FlagLoopback == 0 {
+				return &i, prefix.Addr(), nil
+			}
+		}
+	}
+	return nil, netip.Addr{}, errNoInterface
+}
+
+func bindToDevice(fd int) error {
+	i, _, err := ownInterface()
+	if err != nil {
+		return err
+	}
+	if err := unix.SetsockoptString(fd, unix.SOL_SOCKET, unix.SO_BINDTODEVICE, i.Name); err != nil {
+		return err
+	}
+	return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DONTROUTE, 1)
+}
+
+func unicastInterface(fd int) error {
+	i, _, err := ownInterface()
+	if err != nil {
+		return err
+	}
+	index := binary.NativeEndian.Uint32(binary.BigEndian.AppendUint32(nil, uint32(i.Index)))
+	if err := unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_UNICAST_IF, int(int32(index))); err != nil {
+		return err
+	}
+	return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DONTROUTE, 1)
+}
+
+// fromOwnAddress binds to the container's address, which chooses its interface for
+// broadcast and multicast.
+func fromOwnAddress(fd int) error {
+	_, own, err := ownInterface()
+	if err != nil {
+		return err
+	}
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_BROADCAST, 1); err != nil {
+		return err
+	}
+	return unix.Bind(fd, &unix.SockaddrInet4{Addr: own.As4()})
+}
+
+// packetInfo names the interface in a control message, which no filter sees.
+func packetInfo(_ context.Context, a Aims) result {
+	if a.Host.UDP4 == 0 {
+		return untried("nothing of ours listens on the host")
+	}
+	sent := 0
+	var errs []error
+	for _, aim := range a.Host.over(4) {
+		err := a.datagram(aim, nil, func(fd int, to *unix.SockaddrInet4) error {
+			i, _, err := ownInterface()
+			if err != nil {
+				return err
+			}
+			control := make([]byte, unix.CmsgSpace(unix.SizeofInet4Pktinfo))
+			header := (*unix.Cmsghdr)(unsafe.Pointer(&control[0]))
+			header.Level, header.Type = unix.IPPROTO_IP, unix.IP_PKTINFO
+			header.SetLen(unix.CmsgLen(unix.SizeofInet4Pktinfo))
+			(*unix.Inet4Pktinfo)(unsafe.Pointer(&control[unix.CmsgLen(0)])).Ifindex = int32(i.Index)
+			return unix.Sendmsg(fd, []byte(payload(a, PktinfoUDP, aim)), control, to, unix.MSG_DONTROUTE)
+		})
+		if err == nil {
+			sent++
+			continue
+		}
+		errs = append(errs, err)
+	}
+	if sent > 0 {
+		return result{Sent, fmt.Sprintf("%d datagrams went out", sent)}
+	}
+	return result{Refused, summary(errs)}
+}
+
+// ping asks for an answer from everything that the host's addresses could be.
+func ping(_ context.Context, a Aims) result {
+	return withSocket(unix.AF_INET, unix.SOCK_DGRAM, unix.IPPROTO_ICMP, func(fd int) error {
+		if err := setTimeout(fd); err != nil {
+			return err
+		}
+		if _, _, err := ownInterface(); err != nil {
+			return err
+		}
+		request := []byte{8, 0, 0, 0, 0, 1, 0, 1}
+		for _, aim := range slices.Concat(a.Host.over(4), gateways()) {
+			if addr, err := netip.ParseAddr(aim); err == nil {
+				_ = unix.Sendto(fd, request, 0, &unix.SockaddrInet4{Addr: addr.As4()})
+			}
+		}
+		_, _, err := unix.Recvfrom(fd, make([]byte, maxPayload), 0)
+		if errors.Is(err, unix.EAGAIN) {
+			return errors.New("no answer")
+		}
+		return err
+	}, "the host answers")
+}
+
+// setTimeout bounds waiting for something to read.
+func setTimeout(fd int) error {
+	wait := unix.NsecToTimeval(patience.Nanoseconds())
+	return unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait)
+}
+
+// routes asks the kernel for an address on loopback, and for a route.
+func routes(context.Context, Aims) result {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
+	if err != nil {
+		return refused(fmt.Errorf("socket: %w", err))
+	}
+	defer func() { _ = unix.Close(fd) }()
+	if err := errors.Join(setTimeout(fd), unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})); err != nil {
+		return untried(err.Error())
+	}
+	target := []byte{198, 51, 100, 0}
+	route := []byte{unix.AF_INET, 24, 0, 0, unix.RT_TABLE_MAIN, unix.RTPROT_BOOT, unix.RT_SCOPE_UNIVERSE, unix.RTN_BLACKHOLE, 0, 0, 0, 0}
+	route = append(route, 8, 0, unix.RTA_DST, 0)
+	route = append(route, target...)
+	const create = unix.NLM_F_CREATE | unix.NLM_F_EXCL
+	if err := ask(fd, unix.RTM_NEWROUTE, create, route); err != nil {
+		return refused(err)
+	}
+	_ = ask(fd, unix.RTM_DELROUTE, 0, route)
+	return out("a route could be added")
+}
+
+// ask sends one netlink request and reads the kernel's answer to it.
+func ask(fd int, kind, flags uint16, body []byte) error {
+	order := binary.NativeEndian
+	message := order.AppendUint32(nil, uint32(unix.NLMSG_HDRLEN+len(body)))
+	message = order.AppendUint16(message, kind)
+	message = order.AppendUint16(message, flags|unix.NLM_F_REQUEST|unix.NLM_F_ACK)
+	message = append(message, make([]byte, 8)...)
+	if err := unix.Sendto(fd, append(message, body...), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return err
+	}
+	answer := make([]byte, 4096)
+	n, _, err := unix.Recvfrom(fd, answer, 0)
+	switch {
+	case err != nil:
+		return err
+	case n < unix.NLMSG_HDRLEN+4 || order.Uint16(answer[4:]) != unix.NLMSG_ERROR:
+		return errors.New("the kernel gave no answer")
+	}
+	if code := int32(order.Uint32(answer[unix.NLMSG_HDRLEN:])); code != 0 {
+		return unix.Errno(-code)
+	}
+	return nil
+}

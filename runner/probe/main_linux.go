@@ -1,0 +1,119 @@
+package probe
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Main runs one of the programs, as its first argument says, until it is done.
+func Main(args []string, stdin io.Reader, stdout io.Writer) error {
+	if len(args) == 0 {
+		return errors.New("usage: waza probe PROGRAM; it is started by waza run")
+	}
+	switch args[0] {
+	case Attack:
+		return withAims(stdin, func(a Aims) error { return attackAll(a, stdout) })
+	case Knock:
+		return withAims(stdin, knock)
+	case Watch:
+		return watch(stdin, stdout)
+	}
+	return fmt.Errorf("waza probe: no program %q", args[0])
+}
+
+func withAims(stdin io.Reader, do func(Aims) error) error {
+	var a Aims
+	if err := json.NewDecoder(stdin).Decode(&a); err != nil {
+		return fmt.Errorf("aims: %w", err)
+	}
+	return do(a)
+}
+
+const (
+	// patience is how long an attack waits for an answer.
+	patience = 700 * time.Millisecond
+	// attackLimit is how long one attack may take in all.
+	attackLimit = time.Second
+)
+
+// result is what came of one attack.
+type result struct {
+	state  State
+	detail string
+}
+
+func refused(err error) result              { return result{Refused, err.Error()} }
+func out(format string, args ...any) result { return result{Out, fmt.Sprintf(format, args...)} }
+func untried(why string) result             { return result{Untried, why} }
+
+// unless is out where something that must be refused was not.
+func unless(err error, done string) result {
+	if err != nil {
+		return refused(err)
+	}
+	return result{Out, done}
+}
+
+// attempt is one attack. Each has a thread of its own, which ends with it: what it
+// does to its thread stays there.
+type attempt struct {
+	name string
+	try  func(ctx context.Context, a Aims) result
+}
+
+// attackAll tries everything side by side, and at last what may end the guest, and
+// with it us.
+func attackAll(a Aims, stdout io.Writer) error {
+	found := make(chan Finding)
+	var trying sync.WaitGroup
+	for _, at := range attempts() {
+		trying.Go(func() { found <- carryOut(at, a) })
+	}
+	go func() { trying.Wait(); close(found) }()
+	out := json.NewEncoder(stdout)
+	var errs []error
+	for f := range found {
+		errs = append(errs, out.Encode(f))
+	}
+	for _, at := range riskyAttempts() {
+		errs = append(errs, out.Encode(carryOut(at, a)))
+	}
+	return errors.Join(errs...)
+}
+
+func carryOut(at attempt, a Aims) Finding {
+	ctx, cancel := context.WithTimeout(context.Background(), attackLimit)
+	defer cancel()
+	done := make(chan result, 1)
+	go func() {
+		runtime.LockOSThread() // and never unlocked
+		done <- at.try(ctx, a)
+	}()
+	var r result
+	select {
+	case r = <-done:
+	case <-time.After(attackLimit + patience):
+		r = untried("it came to no end")
+	}
+	return Finding{Attack: at.name, State: r.state, Detail: strings.ToValidUTF8(r.detail[:min(len(r.detail), 300)], "?")}
+}
+
+func attempts() []attempt {
+	return slices.Concat(networkAttempts(), linkAttempts(), nameAttempts(), kernelAttempts(), fileAttempts())
+}
+
+func reversed(s string) string {
+	runes := []rune(s)
+	for i, j := 0, len(runes)-1; i < j; i, j = i+1, j-1 {
+		runes[i], runes[j] = runes[j], runes[i]
+	}
+	return string(runes)
+}

@@ -1,0 +1,133 @@
+package probe
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
+	"golang.org/x/sys/unix"
+)
+
+// resolverOfEngine is where Docker answers names in a container.
+const resolverOfEngine = "127.0.0.11"
+
+func nameAttempts() []attempt {
+	return []attempt{
+		{DNSForeign, func(ctx context.Context, a Aims) result {
+			return a.resolveAll(ctx, []string{"127.0.0.1"}, a.Names, false)
+		}},
+		{DNSEngine, func(ctx context.Context, a Aims) result {
+			return a.resolveAll(ctx, []string{resolverOfEngine}, a.Names, false)
+		}},
+		{DNSHost, func(ctx context.Context, a Aims) result {
+			aims := slices.Concat(a.Host.over(4), a.Host.Resolvers, gateways(), outside)
+			return a.resolveAll(ctx, aims, a.Names[:1], true)
+		}},
+	}
+}
+
+// resolveAll asks each server for each name, over TCP and UDP. A name that resolves
+// is a way out, and where nobody should be, any answer at all.
+func (a Aims) resolveAll(ctx context.Context, servers, names []string, anyAnswer bool) result {
+	type question struct{ network, server, name string }
+	var all []question
+	for _, server := range servers {
+		for _, name := range names {
+			all = append(all, question{"tcp", server, name}, question{"udp", server, name})
+		}
+	}
+	answers := make(chan result, len(all))
+	for _, q := range all {
+		go func() {
+			code, addresses, err := lookup(ctx, q.network, q.server, q.name)
+			switch {
+			case anyAnswer && errors.Is(err, unix.ECONNREFUSED):
+				answers <- out("%s answers over %s: connection refused", q.server, q.network)
+			case err != nil:
+				answers <- result{Refused, reason(err)}
+			case addresses > 0:
+				answers <- out("%s resolves %s over %s", q.server, q.name, q.network)
+			case anyAnswer:
+				answers <- out("%s answers over %s: %s", q.server, q.network, code)
+			default:
+				answers <- result{Refused, code.String()}
+			}
+		}()
+	}
+	errs := make([]error, 0, len(all))
+	var found *result
+	for range all {
+		r := <-answers
+		if r.state == Out && found == nil {
+			found = &r
+		}
+		errs = append(errs, errors.New(r.detail))
+	}
+	if found != nil {
+		return *found
+	}
+	return result{Refused, summary(errs)}
+}
+
+// lookup asks one server for the IPv4 addresses of a name and returns how many it
+// told.
+func lookup(ctx context.Context, network, server, name string) (dnsmessage.RCode, int, error) {
+	asked, err := dnsmessage.NewName(name + ".")
+	if err != nil {
+		return 0, 0, err
+	}
+	const id = 4711
+	question := dnsmessage.Message{
+		Header:    dnsmessage.Header{ID: id, RecursionDesired: true},
+		Questions: []dnsmessage.Question{{Name: asked, Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET}},
+	}
+	packed, err := question.Pack()
+	if err != nil {
+		return 0, 0, err
+	}
+	dialer := net.Dialer{Timeout: patience}
+	conn, err := dialer.DialContext(ctx, network, net.JoinHostPort(server, "53"))
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	reply, err := converse(conn, network, packed)
+	if err != nil {
+		return 0, 0, err
+	}
+	var answer dnsmessage.Message
+	if err := answer.Unpack(reply); err != nil || answer.ID != id {
+		return 0, 0, fmt.Errorf("no DNS: %w", err)
+	}
+	return answer.RCode, len(answer.Answers), nil
+}
+
+// converse sends a question and reads the answer; over TCP each has its length
+// before it (RFC 1035, 4.2.2).
+func converse(conn net.Conn, network string, question []byte) ([]byte, error) {
+	if network == "udp" {
+		if _, err := conn.Write(question); err != nil {
+			return nil, err
+		}
+		answer := make([]byte, 4096)
+		n, err := conn.Read(answer)
+		return answer[:n], err
+	}
+	if _, err := conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(question))), question...)); err != nil {
+		return nil, err
+	}
+	var length [2]byte
+	if _, err := io.ReadFull(conn, length[:]); err != nil {
+		return nil, err
+	}
+	answer := make([]byte, binary.BigEndian.Uint16(length[:]))
+	_, err := io.ReadFull(conn, answer)
+	return answer, err
+}

@@ -1,0 +1,262 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// outside are addresses that nobody has, of the ranges for documentation (RFC 5737,
+// RFC 3849).
+var outside = []string{"198.51.100.1", "203.0.113.1", "2001:db8::1"}
+
+const metadata = "169.254.169.254"
+
+func networkAttempts() []attempt {
+	return []attempt{
+		{HostTCP, hostTCP},
+		{BridgeTCP, func(ctx context.Context, a Aims) result {
+			aims := gateways()
+			if len(aims) == 0 {
+				return refused(errors.New("no interface, so no bridge"))
+			}
+			return a.dialAll(ctx, BridgeTCP, withPorts(aims, a.Host.TCP4, 22, 80), answerCounts, nil)
+		}},
+		{DeviceTCP, func(ctx context.Context, a Aims) result {
+			return a.dialAll(ctx, DeviceTCP, withPorts(slices.Concat(a.Host.over(4), gateways()), a.Host.TCP4), answerCounts, bindToDevice)
+		}},
+		{HostIPv6, hostIPv6},
+		{Neighbour, neighbour},
+		{OtherServer, otherServer},
+		{External, func(ctx context.Context, a Aims) result {
+			return a.dialAll(ctx, External, withPorts(outside, 443, 53), answerCounts, nil)
+		}},
+		{Metadata, func(ctx context.Context, a Aims) result {
+			return a.dialAll(ctx, Metadata, withPorts([]string{metadata}, 80), answerCounts, nil)
+		}},
+		{EngineTCP, func(ctx context.Context, a Aims) result {
+			aims := slices.Concat(a.Host.over(4), gateways(), []string{"127.0.0.1"})
+			return a.dialAll(ctx, EngineTCP, withPorts(aims, 2375, 2376), connectionCounts, nil)
+		}},
+	}
+}
+
+func hostTCP(ctx context.Context, a Aims) result {
+	if a.Host.TCP4 == 0 {
+		return untried("nothing of ours listens on the host")
+	}
+	aims := append(a.Host.over(4), "127.0.0.1") // the host's own, if that is where we are
+	return a.dialAll(ctx, HostTCP, withPorts(aims, a.Host.TCP4), connectionCounts, nil)
+}
+
+// hostIPv6 aims at the host's addresses, and over every interface at its addresses
+// of the link: an IPv6 interface has one without being given any.
+func hostIPv6(ctx context.Context, a Aims) result {
+	if a.Host.TCP6 == 0 {
+		return untried("the host has no IPv6")
+	}
+	var aims []string
+	for _, aim := range append(a.Host.over(6), "ff02::1") {
+		if !isLinkLocal(aim) && aim != "ff02::1" {
+			aims = append(aims, aim)
+			continue
+		}
+		for _, name := range interfaces() {
+			aims = append(aims, aim+"%"+name)
+		}
+	}
+	r := a.dialAll(ctx, HostIPv6, withPorts(aims, a.Host.TCP6), connectionCounts, nil)
+	if r.state == Refused && a.Host.UDP6 != 0 {
+		for _, aim := range aims {
+			if err := sayTo(a, HostIPv6, "udp", aim, a.Host.UDP6); err == nil {
+				r = result{Sent, "datagrams went out to " + aim}
+			}
+		}
+	}
+	return r
+}
+
+// neighbour aims at the addresses of another trial and all beside them, and, should
+// both be in one place, at our own.
+func neighbour(ctx context.Context, a Aims) result {
+	if a.Neighbour.TCP4 == 0 {
+		return untried("there is no other trial")
+	}
+	aims := []string{"127.0.0.1"}
+	for _, addr := range a.Neighbour.over(4) {
+		aims = append(aims, beside(addr)...)
+	}
+	own := ownAddrs()
+	aims = slices.Compact(slices.DeleteFunc(aims, func(aim string) bool { return slices.Contains(own, aim) }))
+	targets := append(withPorts(aims, a.Neighbour.TCP4), withPorts(aims[1:], 80)...)
+	r := a.dialAll(ctx, Neighbour, targets, connectionCounts, nil)
+	if r.state == Refused && len(aims) == 1 {
+		r.detail = "the other trial has no address; " + r.detail
+	}
+	return r
+}
+
+// beside is the addresses of the task network that addr is on.
+func beside(addr string) []string {
+	ip, err := netip.ParseAddr(addr)
+	if err != nil {
+		return nil
+	}
+	var all []string
+	subnet := netip.PrefixFrom(ip, taskBits).Masked()
+	for at := subnet.Addr(); subnet.Contains(at); at = at.Next() {
+		all = append(all, at.String())
+	}
+	return all
+}
+
+// taskBits is the size of a task network.
+const taskBits = 29
+
+// otherServer aims at another server of the trial, past the runner: at its name, its
+// addresses, and wherever names may lead here. An answer from there may be the
+// relay's, so only a connection counts.
+func otherServer(ctx context.Context, a Aims) result {
+	if a.Sibling.TCP4 == 0 {
+		return untried("there is no other server")
+	}
+	aims := append([]string{a.SiblingAt, "127.0.0.1", "127.0.1.1", "127.0.2.1"}, a.Sibling.over(4)...)
+	return a.dialAll(ctx, OtherServer, withPorts(aims, a.Sibling.TCP4), connectionCounts, nil)
+}
+
+// verdict says what an answer to a connection request is worth.
+type verdict int
+
+const (
+	connectionCounts verdict = iota // only a connection shows a way out
+	answerCounts                    // so does a refusal by the other end: nobody should be there
+)
+
+// dialAll tries all addresses side by side and tells of the first that is a way out.
+// To whom it connects, it says who it is.
+func (a Aims) dialAll(ctx context.Context, name string, addrs []string, counts verdict, prepare func(fd int) error) result {
+	dialer := net.Dialer{Timeout: patience, Control: func(_, _ string, c syscall.RawConn) (err error) {
+		if prepare == nil {
+			return nil
+		}
+		if broken := c.Control(func(fd uintptr) { err = prepare(int(fd)) }); broken != nil {
+			return broken
+		}
+		return err
+	}}
+	slots := make(chan struct{}, 32)
+	errs := make([]error, len(addrs))
+	var dialling sync.WaitGroup
+	for i, addr := range addrs {
+		dialling.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			errs[i] = a.dial(ctx, dialer, name, addr)
+		})
+	}
+	dialling.Wait()
+	for i, err := range errs {
+		switch {
+		case err == nil:
+			return out("connected to %s", addrs[i])
+		case counts == answerCounts && errors.Is(err, unix.ECONNREFUSED):
+			return out("%s answers: connection refused", addrs[i])
+		}
+	}
+	return result{Refused, summary(errs)}
+}
+
+func (a Aims) dial(ctx context.Context, dialer net.Dialer, name, addr string) error {
+	conn, err := dialer.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	host, _, _ := net.SplitHostPort(addr)
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	_, err = conn.Write([]byte(payload(a, name, host)))
+	return err
+}
+
+// summary says once what went wrong often.
+func summary(errs []error) string {
+	count := map[string]int{}
+	var order []string
+	for _, err := range errs {
+		why := reason(err)
+		if count[why]++; count[why] == 1 {
+			order = append(order, why)
+		}
+	}
+	for i, why := range order {
+		if count[why] > 1 {
+			order[i] = fmt.Sprintf("%s (%d times)", why, count[why])
+		}
+	}
+	return strings.Join(order, ", ")
+}
+
+// reason is the heart of an error, without the addresses that it names.
+func reason(err error) string {
+	var errno unix.Errno
+	var timeout interface{ Timeout() bool }
+	var dns *net.DNSError
+	switch {
+	case errors.As(err, &errno):
+		return errno.Error()
+	case errors.As(err, &dns):
+		return "no such name"
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return "no answer"
+	}
+	return err.Error()
+}
+
+// withPorts joins every address with every port that is one.
+func withPorts(addrs []string, ports ...int) []string {
+	var all []string
+	for _, addr := range addrs {
+		for _, port := range ports {
+			if port > 0 {
+				all = append(all, net.JoinHostPort(addr, strconv.Itoa(port)))
+			}
+		}
+	}
+	return all
+}
+
+// interfaces names those of this container but loopback.
+func interfaces() []string {
+	all, _ := net.Interfaces()
+	var names []string
+	for _, i := range all {
+		if i.Flags&net.FlagLoopback == 0 && i.Flags&net.FlagUp != 0 {
+			names = append(names, i.Name)
+		}
+	}
+	return names
+}
+
+// gateways are where the host would stand on our networks: the first address of
+// each.
+func gateways() []string {
+	all, _ := net.InterfaceAddrs()
+	var found []string
+	for _, a := range all {
+		prefix, err := netip.ParsePrefix(a.String())
+		if err == nil && prefix.Addr().Is4() && !prefix.Addr().IsLoopback() {
+			found = append(found, prefix.Masked().Addr().Next().String())
+		}
+	}
+	return found
+}

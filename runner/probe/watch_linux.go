@@ -1,0 +1,196 @@
+package probe
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	maxPayload  = 256
+	maxArrivals = 1000 // told by one listener; what comes after is dropped
+	maxOpen     = 64   // connections at once
+)
+
+// payload is what attacks send: who sent it, under what name, and to which address.
+func payload(a Aims, attack, aim string) string {
+	return strings.Join([]string{magic, a.Nonce, attack, aim}, " ") + "\n"
+}
+
+const magic = "waza-probe"
+
+func readPayload(line, over string) (Arrival, bool) {
+	fields := strings.Fields(line)
+	if len(fields) != 4 || fields[0] != magic {
+		return Arrival{}, false
+	}
+	return Arrival{Nonce: fields[1], Attack: fields[2], Aim: fields[3], Over: over}, true
+}
+
+// watch listens on every address, over TCP and UDP as far as sockets can be had, and
+// tells what comes in until stdin ends.
+func watch(stdin io.Reader, stdout io.Writer) error {
+	w := &watcher{out: json.NewEncoder(stdout), open: make(chan struct{}, maxOpen)}
+	var here Place
+	here.TCP4, here.TCP6 = w.stream("tcp4"), w.stream("tcp6")
+	here.UDP4, here.UDP6 = w.packets("udp4"), w.packets("udp6")
+	if here.TCP4 == 0 {
+		return errors.New("cannot listen: no TCP socket")
+	}
+	here.Addrs, here.Resolvers = ownAddrs(), resolvers()
+	if err := w.out.Encode(here); err != nil {
+		return err
+	}
+	_, err := io.Copy(io.Discard, stdin)
+	for _, c := range w.closers {
+		_ = c.Close()
+	}
+	w.serving.Wait()
+	return err
+}
+
+type watcher struct {
+	closers []io.Closer
+	serving sync.WaitGroup
+	open    chan struct{}
+
+	mu   sync.Mutex
+	told int           // guarded by mu
+	out  *json.Encoder // guarded by mu
+}
+
+func (w *watcher) tell(line, over string) {
+	a, ok := readPayload(line, over)
+	if !ok {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.told++; w.told <= maxArrivals {
+		_ = w.out.Encode(a)
+	}
+}
+
+// stream listens on a port of the kernel's choice and returns it, or 0.
+func (w *watcher) stream(network string) int {
+	ln, err := net.Listen(network, ":0")
+	if err != nil {
+		return 0
+	}
+	w.closers = append(w.closers, ln)
+	w.serving.Go(func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			select {
+			case w.open <- struct{}{}:
+			default:
+				_ = conn.Close()
+				continue
+			}
+			w.serving.Go(func() {
+				defer func() { _ = conn.Close(); <-w.open }()
+				_ = conn.SetDeadline(time.Now().Add(patience))
+				line, _ := bufio.NewReader(io.LimitReader(conn, maxPayload)).ReadString('\n')
+				w.tell(line, network)
+			})
+		}
+	})
+	return ln.Addr().(*net.TCPAddr).Port
+}
+
+// packets is stream for datagrams.
+func (w *watcher) packets(network string) int {
+	conn, err := net.ListenPacket(network, ":0")
+	if err != nil {
+		return 0
+	}
+	w.closers = append(w.closers, conn)
+	w.serving.Go(func() {
+		buf := make([]byte, maxPayload)
+		for {
+			n, _, err := conn.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			w.tell(string(buf[:n]), network)
+		}
+	})
+	return conn.LocalAddr().(*net.UDPAddr).Port
+}
+
+// ownAddrs is every address of this machine but those of loopback.
+func ownAddrs() []string {
+	all, _ := net.InterfaceAddrs()
+	var addrs []string
+	for _, a := range all {
+		if ip, ok := a.(*net.IPNet); ok && !ip.IP.IsLoopback() {
+			addrs = append(addrs, ip.IP.String())
+		}
+	}
+	return addrs
+}
+
+func resolvers() []string {
+	content, _ := os.ReadFile("/etc/resolv.conf")
+	var found []string
+	for line := range strings.Lines(string(content)) {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "nameserver" && !net.ParseIP(fields[1]).IsLoopback() {
+			found = append(found, fields[1])
+		}
+	}
+	return found
+}
+
+// knock reaches for every address of the host as an attack would, so that a
+// listener there shows that it would hear one. It is run where no wall is between.
+func knock(a Aims) error {
+	var errs []error
+	for _, aim := range a.Host.over(4) {
+		errs = append(errs, sayTo(a, Control, "tcp", aim, a.Host.TCP4), sayTo(a, Control, "udp", aim, a.Host.UDP4))
+	}
+	for _, aim := range a.Host.over(6) {
+		if !isLinkLocal(aim) {
+			errs = append(errs, sayTo(a, Control, "tcp", aim, a.Host.TCP6))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	return nil
+}
+
+func sayTo(a Aims, attack, network, aim string, port int) error {
+	if port == 0 {
+		return nil
+	}
+	conn, err := net.DialTimeout(network, net.JoinHostPort(aim, fmt.Sprint(port)), patience)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	_, err = conn.Write([]byte(payload(a, attack, aim)))
+	return err
+}
+
+func isLinkLocal(addr string) bool { return net.ParseIP(addr).IsLinkLocalUnicast() }
+
+// over lists the addresses of a version of IP.
+func (p Place) over(version int) []string {
+	var found []string
+	for _, addr := range p.Addrs {
+		if ip := net.ParseIP(addr); ip != nil && (ip.To4() != nil) == (version == 4) {
+			found = append(found, addr)
+		}
+	}
+	return found
+}
