@@ -14,10 +14,13 @@ import (
 
 func (s *state) doctorCommand() *cli.Command {
 	return &cli.Command{
-		Name:         "doctor",
-		Usage:        "say whether waza run --isolate would work here, and what would mend it",
-		Description:  "Looks at the engine, what it can enforce, and at this machine; changes nothing. Exit\ncode 3 where a run could not work.",
-		Flags:        []cli.Flag{formatFlag()},
+		Name:        "doctor",
+		Usage:       "say whether waza run --isolate would work here, and what would mend it",
+		Description: "Looks at the engine, what it can enforce, and at this machine; changes nothing; with\n--probe it also attacks sandboxes from inside, as a run does. Exit code 3 where a run\ncould not work.",
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "probe", Usage: "open sandboxes, and try to get out of them"},
+			formatFlag(),
+		},
 		OnUsageError: usageError,
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
@@ -28,6 +31,9 @@ func (s *state) doctorCommand() *cli.Command {
 				return err
 			}
 			all := containers.Examine(c.Context)
+			if c.Bool("probe") && all.Worst() != checkup.Problem {
+				all = append(all, s.probeSandboxes(c.Context)...)
+			}
 			all = append(all, examineMachine()...)
 			if err := s.printChecks(format, all); err != nil {
 				return err
