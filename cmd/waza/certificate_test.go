@@ -2,14 +2,10 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httputil"
-	"net/url"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -23,29 +19,16 @@ import (
 // DOCKER_HOST is for it.
 func weakEngine(t *testing.T) string {
 	t.Helper()
-	dial := dockertest.Engine(t).Dialer()
-	proxy := &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(&url.URL{Scheme: "http", Host: "docker"})
-			if strings.HasSuffix(r.In.URL.Path, "/networks/create") {
-				body, _ := io.ReadAll(r.In.Body)
+	return dockertest.Front(t, func(engine *httputil.ReverseProxy) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/networks/create") {
+				body, _ := io.ReadAll(r.Body)
 				body = bytes.ReplaceAll(body, []byte(`"com.docker.network.bridge.inhibit_ipv4":"true"`), []byte(`"com.docker.network.bridge.inhibit_ipv4":"false"`))
-				r.Out.Body, r.Out.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+				r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 			}
-		},
-		Transport:     &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }, DisableKeepAlives: true},
-		FlushInterval: -1,
-	}
-	path := filepath.Join(t.TempDir(), "engine.sock")
-	ln, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &http.Server{Handler: proxy}
-	ended := make(chan struct{})
-	go func() { _ = server.Serve(ln); close(ended) }()
-	t.Cleanup(func() { _ = server.Close(); <-ended })
-	return "unix://" + path
+			engine.ServeHTTP(w, r)
+		})
+	})
 }
 
 // A run on an engine whose sandboxes do not hold ends before its first trial, and

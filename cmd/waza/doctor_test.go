@@ -1,18 +1,17 @@
 package main
 
 import (
-	"context"
+	"bytes"
 	"encoding/json"
-	"net"
+	"errors"
+	"io"
 	"net/http"
 	"net/http/httputil"
-	"net/url"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/docker/docker/client"
 
 	"github.com/waza-isolate/waza/internal/checkup"
 	"github.com/waza-isolate/waza/internal/dockertest"
@@ -108,42 +107,21 @@ func TestDoctorOfAPoorEngine(t *testing.T) {
 // poorEngine is the engine with another answer to what it is.
 func poorEngine(t *testing.T, change func(info map[string]any)) string {
 	t.Helper()
-	real, err := client.ParseHostURL(client.DefaultDockerHost)
-	if err != nil || real.Scheme != "unix" {
-		t.Fatalf("no socket at %s: %v", client.DefaultDockerHost, err)
-	}
-	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "engine"})
-	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", real.Host+real.Path)
-	}}
-	t.Cleanup(transport.CloseIdleConnections)
-	proxy.Transport = transport
-	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !strings.HasSuffix(r.URL.Path, "/info") {
-			proxy.ServeHTTP(w, r)
-			return
+	return dockertest.Front(t, func(engine *httputil.ReverseProxy) http.Handler {
+		engine.ModifyResponse = func(r *http.Response) error {
+			if !strings.HasSuffix(r.Request.URL.Path, "/info") {
+				return nil
+			}
+			var info map[string]any
+			if err := errors.Join(json.NewDecoder(r.Body).Decode(&info), r.Body.Close()); err != nil {
+				return err
+			}
+			change(info)
+			changed, err := json.Marshal(info)
+			r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(changed)), int64(len(changed))
+			r.Header.Set("Content-Length", strconv.Itoa(len(changed)))
+			return err
 		}
-		r.URL.Scheme, r.URL.Host, r.RequestURI = "http", "engine", ""
-		response, err := transport.RoundTrip(r)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadGateway)
-			return
-		}
-		defer func() { _ = response.Body.Close() }()
-		var info map[string]any
-		if err := json.NewDecoder(response.Body).Decode(&info); err != nil {
-			http.Error(w, err.Error(), http.StatusBadGateway)
-			return
-		}
-		change(info)
-		_ = json.NewEncoder(w).Encode(info)
+		return engine
 	})
-	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "e"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &http.Server{Handler: handler}
-	go func() { _ = server.Serve(listener) }()
-	t.Cleanup(func() { _ = server.Close() })
-	return "unix://" + listener.Addr().String()
 }

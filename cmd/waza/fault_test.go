@@ -1,17 +1,12 @@
 package main
 
 import (
-	"net"
 	"net/http"
 	"net/http/httputil"
-	"net/url"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -121,56 +116,20 @@ tasks: [task.yaml]
 {id: x, inputs: {prompt: x}, script: [{say: done}]}
 `)
 	var failed atomic.Bool
-	p.env = append(p.env, "DOCKER_HOST=unix://"+serveEngine(t, func(w http.ResponseWriter, r *http.Request) bool {
-		if !strings.HasSuffix(r.URL.Path, "/networks/create") || failed.Swap(true) {
-			return false
-		}
-		http.Error(w, `{"message":"a hiccup"}`, http.StatusInternalServerError)
-		return true
+	p.env = append(p.env, "DOCKER_HOST="+dockertest.Front(t, func(engine *httputil.ReverseProxy) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !strings.HasSuffix(r.URL.Path, "/networks/create") || failed.Swap(true) {
+				engine.ServeHTTP(w, r)
+				return
+			}
+			http.Error(w, `{"message":"a hiccup"}`, http.StatusInternalServerError)
+		})
 	}))
 	c := p.run(exitOK)
 	run := p.runOf("x")
 	if run.Attempts != 2 || len(run.Earlier) != 1 || run.Earlier[0].Reason != evidence.ReasonSandbox || !strings.Contains(run.Earlier[0].Message, "a hiccup") {
 		t.Errorf("attempt %d, before it %+v\n%s", run.Attempts, run.Earlier, c.stdout.String())
 	}
-}
-
-// serveEngine puts a proxy before the engine until the test ends, and is its socket.
-// What stand answers does not reach the engine.
-func serveEngine(t *testing.T, stand func(http.ResponseWriter, *http.Request) bool) string {
-	t.Helper()
-	host, err := url.Parse(dockertest.Engine(t).DaemonHost())
-	if err != nil || host.Scheme != "unix" {
-		t.Skipf("SKIPPED: the engine is at %v, and this test needs a socket", host)
-	}
-	dir, err := os.MkdirTemp("", "waza-engine-") // a socket's path is short
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	socket := filepath.Join(dir, "engine.sock")
-	ln, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	transport := &http.Transport{Dial: func(string, string) (net.Conn, error) { return net.Dial("unix", host.Path) }}
-	proxy := &httputil.ReverseProxy{
-		Rewrite:   func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "http", "engine" },
-		Transport: transport, FlushInterval: -1,
-	}
-	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !stand(w, r) {
-			proxy.ServeHTTP(w, r)
-		}
-	})}
-	ended := make(chan struct{})
-	go func() { defer close(ended); _ = server.Serve(ln) }()
-	t.Cleanup(func() {
-		_ = server.Close()
-		<-ended
-		transport.CloseIdleConnections()
-	})
-	return socket
 }
 
 // What a server does to itself is its own: the call is a transport_error, the graders

@@ -5,13 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httputil"
-	"net/url"
-	"os"
 	"path"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -38,48 +34,23 @@ const (
 
 func newKillProxy(t *testing.T, moment func(when, request string) bool) *killProxy {
 	t.Helper()
-	engine, err := url.Parse(dockertest.Engine(t).DaemonHost())
-	if err != nil || engine.Scheme != "unix" {
-		t.Skipf("SKIPPED: the engine is not on a socket of this machine: %v", err)
-	}
-	dir, err := os.MkdirTemp("", "kp-") // names of sockets are short
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	ln, err := net.Listen("unix", filepath.Join(dir, "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	k := &killProxy{Host: "unix://" + ln.Addr().String(), moment: moment, names: map[string]string{}}
-	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", engine.Path)
-	}}
-	proxy := &httputil.ReverseProxy{
-		Director:       func(r *http.Request) { r.URL.Scheme, r.URL.Host = "http", "engine" },
-		Transport:      transport,
-		FlushInterval:  -1,
-		ModifyResponse: k.answered,
-		ErrorHandler:   func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
-	}
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		keepBody(r)
-		request := k.describe(r)
-		if request != "" && k.moment(before, request) {
-			panic(http.ErrAbortHandler)
-		}
-		ctx := r.Context()
-		if strings.HasPrefix(request, "create ") {
-			var cancel context.CancelFunc // as the engine does it, whether or not anybody waits
-			ctx, cancel = context.WithCancel(context.WithoutCancel(ctx))
-			defer cancel()
-		}
-		proxy.ServeHTTP(w, r.WithContext(context.WithValue(ctx, requestKey{}, request)))
-	})}
-	go func() { _ = server.Serve(ln) }()
-	t.Cleanup(func() {
-		_ = server.Close()
-		transport.CloseIdleConnections()
+	k := &killProxy{moment: moment, names: map[string]string{}}
+	k.Host = dockertest.Front(t, func(engine *httputil.ReverseProxy) http.Handler {
+		engine.ModifyResponse = k.answered
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			keepBody(r)
+			request := k.describe(r)
+			if request != "" && k.moment(before, request) {
+				panic(http.ErrAbortHandler)
+			}
+			ctx := r.Context()
+			if strings.HasPrefix(request, "create ") {
+				var cancel context.CancelFunc // as the engine does it, whether or not anybody waits
+				ctx, cancel = context.WithCancel(context.WithoutCancel(ctx))
+				defer cancel()
+			}
+			engine.ServeHTTP(w, r.WithContext(context.WithValue(ctx, requestKey{}, request)))
+		})
 	})
 	return k
 }
