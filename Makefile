@@ -2,7 +2,7 @@
 # or named in one sentence. Settings: TIMEOUT, the limit of each package's tests.
 
 SHELL := bash
-TIMEOUT ?= 20m
+TIMEOUT ?= 60m
 
 # Where Go's own installer puts it, which a bare shell may not search.
 export PATH := $(PATH):/usr/local/go/bin

@@ -186,7 +186,7 @@ func weaknesses(t *testing.T) []weakness {
 		{name: "the processes of the host", airtight: true, weak: weakened{box: func(c *containerPlan) { c.host.PidMode = "host" }},
 			out: []string{"processes", "planted-secret", "guest-freeze", "guest-signals"}},
 		{name: "the runner's environment", airtight: true, weak: weakened{box: func(c *containerPlan) { c.conf.Env = os.Environ() }}, out: []string{"planted-secret"}},
-		{name: "a guest that can be dumped", airtight: true, guest: "undumpable", out: []string{"guest-memory", "guest-ptrace"}},
+		{name: "a guest that can be dumped", airtight: true, guest: "undumpable", out: []string{"guest-memory", "guest-ptrace"}, also: []string{"guest-freeze"}},
 		{name: "a guest with default signals", airtight: true, guest: "signals", out: []string{"guest-signals"}},
 	}
 }

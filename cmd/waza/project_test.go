@@ -30,7 +30,7 @@ const (
 	goMemory   = "waza-examples/go-memory"
 
 	// runLimit is more than any run of a test takes.
-	runLimit = 2 * time.Minute
+	runLimit = 5 * time.Minute
 )
 
 // project is a directory with an eval, to run waza in as a program of its own.

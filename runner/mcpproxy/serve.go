@@ -15,7 +15,7 @@ import (
 const (
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 2 * time.Minute
-	maxHeader     = 64 << 10
+	maxHeader     = 32 << 10
 	shutdownGrace = 2 * time.Second
 )
 
