@@ -23,9 +23,9 @@ func (b *Backend) apply(ctx context.Context, lease *box, t *runner.Trial, p tria
 			err = errors.Join(err, s.Close(context.WithoutCancel(ctx)))
 		}
 	}()
-	made := sync.OnceValues(func() (addresses, error) { return s.makeForAgent(ctx) })
 	started := make([]*box, len(p.containers))
 	group, gctx := errgroup.WithContext(ctx)
+	made := sync.OnceValues(func() (addresses, error) { return s.makeForAgent(gctx) })
 	for i, c := range p.containers {
 		group.Go(func() (err error) {
 			var a addresses
