@@ -26,8 +26,8 @@ const (
 	lostTimeout    = time.Second
 )
 
-// one runs a trial to its outcome, again where it ended as infra, and grades it. A
-// trial that was interrupted has no result.
+// one runs a trial to its outcome, again where it ended as infra and another attempt
+// could be recorded, and grades it. A trial that was interrupted has no result.
 func (r *run) one(ctx context.Context, t *Trial) (*Result, error) {
 	dir := TrialDir(r.o.Dir, t.Task, t.Number)
 	earlier, err := EarlierAttempts(dir)
@@ -43,7 +43,7 @@ func (r *run) one(ctx context.Context, t *Trial) (*Result, error) {
 		}
 		result.Earlier = earlier
 		again := result.Verdicts.Class == evidence.ClassInfra && attempt.Attempt < last && ctx.Err() == nil
-		if !again || r.backs.recover(ctx, r.backend) != nil {
+		if !again || evidence.CheckRoom(string(dir)) != nil || r.backs.recover(ctx, r.backend) != nil {
 			r.o.Progress(Update{Task: t.Task, Number: t.Number, Phase: PhaseDone, Result: result})
 			return result, nil
 		}

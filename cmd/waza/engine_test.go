@@ -150,7 +150,8 @@ func TestEngineFrozenForGood(t *testing.T) {
 }
 
 // TestTwoRunsBesideGC has gc go on beside two runs, on an engine that nobody else
-// uses: it finds nothing dead, and nobody loses anything.
+// uses: nobody loses anything. All that gc may find is what a run that has just given
+// up its lease is about to remove itself.
 func TestTwoRunsBesideGC(t *testing.T) {
 	t.Parallel()
 	engine := dockertest.StartPrivate(t, []string{inventory})
@@ -165,7 +166,7 @@ func TestTwoRunsBesideGC(t *testing.T) {
 		said := one.start("gc").wait(exitOK).stdout.String()
 		var live int
 		_, ofEngine, _ := strings.Cut(said, "\n")
-		if _, err := fmt.Sscanf(ofEngine, "nothing to remove on the engine; %d live run(s)", &live); err != nil || live > 2 {
+		if _, err := fmt.Sscanf(ofEngine, "nothing to remove on the engine; %d live run(s)", &live); live > 2 || err != nil && !strings.Contains(ofEngine, " 0 network(s)") {
 			t.Errorf("gc: %q, %v", said, err)
 		}
 		most = max(most, live)

@@ -40,6 +40,14 @@ func keepRoom(dir string) error {
 	return nil
 }
 
+// CheckRoom says whether dir has the room that a trial keeps.
+func CheckRoom(dir string) error {
+	if err := keepRoom(dir); err != nil {
+		return err
+	}
+	return dropRoom(dir)
+}
+
 func dropRoom(dir string) error {
 	err := os.Remove(filepath.Join(dir, roomFile))
 	if errors.Is(err, fs.ErrNotExist) {
