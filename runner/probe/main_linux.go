@@ -72,6 +72,7 @@ type attempt struct {
 // attackAll tries everything side by side, and at last what may end the guest, and
 // with it us.
 func attackAll(a Aims, stdout io.Writer) error {
+	awaitAddresses()
 	found := make(chan Finding)
 	var trying sync.WaitGroup
 	for _, at := range attempts() {
