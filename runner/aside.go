@@ -12,22 +12,19 @@ import (
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
-// Directories in that of a trial, beside [evidence.AttemptsDir]. What is in both is
-// numbered from 1.
-const (
-	// InterruptedDir is what runs left that ended in the midst of the trial.
-	InterruptedDir = "interrupted"
-	// movingDir is the one that is being filled.
-	movingDir = "moving"
-)
+// movingDir is the one, among the numbers from 1 in the directories of what is aside,
+// that is being filled.
+const movingDir = "moving"
 
-func isAside(name string) bool { return name == evidence.AttemptsDir || name == InterruptedDir }
+func isAside(name string) bool {
+	return name == evidence.AttemptsDir || name == evidence.InterruptedDir
+}
 
 // SetAside makes room in the directory of a trial that is to be run: what is there
 // goes into [evidence.AttemptsDir] where it is an attempt that ended, else into
-// [InterruptedDir].
+// [evidence.InterruptedDir].
 func (r Recovered) SetAside(run string, id TrialID) error {
-	kind := InterruptedDir
+	kind := evidence.InterruptedDir
 	if r.infra[id] {
 		kind = evidence.AttemptsDir
 	}
@@ -38,7 +35,7 @@ func (r Recovered) SetAside(run string, id TrialID) error {
 // begun before and a crash came between, it is completed first. A trial that is
 // half moved has no trial.json: that goes first.
 func setAside(dir evidence.Dir, kind string) error {
-	for _, begun := range []string{evidence.AttemptsDir, InterruptedDir} {
+	for _, begun := range []string{evidence.AttemptsDir, evidence.InterruptedDir} {
 		if _, err := os.Stat(filepath.Join(string(dir), begun, movingDir)); err == nil {
 			kind = begun
 		}

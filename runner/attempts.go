@@ -139,5 +139,5 @@ func EarlierAttempts(dir evidence.Dir) ([]evidence.Trial, error) {
 // ofAttempt says whether a file of a run directory is of an earlier attempt.
 func ofAttempt(name string) bool {
 	parts := strings.Split(name, "/")
-	return len(parts) > 4 && parts[0] == "trials" && parts[3] == evidence.AttemptsDir
+	return len(parts) > 4 && parts[0] == trialsDir && parts[3] == evidence.AttemptsDir
 }

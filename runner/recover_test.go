@@ -133,7 +133,7 @@ func TestSetAsideTwice(t *testing.T) {
 			}
 		}
 		for range 2 { // the second finds nothing
-			if err := setAside(dir, InterruptedDir); err != nil {
+			if err := setAside(dir, evidence.InterruptedDir); err != nil {
 				t.Fatal(err)
 			}
 		}
