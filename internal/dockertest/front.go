@@ -7,6 +7,7 @@ import (
 	"net/http/httputil"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 )
@@ -16,8 +17,8 @@ import (
 // for it.
 func Front(t testing.TB, through func(engine *httputil.ReverseProxy) http.Handler) string {
 	t.Helper()
-	dial := Engine(t).Dialer()
-	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }}
+	ways := ways{dial: Engine(t).Dialer()}
+	transport := &http.Transport{DialContext: ways.open}
 	engine := &httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "http", "engine" },
 		Transport:     transport,
@@ -33,13 +34,55 @@ func Front(t testing.TB, through func(engine *httputil.ReverseProxy) http.Handle
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{Handler: through(engine), ReadHeaderTimeout: time.Minute}
+	var serving sync.WaitGroup
+	handler := through(engine)
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		serving.Add(1)
+		defer serving.Done()
+		handler.ServeHTTP(w, r)
+	})}
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = server.Serve(ln) }()
 	t.Cleanup(func() {
 		_ = server.Close()
 		<-ended
+		ways.cut()
+		serving.Wait()
 		transport.CloseIdleConnections()
 	})
 	return "unix://" + ln.Addr().String()
+}
+
+// ways are the connections to the engine. Those that carry a container's streams
+// would last as long as the container.
+type ways struct {
+	dial func(context.Context) (net.Conn, error)
+
+	mu   sync.Mutex
+	all  []net.Conn // guarded by mu
+	over bool       // guarded by mu
+}
+
+func (w *ways) open(ctx context.Context, _, _ string) (net.Conn, error) {
+	conn, err := w.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.over {
+		_ = conn.Close()
+		return nil, net.ErrClosed
+	}
+	w.all = append(w.all, conn)
+	return conn, nil
+}
+
+func (w *ways) cut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.over = true
+	for _, conn := range w.all {
+		_ = conn.Close()
+	}
 }

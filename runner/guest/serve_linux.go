@@ -90,7 +90,7 @@ type servant struct {
 }
 
 func newServant(pipe io.ReadWriteCloser) (*servant, error) {
-	session, err := yamux.Server(&whole{ReadWriteCloser: pipe}, muxConfig(6*time.Second))
+	session, err := yamux.Server(&whole{ReadWriteCloser: pipe}, muxConfig(8*time.Second))
 	if err != nil {
 		return nil, err
 	}
