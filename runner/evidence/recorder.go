@@ -24,6 +24,7 @@ const (
 	BeforeFile     = "before.tar"
 	WorkspaceFile  = "workspace.tar"
 	VerdictsFile   = "verdicts.json"
+	StepsFile      = "steps.jsonl"
 	ServersDir     = "servers"
 	AttemptsDir    = "attempts"    // earlier ones, each laid out like the trial
 	InterruptedDir = "interrupted" // what was there when runs ended in the midst of it, likewise

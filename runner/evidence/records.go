@@ -98,6 +98,19 @@ type Call struct {
 	ResponseFrame int64           `json:"response_frame,omitempty"`
 	Rounds        int             `json:"rounds,omitempty"` // input_required rounds, 2026-07-28
 	Notes         []string        `json:"notes,omitempty"`  // oddities: duplicate keys, late answers
+
+	// What the catalog said when the request came: the tools that its server had listed
+	// on record by then.
+	Known    *bool    `json:"known_tool,omitempty"`      // the tool was listed; absent where nothing was
+	ReadOnly *bool    `json:"read_only,omitempty"`       // its readOnlyHint; absent where it gave none
+	Valid    *bool    `json:"valid_arguments,omitempty"` // they fit its input schema; absent where none can be read
+	Invalid  []string `json:"invalid,omitempty"`         // what of them does not, at most a few
+	// SameAs is the first call with the same server, tool and arguments (as [capture.Equal]
+	// has it); 0 where this is the first.
+	SameAs int `json:"same_as,omitempty"`
+	// Incident counts the trial's incidents from 1: a failed call and those of the same
+	// server and tool that follow it up to the first that succeeds. 0 is none.
+	Incident int `json:"incident,omitempty"`
 }
 
 // Event is something that happened beside the frames.
@@ -107,6 +120,24 @@ type Event struct {
 	Where   string         `json:"where,omitempty"` // "agent", "relay", a server's name, or SERVER/SERVICE
 	Message string         `json:"message,omitempty"`
 	Data    map[string]any `json:"data,omitempty"`
+}
+
+// Kinds of steps.
+const (
+	StepProgram = "program" // a grader's program over the frozen workspace
+	StepCall    = "call"    // a question put to a server
+	StepFiles   = "files"   // files that a server's container has
+	StepJudge   = "judge"   // a model's answer to a rubric
+)
+
+// Step is one line of steps.jsonl: something done for a grader after the agent had
+// stopped, and what came of it. Grading reads it and does nothing of the kind itself.
+type Step struct {
+	Grader string          `json:"grader"` // its name
+	Kind   string          `json:"kind"`
+	Ask    json.RawMessage `json:"ask"`              // what was asked, complete: the same question has the same answer
+	Answer json.RawMessage `json:"answer,omitempty"` // of a shape that is the kind's
+	Error  string          `json:"error,omitempty"`  // why there is none
 }
 
 // TranscriptEvent is one line of transcript.jsonl in waza's event format: what
