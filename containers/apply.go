@@ -20,6 +20,7 @@ func (b *Backend) apply(ctx context.Context, lease *box, t *runner.Trial, p tria
 	s := &sandbox{backend: b, lease: lease, trial: t, plan: p, observe: observe, boxes: map[string]*box{}, over: make(chan struct{})}
 	defer func() {
 		if err != nil {
+			b.expectMore()
 			err = errors.Join(err, s.Close(context.WithoutCancel(ctx)))
 		}
 	}()

@@ -54,6 +54,7 @@ type Backend struct {
 
 	mu      sync.Mutex
 	owed    map[string]bool         // labels of trials that could not be taken down; guarded by mu
+	late    bool                    // more may come than is known of; guarded by mu
 	volumes map[string]func() error // mcp.json volumes by content; guarded by mu
 	images  map[string]imageInfo    // by reference; guarded by mu
 	userIDs map[userKey]string      // guarded by mu
@@ -124,9 +125,13 @@ func (b *Backend) Close(ctx context.Context) error {
 func (b *Backend) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
 	defer cancel()
+	err := b.engine.answers(ctx)
+	var swept error
+	if err == nil && b.owes() {
+		_, swept = b.engine.collect(ctx, b.sweepOwn)
+	}
 	b.leasing.Lock()
 	defer b.leasing.Unlock()
-	err := b.engine.answers(ctx)
 	switch {
 	case err == nil:
 		err = b.giveBackLocked(ctx)
@@ -139,11 +144,11 @@ func (b *Backend) close(ctx context.Context) error {
 	if b.engine.watch != nil {
 		b.engine.watch.close()
 	}
-	return errors.Join(err, b.engine.Client.Close())
+	return errors.Join(swept, err, b.engine.Client.Close())
 }
 
 func (b *Backend) giveBackLocked(ctx context.Context) error {
-	errs := []error{b.takeAway(ctx)}
+	var errs []error
 	if b.lease != nil {
 		errs = append(errs, b.lease.close(ctx, b.engine))
 	}

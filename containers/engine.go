@@ -31,7 +31,13 @@ type engine struct {
 	info  system.Info
 	asked time.Time // when info was true
 	watch *watch    // of a run; else nil
+	// networking has a place for each network that is made or removed at a time. The
+	// engine takes them one by one; a call that stands in its queue would time out there.
+	networking chan struct{}
 }
+
+// networksAtOnce keeps the engine busy while an answer is on its way.
+const networksAtOnce = 2
 
 // now is the time by the engine's clock, which is what it says of ages: clocks of
 // other machines may be minutes off, and ours may jump.
@@ -65,7 +71,7 @@ func dialEngine(ctx context.Context) (*engine, error) {
 	if info.OSType != "linux" {
 		return nil, errors.Join(fmt.Errorf("the Docker engine runs %s containers; isolation needs Linux ones", info.OSType), c.Close())
 	}
-	return &engine{Client: c, info: info, asked: time.Now()}, nil
+	return &engine{Client: c, info: info, asked: time.Now(), networking: make(chan struct{}, networksAtOnce)}, nil
 }
 
 // creating is the context of a call that creates something. The end of ctx does

@@ -156,7 +156,7 @@ func (e *engine) sweep(ctx context.Context, all objects, live map[string]bool) (
 	}
 	for _, n := range all.networks {
 		if isDead(n.Labels) {
-			errs = append(errs, wrapRemoval("network", n.Name, e.NetworkRemove(ctx, n.ID)))
+			errs = append(errs, wrapRemoval("network", n.Name, e.removeNetwork(ctx, n.ID)))
 			g.Networks++
 		}
 	}

@@ -82,10 +82,34 @@ func networkOptions(a addresses, labels map[string]string) network.CreateOptions
 }
 
 func (e *engine) createNetwork(ctx context.Context, name string, o network.CreateOptions) error {
+	done, err := e.networkTurn(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
 	ctx, cancel := creating(ctx)
 	defer cancel()
-	_, err := e.NetworkCreate(ctx, name, o)
+	_, err = e.NetworkCreate(ctx, name, o)
 	return err
+}
+
+func (e *engine) removeNetwork(ctx context.Context, id string) error {
+	done, err := e.networkTurn(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return e.NetworkRemove(ctx, id)
+}
+
+// networkTurn waits until the engine is free to make or remove a network.
+func (e *engine) networkTurn(ctx context.Context) (done func(), err error) {
+	select {
+	case e.networking <- struct{}{}:
+		return func() { <-e.networking }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 // removeNetworks removes all that match and joins what went wrong.
@@ -96,7 +120,7 @@ func (e *engine) removeNetworks(ctx context.Context, which filter) error {
 	}
 	var errs []error
 	for _, n := range found {
-		errs = append(errs, ignoreGone(e.NetworkRemove(ctx, n.ID)))
+		errs = append(errs, ignoreGone(e.removeNetwork(ctx, n.ID)))
 	}
 	return errors.Join(errs...)
 }

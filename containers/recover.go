@@ -60,6 +60,21 @@ func (b *Backend) owe(trial string) {
 	b.owed[trial] = true
 }
 
+// expectMore remembers that the engine may make something yet that was asked of it
+// and given up.
+func (b *Backend) expectMore() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.late = true
+}
+
+// owes says whether something of the run's trials may be on the engine after them.
+func (b *Backend) owes() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.late || len(b.owed) > 0
+}
+
 // takeAway takes down what could not be before.
 func (b *Backend) takeAway(ctx context.Context) error {
 	b.mu.Lock()

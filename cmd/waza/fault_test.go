@@ -1,7 +1,11 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httputil"
 	"regexp"
 	"strings"
@@ -118,7 +122,7 @@ tasks: [task.yaml]
 	var failed atomic.Bool
 	p.env = append(p.env, "DOCKER_HOST="+dockertest.Front(t, func(engine *httputil.ReverseProxy) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if !strings.HasSuffix(r.URL.Path, "/networks/create") || failed.Swap(true) {
+			if !makesNetwork(r) || failed.Swap(true) {
 				engine.ServeHTTP(w, r)
 				return
 			}
@@ -129,6 +133,55 @@ tasks: [task.yaml]
 	run := p.runOf("x")
 	if run.Attempts != 2 || len(run.Earlier) != 1 || run.Earlier[0].Reason != evidence.ReasonSandbox || !strings.Contains(run.Earlier[0].Message, "a hiccup") {
 		t.Errorf("attempt %d, before it %+v\n%s", run.Attempts, run.Earlier, c.stdout.String())
+	}
+}
+
+// makesNetwork says whether a request is for the network of a task x's trial.
+func makesNetwork(r *http.Request) bool {
+	return strings.HasSuffix(r.URL.Path, "/networks/create") && strings.Contains(nameOf(r), "-x-")
+}
+
+// What the engine makes after a call for it was given up is taken away at the end.
+func TestEngineIsLate(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, `
+-- eval.yaml --
+name: NAME
+config: {trials_per_task: 1, timeout_seconds: 60, executor: script}
+tasks: [task.yaml]
+-- task.yaml --
+{id: x, inputs: {prompt: x}, script: [{say: done}]}
+`)
+	var asked atomic.Bool
+	given, made := make(chan func(), 1), make(chan struct{})
+	p.env = append(p.env, "DOCKER_HOST="+dockertest.Front(t, func(engine *httputil.ReverseProxy) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case makesNetwork(r) && !asked.Swap(true):
+				again := r.Clone(context.Background())
+				again.Body = io.NopCloser(bytes.NewReader(keepBody(r)))
+				given <- func() {
+					defer close(made)
+					engine.ServeHTTP(httptest.NewRecorder(), again)
+				}
+				panic(http.ErrAbortHandler)
+			case r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "/networks/"):
+				select { // the second attempt is over
+				case late := <-given:
+					late()
+				default:
+				}
+			}
+			engine.ServeHTTP(w, r)
+		})
+	}))
+	p.run(exitOK)
+	if run := p.runOf("x"); run.Attempts != 2 || len(run.Earlier) != 1 || run.Earlier[0].Reason != evidence.ReasonSandbox {
+		t.Errorf("attempt %d, before it %+v", run.Attempts, run.Earlier)
+	}
+	<-made
+	if left := dockertest.Objects(t, dockertest.Engine(t), p.runID()); len(left) > 0 {
+		t.Errorf("left: %v", left)
 	}
 }
 
