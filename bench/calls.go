@@ -54,16 +54,22 @@ func (b *bench) measureCalls(ctx context.Context) (_ []Figure, err error) {
 			return nil, err
 		}
 	}
+	var echoes []float64
 	for range b.sizes.Blocks {
 		for _, w := range ways {
 			if err := b.block(ctx, w); err != nil {
 				return nil, fmt.Errorf("%s: %w", w.name, err)
 			}
 		}
+		took, err := b.echoes(ctx, s.floor)
+		if err != nil {
+			return nil, err
+		}
+		echoes = append(echoes, took...)
 	}
 	var figures []Figure
 	for _, w := range ways {
-		figures = append(figures, w.figures()...)
+		figures = append(figures, w.figures(percentile(echoes, 50))...)
 	}
 	return figures, nil
 }
@@ -96,8 +102,9 @@ func (b *bench) block(ctx context.Context, w *way) error {
 	return nil
 }
 
-// figures says what capture adds, and how many calls one agent makes.
-func (w *way) figures() []Figure {
+// figures says what capture adds, also beside an echo over the engine's pipe, and how
+// many calls one agent makes.
+func (w *way) figures(echo float64) []Figure {
 	captured, bare := pooled(w.captured), pooled(w.bare)
 	samples := map[string][]float64{}
 	for _, p := range []int{50, 99} {
@@ -115,7 +122,12 @@ func (w *way) figures() []Figure {
 	for _, r := range w.captured {
 		elapsed += time.Duration(r.Ended-r.Began) * time.Microsecond
 	}
-	return []Figure{added(50).atMost(0.7), added(99), {
+	p50 := added(50)
+	return []Figure{p50.atMost(0.7), added(99), {
+		Name: "call_added_vs_echoes." + w.name, Samples: map[string][]float64{"echo_p50_ms": {echo}},
+		What:  fmt.Sprintf("that p50, against %d echoes of as many bytes by an attached container: the engine's own share", passes),
+		Value: p50.Value / (passes * echo),
+	}, {
 		Name: "calls_per_second." + w.name + ".1", What: "captured calls a second of one agent over " + w.name,
 		Value: float64(len(captured)) / elapsed.Seconds(),
 	}}

@@ -51,6 +51,14 @@ func (b *bench) floor(ctx context.Context, s shape) (_ time.Duration, err error)
 }
 
 func (b *bench) startBare(ctx context.Context, x box, network string, subnet netip.Prefix) (string, error) {
+	id, err := b.createBare(ctx, x, network, subnet)
+	if err != nil {
+		return "", err
+	}
+	return id, b.engine.ContainerStart(ctx, id, container.StartOptions{})
+}
+
+func (b *bench) createBare(ctx context.Context, x box, network string, subnet netip.Prefix) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
@@ -58,10 +66,7 @@ func (b *bench) startBare(ctx context.Context, x box, network string, subnet net
 	creating, cancel := uncancelled(ctx)
 	defer cancel()
 	made, err := b.engine.ContainerCreate(creating, &x.conf, &host, networking, nil, "")
-	if err != nil {
-		return "", err
-	}
-	return made.ID, b.engine.ContainerStart(ctx, made.ID, container.StartOptions{})
+	return made.ID, err
 }
 
 // uncancelled is the context of a call that creates something. The end of ctx does not

@@ -7,6 +7,7 @@ package mcppeer
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"os"
 	"os/signal"
@@ -16,6 +17,7 @@ import (
 )
 
 const usage = `peer stdio           serve on stdin and stdout
+peer echo            write to stdout what comes on stdin
 peer http ADDR       serve on http://ADDR/mcp
 peer health [URL]    exit with 0 once a server answers there
 peer load OPTIONS    call a server; see peer load -h`
@@ -25,8 +27,12 @@ func Main(args []string) error {
 	if len(args) == 0 {
 		return errors.New(usage)
 	}
-	if args[0] == "stdio" { // ended by signals as any program is
+	switch args[0] { // ended by signals as any program is
+	case "stdio":
 		return serveLines(os.Stdin, os.Stdout)
+	case "echo":
+		_, err := io.Copy(os.Stdout, os.Stdin)
+		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+)
+
+// echoSize is about what a captured call sends each way, in bytes.
+const echoSize = 400
+
+// passes is how often a captured call takes the engine's way into a container and out
+// of it: to the relay and back, and to its server and back.
+const passes = 2
+
+// echoes has a container give back what it is sent, over the pipe that the engine
+// attaches to it, and returns how long each echo took in milliseconds. Whatever comes in
+// and out of a container without a network takes that long.
+func (b *bench) echoes(ctx context.Context, s shape) (_ []float64, err error) {
+	box, err := s.role("server")
+	if err != nil {
+		return nil, err
+	}
+	box.conf.Cmd = []string{"echo"}
+	made, err := b.createBare(ctx, box, "", netip.Prefix{})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, b.engine.remove(context.WithoutCancel(ctx), made)) }()
+	pipe, err := b.engine.ContainerAttach(ctx, made, container.AttachOptions{Stream: true, Stdin: true, Stdout: true})
+	if err != nil {
+		return nil, err
+	}
+	defer pipe.Close()
+	if err := b.engine.ContainerStart(ctx, made, container.StartOptions{}); err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, pipe.Close)
+	defer stop()
+	var took []float64
+	for i := range b.sizes.Warm + b.sizes.Calls {
+		begun := time.Now()
+		if err := echo(pipe.Conn, pipe.Reader); err != nil {
+			return nil, fmt.Errorf("echo: %w", err)
+		}
+		if i >= b.sizes.Warm {
+			took = append(took, float64(time.Since(begun).Microseconds())/1000)
+		}
+	}
+	return took, nil
+}
+
+// echo sends a message and reads it back: a header of eight bytes, the last four of
+// which are the length, stands before each part of what a container writes.
+func echo(out io.Writer, in io.Reader) error {
+	if _, err := out.Write(make([]byte, echoSize)); err != nil {
+		return err
+	}
+	for left := int64(echoSize); left > 0; {
+		var header [8]byte
+		if _, err := io.ReadFull(in, header[:]); err != nil {
+			return err
+		}
+		part := int64(binary.BigEndian.Uint32(header[4:]))
+		if _, err := io.CopyN(io.Discard, in, part); err != nil {
+			return err
+		}
+		left -= part
+	}
+	return nil
+}
