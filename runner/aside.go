@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/waza-isolate/waza/runner/evidence"
 )
@@ -18,6 +19,13 @@ const movingDir = "moving"
 
 func isAside(name string) bool {
 	return name == evidence.AttemptsDir || name == evidence.InterruptedDir
+}
+
+// wasSetAside says whether a file of a run directory, by its path in it, is of
+// something that was set aside.
+func wasSetAside(file string) bool {
+	parts := strings.Split(file, "/")
+	return len(parts) > 4 && parts[0] == trialsDir && isAside(parts[3])
 }
 
 // SetAside makes room in the directory of a trial that is to be run: what is there

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -134,10 +133,4 @@ func EarlierAttempts(dir evidence.Dir) ([]evidence.Trial, error) {
 	}
 	slices.SortFunc(found, func(a, b evidence.Trial) int { return a.Attempt - b.Attempt })
 	return found, nil
-}
-
-// ofAttempt says whether a file of a run directory is of an earlier attempt.
-func ofAttempt(name string) bool {
-	parts := strings.Split(name, "/")
-	return len(parts) > 4 && parts[0] == trialsDir && parts[3] == evidence.AttemptsDir
 }

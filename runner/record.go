@@ -197,7 +197,7 @@ func (r Record) Reseal(dir string) error {
 
 // regraded says whether grading writes a file.
 func regraded(name string) bool {
-	if ofAttempt(name) {
+	if wasSetAside(name) {
 		return false
 	}
 	base := path.Base(name)

@@ -6,7 +6,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -253,5 +255,23 @@ func TestNewRecord(t *testing.T) {
 	eval.Path = filepath.Join(t.TempDir(), "gone.yaml")
 	if _, err := NewRecord(eval, tasks, nil); err == nil {
 		t.Error("an eval that is gone has a record")
+	}
+}
+
+// Grading writes verdicts of trials, not of what was set aside before them.
+func TestChangedSetAside(t *testing.T) {
+	dir := t.TempDir()
+	for _, aside := range []string{evidence.AttemptsDir, evidence.InterruptedDir} {
+		name := path.Join("trials/buy/1", aside, "1", evidence.VerdictsFile)
+		file := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte("{}"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if changed, err := (Record{Files: map[string]string{name: "another"}}).Changed(dir); err != nil || !slices.Equal(changed, []string{name}) {
+			t.Errorf("%s: changed %q, %v", name, changed, err)
+		}
 	}
 }
