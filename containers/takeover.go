@@ -13,7 +13,7 @@ import (
 
 // dying is how long containers of a dead runner may run on: their guests end when
 // the engine closes their stdin, or when nobody answers their keepalive.
-const dying = 10 * time.Second
+const dying = 15 * time.Second
 
 // takeOver takes the lease of a run whose runner is dead, and then removes what that
 // left. Of several that try at once one gets it: the lease's name is there once.

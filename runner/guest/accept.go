@@ -104,7 +104,7 @@ func (g *Guest) admit(stream net.Conn, release func()) error {
 	if err := stream.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
 		return err
 	}
-	l := &link{stream: stream, breached: g.breached}
+	l := &link{stream: stream, breached: g.giveUp}
 	k, p, err := l.message()
 	if err != nil {
 		return err

@@ -36,12 +36,13 @@ type Guest struct {
 // fails.
 func Connect(ctx context.Context, pipe io.ReadWriteCloser) (*Guest, error) {
 	guard := newGuard(&whole{ReadWriteCloser: pipe})
-	session, err := yamux.Client(guard, muxConfig(10*time.Second))
+	session, err := yamux.Client(guard, muxConfig(8*time.Second))
 	if err != nil {
 		return nil, errors.Join(err, pipe.Close())
 	}
 	g := &Guest{session: session, guard: guard, accepts: make(map[uint64]*listener), done: make(chan struct{})}
 	g.incoming.Go(g.serveIncoming)
+	g.incoming.Go(func() { watchPulse(session, g.giveUp) })
 	if err := g.greet(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("guest does not answer: %w", err), g.Close(), g.Err())
 	}
@@ -53,7 +54,7 @@ func Connect(ctx context.Context, pipe io.ReadWriteCloser) (*Guest, error) {
 func muxConfig(patience time.Duration) *yamux.Config {
 	config := yamux.DefaultConfig()
 	config.AcceptBacklog = acceptedAhead
-	config.KeepAliveInterval = 2 * time.Second
+	config.EnableKeepAlive = false // see watchPulse
 	config.ConnectionWriteTimeout = patience
 	config.StreamOpenTimeout = 0            // ends the whole session for one slow stream
 	config.StreamCloseTimeout = time.Minute // then the other end loses what it has not read
@@ -100,8 +101,8 @@ func (g *Guest) ended(reason error) {
 	}
 }
 
-// breached ends the session of a guest that broke a rule.
-func (g *Guest) breached(err error) {
+// giveUp ends the session of a guest that broke a rule or is not there any more.
+func (g *Guest) giveUp(err error) {
 	g.ended(err)
 	_ = g.session.Close()
 }
@@ -141,7 +142,7 @@ func (g *Guest) open(ctx context.Context, req request) (*link, func() bool, erro
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", req.Verb, err)
 	}
-	l := &link{stream: stream, breached: g.breached}
+	l := &link{stream: stream, breached: g.giveUp}
 	release := context.AfterFunc(ctx, func() { _ = closeStream(stream) })
 	if err := l.writeJSON(kindRequest, req); err != nil {
 		release()

@@ -90,7 +90,7 @@ type servant struct {
 }
 
 func newServant(pipe io.ReadWriteCloser) (*servant, error) {
-	session, err := yamux.Server(&whole{ReadWriteCloser: pipe}, muxConfig(8*time.Second))
+	session, err := yamux.Server(&whole{ReadWriteCloser: pipe}, muxConfig(6*time.Second))
 	if err != nil {
 		return nil, err
 	}
@@ -98,6 +98,7 @@ func newServant(pipe io.ReadWriteCloser) (*servant, error) {
 }
 
 func (s *servant) serve() error {
+	go watchPulse(s.session, func(error) { _ = s.session.Close() })
 	for {
 		stream, err := s.session.Accept()
 		if err != nil {
