@@ -200,8 +200,11 @@ func regraded(name string) bool {
 	if wasSetAside(name) {
 		return false
 	}
-	base := path.Base(name)
-	return base == evidence.CallsFile || base == evidence.VerdictsFile || base == ResultsFile
+	switch path.Base(name) {
+	case evidence.CallsFile, evidence.CatalogsFile, evidence.VerdictsFile, ResultsFile:
+		return true
+	}
+	return false
 }
 
 // ExitCode is the results' own, but for trials that have no outcome at all, as
@@ -351,6 +354,9 @@ func readTrial(d evidence.Dir) (results.Trial, error) {
 		return t, err
 	}
 	if t.Calls, err = d.Calls(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return t, err
+	}
+	if t.Catalogs, err = d.Catalogs(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return t, err
 	}
 	if t.Events, err = d.Events(); err != nil && !errors.Is(err, fs.ErrNotExist) {
