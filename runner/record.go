@@ -200,8 +200,11 @@ func regraded(name string) bool {
 	if ofAttempt(name) {
 		return false
 	}
-	base := path.Base(name)
-	return base == evidence.CallsFile || base == evidence.VerdictsFile || base == ResultsFile
+	switch path.Base(name) {
+	case evidence.CallsFile, evidence.CatalogsFile, evidence.VerdictsFile, ResultsFile:
+		return true
+	}
+	return false
 }
 
 // ExitCode is the results' own, but for trials that have no outcome at all, as
@@ -301,13 +304,15 @@ func grade(dir evidence.Dir) error {
 	return dir.WriteVerdicts(verdicts)
 }
 
-// Summarise computes a run's results from its directory and writes results.json.
+// Summarise computes a run's results from its directory and writes results.json. It
+// holds the evidence of one trial at a time.
 func Summarise(dir string, r Record) (results.Results, error) {
-	var trials []results.Trial
 	dirs, err := Trials(dir)
 	if err != nil {
 		return results.Results{}, err
 	}
+	builder := results.NewBuilder(r.info())
+	found := map[TrialID]evidence.Dir{}
 	for _, d := range dirs {
 		trial, err := readTrial(d)
 		if err != nil {
@@ -316,25 +321,35 @@ func Summarise(dir string, r Record) (results.Results, error) {
 		if trial.Verdicts.Class == "" {
 			continue
 		}
-		trials = append(trials, trial)
-		earlier, err := EarlierAttempts(d)
-		if err != nil {
+		found[TrialID{Task: trial.Task, Number: trial.Number}] = d
+		if err := addTrial(builder, d, trial); err != nil {
 			return results.Results{}, err
 		}
-		for _, attempt := range earlier {
-			verdicts := evidence.Verdicts{Class: attempt.Class, Reason: attempt.Reason, Message: attempt.Message}
-			trials = append(trials, results.Trial{Trial: attempt, Verdicts: verdicts})
+	}
+	summary := builder.Results()
+	return summary, evidence.WriteFileBy(filepath.Join(dir, ResultsFile), func(w io.Writer) error {
+		return summary.Write(w, func(task string, number int) (results.Trial, error) {
+			return readTrial(found[TrialID{Task: task, Number: number}])
+		})
+	})
+}
+
+// addTrial adds a trial and the attempts that came before it.
+func addTrial(to *results.Builder, d evidence.Dir, trial results.Trial) error {
+	if err := to.Add(trial); err != nil {
+		return err
+	}
+	earlier, err := EarlierAttempts(d)
+	if err != nil {
+		return err
+	}
+	for _, attempt := range earlier {
+		verdicts := evidence.Verdicts{Class: attempt.Class, Reason: attempt.Reason, Message: attempt.Message}
+		if err := to.Add(results.Trial{Trial: attempt, Verdicts: verdicts}); err != nil {
+			return err
 		}
 	}
-	summary, err := results.Build(r.info(), trials)
-	if err != nil {
-		return summary, err
-	}
-	data, err := evidence.MarshalIndent(summary)
-	if err != nil {
-		return summary, err
-	}
-	return summary, evidence.WriteFile(filepath.Join(dir, ResultsFile), data)
+	return nil
 }
 
 // readTrial reads one trial's evidence and verdicts. A trial that a crash kept
@@ -351,6 +366,9 @@ func readTrial(d evidence.Dir) (results.Trial, error) {
 		return t, err
 	}
 	if t.Calls, err = d.Calls(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return t, err
+	}
+	if t.Catalogs, err = d.Catalogs(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return t, err
 	}
 	if t.Events, err = d.Events(); err != nil && !errors.Is(err, fs.ErrNotExist) {

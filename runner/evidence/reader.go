@@ -52,15 +52,22 @@ func (d Dir) WriteVerdicts(v Verdicts) error { return d.writeJSON(VerdictsFile, 
 
 // WriteCalls writes calls.jsonl.
 func (d Dir) WriteCalls(calls []Call) error {
-	var lines []byte
-	for _, call := range calls {
-		line, err := marshal(call)
+	lines, err := jsonLines(calls)
+	if err != nil {
+		return err
+	}
+	return WriteFile(filepath.Join(string(d), CallsFile), lines)
+}
+
+func jsonLines[T any](records []T) (lines []byte, err error) {
+	for _, record := range records {
+		line, err := marshal(record)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		lines = append(append(lines, line...), '\n')
 	}
-	return WriteFile(filepath.Join(string(d), CallsFile), lines)
+	return lines, nil
 }
 
 func (d Dir) writeJSON(name string, v any) error {
@@ -83,7 +90,16 @@ func MarshalIndent(v any) ([]byte, error) {
 
 // WriteFile replaces the file at path in one step and syncs it, so that a crash
 // leaves the old content or the new and nothing between.
-func WriteFile(path string, data []byte) (err error) {
+func WriteFile(path string, data []byte) error {
+	return WriteFileBy(path, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+}
+
+// WriteFileBy is [WriteFile] of what write writes. Where write fails, the file at path
+// stays as it is.
+func WriteFileBy(path string, write func(io.Writer) error) (err error) {
 	defer func() { err = told(err) }()
 	temp, err := os.CreateTemp(filepath.Dir(path), halfWritten(filepath.Base(path)))
 	if err != nil {
@@ -94,8 +110,7 @@ func WriteFile(path string, data []byte) (err error) {
 			_ = os.Remove(temp.Name())
 		}
 	}()
-	_, err = temp.Write(data)
-	err = errors.Join(err, temp.Chmod(0o644), temp.Sync(), temp.Close())
+	err = errors.Join(write(temp), temp.Chmod(0o644), temp.Sync(), temp.Close())
 	if err != nil {
 		return err
 	}

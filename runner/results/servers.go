@@ -11,10 +11,11 @@ import (
 
 // ServerReport is what became of a server in a trial.
 type ServerReport struct {
-	Name  string   `json:"name"`
-	Calls int      `json:"calls"`
-	Lost  int      `json:"lost,omitempty"` // calls that it did not answer, because it or the way to it ended
-	Ends  []string `json:"ends,omitempty"` // of its programs, its services and its box, where nobody asked for them
+	Name string `json:"name"`
+	Tally
+	Lost    int               `json:"lost,omitempty"`    // calls that it did not answer, because it or the way to it ended
+	Ends    []string          `json:"ends,omitempty"`    // of its programs, its services and its box, where nobody asked for them
+	Catalog *evidence.Catalog `json:"catalog,omitempty"` // nil where it listed no tools on record
 }
 
 // OfServers says whether an event tells what became of a server.
@@ -33,20 +34,26 @@ const maxEnds = 8
 func serverReports(trial Trial) []ServerReport {
 	var reports []ServerReport
 	for _, server := range trial.Servers {
-		r := ServerReport{Name: server.Name}
-		for _, call := range trial.Calls {
-			if call.Server != server.Name {
-				continue
-			}
-			r.Calls++
-			if call.Outcome == evidence.OutcomeTransportError {
-				r.Lost++
+		calls := callsOf(trial, server.Name)
+		r := ServerReport{Name: server.Name, Tally: tally(calls), Ends: ends(trial, server.Name)}
+		r.Lost = r.Outcomes[evidence.OutcomeTransportError]
+		for _, catalog := range trial.Catalogs {
+			if catalog.Server == server.Name {
+				r.Catalog = &catalog
 			}
 		}
-		r.Ends = ends(trial, server.Name)
 		reports = append(reports, r)
 	}
 	return reports
+}
+
+func callsOf(trial Trial, server string) (calls []evidence.Call) {
+	for _, call := range trial.Calls {
+		if call.Server == server {
+			calls = append(calls, call)
+		}
+	}
+	return calls
 }
 
 func ends(trial Trial, server string) []string {
