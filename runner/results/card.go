@@ -20,7 +20,7 @@ type ServerCard struct {
 	RecoveryRate     *Rate         `json:"recovery_rate,omitempty"`   // of the incidents
 	ValidityRate     *Rate         `json:"validity_rate,omitempty"`   // of the calls whose arguments could be compared with a schema
 	Catalogs         []CardCatalog `json:"catalogs,omitempty"`        // the different ones that it listed
-	Changed          int           `json:"catalog_changed,omitempty"` // trials in which it described a tool anew
+	RugPulls         int           `json:"rug_pulls,omitempty"`       // trials in which a tool that was listed came to say another thing
 }
 
 // Rate is a share, with Wilson's interval.
@@ -37,19 +37,6 @@ func rate(count, of int) *Rate {
 	}
 	return &Rate{count, of, wilson(count, of)}
 }
-
-// CardCatalog is a catalog of tools that a server listed in some of the trials.
-type CardCatalog struct {
-	SHA256 string `json:"sha256"`
-	Trials int    `json:"trials"`
-	Tools  int    `json:"tools"`            // that the agent was shown
-	Hidden int    `json:"hidden,omitempty"` // that were kept from it
-	Bytes  int    `json:"bytes"`            // of the shown ones, as compact JSON
-	Tokens int    `json:"tokens_estimate"`  // that they take of a model's context: a quarter of Bytes
-}
-
-// bytesPerToken is about what tokenizers of today's models come to on English and JSON.
-const bytesPerToken = 4
 
 // cards gathers what is told of servers in trials.
 type cards struct {
@@ -78,20 +65,18 @@ func (c *cards) add(reports []ServerReport, elapsed map[string][]time.Duration) 
 	}
 }
 
-func (s *ServerCard) listed(catalog evidence.Catalog) {
-	if catalog.Changes > 0 {
-		s.Changed++
+func (s *ServerCard) listed(catalog Listed) {
+	if catalog.RugPulls > 0 {
+		s.RugPulls++
 	}
+	catalog.RugPulls = 0 // those of one trial
 	for i := range s.Catalogs {
-		if s.Catalogs[i].SHA256 == catalog.SHA256 && s.Catalogs[i].Bytes == catalog.Bytes {
+		if s.Catalogs[i].Listed == catalog {
 			s.Catalogs[i].Trials++
 			return
 		}
 	}
-	s.Catalogs = append(s.Catalogs, CardCatalog{
-		SHA256: catalog.SHA256, Trials: 1, Tools: catalog.Tools, Hidden: catalog.Hidden,
-		Bytes: catalog.Bytes, Tokens: (catalog.Bytes + bytesPerToken - 1) / bytesPerToken,
-	})
+	s.Catalogs = append(s.Catalogs, CardCatalog{1, catalog})
 }
 
 // all are the cards, in the order in which servers came up.

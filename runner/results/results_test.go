@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -206,36 +205,6 @@ func TestMetrics(t *testing.T) {
 	}
 	if m := got.Metrics["task_completion"]; m.Value != 1 || !m.Passed {
 		t.Errorf("task_completion: %+v", m)
-	}
-}
-
-func TestWilson(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join("testdata", "wilson.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var rows []struct {
-		C, N     int
-		Wilson95 [2]float64
-	}
-	if err := json.Unmarshal(data, &rows); err != nil || len(rows) == 0 {
-		t.Fatal(len(rows), err)
-	}
-	r := run()
-	r.Tasks = r.Tasks[:1]
-	for _, row := range rows {
-		var trials []results.Trial
-		for i := range row.N {
-			class := evidence.ClassFail
-			if i < row.C {
-				class = evidence.ClassPass
-			}
-			trials = append(trials, trial("first", i+1, 1, class))
-		}
-		ci := build(t, r, trials...).Tasks[0].Stats.PassRateCI
-		if math.Abs(ci.Lower-row.Wilson95[0]) > 1e-9 || math.Abs(ci.Upper-row.Wilson95[1]) > 1e-9 {
-			t.Errorf("%d of %d: %v; want %v", row.C, row.N, ci, row.Wilson95)
-		}
 	}
 }
 

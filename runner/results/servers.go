@@ -13,9 +13,9 @@ import (
 type ServerReport struct {
 	Name string `json:"name"`
 	Tally
-	Lost    int               `json:"lost,omitempty"`    // calls that it did not answer, because it or the way to it ended
-	Ends    []string          `json:"ends,omitempty"`    // of its programs, its services and its box, where nobody asked for them
-	Catalog *evidence.Catalog `json:"catalog,omitempty"` // nil where it listed no tools on record
+	Lost    int      `json:"lost,omitempty"`    // calls that it did not answer, because it or the way to it ended
+	Ends    []string `json:"ends,omitempty"`    // of its programs, its services and its box, where nobody asked for them
+	Catalog *Listed  `json:"catalog,omitempty"` // nil where it listed no tools on record
 }
 
 // OfServers says whether an event tells what became of a server.
@@ -39,7 +39,7 @@ func serverReports(trial Trial) []ServerReport {
 		r.Lost = r.Outcomes[evidence.OutcomeTransportError]
 		for _, catalog := range trial.Catalogs {
 			if catalog.Server == server.Name {
-				r.Catalog = &catalog
+				r.Catalog = listed(catalog)
 			}
 		}
 		reports = append(reports, r)
