@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/grading"
+	"github.com/waza-isolate/waza/internal/digest"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/results"
@@ -167,7 +168,7 @@ func (r Record) Seal(dir string) error {
 		if err != nil || name == RunFile {
 			return err
 		}
-		r.Files[filepath.ToSlash(name)], err = digest(file)
+		r.Files[filepath.ToSlash(name)], err = digest.File(file)
 		return err
 	})
 	if err != nil {
@@ -186,7 +187,7 @@ func (r Record) Reseal(dir string) error {
 		if !regraded(name) {
 			continue
 		}
-		sum, err := digest(filepath.Join(dir, filepath.FromSlash(name)))
+		sum, err := digest.File(filepath.Join(dir, filepath.FromSlash(name)))
 		if err != nil {
 			return err
 		}
@@ -234,7 +235,7 @@ func (r Record) Changed(dir string) ([]string, error) {
 		if regraded(name) {
 			continue
 		}
-		sum, err := digest(filepath.Join(dir, filepath.FromSlash(name)))
+		sum, err := digest.File(filepath.Join(dir, filepath.FromSlash(name)))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
@@ -243,19 +244,6 @@ func (r Record) Changed(dir string) ([]string, error) {
 		}
 	}
 	return changed, nil
-}
-
-func digest(path string) (string, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = file.Close() }()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, file); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 // Trials lists the trials that have ended in a run directory, by task and number.
