@@ -58,6 +58,9 @@ func (c *cards) add(reports []ServerReport, elapsed map[string][]time.Duration) 
 		}
 		card.Trials++
 		card.Tally.add(report.Tally)
+		if len(report.RugPulls) > 0 {
+			card.RugPulls++
+		}
 		if report.Catalog != nil {
 			card.listed(*report.Catalog)
 		}
@@ -66,10 +69,6 @@ func (c *cards) add(reports []ServerReport, elapsed map[string][]time.Duration) 
 }
 
 func (s *ServerCard) listed(catalog Listed) {
-	if catalog.RugPulls > 0 {
-		s.RugPulls++
-	}
-	catalog.RugPulls = 0 // those of one trial
 	for i := range s.Catalogs {
 		if s.Catalogs[i].Listed == catalog {
 			s.Catalogs[i].Trials++

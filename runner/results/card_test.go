@@ -89,9 +89,8 @@ func TestListed(t *testing.T) {
 			{Name: "get", Description: "a<b", InputSchema: json.RawMessage(`{ "type": "object" }`), Annotations: json.RawMessage(`{"readOnlyHint":true}`)},
 			{Name: "hidden", Hidden: true}, {Name: "gone", Removed: 7},
 		},
-		Changes: []evidence.Change{{Tool: "get", What: evidence.ChangedDescription}, {Tool: "gone", What: evidence.ToolRemoved}},
 	})
-	want := &Listed{SHA256: "abc", Tools: 1, Hidden: 1, Bytes: len(definition), Tokens: (len(definition) + 3) / 4, RugPulls: 1}
+	want := &Listed{SHA256: "abc", Tools: 1, Hidden: 1, Bytes: len(definition), Tokens: (len(definition) + 3) / 4}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

@@ -9,12 +9,11 @@ import (
 
 // Listed is what a server had listed at the end of a trial, in short.
 type Listed struct {
-	SHA256   string `json:"sha256"`              // as [evidence.Catalog] has it
-	Tools    int    `json:"tools"`               // that the agent was shown
-	Hidden   int    `json:"hidden,omitempty"`    // that were kept from it
-	Bytes    int    `json:"bytes"`               // of the shown ones: name, description and input schema as JSON without space
-	Tokens   int    `json:"tokens_estimate"`     // that they take of a model's context: a quarter of Bytes
-	RugPulls int    `json:"rug_pulls,omitempty"` // changes of what a tool says of itself
+	SHA256 string `json:"sha256"`           // as [evidence.Catalog] has it
+	Tools  int    `json:"tools"`            // that the agent was shown
+	Hidden int    `json:"hidden,omitempty"` // that were kept from it
+	Bytes  int    `json:"bytes"`            // of the shown ones: name, description and input schema as JSON without space
+	Tokens int    `json:"tokens_estimate"`  // that they take of a model's context: a quarter of Bytes
 }
 
 // CardCatalog is a catalog of tools that a server had in some of the trials.
@@ -27,7 +26,7 @@ type CardCatalog struct {
 const bytesPerToken = 4
 
 func listed(catalog evidence.Catalog) *Listed {
-	l := &Listed{SHA256: catalog.SHA256, RugPulls: len(catalog.RugPulls())}
+	l := &Listed{SHA256: catalog.SHA256}
 	for _, tool := range catalog.Tools {
 		switch {
 		case tool.Removed > 0:

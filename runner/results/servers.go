@@ -13,9 +13,11 @@ import (
 type ServerReport struct {
 	Name string `json:"name"`
 	Tally
-	Lost    int      `json:"lost,omitempty"`    // calls that it did not answer, because it or the way to it ended
-	Ends    []string `json:"ends,omitempty"`    // of its programs, its services and its box, where nobody asked for them
-	Catalog *Listed  `json:"catalog,omitempty"` // nil where it listed no tools on record
+	Lost int      `json:"lost,omitempty"` // calls that it did not answer, because it or the way to it ended
+	Ends []string `json:"ends,omitempty"` // of its programs, its services and its box, where nobody asked for them
+	// RugPulls are the tools that it described in another way after it had listed them.
+	RugPulls []string `json:"rug_pulls,omitempty"`
+	Catalog  *Listed  `json:"catalog,omitempty"` // nil where it listed no tools on record
 }
 
 // OfServers says whether an event tells what became of a server.
@@ -27,7 +29,7 @@ func OfServers(e evidence.Event) bool {
 	return false
 }
 
-// maxEnds is how many ends of one server are told.
+// maxEnds is how many ends of one server are told, and how many rug pulls.
 const maxEnds = 8
 
 // serverReports says of each server of a trial how it fared.
@@ -39,7 +41,7 @@ func serverReports(trial Trial) []ServerReport {
 		r.Lost = r.Outcomes[evidence.OutcomeTransportError]
 		for _, catalog := range trial.Catalogs {
 			if catalog.Server == server.Name {
-				r.Catalog = listed(catalog)
+				r.Catalog, r.RugPulls = listed(catalog), rugPulls(catalog)
 			}
 		}
 		reports = append(reports, r)
@@ -54,6 +56,17 @@ func callsOf(trial Trial, server string) (calls []evidence.Call) {
 		}
 	}
 	return calls
+}
+
+func rugPulls(catalog evidence.Catalog) (told []string) {
+	pulls := catalog.RugPulls()
+	for _, change := range pulls[:min(len(pulls), maxEnds)] {
+		told = append(told, change.String())
+	}
+	if more := len(pulls) - maxEnds; more > 0 {
+		told = append(told, fmt.Sprintf("and %d more", more))
+	}
+	return told
 }
 
 func ends(trial Trial, server string) []string {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/waza-isolate/waza/runner/capture"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -22,12 +23,8 @@ type Tally struct {
 // tally counts the calls of one server in one trial.
 func tally(calls []evidence.Call) Tally {
 	t := Tally{Calls: len(calls)}
-	recovered := map[int]bool{} // by incident
 	for _, call := range calls {
 		t.count(call.Outcome, 1)
-		if call.Incident != 0 {
-			recovered[call.Incident] = recovered[call.Incident] || call.Outcome == evidence.OutcomeOK
-		}
 		switch {
 		case call.Valid == nil:
 		case *call.Valid:
@@ -39,9 +36,9 @@ func tally(calls []evidence.Call) Tally {
 			t.UnknownTools++
 		}
 	}
-	t.Incidents = len(recovered)
-	for _, well := range recovered {
-		if well {
+	for _, incident := range capture.Incidents(calls) {
+		t.Incidents++
+		if incident.Recovered {
 			t.Recovered++
 		}
 	}
