@@ -134,8 +134,8 @@ func TestUsageErrors(t *testing.T) {
 		{"gc everything", "gc takes no arguments"},
 		{"gc --all", "-all"},
 		{"version 2", "version takes no arguments"},
-		{"schema", "schema takes one of: eval, task"},
-		{"schema run", "schema takes one of: eval, task"},
+		{"schema", "schema takes one of: eval, task, results"},
+		{"schema run", "schema takes one of: eval, task, results"},
 		{"rnu a.yaml", `no command "rnu"`},
 		{"--nonsense", "-nonsense"},
 	}
