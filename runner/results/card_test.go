@@ -124,8 +124,10 @@ func TestStatistics(t *testing.T) {
 	unjudged := graded("a", 3, evidence.ClassError, .1, .1)
 	unjudged.Verdicts.Verdicts[0].Result = evidence.VerdictError
 	odd := graded("c", 1, evidence.ClassFail, 7, .5)
+	weighted := graded("a", 1, evidence.ClassPass, 1, 1)
+	weighted.Verdicts.Verdicts[0].Details["parts"] = map[string]any{"selection": map[string]any{"score": 1., "weight": .4}, "params": map[string]any{"score": 1., "weight": .6}}
 	got := gather(t, Run{Isolated: true, Tasks: []TaskInfo{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d"}}},
-		graded("a", 1, evidence.ClassPass, 1, 1), graded("a", 2, evidence.ClassPass, .5, 1), unjudged, graded("a", 4, evidence.ClassInfra, 0, 0),
+		weighted, graded("a", 2, evidence.ClassPass, .5, 1), unjudged, graded("a", 4, evidence.ClassInfra, 0, 0),
 		graded("b", 1, evidence.ClassPass, .5, .5), graded("b", 2, evidence.ClassPass, .5, .5),
 		odd, graded("c", 2, evidence.ClassTimeout, 1, 1),
 		graded("d", 1, evidence.ClassInfra, 0, 0),

@@ -7,8 +7,8 @@ import (
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
-// What an mcp_compliance verdict tells in numbers from 0 to 1: its details have a map
-// of these.
+// What an mcp_compliance verdict tells of parts of its score: its details have a map of
+// these, each a number from 0 to 1, or an object with that as its score.
 const (
 	detailParts   = "parts"
 	partSelection = "selection"
@@ -36,6 +36,10 @@ func parts(runs []RunResult, name string) (values []float64) {
 // part reads a part as a verdict's file has it.
 func part(v Validation, name string) (float64, bool) {
 	all, _ := v.Details[detailParts].(map[string]any)
-	value, ok := all[name].(float64)
-	return value, ok && value >= 0 && value <= 1
+	value := all[name]
+	if weighted, ok := value.(map[string]any); ok {
+		value = weighted["score"]
+	}
+	score, ok := value.(float64)
+	return score, ok && score >= 0 && score <= 1
 }
