@@ -225,9 +225,13 @@ func (k *catalog) add(f evidence.Frame, v *version) *tool {
 }
 
 func (k *catalog) update(f evidence.Frame, t *tool, v *version) {
+	t.last = f.Seq
+	if t.version == v {
+		return
+	}
 	delete(k.bytes, t.sum)
 	k.bytes[v.sum] = v
-	t.version, t.last = v, f.Seq
+	t.version = v
 }
 
 // end makes l, which is complete, what its conversation goes by.
