@@ -14,6 +14,7 @@ import (
 	"github.com/testcontainers/testcontainers-go"
 
 	"github.com/waza-isolate/waza/images"
+	"github.com/waza-isolate/waza/internal/digest"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
@@ -30,6 +31,8 @@ type Options struct {
 	// Guest is the static Linux executable that becomes process 1; empty for our
 	// own.
 	Guest string
+	// Digest tells the SHA-256 of an executable; nil is digest.File.
+	Digest func(path string) (string, error)
 	// Network is what builds of images need to reach a registry.
 	Network images.Network
 	// Redact takes secrets out of what builds say; nil takes out none.
@@ -77,6 +80,9 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 	if o.Redact == nil {
 		o.Redact = func(s string) string { return s }
 	}
+	if o.Digest == nil {
+		o.Digest = digest.File
+	}
 	b := &Backend{
 		engine: e, library: library, run: o.Run, network: o.Network, redact: o.Redact,
 		onBridge: sync.OnceValues(bridgeSeccomp), alone: sync.OnceValues(loneSeccomp), subnets: newSubnetPool(),
@@ -94,9 +100,13 @@ func (b *Backend) open(ctx context.Context, o Options) (err error) {
 			return err
 		}
 	}
+	sum, err := o.Digest(o.Guest)
+	if err != nil {
+		return err
+	}
 	b.engine.watch = startWatch(b.engine)
 	for range 2 { // somebody's gc may take an old image away before the lease has it
-		if b.guest, err = b.engine.ensureGuestImage(ctx, o.Guest); err != nil {
+		if b.guest, err = b.engine.ensureGuestImage(ctx, o.Guest, sum); err != nil {
 			return err
 		}
 		b.images[""] = b.guest

@@ -19,6 +19,7 @@ import (
 
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/checkup"
+	"github.com/waza-isolate/waza/internal/digest"
 	"github.com/waza-isolate/waza/internal/disk"
 )
 
@@ -143,9 +144,14 @@ func freeSubnets(from netip.Prefix, used []netip.Prefix) (free, all int) {
 func (e *engine) examineImages(ctx context.Context, f *facts) error {
 	path, err := guestExecutable(e.arch())
 	if err == nil {
-		if err = checkStatic(path, e.arch()); err == nil {
-			f.own, _, err = guestReference(path)
-		}
+		err = checkStatic(path, e.arch())
+	}
+	var sum string
+	if err == nil {
+		sum, err = digest.File(path)
+	}
+	if err == nil {
+		f.own = guestReference(sum)
 	}
 	if err != nil {
 		f.guest = firstLine(err)

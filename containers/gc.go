@@ -12,6 +12,8 @@ import (
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/api/types/volume"
+
+	"github.com/waza-isolate/waza/internal/digest"
 )
 
 // Garbage is what a gc found of dead runs and removed.
@@ -201,7 +203,9 @@ func (e *engine) unusedGuests(ctx context.Context) ([]string, error) {
 	}
 	var own string
 	if path, err := guestExecutable(e.arch()); err == nil {
-		own, _, _ = guestReference(path) // without one of our own there is none to keep
+		if sum, err := digest.File(path); err == nil { // without one of our own there is none to keep
+			own = guestReference(sum)
+		}
 	}
 	return oldGuests(guests, own, e.now()), nil
 }

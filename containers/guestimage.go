@@ -3,9 +3,7 @@ package containers
 import (
 	"archive/tar"
 	"context"
-	"crypto/sha256"
 	"debug/elf"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -62,15 +60,12 @@ func checkStatic(path, arch string) error {
 }
 
 // ensureGuestImage makes the image that holds our executable and nothing else,
-// where the engine does not have it yet. Its tag is its content.
-func (e *engine) ensureGuestImage(ctx context.Context, path string) (info imageInfo, err error) {
+// where the engine does not have it yet. Its tag is its content, whose SHA-256 is sum.
+func (e *engine) ensureGuestImage(ctx context.Context, path, sum string) (info imageInfo, err error) {
 	if err := checkStatic(path, e.arch()); err != nil {
 		return imageInfo{}, err
 	}
-	ref, sum, err := guestReference(path)
-	if err != nil {
-		return imageInfo{}, err
-	}
+	ref := guestReference(sum)
 	defer func() { info.executable = sum }()
 	info, err = e.inspectImage(ctx, ref)
 	if !errdefs.IsNotFound(err) {
@@ -100,21 +95,8 @@ func (e *engine) ensureGuestImage(ctx context.Context, path string) (info imageI
 	return e.inspectImage(ctx, ref)
 }
 
-// guestReference is the name of the image that holds the executable at path, and the
-// executable's SHA-256.
-func guestReference(path string) (ref, sum string, err error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return "", "", err
-	}
-	defer func() { _ = file.Close() }()
-	digest := sha256.New()
-	if _, err := io.Copy(digest, file); err != nil {
-		return "", "", err
-	}
-	sum = hex.EncodeToString(digest.Sum(nil))
-	return guestRepository + ":" + sum[:16], sum, nil
-}
+// guestReference is the name of the image that holds the executable of that SHA-256.
+func guestReference(sum string) string { return guestRepository + ":" + sum[:16] }
 
 // guestImages are those of all builds.
 func (e *engine) guestImages(ctx context.Context) ([]image.Summary, error) {

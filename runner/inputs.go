@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/waza-isolate/waza/internal/digest"
 	"github.com/waza-isolate/waza/runner/redact"
 	"github.com/waza-isolate/waza/runner/spec"
 )
@@ -41,7 +42,7 @@ func Inputs(eval *spec.Eval, tasks []spec.ResolvedTask, trials []*Trial) (map[st
 		if err != nil {
 			return nil, err
 		}
-		if inputs[name], err = digest(file); err != nil {
+		if inputs[name], err = digest.File(file); err != nil {
 			return nil, err
 		}
 	}
@@ -63,7 +64,7 @@ func fromDir(dir, file string) (string, error) {
 // looked for at path.
 func (r Record) CheckInputs(path string) error {
 	check := func(file, name, want string) error {
-		sum, err := digest(file)
+		sum, err := digest.File(file)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return fmt.Errorf("%s, which the run began with, is not there any more", name)

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/grading"
+	"github.com/waza-isolate/waza/internal/digest"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/results"
@@ -167,7 +168,7 @@ func (r Record) Seal(dir string) error {
 		if err != nil || name == RunFile {
 			return err
 		}
-		r.Files[filepath.ToSlash(name)], err = digest(file)
+		r.Files[filepath.ToSlash(name)], err = digest.File(file)
 		return err
 	})
 	if err != nil {
@@ -186,7 +187,7 @@ func (r Record) Reseal(dir string) error {
 		if !regraded(name) {
 			continue
 		}
-		sum, err := digest(filepath.Join(dir, filepath.FromSlash(name)))
+		sum, err := digest.File(filepath.Join(dir, filepath.FromSlash(name)))
 		if err != nil {
 			return err
 		}
@@ -234,7 +235,7 @@ func (r Record) Changed(dir string) ([]string, error) {
 		if regraded(name) {
 			continue
 		}
-		sum, err := digest(filepath.Join(dir, filepath.FromSlash(name)))
+		sum, err := digest.File(filepath.Join(dir, filepath.FromSlash(name)))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
@@ -243,19 +244,6 @@ func (r Record) Changed(dir string) ([]string, error) {
 		}
 	}
 	return changed, nil
-}
-
-func digest(path string) (string, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = file.Close() }()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, file); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 // Trials lists the trials that have ended in a run directory, by task and number.
@@ -304,13 +292,15 @@ func grade(dir evidence.Dir) error {
 	return dir.WriteVerdicts(verdicts)
 }
 
-// Summarise computes a run's results from its directory and writes results.json.
+// Summarise computes a run's results from its directory and writes results.json. It
+// holds the evidence of one trial at a time.
 func Summarise(dir string, r Record) (results.Results, error) {
-	var trials []results.Trial
 	dirs, err := Trials(dir)
 	if err != nil {
 		return results.Results{}, err
 	}
+	builder := results.NewBuilder(r.info())
+	found := map[TrialID]evidence.Dir{}
 	for _, d := range dirs {
 		trial, err := readTrial(d)
 		if err != nil {
@@ -319,25 +309,35 @@ func Summarise(dir string, r Record) (results.Results, error) {
 		if trial.Verdicts.Class == "" {
 			continue
 		}
-		trials = append(trials, trial)
-		earlier, err := EarlierAttempts(d)
-		if err != nil {
+		found[TrialID{Task: trial.Task, Number: trial.Number}] = d
+		if err := addTrial(builder, d, trial); err != nil {
 			return results.Results{}, err
 		}
-		for _, attempt := range earlier {
-			verdicts := evidence.Verdicts{Class: attempt.Class, Reason: attempt.Reason, Message: attempt.Message}
-			trials = append(trials, results.Trial{Trial: attempt, Verdicts: verdicts})
+	}
+	summary := builder.Results()
+	return summary, evidence.WriteFileBy(filepath.Join(dir, ResultsFile), func(w io.Writer) error {
+		return summary.Write(w, func(task string, number int) (results.Trial, error) {
+			return readTrial(found[TrialID{Task: task, Number: number}])
+		})
+	})
+}
+
+// addTrial adds a trial and the attempts that came before it.
+func addTrial(to *results.Builder, d evidence.Dir, trial results.Trial) error {
+	if err := to.Add(trial); err != nil {
+		return err
+	}
+	earlier, err := EarlierAttempts(d)
+	if err != nil {
+		return err
+	}
+	for _, attempt := range earlier {
+		verdicts := evidence.Verdicts{Class: attempt.Class, Reason: attempt.Reason, Message: attempt.Message}
+		if err := to.Add(results.Trial{Trial: attempt, Verdicts: verdicts}); err != nil {
+			return err
 		}
 	}
-	summary, err := results.Build(r.info(), trials)
-	if err != nil {
-		return summary, err
-	}
-	data, err := evidence.MarshalIndent(summary)
-	if err != nil {
-		return summary, err
-	}
-	return summary, evidence.WriteFile(filepath.Join(dir, ResultsFile), data)
+	return nil
 }
 
 // readTrial reads one trial's evidence and verdicts. A trial that a crash kept

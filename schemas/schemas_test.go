@@ -21,8 +21,9 @@ var update = flag.Bool("update", false, "write the schemas anew")
 
 func TestGenerated(t *testing.T) {
 	for name, generated := range map[string]func() ([]byte, error){
-		"eval.schema.json": generate.Eval,
-		"task.schema.json": generate.Task,
+		"eval.schema.json":    generate.Eval,
+		"task.schema.json":    generate.Task,
+		"results.schema.json": generate.Results,
 	} {
 		want, err := generated()
 		if err != nil {
@@ -127,5 +128,26 @@ func TestCopies(t *testing.T) {
 	schemas.Task()[0] = 'x'
 	if schemas.Eval()[0] != '{' || schemas.Task()[0] != '{' {
 		t.Error("a caller changed the schemas")
+	}
+}
+
+// What package results writes is what the schema says.
+func TestResults(t *testing.T) {
+	schema := compile(t, schemas.Results())
+	file, err := os.Open(filepath.Join("..", "runner", "results", "testdata", "results.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	doc, err := jsonschema.UnmarshalJSON(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := schema.Validate(doc); err != nil {
+		t.Error(err)
+	}
+	delete(doc.(map[string]any)["summary"].(map[string]any), "success_rate")
+	if schema.Validate(doc) == nil {
+		t.Error("a summary without a rate is none")
 	}
 }

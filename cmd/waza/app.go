@@ -29,7 +29,8 @@ type state struct {
 	stderr  io.Writer
 	lookup  func(string) (string, bool)
 	version string
-	guest   string // the executable that becomes process 1 of containers; empty for this one
+	guest   string                            // the executable that becomes process 1 of containers; empty for this one
+	digest  func(path string) (string, error) // SHA-256 of an executable
 }
 
 // exitError is an error with the exit code it leads to. A nil err exits silently.

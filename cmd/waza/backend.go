@@ -27,7 +27,7 @@ const notIsolated = "nothing was isolated: agents and servers ran as processes o
 func (j *job) openBackend(ctx context.Context) (backend, error) {
 	if j.options.isolate {
 		return containers.Open(ctx, containers.Options{
-			Run: j.runID, Resume: j.resumed != nil, Guest: j.guest,
+			Run: j.runID, Resume: j.resumed != nil, Guest: j.guest, Digest: j.digest,
 			Network: buildNetwork(j.lookup, j.secrets), Redact: j.secrets.String,
 		})
 	}

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/waza-isolate/waza/internal/digest"
 )
 
 // testState is a command line in a process of its own.
@@ -15,7 +17,7 @@ func testState(args ...string) (s *state, stdout, stderr *bytes.Buffer) {
 	stdout, stderr = &bytes.Buffer{}, &bytes.Buffer{}
 	s = &state{
 		args: append([]string{"waza"}, args...), stdin: strings.NewReader(""), stdout: stdout, stderr: stderr,
-		lookup: func(string) (string, bool) { return "", false }, version: "test",
+		lookup: func(string) (string, bool) { return "", false }, version: "test", digest: digest.Once(),
 	}
 	return s, stdout, stderr
 }
@@ -132,8 +134,8 @@ func TestUsageErrors(t *testing.T) {
 		{"gc everything", "gc takes no arguments"},
 		{"gc --all", "-all"},
 		{"version 2", "version takes no arguments"},
-		{"schema", "schema takes one of: eval, task"},
-		{"schema run", "schema takes one of: eval, task"},
+		{"schema", "schema takes one of: eval, task, results"},
+		{"schema run", "schema takes one of: eval, task, results"},
 		{"rnu a.yaml", `no command "rnu"`},
 		{"--nonsense", "-nonsense"},
 	}

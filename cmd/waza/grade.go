@@ -42,7 +42,7 @@ func (s *state) gradeCommand() *cli.Command {
 			if err := record.Reseal(dir); err != nil {
 				return &exitError{exitInfra, err}
 			}
-			if err := s.show(summary, format, c.String("output")); err != nil {
+			if err := s.show(dir, summary, format, c.String("output")); err != nil {
 				return err
 			}
 			if format == formatDefault {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime/debug"
 
+	"github.com/waza-isolate/waza/internal/digest"
 	"github.com/waza-isolate/waza/runner/guest"
 	"github.com/waza-isolate/waza/runner/probe"
 )
@@ -33,7 +34,7 @@ func main() {
 	}
 	s := &state{
 		args: os.Args, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
-		lookup: os.LookupEnv, version: buildVersion(),
+		lookup: os.LookupEnv, version: buildVersion(), digest: digest.Once(),
 	}
 	os.Exit(s.main(context.Background()))
 }

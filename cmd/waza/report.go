@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -21,19 +24,20 @@ func (j *job) finish(ctx context.Context, dir string, record runner.Record, done
 		record.Guarantees = done[0].Trial.Guarantees
 	}
 	summary, err := runner.Summarise(dir, record)
+	var shown error
 	if err == nil {
 		err = record.Seal(dir)
+		shown = j.show(dir, summary, j.options.format, j.options.output)
 	}
 	runErr = errors.Join(runErr, err)
-	err = j.show(summary, j.options.format, j.options.output)
 	if j.options.format == formatDefault {
 		j.epilogue(dir, record, summary, done)
 	}
 	switch {
 	case runErr != nil:
-		return &exitError{exitInfra, errors.Join(runErr, err)}
-	case err != nil:
-		return err
+		return &exitError{exitInfra, errors.Join(runErr, shown)}
+	case shown != nil:
+		return shown
 	}
 	return exitWith(record.ExitCode(summary))
 }
@@ -128,21 +132,27 @@ func lostServers(done []runner.Result) []string {
 	return lines
 }
 
-// show prints results in the wanted format and writes them to a file where one
-// is named.
-func (s *state) show(r results.Results, f format, file string) error {
-	data, err := evidence.MarshalIndent(r)
-	if err != nil {
-		return &exitError{exitInfra, err}
-	}
+// show prints the results of the run in dir in the wanted format, and copies them to a
+// file where one is named.
+func (s *state) show(dir string, r results.Results, f format, file string) error {
+	copyTo := func(w io.Writer) error { return writeOut(w, filepath.Join(dir, runner.ResultsFile)) }
 	if file != "" {
-		if err := evidence.WriteFile(file, data); err != nil {
+		if err := evidence.WriteFileBy(file, copyTo); err != nil {
 			return usage("--output: %w", err)
 		}
 	}
 	if f == formatJSON {
-		_, err = s.stdout.Write(data)
-		return err
+		return copyTo(s.stdout)
 	}
 	return r.Table(s.stdout, width(s.stdout))
+}
+
+func writeOut(w io.Writer, path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	_, err = io.Copy(w, file)
+	return err
 }

@@ -2,10 +2,7 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -89,9 +86,9 @@ func readResumeOptions(c *cli.Context) (o runOptions, err error) {
 // begun.
 func (s *state) resumedJob(c *cli.Context, o runOptions, r *resumption) (*job, error) {
 	record := r.record
-	if record.Waza != s.version || record.Build != buildID() {
+	if record.Waza != s.version || record.Build != s.buildID() {
 		return nil, usage("the run was begun by waza %s (build %s) and this is waza %s (build %s): resume it with that one, or begin a new run",
-			record.Waza, record.Build, s.version, buildID())
+			record.Waza, record.Build, s.version, s.buildID())
 	}
 	path := c.Args().First()
 	if path == "" {
@@ -244,7 +241,7 @@ func (s *state) conclude(ctx context.Context, dir string, o runOptions, r *resum
 	if err != nil {
 		return infra(err)
 	}
-	if err := s.show(summary, o.format, o.output); err != nil {
+	if err := s.show(dir, summary, o.format, o.output); err != nil {
 		return err
 	}
 	if o.format == formatDefault {
@@ -267,19 +264,14 @@ func isResumable(record runner.Record, done []runner.Result) bool {
 }
 
 // buildID tells builds of waza apart that have the same version.
-func buildID() string {
+func (s *state) buildID() string {
 	path, err := os.Executable()
 	if err != nil {
 		return ""
 	}
-	file, err := os.Open(path)
+	sum, err := s.digest(path)
 	if err != nil {
 		return ""
 	}
-	defer func() { _ = file.Close() }()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, file); err != nil {
-		return ""
-	}
-	return hex.EncodeToString(sum.Sum(nil)[:8])
+	return sum[:16]
 }

@@ -254,7 +254,7 @@ func (j *job) newRecord() (runner.Record, error) {
 	if record.Directory, err = os.Getwd(); err != nil {
 		return record, err
 	}
-	record.ID, record.Waza, record.Build = j.runID, j.version, buildID()
+	record.ID, record.Waza, record.Build = j.runID, j.version, j.buildID()
 	record.Isolated, record.Network = j.options.isolate, j.trials[0].Network
 	record.Workers, record.Trials, record.Retries = j.workers(), len(j.trials)/len(j.tasks), j.options.infraRetries
 	record.Timeout, record.FailFast = j.options.timeout, j.eval.Config.FailFast

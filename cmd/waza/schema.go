@@ -8,12 +8,12 @@ import (
 
 func (s *state) schemaCommand() *cli.Command {
 	return &cli.Command{
-		Name: "schema", Usage: "print the JSON Schema of eval or task files", ArgsUsage: "eval|task", OnUsageError: usageError,
+		Name: "schema", Usage: "print the JSON Schema of eval files, task files or results.json", ArgsUsage: "eval|task|results", OnUsageError: usageError,
 		Action: func(c *cli.Context) error {
-			documents := map[string][]byte{"eval": schemas.Eval(), "task": schemas.Task()}
+			documents := map[string][]byte{"eval": schemas.Eval(), "task": schemas.Task(), "results": schemas.Results()}
 			document, ok := documents[c.Args().First()]
 			if !ok || c.NArg() != 1 {
-				return usage("schema takes one of: eval, task")
+				return usage("schema takes one of: eval, task, results")
 			}
 			_, err := s.stdout.Write(document)
 			return err

@@ -90,7 +90,16 @@ func MarshalIndent(v any) ([]byte, error) {
 
 // WriteFile replaces the file at path in one step and syncs it, so that a crash
 // leaves the old content or the new and nothing between.
-func WriteFile(path string, data []byte) (err error) {
+func WriteFile(path string, data []byte) error {
+	return WriteFileBy(path, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+}
+
+// WriteFileBy is [WriteFile] of what write writes. Where write fails, the file at path
+// stays as it is.
+func WriteFileBy(path string, write func(io.Writer) error) (err error) {
 	defer func() { err = told(err) }()
 	temp, err := os.CreateTemp(filepath.Dir(path), halfWritten(filepath.Base(path)))
 	if err != nil {
@@ -101,8 +110,7 @@ func WriteFile(path string, data []byte) (err error) {
 			_ = os.Remove(temp.Name())
 		}
 	}()
-	_, err = temp.Write(data)
-	err = errors.Join(err, temp.Chmod(0o644), temp.Sync(), temp.Close())
+	err = errors.Join(write(temp), temp.Chmod(0o644), temp.Sync(), temp.Close())
 	if err != nil {
 		return err
 	}

@@ -9,20 +9,51 @@ import (
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
-// Build computes a run's results from its trials, in whatever order they come.
-// Of several attempts of a trial the last one counts. It refuses a trial of a
-// task that the run does not have.
-func Build(run Run, trials []Trial) (Results, error) {
-	byTask := map[string][]Trial{}
+// Builder computes a run's results from its trials. It takes in one at a time and
+// keeps what figures need: not what calls and agents said.
+type Builder struct {
+	run    Run
+	trials map[string][]taken // by task
+}
+
+// taken is what is kept of a trial.
+type taken struct {
+	result  RunResult
+	elapsed map[string][]time.Duration // of calls, by server
+}
+
+// NewBuilder is for a run of which no trial is known yet.
+func NewBuilder(run Run) *Builder {
+	b := &Builder{run: run, trials: map[string][]taken{}}
 	for _, task := range run.Tasks {
-		byTask[task.ID] = nil
+		b.trials[task.ID] = nil
 	}
-	for _, trial := range trials {
-		if _, ok := byTask[trial.Task]; !ok {
-			return Results{}, fmt.Errorf("results: trial %d is of task %q, which the run does not have", trial.Number, trial.Task)
+	return b
+}
+
+// Add takes in a trial, in whatever order they come. Of several attempts of a trial
+// the last one counts. It refuses a trial of a task that the run does not have.
+func (b *Builder) Add(trial Trial) error {
+	if _, ok := b.trials[trial.Task]; !ok {
+		return fmt.Errorf("results: trial %d is of task %q, which the run does not have", trial.Number, trial.Task)
+	}
+	b.trials[trial.Task] = append(b.trials[trial.Task], taken{outline(trial), elapsed(trial)})
+	return nil
+}
+
+func elapsed(trial Trial) map[string][]time.Duration {
+	times := map[string][]time.Duration{}
+	for _, call := range trial.Calls {
+		if took, ok := latency(call); ok {
+			times[call.Server] = append(times[call.Server], took)
 		}
-		byTask[trial.Task] = append(byTask[trial.Task], trial)
 	}
+	return times
+}
+
+// Results are those of the trials so far. Their runs lack what [Results.Write] adds.
+func (b *Builder) Results() Results {
+	run := b.run
 	results := Results{
 		EvalID: run.ID, Skill: run.Skill, EvalName: run.EvalName, Timestamp: run.Started.UTC(),
 		Config: Config{
@@ -32,30 +63,46 @@ func Build(run Run, trials []Trial) (Results, error) {
 		},
 		Tasks: []Task{},
 	}
+	var servers cards
 	for _, info := range run.Tasks {
-		results.Tasks = append(results.Tasks, task(info, byTask[info.ID]))
+		last := lastAttempts(b.trials[info.ID])
+		results.Tasks = append(results.Tasks, task(info, last))
+		for _, t := range last {
+			if counts(t.result) {
+				servers.add(t.result.Servers, t.elapsed)
+			}
+		}
 	}
+	results.Servers = servers.all()
 	results.Summary = summarise(results.Tasks, milliseconds(run.Started, run.Ended))
 	results.Metrics = measure(run.Metrics, results.Tasks)
-	return results, nil
+	return results
 }
 
-func task(info TaskInfo, trials []Trial) Task {
+// lastAttempts are a task's trials in order, each by its last attempt, which tells of
+// those before it.
+func lastAttempts(trials []taken) (last []taken) {
 	trials = slices.Clone(trials)
-	slices.SortStableFunc(trials, func(a, b Trial) int {
-		return cmp.Or(cmp.Compare(a.Number, b.Number), cmp.Compare(a.Attempt, b.Attempt))
+	slices.SortStableFunc(trials, func(a, b taken) int {
+		return cmp.Or(cmp.Compare(a.result.RunNumber, b.result.RunNumber), cmp.Compare(a.result.Attempts, b.result.Attempts))
 	})
-	t := Task{TestID: info.ID, DisplayName: cmp.Or(info.Name, info.ID), Runs: []RunResult{}}
-	for i, trial := range trials {
-		result := runResult(trial)
-		if i > 0 && trials[i-1].Number == trial.Number {
-			before := t.Runs[len(t.Runs)-1]
-			result.Earlier = append(before.Earlier, Attempt{
-				Attempt: trials[i-1].Attempt, Outcome: before.Outcome, Reason: before.Reason, Message: before.Message,
+	for _, t := range trials {
+		if n := len(last) - 1; n >= 0 && last[n].result.RunNumber == t.result.RunNumber {
+			before := last[n].result
+			t.result.Earlier = append(before.Earlier, Attempt{
+				Attempt: before.Attempts, Outcome: before.Outcome, Reason: before.Reason, Message: before.Message,
 			})
-			t.Runs = t.Runs[:len(t.Runs)-1]
+			last = last[:n]
 		}
-		t.Runs = append(t.Runs, result)
+		last = append(last, t)
+	}
+	return last
+}
+
+func task(info TaskInfo, trials []taken) Task {
+	t := Task{TestID: info.ID, DisplayName: cmp.Or(info.Name, info.ID), Runs: []RunResult{}}
+	for _, trial := range trials {
+		t.Runs = append(t.Runs, trial.result)
 	}
 	t.Status = taskStatus(t.Runs)
 	t.Stats = stats(counted(t.Runs))
@@ -64,10 +111,10 @@ func task(info TaskInfo, trials []Trial) Task {
 
 // counted leaves out the runs that say nothing of the agent.
 func counted(runs []RunResult) []RunResult {
-	return slices.DeleteFunc(slices.Clone(runs), func(r RunResult) bool {
-		return r.Outcome == evidence.ClassInfra
-	})
+	return slices.DeleteFunc(slices.Clone(runs), func(r RunResult) bool { return !counts(r) })
 }
+
+func counts(r RunResult) bool { return r.Outcome != evidence.ClassInfra }
 
 // taskStatus is passed when every counted run passed, and failed when one failed.
 func taskStatus(runs []RunResult) Status {
@@ -86,7 +133,8 @@ func taskStatus(runs []RunResult) Status {
 	return StatusPassed
 }
 
-func runResult(trial Trial) RunResult {
+// outline is what is kept of a trial; complete adds the rest.
+func outline(trial Trial) RunResult {
 	r := RunResult{
 		RunNumber: trial.Number, Attempts: max(trial.Attempt, 1),
 		Outcome: trial.Verdicts.Class, Reason: trial.Verdicts.Reason, Message: trial.Verdicts.Message,
@@ -94,9 +142,6 @@ func runResult(trial Trial) RunResult {
 		Validations:   map[string]Validation{},
 		SessionDigest: digest(trial),
 		Servers:       serverReports(trial),
-		ToolEvents:    toolEvents(trial),
-		Transcript:    trial.Transcript,
-		FinalOutput:   trial.FinalOutput,
 	}
 	switch r.Outcome {
 	case evidence.ClassPass:
@@ -114,6 +159,12 @@ func runResult(trial Trial) RunResult {
 			Feedback: v.Feedback, Details: v.Details,
 		}
 	}
+	return r
+}
+
+func (r RunResult) complete(trial Trial) RunResult {
+	r.SessionDigest.ToolCalls, r.ToolEvents = toolCalls(trial), toolEvents(trial)
+	r.Transcript, r.FinalOutput = trial.Transcript, trial.FinalOutput
 	return r
 }
 

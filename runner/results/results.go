@@ -27,6 +27,7 @@ type Results struct {
 	Config    Config             `json:"config"`
 	Summary   Summary            `json:"summary"`
 	Metrics   map[string]Measure `json:"metrics"`
+	Servers   []ServerCard       `json:"servers,omitempty"`
 	Tasks     []Task             `json:"tasks"`
 }
 
@@ -57,13 +58,23 @@ type Summary struct {
 	StdDev         float64     `json:"std_dev"`
 	DurationMS     int64       `json:"duration_ms"`
 	Again          int         `json:"earlier_attempts,omitempty"` // that ended as infra, and were made again
-	SuccessRateCI  *Interval   `json:"success_rate_ci,omitempty"`
-	Statistics     *Statistics `json:"statistics,omitempty"`
+	Statistics     *Statistics `json:"statistics,omitempty"`       // nil without a counted trial
 }
 
-// Statistics is there where tasks have several trials.
+// Statistics say how reliable the tasks are, and how far figures of the run can be
+// trusted.
 type Statistics struct {
-	BootstrapCI Bootstrap `json:"bootstrap_ci"`
+	SuccessRateCI Interval `json:"success_rate_ci"` // Wilson's, each task being one sample
+	// The mean over tasks of their chances that of k further trials one passes, and that
+	// all do, by k from 1 to the fewest trials that any task has.
+	PassAtK     []float64         `json:"pass_at_k"`
+	PassHatK    []float64         `json:"pass_hat_k"`
+	Consistency ConsistencyCounts `json:"consistency"`
+	Score       *Estimate         `json:"score"` // of trials, weighted
+	// Of trials with an mcp_compliance grader that judges these; nil without any.
+	Selection   *Estimate `json:"selection,omitempty"`    // the tools called, against those expected
+	Params      *Estimate `json:"params,omitempty"`       // their arguments, likewise
+	BootstrapCI *Interval `json:"bootstrap_ci,omitempty"` // of the mean of tasks' weighted scores
 }
 
 // Measure is the value of a metric.

@@ -11,12 +11,13 @@ import (
 
 // ServerReport is what became of a server in a trial.
 type ServerReport struct {
-	Name  string   `json:"name"`
-	Calls int      `json:"calls"`
-	Lost  int      `json:"lost,omitempty"` // calls that it did not answer, because it or the way to it ended
-	Ends  []string `json:"ends,omitempty"` // of its programs, its services and its box, where nobody asked for them
+	Name string `json:"name"`
+	Tally
+	Lost int      `json:"lost,omitempty"` // calls that it did not answer, because it or the way to it ended
+	Ends []string `json:"ends,omitempty"` // of its programs, its services and its box, where nobody asked for them
 	// RugPulls are the tools that it described in another way after it had listed them.
 	RugPulls []string `json:"rug_pulls,omitempty"`
+	Catalog  *Listed  `json:"catalog,omitempty"` // nil where it listed no tools on record
 }
 
 // OfServers says whether an event tells what became of a server.
@@ -35,36 +36,35 @@ const maxEnds = 8
 func serverReports(trial Trial) []ServerReport {
 	var reports []ServerReport
 	for _, server := range trial.Servers {
-		r := ServerReport{Name: server.Name}
-		for _, call := range trial.Calls {
-			if call.Server != server.Name {
-				continue
-			}
-			r.Calls++
-			if call.Outcome == evidence.OutcomeTransportError {
-				r.Lost++
+		calls := callsOf(trial, server.Name)
+		r := ServerReport{Name: server.Name, Tally: tally(calls), Ends: ends(trial, server.Name)}
+		r.Lost = r.Outcomes[evidence.OutcomeTransportError]
+		for _, catalog := range trial.Catalogs {
+			if catalog.Server == server.Name {
+				r.Catalog, r.RugPulls = listed(catalog), rugPulls(catalog)
 			}
 		}
-		r.Ends = ends(trial, server.Name)
-		r.RugPulls = rugPulls(trial, server.Name)
 		reports = append(reports, r)
 	}
 	return reports
 }
 
-func rugPulls(trial Trial, server string) []string {
-	var told []string
-	for _, catalog := range trial.Catalogs {
-		if catalog.Server != server {
-			continue
+func callsOf(trial Trial, server string) (calls []evidence.Call) {
+	for _, call := range trial.Calls {
+		if call.Server == server {
+			calls = append(calls, call)
 		}
-		pulls := catalog.RugPulls()
-		for _, change := range pulls[:min(len(pulls), maxEnds)] {
-			told = append(told, change.String())
-		}
-		if more := len(pulls) - maxEnds; more > 0 {
-			told = append(told, fmt.Sprintf("and %d more", more))
-		}
+	}
+	return calls
+}
+
+func rugPulls(catalog evidence.Catalog) (told []string) {
+	pulls := catalog.RugPulls()
+	for _, change := range pulls[:min(len(pulls), maxEnds)] {
+		told = append(told, change.String())
+	}
+	if more := len(pulls) - maxEnds; more > 0 {
+		told = append(told, fmt.Sprintf("and %d more", more))
 	}
 	return told
 }

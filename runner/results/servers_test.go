@@ -35,7 +35,7 @@ func TestServerReports(t *testing.T) {
 		},
 	})
 	want := []ServerReport{
-		{Name: "files", Calls: 4, Lost: 3, Ends: []string{
+		{Name: "files", Tally: Tally{Calls: 4, Outcomes: map[evidence.Outcome]int{"ok": 1, "transport_error": 3}}, Lost: 3, Ends: []string{
 			"its process was ended by SIGKILL (out of memory) during calls 3, 4", "its process exited with code 3 during call 2",
 		}},
 		{Name: "web", Ends: []string{`its service "db" exited with code 1`, "process 1 of its container went away: EOF"}},

@@ -25,15 +25,10 @@ func digest(trial Trial) SessionDigest {
 		if !slices.Contains(d.ToolsUsed, use.Tool) {
 			d.ToolsUsed = append(d.ToolsUsed, use.Tool)
 		}
-		server := serverOf(use)
 		if use.Call != nil {
 			d.MCPToolCalls++
-			d.MCPServersUsed = append(d.MCPServersUsed, server)
+			d.MCPServersUsed = append(d.MCPServersUsed, use.Call.Server)
 		}
-		d.ToolCalls = append(d.ToolCalls, ToolCall{
-			Name: use.Tool, Source: use.Source, MCPServer: server,
-			Arguments: toolArguments(use.Arguments), Result: toolResult(use), Success: use.OK,
-		})
 	}
 	slices.Sort(d.MCPServersUsed)
 	d.MCPServersUsed = slices.Compact(d.MCPServersUsed)
@@ -42,6 +37,16 @@ func digest(trial Trial) SessionDigest {
 		d.Errors = append(d.Errors, cmp.Or(trial.Verdicts.Message, string(trial.Verdicts.Class)))
 	}
 	return d
+}
+
+func toolCalls(trial Trial) (calls []ToolCall) {
+	for _, use := range uses(trial) {
+		calls = append(calls, ToolCall{
+			Name: use.Tool, Source: use.Source, MCPServer: serverOf(use),
+			Arguments: toolArguments(use.Arguments), Result: toolResult(use), Success: use.OK,
+		})
+	}
+	return calls
 }
 
 func toolEvents(trial Trial) []ToolEvent {

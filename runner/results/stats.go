@@ -10,38 +10,26 @@ import (
 // Stats is a task's counted runs in figures. Scores of a run are the mean of its
 // graders' scores, plain and weighted.
 type Stats struct {
-	PassRate         float64    `json:"pass_rate"`
-	PassRateCI       Interval   `json:"pass_rate_ci"`
-	PassedRuns       int        `json:"passed_runs"`
-	FailedRuns       int        `json:"failed_runs"`
-	ErrorRuns        int        `json:"error_runs"`
-	TotalRuns        int        `json:"total_runs"`
-	AvgScore         float64    `json:"avg_score"`
-	AvgWeightedScore float64    `json:"avg_weighted_score"`
-	MinScore         float64    `json:"min_score"`
-	MaxScore         float64    `json:"max_score"`
-	StdDevScore      float64    `json:"std_dev_score"` // of the population
-	ScoreVariance    float64    `json:"score_variance"`
-	CI95Lo           float64    `json:"ci95_lo"` // of the mean weighted score, as BootstrapCI
-	CI95Hi           float64    `json:"ci95_hi"`
-	Flaky            bool       `json:"flaky"`
-	AvgDurationMS    int64      `json:"avg_duration_ms"`
-	BootstrapCI      *Bootstrap `json:"bootstrap_ci,omitempty"`
-}
-
-// Interval is a 95% confidence interval.
-type Interval struct {
-	Lower float64 `json:"lower"`
-	Upper float64 `json:"upper"`
-}
-
-// Bootstrap is a percentile bootstrap interval of a mean.
-type Bootstrap struct {
-	Lower           float64 `json:"lower"`
-	Upper           float64 `json:"upper"`
-	Mean            float64 `json:"mean"`
-	ConfidenceLevel float64 `json:"confidence_level"`
-	NumBootstraps   int     `json:"num_bootstraps"`
+	PassRate         float64     `json:"pass_rate"`
+	PassRateCI       Interval    `json:"pass_rate_ci"`
+	PassedRuns       int         `json:"passed_runs"`
+	FailedRuns       int         `json:"failed_runs"`
+	ErrorRuns        int         `json:"error_runs"`
+	TotalRuns        int         `json:"total_runs"`
+	AvgScore         float64     `json:"avg_score"`
+	AvgWeightedScore float64     `json:"avg_weighted_score"`
+	MinScore         float64     `json:"min_score"`
+	MaxScore         float64     `json:"max_score"`
+	StdDevScore      float64     `json:"std_dev_score"` // of the population
+	ScoreVariance    float64     `json:"score_variance"`
+	CI95Lo           float64     `json:"ci95_lo"` // of the mean weighted score, as BootstrapCI
+	CI95Hi           float64     `json:"ci95_hi"`
+	Flaky            bool        `json:"flaky"`
+	Consistency      Consistency `json:"consistency"`
+	PassAtK          []float64   `json:"pass_at_k"`  // by k from 1 to TotalRuns
+	PassHatK         []float64   `json:"pass_hat_k"` // likewise
+	AvgDurationMS    int64       `json:"avg_duration_ms"`
+	BootstrapCI      *Interval   `json:"bootstrap_ci,omitempty"`
 }
 
 // stats are nil without runs.
@@ -71,7 +59,9 @@ func stats(runs []RunResult) *Stats {
 	s.MinScore, s.MaxScore = slices.Min(scores), slices.Max(scores)
 	s.ScoreVariance = variance(scores)
 	s.StdDevScore = math.Sqrt(s.ScoreVariance)
-	s.Flaky = s.PassedRuns > 0 && s.PassedRuns < s.TotalRuns
+	s.Consistency = consistency(s.PassedRuns, s.TotalRuns)
+	s.Flaky = s.Consistency == Mixed
+	s.PassAtK, s.PassHatK = passAtK(s.PassedRuns, s.TotalRuns), passHatK(s.PassedRuns, s.TotalRuns)
 	s.AvgDurationMS = total / int64(len(runs))
 	if len(runs) > 1 {
 		ci := bootstrap(weighted)
@@ -124,34 +114,11 @@ func variance(values []float64) float64 {
 	return mean(squares)
 }
 
-// z is the 97.5% quantile of the normal distribution.
-const z = 1.959963984540054
-
-// wilson is Wilson's score interval for c of n successes.
-func wilson(c, n int) Interval {
-	if n == 0 {
-		return Interval{Lower: 0, Upper: 1}
-	}
-	trials := float64(n)
-	p := float64(c) / trials
-	denominator := 1 + z*z/trials
-	centre := (p + z*z/(2*trials)) / denominator
-	half := z / denominator * math.Sqrt(p*(1-p)/trials+z*z/(4*trials*trials))
-	interval := Interval{Lower: max(centre-half, 0), Upper: min(centre+half, 1)}
-	if c == 0 {
-		interval.Lower = 0
-	}
-	if c == n {
-		interval.Upper = 1
-	}
-	return interval
-}
-
 const resamples = 10_000
 
 // bootstrap draws with a seed of its own, so that the same values give the same
 // interval.
-func bootstrap(values []float64) Bootstrap {
+func bootstrap(values []float64) Interval {
 	random := rand.New(rand.NewPCG(1, uint64(len(values))))
 	means := make([]float64, resamples)
 	for i := range means {
@@ -162,8 +129,8 @@ func bootstrap(values []float64) Bootstrap {
 		means[i] = sum / float64(len(values))
 	}
 	slices.Sort(means)
-	return Bootstrap{
+	return Interval{
 		Lower: means[resamples*25/1000], Upper: means[resamples*975/1000-1], Mean: mean(values),
-		ConfidenceLevel: 0.95, NumBootstraps: resamples,
+		ConfidenceLevel: confidence, NumBootstraps: resamples,
 	}
 }

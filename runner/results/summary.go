@@ -17,7 +17,6 @@ func MetricNames() []string { return []string{metricBehavior, metricCompletion} 
 func summarise(tasks []Task, duration int64) Summary {
 	s := Summary{TotalTests: len(tasks), DurationMS: duration}
 	var scores, weighted []float64
-	several := false
 	for _, t := range tasks {
 		for _, r := range t.Runs {
 			s.Again += len(r.Earlier)
@@ -35,23 +34,53 @@ func summarise(tasks []Task, duration int64) Summary {
 		if t.Stats != nil {
 			scores = append(scores, t.Stats.AvgScore)
 			weighted = append(weighted, t.Stats.AvgWeightedScore)
-			several = several || t.Stats.TotalRuns > 1
 		}
 	}
-	if ran := s.TotalTests - s.Skipped; ran > 0 {
+	ran := s.TotalTests - s.Skipped
+	if ran > 0 {
 		s.SuccessRate = float64(s.Succeeded) / float64(ran)
-		ci := wilson(s.Succeeded, ran)
-		s.SuccessRateCI = &ci
 	}
 	s.AggregateScore, s.WeightedScore = mean(scores), mean(weighted)
 	if len(scores) > 0 {
 		s.MinScore, s.MaxScore = slices.Min(scores), slices.Max(scores)
 		s.StdDev = math.Sqrt(variance(scores))
-	}
-	if several && len(weighted) > 1 {
-		s.Statistics = &Statistics{BootstrapCI: bootstrap(weighted)}
+		s.Statistics = statistics(tasks, wilson(s.Succeeded, ran), weighted)
 	}
 	return s
+}
+
+// statistics are over the tasks that have a counted trial, of which there is one.
+func statistics(tasks []Task, success Interval, weighted []float64) *Statistics {
+	s := &Statistics{SuccessRateCI: success}
+	var atLeastOne, all, scores, selection, params [][]float64
+	several := false
+	for _, t := range tasks {
+		if t.Stats == nil {
+			continue
+		}
+		s.Consistency.add(t.Stats.Consistency)
+		atLeastOne, all = append(atLeastOne, t.Stats.PassAtK), append(all, t.Stats.PassHatK)
+		runs := counted(t.Runs)
+		scores = append(scores, weightedScores(runs))
+		selection = append(selection, parts(runs, partSelection))
+		params = append(params, parts(runs, partParams))
+		several = several || len(runs) > 1
+	}
+	s.PassAtK, s.PassHatK = meanCurve(atLeastOne), meanCurve(all)
+	s.Score, s.Selection, s.Params = estimate(scores), estimate(selection), estimate(params)
+	if several && len(weighted) > 1 {
+		ci := bootstrap(weighted)
+		s.BootstrapCI = &ci
+	}
+	return s
+}
+
+func weightedScores(runs []RunResult) (scores []float64) {
+	for _, r := range runs {
+		_, weighted := r.scores()
+		scores = append(scores, weighted)
+	}
+	return scores
 }
 
 // measure computes the metrics asked for; one that has nothing to measure is left

@@ -16,19 +16,15 @@ const minTask = 12
 
 // Table writes a line for each task, at most width columns wide where the other
 // columns leave room for the task's name: its trials that passed and all, how they
-// ended, the mean score, MCP calls and agents' time in all. A width of 0 is no
-// limit. A last line says so where the sandbox was weak, or nothing was isolated.
+// ended, the mean score, MCP calls and agents' time in all. Then come the servers, a
+// line for each, and one of the eval. A width of 0 is no limit. A last line says so
+// where the sandbox was weak, or nothing was isolated.
 func (r Results) Table(w io.Writer, width int) error {
 	rows := [][]string{{"TASK", "TRIALS", "VERDICT", "SCORE", "MCP CALLS", "TIME"}}
 	for _, t := range r.Tasks {
 		rows = append(rows, row(t))
 	}
-	widths := make([]int, len(rows[0]))
-	for _, cells := range rows {
-		for i, cell := range cells {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
-	}
+	widths := columnWidths(rows)
 	if width > 0 {
 		others := 0
 		for _, column := range widths[1:] {
@@ -40,6 +36,7 @@ func (r Results) Table(w io.Writer, width int) error {
 	for _, cells := range rows {
 		writeRow(&out, cells, widths)
 	}
+	out.WriteString(r.serverTable(width) + r.evalLine(width))
 	if len(r.Config.Weak) > 0 {
 		fmt.Fprintf(&out, "weak sandbox: %s got out, allowed by --allow-weak\n", strings.Join(r.Config.Weak, ", "))
 	}
@@ -48,6 +45,16 @@ func (r Results) Table(w io.Writer, width int) error {
 	}
 	_, err := io.WriteString(w, out.String())
 	return err
+}
+
+func columnWidths(rows [][]string) []int {
+	widths := make([]int, len(rows[0]))
+	for _, cells := range rows {
+		for i, cell := range cells {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	return widths
 }
 
 func writeRow(out *strings.Builder, cells []string, widths []int) {

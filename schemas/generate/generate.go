@@ -1,5 +1,5 @@
 // Package generate makes the JSON Schemas of waza's files from the Go types they
-// are read into, and from the same tags that package strictyaml obeys.
+// are read into or written from, and from the same tags that package strictyaml obeys.
 //
 // A schema is no stricter than the reader. What ties several keys or files
 // together is left to the reader, but for the plainest cases.
@@ -15,6 +15,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/waza-isolate/waza/grading"
+	"github.com/waza-isolate/waza/runner/results"
 	"github.com/waza-isolate/waza/runner/spec"
 )
 
@@ -45,6 +46,17 @@ func Task() ([]byte, error) {
 		return nil, err
 	}
 	return render(s, "task.schema.json", "waza task")
+}
+
+// Results is the schema of results.json.
+func Results() ([]byte, error) {
+	s, err := jsonschema.For[results.Results](&jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
+		reflect.TypeFor[json.RawMessage](): {},
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("schema of results: %w", err)
+	}
+	return render(s, "results.schema.json", "waza results")
 }
 
 // custom are the schemas of types that say more than their Go type does.

@@ -1,0 +1,121 @@
+package results
+
+import (
+	"slices"
+	"time"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// ServerCard is how a server fared over the run's trials that count. What cannot be
+// told is nil.
+type ServerCard struct {
+	Name   string `json:"name"`
+	Trials int    `json:"trials"` // that had it
+	Tally
+	TimedCalls       int           `json:"timed_calls"` // answered, or timed out
+	MedianDurationMS *float64      `json:"median_duration_ms,omitempty"`
+	P95DurationMS    *float64      `json:"p95_duration_ms,omitempty"` // of 20 calls or more
+	ErrorRate        *Rate         `json:"error_rate,omitempty"`      // of the calls that were not cancelled
+	RecoveryRate     *Rate         `json:"recovery_rate,omitempty"`   // of the incidents
+	ValidityRate     *Rate         `json:"validity_rate,omitempty"`   // of the calls whose arguments could be compared with a schema
+	Catalogs         []CardCatalog `json:"catalogs,omitempty"`        // the different ones that it listed
+	RugPulls         int           `json:"rug_pulls,omitempty"`       // trials in which a tool that was listed came to say another thing
+}
+
+// Rate is a share, with Wilson's interval.
+type Rate struct {
+	Count int `json:"count"`
+	Of    int `json:"of"`
+	Interval
+}
+
+// rate is nil of nothing.
+func rate(count, of int) *Rate {
+	if of == 0 {
+		return nil
+	}
+	return &Rate{count, of, wilson(count, of)}
+}
+
+// cards gathers what is told of servers in trials.
+type cards struct {
+	order   []string
+	byName  map[string]*ServerCard
+	elapsed map[string][]time.Duration
+}
+
+// add takes in a trial's reports, and how long its calls took by server.
+func (c *cards) add(reports []ServerReport, elapsed map[string][]time.Duration) {
+	if c.byName == nil {
+		c.byName, c.elapsed = map[string]*ServerCard{}, map[string][]time.Duration{}
+	}
+	for _, report := range reports {
+		card := c.byName[report.Name]
+		if card == nil {
+			card = &ServerCard{Name: report.Name}
+			c.byName[report.Name], c.order = card, append(c.order, report.Name)
+		}
+		card.Trials++
+		card.Tally.add(report.Tally)
+		if len(report.RugPulls) > 0 {
+			card.RugPulls++
+		}
+		if report.Catalog != nil {
+			card.listed(*report.Catalog)
+		}
+		c.elapsed[report.Name] = append(c.elapsed[report.Name], elapsed[report.Name]...)
+	}
+}
+
+func (s *ServerCard) listed(catalog Listed) {
+	for i := range s.Catalogs {
+		if s.Catalogs[i].Listed == catalog {
+			s.Catalogs[i].Trials++
+			return
+		}
+	}
+	s.Catalogs = append(s.Catalogs, CardCatalog{1, catalog})
+}
+
+// all are the cards, in the order in which servers came up.
+func (c *cards) all() (all []ServerCard) {
+	for _, name := range c.order {
+		card := *c.byName[name]
+		elapsed := c.elapsed[name]
+		slices.Sort(elapsed)
+		card.TimedCalls, card.MedianDurationMS, card.P95DurationMS = len(elapsed), median(elapsed), p95(elapsed)
+		card.ErrorRate = rate(card.errors(), card.Calls-card.Outcomes[evidence.OutcomeCancelled])
+		card.RecoveryRate = rate(card.Recovered, card.Incidents)
+		card.ValidityRate = rate(card.Valid, card.Valid+card.Invalid)
+		all = append(all, card)
+	}
+	return all
+}
+
+// median is that of sorted times, in milliseconds.
+func median(sorted []time.Duration) *float64 {
+	if len(sorted) == 0 {
+		return nil
+	}
+	upper := len(sorted) / 2
+	lower := upper - 1 + len(sorted)%2
+	return inMilliseconds((sorted[lower] + sorted[upper]) / 2)
+}
+
+// leastForP95 is how many calls must have been timed: of fewer, the 95th percentile is
+// the slowest.
+const leastForP95 = 20
+
+// p95 is the least of sorted times that 95% of them do not exceed.
+func p95(sorted []time.Duration) *float64 {
+	if len(sorted) < leastForP95 {
+		return nil
+	}
+	return inMilliseconds(sorted[(len(sorted)*95+99)/100-1])
+}
+
+func inMilliseconds(d time.Duration) *float64 {
+	ms := float64(d.Microseconds()) / 1000
+	return &ms
+}

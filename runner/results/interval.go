@@ -1,0 +1,105 @@
+package results
+
+import "math"
+
+// Interval is a 95% confidence interval around a mean.
+type Interval struct {
+	Lower           float64 `json:"lower"`
+	Upper           float64 `json:"upper"`
+	Mean            float64 `json:"mean"`
+	ConfidenceLevel float64 `json:"confidence_level"`
+	NumBootstraps   int     `json:"num_bootstraps,omitempty"` // of one by bootstrap
+}
+
+const confidence = 0.95
+
+// z is the 97.5% quantile of the normal distribution.
+const z = 1.959963984540054
+
+// wilson is Wilson's score interval for c of n successes.
+func wilson(c, n int) Interval { return score(float64(c), float64(n)) }
+
+// score is Wilson's score interval for the mean of n values from 0 to 1 that add up to
+// sum. Such values spread at most as far as successes and failures do.
+func score(sum, n float64) Interval {
+	if n == 0 {
+		return Interval{Lower: 0, Upper: 1, ConfidenceLevel: confidence}
+	}
+	p := sum / n
+	denominator := 1 + z*z/n
+	centre := (p + z*z/(2*n)) / denominator
+	half := z / denominator * math.Sqrt(p*(1-p)/n+z*z/(4*n*n))
+	interval := Interval{Lower: max(centre-half, 0), Upper: min(centre+half, 1), Mean: p, ConfidenceLevel: confidence}
+	if sum == 0 {
+		interval.Lower = 0
+	}
+	if sum == n {
+		interval.Upper = 1
+	}
+	return interval
+}
+
+// Estimate is the mean over trials of a value from 0 to 1, with an interval that knows
+// that trials of one task are alike.
+type Estimate struct {
+	Interval
+	Trials int `json:"trials"` // that have the value
+	Tasks  int `json:"tasks"`  // that these are of
+}
+
+// negligible is a standard error that is rounding alone.
+const negligible = 1e-12
+
+// estimate is nil without values. Its interval is Student's, by the standard error
+// that is robust to clusters, which are the tasks; with trials of one task only, each
+// of them is a cluster. Where the clusters show no spread, as of one alone, the
+// interval is Wilson's for as many values as there are clusters.
+func estimate(byTask [][]float64) *Estimate {
+	var clusters [][]float64
+	for _, values := range byTask {
+		if len(values) > 0 {
+			clusters = append(clusters, values)
+		}
+	}
+	if len(clusters) == 0 {
+		return nil
+	}
+	e := &Estimate{Tasks: len(clusters)}
+	if len(clusters) == 1 {
+		clusters = each(clusters[0])
+	}
+	var sum float64
+	for _, values := range clusters {
+		e.Trials += len(values)
+		for _, v := range values {
+			sum += v
+		}
+	}
+	e.Interval = clustered(clusters, sum/float64(e.Trials), float64(e.Trials))
+	return e
+}
+
+func each(values []float64) (alone [][]float64) {
+	for _, v := range values {
+		alone = append(alone, []float64{v})
+	}
+	return alone
+}
+
+// clustered is the interval around the mean of n values.
+func clustered(clusters [][]float64, mean, n float64) Interval {
+	var squares float64
+	for _, values := range clusters {
+		var off float64
+		for _, v := range values {
+			off += v - mean
+		}
+		squares += off * off
+	}
+	count := float64(len(clusters))
+	if standardError := math.Sqrt(count/max(count-1, 1)*squares) / n; standardError > negligible {
+		half := student(0.5+confidence/2, len(clusters)-1) * standardError
+		return Interval{Lower: max(mean-half, 0), Upper: min(mean+half, 1), Mean: mean, ConfidenceLevel: confidence}
+	}
+	return score(mean*count, count)
+}
