@@ -211,7 +211,31 @@ func TestMatchIsBest(t *testing.T) {
 		if got, want := r.total(), bruteForce(mode, expected, calls); got != want {
 			t.Fatalf("%+v is worth %+v, and the best %+v", r, got, want)
 		}
+		for e := range expected {
+			if !keepsTo(mode, e, expected[e], r) {
+				t.Fatalf("%+v pairs what it may not", r)
+			}
+		}
 	})
+}
+
+// keepsTo reports whether a result pairs no more with expectation e than it may, and
+// nothing with an optional slot that differs.
+func keepsTo(mode Mode, e int, expected Expected, r Result) bool {
+	required, optional := 0, 0
+	for _, p := range r.Pairs {
+		switch {
+		case p.Expected != e:
+		case !p.Optional:
+			required++
+		case p.Full():
+			optional++
+		default:
+			return false
+		}
+	}
+	return (required == 0 || mode != Subset) && required <= expected.Min &&
+		(expected.Max == Unlimited || required+optional <= expected.Max)
 }
 
 // contents is what a result says, by what the calls are and not by their places.
