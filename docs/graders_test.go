@@ -52,7 +52,8 @@ func gradersOf(t *testing.T, graders string) []evidence.GraderSpec {
 	eval := filepath.Join(unpack(t, example{
 		"eval.yaml": "name: n\ntasks: [task.yaml]\nconfig:\n  trials_per_task: 1\n  timeout_seconds: 1\n  executor: mock\n" +
 			"  isolation: {server_image: i}\n  mcp_servers: {inventory: {command: c}, payments: {command: c}}\n" + graders,
-		"task.yaml": "id: plain\ninputs: {prompt: p}\n",
+		"task.yaml":          "id: plain\ninputs: {prompt: p}\n",
+		"expected/parts.csv": "sku,quantity\nBRG-6204,31\n",
 	}), "eval.yaml")
 	_, tasks, err := spec.Load(eval, spec.Options{})
 	if err != nil {

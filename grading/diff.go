@@ -113,7 +113,7 @@ func (c *DiffConfig) compare(r *report, f ExpectedFile, found *entry) {
 	case bytes.Equal(want, found.content):
 		r.checks++
 	default:
-		r.check(false, "Expected %s to be as %s; %s.", name, quote(f.Snapshot), firstDifference(want, found.content))
+		r.check(false, "Expected %s to equal the snapshot %s; %s.", name, quote(f.Snapshot), firstDifference(want, found.content))
 	}
 	for _, fragment := range f.Contains {
 		text, absent := readFragment(fragment)

@@ -26,7 +26,7 @@ func TestDiff(t *testing.T) {
 	for _, test := range []check{
 		{"the same", s, snapshot("same"), pass, 1, "All 2"},
 		{"in a directory", s, `{"context_dir":"snapshots","expected_files":[{"path":"report.txt","snapshot":"same"}]}`, pass, 1, ""},
-		{"another line", s, snapshot("other"), fail, 0.5, `Expected "./report.txt" to be as "other"; line 2 is "ready: yes\n", where "ready: no\n" was expected.`},
+		{"another line", s, snapshot("other"), fail, 0.5, `Expected "./report.txt" to equal the snapshot "other"; line 2 is "ready: yes\n", where "ready: no\n" was expected.`},
 		{"another line before the ends part", s, snapshot("unlike"), fail, 0.5, "line 2"},
 		{"too short", s, snapshot("longer"), fail, 0.5, `it ends after line 3, where "more\n" was expected`},
 		{"too long", s, snapshot("shorter"), fail, 0.5, `it goes on after line 1 with "ready: yes\n", where the end was expected`},
