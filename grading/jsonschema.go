@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/waza-isolate/waza/internal/jsonvalue"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -93,25 +93,30 @@ func cut(list []string) []string {
 // outputValue is the JSON value that an output is, or that alone stands in it where
 // extract is set.
 func outputValue(output string, extract bool) (any, error) {
-	value, err := decodeJSON([]byte(output))
-	if err == nil || !extract {
-		return value, err
+	value, err := parseJSON([]byte(output))
+	switch {
+	case err == nil:
+		return value, nil
+	case strings.TrimSpace(output) == "":
+		return nil, errors.New("it is empty")
+	case !extract:
+		return nil, fmt.Errorf("it is not: %w", err)
 	}
 	found, err := embedded(output)
 	if err != nil {
 		return nil, err
 	}
-	return decodeJSON(found)
+	return jsonvalue.Parse(found)
 }
 
-// maxSearch bounds how many bytes are read in looking for JSON: brackets that never
-// close would otherwise be read again from each of them.
-const maxSearch = 64 << 20
+// moreSearch bounds how many bytes are read again in looking for JSON: what follows
+// brackets that never close is read from each of them.
+const moreSearch = 8 << 20
 
 // embedded finds the one JSON object or list in a text.
 func embedded(text string) ([]byte, error) {
 	var found []byte
-	read := 0
+	left := 2*len(text) + moreSearch
 	for at := 0; at < len(text); {
 		next := strings.IndexAny(text[at:], "{[")
 		if next < 0 {
@@ -119,7 +124,7 @@ func embedded(text string) ([]byte, error) {
 		}
 		at += next
 		value, n := valueAt(text[at:])
-		if read += n; read > maxSearch {
+		if left -= n; left < 0 {
 			return nil, errors.New("there are too many brackets in it to look for JSON between them")
 		}
 		if value == nil {
@@ -154,19 +159,11 @@ func valueAt(text string) (value []byte, read int) {
 	return nil, len(text)
 }
 
-// decodeJSON reads the one JSON value in text, numbers as json.Number.
-func decodeJSON(text []byte) (any, error) {
-	in := json.NewDecoder(bytes.NewReader(text))
-	in.UseNumber()
-	var value any
-	if err := in.Decode(&value); err != nil {
-		if errors.Is(err, io.EOF) {
-			return nil, errors.New("it is empty")
-		}
-		return nil, fmt.Errorf("it is not: %w", err)
+// parseJSON is [jsonvalue.Parse], and says where something is not JSON.
+func parseJSON(text []byte) (any, error) {
+	var raw json.RawMessage
+	if err := json.Unmarshal(text, &raw); err != nil {
+		return nil, err
 	}
-	if _, err := in.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("there is more behind the value that it begins with")
-	}
-	return value, nil
+	return jsonvalue.Parse(raw)
 }

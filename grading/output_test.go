@@ -70,7 +70,7 @@ func TestJSONSchema(t *testing.T) {
 		{"lacks something", out(`{}`), schema, fail, 0, "the value: missing property 'sku'"},
 		{"is none", out(`Here you are: {"sku":"A"}`), schema, fail, 0, "Expected the output to be JSON; it is not: invalid character 'H'"},
 		{"is empty", out(``), schema, fail, 0, "it is empty"},
-		{"is more than one value", out(`{"sku":"A"} {}`), schema, fail, 0, "more behind the value"},
+		{"is more than one value", out(`{"sku":"A"} {}`), schema, fail, 0, "it is not: invalid character '{' after top-level value"},
 		{"stands in a text", out("Here you are:\n```json\n{\"sku\":\"A\"}\n```\n"), extract, pass, 1, ""},
 		{"does not stand in it", out("Sorry [no"), extract, fail, 0, "no object or list in it"},
 		{"stands in it twice", out(`{"sku":"A"} or {"sku":"B"}`), extract, fail, 0, "more than one object or list"},
@@ -87,7 +87,7 @@ func TestJSONSchema(t *testing.T) {
 	for _, test := range []check{
 		{"of a file", out(`[]`), `{"schema_file":"s.json"}`, pass, 1, ""},
 		{"of a file, and does not", out(`{}`), `{"schema_file":"s.json"}`, fail, 0, ""},
-		{"of a file that is none", out(`{}`), `{"schema_file":"bad.json"}`, cannotSay, 0, "schema_file: no JSON"},
+		{"of a file that is none", out(`{}`), `{"schema_file":"bad.json"}`, cannotSay, 0, "schema_file: not JSON"},
 		{"of a file that leads to another", out(`{}`), `{"schema_file":"outside.json"}`, cannotSay, 0, "nothing is loaded"},
 		{"of a file that is not kept", out(`{}`), `{"schema_file":"lost.json"}`, cannotSay, 0, "missing evidence"},
 	} {

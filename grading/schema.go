@@ -12,14 +12,17 @@ import (
 
 // schemaURL is what the compiled schema is called; nothing is at it, nor beside it
 // where relative references lead.
-const schemaURL = "waza:///schema"
+const (
+	schemaBase = "waza:///"
+	schemaURL  = schemaBase + "schema"
+)
 
 // compileSchema reads a JSON Schema. Nothing is loaded: a reference out of it other
 // than to the drafts of JSON Schema itself is refused.
 func compileSchema(text []byte) (*jsonschema.Schema, error) {
-	document, err := decodeJSON(text)
+	document, err := parseJSON(text)
 	if err != nil {
-		return nil, fmt.Errorf("no JSON: %w", err)
+		return nil, fmt.Errorf("not JSON: %w", err)
 	}
 	if _, ok := document.(map[string]any); !ok {
 		return nil, errors.New("a schema is a mapping")
@@ -42,7 +45,7 @@ func compileSchema(text []byte) (*jsonschema.Schema, error) {
 type noLoader struct{}
 
 func (noLoader) Load(url string) (any, error) {
-	return nil, errors.New("it is outside of the schema, and nothing is loaded")
+	return nil, errors.ErrUnsupported
 }
 
 // schemaError says what of a schema is none, in one line.
@@ -51,6 +54,10 @@ func schemaError(err error) error {
 	var violation *jsonschema.ValidationError
 	if errors.As(err, &invalid) && errors.As(invalid.Err, &violation) {
 		return errors.New(strings.Join(cut(leaves(violation)), "; "))
+	}
+	var outside *jsonschema.LoadURLError
+	if errors.As(err, &outside) {
+		return fmt.Errorf("%s is outside of the schema, and nothing is loaded", quote(strings.TrimPrefix(outside.URL, schemaBase)))
 	}
 	return errors.New(strings.Join(strings.Fields(err.Error()), " "))
 }

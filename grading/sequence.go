@@ -181,12 +181,11 @@ func (q *sequence) ordered(r *report, step func(k, position int, use capture.Use
 		r.check(true, "")
 		return nil
 	}
-	after := "it does not begin so"
+	where := "it does not begin with " + quote(q.expected[best])
 	if best > 0 {
-		after = fmt.Sprintf("it goes so up to %s (%d)", quote(q.expected[best-1]), best)
+		where = fmt.Sprintf("after %s, number %d, %s does not follow", quote(q.expected[best-1]), best, quote(q.expected[best]))
 	}
-	r.check(false, "Expected %s, in this order; %s, and %s does not follow. Found %s.",
-		list(q.expected), after, quote(q.expected[best]), list(q.names()))
+	r.check(false, "Expected %s, in this order; %s. Found %s.", list(q.expected), where, list(q.names()))
 	return nil
 }
 

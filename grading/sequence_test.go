@@ -29,11 +29,11 @@ func TestActionSequence(t *testing.T) {
 	run(t, "action_sequence", []check{
 		{"exactly", builtin, config("exact_match", `["read_file","edit_file","run_command","read_file"]`), pass, 1, ""},
 		{"another order", builtin, config("exact_match", `["read_file","run_command","edit_file","read_file"]`), fail, 1,
-			`in this order; it goes so up to "read_file" (1), and "run_command" does not follow. Found "read_file", "edit_file", "run_command", "read_file".`},
+			`in this order; after "read_file", number 1, "run_command" does not follow. Found "read_file", "edit_file", "run_command", "read_file".`},
 		{"more than that", builtin, config("exact_match", `["read_file","edit_file"]`), fail, 2.0 / 3, "Expected exactly 2"},
 		{"in order", builtin, config("in_order_match", `["edit_file","read_file"]`), pass, 2.0 / 3, ""},
-		{"not in order", builtin, config("in_order_match", `["run_command","edit_file"]`), fail, 2.0 / 3, `up to "run_command" (1), and "edit_file" does not follow`},
-		{"not even the first", builtin, config("in_order_match", `["grep"]`), fail, 0, "it does not begin so"},
+		{"not in order", builtin, config("in_order_match", `["run_command","edit_file"]`), fail, 2.0 / 3, `after "run_command", number 1, "edit_file" does not follow`},
+		{"not even the first", builtin, config("in_order_match", `["grep"]`), fail, 0, `it does not begin with "`},
 		{"in any order", builtin, config("any_order_match", `["run_command","read_file","read_file"]`), pass, 6.0 / 7, ""},
 		{"as often as listed", builtin, config("any_order_match", `["edit_file","edit_file"]`), fail, 1.0 / 3, `missing: "edit_file"`},
 		{"nothing was used", none, config("in_order_match", `["read_file"]`), fail, 0, "Found none."},
@@ -52,7 +52,7 @@ func TestActionSequenceOfServers(t *testing.T) {
 	}
 	run(t, "action_sequence", []check{
 		{"by server", wire, config("exact_match", `["mcp:a/x","mcp:b/x","mcp:a/y/z"]`), pass, 1, ""},
-		{"of the wrong server", wire, config("exact_match", `["mcp:b/x","mcp:a/x","mcp:a/y/z"]`), fail, 1, "it does not begin so"},
+		{"of the wrong server", wire, config("exact_match", `["mcp:b/x","mcp:a/x","mcp:a/y/z"]`), fail, 1, `it does not begin with "`},
 		{"as agents write them", wire, config("exact_match", `["a-x","x","mcp:a/y/z"]`), pass, 1, ""},
 		// "x" could take the first call as well, and must leave it to mcp:a/x.
 		{"a name that fits two leaves one", wire, config("any_order_match", `["x","mcp:a/x"]`), pass, 0.8, ""},
