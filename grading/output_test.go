@@ -3,6 +3,8 @@ package grading_test
 import (
 	"archive/tar"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -110,4 +112,16 @@ func FuzzJSONSchema(f *testing.F) {
 			t.Errorf("%+v", v)
 		}
 	})
+}
+
+// A schema that leads to a file of this machine does not get it.
+func TestSchemasLoadNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "other.json")
+	if err := os.WriteFile(path, []byte(`{"type":"string"}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	v := judge(t, scene{trial: evidence.Trial{FinalOutput: `"x"`}}, "json_schema", `{"schema":{"$ref":"file://`+filepath.ToSlash(path)+`"}}`)
+	if v.Result != cannotSay || !strings.Contains(v.Feedback, "nothing is loaded") {
+		t.Errorf("%+v", v)
+	}
 }
