@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/waza-isolate/waza/runner/capture"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -13,29 +12,38 @@ import (
 // Each limit and each name is one check. Where the executor gives no transcript,
 // tools are those of MCP servers alone.
 type BehaviorConfig struct {
-	MaxToolCalls        int      `json:"max_tool_calls,omitempty" jsonschema:"limit of tool calls of every source; 0 is no limit"`
-	MaxMCPCalls         *int     `json:"max_mcp_calls,omitempty" jsonschema:"limit of MCP tool calls; 0 allows none"`
-	RequiredMCPServers  []string `json:"required_mcp_servers,omitempty" jsonschema:"servers of which a tool was called"`
-	ForbiddenMCPServers []string `json:"forbidden_mcp_servers,omitempty" jsonschema:"servers of which no tool was called"`
-	RequiredTools       []string `json:"required_tools,omitempty" jsonschema:"exact names of tools that were used; of an MCP call TOOL or SERVER-TOOL"`
-	ForbiddenTools      []string `json:"forbidden_tools,omitempty" jsonschema:"exact names of tools that were not used; of an MCP call TOOL or SERVER-TOOL"`
-	MaxDurationMS       int64    `json:"max_duration_ms,omitempty" jsonschema:"limit of the agent's time in milliseconds; 0 is no limit"`
+	MaxToolCalls        int                       `json:"max_tool_calls,omitempty" jsonschema:"limit of tool calls of every source; 0 is no limit"`
+	MaxMCPCalls         *int                      `json:"max_mcp_calls,omitempty" jsonschema:"limit of MCP tool calls; 0 allows none"`
+	MCPServers          map[string]ServerBehavior `json:"mcp_servers,omitempty" jsonschema:"limits on single servers, by name"`
+	RequiredMCPServers  []string                  `json:"required_mcp_servers,omitempty" jsonschema:"servers of which a tool was called"`
+	ForbiddenMCPServers []string                  `json:"forbidden_mcp_servers,omitempty" jsonschema:"servers of which no tool was called"`
+	RequiredTools       []string                  `json:"required_tools,omitempty" jsonschema:"exact names of tools that were used; of an MCP call TOOL or SERVER-TOOL"`
+	ForbiddenTools      []string                  `json:"forbidden_tools,omitempty" jsonschema:"exact names of tools that were not used; of an MCP call TOOL or SERVER-TOOL"`
+	MaxTokens           int                       `json:"max_tokens,omitempty" jsonschema:"limit of tokens, in and out; 0 is no limit"`
+	MaxDurationMS       int64                     `json:"max_duration_ms,omitempty" jsonschema:"limit of the agent's time in milliseconds; 0 is no limit"`
 }
 
-// Validate refuses an empty config and limits below zero.
+// Validate refuses an empty config, limits below zero, servers of which nothing is
+// said and names of tools that are none.
 func (c *BehaviorConfig) Validate() error {
-	if c.MaxToolCalls < 0 || c.MaxDurationMS < 0 || c.MaxMCPCalls != nil && *c.MaxMCPCalls < 0 {
+	if c.MaxToolCalls < 0 || c.MaxTokens < 0 || c.MaxDurationMS < 0 || c.MaxMCPCalls != nil && *c.MaxMCPCalls < 0 {
 		return errors.New("a limit is below zero")
 	}
-	if !c.aboutMCP() && !c.aboutTools() && c.MaxDurationMS == 0 {
+	if !c.aboutMCP() && !c.aboutTools() && c.MaxDurationMS == 0 && c.MaxTokens == 0 && len(c.MCPServers) == 0 {
 		return errEmpty
 	}
-	return nil
+	var errs []error
+	for _, server := range sortedKeys(c.MCPServers) {
+		if err := c.MCPServers[server].validate(); err != nil {
+			errs = append(errs, fmt.Errorf("mcp_servers.%s: %w", server, err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
-// Servers names the servers that must or must not be used.
+// Servers names the servers that must or must not be used, or are limited.
 func (c *BehaviorConfig) Servers() []string {
-	return slices.Concat(c.RequiredMCPServers, c.ForbiddenMCPServers)
+	return slices.Concat(c.RequiredMCPServers, c.ForbiddenMCPServers, sortedKeys(c.MCPServers))
 }
 
 func (c *BehaviorConfig) aboutMCP() bool {
@@ -58,12 +66,19 @@ func (c *BehaviorConfig) grade(s *subject) (report, error) {
 		}
 	}
 	var r report
-	if err := c.duration(&r, s); err != nil {
+	if err := errors.Join(c.duration(&r, s), c.tokens(&r, s)); err != nil {
 		return report{}, err
 	}
 	c.limits(&r, s)
 	c.servers(&r, s)
-	c.tools(&r, s)
+	for _, server := range sortedKeys(c.MCPServers) {
+		if err := c.MCPServers[server].grade(&r, s, server); err != nil {
+			return report{}, err
+		}
+	}
+	if err := r.namedTools(s, c.RequiredTools, c.ForbiddenTools); err != nil {
+		return report{}, err
+	}
 	r.details = map[string]any{
 		"tool_calls": len(s.uses), "mcp_calls": len(s.calls), "tools_used": toolNames(s.uses),
 	}
@@ -82,10 +97,22 @@ func (c *BehaviorConfig) duration(r *report, s *subject) error {
 	return nil
 }
 
+// tokens judges the agents that use no model. How many tokens any other used, nothing
+// in the evidence tells.
+func (c *BehaviorConfig) tokens(r *report, s *subject) error {
+	if c.MaxTokens == 0 {
+		return nil
+	}
+	if s.trial.Executor != "mock" && s.trial.Executor != "script" {
+		return fmt.Errorf("%w: nothing tells how many tokens an agent of executor %q used", errEvidence, s.trial.Executor)
+	}
+	r.checks++
+	return nil
+}
+
 func (c *BehaviorConfig) limits(r *report, s *subject) {
 	if c.MaxToolCalls > 0 {
-		r.check(len(s.uses) <= c.MaxToolCalls,
-			"Expected at most %d tool calls; found %d: %s.", c.MaxToolCalls, len(s.uses), describe(s.uses))
+		r.atMost(c.MaxToolCalls, "tool calls", s.uses)
 	}
 	if c.MaxMCPCalls != nil {
 		r.check(len(s.calls) <= *c.MaxMCPCalls,
@@ -94,27 +121,15 @@ func (c *BehaviorConfig) limits(r *report, s *subject) {
 }
 
 func (c *BehaviorConfig) servers(r *report, s *subject) {
-	to := func(server string) []evidence.Call {
-		return filter(s.calls, func(call evidence.Call) bool { return call.Server == server })
-	}
 	for _, server := range c.RequiredMCPServers {
-		r.check(len(to(server)) > 0, "Expected a call to server %s; there was none.", quote(server))
+		r.check(len(s.callsTo(server)) > 0, "Expected a call to server %s; there was none.", quote(server))
 	}
 	for _, server := range c.ForbiddenMCPServers {
-		found := to(server)
+		found := s.callsTo(server)
 		r.check(len(found) == 0, "Expected no call to server %s; found %s.", quote(server), describeCalls(found))
 	}
 }
 
-func (c *BehaviorConfig) tools(r *report, s *subject) {
-	of := func(tool string) []capture.Use {
-		return filter(s.uses, func(use capture.Use) bool { return slices.Contains(use.Names(), tool) })
-	}
-	for _, tool := range c.RequiredTools {
-		r.check(len(of(tool)) > 0, "Expected tool %s to be used; it was not. Used: %s.", quote(tool), list(toolNames(s.uses)))
-	}
-	for _, tool := range c.ForbiddenTools {
-		found := of(tool)
-		r.check(len(found) == 0, "Expected tool %s not to be used; found %s.", quote(tool), describe(found))
-	}
+func (s *subject) callsTo(server string) []evidence.Call {
+	return filter(s.calls, func(call evidence.Call) bool { return call.Server == server })
 }

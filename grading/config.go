@@ -9,22 +9,24 @@ import (
 
 // NewConfig returns a pointer to the empty config of a grader type, ready to be
 // decoded into, and whether there is such a type. What it returns may have a
-// method Validate() error, which says what of a decoded config makes no sense, and
-// a method Servers() []string, which names the MCP servers it is about.
+// method Validate() error, which says what of a decoded config makes no sense; a
+// method Servers() []string, which names the MCP servers it is about; and methods
+// Files() []string, which names files relative to the eval, and
+// Hold(map[string][]byte) error, which takes what is in them.
 func NewConfig(graderType string) (any, bool) { return newGrader(graderType) }
 
 // Types lists the grader types there are, in alphabetical order.
 func Types() []string {
-	return []string{"behavior", "file", "mcp_compliance", "text", "tool_constraint"}
+	return []string{
+		"action_sequence", "behavior", "diff", "file", "json_schema", "mcp_compliance",
+		"skill_invocation", "text", "tool_calls", "tool_constraint",
+	}
 }
 
 // Unsupported lists the types that waza has and this package does not yet, so
 // that they can be refused by name.
 func Unsupported() []string {
-	return []string{
-		"action_sequence", "code", "diff", "json_schema", "program", "prompt",
-		"skill_invocation", "tool_calls", "trigger",
-	}
+	return []string{"code", "program", "prompt", "trigger"}
 }
 
 // TypeSchemas holds the JSON Schemas of config types that cannot be inferred

@@ -1,173 +1,114 @@
 package grading
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
-	"slices"
-	"strings"
 
 	"github.com/waza-isolate/waza/runner/capture"
 )
 
 // ToolConstraintConfig configures the tool_constraint grader: which tools were
-// used and which were not. Each entry is one check.
+// used and which were not. Each entry is one check, and allow_only is one.
 type ToolConstraintConfig struct {
-	ExpectTools []ToolPattern `json:"expect_tools,omitempty" jsonschema:"each describes a call that was made"`
-	RejectTools []ToolPattern `json:"reject_tools,omitempty" jsonschema:"each describes a call that was not made"`
+	ExpectTools []ToolPattern `json:"expect_tools,omitempty" jsonschema:"each describes a use that there was"`
+	RejectTools []ToolPattern `json:"reject_tools,omitempty" jsonschema:"each describes a use that there was not"`
+	AllowOnly   []ToolPattern `json:"allow_only,omitempty" jsonschema:"together they describe every use there was of the sources that they name, or of all where one of them names none"`
 }
 
-// ToolPattern describes calls. Its expressions are RE2, unanchored, and ignore
-// case, as waza has it. An argument that is not there is matched as empty text,
-// and one that is no string as its JSON.
-type ToolPattern struct {
-	Tool           string `json:"tool" jsonschema:"expression over the tool's name; of an MCP call also over SERVER-TOOL"`
-	Source         string `json:"source,omitempty" jsonschema:"which calls: builtin, skill, mcp (any server) or mcp:NAME; all where left out"`
-	CommandPattern string `json:"command_pattern,omitempty" jsonschema:"expression over the argument command"`
-	SkillPattern   string `json:"skill_pattern,omitempty" jsonschema:"expression over the argument skill"`
-	PathPattern    string `json:"path_pattern,omitempty" jsonschema:"expression over the argument path"`
-}
-
-// Validate refuses an empty config, an entry without a tool, an unknown source
-// and expressions that do not compile.
+// Validate refuses an empty config or list, an entry without a tool, an unknown
+// source, expressions that do not compile, and a tool that is written as another
+// kind of expression than it is read as.
 func (c *ToolConstraintConfig) Validate() error {
-	if len(c.ExpectTools)+len(c.RejectTools) == 0 {
+	if len(c.ExpectTools)+len(c.RejectTools)+len(c.AllowOnly) == 0 {
+		if c.AllowOnly != nil {
+			return errors.New(`allow_only: empty; to allow no use at all, write reject_tools: [{tool: "."}]`)
+		}
 		return errEmpty
 	}
 	var errs []error
-	for i, p := range c.ExpectTools {
-		errs = append(errs, p.validate(fmt.Sprintf("expect_tools[%d]", i)))
-	}
-	for i, p := range c.RejectTools {
-		errs = append(errs, p.validate(fmt.Sprintf("reject_tools[%d]", i)))
+	for _, list := range c.lists() {
+		for i, p := range list.patterns {
+			errs = append(errs, p.validate(fmt.Sprintf("%s[%d]", list.key, i)))
+		}
 	}
 	return errors.Join(errs...)
+}
+
+type patternList struct {
+	key      string
+	patterns []ToolPattern
+}
+
+func (c *ToolConstraintConfig) lists() []patternList {
+	return []patternList{{"expect_tools", c.ExpectTools}, {"reject_tools", c.RejectTools}, {"allow_only", c.AllowOnly}}
 }
 
 // Servers names the servers that sources are about.
 func (c *ToolConstraintConfig) Servers() []string {
 	var names []string
-	for _, p := range slices.Concat(c.ExpectTools, c.RejectTools) {
-		if name, ok := p.server(); ok {
-			names = append(names, name)
+	for _, list := range c.lists() {
+		for _, p := range list.patterns {
+			if name, ok := p.server(); ok {
+				names = append(names, name)
+			}
 		}
 	}
 	return names
 }
 
-func (p ToolPattern) validate(field string) error {
-	if strings.TrimSpace(p.Tool) == "" {
-		return fmt.Errorf("%s.tool: missing", field)
-	}
-	if server, ok := p.server(); ok && server == "" ||
-		!ok && !slices.Contains([]string{"", "builtin", "skill", "mcp"}, p.Source) {
-		return fmt.Errorf("%s.source: %q is none of builtin, skill, mcp and mcp:NAME", field, p.Source)
-	}
-	var errs []error
-	for _, e := range []struct{ key, expression string }{
-		{"tool", p.Tool}, {"command_pattern", p.CommandPattern},
-		{"skill_pattern", p.SkillPattern}, {"path_pattern", p.PathPattern},
-	} {
-		if _, err := regexp.Compile("(?i)" + e.expression); err != nil {
-			errs = append(errs, fmt.Errorf("%s.%s: %w", field, e.key, err))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// server is NAME of the source mcp:NAME.
-func (p ToolPattern) server() (string, bool) { return strings.CutPrefix(p.Source, "mcp:") }
-
 func (c *ToolConstraintConfig) grade(s *subject) (report, error) {
-	for _, p := range slices.Concat(c.ExpectTools, c.RejectTools) {
-		if err := p.known(s); err != nil {
-			return report{}, err
+	for _, list := range c.lists() {
+		for _, p := range list.patterns {
+			if err := p.known(s); err != nil {
+				return report{}, err
+			}
 		}
 	}
 	var r report
 	for _, p := range c.ExpectTools {
-		r.check(len(p.matches(s.uses)) > 0, "Expected a call of %s; there was none. Used: %s.", p, list(toolNames(s.uses)))
+		r.expect(p, s.uses)
 	}
 	for _, p := range c.RejectTools {
 		found := p.matches(s.uses)
 		r.check(len(found) == 0, "Expected no call of %s; found %s.", p, describe(found))
 	}
+	if len(c.AllowOnly) > 0 {
+		r.allowOnly(c.AllowOnly, s.uses)
+	}
 	r.details = map[string]any{"tools_used": toolNames(s.uses)}
 	return r, nil
 }
 
-// known fails where the calls that p is about are not all known.
-func (p ToolPattern) known(s *subject) error {
-	server, named := p.server()
-	switch {
-	case named && !s.declared(server):
-		return fmt.Errorf("source %q: the trial has no such server", p.Source)
-	case named:
-		return s.seen(server)
-	case p.Source == "mcp":
-		return s.seen()
-	case p.Source == "":
-		return errors.Join(s.seen(), s.told(false))
+// expect checks that a use is as p describes it.
+func (r *report) expect(p ToolPattern, uses []capture.Use) {
+	m := p.compile()
+	if len(filter(uses, m.matches)) > 0 {
+		r.checks++
+		return
 	}
-	return s.told(true)
+	if near := filter(uses, m.named); len(near) > 0 {
+		r.check(false, "Expected a call of %s; there was none. Nearest: %s.", p, m.nearest(near))
+		return
+	}
+	r.check(false, "Expected a call of %s; there was none. Used: %s.", p, list(toolNames(uses)))
 }
 
-func (p ToolPattern) matches(uses []capture.Use) []capture.Use {
-	tool := regexp.MustCompile("(?i)" + p.Tool)
-	arguments := map[string]*regexp.Regexp{}
-	for key, expression := range map[string]string{
-		"command": p.CommandPattern, "skill": p.SkillPattern, "path": p.PathPattern,
-	} {
-		if expression != "" {
-			arguments[key] = regexp.MustCompile("(?i)" + expression)
+// allowOnly checks that every use of the sources that allowed is about is as one of
+// it describes.
+func (r *report) allowOnly(allowed []ToolPattern, uses []capture.Use) {
+	var matchers []toolMatch
+	for _, p := range allowed {
+		matchers = append(matchers, p.compile())
+	}
+	others := filter(uses, func(use capture.Use) bool {
+		concerned := false
+		for _, m := range matchers {
+			if m.matches(use) {
+				return false
+			}
+			concerned = concerned || m.pattern.covers(use)
 		}
-	}
-	var found []capture.Use
-	for _, use := range uses {
-		if p.covers(use) && slices.ContainsFunc(use.Names(), tool.MatchString) && argumentsMatch(use, arguments) {
-			found = append(found, use)
-		}
-	}
-	return found
-}
-
-// covers reports whether use is of the source that p is about.
-func (p ToolPattern) covers(use capture.Use) bool {
-	return p.Source == "" || p.Source == use.Source || p.Source == "mcp" && use.Call != nil
-}
-
-func argumentsMatch(use capture.Use, expressions map[string]*regexp.Regexp) bool {
-	if len(expressions) == 0 {
-		return true
-	}
-	var arguments map[string]json.RawMessage
-	_ = json.Unmarshal(use.Arguments, &arguments) // what is no object has no arguments
-	for key, expression := range expressions {
-		value := string(arguments[key])
-		var s string
-		if json.Unmarshal(arguments[key], &s) == nil {
-			value = s
-		}
-		if !expression.MatchString(value) {
-			return false
-		}
-	}
-	return true
-}
-
-// String describes p for a sentence.
-func (p ToolPattern) String() string {
-	text := "/" + p.Tool + "/"
-	if p.Source != "" {
-		text += " of " + p.Source
-	}
-	for _, e := range []struct{ key, expression string }{
-		{"command", p.CommandPattern}, {"skill", p.SkillPattern}, {"path", p.PathPattern},
-	} {
-		if e.expression != "" {
-			text += fmt.Sprintf(" with %s /%s/", e.key, e.expression)
-		}
-	}
-	return text
+		return concerned
+	})
+	r.check(len(others) == 0, "Expected no call but of %s; found %s.", join(allowed, " or "), describe(others))
 }

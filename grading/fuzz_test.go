@@ -19,6 +19,18 @@ func FuzzGrade(f *testing.F) {
 	f.Add("file", []byte(`{"must_exist":["a"],"content_patterns":[{"path":"."}]}`), []byte(``), "", archiveOf(f))
 	f.Add("tool_constraint", []byte(`{"reject_tools":[{"tool":"x","path_pattern":"a"}]}`), []byte(`[]`), "null\n", []byte(""))
 	f.Add("mcp_compliance", []byte(`{"expect_tools_used":["/x/"],"server":"s"}`), []byte(`{}`), "", []byte(""))
+	for kind, config := range map[string]string{
+		"action_sequence":  `{"matching_mode":"in_order_match","expected_actions":["x","mcp:s/x"]}`,
+		"behavior":         `{"mcp_servers":{"s":{"max_errors":0,"required_tools":["/x/"]}}}`,
+		"diff":             `{"expected_files":[{"path":"a","contains":["+x","-y"]}]}`,
+		"json_schema":      `{"schema":{"type":"object"},"extract_json":true}`,
+		"skill_invocation": `{"mode":"any_order","required_skills":["a"],"allow_extra":false}`,
+		"tool_calls":       `{"min_calls":1,"expect":[{"tool":"x","args":{"a":{"range":{"gt":1}}}}]}`,
+		"tool_constraint":  `{"allow_only":[{"tool":"x","source":"mcp:*","args":{"a":{"set":[1]}}}]}`,
+	} {
+		raw := []byte(`{"id":1,"method":"tools/call","params":{"name":"x","arguments":{"a":1e3}}}`)
+		f.Add(kind, []byte(config), raw, uses("s-x", "x", "skill"), []byte(""))
+	}
 	f.Fuzz(func(t *testing.T, kind string, config, raw []byte, transcript string, workspace []byte) {
 		if !json.Valid(config) {
 			return

@@ -24,16 +24,34 @@ type grader interface {
 	grade(*subject) (report, error)
 }
 
+// filed is a config that names files.
+type filed interface {
+	// Files names them: slash-separated paths that are relative to the eval.
+	Files() []string
+	// Hold takes their contents, by those names. It fails where one is not of use.
+	Hold(map[string][]byte) error
+}
+
 func newGrader(graderType string) (grader, bool) {
 	switch graderType {
+	case "action_sequence":
+		return new(ActionSequenceConfig), true
 	case "behavior":
 		return new(BehaviorConfig), true
+	case "diff":
+		return new(DiffConfig), true
 	case "file":
 		return new(FileConfig), true
+	case "json_schema":
+		return new(JSONSchemaConfig), true
 	case "mcp_compliance":
 		return new(ComplianceConfig), true
+	case "skill_invocation":
+		return new(SkillInvocationConfig), true
 	case "text":
 		return new(TextConfig), true
+	case "tool_calls":
+		return new(ToolCallsConfig), true
 	case "tool_constraint":
 		return new(ToolConstraintConfig), true
 	}
@@ -56,7 +74,24 @@ func load(spec evidence.GraderSpec) (grader, error) {
 	if err := g.Validate(); err != nil {
 		return nil, fmt.Errorf("config: %w", err)
 	}
-	return g, nil
+	return g, hold(g, spec.Files)
+}
+
+// hold hands to g the files that its config names.
+func hold(g grader, files map[string][]byte) error {
+	names, ok := g.(filed)
+	if !ok {
+		return nil
+	}
+	for _, name := range names.Files() {
+		if _, ok := files[name]; !ok {
+			return fmt.Errorf("%w: the file %s that the config names", errEvidence, quote(name))
+		}
+	}
+	if err := names.Hold(files); err != nil {
+		return fmt.Errorf("config: %w", err)
+	}
+	return nil
 }
 
 // verdict runs one grader.

@@ -59,46 +59,6 @@ func TestFile(t *testing.T) {
 	})
 }
 
-func TestToolConstraint(t *testing.T) {
-	s := scene{
-		trial:  evidence.Trial{Executor: "script", Servers: servers("github", "web")},
-		frames: concat(call("github", "1", "get_issue", `{"path":"a/b","command":["rm","-r"]}`, answered), call("web", "1", "fetch", `{}`, toolError)),
-		transcript: `{"type":"tool.execution_start","tool_name":"mcp__github__get_issue","tool_call_id":"1"}
-{"type":"tool.execution_start","tool_name":"run_command","tool_call_id":"2","arguments":{"command":"ls -l"}}
-{"type":"tool.execution_start","tool_name":"skill","tool_call_id":"3","arguments":{"skill":"review"}}
-`,
-	}
-	bare := s
-	bare.transcript = ""
-	command := bare
-	command.trial.Executor = "command"
-	mock := scene{trial: evidence.Trial{Executor: "mock"}}
-	gap := s
-	gap.frames = append(concat(s.frames), evidence.Frame{Server: "web", Conn: "web", Dir: evidence.ToServer, Raw: []byte("{")})
-	run(t, "tool_constraint", []check{
-		{"part of a name in any case", s, `{"expect_tools":[{"tool":"ISSUE"},{"tool":"^run_"}]}`, pass, 1, ""},
-		{"with the server's name", s, `{"expect_tools":[{"tool":"^github-get_issue$"}]}`, pass, 1, ""},
-		{"none", s, `{"expect_tools":[{"tool":"delete"}]}`, fail, 0, `Expected a call of /delete/; there was none. Used: "fetch", "get_issue", "run_command", "skill".`},
-		{"rejected", s, `{"reject_tools":[{"tool":"get","source":"mcp:github"}]}`, fail, 0, `call 1 ("get_issue" of github: ok)`},
-		{"of another server", s, `{"reject_tools":[{"tool":"get","source":"mcp:web"}]}`, pass, 1, ""},
-		{"of any server", s, `{"reject_tools":[{"tool":"run","source":"mcp"}],"expect_tools":[{"tool":"fetch","source":"mcp"}]}`, pass, 1, ""},
-		{"builtin", s, `{"expect_tools":[{"tool":"run","source":"builtin"}],"reject_tools":[{"tool":"get","source":"builtin"}]}`, pass, 1, ""},
-		{"skill", s, `{"expect_tools":[{"tool":"skill","source":"skill","skill_pattern":"^rev"}]}`, pass, 1, ""},
-		{"arguments", s, `{"expect_tools":[{"tool":"get","path_pattern":"^a/"},{"tool":"run","command_pattern":"LS"}]}`, pass, 1, ""},
-		{"an argument that is no string", s, `{"reject_tools":[{"tool":"get","command_pattern":"rm"}]}`, fail, 0, "with command /rm/"},
-		{"an argument that is not there", s, `{"expect_tools":[{"tool":"fetch","path_pattern":"a"}]}`, fail, 0, ""},
-		{"no such server", s, `{"reject_tools":[{"tool":"get","source":"mcp:git"}]}`, cannotSay, 0, "no such server"},
-		{"a gap of the server", gap, `{"expect_tools":[{"tool":"fetch","source":"mcp:web"}]}`, cannotSay, 0, "frame 5 of web"},
-		{"a gap of another server", gap, `{"expect_tools":[{"tool":"get","source":"mcp:github"}]}`, pass, 1, ""},
-		{"a gap of any server", gap, `{"expect_tools":[{"tool":"get"}]}`, cannotSay, 0, ""},
-		{"no transcript where there must be one", bare, `{"expect_tools":[{"tool":"get"}]}`, cannotSay, 0, "transcript"},
-		{"no need of one", bare, `{"expect_tools":[{"tool":"get","source":"mcp"}]}`, pass, 1, ""},
-		{"an executor that gives none", command, `{"expect_tools":[{"tool":"get"}]}`, pass, 1, ""},
-		{"nor knows of builtin tools", command, `{"reject_tools":[{"tool":"get","source":"builtin"}]}`, cannotSay, 0, "gives no transcript"},
-		{"one that uses none", mock, `{"reject_tools":[{"tool":"get","source":"builtin"}]}`, pass, 1, ""},
-	})
-}
-
 func TestBehavior(t *testing.T) {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	s := scene{
@@ -120,6 +80,12 @@ func TestBehavior(t *testing.T) {
 	unseen := scene{trial: evidence.Trial{Executor: "mock"}, noFrames: true}
 	lost := s
 	lost.trial.Gaps = []string{"frames: disk full"}
+	failing := s
+	failing.frames = call("github", "1", "get", `{}`, toolError)
+	gap := s
+	gap.frames = append(concat(s.frames), evidence.Frame{Server: "web", Conn: "web", Dir: evidence.ToServer, Raw: []byte("{")})
+	command := s
+	command.transcript, command.trial.Executor = "", "command"
 	run(t, "behavior", []check{
 		{"told calls count once", s, `{"max_tool_calls":3,"max_mcp_calls":2}`, pass, 1, ""},
 		{"too many", s, `{"max_tool_calls":2,"max_mcp_calls":1}`, fail, 0, `at most 1 MCP calls; found 2: call 1 ("get" of github: ok), call 2`},
@@ -137,7 +103,17 @@ func TestBehavior(t *testing.T) {
 		{"that is not needed", torn, `{"max_mcp_calls":2}`, pass, 1, ""},
 		{"no frames", unseen, `{"max_mcp_calls":0}`, cannotSay, 0, "frames.jsonl: no such file"},
 		{"frames with a gap", lost, `{"max_mcp_calls":9}`, cannotSay, 0, "disk full"},
-		{"not supported", s, `{"max_tokens":5}`, cannotSay, 0, "unknown field"},
+		{"no tokens without a model", s, `{"max_tokens":5}`, pass, 1, ""},
+		{"tokens that nothing tells", command, `{"max_tokens":5}`, cannotSay, 0, "how many tokens"},
+		{"not supported", s, `{"max_iterations":5}`, cannotSay, 0, "unknown field"},
+		{"a server's limits", s, `{"mcp_servers":{"github":{"max_calls":2,"max_errors":0,"required_tools":["get","/g.*/"],"forbidden_tools":["Get","/ge/"]},"web":{"max_calls":0}}}`, pass, 1, "All 7"},
+		{"a server's limits the other way", s, `{"mcp_servers":{"github":{"max_calls":1,"max_errors":0,"required_tools":["put"],"forbidden_tools":["/g.*/"]}}}`, fail, 0.25, `Expected at most 1 calls to server "github"; found 2: call 1 ("get" of github: ok), call 2`},
+		{"a server's errors", failing, `{"mcp_servers":{"github":{"max_errors":0},"web":{"max_errors":0}}}`, fail, 0.5, `Expected at most 0 failed calls to server "github"; found 1: call 1 ("get" of github: tool_error).`},
+		{"no such server", s, `{"mcp_servers":{"git":{"max_calls":0}}}`, cannotSay, 0, `no server "git"`},
+		{"a gap elsewhere", gap, `{"mcp_servers":{"github":{"max_calls":2}}}`, pass, 1, ""},
+		{"a gap of the server", gap, `{"mcp_servers":{"web":{"max_calls":0}}}`, cannotSay, 0, "of web"},
+		{"a tool that may be a builtin one", command, `{"required_tools":["read_file"]}`, cannotSay, 0, "gives no transcript"},
+		{"one that is on the wire", command, `{"required_tools":["get"],"forbidden_tools":["put"]}`, pass, 1, ""},
 	})
 }
 

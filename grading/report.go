@@ -11,6 +11,7 @@ import (
 type report struct {
 	checks   int
 	failures []string
+	graded   *float64 // the score, of a grader that has one beside its checks
 	details  map[string]any
 }
 
@@ -30,8 +31,11 @@ func (r *report) result() evidence.VerdictResult {
 	return evidence.VerdictPass
 }
 
-// score is the share of checks that hold.
+// score is the share of checks that hold, unless the grader has a score of its own.
 func (r *report) score() float64 {
+	if r.graded != nil {
+		return *r.graded
+	}
 	if r.checks == 0 {
 		return 1
 	}
@@ -46,6 +50,15 @@ func (r *report) feedback() string {
 		return "The one check holds."
 	}
 	return fmt.Sprintf("All %d checks hold.", r.checks)
+}
+
+// join writes things for a sentence.
+func join[T fmt.Stringer](things []T, between string) string {
+	var written []string
+	for _, thing := range things {
+		written = append(written, thing.String())
+	}
+	return strings.Join(written, between)
 }
 
 // maxShown is how many entries of a list a sentence shows.
@@ -75,4 +88,12 @@ func quote(s string) string {
 		return fmt.Sprintf("%q…", s[:maxQuoted])
 	}
 	return fmt.Sprintf("%q", s)
+}
+
+// clip cuts a text that is shown as it is, JSON above all.
+func clip(s string) string {
+	if len(s) > maxQuoted {
+		return strings.ToValidUTF8(s[:maxQuoted], "") + "…"
+	}
+	return s
 }

@@ -2,6 +2,7 @@ package grading
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -56,6 +57,8 @@ func numbers(calls []evidence.Call) []int {
 	}
 	return seqs
 }
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 func filter[T any](all []T, keep func(T) bool) []T {
 	var kept []T

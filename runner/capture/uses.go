@@ -20,6 +20,7 @@ type Use struct {
 	Source    string         // "builtin", "skill" or "mcp:NAME"
 	Call      *evidence.Call // the captured call; nil for what only the transcript tells
 	ID        string         // the agent's id of a builtin use
+	Told      int            // its place among the tool uses that the transcript tells, from 1; 0 where it is not clear
 	Tool      string
 	Arguments json.RawMessage
 	Result    json.RawMessage
@@ -47,16 +48,18 @@ func Uses(servers []string, calls []evidence.Call, transcript []evidence.Transcr
 			Arguments: call.Arguments, Result: call.Result, OK: call.Outcome == evidence.OutcomeOK,
 		})
 	}
-	return append(uses, builtin(servers, calls, transcript)...)
+	told := told(transcript)
+	place(uses, servers, told)
+	return append(uses, builtin(servers, calls, told)...)
 }
 
-func builtin(servers []string, calls []evidence.Call, transcript []evidence.TranscriptEvent) []Use {
+func builtin(servers []string, calls []evidence.Call, told []Use) []Use {
 	var own []Use
 	unclaimed := map[string][]json.RawMessage{} // by tool: arguments of calls no prefixed name claims
 	for _, call := range calls {
 		unclaimed[call.Tool] = append(unclaimed[call.Tool], call.Arguments)
 	}
-	for _, use := range told(transcript) {
+	for _, use := range told {
 		tool, claims := claimed(servers, use.Tool)
 		if !claims {
 			own = append(own, use)
@@ -83,15 +86,24 @@ func builtin(servers []string, calls []evidence.Call, transcript []evidence.Tran
 // server's tool, and the tool's own name.
 func claimed(servers []string, name string) (tool string, ok bool) {
 	for _, server := range servers {
-		for _, written := range []string{server, strings.ReplaceAll(server, "-", "_")} {
-			for _, prefix := range []string{"mcp__" + written + "__", "mcp_" + written + "_", written + "__", written + "-", written + ".", written + "/"} {
-				if tool, ok := strings.CutPrefix(name, prefix); ok && tool != "" {
-					return tool, true
-				}
-			}
+		if tools := toolsOf(server, name); len(tools) > 0 {
+			return tools[0], true
 		}
 	}
 	return "", false
+}
+
+// toolsOf lists the tools of server that name may stand for, as agents write it.
+func toolsOf(server, name string) []string {
+	var tools []string
+	for _, written := range []string{server, strings.ReplaceAll(server, "-", "_")} {
+		for _, prefix := range []string{"mcp__" + written + "__", "mcp_" + written + "_", written + "__", written + "-", written + ".", written + "/"} {
+			if tool, ok := strings.CutPrefix(name, prefix); ok && tool != "" {
+				tools = append(tools, tool)
+			}
+		}
+	}
+	return tools
 }
 
 // told lists the tool uses of a transcript: each start with the end of its id.
@@ -103,7 +115,7 @@ func told(transcript []evidence.TranscriptEvent) []Use {
 		case "tool.execution_start":
 			open[event.ToolCallID] = len(uses)
 			uses = append(uses, Use{
-				Source: source(event.ToolName), ID: event.ToolCallID,
+				Source: source(event.ToolName), ID: event.ToolCallID, Told: len(uses) + 1,
 				Tool: event.ToolName, Arguments: event.Arguments,
 			})
 		case "tool.execution_complete":

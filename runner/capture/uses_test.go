@@ -56,8 +56,8 @@ func TestUseEnds(t *testing.T) {
 		{Type: "tool.execution_complete", ToolCallID: "1", Success: &yes, ToolResult: json.RawMessage(`"done"`)},
 	})
 	want := []capture.Use{
-		{Source: "builtin", ID: "1", Tool: "a", Result: json.RawMessage(`"done"`), OK: true},
-		{Source: "builtin", ID: "2", Tool: "b"},
+		{Source: "builtin", ID: "1", Told: 1, Tool: "a", Result: json.RawMessage(`"done"`), OK: true},
+		{Source: "builtin", ID: "2", Told: 2, Tool: "b"},
 	}
 	if diff := cmp.Diff(want, uses); diff != "" {
 		t.Error(diff)

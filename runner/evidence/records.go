@@ -214,6 +214,8 @@ type GraderSpec struct {
 	Type   string          `json:"type"`
 	Weight float64         `json:"weight"` // > 0
 	Config json.RawMessage `json:"config,omitempty"`
+	// Files holds what is in the files that Config names, by the names it has for them.
+	Files map[string][]byte `json:"files,omitempty"`
 }
 
 // ServerRecord is what grading and reports need to know of a declared server.

@@ -20,7 +20,7 @@ func (l *loader) checkEval() {
 	l.checkExecutor(c)
 	checkIsolation(l.doc, c.Isolation)
 	l.servers = slices.Collect(maps.Keys(c.MCPServers))
-	l.graders = graders{doc: l.doc, seen: map[string]string{}}
+	l.graders = graders{doc: l.doc, dir: l.eval.Dir(), seen: map[string]string{}}
 	l.graders.add(l.eval.Graders, strictyaml.Path{"graders"}, "")
 	l.checkMetrics()
 	l.checkTriggers()

@@ -13,6 +13,7 @@ import (
 // name.
 type graders struct {
 	doc     *strictyaml.Document
+	dir     string            // of the eval, which files that configs name are relative to
 	seen    map[string]string // name → whose it is, for the message
 	specs   []evidence.GraderSpec
 	servers []serverName
@@ -45,13 +46,14 @@ func (g *graders) checkServers(declared []string) {
 func (g *graders) add(list []Grader, base strictyaml.Path, owner string) {
 	for i, one := range list {
 		at := append(slices.Clone(base), i)
-		g.checkConfig(one, at)
-		g.spec(one, append(slices.Clone(at), "name"), owner)
+		files := g.checkConfig(one, at)
+		g.spec(one, append(slices.Clone(at), "name"), owner, files)
 	}
 }
 
-// spec adds one grader, checked, whose name stands at the path named.
-func (g *graders) spec(one Grader, named strictyaml.Path, owner string) {
+// spec adds one grader, checked, whose name stands at the path named, with the files
+// that its config names.
+func (g *graders) spec(one Grader, named strictyaml.Path, owner string, files map[string][]byte) {
 	if whose, taken := g.seen[one.Name]; taken && one.Name != "" {
 		g.doc.Problemf(named, "grader name %q is taken already%s; verdicts are told apart by name", one.Name, whose)
 	}
@@ -60,20 +62,22 @@ func (g *graders) spec(one Grader, named strictyaml.Path, owner string) {
 	if weight <= 0 {
 		weight = 1
 	}
-	g.specs = append(g.specs, evidence.GraderSpec{Name: one.Name, Type: one.Type, Weight: weight, Config: one.Config})
+	g.specs = append(g.specs, evidence.GraderSpec{Name: one.Name, Type: one.Type, Weight: weight, Config: one.Config, Files: files})
 }
 
-func (g *graders) checkConfig(one Grader, at strictyaml.Path) {
+// checkConfig checks a grader's config and reads the files that it names.
+func (g *graders) checkConfig(one Grader, at strictyaml.Path) map[string][]byte {
 	config, known := grading.NewConfig(one.Type)
 	if !known {
 		g.unknown(one.Type, append(slices.Clone(at), "type"))
-		return
+		return nil
 	}
 	at = append(slices.Clone(at), "config")
 	fits := g.doc.DecodeAt(config, at...)
 	if judge, ok := config.(interface{ Validate() error }); ok && fits {
 		if err := judge.Validate(); err != nil {
 			g.doc.Problemf(at, "%s: %s", at, flat(err))
+			return nil
 		}
 	}
 	if about, ok := config.(interface{ Servers() []string }); ok && fits {
@@ -81,6 +85,10 @@ func (g *graders) checkConfig(one Grader, at strictyaml.Path) {
 			g.servers = append(g.servers, serverName{name, one.Name, at})
 		}
 	}
+	if names, ok := config.(filed); ok && fits {
+		return g.files(names, at)
+	}
+	return nil
 }
 
 func (g *graders) unknown(name string, at strictyaml.Path) {
@@ -123,7 +131,7 @@ func (g *graders) short(one Grader, config any, at strictyaml.Path) {
 		return
 	}
 	one.Config = data
-	g.spec(one, at, " by expected")
+	g.spec(one, at, " by expected", nil)
 }
 
 func (b Behavior) empty() bool {

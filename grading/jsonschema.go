@@ -1,0 +1,169 @@
+package grading
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/waza-isolate/waza/internal/jsonvalue"
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// JSONSchemaConfig configures the json_schema grader: the final output is JSON and
+// fits a schema. It is one check.
+type JSONSchemaConfig struct {
+	Schema      json.RawMessage `json:"schema,omitempty" jsonschema:"a JSON Schema (draft 2020-12 where its $schema does not say another)"`
+	SchemaFile  string          `json:"schema_file,omitempty" jsonschema:"file with the schema, relative to the eval"`
+	ExtractJSON bool            `json:"extract_json,omitempty" jsonschema:"look for the one object or list in an output that is not JSON as a whole"`
+
+	compiled *jsonschema.Schema
+}
+
+// Validate refuses a config with no schema or two, and a schema that is none.
+func (c *JSONSchemaConfig) Validate() error {
+	switch inline := bytes.TrimSpace(c.Schema); {
+	case len(inline) == 0 && c.SchemaFile == "":
+		return errors.New("give it schema or schema_file")
+	case len(inline) == 0:
+		return nil // Hold compiles it
+	case c.SchemaFile != "":
+		return errors.New("schema and schema_file: give one of them")
+	default:
+		return c.compile("schema", inline)
+	}
+}
+
+// Files names the schema's file.
+func (c *JSONSchemaConfig) Files() []string {
+	if c.SchemaFile == "" {
+		return nil
+	}
+	return []string{c.SchemaFile}
+}
+
+// Hold takes the file's content. It fails where that is no schema.
+func (c *JSONSchemaConfig) Hold(files map[string][]byte) error {
+	if c.SchemaFile == "" {
+		return nil
+	}
+	return c.compile("schema_file", files[c.SchemaFile])
+}
+
+func (c *JSONSchemaConfig) compile(key string, text []byte) error {
+	compiled, err := compileSchema(text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", key, err)
+	}
+	c.compiled = compiled
+	return nil
+}
+
+func (c *JSONSchemaConfig) grade(s *subject) (report, error) {
+	if err := s.kept(evidence.GapFinalOutput); err != nil {
+		return report{}, err
+	}
+	var r report
+	value, err := outputValue(s.trial.FinalOutput, c.ExtractJSON)
+	if err != nil {
+		r.check(false, "Expected the output to be JSON; %v.", err)
+		return r, nil
+	}
+	violations, err := violations(c.compiled, value)
+	if err != nil {
+		return report{}, err
+	}
+	r.check(len(violations) == 0, "Expected the output to fit the schema; %s.", strings.Join(cut(violations), "; "))
+	if len(violations) > 0 {
+		r.details = map[string]any{"violations": shown(violations)}
+	}
+	return r, nil
+}
+
+// cut is what a sentence shows of a list.
+func cut(list []string) []string {
+	if len(list) <= maxShown {
+		return list
+	}
+	return append(list[:maxShown:maxShown], fmt.Sprintf("%d more", len(list)-maxShown))
+}
+
+// outputValue is the JSON value that an output is, or that alone stands in it where
+// extract is set.
+func outputValue(output string, extract bool) (any, error) {
+	value, err := parseJSON([]byte(output))
+	switch {
+	case err == nil:
+		return value, nil
+	case strings.TrimSpace(output) == "":
+		return nil, errors.New("it is empty")
+	case !extract:
+		return nil, fmt.Errorf("it is not: %w", err)
+	}
+	found, err := embedded(output)
+	if err != nil {
+		return nil, err
+	}
+	return jsonvalue.Parse(found)
+}
+
+// moreSearch bounds how many bytes are read again in looking for JSON: what follows
+// brackets that never close is read from each of them.
+const moreSearch = 8 << 20
+
+// embedded finds the one JSON object or list in a text.
+func embedded(text string) ([]byte, error) {
+	var found []byte
+	left := 2*len(text) + moreSearch
+	for at := 0; at < len(text); {
+		next := strings.IndexAny(text[at:], "{[")
+		if next < 0 {
+			break
+		}
+		at += next
+		value, n := valueAt(text[at:])
+		if left -= n; left < 0 {
+			return nil, errors.New("there are too many brackets in it to look for JSON between them")
+		}
+		if value == nil {
+			at++
+			continue
+		}
+		if found != nil {
+			return nil, errors.New("there is more than one object or list in it")
+		}
+		found = value
+		at += len(value)
+	}
+	if found == nil {
+		return nil, errors.New("it is not, and there is no object or list in it")
+	}
+	return found, nil
+}
+
+// valueAt is the JSON value that text begins with, or nil, and how many bytes it took
+// to see that.
+func valueAt(text string) (value []byte, read int) {
+	in := json.NewDecoder(strings.NewReader(text))
+	var raw json.RawMessage
+	err := in.Decode(&raw)
+	var syntax *json.SyntaxError
+	switch {
+	case err == nil:
+		return raw, len(raw)
+	case errors.As(err, &syntax):
+		return nil, int(syntax.Offset)
+	}
+	return nil, len(text)
+}
+
+// parseJSON is [jsonvalue.Parse], and says where something is not JSON.
+func parseJSON(text []byte) (any, error) {
+	var raw json.RawMessage
+	if err := json.Unmarshal(text, &raw); err != nil {
+		return nil, err
+	}
+	return jsonvalue.Parse(raw)
+}

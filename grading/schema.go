@@ -1,0 +1,139 @@
+package grading
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// schemaURL is what the compiled schema is called; nothing is at it, nor beside it
+// where relative references lead.
+const (
+	schemaBase = "waza:///"
+	schemaURL  = schemaBase + "schema"
+)
+
+// compileSchema reads a JSON Schema. Nothing is loaded: a reference out of it other
+// than to the drafts of JSON Schema itself is refused.
+func compileSchema(text []byte) (*jsonschema.Schema, error) {
+	document, err := parseJSON(text)
+	if err != nil {
+		return nil, fmt.Errorf("not JSON: %w", err)
+	}
+	if _, ok := document.(map[string]any); !ok {
+		return nil, errors.New("a schema is a mapping")
+	}
+	if err := plainNumbers(document); err != nil {
+		return nil, err
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.UseLoader(noLoader{})
+	if err := compiler.AddResource(schemaURL, document); err != nil {
+		return nil, schemaError(err)
+	}
+	compiled, err := compiler.Compile(schemaURL)
+	if err != nil {
+		return nil, schemaError(err)
+	}
+	return compiled, nil
+}
+
+type noLoader struct{}
+
+func (noLoader) Load(url string) (any, error) {
+	return nil, errors.ErrUnsupported
+}
+
+// schemaError says what of a schema is none, in one line.
+func schemaError(err error) error {
+	var invalid *jsonschema.SchemaValidationError
+	var violation *jsonschema.ValidationError
+	if errors.As(err, &invalid) && errors.As(invalid.Err, &violation) {
+		return errors.New(strings.Join(cut(leaves(violation)), "; "))
+	}
+	var outside *jsonschema.LoadURLError
+	if errors.As(err, &outside) {
+		return fmt.Errorf("%s is outside of the schema, and nothing is loaded", quote(strings.TrimPrefix(outside.URL, schemaBase)))
+	}
+	return errors.New(strings.Join(strings.Fields(err.Error()), " "))
+}
+
+// violations says what of value does not fit. The error is about values that cannot
+// be judged.
+func violations(schema *jsonschema.Schema, value any) ([]string, error) {
+	if err := plainNumbers(value); err != nil {
+		return []string{err.Error()}, nil
+	}
+	err := schema.Validate(value)
+	if err == nil {
+		return nil, nil
+	}
+	var violation *jsonschema.ValidationError
+	if !errors.As(err, &violation) {
+		return nil, fmt.Errorf("the schema cannot be applied: %w", err)
+	}
+	return leaves(violation), nil
+}
+
+// leaves are the innermost violations, where they are and what they are.
+func leaves(v *jsonschema.ValidationError) []string {
+	if len(v.Causes) > 0 {
+		var all []string
+		for _, cause := range v.Causes {
+			all = append(all, leaves(cause)...)
+		}
+		return all
+	}
+	at := "the value"
+	if len(v.InstanceLocation) > 0 {
+		at = quote(strings.Join(v.InstanceLocation, "/"))
+	}
+	text := v.DetailedOutput().Error.String()
+	if len(text) > 3*maxQuoted {
+		text = strings.ToValidUTF8(text[:3*maxQuoted], "") + "…"
+	}
+	return []string{at + ": " + text}
+}
+
+// maxExponent and maxDigits bound the numbers that a schema is applied to: they are
+// compared as fractions, digit for digit.
+const (
+	maxExponent = 1000
+	maxDigits   = 2000
+)
+
+// plainNumbers refuses numbers that are out of all proportion.
+func plainNumbers(value any) error {
+	switch value := value.(type) {
+	case map[string]any:
+		for _, key := range sortedKeys(value) {
+			if err := plainNumbers(value[key]); err != nil {
+				return err
+			}
+		}
+	case []any:
+		for _, item := range value {
+			if err := plainNumbers(item); err != nil {
+				return err
+			}
+		}
+	case json.Number:
+		if !isPlain(string(value)) {
+			return fmt.Errorf("the number %s is too long or too large to be compared", quote(string(value)))
+		}
+	}
+	return nil
+}
+
+func isPlain(number string) bool {
+	i := strings.IndexAny(number, "eE")
+	if i < 0 {
+		return len(number) <= maxDigits
+	}
+	exponent, ok := new(big.Int).SetString(strings.TrimPrefix(number[i+1:], "+"), 10)
+	return ok && len(number) <= maxDigits && exponent.CmpAbs(big.NewInt(maxExponent)) <= 0
+}

@@ -1,0 +1,218 @@
+package grading
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/runner/capture"
+)
+
+// ActionSequenceConfig configures the action_sequence grader: which tools were used
+// in which order. It passes where the mode holds. The score is the F1 of expected
+// and used actions without regard to order.
+type ActionSequenceConfig struct {
+	MatchingMode    string   `json:"matching_mode" enum:"exact_match in_order_match any_order_match" jsonschema:"exact_match: these actions in this order and no other; in_order_match: in this order, with any between; any_order_match: in any order, with any beside"`
+	ExpectedActions []string `json:"expected_actions" jsonschema:"tools by their exact names: of a builtin tool TOOL, of an MCP call mcp:SERVER/TOOL, SERVER-TOOL or TOOL; as often as listed"`
+}
+
+// Validate refuses an empty list, an unknown mode and what names no tool.
+func (c *ActionSequenceConfig) Validate() error {
+	errs := []error{knownMode("matching_mode", c.MatchingMode, "_match")}
+	if len(c.ExpectedActions) == 0 {
+		errs = append(errs, errors.New("expected_actions: empty"))
+	}
+	for i, name := range c.ExpectedActions {
+		if err := validAction(name); err != nil {
+			errs = append(errs, fmt.Errorf("expected_actions[%d]: %w", i, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Modes of a sequence, to which the graders' words for them come down.
+const (
+	exact    = "exact"
+	inOrder  = "in_order"
+	anyOrder = "any_order"
+)
+
+// knownMode refuses a mode that is none; suffix is what a grader writes behind the
+// names of modes, but for exact_match.
+func knownMode(key, mode, suffix string) error {
+	known := []string{"exact_match", inOrder + suffix, anyOrder + suffix}
+	if slices.Contains(known, mode) {
+		return nil
+	}
+	return fmt.Errorf("%s: %q is none of %s", key, mode, strings.Join(known, ", "))
+}
+
+func validAction(name string) error {
+	if strings.TrimSpace(name) == "" {
+		return errors.New("an empty name")
+	}
+	if _, _, err := mcpAction(name); err != nil {
+		return err
+	}
+	return nil
+}
+
+// mcpAction takes mcp:SERVER/TOOL apart; server is empty for any other name.
+func mcpAction(name string) (server, tool string, err error) {
+	rest, ok := strings.CutPrefix(name, "mcp:")
+	if !ok {
+		return "", "", nil
+	}
+	server, tool, _ = strings.Cut(rest, "/")
+	if server == "" || tool == "" {
+		return "", "", fmt.Errorf("%q is not of the form mcp:SERVER/TOOL", name)
+	}
+	return server, tool, nil
+}
+
+// Servers names the servers whose tools are expected.
+func (c *ActionSequenceConfig) Servers() []string {
+	var names []string
+	for _, name := range c.ExpectedActions {
+		if server, _, err := mcpAction(name); err == nil && server != "" {
+			names = append(names, server)
+		}
+	}
+	return names
+}
+
+// isAction reports whether use is the valid action name.
+func isAction(name string, use capture.Use) bool {
+	if server, tool, err := mcpAction(name); err == nil && server != "" {
+		return use.Source == "mcp:"+server && use.Tool == tool
+	}
+	return slices.Contains(use.Names(), name)
+}
+
+// actionName is how feedback and details name a use.
+func actionName(use capture.Use) string {
+	if use.Call == nil {
+		return use.Tool
+	}
+	return use.Source + "/" + use.Tool
+}
+
+func (c *ActionSequenceConfig) grade(s *subject) (report, error) {
+	for _, server := range c.Servers() {
+		if !s.declared(server) {
+			return report{}, fmt.Errorf("the trial has no server %s", quote(server))
+		}
+	}
+	if err := errors.Join(s.seen(), s.told(false)); err != nil {
+		return report{}, err
+	}
+	q := sequence{
+		mode: strings.TrimSuffix(c.MatchingMode, "_match"), expected: c.ExpectedActions,
+		is: isAction, name: actionName, uses: newOrder(s.uses),
+	}
+	if missing := q.missing(); len(missing) > 0 && s.noTranscript && slices.ContainsFunc(missing, mayBeBuiltin) {
+		return report{}, s.told(true)
+	}
+	r, err := q.grade()
+	if err != nil {
+		return report{}, err
+	}
+	r.details["matching_mode"], r.details["expected_actions"] = c.MatchingMode, c.ExpectedActions
+	r.details["actual_actions"] = shown(q.names())
+	return r, nil
+}
+
+func mayBeBuiltin(name string) bool { return !strings.HasPrefix(name, "mcp:") }
+
+// sequence is a course of things that was expected, and what there was.
+type sequence struct {
+	mode     string
+	expected []string
+	is       func(expected string, use capture.Use) bool
+	name     func(capture.Use) string
+	uses     order
+}
+
+func (q *sequence) all() []capture.Use { return slices.Concat(q.uses.calls, q.uses.own) }
+
+// names are those of what there was, in an order that it may have had.
+func (q *sequence) names() []string {
+	names := []string{}
+	for _, use := range q.uses.possible() {
+		names = append(names, q.name(use))
+	}
+	return names
+}
+
+// grade judges by the mode and scores by F1. An error says that the order is not
+// known well enough.
+func (q *sequence) grade() (report, error) {
+	matched, total := len(q.expected)-len(q.missing()), len(q.all())
+	precision, recall := share(matched, total), share(matched, len(q.expected))
+	f1 := share(2*matched, total+len(q.expected))
+	r := report{graded: &f1, details: map[string]any{"precision": precision, "recall": recall, "f1": f1}}
+	switch q.mode {
+	case anyOrder:
+		r.check(matched == len(q.expected), "Expected %s, in any order; missing: %s. Found %s.",
+			list(q.expected), list(q.missing()), list(q.names()))
+	case inOrder:
+		return r, q.ordered(&r, q.follows)
+	default:
+		if total != len(q.expected) {
+			r.check(false, "Expected exactly %d: %s; found %d: %s.", len(q.expected), list(q.expected), total, list(q.names()))
+			return r, nil
+		}
+		return r, q.ordered(&r, q.repeats)
+	}
+	return r, nil
+}
+
+// ordered checks that step goes through all that is expected, in every order that
+// the uses may have had.
+func (q *sequence) ordered(r *report, step func(k, position int, use capture.Use) int) error {
+	worst, best := q.uses.walk(step)
+	if worst < len(q.expected) && best == len(q.expected) {
+		call, _ := q.uses.unknown()
+		return fmt.Errorf("%w: whether %s came in this order is not known: the transcript does not tell where %s stands among the builtin tools",
+			errEvidence, list(q.expected), describeCall(*call.Call))
+	}
+	if best == len(q.expected) {
+		r.check(true, "")
+		return nil
+	}
+	where := "it does not begin with " + quote(q.expected[best])
+	if best > 0 {
+		where = fmt.Sprintf("after %s, number %d, %s does not follow", quote(q.expected[best-1]), best, quote(q.expected[best]))
+	}
+	r.check(false, "Expected %s, in this order; %s. Found %s.", list(q.expected), where, list(q.names()))
+	return nil
+}
+
+// follows steps through expected with any uses between.
+func (q *sequence) follows(k, _ int, use capture.Use) int {
+	if k < len(q.expected) && q.is(q.expected[k], use) {
+		return k + 1
+	}
+	return k
+}
+
+// repeats steps through expected with nothing between.
+func (q *sequence) repeats(k, position int, use capture.Use) int {
+	if k == position {
+		return q.follows(k, position, use)
+	}
+	return k
+}
+
+func share(part, whole int) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return float64(part) / float64(whole)
+}
+
+// maxListed is how many entries of a list a verdict's details hold.
+const maxListed = 200
+
+func shown(names []string) []string { return names[:min(len(names), maxListed)] }

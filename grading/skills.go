@@ -1,0 +1,93 @@
+package grading
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/runner/capture"
+)
+
+// SkillInvocationConfig configures the skill_invocation grader: which skills the
+// agent invoked, as its transcript tells. It passes where the mode holds, no extra
+// invocation is there that is not allowed, and no forbidden one. The score is the F1
+// of required and invoked skills, which extras that are not allowed cut by up to 60%
+// and a forbidden one to 0.
+type SkillInvocationConfig struct {
+	RequiredSkills  []string `json:"required_skills,omitempty" jsonschema:"skills that were invoked, as often as listed"`
+	ForbiddenSkills []string `json:"forbidden_skills,omitempty" jsonschema:"skills that were not invoked"`
+	Mode            string   `json:"mode,omitempty" enum:"exact_match in_order any_order" jsonschema:"exact_match: the required skills in this order and no other; in_order: in this order, with any between; any_order: in any order, with any beside; required with required_skills"`
+	AllowExtra      *bool    `json:"allow_extra,omitempty" jsonschema:"false fails in_order and any_order where there are more invocations than required ones; default true"`
+}
+
+// Validate refuses an empty config, a missing or unknown mode and empty names.
+func (c *SkillInvocationConfig) Validate() error {
+	if len(c.RequiredSkills)+len(c.ForbiddenSkills) == 0 {
+		return errEmpty
+	}
+	var errs []error
+	if len(c.RequiredSkills) > 0 || c.Mode != "" {
+		errs = append(errs, knownMode("mode", c.Mode, ""))
+	}
+	if c.AllowExtra != nil && len(c.RequiredSkills) == 0 {
+		errs = append(errs, errors.New("allow_extra: goes with required_skills"))
+	}
+	for _, list := range []struct {
+		key   string
+		names []string
+	}{{"required_skills", c.RequiredSkills}, {"forbidden_skills", c.ForbiddenSkills}} {
+		if i := slices.IndexFunc(list.names, func(name string) bool { return strings.TrimSpace(name) == "" }); i >= 0 {
+			errs = append(errs, fmt.Errorf("%s[%d]: an empty name", list.key, i))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c *SkillInvocationConfig) grade(s *subject) (report, error) {
+	if err := s.told(true); err != nil {
+		return report{}, err
+	}
+	uses := filter(s.uses, func(use capture.Use) bool { return use.Source == capture.SourceSkill })
+	q := sequence{
+		mode: strings.TrimSuffix(c.Mode, "_match"), expected: c.RequiredSkills,
+		is:   func(skill string, use capture.Use) bool { return skillName(use) == skill },
+		name: skillName, uses: newOrder(uses),
+	}
+	r := report{graded: new(float64), details: map[string]any{}}
+	*r.graded = 1
+	if len(c.RequiredSkills) > 0 {
+		var err error
+		if r, err = q.grade(); err != nil {
+			return report{}, err
+		}
+	}
+	c.extras(&r, q.names())
+	c.forbidden(&r, q.names())
+	r.details["mode"], r.details["required_skills"], r.details["actual_skills"] = c.Mode, c.RequiredSkills, shown(q.names())
+	return r, nil
+}
+
+// skillName is the skill that a use invokes.
+func skillName(use capture.Use) string { return asText(members(use.Arguments)["skill"]) }
+
+// extras holds that nothing was invoked beyond what is required, where that is not
+// allowed. A mode that fails says so itself.
+func (c *SkillInvocationConfig) extras(r *report, names []string) {
+	extra := len(names) - len(c.RequiredSkills)
+	if c.AllowExtra == nil || *c.AllowExtra || extra <= 0 {
+		return
+	}
+	*r.graded *= 1 - 0.6*share(extra, len(names))
+	r.check(false, "Expected no skill beyond the %d required; found %d: %s.", len(c.RequiredSkills), len(names), list(names))
+}
+
+func (c *SkillInvocationConfig) forbidden(r *report, names []string) {
+	for _, skill := range c.ForbiddenSkills {
+		invoked := slices.Contains(names, skill)
+		r.check(!invoked, "Expected skill %s not to be invoked; it was.", quote(skill))
+		if invoked {
+			*r.graded = 0
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package grading
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/waza-isolate/waza/runner/capture"
+)
+
+// ToolCallsConfig configures the tool_calls grader: which tools were used, how often
+// in all, and with what arguments. Each name, bound and expectation is one check.
+// Where the executor gives no transcript, tools are those of MCP servers alone.
+type ToolCallsConfig struct {
+	RequiredTools  []string     `json:"required_tools,omitempty" jsonschema:"exact names of tools that were used; of an MCP call TOOL or SERVER-TOOL"`
+	ForbiddenTools []string     `json:"forbidden_tools,omitempty" jsonschema:"exact names of tools that were not used; of an MCP call TOOL or SERVER-TOOL"`
+	MinCalls       *int         `json:"min_calls,omitempty" jsonschema:"least number of tool calls of every source"`
+	MaxCalls       *int         `json:"max_calls,omitempty" jsonschema:"limit of tool calls of every source; 0 allows none"`
+	Expect         []ToolExpect `json:"expect,omitempty" jsonschema:"each describes a use that there was"`
+}
+
+// ToolExpect describes a use. Its tool is an RE2 expression, unanchored, whatever
+// the case.
+type ToolExpect struct {
+	Tool string      `json:"tool" jsonschema:"expression over a part of the tool's name in any case; of an MCP call also of SERVER-TOOL"`
+	Args ArgMatchers `json:"args,omitempty" jsonschema:"what arguments are, by their names"`
+}
+
+// Validate refuses an empty config, bounds that nothing meets, and expectations
+// without a tool or with expressions that do not compile.
+func (c *ToolCallsConfig) Validate() error {
+	if len(c.RequiredTools)+len(c.ForbiddenTools)+len(c.Expect) == 0 && c.MinCalls == nil && c.MaxCalls == nil {
+		return errEmpty
+	}
+	var errs []error
+	for _, bound := range []struct {
+		key   string
+		value *int
+	}{{"min_calls", c.MinCalls}, {"max_calls", c.MaxCalls}} {
+		if bound.value != nil && *bound.value < 0 {
+			errs = append(errs, fmt.Errorf("%s: below zero", bound.key))
+		}
+	}
+	if c.MinCalls != nil && c.MaxCalls != nil && *c.MinCalls > *c.MaxCalls {
+		errs = append(errs, fmt.Errorf("min_calls: %d is more than max_calls, %d", *c.MinCalls, *c.MaxCalls))
+	}
+	for i, e := range c.Expect {
+		errs = append(errs, e.pattern().validate(fmt.Sprintf("expect[%d]", i)))
+	}
+	return errors.Join(errs...)
+}
+
+// pattern is e as tool_constraint has it.
+func (e ToolExpect) pattern() ToolPattern { return ToolPattern{Tool: e.Tool, Args: e.Args} }
+
+func (c *ToolCallsConfig) grade(s *subject) (report, error) {
+	if err := errors.Join(s.seen(), s.told(false)); err != nil {
+		return report{}, err
+	}
+	var r report
+	if err := r.namedTools(s, c.RequiredTools, c.ForbiddenTools); err != nil {
+		return report{}, err
+	}
+	if c.MinCalls != nil {
+		r.check(len(s.uses) >= *c.MinCalls, "Expected at least %d tool calls; found %d.", *c.MinCalls, len(s.uses))
+	}
+	if c.MaxCalls != nil {
+		r.atMost(*c.MaxCalls, "tool calls", s.uses)
+	}
+	for _, e := range c.Expect {
+		r.expect(e.pattern(), s.uses)
+	}
+	r.details = map[string]any{"total_calls": len(s.uses), "unique_tools": toolNames(s.uses)}
+	return r, nil
+}
+
+// atMost checks a limit of uses.
+func (r *report) atMost(limit int, what string, uses []capture.Use) {
+	r.check(len(uses) <= limit, "Expected at most %d %s; found %d: %s.", limit, what, len(uses), describe(uses))
+}
+
+// namedTools checks which tools, by their exact names, were used and which were not.
+func (r *report) namedTools(s *subject, required, forbidden []string) error {
+	of := func(tool string) []capture.Use {
+		return filter(s.uses, func(use capture.Use) bool { return slices.Contains(use.Names(), tool) })
+	}
+	for _, tool := range required {
+		used := len(of(tool)) > 0
+		if !used && s.noTranscript {
+			return s.told(true) // it may be a builtin tool
+		}
+		r.check(used, "Expected tool %s to be used; it was not. Used: %s.", quote(tool), list(toolNames(s.uses)))
+	}
+	for _, tool := range forbidden {
+		found := of(tool)
+		r.check(len(found) == 0, "Expected tool %s not to be used; found %s.", quote(tool), describe(found))
+	}
+	return nil
+}

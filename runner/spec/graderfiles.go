@@ -1,0 +1,60 @@
+package spec
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/waza-isolate/waza/internal/strictyaml"
+)
+
+// MaxGraderFile bounds a file that a grader's config names: each trial's evidence
+// holds a copy.
+const MaxGraderFile = 1 << 20
+
+// filed is a grader's config that names files.
+type filed interface {
+	Files() []string // slash-separated, relative to the eval
+	Hold(map[string][]byte) error
+}
+
+// files reads what a config, which stands at a path of the document, names.
+func (g *graders) files(config filed, at strictyaml.Path) map[string][]byte {
+	files := map[string][]byte{}
+	for _, name := range config.Files() {
+		content, err := readInside(g.dir, name)
+		if err != nil {
+			g.doc.Problemf(at, "%s: file %q %v", at, name, err)
+			return nil
+		}
+		files[name] = content
+	}
+	if err := config.Hold(files); err != nil {
+		g.doc.Problemf(at, "%s: %s", at, flat(err))
+	}
+	return files
+}
+
+// readInside reads a file that is in dir and no larger than graders' files may be.
+func readInside(dir, name string) ([]byte, error) {
+	if !isInside(name) {
+		return nil, errors.New("must be in the eval's directory: a relative path that does not lead out")
+	}
+	source, err := local(dir, filepath.FromSlash(name))
+	if err != nil {
+		return nil, err
+	}
+	if source.Size > MaxGraderFile {
+		return nil, fmt.Errorf("is larger than %d KiB", MaxGraderFile>>10)
+	}
+	file, err := source.Open()
+	if err != nil {
+		return nil, errors.New("cannot be read: " + cause(err))
+	}
+	content, err := io.ReadAll(io.LimitReader(file, MaxGraderFile))
+	if err := errors.Join(err, file.Close()); err != nil {
+		return nil, errors.New("cannot be read: " + cause(err))
+	}
+	return content, nil
+}
