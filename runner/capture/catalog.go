@@ -47,10 +47,9 @@ type talk struct {
 
 // listing is a list of tools, page by page.
 type listing struct {
-	asked    int64  // frame of the request for its first page; 0 where that was not seen
-	next     string // cursor of the page that is to come
-	complete bool
-	tools    map[string]*version
+	asked int64  // frame of the request for its first page; 0 where that was not seen
+	next  string // cursor of the page that is to come
+	tools map[string]*version
 }
 
 func newCatalog() *catalog {
