@@ -32,6 +32,8 @@ func newGrader(graderType string) (grader, bool) {
 		return new(FileConfig), true
 	case "mcp_compliance":
 		return new(ComplianceConfig), true
+	case "prompt":
+		return new(PromptConfig), true
 	case "text":
 		return new(TextConfig), true
 	case "tool_constraint":

@@ -11,7 +11,9 @@ import (
 type report struct {
 	checks   int
 	failures []string
+	notes    []string // sentences that fail nothing
 	details  map[string]any
+	own      *float64 // score in place of the share of checks that hold
 }
 
 // check counts one check; where it does not hold, the sentence says what was
@@ -23,6 +25,11 @@ func (r *report) check(holds bool, format string, args ...any) {
 	}
 }
 
+// note adds a sentence that fails nothing.
+func (r *report) note(format string, args ...any) {
+	r.notes = append(r.notes, fmt.Sprintf(format, args...))
+}
+
 func (r *report) result() evidence.VerdictResult {
 	if len(r.failures) > 0 {
 		return evidence.VerdictFail
@@ -30,8 +37,11 @@ func (r *report) result() evidence.VerdictResult {
 	return evidence.VerdictPass
 }
 
-// score is the share of checks that hold.
+// score is the share of checks that hold, unless the grader has a score of its own.
 func (r *report) score() float64 {
+	if r.own != nil {
+		return *r.own
+	}
 	if r.checks == 0 {
 		return 1
 	}
@@ -39,6 +49,11 @@ func (r *report) score() float64 {
 }
 
 func (r *report) feedback() string {
+	return strings.Join(append([]string{r.outcome()}, r.notes...), " ")
+}
+
+// outcome says what of the checks does not hold, or that all do.
+func (r *report) outcome() string {
 	if len(r.failures) > 0 {
 		return strings.Join(r.failures, " ")
 	}

@@ -88,6 +88,7 @@ type Trial struct {
 	MCPJSON   string                `json:"mcp_json"`
 	Files     []File                `json:"files"`
 	Graders   []evidence.GraderSpec `json:"graders"`
+	Judge     *evidence.Judge       `json:"judge,omitempty"` // where a grader asks one
 	// ServersOnly is set where there is no agent: the servers live for the run.
 	ServersOnly bool `json:"-"`
 	// NotEnforced is what the eval asks for and only containers have, where

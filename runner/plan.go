@@ -99,6 +99,7 @@ func planTask(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Trial, error)
 		Timeout:   cmp.Or(c.Timeout, task.Timeout),
 		Agent:     agent,
 		Graders:   task.Graders,
+		Judge:     planJudge(eval, task),
 	}
 	if eval.Local {
 		t.planLocal(isolation)

@@ -44,6 +44,9 @@ func (t *Trial) String() string {
 	for _, g := range t.Graders {
 		fmt.Fprintf(&b, "  grader      %s (%s)\n", g.Name, g.Type)
 	}
+	if t.Judge != nil {
+		fmt.Fprintf(&b, "  judge       %s\n", t.describeJudge())
+	}
 	for _, name := range t.NotEnforced {
 		fmt.Fprintf(&b, "  no effect   %s\n", name)
 	}

@@ -213,7 +213,7 @@ func newRecord(t *Trial, started time.Time) evidence.Trial {
 	}
 	return evidence.Trial{
 		Run: t.Run, Task: t.Task, TaskName: t.TaskName, Number: t.Number, Attempt: max(t.Attempt, 1),
-		Prompt: t.Agent.Prompt, Executor: t.Agent.Executor, Servers: servers, Graders: t.Graders,
+		Prompt: t.Agent.Prompt, Executor: t.Agent.Executor, Servers: servers, Graders: t.Graders, Judge: t.Judge,
 		Plan: t.JSON(), Started: started,
 	}
 }

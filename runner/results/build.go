@@ -28,7 +28,7 @@ func Build(run Run, trials []Trial) (Results, error) {
 		Config: Config{
 			RunsPerTest: run.TrialsPerTask, ModelID: run.Model,
 			EngineType: run.Executor, TimeoutSec: int(run.Timeout / time.Second),
-			Isolated: run.Isolated, Weak: run.Weak,
+			Isolated: run.Isolated, Weak: run.Weak, JudgeModel: run.JudgeModel,
 		},
 		Tasks: []Task{},
 	}
@@ -97,6 +97,7 @@ func runResult(trial Trial) RunResult {
 		ToolEvents:    toolEvents(trial),
 		Transcript:    trial.Transcript,
 		FinalOutput:   trial.FinalOutput,
+		Judge:         judgeOf(trial.Steps),
 	}
 	switch r.Outcome {
 	case evidence.ClassPass:

@@ -13,6 +13,7 @@ type Run struct {
 	Skill         string
 	Model         string
 	Executor      string
+	JudgeModel    string // empty where no grader asks one
 	Timeout       time.Duration
 	TrialsPerTask int
 	Isolated      bool     // trials ran in containers
@@ -44,4 +45,5 @@ type Trial struct {
 	Calls      []evidence.Call
 	Events     []evidence.Event // those that OfServers says it of
 	Transcript []evidence.TranscriptEvent
+	Steps      []evidence.Step
 }

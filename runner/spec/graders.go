@@ -14,6 +14,7 @@ import (
 type graders struct {
 	doc     *strictyaml.Document
 	seen    map[string]string // name → whose it is, for the message
+	config  Config            // the eval's
 	specs   []evidence.GraderSpec
 	servers []serverName
 }
@@ -75,6 +76,9 @@ func (g *graders) checkConfig(one Grader, at strictyaml.Path) {
 		if err := judge.Validate(); err != nil {
 			g.doc.Problemf(at, "%s: %s", at, flat(err))
 		}
+	}
+	if fits {
+		g.checkAsked(one.Name, config, at)
 	}
 	if about, ok := config.(interface{ Servers() []string }); ok && fits {
 		for _, name := range about.Servers() {
