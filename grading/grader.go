@@ -28,10 +28,14 @@ func newGrader(graderType string) (grader, bool) {
 	switch graderType {
 	case "behavior":
 		return new(BehaviorConfig), true
+	case "code":
+		return new(CodeConfig), true
 	case "file":
 		return new(FileConfig), true
 	case "mcp_compliance":
 		return new(ComplianceConfig), true
+	case "program":
+		return new(ProgramConfig), true
 	case "text":
 		return new(TextConfig), true
 	case "tool_constraint":
@@ -64,8 +68,10 @@ func verdict(spec evidence.GraderSpec, s *subject) evidence.Verdict {
 	v := evidence.Verdict{Name: spec.Name, Type: spec.Type, Weight: spec.Weight}
 	g, err := load(spec)
 	if err == nil {
+		own := *s
+		own.grader = spec.Name
 		var r report
-		if r, err = g.grade(s); err == nil {
+		if r, err = g.grade(&own); err == nil {
 			v.Result, v.Score, v.Feedback, v.Details = r.result(), r.score(), r.feedback(), r.details
 			return v
 		}
