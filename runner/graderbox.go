@@ -117,4 +117,3 @@ func (g GraderBox) describe(b io.Writer, isolated bool) {
 		line("file %s, %s", f.Path, units.BytesSize(float64(f.Size())))
 	}
 }
-
