@@ -3,9 +3,9 @@ package grading
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 
+	"github.com/waza-isolate/waza/grading/match"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -33,7 +33,7 @@ func (c *ComplianceConfig) Validate() error {
 		errs = append(errs, errors.New("server: empty"))
 	}
 	for i, name := range c.ExpectToolsUsed {
-		if _, err := toolMatcher(name); err != nil {
+		if _, err := match.CompileTool(name); err != nil {
 			errs = append(errs, fmt.Errorf("expect_tools_used[%d]: %w", i, err))
 		}
 	}
@@ -74,11 +74,11 @@ func (c *ComplianceConfig) grade(s *subject) (report, error) {
 // expectUsed checks that a tool was called. What came of the call is for the
 // limit of errors to judge: a tool that is meant to fail is used too.
 func expectUsed(r *report, name string, calls []evidence.Call) error {
-	matches, err := toolMatcher(name)
+	tool, err := match.CompileTool(name)
 	if err != nil {
 		return err
 	}
-	used := slices.ContainsFunc(calls, func(call evidence.Call) bool { return matches(call.Tool) })
+	used := slices.ContainsFunc(calls, func(call evidence.Call) bool { return tool.Matches(call.Tool) })
 	if len(calls) == 0 {
 		r.check(used, "Expected tool %s to be called; no tool was.", quote(name))
 		return nil
@@ -96,23 +96,4 @@ func isError(call evidence.Call) bool {
 		return true
 	}
 	return false
-}
-
-// toolMatcher reads an exact name, or a "/expression/" over a whole name.
-func toolMatcher(name string) (func(tool string) bool, error) {
-	if name == "" {
-		return nil, errors.New("an empty name")
-	}
-	if len(name) < 3 || name[0] != '/' || name[len(name)-1] != '/' {
-		return func(tool string) bool { return tool == name }, nil
-	}
-	inner := name[1 : len(name)-1]
-	if _, err := regexp.Compile(inner); err != nil {
-		return nil, err
-	}
-	whole, err := regexp.Compile(`\A(?:` + inner + `)\z`)
-	if err != nil {
-		return nil, err
-	}
-	return whole.MatchString, nil
 }

@@ -15,14 +15,14 @@ func NewConfig(graderType string) (any, bool) { return newGrader(graderType) }
 
 // Types lists the grader types there are, in alphabetical order.
 func Types() []string {
-	return []string{"behavior", "file", "mcp_compliance", "prompt", "text", "tool_constraint"}
+	return []string{"behavior", "code", "file", "mcp_compliance", "program", "prompt", "text", "tool_constraint"}
 }
 
 // Unsupported lists the types that waza has and this package does not yet, so
 // that they can be refused by name.
 func Unsupported() []string {
 	return []string{
-		"action_sequence", "code", "diff", "json_schema", "program",
+		"action_sequence", "diff", "json_schema",
 		"skill_invocation", "tool_calls", "trigger",
 	}
 }

@@ -28,10 +28,14 @@ func newGrader(graderType string) (grader, bool) {
 	switch graderType {
 	case "behavior":
 		return new(BehaviorConfig), true
+	case "code":
+		return new(CodeConfig), true
 	case "file":
 		return new(FileConfig), true
 	case "mcp_compliance":
 		return new(ComplianceConfig), true
+	case "program":
+		return new(ProgramConfig), true
 	case "prompt":
 		return new(PromptConfig), true
 	case "text":
@@ -67,7 +71,7 @@ func verdict(spec evidence.GraderSpec, s *subject) evidence.Verdict {
 	g, err := load(spec)
 	if err == nil {
 		var r report
-		if r, err = g.grade(s); err == nil {
+		if r, err = g.grade(s.of(spec)); err == nil {
 			v.Result, v.Score, v.Feedback, v.Details = r.result(), r.score(), r.feedback(), r.details
 			return v
 		}

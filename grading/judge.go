@@ -54,15 +54,15 @@ type inquiry struct {
 	servers []string // whose calls the judge is shown; none for all
 }
 
-// asker is a grader's config that may have a judge decide.
-type asker interface {
+// inquirer is a grader's config that may have a judge decide.
+type inquirer interface {
 	inquiry() (q inquiry, asks bool)
 }
 
 // AsksJudge says whether a grader with this config, which is one of [NewConfig]'s, has
 // a judge decide, and which model it names for that; empty for none.
 func AsksJudge(config any) (model string, asks bool) {
-	if a, ok := config.(asker); ok {
+	if a, ok := config.(inquirer); ok {
 		q, asks := a.inquiry()
 		return q.model, asks
 	}
@@ -89,9 +89,12 @@ type Question struct {
 	Answered bool
 }
 
-// Questions lists what the graders of the trial in dir ask of judges, each question
-// once. It sends nothing. A grader that lacks other evidence asks nothing: it cannot
-// judge, whatever the answer.
+// Raw is the question as a step has it: the same question is the same bytes.
+func (q Question) Raw() (json.RawMessage, error) { return Ask{What: q.Ask}.Raw() }
+
+// Questions lists what the graders of the trial in dir ask of judges. It sends nothing.
+// A grader that lacks other evidence asks nothing: it cannot judge, whatever the
+// answer.
 func Questions(dir evidence.Dir) ([]Question, error) {
 	trial, err := dir.Trial()
 	if err != nil {
@@ -104,34 +107,23 @@ func Questions(dir evidence.Dir) ([]Question, error) {
 	if err != nil {
 		return nil, fmt.Errorf("grading: %w", err)
 	}
-	steps, err := dir.Steps()
-	if err != nil {
-		return nil, fmt.Errorf("grading: %w", err)
+	if s.stepsErr != nil {
+		return nil, fmt.Errorf("grading: %w", s.stepsErr)
 	}
 	var all []Question
-	seen := map[string]bool{}
 	for _, spec := range trial.Graders {
-		for _, ask := range s.asked(spec) {
-			if key := string(encodeAsk(ask)); !seen[key] {
-				seen[key] = true
-				_, err := opinionOn(ask, steps)
-				all = append(all, Question{Grader: spec.Name, Ask: ask, Answered: err == nil})
-			}
-		}
+		all = append(all, s.of(spec).asked(spec)...)
 	}
 	return all, nil
 }
 
-// Encoded is the question as steps.jsonl has it: the same question is the same bytes.
-func (q Question) Encoded() json.RawMessage { return encodeAsk(q.Ask) }
-
 // asked is what a grader asks; nothing where it cannot judge anyway.
-func (s *subject) asked(spec evidence.GraderSpec) []evidence.JudgeAsk {
+func (s *subject) asked(spec evidence.GraderSpec) []Question {
 	g, err := load(spec)
 	if err != nil {
 		return nil
 	}
-	a, ok := g.(asker)
+	a, ok := g.(inquirer)
 	if !ok {
 		return nil
 	}
@@ -139,25 +131,26 @@ func (s *subject) asked(spec evidence.GraderSpec) []evidence.JudgeAsk {
 	if !asks {
 		return nil
 	}
-	all, _, _ := s.questions(q)
+	found, _, _ := s.questions(q)
+	var all []Question
+	for _, ask := range found {
+		_, err := s.opinionOn(ask)
+		all = append(all, Question{Grader: spec.Name, Ask: ask, Answered: err == nil})
+	}
 	return all
 }
 
-func encodeAsk(ask evidence.JudgeAsk) json.RawMessage {
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(ask); err != nil { // plain data and a schema of ours
-		return nil
+// opinionOn is what the last answer on record says to a question of the grader's.
+func (s *subject) opinionOn(ask evidence.JudgeAsk) (opinion, error) {
+	if s.stepsErr != nil {
+		return opinion{}, errors.New(s.explain(s.stepsErr))
 	}
-	return bytes.TrimSpace(out.Bytes())
-}
-
-// opinionOn is what the last answer on record says to a question.
-func opinionOn(ask evidence.JudgeAsk, steps []evidence.Step) (opinion, error) {
-	encoded := encodeAsk(ask)
-	for _, step := range slices.Backward(steps) {
-		if step.Kind == evidence.StepJudge && bytes.Equal(step.Ask, encoded) {
+	raw, err := Ask{What: ask}.Raw()
+	if err != nil {
+		return opinion{}, err
+	}
+	for _, step := range slices.Backward(s.steps) {
+		if step.Kind == evidence.StepJudge && step.Grader == s.grader && bytes.Equal(step.Ask, raw) {
 			return opinionOf(step)
 		}
 	}

@@ -43,10 +43,19 @@ func answer(t *testing.T, dir evidence.Dir, questions []grading.Question, texts 
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := dir.AddStep(evidence.Step{Grader: questions[i].Grader, Kind: evidence.StepJudge, Ask: questions[i].Encoded(), Answer: data}); err != nil {
+		if err := dir.AddStep(evidence.Step{Grader: questions[i].Grader, Kind: evidence.StepJudge, Ask: raw(t, questions[i]), Answer: data}); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+func raw(t *testing.T, q grading.Question) json.RawMessage {
+	t.Helper()
+	raw, err := q.Raw()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
 }
 
 func gives(score float64) string {
@@ -71,7 +80,7 @@ func TestPrompt(t *testing.T) {
 		score    float64
 		feedback string
 	}{
-		"waza's own rule":       {`{"prompt":"Was it closed?"}`, []string{gives(1)}, pass, 1, `The one check holds. The judge gives 1: "so it is".`},
+		"waza's own rule":       {`{"prompt":"Was it closed?"}`, []string{gives(1)}, pass, 1, `The judge gives 1: "so it is".`},
 		"not all of it":         {`{"prompt":"Was it closed?"}`, []string{gives(0.9)}, fail, 0.9, `Expected the judge to give at least 1; it gives 0.9: "so it is".`},
 		"from a score on":       {`{"prompt":"p","judge":{"min_score":0.7}}`, []string{gives(0.7)}, pass, 0.7, ""},
 		"the median":            {`{"prompt":"p","judge":{"samples":3,"min_score":0.7}}`, []string{gives(0.2), gives(0.9), gives(0.7)}, pass, 0.7, "gives 0.7, the median of 0.2, 0.9, 0.7"},
@@ -153,7 +162,7 @@ func TestAnswered(t *testing.T) {
 		t.Fatalf("%d questions", len(asked))
 	}
 	answer(t, dir, asked, gives(1), "prose")
-	err := dir.AddStep(evidence.Step{Kind: evidence.StepJudge, Ask: asked[2].Encoded(), Error: "the judge's endpoint answers 401"})
+	err := dir.AddStep(evidence.Step{Grader: "prompt", Kind: evidence.StepJudge, Ask: raw(t, asked[2]), Error: "the judge's endpoint answers 401"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,12 +191,12 @@ func TestQuestionsAreReproducible(t *testing.T) {
 	s := judged(call("github", "1", "get_issue", `{"n":9007199254740993, "a":"<b>"}`, answered), call("web", "1", "fetch", `{}`, toolError))
 	one, first := questions(t, s, "mcp_compliance", `{"server":"github","rubric":"r","max_tool_errors":0}`)
 	_, second := questions(t, s, "mcp_compliance", `{"server":"github","rubric":"r","max_tool_errors":0}`)
-	if diff := cmp.Diff(string(first[0].Encoded()), string(second[0].Encoded())); diff != "" {
+	if diff := cmp.Diff(string(raw(t, first[0])), string(raw(t, second[0]))); diff != "" {
 		t.Error(diff)
 	}
 	answer(t, one, first, gives(1))
 	steps, err := one.Steps()
-	if err != nil || len(steps) != 1 || string(steps[0].Ask) != string(first[0].Encoded()) {
+	if err != nil || len(steps) != 1 || string(steps[0].Ask) != string(raw(t, first[0])) {
 		t.Errorf("%d steps, %v", len(steps), err)
 	}
 	shown := first[0].Ask.Messages[1].Content

@@ -42,7 +42,7 @@ func (c *ComplianceConfig) inquiry() (inquiry, bool) {
 }
 
 // judged adds to r what the judge says, as a check where the config has a least score.
-func (s *subject) judged(r *report, a asker) error {
+func (s *subject) judged(r *report, a inquirer) error {
 	q, asks := a.inquiry()
 	if !asks {
 		return nil
@@ -80,13 +80,9 @@ func (s *subject) rule(q inquiry) (ruling, error) {
 	if err != nil {
 		return ruling{}, err
 	}
-	steps, err := s.dir.Steps()
-	if err != nil {
-		return ruling{}, fmt.Errorf("%w: %s", errEvidence, s.explain(err))
-	}
 	r := ruling{inquiry: q, model: asks[0].Model, leftOut: leftOut}
 	for i, ask := range asks {
-		said, err := opinionOn(ask, steps)
+		said, err := s.opinionOn(ask)
 		if err != nil && len(asks) > 1 {
 			err = fmt.Errorf("answer %d of %d: %w", i+1, len(asks), err)
 		}

@@ -48,10 +48,7 @@ func (c *PromptConfig) grade(s *subject) (report, error) {
 		return report{}, err
 	}
 	score := said.score()
-	r := report{own: &score, details: map[string]any{"judge": said.details()}}
+	r := report{own: &score, said: said.sentence(), details: map[string]any{"judge": said.details()}}
 	r.check(said.passes(), "%s", said.failure())
-	if said.passes() {
-		r.note("%s", said.sentence())
-	}
 	return r, nil
 }

@@ -79,7 +79,11 @@ func (c Consulting) put(ctx context.Context, dir evidence.Dir, judge Judge, ques
 // addStep puts what came of a question on record. The question itself is made of what
 // is on record already.
 func addStep(dir evidence.Dir, q grading.Question, answer evidence.JudgeAnswer, failed error, secrets *redact.Set) error {
-	step := evidence.Step{Grader: q.Grader, Kind: evidence.StepJudge, Ask: q.Encoded()}
+	raw, err := q.Raw()
+	if err != nil {
+		return err
+	}
+	step := evidence.Step{Grader: q.Grader, Kind: evidence.StepJudge, Ask: raw}
 	if failed != nil {
 		step.Error = secrets.String(failed.Error())
 		return dir.AddStep(step)

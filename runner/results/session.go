@@ -32,7 +32,7 @@ func digest(trial Trial) SessionDigest {
 		}
 		d.ToolCalls = append(d.ToolCalls, ToolCall{
 			Name: use.Tool, Source: use.Source, MCPServer: server,
-			Arguments: toolArguments(use.Arguments), Result: toolResult(use), Success: use.OK,
+			Arguments: toolArguments(use.Arguments), Result: ResultOf(use), Success: use.OK,
 		})
 	}
 	slices.Sort(d.MCPServersUsed)
@@ -81,7 +81,8 @@ func toolArguments(raw json.RawMessage) ToolArguments {
 	}
 }
 
-func toolResult(use capture.Use) *ToolResult {
+// ResultOf is what came of a use as waza has it: text alone; nil where nothing came.
+func ResultOf(use capture.Use) *ToolResult {
 	switch {
 	case len(use.Result) == 0:
 		return nil

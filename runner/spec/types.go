@@ -122,12 +122,14 @@ func (m Metric) On() bool { return m.Enabled == nil || *m.Enabled }
 
 // Grader is a grader as written; Config is of the type its Type names.
 type Grader struct {
-	_ struct{} `later:"assertions model ref rubric script"`
+	_ struct{} `later:"model ref rubric script"`
 
 	Type   string          `json:"type" jsonschema:"kind of grader"`
 	Name   string          `json:"name" jsonschema:"what its verdict is called; unique within a task"`
 	Weight float64         `json:"weight,omitempty" jsonschema:"weight of its score; 1 where left out or not above 0"`
 	Config json.RawMessage `json:"config,omitempty" jsonschema:"what it checks"`
+
+	Assertions []string `json:"assertions,omitempty" jsonschema:"of a code grader: the same as config.assertions"`
 }
 
 // Task is a task file.
