@@ -150,9 +150,9 @@ func unpack(t *testing.T, files example) string {
 	return dir
 }
 
-// TestEveryKeyIsDocumented looks for the keys of the schemas in eval-yaml.md.
+// TestEveryKeyIsDocumented looks for the keys of the schemas in the two references.
 func TestEveryKeyIsDocumented(t *testing.T) {
-	reference := read(t, "eval-yaml.md")
+	reference := read(t, "eval-yaml.md") + read(t, "graders.md")
 	for _, schema := range [][]byte{schemas.Eval(), schemas.Task()} {
 		var document any
 		if err := json.Unmarshal(schema, &document); err != nil {
@@ -160,7 +160,7 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 		}
 		for _, key := range properties(document) {
 			if !regexp.MustCompile("`([a-z_]+\\.)*" + key + "`").MatchString(reference) {
-				t.Errorf("eval-yaml.md does not document %s", key)
+				t.Errorf("neither eval-yaml.md nor graders.md documents %s", key)
 			}
 		}
 	}
