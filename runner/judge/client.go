@@ -14,9 +14,6 @@ import (
 )
 
 const (
-	// DefaultTimeout is how long one answer may take.
-	DefaultTimeout = 120 * time.Second
-
 	maxAtOnce   = 4 // questions that one endpoint is asked at once
 	maxAttempts = 4 // of one question
 	firstWait   = time.Second
@@ -53,16 +50,15 @@ func New(j evidence.Judge, key string, secrets *redact.Set) (*Client, error) {
 	if err := checkKey(j.APIKeyEnv, key); err != nil {
 		return nil, err
 	}
-	timeout := time.Duration(j.TimeoutSeconds) * time.Second
-	if timeout <= 0 {
-		timeout = DefaultTimeout
+	if j.TimeoutSeconds < 1 {
+		return nil, errors.New("an answer has no time limit")
 	}
 	transport := &http.Transport{
 		ForceAttemptHTTP2: true, DisableCompression: true, DisableKeepAlives: true,
 		TLSHandshakeTimeout: connectTimeout, MaxResponseHeaderBytes: maxResponseHeader,
 	}
 	return &Client{
-		url: base.JoinPath("chat", "completions").String(), key: key, keyEnv: j.APIKeyEnv, timeout: timeout,
+		url: base.JoinPath("chat", "completions").String(), key: key, keyEnv: j.APIKeyEnv, timeout: time.Duration(j.TimeoutSeconds) * time.Second,
 		secrets: secrets,
 		http: &http.Client{
 			Transport:     transport,

@@ -271,7 +271,7 @@ func TestNew(t *testing.T) {
 		{"https://models.example", "K", "tiny", "shorter than 8"},
 		{"https://models.example", "K", "with a\nline break", "another character"},
 	} {
-		_, err := New(evidence.Judge{BaseURL: test.url, APIKeyEnv: test.env}, test.key, &redact.Set{})
+		_, err := New(evidence.Judge{BaseURL: test.url, APIKeyEnv: test.env, TimeoutSeconds: 1}, test.key, &redact.Set{})
 		if (test.wrong == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), test.wrong) {
 			t.Errorf("%+v: %v", test, err)
 		}
