@@ -63,6 +63,9 @@ func imagesOf(t *runner.Trial) []string {
 			refs = append(refs, service.Image)
 		}
 	}
+	for _, g := range t.GraderBoxes {
+		refs = append(refs, g.Image)
+	}
 	return refs
 }
 
@@ -80,6 +83,9 @@ func pullPolicy(ref string, trials []*runner.Trial) string {
 			for _, service := range server.Services {
 				boxes = append(boxes, service.Box)
 			}
+		}
+		for _, g := range t.GraderBoxes {
+			boxes = append(boxes, g.Box)
 		}
 		for _, box := range boxes {
 			if box.Image == ref {

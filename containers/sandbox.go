@@ -115,6 +115,15 @@ func (s *sandbox) Collect(ctx context.Context, name, dir string, w io.Writer) er
 	return b.guest.Get(ctx, dir, runner.MCPConfigPath, w)
 }
 
+// Find implements runner.Finder.
+func (s *sandbox) Find(ctx context.Context, name, path string, w io.Writer) error {
+	b, err := s.box(name)
+	if err != nil {
+		return err
+	}
+	return b.guest.Find(ctx, path, w)
+}
+
 func (s *sandbox) box(name string) (*box, error) {
 	b, ok := s.boxes[name]
 	if !ok || name == relayBox {

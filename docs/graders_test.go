@@ -51,6 +51,7 @@ func gradersOf(t *testing.T, graders string) []evidence.GraderSpec {
 	t.Helper()
 	eval := filepath.Join(unpack(t, example{
 		"eval.yaml": "name: n\ntasks: [task.yaml]\nconfig:\n  trials_per_task: 1\n  timeout_seconds: 1\n  executor: mock\n" +
+			"  judge: {base_url: \"https://models.example/v1\", model: some-model}\n" +
 			"  isolation: {server_image: i}\n  mcp_servers: {inventory: {command: c}, payments: {command: c}}\n" + graders,
 		"task.yaml":          "id: plain\ninputs: {prompt: p}\n",
 		"expected/parts.csv": "sku,quantity\nBRG-6204,31\n",
@@ -125,7 +126,7 @@ func evidenceOf(t *testing.T, files map[string]string, grader evidence.GraderSpe
 	t.Helper()
 	trial := evidence.Trial{
 		Executor: "command", Graders: []evidence.GraderSpec{grader}, FinalOutput: strings.TrimSpace(files["output.txt"]),
-		Servers: []evidence.ServerRecord{{Name: "inventory"}, {Name: "payments"}},
+		Servers: []evidence.ServerRecord{{Name: "inventory"}, {Name: "payments"}}, Judge: judge(),
 	}
 	trial.AgentStart = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	trial.AgentEnd = trial.AgentStart.Add(time.Minute)
@@ -152,6 +153,7 @@ func evidenceOf(t *testing.T, files map[string]string, grader evidence.GraderSpe
 	if err := dir.WriteTrial(trial); err != nil {
 		t.Fatal(err)
 	}
+	answerJudge(t, dir, files["judge.txt"])
 	return dir
 }
 

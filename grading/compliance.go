@@ -15,15 +15,17 @@ type ComplianceConfig struct {
 	Server          Names    `json:"server,omitempty" jsonschema:"name of the server, or a list of names; every server where left out"`
 	ExpectToolsUsed []string `json:"expect_tools_used,omitempty" jsonschema:"tools that were called, whatever came of it: exact names, or /expressions/ (RE2) that match a whole name"`
 	MaxToolErrors   *int     `json:"max_tool_errors,omitempty" jsonschema:"limit of calls that ended as tool_error, protocol_error, transport_error or timeout; 0 allows none"`
+	Judged
 }
 
 // Validate refuses an empty config, a limit below zero, empty names and
 // expressions that do not compile.
 func (c *ComplianceConfig) Validate() error {
-	if len(c.ExpectToolsUsed) == 0 && c.MaxToolErrors == nil {
+	empty := len(c.ExpectToolsUsed) == 0 && c.MaxToolErrors == nil
+	if empty && c.Rubric == "" {
 		return errEmpty
 	}
-	var errs []error
+	errs := []error{c.checkJudged(empty)}
 	if c.MaxToolErrors != nil && *c.MaxToolErrors < 0 {
 		errs = append(errs, errors.New("max_tool_errors: below zero"))
 	}
@@ -65,7 +67,8 @@ func (c *ComplianceConfig) grade(s *subject) (report, error) {
 			"Expected at most %d failed calls; found %d: %s.", *c.MaxToolErrors, len(failed), describeCalls(failed))
 	}
 	r.details = map[string]any{"calls": numbers(calls), "errors": numbers(failed)}
-	return r, nil
+	err := s.judged(&r, c)
+	return r, err
 }
 
 // expectUsed checks that a tool was called. What came of the call is for the

@@ -18,15 +18,15 @@ func NewConfig(graderType string) (any, bool) { return newGrader(graderType) }
 // Types lists the grader types there are, in alphabetical order.
 func Types() []string {
 	return []string{
-		"action_sequence", "behavior", "diff", "file", "json_schema", "mcp_compliance",
-		"skill_invocation", "text", "tool_calls", "tool_constraint",
+		"action_sequence", "behavior", "code", "diff", "file", "json_schema", "mcp_compliance",
+		"program", "prompt", "skill_invocation", "text", "tool_calls", "tool_constraint",
 	}
 }
 
 // Unsupported lists the types that waza has and this package does not yet, so
 // that they can be refused by name.
 func Unsupported() []string {
-	return []string{"code", "program", "prompt", "trigger"}
+	return []string{"trigger"}
 }
 
 // TypeSchemas holds the JSON Schemas of config types that cannot be inferred

@@ -31,18 +31,28 @@ func FuzzGrade(f *testing.F) {
 		raw := []byte(`{"id":1,"method":"tools/call","params":{"name":"x","arguments":{"a":1e3}}}`)
 		f.Add(kind, []byte(config), raw, uses("s-x", "x", "skill"), []byte(""))
 	}
+	f.Add("prompt", []byte(`{"prompt":"p","judge":{"min_score":0.5}}`), []byte(`{"id":1,"method":"tools/call","params":{"name":"x","arguments":{"a":"\ud800"}}}`), gives(0.5), []byte("END"))
+	f.Add("mcp_compliance", []byte(`{"rubric":"r","max_tool_errors":0}`), []byte(`{}`), "prose", []byte(""))
 	f.Fuzz(func(t *testing.T, kind string, config, raw []byte, transcript string, workspace []byte) {
 		if !json.Valid(config) {
 			return
 		}
 		dir := lay(t, scene{
 			trial: evidence.Trial{
-				Executor: "script", Servers: servers("s"),
+				Executor: "script", Servers: servers("s"), Prompt: transcript, FinalOutput: string(workspace),
+				Judge:   &evidence.Judge{BaseURL: "https://models.example", Model: "m", TimeoutSeconds: 1},
 				Graders: []evidence.GraderSpec{{Name: "g", Type: kind, Weight: 1, Config: config}},
 			},
 			frames:     []evidence.Frame{{Server: "s", Conn: "c", Dir: evidence.ToServer, Raw: raw}},
 			transcript: transcript, workspace: workspace,
 		})
+		questions, err := grading.Questions(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, q := range questions {
+			answer(t, dir, []grading.Question{q}, transcript)
+		}
 		got, err := grading.Grade(dir)
 		if err != nil {
 			t.Fatal(err)

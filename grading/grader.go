@@ -40,6 +40,8 @@ func newGrader(graderType string) (grader, bool) {
 		return new(BehaviorConfig), true
 	case "diff":
 		return new(DiffConfig), true
+	case "code":
+		return new(CodeConfig), true
 	case "file":
 		return new(FileConfig), true
 	case "json_schema":
@@ -48,6 +50,10 @@ func newGrader(graderType string) (grader, bool) {
 		return new(ComplianceConfig), true
 	case "skill_invocation":
 		return new(SkillInvocationConfig), true
+	case "program":
+		return new(ProgramConfig), true
+	case "prompt":
+		return new(PromptConfig), true
 	case "text":
 		return new(TextConfig), true
 	case "tool_calls":
@@ -100,7 +106,7 @@ func verdict(spec evidence.GraderSpec, s *subject) evidence.Verdict {
 	g, err := load(spec)
 	if err == nil {
 		var r report
-		if r, err = g.grade(s); err == nil {
+		if r, err = g.grade(s.of(spec)); err == nil {
 			v.Result, v.Score, v.Feedback, v.Details = r.result(), r.score(), r.feedback(), r.details
 			return v
 		}

@@ -11,8 +11,10 @@ import (
 type report struct {
 	checks   int
 	failures []string
-	graded   *float64 // the score, of a grader that has one beside its checks
+	notes    []string // sentences that fail nothing
 	details  map[string]any
+	own      *float64 // score in place of the share of checks that hold
+	said     string   // what a grader's program said; its feedback where all checks hold
 }
 
 // check counts one check; where it does not hold, the sentence says what was
@@ -24,6 +26,11 @@ func (r *report) check(holds bool, format string, args ...any) {
 	}
 }
 
+// note adds a sentence that fails nothing.
+func (r *report) note(format string, args ...any) {
+	r.notes = append(r.notes, fmt.Sprintf(format, args...))
+}
+
 func (r *report) result() evidence.VerdictResult {
 	if len(r.failures) > 0 {
 		return evidence.VerdictFail
@@ -33,8 +40,8 @@ func (r *report) result() evidence.VerdictResult {
 
 // score is the share of checks that hold, unless the grader has a score of its own.
 func (r *report) score() float64 {
-	if r.graded != nil {
-		return *r.graded
+	if r.own != nil {
+		return *r.own
 	}
 	if r.checks == 0 {
 		return 1
@@ -43,8 +50,16 @@ func (r *report) score() float64 {
 }
 
 func (r *report) feedback() string {
+	return strings.Join(append([]string{r.outcome()}, r.notes...), " ")
+}
+
+// outcome says what of the checks does not hold, or that all do.
+func (r *report) outcome() string {
 	if len(r.failures) > 0 {
 		return strings.Join(r.failures, " ")
+	}
+	if r.said != "" {
+		return r.said
 	}
 	if r.checks == 1 {
 		return "The one check holds."

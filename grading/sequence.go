@@ -151,7 +151,7 @@ func (q *sequence) grade() (report, error) {
 	matched, total := len(q.expected)-len(q.missing()), len(q.all())
 	precision, recall := share(matched, total), share(matched, len(q.expected))
 	f1 := share(2*matched, total+len(q.expected))
-	r := report{graded: &f1, details: map[string]any{"precision": precision, "recall": recall, "f1": f1}}
+	r := report{own: &f1, details: map[string]any{"precision": precision, "recall": recall, "f1": f1}}
 	switch q.mode {
 	case anyOrder:
 		r.check(matched == len(q.expected), "Expected %s, in any order; missing: %s. Found %s.",

@@ -54,8 +54,8 @@ func (c *SkillInvocationConfig) grade(s *subject) (report, error) {
 		is:   func(skill string, use capture.Use) bool { return skillName(use) == skill },
 		name: skillName, uses: newOrder(uses),
 	}
-	r := report{graded: new(float64), details: map[string]any{}}
-	*r.graded = 1
+	r := report{own: new(float64), details: map[string]any{}}
+	*r.own = 1
 	if len(c.RequiredSkills) > 0 {
 		var err error
 		if r, err = q.grade(); err != nil {
@@ -78,7 +78,7 @@ func (c *SkillInvocationConfig) extras(r *report, names []string) {
 	if c.AllowExtra == nil || *c.AllowExtra || extra <= 0 {
 		return
 	}
-	*r.graded *= 1 - 0.6*share(extra, len(names))
+	*r.own *= 1 - 0.6*share(extra, len(names))
 	r.check(false, "Expected no skill beyond the %d required; found %d: %s.", len(c.RequiredSkills), len(names), list(names))
 }
 
@@ -87,7 +87,7 @@ func (c *SkillInvocationConfig) forbidden(r *report, names []string) {
 		invoked := slices.Contains(names, skill)
 		r.check(!invoked, "Expected skill %s not to be invoked; it was.", quote(skill))
 		if invoked {
-			*r.graded = 0
+			*r.own = 0
 		}
 	}
 }

@@ -27,6 +27,10 @@ type subject struct {
 	transcriptGap error
 	// noTranscript is set where the executor gives none.
 	noTranscript bool
+
+	grader   string // the name of the one that judges
+	steps    []evidence.Step
+	stepsErr error // why they cannot be read
 }
 
 // open reads a trial's evidence. What of it is missing is kept for the graders
@@ -51,7 +55,15 @@ func open(dir evidence.Dir, trial evidence.Trial) (*subject, error) {
 	}
 	transcript := s.transcript()
 	s.uses = capture.Uses(s.servers, s.calls, transcript)
+	s.steps, s.stepsErr = s.dir.Steps()
 	return s, nil
+}
+
+// of is s as a grader sees it.
+func (s *subject) of(spec evidence.GraderSpec) *subject {
+	own := *s
+	own.grader = spec.Name
+	return &own
 }
 
 // transcript reads what the agent tells, and remembers why where it cannot.

@@ -59,6 +59,12 @@ func (r *run) attempt(ctx context.Context, t *Trial, dir evidence.Dir) (*Result,
 	if ended, err := r.trial(ctx, t, dir); err != nil || !ended {
 		return nil, err
 	}
+	if err := r.consult(ctx, t, dir); err != nil {
+		if ctx.Err() != nil {
+			return nil, nil // its judge is asked when the run is resumed
+		}
+		return nil, err
+	}
 	if err := grade(dir); err != nil {
 		return nil, err
 	}
@@ -69,6 +75,16 @@ func (r *run) attempt(ctx context.Context, t *Trial, dir evidence.Dir) (*Result,
 	}
 	result.Verdicts, err = dir.Verdicts()
 	return result, err
+}
+
+// consult has the trial's judge asked, where its graders ask one.
+func (r *run) consult(ctx context.Context, t *Trial, dir evidence.Dir) error {
+	if t.Judge == nil {
+		return nil
+	}
+	r.o.Progress(Update{Task: t.Task, Number: t.Number, Phase: PhaseJudge})
+	_, err := Consulting{Connect: r.o.Connect, Secrets: r.o.Secrets}.trial(ctx, dir)
+	return err
 }
 
 // comeback has workers wait together for a backend that went away.

@@ -88,6 +88,9 @@ type Trial struct {
 	MCPJSON   string                `json:"mcp_json"`
 	Files     []File                `json:"files"`
 	Graders   []evidence.GraderSpec `json:"graders"`
+	Judge     *evidence.Judge       `json:"judge,omitempty"` // where a grader asks one
+	// GraderBoxes are those of the graders that run a program.
+	GraderBoxes []GraderBox `json:"grader_boxes,omitempty"`
 	// ServersOnly is set where there is no agent: the servers live for the run.
 	ServersOnly bool `json:"-"`
 	// NotEnforced is what the eval asks for and only containers have, where
@@ -223,6 +226,14 @@ type Adviser interface {
 	// Advice is what a program's failure to start in a box may come from, and what
 	// to do; empty for nothing.
 	Advice(box string) string
+}
+
+// Finder is a [Sandbox] that looks into all of its boxes.
+type Finder interface {
+	// Find writes what stands at an absolute path of a box to w, as a tar of that one
+	// entry, or of none where nothing is there. No link is followed: one on the way is
+	// told in the place of what is behind it. The bytes are the box's word.
+	Find(ctx context.Context, box, path string, w io.Writer) error
 }
 
 // PortSharer is a [Sandbox] whose boxes share the ports of one machine.

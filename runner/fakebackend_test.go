@@ -30,6 +30,10 @@ type fakeBackend struct {
 	advice map[string]string
 	// used is what boxes used; of others nothing can be seen.
 	used map[string]evidence.Usage
+	// usedBy is the same by trial, in place of used; nil for none.
+	usedBy func(*Trial) evidence.Usage
+	// onTrial is called at an act after on; nil for none.
+	onTrial func(act string, s *fakeSandbox) error
 	// ready waits for a service; nil does not.
 	ready func(ctx context.Context) error
 
@@ -97,6 +101,9 @@ func (s *fakeSandbox) act(name string) error {
 	number := s.did(name)
 	if on := s.backend.on[name]; on != nil {
 		return on(number)
+	}
+	if s.backend.onTrial != nil {
+		return s.backend.onTrial(name, s)
 	}
 	return nil
 }
@@ -246,6 +253,9 @@ func (s *fakeSandbox) Collect(_ context.Context, box, dir string, w io.Writer) e
 }
 
 func (s *fakeSandbox) Usage(_ context.Context, box string) (evidence.Usage, error) {
+	if s.backend.usedBy != nil {
+		return s.backend.usedBy(s.trial), nil
+	}
 	used, ok := s.backend.used[box]
 	if !ok {
 		return used, errors.New("nobody looks")

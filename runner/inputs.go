@@ -35,6 +35,9 @@ func Inputs(eval *spec.Eval, tasks []spec.ResolvedTask, trials []*Trial) (map[st
 		for _, s := range t.Servers {
 			add(s.Files)
 		}
+		for _, g := range t.GraderBoxes {
+			add(g.Files)
+		}
 	}
 	inputs := make(map[string]string, len(files))
 	for file := range files {

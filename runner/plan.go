@@ -99,6 +99,7 @@ func planTask(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Trial, error)
 		Timeout:   cmp.Or(c.Timeout, task.Timeout),
 		Agent:     agent,
 		Graders:   task.Graders,
+		Judge:     planJudge(eval, task),
 	}
 	if eval.Local {
 		t.planLocal(isolation)
@@ -120,6 +121,9 @@ func planTask(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Trial, error)
 		hosts[name] = name
 	}
 	t.MCPJSON = string(mcpconfig.Render(hosts))
+	if err := t.planGraders(eval); err != nil {
+		return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
+	}
 	return t, nil
 }
 

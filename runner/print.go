@@ -43,6 +43,12 @@ func (t *Trial) String() string {
 	}
 	for _, g := range t.Graders {
 		fmt.Fprintf(&b, "  grader      %s (%s)\n", g.Name, g.Type)
+		if box, ok := t.graderBox(g.Name); ok {
+			box.describe(&b, t.Isolated())
+		}
+	}
+	if t.Judge != nil {
+		fmt.Fprintf(&b, "  judge       %s\n", t.describeJudge())
 	}
 	for _, name := range t.NotEnforced {
 		fmt.Fprintf(&b, "  no effect   %s\n", name)

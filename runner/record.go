@@ -73,6 +73,7 @@ type EvalRecord struct {
 	Version        string `json:"version,omitempty"`
 	Executor       string `json:"executor"`
 	Model          string `json:"model,omitempty"`
+	JudgeModel     string `json:"judge_model,omitempty"` // that the eval names
 	TimeoutSeconds int    `json:"timeout_seconds"`
 }
 
@@ -101,7 +102,7 @@ func NewRecord(eval *spec.Eval, tasks []spec.ResolvedTask, overlay *mcpconfig.Cl
 		Started: time.Now().UTC(),
 		Eval: EvalRecord{
 			Path: eval.Path, SHA256: hex.EncodeToString(sum[:]), Name: eval.Name, Skill: eval.Skill, Version: eval.Version,
-			Executor: eval.Config.Executor, Model: eval.Config.Model, TimeoutSeconds: eval.Config.TimeoutSeconds,
+			Executor: eval.Config.Executor, Model: eval.Config.Model, JudgeModel: eval.Config.NamedJudge(), TimeoutSeconds: eval.Config.TimeoutSeconds,
 		},
 	}
 	if overlay != nil {
@@ -363,6 +364,9 @@ func readTrial(d evidence.Dir) (results.Trial, error) {
 		return t, err
 	}
 	t.Events = slices.DeleteFunc(t.Events, func(e evidence.Event) bool { return !results.OfServers(e) })
+	if t.Steps, err = d.Steps(); err != nil {
+		return t, err
+	}
 	t.Transcript, _ = d.Transcript() // the agent's word; grading has said what is wrong with it
 	return t, nil
 }
@@ -382,7 +386,7 @@ func (r Record) Weak() []string {
 
 func (r Record) info() results.Run {
 	run := results.Run{
-		ID: r.ID, EvalName: r.Eval.Name, Skill: r.Eval.Skill, Model: r.Eval.Model, Executor: r.Eval.Executor,
+		ID: r.ID, EvalName: r.Eval.Name, Skill: r.Eval.Skill, Model: r.Eval.Model, Executor: r.Eval.Executor, JudgeModel: r.Eval.JudgeModel,
 		Timeout: time.Duration(r.Eval.TimeoutSeconds) * time.Second, TrialsPerTask: r.Trials, Isolated: r.Isolated,
 		Started: r.Started, Ended: r.Ended, Metrics: r.Metrics, Weak: r.Weak(),
 	}

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -34,10 +35,11 @@ type Recovered struct {
 	infra map[TrialID]bool // those that ended, and not for the agent's sake
 }
 
-// Recover reads what a run left, and grades trials that ended and were not graded.
+// Recover reads what a run left, and grades trials that ended and were not graded; what
+// they ask of a judge is asked first.
 // A trial counts as ended with its trial.json, which is written last; one that is
 // infra counts as not run.
-func Recover(dir string, r Record) (Recovered, error) {
+func Recover(ctx context.Context, dir string, r Record, c Consulting) (Recovered, error) {
 	all := Recovered{Kept: map[TrialID]Result{}, infra: map[TrialID]bool{}}
 	if err := evidence.RemoveHalfWritten(dir); err != nil {
 		return all, err
@@ -46,7 +48,7 @@ func Recover(dir string, r Record) (Recovered, error) {
 	for _, task := range r.Tasks {
 		for number := 1; number <= r.Trials; number++ {
 			id := TrialID{task.ID, number}
-			result, err := r.recoverTrial(dir, id)
+			result, err := r.recoverTrial(ctx, dir, id, c)
 			var damaged *damage
 			switch {
 			case errors.As(err, &damaged):
@@ -74,7 +76,7 @@ type damage struct{ why string }
 
 func (d *damage) Error() string { return d.why }
 
-func (r Record) recoverTrial(run string, id TrialID) (Result, error) {
+func (r Record) recoverTrial(ctx context.Context, run string, id TrialID, c Consulting) (Result, error) {
 	result := Result{Dir: TrialDir(run, id.Task, id.Number)}
 	err := evidence.RemoveHalfWritten(string(result.Dir))
 	if err != nil {
@@ -102,6 +104,12 @@ func (r Record) recoverTrial(run string, id TrialID) (Result, error) {
 	}
 	if result.Verdicts, err = result.Dir.Verdicts(); err == nil && result.Verdicts.Class != "" {
 		return result, nil
+	}
+	if _, err := c.trial(ctx, result.Dir); err != nil {
+		return result, err
+	}
+	if err := r.renew(run, result.Dir); err != nil {
+		return result, err
 	}
 	if err := grade(result.Dir); err != nil {
 		return result, err

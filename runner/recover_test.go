@@ -15,7 +15,7 @@ import (
 
 func mustRecover(t *testing.T, dir string, r Record) Recovered {
 	t.Helper()
-	found, err := Recover(dir, r)
+	found, err := Recover(t.Context(), dir, r, Consulting{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -21,6 +22,7 @@ const (
 	PhaseProbe   Phase = "probing servers"
 	PhaseAgent   Phase = "agent at work"
 	PhaseCollect Phase = "collecting"
+	PhaseJudge   Phase = "asking the judge"
 	PhaseAgain   Phase = "once more" // it ended as infra
 	PhaseDone    Phase = "done"
 )
@@ -58,6 +60,8 @@ type Options struct {
 
 	// ServerLog gets a server's stderr as it comes; nil for none.
 	ServerLog func(t *Trial, server string) io.Writer
+	// Connect finds the judge that a trial's graders ask; required where they do.
+	Connect func(evidence.Judge) (Judge, error)
 	// Hold is called with a trial's sandbox once its evidence is complete, and
 	// keeps it standing until it returns; nil for none.
 	Hold func(ctx context.Context, t *Trial, s Sandbox)
@@ -93,6 +97,9 @@ type run struct {
 func Run(ctx context.Context, backend Backend, trials []*Trial, o Options) ([]Result, error) {
 	if o.Workers < 1 || o.Dir == "" || o.Secrets == nil || o.Progress == nil || o.InfraRetries < 0 {
 		return nil, errors.New("runner: incomplete options")
+	}
+	if o.Connect == nil && slices.ContainsFunc(trials, func(t *Trial) bool { return t.Judge != nil }) {
+		return nil, errors.New("runner: no judge to connect to")
 	}
 	r := &run{backend: backend, o: o, backs: comeback{turn: make(chan struct{}, 1)}}
 	r.shared = newSharedServers(r)

@@ -45,6 +45,7 @@ func (tr *trialRun) openServers(ctx context.Context) error {
 	for _, h := range tr.hosts {
 		tr.servers = append(tr.servers, h.server(tr.output(h.plan.Name)))
 	}
+	tr.keepAsked()
 	return nil
 }
 

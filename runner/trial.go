@@ -32,6 +32,7 @@ type trialRun struct {
 	sandbox Sandbox
 	hosts   []*host              // of its servers; nil for one that did not come up
 	servers []mcpproxy.Server    // the same, as the proxy knows them
+	keepers map[string]*keeper   // of servers whose processes graders ask, by name
 	shared  []*instance          // those of them that the run owns; guarded by mu
 	outputs map[string]io.Writer // of servers and services
 	logs    []io.Closer
@@ -41,6 +42,7 @@ type trialRun struct {
 	// could not be seen.
 	agentUsed *evidence.Usage
 	serving   sync.WaitGroup
+	ending    sync.Once
 
 	mu sync.Mutex
 }
@@ -90,9 +92,15 @@ func (tr *trialRun) live(ctx context.Context) error {
 	if err := tr.collect(ctx); err != nil {
 		return err
 	}
+	if err := tr.askServers(ctx); err != nil {
+		return err
+	}
 	tr.measure(ctx)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
+	}
+	if err := tr.runPrograms(ctx); err != nil {
+		return err
 	}
 	if tr.run.o.Hold != nil {
 		return tr.hold(ctx)
@@ -154,10 +162,17 @@ type nobody struct{}
 func (nobody) Frame(evidence.Frame) int64 { return 0 }
 func (nobody) Event(evidence.Event)       {}
 
-// end takes everything down, also where the trial never got far.
-func (tr *trialRun) end(ctx context.Context) error {
+// end takes everything down, also where the trial never got far. The first call
+// counts.
+func (tr *trialRun) end(ctx context.Context) (err error) {
+	tr.ending.Do(func() { err = tr.takeDown(ctx) })
+	return err
+}
+
+func (tr *trialRun) takeDown(ctx context.Context) error {
 	tr.measure(ctx)
 	errs := []error{tr.drain(ctx)}
+	tr.closeKeepers()
 	tr.stopServers(ctx)
 	errs = append(errs, tr.closeSandbox(ctx), tr.awaitServers(ctx))
 	tr.leaveShared()
@@ -213,7 +228,7 @@ func newRecord(t *Trial, started time.Time) evidence.Trial {
 	}
 	return evidence.Trial{
 		Run: t.Run, Task: t.Task, TaskName: t.TaskName, Number: t.Number, Attempt: max(t.Attempt, 1),
-		Prompt: t.Agent.Prompt, Executor: t.Agent.Executor, Servers: servers, Graders: t.Graders,
+		Prompt: t.Agent.Prompt, Executor: t.Agent.Executor, Servers: servers, Graders: t.Graders, Judge: t.Judge,
 		Plan: t.JSON(), Started: started,
 	}
 }

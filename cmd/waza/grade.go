@@ -6,6 +6,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/redact"
 )
 
 func (s *state) gradeCommand() *cli.Command {
@@ -13,9 +14,13 @@ func (s *state) gradeCommand() *cli.Command {
 		Name:         "grade",
 		Usage:        "grade a run again from its evidence",
 		ArgsUsage:    "RUN",
-		Description:  "Repeats every verdict from the run directory alone: no engine, no agent, no server.",
+		Description:  "Repeats every verdict from the run directory alone: no engine, no agent, no server, and\nno judge: its answers are on record. --judge asks it what no readable answer is on\nrecord for, --judge-again everything anew, with the key that the run was made with.",
 		OnUsageError: usageError,
-		Flags:        []cli.Flag{outputFlag(), formatFlag()},
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "judge", Usage: "ask the judge what it has not answered"},
+			&cli.BoolFlag{Name: "judge-again", Usage: "ask the judge everything anew; what it answered before stays on record and counts no more"},
+			outputFlag(), formatFlag(),
+		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {
 				return usage("grade takes one run directory; see waza grade --help")
@@ -31,6 +36,9 @@ func (s *state) gradeCommand() *cli.Command {
 			}
 			if err := s.warnOfChanges(record, dir); err != nil {
 				return &exitError{exitInfra, err}
+			}
+			if err := s.askJudges(c, record, dir); err != nil {
+				return infra(err)
 			}
 			if err := runner.Regrade(dir); err != nil {
 				return &exitError{exitInfra, err}
@@ -51,6 +59,23 @@ func (s *state) gradeCommand() *cli.Command {
 			return exitWith(record.ExitCode(summary))
 		},
 	}
+}
+
+// askJudges asks the judges of a run what the command line says.
+func (s *state) askJudges(c *cli.Context, record runner.Record, dir string) error {
+	if !c.Bool("judge") && !c.Bool("judge-again") {
+		return nil
+	}
+	held, err := runner.Hold(dir)
+	if err != nil {
+		return alive(err)
+	}
+	defer func() { _ = held.Close() }()
+	consulting := newJudges(s, &redact.Set{}).consulting()
+	consulting.Again = c.Bool("judge-again")
+	put, err := record.Consult(c.Context, dir, consulting)
+	fmt.Fprintf(s.stderr, "questions put to the judge: %d\n", put)
+	return err
 }
 
 // warnOfChanges names evidence that is not what the run left.

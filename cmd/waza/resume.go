@@ -16,6 +16,7 @@ import (
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/local"
+	"github.com/waza-isolate/waza/runner/redact"
 	"github.com/waza-isolate/waza/runner/spec"
 )
 
@@ -47,7 +48,7 @@ func (s *state) resumeRun(c *cli.Context) error {
 	if c.IsSet("isolate") && c.Bool("isolate") != record.Isolated {
 		return usage("--isolate cannot be changed with --resume: a run goes on as it was begun")
 	}
-	left, err := runner.Recover(dir, record)
+	left, err := runner.Recover(c.Context, dir, record, newJudges(s, &redact.Set{}).consulting())
 	if err != nil {
 		return infra(err)
 	}

@@ -85,6 +85,7 @@ type job struct {
 	trials   []*runner.Trial
 	lock     *images.Lock
 	secrets  *redact.Set
+	judges   *judges
 	runID    string
 	clock    *evidence.Clock
 	resumed  *resumption // of a run that ended early; nil for a new one
@@ -130,6 +131,7 @@ func (s *state) load(o runOptions, path string, overlay *mcpconfig.ClientFile, p
 		return nil, err
 	}
 	j := &job{state: s, options: o, eval: eval, overlay: overlay, tasks: tasks, secrets: &redact.Set{}, clock: evidence.StartClock(time.Now())}
+	j.judges = newJudges(s, j.secrets)
 	if overlay != nil {
 		for _, secret := range overlay.Secrets {
 			j.secrets.Add(secret)
@@ -156,7 +158,7 @@ func (j *job) plan(platform string) (err error) {
 	if err != nil {
 		return usage("%w", err)
 	}
-	return nil
+	return j.checkJudges()
 }
 
 func checkScript(steps json.RawMessage) error {
@@ -316,7 +318,7 @@ func (j *job) chooseRunDir() (string, error) {
 func (j *job) runnerOptions(dir string) runner.Options {
 	o := runner.Options{
 		Dir: dir, Workers: j.workers(), FailFast: j.eval.Config.FailFast, InfraRetries: j.options.infraRetries,
-		Secrets: j.secrets, Progress: j.progress.update,
+		Secrets: j.secrets, Progress: j.progress.update, Connect: j.judges.connect,
 	}
 	if j.options.verbose {
 		o.ServerLog = func(t *runner.Trial, server string) io.Writer {

@@ -45,10 +45,11 @@ type Recorder struct {
 	frames  *os.File
 	events  *os.File
 
-	mu  sync.Mutex
-	out *bufio.Writer // to frames, flushed behind each; guarded by mu
-	seq int64         // guarded by mu
-	err error         // guarded by mu
+	mu    sync.Mutex
+	out   *bufio.Writer // to frames, flushed behind each; guarded by mu
+	steps *os.File      // nil before the first; guarded by mu
+	seq   int64         // guarded by mu
+	err   error         // guarded by mu
 }
 
 // Create makes dir, which must not hold evidence already, keeps room in it for what is
@@ -159,7 +160,11 @@ func (r *Recorder) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	errs := []error{r.err}
-	for _, file := range []*os.File{r.frames, r.events} {
+	files := []*os.File{r.frames, r.events}
+	if r.steps != nil {
+		files = append(files, r.steps)
+	}
+	for _, file := range files {
 		errs = append(errs, told(file.Sync()), told(file.Close()))
 	}
 	return errors.Join(append(errs, dropRoom(r.dir))...)

@@ -253,7 +253,8 @@ type Trial struct {
 	Servers     []ServerRecord  `json:"servers"`
 	Shared      []SharedServer  `json:"shared_servers,omitempty"`
 	Graders     []GraderSpec    `json:"graders"`
-	Plan        json.RawMessage `json:"plan,omitempty"` // the trial's plan, as --dry-run prints it
+	Judge       *Judge          `json:"judge,omitempty"` // where a grader asks one
+	Plan        json.RawMessage `json:"plan,omitempty"`  // the trial's plan, as --dry-run prints it
 	Started     time.Time       `json:"started"`
 	AgentStart  time.Time       `json:"agent_started,omitzero"`
 	AgentEnd    time.Time       `json:"agent_ended,omitzero"`

@@ -256,16 +256,29 @@ func (g *Guest) Put(ctx context.Context, dir string, tar io.Reader) error {
 // that holds nothing else. The bytes are the guest's word: whoever reads the tar
 // must take it as hostile.
 func (g *Guest) Get(ctx context.Context, dir, omit string, w io.Writer) error {
-	l, _, err := g.begin(ctx, request{Verb: "get", Dir: dir, Omit: omit})
+	return g.fetch(ctx, request{Verb: "get", Dir: dir, Omit: omit}, w)
+}
+
+// fetch writes the tar that a verb sends to w.
+func (g *Guest) fetch(ctx context.Context, asked request, w io.Writer) error {
+	l, _, err := g.begin(ctx, asked)
 	if err != nil {
 		return err
 	}
 	release := context.AfterFunc(ctx, func() { _ = closeStream(l.stream) })
 	defer release()
 	if err = causeOf(ctx, receive(l, w)); err != nil {
-		err = fmt.Errorf("get %s: %w", dir, err)
+		err = fmt.Errorf("%s %s: %w", asked.Verb, asked.Dir, err)
 	}
 	return errors.Join(err, closeStream(l.stream))
+}
+
+// Find writes what stands at an absolute path of the container to w, as a tar of that
+// one entry, or of none where nothing is there. No link is followed: where one stands
+// on the way it is told in the place of what is behind it. The bytes are the guest's
+// word.
+func (g *Guest) Find(ctx context.Context, path string, w io.Writer) error {
+	return g.fetch(ctx, request{Verb: "find", Dir: path}, w)
 }
 
 // receive copies data messages to w until the end of data.

@@ -146,7 +146,9 @@ func (s *servant) do(l *link, req request) error {
 	case "put":
 		return put(l, req)
 	case "get":
-		return get(l, req)
+		return send(l, req.Dir, func(dir *os.Root, w io.Writer) error { return tree.Pack(dir, req.Omit, w) })
+	case "find":
+		return send(l, "/", func(root *os.Root, w io.Writer) error { return tree.PackOne(root, req.Dir, w) })
 	case "resolve":
 		return resolve(l, req)
 	case "usage":
@@ -185,7 +187,8 @@ func inDir(name string, do func(*os.Root) error) error {
 	return errors.Join(do(dir), dir.Close())
 }
 
-func get(l *link, req request) error {
+// send answers with what pack writes of a directory.
+func send(l *link, name string, pack func(*os.Root, io.Writer) error) error {
 	if err := l.writeJSON(kindReply, reply{}); err != nil {
 		return err
 	}
@@ -196,7 +199,7 @@ func get(l *link, req request) error {
 		l.stopWriting()
 	}()
 	out := &dataWriter{link: l, data: kindData, eof: kindEOF}
-	err := inDir(req.Dir, func(dir *os.Root) error { return tree.Pack(dir, req.Omit, out) })
+	err := inDir(name, func(dir *os.Root) error { return pack(dir, out) })
 	if err == nil {
 		err = out.Close()
 	}

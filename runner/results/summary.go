@@ -20,6 +20,7 @@ func summarise(tasks []Task, duration int64) Summary {
 	for _, t := range tasks {
 		for _, r := range t.Runs {
 			s.Again += len(r.Earlier)
+			s.Judge = s.Judge.plus(r.Judge)
 		}
 		switch t.Status {
 		case StatusPassed:

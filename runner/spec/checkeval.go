@@ -19,8 +19,9 @@ func (l *loader) checkEval() {
 	}
 	l.checkExecutor(c)
 	checkIsolation(l.doc, c.Isolation)
+	checkJudge(l.doc, c.Judge)
 	l.servers = slices.Collect(maps.Keys(c.MCPServers))
-	l.graders = graders{doc: l.doc, dir: l.eval.Dir(), seen: map[string]string{}}
+	l.graders = graders{doc: l.doc, dir: l.eval.Dir(), seen: map[string]string{}, config: c}
 	l.graders.add(l.eval.Graders, strictyaml.Path{"graders"}, "")
 	l.checkMetrics()
 	l.checkTriggers()

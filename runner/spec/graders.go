@@ -15,6 +15,7 @@ type graders struct {
 	doc     *strictyaml.Document
 	dir     string            // of the eval, which files that configs name are relative to
 	seen    map[string]string // name → whose it is, for the message
+	config  Config            // the eval's
 	specs   []evidence.GraderSpec
 	servers []serverName
 }
@@ -46,9 +47,43 @@ func (g *graders) checkServers(declared []string) {
 func (g *graders) add(list []Grader, base strictyaml.Path, owner string) {
 	for i, one := range list {
 		at := append(slices.Clone(base), i)
+		one = g.withAssertions(one, at)
 		files := g.checkConfig(one, at)
 		g.spec(one, append(slices.Clone(at), "name"), owner, files)
 	}
+}
+
+// withAssertions has the assertions that stand beside a code grader's config in it.
+func (g *graders) withAssertions(one Grader, at strictyaml.Path) Grader {
+	if one.Assertions == nil {
+		return one
+	}
+	at = append(slices.Clone(at), "assertions")
+	var config map[string]json.RawMessage
+	switch {
+	case one.Type != "code":
+		g.doc.Problemf(at, "%s are of a code grader; this one is of type %s", at, one.Type)
+		return one
+	case len(one.Config) > 0 && json.Unmarshal(one.Config, &config) != nil:
+		return one // reported with the config
+	case config["assertions"] != nil:
+		g.doc.Problemf(at, "%s stand in config too; give them once", at)
+		return one
+	}
+	if err := (&grading.CodeConfig{Assertions: one.Assertions}).Validate(); err != nil {
+		g.doc.Problemf(at, "%s: %s", at, flat(err))
+	}
+	if config == nil {
+		config = map[string]json.RawMessage{}
+	}
+	var err error
+	if config["assertions"], err = json.Marshal(one.Assertions); err == nil {
+		one.Config, err = json.Marshal(config)
+	}
+	if err != nil {
+		g.doc.Problemf(at, "%s: %v", at, err)
+	}
+	return one
 }
 
 // spec adds one grader, checked, whose name stands at the path named, with the files
@@ -79,6 +114,9 @@ func (g *graders) checkConfig(one Grader, at strictyaml.Path) map[string][]byte 
 			g.doc.Problemf(at, "%s: %s", at, flat(err))
 			return nil
 		}
+	}
+	if fits {
+		g.checkAsked(one.Name, config, at)
 	}
 	if about, ok := config.(interface{ Servers() []string }); ok && fits {
 		for _, name := range about.Servers() {

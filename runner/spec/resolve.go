@@ -112,7 +112,7 @@ func (r resolver) checkScript() {
 }
 
 func (r resolver) graders() []evidence.GraderSpec {
-	g := graders{doc: r.doc, dir: r.loader.eval.Dir(), seen: map[string]string{}}
+	g := graders{doc: r.doc, dir: r.loader.eval.Dir(), seen: map[string]string{}, config: r.loader.eval.Config}
 	for name := range r.loader.graders.seen {
 		g.seen[name] = " by the eval"
 	}

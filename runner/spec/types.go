@@ -34,7 +34,7 @@ func (e *Eval) Dir() string { return filepath.Dir(e.Path) }
 
 // Config is how an eval's tasks are run.
 type Config struct {
-	_ struct{} `later:"disabled_skills first_event_timeout_seconds group_by inject_skill_body instruction_files judge_model judge_reasoning_effort max_attempts reasoning_effort required_skills skill_directories trigger_skill_routing"`
+	_ struct{} `later:"disabled_skills first_event_timeout_seconds group_by inject_skill_body instruction_files judge_reasoning_effort max_attempts reasoning_effort required_skills skill_directories trigger_skill_routing"`
 
 	TrialsPerTask     int                          `json:"trials_per_task" min:"1" max:"10000" jsonschema:"trials of each task"`
 	TimeoutSeconds    int                          `json:"timeout_seconds" min:"1" max:"604800" jsonschema:"seconds an agent may take"`
@@ -48,6 +48,8 @@ type Config struct {
 	MCPServerLifetime string                       `json:"mcp_server_lifetime,omitempty" enum:"per_task per_benchmark" jsonschema:"how long servers live: per_task is one set for each trial, per_benchmark one for the run; default per_task with --isolate and else per_benchmark"`
 	Isolation         Isolation                    `json:"isolation,omitzero" jsonschema:"the sandbox, with --isolate"`
 	Agent             *Agent                       `json:"agent,omitempty" jsonschema:"the program of executor command"`
+	Judge             *Judge                       `json:"judge,omitempty" jsonschema:"the model that graders ask"`
+	JudgeModel        string                       `json:"judge_model,omitempty" jsonschema:"model that graders ask, in place of every other that is named"`
 }
 
 // Isolation is config.isolation, read with --isolate.
@@ -88,6 +90,24 @@ type Agent struct {
 	Output  string   `json:"output,omitempty" jsonschema:"where the final output is: stdout (default) or a file in the workspace"`
 }
 
+// Judge is where the model that graders ask is found.
+type Judge struct {
+	BaseURL        string   `json:"base_url" jsonschema:"where the endpoint's /chat/completions is; https, or http on this machine"`
+	APIKeyEnv      string   `json:"api_key_env,omitempty" jsonschema:"environment variable of the runner's that holds the key; left out for none"`
+	Model          string   `json:"model,omitempty" jsonschema:"model to ask where a grader names none"`
+	TimeoutSeconds int      `json:"timeout_seconds,omitempty" min:"1" max:"3600" jsonschema:"seconds an answer may take; default 120"`
+	MaxTokens      int      `json:"max_tokens,omitempty" min:"1" max:"1000000" jsonschema:"limit of an answer; the endpoint's own where left out"`
+	Temperature    *float64 `json:"temperature,omitempty" min:"0" max:"2" jsonschema:"how freely the model answers; the endpoint's own where left out"`
+}
+
+// NamedJudge is the model that graders ask which name none; empty where there is none.
+func (c Config) NamedJudge() string {
+	if c.JudgeModel == "" && c.Judge != nil {
+		return c.Judge.Model
+	}
+	return c.JudgeModel
+}
+
 // Metric is a figure over the whole run.
 type Metric struct {
 	Name        string   `json:"name" jsonschema:"task_completion or behavior_quality"`
@@ -102,12 +122,14 @@ func (m Metric) On() bool { return m.Enabled == nil || *m.Enabled }
 
 // Grader is a grader as written; Config is of the type its Type names.
 type Grader struct {
-	_ struct{} `later:"assertions model ref rubric script"`
+	_ struct{} `later:"model ref rubric script"`
 
 	Type   string          `json:"type" jsonschema:"kind of grader"`
 	Name   string          `json:"name" jsonschema:"what its verdict is called; unique within a task"`
 	Weight float64         `json:"weight,omitempty" jsonschema:"weight of its score; 1 where left out or not above 0"`
 	Config json.RawMessage `json:"config,omitempty" jsonschema:"what it checks"`
+
+	Assertions []string `json:"assertions,omitempty" jsonschema:"of a code grader: the same as config.assertions"`
 }
 
 // Task is a task file.

@@ -78,6 +78,39 @@ func Pack(root *os.Root, omit string, w io.Writer) error {
 	return p.out.Close()
 }
 
+// PackOne writes what stands at a path under root as a tar of that one entry: a file
+// with its content, of a directory nothing that is in it. Where nothing is there the
+// tar is empty; where a link stands on the way, it has the link.
+func PackOne(root *os.Root, name string, w io.Writer) error {
+	p := &packer{root: root, out: tar.NewWriter(w)}
+	if err := p.one(strings.TrimPrefix(path.Clean("/"+name), "/")); err != nil {
+		return err
+	}
+	return p.out.Close()
+}
+
+func (p *packer) one(name string) error {
+	steps := strings.Split(name, "/")
+	for i := range steps {
+		at := path.Join(steps[:i+1]...)
+		info, err := p.root.Lstat(at)
+		switch {
+		case errors.Is(err, syscall.ENOTDIR):
+			return nil
+		case err != nil:
+			return unlessGone(err)
+		case info.Mode().Type() == fs.ModeSymlink:
+			return p.link(at, info)
+		case i < len(steps)-1:
+		case info.IsDir():
+			return p.header(at+"/", info, "")
+		default:
+			return p.entry(at)
+		}
+	}
+	return nil
+}
+
 type packer struct {
 	root *os.Root
 	omit string

@@ -1,0 +1,122 @@
+package grading
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// Languages of assertions.
+const (
+	Python     = "python"
+	JavaScript = "javascript"
+)
+
+// maxAssertions bounds how much a code grader has to say.
+const maxAssertions = 1000
+
+// CodeConfig configures the code grader: expressions over what the trial left, which
+// are evaluated after the agent has stopped. Each is one check.
+type CodeConfig struct {
+	Assertions []string `json:"assertions,omitempty" jsonschema:"expressions that are true, over output, outcome, transcript, tool_calls, errors, duration_ms and workspace; none passes"`
+	Language   string   `json:"language,omitempty" enum:"python javascript" jsonschema:"of the expressions; default python"`
+	Timeout    int      `json:"timeout,omitempty" jsonschema:"seconds that all of them may take; default 30"`
+	Image      string   `json:"image,omitempty" jsonschema:"image of their container, which has python3 or node; default config.isolation.pypi_image or npm_image"`
+}
+
+// Validate refuses languages that are not known and empty expressions.
+func (c *CodeConfig) Validate() error {
+	errs := []error{checkProgram(c.Timeout, c.Image, nil)}
+	if !slices.Contains([]string{"", Python, JavaScript}, c.Language) {
+		errs = append(errs, fmt.Errorf("language: %q is none of %s, %s", c.Language, Python, JavaScript))
+	}
+	if len(c.Assertions) > maxAssertions {
+		errs = append(errs, fmt.Errorf("assertions: more than %d", maxAssertions))
+	}
+	for i, expression := range c.Assertions {
+		if strings.TrimSpace(expression) == "" {
+			errs = append(errs, fmt.Errorf("assertions[%d]: empty", i))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c *CodeConfig) ask() evidence.ProgramAsk {
+	return evidence.ProgramAsk{
+		Image: c.Image, Language: cmp.Or(c.Language, Python), Assertions: c.Assertions, Seconds: cmp.Or(c.Timeout, defaultSeconds),
+	}
+}
+
+func (c *CodeConfig) asks() []any {
+	if len(c.Assertions) == 0 {
+		return nil
+	}
+	return []any{c.ask()}
+}
+
+// assertionResult is what our script says of one assertion.
+type assertionResult struct {
+	Holds bool   `json:"holds"`
+	Error string `json:"error"`
+}
+
+func (c *CodeConfig) grade(s *subject) (report, error) {
+	if len(c.Assertions) == 0 {
+		return report{said: "There are no assertions."}, nil
+	}
+	ask := c.ask()
+	var a evidence.ProgramAnswer
+	if err := s.answer(ask, &a); err != nil {
+		return report{}, err
+	}
+	if a.Unfound != "" {
+		return report{}, fmt.Errorf("the assertions could not be evaluated: %s; its image must have %s", a.Unfound, interpreter(ask.Language))
+	}
+	r := report{details: programDetails(a)}
+	results, err := readResults(a.Stdout.Text, len(c.Assertions))
+	if why := ended(a, ask.Seconds); why != "" || err != nil {
+		if why == "" {
+			why = err.Error()
+		}
+		for _, expression := range c.Assertions {
+			r.check(false, "Could not evaluate %s.", quote(expression))
+		}
+		r.failures = append([]string{fmt.Sprintf("The assertions did not come to their end: %s.%s", why, spoken(a))}, r.failures...)
+		r.checks++
+		return r, nil
+	}
+	for i, expression := range c.Assertions {
+		switch found := results[i]; {
+		case found.Error != "":
+			r.check(false, "Expected %s to hold; it failed: %s.", quote(expression), shorten(found.Error))
+		default:
+			r.check(found.Holds, "Expected %s to hold; it does not.", quote(expression))
+		}
+	}
+	delete(r.details, "stdout") // it is our script's
+	return r, nil
+}
+
+func interpreter(language string) string {
+	if language == JavaScript {
+		return "node"
+	}
+	return "python3"
+}
+
+// readResults reads what our script writes behind all that the expressions wrote.
+func readResults(stdout string, want int) ([]assertionResult, error) {
+	lines := strings.Split(strings.TrimSpace(stdout), "\n")
+	var answer struct {
+		Results []assertionResult `json:"results"`
+	}
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &answer); err != nil || len(answer.Results) != want {
+		return nil, errors.New("an expression ended the evaluation, or spoilt its answer")
+	}
+	return answer.Results, nil
+}

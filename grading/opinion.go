@@ -1,0 +1,109 @@
+package grading
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// opinion is what a judge answers.
+type opinion struct {
+	Score  float64 `json:"score"` // 0 to 1
+	Reason string  `json:"reason"`
+}
+
+// opinionSchema is what a judge is told of an [opinion]. Endpoints that hold answers to
+// a schema know no bounds of numbers.
+const opinionSchema = `{"type":"object","properties":{"score":{"type":"number","description":"from 0 to 1"},"reason":{"type":"string"}},"required":["score","reason"],"additionalProperties":false}`
+
+// fenced is a text that is one fenced block and nothing else.
+var fenced = regexp.MustCompile("^```(?:json)?[ \t]*\r?\n((?s:.*?))\r?\n?```$")
+
+// parseOpinion reads a judge's answer: one JSON object with exactly a score and a
+// reason, in a fenced block or bare, with nothing around it.
+func parseOpinion(text string) (opinion, error) {
+	text = strings.TrimSpace(text)
+	if block := fenced.FindStringSubmatch(text); block != nil {
+		text = block[1]
+	}
+	in := json.NewDecoder(strings.NewReader(text))
+	in.UseNumber()
+	var o opinion
+	seen := map[string]bool{}
+	if token, err := in.Token(); err != nil || token != json.Delim('{') {
+		return o, errors.New("no JSON object")
+	}
+	for in.More() {
+		key, err := in.Token()
+		if err != nil {
+			return o, errors.New("no valid JSON")
+		}
+		name, _ := key.(string)
+		value, err := in.Token()
+		switch {
+		case err != nil:
+			return o, errors.New("no valid JSON")
+		case seen[name]:
+			return o, fmt.Errorf("%s stands there twice", excerpt(name))
+		}
+		seen[name] = true
+		if err := o.set(name, value); err != nil {
+			return o, err
+		}
+	}
+	if _, err := in.Token(); err != nil {
+		return o, errors.New("no valid JSON")
+	}
+	if _, err := in.Token(); !errors.Is(err, io.EOF) {
+		return o, errors.New("something follows the object")
+	}
+	if !seen["score"] || !seen["reason"] {
+		return o, errors.New("it lacks a score or a reason")
+	}
+	return o, nil
+}
+
+func (o *opinion) set(name string, value json.Token) error {
+	var ok bool
+	switch name {
+	case "score":
+		number, is := value.(json.Number)
+		score, err := strconv.ParseFloat(string(number), 64)
+		if !is || err != nil || !(score >= 0 && score <= 1) {
+			return errors.New("its score is no number from 0 to 1")
+		}
+		o.Score = score + 0 // -0 is 0
+	case "reason":
+		if o.Reason, ok = value.(string); !ok {
+			return errors.New("its reason is no string")
+		}
+	default:
+		return fmt.Errorf("it has a key %s", excerpt(name))
+	}
+	return nil
+}
+
+// maxExcerpt is how many bytes of a judge's text a sentence shows.
+const maxExcerpt = 300
+
+// excerpt is the beginning of a stranger's text, quoted.
+func excerpt(s string) string {
+	if len(s) > maxExcerpt {
+		return strconv.Quote(strings.ToValidUTF8(s[:maxExcerpt], "")) + "…"
+	}
+	return strconv.Quote(s)
+}
+
+// clean is text on one line without what is not printed.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if !strconv.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, s)
+}

@@ -1,0 +1,175 @@
+package grading
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+const (
+	// defaultSeconds is how long what graders have done may take.
+	defaultSeconds = 30
+	maxSeconds     = 3600
+
+	// workspaceDir is where programs find the workspace.
+	workspaceDir = "/workspace"
+)
+
+// ProgramConfig configures the program grader: a program that looks at the workspace
+// after the agent has stopped, and passes where it exits with 0. It is one check.
+type ProgramConfig struct {
+	Command string            `json:"command" jsonschema:"the program: a name that is looked up in PATH, or a path"`
+	Args    []string          `json:"args,omitempty" jsonschema:"its arguments"`
+	Timeout int               `json:"timeout,omitempty" jsonschema:"seconds it may take; default 30"`
+	Image   string            `json:"image,omitempty" jsonschema:"image of its container; default the agent's"`
+	Files   map[string]string `json:"files,omitempty" jsonschema:"files beside the program, in its working directory: path there to path beside the eval"`
+}
+
+// Validate refuses a config without a command, and limits and paths that make no
+// sense.
+func (c *ProgramConfig) Validate() error {
+	var errs []error
+	if c.Command == "" {
+		errs = append(errs, errors.New("command: missing"))
+	}
+	for i, arg := range append([]string{c.Command}, c.Args...) {
+		if strings.ContainsRune(arg, 0) {
+			errs = append(errs, fmt.Errorf("%s: holds a NUL character", argument(i)))
+		}
+	}
+	return errors.Join(append(errs, checkProgram(c.Timeout, c.Image, c.Files))...)
+}
+
+func argument(i int) string {
+	if i == 0 {
+		return "command"
+	}
+	return fmt.Sprintf("args[%d]", i-1)
+}
+
+// checkProgram holds what every program has to reason.
+func checkProgram(timeout int, image string, files map[string]string) error {
+	errs := []error{checkSeconds("timeout", timeout)}
+	if strings.ContainsAny(image, " \t\r\n\x00") {
+		errs = append(errs, errors.New("image: must not hold blanks"))
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if clean := path.Clean(name); inside(name) != nil || clean == "." {
+			errs = append(errs, fmt.Errorf("files: %q must be a path in the program's directory, relative and without leading out", name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func checkSeconds(field string, seconds int) error {
+	if seconds < 0 || seconds > maxSeconds {
+		return fmt.Errorf("%s: must be from 0, which is the default of %d, to %d seconds", field, defaultSeconds, maxSeconds)
+	}
+	return nil
+}
+
+func (c *ProgramConfig) ask() evidence.ProgramAsk {
+	return evidence.ProgramAsk{
+		Image: c.Image, Command: c.Command, Args: c.Args, Files: c.Files, Seconds: cmp.Or(c.Timeout, defaultSeconds),
+	}
+}
+
+func (c *ProgramConfig) asks() []any { return []any{c.ask()} }
+
+func (c *ProgramConfig) grade(s *subject) (report, error) {
+	ask := c.ask()
+	var a evidence.ProgramAnswer
+	if err := s.answer(ask, &a); err != nil {
+		return report{}, err
+	}
+	if a.Unfound != "" && !ofWorkspace(c.Command) {
+		return report{}, fmt.Errorf("the program could not be started: %s", a.Unfound)
+	}
+	why := ended(a, ask.Seconds)
+	r := report{details: programDetails(a), said: strings.TrimSpace(shorten(a.Stdout.Text))}
+	r.check(why == "", "Expected program %s to exit with 0; %s.%s", quote(c.Command), why, spoken(a))
+	return r, nil
+}
+
+// ofWorkspace says whether a program is one that the agent leaves: whether it is
+// there is the agent's doing.
+func ofWorkspace(command string) bool {
+	return strings.HasPrefix(path.Clean(command), workspaceDir+"/")
+}
+
+// ended is how a program ended, as a sentence goes on; empty where it exited with 0,
+// and nothing ended what it started.
+func ended(a evidence.ProgramAnswer, seconds int) string {
+	how := ""
+	switch {
+	case a.Unfound != "":
+		how = "it could not be started: " + a.Unfound
+	case a.TimedOut:
+		how = fmt.Sprintf("it ran longer than %d s and was ended", seconds)
+	case a.Broke != "":
+		how = "it broke its container: " + a.Broke
+	case a.Signal != "":
+		how = "it was ended by " + a.Signal
+	case a.ExitCode == nil:
+		how = "how it ended is not known"
+	case *a.ExitCode != 0:
+		how = fmt.Sprintf("it exited with %d", *a.ExitCode)
+	case a.OutOfMemory():
+		how = "it exited with 0"
+	default:
+		return ""
+	}
+	for _, breach := range a.Breaches {
+		how += ", and its container " + breach.What
+	}
+	return how
+}
+
+// spoken is what a program said, for a sentence's end.
+func spoken(a evidence.ProgramAnswer) string {
+	var said string
+	for _, stream := range []struct {
+		name string
+		evidence.Output
+	}{{"stdout", a.Stdout}, {"stderr", a.Stderr}} {
+		if text := strings.TrimSpace(shorten(stream.Text)); text != "" {
+			said += fmt.Sprintf(" Its %s: %q.", stream.name, text)
+		}
+	}
+	return said
+}
+
+// maxSpoken is how many bytes of a program's output feedback shows.
+const maxSpoken = 2 << 10
+
+// shorten is the beginning of a text, whole characters.
+func shorten(text string) string {
+	if len(text) <= maxSpoken {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxSpoken], "") + "…"
+}
+
+func programDetails(a evidence.ProgramAnswer) map[string]any {
+	details := map[string]any{"stdout": shorten(a.Stdout.Text), "stderr": shorten(a.Stderr.Text)}
+	if a.Image != "" {
+		details["image"] = a.Image
+	}
+	if a.ExitCode != nil {
+		details["exit_code"] = *a.ExitCode
+	}
+	if a.Signal != "" {
+		details["signal"] = a.Signal
+	}
+	for _, breach := range a.Breaches {
+		kinds, _ := details["limits"].([]string)
+		details["limits"] = append(slices.Clone(kinds), breach.Kind)
+	}
+	return details
+}

@@ -1,0 +1,54 @@
+package grading
+
+import "errors"
+
+// PromptConfig configures the prompt grader: a model judges the final output and the
+// calls by a rubric. It is one check, and the score is the judge's.
+type PromptConfig struct {
+	Prompt          string       `json:"prompt" jsonschema:"what the model is to judge by, in words"`
+	Model           string       `json:"model,omitempty" jsonschema:"model to ask, in place of config.judge.model"`
+	Mode            string       `json:"mode,omitempty" enum:"independent" later:"pairwise" jsonschema:"independent, the default: each trial is judged by itself"`
+	ContinueSession bool         `json:"continue_session,omitempty" jsonschema:"false, the default: the judge has a conversation of its own"`
+	Judge           *JudgeConfig `json:"judge,omitempty" jsonschema:"how often it is asked, and what its answers come to; min_score is 1 where left out"`
+}
+
+// Validate refuses an empty prompt and what of waza's is not here.
+func (c *PromptConfig) Validate() error {
+	q, _ := c.inquiry()
+	var errs []error
+	if c.Prompt == "" {
+		errs = append(errs, errors.New("prompt: empty"))
+	}
+	if c.Mode != "" && c.Mode != "independent" {
+		errs = append(errs, errors.New("mode: not supported yet but for independent"))
+	}
+	if c.ContinueSession {
+		errs = append(errs, errors.New("continue_session: not supported: the judge has a conversation of its own, and not the agent's"))
+	}
+	return errors.Join(append(errs, q.check())...)
+}
+
+// inquiry has waza's rule that no criterion may fail as the least score.
+func (c *PromptConfig) inquiry() (inquiry, bool) {
+	q := inquiry{rubric: c.Prompt, model: c.Model}
+	if c.Judge != nil {
+		q.JudgeConfig = *c.Judge
+	}
+	if q.MinScore == nil {
+		whole := 1.0
+		q.MinScore = &whole
+	}
+	return q, true
+}
+
+func (c *PromptConfig) grade(s *subject) (report, error) {
+	q, _ := c.inquiry()
+	said, err := s.rule(q)
+	if err != nil {
+		return report{}, err
+	}
+	score := said.score()
+	r := report{own: &score, said: said.sentence(), details: map[string]any{"judge": said.details()}}
+	r.check(said.passes(), "%s", said.failure())
+	return r, nil
+}

@@ -1,0 +1,105 @@
+// Package judgetest is a scripted endpoint of chat completions, for tests: what it
+// answers is told beforehand, and what it was asked is told afterwards.
+package judgetest
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+)
+
+// Asked is one request that the endpoint got.
+type Asked struct {
+	Path          string
+	Authorization string
+	Body          Body
+}
+
+// Body is what of a request tests look at.
+type Body struct {
+	Model       string
+	Messages    []struct{ Role, Content string }
+	MaxTokens   int `json:"max_tokens"`
+	Temperature *float64
+	Format      *struct {
+		Type string
+	} `json:"response_format"`
+}
+
+// Endpoint answers chat completions.
+type Endpoint struct {
+	URL string // its base URL
+
+	mu     sync.Mutex
+	answer func(n int, asked Asked, w http.ResponseWriter) // guarded by mu
+	asked  []Asked                                         // guarded by mu
+}
+
+// Serve starts an endpoint that lives as long as the test, and gives every request to
+// answer, with its number from 1.
+func Serve(t testing.TB, answer func(n int, asked Asked, w http.ResponseWriter)) *Endpoint {
+	t.Helper()
+	e := &Endpoint{answer: answer}
+	server := httptest.NewServer(e)
+	t.Cleanup(server.Close)
+	e.URL = server.URL + "/v1"
+	return e
+}
+
+// ServeHTTP answers one request as scripted.
+func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	asked := Asked{Path: r.URL.Path, Authorization: r.Header.Get("Authorization")}
+	content, err := io.ReadAll(r.Body)
+	if err == nil {
+		err = json.Unmarshal(content, &asked.Body)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	e.mu.Lock()
+	e.asked = append(e.asked, asked)
+	n, answer := len(e.asked), e.answer
+	e.mu.Unlock()
+	answer(n, asked, w)
+}
+
+// Script has the endpoint answer otherwise from now on.
+func (e *Endpoint) Script(answer func(n int, asked Asked, w http.ResponseWriter)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.answer = answer
+}
+
+// Asked is every request so far.
+func (e *Endpoint) Asked() []Asked {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return append([]Asked(nil), e.asked...)
+}
+
+// Say writes a chat completion that says text.
+func Say(w http.ResponseWriter, text string) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{
+		"model":   "scripted-1",
+		"choices": []any{map[string]any{"finish_reason": "stop", "message": map[string]any{"role": "assistant", "content": text}}},
+		"usage":   map[string]any{"prompt_tokens": 100, "completion_tokens": 10},
+	})
+}
+
+// Saying answers every request with text.
+func Saying(text string) func(int, Asked, http.ResponseWriter) {
+	return func(_ int, _ Asked, w http.ResponseWriter) { Say(w, text) }
+}
+
+// Fail answers every request with a status and an error of OpenAI's shape.
+func Fail(status int, message string) func(int, Asked, http.ResponseWriter) {
+	return func(_ int, _ Asked, w http.ResponseWriter) {
+		w.WriteHeader(status)
+		_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]any{"message": message}})
+	}
+}

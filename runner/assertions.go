@@ -1,0 +1,109 @@
+package runner
+
+import (
+	_ "embed"
+	"encoding/json"
+
+	"github.com/waza-isolate/waza/grading"
+	"github.com/waza-isolate/waza/runner/capture"
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/results"
+)
+
+// The scripts that evaluate assertions. They are arguments of their interpreters,
+// so that no file is theirs that the workspace could hold too.
+var (
+	//go:embed assertions.py
+	pythonScript string
+	//go:embed assertions.js
+	javascriptScript string
+)
+
+// assertionCommand evaluates the assertions that it reads from stdin. Python's -I
+// leaves the working directory, the environment and the user's packages out of what
+// is imported.
+func assertionCommand(language string) []string {
+	if language == grading.JavaScript {
+		return []string{"node", "--eval", javascriptScript}
+	}
+	return []string{"python3", "-I", "-c", pythonScript}
+}
+
+// assertionInput is what the scripts read.
+type assertionInput struct {
+	Variables  assertionVariables `json:"variables"`
+	Assertions []string           `json:"assertions"`
+}
+
+// assertionVariables are what assertions are over, as waza names them.
+type assertionVariables struct {
+	Output     string                     `json:"output"`
+	Outcome    assertionOutcome           `json:"outcome"`
+	Transcript []evidence.TranscriptEvent `json:"transcript"`
+	ToolCalls  []assertionCall            `json:"tool_calls"`
+	Errors     []string                   `json:"errors"`
+	DurationMS int64                      `json:"duration_ms"`
+	Workspace  string                     `json:"workspace"`
+}
+
+// assertionOutcome is how the agent ended.
+type assertionOutcome struct {
+	Class    evidence.Class  `json:"class"` // timeout, agent_error or empty
+	Reason   evidence.Reason `json:"reason"`
+	ExitCode *int            `json:"exit_code"`
+}
+
+// assertionCall is a captured call, or a builtin tool that the transcript tells of.
+type assertionCall struct {
+	Name      string              `json:"name"`
+	Source    string              `json:"source"`
+	Server    string              `json:"mcp_server"`
+	Arguments json.RawMessage     `json:"arguments"`
+	Result    *results.ToolResult `json:"result"`
+	Success   bool                `json:"success"`
+}
+
+// assertionsOver makes the input of the assertions: nothing of it but the output is
+// the trial's own memory, so that evidence tells what they saw.
+func (tr *trialRun) assertionsOver(assertions []string, workspace string) ([]byte, error) {
+	dir := evidence.Dir(tr.rec.Dir())
+	captured, err := capture.Calls(dir.Frames())
+	if err != nil {
+		return nil, err
+	}
+	transcript, err := dir.Transcript()
+	if err != nil {
+		return nil, err
+	}
+	record := tr.redacted()
+	v := assertionVariables{
+		Output: record.FinalOutput, Workspace: workspace, Transcript: transcript,
+		Outcome:   assertionOutcome{Class: record.Class, Reason: record.Reason, ExitCode: record.ExitCode},
+		ToolCalls: []assertionCall{}, Errors: []string{}, DurationMS: record.AgentEnd.Sub(record.AgentStart).Milliseconds(),
+	}
+	if transcript == nil {
+		v.Transcript = []evidence.TranscriptEvent{}
+	}
+	if record.Message != "" {
+		v.Errors = append(v.Errors, record.Message)
+	}
+	var servers []string
+	for _, s := range tr.plan.Servers {
+		servers = append(servers, s.Name)
+	}
+	for _, use := range capture.Uses(servers, captured.Calls, transcript) {
+		v.ToolCalls = append(v.ToolCalls, assertionCallOf(use))
+	}
+	return json.Marshal(assertionInput{v, assertions})
+}
+
+func assertionCallOf(use capture.Use) assertionCall {
+	call := assertionCall{Name: use.Tool, Source: use.Source, Arguments: use.Arguments, Result: results.ResultOf(use), Success: use.OK}
+	if use.Call != nil {
+		call.Server = use.Call.Server
+	}
+	if len(call.Arguments) == 0 {
+		call.Arguments = json.RawMessage("{}")
+	}
+	return call
+}

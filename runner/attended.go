@@ -1,0 +1,107 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/process"
+)
+
+// attended is a program under way: it is fed, and the beginning of what it says is
+// kept.
+type attended struct {
+	program        process.Process
+	stdout, stderr *said
+	ended          chan struct{}
+
+	// Set before ended is closed.
+	exit process.Exit
+	err  error
+}
+
+func attendProgram(p process.Process, stdin []byte, kept int) *attended {
+	a := &attended{program: p, stdout: &said{left: kept}, stderr: &said{left: kept}, ended: make(chan struct{})}
+	go a.see(stdin)
+	return a
+}
+
+func (a *attended) see(stdin []byte) {
+	defer close(a.ended)
+	var streams sync.WaitGroup
+	streams.Go(func() { _, _ = io.Copy(a.stdout, a.program.Stdout()) })
+	streams.Go(func() { _, _ = io.Copy(a.stderr, a.program.Stderr()) })
+	streams.Go(func() {
+		_, _ = a.program.Stdin().Write(stdin) // a program need not read it
+		_ = a.program.Stdin().Close()
+	})
+	a.exit, a.err = a.program.Wait()
+	_ = a.program.Stdin().Close() // a write to it may still wait
+	streams.Wait()
+}
+
+// within waits for the program's end, and ends it at the limit or with ctx. It says
+// whether it ended by itself.
+func (a *attended) within(ctx context.Context, limit time.Duration) bool {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-a.ended:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	_ = a.program.Signal(process.Kill)
+	ended := time.NewTimer(killGrace)
+	defer ended.Stop()
+	select {
+	case <-a.ended:
+	case <-ended.C:
+	}
+	return false
+}
+
+func (a *attended) over() bool {
+	select {
+	case <-a.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// await waits until a program's output has ended with its box. A nil one has none.
+func (a *attended) await(ctx context.Context) error {
+	if a == nil {
+		return nil
+	}
+	select {
+	case <-a.ended:
+		return nil
+	case <-ctx.Done():
+		return errors.New("the output of a grader's program did not end with its sandbox")
+	}
+}
+
+// said is the beginning of what a program says.
+type said struct {
+	text []byte
+	left int   // bytes that are kept yet
+	cut  int64 // bytes that are not
+}
+
+func (s *said) Write(p []byte) (int, error) {
+	kept := p[:min(len(p), s.left)]
+	s.text = append(s.text, kept...)
+	s.left -= len(kept)
+	s.cut += int64(len(p) - len(kept))
+	return len(p), nil
+}
+
+func (s *said) said() evidence.Output {
+	return evidence.Output{Text: strings.ToValidUTF8(string(s.text), "\uFFFD"), Cut: s.cut}
+}
