@@ -133,12 +133,15 @@ func prefixes(server string) []string {
 }
 
 // shapes are the ways in which clients put a server's name and a tool's together.
-var shapes = [...]struct{ before, between string }{
-	{"mcp__", "__"}, {"mcp_", "_"}, {"", "__"}, {"", "_"}, {"", "-"}, {"", "."}, {"", "/"},
+func shapes() []shape {
+	return []shape{{"mcp__", "__"}, {"mcp_", "_"}, {"", "__"}, {"", "_"}, {"", "-"}, {"", "."}, {"", "/"}}
 }
+
+type shape struct{ before, between string }
 
 // written yields every way of writing a tool, and whether it is its bare name.
 func written(servers, tools []string) iter.Seq2[string, bool] {
+	shapes := shapes()
 	return func(yield func(string, bool) bool) {
 		for _, tool := range tools {
 			for _, name := range shortened(tool) {
