@@ -47,6 +47,10 @@ func sameResult(told json.RawMessage, call evidence.Call) bool {
 	if len(told) == 0 || isNull(told) || c.text == "" || !c.textAlone {
 		return true
 	}
+	said := toldText(told)
+	if holdsLines(said, c.text) {
+		return true
+	}
 	for _, value := range []json.RawMessage{told, unpacked(told)} {
 		for _, whole := range []json.RawMessage{call.Result, c.blocks, c.structured, json.RawMessage(c.text)} {
 			if len(value) > 0 && Equal(value, whole) {
@@ -54,8 +58,7 @@ func sameResult(told json.RawMessage, call evidence.Call) bool {
 			}
 		}
 	}
-	said := toldText(told)
-	return holdsLines(said, c.text) || isShortened(said, c.text)
+	return isShortened(said, c.text)
 }
 
 // unpacked is the JSON that a JSON string holds, or nil.
