@@ -3,6 +3,7 @@ package transcript
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -77,7 +78,7 @@ func (r Rule) problems() []Problem {
 	for _, key := range r.keys() {
 		needed, allowed := slices.Contains(needs(r.Type), key.name), slices.Contains(takes(r.Type), key.name)
 		switch {
-		case r.Type == "": // reported as missing
+		case len(needs(r.Type)) == 0: // no type, or none that there is: reported as that
 		case key.path == "" && needed:
 			add(key.name, "%s needs %s", r.Type, key.name)
 		case key.path != "" && !needed && !allowed:
@@ -96,18 +97,20 @@ func (r Rule) problems() []Problem {
 	if r.Each == "" && len(r.Where) > 0 {
 		add("where", "where is about the items of each; use when for the line")
 	}
-	for _, list := range []struct {
-		key    string
-		values map[string]any
-	}{{"when", r.When}, {"where", r.Where}} {
-		for path, value := range list.values {
-			if !isPath(path) {
-				add(list.key, "%q is no path: keys with dots between them", path)
-			}
-			switch value.(type) {
-			case map[string]any, []any:
-				add(list.key, "the value of %s must be a string, a number, a boolean or null", path)
-			}
+	return slices.Concat(all, conditions("when", r.When), conditions("where", r.Where))
+}
+
+// conditions lists what of a condition's values by path makes no sense.
+func conditions(key string, values map[string]any) []Problem {
+	var all []Problem
+	for _, path := range slices.Sorted(maps.Keys(values)) {
+		at := []any{key, path}
+		if !isPath(path) {
+			all = append(all, Problem{at, fmt.Sprintf("%q is no path: keys with dots between them", path)})
+		}
+		switch values[path].(type) {
+		case map[string]any, []any:
+			all = append(all, Problem{at, "must be a string, a number, a boolean or null"})
 		}
 	}
 	return all
