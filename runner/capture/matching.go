@@ -54,15 +54,20 @@ func newMatching(p *pairing) *matching {
 // augment finds a call for a telling, where need be by giving others another one.
 func (m *matching) augment(telling int, seen map[int]bool) bool {
 	for call := range m.candidates(telling) {
+		if _, used := m.teller[call]; !used {
+			m.teller[call] = telling
+			return true
+		}
+	}
+	for call := range m.candidates(telling) {
 		if seen[call] {
 			continue
 		}
 		seen[call] = true
-		if other, used := m.teller[call]; used && !m.augment(other, seen) {
-			continue
+		if m.augment(m.teller[call], seen) {
+			m.teller[call] = telling
+			return true
 		}
-		m.teller[call] = telling
-		return true
 	}
 	return false
 }
