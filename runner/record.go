@@ -203,7 +203,7 @@ func regraded(name string) bool {
 		return false
 	}
 	switch path.Base(name) {
-	case evidence.CallsFile, evidence.CatalogsFile, evidence.VerdictsFile, ResultsFile:
+	case evidence.CallsFile, evidence.CatalogsFile, evidence.NarrationFile, evidence.VerdictsFile, ResultsFile:
 		return true
 	}
 	return false
@@ -355,6 +355,11 @@ func readTrial(d evidence.Dir) (results.Trial, error) {
 		return t, err
 	}
 	if t.Calls, err = d.Calls(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return t, err
+	}
+	if n, err := d.Narration(); err == nil {
+		t.Narration = &n
+	} else if !errors.Is(err, fs.ErrNotExist) {
 		return t, err
 	}
 	if t.Catalogs, err = d.Catalogs(); err != nil && !errors.Is(err, fs.ErrNotExist) {

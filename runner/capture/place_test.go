@@ -36,7 +36,8 @@ func TestPlaces(t *testing.T) {
 		{"one that reads two ways", []evidence.Call{call("a", "b-x", `{}`), call("a-b", "x", `{}`)}, []evidence.TranscriptEvent{told("a-b-x", `{}`)}, []int{0, 0}},
 	} {
 		var got []int
-		for _, use := range capture.Uses([]string{"a", "b", "a-b"}, test.calls, test.transcript) {
+		tools := capture.Tools([]string{"a", "b", "a-b"}, capture.Result{Calls: test.calls})
+		for _, use := range capture.Uses(tools, test.calls, test.transcript) {
 			if use.Call != nil {
 				got = append(got, use.Told)
 			}

@@ -24,6 +24,7 @@ const (
 	TranscriptFile = "transcript.jsonl"
 	BeforeFile     = "before.tar"
 	WorkspaceFile  = "workspace.tar"
+	NarrationFile  = "narration.json"
 	VerdictsFile   = "verdicts.json"
 	StepsFile      = "steps.jsonl"
 	ServersDir     = "servers"
@@ -129,6 +130,17 @@ func (r *Recorder) Text(name string) (io.WriteCloser, error) {
 		return nil, err
 	}
 	return redact.NewWriter(r.secrets, file), nil
+}
+
+// Told writes e to out as a line of a transcript, redacted.
+func (r *Recorder) Told(out io.Writer, e TranscriptEvent) error {
+	line, err := marshal(e)
+	if err != nil {
+		return err
+	}
+	line, _ = r.secrets.JSON(line)
+	_, err = out.Write(append(line, '\n'))
+	return err
 }
 
 // Raw opens a file of the trial for bytes that must not be changed.

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/process"
 )
@@ -117,7 +118,7 @@ func (q *Inquiry) Call(ctx context.Context, tool string, arguments json.RawMessa
 		return Reply{}, err
 	}
 	f := readFields(raw)
-	if q.era == EraStateless && word(member(f.result, keyResultType)) == "input_required" {
+	if q.era == EraStateless && jsontext.Word(member(f.result, keyResultType)) == "input_required" {
 		return Reply{}, errors.New("the server wants input before it answers, and nobody gives it any")
 	}
 	return Reply{Result: json.RawMessage(f.result), Error: json.RawMessage(f.err)}, nil

@@ -143,6 +143,7 @@ func outline(trial Trial) RunResult {
 		SessionDigest: digest(trial),
 		Servers:       serverReports(trial),
 		Judge:         judgeOf(trial.Steps),
+		Narration:     narration(trial),
 	}
 	switch r.Outcome {
 	case evidence.ClassPass:

@@ -47,4 +47,5 @@ type Trial struct {
 	Events     []evidence.Event // those that OfServers says it of
 	Transcript []evidence.TranscriptEvent
 	Steps      []evidence.Step
+	Narration  *evidence.Narration // nil without a transcript
 }
