@@ -91,7 +91,7 @@ func TestJudge(t *testing.T) {
 	}
 	e.Script(judgetest.Fail(http.StatusTeapot, "nobody asks any more"))
 	p.env = append(p.env, "JUDGE_KEY=")
-	checkRegrade(t, p, 1)
+	checkRegrade(t, p, 1, exitOK)
 	if n := len(e.Asked()); n != 4 {
 		t.Errorf("grading asked %d times more", n-4)
 	}

@@ -25,7 +25,10 @@ func (p *pairing) places() []int {
 	}
 	told, unclear := map[sameCall][]int{}, map[sameCall]bool{}
 	for i, t := range p.told {
-		form, ok := jsonvalue.Canonical(t.input())
+		form, ok := "{}", true
+		if input := t.input(); len(input) > 0 {
+			form, ok = jsonvalue.Canonical(input)
+		}
 		if !ok {
 			continue
 		}
