@@ -15,7 +15,7 @@ func NewConfig(graderType string) (any, bool) { return newGrader(graderType) }
 
 // Types lists the grader types there are, in alphabetical order.
 func Types() []string {
-	return []string{"behavior", "code", "file", "mcp_compliance", "program", "text", "tool_constraint"}
+	return []string{"behavior", "code", "file", "mcp_compliance", "program", "state", "text", "tool_constraint"}
 }
 
 // Unsupported lists the types that waza has and this package does not yet, so

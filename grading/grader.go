@@ -36,6 +36,8 @@ func newGrader(graderType string) (grader, bool) {
 		return new(ComplianceConfig), true
 	case "program":
 		return new(ProgramConfig), true
+	case "state":
+		return new(StateConfig), true
 	case "text":
 		return new(TextConfig), true
 	case "tool_constraint":
