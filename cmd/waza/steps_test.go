@@ -393,3 +393,40 @@ func (p *project) gradeWithoutEngine(code int) {
 	p.env = append(p.env, "DOCKER_HOST=unix:///nowhere/docker.sock")
 	p.start("grade", "run").wait(code)
 }
+
+// Without containers the same is done by processes of this machine, over a copy of the
+// workspace, and what only a container has is refused before anything runs.
+func TestStepsWithoutIsolation(t *testing.T) {
+	t.Parallel()
+	p := newLocalProject(t, `
+-- eval.yaml --
+name: NAME
+config: {trials_per_task: 1, timeout_seconds: 60, executor: script, mcp_servers: {counter: {command: sh, args: [counting.sh]}}}
+tasks: [task.yaml]
+-- check.sh --
+cd "$WAZA_WORKSPACE_DIR" && grep -qx hello out.txt && rm out.txt && echo "it was there"
+-- task.yaml --
+id: x
+inputs: {prompt: x}
+script: [{write: {path: out.txt, content: hello}}, {call: {server: counter, tool: pid}, as: process}, {say: "{{ process.text }}"}]
+graders:
+  - {type: program, name: looks, config: {command: sh, args: [check.sh], files: {check.sh: check.sh}, image: nobody/needs-it}}
+  - {type: program, name: again, config: {command: sh, args: [check.sh], files: {check.sh: check.sh}}}
+  - {type: state, name: counted, config: {server: counter, calls: [{tool: count, result: {values: {count: 0, refused: true}}}]}}
+`+counting)
+	c := p.startLocal().wait(exitOK)
+	p.want("x", "looks", evidence.VerdictPass, "it was there")
+	p.want("x", "again", evidence.VerdictPass, "it was there")
+	p.want("x", "counted", evidence.VerdictPass, "")
+	if said := c.stdout.String() + c.stderr.String(); !strings.Contains(said, `image of grader "looks"`) {
+		t.Errorf("nothing says that the image has no effect: %s", said)
+	}
+	steps, err := p.trial("x").Steps()
+	if err != nil || !strings.Contains(string(steps[0].Answer), `"pid":`+p.runOf("x").FinalOutput) {
+		t.Errorf("process %s talked with the agent; %s, %v", p.runOf("x").FinalOutput, steps[0].Answer, err)
+	}
+	p.write("task.yaml", strings.ReplaceAll(p.read("task.yaml"), "calls: [", "files: [{path: /x}], calls: ["))
+	if c := p.start("run", "eval.yaml").wait(exitUsage); !strings.Contains(c.stderr.String(), `they need --isolate`) {
+		t.Errorf("stderr: %s", c.stderr.String())
+	}
+}
