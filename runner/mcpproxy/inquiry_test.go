@@ -50,7 +50,11 @@ func (a *asking) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		fmt.Fprint(w, "data: {\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"elicitation/create\",\"params\":{}}\n\n")
 		w.(http.Flusher).Flush()
-		<-a.refused
+		select {
+		case <-a.refused:
+		case <-r.Context().Done():
+			return
+		}
 		fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"content\":[],\"n\":9007199254740993}}\n\n", m.id.raw)
 	default:
 		w.WriteHeader(http.StatusAccepted)
