@@ -19,7 +19,7 @@ func NewConfig(graderType string) (any, bool) { return newGrader(graderType) }
 func Types() []string {
 	return []string{
 		"action_sequence", "behavior", "code", "diff", "file", "json_schema", "mcp_compliance",
-		"program", "prompt", "skill_invocation", "text", "tool_calls", "tool_constraint",
+		"program", "prompt", "skill_invocation", "state", "text", "tool_calls", "tool_constraint",
 	}
 }
 

@@ -22,6 +22,7 @@ type scene struct {
 	noFrames   bool
 	transcript string
 	workspace  []byte // a tar; none if nil
+	steps      []evidence.Step
 }
 
 // lay writes s and returns its directory.
@@ -44,6 +45,17 @@ func lay(t *testing.T, s scene) evidence.Dir {
 	}
 	if !s.noFrames {
 		write(evidence.FramesFile, lines.Bytes())
+	}
+	var steps bytes.Buffer
+	for _, step := range s.steps {
+		line, err := json.Marshal(step)
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps.Write(append(line, '\n'))
+	}
+	if s.steps != nil {
+		write(evidence.StepsFile, steps.Bytes())
 	}
 	if s.transcript != "" {
 		write(evidence.TranscriptFile, []byte(s.transcript))

@@ -54,6 +54,8 @@ func newGrader(graderType string) (grader, bool) {
 		return new(ProgramConfig), true
 	case "prompt":
 		return new(PromptConfig), true
+	case "state":
+		return new(StateConfig), true
 	case "text":
 		return new(TextConfig), true
 	case "tool_calls":

@@ -47,24 +47,17 @@ func (k *keeper) launch(ctx context.Context) (process.Process, error) {
 	return p, nil
 }
 
-// take hands out the newest process once its session is over; nil where none is kept.
-// Whoever takes it sees it off.
+// take hands out the newest process, once its session is over or it has ended itself;
+// nil where none is there. Whoever takes it sees it off.
 func (k *keeper) take() *keptProcess {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	p := k.newest
-	if p == nil || !isClosed(p.left) {
+	if p == nil || !isClosed(p.left) && !isClosed(p.gone) {
 		return nil
 	}
 	k.newest = nil
 	return p
-}
-
-// ended says whether the newest process has ended by itself.
-func (k *keeper) ended() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.newest != nil
 }
 
 // resume goes on in the conversation that the agent had with p.

@@ -111,11 +111,6 @@ func (q *inquest) open(ctx context.Context, tr *trialRun, server mcpproxy.Server
 			return
 		}
 		q.process, server = evidence.ProcessNew, k.server
-		if k.ended() {
-			q.process = evidence.ProcessLast
-			q.failed = errors.New("the process of the agent's last session has ended by itself, and what it knew with it")
-			return
-		}
 	}
 	q.talk, q.failed = mcpproxy.Inquire(ctx, mcpproxy.Limits{}, server)
 }

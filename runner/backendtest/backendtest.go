@@ -55,6 +55,8 @@ func Run(t *testing.T, open func(t *testing.T, program string) Opened) {
 	alone := map[string]func(*testing.T){
 		"layout":           s.layout,
 		"files":            s.files,
+		"a lone box":       s.lone,
+		"single paths":     s.find,
 		"hostile tar":      s.hostileTar,
 		"hostile tree":     s.hostileTree,
 		"links to config":  s.configLinks,

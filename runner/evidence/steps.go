@@ -55,6 +55,7 @@ type Output struct {
 
 // CallAsk asks for a tool call that the runner makes.
 type CallAsk struct {
+	Number    int             `json:"number"` // among the grader's, from 1
 	Server    string          `json:"server"`
 	Tool      string          `json:"tool"`
 	Arguments json.RawMessage `json:"arguments,omitempty"`

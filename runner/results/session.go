@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
-	"strings"
 
 	"github.com/waza-isolate/waza/runner/capture"
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -92,24 +91,9 @@ func ResultOf(use capture.Use) *ToolResult {
 	case len(use.Result) == 0:
 		return nil
 	case use.Call != nil:
-		return &ToolResult{Content: contentText(use.Result)}
+		return &ToolResult{Content: capture.Text(use.Result)}
 	}
 	return &ToolResult{Content: cmp.Or(stringOf(use.Result), string(use.Result))}
-}
-
-// contentText joins the text of an MCP tool result's content.
-func contentText(result json.RawMessage) string {
-	var fields map[string]json.RawMessage
-	var blocks []map[string]json.RawMessage
-	_ = json.Unmarshal(result, &fields) // a server's mistakes leave no text
-	_ = json.Unmarshal(fields["content"], &blocks)
-	var texts []string
-	for _, block := range blocks {
-		if stringOf(block["type"]) == "text" {
-			texts = append(texts, stringOf(block["text"]))
-		}
-	}
-	return strings.Join(texts, "\n")
 }
 
 // errorText is what a call that is no success says for itself.
@@ -119,7 +103,7 @@ func errorText(call evidence.Call) string {
 		_ = json.Unmarshal(call.Error, &fields) // else the error as it came
 		return cmp.Or(stringOf(fields["message"]), string(call.Error))
 	}
-	return cmp.Or(contentText(call.Result), string(call.Outcome))
+	return cmp.Or(capture.Text(call.Result), string(call.Outcome))
 }
 
 func idText(id json.RawMessage) string { return cmp.Or(stringOf(id), string(id)) }

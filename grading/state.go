@@ -1,0 +1,303 @@
+package grading
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+
+	"github.com/waza-isolate/waza/grading/match"
+	"github.com/waza-isolate/waza/runner/capture"
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// StateConfig configures the state grader: what a server was left with. After the agent
+// has stopped the runner looks into the server's container, and calls its tools. Each
+// of what is expected of a file or of an answer is one check.
+type StateConfig struct {
+	Server string      `json:"server" jsonschema:"name of the server"`
+	Files  []StateFile `json:"files,omitempty" jsonschema:"what stands in its container; with --isolate"`
+	Calls  []StateCall `json:"calls,omitempty" jsonschema:"calls that the runner makes to it, in order"`
+}
+
+// StateFile is what is expected at one path of a server's container.
+type StateFile struct {
+	Path     string            `json:"path" jsonschema:"absolute path in the server's container"`
+	Exists   *bool             `json:"exists,omitempty" jsonschema:"whether anything is there; default true"`
+	Contains Names             `json:"contains,omitempty" jsonschema:"strings that the file holds; one or a list"`
+	Matches  Names             `json:"matches,omitempty" jsonschema:"RE2 expressions that match somewhere in the file; one or a list"`
+	JSON     *match.ArgsConfig `json:"json,omitempty" jsonschema:"what the file holds as JSON, which is an object: as args of mcp_compliance"`
+}
+
+// StateCall is a call of the runner's, and what is expected of its answer.
+type StateCall struct {
+	Tool      string            `json:"tool" jsonschema:"exact name of the tool; also one that the agent may not see"`
+	Arguments json.RawMessage   `json:"arguments,omitempty" jsonschema:"an object"`
+	Timeout   int               `json:"timeout,omitempty" jsonschema:"seconds it may take; default 30"`
+	Error     bool              `json:"error,omitempty" jsonschema:"true where the call is to fail: as a tool's error, or a protocol's"`
+	Contains  Names             `json:"contains,omitempty" jsonschema:"strings that the text of the answer holds; one or a list"`
+	Matches   Names             `json:"matches,omitempty" jsonschema:"RE2 expressions that match somewhere in the text of the answer; one or a list"`
+	Result    *match.ArgsConfig `json:"result,omitempty" jsonschema:"what the answer is as JSON: its structured content, else its text; as args of mcp_compliance"`
+}
+
+// maxStateAsks is how many files, and how many calls, one grader may have.
+const maxStateAsks = 100
+
+// Validate refuses an empty config and what makes no sense in it.
+func (c *StateConfig) Validate() error {
+	var errs []error
+	if c.Server == "" {
+		errs = append(errs, errors.New("server: missing"))
+	}
+	if len(c.Files)+len(c.Calls) == 0 {
+		return errors.Join(append(errs, errEmpty)...)
+	}
+	if len(c.Files) > maxStateAsks || len(c.Calls) > maxStateAsks {
+		errs = append(errs, fmt.Errorf("at most %d files and as many calls can be looked at", maxStateAsks))
+	}
+	for i, f := range c.Files {
+		errs = append(errs, within(fmt.Sprintf("files[%d]", i), f.validate()))
+	}
+	for i, call := range c.Calls {
+		errs = append(errs, within(fmt.Sprintf("calls[%d]", i), call.validate()))
+	}
+	return errors.Join(errs...)
+}
+
+// within says where an error is.
+func within(place string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s.%w", place, err)
+}
+
+func (f StateFile) validate() error {
+	clean := path.Clean(f.Path)
+	switch {
+	case !path.IsAbs(f.Path) || strings.ContainsRune(f.Path, 0) || clean == "/":
+		return fmt.Errorf("path: %q must be an absolute path in the server's container", f.Path)
+	case !f.expected() && f.readable():
+		return errors.New("exists: false has nothing beside it")
+	}
+	return expectations(f.Contains, f.Matches, "json", f.JSON)
+}
+
+func (c StateCall) validate() error {
+	arguments := map[string]json.RawMessage{}
+	switch {
+	case c.Tool == "":
+		return errors.New("tool: missing")
+	case len(c.Arguments) > 0 && (json.Unmarshal(c.Arguments, &arguments) != nil || arguments == nil):
+		return errors.New("arguments: must be an object")
+	}
+	return errors.Join(checkSeconds("timeout", c.Timeout), expectations(c.Contains, c.Matches, "result", c.Result))
+}
+
+// expectations refuses what cannot be looked for.
+func expectations(contains, matches Names, field string, value *match.ArgsConfig) error {
+	errs := []error{compilable("matches", matches)}
+	for i, text := range contains {
+		if text == "" {
+			errs = append(errs, fmt.Errorf("contains[%d]: empty", i))
+		}
+	}
+	if value != nil {
+		_, err := value.Compile()
+		errs = append(errs, within(field, err))
+	}
+	return errors.Join(errs...)
+}
+
+// Servers names the server that is looked at.
+func (c *StateConfig) Servers() []string { return []string{c.Server} }
+
+func (f StateFile) expected() bool { return f.Exists == nil || *f.Exists }
+
+// readable says whether something is expected of what the file holds.
+func (f StateFile) readable() bool { return len(f.Contains)+len(f.Matches) > 0 || f.JSON != nil }
+
+func (c *StateConfig) fileAsk(f StateFile) evidence.FileAsk {
+	return evidence.FileAsk{Server: c.Server, Path: path.Clean(f.Path), Content: f.readable()}
+}
+
+// callAsk numbers calls: two that are alike may have different answers.
+func (c *StateConfig) callAsk(i int) evidence.CallAsk {
+	call := c.Calls[i]
+	return evidence.CallAsk{
+		Number: i + 1, Server: c.Server, Tool: call.Tool, Arguments: call.Arguments, Seconds: cmp.Or(call.Timeout, defaultSeconds),
+	}
+}
+
+func (c *StateConfig) asks() []any {
+	var all []any
+	seen := map[evidence.FileAsk]bool{}
+	for _, f := range c.Files {
+		if ask := c.fileAsk(f); !seen[ask] {
+			seen[ask] = true
+			all = append(all, ask)
+		}
+	}
+	for i := range c.Calls {
+		all = append(all, c.callAsk(i))
+	}
+	return all
+}
+
+func (c *StateConfig) grade(s *subject) (report, error) {
+	if !s.declared(c.Server) {
+		return report{}, fmt.Errorf("the trial has no server %s", quote(c.Server))
+	}
+	var r report
+	for _, f := range c.Files {
+		var found evidence.FileAnswer
+		if err := s.answer(c.fileAsk(f), &found); err != nil {
+			return report{}, err
+		}
+		f.judge(&r, c.Server, found)
+	}
+	var asked []string
+	for i, call := range c.Calls {
+		var a evidence.CallAnswer
+		if err := s.answer(c.callAsk(i), &a); err != nil {
+			return report{}, err
+		}
+		asked = append(asked, a.Process)
+		call.judge(&r, c.Server, a)
+	}
+	if len(asked) > 0 {
+		r.details = map[string]any{"asked": asked}
+	}
+	return r, nil
+}
+
+func (f StateFile) judge(r *report, server string, found evidence.FileAnswer) {
+	where := fmt.Sprintf("%s in the container of server %s", quote(f.Path), quote(server))
+	there := describeFound(found)
+	if !f.expected() {
+		r.check(found.Kind == "", "Expected nothing at %s; there is %s.", where, there)
+		return
+	}
+	exists := found.Kind != "" && found.At == ""
+	r.check(exists, "Expected %s; there is %s.", where, there)
+	if !f.readable() {
+		return
+	}
+	text := ""
+	unread := found.Unread
+	switch {
+	case !exists:
+		unread = "there is " + there
+	case found.Content != nil:
+		text = *found.Content
+	}
+	r.holdsText(where, text, unread, f.Contains, f.Matches)
+	if f.JSON != nil {
+		r.holdsValue(where, json.RawMessage(text), unread, *f.JSON)
+	}
+}
+
+// describeFound says what stands at a path.
+func describeFound(found evidence.FileAnswer) string {
+	kind := map[string]string{
+		"": "nothing", evidence.KindFile: "a file", evidence.KindDirectory: "a directory",
+		evidence.KindLink: "a symbolic link, and those are not followed", evidence.KindSpecial: "a special file",
+	}[found.Kind]
+	if found.At != "" {
+		kind = fmt.Sprintf("on the way, at %s, %s", quote(found.At), kind)
+	}
+	return kind
+}
+
+func (c StateCall) judge(r *report, server string, a evidence.CallAnswer) {
+	who := fmt.Sprintf("%s of server %s", quote(c.Tool), quote(server))
+	failed := a.Outcome == evidence.OutcomeToolError || a.Outcome == evidence.OutcomeProtocolError
+	answered := failed || a.Outcome == evidence.OutcomeOK
+	text := answerText(a)
+	switch {
+	case !answered:
+		r.check(false, "Expected an answer from %s; it was a %s: %s.", who, a.Outcome, strings.TrimSuffix(a.Message, "."))
+	case c.Error:
+		r.check(failed, "Expected %s to fail; it answered %s.", who, quote(text))
+	default:
+		r.check(!failed, "Expected %s to succeed; it was a %s: %s.", who, a.Outcome, quote(text))
+	}
+	unread := ""
+	if !answered {
+		unread = "there is no answer"
+	}
+	answer := "the answer of " + who
+	r.holdsText(answer, text, unread, c.Contains, c.Matches)
+	if c.Result != nil {
+		r.holdsValue(answer, answerValue(a, text), unread, *c.Result)
+	}
+}
+
+// holdsText checks what a text holds. Of one that cannot be read every check fails, so
+// that the score counts the same checks in every trial.
+func (r *report) holdsText(what, text, unread string, contains, matches []string) {
+	for _, wanted := range contains {
+		r.check(unread == "" && strings.Contains(text, wanted), "Expected %s to contain %s; %s.", what, quote(wanted), insteadOf(text, unread))
+	}
+	for _, expression := range matches {
+		found, err := regexp.MatchString(expression, text)
+		r.check(unread == "" && err == nil && found, "Expected %s to match %s; %s.", what, quote(expression), insteadOf(text, unread))
+	}
+}
+
+// insteadOf says what there is.
+func insteadOf(text, unread string) string {
+	if unread != "" {
+		return unread
+	}
+	return "it is " + quote(text)
+}
+
+// holdsValue checks what a JSON value is.
+func (r *report) holdsValue(what string, value json.RawMessage, unread string, wanted match.ArgsConfig) {
+	args, err := wanted.Compile()
+	switch {
+	case err != nil:
+		r.check(false, "Could not compare %s: %v.", what, err)
+		return
+	case unread != "":
+		r.check(false, "Could not compare %s: %s.", what, unread)
+		return
+	case !json.Valid(value):
+		r.check(false, "Expected %s to be JSON; it is %s.", what, quote(string(value)))
+		return
+	}
+	fit := args.Check(value)
+	var differences []string
+	for _, d := range fit.Differences {
+		differences = append(differences, d.String())
+	}
+	r.check(fit.Full(), "Expected otherwise of %s: %s.", what, strings.Join(differences, "; "))
+}
+
+// answerText is what an answer says: the text of a result's content, or an error's
+// message.
+func answerText(a evidence.CallAnswer) string {
+	if a.Outcome == evidence.OutcomeProtocolError {
+		var e struct {
+			Message string `json:"message"`
+		}
+		_ = json.Unmarshal(a.Error, &e) // else there is none
+		return cmp.Or(e.Message, string(a.Error))
+	}
+	return capture.Text(a.Result)
+}
+
+// answerValue is an answer as JSON: a result's structured content, else its text.
+func answerValue(a evidence.CallAnswer, text string) json.RawMessage {
+	var result struct {
+		Structured json.RawMessage `json:"structuredContent"`
+	}
+	if json.Unmarshal(a.Result, &result) == nil && len(result.Structured) > 0 && string(result.Structured) != "null" {
+		return result.Structured
+	}
+	return json.RawMessage(text)
+}
