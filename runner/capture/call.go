@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/waza-isolate/waza/internal/jsonvalue"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -149,8 +150,8 @@ func isRetry(params map[string]json.RawMessage) bool {
 // on any of its server. This era has no sessions, so a retry may come on another
 // connection.
 func rounds(server, conn, tool string, arguments, state json.RawMessage) []round {
-	argumentsForm, _ := canonical(arguments)
-	stateForm, _ := canonical(state)
+	argumentsForm, _ := jsonvalue.Canonical(arguments)
+	stateForm, _ := jsonvalue.Canonical(state)
 	return []round{
 		{server, conn, tool, argumentsForm, stateForm},
 		{server, "", tool, argumentsForm, stateForm},

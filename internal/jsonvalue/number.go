@@ -1,0 +1,87 @@
+package jsonvalue
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+)
+
+// beyond bounds the exponents that are computed with. A number with a larger one is
+// equal to what is written as it is, and all such numbers of a sign are one to
+// [CompareNumbers].
+const beyond = 1 << 60
+
+// decimal is digits × 10^exponent.
+type decimal struct {
+	negative bool
+	digits   string // without zeros at either end; empty is 0
+	exponent int64
+}
+
+// parseNumber works on the text: no digit is lost, and no exponent, however large,
+// is expanded.
+func parseNumber(n string) decimal {
+	mantissa, power := n, int64(0)
+	if i := strings.IndexAny(n, "eE"); i >= 0 {
+		mantissa = n[:i]
+		power, _ = strconv.ParseInt(n[i+1:], 10, 64) // out of range gives the nearest
+		power = min(max(power, -beyond), beyond)
+	}
+	unsigned, negative := strings.CutPrefix(mantissa, "-")
+	whole, fraction, _ := strings.Cut(unsigned, ".")
+	digits := strings.TrimLeft(whole+fraction, "0")
+	if digits == "" {
+		return decimal{}
+	}
+	significant := strings.TrimRight(digits, "0")
+	if power > -beyond && power < beyond {
+		power += int64(len(digits) - len(significant) - len(fraction))
+	}
+	return decimal{negative, significant, power}
+}
+
+// NumberForm writes a JSON number as digits and a power of ten, so that 1, 1.0 and
+// 10e-1 are one.
+func NumberForm(n string) string {
+	d := parseNumber(n)
+	switch {
+	case d.digits == "":
+		return "0"
+	case d.exponent <= -beyond || d.exponent >= beyond:
+		return n
+	case d.negative:
+		return "-" + d.digits + "e" + strconv.FormatInt(d.exponent, 10)
+	}
+	return d.digits + "e" + strconv.FormatInt(d.exponent, 10)
+}
+
+// CompareNumbers is negative where a is less than b, 0 where they are equal, and
+// positive where a is more.
+func CompareNumbers(a, b string) int {
+	left, right := parseNumber(a), parseNumber(b)
+	if c := cmp.Compare(left.sign(), right.sign()); c != 0 {
+		return c
+	}
+	return left.sign() * left.compareSize(right)
+}
+
+func (d decimal) sign() int {
+	switch {
+	case d.digits == "":
+		return 0
+	case d.negative:
+		return -1
+	}
+	return 1
+}
+
+// compareSize compares without regard to signs.
+func (d decimal) compareSize(other decimal) int {
+	if d.exponent == other.exponent && (d.exponent <= -beyond || d.exponent >= beyond) {
+		return 0
+	}
+	if c := cmp.Compare(d.exponent+int64(len(d.digits)), other.exponent+int64(len(other.digits))); c != 0 {
+		return c
+	}
+	return strings.Compare(d.digits, other.digits) // both begin at the same power of ten
+}

@@ -1,0 +1,94 @@
+package jsonvalue
+
+import (
+	"encoding/json"
+	"math/big"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestCanonical(t *testing.T) {
+	for _, test := range []struct {
+		a, b string
+		same bool
+	}{
+		{`{"a":1,"b":[2]}`, ` { "b":[2.0], "a":10e-1 } `, true},
+		{`0e99999999999999999999`, `-0.0`, true},
+		{`1e99999999999999999999`, `1e99999999999999999998`, false},
+		{`9007199254740993`, `9007199254740992`, false},
+		{`1`, `"1"`, false},
+		{`1`, `true`, false},
+		{`null`, `false`, false},
+		{`["a","b"]`, `["b","a"]`, false},
+		{`"\u0031"`, `"1"`, true},
+	} {
+		a, okA := Canonical([]byte(test.a))
+		b, okB := Canonical([]byte(test.b))
+		if !okA || !okB || (a == b) != test.same {
+			t.Errorf("%s is %s, %s is %s", test.a, a, test.b, b)
+		}
+	}
+	for _, none := range []string{"", "oops", "{} {}", "01"} {
+		if form, ok := Canonical([]byte(none)); ok {
+			t.Errorf("%q is %s", none, form)
+		}
+	}
+}
+
+func TestCompareNumbers(t *testing.T) {
+	for _, test := range []struct {
+		a, b string
+		want int
+	}{
+		{"9007199254740993", "9007199254740992", 1},
+		{"0.1", "1e-1", 0},
+		{"-0", "0.0e5", 0},
+		{"1e999999999", "1e1000000000", -1},
+		{"-1e99999999999999999999", "-1", -1},
+		{"1e-99999999999999999999", "1e-999999", -1},
+		{"1e99999999999999999999", "1e999999", 1},
+		{"1e99999999999999999999", "2e99999999999999999999", 0},
+		{"12", "1.2e1", 0},
+		{"-5", "-50", 1},
+	} {
+		if got := CompareNumbers(test.a, test.b); got != test.want {
+			t.Errorf("compare %s with %s: %d", test.a, test.b, got)
+		}
+		if got := CompareNumbers(test.b, test.a); got != -test.want {
+			t.Errorf("compare %s with %s: %d", test.b, test.a, got)
+		}
+	}
+}
+
+// number draws JSON numbers near each other.
+func number() *rapid.Generator[string] {
+	return rapid.StringMatching(`-?(0|[1-9][0-9]{0,2})(\.[0-9]{1,3})?([eE][+-]?[0-3])?`)
+}
+
+func TestNumbersAreAsBigRationals(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := number().Draw(t, "a"), number().Draw(t, "b")
+		x, _ := new(big.Rat).SetString(a)
+		y, _ := new(big.Rat).SetString(b)
+		if got, want := CompareNumbers(a, b), x.Cmp(y); got != want {
+			t.Fatalf("%s to %s: %d, want %d", a, b, got, want)
+		}
+		if got, want := NumberForm(a) == NumberForm(b), x.Cmp(y) == 0; got != want {
+			t.Fatalf("%s and %s are %s and %s", a, b, NumberForm(a), NumberForm(b))
+		}
+	})
+}
+
+func FuzzCanonical(f *testing.F) {
+	f.Add([]byte(`{"a":[1.0,"\ud800",null,-1e-99999999999999999999]}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		form, ok := Canonical(raw)
+		if ok != json.Valid(raw) {
+			t.Fatalf("%q is JSON: %v", raw, ok)
+		}
+		if again, _ := Canonical(raw); again != form {
+			t.Fatalf("%q is %s and %s", raw, form, again)
+		}
+	})
+}
