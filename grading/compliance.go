@@ -1,115 +1,96 @@
 package grading
 
 import (
-	"errors"
-	"fmt"
-	"regexp"
-	"slices"
-
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/grading/match"
 )
 
 // ComplianceConfig configures the mcp_compliance grader: how the agent used MCP
-// servers. Each expected tool and the limit of errors is one check.
+// servers. Gates hold or fail; parts have a score, whose weighted mean is the
+// grader's. It passes where every gate holds and the score reaches the threshold.
 type ComplianceConfig struct {
-	Server          Names    `json:"server,omitempty" jsonschema:"name of the server, or a list of names; every server where left out"`
-	ExpectToolsUsed []string `json:"expect_tools_used,omitempty" jsonschema:"tools that were called, whatever came of it: exact names, or /expressions/ (RE2) that match a whole name"`
-	MaxToolErrors   *int     `json:"max_tool_errors,omitempty" jsonschema:"limit of calls that ended as tool_error, protocol_error, transport_error or timeout; 0 allows none"`
+	Server            Names          `json:"server,omitempty" jsonschema:"name of the server, or a list of names; every server where left out"`
+	Match             string         `json:"match,omitempty" enum:"effects superset unordered in_order exact subset" jsonschema:"which calls beyond the expected are allowed, and whether order counts; default superset"`
+	ReadOnly          []NamePattern       `json:"read_only,omitempty" jsonschema:"tools that only read, whatever their servers say: exact names or /expressions/"`
+	ExpectToolsUsed   []ExpectedCall `json:"expect_tools_used,omitempty" jsonschema:"calls that were made: names or /expressions/ of tools, or more about each"`
+	RejectTools       []NamePattern       `json:"reject_tools,omitempty" jsonschema:"tools that were not called, whatever came of it: exact names or /expressions/"`
+	Before            [][]NamePattern     `json:"before,omitempty" jsonschema:"lists of tools, each of which succeeded before the next one was called with success"`
+	MaxToolErrors     *int           `json:"max_tool_errors,omitempty" min:"0" jsonschema:"how many calls may end as an error before the score of errors falls; 0 allows none"`
+	Errors            *ErrorRules    `json:"errors,omitempty" jsonschema:"which calls count as errors"`
+	MaxDuplicateCalls *int           `json:"max_duplicate_calls,omitempty" min:"0" jsonschema:"limit of calls that repeat an earlier one that succeeded: the same server, tool and arguments"`
+	Schema            *SchemaRules   `json:"schema,omitempty" jsonschema:"what holds between calls and the servers' own lists of tools"`
+	Wire              *WireRules     `json:"wire,omitempty" jsonschema:"what the agent tells of its calls, against what it sent"`
+	Resources         *ReadRules     `json:"resources,omitempty" jsonschema:"resources that were and were not read"`
+	Prompts           *ReadRules     `json:"prompts,omitempty" jsonschema:"prompts that were and were not taken"`
+	RugPull           string         `json:"rug_pull,omitempty" enum:"fail warn off" jsonschema:"what a tool means that its server described anew after it had listed it; default warn"`
+	Weights           *PartWeights   `json:"weights,omitempty" jsonschema:"weights of the parts of the score; each is 1 where left out"`
+	Threshold         *float64       `json:"threshold,omitempty" min:"0" max:"1" jsonschema:"the score that it takes to pass; default 1"`
 }
 
-// Validate refuses an empty config, a limit below zero, empty names and
-// expressions that do not compile.
-func (c *ComplianceConfig) Validate() error {
-	if len(c.ExpectToolsUsed) == 0 && c.MaxToolErrors == nil {
-		return errEmpty
-	}
-	var errs []error
-	if c.MaxToolErrors != nil && *c.MaxToolErrors < 0 {
-		errs = append(errs, errors.New("max_tool_errors: below zero"))
-	}
-	if slices.Contains(c.Server, "") || c.Server != nil && len(c.Server) == 0 {
-		errs = append(errs, errors.New("server: empty"))
-	}
-	for i, name := range c.ExpectToolsUsed {
-		if _, err := toolMatcher(name); err != nil {
-			errs = append(errs, fmt.Errorf("expect_tools_used[%d]: %w", i, err))
-		}
-	}
-	return errors.Join(errs...)
+// ExpectedCall is an entry of expect_tools_used. A name alone is the tool, with any
+// arguments, once.
+type ExpectedCall struct {
+	Tool   NamePattern `json:"tool" jsonschema:"exact name, or /expression/ (RE2) over a whole name"`
+	Server string     `json:"server,omitempty" jsonschema:"the server it is of; any that is looked at where left out"`
+	Count  *CallCount `json:"count,omitempty" jsonschema:"how often; once where left out"`
+	AnyOf  []ToolOf   `json:"any_of,omitempty" jsonschema:"tools that do as well"`
+	Args   *match.ArgsConfig `json:"args,omitempty" jsonschema:"what the arguments are"`
 }
 
-// Servers names the servers that are looked at; none for all.
-func (c *ComplianceConfig) Servers() []string { return c.Server }
-
-func (c *ComplianceConfig) grade(s *subject) (report, error) {
-	for _, server := range c.Server {
-		if !s.declared(server) {
-			return report{}, fmt.Errorf("the trial has no server %s", quote(server))
-		}
-	}
-	if err := s.seen(c.Server...); err != nil {
-		return report{}, err
-	}
-	calls := filter(s.calls, func(call evidence.Call) bool {
-		return len(c.Server) == 0 || slices.Contains(c.Server, call.Server)
-	})
-	failed := filter(calls, isError)
-	var r report
-	for _, name := range c.ExpectToolsUsed {
-		if err := expectUsed(&r, name, calls); err != nil {
-			return report{}, err
-		}
-	}
-	if c.MaxToolErrors != nil {
-		r.check(len(failed) <= *c.MaxToolErrors,
-			"Expected at most %d failed calls; found %d: %s.", *c.MaxToolErrors, len(failed), describeCalls(failed))
-	}
-	r.details = map[string]any{"calls": numbers(calls), "errors": numbers(failed)}
-	return r, nil
+// CallCount says how many calls an entry is about.
+type CallCount struct {
+	Min *int `json:"min,omitempty" min:"0" max:"1000" jsonschema:"as many are expected; default 1"`
+	Max *int `json:"max,omitempty" min:"1" max:"1000" jsonschema:"more are not allowed, in any mode; no limit where left out"`
 }
 
-// expectUsed checks that a tool was called. What came of the call is for the
-// limit of errors to judge: a tool that is meant to fail is used too.
-func expectUsed(r *report, name string, calls []evidence.Call) error {
-	matches, err := toolMatcher(name)
-	if err != nil {
-		return err
-	}
-	used := slices.ContainsFunc(calls, func(call evidence.Call) bool { return matches(call.Tool) })
-	if len(calls) == 0 {
-		r.check(used, "Expected tool %s to be called; no tool was.", quote(name))
-		return nil
-	}
-	r.check(used, "Expected tool %s to be called; it was not. Found %s.", quote(name), describeCalls(calls))
-	return nil
+// ToolOf is a tool and the server it is of.
+type ToolOf struct {
+	Server string `json:"server,omitempty" jsonschema:"the server it is of; any that is looked at where left out"`
+	Tool   NamePattern `json:"tool" jsonschema:"exact name, or /expression/ (RE2) over a whole name"`
 }
 
-// isError reports whether a call counts as an error. A cancelled one does not:
-// the client gave it up.
-func isError(call evidence.Call) bool {
-	switch call.Outcome {
-	case evidence.OutcomeToolError, evidence.OutcomeProtocolError,
-		evidence.OutcomeTransportError, evidence.OutcomeTimeout:
-		return true
-	}
-	return false
+// SchemaRules hold calls to what servers list.
+type SchemaRules struct {
+	MinValid        *float64 `json:"min_valid,omitempty" min:"0" max:"1" jsonschema:"share of calls, at least, whose arguments fit the tool's input schema"`
+	MaxUnknownTools *int     `json:"max_unknown_tools,omitempty" min:"0" jsonschema:"limit of calls of tools that the server had not listed by then"`
 }
 
-// toolMatcher reads an exact name, or a "/expression/" over a whole name.
-func toolMatcher(name string) (func(tool string) bool, error) {
-	if name == "" {
-		return nil, errors.New("an empty name")
-	}
-	if len(name) < 3 || name[0] != '/' || name[len(name)-1] != '/' {
-		return func(tool string) bool { return tool == name }, nil
-	}
-	inner := name[1 : len(name)-1]
-	if _, err := regexp.Compile(inner); err != nil {
-		return nil, err
-	}
-	whole, err := regexp.Compile(`\A(?:` + inner + `)\z`)
-	if err != nil {
-		return nil, err
-	}
-	return whole.MatchString, nil
+// WireRules hold what the agent tells to what it did.
+type WireRules struct {
+	UnbackedClaims  string `json:"unbacked_claims,omitempty" enum:"fail warn off" jsonschema:"what a call means that the agent tells of and that was not made, or not so; default off"`
+	UnreportedCalls string `json:"unreported_calls,omitempty" enum:"fail warn off" jsonschema:"what a call means that was made and that the agent does not tell of; default off"`
 }
+
+// ReadRules are about resources or prompts.
+type ReadRules struct {
+	Expect []NamePattern `json:"expect,omitempty" jsonschema:"each was asked for with success: exact names or URIs, or /expressions/"`
+	Reject []NamePattern `json:"reject,omitempty" jsonschema:"none was asked for, whatever came of it: exact names or URIs, or /expressions/"`
+}
+
+// ErrorRules say which calls count as errors.
+type ErrorRules struct {
+	Count    []string        `json:"count,omitempty" enum:"tool protocol transport timeout" jsonschema:"outcomes that count against max_tool_errors; all four where left out"`
+	Soft     string          `json:"soft,omitempty" enum:"off warn count" jsonschema:"what a success means whose result reads like an error; default off"`
+	Expected []ExpectedError `json:"expected,omitempty" jsonschema:"errors that are not counted, and with which a call does what is expected of it"`
+	Recovery *Recovery       `json:"recovery,omitempty" jsonschema:"when an error is made good, and not counted"`
+}
+
+// ExpectedError describes errors that are meant to come.
+type ExpectedError struct {
+	Tool   NamePattern `json:"tool" jsonschema:"exact name, or /expression/ (RE2) over a whole name"`
+	Server string `json:"server,omitempty" jsonschema:"the server it is of; any that is looked at where left out"`
+	Code   *int64 `json:"code,omitempty" jsonschema:"code of a JSON-RPC error; any error where left out"`
+}
+
+// Recovery says when a later success makes an error good.
+type Recovery struct {
+	Window  int    `json:"window" min:"1" max:"1000" jsonschema:"how many calls after the error are looked at for a success of the same tool"`
+	Require string `json:"require,omitempty" enum:"any adapted" jsonschema:"any: with whatever arguments; adapted: with other ones; default any"`
+}
+
+// PartWeights are the weights of the parts of a score.
+type PartWeights struct {
+	Selection *float64 `json:"selection,omitempty" min:"0" jsonschema:"of which calls were made"`
+	Params    *float64 `json:"params,omitempty" min:"0" jsonschema:"of their arguments"`
+	Errors    *float64 `json:"errors,omitempty" min:"0" jsonschema:"of how many failed"`
+}
+

@@ -2,6 +2,8 @@ package grading
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -11,7 +13,9 @@ import (
 type report struct {
 	checks   int
 	failures []string
+	warnings []string // what does not fail, and ought to be known
 	details  map[string]any
+	points   *float64 // the score, where it is not the share of checks that hold
 }
 
 // check counts one check; where it does not hold, the sentence says what was
@@ -30,22 +34,43 @@ func (r *report) result() evidence.VerdictResult {
 	return evidence.VerdictPass
 }
 
-// score is the share of checks that hold.
+// score is the share of checks that hold, unless the grader has one of its own.
 func (r *report) score() float64 {
+	if r.points != nil {
+		return *r.points
+	}
 	if r.checks == 0 {
 		return 1
 	}
 	return float64(r.checks-len(r.failures)) / float64(r.checks)
 }
 
+// feedback is the failures, or that there is none, and then the warnings.
 func (r *report) feedback() string {
-	if len(r.failures) > 0 {
-		return strings.Join(r.failures, " ")
+	sentences := atMost(r.failures)
+	switch {
+	case len(r.failures) > 0:
+	case r.checks == 1:
+		sentences = []string{"The one check holds."}
+	default:
+		sentences = []string{fmt.Sprintf("All %d checks hold.", r.checks)}
 	}
-	if r.checks == 1 {
-		return "The one check holds."
+	for _, warning := range atMost(r.warnings) {
+		sentences = append(sentences, "Warning: "+warning)
 	}
-	return fmt.Sprintf("All %d checks hold.", r.checks)
+	return strings.Join(sentences, " ")
+}
+
+// maxSentences is how many failures, and how many warnings, feedback tells. Graders
+// put the most important ones first.
+const maxSentences = 20
+
+func atMost(sentences []string) []string {
+	if len(sentences) <= maxSentences {
+		return sentences
+	}
+	left := len(sentences) - maxSentences
+	return append(slices.Clone(sentences[:maxSentences]), fmt.Sprintf("And %d more.", left))
 }
 
 // maxShown is how many entries of a list a sentence shows.
@@ -76,3 +101,33 @@ func quote(s string) string {
 	}
 	return fmt.Sprintf("%q", s)
 }
+
+// clip cuts a text that is shown as it is, JSON above all.
+func clip(s string) string {
+	if len(s) > maxQuoted {
+		return strings.ToValidUTF8(s[:maxQuoted], "") + "…"
+	}
+	return s
+}
+
+// listOf writes things for a sentence, cut after maxShown.
+func listOf[T any](all []T, describe func(T) string) string {
+	var shown []string
+	for i, one := range all {
+		if i == maxShown {
+			shown = append(shown, fmt.Sprintf("%d more", len(all)-i))
+			break
+		}
+		shown = append(shown, describe(one))
+	}
+	return strings.Join(shown, ", ")
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func percent(share float64) string { return fmt.Sprintf("%g%%", math.Round(share*1000)/10) }

@@ -1,0 +1,151 @@
+package grading
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/waza-isolate/waza/runner/capture"
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// failures are the calls that failed, sorted by what is made of them.
+type failures struct {
+	counted   []evidence.Call // against the limit
+	expected  []evidence.Call
+	recovered []recovered
+	soft      []evidence.Call // successes that read like errors, where they only warn
+}
+
+type recovered struct{ failed, by evidence.Call }
+
+// errorKinds are the words of errors.count, by outcome.
+var errorKinds = map[evidence.Outcome]string{
+	evidence.OutcomeToolError: "tool", evidence.OutcomeProtocolError: "protocol",
+	evidence.OutcomeTransportError: "transport", evidence.OutcomeTimeout: "timeout",
+}
+
+// isError reports whether a call counts as an error. A cancelled one does not:
+// the client gave it up.
+func isError(call evidence.Call) bool { return errorKinds[call.Outcome] != "" }
+
+// succeeded reports whether a call did what it is for, and so can fill a slot.
+func (r *ErrorRules) succeeded(call evidence.Call) bool {
+	if call.Outcome == evidence.OutcomeOK {
+		return r == nil || r.Soft != "count" || softError(call.Result) == ""
+	}
+	return r.expects(call)
+}
+
+// expects reports whether call ended in an error that was to come.
+func (r *ErrorRules) expects(call evidence.Call) bool {
+	if r == nil || !isError(call) {
+		return false
+	}
+	return slices.ContainsFunc(r.Expected, func(e ExpectedError) bool {
+		return (e.Server == "" || e.Server == call.Server) && e.Tool.Matches(call.Tool) &&
+			(e.Code == nil || call.Outcome == evidence.OutcomeProtocolError && *e.Code == errorCode(call.Error))
+	})
+}
+
+func errorCode(raw json.RawMessage) int64 {
+	var e struct{ Code json.Number }
+	if json.Unmarshal(raw, &e) != nil {
+		return 0
+	}
+	code, _ := e.Code.Int64()
+	return code
+}
+
+// counts reports whether call is an error of a kind that counts.
+func (r *ErrorRules) counts(call evidence.Call) bool {
+	kind := errorKinds[call.Outcome]
+	switch {
+	case call.Outcome == evidence.OutcomeOK:
+		return !r.succeeded(call)
+	case kind == "":
+		return false
+	}
+	return r == nil || r.Count == nil || slices.Contains(r.Count, kind)
+}
+
+// sort finds the failures among calls, which are in the order of their requests.
+func (r *ErrorRules) sort(calls []evidence.Call) failures {
+	var f failures
+	for i, call := range calls {
+		switch {
+		case r.expects(call):
+			f.expected = append(f.expected, call)
+		case r.counts(call):
+			if by, ok := r.recovery(call, calls[i+1:]); ok {
+				f.recovered = append(f.recovered, recovered{call, by})
+			} else {
+				f.counted = append(f.counted, call)
+			}
+		case r != nil && r.Soft == "warn" && call.Outcome == evidence.OutcomeOK && softError(call.Result) != "":
+			f.soft = append(f.soft, call)
+		}
+	}
+	return f
+}
+
+// recovery finds the success that makes failed good, among the calls after it.
+func (r *ErrorRules) recovery(failed evidence.Call, later []evidence.Call) (evidence.Call, bool) {
+	if r == nil || r.Recovery == nil {
+		return evidence.Call{}, false
+	}
+	seen := 0
+	for _, call := range later {
+		if !follows(call, failed) {
+			continue
+		}
+		if seen++; seen > r.Recovery.Window {
+			break
+		}
+		same := call.Server == failed.Server && call.Tool == failed.Tool
+		if same && call.Outcome == evidence.OutcomeOK && r.succeeded(call) &&
+			(r.Recovery.Require != "adapted" || !capture.Equal(call.Arguments, failed.Arguments)) {
+			return call, true
+		}
+	}
+	return evidence.Call{}, false
+}
+
+// follows reports whether call was made when before had ended. One without an answer
+// on record ended when nobody knows; any later call follows it.
+func follows(call, before evidence.Call) bool {
+	return call.RequestFrame > max(before.RequestFrame, before.ResponseFrame)
+}
+
+// part is the score of errors: 1 up to the limit, then the limit's share of them.
+func (f failures) part(limit int) float64 {
+	if len(f.counted) <= limit {
+		return 1
+	}
+	return float64(limit) / float64(len(f.counted))
+}
+
+// why says what went wrong with a call that failed.
+func why(call evidence.Call) string {
+	var told struct {
+		Message string `json:"message"`
+		Code    json.Number
+		Content []struct {
+			Text string `json:"text"`
+		} `json:"content"`
+	}
+	raw := call.Error
+	if raw == nil {
+		raw = call.Result
+	}
+	_ = json.Unmarshal(raw, &told) // what cannot be read is not told
+	switch {
+	case call.Outcome == evidence.OutcomeOK:
+		return fmt.Sprintf("a success that reads like an error: %s", softError(call.Result))
+	case told.Message != "":
+		return fmt.Sprintf("%s %s: %s", call.Outcome, told.Code, quote(firstLine(told.Message)))
+	case len(told.Content) > 0 && told.Content[0].Text != "":
+		return fmt.Sprintf("%s: %s", call.Outcome, quote(firstLine(told.Content[0].Text)))
+	}
+	return string(call.Outcome)
+}
