@@ -1,0 +1,71 @@
+package match
+
+// slot is one place in an order of expected calls.
+type slot struct {
+	loops bool // it takes as many calls as there are
+	// worth is what call j is worth here; false where it does not fit.
+	worth func(j int) (weight, bool)
+}
+
+// What to do with a slot and a call, in the order of preference.
+const (
+	pair byte = iota
+	passCall
+	passSlot
+)
+
+// align pairs slots and calls, both in order, so that the pairs are worth most
+// together (a weighted longest common subsequence): for each call the slot it
+// stands for, or -1. Among equals, earlier calls are taken. It needs time and bytes
+// in proportion to slots × calls.
+func align(slots []slot, calls int) []int {
+	width := calls + 1
+	choices := make([]byte, len(slots)*width)
+	below, best := make([]weight, width), make([]weight, width)
+	for i := len(slots) - 1; i >= 0; i-- {
+		choice := choices[i*width : (i+1)*width]
+		best[calls], choice[calls] = weight{}, passSlot
+		for j := calls - 1; j >= 0; j-- {
+			best[j], choice[j] = below[j], passSlot
+			if !best[j+1].less(best[j]) {
+				best[j], choice[j] = best[j+1], passCall
+			}
+			value, ok := slots[i].worth(j)
+			if !ok {
+				continue
+			}
+			rest := below[j+1]
+			if slots[i].loops {
+				rest = best[j+1]
+			}
+			if value = value.plus(rest); !value.less(best[j]) {
+				best[j], choice[j] = value, pair
+			}
+		}
+		below, best = best, below
+	}
+	return follow(slots, choices, calls)
+}
+
+// follow reads pairs out of what was chosen for each slot and call.
+func follow(slots []slot, choices []byte, calls int) []int {
+	paired := make([]int, calls)
+	for j := range paired {
+		paired[j] = -1
+	}
+	for i, j := 0, 0; i < len(slots) && j < calls; {
+		switch choices[i*(calls+1)+j] {
+		case pair:
+			paired[j] = i
+			j++
+			if !slots[i].loops {
+				i++
+			}
+		case passCall:
+			j++
+		default:
+			i++
+		}
+	}
+	return paired
+}

@@ -1,0 +1,135 @@
+package match
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/waza-isolate/waza/internal/jsonvalue"
+)
+
+// ArgsConfig says what is expected of a call's arguments.
+//
+// The keys of Values are names of arguments, never matchers. Below them a value is
+// itself, or a matcher: an object with one key, which is one of
+//
+//	any_of: [V, ...]     one of these
+//	regex: "..."         a string in which the expression (RE2) is found; unanchored
+//	range: [LOW, HIGH]   a number from LOW to HIGH; null is no bound
+//	set: [V, ...]        a list of just these, in any order
+//	absent_or: V         nothing, or V
+//	equals: VALUE        VALUE as it is written, even where it looks like a matcher
+//
+// V may be a matcher again.
+type ArgsConfig struct {
+	Match  string                     `json:"match,omitempty" jsonschema:"contains (default): at least these values; within: at most these; exact: just these; ignore: any"`
+	Values map[string]json.RawMessage `json:"values,omitzero" jsonschema:"by argument: a value, or a matcher such as {any_of: [a, b]}"`
+}
+
+// How a given object is compared with an expected one, at every depth.
+type rule int
+
+const (
+	contains rule = iota // members beyond the expected may be given
+	within               // expected members may be missing, and no others given
+	exact                // the same members
+)
+
+// Args is a compiled [ArgsConfig]. A nil one expects nothing.
+type Args struct {
+	want matcher // nil takes all
+	form string
+}
+
+// Compile refuses what makes no sense; its errors name the place, from "match" and
+// "values" on.
+func (c ArgsConfig) Compile() (*Args, error) {
+	var how rule
+	switch c.Match {
+	case "", "contains":
+		how = contains
+	case "within":
+		how = within
+	case "exact":
+		how = exact
+	case "ignore":
+		if c.Values != nil {
+			return nil, errors.New("values: match: ignore looks at none; leave them out")
+		}
+		return &Args{}, nil
+	default:
+		return nil, fmt.Errorf("match: %q is none of contains, within, exact and ignore", c.Match)
+	}
+	if c.Values == nil {
+		return nil, errors.New("values: missing")
+	}
+	values := make(map[string]any, len(c.Values))
+	for name, raw := range c.Values {
+		value, err := jsonvalue.Parse(raw)
+		if err != nil {
+			return nil, fmt.Errorf("values%s: %w", key(name), err)
+		}
+		values[name] = value
+	}
+	made := compiler{rule: how}
+	want := made.object(place("values"), values)
+	if len(made.errs) > 0 {
+		return nil, errors.Join(made.errs...)
+	}
+	return &Args{want: want, form: fmt.Sprint(how, jsonvalue.Form(values))}, nil
+}
+
+// Fit is how far arguments do what is expected of them.
+//
+// Each leaf of the expected values is one constraint: a scalar, a matcher, an empty
+// list or object. With exact and within each member that is given and not expected
+// is one more, which does not hold; so are the items by which a list is too long,
+// all together. Satisfied is therefore never above Total, and giving more of what
+// is not wanted, or less of what is, never raises their share.
+type Fit struct {
+	Satisfied, Total int
+	Differences      []Difference // at most MaxDifferences
+}
+
+// Full reports whether all that is expected holds.
+func (f Fit) Full() bool { return f.Satisfied == f.Total }
+
+// Check compares the arguments of a call, JSON as it crossed, with what is
+// expected. Left out they are {}; what is no object does not fit unless nothing is
+// expected.
+func (a *Args) Check(arguments json.RawMessage) Fit {
+	return a.fit(decode(arguments), true)
+}
+
+// fit leaves Differences out unless it is to tell them.
+func (a *Args) fit(got any, tell bool) Fit {
+	if a == nil || a.want == nil {
+		return Fit{}
+	}
+	t := tally{tell: tell}
+	a.want.check(&t, got)
+	return t.Fit
+}
+
+// key is what a path is below a member: .name, or ["na me"].
+func key(name string) string {
+	if name == "" || strings.ContainsFunc(name, func(r rune) bool {
+		return r != '_' && r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+	}) {
+		return "[" + quote(name) + "]"
+	}
+	return "." + name
+}
+
+// decode makes values of arguments as they crossed.
+func decode(arguments json.RawMessage) any {
+	if len(arguments) == 0 {
+		return map[string]any{}
+	}
+	value, err := jsonvalue.Parse(arguments)
+	if err != nil {
+		return notJSON{}
+	}
+	return value
+}

@@ -1,0 +1,167 @@
+package match
+
+// row is what columns are assigned to, as many as its capacity at most.
+type row struct {
+	capacity int
+	edges    []edge
+}
+
+// edge says that a column may be assigned to the row, and what that is worth.
+type edge struct {
+	col    int
+	weight weight // more than none
+}
+
+// assign finds a maximum-weight matching: for each of the cols the row it is
+// assigned to, or -1. The same input gives the same answer.
+//
+// It fills one unit of a row after the other along a shortest augmenting path with
+// potentials (the Hungarian method, sparse and rectangular): of R rows with U units
+// in all, and C columns, in O(U·R·C).
+func assign(rows []row, cols int) []int {
+	a := assignment{
+		rows: rows, u: make([]weight, len(rows)), v: make([]weight, cols),
+		owner: make([]int, cols), from: make([]int, cols), dist: make([]weight, cols), state: make([]colState, cols),
+		via: make([]int, len(rows)), depth: make([]weight, len(rows)), seen: make([]bool, len(rows)),
+	}
+	for c := range a.owner {
+		a.owner[c] = -1
+	}
+	for r := range rows {
+		for _, e := range rows[r].edges {
+			if value := e.weight.minus(a.v[e.col]); a.u[r].less(value) {
+				a.u[r] = value
+			}
+		}
+		for unit := 0; unit < rows[r].capacity; unit++ {
+			if !a.augment(r) {
+				break
+			}
+		}
+	}
+	return a.owner
+}
+
+type colState uint8
+
+const (
+	unknown colState = iota
+	reached          // some path leads there
+	settled          // the shortest one is known
+)
+
+// assignment is a matching while it grows. For every edge u[row] + v[col] is at
+// least its weight, and just its weight where it is used. A column that is not
+// assigned has v = 0, and a row that gave up a unit has u = 0.
+type assignment struct {
+	rows  []row
+	u, v  []weight
+	owner []int
+
+	// Of one search. dist and depth are lengths of shortest paths to columns and rows.
+	from    []int // the row that a column is reached from
+	via     []int // the column that a row is reached by, which it owns
+	dist    []weight
+	depth   []weight
+	state   []colState
+	seen    []bool
+	touched []int // columns that are reached
+	order   []int // rows that are seen
+}
+
+// augment finds a column for one more unit of row start, and whether there is one
+// that is worth it. Another row may have to give one up for it.
+func (a *assignment) augment(start int) bool {
+	a.reset()
+	a.visit(start, -1, weight{})
+	quitter, length := start, a.u[start] // the row that would go without a column
+	for {
+		col := a.nearest()
+		if col < 0 || !a.dist[col].less(length) {
+			a.settle(length)
+			a.flip(a.via[quitter], start)
+			return quitter != start
+		}
+		a.state[col] = settled
+		owner := a.owner[col]
+		if owner < 0 {
+			length = a.dist[col]
+			a.settle(length)
+			a.flip(col, start)
+			return true
+		}
+		if a.seen[owner] {
+			continue
+		}
+		a.visit(owner, col, a.dist[col])
+		if quit := a.dist[col].plus(a.u[owner]); quit.less(length) {
+			quitter, length = owner, quit
+		}
+	}
+}
+
+func (a *assignment) reset() {
+	for _, c := range a.touched {
+		a.state[c] = unknown
+	}
+	for _, r := range a.order {
+		a.seen[r] = false
+	}
+	a.touched, a.order = a.touched[:0], a.order[:0]
+}
+
+// visit reaches all columns that row r has edges to.
+func (a *assignment) visit(r, via int, depth weight) {
+	a.seen[r], a.via[r], a.depth[r] = true, via, depth
+	a.order = append(a.order, r)
+	base := depth.plus(a.u[r])
+	for _, e := range a.rows[r].edges {
+		if a.state[e.col] == settled {
+			continue
+		}
+		length := base.plus(a.v[e.col]).minus(e.weight)
+		if a.state[e.col] == unknown {
+			a.state[e.col] = reached
+			a.touched = append(a.touched, e.col)
+		} else if !length.less(a.dist[e.col]) {
+			continue
+		}
+		a.dist[e.col], a.from[e.col] = length, r
+	}
+}
+
+// nearest is the reached column with the shortest path that is not settled; -1 for
+// none.
+func (a *assignment) nearest() int {
+	best := -1
+	for _, c := range a.touched {
+		if a.state[c] == reached && (best < 0 || a.dist[c].less(a.dist[best])) {
+			best = c
+		}
+	}
+	return best
+}
+
+// settle corrects the potentials by a search that ended at a path of this length.
+func (a *assignment) settle(length weight) {
+	for _, r := range a.order {
+		a.u[r] = a.u[r].minus(length.minus(a.depth[r]))
+	}
+	for _, c := range a.touched {
+		if a.state[c] == settled {
+			a.v[c] = a.v[c].plus(length.minus(a.dist[c]))
+		}
+	}
+}
+
+// flip gives the columns of the path that ends at col to the rows that reached them.
+func (a *assignment) flip(col, start int) {
+	for col >= 0 {
+		r := a.from[col]
+		a.owner[col] = r
+		if r == start {
+			return
+		}
+		col = a.via[r]
+	}
+}

@@ -1,0 +1,231 @@
+package match
+
+import (
+	"encoding/json"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// MaxDifferences is how many differences of one call's arguments are told.
+const MaxDifferences = 20
+
+// Difference is one place in which arguments are not as expected.
+type Difference struct {
+	Path string // such as repo, page.size or tags[1]; "arguments" for the whole
+	Want string // in words
+	Got  string // the JSON value, shortened; "nothing" for none
+}
+
+// String is a part of a sentence.
+func (d Difference) String() string {
+	return fmt.Sprintf("%s: expected %s; got %s", d.Path, d.Want, d.Got)
+}
+
+// tally counts constraints and tells what is different.
+type tally struct {
+	Fit
+	tell bool
+	path []step
+}
+
+// step is one step of a path: to a member, or to an item counted from 1.
+type step struct {
+	name  string
+	index int
+}
+
+// at checks the value that one step leads to.
+func (t *tally) at(s step, m matcher, got any) {
+	t.path = append(t.path, s)
+	m.check(t, got)
+	t.path = t.path[:len(t.path)-1]
+}
+
+// hold counts constraints that hold.
+func (t *tally) hold(n int) {
+	t.Total += n
+	t.Satisfied += n
+}
+
+// fail counts the n constraints that m is, of which none holds.
+func (t *tally) fail(m matcher, n int, got any) {
+	t.Total += n - 1
+	t.leaf(m, false, got)
+}
+
+// leaf counts one constraint.
+func (t *tally) leaf(m matcher, holds bool, got any) {
+	if holds || !t.tell {
+		t.count(holds, "", "")
+		return
+	}
+	want, found := m.String(), show(got)
+	if l, ok := m.(literal); ok {
+		want, found = showPair(l.value, got)
+	}
+	t.count(false, shorten(want), found)
+}
+
+func (t *tally) count(holds bool, want, got string) {
+	t.Total++
+	if holds {
+		t.Satisfied++
+		return
+	}
+	if t.tell && len(t.Differences) < MaxDifferences {
+		t.Differences = append(t.Differences, Difference{t.where(), want, got})
+	}
+}
+
+func (t *tally) where() string {
+	var text strings.Builder
+	for _, s := range t.path {
+		if s.index > 0 {
+			fmt.Fprintf(&text, "[%d]", s.index-1)
+		} else {
+			text.WriteString(key(s.name))
+		}
+	}
+	if text.Len() == 0 {
+		return "arguments"
+	}
+	return strings.TrimPrefix(text.String(), ".")
+}
+
+// ordered yields the keys of m, in order where it matters.
+func ordered(m map[string]any, matters bool) iter.Seq[string] {
+	if !matters {
+		return maps.Keys(m)
+	}
+	return slices.Values(slices.Sorted(maps.Keys(m)))
+}
+
+// maxShown is how many bytes of a value are shown.
+const maxShown = 100
+
+func shorten(text string) string {
+	if len(text) <= maxShown {
+		return text
+	}
+	end := maxShown
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + "…"
+}
+
+// quote writes a string, or its beginning.
+func quote(s string) string {
+	if short := shorten(s); short != s {
+		return strconv.Quote(strings.TrimSuffix(short, "…")) + "…"
+	}
+	return strconv.Quote(s)
+}
+
+// show writes a value, or its beginning.
+func show(v any) string {
+	if text, ok := v.(string); ok {
+		return quote(text)
+	}
+	var out strings.Builder
+	write(&out, v)
+	return shorten(out.String())
+}
+
+// write stops soon after maxShown bytes.
+func write(out *strings.Builder, v any) {
+	if out.Len() > maxShown {
+		return
+	}
+	switch v := v.(type) {
+	case absent:
+		out.WriteString("nothing")
+	case notJSON:
+		out.WriteString("what is not JSON")
+	case map[string]any:
+		out.WriteByte('{')
+		separator := ""
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			out.WriteString(separator + quote(name) + ":")
+			write(out, v[name])
+			separator = ","
+		}
+		out.WriteByte('}')
+	case []any:
+		out.WriteByte('[')
+		for i, item := range v {
+			if out.Len() > maxShown {
+				break
+			}
+			if i > 0 {
+				out.WriteByte(',')
+			}
+			write(out, item)
+		}
+		out.WriteByte(']')
+	case string:
+		out.WriteString(quote(v))
+	case json.Number:
+		out.WriteString(shorten(string(v)))
+	case bool:
+		out.WriteString(strconv.FormatBool(v))
+	default:
+		out.WriteString("null")
+	}
+}
+
+// showPair writes two values that differ, so that the difference is in view.
+func showPair(want, got any) (string, string) {
+	a, ok := want.(string)
+	b, same := got.(string)
+	if !ok || !same {
+		return show(want), show(got)
+	}
+	a, b = window(a, b)
+	if lookAlike(a, b) {
+		return strconv.QuoteToASCII(a), strconv.QuoteToASCII(b)
+	}
+	return quote(a), quote(b)
+}
+
+// context is how much of long strings is shown before the place where they begin to
+// differ.
+const context = 30
+
+// window cuts strings that are too long to show around the place where they begin
+// to differ.
+func window(a, b string) (string, string) {
+	if len(a) <= maxShown && len(b) <= maxShown {
+		return a, b
+	}
+	from := common(a, b)
+	if from <= context {
+		return shorten(a), shorten(b)
+	}
+	for from -= context; from > 0 && !utf8.RuneStart(a[from]); {
+		from--
+	}
+	return "…" + shorten(a[from:]), "…" + shorten(b[from:])
+}
+
+// common is how many bytes at the beginning a and b share.
+func common(a, b string) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+// lookAlike reports whether a and b may differ in how characters are composed
+// alone, which nobody sees.
+func lookAlike(a, b string) bool {
+	marked := func(s string) bool { return strings.ContainsFunc(s, unicode.IsMark) }
+	return marked(a) != marked(b)
+}

@@ -1,0 +1,268 @@
+package match
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+
+	"github.com/waza-isolate/waza/internal/jsonvalue"
+)
+
+// Call is one call of a tool.
+type Call struct {
+	Server, Tool string
+	Arguments    json.RawMessage // empty for none
+	OK           bool            // it succeeded
+	ReadOnly     *bool           // it changes nothing; nil where that is not known
+	Excused      bool            // it may stand for what is expected, and is never too much
+}
+
+// Result is what stands for what. Calls and expectations are named by their place
+// in what [Match] was given.
+type Result struct {
+	Pairs   []Pair    // in order of calls
+	Missing []Missing // in order of expectations
+	TooMuch []Beside  // successful calls that the mode does not allow beside the expected
+	Unclear []Beside  // with Effects: those of which it is not known whether they change something
+}
+
+// Pair is a call that stands for an expectation.
+type Pair struct {
+	Expected, Target int
+	Call             int
+	// Optional is beyond the Min of the expectation, and always with Subset. What
+	// stands there does so in full.
+	Optional bool
+	Fit
+}
+
+// Missing is slots of an expectation that no call fills.
+type Missing struct {
+	Expected int
+	Count    int
+	Nearest  *Nearest // nil where nothing comes near
+}
+
+// Beside is a call that stands for no expectation.
+type Beside struct {
+	Call int
+	// Expected is one that names the call's tool; -1 where none does. It has its calls
+	// already, or takes none that differs.
+	Expected int
+	Fit      // to that expectation
+}
+
+// Match finds what stands for what: of all ways to pair calls and expected ones
+// (with [InOrder] and [Exact]: of all that keep both orders) one that
+//
+//   - fills most of the required slots,
+//   - then has the largest sum, over these, of the share of constraints that the
+//     arguments satisfy,
+//   - then leaves the fewest calls that are too much, and the fewest unclear ones,
+//   - then fills most of the optional slots.
+//
+// A tool that is meant fills a required slot whatever its arguments are; an
+// optional one (beyond Min, and all with [Subset]) is filled only by arguments that
+// satisfy all. What is found does not depend on the order of the expectations, nor,
+// where order does not count, on that of the calls, but for the choice between
+// calls that are alike.
+func Match(mode Mode, expected []Expected, calls []Call) Result {
+	m := newMatching(mode, expected, calls)
+	if mode.ordered() {
+		m.inOrder()
+	} else {
+		m.anyOrder()
+	}
+	return m.result()
+}
+
+// matching is a Match in progress. Its calls are those that succeeded.
+type matching struct {
+	mode     Mode
+	expected []Expected
+	all      []Call
+	given    []any            // decoded arguments, of each of all
+	live     []int            // calls that succeeded, by their place in all
+	shares   [][]int64        // by expectation and call: of what it satisfies, or none
+	slots    []quota          // by expectation
+	paired   map[int]standing // by call, as its place in all
+}
+
+// none in shares says that an expectation does not mean the tool.
+const none = -1
+
+// quota is how many calls an expectation takes in this mode.
+type quota struct {
+	required int
+	optional int // not less than the calls that would do, where it is unlimited
+	free     bool
+}
+
+type standing struct {
+	expected int
+	optional bool
+}
+
+func newMatching(mode Mode, expected []Expected, calls []Call) *matching {
+	m := &matching{
+		mode: mode, expected: expected, all: calls,
+		given: make([]any, len(calls)), paired: map[int]standing{},
+	}
+	for i, call := range calls {
+		m.given[i] = decode(call.Arguments)
+		if call.OK {
+			m.live = append(m.live, i)
+		}
+	}
+	if !mode.ordered() {
+		m.arrange()
+	}
+	for e := range expected {
+		m.shares = append(m.shares, m.sharesOf(e))
+		m.slots = append(m.slots, m.quotaOf(e))
+	}
+	return m
+}
+
+// arrange puts calls that are alike beside each other, so that the order they were
+// made in decides nothing.
+func (m *matching) arrange() {
+	forms := make([]string, len(m.all))
+	for _, i := range m.live {
+		forms[i] = jsonvalue.Form(m.given[i])
+	}
+	slices.SortStableFunc(m.live, func(i, j int) int {
+		a, b := m.all[i], m.all[j]
+		return cmp.Or(cmp.Compare(a.Server, b.Server), cmp.Compare(a.Tool, b.Tool), cmp.Compare(forms[i], forms[j]),
+			cmp.Compare(m.mode.beside(a), m.mode.beside(b)))
+	})
+}
+
+func (m *matching) sharesOf(e int) []int64 {
+	shares := make([]int64, len(m.all))
+	for i, call := range m.all {
+		shares[i] = none
+		for _, target := range m.expected[e].Targets {
+			if target.names(call.Server, call.Tool) {
+				shares[i] = max(shares[i], shareOf(target.Args.fit(m.given[i], false)))
+			}
+		}
+	}
+	return shares
+}
+
+func (m *matching) quotaOf(e int) quota {
+	would := 0
+	for _, i := range m.live {
+		if m.shares[e][i] == whole {
+			would++
+		}
+	}
+	q := quota{required: m.expected[e].Min, optional: m.expected[e].Max - m.expected[e].Min}
+	if m.mode == Subset {
+		q = quota{optional: m.expected[e].Max}
+	}
+	q.free = m.expected[e].Max == Unlimited || q.optional >= would
+	return q
+}
+
+// worth is what the live call j is worth in a slot of expectation e; false where it
+// does not fit.
+func (m *matching) worth(e, j int, optional bool) (weight, bool) {
+	share := m.shares[e][m.live[j]]
+	spared := m.mode.beside(m.all[m.live[j]])
+	if optional {
+		return weight{spared: spared + 1}, share == whole
+	}
+	return weight{1, share, spared}, share != none
+}
+
+// inOrder pairs by a longest common subsequence.
+func (m *matching) inOrder() {
+	var slots []slot
+	var stands []standing
+	add := func(e int, optional, loops bool) {
+		slots = append(slots, slot{loops, func(j int) (weight, bool) { return m.worth(e, j, optional) }})
+		stands = append(stands, standing{e, optional})
+	}
+	for e, q := range m.slots {
+		for range q.required {
+			add(e, false, false)
+		}
+		if q.free {
+			add(e, true, true)
+			continue
+		}
+		for range q.optional {
+			add(e, true, false)
+		}
+	}
+	for j, s := range align(slots, len(m.live)) {
+		if s >= 0 {
+			m.paired[m.live[j]] = stands[s]
+		}
+	}
+}
+
+// anyOrder pairs by a bipartite matching.
+func (m *matching) anyOrder() {
+	order := m.expectations()
+	free := m.free(order)
+	var rows []row
+	var stands []standing
+	add := func(e, capacity int, optional bool) {
+		made := row{capacity: capacity}
+		for j := range m.live {
+			value, ok := m.worth(e, j, optional)
+			if free[j] >= 0 { // it would be spared here anyway
+				value.spared = -1
+				ok = ok && !optional
+			}
+			if ok {
+				made.edges = append(made.edges, edge{j, value})
+			}
+		}
+		rows = append(rows, made)
+		stands = append(stands, standing{e, optional})
+	}
+	for _, e := range order {
+		add(e, m.slots[e].required, false)
+		if !m.slots[e].free {
+			add(e, m.slots[e].optional, true)
+		}
+	}
+	for j, r := range assign(rows, len(m.live)) {
+		switch {
+		case r >= 0:
+			m.paired[m.live[j]] = stands[r]
+		case free[j] >= 0:
+			m.paired[m.live[j]] = standing{free[j], true}
+		}
+	}
+}
+
+// expectations are put in an order that is not the one they were listed in.
+func (m *matching) expectations() []int {
+	order := make([]int, len(m.expected))
+	for e := range order {
+		order[e] = e
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(m.expected[a].key(), m.expected[b].key()) })
+	return order
+}
+
+// free is, for each live call, an expectation that has an optional slot for it in any
+// case; -1 for none.
+func (m *matching) free(order []int) []int {
+	found := make([]int, len(m.live))
+	for j, i := range m.live {
+		found[j] = -1
+		for _, e := range order {
+			if m.slots[e].free && m.shares[e][i] == whole {
+				found[j] = e
+				break
+			}
+		}
+	}
+	return found
+}
