@@ -1,38 +1,42 @@
 package grading
 
 import (
+	"fmt"
+	"slices"
+
 	"github.com/waza-isolate/waza/grading/match"
+	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // ComplianceConfig configures the mcp_compliance grader: how the agent used MCP
 // servers. Gates hold or fail; parts have a score, whose weighted mean is the
 // grader's. It passes where every gate holds and the score reaches the threshold.
 type ComplianceConfig struct {
-	Server            Names          `json:"server,omitempty" jsonschema:"name of the server, or a list of names; every server where left out"`
-	Match             string         `json:"match,omitempty" enum:"effects superset unordered in_order exact subset" jsonschema:"which calls beyond the expected are allowed, and whether order counts; default superset"`
-	ReadOnly          []NamePattern       `json:"read_only,omitempty" jsonschema:"tools that only read, whatever their servers say: exact names or /expressions/"`
-	ExpectToolsUsed   []ExpectedCall `json:"expect_tools_used,omitempty" jsonschema:"calls that were made: names or /expressions/ of tools, or more about each"`
-	RejectTools       []NamePattern       `json:"reject_tools,omitempty" jsonschema:"tools that were not called, whatever came of it: exact names or /expressions/"`
-	Before            [][]NamePattern     `json:"before,omitempty" jsonschema:"lists of tools, each of which succeeded before the next one was called with success"`
-	MaxToolErrors     *int           `json:"max_tool_errors,omitempty" min:"0" jsonschema:"how many calls may end as an error before the score of errors falls; 0 allows none"`
-	Errors            *ErrorRules    `json:"errors,omitempty" jsonschema:"which calls count as errors"`
-	MaxDuplicateCalls *int           `json:"max_duplicate_calls,omitempty" min:"0" jsonschema:"limit of calls that repeat an earlier one that succeeded: the same server, tool and arguments"`
-	Schema            *SchemaRules   `json:"schema,omitempty" jsonschema:"what holds between calls and the servers' own lists of tools"`
-	Wire              *WireRules     `json:"wire,omitempty" jsonschema:"what the agent tells of its calls, against what it sent"`
-	Resources         *ReadRules     `json:"resources,omitempty" jsonschema:"resources that were and were not read"`
-	Prompts           *ReadRules     `json:"prompts,omitempty" jsonschema:"prompts that were and were not taken"`
-	RugPull           string         `json:"rug_pull,omitempty" enum:"fail warn off" jsonschema:"what a tool means that its server described anew after it had listed it; default warn"`
-	Weights           *PartWeights   `json:"weights,omitempty" jsonschema:"weights of the parts of the score; each is 1 where left out"`
-	Threshold         *float64       `json:"threshold,omitempty" min:"0" max:"1" jsonschema:"the score that it takes to pass; default 1"`
+	Server            Names           `json:"server,omitempty" jsonschema:"name of the server, or a list of names; every server where left out"`
+	Match             string          `json:"match,omitempty" enum:"effects superset unordered in_order exact subset" jsonschema:"which calls beyond the expected are allowed, and whether order counts; default superset"`
+	ReadOnly          []NamePattern   `json:"read_only,omitempty" jsonschema:"tools that only read, whatever their servers say: exact names or /expressions/"`
+	ExpectToolsUsed   []ExpectedCall  `json:"expect_tools_used,omitempty" jsonschema:"calls that were made: names or /expressions/ of tools, or more about each"`
+	RejectTools       []NamePattern   `json:"reject_tools,omitempty" jsonschema:"tools that were not called, whatever came of it: exact names or /expressions/"`
+	Before            [][]NamePattern `json:"before,omitempty" jsonschema:"lists of tools, each of which succeeded before the next one was called with success"`
+	MaxToolErrors     *int            `json:"max_tool_errors,omitempty" min:"0" jsonschema:"how many calls may end as an error before the score of errors falls; 0 allows none"`
+	Errors            *ErrorRules     `json:"errors,omitempty" jsonschema:"which calls count as errors"`
+	MaxDuplicateCalls *int            `json:"max_duplicate_calls,omitempty" min:"0" jsonschema:"limit of calls that repeat an earlier one that succeeded: the same server, tool and arguments"`
+	Schema            *SchemaRules    `json:"schema,omitempty" jsonschema:"what holds between calls and the servers' own lists of tools"`
+	Wire              *WireRules      `json:"wire,omitempty" jsonschema:"what the agent tells of its calls, against what it sent"`
+	Resources         *ReadRules      `json:"resources,omitempty" jsonschema:"resources that were and were not read"`
+	Prompts           *ReadRules      `json:"prompts,omitempty" jsonschema:"prompts that were and were not taken"`
+	RugPull           string          `json:"rug_pull,omitempty" enum:"fail warn off" jsonschema:"what a tool means that its server described anew after it had listed it; default warn"`
+	Weights           *PartWeights    `json:"weights,omitempty" jsonschema:"weights of the parts of the score; each is 1 where left out"`
+	Threshold         *float64        `json:"threshold,omitempty" min:"0" max:"1" jsonschema:"the score that it takes to pass; default 1"`
 }
 
 // ExpectedCall is an entry of expect_tools_used. A name alone is the tool, with any
 // arguments, once.
 type ExpectedCall struct {
-	Tool   NamePattern `json:"tool" jsonschema:"exact name, or /expression/ (RE2) over a whole name"`
-	Server string     `json:"server,omitempty" jsonschema:"the server it is of; any that is looked at where left out"`
-	Count  *CallCount `json:"count,omitempty" jsonschema:"how often; once where left out"`
-	AnyOf  []ToolOf   `json:"any_of,omitempty" jsonschema:"tools that do as well"`
+	Tool   NamePattern       `json:"tool" jsonschema:"exact name, or /expression/ (RE2) over a whole name"`
+	Server string            `json:"server,omitempty" jsonschema:"the server it is of; any that is looked at where left out"`
+	Count  *CallCount        `json:"count,omitempty" jsonschema:"how often; once where left out"`
+	AnyOf  []ToolOf          `json:"any_of,omitempty" jsonschema:"tools that do as well"`
 	Args   *match.ArgsConfig `json:"args,omitempty" jsonschema:"what the arguments are"`
 }
 
@@ -44,7 +48,7 @@ type CallCount struct {
 
 // ToolOf is a tool and the server it is of.
 type ToolOf struct {
-	Server string `json:"server,omitempty" jsonschema:"the server it is of; any that is looked at where left out"`
+	Server string      `json:"server,omitempty" jsonschema:"the server it is of; any that is looked at where left out"`
 	Tool   NamePattern `json:"tool" jsonschema:"exact name, or /expression/ (RE2) over a whole name"`
 }
 
@@ -77,8 +81,8 @@ type ErrorRules struct {
 // ExpectedError describes errors that are meant to come.
 type ExpectedError struct {
 	Tool   NamePattern `json:"tool" jsonschema:"exact name, or /expression/ (RE2) over a whole name"`
-	Server string `json:"server,omitempty" jsonschema:"the server it is of; any that is looked at where left out"`
-	Code   *int64 `json:"code,omitempty" jsonschema:"code of a JSON-RPC error; any error where left out"`
+	Server string      `json:"server,omitempty" jsonschema:"the server it is of; any that is looked at where left out"`
+	Code   *int64      `json:"code,omitempty" jsonschema:"code of a JSON-RPC error; any error where left out"`
 }
 
 // Recovery says when a later success makes an error good.
@@ -94,3 +98,87 @@ type PartWeights struct {
 	Errors    *float64 `json:"errors,omitempty" min:"0" jsonschema:"of how many failed"`
 }
 
+func (c *ComplianceConfig) grade(s *subject) (report, error) {
+	calls, err := c.lookedAt(s)
+	if err != nil {
+		return report{}, err
+	}
+	sel, err := c.selection(calls)
+	if err != nil {
+		return report{}, err
+	}
+	gates, err := c.gates(s, sel, calls)
+	if err != nil {
+		return report{}, err
+	}
+	failed := c.Errors.sort(calls)
+	var r report
+	r.gates(gates)
+	r.parts(c, sel, failed)
+	r.details = c.details(calls, sel, failed, gates)
+	return r, nil
+}
+
+// lookedAt are the calls to the servers that c is about. It fails where there is no
+// such server, and where calls may have gone unseen.
+func (c *ComplianceConfig) lookedAt(s *subject) ([]evidence.Call, error) {
+	for _, server := range c.Servers() {
+		if !s.declared(server) {
+			return nil, fmt.Errorf("the trial has no server %s", quote(server))
+		}
+	}
+	if len(c.Server) == 0 {
+		return s.calls, s.seen()
+	}
+	return filter(s.calls, func(call evidence.Call) bool { return slices.Contains(c.Servers(), call.Server) }),
+		s.seen(c.Servers()...)
+}
+
+// gates takes in what of gates does not hold.
+func (r *report) gates(gates []gate) {
+	for _, g := range gates {
+		r.checks++
+		switch {
+		case !g.warns:
+			r.failures = append(r.failures, g.texts...)
+		default:
+			for _, text := range g.texts {
+				r.warn(text)
+			}
+		}
+	}
+}
+
+func (r *report) warn(text string) { r.notes = append(r.notes, "Warning: "+text) }
+
+// parts takes in the score, and what it is short of. Below the threshold that fails.
+func (r *report) parts(c *ComplianceConfig, sel selection, failed failures) {
+	parts := c.parts(sel, failed)
+	score, any := weighted(parts)
+	if !any {
+		score = 1
+		if len(r.failures) > 0 {
+			score = 0
+		}
+	}
+	r.own = &score
+	r.checks += len(parts)
+	var short []string
+	if c.selects() {
+		short = sel.findings()
+	}
+	if c.MaxToolErrors != nil && len(failed.counted) > *c.MaxToolErrors {
+		short = append(short, failed.describe(*c.MaxToolErrors))
+	}
+	if len(short) > 0 && any {
+		short = append(short, describeScore(score, c.threshold(), parts))
+	}
+	if any && score < c.threshold() {
+		r.failures = append(r.failures, short...)
+	} else {
+		r.notes = append(r.notes, short...)
+	}
+	for _, text := range slices.Concat(failed.notes(), sel.warnings(c.readOnly)) {
+		r.warn(text)
+	}
+}

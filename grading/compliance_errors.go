@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/waza-isolate/waza/runner/capture"
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -143,9 +144,31 @@ func why(call evidence.Call) string {
 	case call.Outcome == evidence.OutcomeOK:
 		return fmt.Sprintf("a success that reads like an error: %s", softError(call.Result))
 	case told.Message != "":
-		return fmt.Sprintf("%s %s: %s", call.Outcome, told.Code, quote(firstLine(told.Message)))
+		return strings.TrimSpace(fmt.Sprintf("%s %s", call.Outcome, told.Code)) + ": " + quote(firstLine(told.Message))
 	case len(told.Content) > 0 && told.Content[0].Text != "":
 		return fmt.Sprintf("%s: %s", call.Outcome, quote(firstLine(told.Content[0].Text)))
 	}
 	return string(call.Outcome)
+}
+
+func (f failures) describe(limit int) string {
+	text := fmt.Sprintf("Expected at most %s to fail; found %d: %s.", plural(limit, "call"), len(f.counted), listOf(f.counted, func(call evidence.Call) string {
+		return fmt.Sprintf("call %d (%s of %s: %s)", call.Seq, quote(call.Tool), call.Server, why(call))
+	}))
+	if len(f.recovered) > 0 {
+		text += " Not counted are those that were made good: " + listOf(f.recovered, func(r recovered) string {
+			return fmt.Sprintf("call %d by call %d", r.failed.Seq, r.by.Seq)
+		}) + "."
+	}
+	return text
+}
+
+// notes tell of successes that read like errors.
+func (f failures) notes() []string {
+	if len(f.soft) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("Results that read like errors and are none by their servers' word: %s.", listOf(f.soft, func(call evidence.Call) string {
+		return fmt.Sprintf("call %d (%s of %s: %s)", call.Seq, quote(call.Tool), call.Server, softError(call.Result))
+	}))}
 }

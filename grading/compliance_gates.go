@@ -31,14 +31,14 @@ func (g *gate) add(calls []evidence.Call, format string, args ...any) {
 }
 
 // gates runs those that c configures over calls.
-func (c *ComplianceConfig) gates(s *subject, calls []evidence.Call) ([]gate, error) {
+func (c *ComplianceConfig) gates(s *subject, sel selection, calls []evidence.Call) ([]gate, error) {
 	var gates []gate
 	for _, one := range []struct {
 		configured bool
 		run        func() (gate, error)
 	}{
 		{len(c.RejectTools) > 0, func() (gate, error) { return c.rejected(calls), nil }},
-		{c.bounded(), func() (gate, error) { return c.counts(s.calls), nil }},
+		{c.bounded(), func() (gate, error) { return c.counts(sel), nil }},
 		{len(c.Before) > 0, func() (gate, error) { return c.order(calls), nil }},
 		{c.MaxDuplicateCalls != nil, func() (gate, error) { return c.duplicates(calls), nil }},
 		{c.Schema != nil && c.Schema.MinValid != nil, func() (gate, error) { return c.Schema.valid(calls) }},

@@ -8,17 +8,16 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/grading/match"
-	"github.com/waza-isolate/waza/runner/capture"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // selection is which of the expected calls were made, and which others.
 type selection struct {
 	match.Result
-	mode     match.Mode
-	expected []match.Expected
-	calls    []evidence.Call // that Result counts from 0
-	constrained bool         // something is expected of arguments
+	mode        match.Mode
+	expected    []match.Expected
+	calls       []evidence.Call // that Result counts from 0
+	constrained bool            // something is expected of arguments
 }
 
 // selection matches calls, which are in the order of their requests.
@@ -31,7 +30,7 @@ func (c *ComplianceConfig) selection(calls []evidence.Call) (selection, error) {
 			return selection{}, fmt.Errorf("expect_tools_used[%d].%w", i, err)
 		}
 		sel.expected = append(sel.expected, expected)
-		sel.constrained = sel.constrained || entry.Args != nil && len(entry.Args.Values) > 0
+		sel.constrained = sel.constrained || entry.Args != nil && entry.Args.Match != "ignore"
 	}
 	sel.calls = calls
 	if sel.mode == match.InOrder || sel.mode == match.Exact {
@@ -65,14 +64,17 @@ func (e *ExpectedCall) compile() (match.Expected, error) {
 
 // given is calls as they are matched.
 func (c *ComplianceConfig) given(calls []evidence.Call) []match.Call {
-	given := make([]match.Call, len(calls))
+	all := make([]match.Call, len(calls))
 	for i, call := range calls {
-		given[i] = match.Call{
-			Server: call.Server, Tool: call.Tool, Arguments: call.Arguments,
-			OK: c.Errors.succeeded(call), Excused: call.Outcome != evidence.OutcomeOK, ReadOnly: c.readOnly(call),
-		}
+		all[i] = given(call)
+		all[i].OK, all[i].Excused = c.Errors.succeeded(call), call.Outcome != evidence.OutcomeOK
+		all[i].ReadOnly = c.readOnly(call)
 	}
-	return given
+	return all
+}
+
+func given(call evidence.Call) match.Call {
+	return match.Call{Server: call.Server, Tool: call.Tool, Arguments: call.Arguments}
 }
 
 // readOnly reports whether call changes nothing; nil where nobody says.
@@ -133,7 +135,7 @@ func (c *ComplianceConfig) counts(sel selection) gate {
 			continue
 		}
 		found := filter(sel.calls, func(call evidence.Call) bool {
-			return c.Errors.succeeded(call) && sel.expected[i].Takes(call.Server, call.Tool, call.Arguments)
+			return c.Errors.succeeded(call) && sel.expected[i].Takes(given(call))
 		})
 		if len(found) > most {
 			g.add(found, "Expected at most %s of %s; found %d: %s.", plural(most, "call"), sel.describe(i), len(found), describeCalls(found))
@@ -175,18 +177,35 @@ func (sel selection) findings() []string {
 }
 
 func (sel selection) missing(m match.Missing) string {
-	text := fmt.Sprintf("Expected a call of %s; there was none.", sel.describe(m.Expected))
+	text := fmt.Sprintf("Expected a successful call of %s; there was none.", sel.describe(m.Expected))
 	made := len(filter(sel.Pairs, func(p match.Pair) bool { return p.Expected == m.Expected }))
 	if m.Count > 1 || made > 0 {
-		text = fmt.Sprintf("Expected %d calls of %s; found %d.", m.Count+made, sel.describe(m.Expected), made)
+		text = fmt.Sprintf("Expected %d successful calls of %s; found %d.", m.Count+made, sel.describe(m.Expected), made)
 	}
+	taken := filter(sel.Pairs, func(p match.Pair) bool {
+		return p.Expected != m.Expected && sel.expected[m.Expected].Names(given(sel.calls[p.Call]))
+	})
 	switch {
 	case m.Nearest != nil:
 		return text + " Nearest is " + sel.nearest(*m.Nearest) + "."
+	case len(taken) > 0:
+		return text + " Each call stands for one entry, and of those there are: " + listOf(taken, func(p match.Pair) string {
+			return fmt.Sprintf("call %d stands for %s", sel.calls[p.Call].Seq, sel.describe(p.Expected))
+		}) + "."
 	case len(sel.calls) == 0:
 		return text + " No tool was called at all."
 	}
-	return text
+	return text + " Called: " + list(sel.tools()) + "."
+}
+
+// tools lists those that were called, each once.
+func (sel selection) tools() []string {
+	var names []string
+	for _, call := range sel.calls {
+		names = append(names, call.Tool)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 func (sel selection) nearest(n match.Nearest) string {
@@ -196,7 +215,7 @@ func (sel selection) nearest(n match.Nearest) string {
 	case match.OutOfOrder:
 		text += "which is not in its place"
 	case match.Failed:
-		text += "which failed with " + why(call)
+		text += "which ended as " + why(call)
 	case match.OtherServer:
 		text += "which is another server's"
 	default:
@@ -221,16 +240,36 @@ func (sel selection) extra(b match.Beside) string {
 }
 
 // warnings tell of calls that may have changed something, and may not have.
-func (sel selection) warnings() []string {
+func (sel selection) warnings(readOnly func(evidence.Call) *bool) []string {
+	if sel.mode != match.Effects {
+		return nil
+	}
 	var all []string
 	if len(sel.Unclear) > 0 {
-		var calls []evidence.Call
-		for _, one := range sel.Unclear {
-			calls = append(calls, sel.calls[one.Call])
-		}
-		all = append(all, fmt.Sprintf("whether these calls, which are not expected, change anything is not known, since their servers do not say: %s.", describeCalls(calls)))
+		all = append(all, fmt.Sprintf("Beside the expected calls are some of which nobody says whether they change anything: %s.",
+			describeCalls(sel.besides(sel.Unclear))))
+	}
+	lost := filter(sel.calls, func(call evidence.Call) bool {
+		reads := readOnly(call)
+		return unsure(call) && (reads == nil || !*reads)
+	})
+	if len(lost) > 0 {
+		all = append(all, fmt.Sprintf("Calls that may have changed something without an answer: %s.", describeCalls(lost)))
 	}
 	return all
+}
+
+// unsure reports whether a call may have had its effect although it did not succeed.
+func unsure(call evidence.Call) bool {
+	return slices.Contains([]evidence.Outcome{evidence.OutcomeTimeout, evidence.OutcomeTransportError, evidence.OutcomeCancelled}, call.Outcome)
+}
+
+func (sel selection) besides(some []match.Beside) []evidence.Call {
+	var calls []evidence.Call
+	for _, one := range some {
+		calls = append(calls, sel.calls[one.Call])
+	}
+	return calls
 }
 
 func (sel selection) call(i int) string { return describeCall(sel.calls[i]) }
@@ -239,6 +278,3 @@ func (sel selection) call(i int) string { return describeCall(sel.calls[i]) }
 func differences(f match.Fit) string {
 	return listOf(f.Differences, match.Difference.String)
 }
-
-// inTrial reports whether a mode keeps calls out... 
-var _ = capture.Equal

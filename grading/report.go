@@ -13,9 +13,9 @@ import (
 type report struct {
 	checks   int
 	failures []string
-	warnings []string // what does not fail, and ought to be known
+	notes    []string // sentences that fail nothing
 	details  map[string]any
-	points   *float64 // the score, where it is not the share of checks that hold
+	own      *float64 // score in place of the share of checks that hold
 }
 
 // check counts one check; where it does not hold, the sentence says what was
@@ -36,8 +36,8 @@ func (r *report) result() evidence.VerdictResult {
 
 // score is the share of checks that hold, unless the grader has one of its own.
 func (r *report) score() float64 {
-	if r.points != nil {
-		return *r.points
+	if r.own != nil {
+		return *r.own
 	}
 	if r.checks == 0 {
 		return 1
@@ -45,7 +45,7 @@ func (r *report) score() float64 {
 	return float64(r.checks-len(r.failures)) / float64(r.checks)
 }
 
-// feedback is the failures, or that there is none, and then the warnings.
+// feedback is the failures, or that there is none, and then the notes.
 func (r *report) feedback() string {
 	sentences := atMost(r.failures)
 	switch {
@@ -55,13 +55,10 @@ func (r *report) feedback() string {
 	default:
 		sentences = []string{fmt.Sprintf("All %d checks hold.", r.checks)}
 	}
-	for _, warning := range atMost(r.warnings) {
-		sentences = append(sentences, "Warning: "+warning)
-	}
-	return strings.Join(sentences, " ")
+	return strings.Join(append(sentences, atMost(r.notes)...), " ")
 }
 
-// maxSentences is how many failures, and how many warnings, feedback tells. Graders
+// maxSentences is how many failures, and how many notes, feedback tells. Graders
 // put the most important ones first.
 const maxSentences = 20
 

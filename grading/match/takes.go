@@ -1,5 +1,7 @@
 package match
 
+import "slices"
+
 // Takes reports whether c is of one of e's tools, with arguments that are all as e
 // expects them.
 func (e Expected) Takes(c Call) bool {
@@ -10,4 +12,9 @@ func (e Expected) Takes(c Call) bool {
 		}
 	}
 	return false
+}
+
+// Names reports whether c is of one of e's tools, whatever its arguments.
+func (e Expected) Names(c Call) bool {
+	return slices.ContainsFunc(e.Targets, func(t Target) bool { return t.names(c.Server, c.Tool) })
 }
