@@ -22,6 +22,9 @@ type subject struct {
 	calls   []evidence.Call
 	uses    []capture.Use // calls and builtin uses
 	gaps    []capture.Gap // in the frames
+	// narration is what the agent tells of its calls, held against them; nil where it
+	// leaves no transcript.
+	narration *evidence.Narration
 
 	// transcriptGap says why builtin uses are not known; nil if they are.
 	transcriptGap error
@@ -49,13 +52,20 @@ func open(dir evidence.Dir, trial evidence.Trial) (*subject, error) {
 			return nil, err
 		}
 	}
-	transcript := s.transcript()
-	s.uses = capture.Uses(s.servers, s.calls, transcript)
+	tools := capture.Tools(s.servers, captured)
+	transcript, left := s.transcript()
+	s.uses = capture.Uses(tools, s.calls, transcript)
+	if left {
+		n := s.narrate(tools, transcript)
+		s.narration = &n
+		return s, s.dir.WriteNarration(n)
+	}
 	return s, nil
 }
 
-// transcript reads what the agent tells, and remembers why where it cannot.
-func (s *subject) transcript() []evidence.TranscriptEvent {
+// transcript reads what the agent tells, and remembers why where it cannot. left is
+// whether there is a transcript.
+func (s *subject) transcript() (events []evidence.TranscriptEvent, left bool) {
 	s.transcriptGap = s.kept(evidence.GapTranscript)
 	_, err := os.Stat(filepath.Join(string(s.dir), evidence.TranscriptFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -66,13 +76,13 @@ func (s *subject) transcript() []evidence.TranscriptEvent {
 		default:
 			s.noTranscript = true
 		}
-		return nil
+		return nil, false
 	}
 	transcript, err := s.dir.Transcript()
 	if err != nil {
 		s.transcriptGap = fmt.Errorf("%w: %s", errEvidence, s.explain(err))
 	}
-	return transcript
+	return transcript, true
 }
 
 // lost returns the trial's own word that evidence of a kind is missing.

@@ -201,7 +201,7 @@ func regraded(name string) bool {
 		return false
 	}
 	base := path.Base(name)
-	return base == evidence.CallsFile || base == evidence.VerdictsFile || base == ResultsFile
+	return base == evidence.CallsFile || base == evidence.NarrationFile || base == evidence.VerdictsFile || base == ResultsFile
 }
 
 // ExitCode is the results' own, but for trials that have no outcome at all, as
@@ -351,6 +351,11 @@ func readTrial(d evidence.Dir) (results.Trial, error) {
 		return t, err
 	}
 	if t.Calls, err = d.Calls(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return t, err
+	}
+	if n, err := d.Narration(); err == nil {
+		t.Narration = &n
+	} else if !errors.Is(err, fs.ErrNotExist) {
 		return t, err
 	}
 	if t.Events, err = d.Events(); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -46,7 +46,9 @@ func (s *state) gradeCommand() *cli.Command {
 				return err
 			}
 			if format == formatDefault {
-				fmt.Fprintf(s.stdout, "\nrun directory: %s\n", dir)
+				fmt.Fprintln(s.stdout)
+				s.narrations(summary)
+				fmt.Fprintf(s.stdout, "run directory: %s\n", dir)
 			}
 			return exitWith(record.ExitCode(summary))
 		},

@@ -55,6 +55,7 @@ func (j *job) epilogue(dir string, record runner.Record, summary results.Results
 			}
 		}
 	}
+	j.narrations(summary)
 	for _, line := range append(serversEnds(summary), lostServers(done)...) {
 		fmt.Fprintln(j.stdout, line)
 	}
@@ -71,6 +72,13 @@ func (j *job) epilogue(dir string, record runner.Record, summary results.Results
 	fmt.Fprintf(j.stdout, "run directory: %s\n", dir)
 	if isResumable(record, done) {
 		fmt.Fprintf(j.stdout, "to complete it: waza run --resume %s\n", shellWord(dir))
+	}
+}
+
+// narrations says where agents tell of calls otherwise than they were.
+func (s *state) narrations(summary results.Results) {
+	for _, line := range summary.Narrations() {
+		fmt.Fprintln(s.stdout, indented(line))
 	}
 }
 

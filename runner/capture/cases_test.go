@@ -21,6 +21,9 @@ type edgeCase struct {
 	Got      json.RawMessage
 	Mode     string
 	Why      string
+
+	Reported string
+	Servers  map[string][]string
 }
 
 func edgeCases(t *testing.T, kind string) []edgeCase {

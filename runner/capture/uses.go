@@ -2,8 +2,6 @@ package capture
 
 import (
 	"encoding/json"
-	"slices"
-	"strings"
 
 	"github.com/waza-isolate/waza/runner/evidence"
 )
@@ -35,10 +33,12 @@ func (u Use) Names() []string {
 	return []string{u.Tool, u.Call.Server + "-" + u.Tool}
 }
 
-// Uses lists what the agent used: the captured calls in their order, then the
-// builtin uses in the transcript's. What the transcript tells of an MCP call is
-// no use of its own: calls are captured, claims are not evidence of them.
-func Uses(servers []string, calls []evidence.Call, transcript []evidence.TranscriptEvent) []Use {
+// Uses lists what the agent used: the captured calls in their order, then its own
+// tools in the transcript's. What the transcript tells of an MCP call is no use of its
+// own: calls are captured, claims are not evidence of them. A bare name that a server's
+// tool has too, and that no call is known by, counts as a tool of the agent's own.
+// tools is as of [Tools].
+func Uses(tools map[string][]string, calls []evidence.Call, transcript []evidence.TranscriptEvent) []Use {
 	var uses []Use
 	for i := range calls {
 		call := &calls[i]
@@ -47,73 +47,13 @@ func Uses(servers []string, calls []evidence.Call, transcript []evidence.Transcr
 			Arguments: call.Arguments, Result: call.Result, OK: call.Outcome == evidence.OutcomeOK,
 		})
 	}
-	return append(uses, builtin(servers, calls, transcript)...)
-}
-
-func builtin(servers []string, calls []evidence.Call, transcript []evidence.TranscriptEvent) []Use {
-	var own []Use
-	unclaimed := map[string][]json.RawMessage{} // by tool: arguments of calls no prefixed name claims
-	for _, call := range calls {
-		unclaimed[call.Tool] = append(unclaimed[call.Tool], call.Arguments)
-	}
-	for _, use := range told(transcript) {
-		tool, claims := claimed(servers, use.Tool)
-		if !claims {
-			own = append(own, use)
-			continue
-		}
-		if left := unclaimed[tool]; len(left) > 0 {
-			i := max(slices.IndexFunc(left, func(a json.RawMessage) bool { return Equal(a, use.Arguments) }), 0)
-			unclaimed[tool] = slices.Delete(left, i, i+1)
-		}
-	}
-	// A bare name that repeats a call which nothing else claims is that call.
-	return slices.DeleteFunc(own, func(use Use) bool {
-		left := unclaimed[use.Tool]
-		i := slices.IndexFunc(left, func(a json.RawMessage) bool { return Equal(a, use.Arguments) })
-		if i < 0 {
-			return false
-		}
-		unclaimed[use.Tool] = slices.Delete(left, i, i+1)
-		return true
-	})
-}
-
-// claimed reports whether name, as an agent writes it, is that of a declared
-// server's tool, and the tool's own name.
-func claimed(servers []string, name string) (tool string, ok bool) {
-	for _, server := range servers {
-		for _, written := range []string{server, strings.ReplaceAll(server, "-", "_")} {
-			for _, prefix := range []string{"mcp__" + written + "__", "mcp_" + written + "_", written + "__", written + "-", written + ".", written + "/"} {
-				if tool, ok := strings.CutPrefix(name, prefix); ok && tool != "" {
-					return tool, true
-				}
-			}
-		}
-	}
-	return "", false
-}
-
-// told lists the tool uses of a transcript: each start with the end of its id.
-func told(transcript []evidence.TranscriptEvent) []Use {
-	var uses []Use
-	open := map[string]int{}
-	for _, event := range transcript {
-		switch event.Type {
-		case "tool.execution_start":
-			open[event.ToolCallID] = len(uses)
+	p := pair(tellings(tools, transcript), calls)
+	for i, t := range p.told {
+		if p.builtin(i) {
 			uses = append(uses, Use{
-				Source: source(event.ToolName), ID: event.ToolCallID,
-				Tool: event.ToolName, Arguments: event.Arguments,
+				Source: source(t.name), ID: t.id, Tool: t.name,
+				Arguments: t.arguments, Result: t.result, OK: t.success != nil && *t.success,
 			})
-		case "tool.execution_complete":
-			i, ok := open[event.ToolCallID]
-			if !ok {
-				continue
-			}
-			delete(open, event.ToolCallID)
-			uses[i].Result = event.ToolResult
-			uses[i].OK = event.Success != nil && *event.Success
 		}
 	}
 	return uses

@@ -37,7 +37,7 @@ func TestUses(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var got []string
-			for _, use := range capture.Uses([]string{"git-hub"}, test.calls, test.transcript) {
+			for _, use := range capture.Uses(capture.Tools([]string{"git-hub"}, capture.Result{Calls: test.calls}), test.calls, test.transcript) {
 				got = append(got, fmt.Sprintf("%s %s", use.Source, use.Tool))
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {

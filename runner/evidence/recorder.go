@@ -23,6 +23,7 @@ const (
 	TranscriptFile = "transcript.jsonl"
 	BeforeFile     = "before.tar"
 	WorkspaceFile  = "workspace.tar"
+	NarrationFile  = "narration.json"
 	VerdictsFile   = "verdicts.json"
 	StepsFile      = "steps.jsonl"
 	ServersDir     = "servers"

@@ -96,6 +96,7 @@ func runResult(trial Trial) RunResult {
 		Servers:       serverReports(trial),
 		ToolEvents:    toolEvents(trial),
 		Transcript:    trial.Transcript,
+		Narration:     narration(trial),
 		FinalOutput:   trial.FinalOutput,
 	}
 	switch r.Outcome {

@@ -44,4 +44,5 @@ type Trial struct {
 	Calls      []evidence.Call
 	Events     []evidence.Event // those that OfServers says it of
 	Transcript []evidence.TranscriptEvent
+	Narration  *evidence.Narration // nil without a transcript
 }

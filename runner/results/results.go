@@ -99,6 +99,7 @@ type RunResult struct {
 	Servers       []ServerReport             `json:"servers,omitempty"`
 	ToolEvents    []ToolEvent                `json:"tool_events,omitempty"`
 	Transcript    []evidence.TranscriptEvent `json:"transcript,omitempty"`
+	Narration     *Narration                 `json:"narration,omitempty"` // where the agent leaves a transcript
 	FinalOutput   string                     `json:"final_output"`
 	ErrorMsg      string                     `json:"error_msg,omitempty"`
 }

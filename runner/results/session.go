@@ -11,11 +11,11 @@ import (
 )
 
 func uses(trial Trial) []capture.Use {
-	var servers []string
-	for _, server := range trial.Servers {
-		servers = append(servers, server.Name)
+	var tools map[string][]string
+	if trial.Narration != nil {
+		tools = trial.Narration.Tools
 	}
-	return capture.Uses(servers, trial.Calls, trial.Transcript)
+	return capture.Uses(tools, trial.Calls, trial.Transcript)
 }
 
 func digest(trial Trial) SessionDigest {

@@ -1,0 +1,268 @@
+package capture
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// pairing says which captured call each told use is. As many are paired as can be,
+// of those as many as can be with equal arguments, of those with the outcome and the
+// result that is told, and what is then alike in order. So in whatever order a
+// transcript tells of calls made at once, the same are left over.
+type pairing struct {
+	told  []telling
+	calls []evidence.Call
+	call  []int // by telling: index of its call, or none
+	taken []bool
+
+	input []string // by call: its arguments in canonical form
+	// namesServers is set where the transcript has names with a server's in them, so
+	// that a bare one is the agent's own tool; namesTools where it has none of those
+	// and bare ones that are captured calls, so that a bare one is a server's.
+	namesServers, namesTools bool
+}
+
+const none = -1
+
+func pair(told []telling, calls []evidence.Call) *pairing {
+	p := &pairing{told: told, calls: calls, taken: make([]bool, len(calls))}
+	for range told {
+		p.call = append(p.call, none)
+	}
+	for _, call := range calls {
+		form, _ := canonical(call.Arguments)
+		p.input = append(p.input, form)
+	}
+	p.exact()
+	for i, t := range told {
+		if t.means.claims() && !t.means.Bare {
+			p.namesServers = true
+		} else if p.call[i] != none {
+			p.namesTools = true
+		}
+	}
+	p.namesTools = p.namesTools && !p.namesServers
+	if p.namesTools {
+		p.remaining(func(t telling) bool { return t.means.Bare })
+	}
+	p.ambiguous()
+	return p
+}
+
+// exact pairs what names one tool: names that say their server first, since a bare
+// one is a call only where its arguments are.
+func (p *pairing) exact() {
+	p.within(func(told, calls []int) {
+		qualified := func(i int) bool { return !p.told[i].means.Bare }
+		p.refine(only(told, qualified), calls, levels())
+		p.refine(only(told, func(i int) bool { return !qualified(i) }), p.free(calls), levels())
+	})
+	p.remaining(func(t telling) bool { return !t.means.Bare })
+}
+
+// remaining pairs in order what is left of those that qualify.
+func (p *pairing) remaining(qualifies func(telling) bool) {
+	p.within(func(told, calls []int) {
+		told = only(told, func(i int) bool { return p.call[i] == none && qualifies(p.told[i]) })
+		p.inOrder(told, p.free(calls))
+	})
+}
+
+// within takes up each tool that is named without doubt, with its tellings and calls.
+func (p *pairing) within(take func(told, calls []int)) {
+	calls := map[evidence.ToolRef][]int{}
+	for i, call := range p.calls {
+		ref := evidence.ToolRef{Server: call.Server, Tool: call.Tool}
+		calls[ref] = append(calls[ref], i)
+	}
+	told := map[evidence.ToolRef][]int{}
+	for i, t := range p.told {
+		if t.means.Kind == NameTool {
+			told[t.means.Tools[0]] = append(told[t.means.Tools[0]], i)
+		}
+	}
+	for ref, some := range told {
+		take(some, calls[ref])
+	}
+}
+
+// level is something that a telling and a call may have the same of: they do where
+// both have a key and it is one.
+type level struct {
+	told func(*pairing, int) (string, bool)
+	call func(*pairing, int) (string, bool)
+}
+
+// levels are from the coarsest. Each divides the classes of the one before, so pairing
+// the finest first loses no pair of a coarser.
+func levels() []level {
+	return []level{
+		{
+			told: func(p *pairing, i int) (string, bool) { return canonical(p.told[i].input()) },
+			call: func(p *pairing, i int) (string, bool) { return p.input[i], p.input[i] != "" },
+		}, {
+			told: func(p *pairing, i int) (string, bool) {
+				return outcomeKey(p.told[i].success != nil && *p.told[i].success), p.told[i].success != nil
+			},
+			call: func(p *pairing, i int) (string, bool) {
+				return outcomeKey(p.calls[i].Outcome == evidence.OutcomeOK), true
+			},
+		}, {
+			told: func(p *pairing, i int) (string, bool) {
+				return toldText(p.told[i].result), len(p.told[i].result) > 0
+			},
+			call: func(p *pairing, i int) (string, bool) {
+				return readContent(p.calls[i].Result).text, len(p.calls[i].Result) > 0
+			},
+		},
+	}
+}
+
+func outcomeKey(ok bool) string {
+	if ok {
+		return "ok"
+	}
+	return "failed"
+}
+
+// refine pairs those that share the first level's key, and of them first those that
+// share the next one's too.
+func (p *pairing) refine(told, calls []int, levels []level) {
+	if len(told) == 0 || len(calls) == 0 {
+		return
+	}
+	toldBy, callsBy := map[string][]int{}, map[string][]int{}
+	for _, i := range told {
+		if key, ok := levels[0].told(p, i); ok {
+			toldBy[key] = append(toldBy[key], i)
+		}
+	}
+	for _, i := range calls {
+		if key, ok := levels[0].call(p, i); ok {
+			callsBy[key] = append(callsBy[key], i)
+		}
+	}
+	for key, some := range toldBy {
+		calls := callsBy[key]
+		if len(levels) > 1 && len(some)+len(calls) > 2 {
+			p.refine(some, calls, levels[1:])
+		}
+		p.inOrder(only(some, func(i int) bool { return p.call[i] == none }), p.free(calls))
+	}
+}
+
+func (p *pairing) inOrder(told, calls []int) {
+	for i := range min(len(told), len(calls)) {
+		p.call[told[i]], p.taken[calls[i]] = calls[i], true
+	}
+}
+
+func (p *pairing) free(calls []int) []int {
+	return only(calls, func(i int) bool { return !p.taken[i] })
+}
+
+func only(all []int, keep func(int) bool) []int {
+	return slices.DeleteFunc(slices.Clone(all), func(i int) bool { return !keep(i) })
+}
+
+// ambiguous pairs names of several tools with calls that nothing else tells of: a
+// maximum matching, by augmenting paths.
+func (p *pairing) ambiguous() {
+	m := matcher{pairing: p, calls: map[evidence.ToolRef][]int{}, teller: map[int]int{}, dead: map[int]bool{}}
+	for i, call := range p.calls {
+		if !p.taken[i] {
+			ref := evidence.ToolRef{Server: call.Server, Tool: call.Tool}
+			m.calls[ref] = append(m.calls[ref], i)
+		}
+	}
+	for i, t := range p.told {
+		seen := map[int]bool{}
+		if t.means.Kind == NameAmbiguous && !m.augment(i, seen) {
+			maps.Copy(m.dead, seen)
+		}
+	}
+	for call, teller := range m.teller {
+		p.call[teller], p.taken[call] = call, true
+	}
+}
+
+// matcher is a maximum matching under way.
+type matcher struct {
+	*pairing
+	calls  map[evidence.ToolRef][]int
+	teller map[int]int  // by call
+	dead   map[int]bool // calls of paths that led nowhere: none ever will
+}
+
+// augment finds a call for a telling, where need be by giving others another one.
+func (m *matcher) augment(telling int, seen map[int]bool) bool {
+	for _, call := range m.candidates(telling) {
+		if seen[call] || m.dead[call] {
+			continue
+		}
+		seen[call] = true
+		if other, used := m.teller[call]; used && !m.augment(other, seen) {
+			continue
+		}
+		m.teller[call] = telling
+		return true
+	}
+	return false
+}
+
+// candidates are the calls that a telling may be, those with its arguments first. A
+// bare name need be no call, so others are none of its.
+func (m *matcher) candidates(telling int) []int {
+	t := m.told[telling]
+	form, known := canonical(t.input())
+	var same, others []int
+	for _, ref := range t.means.Tools {
+		for _, call := range m.calls[ref] {
+			if known && m.input[call] == form {
+				same = append(same, call)
+			} else if !t.means.Bare || m.namesTools {
+				others = append(others, call)
+			}
+		}
+	}
+	return slices.Concat(same, others)
+}
+
+// builtin reports whether a telling may be of a tool of the agent's own.
+func (p *pairing) builtin(i int) bool {
+	means := p.told[i].means
+	return !means.claims() || means.Bare && p.call[i] == none && !p.namesTools
+}
+
+// claim is a telling for the record.
+func (p *pairing) claim(i int) evidence.Claim {
+	t := p.told[i]
+	c := evidence.Claim{Number: i + 1, ID: t.id, Name: t.name, Arguments: validJSON(t.arguments), Tools: t.means.Tools}
+	if p.call[i] != none {
+		c.Call = p.calls[p.call[i]].Seq
+	}
+	return c
+}
+
+func validJSON(raw json.RawMessage) json.RawMessage {
+	if json.Valid(raw) {
+		return raw
+	}
+	return nil
+}
+
+// unreported are the numbers of the calls that nothing tells of.
+func (p *pairing) unreported() []int {
+	var seqs []int
+	for i, call := range p.calls {
+		if !p.taken[i] {
+			seqs = append(seqs, call.Seq)
+		}
+	}
+	slices.SortFunc(seqs, cmp.Compare)
+	return seqs
+}
