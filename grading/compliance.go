@@ -115,6 +115,11 @@ func (c *ComplianceConfig) grade(s *subject) (report, error) {
 	var r report
 	r.gates(gates)
 	r.parts(c, sel, failed)
+	if c.Wire != nil && says(c.Wire.UnbackedClaims) {
+		for _, text := range ambiguous(s, c.scope()) {
+			r.warn(text)
+		}
+	}
 	r.details = c.details(calls, sel, failed, gates)
 	return r, nil
 }
@@ -127,11 +132,18 @@ func (c *ComplianceConfig) lookedAt(s *subject) ([]evidence.Call, error) {
 			return nil, fmt.Errorf("the trial has no server %s", quote(server))
 		}
 	}
+	scope := c.scope()
+	return filter(s.calls, func(call evidence.Call) bool {
+		return len(scope) == 0 || slices.Contains(scope, call.Server)
+	}), s.seen(scope...)
+}
+
+// scope names the servers whose calls are looked at: none for all.
+func (c *ComplianceConfig) scope() []string {
 	if len(c.Server) == 0 {
-		return s.calls, s.seen()
+		return nil
 	}
-	return filter(s.calls, func(call evidence.Call) bool { return slices.Contains(c.Servers(), call.Server) }),
-		s.seen(c.Servers()...)
+	return c.Servers()
 }
 
 // gates takes in what of gates does not hold.

@@ -41,6 +41,8 @@ func (c *ComplianceConfig) gates(s *subject, sel selection, calls []evidence.Cal
 		{c.bounded(), func() (gate, error) { return c.counts(sel), nil }},
 		{len(c.Before) > 0, func() (gate, error) { return c.order(calls), nil }},
 		{c.MaxDuplicateCalls != nil, func() (gate, error) { return c.duplicates(calls), nil }},
+		{c.Wire != nil && says(c.Wire.UnbackedClaims), func() (gate, error) { return c.Wire.claims(s, c.scope()) }},
+		{c.Wire != nil && says(c.Wire.UnreportedCalls), func() (gate, error) { return c.Wire.reported(s, calls) }},
 		{c.Schema != nil && c.Schema.MinValid != nil, func() (gate, error) { return c.Schema.valid(calls) }},
 		{c.Schema != nil && c.Schema.MaxUnknownTools != nil, func() (gate, error) { return c.Schema.unknown(calls) }},
 	} {
@@ -55,6 +57,9 @@ func (c *ComplianceConfig) gates(s *subject, sel selection, calls []evidence.Cal
 	}
 	return gates, nil
 }
+
+// says reports whether a finding fails or warns.
+func says(what string) bool { return what == failIt || what == warnOf }
 
 func (c *ComplianceConfig) rejected(calls []evidence.Call) gate {
 	g := gate{name: gateRejected}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/waza-isolate/waza/internal/jsonvalue"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -34,7 +35,7 @@ func pair(told []telling, calls []evidence.Call) *pairing {
 		p.call = append(p.call, none)
 	}
 	for _, call := range calls {
-		form, _ := canonical(call.Arguments)
+		form, _ := jsonvalue.Canonical(call.Arguments)
 		p.input = append(p.input, form)
 	}
 	p.exact()
@@ -102,7 +103,7 @@ type level struct {
 func levels() []level {
 	return []level{
 		{
-			told: func(p *pairing, i int) (string, bool) { return canonical(p.told[i].input()) },
+			told: func(p *pairing, i int) (string, bool) { return jsonvalue.Canonical(p.told[i].input()) },
 			call: func(p *pairing, i int) (string, bool) { return p.input[i], p.input[i] != "" },
 		}, {
 			told: func(p *pairing, i int) (string, bool) {
@@ -218,7 +219,7 @@ func (m *matcher) augment(telling int, seen map[int]bool) bool {
 // bare name need be no call, so others are none of its.
 func (m *matcher) candidates(telling int) []int {
 	t := m.told[telling]
-	form, known := canonical(t.input())
+	form, known := jsonvalue.Canonical(t.input())
 	var same, others []int
 	for _, ref := range t.means.Tools {
 		for _, call := range m.calls[ref] {
