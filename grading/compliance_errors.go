@@ -140,15 +140,16 @@ func why(call evidence.Call) string {
 		raw = call.Result
 	}
 	_ = json.Unmarshal(raw, &told) // what cannot be read is not told
+	ended := strings.TrimSpace(fmt.Sprintf("%s %s", call.Outcome, told.Code))
 	switch {
 	case call.Outcome == evidence.OutcomeOK:
 		return fmt.Sprintf("a success that reads like an error: %s", softError(call.Result))
 	case told.Message != "":
-		return strings.TrimSpace(fmt.Sprintf("%s %s", call.Outcome, told.Code)) + ": " + quote(firstLine(told.Message))
+		return ended + ": " + quote(firstLine(told.Message))
 	case len(told.Content) > 0 && told.Content[0].Text != "":
-		return fmt.Sprintf("%s: %s", call.Outcome, quote(firstLine(told.Content[0].Text)))
+		return ended + ": " + quote(firstLine(told.Content[0].Text))
 	}
-	return string(call.Outcome)
+	return ended
 }
 
 func (f failures) describe(limit int) string {

@@ -182,20 +182,23 @@ func (sel selection) missing(m match.Missing) string {
 	if m.Count > 1 || made > 0 {
 		text = fmt.Sprintf("Expected %d successful calls of %s; found %d.", m.Count+made, sel.describe(m.Expected), made)
 	}
+	if m.Nearest != nil {
+		text += " Nearest is " + sel.nearest(*m.Nearest) + "."
+	}
 	taken := filter(sel.Pairs, func(p match.Pair) bool {
 		return p.Expected != m.Expected && sel.expected[m.Expected].Names(given(sel.calls[p.Call]))
 	})
 	switch {
-	case m.Nearest != nil:
-		return text + " Nearest is " + sel.nearest(*m.Nearest) + "."
 	case len(taken) > 0:
-		return text + " Each call stands for one entry, and of those there are: " + listOf(taken, func(p match.Pair) string {
-			return fmt.Sprintf("call %d stands for %s", sel.calls[p.Call].Seq, sel.describe(p.Expected))
+		text += " A call stands for one entry: " + listOf(taken, func(p match.Pair) string {
+			return fmt.Sprintf("call %d for %s", sel.calls[p.Call].Seq, sel.describe(p.Expected))
 		}) + "."
 	case len(sel.calls) == 0:
-		return text + " No tool was called at all."
+		text += " No tool was called at all."
+	case m.Nearest == nil:
+		text += " Called: " + list(sel.tools()) + "."
 	}
-	return text + " Called: " + list(sel.tools()) + "."
+	return text
 }
 
 // tools lists those that were called, each once.
@@ -217,9 +220,9 @@ func (sel selection) nearest(n match.Nearest) string {
 	case match.Failed:
 		text += "which ended as " + why(call)
 	case match.OtherServer:
-		text += "which is another server's"
+		text += "which is of another server"
 	default:
-		text += "whose name is another"
+		text += "which is a tool of another name"
 	}
 	if !n.Full() {
 		text += "; and its arguments differ: " + differences(n.Fit)
@@ -228,13 +231,13 @@ func (sel selection) nearest(n match.Nearest) string {
 }
 
 func (sel selection) extra(b match.Beside) string {
-	what := "any other call"
+	allowed := "no other call"
 	if sel.mode == match.Effects {
-		what = "a call that writes"
+		allowed = "no other call that writes"
 	}
-	text := fmt.Sprintf("Expected no call beside those in expect_tools_used, and match: %s allows not %s; found %s.", sel.mode, what, sel.call(b.Call))
+	text := fmt.Sprintf("Expected %s; found %s.", allowed, sel.call(b.Call))
 	if b.Expected >= 0 && !b.Full() {
-		text += fmt.Sprintf(" It is not the expected one of %s: %s.", sel.describe(b.Expected), differences(b.Fit))
+		text += fmt.Sprintf(" It is none that is expected of %s: %s.", sel.describe(b.Expected), differences(b.Fit))
 	}
 	return text
 }

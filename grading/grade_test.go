@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -87,7 +88,7 @@ func run(t *testing.T, kind string, checks []check) {
 	for _, test := range checks {
 		t.Run(test.name, func(t *testing.T) {
 			got := judge(t, test.scene, kind, test.config)
-			if got.Result != test.result || got.Score != test.score || !strings.Contains(got.Feedback, test.feedback) {
+			if got.Result != test.result || math.Abs(got.Score-test.score) > 1e-9 || !strings.Contains(got.Feedback, test.feedback) {
 				t.Errorf("%s, %v: %s\nwant %s, %v: …%s…", got.Result, got.Score, got.Feedback, test.result, test.score, test.feedback)
 			}
 		})
