@@ -8,7 +8,8 @@ import (
 )
 
 // Grade judges the trial whose evidence is in dir. It derives the calls from the
-// frames anew and writes them to calls.jsonl, and does not write the verdicts.
+// frames anew and writes them to calls.jsonl, with what servers listed beside them in
+// catalogs.jsonl, and does not write the verdicts.
 //
 // A trial that ended as timeout or agent_error keeps that class; its graders run
 // for the record. One that ended as infra is not graded. Any other is an error if

@@ -48,7 +48,7 @@ func open(dir evidence.Dir, trial evidence.Trial) (*subject, error) {
 		s.gaps = append(s.gaps, capture.Gap{Why: why})
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
-		if err := s.dir.WriteCalls(s.calls); err != nil {
+		if err := errors.Join(s.dir.WriteCalls(s.calls), s.dir.WriteCatalogs(captured.Catalogs())); err != nil {
 			return nil, err
 		}
 	}

@@ -200,8 +200,11 @@ func regraded(name string) bool {
 	if ofAttempt(name) {
 		return false
 	}
-	base := path.Base(name)
-	return base == evidence.CallsFile || base == evidence.NarrationFile || base == evidence.VerdictsFile || base == ResultsFile
+	switch path.Base(name) {
+	case evidence.CallsFile, evidence.CatalogsFile, evidence.NarrationFile, evidence.VerdictsFile, ResultsFile:
+		return true
+	}
+	return false
 }
 
 // ExitCode is the results' own, but for trials that have no outcome at all, as
@@ -356,6 +359,9 @@ func readTrial(d evidence.Dir) (results.Trial, error) {
 	if n, err := d.Narration(); err == nil {
 		t.Narration = &n
 	} else if !errors.Is(err, fs.ErrNotExist) {
+		return t, err
+	}
+	if t.Catalogs, err = d.Catalogs(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return t, err
 	}
 	if t.Events, err = d.Events(); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -96,7 +96,8 @@ func attemptsBefore(r runner.Result) string {
 		r.Trial.Task, r.Trial.Number, r.Verdicts.Class, len(r.Earlier), strings.Join(slices.Compact(why), "; "))
 }
 
-// serversEnds says which servers ended before they were asked to, and how.
+// serversEnds says which servers ended before they were asked to, and how, and which
+// described tools in another way in the course of a trial.
 func serversEnds(summary results.Results) []string {
 	var lines []string
 	for _, task := range summary.Tasks {
@@ -104,6 +105,9 @@ func serversEnds(summary results.Results) []string {
 			for _, server := range run.Servers {
 				for _, end := range server.Ends {
 					lines = append(lines, fmt.Sprintf("%s/%d server %q: %s", task.TestID, run.RunNumber, server.Name, indented(end)))
+				}
+				for _, pull := range server.RugPulls {
+					lines = append(lines, fmt.Sprintf("%s/%d server %q: rug_pull: %s", task.TestID, run.RunNumber, server.Name, indented(pull)))
 				}
 			}
 		}

@@ -9,11 +9,14 @@ import (
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
-// call is a logical tool call while its frames come in.
+// call is a logical tool call while its frames come in, or a read, whose name is the
+// call's tool.
 type call struct {
 	evidence.Call
-	waiting bool // for the client to retry with input
-	asTask  bool // the request asks to run as a task (2025-11-25)
+	method  string
+	waiting bool  // for the client to retry with input
+	asTask  bool  // the request asks to run as a task (2025-11-25)
+	ended   int64 // the frame that did; 0 is none
 }
 
 func (k *call) note(f evidence.Frame, kind string) {
@@ -21,29 +24,29 @@ func (k *call) note(f evidence.Frame, kind string) {
 }
 
 func (k *call) end(f evidence.Frame, outcome evidence.Outcome) {
-	k.Outcome, k.End, k.waiting = outcome, f.Time, false
+	k.Outcome, k.End, k.waiting, k.ended = outcome, f.Time, false, f.Seq
 }
 
 // round identifies a call that waits for the client to retry it. The retry has
 // the call's own parameters and echoes the state that the server gave.
 type round struct {
-	server, conn           string // conn is empty for a retry on any conversation
-	tool, arguments, state string
+	server, conn                   string // conn is empty for a retry on any conversation
+	method, tool, arguments, state string
 }
 
-// call returns the call that a tools/call request belongs to: one that waited for
+// call returns the call or the read that a request belongs to: one that waited for
 // it, or a new one.
 func (c *collector) call(f evidence.Frame, m message) *call {
 	params, err := members(m.params)
-	k := c.retried(f, params)
+	k := c.retried(f, m.method, params)
 	if k == nil {
-		k = &call{Call: evidence.Call{
+		k = &call{method: m.method, Call: evidence.Call{
 			Server: f.Server, Conn: f.Conn, ID: m.id,
-			Tool: text(params["name"]), Arguments: arguments(params),
+			Tool: text(params[nameKey(m.method)]), Arguments: arguments(params),
 			Start: f.Time, RequestFrame: f.Seq,
 		}}
 		_, k.asTask = params["task"]
-		c.calls = append(c.calls, k)
+		c.keep(f, k)
 		if isRetry(params) {
 			k.note(f, NoteRoundUnknown)
 		}
@@ -51,7 +54,7 @@ func (c *collector) call(f evidence.Frame, m message) *call {
 	if err != nil || k.Tool == "" {
 		k.note(f, NoteMalformed)
 	}
-	if key, ok := folded(params, "name", "arguments"); ok {
+	if key, ok := folded(params, "name", "arguments"); ok && m.method == methodCallTool {
 		c.gap(f, key.Error())
 	}
 	k.oddities(f, m)
@@ -109,17 +112,17 @@ func (c *collector) settleResult(f evidence.Frame, result json.RawMessage, k *ca
 
 // await lets k wait for its retry (2026-07-28, multi round-trip requests).
 func (c *collector) await(k *call, result map[string]json.RawMessage) {
-	for _, r := range rounds(k.Server, k.Conn, k.Tool, k.Arguments, result["requestState"]) {
+	for _, r := range rounds(k.Server, k.Conn, k.method, k.Tool, k.Arguments, result["requestState"]) {
 		c.rounds[r] = append(c.rounds[r], k)
 	}
 }
 
 // retried returns the call that a request goes on with, or nil.
-func (c *collector) retried(f evidence.Frame, params map[string]json.RawMessage) *call {
+func (c *collector) retried(f evidence.Frame, method string, params map[string]json.RawMessage) *call {
 	if !isRetry(params) {
 		return nil
 	}
-	for _, r := range rounds(f.Server, f.Conn, text(params["name"]), arguments(params), params["requestState"]) {
+	for _, r := range rounds(f.Server, f.Conn, method, text(params[nameKey(method)]), arguments(params), params["requestState"]) {
 		queue := c.rounds[r]
 		i := slices.IndexFunc(queue, func(k *call) bool { return k.waiting })
 		if i < 0 {
@@ -128,18 +131,10 @@ func (c *collector) retried(f evidence.Frame, params map[string]json.RawMessage)
 		}
 		c.rounds[r] = queue[i+1:]
 		k := queue[i]
-		k.waiting, k.Outcome = false, ""
+		k.waiting, k.Outcome, k.ended = false, "", 0
 		return k
 	}
 	return nil
-}
-
-// arguments are those of a request; leaving them out means none.
-func arguments(params map[string]json.RawMessage) json.RawMessage {
-	if given, ok := params["arguments"]; ok {
-		return given
-	}
-	return json.RawMessage("{}")
 }
 
 func isRetry(params map[string]json.RawMessage) bool {
@@ -149,11 +144,11 @@ func isRetry(params map[string]json.RawMessage) bool {
 // rounds are the names a waiting call goes by: on its own conversation first, then
 // on any of its server. This era has no sessions, so a retry may come on another
 // connection.
-func rounds(server, conn, tool string, arguments, state json.RawMessage) []round {
+func rounds(server, conn, method, tool string, arguments, state json.RawMessage) []round {
 	argumentsForm, _ := jsonvalue.Canonical(arguments)
 	stateForm, _ := jsonvalue.Canonical(state)
 	return []round{
-		{server, conn, tool, argumentsForm, stateForm},
-		{server, "", tool, argumentsForm, stateForm},
+		{server, conn, method, tool, argumentsForm, stateForm},
+		{server, "", method, tool, argumentsForm, stateForm},
 	}
 }

@@ -1,7 +1,6 @@
 package capture
 
 import (
-	"encoding/json"
 	"fmt"
 	"iter"
 
@@ -10,21 +9,17 @@ import (
 
 // Result is what a trial's frames add up to.
 type Result struct {
-	Calls   []evidence.Call   // in the order of their first requests, numbered from 1
-	Catalog map[string][]Tool // by server: every tool it listed, also those kept from the agent, in the order first seen
-	Gaps    []Gap             // what could not be seen
-	Notes   []Note            // oddities that belong to no call
+	Calls    []evidence.Call   // in the order of their first requests, numbered from 1
+	Reads    []Read            // likewise
+	Catalog  map[string][]Tool // by server: every tool it listed, also those kept from the agent, in the order first seen
+	Complete map[string]bool   // by server: whether a list was seen with all of its pages
+	Changes  []evidence.Change // of the tools that the agent was told of, in order
+	Gaps     []Gap             // what could not be seen
+	Notes    []Note            // oddities that belong to no call
 }
 
 // Tool is a tool as its server last described it.
-type Tool struct {
-	Name        string          `json:"name"`
-	Description string          `json:"description,omitempty"`
-	InputSchema json.RawMessage `json:"inputSchema,omitempty"`
-	Annotations json.RawMessage `json:"annotations,omitempty"`
-	Frame       int64           `json:"frame"`            // that told it
-	Hidden      bool            `json:"hidden,omitempty"` // it was kept from the agent
-}
+type Tool = evidence.Tool
 
 // Gap is a part of the traffic that could not be understood. A question about
 // the server's calls has no sure answer.
@@ -56,6 +51,9 @@ const (
 	NoteMalformed         = "malformed"          // a field of the wrong type
 	NoteRoundUnknown      = "round_unknown"      // a retry of a call that asked for no input
 	NoteRoundAbandoned    = "round_abandoned"    // input was asked for and never given
+	NoteUnchecked         = "unchecked"          // why it is not known whether arguments fit their schema
+	NoteDuplicateTool     = "duplicate_tool"     // two tools of one name in a list; the first counts
+	NoteTooManyTools      = "too_many_tools"     // the rest of a list was left out
 )
 
 // Note is an oddity that belongs to no call.

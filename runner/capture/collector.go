@@ -1,7 +1,10 @@
 package capture
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -18,25 +21,31 @@ type requestID struct {
 
 // request is what an answer may come for.
 type request struct {
-	call  *call  // of a tools/call
-	list  bool   // a tools/list
-	again string // the note that a further answer gets; empty while none came
+	call   *call  // of a tools/call, or of a read
+	list   bool   // a tools/list
+	cursor string // the page it asks for; empty is the first
+	frame  int64
+	again  string // the note that a further answer gets; empty while none came
 }
 
 // collector holds what the frames so far add up to.
 type collector struct {
 	calls   []*call
+	reads   []*call
+	first   map[likeness]int         // by what calls ask: the number of the first
 	open    map[requestID][]*request // unanswered, oldest first
 	closed  map[requestID]*request   // last one that got its end
 	rounds  map[round][]*call        // calls that wait for the client's input
 	session map[connID]bool          // opened by initialize: no rounds there
 	tools   map[string]*catalog
+	blind   int64 // the last gap that may be in any server's lists
 	gaps    []Gap
 	notes   []Note
 }
 
 func newCollector() *collector {
 	return &collector{
+		first:   map[likeness]int{},
 		open:    map[requestID][]*request{},
 		closed:  map[requestID]*request{},
 		rounds:  map[round][]*call{},
@@ -46,6 +55,12 @@ func newCollector() *collector {
 }
 
 func (c *collector) gap(f evidence.Frame, why string) {
+	switch {
+	case f.Server == "":
+		c.blind = f.Seq
+	case f.Dir == evidence.ToClient:
+		c.catalog(f).blind = f.Seq
+	}
 	c.gaps = append(c.gaps, Gap{Server: f.Server, Frame: f.Seq, Why: why})
 }
 
@@ -95,12 +110,14 @@ func (c *collector) message(f evidence.Frame, m message) {
 		c.broken(f)
 	case !toServer && !asks:
 		c.answer(f, m)
+	case !toServer && m.method == "notifications/tools/list_changed":
+		c.catalog(f).blind = f.Seq
 	}
-	// What is left: a server's notifications and requests, and their answers.
+	// What is left: a server's other notifications and its requests, and their answers.
 }
 
 func (c *collector) request(f evidence.Frame, m message) {
-	r := &request{list: m.method == "tools/list"}
+	r := &request{list: m.method == "tools/list", frame: f.Seq}
 	switch m.method {
 	case "initialize":
 		c.session[connID{f.Server, f.Conn}] = true
@@ -111,6 +128,13 @@ func (c *collector) request(f evidence.Frame, m message) {
 			return
 		}
 		r.call = c.call(f, m)
+	case "tools/list":
+		params, _ := members(m.params) // a list without parameters begins at its first page
+		r.cursor = text(params["cursor"])
+	case methodReadResource, methodGetPrompt:
+		if m.key != "" {
+			r.call = c.call(f, m)
+		}
 	}
 	if m.key == "" {
 		return
@@ -136,7 +160,7 @@ func (c *collector) answer(f evidence.Frame, m message) {
 	case r.call != nil:
 		c.settle(f, m, r.call)
 	case r.list:
-		c.list(f, m.result)
+		c.list(f, r, m.result)
 	}
 }
 
@@ -227,9 +251,7 @@ func (k *call) oddities(f evidence.Frame, m message) {
 }
 
 func (c *collector) finish() Result {
-	result := Result{Catalog: map[string][]Tool{}, Gaps: c.gaps, Notes: c.notes}
-	for i, k := range c.calls {
-		k.Seq = i + 1
+	for _, k := range slices.Concat(c.calls, c.reads) {
 		switch {
 		case k.waiting:
 			k.Outcome = evidence.OutcomeCancelled
@@ -237,10 +259,21 @@ func (c *collector) finish() Result {
 		case k.Outcome == "":
 			k.Outcome = evidence.OutcomeTransportError
 		}
+	}
+	numberIncidents(c.calls)
+	result := Result{Catalog: map[string][]Tool{}, Complete: map[string]bool{}, Gaps: c.gaps, Notes: c.notes}
+	for _, k := range c.calls {
 		result.Calls = append(result.Calls, k.Call)
 	}
-	for server, tools := range c.tools {
-		result.Catalog[server] = tools.tools
+	for _, k := range c.reads {
+		result.Reads = append(result.Reads, k.read())
 	}
+	for _, server := range slices.Sorted(maps.Keys(c.tools)) {
+		if known := c.tools[server]; len(known.talks) > 0 || len(known.tools) > 0 {
+			result.Catalog[server], result.Complete[server] = known.list(), known.whole > 0
+			result.Changes = append(result.Changes, known.changes.kept...)
+		}
+	}
+	slices.SortStableFunc(result.Changes, func(a, b evidence.Change) int { return cmp.Compare(a.Frame, b.Frame) })
 	return result
 }

@@ -62,7 +62,7 @@ func TestInterleavingChangesNoCall(t *testing.T) {
 			}
 		}
 		want, got := byConversation(t, oneByOne), byConversation(t, mixed)
-		ignore := cmpopts.IgnoreFields(evidence.Call{}, "Seq", "Start", "End", "RequestFrame", "ResponseFrame")
+		ignore := cmpopts.IgnoreFields(evidence.Call{}, "Seq", "Start", "End", "RequestFrame", "ResponseFrame", "SameAs", "Incident")
 		if diff := gocmp.Diff(want, got, ignore); diff != "" {
 			t.Fatal(diff)
 		}

@@ -52,15 +52,22 @@ func (d Dir) WriteVerdicts(v Verdicts) error { return d.writeJSON(VerdictsFile, 
 
 // WriteCalls writes calls.jsonl.
 func (d Dir) WriteCalls(calls []Call) error {
-	var lines []byte
-	for _, call := range calls {
-		line, err := marshal(call)
+	lines, err := jsonLines(calls)
+	if err != nil {
+		return err
+	}
+	return WriteFile(filepath.Join(string(d), CallsFile), lines)
+}
+
+func jsonLines[T any](records []T) (lines []byte, err error) {
+	for _, record := range records {
+		line, err := marshal(record)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		lines = append(append(lines, line...), '\n')
 	}
-	return WriteFile(filepath.Join(string(d), CallsFile), lines)
+	return lines, nil
 }
 
 func (d Dir) writeJSON(name string, v any) error {

@@ -17,6 +17,7 @@ const (
 	TrialFile      = "trial.json"
 	FramesFile     = "frames.jsonl"
 	CallsFile      = "calls.jsonl"
+	CatalogsFile   = "catalogs.jsonl"
 	EventsFile     = "events.jsonl"
 	StdoutFile     = "agent.stdout"
 	StderrFile     = "agent.stderr"

@@ -99,17 +99,19 @@ type Call struct {
 	Rounds        int             `json:"rounds,omitempty"` // input_required rounds, 2026-07-28
 	Notes         []string        `json:"notes,omitempty"`  // oddities: duplicate keys, late answers
 
-	// What the catalog said when the request came: the tools that its server had listed
-	// on record by then.
-	Known    *bool    `json:"known_tool,omitempty"`      // the tool was listed; absent where nothing was
+	// What the catalog said when the request came: what its own conversation had been told
+	// on record by then, and else what any other conversation with the server had. Tools
+	// kept from the agent are not known to it.
+	Known    *bool    `json:"known_tool,omitempty"`      // it was listed; false where a whole list lacks it, absent where that is not sure
 	ReadOnly *bool    `json:"read_only,omitempty"`       // its readOnlyHint; absent where it gave none
-	Valid    *bool    `json:"valid_arguments,omitempty"` // they fit its input schema; absent where none can be read
-	Invalid  []string `json:"invalid,omitempty"`         // what of them does not, at most a few
+	Valid    *bool    `json:"valid_arguments,omitempty"` // they fit its input schema; absent where that cannot be told, which a note explains
+	Invalid  []string `json:"invalid,omitempty"`         // what of them does not, place by place, at most a few
 	// SameAs is the first call with the same server, tool and arguments (as [capture.Equal]
 	// has it); 0 where this is the first.
 	SameAs int `json:"same_as,omitempty"`
-	// Incident counts the trial's incidents from 1: a failed call and those of the same
-	// server and tool that follow it up to the first that succeeds. 0 is none.
+	// Incident counts the trial's incidents from 1: a failed call, those of the same server
+	// and tool that fail beside it, and those made when a failure was known, up to the first
+	// that succeeds. 0 is none. A cancelled call is no failure.
 	Incident int `json:"incident,omitempty"`
 }
 

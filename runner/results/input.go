@@ -42,6 +42,7 @@ type Trial struct {
 	evidence.Trial
 	Verdicts   evidence.Verdicts
 	Calls      []evidence.Call
+	Catalogs   []evidence.Catalog
 	Events     []evidence.Event // those that OfServers says it of
 	Transcript []evidence.TranscriptEvent
 	Narration  *evidence.Narration // nil without a transcript

@@ -15,6 +15,8 @@ type ServerReport struct {
 	Calls int      `json:"calls"`
 	Lost  int      `json:"lost,omitempty"` // calls that it did not answer, because it or the way to it ended
 	Ends  []string `json:"ends,omitempty"` // of its programs, its services and its box, where nobody asked for them
+	// RugPulls are the tools that it described in another way after it had listed them.
+	RugPulls []string `json:"rug_pulls,omitempty"`
 }
 
 // OfServers says whether an event tells what became of a server.
@@ -26,7 +28,7 @@ func OfServers(e evidence.Event) bool {
 	return false
 }
 
-// maxEnds is how many ends of one server are told.
+// maxEnds is how many ends of one server are told, and how many rug pulls.
 const maxEnds = 8
 
 // serverReports says of each server of a trial how it fared.
@@ -44,9 +46,27 @@ func serverReports(trial Trial) []ServerReport {
 			}
 		}
 		r.Ends = ends(trial, server.Name)
+		r.RugPulls = rugPulls(trial, server.Name)
 		reports = append(reports, r)
 	}
 	return reports
+}
+
+func rugPulls(trial Trial, server string) []string {
+	var told []string
+	for _, catalog := range trial.Catalogs {
+		if catalog.Server != server {
+			continue
+		}
+		pulls := catalog.RugPulls()
+		for _, change := range pulls[:min(len(pulls), maxEnds)] {
+			told = append(told, change.String())
+		}
+		if more := len(pulls) - maxEnds; more > 0 {
+			told = append(told, fmt.Sprintf("and %d more", more))
+		}
+	}
+	return told
 }
 
 func ends(trial Trial, server string) []string {
