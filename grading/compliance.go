@@ -115,13 +115,24 @@ func (c *ComplianceConfig) grade(s *subject) (report, error) {
 	var r report
 	r.gates(gates)
 	r.parts(c, sel, failed)
-	if c.Wire != nil && says(c.Wire.UnbackedClaims) {
-		for _, text := range ambiguous(s, c.scope()) {
-			r.warn(text)
-		}
+	for _, text := range c.warnings(s) {
+		r.warn(text)
 	}
 	r.details = c.details(calls, sel, failed, gates)
 	return r, nil
+}
+
+// warnings are what ought to be known, and fails nothing: claims of which it cannot be
+// said what they are of, and rug pulls where they are no gate.
+func (c *ComplianceConfig) warnings(s *subject) []string {
+	var all []string
+	if c.Wire != nil && says(c.Wire.UnbackedClaims) {
+		all = ambiguous(s, c.scope())
+	}
+	if c.RugPull == "" || c.RugPull == warnOf {
+		all = append(all, c.rugPulled(s).texts...)
+	}
+	return all
 }
 
 // lookedAt are the calls to the servers that c is about. It fails where there is no

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/waza-isolate/waza/runner/capture"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -45,6 +46,9 @@ func (c *ComplianceConfig) gates(s *subject, sel selection, calls []evidence.Cal
 		{c.Wire != nil && says(c.Wire.UnreportedCalls), func() (gate, error) { return c.Wire.reported(s, calls) }},
 		{c.Schema != nil && c.Schema.MinValid != nil, func() (gate, error) { return c.Schema.valid(calls) }},
 		{c.Schema != nil && c.Schema.MaxUnknownTools != nil, func() (gate, error) { return c.Schema.unknown(calls) }},
+		{c.Resources.checks(), func() (gate, error) { return c.Resources.reads(gateResources, c.reads(s, capture.ReadResource)), nil }},
+		{c.Prompts.checks(), func() (gate, error) { return c.Prompts.reads(gatePrompts, c.reads(s, capture.ReadPrompt)), nil }},
+		{c.RugPull == failIt, func() (gate, error) { return c.rugPulled(s), nil }},
 	} {
 		if !one.configured {
 			continue
@@ -112,8 +116,8 @@ func (c *ComplianceConfig) duplicates(calls []evidence.Call) gate {
 		return again
 	})
 	if len(repeats) > *c.MaxDuplicateCalls {
-		g.add(repeats, "Expected at most %s that repeats an earlier one; found %d: %s.",
-			plural(*c.MaxDuplicateCalls, "call"), len(repeats), describeRepeats(repeats))
+		g.add(repeats, "Expected at most %d calls to repeat an earlier one; found %d: %s.",
+			*c.MaxDuplicateCalls, len(repeats), describeRepeats(repeats))
 	}
 	return g
 }
@@ -160,8 +164,8 @@ func (r *SchemaRules) unknown(calls []evidence.Call) (gate, error) {
 	}
 	unknown := filter(calls, func(call evidence.Call) bool { return !*call.Known })
 	if len(unknown) > *r.MaxUnknownTools {
-		g.add(unknown, "Expected at most %s of a tool that its server had not listed; found %d: %s.",
-			plural(*r.MaxUnknownTools, "call"), len(unknown), describeCalls(unknown))
+		g.add(unknown, "Expected at most %d calls of tools that their server had not listed; found %d: %s.",
+			*r.MaxUnknownTools, len(unknown), describeCalls(unknown))
 	}
 	return g, nil
 }
