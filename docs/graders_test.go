@@ -165,10 +165,11 @@ func addFile(t *testing.T, archive *tar.Writer, name, content string) {
 }
 
 // exchange is a request of the agent's and its answer, as wire.jsonl has them: a call
-// of a tool, or with tools a listing.
+// of a tool, with tools a listing, with resource a reading.
 type exchange struct {
 	Server    string
 	Tool      string
+	Resource  string
 	Tools     json.RawMessage
 	Arguments json.RawMessage
 	Result    json.RawMessage
@@ -187,10 +188,14 @@ func (x exchange) frames(id int) (request, answer string) {
 	default:
 		answer = fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"content":[]}}`, id)
 	}
-	if x.Arguments == nil {
+	ask := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":`, id)
+	switch {
+	case x.Resource != "":
+		return ask + fmt.Sprintf(`"resources/read","params":{"uri":%q}}`, x.Resource), answer
+	case x.Arguments == nil:
 		x.Arguments = json.RawMessage("{}")
 	}
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, id, x.Tool, x.Arguments), answer
+	return ask + fmt.Sprintf(`"tools/call","params":{"name":%q,"arguments":%s}}`, x.Tool, x.Arguments), answer
 }
 
 func framesOf(t *testing.T, wire string) string {

@@ -91,11 +91,11 @@ func (c *ComplianceConfig) order(calls []evidence.Call) gate {
 			if len(early) == 0 {
 				continue
 			}
-			came := "it was never called with success"
+			came := "never succeeded"
 			if len(earlier) > 0 {
-				came = "its first success is " + describeCalls(earlier[:1])
+				came = "succeeded first with " + describeCalls(earlier[:1])
 			}
-			g.add(early, "Expected %s to succeed before %s is called; found %s, and %s.", first, second, describeCalls(early), came)
+			g.add(early, "Expected %s to succeed before %s is called; found %s, while %s %s.", first, second, describeCalls(early), first, came)
 		}
 	}
 	return g

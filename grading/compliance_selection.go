@@ -166,7 +166,7 @@ func (sel selection) findings() []string {
 	}
 	for _, pair := range sel.Pairs {
 		if !pair.Full() {
-			all = append(all, fmt.Sprintf("Expected %s of %s to have other arguments: %s.",
+			all = append(all, fmt.Sprintf("Expected other arguments of %s, which stands for %s: %s.",
 				sel.call(pair.Call), sel.describe(pair.Expected), differences(pair.Fit)))
 		}
 	}
@@ -237,7 +237,7 @@ func (sel selection) extra(b match.Beside) string {
 	}
 	text := fmt.Sprintf("Expected %s; found %s.", allowed, sel.call(b.Call))
 	if b.Expected >= 0 && !b.Full() {
-		text += fmt.Sprintf(" It is none that is expected of %s: %s.", sel.describe(b.Expected), differences(b.Fit))
+		text += fmt.Sprintf(" It is not the expected one of %s: %s.", sel.describe(b.Expected), differences(b.Fit))
 	}
 	return text
 }
