@@ -46,6 +46,35 @@ func TestGradersDoWhatTheirPageSays(t *testing.T) {
 	}
 }
 
+// shownFeedback is a block that shows what a grader said.
+var shownFeedback = regexp.MustCompile("(?ms)^```\n(Expected .*?)^```$")
+
+// TestShownFeedbackIsReal holds that the page shows what an example gives, but for
+// where its lines break.
+func TestShownFeedbackIsReal(t *testing.T) {
+	var given []string
+	kept, err := filepath.Glob("testdata/graders/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range kept {
+		archive, err := txtar.ParseFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		given = append(given, strings.TrimSpace(filesOf(archive, "fail")["feedback"]))
+	}
+	shown := shownFeedback.FindAllStringSubmatch(read(t, "graders.md"), -1)
+	for _, match := range shown {
+		if text := strings.Join(strings.Fields(match[1]), " "); !slices.Contains(given, text) {
+			t.Errorf("no example gives %s", text)
+		}
+	}
+	if len(shown) == 0 {
+		t.Error("no feedback is shown")
+	}
+}
+
 // gradersOf reads graders as part of an eval.
 func gradersOf(t *testing.T, graders string) []evidence.GraderSpec {
 	t.Helper()
