@@ -187,31 +187,31 @@ func showPair(want, got any) (string, string) {
 	if !ok || !same {
 		return show(want), show(got)
 	}
-	a, b = window(a, b)
 	if lookAlike(a, b) {
 		return strconv.QuoteToASCII(a), strconv.QuoteToASCII(b)
 	}
-	return quote(a), quote(b)
+	from := start(a, b)
+	if from == 0 {
+		return quote(a), quote(b)
+	}
+	return "…" + quote(a[from:]), "…" + quote(b[from:])
 }
 
-// context is how much of long strings is shown before the place where they begin to
-// differ.
-const context = 30
-
-// window cuts strings that are too long to show around the place where they begin
+// lead is how many bytes of long strings are shown before the place where they begin
 // to differ.
-func window(a, b string) (string, string) {
-	if len(a) <= maxShown && len(b) <= maxShown {
-		return a, b
+const lead = 30
+
+// start is where two strings are shown from: 0 unless they are too long, and differ
+// late.
+func start(a, b string) int {
+	from := common(a, b) - lead
+	if from <= 0 || len(a) <= maxShown && len(b) <= maxShown {
+		return 0
 	}
-	from := common(a, b)
-	if from <= context {
-		return shorten(a), shorten(b)
-	}
-	for from -= context; from > 0 && !utf8.RuneStart(a[from]); {
+	for from > 0 && !utf8.RuneStart(a[from]) {
 		from--
 	}
-	return "…" + shorten(a[from:]), "…" + shorten(b[from:])
+	return from
 }
 
 // common is how many bytes at the beginning a and b share.
@@ -227,5 +227,5 @@ func common(a, b string) int {
 // alone, which nobody sees.
 func lookAlike(a, b string) bool {
 	marked := func(s string) bool { return strings.ContainsFunc(s, unicode.IsMark) }
-	return marked(a) != marked(b)
+	return marked(a) != marked(b) && len(a) <= maxShown && len(b) <= maxShown
 }

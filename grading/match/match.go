@@ -143,7 +143,7 @@ func (m *matching) sharesOf(e int) []int64 {
 	for i, call := range m.all {
 		shares[i] = none
 		for _, target := range m.expected[e].Targets {
-			if target.names(call.Server, call.Tool) {
+			if target.Names(call.Server, call.Tool) {
 				shares[i] = max(shares[i], shareOf(target.Args.fit(m.given[i], false)))
 			}
 		}

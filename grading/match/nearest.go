@@ -50,9 +50,9 @@ func (m *matching) nearest(e int) *Nearest {
 
 func near(target Target, call Call) (Reason, bool) {
 	switch {
-	case target.names(call.Server, call.Tool) && call.OK:
+	case target.Names(call.Server, call.Tool) && call.OK:
 		return OutOfOrder, true
-	case target.names(call.Server, call.Tool):
+	case target.Names(call.Server, call.Tool):
 		return Failed, true
 	case target.Tool.Matches(call.Tool):
 		return OtherServer, true

@@ -32,7 +32,7 @@ func (m *matching) result() Result {
 // where none means its tool.
 func (m *matching) fit(e, i int) (int, Fit) {
 	for t, target := range m.expected[e].Targets {
-		if target.names(m.all[i].Server, m.all[i].Tool) {
+		if target.Names(m.all[i].Server, m.all[i].Tool) {
 			if fit := target.Args.fit(m.given[i], true); shareOf(fit) == m.shares[e][i] {
 				return t, fit
 			}

@@ -48,8 +48,8 @@ type Target struct {
 	Args   *Args // nil for any arguments
 }
 
-// names reports whether a call of tool on server is meant, whatever its arguments.
-func (t Target) names(server, tool string) bool {
+// Names reports whether a call of tool on server is meant, whatever its arguments.
+func (t Target) Names(server, tool string) bool {
 	return (t.Server == "" || t.Server == server) && t.Tool.Matches(tool)
 }
 
