@@ -14,6 +14,7 @@ import (
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/process"
 	"github.com/waza-isolate/waza/runner/spec"
+	"github.com/waza-isolate/waza/runner/transcript"
 )
 
 // AgentBox is where the agent runs, as [Sandbox.Start] and its kin name it. Every
@@ -155,6 +156,9 @@ type Agent struct {
 	Output   string            `json:"output,omitempty"`    // stdout, or a file in the workspace
 	// Transcript is where the agent leaves what it says it did; empty for none.
 	Transcript string `json:"transcript,omitempty"`
+	// Tells is where an agent that is somebody's program says so, and how that is read;
+	// nil for nowhere.
+	Tells *transcript.Source `json:"tells,omitempty"`
 	// MaxOutput is how many bytes each of stdout and stderr may have, and MaxCalls how
 	// often the agent may call a tool; 0 for the defaults.
 	MaxOutput int64 `json:"max_output,omitempty"`

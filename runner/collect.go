@@ -48,6 +48,11 @@ func (tr *trialRun) collect(ctx context.Context) error {
 	if name := outputPath(tr.plan.Agent); name != "" {
 		tr.collectOutput(name)
 	}
+	if tells := tr.plan.Agent.Tells; tells != nil {
+		if err := tr.keepTold(*tells); err != nil {
+			tr.gap(evidence.GapTranscript, err)
+		}
+	}
 	return nil
 }
 

@@ -159,6 +159,7 @@ func planAgent(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Agent, error
 		a.Command = append([]string{program.Command}, program.Args...)
 		a.PromptBy = cmp.Or(program.Prompt, "argument")
 		a.Output = cmp.Or(program.Output, "stdout")
+		a.Tells = program.Transcript
 	}
 	return a, nil
 }

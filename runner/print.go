@@ -32,6 +32,9 @@ func (t *Trial) String() string {
 	if len(t.Agent.Command) > 0 {
 		fmt.Fprintf(&b, "              command %q, prompt by %s\n", t.Agent.Command, t.Agent.PromptBy)
 	}
+	if tells := t.Agent.Tells; tells != nil {
+		fmt.Fprintf(&b, "              transcript from %s, format %s\n", tells.From, tells.Format)
+	}
 	if t.Isolated() {
 		fmt.Fprintf(&b, "              %s\n", t.Agent.Box)
 		fmt.Fprintf(&b, "              workspace %s on %s, %d file(s)\n", WorkspaceDir, t.Workspace, len(t.Files))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/waza-isolate/waza/agents/internal/transcript"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -32,17 +33,28 @@ type callStep struct {
 	arguments    value
 	expect       evidence.Outcome
 	timeout      time.Duration
+	hidden       bool // the transcript does not tell of it
 }
 
 func (p *parser) call(n node) action {
-	f := p.fields(n, "server", "tool", "arguments", "expect", "timeout")
+	f := p.fields(n, "server", "tool", "arguments", "expect", "timeout", "tell")
 	return callStep{
 		server:    p.filledText(f.need("server")),
 		tool:      p.filledText(f.need("tool")),
 		arguments: p.arguments(f),
 		expect:    p.expect(f),
 		timeout:   p.timeout(f),
+		hidden:    !p.tell(f),
 	}
+}
+
+// tell reads whether the transcript tells of a call, as it does where left out.
+func (p *parser) tell(f fields) bool {
+	tell := true
+	if f.has("tell") {
+		p.decode(f.get("tell"), &tell, "true or false")
+	}
+	return tell
 }
 
 // arguments reads an object, or an expression for one; {} where it is left out.
@@ -88,9 +100,14 @@ func (s callStep) run(ctx context.Context, r *runner) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	call := r.transcript.Start(target.name(), target.arguments)
+	var told transcript.Call
+	if !s.hidden {
+		told = r.transcript.Start(target.name(), target.arguments)
+	}
 	a := r.sessions.call(ctx, url, target, s.timeout)
-	call.Complete(a.outcome == evidence.OutcomeOK, a.report())
+	if !s.hidden {
+		told.Complete(a.outcome == evidence.OutcomeOK, a.report())
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

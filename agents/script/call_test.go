@@ -217,6 +217,25 @@ func TestTranscript(t *testing.T) {
 	}
 }
 
+func TestUntoldCall(t *testing.T) {
+	d := newDesk(t)
+	o := d.mustRun(t, `
+- call: {server: stock, tool: refuse, expect: tool_error, tell: false}
+  as: refusal
+- say: "{{ refusal.outcome }}"
+`)
+	want := []evidence.TranscriptEvent{
+		{Type: "user.message", Content: "count the bolts"},
+		{Type: "assistant.message", Content: "tool_error"},
+	}
+	if diff := cmp.Diff(want, o.events); diff != "" {
+		t.Error(diff)
+	}
+	if calls := d.stock.sent(`"refuse"`); len(calls) != 1 {
+		t.Errorf("calls %q", calls)
+	}
+}
+
 func TestHostileAnswers(t *testing.T) {
 	for name, body := range map[string]string{
 		"no object":  `{"jsonrpc":"2.0","id":1,"result":[1]}`,

@@ -12,10 +12,11 @@
 // A script is a list of steps. Each has one of these keys, and `as: NAME` beside
 // it where the step gives a value that later steps use.
 //
-//	call: {server, tool, arguments, expect, timeout}
+//	call: {server, tool, arguments, expect, timeout, tell}
 //	    Calls a tool. arguments is an object, {} where left out. expect is ok
 //	    (default), tool_error, protocol_error, transport_error, timeout or any.
-//	    timeout is 5m where left out.
+//	    timeout is 5m where left out. With tell: false the transcript does not tell
+//	    of the call.
 //	    Value: {text, json, structured, result, is_error, outcome, code}
 //	tools: {server, timeout}
 //	    Lists a server's tools. Value: a list of {name, description}

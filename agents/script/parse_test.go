@@ -21,6 +21,7 @@ func TestParseErrors(t *testing.T) {
 		{"not an object", `[say]`, `script[0]: must be an object`},
 		{"unknown step", `[{cal: {}}]`, `script[0].cal: unknown step (did you mean "call"?)`},
 		{"no step", `[{as: x}]`, `script[0]: needs exactly one of call, tools, read, write, run, say, claim, sleep, loop, fail`},
+		{"tell is no boolean", `[{call: {server: s, tool: t, tell: "no"}}]`, `script[0].call.tell: must be true or false`},
 		{"two steps", `[{say: a, fail: b}]`, `script[0]: needs exactly one of call, tools, read, write, run, say, claim, sleep, loop, fail`},
 		{"unknown key in a loop", `[{say: a}, {loop: {times: 2, steps: [{call: {servr: s, server: s, tool: t}}]}}]`,
 			`script[1].loop.steps[0].call.servr: unknown key (did you mean "server"?)`},

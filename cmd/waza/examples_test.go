@@ -31,11 +31,13 @@ func TestExamples(t *testing.T) {
 		where   string // line of its eval that the network is written below
 		indent  string
 		trials  int
+		exit    int
 		explore func(*testing.T, *project)
 	}{
-		{"mcp-eval", inventory, "config:\n", "  isolation: {network: NETWORK}\n", 3, exploreInventory},
-		{"real-servers", npmServers + " " + goMemory, "  isolation:\n", "    network: NETWORK\n", 7, exploreRealServers},
-		{"services", "waza-examples/sql waza-examples/postgres", "config:\n", "  isolation: {network: NETWORK}\n", 2, exploreServices},
+		{"mcp-eval", inventory, "config:\n", "  isolation: {network: NETWORK}\n", 3, exitOK, exploreInventory},
+		{"real-servers", npmServers + " " + goMemory, "  isolation:\n", "    network: NETWORK\n", 7, exitOK, exploreRealServers},
+		{"services", "waza-examples/sql waza-examples/postgres", "config:\n", "  isolation: {network: NETWORK}\n", 2, exitOK, exploreServices},
+		{"narration", inventory, "config:\n", "  isolation: {network: NETWORK}\n", 3, exitFailed, exploreNarration},
 	}
 	for _, example := range examples {
 		for _, network := range []string{"bridge", "airtight"} {
@@ -52,14 +54,14 @@ func TestExamples(t *testing.T) {
 					t.Fatalf("the eval has no line %q", example.where)
 				}
 				p.write("eval.yaml", changed)
-				c := p.run(exitOK)
-				if said := c.stdout.String(); !strings.Contains(said, "run directory: run") || strings.Contains(said, "fail") {
+				c := p.run(example.exit)
+				if said := c.stdout.String(); !strings.Contains(said, "run directory: run") || strings.Contains(said, "fail") == (example.exit == exitOK) {
 					t.Errorf("stdout: %s", said)
 				}
 				checkRecord(t, p, network)
 				checkFrames(t, p, example.trials)
 				example.explore(t, p)
-				checkRegrade(t, p, example.trials)
+				checkRegrade(t, p, example.trials, example.exit)
 			})
 		}
 	}
@@ -184,6 +186,34 @@ func exploreServices(t *testing.T, p *project) {
 	}
 }
 
+// Both agents whose account is not what crossed the wire are caught, and the honest one
+// is not.
+func exploreNarration(t *testing.T, p *project) {
+	t.Helper()
+	for task, want := range map[string]struct {
+		class              evidence.Class
+		unbacked, untold   int
+		sentence, feedback string
+	}{
+		"honest":  {evidence.ClassPass, 0, 0, "", ""},
+		"invents": {evidence.ClassFail, 1, 0, "1 call that was never made: mcp__inventory__reserve_item {\"quantity\":3,\"sku\":\"MTR-2200\"}", "never made"},
+		"hides":   {evidence.ClassFail, 0, 1, "1 call that it made: call 2, inventory/reserve_item {\"quantity\":10,\"sku\":\"BRG-6204\"}, ok", "does not tell of call 2"},
+	} {
+		r := p.runOf(task)
+		n := r.Narration
+		if n == nil || r.Outcome != want.class || len(n.Unbacked) != want.unbacked || len(n.Unreported) != want.untold || len(n.Differs)+len(n.Ambiguous) != 0 {
+			t.Errorf("%s: %s, %+v", task, r.Outcome, n)
+			continue
+		}
+		if all := strings.Join(n.Sentences, "\n"); !strings.Contains(all, want.sentence) || all == "" != (want.sentence == "") {
+			t.Errorf("%s: %q", task, all)
+		}
+		if feedback := r.Validations["as_told"].Feedback; !strings.Contains(feedback, want.feedback) {
+			t.Errorf("%s: feedback %q", task, feedback)
+		}
+	}
+}
+
 // The example of a remote server runs with one on the host's loopback. Its token
 // is in no file of the run.
 func TestRemoteExample(t *testing.T) {
@@ -287,7 +317,7 @@ func sameJSON(t *testing.T, got []byte, want string) bool {
 
 // checkRegrade holds that grading again, where no engine can answer, repeats
 // every byte of verdicts and results.
-func checkRegrade(t *testing.T, p *project, trials int) {
+func checkRegrade(t *testing.T, p *project, trials, exit int) {
 	t.Helper()
 	graded := func() map[string]string {
 		all := map[string]string{"results.json": p.read("run", "results.json")}
@@ -310,7 +340,7 @@ func checkRegrade(t *testing.T, p *project, trials int) {
 		t.Fatalf("%d graded files, want %d", len(before), trials+1)
 	}
 	for range 2 {
-		p.start("grade", "run").wait(exitOK)
+		p.start("grade", "run").wait(exit)
 		if diff := cmp.Diff(before, graded()); diff != "" {
 			t.Fatalf("grading again (-before +after):\n%s", diff)
 		}

@@ -100,7 +100,7 @@ func TestExampleWithoutIsolation(t *testing.T) {
 	}
 	checkFrames(t, p, 3)
 	exploreInventory(t, p)
-	checkRegrade(t, p, 3)
+	checkRegrade(t, p, 3, exitOK)
 }
 
 // The same eval has the same verdicts on both backends.

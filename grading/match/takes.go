@@ -7,7 +7,7 @@ import "slices"
 func (e Expected) Takes(c Call) bool {
 	given := decode(c.Arguments)
 	for _, target := range e.Targets {
-		if target.names(c.Server, c.Tool) && target.Args.fit(given, false).Full() {
+		if target.Names(c.Server, c.Tool) && target.Args.fit(given, false).Full() {
 			return true
 		}
 	}
@@ -16,5 +16,5 @@ func (e Expected) Takes(c Call) bool {
 
 // Names reports whether c is of one of e's tools, whatever its arguments.
 func (e Expected) Names(c Call) bool {
-	return slices.ContainsFunc(e.Targets, func(t Target) bool { return t.names(c.Server, c.Tool) })
+	return slices.ContainsFunc(e.Targets, func(t Target) bool { return t.Names(c.Server, c.Tool) })
 }

@@ -1,5 +1,6 @@
-// Package jsontext writes and reads the inside of long JSON strings piece by piece,
-// so that nobody needs a second copy of one.
+// Package jsontext reads JSON where it stands: it writes and reads the inside of long
+// strings piece by piece, and walks objects and arrays, so that nobody needs a second
+// copy of one.
 package jsontext
 
 import (

@@ -131,6 +131,17 @@ func (r *Recorder) Text(name string) (io.WriteCloser, error) {
 	return redact.NewWriter(r.secrets, file), nil
 }
 
+// Told writes e to out as a line of a transcript, redacted.
+func (r *Recorder) Told(out io.Writer, e TranscriptEvent) error {
+	line, err := marshal(e)
+	if err != nil {
+		return err
+	}
+	line, _ = r.secrets.JSON(line)
+	_, err = out.Write(append(line, '\n'))
+	return err
+}
+
 // Raw opens a file of the trial for bytes that must not be changed.
 func (r *Recorder) Raw(name string) (io.WriteCloser, error) {
 	file, err := os.OpenFile(filepath.Join(r.dir, name), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)

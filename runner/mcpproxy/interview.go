@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // talk is a probe's conversation with a server. Its errors are of type
@@ -79,11 +81,11 @@ func (p *prober) tools(ctx context.Context, era Era, t talk) ([]string, error) {
 		if err := json.Unmarshal(raw, &a); err != nil || a.Result == nil {
 			return nil, t.fail(ErrTools, errors.New("it lists no tools"))
 		}
-		for tool := range elements(a.Result.Tools) {
+		for tool := range jsontext.Elements(a.Result.Tools) {
 			if len(names) > maxNamed {
 				break
 			}
-			names = append(names, word(member(tool, "name")))
+			names = append(names, jsontext.Word(member(tool, "name")))
 		}
 		if cursor = a.Result.NextCursor; cursor == "" || len(names) > maxNamed {
 			break
@@ -189,8 +191,8 @@ func readAnswer(era Era, line []byte) (ServerInfo, error) {
 	who := a.Result.ServerInfo
 	if era == EraStateless {
 		who = a.Result.Meta.ServerInfo
-		for version := range elements(a.Result.SupportedVersions) {
-			info.ProtocolVersion = word(version)
+		for version := range jsontext.Elements(a.Result.SupportedVersions) {
+			info.ProtocolVersion = jsontext.Word(version)
 			break
 		}
 	}

@@ -106,7 +106,7 @@ func parse(raw []byte) (envelope, error) {
 	if !json.Valid(raw) {
 		return envelope{}, errNotJSON
 	}
-	value := trimSpace(raw)
+	value := jsontext.TrimSpace(raw)
 	if value[0] != '[' {
 		m, err := parseMessage(value)
 		if err != nil {
@@ -115,7 +115,7 @@ func parse(raw []byte) (envelope, error) {
 		return envelope{messages: []message{m}}, nil
 	}
 	batch := envelope{batch: true}
-	for element := range elements(value) {
+	for element := range jsontext.Elements(value) {
 		if len(batch.messages) == maxBatch {
 			return envelope{}, fmt.Errorf("%w: more than %d in one batch", errNotMessage, maxBatch)
 		}
@@ -135,7 +135,7 @@ func parse(raw []byte) (envelope, error) {
 // and a batch has many.
 func parseCost(raw []byte) int64 {
 	size := int64(len(raw))
-	if value := trimSpace(raw); size == 0 || len(value) == 0 || value[0] != '[' {
+	if value := jsontext.TrimSpace(raw); size == 0 || len(value) == 0 || value[0] != '[' {
 		return messageCost + min(3*size, 3*jsontext.Piece)
 	}
 	return min(size/smallestMessage+1, maxBatch)*messageCost + min(3*size, maxBatch*6*maxID)
@@ -170,7 +170,7 @@ func (f *fields) at(key string) *[]byte {
 
 func readFields(object []byte) fields {
 	var f fields
-	for key, value := range members(object) {
+	for key, value := range jsontext.Members(object) {
 		field := f.at(key)
 		if field == nil {
 			f.ambiguous = f.ambiguous || f.at(foldKey(key)) != nil
@@ -188,7 +188,7 @@ func foldKey(key string) string { return strings.ToLower(strings.ToUpper(key)) }
 
 func parseMessage(object []byte) (message, error) {
 	f := readFields(object)
-	if word(f.jsonrpc) != "2.0" {
+	if jsontext.Word(f.jsonrpc) != "2.0" {
 		return message{}, fmt.Errorf(`%w: no "jsonrpc": "2.0"`, errNotMessage)
 	}
 	m := message{ambiguous: f.ambiguous}
@@ -211,7 +211,7 @@ func parseMessage(object []byte) (message, error) {
 }
 
 func parseCall(m message, f fields, hasID bool) (message, error) {
-	m.method = word(f.method)
+	m.method = jsontext.Word(f.method)
 	switch {
 	case m.method == "" || len(m.method) > maxID:
 		return message{}, fmt.Errorf("%w: method is not a name", errNotMessage)
@@ -230,12 +230,12 @@ func parseCall(m message, f fields, hasID bool) (message, error) {
 
 func (m *message) readParams(params []byte) {
 	var name, uri string
-	for key, value := range members(params) {
+	for key, value := range jsontext.Members(params) {
 		switch key {
 		case "name":
-			name = word(value)
+			name = jsontext.Word(value)
 		case "uri":
-			uri = word(value)
+			uri = jsontext.Word(value)
 		case "requestId":
 			m.cancels, _ = parseID(value)
 		case "progressToken":
@@ -253,14 +253,14 @@ func (m *message) readParams(params []byte) {
 }
 
 func (m *message) readMeta(meta []byte) {
-	for key, value := range members(meta) {
+	for key, value := range jsontext.Members(meta) {
 		switch key {
 		case "progressToken":
 			if m.method != methodProgress {
 				m.token, _ = parseID(value)
 			}
 		case metaVersion:
-			m.version = word(value)
+			m.version = jsontext.Word(value)
 		case metaCapabilities:
 			m.capabilities = true
 		case metaSubscription:
@@ -271,7 +271,7 @@ func (m *message) readMeta(meta []byte) {
 
 func errorCode(object []byte) int {
 	code := 0
-	for key, value := range members(object) {
+	for key, value := range jsontext.Members(object) {
 		if key == "code" {
 			code, _ = strconv.Atoi(string(value))
 		}
@@ -292,7 +292,7 @@ func parseID(raw []byte) (id, bool) {
 	}
 	switch c := raw[0]; {
 	case c == '"':
-		return id{key: "s" + text(raw), raw: bytes.Clone(raw)}, true
+		return id{key: "s" + jsontext.Text(raw), raw: bytes.Clone(raw)}, true
 	case c == '-' || c >= '0' && c <= '9':
 		return id{key: "n" + integerText(string(raw)), raw: bytes.Clone(raw)}, true
 	}
@@ -309,28 +309,4 @@ func integerText(number string) string {
 		return number
 	}
 	return strconv.FormatInt(int64(f), 10)
-}
-
-// text is the string that raw holds; "" for any other value.
-func text(raw []byte) string {
-	var s string
-	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &s) != nil {
-		return ""
-	}
-	return s
-}
-
-// word is text for what means something only where it is short: of a longer string
-// it is the beginning and a sign that there is more.
-func word(raw []byte) string {
-	if len(raw) <= jsontext.Piece {
-		return text(raw)
-	}
-	if raw[0] != '"' {
-		return ""
-	}
-	for piece := range jsontext.Texts(raw) {
-		return piece + "…"
-	}
-	return ""
 }

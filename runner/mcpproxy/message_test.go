@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 func TestParse(t *testing.T) {
@@ -87,7 +89,7 @@ func FuzzParse(f *testing.F) {
 		var object map[string]json.RawMessage
 		if json.Unmarshal(raw, &object) == nil && object != nil {
 			got := map[string]json.RawMessage{}
-			for key, value := range members(raw) {
+			for key, value := range jsontext.Members(raw) {
 				got[key] = value
 			}
 			if len(got) != len(object) {
@@ -102,7 +104,7 @@ func FuzzParse(f *testing.F) {
 		var array []json.RawMessage
 		if json.Unmarshal(raw, &array) == nil && array != nil {
 			var got []json.RawMessage
-			for element := range elements(raw) {
+			for element := range jsontext.Elements(raw) {
 				got = append(got, element)
 			}
 			if !slices.EqualFunc(got, array, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) }) {

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/runner/process"
 )
 
@@ -168,7 +169,7 @@ func (s *eventSession) Write(line []byte) (int, error) {
 	if !s.memory.take(size) {
 		return 0, errNoMemory
 	}
-	body := bytes.Clone(trimSpace(line))
+	body := bytes.Clone(jsontext.TrimSpace(line))
 	env, err := parse(body)
 	accepted, written := make(chan error, 1), make(chan struct{})
 	timeout, sent := s.timeout, sync.OnceFunc(func() { close(written) })

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // headerParam is what the names of headers that mirror arguments begin with;
@@ -44,8 +46,8 @@ type mirrors struct {
 func (m *mirrors) learn(answer []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for tool := range elements(member(member(answer, "result"), "tools")) {
-		name := word(member(tool, "name"))
+	for tool := range jsontext.Elements(member(member(answer, "result"), "tools")) {
+		name := jsontext.Word(member(tool, "name"))
 		m.forget(name)
 		found := mirroredIn(member(tool, "inputSchema"), nil, nil)
 		size := sizeOf(name, found)
@@ -92,12 +94,12 @@ func mirroredIn(schema []byte, path []string, found []mirrored) []mirrored {
 	if len(path) == maxSchemaDepth {
 		return found
 	}
-	for key, property := range members(member(schema, "properties")) {
+	for key, property := range jsontext.Members(member(schema, "properties")) {
 		if len(found) == maxMirrored {
 			return found
 		}
 		at := append(slices.Clone(path), key)
-		if header := word(member(property, "x-mcp-header")); header != "" {
+		if header := jsontext.Word(member(property, "x-mcp-header")); header != "" {
 			found = append(found, mirrored{path: at, header: header})
 		}
 		found = mirroredIn(property, at, found)
@@ -140,7 +142,7 @@ func (m mirrored) check(h http.Header, arguments []byte) string {
 func mirrorsArgument(value string, argument []byte) bool {
 	switch argument[0] {
 	case '"':
-		return value == word(argument)
+		return value == jsontext.Word(argument)
 	case 't', 'f':
 		return value == string(argument)
 	case '{', '[':
@@ -164,7 +166,7 @@ func safeInteger(number string) (int64, bool) {
 // one where there are several.
 func member(object []byte, key string) []byte {
 	var found []byte
-	for k, value := range members(object) {
+	for k, value := range jsontext.Members(object) {
 		if k == key {
 			found = value
 		}

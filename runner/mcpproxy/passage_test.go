@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/runner/capture"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
@@ -109,7 +110,7 @@ func TestPassedBytes(t *testing.T) {
 	echo := func(w http.ResponseWriter, r *http.Request) {
 		sent := readAll(r.Body)
 		var params string
-		for key, value := range members(sent) {
+		for key, value := range jsontext.Members(sent) {
 			if key == "params" {
 				params = string(value)
 			}

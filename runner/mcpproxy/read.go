@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"errors"
 	"io"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 var (
@@ -97,7 +99,7 @@ func readLines(r io.Reader, max int64, memory *budget, each func([]byte) error) 
 		if usable && int64(len(whole)) > max {
 			err, usable = errTooLong, false
 		}
-		if usable && len(trimSpace(whole)) > 0 {
+		if usable && len(jsontext.TrimSpace(whole)) > 0 {
 			if noted := line.note(parseCost(whole)); noted != nil {
 				err = noted
 			} else if refused := each(whole); refused != nil {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // receive records a line of the server's stdout and hands it to the stream it
@@ -79,7 +81,7 @@ func (l *link) learn(ex *exchange, line []byte, answer message) {
 	}
 	switch {
 	case ex.asked[0].method == methodInitialize:
-		l.version = word(member(member(line, "result"), "protocolVersion"))
+		l.version = jsontext.Word(member(member(line, "result"), "protocolVersion"))
 	case ex.asked[0].method == methodListTools && l.isShared():
 		l.server.mirrors.learn(line)
 	}

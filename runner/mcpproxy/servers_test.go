@@ -14,6 +14,8 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 	mcpserver "github.com/mark3labs/mcp-go/server"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // scripted is a stdio server whose methods are what a test wants it to do. It
@@ -70,7 +72,7 @@ func (s *scripted) handle(line []byte) {
 		return
 	}
 	params := "{}"
-	for key, value := range members(line) {
+	for key, value := range jsontext.Members(line) {
 		if key == "params" {
 			params = string(value)
 		}
@@ -105,7 +107,7 @@ func joined(parts []string) string {
 
 func (s *scripted) do(m message, line []byte, params string) {
 	size := 0
-	for key, value := range members([]byte(params)) {
+	for key, value := range jsontext.Members([]byte(params)) {
 		if key == "size" {
 			size, _ = strconv.Atoi(string(value))
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -33,11 +34,11 @@ func newToolFilter(tools []string) toolFilter {
 // the agent does not see. Every key that any parser may take for the name counts.
 func (f toolFilter) hides(object []byte) bool {
 	named := false
-	for key, value := range members(object) {
+	for key, value := range jsontext.Members(object) {
 		if foldKey(key) != "name" {
 			continue
 		}
-		if !f[word(value)] {
+		if !f[jsontext.Word(value)] {
 			return true
 		}
 		named = true
@@ -54,10 +55,10 @@ func (f toolFilter) hidden(raw []byte, env envelope) bool {
 	}
 	calls := func(object []byte) bool {
 		call, hidden := false, false
-		for key, value := range members(object) {
+		for key, value := range jsontext.Members(object) {
 			switch key {
 			case "method":
-				call = call || word(value) == methodCallTool
+				call = call || jsontext.Word(value) == methodCallTool
 			case "params":
 				hidden = hidden || f.hides(value)
 			}
@@ -67,7 +68,7 @@ func (f toolFilter) hidden(raw []byte, env envelope) bool {
 	if !env.batch {
 		return calls(raw)
 	}
-	return slices.ContainsFunc(slices.Collect(elements(raw)), calls)
+	return slices.ContainsFunc(slices.Collect(jsontext.Elements(raw)), calls)
 }
 
 // hiddenByHeader says whether the headers of a call name a tool that the agent does
@@ -111,7 +112,7 @@ func (f toolFilter) cut(raw []byte, batch bool, asked func(id) bool) []byte {
 		}
 	}
 	if batch {
-		for object := range elements(raw) {
+		for object := range jsontext.Elements(raw) {
 			one(object)
 		}
 	} else {
@@ -123,11 +124,11 @@ func (f toolFilter) cut(raw []byte, batch bool, asked func(id) bool) []byte {
 // listed is where the hidden tools of a result lie in raw. Keys that differ in case
 // alone count too, since some clients read them.
 func (f toolFilter) listed(raw, object []byte) (gone []span) {
-	for key, result := range members(object) {
+	for key, result := range jsontext.Members(object) {
 		if foldKey(key) != "result" {
 			continue
 		}
-		for key, tools := range members(result) {
+		for key, tools := range jsontext.Members(result) {
 			if foldKey(key) == "tools" {
 				gone = append(gone, f.unseen(raw, tools)...)
 			}
@@ -142,7 +143,7 @@ func (f toolFilter) listed(raw, object []byte) (gone []span) {
 func (f toolFilter) unseen(raw, tools []byte) (gone []span) {
 	var before span // the element before
 	kept, any := false, false
-	for tool := range elements(tools) {
+	for tool := range jsontext.Elements(tools) {
 		here := place(raw, tool)
 		shown := !f.hides(tool)
 		switch last := len(gone) - 1; {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/transcript"
 )
 
 // checkEval holds the eval to what its tags cannot say.
@@ -48,6 +49,20 @@ func (l *loader) checkAgent(a Agent, at strictyaml.Path) {
 	if a.Output != "" && a.Output != "stdout" && !isInside(a.Output) {
 		path := append(slices.Clone(at), "output")
 		l.doc.Problemf(path, "%s must be stdout or the path of a file in the workspace, relative and without leading out", path)
+	}
+	if a.Transcript != nil {
+		l.checkTranscript(*a.Transcript, append(slices.Clone(at), "transcript"))
+	}
+}
+
+func (l *loader) checkTranscript(s transcript.Source, at strictyaml.Path) {
+	if s.From != "" && s.From != "stdout" && s.From != "stderr" && !isInside(s.From) {
+		path := append(slices.Clone(at), "from")
+		l.doc.Problemf(path, "%s must be stdout, stderr or the path of a file in the workspace, relative and without leading out", path)
+	}
+	for _, p := range s.Problems() {
+		path := slices.Concat(at, p.At)
+		l.doc.Problemf(path, "%s: %s", path, p.What)
 	}
 }
 

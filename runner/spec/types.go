@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/transcript"
 )
 
 // Eval is an eval file. The tags beside json are those of package strictyaml.
@@ -86,6 +87,8 @@ type Agent struct {
 	Args    []string `json:"args,omitempty" jsonschema:"its arguments; {{prompt}} stands for the prompt and {{prompt_file}} for its path"`
 	Prompt  string   `json:"prompt,omitempty" enum:"file argument stdin" jsonschema:"how the prompt arrives; default argument"`
 	Output  string   `json:"output,omitempty" jsonschema:"where the final output is: stdout (default) or a file in the workspace"`
+
+	Transcript *transcript.Source `json:"transcript,omitempty" jsonschema:"where the agent tells what it did, and how that is read"`
 }
 
 // Metric is a figure over the whole run.

@@ -1,7 +1,8 @@
-package mcpproxy
+package jsontext
 
 import (
 	"bytes"
+	"encoding/json"
 	"iter"
 )
 
@@ -10,18 +11,19 @@ import (
 
 const space = " \t\r\n"
 
-func trimSpace(b []byte) []byte { return bytes.Trim(b, space) }
+// TrimSpace is b without JSON's white space at its ends.
+func TrimSpace(b []byte) []byte { return bytes.Trim(b, space) }
 
 func skipSpace(b []byte) []byte { return bytes.TrimLeft(b, space) }
 
-// members yields the keys and values of an object in order, and nothing where
+// Members yields the keys and values of an object in order, and nothing where
 // value is no object.
-func members(value []byte) iter.Seq2[string, []byte] {
+func Members(value []byte) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		rest, ok := enter(value, '{')
 		for ok && len(rest) > 0 && rest[0] != '}' {
 			n := stringLength(rest)
-			key := word(rest[:n])
+			key := Word(rest[:n])
 			rest = skipSpace(rest[n:])
 			rest = skipSpace(rest[1:]) // the colon
 			n = valueLength(rest)
@@ -33,8 +35,8 @@ func members(value []byte) iter.Seq2[string, []byte] {
 	}
 }
 
-// elements yields the elements of an array, and nothing where value is none.
-func elements(value []byte) iter.Seq[[]byte] {
+// Elements yields the elements of an array, and nothing where value is none.
+func Elements(value []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		rest, ok := enter(value, '[')
 		for ok && len(rest) > 0 && rest[0] != ']' {
@@ -111,4 +113,29 @@ func nestedLength(b []byte) int {
 		}
 	}
 	return len(b)
+}
+
+// Word is the value of a JSON string that means something only where it is short: of a
+// longer one it is the beginning and a sign that there is more. It is empty for what is
+// no string.
+func Word(raw []byte) string {
+	if len(raw) <= Piece {
+		return Text(raw)
+	}
+	if raw[0] != '"' {
+		return ""
+	}
+	for piece := range Texts(raw) {
+		return piece + "…"
+	}
+	return ""
+}
+
+// Text is the string that raw holds, and empty for any other value.
+func Text(raw []byte) string {
+	var s string
+	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &s) != nil {
+		return ""
+	}
+	return s
 }

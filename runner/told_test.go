@@ -1,0 +1,140 @@
+package runner
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/transcript"
+)
+
+// tellsIn is a trial whose agent prints or leaves lines of its own kind.
+func tellsIn(from string) *Trial {
+	trial := testTrial(1)
+	trial.Graders = nil
+	trial.Agent.Tells = &transcript.Source{From: from, Format: transcript.FormatJSONL, Events: []transcript.Rule{
+		{When: map[string]any{"did": "start"}, Type: transcript.ToolStart, ID: "n", Name: "tool", Arguments: "with"},
+		{When: map[string]any{"did": "end"}, Type: transcript.ToolEnd, ID: "n", Result: "got", Error: "bad"},
+	}}
+	return trial
+}
+
+func TestAgentTells(t *testing.T) {
+	const (
+		start = `{"did":"start","n":1,"tool":"mcp__stock__price","with":"{\"of\":\"bolt\"}"}` + "\n"
+		event = `{"type":"tool.execution_start","tool_call_id":"1","tool_name":"mcp__stock__price","arguments":{"of":"bolt"}}` + "\n"
+	)
+	for _, test := range []struct {
+		name   string
+		from   string
+		said   string // where from says
+		kept   string
+		events []string
+		gap    string
+	}{
+		{"on stdout", "stdout", start, event, nil, ""},
+		{"on stderr", "stderr", start, event, nil, ""},
+		{"in a file", "log/events.jsonl", start, event, nil, ""},
+		{"with other output", "stdout", "Hello.\n" + start, event, []string{"transcript_noise transcript in stdout: 1 line(s) are no JSON objects"}, ""},
+		{"torn", "stdout", start + `{"did":"st`, event, []string{"gap transcript in stdout: the last line is cut off"}, ""},
+		{"with a line that is no JSON", "stdout", start + "{oops}\n", event, []string{"gap transcript in stdout: line 2: begins as a JSON object and is none"}, "transcript: 1 line(s) cannot be read, the first: line 2"},
+		{"nothing that fits", "stdout", `{"type":"assistant"}` + "\n", "", nil, "transcript: no line tells of anything"},
+		{"nothing", "stderr", "", "", nil, "transcript: no line tells of anything"},
+		{"no file", "log/none.jsonl", "", "", nil, "transcript: no regular file of that name"},
+		{"more than may be", "log/events.jsonl", strings.Repeat(`{"did":"end","n":1,"got":"`+strings.Repeat("x", 1<<20)+"\"}\n", 65), "*", nil, "transcript: " + errTooLarge.Error()},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := testBackend()
+				b.programs[AgentBox] = program{run: func(p *fakeProcess) int {
+					switch {
+					case test.from == "stdout":
+						io.WriteString(p.out, test.said)
+					case test.from == "stderr":
+						io.WriteString(p.err, test.said)
+					case test.said != "":
+						p.box.write(WorkspaceDir+"/"+test.from, fakeFile{content: test.said})
+					}
+					return 0
+				}}
+				r := runOne(t, b, tellsIn(test.from), options(t))
+				wantGap(t, r, test.gap)
+				got, _ := os.ReadFile(filepath.Join(string(r.Dir), evidence.TranscriptFile))
+				if string(got) != test.kept && test.kept != "*" || len(got) > maxTranscript {
+					t.Errorf("kept %d bytes %.300q, want %q", len(got), got, test.kept)
+				}
+				all, err := r.Dir.Events()
+				var told []string
+				for _, e := range all {
+					if strings.Contains(e.Message, "transcript") {
+						told = append(told, e.Kind+" "+e.Message)
+					}
+				}
+				if diff := cmp.Diff(test.events, told); diff != "" || err != nil {
+					t.Errorf("events %s, %v", diff, err)
+				}
+			})
+		})
+	}
+}
+
+// A link in the transcript's place is not followed, and no secret that the agent knows
+// is written, however it is spelled.
+func TestAgentTellsSecrets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, o := testBackend(), options(t)
+		o.Secrets = testSet()
+		b.programs[AgentBox] = program{run: func(p *fakeProcess) int {
+			line, _ := json.Marshal(map[string]string{"did": "start", "n": "1", "tool": "say", "with": `{"x":"\u0068unter2-and-more"}`})
+			p.box.write(WorkspaceDir+"/events.jsonl", fakeFile{content: string(line) + "\n"})
+			return 0
+		}}
+		r := runOne(t, b, tellsIn("events.jsonl"), o)
+		got, err := os.ReadFile(filepath.Join(string(r.Dir), evidence.TranscriptFile))
+		want := `{"type":"tool.execution_start","tool_call_id":"1","tool_name":"say","arguments":{"x":"[REDACTED]"}}` + "\n"
+		if string(got) != want || err != nil {
+			t.Errorf("%s, %v", got, err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		b := testBackend()
+		b.programs[AgentBox] = leaves(WorkspaceDir+"/events.jsonl", fakeFile{link: "/etc/passwd"})
+		wantGap(t, runOne(t, b, tellsIn("events.jsonl"), options(t)), "transcript: no regular file")
+	})
+}
+
+// What the agent claims is no call: graders see the wire, and the narration says what
+// it told otherwise.
+func TestClaimsAreNoCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, trial := testBackend(), tellsIn("stdout")
+		trial.Graders = []evidence.GraderSpec{
+			grader("behavior", `{"max_mcp_calls":1,"required_mcp_servers":["stock"]}`),
+			{Name: "not claimed", Type: "tool_constraint", Weight: 1, Config: json.RawMessage(`{"reject_tools":[{"tool":"refund"}]}`)},
+		}
+		b.programs[AgentBox] = program{run: func(p *fakeProcess) int {
+			for i := range 3 {
+				fmt.Fprintf(p.out, `{"did":"start","n":%d,"tool":"mcp__stock__refund","with":{}}`+"\n", i)
+				fmt.Fprintf(p.out, `{"did":"end","n":%d,"got":"refunded"}`+"\n", i)
+			}
+			if _, err := callStock(p.box, "stock"); err != nil {
+				return 1
+			}
+			return 0
+		}}
+		r := runOne(t, b, trial, options(t))
+		wantOutcome(t, r, evidence.ClassPass, "")
+		n, err := r.Dir.Narration()
+		if err != nil || len(n.Unbacked) != 3 || len(n.Unreported) != 1 || n.Told != 3 {
+			t.Errorf("%+v, %v", n, err)
+		}
+	})
+}

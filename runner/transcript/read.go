@@ -1,0 +1,178 @@
+package transcript
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// maxLine is how many bytes a line may have.
+const maxLine = 8 << 20
+
+// maxUnread is how many lines that could not be read are told one by one.
+const maxUnread = 10
+
+// Report is what a transcript was like.
+type Report struct {
+	Events  int
+	Ignored int      // lines that are no JSON objects, such as a program's other output
+	Unread  int      // lines that tell something which could not be read
+	Why     []string // of the first of those
+	Torn    bool     // the last line is cut off
+}
+
+func (r *Report) unread(line int, format string, args ...any) {
+	if r.Unread++; len(r.Why) < maxUnread {
+		r.Why = append(r.Why, fmt.Sprintf("line %d: ", line)+fmt.Sprintf(format, args...))
+	}
+}
+
+// Read reads a transcript to its end and hands its events to emit, whose error ends
+// the reading. An event's values are valid until emit returns. s is one without
+// [Source.Problems].
+func (s Source) Read(in io.Reader, emit func(evidence.TranscriptEvent) error) (Report, error) {
+	var report Report
+	lines := bufio.NewReaderSize(in, 64<<10)
+	for number := 1; ; number++ {
+		line, whole, err := readLine(lines)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return report, err
+		}
+		last := err != nil
+		line = jsontext.TrimSpace(line)
+		switch {
+		case !whole:
+			report.unread(number, "longer than %d bytes", maxLine)
+		case len(line) == 0:
+		case line[0] != '{':
+			report.Ignored++
+		case !json.Valid(line) && last:
+			report.Torn = true
+		case !json.Valid(line):
+			report.unread(number, "begins as a JSON object and is none")
+		default:
+			if err := s.line(line, number, &report, emit); err != nil {
+				return report, err
+			}
+		}
+		if last {
+			return report, nil
+		}
+	}
+}
+
+// readLine reads a line, and all of one that is too long without keeping it. The error
+// is io.EOF with the last line.
+func readLine(in *bufio.Reader) (line []byte, whole bool, err error) {
+	whole = true
+	for {
+		part, err := in.ReadSlice('\n')
+		if whole = whole && len(line)+len(part) <= maxLine; whole {
+			line = append(line, part...)
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, whole, err
+		}
+	}
+}
+
+func (s Source) line(line []byte, number int, report *Report, emit func(evidence.TranscriptEvent) error) error {
+	if s.Format == FormatWaza {
+		var event evidence.TranscriptEvent
+		if err := json.Unmarshal(line, &event); err != nil {
+			report.unread(number, "%v", err)
+			return nil
+		}
+		report.Events++
+		return emit(event)
+	}
+	for i, rule := range s.Events {
+		for found := range rule.in(line) {
+			event, err := rule.event(found)
+			if err != nil {
+				report.unread(number, "events[%d]: %v", i, err)
+				continue
+			}
+			report.Events++
+			if err := emit(event); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+var errNoName = errors.New("a tool without a name")
+
+// event is what the rule reads in a line, or an item of one, that it applies to.
+func (r Rule) event(from []byte) (evidence.TranscriptEvent, error) {
+	switch r.Type {
+	case ToolStart:
+		name := scalar(lookup(from, r.Name))
+		if name == "" {
+			return evidence.TranscriptEvent{}, errNoName
+		}
+		if server := scalar(lookup(from, r.Server)); server != "" {
+			name = "mcp__" + server + "__" + name
+		}
+		return evidence.TranscriptEvent{
+			Type: "tool.execution_start", ToolCallID: scalar(lookup(from, r.ID)), ToolName: name,
+			Arguments: unpacked(lookup(from, r.Arguments)),
+		}, nil
+	case ToolEnd:
+		return evidence.TranscriptEvent{
+			Type: "tool.execution_complete", ToolCallID: scalar(lookup(from, r.ID)),
+			Success: r.success(from), ToolResult: lookup(from, r.Result),
+		}, nil
+	}
+	return evidence.TranscriptEvent{Type: "assistant.message", Content: content(lookup(from, r.Content))}, nil
+}
+
+// success is what the line tells of it; nil for nothing.
+func (r Rule) success(from []byte) *bool {
+	var ok bool
+	switch value := string(lookup(from, r.OK)); {
+	case r.Error != "":
+		failed := string(lookup(from, r.Error))
+		ok = failed == "" || failed == "null" || failed == "false" || failed == `""`
+	case value == "true" || value == "false":
+		ok = value == "true"
+	default:
+		return nil
+	}
+	return &ok
+}
+
+// unpacked is arguments as JSON, where they come as a string of it.
+func unpacked(raw json.RawMessage) json.RawMessage {
+	if len(raw) == 0 || raw[0] != '"' {
+		return raw
+	}
+	inner := jsontext.TrimSpace([]byte(jsontext.Text(raw)))
+	if bytes.HasPrefix(inner, []byte("{")) && json.Valid(inner) {
+		return inner
+	}
+	return raw
+}
+
+// content is a message's text: a string, or the text of blocks.
+func content(raw []byte) string {
+	if text := jsontext.Text(raw); text != "" {
+		return text
+	}
+	var out []byte
+	for block := range jsontext.Elements(raw) {
+		text := jsontext.Text(lookup(block, "text"))
+		if len(out) > 0 && text != "" {
+			out = append(out, '\n')
+		}
+		out = append(out, text...)
+	}
+	return string(out)
+}

@@ -1,0 +1,152 @@
+package transcript
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Formats of a transcript.
+const (
+	FormatWaza  = "waza"
+	FormatJSONL = "jsonl"
+)
+
+// Source is where an agent leaves its transcript, and how it is read.
+type Source struct {
+	From   string `json:"from" jsonschema:"where the agent leaves it: stdout, stderr or a file in the workspace"`
+	Format string `json:"format" enum:"waza jsonl" jsonschema:"waza: waza's own events, one a line; jsonl: other lines of JSON, read as events says"`
+	Events []Rule `json:"events,omitempty" jsonschema:"of format jsonl: which lines tell what; all that apply to a line are taken"`
+}
+
+// Types of what a rule finds.
+const (
+	ToolStart = "tool_start"
+	ToolEnd   = "tool_end"
+	Message   = "message"
+)
+
+// Rule says which lines tell of something, and where in them it stands. Paths are
+// keys with dots between them; a number is a place in a list, from 0.
+type Rule struct {
+	When      map[string]any `json:"when,omitempty" jsonschema:"values, by path, that a line has for the rule to apply"`
+	Each      string         `json:"each,omitempty" jsonschema:"path of a list in the line; the other paths are then those of each of its items"`
+	Where     map[string]any `json:"where,omitempty" jsonschema:"values, by path, that an item of each has for the rule to apply"`
+	Type      string         `json:"type" enum:"tool_start tool_end message" jsonschema:"what the line tells of"`
+	ID        string         `json:"id,omitempty" jsonschema:"path of the id that a tool's start and end share"`
+	Name      string         `json:"name,omitempty" jsonschema:"of tool_start: path of the tool's name"`
+	Server    string         `json:"server,omitempty" jsonschema:"of tool_start: path of the MCP server's name, where it does not stand in the tool's"`
+	Arguments string         `json:"arguments,omitempty" jsonschema:"of tool_start: path of the arguments, as JSON or as a string of it"`
+	Result    string         `json:"result,omitempty" jsonschema:"of tool_end: path of the result"`
+	OK        string         `json:"ok,omitempty" jsonschema:"of tool_end: path of a boolean that is true for success"`
+	Error     string         `json:"error,omitempty" jsonschema:"of tool_end: path of what is there, and not null, false or empty, only where the tool failed"`
+	Content   string         `json:"content,omitempty" jsonschema:"of message: path of its text, a string or a list of text blocks"`
+}
+
+// Problem is something of a source that makes no sense, and the keys that lead to it.
+type Problem struct {
+	At   []any
+	What string
+}
+
+// Problems lists what of s makes no sense, but for From, which is the caller's to
+// judge.
+func (s Source) Problems() []Problem {
+	switch {
+	case s.Format == FormatJSONL && len(s.Events) == 0:
+		return []Problem{{[]any{"events"}, "format jsonl needs events, which say what the lines tell"}}
+	case s.Format != FormatJSONL && len(s.Events) > 0:
+		return []Problem{{[]any{"events"}, "events are of format jsonl"}}
+	}
+	var all []Problem
+	for i, rule := range s.Events {
+		for _, p := range rule.problems() {
+			all = append(all, Problem{append([]any{"events", i}, p.At...), p.What})
+		}
+	}
+	return all
+}
+
+func (r Rule) problems() []Problem {
+	var all []Problem
+	add := func(key, format string, args ...any) {
+		all = append(all, Problem{[]any{key}, fmt.Sprintf(format, args...)})
+	}
+	for _, key := range r.keys() {
+		needed, allowed := slices.Contains(needs(r.Type), key.name), slices.Contains(takes(r.Type), key.name)
+		switch {
+		case len(needs(r.Type)) == 0: // no type, or none that there is: reported as that
+		case key.path == "" && needed:
+			add(key.name, "%s needs %s", r.Type, key.name)
+		case key.path != "" && !needed && !allowed:
+			add(key.name, "%s takes no %s", r.Type, key.name)
+		}
+		if key.path != "" && !isPath(key.path) {
+			add(key.name, "%q is no path: keys with dots between them", key.path)
+		}
+	}
+	if r.Each != "" && !isPath(r.Each) {
+		add("each", "%q is no path: keys with dots between them", r.Each)
+	}
+	if r.OK != "" && r.Error != "" {
+		add("error", "ok and error say the same; give one of them")
+	}
+	if r.Each == "" && len(r.Where) > 0 {
+		add("where", "where is about the items of each; use when for the line")
+	}
+	return slices.Concat(all, conditions("when", r.When), conditions("where", r.Where))
+}
+
+// conditions lists what of a condition's values by path makes no sense.
+func conditions(key string, values map[string]any) []Problem {
+	var all []Problem
+	for _, path := range slices.Sorted(maps.Keys(values)) {
+		at := []any{key, path}
+		if !isPath(path) {
+			all = append(all, Problem{at, fmt.Sprintf("%q is no path: keys with dots between them", path)})
+		}
+		switch values[path].(type) {
+		case map[string]any, []any:
+			all = append(all, Problem{at, "must be a string, a number, a boolean or null"})
+		}
+	}
+	return all
+}
+
+// key is a key of a rule that holds a path.
+type key struct{ name, path string }
+
+func (r Rule) keys() []key {
+	return []key{
+		{"id", r.ID}, {"name", r.Name}, {"server", r.Server}, {"arguments", r.Arguments},
+		{"result", r.Result}, {"ok", r.OK}, {"error", r.Error}, {"content", r.Content},
+	}
+}
+
+func needs(kind string) []string {
+	return map[string][]string{ToolStart: {"id", "name"}, ToolEnd: {"id"}, Message: {"content"}}[kind]
+}
+
+func takes(kind string) []string {
+	return map[string][]string{ToolStart: {"server", "arguments"}, ToolEnd: {"result", "ok", "error"}}[kind]
+}
+
+func isPath(path string) bool { return !slices.Contains(strings.Split(path, "."), "") }
+
+// index is a segment of a path as a place in a list.
+func index(segment string) (int, bool) {
+	n, err := strconv.Atoi(segment)
+	return n, err == nil && n >= 0
+}
+
+// literal is a condition's value as JSON.
+func literal(value any) json.RawMessage {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return nil
+	}
+	return raw
+}
