@@ -103,6 +103,7 @@ func (c *ComplianceConfig) grade(s *subject) (report, error) {
 	if err != nil {
 		return report{}, err
 	}
+	calls, soft := c.Errors.hardened(calls)
 	sel, err := c.selection(calls)
 	if err != nil {
 		return report{}, err
@@ -112,6 +113,7 @@ func (c *ComplianceConfig) grade(s *subject) (report, error) {
 		return report{}, err
 	}
 	failed := c.Errors.sort(calls)
+	failed.soft = soft
 	var r report
 	r.gates(gates)
 	r.parts(c, sel, failed)

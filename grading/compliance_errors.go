@@ -15,7 +15,7 @@ type failures struct {
 	counted   []evidence.Call // against the limit
 	expected  []evidence.Call
 	recovered []recovered
-	soft      []evidence.Call // successes that read like errors, where they only warn
+	soft      []evidence.Call // successes by their servers' word that read like errors
 }
 
 type recovered struct{ failed, by evidence.Call }
@@ -30,12 +30,28 @@ var errorKinds = map[evidence.Outcome]string{
 // the client gave it up.
 func isError(call evidence.Call) bool { return errorKinds[call.Outcome] != "" }
 
+// hardened are calls with the successes that read like errors, and those by themselves.
+// Where these count, they are failures of their tools.
+func (r *ErrorRules) hardened(calls []evidence.Call) (all, soft []evidence.Call) {
+	if r == nil || !says(r.Soft) && r.Soft != "count" {
+		return calls, nil
+	}
+	all = slices.Clone(calls)
+	for i, call := range all {
+		if call.Outcome != evidence.OutcomeOK || softError(call.Result) == "" {
+			continue
+		}
+		if r.Soft == "count" {
+			all[i].Outcome = evidence.OutcomeToolError
+		}
+		soft = append(soft, all[i])
+	}
+	return all, soft
+}
+
 // succeeded reports whether a call did what it is for, and so can fill a slot.
 func (r *ErrorRules) succeeded(call evidence.Call) bool {
-	if call.Outcome == evidence.OutcomeOK {
-		return r == nil || r.Soft != "count" || softError(call.Result) == ""
-	}
-	return r.expects(call)
+	return call.Outcome == evidence.OutcomeOK || r.expects(call)
 }
 
 // expects reports whether call ended in an error that was to come.
@@ -60,14 +76,7 @@ func errorCode(raw json.RawMessage) int64 {
 
 // counts reports whether call is an error of a kind that counts.
 func (r *ErrorRules) counts(call evidence.Call) bool {
-	kind := errorKinds[call.Outcome]
-	switch {
-	case call.Outcome == evidence.OutcomeOK:
-		return !r.succeeded(call)
-	case kind == "":
-		return false
-	}
-	return r == nil || r.Count == nil || slices.Contains(r.Count, kind)
+	return isError(call) && (r == nil || r.Count == nil || slices.Contains(r.Count, errorKinds[call.Outcome]))
 }
 
 // sort finds the failures among calls, which are in the order of their requests.
@@ -83,8 +92,6 @@ func (r *ErrorRules) sort(calls []evidence.Call) failures {
 			} else {
 				f.counted = append(f.counted, call)
 			}
-		case r != nil && r.Soft == "warn" && call.Outcome == evidence.OutcomeOK && softError(call.Result) != "":
-			f.soft = append(f.soft, call)
 		}
 	}
 	return f
@@ -104,7 +111,7 @@ func (r *ErrorRules) recovery(failed evidence.Call, later []evidence.Call) (evid
 			break
 		}
 		same := call.Server == failed.Server && call.Tool == failed.Tool
-		if same && call.Outcome == evidence.OutcomeOK && r.succeeded(call) &&
+		if same && call.Outcome == evidence.OutcomeOK &&
 			(r.Recovery.Require != "adapted" || !capture.Equal(call.Arguments, failed.Arguments)) {
 			return call, true
 		}
@@ -142,8 +149,6 @@ func why(call evidence.Call) string {
 	_ = json.Unmarshal(raw, &told) // what cannot be read is not told
 	ended := strings.TrimSpace(fmt.Sprintf("%s %s", call.Outcome, told.Code))
 	switch {
-	case call.Outcome == evidence.OutcomeOK:
-		return fmt.Sprintf("a success that reads like an error: %s", softError(call.Result))
 	case told.Message != "":
 		return ended + ": " + quote(firstLine(told.Message))
 	case len(told.Content) > 0 && told.Content[0].Text != "":
@@ -169,7 +174,7 @@ func (f failures) notes() []string {
 	if len(f.soft) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("Results that read like errors and are none by their servers' word: %s.", listOf(f.soft, func(call evidence.Call) string {
+	return []string{fmt.Sprintf("Results that read like errors, and are none by their servers' word: %s.", listOf(f.soft, func(call evidence.Call) string {
 		return fmt.Sprintf("call %d (%s of %s: %s)", call.Seq, quote(call.Tool), call.Server, softError(call.Result))
 	}))}
 }

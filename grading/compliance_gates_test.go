@@ -97,9 +97,9 @@ func TestComplianceErrors(t *testing.T) {
 		{"made good", s, `{"max_tool_errors":1,"errors":{"recovery":{"window":2}}}`, pass, 1, ""},
 		{"not soon enough", s, `{"max_tool_errors":1,"errors":{"recovery":{"window":1}}}`, fail, 0.5, "Not counted are those that were made good: call 4 by call 5."},
 		{"not otherwise", s, `{"max_tool_errors":1,"errors":{"recovery":{"window":2,"require":"adapted"}}}`, fail, 0.5, "call 1 by call 3."},
-		{"soft, to warn by", s, `{"max_tool_errors":3,"errors":{"soft":"warn"}}`, pass, 1, `Warning: Results that read like errors and are none by their servers' word: call 7 ("ask" of github: it begins with "Error: nobody is in").`},
-		{"soft, counted", s, `{"max_tool_errors":3,"errors":{"soft":"count"}}`, fail, 0.75, "a success that reads like an error"},
-		{"soft, not as expected", s, `{"expect_tools_used":["ask"],"errors":{"soft":"count"}}`, fail, 0, "which ended as a success that reads like an error"},
+		{"soft, to warn by", s, `{"max_tool_errors":3,"errors":{"soft":"warn"}}`, pass, 1, `Warning: Results that read like errors, and are none by their servers' word: call 7 ("ask" of github: it begins with "Error: nobody is in").`},
+		{"soft, counted", s, `{"max_tool_errors":3,"errors":{"soft":"count"}}`, fail, 0.75, `call 7 ("ask" of github: tool_error: "Error: nobody is in")`},
+		{"soft, not as expected", s, `{"expect_tools_used":["ask"],"errors":{"soft":"count"}}`, fail, 0, `which ended as tool_error: "Error: nobody is in"`},
 		{"errors do not depend on other calls", s, `{"server":"github","max_tool_errors":2}`, fail, 2.0 / 3, ""},
 	})
 }
