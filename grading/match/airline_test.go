@@ -57,6 +57,10 @@ func (a airline) passes(t *testing.T, mode Mode) bool {
 
 // A run passes where what it changed is what it should have changed. To allow other
 // changes beside these is to pass runs that failed.
+//
+// The two runs in which effects is wrong: in row 33 a wrong write is written over by
+// the right one, which calls do not tell; in row 54 the database is right, and the
+// reward is for an answer that was not given.
 func TestEffectsAgreeWithTheDatabase(t *testing.T) {
 	runs := readCases[airline](t, shared(t, "tau_airline_sample.jsonl"))
 	type outcome struct{ agree, falsePass, falseFail int }

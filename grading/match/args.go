@@ -112,6 +112,14 @@ func (a *Args) fit(got any, tell bool) Fit {
 	return t.Fit
 }
 
+// String says in words what is expected, and is empty where nothing is.
+func (a *Args) String() string {
+	if a == nil || a.want == nil {
+		return ""
+	}
+	return a.want.String()
+}
+
 // key is what a path is below a member: .name, or ["na me"].
 func key(name string) string {
 	if name == "" || strings.ContainsFunc(name, func(r rune) bool {

@@ -16,8 +16,8 @@ type edge struct {
 // assigned to, or -1. The same input gives the same answer.
 //
 // It fills one unit of a row after the other along a shortest augmenting path with
-// potentials (the Hungarian method, sparse and rectangular): of R rows with U units
-// in all, and C columns, in O(U·R·C).
+// potentials (the Hungarian method, sparse and rectangular). With R rows of U units
+// in all, and C columns, that takes time in O(U·R·C).
 func assign(rows []row, cols int) []int {
 	a := assignment{
 		rows: rows, u: make([]weight, len(rows)), v: make([]weight, cols),
@@ -82,16 +82,11 @@ func (a *assignment) augment(start int) bool {
 			a.flip(a.via[quitter], start)
 			return quitter != start
 		}
-		a.state[col] = settled
 		owner := a.owner[col]
 		if owner < 0 {
-			length = a.dist[col]
-			a.settle(length)
+			a.settle(a.dist[col])
 			a.flip(col, start)
 			return true
-		}
-		if a.seen[owner] {
-			continue
 		}
 		a.visit(owner, col, a.dist[col])
 		if quit := a.dist[col].plus(a.u[owner]); quit.less(length) {
@@ -110,32 +105,41 @@ func (a *assignment) reset() {
 	a.touched, a.order = a.touched[:0], a.order[:0]
 }
 
-// visit reaches all columns that row r has edges to.
+// visit reaches all columns that row r has edges to. Those that it owns are as near
+// as it is, and lead nowhere else.
 func (a *assignment) visit(r, via int, depth weight) {
 	a.seen[r], a.via[r], a.depth[r] = true, via, depth
 	a.order = append(a.order, r)
 	base := depth.plus(a.u[r])
 	for _, e := range a.rows[r].edges {
-		if a.state[e.col] == settled {
+		state, owned := a.state[e.col], a.owner[e.col] == r
+		if state == settled {
 			continue
 		}
 		length := base.plus(a.v[e.col]).minus(e.weight)
-		if a.state[e.col] == unknown {
-			a.state[e.col] = reached
+		if state == unknown {
 			a.touched = append(a.touched, e.col)
-		} else if !length.less(a.dist[e.col]) {
+		} else if !owned && !length.less(a.dist[e.col]) {
 			continue
 		}
-		a.dist[e.col], a.from[e.col] = length, r
+		a.dist[e.col] = length
+		if owned {
+			a.state[e.col] = settled
+		} else {
+			a.state[e.col], a.from[e.col] = reached, r
+		}
 	}
 }
 
-// nearest is the reached column with the shortest path that is not settled; -1 for
-// none.
+// nearest is the reached column with the shortest path that is not settled, of
+// several one that is free; -1 for none.
 func (a *assignment) nearest() int {
 	best := -1
 	for _, c := range a.touched {
-		if a.state[c] == reached && (best < 0 || a.dist[c].less(a.dist[best])) {
+		switch {
+		case a.state[c] != reached:
+		case best < 0, a.dist[c].less(a.dist[best]),
+			a.owner[c] < 0 && a.owner[best] >= 0 && a.dist[c] == a.dist[best]:
 			best = c
 		}
 	}

@@ -49,7 +49,7 @@ func (c *compiler) value(at place, v any) matcher {
 	case []any:
 		return array{c.list(at, v)}
 	}
-	return newLiteral(v)
+	return literal{v}
 }
 
 func (c *compiler) matcher(at place, kind string, v any) matcher {
@@ -71,7 +71,7 @@ func (c *compiler) matcher(at place, kind string, v any) matcher {
 	case "absent_or":
 		return absentOr{c.value(at, v)}
 	}
-	return newLiteral(v)
+	return literal{v}
 }
 
 func (c *compiler) object(at place, v map[string]any) matcher {

@@ -134,7 +134,7 @@ func (m *matching) arrange() {
 	slices.SortStableFunc(m.live, func(i, j int) int {
 		a, b := m.all[i], m.all[j]
 		return cmp.Or(cmp.Compare(a.Server, b.Server), cmp.Compare(a.Tool, b.Tool), cmp.Compare(forms[i], forms[j]),
-			cmp.Compare(m.mode.beside(a), m.mode.beside(b)))
+			cmp.Compare(Effects.beside(a), Effects.beside(b)))
 	})
 }
 

@@ -25,26 +25,10 @@ type (
 )
 
 // literal takes one value.
-type literal struct {
-	value any
-	form  string
-}
-
-func newLiteral(v any) literal { return literal{v, jsonvalue.Form(v)} }
-
-func (l literal) equal(got any) bool {
-	switch got := got.(type) {
-	case string:
-		want, ok := l.value.(string)
-		return ok && want == got
-	case absent, notJSON:
-		return false
-	}
-	return l.form == jsonvalue.Form(got)
-}
+type literal struct{ value any }
 
 func (l literal) leaves() int             { return 1 }
-func (l literal) check(t *tally, got any) { t.leaf(l, l.equal(got), got) }
+func (l literal) check(t *tally, got any) { t.leaf(l, jsonvalue.Equal(l.value, got), got) }
 func (l literal) String() string          { return show(l.value) }
 
 // object takes objects whose members do what is expected, by the rule.
@@ -99,15 +83,14 @@ func (o object) surplus(t *tally, given map[string]any) {
 }
 
 func (o object) String() string {
+	if len(o.names) == 0 && o.rule == contains {
+		return "an object"
+	}
 	parts := make([]string, len(o.names))
 	for i, name := range o.names {
 		parts[i] = name + ": " + o.members[i].String()
 	}
-	text := "{" + strings.Join(parts, ", ") + "}"
-	if o.rule == contains {
-		return "an object with " + text
-	}
-	return text
+	return "{" + strings.Join(parts, ", ") + "}"
 }
 
 // array takes lists of just these items in order.

@@ -2,7 +2,9 @@ package match
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -93,10 +95,12 @@ func (e Expected) String() string {
 	return strings.Join(names, " or ")
 }
 
+// key is what expectations share that say the same.
 func (e Expected) key() string {
 	keys := make([]string, len(e.Targets))
 	for i, target := range e.Targets {
 		keys[i] = target.key()
 	}
-	return strings.Join(keys, "|")
+	slices.Sort(keys)
+	return fmt.Sprint(keys, e.Min, e.Max)
 }

@@ -106,6 +106,7 @@ func TestForbidden(t *testing.T) {
 	world := []string{"net", "net/http", "os/exec", engine, module + "containers", module + "runner/guest", module + "runner/mcpproxy"}
 	rules := map[string][]string{
 		"grading":             append(world, "github.com/mark3labs/"),
+		"grading/match":       append(world, module+"runner/", module+"mcpconfig"),
 		"runner/capture":      world,
 		"runner/evidence":     world,
 		"runner/results":      world,

@@ -29,7 +29,7 @@ func parseNumber(n string) decimal {
 	}
 	unsigned, negative := strings.CutPrefix(mantissa, "-")
 	whole, fraction, _ := strings.Cut(unsigned, ".")
-	digits := strings.TrimLeft(whole+fraction, "0")
+	digits := strings.TrimLeft(whole+fraction, "0") // no copy where there is no fraction
 	if digits == "" {
 		return decimal{}
 	}
@@ -47,12 +47,21 @@ func NumberForm(n string) string {
 	switch {
 	case d.digits == "":
 		return "0"
-	case d.exponent <= -beyond || d.exponent >= beyond:
+	case d.isBeyond():
 		return n
 	case d.negative:
 		return "-" + d.digits + "e" + strconv.FormatInt(d.exponent, 10)
 	}
 	return d.digits + "e" + strconv.FormatInt(d.exponent, 10)
+}
+
+// sameNumber reports whether a and b share a [NumberForm].
+func sameNumber(a, b string) bool {
+	if a == b {
+		return true
+	}
+	left, right := parseNumber(a), parseNumber(b)
+	return left == right && !left.isBeyond()
 }
 
 // CompareNumbers is negative where a is less than b, 0 where they are equal, and
@@ -64,6 +73,8 @@ func CompareNumbers(a, b string) int {
 	}
 	return left.sign() * left.compareSize(right)
 }
+
+func (d decimal) isBeyond() bool { return d.exponent <= -beyond || d.exponent >= beyond }
 
 func (d decimal) sign() int {
 	switch {
@@ -77,7 +88,7 @@ func (d decimal) sign() int {
 
 // compareSize compares without regard to signs.
 func (d decimal) compareSize(other decimal) int {
-	if d.exponent == other.exponent && (d.exponent <= -beyond || d.exponent >= beyond) {
+	if d.exponent == other.exponent && d.isBeyond() {
 		return 0
 	}
 	if c := cmp.Compare(d.exponent+int64(len(d.digits)), other.exponent+int64(len(other.digits))); c != 0 {

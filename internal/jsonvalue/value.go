@@ -26,6 +26,37 @@ func Parse(raw []byte) (any, error) {
 	return v, err
 }
 
+// Equal reports whether a and b are the same value. Both are as [Parse] gives them;
+// what else they may be equals nothing.
+func Equal(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		if !ok || len(a) != len(b) {
+			return false
+		}
+		for key, value := range a {
+			if other, ok := b[key]; !ok || !Equal(value, other) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		b, ok := b.([]any)
+		return ok && slices.EqualFunc(a, b, Equal)
+	case json.Number:
+		b, ok := b.(json.Number)
+		return ok && sameNumber(string(a), string(b))
+	case string:
+		b, ok := b.(string)
+		return ok && a == b
+	case bool:
+		b, ok := b.(bool)
+		return ok && a == b
+	}
+	return a == nil && b == nil
+}
+
 // Canonical is the form of the value that raw is; false where it is none.
 func Canonical(raw []byte) (string, bool) {
 	v, err := Parse(raw)

@@ -80,6 +80,32 @@ func TestNumbersAreAsBigRationals(t *testing.T) {
 	})
 }
 
+// value draws JSON values that are often equal.
+func value() *rapid.Generator[any] {
+	leaf := rapid.OneOf(
+		rapid.Map(number(), func(n string) any { return json.Number(n) }),
+		rapid.Map(rapid.SampledFrom([]string{"", "1", "a", "\u00c9", "E\u0301"}), func(s string) any { return s }),
+		rapid.Map(rapid.Bool(), func(b bool) any { return b }),
+		rapid.Just[any](nil),
+	)
+	return rapid.OneOf(leaf,
+		rapid.Map(rapid.SliceOfN(leaf, 0, 2), func(items []any) any { return items }),
+		rapid.Map(rapid.MapOfN(rapid.SampledFrom([]string{"a", "b"}), leaf, 0, 2), func(m map[string]any) any { return m }),
+	)
+}
+
+func TestEqualIsToShareAForm(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := value().Draw(t, "a"), value().Draw(t, "b")
+		if got, want := Equal(a, b), Form(a) == Form(b); got != want {
+			t.Fatalf("%v and %v: %v, want %v", a, b, got, want)
+		}
+		if !Equal(a, a) {
+			t.Fatalf("%v is not itself", a)
+		}
+	})
+}
+
 func FuzzCanonical(f *testing.F) {
 	f.Add([]byte(`{"a":[1.0,"\ud800",null,-1e-99999999999999999999]}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {

@@ -13,12 +13,12 @@ func Equal(a, b json.RawMessage) bool {
 	if len(a) == 0 || len(b) == 0 {
 		return len(a) == len(b)
 	}
-	left, ok := jsonvalue.Canonical(a)
-	if !ok {
+	left, err := jsonvalue.Parse(a)
+	if err != nil {
 		return false
 	}
-	right, ok := jsonvalue.Canonical(b)
-	return ok && left == right
+	right, err := jsonvalue.Parse(b)
+	return err == nil && jsonvalue.Equal(left, right)
 }
 
 // idKey identifies a request id: "1" is not 1, but 1.0 is, since a peer may

@@ -1,0 +1,74 @@
+package match
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestArgs(t *testing.T) {
+	long := strings.Repeat("a", 300)
+	for _, test := range []struct {
+		config, arguments string
+		want              string
+	}{
+		{`{"values":{"repo":{"any_of":["hello","hello-world"]}}}`, `{"repo":"helo"}`, `0/1 repo: expected one of "hello", "hello-world"; got "helo"`},
+		{`{"values":{"q":{"regex":"label:bug"}}}`, `{"q":"is:open label:bug"}`, `1/1`},
+		{`{"values":{"q":{"regex":"^bug"}}}`, `{"q":5}`, `0/1 q: expected text that matches /^bug/; got 5`},
+		{`{"values":{"p":{"range":[1,9]}}}`, `{"p":9.0}`, `1/1`},
+		{`{"values":{"p":{"range":[1,9007199254740992]}}}`, `{"p":9007199254740993}`, `0/1 p: expected a number from 1 to 9007199254740992; got 9007199254740993`},
+		{`{"values":{"p":{"range":[null,0.3]}}}`, `{"p":0.30000000000000001}`, `0/1 p: expected a number up to 0.3; got 0.30000000000000001`},
+		{`{"values":{"l":{"set":["a","b","a"]}}}`, `{"l":["a","a","b"]}`, `1/1`},
+		{`{"values":{"l":{"set":["a","b"]}}}`, `{"l":["a","a"]}`, `0/1 l: expected ["a", "b"] in any order; got ["a","a"]`},
+		{`{"values":{"l":{"set":[{"any_of":["a","b"]},"a"]}}}`, `{"l":["a","b"]}`, `1/1`},
+		{`{"values":{"due":{"absent_or":"2026"}}}`, `{}`, `1/1`},
+		{`{"values":{"due":{"absent_or":"2026"}}}`, `{"due":null}`, `0/1 due: expected nothing or "2026"; got null`},
+		{`{"values":{"f":{"equals":{"regex":"x"}}}}`, `{"f":{"regex":"x"}}`, `1/1`},
+		{`{"values":{"regex":"x"}}`, `{"regex":"x","more":1}`, `1/1`},
+		{`{"values":{"o":{"a":1,"b":2}}}`, `{"o":{"b":2,"c":3}}`, `1/2 o.a: expected 1; got nothing`},
+		{`{"values":{"o":{"a":1,"b":2}}}`, `{"o":"x"}`, `0/2 o: expected {a: 1, b: 2}; got "x"`},
+		{`{"values":{"l":[1,2]}}`, `{"l":[1,3,4]}`, `1/3 l[1]: expected 2; got 3, l: expected 2 items; got 3`},
+		{`{"match":"within","values":{"a":1,"b":2}}`, `{"b":2}`, `2/2`},
+		{`{"match":"within","values":{"a":1}}`, `{"b":2}`, `1/2 b: expected nothing; got 2`},
+		{`{"match":"exact","values":{"a":1}}`, `{"a":1,"b c":{}}`, `1/2 ["b c"]: expected nothing; got {}`},
+		{`{"match":"exact","values":{}}`, ``, `1/1`},
+		{`{"values":{"a":1}}`, `[1]`, `0/1 arguments: expected {a: 1}; got [1]`},
+		{`{"match":"ignore"}`, `[1]`, `0/0`},
+		{`{"values":{"a":"` + long + `b"}}`, `{"a":"` + long + `c"}`, `0/1 a: expected …"` + long[:30] + `b"; got …"` + long[:30] + `c"`},
+	} {
+		fit := compile(t, test.config).Check(json.RawMessage(test.arguments))
+		var told []string
+		for _, d := range fit.Differences {
+			told = append(told, d.String())
+		}
+		got := strings.TrimSpace(fmt.Sprintf("%d/%d %s", fit.Satisfied, fit.Total, strings.Join(told, ", ")))
+		if got != test.want {
+			t.Errorf("%s of %s:\n got %s\nwant %s", test.arguments, test.config, got, test.want)
+		}
+	}
+}
+
+func TestArgsRefused(t *testing.T) {
+	for _, test := range []struct{ config, want string }{
+		{`{"match":"some","values":{}}`, `match: "some" is none of contains, within, exact and ignore`},
+		{`{"match":"exact"}`, `values: missing`},
+		{`{"match":"ignore","values":{}}`, `values: match: ignore looks at none; leave them out`},
+		{`{"values":{"a":{"regex":"x","b":1}}}`, `values.a: regex stands beside other keys, and a matcher has one key; for an object with such a key write {equals: {...}}`},
+		{`{"values":{"a":[{"regex":"("}]}}`, "values.a[0].regex: missing closing ): `(`"},
+		{`{"values":{"a":{"any_of":[]}}}`, `values.a.any_of: must be a list with at least one value`},
+		{`{"values":{"a b":{"any_of":[{"range":[2,1]}]}}}`, `values["a b"].any_of[0].range: is empty: 2 is more than 1`},
+		{`{"values":{"a":{"range":["1",2]}}}`, `values.a.range[0]: must be a number or null`},
+		{`{"values":{"a":{"range":[null,null]}}}`, `values.a.range: has no bound`},
+		{`{"values":{"a":{"range":[1]}}}`, `values.a.range: must be a list of two numbers, of which one may be null`},
+		{`{"values":{"a":{"set":1},"b":{"regex":1}}}`, "values.a.set: must be a list\nvalues.b.regex: must be a string"},
+	} {
+		var c ArgsConfig
+		if err := json.Unmarshal([]byte(test.config), &c); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Compile(); err == nil || err.Error() != test.want {
+			t.Errorf("%s: %v, want %s", test.config, err, test.want)
+		}
+	}
+}
