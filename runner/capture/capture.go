@@ -74,6 +74,7 @@ func Calls(frames iter.Seq2[evidence.Frame, error]) (Result, error) {
 		}
 		if frame.Seq != last+1 {
 			c.gap(evidence.Frame{}, fmt.Sprintf("number %d follows %d", frame.Seq, last))
+			c.blind = frame.Seq - 1
 		}
 		last = frame.Seq
 		c.frame(frame)

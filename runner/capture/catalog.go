@@ -47,10 +47,9 @@ type talk struct {
 
 // listing is a list of tools, page by page.
 type listing struct {
-	asked    int64  // frame of the request for its first page; 0 where that was not seen
-	next     string // cursor of the page that is to come
-	complete bool
-	tools    map[string]*version
+	asked int64  // frame of the request for its first page; 0 where that was not seen
+	next  string // cursor of the page that is to come
+	tools map[string]*version
 }
 
 func newCatalog() *catalog {
@@ -225,9 +224,13 @@ func (k *catalog) add(f evidence.Frame, v *version) *tool {
 }
 
 func (k *catalog) update(f evidence.Frame, t *tool, v *version) {
+	t.last = f.Seq
+	if t.version == v {
+		return
+	}
 	delete(k.bytes, t.sum)
 	k.bytes[v.sum] = v
-	t.version, t.last = v, f.Seq
+	t.version = v
 }
 
 // end makes l, which is complete, what its conversation goes by.

@@ -38,7 +38,7 @@ type collector struct {
 	rounds  map[round][]*call        // calls that wait for the client's input
 	session map[connID]bool          // opened by initialize: no rounds there
 	tools   map[string]*catalog
-	blind   int64 // the last gap that may be in any server's lists
+	blind   int64 // the last frame that is missing, which may have been a list of any server's
 	gaps    []Gap
 	notes   []Note
 }
@@ -55,11 +55,8 @@ func newCollector() *collector {
 }
 
 func (c *collector) gap(f evidence.Frame, why string) {
-	switch {
-	case f.Server == "":
-		c.blind = f.Seq
-	case f.Dir == evidence.ToClient:
-		c.catalog(f).blind = f.Seq
+	if f.Dir == evidence.ToClient {
+		c.catalog(f).blind = f.Seq // it may have been a list
 	}
 	c.gaps = append(c.gaps, Gap{Server: f.Server, Frame: f.Seq, Why: why})
 }

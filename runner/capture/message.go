@@ -107,39 +107,41 @@ func folded(fields map[string]json.RawMessage, known ...string) (foldedKey, bool
 
 // duplicateKeys reports whether an object anywhere in valid JSON has a key twice.
 func duplicateKeys(raw []byte) bool {
-	type level struct {
-		keys  map[string]bool // nil in an array
-		atKey bool
-	}
-	in := json.NewDecoder(bytes.NewReader(raw))
-	in.UseNumber()
-	var open []level
-	for {
-		token, err := in.Token()
-		if err != nil {
-			return false
-		}
-		if token == json.Delim('}') || token == json.Delim(']') {
-			open = open[:len(open)-1]
-			continue
-		}
-		if n := len(open); n > 0 && open[n-1].keys != nil {
-			top := &open[n-1]
-			if top.atKey {
-				key, _ := token.(string)
-				if top.keys[key] {
+	var open []map[string]bool // keys so far; nil in an array
+	atKey := false
+	for i := 0; i < len(raw); i++ {
+		switch raw[i] {
+		case '{':
+			open, atKey = append(open, map[string]bool{}), true
+		case '[':
+			open, atKey = append(open, nil), false
+		case '}', ']':
+			open, atKey = open[:len(open)-1], false
+		case ',':
+			atKey = open[len(open)-1] != nil
+		case '"':
+			end := stringEnd(raw, i)
+			if atKey {
+				key, keys := text(raw[i:end]), open[len(open)-1]
+				if keys[key] {
 					return true
 				}
-				top.keys[key], top.atKey = true, false
-				continue
+				keys[key], atKey = true, false
 			}
-			top.atKey = true
+			i = end - 1
 		}
-		switch token {
-		case json.Delim('{'):
-			open = append(open, level{keys: map[string]bool{}, atKey: true})
-		case json.Delim('['):
-			open = append(open, level{})
+	}
+	return false
+}
+
+// stringEnd is behind the string of valid JSON that begins at from.
+func stringEnd(raw []byte, from int) int {
+	for i := from + 1; ; i++ {
+		switch raw[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
 		}
 	}
 }
@@ -148,9 +150,27 @@ func isNull(raw json.RawMessage) bool { return string(raw) == "null" }
 
 // text is a JSON string's value, or empty for anything else.
 func text(raw json.RawMessage) string {
+	if plain, ok := plainText(raw); ok {
+		return plain
+	}
 	var s *string
 	if json.Unmarshal(raw, &s) != nil || s == nil {
 		return ""
 	}
 	return *s
+}
+
+// plainText is the value of a string of printable ASCII without escapes, which most
+// are.
+func plainText(raw []byte) (string, bool) {
+	if len(raw) < 2 || raw[0] != '"' || raw[len(raw)-1] != '"' {
+		return "", false
+	}
+	inside := raw[1 : len(raw)-1]
+	for _, c := range inside {
+		if c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return "", false
+		}
+	}
+	return string(inside), true
 }

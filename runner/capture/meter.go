@@ -156,7 +156,7 @@ func count(v any) int {
 	case string:
 		n += len(v) / 16
 	case json.Number:
-		n += len(v)
+		n += 20 + len(v) // it is read anew whenever it is compared
 	}
 	return n
 }

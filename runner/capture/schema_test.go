@@ -134,6 +134,22 @@ func TestArgumentsThatAreNotChecked(t *testing.T) {
 	}
 }
 
+// A schema must not make the runner read a file, though there is one that would do.
+func TestSchemasLoadNoFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "any.json")
+	if err := os.WriteFile(path, []byte("true"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, schema := range []string{
+		fmt.Sprintf(`{"$ref":"file://%s"}`, path),
+		fmt.Sprintf(`{"$id":"file://%s/","properties":{"a":{"$ref":"any.json"}}}`, filepath.Dir(path)),
+	} {
+		if call := checked(t, schema, `{}`); call.Valid != nil || len(call.Notes) != 1 {
+			t.Errorf("%s: valid %s, notes %q", schema, value(call.Valid), call.Notes)
+		}
+	}
+}
+
 // Without an input schema there is nothing to hold arguments against.
 func TestNoInputSchema(t *testing.T) {
 	call := calls(t,

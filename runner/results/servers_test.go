@@ -53,3 +53,24 @@ func TestServerReports(t *testing.T) {
 		t.Errorf("%q", ends)
 	}
 }
+
+// A tool that was described anew is told of its server, a few at most.
+func TestServerReportsTellRugPulls(t *testing.T) {
+	catalog := evidence.Catalog{Server: "files", Changes: []evidence.Change{
+		{Server: "files", Tool: "y", What: evidence.ToolAdded, Frame: 4},
+		{Server: "files", Tool: "x", What: evidence.ChangedInputSchema, Frame: 6, Before: `{}`, After: `{"required":["key"]}`},
+		{Server: "files", Tool: "x", What: evidence.ChangedAnnotations, Frame: 6},
+	}}
+	trial := Trial{Trial: evidence.Trial{Servers: []evidence.ServerRecord{{Name: "files"}, {Name: "web"}}}, Catalogs: []evidence.Catalog{catalog}}
+	want := []string{`the input schema of tool "x" changed in frame 6, from {} to {"required":["key"]}`}
+	got := serverReports(trial)
+	if diff := cmp.Diff(want, got[0].RugPulls); diff != "" || got[1].RugPulls != nil {
+		t.Errorf("%s %q", diff, got[1].RugPulls)
+	}
+	for range 100 {
+		trial.Catalogs[0].Changes = append(trial.Catalogs[0].Changes, catalog.Changes[1])
+	}
+	if pulls := serverReports(trial)[0].RugPulls; len(pulls) != maxEnds+1 || pulls[maxEnds] != "and 93 more" {
+		t.Errorf("%q", pulls)
+	}
+}
