@@ -71,11 +71,12 @@ func Resolve(catalogs map[string][]string, names ...string) []Resolution {
 			}
 		}
 	}
+	prefixes := prefixesOf(catalogs)
 	all := make([]Resolution, len(names))
 	for i, name := range names {
 		all[i] = asked[name].resolution()
 		if all[i].Kind == NameBuiltin {
-			all[i] = unlisted(catalogs, name, folded[strings.ToLower(name)])
+			all[i] = unlisted(prefixes, name, folded[strings.ToLower(name)])
 		}
 	}
 	return all
@@ -109,14 +110,12 @@ func (r *reading) resolution() Resolution {
 
 // unlisted is what a name stands for that fits no tool. cased says that it would fit
 // one but for its case.
-func unlisted(catalogs map[string][]string, name string, cased bool) Resolution {
+func unlisted(prefixes map[string][]string, name string, cased bool) Resolution {
 	found := map[evidence.ToolRef]bool{}
-	for server := range catalogs {
-		for _, spelled := range spellings(server) {
-			for _, prefix := range prefixes(spelled) {
-				if tool, ok := strings.CutPrefix(name, prefix); ok && tool != "" {
-					found[evidence.ToolRef{Server: server, Tool: tool}] = true
-				}
+	for server, all := range prefixes {
+		for _, prefix := range all {
+			if tool, ok := strings.CutPrefix(name, prefix); ok && tool != "" {
+				found[evidence.ToolRef{Server: server, Tool: tool}] = true
 			}
 		}
 	}
@@ -126,10 +125,16 @@ func unlisted(catalogs map[string][]string, name string, cased bool) Resolution 
 	return Resolution{Kind: NameUnknown, Tools: sorted(maps.Keys(found))}
 }
 
-// prefixes are what a name that begins so says of a server. One underscore alone is
-// not among them: web_search need be no tool of a server web.
-func prefixes(server string) []string {
-	return []string{"mcp__" + server + "__", "mcp_" + server + "_", server + "__", server + "-", server + ".", server + "/"}
+// prefixesOf are the beginnings of names that are about each server, whatever follows.
+// One underscore alone is not among them: web_search need be no tool of a server web.
+func prefixesOf(catalogs map[string][]string) map[string][]string {
+	prefixes := map[string][]string{}
+	for server := range catalogs {
+		for _, s := range spellings(server) {
+			prefixes[server] = append(prefixes[server], "mcp__"+s+"__", "mcp_"+s+"_", s+"__", s+"-", s+".", s+"/")
+		}
+	}
+	return prefixes
 }
 
 // shapes are the ways in which clients put a server's name and a tool's together.

@@ -76,7 +76,7 @@ func narrate(listed map[string][]string, calls []evidence.Call, told claims) evi
 }
 
 func TestNarrate(t *testing.T) {
-	listed := map[string][]string{"gh": {"get", "put", "read"}, "quiet": nil, "a_b": {"c"}, "a": {"b_c"}}
+	listed := map[string][]string{"gh": {"get", "put", "read"}, "quiet": nil, "a_b": {"c"}, "a": {"b_c"}, "z": {"b_c"}}
 	for _, test := range []struct {
 		name  string
 		calls []evidence.Call
@@ -121,6 +121,11 @@ func TestNarrate(t *testing.T) {
 			"a name of two tools beside a clear one",
 			[]evidence.Call{made("a", "b_c", `{}`, ""), made("a_b", "c", `{}`, "")}, claims{}.start("a_b_c", `{}`).start("mcp__a__b_c", `{}`),
 			[]string{"ambiguous a_b_c [{a b_c} {a_b c}] 2"},
+		},
+		{
+			"names of several tools that share one",
+			[]evidence.Call{made("a", "b_c", `{}`, ""), made("a_b", "c", `{}`, "")}, claims{}.start("a_b_c", `{}`).start("b_c", `{}`),
+			[]string{"ambiguous a_b_c [{a b_c} {a_b c}] 2", "ambiguous b_c [{a b_c} {z b_c}] 1"},
 		},
 		{"a builtin tool", nil, claims{}.start("bash", `{}`), nil},
 		{"a bare name, called", []evidence.Call{made("gh", "read", `{"p":1}`, "")}, claims{}.start("read", `{"p":1}`), nil},
@@ -186,6 +191,7 @@ func TestToldResults(t *testing.T) {
 		{"another number, then cut off", call, asJSON("first line\n{\"price\": 16 ... [truncated]"), false},
 		{"a number as a mark", call, asJSON("first line\n{\"price\": ...99"), false},
 		{"a sentence as a mark", call, asJSON(whole[:60] + "[and the rest says that all is well]"), false},
+		{"a sentence in a mark", call, asJSON(whole[:60] + "... [truncated, and all is well]"), false},
 		{"as JSON", number, `{"of":"bolt","price":15}`, true},
 		{"as other JSON", number, `{"of":"bolt","price":16}`, false},
 		{"an image's text is not compared", image, `"a nut"`, true},

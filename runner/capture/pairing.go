@@ -3,7 +3,6 @@ package capture
 import (
 	"cmp"
 	"encoding/json"
-	"maps"
 	"slices"
 
 	"github.com/waza-isolate/waza/internal/jsonvalue"
@@ -168,69 +167,6 @@ func (p *pairing) free(calls []int) []int {
 
 func only(all []int, keep func(int) bool) []int {
 	return slices.DeleteFunc(slices.Clone(all), func(i int) bool { return !keep(i) })
-}
-
-// ambiguous pairs names of several tools with calls that nothing else tells of: a
-// maximum matching, by augmenting paths.
-func (p *pairing) ambiguous() {
-	m := matcher{pairing: p, calls: map[evidence.ToolRef][]int{}, teller: map[int]int{}, dead: map[int]bool{}}
-	for i, call := range p.calls {
-		if !p.taken[i] {
-			ref := evidence.ToolRef{Server: call.Server, Tool: call.Tool}
-			m.calls[ref] = append(m.calls[ref], i)
-		}
-	}
-	for i, t := range p.told {
-		seen := map[int]bool{}
-		if t.means.Kind == NameAmbiguous && !m.augment(i, seen) {
-			maps.Copy(m.dead, seen)
-		}
-	}
-	for call, teller := range m.teller {
-		p.call[teller], p.taken[call] = call, true
-	}
-}
-
-// matcher is a maximum matching under way.
-type matcher struct {
-	*pairing
-	calls  map[evidence.ToolRef][]int
-	teller map[int]int  // by call
-	dead   map[int]bool // calls of paths that led nowhere: none ever will
-}
-
-// augment finds a call for a telling, where need be by giving others another one.
-func (m *matcher) augment(telling int, seen map[int]bool) bool {
-	for _, call := range m.candidates(telling) {
-		if seen[call] || m.dead[call] {
-			continue
-		}
-		seen[call] = true
-		if other, used := m.teller[call]; used && !m.augment(other, seen) {
-			continue
-		}
-		m.teller[call] = telling
-		return true
-	}
-	return false
-}
-
-// candidates are the calls that a telling may be, those with its arguments first. A
-// bare name need be no call, so others are none of its.
-func (m *matcher) candidates(telling int) []int {
-	t := m.told[telling]
-	form, known := jsonvalue.Canonical(t.input())
-	var same, others []int
-	for _, ref := range t.means.Tools {
-		for _, call := range m.calls[ref] {
-			if known && m.input[call] == form {
-				same = append(same, call)
-			} else if !t.means.Bare || m.namesTools {
-				others = append(others, call)
-			}
-		}
-	}
-	return slices.Concat(same, others)
 }
 
 // builtin reports whether a telling may be of a tool of the agent's own.
