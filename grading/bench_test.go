@@ -41,14 +41,21 @@ const thorough = `{
 
 // BenchmarkTenThousandCalls is the whole way from a trial's directory to its verdict.
 func BenchmarkTenThousandCalls(b *testing.B) {
-	for _, one := range []struct{ name, config string }{
-		{"brief", `{"expect_tools_used":["get_issue"],"max_tool_errors":0}`},
-		{"thorough", thorough},
-		{"in_order", `{"match":"in_order","expect_tools_used":["get_issue",{"tool":"close_issue","count":{"min":100}},"get_issue"]}`},
+	for _, one := range []struct {
+		name, config string
+		told         bool // the agent leaves a transcript
+	}{
+		{"brief", `{"expect_tools_used":["get_issue"],"max_tool_errors":0}`, false},
+		{"in_order", `{"match":"in_order","expect_tools_used":["get_issue",{"tool":"close_issue","count":{"min":100}},"get_issue"]}`, false},
+		{"told", `{"expect_tools_used":["get_issue"],"max_tool_errors":0}`, true},
+		{"thorough", thorough, true},
 	} {
 		b.Run(one.name, func(b *testing.B) {
 			s := manyCalls(10_000)
 			s.trial.Graders = []evidence.GraderSpec{grader("mcp_compliance", one.config)}
+			if !one.told {
+				s.trial.Executor, s.transcript = "command", ""
+			}
 			dir := lay(b, s)
 			b.ReportAllocs()
 			peak, began := watchHeap(), processorTime(b)
