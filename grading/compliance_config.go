@@ -2,20 +2,13 @@ package grading
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
-)
 
-// Modes of matching, which say what of other calls is allowed.
-const (
-	modeEffects   = "effects"   // any order, other reads allowed, other successful writes not
-	modeSuperset  = "superset"  // any order, any others
-	modeUnordered = "unordered" // any order, no others
-	modeInOrder   = "in_order"  // in order, any others
-	modeExact     = "exact"     // in order, no others
-	modeSubset    = "subset"    // any order, each may be missing, no others
+	"github.com/waza-isolate/waza/grading/match"
 )
 
 // What a finding may mean.
@@ -77,10 +70,10 @@ func (c *ComplianceConfig) Validate() error {
 	if limit := c.MaxDuplicateCalls; limit != nil && *limit < 0 {
 		wrong("max_duplicate_calls: below zero")
 	}
-	if len(c.ExpectToolsUsed) == 0 && (c.Match == modeSuperset || c.Match == modeInOrder) {
+	if len(c.ExpectToolsUsed) == 0 && (c.mode() == match.Superset || c.mode() == match.InOrder) && c.Match != "" {
 		wrong("match: %s allows any call, so it checks nothing without expect_tools_used", c.Match)
 	}
-	if len(c.ReadOnly) > 0 && c.Match != modeEffects {
+	if len(c.ReadOnly) > 0 && c.mode() != match.Effects {
 		wrong("read_only: only match: effects tells reads from writes")
 	}
 	errs = append(errs, c.Errors.validate(c.MaxToolErrors != nil), c.Weights.validate())
@@ -104,11 +97,17 @@ func (c *ComplianceConfig) checks() bool {
 		c.Resources.checks() || c.Prompts.checks()
 }
 
+// mode is how calls are matched. Left out it is superset: what is expected was called,
+// and whatever else was is the agent's affair.
+func (c *ComplianceConfig) mode() match.Mode {
+	return match.Mode(cmp.Or(c.Match, string(match.Superset)))
+}
+
 // selects reports whether c judges which calls were made.
 func (c *ComplianceConfig) selects() bool { return len(c.ExpectToolsUsed) > 0 || c.Match != "" }
 
-func (s *SchemaRules) checks() bool {
-	return s != nil && (s.MinValid != nil || s.MaxUnknownTools != nil)
+func (r *SchemaRules) checks() bool {
+	return r != nil && (r.MinValid != nil || r.MaxUnknownTools != nil)
 }
 
 func (r *ReadRules) checks() bool { return r != nil && len(r.Expect)+len(r.Reject) > 0 }

@@ -22,7 +22,7 @@ type selection struct {
 
 // selection matches calls, which are in the order of their requests.
 func (c *ComplianceConfig) selection(calls []evidence.Call) (selection, error) {
-	sel := selection{mode: match.Mode(cmp.Or(c.Match, modeSuperset))}
+	sel := selection{mode: c.mode()}
 	for i := range c.ExpectToolsUsed {
 		entry := &c.ExpectToolsUsed[i]
 		expected, err := entry.compile()
