@@ -46,6 +46,35 @@ func TestGradersDoWhatTheirPageSays(t *testing.T) {
 	}
 }
 
+// shownFeedback is a block that shows what a grader said.
+var shownFeedback = regexp.MustCompile("(?ms)^```\n(Expected .*?)^```$")
+
+// TestShownFeedbackIsReal holds that the page shows what an example gives, but for
+// where its lines break.
+func TestShownFeedbackIsReal(t *testing.T) {
+	var given []string
+	kept, err := filepath.Glob("testdata/graders/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range kept {
+		archive, err := txtar.ParseFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		given = append(given, strings.TrimSpace(filesOf(archive, "fail")["feedback"]))
+	}
+	shown := shownFeedback.FindAllStringSubmatch(read(t, "graders.md"), -1)
+	for _, match := range shown {
+		if text := strings.Join(strings.Fields(match[1]), " "); !slices.Contains(given, text) {
+			t.Errorf("no example gives %s", text)
+		}
+	}
+	if len(shown) == 0 {
+		t.Error("no feedback is shown")
+	}
+}
+
 // gradersOf reads graders as part of an eval.
 func gradersOf(t *testing.T, graders string) []evidence.GraderSpec {
 	t.Helper()
@@ -168,10 +197,11 @@ func addFile(t *testing.T, archive *tar.Writer, name, content string) {
 }
 
 // exchange is a request of the agent's and its answer, as wire.jsonl has them: a call
-// of a tool, or with tools a listing.
+// of a tool, with tools a listing, with resource a reading.
 type exchange struct {
 	Server    string
 	Tool      string
+	Resource  string
 	Tools     json.RawMessage
 	Arguments json.RawMessage
 	Result    json.RawMessage
@@ -190,10 +220,14 @@ func (x exchange) frames(id int) (request, answer string) {
 	default:
 		answer = fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"content":[]}}`, id)
 	}
-	if x.Arguments == nil {
+	ask := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":`, id)
+	switch {
+	case x.Resource != "":
+		return ask + fmt.Sprintf(`"resources/read","params":{"uri":%q}}`, x.Resource), answer
+	case x.Arguments == nil:
 		x.Arguments = json.RawMessage("{}")
 	}
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, id, x.Tool, x.Arguments), answer
+	return ask + fmt.Sprintf(`"tools/call","params":{"name":%q,"arguments":%s}}`, x.Tool, x.Arguments), answer
 }
 
 func framesOf(t *testing.T, wire string) string {

@@ -1,7 +1,6 @@
 package grading
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -10,90 +9,203 @@ import (
 )
 
 // ComplianceConfig configures the mcp_compliance grader: how the agent used MCP
-// servers. Each expected tool and the limit of errors is one check.
+// servers. Gates hold or fail; parts have a score, whose weighted mean is the
+// grader's. It passes where every gate holds and the score reaches the threshold.
 type ComplianceConfig struct {
-	Server          Names    `json:"server,omitempty" jsonschema:"name of the server, or a list of names; every server where left out"`
-	ExpectToolsUsed []string `json:"expect_tools_used,omitempty" jsonschema:"tools that were called, whatever came of it: exact names, or /expressions/ (RE2) that match a whole name"`
-	MaxToolErrors   *int     `json:"max_tool_errors,omitempty" jsonschema:"limit of calls that ended as tool_error, protocol_error, transport_error or timeout; 0 allows none"`
+	Server            Names           `json:"server,omitempty" jsonschema:"name of the server, or a list of names; every server where left out"`
+	Match             string          `json:"match,omitempty" enum:"effects superset unordered in_order exact subset" jsonschema:"which calls beyond the expected are allowed, and whether order counts; default superset"`
+	ReadOnly          []NamePattern   `json:"read_only,omitempty" jsonschema:"tools that only read, whatever their servers say: exact names or /expressions/"`
+	ExpectToolsUsed   []ExpectedCall  `json:"expect_tools_used,omitempty" jsonschema:"calls that were made: names or /expressions/ of tools, or more about each"`
+	RejectTools       []NamePattern   `json:"reject_tools,omitempty" jsonschema:"tools that were not called, whatever came of it: exact names or /expressions/"`
+	Before            [][]NamePattern `json:"before,omitempty" jsonschema:"lists of tools, each of which succeeded before the next one was called with success"`
+	MaxToolErrors     *int            `json:"max_tool_errors,omitempty" min:"0" jsonschema:"how many calls may end as an error before the score of errors falls; 0 allows none"`
+	Errors            *ErrorRules     `json:"errors,omitempty" jsonschema:"which calls count as errors"`
+	MaxDuplicateCalls *int            `json:"max_duplicate_calls,omitempty" min:"0" jsonschema:"limit of calls that repeat an earlier one that succeeded: the same server, tool and arguments"`
+	Schema            *SchemaRules    `json:"schema,omitempty" jsonschema:"what holds between calls and the servers' own lists of tools"`
+	Wire              *WireRules      `json:"wire,omitempty" jsonschema:"what the agent tells of its calls, against what it sent"`
+	Resources         *ReadRules      `json:"resources,omitempty" jsonschema:"resources that were and were not read"`
+	Prompts           *ReadRules      `json:"prompts,omitempty" jsonschema:"prompts that were and were not taken"`
+	RugPull           string          `json:"rug_pull,omitempty" enum:"fail warn off" jsonschema:"what a tool means that its server described anew after it had listed it; default warn"`
+	Weights           *PartWeights    `json:"weights,omitempty" jsonschema:"weights of the parts of the score; each is 1 where left out"`
+	Threshold         *float64        `json:"threshold,omitempty" min:"0" max:"1" jsonschema:"the score that it takes to pass; default 1"`
 	Judged
 }
 
-// Validate refuses an empty config, a limit below zero, empty names and
-// expressions that do not compile.
-func (c *ComplianceConfig) Validate() error {
-	empty := len(c.ExpectToolsUsed) == 0 && c.MaxToolErrors == nil
-	if empty && c.Rubric == "" {
-		return errEmpty
-	}
-	errs := []error{c.checkJudged(empty)}
-	if c.MaxToolErrors != nil && *c.MaxToolErrors < 0 {
-		errs = append(errs, errors.New("max_tool_errors: below zero"))
-	}
-	if slices.Contains(c.Server, "") || c.Server != nil && len(c.Server) == 0 {
-		errs = append(errs, errors.New("server: empty"))
-	}
-	for i, name := range c.ExpectToolsUsed {
-		if _, err := match.CompileTool(name); err != nil {
-			errs = append(errs, fmt.Errorf("expect_tools_used[%d]: %w", i, err))
-		}
-	}
-	return errors.Join(errs...)
+// ExpectedCall is an entry of expect_tools_used. A name alone is the tool, with any
+// arguments, once.
+type ExpectedCall struct {
+	Tool   NamePattern       `json:"tool" jsonschema:"exact name, or /expression/ (RE2) over a whole name"`
+	Server string            `json:"server,omitempty" jsonschema:"the server it is of; any that is looked at where left out"`
+	Count  *CallCount        `json:"count,omitempty" jsonschema:"how often; once where left out"`
+	AnyOf  []ToolOf          `json:"any_of,omitempty" jsonschema:"tools that do as well"`
+	Args   *match.ArgsConfig `json:"args,omitempty" jsonschema:"what the arguments are"`
 }
 
-// Servers names the servers that are looked at; none for all.
-func (c *ComplianceConfig) Servers() []string { return c.Server }
+// CallCount says how many calls an entry is about.
+type CallCount struct {
+	Min *int `json:"min,omitempty" min:"0" max:"1000" jsonschema:"as many are expected; default 1"`
+	Max *int `json:"max,omitempty" min:"1" max:"1000" jsonschema:"more are not allowed, in any mode; no limit where left out"`
+}
+
+// ToolOf is a tool and the server it is of.
+type ToolOf struct {
+	Server string      `json:"server,omitempty" jsonschema:"the server it is of; any that is looked at where left out"`
+	Tool   NamePattern `json:"tool" jsonschema:"exact name, or /expression/ (RE2) over a whole name"`
+}
+
+// SchemaRules hold calls to what servers list.
+type SchemaRules struct {
+	MinValid        *float64 `json:"min_valid,omitempty" min:"0" max:"1" jsonschema:"share of calls, at least, whose arguments fit the tool's input schema"`
+	MaxUnknownTools *int     `json:"max_unknown_tools,omitempty" min:"0" jsonschema:"limit of calls of tools that the server had not listed by then"`
+}
+
+// WireRules hold what the agent tells to what it did.
+type WireRules struct {
+	UnbackedClaims  string `json:"unbacked_claims,omitempty" enum:"fail warn off" jsonschema:"what a call means that the agent tells of and that was not made, or not so; default off"`
+	UnreportedCalls string `json:"unreported_calls,omitempty" enum:"fail warn off" jsonschema:"what a call means that was made and that the agent does not tell of; default off"`
+}
+
+// ReadRules are about resources or prompts.
+type ReadRules struct {
+	Expect []NamePattern `json:"expect,omitempty" jsonschema:"each was asked for with success: exact names or URIs, or /expressions/"`
+	Reject []NamePattern `json:"reject,omitempty" jsonschema:"none was asked for, whatever came of it: exact names or URIs, or /expressions/"`
+}
+
+// ErrorRules say which calls count as errors.
+type ErrorRules struct {
+	Count    []string        `json:"count,omitempty" enum:"tool protocol transport timeout" jsonschema:"outcomes that count against max_tool_errors; all four where left out"`
+	Soft     string          `json:"soft,omitempty" enum:"off warn count" jsonschema:"what a success means whose result reads like an error; default off"`
+	Expected []ExpectedError `json:"expected,omitempty" jsonschema:"errors that are not counted, and with which a call does what is expected of it"`
+	Recovery *Recovery       `json:"recovery,omitempty" jsonschema:"when an error is made good, and not counted"`
+}
+
+// ExpectedError describes errors that are meant to come.
+type ExpectedError struct {
+	Tool   NamePattern `json:"tool" jsonschema:"exact name, or /expression/ (RE2) over a whole name"`
+	Server string      `json:"server,omitempty" jsonschema:"the server it is of; any that is looked at where left out"`
+	Code   *int64      `json:"code,omitempty" jsonschema:"code of a JSON-RPC error; any error where left out"`
+}
+
+// Recovery says when a later success makes an error good.
+type Recovery struct {
+	Window  int    `json:"window" min:"1" max:"1000" jsonschema:"how many calls after the error are looked at for a success of the same tool"`
+	Require string `json:"require,omitempty" enum:"any adapted" jsonschema:"any: with whatever arguments; adapted: with other ones; default any"`
+}
+
+// PartWeights are the weights of the parts of a score.
+type PartWeights struct {
+	Selection *float64 `json:"selection,omitempty" min:"0" jsonschema:"of which calls were made"`
+	Params    *float64 `json:"params,omitempty" min:"0" jsonschema:"of their arguments"`
+	Errors    *float64 `json:"errors,omitempty" min:"0" jsonschema:"of how many failed"`
+}
 
 func (c *ComplianceConfig) grade(s *subject) (report, error) {
-	for _, server := range c.Server {
-		if !s.declared(server) {
-			return report{}, fmt.Errorf("the trial has no server %s", quote(server))
-		}
-	}
-	if err := s.seen(c.Server...); err != nil {
+	calls, err := c.lookedAt(s)
+	if err != nil {
 		return report{}, err
 	}
-	calls := filter(s.calls, func(call evidence.Call) bool {
-		return len(c.Server) == 0 || slices.Contains(c.Server, call.Server)
-	})
-	failed := filter(calls, isError)
+	calls, soft := c.Errors.hardened(calls)
+	sel, err := c.selection(calls)
+	if err != nil {
+		return report{}, err
+	}
+	gates, err := c.gates(s, sel, calls)
+	if err != nil {
+		return report{}, err
+	}
+	failed := c.Errors.sort(calls)
+	failed.soft = soft
 	var r report
-	for _, name := range c.ExpectToolsUsed {
-		if err := expectUsed(&r, name, calls); err != nil {
-			return report{}, err
-		}
+	r.gates(gates)
+	r.parts(c, sel, failed)
+	for _, text := range c.warnings(s) {
+		r.warn(text)
 	}
-	if c.MaxToolErrors != nil {
-		r.check(len(failed) <= *c.MaxToolErrors,
-			"Expected at most %d failed calls; found %d: %s.", *c.MaxToolErrors, len(failed), describeCalls(failed))
-	}
-	r.details = map[string]any{"calls": numbers(calls), "errors": numbers(failed)}
-	err := s.judged(&r, c)
+	r.details = c.details(calls, sel, failed, gates)
+	err = s.judged(&r, c)
 	return r, err
 }
 
-// expectUsed checks that a tool was called. What came of the call is for the
-// limit of errors to judge: a tool that is meant to fail is used too.
-func expectUsed(r *report, name string, calls []evidence.Call) error {
-	tool, err := match.CompileTool(name)
-	if err != nil {
-		return err
+// warnings are what ought to be known, and fails nothing: claims of which it cannot be
+// said what they are of, and rug pulls where they are no gate.
+func (c *ComplianceConfig) warnings(s *subject) []string {
+	var all []string
+	if c.Wire != nil && says(c.Wire.UnbackedClaims) {
+		all = ambiguous(s, c.scope())
 	}
-	used := slices.ContainsFunc(calls, func(call evidence.Call) bool { return tool.Matches(call.Tool) })
-	if len(calls) == 0 {
-		r.check(used, "Expected tool %s to be called; no tool was.", quote(name))
-		return nil
+	if c.RugPull == "" || c.RugPull == warnOf {
+		all = append(all, c.rugPulled(s).texts...)
 	}
-	r.check(used, "Expected tool %s to be called; it was not. Found %s.", quote(name), describeCalls(calls))
-	return nil
+	return all
 }
 
-// isError reports whether a call counts as an error. A cancelled one does not:
-// the client gave it up.
-func isError(call evidence.Call) bool {
-	switch call.Outcome {
-	case evidence.OutcomeToolError, evidence.OutcomeProtocolError,
-		evidence.OutcomeTransportError, evidence.OutcomeTimeout:
-		return true
+// lookedAt are the calls to the servers that c is about. It fails where there is no
+// such server, and where calls may have gone unseen.
+func (c *ComplianceConfig) lookedAt(s *subject) ([]evidence.Call, error) {
+	for _, server := range c.Servers() {
+		if !s.declared(server) {
+			return nil, fmt.Errorf("the trial has no server %s", quote(server))
+		}
 	}
-	return false
+	scope := c.scope()
+	return filter(s.calls, func(call evidence.Call) bool {
+		return len(scope) == 0 || slices.Contains(scope, call.Server)
+	}), s.seen(scope...)
+}
+
+// scope names the servers whose calls are looked at: none for all.
+func (c *ComplianceConfig) scope() []string {
+	if len(c.Server) == 0 {
+		return nil
+	}
+	return c.Servers()
+}
+
+// gates takes in what of gates does not hold.
+func (r *report) gates(gates []gate) {
+	for _, g := range gates {
+		r.checks++
+		switch {
+		case !g.warns:
+			r.failures = append(r.failures, g.texts...)
+		default:
+			for _, text := range g.texts {
+				r.warn(text)
+			}
+		}
+	}
+}
+
+func (r *report) warn(text string) { r.notes = append(r.notes, "Warning: "+text) }
+
+// parts takes in the score, and what it is short of. Below the threshold that fails.
+func (r *report) parts(c *ComplianceConfig, sel selection, failed failures) {
+	parts := c.parts(sel, failed)
+	score, any := weighted(parts)
+	if !any {
+		score = 1
+		if len(r.failures) > 0 {
+			score = 0
+		}
+	}
+	r.own = &score
+	r.checks += len(parts)
+	var short []string
+	if c.selects() {
+		short = sel.findings()
+	}
+	if c.MaxToolErrors != nil && len(failed.counted) > *c.MaxToolErrors {
+		short = append(short, failed.describe(*c.MaxToolErrors))
+	}
+	if len(short) > 0 && any {
+		short = append(short, describeScore(score, c.threshold(), parts))
+	}
+	if any && score < c.threshold() {
+		r.failures = append(r.failures, short...)
+	} else {
+		r.notes = append(r.notes, short...)
+	}
+	for _, text := range slices.Concat(failed.notes(), sel.warnings(c.readOnly)) {
+		r.warn(text)
+	}
 }

@@ -34,6 +34,7 @@ func Unsupported() []string {
 func TypeSchemas() map[reflect.Type]*jsonschema.Schema {
 	text := &jsonschema.Schema{Type: "string"}
 	return map[reflect.Type]*jsonschema.Schema{
+		reflect.TypeFor[NamePattern](): {Type: "string", MinLength: jsonschema.Ptr(1)},
 		reflect.TypeFor[Names](): {
 			AnyOf: []*jsonschema.Schema{text, {Type: "array", Items: &jsonschema.Schema{Type: "string"}}},
 		},

@@ -138,14 +138,36 @@ func TestValidate(t *testing.T) {
 		{"mcp_compliance", `{"server":"a"}`, "no check"},
 		{"mcp_compliance", `{"max_tool_errors":-1}`, "below zero"},
 		{"mcp_compliance", `{"server":[],"max_tool_errors":1}`, "server: empty"},
-		{"mcp_compliance", `{"expect_tools_used":["","/(/","/a)|(b/"]}`, "expect_tools_used[2]"},
 		{"mcp_compliance", `{"expect_tools_used":["/","//","/a|b/"]}`, ""},
+		{"mcp_compliance", `{"expect_tools_used":[""]}`, "an empty name"},
+		{"mcp_compliance", `{"expect_tools_used":["/(/"]}`, "missing closing"},
+		{"mcp_compliance", `{"reject_tools":["/a)|(b/"]}`, "unexpected )"},
+		{"mcp_compliance", `{"expect_tools_used":[{"server":"s"}]}`, "expect_tools_used[0].tool: missing"},
+		{"mcp_compliance", `{"expect_tools_used":[{"tool":"a","arg":{}}]}`, "unknown field"},
+		{"mcp_compliance", `{"expect_tools_used":[{"tool":"a","any_of":[{"server":"s"}]}]}`, "any_of[0].tool: missing"},
+		{"mcp_compliance", `{"expect_tools_used":[{"tool":"a","count":{"min":3,"max":2}}]}`, "expect_tools_used[0].count: at most 2 and at least 3"},
+		{"mcp_compliance", `{"expect_tools_used":[{"tool":"a","count":{"min":0,"max":0}}]}`, "use reject_tools"},
+		{"mcp_compliance", `{"expect_tools_used":[{"tool":"a","args":{"values":{"x":{"regex":"("},"y":{"range":[2,1]}}}}]}`, "expect_tools_used[0].args.values.y.range"},
+		{"mcp_compliance", `{"match":"superset","max_tool_errors":0}`, "it checks nothing without expect_tools_used"},
+		{"mcp_compliance", `{"match":"effects"}`, ""},
+		{"mcp_compliance", `{"read_only":["a"],"max_tool_errors":0}`, "read_only: only match: effects"},
+		{"mcp_compliance", `{"before":[["a"]]}`, "before[0]: give at least two tools"},
+		{"mcp_compliance", `{"expect_tools_used":["a"],"errors":{"count":["tool"],"recovery":{"window":1}}}`, "errors.count: it is for max_tool_errors"},
+		{"mcp_compliance", `{"max_tool_errors":0,"errors":{"count":["tools"]}}`, "errors.count[0]"},
+		{"mcp_compliance", `{"max_tool_errors":0,"errors":{"recovery":{"window":0}}}`, "errors.recovery.window"},
+		{"mcp_compliance", `{"max_tool_errors":0,"errors":{"expected":[{"code":1}]}}`, "errors.expected[0].tool: missing"},
+		{"mcp_compliance", `{"max_tool_errors":0,"weights":{"selection":0,"params":0,"errors":0}}`, "weights: all are zero"},
+		{"mcp_compliance", `{"max_tool_errors":0,"weights":{"errors":-1}}`, "weights: below zero"},
+		{"mcp_compliance", `{"max_tool_errors":0,"threshold":1.5}`, "threshold: 1.5"},
+		{"mcp_compliance", `{"rug_pull":"warn"}`, "no check"},
+		{"mcp_compliance", `{"wire":{"unbacked_claims":"fail"}}`, ""},
+		{"mcp_compliance", `{"schema":{}}`, "no check"},
 	} {
 		config, _ := grading.NewConfig(test.kind)
-		if err := json.Unmarshal([]byte(test.config), config); err != nil {
-			t.Fatal(err)
+		err := json.Unmarshal([]byte(test.config), config)
+		if err == nil {
+			err = config.(interface{ Validate() error }).Validate()
 		}
-		err := config.(interface{ Validate() error }).Validate()
 		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("%s %s: %v; want %q", test.kind, test.config, err, test.want)
 		}

@@ -132,7 +132,7 @@ func (c *DiffConfig) compare(r *report, f ExpectedFile, found *entry) {
 // which they differ.
 func firstDifference(want, got []byte) string {
 	for number := 1; ; number++ {
-		wanted, gotten := firstLine(want), firstLine(got)
+		wanted, gotten := lineOf(want), lineOf(got)
 		switch {
 		case bytes.Equal(wanted, gotten):
 			want, got = want[len(wanted):], got[len(gotten):]
@@ -146,8 +146,8 @@ func firstDifference(want, got []byte) string {
 	}
 }
 
-// firstLine is the first line with its end.
-func firstLine(text []byte) []byte {
+// lineOf is the first line of text, with its end.
+func lineOf(text []byte) []byte {
 	if i := bytes.IndexByte(text, '\n'); i >= 0 {
 		return text[:i+1]
 	}

@@ -2,6 +2,7 @@ package grading_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -9,6 +10,14 @@ import (
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
+
+// complianceSeeds use each key of mcp_compliance.
+var complianceSeeds = []string{
+	thorough,
+	`{"match":"exact","expect_tools_used":[{"tool":"x","server":"s","any_of":[{"tool":"/y/"}],"count":{"min":0,"max":2},"args":{"match":"within","values":{"n":{"any_of":[{"range":[1,null]},{"absent_or":"a"},{"set":[1]},{"equals":{"regex":1}}]}}}}]}`,
+	`{"match":"subset","max_tool_errors":1,"errors":{"count":["tool"],"soft":"warn","expected":[{"tool":"x","code":-1}],"recovery":{"window":1,"require":"adapted"}},"weights":{"selection":0},"threshold":0.5}`,
+	`{"resources":{"expect":["/a/"],"reject":["b"]},"prompts":{"reject":["/.*/"]},"rug_pull":"fail","wire":{"unbacked_claims":"warn","unreported_calls":"warn"}}`,
+}
 
 // A config that validates can be graded by, whatever it is and whatever the agent
 // left, and the verdict is whole.
@@ -33,6 +42,10 @@ func FuzzGrade(f *testing.F) {
 	}
 	f.Add("prompt", []byte(`{"prompt":"p","judge":{"min_score":0.5}}`), []byte(`{"id":1,"method":"tools/call","params":{"name":"x","arguments":{"a":"\ud800"}}}`), gives(0.5), []byte("END"))
 	f.Add("mcp_compliance", []byte(`{"rubric":"r","max_tool_errors":0}`), []byte(`{}`), "prose", []byte(""))
+	for _, config := range complianceSeeds {
+		f.Add("mcp_compliance", []byte(config), []byte(`{"id":1,"method":"tools/call","params":{"name":"x","arguments":{"n":1}}}`), "{}\n", []byte(""))
+		f.Add("mcp_compliance", []byte(config), []byte(`[{"id":1,"result":{"tools":[{"name":"x","inputSchema":{"$ref":"#"}}]}}]`), "", []byte(""))
+	}
 	f.Fuzz(func(t *testing.T, kind string, config, raw []byte, transcript string, workspace []byte) {
 		if !json.Valid(config) {
 			return
@@ -71,4 +84,32 @@ func archiveOf(f *testing.F) []byte {
 		f.Fatal(err)
 	}
 	return data
+}
+
+// FuzzCompliance is FuzzGrade for one grader, whose frames are on no disk: the server is
+// hostile, and so are the arguments of calls.
+func FuzzCompliance(f *testing.F) {
+	for _, config := range complianceSeeds {
+		f.Add([]byte(config), []byte(`{"name":"x","inputSchema":{"type":"object"}}`), []byte(`{"name":"x","arguments":{"n":1,"number":9999}}`), []byte(`{"content":[{"type":"text","text":"Error: x"}]}`))
+	}
+	f.Fuzz(func(t *testing.T, config, tool, params, result []byte) {
+		frame := func(dir evidence.Direction, format string, raw []byte) evidence.Frame {
+			return evidence.Frame{Server: "s", Conn: "c", Dir: dir, Raw: fmt.Appendf(nil, format, raw)}
+		}
+		frames := []evidence.Frame{
+			frame(evidence.ToServer, `{"id":1,"method":"tools/list"%s}`, nil), frame(evidence.ToClient, `{"id":1,"result":{"tools":[%s]}}`, tool),
+			frame(evidence.ToServer, `{"id":2,"method":"tools/call","params":%s}`, params), frame(evidence.ToClient, `{"id":2,"result":%s}`, result),
+			frame(evidence.ToServer, `{"id":3,"method":"tools/call","params":%s}`, params),
+		}
+		if !json.Valid(config) {
+			return
+		}
+		v, err := grading.GradeFrames(evidence.Trial{Servers: servers("s")}, frames, grader("mcp_compliance", string(config)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v.Feedback == "" || v.Score < 0 || v.Score > 1 || v.Result == evidence.VerdictError && v.Details != nil {
+			t.Errorf("%+v", v)
+		}
+	})
 }

@@ -4,11 +4,11 @@ import (
 	"archive/tar"
 	"bytes"
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/waza-isolate/waza/grading"
@@ -26,7 +26,7 @@ type scene struct {
 }
 
 // lay writes s and returns its directory.
-func lay(t *testing.T, s scene) evidence.Dir {
+func lay(t testing.TB, s scene) evidence.Dir {
 	t.Helper()
 	dir := t.TempDir()
 	var lines bytes.Buffer
@@ -99,7 +99,7 @@ func run(t *testing.T, kind string, checks []check) {
 	for _, test := range checks {
 		t.Run(test.name, func(t *testing.T) {
 			got := judge(t, test.scene, kind, test.config)
-			if got.Result != test.result || got.Score != test.score || !strings.Contains(got.Feedback, test.feedback) {
+			if got.Result != test.result || math.Abs(got.Score-test.score) > 1e-9 || !strings.Contains(got.Feedback, test.feedback) {
 				t.Errorf("%s, %v: %s\nwant %s, %v: …%s…", got.Result, got.Score, got.Feedback, test.result, test.score, test.feedback)
 			}
 		})
@@ -283,20 +283,4 @@ func TestCallsAreRebuilt(t *testing.T) {
 	if err != nil || len(calls) != 1 || calls[0].Tool != "x" {
 		t.Errorf("calls %v, error %v", calls, err)
 	}
-}
-
-func TestTenThousandCalls(t *testing.T) {
-	var frames []evidence.Frame
-	for range 10_000 {
-		frames = append(frames, call("a", "1", "x", `{"path":"p"}`, answered)...)
-	}
-	s := scene{trial: evidence.Trial{Servers: servers("a"), Executor: "command"}, frames: frames}
-	s.trial.Graders = []evidence.GraderSpec{grader("mcp_compliance", `{"expect_tools_used":["x"],"max_tool_errors":0}`)}
-	dir := lay(t, s)
-	start := time.Now()
-	got, err := grading.Grade(dir)
-	if err != nil || got.Class != evidence.ClassPass {
-		t.Fatalf("%+v, %v", got, err)
-	}
-	t.Logf("graded in %v", time.Since(start))
 }

@@ -127,3 +127,19 @@ func compilable(field string, expressions []string) error {
 	}
 	return errors.Join(errs...)
 }
+
+// within says of an error where in a config it is; of joined ones, each.
+func within(place string, err error) error {
+	if err == nil {
+		return nil
+	}
+	all := []error{err}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		all = joined.Unwrap()
+	}
+	var errs []error
+	for _, one := range all {
+		errs = append(errs, fmt.Errorf("%s.%w", place, one))
+	}
+	return errors.Join(errs...)
+}

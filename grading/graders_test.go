@@ -116,31 +116,3 @@ func TestBehavior(t *testing.T) {
 		{"one that is on the wire", command, `{"required_tools":["get"],"forbidden_tools":["put"]}`, pass, 1, ""},
 	})
 }
-
-func TestCompliance(t *testing.T) {
-	late := evidence.Frame{Server: "web", Conn: "web", Dir: evidence.ToServer, Raw: []byte(`{"method":"notifications/cancelled","params":{"requestId":9}}`)}
-	s := scene{
-		trial: evidence.Trial{Executor: "command", Servers: servers("github", "web")},
-		frames: concat(
-			call("github", "1", "get_issue", `{}`, toolError), call("github", "2", "get_issue", `{}`, answered),
-			call("github", "3", "search", `{}`, refused), call("web", "1", "fetch", `{}`, ""),
-			call("web", "9", "slow", `{}`, ""), []evidence.Frame{late},
-		),
-	}
-	gap := s
-	gap.frames = append(concat(s.frames), evidence.Frame{Server: "web", Conn: "web", Dir: evidence.ToClient, Raw: []byte("{")})
-	run(t, "mcp_compliance", []check{
-		{"used", s, `{"server":"github","expect_tools_used":["get_issue","/get_.*/"]}`, pass, 1, ""},
-		{"with an error", s, `{"expect_tools_used":["search"]}`, pass, 1, ""},
-		{"not used", s, `{"server":["github"],"expect_tools_used":["fetch","get_issue"]}`, fail, 0.5, `Expected tool "fetch" to be called; it was not. Found call 1`},
-		{"a whole name", s, `{"expect_tools_used":["/get/"]}`, fail, 0, ""},
-		{"its exact case", s, `{"expect_tools_used":["Get_Issue"]}`, fail, 0, ""},
-		{"errors within", s, `{"max_tool_errors":3}`, pass, 1, ""},
-		{"errors over", s, `{"max_tool_errors":0}`, fail, 0, "found 3: call 1"},
-		{"errors of one server", s, `{"server":"web","max_tool_errors":0}`, fail, 0, `call 4 ("fetch" of web: transport_error)`},
-		{"no call at all", scene{trial: s.trial}, `{"expect_tools_used":["x"]}`, fail, 0, "no tool was"},
-		{"no such server", s, `{"server":"git","max_tool_errors":0}`, cannotSay, 0, `no server "git"`},
-		{"a gap", gap, `{"max_tool_errors":9}`, cannotSay, 0, "frame 10 of web"},
-		{"a gap elsewhere", gap, `{"server":"github","max_tool_errors":9}`, pass, 1, ""},
-	})
-}

@@ -62,8 +62,8 @@ func gives(score float64) string {
 	return fmt.Sprintf(`{"score": %v, "reason": "so it is"}`, score)
 }
 
-// graded is the only verdict of a trial.
-func graded(t *testing.T, dir evidence.Dir) evidence.Verdict {
+// onlyVerdict is the only verdict of a trial.
+func onlyVerdict(t *testing.T, dir evidence.Dir) evidence.Verdict {
 	t.Helper()
 	all, err := grading.Grade(dir)
 	if err != nil {
@@ -98,7 +98,7 @@ func TestPrompt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir, asked := questions(t, judged(), "prompt", test.config)
 			answer(t, dir, asked, test.answers...)
-			got := graded(t, dir)
+			got := onlyVerdict(t, dir)
 			if got.Result != test.result || got.Score != test.score || !strings.Contains(got.Feedback, test.feedback) {
 				t.Errorf("%s, %v: %s\nwant %s, %v: …%s…", got.Result, got.Score, got.Feedback, test.result, test.score, test.feedback)
 			}
@@ -124,7 +124,7 @@ func TestRubric(t *testing.T) {
 	} {
 		dir, asked := questions(t, s, "mcp_compliance", test.config)
 		answer(t, dir, asked, test.answer)
-		got := graded(t, dir)
+		got := onlyVerdict(t, dir)
 		if got.Result != test.result || !strings.Contains(got.Feedback, test.feedback) {
 			t.Errorf("%s\n%s: %s", test.config, got.Result, got.Feedback)
 		}
@@ -138,19 +138,19 @@ func TestRubric(t *testing.T) {
 func TestWhichAnswerCounts(t *testing.T) {
 	dir, asked := questions(t, judged(), "prompt", `{"prompt":"p"}`)
 	answer(t, dir, append(asked, asked...), gives(0), gives(1))
-	if got := graded(t, dir); got.Result != pass {
+	if got := onlyVerdict(t, dir); got.Result != pass {
 		t.Errorf("the later answer does not count: %s", got.Feedback)
 	}
 	other, others := questions(t, judged(), "prompt", `{"prompt":"q"}`)
 	answer(t, other, asked, gives(1))
-	if got := graded(t, other); got.Result != cannotSay || others[0].Answered {
+	if got := onlyVerdict(t, other); got.Result != cannotSay || others[0].Answered {
 		t.Errorf("the answer to another rubric counts: %s", got.Feedback)
 	}
 	changed := judged()
 	changed.trial.FinalOutput = "It is not closed."
 	changedDir, _ := questions(t, changed, "prompt", `{"prompt":"p"}`)
 	answer(t, changedDir, asked, gives(1))
-	if got := graded(t, changedDir); got.Result != cannotSay {
+	if got := onlyVerdict(t, changedDir); got.Result != cannotSay {
 		t.Errorf("the answer about another output counts: %s", got.Feedback)
 	}
 }
@@ -180,7 +180,7 @@ func TestAnswered(t *testing.T) {
 		t.Error(diff)
 	}
 	answer(t, dir, asked[1:], gives(1))
-	if got := graded(t, dir); !strings.Contains(got.Feedback, "answer 3 of 3: the judge gave no answer: the judge's endpoint answers 401; waza grade --judge") {
+	if got := onlyVerdict(t, dir); !strings.Contains(got.Feedback, "answer 3 of 3: the judge gave no answer: the judge's endpoint answers 401; waza grade --judge") {
 		t.Error(got.Feedback)
 	}
 }
@@ -246,14 +246,14 @@ func TestNothingToAsk(t *testing.T) {
 		if name == "infra" {
 			continue
 		}
-		if got := graded(t, dir); got.Result != cannotSay {
+		if got := onlyVerdict(t, dir); got.Result != cannotSay {
 			t.Errorf("%s: %s: %s", name, got.Result, got.Feedback)
 		}
 	}
 	noJudge := judged()
 	noJudge.trial.Judge = nil
 	dir, _ := questions(t, noJudge, "prompt", `{"prompt":"p"}`)
-	if got := graded(t, dir); got.Result != cannotSay || !strings.Contains(got.Feedback, "names no judge") {
+	if got := onlyVerdict(t, dir); got.Result != cannotSay || !strings.Contains(got.Feedback, "names no judge") {
 		t.Errorf("no judge: %s", got.Feedback)
 	}
 }
@@ -331,7 +331,7 @@ func TestQuestionsAreBounded(t *testing.T) {
 		}
 	}
 	answer(t, dir, asked, gives(1))
-	details, _ := graded(t, dir).Details["judge"].(map[string]any)
+	details, _ := onlyVerdict(t, dir).Details["judge"].(map[string]any)
 	if left, _ := details["calls_left_out"].(int); left < 20 || left > 90 {
 		t.Errorf("details say that %v calls are left out", details["calls_left_out"])
 	}

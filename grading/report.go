@@ -2,6 +2,8 @@ package grading
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -49,22 +51,31 @@ func (r *report) score() float64 {
 	return float64(r.checks-len(r.failures)) / float64(r.checks)
 }
 
+// feedback is the failures, or that there is none, and then the notes.
 func (r *report) feedback() string {
-	return strings.Join(append([]string{r.outcome()}, r.notes...), " ")
+	sentences := atMost(r.failures)
+	switch {
+	case len(r.failures) > 0:
+	case r.said != "":
+		sentences = []string{r.said}
+	case r.checks == 1:
+		sentences = []string{"The one check holds."}
+	default:
+		sentences = []string{fmt.Sprintf("All %d checks hold.", r.checks)}
+	}
+	return strings.Join(append(sentences, atMost(r.notes)...), " ")
 }
 
-// outcome says what of the checks does not hold, or that all do.
-func (r *report) outcome() string {
-	if len(r.failures) > 0 {
-		return strings.Join(r.failures, " ")
+// maxSentences is how many failures, and how many notes, feedback tells. Graders
+// put the most important ones first.
+const maxSentences = 20
+
+func atMost(sentences []string) []string {
+	if len(sentences) <= maxSentences {
+		return sentences
 	}
-	if r.said != "" {
-		return r.said
-	}
-	if r.checks == 1 {
-		return "The one check holds."
-	}
-	return fmt.Sprintf("All %d checks hold.", r.checks)
+	left := len(sentences) - maxSentences
+	return append(slices.Clone(sentences[:maxSentences]), fmt.Sprintf("And %d more.", left))
 }
 
 // join writes things for a sentence.
@@ -112,3 +123,25 @@ func clip(s string) string {
 	}
 	return s
 }
+
+// listOf writes things for a sentence, cut after maxShown.
+func listOf[T any](all []T, describe func(T) string) string {
+	var shown []string
+	for i, one := range all {
+		if i == maxShown {
+			shown = append(shown, fmt.Sprintf("%d more", len(all)-i))
+			break
+		}
+		shown = append(shown, describe(one))
+	}
+	return strings.Join(shown, ", ")
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func percent(share float64) string { return fmt.Sprintf("%g%%", math.Round(share*1000)/10) }

@@ -67,14 +67,6 @@ func (c *StateConfig) Validate() error {
 	return errors.Join(errs...)
 }
 
-// within says where an error is.
-func within(place string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s.%w", place, err)
-}
-
 func (f StateFile) validate() error {
 	clean := path.Clean(f.Path)
 	switch {

@@ -22,6 +22,8 @@ type subject struct {
 	calls   []evidence.Call
 	uses    []capture.Use // calls and builtin uses
 	gaps    []capture.Gap // in the frames
+	reads   []capture.Read
+	changes []evidence.Change // of what servers tell of their tools
 	// narration is what the agent tells of its calls, held against them; nil where it
 	// leaves no transcript.
 	narration *evidence.Narration
@@ -45,6 +47,7 @@ func open(dir evidence.Dir, trial evidence.Trial) (*subject, error) {
 	}
 	captured, err := capture.Calls(s.dir.Frames())
 	s.calls, s.gaps = captured.Calls, captured.Gaps
+	s.reads, s.changes = captured.Reads, captured.Changes
 	if err != nil {
 		s.gaps = append(s.gaps, capture.Gap{Why: s.explain(err)})
 	}

@@ -23,7 +23,7 @@ import (
 //
 // V may be a matcher again.
 type ArgsConfig struct {
-	Match  string                     `json:"match,omitempty" jsonschema:"contains (default): at least these values; within: at most these; exact: just these; ignore: any"`
+	Match  string                     `json:"match,omitempty" enum:"contains within exact ignore" jsonschema:"contains (default): at least these values; within: at most these; exact: just these; ignore: any"`
 	Values map[string]json.RawMessage `json:"values,omitzero" jsonschema:"by argument: a value, or a matcher such as {any_of: [a, b]}"`
 }
 

@@ -14,6 +14,7 @@ type Call struct {
 	Arguments    json.RawMessage // empty for none
 	OK           bool            // it succeeded
 	ReadOnly     *bool           // it changes nothing; nil where that is not known
+	Excused      bool            // it may stand for what is expected, and is never too much
 }
 
 // Result is what stands for what. Calls and expectations are named by their place

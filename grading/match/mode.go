@@ -44,10 +44,10 @@ const (
 
 // beside is what a successful call is where it stands for nothing expected.
 func (m Mode) beside(c Call) int64 {
-	switch m {
-	case Superset, InOrder:
+	switch {
+	case c.Excused || m == Superset || m == InOrder:
 		return fine
-	case Effects:
+	case m == Effects:
 		switch {
 		case c.ReadOnly == nil:
 			return unclear

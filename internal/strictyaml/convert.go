@@ -9,6 +9,9 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
+// bareFraction is a number with nothing before its point.
+var bareFraction = regexp.MustCompile(`^(-?)\.([0-9])`)
+
 var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 
 // converter makes nodes of the parser's tree and refuses what is beyond our
@@ -66,6 +69,7 @@ func (c *converter) refuse(pos Position, message string) *node {
 }
 
 func (c *converter) number(k kind, pos Position, digits string) *node {
+	digits = bareFraction.ReplaceAllString(digits, "${1}0.${2}") // as JSON writes it
 	if !jsonNumber.MatchString(digits) {
 		return c.refuse(pos, fmt.Sprintf("the number %s must be written in plain decimal digits; if it is a string, put it in quotes", digits))
 	}

@@ -21,6 +21,10 @@ func (d decoder) value(n *node, v reflect.Value, path Path, lim Limits) {
 		v.SetBytes(n.json())
 		return
 	}
+	if short, ok := v.Addr().Interface().(Shorthand); ok {
+		d.shorthand(n, short, v, path)
+		return
+	}
 	if custom, ok := v.Addr().Interface().(json.Unmarshaler); ok {
 		d.custom(n, custom, path)
 		return
@@ -51,6 +55,20 @@ func (d decoder) custom(n *node, v json.Unmarshaler, path Path) {
 		d.doc.Problemf(path, "%s cannot be %s", path, d.doc.describe(n))
 	case err != nil:
 		d.doc.Problemf(path, "%s: %v", path, err)
+	}
+}
+
+// shorthand sets a struct from a mapping, or from one string.
+func (d decoder) shorthand(n *node, short Shorthand, v reflect.Value, path Path) {
+	switch n.kind {
+	case text:
+		if err := short.SetShort(n.text); err != nil {
+			d.doc.Problemf(path, "%s: %v", path, err)
+		}
+	case mapping:
+		d.structure(n, v, path)
+	default:
+		d.mistyped(n, path, "a string or a mapping", "")
 	}
 }
 

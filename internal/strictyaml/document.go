@@ -23,6 +23,9 @@ import (
 	"strings"
 )
 
+// Shorthand is a struct of which a file may give one string and leave out the rest.
+type Shorthand interface{ SetShort(string) error }
+
 // Document is a parsed file and the problems found in it so far. It is not safe
 // for concurrent use.
 type Document struct {

@@ -31,6 +31,20 @@ type file struct {
 	Context map[string]any             `json:"context,omitempty"`
 	Raw     json.RawMessage            `json:"raw,omitempty"`
 	Raws    map[string]json.RawMessage `json:"raws,omitempty"`
+	Steps   []step                     `json:"steps,omitempty"`
+}
+
+// step may be given as its name alone.
+type step struct {
+	Name  string `json:"name"`
+	Times int    `json:"times,omitempty"`
+}
+
+func (s *step) SetShort(name string) error {
+	if s.Name = name; name == "nothing" {
+		return errors.New("not a step")
+	}
+	return nil
 }
 
 type config struct {
@@ -129,7 +143,8 @@ context:
   float: 1.0
   list: [true, null, -1e3]
 raw: {z: 1.50, a: "<&>", n: 123456789012345678901234567890}
-raws: {x: null, y: [1, 2]}
+raws: {x: null, y: [1, 2], z: [.5, -.5e3]}
+steps: [wash, {name: dry, times: 2}]
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -145,12 +160,27 @@ raws: {x: null, y: [1, 2]}
 			"id": json.Number("9007199254740993"), "float": json.Number("1.0"),
 			"list": []any{true, nil, json.Number("-1e3")},
 		},
-		Raw:  json.RawMessage(`{"z":1.50,"a":"<&>","n":123456789012345678901234567890}`),
-		Raws: map[string]json.RawMessage{"x": json.RawMessage("null"), "y": json.RawMessage("[1,2]")},
+		Raw:   json.RawMessage(`{"z":1.50,"a":"<&>","n":123456789012345678901234567890}`),
+		Raws:  map[string]json.RawMessage{"x": json.RawMessage("null"), "y": json.RawMessage("[1,2]"), "z": json.RawMessage("[0.5,-0.5e3]")},
+		Steps: []step{{Name: "wash"}, {"dry", 2}},
 	}
 	ignore := cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == "._" }, cmp.Ignore())
 	if diff := cmp.Diff(want, got, ignore); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestShorthand(t *testing.T) {
+	for text, want := range map[string]string{
+		"steps: [7]":                        "steps[0] must be a string or a mapping, not the number 7",
+		"steps: [nothing]":                  "steps[0]: not a step",
+		"steps: [{nmae: dry}]":              `unknown key "nmae"; did you mean "name"?`,
+		"steps: [wash, {name: dry, times}]": "",
+	} {
+		_, err := decode("f.yaml", []byte("name: n\n"+text+"\n"))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want %s", text, err, want)
+		}
 	}
 }
 

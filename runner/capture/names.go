@@ -149,14 +149,14 @@ func written(servers, tools []string) iter.Seq2[string, bool] {
 	shapes := shapes()
 	return func(yield func(string, bool) bool) {
 		for _, tool := range tools {
-			for _, name := range shortenings(tool) {
+			for _, name := range shortNames(tool) {
 				if !yield(name, true) {
 					return
 				}
 			}
 			for _, server := range servers {
 				for _, shape := range shapes {
-					for _, name := range shortenings(shape.before + server + shape.between + tool) {
+					for _, name := range shortNames(shape.before + server + shape.between + tool) {
 						if !yield(name, false) {
 							return
 						}
@@ -170,9 +170,9 @@ func written(servers, tools []string) iter.Seq2[string, bool] {
 // maxName is how long a name may be for the APIs of models.
 const maxName = 64
 
-// shortenings are a name as it is, and as clients shorten it for being too long: cut off,
+// shortNames is a name as it is, and as clients shorten it for being too long: cut off,
 // or with its middle left out.
-func shortenings(name string) []string {
+func shortNames(name string) []string {
 	all := []string{name}
 	if n := len(name); n >= maxName {
 		all = append(all, name[:28]+"___"+name[n-32:], name[:30]+"..."+name[n-30:])

@@ -102,7 +102,9 @@ func graded(task string, number int, class evidence.Class, selection, params flo
 		Trial: evidence.Trial{Task: task, Number: number, Attempt: 1, Servers: []evidence.ServerRecord{{Name: "inventory"}, {Name: "payments-eu"}}},
 		Verdicts: evidence.Verdicts{Class: class, Verdicts: []evidence.Verdict{{
 			Name: "use", Type: "mcp_compliance", Result: evidence.VerdictPass, Score: selection, Weight: 1,
-			Details: map[string]any{"parts": map[string]any{"selection": selection, "params": params}},
+			Details: map[string]any{"parts": map[string]any{
+				"selection": map[string]any{"score": selection, "weight": .4}, "params": map[string]any{"score": params, "weight": .6},
+			}},
 		}}},
 	}
 }
@@ -124,10 +126,8 @@ func TestStatistics(t *testing.T) {
 	unjudged := graded("a", 3, evidence.ClassError, .1, .1)
 	unjudged.Verdicts.Verdicts[0].Result = evidence.VerdictError
 	odd := graded("c", 1, evidence.ClassFail, 7, .5)
-	weighted := graded("a", 1, evidence.ClassPass, 1, 1)
-	weighted.Verdicts.Verdicts[0].Details["parts"] = map[string]any{"selection": map[string]any{"score": 1., "weight": .4}, "params": map[string]any{"score": 1., "weight": .6}}
 	got := gather(t, Run{Isolated: true, Tasks: []TaskInfo{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d"}}},
-		weighted, graded("a", 2, evidence.ClassPass, .5, 1), unjudged, graded("a", 4, evidence.ClassInfra, 0, 0),
+		graded("a", 1, evidence.ClassPass, 1, 1), graded("a", 2, evidence.ClassPass, .5, 1), unjudged, graded("a", 4, evidence.ClassInfra, 0, 0),
 		graded("b", 1, evidence.ClassPass, .5, .5), graded("b", 2, evidence.ClassPass, .5, .5),
 		odd, graded("c", 2, evidence.ClassTimeout, 1, 1),
 		graded("d", 1, evidence.ClassInfra, 0, 0),

@@ -8,7 +8,7 @@ import (
 )
 
 // What an mcp_compliance verdict tells of parts of its score: its details have a map of
-// these, each a number from 0 to 1, or an object with that as its score.
+// these, each with a score from 0 to 1 and its weight.
 const (
 	detailParts   = "parts"
 	partSelection = "selection"
@@ -36,10 +36,7 @@ func parts(runs []RunResult, name string) (values []float64) {
 // part reads a part as a verdict's file has it.
 func part(v Validation, name string) (float64, bool) {
 	all, _ := v.Details[detailParts].(map[string]any)
-	value := all[name]
-	if weighted, ok := value.(map[string]any); ok {
-		value = weighted["score"]
-	}
-	score, ok := value.(float64)
+	one, _ := all[name].(map[string]any)
+	score, ok := one["score"].(float64)
 	return score, ok && score >= 0 && score <= 1
 }

@@ -38,6 +38,10 @@ func (l limiter) apply(s *jsonschema.Schema, t reflect.Type) {
 			l.apply(property, f.Type)
 			limit(property, strictyaml.LimitsOf(f))
 		}
+		if reflect.PointerTo(t).Implements(reflect.TypeFor[strictyaml.Shorthand]()) {
+			whole := *s
+			*s = jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string", MinLength: jsonschema.Ptr(1)}, &whole}}
+		}
 	}
 }
 
@@ -59,6 +63,8 @@ func limit(s *jsonschema.Schema, lim strictyaml.Limits) {
 	}
 	number.Minimum, number.Maximum, number.ExclusiveMinimum = lim.Min, lim.Max, lim.Over
 	switch {
+	case s.Type == "array" && s.Items.Type == "string" && len(lim.Enum) > 0:
+		s.Items.Enum = words(lim.Enum)
 	case s.Type == "string" && len(lim.Enum) > 0:
 		s.Enum = words(lim.Enum)
 	case s.Type == "string" && lim.Required:

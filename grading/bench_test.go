@@ -1,0 +1,113 @@
+package grading_test
+
+import (
+	"fmt"
+	"runtime/metrics"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/waza-isolate/waza/grading"
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// manyCalls is a trial of n calls, half of them reads, whose agent tells of each.
+func manyCalls(n int) scene {
+	frames := listing(readTool + "," + writeTool)
+	var transcript strings.Builder
+	for i := range n {
+		tool := []string{"get_issue", "close_issue"}[i%2]
+		arguments := fmt.Sprintf(`{"owner":"octo","repo":"hello-world","number":%d,"labels":["bug","ui"]}`, i)
+		frames = append(frames, call("github", fmt.Sprint(i), tool, arguments, `"result":{"content":[{"type":"text","text":"It is open, and assigned to nobody."}]}`)...)
+		fmt.Fprintf(&transcript, `{"type":"tool.execution_start","tool_name":"mcp__github__%s","tool_call_id":"%d","arguments":%s}`+"\n", tool, i, arguments)
+	}
+	s := trialOf(frames)
+	s.trial.Executor, s.transcript = "script", transcript.String()
+	return s
+}
+
+// thorough uses every part of the grader.
+const thorough = `{
+	"match": "effects",
+	"expect_tools_used": [
+		{"tool": "/close_.*/", "count": {"min": 100}, "args": {"values": {"owner": "octo", "number": {"range": [0, 100000]}}}},
+		{"tool": "close_issue", "args": {"values": {"number": 9999, "labels": {"set": ["ui", "bug"]}}}}
+	],
+	"reject_tools": ["/delete_.*/"], "before": [["get_issue", "close_issue"]], "max_duplicate_calls": 0,
+	"schema": {"min_valid": 1, "max_unknown_tools": 0}, "wire": {"unbacked_claims": "fail", "unreported_calls": "fail"},
+	"max_tool_errors": 0, "errors": {"soft": "count", "recovery": {"window": 10}}
+}`
+
+// BenchmarkTenThousandCalls is the whole way from a trial's directory to its verdict.
+func BenchmarkTenThousandCalls(b *testing.B) {
+	for _, one := range []struct {
+		name, config string
+		told         bool // the agent leaves a transcript
+	}{
+		{"brief", `{"expect_tools_used":["get_issue"],"max_tool_errors":0}`, false},
+		{"in_order", `{"match":"in_order","expect_tools_used":["get_issue",{"tool":"close_issue","count":{"min":100}},"get_issue"]}`, false},
+		{"told", `{"expect_tools_used":["get_issue"],"max_tool_errors":0}`, true},
+		{"thorough", thorough, true},
+	} {
+		b.Run(one.name, func(b *testing.B) {
+			s := manyCalls(10_000)
+			s.trial.Graders = []evidence.GraderSpec{grader("mcp_compliance", one.config)}
+			if !one.told {
+				s.trial.Executor, s.transcript = "command", ""
+			}
+			dir := lay(b, s)
+			b.ReportAllocs()
+			peak, began := watchHeap(), processorTime(b)
+			for b.Loop() {
+				if got, err := grading.Grade(dir); err != nil || got.Class != evidence.ClassPass {
+					b.Fatalf("%+v, %v", got, err)
+				}
+			}
+			b.ReportMetric((processorTime(b)-began).Seconds()/float64(b.N), "cpu-s/op")
+			b.ReportMetric(float64(peak())/(1<<20), "MiB-peak-heap")
+		})
+	}
+}
+
+// processorTime is what this process has used so far: on a machine with other work it
+// says more than the time that passed.
+func processorTime(b *testing.B) time.Duration {
+	b.Helper()
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
+
+// watchHeap samples the heap until the function that it returns is called, which
+// returns the most that was seen.
+func watchHeap() (stop func() uint64) {
+	done, peak := make(chan struct{}), make(chan uint64)
+	go func() {
+		sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+		most, tick := uint64(0), time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		for {
+			metrics.Read(sample)
+			most = max(most, sample[0].Value.Uint64())
+			select {
+			case <-tick.C:
+			case <-done:
+				peak <- most
+				return
+			}
+		}
+	}()
+	return func() uint64 { close(done); return <-peak }
+}
+
+func TestTenThousandCalls(t *testing.T) {
+	s := manyCalls(10_000)
+	s.trial.Graders = []evidence.GraderSpec{grader("mcp_compliance", thorough)}
+	got, err := grading.Grade(lay(t, s))
+	if err != nil || got.Class != evidence.ClassPass {
+		t.Fatalf("%+v, %v", got.Verdicts, err)
+	}
+}

@@ -1,0 +1,180 @@
+package grading
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/runner/capture"
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// failures are the calls that failed, sorted by what is made of them.
+type failures struct {
+	counted   []evidence.Call // against the limit
+	expected  []evidence.Call
+	recovered []recovered
+	soft      []evidence.Call // successes by their servers' word that read like errors
+}
+
+type recovered struct{ failed, by evidence.Call }
+
+// errorKinds are the words of errors.count, by outcome.
+var errorKinds = map[evidence.Outcome]string{
+	evidence.OutcomeToolError: "tool", evidence.OutcomeProtocolError: "protocol",
+	evidence.OutcomeTransportError: "transport", evidence.OutcomeTimeout: "timeout",
+}
+
+// isError reports whether a call counts as an error. A cancelled one does not:
+// the client gave it up.
+func isError(call evidence.Call) bool { return errorKinds[call.Outcome] != "" }
+
+// hardened are calls with the successes that read like errors, and those by themselves.
+// Where these count, they are failures of their tools.
+func (r *ErrorRules) hardened(calls []evidence.Call) (all, soft []evidence.Call) {
+	if r == nil || !says(r.Soft) && r.Soft != "count" {
+		return calls, nil
+	}
+	all = slices.Clone(calls)
+	for i, call := range all {
+		if call.Outcome != evidence.OutcomeOK || softError(call.Result) == "" {
+			continue
+		}
+		if r.Soft == "count" {
+			all[i].Outcome = evidence.OutcomeToolError
+		}
+		soft = append(soft, all[i])
+	}
+	return all, soft
+}
+
+// succeeded reports whether a call did what it is for, and so can fill a slot.
+func (r *ErrorRules) succeeded(call evidence.Call) bool {
+	return call.Outcome == evidence.OutcomeOK || r.expects(call)
+}
+
+// expects reports whether call ended in an error that was to come.
+func (r *ErrorRules) expects(call evidence.Call) bool {
+	if r == nil || !isError(call) {
+		return false
+	}
+	return slices.ContainsFunc(r.Expected, func(e ExpectedError) bool {
+		return (e.Server == "" || e.Server == call.Server) && e.Tool.Matches(call.Tool) &&
+			(e.Code == nil || call.Outcome == evidence.OutcomeProtocolError && *e.Code == errorCode(call.Error))
+	})
+}
+
+func errorCode(raw json.RawMessage) int64 {
+	var e struct{ Code json.Number }
+	if json.Unmarshal(raw, &e) != nil {
+		return 0
+	}
+	code, _ := e.Code.Int64()
+	return code
+}
+
+// counts reports whether call is an error of a kind that counts.
+func (r *ErrorRules) counts(call evidence.Call) bool {
+	return isError(call) && (r == nil || r.Count == nil || slices.Contains(r.Count, errorKinds[call.Outcome]))
+}
+
+// sort finds the failures among calls, which are in the order of their requests.
+func (r *ErrorRules) sort(calls []evidence.Call) failures {
+	var f failures
+	for i, call := range calls {
+		switch {
+		case r.expects(call):
+			f.expected = append(f.expected, call)
+		case r.counts(call):
+			if by, ok := r.recovery(call, calls[i+1:]); ok {
+				f.recovered = append(f.recovered, recovered{call, by})
+			} else {
+				f.counted = append(f.counted, call)
+			}
+		}
+	}
+	return f
+}
+
+// recovery finds the success that makes failed good, among the calls after it.
+func (r *ErrorRules) recovery(failed evidence.Call, later []evidence.Call) (evidence.Call, bool) {
+	if r == nil || r.Recovery == nil {
+		return evidence.Call{}, false
+	}
+	seen := 0
+	for _, call := range later {
+		if !follows(call, failed) {
+			continue
+		}
+		if seen++; seen > r.Recovery.Window {
+			break
+		}
+		same := call.Server == failed.Server && call.Tool == failed.Tool
+		if same && call.Outcome == evidence.OutcomeOK &&
+			(r.Recovery.Require != "adapted" || !capture.Equal(call.Arguments, failed.Arguments)) {
+			return call, true
+		}
+	}
+	return evidence.Call{}, false
+}
+
+// follows reports whether call was made when before had ended. One without an answer
+// on record ended when nobody knows; any later call follows it.
+func follows(call, before evidence.Call) bool {
+	return call.RequestFrame > max(before.RequestFrame, before.ResponseFrame)
+}
+
+// part is the score of errors: 1 up to the limit, then the limit's share of them.
+func (f failures) part(limit int) float64 {
+	if len(f.counted) <= limit {
+		return 1
+	}
+	return float64(limit) / float64(len(f.counted))
+}
+
+// why says what went wrong with a call that failed.
+func why(call evidence.Call) string {
+	var told struct {
+		Message string `json:"message"`
+		Code    json.Number
+		Content []struct {
+			Text string `json:"text"`
+		} `json:"content"`
+	}
+	raw := call.Error
+	if raw == nil {
+		raw = call.Result
+	}
+	_ = json.Unmarshal(raw, &told) // what cannot be read is not told
+	ended := strings.TrimSpace(fmt.Sprintf("%s %s", call.Outcome, told.Code))
+	switch {
+	case told.Message != "":
+		return ended + ": " + quote(firstLine(told.Message))
+	case len(told.Content) > 0 && told.Content[0].Text != "":
+		return ended + ": " + quote(firstLine(told.Content[0].Text))
+	}
+	return ended
+}
+
+func (f failures) describe(limit int) string {
+	text := fmt.Sprintf("Expected at most %s to fail; found %d: %s.", plural(limit, "call"), len(f.counted), listOf(f.counted, func(call evidence.Call) string {
+		return fmt.Sprintf("call %d (%s of %s: %s)", call.Seq, quote(call.Tool), call.Server, why(call))
+	}))
+	if len(f.recovered) > 0 {
+		text += " Not counted are those that were made good: " + listOf(f.recovered, func(r recovered) string {
+			return fmt.Sprintf("call %d by call %d", r.failed.Seq, r.by.Seq)
+		}) + "."
+	}
+	return text
+}
+
+// notes tell of successes that read like errors.
+func (f failures) notes() []string {
+	if len(f.soft) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("Results that read like errors, and are none by their servers' word: %s.", listOf(f.soft, func(call evidence.Call) string {
+		return fmt.Sprintf("call %d (%s of %s: %s)", call.Seq, quote(call.Tool), call.Server, softError(call.Result))
+	}))}
+}

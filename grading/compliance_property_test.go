@@ -1,0 +1,192 @@
+package grading_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/waza-isolate/waza/grading"
+	"github.com/waza-isolate/waza/runner/evidence"
+	"pgregory.net/rapid"
+)
+
+// drawnCall is one call of a drawn trial.
+type drawnCall struct {
+	tool, arguments, answer string
+}
+
+func drawCall(t *rapid.T) drawnCall {
+	return drawnCall{
+		tool:      rapid.SampledFrom([]string{"get_issue", "close_issue", "sync"}).Draw(t, "tool"),
+		arguments: rapid.SampledFrom([]string{`{"number":1,"deep":{"x":1,"y":2}}`, `{"number":2}`, `{}`}).Draw(t, "arguments"),
+		answer:    rapid.SampledFrom([]string{answered, answered, answered, toolError}).Draw(t, "answer"),
+	}
+}
+
+// turns are calls that were made at once, one turn after the other.
+type turns [][]drawnCall
+
+func drawTurns(t *rapid.T) turns {
+	return rapid.SliceOfN(rapid.SliceOfN(rapid.Custom(drawCall), 1, 3), 0, 4).Draw(t, "turns")
+}
+
+// scene has the tools listed first: one reads, one writes, and of one nobody says.
+func (all turns) scene() scene {
+	frames := listing(readTool + "," + writeTool + "," + mutedTool)
+	for i, turn := range all {
+		var answers []evidence.Frame
+		for j, c := range turn {
+			pair := call("github", fmt.Sprint(i*10+j), c.tool, c.arguments, c.answer)
+			frames, answers = append(frames, pair[0]), append(answers, pair[1])
+		}
+		frames = append(frames, answers...)
+	}
+	return trialOf(frames)
+}
+
+// calls are all of them, whose places are their numbers less 1.
+func (all turns) calls() []drawnCall { return slices.Concat(all...) }
+
+// oneByOne are the same calls, each a turn of its own.
+func oneByOne(calls []drawnCall) turns {
+	var all turns
+	for _, c := range calls {
+		all = append(all, []drawnCall{c})
+	}
+	return all
+}
+
+var modes = []string{"effects", "superset", "unordered", "in_order", "exact", "subset"}
+
+// drawExpected draws entries and a mode.
+func drawExpected(t *rapid.T, modes []string) map[string]any {
+	entry := rapid.Custom(func(t *rapid.T) map[string]any {
+		e := map[string]any{"tool": rapid.SampledFrom([]string{"get_issue", "close_issue", "sync", "/.*_issue/"}).Draw(t, "expected")}
+		if rapid.Bool().Draw(t, "with arguments") {
+			how := rapid.SampledFrom([]string{"contains", "within", "exact"}).Draw(t, "how")
+			e["args"] = map[string]any{"match": how, "values": map[string]any{"number": 1, "deep": map[string]any{"x": 1, "y": 3}}}
+		}
+		switch rapid.IntRange(0, 3).Draw(t, "count") {
+		case 0:
+			e["count"] = map[string]any{"min": rapid.IntRange(0, 2).Draw(t, "min")}
+		case 1:
+			e["count"] = map[string]any{"min": 1, "max": rapid.IntRange(1, 3).Draw(t, "max")}
+		}
+		return e
+	})
+	return map[string]any{
+		"match": rapid.SampledFrom(modes).Draw(t, "mode"), "expect_tools_used": rapid.SliceOfN(entry, 1, 3).Draw(t, "entries"),
+		"max_tool_errors": 1,
+	}
+}
+
+// graded is a verdict, and what of its details the properties speak of.
+type graded struct {
+	evidence.Verdict
+	matched, extras []int // calls
+}
+
+func grade(t *testing.T, s scene, config map[string]any) graded {
+	t.Helper()
+	data, err := json.Marshal(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := grading.GradeFrames(s.trial, s.frames, grader("mcp_compliance", string(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := graded{Verdict: v}
+	if g.Result == cannotSay {
+		t.Fatalf("%s: %s", data, g.Feedback)
+	}
+	var details struct {
+		Matched []struct{ Call int }
+		Extras  []int
+	}
+	data, err = json.Marshal(g.Details)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &details); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range details.Matched {
+		g.matched = append(g.matched, m.Call)
+	}
+	g.extras = details.Extras
+	return g
+}
+
+func (g graded) same(other graded) bool {
+	return g.Result == other.Result && g.Score == other.Score && len(g.matched) == len(other.matched) && len(g.extras) == len(other.extras)
+}
+
+func TestOrderOfWhatIsExpectedDecidesNothing(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		s, config := drawTurns(r).scene(), drawExpected(r, []string{"effects", "superset", "unordered", "subset"})
+		first := grade(t, s, config)
+		config["expect_tools_used"] = rapid.Permutation(config["expect_tools_used"].([]map[string]any)).Draw(r, "order")
+		if second := grade(t, s, config); !first.same(second) {
+			r.Errorf("%v: %s", config, second.Feedback)
+		}
+	})
+}
+
+func TestOrderOfParallelCallsDecidesNothing(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		all, config := drawTurns(r), drawExpected(r, modes)
+		first := grade(t, all.scene(), config)
+		for i, turn := range all {
+			all[i] = rapid.Permutation(turn).Draw(r, "order")
+		}
+		if second := grade(t, all.scene(), config); !first.same(second) {
+			r.Errorf("%v: %v: %s\n%v: %s", config, first.Score, first.Feedback, second.Score, second.Feedback)
+		}
+	})
+}
+
+func TestOrderOfKeysDecidesNothing(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		all, config := drawTurns(r), drawExpected(r, modes)
+		first := grade(t, all.scene(), config)
+		for _, turn := range all {
+			for i, c := range turn {
+				if c.arguments == `{"number":1,"deep":{"x":1,"y":2}}` {
+					turn[i].arguments = ` {"deep": {"y":2, "x":1.0}, "number":1}`
+				}
+			}
+		}
+		if second := grade(t, all.scene(), config); !first.same(second) {
+			r.Errorf("%v: %s", config, second.Feedback)
+		}
+	})
+}
+
+func TestOneMoreThatIsNotAllowedRaisesNothing(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		calls, config := drawTurns(r).calls(), drawExpected(r, modes)
+		before := grade(t, oneByOne(calls).scene(), config)
+		extra := drawCall(r)
+		extra.answer = answered
+		at := rapid.IntRange(0, len(calls)).Draw(r, "place")
+		after := grade(t, oneByOne(slices.Insert(slices.Clone(calls), at, extra)).scene(), config)
+		if slices.Contains(after.extras, at+1) && (after.Score > before.Score || after.Result == pass && before.Result != pass) {
+			r.Errorf("%v, %v at %d: %v, then %v: %s", config, extra, at, before.Score, after.Score, after.Feedback)
+		}
+	})
+}
+
+func TestOneLessThatNoOtherStandsInForRaisesNothing(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		calls, config := drawTurns(r).calls(), drawExpected(r, modes)
+		before := grade(t, oneByOne(calls).scene(), config)
+		for _, number := range before.matched {
+			after := grade(t, oneByOne(slices.Delete(slices.Clone(calls), number-1, number)).scene(), config)
+			if len(after.matched) < len(before.matched) && after.Score > before.Score {
+				r.Errorf("%v without call %d: %v, then %v: %s", config, number, before.Score, after.Score, after.Feedback)
+			}
+		}
+	})
+}

@@ -1,0 +1,283 @@
+package grading
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/grading/match"
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// selection is which of the expected calls were made, and which others.
+type selection struct {
+	match.Result
+	mode        match.Mode
+	expected    []match.Expected
+	calls       []evidence.Call // that Result counts from 0
+	constrained bool            // something is expected of arguments
+}
+
+// selection matches calls, which are in the order of their requests.
+func (c *ComplianceConfig) selection(calls []evidence.Call) (selection, error) {
+	sel := selection{mode: c.mode()}
+	for i := range c.ExpectToolsUsed {
+		entry := &c.ExpectToolsUsed[i]
+		expected, err := entry.compile()
+		if err != nil {
+			return selection{}, fmt.Errorf("expect_tools_used[%d].%w", i, err)
+		}
+		sel.expected = append(sel.expected, expected)
+		sel.constrained = sel.constrained || entry.Args != nil && entry.Args.Match != "ignore"
+	}
+	sel.calls = calls
+	if sel.mode == match.InOrder || sel.mode == match.Exact {
+		sel.calls = sel.inTurns(c)
+	}
+	sel.Result = match.Match(sel.mode, sel.expected, c.given(sel.calls))
+	return sel, nil
+}
+
+// compile makes of an entry what is matched. Without a count it is one call.
+func (e *ExpectedCall) compile() (match.Expected, error) {
+	var args *match.Args
+	if e.Args != nil {
+		var err error
+		if args, err = e.Args.Compile(); err != nil {
+			return match.Expected{}, fmt.Errorf("args.%w", err)
+		}
+	}
+	made := match.Once(match.Target{Server: e.Server, Tool: e.Tool.Tool, Args: args})
+	for _, other := range e.AnyOf {
+		made.Targets = append(made.Targets, match.Target{Server: other.Server, Tool: other.Tool.Tool, Args: args})
+	}
+	if e.Count != nil {
+		made.Min, made.Max = e.least(), match.Unlimited
+	}
+	if most, said := e.most(); said {
+		made.Max = most
+	}
+	return made, nil
+}
+
+// given is calls as they are matched.
+func (c *ComplianceConfig) given(calls []evidence.Call) []match.Call {
+	all := make([]match.Call, len(calls))
+	for i, call := range calls {
+		all[i] = given(call)
+		all[i].OK, all[i].Excused = c.Errors.succeeded(call), call.Outcome != evidence.OutcomeOK
+		all[i].ReadOnly = c.readOnly(call)
+	}
+	return all
+}
+
+func given(call evidence.Call) match.Call {
+	return match.Call{Server: call.Server, Tool: call.Tool, Arguments: call.Arguments}
+}
+
+// readOnly reports whether call changes nothing; nil where nobody says.
+func (c *ComplianceConfig) readOnly(call evidence.Call) *bool {
+	if slices.ContainsFunc(c.ReadOnly, func(p NamePattern) bool { return p.Matches(call.Tool) }) {
+		yes := true
+		return &yes
+	}
+	return call.ReadOnly
+}
+
+// inTurns puts calls that were made at once, each before any of them had ended, in the
+// order in which they are expected: they have none of their own.
+func (sel selection) inTurns(c *ComplianceConfig) []evidence.Call {
+	rank := make([]int, len(sel.calls))
+	for i := range rank {
+		rank[i] = math.MaxInt
+	}
+	for _, pair := range match.Match(match.Superset, sel.expected, c.given(sel.calls)).Pairs {
+		rank[pair.Call] = pair.Expected
+	}
+	type ranked struct {
+		evidence.Call
+		turn, rank int
+	}
+	var order []ranked
+	turn, ends := 0, int64(math.MaxInt64)
+	for i, call := range sel.calls {
+		if call.RequestFrame > ends {
+			turn, ends = turn+1, math.MaxInt64
+		}
+		if call.ResponseFrame > 0 {
+			ends = min(ends, call.ResponseFrame)
+		}
+		order = append(order, ranked{call, turn, rank[i]})
+	}
+	slices.SortStableFunc(order, func(a, b ranked) int {
+		return cmp.Or(cmp.Compare(a.turn, b.turn), cmp.Compare(a.rank, b.rank))
+	})
+	calls := make([]evidence.Call, len(order))
+	for i, one := range order {
+		calls[i] = one.Call
+	}
+	return calls
+}
+
+// bounded reports whether an entry says how many calls are too many.
+func (c *ComplianceConfig) bounded() bool {
+	return slices.ContainsFunc(c.ExpectToolsUsed, func(e ExpectedCall) bool { _, said := e.most(); return said })
+}
+
+// counts holds that no more calls than an entry allows do what it expects.
+func (c *ComplianceConfig) counts(sel selection) gate {
+	g := gate{name: gateCount}
+	for i := range c.ExpectToolsUsed {
+		most, said := c.ExpectToolsUsed[i].most()
+		if !said {
+			continue
+		}
+		found := filter(sel.calls, func(call evidence.Call) bool {
+			return c.Errors.succeeded(call) && sel.expected[i].Takes(given(call))
+		})
+		if len(found) > most {
+			g.add(found, "Expected at most %s of %s; found %d: %s.", plural(most, "call"), sel.describe(i), len(found), describeCalls(found))
+		}
+	}
+	return g
+}
+
+// describe names what is expected: tools with their servers.
+func (sel selection) describe(i int) string {
+	var names []string
+	for _, target := range sel.expected[i].Targets {
+		name := NamePattern{target.Tool}.String()
+		if target.Server != "" {
+			name += " of " + target.Server
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, " or ")
+}
+
+// findings say what of the expected calls is missing, what came nearest, which
+// arguments are not as expected, and which calls are too many.
+func (sel selection) findings() []string {
+	var all []string
+	for _, missing := range sel.Missing {
+		all = append(all, sel.missing(missing))
+	}
+	for _, pair := range sel.Pairs {
+		if !pair.Full() {
+			all = append(all, fmt.Sprintf("Expected other arguments of %s, which stands for %s: %s.",
+				sel.call(pair.Call), sel.describe(pair.Expected), differences(pair.Fit)))
+		}
+	}
+	for _, extra := range sel.TooMuch {
+		all = append(all, sel.extra(extra))
+	}
+	return all
+}
+
+func (sel selection) missing(m match.Missing) string {
+	text := fmt.Sprintf("Expected a successful call of %s; there was none.", sel.describe(m.Expected))
+	made := len(filter(sel.Pairs, func(p match.Pair) bool { return p.Expected == m.Expected }))
+	if m.Count > 1 || made > 0 {
+		text = fmt.Sprintf("Expected %d successful calls of %s; found %d.", m.Count+made, sel.describe(m.Expected), made)
+	}
+	if m.Nearest != nil {
+		text += " Nearest is " + sel.nearest(*m.Nearest) + "."
+	}
+	taken := filter(sel.Pairs, func(p match.Pair) bool {
+		return p.Expected != m.Expected && sel.expected[m.Expected].Names(given(sel.calls[p.Call]))
+	})
+	switch {
+	case len(taken) > 0:
+		text += " A call stands for one entry: " + listOf(taken, func(p match.Pair) string {
+			return fmt.Sprintf("call %d for %s", sel.calls[p.Call].Seq, sel.describe(p.Expected))
+		}) + "."
+	case len(sel.calls) == 0:
+		text += " No tool was called at all."
+	case m.Nearest == nil:
+		text += " Called: " + list(sel.tools()) + "."
+	}
+	return text
+}
+
+// tools lists those that were called, each once.
+func (sel selection) tools() []string {
+	var names []string
+	for _, call := range sel.calls {
+		names = append(names, call.Tool)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func (sel selection) nearest(n match.Nearest) string {
+	call := sel.calls[n.Call]
+	text := fmt.Sprintf("call %d (%s of %s), ", call.Seq, quote(call.Tool), call.Server)
+	switch n.Why {
+	case match.OutOfOrder:
+		text += "which is not in its place"
+	case match.Failed:
+		text += "which ended as " + why(call)
+	case match.OtherServer:
+		text += "which is of another server"
+	default:
+		text += "which is a tool of another name"
+	}
+	if !n.Full() {
+		text += "; and its arguments differ: " + differences(n.Fit)
+	}
+	return text
+}
+
+func (sel selection) extra(b match.Beside) string {
+	allowed := "no other call"
+	if sel.mode == match.Effects {
+		allowed = "no other call that writes"
+	}
+	text := fmt.Sprintf("Expected %s; found %s.", allowed, sel.call(b.Call))
+	if b.Expected >= 0 && !b.Full() {
+		text += fmt.Sprintf(" It is not the expected one of %s: %s.", sel.describe(b.Expected), differences(b.Fit))
+	}
+	return text
+}
+
+// warnings tell of calls that may have changed something, and may not have.
+func (sel selection) warnings(readOnly func(evidence.Call) *bool) []string {
+	if sel.mode != match.Effects {
+		return nil
+	}
+	var all []string
+	if len(sel.Unclear) > 0 {
+		all = append(all, fmt.Sprintf("Beside the expected calls are some of which nobody says whether they change anything: %s.",
+			describeCalls(sel.besides(sel.Unclear))))
+	}
+	lost := filter(sel.calls, func(call evidence.Call) bool {
+		reads := readOnly(call)
+		return unsure(call) && (reads == nil || !*reads)
+	})
+	if len(lost) > 0 {
+		all = append(all, fmt.Sprintf("Calls that may have changed something without an answer: %s.", describeCalls(lost)))
+	}
+	return all
+}
+
+// unsure reports whether a call may have had its effect although it did not succeed.
+func unsure(call evidence.Call) bool {
+	return slices.Contains([]evidence.Outcome{evidence.OutcomeTimeout, evidence.OutcomeTransportError, evidence.OutcomeCancelled}, call.Outcome)
+}
+
+func (sel selection) besides(some []match.Beside) []evidence.Call {
+	var calls []evidence.Call
+	for _, one := range some {
+		calls = append(calls, sel.calls[one.Call])
+	}
+	return calls
+}
+
+func (sel selection) call(i int) string { return describeCall(sel.calls[i]) }
+
+// differences lists where arguments are not as expected.
+func differences(f match.Fit) string {
+	return listOf(f.Differences, match.Difference.String)
+}

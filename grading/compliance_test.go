@@ -1,0 +1,147 @@
+package grading_test
+
+import (
+	"testing"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// github is a trial of one server, or two, whose frames are those of calls.
+func trialOf(frames ...[]evidence.Frame) scene {
+	return scene{
+		trial:  evidence.Trial{Executor: "command", Servers: servers("github", "web")},
+		frames: concat(frames...),
+	}
+}
+
+// ok is a call to github that succeeds.
+func ok(id, tool, arguments string) []evidence.Frame {
+	return call("github", id, tool, arguments, `"result":{"content":[]}`)
+}
+
+// listing is a list of github's tools: names that end in ! say that they only read, in
+// ? nothing, and all others that they do not.
+func listing(tools string) []evidence.Frame {
+	return []evidence.Frame{
+		{Server: "github", Conn: "github", Dir: evidence.ToServer, Raw: []byte(`{"id":"list","method":"tools/list"}`)},
+		{Server: "github", Conn: "github", Dir: evidence.ToClient, Raw: []byte(`{"id":"list","result":{"tools":[` + tools + `]}}`)},
+	}
+}
+
+const (
+	readTool  = `{"name":"get_issue","inputSchema":{"type":"object","properties":{"number":{"type":"integer"}}},"annotations":{"readOnlyHint":true}}`
+	writeTool = `{"name":"close_issue","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":false}}`
+	mutedTool = `{"name":"sync","inputSchema":{"type":"object"}}`
+)
+
+// What evals say that know of server, expect_tools_used and max_tool_errors alone.
+func TestComplianceInBrief(t *testing.T) {
+	late := evidence.Frame{Server: "web", Conn: "web", Dir: evidence.ToServer, Raw: []byte(`{"method":"notifications/cancelled","params":{"requestId":9}}`)}
+	s := trialOf(
+		call("github", "1", "get_issue", `{}`, toolError), call("github", "2", "get_issue", `{}`, answered),
+		call("github", "3", "search", `{}`, refused), call("web", "1", "fetch", `{}`, ""),
+		call("web", "9", "slow", `{}`, ""), []evidence.Frame{late},
+	)
+	gap := s
+	gap.frames = append(concat(s.frames), evidence.Frame{Server: "web", Conn: "web", Dir: evidence.ToClient, Raw: []byte("{")})
+	twoThirds := 2.0 / 3
+	run(t, "mcp_compliance", []check{
+		{"used", s, `{"expect_tools_used":["/get_.*/"]}`, pass, 1, ""},
+		{"a call stands for one entry", s, `{"expect_tools_used":["get_issue","/get_.*/"]}`, fail, twoThirds, `A call stands for one entry: call 2 for /get_.*/.`},
+		{"failed", s, `{"expect_tools_used":["search"]}`, fail, 0, `Nearest is call 3 ("search" of github), which ended as protocol_error -32602.`},
+		{"failed as expected", s, `{"expect_tools_used":["search"],"errors":{"expected":[{"tool":"search","code":-32602}]}}`, pass, 1, ""},
+		{"failed otherwise", s, `{"expect_tools_used":["search"],"errors":{"expected":[{"tool":"search","code":-32000}]}}`, fail, 0, ""},
+		{"cancelled", s, `{"expect_tools_used":["slow"]}`, fail, 0, "ended as cancelled"},
+		{"not used", s, `{"server":["github"],"expect_tools_used":["fetch","get_issue"]}`, fail, twoThirds, `Expected a successful call of "fetch"; there was none. Called: "get_issue", "search".`},
+		{"a whole name", s, `{"expect_tools_used":["/get/"]}`, fail, 0, ""},
+		{"its exact case", s, `{"expect_tools_used":["Get_Issue"]}`, fail, 0, `Nearest is call 1 ("get_issue" of github), which is a tool of another name.`},
+		{"errors within", s, `{"max_tool_errors":3}`, pass, 1, ""},
+		{"errors over", s, `{"max_tool_errors":2}`, fail, twoThirds, "Expected at most 2 calls to fail; found 3: call 1"},
+		{"no error allowed", s, `{"max_tool_errors":0}`, fail, 0, ""},
+		{"errors of one server", s, `{"server":"web","max_tool_errors":0}`, fail, 0, `call 4 ("fetch" of web: transport_error)`},
+		{"no call at all", scene{trial: s.trial}, `{"expect_tools_used":["x"]}`, fail, 0, "No tool was called at all."},
+		{"no such server", s, `{"server":"git","max_tool_errors":0}`, cannotSay, 0, `no server "git"`},
+		{"no such server of an entry", s, `{"expect_tools_used":[{"tool":"x","server":"git"}]}`, cannotSay, 0, `no server "git"`},
+		{"a gap", gap, `{"max_tool_errors":9}`, cannotSay, 0, "frame 10 of web"},
+		{"a gap elsewhere", gap, `{"server":"github","max_tool_errors":9}`, pass, 1, ""},
+	})
+}
+
+func TestComplianceModes(t *testing.T) {
+	reads := trialOf(listing(readTool+","+writeTool+","+mutedTool), ok("1", "get_issue", `{"number":1}`), ok("2", "close_issue", `{"number":1}`))
+	twice := trialOf(concat(reads.frames, ok("3", "close_issue", `{"number":2}`)))
+	muted := trialOf(concat(reads.frames, ok("3", "sync", `{}`)))
+	failed := trialOf(concat(reads.frames, call("github", "3", "close_issue", `{"number":2}`, toolError)))
+	lost := trialOf(concat(reads.frames, call("github", "3", "close_issue", `{"number":2}`, "")))
+	closed := `"expect_tools_used":["close_issue"]`
+	half := 2.0 / 3 // F1 of 1 found beside 1 too many
+	run(t, "mcp_compliance", []check{
+		{"effects, reads", reads, `{"match":"effects",` + closed + `}`, pass, 1, ""},
+		{"effects, a write", twice, `{"match":"effects",` + closed + `}`, fail, half, `Expected no other call that writes; found call 3 ("close_issue" of github: ok).`},
+		{"effects, a write that is said to read", twice, `{"match":"effects",` + closed + `,"read_only":["/close_.*/"]}`, pass, 1, ""},
+		{"effects, nobody says", muted, `{"match":"effects",` + closed + `}`, pass, 1, `Warning: Beside the expected calls are some of which nobody says whether they change anything: call 3`},
+		{"effects, somebody says", muted, `{"match":"effects",` + closed + `,"read_only":["sync"]}`, pass, 1, "holds."},
+		{"effects, a write that failed", failed, `{"match":"effects",` + closed + `}`, pass, 1, ""},
+		{"effects, a write without an answer", lost, `{"match":"effects",` + closed + `}`, pass, 1, "Warning: Calls that may have changed something without an answer: call 3"},
+		{"effects alone", reads, `{"match":"effects"}`, fail, 0, "found call 2"},
+		{"superset", twice, `{"match":"superset",` + closed + `}`, pass, 1, ""},
+		{"unordered", reads, `{"match":"unordered","expect_tools_used":["close_issue","get_issue"]}`, pass, 1, ""},
+		{"unordered, another", reads, `{"match":"unordered",` + closed + `}`, fail, half, "Expected no other call; found call 1"},
+		{"unordered, a failed one", failed, `{"match":"unordered","expect_tools_used":["close_issue","get_issue"]}`, pass, 1, ""},
+		{"in order", twice, `{"match":"in_order","expect_tools_used":["get_issue","close_issue"]}`, pass, 1, ""},
+		{"not in order", reads, `{"match":"in_order","expect_tools_used":["close_issue","get_issue"]}`, fail, half, "which is not in its place"},
+		{"exact", reads, `{"match":"exact","expect_tools_used":["get_issue","close_issue"]}`, pass, 1, ""},
+		{"exact, another", twice, `{"match":"exact","expect_tools_used":["get_issue","close_issue"]}`, fail, 0.8, "found call 3"},
+		{"subset", reads, `{"match":"subset","expect_tools_used":["get_issue","close_issue","sync"]}`, pass, 1, ""},
+		{"subset, none", trialOf(), `{"match":"subset","expect_tools_used":["get_issue"]}`, pass, 1, ""},
+		{"subset, another", muted, `{"match":"subset","expect_tools_used":["get_issue","close_issue"]}`, fail, 0.8, "found call 3"},
+		{"unordered with nothing expected", trialOf(), `{"match":"unordered"}`, pass, 1, ""},
+		{"unordered with nothing expected, a call", reads, `{"match":"unordered"}`, fail, 0, ""},
+		{"an expected error is not too much", failed, `{"match":"exact","expect_tools_used":["get_issue","close_issue"],"errors":{"expected":[{"tool":"close_issue"}]}}`, pass, 1, ""},
+		{"nor does it stand where a success can", trialOf(call("github", "1", "get_issue", "{}", refused), ok("2", "get_issue", "{}")),
+			`{"match":"exact","expect_tools_used":["get_issue"],"errors":{"expected":[{"tool":"get_issue"}]}}`, pass, 1, ""},
+	})
+}
+
+// Calls made at once have no order: whichever came first, order is kept.
+func TestComplianceAtOnce(t *testing.T) {
+	a, b := call("github", "1", "a", "{}", answered), call("github", "2", "b", "{}", answered)
+	after := ok("3", "a", "{}")
+	config := `{"match":"exact","expect_tools_used":["a","b","a"]}`
+	run(t, "mcp_compliance", []check{
+		{"a before b", trialOf([]evidence.Frame{a[0], b[0], a[1], b[1]}, after), config, pass, 1, ""},
+		{"b before a", trialOf([]evidence.Frame{b[0], a[0], a[1], b[1]}, after), config, pass, 1, ""},
+		{"b after a", trialOf(a, b, after), config, pass, 1, ""},
+		{"a after b", trialOf(b, a, after), config, fail, 2.0 / 3, "not in its place"},
+	})
+}
+
+func TestComplianceArguments(t *testing.T) {
+	s := trialOf(ok("1", "search", `{"owner":"octo","repo":"hello-world","q":"is:open label:bug","page":2,"labels":["b","a"]}`))
+	with := func(values string) string {
+		return `{"expect_tools_used":[{"tool":"search","args":{"values":{` + values + `}}}]}`
+	}
+	run(t, "mcp_compliance", []check{
+		{"all", s, with(`"owner":"octo","repo":{"any_of":["hello","hello-world"]},"q":{"regex":"label:bug"},"page":{"range":[1,9]},"labels":{"set":["a","b"]},"due":{"absent_or":"2026-01-01"}`), pass, 1, "All 2 checks hold."},
+		{"half of them", s, with(`"owner":"octo","page":"2"`), fail, 0.75, `Expected other arguments of call 1 ("search" of github: ok), which stands for "search": page: expected "2"; got 2. The score is 0.75 (selection 1.00, params 0.50); it takes 1.00.`},
+		{"half of them, for half of it", s, `{"expect_tools_used":[{"tool":"search","args":{"values":{"owner":"octo","page":"2"}}}],"threshold":0.75}`, pass, 0.75, "Expected other arguments"},
+		{"weights", s, `{"expect_tools_used":[{"tool":"search","args":{"values":{"owner":"octo","page":"2"}}}],"weights":{"selection":0.1,"params":0.9}}`, fail, 0.55, ""},
+		{"others forbidden", s, `{"expect_tools_used":[{"tool":"search","args":{"match":"exact","values":{"owner":"octo"}}}]}`, fail, 0.6, ""},
+		{"none at all", s, `{"expect_tools_used":[{"tool":"search","args":{"match":"ignore"}}]}`, pass, 1, "The one check holds."},
+		{"not called", s, `{"expect_tools_used":[{"tool":"find","args":{"values":{"a":1}}}]}`, fail, 0, "selection 0.00, params 0.00"},
+	})
+}
+
+func TestComplianceCounts(t *testing.T) {
+	three := trialOf(ok("1", "get", `{"n":1}`), ok("2", "get", `{"n":2}`), ok("3", "get", `{"n":3}`), call("web", "1", "find", "{}", answered))
+	run(t, "mcp_compliance", []check{
+		{"as many", three, `{"expect_tools_used":[{"tool":"get","count":{"min":3,"max":3}}]}`, pass, 1, ""},
+		{"too few", three, `{"expect_tools_used":[{"tool":"get","count":{"min":5}}]}`, fail, 0.75, `Expected 5 successful calls of "get"; found 3.`},
+		{"too many, whatever the score", three, `{"expect_tools_used":[{"tool":"get","count":{"max":2}}],"threshold":0}`, fail, 1, `Expected at most 2 calls of "get"; found 3: call 1`},
+		{"without arguments that are meant", three, `{"expect_tools_used":[{"tool":"get","count":{"max":2},"args":{"values":{"n":{"range":[2,9]}}}}]}`, pass, 1, ""},
+		{"as many as there are", three, `{"server":"github","match":"exact","expect_tools_used":[{"tool":"get","count":{"min":1}}]}`, pass, 1, ""},
+		{"none need be", three, `{"expect_tools_used":[{"tool":"put","count":{"min":0,"max":1}}]}`, pass, 1, ""},
+		{"any of", three, `{"server":"github","expect_tools_used":[{"tool":"search","any_of":[{"server":"web","tool":"find"}]}]}`, pass, 1, ""},
+		{"of another server", three, `{"expect_tools_used":[{"tool":"get","server":"web"}]}`, fail, 0, "which is of another server"},
+	})
+}

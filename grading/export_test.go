@@ -1,0 +1,24 @@
+package grading
+
+import (
+	"github.com/waza-isolate/waza/runner/capture"
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// GradeFrames runs one grader over frames that are on no disk.
+func GradeFrames(trial evidence.Trial, frames []evidence.Frame, spec evidence.GraderSpec) (evidence.Verdict, error) {
+	s := &subject{trial: trial}
+	for _, server := range trial.Servers {
+		s.servers = append(s.servers, server.Name)
+	}
+	captured, err := capture.Calls(func(yield func(evidence.Frame, error) bool) {
+		for i, frame := range frames {
+			frame.Seq = int64(i + 1)
+			if !yield(frame, nil) {
+				return
+			}
+		}
+	})
+	s.calls, s.gaps, s.reads, s.changes = captured.Calls, captured.Gaps, captured.Reads, captured.Changes
+	return verdict(spec, s), err
+}

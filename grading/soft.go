@@ -1,0 +1,82 @@
+package grading
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// softError says how a successful result reads like an error, in a few words; empty
+// where it does not. It looks at the structured content and at the first text: at an
+// object's own word that something went wrong, or at how the text begins. It guesses.
+func softError(result json.RawMessage) string {
+	var told struct {
+		Structured json.RawMessage `json:"structuredContent"`
+		Content    []struct {
+			Type string `json:"type"`
+			Text string `json:"text"`
+		} `json:"content"`
+	}
+	if json.Unmarshal(result, &told) != nil {
+		return ""
+	}
+	if why := objectError(told.Structured); why != "" {
+		return why
+	}
+	for _, block := range told.Content {
+		if block.Type != "text" {
+			continue
+		}
+		if why := objectError(json.RawMessage(block.Text)); why != "" {
+			return why
+		}
+		if errorText.MatchString(block.Text) {
+			return fmt.Sprintf("it begins with %s", quote(firstLine(block.Text)))
+		}
+		return ""
+	}
+	return ""
+}
+
+// objectError finds in an object the fields by which servers tell of errors.
+func objectError(raw json.RawMessage) string {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(raw, &fields) != nil {
+		return ""
+	}
+	for _, key := range []string{"error", "errors", "isError"} {
+		switch value := strings.TrimSpace(string(fields[key])); value {
+		case "", "null", "false", `""`, "[]", "{}", "0":
+		default:
+			return fmt.Sprintf("it has %s: %s", key, clip(value))
+		}
+	}
+	for _, key := range []string{"success", "ok"} {
+		if strings.TrimSpace(string(fields[key])) == "false" {
+			return "it has " + key + ": false"
+		}
+	}
+	var status string
+	if json.Unmarshal(fields["status"], &status) == nil && failedStatus.MatchString(status) {
+		return "it has status: " + clip(string(fields["status"]))
+	}
+	return ""
+}
+
+var (
+	failedStatus = regexp.MustCompile(`(?i)\A(?:error|failed|failure)\z`)
+	// errorText is how texts begin that tell of an error, after marks and pictures.
+	errorText = regexp.MustCompile(`(?i)\A[^\pL\pN]*(?:` + strings.Join([]string{
+		`(?:\w+ ){0,3}error\s*:`,
+		`error (?:calling|executing|processing|fetching|reading|writing|while|when|in|during|occurred)\b`,
+		`(?:failed|unable) to \w`, `could not \w`, `failure:`, `(?:unhandled |uncaught )?exception\b.{0,80}:`,
+		`traceback \(most recent`, `unknown tool\b`, `(?:access|permission) denied\b`,
+		`invalid (?:argument|parameter|request|input)s?\b`,
+	}, "|") + `)`)
+)
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return line
+}
