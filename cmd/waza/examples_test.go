@@ -121,11 +121,18 @@ func exploreInventory(t *testing.T, p *project) {
 	}
 	price := p.runOf("price")
 	d := price.SessionDigest
-	if d.MCPToolCalls != 1 || !cmp.Equal(d.MCPServersUsed, []string{"inventory"}) || !cmp.Equal(d.ToolsUsed, []string{"find_item"}) {
+	if d.MCPToolCalls != 1 || !cmp.Equal(d.MCPServersUsed, []string{"inventory"}) || !cmp.Equal(d.ToolsUsed, []string{"find_item", "list_tools"}) {
 		t.Errorf("session digest %+v", d)
 	}
 	if !strings.Contains(price.FinalOutput, "15276 cents") {
 		t.Errorf("final output %q", price.FinalOutput)
+	}
+	captured, err := evidence.Dir(p.path("run", "trials", "price", "1")).Calls()
+	if err != nil || len(captured) != 1 || captured[0].Known == nil || !*captured[0].Known || captured[0].Valid == nil || !*captured[0].Valid {
+		t.Errorf("held against what the server lists, calls are %+v, %v", captured, err)
+	}
+	if len(all.Servers) != 1 || all.Servers[0].Name != "inventory" {
+		t.Errorf("servers %+v", all.Servers)
 	}
 	var calls []results.ToolEvent
 	for _, event := range p.runOf("report").ToolEvents {
