@@ -176,9 +176,9 @@ func (s *fakeSandbox) Start(_ context.Context, box string, spec process.Spec) (p
 	if err := s.act("start " + box); err != nil {
 		return nil, err
 	}
-	p := startFake(s, spec, s.backend.programs[box])
-	s.mu.Lock()
+	s.mu.Lock() // what the program starts comes after it
 	defer s.mu.Unlock()
+	p := startFake(s, spec, s.backend.programs[box])
 	s.processes = append(s.processes, p)
 	return p, nil
 }
