@@ -53,8 +53,8 @@ func TestEveryFigure(t *testing.T) {
 	}
 	want := []string{
 		"trial_vs_floor.bridge", "trial_vs_floor.airtight", "trial_vs_compose", "throughput_vs_floor",
-		"call_added_ms.http.p50", "call_added_ms.http.p99", "calls_per_second.http.1",
-		"call_added_ms.stdio.p50", "call_added_ms.stdio.p99", "calls_per_second.stdio.1",
+		"call_added_ms.http.p50", "call_added_ms.http.p99", "call_added_vs_echoes.http", "calls_per_second.http.1",
+		"call_added_ms.stdio.p50", "call_added_ms.stdio.p99", "call_added_vs_echoes.stdio", "calls_per_second.stdio.1",
 		"calls_per_second.http.2", "runner_rss_mib", "left_behind",
 	}
 	if !slices.Equal(names, want) {
