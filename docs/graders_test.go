@@ -150,7 +150,8 @@ func setFile(archive *txtar.Archive, name, content string) {
 }
 
 // evidenceOf lays down a trial that grader grades: wire.jsonl in place of frames,
-// output.txt, the files of workspace/, and what else evidence has by its own name.
+// output.txt, the files of workspace/, steps.jsonl without what is asked and judge.txt
+// with what a judge answers, and what else evidence has by its own name.
 func evidenceOf(t *testing.T, files map[string]string, grader evidence.GraderSpec) evidence.Dir {
 	t.Helper()
 	trial := evidence.Trial{
@@ -160,6 +161,7 @@ func evidenceOf(t *testing.T, files map[string]string, grader evidence.GraderSpe
 	trial.AgentStart = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	trial.AgentEnd = trial.AgentStart.Add(time.Minute)
 	laid := example{evidence.FramesFile: framesOf(t, files["wire.jsonl"])}
+	made := []string{"wire.jsonl", evidence.StepsFile}
 	var workspace bytes.Buffer
 	archive := tar.NewWriter(&workspace)
 	for name, content := range files {
@@ -167,7 +169,7 @@ func evidenceOf(t *testing.T, files map[string]string, grader evidence.GraderSpe
 		switch {
 		case ok:
 			addFile(t, archive, inside, content)
-		case strings.HasSuffix(name, ".jsonl") && name != "wire.jsonl":
+		case strings.HasSuffix(name, ".jsonl") && !slices.Contains(made, name):
 			laid[name] = content
 		}
 	}
@@ -182,6 +184,7 @@ func evidenceOf(t *testing.T, files map[string]string, grader evidence.GraderSpe
 	if err := dir.WriteTrial(trial); err != nil {
 		t.Fatal(err)
 	}
+	answerSteps(t, dir, grader, files[evidence.StepsFile])
 	answerJudge(t, dir, files["judge.txt"])
 	return dir
 }

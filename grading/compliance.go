@@ -117,13 +117,15 @@ func (c *ComplianceConfig) grade(s *subject) (report, error) {
 	failed.soft = soft
 	var r report
 	r.gates(gates)
+	r.details = c.details(calls, sel, failed, gates)
+	if err := s.judged(&r, c); err != nil {
+		return report{}, err
+	}
 	r.parts(c, sel, failed)
 	for _, text := range c.warnings(s) {
 		r.warn(text)
 	}
-	r.details = c.details(calls, sel, failed, gates)
-	err = s.judged(&r, c)
-	return r, err
+	return r, nil
 }
 
 // warnings are what ought to be known, and fails nothing: claims of which it cannot be
