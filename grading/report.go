@@ -95,15 +95,7 @@ func list(names []string) string {
 	if len(names) == 0 {
 		return "none"
 	}
-	var shown []string
-	for i, name := range names {
-		if i == maxShown {
-			shown = append(shown, fmt.Sprintf("%d more", len(names)-i))
-			break
-		}
-		shown = append(shown, quote(name))
-	}
-	return strings.Join(shown, ", ")
+	return listOf(names, quote)
 }
 
 // maxQuoted is how many bytes of a foreign string a sentence shows.

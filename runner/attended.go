@@ -3,9 +3,7 @@ package runner
 import (
 	"context"
 	"errors"
-	"io"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -32,16 +30,7 @@ func attendProgram(p process.Process, stdin []byte, kept int) *attended {
 
 func (a *attended) see(stdin []byte) {
 	defer close(a.ended)
-	var streams sync.WaitGroup
-	streams.Go(func() { _, _ = io.Copy(a.stdout, a.program.Stdout()) })
-	streams.Go(func() { _, _ = io.Copy(a.stderr, a.program.Stderr()) })
-	streams.Go(func() {
-		_, _ = a.program.Stdin().Write(stdin) // a program need not read it
-		_ = a.program.Stdin().Close()
-	})
-	a.exit, a.err = a.program.Wait()
-	_ = a.program.Stdin().Close() // a write to it may still wait
-	streams.Wait()
+	a.exit, a.err = feed(a.program, stdin, a.stdout, a.stderr)
 }
 
 // within waits for the program's end, and ends it at the limit or with ctx. It says

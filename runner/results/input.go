@@ -24,8 +24,7 @@ type Run struct {
 	Tasks         []TaskInfo // in the order to report
 }
 
-// MetricSpec is a metric that the eval asks for, by one of the names of
-// [MetricNames]. A Threshold of 0 asks for nothing.
+// MetricSpec is a metric that the eval asks for. A Threshold of 0 asks for nothing.
 type MetricSpec struct {
 	Name      string  `json:"name"`
 	Weight    float64 `json:"weight"`

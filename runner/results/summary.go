@@ -5,14 +5,11 @@ import (
 	"slices"
 )
 
-// Names of metrics.
+// Names of the metrics that can be computed; evals with others are refused.
 const (
 	metricCompletion = "task_completion"  // share of tasks that passed
 	metricBehavior   = "behavior_quality" // mean score of behavior graders
 )
-
-// MetricNames lists the metrics that can be computed.
-func MetricNames() []string { return []string{metricBehavior, metricCompletion} }
 
 func summarise(tasks []Task, duration int64) Summary {
 	s := Summary{TotalTests: len(tasks), DurationMS: duration}
