@@ -63,7 +63,9 @@ func (s *state) resumeRun(c *cli.Context) error {
 	for _, damaged := range left.Damaged {
 		fmt.Fprintf(s.stderr, "%s; it is run again, and what was there is kept in %s\n", damaged, evidence.InterruptedDir)
 	}
-	_, err = j.carryOut(c.Context, dir, record)
+	ctx, stop := interruptible(c.Context, s.stderr)
+	defer stop()
+	_, err = j.carryOut(ctx, dir, record)
 	return err
 }
 

@@ -196,6 +196,8 @@ func (j *job) run(ctx context.Context) error {
 	if err != nil {
 		return infra(err)
 	}
+	ctx, stop := interruptible(ctx, j.stderr)
+	defer stop()
 	made, err := makeRunDir(dir)
 	if err != nil {
 		return infra(err)
@@ -211,12 +213,10 @@ func (j *job) run(ctx context.Context) error {
 	return infra(errors.Join(err, made.abandon()))
 }
 
-// carryOut runs the trials that are to be run, and reports. Until it has begun with
-// that, nothing in the run directory has changed, but that run.json keeps a
-// certificate which forbids to begin.
+// carryOut runs the trials that are to be run, and reports; an interrupt ends ctx.
+// Until it has begun with that, nothing in the run directory has changed, but that
+// run.json keeps a certificate which forbids to begin.
 func (j *job) carryOut(ctx context.Context, dir string, record runner.Record) (begun bool, err error) {
-	ctx, stop := interruptible(ctx, j.stderr)
-	defer stop()
 	j.warn()
 	backend, err := j.openBackend(ctx)
 	if err != nil {
