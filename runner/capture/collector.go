@@ -173,8 +173,8 @@ func (c *collector) unasked(f evidence.Frame, last *request) {
 
 // cancel ends a request that the client gave up, or that the proxy did.
 func (c *collector) cancel(f evidence.Frame, m message) {
-	params, err := members(m.params)
-	if err != nil {
+	params, ok := members(m.params)
+	if !ok {
 		c.note(f, NoteMalformed)
 		return
 	}
