@@ -63,13 +63,15 @@ func Canonical(raw []byte) (string, bool) {
 }
 
 // Form is what equal values share and others do not. v is as [Parse] gives it.
-func Form(v any) string { return string(appendForm(nil, v)) }
+func Form(v any) string { return string(appendForm(make([]byte, 0, 256), v)) }
 
 func appendForm(out []byte, v any) []byte {
 	switch v := v.(type) {
 	case map[string]any:
 		out = append(out, '{')
-		for _, key := range slices.Sorted(maps.Keys(v)) {
+		keys := slices.AppendSeq(make([]string, 0, len(v)), maps.Keys(v))
+		slices.Sort(keys)
+		for _, key := range keys {
 			out = append(strconv.AppendQuote(out, key), ':')
 			out = append(appendForm(out, v[key]), ',')
 		}

@@ -259,6 +259,7 @@ func (c *collector) finish() Result {
 	}
 	numberIncidents(c.calls)
 	result := Result{Catalog: map[string][]Tool{}, Complete: map[string]bool{}, Gaps: c.gaps, Notes: c.notes}
+	result.Calls = slices.Grow(result.Calls, len(c.calls))
 	for _, k := range c.calls {
 		result.Calls = append(result.Calls, k.Call)
 	}

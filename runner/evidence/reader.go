@@ -51,23 +51,20 @@ func (d Dir) WriteTrial(t Trial) error { return d.writeJSON(TrialFile, t) }
 func (d Dir) WriteVerdicts(v Verdicts) error { return d.writeJSON(VerdictsFile, v) }
 
 // WriteCalls writes calls.jsonl.
-func (d Dir) WriteCalls(calls []Call) error {
-	lines, err := jsonLines(calls)
-	if err != nil {
-		return err
-	}
-	return WriteFile(filepath.Join(string(d), CallsFile), lines)
-}
+func (d Dir) WriteCalls(calls []Call) error { return writeLines(d, CallsFile, calls) }
 
-func jsonLines[T any](records []T) (lines []byte, err error) {
-	for _, record := range records {
-		line, err := marshal(record)
-		if err != nil {
-			return nil, err
+func writeLines[T any](d Dir, name string, records []T) error {
+	return WriteFileBy(filepath.Join(string(d), name), func(w io.Writer) error {
+		out := bufio.NewWriter(w)
+		enc := json.NewEncoder(out)
+		enc.SetEscapeHTML(false)
+		for _, record := range records {
+			if err := enc.Encode(record); err != nil {
+				return err
+			}
 		}
-		lines = append(append(lines, line...), '\n')
-	}
-	return lines, nil
+		return out.Flush()
+	})
 }
 
 func (d Dir) writeJSON(name string, v any) error {
