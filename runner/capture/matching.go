@@ -1,10 +1,6 @@
 package capture
 
-import (
-	"iter"
-
-	"github.com/waza-isolate/waza/runner/evidence"
-)
+import "github.com/waza-isolate/waza/runner/evidence"
 
 // ambiguous pairs names of several tools with calls that nothing else tells of: a
 // maximum matching, by augmenting paths.
@@ -27,6 +23,8 @@ type matching struct {
 	*Pairing
 	calls  map[evidence.ToolRef]*group
 	same   map[withInput]*group // those that have these arguments too
+	named  map[string][]*group  // of calls, by the name that is told
+	open   [][2][]*group        // by telling, once it is added: its choices
 	teller []int                // by call, or none; a call that has one never goes without again
 	state  []callState          // by call
 	seen   []int                // calls that this search came by
@@ -61,6 +59,7 @@ type group struct {
 func newMatching(p *Pairing) *matching {
 	m := &matching{
 		Pairing: p, calls: map[evidence.ToolRef]*group{}, same: map[withInput]*group{},
+		named: map[string][]*group{}, open: make([][2][]*group, len(p.told)),
 		teller: make([]int, len(p.calls)), state: make([]callState, len(p.calls)),
 	}
 	for i, call := range p.calls {
@@ -86,6 +85,7 @@ func put[K comparable](groups map[K]*group, key K, call int) {
 
 // add finds a call for a telling, if there is one.
 func (m *matching) add(telling int) {
+	m.open[telling] = m.choices(m.told[telling])
 	m.search++
 	after := unseen
 	if !m.augment(telling) {
@@ -100,17 +100,21 @@ func (m *matching) add(telling int) {
 
 // augment finds a call for a telling, where need be by giving others another one.
 func (m *matching) augment(telling int) bool {
-	for g := range m.groups(telling) {
-		if call := m.firstFree(g); call != none {
-			m.teller[call] = telling
-			return true
-		}
-	}
-	for g := range m.groups(telling) {
-		for call := m.firstUnseen(g); call != none; call = m.firstUnseen(g) {
-			if m.augment(m.teller[call]) {
+	for _, groups := range m.open[telling] {
+		for _, g := range groups {
+			if call := m.firstFree(g); call != none {
 				m.teller[call] = telling
 				return true
+			}
+		}
+	}
+	for _, groups := range m.open[telling] {
+		for _, g := range groups {
+			for call := m.firstUnseen(g); call != none; call = m.firstUnseen(g) {
+				if m.augment(m.teller[call]) {
+					m.teller[call] = telling
+					return true
+				}
 			}
 		}
 	}
@@ -150,20 +154,27 @@ func (m *matching) firstUnseen(g *group) int {
 	return none
 }
 
-// groups are of the calls that a telling may be, those with its arguments first. A
+// choices are the calls that a telling may be: those with its arguments, and then any. A
 // bare name need be no call, so others are none of its.
-func (m *matching) groups(telling int) iter.Seq[*group] {
-	t := m.told[telling]
-	return func(yield func(*group) bool) {
+func (m *matching) choices(t telling) (groups [2][]*group) {
+	if t.form != "" {
 		for _, ref := range t.means.Tools {
-			if g := m.same[withInput{ref, t.form}]; g != nil && t.form != "" && !yield(g) {
-				return
-			}
-		}
-		for _, ref := range t.means.Tools {
-			if g := m.calls[ref]; g != nil && (!t.means.Bare || m.namesTools) && !yield(g) {
-				return
+			if g := m.same[withInput{ref, t.form}]; g != nil {
+				groups[0] = append(groups[0], g)
 			}
 		}
 	}
+	if t.means.Bare && !m.namesTools {
+		return groups
+	}
+	if _, known := m.named[t.name]; !known {
+		m.named[t.name] = nil
+		for _, ref := range t.means.Tools {
+			if g := m.calls[ref]; g != nil {
+				m.named[t.name] = append(m.named[t.name], g)
+			}
+		}
+	}
+	groups[1] = m.named[t.name]
+	return groups
 }

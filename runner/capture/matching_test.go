@@ -14,7 +14,7 @@ func TestManyAmbiguousNames(t *testing.T) {
 	const n = 10_000
 	either := []evidence.ToolRef{{Server: "a", Tool: "x"}, {Server: "b", Tool: "x"}}
 	told := func(bare bool, arguments int, tools ...evidence.ToolRef) telling {
-		return telling{form: fmt.Sprint(arguments), means: Resolution{Kind: NameAmbiguous, Tools: tools, Bare: bare}}
+		return telling{name: fmt.Sprint(tools), form: fmt.Sprint(arguments), means: Resolution{Kind: NameAmbiguous, Tools: tools, Bare: bare}}
 	}
 	for _, test := range []struct {
 		name string
@@ -34,9 +34,11 @@ func TestManyAmbiguousNames(t *testing.T) {
 				p.input = append(p.input, fmt.Sprint(i))
 			}
 			p.taken = make([]bool, n)
-			m := newMatching(p)
 			for i := range 2 * n {
 				p.told = append(p.told, test.told(i))
+			}
+			m := newMatching(p)
+			for i := range p.told {
 				m.add(i)
 			}
 			t.Log(m.looks)
