@@ -10,8 +10,8 @@ import (
 // narrate holds the transcript against the calls. What missing evidence leaves open is
 // not listed: a claim of a call that may have gone unseen, and calls that a part of the
 // transcript which cannot be read may tell of.
-func (s *subject) narrate(tools map[string][]string, transcript []evidence.TranscriptEvent) evidence.Narration {
-	n := capture.Narrate(tools, s.calls, transcript)
+func (s *subject) narrate(paired *capture.Pairing) evidence.Narration {
+	n := paired.Narration()
 	for _, gap := range s.gaps {
 		n.Gaps = append(n.Gaps, gap.String())
 		n.Unbacked = slices.DeleteFunc(n.Unbacked, func(c evidence.Claim) bool {

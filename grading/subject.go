@@ -62,9 +62,10 @@ func open(dir evidence.Dir, trial evidence.Trial) (*subject, error) {
 	s.steps, s.stepsErr = s.dir.Steps()
 	tools := capture.Tools(s.servers, captured)
 	transcript, left := s.transcript()
-	s.uses = capture.Uses(tools, s.calls, transcript)
+	paired := capture.Pair(tools, s.calls, transcript)
+	s.uses = paired.Uses()
 	if left {
-		n := s.narrate(tools, transcript)
+		n := s.narrate(paired)
 		s.narration = &n
 		return s, s.dir.WriteNarration(n)
 	}

@@ -91,7 +91,7 @@ func (tr *trialRun) assertionsOver(assertions []string, workspace string) ([]byt
 	for _, s := range tr.plan.Servers {
 		servers = append(servers, s.Name)
 	}
-	for _, use := range capture.Uses(capture.Tools(servers, captured), captured.Calls, transcript) {
+	for _, use := range capture.Pair(capture.Tools(servers, captured), captured.Calls, transcript).Uses() {
 		v.ToolCalls = append(v.ToolCalls, assertionCallOf(use))
 	}
 	return json.Marshal(assertionInput{v, assertions})

@@ -14,7 +14,14 @@ const space = " \t\r\n"
 // TrimSpace is b without JSON's white space at its ends.
 func TrimSpace(b []byte) []byte { return bytes.Trim(b, space) }
 
-func skipSpace(b []byte) []byte { return bytes.TrimLeft(b, space) }
+func skipSpace(b []byte) []byte {
+	for i, c := range b {
+		if c != ' ' && c != '\t' && c != '\r' && c != '\n' {
+			return b[i:]
+		}
+	}
+	return nil
+}
 
 // Members yields the keys and values of an object in order, and nothing where
 // value is no object.
@@ -133,9 +140,27 @@ func Word(raw []byte) string {
 
 // Text is the string that raw holds, and empty for any other value.
 func Text(raw []byte) string {
+	if plain, ok := plainText(raw); ok {
+		return plain
+	}
 	var s string
-	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &s) != nil {
+	if raw = skipSpace(raw); len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &s) != nil {
 		return ""
 	}
 	return s
+}
+
+// plainText is the value of a string of printable ASCII without escapes, which most
+// are.
+func plainText(raw []byte) (string, bool) {
+	if len(raw) < 2 || raw[0] != '"' || raw[len(raw)-1] != '"' {
+		return "", false
+	}
+	inside := raw[1 : len(raw)-1]
+	for _, c := range inside {
+		if c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return "", false
+		}
+	}
+	return string(inside), true
 }

@@ -5,13 +5,13 @@
 package jsonvalue
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // Parse reads the one JSON value that raw is, its numbers as [json.Number].
@@ -19,11 +19,7 @@ func Parse(raw []byte) (any, error) {
 	if !json.Valid(raw) {
 		return nil, errors.New("not a JSON value")
 	}
-	in := json.NewDecoder(bytes.NewReader(raw))
-	in.UseNumber()
-	var v any
-	err := in.Decode(&v)
-	return v, err
+	return jsontext.Decode(raw), nil
 }
 
 // Equal reports whether a and b are the same value. Both are as [Parse] gives them;
@@ -67,37 +63,31 @@ func Canonical(raw []byte) (string, bool) {
 }
 
 // Form is what equal values share and others do not. v is as [Parse] gives it.
-func Form(v any) string {
-	var out strings.Builder
-	write(&out, v)
-	return out.String()
-}
+func Form(v any) string { return string(appendForm(make([]byte, 0, 256), v)) }
 
-func write(out *strings.Builder, v any) {
+func appendForm(out []byte, v any) []byte {
 	switch v := v.(type) {
 	case map[string]any:
-		out.WriteByte('{')
-		for _, key := range slices.Sorted(maps.Keys(v)) {
-			out.WriteString(strconv.Quote(key))
-			out.WriteByte(':')
-			write(out, v[key])
-			out.WriteByte(',')
+		out = append(out, '{')
+		keys := slices.AppendSeq(make([]string, 0, len(v)), maps.Keys(v))
+		slices.Sort(keys)
+		for _, key := range keys {
+			out = append(strconv.AppendQuote(out, key), ':')
+			out = append(appendForm(out, v[key]), ',')
 		}
-		out.WriteByte('}')
+		return append(out, '}')
 	case []any:
-		out.WriteByte('[')
+		out = append(out, '[')
 		for _, item := range v {
-			write(out, item)
-			out.WriteByte(',')
+			out = append(appendForm(out, item), ',')
 		}
-		out.WriteByte(']')
+		return append(out, ']')
 	case json.Number:
-		out.WriteString(NumberForm(string(v)))
+		return append(out, NumberForm(string(v))...)
 	case string:
-		out.WriteString(strconv.Quote(v))
+		return strconv.AppendQuote(out, v)
 	case bool:
-		out.WriteString(strconv.FormatBool(v))
-	default:
-		out.WriteString("null")
+		return strconv.AppendBool(out, v)
 	}
+	return append(out, "null"...)
 }

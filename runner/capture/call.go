@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -37,12 +38,12 @@ type round struct {
 // call returns the call or the read that a request belongs to: one that waited for
 // it, or a new one.
 func (c *collector) call(f evidence.Frame, m message) *call {
-	params, err := members(m.params)
+	params, ok := members(m.params)
 	k := c.retried(f, m.method, params)
 	if k == nil {
 		k = &call{method: m.method, Call: evidence.Call{
-			Server: f.Server, Conn: f.Conn, ID: m.id,
-			Tool: text(params[nameKey(m.method)]), Arguments: arguments(params),
+			Server: f.Server, Conn: f.Conn, ID: bytes.Clone(m.id),
+			Tool: text(params[nameKey(m.method)]), Arguments: bytes.Clone(arguments(params)),
 			Start: f.Time, RequestFrame: f.Seq,
 		}}
 		_, k.asTask = params["task"]
@@ -51,7 +52,7 @@ func (c *collector) call(f evidence.Frame, m message) *call {
 			k.note(f, NoteRoundUnknown)
 		}
 	}
-	if err != nil || k.Tool == "" {
+	if !ok || k.Tool == "" {
 		k.note(f, NoteMalformed)
 	}
 	if key, ok := folded(params, "name", "arguments"); ok && m.method == methodCallTool {
@@ -64,7 +65,7 @@ func (c *collector) call(f evidence.Frame, m message) *call {
 // settle records the answer to k.
 func (c *collector) settle(f evidence.Frame, m message, k *call) {
 	k.oddities(f, m)
-	k.ResponseFrame, k.Result, k.Error = f.Seq, m.result, m.err
+	k.ResponseFrame, k.Result, k.Error = f.Seq, bytes.Clone(m.result), bytes.Clone(m.err)
 	switch {
 	case f.Synthetic == evidence.SyntheticTimeout:
 		k.end(f, evidence.OutcomeTimeout)
@@ -81,8 +82,8 @@ func (c *collector) settle(f evidence.Frame, m message, k *call) {
 }
 
 func (c *collector) settleResult(f evidence.Frame, result json.RawMessage, k *call) {
-	fields, err := members(result)
-	if err != nil {
+	fields, ok := members(result)
+	if !ok {
 		k.note(f, NoteMalformed)
 		k.end(f, evidence.OutcomeProtocolError)
 		return

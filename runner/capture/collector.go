@@ -173,8 +173,8 @@ func (c *collector) unasked(f evidence.Frame, last *request) {
 
 // cancel ends a request that the client gave up, or that the proxy did.
 func (c *collector) cancel(f evidence.Frame, m message) {
-	params, err := members(m.params)
-	if err != nil {
+	params, ok := members(m.params)
+	if !ok {
 		c.note(f, NoteMalformed)
 		return
 	}
@@ -259,6 +259,7 @@ func (c *collector) finish() Result {
 	}
 	numberIncidents(c.calls)
 	result := Result{Catalog: map[string][]Tool{}, Complete: map[string]bool{}, Gaps: c.gaps, Notes: c.notes}
+	result.Calls = slices.Grow(result.Calls, len(c.calls))
 	for _, k := range c.calls {
 		result.Calls = append(result.Calls, k.Call)
 	}

@@ -19,8 +19,11 @@ type content struct {
 
 // readContent reads a result; a server's mistakes leave it empty.
 func readContent(result json.RawMessage) content {
-	fields, err := members(result)
-	if err != nil {
+	if !json.Valid(result) {
+		return content{}
+	}
+	fields, ok := members(result)
+	if !ok {
 		return content{}
 	}
 	c := content{blocks: fields["content"], structured: fields["structuredContent"], textAlone: true}

@@ -2,11 +2,14 @@ package capture
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // message is one JSON-RPC message.
@@ -42,9 +45,13 @@ func split(raw []byte) ([]json.RawMessage, error) {
 }
 
 func parse(raw json.RawMessage) (message, error) {
-	fields, err := members(raw)
-	if err != nil {
-		return message{}, err
+	var fields map[string]json.RawMessage
+	if !json.Valid(raw) {
+		return message{}, json.Unmarshal(raw, &fields)
+	}
+	fields, ok := members(raw)
+	if !ok {
+		return message{}, cmp.Or(json.Unmarshal(raw, &fields), errNotMessage)
 	}
 	if key, ok := folded(fields, "id", "method", "params", "result", "error"); ok {
 		return message{}, key
@@ -68,17 +75,18 @@ func parse(raw json.RawMessage) (message, error) {
 	return m, nil
 }
 
-// members reads an object. Unlike a struct's fields its keys keep their case. Of
-// a key that comes twice the last value counts, as with most parsers.
-func members(raw []byte) (map[string]json.RawMessage, error) {
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &fields); err != nil {
-		return nil, err
+// members reads an object of valid JSON; false where raw is none. Unlike a struct's
+// fields its keys keep their case. Of a key that comes twice the last value counts, as
+// with most parsers. The values are parts of raw.
+func members(raw []byte) (map[string]json.RawMessage, bool) {
+	if trimmed := jsontext.TrimSpace(raw); len(trimmed) == 0 || trimmed[0] != '{' {
+		return nil, false
 	}
-	if fields == nil {
-		return nil, errNotMessage
+	fields := map[string]json.RawMessage{}
+	for key, value := range jsontext.Members(raw) {
+		fields[key] = slices.Clip(value)
 	}
-	return fields, nil
+	return fields, true
 }
 
 // foldedKey is a key that is another only to those who ignore case.
@@ -149,28 +157,4 @@ func stringEnd(raw []byte, from int) int {
 func isNull(raw json.RawMessage) bool { return string(raw) == "null" }
 
 // text is a JSON string's value, or empty for anything else.
-func text(raw json.RawMessage) string {
-	if plain, ok := plainText(raw); ok {
-		return plain
-	}
-	var s *string
-	if json.Unmarshal(raw, &s) != nil || s == nil {
-		return ""
-	}
-	return *s
-}
-
-// plainText is the value of a string of printable ASCII without escapes, which most
-// are.
-func plainText(raw []byte) (string, bool) {
-	if len(raw) < 2 || raw[0] != '"' || raw[len(raw)-1] != '"' {
-		return "", false
-	}
-	inside := raw[1 : len(raw)-1]
-	for _, c := range inside {
-		if c < ' ' || c > '~' || c == '"' || c == '\\' {
-			return "", false
-		}
-	}
-	return string(inside), true
-}
+func text(raw json.RawMessage) string { return jsontext.Text(raw) }

@@ -7,12 +7,10 @@ import (
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
-// Narrate holds what a transcript tells of MCP calls against the calls that were
-// captured. tools is as of [Tools]. It takes both for whole; whoever knows that they
-// are not says so in the narration's gaps.
-func Narrate(tools map[string][]string, calls []evidence.Call, transcript []evidence.TranscriptEvent) evidence.Narration {
-	p := pair(tellings(tools, transcript), calls)
-	n := evidence.Narration{Unreported: p.unreported(), Tools: tools}
+// Narration is where the transcript tells of MCP calls otherwise than they were. It takes
+// both for whole; whoever knows that they are not says so in its gaps.
+func (p *Pairing) Narration() evidence.Narration {
+	n := evidence.Narration{Unreported: p.unreported(), Tools: p.tools}
 	for i, t := range p.told {
 		if !t.means.claims() {
 			continue
@@ -28,7 +26,7 @@ func Narrate(tools map[string][]string, calls []evidence.Call, transcript []evid
 		case t.means.Kind == NameAmbiguous:
 			n.Ambiguous = append(n.Ambiguous, claim)
 		default:
-			n.Differs = append(n.Differs, differences(claim, t, p.calls[p.call[i]])...)
+			n.Differs = append(n.Differs, p.differences(claim, i)...)
 		}
 		n.Told++
 	}
@@ -36,13 +34,14 @@ func Narrate(tools map[string][]string, calls []evidence.Call, transcript []evid
 }
 
 // differences are what a telling says otherwise than its call was.
-func differences(claim evidence.Claim, t telling, call evidence.Call) []evidence.Difference {
+func (p *Pairing) differences(claim evidence.Claim, i int) []evidence.Difference {
+	t, call := p.told[i], p.calls[p.call[i]]
 	var found []evidence.Difference
 	differ := func(in, says, was string) {
 		says, was = parting(says, was)
 		found = append(found, evidence.Difference{Claim: claim, In: in, Says: says, Was: was})
 	}
-	if input := t.input(); len(input) > 0 && !Equal(input, call.Arguments) {
+	if input := t.input(); len(input) > 0 && (t.form == "" || t.form != p.input[p.call[i]]) {
 		differ(evidence.DiffersArguments, compact(input), compact(call.Arguments))
 	}
 	ok := call.Outcome == evidence.OutcomeOK

@@ -72,7 +72,7 @@ func narrate(listed map[string][]string, calls []evidence.Call, told claims) evi
 			captured.Catalog[server] = append(captured.Catalog[server], capture.Tool{Name: tool})
 		}
 	}
-	return capture.Narrate(capture.Tools(servers, captured), calls, told)
+	return capture.Pair(capture.Tools(servers, captured), calls, told).Narration()
 }
 
 func TestNarrate(t *testing.T) {

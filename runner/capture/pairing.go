@@ -9,17 +9,18 @@ import (
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
-// pairing says which captured call each told use is. As many are paired as can be,
+// Pairing says which captured call each told use is. As many are paired as can be,
 // of those as many as can be with equal arguments, of those with the outcome and the
 // result that is told, and what is then alike in order. So in whatever order a
 // transcript tells of calls made at once, the same are left over.
-type pairing struct {
+type Pairing struct {
+	tools map[string][]string
 	told  []telling
 	calls []evidence.Call
 	call  []int // by telling: index of its call, or none
 	taken []bool
 
-	input []string // by call: its arguments in canonical form
+	input []string // by call: its arguments in canonical form; none where nothing is told
 	// namesServers is set where the transcript has names with a server's in them, so
 	// that a bare one is the agent's own tool; namesTools where it has none of those
 	// and bare ones that are captured calls, so that a bare one is a server's.
@@ -28,8 +29,14 @@ type pairing struct {
 
 const none = -1
 
-func pair(told []telling, calls []evidence.Call) *pairing {
-	p := &pairing{told: told, calls: calls, taken: make([]bool, len(calls))}
+// Pair holds what a transcript tells of tools against the calls that were captured.
+// tools is as of [Tools].
+func Pair(tools map[string][]string, calls []evidence.Call, transcript []evidence.TranscriptEvent) *Pairing {
+	told := tellings(tools, transcript)
+	p := &Pairing{tools: tools, told: told, calls: calls, taken: make([]bool, len(calls))}
+	if len(told) == 0 {
+		return p
+	}
 	for range told {
 		p.call = append(p.call, none)
 	}
@@ -55,7 +62,7 @@ func pair(told []telling, calls []evidence.Call) *pairing {
 
 // exact pairs what names one tool: names that say their server first, since a bare
 // one is a call only where its arguments are.
-func (p *pairing) exact() {
+func (p *Pairing) exact() {
 	p.within(func(told, calls []int) {
 		qualified := func(i int) bool { return !p.told[i].means.Bare }
 		p.refine(only(told, qualified), calls, levels())
@@ -65,7 +72,7 @@ func (p *pairing) exact() {
 }
 
 // remaining pairs in order what is left of those that qualify.
-func (p *pairing) remaining(qualifies func(telling) bool) {
+func (p *Pairing) remaining(qualifies func(telling) bool) {
 	p.within(func(told, calls []int) {
 		told = only(told, func(i int) bool { return p.call[i] == none && qualifies(p.told[i]) })
 		p.inOrder(told, p.free(calls))
@@ -73,7 +80,7 @@ func (p *pairing) remaining(qualifies func(telling) bool) {
 }
 
 // within takes up each tool that is named without doubt, with its tellings and calls.
-func (p *pairing) within(take func(told, calls []int)) {
+func (p *Pairing) within(take func(told, calls []int)) {
 	calls := map[evidence.ToolRef][]int{}
 	for i, call := range p.calls {
 		ref := evidence.ToolRef{Server: call.Server, Tool: call.Tool}
@@ -93,8 +100,8 @@ func (p *pairing) within(take func(told, calls []int)) {
 // level is something that a telling and a call may have the same of: they do where
 // both have a key and it is one.
 type level struct {
-	told func(*pairing, int) (string, bool)
-	call func(*pairing, int) (string, bool)
+	told func(*Pairing, int) (string, bool)
+	call func(*Pairing, int) (string, bool)
 }
 
 // levels are from the coarsest. Each divides the classes of the one before, so pairing
@@ -102,20 +109,20 @@ type level struct {
 func levels() []level {
 	return []level{
 		{
-			told: func(p *pairing, i int) (string, bool) { return jsonvalue.Canonical(p.told[i].input()) },
-			call: func(p *pairing, i int) (string, bool) { return p.input[i], p.input[i] != "" },
+			told: func(p *Pairing, i int) (string, bool) { return p.told[i].form, p.told[i].form != "" },
+			call: func(p *Pairing, i int) (string, bool) { return p.input[i], p.input[i] != "" },
 		}, {
-			told: func(p *pairing, i int) (string, bool) {
+			told: func(p *Pairing, i int) (string, bool) {
 				return outcomeKey(p.told[i].success != nil && *p.told[i].success), p.told[i].success != nil
 			},
-			call: func(p *pairing, i int) (string, bool) {
+			call: func(p *Pairing, i int) (string, bool) {
 				return outcomeKey(p.calls[i].Outcome == evidence.OutcomeOK), true
 			},
 		}, {
-			told: func(p *pairing, i int) (string, bool) {
+			told: func(p *Pairing, i int) (string, bool) {
 				return toldText(p.told[i].result), len(p.told[i].result) > 0
 			},
-			call: func(p *pairing, i int) (string, bool) {
+			call: func(p *Pairing, i int) (string, bool) {
 				return readContent(p.calls[i].Result).text, len(p.calls[i].Result) > 0
 			},
 		},
@@ -131,7 +138,7 @@ func outcomeKey(ok bool) string {
 
 // refine pairs those that share the first level's key, and of them first those that
 // share the next one's too.
-func (p *pairing) refine(told, calls []int, levels []level) {
+func (p *Pairing) refine(told, calls []int, levels []level) {
 	if len(told) == 0 || len(calls) == 0 {
 		return
 	}
@@ -155,13 +162,13 @@ func (p *pairing) refine(told, calls []int, levels []level) {
 	}
 }
 
-func (p *pairing) inOrder(told, calls []int) {
+func (p *Pairing) inOrder(told, calls []int) {
 	for i := range min(len(told), len(calls)) {
 		p.call[told[i]], p.taken[calls[i]] = calls[i], true
 	}
 }
 
-func (p *pairing) free(calls []int) []int {
+func (p *Pairing) free(calls []int) []int {
 	return only(calls, func(i int) bool { return !p.taken[i] })
 }
 
@@ -170,13 +177,13 @@ func only(all []int, keep func(int) bool) []int {
 }
 
 // builtin reports whether a telling may be of a tool of the agent's own.
-func (p *pairing) builtin(i int) bool {
+func (p *Pairing) builtin(i int) bool {
 	means := p.told[i].means
 	return !means.claims() || means.Bare && p.call[i] == none && !p.namesTools
 }
 
 // claim is a telling for the record.
-func (p *pairing) claim(i int) evidence.Claim {
+func (p *Pairing) claim(i int) evidence.Claim {
 	t := p.told[i]
 	c := evidence.Claim{Number: i + 1, ID: t.id, Name: t.name, Arguments: validJSON(t.arguments), Tools: t.means.Tools}
 	if p.call[i] != none {
@@ -193,7 +200,7 @@ func validJSON(raw json.RawMessage) json.RawMessage {
 }
 
 // unreported are the numbers of the calls that nothing tells of.
-func (p *pairing) unreported() []int {
+func (p *Pairing) unreported() []int {
 	var seqs []int
 	for i, call := range p.calls {
 		if !p.taken[i] {

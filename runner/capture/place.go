@@ -1,9 +1,6 @@
 package capture
 
-import (
-	"github.com/waza-isolate/waza/internal/jsonvalue"
-	"github.com/waza-isolate/waza/runner/evidence"
-)
+import "github.com/waza-isolate/waza/runner/evidence"
 
 // sameCall is what makes calls indistinguishable to a transcript.
 type sameCall struct {
@@ -15,21 +12,21 @@ type sameCall struct {
 // 0. Calls alike are told in their order, and only if exactly as many tellings say them
 // and none of these may be about another call: otherwise which is whose would be a
 // guess.
-func (p *pairing) places() []int {
+func (p *Pairing) places() []int {
 	alike := map[sameCall][]int{}
-	for i, call := range p.calls {
-		if form := p.input[i]; form != "" {
-			key := sameCall{evidence.ToolRef{Server: call.Server, Tool: call.Tool}, form}
+	for i, form := range p.input {
+		if form != "" {
+			key := sameCall{evidence.ToolRef{Server: p.calls[i].Server, Tool: p.calls[i].Tool}, form}
 			alike[key] = append(alike[key], i)
 		}
 	}
 	told, unclear := map[sameCall][]int{}, map[sameCall]bool{}
 	for i, t := range p.told {
-		form, ok := "{}", true
-		if input := t.input(); len(input) > 0 {
-			form, ok = jsonvalue.Canonical(input)
+		form := t.form
+		if len(t.input()) == 0 {
+			form = "{}"
 		}
-		if !ok {
+		if form == "" {
 			continue
 		}
 		for _, ref := range t.means.Tools {

@@ -37,7 +37,7 @@ func TestPlaces(t *testing.T) {
 	} {
 		var got []int
 		tools := capture.Tools([]string{"a", "b", "a-b"}, capture.Result{Calls: test.calls})
-		for _, use := range capture.Uses(tools, test.calls, test.transcript) {
+		for _, use := range capture.Pair(tools, test.calls, test.transcript).Uses() {
 			if use.Call != nil {
 				got = append(got, use.Told)
 			}

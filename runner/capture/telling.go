@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/waza-isolate/waza/internal/jsonvalue"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -16,6 +17,7 @@ type telling struct {
 	result    json.RawMessage // likewise
 	success   *bool           // likewise
 	means     Resolution
+	form      string // of input, which is canonical; empty where that is no JSON
 }
 
 // tellings lists the tool uses of a transcript: each start with the end of its id.
@@ -42,6 +44,7 @@ func tellings(catalogs map[string][]string, transcript []evidence.TranscriptEven
 	}
 	for i, means := range Resolve(catalogs, names...) {
 		told[i].means = means
+		told[i].form, _ = jsonvalue.Canonical(told[i].input())
 	}
 	return told
 }

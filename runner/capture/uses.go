@@ -38,17 +38,15 @@ func (u Use) Names() []string {
 // tools in the transcript's. What the transcript tells of an MCP call is no use of its
 // own: calls are captured, claims are not evidence of them. A bare name that a server's
 // tool has too, and that no call is known by, counts as a tool of the agent's own.
-// tools is as of [Tools].
-func Uses(tools map[string][]string, calls []evidence.Call, transcript []evidence.TranscriptEvent) []Use {
+func (p *Pairing) Uses() []Use {
 	var uses []Use
-	for i := range calls {
-		call := &calls[i]
+	for i := range p.calls {
+		call := &p.calls[i]
 		uses = append(uses, Use{
 			Source: "mcp:" + call.Server, Call: call, Tool: call.Tool,
 			Arguments: call.Arguments, Result: call.Result, OK: call.Outcome == evidence.OutcomeOK,
 		})
 	}
-	p := pair(tellings(tools, transcript), calls)
 	for i, place := range p.places() {
 		uses[i].Told = place
 	}

@@ -37,7 +37,7 @@ func TestUses(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var got []string
-			for _, use := range capture.Uses(capture.Tools([]string{"git-hub"}, capture.Result{Calls: test.calls}), test.calls, test.transcript) {
+			for _, use := range capture.Pair(capture.Tools([]string{"git-hub"}, capture.Result{Calls: test.calls}), test.calls, test.transcript).Uses() {
 				got = append(got, fmt.Sprintf("%s %s", use.Source, use.Tool))
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
@@ -49,12 +49,12 @@ func TestUses(t *testing.T) {
 
 func TestUseEnds(t *testing.T) {
 	yes := true
-	uses := capture.Uses(nil, nil, []evidence.TranscriptEvent{
+	uses := capture.Pair(nil, nil, []evidence.TranscriptEvent{
 		{Type: "tool.execution_complete", ToolCallID: "none"},
 		{Type: "tool.execution_start", ToolCallID: "1", ToolName: "a"},
 		{Type: "tool.execution_start", ToolCallID: "2", ToolName: "b"},
 		{Type: "tool.execution_complete", ToolCallID: "1", Success: &yes, ToolResult: json.RawMessage(`"done"`)},
-	})
+	}).Uses()
 	want := []capture.Use{
 		{Source: "builtin", ID: "1", Told: 1, Tool: "a", Result: json.RawMessage(`"done"`), OK: true},
 		{Source: "builtin", ID: "2", Told: 2, Tool: "b"},

@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -30,8 +31,8 @@ type page struct {
 // page reads a tools/list result, and notes what of it cannot be read.
 func (c *collector) page(f evidence.Frame, result json.RawMessage) page {
 	var p page
-	fields, err := members(result)
-	if err != nil || json.Unmarshal(fields["tools"], &p.tools) != nil {
+	fields, ok := members(result)
+	if !ok || json.Unmarshal(fields["tools"], &p.tools) != nil {
 		c.note(f, NoteMalformed)
 		return page{}
 	}
@@ -53,9 +54,9 @@ func (c *collector) version(f evidence.Frame, known *catalog, raw json.RawMessag
 	if v := known.bytes[sum]; v != nil {
 		return v
 	}
-	fields, err := members(raw)
+	fields, _ := members(raw) // what is no object has no name
 	name := text(fields["name"])
-	if err != nil || name == "" {
+	if name == "" {
 		c.note(f, NoteMalformed)
 		return nil
 	}
@@ -64,7 +65,7 @@ func (c *collector) version(f evidence.Frame, known *catalog, raw json.RawMessag
 	return &version{
 		tool: Tool{
 			Name: name, Description: text(fields["description"]),
-			InputSchema: fields["inputSchema"], Annotations: fields["annotations"],
+			InputSchema: bytes.Clone(fields["inputSchema"]), Annotations: bytes.Clone(fields["annotations"]),
 			Digest: hex.EncodeToString(digest[:]),
 		},
 		sum: sum, readOnly: readOnlyHint(fields["annotations"]), redacted: f.Redacted > 0,

@@ -3,7 +3,6 @@ package evidence
 import (
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 )
 
 // Catalog is one line of catalogs.jsonl: what a server listed in the course of a trial,
@@ -92,10 +91,4 @@ func (c Change) String() string {
 func (d Dir) Catalogs() ([]Catalog, error) { return collect(readLines[Catalog](d, CatalogsFile)) }
 
 // WriteCatalogs writes catalogs.jsonl.
-func (d Dir) WriteCatalogs(catalogs []Catalog) error {
-	lines, err := jsonLines(catalogs)
-	if err != nil {
-		return err
-	}
-	return WriteFile(filepath.Join(string(d), CatalogsFile), lines)
-}
+func (d Dir) WriteCatalogs(catalogs []Catalog) error { return writeLines(d, CatalogsFile, catalogs) }

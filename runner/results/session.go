@@ -14,7 +14,7 @@ func uses(trial Trial) []capture.Use {
 	if trial.Narration != nil {
 		tools = trial.Narration.Tools
 	}
-	return capture.Uses(tools, trial.Calls, trial.Transcript)
+	return capture.Pair(tools, trial.Calls, trial.Transcript).Uses()
 }
 
 func digest(trial Trial) SessionDigest {

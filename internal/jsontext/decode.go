@@ -1,0 +1,55 @@
+package jsontext
+
+import "encoding/json"
+
+// Decode is what json.Unmarshal makes of a value, with numbers as [json.Number]. It
+// takes one look at each byte.
+func Decode(value []byte) any {
+	v, _ := decode(skipSpace(value))
+	return v
+}
+
+// decode decodes the value that b starts with, and returns what is behind it.
+func decode(b []byte) (v any, rest []byte) {
+	switch b[0] {
+	case '{':
+		return decodeObject(skipSpace(b[1:]))
+	case '[':
+		return decodeArray(skipSpace(b[1:]))
+	}
+	n := valueLength(b)
+	word, rest := b[:n], b[n:]
+	switch b[0] {
+	case '"':
+		return Text(word), rest
+	case 't':
+		return true, rest
+	case 'f':
+		return false, rest
+	case 'n':
+		return nil, rest
+	}
+	return json.Number(word), rest
+}
+
+func decodeObject(inside []byte) (map[string]any, []byte) {
+	members := map[string]any{}
+	for inside[0] != '}' {
+		n := stringLength(inside)
+		key := Text(inside[:n])
+		colon := skipSpace(inside[n:])
+		var rest []byte
+		members[key], rest = decode(skipSpace(colon[1:]))
+		inside = afterComma(rest)
+	}
+	return members, inside[1:]
+}
+
+func decodeArray(inside []byte) ([]any, []byte) {
+	elements := []any{}
+	for inside[0] != ']' {
+		element, rest := decode(inside)
+		elements, inside = append(elements, element), afterComma(rest)
+	}
+	return elements, inside[1:]
+}
