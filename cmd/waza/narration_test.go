@@ -45,7 +45,7 @@ config:
 tasks: [task.yaml]
 graders:
   - {type: behavior, name: none, config: {max_mcp_calls: 0}}
-  - {type: tool_constraint, name: own, config: {expect_tools: [{tool: "^Bash$", source: builtin, command_pattern: ls}], reject_tools: [{tool: reserve}]}}
+  - {type: tool_constraint, name: own, config: {expect_tools: [{tool: Bash, source: builtin, command_pattern: ls}], reject_tools: [{tool: reserve}]}}
 -- task.yaml --
 id: told
 inputs:
