@@ -165,7 +165,8 @@ func outline(trial Trial) RunResult {
 }
 
 func (r RunResult) complete(trial Trial) RunResult {
-	r.SessionDigest.ToolCalls, r.ToolEvents = toolCalls(trial), toolEvents(trial)
+	used := uses(trial)
+	r.SessionDigest.ToolCalls, r.ToolEvents = toolCalls(used), toolEvents(used)
 	r.Transcript, r.FinalOutput = trial.Transcript, trial.FinalOutput
 	return r
 }

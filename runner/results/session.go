@@ -38,8 +38,8 @@ func digest(trial Trial) SessionDigest {
 	return d
 }
 
-func toolCalls(trial Trial) (calls []ToolCall) {
-	for _, use := range uses(trial) {
+func toolCalls(uses []capture.Use) (calls []ToolCall) {
+	for _, use := range uses {
 		calls = append(calls, ToolCall{
 			Name: use.Tool, Source: use.Source, MCPServer: serverOf(use),
 			Arguments: toolArguments(use.Arguments), Result: ResultOf(use), Success: use.OK,
@@ -48,9 +48,9 @@ func toolCalls(trial Trial) (calls []ToolCall) {
 	return calls
 }
 
-func toolEvents(trial Trial) []ToolEvent {
+func toolEvents(uses []capture.Use) []ToolEvent {
 	var events []ToolEvent
-	for i, use := range uses(trial) {
+	for i, use := range uses {
 		event := ToolEvent{
 			Sequence: i + 1, ToolCallID: use.ID, ToolName: use.Tool,
 			Source: use.Source, MCPServer: serverOf(use),
