@@ -29,7 +29,7 @@ func (p *NamePattern) set(text string) error {
 // String is p for a sentence: a name in quotes, an expression as it is.
 func (p NamePattern) String() string {
 	text := p.Tool.String()
-	if len(text) > 2 && text[0] == '/' && text[len(text)-1] == '/' {
+	if match.IsExpression(text) {
 		return clip(text)
 	}
 	return quote(text)

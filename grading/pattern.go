@@ -71,15 +71,10 @@ func (p ToolPattern) validateTool(field string) error {
 	if _, err := match.CompileTool(p.Tool); err != nil {
 		return fmt.Errorf("%s.tool: %w", field, err)
 	}
-	if !isWhole(p.Tool) && strings.ContainsAny(p.Tool, `^$*+?()[]{}|\`) {
+	if !match.IsExpression(p.Tool) && strings.ContainsAny(p.Tool, `^$*+?()[]{}|\`) {
 		return fmt.Errorf("%s.tool: with a source, tool is an exact name or a /expression/ over the whole name, and %q is no name; write %q", field, p.Tool, anchored(p.Tool))
 	}
 	return nil
-}
-
-// isWhole reports whether name is written as an expression over a whole name.
-func isWhole(name string) bool {
-	return len(name) >= 3 && name[0] == '/' && name[len(name)-1] == '/'
 }
 
 // anchored writes an unanchored expression so that it matches the same whole names:
@@ -147,7 +142,7 @@ func (p ToolPattern) String() string {
 	switch {
 	case p.Source == "":
 		text = "/" + p.Tool + "/"
-	case isWhole(p.Tool):
+	case match.IsExpression(p.Tool):
 		text = p.Tool + " of " + p.Source
 	default:
 		text = quote(p.Tool) + " of " + p.Source

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/waza-isolate/waza/runner/capture"
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -22,32 +21,19 @@ func toolNames(uses []capture.Use) []string {
 
 // describe lists uses for a sentence: captured calls by their number.
 func describe(uses []capture.Use) string {
-	var shown []string
-	for i, use := range uses {
-		if i == maxShown {
-			shown = append(shown, fmt.Sprintf("%d more", len(uses)-i))
-			break
-		}
+	return listOf(uses, func(use capture.Use) string {
 		if use.Call == nil {
-			shown = append(shown, fmt.Sprintf("%s (%s)", quote(use.Tool), use.Source))
-			continue
+			return fmt.Sprintf("%s (%s)", quote(use.Tool), use.Source)
 		}
-		shown = append(shown, describeCall(*use.Call))
-	}
-	return strings.Join(shown, ", ")
+		return describeCall(*use.Call)
+	})
 }
 
 func describeCall(call evidence.Call) string {
 	return fmt.Sprintf("call %d (%s of %s: %s)", call.Seq, quote(call.Tool), call.Server, call.Outcome)
 }
 
-func describeCalls(calls []evidence.Call) string {
-	var uses []capture.Use
-	for i := range calls {
-		uses = append(uses, capture.Use{Call: &calls[i]})
-	}
-	return describe(uses)
-}
+func describeCalls(calls []evidence.Call) string { return listOf(calls, describeCall) }
 
 // numbers lists the numbers of calls for a verdict's details.
 func numbers(calls []evidence.Call) []int {

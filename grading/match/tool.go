@@ -16,12 +16,17 @@ type Tool struct {
 	expression *regexp.Regexp // nil for a name
 }
 
+// IsExpression reports whether text is written as an expression over whole names.
+func IsExpression(text string) bool {
+	return len(text) >= 3 && text[0] == '/' && text[len(text)-1] == '/'
+}
+
 // CompileTool reads a name, or an expression (RE2) written as "/expression/".
 func CompileTool(text string) (Tool, error) {
 	if text == "" {
 		return Tool{}, errors.New("an empty name")
 	}
-	if len(text) < 3 || text[0] != '/' || text[len(text)-1] != '/' {
+	if !IsExpression(text) {
 		return Tool{text: text}, nil
 	}
 	inner := text[1 : len(text)-1]
