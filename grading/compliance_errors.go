@@ -26,9 +26,7 @@ var errorKinds = map[evidence.Outcome]string{
 	evidence.OutcomeTransportError: "transport", evidence.OutcomeTimeout: "timeout",
 }
 
-// isError reports whether a call counts as an error. A cancelled one does not:
-// the client gave it up.
-func isError(call evidence.Call) bool { return errorKinds[call.Outcome] != "" }
+func isError(call evidence.Call) bool { return call.Outcome.Failed() }
 
 // hardened are calls with the successes that read like errors, and those by themselves.
 // Where these count, they are failures of their tools.

@@ -1,7 +1,6 @@
 package grading
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
@@ -126,17 +125,14 @@ func showCalls(calls []evidence.Call) (text string, leftOut int) {
 }
 
 func showCall(call evidence.Call) string {
-	var line bytes.Buffer
-	encoder := json.NewEncoder(&line)
-	encoder.SetEscapeHTML(false)
-	err := encoder.Encode(shownCall{
+	line, err := evidence.Marshal(shownCall{
 		Call: call.Seq, Server: call.Server, Tool: cutMiddle(call.Tool, maxShownValue), Arguments: showValue(call.Arguments),
 		Outcome: call.Outcome, Result: showValue(call.Result), Error: showValue(call.Error),
 	})
 	if err != nil { // its values are valid JSON: they were read as such
 		return fmt.Sprintf("(call %d cannot be shown)", call.Seq)
 	}
-	return strings.TrimSpace(line.String())
+	return string(line)
 }
 
 // showValue is a JSON value, or a string with its beginning and its end where it is too

@@ -1,7 +1,6 @@
 package grading
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 
@@ -19,15 +18,7 @@ type Ask struct {
 }
 
 // Raw is what is asked as a step has it.
-func (a Ask) Raw() (json.RawMessage, error) {
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(a.What); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSpace(out.Bytes()), nil
-}
+func (a Ask) Raw() (json.RawMessage, error) { return evidence.Marshal(a.What) }
 
 // asker is a grader that needs something done.
 type asker interface {

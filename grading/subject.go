@@ -51,7 +51,7 @@ func open(dir evidence.Dir, trial evidence.Trial) (*subject, error) {
 	if err != nil {
 		s.gaps = append(s.gaps, capture.Gap{Why: s.explain(err)})
 	}
-	if why, lost := s.lost(evidence.GapFrames); lost {
+	if why, lost := s.trial.Lost(evidence.GapFrames); lost {
 		s.gaps = append(s.gaps, capture.Gap{Why: why})
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -101,18 +101,9 @@ func (s *subject) transcript() (events []evidence.TranscriptEvent, left bool) {
 	return transcript, true
 }
 
-// lost returns the trial's own word that evidence of a kind is missing.
-func (s *subject) lost(kind string) (why string, lost bool) {
-	i := slices.IndexFunc(s.trial.Gaps, func(gap string) bool { return strings.HasPrefix(gap, kind+":") })
-	if i < 0 {
-		return "", false
-	}
-	return s.trial.Gaps[i], true
-}
-
 // kept fails where evidence of a kind is missing.
 func (s *subject) kept(kind string) error {
-	if why, lost := s.lost(kind); lost {
+	if why, lost := s.trial.Lost(kind); lost {
 		return fmt.Errorf("%w: %s", errEvidence, why)
 	}
 	return nil

@@ -54,15 +54,6 @@ func (a *attended) within(ctx context.Context, limit time.Duration) bool {
 	return false
 }
 
-func (a *attended) over() bool {
-	select {
-	case <-a.ended:
-		return true
-	default:
-		return false
-	}
-}
-
 // await waits until a program's output has ended with its box. A nil one has none.
 func (a *attended) await(ctx context.Context) error {
 	if a == nil {

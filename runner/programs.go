@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -60,10 +61,8 @@ var errUnanswered = errors.New("no answer")
 func (tr *trialRun) asks(kinds ...string) []grading.Ask {
 	var wanted []grading.Ask
 	for _, ask := range grading.Asks(tr.plan.Graders) {
-		for _, kind := range kinds {
-			if ask.Kind == kind {
-				wanted = append(wanted, ask)
-			}
+		if slices.Contains(kinds, ask.Kind) {
+			wanted = append(wanted, ask)
 		}
 	}
 	return wanted
@@ -86,7 +85,7 @@ func (tr *trialRun) step(ask grading.Ask, answer any, unanswered error) error {
 
 // runProgram runs one program. An error of class errUnanswered says why it could not.
 func (tr *trialRun) runProgram(ctx context.Context, number int, grader string, ask evidence.ProgramAsk) (_ *evidence.ProgramAnswer, err error) {
-	if missing := tr.workspaceGap(); missing != "" {
+	if missing, lost := tr.record.Lost(evidence.GapWorkspace); lost {
 		return nil, fmt.Errorf("%w: there is no workspace to look at: %s", errUnanswered, missing)
 	}
 	box, ok := tr.plan.graderBox(grader)
@@ -129,16 +128,6 @@ func (tr *trialRun) runProgram(ctx context.Context, number int, grader string, a
 		return nil, context.Cause(ctx)
 	}
 	return answer, tr.judgeProgram(ctx, sandbox, program, answer)
-}
-
-// workspaceGap says why there is no workspace.tar; empty where there is.
-func (tr *trialRun) workspaceGap() string {
-	for _, gap := range tr.record.Gaps {
-		if strings.HasPrefix(gap, evidence.GapWorkspace+":") {
-			return gap
-		}
-	}
-	return ""
 }
 
 // programTrial is a sandbox with the program's box and nothing else. A task's name
@@ -266,7 +255,7 @@ func (tr *trialRun) judgeProgram(ctx context.Context, sandbox Sandbox, p *attend
 		}
 	}
 	answer.Broke = ending.Message
-	if !p.over() {
+	if !isClosed(p.ended) {
 		return nil
 	}
 	if p.err != nil && ending.Message == "" {

@@ -53,7 +53,7 @@ func numberIncidents(calls []*call) {
 	for _, k := range calls {
 		n := name{k.Server, k.Tool}
 		at := open[n]
-		failed := k.Outcome != evidence.OutcomeOK && k.Outcome != evidence.OutcomeCancelled
+		failed := k.Outcome.Failed()
 		switch follows := at != nil && at.known > 0 && k.RequestFrame > at.known; {
 		case at == nil && failed:
 			count++

@@ -66,7 +66,8 @@ func (f *Frame) UnmarshalJSON(b []byte) error {
 }
 
 // marshal is json.Marshal without HTML escaping.
-func marshal(v any) ([]byte, error) {
+// Marshal is how every line of JSON of a run directory is written: no HTML escaping.
+func Marshal(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)

@@ -14,7 +14,7 @@ import (
 // kept. A message is as large as its sender likes, so it goes out piece by piece
 // and is never held a second time.
 func (f Frame) write(w io.Writer, secrets *redact.Set, limit int) error {
-	head, err := marshal(frameHead{f.Seq, f.Time, f.Server, f.Conn, f.Dir})
+	head, err := Marshal(frameHead{f.Seq, f.Time, f.Server, f.Conn, f.Dir})
 	if err != nil {
 		return err
 	}
@@ -24,7 +24,7 @@ func (f Frame) write(w io.Writer, secrets *redact.Set, limit int) error {
 	if err := f.writeRaw(w, secrets, limit); err != nil {
 		return err
 	}
-	tail, err := marshal(frameTail{f.Truncated, f.Redacted, f.RedactedEnvelope, f.Synthetic, f.Side, f.Peer})
+	tail, err := Marshal(frameTail{f.Truncated, f.Redacted, f.RedactedEnvelope, f.Synthetic, f.Side, f.Peer})
 	if err != nil {
 		return err
 	}

@@ -75,7 +75,7 @@ type JudgeAnswer struct {
 // AddStep adds a step to a trial whose recorder is closed, in one step: a crash leaves
 // it there or not. One of the same Ask counts no more.
 func (d Dir) AddStep(s Step) error {
-	line, err := marshal(s)
+	line, err := Marshal(s)
 	if err != nil {
 		return err
 	}

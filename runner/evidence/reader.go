@@ -78,7 +78,7 @@ func (d Dir) writeJSON(name string, v any) error {
 // MarshalIndent is how every JSON document of a run directory is laid out: two
 // spaces, no HTML escaping, a newline at the end.
 func MarshalIndent(v any) ([]byte, error) {
-	compact, err := marshal(v)
+	compact, err := Marshal(v)
 	if err != nil {
 		return nil, err
 	}

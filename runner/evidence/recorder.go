@@ -101,7 +101,7 @@ func (r *Recorder) Event(e Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e.Time = r.clock.Now()
-	line, err := marshal(e)
+	line, err := Marshal(e)
 	if err == nil {
 		line, _ = r.secrets.JSON(line)
 		_, err = r.events.Write(append(line, '\n'))
@@ -134,7 +134,7 @@ func (r *Recorder) Text(name string) (io.WriteCloser, error) {
 
 // Told writes e to out as a line of a transcript, redacted.
 func (r *Recorder) Told(out io.Writer, e TranscriptEvent) error {
-	line, err := marshal(e)
+	line, err := Marshal(e)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,8 @@ package evidence
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/waza-isolate/waza/runner/usage"
@@ -80,6 +82,16 @@ const (
 	OutcomeTimeout        Outcome = "timeout"
 	OutcomeCancelled      Outcome = "cancelled" // even when a late reply came
 )
+
+// Failed reports whether a call that ended so went wrong. A cancelled one neither
+// failed nor succeeded: the client gave it up.
+func (o Outcome) Failed() bool {
+	switch o {
+	case OutcomeToolError, OutcomeProtocolError, OutcomeTransportError, OutcomeTimeout:
+		return true
+	}
+	return false
+}
 
 // Call is one logical tool call, derived from frames.
 type Call struct {
@@ -270,6 +282,15 @@ type Trial struct {
 	// Resources is what each box may use and what it used, by box: "agent", "relay", a
 	// server's name, or SERVER/SERVICE.
 	Resources map[string]Resource `json:"resources,omitempty"`
+}
+
+// Lost returns the trial's own word that evidence of a kind is missing.
+func (t Trial) Lost(kind string) (why string, lost bool) {
+	i := slices.IndexFunc(t.Gaps, func(gap string) bool { return strings.HasPrefix(gap, kind+":") })
+	if i < 0 {
+		return "", false
+	}
+	return t.Gaps[i], true
 }
 
 // Usage is what a box used.

@@ -107,7 +107,7 @@ const (
 func (r *Recorder) Step(s Step) error {
 	s.Answer, _ = r.secrets.JSON(s.Answer)
 	s.Error = r.secrets.String(s.Error)
-	line, err := marshal(s)
+	line, err := Marshal(s)
 	if err != nil {
 		return r.note(err)
 	}

@@ -1,7 +1,6 @@
 package results
 
 import (
-	"bytes"
 	"encoding/json"
 
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -43,13 +42,10 @@ func listed(catalog evidence.Catalog) *Listed {
 
 // definitionBytes is how long a tool is as a model is shown it.
 func definitionBytes(tool evidence.Tool) int {
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(struct { // JSON that was read from JSON
+	shown, _ := evidence.Marshal(struct { // JSON that was read from JSON
 		Name        string          `json:"name"`
 		Description string          `json:"description,omitempty"`
 		InputSchema json.RawMessage `json:"inputSchema,omitempty"`
 	}{tool.Name, tool.Description, tool.InputSchema})
-	return out.Len() - len("\n")
+	return len(shown)
 }

@@ -64,11 +64,14 @@ func (t *Tally) add(other Tally) {
 	t.UnknownTools += other.UnknownTools
 }
 
-// errors counts calls that went wrong. A cancelled one is not among them: the client
-// gave it up.
-func (t Tally) errors() int {
-	return t.Outcomes[evidence.OutcomeToolError] + t.Outcomes[evidence.OutcomeProtocolError] +
-		t.Outcomes[evidence.OutcomeTransportError] + t.Outcomes[evidence.OutcomeTimeout]
+// errors counts calls that went wrong.
+func (t Tally) errors() (count int) {
+	for outcome, calls := range t.Outcomes {
+		if outcome.Failed() {
+			count += calls
+		}
+	}
+	return count
 }
 
 // latency is how long a call took: until it was answered, or until its time was up.
