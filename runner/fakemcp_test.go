@@ -14,25 +14,31 @@ import (
 func stockServer(answer, complaint string) program {
 	return program{run: func(p *fakeProcess) int {
 		io.WriteString(p.err, complaint)
-		lines := bufio.NewScanner(p.in)
-		for lines.Scan() {
-			var m struct {
-				ID     json.RawMessage
-				Method string
-			}
-			if json.Unmarshal(lines.Bytes(), &m) != nil || m.ID == nil {
-				continue
-			}
-			switch m.Method {
-			case "initialize":
-				reply(p.out, m.ID, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"stock","version":"1"}}`)
-			case "tools/call":
-				text, _ := json.Marshal(answer)
-				reply(p.out, m.ID, `{"content":[{"type":"text","text":`+string(text)+`}]}`)
-			}
-		}
+		text, _ := json.Marshal(answer)
+		serveTool(p, "stock", func() string { return `{"content":[{"type":"text","text":` + string(text) + `}]}` })
 		return 0
 	}}
+}
+
+// serveTool answers to initialize, and to each tools/call with what result returns, until
+// the process's input ends.
+func serveTool(p *fakeProcess, name string, result func() string) {
+	lines := bufio.NewScanner(p.in)
+	for lines.Scan() {
+		var m struct {
+			ID     json.RawMessage
+			Method string
+		}
+		if json.Unmarshal(lines.Bytes(), &m) != nil || m.ID == nil {
+			continue
+		}
+		switch m.Method {
+		case "initialize":
+			reply(p.out, m.ID, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"`+name+`","version":"1"}}`)
+		case "tools/call":
+			reply(p.out, m.ID, result())
+		}
+	}
 }
 
 func reply(w io.Writer, id json.RawMessage, result string) {

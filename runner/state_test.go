@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -22,23 +21,10 @@ func tallyServer(started, running *atomic.Int64) program {
 		me, count := started.Add(1), 0
 		running.Add(1)
 		defer running.Add(-1)
-		lines := bufio.NewScanner(p.in)
-		for lines.Scan() {
-			var m struct {
-				ID     json.RawMessage
-				Method string
-			}
-			if json.Unmarshal(lines.Bytes(), &m) != nil || m.ID == nil {
-				continue
-			}
-			switch m.Method {
-			case "initialize":
-				reply(p.out, m.ID, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"tally","version":"1"}}`)
-			case "tools/call":
-				count++
-				reply(p.out, m.ID, fmt.Sprintf(`{"content":[],"structuredContent":{"process":%d,"count":%d}}`, me, count))
-			}
-		}
+		serveTool(p, "tally", func() string {
+			count++
+			return fmt.Sprintf(`{"content":[],"structuredContent":{"process":%d,"count":%d}}`, me, count)
+		})
 		return 0
 	}}
 }

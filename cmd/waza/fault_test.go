@@ -108,17 +108,20 @@ func TestNoRetries(t *testing.T) {
 	}
 }
 
-// An engine that fails once is asked again.
-func TestEngineHiccup(t *testing.T) {
-	t.Parallel()
-	p := newProject(t, `
+// soonDone is an eval whose agent does nothing.
+const soonDone = `
 -- eval.yaml --
 name: NAME
 config: {trials_per_task: 1, timeout_seconds: 60, executor: script}
 tasks: [task.yaml]
 -- task.yaml --
 {id: x, inputs: {prompt: x}, script: [{say: done}]}
-`)
+`
+
+// An engine that fails once is asked again.
+func TestEngineHiccup(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, soonDone)
 	var failed atomic.Bool
 	p.env = append(p.env, "DOCKER_HOST="+dockertest.Front(t, func(engine *httputil.ReverseProxy) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -144,14 +147,7 @@ func makesNetwork(r *http.Request) bool {
 // What the engine makes after a call for it was given up is taken away at the end.
 func TestEngineIsLate(t *testing.T) {
 	t.Parallel()
-	p := newProject(t, `
--- eval.yaml --
-name: NAME
-config: {trials_per_task: 1, timeout_seconds: 60, executor: script}
-tasks: [task.yaml]
--- task.yaml --
-{id: x, inputs: {prompt: x}, script: [{say: done}]}
-`)
+	p := newProject(t, soonDone)
 	var asked atomic.Bool
 	given, made := make(chan func(), 1), make(chan struct{})
 	p.env = append(p.env, "DOCKER_HOST="+dockertest.Front(t, func(engine *httputil.ReverseProxy) http.Handler {
