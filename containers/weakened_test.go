@@ -186,7 +186,7 @@ func weaknesses(t *testing.T) []weakness {
 		}}, out: []string{"proc-sys", "setuid"}},
 		{name: "root, the host's control groups", airtight: true, weak: weakened{user: root, box: bind("/sys/fs/cgroup")}, out: []string{"sysfs", "setuid"}},
 		{name: "the processes of the host", airtight: true, weak: weakened{box: func(c *containerPlan) { c.host.PidMode = "host" }},
-			out: []string{"processes", "planted-secret", "guest-freeze", "guest-signals"},
+			out:  []string{"processes", "planted-secret", "guest-freeze", "guest-signals"},
 			also: toldLast},
 		{name: "the runner's environment", airtight: true, weak: weakened{box: func(c *containerPlan) { c.conf.Env = os.Environ() }}, out: []string{"planted-secret"}},
 		{name: "a guest that can be dumped", airtight: true, guest: "undumpable", out: []string{"guest-memory", "guest-ptrace"}, also: []string{"guest-freeze"}},
