@@ -65,8 +65,8 @@ func (f *Frame) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// marshal is json.Marshal without HTML escaping.
-// Marshal is how every line of JSON of a run directory is written: no HTML escaping.
+// Marshal encodes v as every line of JSON of a run directory is: without HTML escaping,
+// so that what was captured stays readable.
 func Marshal(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
