@@ -92,6 +92,8 @@ type Trial struct {
 	Judge     *evidence.Judge       `json:"judge,omitempty"` // where a grader asks one
 	// GraderBoxes are those of the graders that run a program.
 	GraderBoxes []GraderBox `json:"grader_boxes,omitempty"`
+	// Models is what the agent may ask of models; nil for nothing.
+	Models *Models `json:"models,omitempty"`
 	// ServersOnly is set where there is no agent: the servers live for the run.
 	ServersOnly bool `json:"-"`
 	// NotEnforced is what the eval asks for and only containers have, where

@@ -27,6 +27,7 @@ const (
 	NarrationFile  = "narration.json"
 	VerdictsFile   = "verdicts.json"
 	StepsFile      = "steps.jsonl"
+	ModelsFile     = "models.jsonl"
 	ServersDir     = "servers"
 	AttemptsDir    = "attempts"    // earlier ones, each laid out like the trial
 	InterruptedDir = "interrupted" // what was there when runs ended in the midst of it, likewise

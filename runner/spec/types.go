@@ -49,6 +49,8 @@ type Config struct {
 	MCPServerLifetime string                       `json:"mcp_server_lifetime,omitempty" enum:"per_task per_benchmark" jsonschema:"how long servers live: per_task is one set for each trial, per_benchmark one for the run; default per_task with --isolate and else per_benchmark"`
 	Isolation         Isolation                    `json:"isolation,omitzero" jsonschema:"the sandbox, with --isolate"`
 	Agent             *Agent                       `json:"agent,omitempty" jsonschema:"the program of executor command"`
+	Models            map[string]*Model            `json:"models,omitempty" jsonschema:"models that agents may ask, through the runner, by provider; the agent never holds a key"`
+	ModelLimits       ModelLimits                  `json:"model_limits,omitzero" jsonschema:"what a trial may ask of models"`
 	Judge             *Judge                       `json:"judge,omitempty" jsonschema:"the model that graders ask"`
 	JudgeModel        string                       `json:"judge_model,omitempty" jsonschema:"model that graders ask, in place of every other that is named"`
 }
@@ -91,6 +93,32 @@ type Agent struct {
 	Output  string   `json:"output,omitempty" jsonschema:"where the final output is: stdout (default) or a file in the workspace"`
 
 	Transcript *transcript.Source `json:"transcript,omitempty" jsonschema:"where the agent tells what it did, and how that is read"`
+}
+
+// Model is a provider of models, or a script that answers in place of one.
+type Model struct {
+	Kind      string            `json:"kind,omitempty" enum:"openai anthropic google azure" jsonschema:"whose API it speaks; default the provider's name, and openai for others"`
+	BaseURL   string            `json:"base_url,omitempty" jsonschema:"where the API is, as its clients are told; default the provider's own; https, or http on the runner's network"`
+	APIKeyEnv string            `json:"api_key_env,omitempty" jsonschema:"environment variable of the runner's that holds the key; default the usual one of the kind"`
+	Headers   map[string]string `json:"headers,omitempty" jsonschema:"headers that the runner adds; ${VAR} is a variable of the runner's"`
+	Prices    map[string]Price  `json:"prices,omitempty" jsonschema:"prices by model, for costs"`
+	Script    string            `json:"script,omitempty" jsonschema:"file of turns that are played in place of asking anybody"`
+}
+
+// Price is what a model costs, in US dollars for a million tokens.
+type Price struct {
+	Input       float64  `json:"input" min:"0" jsonschema:"US dollars for a million tokens of input"`
+	Output      float64  `json:"output" min:"0" jsonschema:"US dollars for a million tokens of output"`
+	Cached      *float64 `json:"cached,omitempty" min:"0" jsonschema:"the same for input that is read from a cache; default that of input"`
+	CacheWrites *float64 `json:"cache_writes,omitempty" min:"0" jsonschema:"the same for input that is written to a cache; default that of input"`
+}
+
+// ModelLimits is what the model calls of a trial may come to. What is 0 is not limited.
+type ModelLimits struct {
+	Requests int     `json:"requests,omitempty" min:"1" jsonschema:"requests in a trial; default 1000"`
+	Tokens   int64   `json:"tokens,omitempty" min:"1" jsonschema:"tokens of input and output in a trial, by the provider's count"`
+	Cost     float64 `json:"cost,omitempty" over:"0" jsonschema:"US dollars in a trial; needs prices of the model"`
+	Seconds  int     `json:"seconds,omitempty" min:"1" max:"604800" jsonschema:"seconds that model calls of a trial may take together"`
 }
 
 // Judge is where the model that graders ask is found.
