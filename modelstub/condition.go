@@ -3,8 +3,6 @@ package modelstub
 import (
 	"slices"
 	"strings"
-
-	"github.com/waza-isolate/waza/runner/dialect"
 )
 
 // condition is what must hold of a request, all of it. What is empty holds always.
@@ -20,7 +18,7 @@ func (c condition) holds(r *request) bool {
 	return strings.Contains(r.System, c.SystemContains) &&
 		(c.Model == "" || c.Model == r.Model) &&
 		(c.Tool == "" || slices.ContainsFunc(r.tools, func(t offered) bool { return t.is(c.Tool) })) &&
-		(c.PromptContains == "" || strings.Contains(r.said(dialect.User), c.PromptContains)) &&
+		(c.PromptContains == "" || strings.Contains(r.prompt(), c.PromptContains)) &&
 		(c.ResultContains == "" || slices.ContainsFunc(r.results(), func(text string) bool {
 			return strings.Contains(text, c.ResultContains)
 		}))

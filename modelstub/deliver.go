@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/waza-isolate/waza/runner/dialect"
 )
 
 // body is an answer as it crosses the wire, in the parts that are sent at once.
@@ -22,7 +24,7 @@ func (e *exchange) encoded(asked *request, a answer) (body, error) {
 		return body{contentType: "application/json", parts: [][]byte{content}}, err
 	}
 	events := e.shape.events(a, asked)
-	if asked.asArray {
+	if asked.dialect == dialect.Generate && asked.asArray {
 		return arrayOf(events)
 	}
 	made := body{contentType: "text/event-stream", stream: true}

@@ -78,12 +78,12 @@ func (e *exchange) serve() {
 		e.refuse(http.StatusBadRequest, "the request ended before its time")
 		return
 	}
-	asked, err := read(e.route.dialect, body)
+	asked, err := read(e.route.dialect, e.r.URL.Path, body)
 	if err != nil {
 		e.refuse(http.StatusBadRequest, err.Error())
 		return
 	}
-	e.complete(asked)
+	e.model, asked.asArray = asked.Model, e.route.asArray
 	if e.route.action == counting {
 		e.report(http.StatusOK, "tokens counted")
 		e.send(http.StatusOK, count(asked))
@@ -95,14 +95,6 @@ func (e *exchange) serve() {
 		return
 	}
 	e.play(asked, made)
-}
-
-// complete adds to a request what its path says.
-func (e *exchange) complete(asked *request) {
-	if e.route.model != "" {
-		asked.Model, asked.Stream, asked.asArray = e.route.model, e.route.stream, e.route.asArray
-	}
-	e.model = asked.Model
 }
 
 func (e *exchange) play(asked *request, made played) {

@@ -12,7 +12,13 @@ type offered struct {
 	namespace string // around the name, where the agent keeps the two apart
 }
 
-func (t offered) full() string { return t.namespace + t.name }
+// full is the name with its namespace, parted as dialect.Tool has them.
+func (t offered) full() string {
+	if t.namespace == "" {
+		return t.name
+	}
+	return strings.TrimSuffix(t.namespace, "__") + "__" + t.name
+}
 
 // is reports whether the tool's name is name, or ends with it after something that is
 // no letter and no digit.

@@ -3,8 +3,6 @@ package modelstub
 import (
 	"fmt"
 	"strings"
-
-	"github.com/waza-isolate/waza/runner/dialect"
 )
 
 // played is what a request is given: an answer, or trouble, with words for a log.
@@ -71,7 +69,7 @@ func (s *Script) conversationFor(r *request) (int, error) {
 			return i, nil
 		}
 	}
-	return 0, fmt.Errorf("no conversation of the script has a when that holds for this request; the user said: %s", excerpt(r.said(dialect.User)))
+	return 0, fmt.Errorf("no conversation of the script has a when that holds for this request; the user said: %s", excerpt(r.prompt()))
 }
 
 // asideFor is what is said to a question that is no part of a task, and whether r is

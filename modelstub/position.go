@@ -15,6 +15,9 @@ func (c conversation) position(r *request) int {
 	if r.previous.there {
 		next = r.previous.turn + 1
 	}
+	for _, m := range r.referenced {
+		next = max(next, m.turn+1)
+	}
 	for i, item := range r.Items {
 		if item.Role != dialect.Assistant {
 			continue

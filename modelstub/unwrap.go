@@ -34,7 +34,7 @@ func unwrap(text string) (string, bool) {
 				return "", false
 			}
 		}
-		return content(parts).text(), true
+		return textOf(parts), true
 	}
 	return unwrapObject(trimmed)
 }
@@ -55,5 +55,19 @@ func unwrapObject(text string) (string, bool) {
 	if json.Unmarshal(around["content"], &parts) != nil || len(parts) == 0 || parts[0].Type != "text" {
 		return "", false
 	}
-	return content(parts).text(), true
+	return textOf(parts), true
+}
+
+// part is one part of a result.
+type part struct {
+	Type string `json:"type"`
+	Text string `json:"text"`
+}
+
+func textOf(parts []part) string {
+	var all string
+	for _, p := range parts {
+		all = joined(all, p.Text)
+	}
+	return all
 }

@@ -52,7 +52,7 @@ func (chat) events(a answer, r *request) []event {
 	var all []event
 	chunk := func(delta object, stop any) {
 		made := chatChunk(a, []any{object{"index": 0, "delta": delta, "logprobs": nil, "finish_reason": stop}})
-		if r.wantsUsage {
+		if r.usage {
 			made["usage"] = nil
 		}
 		all = append(all, event{data: made})
@@ -69,7 +69,7 @@ func (chat) events(a answer, r *request) []event {
 		}
 	}
 	chunk(object{}, chatStop(a))
-	if r.wantsUsage {
+	if r.usage {
 		last := chatChunk(a, []any{})
 		last["usage"] = chatUsage(a)
 		all = append(all, event{data: last})
