@@ -29,6 +29,7 @@ type call struct {
 	watch    *dialect.Watch // looks at the answer; sees nothing of what is no model's turn
 	w        http.ResponseWriter
 	left     bool // the agent takes no more
+	replaced bool // the agent got an answer of ours in place of the provider's
 }
 
 // newCall gives a request its number.
@@ -72,7 +73,7 @@ func (c *call) serve(w http.ResponseWriter, r *http.Request) {
 
 	broken := c.ask(ctx, r.Header, silence)
 	c.finish(broken)
-	if broken != nil && !errors.Is(broken, errAnswered) {
+	if broken != nil && !c.replaced {
 		panic(http.ErrAbortHandler)
 	}
 }
@@ -81,12 +82,9 @@ var (
 	errSilent   = errors.New("the provider said nothing for too long")
 	errTimeUp   = errors.New("the agent's model calls took longer together than they may")
 	errTooLarge = fmt.Errorf("the answer has more than %d bytes", maxAnswer)
-	// errAnswered says that the agent got an answer of ours in place of a provider's.
-	errAnswered = errors.New("answered")
 )
 
-// refuse answers a request beyond the trial's limits. Those beyond the last that is
-// recorded get no answer.
+// refuse answers a request beyond the trial's limits.
 func (c *call) refuse(why string) {
 	c.instead(overBudget(why))
 	c.record.Outcome, c.record.Error = evidence.ModelBudget, why
@@ -103,6 +101,7 @@ func (c *call) instead(why refusal) {
 	c.record.Status, c.record.ContentType = why.status, contentJSON
 	c.record.FirstByte = c.gateway.rec.Now()
 	c.answer.add(body)
+	c.replaced = true
 }
 
 // ask puts the request to the provider and passes on what comes. An error says why the
@@ -148,8 +147,8 @@ func (c *call) outgoing(ctx context.Context, header http.Header) (*http.Request,
 // cannotPass says why an answer is not passed on; empty where it is.
 func cannotPass(answer *http.Response) string {
 	switch encoding := answer.Header.Get("Content-Encoding"); {
-	case answer.StatusCode == http.StatusSwitchingProtocols:
-		return "the provider wants to speak another protocol"
+	case answer.StatusCode < 200:
+		return fmt.Sprintf("the provider answered %d, which ends no request", answer.StatusCode)
 	case answer.StatusCode >= 300 && answer.StatusCode < 400 && answer.StatusCode != http.StatusNotModified:
 		return fmt.Sprintf("the provider answered %d, a redirect, which is not followed; set base_url to where it leads", answer.StatusCode)
 	case encoding != "" && encoding != "identity":
@@ -173,7 +172,7 @@ func (c *call) failed(ctx context.Context, err error) error {
 	}
 	told := c.gateway.secrets.Blank(err.Error())
 	c.instead(unreachable(status, fmt.Sprintf("model provider %q: %s", c.provider.Name, told)))
-	return errors.Join(errAnswered, err)
+	return err
 }
 
 // begin passes on status and headers.

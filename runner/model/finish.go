@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/waza-isolate/waza/runner/dialect"
@@ -28,7 +27,7 @@ func (c *call) finish(broken error) {
 		c.record.Outcome, c.record.Error = evidence.ModelRefused, told.Error
 	}
 	if broken != nil {
-		c.record.Error = strings.TrimPrefix(broken.Error(), errAnswered.Error()+"\n")
+		c.record.Error = broken.Error()
 	}
 	c.count(told.Usage)
 	c.write()
