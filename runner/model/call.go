@@ -40,7 +40,7 @@ func (g *Gateway) newCall(p Provider, to route, method string, body []byte, shap
 		answer: kept{memory: g.memory, limit: maxKept},
 		record: evidence.ModelCall{
 			Seq: g.next(), Provider: p.Name, Method: method, Path: to.String(),
-			RequestSHA256: digest(method, to.String(), body), Request: body, Start: g.rec.Now(),
+			Request: body, Start: g.rec.Now(),
 		},
 	}
 	if isTurn {

@@ -71,6 +71,7 @@ func (c *call) count(usage *dialect.Usage) {
 
 // write records the call, which holds nothing any more then.
 func (c *call) write() {
+	c.record.RequestSHA256 = digest(c.record.Method, c.record.Path, c.record.Request)
 	c.record.Response, c.record.Truncated = c.answer.bytes, c.answer.over
 	c.record.End = c.gateway.rec.Now()
 	c.gateway.rec.ModelCall(c.record)
