@@ -30,12 +30,16 @@ type call struct {
 	w        http.ResponseWriter
 	left     bool // the agent takes no more
 	replaced bool // the agent got an answer of ours in place of the provider's
+
+	understood chan struct{} // closed once what follows is set
+	model      string        // as the request names it
+	digest     string
 }
 
 // newCall gives a request its number.
 func (g *Gateway) newCall(p Provider, to route, method string, body []byte, shape dialect.Name, isTurn bool) *call {
 	c := &call{
-		gateway: g, provider: p, to: to, shape: shape, began: time.Now(),
+		gateway: g, understood: make(chan struct{}), provider: p, to: to, shape: shape, began: time.Now(),
 		watch:  dialect.NewWatch("", ""),
 		answer: kept{memory: g.memory, limit: maxKept},
 		record: evidence.ModelCall{
@@ -45,19 +49,38 @@ func (g *Gateway) newCall(p Provider, to route, method string, body []byte, shap
 	}
 	if isTurn {
 		c.record.Dialect = shape
-		if asked, err := dialect.ReadRequest(shape, to.String(), body); err == nil {
-			c.record.Model = asked.Model
+	}
+	go c.understand()
+	return c
+}
+
+// understand reads the request for the record, while the provider is asked.
+func (c *call) understand() {
+	defer close(c.understood)
+	if c.record.Dialect != "" {
+		if asked, err := dialect.ReadRequest(c.record.Dialect, c.record.Path, c.record.Request); err == nil {
+			c.model = asked.Model
 		}
 	}
-	return c
+	c.digest = digest(c.record.Method, c.record.Path, c.record.Request)
+}
+
+// isPriced says whether the model has a price, and which it is, where costs are limited.
+// What is no model's turn costs nothing.
+func (c *call) isPriced() (priced bool, model string) {
+	if c.record.Dialect == "" || c.gateway.allowed.limits.Cost == 0 {
+		return true, ""
+	}
+	<-c.understood
+	_, priced = c.provider.Prices[c.model]
+	return priced, c.model
 }
 
 // serve asks the provider, where the agent may, and passes the answer on. An answer that
 // breaks off breaks off for the agent too.
 func (c *call) serve(w http.ResponseWriter, r *http.Request) {
 	c.w = w
-	_, priced := c.provider.Prices[c.record.Model]
-	why, left := c.gateway.allowed.take(priced || c.record.Dialect == "", c.record.Model)
+	why, left := c.gateway.allowed.take(c.isPriced())
 	if why != "" {
 		c.refuse(why)
 		return

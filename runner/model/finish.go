@@ -51,6 +51,7 @@ func (c *call) told() dialect.Response {
 // count adds the call to what the trial has come to. A model's turn that nobody counts is
 // estimated, for limits alone: to leave before the count comes must save nothing.
 func (c *call) count(usage *dialect.Usage) {
+	<-c.understood
 	c.record.Usage = usage
 	var counted dialect.Usage
 	switch {
@@ -60,7 +61,7 @@ func (c *call) count(usage *dialect.Usage) {
 		counted = estimate(int64(len(c.record.Request)), c.answer.size())
 	}
 	cost := 0.0
-	if price, ok := c.provider.Prices[c.record.Model]; ok {
+	if price, ok := c.provider.Prices[c.model]; ok {
 		cost = costOf(price, counted)
 		if usage != nil {
 			c.record.Cost = &cost
@@ -71,9 +72,10 @@ func (c *call) count(usage *dialect.Usage) {
 
 // write records the call, which holds nothing any more then.
 func (c *call) write() {
-	c.record.RequestSHA256 = digest(c.record.Method, c.record.Path, c.record.Request)
 	c.record.Response, c.record.Truncated = c.answer.bytes, c.answer.over
 	c.record.End = c.gateway.rec.Now()
+	<-c.understood
+	c.record.Model, c.record.RequestSHA256 = c.model, c.digest
 	c.gateway.rec.ModelCall(c.record)
 	c.answer.release()
 }
