@@ -55,7 +55,6 @@ type assembly struct {
 	head   Response
 	pieces []*assembled // in order of their beginnings
 	places map[slot]*assembled
-	left   bool // there were too many pieces
 }
 
 // assembled is a piece with all that came behind it.
@@ -92,8 +91,7 @@ func (a *assembly) put(p piece) {
 }
 
 func (a *assembly) begin(p piece) *assembled {
-	if len(a.pieces) == maxPieces {
-		a.left = true
+	if len(a.pieces) == maxUses {
 		return nil
 	}
 	at := &assembled{first: p}
