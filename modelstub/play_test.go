@@ -1,8 +1,8 @@
 package modelstub_test
 
 import (
-	"bytes"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -13,8 +13,14 @@ import (
 
 func post(t testing.TB, handler http.Handler, path string, body []byte) (status int, content string) {
 	t.Helper()
+	return exchange(handler, http.MethodPost, path, nil, string(body))
+}
+
+func exchange(handler http.Handler, method, path string, header http.Header, body string) (status int, content string) {
+	request := httptest.NewRequest(method, path, strings.NewReader(body))
+	maps.Copy(request.Header, header)
 	recorder := httptest.NewRecorder()
-	handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, path, bytes.NewReader(body)))
+	handler.ServeHTTP(recorder, request)
 	return recorder.Code, recorder.Body.String()
 }
 
