@@ -12,11 +12,11 @@ type mark struct {
 	there              bool
 }
 
-var markPattern = regexp.MustCompile(`_waza_(\d{1,6})_(\d{1,6})_`)
+var markPattern = regexp.MustCompile(`_script_(\d{1,6})_(\d{1,6})_`)
 
 // id is an id for the nth thing of the answer to the request whose digest is given.
 func (m mark) id(prefix string, n int, digest string) string {
-	return fmt.Sprintf("%s_waza_%d_%d_%d_%s", prefix, m.conversation, m.turn, n, digest)
+	return fmt.Sprintf("%s_script_%d_%d_%d_%s", prefix, m.conversation, m.turn, n, digest)
 }
 
 // readMark is the mark in an id, and whether there is one.

@@ -179,6 +179,8 @@ func TestResultsAreUnwrapped(t *testing.T) {
 		`[{"type":"text","text":"{\"n\": 12}"}]`,
 		`{"content":[{"type":"text","text":"{\"n\": 12}"}],"isError":false}`,
 		`{"output":"{\"n\": 12}"}`,
+		"<untrusted_context>\n{\"n\": 12}\n</untrusted_context>",
+		`{"output":"<untrusted_context>\n{\"n\": 12}\n</untrusted_context>"}`,
 		"Wall time: 0.0012 seconds\nOutput:\n{\"n\": 12}",
 		"Wall time: 0.0012 seconds\nOutput:\n[{\"type\":\"text\",\"text\":\"{\\\"n\\\": 12}\"}]",
 	} {
