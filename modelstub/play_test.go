@@ -31,6 +31,8 @@ func TestWhichToolIsCalled(t *testing.T) {
 		{"OpenCode's name", "{tool: find_item, server: inventory}", "bash inventory_find_item shop_find_item", "inventory_find_item"},
 		{"a bare name", "{tool: find_item, server: inventory}", "find_item shop__find_item", "find_item"},
 		{"a server's name written otherwise", "{tool: find-item, server: my.shop}", "mcp__my_shop__find-item", "mcp__my_shop__find-item"},
+		{"Gemini's name", "{tool: find_item, server: inventory}", "mcp_inventory_find_item mcp_shop_find_item", "mcp_inventory_find_item"},
+		{"a name cut off", "{tool: " + strings.Repeat("find", 16) + ", server: inventory}", "inventory_" + strings.Repeat("find", 13) + "fi", "inventory_" + strings.Repeat("find", 13) + "fi"},
 		{"without server", "{tool: find_item}", "mcp__inventory__find_item refind_item", "mcp__inventory__find_item"},
 		{"the whole name before an end", "{tool: read}", "read mcp__files__read", "read"},
 		{"twice the same", "{tool: find_item}", "shop_find_item shop_find_item", "shop_find_item"},
