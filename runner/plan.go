@@ -121,6 +121,9 @@ func planTask(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Trial, error)
 		hosts[name] = name
 	}
 	t.MCPJSON = string(mcpconfig.Render(hosts))
+	if err := t.Agent.askModels(eval.Adapter, t.Models); err != nil {
+		return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
+	}
 	if err := t.planGraders(eval); err != nil {
 		return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
 	}
@@ -156,6 +159,9 @@ func planAgent(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Agent, error
 	case agents.Mock, agents.Script:
 		a.Transcript = transcriptPath
 	default:
+		if eval.Adapter != nil {
+			return a, a.adapt(eval, task, c)
+		}
 		if err := fitsArgument(task, eval.Config.Agent.Prompt, a.Context); err != nil {
 			return a, err
 		}

@@ -1,12 +1,14 @@
 package runner
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path"
 
+	"github.com/waza-isolate/waza/agents/adapter"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/transcript"
 )
@@ -23,9 +25,12 @@ func (tr *trialRun) keepTold(source transcript.Source) error {
 	if err != nil {
 		return err
 	}
-	out, events := &bounded{w: file, left: maxTranscript}, 0
+	out, events, last := &bounded{w: file, left: maxTranscript}, 0, ""
 	err = tr.openTold(source.From, func(in io.Reader) error {
-		report, err := source.Read(in, func(e evidence.TranscriptEvent) error { return tr.rec.Told(out, e) })
+		report, err := source.Read(in, func(e evidence.TranscriptEvent) error {
+			last = cmp.Or(e.Content, last)
+			return tr.rec.Told(out, e)
+		})
 		events = report.Events
 		return errors.Join(tr.tellReading(source, report), err)
 	})
@@ -33,10 +38,25 @@ func (tr *trialRun) keepTold(source transcript.Source) error {
 		err = errNothingTold
 	}
 	err = errors.Join(err, file.Close())
+	tr.keepLastMessage(last, err)
 	if events == 0 {
 		err = errors.Join(err, os.Remove(tr.file(evidence.TranscriptFile)))
 	}
 	return err
+}
+
+// keepLastMessage takes the final output from the transcript, where it comes from there.
+func (tr *trialRun) keepLastMessage(last string, err error) {
+	if tr.plan.Agent.Output != adapter.Transcript {
+		return
+	}
+	tr.record.FinalOutput = last[:min(len(last), maxFinal)]
+	switch {
+	case err != nil:
+		tr.gap(evidence.GapFinalOutput, err)
+	case len(last) > maxFinal:
+		tr.outputTooLarge()
+	}
 }
 
 // openTold has the place read where the agent tells.
