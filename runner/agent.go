@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"cmp"
 	"encoding/json"
 	"maps"
 	"path"
@@ -101,10 +100,17 @@ func agentEnv(t *Trial, box Layout) []string {
 	return list
 }
 
-// outputPath is the file that holds the agent's final output, or "" for stdout.
+// Places of an agent's final output that are no file in the workspace.
+const (
+	outputStdout     = "stdout"
+	outputTranscript = "transcript" // its last message
+)
+
+// outputPath is the file that holds the agent's final output, or "" for none.
 func outputPath(a Agent) string {
-	if out := cmp.Or(a.Output, "stdout"); out != "stdout" {
-		return path.Clean(out)
+	switch a.Output {
+	case "", outputStdout, outputTranscript:
+		return ""
 	}
-	return ""
+	return path.Clean(a.Output)
 }
