@@ -34,7 +34,7 @@ func (a *Agent) adapt(eval *spec.Eval, task spec.ResolvedTask, c Choices) error 
 		return err
 	}
 	a.Command, a.Tells = slices.Clone(from.Command), from.Transcript
-	a.Output = cmp.Or(from.Output, adapter.Stdout)
+	a.Output = cmp.Or(from.Output, outputStdout)
 	a.Adapted = &Adapted{Name: from.Name, Env: maps.Clone(from.Env), Home: from.Files, Shape: from.MCP}
 	if len(from.ExitCodes) > 0 {
 		a.Adapted.ExitCodes = make(map[int]string, len(from.ExitCodes))

@@ -105,10 +105,16 @@ func agentEnv(t *Trial, box Layout, values map[string]string) []string {
 	return list
 }
 
-// outputPath is the file that holds the agent's final output; empty where that is
-// elsewhere.
+// Places of an agent's final output that are no file in the workspace.
+const (
+	outputStdout     = "stdout"
+	outputTranscript = "transcript" // its last message
+)
+
+// outputPath is the file that holds the agent's final output, or "" for none.
 func outputPath(a Agent) string {
-	if a.Output == "" || a.Output == adapter.Stdout || a.Output == adapter.Transcript {
+	switch a.Output {
+	case "", outputStdout, outputTranscript:
 		return ""
 	}
 	return path.Clean(a.Output)

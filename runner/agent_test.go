@@ -89,7 +89,7 @@ func TestAgentEnv(t *testing.T) {
 }
 
 func TestOutputPath(t *testing.T) {
-	for output, want := range map[string]string{"": "", "stdout": "", "a.txt": "a.txt", "./out//a.txt": "out/a.txt"} {
+	for output, want := range map[string]string{"": "", "stdout": "", "transcript": "", "a.txt": "a.txt", "./out//a.txt": "out/a.txt"} {
 		if got := outputPath(Agent{Output: output}); got != want {
 			t.Errorf("%q: %q, want %q", output, got, want)
 		}

@@ -168,7 +168,7 @@ func planAgent(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Agent, error
 		program := eval.Config.Agent
 		a.Command = append([]string{program.Command}, program.Args...)
 		a.PromptBy = cmp.Or(program.Prompt, "argument")
-		a.Output = cmp.Or(program.Output, "stdout")
+		a.Output = cmp.Or(program.Output, outputStdout)
 		a.Tells = program.Transcript
 	}
 	return a, nil

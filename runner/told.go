@@ -1,14 +1,12 @@
 package runner
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path"
 
-	"github.com/waza-isolate/waza/agents/adapter"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/transcript"
 )
@@ -19,16 +17,19 @@ var errNothingTold = errors.New("no line tells of anything")
 
 // keepTold reads what the agent tells where the eval says that it does, and keeps it
 // as waza's events. What of it cannot be read is an event; where that may have told of
-// a tool's use it is an error too, since the transcript is not whole.
-func (tr *trialRun) keepTold(source transcript.Source) error {
+// a tool's use it is an error too, since the transcript is not whole. last is what the
+// agent said last.
+func (tr *trialRun) keepTold(source transcript.Source) (last *string, err error) {
 	file, err := tr.rec.Raw(evidence.TranscriptFile)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	out, events, last := &bounded{w: file, left: maxTranscript}, 0, ""
+	out, events := &bounded{w: file, left: maxTranscript}, 0
 	err = tr.openTold(source.From, func(in io.Reader) error {
 		report, err := source.Read(in, func(e evidence.TranscriptEvent) error {
-			last = cmp.Or(e.Content, last)
+			if e.Type == "assistant.message" {
+				last = &e.Content
+			}
 			return tr.rec.Told(out, e)
 		})
 		events = report.Events
@@ -38,25 +39,10 @@ func (tr *trialRun) keepTold(source transcript.Source) error {
 		err = errNothingTold
 	}
 	err = errors.Join(err, file.Close())
-	tr.keepLastMessage(last, err)
 	if events == 0 {
 		err = errors.Join(err, os.Remove(tr.file(evidence.TranscriptFile)))
 	}
-	return err
-}
-
-// keepLastMessage takes the final output from the transcript, where it comes from there.
-func (tr *trialRun) keepLastMessage(last string, err error) {
-	if tr.plan.Agent.Output != adapter.Transcript {
-		return
-	}
-	tr.record.FinalOutput = last[:min(len(last), maxFinal)]
-	switch {
-	case err != nil:
-		tr.gap(evidence.GapFinalOutput, err)
-	case len(last) > maxFinal:
-		tr.outputTooLarge()
-	}
+	return last, err
 }
 
 // openTold has the place read where the agent tells.

@@ -49,14 +49,17 @@ func (l *loader) checkExecutor(c Config) {
 
 func (l *loader) checkAgent(a Agent, at strictyaml.Path) {
 	if a.Adapter != "" {
-		return // checkAdapted says what may not stand beside it
+		return // adapt says what may not stand beside it
 	}
 	if a.Command == "" {
 		l.doc.Problemf(append(slices.Clone(at), "command"), "missing key \"command\"; add config.agent.command, or config.agent.adapter")
 	}
-	if a.Output != "" && a.Output != "stdout" && !isInside(a.Output) {
-		path := append(slices.Clone(at), "output")
-		l.doc.Problemf(path, "%s must be stdout or the path of a file in the workspace, relative and without leading out", path)
+	output := append(slices.Clone(at), "output")
+	switch {
+	case a.Output == "transcript" && a.Transcript == nil:
+		l.doc.Problemf(output, "%s: the last message of the transcript needs %s.transcript, which says where that is", output, at)
+	case a.Output != "" && a.Output != "stdout" && a.Output != "transcript" && !isInside(a.Output):
+		l.doc.Problemf(output, "%s must be stdout, transcript or the path of a file in the workspace, relative and without leading out", output)
 	}
 	if a.Transcript != nil {
 		l.checkTranscript(*a.Transcript, append(slices.Clone(at), "transcript"))

@@ -95,7 +95,7 @@ type Agent struct {
 	Command string   `json:"command,omitempty" jsonschema:"program in the agent's image"`
 	Args    []string `json:"args,omitempty" jsonschema:"its arguments; {{prompt}} stands for the prompt and {{prompt_file}} for its path"`
 	Prompt  string   `json:"prompt,omitempty" enum:"file argument stdin" jsonschema:"how the prompt arrives; default argument"`
-	Output  string   `json:"output,omitempty" jsonschema:"where the final output is: stdout (default) or a file in the workspace"`
+	Output  string   `json:"output,omitempty" jsonschema:"where the final output is: stdout (default), transcript for the last message there, or a file in the workspace"`
 
 	Transcript *transcript.Source `json:"transcript,omitempty" jsonschema:"where the agent tells what it did, and how that is read"`
 	Adapter    string             `json:"adapter,omitempty" jsonschema:"file that says all of this and more, in place of the other keys; relative to the eval"`
