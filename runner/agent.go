@@ -26,11 +26,11 @@ type launch struct {
 	files   []File // absolute paths
 }
 
-// launchOf says how to start the agent of t. A new executor goes here and into
-// plan.go.
-func launchOf(t *Trial, box Layout, at found) (launch, error) {
-	a, values := t.Agent, t.values(box, at)
-	l := launch{process: process.Spec{Env: agentEnv(t, box, values), Dir: box.At(a.Dir)}, files: a.homeFiles(values)}
+// launchOf says how to start the agent of t, which finds servers at hosts. A new executor
+// goes here and into plan.go.
+func launchOf(t *Trial, box Layout, hosts map[string]string) (launch, error) {
+	a, values := t.Agent, t.values(box, hosts)
+	l := launch{process: process.Spec{Env: agentEnv(t, box, values), Dir: box.At(a.Dir), Without: t.Models.keyVariables()}, files: a.homeFiles(values)}
 	for _, arg := range a.Command {
 		l.process.Args = append(l.process.Args, adapter.Fill(arg, values))
 	}
@@ -89,6 +89,9 @@ func agentEnv(t *Trial, box Layout, values map[string]string) []string {
 		"WAZA_MCP_CONFIG": box.MCPConfig,
 		"WAZA_TASK":       t.Task,
 		"WAZA_MODEL":      t.Agent.Model,
+	}
+	if t.Models != nil {
+		env["WAZA_MODEL_URL"] = box.Models + "/" + t.Models.Provider
 	}
 	if box.Home != "" {
 		env["HOME"] = box.Home
