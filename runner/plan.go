@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/agents"
+	"github.com/waza-isolate/waza/agents/adapter"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/redact"
@@ -121,6 +122,9 @@ func planTask(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Trial, error)
 		hosts[name] = name
 	}
 	t.MCPJSON = string(mcpconfig.Render(hosts))
+	if err := t.Agent.askModels(eval.Adapter, t.Models); err != nil {
+		return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
+	}
 	if err := t.planGraders(eval); err != nil {
 		return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
 	}
@@ -156,13 +160,16 @@ func planAgent(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Agent, error
 	case agents.Mock, agents.Script:
 		a.Transcript = transcriptPath
 	default:
+		if eval.Adapter != nil {
+			return a, a.adapt(eval, task, c)
+		}
 		if err := fitsArgument(task, eval.Config.Agent.Prompt, a.Context); err != nil {
 			return a, err
 		}
 		program := eval.Config.Agent
 		a.Command = append([]string{program.Command}, program.Args...)
 		a.PromptBy = cmp.Or(program.Prompt, "argument")
-		a.Output = cmp.Or(program.Output, outputStdout)
+		a.Output = cmp.Or(program.Output, adapter.Stdout)
 		a.Tells = program.Transcript
 	}
 	return a, nil

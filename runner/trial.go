@@ -36,6 +36,7 @@ type trialRun struct {
 	shared  []*instance          // those of them that the run owns; guarded by mu
 	outputs map[string]io.Writer // of servers and services
 	logs    []io.Closer
+	found   found           // where the agent finds what is served
 	agent   *attendance     // nil until the agent runs
 	proxy   *mcpproxy.Proxy // nil where nothing is served
 	// agentUsed is what the agent's box used up to the agent's end; nil where that

@@ -30,6 +30,7 @@ func (l *loader) checkEval() {
 
 func (l *loader) checkExecutor(c Config) {
 	agent, image := strictyaml.Path{"config", "agent"}, strictyaml.Path{"config", "isolation", "agent", "image"}
+	l.adapt(c)
 	if c.Executor != "command" {
 		if c.Agent != nil && c.Executor != "" {
 			l.doc.Problemf(agent, "config.agent is for executor command; this eval's executor is %s", c.Executor)
@@ -41,12 +42,18 @@ func (l *loader) checkExecutor(c Config) {
 	} else {
 		l.checkAgent(*c.Agent, agent)
 	}
-	if c.Isolation.Agent.Image == "" && !l.eval.Local {
+	if c.Isolation.Agent.Image == "" && !l.eval.Local && !l.bringsImage(c.Agent) {
 		l.doc.Problemf(image, "executor command needs config.isolation.agent.image, the image that holds the command")
 	}
 }
 
 func (l *loader) checkAgent(a Agent, at strictyaml.Path) {
+	if a.Adapter != "" {
+		return // checkAdapted says what may not stand beside it
+	}
+	if a.Command == "" {
+		l.doc.Problemf(append(slices.Clone(at), "command"), "missing key \"command\"; add config.agent.command, or config.agent.adapter")
+	}
 	output := append(slices.Clone(at), "output")
 	switch {
 	case a.Output == "transcript" && a.Transcript == nil:
