@@ -34,7 +34,7 @@ func (a *Agent) adapt(eval *spec.Eval, task spec.ResolvedTask, c Choices) error 
 		return err
 	}
 	a.Command, a.Tells = slices.Clone(from.Command), from.Transcript
-	a.Output = cmp.Or(from.Output, adapter.Stdout)
+	a.Output = cmp.Or(from.Output, outputStdout)
 	a.Adapted = &Adapted{Name: from.Name, Env: maps.Clone(from.Env), Home: from.Files, Shape: from.MCP}
 	if len(from.ExitCodes) > 0 {
 		a.Adapted.ExitCodes = make(map[int]string, len(from.ExitCodes))
@@ -77,54 +77,44 @@ func agentImage(eval *spec.Eval, lock *images.Lock) (*images.Image, error) {
 
 // askModels has an adapted agent ask the provider of its model. One that is a script
 // speaks whatever the agent does.
-func (a *Agent) askModels(from *adapter.Adapter, models *Models) error {
-	if from == nil || len(from.Models) == 0 {
+func (t *Trial) askModels(from *adapter.Adapter) error {
+	if from == nil || len(from.Models) == 0 || t.Models == nil {
 		return nil
 	}
-	kinds := strings.Join(from.Kinds(), " or ")
-	if models == nil {
-		return fmt.Errorf("%s needs a model: name a provider of kind %s in config.models, and its model in config.model", from.Title, kinds)
+	if t.Models.Model == "" {
+		return fmt.Errorf("%s needs to know which model to ask: name it in config.model", from.Title)
 	}
-	at := slices.IndexFunc(models.Providers, func(p Provider) bool { return p.Name == models.Provider })
-	if at < 0 || models.Model == "" {
-		return fmt.Errorf("%s needs to know which model to ask: name it in config.model, as PROVIDER/MODEL", from.Title)
-	}
-	provider := models.Providers[at]
+	at := slices.IndexFunc(t.Models.Providers, func(p Provider) bool { return p.Name == t.Models.Provider })
+	provider := t.Models.Providers[at]
 	how, ok := from.ModelOf(provider.Kind)
 	if !ok && provider.Script != "" {
 		how, ok = from.Models[0], true
 	}
 	if !ok {
-		return fmt.Errorf("%s asks providers of kind %s, and config.models.%s is of kind %s", from.Title, kinds, provider.Name, provider.Kind)
+		return fmt.Errorf("%s asks providers of kind %s, and config.models.%s is of kind %s", from.Title, strings.Join(from.Kinds(), " or "), provider.Name, provider.Kind)
 	}
-	a.Command = append(a.Command, how.Args...)
-	if a.Adapted.Env == nil {
-		a.Adapted.Env = map[string]string{}
+	t.Agent.Command = append(t.Agent.Command, how.Args...)
+	if t.Agent.Adapted.Env == nil {
+		t.Agent.Adapted.Env = map[string]string{}
 	}
-	maps.Copy(a.Adapted.Env, how.Env)
+	maps.Copy(t.Agent.Adapted.Env, how.Env)
 	return nil
 }
 
-// found is where an agent finds what is there only once its sandbox is.
-type found struct {
-	hosts map[string]string // of servers, by name
-	model string            // below which its providers are; empty for [ModelHost]
-}
-
-// values are what templates of t's adapter stand for; nil where it has none. The prompt's
-// own are left to givePrompt, since a prompt may hold anything.
-func (t *Trial) values(box Layout, at found) map[string]string {
+// values are what templates of t's adapter stand for, where servers are found at hosts;
+// nil where it has none. The prompt's own are left to givePrompt, since a prompt may hold
+// anything.
+func (t *Trial) values(box Layout, hosts map[string]string) map[string]string {
 	a := t.Agent
 	if a.Adapted == nil {
 		return nil
 	}
 	values := map[string]string{
-		adapter.Workspace: box.Workspace, adapter.Home: box.Private,
-		adapter.MCPConfig: box.MCPConfig, adapter.MCPServers: a.Adapted.Shape.Servers(at.hosts),
+		adapter.Workspace: box.Workspace, adapter.Home: box.Private, adapter.MCPConfig: box.MCPConfig,
+		adapter.MCPServers: a.Adapted.Shape.Servers(hosts),
 	}
 	if t.Models != nil {
-		values[adapter.ModelName] = t.Models.Model
-		values[adapter.ModelURL] = cmp.Or(at.model, "http://"+ModelHost) + "/" + t.Models.Provider
+		values[adapter.ModelName], values[adapter.ModelURL] = t.Models.Model, box.Models+"/"+t.Models.Provider
 	}
 	return values
 }

@@ -26,11 +26,11 @@ type launch struct {
 	files   []File // absolute paths
 }
 
-// launchOf says how to start the agent of t. A new executor goes here and into
-// plan.go.
-func launchOf(t *Trial, box Layout, at found) (launch, error) {
-	a, values := t.Agent, t.values(box, at)
-	l := launch{process: process.Spec{Env: agentEnv(t, box, values), Dir: box.At(a.Dir)}, files: a.homeFiles(values)}
+// launchOf says how to start the agent of t, which finds servers at hosts. A new executor
+// goes here and into plan.go.
+func launchOf(t *Trial, box Layout, hosts map[string]string) (launch, error) {
+	a, values := t.Agent, t.values(box, hosts)
+	l := launch{process: process.Spec{Env: agentEnv(t, box, values), Dir: box.At(a.Dir), Without: t.Models.keyVariables()}, files: a.homeFiles(values)}
 	for _, arg := range a.Command {
 		l.process.Args = append(l.process.Args, adapter.Fill(arg, values))
 	}
@@ -90,6 +90,9 @@ func agentEnv(t *Trial, box Layout, values map[string]string) []string {
 		"WAZA_TASK":       t.Task,
 		"WAZA_MODEL":      t.Agent.Model,
 	}
+	if t.Models != nil {
+		env["WAZA_MODEL_URL"] = box.Models + "/" + t.Models.Provider
+	}
 	if box.Home != "" {
 		env["HOME"] = box.Home
 	}
@@ -105,10 +108,16 @@ func agentEnv(t *Trial, box Layout, values map[string]string) []string {
 	return list
 }
 
-// outputPath is the file that holds the agent's final output; empty where that is
-// elsewhere.
+// Places of an agent's final output that are no file in the workspace.
+const (
+	outputStdout     = "stdout"
+	outputTranscript = "transcript" // its last message
+)
+
+// outputPath is the file that holds the agent's final output, or "" for none.
 func outputPath(a Agent) string {
-	if a.Output == "" || a.Output == adapter.Stdout || a.Output == adapter.Transcript {
+	switch a.Output {
+	case "", outputStdout, outputTranscript:
 		return ""
 	}
 	return path.Clean(a.Output)

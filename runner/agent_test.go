@@ -30,7 +30,7 @@ func TestLaunchOfACommand(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			trial := &Trial{Agent: Agent{Executor: "command", Command: test.args, Prompt: prompt, PromptBy: test.promptBy, Dir: "/workspace/src"}}
 			before := append([]string{}, test.args...)
-			l, err := launchOf(trial, ContainerLayout(), found{})
+			l, err := launchOf(trial, ContainerLayout(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -57,7 +57,7 @@ func TestLaunchOfOurAgents(t *testing.T) {
 			Executor: executor, Prompt: "p", Transcript: transcriptPath, Dir: WorkspaceDir,
 			Context: json.RawMessage(`{"n":9007199254740993}`), Script: json.RawMessage(`[{"say":"x"}]`),
 		}
-		l, err := launchOf(trial, ContainerLayout(), found{})
+		l, err := launchOf(trial, ContainerLayout(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waza-isolate/waza/agents/adapter"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/spec"
 	"github.com/waza-isolate/waza/runner/transcript"
@@ -63,7 +62,7 @@ func (tr *trialRun) collectTold(tells transcript.Source) {
 	if err != nil {
 		tr.gap(evidence.GapTranscript, err)
 	}
-	if tr.plan.Agent.Output != adapter.Transcript {
+	if tr.plan.Agent.Output != outputTranscript {
 		return
 	}
 	tr.record.FinalOutput = last

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/waza-isolate/waza/agents/adapter"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -43,7 +42,7 @@ func (a Agent) maxOutput() int64 { return cmp.Or(a.MaxOutput, defaultOutput) }
 func (tr *trialRun) openOutputs() (stdout, stderr *output, err error) {
 	limit := tr.plan.Agent.maxOutput()
 	stdout, stderr = &output{name: "stdout", limit: limit}, &output{name: "stderr", limit: limit}
-	if cmp.Or(tr.plan.Agent.Output, adapter.Stdout) == adapter.Stdout {
+	if cmp.Or(tr.plan.Agent.Output, outputStdout) == outputStdout {
 		stdout.head = &bytes.Buffer{}
 	}
 	if stdout.file, err = tr.rec.Text(evidence.StdoutFile); err != nil {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/agents"
-	"github.com/waza-isolate/waza/agents/adapter"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/redact"
@@ -61,12 +60,19 @@ type Choices struct {
 	// engine's, such as linux/amd64, which some of them depend on.
 	Lock     *images.Lock
 	Platform string
+	// ModelScript reads the script of a model, by its file's name and content; required
+	// where the eval has one.
+	ModelScript func(file string, data []byte) (ModelScript, error)
 }
 
 // Plan decides every trial of an eval, in order. It starts nothing.
 func Plan(eval *spec.Eval, tasks []spec.ResolvedTask, c Choices) ([]*Trial, error) {
 	if c.Lookup == nil || c.Secrets == nil || c.Trials < 0 || c.Timeout < 0 {
 		return nil, errors.New("runner: incomplete choices")
+	}
+	models, err := planModels(eval, c)
+	if err != nil {
+		return nil, err
 	}
 	var trials []*Trial
 	var errs []error
@@ -76,8 +82,15 @@ func Plan(eval *spec.Eval, tasks []spec.ResolvedTask, c Choices) ([]*Trial, erro
 			errs = append(errs, err)
 			continue
 		}
+		t.Models = models
+		if err := t.askModels(eval.Adapter); err != nil {
+			return nil, err // the same for every task
+		}
 		for number := 1; number <= cmp.Or(c.Trials, eval.Config.TrialsPerTask); number++ {
 			trial := t
+			if models != nil {
+				trial.Agent.Model = models.Model
+			}
 			trial.Number = number
 			trials = append(trials, &trial)
 		}
@@ -122,9 +135,6 @@ func planTask(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Trial, error)
 		hosts[name] = name
 	}
 	t.MCPJSON = string(mcpconfig.Render(hosts))
-	if err := t.Agent.askModels(eval.Adapter, t.Models); err != nil {
-		return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
-	}
 	if err := t.planGraders(eval); err != nil {
 		return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
 	}
@@ -169,7 +179,7 @@ func planAgent(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Agent, error
 		program := eval.Config.Agent
 		a.Command = append([]string{program.Command}, program.Args...)
 		a.PromptBy = cmp.Or(program.Prompt, "argument")
-		a.Output = cmp.Or(program.Output, adapter.Stdout)
+		a.Output = cmp.Or(program.Output, outputStdout)
 		a.Tells = program.Transcript
 	}
 	return a, nil

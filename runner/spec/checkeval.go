@@ -21,6 +21,7 @@ func (l *loader) checkEval() {
 	l.checkExecutor(c)
 	checkIsolation(l.doc, c.Isolation)
 	checkJudge(l.doc, c.Judge)
+	l.checkModels(c)
 	l.servers = slices.Collect(maps.Keys(c.MCPServers))
 	l.graders = graders{doc: l.doc, dir: l.eval.Dir(), seen: map[string]string{}, config: c}
 	l.graders.add(l.eval.Graders, strictyaml.Path{"graders"}, "")
@@ -49,7 +50,7 @@ func (l *loader) checkExecutor(c Config) {
 
 func (l *loader) checkAgent(a Agent, at strictyaml.Path) {
 	if a.Adapter != "" {
-		return // checkAdapted says what may not stand beside it
+		return // adapt says what may not stand beside it
 	}
 	if a.Command == "" {
 		l.doc.Problemf(append(slices.Clone(at), "command"), "missing key \"command\"; add config.agent.command, or config.agent.adapter")
