@@ -119,7 +119,7 @@ func (s *state) newJob(c *cli.Context, v variant) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	j.runID = newRunID(v.executor + " " + j.eval.Name)
+	j.runID = newRunID(v.slug() + " " + j.eval.Name)
 	if err := j.plan(likelyPlatform()); err != nil {
 		return nil, err
 	}
