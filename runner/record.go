@@ -60,6 +60,7 @@ type Record struct {
 	Metrics     []results.MetricSpec `json:"metrics,omitempty"`
 	Engine      map[string]string    `json:"engine,omitempty"`
 	Images      ImageRecords         `json:"images,omitempty"`
+	Models      *Models              `json:"models,omitempty"` // that agents may ask
 	Guarantees  *evidence.Guarantees `json:"guarantees,omitempty"`
 	// Certificate is what came of trying to get out of a sandbox; nil without any.
 	Certificate *evidence.Certificate `json:"certificate,omitempty"`
