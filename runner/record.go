@@ -375,6 +375,14 @@ func readTrial(d evidence.Dir) (results.Trial, error) {
 	if t.Steps, err = d.Steps(); err != nil {
 		return t, err
 	}
+	t.Gateway = d.Gateway(t.Trial)
+	for call, err := range d.ModelCalls() {
+		if err != nil {
+			break // grading has said what is wrong with it
+		}
+		call.Request, call.Response = nil, nil
+		t.Models = append(t.Models, call)
+	}
 	t.Transcript, _ = d.Transcript() // the agent's word; grading has said what is wrong with it
 	return t, nil
 }

@@ -214,8 +214,9 @@ type Expected struct {
 
 // Behavior is expected.behavior.
 type Behavior struct {
-	_ struct{} `later:"max_iterations max_response_time_ms max_tokens"`
+	_ struct{} `later:"max_iterations max_response_time_ms"`
 
+	MaxTokens      *int     `json:"max_tokens,omitempty" min:"1" jsonschema:"limit of models' tokens, in and out"`
 	MaxToolCalls   *int     `json:"max_tool_calls,omitempty" min:"1" jsonschema:"limit of tool calls; for none at all use a behavior grader with max_mcp_calls: 0"`
 	RequiredTools  []string `json:"required_tools,omitempty" jsonschema:"tools that are used"`
 	ForbiddenTools []string `json:"forbidden_tools,omitempty" jsonschema:"tools that are not used"`
