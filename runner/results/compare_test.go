@@ -142,6 +142,23 @@ func TestDifferenceOfShares(t *testing.T) {
 	}
 }
 
+// What the gateway counted goes before what the agent says.
+func TestModelFigures(t *testing.T) {
+	for _, members := range []string{
+		`"models": {"requests": 2, "tokens": {"input": 10, "output": 5, "cached": 3}, "cost": 0.5}, "session_digest": {"usage": {"input_tokens": 7}}`,
+		`"session_digest": {"usage": {"input_tokens": 7}}, "models": {"requests": 2, "tokens": {"input": 10, "output": 5}, "cost": 0.5}`,
+	} {
+		got, err := results.ReadOutline(strings.NewReader(head + `{"test_id": "a", "runs": [{"outcome": "pass", ` + members + `}]}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cost := 0.5
+		if diff := cmp.Diff(&results.ModelFigures{InputTokens: 10, OutputTokens: 5, Cost: &cost}, got.Tasks[0].Trials[0].Models); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
 // What upstream waza writes is read too: it has neither outcomes nor MCP calls.
 func TestOutlineOfUpstream(t *testing.T) {
 	got, err := results.ReadOutline(strings.NewReader(`{
@@ -182,7 +199,7 @@ func TestHostileResults(t *testing.T) {
 		{"no outcome", head + `{"test_id": "a", "runs": [{}]}]}`, `ended as ""`},
 		{"negative time", head + `{"test_id": "a", "runs": [{"outcome": "pass", "duration_ms": -1}]}]}`, `"-1" stands where a count should`},
 		{"endless time", head + `{"test_id": "a", "runs": [{"outcome": "pass", "duration_ms": 1e99}]}]}`, `"1e99" stands where a count should`},
-		{"endless cost", head + `{"test_id": "a", "runs": [{"outcome": "pass", "session_digest": {"usage": {"cost": 1e999}}}]}]}`, `stands where an amount should`},
+		{"endless cost", head + `{"test_id": "a", "runs": [{"outcome": "pass", "models": {"cost": 1e999}}]}]}`, `stands where an amount should`},
 		{"name that is none", head + `{"test_id": {"a": "b"}}]}`, `"{" stands where a text should`},
 		{"too deep", `{"more": ` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `}`, "nested more than 64 deep"},
 		{"a long string", `{"more": "` + strings.Repeat("x", 65<<20) + `"}`, "a value is longer than 64 MiB"},
@@ -214,7 +231,7 @@ func FuzzReadOutline(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(golden)
-	f.Add([]byte(head + `{"test_id": "a\u001b[31m\u202e", "runs": [{"status": "passed", "duration_ms": 3, "session_digest": {"usage": {"cost": 0.5}}}]}]}`))
+	f.Add([]byte(head + `{"test_id": "a\u001b[31m\u202e", "runs": [{"status": "passed", "duration_ms": 3, "models": {"cost": 0.5}}]}]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		read, err := results.ReadOutline(bytes.NewReader(text))
 		if err != nil {

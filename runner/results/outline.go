@@ -1,6 +1,7 @@
 package results
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -39,21 +40,12 @@ type ModelFigures struct {
 
 // plus adds up what is known; nil where nothing is.
 func (m *ModelFigures) plus(other *ModelFigures) *ModelFigures {
-	switch {
-	case m == nil:
-		return other
-	case other == nil:
-		return m
+	if m == nil || other == nil {
+		return cmp.Or(m, other)
 	}
-	sum := ModelFigures{InputTokens: m.InputTokens + other.InputTokens, OutputTokens: m.OutputTokens + other.OutputTokens, Cost: m.Cost}
-	if other.Cost != nil {
-		cost := *other.Cost
-		if m.Cost != nil {
-			cost += *m.Cost
-		}
-		sum.Cost = &cost
+	return &ModelFigures{
+		InputTokens: m.InputTokens + other.InputTokens, OutputTokens: m.OutputTokens + other.OutputTokens, Cost: plusCost(m.Cost, other.Cost),
 	}
-	return &sum
 }
 
 // passed is how many of the trials that count passed, and how many count.

@@ -78,6 +78,7 @@ func (w *outlineReader) trial(of *TaskOutline) error {
 				"usage":          func() error { return w.usage(&trial) },
 			})
 		},
+		"models": func() error { return w.models(&trial) },
 	})
 	if err != nil {
 		return err
@@ -93,13 +94,27 @@ func (w *outlineReader) trial(of *TaskOutline) error {
 // maxTook is the most that a trial is said to have taken.
 const maxTook = 1000 * 24 * time.Hour
 
-// usage reads what model calls of a trial took.
+// models reads what model calls of a trial took, by the gateway's account.
+func (w *outlineReader) models(of *TrialOutline) error {
+	m := &ModelFigures{}
+	of.Models = m
+	return w.members(map[string]func() error{
+		"cost": w.amount(&m.Cost),
+		"tokens": func() error {
+			return w.members(map[string]func() error{"input": w.count(&m.InputTokens), "output": w.count(&m.OutputTokens)})
+		},
+	})
+}
+
+// usage reads the same by the agent's account, which upstream has. It counts where there
+// is no other.
 func (w *outlineReader) usage(of *TrialOutline) error {
 	var m ModelFigures
-	of.Models = &m
-	return w.members(map[string]func() error{
-		"input_tokens": w.count(&m.InputTokens), "output_tokens": w.count(&m.OutputTokens), "cost": w.amount(&m.Cost),
-	})
+	err := w.members(map[string]func() error{"input_tokens": w.count(&m.InputTokens), "output_tokens": w.count(&m.OutputTokens)})
+	if of.Models == nil {
+		of.Models = &m
+	}
+	return err
 }
 
 // more counts one more of what the outline holds.
