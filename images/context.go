@@ -3,7 +3,9 @@ package images
 import (
 	"archive/tar"
 	"bytes"
+	"crypto/sha256"
 	"embed"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -35,6 +37,8 @@ type Context struct {
 	// Args are the build's arguments: BASE, and the predefined ones of proxies,
 	// which stay out of the image's history.
 	Args map[string]string
+	// Labels are of the image, beside those of its Dockerfile.
+	Labels map[string]string
 }
 
 // ManifestPath is the file that the image of a [Resolution] holds.
@@ -48,11 +52,38 @@ func (i Image) Context(n Network) (Context, error) {
 	if i.Entry == nil {
 		return Context{}, fmt.Errorf("%s is not resolved yet", i)
 	}
-	return newContext(i.Base, i.files(), n)
+	c, err := newContext(i.Base, i.files(), n)
+	c.Labels = i.labels()
+	return c, err
+}
+
+// Labels of images: what is in them, and by which recipe they are made. An image of
+// another recipe is none that this waza asks for.
+const (
+	LabelContent = "waza.content"
+	LabelRecipe  = "waza.recipe"
+)
+
+func (i Image) labels() map[string]string {
+	content := i.String()
+	if i.Agent != nil {
+		content = i.Agent.Name + ", " + content
+	}
+	return map[string]string{LabelContent: content, LabelRecipe: i.recipe()}
+}
+
+// recipe tells Dockerfiles apart.
+func (i Image) recipe() string {
+	files := i.files()
+	sum := sha256.Sum256([]byte(files[len(files)-1].Content))
+	return hex.EncodeToString(sum[:8])
 }
 
 func (i Image) files() []file {
-	if i.Package.Ecosystem == mcpconfig.PyPI {
+	switch {
+	case i.Agent != nil:
+		return append(i.npmFiles(), file{"setup", i.Agent.Setup}, file{"Dockerfile", dockerfile("npm/agent.Dockerfile")})
+	case i.Package.Ecosystem == mcpconfig.PyPI:
 		return append(i.pypiFiles(), file{"Dockerfile", dockerfile("pypi/install.Dockerfile")})
 	}
 	return append(i.npmFiles(), file{"Dockerfile", dockerfile("npm/install.Dockerfile")})
