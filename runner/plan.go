@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/agents"
-	"github.com/waza-isolate/waza/agents/adapter"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/redact"
@@ -180,7 +179,7 @@ func planAgent(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Agent, error
 		program := eval.Config.Agent
 		a.Command = append([]string{program.Command}, program.Args...)
 		a.PromptBy = cmp.Or(program.Prompt, "argument")
-		a.Output = cmp.Or(program.Output, adapter.Stdout)
+		a.Output = cmp.Or(program.Output, outputStdout)
 		a.Tells = program.Transcript
 	}
 	return a, nil
