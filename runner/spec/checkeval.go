@@ -33,8 +33,8 @@ func (l *loader) checkExecutor(c Config) {
 	agent, image := strictyaml.Path{"config", "agent"}, strictyaml.Path{"config", "isolation", "agent", "image"}
 	l.adapt(c)
 	if c.Executor != "command" {
-		if c.Agent != nil && c.Executor != "" {
-			l.doc.Problemf(agent, "config.agent is for executor command; this eval's executor is %s", c.Executor)
+		if c.Agent != nil && l.written != "" && l.written != "command" {
+			l.doc.Problemf(agent, "config.agent is for executor command; this eval's executor is %s", l.written)
 		}
 		return
 	}
