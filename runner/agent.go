@@ -35,10 +35,11 @@ func launchOf(t *Trial, box Layout) (launch, error) {
 		l.files = []File{fileOf(a.Transcript, "")}
 	}
 	switch a.Executor {
-	case agents.Mock, agents.Script:
+	case agents.Mock, agents.Script, agents.LLM:
 		input, err := json.Marshal(agents.Input{
 			Prompt: a.Prompt, Context: a.Context, Script: a.Script,
 			Files: len(t.Files), Workspace: box.Workspace, MCPConfig: box.MCPConfig, Transcript: box.At(a.Transcript),
+			Dir: l.process.Dir, LLM: a.LLM, Model: a.Model, ModelURL: modelURL(t, box), Skills: skillsFor(t, box),
 		})
 		l.process.Args = []string{box.Guest, "agent", a.Executor}
 		l.stdin = input
@@ -86,6 +87,9 @@ func agentEnv(t *Trial, box Layout) []string {
 		"WAZA_MCP_CONFIG": box.MCPConfig,
 		"WAZA_TASK":       t.Task,
 		"WAZA_MODEL":      t.Agent.Model,
+	}
+	if len(t.Skills) > 0 {
+		env["WAZA_SKILLS"] = box.At(SkillsDir)
 	}
 	if box.Home != "" {
 		env["HOME"] = box.Home

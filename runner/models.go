@@ -25,3 +25,12 @@ type Provider struct {
 	APIKeyEnv string `json:"api_key_env,omitempty"`
 	Script    string `json:"script,omitempty"` // its file, as the eval names it
 }
+
+// modelURL is the base URL of the provider that has the agent's model, as the agent
+// reaches it; empty where it has none.
+func modelURL(t *Trial, _ Layout) string {
+	if t.Models == nil {
+		return ""
+	}
+	return "http://" + ModelHost + "/" + t.Models.Provider
+}

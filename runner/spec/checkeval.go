@@ -3,6 +3,7 @@ package spec
 import (
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 
@@ -19,6 +20,8 @@ func (l *loader) checkEval() {
 		l.doc.Problemf(strictyaml.Path{"config", "max_workers"}, "config.max_workers is the older name of config.workers; give one of them")
 	}
 	l.checkExecutor(c)
+	l.checkLLM(c)
+	l.evalSkills = l.skills(l.doc, c.SkillDirectories, strictyaml.Path{"config", "skill_directories"})
 	checkIsolation(l.doc, c.Isolation)
 	checkJudge(l.doc, c.Judge)
 	l.servers = slices.Collect(maps.Keys(c.MCPServers))
@@ -50,6 +53,10 @@ func (l *loader) checkAgent(a Agent, at strictyaml.Path) {
 	if a.Output != "" && a.Output != "stdout" && !isInside(a.Output) {
 		path := append(slices.Clone(at), "output")
 		l.doc.Problemf(path, "%s must be stdout or the path of a file in the workspace, relative and without leading out", path)
+	}
+	if a.Skills != "" && (!isInside(a.Skills) || path.Clean(a.Skills) == ".") {
+		path := append(slices.Clone(at), "skills")
+		l.doc.Problemf(path, "%s must be the path of a directory in the workspace, relative and without leading out", path)
 	}
 	if a.Transcript != nil {
 		l.checkTranscript(*a.Transcript, append(slices.Clone(at), "transcript"))

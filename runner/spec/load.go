@@ -40,7 +40,7 @@ func Load(path string, opts Options) (*Eval, []ResolvedTask, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	l := &loader{opts: opts, doc: doc, eval: &Eval{Path: path, Local: opts.Local}, ids: map[string]string{}}
+	l := &loader{opts: opts, doc: doc, eval: &Eval{Path: path, Local: opts.Local}, ids: map[string]string{}, skillNames: map[string]bool{}}
 	doc.Decode(l.eval)
 	l.checkEval()
 	var tasks []ResolvedTask
@@ -57,6 +57,7 @@ func Load(path string, opts Options) (*Eval, []ResolvedTask, error) {
 	}
 	l.graders.checkServers(l.servers)
 	l.checkMeasures(tasks)
+	l.checkSkills(tasks)
 	if err := l.problems(); err != nil {
 		return nil, nil, err
 	}
@@ -72,6 +73,9 @@ type loader struct {
 	servers []string          // of the eval and of the tasks so far
 	ids     map[string]string // folded task id → file
 	errs    []error           // of task files
+
+	evalSkills []Skill
+	skillNames map[string]bool // of the eval and of the tasks so far
 }
 
 func (l *loader) keep(err error) {
