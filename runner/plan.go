@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/agents"
+	"github.com/waza-isolate/waza/agents/llm"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/redact"
@@ -121,6 +122,9 @@ func planTask(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Trial, error)
 	for _, f := range task.Files {
 		t.Files = append(t.Files, File{f})
 	}
+	if err := t.planSkills(eval, task.Skills); err != nil {
+		return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
+	}
 	hosts := make(map[string]string, len(task.Servers))
 	for _, name := range slices.Sorted(maps.Keys(task.Servers)) {
 		server, err := planServer(eval, name, task.Servers[name], c)
@@ -167,8 +171,14 @@ func planAgent(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Agent, error
 		}
 	}
 	switch a.Executor {
-	case agents.Mock, agents.Script:
+	case agents.Mock, agents.Script, agents.LLM:
 		a.Transcript = transcriptPath
+		if a.Executor == agents.LLM {
+			a.LLM = new(llm.Settings)
+			if eval.Config.LLM != nil {
+				*a.LLM = llm.Settings(*eval.Config.LLM)
+			}
+		}
 	default:
 		if eval.Adapter != nil {
 			return a, a.adapt(eval, task, c)
