@@ -82,7 +82,7 @@ func (i Image) recipe() string {
 func (i Image) files() []file {
 	switch {
 	case i.Agent != nil:
-		return append(i.npmFiles(), file{"setup", i.Agent.Setup}, file{"Dockerfile", dockerfile("npm/agent.Dockerfile")})
+		return append(i.npmFiles(), file{"rebuild", i.rebuild()}, file{"setup", i.Agent.Setup}, file{"Dockerfile", dockerfile("npm/agent.Dockerfile")})
 	case i.Package.Ecosystem == mcpconfig.PyPI:
 		return append(i.pypiFiles(), file{"Dockerfile", dockerfile("pypi/install.Dockerfile")})
 	}
