@@ -62,13 +62,17 @@ func (tr *trialRun) collectTold(tells transcript.Source) {
 	if err != nil {
 		tr.gap(evidence.GapTranscript, err)
 	}
+	if tr.plan.Agent.Output != outputTranscript {
+		return
+	}
+	tr.record.FinalOutput = last
+	silent := err == nil || errors.Is(err, errNothingTold) || errors.Is(err, errNoFile)
 	switch {
-	case tr.plan.Agent.Output != outputTranscript:
-	case last != nil:
-		tr.record.FinalOutput = *last
-	default:
+	case last == "" && silent:
 		tr.blame(evidence.ClassAgentError, evidence.ReasonOutput, "the agent left no final output: "+errNoMessage.Error())
 		tr.gap(evidence.GapFinalOutput, errNoMessage)
+	case err != nil:
+		tr.gap(evidence.GapFinalOutput, err)
 	}
 }
 

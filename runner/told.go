@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -18,17 +19,17 @@ var errNothingTold = errors.New("no line tells of anything")
 // keepTold reads what the agent tells where the eval says that it does, and keeps it
 // as waza's events. What of it cannot be read is an event; where that may have told of
 // a tool's use it is an error too, since the transcript is not whole. last is what the
-// agent said last.
-func (tr *trialRun) keepTold(source transcript.Source) (last *string, err error) {
+// agent said last, if anything.
+func (tr *trialRun) keepTold(source transcript.Source) (last string, err error) {
 	file, err := tr.rec.Raw(evidence.TranscriptFile)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	out, events := &bounded{w: file, left: maxTranscript}, 0
 	err = tr.openTold(source.From, func(in io.Reader) error {
 		report, err := source.Read(in, func(e evidence.TranscriptEvent) error {
 			if e.Type == "assistant.message" {
-				last = &e.Content
+				last = cmp.Or(e.Content, last)
 			}
 			return tr.rec.Told(out, e)
 		})
