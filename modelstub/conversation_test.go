@@ -169,6 +169,10 @@ func TestForeignTurns(t *testing.T) {
 			if got := a.asks(); got.Text != "I look for bolts." {
 				t.Errorf("the model says %q", got.Text)
 			}
+			a.gives(`{"items":[{"sku":"B-6","stock":1}]}`)
+			if got := a.asks(); len(got.Uses) != 2 || !strings.Contains(string(got.Uses[0].Arguments), "B-6") {
+				t.Errorf("of what the tool answered the model makes %+v", got.Uses)
+			}
 		})
 	}
 }
