@@ -241,3 +241,22 @@ func TestResultsOutOfOrder(t *testing.T) {
 		}
 	}
 }
+
+// An agent may drop what is old from a history, or replace it by a summary.
+func TestShortenedHistory(t *testing.T) {
+	for _, name := range dialects {
+		a := &agent{T: t, handler: script(t, "turns: [{call: {tool: a}}, {call: {tool: a}}, {call: {tool: b}}, {say: Done.}]").Handler(), dialect: name, tools: []string{"a", "b"}}
+		a.says("Go.")
+		for range 3 {
+			a.asks()
+			a.gives("yes")
+		}
+		last := a.items[len(a.items)-2:]
+		a.items = nil
+		a.says("Go. You called a already.")
+		a.items = append(a.items, last...)
+		if got := a.asks(); got.Text != "Done." {
+			t.Errorf("%s: the model says %q and calls %+v", name, got.Text, got.Uses)
+		}
+	}
+}
