@@ -30,7 +30,7 @@ type launch struct {
 // plan.go.
 func launchOf(t *Trial, box Layout) (launch, error) {
 	a := t.Agent
-	l := launch{process: process.Spec{Env: agentEnv(t, box), Dir: box.At(a.Dir), Args: slices.Clone(a.Command)}}
+	l := launch{process: process.Spec{Env: agentEnv(t, box), Dir: box.At(a.Dir), Args: slices.Clone(a.Command), Without: t.Models.keyVariables()}}
 	if a.Transcript != "" {
 		l.files = []File{fileOf(a.Transcript, "")}
 	}
@@ -86,6 +86,9 @@ func agentEnv(t *Trial, box Layout) []string {
 		"WAZA_MCP_CONFIG": box.MCPConfig,
 		"WAZA_TASK":       t.Task,
 		"WAZA_MODEL":      t.Agent.Model,
+	}
+	if t.Models != nil {
+		env["WAZA_MODEL_URL"] = box.Models + "/" + t.Models.Provider
 	}
 	if box.Home != "" {
 		env["HOME"] = box.Home

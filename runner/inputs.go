@@ -32,6 +32,13 @@ func Inputs(eval *spec.Eval, tasks []spec.ResolvedTask, trials []*Trial) (map[st
 	}
 	for _, t := range trials {
 		add(t.Files)
+		if t.Models != nil {
+			for _, p := range t.Models.Providers {
+				if p.Script != "" {
+					files[p.access.file] = true
+				}
+			}
+		}
 		for _, s := range t.Servers {
 			add(s.Files)
 		}

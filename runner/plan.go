@@ -60,12 +60,19 @@ type Choices struct {
 	// engine's, such as linux/amd64, which some of them depend on.
 	Lock     *images.Lock
 	Platform string
+	// ModelScript reads the script of a model, by its file's name and content; required
+	// where the eval has one.
+	ModelScript func(file string, data []byte) (ModelScript, error)
 }
 
 // Plan decides every trial of an eval, in order. It starts nothing.
 func Plan(eval *spec.Eval, tasks []spec.ResolvedTask, c Choices) ([]*Trial, error) {
 	if c.Lookup == nil || c.Secrets == nil || c.Trials < 0 || c.Timeout < 0 {
 		return nil, errors.New("runner: incomplete choices")
+	}
+	models, err := planModels(eval, c)
+	if err != nil {
+		return nil, err
 	}
 	var trials []*Trial
 	var errs []error
@@ -77,6 +84,9 @@ func Plan(eval *spec.Eval, tasks []spec.ResolvedTask, c Choices) ([]*Trial, erro
 		}
 		for number := 1; number <= cmp.Or(c.Trials, eval.Config.TrialsPerTask); number++ {
 			trial := t
+			if trial.Models = models; models != nil {
+				trial.Agent.Model = models.Model
+			}
 			trial.Number = number
 			trials = append(trials, &trial)
 		}

@@ -41,6 +41,9 @@ func (t *Trial) String() string {
 	} else {
 		fmt.Fprintf(&b, "              a process of this machine; workspace in a temporary directory, %d file(s)\n", len(t.Files))
 	}
+	if t.Models != nil {
+		t.Models.describe(&b)
+	}
 	for _, s := range t.Servers {
 		s.describe(&b, t.Isolated())
 	}

@@ -108,6 +108,8 @@ func TestForbidden(t *testing.T) {
 		"grading":             append(world, "github.com/mark3labs/"),
 		"grading/match":       append(world, module+"runner/", module+"mcpconfig"),
 		"runner/capture":      world,
+		"runner/conversation": world,
+		"runner/dialect":      append(world, module+"runner/evidence"),
 		"runner/evidence":     world,
 		"runner/results":      world,
 		"runner/spec":         world,
