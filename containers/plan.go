@@ -232,6 +232,9 @@ func (p trialPlan) placed(c containerPlan, t *runner.Trial, a addresses) contain
 		if p.network != "" {
 			c.addr, target = a.agent(), a.relay()
 		}
+		if t.Models != nil {
+			c.host.ExtraHosts = append(c.host.ExtraHosts, runner.ModelHost+":"+target.String())
+		}
 		for _, server := range t.Servers {
 			c.host.ExtraHosts = append(c.host.ExtraHosts, server.Name+":"+target.String())
 		}

@@ -43,12 +43,20 @@ func classify(trial evidence.Trial, verdicts []evidence.Verdict) evidence.Verdic
 		return evidence.Verdicts{Class: trial.Class, Reason: trial.Reason, Message: trial.Message}
 	}
 	if names := named(verdicts, evidence.VerdictError); len(names) > 0 {
-		return evidence.Verdicts{Class: evidence.ClassError, Reason: evidence.ReasonEvidence, Message: "could not judge: " + strings.Join(names, ", ")}
+		return evidence.Verdicts{Class: evidence.ClassError, Reason: evidence.ReasonEvidence, Message: remarked("could not judge: "+strings.Join(names, ", "), trial)}
 	}
 	if names := named(verdicts, evidence.VerdictFail); len(names) > 0 {
-		return evidence.Verdicts{Class: evidence.ClassFail, Reason: evidence.ReasonGraders, Message: "failed: " + strings.Join(names, ", ")}
+		return evidence.Verdicts{Class: evidence.ClassFail, Reason: evidence.ReasonGraders, Message: remarked("failed: "+strings.Join(names, ", "), trial)}
 	}
 	return evidence.Verdicts{Class: evidence.ClassPass}
+}
+
+// remarked is a message with what the trial has to say beside it.
+func remarked(message string, trial evidence.Trial) string {
+	if trial.Message == "" {
+		return message
+	}
+	return message + "; " + trial.Message
 }
 
 func named(verdicts []evidence.Verdict, result evidence.VerdictResult) []string {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,20 +24,16 @@ type scene struct {
 	transcript string
 	workspace  []byte // a tar; none if nil
 	steps      []evidence.Step
+	models     []evidence.ModelCall
 }
 
 // lay writes s and returns its directory.
 func lay(t testing.TB, s scene) evidence.Dir {
 	t.Helper()
 	dir := t.TempDir()
-	var lines bytes.Buffer
-	for i, f := range s.frames {
-		f.Seq = int64(i + 1)
-		line, err := json.Marshal(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines.Write(append(line, '\n'))
+	s.frames = slices.Clone(s.frames)
+	for i := range s.frames {
+		s.frames[i].Seq = int64(i + 1)
 	}
 	write := func(name string, data []byte) {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
@@ -44,18 +41,13 @@ func lay(t testing.TB, s scene) evidence.Dir {
 		}
 	}
 	if !s.noFrames {
-		write(evidence.FramesFile, lines.Bytes())
-	}
-	var steps bytes.Buffer
-	for _, step := range s.steps {
-		line, err := json.Marshal(step)
-		if err != nil {
-			t.Fatal(err)
-		}
-		steps.Write(append(line, '\n'))
+		write(evidence.FramesFile, jsonLines(t, s.frames))
 	}
 	if s.steps != nil {
-		write(evidence.StepsFile, steps.Bytes())
+		write(evidence.StepsFile, jsonLines(t, s.steps))
+	}
+	if s.models != nil {
+		write(evidence.ModelsFile, jsonLines(t, s.models))
 	}
 	if s.transcript != "" {
 		write(evidence.TranscriptFile, []byte(s.transcript))
@@ -67,6 +59,19 @@ func lay(t testing.TB, s scene) evidence.Dir {
 		t.Fatal(err)
 	}
 	return evidence.Dir(dir)
+}
+
+func jsonLines[T any](t testing.TB, records []T) []byte {
+	t.Helper()
+	var lines bytes.Buffer
+	for _, record := range records {
+		line, err := json.Marshal(record)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines.Write(append(line, '\n'))
+	}
+	return lines.Bytes()
 }
 
 func grader(kind, config string) evidence.GraderSpec {

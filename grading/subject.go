@@ -54,13 +54,14 @@ func open(dir evidence.Dir, trial evidence.Trial) (*subject, error) {
 	if why, lost := s.trial.Lost(evidence.GapFrames); lost {
 		s.gaps = append(s.gaps, capture.Gap{Why: why})
 	}
+	tools := capture.Tools(s.servers, captured)
+	capture.Tie(captured, tools, s.models())
 	if !errors.Is(err, fs.ErrNotExist) {
 		if err := errors.Join(s.dir.WriteCalls(s.calls), s.dir.WriteCatalogs(captured.Catalogs())); err != nil {
 			return nil, err
 		}
 	}
 	s.steps, s.stepsErr = s.dir.Steps()
-	tools := capture.Tools(s.servers, captured)
 	transcript, left := s.transcript()
 	paired := capture.Pair(tools, s.calls, transcript)
 	s.uses = paired.Uses()

@@ -36,6 +36,39 @@ func Expand(name string, s Server, lookup func(string) (string, bool)) (expanded
 	return s, slices.Compact(secrets), Validate(name, literal(s))
 }
 
+// CheckText says what is wrong with the variables in a text, whatever their values.
+func CheckText(text string) error {
+	_, err := split(text)
+	return err
+}
+
+// ExpandText puts variables into a text as Expand does into a server. Its error is of
+// class [ErrMissingVariable] or [ErrInvalid]; secrets are the values that came in.
+func ExpandText(text string, lookup func(string) (string, bool)) (expanded string, secrets []string, err error) {
+	parts, err := split(text)
+	if err != nil {
+		return "", nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	var b strings.Builder
+	for _, p := range parts {
+		if p.variable == "" {
+			b.WriteString(p.text)
+			continue
+		}
+		value, set := lookup(p.variable)
+		switch {
+		case value != "":
+			b.WriteString(value)
+			secrets = append(secrets, value)
+		case set || p.hasDefault:
+			b.WriteString(p.text)
+		default:
+			return "", nil, fmt.Errorf("%w: %s", ErrMissingVariable, p.variable)
+		}
+	}
+	return b.String(), secrets, nil
+}
+
 func (f *findings) resolve(p part, field, key string, lookup func(string) (string, bool), secrets *[]string) string {
 	if p.variable == "" {
 		return p.text

@@ -30,7 +30,7 @@ type launch struct {
 // plan.go.
 func launchOf(t *Trial, box Layout) (launch, error) {
 	a := t.Agent
-	l := launch{process: process.Spec{Env: agentEnv(t, box), Dir: box.At(a.Dir), Args: slices.Clone(a.Command)}}
+	l := launch{process: process.Spec{Env: agentEnv(t, box), Dir: box.At(a.Dir), Args: slices.Clone(a.Command), Without: t.Models.keyVariables()}}
 	if a.Transcript != "" {
 		l.files = []File{fileOf(a.Transcript, "")}
 	}
@@ -90,6 +90,9 @@ func agentEnv(t *Trial, box Layout) []string {
 	}
 	if len(t.Skills) > 0 {
 		env["WAZA_SKILLS"] = box.At(SkillsDir)
+	}
+	if url := modelURL(t, box); url != "" {
+		env["WAZA_MODEL_URL"] = url
 	}
 	if box.Home != "" {
 		env["HOME"] = box.Home

@@ -42,7 +42,7 @@ func (tr *trialRun) runAgent(ctx context.Context) error {
 	limit, cancel := context.WithTimeout(ctx, tr.plan.Timeout)
 	defer cancel()
 	watch := tr.watch(ctx)
-	took := tr.agent.await(limit, watch.lost)
+	took := tr.agent.await(limit, watch.lost, tr.exhausted())
 	watch.close()
 	tr.record.AgentEnd = tr.rec.Now()
 	if ctx.Err() != nil {
@@ -71,6 +71,8 @@ func (tr *trialRun) judge(ctx context.Context, took span) error {
 			tr.blame(evidence.ClassTimeout, evidence.ReasonTimeLimit, fmt.Sprintf("the agent ran longer than %s and did not end when it was killed", tr.plan.Timeout))
 		case flooded:
 			tr.blame(evidence.ClassAgentError, evidence.ReasonOutput, "the agent wrote more than it may and did not end when it was killed")
+		case overbid:
+			tr.blame(evidence.ClassAgentError, evidence.ReasonBudget, tr.overspent()+", and the agent did not end when it was killed")
 		default:
 			tr.blameGuest("the relay, and did not end when it was killed", relay)
 		}
@@ -178,12 +180,14 @@ const (
 	overrun      // the limit of its time came first
 	flooded      // it wrote more than it may
 	cutOff       // what it needs was lost
+	overbid      // it asked models for more than it may, over and over
 )
 
 // await returns when the agent has ended. At the limit of its time, or of what it
-// may write, or once what it needs is lost, it is asked to, then made to; where that
+// may write, once what it needs is lost, or once it has nothing more to get of models, it
+// is asked to, then made to; where that
 // does nothing either its box is beyond us, and await returns all the same.
-func (a *attendance) await(limit context.Context, lost <-chan struct{}) span {
+func (a *attendance) await(limit context.Context, lost, exhausted <-chan struct{}) span {
 	var took span
 	select {
 	case <-a.ended:
@@ -194,6 +198,8 @@ func (a *attendance) await(limit context.Context, lost <-chan struct{}) span {
 		took = overrun
 	case <-lost:
 		took = cutOff
+	case <-exhausted:
+		took = overbid
 	}
 	_ = a.agent.Signal(process.Terminate)
 	if !a.endsWithin(stopGrace) {

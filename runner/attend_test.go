@@ -78,7 +78,7 @@ func TestAwaitBeyondUs(t *testing.T) {
 		a := attend(p, nil, stdout, stderr)
 		limit, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if took := a.await(limit, nil); took != overrun || a.endsWithin(0) {
+		if took := a.await(limit, nil, nil); took != overrun || a.endsWithin(0) {
 			t.Errorf("span %v", took)
 		}
 		p.end(process.Exit{}, errGone)

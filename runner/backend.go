@@ -46,6 +46,9 @@ type Layout struct {
 	Home      string // what programs find as theirs; empty leaves them the one they have
 	Private   string // of the agent's box: what is planned for HomeDir
 	Guest     string // our own executable
+	// Models is the URL that providers of models are below, where the trial has any; set
+	// once [Sandbox.Listen] has returned.
+	Models string
 }
 
 // DefaultOpenFiles is how many files a process may have open.
@@ -58,7 +61,7 @@ func RelayLimits() Box {
 
 // ContainerLayout is the layout of every container.
 func ContainerLayout() Layout {
-	return Layout{Workspace: WorkspaceDir, MCPConfig: MCPConfigPath, Home: HomeDir, Private: HomeDir, Guest: GuestPath}
+	return Layout{Workspace: WorkspaceDir, MCPConfig: MCPConfigPath, Home: HomeDir, Private: HomeDir, Guest: GuestPath, Models: "http://" + ModelHost}
 }
 
 // Ours are the places in the agent's box that links of ours in its workspace lead to.
@@ -217,7 +220,7 @@ type Server struct {
 // Place is where the agent finds servers.
 type Place struct {
 	net.Listener
-	Server string // the one found here; empty for all, told apart by HTTP's Host
+	Server string // the one found here, or [ModelHost]; empty for all, told apart by HTTP's Host
 	Host   string // what stands for the server in its URL; empty for its name
 }
 
@@ -265,7 +268,8 @@ type PortSharer interface {
 type Sandbox interface {
 	// Layout is where programs in a box find things.
 	Layout(box string) Layout
-	// Listen opens the places where the agent finds its servers.
+	// Listen opens the places where the agent finds its servers, and its models where it
+	// has any.
 	Listen(ctx context.Context) ([]Place, error)
 	// Dial connects to a port on the loopback of a server's box, over IPv4 or
 	// IPv6.

@@ -35,6 +35,13 @@ func Inputs(eval *spec.Eval, tasks []spec.ResolvedTask, trials []*Trial) (map[st
 		for _, s := range t.Skills {
 			add(s.Files)
 		}
+		if t.Models != nil {
+			for _, p := range t.Models.Providers {
+				if p.Script != "" {
+					files[p.access.file] = true
+				}
+			}
+		}
 		for _, s := range t.Servers {
 			add(s.Files)
 		}

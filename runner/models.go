@@ -1,6 +1,10 @@
 package runner
 
 import (
+	"cmp"
+	"fmt"
+	"strings"
+
 	"github.com/waza-isolate/waza/runner/spec"
 )
 
@@ -19,18 +23,61 @@ type Models struct {
 
 // Provider is where models are asked.
 type Provider struct {
-	Name      string `json:"name"`
-	Kind      string `json:"kind"`               // whose API it speaks
-	BaseURL   string `json:"base_url,omitempty"` // empty with a script
-	APIKeyEnv string `json:"api_key_env,omitempty"`
-	Script    string `json:"script,omitempty"` // its file, as the eval names it
+	Name      string                `json:"name"`
+	Kind      string                `json:"kind"`               // whose API it speaks
+	BaseURL   string                `json:"base_url,omitempty"` // empty with a script
+	APIKeyEnv string                `json:"api_key_env,omitempty"`
+	Headers   []string              `json:"headers,omitempty"` // names of those that the runner adds
+	Prices    map[string]spec.Price `json:"prices,omitempty"`
+	Script    string                `json:"script,omitempty"` // its file, as the eval names it
+
+	access access
+}
+
+// describe tells of the models as a person reads it.
+func (m *Models) describe(b *strings.Builder) {
+	line := func(format string, args ...any) { fmt.Fprintf(b, "              "+format+"\n", args...) }
+	fmt.Fprintf(b, "  models      %s of provider %s\n", cmp.Or(m.Model, "any model"), m.Provider)
+	for _, p := range m.Providers {
+		line("http://%s/%s is %s", ModelHost, p.Name, p.describe())
+	}
+	line("at most %s", describeModelLimits(m.Limits))
+}
+
+func (p Provider) describe() string {
+	if p.Script != "" {
+		return "the script " + p.Script
+	}
+	key := "without a key"
+	if p.APIKeyEnv != "" {
+		key = "the key in $" + p.APIKeyEnv
+	}
+	text := fmt.Sprintf("%s, %s API, %s", p.BaseURL, p.Kind, key)
+	if len(p.Headers) > 0 {
+		text += fmt.Sprintf(", headers %q", p.Headers)
+	}
+	return text
+}
+
+func describeModelLimits(l spec.ModelLimits) string {
+	text := fmt.Sprintf("%d requests", l.Requests)
+	if l.Tokens > 0 {
+		text += fmt.Sprintf(", %d tokens", l.Tokens)
+	}
+	if l.Cost > 0 {
+		text += fmt.Sprintf(", %g US dollars", l.Cost)
+	}
+	if l.Seconds > 0 {
+		text += fmt.Sprintf(", %d seconds", l.Seconds)
+	}
+	return text
 }
 
 // modelURL is the base URL of the provider that has the agent's model, as the agent
 // reaches it; empty where it has none.
-func modelURL(t *Trial, _ Layout) string {
+func modelURL(t *Trial, box Layout) string {
 	if t.Models == nil {
 		return ""
 	}
-	return "http://" + ModelHost + "/" + t.Models.Provider
+	return box.Models + "/" + t.Models.Provider
 }

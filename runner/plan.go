@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/agents"
-	"github.com/waza-isolate/waza/agents/llm"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/redact"
@@ -61,12 +60,22 @@ type Choices struct {
 	// engine's, such as linux/amd64, which some of them depend on.
 	Lock     *images.Lock
 	Platform string
+	// ModelScript reads the script of a model, by its file's name and content; required
+	// where the eval has one.
+	ModelScript func(file string, data []byte) (ModelScript, error)
 }
 
 // Plan decides every trial of an eval, in order. It starts nothing.
 func Plan(eval *spec.Eval, tasks []spec.ResolvedTask, c Choices) ([]*Trial, error) {
 	if c.Lookup == nil || c.Secrets == nil || c.Trials < 0 || c.Timeout < 0 {
 		return nil, errors.New("runner: incomplete choices")
+	}
+	models, err := planModels(eval, c)
+	if err == nil {
+		err = models.forLLM(eval.Config.Executor)
+	}
+	if err != nil {
+		return nil, err
 	}
 	var trials []*Trial
 	var errs []error
@@ -78,6 +87,9 @@ func Plan(eval *spec.Eval, tasks []spec.ResolvedTask, c Choices) ([]*Trial, erro
 		}
 		for number := 1; number <= cmp.Or(c.Trials, eval.Config.TrialsPerTask); number++ {
 			trial := t
+			if trial.Models = models; models != nil {
+				trial.Agent.Model = models.Model
+			}
 			trial.Number = number
 			trials = append(trials, &trial)
 		}
@@ -160,10 +172,7 @@ func planAgent(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Agent, error
 	case agents.Mock, agents.Script, agents.LLM:
 		a.Transcript = transcriptPath
 		if a.Executor == agents.LLM {
-			a.LLM = new(llm.Settings)
-			if eval.Config.LLM != nil {
-				*a.LLM = llm.Settings(*eval.Config.LLM)
-			}
+			a.LLM = settingsOf(eval)
 		}
 	default:
 		if err := fitsArgument(task, eval.Config.Agent.Prompt, a.Context); err != nil {

@@ -41,6 +41,9 @@ func (t *Trial) String() string {
 	} else {
 		fmt.Fprintf(&b, "              a process of this machine; workspace in a temporary directory, %d file(s)\n", len(t.Files))
 	}
+	if t.Models != nil {
+		t.Models.describe(&b)
+	}
 	for _, s := range t.Skills {
 		fmt.Fprintf(&b, "  skill       %s, %d file(s), at %s/%s\n", s.Name, len(s.Files), t.Agent.SkillsAt, s.Name)
 	}

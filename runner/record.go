@@ -58,6 +58,7 @@ type Record struct {
 	Metrics     []results.MetricSpec `json:"metrics,omitempty"`
 	Engine      map[string]string    `json:"engine,omitempty"`
 	Images      ImageRecords         `json:"images,omitempty"`
+	Models      *Models              `json:"models,omitempty"` // that agents may ask
 	Guarantees  *evidence.Guarantees `json:"guarantees,omitempty"`
 	// Certificate is what came of trying to get out of a sandbox; nil without any.
 	Certificate *evidence.Certificate `json:"certificate,omitempty"`
@@ -371,6 +372,14 @@ func readTrial(d evidence.Dir) (results.Trial, error) {
 	t.Events = slices.DeleteFunc(t.Events, func(e evidence.Event) bool { return !results.OfServers(e) })
 	if t.Steps, err = d.Steps(); err != nil {
 		return t, err
+	}
+	t.Gateway = d.Gateway(t.Trial)
+	for call, err := range d.ModelCalls() {
+		if err != nil {
+			break // grading has said what is wrong with it
+		}
+		call.Request, call.Response = nil, nil
+		t.Models = append(t.Models, call)
 	}
 	t.Transcript, _ = d.Transcript() // the agent's word; grading has said what is wrong with it
 	return t, nil

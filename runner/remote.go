@@ -31,7 +31,7 @@ func (h *host) connect(rec mcpproxy.Recorder) error {
 		return fmt.Errorf("server %q: its url cannot be read", s.Name)
 	}
 	transport := &http.Transport{
-		DialContext:            egress(rec, s.Name, where),
+		DialContext:            egress(rec, "server", s.Name, where),
 		ForceAttemptHTTP2:      true,
 		TLSHandshakeTimeout:    connectTimeout,
 		IdleConnTimeout:        idleConnection,
@@ -53,13 +53,14 @@ func (h *host) connect(rec mcpproxy.Recorder) error {
 	return nil
 }
 
-// egress dials for a server, and records once that the trial went out there.
-func egress(rec mcpproxy.Recorder, server string, where *url.URL) func(context.Context, string, string) (net.Conn, error) {
+// egress dials for a server, or for what else is named, and records once that the trial
+// went out there.
+func egress(rec interface{ Event(evidence.Event) }, what, name string, where *url.URL) func(context.Context, string, string) (net.Conn, error) {
 	origin := where.Scheme + "://" + where.Host
 	told := sync.OnceFunc(func() {
 		rec.Event(evidence.Event{
-			Kind: "egress", Where: server, Message: "the runner connects to " + origin,
-			Data: map[string]any{"server": server, "origin": origin},
+			Kind: "egress", Where: name, Message: "the runner connects to " + origin,
+			Data: map[string]any{what: name, "origin": origin},
 		})
 	})
 	dialer := &net.Dialer{Timeout: connectTimeout}

@@ -125,7 +125,7 @@ func (tr *trialRun) breaches(ctx context.Context, a *attendance) []breach {
 			all = append(all, breach{evidence.Reason(b.Kind), "the agent's container " + b.What})
 		}
 	}
-	if why := tr.proxy.Overspent(); why != "" {
+	if why := tr.overspent(); why != "" {
 		all = append(all, breach{evidence.ReasonBudget, why})
 	}
 	return all

@@ -16,6 +16,7 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/mcpproxy"
+	"github.com/waza-isolate/waza/runner/model"
 	"github.com/waza-isolate/waza/runner/process"
 )
 
@@ -149,9 +150,18 @@ func (tr *trialRun) openLog(name, box string, open func() (io.WriteCloser, error
 // output is where an output of a server or of its services is kept.
 func (tr *trialRun) output(name string) io.Writer { return tr.outputs[name] }
 
-// serve puts a proxy where the agent finds its servers. What crosses it goes to
-// rec. It lasts until drain.
-func (tr *trialRun) serve(ctx context.Context, rec mcpproxy.Recorder) error {
+// recorder takes what the agent says to servers and models, and hears of them.
+type recorder interface {
+	mcpproxy.Recorder
+	model.Recorder
+}
+
+// serve puts a proxy where the agent finds its servers, and a gateway where it finds its
+// models. What crosses them goes to rec. They last until drain.
+func (tr *trialRun) serve(ctx context.Context, rec recorder) (err error) {
+	if tr.models, err = openGateway(tr.plan.Models, rec); err != nil {
+		return err
+	}
 	proxy, err := mcpproxy.New(rec, mcpproxy.Limits{Calls: tr.plan.Agent.MaxCalls}, tr.servers...)
 	if err != nil {
 		return err
@@ -162,8 +172,9 @@ func (tr *trialRun) serve(ctx context.Context, rec mcpproxy.Recorder) error {
 		return err
 	}
 	for _, place := range places {
+		handler := tr.at(place)
 		tr.serving.Go(func() {
-			err := proxy.Serve(context.WithoutCancel(ctx), place, tr.only(place))
+			err := proxy.ServeHandler(context.WithoutCancel(ctx), place, handler)
 			if err != nil && !errors.Is(err, net.ErrClosed) {
 				rec.Event(evidence.Event{Kind: "proxy", Message: err.Error()})
 			}
@@ -189,7 +200,7 @@ func (tr *trialRun) tellPlaces(ctx context.Context, places []Place) error {
 	}
 	moved := false
 	for _, place := range places {
-		if place.Host != "" {
+		if place.Host != "" && place.Server != ModelHost {
 			hosts[place.Server], moved = place.Host, true
 		}
 	}
@@ -201,6 +212,8 @@ func (tr *trialRun) tellPlaces(ctx context.Context, places []Place) error {
 
 // drain lets every server end and every answer be recorded.
 func (tr *trialRun) drain(ctx context.Context) error {
+	tr.closeModels()
+	defer func() { tr.models = nil }()
 	if tr.proxy == nil {
 		return nil
 	}
@@ -208,7 +221,7 @@ func (tr *trialRun) drain(ctx context.Context) error {
 	defer cancel()
 	err := tr.proxy.Close(ctx)
 	tr.serving.Wait()
-	if why := tr.proxy.Overspent(); why != "" && tr.record.Class == "" && tr.record.Ended.IsZero() { // with its last breath
+	if why := tr.overspent(); why != "" && tr.record.Class == "" && tr.record.Ended.IsZero() { // with its last breath
 		tr.blame(evidence.ClassAgentError, evidence.ReasonBudget, why)
 	}
 	tr.proxy = nil

@@ -38,6 +38,7 @@ type trialRun struct {
 	logs    []io.Closer
 	agent   *attendance     // nil until the agent runs
 	proxy   *mcpproxy.Proxy // nil where nothing is served
+	models  *gateway        // likewise, and where no model is asked
 	// agentUsed is what the agent's box used up to the agent's end; nil where that
 	// could not be seen.
 	agentUsed *evidence.Usage

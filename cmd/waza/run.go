@@ -122,7 +122,7 @@ func (s *state) newJob(c *cli.Context) (*job, error) {
 // load reads an eval, and what of its tasks pick leaves.
 func (s *state) load(o runOptions, path string, overlay *mcpconfig.ClientFile, pick func([]spec.ResolvedTask) ([]spec.ResolvedTask, error)) (*job, error) {
 	eval, tasks, err := spec.Load(path, spec.Options{
-		ContextDir: o.contextDir, Overlay: overlay, CheckScript: checkScript, Local: !o.isolate,
+		ContextDir: o.contextDir, Overlay: overlay, CheckScript: checkScript, CheckModelScript: checkModelScript, Local: !o.isolate,
 	})
 	if err != nil {
 		return nil, &exitError{exitUsage, err}
@@ -153,7 +153,7 @@ func (j *job) plan(platform string) (err error) {
 	}
 	j.trials, err = runner.Plan(j.eval, j.tasks, runner.Choices{
 		Run: j.runID, Trials: j.options.trials, Timeout: j.options.timeout, Pull: j.options.pull, Lookup: j.lookup, Secrets: j.secrets,
-		Lock: j.lock, Platform: platform, Lifetime: lifetime,
+		Lock: j.lock, Platform: platform, Lifetime: lifetime, ModelScript: modelScript,
 	})
 	if err != nil {
 		return usage("%w", err)
@@ -258,6 +258,7 @@ func (j *job) newRecord() (runner.Record, error) {
 	}
 	record.ID, record.Waza, record.Build = j.runID, j.version, j.buildID()
 	record.Isolated, record.Network = j.options.isolate, j.trials[0].Network
+	record.Models = j.trials[0].Models
 	record.Workers, record.Trials, record.Retries = j.workers(), len(j.trials)/len(j.tasks), j.options.infraRetries
 	record.Timeout, record.FailFast = j.options.timeout, j.eval.Config.FailFast
 	record.ContextDir, record.Pull = j.options.contextDir, j.options.pull

@@ -15,9 +15,10 @@ import (
 type call struct {
 	evidence.Call
 	method  string
-	waiting bool  // for the client to retry with input
-	asTask  bool  // the request asks to run as a task (2025-11-25)
-	ended   int64 // the frame that did; 0 is none
+	waiting bool   // for the client to retry with input
+	asTask  bool   // the request asks to run as a task (2025-11-25)
+	ended   int64  // the frame that did; 0 is none
+	named   string // the id of the tool use that the client says it is
 }
 
 func (k *call) note(f evidence.Frame, kind string) {
@@ -47,6 +48,7 @@ func (c *collector) call(f evidence.Frame, m message) *call {
 			Start: f.Time, RequestFrame: f.Seq,
 		}}
 		_, k.asTask = params["task"]
+		k.named = namedUse(params)
 		c.keep(f, k)
 		if isRetry(params) {
 			k.note(f, NoteRoundUnknown)

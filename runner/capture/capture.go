@@ -16,6 +16,9 @@ type Result struct {
 	Changes  []evidence.Change // of the tools that the agent was told of, in order
 	Gaps     []Gap             // what could not be seen
 	Notes    []Note            // oddities that belong to no call
+	// Named are ids of tool uses that clients put into their requests, by the number of
+	// the call. They are the client's word.
+	Named map[int]string
 }
 
 // Tool is a tool as its server last described it.

@@ -258,10 +258,13 @@ func (c *collector) finish() Result {
 		}
 	}
 	numberIncidents(c.calls)
-	result := Result{Catalog: map[string][]Tool{}, Complete: map[string]bool{}, Gaps: c.gaps, Notes: c.notes}
+	result := Result{Catalog: map[string][]Tool{}, Complete: map[string]bool{}, Gaps: c.gaps, Notes: c.notes, Named: map[int]string{}}
 	result.Calls = slices.Grow(result.Calls, len(c.calls))
 	for _, k := range c.calls {
 		result.Calls = append(result.Calls, k.Call)
+		if k.named != "" {
+			result.Named[k.Seq] = k.named
+		}
 	}
 	for _, k := range c.reads {
 		result.Reads = append(result.Reads, k.read())

@@ -39,22 +39,30 @@ func (f Frame) write(w io.Writer, secrets *redact.Set, limit int) error {
 
 // writeRaw writes Raw, and sets what became of it.
 func (f *Frame) writeRaw(w io.Writer, secrets *redact.Set, limit int) error {
-	name, inside := `,"raw":"`, io.WriteCloser(jsontext.NewEscaper(w, false))
-	if !utf8.Valid(f.Raw) {
-		name, inside = `,"raw_b64":"`, base64.NewEncoder(base64.StdEncoding, w)
+	found, over, err := writeBytes(w, "raw", f.Raw, secrets, limit)
+	f.Redacted, f.RedactedEnvelope = f.Redacted+found.Spans, f.RedactedEnvelope || found.Envelope
+	f.Truncated += over
+	return err
+}
+
+// writeBytes writes raw as a further member of a JSON object: as text where it is UTF-8,
+// and else, behind another name, in base64. It returns what it replaced, and how many
+// bytes are over the limit.
+func writeBytes(w io.Writer, name string, raw []byte, secrets *redact.Set, limit int) (found redact.Found, over int64, err error) {
+	inside := io.WriteCloser(jsontext.NewEscaper(w, false))
+	if !utf8.Valid(raw) {
+		name, inside = name+"_b64", base64.NewEncoder(base64.StdEncoding, w)
 	}
-	if _, err := io.WriteString(w, name); err != nil {
-		return err
+	if _, err := io.WriteString(w, `,"`+name+`":"`); err != nil {
+		return found, 0, err
 	}
 	kept := &head{w: inside, left: limit} // only behind the redaction: a cut secret is not found
-	found, err := secrets.WriteJSON(kept, f.Raw)
+	found, err = secrets.WriteJSON(kept, raw)
 	if err = errors.Join(err, inside.Close()); err != nil {
-		return err
+		return found, kept.over, err
 	}
-	f.Redacted, f.RedactedEnvelope = f.Redacted+found.Spans, f.RedactedEnvelope || found.Envelope
-	f.Truncated += kept.over
 	_, err = io.WriteString(w, `"`)
-	return err
+	return found, kept.over, err
 }
 
 // head passes the beginning of a stream on, and counts what is over.

@@ -47,11 +47,12 @@ type Recorder struct {
 	frames  *os.File
 	events  *os.File
 
-	mu    sync.Mutex
-	out   *bufio.Writer // to frames, flushed behind each; guarded by mu
-	steps *os.File      // nil before the first; guarded by mu
-	seq   int64         // guarded by mu
-	err   error         // guarded by mu
+	mu     sync.Mutex
+	out    *bufio.Writer // to frames, flushed behind each; guarded by mu
+	steps  *os.File      // nil before the first; guarded by mu
+	models *os.File      // likewise; guarded by mu
+	seq    int64         // guarded by mu
+	err    error         // guarded by mu
 }
 
 // Create makes dir, which must not hold evidence already, keeps room in it for what is
@@ -174,8 +175,10 @@ func (r *Recorder) Close() error {
 	defer r.mu.Unlock()
 	errs := []error{r.err}
 	files := []*os.File{r.frames, r.events}
-	if r.steps != nil {
-		files = append(files, r.steps)
+	for _, file := range []*os.File{r.steps, r.models} {
+		if file != nil {
+			files = append(files, file)
+		}
 	}
 	for _, file := range files {
 		errs = append(errs, told(file.Sync()), told(file.Close()))

@@ -125,6 +125,13 @@ type Call struct {
 	// and tool that fail beside it, and those made when a failure was known, up to the first
 	// that succeeds. 0 is none. A cancelled call is no failure.
 	Incident int `json:"incident,omitempty"`
+
+	// Origin says whether a model asked for the call. Turn and ToolUse are then the number
+	// of the model call whose answer did, and the use's id there, which Google's models
+	// give none.
+	Origin  Origin `json:"origin,omitempty"`
+	Turn    int    `json:"turn,omitempty"`
+	ToolUse string `json:"tool_use,omitempty"`
 }
 
 // Event is something that happened beside the frames.
@@ -248,6 +255,7 @@ type SharedServer struct {
 // and a colon.
 const (
 	GapFrames      = "frames"
+	GapModels      = "models"
 	GapTranscript  = "transcript"
 	GapWorkspace   = "workspace"
 	GapFinalOutput = "final output"

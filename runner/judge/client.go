@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/apikey"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/redact"
 )
@@ -47,8 +47,10 @@ func New(j evidence.Judge, key string, secrets *redact.Set) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("base_url %w", err)
 	}
-	if err := checkKey(j.APIKeyEnv, key); err != nil {
-		return nil, err
+	if j.APIKeyEnv != "" || key != "" {
+		if err := apikey.Check(j.APIKeyEnv, key, "the judge's endpoint"); err != nil {
+			return nil, err
+		}
 	}
 	if j.TimeoutSeconds < 1 {
 		return nil, errors.New("an answer has no time limit")
@@ -66,25 +68,6 @@ func New(j evidence.Judge, key string, secrets *redact.Set) (*Client, error) {
 		},
 		slots: make(chan struct{}, maxAtOnce), wait: sleep,
 	}, nil
-}
-
-// minKey is the shortest key that can be kept out of what is written: shorter ones
-// stand in other words by chance.
-const minKey = 8
-
-func checkKey(variable, key string) error {
-	printable := strings.IndexFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) < 0
-	switch {
-	case variable == "" && key == "":
-		return nil
-	case key == "":
-		return fmt.Errorf("the environment variable %s is not set; set it to the key of the judge's endpoint", variable)
-	case len(key) < minKey:
-		return fmt.Errorf("the environment variable %s holds no key: it is shorter than %d characters", variable, minKey)
-	case !printable:
-		return fmt.Errorf("the environment variable %s holds no key: there is a blank, a line break or another character in it that no key has", variable)
-	}
-	return nil
 }
 
 // Answer puts a question to the model, again where what failed may pass. An error says

@@ -38,7 +38,7 @@ type program struct {
 // shares no terminal with us and gets none of the terminal's signals.
 func (s *sandbox) launch(box string, spec process.Spec) (*program, error) {
 	mark := s.mark(box)
-	env := lastOfEach(append(withoutProxy(append(os.Environ(), spec.Env...)), markVariable+"="+mark))
+	env := lastOfEach(append(withoutProxy(append(without(os.Environ(), spec.Without), spec.Env...)), markVariable+"="+mark))
 	path, err := lookPath(spec.Args[0], env, spec.Dir)
 	if err != nil {
 		return nil, err
@@ -191,6 +191,14 @@ func closeAll(files []*os.File) error {
 		errs = append(errs, f.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// without is an environment without the variables that are named.
+func without(env, names []string) []string {
+	return slices.DeleteFunc(env, func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return slices.Contains(names, name)
+	})
 }
 
 // withoutProxy has programs reach loopback directly where they have a proxy.

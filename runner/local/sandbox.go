@@ -35,6 +35,7 @@ type sandbox struct {
 	closed    bool           // guarded by mu
 	programs  []*program     // that were started; guarded by mu
 	listeners []net.Listener // guarded by mu
+	models    string         // where models are found; guarded by mu
 
 	usedMu sync.Mutex
 	used   map[string]time.Duration // CPU time of what has ended, by box; guarded by usedMu
@@ -76,11 +77,15 @@ func (s *sandbox) Layout(box string) runner.Layout {
 		l.Workspace = s.dir + runner.WorkspaceDir
 		l.MCPConfig = s.dir + runner.MCPConfigPath
 		l.Private = s.dir + runner.HomeDir
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		l.Models = s.models
 	}
 	return l
 }
 
-// Listen implements runner.Sandbox: every server is at a port of its own.
+// Listen implements runner.Sandbox: every server is at a port of its own, and so
+// are the models.
 func (s *sandbox) Listen(ctx context.Context) (places []runner.Place, err error) {
 	defer func() {
 		if err != nil {
@@ -90,12 +95,12 @@ func (s *sandbox) Listen(ctx context.Context) (places []runner.Place, err error)
 			places = nil
 		}
 	}()
-	for _, server := range s.trial.Servers {
+	for _, name := range s.names() {
 		ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 		if err != nil {
 			return places, err
 		}
-		places = append(places, runner.Place{Listener: ln, Server: server.Name, Host: ln.Addr().String()})
+		places = append(places, runner.Place{Listener: ln, Server: name, Host: ln.Addr().String()})
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,8 +109,23 @@ func (s *sandbox) Listen(ctx context.Context) (places []runner.Place, err error)
 	}
 	for _, place := range places {
 		s.listeners = append(s.listeners, place.Listener)
+		if place.Server == runner.ModelHost {
+			s.models = "http://" + place.Host
+		}
 	}
 	return places, nil
+}
+
+// names are those that the agent finds something under.
+func (s *sandbox) names() []string {
+	var all []string
+	for _, server := range s.trial.Servers {
+		all = append(all, server.Name)
+	}
+	if s.trial.Models != nil {
+		all = append(all, runner.ModelHost)
+	}
+	return all
 }
 
 // Dial implements runner.Sandbox.

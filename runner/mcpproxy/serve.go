@@ -24,8 +24,14 @@ const (
 // ended so, else the listener's error. Where only names a server, every request
 // is for that one.
 func (p *Proxy) Serve(ctx context.Context, l net.Listener, only string) error {
+	return p.ServeHandler(ctx, l, p.Handler(only))
+}
+
+// ServeHandler is Serve with a handler in the place of the proxy's own, which it may
+// hand requests on to.
+func (p *Proxy) ServeHandler(ctx context.Context, l net.Listener, h http.Handler) error {
 	srv := &http.Server{
-		Handler:           p.Handler(only),
+		Handler:           h,
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/waza-isolate/waza/internal/endtoend"
 )
 
 // Upstream is where a server that speaks HTTP is found, and how it is reached.
@@ -74,34 +76,12 @@ func withoutURL(err error) error {
 	return err
 }
 
-// Headers that belong to one connection and are not passed on; RFC 9110, section
-// 7.6.1. Upgrade and Trailer are there since the proxy does neither.
-func hopByHop() []string {
-	return []string{
-		"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection",
-		"Te", "Trailer", "Transfer-Encoding", "Upgrade",
-	}
-}
-
-func endToEnd(h http.Header) http.Header {
-	passed := h.Clone()
-	for _, list := range h.Values("Connection") {
-		for name := range strings.SplitSeq(list, ",") {
-			passed.Del(strings.TrimSpace(name))
-		}
-	}
-	for _, name := range hopByHop() {
-		passed.Del(name)
-	}
-	return passed
-}
-
 // outgoing is the agent's request as the server gets it. isOwn says whether a host
 // is the server's name, as the agent knows it.
 func (u *Upstream) outgoing(ctx context.Context, r *http.Request, body []byte, isOwn func(host string) bool) *http.Request {
 	out := u.request(ctx, r.Method, body)
 	out.URL.RawQuery = joinQueries(u.URL.RawQuery, r.URL.RawQuery)
-	out.Header = endToEnd(r.Header)
+	out.Header = endtoend.Headers(r.Header)
 	out.Header.Set("Accept-Encoding", "identity")
 	out.Header.Del("Expect") // it was met
 	if r.Header.Get("User-Agent") == "" {
@@ -239,7 +219,7 @@ func remoteOnly() []string {
 
 // copyHeaders takes what of a response's headers reaches the agent.
 func (u *Upstream) copyHeaders(to, from http.Header) {
-	for name, values := range endToEnd(from) {
+	for name, values := range endtoend.Headers(from) {
 		to[name] = values
 	}
 	to.Del("Content-Length") // net/http sets it

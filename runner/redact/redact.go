@@ -18,6 +18,9 @@ import (
 // Mark stands where a secret was.
 const Mark = "[REDACTED]"
 
+// blank stands for each byte of a secret where the length stays.
+const blank = '*'
+
 // minLength is the shortest value taken as a secret. Shorter ones ("1", "on")
 // would blank out unrelated text everywhere.
 const minLength = 4
@@ -106,7 +109,8 @@ func (s *Set) inLocked(b []byte) bool {
 type redaction struct {
 	out     []byte
 	marks   int
-	covered int // bytes to come that the last mark stands for
+	covered int  // bytes to come that the last mark stands for
+	blank   bool // a secret keeps its length
 }
 
 // redactLocked appends to r.out what becomes of b, and returns how much of b it
@@ -150,7 +154,9 @@ func (s *Set) longestAtLocked(b []byte) (length int, open bool) {
 // cover marks the next length bytes.
 func (r *redaction) cover(length int) {
 	if length > 0 && r.covered == 0 {
-		r.out = append(r.out, Mark...)
+		if !r.blank {
+			r.out = append(r.out, Mark...)
+		}
 		r.marks++
 	}
 	r.covered = max(r.covered, length)
@@ -160,6 +166,9 @@ func (r *redaction) cover(length int) {
 func (r *redaction) pass(b []byte) {
 	n := min(r.covered, len(b))
 	r.covered -= n
+	if r.blank {
+		r.out = append(r.out, bytes.Repeat([]byte{blank}, n)...)
+	}
 	r.out = append(r.out, b[n:]...)
 }
 
@@ -187,6 +196,33 @@ func NewWriter(set *Set, out io.WriteCloser) *Writer {
 		set = &Set{}
 	}
 	return &Writer{set: set, out: out}
+}
+
+// NewBlanker returns a Writer that has asterisks in place of secrets, one for each
+// byte: what it passes to out is as long as what is written to it.
+func NewBlanker(set *Set, out io.WriteCloser) *Writer {
+	w := NewWriter(set, out)
+	w.done.blank = true
+	return w
+}
+
+// Marks is how many secrets were replaced so far.
+func (w *Writer) Marks() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.done.marks
+}
+
+// Blank is text with asterisks in place of secrets, one for each byte.
+func (s *Set) Blank(text string) string {
+	if s == nil {
+		return text
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	r := redaction{blank: true}
+	s.redactLocked(&r, []byte(text), true)
+	return string(r.out)
 }
 
 // Write redacts what was held back before it, and p.

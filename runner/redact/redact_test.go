@@ -120,6 +120,37 @@ func TestWriter(t *testing.T) {
 	})
 }
 
+// TestBlanker holds that a blanked stream keeps its length wherever it is cut, and
+// nothing of a secret but asterisks.
+func TestBlanker(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		word := rapid.StringMatching(`[abc]{0,6}`)
+		secrets := rapid.SliceOfN(rapid.StringMatching(`[abc]{4,7}`), 1, 3).Draw(t, "secrets")
+		text := strings.Join(rapid.SliceOfN(rapid.OneOf(word, rapid.SampledFrom(secrets)), 0, 10).Draw(t, "parts"), "")
+		cut := rapid.IntRange(0, len(text)).Draw(t, "cut")
+		s := set(secrets...)
+		var out sink
+		w := NewBlanker(s, &out)
+		_, _ = io.WriteString(w, text[:cut])
+		_, _ = io.WriteString(w, text[cut:])
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		got := out.String()
+		if got != s.Blank(text) || len(got) != len(text) {
+			t.Fatalf("%q became %q, whole %q", text, got, s.Blank(text))
+		}
+		for _, secret := range secrets {
+			if strings.Contains(got, secret) {
+				t.Fatalf("%q is left in %q", secret, got)
+			}
+		}
+		if found := w.Marks() > 0; found != (got != text) {
+			t.Fatalf("%d marks in %q", w.Marks(), got)
+		}
+	})
+}
+
 func FuzzWriter(f *testing.F) {
 	f.Add("s3cret", "cret-two", "a s3cret-two b", uint8(3))
 	f.Add("ED][RE", "DACT", "[REDACTED][REDACTED]", uint8(1))

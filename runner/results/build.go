@@ -20,6 +20,7 @@ type Builder struct {
 type taken struct {
 	result  RunResult
 	elapsed map[string][]time.Duration // of calls, by server
+	answers answerTimes                // of models
 }
 
 // NewBuilder is for a run of which no trial is known yet.
@@ -37,7 +38,9 @@ func (b *Builder) Add(trial Trial) error {
 	if _, ok := b.trials[trial.Task]; !ok {
 		return fmt.Errorf("results: trial %d is of task %q, which the run does not have", trial.Number, trial.Task)
 	}
-	b.trials[trial.Task] = append(b.trials[trial.Task], taken{outline(trial), elapsed(trial)})
+	t := taken{result: outline(trial), elapsed: elapsed(trial)}
+	t.result.Models, t.answers = modelsOf(trial)
+	b.trials[trial.Task] = append(b.trials[trial.Task], t)
 	return nil
 }
 
@@ -64,10 +67,12 @@ func (b *Builder) Results() Results {
 		Tasks: []Task{},
 	}
 	var servers cards
+	var answers answerTimes
 	for _, info := range run.Tasks {
 		last := lastAttempts(b.trials[info.ID])
 		results.Tasks = append(results.Tasks, task(info, last))
 		for _, t := range last {
+			answers.add(t.answers)
 			if counts(t.result) {
 				servers.add(t.result.Servers, t.elapsed)
 			}
@@ -75,6 +80,9 @@ func (b *Builder) Results() Results {
 	}
 	results.Servers = servers.all()
 	results.Summary = summarise(results.Tasks, milliseconds(run.Started, run.Ended))
+	if m := results.Summary.Models; m != nil {
+		m.Timing = answers.timing()
+	}
 	results.Metrics = measure(run.Metrics, results.Tasks)
 	return results
 }

@@ -46,5 +46,7 @@ type Trial struct {
 	Events     []evidence.Event // those that OfServers says it of
 	Transcript []evidence.TranscriptEvent
 	Steps      []evidence.Step
-	Narration  *evidence.Narration // nil without a transcript
+	Narration  *evidence.Narration  // nil without a transcript
+	Gateway    bool                 // ours was in the way to the trial's models
+	Models     []evidence.ModelCall // without their bytes
 }

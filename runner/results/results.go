@@ -59,6 +59,7 @@ type Summary struct {
 	StdDev         float64     `json:"std_dev"`
 	DurationMS     int64       `json:"duration_ms"`
 	Again          int         `json:"earlier_attempts,omitempty"` // that ended as infra, and were made again
+	Models         *Models     `json:"models,omitempty"`           // of all runs; nil where no gateway was in the way
 	Judge          *Judge      `json:"judge,omitempty"`            // of all runs
 	Statistics     *Statistics `json:"statistics,omitempty"`       // nil without a counted trial
 }
@@ -114,7 +115,8 @@ type RunResult struct {
 	Transcript    []evidence.TranscriptEvent `json:"transcript,omitempty"`
 	Narration     *Narration                 `json:"narration,omitempty"` // where the agent leaves a transcript
 	FinalOutput   string                     `json:"final_output"`
-	Judge         *Judge                     `json:"judge,omitempty"` // what graders' questions cost
+	Models        *Models                    `json:"models,omitempty"` // where a gateway was in the way
+	Judge         *Judge                     `json:"judge,omitempty"`  // what graders' questions cost
 	ErrorMsg      string                     `json:"error_msg,omitempty"`
 }
 
@@ -175,7 +177,7 @@ type ToolResult struct {
 
 // ToolEvent is a use of a tool with all of its arguments and its result.
 type ToolEvent struct {
-	Turn       int              `json:"turn"` // always 0: not known
+	Turn       int              `json:"turn"` // the model call that asked for it; 0 where that is not known
 	Sequence   int              `json:"sequence"`
 	ToolCallID string           `json:"tool_call_id,omitempty"`
 	ToolName   string           `json:"tool_name"`
@@ -185,6 +187,7 @@ type ToolEvent struct {
 	Result     json.RawMessage  `json:"result,omitempty"`
 	Success    bool             `json:"success"`
 	Outcome    evidence.Outcome `json:"outcome,omitempty"` // of MCP calls
+	Origin     evidence.Origin  `json:"origin,omitempty"`  // likewise
 	Error      string           `json:"error,omitempty"`
 	DurationMS int64            `json:"duration_ms,omitempty"`
 }

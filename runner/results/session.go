@@ -58,6 +58,7 @@ func toolEvents(uses []capture.Use) []ToolEvent {
 		}
 		if call := use.Call; call != nil {
 			event.ToolCallID, event.Outcome = idText(call.ID), call.Outcome
+			event.Turn, event.Origin = call.Turn, call.Origin
 			event.DurationMS = milliseconds(call.Start, call.End)
 			if !use.OK {
 				event.Error = errorText(*call)

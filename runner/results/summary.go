@@ -18,6 +18,7 @@ func summarise(tasks []Task, duration int64) Summary {
 		for _, r := range t.Runs {
 			s.Again += len(r.Earlier)
 			s.Judge = s.Judge.plus(r.Judge)
+			s.Models = s.Models.plus(r.Models)
 		}
 		switch t.Status {
 		case StatusPassed:

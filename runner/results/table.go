@@ -18,7 +18,7 @@ const minTask = 12
 // columns leave room for the task's name: its trials that passed and all, how they
 // ended, the mean score, MCP calls and agents' time in all. Then come the servers, a
 // line for each, and one of the eval. A width of 0 is no limit. Lines behind them say
-// what judges cost, and so where the sandbox was weak, or nothing was isolated.
+// what the agent's models took, what judges cost, and so where the sandbox was weak, or nothing was isolated.
 func (r Results) Table(w io.Writer, width int) error {
 	rows := [][]string{{"TASK", "TRIALS", "VERDICT", "SCORE", "MCP CALLS", "TIME"}}
 	for _, t := range r.Tasks {
@@ -37,6 +37,9 @@ func (r Results) Table(w io.Writer, width int) error {
 		writeRow(&out, cells, widths)
 	}
 	out.WriteString(r.serverTable(width) + r.evalLine(width))
+	if m := r.Summary.Models; m != nil {
+		out.WriteString(m.line())
+	}
 	if j := r.Summary.Judge; j != nil {
 		fmt.Fprintf(&out, "judge: %d answers, %d tokens in, %d out\n", j.Answers, j.InputTokens, j.OutputTokens)
 	}

@@ -155,7 +155,7 @@ func (g *graders) expected(e Expected) {
 	if e.Behavior != nil {
 		at := strictyaml.Path{"expected", "behavior"}
 		if e.Behavior.empty() {
-			g.doc.Problemf(at, "expected.behavior says nothing; give it max_tool_calls, required_tools or forbidden_tools")
+			g.doc.Problemf(at, "expected.behavior says nothing; give it max_tokens, max_tool_calls, required_tools or forbidden_tools")
 			return
 		}
 		g.short(Grader{Name: ExpectedBehavior, Type: "behavior"}, e.Behavior, at)
@@ -173,5 +173,5 @@ func (g *graders) short(one Grader, config any, at strictyaml.Path) {
 }
 
 func (b Behavior) empty() bool {
-	return b.MaxToolCalls == nil && len(b.RequiredTools)+len(b.ForbiddenTools) == 0
+	return b.MaxTokens == nil && b.MaxToolCalls == nil && len(b.RequiredTools)+len(b.ForbiddenTools) == 0
 }

@@ -26,6 +26,9 @@ type Options struct {
 	// CheckScript says what is wrong with the steps of a task's script. Nil
 	// leaves them unchecked but for being a list.
 	CheckScript func(json.RawMessage) error
+	// CheckModelScript says what is wrong with the script of a model, by its file's name
+	// and content. Nil leaves scripts unread.
+	CheckModelScript func(file string, data []byte) error
 	// Local reads the eval to run it on processes of this machine: what cannot be
 	// without containers is refused.
 	Local bool

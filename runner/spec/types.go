@@ -44,7 +44,7 @@ type Config struct {
 	MaxWorkers        int                          `json:"max_workers,omitempty" min:"1" max:"256" jsonschema:"older name of workers"`
 	FailFast          bool                         `json:"fail_fast,omitempty" jsonschema:"start no further trial once one did not pass"`
 	Executor          string                       `json:"executor" enum:"mock script command llm" later:"copilot-sdk" jsonschema:"what plays the agent"`
-	Model             string                       `json:"model,omitempty" jsonschema:"model the agent uses; a label, handed to the agent as WAZA_MODEL"`
+	Model             string                       `json:"model,omitempty" jsonschema:"model the agent uses, as PROVIDER/MODEL or MODEL; handed to the agent as WAZA_MODEL, without the provider"`
 	MCPServers        map[string]*mcpconfig.Server `json:"mcp_servers,omitempty" jsonschema:"MCP servers of every task, by the name the agent reaches them under"`
 	MCPServerLifetime string                       `json:"mcp_server_lifetime,omitempty" enum:"per_task per_benchmark" jsonschema:"how long servers live: per_task is one set for each trial, per_benchmark one for the run; default per_task with --isolate and else per_benchmark"`
 	Isolation         Isolation                    `json:"isolation,omitzero" jsonschema:"the sandbox, with --isolate"`
@@ -104,11 +104,13 @@ type Agent struct {
 // Model is a provider of models, or a script that answers in place of one.
 type Model struct {
 	Kind      string            `json:"kind,omitempty" enum:"openai anthropic google azure" jsonschema:"whose API it speaks; default the provider's name, and openai for others"`
-	BaseURL   string            `json:"base_url,omitempty" jsonschema:"where the API is, as its clients are told; default the provider's own; https, or http on the runner's network"`
-	APIKeyEnv string            `json:"api_key_env,omitempty" jsonschema:"environment variable of the runner's that holds the key; default the usual one of the kind"`
+	BaseURL   string            `json:"base_url,omitempty" jsonschema:"where the API is, as its clients are told; default the provider's own; https, or http on the runner's network; needed for azure, and for names that are no kind"`
+	APIKeyEnv string            `json:"api_key_env,omitempty" jsonschema:"environment variable of the runner's that holds the key; default the usual one of the kind, and none where base_url is set, but for azure"`
 	Headers   map[string]string `json:"headers,omitempty" jsonschema:"headers that the runner adds; ${VAR} is a variable of the runner's"`
 	Prices    map[string]Price  `json:"prices,omitempty" jsonschema:"prices by model, for costs"`
-	Script    string            `json:"script,omitempty" jsonschema:"file of turns that are played in place of asking anybody"`
+	Script    string            `json:"script,omitempty" jsonschema:"file of turns that are played in place of asking anybody, relative to the eval"`
+	// TimeoutSeconds is 0 for the default.
+	TimeoutSeconds int `json:"timeout_seconds,omitempty" min:"1" max:"3600" jsonschema:"seconds that the provider may say nothing, before an answer and within it; default 600"`
 }
 
 // Price is what a model costs, in US dollars for a million tokens.
@@ -219,8 +221,9 @@ type Expected struct {
 
 // Behavior is expected.behavior.
 type Behavior struct {
-	_ struct{} `later:"max_iterations max_response_time_ms max_tokens"`
+	_ struct{} `later:"max_iterations max_response_time_ms"`
 
+	MaxTokens      *int     `json:"max_tokens,omitempty" min:"1" jsonschema:"limit of models' tokens, in and out"`
 	MaxToolCalls   *int     `json:"max_tool_calls,omitempty" min:"1" jsonschema:"limit of tool calls; for none at all use a behavior grader with max_mcp_calls: 0"`
 	RequiredTools  []string `json:"required_tools,omitempty" jsonschema:"tools that are used"`
 	ForbiddenTools []string `json:"forbidden_tools,omitempty" jsonschema:"tools that are not used"`

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/waza-isolate/waza/modelstub"
+)
+
+func (s *state) modelStubCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "model-stub",
+		Usage: "answer as a model would, by a script",
+		Description: "Serves OpenAI's chat completions and responses, Anthropic's messages and Google's\n" +
+			"generateContent until it is interrupted, and plays the turns of a script: see\n" +
+			"docs/model-stub.md. It asks nobody, and wants no key. One line on stderr tells\n" +
+			"of each request.",
+		OnUsageError: usageError,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "script", Usage: "play the turns of this `FILE`"},
+			&cli.StringFlag{Name: "listen", Usage: "listen on `HOST:PORT`; a port of 0 is any that is free", Value: "127.0.0.1:0"},
+		},
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 || c.String("script") == "" {
+				return usage("model-stub takes --script FILE and no arguments; see waza model-stub --help")
+			}
+			return s.modelStub(c.Context, c.String("script"), c.String("listen"))
+		},
+	}
+}
+
+func (s *state) modelStub(ctx context.Context, file, address string) error {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return usage("the script: %w", err)
+	}
+	script, err := modelstub.Parse(file, data)
+	if err != nil {
+		return &exitError{exitUsage, err}
+	}
+	listener, err := net.Listen("tcp", onLoopback(address))
+	if err != nil {
+		return usage("--listen: %w", err)
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	fmt.Fprintf(s.stdout, "http://%s\n", listener.Addr())
+	return serve(ctx, listener, script.Handler(s.tellOfModel()))
+}
+
+// onLoopback is address, on loopback where it names no host.
+func onLoopback(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	if err == nil && host == "" {
+		return net.JoinHostPort("127.0.0.1", port)
+	}
+	return address
+}
+
+// tellOfModel writes a line for each request. A logger keeps lines whole.
+func (s *state) tellOfModel() func(modelstub.Told) {
+	logger := log.New(s.stderr, "", 0)
+	return func(told modelstub.Told) {
+		logger.Printf("%d %s %s %s: %s", told.Status, told.Method, printable(told.Path), printable(told.Model), printable(told.What))
+	}
+}
+
+// serve answers until ctx ends.
+func serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
+	defer stop()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return infra(err)
+	}
+	return nil
+}

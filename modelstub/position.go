@@ -1,0 +1,56 @@
+package modelstub
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/runner/dialect"
+)
+
+// position is the turn of c that the request asks for: the one after all that its
+// history shows. The ids of calls tell; where there are none, a turn counts that calls
+// what the script calls next, or says what it says next.
+func (c conversation) position(r *request) int {
+	next := 0
+	if r.previous.there {
+		next = r.previous.turn + 1
+	}
+	for _, m := range r.referenced {
+		next = max(next, m.turn+1)
+	}
+	for i, item := range r.Items {
+		if item.Role != dialect.Assistant {
+			continue
+		}
+		if turn, marked := latest(item.Uses); marked {
+			next = max(next, turn+1)
+		} else if next < len(c.steps) && c.steps[next].made(item, resultsOf(r.Items[:i])) {
+			next++
+		}
+	}
+	return next
+}
+
+// latest is the last turn that the ids of uses tell of.
+func latest(uses []dialect.Use) (turn int, marked bool) {
+	for _, use := range uses {
+		if m, ok := readMark(use.ID); ok {
+			turn, marked = max(turn, m.turn), true
+		}
+	}
+	return turn, marked
+}
+
+// made reports whether item looks like what s answers after results.
+func (s step) made(item dialect.Item, results []string) bool {
+	switch {
+	case s.answer == nil:
+		return false
+	case len(s.answer.calls) > 0:
+		return slices.ContainsFunc(item.Uses, func(use dialect.Use) bool {
+			return offered{name: use.Name}.is(s.answer.calls[0].tool)
+		})
+	}
+	text, err := s.answer.say.text(results)
+	return err == nil && len(item.Uses) == 0 && strings.TrimSpace(item.Text) == strings.TrimSpace(text)
+}

@@ -1,0 +1,138 @@
+package dialect
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// delta is what one event of a stream adds to an answer. A whole answer is one delta.
+type delta struct {
+	id     string
+	model  string
+	pieces []piece
+	thinks bool // says what is not part of the answer's text
+	stop   string
+	usage  *Usage
+	err    string
+}
+
+// says tells whether it has something of what the model answers.
+func (d delta) says() bool {
+	return d.thinks || slices.ContainsFunc(d.pieces, func(p piece) bool {
+		return p.use || p.text != ""
+	})
+}
+
+// piece is a text or a tool's use, or what comes behind either.
+type piece struct {
+	slot  slot
+	use   bool
+	id    string
+	name  string
+	text  string // of the answer, or of the use's arguments
+	whole bool   // takes the place of what came before
+	alone bool   // has no slot: nothing came before it, and nothing comes behind it
+}
+
+// slot tells pieces of an answer apart.
+type slot struct {
+	part  int
+	index int
+	id    string
+}
+
+// deltas read one event of a stream, or an answer that is none.
+var deltas = map[Name]func([]byte) (delta, error){
+	Chat:      chatDelta,
+	Responses: responsesDelta,
+	Messages:  messagesDelta,
+	Generate:  generateDelta,
+}
+
+// assembly puts an answer together.
+type assembly struct {
+	head   Response
+	pieces []*assembled // in order of their beginnings
+	places map[slot]*assembled
+}
+
+// assembled is a piece with all that came behind it.
+type assembled struct {
+	first piece
+	text  strings.Builder
+}
+
+func (a *assembly) add(d delta) {
+	a.head.ID = cmp.Or(a.head.ID, d.id)
+	a.head.Model = cmp.Or(a.head.Model, d.model)
+	a.head.Stop = cmp.Or(d.stop, a.head.Stop)
+	a.head.Error = cmp.Or(a.head.Error, d.err)
+	a.head.Usage = merge(a.head.Usage, d.usage)
+	for _, p := range d.pieces {
+		a.put(p)
+	}
+}
+
+func (a *assembly) put(p piece) {
+	at := a.places[p.slot]
+	if at == nil || p.alone {
+		if at = a.begin(p); at == nil {
+			return
+		}
+	}
+	at.first.use = at.first.use || p.use
+	at.first.id = cmp.Or(at.first.id, p.id)
+	at.first.name = cmp.Or(at.first.name, p.name)
+	if p.whole {
+		at.text.Reset()
+	}
+	at.text.WriteString(p.text)
+}
+
+func (a *assembly) begin(p piece) *assembled {
+	if len(a.pieces) == maxUses {
+		return nil
+	}
+	at := &assembled{first: p}
+	a.pieces = append(a.pieces, at)
+	if p.alone {
+		return at
+	}
+	if a.places == nil {
+		a.places = map[slot]*assembled{}
+	}
+	a.places[p.slot] = at
+	return at
+}
+
+// response is what has come so far.
+func (a *assembly) response() Response {
+	response := a.head
+	var text strings.Builder
+	for _, p := range a.pieces {
+		if p.first.use {
+			response.Uses = append(response.Uses, Use{
+				ID: p.first.id, Name: p.first.name, Arguments: arguments(p.text.String()),
+			})
+			continue
+		}
+		text.WriteString(p.text.String())
+	}
+	response.Text = text.String()
+	return response
+}
+
+// merge is the larger of two counts in each: providers count up while they stream.
+func merge(a, b *Usage) *Usage {
+	if a == nil || b == nil {
+		return cmp.Or(a, b)
+	}
+	return &Usage{
+		Input:       max(a.Input, b.Input),
+		Output:      max(a.Output, b.Output),
+		Cached:      max(a.Cached, b.Cached),
+		CacheWrites: max(a.CacheWrites, b.CacheWrites),
+		Reasoning:   max(a.Reasoning, b.Reasoning),
+	}
+}

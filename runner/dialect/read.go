@@ -1,0 +1,198 @@
+package dialect
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// What is read at most. A request beyond it is an error; of a response what came first
+// is read.
+const (
+	maxBody  = 64 << 20 // bytes of a request or a response
+	maxEvent = 16 << 20 // bytes of one event of a stream
+	maxItems = 1 << 16  // items of a conversation
+	maxTools = 1 << 12  // tools that a model may use
+	maxUses  = 1 << 10  // pieces of one answer
+	maxTold  = 500      // bytes of an error that is no JSON
+)
+
+// ErrTooLarge says that a body is beyond what is read.
+var ErrTooLarge = errors.New("too large to be read")
+
+// ReadRequest reads what an agent asked. The path says which model in Google's shape.
+func ReadRequest(name Name, path string, body []byte) (Request, error) {
+	if len(body) > maxBody {
+		return Request{}, fmt.Errorf("a request of %d bytes: %w", len(body), ErrTooLarge)
+	}
+	request, err := readRequest(name, path, body)
+	if err != nil {
+		return Request{}, fmt.Errorf("a request of %s: %w", name, err)
+	}
+	if len(request.Items) > maxItems || len(request.Tools) > maxTools {
+		return Request{}, fmt.Errorf("a request of %s with %d items and %d tools: %w",
+			name, len(request.Items), len(request.Tools), ErrTooLarge)
+	}
+	return request, nil
+}
+
+func readRequest(name Name, path string, body []byte) (Request, error) {
+	switch name {
+	case Chat:
+		return chatRequest(body)
+	case Responses:
+		return responsesRequest(body)
+	case Messages:
+		return messagesRequest(body)
+	case Generate:
+		return generateRequest(path, body)
+	}
+	return Request{}, fmt.Errorf("%q is no shape of requests", name)
+}
+
+// ReadResponse reads a whole answer, streamed or not. One that was cut off gives what
+// was there, with an error only where that is nothing at all. An answer with an error's
+// status gives the provider's message in Error.
+func ReadResponse(name Name, status int, contentType string, body []byte) (Response, error) {
+	if len(body) > maxBody {
+		return Response{}, fmt.Errorf("a response of %d bytes: %w", len(body), ErrTooLarge)
+	}
+	read, ok := deltas[name]
+	if !ok {
+		return Response{}, fmt.Errorf("%q is no shape of responses", name)
+	}
+	var answer assembly
+	understood := false
+	take := func(event []byte) {
+		if d, err := read(event); err == nil {
+			understood = true
+			answer.add(d)
+		}
+	}
+	split := splitterFor(contentType, body)
+	split.feed(body, take)
+	split.end(take)
+	response := answer.response()
+	if status >= 400 && response.Error == "" {
+		response.Error = plainError(status, body)
+		return response, nil
+	}
+	if !understood {
+		return Response{}, fmt.Errorf("a response of %s: nothing of it can be read", name)
+	}
+	return response, nil
+}
+
+// plainError is the message of an error that is in no shape of ours.
+func plainError(status int, body []byte) string {
+	if len(body) > maxTold {
+		body = body[:maxTold]
+	}
+	text := strings.TrimSpace(strings.ToValidUTF8(string(body), "�"))
+	return strings.TrimSpace(fmt.Sprintf("status %d %s", status, text))
+}
+
+// arguments are those of a use that the dialect gives as text.
+func arguments(text string) json.RawMessage {
+	if strings.TrimSpace(text) == "" {
+		return json.RawMessage("{}")
+	}
+	if json.Valid([]byte(text)) {
+		return json.RawMessage(text)
+	}
+	quoted, err := json.Marshal(text)
+	if err != nil {
+		return json.RawMessage(`""`)
+	}
+	return quoted
+}
+
+// content is a text, or a list of blocks of which some are text.
+type content struct {
+	text   string
+	blocks []block
+}
+
+func (c *content) UnmarshalJSON(raw []byte) error {
+	c.read(raw)
+	return nil
+}
+
+// read leaves out what is neither.
+func (c *content) read(raw json.RawMessage) {
+	*c = content{}
+	if json.Unmarshal(raw, &c.text) == nil {
+		return
+	}
+	var alone block
+	if decode(raw, &c.blocks) != nil && decode(raw, &alone) == nil {
+		c.blocks = []block{alone}
+	}
+}
+
+// said is all text of it. A list of blocks is joined by line ends.
+func (c content) said() string {
+	texts := []string{}
+	if c.text != "" {
+		texts = append(texts, c.text)
+	}
+	for _, b := range c.blocks {
+		if text := b.said(); text != "" {
+			texts = append(texts, text)
+		}
+	}
+	return strings.Join(texts, "\n")
+}
+
+// block is one part of a content, in the shapes of chat, responses and messages. Those
+// that are not text, such as images, say nothing.
+type block struct {
+	Type      string          `json:"type"`
+	Text      string          `json:"text"`
+	Refusal   string          `json:"refusal"`
+	ID        string          `json:"id"`
+	Name      string          `json:"name"`
+	Input     json.RawMessage `json:"input"`
+	ToolUseID string          `json:"tool_use_id"`
+	Content   json.RawMessage `json:"content"`
+	IsError   bool            `json:"is_error"`
+}
+
+func (b block) said() string {
+	switch b.Type {
+	case "text", "input_text", "output_text":
+		return b.Text
+	case "refusal":
+		return b.Refusal
+	}
+	return ""
+}
+
+// problem is an error as providers tell it: an object with a message, or a text.
+type problem struct{ Message string }
+
+func (p *problem) UnmarshalJSON(raw []byte) error {
+	if json.Unmarshal(raw, &p.Message) == nil {
+		return nil
+	}
+	var told struct {
+		Message string `json:"message"`
+		Type    string `json:"type"`
+	}
+	if decode(raw, &told) == nil {
+		p.Message = cmp.Or(told.Message, told.Type)
+	}
+	return nil
+}
+
+// decode reads JSON, and leaves out what is of another type than it should be.
+func decode(raw []byte, into any) error {
+	err := json.Unmarshal(raw, into)
+	var other *json.UnmarshalTypeError
+	if errors.As(err, &other) && other.Field != "" {
+		return nil
+	}
+	return err
+}

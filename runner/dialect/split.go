@@ -1,0 +1,153 @@
+package dialect
+
+import (
+	"bytes"
+	"strings"
+)
+
+// splitter parts an answer into the JSON texts that it is made of, as it comes. What it
+// gives is valid until feed returns.
+type splitter interface {
+	feed(chunk []byte, yield func(event []byte))
+	// end gives what was whole but for its terminator.
+	end(yield func(event []byte))
+}
+
+// splitterFor chooses by the content type, and where that says nothing by the first
+// bytes: an event's line never begins with a bracket.
+func splitterFor(contentType string, start []byte) splitter {
+	start = bytes.TrimLeft(start, " \t\r\n")
+	switch {
+	case strings.HasPrefix(strings.ToLower(contentType), "text/event-stream"):
+		return &events{}
+	case len(start) > 0 && (start[0] == '{' || start[0] == '['):
+		return &elements{}
+	}
+	return &events{}
+}
+
+// events parts server-sent events (HTML standard, section 9.2) and gives the data of
+// each. An event above maxEvent is left out.
+type events struct {
+	line    []byte // the one that is not ended yet
+	data    []byte // of the event
+	some    bool   // the event has data
+	spoiled bool   // the event is too long
+	wasCR   bool   // a line feed that comes next belongs to the last line's end
+}
+
+func (e *events) feed(chunk []byte, yield func([]byte)) {
+	for len(chunk) > 0 {
+		if e.wasCR && chunk[0] == '\n' {
+			chunk = chunk[1:]
+		}
+		e.wasCR = false
+		end := bytes.IndexAny(chunk, "\r\n")
+		if end < 0 {
+			e.keep(chunk)
+			return
+		}
+		e.keep(chunk[:end])
+		e.endLine(yield)
+		e.wasCR = chunk[end] == '\r'
+		chunk = chunk[end+1:]
+	}
+}
+
+// keep adds to the line. One that is too long keeps a byte, so that it is not blank.
+func (e *events) keep(part []byte) {
+	if len(e.line)+len(part)+len(e.data) > maxEvent {
+		e.spoiled = true
+		e.line = append(e.line[:0], ':')
+		return
+	}
+	e.line = append(e.line, part...)
+}
+
+func (e *events) endLine(yield func([]byte)) {
+	if len(e.line) == 0 {
+		e.end(yield)
+		return
+	}
+	if value, ok := bytes.CutPrefix(bytes.TrimPrefix(e.line, []byte(bom)), []byte("data:")); ok {
+		if e.some {
+			e.data = append(e.data, '\n')
+		}
+		e.data = append(e.data, bytes.TrimPrefix(value, []byte{' '})...)
+		e.some = true
+	}
+	e.line = e.line[:0]
+}
+
+func (e *events) end(yield func([]byte)) {
+	if len(e.line) > 0 {
+		e.endLine(yield)
+	}
+	if e.some && !e.spoiled {
+		yield(e.data)
+	}
+	e.data, e.some, e.spoiled = e.data[:0], false, false
+}
+
+const bom = "\xef\xbb\xbf"
+
+// elements parts a JSON array into its elements, where they are objects. An object that
+// stands alone is one too. Those above maxEvent are left out.
+type elements struct {
+	element  []byte
+	depth    int // of braces and brackets within the element
+	inString bool
+	escaped  bool
+	spoiled  bool
+}
+
+func (e *elements) feed(chunk []byte, yield func([]byte)) {
+	from := 0
+	for i, c := range chunk {
+		if e.depth == 0 {
+			if c != '{' {
+				continue
+			}
+			from, e.depth = i, 1
+			continue
+		}
+		if e.step(c); e.depth > 0 {
+			continue
+		}
+		e.keep(chunk[from : i+1])
+		if !e.spoiled {
+			yield(e.element)
+		}
+		e.element, e.spoiled = e.element[:0], false
+	}
+	if e.depth > 0 {
+		e.keep(chunk[from:])
+	}
+}
+
+// step follows the nesting by one byte.
+func (e *elements) step(c byte) {
+	switch {
+	case e.escaped:
+		e.escaped = false
+	case e.inString && c == '\\':
+		e.escaped = true
+	case c == '"':
+		e.inString = !e.inString
+	case e.inString:
+	case c == '{', c == '[':
+		e.depth++
+	case c == '}', c == ']':
+		e.depth--
+	}
+}
+
+func (e *elements) keep(part []byte) {
+	if len(e.element)+len(part) > maxEvent {
+		e.spoiled = true
+		return
+	}
+	e.element = append(e.element, part...)
+}
+
+func (e *elements) end(func([]byte)) {}

@@ -1,0 +1,153 @@
+package runner
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/model"
+)
+
+// maxModelConns bounds connections to one provider at once, in a trial.
+const maxModelConns = 256
+
+// gateway is what the agent finds at [ModelHost].
+type gateway struct {
+	*model.Gateway
+	idle []func() // let go of connections that are kept
+}
+
+// openGateway is the gateway of a trial; nil where its agent asks no models.
+func openGateway(m *Models, rec model.Recorder) (*gateway, error) {
+	if m == nil {
+		return nil, nil
+	}
+	g := &gateway{}
+	var providers []model.Provider
+	for _, p := range m.Providers {
+		providers = append(providers, g.provider(p, rec))
+	}
+	var err error
+	g.Gateway, err = model.New(rec, m.Limits, providers...)
+	return g, err
+}
+
+func (g *gateway) provider(p Provider, rec model.Recorder) model.Provider {
+	a := p.access
+	out := model.Provider{
+		Name: p.Name, Kind: p.Kind, BaseURL: a.url, Prices: p.Prices, Silence: a.silence,
+		Key: a.key, KeyEnv: p.APIKeyEnv, Headers: a.headers, Secrets: a.secrets,
+	}
+	if a.script != nil {
+		out.BaseURL, out.Transport = &url.URL{Scheme: "http", Host: ModelHost}, model.InProcess(a.script())
+		return out
+	}
+	transport := &http.Transport{
+		DialContext:            egress(rec, "provider", p.Name, a.url),
+		Proxy:                  func(r *http.Request) (*url.URL, error) { return a.proxy(r.URL) },
+		ForceAttemptHTTP2:      true,
+		TLSHandshakeTimeout:    connectTimeout,
+		IdleConnTimeout:        idleConnection,
+		DisableCompression:     true,
+		MaxConnsPerHost:        maxModelConns,
+		MaxIdleConnsPerHost:    maxModelConns,
+		MaxResponseHeaderBytes: maxResponseHeader,
+	}
+	g.idle = append(g.idle, transport.CloseIdleConnections)
+	out.Transport = transport
+	return out
+}
+
+// close ends the calls under way. A nil gateway has none.
+func (g *gateway) close() {
+	if g == nil {
+		return
+	}
+	g.Close()
+	for _, let := range g.idle {
+		let()
+	}
+}
+
+// overspent says how the agent came to want more than it may, of tools or of models.
+func (tr *trialRun) overspent() string {
+	var all []string
+	if tr.proxy != nil {
+		all = append(all, tr.proxy.Overspent())
+	}
+	if tr.models != nil {
+		all = append(all, tr.models.Overspent())
+	}
+	return strings.Trim(strings.Join(all, "; "), "; ")
+}
+
+// exhausted is closed once the agent was refused models so often that it is to be ended;
+// nil, which never is, where it has none.
+func (tr *trialRun) exhausted() <-chan struct{} {
+	if tr.models == nil {
+		return nil
+	}
+	return tr.models.Exhausted()
+}
+
+// at is who answers at a place: models under their host's name, and servers else.
+func (tr *trialRun) at(place Place) http.Handler {
+	servers := tr.proxy.Handler(tr.only(place))
+	if tr.models == nil {
+		return servers
+	}
+	models := tr.models.Gateway
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case place.Server == ModelHost:
+			atAddress(place.Host, models).ServeHTTP(w, r)
+		case place.Server == "" && isModelHost(r.Host):
+			models.ServeHTTP(w, r)
+		default:
+			servers.ServeHTTP(w, r)
+		}
+	})
+}
+
+func isModelHost(host string) bool {
+	return strings.EqualFold(strings.TrimSuffix(host, ":80"), ModelHost)
+}
+
+// atAddress lets in who asks for an address of this machine's by itself: no page that a
+// browser has open may spend a key.
+func atAddress(addr string, h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Host != addr || r.Header.Get("Origin") != "" {
+			http.Error(w, "Models are at http://"+addr+", and not for browsers.", http.StatusMisdirectedRequest)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// closeModels ends what the agent asks of models, and tells of keys that were refused.
+func (tr *trialRun) closeModels() {
+	tr.models.close()
+	if tr.models == nil || !tr.record.Ended.IsZero() {
+		return
+	}
+	for _, why := range tr.models.Refused() {
+		tr.remark(why)
+	}
+}
+
+// remark adds to what a person is told of the trial.
+func (tr *trialRun) remark(what string) {
+	if tr.record.Message != "" {
+		what = tr.record.Message + "; " + what
+	}
+	tr.record.Message = what
+}
+
+// ModelCall implements model.Recorder.
+func (nobody) ModelCall(evidence.ModelCall) {}
+
+// Now implements model.Recorder.
+func (nobody) Now() time.Time { return time.Now() }

@@ -1,0 +1,213 @@
+package model
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/waza-isolate/waza/runner/dialect"
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/redact"
+	"github.com/waza-isolate/waza/runner/spec"
+)
+
+// Recorder takes what the gateway sees. [evidence.Recorder] is one.
+type Recorder interface {
+	ModelCall(c evidence.ModelCall)
+	Event(e evidence.Event)
+	Now() time.Time
+}
+
+// maxNotes is how many events a gateway records of requests that are none to a provider.
+const maxNotes = 200
+
+// Gateway serves the agent of one trial. It is an http.Handler for whatever is asked of
+// its host.
+type Gateway struct {
+	rec       Recorder
+	providers map[string]Provider
+	secrets   *redact.Set // of all providers
+	allowed   *allowance
+	memory    *memory
+	notes     atomic.Int64
+	exhausted chan struct{}
+	exhaust   func() // closes it
+
+	ctx    context.Context // of every call
+	cancel context.CancelCauseFunc
+
+	mu      sync.Mutex
+	closed  bool              // guarded by mu
+	calls   sync.WaitGroup    // Add guarded by mu
+	seq     int               // guarded by mu
+	refuses map[string]string // what to tell of providers that refused their keys; guarded by mu
+}
+
+var errClosed = errors.New("the trial is over")
+
+// New returns a gateway to providers. Close must be called.
+func New(rec Recorder, limits spec.ModelLimits, providers ...Provider) (*Gateway, error) {
+	if rec == nil {
+		return nil, errors.New("model: no recorder")
+	}
+	g := &Gateway{
+		rec: rec, providers: make(map[string]Provider, len(providers)), secrets: &redact.Set{},
+		allowed: newAllowance(limits), memory: &memory{left: maxMemory}, exhausted: make(chan struct{}), refuses: map[string]string{},
+	}
+	g.exhaust = sync.OnceFunc(func() { close(g.exhausted) })
+	for _, p := range providers {
+		if err := p.validate(); err != nil {
+			return nil, err
+		}
+		if _, ok := g.providers[p.Name]; ok {
+			return nil, fmt.Errorf("model: two providers are called %q", p.Name)
+		}
+		if p.Silence == 0 {
+			p.Silence = defaultSilence
+		}
+		g.providers[p.Name] = p
+		for _, secret := range append([]string{p.Key}, p.Secrets...) {
+			g.secrets.Add(secret)
+		}
+	}
+	g.ctx, g.cancel = context.WithCancelCause(context.Background())
+	return g, nil
+}
+
+// Close ends the calls under way, and returns when all are recorded.
+func (g *Gateway) Close() {
+	g.mu.Lock()
+	g.closed = true
+	g.mu.Unlock()
+	g.cancel(errClosed)
+	g.calls.Wait()
+}
+
+// Overspent says how the agent came to want more than it may; empty where it did not.
+func (g *Gateway) Overspent() string { return g.allowed.overspent() }
+
+// Exhausted is closed once the agent was refused so often that it need not go on. From
+// then on it gets no answers.
+func (g *Gateway) Exhausted() <-chan struct{} { return g.exhausted }
+
+// Refused says of each provider that refused its key what a person can do.
+func (g *Gateway) Refused() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var all []string
+	for _, name := range sortedKeys(g.refuses) {
+		all = append(all, g.refuses[name])
+	}
+	return all
+}
+
+// begin says whether the gateway still takes requests. Where it does, the caller ends it
+// with g.calls.Done.
+func (g *Gateway) begin() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return false
+	}
+	g.calls.Add(1)
+	return true
+}
+
+func (g *Gateway) next() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.seq++
+	return g.seq
+}
+
+// note records that a request was none to a provider.
+func (g *Gateway) note(what string) {
+	if g.notes.Add(1) <= maxNotes {
+		g.rec.Event(evidence.Event{Kind: "model", Where: "agent", Message: what})
+	}
+}
+
+// ServeHTTP implements http.Handler.
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	to, err := routeOf(r.URL)
+	if err != nil {
+		g.decline(w, r, badRequest(err.Error()), dialect.Chat)
+		return
+	}
+	p, ok := g.providers[to.provider]
+	if !ok {
+		missing := badRequest(fmt.Sprintf("there is no model provider %q here; the path begins with one of %q", to.provider, sortedKeys(g.providers)))
+		missing.status = http.StatusNotFound
+		g.decline(w, r, missing, dialect.Chat)
+		return
+	}
+	shape, isTurn := dialect.Of(r.Method, to.String())
+	if !isTurn {
+		shape = shapeOf(p.Kind)
+	}
+	if !isAllowed(r.Method) {
+		w.Header().Set("Allow", "GET, HEAD, POST, DELETE")
+		method := badRequest("the method " + r.Method + " is not passed on")
+		method.status = http.StatusMethodNotAllowed
+		g.decline(w, r, method, shape)
+		return
+	}
+	if !g.begin() {
+		unreachable(http.StatusServiceUnavailable, errClosed.Error()).write(w, shape)
+		return
+	}
+	defer g.calls.Done()
+	if g.allowed.exhausted() {
+		panic(http.ErrAbortHandler)
+	}
+	body, failed := g.read(w, r)
+	defer g.memory.give(int64(cap(body)))
+	if failed != nil {
+		g.decline(w, r, *failed, shape)
+		return
+	}
+	c := g.newCall(p, to, r.Method, body, shape, isTurn)
+	c.serve(w, r)
+}
+
+// decline answers a request that no provider is asked.
+func (g *Gateway) decline(w http.ResponseWriter, r *http.Request, why refusal, shape dialect.Name) {
+	g.note(fmt.Sprintf("%.16s %.512q was refused: %s", r.Method, r.RequestURI, why.message))
+	why.write(w, shape)
+}
+
+// read reads a request's body whole. What it returns is taken from the gateway's memory.
+func (g *Gateway) read(w http.ResponseWriter, r *http.Request) ([]byte, *refusal) {
+	var body []byte
+	in := http.MaxBytesReader(w, r.Body, maxRequest)
+	for {
+		if len(body) == cap(body) {
+			grown := max(2*cap(body), 32<<10)
+			if !g.memory.take(int64(grown)) {
+				why := unreachable(http.StatusServiceUnavailable, "too many large requests to models at once")
+				return body, &why
+			}
+			next := make([]byte, len(body), grown)
+			copy(next, body)
+			g.memory.give(int64(cap(body)))
+			body = next
+		}
+		n, err := in.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		if errors.Is(err, io.EOF) {
+			return body, nil
+		}
+		if err != nil {
+			why := badRequest("the request did not come whole")
+			if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+				why = tooLarge(fmt.Sprintf("the request has more than %d bytes", maxRequest))
+			}
+			return body, &why
+		}
+	}
+}

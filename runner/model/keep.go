@@ -1,0 +1,58 @@
+package model
+
+import "sync"
+
+// What of requests and answers is held and kept.
+const (
+	maxRequest   = 64 << 20  // bytes of a request; a larger one is refused
+	maxAnswer    = 256 << 20 // bytes of an answer; a larger one is broken off
+	maxKept      = 64 << 20  // bytes of an answer that are recorded
+	maxMemory    = 256 << 20 // bytes of requests and answers that are held at once
+	maxKeptInAll = 1 << 30   // bytes of both in a trial, beyond which no request is passed on
+)
+
+// memory is a number of bytes that calls share.
+type memory struct {
+	mu   sync.Mutex
+	left int64 // guarded by mu
+}
+
+// take says whether n bytes were left, and if so takes them.
+func (m *memory) take(n int64) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if n > m.left {
+		return false
+	}
+	m.left -= n
+	return true
+}
+
+func (m *memory) give(n int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.left += n
+}
+
+// kept is the beginning of what passes, as far as there is room.
+type kept struct {
+	memory *memory
+	limit  int64
+	bytes  []byte
+	over   int64 // bytes behind it
+}
+
+// add keeps p, or counts it. Behind a gap nothing is kept.
+func (k *kept) add(p []byte) {
+	n := int64(len(p))
+	if k.over > 0 || int64(len(k.bytes))+n > k.limit || !k.memory.take(n) {
+		k.over += n
+		return
+	}
+	k.bytes = append(k.bytes, p...)
+}
+
+func (k *kept) size() int64 { return int64(len(k.bytes)) + k.over }
+
+// release gives back the room.
+func (k *kept) release() { k.memory.give(int64(len(k.bytes))) }

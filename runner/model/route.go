@@ -1,0 +1,94 @@
+package model
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// route is where a request is to go: a provider, and what follows in its path and its
+// query, as they came but for keys.
+type route struct {
+	provider string
+	rest     string // escaped, without a leading slash; empty for the base URL itself
+	query    string
+}
+
+var (
+	errAbsolute = errors.New("ask for a path that begins with a provider's name, such as /openai/responses; this is no proxy for other hosts")
+	errPath     = errors.New("the path has a segment that is empty, a dot or two, or that holds a slash, a backslash, a percent sign or a control character")
+)
+
+// routeOf reads the target of a request. What could lead out of a provider's base URL,
+// however often it is decoded on the way, is refused.
+func routeOf(u *url.URL) (route, error) {
+	if u.Scheme != "" || u.Host != "" || u.User != nil || u.Opaque != "" {
+		return route{}, errAbsolute
+	}
+	path, ok := strings.CutPrefix(u.EscapedPath(), "/")
+	if !ok {
+		return route{}, errAbsolute
+	}
+	for segment := range strings.SplitSeq(path, "/") {
+		if text, err := url.PathUnescape(segment); err != nil || !isPlain(text) {
+			return route{}, errPath
+		}
+	}
+	name, rest, _ := strings.Cut(path, "/")
+	return route{provider: name, rest: rest, query: withoutKeys(u.RawQuery)}, nil
+}
+
+func isPlain(segment string) bool {
+	special := strings.ContainsFunc(segment, func(r rune) bool {
+		return r < ' ' || r == 0x7f || r == '/' || r == '\\' || r == '%'
+	})
+	return segment != "" && segment != "." && segment != ".." && !special
+}
+
+// withoutKeys is a query without what may hold a key.
+func withoutKeys(query string) string {
+	var kept []string
+	for part := range strings.SplitSeq(query, "&") {
+		name, _, _ := strings.Cut(part, "=")
+		text, err := url.QueryUnescape(name)
+		isKey := slices.Contains([]string{"key", "api_key", "api-key", "apikey", "access_token"}, strings.ToLower(text))
+		if part != "" && err == nil && !isKey {
+			kept = append(kept, part)
+		}
+	}
+	return strings.Join(kept, "&")
+}
+
+// String is the path below the base URL, with its query.
+func (r route) String() string {
+	if r.query == "" {
+		return "/" + r.rest
+	}
+	return "/" + r.rest + "?" + r.query
+}
+
+// under is the route's URL below a provider's.
+func (r route) under(base *url.URL) *url.URL {
+	to := *base
+	if r.rest != "" {
+		to.Path = strings.TrimSuffix(base.Path, "/") + "/" + unescaped(r.rest)
+		to.RawPath = strings.TrimSuffix(base.EscapedPath(), "/") + "/" + r.rest
+	}
+	to.RawQuery = r.query
+	return &to
+}
+
+func unescaped(path string) string {
+	text, err := url.PathUnescape(path)
+	if err != nil { // routeOf has unescaped every segment
+		return path
+	}
+	return text
+}
+
+// isAllowed says whether a method is passed on.
+func isAllowed(method string) bool {
+	return slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete}, method)
+}

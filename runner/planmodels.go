@@ -1,0 +1,175 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http/httpproxy"
+
+	"github.com/waza-isolate/waza/internal/apikey"
+	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/model"
+	"github.com/waza-isolate/waza/runner/spec"
+)
+
+// ModelScript makes what plays a model's turns, from the first on.
+type ModelScript func() http.Handler
+
+// access is what it takes to ask a provider, and is in no plan.
+type access struct {
+	url     *url.URL
+	key     string
+	headers map[string]string
+	secrets []string // of headers
+	silence time.Duration
+	proxy   func(*url.URL) (*url.URL, error)
+	script  ModelScript
+	file    string // of the script
+}
+
+// planModels is what the agent may ask of models, nil for nothing. Keys become known as
+// secrets.
+func planModels(eval *spec.Eval, c Choices) (*Models, error) {
+	declared := eval.Config.Models
+	if len(declared) == 0 {
+		implied, err := impliedModels(eval.Config, c.Lookup)
+		if implied == nil || err != nil {
+			return nil, err
+		}
+		declared = implied
+	}
+	names := slices.Sorted(maps.Keys(declared))
+	provider, name, err := spec.ProviderOf(eval.Config.Model, names)
+	if err != nil {
+		return nil, fmt.Errorf("config.model %q: %w", eval.Config.Model, err)
+	}
+	m := &Models{Provider: provider, Model: name, Limits: eval.Config.ModelLimits}
+	m.Limits.Requests = max(m.Limits.Requests, 0)
+	if m.Limits.Requests == 0 {
+		m.Limits.Requests = model.DefaultRequests
+	}
+	for _, name := range names {
+		p, err := planProvider(eval, name, declared[name].Completed(name), c)
+		if err != nil {
+			return nil, fmt.Errorf("config.models.%s: %w", name, err)
+		}
+		m.Providers = append(m.Providers, p)
+	}
+	return m, nil
+}
+
+// kindsOf are the kinds of providers that an executor can use, the one it is made for
+// first; none where it needs no model.
+func kindsOf(executor string) []string {
+	switch executor {
+	case "claude":
+		return []string{spec.KindAnthropic}
+	case "codex", "llm":
+		return []string{spec.KindOpenAI}
+	case "gemini":
+		return []string{spec.KindGoogle}
+	case "copilot", "copilot-sdk", "opencode":
+		return []string{spec.KindOpenAI, spec.KindAnthropic}
+	}
+	return nil
+}
+
+// impliedModels is the provider of an executor's own kind, where the usual variable holds
+// its key.
+func impliedModels(config spec.Config, lookup func(string) (string, bool)) (map[string]*spec.Model, error) {
+	kinds := kindsOf(config.Executor)
+	if prefix, _, ok := strings.Cut(config.Model, "/"); ok && slices.Contains(kinds, prefix) {
+		kinds = []string{prefix}
+	}
+	var variables []string
+	for _, kind := range kinds {
+		_, variable := spec.ModelDefaults(kind)
+		if key, _ := lookup(variable); key != "" {
+			return map[string]*spec.Model{kind: {}}, nil
+		}
+		variables = append(variables, variable)
+	}
+	if len(variables) == 0 {
+		return nil, nil
+	}
+	return nil, fmt.Errorf("executor %s needs a model: set %s, or say in config.models where one is", config.Executor, strings.Join(variables, " or "))
+}
+
+func planProvider(eval *spec.Eval, name string, m spec.Model, c Choices) (Provider, error) {
+	p := Provider{Name: name, Kind: m.Kind, BaseURL: m.BaseURL, APIKeyEnv: m.APIKeyEnv, Script: m.Script, Prices: m.Prices, Headers: slices.Sorted(maps.Keys(m.Headers))}
+	if m.Script != "" {
+		return p.scripted(eval, m, c)
+	}
+	var err error
+	if p.access.url, err = m.Endpoint(); err != nil {
+		return p, fmt.Errorf("base_url %w", err)
+	}
+	if m.APIKeyEnv != "" {
+		p.access.key, _ = c.Lookup(m.APIKeyEnv)
+		if err := apikey.Check(m.APIKeyEnv, p.access.key, fmt.Sprintf("the model provider %q", name)); err != nil {
+			return p, err
+		}
+		c.Secrets.Add(p.access.key)
+	}
+	p.access.headers = map[string]string{}
+	for header, text := range m.Headers {
+		value, secrets, err := mcpconfig.ExpandText(text, c.Lookup)
+		if err == nil && strings.ContainsAny(value, "\r\n\x00") {
+			err = errors.New("its value has a line break or a NUL")
+		}
+		if err != nil {
+			return p, fmt.Errorf("headers.%s: %w", header, err)
+		}
+		for _, secret := range secrets {
+			c.Secrets.Add(secret)
+		}
+		p.access.headers[header], p.access.secrets = value, append(p.access.secrets, secrets...)
+	}
+	p.access.silence, p.access.proxy = time.Duration(m.TimeoutSeconds)*time.Second, proxyOf(c.Lookup)
+	return p, nil
+}
+
+func (p Provider) scripted(eval *spec.Eval, m spec.Model, c Choices) (Provider, error) {
+	if c.ModelScript == nil {
+		return p, errors.New("nobody here plays scripts")
+	}
+	data, err := spec.ReadModelScript(eval, m)
+	if err != nil {
+		return p, err
+	}
+	p.access.file = spec.ModelScriptPath(eval, m)
+	p.access.script, err = c.ModelScript(m.Script, data)
+	return p, err
+}
+
+// proxyOf is the runner's own proxy for requests that go out.
+func proxyOf(lookup func(string) (string, bool)) func(*url.URL) (*url.URL, error) {
+	either := func(name string) string {
+		if value, ok := lookup(name); ok {
+			return value
+		}
+		value, _ := lookup(strings.ToLower(name))
+		return value
+	}
+	config := httpproxy.Config{HTTPProxy: either("HTTP_PROXY"), HTTPSProxy: either("HTTPS_PROXY"), NoProxy: either("NO_PROXY")}
+	return config.ProxyFunc()
+}
+
+// keyVariables are the variables that hold keys.
+func (m *Models) keyVariables() []string {
+	var names []string
+	if m != nil {
+		for _, p := range m.Providers {
+			if p.APIKeyEnv != "" {
+				names = append(names, p.APIKeyEnv)
+			}
+		}
+	}
+	return names
+}
