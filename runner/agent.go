@@ -91,11 +91,11 @@ func agentEnv(t *Trial, box Layout, values map[string]string) []string {
 		"WAZA_TASK":       t.Task,
 		"WAZA_MODEL":      t.Agent.Model,
 	}
-	if t.Models != nil {
-		env["WAZA_MODEL_URL"] = box.Models + "/" + t.Models.Provider
-	}
 	if len(t.Skills) > 0 {
 		env["WAZA_SKILLS"] = box.At(SkillsDir)
+	}
+	if url := modelURL(t, box); url != "" {
+		env["WAZA_MODEL_URL"] = url
 	}
 	if box.Home != "" {
 		env["HOME"] = box.Home

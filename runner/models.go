@@ -75,9 +75,9 @@ func describeModelLimits(l spec.ModelLimits) string {
 
 // modelURL is the base URL of the provider that has the agent's model, as the agent
 // reaches it; empty where it has none.
-func modelURL(t *Trial, _ Layout) string {
+func modelURL(t *Trial, box Layout) string {
 	if t.Models == nil {
 		return ""
 	}
-	return "http://" + ModelHost + "/" + t.Models.Provider
+	return box.Models + "/" + t.Models.Provider
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/agents"
-	"github.com/waza-isolate/waza/agents/llm"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/redact"
@@ -72,6 +71,9 @@ func Plan(eval *spec.Eval, tasks []spec.ResolvedTask, c Choices) ([]*Trial, erro
 		return nil, errors.New("runner: incomplete choices")
 	}
 	models, err := planModels(eval, c)
+	if err == nil {
+		err = models.forLLM(eval.Config.Executor)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -174,10 +176,7 @@ func planAgent(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Agent, error
 	case agents.Mock, agents.Script, agents.LLM:
 		a.Transcript = transcriptPath
 		if a.Executor == agents.LLM {
-			a.LLM = new(llm.Settings)
-			if eval.Config.LLM != nil {
-				*a.LLM = llm.Settings(*eval.Config.LLM)
-			}
+			a.LLM = settingsOf(eval)
 		}
 	default:
 		if eval.Adapter != nil {

@@ -73,7 +73,7 @@ func refused(response *http.Response, body []byte) *refusal {
 	switch {
 	case r.status/100 == 3:
 		r.message = fmt.Sprintf("redirects (%d), and redirects are not followed", r.status)
-	case said.spent:
+	case said.spent, response.Header.Get("X-Should-Retry") == "false":
 	case r.status == http.StatusTooManyRequests, r.status == http.StatusRequestTimeout, r.status >= 500:
 		r.passing = true
 	}

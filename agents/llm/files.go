@@ -159,7 +159,11 @@ type listArguments struct {
 }
 
 func (w workspace) list(_ context.Context, a listArguments) result {
-	dir, err := w.root.Open(w.inside(a.Path))
+	name := w.inside(a.Path)
+	if info, err := w.root.Stat(name); err == nil && !info.IsDir() {
+		return failure(name + " is no directory") // a pipe would not even open
+	}
+	dir, err := w.root.Open(name)
 	if err != nil {
 		return failure(err.Error())
 	}
