@@ -3,9 +3,7 @@ package images
 import (
 	"archive/tar"
 	"bytes"
-	"crypto/sha256"
 	"embed"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -53,40 +51,19 @@ func (i Image) Context(n Network) (Context, error) {
 		return Context{}, fmt.Errorf("%s is not resolved yet", i)
 	}
 	c, err := newContext(i.Base, i.files(), n)
-	c.Labels = i.labels()
+	c.Labels = i.Labels()
 	return c, err
 }
 
-// Labels of images: what is in them, and by which recipe they are made. An image of
-// another recipe is none that this waza asks for.
-const (
-	LabelContent = "waza.content"
-	LabelRecipe  = "waza.recipe"
-)
-
-func (i Image) labels() map[string]string {
-	content := i.String()
-	if i.Agent != nil {
-		content = i.Agent.Name + ", " + content
-	}
-	return map[string]string{LabelContent: content, LabelRecipe: i.recipe()}
-}
-
-// recipe tells Dockerfiles apart.
-func (i Image) recipe() string {
-	files := i.files()
-	sum := sha256.Sum256([]byte(files[len(files)-1].Content))
-	return hex.EncodeToString(sum[:8])
-}
-
 func (i Image) files() []file {
+	recipe := file{"Dockerfile", dockerfile(i.recipe())}
 	switch {
 	case i.Agent != nil:
-		return append(i.npmFiles(), file{"setup", i.Agent.Setup}, file{"Dockerfile", dockerfile("npm/agent.Dockerfile")})
+		return append(i.npmFiles(), file{"rebuild", i.rebuild()}, file{"setup", i.Agent.Setup}, recipe)
 	case i.Package.Ecosystem == mcpconfig.PyPI:
-		return append(i.pypiFiles(), file{"Dockerfile", dockerfile("pypi/install.Dockerfile")})
+		return append(i.pypiFiles(), recipe)
 	}
-	return append(i.npmFiles(), file{"Dockerfile", dockerfile("npm/install.Dockerfile")})
+	return append(i.npmFiles(), recipe)
 }
 
 // ResolveContext is what an image is built from that holds, as [ManifestPath],

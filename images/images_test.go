@@ -166,6 +166,33 @@ func TestContextOfPackages(t *testing.T) {
 	}
 }
 
+// Install scripts run as npm install runs them, and the wish for what npm found nowhere
+// is no part of a lock, which npm ci would refuse.
+func TestOptionalPackages(t *testing.T) {
+	manifest := `{"packages": {
+		"node_modules/a": {"version": "1.0.0", "integrity": "sha512-eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eA==", "hasInstallScript": true, "optionalDependencies": {"b": "1.0.0", "c": "1.0.0"}},
+		"node_modules/a/node_modules/b": {"version": "1.0.0", "integrity": "sha512-eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eA==", "hasInstallScript": true, "optional": true},
+		"node_modules/d": {"version": "1.0.0", "integrity": "sha512-eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eA=="}}}`
+	pkg, err := mcpconfig.NPMPackages([]string{"a@1.0.0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := images.ForAgent(images.Agent{Name: "it"}, pkg, images.Bases{}, nil)
+	entry, err := i.ReadManifest([]byte(manifest), platform)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.Entry = &entry
+	files := unpack(t, must(i.Context(images.Network{})).Tar)
+	const npm = "npm rebuild --no-update-notifier --loglevel=error -- "
+	if want := npm + "a\n" + npm + "b || rm -rf node_modules/a/node_modules/b\n"; files["rebuild"] != want {
+		t.Errorf("%q", files["rebuild"])
+	}
+	if lock := files["package-lock.json"]; strings.Contains(lock, `"c"`) || !strings.Contains(lock, `"b": "1.0.0"`) {
+		t.Error(lock)
+	}
+}
+
 func must(c images.Context, err error) images.Context {
 	if err != nil {
 		panic(err)

@@ -21,14 +21,14 @@ ARG RUN
 LABEL waza.run=${RUN}
 USER 0
 COPY network/ca.pem /network/ca.pem
-COPY setup /network/setup
+COPY rebuild setup /network/
 COPY --from=fetch /opt/agent /opt/agent
 WORKDIR /opt/agent
 ENV PATH=/opt/agent/bin:/opt/agent/node_modules/.bin:${PATH}
 RUN mkdir -p /etc/ssl/certs && cd /etc/ssl/certs \
  && { [ -s ca-certificates.crt ] || node -p 'require("tls").rootCertificates.join("\n")' >ca-certificates.crt; }
 RUN if [ -s /network/ca.pem ]; then export NODE_EXTRA_CA_CERTS=/network/ca.pem; fi \
- && npm rebuild --no-update-notifier --loglevel=error \
+ && sh -eu /network/rebuild \
  && sh -eu /network/setup \
  && rm -f node_modules/.package-lock.json \
  && chmod -R a+rX .
