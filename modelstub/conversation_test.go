@@ -222,3 +222,18 @@ func TestHistoryByReference(t *testing.T) {
 		})
 	}
 }
+
+// Agents give results of calls made at once as they come.
+func TestResultsOutOfOrder(t *testing.T) {
+	for _, name := range dialects {
+		text := "turns: [{calls: [{tool: a}, {tool: b}]}, {say: '{{ results[0] }} {{ results[1] }}'}]"
+		a := &agent{T: t, handler: script(t, text).Handler(), dialect: name, tools: []string{"a", "b"}}
+		a.says("Go.")
+		a.asks()
+		a.gives("first", "second")
+		slices.Reverse(a.items[len(a.items)-1].Results)
+		if got := a.asks(); got.Text != "first second" {
+			t.Errorf("%s: the model says %q", name, got.Text)
+		}
+	}
+}

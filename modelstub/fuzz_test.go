@@ -32,7 +32,7 @@ func FuzzParse(f *testing.F) {
 
 func fuzzRequests(f *testing.F, name dialect.Name) {
 	handler := script(f, stockScript).Handler()
-	use := dialect.Use{ID: "call_waza_0_0_1_ab", Name: "mcp__inventory__find_item", Arguments: []byte(`{"a":1}`)}
+	use := dialect.Use{ID: "call_script_0_0_1_ab", Name: "mcp__inventory__find_item", Arguments: []byte(`{"a":1}`)}
 	result := dialect.Result{ID: use.ID, Name: use.Name, Text: `[{"type":"text","text":"{}"}]`}
 	items := []dialect.Item{
 		{Role: dialect.User, Text: "Reserve."}, {Role: dialect.Assistant, Text: "I look.", Uses: []dialect.Use{use}},
@@ -46,7 +46,7 @@ func fuzzRequests(f *testing.F, name dialect.Name) {
 			path = at
 		}
 	}
-	f.Add([]byte(`{"input":[{"type":"item_reference","id":"fc_waza_0_999999_1_x"}],"previous_response_id":"resp_waza_9_9_0_x"}`))
+	f.Add([]byte(`{"input":[{"type":"item_reference","id":"fc_script_0_999999_1_x"}],"previous_response_id":"resp_script_9_9_0_x"}`))
 	f.Add([]byte(`{"response_format":{"type":"json_schema","json_schema":{"schema":{"anyOf":[{"required":["a"]}]}}},"messages":[{}]}`))
 	f.Fuzz(func(t *testing.T, body []byte) { answersSomehow(t, handler, path, body) })
 }

@@ -1,8 +1,8 @@
 package modelstub_test
 
 import (
-	"bytes"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -13,8 +13,14 @@ import (
 
 func post(t testing.TB, handler http.Handler, path string, body []byte) (status int, content string) {
 	t.Helper()
+	return exchange(handler, http.MethodPost, path, nil, string(body))
+}
+
+func exchange(handler http.Handler, method, path string, header http.Header, body string) (status int, content string) {
+	request := httptest.NewRequest(method, path, strings.NewReader(body))
+	maps.Copy(request.Header, header)
 	recorder := httptest.NewRecorder()
-	handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, path, bytes.NewReader(body)))
+	handler.ServeHTTP(recorder, request)
 	return recorder.Code, recorder.Body.String()
 }
 
@@ -25,6 +31,8 @@ func TestWhichToolIsCalled(t *testing.T) {
 		{"OpenCode's name", "{tool: find_item, server: inventory}", "bash inventory_find_item shop_find_item", "inventory_find_item"},
 		{"a bare name", "{tool: find_item, server: inventory}", "find_item shop__find_item", "find_item"},
 		{"a server's name written otherwise", "{tool: find-item, server: my.shop}", "mcp__my_shop__find-item", "mcp__my_shop__find-item"},
+		{"Gemini's name", "{tool: find_item, server: inventory}", "mcp_inventory_find_item mcp_shop_find_item", "mcp_inventory_find_item"},
+		{"a name cut off", "{tool: " + strings.Repeat("find", 16) + ", server: inventory}", "inventory_" + strings.Repeat("find", 13) + "fi", "inventory_" + strings.Repeat("find", 13) + "fi"},
 		{"without server", "{tool: find_item}", "mcp__inventory__find_item refind_item", "mcp__inventory__find_item"},
 		{"the whole name before an end", "{tool: read}", "read mcp__files__read", "read"},
 		{"twice the same", "{tool: find_item}", "shop_find_item shop_find_item", "shop_find_item"},
@@ -173,6 +181,8 @@ func TestResultsAreUnwrapped(t *testing.T) {
 		`[{"type":"text","text":"{\"n\": 12}"}]`,
 		`{"content":[{"type":"text","text":"{\"n\": 12}"}],"isError":false}`,
 		`{"output":"{\"n\": 12}"}`,
+		"<untrusted_context>\n{\"n\": 12}\n</untrusted_context>",
+		`{"output":"<untrusted_context>\n{\"n\": 12}\n</untrusted_context>"}`,
 		"Wall time: 0.0012 seconds\nOutput:\n{\"n\": 12}",
 		"Wall time: 0.0012 seconds\nOutput:\n[{\"type\":\"text\",\"text\":\"{\\\"n\\\": 12}\"}]",
 	} {

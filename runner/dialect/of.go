@@ -1,9 +1,6 @@
 package dialect
 
-import (
-	"net/http"
-	"strings"
-)
+import "strings"
 
 // ends are what the paths of the shapes end with, below whatever base URL.
 var ends = []struct {
@@ -25,7 +22,7 @@ const (
 // Of tells in which shape a request asks for a model's turn, by its method and the end
 // of its path. Others, such as those for a list of models, are in none.
 func Of(method, path string) (Name, bool) {
-	if method != http.MethodPost {
+	if method != "POST" {
 		return "", false
 	}
 	path = withoutQuery(path)

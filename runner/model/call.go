@@ -29,34 +29,58 @@ type call struct {
 	watch    *dialect.Watch // looks at the answer; sees nothing of what is no model's turn
 	w        http.ResponseWriter
 	left     bool // the agent takes no more
+	replaced bool // the agent got an answer of ours in place of the provider's
+
+	understood chan struct{} // closed once what follows is set
+	model      string        // as the request names it
+	digest     string
 }
 
 // newCall gives a request its number.
 func (g *Gateway) newCall(p Provider, to route, method string, body []byte, shape dialect.Name, isTurn bool) *call {
 	c := &call{
-		gateway: g, provider: p, to: to, shape: shape, began: time.Now(),
+		gateway: g, understood: make(chan struct{}), provider: p, to: to, shape: shape, began: time.Now(),
 		watch:  dialect.NewWatch("", ""),
 		answer: kept{memory: g.memory, limit: maxKept},
 		record: evidence.ModelCall{
 			Seq: g.next(), Provider: p.Name, Method: method, Path: to.String(),
-			RequestSHA256: digest(method, to.String(), body), Request: body, Start: g.rec.Now(),
+			Request: body, Start: g.rec.Now(),
 		},
 	}
 	if isTurn {
 		c.record.Dialect = shape
-		if asked, err := dialect.ReadRequest(shape, to.String(), body); err == nil {
-			c.record.Model = asked.Model
+	}
+	go c.understand()
+	return c
+}
+
+// understand reads the request for the record, while the provider is asked.
+func (c *call) understand() {
+	defer close(c.understood)
+	if c.record.Dialect != "" {
+		if asked, err := dialect.ReadRequest(c.record.Dialect, c.record.Path, c.record.Request); err == nil {
+			c.model = asked.Model
 		}
 	}
-	return c
+	c.digest = digest(c.record.Method, c.record.Path, c.record.Request)
+}
+
+// isPriced says whether the model has a price, and which it is, where costs are limited.
+// What is no model's turn costs nothing.
+func (c *call) isPriced() (priced bool, model string) {
+	if c.record.Dialect == "" || c.gateway.allowed.limits.Cost == 0 {
+		return true, ""
+	}
+	<-c.understood
+	_, priced = c.provider.Prices[c.model]
+	return priced, c.model
 }
 
 // serve asks the provider, where the agent may, and passes the answer on. An answer that
 // breaks off breaks off for the agent too.
 func (c *call) serve(w http.ResponseWriter, r *http.Request) {
 	c.w = w
-	_, priced := c.provider.Prices[c.record.Model]
-	why, left := c.gateway.allowed.take(priced || c.record.Dialect == "", c.record.Model)
+	why, left := c.gateway.allowed.take(c.isPriced())
 	if why != "" {
 		c.refuse(why)
 		return
@@ -72,7 +96,7 @@ func (c *call) serve(w http.ResponseWriter, r *http.Request) {
 
 	broken := c.ask(ctx, r.Header, silence)
 	c.finish(broken)
-	if broken != nil && !errors.Is(broken, errAnswered) {
+	if broken != nil && !c.replaced {
 		panic(http.ErrAbortHandler)
 	}
 }
@@ -81,12 +105,9 @@ var (
 	errSilent   = errors.New("the provider said nothing for too long")
 	errTimeUp   = errors.New("the agent's model calls took longer together than they may")
 	errTooLarge = fmt.Errorf("the answer has more than %d bytes", maxAnswer)
-	// errAnswered says that the agent got an answer of ours in place of a provider's.
-	errAnswered = errors.New("answered")
 )
 
-// refuse answers a request beyond the trial's limits. Those beyond the last that is
-// recorded get no answer.
+// refuse answers a request beyond the trial's limits.
 func (c *call) refuse(why string) {
 	c.instead(overBudget(why))
 	c.record.Outcome, c.record.Error = evidence.ModelBudget, why
@@ -103,6 +124,7 @@ func (c *call) instead(why refusal) {
 	c.record.Status, c.record.ContentType = why.status, contentJSON
 	c.record.FirstByte = c.gateway.rec.Now()
 	c.answer.add(body)
+	c.replaced = true
 }
 
 // ask puts the request to the provider and passes on what comes. An error says why the
@@ -148,8 +170,8 @@ func (c *call) outgoing(ctx context.Context, header http.Header) (*http.Request,
 // cannotPass says why an answer is not passed on; empty where it is.
 func cannotPass(answer *http.Response) string {
 	switch encoding := answer.Header.Get("Content-Encoding"); {
-	case answer.StatusCode == http.StatusSwitchingProtocols:
-		return "the provider wants to speak another protocol"
+	case answer.StatusCode < 200:
+		return fmt.Sprintf("the provider answered %d, which ends no request", answer.StatusCode)
 	case answer.StatusCode >= 300 && answer.StatusCode < 400 && answer.StatusCode != http.StatusNotModified:
 		return fmt.Sprintf("the provider answered %d, a redirect, which is not followed; set base_url to where it leads", answer.StatusCode)
 	case encoding != "" && encoding != "identity":
@@ -173,7 +195,7 @@ func (c *call) failed(ctx context.Context, err error) error {
 	}
 	told := c.gateway.secrets.Blank(err.Error())
 	c.instead(unreachable(status, fmt.Sprintf("model provider %q: %s", c.provider.Name, told)))
-	return errors.Join(errAnswered, err)
+	return err
 }
 
 // begin passes on status and headers.

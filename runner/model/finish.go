@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/waza-isolate/waza/runner/dialect"
@@ -28,7 +27,7 @@ func (c *call) finish(broken error) {
 		c.record.Outcome, c.record.Error = evidence.ModelRefused, told.Error
 	}
 	if broken != nil {
-		c.record.Error = strings.TrimPrefix(broken.Error(), errAnswered.Error()+"\n")
+		c.record.Error = broken.Error()
 	}
 	c.count(told.Usage)
 	c.write()
@@ -52,6 +51,7 @@ func (c *call) told() dialect.Response {
 // count adds the call to what the trial has come to. A model's turn that nobody counts is
 // estimated, for limits alone: to leave before the count comes must save nothing.
 func (c *call) count(usage *dialect.Usage) {
+	<-c.understood
 	c.record.Usage = usage
 	var counted dialect.Usage
 	switch {
@@ -61,7 +61,7 @@ func (c *call) count(usage *dialect.Usage) {
 		counted = estimate(int64(len(c.record.Request)), c.answer.size())
 	}
 	cost := 0.0
-	if price, ok := c.provider.Prices[c.record.Model]; ok {
+	if price, ok := c.provider.Prices[c.model]; ok {
 		cost = costOf(price, counted)
 		if usage != nil {
 			c.record.Cost = &cost
@@ -74,6 +74,8 @@ func (c *call) count(usage *dialect.Usage) {
 func (c *call) write() {
 	c.record.Response, c.record.Truncated = c.answer.bytes, c.answer.over
 	c.record.End = c.gateway.rec.Now()
+	<-c.understood
+	c.record.Model, c.record.RequestSHA256 = c.model, c.digest
 	c.gateway.rec.ModelCall(c.record)
 	c.answer.release()
 }

@@ -91,7 +91,8 @@ func (g *Gateway) Close() {
 // Overspent says how the agent came to want more than it may; empty where it did not.
 func (g *Gateway) Overspent() string { return g.allowed.overspent() }
 
-// Exhausted is closed once the agent was refused so often that it need not go on.
+// Exhausted is closed once the agent was refused so often that it need not go on. From
+// then on it gets no answers.
 func (g *Gateway) Exhausted() <-chan struct{} { return g.exhausted }
 
 // Refused says of each provider that refused its key what a person can do.
@@ -161,6 +162,9 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer g.calls.Done()
+	if g.allowed.exhausted() {
+		panic(http.ErrAbortHandler)
+	}
 	body, failed := g.read(w, r)
 	defer g.memory.give(int64(cap(body)))
 	if failed != nil {

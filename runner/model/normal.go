@@ -3,7 +3,6 @@ package model
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"regexp"
 
 	"github.com/waza-isolate/waza/internal/jsonvalue"
 )
@@ -18,20 +17,9 @@ func identities() []string {
 	return []string{"client_metadata", "metadata", "prompt_cache_key", "safety_identifier", "session_id", "user", "user_prompt_id"}
 }
 
-// varying is what in texts is another each time: UUIDs, dates with or without a time,
-// and ports of this machine.
-var varying = []struct {
-	pattern *regexp.Regexp
-	instead string
-}{
-	{regexp.MustCompile(`[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}`), "UUID"},
-	{regexp.MustCompile(`\b\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2})?)?`), "DATE"},
-	{regexp.MustCompile(`\b(127\.0\.0\.1|localhost):\d{1,5}\b`), "$1:PORT"},
-}
-
 // digest tells requests with the same meaning: of method, path and body. Of a body that
 // is a JSON object the members in identities are left out, what varies in its strings
-// is replaced, and the rest is taken in canonical form. Any other body counts as it is.
+// is replaced (see steadyText), and the rest is taken in canonical form. Any other body counts as it is.
 func digest(method, path string, body []byte) string {
 	sum := sha256.New()
 	_, _ = sum.Write([]byte(method + "\n" + path + "\n"))
@@ -66,10 +54,7 @@ func steady(v any) any {
 			v[i] = steady(item)
 		}
 	case string:
-		for _, vary := range varying {
-			v = vary.pattern.ReplaceAllString(v, vary.instead)
-		}
-		return v
+		return steadyText(v)
 	}
 	return v
 }
