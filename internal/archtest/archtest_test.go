@@ -120,6 +120,7 @@ func TestForbidden(t *testing.T) {
 		"runner":              {engine, module + "containers", module + "runner/guest"},
 		"runner/local":        {engine, module + "containers", module + "runner/guest"},
 		"modelstub":           {"os/exec", engine, module + "containers", module + "runner/guest", module + "runner/mcpproxy"},
+		"runner/model":        {"os/exec", engine, module + "containers", module + "runner/guest", module + "runner/mcpproxy"},
 		"runner/tree":         world,
 		"runner/usage":        world,
 		"runner/certificate":  {engine, module + "containers", module + "runner/guest"},

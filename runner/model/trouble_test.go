@@ -123,7 +123,9 @@ func TestResetInStream(t *testing.T) {
 // TestNoAnswer holds what an agent is told of a provider that gives no answer.
 func TestNoAnswer(t *testing.T) {
 	t.Parallel()
-	redirect := func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://192.0.2.1/x", http.StatusTemporaryRedirect) }
+	redirect := func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "http://192.0.2.1/x", http.StatusTemporaryRedirect)
+	}
 	zipped := func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")
 		_, _ = io.WriteString(w, "zipped")
