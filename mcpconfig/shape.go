@@ -57,11 +57,12 @@ func (s Shape) entry(url string) any {
 }
 
 // codexServers quotes as JSON does, which TOML reads the same way
-// (https://toml.io/en/v1.0.0#string).
+// (https://toml.io/en/v1.0.0#string). Of a server that is not required Codex asks the
+// model without waiting for its tools.
 func codexServers(hosts map[string]string) string {
 	var b bytes.Buffer
 	for _, name := range slices.Sorted(maps.Keys(hosts)) {
-		fmt.Fprintf(&b, "[mcp_servers.%s]\nurl = %s\n\n", tomlString(name), tomlString(urlAt(hosts[name])))
+		fmt.Fprintf(&b, "[mcp_servers.%s]\nurl = %s\nrequired = true\nstartup_timeout_sec = 60\n\n", tomlString(name), tomlString(urlAt(hosts[name])))
 	}
 	return b.String()
 }
