@@ -206,12 +206,12 @@ func TestWithAddresses(t *testing.T) {
 		agent   string
 		hosts   []string
 	}{
-		{networkBridge, "10.213.0.10", "10.213.0.11", []string{"files:10.213.0.10", "stock:10.213.0.10"}},
-		{networkAirtight, "", "", []string{"files:127.0.1.1", "stock:127.0.1.1"}},
+		{networkBridge, "10.213.0.10", "10.213.0.11", []string{"model:10.213.0.10", "files:10.213.0.10", "stock:10.213.0.10"}},
+		{networkAirtight, "", "", []string{"model:127.0.1.1", "files:127.0.1.1", "stock:127.0.1.1"}},
 	}
 	for _, test := range tests {
 		trial, s := planned()
-		trial.Network = test.network
+		trial.Network, trial.Models = test.network, &runner.Models{}
 		plan := planTrial(trial, s)
 		for _, c := range plan.containers {
 			c = plan.placed(c, trial, subnet)

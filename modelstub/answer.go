@@ -50,10 +50,10 @@ func (a answer) counted(r *request) answer {
 func tokens(size int64) int64 { return max(1, (size+3)/4) }
 
 // id is the id of the answer as a whole.
-func (a answer) id(prefix string) string { return a.mark.id(prefix, 0, a.digest) }
+func (a answer) id(prefix string) string { return a.mark.id(prefix, a.digest) }
 
 // idOf is the id of the nth use.
-func (a answer) idOf(prefix string, n int) string { return a.mark.id(prefix, n+1, a.digest) }
+func (a answer) idOf(prefix string, n int) string { return a.mark.of(n+1).id(prefix, a.digest) }
 
 // digest tells requests with different histories apart, however they are streamed.
 func (r *request) digest() string {

@@ -66,6 +66,11 @@ type compiler struct{ doc *strictyaml.Document }
 
 func (c compiler) script(d document) *Script {
 	s := &Script{models: d.Models}
+	for i, name := range d.Models {
+		if name == "" {
+			c.doc.Problemf(strictyaml.Path{"models", i}, "models[%d] must not be empty", i)
+		}
+	}
 	if len(s.models) == 0 {
 		s.models = []string{defaultModel}
 	}
@@ -119,25 +124,26 @@ func (c compiler) steps(path strictyaml.Path, turns []turnEntry) []step {
 
 func (t turnEntry) isTrouble() bool { return t.Fail != nil || t.Stall != 0 || t.Cut != "" }
 
-func (t turnEntry) isAnswer() bool {
-	return t.Say != nil || t.Call != nil || t.Calls != nil || t.Usage != nil
-}
-
 // oneKind reports whether a turn is one thing, and complains where it is not.
 func (c compiler) oneKind(at strictyaml.Path, t turnEntry) bool {
-	troubles := 0
-	for _, is := range []bool{t.Fail != nil, t.Stall != 0, t.Cut != ""} {
-		if is {
-			troubles++
+	count := func(keys ...string) (found int) {
+		for _, key := range keys {
+			if c.doc.Has(append(slices.Clone(at), key)...) {
+				found++
+			}
 		}
+		return found
 	}
+	troubles, calls := count("fail", "stall", "cut"), count("call", "calls")
 	switch {
-	case troubles > 1 || troubles == 1 && t.isAnswer():
+	case troubles > 1 || troubles == 1 && calls+count("say", "usage") > 0:
 		c.doc.Problemf(at, "%s does more than one thing; write fail, stall and cut as turns of their own, before the answer", at)
-	case troubles == 0 && t.Say == nil && t.Call == nil && len(t.Calls) == 0:
+	case troubles+calls+count("say") == 0:
 		c.doc.Problemf(at, "%s does nothing; give it one of say, call, calls, fail, stall, cut", at)
-	case t.Call != nil && t.Calls != nil:
+	case calls > 1:
 		c.doc.Problemf(at, "%s has both call and calls; put all into calls", at)
+	case t.Calls != nil && len(t.Calls) == 0:
+		c.doc.Problemf(at, "%s.calls must not be empty", at)
 	default:
 		return true
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/waza-isolate/waza/runner/capture"
 )
 
 // offered is a tool that a request lets the model call.
@@ -24,12 +26,6 @@ func (t offered) full() string {
 // no letter and no digit.
 func (t offered) is(name string) bool { return t.name == name || endsWith(t.full(), name) }
 
-// of reports whether the tool's name is name after that of server. Agents write what is
-// no letter and no digit in a server's name in their own ways.
-func (t offered) of(server, name string) bool {
-	return endsWith(plain(t.full()), plain(server+"_"+name))
-}
-
 func endsWith(full, end string) bool {
 	before, found := strings.CutSuffix(full, end)
 	return found && (before == "" || !isWord(rune(before[len(before)-1])))
@@ -39,20 +35,10 @@ func isWord(c rune) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }
 
-// plain is name with one _ for each run of what is no letter and no digit.
-func plain(name string) string {
-	return strings.Join(strings.FieldsFunc(name, func(c rune) bool { return !isWord(c) }), "_")
-}
-
 // pick finds the tool that c means among those offered. The error says what is there.
 func (c call) pick(tools []offered) (offered, error) {
-	for _, fits := range c.ways() {
-		var found []offered
-		for _, t := range tools {
-			if fits(t) && !slices.Contains(found, t) {
-				found = append(found, t)
-			}
-		}
+	surely, perhaps := c.fitting(tools)
+	for _, found := range [][]offered{surely, perhaps} {
 		switch {
 		case len(found) == 1:
 			return found[0], nil
@@ -63,13 +49,35 @@ func (c call) pick(tools []offered) (offered, error) {
 	return offered{}, fmt.Errorf("the script calls %s, and no such tool is offered; offered are: %s", c, names(tools))
 }
 
-// ways are how a tool may be meant, the surest first.
-func (c call) ways() []func(offered) bool {
-	bare := func(t offered) bool { return t.full() == c.tool }
+// fitting are the tools that c can mean, each once: with a server those whose names are
+// made of its name and the tool's, in a way that agents have, and else those of the
+// tool's own name; without one those of the whole name, and else of that end.
+func (c call) fitting(tools []offered) (surely, perhaps []offered) {
+	readings := make([]capture.Resolution, len(tools))
 	if c.server != "" {
-		return []func(offered) bool{func(t offered) bool { return t.of(c.server, c.tool) }, bare}
+		all := make([]string, len(tools))
+		for i, t := range tools {
+			all[i] = t.full()
+		}
+		readings = capture.Resolve(map[string][]string{c.server: {c.tool}}, all...)
 	}
-	return []func(offered) bool{bare, func(t offered) bool { return t.is(c.tool) }}
+	for i, t := range tools {
+		ofServer := readings[i].Kind == capture.NameTool && !readings[i].Bare
+		switch {
+		case ofServer || c.server == "" && t.full() == c.tool:
+			surely = with(surely, t)
+		case readings[i].Bare || c.server == "" && t.is(c.tool):
+			perhaps = with(perhaps, t)
+		}
+	}
+	return surely, perhaps
+}
+
+func with(tools []offered, t offered) []offered {
+	if slices.Contains(tools, t) {
+		return tools
+	}
+	return append(tools, t)
 }
 
 func (c call) String() string {

@@ -33,9 +33,9 @@ func (s *Script) play(r *request, troubles *memory) (played, error) {
 		return played{}, fmt.Errorf("the script is at its end: %s is asked for and there are %d", name, len(c.steps))
 	}
 	current := c.steps[turn]
-	m := mark{number, turn, true}
+	m := mark{conversation: number, turn: turn, there: true}
 	made := played{line: current.answer, what: name}
-	if nth := troubles.next(m.id("", 0, r.digest()), len(current.troubles)); nth < len(current.troubles) {
+	if nth := troubles.next(m.id("", r.digest()), len(current.troubles)); nth < len(current.troubles) {
 		made.trouble = &current.troubles[nth]
 		made.what += ", " + made.trouble.String()
 	}

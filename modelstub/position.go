@@ -48,7 +48,8 @@ func (s step) made(item dialect.Item, results []string) bool {
 		return false
 	case len(s.answer.calls) > 0:
 		return slices.ContainsFunc(item.Uses, func(use dialect.Use) bool {
-			return offered{name: use.Name}.is(s.answer.calls[0].tool)
+			surely, perhaps := s.answer.calls[0].fitting([]offered{{name: use.Name}})
+			return len(surely)+len(perhaps) > 0
 		})
 	}
 	text, err := s.answer.say.text(results)

@@ -2,6 +2,7 @@ package modelstub
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/waza-isolate/waza/runner/dialect"
@@ -96,19 +97,28 @@ func (r *request) last() string {
 	return ""
 }
 
-// results are what tools answered, in order, as their servers said it.
+// results are what tools answered, in the order of the calls, as their servers said it.
 func (r *request) results() []string { return resultsOf(r.Items) }
 
 // resultsOf has those of the script's own calls alone, where results tell whose they
-// are.
+// are, and puts those of one turn into order: agents give them as they come.
 func resultsOf(items []dialect.Item) []string {
-	var texts []string
+	type told struct {
+		mark mark
+		text string
+	}
+	var all []told
 	for _, item := range items {
 		for _, result := range item.Results {
-			if _, ours := readMark(result.ID); ours || result.ID == "" {
-				texts = append(texts, unwrapped(result.Text))
+			if m, ours := readMark(result.ID); ours || result.ID == "" {
+				all = append(all, told{m, unwrapped(result.Text)})
 			}
 		}
+	}
+	slices.SortStableFunc(all, func(a, b told) int { return a.mark.compare(b.mark) })
+	texts := make([]string, len(all))
+	for i, one := range all {
+		texts[i] = one.text
 	}
 	return texts
 }

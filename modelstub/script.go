@@ -94,9 +94,10 @@ func Parse(file string, data []byte) (*Script, error) {
 		return nil, err
 	}
 	var d document
-	doc.Decode(&d)
-	c := compiler{doc}
-	s := c.script(d)
+	if doc.Decode(&d); doc.Err() != nil {
+		return nil, doc.Err() // what a misspelt key leaves out is no mistake of its own
+	}
+	s := compiler{doc}.script(d)
 	if err := doc.Err(); err != nil {
 		return nil, err
 	}

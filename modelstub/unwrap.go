@@ -9,7 +9,7 @@ import (
 const maxWraps = 8
 
 // unwrapped is what a tool's server said, out of what an agent made of it: agents hand
-// on MCP's lists of content, put an object around them, or a line about time before.
+// on MCP's lists of content, put an object or a tag around them, or lines before.
 func unwrapped(text string) string {
 	for range maxWraps {
 		inner, ok := unwrap(text)
@@ -23,9 +23,13 @@ func unwrapped(text string) string {
 
 func unwrap(text string) (string, bool) {
 	trimmed := strings.TrimSpace(text)
-	if strings.HasPrefix(trimmed, "Wall time:") {
+	if strings.HasPrefix(trimmed, "Wall time:") { // Codex
 		_, output, found := strings.Cut(trimmed, "\nOutput:\n")
 		return output, found
+	}
+	if inner, tagged := strings.CutPrefix(trimmed, "<untrusted_context>"); tagged { // Gemini CLI
+		inner, tagged = strings.CutSuffix(inner, "</untrusted_context>")
+		return strings.TrimSpace(inner), tagged
 	}
 	var parts []part
 	if json.Unmarshal([]byte(trimmed), &parts) == nil && len(parts) > 0 {

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -50,16 +51,16 @@ func planModels(eval *spec.Eval, c Choices) (*Models, error) {
 		return nil, fmt.Errorf("config.model %q: %w", eval.Config.Model, err)
 	}
 	m := &Models{Provider: provider, Model: name, Limits: eval.Config.ModelLimits}
-	m.Limits.Requests = max(m.Limits.Requests, 0)
-	if m.Limits.Requests == 0 {
-		m.Limits.Requests = model.DefaultRequests
-	}
+	m.Limits.Requests = cmp.Or(m.Limits.Requests, model.DefaultRequests)
 	for _, name := range names {
 		p, err := planProvider(eval, name, declared[name].Completed(name), c)
 		if err != nil {
 			return nil, fmt.Errorf("config.models.%s: %w", name, err)
 		}
 		m.Providers = append(m.Providers, p)
+	}
+	if _, priced := declared[provider].Prices[m.Model]; m.Limits.Cost > 0 && !priced {
+		return nil, fmt.Errorf("config.model_limits.cost needs the price of the model %q; give it one in config.models.%s.prices", m.Model, provider)
 	}
 	return m, nil
 }
@@ -144,7 +145,7 @@ func (p Provider) scripted(eval *spec.Eval, m spec.Model, c Choices) (Provider, 
 		return p, err
 	}
 	p.access.file = spec.ModelScriptPath(eval, m)
-	p.access.script, err = c.ModelScript(m.Script, data)
+	p.access.script, err = c.ModelScript(p.access.file, data)
 	return p, err
 }
 

@@ -56,6 +56,7 @@ func Run(t *testing.T, open func(t *testing.T, program string) Opened) {
 		"layout":           s.layout,
 		"files":            s.files,
 		"a lone box":       s.lone,
+		"models":           s.models,
 		"single paths":     s.find,
 		"hostile tar":      s.hostileTar,
 		"hostile tree":     s.hostileTree,

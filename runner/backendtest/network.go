@@ -77,6 +77,26 @@ func (s *suite) visitAll(t *testing.T, sandbox runner.Sandbox) {
 	}
 }
 
+// The agent finds its models at the URL of its layout, beside servers and without any.
+func (s *suite) models(t *testing.T) {
+	for _, servers := range []int{0, 2} {
+		trial := s.trial(t)
+		trial.Number, trial.Servers, trial.Models = servers+1, trial.Servers[:servers], &runner.Models{}
+		sandbox := s.standWith(t, trial)
+		places, err := sandbox.Listen(within(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := serveAt(t, places)
+		defer stop()
+		url := sandbox.Layout(runner.AgentBox).Models
+		got := s.say(t, sandbox, runner.AgentBox, "fetch", url+"/provider/x")
+		if got != runner.ModelHost+" /provider/x" {
+			t.Errorf("with %d servers the agent finds %q at %s", servers, got, url)
+		}
+	}
+}
+
 // Places can be opened again when their listeners are closed.
 func (s *suite) listenAgain(t *testing.T, sandbox runner.Sandbox) {
 	for range 2 {

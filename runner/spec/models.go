@@ -180,9 +180,11 @@ func (l *loader) checkScripted(m Model, at strictyaml.Path) {
 	path := append(slices.Clone(at), "script")
 	data, err := ReadModelScript(l.eval, m)
 	if err == nil && l.opts.CheckModelScript != nil {
-		err = l.opts.CheckModelScript(m.Script, data)
+		err = l.opts.CheckModelScript(ModelScriptPath(l.eval, m), data)
 	}
-	if err != nil {
+	if _, placed := errors.AsType[strictyaml.Errors](err); placed {
+		l.keep(err)
+	} else if err != nil {
 		l.doc.Problemf(path, "%s: %s", path, flat(err))
 	}
 }
@@ -206,6 +208,10 @@ func (l *loader) checkModelOf(c Config) {
 
 func (l *loader) checkModelLimits(c Config) {
 	at := strictyaml.Path{"config", "model_limits"}
+	asksNobody := slices.Contains([]string{"mock", "script", "command"}, c.Executor) && len(c.Models) == 0
+	if asksNobody && c.ModelLimits != (ModelLimits{}) {
+		l.doc.Problemf(at, "config.model_limits limits what agents ask of config.models, and there are none; add them, or remove it")
+	}
 	if c.ModelLimits.Cost == 0 || len(c.Models) == 0 {
 		return
 	}

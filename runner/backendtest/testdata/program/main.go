@@ -41,6 +41,7 @@ func main() {
 		"tree":  tree,
 		"swap":  swap,
 		"visit": visit,
+		"fetch": func(a []string) error { return fetch(a[0]) },
 		"serve": serve,
 	}
 	if len(os.Args) < 2 || acts[os.Args[1]] == nil {
@@ -150,8 +151,13 @@ func visit(args []string) error {
 	if err := json.Unmarshal(content, &config); err != nil {
 		return err
 	}
+	return fetch(config.Servers[args[1]].URL)
+}
+
+// fetch writes what is at a URL.
+func fetch(url string) error {
 	client := http.Client{Transport: &http.Transport{}, Timeout: 20 * time.Second}
-	answer, err := client.Get(config.Servers[args[1]].URL)
+	answer, err := client.Get(url)
 	if err != nil {
 		return err
 	}

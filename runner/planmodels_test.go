@@ -1,0 +1,128 @@
+package runner
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/waza-isolate/waza/runner/redact"
+	"github.com/waza-isolate/waza/runner/spec"
+)
+
+func choices(env map[string]string) Choices {
+	return Choices{
+		Secrets: &redact.Set{},
+		Lookup:  func(name string) (string, bool) { value, ok := env[name]; return value, ok },
+		ModelScript: func(string, []byte) (ModelScript, error) {
+			return func() http.Handler { return http.NotFoundHandler() }, nil
+		},
+	}
+}
+
+// TestPlanModels holds what comes of config.models, and that no plan has a key.
+func TestPlanModels(t *testing.T) {
+	const key = "sk-a-key-of-somebody"
+	c := choices(map[string]string{"OPENAI_API_KEY": key, "TEAM": "blue-team", "HTTPS_PROXY": "http://proxy.example:8080"})
+	eval := &spec.Eval{Config: spec.Config{Model: "openai/gpt", Models: map[string]*spec.Model{
+		"openai": {Headers: map[string]string{"X-Team": "of ${TEAM}"}, TimeoutSeconds: 5, Prices: map[string]spec.Price{"gpt": {Input: 1, Output: 2}}},
+		"near":   {BaseURL: "http://192.168.1.5:11434/v1"},
+	}}}
+	m, err := planModels(eval, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Provider != "openai" || m.Model != "gpt" || m.Limits.Requests != 1000 || len(m.Providers) != 2 {
+		t.Errorf("%+v", m)
+	}
+	near, openai := m.Providers[0], m.Providers[1]
+	if near.Kind != "openai" || near.APIKeyEnv != "" || near.access.key != "" {
+		t.Errorf("a provider of one's own gets %+v", near)
+	}
+	if openai.BaseURL != "https://api.openai.com/v1" || openai.access.key != key || openai.access.headers["X-Team"] != "of blue-team" || openai.access.silence.Seconds() != 5 {
+		t.Errorf("%+v", openai)
+	}
+	if proxy, err := openai.access.proxy(openai.access.url); err != nil || proxy.String() != "http://proxy.example:8080" {
+		t.Errorf("proxy %v, %v", proxy, err)
+	}
+	if proxy, err := openai.access.proxy(&url.URL{Scheme: "http", Host: "127.0.0.1:1"}); err != nil || proxy != nil {
+		t.Errorf("proxy to this machine %v, %v", proxy, err)
+	}
+	trial := &Trial{Models: m}
+	plan, _ := json.Marshal(trial)
+	for _, secret := range []string{key, "blue-team"} {
+		if strings.Contains(string(plan), secret) || strings.Contains(trial.String(), secret) {
+			t.Errorf("the plan has %s: %s\n%s", secret, plan, trial)
+		}
+		if c.Secrets.String(secret) != redact.Mark {
+			t.Errorf("%s is not known as a secret", secret)
+		}
+	}
+}
+
+// TestImpliedModels holds which provider an executor gets where the eval names none.
+func TestImpliedModels(t *testing.T) {
+	tests := map[string]struct {
+		executor, model string
+		env             map[string]string
+		want            string // provider, or what the error says
+	}{
+		"no model needed":     {"command", "", map[string]string{"OPENAI_API_KEY": "12345678"}, ""},
+		"claude":              {"claude", "c", map[string]string{"ANTHROPIC_API_KEY": "12345678", "OPENAI_API_KEY": "12345678"}, "anthropic/c"},
+		"gemini":              {"gemini", "", map[string]string{"GEMINI_API_KEY": "12345678"}, "google/"},
+		"copilot, the second": {"copilot", "", map[string]string{"ANTHROPIC_API_KEY": "12345678"}, "anthropic/"},
+		"copilot, by model":   {"copilot", "anthropic/c", map[string]string{"ANTHROPIC_API_KEY": "12345678", "OPENAI_API_KEY": "12345678"}, "anthropic/c"},
+		"nothing set":         {"copilot", "", nil, "executor copilot needs a model: set OPENAI_API_KEY or ANTHROPIC_API_KEY, or say in config.models where one is"},
+		"another's key":       {"claude", "", map[string]string{"OPENAI_API_KEY": "12345678"}, "executor claude needs a model: set ANTHROPIC_API_KEY, or say in config.models where one is"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			m, err := planModels(&spec.Eval{Config: spec.Config{Executor: test.executor, Model: test.model}}, choices(test.env))
+			got := ""
+			switch {
+			case err != nil:
+				got = err.Error()
+			case m != nil:
+				got = m.Provider + "/" + m.Model
+			}
+			if got != test.want {
+				t.Errorf("%q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// TestPlanModelsRefuses holds what is wrong before anything is started.
+func TestPlanModelsRefuses(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "script.yaml"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := map[string]string{"SHORT": "1234", "LINES": "12345\n678", "OPENAI_API_KEY": "12345678"}
+	for name, test := range map[string]struct {
+		config spec.Config
+		says   string
+	}{
+		"no key":        {spec.Config{Models: map[string]*spec.Model{"anthropic": {}}}, "config.models.anthropic: the environment variable ANTHROPIC_API_KEY is not set"},
+		"a short key":   {spec.Config{Models: map[string]*spec.Model{"openai": {APIKeyEnv: "SHORT"}}}, "shorter than 8"},
+		"a broken key":  {spec.Config{Models: map[string]*spec.Model{"openai": {APIKeyEnv: "LINES"}}}, "LINES holds no key"},
+		"no header":     {spec.Config{Models: map[string]*spec.Model{"openai": {Headers: map[string]string{"X": "${NONE}"}}}}, "NONE"},
+		"a line break":  {spec.Config{Models: map[string]*spec.Model{"openai": {Headers: map[string]string{"X": "${LINES}"}}}}, "line break"},
+		"cost, implied": {spec.Config{Executor: "codex", Model: "m", ModelLimits: spec.ModelLimits{Cost: 1}}, `needs the price of the model "m"`},
+		"no such file":  {spec.Config{Models: map[string]*spec.Model{"s": {Script: "none.yaml"}}}, "cannot be read"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := planModels(&spec.Eval{Path: filepath.Join(dir, "eval.yaml"), Config: test.config}, choices(env))
+			if err == nil || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("%v, want %q", err, test.says)
+			}
+		})
+	}
+	m, err := planModels(&spec.Eval{Path: filepath.Join(dir, "eval.yaml"), Config: spec.Config{Models: map[string]*spec.Model{"s": {Script: "script.yaml"}}}}, choices(env))
+	if err != nil || m.Providers[0].access.file != filepath.Join(dir, "script.yaml") {
+		t.Errorf("%+v, %v", m, err)
+	}
+}
