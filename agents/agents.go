@@ -6,9 +6,11 @@ package agents
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 
+	"github.com/waza-isolate/waza/agents/llm"
 	"github.com/waza-isolate/waza/agents/mock"
 	"github.com/waza-isolate/waza/agents/script"
 )
@@ -17,6 +19,7 @@ import (
 const (
 	Mock   = "mock"
 	Script = "script"
+	LLM    = "llm"
 )
 
 // Input is what the runner hands to an agent on stdin, as JSON.
@@ -28,10 +31,17 @@ type Input struct {
 	Workspace  string          `json:"workspace"`
 	MCPConfig  string          `json:"mcp_config"`
 	Transcript string          `json:"transcript"` // path the transcript goes to
+
+	// For executor llm.
+	Dir      string        `json:"dir,omitempty"` // where in the workspace it starts
+	LLM      *llm.Settings `json:"llm,omitempty"`
+	Model    string        `json:"model,omitempty"`
+	ModelURL string        `json:"model_url,omitempty"`
+	Skills   []llm.Skill   `json:"skills,omitempty"`
 }
 
-// Run runs the agent called name.
-func Run(ctx context.Context, name string, in Input, stdout, transcript io.Writer) error {
+// Run runs the agent called name. What a person should know of it goes to stderr.
+func Run(ctx context.Context, name string, in Input, stdout, stderr, transcript io.Writer) error {
 	switch name {
 	case Mock:
 		return mock.Run(mock.Options{Prompt: in.Prompt, Files: in.Files, Stdout: stdout, Transcript: transcript})
@@ -43,6 +53,15 @@ func Run(ctx context.Context, name string, in Input, stdout, transcript io.Write
 		return script.Run(ctx, script.Options{
 			Script: steps, Workspace: in.Workspace, Prompt: in.Prompt, Context: in.Context,
 			ConfigPath: in.MCPConfig, Stdout: stdout, Transcript: transcript,
+		})
+	case LLM:
+		if in.LLM == nil {
+			return errors.New("agent llm: no settings")
+		}
+		return llm.Run(ctx, llm.Options{
+			Settings: *in.LLM, ModelURL: in.ModelURL, Model: in.Model, Prompt: in.Prompt, Context: in.Context,
+			Workspace: in.Workspace, Dir: in.Dir, ConfigPath: in.MCPConfig, Skills: in.Skills,
+			Stdout: stdout, Transcript: transcript, Log: stderr,
 		})
 	default:
 		return fmt.Errorf("no agent is called %q", name)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 
@@ -26,7 +27,7 @@ func TestRunByName(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var stdout, transcript strings.Builder
-			if err := agents.Run(t.Context(), name, in, &stdout, &transcript); err != nil {
+			if err := agents.Run(t.Context(), name, in, &stdout, io.Discard, &transcript); err != nil {
 				t.Fatal(err)
 			}
 			if stdout.String() != want {
@@ -49,7 +50,7 @@ func TestRunFails(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			in := agents.Input{Script: json.RawMessage(test.script), Workspace: t.TempDir()}
-			err := agents.Run(t.Context(), test.agent, in, &stdout, &transcript)
+			err := agents.Run(t.Context(), test.agent, in, &stdout, io.Discard, &transcript)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%v, want …%s…", err, test.want)
 			}
@@ -65,7 +66,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	cancel()
 	var stdout, transcript strings.Builder
 	in := agents.Input{Script: json.RawMessage(`[{"sleep":"1h"}]`), Workspace: t.TempDir()}
-	err := agents.Run(ctx, agents.Script, in, &stdout, &transcript)
+	err := agents.Run(ctx, agents.Script, in, &stdout, io.Discard, &transcript)
 	var step *script.StepError
 	if !errors.As(err, &step) {
 		t.Errorf("%v is no StepError", err)

@@ -112,7 +112,7 @@ func (s *sandbox) Collect(ctx context.Context, name, dir string, w io.Writer) er
 	if err != nil {
 		return err
 	}
-	return b.guest.Get(ctx, dir, runner.MCPConfigPath, w)
+	return b.guest.Get(ctx, dir, s.Layout(name).Ours(), w)
 }
 
 // Find implements runner.Finder.

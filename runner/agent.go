@@ -38,10 +38,11 @@ func launchOf(t *Trial, box Layout, hosts map[string]string) (launch, error) {
 		l.files = append(l.files, fileOf(a.Transcript, ""))
 	}
 	switch a.Executor {
-	case agents.Mock, agents.Script:
+	case agents.Mock, agents.Script, agents.LLM:
 		input, err := json.Marshal(agents.Input{
 			Prompt: a.Prompt, Context: a.Context, Script: a.Script,
 			Files: len(t.Files), Workspace: box.Workspace, MCPConfig: box.MCPConfig, Transcript: box.At(a.Transcript),
+			Dir: l.process.Dir, LLM: a.LLM, Model: a.Model, ModelURL: modelURL(t, box), Skills: skillsFor(t, box),
 		})
 		l.process.Args = []string{box.Guest, "agent", a.Executor}
 		l.stdin = input
@@ -90,8 +91,11 @@ func agentEnv(t *Trial, box Layout, values map[string]string) []string {
 		"WAZA_TASK":       t.Task,
 		"WAZA_MODEL":      t.Agent.Model,
 	}
-	if t.Models != nil {
-		env["WAZA_MODEL_URL"] = box.Models + "/" + t.Models.Provider
+	if len(t.Skills) > 0 {
+		env["WAZA_SKILLS"] = box.At(SkillsDir)
+	}
+	if url := modelURL(t, box); url != "" {
+		env["WAZA_MODEL_URL"] = url
 	}
 	if box.Home != "" {
 		env["HOME"] = box.Home

@@ -65,7 +65,7 @@ func TestLaunchOfOurAgents(t *testing.T) {
 			t.Error(diff)
 		}
 		want := `{"prompt":"p","context":{"n":9007199254740993},"script":[{"say":"x"}],"files":1,` +
-			`"workspace":"/workspace","mcp_config":"/etc/waza/mcp.json","transcript":"/home/agent/transcript/transcript.jsonl"}`
+			`"workspace":"/workspace","mcp_config":"/etc/waza/mcp.json","transcript":"/home/agent/transcript/transcript.jsonl","dir":"/workspace"}`
 		if string(l.stdin) != want {
 			t.Errorf("stdin %s\nwant  %s", l.stdin, want)
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waza-isolate/waza/agents/llm"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -32,6 +33,8 @@ const (
 	WorkspaceDir  = "/workspace"
 	HomeDir       = "/home/agent"
 	MCPConfigPath = "/etc/waza/mcp.json"
+	// SkillsDir holds a directory for each skill.
+	SkillsDir = HomeDir + "/skills"
 	// GuestPath is our own executable.
 	GuestPath = "/opt/waza/waza"
 )
@@ -60,6 +63,9 @@ func RelayLimits() Box {
 func ContainerLayout() Layout {
 	return Layout{Workspace: WorkspaceDir, MCPConfig: MCPConfigPath, Home: HomeDir, Private: HomeDir, Guest: GuestPath, Models: "http://" + ModelHost}
 }
+
+// Ours are the places in the agent's box that links of ours in its workspace lead to.
+func (l Layout) Ours() []string { return []string{l.MCPConfig, l.At(SkillsDir)} }
 
 // At is the place that a program finds a planned path at.
 func (l Layout) At(planned string) string {
@@ -91,6 +97,7 @@ type Trial struct {
 	Servers   []Server              `json:"servers"`
 	MCPJSON   string                `json:"mcp_json"`
 	Files     []File                `json:"files"`
+	Skills    []Skill               `json:"skills,omitempty"`
 	Graders   []evidence.GraderSpec `json:"graders"`
 	Judge     *evidence.Judge       `json:"judge,omitempty"` // where a grader asks one
 	// GraderBoxes are those of the graders that run a program.
@@ -167,6 +174,10 @@ type Agent struct {
 	// Tells is where an agent that is somebody's program says so, and how that is read;
 	// nil for nowhere.
 	Tells *transcript.Source `json:"tells,omitempty"`
+	// SkillsAt is where in the workspace it finds the trial's skills.
+	SkillsAt string `json:"skills_at,omitempty"`
+	// LLM is how the loop of executor llm goes; nil for other executors.
+	LLM *llm.Settings `json:"llm,omitempty"`
 	// MaxOutput is how many bytes each of stdout and stderr may have, and MaxCalls how
 	// often the agent may call a tool; 0 for the defaults.
 	MaxOutput int64 `json:"max_output,omitempty"`

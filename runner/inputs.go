@@ -32,6 +32,9 @@ func Inputs(eval *spec.Eval, tasks []spec.ResolvedTask, trials []*Trial) (map[st
 	}
 	for _, t := range trials {
 		add(t.Files)
+		for _, s := range t.Skills {
+			add(s.Files)
+		}
 		if t.Models != nil {
 			for _, p := range t.Models.Providers {
 				if p.Script != "" {

@@ -72,3 +72,12 @@ func describeModelLimits(l spec.ModelLimits) string {
 	}
 	return text
 }
+
+// modelURL is the base URL of the provider that has the agent's model, as the agent
+// reaches it; empty where it has none.
+func modelURL(t *Trial, box Layout) string {
+	if t.Models == nil {
+		return ""
+	}
+	return box.Models + "/" + t.Models.Provider
+}

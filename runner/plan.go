@@ -71,6 +71,9 @@ func Plan(eval *spec.Eval, tasks []spec.ResolvedTask, c Choices) ([]*Trial, erro
 		return nil, errors.New("runner: incomplete choices")
 	}
 	models, err := planModels(eval, c)
+	if err == nil {
+		err = models.forLLM(eval.Config.Executor)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -121,6 +124,9 @@ func planTask(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Trial, error)
 	for _, f := range task.Files {
 		t.Files = append(t.Files, File{f})
 	}
+	if err := t.planSkills(eval, task.Skills); err != nil {
+		return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
+	}
 	hosts := make(map[string]string, len(task.Servers))
 	for _, name := range slices.Sorted(maps.Keys(task.Servers)) {
 		server, err := planServer(eval, name, task.Servers[name], c)
@@ -167,8 +173,11 @@ func planAgent(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Agent, error
 		}
 	}
 	switch a.Executor {
-	case agents.Mock, agents.Script:
+	case agents.Mock, agents.Script, agents.LLM:
 		a.Transcript = transcriptPath
+		if a.Executor == agents.LLM {
+			a.LLM = settingsOf(eval)
+		}
 	default:
 		if eval.Adapter != nil {
 			return a, a.adapt(eval, task, c)

@@ -50,6 +50,9 @@ func (t *Trial) String() string {
 	if t.Models != nil {
 		t.Models.describe(&b)
 	}
+	for _, s := range t.Skills {
+		fmt.Fprintf(&b, "  skill       %s, %d file(s), at %s/%s\n", s.Name, len(s.Files), t.Agent.SkillsAt, s.Name)
+	}
 	for _, s := range t.Servers {
 		s.describe(&b, t.Isolated())
 	}

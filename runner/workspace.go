@@ -16,7 +16,7 @@ import (
 )
 
 // fillWorkspace keeps the task's files as evidence, puts them into the workspace,
-// and adds the links to mcp.json.
+// and adds the links to mcp.json and to the skills, which are put out of the workspace.
 func (tr *trialRun) fillWorkspace(ctx context.Context) error {
 	if err := tr.keepBefore(); err != nil {
 		return err
@@ -29,11 +29,14 @@ func (tr *trialRun) fillWorkspace(ctx context.Context) error {
 	if err := tr.sandbox.Put(ctx, AgentBox, WorkspaceDir, before); err != nil {
 		return err
 	}
-	var links bytes.Buffer
-	if err := writeLinks(&links, tr.sandbox.Layout(AgentBox).MCPConfig, tr.plan.Files); err != nil {
+	if err := tr.putSkills(ctx); err != nil {
 		return err
 	}
-	return tr.sandbox.Put(ctx, AgentBox, WorkspaceDir, &links)
+	var tree bytes.Buffer
+	if err := writeLinks(&tree, tr.plan.links(tr.sandbox.Layout(AgentBox)), tr.plan.Files); err != nil {
+		return err
+	}
+	return tr.sandbox.Put(ctx, AgentBox, WorkspaceDir, &tree)
 }
 
 func (tr *trialRun) keepBefore() error {
@@ -89,18 +92,30 @@ func writeFile(out *tar.Writer, f File) error {
 	return err
 }
 
-// writeLinks writes the links to mcp.json as tar, but for places where something
-// of the workspace stands or is in the way.
-func writeLinks(w io.Writer, target string, files []File) error {
+// link is a link of ours in the workspace.
+type link struct{ name, target string }
+
+// links are those of the trial, in a box of a layout.
+func (t *Trial) links(box Layout) []link {
+	var all []link
+	for _, name := range spec.ClientConfigs() {
+		all = append(all, link{name, box.MCPConfig})
+	}
+	if len(t.Skills) > 0 {
+		all = append(all, link{t.Agent.SkillsAt, box.At(SkillsDir)})
+	}
+	return all
+}
+
+// writeLinks writes links as tar, but for places where something of the workspace
+// stands or is in the way.
+func writeLinks(w io.Writer, links []link, files []File) error {
 	out := tar.NewWriter(w)
-	for _, link := range spec.ClientConfigs() {
-		taken := slices.ContainsFunc(files, func(f File) bool {
-			return f.Path == link || strings.HasPrefix(f.Path, link+"/") || strings.HasPrefix(link, f.Path+"/")
-		})
-		if taken {
+	for _, l := range links {
+		if slices.ContainsFunc(files, func(f File) bool { return inTheWay(f.Path, l.name) }) {
 			continue
 		}
-		if err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: link, Linkname: target, Mode: 0o777}); err != nil {
+		if err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: l.name, Linkname: l.target, Mode: 0o777}); err != nil {
 			return err
 		}
 	}

@@ -33,7 +33,7 @@ func TestWriteLinks(t *testing.T) {
 				files = append(files, fileOf(name, ""))
 			}
 			var tree bytes.Buffer
-			if err := writeLinks(&tree, MCPConfigPath, files); err != nil {
+			if err := writeLinks(&tree, new(Trial).links(ContainerLayout()), files); err != nil {
 				t.Fatal(err)
 			}
 			var links []string

@@ -8,8 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mark3labs/mcp-go/mcp"
-
+	"github.com/waza-isolate/waza/agents/internal/session"
 	"github.com/waza-isolate/waza/agents/internal/transcript"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
@@ -96,24 +95,23 @@ func (s callStep) run(ctx context.Context, r *runner) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	url, err := r.sessions.url(target.server)
-	if err != nil {
+	if err := r.known(target.server); err != nil {
 		return nil, err
 	}
 	var told transcript.Call
 	if !s.hidden {
 		told = r.transcript.Start(target.name(), target.arguments)
 	}
-	a := r.sessions.call(ctx, url, target, s.timeout)
+	a := answer{r.servers.Call(ctx, session.Call{Server: target.server, Tool: target.tool, Arguments: target.arguments}, s.timeout)}
 	if !s.hidden {
-		told.Complete(a.outcome == evidence.OutcomeOK, a.report())
+		told.Complete(a.Outcome == evidence.OutcomeOK, a.report())
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if s.expect != expectAny && s.expect != a.outcome {
+	if s.expect != expectAny && s.expect != a.Outcome {
 		return nil, fmt.Errorf("%w: expected %s of %s on %s, got %s: %s",
-			ErrUnexpected, s.expect, target.tool, target.server, a.outcome, excerpt(a.text()))
+			ErrUnexpected, s.expect, target.tool, target.server, a.Outcome, excerpt(a.text()))
 	}
 	return a.value(), nil
 }
@@ -150,26 +148,11 @@ func (t target) name() string {
 	return "mcp__" + t.server + "__" + t.tool
 }
 
-// call makes one call and says how it ended.
-func (s *sessions) call(ctx context.Context, url string, t target, timeout time.Duration) answer {
-	ctx, cancel := withTimeout(ctx, timeout)
-	defer cancel()
-	have, err := s.get(ctx, t.server, url)
-	if err != nil {
-		return failed(ctx, err)
+// known refuses a server that mcp.json does not name. Its errors are of class ErrConfig.
+func (r *runner) known(server string) error {
+	names, err := r.servers.Names()
+	if err != nil || slices.Contains(names, server) {
+		return err
 	}
-	have.wire.answer = nil
-	var request mcp.CallToolRequest
-	request.Params.Name = t.tool
-	request.Params.Arguments = t.arguments
-	_, err = have.client.CallTool(ctx, request)
-	a := answered(ctx, have.wire.answer, err)
-	if a.outcome == evidence.OutcomeTransportError {
-		s.drop(t.server)
-	}
-	return a
-}
-
-func withTimeout(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %v", timeout))
+	return fmt.Errorf("%w has no server %q%s; it has: %s", ErrConfig, server, suggestion(server, names), quoteAll(names))
 }

@@ -3,17 +3,11 @@ package script
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"os/exec"
 	"strings"
-	"syscall"
-	"time"
-)
 
-// outputGrace is how long a program's children may keep its output open after it
-// ended or was killed.
-const outputGrace = 2 * time.Second
+	"github.com/waza-isolate/waza/agents/internal/program"
+)
 
 // commandStep runs a program in the workspace.
 type commandStep struct {
@@ -74,43 +68,27 @@ func (s commandStep) execute(ctx context.Context, r *runner, argv []string) (any
 	return withJSON(fields, stdout), nil
 }
 
-// execute runs argv to its end. The code is -1 where a signal ended it. When ctx
-// ends first, the program and all that is still in its process group are killed.
+// execute runs argv to its end. The code is -1 where a signal ended it.
 func (r *runner) execute(ctx context.Context, argv []string) (stdout, stderr string, code int, err error) {
-	var out, errOut limitedBuffer
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Dir = r.workspace.Name()
-	cmd.Env = r.env
-	cmd.Stdout, cmd.Stderr = &out, &errOut
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = outputGrace
-
-	err = cmd.Run()
-	if ctx.Err() != nil {
-		return "", "", 0, ctx.Err()
-	}
-	var exited *exec.ExitError
-	if err != nil && !errors.As(err, &exited) && !errors.Is(err, exec.ErrWaitDelay) {
+	result, err := program.Run(ctx, program.Command{Args: argv, Dir: r.workspace.Name(), Env: r.env, Keep: maxOutput})
+	if err != nil {
 		return "", "", 0, err
 	}
-	if stdout, err = plainText(out.kept); err != nil {
+	if stdout, err = whole(result.Stdout); err != nil {
 		return "", "", 0, fmt.Errorf("stdout: %w", err)
 	}
-	if stderr, err = plainText(errOut.kept); err != nil {
+	if stderr, err = whole(result.Stderr); err != nil {
 		return "", "", 0, fmt.Errorf("stderr: %w", err)
 	}
-	return stdout, stderr, cmd.ProcessState.ExitCode(), nil
+	return stdout, stderr, result.Code, nil
 }
 
-// limitedBuffer takes everything and keeps one byte more than maxOutput at most,
-// so that plainText sees when that was not all.
-type limitedBuffer struct{ kept []byte }
-
-func (b *limitedBuffer) Write(data []byte) (int, error) {
-	room := maxOutput + 1 - len(b.kept)
-	b.kept = append(b.kept, data[:min(room, len(data))]...)
-	return len(data), nil
+// whole is an output as text, all of it.
+func whole(out program.Output) (string, error) {
+	if out.Lost > 0 {
+		return "", errTooLong
+	}
+	return plainText(out.Kept)
 }
 
 // excerpt makes the beginning of text fit into one sentence.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/waza-isolate/waza/agents/internal/session"
 	"github.com/waza-isolate/waza/agents/internal/transcript"
 )
 
@@ -18,7 +19,7 @@ var (
 	ErrFailed = errors.New("failed on purpose")
 	// ErrConfig is the class of a server that mcp.json does not name, or of an
 	// mcp.json that cannot be read.
-	ErrConfig = errors.New("mcp.json")
+	ErrConfig = session.ErrConfig
 )
 
 // Options is what a run works with. All but Context, ConfigPath and Env is
@@ -54,7 +55,7 @@ type runner struct {
 	workspace  *os.Root
 	env        []string
 	transcript *transcript.Writer
-	sessions   *sessions
+	servers    *session.Servers
 	variables  *variables
 	iterations int    // of all loops so far
 	said       string // last
@@ -76,7 +77,7 @@ func newRunner(o Options) (*runner, error) {
 		workspace:  workspace,
 		env:        o.Env,
 		transcript: transcript.NewWriter(o.Transcript),
-		sessions:   newSessions(o.ConfigPath),
+		servers:    session.New(o.ConfigPath, "waza-script"),
 		variables:  newVariables(),
 	}
 	r.variables.bind("prompt", o.Prompt)
@@ -99,7 +100,7 @@ func contextValue(raw json.RawMessage) (any, error) {
 }
 
 func (r *runner) close() error {
-	r.sessions.close()
+	r.servers.Close()
 	return r.workspace.Close()
 }
 

@@ -2,10 +2,11 @@ package script
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
-	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/waza-isolate/waza/agents/internal/session"
 )
 
 // toolsStep lists a server's tools.
@@ -24,12 +25,11 @@ func (s toolsStep) run(ctx context.Context, r *runner) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	url, err := r.sessions.url(server)
-	if err != nil {
+	if err := r.known(server); err != nil {
 		return nil, err
 	}
 	return r.builtin("list_tools", map[string]any{"server": server}, func() (any, error) {
-		tools, err := r.sessions.tools(ctx, server, url, s.timeout)
+		tools, err := r.tools(ctx, server, s.timeout)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -37,25 +37,16 @@ func (s toolsStep) run(ctx context.Context, r *runner) (any, error) {
 	})
 }
 
-func (s *sessions) tools(ctx context.Context, server, url string, timeout time.Duration) (any, error) {
-	ctx, cancel := withTimeout(ctx, timeout)
-	defer cancel()
-	result, err := s.listTools(ctx, server, url)
+func (r *runner) tools(ctx context.Context, server string, timeout time.Duration) (any, error) {
+	listed, err := r.servers.Tools(ctx, server, timeout)
 	if err != nil {
-		a := failed(ctx, err)
-		return nil, fmt.Errorf("%w: expected the tools of %s, got %s: %s", ErrUnexpected, server, a.outcome, excerpt(a.message))
+		var failed *session.ListError
+		errors.As(err, &failed)
+		return nil, fmt.Errorf("%w: expected the tools of %s, got %s: %s", ErrUnexpected, server, failed.Outcome, excerpt(failed.Message))
 	}
-	tools := make([]any, len(result.Tools))
-	for i, tool := range result.Tools {
+	tools := make([]any, len(listed))
+	for i, tool := range listed {
 		tools[i] = map[string]any{"name": tool.Name, "description": tool.Description}
 	}
 	return tools, nil
-}
-
-func (s *sessions) listTools(ctx context.Context, server, url string) (*mcp.ListToolsResult, error) {
-	have, err := s.get(ctx, server, url)
-	if err != nil {
-		return nil, err
-	}
-	return have.client.ListTools(ctx, mcp.ListToolsRequest{})
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // agentMain runs one of our own agents inside the agent's container.
-func agentMain(args []string, stdin io.Reader, stdout io.Writer) (err error) {
+func agentMain(args []string, stdin io.Reader, stdout, stderr io.Writer) (err error) {
 	if len(args) != 1 {
 		return errors.New("usage: waza agent NAME; it is started by waza run")
 	}
@@ -25,5 +25,5 @@ func agentMain(args []string, stdin io.Reader, stdout io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, transcript.Close()) }()
-	return agents.Run(context.Background(), args[0], in, stdout, transcript)
+	return agents.Run(context.Background(), args[0], in, stdout, stderr, transcript)
 }

@@ -22,7 +22,7 @@ func main() {
 			exitOn(guest.Main())
 			return
 		case "agent": // an agent of ours, in the agent's container
-			exitOn(agentMain(os.Args[2:], os.Stdin, os.Stdout))
+			exitOn(agentMain(os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
 			return
 		case probe.Subcommand: // what tries to get out of a container, for a run's certificate
 			exitOn(probe.Main(os.Args[2:], os.Stdin, os.Stdout))

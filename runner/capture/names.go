@@ -167,17 +167,26 @@ func written(servers, tools []string) iter.Seq2[string, bool] {
 	}
 }
 
-// maxName is how long a name may be for the APIs of models.
-const maxName = 64
+// MaxModelName is how long a tool's name may be for the APIs of models.
+const MaxModelName = 64
+
+// ModelName writes a tool for the APIs of models: mcp__SERVER__TOOL, with _ for what they
+// do not take; where that is too long, its beginning and a digest of the whole.
+func ModelName(server, tool string) string {
+	if name, long := digested(server, tool); long {
+		return name
+	}
+	return spelled("mcp__"+server+"__"+tool, true)
+}
 
 // shortNames is a name as it is, and as clients shorten it for being too long: cut off,
 // or with its middle left out.
 func shortNames(name string) []string {
 	all := []string{name}
-	if n := len(name); n >= maxName {
+	if n := len(name); n >= MaxModelName {
 		all = append(all, name[:28]+"___"+name[n-32:], name[:30]+"..."+name[n-30:])
-		if n > maxName {
-			all = append(all, name[:maxName])
+		if n > MaxModelName {
+			all = append(all, name[:MaxModelName])
 		}
 	}
 	return all
@@ -187,12 +196,12 @@ func shortNames(name string) []string {
 // of the whole.
 func digested(server, tool string) (name string, long bool) {
 	raw := "mcp__" + server + "__" + tool
-	if len(raw) <= maxName {
+	if len(raw) <= MaxModelName {
 		return "", false
 	}
 	sum := sha1.Sum([]byte(raw))
 	digest := hex.EncodeToString(sum[:])
-	return spelled(raw, true)[:maxName-len(digest)] + digest, true
+	return spelled(raw, true)[:MaxModelName-len(digest)] + digest, true
 }
 
 // spellings are the ways in which clients write a name, each once: as it is; with _

@@ -55,7 +55,7 @@ func TestFilesThereAndBack(t *testing.T) {
 	defer func() { _ = listener.Close() }()
 
 	var back bytes.Buffer
-	must(t, g.Get(t.Context(), dir, "/fixed/place", &back))
+	must(t, g.Get(t.Context(), dir, []string{"/fixed/place"}, &back))
 	got := readTar(t, &back)
 	want := map[string]string{
 		"a.txt": "a", "deep/": "", "deep/er/": "", "deep/er/b.txt": strings.Repeat("b", 3*maxPayload),
@@ -77,7 +77,7 @@ func TestNothingHides(t *testing.T) {
 	must(t, os.Chmod(filepath.Join(dir, "d"), 0))
 	must(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0))
 	var back bytes.Buffer
-	must(t, g.Get(t.Context(), dir, "", &back))
+	must(t, g.Get(t.Context(), dir, nil, &back))
 	got, want := readTar(t, &back), map[string]string{"d/": "", "d/inner": "x", "outer": "y", "pipe": ""}
 	if !maps.Equal(got, want) {
 		t.Errorf("got %q", got)
@@ -128,7 +128,7 @@ func TestManyFiles(t *testing.T) {
 	}
 	must(t, g.Put(t.Context(), dir, bytes.NewReader(treetest.Tar(t, 0o644, entries...))))
 	var back bytes.Buffer
-	must(t, g.Get(t.Context(), dir, "", &back))
+	must(t, g.Get(t.Context(), dir, nil, &back))
 	if got := len(readTar(t, &back)); got != 2050 {
 		t.Errorf("%d entries came back", got)
 	}
@@ -140,11 +140,11 @@ func TestGetToAWriterThatFails(t *testing.T) {
 	g, dir := startGuest(t), t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "big"), make([]byte, 8<<20), 0o644))
 	within(t, 20*time.Second, "get", func() {
-		if err := g.Get(t.Context(), dir, "", failingWriter{}); !errors.Is(err, errFull) {
+		if err := g.Get(t.Context(), dir, nil, failingWriter{}); !errors.Is(err, errFull) {
 			t.Errorf("got %v", err)
 		}
 	})
-	must(t, g.Get(t.Context(), dir, "", io.Discard))
+	must(t, g.Get(t.Context(), dir, nil, io.Discard))
 }
 
 var errFull = errors.New("full")

@@ -252,10 +252,10 @@ func (g *Guest) Put(ctx context.Context, dir string, tar io.Reader) error {
 }
 
 // Get writes the tree at dir of the container to w as tar. Symbolic links are
-// told, not followed; those to the path omit are left out, and so is a directory
+// told, not followed; those to a path of omit are left out, and so is a directory
 // that holds nothing else. The bytes are the guest's word: whoever reads the tar
 // must take it as hostile.
-func (g *Guest) Get(ctx context.Context, dir, omit string, w io.Writer) error {
+func (g *Guest) Get(ctx context.Context, dir string, omit []string, w io.Writer) error {
 	return g.fetch(ctx, request{Verb: "get", Dir: dir, Omit: omit}, w)
 }
 

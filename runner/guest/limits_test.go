@@ -93,7 +93,7 @@ func TestCallsEndWithTheirContext(t *testing.T) {
 		"listen": func() error { _, err := g.Listen(ctx, "x:1"); return err },
 		"exec":   func() error { _, err := g.Exec(ctx, process.Spec{Args: []string{"x"}}, false); return err },
 		"put":    func() error { return g.Put(ctx, "/", endless{}) },
-		"get":    func() error { return g.Get(ctx, "/", "", io.Discard) },
+		"get":    func() error { return g.Get(ctx, "/", nil, io.Discard) },
 	}
 	var all sync.WaitGroup
 	for name, call := range calls {

@@ -48,7 +48,7 @@ func victim(ready func(string), stop <-chan struct{}) {
 	}()
 	go func() { _ = g.Resolve(ctx, nil, func(Question) {}) }()
 	go func() { _, _ = g.Exec(ctx, process.Spec{Args: []string{"x"}}, false) }() // nobody reads its output
-	go func() { _ = g.Get(ctx, "/", "", io.Discard) }()
+	go func() { _ = g.Get(ctx, "/", nil, io.Discard) }()
 	<-stop
 	_ = g.Close()
 }

@@ -54,7 +54,7 @@ type request struct {
 	Signal process.Signal          `json:"signal,omitempty"`
 	Addr   string                  `json:"addr,omitempty"`
 	Accept uint64                  `json:"accept,omitempty"`
-	Omit   string                  `json:"omit,omitempty"`
+	Omit   []string                `json:"omit,omitempty"`
 	Names  map[string][]netip.Addr `json:"names,omitempty"`
 	Dirs   []string                `json:"dirs,omitempty"`
 }

@@ -215,7 +215,7 @@ func (s *sandbox) Collect(ctx context.Context, box, dir string, w io.Writer) err
 		return fmt.Errorf("get %s: %w", dir, err)
 	}
 	defer func() { _ = root.Close() }()
-	if err := tree.Pack(root, s.dir+runner.MCPConfigPath, interruptibleWriter{ctx, w}); err != nil {
+	if err := tree.Pack(root, s.Layout(box).Ours(), interruptibleWriter{ctx, w}); err != nil {
 		return fmt.Errorf("get %s: %w", dir, err)
 	}
 	return nil

@@ -3,6 +3,7 @@ package spec
 import (
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 
@@ -19,6 +20,8 @@ func (l *loader) checkEval() {
 		l.doc.Problemf(strictyaml.Path{"config", "max_workers"}, "config.max_workers is the older name of config.workers; give one of them")
 	}
 	l.checkExecutor(c)
+	l.checkLLM(c)
+	l.evalSkills = l.skills(l.doc, c.SkillDirectories, strictyaml.Path{"config", "skill_directories"})
 	checkIsolation(l.doc, c.Isolation)
 	checkJudge(l.doc, c.Judge)
 	l.checkModels(c)
@@ -61,6 +64,10 @@ func (l *loader) checkAgent(a Agent, at strictyaml.Path) {
 		l.doc.Problemf(output, "%s: the last message of the transcript needs %s.transcript, which says where that is", output, at)
 	case a.Output != "" && a.Output != "stdout" && a.Output != "transcript" && !isInside(a.Output):
 		l.doc.Problemf(output, "%s must be stdout, transcript or the path of a file in the workspace, relative and without leading out", output)
+	}
+	if a.Skills != "" && (!isInside(a.Skills) || path.Clean(a.Skills) == ".") {
+		path := append(slices.Clone(at), "skills")
+		l.doc.Problemf(path, "%s must be the path of a directory in the workspace, relative and without leading out", path)
 	}
 	if a.Transcript != nil {
 		l.checkTranscript(*a.Transcript, append(slices.Clone(at), "transcript"))

@@ -45,7 +45,7 @@ func Load(path string, opts Options) (*Eval, []ResolvedTask, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	l := &loader{opts: opts, doc: doc, eval: &Eval{Path: path, Local: opts.Local}, ids: map[string]string{}}
+	l := &loader{opts: opts, doc: doc, eval: &Eval{Path: path, Local: opts.Local}, ids: map[string]string{}, skillNames: map[string]bool{}}
 	doc.Decode(l.eval)
 	l.override()
 	l.checkEval()
@@ -64,6 +64,7 @@ func Load(path string, opts Options) (*Eval, []ResolvedTask, error) {
 	l.checkScripts()
 	l.graders.checkServers(l.servers)
 	l.checkMeasures(tasks)
+	l.checkSkills(tasks)
 	if err := l.problems(); err != nil {
 		return nil, nil, err
 	}
@@ -81,6 +82,9 @@ type loader struct {
 	errs    []error           // of task files
 	written string            // the executor that the eval's file names
 	scripts int               // tasks that have a script
+
+	evalSkills []Skill
+	skillNames map[string]bool // of the eval and of the tasks so far
 }
 
 func (l *loader) keep(err error) {

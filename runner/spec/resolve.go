@@ -31,6 +31,7 @@ type ResolvedTask struct {
 	Context     map[string]any // numbers as json.Number; nil where the task has none
 	Env         map[string]string
 	Files       []WorkspaceFile // in the order of the task file
+	Skills      []Skill
 	Timeout     time.Duration
 	Graders     []evidence.GraderSpec       // the eval's, then expected's, then the task's
 	Servers     map[string]mcpconfig.Server // variables not expanded
@@ -57,6 +58,7 @@ func (r resolver) resolve() ResolvedTask {
 		Prompt: t.Inputs.Prompt, Context: t.Inputs.Context, Script: t.Script,
 		Env:     map[string]string{},
 		Files:   r.files(),
+		Skills:  r.skills(),
 		Timeout: time.Duration(c.TimeoutSeconds) * time.Second,
 		Graders: r.graders(),
 		Servers: servers{r.doc, under(r.doc, "mcp_servers"), r.loader.eval}.merge(t.MCPServers),

@@ -40,7 +40,7 @@ func (e *Eval) Dir() string { return filepath.Dir(e.Path) }
 
 // Config is how an eval's tasks are run.
 type Config struct {
-	_ struct{} `later:"disabled_skills first_event_timeout_seconds group_by inject_skill_body instruction_files judge_reasoning_effort max_attempts reasoning_effort required_skills skill_directories trigger_skill_routing"`
+	_ struct{} `later:"first_event_timeout_seconds group_by inject_skill_body instruction_files judge_reasoning_effort max_attempts reasoning_effort trigger_skill_routing"`
 
 	TrialsPerTask     int                          `json:"trials_per_task" min:"1" max:"10000" jsonschema:"trials of each task"`
 	TimeoutSeconds    int                          `json:"timeout_seconds" min:"1" max:"604800" jsonschema:"seconds an agent may take"`
@@ -48,12 +48,16 @@ type Config struct {
 	Workers           int                          `json:"workers,omitempty" min:"1" max:"256" jsonschema:"trials at once when parallel; default 4"`
 	MaxWorkers        int                          `json:"max_workers,omitempty" min:"1" max:"256" jsonschema:"older name of workers"`
 	FailFast          bool                         `json:"fail_fast,omitempty" jsonschema:"start no further trial once one did not pass"`
-	Executor          string                       `json:"executor" enum:"mock script command claude codex copilot copilot-sdk gemini opencode" jsonschema:"what plays the agent; copilot-sdk is copilot"`
+	Executor          string                       `json:"executor" enum:"mock script command claude codex copilot copilot-sdk gemini llm opencode" jsonschema:"what plays the agent; copilot-sdk is copilot"`
 	Model             string                       `json:"model,omitempty" jsonschema:"model the agent uses, as PROVIDER/MODEL or MODEL; handed to the agent as WAZA_MODEL, without the provider"`
 	MCPServers        map[string]*mcpconfig.Server `json:"mcp_servers,omitempty" jsonschema:"MCP servers of every task, by the name the agent reaches them under"`
 	MCPServerLifetime string                       `json:"mcp_server_lifetime,omitempty" enum:"per_task per_benchmark" jsonschema:"how long servers live: per_task is one set for each trial, per_benchmark one for the run; default per_task with --isolate and else per_benchmark"`
 	Isolation         Isolation                    `json:"isolation,omitzero" jsonschema:"the sandbox, with --isolate"`
 	Agent             *Agent                       `json:"agent,omitempty" jsonschema:"the program of executor command"`
+	LLM               *LLM                         `json:"llm,omitempty" jsonschema:"how the loop of executor llm goes"`
+	SkillDirectories  []string                     `json:"skill_directories,omitempty" jsonschema:"directories of skills for every task, relative to the eval: each a skill, with a SKILL.md, or holding skills"`
+	RequiredSkills    []string                     `json:"required_skills,omitempty" jsonschema:"names of skills that must be there"`
+	DisabledSkills    []string                     `json:"disabled_skills,omitempty" jsonschema:"names of skills that are left out"`
 	Models            map[string]*Model            `json:"models,omitempty" jsonschema:"models that agents may ask, through the runner, by provider; the agent never holds a key"`
 	ModelLimits       ModelLimits                  `json:"model_limits,omitzero" jsonschema:"what a trial may ask of models"`
 	Judge             *Judge                       `json:"judge,omitempty" jsonschema:"the model that graders ask"`
@@ -76,7 +80,7 @@ type Isolation struct {
 
 // AgentContainer is the container an agent runs in.
 type AgentContainer struct {
-	Image     string            `json:"image,omitempty" jsonschema:"container image; mock and script need none"`
+	Image     string            `json:"image,omitempty" jsonschema:"container image; mock, script and llm need none"`
 	User      string            `json:"user,omitempty" jsonschema:"user or uid, with :group or :gid; never root"`
 	CPUs      float64           `json:"cpus,omitempty" over:"0" jsonschema:"CPU limit; default 1"`
 	Memory    string            `json:"memory,omitempty" jsonschema:"memory limit, such as 1g; default 1g"`
@@ -96,6 +100,8 @@ type Agent struct {
 	Args    []string `json:"args,omitempty" jsonschema:"its arguments; {{prompt}} stands for the prompt and {{prompt_file}} for its path"`
 	Prompt  string   `json:"prompt,omitempty" enum:"file argument stdin" jsonschema:"how the prompt arrives; default argument"`
 	Output  string   `json:"output,omitempty" jsonschema:"where the final output is: stdout (default), transcript for the last message there, or a file in the workspace"`
+
+	Skills string `json:"skills,omitempty" jsonschema:"directory in the workspace where it looks for skills; default .waza/skills"`
 
 	Transcript *transcript.Source `json:"transcript,omitempty" jsonschema:"where the agent tells what it did, and how that is read"`
 	Adapter    string             `json:"adapter,omitempty" jsonschema:"file that says all of this and more, in place of the other keys; relative to the eval"`
@@ -173,19 +179,20 @@ type Grader struct {
 
 // Task is a task file.
 type Task struct {
-	_ struct{} `later:"checkpoints context_dir golden instruction_files max_response_time_ms output_contains_any skill_directories"`
+	_ struct{} `later:"checkpoints context_dir golden instruction_files max_response_time_ms output_contains_any"`
 
-	ID             string                       `json:"id" jsonschema:"unique in the eval, and the name of a directory"`
-	Name           string                       `json:"name,omitempty" jsonschema:"what the task is called in reports; default its id"`
-	Description    string                       `json:"description,omitempty" jsonschema:"what the task is about; a label"`
-	Tags           []string                     `json:"tags,omitempty" jsonschema:"labels that --tags selects by"`
-	Enabled        *bool                        `json:"enabled,omitempty" jsonschema:"false leaves the task out; default true"`
-	TimeoutSeconds int                          `json:"timeout_seconds,omitempty" min:"1" max:"604800" jsonschema:"seconds the agent may take, in place of the eval's"`
-	Inputs         Inputs                       `json:"inputs" jsonschema:"what the agent gets"`
-	Expected       Expected                     `json:"expected,omitzero" jsonschema:"short form of common graders"`
-	Graders        []Grader                     `json:"graders,omitempty" jsonschema:"graders of this task, beside the eval's"`
-	MCPServers     map[string]*mcpconfig.Server `json:"mcp_servers,omitempty" jsonschema:"laid over the eval's field by field; null removes a server"`
-	Script         json.RawMessage              `json:"script,omitempty" jsonschema:"steps of the script executor"`
+	ID               string                       `json:"id" jsonschema:"unique in the eval, and the name of a directory"`
+	Name             string                       `json:"name,omitempty" jsonschema:"what the task is called in reports; default its id"`
+	Description      string                       `json:"description,omitempty" jsonschema:"what the task is about; a label"`
+	Tags             []string                     `json:"tags,omitempty" jsonschema:"labels that --tags selects by"`
+	Enabled          *bool                        `json:"enabled,omitempty" jsonschema:"false leaves the task out; default true"`
+	TimeoutSeconds   int                          `json:"timeout_seconds,omitempty" min:"1" max:"604800" jsonschema:"seconds the agent may take, in place of the eval's"`
+	Inputs           Inputs                       `json:"inputs" jsonschema:"what the agent gets"`
+	Expected         Expected                     `json:"expected,omitzero" jsonschema:"short form of common graders"`
+	Graders          []Grader                     `json:"graders,omitempty" jsonschema:"graders of this task, beside the eval's"`
+	MCPServers       map[string]*mcpconfig.Server `json:"mcp_servers,omitempty" jsonschema:"laid over the eval's field by field; null removes a server"`
+	SkillDirectories []string                     `json:"skill_directories,omitempty" jsonschema:"directories of skills of this task, beside the eval's"`
+	Script           json.RawMessage              `json:"script,omitempty" jsonschema:"steps of the script executor"`
 
 	Path string `json:"-"`
 }

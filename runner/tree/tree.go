@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -67,10 +68,10 @@ func unpackEntry(root *os.Root, header *tar.Header, content io.Reader) error {
 }
 
 // Pack writes the tree under root as tar. Links are told, not followed; of what is
-// neither file, directory nor link, that it is there. Links to the path omit are
+// neither file, directory nor link, that it is there. Links to a path of omit are
 // left out, and so is a directory with nothing else in it. What its owner made
 // unreadable is made readable first: nothing hides by its mode.
-func Pack(root *os.Root, omit string, w io.Writer) error {
+func Pack(root *os.Root, omit []string, w io.Writer) error {
 	p := &packer{root: root, omit: omit, out: tar.NewWriter(w)}
 	if err := p.dir("."); err != nil {
 		return err
@@ -113,7 +114,7 @@ func (p *packer) one(name string) error {
 
 type packer struct {
 	root *os.Root
-	omit string
+	omit []string
 	out  *tar.Writer
 }
 
@@ -174,7 +175,7 @@ func (p *packer) onlyOmitted(name string) bool {
 	entries, err := fs.ReadDir(p.root.FS(), name)
 	for _, entry := range entries {
 		target, linkErr := p.root.Readlink(path.Join(name, entry.Name()))
-		if linkErr != nil || target != p.omit {
+		if linkErr != nil || !slices.Contains(p.omit, target) {
 			return false
 		}
 	}
@@ -186,7 +187,7 @@ func (p *packer) link(name string, info fs.FileInfo) error {
 	if err != nil {
 		return unlessGone(err)
 	}
-	if target == p.omit {
+	if slices.Contains(p.omit, target) {
 		return nil
 	}
 	return p.header(name, info, target)

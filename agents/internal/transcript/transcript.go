@@ -48,7 +48,12 @@ type Call struct {
 // Start records the start of a call. Ids count from call-1.
 func (w *Writer) Start(tool string, arguments json.RawMessage) Call {
 	w.calls++
-	call := Call{writer: w, id: fmt.Sprintf("call-%d", w.calls), tool: tool}
+	return w.StartAs(fmt.Sprintf("call-%d", w.calls), tool, arguments)
+}
+
+// StartAs records the start of a call under an id that no other call has.
+func (w *Writer) StartAs(id, tool string, arguments json.RawMessage) Call {
+	call := Call{writer: w, id: id, tool: tool}
 	w.write(evidence.TranscriptEvent{
 		Type: "tool.execution_start", ToolCallID: call.id, ToolName: tool, Arguments: arguments,
 	})

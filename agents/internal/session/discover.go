@@ -1,4 +1,4 @@
-package script
+package session
 
 import (
 	"encoding/json"

@@ -1,0 +1,133 @@
+// Package session is an agent's MCP sessions with the servers of its mcp.json, over
+// the network as every agent's.
+//
+// It does not answer what a server asks of its client (sampling, elicitation, roots),
+// it does not retry, and it holds no opinion on what servers answer.
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+
+	"github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+// ErrConfig is the class of an mcp.json that cannot be read, or does not name a server.
+var ErrConfig = errors.New("mcp.json")
+
+// Servers holds one session per server, each from its first use on. It is not safe for
+// concurrent use.
+type Servers struct {
+	client     string
+	configPath string
+	urls       map[string]string // by server; nil until mcp.json was read
+	http       *http.Client
+	open       map[string]conversation
+}
+
+// conversation is an MCP session and the last answer on its wire.
+type conversation struct {
+	client *client.Client
+	wire   *wire
+}
+
+// New returns the servers of the mcp.json at configPath, which is read when it is first
+// needed. To them the agent is called client.
+func New(configPath, client string) *Servers {
+	return &Servers{
+		client:     client,
+		configPath: configPath,
+		// Servers are names of the task network: no proxy of the environment.
+		http: &http.Client{Transport: &http.Transport{}},
+		open: map[string]conversation{},
+	}
+}
+
+// Names lists the servers, sorted. Its errors are of class [ErrConfig].
+func (s *Servers) Names() ([]string, error) {
+	if s.urls == nil {
+		urls, err := readConfig(s.configPath)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+		}
+		s.urls = urls
+	}
+	return slices.Sorted(maps.Keys(s.urls)), nil
+}
+
+// get returns the server's session and opens one where there is none.
+func (s *Servers) get(ctx context.Context, server string) (conversation, error) {
+	if have, ok := s.open[server]; ok {
+		return have, nil
+	}
+	if _, err := s.Names(); err != nil {
+		return conversation{}, err
+	}
+	url, ok := s.urls[server]
+	if !ok {
+		return conversation{}, fmt.Errorf("%w has no server %q", ErrConfig, server)
+	}
+	http, err := transport.NewStreamableHTTP(url,
+		transport.WithHTTPBasicClient(s.http), transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		return conversation{}, err
+	}
+	w := &wire{StreamableHTTP: http}
+	opened := conversation{client: client.NewClient(w), wire: w}
+	if err := opened.initialize(ctx, s.client); err != nil {
+		_ = opened.client.Close()
+		return conversation{}, fmt.Errorf("opening a session: %w", err)
+	}
+	s.open[server] = opened
+	return opened, nil
+}
+
+func (c conversation) initialize(ctx context.Context, name string) error {
+	if err := c.client.Start(ctx); err != nil {
+		return err
+	}
+	var hello mcp.InitializeRequest
+	hello.Params.ClientInfo = mcp.Implementation{Name: name, Version: "1"}
+	_, err := c.client.Initialize(ctx, hello)
+	return err
+}
+
+// drop forgets the server's session, so that the next use opens another.
+func (s *Servers) drop(server string) {
+	if have, ok := s.open[server]; ok {
+		delete(s.open, server)
+		_ = have.client.Close()
+	}
+}
+
+// Close ends all sessions.
+func (s *Servers) Close() {
+	for _, server := range slices.Sorted(maps.Keys(s.open)) {
+		s.drop(server)
+	}
+	s.http.CloseIdleConnections()
+}
+
+// wire keeps the last answer as it came: the client's own types lose the digits
+// of numbers, and do not tell a server's error from a broken connection.
+type wire struct {
+	*transport.StreamableHTTP
+	answer *transport.JSONRPCResponse
+}
+
+// SendRequest is called for one request at a time, as agents use a session.
+func (w *wire) SendRequest(ctx context.Context, request transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
+	answer, err := w.StreamableHTTP.SendRequest(ctx, request)
+	if request.Method == string(mcp.MethodServerDiscover) {
+		answer = modernOrNone(answer)
+	}
+	w.answer = answer
+	return answer, err
+}

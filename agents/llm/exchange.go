@@ -1,0 +1,120 @@
+package llm
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// placeholder stands where clients need a key: the runner adds the real one.
+const placeholder = "waza"
+
+// refusal is that an attempt brought no answer.
+type refusal struct {
+	status  int    // 0 where nothing came
+	said    string // of the endpoint
+	message string
+	passing bool          // another attempt may bring one
+	after   time.Duration // as the endpoint asks; 0 where it does not
+}
+
+func (r *refusal) Error() string { return fmt.Sprintf("%v %s", ErrModel, r.message) }
+
+// Unwrap returns the class.
+func (r *refusal) Unwrap() error { return ErrModel }
+
+// send makes one attempt.
+func (m *model) send(ctx context.Context) (answer, error) {
+	body := encode(m.request)
+	if len(body) > maxConversation {
+		return answer{}, fmt.Errorf("the conversation has grown to more than %d MiB", maxConversation>>20)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, askTimeout, fmt.Errorf("no answer within %s", askTimeout))
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, m.url, bytes.NewReader(body))
+	if err != nil {
+		return answer{}, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Authorization", "Bearer "+placeholder)
+	request.Header.Set("User-Agent", "waza-llm/1")
+	response, err := m.http.Do(request)
+	if err != nil {
+		return answer{}, &refusal{message: "cannot be reached: " + err.Error(), passing: true}
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxBody+1))
+	switch {
+	case err != nil:
+		return answer{}, &refusal{message: "broke off in its answer: " + err.Error(), passing: true}
+	case len(text) > maxBody:
+		return answer{}, &refusal{message: fmt.Sprintf("sends more than %d MiB for one answer", maxBody>>20)}
+	case response.StatusCode != http.StatusOK:
+		return answer{}, refused(response, text)
+	}
+	a, err := readAnswer(text)
+	if err != nil {
+		return answer{}, &refusal{message: "sends " + err.Error()}
+	}
+	return a, nil
+}
+
+// refused is an answer of another status.
+func refused(response *http.Response, body []byte) *refusal {
+	said := saidIn(body)
+	r := &refusal{status: response.StatusCode, said: said.message, after: retryAfter(response.Header)}
+	r.message = fmt.Sprintf("answers %d: %s", r.status, quote(said.message))
+	switch {
+	case r.status/100 == 3:
+		r.message = fmt.Sprintf("redirects (%d), and redirects are not followed", r.status)
+	case said.spent, response.Header.Get("X-Should-Retry") == "false":
+	case r.status == http.StatusTooManyRequests, r.status == http.StatusRequestTimeout, r.status >= 500:
+		r.passing = true
+	}
+	return r
+}
+
+// saying is what an error says.
+type saying struct {
+	message string
+	spent   bool // what may be spent is spent: it will not pass
+}
+
+// saidIn finds the message of an error; without one it is the body itself.
+func saidIn(body []byte) saying {
+	var envelope struct {
+		Error json.RawMessage `json:"error"`
+	}
+	var inner struct {
+		Message string `json:"message"`
+		Type    string `json:"type"`
+		Code    any    `json:"code"`
+	}
+	if json.Unmarshal(body, &envelope) != nil {
+		return saying{message: string(body)}
+	}
+	if json.Unmarshal(envelope.Error, &inner) != nil || inner.Message == "" {
+		return saying{message: string(body)}
+	}
+	const spent = "insufficient_quota"
+	return saying{message: inner.Message, spent: inner.Type == spent || inner.Code == spent}
+}
+
+// retryAfter reads how long the endpoint asks to wait (RFC 9110, section 10.2.3); 0 where
+// it does not say so in seconds or as a date.
+func retryAfter(header http.Header) time.Duration {
+	text := strings.TrimSpace(header.Get("Retry-After"))
+	if seconds, err := strconv.ParseFloat(text, 64); err == nil && seconds > 0 {
+		return time.Duration(min(seconds, 1e6) * float64(time.Second))
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return max(0, time.Until(at))
+	}
+	return 0
+}

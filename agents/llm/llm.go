@@ -1,0 +1,131 @@
+// Package llm is an agent loop of our own: it asks a model through an endpoint that
+// speaks OpenAI's chat completions, runs the tools that the model asks for, and ends with
+// the model's answer. It is there to evaluate servers and models rather than agents.
+//
+// It has no opinion of its own: no plan, no memory beyond the conversation, nothing that
+// shortens it. It does not stream, and it does not answer what servers ask of their
+// client. What the model asks for is hostile, and so is what servers answer: all of it is
+// bounded, and neither reaches a file outside the workspace through the tools for files.
+package llm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/waza-isolate/waza/agents/internal/session"
+	"github.com/waza-isolate/waza/agents/internal/transcript"
+)
+
+// ErrTurns is the class of a run whose model had all its turns and was not done.
+var ErrTurns = errors.New("the model is not done")
+
+// DefaultTurns is how often the model answers at most where nothing is said.
+const DefaultTurns = 50
+
+// Kinds of tools, as Settings.Tools names them.
+const (
+	ToolsMCP   = "mcp"
+	ToolsFiles = "files"
+	ToolsShell = "shell"
+)
+
+// Settings is how the loop goes.
+type Settings struct {
+	MaxTurns    int      `json:"max_turns,omitempty"` // answers of the model; 0 is DefaultTurns
+	System      string   `json:"system,omitempty"`    // what the system prompt ends with
+	Tools       []string `json:"tools,omitempty"`     // kinds of tools; nil is all there can be
+	Temperature *float64 `json:"temperature,omitempty"`
+	MaxTokens   int      `json:"max_tokens,omitempty"` // of each answer; 0 is the model's own limit
+}
+
+// Options is what a run works with. All but Context, Skills, Dir and Settings is
+// required; an empty prompt is a prompt.
+type Options struct {
+	Settings
+	ModelURL   string // base URL of the endpoint: what stands before /chat/completions
+	Model      string
+	Prompt     string
+	Context    json.RawMessage // the task's context, an object; empty for none
+	Workspace  string          // directory that file tools are confined to
+	Dir        string          // directory in it that paths are relative to; empty is the workspace
+	ConfigPath string          // mcp.json
+	Skills     []Skill
+	Stdout     io.Writer // gets the final output: what the model said last
+	Transcript io.Writer // gets an event a line, when it happens
+	Log        io.Writer // gets what a person should know of the run, a line each
+}
+
+// Run asks the model until it is done, then writes the final output, also after a
+// failure. [ErrTurns], [ErrModel] and [session.ErrConfig] are classes of its errors, and
+// ctx's own error where ctx ended it.
+func Run(ctx context.Context, o Options) error {
+	a, err := newAgent(ctx, o)
+	if err != nil {
+		return err
+	}
+	a.transcript.Prompt(o.Prompt)
+	err = a.work(ctx)
+	_, werr := io.WriteString(o.Stdout, a.said)
+	return errors.Join(err, werr, a.transcript.Err(), a.close())
+}
+
+// agent is the state of one run.
+type agent struct {
+	model      *model
+	tools      toolbox
+	servers    *session.Servers
+	workspace  *os.Root
+	transcript *transcript.Writer
+	turns      int // that the model has
+	said       string
+}
+
+func newAgent(ctx context.Context, o Options) (*agent, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	workspace, err := openWorkspace(o.Workspace, o.start())
+	if err != nil {
+		return nil, err
+	}
+	a := &agent{
+		workspace: workspace.root, servers: session.New(o.ConfigPath, "waza-llm"),
+		transcript: transcript.NewWriter(o.Transcript), turns: o.MaxTurns,
+	}
+	if a.turns == 0 {
+		a.turns = DefaultTurns
+	}
+	if a.tools, err = a.toolbox(ctx, o, workspace); err != nil {
+		return nil, errors.Join(err, a.close())
+	}
+	a.model = newModel(o, a.tools.definitions())
+	return a, nil
+}
+
+func (o Options) check() error {
+	if o.ModelURL == "" || o.Model == "" || o.Stdout == nil || o.Transcript == nil || o.Log == nil {
+		return errors.New("llm agent: ModelURL, Model, Stdout, Transcript and Log are required")
+	}
+	for _, kind := range o.Tools {
+		if !slices.Contains([]string{ToolsMCP, ToolsFiles, ToolsShell}, kind) {
+			return fmt.Errorf("llm agent: no tools are called %q", kind)
+		}
+	}
+	return nil
+}
+
+// has says whether tools of a kind are wanted.
+func (s Settings) has(kind string) bool { return s.Tools == nil || slices.Contains(s.Tools, kind) }
+
+func (a *agent) close() error {
+	a.servers.Close()
+	if a.model != nil {
+		a.model.close()
+	}
+	return a.workspace.Close()
+}

@@ -1,0 +1,178 @@
+package llm
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Shapes of a chat completion that are needed here. See OpenAI's reference of the API,
+// "Create chat completion".
+
+// request is what the model is asked: the whole conversation.
+type request struct {
+	Model               string       `json:"model"`
+	Messages            []message    `json:"messages"`
+	Tools               []definition `json:"tools,omitempty"`
+	Temperature         *float64     `json:"temperature,omitempty"`
+	MaxTokens           int          `json:"max_tokens,omitempty"`
+	MaxCompletionTokens int          `json:"max_completion_tokens,omitempty"` // what newer models call it
+}
+
+// message is one of a conversation, as it is sent.
+type message struct {
+	Role       string     `json:"role"`
+	Content    any        `json:"content"` // a string, a list of parts, or nil
+	ToolCalls  []toolCall `json:"tool_calls,omitempty"`
+	ToolCallID string     `json:"tool_call_id,omitempty"`
+}
+
+// definition is a tool, as the model gets to know it.
+type definition struct {
+	Type     string   `json:"type"`
+	Function function `json:"function"`
+}
+
+type function struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Parameters  json.RawMessage `json:"parameters"`
+}
+
+// toolCall is a tool that the model asks for.
+type toolCall struct {
+	ID       string       `json:"id"`
+	Type     string       `json:"type"`
+	Function functionCall `json:"function"`
+	// Extra is what some endpoints want to have back with the call.
+	Extra json.RawMessage `json:"extra_content,omitempty"`
+}
+
+type functionCall struct {
+	Name      string    `json:"name"`
+	Arguments arguments `json:"arguments"`
+}
+
+// arguments is what a model wrote as a tool's arguments, which should be JSON.
+type arguments string
+
+// UnmarshalJSON takes the string that the API has, and the object itself, which some
+// endpoints send.
+func (a *arguments) UnmarshalJSON(raw []byte) error {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		*a = arguments(text)
+		return nil
+	}
+	*a = arguments(raw)
+	return nil
+}
+
+// object is the arguments as a JSON object; nothing is {}.
+func (a arguments) object() (json.RawMessage, error) {
+	text := strings.TrimSpace(string(a))
+	if text == "" || text == "null" {
+		return json.RawMessage("{}"), nil
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(text), &fields); err != nil {
+		return nil, fmt.Errorf("the arguments are not a JSON object: %w", err)
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, []byte(text)); err != nil {
+		return nil, err
+	}
+	return compact.Bytes(), nil
+}
+
+// told is the arguments for the transcript: a JSON value, or a string of what is none.
+func (a arguments) told() json.RawMessage {
+	if object, err := a.object(); err == nil {
+		return object
+	}
+	return encode(string(a))
+}
+
+// answer is what the model said in one turn.
+type answer struct {
+	Text  string
+	Calls []toolCall
+	Stop  string // the endpoint's word for why it ended
+}
+
+// whole says what is wrong with an answer that should be the last.
+func (a answer) whole() error {
+	switch a.Stop {
+	case "length":
+		return fmt.Errorf("%w's last answer is cut off at its limit of tokens", ErrModel)
+	case "content_filter":
+		return fmt.Errorf("%w's last answer is cut off by the provider's content filter", ErrModel)
+	}
+	return nil
+}
+
+// Bounds of an answer.
+const (
+	maxCalls = 128      // tools that it asks for
+	maxName  = 4 << 10  // bytes of a tool's name, and of a call's id
+	maxBody  = 16 << 20 // bytes in all
+)
+
+// readAnswer reads a chat completion.
+func readAnswer(body []byte) (answer, error) {
+	var completion struct {
+		Choices []struct {
+			Finish  string `json:"finish_reason"`
+			Message struct {
+				Content   content    `json:"content"`
+				Refusal   string     `json:"refusal"`
+				ToolCalls []toolCall `json:"tool_calls"`
+			} `json:"message"`
+		} `json:"choices"`
+		Error json.RawMessage `json:"error"`
+	}
+	if err := json.Unmarshal(body, &completion); err != nil {
+		return answer{}, fmt.Errorf("something else than a chat completion: %s", quote(string(body)))
+	}
+	if len(completion.Choices) == 0 {
+		return answer{}, fmt.Errorf("a chat completion without a choice: %s", quote(string(body)))
+	}
+	first := completion.Choices[0]
+	a := answer{Text: string(first.Message.Content), Calls: first.Message.ToolCalls, Stop: first.Finish}
+	if a.Text == "" {
+		a.Text = first.Message.Refusal
+	}
+	if len(a.Calls) > maxCalls {
+		return answer{}, fmt.Errorf("an answer that asks for %d tools at once; at most %d are run", len(a.Calls), maxCalls)
+	}
+	for _, call := range a.Calls {
+		if len(call.ID) > maxName || len(call.Function.Name) > maxName {
+			return answer{}, errors.New("an answer with the name or the id of a tool that is far too long to be one")
+		}
+	}
+	return a, nil
+}
+
+// content is the text of a message: a string, or a list of parts.
+type content string
+
+// UnmarshalJSON leaves out what is not text.
+func (c *content) UnmarshalJSON(raw []byte) error {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		*c = content(text)
+		return nil
+	}
+	var parts []struct {
+		Text string `json:"text"`
+	}
+	_ = json.Unmarshal(raw, &parts)
+	var all strings.Builder
+	for _, part := range parts {
+		all.WriteString(part.Text)
+	}
+	*c = content(all.String())
+	return nil
+}

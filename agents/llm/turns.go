@@ -1,0 +1,105 @@
+package llm
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+)
+
+// work goes on until the model asks for no tool.
+func (a *agent) work(ctx context.Context) error {
+	for turn := 1; ; turn++ {
+		answer, err := a.model.ask(ctx)
+		if err != nil {
+			return err
+		}
+		if answer.Text != "" {
+			a.said = answer.Text
+			a.transcript.Say(answer.Text)
+		}
+		if len(answer.Calls) == 0 {
+			return answer.whole()
+		}
+		if turn == a.turns {
+			return fmt.Errorf("%w: it has had its %d turns (config.llm.max_turns) and asks for tools again", ErrTurns, turn)
+		}
+		if err := a.use(ctx, answer.Calls); err != nil {
+			return err
+		}
+	}
+}
+
+// use runs the tools that an answer asks for, one after the other, and tells the model
+// what came of each.
+func (a *agent) use(ctx context.Context, calls []toolCall) error {
+	var pictures []picture
+	for _, call := range calls {
+		r := a.run(ctx, call)
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		a.model.tell(call.ID, r.shown())
+		pictures = append(pictures, r.pictures...)
+	}
+	a.model.show(pictures)
+	return nil
+}
+
+// run runs one tool. Whatever is wrong is for the model to know.
+func (a *agent) run(ctx context.Context, call toolCall) result {
+	tool, known := a.tools.byName[call.Function.Name]
+	told := call.Function.Name
+	if known && tool.told != "" {
+		told = tool.told
+	}
+	arguments, err := call.Function.Arguments.object()
+	event := a.transcript.StartAs(call.ID, told, call.Function.Arguments.told())
+	r := result{}
+	switch {
+	case !known:
+		r = failure(fmt.Sprintf("there is no tool %s", quote(call.Function.Name)))
+	case err != nil:
+		r = failure(err.Error())
+	default:
+		r = tool.run(ctx, call.ID, arguments)
+	}
+	event.Complete(!r.failed, r.report())
+	return r
+}
+
+// result is what came of a tool.
+type result struct {
+	text     string
+	failed   bool
+	pictures []picture
+	raw      json.RawMessage // for the transcript; nil for the text
+}
+
+func failure(why string) result { return result{text: why, failed: true} }
+
+// maxShown is how many bytes of a tool's result the model is shown.
+const maxShown = 256 << 10
+
+// shown is what the model gets to read.
+func (r result) shown() string {
+	text := head(r.text, maxShown)
+	if r.failed {
+		return "Error: " + text
+	}
+	return text
+}
+
+// maxReport is how large a result may be to stand whole in the transcript.
+const maxReport = 4 << 20
+
+// report is what the transcript keeps; nil for nothing.
+func (r result) report() json.RawMessage {
+	if r.raw != nil && len(r.raw) <= maxReport {
+		return r.raw
+	}
+	key := "content"
+	if r.failed {
+		key = "error"
+	}
+	return encode(map[string]string{key: head(r.text, maxShown)})
+}

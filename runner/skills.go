@@ -1,0 +1,70 @@
+package runner
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/waza-isolate/waza/agents/llm"
+	"github.com/waza-isolate/waza/runner/spec"
+)
+
+// defaultSkillsAt is where in the workspace agents find skills that look nowhere else.
+const defaultSkillsAt = ".waza/skills"
+
+// Skill is a skill of a trial. Its files are by absolute path, below [SkillsDir].
+type Skill struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	Files       []File `json:"files"`
+}
+
+// planSkills places the skills of a task.
+func (t *Trial) planSkills(eval *spec.Eval, skills []spec.Skill) error {
+	if len(skills) == 0 {
+		return nil
+	}
+	t.Agent.SkillsAt = defaultSkillsAt
+	if program := eval.Config.Agent; program != nil {
+		t.Agent.SkillsAt = path.Clean(cmp.Or(program.Skills, defaultSkillsAt))
+	}
+	for _, f := range t.Files {
+		if inTheWay(f.Path, t.Agent.SkillsAt) {
+			return fmt.Errorf("file %q is in the way of the skills, which are put at %s in the workspace; remove one of them", f.Path, t.Agent.SkillsAt)
+		}
+	}
+	for _, s := range skills {
+		planned := Skill{Name: s.Name, Description: s.Description}
+		for _, f := range s.Files {
+			f.Path = path.Join(SkillsDir, s.Name, f.Path)
+			planned.Files = append(planned.Files, File{f})
+		}
+		t.Skills = append(t.Skills, planned)
+	}
+	return nil
+}
+
+// inTheWay says whether a file and a link cannot both be.
+func inTheWay(file, link string) bool {
+	return file == link || strings.HasPrefix(file, link+"/") || strings.HasPrefix(link, file+"/")
+}
+
+// putSkills puts the skills into the agent's box, out of the workspace.
+func (tr *trialRun) putSkills(ctx context.Context) error {
+	var files []File
+	for _, s := range tr.plan.Skills {
+		files = append(files, s.Files...)
+	}
+	return tr.put(ctx, AgentBox, "/", files)
+}
+
+// skillsFor are the skills as the loop of executor llm finds them.
+func skillsFor(t *Trial, box Layout) []llm.Skill {
+	var all []llm.Skill
+	for _, s := range t.Skills {
+		all = append(all, llm.Skill{Name: s.Name, Description: s.Description, Dir: box.At(path.Join(SkillsDir, s.Name))})
+	}
+	return all
+}
