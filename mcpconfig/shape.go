@@ -57,8 +57,8 @@ func (s Shape) entry(url string) any {
 }
 
 // codexServers quotes as JSON does, which TOML reads the same way
-// (https://toml.io/en/v1.0.0#string). Servers are required: for one that is not, Codex
-// waits a second, and then asks its model without the tools.
+// (https://toml.io/en/v1.0.0#string). Of a server that is not required Codex asks the
+// model without waiting for its tools.
 func codexServers(hosts map[string]string) string {
 	var b bytes.Buffer
 	for _, name := range slices.Sorted(maps.Keys(hosts)) {

@@ -20,6 +20,7 @@ import (
 // when the agent is started.
 type Adapted struct {
 	Name      string            `json:"name"`
+	Title     string            `json:"title"`
 	Env       map[string]string `json:"env,omitempty"`   // below the agent's own
 	Home      map[string]string `json:"home,omitempty"`  // files below home, by path
 	Shape     mcpconfig.Shape   `json:"shape,omitempty"` // of servers in them
@@ -35,7 +36,7 @@ func (a *Agent) adapt(eval *spec.Eval, task spec.ResolvedTask, c Choices) error 
 	}
 	a.Command, a.Tells = slices.Clone(from.Command), from.Transcript
 	a.Output = cmp.Or(from.Output, outputStdout)
-	a.Adapted = &Adapted{Name: from.Name, Env: maps.Clone(from.Env), Home: from.Files, Shape: from.MCP}
+	a.Adapted = &Adapted{Name: from.Name, Title: from.Title, Env: maps.Clone(from.Env), Home: from.Files, Shape: from.MCP}
 	if len(from.ExitCodes) > 0 {
 		a.Adapted.ExitCodes = make(map[int]string, len(from.ExitCodes))
 	}
