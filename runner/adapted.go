@@ -77,7 +77,7 @@ func agentImage(eval *spec.Eval, lock *images.Lock) (*images.Image, error) {
 }
 
 // askModels has an adapted agent ask the provider of its model. One that is a script
-// speaks whatever the agent does.
+// speaks what the agent would rather.
 func (t *Trial) askModels(from *adapter.Adapter) error {
 	if from == nil || len(from.Models) == 0 || t.Models == nil {
 		return nil
@@ -88,7 +88,7 @@ func (t *Trial) askModels(from *adapter.Adapter) error {
 	at := slices.IndexFunc(t.Models.Providers, func(p Provider) bool { return p.Name == t.Models.Provider })
 	provider := t.Models.Providers[at]
 	how, ok := from.ModelOf(provider.Kind)
-	if !ok && provider.Script != "" {
+	if provider.Script != "" {
 		how, ok = from.Models[0], true
 	}
 	if !ok {
