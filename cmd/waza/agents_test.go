@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/waza-isolate/waza/agents/adapter"
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -20,7 +21,7 @@ import (
 )
 
 // everyAgent is the executors that ask models.
-var everyAgent = []string{"copilot", "claude", "codex"}
+func everyAgent() []string { return append(adapter.Names(), "llm") }
 
 // The example runs under every agent, as its first lines say. Whatever each calls the
 // tools, they make the same calls and get the same grades; what they tell of them is so,
@@ -28,16 +29,16 @@ var everyAgent = []string{"copilot", "claude", "codex"}
 func TestEveryAgent(t *testing.T) {
 	t.Parallel()
 	p := newAgentsProject(t)
-	c := p.start("run", "--isolate", "--executor", strings.Join(everyAgent, ","), "--run-dir", "runs", "--format", "json", "eval.yaml").wait(exitOK)
+	c := p.start("run", "--isolate", "--executor", strings.Join(everyAgent(), ","), "--run-dir", "runs", "--format", "json", "eval.yaml").wait(exitOK)
 	var all results.Comparison
-	if err := json.Unmarshal([]byte(c.stdout.String()), &all); err != nil || len(all.Runs) != len(everyAgent) || len(all.Differences) > 0 {
+	if err := json.Unmarshal([]byte(c.stdout.String()), &all); err != nil || len(all.Runs) != len(everyAgent()) || len(all.Differences) > 0 {
 		t.Fatalf("%d runs, %v: %s", len(all.Runs), err, c.stdout.String())
 	}
 	first := seen(t, p.path(all.Runs[0].Path))
 	names := map[string]bool{}
 	for _, run := range all.Runs {
 		t.Run(run.Agent, func(t *testing.T) {
-			if run.Passed != 3 || run.MCPCalls != 6 || run.Models == nil || run.Models.Cost == nil || run.Models.OutputTokens == 0 {
+			if run.Passed != 4 || run.MCPCalls != 7 || run.Models == nil || run.Models.Cost == nil || run.Models.OutputTokens == 0 {
 				t.Errorf("in the comparison: %+v", run)
 			}
 			own := seen(t, p.path(run.Path))
@@ -62,9 +63,9 @@ func newAgentsProject(t *testing.T) *project {
 		t.Fatal(err)
 	}
 	p.write("eval.yaml", strings.Replace(p.read("eval.yaml"), "name: agents", "name: "+p.name, 1))
-	plan := p.start("run", "--isolate", "--executor", strings.Join(everyAgent, ","), "--task", "files", "--dry-run", "eval.yaml").wait(exitOK)
+	plan := p.start("run", "--isolate", "--executor", strings.Join(everyAgent(), ","), "--task", "files", "--dry-run", "eval.yaml").wait(exitOK)
 	images := regexp.MustCompile(`image (waza-agent:\S+),`).FindAllStringSubmatch(plan.stdout.String(), -1)
-	if len(images) != len(everyAgent) {
+	if len(images) != len(adapter.Names()) {
 		t.Fatalf("%d images of agents in the plan:\n%s", len(images), plan.stdout.String())
 	}
 	for _, image := range images {
