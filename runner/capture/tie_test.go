@@ -24,6 +24,7 @@ type tale struct {
 	models []evidence.ModelCall
 	calls  []evidence.Call
 	named  map[int]string
+	gaps   []capture.Gap
 }
 
 func newTale() *tale { return &tale{now: epoch, named: map[int]string{}} }
@@ -90,7 +91,7 @@ func (t *tale) record() iter.Seq2[evidence.ModelCall, error] {
 // origins ties the calls, and tells of each: TURN/USE, or its origin where no model asked.
 func (t *tale) origins(models iter.Seq2[evidence.ModelCall, error]) []string {
 	tools := map[string][]string{"s": {"get", "put"}}
-	capture.Tie(capture.Result{Calls: t.calls, Named: t.named}, tools, models)
+	capture.Tie(capture.Result{Calls: t.calls, Named: t.named, Gaps: t.gaps}, tools, models)
 	var told []string
 	for _, call := range t.calls {
 		text := string(call.Origin)
@@ -216,6 +217,19 @@ func TestTie(t *testing.T) {
 		}, []string{"2/b", "unknown"}},
 		{"a bare name", func(t *tale) {
 			t.turn(nil, `a get {}`)
+			t.call("c", "get", "{}")
+		}, []string{"1/a"}},
+		{"a frame that could not be read, which may be the model's call", func(t *tale) {
+			t.gaps = []capture.Gap{{Server: "s", Frame: 1}}
+			t.turn(nil, `a s_get {}`, `b s_put {}`)
+			t.call("c", "get", "{}")
+			t.namedCall("b", "c", "put", "{}")
+			t.turn([]string{"a", "b"})
+			t.call("c", "get", "{}")
+		}, []string{"unknown", "1/b", "out_of_band"}},
+		{"a frame of another server's", func(t *tale) {
+			t.gaps = []capture.Gap{{Server: "other", Frame: 1}}
+			t.turn(nil, `a s_get {}`)
 			t.call("c", "get", "{}")
 		}, []string{"1/a"}},
 		{"an answer of which not all was kept", func(t *tale) {
