@@ -30,10 +30,10 @@ const (
 	maxManifest  = images.MaxLockBytes
 )
 
-// ensureServerImage builds the image of a package where the engine does not have
+// EnsureImage builds the image of a package where the engine does not have
 // it. Another run may build the same one at the same time: who is first gives it
 // its tag.
-func (b *Backend) ensureServerImage(ctx context.Context, i images.Image, say func(string)) error {
+func (b *Backend) EnsureImage(ctx context.Context, i images.Image, say func(string)) error {
 	tag := i.Tag()
 	_, err := b.engine.inspectImage(ctx, tag)
 	if !errdefs.IsNotFound(err) {
@@ -90,7 +90,7 @@ func (b *Backend) build(ctx context.Context, content images.Context) (id string,
 	response, err := b.engine.ImageBuild(ctx, bytes.NewReader(content.Tar), build.ImageBuildOptions{
 		Version: build.BuilderV1, NoCache: true, Remove: true, ForceRemove: true,
 		Memory: buildMemory, MemorySwap: buildMemory,
-		BuildArgs: args,
+		BuildArgs: args, Labels: content.Labels,
 	})
 	if err != nil {
 		return "", err

@@ -97,7 +97,7 @@ func TestImagesHoldNoSecret(t *testing.T) {
 	ctx := building(t)
 	i := packageOf(t, ctx, b)
 	var said []string
-	if err := b.ensureServerImage(ctx, i, func(s string) { said = append(said, s) }); err != nil {
+	if err := b.EnsureImage(ctx, i, func(s string) { said = append(said, s) }); err != nil {
 		t.Fatal(err)
 	}
 	if len(said) != 1 || said[0] != "building image for pypi:"+b.run+"@1.0" {
@@ -160,7 +160,7 @@ func TestBuildAtOnce(t *testing.T) {
 	if got, want := b.Images()[i.Tag()].ID, other.Images()[i.Tag()].ID; got != want || got == "" {
 		t.Errorf("the runs use %q and %q", got, want)
 	}
-	if err := b.ensureServerImage(ctx, i, func(s string) { t.Errorf("built again: %s", s) }); err != nil {
+	if err := b.EnsureImage(ctx, i, func(s string) { t.Errorf("built again: %s", s) }); err != nil {
 		t.Error(err)
 	}
 }
@@ -175,7 +175,7 @@ func TestBuildFails(t *testing.T) {
 	tampered.PyPI = append([]images.PyPIPackage{}, tampered.PyPI...)
 	tampered.PyPI[0].SHA256 = strings.Repeat("0", 64)
 	i.Entry = &tampered
-	err := b.ensureServerImage(ctx, i, nothing)
+	err := b.EnsureImage(ctx, i, nothing)
 	if err == nil || !strings.Contains(err.Error(), "THESE PACKAGES DO NOT MATCH THE HASHES") || strings.Contains(err.Error(), pypitest.Password) {
 		t.Errorf("another wheel than the lock has: %v", err)
 	}

@@ -35,6 +35,7 @@ const (
 const (
 	labelImage  = "waza.image"
 	imageServer = "server" // of a package
+	imageAgent  = "agent"
 )
 
 // labelSession is what testcontainers knows its own by, and what a reaper of its

@@ -36,11 +36,17 @@ func (b *Backend) Prepare(ctx context.Context, trials []*runner.Trial, say func(
 func (b *Backend) buildAll(ctx context.Context, trials []*runner.Trial, say func(string)) error {
 	built := map[string]bool{}
 	for _, t := range trials {
+		if agent := t.Agent; agent.Build != nil && !built[agent.Image] {
+			if err := b.EnsureImage(ctx, *agent.Build, say); err != nil {
+				return fmt.Errorf("agent: %w", err)
+			}
+			built[agent.Image] = true
+		}
 		for _, server := range t.Servers {
 			if server.Build == nil || built[server.Image] {
 				continue
 			}
-			if err := b.ensureServerImage(ctx, *server.Build, say); err != nil {
+			if err := b.EnsureImage(ctx, *server.Build, say); err != nil {
 				return fmt.Errorf("server %q: %w", server.Name, err)
 			}
 			built[server.Image] = true
@@ -74,6 +80,9 @@ func imagesOf(t *runner.Trial) []string {
 func pullPolicy(ref string, trials []*runner.Trial) string {
 	wanted := map[string]bool{}
 	for _, t := range trials {
+		if t.Agent.Image == ref && t.Agent.Build != nil {
+			return mcpconfig.PullNever // its tag is ours, and no registry's
+		}
 		boxes := []runner.Box{t.Agent.Box}
 		for _, server := range t.Servers {
 			if server.Image == ref && server.Build != nil {

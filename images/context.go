@@ -35,6 +35,8 @@ type Context struct {
 	// Args are the build's arguments: BASE, and the predefined ones of proxies,
 	// which stay out of the image's history.
 	Args map[string]string
+	// Labels are of the image, beside those of its Dockerfile.
+	Labels map[string]string
 }
 
 // ManifestPath is the file that the image of a [Resolution] holds.
@@ -48,14 +50,20 @@ func (i Image) Context(n Network) (Context, error) {
 	if i.Entry == nil {
 		return Context{}, fmt.Errorf("%s is not resolved yet", i)
 	}
-	return newContext(i.Base, i.files(), n)
+	c, err := newContext(i.Base, i.files(), n)
+	c.Labels = i.Labels()
+	return c, err
 }
 
 func (i Image) files() []file {
-	if i.Package.Ecosystem == mcpconfig.PyPI {
-		return append(i.pypiFiles(), file{"Dockerfile", dockerfile("pypi/install.Dockerfile")})
+	recipe := file{"Dockerfile", dockerfile(i.recipe())}
+	switch {
+	case i.Agent != nil:
+		return append(i.npmFiles(), file{"rebuild", i.rebuild()}, file{"setup", i.Agent.Setup}, recipe)
+	case i.Package.Ecosystem == mcpconfig.PyPI:
+		return append(i.pypiFiles(), recipe)
 	}
-	return append(i.npmFiles(), file{"Dockerfile", dockerfile("npm/install.Dockerfile")})
+	return append(i.npmFiles(), recipe)
 }
 
 // ResolveContext is what an image is built from that holds, as [ManifestPath],

@@ -17,14 +17,24 @@ const (
 	DefaultPyPI = "python:3.11-slim-bookworm"
 )
 
-// Repository is where all images of packages are kept on an engine.
-const Repository = "waza-server"
+// Where images are kept on an engine: those of servers' packages, and of agents'.
+const (
+	Repository      = "waza-server"
+	AgentRepository = "waza-agent"
+)
 
 // Image is the image of one package.
 type Image struct {
 	Base    string // image it is built on, which has the ecosystem's tools
 	Package mcpconfig.Package
 	Entry   *Entry // what the lock has of it; nil until it is resolved
+	Agent   *Agent // whose image this is; nil for a server's
+}
+
+// Agent is what an agent's image has beside its packages.
+type Agent struct {
+	Name  string
+	Setup string // commands of a POSIX shell that complete the image
 }
 
 // Bases are the images that packages are built on; an empty one is the default.
@@ -38,6 +48,13 @@ func New(p mcpconfig.Package, bases Bases, lock *Lock, platform string) Image {
 		i.Base = cmp.Or(bases.PyPI, DefaultPyPI)
 	}
 	i.Entry = lock.find(keyOf(p, platform))
+	return i
+}
+
+// ForAgent is the image of an agent's packages of npm, which there is at least one of.
+func ForAgent(a Agent, p mcpconfig.Package, bases Bases, lock *Lock) Image {
+	i := New(p, bases, lock, "")
+	i.Agent = &a
 	return i
 }
 
@@ -61,7 +78,14 @@ func (i Image) Tag() string {
 		Files []file
 	}{i.Base, i.files()})
 	h.Write(content)
-	return Repository + ":" + hex.EncodeToString(h.Sum(nil)[:12])
+	return i.repository() + ":" + hex.EncodeToString(h.Sum(nil)[:12])
+}
+
+func (i Image) repository() string {
+	if i.Agent != nil {
+		return AgentRepository
+	}
+	return Repository
 }
 
 // Program is the path of the server's program in the image. Its error says that

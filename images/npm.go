@@ -62,6 +62,29 @@ func (i Image) npmFiles() []file {
 	}
 }
 
+// rebuild is a script that runs the install scripts of packages as npm install does: an
+// optional package that cannot be installed here is left out.
+func (i Image) rebuild() string {
+	var b strings.Builder
+	for _, at := range slices.Sorted(maps.Keys(i.Entry.NPM)) {
+		p := i.Entry.NPM[at]
+		if !p.HasInstallScript {
+			continue
+		}
+		fmt.Fprintf(&b, "npm rebuild --no-update-notifier --loglevel=error -- %s", moduleName(at))
+		if p.Optional {
+			fmt.Fprintf(&b, " || rm -rf %s", at)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// moduleName is the name of the package at a place.
+func moduleName(at string) string {
+	return at[strings.LastIndex(at, "node_modules/")+len("node_modules/"):]
+}
+
 func modulePath(name string) string { return "node_modules/" + name }
 
 // npmProgram is the name of the program that npx would run: the one that was named,
@@ -120,7 +143,20 @@ func (i Image) readPackageLock(data []byte) (Entry, error) {
 		e.NPM[at] = kept
 	}
 	e.Version = e.NPM[modulePath(i.Package.Wanted[0].Name)].Version
+	e.dropUnlocked()
 	return e, e.check()
+}
+
+// dropUnlocked takes the wish for optional packages that npm found nowhere from those
+// that have it: npm ci refuses a lock without them.
+func (e Entry) dropUnlocked() {
+	there := map[string]bool{}
+	for at := range e.NPM {
+		there[moduleName(at)] = true
+	}
+	for _, p := range e.NPM {
+		maps.DeleteFunc(p.OptionalDependencies, func(name, _ string) bool { return !there[name] })
+	}
 }
 
 // words is a list of strings. npm takes a single one in its place, and for some

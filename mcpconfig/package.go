@@ -1,6 +1,7 @@
 package mcpconfig
 
 import (
+	"fmt"
 	"path"
 	"slices"
 	"strconv"
@@ -272,4 +273,18 @@ func (r *reader) checkRepeats(wanted []Requirement) {
 
 func (r *reader) wrong(at int, format string, args ...any) {
 	r.add(ErrInvalid, "args", strconv.Itoa(at), format, args...)
+}
+
+// NPMPackages is packages of npm that are installed together, each NAME or
+// NAME@VERSION. Its error is one sentence.
+func NPMPackages(texts []string) (Package, error) {
+	p := Package{Ecosystem: NPM}
+	for _, text := range texts {
+		read, problem := npmRequirement(text)
+		if problem != "" {
+			return Package{}, fmt.Errorf("%q %s", text, problem)
+		}
+		p.Wanted = append(p.Wanted, read)
+	}
+	return p, nil
 }

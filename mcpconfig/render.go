@@ -1,10 +1,5 @@
 package mcpconfig
 
-import (
-	"bytes"
-	"encoding/json"
-)
-
 // client is a server as a client's mcp.json describes it.
 type client struct {
 	Type string `json:"type"`
@@ -17,12 +12,7 @@ type client struct {
 func Render(hosts map[string]string) []byte {
 	servers := make(map[string]client, len(hosts))
 	for name, host := range hosts {
-		servers[name] = client{Type: "http", URL: "http://" + host + "/mcp"}
+		servers[name] = client{Type: "http", URL: urlAt(host)}
 	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	_ = enc.Encode(map[string]any{"mcpServers": servers}) // strings always encode, a Buffer always takes them
-	return b.Bytes()
+	return indented(map[string]any{"mcpServers": servers})
 }

@@ -18,8 +18,8 @@ func (c condition) holds(r *request) bool {
 	return strings.Contains(r.System, c.SystemContains) &&
 		(c.Model == "" || c.Model == r.Model) &&
 		(c.Tool == "" || slices.ContainsFunc(r.tools, func(t offered) bool { return t.is(c.Tool) })) &&
-		(c.PromptContains == "" || strings.Contains(r.prompt(), c.PromptContains)) &&
-		(c.ResultContains == "" || slices.ContainsFunc(r.results(), func(text string) bool {
-			return strings.Contains(text, c.ResultContains)
+		(c.PromptContains == "" || strings.Contains(r.prompt, c.PromptContains)) &&
+		(c.ResultContains == "" || slices.ContainsFunc(r.told, func(t told) bool {
+			return strings.Contains(t.text, c.ResultContains)
 		}))
 }

@@ -169,6 +169,10 @@ func TestForeignTurns(t *testing.T) {
 			if got := a.asks(); got.Text != "I look for bolts." {
 				t.Errorf("the model says %q", got.Text)
 			}
+			a.gives(`{"items":[{"sku":"B-6","stock":1}]}`)
+			if got := a.asks(); len(got.Uses) != 2 || !strings.Contains(string(got.Uses[0].Arguments), "B-6") {
+				t.Errorf("of what the tool answered the model makes %+v", got.Uses)
+			}
 		})
 	}
 }
@@ -234,6 +238,25 @@ func TestResultsOutOfOrder(t *testing.T) {
 		slices.Reverse(a.items[len(a.items)-1].Results)
 		if got := a.asks(); got.Text != "first second" {
 			t.Errorf("%s: the model says %q", name, got.Text)
+		}
+	}
+}
+
+// An agent may drop what is old from a history, or replace it by a summary.
+func TestShortenedHistory(t *testing.T) {
+	for _, name := range dialects {
+		a := &agent{T: t, handler: script(t, "turns: [{call: {tool: a}}, {call: {tool: a}}, {call: {tool: b}}, {say: Done.}]").Handler(), dialect: name, tools: []string{"a", "b"}}
+		a.says("Go.")
+		for range 3 {
+			a.asks()
+			a.gives("yes")
+		}
+		last := a.items[len(a.items)-2:]
+		a.items = nil
+		a.says("Go. You called a already.")
+		a.items = append(a.items, last...)
+		if got := a.asks(); got.Text != "Done." {
+			t.Errorf("%s: the model says %q and calls %+v", name, got.Text, got.Uses)
 		}
 	}
 }

@@ -58,6 +58,9 @@ func (s schema) example(depth int) any {
 	}
 	made := map[string]any{}
 	for _, name := range s.Required {
+		if _, done := made[name]; done {
+			continue // a list that says so again and again is costly at every depth
+		}
 		made[name] = s.Properties[name].example(depth + 1)
 	}
 	return made

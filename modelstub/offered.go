@@ -43,7 +43,7 @@ func (c call) pick(tools []offered) (offered, error) {
 		case len(found) == 1:
 			return found[0], nil
 		case len(found) > 1:
-			return offered{}, fmt.Errorf("the script calls %s, and more than one offered tool fits: %s; say which server's by server:", c, names(found))
+			return offered{}, fmt.Errorf("the script calls %s, and more than one offered tool fits: %s; add its server to the call", c, names(found))
 		}
 	}
 	return offered{}, fmt.Errorf("the script calls %s, and no such tool is offered; offered are: %s", c, names(tools))

@@ -69,7 +69,7 @@ func (s *Script) conversationFor(r *request) (int, error) {
 			return i, nil
 		}
 	}
-	return 0, fmt.Errorf("no conversation of the script has a when that holds for this request; the user said: %s", excerpt(r.prompt()))
+	return 0, fmt.Errorf("no conversation of the script has a when that holds for this request; the user said: %s", excerpt(r.prompt))
 }
 
 // asideFor is what is said to a question that is no part of a task, and whether r is
@@ -107,7 +107,7 @@ func (s *Script) callsTools() bool {
 
 // answer is l as an answer to r.
 func (l *line) answer(r *request, m mark) (answer, error) {
-	results := r.results()
+	results := r.results(len(r.Items))
 	text, err := l.say.text(results)
 	if err != nil {
 		return answer{}, err

@@ -38,7 +38,7 @@ func TestWhichToolIsCalled(t *testing.T) {
 		{"twice the same", "{tool: find_item}", "shop_find_item shop_find_item", "shop_find_item"},
 		{"part of a word", "{tool: item}", "mcp__shop__finditem", `error: turn 1: the script calls "item", and no such tool is offered; offered are: mcp__shop__finditem`},
 		{"another server's", "{tool: find_item, server: inventory}", "shop_find_item", `error: turn 1: the script calls "find_item" of server "inventory", and no such tool is offered; offered are: shop_find_item`},
-		{"several", "{tool: find_item}", "a_find_item b_find_item", `error: turn 1: the script calls "find_item", and more than one offered tool fits: a_find_item, b_find_item; say which server's by server:`},
+		{"several", "{tool: find_item}", "a_find_item b_find_item", `error: turn 1: the script calls "find_item", and more than one offered tool fits: a_find_item, b_find_item; add its server to the call`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			for _, name := range dialects {
@@ -185,6 +185,7 @@ func TestResultsAreUnwrapped(t *testing.T) {
 		`{"output":"<untrusted_context>\n{\"n\": 12}\n</untrusted_context>"}`,
 		"Wall time: 0.0012 seconds\nOutput:\n{\"n\": 12}",
 		"Wall time: 0.0012 seconds\nOutput:\n[{\"type\":\"text\",\"text\":\"{\\\"n\\\": 12}\"}]",
+		"{\"n\": 12}\n\n{\"n\":12}",
 	} {
 		a := &agent{T: t, handler: script(t, "turns: [{call: {tool: count}}, {say: '{{ result }} {{ result.n }}'}]").Handler(), dialect: dialect.Responses, tools: []string{"count"}}
 		a.says("Count.")

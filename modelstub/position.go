@@ -7,6 +7,10 @@ import (
 	"github.com/waza-isolate/waza/runner/dialect"
 )
 
+// maxUnmarked bounds the turns without ids that are looked into: each may take looking
+// at all before it.
+const maxUnmarked = 1000
+
 // position is the turn of c that the request asks for: the one after all that its
 // history shows. The ids of calls tell; where there are none, a turn counts that calls
 // what the script calls next, or says what it says next.
@@ -18,13 +22,17 @@ func (c conversation) position(r *request) int {
 	for _, m := range r.referenced {
 		next = max(next, m.turn+1)
 	}
+	unmarked := 0
 	for i, item := range r.Items {
 		if item.Role != dialect.Assistant {
 			continue
 		}
 		if turn, marked := latest(item.Uses); marked {
 			next = max(next, turn+1)
-		} else if next < len(c.steps) && c.steps[next].made(item, resultsOf(r.Items[:i])) {
+			continue
+		}
+		unmarked++
+		if next < len(c.steps) && unmarked < maxUnmarked && c.steps[next].made(r, i) {
 			next++
 		}
 	}
@@ -41,8 +49,9 @@ func latest(uses []dialect.Use) (turn int, marked bool) {
 	return turn, marked
 }
 
-// made reports whether item looks like what s answers after results.
-func (s step) made(item dialect.Item, results []string) bool {
+// made reports whether the nth item looks like what s answers there.
+func (s step) made(r *request, nth int) bool {
+	item := r.Items[nth]
 	switch {
 	case s.answer == nil:
 		return false
@@ -52,6 +61,6 @@ func (s step) made(item dialect.Item, results []string) bool {
 			return len(surely)+len(perhaps) > 0
 		})
 	}
-	text, err := s.answer.say.text(results)
+	text, err := s.answer.say.text(r.results(nth))
 	return err == nil && len(item.Uses) == 0 && strings.TrimSpace(item.Text) == strings.TrimSpace(text)
 }

@@ -2,7 +2,6 @@ package modelstub
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 
 	"github.com/waza-isolate/waza/runner/dialect"
@@ -15,8 +14,10 @@ type request struct {
 
 	dialect dialect.Name
 	tools   []offered
-	size    int64 // of all that the model reads, in bytes
-	asArray bool  // a stream as one JSON array, not as events
+	prompt  string // all that the user said
+	told    []told // what tools answered, as it came
+	size    int64  // of all that the model reads, in bytes
+	asArray bool   // a stream as one JSON array, not as events
 }
 
 // read is the request in body, which was sent to path in shape name.
@@ -34,6 +35,7 @@ func read(name dialect.Name, path string, body []byte) (*request, error) {
 		}
 	}
 	r.size = sizeOf(asked)
+	r.prompt, r.told = promptOf(r.Items), toldIn(r.Items)
 	return r, nil
 }
 
@@ -76,10 +78,9 @@ func sizeOf(r dialect.Request) int64 {
 	return int64(size)
 }
 
-// prompt is all that the user said.
-func (r *request) prompt() string {
+func promptOf(items []dialect.Item) string {
 	var texts []string
-	for _, item := range r.Items {
+	for _, item := range items {
 		if item.Role == dialect.User && item.Text != "" {
 			texts = append(texts, item.Text)
 		}
@@ -95,32 +96,6 @@ func (r *request) last() string {
 		}
 	}
 	return ""
-}
-
-// results are what tools answered, in the order of the calls, as their servers said it.
-func (r *request) results() []string { return resultsOf(r.Items) }
-
-// resultsOf has those of the script's own calls alone, where results tell whose they
-// are, and puts those of one turn into order: agents give them as they come.
-func resultsOf(items []dialect.Item) []string {
-	type told struct {
-		mark mark
-		text string
-	}
-	var all []told
-	for _, item := range items {
-		for _, result := range item.Results {
-			if m, ours := readMark(result.ID); ours || result.ID == "" {
-				all = append(all, told{m, unwrapped(result.Text)})
-			}
-		}
-	}
-	slices.SortStableFunc(all, func(a, b told) int { return a.mark.compare(b.mark) })
-	texts := make([]string, len(all))
-	for i, one := range all {
-		texts[i] = one.text
-	}
-	return texts
 }
 
 // demands are what a request asks for beside the conversation.

@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"cmp"
 	"encoding/json"
 	"maps"
 	"path"
@@ -9,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/agents"
+	"github.com/waza-isolate/waza/agents/adapter"
 	"github.com/waza-isolate/waza/runner/process"
 )
 
@@ -26,13 +26,16 @@ type launch struct {
 	files   []File // absolute paths
 }
 
-// launchOf says how to start the agent of t. A new executor goes here and into
-// plan.go.
-func launchOf(t *Trial, box Layout) (launch, error) {
-	a := t.Agent
-	l := launch{process: process.Spec{Env: agentEnv(t, box), Dir: box.At(a.Dir), Args: slices.Clone(a.Command), Without: t.Models.keyVariables()}}
+// launchOf says how to start the agent of t, which finds servers at hosts. A new executor
+// goes here and into plan.go.
+func launchOf(t *Trial, box Layout, hosts map[string]string) (launch, error) {
+	a, values := t.Agent, t.values(box, hosts)
+	l := launch{process: process.Spec{Env: agentEnv(t, box, values), Dir: box.At(a.Dir), Without: t.Models.keyVariables()}, files: a.homeFiles(values)}
+	for _, arg := range a.Command {
+		l.process.Args = append(l.process.Args, adapter.Fill(arg, values))
+	}
 	if a.Transcript != "" {
-		l.files = []File{fileOf(a.Transcript, "")}
+		l.files = append(l.files, fileOf(a.Transcript, ""))
 	}
 	switch a.Executor {
 	case agents.Mock, agents.Script, agents.LLM:
@@ -81,7 +84,7 @@ const (
 
 // agentEnv is what every agent finds in its environment, beside what the image
 // and the eval set.
-func agentEnv(t *Trial, box Layout) []string {
+func agentEnv(t *Trial, box Layout, values map[string]string) []string {
 	env := map[string]string{
 		"WAZA_WORKSPACE":  box.Workspace,
 		"WAZA_MCP_CONFIG": box.MCPConfig,
@@ -100,6 +103,7 @@ func agentEnv(t *Trial, box Layout) []string {
 	if t.Agent.Context != nil {
 		env["WAZA_CONTEXT"] = string(t.Agent.Context)
 	}
+	maps.Copy(env, t.Agent.adaptedEnv(values, box))
 	maps.Copy(env, t.Agent.Env)
 	var list []string
 	for _, key := range slices.Sorted(maps.Keys(env)) {
@@ -108,10 +112,17 @@ func agentEnv(t *Trial, box Layout) []string {
 	return list
 }
 
-// outputPath is the file that holds the agent's final output, or "" for stdout.
+// Places of an agent's final output that are no file in the workspace.
+const (
+	outputStdout     = "stdout"
+	outputTranscript = "transcript" // its last message
+)
+
+// outputPath is the file that holds the agent's final output, or "" for none.
 func outputPath(a Agent) string {
-	if out := cmp.Or(a.Output, "stdout"); out != "stdout" {
-		return path.Clean(out)
+	switch a.Output {
+	case "", outputStdout, outputTranscript:
+		return ""
 	}
-	return ""
+	return path.Clean(a.Output)
 }

@@ -30,7 +30,7 @@ func TestLaunchOfACommand(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			trial := &Trial{Agent: Agent{Executor: "command", Command: test.args, Prompt: prompt, PromptBy: test.promptBy, Dir: "/workspace/src"}}
 			before := append([]string{}, test.args...)
-			l, err := launchOf(trial, ContainerLayout())
+			l, err := launchOf(trial, ContainerLayout(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -57,7 +57,7 @@ func TestLaunchOfOurAgents(t *testing.T) {
 			Executor: executor, Prompt: "p", Transcript: transcriptPath, Dir: WorkspaceDir,
 			Context: json.RawMessage(`{"n":9007199254740993}`), Script: json.RawMessage(`[{"say":"x"}]`),
 		}
-		l, err := launchOf(trial, ContainerLayout())
+		l, err := launchOf(trial, ContainerLayout(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,13 +83,13 @@ func TestAgentEnv(t *testing.T) {
 		"HOME=/elsewhere", "SHOP=west", `WAZA_CONTEXT={"a":1}`, "WAZA_MCP_CONFIG=/etc/waza/mcp.json",
 		"WAZA_MODEL=small-1", "WAZA_TASK=buy", "WAZA_WORKSPACE=/workspace",
 	}
-	if diff := cmp.Diff(want, agentEnv(trial, ContainerLayout())); diff != "" {
+	if diff := cmp.Diff(want, agentEnv(trial, ContainerLayout(), nil)); diff != "" {
 		t.Error(diff)
 	}
 }
 
 func TestOutputPath(t *testing.T) {
-	for output, want := range map[string]string{"": "", "stdout": "", "a.txt": "a.txt", "./out//a.txt": "out/a.txt"} {
+	for output, want := range map[string]string{"": "", "stdout": "", "transcript": "", "a.txt": "a.txt", "./out//a.txt": "out/a.txt"} {
 		if got := outputPath(Agent{Output: output}); got != want {
 			t.Errorf("%q: %q, want %q", output, got, want)
 		}

@@ -21,7 +21,7 @@ const (
 
 // runAgent runs the agent to its end or its time limit.
 func (tr *trialRun) runAgent(ctx context.Context) error {
-	l, err := launchOf(tr.plan, tr.sandbox.Layout(AgentBox))
+	l, err := launchOf(tr.plan, tr.sandbox.Layout(AgentBox), tr.found)
 	if err != nil {
 		return err
 	}
@@ -122,6 +122,9 @@ func (tr *trialRun) blameGuest(which string, e Ending) {
 // somebody's program and said nothing may never have come up.
 func (tr *trialRun) exited(a *attendance) error {
 	err := fmt.Errorf("the agent exited with code %d", a.exit.Code)
+	if adapted := tr.plan.Agent.Adapted; adapted != nil && adapted.ExitCodes[a.exit.Code] != "" {
+		err = fmt.Errorf("%w: %s", err, adapted.ExitCodes[a.exit.Code])
+	}
 	if len(tr.plan.Agent.Command) > 0 && a.stdout.size == 0 {
 		return advised(tr.sandbox, AgentBox, err)
 	}

@@ -184,6 +184,13 @@ type Agent struct {
 	MaxCalls  int64 `json:"max_calls,omitempty"`
 	// Script is handed to the agent beside the prompt, for executor script.
 	Script json.RawMessage `json:"-"`
+
+	// Adapted is how an agent with an adapter is run, beside all of this; nil for others.
+	Adapted *Adapted `json:"adapted,omitempty"`
+	// Package names what the agent's image is built from, where it is built; Build is
+	// that image, which is Image once the package is resolved.
+	Package string        `json:"package,omitempty"`
+	Build   *images.Image `json:"-"`
 }
 
 // Server is one MCP server and its box. Config is as the eval has it, for people

@@ -14,6 +14,7 @@ import (
 
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/spec"
+	"github.com/waza-isolate/waza/runner/transcript"
 )
 
 const (
@@ -49,12 +50,33 @@ func (tr *trialRun) collect(ctx context.Context) error {
 		tr.collectOutput(name)
 	}
 	if tells := tr.plan.Agent.Tells; tells != nil {
-		if err := tr.keepTold(*tells); err != nil {
-			tr.gap(evidence.GapTranscript, err)
-		}
+		tr.collectTold(*tells)
 	}
 	return nil
 }
+
+// collectTold keeps what the agent tells, and takes the final output from there where
+// it is the last message. Without one it is the agent that left none.
+func (tr *trialRun) collectTold(tells transcript.Source) {
+	last, err := tr.keepTold(tells)
+	if err != nil {
+		tr.gap(evidence.GapTranscript, err)
+	}
+	if tr.plan.Agent.Output != outputTranscript {
+		return
+	}
+	tr.record.FinalOutput = last
+	silent := err == nil || errors.Is(err, errNothingTold) || errors.Is(err, errNoFile)
+	switch {
+	case last == "" && silent:
+		tr.blame(evidence.ClassAgentError, evidence.ReasonOutput, "the agent left no final output: "+errNoMessage.Error())
+		tr.gap(evidence.GapFinalOutput, errNoMessage)
+	case err != nil:
+		tr.gap(evidence.GapFinalOutput, err)
+	}
+}
+
+var errNoMessage = errors.New("its transcript has no message")
 
 // collectOutput takes the final output from a file of the workspace. That there is
 // none where the workspace is whole is the agent's doing.

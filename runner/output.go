@@ -42,7 +42,7 @@ func (a Agent) maxOutput() int64 { return cmp.Or(a.MaxOutput, defaultOutput) }
 func (tr *trialRun) openOutputs() (stdout, stderr *output, err error) {
 	limit := tr.plan.Agent.maxOutput()
 	stdout, stderr = &output{name: "stdout", limit: limit}, &output{name: "stderr", limit: limit}
-	if outputPath(tr.plan.Agent) == "" {
+	if cmp.Or(tr.plan.Agent.Output, outputStdout) == outputStdout {
 		stdout.head = &bytes.Buffer{}
 	}
 	if stdout.file, err = tr.rec.Text(evidence.StdoutFile); err != nil {

@@ -12,9 +12,19 @@ import (
 )
 
 // Packages is the images of all servers of the tasks that are written as a package
-// of a registry, each once, with what lock has of them.
+// of a registry, each once, with what lock has of them, after that of an agent of the
+// user's own which is one.
 func Packages(eval *spec.Eval, tasks []spec.ResolvedTask, lock *images.Lock, platform string) ([]images.Image, error) {
 	var all []images.Image
+	if eval.Config.Executor == "command" {
+		agent, err := agentImage(eval, lock)
+		if err != nil {
+			return nil, err
+		}
+		if agent != nil {
+			all = append(all, *agent)
+		}
+	}
 	for _, task := range tasks {
 		for _, name := range slices.Sorted(maps.Keys(task.Servers)) {
 			p, ok, err := mcpconfig.ReadPackage(name, task.Servers[name])

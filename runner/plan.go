@@ -85,9 +85,13 @@ func Plan(eval *spec.Eval, tasks []spec.ResolvedTask, c Choices) ([]*Trial, erro
 			errs = append(errs, err)
 			continue
 		}
+		t.Models = models
+		if err := t.askModels(eval.Adapter); err != nil {
+			return nil, err // the same for every task
+		}
 		for number := 1; number <= cmp.Or(c.Trials, eval.Config.TrialsPerTask); number++ {
 			trial := t
-			if trial.Models = models; models != nil {
+			if models != nil {
 				trial.Agent.Model = models.Model
 			}
 			trial.Number = number
@@ -175,13 +179,16 @@ func planAgent(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Agent, error
 			a.LLM = settingsOf(eval)
 		}
 	default:
+		if eval.Adapter != nil {
+			return a, a.adapt(eval, task, c)
+		}
 		if err := fitsArgument(task, eval.Config.Agent.Prompt, a.Context); err != nil {
 			return a, err
 		}
 		program := eval.Config.Agent
 		a.Command = append([]string{program.Command}, program.Args...)
 		a.PromptBy = cmp.Or(program.Prompt, "argument")
-		a.Output = cmp.Or(program.Output, "stdout")
+		a.Output = cmp.Or(program.Output, outputStdout)
 		a.Tells = program.Transcript
 	}
 	return a, nil

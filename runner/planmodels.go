@@ -39,7 +39,7 @@ type access struct {
 func planModels(eval *spec.Eval, c Choices) (*Models, error) {
 	declared := eval.Config.Models
 	if len(declared) == 0 {
-		implied, err := impliedModels(eval.Config, c.Lookup)
+		implied, err := impliedModels(eval, c.Lookup)
 		if implied == nil || err != nil {
 			return nil, err
 		}
@@ -65,26 +65,22 @@ func planModels(eval *spec.Eval, c Choices) (*Models, error) {
 	return m, nil
 }
 
-// kindsOf are the kinds of providers that an executor can use, the one it is made for
+// kindsOf are the kinds of providers that an eval's agent can use, the one it is made for
 // first; none where it needs no model.
-func kindsOf(executor string) []string {
-	switch executor {
-	case "claude":
-		return []string{spec.KindAnthropic}
-	case "codex", "llm":
+func kindsOf(eval *spec.Eval) []string {
+	switch {
+	case eval.Adapter != nil:
+		return eval.Adapter.Kinds()
+	case eval.Config.Executor == "llm":
 		return []string{spec.KindOpenAI}
-	case "gemini":
-		return []string{spec.KindGoogle}
-	case "copilot", "copilot-sdk", "opencode":
-		return []string{spec.KindOpenAI, spec.KindAnthropic}
 	}
 	return nil
 }
 
 // impliedModels is the provider of an executor's own kind, where the usual variable holds
 // its key.
-func impliedModels(config spec.Config, lookup func(string) (string, bool)) (map[string]*spec.Model, error) {
-	kinds := kindsOf(config.Executor)
+func impliedModels(eval *spec.Eval, lookup func(string) (string, bool)) (map[string]*spec.Model, error) {
+	config, kinds := eval.Config, kindsOf(eval)
 	if prefix, _, ok := strings.Cut(config.Model, "/"); ok && slices.Contains(kinds, prefix) {
 		kinds = []string{prefix}
 	}

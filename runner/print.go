@@ -32,6 +32,12 @@ func (t *Trial) String() string {
 	if len(t.Agent.Command) > 0 {
 		fmt.Fprintf(&b, "              command %q, prompt by %s\n", t.Agent.Command, t.Agent.PromptBy)
 	}
+	if adapted := t.Agent.Adapted; adapted != nil {
+		fmt.Fprintf(&b, "              adapter %s, environment %q, files below home %q\n", adapted.Name, slices.Sorted(maps.Keys(adapted.Env)), slices.Sorted(maps.Keys(adapted.Home)))
+	}
+	if t.Agent.Package != "" {
+		fmt.Fprintf(&b, "              package %s\n", t.Agent.Package)
+	}
 	if tells := t.Agent.Tells; tells != nil {
 		fmt.Fprintf(&b, "              transcript from %s, format %s\n", tells.From, tells.Format)
 	}

@@ -49,6 +49,8 @@ type Record struct {
 	Workers     int                  `json:"workers"`
 	Trials      int                  `json:"trials_per_task"`
 	Timeout     time.Duration        `json:"timeout_ns,omitempty"` // where the command line set it
+	Executor    string               `json:"executor,omitempty"`   // likewise, in place of the eval's
+	Model       string               `json:"model,omitempty"`      // likewise
 	FailFast    bool                 `json:"fail_fast,omitempty"`
 	Retries     int                  `json:"infra_retries"`
 	Directory   string               `json:"directory,omitempty"`   // that relative paths of the command line are from

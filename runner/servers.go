@@ -192,7 +192,8 @@ func (tr *trialRun) only(place Place) string {
 	return place.Server
 }
 
-// tellPlaces writes mcp.json again where servers are not found under their names.
+// tellPlaces keeps where the agent finds servers, and writes mcp.json again where that
+// is not under their names.
 func (tr *trialRun) tellPlaces(ctx context.Context, places []Place) error {
 	hosts := make(map[string]string, len(tr.servers))
 	for _, server := range tr.servers {
@@ -204,6 +205,7 @@ func (tr *trialRun) tellPlaces(ctx context.Context, places []Place) error {
 			hosts[place.Server], moved = place.Host, true
 		}
 	}
+	tr.found = hosts
 	if !moved {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -17,15 +18,21 @@ var errNothingTold = errors.New("no line tells of anything")
 
 // keepTold reads what the agent tells where the eval says that it does, and keeps it
 // as waza's events. What of it cannot be read is an event; where that may have told of
-// a tool's use it is an error too, since the transcript is not whole.
-func (tr *trialRun) keepTold(source transcript.Source) error {
+// a tool's use it is an error too, since the transcript is not whole. last is what the
+// agent said last, if anything.
+func (tr *trialRun) keepTold(source transcript.Source) (last string, err error) {
 	file, err := tr.rec.Raw(evidence.TranscriptFile)
 	if err != nil {
-		return err
+		return "", err
 	}
 	out, events := &bounded{w: file, left: maxTranscript}, 0
 	err = tr.openTold(source.From, func(in io.Reader) error {
-		report, err := source.Read(in, func(e evidence.TranscriptEvent) error { return tr.rec.Told(out, e) })
+		report, err := source.Read(in, func(e evidence.TranscriptEvent) error {
+			if e.Type == "assistant.message" {
+				last = cmp.Or(e.Content, last)
+			}
+			return tr.rec.Told(out, e)
+		})
 		events = report.Events
 		return errors.Join(tr.tellReading(source, report), err)
 	})
@@ -36,7 +43,7 @@ func (tr *trialRun) keepTold(source transcript.Source) error {
 	if events == 0 {
 		err = errors.Join(err, os.Remove(tr.file(evidence.TranscriptFile)))
 	}
-	return err
+	return last, err
 }
 
 // openTold has the place read where the agent tells.

@@ -86,6 +86,38 @@ func TestAgentTells(t *testing.T) {
 	}
 }
 
+// The last message of the transcript is the final output, whatever stands on stdout
+// beside it, and an agent that said nothing left none.
+func TestFinalOutputInTheTranscript(t *testing.T) {
+	const said = `{"did":"say","text":"Let me see."}` + "\n" + `{"did":"start","n":1,"tool":"look"}` + "\n"
+	for _, test := range []struct {
+		name, stdout, output string
+		class                evidence.Class
+		reason, gap          string
+	}{
+		{"the last one", said + `{"did":"say","text":"4.20"}` + "\n", "4.20", evidence.ClassPass, "", ""},
+		{"before a tool", said, "Let me see.", evidence.ClassFail, "failed: text", ""},
+		{"none", `{"did":"start","n":1,"tool":"4.20"}` + "\n", "", evidence.ClassAgentError, "the agent left no final output: its transcript has no message", "final output: its transcript has no message"},
+		{"no transcript", "4.20\n", "", evidence.ClassAgentError, "the agent left no final output", "transcript: no line tells of anything"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, trial := testBackend(), tellsIn("stdout")
+				trial.Agent.Output = "transcript"
+				trial.Agent.Tells.Events = append(trial.Agent.Tells.Events, transcript.Rule{When: map[string]any{"did": "say"}, Type: transcript.Message, Content: "text"})
+				trial.Graders = testTrial(1).Graders
+				b.programs[AgentBox] = program{run: func(p *fakeProcess) int { io.WriteString(p.out, test.stdout); return 0 }}
+				r := runOne(t, b, trial, options(t))
+				wantOutcome(t, r, test.class, test.reason)
+				wantGap(t, r, test.gap)
+				if r.Trial.FinalOutput != test.output {
+					t.Errorf("final output %q", r.Trial.FinalOutput)
+				}
+			})
+		})
+	}
+}
+
 // A link in the transcript's place is not followed, and no secret that the agent knows
 // is written, however it is spelled.
 func TestAgentTellsSecrets(t *testing.T) {

@@ -36,9 +36,10 @@ type trialRun struct {
 	shared  []*instance          // those of them that the run owns; guarded by mu
 	outputs map[string]io.Writer // of servers and services
 	logs    []io.Closer
-	agent   *attendance     // nil until the agent runs
-	proxy   *mcpproxy.Proxy // nil where nothing is served
-	models  *gateway        // likewise, and where no model is asked
+	found   map[string]string // where the agent finds servers, by name
+	agent   *attendance       // nil until the agent runs
+	proxy   *mcpproxy.Proxy   // nil where nothing is served
+	models  *gateway          // likewise, and where no model is asked
 	// agentUsed is what the agent's box used up to the agent's end; nil where that
 	// could not be seen.
 	agentUsed *evidence.Usage

@@ -28,6 +28,7 @@ type runOptions struct {
 	timeout         time.Duration
 	output, runDir  string
 	contextDir      string
+	variant         variant
 	pull            string
 	isolate         bool
 	allowWeak       []string

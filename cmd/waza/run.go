@@ -43,6 +43,8 @@ func (s *state) runCommand() *cli.Command {
 			&cli.BoolFlag{Name: "isolate", Usage: "run every trial in containers of its own; without it nothing is isolated"},
 			&cli.StringSliceFlag{Name: "task", Usage: "run only tasks whose id or name matches this `GLOB`; may be given again"},
 			&cli.StringSliceFlag{Name: "tags", Usage: "run only tasks with a tag that matches this `GLOB`; may be given again"},
+			executorFlag(),
+			modelFlag(),
 			&cli.IntFlag{Name: "trials", Usage: "`N` trials of each task", DefaultText: "the eval's"},
 			&cli.IntFlag{Name: "workers", Usage: "`N` trials at once", DefaultText: "the eval's"},
 			&cli.DurationFlag{Name: "timeout", Usage: "`TIME` an agent may take, such as 90s", DefaultText: "the eval's"},
@@ -63,7 +65,14 @@ func (s *state) runCommand() *cli.Command {
 			if c.IsSet("resume") {
 				return s.resumeRun(c)
 			}
-			j, err := s.newJob(c)
+			variants, err := readVariants(c)
+			if err != nil {
+				return err
+			}
+			if len(variants) > 1 {
+				return s.runEach(c, variants)
+			}
+			j, err := s.newJob(c, variants[0])
 			if err != nil {
 				return err
 			}
@@ -94,11 +103,12 @@ type job struct {
 
 // newJob reads the command line and the eval, and plans every trial. What is
 // wrong with them is a usage error.
-func (s *state) newJob(c *cli.Context) (*job, error) {
+func (s *state) newJob(c *cli.Context, v variant) (*job, error) {
 	o, err := readOptions(c)
 	if err != nil {
 		return nil, err
 	}
+	o.variant = v
 	overlay, err := s.readOverlay(c)
 	if err != nil {
 		return nil, err
@@ -109,7 +119,7 @@ func (s *state) newJob(c *cli.Context) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	j.runID = newRunID(j.eval.Name)
+	j.runID = newRunID(v.slug() + " " + j.eval.Name)
 	if err := j.plan(likelyPlatform()); err != nil {
 		return nil, err
 	}
@@ -123,6 +133,7 @@ func (s *state) newJob(c *cli.Context) (*job, error) {
 func (s *state) load(o runOptions, path string, overlay *mcpconfig.ClientFile, pick func([]spec.ResolvedTask) ([]spec.ResolvedTask, error)) (*job, error) {
 	eval, tasks, err := spec.Load(path, spec.Options{
 		ContextDir: o.contextDir, Overlay: overlay, CheckScript: checkScript, CheckModelScript: checkModelScript, Local: !o.isolate,
+		Executor: o.variant.executor, Model: o.variant.model,
 	})
 	if err != nil {
 		return nil, &exitError{exitUsage, err}
@@ -192,12 +203,17 @@ func (j *job) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	ctx, stop := interruptible(ctx, j.stderr)
+	defer stop()
+	return j.runIn(ctx, dir)
+}
+
+// runIn is run, with a new or empty directory; the end of ctx is an interrupt.
+func (j *job) runIn(ctx context.Context, dir string) error {
 	record, err := j.newRecord()
 	if err != nil {
 		return infra(err)
 	}
-	ctx, stop := interruptible(ctx, j.stderr)
-	defer stop()
 	made, err := makeRunDir(dir)
 	if err != nil {
 		return infra(err)
@@ -262,6 +278,7 @@ func (j *job) newRecord() (runner.Record, error) {
 	record.Workers, record.Trials, record.Retries = j.workers(), len(j.trials)/len(j.tasks), j.options.infraRetries
 	record.Timeout, record.FailFast = j.options.timeout, j.eval.Config.FailFast
 	record.ContextDir, record.Pull = j.options.contextDir, j.options.pull
+	record.Executor, record.Model = j.options.variant.executor, j.options.variant.model
 	return record, nil
 }
 

@@ -124,12 +124,14 @@ func TestTie(t *testing.T) {
 		}, []string{"1/b", "1/a", "1/c"}},
 		{"ids that come again", func(t *tale) {
 			t.turn(nil, `call_1 s_get {}`)
-			t.call("c", "get", "{}")
+			t.call("b", "get", "{}")
 			t.turn([]string{"call_1"}, `call_1 s_get {}`)
-			t.call("c", "get", "{}")
+			t.call("b", "get", "{}")
 			t.turn([]string{"call_1", "call_1"}, `call_1 s_get {}`)
 			t.call("c", "get", "{}")
-		}, []string{"1/call_1", "2/call_1", "3/call_1"}},
+			t.turn([]string{"call_1", "call_1", "call_1"})
+			t.call("curl", "get", "{}")
+		}, []string{"1/call_1", "2/call_1", "3/call_1", "out_of_band"}},
 		{"another conversation between", func(t *tale) {
 			t.turn(nil, `a s_get {}`)
 			t.turn(nil) // a title for the session
@@ -156,6 +158,14 @@ func TestTie(t *testing.T) {
 			t.call("c", "get", "{}")
 			t.turn([]string{"a", "b", "x"})
 		}, []string{"1/a", "out_of_band", "2/b"}},
+		{"the same, when the agent was first", func(t *tale) {
+			t.turn(nil, `a s_put {}`)
+			t.call("c", "put", "{}")
+			t.turn([]string{"a"}, `b s_get {}`, `x bash {"command":"curl http://s/mcp"}`)
+			t.call("c", "get", "{}")
+			t.call("curl", "get", "{}")
+			t.turn([]string{"a", "b", "x"})
+		}, []string{"1/a", "2/b", "out_of_band"}},
 		{"the same, where nothing tells who is who", func(t *tale) {
 			t.turn(nil, `a s_get {}`)
 			t.call("c", "get", "{}")

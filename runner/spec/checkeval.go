@@ -34,9 +34,10 @@ func (l *loader) checkEval() {
 
 func (l *loader) checkExecutor(c Config) {
 	agent, image := strictyaml.Path{"config", "agent"}, strictyaml.Path{"config", "isolation", "agent", "image"}
+	l.adapt(c)
 	if c.Executor != "command" {
-		if c.Agent != nil && c.Executor != "" {
-			l.doc.Problemf(agent, "config.agent is for executor command; this eval's executor is %s", c.Executor)
+		if c.Agent != nil && l.written != "" && l.written != "command" {
+			l.doc.Problemf(agent, "config.agent is for executor command; this eval's executor is %s", l.written)
 		}
 		return
 	}
@@ -45,15 +46,24 @@ func (l *loader) checkExecutor(c Config) {
 	} else {
 		l.checkAgent(*c.Agent, agent)
 	}
-	if c.Isolation.Agent.Image == "" && !l.eval.Local {
+	if c.Isolation.Agent.Image == "" && !l.eval.Local && !l.bringsImage(c.Agent) {
 		l.doc.Problemf(image, "executor command needs config.isolation.agent.image, the image that holds the command")
 	}
 }
 
 func (l *loader) checkAgent(a Agent, at strictyaml.Path) {
-	if a.Output != "" && a.Output != "stdout" && !isInside(a.Output) {
-		path := append(slices.Clone(at), "output")
-		l.doc.Problemf(path, "%s must be stdout or the path of a file in the workspace, relative and without leading out", path)
+	if a.Adapter != "" {
+		return // adapt says what may not stand beside it
+	}
+	if a.Command == "" {
+		l.doc.Problemf(append(slices.Clone(at), "command"), "missing key \"command\"; add config.agent.command, or config.agent.adapter")
+	}
+	output := append(slices.Clone(at), "output")
+	switch {
+	case a.Output == "transcript" && a.Transcript == nil:
+		l.doc.Problemf(output, "%s: the last message of the transcript needs %s.transcript, which says where that is", output, at)
+	case a.Output != "" && a.Output != "stdout" && a.Output != "transcript" && !isInside(a.Output):
+		l.doc.Problemf(output, "%s must be stdout, transcript or the path of a file in the workspace, relative and without leading out", output)
 	}
 	if a.Skills != "" && (!isInside(a.Skills) || path.Clean(a.Skills) == ".") {
 		path := append(slices.Clone(at), "skills")

@@ -23,6 +23,8 @@ type Options struct {
 	// since a client's file says all of a server, and fields of another would change
 	// what it is. Nil is none.
 	Overlay *mcpconfig.ClientFile
+	// Executor and Model take the place of the eval's; empty leaves them.
+	Executor, Model string
 	// CheckScript says what is wrong with the steps of a task's script. Nil
 	// leaves them unchecked but for being a list.
 	CheckScript func(json.RawMessage) error
@@ -45,6 +47,7 @@ func Load(path string, opts Options) (*Eval, []ResolvedTask, error) {
 	}
 	l := &loader{opts: opts, doc: doc, eval: &Eval{Path: path, Local: opts.Local}, ids: map[string]string{}, skillNames: map[string]bool{}}
 	doc.Decode(l.eval)
+	l.override()
 	l.checkEval()
 	var tasks []ResolvedTask
 	files := l.taskFiles()
@@ -58,6 +61,7 @@ func Load(path string, opts Options) (*Eval, []ResolvedTask, error) {
 	if len(files) > 0 && len(tasks) == 0 && len(l.errs) == 0 {
 		doc.Problemf(strictyaml.Path{"tasks"}, "no task is enabled; remove enabled: false from one")
 	}
+	l.checkScripts()
 	l.graders.checkServers(l.servers)
 	l.checkMeasures(tasks)
 	l.checkSkills(tasks)
@@ -76,6 +80,8 @@ type loader struct {
 	servers []string          // of the eval and of the tasks so far
 	ids     map[string]string // folded task id → file
 	errs    []error           // of task files
+	written string            // the executor that the eval's file names
+	scripts int               // tasks that have a script
 
 	evalSkills []Skill
 	skillNames map[string]bool // of the eval and of the tasks so far

@@ -96,8 +96,11 @@ func (r resolver) checkID() {
 func (r resolver) checkScript() {
 	at, executor := strictyaml.Path{"script"}, r.loader.eval.Config.Executor
 	steps := bytes.TrimSpace(r.task.Script)
+	if steps != nil {
+		r.loader.scripts++
+	}
 	switch {
-	case executor == "": // reported with the eval
+	case executor == "" || r.loader.overridden(): // reported with the eval
 	case executor != "script":
 		if steps != nil {
 			r.doc.Problemf(at, "script is for executor script; this eval's executor is %s", executor)

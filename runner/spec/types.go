@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"path/filepath"
 
+	"github.com/waza-isolate/waza/agents/adapter"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/transcript"
 )
@@ -28,6 +29,10 @@ type Eval struct {
 
 	Path  string `json:"-"` // as given
 	Local bool   `json:"-"` // read to run on processes of this machine, without containers
+
+	// Adapter is how the agent is run where it has one: the executor's, or that of
+	// config.agent.adapter. Nil for others.
+	Adapter *adapter.Adapter `json:"-"`
 }
 
 // Dir is the directory of the eval file: paths in it are relative to this.
@@ -43,7 +48,7 @@ type Config struct {
 	Workers           int                          `json:"workers,omitempty" min:"1" max:"256" jsonschema:"trials at once when parallel; default 4"`
 	MaxWorkers        int                          `json:"max_workers,omitempty" min:"1" max:"256" jsonschema:"older name of workers"`
 	FailFast          bool                         `json:"fail_fast,omitempty" jsonschema:"start no further trial once one did not pass"`
-	Executor          string                       `json:"executor" enum:"mock script command llm" later:"copilot-sdk" jsonschema:"what plays the agent"`
+	Executor          string                       `json:"executor" enum:"mock script command llm claude codex copilot copilot-sdk gemini opencode" jsonschema:"what plays the agent; copilot-sdk is copilot"`
 	Model             string                       `json:"model,omitempty" jsonschema:"model the agent uses, as PROVIDER/MODEL or MODEL; handed to the agent as WAZA_MODEL, without the provider"`
 	MCPServers        map[string]*mcpconfig.Server `json:"mcp_servers,omitempty" jsonschema:"MCP servers of every task, by the name the agent reaches them under"`
 	MCPServerLifetime string                       `json:"mcp_server_lifetime,omitempty" enum:"per_task per_benchmark" jsonschema:"how long servers live: per_task is one set for each trial, per_benchmark one for the run; default per_task with --isolate and else per_benchmark"`
@@ -89,16 +94,17 @@ type AgentContainer struct {
 	Workdir   string            `json:"workdir,omitempty" jsonschema:"where the agent starts, relative to the workspace"`
 }
 
-// Agent is the program of the command executor.
+// Agent is the program of the command executor. Command or Adapter is given.
 type Agent struct {
-	Command string   `json:"command" jsonschema:"program in the agent's image"`
+	Command string   `json:"command,omitempty" jsonschema:"program in the agent's image"`
 	Args    []string `json:"args,omitempty" jsonschema:"its arguments; {{prompt}} stands for the prompt and {{prompt_file}} for its path"`
 	Prompt  string   `json:"prompt,omitempty" enum:"file argument stdin" jsonschema:"how the prompt arrives; default argument"`
-	Output  string   `json:"output,omitempty" jsonschema:"where the final output is: stdout (default) or a file in the workspace"`
+	Output  string   `json:"output,omitempty" jsonschema:"where the final output is: stdout (default), transcript for the last message there, or a file in the workspace"`
 
 	Skills string `json:"skills,omitempty" jsonschema:"directory in the workspace where it looks for skills; default .waza/skills"`
 
 	Transcript *transcript.Source `json:"transcript,omitempty" jsonschema:"where the agent tells what it did, and how that is read"`
+	Adapter    string             `json:"adapter,omitempty" jsonschema:"file that says all of this and more, in place of the other keys; relative to the eval"`
 }
 
 // Model is a provider of models, or a script that answers in place of one.

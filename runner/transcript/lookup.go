@@ -38,6 +38,16 @@ func has(value []byte, want map[string]any) bool {
 	return true
 }
 
+// tells reports whether something stands at each of the paths.
+func tells(value []byte, paths map[string]any) bool {
+	for path := range paths {
+		if lookup(value, path) == nil {
+			return false
+		}
+	}
+	return true
+}
+
 // lookup finds what stands at a path in valid JSON; nil where nothing does, or the
 // path is empty. Of a key that comes twice the last value counts.
 func lookup(value []byte, path string) json.RawMessage {

@@ -3,6 +3,7 @@ package transcript
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -37,32 +38,32 @@ func (r *Report) unread(line int, format string, args ...any) {
 // the reading. An event's values are valid until emit returns. s is one without
 // [Source.Problems].
 func (s Source) Read(in io.Reader, emit func(evidence.TranscriptEvent) error) (Report, error) {
-	var report Report
+	r := reading{emit: emit}
 	lines := bufio.NewReaderSize(in, 64<<10)
 	for number := 1; ; number++ {
 		line, whole, err := readLine(lines)
 		if err != nil && !errors.Is(err, io.EOF) {
-			return report, err
+			return r.report, err
 		}
 		last := err != nil
 		line = jsontext.TrimSpace(line)
 		switch {
 		case !whole:
-			report.unread(number, "longer than %d bytes", maxLine)
+			r.report.unread(number, "longer than %d bytes", maxLine)
 		case len(line) == 0:
 		case line[0] != '{':
-			report.Ignored++
+			r.report.Ignored++
 		case !json.Valid(line) && last:
-			report.Torn = true
+			r.report.Torn = true
 		case !json.Valid(line):
-			report.unread(number, "begins as a JSON object and is none")
+			r.report.unread(number, "begins as a JSON object and is none")
 		default:
-			if err := s.line(line, number, &report, emit); err != nil {
-				return report, err
+			if err := r.line(s, line, number); err != nil {
+				return r.report, err
 			}
 		}
 		if last {
-			return report, nil
+			return r.report, r.endMessage()
 		}
 	}
 }
@@ -82,39 +83,13 @@ func readLine(in *bufio.Reader) (line []byte, whole bool, err error) {
 	}
 }
 
-func (s Source) line(line []byte, number int, report *Report, emit func(evidence.TranscriptEvent) error) error {
-	if s.Format == FormatWaza {
-		var event evidence.TranscriptEvent
-		if err := json.Unmarshal(line, &event); err != nil {
-			report.unread(number, "%v", err)
-			return nil
-		}
-		report.Events++
-		return emit(event)
-	}
-	for i, rule := range s.Events {
-		for found := range rule.in(line) {
-			event, err := rule.event(found)
-			if err != nil {
-				report.unread(number, "events[%d]: %v", i, err)
-				continue
-			}
-			report.Events++
-			if err := emit(event); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
 var errNoName = errors.New("a tool without a name")
 
 // event is what the rule reads in a line, or an item of one, that it applies to.
 func (r Rule) event(from []byte) (evidence.TranscriptEvent, error) {
 	switch r.Type {
 	case ToolStart:
-		name := scalar(lookup(from, r.Name))
+		name := cmp.Or(r.Tool, scalar(lookup(from, r.Name)))
 		if name == "" {
 			return evidence.TranscriptEvent{}, errNoName
 		}
@@ -137,12 +112,12 @@ func (r Rule) event(from []byte) (evidence.TranscriptEvent, error) {
 // success is what the line tells of it; nil for nothing.
 func (r Rule) success(from []byte) *bool {
 	var ok bool
-	switch value := string(lookup(from, r.OK)); {
+	switch {
 	case r.Error != "":
 		failed := string(lookup(from, r.Error))
 		ok = failed == "" || failed == "null" || failed == "false" || failed == `""`
-	case value == "true" || value == "false":
-		ok = value == "true"
+	case len(r.OK) > 0 && tells(from, r.OK):
+		ok = has(from, r.OK)
 	default:
 		return nil
 	}

@@ -106,12 +106,59 @@ func TestExecJSON(t *testing.T) {
 	}
 }
 
+// Success is a word of a status, and told only where the status is. A line tells of a
+// tool without its name.
+func TestStatus(t *testing.T) {
+	got, report := read(t, jsonl(
+		transcript.Rule{When: map[string]any{"item.type": "command"}, Type: transcript.ToolStart, ID: "item.id", Tool: "shell", Arguments: "item.line"},
+		transcript.Rule{When: map[string]any{"item.type": "command"}, Type: transcript.ToolEnd, ID: "item.id", OK: map[string]any{"item.status": "completed", "item.code": json.Number("0")}},
+	),
+		`{"item":{"type":"command","id":"1","line":"ls","status":"completed","code":0}}`,
+		`{"item":{"type":"command","id":"2","line":"ls","status":"failed","code":0}}`,
+		`{"item":{"type":"command","id":"3","line":"ls","status":"failed"}}`,
+	)
+	want := []string{
+		`{"type":"tool.execution_start","tool_call_id":"1","tool_name":"shell","arguments":"ls"}`,
+		`{"type":"tool.execution_complete","tool_call_id":"1","success":true}`,
+		`{"type":"tool.execution_start","tool_call_id":"2","tool_name":"shell","arguments":"ls"}`,
+		`{"type":"tool.execution_complete","tool_call_id":"2","success":false}`,
+		`{"type":"tool.execution_start","tool_call_id":"3","tool_name":"shell","arguments":"ls"}`,
+		`{"type":"tool.execution_complete","tool_call_id":"3"}`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" || report.Unread > 0 {
+		t.Error(diff, report)
+	}
+}
+
+// Pieces of a message are one until something else is told, or the transcript ends.
+func TestPieces(t *testing.T) {
+	say := func(text string) string { return `{"role":"assistant","delta":"` + text + `"}` }
+	huge := say(strings.Repeat("x", 5<<20))
+	got, report := read(t, jsonl(
+		transcript.Rule{When: map[string]any{"role": "assistant"}, Type: transcript.Message, Content: "delta", Joined: true},
+		transcript.Rule{When: map[string]any{"role": "tool"}, Type: transcript.ToolStart, ID: "id", Name: "id"},
+	), say("Look"), `{"role":"user"}`, say("ing"), say("."), `{"role":"tool","id":"a"}`, `{"role":"tool","id":"b"}`, say(""), say("Done"), say("."))
+	want := []string{
+		`{"type":"assistant.message","content":"Looking."}`,
+		`{"type":"tool.execution_start","tool_call_id":"a","tool_name":"a"}`,
+		`{"type":"tool.execution_start","tool_call_id":"b","tool_name":"b"}`,
+		`{"type":"assistant.message","content":"Done."}`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" || report.Events != 4 {
+		t.Error(diff, report)
+	}
+	got, report = read(t, jsonl(transcript.Rule{Type: transcript.Message, Content: "delta", Joined: true}), huge, huge)
+	if len(got) != 1 || len(got[0]) > 6<<20 || report.Unread != 1 || report.Why[0] != "line 2: a message longer than 8388608 bytes" {
+		t.Errorf("%d messages, %+v", len(got), report)
+	}
+}
+
 // Rules read other shapes: arguments in a string, ids that are numbers, a boolean for
 // success, places in lists, a start and an end in one line.
 func TestRules(t *testing.T) {
 	got, report := read(t, jsonl(
 		transcript.Rule{When: map[string]any{"role": "assistant", "calls.0.kind": json.Number("1")}, Each: "calls", Type: transcript.ToolStart, ID: "id", Name: "function.name", Arguments: "function.arguments"},
-		transcript.Rule{When: map[string]any{"role": "assistant"}, Each: "calls", Where: map[string]any{"done": true}, Type: transcript.ToolEnd, ID: "id", OK: "fine", Result: "out"},
+		transcript.Rule{When: map[string]any{"role": "assistant"}, Each: "calls", Where: map[string]any{"done": true}, Type: transcript.ToolEnd, ID: "id", OK: map[string]any{"fine": true}, Result: "out"},
 		transcript.Rule{When: map[string]any{"role": "assistant", "to": nil}, Type: transcript.Message, Content: "content"},
 	),
 		`{"role":"assistant","to":"me","calls":[{"kind":1.0,"id":7,"function":{"name":"get","arguments":" {\"n\":1}"}},{"id":8,"function":{"name":"run","arguments":"ls"},"done":true,"fine":false,"out":"x"},{"id":9,"done":true}]}`,
@@ -171,7 +218,9 @@ func FuzzRead(f *testing.F) {
 		rule := transcript.Rule{Each: each, Where: map[string]any{path: value}, Type: transcript.ToolStart, ID: path, Name: path, Server: each, Arguments: each}
 		end := transcript.Rule{When: map[string]any{path: value}, Type: transcript.ToolEnd, ID: path, Result: each, Error: path}
 		say := transcript.Rule{Type: transcript.Message, Content: path}
-		for _, s := range []transcript.Source{jsonl(rule, end, say), {Format: transcript.FormatWaza}} {
+		failed := transcript.Rule{Type: transcript.ToolEnd, ID: path, OK: map[string]any{path: value}}
+		piece := transcript.Rule{Type: transcript.Message, Content: each, Joined: true}
+		for _, s := range []transcript.Source{jsonl(rule, end, say, failed, piece), {Format: transcript.FormatWaza}} {
 			if s.Problems() != nil {
 				continue
 			}

@@ -38,12 +38,14 @@ type Rule struct {
 	Type      string         `json:"type" enum:"tool_start tool_end message" jsonschema:"what the line tells of"`
 	ID        string         `json:"id,omitempty" jsonschema:"path of the id that a tool's start and end share"`
 	Name      string         `json:"name,omitempty" jsonschema:"of tool_start: path of the tool's name"`
+	Tool      string         `json:"tool,omitempty" jsonschema:"of tool_start: the tool's name itself, where no line tells it"`
 	Server    string         `json:"server,omitempty" jsonschema:"of tool_start: path of the MCP server's name, where it does not stand in the tool's"`
 	Arguments string         `json:"arguments,omitempty" jsonschema:"of tool_start: path of the arguments, as JSON or as a string of it"`
 	Result    string         `json:"result,omitempty" jsonschema:"of tool_end: path of the result"`
-	OK        string         `json:"ok,omitempty" jsonschema:"of tool_end: path of a boolean that is true for success"`
+	OK        map[string]any `json:"ok,omitempty" jsonschema:"of tool_end: values, by path, that are there where the tool succeeded"`
 	Error     string         `json:"error,omitempty" jsonschema:"of tool_end: path of what is there, and not null, false or empty, only where the tool failed"`
 	Content   string         `json:"content,omitempty" jsonschema:"of message: path of its text, a string or a list of text blocks"`
+	Joined    bool           `json:"joined,omitempty" jsonschema:"of message: lines bring pieces; those with nothing told between them are one message"`
 }
 
 // Problem is something of a source that makes no sense, and the keys that lead to it.
@@ -79,9 +81,9 @@ func (r Rule) problems() []Problem {
 		needed, allowed := slices.Contains(needs(r.Type), key.name), slices.Contains(takes(r.Type), key.name)
 		switch {
 		case len(needs(r.Type)) == 0: // no type, or none that there is: reported as that
-		case key.path == "" && needed:
+		case !key.given && needed:
 			add(key.name, "%s needs %s", r.Type, key.name)
-		case key.path != "" && !needed && !allowed:
+		case key.given && !needed && !allowed:
 			add(key.name, "%s takes no %s", r.Type, key.name)
 		}
 		if key.path != "" && !isPath(key.path) {
@@ -91,13 +93,19 @@ func (r Rule) problems() []Problem {
 	if r.Each != "" && !isPath(r.Each) {
 		add("each", "%q is no path: keys with dots between them", r.Each)
 	}
-	if r.OK != "" && r.Error != "" {
+	switch {
+	case r.Name != "" && r.Tool != "":
+		add("tool", "name and tool say the same; give one of them")
+	case r.Type == ToolStart && r.Name == "" && r.Tool == "":
+		add("name", "tool_start needs name, or tool")
+	}
+	if len(r.OK) > 0 && r.Error != "" {
 		add("error", "ok and error say the same; give one of them")
 	}
 	if r.Each == "" && len(r.Where) > 0 {
 		add("where", "where is about the items of each; use when for the line")
 	}
-	return slices.Concat(all, conditions("when", r.When), conditions("where", r.Where))
+	return slices.Concat(all, conditions("when", r.When), conditions("where", r.Where), conditions("ok", r.OK))
 }
 
 // conditions lists what of a condition's values by path makes no sense.
@@ -116,22 +124,31 @@ func conditions(key string, values map[string]any) []Problem {
 	return all
 }
 
-// key is a key of a rule that holds a path.
-type key struct{ name, path string }
+// key is a key of a rule that is about some of the types only.
+type key struct {
+	name  string
+	given bool
+	path  string // where it is one
+}
 
 func (r Rule) keys() []key {
+	path := func(name, path string) key { return key{name, path != "", path} }
 	return []key{
-		{"id", r.ID}, {"name", r.Name}, {"server", r.Server}, {"arguments", r.Arguments},
-		{"result", r.Result}, {"ok", r.OK}, {"error", r.Error}, {"content", r.Content},
+		path("id", r.ID), path("name", r.Name), {name: "tool", given: r.Tool != ""},
+		path("server", r.Server), path("arguments", r.Arguments),
+		path("result", r.Result), {name: "ok", given: len(r.OK) > 0}, path("error", r.Error),
+		path("content", r.Content), {name: "joined", given: r.Joined},
 	}
 }
 
 func needs(kind string) []string {
-	return map[string][]string{ToolStart: {"id", "name"}, ToolEnd: {"id"}, Message: {"content"}}[kind]
+	return map[string][]string{ToolStart: {"id"}, ToolEnd: {"id"}, Message: {"content"}}[kind]
 }
 
 func takes(kind string) []string {
-	return map[string][]string{ToolStart: {"server", "arguments"}, ToolEnd: {"result", "ok", "error"}}[kind]
+	return map[string][]string{
+		ToolStart: {"name", "tool", "server", "arguments"}, ToolEnd: {"result", "ok", "error"}, Message: {"joined"},
+	}[kind]
 }
 
 func isPath(path string) bool { return !slices.Contains(strings.Split(path, "."), "") }

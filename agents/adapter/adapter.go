@@ -1,0 +1,67 @@
+// Package adapter reads how a command-line agent is run, from a file for each: what
+// its image is made of, its command line, how it gets the prompt, its servers and its
+// model, and where it tells what it did. Those that come with waza are embedded; a
+// user's own have the same format.
+//
+// It is pure: it starts nothing, and knows neither trials nor engines.
+package adapter
+
+import (
+	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/dialect"
+	"github.com/waza-isolate/waza/runner/transcript"
+)
+
+// Places of an agent's final output beside a file's path.
+const (
+	Stdout     = "stdout"
+	Transcript = "transcript"
+)
+
+// Adapter is how one agent is run. The tags beside json are those of package
+// strictyaml. What may hold templates says so; see [Fill].
+type Adapter struct {
+	Name string `json:"-"` // the executor, or the file without its ending
+
+	Title      string             `json:"title" jsonschema:"what people call the agent"`
+	Image      string             `json:"image,omitempty" jsonschema:"container image that holds the agent"`
+	NPM        []string           `json:"npm,omitempty" jsonschema:"packages of npm, with their versions, that an image is built of in place of image"`
+	Setup      string             `json:"setup,omitempty" jsonschema:"shell commands that complete an image of npm packages; they have no settings of the network"`
+	Command    []string           `json:"command" jsonschema:"program and arguments of a run that asks nobody; templates"`
+	Prompt     string             `json:"prompt,omitempty" enum:"file argument stdin" jsonschema:"how the prompt arrives; default argument"`
+	Env        map[string]string  `json:"env,omitempty" jsonschema:"environment; templates"`
+	Files      map[string]string  `json:"files,omitempty" jsonschema:"files that are written before the start, by path below home; templates"`
+	MCP        mcpconfig.Shape    `json:"mcp,omitempty" enum:"standard vscode gemini opencode codex" jsonschema:"shape of {{mcp_servers}}; default standard"`
+	Skills     string             `json:"skills,omitempty" jsonschema:"directory in the workspace where the agent looks for skills"`
+	Models     []Model            `json:"models,omitempty" jsonschema:"which providers of models the agent can ask, and how; without any it is given none"`
+	Transcript *transcript.Source `json:"transcript,omitempty" jsonschema:"where the agent tells what it did, and how that is read"`
+	Output     string             `json:"output,omitempty" jsonschema:"where the final output is: stdout (default), a file in the workspace, or transcript for the last message there"`
+	ExitCodes  map[string]string  `json:"exit_codes,omitempty" jsonschema:"what exit codes other than 0 mean"`
+}
+
+// Model is how an agent asks providers of one kind.
+type Model struct {
+	Kind    string            `json:"kind" enum:"openai anthropic google azure" jsonschema:"the provider's kind, as in config.models"`
+	Dialect dialect.Name      `json:"dialect" enum:"chat_completions responses messages generate_content" jsonschema:"what the agent then speaks"`
+	Args    []string          `json:"args,omitempty" jsonschema:"arguments behind those of command; templates"`
+	Env     map[string]string `json:"env,omitempty" jsonschema:"environment beside env; templates"`
+}
+
+// ModelOf is how a provider of the kind is asked; ok is false where it cannot be.
+func (a *Adapter) ModelOf(kind string) (m Model, ok bool) {
+	for _, m := range a.Models {
+		if m.Kind == kind {
+			return m, true
+		}
+	}
+	return Model{}, false
+}
+
+// Kinds are the kinds of providers that the agent can ask, in its order.
+func (a *Adapter) Kinds() []string {
+	var kinds []string
+	for _, m := range a.Models {
+		kinds = append(kinds, m.Kind)
+	}
+	return kinds
+}

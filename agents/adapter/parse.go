@@ -1,0 +1,222 @@
+package adapter
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/mcpconfig"
+)
+
+// Load reads the adapter in a file. Its errors are [strictyaml.Errors], but for a file
+// that cannot be read.
+func Load(file string) (*Adapter, error) {
+	in, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = in.Close() }()
+	data, err := io.ReadAll(io.LimitReader(in, strictyaml.MaxBytes+1))
+	if err != nil {
+		return nil, err
+	}
+	return Parse(file, data)
+}
+
+// Parse reads an adapter. Everything that is wrong with it comes at once, as
+// [strictyaml.Errors] with its place in the file.
+func Parse(file string, data []byte) (*Adapter, error) {
+	doc, err := strictyaml.Parse(file, data)
+	if err != nil {
+		return nil, err
+	}
+	base := filepath.Base(file)
+	a := &Adapter{Name: strings.TrimSuffix(base, filepath.Ext(base))}
+	doc.Decode(a)
+	c := checker{doc: doc}
+	c.check(a)
+	if err := doc.Err(); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// checker holds an adapter to what tags cannot say.
+type checker struct{ doc *strictyaml.Document }
+
+func (c checker) problem(at strictyaml.Path, format string, args ...any) {
+	c.doc.Problemf(at, "%s: %s", at, fmt.Sprintf(format, args...))
+}
+
+func (c checker) check(a *Adapter) {
+	c.image(a)
+	c.command(a)
+	c.env(strictyaml.Path{"env"}, a.Env)
+	c.files(a.Files)
+	c.models(a)
+	c.telling(a)
+	if a.Skills != "" && !isInside(a.Skills) {
+		c.problem(strictyaml.Path{"skills"}, "must be a path in the workspace, relative and without leading out")
+	}
+	for _, code := range slices.Sorted(maps.Keys(a.ExitCodes)) {
+		if n, err := strconv.Atoi(code); err != nil || n < 1 || n > 255 {
+			c.doc.KeyProblemf(strictyaml.Path{"exit_codes", code}, "exit_codes: %q is no exit code from 1 to 255", code)
+		}
+	}
+}
+
+func (c checker) image(a *Adapter) {
+	at := strictyaml.Path{"npm"}
+	if strings.ContainsAny(a.Image, " \t\r\n\x00") {
+		c.problem(strictyaml.Path{"image"}, "must not hold blanks")
+	}
+	if a.Image != "" && len(a.NPM) > 0 {
+		c.problem(at, "the agent's image is named by image already; give one of them")
+	}
+	if a.Setup != "" && len(a.NPM) == 0 {
+		c.problem(strictyaml.Path{"setup"}, "completes an image that is built of npm packages, and there are none")
+	}
+	if _, err := a.Package(); err != nil {
+		c.problem(at, "%v", err)
+	}
+}
+
+// Package is the npm packages of the agent's image; without any it has no Wanted.
+func (a *Adapter) Package() (mcpconfig.Package, error) {
+	return mcpconfig.NPMPackages(a.NPM)
+}
+
+func (c checker) command(a *Adapter) {
+	at := strictyaml.Path{"command"}
+	if len(a.Command) > 0 && a.Command[0] == "" {
+		c.problem(append(at, 0), "names no program")
+	}
+	c.args(at, a.Command)
+	if a.Prompt == "stdin" || a.Prompt == "file" {
+		for i, arg := range a.Command {
+			if uses(arg, Prompt) {
+				c.problem(append(at, i), "holds {{prompt}}, and prompt hands it over by %s; leave out one of them", a.Prompt)
+			}
+		}
+	}
+}
+
+func (c checker) args(at strictyaml.Path, args []string) {
+	for i, arg := range args {
+		step := append(slices.Clone(at), i)
+		if strings.ContainsRune(arg, 0) {
+			c.problem(step, "must not hold a NUL character")
+		}
+		if uses(arg, Prompt) && arg != "{{prompt}}" {
+			c.problem(step, "{{prompt}} must be an argument of its own")
+		}
+		c.templates(step, arg, inCommand())
+	}
+}
+
+func (c checker) templates(at strictyaml.Path, text string, allowed []string) {
+	for _, name := range unknown(text, allowed) {
+		c.problem(at, "unknown template {{%s}}; %s", name, strictyaml.Suggest(name, allowed))
+	}
+}
+
+var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+func (c checker) env(at strictyaml.Path, env map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		step := append(slices.Clone(at), name)
+		switch {
+		case !envName.MatchString(name):
+			c.doc.KeyProblemf(step, "%s: %q is not a variable's name", at, name)
+		case name == "HOME" || strings.HasPrefix(name, "WAZA_"):
+			c.doc.KeyProblemf(step, "%s: is set by waza itself", step)
+		case strings.ContainsRune(env[name], 0):
+			c.problem(step, "must not hold a NUL character")
+		}
+		c.templates(step, env[name], inEnv())
+	}
+}
+
+func (c checker) files(files map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		at := strictyaml.Path{"files", name}
+		if !isInside(name) || path.Clean(name) != name || name == "." {
+			c.doc.KeyProblemf(at, "files: %q must be a path below home, relative and without leading out", name)
+		}
+		for _, other := range slices.Sorted(maps.Keys(files)) {
+			if strings.HasPrefix(other, name+"/") {
+				c.doc.KeyProblemf(at, "files: %q is a directory too, of %q", name, other)
+			}
+		}
+		c.templates(at, files[name], inFiles())
+	}
+}
+
+func (c checker) models(a *Adapter) {
+	seen := map[string]bool{}
+	for i, m := range a.Models {
+		at := strictyaml.Path{"models", i}
+		if seen[m.Kind] && m.Kind != "" {
+			c.problem(append(at, "kind"), "%s stands here twice", m.Kind)
+		}
+		seen[m.Kind] = true
+		c.args(append(slices.Clone(at), "args"), m.Args)
+		c.env(append(slices.Clone(at), "env"), m.Env)
+	}
+	if len(a.Models) == 0 {
+		c.withoutModels(a)
+	}
+}
+
+// withoutModels refuses templates that nothing would stand for.
+func (c checker) withoutModels(a *Adapter) {
+	refuse := func(at strictyaml.Path, text string) {
+		if uses(text, ModelURL) {
+			c.problem(at, "holds {{model_url}}, and models names no provider that the agent can ask")
+		}
+	}
+	for i, arg := range a.Command {
+		refuse(strictyaml.Path{"command", i}, arg)
+	}
+	for _, texts := range []struct {
+		key string
+		of  map[string]string
+	}{{"env", a.Env}, {"files", a.Files}} {
+		for _, name := range slices.Sorted(maps.Keys(texts.of)) {
+			refuse(strictyaml.Path{texts.key, name}, texts.of[name])
+		}
+	}
+}
+
+func (c checker) telling(a *Adapter) {
+	at := strictyaml.Path{"output"}
+	switch {
+	case a.Output == Transcript && a.Transcript == nil:
+		c.problem(at, "is the last message of the transcript, and transcript does not say where that is")
+	case a.Output != "" && a.Output != Stdout && a.Output != Transcript && !isInside(a.Output):
+		c.problem(at, "must be stdout, transcript or the path of a file in the workspace, relative and without leading out")
+	}
+	if a.Transcript == nil {
+		return
+	}
+	at = strictyaml.Path{"transcript"}
+	if from := a.Transcript.From; from != "" && from != "stdout" && from != "stderr" && !isInside(from) {
+		c.problem(append(at, "from"), "must be stdout, stderr or the path of a file in the workspace, relative and without leading out")
+	}
+	for _, p := range a.Transcript.Problems() {
+		c.problem(slices.Concat(at, p.At), "%s", p.What)
+	}
+}
+
+// isInside reports whether p is a path that does not lead out of where it starts.
+func isInside(p string) bool {
+	return filepath.IsLocal(p) && !path.IsAbs(p) && !strings.ContainsAny(p, "\\\x00")
+}

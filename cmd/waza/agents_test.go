@@ -1,0 +1,164 @@
+package main
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/waza-isolate/waza/internal/dockertest"
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/results"
+)
+
+// everyAgent is the executors that ask models.
+var everyAgent = []string{"copilot", "claude", "codex"}
+
+// The example runs under every agent, as its first lines say. Whatever each calls the
+// tools, they make the same calls and get the same grades; what they tell of them is so,
+// and each call is one that the model asked for.
+func TestEveryAgent(t *testing.T) {
+	t.Parallel()
+	p := newAgentsProject(t)
+	c := p.start("run", "--isolate", "--executor", strings.Join(everyAgent, ","), "--run-dir", "runs", "--format", "json", "eval.yaml").wait(exitOK)
+	var all results.Comparison
+	if err := json.Unmarshal([]byte(c.stdout.String()), &all); err != nil || len(all.Runs) != len(everyAgent) || len(all.Differences) > 0 {
+		t.Fatalf("%d runs, %v: %s", len(all.Runs), err, c.stdout.String())
+	}
+	first := seen(t, p.path(all.Runs[0].Path))
+	names := map[string]bool{}
+	for _, run := range all.Runs {
+		t.Run(run.Agent, func(t *testing.T) {
+			if run.Passed != 3 || run.MCPCalls != 6 || run.Models == nil || run.Models.Cost == nil || run.Models.OutputTokens == 0 {
+				t.Errorf("in the comparison: %+v", run)
+			}
+			own := seen(t, p.path(run.Path))
+			if diff := cmp.Diff(first, own, cmpopts.IgnoreFields(behaviour{}, "Names")); diff != "" {
+				t.Errorf("otherwise than %s (-%[1]s +%s):\n%s", all.Runs[0].Agent, run.Agent, diff)
+			}
+			names[own["files"].Names[0]] = true
+			checkAltered(t, p, run.Path)
+		})
+	}
+	if len(names) < 3 {
+		t.Errorf("agents call the same tool %q: does this test test anything?", slices.Sorted(maps.Keys(names)))
+	}
+}
+
+// newAgentsProject is the example with a name of its own. It needs the images of all
+// agents.
+func newAgentsProject(t *testing.T) *project {
+	t.Helper()
+	p := newProject(t, "", npmServers)
+	if err := os.CopyFS(p.dir, os.DirFS("../../examples/agents")); err != nil {
+		t.Fatal(err)
+	}
+	p.write("eval.yaml", strings.Replace(p.read("eval.yaml"), "name: agents", "name: "+p.name, 1))
+	plan := p.start("run", "--isolate", "--executor", strings.Join(everyAgent, ","), "--task", "files", "--dry-run", "eval.yaml").wait(exitOK)
+	images := regexp.MustCompile(`image (waza-agent:\S+),`).FindAllStringSubmatch(plan.stdout.String(), -1)
+	if len(images) != len(everyAgent) {
+		t.Fatalf("%d images of agents in the plan:\n%s", len(images), plan.stdout.String())
+	}
+	for _, image := range images {
+		dockertest.Image(t, image[1])
+	}
+	return p
+}
+
+// behaviour is what is seen of an agent in a trial, whatever agent it is.
+type behaviour struct {
+	Outcome  evidence.Class
+	Verdicts map[string]evidence.VerdictResult
+	Scores   map[string]float64
+	Calls    []string // server, tool and arguments, sorted
+	Names    []string // by which the agent told of them, in its order
+}
+
+// seen is what is seen in each trial of a run. Where account and record differ, or a
+// call is none of the model's, it complains.
+func seen(t *testing.T, run string) map[string]behaviour {
+	t.Helper()
+	dirs, err := runner.Trials(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]behaviour{}
+	for _, dir := range dirs {
+		task := filepath.Base(filepath.Dir(string(dir)))
+		all[task] = seenIn(t, dir)
+	}
+	return all
+}
+
+func seenIn(t *testing.T, dir evidence.Dir) behaviour {
+	t.Helper()
+	verdicts, err := dir.Verdicts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := behaviour{Outcome: verdicts.Class, Verdicts: map[string]evidence.VerdictResult{}, Scores: map[string]float64{}}
+	for _, v := range verdicts.Verdicts {
+		b.Verdicts[v.Name], b.Scores[v.Name] = v.Result, v.Score
+	}
+	calls, err := dir.Calls()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, call := range calls {
+		b.Calls = append(b.Calls, call.Server+" "+call.Tool+" "+canonical(t, call.Arguments))
+		if call.Origin != evidence.OriginModel || call.Turn == 0 {
+			t.Errorf("%s: call %d of %s: origin %q, turn %d", dir, call.Seq, call.Tool, call.Origin, call.Turn)
+		}
+	}
+	slices.Sort(b.Calls)
+	narration, err := dir.Narration()
+	if err != nil || narration.Told != len(calls) || !narration.Agrees() || len(narration.Gaps) > 0 {
+		t.Errorf("%s: of %d calls the agent tells %+v, %v", dir, len(calls), narration, err)
+	}
+	transcript, err := dir.Transcript()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, event := range transcript {
+		if event.Type == "tool.execution_start" {
+			b.Names = append(b.Names, event.ToolName)
+		}
+	}
+	return b
+}
+
+// canonical is JSON with its keys in order.
+func canonical(t *testing.T, raw json.RawMessage) string {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal(raw, &v); err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// checkAltered takes a call out of what the agent told, which is then found out.
+func checkAltered(t *testing.T, p *project, run string) {
+	t.Helper()
+	file := filepath.Join(run, "trials", "files", "1", evidence.TranscriptFile)
+	lines := slices.DeleteFunc(strings.SplitAfter(p.read(file), "\n"), func(line string) bool {
+		return strings.Contains(line, `"tool.execution_start"`) && strings.Contains(line, "edit_file")
+	})
+	p.write(file, strings.Join(lines, ""))
+	c := p.start("grade", run).wait(exitFailed)
+	if said := c.stdout.String(); !strings.Contains(said, "files/1 the agent does not tell of 1 call that it made: call 1, files/edit_file") {
+		t.Errorf("grading an altered transcript says %s", said)
+	}
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/results"
+)
+
+// maxCompared is how many runs one table holds.
+const maxCompared = 256
+
+func (s *state) compareCommand() *cli.Command {
+	return &cli.Command{
+		Name:         "compare",
+		Usage:        "hold finished runs side by side",
+		ArgsUsage:    "RUN RUN...",
+		Description:  "RUN is a run directory or a results.json. The first is what the others are held against,\ntask by task: regressed, where no trial passes any more; fixed, where all do now; flaky,\nwhere some do.",
+		OnUsageError: usageError,
+		Flags:        []cli.Flag{outputFlag(), formatFlag()},
+		Action: func(c *cli.Context) error {
+			if n := c.NArg(); n < 2 || n > maxCompared {
+				return usage("compare takes from 2 to %d runs; see waza compare --help", maxCompared)
+			}
+			format, err := formatOf(c)
+			if err != nil {
+				return err
+			}
+			var entries []results.Entry
+			for _, path := range c.Args().Slice() {
+				outline, err := readOutline(path)
+				if err != nil {
+					return usage("%w", err)
+				}
+				entries = append(entries, results.Entry{Outline: outline, Path: path})
+			}
+			comparison := results.Compare(entries)
+			if err := s.compare(comparison, format, c.String("output")); err != nil || format == formatJSON {
+				return err
+			}
+			fmt.Fprintln(s.stdout)
+			return comparison.DifferenceList(s.stdout)
+		},
+	}
+}
+
+// compare prints a comparison in the wanted format, and writes it as JSON to a file
+// where one is named.
+func (s *state) compare(c results.Comparison, f format, file string) error {
+	data, err := evidence.MarshalIndent(c)
+	if err != nil {
+		return err
+	}
+	if file != "" {
+		if err := evidence.WriteFile(file, data); err != nil {
+			return usage("--output: %w", err)
+		}
+	}
+	if f == formatJSON {
+		_, err := io.WriteString(s.stdout, string(data))
+		return err
+	}
+	return c.Table(s.stdout, width(s.stdout))
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/docker/go-units"
+	"github.com/urfave/cli/v2"
+
+	"github.com/waza-isolate/waza/agents/adapter"
+	"github.com/waza-isolate/waza/containers"
+	"github.com/waza-isolate/waza/images"
+	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/runner/redact"
+)
+
+func (s *state) imagesCommand() *cli.Command {
+	baseFlag := &cli.StringFlag{Name: "base", Usage: "image to build on, as config.isolation.npm_image says", Value: images.DefaultNPM}
+	return &cli.Command{
+		Name:  "images",
+		Usage: "list, build and remove the images that waza makes",
+		Description: "A run builds what it lacks by itself. Agents that come with waza have an image each;\n" +
+			"so has every npx and uvx package of a server.",
+		OnUsageError: usageError,
+		Action: func(c *cli.Context) error {
+			if name := c.Args().First(); name != "" {
+				return usage("no command images %q; %s", name, strictyaml.Suggest(name, []string{"list", "build", "prune"}))
+			}
+			return cli.ShowSubcommandHelp(c)
+		},
+		Subcommands: []*cli.Command{
+			{
+				Name: "list", Usage: "list what there is on the engine, and the agents that there could be",
+				OnUsageError: usageError, Flags: []cli.Flag{baseFlag},
+				Action: func(c *cli.Context) error {
+					if c.NArg() > 0 {
+						return usage("images list takes no arguments")
+					}
+					return s.listImages(c.Context, c.String("base"))
+				},
+			},
+			{
+				Name: "build", Usage: "build the images of agents ahead of a run", ArgsUsage: "[NAME...]",
+				OnUsageError: usageError, Flags: []cli.Flag{baseFlag},
+				Action: func(c *cli.Context) error { return s.buildImages(c.Context, c.Args().Slice(), c.String("base")) },
+			},
+			{
+				Name: "prune", Usage: "remove the images of agents and packages that this version does not ask for",
+				Description:  "Removes nothing while a run is alive: it may be one of another version.",
+				OnUsageError: usageError,
+				Action: func(c *cli.Context) error {
+					if c.NArg() > 0 {
+						return usage("images prune takes no arguments")
+					}
+					return s.pruneImages(c.Context)
+				},
+			},
+		},
+	}
+}
+
+// agentImages are the images of the agents that come with waza.
+func agentImages(base string) ([]images.Image, error) {
+	var all []images.Image
+	for _, name := range adapter.Names() {
+		a, _ := adapter.Builtin(name)
+		i, err := a.Build(images.Bases{NPM: base}, adapter.Lock())
+		if err != nil {
+			return nil, err
+		}
+		if i != nil {
+			all = append(all, *i)
+		}
+	}
+	return all, nil
+}
+
+func (s *state) listImages(ctx context.Context, base string) error {
+	agents, err := agentImages(base)
+	if err != nil {
+		return err
+	}
+	stored, err := containers.ListImages(ctx, agents)
+	if err != nil {
+		return infra(err)
+	}
+	out := tabwriter.NewWriter(s.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(out, "KIND\tIMAGE\tSIZE\tSTATE\tCONTENT")
+	for _, i := range stored {
+		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\n", i.Kind, i.Ref, units.HumanSize(float64(i.Size)), stateOf(i), whose(i))
+	}
+	for _, i := range agents {
+		there := slices.ContainsFunc(stored, func(s containers.Stored) bool { return s.Ref == i.Tag() })
+		if !there {
+			fmt.Fprintf(out, "agent\t%s\t-\tnot built\t%s, %s\n", i.Tag(), i.Agent.Name, i)
+		}
+	}
+	return out.Flush()
+}
+
+func stateOf(i containers.Stored) string {
+	switch {
+	case i.Kind == "guest":
+		return "see gc"
+	case i.Current:
+		return "current"
+	}
+	return "old"
+}
+
+// whose is what is in an image, after the agent's name.
+func whose(i containers.Stored) string {
+	return strings.Join(slices.DeleteFunc([]string{i.Agent, i.Content}, func(s string) bool { return s == "" }), ", ")
+}
+
+func (s *state) buildImages(ctx context.Context, names []string, base string) (err error) {
+	agents, err := agentImages(base)
+	if err != nil {
+		return err
+	}
+	known := adapter.Names()
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			return usage("no agent %q comes with waza; %s", name, strictyaml.Suggest(name, known))
+		}
+	}
+	ctx, stop := interruptible(ctx, s.stderr)
+	defer stop()
+	secrets := &redact.Set{}
+	backend, err := containers.Open(ctx, containers.Options{
+		Run: newRunID("images"), Guest: s.guest, Digest: s.digest,
+		Network: buildNetwork(s.lookup, secrets), Redact: secrets.String,
+	})
+	if err != nil {
+		return infra(err)
+	}
+	defer func() { err = errors.Join(err, backend.Close(context.WithoutCancel(ctx))) }()
+	for _, i := range agents {
+		if len(names) > 0 && !slices.Contains(names, i.Agent.Name) {
+			continue
+		}
+		if err := backend.EnsureImage(ctx, i, func(what string) { fmt.Fprintln(s.stderr, what) }); err != nil {
+			return infra(err)
+		}
+		fmt.Fprintf(s.stdout, "%s is %s\n", i.Agent.Name, i.Tag())
+	}
+	return nil
+}
+
+func (s *state) pruneImages(ctx context.Context) error {
+	agents, err := agentImages("")
+	if err != nil {
+		return err
+	}
+	removed, live, err := containers.PruneImages(ctx, agents)
+	for _, i := range removed {
+		fmt.Fprintf(s.stdout, "removed %s, %s\n", i.Ref, units.HumanSize(float64(i.Size)))
+	}
+	switch {
+	case err != nil:
+		return infra(err)
+	case live > 0:
+		return infra(fmt.Errorf("nothing was removed: %d run(s) are alive and may need any of it; wait until they have ended", live))
+	case len(removed) == 0:
+		fmt.Fprintln(s.stdout, "nothing to remove")
+	}
+	return nil
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/waza-isolate/waza/runner/spec"
+)
+
+// maxVariants is how many runs one command makes.
+const maxVariants = 64
+
+func executorFlag() cli.Flag {
+	return &cli.StringSliceFlag{
+		Name:        "executor",
+		Usage:       "let agent `NAME`, or NAME=MODEL, run the eval in place of its own; several, by commas or given again, are a run each, and one table",
+		DefaultText: "the eval's",
+	}
+}
+
+func modelFlag() cli.Flag {
+	return &cli.StringSliceFlag{
+		Name:        "model",
+		Usage:       "let the agent ask this `MODEL`, in place of the eval's; several are one run each with each agent",
+		DefaultText: "the eval's",
+	}
+}
+
+// variant is what a run has in place of the eval's executor and model; what is empty is
+// the eval's.
+type variant struct{ executor, model string }
+
+// readVariants is each executor with each model of the command line, or with its own;
+// without any, one variant that leaves the eval as it is.
+func readVariants(c *cli.Context) ([]variant, error) {
+	executors, err := listOf(c, "executor", executorName)
+	if err != nil {
+		return nil, err
+	}
+	models, err := listOf(c, "model", modelName)
+	if err != nil {
+		return nil, err
+	}
+	var all []variant
+	for _, text := range executors {
+		executor, model, own := strings.Cut(text, "=")
+		switch {
+		case own && c.IsSet("model"):
+			return nil, usage("--executor %s says its model, and so does --model; give one of them", text)
+		case own:
+			all = append(all, variant{executor, model})
+			continue
+		}
+		for _, model := range models {
+			all = append(all, variant{executor, model})
+		}
+	}
+	for _, v := range all {
+		if err := v.check(); err != nil {
+			return nil, err
+		}
+	}
+	if len(all) > maxVariants {
+		return nil, usage("--executor and --model come to %d runs; %d is the most", len(all), maxVariants)
+	}
+	return all, nil
+}
+
+func (v variant) check() error {
+	if v.executor == "" {
+		return nil
+	}
+	if err := spec.CheckExecutor(v.executor); err != nil {
+		return usage("--executor: %w", err)
+	}
+	return nil
+}
+
+// What the values of the flags look like.
+var (
+	modelName    = regexp.MustCompile(`^[\pL\pN._:/@+-]{1,200}$`)
+	executorName = regexp.MustCompile(`^[\pL\pN._-]{1,200}(=[\pL\pN._:/@+-]{1,200})?$`)
+)
+
+// listOf is the values of a flag that may be given again, each of which may be several;
+// one empty value where it is not given.
+func listOf(c *cli.Context, flag string, looks *regexp.Regexp) (values []string, err error) {
+	if !c.IsSet(flag) {
+		return []string{""}, nil
+	}
+	seen := map[string]bool{}
+	for _, given := range c.StringSlice(flag) {
+		for value := range strings.SplitSeq(given, ",") {
+			value = strings.TrimSpace(value)
+			switch {
+			case !looks.MatchString(value):
+				return nil, usage("--%s: %q is no name", flag, value)
+			case seen[value]:
+				return nil, usage("--%s names %s twice", flag, value)
+			}
+			seen[value] = true
+			values = append(values, value)
+		}
+	}
+	return values, nil
+}

@@ -1,0 +1,82 @@
+package mcpconfig
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Shape is how a client writes down the servers that it finds over streamable HTTP.
+type Shape string
+
+const (
+	// ShapeStandard is that of mcp.json: an object by name, with type and url.
+	ShapeStandard Shape = "standard"
+	// ShapeVSCode has the same entries; the key around them is another.
+	ShapeVSCode Shape = "vscode"
+	// ShapeGemini names the URL httpUrl, which is streamable HTTP there.
+	ShapeGemini Shape = "gemini"
+	// ShapeOpenCode calls every server that is not a process remote.
+	ShapeOpenCode Shape = "opencode"
+	// ShapeCodex is tables of TOML, one for each server.
+	ShapeCodex Shape = "codex"
+)
+
+// Servers is what stands for the servers of hosts in a client's own file: for shapes
+// of JSON the object that has them by name, for others the lines that declare them.
+// An unknown shape is that of mcp.json. Like [Render] it is in alphabetical order and
+// holds nothing that is secret.
+func (s Shape) Servers(hosts map[string]string) string {
+	if s == ShapeCodex {
+		return codexServers(hosts)
+	}
+	servers := make(map[string]any, len(hosts))
+	for name, host := range hosts {
+		servers[name] = s.entry(urlAt(host))
+	}
+	return string(indented(servers))
+}
+
+func (s Shape) entry(url string) any {
+	switch s {
+	case ShapeGemini:
+		return struct {
+			URL   string `json:"httpUrl"`
+			Trust bool   `json:"trust"`
+		}{url, true}
+	case ShapeOpenCode:
+		return struct {
+			Type    string `json:"type"`
+			URL     string `json:"url"`
+			Enabled bool   `json:"enabled"`
+		}{"remote", url, true}
+	}
+	return client{Type: "http", URL: url}
+}
+
+// codexServers quotes as JSON does, which TOML reads the same way
+// (https://toml.io/en/v1.0.0#string). Servers are required: for one that is not, Codex
+// waits a second, and then asks its model without the tools.
+func codexServers(hosts map[string]string) string {
+	var b bytes.Buffer
+	for _, name := range slices.Sorted(maps.Keys(hosts)) {
+		fmt.Fprintf(&b, "[mcp_servers.%s]\nurl = %s\nrequired = true\nstartup_timeout_sec = 60\n\n", tomlString(name), tomlString(urlAt(hosts[name])))
+	}
+	return b.String()
+}
+
+func tomlString(s string) string { return string(bytes.TrimSpace(indented(s))) }
+
+func urlAt(host string) string { return "http://" + host + "/mcp" }
+
+// indented is JSON for people; v is one that always encodes.
+func indented(v any) []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	_ = enc.Encode(v) // into a Buffer, which always takes it
+	return b.Bytes()
+}
