@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waza-isolate/waza/agents/adapter"
 	"github.com/waza-isolate/waza/runner/spec"
 )
 
@@ -21,9 +22,13 @@ func skillTask() spec.ResolvedTask {
 // Where an agent looks for skills there is a link to them, and nothing else of theirs in
 // the workspace.
 func TestSkillsArePutAside(t *testing.T) {
-	for at, program := range map[string]*spec.Agent{".waza/skills": nil, ".tool/skills": {Command: "tool", Skills: "./.tool/skills/"}} {
+	for at, eval := range map[string]*spec.Eval{
+		".waza/skills":   {},
+		".tool/skills":   {Config: spec.Config{Agent: &spec.Agent{Command: "tool", Skills: "./.tool/skills/"}}},
+		".claude/skills": {Adapter: &adapter.Adapter{Skills: ".claude/skills"}},
+	} {
 		trial := Trial{Files: []File{fileOf("notes.txt", "x")}}
-		if err := trial.planSkills(&spec.Eval{Config: spec.Config{Agent: program}}, skillTask().Skills); err != nil {
+		if err := trial.planSkills(eval, skillTask().Skills); err != nil {
 			t.Fatal(err)
 		}
 		var tree bytes.Buffer
@@ -44,7 +49,7 @@ func TestSkillsArePutAside(t *testing.T) {
 			t.Errorf("environment %q", env)
 		}
 		trial = Trial{Files: []File{fileOf(at+"/own/SKILL.md", "x")}}
-		if err := trial.planSkills(&spec.Eval{Config: spec.Config{Agent: program}}, skillTask().Skills); err == nil || !strings.Contains(err.Error(), "in the way of the skills") {
+		if err := trial.planSkills(eval, skillTask().Skills); err == nil || !strings.Contains(err.Error(), "in the way of the skills") {
 			t.Errorf("a file in the way: %v", err)
 		}
 	}

@@ -41,7 +41,7 @@ func (l *loader) aloneIn(a Agent) {
 		set  bool
 	}{
 		{"command", a.Command != ""}, {"args", a.Args != nil}, {"prompt", a.Prompt != ""},
-		{"output", a.Output != ""}, {"transcript", a.Transcript != nil},
+		{"output", a.Output != ""}, {"skills", a.Skills != ""}, {"transcript", a.Transcript != nil},
 	} {
 		if key.set {
 			at := strictyaml.Path{"config", "agent", key.name}
