@@ -29,6 +29,7 @@ const (
 // box is one running container and the talk with its process 1.
 type box struct {
 	id      string
+	onNet   bool // it has an address on the task network
 	guest   *guest.Guest
 	image   imageInfo
 	removed <-chan error // one value, once the container is gone
@@ -49,7 +50,7 @@ func (e *engine) startBox(ctx context.Context, c containerPlan, network string) 
 	if err != nil {
 		return nil, fmt.Errorf("create %s: %w", c.name, err)
 	}
-	b := &box{id: id, image: c.image, stderr: &tail{}, followed: e.watch.follow(id)}
+	b := &box{id: id, onNet: c.addr.IsValid(), image: c.image, stderr: &tail{}, followed: e.watch.follow(id)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.close(context.WithoutCancel(ctx), e))

@@ -162,13 +162,13 @@ func (s *sandbox) close(ctx context.Context) error {
 	which := labelled(s.backend.run, s.plan.trial)
 	var all, inNetwork sync.WaitGroup
 	errs := make(chan error, len(s.boxes)+1)
-	for name, b := range s.boxes {
-		if standsOnNetwork(name) {
+	for _, b := range s.boxes {
+		if b.onNet {
 			inNetwork.Add(1)
 		}
 		all.Go(func() {
 			errs <- b.close(ctx, s.backend.engine)
-			if standsOnNetwork(name) {
+			if b.onNet {
 				inNetwork.Done()
 			}
 		})

@@ -65,6 +65,15 @@ func (m *meter) last() *usage.Usage {
 	return m.seen
 }
 
+// starve notes that the container ran out of memory, where its guest could not say so:
+// memory full of files, which no program holds, has no room for process 1 either.
+func (m *meter) starve() {
+	if last := m.last(); last == nil || last.OOMKills == nil || *last.OOMKills == 0 {
+		kills := int64(1)
+		m.take(usage.Usage{OOMKills: &kills})
+	}
+}
+
 // Usage implements runner.Sandbox.
 func (s *sandbox) Usage(ctx context.Context, name string) (evidence.Usage, error) {
 	b, ok := s.boxes[name]
@@ -74,6 +83,9 @@ func (s *sandbox) Usage(ctx context.Context, name string) (evidence.Usage, error
 	ctx, cancel := context.WithTimeout(ctx, usageTimeout)
 	defer cancel()
 	used, err := b.guest.Usage(ctx, b.meter.dirs)
+	if err != nil && b.followed.starved(ctx) {
+		b.meter.starve()
+	}
 	switch last := b.meter.last(); {
 	case err == nil:
 		return b.meter.take(used), nil

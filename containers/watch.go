@@ -31,6 +31,7 @@ type followed struct {
 	died  chan struct{} // closed when the engine has said so
 
 	over bool   // it was said; guarded by the watch's mu
+	oom  bool   // the kernel ended a program of it for want of memory; guarded by the watch's mu
 	done string // what somebody outside did to it last, which it does not survive; guarded by the watch's mu
 }
 
@@ -60,7 +61,7 @@ type eventStream struct {
 // open asks for all events from a moment of the engine's on.
 func (w *watch) open(ctx context.Context, since string) eventStream {
 	args := filters.NewArgs(filters.Arg("type", string(events.ContainerEventType)), filters.Arg("type", string(events.NetworkEventType)))
-	for _, action := range []events.Action{events.ActionKill, events.ActionPause, events.ActionUnPause, events.ActionDie, events.ActionDisconnect, events.ActionDestroy} {
+	for _, action := range []events.Action{events.ActionKill, events.ActionPause, events.ActionUnPause, events.ActionOOM, events.ActionDie, events.ActionDisconnect, events.ActionDestroy} {
 		args.Add("event", string(action))
 	}
 	messages, errs := w.engine.Events(ctx, events.ListOptions{Since: since, Filters: args})
@@ -105,6 +106,8 @@ func (w *watch) take(ctx context.Context, m events.Message) {
 		c.done = "was paused"
 	case events.ActionUnPause:
 		c.done = ""
+	case events.ActionOOM:
+		c.oom = true
 	case events.ActionDie, events.ActionDestroy:
 		c.over = true
 		close(c.died)
@@ -165,18 +168,33 @@ func (c *followed) leave() {
 }
 
 // outside is what somebody did to a container that does not answer any more; empty
-// where nobody did anything. The engine says who was killed before it says who died.
+// where nobody did anything.
 func (c *followed) outside(ctx context.Context) string {
-	if !c.watch.engine.stands(ctx, c.id) {
-		select {
-		case <-c.died:
-		case <-time.After(saidWithin):
-		case <-ctx.Done():
-		}
-	}
+	c.hearOut(ctx)
 	c.watch.mu.Lock()
 	defer c.watch.mu.Unlock()
 	return c.done
+}
+
+// starved says whether a container that does not answer any more ran out of memory.
+func (c *followed) starved(ctx context.Context) bool {
+	c.hearOut(ctx)
+	c.watch.mu.Lock()
+	defer c.watch.mu.Unlock()
+	return c.oom
+}
+
+// hearOut waits for the engine's last word on a container, where it has ended. What
+// was done to it is said before that it died.
+func (c *followed) hearOut(ctx context.Context) {
+	if c.watch.engine.stands(ctx, c.id) {
+		return
+	}
+	select {
+	case <-c.died:
+	case <-time.After(saidWithin):
+	case <-ctx.Done():
+	}
 }
 
 // followNetwork has cut called when somebody takes a network away, or a container

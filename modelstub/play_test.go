@@ -185,6 +185,7 @@ func TestResultsAreUnwrapped(t *testing.T) {
 		`{"output":"<untrusted_context>\n{\"n\": 12}\n</untrusted_context>"}`,
 		"Wall time: 0.0012 seconds\nOutput:\n{\"n\": 12}",
 		"Wall time: 0.0012 seconds\nOutput:\n[{\"type\":\"text\",\"text\":\"{\\\"n\\\": 12}\"}]",
+		"{\"n\": 12}\n\n{\"n\":12}",
 	} {
 		a := &agent{T: t, handler: script(t, "turns: [{call: {tool: count}}, {say: '{{ result }} {{ result.n }}'}]").Handler(), dialect: dialect.Responses, tools: []string{"count"}}
 		a.says("Count.")

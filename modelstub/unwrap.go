@@ -31,6 +31,9 @@ func unwrap(text string) (string, bool) {
 		inner, tagged = strings.CutSuffix(inner, "</untrusted_context>")
 		return strings.TrimSpace(inner), tagged
 	}
+	if text, twice := toldTwice(trimmed); twice { // Copilot CLI
+		return text, true
+	}
 	var parts []part
 	if json.Unmarshal([]byte(trimmed), &parts) == nil && len(parts) > 0 {
 		for _, p := range parts {
@@ -41,6 +44,20 @@ func unwrap(text string) (string, bool) {
 		return textOf(parts), true
 	}
 	return unwrapObject(trimmed)
+}
+
+// toldTwice takes off the structured content of a result that follows its text, where
+// both are JSON.
+func toldTwice(text string) (string, bool) {
+	if !strings.HasPrefix(text, "{") {
+		return "", false
+	}
+	in := json.NewDecoder(strings.NewReader(text))
+	var first, second json.RawMessage
+	if in.Decode(&first) != nil || in.Decode(&second) != nil || in.More() || second[0] != '{' {
+		return "", false
+	}
+	return string(first), true
 }
 
 // unwrapObject takes off {"output": …} and {"content": […]}.

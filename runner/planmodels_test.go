@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waza-isolate/waza/agents/adapter"
 	"github.com/waza-isolate/waza/runner/redact"
 	"github.com/waza-isolate/waza/runner/spec"
 )
@@ -63,6 +64,12 @@ func TestPlanModels(t *testing.T) {
 	}
 }
 
+// evalOf is an eval as it is once it is read.
+func evalOf(path string, config spec.Config) *spec.Eval {
+	own, _ := adapter.Builtin(config.Executor)
+	return &spec.Eval{Path: path, Config: config, Adapter: own}
+}
+
 // TestImpliedModels holds which provider an executor gets where the eval names none.
 func TestImpliedModels(t *testing.T) {
 	tests := map[string]struct {
@@ -80,7 +87,7 @@ func TestImpliedModels(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			m, err := planModels(&spec.Eval{Config: spec.Config{Executor: test.executor, Model: test.model}}, choices(test.env))
+			m, err := planModels(evalOf("", spec.Config{Executor: test.executor, Model: test.model}), choices(test.env))
 			got := ""
 			switch {
 			case err != nil:
@@ -115,7 +122,7 @@ func TestPlanModelsRefuses(t *testing.T) {
 		"no such file":  {spec.Config{Models: map[string]*spec.Model{"s": {Script: "none.yaml"}}}, "cannot be read"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := planModels(&spec.Eval{Path: filepath.Join(dir, "eval.yaml"), Config: test.config}, choices(env))
+			_, err := planModels(evalOf(filepath.Join(dir, "eval.yaml"), test.config), choices(env))
 			if err == nil || !strings.Contains(err.Error(), test.says) {
 				t.Errorf("%v, want %q", err, test.says)
 			}

@@ -26,10 +26,7 @@ func (t *Trial) planSkills(eval *spec.Eval, skills []spec.Skill) error {
 	if len(skills) == 0 {
 		return nil
 	}
-	t.Agent.SkillsAt = defaultSkillsAt
-	if program := eval.Config.Agent; program != nil {
-		t.Agent.SkillsAt = path.Clean(cmp.Or(program.Skills, defaultSkillsAt))
-	}
+	t.Agent.SkillsAt = skillsAt(eval)
 	for _, f := range t.Files {
 		if inTheWay(f.Path, t.Agent.SkillsAt) {
 			return fmt.Errorf("file %q is in the way of the skills, which are put at %s in the workspace; remove one of them", f.Path, t.Agent.SkillsAt)
@@ -44,6 +41,18 @@ func (t *Trial) planSkills(eval *spec.Eval, skills []spec.Skill) error {
 		t.Skills = append(t.Skills, planned)
 	}
 	return nil
+}
+
+// skillsAt is where in the workspace the eval's agent looks for skills.
+func skillsAt(eval *spec.Eval) string {
+	at := ""
+	switch {
+	case eval.Adapter != nil:
+		at = eval.Adapter.Skills
+	case eval.Config.Agent != nil:
+		at = eval.Config.Agent.Skills
+	}
+	return path.Clean(cmp.Or(at, defaultSkillsAt))
 }
 
 // inTheWay says whether a file and a link cannot both be.

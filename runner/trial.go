@@ -136,6 +136,9 @@ func (tr *trialRun) guarantees() evidence.Guarantees {
 	for _, attack := range tr.run.o.Weak {
 		g.Missing = append(g.Missing, fmt.Sprintf("the attack %q gets out, which --allow-weak lets it", attack))
 	}
+	if tr.plan.Models != nil && tr.plan.Isolated() {
+		g.Enforced = append(g.Enforced, "models are asked by the runner, which alone has their keys")
+	}
 	for _, s := range tr.plan.Servers {
 		if s.Shared {
 			g.Missing = append(g.Missing, fmt.Sprintf("server %q lives for the whole run: what one trial leaves in it another may find", s.Name))

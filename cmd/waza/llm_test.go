@@ -147,3 +147,14 @@ turns:
 		})
 	}
 }
+
+// exploreLLM looks whether what the model asked for is what the server was called with.
+func exploreLLM(t *testing.T, p *project) {
+	t.Helper()
+	for task, turn := range map[string]int{"price": 1, "reserve": 2} {
+		calls, err := p.trial(task).Calls()
+		if err != nil || len(calls) != 1 || calls[0].Origin != evidence.OriginModel || calls[0].Turn != turn {
+			t.Errorf("task %s: calls %+v, %v", task, calls, err)
+		}
+	}
+}

@@ -113,6 +113,9 @@ func (s *sandbox) Guarantees() evidence.Guarantees {
 			straysMissing,
 		},
 	}
+	if s.trial.Models != nil {
+		g.Missing = append(g.Missing, "any program of this machine could ask the agent's models on loopback, with the runner's keys")
+	}
 	for _, name := range s.trial.NotEnforced {
 		g.Missing = append(g.Missing, name+" had no effect")
 	}

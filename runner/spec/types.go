@@ -48,7 +48,7 @@ type Config struct {
 	Workers           int                          `json:"workers,omitempty" min:"1" max:"256" jsonschema:"trials at once when parallel; default 4"`
 	MaxWorkers        int                          `json:"max_workers,omitempty" min:"1" max:"256" jsonschema:"older name of workers"`
 	FailFast          bool                         `json:"fail_fast,omitempty" jsonschema:"start no further trial once one did not pass"`
-	Executor          string                       `json:"executor" enum:"mock script command claude codex copilot copilot-sdk gemini llm opencode" jsonschema:"what plays the agent; copilot-sdk is copilot"`
+	Executor          string                       `json:"executor" enum:"mock script command llm claude codex copilot copilot-sdk gemini opencode" jsonschema:"what plays the agent; copilot-sdk is copilot"`
 	Model             string                       `json:"model,omitempty" jsonschema:"model the agent uses, as PROVIDER/MODEL or MODEL; handed to the agent as WAZA_MODEL, without the provider"`
 	MCPServers        map[string]*mcpconfig.Server `json:"mcp_servers,omitempty" jsonschema:"MCP servers of every task, by the name the agent reaches them under"`
 	MCPServerLifetime string                       `json:"mcp_server_lifetime,omitempty" enum:"per_task per_benchmark" jsonschema:"how long servers live: per_task is one set for each trial, per_benchmark one for the run; default per_task with --isolate and else per_benchmark"`

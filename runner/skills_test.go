@@ -1,0 +1,93 @@
+package runner
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waza-isolate/waza/runner/spec"
+)
+
+func skillTask() spec.ResolvedTask {
+	file := spec.WorkspaceFile{Path: "SKILL.md", Content: []byte("Ask the moon.")}
+	return spec.ResolvedTask{ID: "t", Prompt: "p", Skills: []spec.Skill{{Name: "tides", Description: "When.", Files: []spec.WorkspaceFile{file}}}}
+}
+
+// Where an agent looks for skills there is a link to them, and nothing else of theirs in
+// the workspace.
+func TestSkillsArePutAside(t *testing.T) {
+	for at, program := range map[string]*spec.Agent{".waza/skills": nil, ".tool/skills": {Command: "tool", Skills: "./.tool/skills/"}} {
+		trial := Trial{Files: []File{fileOf("notes.txt", "x")}}
+		if err := trial.planSkills(&spec.Eval{Config: spec.Config{Agent: program}}, skillTask().Skills); err != nil {
+			t.Fatal(err)
+		}
+		var tree bytes.Buffer
+		if err := writeLinks(&tree, trial.links(ContainerLayout()), trial.Files); err != nil {
+			t.Fatal(err)
+		}
+		var links []string
+		for _, header := range headers(t, &tree) {
+			links = append(links, header.Name+" -> "+header.Linkname)
+		}
+		if want := at + " -> " + SkillsDir; !slices.Contains(links, want) || !slices.Contains(ContainerLayout().Ours(), SkillsDir) {
+			t.Errorf("links %q, want %q, which is not collected", links, want)
+		}
+		if diff := cmp.Diff(SkillsDir+"/tides/SKILL.md", trial.Skills[0].Files[0].Path); diff != "" {
+			t.Error(diff)
+		}
+		if env := agentEnv(&trial, ContainerLayout()); !slices.Contains(env, "WAZA_SKILLS="+SkillsDir) {
+			t.Errorf("environment %q", env)
+		}
+		trial = Trial{Files: []File{fileOf(at+"/own/SKILL.md", "x")}}
+		if err := trial.planSkills(&spec.Eval{Config: spec.Config{Agent: program}}, skillTask().Skills); err == nil || !strings.Contains(err.Error(), "in the way of the skills") {
+			t.Errorf("a file in the way: %v", err)
+		}
+	}
+}
+
+// A run knows a skill's files as it knows fixtures.
+func TestSkillsAreInputs(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "SKILL.md"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file := File{spec.WorkspaceFile{Path: SkillsDir + "/tides/SKILL.md", Source: &spec.Source{Dir: dir, Path: "SKILL.md", Size: 1}}}
+	trial := &Trial{Skills: []Skill{{Name: "tides", Files: []File{file}}}}
+	inputs, err := Inputs(&spec.Eval{Path: filepath.Join(dir, "eval.yaml")}, nil, []*Trial{trial})
+	if err != nil || inputs["SKILL.md"] == "" {
+		t.Errorf("inputs %v, %v", inputs, err)
+	}
+}
+
+// Executor llm can ask those that speak chat completions, and says what to do of others.
+func TestModelsForLLM(t *testing.T) {
+	models := func(kind, model, script string) *Models {
+		return &Models{Provider: "p", Model: model, Providers: []Provider{{Name: "o"}, {Name: "p", Kind: kind, Script: script, APIKeyEnv: "SOME_KEY"}}}
+	}
+	for _, test := range []struct {
+		models *Models
+		model  string
+		says   string
+	}{
+		{models(spec.KindOpenAI, "m", ""), "m", ""},
+		{models(spec.KindAzure, "m", ""), "m", ""},
+		{models(spec.KindOpenAI, "", "turns.yaml"), scriptedModel, ""},
+		{models(spec.KindOpenAI, "", ""), "", "executor llm needs config.model"},
+		{models(spec.KindAnthropic, "m", ""), "", "base_url: https://api.anthropic.com/v1 and api_key_env: SOME_KEY"},
+		{models(spec.KindGoogle, "m", ""), "", "base_url: https://generativelanguage.googleapis.com/v1beta/openai"},
+		{nil, "", "say in config.models where one is"},
+	} {
+		err := test.models.forLLM("llm")
+		if (test.says == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), test.says) || err == nil && test.models.Model != test.model {
+			t.Errorf("%+v: %v, want %q", test.models, err, test.says)
+		}
+		if err := test.models.forLLM("command"); err != nil {
+			t.Error(err)
+		}
+	}
+}
