@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -29,7 +30,7 @@ func everyAgent() []string { return append(adapter.Names(), "llm") }
 func TestEveryAgent(t *testing.T) {
 	t.Parallel()
 	p := newAgentsProject(t)
-	c := p.start("run", "--isolate", "--executor", strings.Join(everyAgent(), ","), "--run-dir", "runs", "--format", "json", "eval.yaml").wait(exitOK)
+	c := p.start("run", "--isolate", "--executor", strings.Join(everyAgent(), ","), "--run-dir", "runs", "--format", "json", "eval.yaml").waitFor(exitOK, time.Duration(len(everyAgent()))*runLimit)
 	var all results.Comparison
 	if err := json.Unmarshal([]byte(c.stdout.String()), &all); err != nil || len(all.Runs) != len(everyAgent()) || len(all.Differences) > 0 {
 		t.Fatalf("%d runs, %v: %s", len(all.Runs), err, c.stdout.String())

@@ -190,12 +190,18 @@ func (c *command) end() {
 // wait waits for the end and checks the exit code.
 func (c *command) wait(code int) *command {
 	c.t.Helper()
+	return c.waitFor(code, runLimit)
+}
+
+// waitFor is wait, for what may take as long as limit.
+func (c *command) waitFor(code int, limit time.Duration) *command {
+	c.t.Helper()
 	select {
 	case <-c.ended:
-	case <-time.After(runLimit):
+	case <-time.After(limit):
 		_ = c.cmd.Process.Signal(syscall.SIGQUIT) // shows where it stands
 		<-c.ended
-		c.t.Fatalf("waza did not end within %s\n%s", runLimit, c.stderr.String())
+		c.t.Fatalf("waza did not end within %s\n%s", limit, c.stderr.String())
 	}
 	if c.code != code {
 		c.t.Fatalf("waza %s: exit code %d, want %d\n%s%s", strings.Join(c.cmd.Args[1:], " "), c.code, code, c.stdout.String(), c.stderr.String())
