@@ -55,6 +55,7 @@ func open(dir evidence.Dir, trial evidence.Trial) (*subject, error) {
 		s.gaps = append(s.gaps, capture.Gap{Why: why})
 	}
 	tools := capture.Tools(s.servers, captured)
+	captured.Gaps = s.gaps
 	capture.Tie(captured, tools, s.models())
 	if !errors.Is(err, fs.ErrNotExist) {
 		if err := errors.Join(s.dir.WriteCalls(s.calls), s.dir.WriteCatalogs(captured.Catalogs())); err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -20,6 +21,7 @@ func (s shown) conversation(c conversation.Conversation) []byte {
 		class = c.Trial.Class.With(c.Trial.Reason)
 	}
 	fmt.Fprintf(&out, "%s/%d  %s  executor %s\n", s.line(c.Trial.Task), c.Trial.Number, class, s.line(c.Trial.Executor))
+	out.WriteString(s.text("  ", cmp.Or(c.Verdicts.Message, c.Trial.Message)))
 	if !c.Gateway {
 		out.WriteString("no model gateway was in the way: what models were asked is not known\n")
 	}
@@ -145,10 +147,7 @@ func (s shown) verdicts(v evidence.Verdicts) string {
 	for _, one := range v.Verdicts {
 		fmt.Fprintf(&out, "  %s  %s  %.2f\n%s", s.line(one.Name), one.Result, one.Score, s.text("    ", one.Feedback))
 	}
-	if v.Message != "" {
-		out.WriteString(s.text("    ", v.Message))
-	}
-	if len(v.Verdicts) == 0 && v.Message == "" {
+	if len(v.Verdicts) == 0 {
 		out.WriteString("  none\n")
 	}
 	return out.String()

@@ -41,15 +41,14 @@ type use struct {
 	turn  int
 	id    string
 	name  string
-	form  string             // of its arguments, in canonical form
-	from  time.Time          // nobody knew of it before
-	end   time.Time          // of the answer
-	until time.Time          // its result was there when the model was asked again; zero is never
-	next  time.Time          // where until is zero: when a model was asked next, whatever for; zero is never
-	key   string             // under which its result comes
-	had   int                // results under the key that the model was shown before
-	call  int                // index of the call that is tied to it, or none
-	tools []evidence.ToolRef // what its name may stand for
+	form  string    // of its arguments, in canonical form
+	from  time.Time // nobody knew of it before
+	end   time.Time // of the answer
+	until time.Time // its result was there when the model was asked again; zero is never
+	next  time.Time // where until is zero: when a model was asked next, whatever for; zero is never
+	key   string    // under which its result comes
+	had   int       // results under the key that the model was shown before
+	call  int       // index of the call that is tied to it, or none
 }
 
 // maxResults is how many results are kept track of.

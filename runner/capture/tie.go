@@ -18,8 +18,9 @@ import (
 // was made after the model asked and before the model was told of a result. A client
 // that puts the use's id into its request narrows that down. Where more calls than the
 // model asked for fit, a client that has carried out other uses goes first; where that
-// does not decide, none of them is known to be the one; nor is one that comes after a
-// model was asked something else, where no model was ever told what came of the use.
+// does not decide, none of them is known to be the one. Nor is one that names no use where
+// a part of the server's traffic could not be seen, or that comes after a model was asked
+// something else, where no model was ever told what came of the use.
 //
 // A call that no use is left for is out of band. Whether it is cannot be told where part
 // of the answers before it is missing, nor while a use of the same tool with other
@@ -44,16 +45,17 @@ type tying struct {
 	*asked
 	calls    []evidence.Call
 	named    map[int]string
-	forms    []string                    // of the calls' arguments
-	carried  []*use                      // by call: what it carries out, or nil
-	doubtful []bool                      // by call: which of several it is cannot be told
+	forms    []string // of the calls' arguments
+	carried  []*use   // by call: what it carries out, or nil
+	doubtful []bool   // by call: which of several it is cannot be told
+	gaps     []Gap
 	same     map[withInput][]*use        // in order of turns
 	of       map[evidence.ToolRef][]*use // whatever the arguments
 }
 
 func newTying(captured Result, tools map[string][]string, a *asked) *tying {
 	t := &tying{
-		asked: a, calls: captured.Calls, named: captured.Named,
+		asked: a, calls: captured.Calls, named: captured.Named, gaps: captured.Gaps,
 		carried: make([]*use, len(captured.Calls)), doubtful: make([]bool, len(captured.Calls)),
 		same: map[withInput][]*use{}, of: map[evidence.ToolRef][]*use{},
 	}
@@ -201,7 +203,7 @@ func (t *tying) decide(call int, rivals []int, trusted func(int) bool) {
 func (t *tying) tell(i int) {
 	call, u := &t.calls[i], t.carried[i]
 	switch {
-	case t.doubtful[i], u != nil && t.late(i, u):
+	case t.doubtful[i], u != nil && t.named[call.Seq] == "" && (t.late(i, u) || t.unseen(call.Server)):
 		call.Origin = evidence.OriginUnknown
 	case u != nil:
 		call.Origin, call.Turn, call.ToolUse = evidence.OriginModel, u.turn, u.id
@@ -215,7 +217,12 @@ func (t *tying) tell(i int) {
 // late tells whether a call comes when its use, of which no model was ever told what came,
 // may long have been given up.
 func (t *tying) late(call int, u *use) bool {
-	return u.until.IsZero() && !u.next.IsZero() && t.calls[call].Start.After(u.next) && t.named[t.calls[call].Seq] == ""
+	return u.until.IsZero() && !u.next.IsZero() && t.calls[call].Start.After(u.next)
+}
+
+// unseen tells whether another call than those on record may be a use of a server's.
+func (t *tying) unseen(server string) bool {
+	return slices.ContainsFunc(t.gaps, func(g Gap) bool { return g.Server == "" || g.Server == server })
 }
 
 // mayBeChanged tells whether a use of the call's tool is left that the call may carry out

@@ -24,6 +24,7 @@ type tale struct {
 	models []evidence.ModelCall
 	calls  []evidence.Call
 	named  map[int]string
+	gaps   []capture.Gap
 }
 
 func newTale() *tale { return &tale{now: epoch, named: map[int]string{}} }
@@ -90,7 +91,7 @@ func (t *tale) record() iter.Seq2[evidence.ModelCall, error] {
 // origins ties the calls, and tells of each: TURN/USE, or its origin where no model asked.
 func (t *tale) origins(models iter.Seq2[evidence.ModelCall, error]) []string {
 	tools := map[string][]string{"s": {"get", "put"}}
-	capture.Tie(capture.Result{Calls: t.calls, Named: t.named}, tools, models)
+	capture.Tie(capture.Result{Calls: t.calls, Named: t.named, Gaps: t.gaps}, tools, models)
 	var told []string
 	for _, call := range t.calls {
 		text := string(call.Origin)
@@ -124,12 +125,14 @@ func TestTie(t *testing.T) {
 		}, []string{"1/b", "1/a", "1/c"}},
 		{"ids that come again", func(t *tale) {
 			t.turn(nil, `call_1 s_get {}`)
-			t.call("c", "get", "{}")
+			t.call("b", "get", "{}")
 			t.turn([]string{"call_1"}, `call_1 s_get {}`)
-			t.call("c", "get", "{}")
+			t.call("b", "get", "{}")
 			t.turn([]string{"call_1", "call_1"}, `call_1 s_get {}`)
 			t.call("c", "get", "{}")
-		}, []string{"1/call_1", "2/call_1", "3/call_1"}},
+			t.turn([]string{"call_1", "call_1", "call_1"})
+			t.call("curl", "get", "{}")
+		}, []string{"1/call_1", "2/call_1", "3/call_1", "out_of_band"}},
 		{"another conversation between", func(t *tale) {
 			t.turn(nil, `a s_get {}`)
 			t.turn(nil) // a title for the session
@@ -156,6 +159,14 @@ func TestTie(t *testing.T) {
 			t.call("c", "get", "{}")
 			t.turn([]string{"a", "b", "x"})
 		}, []string{"1/a", "out_of_band", "2/b"}},
+		{"the same, when the agent was first", func(t *tale) {
+			t.turn(nil, `a s_put {}`)
+			t.call("c", "put", "{}")
+			t.turn([]string{"a"}, `b s_get {}`, `x bash {"command":"curl http://s/mcp"}`)
+			t.call("c", "get", "{}")
+			t.call("curl", "get", "{}")
+			t.turn([]string{"a", "b", "x"})
+		}, []string{"1/a", "2/b", "out_of_band"}},
 		{"the same, where nothing tells who is who", func(t *tale) {
 			t.turn(nil, `a s_get {}`)
 			t.call("c", "get", "{}")
@@ -206,6 +217,19 @@ func TestTie(t *testing.T) {
 		}, []string{"2/b", "unknown"}},
 		{"a bare name", func(t *tale) {
 			t.turn(nil, `a get {}`)
+			t.call("c", "get", "{}")
+		}, []string{"1/a"}},
+		{"a frame that could not be read, which may be the model's call", func(t *tale) {
+			t.gaps = []capture.Gap{{Server: "s", Frame: 1}}
+			t.turn(nil, `a s_get {}`, `b s_put {}`)
+			t.call("c", "get", "{}")
+			t.namedCall("b", "c", "put", "{}")
+			t.turn([]string{"a", "b"})
+			t.call("c", "get", "{}")
+		}, []string{"unknown", "1/b", "out_of_band"}},
+		{"a frame of another server's", func(t *tale) {
+			t.gaps = []capture.Gap{{Server: "other", Frame: 1}}
+			t.turn(nil, `a s_get {}`)
 			t.call("c", "get", "{}")
 		}, []string{"1/a"}},
 		{"an answer of which not all was kept", func(t *tale) {

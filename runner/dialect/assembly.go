@@ -55,6 +55,7 @@ type assembly struct {
 	head   Response
 	pieces []*assembled // in order of their beginnings
 	places map[slot]*assembled
+	left   bool // there were too many pieces
 }
 
 // assembled is a piece with all that came behind it.
@@ -91,7 +92,8 @@ func (a *assembly) put(p piece) {
 }
 
 func (a *assembly) begin(p piece) *assembled {
-	if len(a.pieces) == maxUses {
+	if len(a.pieces) == maxPieces {
+		a.left = true
 		return nil
 	}
 	at := &assembled{first: p}

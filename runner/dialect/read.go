@@ -8,15 +8,14 @@ import (
 	"strings"
 )
 
-// What is read at most. A request beyond it is an error; of a response what came first
-// is read.
+// What is read at most.
 const (
-	maxBody  = 64 << 20 // bytes of a request or a response
-	maxEvent = 16 << 20 // bytes of one event of a stream
-	maxItems = 1 << 16  // items of a conversation
-	maxTools = 1 << 12  // tools that a model may use
-	maxUses  = 1 << 10  // pieces of one answer
-	maxTold  = 500      // bytes of an error that is no JSON
+	maxBody   = 64 << 20 // bytes of a request or a response
+	maxEvent  = 16 << 20 // bytes of one event of a stream
+	maxItems  = 1 << 16  // items of a conversation
+	maxTools  = 1 << 12  // tools that a model may use
+	maxTold   = 500      // bytes of an error that is no JSON
+	maxPieces = 1 << 10  // texts and uses of one answer
 )
 
 // ErrTooLarge says that a body is beyond what is read.
@@ -53,8 +52,9 @@ func readRequest(name Name, path string, body []byte) (Request, error) {
 }
 
 // ReadResponse reads a whole answer, streamed or not. One that was cut off gives what
-// was there, with an error only where that is nothing at all. An answer with an error's
-// status gives the provider's message in Error.
+// was there, with an error only where that is nothing at all. What is beyond the bounds
+// is left out, with an error that is [ErrTooLarge]. An answer with an error's status
+// gives the provider's message in Error.
 func ReadResponse(name Name, status int, contentType string, body []byte) (Response, error) {
 	if len(body) > maxBody {
 		return Response{}, fmt.Errorf("a response of %d bytes: %w", len(body), ErrTooLarge)
@@ -81,6 +81,9 @@ func ReadResponse(name Name, status int, contentType string, body []byte) (Respo
 	}
 	if !understood {
 		return Response{}, fmt.Errorf("a response of %s: nothing of it can be read", name)
+	}
+	if split.left() || answer.left {
+		return response, fmt.Errorf("a response of %s: %w", name, ErrTooLarge)
 	}
 	return response, nil
 }

@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -239,8 +240,13 @@ func TestEventsAboveTheBoundAreLeftOut(t *testing.T) {
 		`[{"id":"` + long + `"},{"id":"after"}]`,
 	} {
 		got, err := ReadResponse(Chat, http.StatusOK, "", []byte(body))
-		if err != nil || got.ID != "after" {
+		if !errors.Is(err, ErrTooLarge) || got.ID != "after" {
 			t.Errorf("%.10q: %q, %v", body, got.ID, err)
 		}
+	}
+	many := strings.Repeat(`{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f"}}]}}]},`, maxPieces+1)
+	got, err := ReadResponse(Generate, http.StatusOK, "", []byte("["+many+"]"))
+	if !errors.Is(err, ErrTooLarge) || len(got.Uses) != maxPieces {
+		t.Errorf("%d uses, %v", len(got.Uses), err)
 	}
 }

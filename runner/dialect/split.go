@@ -11,6 +11,8 @@ type splitter interface {
 	feed(chunk []byte, yield func(event []byte))
 	// end gives what was whole but for its terminator.
 	end(yield func(event []byte))
+	// left tells whether something was left out for its length.
+	left() bool
 }
 
 // splitterFor chooses by the content type, and where that says nothing by the first
@@ -33,6 +35,7 @@ type events struct {
 	data    []byte // of the event
 	some    bool   // the event has data
 	spoiled bool   // the event is too long
+	lost    bool   // an event was
 	wasCR   bool   // a line feed that comes next belongs to the last line's end
 }
 
@@ -57,7 +60,7 @@ func (e *events) feed(chunk []byte, yield func([]byte)) {
 // keep adds to the line. One that is too long keeps a byte, so that it is not blank.
 func (e *events) keep(part []byte) {
 	if len(e.line)+len(part)+len(e.data) > maxEvent {
-		e.spoiled = true
+		e.spoiled, e.lost = true, true
 		e.line = append(e.line[:0], ':')
 		return
 	}
@@ -89,6 +92,8 @@ func (e *events) end(yield func([]byte)) {
 	e.data, e.some, e.spoiled = e.data[:0], false, false
 }
 
+func (e *events) left() bool { return e.lost }
+
 const bom = "\xef\xbb\xbf"
 
 // elements parts a JSON array into its elements, where they are objects. An object that
@@ -98,7 +103,8 @@ type elements struct {
 	depth    int // of braces and brackets within the element
 	inString bool
 	escaped  bool
-	spoiled  bool
+	spoiled  bool // the element is too long
+	lost     bool // an element was
 }
 
 func (e *elements) feed(chunk []byte, yield func([]byte)) {
@@ -144,10 +150,12 @@ func (e *elements) step(c byte) {
 
 func (e *elements) keep(part []byte) {
 	if len(e.element)+len(part) > maxEvent {
-		e.spoiled = true
+		e.spoiled, e.lost = true, true
 		return
 	}
 	e.element = append(e.element, part...)
 }
 
 func (e *elements) end(func([]byte)) {}
+
+func (e *elements) left() bool { return e.lost }
