@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/spec"
 )
 
 // raw sends what no client would, and returns the status.
@@ -73,12 +74,6 @@ func TestKeyIsNotEchoed(t *testing.T) {
 	blank := strings.Repeat("*", len(key))
 	tests := map[string]http.HandlerFunc{
 		"whole": func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "you sent %v", r.Header) },
-		"byte by byte": func(w http.ResponseWriter, r *http.Request) {
-			for _, b := range []byte("data: " + r.Header.Get("Authorization") + "\n\n") {
-				_, _ = w.Write([]byte{b})
-				_ = http.NewResponseController(w).Flush()
-			}
-		},
 		"in a header": func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("X-Echo", r.Header.Get("Authorization"))
 			w.Header().Set("Content-Type", "text/plain; "+r.Header.Get("Authorization"))
@@ -123,6 +118,26 @@ func TestKeyIsNotEchoed(t *testing.T) {
 				t.Errorf("%d were replaced", c.Redacted)
 			}
 		})
+	}
+}
+
+// TestKeyInPieces holds the same of an answer whose bytes come one by one. The provider is
+// played in process, where no two of them come together.
+func TestKeyInPieces(t *testing.T) {
+	t.Parallel()
+	s := over(t, nil, func(p *Provider, _ *spec.ModelLimits) {
+		p.Transport = InProcess(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			for _, b := range []byte("data: " + r.Header.Get("Authorization") + "\n\n") {
+				_, _ = w.Write([]byte{b})
+			}
+		}))
+	})
+	_, got, err := s.post(t, chat, question)
+	if want := "data: Bearer " + strings.Repeat("*", len(key)) + "\n\n"; err != nil || got != want {
+		t.Errorf("%q, %v, want %q", got, err, want)
+	}
+	if c := s.only(t); strings.Contains(string(c.Response), key) || c.Redacted != 1 {
+		t.Errorf("recorded %q, %d replaced", c.Response, c.Redacted)
 	}
 }
 
