@@ -329,3 +329,41 @@ func FuzzReadManifest(f *testing.F) {
 		}
 	})
 }
+
+// What an image is made of and by is on it, so that one that nobody asks for any more is
+// told from one of another base or of a user's own agent.
+func TestIsCurrent(t *testing.T) {
+	pkg, err := mcpconfig.NPMPackages([]string{"@a/tool@1.2.3"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, lock := resolved(t, npmManifest, "npx", "@a/tool@1.2.3")
+	agent := func(name, setup string) images.Image {
+		return images.ForAgent(images.Agent{Name: name, Setup: setup}, pkg, images.Bases{NPM: "other"}, lock)
+	}
+	agents := []images.Image{agent("it", "true")}
+	with := func(labels map[string]string, key, value string) map[string]string {
+		labels[key] = value
+		return labels
+	}
+	for name, tc := range map[string]struct {
+		labels map[string]string
+		want   bool
+	}{
+		"the agent's":         {agent("it", "true").Labels(), true},
+		"another setup":       {agent("it", "false").Labels(), false},
+		"another version":     {with(agent("it", "true").Labels(), images.LabelContent, "npm:@a/tool@1.0.0"), false},
+		"somebody's agent":    {agent("mine", "false").Labels(), true},
+		"another recipe":      {with(agent("mine", "").Labels(), images.LabelRecipe, "x"), false},
+		"a package":           {imageOf(t, lock, "npx", "@a/tool@1.2.3").Labels(), true},
+		"a package in Python": {first(resolved(t, pypiManifest, "uvx", "my-tool")).Labels(), true},
+		"of an older waza":    {map[string]string{}, false},
+	} {
+		if got := images.IsCurrent(tc.labels, agents); got != tc.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+	if a, b := agent("it", "true").Tag(), agent("it", "false").Tag(); a == b || !strings.HasPrefix(a, images.AgentRepository+":") {
+		t.Errorf("%s and %s", a, b)
+	}
+}

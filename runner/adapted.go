@@ -20,6 +20,7 @@ import (
 // when the agent is started.
 type Adapted struct {
 	Name      string            `json:"name"`
+	Title     string            `json:"title"`
 	Env       map[string]string `json:"env,omitempty"`   // below the agent's own
 	Home      map[string]string `json:"home,omitempty"`  // files below home, by path
 	Shape     mcpconfig.Shape   `json:"shape,omitempty"` // of servers in them
@@ -35,7 +36,7 @@ func (a *Agent) adapt(eval *spec.Eval, task spec.ResolvedTask, c Choices) error 
 	}
 	a.Command, a.Tells = slices.Clone(from.Command), from.Transcript
 	a.Output = cmp.Or(from.Output, outputStdout)
-	a.Adapted = &Adapted{Name: from.Name, Env: maps.Clone(from.Env), Home: from.Files, Shape: from.MCP}
+	a.Adapted = &Adapted{Name: from.Name, Title: from.Title, Env: maps.Clone(from.Env), Home: from.Files, Shape: from.MCP}
 	if len(from.ExitCodes) > 0 {
 		a.Adapted.ExitCodes = make(map[int]string, len(from.ExitCodes))
 	}
@@ -76,7 +77,7 @@ func agentImage(eval *spec.Eval, lock *images.Lock) (*images.Image, error) {
 }
 
 // askModels has an adapted agent ask the provider of its model. One that is a script
-// speaks whatever the agent does.
+// speaks what the agent would rather.
 func (t *Trial) askModels(from *adapter.Adapter) error {
 	if from == nil || len(from.Models) == 0 || t.Models == nil {
 		return nil
@@ -87,7 +88,7 @@ func (t *Trial) askModels(from *adapter.Adapter) error {
 	at := slices.IndexFunc(t.Models.Providers, func(p Provider) bool { return p.Name == t.Models.Provider })
 	provider := t.Models.Providers[at]
 	how, ok := from.ModelOf(provider.Kind)
-	if !ok && provider.Script != "" {
+	if provider.Script != "" {
 		how, ok = from.Models[0], true
 	}
 	if !ok {

@@ -112,6 +112,7 @@ func TestForbidden(t *testing.T) {
 		"runner/results":      world,
 		"runner/spec":         world,
 		"mcpconfig":           append(world, module+"runner/"),
+		"agents/adapter":      append(world, module+"runner/spec"),
 		"images":              append(world, module+"runner/"),
 		"internal/strictyaml": append(world, module+"runner/"),
 		"runner/mcpproxy":     {"os/exec", engine, "github.com/mark3labs/", module + "containers", module + "runner/guest"},

@@ -102,7 +102,11 @@ func checkAgent(a runner.Agent) error {
 	for key, value := range a.Env {
 		env = append(env, key+"="+value)
 	}
-	if _, err := lookPath(a.Command[0], env, ""); err != nil {
+	_, err := lookPath(a.Command[0], env, "")
+	switch {
+	case err != nil && a.Adapted != nil:
+		return fmt.Errorf("%s is not installed here: %w; with --isolate it needs no installation", a.Adapted.Title, err)
+	case err != nil:
 		return fmt.Errorf("agent: %w", err)
 	}
 	return nil

@@ -85,6 +85,12 @@ compile_go_memory() {
 		go build -trimpath -buildvcs=false -ldflags='-s -w' -o "$1" github.com/modelcontextprotocol/go-sdk/examples/server/memory)
 }
 
+# have_agents builds what is missing of the agents' images. It says itself what it does.
+have_agents() {
+	[ -x "$root/bin/waza" ] || die "bin/waza is missing: run scripts/build"
+	"$root/bin/waza" images build 2>&1 | while IFS= read -r line; do say agents "$line"; done
+}
+
 # have_image TAG CONTEXT INPUTS builds the image unless it has these inputs.
 have_image() {
 	if [ "$(image_inputs "$1")" = "$3" ]; then
