@@ -43,26 +43,34 @@ func (s Shape) entry(url string) any {
 	switch s {
 	case ShapeGemini:
 		return struct {
-			URL   string `json:"httpUrl"`
-			Trust bool   `json:"trust"`
-		}{url, true}
+			URL     string `json:"httpUrl"`
+			Trust   bool   `json:"trust"`
+			Timeout int    `json:"timeout"` // milliseconds
+		}{url, true, patience * 1000}
 	case ShapeOpenCode:
 		return struct {
 			Type    string `json:"type"`
 			URL     string `json:"url"`
 			Enabled bool   `json:"enabled"`
-		}{"remote", url, true}
+			OAuth   bool   `json:"oauth"`
+			Timeout int    `json:"timeout"` // milliseconds
+		}{"remote", url, true, false, patience * 1000}
 	}
 	return client{Type: "http", URL: url}
 }
 
+// patience is how many seconds a client waits for a server, where it can be told: as long
+// as a trial may take, whose own limits say when it is enough.
+const patience = 7 * 24 * 60 * 60
+
 // codexServers quotes as JSON does, which TOML reads the same way
-// (https://toml.io/en/v1.0.0#string). Of a server that is not required Codex asks the
-// model without waiting for its tools.
+// (https://toml.io/en/v1.0.0#string). Codex waits some seconds for a server that is not
+// required, and then asks its model without the server's tools.
 func codexServers(hosts map[string]string) string {
 	var b bytes.Buffer
 	for _, name := range slices.Sorted(maps.Keys(hosts)) {
-		fmt.Fprintf(&b, "[mcp_servers.%s]\nurl = %s\nrequired = true\nstartup_timeout_sec = 60\n\n", tomlString(name), tomlString(urlAt(hosts[name])))
+		fmt.Fprintf(&b, "[mcp_servers.%s]\nurl = %s\nrequired = true\nstartup_timeout_sec = %d\ntool_timeout_sec = %d\n\n",
+			tomlString(name), tomlString(urlAt(hosts[name])), patience, patience)
 	}
 	return b.String()
 }

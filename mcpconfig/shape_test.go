@@ -16,8 +16,8 @@ func TestShapes(t *testing.T) {
 		"":                      `{"files":{"type":"http","url":"http://127.0.0.1:4321/mcp"},"web":{"type":"http","url":"http://web/mcp"}}`,
 		mcpconfig.ShapeStandard: `{"files":{"type":"http","url":"http://127.0.0.1:4321/mcp"},"web":{"type":"http","url":"http://web/mcp"}}`,
 		mcpconfig.ShapeVSCode:   `{"files":{"type":"http","url":"http://127.0.0.1:4321/mcp"},"web":{"type":"http","url":"http://web/mcp"}}`,
-		mcpconfig.ShapeGemini:   `{"files":{"httpUrl":"http://127.0.0.1:4321/mcp","trust":true},"web":{"httpUrl":"http://web/mcp","trust":true}}`,
-		mcpconfig.ShapeOpenCode: `{"files":{"type":"remote","url":"http://127.0.0.1:4321/mcp","enabled":true},"web":{"type":"remote","url":"http://web/mcp","enabled":true}}`,
+		mcpconfig.ShapeGemini:   `{"files":{"httpUrl":"http://127.0.0.1:4321/mcp","trust":true,"timeout":604800000},"web":{"httpUrl":"http://web/mcp","trust":true,"timeout":604800000}}`,
+		mcpconfig.ShapeOpenCode: `{"files":{"type":"remote","url":"http://127.0.0.1:4321/mcp","enabled":true,"oauth":false,"timeout":604800000},"web":{"type":"remote","url":"http://web/mcp","enabled":true,"oauth":false,"timeout":604800000}}`,
 	} {
 		var got, wanted any
 		if err := json.Unmarshal([]byte(shape.Servers(hosts)), &got); err != nil {
@@ -31,12 +31,14 @@ func TestShapes(t *testing.T) {
 	toml := `[mcp_servers."files"]
 url = "http://127.0.0.1:4321/mcp"
 required = true
-startup_timeout_sec = 60
+startup_timeout_sec = 604800
+tool_timeout_sec = 604800
 
 [mcp_servers."web"]
 url = "http://web/mcp"
 required = true
-startup_timeout_sec = 60
+startup_timeout_sec = 604800
+tool_timeout_sec = 604800
 
 `
 	if diff := cmp.Diff(toml, mcpconfig.ShapeCodex.Servers(hosts)); diff != "" {

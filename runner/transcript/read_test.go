@@ -164,6 +164,7 @@ func TestRules(t *testing.T) {
 		`{"role":"assistant","to":"me","calls":[{"kind":1.0,"id":7,"function":{"name":"get","arguments":" {\"n\":1}"}},{"id":8,"function":{"name":"run","arguments":"ls"},"done":true,"fine":false,"out":"x"},{"id":9,"done":true}]}`,
 		`{"role":"assistant","to":null,"content":[{"text":"a"},{"image":1},{"text":"b"}]}`,
 		`{"role":"assistant","content":"to is not there"}`,
+		`{"role":"assistant","to":null,"content":""}`,
 		`{"role":"user","to":null,"content":"c"}`,
 	)
 	want := []string{

@@ -28,6 +28,7 @@ func (r *reading) line(s Source, line []byte, number int) error {
 			switch {
 			case err != nil:
 				r.report.unread(number, "events[%d]: %v", i, err)
+			case rule.Type == Message && event.Content == "": // nothing is said
 			case rule.Joined:
 				r.piece(event.Content, number)
 			default:

@@ -1,0 +1,52 @@
+package adapter_test
+
+import (
+	"flag"
+	"os"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waza-isolate/waza/agents/adapter"
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// What each agent printed, in a run with a scripted model and a server ever, is read as
+// its adapter says: a tool that answers, one that tells of an error, one that answers
+// with an error of the protocol, one of the agent's own, and the last message. Of Copilot
+// CLI the third is missing.
+func TestTranscripts(t *testing.T) {
+	for _, name := range adapter.Names() {
+		t.Run(name, func(t *testing.T) {
+			a, _ := adapter.Builtin(name)
+			in, err := os.Open("testdata/" + name + ".jsonl")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = in.Close() }()
+			var got []byte
+			var last string
+			report, err := a.Transcript.Read(in, func(e evidence.TranscriptEvent) error {
+				last = e.Content
+				line, err := evidence.Marshal(e)
+				got = append(append(got, line...), '\n')
+				return err
+			})
+			if err != nil || report.Unread > 0 || report.Torn || last != "All done." {
+				t.Errorf("%+v, %v, the last message is %q", report, err, last)
+			}
+			golden := "testdata/" + name + ".events"
+			if *update {
+				if err := os.WriteFile(golden, got, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if diff := cmp.Diff(string(want), string(got)); diff != "" || err != nil {
+				t.Error(diff, err)
+			}
+		})
+	}
+}
