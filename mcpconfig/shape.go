@@ -63,9 +63,9 @@ func (s Shape) entry(url string) any {
 // as a trial may take, whose own limits say when it is enough.
 const patience = 7 * 24 * 60 * 60
 
-// codexServers has Codex wait until a server has listed its tools: else it asks its
-// model without them after some seconds. It quotes as JSON does, which TOML reads the same way
-// (https://toml.io/en/v1.0.0#string).
+// codexServers quotes as JSON does, which TOML reads the same way
+// (https://toml.io/en/v1.0.0#string). Codex waits some seconds for a server that is not
+// required, and then asks its model without the server's tools.
 func codexServers(hosts map[string]string) string {
 	var b bytes.Buffer
 	for _, name := range slices.Sorted(maps.Keys(hosts)) {

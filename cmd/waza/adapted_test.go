@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -113,30 +114,44 @@ func checkAgentTrial(t *testing.T, p *project, task string, tools ...string) {
 	}
 }
 
-// An agent whose transcript is altered, by whatever hand, is found out. The program is
-// the real one.
-func TestAgentWithAnAlteredTranscript(t *testing.T) {
+// An agent whose transcript is altered, by whatever hand, is found out. The programs are
+// the real ones: what they print of one call says another tool.
+func TestAgentsWithAlteredTranscripts(t *testing.T) {
 	t.Parallel()
-	p := newAgentProject(t, "claude", "airtight")
-	p.start("images", "build", "claude").wait(exitOK)
-	a, _ := adapter.Builtin("claude")
+	for name, test := range map[string]struct{ says, altered, claim string }{
+		"claude":   {`"name":"mcp__everything__get-sum"`, `"name":"mcp__everything__echo"`, "mcp__everything__echo"},
+		"codex":    {`"tool":"get-sum"`, `"tool":"echo"`, "mcp__everything__echo"},
+		"gemini":   {`"tool_name":"mcp_everything_get-sum"`, `"tool_name":"mcp_everything_echo"`, "mcp_everything_echo"},
+		"opencode": {`"tool":"everything_get-sum"`, `"tool":"everything_echo"`, "everything_echo"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newAgentProject(t, name, "airtight")
+			p.start("images", "build", name).wait(exitOK)
+			p.write("altered.yaml", alteredAdapter(t, name, test.says, test.altered))
+			p.write("eval.yaml", strings.Replace(p.read("eval.yaml"), "executor: "+name, "executor: command\n  agent: {adapter: altered.yaml}", 1))
+			p.run(exitFailed, "--task", "everything")
+			n := p.runOf("everything").Narration
+			if n == nil || len(n.Unbacked) != 1 || n.Unbacked[0].Name != test.claim || len(n.Unreported) != 1 {
+				t.Errorf("narration %+v", n)
+			}
+		})
+	}
+}
+
+// alteredAdapter is that of an agent that comes with waza, in the image that it has, with
+// one text in place of another on its stdout.
+func alteredAdapter(t *testing.T, name, says, altered string) string {
+	t.Helper()
+	a, _ := adapter.Builtin(name)
 	image, err := a.Build(images.Bases{}, adapter.Lock())
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := os.ReadFile("../../agents/adapter/claude.yaml")
+	data, err := os.ReadFile("../../agents/adapter/" + name + ".yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	altered := strings.NewReplacer(
-		a.NPM[0], "", "npm: [\"\"]\n", "",
-		"command:\n  - claude\n", "image: "+image.Tag()+"\ncommand:\n  - sh\n  - -c\n  - claude \"$@\" | sed 's/\"name\":\"mcp__everything__get-sum\"/\"name\":\"mcp__everything__echo\"/'\n  - claude\n",
-	).Replace(string(data))
-	p.write("altered.yaml", strings.Replace(altered, "npm: [\"\"]\n", "", 1))
-	p.write("eval.yaml", strings.Replace(p.read("eval.yaml"), "executor: claude", "executor: command\n  agent: {adapter: altered.yaml}", 1))
-	p.run(exitFailed, "--task", "everything")
-	n := p.runOf("everything").Narration
-	if n == nil || len(n.Unbacked) != 1 || n.Unbacked[0].Name != "mcp__everything__echo" || len(n.Unreported) != 1 {
-		t.Errorf("narration %+v", n)
-	}
+	text := regexp.MustCompile(`(?m)^(npm|setup): .*\n`).ReplaceAllString(string(data), "")
+	return strings.Replace(text, "command:\n  - "+name+"\n",
+		"image: "+image.Tag()+"\ncommand:\n  - sh\n  - -c\n  - "+name+` "$@" | sed 's/`+says+`/`+altered+`/'`+"\n  - "+name+"\n", 1)
 }

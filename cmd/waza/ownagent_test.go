@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -51,7 +52,8 @@ files:
     printf 'POST /%s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s' \
       "${rest#*/}" "$host" ${#body} "$body" >&3
     said=$(sed -n 's/.*"content":"\([^"]*\)".*/\1/p' <&3)
-    echo "{\"told\":{\"text\":\"$said\"},\"home\":\"$HOME\",\"config\":$(tr -d '\n' <"$ASK_CONFIG")}" >told.jsonl
+    echo "{\"told\":{\"text\":\"$said\"},\"config\":$(tr -d '\n' <"$ASK_CONFIG")}" >told.jsonl
+    echo "$HOME"
     [ "$said" != "no more" ] || exit 7
 mcp: gemini
 models:
@@ -78,6 +80,9 @@ func TestOwnAgentByAnAdapter(t *testing.T) {
 			p.start(args...).wait(exitFailed)
 			if r := p.runOf("hello"); r.Outcome != evidence.ClassPass {
 				t.Errorf("%s: %s", r.Outcome, p.read("run", "trials", "hello", "1", "agent.stderr"))
+			}
+			if home := p.read("run", "trials", "hello", "1", "agent.stdout"); !strings.HasSuffix(home, "/home/agent\n") || home == os.Getenv("HOME")+"\n" {
+				t.Errorf("its home is %s", home)
 			}
 			tired, err := p.trial("tired").Trial()
 			if err != nil {
