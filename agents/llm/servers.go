@@ -15,10 +15,6 @@ import (
 // serverTimeout is how long a server may take for one call, or to list its tools.
 const serverTimeout = 5 * time.Minute
 
-// UseMeta is the key of a tool call's _meta under which a server, and whoever records
-// what crosses, finds the model's id of the use that the call is for.
-const UseMeta = "waza/toolUseId"
-
 // addServers adds the tools of all servers. One that does not list them is left out, with
 // a line in the log: an agent has what there is.
 func (a *agent) addServers(ctx context.Context, box *toolbox, o Options) error {
@@ -62,7 +58,7 @@ func (a *agent) remote(server string, t session.Tool, name string) *tool {
 		name: name, told: "mcp__" + server + "__" + t.Name, description: t.Description, schema: parameters(t.InputSchema),
 		run: func(ctx context.Context, id string, arguments json.RawMessage) result {
 			return mcpResult(a.servers.Call(ctx, session.Call{
-				Server: server, Tool: t.Name, Arguments: arguments, Meta: map[string]any{UseMeta: id},
+				Server: server, Tool: t.Name, Arguments: arguments, Meta: map[string]any{capture.MetaToolUse: id},
 			}, serverTimeout))
 		},
 	}

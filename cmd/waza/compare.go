@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/urfave/cli/v2"
 
@@ -60,7 +59,7 @@ func (s *state) compare(c results.Comparison, f format, file string) error {
 		}
 	}
 	if f == formatJSON {
-		_, err := io.WriteString(s.stdout, string(data))
+		_, err := s.stdout.Write(data)
 		return err
 	}
 	return c.Table(s.stdout, width(s.stdout))

@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"iter"
@@ -12,13 +13,16 @@ import (
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
-// metaToolUse is the member of a request's _meta in which Claude Code names the tool use
-// that a call is for.
-const metaToolUse = "claudecode/toolUseId"
+// MetaToolUse is the member of a request's _meta in which executor llm names the model's
+// id of the tool use that a call is for; metaOfClaude is that of Claude Code.
+const (
+	MetaToolUse  = "waza/toolUseId"
+	metaOfClaude = "claudecode/toolUseId"
+)
 
 func namedUse(params map[string]json.RawMessage) string {
 	meta, _ := members(params["_meta"])
-	return text(meta[metaToolUse])
+	return cmp.Or(text(meta[metaOfClaude]), text(meta[MetaToolUse]))
 }
 
 // asked is what models asked for in a trial.

@@ -304,14 +304,15 @@ func TestTieWithoutARecord(t *testing.T) {
 	}
 }
 
-// Claude Code puts the id of the use into its request.
+// Claude Code and executor llm put the id of the use into their requests.
 func TestNamedUse(t *testing.T) {
 	named := calls(t,
 		up(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get","_meta":{"claudecode/toolUseId":"toolu_1","progressToken":3}}}`),
 		up(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"get","_meta":{"claudecode/toolUseId":7}}}`),
-		up(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"get","_meta":[]}}`),
+		up(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"get","_meta":{"waza/toolUseId":"call_1"}}}`),
+		up(`{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"get","_meta":[]}}`),
 	).Named
-	if diff := cmp.Diff(map[int]string{1: "toolu_1"}, named); diff != "" {
+	if diff := cmp.Diff(map[int]string{1: "toolu_1", 3: "call_1"}, named); diff != "" {
 		t.Error(diff)
 	}
 }
