@@ -20,8 +20,8 @@ env: {MINE_URL: "{{model_url}}", MINE_DIR: "{{workspace}}", MINE_LEVEL: low}
 files: {.mine/mcp.json: "{{mcp_servers}}"}
 mcp: gemini
 models:
-  - {kind: google, dialect: generate_content, args: [--google], env: {MINE_KIND: google}}
-  - {kind: openai, dialect: chat_completions, args: [--openai], env: {MINE_KIND: openai}}
+  - {kind: google, args: [--google], env: {MINE_KIND: google}}
+  - {kind: openai, args: [--openai], env: {MINE_KIND: openai}}
 exit_codes: {"3": it gave up}
 `
 

@@ -8,7 +8,6 @@ package adapter
 
 import (
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner/dialect"
 	"github.com/waza-isolate/waza/runner/transcript"
 )
 
@@ -41,10 +40,9 @@ type Adapter struct {
 
 // Model is how an agent asks providers of one kind.
 type Model struct {
-	Kind    string            `json:"kind" enum:"openai anthropic google azure" jsonschema:"the provider's kind, as in config.models"`
-	Dialect dialect.Name      `json:"dialect" enum:"chat_completions responses messages generate_content" jsonschema:"what the agent then speaks"`
-	Args    []string          `json:"args,omitempty" jsonschema:"arguments behind those of command; templates"`
-	Env     map[string]string `json:"env,omitempty" jsonschema:"environment beside env; templates"`
+	Kind string            `json:"kind" enum:"openai anthropic google azure" jsonschema:"the provider's kind, as in config.models"`
+	Args []string          `json:"args,omitempty" jsonschema:"arguments behind those of command; templates"`
+	Env  map[string]string `json:"env,omitempty" jsonschema:"environment beside env; templates"`
 }
 
 // ModelOf is how a provider of the kind is asked; ok is false where it cannot be.

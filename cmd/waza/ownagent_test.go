@@ -57,7 +57,7 @@ files:
     [ "$said" != "no more" ] || exit 7
 mcp: gemini
 models:
-  - {kind: openai, dialect: chat_completions}
+  - {kind: openai}
 transcript:
   from: told.jsonl
   format: jsonl
