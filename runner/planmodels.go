@@ -81,7 +81,10 @@ func kindsOf(eval *spec.Eval) []string {
 // its key.
 func impliedModels(eval *spec.Eval, lookup func(string) (string, bool)) (map[string]*spec.Model, error) {
 	config, kinds := eval.Config, kindsOf(eval)
-	if prefix, _, ok := strings.Cut(config.Model, "/"); ok && slices.Contains(kinds, prefix) {
+	if prefix, _, ok := strings.Cut(config.Model, "/"); ok && len(kinds) > 0 && slices.Contains(spec.ModelKinds(), prefix) {
+		if !slices.Contains(kinds, prefix) {
+			return nil, fmt.Errorf("executor %s asks models of %s, and config.model is one of %s; name another, or say in config.models where it is", config.Executor, strings.Join(kinds, " or "), prefix)
+		}
 		kinds = []string{prefix}
 	}
 	var variables []string

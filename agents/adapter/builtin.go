@@ -13,8 +13,13 @@ import (
 //go:embed *.yaml lock.json
 var embedded embed.FS
 
-// aliases are executors that mean another.
-func aliases() map[string]string { return map[string]string{"copilot-sdk": "copilot"} }
+// Meant is the executor that a name stands for: its own, but for other names of one.
+func Meant(executor string) string {
+	if executor == "copilot-sdk" {
+		return "copilot"
+	}
+	return executor
+}
 
 // Names are the agents that come with waza, in alphabetical order.
 func Names() []string {
@@ -32,9 +37,7 @@ func Names() []string {
 // Builtin is the agent that comes with waza under the name of an executor. ok is
 // false where none does.
 func Builtin(executor string) (a *Adapter, ok bool) {
-	if meant, ok := aliases()[executor]; ok {
-		executor = meant
-	}
+	executor = Meant(executor)
 	if !slices.Contains(Names(), executor) {
 		return nil, false
 	}

@@ -21,6 +21,12 @@ func permute(app *cli.App, args []string) ([]string, error) {
 	if command == nil {
 		return args, nil
 	}
+	if at+1 < len(args) {
+		below := slices.IndexFunc(command.Subcommands, func(c *cli.Command) bool { return c.HasName(args[at+1]) })
+		if below >= 0 {
+			command, at = command.Subcommands[below], at+1
+		}
+	}
 	var flags, rest []string
 	for i := at + 1; i < len(args); i++ {
 		arg := args[i]
@@ -34,7 +40,7 @@ func permute(app *cli.App, args []string) ([]string, error) {
 			rest = append(rest, arg)
 		case takesValue(command, arg):
 			if i+1 == len(args) {
-				return nil, usage("flag %s needs a value; see waza %s --help", arg, command.Name)
+				return nil, usage("flag %s needs a value; see waza %s --help", arg, strings.Join(args[1:at+1], " "))
 			}
 			flags = append(flags, arg, args[i+1])
 			i++

@@ -52,9 +52,15 @@ func TestImagesOfNobody(t *testing.T) {
 		"images build claud": `no agent "claud" comes with waza; did you mean "claude"?`,
 		"images prun":        `no command images "prun"; did you mean "prune"?`,
 		"images list all":    "images list takes no arguments",
+		"images list --bas":  "flag provided but not defined: -bas",
+
+		"images build nope --base debian:bookworm-slim": `no agent "nope" comes with waza`,
 	} {
 		if said := p.start(strings.Fields(args)...).wait(exitUsage).stderr.String(); !strings.Contains(said, want) {
 			t.Errorf("%s: %s", args, said)
 		}
+	}
+	if said := p.start("images", "build", "--help").wait(exitOK).stdout.String(); !strings.Contains(said, "--base") {
+		t.Errorf("help: %s", said)
 	}
 }

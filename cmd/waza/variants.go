@@ -6,6 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/waza-isolate/waza/agents/adapter"
 	"github.com/waza-isolate/waza/runner/spec"
 )
 
@@ -57,10 +58,16 @@ func readVariants(c *cli.Context) ([]variant, error) {
 			all = append(all, variant{executor, model})
 		}
 	}
+	seen := map[variant]bool{}
 	for _, v := range all {
 		if err := v.check(); err != nil {
 			return nil, err
 		}
+		alias := variant{adapter.Meant(v.executor), v.model}
+		if seen[alias] {
+			return nil, usage("--executor %s is %s, which is named too; leave out one of them", v.executor, alias.executor)
+		}
+		seen[alias] = true
 	}
 	if len(all) > maxVariants {
 		return nil, usage("--executor and --model come to %d runs; %d is the most", len(all), maxVariants)

@@ -12,6 +12,9 @@ import (
 func (l *loader) adapt(c Config) {
 	if c.Executor != "command" {
 		l.eval.Adapter, _ = adapter.Builtin(c.Executor)
+		if l.eval.Adapter != nil && l.written == "command" {
+			l.eval.Config.Isolation.Agent.Image = "" // it holds the command
+		}
 		return
 	}
 	if c.Agent == nil || c.Agent.Adapter == "" {

@@ -21,11 +21,8 @@ func toolKinds() []string { return []string{"mcp", "files", "shell"} }
 // checkLLM holds config.llm, and the model's provider, to what executor llm can do.
 func (l *loader) checkLLM(c Config) {
 	at := strictyaml.Path{"config", "llm"}
-	if c.Executor != "llm" {
-		if c.LLM != nil && c.Executor != "" {
-			l.doc.Problemf(at, "config.llm is for executor llm; this eval's executor is %s", c.Executor)
-		}
-		return
+	if c.LLM != nil && l.written != "" && l.written != "llm" && c.Executor != "llm" {
+		l.doc.Problemf(at, "config.llm is for executor llm; this eval's executor is %s", l.written)
 	}
 	if c.LLM == nil {
 		return

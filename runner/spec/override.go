@@ -12,11 +12,8 @@ import (
 func CheckExecutor(name string) error {
 	field, _ := reflect.TypeFor[Config]().FieldByName("Executor")
 	limits := strictyaml.LimitsOf(field)
-	switch {
-	case slices.Contains(limits.Enum, name):
+	if slices.Contains(limits.Enum, name) {
 		return nil
-	case slices.Contains(limits.Later, name):
-		return fmt.Errorf("%w: executor %s", strictyaml.ErrNotSupported, name)
 	}
 	return fmt.Errorf("unknown executor %q; %s", name, strictyaml.Suggest(name, limits.Enum))
 }

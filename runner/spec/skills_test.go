@@ -80,10 +80,11 @@ func TestSkillsStayInside(t *testing.T) {
 	if err := os.WriteFile(outside, []byte("canary"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for name, says := range map[string]string{
-		"tides/link":     "skill tides: file link cannot be read",
-		"tides/SKILL.md": "SKILL.md cannot be read",
+	for _, leads := range []struct{ name, says string }{
+		{"tides/link", "skill tides: file link cannot be read"},
+		{"tides/SKILL.md", "SKILL.md cannot be read"}, // which is gone then
 	} {
+		name, says := leads.name, leads.says
 		if err := os.RemoveAll(name); err != nil {
 			t.Fatal(err)
 		}
