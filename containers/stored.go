@@ -73,7 +73,11 @@ func (e *engine) stored(ctx context.Context, agents []images.Image) ([]Stored, e
 	for _, of := range []struct{ kind, repository string }{
 		{imageAgent, images.AgentRepository}, {imageServer, images.Repository}, {roleGuest, guestRepository},
 	} {
-		found, err := e.ImageList(ctx, image.ListOptions{Filters: filters.NewArgs(filters.Arg("reference", of.repository))})
+		which := filters.NewArgs(filters.Arg("reference", of.repository))
+		if of.kind != roleGuest { // of the others somebody may have one that is not ours
+			which.Add("label", labelImage+"="+of.kind)
+		}
+		found, err := e.ImageList(ctx, image.ListOptions{Filters: which})
 		if err != nil {
 			return nil, err
 		}

@@ -30,7 +30,7 @@ type launch struct {
 // goes here and into plan.go.
 func launchOf(t *Trial, box Layout, hosts map[string]string) (launch, error) {
 	a, values := t.Agent, t.values(box, hosts)
-	l := launch{process: process.Spec{Env: agentEnv(t, box, values), Dir: box.At(a.Dir), Without: t.Models.keyVariables()}, files: a.homeFiles(values)}
+	l := launch{process: process.Spec{Env: agentEnv(t, box, values), Dir: box.At(a.Dir)}, files: a.homeFiles(values)}
 	for _, arg := range a.Command {
 		l.process.Args = append(l.process.Args, adapter.Fill(arg, values))
 	}

@@ -28,10 +28,12 @@ type access struct {
 	key     string
 	headers map[string]string
 	secrets []string // of headers
-	silence time.Duration
-	proxy   func(*url.URL) (*url.URL, error)
-	script  ModelScript
-	file    string // of the script
+	// variables are those that headers take their values from.
+	variables []string
+	silence   time.Duration
+	proxy     func(*url.URL) (*url.URL, error)
+	script    ModelScript
+	file      string // of the script
 }
 
 // planModels is what the agent may ask of models, nil for nothing. Keys become known as
@@ -118,8 +120,12 @@ func planProvider(eval *spec.Eval, name string, m spec.Model, c Choices) (Provid
 		c.Secrets.Add(p.access.key)
 	}
 	p.access.headers = map[string]string{}
+	lookup := func(variable string) (string, bool) {
+		p.access.variables = append(p.access.variables, variable)
+		return c.Lookup(variable)
+	}
 	for header, text := range m.Headers {
-		value, secrets, err := mcpconfig.ExpandText(text, c.Lookup)
+		value, secrets, err := mcpconfig.ExpandText(text, lookup)
 		if err == nil && strings.ContainsAny(value, "\r\n\x00") {
 			err = errors.New("its value has a line break or a NUL")
 		}
@@ -161,15 +167,21 @@ func proxyOf(lookup func(string) (string, bool)) func(*url.URL) (*url.URL, error
 	return config.ProxyFunc()
 }
 
-// keyVariables are the variables that hold keys.
-func (m *Models) keyVariables() []string {
+// KeyVariables are the variables that hold keys of what the runner asks for trials:
+// models and judges.
+func KeyVariables(trials []*Trial) []string {
 	var names []string
-	if m != nil {
-		for _, p := range m.Providers {
-			if p.APIKeyEnv != "" {
-				names = append(names, p.APIKeyEnv)
-			}
+	for _, t := range trials {
+		if t.Judge != nil {
+			names = append(names, t.Judge.APIKeyEnv)
+		}
+		if t.Models == nil {
+			continue
+		}
+		for _, p := range t.Models.Providers {
+			names = append(append(names, p.APIKeyEnv), p.access.variables...)
 		}
 	}
-	return names
+	slices.Sort(names)
+	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" })
 }

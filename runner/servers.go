@@ -158,8 +158,8 @@ type recorder interface {
 
 // serve puts a proxy where the agent finds its servers, and a gateway where it finds its
 // models. What crosses them goes to rec. They last until drain.
-func (tr *trialRun) serve(ctx context.Context, rec recorder) (err error) {
-	if tr.models, err = openGateway(tr.plan.Models, rec); err != nil {
+func (tr *trialRun) serve(ctx context.Context, rec recorder, models *Models) (err error) {
+	if tr.models, err = openGateway(models, rec); err != nil {
 		return err
 	}
 	proxy, err := mcpproxy.New(rec, mcpproxy.Limits{Calls: tr.plan.Agent.MaxCalls}, tr.servers...)

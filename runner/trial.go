@@ -124,7 +124,7 @@ func (tr *trialRun) prepare(ctx context.Context) (err error) {
 	if err := tr.openServers(ctx); err != nil {
 		return because(evidence.ReasonServer, err)
 	}
-	if err := tr.serve(ctx, tr.rec); err != nil {
+	if err := tr.serve(ctx, tr.rec, tr.plan.Models); err != nil {
 		return because(evidence.ReasonSandbox, err)
 	}
 	return because(evidence.ReasonSandbox, tr.fillWorkspace(ctx))
@@ -148,10 +148,10 @@ func (tr *trialRun) guarantees() evidence.Guarantees {
 }
 
 // hold keeps the sandbox standing for a person to look at, its servers within
-// reach. What they do there is no evidence any more.
+// reach. What they do there is no evidence any more, and models are not asked for it.
 func (tr *trialRun) hold(ctx context.Context) error {
 	tr.record.Ended = tr.rec.Now()
-	if err := tr.serve(ctx, nobody{}); err != nil {
+	if err := tr.serve(ctx, nobody{}, nil); err != nil {
 		if ctx.Err() != nil {
 			return nil // the evidence was complete before
 		}

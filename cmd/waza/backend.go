@@ -31,7 +31,7 @@ func (j *job) openBackend(ctx context.Context) (backend, error) {
 			Network: buildNetwork(j.lookup, j.secrets), Redact: j.secrets.String,
 		})
 	}
-	return local.Open(local.Options{Run: j.runID, Resume: j.resumed != nil})
+	return local.Open(local.Options{Run: j.runID, Resume: j.resumed != nil, Without: runner.KeyVariables(j.trials)})
 }
 
 // warn says before anything starts that nothing will be isolated, and what of the

@@ -1,8 +1,13 @@
 package main
 
 import (
+	"errors"
+	"io"
 	"strings"
 	"testing"
+
+	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/client"
 
 	"github.com/waza-isolate/waza/agents/adapter"
 	"github.com/waza-isolate/waza/images"
@@ -15,10 +20,11 @@ func TestImagesPruneBesideARun(t *testing.T) {
 	t.Parallel()
 	p, engine, c := privateProject(t)
 	old := []string{images.AgentRepository + ":old", images.Repository + ":old"}
-	for _, tag := range old {
-		if err := engine.Client().ImageTag(t.Context(), inventory, tag); err != nil {
-			t.Fatal(err)
-		}
+	labelled(t, engine.Client(), old[0], "agent")
+	labelled(t, engine.Client(), old[1], "server")
+	const another = images.AgentRepository + ":somebodys"
+	if err := engine.Client().ImageTag(t.Context(), inventory, another); err != nil {
+		t.Fatal(err)
 	}
 	if said := p.start("images", "prune").wait(exitInfra).stderr.String(); !strings.Contains(said, "1 run(s) are alive") {
 		t.Error(said)
@@ -39,10 +45,26 @@ func TestImagesPruneBesideARun(t *testing.T) {
 	if said := p.start("images", "prune").wait(exitOK).stdout.String(); said != "nothing to remove\n" {
 		t.Error(said)
 	}
-	if _, err := engine.Client().ImageInspect(t.Context(), inventory); err != nil {
-		t.Errorf("an image that is not waza's: %v", err)
+	for _, ref := range []string{inventory, another} {
+		if _, err := engine.Client().ImageInspect(t.Context(), ref); err != nil {
+			t.Errorf("an image that is not waza's: %v", err)
+		}
 	}
 	dockertest.NoObjects(t, engine.Client(), p.runID())
+}
+
+// labelled makes an empty image with waza's label of a kind.
+func labelled(t *testing.T, engine *client.Client, ref, kind string) {
+	t.Helper()
+	empty := strings.NewReader(strings.Repeat("\x00", 1024)) // a tar without entries
+	progress, err := engine.ImageImport(t.Context(), image.ImportSource{Source: empty, SourceName: "-"}, ref, image.ImportOptions{Changes: []string{"LABEL waza.image=" + kind}})
+	if err == nil {
+		_, err = io.Copy(io.Discard, progress)
+		err = errors.Join(err, progress.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestImagesOfNobody(t *testing.T) {

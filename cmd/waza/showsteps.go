@@ -20,7 +20,7 @@ func (s shown) conversation(c conversation.Conversation) []byte {
 	if class == "" {
 		class = c.Trial.Class.With(c.Trial.Reason)
 	}
-	fmt.Fprintf(&out, "%s/%d  %s  executor %s\n", s.line(c.Trial.Task), c.Trial.Number, class, s.line(c.Trial.Executor))
+	fmt.Fprintf(&out, "%s/%d  %s  executor %s\n", s.line(c.Trial.Task), c.Trial.Number, s.line(class), s.line(c.Trial.Executor))
 	out.WriteString(s.text("  ", cmp.Or(c.Verdicts.Message, c.Trial.Message)))
 	if !c.Gateway {
 		out.WriteString("no model gateway was in the way: what models were asked is not known\n")
@@ -145,7 +145,7 @@ func (s shown) verdicts(v evidence.Verdicts) string {
 	var out strings.Builder
 	out.WriteString("\nverdicts\n")
 	for _, one := range v.Verdicts {
-		fmt.Fprintf(&out, "  %s  %s  %.2f\n%s", s.line(one.Name), one.Result, one.Score, s.text("    ", one.Feedback))
+		fmt.Fprintf(&out, "  %s  %s  %.2f\n%s", s.line(one.Name), s.line(string(one.Result)), one.Score, s.text("    ", one.Feedback))
 	}
 	if len(v.Verdicts) == 0 {
 		out.WriteString("  none\n")

@@ -24,6 +24,8 @@ type Options struct {
 	// Resume says that a run of this id has died, and is to be taken up. Open fails
 	// with runner.ErrAlive where it has not.
 	Resume bool
+	// Without is variables of this process that no program gets, unless it is given them.
+	Without []string
 	// Executable is what agents of ours are started from; empty for our own.
 	Executable string
 	// Temp is where directories of runs are; empty for the system's.
@@ -34,6 +36,7 @@ type Options struct {
 type Backend struct {
 	run        string
 	executable string
+	without    []string
 	claim      *claim
 	launcher   *launcher
 	ports      ports
@@ -61,7 +64,7 @@ func Open(o Options) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Backend{run: o.Run, executable: o.Executable, claim: c, launcher: newLauncher()}, nil
+	return &Backend{run: o.Run, executable: o.Executable, without: o.Without, claim: c, launcher: newLauncher()}, nil
 }
 
 // Close gives back what belongs to the whole run. All sandboxes are closed before.

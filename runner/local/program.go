@@ -38,7 +38,7 @@ type program struct {
 // shares no terminal with us and gets none of the terminal's signals.
 func (s *sandbox) launch(box string, spec process.Spec) (*program, error) {
 	mark := s.mark(box)
-	env := lastOfEach(append(withoutProxy(append(without(os.Environ(), spec.Without), spec.Env...)), markVariable+"="+mark))
+	env := lastOfEach(append(withoutProxy(append(without(os.Environ(), s.backend.without), spec.Env...)), markVariable+"="+mark))
 	path, err := lookPath(spec.Args[0], env, spec.Dir)
 	if err != nil {
 		return nil, err

@@ -11,7 +11,6 @@ type Spec struct {
 	// its CMD where there are any.
 	OfImage bool
 	Env     []string // "KEY=value", added to the container's own; may hold secrets
-	Without []string // names of variables that it does not get, whoever else has them
 	Dir     string   // working directory; empty is the container's
 }
 
