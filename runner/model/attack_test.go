@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/spec"
@@ -53,9 +54,10 @@ func TestAttacksOnTheRoute(t *testing.T) {
 			t.Errorf("%s: %d", target, status)
 		}
 	}
-	for _, line := range []string{"CONNECT " + provider, "CONNECT /p/models", "OPTIONS *", "TRACE /p/models", "PUT /p/models", "PATCH /p/models", "PROPFIND /p/models"} {
+	for _, line := range []string{"CONNECT " + provider, "CONNECT /p/models", "OPTIONS *", "TRACE /p/models", "PUT /p/models", "PATCH /p/models", "PROPFIND /p/models",
+		"DELETE /p/models/m", "GET /p/files/f/content", "GET /p/responses/r", "GET /p/x/models", "POST /p/models", "POST /p/files", "POST /p/images/generations", "POST /p/messages/batches", "GET /p"} {
 		status := s.raw(t, line+" HTTP/1.1\r\nHost: model\r\nConnection: close\r\n\r\n")
-		if status != http.StatusMethodNotAllowed && status != http.StatusBadRequest && !(strings.HasPrefix(line, "OPTIONS") && status == http.StatusOK) {
+		if status != http.StatusNotFound && status != http.StatusBadRequest && !(strings.HasPrefix(line, "OPTIONS") && status == http.StatusOK) {
 			t.Errorf("%s: %d", line, status)
 		}
 	}
@@ -64,6 +66,56 @@ func TestAttacksOnTheRoute(t *testing.T) {
 	}
 	if len(s.kinds()) > maxNotes {
 		t.Errorf("%d events", len(s.kinds()))
+	}
+}
+
+// TestTurnsInOtherLetters holds that a model's turn is one however its path is written.
+func TestTurnsInOtherLetters(t *testing.T) {
+	t.Parallel()
+	s := over(t, say(answered))
+	for _, path := range []string{"/p/chat/%63ompletions", "/%70/%63hat/completions", "/p/models/m%3AgenerateContent"} {
+		if answer, _, err := s.post(t, path, question); err != nil || answer.StatusCode != http.StatusOK {
+			t.Errorf("%s: %v, %v", path, answer, err)
+		}
+	}
+	for _, c := range s.ended(t) {
+		if c.Dialect == "" || c.Model != "m" {
+			t.Errorf("%s is no turn of a model: %+v", c.Path, c)
+		}
+	}
+}
+
+// TestAgentThatHolds holds that an agent which does not finish its request, and one that
+// takes in no answer, do not hold up the trial's end.
+func TestAgentThatHolds(t *testing.T) {
+	t.Parallel()
+	asked := make(chan struct{})
+	s := over(t, func(w http.ResponseWriter, r *http.Request) {
+		close(asked)
+		for r.Context().Err() == nil {
+			_, _ = io.WriteString(w, strings.Repeat("x", 1<<16))
+		}
+	})
+	for _, request := range []string{
+		"POST " + chat + " HTTP/1.1\r\nHost: model\r\nContent-Length: 10\r\n\r\n{",
+		"POST " + chat + " HTTP/1.1\r\nHost: model\r\nContent-Length: 2\r\n\r\n{}",
+	} {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		if _, err := io.WriteString(conn, request); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-asked
+	closed := make(chan struct{})
+	go func() { s.gateway.Close(); close(closed) }()
+	select {
+	case <-closed:
+	case <-time.After(bodyTimeout / 2):
+		t.Fatal("the gateway does not close")
 	}
 }
 

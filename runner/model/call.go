@@ -261,6 +261,11 @@ func (a toAgent) Write(p []byte) (int, error) {
 	if a.record.FirstToken.IsZero() && a.watch.Said() {
 		a.record.FirstToken = a.gateway.rec.Now()
 	}
+	control := http.NewResponseController(a.w)
+	_ = control.SetWriteDeadline(time.Now().Add(bodyTimeout))
+	if a.gateway.ctx.Err() != nil { // maybe before the deadline was moved
+		cutOff(control)
+	}
 	if _, err := a.w.Write(p); err != nil {
 		a.left = true
 		return 0, err

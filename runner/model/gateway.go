@@ -150,11 +150,10 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !isTurn {
 		shape = shapeOf(p.Kind)
 	}
-	if !isAllowed(r.Method) {
-		w.Header().Set("Allow", "GET, HEAD, POST, DELETE")
-		method := badRequest("the method " + r.Method + " is not passed on")
-		method.status = http.StatusMethodNotAllowed
-		g.decline(w, r, method, shape)
+	if !isTurn && !to.isAside(r.Method) {
+		other := badRequest(r.Method + " " + to.path() + " is not passed on: what is are turns of models, their lists, and counts of tokens")
+		other.status = http.StatusNotFound
+		g.decline(w, r, other, shape)
 		return
 	}
 	if !g.begin() {
@@ -162,10 +161,14 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer g.calls.Done()
+	control := http.NewResponseController(w)
+	defer context.AfterFunc(g.ctx, func() { cutOff(control) })()
 	if g.allowed.exhausted() {
 		panic(http.ErrAbortHandler)
 	}
+	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout))
 	body, failed := g.read(w, r)
+	_ = control.SetReadDeadline(time.Time{})
 	defer g.memory.give(int64(cap(body)))
 	if failed != nil {
 		g.decline(w, r, *failed, shape)
@@ -173,6 +176,16 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	c := g.newCall(p, to, r.Method, body, shape, isTurn)
 	c.serve(w, r)
+}
+
+// bodyTimeout is how long the agent may take to send a request, and to take in what was
+// sent to it last of an answer.
+const bodyTimeout = 2 * time.Minute
+
+// cutOff has what an agent neither sends nor takes in be waited for no longer.
+func cutOff(c *http.ResponseController) {
+	_ = c.SetReadDeadline(time.Unix(1, 0))
+	_ = c.SetWriteDeadline(time.Unix(1, 0))
 }
 
 // decline answers a request that no provider is asked.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -31,13 +32,15 @@ func routeOf(u *url.URL) (route, error) {
 	if !ok {
 		return route{}, errAbsolute
 	}
-	for segment := range strings.SplitSeq(path, "/") {
-		if text, err := url.PathUnescape(segment); err != nil || !isPlain(text) {
+	segments := strings.Split(path, "/")
+	for i, segment := range segments {
+		text, err := url.PathUnescape(segment)
+		if err != nil || !isPlain(text) {
 			return route{}, errPath
 		}
+		segments[i] = url.PathEscape(text) // in one way, so that one path is one thing
 	}
-	name, rest, _ := strings.Cut(path, "/")
-	return route{provider: name, rest: rest, query: withoutKeys(u.RawQuery)}, nil
+	return route{provider: segments[0], rest: strings.Join(segments[1:], "/"), query: withoutKeys(u.RawQuery)}, nil
 }
 
 func isPlain(segment string) bool {
@@ -60,6 +63,27 @@ func withoutKeys(query string) string {
 	}
 	return strings.Join(kept, "&")
 }
+
+// What of an API is passed on beside models' turns.
+var (
+	lists  = regexp.MustCompile(`^(v[0-9][a-z0-9]*/)?models(/[^/]+)?$`)
+	counts = regexp.MustCompile(`(^|/)(messages/count_tokens|responses/input_tokens|[^/]+:countTokens)$`)
+)
+
+// isAside says whether a request that is no model's turn is passed on: for lists of
+// models, and counts of tokens. All else that a key may do is not the agent's to do.
+func (r route) isAside(method string) bool {
+	switch method {
+	case http.MethodGet, http.MethodHead:
+		return lists.MatchString(r.rest)
+	case http.MethodPost:
+		return counts.MatchString(r.rest)
+	}
+	return false
+}
+
+// path is the path below the base URL, without its query.
+func (r route) path() string { return "/" + r.rest }
 
 // String is the path below the base URL, with its query.
 func (r route) String() string {
@@ -86,9 +110,4 @@ func unescaped(path string) string {
 		return path
 	}
 	return text
-}
-
-// isAllowed says whether a method is passed on.
-func isAllowed(method string) bool {
-	return slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete}, method)
 }
