@@ -83,7 +83,7 @@ func (t *Trial) askModels(from *adapter.Adapter) error {
 		return nil
 	}
 	if t.Models.Model == "" {
-		return fmt.Errorf("%s needs to know which model to ask: name it in config.model", from.Title)
+		return fmt.Errorf("%s needs to know which model to ask: name it in config.model or with --model", from.Title)
 	}
 	at := slices.IndexFunc(t.Models.Providers, func(p Provider) bool { return p.Name == t.Models.Provider })
 	provider := t.Models.Providers[at]
@@ -92,7 +92,7 @@ func (t *Trial) askModels(from *adapter.Adapter) error {
 		how, ok = from.Models[0], true
 	}
 	if !ok {
-		return fmt.Errorf("%s asks providers of kind %s, and config.models.%s is of kind %s", from.Title, strings.Join(from.Kinds(), " or "), provider.Name, provider.Kind)
+		return fmt.Errorf("%s asks providers of kind %s, and config.models.%s is of kind %s; name another provider in config.model", from.Title, strings.Join(from.Kinds(), " or "), provider.Name, provider.Kind)
 	}
 	t.Agent.Command = append(t.Agent.Command, how.Args...)
 	if t.Agent.Adapted.Env == nil {

@@ -89,8 +89,8 @@ func TestAdaptedAgentAsksItsKindOfProvider(t *testing.T) {
 		"of a kind it knows":  {"  model: m\n  models: {openai: {}}", "--openai"},
 		"a script speaks all": {"  model: m\n  models: {stub: {script: model.yaml}}", "--google"},
 		"none is named":       {"  model: m", "--google"}, // by the key in the environment
-		"of another kind":     {"  model: m\n  models: {anthropic: {}}", "error: Mine asks providers of kind google or openai, and config.models.anthropic is of kind anthropic"},
-		"no model":            {"  models: {openai: {}}", "error: Mine needs to know which model to ask: name it in config.model"},
+		"of another kind":     {"  model: m\n  models: {anthropic: {}}", "error: Mine asks providers of kind google or openai, and config.models.anthropic is of kind anthropic; name another provider in config.model"},
+		"no model":            {"  models: {openai: {}}", "error: Mine needs to know which model to ask: name it in config.model or with --model"},
 	} {
 		trial, err := planAdapted(t, tc.config+"\n")
 		if err != nil {

@@ -26,8 +26,8 @@ type launch struct {
 	files   []File // absolute paths
 }
 
-// launchOf says how to start the agent of t, which finds servers at hosts. A new executor
-// goes here and into plan.go.
+// launchOf says how to start the agent of t, which finds servers at hosts. A new agent
+// of ours goes here and into plan.go; one that is a program is a file of agents/adapter.
 func launchOf(t *Trial, box Layout, hosts map[string]string) (launch, error) {
 	a, values := t.Agent, t.values(box, hosts)
 	l := launch{process: process.Spec{Env: agentEnv(t, box, values), Dir: box.At(a.Dir)}, files: a.homeFiles(values)}

@@ -80,6 +80,15 @@ func TestPlanOfABridge(t *testing.T) {
 	}
 }
 
+func TestPlanOfAnAgentThatIsNotLockedYet(t *testing.T) {
+	trial := Trial{Network: "bridge", Agent: Agent{Package: "npm:mine@1.0.0"}}
+	for _, want := range []string{"package npm:mine@1.0.0, not resolved yet\n", "image to be built, "} {
+		if text := trial.String(); !strings.Contains(text, want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+}
+
 func TestPlanHoldsNoValueOfAVariable(t *testing.T) {
 	secrets := &redact.Set{}
 	_, _, trials := shop(t, Choices{Secrets: secrets})

@@ -36,13 +36,13 @@ func (t *Trial) String() string {
 		fmt.Fprintf(&b, "              adapter %s, environment %q, files below home %q\n", adapted.Name, slices.Sorted(maps.Keys(adapted.Env)), slices.Sorted(maps.Keys(adapted.Home)))
 	}
 	if t.Agent.Package != "" {
-		fmt.Fprintf(&b, "              package %s\n", t.Agent.Package)
+		fmt.Fprintf(&b, "              package %s\n", t.Agent.describePackage())
 	}
 	if tells := t.Agent.Tells; tells != nil {
 		fmt.Fprintf(&b, "              transcript from %s, format %s\n", tells.From, tells.Format)
 	}
 	if t.Isolated() {
-		fmt.Fprintf(&b, "              %s\n", t.Agent.Box)
+		fmt.Fprintf(&b, "              %s\n", t.Agent.declaredBox())
 		fmt.Fprintf(&b, "              workspace %s on %s, %d file(s)\n", WorkspaceDir, t.Workspace, len(t.Files))
 	} else {
 		fmt.Fprintf(&b, "              a process of this machine; workspace in a temporary directory, %d file(s)\n", len(t.Files))
@@ -73,6 +73,22 @@ func (t *Trial) String() string {
 		fmt.Fprintf(&b, "              %s", line)
 	}
 	return b.String()
+}
+
+func (a Agent) describePackage() string {
+	if a.Image == "" {
+		return a.Package + ", not resolved yet"
+	}
+	return a.Package
+}
+
+// declaredBox has what stands for an image whose packages are not locked yet.
+func (a Agent) declaredBox() Box {
+	b := a.Box
+	if a.Package != "" && b.Image == "" {
+		b.Image = toBeBuilt
+	}
+	return b
 }
 
 // describe tells of a server as the eval has it: variables may stand in it.
@@ -185,10 +201,13 @@ func (s Server) declaredBox() Box {
 	b, c := s.Box, s.contained().Config
 	b.Image, b.User = cmp.Or(c.Image, b.Image), cmp.Or(c.User, b.User)
 	if s.Package != "" && b.Image == "" {
-		b.Image = "to be built"
+		b.Image = toBeBuilt
 	}
 	return b
 }
+
+// toBeBuilt stands for an image that has no name yet.
+const toBeBuilt = "to be built"
 
 // String names the image and the limits.
 func (b Box) String() string {

@@ -63,8 +63,8 @@ func (c checker) check(a *Adapter) {
 	c.files(a.Files)
 	c.models(a)
 	c.telling(a)
-	if a.Skills != "" && !isInside(a.Skills) {
-		c.problem(strictyaml.Path{"skills"}, "must be a path in the workspace, relative and without leading out")
+	if a.Skills != "" && (!isInside(a.Skills) || path.Clean(a.Skills) == ".") {
+		c.problem(strictyaml.Path{"skills"}, "must be the path of a directory in the workspace, relative and without leading out")
 	}
 	for _, code := range slices.Sorted(maps.Keys(a.ExitCodes)) {
 		if n, err := strconv.Atoi(code); err != nil || n < 1 || n > 255 {

@@ -49,6 +49,9 @@ func (s *state) modelStub(ctx context.Context, file, address string) error {
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		return usage("--listen: %w; give HOST:PORT, such as 127.0.0.1:8411", err)
+	}
 	listener, err := net.Listen("tcp", onLoopback(address))
 	if err != nil {
 		return usage("--listen: %w", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -161,11 +162,13 @@ func readOutline(path string) (results.Outline, error) {
 	if info.IsDir() {
 		path = filepath.Join(path, runner.ResultsFile)
 	}
-	if info, err = os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is no file", path)
-	}
-	if err != nil {
+	switch info, err = os.Stat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return results.Outline{}, fmt.Errorf("%s is no run directory: it has no %s", filepath.Dir(path), runner.ResultsFile)
+	case err != nil:
 		return results.Outline{}, err
+	case !info.Mode().IsRegular():
+		return results.Outline{}, fmt.Errorf("%s is no file", path)
 	}
 	file, err := os.Open(path)
 	if err != nil {

@@ -17,8 +17,9 @@ const minTask = 12
 // Table writes a line for each task, at most width columns wide where the other
 // columns leave room for the task's name: its trials that passed and all, how they
 // ended, the mean score, MCP calls and agents' time in all. Then come the servers, a
-// line for each, and one of the eval. A width of 0 is no limit. Lines behind them say
-// what the agent's models took, what judges cost, and so where the sandbox was weak, or nothing was isolated.
+// line for each, and one of the eval. A width of 0 is no limit. Where there is something
+// to say, lines behind them say what the agent's models took, what judges took, what got
+// out of a weak sandbox, and that nothing was isolated.
 func (r Results) Table(w io.Writer, width int) error {
 	rows := [][]string{{"TASK", "TRIALS", "VERDICT", "SCORE", "MCP CALLS", "TIME"}}
 	for _, t := range r.Tasks {

@@ -47,7 +47,11 @@ func (l *loader) checkExecutor(c Config) {
 		l.checkAgent(*c.Agent, agent)
 	}
 	if c.Isolation.Agent.Image == "" && !l.eval.Local && !l.bringsImage(c.Agent) {
-		l.doc.Problemf(image, "executor command needs config.isolation.agent.image, the image that holds the command")
+		or := ""
+		if l.eval.Adapter != nil {
+			or = ", or image or npm in the adapter"
+		}
+		l.doc.Problemf(image, "executor command needs config.isolation.agent.image, the image that holds the command%s", or)
 	}
 }
 
