@@ -26,6 +26,9 @@ func ReadRequest(name Name, path string, body []byte) (Request, error) {
 	if len(body) > maxBody {
 		return Request{}, fmt.Errorf("a request of %d bytes: %w", len(body), ErrTooLarge)
 	}
+	if HasTooMany(body) {
+		return Request{}, fmt.Errorf("a request of %s with more than %d values: %w", name, maxValues, ErrTooLarge)
+	}
 	request, err := readRequest(name, path, body)
 	if err != nil {
 		return Request{}, fmt.Errorf("a request of %s: %w", name, err)
@@ -66,6 +69,10 @@ func ReadResponse(name Name, status int, contentType string, body []byte) (Respo
 	var answer assembly
 	understood := false
 	take := func(event []byte) {
+		if HasTooMany(event) {
+			answer.left = true
+			return
+		}
 		if d, err := read(event); err == nil {
 			understood = true
 			answer.add(d)
@@ -79,11 +86,11 @@ func ReadResponse(name Name, status int, contentType string, body []byte) (Respo
 		response.Error = plainError(status, body)
 		return response, nil
 	}
-	if !understood {
-		return Response{}, fmt.Errorf("a response of %s: nothing of it can be read", name)
-	}
 	if split.left() || answer.left {
 		return response, fmt.Errorf("a response of %s: %w", name, ErrTooLarge)
+	}
+	if !understood {
+		return Response{}, fmt.Errorf("a response of %s: nothing of it can be read", name)
 	}
 	return response, nil
 }

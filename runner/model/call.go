@@ -57,6 +57,8 @@ func (g *Gateway) newCall(p Provider, to route, method string, body []byte, shap
 // understand reads the request for the record, while the provider is asked.
 func (c *call) understand() {
 	defer close(c.understood)
+	c.gateway.decoding.Lock()
+	defer c.gateway.decoding.Unlock()
 	if c.record.Dialect != "" {
 		if asked, err := dialect.ReadRequest(c.record.Dialect, c.record.Path, c.record.Request); err == nil {
 			c.model = asked.Model

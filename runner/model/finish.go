@@ -41,6 +41,8 @@ func (c *call) told() dialect.Response {
 	if c.answer.over > 0 {
 		return dialect.Response{Usage: c.watch.Usage(nil)}
 	}
+	c.gateway.decoding.Lock()
+	defer c.gateway.decoding.Unlock()
 	told, err := dialect.ReadResponse(c.shape, c.record.Status, c.record.ContentType, c.answer.bytes)
 	if err != nil {
 		return dialect.Response{}

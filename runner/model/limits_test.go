@@ -195,3 +195,21 @@ func TestDigest(t *testing.T) {
 		t.Error("bodies that are no JSON, or methods, are not told apart")
 	}
 }
+
+// TestDigestOfManyValues holds that a body of more values than are decoded counts as its
+// bytes, and still passes and is recorded.
+func TestDigestOfManyValues(t *testing.T) {
+	t.Parallel()
+	one := `{"messages":[` + strings.Repeat("0,", 1<<20) + `0]}`
+	s := over(t, say(answered))
+	if answer, _, err := s.post(t, chat, one); err != nil || answer.StatusCode != http.StatusOK {
+		t.Errorf("%v, %v", answer, err)
+	}
+	c := s.only(t)
+	if string(c.Request) != one || c.Model != "" || c.Outcome != evidence.ModelOK {
+		t.Errorf("recorded %d bytes, %q, %s", len(c.Request), c.Model, c.Outcome)
+	}
+	if c.RequestSHA256 == digest(http.MethodPost, c.Path, []byte(one+" ")) {
+		t.Error("it was decoded")
+	}
+}
