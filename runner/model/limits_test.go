@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -211,5 +212,33 @@ func TestDigestOfManyValues(t *testing.T) {
 	}
 	if c.RequestSHA256 == digest(http.MethodPost, c.Path, []byte(one+" ")) {
 		t.Error("it was decoded")
+	}
+}
+
+// TestHugeCounts holds that a provider that counts up to the largest number does not lift
+// a limit.
+func TestHugeCounts(t *testing.T) {
+	t.Parallel()
+	huge := fmt.Sprintf(`{"choices":[],"usage":{"prompt_tokens":%d,"completion_tokens":%[1]d}}`, int64(math.MaxInt64))
+	for name, limits := range map[string]spec.ModelLimits{"tokens": {Tokens: 1e6}, "cost": {Cost: 1e6}} {
+		s := over(t, say(huge), limited(limits, map[string]spec.Price{"m": {Input: 1e300, Output: 1e300}}))
+		for _, want := range []int{http.StatusOK, http.StatusTooManyRequests, http.StatusTooManyRequests} {
+			if answer, _, err := s.post(t, chat, question); err != nil || answer.StatusCode != want {
+				t.Errorf("%s: %v, %v, want %d", name, answer, err, want)
+			}
+		}
+		if c := s.ended(t)[0]; c.Cost == nil || *c.Cost != maxCost {
+			t.Errorf("%s: cost %v", name, c.Cost)
+		}
+	}
+	a := newAllowance(spec.ModelLimits{Tokens: 1e6})
+	for range 3 {
+		a.spend(dialect.Usage{Input: math.MaxInt64 / 2, Output: math.MaxInt64 / 2}, maxCost, 0, 0)
+		if why, _ := a.take(true, "m"); why == "" {
+			t.Errorf("%d tokens are within the limit", a.usage.Total())
+		}
+	}
+	if got := costOf(spec.Price{Input: math.Inf(1)}, dialect.Usage{}); got != maxCost {
+		t.Errorf("an infinite price gives %v", got)
 	}
 }
