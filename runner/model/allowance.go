@@ -71,11 +71,12 @@ func (a *allowance) take(priced bool, model string) (why string, left time.Durat
 	return "", seconds - a.took
 }
 
-// exhausted says whether enough requests were refused for the agent to be ended.
+// exhausted says whether so many requests were refused, or so much is recorded beyond
+// what may be, that the agent is to be ended.
 func (a *allowance) exhausted() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.refused >= maxRefused
+	return a.refused >= maxRefused || a.refused > 0 && a.kept > maxKeptInAll+maxMemory
 }
 
 // overspent says why the first request was refused; empty where none was.

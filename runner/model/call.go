@@ -113,6 +113,7 @@ var (
 func (c *call) refuse(why string) {
 	c.instead(overBudget(why))
 	c.record.Outcome, c.record.Error = evidence.ModelBudget, why
+	c.gateway.allowed.spend(dialect.Usage{}, 0, 0, int64(len(c.record.Request)+len(c.answer.bytes)))
 	c.write()
 	c.gateway.rec.Event(evidence.Event{Kind: "limit", Where: "agent", Message: why + "; the request was refused"})
 	if c.gateway.allowed.exhausted() {

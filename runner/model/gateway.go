@@ -164,6 +164,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer g.calls.Done()
 	if g.allowed.exhausted() {
+		g.exhaust()
 		panic(http.ErrAbortHandler)
 	}
 	body, failed := g.read(w, r)

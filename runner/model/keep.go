@@ -8,7 +8,7 @@ const (
 	maxAnswer    = 256 << 20 // bytes of an answer; a larger one is broken off
 	maxKept      = 64 << 20  // bytes of an answer that are recorded
 	maxMemory    = 256 << 20 // bytes of requests and answers that are held at once
-	maxKeptInAll = 1 << 30   // bytes of both in a trial, beyond which no request is passed on
+	maxKeptInAll = 1 << 30   // bytes of both in a trial, beyond which no request is passed on; maxMemory beyond that the agent is ended
 )
 
 // memory is a number of bytes that calls share.

@@ -139,6 +139,25 @@ func TestKeptInAll(t *testing.T) {
 	}
 }
 
+// TestRefusedIsKept holds that what is recorded of refused requests counts, and that an
+// agent that goes on is ended for it.
+func TestRefusedIsKept(t *testing.T) {
+	t.Parallel()
+	s := over(t, say(answered), limited(spec.ModelLimits{Requests: 1}, nil))
+	s.gateway.allowed.spend(dialect.Usage{}, 0, 0, maxKeptInAll+maxMemory)
+	if answer, _, err := s.post(t, chat, question); err != nil || answer.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("%v, %v", answer, err)
+	}
+	if c := s.only(t); c.Outcome != evidence.ModelBudget || string(c.Request) != question {
+		t.Errorf("recorded %+v", c)
+	}
+	select {
+	case <-s.gateway.Exhausted():
+	default:
+		t.Error("it may go on")
+	}
+}
+
 // TestRefusals holds what each dialect's clients find in a refusal.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
