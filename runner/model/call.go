@@ -193,6 +193,9 @@ func (c *call) failed(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, errClosed):
 		return err
+	case errors.Is(err, errTimeUp):
+		c.instead(overBudget(err.Error()))
+		return err
 	case errors.Is(err, errSilent):
 		status = http.StatusGatewayTimeout
 	}

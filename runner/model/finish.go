@@ -17,7 +17,7 @@ func (c *call) finish(broken error) {
 	told := c.told()
 	switch {
 	case errors.Is(broken, errTimeUp):
-		c.record.Outcome = evidence.ModelTransport
+		c.record.Outcome = evidence.ModelBudget
 		c.gateway.allowed.blame(errTimeUp.Error())
 	case errors.Is(broken, context.Canceled), errors.Is(broken, errClosed):
 		c.record.Outcome = evidence.ModelCancelled

@@ -109,16 +109,28 @@ func TestExhausted(t *testing.T) {
 // TestSeconds holds that time is counted over all calls, and that one under way is cut
 // off when it is up.
 func TestSeconds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rec := &record{}
-		took, broken := ask(t, rec, spec.ModelLimits{Seconds: 30}, func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.WriteString(w, "data: ")
-			<-r.Context().Done()
+	for name, test := range map[string]struct {
+		begins string
+		status int
+	}{"before": {"", http.StatusTooManyRequests}, "within": {"data: ", http.StatusOK}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rec := &record{}
+				took, broken := ask(t, rec, spec.ModelLimits{Seconds: 30}, func(w http.ResponseWriter, r *http.Request) {
+					if test.begins != "" {
+						_, _ = io.WriteString(w, test.begins)
+					}
+					<-r.Context().Done()
+				})
+				if took != 30*time.Second || broken != (test.begins != "") {
+					t.Errorf("it took %s, broken %t", took, broken)
+				}
+				if c := rec.calls[0]; c.Outcome != evidence.ModelBudget || c.Status != test.status || c.Error != errTimeUp.Error() {
+					t.Errorf("recorded %+v", c)
+				}
+			})
 		})
-		if took != 30*time.Second || !broken || rec.calls[0].Error != errTimeUp.Error() {
-			t.Errorf("%s, broken %t, recorded %+v", took, broken, rec.calls[0])
-		}
-	})
+	}
 	a := newAllowance(spec.ModelLimits{Seconds: 30})
 	a.spend(dialect.Usage{}, 0, 20*time.Second, 0)
 	if why, left := a.take(true, "m"); why != "" || left != 10*time.Second {
