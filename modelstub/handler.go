@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/waza-isolate/waza/runner/dialect"
 )
 
 // Told is what became of one request, for a log.
@@ -17,9 +19,6 @@ type Told struct {
 	Status int    // of HTTP
 	What   string // what was played, or what is wrong
 }
-
-// maxBody bounds a request, in bytes.
-const maxBody = 64 << 20
 
 // Handler answers as the script says, under whatever path prefix. It remembers nothing
 // of another Handler's. tell, if any, is told of each request once it is known what it
@@ -68,11 +67,11 @@ func (e *exchange) list() {
 }
 
 func (e *exchange) serve() {
-	body, err := io.ReadAll(http.MaxBytesReader(e.w, e.r.Body, maxBody))
+	body, err := io.ReadAll(http.MaxBytesReader(e.w, e.r.Body, dialect.MaxBody))
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		e.refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("the request is larger than %d MiB", maxBody>>20))
+		e.refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("the request is larger than %d MiB", dialect.MaxBody>>20))
 		return
 	case err != nil:
 		e.refuse(http.StatusBadRequest, "the request ended before its time")

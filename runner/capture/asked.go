@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"net/http"
 	"slices"
 	"time"
 
@@ -105,7 +106,8 @@ func (a *asked) add(call evidence.ModelCall) {
 	for key, count := range had {
 		a.reach(key, count, call.Start)
 	}
-	if call.Outcome == evidence.ModelBudget || len(call.Response) == 0 && call.Truncated == 0 {
+	refused := call.Outcome == evidence.ModelBudget && call.Status == http.StatusTooManyRequests
+	if refused || len(call.Response) == 0 && call.Truncated == 0 {
 		return
 	}
 	response, err := dialect.ReadResponse(call.Dialect, call.Status, call.ContentType, call.Response)

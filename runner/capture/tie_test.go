@@ -247,6 +247,10 @@ func TestTie(t *testing.T) {
 			cut.Response, cut.Outcome = []byte(`{"choices":[{"mess`), evidence.ModelTransport
 			t.call("c", "get", "{}")
 		}, []string{"out_of_band"}},
+		{"an answer that a limit cut off", func(t *tale) {
+			t.turn(nil, `a s_put {}`).Outcome = evidence.ModelBudget
+			t.call("c", "put", "{}")
+		}, []string{"1/a"}},
 		{"a model call that is not on record", func(t *tale) {
 			t.turn(nil).Seq = 2
 			t.call("c", "get", "{}")

@@ -55,7 +55,7 @@ type assembly struct {
 	head   Response
 	pieces []*assembled // in order of their beginnings
 	places map[slot]*assembled
-	left   bool // there were too many pieces
+	left   bool // there were too many pieces, or values in an event
 }
 
 // assembled is a piece with all that came behind it.

@@ -8,9 +8,11 @@ import (
 	"strings"
 )
 
-// What is read at most.
+// MaxBody bounds a request or a response that is read, in bytes.
+const MaxBody = 64 << 20
+
+// What else is read at most.
 const (
-	maxBody   = 64 << 20 // bytes of a request or a response
 	maxEvent  = 16 << 20 // bytes of one event of a stream
 	maxItems  = 1 << 16  // items of a conversation
 	maxTools  = 1 << 12  // tools that a model may use
@@ -23,8 +25,11 @@ var ErrTooLarge = errors.New("too large to be read")
 
 // ReadRequest reads what an agent asked. The path says which model in Google's shape.
 func ReadRequest(name Name, path string, body []byte) (Request, error) {
-	if len(body) > maxBody {
+	if len(body) > MaxBody {
 		return Request{}, fmt.Errorf("a request of %d bytes: %w", len(body), ErrTooLarge)
+	}
+	if HasTooMany(body) {
+		return Request{}, fmt.Errorf("a request of %s with more than %d values: %w", name, maxValues, ErrTooLarge)
 	}
 	request, err := readRequest(name, path, body)
 	if err != nil {
@@ -56,7 +61,7 @@ func readRequest(name Name, path string, body []byte) (Request, error) {
 // is left out, with an error that is [ErrTooLarge]. An answer with an error's status
 // gives the provider's message in Error.
 func ReadResponse(name Name, status int, contentType string, body []byte) (Response, error) {
-	if len(body) > maxBody {
+	if len(body) > MaxBody {
 		return Response{}, fmt.Errorf("a response of %d bytes: %w", len(body), ErrTooLarge)
 	}
 	read, ok := deltas[name]
@@ -66,6 +71,10 @@ func ReadResponse(name Name, status int, contentType string, body []byte) (Respo
 	var answer assembly
 	understood := false
 	take := func(event []byte) {
+		if HasTooMany(event) {
+			answer.left = true
+			return
+		}
 		if d, err := read(event); err == nil {
 			understood = true
 			answer.add(d)
@@ -79,11 +88,11 @@ func ReadResponse(name Name, status int, contentType string, body []byte) (Respo
 		response.Error = plainError(status, body)
 		return response, nil
 	}
-	if !understood {
-		return Response{}, fmt.Errorf("a response of %s: nothing of it can be read", name)
-	}
 	if split.left() || answer.left {
 		return response, fmt.Errorf("a response of %s: %w", name, ErrTooLarge)
+	}
+	if !understood {
+		return Response{}, fmt.Errorf("a response of %s: nothing of it can be read", name)
 	}
 	return response, nil
 }

@@ -49,6 +49,9 @@ func (w *Watch) begin(chunk []byte) bool {
 }
 
 func (w *Watch) look(event []byte) {
+	if HasTooMany(event) {
+		return
+	}
 	d, err := w.read(event)
 	if err != nil {
 		return

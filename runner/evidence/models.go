@@ -14,7 +14,7 @@ const (
 	ModelRefused   = "provider_error"  // the provider answered with an error
 	ModelTransport = "transport_error" // no whole answer came: refused, reset, cut off, or timed out
 	ModelCancelled = "cancelled"       // the agent left before the answer's end
-	ModelBudget    = "budget"          // the provider was not asked: a limit of the trial's was reached
+	ModelBudget    = "budget"          // a limit of the trial's was reached: the provider was not asked, or the call cut off
 )
 
 // ModelCall is one line of models.jsonl: a request that the agent sent to a model

@@ -20,13 +20,16 @@ const maxRefused = 100
 // bytesPerToken is what a token is taken to be where the provider does not count.
 const bytesPerToken = 4
 
+// maxCost is what a call costs at most, in US dollars, so that sums stay numbers.
+const maxCost = 1e15
+
 // allowance is what may be asked of models in a trial.
 type allowance struct {
 	limits spec.ModelLimits
 
 	mu       sync.Mutex
 	requests int           // guarded by mu, as what follows
-	tokens   int64         // counted, or else estimated
+	usage    dialect.Usage // counted, or else estimated
 	cost     float64       // US dollars
 	took     time.Duration // calls that have ended, together
 	kept     int64         // bytes that were recorded
@@ -48,8 +51,8 @@ func (a *allowance) take(priced bool, model string) (why string, left time.Durat
 	switch l := a.limits; {
 	case a.requests >= l.Requests:
 		why = fmt.Sprintf("the agent made more than %d requests to models", l.Requests)
-	case l.Tokens > 0 && a.tokens >= l.Tokens:
-		why = fmt.Sprintf("the agent's model calls took %d tokens of %d", a.tokens, l.Tokens)
+	case l.Tokens > 0 && a.usage.Total() >= l.Tokens:
+		why = fmt.Sprintf("the agent's model calls took %d tokens of %d", a.usage.Total(), l.Tokens)
 	case l.Cost > 0 && !priced:
 		why = fmt.Sprintf("the agent asked for the model %q, whose cost is limited and which has no price; give it one in config.models", model)
 	case l.Cost > 0 && a.cost >= l.Cost:
@@ -68,11 +71,12 @@ func (a *allowance) take(priced bool, model string) (why string, left time.Durat
 	return "", seconds - a.took
 }
 
-// exhausted says whether enough requests were refused for the agent to be ended.
+// exhausted says whether so many requests were refused, or so much is recorded beyond
+// what may be, that the agent is to be ended.
 func (a *allowance) exhausted() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.refused >= maxRefused
+	return a.refused >= maxRefused || a.refused > 0 && a.kept > maxKeptInAll+maxMemory
 }
 
 // overspent says why the first request was refused; empty where none was.
@@ -89,17 +93,18 @@ func (a *allowance) blame(why string) {
 	a.why = cmp.Or(a.why, why)
 }
 
-// spend adds what a call came to.
+// spend adds what a call came to. No count of u is negative.
 func (a *allowance) spend(u dialect.Usage, cost float64, took time.Duration, kept int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.tokens += max(0, u.Input) + max(0, u.Output)
+	a.usage = a.usage.Plus(u)
 	a.cost += cost
 	a.took += took
 	a.kept += kept
 }
 
-// costOf is what usage costs at a price, in US dollars.
+// costOf is what usage costs at a price, in US dollars; maxCost where that is no number
+// below.
 func costOf(p spec.Price, u dialect.Usage) float64 {
 	or := func(price *float64) float64 {
 		if price == nil {
@@ -109,7 +114,10 @@ func costOf(p spec.Price, u dialect.Usage) float64 {
 	}
 	plain := max(0, u.Input-u.Cached-u.CacheWrites)
 	sum := float64(plain)*p.Input + float64(max(0, u.Cached))*or(p.Cached) + float64(max(0, u.CacheWrites))*or(p.CacheWrites) + float64(max(0, u.Output))*p.Output
-	return sum / 1e6
+	if cost := sum / 1e6; cost >= 0 && cost < maxCost {
+		return cost
+	}
+	return maxCost
 }
 
 // estimate is the usage of a call that the provider did not count.

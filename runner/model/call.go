@@ -57,6 +57,8 @@ func (g *Gateway) newCall(p Provider, to route, method string, body []byte, shap
 // understand reads the request for the record, while the provider is asked.
 func (c *call) understand() {
 	defer close(c.understood)
+	c.gateway.decoding.Lock()
+	defer c.gateway.decoding.Unlock()
 	if c.record.Dialect != "" {
 		if asked, err := dialect.ReadRequest(c.record.Dialect, c.record.Path, c.record.Request); err == nil {
 			c.model = asked.Model
@@ -111,6 +113,7 @@ var (
 func (c *call) refuse(why string) {
 	c.instead(overBudget(why))
 	c.record.Outcome, c.record.Error = evidence.ModelBudget, why
+	c.gateway.allowed.spend(dialect.Usage{}, 0, 0, int64(len(c.record.Request)+len(c.answer.bytes)))
 	c.write()
 	c.gateway.rec.Event(evidence.Event{Kind: "limit", Where: "agent", Message: why + "; the request was refused"})
 	if c.gateway.allowed.exhausted() {
@@ -189,6 +192,9 @@ func (c *call) failed(ctx context.Context, err error) error {
 	status := http.StatusBadGateway
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, errClosed):
+		return err
+	case errors.Is(err, errTimeUp):
+		c.instead(overBudget(err.Error()))
 		return err
 	case errors.Is(err, errSilent):
 		status = http.StatusGatewayTimeout

@@ -17,7 +17,7 @@ func (c *call) finish(broken error) {
 	told := c.told()
 	switch {
 	case errors.Is(broken, errTimeUp):
-		c.record.Outcome = evidence.ModelTransport
+		c.record.Outcome = evidence.ModelBudget
 		c.gateway.allowed.blame(errTimeUp.Error())
 	case errors.Is(broken, context.Canceled), errors.Is(broken, errClosed):
 		c.record.Outcome = evidence.ModelCancelled
@@ -41,6 +41,8 @@ func (c *call) told() dialect.Response {
 	if c.answer.over > 0 {
 		return dialect.Response{Usage: c.watch.Usage(nil)}
 	}
+	c.gateway.decoding.Lock()
+	defer c.gateway.decoding.Unlock()
 	told, err := dialect.ReadResponse(c.shape, c.record.Status, c.record.ContentType, c.answer.bytes)
 	if err != nil {
 		return dialect.Response{}

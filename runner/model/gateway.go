@@ -36,7 +36,8 @@ type Gateway struct {
 	memory    *memory
 	notes     atomic.Int64
 	exhausted chan struct{}
-	exhaust   func() // closes it
+	exhaust   func()     // closes it
+	decoding  sync.Mutex // held to decode a body: what that takes is many times the body
 
 	ctx    context.Context // of every call
 	cancel context.CancelCauseFunc
@@ -164,6 +165,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	control := http.NewResponseController(w)
 	defer context.AfterFunc(g.ctx, func() { cutOff(control) })()
 	if g.allowed.exhausted() {
+		g.exhaust()
 		panic(http.ErrAbortHandler)
 	}
 	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout))

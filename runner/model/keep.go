@@ -1,14 +1,18 @@
 package model
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/waza-isolate/waza/runner/dialect"
+)
 
 // What of requests and answers is held and kept.
 const (
-	maxRequest   = 64 << 20  // bytes of a request; a larger one is refused
-	maxAnswer    = 256 << 20 // bytes of an answer; a larger one is broken off
-	maxKept      = 64 << 20  // bytes of an answer that are recorded
-	maxMemory    = 256 << 20 // bytes of requests and answers that are held at once
-	maxKeptInAll = 1 << 30   // bytes of both in a trial, beyond which no request is passed on
+	maxRequest   = dialect.MaxBody // bytes of a request; a larger one is refused
+	maxAnswer    = 256 << 20       // bytes of an answer; a larger one is broken off
+	maxKept      = dialect.MaxBody // bytes of an answer that are recorded
+	maxMemory    = 256 << 20       // bytes of requests and answers that are held at once
+	maxKeptInAll = 1 << 30         // bytes of both in a trial, beyond which no request is passed on; maxMemory beyond that the agent is ended
 )
 
 // memory is a number of bytes that calls share.

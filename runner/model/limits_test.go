@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -108,16 +109,28 @@ func TestExhausted(t *testing.T) {
 // TestSeconds holds that time is counted over all calls, and that one under way is cut
 // off when it is up.
 func TestSeconds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rec := &record{}
-		took, broken := ask(t, rec, spec.ModelLimits{Seconds: 30}, func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.WriteString(w, "data: ")
-			<-r.Context().Done()
+	for name, test := range map[string]struct {
+		begins string
+		status int
+	}{"before": {"", http.StatusTooManyRequests}, "within": {"data: ", http.StatusOK}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rec := &record{}
+				took, broken := ask(t, rec, spec.ModelLimits{Seconds: 30}, func(w http.ResponseWriter, r *http.Request) {
+					if test.begins != "" {
+						_, _ = io.WriteString(w, test.begins)
+					}
+					<-r.Context().Done()
+				})
+				if took != 30*time.Second || broken != (test.begins != "") {
+					t.Errorf("it took %s, broken %t", took, broken)
+				}
+				if c := rec.calls[0]; c.Outcome != evidence.ModelBudget || c.Status != test.status || c.Error != errTimeUp.Error() {
+					t.Errorf("recorded %+v", c)
+				}
+			})
 		})
-		if took != 30*time.Second || !broken || rec.calls[0].Error != errTimeUp.Error() {
-			t.Errorf("%s, broken %t, recorded %+v", took, broken, rec.calls[0])
-		}
-	})
+	}
 	a := newAllowance(spec.ModelLimits{Seconds: 30})
 	a.spend(dialect.Usage{}, 0, 20*time.Second, 0)
 	if why, left := a.take(true, "m"); why != "" || left != 10*time.Second {
@@ -135,6 +148,25 @@ func TestKeptInAll(t *testing.T) {
 	a.spend(dialect.Usage{}, 0, 0, maxKeptInAll)
 	if why, _ := a.take(true, "m"); !strings.Contains(why, "bytes") {
 		t.Errorf("%q", why)
+	}
+}
+
+// TestRefusedIsKept holds that what is recorded of refused requests counts, and that an
+// agent that goes on is ended for it.
+func TestRefusedIsKept(t *testing.T) {
+	t.Parallel()
+	s := over(t, say(answered), limited(spec.ModelLimits{Requests: 1}, nil))
+	s.gateway.allowed.spend(dialect.Usage{}, 0, 0, maxKeptInAll+maxMemory)
+	if answer, _, err := s.post(t, chat, question); err != nil || answer.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("%v, %v", answer, err)
+	}
+	if c := s.only(t); c.Outcome != evidence.ModelBudget || string(c.Request) != question {
+		t.Errorf("recorded %+v", c)
+	}
+	select {
+	case <-s.gateway.Exhausted():
+	default:
+		t.Error("it may go on")
 	}
 }
 
@@ -193,5 +225,51 @@ func TestDigest(t *testing.T) {
 	}
 	if of("x") == of("y") || digest("GET", "/x", nil) == digest("POST", "/x", nil) {
 		t.Error("bodies that are no JSON, or methods, are not told apart")
+	}
+}
+
+// TestDigestOfManyValues holds that a body of more values than are decoded counts as its
+// bytes, and still passes and is recorded.
+func TestDigestOfManyValues(t *testing.T) {
+	t.Parallel()
+	one := `{"messages":[` + strings.Repeat("0,", 1<<20) + `0]}`
+	s := over(t, say(answered))
+	if answer, _, err := s.post(t, chat, one); err != nil || answer.StatusCode != http.StatusOK {
+		t.Errorf("%v, %v", answer, err)
+	}
+	c := s.only(t)
+	if string(c.Request) != one || c.Model != "" || c.Outcome != evidence.ModelOK {
+		t.Errorf("recorded %d bytes, %q, %s", len(c.Request), c.Model, c.Outcome)
+	}
+	if c.RequestSHA256 == digest(http.MethodPost, c.Path, []byte(one+" ")) {
+		t.Error("it was decoded")
+	}
+}
+
+// TestHugeCounts holds that a provider that counts up to the largest number does not lift
+// a limit.
+func TestHugeCounts(t *testing.T) {
+	t.Parallel()
+	huge := fmt.Sprintf(`{"choices":[],"usage":{"prompt_tokens":%d,"completion_tokens":%[1]d}}`, int64(math.MaxInt64))
+	for name, limits := range map[string]spec.ModelLimits{"tokens": {Tokens: 1e6}, "cost": {Cost: 1e6}} {
+		s := over(t, say(huge), limited(limits, map[string]spec.Price{"m": {Input: 1e300, Output: 1e300}}))
+		for _, want := range []int{http.StatusOK, http.StatusTooManyRequests, http.StatusTooManyRequests} {
+			if answer, _, err := s.post(t, chat, question); err != nil || answer.StatusCode != want {
+				t.Errorf("%s: %v, %v, want %d", name, answer, err, want)
+			}
+		}
+		if c := s.ended(t)[0]; c.Cost == nil || *c.Cost != maxCost {
+			t.Errorf("%s: cost %v", name, c.Cost)
+		}
+	}
+	a := newAllowance(spec.ModelLimits{Tokens: 1e6})
+	for range 3 {
+		a.spend(dialect.Usage{Input: math.MaxInt64 / 2, Output: math.MaxInt64 / 2}, maxCost, 0, 0)
+		if why, _ := a.take(true, "m"); why == "" {
+			t.Errorf("%d tokens are within the limit", a.usage.Total())
+		}
+	}
+	if got := costOf(spec.Price{Input: math.Inf(1)}, dialect.Usage{}); got != maxCost {
+		t.Errorf("an infinite price gives %v", got)
 	}
 }

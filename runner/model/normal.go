@@ -5,10 +5,11 @@ import (
 	"encoding/hex"
 
 	"github.com/waza-isolate/waza/internal/jsonvalue"
+	"github.com/waza-isolate/waza/runner/dialect"
 )
 
-// maxNormal is the largest body that is read to be told from others; a larger one is
-// told by its bytes.
+// maxNormal is the largest body that is read to be told from others; a larger one, and
+// one of too many values, is told by its bytes.
 const maxNormal = 16 << 20
 
 // identities are the members of a request's object that name who asks, in which
@@ -28,7 +29,7 @@ func digest(method, path string, body []byte) string {
 }
 
 func normal(body []byte) []byte {
-	if len(body) > maxNormal {
+	if len(body) > maxNormal || dialect.HasTooMany(body) {
 		return body
 	}
 	value, err := jsonvalue.Parse(body)
