@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // MaxBody bounds a request or a response that is read, in bytes.
@@ -39,7 +41,32 @@ func ReadRequest(name Name, path string, body []byte) (Request, error) {
 		return Request{}, fmt.Errorf("a request of %s with %d items and %d tools: %w",
 			name, len(request.Items), len(request.Tools), ErrTooLarge)
 	}
+	if name != Generate {
+		request.Model = cmp.Or(deploymentIn(path), oneModel(body))
+	}
 	return request, nil
+}
+
+// oneModel is the model that a request of JSON names; empty where it names several, of
+// which every reader takes another.
+func oneModel(body []byte) string {
+	var all []string
+	for key, value := range jsontext.Members(body) {
+		if strings.EqualFold(key, "model") {
+			all = append(all, jsontext.Word(value))
+		}
+	}
+	if len(all) != 1 {
+		return ""
+	}
+	return all[0]
+}
+
+// deploymentIn is what Azure's paths name in the place of a model.
+func deploymentIn(path string) string {
+	_, behind, _ := strings.Cut(withoutQuery(path), "/deployments/")
+	name, _, _ := strings.Cut(behind, "/")
+	return name
 }
 
 func readRequest(name Name, path string, body []byte) (Request, error) {

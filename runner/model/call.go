@@ -149,7 +149,7 @@ func (c *call) ask(ctx context.Context, header http.Header, silence *time.Timer)
 		c.gateway.refused(c.provider.Name, why)
 	}
 	c.begin(answer)
-	return c.copy(ctx, answer.Body, silence)
+	return c.copy(ctx, answer, silence)
 }
 
 // outgoing is the request as the provider gets it.
@@ -173,7 +173,7 @@ func (c *call) outgoing(ctx context.Context, header http.Header) (*http.Request,
 // cannotPass says why an answer is not passed on; empty where it is.
 func cannotPass(answer *http.Response) string {
 	switch encoding := answer.Header.Get("Content-Encoding"); {
-	case answer.StatusCode < 200:
+	case answer.StatusCode < 200, answer.StatusCode > 999:
 		return fmt.Sprintf("the provider answered %d, which ends no request", answer.StatusCode)
 	case answer.StatusCode >= 300 && answer.StatusCode < 400 && answer.StatusCode != http.StatusNotModified:
 		return fmt.Sprintf("the provider answered %d, a redirect, which is not followed; set base_url to where it leads", answer.StatusCode)
@@ -226,12 +226,12 @@ func (c *call) begin(answer *http.Response) {
 }
 
 // copy passes the body on as it comes.
-func (c *call) copy(ctx context.Context, body io.Reader, silence *time.Timer) error {
+func (c *call) copy(ctx context.Context, answer *http.Response, silence *time.Timer) error {
 	out := redact.NewBlanker(c.gateway.secrets, toAgent{c})
 	buffer := make([]byte, 32<<10)
 	var size int64
 	for {
-		n, err := body.Read(buffer)
+		n, err := answer.Body.Read(buffer)
 		silence.Reset(c.provider.Silence)
 		if size += int64(n); size > maxAnswer {
 			err = errTooLarge
@@ -240,12 +240,15 @@ func (c *call) copy(ctx context.Context, body io.Reader, silence *time.Timer) er
 		if n > 0 {
 			_, _ = out.Write(buffer[:n]) // an agent that left is told of below
 		}
-		if err == nil && !c.left {
+		whole := size == answer.ContentLength && size <= maxAnswer // nothing comes behind it
+		if err == nil && !whole && !c.left {
 			continue
 		}
 		_ = out.Close()
 		c.record.Redacted += out.Marks()
 		switch {
+		case whole && !c.left:
+			return nil
 		case c.left || context.Cause(ctx) != nil:
 			return cmp.Or(context.Cause(ctx), context.Canceled)
 		case errors.Is(err, io.EOF):

@@ -29,7 +29,7 @@ func (c *call) finish(broken error) {
 	if broken != nil {
 		c.record.Error = broken.Error()
 	}
-	c.count(told.Usage)
+	c.count(told.Usage, broken == nil)
 	c.write()
 }
 
@@ -50,22 +50,24 @@ func (c *call) told() dialect.Response {
 	return told
 }
 
-// count adds the call to what the trial has come to. A model's turn that nobody counts is
-// estimated, for limits alone: to leave before the count comes must save nothing.
-func (c *call) count(usage *dialect.Usage) {
+// count adds the call to what the trial has come to. A model's turn that nobody counts to
+// its end is estimated, for limits alone: to leave before the count comes must save nothing.
+func (c *call) count(usage *dialect.Usage, whole bool) {
 	<-c.understood
 	c.record.Usage = usage
 	var counted dialect.Usage
-	switch {
-	case usage != nil:
-		counted = *usage
-	case c.record.Dialect != "" && c.record.Status < 400:
+	if c.record.Dialect != "" && c.record.Status < 400 && (usage == nil || !whole) {
 		counted = estimate(int64(len(c.record.Request)), c.answer.size())
+	}
+	if usage != nil {
+		usage := *usage
+		usage.Input, usage.Output = max(usage.Input, counted.Input), max(usage.Output, counted.Output)
+		counted = usage
 	}
 	cost := 0.0
 	if price, ok := c.provider.Prices[c.model]; ok {
 		cost = costOf(price, counted)
-		if usage != nil {
+		if c.record.Usage != nil && whole {
 			c.record.Cost = &cost
 		}
 	}

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -79,6 +80,36 @@ func TestEstimate(t *testing.T) {
 		if c.Usage != nil {
 			t.Errorf("an estimate is recorded: %+v", c.Usage)
 		}
+	}
+}
+
+// TestLeftEarly holds that what a provider counts at a stream's beginning is not taken for
+// all of it where the agent leaves.
+func TestLeftEarly(t *testing.T) {
+	t.Parallel()
+	s := over(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":1}}\n\n"+strings.Repeat(": padding\n", 1000)+"\n")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}, limited(spec.ModelLimits{Tokens: 1000}, nil))
+	ctx, leave := context.WithCancel(t.Context())
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+chat, strings.NewReader(question))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := s.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.CopyN(io.Discard, answer.Body, 9000); err != nil {
+		t.Fatal(err)
+	}
+	leave()
+	_ = answer.Body.Close()
+	s.gateway.calls.Wait()
+	if why, _ := s.gateway.allowed.take(true, ""); !strings.Contains(why, "tokens of 1000") {
+		t.Errorf("refused for %q", why)
 	}
 }
 
