@@ -34,3 +34,12 @@ func TestHistoryThatMultiplies(t *testing.T) {
 		t.Errorf("status %d: %s", got.status, got.Error)
 	}
 }
+
+// TestLongTextInMessages holds that what is quoted in an error is cut, at a character.
+func TestLongTextInMessages(t *testing.T) {
+	path := "/" + strings.Repeat("é", 150)
+	status, content := post(t, script(t, stockScript).Handler(), path, nil)
+	if want := " /" + strings.Repeat("é", 99) + "…"; status != 404 || !strings.Contains(content, want) {
+		t.Errorf("%d %s", status, content)
+	}
+}

@@ -201,9 +201,9 @@ func descend(v any, step string) (any, bool) {
 
 // excerpt is s, short enough for a message.
 func excerpt(s string) string {
-	const shown = 200
-	if runes := []rune(s); len(runes) > shown {
-		return string(runes[:shown]) + "…"
+	const shown = 200 // bytes
+	if len(s) > shown {
+		return strings.ToValidUTF8(s[:shown], "") + "…"
 	}
 	return s
 }

@@ -85,8 +85,7 @@ func (t *Trial) askModels(from *adapter.Adapter) error {
 	if t.Models.Model == "" {
 		return fmt.Errorf("%s needs to know which model to ask: name it in config.model or with --model", from.Title)
 	}
-	at := slices.IndexFunc(t.Models.Providers, func(p Provider) bool { return p.Name == t.Models.Provider })
-	provider := t.Models.Providers[at]
+	provider := t.Models.chosen()
 	how, ok := from.ModelOf(provider.Kind)
 	if provider.Script != "" {
 		how, ok = from.Models[0], true
@@ -115,7 +114,7 @@ func (t *Trial) values(box Layout, hosts map[string]string) map[string]string {
 		adapter.MCPServers: a.Adapted.Shape.Servers(hosts),
 	}
 	if t.Models != nil {
-		values[adapter.ModelName], values[adapter.ModelURL] = t.Models.Model, box.Models+"/"+t.Models.Provider
+		values[adapter.ModelName], values[adapter.ModelURL] = t.Models.Model, modelURL(t, box)
 	}
 	return values
 }

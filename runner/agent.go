@@ -114,8 +114,8 @@ func agentEnv(t *Trial, box Layout, values map[string]string) []string {
 
 // Places of an agent's final output that are no file in the workspace.
 const (
-	outputStdout     = "stdout"
-	outputTranscript = "transcript" // its last message
+	outputStdout     = adapter.Stdout
+	outputTranscript = adapter.Transcript // its last message
 )
 
 // outputPath is the file that holds the agent's final output, or "" for none.

@@ -30,8 +30,10 @@ func openGateway(m *Models, rec model.Recorder) (*gateway, error) {
 		providers = append(providers, g.provider(p, rec))
 	}
 	var err error
-	g.Gateway, err = model.New(rec, m.Limits, providers...)
-	return g, err
+	if g.Gateway, err = model.New(rec, m.Limits, providers...); err != nil {
+		return nil, err
+	}
+	return g, nil
 }
 
 func (g *gateway) provider(p Provider, rec model.Recorder) model.Provider {

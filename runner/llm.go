@@ -3,7 +3,6 @@ package runner
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/waza-isolate/waza/agents"
 	"github.com/waza-isolate/waza/agents/llm"
@@ -31,8 +30,7 @@ func (m *Models) forLLM(executor string) error {
 	if m == nil {
 		return errors.New("executor llm needs a model: say in config.models where one is")
 	}
-	i := slices.IndexFunc(m.Providers, func(p Provider) bool { return p.Name == m.Provider })
-	p := m.Providers[i]
+	p := m.chosen()
 	switch {
 	case p.Kind == spec.KindAnthropic, p.Kind == spec.KindGoogle:
 		return fmt.Errorf("executor llm speaks chat completions, and provider %s is of kind %s; give its OpenAI-compatible endpoint as a provider of its own, with kind: openai, base_url: %s and api_key_env: %s",

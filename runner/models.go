@@ -3,6 +3,7 @@ package runner
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/waza-isolate/waza/runner/spec"
@@ -32,6 +33,11 @@ type Provider struct {
 	Script    string                `json:"script,omitempty"` // its file, as the eval names it
 
 	access access
+}
+
+// chosen is the provider that has the agent's model.
+func (m *Models) chosen() Provider {
+	return m.Providers[slices.IndexFunc(m.Providers, func(p Provider) bool { return p.Name == m.Provider })]
 }
 
 // describe tells of the models as a person reads it.

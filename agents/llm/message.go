@@ -131,7 +131,6 @@ func readAnswer(body []byte) (answer, error) {
 				ToolCalls []toolCall `json:"tool_calls"`
 			} `json:"message"`
 		} `json:"choices"`
-		Error json.RawMessage `json:"error"`
 	}
 	if err := json.Unmarshal(body, &completion); err != nil {
 		return answer{}, fmt.Errorf("something else than a chat completion: %s", quote(string(body)))

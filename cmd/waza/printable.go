@@ -1,12 +1,15 @@
 package main
 
-import "strings"
+import (
+	"strings"
+	"unicode"
+)
 
-// printable takes out what would control the terminal: what agents and servers
-// said is in much of what is printed.
+// printable takes out what would control the terminal, or the order in which it shows
+// characters: what agents and servers said is in much of what is printed.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r == '\t' || r >= ' ' && r != 0x7f && (r < 0x80 || r > 0x9f) {
+		if r == '\t' || unicode.IsGraphic(r) {
 			return r
 		}
 		return -1

@@ -142,9 +142,10 @@ func clip(text string) (string, int) {
 
 // line is a stranger's text on one line.
 func (s shown) line(text string) string {
-	text = printable(strings.NewReplacer("\r\n", " ", "\n", " ").Replace(strings.TrimSpace(text)))
-	if runes := []rune(text); !s.full && len(runes) > shownBytes/4 {
-		return string(runes[:shownBytes/4]) + "…"
+	const most = shownBytes / 4
+	text, mark := strings.TrimSpace(text), ""
+	if !s.full && len(text) > most {
+		text, mark = strings.ToValidUTF8(text[:most], ""), "…"
 	}
-	return text
+	return printable(strings.NewReplacer("\r\n", " ", "\n", " ").Replace(text)) + mark
 }

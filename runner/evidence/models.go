@@ -26,8 +26,8 @@ type ModelCall struct {
 	Path     string       `json:"path"`              // below the provider's base URL, with its query less keys
 	Dialect  dialect.Name `json:"dialect,omitempty"` // empty for what is no model's turn, such as a list of models
 	Model    string       `json:"model,omitempty"`   // as the request names it
-	// RequestSHA256 tells requests with the same meaning: of the request's JSON in
-	// canonical form, without what differs each time.
+	// RequestSHA256 tells requests with the same meaning: of method, path and body, whose
+	// JSON is taken in canonical form without what differs each time.
 	RequestSHA256 string         `json:"request_sha256"`
 	Request       []byte         `json:"-"`                // as it came
 	Status        int            `json:"status,omitempty"` // of HTTP; 0 where no answer came

@@ -127,7 +127,8 @@ type Price struct {
 	CacheWrites *float64 `json:"cache_writes,omitempty" min:"0" jsonschema:"the same for input that is written to a cache; default that of input"`
 }
 
-// ModelLimits is what the model calls of a trial may come to. What is 0 is not limited.
+// ModelLimits is what the model calls of a trial may come to. What is left out is not
+// limited, but for Requests, which have a default.
 type ModelLimits struct {
 	Requests int     `json:"requests,omitempty" min:"1" jsonschema:"requests in a trial; default 1000"`
 	Tokens   int64   `json:"tokens,omitempty" min:"1" jsonschema:"tokens of input and output in a trial, by the provider's count"`
