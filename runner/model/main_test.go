@@ -13,11 +13,15 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/waza-isolate/waza/internal/memtest"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/spec"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	memtest.Main(roles())
+	goleak.VerifyTestMain(m)
+}
 
 // key is that of the provider under test; no agent may ever see it.
 const key = "sk-canary-7f3e9d52c1"
