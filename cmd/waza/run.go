@@ -184,7 +184,7 @@ func newRunID(name string) string {
 	var random [3]byte
 	_, _ = rand.Read(random[:])
 	safe := strings.Trim(unsafe.ReplaceAllString(strings.ToLower(name), "-"), "-")
-	return time.Now().UTC().Format("20060102-150405") + "-" + safe[:min(len(safe), 32)] + "-" + hex.EncodeToString(random[:])
+	return time.Now().UTC().Format("20060102-150405") + "-" + safe[:min(len(safe), 40)] + "-" + hex.EncodeToString(random[:])
 }
 
 func (j *job) dryRun() error {
