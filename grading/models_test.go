@@ -116,3 +116,26 @@ func TestTokens(t *testing.T) {
 		{"no gateway", direct, `{"max_tokens":500}`, cannotSay, 0, "no model gateway was in the way"},
 	})
 }
+
+// What the agent tells of tokens stands beside what models told, and is not judged.
+func TestToldTokens(t *testing.T) {
+	s := modelled()
+	s.transcript = `{"type":"assistant.message","content":"x"}
+{"type":"assistant.usage","usage":{"input":5,"output":1}}
+{"type":"assistant.usage","usage":{"input":6,"output":2}}
+`
+	for _, gateway := range []bool{true, false} {
+		want := &evidence.Tokens{Told: dialect.Usage{Input: 11, Output: 3}, Wire: &dialect.Usage{Input: 200, Output: 20}}
+		if !gateway {
+			s.models, s.trial.Plan, want.Wire = nil, nil, nil
+		}
+		dir := lay(t, s)
+		if _, err := grading.Grade(dir); err != nil {
+			t.Fatal(err)
+		}
+		n, err := dir.Narration()
+		if diff := cmp.Diff(want, n.Tokens); diff != "" || err != nil {
+			t.Error(diff, err)
+		}
+	}
+}

@@ -67,7 +67,7 @@ func open(dir evidence.Dir, trial evidence.Trial) (*subject, error) {
 	paired := capture.Pair(tools, s.calls, transcript)
 	s.uses = paired.Uses()
 	if left {
-		n := s.narrate(paired)
+		n := s.narrate(paired, transcript)
 		s.narration = &n
 		return s, s.dir.WriteNarration(n)
 	}

@@ -1,6 +1,10 @@
 package evidence
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"github.com/waza-isolate/waza/runner/dialect"
+)
 
 // Narration is narration.json: what the agent's transcript tells of MCP calls, held
 // against those that were captured. It is there for trials with a transcript.
@@ -18,6 +22,9 @@ type Narration struct {
 	// Ambiguous are told by a name that may be one of several tools, or a tool of the
 	// agent's own.
 	Ambiguous []Claim `json:"ambiguous,omitempty"`
+	// Tokens is what the agent tells that its models took; nil where it tells nothing. It
+	// is not judged: agents count in ways of their own.
+	Tokens *Tokens `json:"tokens,omitempty"`
 	// Gaps says what of the evidence is missing, and so what is not listed.
 	Gaps []string `json:"gaps,omitempty"`
 	// Tools are the names that the told ones were compared with, by declared server:
@@ -28,6 +35,12 @@ type Narration struct {
 // Agrees reports whether nothing was found that the agent told otherwise.
 func (n Narration) Agrees() bool {
 	return len(n.Unbacked)+len(n.Unreported)+len(n.Differs)+len(n.Ambiguous) == 0
+}
+
+// Tokens is what models took, as the agent tells it and as they told the gateway.
+type Tokens struct {
+	Told dialect.Usage  `json:"told"`
+	Wire *dialect.Usage `json:"wire,omitempty"` // nil where that is not known
 }
 
 // ToolRef is one tool of one server.

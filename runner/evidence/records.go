@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waza-isolate/waza/runner/dialect"
 	"github.com/waza-isolate/waza/runner/usage"
 )
 
@@ -161,10 +162,13 @@ type Step struct {
 	Error  string          `json:"error,omitempty"`  // why there is none
 }
 
+// AssistantUsage is the type of an event that tells what models took.
+const AssistantUsage = "assistant.usage"
+
 // TranscriptEvent is one line of transcript.jsonl in waza's event format: what
 // the agent says it did.
 type TranscriptEvent struct {
-	Type       string          `json:"type"` // user.message, assistant.message, tool.execution_start, tool.execution_complete
+	Type       string          `json:"type"` // user.message, assistant.message, assistant.usage, tool.execution_start, tool.execution_complete
 	Content    string          `json:"content,omitempty"`
 	Message    string          `json:"message,omitempty"`
 	ToolCallID string          `json:"tool_call_id,omitempty"`
@@ -172,6 +176,7 @@ type TranscriptEvent struct {
 	Arguments  json.RawMessage `json:"arguments,omitempty"`
 	Success    *bool           `json:"success,omitempty"`
 	ToolResult json.RawMessage `json:"tool_result,omitempty"`
+	Usage      *dialect.Usage  `json:"usage,omitempty"`
 }
 
 // Class is a trial's outcome class.

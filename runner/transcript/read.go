@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/runner/dialect"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -105,8 +107,30 @@ func (r Rule) event(from []byte) (evidence.TranscriptEvent, error) {
 			Type: "tool.execution_complete", ToolCallID: scalar(lookup(from, r.ID)),
 			Success: r.success(from), ToolResult: lookup(from, r.Result),
 		}, nil
+	case Usage:
+		return evidence.TranscriptEvent{Type: evidence.AssistantUsage, Usage: r.usage(from)}, nil
 	}
 	return evidence.TranscriptEvent{Type: "assistant.message", Content: content(lookup(from, r.Content))}, nil
+}
+
+// usage is the tokens that the line tells of; nil for none.
+func (r Rule) usage(from []byte) *dialect.Usage {
+	input, some := sum(from, r.Input)
+	output, more := sum(from, r.Output)
+	if !some && !more {
+		return nil
+	}
+	return &dialect.Usage{Input: input, Output: output}
+}
+
+// sum adds the whole numbers at paths, and says whether there is one.
+func sum(from []byte, paths []string) (total int64, some bool) {
+	for _, path := range paths {
+		if n, err := strconv.ParseInt(string(lookup(from, path)), 10, 64); err == nil && n >= 0 && total+n >= 0 {
+			total, some = total+n, true
+		}
+	}
+	return total, some
 }
 
 // success is what the line tells of it; nil for nothing.

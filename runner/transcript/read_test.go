@@ -235,3 +235,28 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// Tokens are added up over the paths that a line has; what is no count is none.
+func TestUsage(t *testing.T) {
+	source := transcript.Source{From: "stdout", Format: transcript.FormatJSONL, Events: []transcript.Rule{
+		{Type: transcript.Usage, Input: []string{"in", "cache.read"}, Output: []string{"out"}},
+	}}
+	got, report := read(t, source,
+		`{"in":100,"cache":{"read":20},"out":3}`, `{"in":1}`, `{"other":1}`,
+		`{"in":"7","out":-1}`, `{"in":1.5,"out":true}`, `{"in":9223372036854775807,"cache":{"read":9},"out":1}`,
+	)
+	want := []string{
+		`{"type":"assistant.usage","usage":{"input":120,"output":3}}`,
+		`{"type":"assistant.usage","usage":{"input":1,"output":0}}`,
+		`{"type":"assistant.usage","usage":{"input":9223372036854775807,"output":1}}`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if report.Events != 0 {
+		t.Errorf("%+v: tokens tell nothing of what was done", report)
+	}
+	if bad := (transcript.Source{Format: transcript.FormatJSONL, Events: []transcript.Rule{{Type: transcript.Usage, Input: []string{"a..b"}}}}).Problems(); len(bad) != 2 {
+		t.Errorf("%+v", bad)
+	}
+}

@@ -28,7 +28,7 @@ func (r *reading) line(s Source, line []byte, number int) error {
 			switch {
 			case err != nil:
 				r.report.unread(number, "events[%d]: %v", i, err)
-			case rule.Type == Message && event.Content == "": // nothing is said
+			case rule.Type == Message && event.Content == "", rule.Type == Usage && event.Usage == nil: // nothing is said
 			case rule.Joined:
 				r.piece(event.Content, number)
 			default:
@@ -55,7 +55,9 @@ func (r *reading) tell(event evidence.TranscriptEvent) error {
 	if err := r.endMessage(); err != nil {
 		return err
 	}
-	r.report.Events++
+	if event.Type != evidence.AssistantUsage { // which tells nothing of what was done
+		r.report.Events++
+	}
 	return r.emit(event)
 }
 

@@ -27,6 +27,7 @@ const (
 	ToolStart = "tool_start"
 	ToolEnd   = "tool_end"
 	Message   = "message"
+	Usage     = "usage"
 )
 
 // Rule says which lines tell of something, and where in them it stands. Paths are
@@ -35,7 +36,7 @@ type Rule struct {
 	When      map[string]any `json:"when,omitempty" jsonschema:"values, by path, that a line has for the rule to apply"`
 	Each      string         `json:"each,omitempty" jsonschema:"path of a list in the line; the other paths are then those of each of its items"`
 	Where     map[string]any `json:"where,omitempty" jsonschema:"values, by path, that an item of each has for the rule to apply"`
-	Type      string         `json:"type" enum:"tool_start tool_end message" jsonschema:"what the line tells of"`
+	Type      string         `json:"type" enum:"tool_start tool_end message usage" jsonschema:"what the line tells of"`
 	ID        string         `json:"id,omitempty" jsonschema:"path of the id that a tool's start and end share"`
 	Name      string         `json:"name,omitempty" jsonschema:"of tool_start: path of the tool's name"`
 	Tool      string         `json:"tool,omitempty" jsonschema:"of tool_start: the tool's name itself, where no line tells it"`
@@ -46,6 +47,8 @@ type Rule struct {
 	Error     string         `json:"error,omitempty" jsonschema:"of tool_end: path of what is there, and not null, false or empty, only where the tool failed"`
 	Content   string         `json:"content,omitempty" jsonschema:"of message: path of its text, a string or a list of text blocks"`
 	Joined    bool           `json:"joined,omitempty" jsonschema:"of message: lines bring pieces; those with nothing told between them are one message"`
+	Input     []string       `json:"input,omitempty" jsonschema:"of usage: paths of numbers of tokens that the model read, which are added"`
+	Output    []string       `json:"output,omitempty" jsonschema:"of usage: paths of numbers of tokens that it wrote, which are added"`
 }
 
 // Problem is something of a source that makes no sense, and the keys that lead to it.
@@ -88,6 +91,16 @@ func (r Rule) problems() []Problem {
 		}
 		if key.path != "" && !isPath(key.path) {
 			add(key.name, "%q is no path: keys with dots between them", key.path)
+		}
+	}
+	for _, key := range []struct {
+		name  string
+		paths []string
+	}{{"input", r.Input}, {"output", r.Output}} {
+		for i, path := range key.paths {
+			if !isPath(path) {
+				all = append(all, Problem{[]any{key.name, i}, fmt.Sprintf("%q is no path: keys with dots between them", path)})
+			}
 		}
 	}
 	if r.Each != "" && !isPath(r.Each) {
@@ -138,11 +151,12 @@ func (r Rule) keys() []key {
 		path("server", r.Server), path("arguments", r.Arguments),
 		path("result", r.Result), {name: "ok", given: len(r.OK) > 0}, path("error", r.Error),
 		path("content", r.Content), {name: "joined", given: r.Joined},
+		{name: "input", given: len(r.Input) > 0}, {name: "output", given: len(r.Output) > 0},
 	}
 }
 
 func needs(kind string) []string {
-	return map[string][]string{ToolStart: {"id"}, ToolEnd: {"id"}, Message: {"content"}}[kind]
+	return map[string][]string{ToolStart: {"id"}, ToolEnd: {"id"}, Message: {"content"}, Usage: {"input", "output"}}[kind]
 }
 
 func takes(kind string) []string {
