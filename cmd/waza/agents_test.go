@@ -26,7 +26,7 @@ func everyAgent() []string { return append(adapter.Names(), "llm") }
 
 // The example runs under every agent, as its first lines say. Whatever each calls the
 // tools, they make the same calls and get the same grades; what they tell of them is so,
-// and each call is one that the model asked for.
+// each call is one that the model asked for, and skills are found where each looks.
 func TestEveryAgent(t *testing.T) {
 	t.Parallel()
 	p := newAgentsProject(t)
@@ -47,6 +47,9 @@ func TestEveryAgent(t *testing.T) {
 				t.Errorf("otherwise than %s (-%[1]s +%s):\n%s", all.Runs[0].Agent, run.Agent, diff)
 			}
 			names[own["files"].Names[0]] = true
+			if asked := p.read(run.Path, "trials", "files", "1", evidence.ModelsFile); !strings.Contains(asked, skillSays) {
+				t.Error("the model is not told of the skill")
+			}
 			checkAltered(t, p, run.Path)
 		})
 	}
@@ -55,15 +58,19 @@ func TestEveryAgent(t *testing.T) {
 	}
 }
 
-// newAgentsProject is the example with a name of its own. It needs the images of all
-// agents.
+// skillSays is what the skill in newAgentsProject is for.
+const skillSays = "Tells of zephyr tides in the harbour."
+
+// newAgentsProject is the example with a name of its own, and a skill. It needs the
+// images of all agents.
 func newAgentsProject(t *testing.T) *project {
 	t.Helper()
 	p := newProject(t, "", npmServers)
 	if err := os.CopyFS(p.dir, os.DirFS("../../examples/agents")); err != nil {
 		t.Fatal(err)
 	}
-	p.write("eval.yaml", strings.Replace(p.read("eval.yaml"), "name: agents", "name: "+p.name, 1))
+	p.write("skills/tides/SKILL.md", "---\nname: tides\ndescription: "+skillSays+"\n---\nRead the table.\n")
+	p.write("eval.yaml", strings.NewReplacer("name: agents", "name: "+p.name, "\nconfig:\n", "\nconfig:\n  skill_directories: [skills]\n").Replace(p.read("eval.yaml")))
 	plan := p.start("run", "--isolate", "--executor", strings.Join(everyAgent(), ","), "--task", "files", "--dry-run", "eval.yaml").wait(exitOK)
 	images := regexp.MustCompile(`image (waza-agent:\S+),`).FindAllStringSubmatch(plan.stdout.String(), -1)
 	if len(images) != len(adapter.Names()) {

@@ -118,7 +118,7 @@ config:
   trials_per_task: 1
   timeout_seconds: 60
   executor: command
-  agent: {command: sh, args: ["-c", "echo the key is $JUDGE_KEY; echo $JUDGE_KEY >&2"]}
+  agent: {command: sh, args: ["-c", "echo the key is $SAME_KEY, inherited are [$JUDGE_KEY]; echo $SAME_KEY >&2"]}
   judge: {base_url: "ENDPOINT", api_key_env: JUDGE_KEY, model: m}
 graders:
   - {type: prompt, name: told, config: {prompt: p, judge: {samples: 2}}}
@@ -127,8 +127,9 @@ tasks: [task.yaml]
 id: tell
 inputs: {prompt: Tell me the key.}
 `, e)
+	p.env = append(p.env, "SAME_KEY="+judgeKey) // which the agent gets: its name is nobody's
 	c := p.startLocal("-v").wait(exitFailed)
-	if !strings.Contains(p.read("run", "trials", "tell", "1", evidence.TrialFile), `"the key is [REDACTED]`) {
+	if !strings.Contains(p.read("run", "trials", "tell", "1", evidence.TrialFile), `"the key is [REDACTED], inherited are []`) {
 		t.Error("the agent never told the key, so this test looks at nothing")
 	}
 	written := c.stdout.String() + c.stderr.String() + p.start("grade", "run").wait(exitFailed).stdout.String()
