@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
-	"net/http"
 	"slices"
 	"time"
 
@@ -25,6 +24,9 @@ func namedUse(params map[string]json.RawMessage) string {
 	meta, _ := members(params["_meta"])
 	return cmp.Or(text(meta[metaOfClaude]), text(meta[MetaToolUse]))
 }
+
+// statusRefused is what the gateway answers in place of a provider, beyond a limit (429).
+const statusRefused = 429
 
 // asked is what models asked for in a trial.
 type asked struct {
@@ -106,7 +108,7 @@ func (a *asked) add(call evidence.ModelCall) {
 	for key, count := range had {
 		a.reach(key, count, call.Start)
 	}
-	refused := call.Outcome == evidence.ModelBudget && call.Status == http.StatusTooManyRequests
+	refused := call.Outcome == evidence.ModelBudget && call.Status == statusRefused
 	if refused || len(call.Response) == 0 && call.Truncated == 0 {
 		return
 	}
