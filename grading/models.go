@@ -39,7 +39,7 @@ func (s *subject) tokens() (dialect.Usage, error) {
 			return total, fmt.Errorf("%w: %s", errEvidence, s.explain(err))
 		case call.Usage != nil:
 			total = total.Plus(*call.Usage)
-		case call.Dialect != "" && call.Status/100 == 2 && len(call.Response) > 0:
+		case call.IsTurn() && call.Status/100 == 2 && len(call.Response) > 0:
 			return total, fmt.Errorf("%w: the provider told no tokens of model call %d", errEvidence, call.Seq)
 		}
 	}

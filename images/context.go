@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -109,8 +108,6 @@ func newContext(base string, files []file, n Network) (Context, error) {
 	return Context{Tar: buf.Bytes(), Args: args}, errors.Join(err, w.Close())
 }
 
-var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-
 // script is the settings as a POSIX shell reads them.
 func (n Network) script() (string, error) {
 	env := maps.Clone(n.Env)
@@ -122,7 +119,7 @@ func (n Network) script() (string, error) {
 	}
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(env)) {
-		if !envName.MatchString(name) {
+		if !mcpconfig.IsVariable(name) {
 			return "", fmt.Errorf("%q is not a variable's name", name)
 		}
 		fmt.Fprintf(&b, "export %s='%s'\n", name, strings.ReplaceAll(env[name], "'", `'\''`))

@@ -95,7 +95,7 @@ func (r *clientReader) variable(at strictyaml.Path, found string) string {
 }
 
 func (r *clientReader) environment(at strictyaml.Path, name string) string {
-	if !variableName.MatchString(name) {
+	if !IsVariable(name) {
 		r.doc.Problemf(at, "%s is not a variable's name", quote(name))
 		return ""
 	}
@@ -106,7 +106,7 @@ func (r *clientReader) environment(at strictyaml.Path, name string) string {
 // variable that is named like it.
 func (r *clientReader) input(at strictyaml.Path, id string) string {
 	name := strings.Trim(notInName.ReplaceAllString(strings.ToUpper(id), "_"), "_")
-	if !variableName.MatchString(name) {
+	if !IsVariable(name) {
 		r.doc.Problemf(at, "${input:…} asks a question that nobody answers here, and no variable can be named like it; write ${NAME} and set the variable NAME")
 		return ""
 	}

@@ -104,7 +104,7 @@ func (r *runReader) set(field *string, own, name, value string) {
 // that of the runner's variable.
 func (r *runReader) takeEnv(name, value string) {
 	key, value, given := strings.Cut(value, "=")
-	if !envName.MatchString(key) {
+	if !IsVariable(key) {
 		r.wrong("%s needs KEY or KEY=VALUE, and %q is not a variable's name", name, key)
 		return
 	}

@@ -126,6 +126,9 @@ type part struct {
 	hasDefault bool
 }
 
+// IsVariable says whether an environment's variable can have this name.
+func IsVariable(name string) bool { return variableName.MatchString(name) }
+
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 func split(s string) ([]part, error) {
@@ -156,7 +159,7 @@ func split(s string) ([]part, error) {
 // reference reads what stands between the braces.
 func reference(s string) (part, error) {
 	name, fallback, hasDefault := strings.Cut(s, ":-")
-	if !variableName.MatchString(name) {
+	if !IsVariable(name) {
 		return part{}, fmt.Errorf("${…} does not hold a variable's name; write ${VAR}, ${VAR:-default}, or $${ for a literal ${")
 	}
 	if strings.Contains(fallback, "${") {

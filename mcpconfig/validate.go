@@ -173,7 +173,6 @@ func (f *findings) size(field, value string) {
 }
 
 var (
-	envName    = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$") // RFC 9110, section 5.6.2
 )
 
@@ -186,7 +185,7 @@ func (f *findings) texts(s Server) {
 		if field == "tools" && value == "" {
 			f.add(ErrInvalid, field, key, "%s must not be empty", where(field, key))
 		}
-		if (field == "env" || strings.HasSuffix(field, ".env")) && !envName.MatchString(key) {
+		if (field == "env" || strings.HasSuffix(field, ".env")) && !IsVariable(key) {
 			f.add(ErrInvalid, field, key, "%s: %q is not a variable's name", field, key)
 		}
 		if field == "headers" && !headerName.MatchString(key) {

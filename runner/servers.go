@@ -174,7 +174,7 @@ func (tr *trialRun) serve(ctx context.Context, rec recorder, models *Models) (er
 	for _, place := range places {
 		handler := tr.at(place)
 		tr.serving.Go(func() {
-			err := proxy.ServeHandler(context.WithoutCancel(ctx), place, handler)
+			err := proxy.Serve(context.WithoutCancel(ctx), place, handler)
 			if err != nil && !errors.Is(err, net.ErrClosed) {
 				rec.Event(evidence.Event{Kind: "proxy", Message: err.Error()})
 			}

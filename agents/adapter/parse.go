@@ -7,7 +7,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -128,13 +127,11 @@ func (c checker) templates(at strictyaml.Path, text string, allowed []string) {
 	}
 }
 
-var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-
 func (c checker) env(at strictyaml.Path, env map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		step := append(slices.Clone(at), name)
 		switch {
-		case !envName.MatchString(name):
+		case !mcpconfig.IsVariable(name):
 			c.doc.KeyProblemf(step, "%s: %q is not a variable's name", at, name)
 		case name == "HOME" || strings.HasPrefix(name, "WAZA_"):
 			c.doc.KeyProblemf(step, "%s: is set by waza itself", step)

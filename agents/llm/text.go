@@ -1,10 +1,11 @@
 package llm
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // head is the beginning of a text, and how much more there was.
@@ -28,11 +29,9 @@ func quote(text string) string {
 
 // encode is a value as JSON; nil for what JSON cannot hold.
 func encode(value any) json.RawMessage {
-	var buf bytes.Buffer
-	out := json.NewEncoder(&buf)
-	out.SetEscapeHTML(false)
-	if out.Encode(value) != nil {
+	raw, err := evidence.Marshal(value)
+	if err != nil {
 		return nil
 	}
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
+	return raw
 }

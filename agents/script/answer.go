@@ -72,7 +72,7 @@ func (a answer) report() json.RawMessage {
 	if a.Result != nil {
 		return a.Result
 	}
-	raw, err := encodeJSON(map[string]any{"error": a.Message})
+	raw, err := evidence.Marshal(map[string]any{"error": a.Message})
 	if err != nil {
 		return nil
 	}

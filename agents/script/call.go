@@ -136,7 +136,7 @@ func (r *runner) target(server, tool text, arguments value) (t target, err error
 	if _, ok := evaluated.(map[string]any); !ok {
 		return t, fmt.Errorf("arguments must be an object and are %s", kindOf(evaluated))
 	}
-	t.arguments, err = encodeJSON(evaluated)
+	t.arguments, err = evidence.Marshal(evaluated)
 	return t, err
 }
 

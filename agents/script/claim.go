@@ -1,6 +1,10 @@
 package script
 
-import "context"
+import (
+	"context"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+)
 
 // claimStep puts a call into the transcript that was not made.
 type claimStep struct {
@@ -29,7 +33,7 @@ func (s claimStep) run(_ context.Context, r *runner) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw, err := encodeJSON(result)
+	raw, err := evidence.Marshal(result)
 	if err != nil {
 		return nil, err
 	}

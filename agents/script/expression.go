@@ -15,6 +15,7 @@ import (
 	exprparser "github.com/expr-lang/expr/parser"
 	"github.com/expr-lang/expr/types"
 	"github.com/expr-lang/expr/vm"
+	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // Bounds of one expression. expr has no limit of time; a run's context is only
@@ -120,7 +121,7 @@ func (e expression) eval(v *variables) (any, error) {
 	if err != nil {
 		return nil, e.wrap(err)
 	}
-	raw, err := encodeJSON(result)
+	raw, err := evidence.Marshal(result)
 	if err != nil {
 		return nil, e.wrap(err)
 	}

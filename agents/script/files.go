@@ -7,6 +7,8 @@ import (
 	"io"
 	"path/filepath"
 	"unicode/utf8"
+
+	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // maxOutput is how many bytes of a file, or of one output of a program, a step
@@ -100,7 +102,7 @@ func (s writeStep) run(_ context.Context, r *runner) (any, error) {
 
 // builtin does something under a tool's name in the transcript.
 func (r *runner) builtin(tool string, arguments any, do func() (any, error)) (any, error) {
-	raw, err := encodeJSON(arguments)
+	raw, err := evidence.Marshal(arguments)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +112,7 @@ func (r *runner) builtin(tool string, arguments any, do func() (any, error)) (an
 	if err != nil {
 		result = map[string]any{"error": err.Error()}
 	}
-	raw, encodeErr := encodeJSON(result)
+	raw, encodeErr := evidence.Marshal(result)
 	call.Complete(err == nil, raw)
 	return value, errors.Join(err, encodeErr)
 }

@@ -7,6 +7,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // variables is what expressions see. Its values are JSON values: nil, bool,
@@ -82,24 +84,13 @@ func decodeJSON(raw []byte) (any, error) {
 	return value, nil
 }
 
-// encodeJSON is the inverse of decodeJSON, with keys in order.
-func encodeJSON(value any) (json.RawMessage, error) {
-	var buf bytes.Buffer
-	out := json.NewEncoder(&buf)
-	out.SetEscapeHTML(false)
-	if err := out.Encode(value); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
-}
-
 // asText is a value inside a longer text: a string as it is, anything else as
 // JSON.
 func asText(value any) (string, error) {
 	if s, ok := value.(string); ok {
 		return s, nil
 	}
-	raw, err := encodeJSON(value)
+	raw, err := evidence.Marshal(value)
 	return string(raw), err
 }
 

@@ -72,9 +72,7 @@ func TestKeyOfEveryAgent(t *testing.T) {
 	if headers["Authorization"] == 0 || headers["X-Api-Key"] == 0 || headers["X-Goog-Api-Key"] == 0 {
 		t.Errorf("the provider got its key in %v", headers)
 	}
-	if files := p.holds(modelKey); len(files) > 0 {
-		t.Errorf("the key is in %q", files)
-	}
+	noFileHolds(t, p.path("run"), modelKey)
 	if printed := c.stdout.String() + c.stderr.String(); strings.Contains(printed, modelKey) {
 		t.Errorf("printed: %s", printed)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/waza-isolate/waza/agents/adapter"
 	"github.com/waza-isolate/waza/internal/dockertest"
+	"github.com/waza-isolate/waza/internal/jsonvalue"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/results"
@@ -122,7 +123,11 @@ func seenIn(t *testing.T, dir evidence.Dir) behaviour {
 		t.Fatal(err)
 	}
 	for _, call := range calls {
-		b.Calls = append(b.Calls, call.Server+" "+call.Tool+" "+canonical(t, call.Arguments))
+		arguments, ok := jsonvalue.Canonical(call.Arguments)
+		if !ok {
+			t.Fatalf("%s: call %d has the arguments %s", dir, call.Seq, call.Arguments)
+		}
+		b.Calls = append(b.Calls, call.Server+" "+call.Tool+" "+arguments)
 		if call.Origin != evidence.OriginModel || call.Turn == 0 {
 			t.Errorf("%s: call %d of %s: origin %q, turn %d", dir, call.Seq, call.Tool, call.Origin, call.Turn)
 		}
@@ -142,20 +147,6 @@ func seenIn(t *testing.T, dir evidence.Dir) behaviour {
 		}
 	}
 	return b
-}
-
-// canonical is JSON with its keys in order.
-func canonical(t *testing.T, raw json.RawMessage) string {
-	t.Helper()
-	var v any
-	if err := json.Unmarshal(raw, &v); err != nil {
-		t.Fatal(err)
-	}
-	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }
 
 // checkAltered takes a call out of what the agent told, which is then found out.

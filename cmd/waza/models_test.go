@@ -3,11 +3,8 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -42,26 +39,6 @@ func (p *project) modelCalls(task string) []evidence.ModelCall {
 		all = append(all, c)
 	}
 	return all
-}
-
-// holds says whether a key is in any file of the run directory.
-func (p *project) holds(secret string) (files []string) {
-	p.t.Helper()
-	seen := 0
-	err := filepath.WalkDir(p.path("run"), func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() {
-			return err
-		}
-		content, err := os.ReadFile(path)
-		if seen++; bytes.Contains(content, []byte(secret)) {
-			files = append(files, path)
-		}
-		return err
-	})
-	if err != nil || seen < 6 {
-		p.t.Errorf("looked at %d files: %v", seen, err)
-	}
-	return files
 }
 
 // A provider's key is in no container and nothing that a run leaves, though the provider
@@ -121,9 +98,7 @@ echo "looked at $(look | wc -c) bytes, found $(look | grep -ac 'canary-begin[s]'
 			if !strings.Contains(said, "found 0") || strings.Contains(said, "looked at 0") || !strings.Contains(said, strings.Repeat("*", len(modelKey))) {
 				t.Errorf("the agent says %.3000s", said)
 			}
-			if files := p.holds(modelKey); len(files) > 0 {
-				t.Errorf("the key is in %q", files)
-			}
+			noFileHolds(t, p.path("run"), modelKey)
 			printed := c.stdout.String() + c.stderr.String() + p.start("run", "--isolate", "--dry-run", "eval.yaml").wait(exitOK).stdout.String()
 			if strings.Contains(printed, modelKey) || !strings.Contains(printed, "the key in $E2E_MODEL_KEY") {
 				t.Errorf("printed: %s", printed)

@@ -70,7 +70,7 @@ func readAsked(models iter.Seq2[evidence.ModelCall, error]) *asked {
 			break
 		}
 		a.seqs, a.last = a.seqs+1, max(a.last, call.Seq)
-		if call.Dialect != "" {
+		if call.IsTurn() {
 			a.add(call)
 		}
 	}
@@ -100,7 +100,7 @@ func (a *asked) add(call evidence.ModelCall) {
 	if err == nil {
 		for _, item := range request.Items {
 			for _, result := range item.Results {
-				had[resultKey(result.ID, result.Name)]++
+				had[result.Key()]++
 			}
 		}
 	}
@@ -121,7 +121,7 @@ func (a *asked) add(call evidence.ModelCall) {
 		from = call.FirstByte
 	}
 	for _, asks := range response.Uses {
-		key := resultKey(asks.ID, asks.Name)
+		key := asks.Key()
 		form, _ := jsonvalue.Canonical(asks.Arguments)
 		a.uses = append(a.uses, &use{
 			turn: call.Seq, id: asks.ID, name: asks.Name, form: form, from: from, end: call.End, key: key, had: had[key], call: none,
@@ -152,12 +152,4 @@ func (a *asked) reach(key string, count int, at time.Time) {
 		a.results++
 	}
 	a.reached[key] = times
-}
-
-// resultKey keeps ids and names apart.
-func resultKey(id, name string) string {
-	if id == "" {
-		return "name " + name
-	}
-	return "id " + id
 }

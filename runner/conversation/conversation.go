@@ -93,7 +93,7 @@ func turnsOf(dir evidence.Dir) ([]*Turn, error) {
 			unread = err
 			break
 		}
-		if call.Dialect != "" {
+		if call.IsTurn() {
 			told.read(call)
 			turns = append(turns, turnOf(call))
 		}
@@ -126,7 +126,7 @@ func turnOf(call evidence.ModelCall) *Turn {
 
 // results are those that models were told of, by the use's id, or by the tool's name
 // where uses have none.
-type results map[[2]string][]dialect.Result
+type results map[string][]dialect.Result
 
 // read takes what a model is told. Requests repeat the conversation, so the one that
 // tells most has all.
@@ -138,7 +138,7 @@ func (r results) read(call evidence.ModelCall) {
 	all := results{}
 	for _, item := range request.Items {
 		for _, result := range item.Results {
-			key := keyOf(result.ID, result.Name)
+			key := result.Key()
 			all[key] = append(all[key], result)
 		}
 	}
@@ -151,20 +151,13 @@ func (r results) read(call evidence.ModelCall) {
 
 // next is the first result of a use that no use before it has; nil where there is none.
 func (r results) next(use dialect.Use) *dialect.Result {
-	key := keyOf(use.ID, use.Name)
+	key := use.Key()
 	if len(r[key]) == 0 {
 		return nil
 	}
 	first := r[key][0]
 	r[key] = r[key][1:]
 	return &first
-}
-
-func keyOf(id, name string) [2]string {
-	if id != "" {
-		return [2]string{id, ""}
-	}
-	return [2]string{"", name}
 }
 
 // steps puts turns and calls in order, and calls to the uses that they carry out.

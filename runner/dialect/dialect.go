@@ -64,6 +64,21 @@ type Result struct {
 	Error bool
 }
 
+// Key is what a use shares with its results: its id, or the tool's name where the dialect
+// gives uses none.
+func (u Use) Key() string { return resultKey(u.ID, u.Name) }
+
+// Key is that of the use which the result is of.
+func (r Result) Key() string { return resultKey(r.ID, r.Name) }
+
+// resultKey keeps ids and names apart.
+func resultKey(id, name string) string {
+	if id == "" {
+		return "name " + name
+	}
+	return "id " + id
+}
+
 // Response is what a model answers.
 type Response struct {
 	ID    string

@@ -45,6 +45,10 @@ type ModelCall struct {
 	Redacted      int            `json:"redacted,omitempty"`  // secrets replaced in what was kept
 }
 
+// IsTurn says whether the request asked for a model's turn, and not for a list of models,
+// say.
+func (c ModelCall) IsTurn() bool { return c.Dialect != "" }
+
 // modelCall is a line of models.jsonl. Bytes are kept as frames keep theirs: as text
 // where they are UTF-8, else in base64.
 type modelCall struct {

@@ -63,7 +63,7 @@ func victim(ready func(string), stop <-chan struct{}) {
 		panic(err)
 	}
 	served := make(chan error, 1)
-	go func() { served <- proxy.Serve(context.Background(), listener, "") }()
+	go func() { served <- proxy.Serve(context.Background(), listener, proxy.Handler("")) }()
 	ready(listener.Addr().String())
 	<-stop
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -65,7 +65,7 @@ func benchOn(t testing.TB, listener net.Listener, dial func(context.Context) (ne
 	b.proxy = proxy
 	b.addr = listener.Addr().String()
 	served := make(chan error, 1)
-	go func() { served <- proxy.Serve(context.Background(), listener, "") }()
+	go func() { served <- proxy.Serve(context.Background(), listener, proxy.Handler("")) }()
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return dial(ctx)
 	}}

@@ -19,17 +19,10 @@ const (
 	shutdownGrace = 2 * time.Second
 )
 
-// Serve serves the proxy on l, within limits that a hostile peer cannot widen,
-// until ctx ends or the proxy is closed. It closes l. It returns nil where it
-// ended so, else the listener's error. Where only names a server, every request
-// is for that one.
-func (p *Proxy) Serve(ctx context.Context, l net.Listener, only string) error {
-	return p.ServeHandler(ctx, l, p.Handler(only))
-}
-
-// ServeHandler is Serve with a handler in the place of the proxy's own, which it may
-// hand requests on to.
-func (p *Proxy) ServeHandler(ctx context.Context, l net.Listener, h http.Handler) error {
+// Serve serves h on l, within limits that a hostile peer cannot widen, until ctx ends or
+// the proxy is closed. It closes l. It returns nil where it ended so, else the listener's
+// error. h is the proxy's own handler, or one that hands requests on to it.
+func (p *Proxy) Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	srv := &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: headerTimeout,

@@ -59,7 +59,7 @@ func (c *call) understand() {
 	defer close(c.understood)
 	c.gateway.decoding.Lock()
 	defer c.gateway.decoding.Unlock()
-	if c.record.Dialect != "" {
+	if c.record.IsTurn() {
 		if asked, err := dialect.ReadRequest(c.record.Dialect, c.record.Path, c.record.Request); err == nil {
 			c.model = asked.Model
 		}
@@ -70,7 +70,7 @@ func (c *call) understand() {
 // isPriced says whether the model has a price, and which it is, where costs are limited.
 // What is no model's turn costs nothing.
 func (c *call) isPriced() (priced bool, model string) {
-	if c.record.Dialect == "" || c.gateway.allowed.limits.Cost == 0 {
+	if !c.record.IsTurn() || c.gateway.allowed.limits.Cost == 0 {
 		return true, ""
 	}
 	<-c.understood

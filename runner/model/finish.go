@@ -35,7 +35,7 @@ func (c *call) finish(broken error) {
 
 // told is what the answer says, as far as that can be read.
 func (c *call) told() dialect.Response {
-	if c.record.Dialect == "" {
+	if !c.record.IsTurn() {
 		return dialect.Response{}
 	}
 	if c.answer.over > 0 {
@@ -56,7 +56,7 @@ func (c *call) count(usage *dialect.Usage, whole bool) {
 	<-c.understood
 	c.record.Usage = usage
 	var counted dialect.Usage
-	if c.record.Dialect != "" && c.record.Status < 400 && (usage == nil || !whole) {
+	if c.record.IsTurn() && c.record.Status < 400 && (usage == nil || !whole) {
 		counted = estimate(int64(len(c.record.Request)), c.answer.size())
 	}
 	if usage != nil {

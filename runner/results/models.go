@@ -56,7 +56,7 @@ func modelsOf(trial Trial) (*Models, answerTimes) {
 	}
 	m := &Models{}
 	for _, call := range trial.Models {
-		if call.Dialect != "" {
+		if call.IsTurn() {
 			m.count(call)
 			times.add(timesOf(call))
 		}

@@ -87,8 +87,8 @@ func isNearby(host string) bool {
 	return !strings.Contains(host, ".") || strings.HasSuffix(host, ".local") || strings.HasSuffix(host, ".internal")
 }
 
-// ErrNoProvider says that no provider has a model.
-var ErrNoProvider = errors.New("no provider of config.models has it")
+// errNoProvider says that no provider has a model.
+var errNoProvider = errors.New("no provider of config.models has it")
 
 // ProviderOf tells which of the providers has a model, PROVIDER/MODEL or MODEL, and what
 // that provider calls it. No model is that of the only provider, which then has one.
@@ -99,7 +99,7 @@ func ProviderOf(model string, providers []string) (provider, name string, err er
 	if len(providers) == 1 {
 		return providers[0], model, nil
 	}
-	return "", "", ErrNoProvider
+	return "", "", errNoProvider
 }
 
 // checkModels holds config.models to what its tags cannot say.

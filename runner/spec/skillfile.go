@@ -9,11 +9,11 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// SkillFile is what a skill's instructions are in.
-const SkillFile = "SKILL.md"
+// skillFile is what a skill's instructions are in.
+const skillFile = "SKILL.md"
 
-// MaxSkillFile bounds it, in bytes.
-const MaxSkillFile = 1 << 20
+// maxSkillFile bounds it, in bytes.
+const maxSkillFile = 1 << 20
 
 // skillName is what names a skill: agents take it for a directory.
 var skillName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)

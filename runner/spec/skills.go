@@ -47,7 +47,7 @@ func (l *loader) skills(doc *strictyaml.Document, dirs []string, at strictyaml.P
 
 // skillsIn is the skill that a directory is, or those that stand in it.
 func (l *loader) skillsIn(dir string) ([]Skill, error) {
-	if _, err := os.Stat(filepath.Join(dir, SkillFile)); err == nil {
+	if _, err := os.Stat(filepath.Join(dir, skillFile)); err == nil {
 		skill, err := l.skill(dir)
 		if err != nil {
 			return nil, err
@@ -64,7 +64,7 @@ func (l *loader) skillsIn(dir string) ([]Skill, error) {
 			continue
 		}
 		inner := filepath.Join(dir, entry.Name())
-		if _, err := os.Stat(filepath.Join(inner, SkillFile)); err != nil {
+		if _, err := os.Stat(filepath.Join(inner, skillFile)); err != nil {
 			continue
 		}
 		skill, err := l.skill(inner)
@@ -74,7 +74,7 @@ func (l *loader) skillsIn(dir string) ([]Skill, error) {
 		all = append(all, skill)
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("directory %s holds no skill: neither it nor a directory in it has a %s", show(dir), SkillFile)
+		return nil, fmt.Errorf("directory %s holds no skill: neither it nor a directory in it has a %s", show(dir), skillFile)
 	}
 	return all, nil
 }
@@ -86,11 +86,11 @@ func (l *loader) skill(dir string) (Skill, error) {
 	}
 	content, err := readSkillFile(dir)
 	if err != nil {
-		return Skill{}, fmt.Errorf("%s %w", filepath.Join(dir, SkillFile), err)
+		return Skill{}, fmt.Errorf("%s %w", filepath.Join(dir, skillFile), err)
 	}
 	front, err := readFrontMatter(content)
 	if err != nil {
-		return Skill{}, fmt.Errorf("%s %w", filepath.Join(dir, SkillFile), err)
+		return Skill{}, fmt.Errorf("%s %w", filepath.Join(dir, skillFile), err)
 	}
 	files, err := l.skillFiles(dir)
 	if err != nil {
@@ -100,18 +100,18 @@ func (l *loader) skill(dir string) (Skill, error) {
 }
 
 func readSkillFile(dir string) (string, error) {
-	source, err := local(dir, SkillFile)
+	source, err := local(dir, skillFile)
 	if err != nil {
 		return "", err
 	}
-	if source.Size > MaxSkillFile {
-		return "", fmt.Errorf("is larger than %d KiB", MaxSkillFile>>10)
+	if source.Size > maxSkillFile {
+		return "", fmt.Errorf("is larger than %d KiB", maxSkillFile>>10)
 	}
 	file, err := source.Open()
 	if err != nil {
 		return "", err
 	}
-	content, err := io.ReadAll(io.LimitReader(file, MaxSkillFile))
+	content, err := io.ReadAll(io.LimitReader(file, maxSkillFile))
 	return string(content), errors.Join(err, file.Close())
 }
 
