@@ -50,21 +50,22 @@ func (g *Gateway) newCall(p Provider, to route, method string, body []byte, shap
 	if isTurn {
 		c.record.Dialect = shape
 	}
-	go c.understand()
+	go c.understand(c.record)
 	return c
 }
 
-// understand reads the request for the record, while the provider is asked.
-func (c *call) understand() {
+// understand reads the request for the record, while the provider is asked. It has the
+// record as it was made: the call's own is written to meanwhile.
+func (c *call) understand(made evidence.ModelCall) {
 	defer close(c.understood)
 	c.gateway.decoding.Lock()
 	defer c.gateway.decoding.Unlock()
-	if c.record.IsTurn() {
-		if asked, err := dialect.ReadRequest(c.record.Dialect, c.record.Path, c.record.Request); err == nil {
+	if made.IsTurn() {
+		if asked, err := dialect.ReadRequest(made.Dialect, made.Path, made.Request); err == nil {
 			c.model = asked.Model
 		}
 	}
-	c.digest = digest(c.record.Method, c.record.Path, c.record.Request)
+	c.digest = digest(made.Method, made.Path, made.Request)
 }
 
 // isPriced says whether the model has a price, and which it is, where costs are limited.
