@@ -28,6 +28,7 @@ const (
 	VerdictsFile   = "verdicts.json"
 	StepsFile      = "steps.jsonl"
 	ModelsFile     = "models.jsonl"
+	ObservedFile   = "observed.jsonl"
 	ServersDir     = "servers"
 	AttemptsDir    = "attempts"    // earlier ones, each laid out like the trial
 	InterruptedDir = "interrupted" // what was there when runs ended in the midst of it, likewise
