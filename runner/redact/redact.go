@@ -80,12 +80,22 @@ func (s *Set) String(text string) string {
 
 // Blank is text with asterisks in place of secrets, one for each byte.
 func (s *Set) Blank(text string) string {
+	blanked, _ := s.blankBytes([]byte(text))
+	return string(blanked)
+}
+
+// blankBytes is Blank for bytes, with what it replaced. It returns b itself where there
+// is no secret.
+func (s *Set) blankBytes(b []byte) ([]byte, Found) {
 	if s == nil {
-		return text
+		return b, Found{}
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
+	if !s.forms.in(b) {
+		return b, Found{}
+	}
 	r := redaction{blank: true}
-	r.redact(&s.forms, []byte(text), true)
-	return string(r.out)
+	r.redact(&s.forms, b, true)
+	return r.out, r.found
 }
