@@ -23,6 +23,7 @@ func Validate(name string, s Server) error {
 	f.numbers(s)
 	f.services(s)
 	f.egress(s)
+	f.secrets(s)
 	f.texts(s)
 	return f.err()
 }
@@ -48,6 +49,9 @@ func (f *findings) remote(s Server) {
 	}
 	f.address("url", s.URL, "http", "https")
 	f.address("proxy", s.Proxy, "http", "https")
+	if s.Secrets != nil {
+		f.invalid("secrets", "secrets do not go with url: a remote server gets what it needs by headers, which the runner adds, such as Authorization: Bearer ${TOKEN}")
+	}
 	for _, field := range []struct {
 		name string
 		set  bool

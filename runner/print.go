@@ -115,6 +115,9 @@ func (s Server) describe(b *strings.Builder, isolated bool) {
 	if reach := describeEgress(s.Egress); reach != "" {
 		line("egress %s", reach)
 	}
+	for _, name := range slices.Sorted(maps.Keys(s.Config.Secrets)) {
+		line("secret %s is %s", name, s.Config.Secrets[name])
+	}
 	if s.Port != 0 {
 		line("speaks %s at port %d, %s", s.Transport, s.Port, s.Path)
 	}

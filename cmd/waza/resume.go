@@ -65,6 +65,9 @@ func (s *state) resumeRun(c *cli.Context) error {
 	}
 	ctx, stop := interruptible(c.Context, s.stderr)
 	defer stop()
+	if err := j.readSecrets(ctx); err != nil {
+		return err
+	}
 	_, err = j.carryOut(ctx, dir, record)
 	return err
 }

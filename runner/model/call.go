@@ -246,7 +246,7 @@ func (c *call) copy(ctx context.Context, answer *http.Response, silence *time.Ti
 			continue
 		}
 		_ = out.Close()
-		c.record.Redacted += out.Marks()
+		c.record.Redacted += out.Found().Spans
 		switch {
 		case whole && !c.left:
 			return nil
