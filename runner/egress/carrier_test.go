@@ -294,7 +294,7 @@ func TestRefused(t *testing.T) {
 		pinned("api.example:443", o.secure), pinned("api.example:80", o.plain), pinned("*.wild.example:443", o.secure), pinned("api.example:8443", o.secure),
 		mcpconfig.Egress{Host: "absent.example:443"}, mcpconfig.Egress{Host: "198.51.100.0/24:443"})})
 	get := func(host string) string { return "GET / HTTP/1.1\r\nHost: " + host + "\r\n\r\n" }
-	for _, sni := range []string{"", "evil.example", "api.example.evil.example", "a.wild.example", "xapi.example", "127.0.0.1", "api.exampl\u212a"} {
+	for _, sni := range []string{"", "evil.example", "api.example.evil.example", "a.wild.example", "xapi.example", "127.0.0.1", "api.e\u017fample"} {
 		if got, err := secure(b.dial("api.example:443"), sni, "api.example"); err == nil {
 			t.Errorf("server name %q: %q", sni, got)
 		}
