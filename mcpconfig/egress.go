@@ -205,9 +205,9 @@ func readHost(host string) (string, netip.Prefix, error) {
 		}
 		return "", prefix, nil
 	}
-	name := strings.ToLower(host)
-	below, wild := strings.CutPrefix(name, "*.")
-	if err := CheckHostName(below); err != nil {
+	below, wild := strings.CutPrefix(host, "*.")
+	below, err := ReadHostName(below)
+	if err != nil {
 		return "", prefix, err
 	}
 	if wild && !strings.Contains(below, ".") {
@@ -216,26 +216,35 @@ func readHost(host string) (string, netip.Prefix, error) {
 	if slices.Contains(ReservedNames(), below) || strings.HasSuffix(below, ".localhost") {
 		return "", prefix, errors.New("is a name that the trial itself has; choose another name, with address")
 	}
-	return name, prefix, nil
+	if wild {
+		below = "*." + below
+	}
+	return below, prefix, nil
 }
 
-// CheckHostName says what keeps a name, in lower case, from being a host's in DNS
-// (RFC 1123, section 2.1). What resolvers may take for an address is none.
-func CheckHostName(name string) error {
+// ReadHostName is a host's name in DNS (RFC 1123, section 2.1) in lower case. What
+// resolvers may take for an address is none.
+func ReadHostName(text string) (name string, err error) {
+	name = strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			return r + 'a' - 'A'
+		}
+		return r
+	}, text)
 	labels := strings.Split(name, ".")
 	for _, label := range labels {
 		if !namePattern.MatchString(label) {
-			return errors.New("is not a host name; use letters, digits, hyphens and dots between them, and xn-- for others (IDNA)")
+			return "", errors.New("is not a host name; use letters, digits, hyphens and dots between them, and xn-- for others (IDNA)")
 		}
 	}
 	last := labels[len(labels)-1]
 	if len(name) > 253 {
-		return errors.New("is longer than a host name may be")
+		return "", errors.New("is longer than a host name may be")
 	}
 	if strings.Trim(last, "0123456789") == "" || strings.HasPrefix(last, "0x") {
-		return errors.New("is no host name, and no IP address in its usual form")
+		return "", errors.New("is no host name, and no IP address in its usual form")
 	}
-	return nil
+	return name, nil
 }
 
 // EgressProxyPort is where in a box with egress the runner's HTTP proxy is found; a

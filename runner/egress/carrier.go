@@ -85,6 +85,7 @@ func (c *Carrier) Serve(ln net.Listener, place Place) {
 	}
 	go func() {
 		defer c.let(ln)
+		defer func() { _ = ln.Close() }()
 		for {
 			conn, err := ln.Accept()
 			if err != nil {
@@ -145,14 +146,12 @@ func (c *Carrier) hold(one io.Closer) bool {
 	return held
 }
 
-// let closes a thing that is held.
+// let ends hold for a thing that is closed. One that was not held makes no difference.
 func (c *Carrier) let(one io.Closer) {
 	c.mu.Lock()
-	_, held := c.open[one]
-	delete(c.open, one)
-	c.mu.Unlock()
-	_ = one.Close()
-	if held {
+	defer c.mu.Unlock()
+	if _, held := c.open[one]; held {
+		delete(c.open, one)
 		c.work.Done()
 	}
 }

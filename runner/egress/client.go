@@ -2,6 +2,7 @@ package egress
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"net"
@@ -62,7 +63,7 @@ func (cl *client) attend() {
 func (cl *client) carryTLS(first []byte) {
 	name, raw, err := readHello(io.MultiReader(bytes.NewReader(first), cl.Conn))
 	_ = cl.SetReadDeadline(time.Time{})
-	ask := asked{name: name, port: int(cl.place.At.Port()), by: byTLS}
+	ask := asked{name: cmp.Or(name, cl.place.Host), port: int(cl.place.At.Port()), by: byTLS}
 	host, ok := canonical(name)
 	switch {
 	case err != nil:

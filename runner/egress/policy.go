@@ -36,7 +36,8 @@ func covers(entry, name string) bool {
 	if !wild {
 		return entry == name
 	}
-	return len(name) > len(below) && strings.HasSuffix(name, below) && mcpconfig.CheckHostName(name) == nil
+	_, err := mcpconfig.ReadHostName(name)
+	return err == nil && len(name) > len(below) && strings.HasSuffix(name, below)
 }
 
 func literal(r netip.Prefix, host string) bool {
@@ -66,9 +67,9 @@ func (p policy) refuses(a netip.Addr, port int) string {
 
 // canonical is a host as find takes it; false where it is none that could be allowed.
 func canonical(host string) (string, bool) {
-	if addr, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+	if addr, err := netip.ParseAddr(host); err == nil {
 		return addr.Unmap().String(), addr.Zone() == ""
 	}
-	name := strings.ToLower(host)
-	return name, mcpconfig.CheckHostName(name) == nil
+	name, err := mcpconfig.ReadHostName(host)
+	return name, err == nil
 }

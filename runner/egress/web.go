@@ -100,17 +100,16 @@ func deny(w http.ResponseWriter, why error) {
 // target is where a request asks to go, and why it cannot ask that here.
 func (cl *client) target(r *http.Request) (ask asked, why string) {
 	proxy, connect := cl.place.Host == "", r.Method == http.MethodConnect
-	host := url.URL{Host: r.Host}
-	ask = asked{name: host.Hostname(), port: 80, by: byHTTP}
+	ask = asked{name: r.Host, port: 80, by: byHTTP}
 	if connect {
-		ask.by, ask.port = byConnect, 0
+		ask.by = byConnect
 	}
-	if host.Port() != "" {
-		ask.port, _ = strconv.Atoi(host.Port())
+	name, port, ok := splitHost(r.Host)
+	if port != 0 {
+		ask.port = port
 	}
-	name, ok := canonical(ask.name)
 	switch {
-	case !ok || ask.port < 1 || ask.port > 65535:
+	case !ok || connect && port == 0:
 		return ask, "no host and port can be read"
 	case connect && !proxy:
 		return ask, "CONNECT is for the proxy"
@@ -122,6 +121,23 @@ func (cl *client) target(r *http.Request) (ask asked, why string) {
 		return ask, fmt.Sprintf("its Host is another than %s port %d, which it connected to", cl.place.Host, cl.place.At.Port())
 	}
 	return ask, ""
+}
+
+// splitHost takes a Host apart that is written as everybody writes it; the port is 0
+// where it has none.
+func splitHost(host string) (name string, port int, ok bool) {
+	u := url.URL{Host: host}
+	name, ok = canonical(u.Hostname())
+	whole := name
+	if strings.Contains(name, ":") {
+		whole = "[" + name + "]"
+	}
+	if u.Port() != "" {
+		number, err := strconv.ParseUint(u.Port(), 10, 16)
+		ok = ok && err == nil && number > 0
+		port, whole = int(number), net.JoinHostPort(name, strconv.FormatUint(number, 10))
+	}
+	return name, port, ok && strings.EqualFold(whole, host)
 }
 
 // forward asks a host what the box asked, and answers what it answers.
