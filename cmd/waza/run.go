@@ -289,6 +289,9 @@ func (j *job) newRecord() (runner.Record, error) {
 	if record.Inputs, err = runner.Inputs(j.eval, j.tasks, j.trials); err != nil {
 		return record, err
 	}
+	if err = record.LeaveOut(j.eval.Path, j.secrets); err != nil {
+		return record, err
+	}
 	record.Started = j.clock.Now()
 	if record.Directory, err = os.Getwd(); err != nil {
 		return record, err
