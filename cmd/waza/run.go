@@ -165,7 +165,7 @@ func (j *job) plan(platform string) (err error) {
 	}
 	j.trials, err = runner.Plan(j.eval, j.tasks, runner.Choices{
 		Run: j.runID, Trials: j.options.trials, Timeout: j.options.timeout, Pull: j.options.pull, Lookup: j.lookup, Secrets: j.secrets,
-		Lock: j.lock, Platform: platform, Lifetime: lifetime, ModelScript: modelScript,
+		Lock: j.lock, Platform: platform, Lifetime: lifetime, ModelScript: j.modelScript,
 	})
 	if err != nil {
 		return usage("%w", err)
