@@ -142,7 +142,7 @@ func (s *state) sameOverlay(record runner.Record) (*mcpconfig.ClientFile, error)
 	if err != nil {
 		return nil, err
 	}
-	if overlay.SHA256 != record.MCP.SHA256 {
+	if record.MCP.SHA256 != "" && overlay.SHA256 != record.MCP.SHA256 {
 		return nil, usage("%s has changed since the run began: begin a new run", overlay.Name)
 	}
 	return overlay, nil

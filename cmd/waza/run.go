@@ -165,7 +165,7 @@ func (j *job) plan(platform string) (err error) {
 	}
 	j.trials, err = runner.Plan(j.eval, j.tasks, runner.Choices{
 		Run: j.runID, Trials: j.options.trials, Timeout: j.options.timeout, Pull: j.options.pull, Lookup: j.lookup, Secrets: j.secrets,
-		Lock: j.lock, Platform: platform, Lifetime: lifetime, ModelScript: modelScript,
+		Lock: j.lock, Platform: platform, Lifetime: lifetime, ModelScript: j.modelScript,
 	})
 	if err != nil {
 		return usage("%w", err)
@@ -287,6 +287,9 @@ func (j *job) newRecord() (runner.Record, error) {
 		return record, err
 	}
 	if record.Inputs, err = runner.Inputs(j.eval, j.tasks, j.trials); err != nil {
+		return record, err
+	}
+	if err = record.LeaveOut(j.eval.Path, j.secrets); err != nil {
 		return record, err
 	}
 	record.Started = j.clock.Now()

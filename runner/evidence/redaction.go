@@ -44,6 +44,12 @@ func (r *Recorder) noteRedactedLocked(name string, found redact.Found, files map
 	}
 }
 
+// Clean is a text, or a document of JSON, as the recorder keeps it.
+func (r *Recorder) Clean(doc []byte) []byte {
+	clean, _ := r.secrets.JSON(doc)
+	return clean
+}
+
 // Redacted is what was taken out of the trial's files so far, by their names; of those
 // that are still open as text or trees nothing.
 func (r *Recorder) Redacted() map[string]Redaction {
