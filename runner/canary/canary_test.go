@@ -56,7 +56,7 @@ func encodings() map[string]func(string) string {
 		"json+exact":       escaped,
 		"percent+exact":    percent,
 		"percent+hex":      func(s string) string { return percent(hex.EncodeToString([]byte(s))) },
-		"json+json+exact":  func(s string) string { return escaped(quoted(escaped(s))) },
+		"json+json+exact":  func(s string) string { return escaped(escaped(s)) },
 		"json+base64":      func(s string) string { return escaped(base64.URLEncoding.EncodeToString([]byte(s))) },
 		"json+percent+hex": func(s string) string { return escaped(percent(hex.EncodeToString([]byte(s)))) },
 	}
