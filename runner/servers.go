@@ -44,7 +44,9 @@ func (tr *trialRun) openServers(ctx context.Context) error {
 		return err
 	}
 	for _, h := range tr.hosts {
-		tr.servers = append(tr.servers, h.server(tr.output(h.plan.Name)))
+		server := h.server(tr.output(h.plan.Name))
+		server.Inject = tr.plan.injectionsFor(server.Name)
+		tr.servers = append(tr.servers, server)
 	}
 	tr.keepAsked()
 	return nil

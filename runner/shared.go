@@ -245,6 +245,6 @@ func (i *instance) Event(e evidence.Event) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for tr := range i.users {
-		tr.rec.Event(e)
+		tr.observe(e)
 	}
 }

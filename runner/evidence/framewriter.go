@@ -24,7 +24,7 @@ func (f Frame) write(w io.Writer, secrets *redact.Set, limit int) error {
 	if err := f.writeRaw(w, secrets, limit); err != nil {
 		return err
 	}
-	tail, err := Marshal(frameTail{f.Truncated, f.Redacted, f.RedactedEnvelope, f.Synthetic, f.Side, f.Peer})
+	tail, err := Marshal(frameTail{f.Truncated, f.Redacted, f.RedactedEnvelope, f.Synthetic, f.Side, f.Peer, f.Injected})
 	if err != nil {
 		return err
 	}
