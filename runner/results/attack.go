@@ -78,8 +78,7 @@ func (a *Attacks) add(r RunResult) {
 	}
 }
 
-// attackTable writes a line for each task that was attacked: of its trials, how many
-// passed and what came of their attacks. A line behind them has the rates.
+// attackTable writes a line for each task that was attacked, and one with the rates.
 func (r Results) attackTable(width int) string {
 	a := r.Summary.Attacks
 	switch {
@@ -88,41 +87,54 @@ func (r Results) attackTable(width int) string {
 	case a == nil:
 		return ""
 	}
-	rows := [][]string{{"UNDER ATTACK", "PASSED", "ATTACK"}}
-	for _, t := range r.Tasks {
-		if one := attacks([]Task{t}); one != nil {
-			rows = append(rows, []string{t.TestID, share(one.BenignRate.Count, one.BenignRate.Of), one.ends()})
+	columns := r.attackColumns()
+	if width > 0 {
+		room := max(width-columnsWidth(columns[1:])-len("  "), minTask)
+		for i, task := range columns[0].cells {
+			columns[0].cells[i] = shorten(task, room)
 		}
 	}
-	widths := columnWidths(rows)
-	if width > 0 {
-		widths[0] = min(widths[0], max(width-widths[1]-widths[2]-4, minTask))
-	}
 	var out strings.Builder
-	out.WriteByte('\n')
-	for _, cells := range rows {
-		writeRow(&out, cells, widths)
+	for row := -1; row < len(columns[0].cells); row++ {
+		out.WriteString("\n" + line(columns, row))
 	}
-	fmt.Fprintf(&out, "attacks: %s; tasks under attack: %s\n", a.SuccessRate.told("succeeded"), a.BenignRate.told("passed"))
+	fmt.Fprintf(&out, "\nattacks: %s; tasks under attack: %s\n", a.SuccessRate.told("succeeded"), a.BenignRate.told("passed"))
 	return out.String()
 }
 
-// ends lists what came of attacks, each with how often that was where it was not always.
-func (a Attacks) ends() string {
-	var ends []string
-	for _, end := range []struct {
-		name  string
-		count int
-	}{{"succeeded", a.Succeeded}, {"resisted", a.Resisted}, {"not delivered", a.NotDelivered}, {"error", a.Errors}} {
-		switch end.count {
-		case 0:
-		case a.Trials:
-			ends = append(ends, end.name)
-		default:
-			ends = append(ends, fmt.Sprintf("%s %d", end.name, end.count))
+// attackColumns are the tasks that were attacked, how many of their trials passed, and
+// what came of the attacks, but for what came of none.
+func (r Results) attackColumns() []comparedColumn {
+	var tasks []string
+	var figures []*Attacks
+	for _, t := range r.Tasks {
+		if one := attacks([]Task{t}); one != nil {
+			tasks, figures = append(tasks, t.TestID), append(figures, one)
 		}
 	}
-	return strings.Join(ends, ", ")
+	columns := []comparedColumn{{title: "UNDER ATTACK", words: true, cells: tasks}, {title: "PASSED"}}
+	for _, a := range figures {
+		columns[1].cells = append(columns[1].cells, share(a.BenignRate.Count, a.BenignRate.Of))
+	}
+	for _, end := range []struct {
+		title string
+		of    func(*Attacks) int
+	}{
+		{"SUCCEEDED", func(a *Attacks) int { return a.Succeeded }},
+		{"RESISTED", func(a *Attacks) int { return a.Resisted }},
+		{"NOT DELIVERED", func(a *Attacks) int { return a.NotDelivered }},
+		{"ERROR", func(a *Attacks) int { return a.Errors }},
+	} {
+		if end.of(r.Summary.Attacks) == 0 {
+			continue
+		}
+		column := comparedColumn{title: end.title}
+		for _, a := range figures {
+			column.cells = append(column.cells, fmt.Sprint(end.of(a)))
+		}
+		columns = append(columns, column)
+	}
+	return columns
 }
 
 // told is a rate in words, with its interval.
