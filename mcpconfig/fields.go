@@ -35,6 +35,14 @@ func eachOf(v reflect.Value, prefix string, f func(field, key, value string) str
 			for _, key := range slices.Sorted(maps.Keys(*value)) {
 				(*value)[key] = f(field, key, (*value)[key])
 			}
+		case *[]Egress:
+			*value = slices.Clone(*value)
+			for j, entry := range *value {
+				(*value)[j] = Egress{
+					Host: f(field, strconv.Itoa(j), entry.Host), Ports: slices.Clone(entry.Ports),
+					Address: f(field, strconv.Itoa(j), entry.Address),
+				}
+			}
 		case *[]int:
 			*value = slices.Clone(*value)
 		case *map[string]*Service:

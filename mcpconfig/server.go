@@ -39,6 +39,7 @@ type Server struct {
 	Disk           string            `json:"disk,omitempty" jsonschema:"size limit of each writable directory, such as 256m; default 256m"`
 	Scratch        string            `json:"scratch,omitempty" jsonschema:"size limit of /tmp, and of home; default that of disk"`
 	OpenFiles      int               `json:"open_files,omitempty" min:"64" max:"1048576" jsonschema:"files that a process may have open; default 4096"`
+	Egress         []Egress          `json:"egress,omitempty" jsonschema:"hosts outside of the trial that the server may reach through the runner; none where left out"`
 
 	// Services are what the server needs beside it, by the names it reaches them by.
 	Services map[string]*Service `json:"services,omitempty" jsonschema:"what the server needs beside it, such as a database: containers that it alone reaches, by name"`

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"strings"
 	"time"
 
 	"github.com/waza-isolate/waza/agents/llm"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/egress"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/process"
 	"github.com/waza-isolate/waza/runner/spec"
@@ -80,8 +82,8 @@ func (l Layout) At(planned string) string {
 }
 
 // Trial is the plan of one trial: plain data, decided before anything starts.
-// Of what variables brought in its JSON holds images, platforms, users and writable
-// directories, and nothing else.
+// Of what variables brought in its JSON holds images, platforms, users, writable
+// directories and hosts that may be reached, and nothing else.
 type Trial struct {
 	Run       string                `json:"run"`
 	Task      string                `json:"task"`
@@ -104,6 +106,8 @@ type Trial struct {
 	GraderBoxes []GraderBox `json:"grader_boxes,omitempty"`
 	// Models is what the agent may ask of models; nil for nothing.
 	Models *Models `json:"models,omitempty"`
+	// EgressLimits bound what each box that may reach something carries out.
+	EgressLimits egress.Limits `json:"egress_limits,omitzero"`
 	// ServersOnly is set where there is no agent: the servers live for the run.
 	ServersOnly bool `json:"-"`
 	// NotEnforced is what the eval asks for and only containers have, where
@@ -185,6 +189,8 @@ type Agent struct {
 	// often the agent may call a tool; 0 for the defaults.
 	MaxOutput int64 `json:"max_output,omitempty"`
 	MaxCalls  int64 `json:"max_calls,omitempty"`
+	// Egress is what its programs may reach outside of the trial, through the runner.
+	Egress []mcpconfig.Destination `json:"egress,omitempty"`
 	// Script is handed to the agent beside the prompt, for executor script.
 	Script json.RawMessage `json:"-"`
 
@@ -216,6 +222,8 @@ type Server struct {
 	MaxFrames      int64            `json:"max_frames,omitempty"`  // messages in a trial, each way; 0 for the default
 	MaxTraffic     int64            `json:"max_traffic,omitempty"` // bytes of them; 0 for the default
 
+	// Egress is what its programs may reach outside of the trial, through the runner.
+	Egress []mcpconfig.Destination `json:"egress,omitempty"`
 	// Becomes is what a Config that is docker run comes to; nil for others.
 	Becomes *mcpconfig.Server `json:"becomes,omitempty"`
 	// Package names what a server is installed from that is written as a command
@@ -272,6 +280,15 @@ type PortSharer interface {
 	// before that is started, and fails where somebody else has the port: who
 	// listens there would be taken for the server.
 	TakePort(ctx context.Context, server string, port int) error
+}
+
+// Outlet is a [Sandbox] whose boxes may reach what is outside, through the runner.
+type Outlet interface {
+	Sandbox
+	// ListenAt takes in what connects to an address of a box's own loopback, until the
+	// listener is closed or the box has ended. Names that the box may
+	// reach resolve there as [egress.Names] says.
+	ListenAt(ctx context.Context, box string, at netip.AddrPort) (net.Listener, error)
 }
 
 // Sandbox is what one trial owns.

@@ -47,7 +47,7 @@ func (g *gateway) provider(p Provider, rec model.Recorder) model.Provider {
 		return out
 	}
 	transport := &http.Transport{
-		DialContext:            egress(rec, "provider", p.Name, a.url),
+		DialContext:            tellingDial(rec, "provider", p.Name, a.url),
 		Proxy:                  func(r *http.Request) (*url.URL, error) { return a.proxy(r.URL) },
 		ForceAttemptHTTP2:      true,
 		TLSHandshakeTimeout:    connectTimeout,

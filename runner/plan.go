@@ -120,6 +120,9 @@ func planTask(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Trial, error)
 		Graders:   task.Graders,
 		Judge:     planJudge(eval, task),
 	}
+	if t.EgressLimits, err = planEgressLimits(isolation.EgressLimits); err != nil {
+		return Trial{}, err
+	}
 	if eval.Local {
 		t.planLocal(isolation, len(eval.Config.Canaries) > 0)
 	}
@@ -144,6 +147,9 @@ func planTask(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Trial, error)
 		t.Servers = append(t.Servers, server)
 		hosts[name] = name
 	}
+	if err := t.ownNames(); err != nil {
+		return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
+	}
 	t.MCPJSON = string(mcpconfig.Render(hosts))
 	t.Canaries = planted.record(t.Servers)
 	if err := t.planAttack(task.Attack, c.NoAttacks); err != nil {
@@ -165,10 +171,14 @@ func planAgent(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Agent, error
 	if err != nil {
 		return Agent{}, err
 	}
+	allowed, err := readEgress(container.Egress)
+	if err != nil {
+		return Agent{}, err
+	}
 	a := Agent{
 		Box: box, Executor: eval.Config.Executor, Model: eval.Config.Model,
 		Dir: path.Join(WorkspaceDir, container.Workdir), Prompt: task.Prompt,
-		Env: task.Env, Script: task.Script, MaxCalls: int64(container.MaxCalls),
+		Env: task.Env, Script: task.Script, MaxCalls: int64(container.MaxCalls), Egress: allowed,
 	}
 	if container.MaxOutput != "" {
 		if a.MaxOutput, err = mcpconfig.ParseSize(container.MaxOutput); err != nil {
@@ -248,12 +258,17 @@ func planServer(eval *spec.Eval, name string, declared mcpconfig.Server, c Choic
 	if err != nil {
 		return Server{}, fmt.Errorf("server %q: %w", name, err)
 	}
+	allowed, err := readEgress(config.Egress)
+	if err != nil {
+		return Server{}, fmt.Errorf("server %q: %w", name, err)
+	}
 	s := Server{
 		Box: box, Name: name, Config: declared, expanded: config,
 		Transport: config.Transport(), Remote: config.URL != "", Port: config.Port, Path: config.Endpoint(),
 		Shared:         config.URL == "" && cmp.Or(eval.Config.MCPServerLifetime, c.Lifetime) == PerBenchmark,
 		StartupTimeout: cmp.Or(seconds(config.StartupTimeout), defaultStartup),
 		Timeout:        cmp.Or(seconds(config.Timeout), defaultRequest),
+		Egress:         allowed,
 	}
 	s.MaxFrames = int64(config.MaxFrames)
 	for _, size := range []struct {

@@ -127,7 +127,7 @@ func (p *sharedServers) open(ctx context.Context, tr *trialRun, s Server, key st
 	if err != nil {
 		return nil, fmt.Errorf("server %q, which the run shares: %w", s.Name, err)
 	}
-	if i.host, err = startHost(ctx, i.sandbox, s, i, i.output); err == nil {
+	if i.host, err = startHost(ctx, i.sandbox, s, tr.plan.EgressLimits, i, i.output); err == nil {
 		err = tr.probe(ctx, i.host)
 	}
 	i.watch.Go(i.await)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waza-isolate/waza/runner/egress"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/mcpproxy"
 )
@@ -41,6 +42,7 @@ type trialRun struct {
 	proxy   *mcpproxy.Proxy   // nil where nothing is served
 	models  *gateway          // likewise, and where no model is asked
 	lookout *lookout          // for canaries; nil where there are none
+	outlet  *egress.Carrier   // of the agent; nil where it may reach nothing outside
 	// agentUsed is what the agent's box used up to the agent's end; nil where that
 	// could not be seen.
 	agentUsed *evidence.Usage
@@ -132,6 +134,9 @@ func (tr *trialRun) prepare(ctx context.Context) (err error) {
 	if err := tr.serve(ctx, tr.watched(), tr.plan.Models); err != nil {
 		return because(evidence.ReasonSandbox, err)
 	}
+	if err := tr.openAgentOutlet(ctx); err != nil {
+		return because(evidence.ReasonSandbox, err)
+	}
 	return because(evidence.ReasonSandbox, tr.fillWorkspace(ctx))
 }
 
@@ -143,6 +148,9 @@ func (tr *trialRun) guarantees() evidence.Guarantees {
 	}
 	if tr.plan.Models != nil && tr.plan.Isolated() {
 		g.Enforced = append(g.Enforced, "models are asked by the runner, which alone has their keys")
+	}
+	for _, box := range tr.plan.outgoing() {
+		g.Missing = append(g.Missing, fmt.Sprintf("%s may reach %s: what it sends there leaves the trial", box.who, describeEgress(box.allowed)))
 	}
 	for _, s := range tr.plan.Servers {
 		if s.Shared {

@@ -310,8 +310,9 @@ type Question struct {
 }
 
 // Resolve has the guest answer DNS on the container's loopback: names with their
-// addresses, everything else with NXDOMAIN. It returns once the guest listens;
-// told is called for each question until the session ends.
+// addresses, everything else with NXDOMAIN. A name that begins with "*." stands for all
+// below the rest of it. It returns once the guest listens; told is called for each
+// question until the session ends.
 func (g *Guest) Resolve(ctx context.Context, names map[string][]netip.Addr, told func(Question)) error {
 	l, _, err := g.begin(ctx, request{Verb: "resolve", Names: names})
 	if err != nil {
