@@ -3,6 +3,7 @@ package runner
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/waza-isolate/waza/runner/canary"
 	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/mcpproxy"
 )
 
 // maxSeen is how many sightings of canaries a trial keeps.
@@ -123,6 +125,19 @@ func (l *lookout) event(e evidence.Event) {
 	}
 }
 
+// outgoing looks through the bytes of a connection.
+func (l *lookout) outgoing(found func(canary.Found)) io.Writer {
+	if l == nil {
+		return io.Discard
+	}
+	return l.set.Writer(found)
+}
+
+// left records what was seen of a box's bytes for a host.
+func (l *lookout) left(box, host string, found canary.Found) {
+	l.sighted(box, host, evidence.CanarySeen{Canary: found.Canary, How: evidence.ByEgress, Encoding: found.Encoding, Name: host})
+}
+
 // sighted records that a canary was seen, unless it may reach the one that it is on its
 // way to; empty is nobody who may.
 func (l *lookout) sighted(where, to string, what evidence.CanarySeen) {
@@ -144,7 +159,9 @@ func (l *lookout) sighted(where, to string, what evidence.CanarySeen) {
 
 func sighting(where string, what evidence.CanarySeen) string {
 	switch {
-	case what.How != evidence.ByArgument:
+	case what.How == evidence.ByEgress:
+		return fmt.Sprintf("canary %q left %s for %s (%s)", what.Canary, where, what.Name, what.Encoding)
+	case what.How == evidence.ByDNS:
 		return fmt.Sprintf("canary %q is in a name that %s asked for (%s)", what.Canary, where, what.Encoding)
 	case what.Tool != "":
 		return fmt.Sprintf("canary %q went to server %s in a call of %q (%s)", what.Canary, where, what.Tool, what.Encoding)
@@ -165,28 +182,35 @@ func dataOf(what evidence.CanarySeen) map[string]any {
 	return data
 }
 
-// observe records an event of the trial's boxes, and looks for canaries in it.
-func (tr *trialRun) observe(e evidence.Event) {
-	tr.rec.Event(e)
-	tr.lookout.event(e)
-}
-
-// watched is the trial's recorder, which looks for canaries in what goes to servers.
-func (tr *trialRun) watched() recorder {
-	if tr.lookout == nil {
-		return tr.rec
-	}
-	return watchedRecorder{tr.rec, tr.lookout}
-}
-
-type watchedRecorder struct {
+// observer records what happens in a trial, and looks for canaries in it.
+type observer struct {
 	*evidence.Recorder
 	lookout *lookout
 }
 
+func (tr *trialRun) observer() observer { return observer{tr.rec, tr.lookout} }
+
 // Frame implements mcpproxy.Recorder.
-func (r watchedRecorder) Frame(f evidence.Frame) int64 {
-	number := r.Recorder.Frame(f)
-	r.lookout.frame(f, number)
+func (o observer) Frame(f evidence.Frame) int64 {
+	number := o.Recorder.Frame(f)
+	o.lookout.frame(f, number)
 	return number
+}
+
+// Event implements mcpproxy.Recorder.
+func (o observer) Event(e evidence.Event) {
+	o.Recorder.Event(e)
+	o.lookout.event(e)
+}
+
+// Tap implements overseer.
+func (o observer) Tap(box, host string) io.Writer {
+	return o.lookout.outgoing(func(found canary.Found) { o.lookout.left(box, host, found) })
+}
+
+// overseer takes what happens in a box, and what leaves it for hosts outside.
+type overseer interface {
+	mcpproxy.Recorder
+	// Tap is what gets the bytes of one connection to a host that leave in the clear.
+	Tap(box, host string) io.Writer
 }

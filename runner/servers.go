@@ -34,7 +34,7 @@ func (tr *trialRun) openServers(ctx context.Context) error {
 				tr.hosts[i], err = tr.joinShared(gctx, s)
 				return err
 			}
-			if tr.hosts[i], err = startHost(gctx, tr.sandbox, s, tr.plan.EgressLimits, tr.rec, tr.output); err != nil {
+			if tr.hosts[i], err = startHost(gctx, tr.sandbox, s, tr.plan.EgressLimits, tr.observer(), tr.output); err != nil {
 				return err
 			}
 			return tr.probe(gctx, tr.hosts[i])

@@ -120,7 +120,7 @@ func (tr *trialRun) live(ctx context.Context) error {
 // prepare does everything up to the agent's start.
 func (tr *trialRun) prepare(ctx context.Context) (err error) {
 	tr.report(PhaseStart)
-	tr.sandbox, err = tr.run.backend.Open(ctx, tr.plan, tr.observe)
+	tr.sandbox, err = tr.run.backend.Open(ctx, tr.plan, tr.observer().Event)
 	if err != nil {
 		return because(evidence.ReasonSandbox, err)
 	}
@@ -131,7 +131,7 @@ func (tr *trialRun) prepare(ctx context.Context) (err error) {
 	if err := tr.openServers(ctx); err != nil {
 		return because(evidence.ReasonServer, err)
 	}
-	if err := tr.serve(ctx, tr.watched(), tr.plan.Models); err != nil {
+	if err := tr.serve(ctx, tr.observer(), tr.plan.Models); err != nil {
 		return because(evidence.ReasonSandbox, err)
 	}
 	if err := tr.openAgentOutlet(ctx); err != nil {
