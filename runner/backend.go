@@ -113,6 +113,9 @@ type Trial struct {
 	// NotEnforced is what the eval asks for and only containers have, where
 	// Network is NetworkNone.
 	NotEnforced []string `json:"not_enforced,omitempty"`
+
+	Canaries []evidence.Canary    `json:"canaries,omitempty"`
+	Attack   *evidence.TaskAttack `json:"attack,omitempty"`
 }
 
 // NetworkNone is the network of a trial on processes, which have the machine's:

@@ -10,13 +10,12 @@ import (
 
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/egress"
-	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/spec"
 )
 
 // openOutlet lets the programs of a box reach what the eval allows; nil where that is
 // nothing. It lasts until its Close.
-func openOutlet(ctx context.Context, sandbox Sandbox, box string, allowed []mcpconfig.Destination, limits egress.Limits, rec interface{ Event(evidence.Event) }) (*egress.Carrier, error) {
+func openOutlet(ctx context.Context, sandbox Sandbox, box string, allowed []mcpconfig.Destination, limits egress.Limits, rec overseer) (*egress.Carrier, error) {
 	if len(allowed) == 0 {
 		return nil, nil
 	}
@@ -24,7 +23,7 @@ func openOutlet(ctx context.Context, sandbox Sandbox, box string, allowed []mcpc
 	if !ok {
 		return nil, errors.New("egress cannot be had of this backend; run with --isolate")
 	}
-	carrier, err := egress.New(egress.Options{Box: box, Allowed: allowed, Limits: limits, Record: rec.Event})
+	carrier, err := egress.New(egress.Options{Box: box, Allowed: allowed, Limits: limits, Record: rec.Event, Tap: rec.Tap})
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +40,7 @@ func openOutlet(ctx context.Context, sandbox Sandbox, box string, allowed []mcpc
 
 // openAgentOutlet lets the agent reach what the eval allows it, until drain.
 func (tr *trialRun) openAgentOutlet(ctx context.Context) (err error) {
-	tr.outlet, err = openOutlet(ctx, tr.sandbox, AgentBox, tr.plan.Agent.Egress, tr.plan.EgressLimits, tr.rec)
+	tr.outlet, err = openOutlet(ctx, tr.sandbox, AgentBox, tr.plan.Agent.Egress, tr.plan.EgressLimits, tr.observer())
 	if err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}

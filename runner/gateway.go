@@ -96,7 +96,7 @@ func (tr *trialRun) exhausted() <-chan struct{} {
 
 // at is who answers at a place: models under their host's name, and servers else.
 func (tr *trialRun) at(place Place) http.Handler {
-	servers := tr.proxy.Handler(tr.only(place))
+	servers := tr.lookout.requests(tr.only(place), tr.proxy.Handler(tr.only(place)))
 	if tr.models == nil {
 		return servers
 	}

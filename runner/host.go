@@ -44,7 +44,7 @@ type host struct {
 // each session, and a remote one is there. What happens meanwhile goes to rec, and
 // what is written to the outputs that output names. The host is there to be stopped
 // also where it failed.
-func startHost(ctx context.Context, sandbox Sandbox, s Server, limits egress.Limits, rec mcpproxy.Recorder, output func(string) io.Writer) (_ *host, err error) {
+func startHost(ctx context.Context, sandbox Sandbox, s Server, limits egress.Limits, rec overseer, output func(string) io.Writer) (_ *host, err error) {
 	h := &host{plan: s, sandbox: sandbox, services: &auxiliaries{server: s.Name, sandbox: sandbox, rec: rec}}
 	if s.Remote {
 		return h, h.connect(rec)

@@ -52,6 +52,8 @@ type Choices struct {
 	// Pull is when images are pulled, as in mcpconfig.PullPolicies; empty for the
 	// eval's own.
 	Pull string
+	// NoAttacks leaves out what attacks inject.
+	NoAttacks bool
 	// Lookup finds variables of the configuration; what it brings in is added to
 	// Secrets.
 	Lookup  func(string) (string, bool)
@@ -122,11 +124,13 @@ func planTask(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Trial, error)
 		return Trial{}, err
 	}
 	if eval.Local {
-		t.planLocal(isolation)
+		t.planLocal(isolation, len(eval.Config.Canaries) > 0)
 	}
+	planted := canariesOf(eval, c.Run)
 	for _, f := range task.Files {
 		t.Files = append(t.Files, File{f})
 	}
+	t.Files = append(t.Files, planted.inWorkspace()...)
 	if err := t.planSkills(eval, task.Skills); err != nil {
 		return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
 	}
@@ -147,6 +151,10 @@ func planTask(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Trial, error)
 		return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
 	}
 	t.MCPJSON = string(mcpconfig.Render(hosts))
+	t.Canaries = planted.record(t.Servers)
+	if err := t.planAttack(task.Attack, c.NoAttacks); err != nil {
+		return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
+	}
 	if err := t.planGraders(eval); err != nil {
 		return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
 	}
@@ -240,6 +248,7 @@ func planServer(eval *spec.Eval, name string, declared mcpconfig.Server, c Choic
 	for _, secret := range secrets {
 		c.Secrets.Add(secret)
 	}
+	plantedFiles := canariesOf(eval, c.Run).inServer(name, &config)
 	box, err := sized(Box{
 		Image: cmp.Or(config.Image, eval.Config.Isolation.ServerImage), User: config.User, Platform: config.Platform,
 		Pull: cmp.Or(c.Pull, config.Pull, eval.Config.Isolation.Pull),
@@ -287,6 +296,7 @@ func planServer(eval *spec.Eval, name string, declared mcpconfig.Server, c Choic
 		source := sources[target]
 		s.Files = append(s.Files, File{spec.WorkspaceFile{Path: target, Source: &source}})
 	}
+	s.Files = append(s.Files, plantedFiles...)
 	s.Writable = writableFor(s.Files)
 	for _, dir := range s.Writable {
 		if mcpconfig.ReservedDir(dir) || s.Build != nil && (dir == images.InstallDir || strings.HasPrefix(dir, images.InstallDir+"/")) {

@@ -13,11 +13,14 @@ import (
 
 // planLocal takes out of a plan what only containers have. Of the agent's box the
 // size of the workspace stays: it bounds what is collected.
-func (t *Trial) planLocal(isolation spec.Isolation) {
+func (t *Trial) planLocal(isolation spec.Isolation, canaries bool) {
 	t.Network, t.Subnets, t.Runtime, t.Workspace = NetworkNone, "", "", "directory"
 	t.Agent.Box = Box{Disk: t.Agent.Disk}
 	t.Agent.Egress, t.EgressLimits = nil, egress.Limits{}
 	t.NotEnforced = notEnforcedOf(isolation)
+	if canaries {
+		t.NotEnforced = append(t.NotEnforced, "config.canaries in DNS names and egress")
+	}
 }
 
 // notEnforcedOf names what of config.isolation processes do not have.

@@ -52,6 +52,7 @@ type Record struct {
 	Executor    string               `json:"executor,omitempty"`   // likewise, in place of the eval's
 	Model       string               `json:"model,omitempty"`      // likewise
 	FailFast    bool                 `json:"fail_fast,omitempty"`
+	NoAttacks   bool                 `json:"no_attacks,omitempty"` // what attacks inject was left out
 	Retries     int                  `json:"infra_retries"`
 	Directory   string               `json:"directory,omitempty"`   // that relative paths of the command line are from
 	ContextDir  string               `json:"context_dir,omitempty"` // where the command line set it
@@ -404,7 +405,7 @@ func (r Record) info() results.Run {
 	run := results.Run{
 		ID: r.ID, EvalName: r.Eval.Name, Skill: r.Eval.Skill, Model: r.Eval.Model, Executor: r.Eval.Executor, JudgeModel: r.Eval.JudgeModel,
 		Timeout: time.Duration(r.Eval.TimeoutSeconds) * time.Second, TrialsPerTask: r.Trials, Isolated: r.Isolated,
-		Started: r.Started, Ended: r.Ended, Metrics: r.Metrics, Weak: r.Weak(),
+		Started: r.Started, Ended: r.Ended, Metrics: r.Metrics, Weak: r.Weak(), NoAttacks: r.NoAttacks,
 	}
 	if r.Timeout > 0 {
 		run.Timeout = r.Timeout

@@ -41,6 +41,7 @@ type trialRun struct {
 	agent   *attendance       // nil until the agent runs
 	proxy   *mcpproxy.Proxy   // nil where nothing is served
 	models  *gateway          // likewise, and where no model is asked
+	lookout *lookout          // for canaries; nil where there are none
 	outlet  *egress.Carrier   // of the agent; nil where it may reach nothing outside
 	// agentUsed is what the agent's box used up to the agent's end; nil where that
 	// could not be seen.
@@ -61,6 +62,10 @@ func (r *run) trial(ctx context.Context, t *Trial, dir evidence.Dir) (ended bool
 		return false, err
 	}
 	tr := &trialRun{run: r, plan: t, rec: rec, record: newRecord(t, rec.Now()), outputs: map[string]io.Writer{}}
+	if tr.lookout, err = lookoutFor(t, rec); err != nil {
+		return false, errors.Join(err, rec.Close())
+	}
+	tr.record.Watched = tr.lookout.ways(t.Isolated())
 	broke := tr.live(ctx)
 	interrupted := broke != nil && ctx.Err() != nil
 	if interrupted {
@@ -115,7 +120,7 @@ func (tr *trialRun) live(ctx context.Context) error {
 // prepare does everything up to the agent's start.
 func (tr *trialRun) prepare(ctx context.Context) (err error) {
 	tr.report(PhaseStart)
-	tr.sandbox, err = tr.run.backend.Open(ctx, tr.plan, tr.rec.Event)
+	tr.sandbox, err = tr.run.backend.Open(ctx, tr.plan, tr.observer().Event)
 	if err != nil {
 		return because(evidence.ReasonSandbox, err)
 	}
@@ -126,7 +131,7 @@ func (tr *trialRun) prepare(ctx context.Context) (err error) {
 	if err := tr.openServers(ctx); err != nil {
 		return because(evidence.ReasonServer, err)
 	}
-	if err := tr.serve(ctx, tr.rec, tr.plan.Models); err != nil {
+	if err := tr.serve(ctx, tr.observer(), tr.plan.Models); err != nil {
 		return because(evidence.ReasonSandbox, err)
 	}
 	if err := tr.openAgentOutlet(ctx); err != nil {
@@ -241,7 +246,7 @@ func newRecord(t *Trial, started time.Time) evidence.Trial {
 	}
 	return evidence.Trial{
 		Run: t.Run, Task: t.Task, TaskName: t.TaskName, Number: t.Number, Attempt: max(t.Attempt, 1),
-		Prompt: t.Agent.Prompt, Executor: t.Agent.Executor, Servers: servers, Graders: t.Graders, Judge: t.Judge,
+		Prompt: t.Agent.Prompt, Executor: t.Agent.Executor, Servers: servers, Graders: t.Graders, Judge: t.Judge, Attack: t.Attack, Canaries: t.Canaries,
 		Plan: t.JSON(), Started: started,
 	}
 }

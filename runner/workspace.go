@@ -34,7 +34,11 @@ func (tr *trialRun) fillWorkspace(ctx context.Context) error {
 	if err := writeLinks(&tree, tr.plan.links(tr.sandbox.Layout(AgentBox)), tr.plan.Files); err != nil {
 		return err
 	}
-	return tr.sandbox.Put(ctx, AgentBox, WorkspaceDir, &tree)
+	if err := tr.sandbox.Put(ctx, AgentBox, WorkspaceDir, &tree); err != nil {
+		return err
+	}
+	tr.tellInjectedFiles()
+	return nil
 }
 
 // keepBefore keeps the task's files as workspace.tar is kept, so that one can be held

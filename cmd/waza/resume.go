@@ -109,6 +109,7 @@ func (s *state) resumedJob(c *cli.Context, o runOptions, r *resumption) (*job, e
 	}
 	o.isolate, o.trials, o.infraRetries = record.Isolated, record.Trials, record.Retries
 	o.timeout, o.pull, o.allowWeak = record.Timeout, record.Pull, record.Weak()
+	o.noAttacks = record.NoAttacks
 	o.variant = variant{record.Executor, record.Model}
 	if record.ContextDir != "" {
 		o.contextDir = fromDirectory(record, record.ContextDir)

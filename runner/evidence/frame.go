@@ -33,6 +33,7 @@ type frameTail struct {
 	Synthetic Synthetic      `json:"synthetic,omitempty"`
 	Side      Side           `json:"side,omitempty"`
 	Peer      *Peer          `json:"peer,omitempty"`
+	Injected  []int          `json:"injected,omitempty"`
 }
 
 // MarshalJSON keeps Raw to the byte: as a string in "raw" where it is valid
@@ -51,7 +52,7 @@ func (f *Frame) UnmarshalJSON(b []byte) error {
 	}
 	*f = Frame{
 		Seq: line.Seq, Time: line.Time, Server: line.Server, Conn: line.Conn, Dir: line.Dir,
-		Truncated: line.Truncated, Redacted: line.Redacted, Secrets: line.Secrets, RedactedEnvelope: line.Envelope, Synthetic: line.Synthetic, Side: line.Side, Peer: line.Peer,
+		Truncated: line.Truncated, Redacted: line.Redacted, Secrets: line.Secrets, RedactedEnvelope: line.Envelope, Synthetic: line.Synthetic, Side: line.Side, Peer: line.Peer, Injected: line.Injected,
 	}
 	switch {
 	case line.Raw != nil:

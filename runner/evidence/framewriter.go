@@ -27,7 +27,7 @@ func (f Frame) write(w io.Writer, secrets *redact.Set, limit int) (found redact.
 	}
 	peer, ofPeer := f.Peer.redacted(secrets)
 	found.Add(ofPeer)
-	tail, err := Marshal(frameTail{f.Truncated, f.Redacted, f.Secrets, f.RedactedEnvelope, f.Synthetic, f.Side, peer})
+	tail, err := Marshal(frameTail{f.Truncated, f.Redacted, f.Secrets, f.RedactedEnvelope, f.Synthetic, f.Side, peer, f.Injected})
 	if err != nil {
 		return found, err
 	}

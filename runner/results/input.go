@@ -22,6 +22,7 @@ type Run struct {
 	Ended         time.Time
 	Metrics       []MetricSpec
 	Tasks         []TaskInfo // in the order to report
+	NoAttacks     bool       // what attacks inject was left out
 }
 
 // MetricSpec is a metric that the eval asks for. A Threshold of 0 asks for nothing.

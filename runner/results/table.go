@@ -37,7 +37,7 @@ func (r Results) Table(w io.Writer, width int) error {
 	for _, cells := range rows {
 		writeRow(&out, cells, widths)
 	}
-	out.WriteString(r.serverTable(width) + r.evalLine(width))
+	out.WriteString(r.serverTable(width) + r.evalLine(width) + r.attackTable(width))
 	if m := r.Summary.Models; m != nil {
 		out.WriteString(m.line())
 	}

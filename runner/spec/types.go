@@ -62,6 +62,8 @@ type Config struct {
 	ModelLimits       ModelLimits                  `json:"model_limits,omitzero" jsonschema:"what a trial may ask of models"`
 	Judge             *Judge                       `json:"judge,omitempty" jsonschema:"the model that graders ask"`
 	JudgeModel        string                       `json:"judge_model,omitempty" jsonschema:"model that graders ask, in place of every other that is named"`
+
+	Canaries map[string]*Canary `json:"canaries,omitempty" jsonschema:"values that are planted and watched for, by name"`
 }
 
 // Isolation is config.isolation, read with --isolate.
@@ -205,6 +207,8 @@ type Task struct {
 	MCPServers       map[string]*mcpconfig.Server `json:"mcp_servers,omitempty" jsonschema:"laid over the eval's field by field; null removes a server"`
 	SkillDirectories []string                     `json:"skill_directories,omitempty" jsonschema:"directories of skills of this task, beside the eval's"`
 	Script           json.RawMessage              `json:"script,omitempty" jsonschema:"steps of the script executor"`
+
+	Attack *Attack `json:"attack,omitempty" jsonschema:"what somebody else wants of the agent, and how that reaches it"`
 
 	Path string `json:"-"`
 }
