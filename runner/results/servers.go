@@ -18,6 +18,7 @@ type ServerReport struct {
 	// RugPulls are the tools that it described in another way after it had listed them.
 	RugPulls []string `json:"rug_pulls,omitempty"`
 	Catalog  *Listed  `json:"catalog,omitempty"` // nil where it listed no tools on record
+	Conduct  *Conduct `json:"conduct,omitempty"` // nil where nothing on record tells of it
 }
 
 // OfServers says whether an event tells what became of a server.
