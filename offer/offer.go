@@ -59,7 +59,7 @@ type Server struct {
 
 // Offer is what a server offers.
 type Offer struct {
-	Server
+	Server       Server          `json:"server"`
 	Instructions string          `json:"instructions,omitempty"`
 	Capabilities json.RawMessage `json:"capabilities,omitempty"`
 	Lists        []List          `json:"lists"` // one of each kind, in the order of [Kinds]
@@ -85,7 +85,7 @@ type Entry struct {
 
 // NewEntry is the entry of a list of kind k that raw, which is valid JSON, tells.
 func NewEntry(k Kind, raw json.RawMessage) Entry {
-	return Entry{Key: text(raw, k.key()), Raw: raw}
+	return Entry{Key: jsontext.Word(jsontext.Member(raw, k.key())), Raw: raw}
 }
 
 // Text is a member of the entry that is a string; empty for none.
@@ -93,7 +93,7 @@ func (e Entry) Text(name string) string { return jsontext.Text(e.Member(name)) }
 
 // Member is a member of the entry, as it stands there; nil for none. Of several of one
 // name it is the last, as most parsers have it.
-func (e Entry) Member(name string) json.RawMessage { return member(e.Raw, name) }
+func (e Entry) Member(name string) json.RawMessage { return jsontext.Member(e.Raw, name) }
 
 // Of is the list of a kind.
 func (o Offer) Of(k Kind) List {
@@ -103,17 +103,4 @@ func (o Offer) Of(k Kind) List {
 		}
 	}
 	return List{Kind: k, Partial: "it was not asked for"}
-}
-
-func text(object []byte, key string) string {
-	return jsontext.Word(member(object, key))
-}
-
-func member(object []byte, name string) (found []byte) {
-	for key, value := range jsontext.Members(object) {
-		if key == name {
-			found = value
-		}
-	}
-	return found
 }

@@ -143,6 +143,21 @@ func (p Pin) Differences(o Offer) []Difference {
 	return all
 }
 
+// Changes are what is another in after than in before. Of a list that is not whole in
+// both, only what both have is told of.
+func Changes(before, after Offer) (all []Difference) {
+	for _, k := range Kinds() {
+		was, is := before.Of(k), after.Of(k)
+		p := Pin{Lists: map[Kind]map[string]string{k: was.digests()}}
+		for _, d := range p.inList(k, is.digests(), is.Partial == "") {
+			if d.What == Changed || was.Partial == "" && is.Partial == "" {
+				all = append(all, d)
+			}
+		}
+	}
+	return all
+}
+
 // Tools is what of tools, told by the digests of their entries, is not as it is pinned.
 // whole says that there are no others.
 func (p Pin) Tools(digests map[string]string, whole bool) []Difference {

@@ -357,6 +357,12 @@ func readTrial(d evidence.Dir) (results.Trial, error) {
 	} else if err != nil {
 		return t, err
 	}
+	return readRecorded(d, t)
+}
+
+// readRecorded is t with what its evidence holds beside trial.json.
+func readRecorded(d evidence.Dir, t results.Trial) (results.Trial, error) {
+	var err error
 	if t.Calls, err = d.Calls(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return t, err
 	}

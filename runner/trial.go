@@ -49,6 +49,10 @@ type trialRun struct {
 	mu sync.Mutex
 }
 
+func newTrialRun(r *run, t *Trial, rec *evidence.Recorder) *trialRun {
+	return &trialRun{run: r, plan: t, rec: rec, record: newRecord(t, rec.Now()), outputs: map[string]io.Writer{}}
+}
+
 // trial runs t in a sandbox of its own, leaves its evidence in dir, and says
 // whether it has an outcome. One that ctx interrupted has none and, as after a
 // crash, no trial.json. The error is only ever ours: that evidence could not be
@@ -58,7 +62,7 @@ func (r *run) trial(ctx context.Context, t *Trial, dir evidence.Dir) (ended bool
 	if err != nil {
 		return false, err
 	}
-	tr := &trialRun{run: r, plan: t, rec: rec, record: newRecord(t, rec.Now()), outputs: map[string]io.Writer{}}
+	tr := newTrialRun(r, t, rec)
 	broke := tr.live(ctx)
 	interrupted := broke != nil && ctx.Err() != nil
 	if interrupted {

@@ -135,7 +135,7 @@ func (q *Inquiry) put(ctx context.Context, method string, params ...string) (Rep
 		return Reply{}, err
 	}
 	f := readFields(raw)
-	if q.era == EraStateless && jsontext.Word(member(f.result, keyResultType)) == "input_required" {
+	if q.era == EraStateless && jsontext.Word(jsontext.Member(f.result, keyResultType)) == "input_required" {
 		return Reply{}, errors.New("the server wants input before it answers, and nobody gives it any")
 	}
 	return Reply{Result: json.RawMessage(f.result), Error: json.RawMessage(f.err)}, nil

@@ -37,8 +37,8 @@ func (q *Inquiry) Offer() offer.Offer {
 	result := readFields(q.hello).result
 	return offer.Offer{
 		Server:       offer.Server{Name: q.info.Name, Version: q.info.Version, Protocol: q.info.ProtocolVersion},
-		Instructions: jsontext.Text(member(result, "instructions")),
-		Capabilities: bytes.Clone(member(result, "capabilities")),
+		Instructions: jsontext.Text(jsontext.Member(result, "instructions")),
+		Capabilities: bytes.Clone(jsontext.Member(result, "capabilities")),
 	}
 }
 
@@ -114,7 +114,7 @@ func page(cursor string) []string {
 
 // take adds a page to l, and returns the cursor of the next one.
 func take(l *offer.List, result []byte, at string) (cursor string) {
-	entries := member(result, at)
+	entries := jsontext.Member(result, at)
 	if len(entries) == 0 || entries[0] != '[' {
 		l.Partial = "an answer has no list"
 		return ""
@@ -130,14 +130,14 @@ func take(l *offer.List, result []byte, at string) (cursor string) {
 		}
 		l.Entries = append(l.Entries, offer.NewEntry(l.Kind, bytes.Clone(raw)))
 	}
-	return jsontext.Text(member(result, "nextCursor"))
+	return jsontext.Text(jsontext.Member(result, "nextCursor"))
 }
 
 // refused says what an error in the place of a list means.
 func refused(l *offer.List, e []byte) {
-	if string(member(e, "code")) == strconv.Itoa(codeNoMethod) && len(l.Entries) == 0 {
+	if string(jsontext.Member(e, "code")) == strconv.Itoa(codeNoMethod) && len(l.Entries) == 0 {
 		l.Absent = true
 		return
 	}
-	l.Partial = fmt.Sprintf("it was refused: %s %s", member(e, "code"), clip([]byte(jsontext.Text(member(e, "message")))))
+	l.Partial = fmt.Sprintf("it was refused: %s %s", jsontext.Member(e, "code"), clip([]byte(jsontext.Text(jsontext.Member(e, "message")))))
 }
