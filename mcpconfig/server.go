@@ -8,12 +8,14 @@ package mcpconfig
 // (run in Image or in the eval's server_image), Image alone, or URL. A Command
 // that is docker run stands for an image; see [FromDockerRun].
 //
-// String fields may hold ${VAR}, ${VAR:-default} and $${ for a literal "${".
+// String fields may hold ${VAR}, ${VAR:-default} and $${ for a literal "${"; those of
+// Secrets do not.
 type Server struct {
 	Type           string            `json:"type,omitempty" enum:"stdio http sse" jsonschema:"transport: stdio, http or sse; may be left out"`
 	Command        string            `json:"command,omitempty" jsonschema:"program that is the server; npx, uvx and docker run are understood"`
 	Args           []string          `json:"args,omitempty" jsonschema:"arguments of command; without one, of the image's entrypoint"`
 	Env            map[string]string `json:"env,omitempty" jsonschema:"environment of the server alone"`
+	Secrets        map[string]Secret `json:"secrets,omitempty" jsonschema:"variables of the server's environment that nothing else sees, and where their values come from"`
 	Cwd            string            `json:"cwd,omitempty" jsonschema:"working directory in the server's container"`
 	WorkingDir     string            `json:"working_dir,omitempty" jsonschema:"another name of cwd"`
 	URL            string            `json:"url,omitempty" jsonschema:"address of a remote server"`

@@ -22,6 +22,7 @@ func Validate(name string, s Server) error {
 	f.containerFields(s)
 	f.numbers(s)
 	f.services(s)
+	f.secrets(s)
 	f.texts(s)
 	return f.err()
 }
@@ -47,6 +48,9 @@ func (f *findings) remote(s Server) {
 	}
 	f.address("url", s.URL, "http", "https")
 	f.address("proxy", s.Proxy, "http", "https")
+	if s.Secrets != nil {
+		f.invalid("secrets", "secrets do not go with url: a remote server gets what it needs by headers, which the runner adds, such as Authorization: Bearer ${TOKEN}")
+	}
 	for _, field := range []struct {
 		name string
 		set  bool

@@ -109,6 +109,9 @@ func (s Server) describe(b *strings.Builder, isolated bool) {
 	default:
 		line("a process of this machine, in %s", cmp.Or(directoryOf(s.Config), "the eval's directory"))
 	}
+	for _, name := range slices.Sorted(maps.Keys(s.Config.Secrets)) {
+		line("secret %s is %s", name, s.Config.Secrets[name])
+	}
 	if s.Port != 0 {
 		line("speaks %s at port %d, %s", s.Transport, s.Port, s.Path)
 	}

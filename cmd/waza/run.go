@@ -94,6 +94,7 @@ type job struct {
 	trials   []*runner.Trial
 	lock     *images.Lock
 	secrets  *redact.Set
+	vault    *runner.Vault // nil until a run is about to begin
 	judges   *judges
 	runID    string
 	clock    *evidence.Clock
@@ -164,12 +165,29 @@ func (j *job) plan(platform string) (err error) {
 	}
 	j.trials, err = runner.Plan(j.eval, j.tasks, runner.Choices{
 		Run: j.runID, Trials: j.options.trials, Timeout: j.options.timeout, Pull: j.options.pull, Lookup: j.lookup, Secrets: j.secrets,
-		Lock: j.lock, Platform: platform, Lifetime: lifetime, ModelScript: modelScript,
+		Lock: j.lock, Platform: platform, Lifetime: lifetime, ModelScript: j.modelScript,
 	})
 	if err != nil {
 		return usage("%w", err)
 	}
+	if j.vault != nil {
+		j.vault.Give(j.trials)
+	}
 	return j.checkJudges()
+}
+
+// readSecrets has the values of the servers' secrets at hand, and hands them out.
+func (j *job) readSecrets(ctx context.Context) error {
+	vault, err := runner.OpenVault(ctx, j.trials, j.eval.Dir(), j.lookup, j.secrets)
+	if err != nil {
+		if ctx.Err() != nil {
+			return infra(err)
+		}
+		return usage("%w", err)
+	}
+	j.vault = vault
+	j.vault.Give(j.trials)
+	return nil
 }
 
 func checkScript(steps json.RawMessage) error {
@@ -210,6 +228,9 @@ func (j *job) run(ctx context.Context) error {
 
 // runIn is run, with a new or empty directory; the end of ctx is an interrupt.
 func (j *job) runIn(ctx context.Context, dir string) error {
+	if err := j.readSecrets(ctx); err != nil {
+		return err
+	}
 	record, err := j.newRecord()
 	if err != nil {
 		return infra(err)
@@ -266,6 +287,9 @@ func (j *job) newRecord() (runner.Record, error) {
 		return record, err
 	}
 	if record.Inputs, err = runner.Inputs(j.eval, j.tasks, j.trials); err != nil {
+		return record, err
+	}
+	if err = record.LeaveOut(j.eval.Path, j.secrets); err != nil {
 		return record, err
 	}
 	record.Started = j.clock.Now()

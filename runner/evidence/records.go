@@ -55,6 +55,8 @@ type Frame struct {
 	Raw       []byte // without the transport's framing (no newline, no "data: ")
 	Truncated int64  // bytes of the message that were not kept
 	Redacted  int    // number of secret spans replaced in Raw
+	// Secrets counts them by secret, as SERVER/NAME, where the eval names it.
+	Secrets map[string]int
 	// RedactedEnvelope says that one of them was in the message's id, method or
 	// tool name, so that what was called can no longer be told.
 	RedactedEnvelope bool
@@ -292,6 +294,8 @@ type Trial struct {
 	FinalOutput string          `json:"final_output"`
 	Guarantees  *Guarantees     `json:"guarantees,omitempty"`
 	Gaps        []string        `json:"gaps,omitempty"` // evidence that is missing and why
+	// Redacted is what was taken out of the trial's files, by their names.
+	Redacted map[string]Redaction `json:"redacted,omitempty"`
 	// Resources is what each box may use and what it used, by box: "agent", "relay", a
 	// server's name, or SERVER/SERVICE.
 	Resources map[string]Resource `json:"resources,omitempty"`
