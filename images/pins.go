@@ -27,6 +27,9 @@ func (l *Lock) Pin(server string) *offer.Pin {
 	return nil
 }
 
+// Has says whether the lock has something under an entry's key.
+func (l *Lock) Has(e Entry) bool { return l.find(e.key) != nil }
+
 // Pinned is the lock with a server pinned, in place of what it has of it.
 func (l *Lock) Pinned(server string, pin offer.Pin) *Lock {
 	with := &Lock{catalogs: map[string]offer.Pin{}}

@@ -12,6 +12,7 @@ import (
 	"github.com/waza-isolate/waza/agents/llm"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/offer"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/process"
 	"github.com/waza-isolate/waza/runner/spec"
@@ -212,6 +213,11 @@ type Server struct {
 	MaxMessage     int64            `json:"max_message,omitempty"` // bytes; 0 for the default
 	MaxFrames      int64            `json:"max_frames,omitempty"`  // messages in a trial, each way; 0 for the default
 	MaxTraffic     int64            `json:"max_traffic,omitempty"` // bytes of them; 0 for the default
+
+	// Pin is what the server offered when somebody pinned that; nil for nothing. Strict says
+	// that a trial where it offers something else has no outcome.
+	Pin    *offer.Pin `json:"pin,omitempty"`
+	Strict bool       `json:"strict_pin,omitempty"`
 
 	// Becomes is what a Config that is docker run comes to; nil for others.
 	Becomes *mcpconfig.Server `json:"becomes,omitempty"`

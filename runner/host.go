@@ -35,6 +35,7 @@ type host struct {
 	upstream *mcpproxy.Upstream // where it speaks HTTP; else nil
 	idle     func()             // closes connections that nobody uses; nil where none are kept
 	services *auxiliaries
+	unpinned unpinned // set by the probe
 }
 
 // startHost starts the services of a server, puts the server's files into its box,

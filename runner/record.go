@@ -56,6 +56,7 @@ type Record struct {
 	Directory   string               `json:"directory,omitempty"`   // that relative paths of the command line are from
 	ContextDir  string               `json:"context_dir,omitempty"` // where the command line set it
 	Pull        string               `json:"pull,omitempty"`        // likewise
+	Pins        string               `json:"pins,omitempty"`        // likewise
 	Tasks       []TaskRecord         `json:"tasks"`
 	Metrics     []results.MetricSpec `json:"metrics,omitempty"`
 	Engine      map[string]string    `json:"engine,omitempty"`

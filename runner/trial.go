@@ -105,6 +105,9 @@ func (tr *trialRun) live(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	if err := tr.checkTold(); err != nil {
+		return err
+	}
 	if err := tr.runPrograms(ctx); err != nil {
 		return err
 	}

@@ -50,6 +50,7 @@ func (s *state) inspectCommand() *cli.Command {
 			&cli.StringFlag{Name: "out", Usage: "new `DIR` for evidence (default: .waza/inspections/<time>-<name>)"},
 			&cli.StringFlag{Name: "pull", Usage: "pull images by this `POLICY`: missing, always or never", DefaultText: "the eval's"},
 			&cli.StringSliceFlag{Name: "allow-weak", Usage: "inspect although the attack `NAME` gets out of the sandbox; may be given again"},
+			&cli.BoolFlag{Name: "pin", Usage: "keep in waza.lock what each server lists, so that a later run tells what is another"},
 			&cli.BoolFlag{Name: "full", Usage: "show descriptions and schemas whole"},
 			formatFlag(),
 		},
@@ -70,9 +71,11 @@ type inspector struct {
 	*state
 	options inspectOptions
 	target  target
-	lock    *images.Lock
+	lock    *images.Lock // with what was resolved for this time
+	kept    *images.Lock // as its file is
 	plans   []*runner.Trial
 	secrets *redact.Set
+	vault   *runner.Vault // nil until servers are about to be started
 	id      string
 	dir     string
 	report  inspection.Report
@@ -94,6 +97,7 @@ func (s *state) newInspector(c *cli.Context) (*inspector, error) {
 	if i.lock, err = readLock(target.eval); err != nil {
 		return nil, err
 	}
+	i.kept = i.lock
 	i.id = newRunID("inspect " + target.names[0])
 	if i.dir = o.out; i.dir == "" {
 		i.dir = filepath.Join(".waza", "inspections", i.id)
@@ -120,6 +124,18 @@ func (i *inspector) plan(platform string) (err error) {
 	if err != nil {
 		return usage("%w", err)
 	}
+	if i.vault != nil {
+		i.vault.Give(i.plans)
+	}
+	return nil
+}
+
+// readSecrets has what servers are given secretly at hand.
+func (i *inspector) readSecrets(ctx context.Context) (err error) {
+	if i.vault, err = runner.OpenVault(ctx, i.plans, i.target.eval.Dir(), i.lookup, i.secrets); err != nil {
+		return usage("%w", err)
+	}
+	i.vault.Give(i.plans)
 	return nil
 }
 
@@ -139,6 +155,9 @@ func (i *inspector) open(ctx context.Context) (backend, error) {
 
 // run inspects the servers, one after another, and tells of them.
 func (i *inspector) run(ctx context.Context) (err error) {
+	if err := i.readSecrets(ctx); err != nil {
+		return err
+	}
 	backend, err := i.open(ctx)
 	if err != nil {
 		return infra(err)
@@ -184,12 +203,20 @@ func (i *inspector) install(ctx context.Context, backend installer) error {
 	if err != nil || len(packages) == 0 {
 		return err
 	}
-	entries, err := i.resolve(ctx, backend, packages, i.lock, "for this inspection alone")
+	entries, err := i.resolve(ctx, backend, packages, i.lock, i.then())
 	if err != nil {
 		return err
 	}
 	i.lock = i.lock.Fill(entries)
 	return i.plan(backend.Platform())
+}
+
+// then is what becomes of what was resolved.
+func (i *inspector) then() string {
+	if i.options.pin {
+		return keptInLock
+	}
+	return "for this inspection alone"
 }
 
 func (i *inspector) inspectAll(ctx context.Context, backend backend) error {
@@ -205,6 +232,7 @@ func (i *inspector) inspectAll(ctx context.Context, backend backend) error {
 		}
 		found.Evidence = s.Name
 		i.identify(&found, s, backend.Images())
+		i.compare(&found)
 		i.report.Servers = append(i.report.Servers, found)
 	}
 	return nil
@@ -225,12 +253,13 @@ func (i *inspector) identify(found *inspection.Server, s runner.Server, images r
 	record := images[s.Image]
 	found.Image = &inspection.Image{Ref: s.Image, ID: record.ID, Digests: record.Digests}
 	if s.Build != nil && s.Build.Entry != nil {
-		found.Package = &inspection.Package{Request: s.Build.Package.String(), Version: s.Build.Entry.Version}
+		found.Package = &inspection.Package{Request: s.Build.Package.String(), Version: s.Build.Entry.Version, Locked: i.kept.Has(*s.Build.Entry)}
 	}
 }
 
 // tell writes the document, without secrets, and prints what it says.
 func (i *inspector) tell() error {
+	unpinned := i.pin()
 	data, err := evidence.MarshalIndent(i.report)
 	if err != nil {
 		return infra(err)
@@ -248,7 +277,7 @@ func (i *inspector) tell() error {
 	} else {
 		err = inspection.Print(i.stdout, told, inspection.Options{Width: width(i.stdout), Full: i.options.full, Dir: i.dir})
 	}
-	if err != nil {
+	if err = errors.Join(err, unpinned); err != nil {
 		return infra(err)
 	}
 	if slices.ContainsFunc(told.Servers, func(s inspection.Server) bool { return s.Failed != "" }) {

@@ -14,7 +14,8 @@ import (
 
 // inspectOptions is the command line of waza inspect, but for what is inspected.
 type inspectOptions struct {
-	isolate, full   bool
+	isolate, pin    bool
+	full            bool
 	servers         []string
 	image, pull     string
 	watch, patience time.Duration
@@ -29,7 +30,7 @@ const maxWatch = 24 * time.Hour
 
 func readInspectOptions(c *cli.Context) (o inspectOptions, err error) {
 	o = inspectOptions{
-		isolate: c.Bool("isolate"), full: c.Bool("full"), servers: c.StringSlice("server"),
+		isolate: c.Bool("isolate"), pin: c.Bool("pin"), full: c.Bool("full"), servers: c.StringSlice("server"),
 		image: c.String("image"), pull: c.String("pull"), watch: c.Duration("for"), patience: c.Duration("patience"),
 		out: c.String("out"), allowWeak: c.StringSlice("allow-weak"),
 	}

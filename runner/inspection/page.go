@@ -116,7 +116,11 @@ func (p *page) identity(s Server) {
 	}
 	p.label("from", "%s", visible.Line(source(s)))
 	if s.Package != nil {
-		p.label("package", "%s, resolved to %s", visible.Line(s.Package.Request), visible.Line(s.Package.Version))
+		by := "resolved today"
+		if s.Package.Locked {
+			by = "as the lock has it"
+		}
+		p.label("package", "%s, %s, %s", visible.Line(s.Package.Request), visible.Line(s.Package.Version), by)
 	}
 	if s.Image != nil {
 		p.label("image", "%s", visible.Line(strings.Join(append([]string{s.Image.Ref, s.Image.ID}, s.Image.Digests...), " ")))
