@@ -250,7 +250,6 @@ func (s *sandbox) Guarantees() evidence.Guarantees {
 		Network: s.trial.Network,
 		Enforced: []string{
 			"every server in a container of its own without a network interface",
-			"the agent reaches its servers through the runner alone",
 			"names resolve inside the trial only",
 			"containers run without root, capabilities or new privileges, on a read-only root",
 			"containers end with the runner",
@@ -271,6 +270,18 @@ func (s *sandbox) Guarantees() evidence.Guarantees {
 			g.Missing = append(g.Missing, limit+" of containers is not limited: the engine's kernel cannot")
 		}
 	}
+	if !s.trial.ServersOnly {
+		s.ofAgent(&g)
+	}
+	g.Missing = append(g.Missing, s.unseen()...)
+	slices.Sort(g.Enforced)
+	slices.Sort(g.Missing)
+	return g
+}
+
+// ofAgent adds what is enforced of the agent's container.
+func (s *sandbox) ofAgent(g *evidence.Guarantees) {
+	g.Enforced = append(g.Enforced, "the agent reaches its servers through the runner alone")
 	if s.plan.network == "" {
 		g.Enforced = append(g.Enforced, "the agent's container has no network interface")
 	} else {
@@ -281,8 +292,4 @@ func (s *sandbox) Guarantees() evidence.Guarantees {
 	} else {
 		g.Missing = append(g.Missing, "the workspace is a volume: its size is not limited")
 	}
-	g.Missing = append(g.Missing, s.unseen()...)
-	slices.Sort(g.Enforced)
-	slices.Sort(g.Missing)
-	return g
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/offer"
 )
 
 // LockName is the name of the lock, which is beside its eval.
@@ -23,9 +24,11 @@ const MaxLockBytes = 16 << 20
 // lockVersion is the version of the format.
 const lockVersion = 1
 
-// Lock is what packages were resolved to. A nil lock is empty and cannot be put to.
+// Lock is what packages were resolved to, and what servers offered when somebody pinned
+// that. A nil lock is empty and cannot be put to.
 type Lock struct {
-	entries []Entry // no two of one key, in the order of keys
+	entries  []Entry              // no two of one key, in the order of keys
+	catalogs map[string]offer.Pin // by server
 }
 
 // Entry is what one package was resolved to, with all it needs.
@@ -86,7 +89,7 @@ func (i Image) ReadManifest(data []byte, platform string) (Entry, error) {
 
 // With is the lock with e in it, in place of what it has under e's key.
 func (l *Lock) With(e Entry) *Lock {
-	with := &Lock{}
+	with := &Lock{catalogs: l.Catalogs()}
 	if l != nil {
 		with.entries = slices.DeleteFunc(slices.Clone(l.entries), func(old Entry) bool { return old.compare(e.key) == 0 })
 	}
@@ -105,9 +108,10 @@ func (l *Lock) Fill(entries []Entry) *Lock {
 	return l
 }
 
-// Only is the lock without what none of the packages needs, on any platform.
+// Only is the lock without what none of the packages needs, on any platform. What is
+// pinned stays.
 func (l *Lock) Only(packages []mcpconfig.Package) *Lock {
-	only := &Lock{}
+	only := &Lock{catalogs: l.Catalogs()}
 	if l == nil {
 		return only
 	}
@@ -129,13 +133,14 @@ func (l *Lock) Len() int {
 
 // document is the lock as a file has it.
 type document struct {
-	Version  int     `json:"version"`
-	Packages []Entry `json:"packages"`
+	Version  int                  `json:"version"`
+	Packages []Entry              `json:"packages"`
+	Catalogs map[string]offer.Pin `json:"catalogs,omitempty"`
 }
 
 // Bytes is the lock as a file: the same for the same lock.
 func (l *Lock) Bytes() []byte {
-	d := document{Version: lockVersion, Packages: []Entry{}}
+	d := document{Version: lockVersion, Packages: []Entry{}, Catalogs: l.Catalogs()}
 	if l != nil {
 		d.Packages = append(d.Packages, l.entries...)
 	}
@@ -173,6 +178,12 @@ func ParseLock(data []byte) (*Lock, error) {
 			return nil, fmt.Errorf("has %s twice", e.named())
 		}
 		l = l.With(e)
+	}
+	for server, pin := range d.Catalogs {
+		if err := checkPin(server, pin); err != nil {
+			return nil, err
+		}
+		l = l.Pinned(server, pin)
 	}
 	return l, nil
 }

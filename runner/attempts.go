@@ -25,8 +25,8 @@ const (
 	lostTimeout    = time.Second
 )
 
-// one runs a trial to its outcome, again where it ended as infra and another attempt
-// could be recorded, and grades it. A trial that was interrupted has no result.
+// one runs a trial to its outcome, again where it ended as infra, another attempt could
+// end otherwise and be recorded, and grades it. A trial that was interrupted has no result.
 func (r *run) one(ctx context.Context, t *Trial) (*Result, error) {
 	dir := TrialDir(r.o.Dir, t.Task, t.Number)
 	earlier, err := EarlierAttempts(dir)
@@ -41,7 +41,7 @@ func (r *run) one(ctx context.Context, t *Trial) (*Result, error) {
 			return nil, err
 		}
 		result.Earlier = earlier
-		again := result.Verdicts.Class == evidence.ClassInfra && attempt.Attempt < last && ctx.Err() == nil
+		again := result.Verdicts.Class == evidence.ClassInfra && result.Verdicts.Reason != evidence.ReasonPin && attempt.Attempt < last && ctx.Err() == nil
 		if !again || evidence.CheckRoom(string(dir)) != nil || r.backs.recover(ctx, r.backend) != nil {
 			r.o.Progress(Update{Task: t.Task, Number: t.Number, Phase: PhaseDone, Result: result})
 			return result, nil

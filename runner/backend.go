@@ -13,6 +13,7 @@ import (
 	"github.com/waza-isolate/waza/agents/llm"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/offer"
 	"github.com/waza-isolate/waza/runner/egress"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/observe"
@@ -225,6 +226,11 @@ type Server struct {
 
 	// Egress is what its programs may reach outside of the trial, through the runner.
 	Egress []mcpconfig.Destination `json:"egress,omitempty"`
+	// Pin is what the server offered when somebody pinned that; nil for nothing. Strict says
+	// that a trial where it offers something else has no outcome.
+	Pin    *offer.Pin `json:"pin,omitempty"`
+	Strict bool       `json:"strict_pin,omitempty"`
+
 	// Becomes is what a Config that is docker run comes to; nil for others.
 	Becomes *mcpconfig.Server `json:"becomes,omitempty"`
 	// Package names what a server is installed from that is written as a command

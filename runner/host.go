@@ -37,6 +37,7 @@ type host struct {
 	idle     func()             // closes connections that nobody uses; nil where none are kept
 	services *auxiliaries
 	outlet   *egress.Carrier // nil where it may reach nothing outside
+	unpinned unpinned        // set by the probe
 }
 
 // startHost starts the services of a server, puts the server's files into its box,

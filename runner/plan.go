@@ -62,6 +62,9 @@ type Choices struct {
 	// engine's, such as linux/amd64, which some of them depend on.
 	Lock     *images.Lock
 	Platform string
+	// Pins says what becomes of trials whose servers are not as Lock has them pinned: warn,
+	// fail or off; empty for the eval's own.
+	Pins string
 	// ModelScript reads the script of a model, by its file's name and content; required
 	// where the eval has one.
 	ModelScript func(file string, data []byte) (ModelScript, error)
@@ -287,6 +290,10 @@ func planServer(eval *spec.Eval, name string, declared mcpconfig.Server, c Choic
 	}
 	if s, err = s.installed(eval, declared, c); err != nil {
 		return s, err
+	}
+	if pins := cmp.Or(c.Pins, eval.Config.Isolation.Pins, PinsWarn); pins != PinsOff {
+		s.Pin = c.Lock.Pin(name)
+		s.Strict = s.Pin != nil && pins == PinsFail
 	}
 	sources, err := spec.ServerFiles(eval, config)
 	if err != nil {

@@ -31,7 +31,7 @@ func notEnforcedOf(iso spec.Isolation) []string {
 		set  bool
 	}{
 		{"network", iso.Network != ""}, {"pull", iso.Pull != ""}, {"npm_image", iso.NPMImage != ""}, {"pypi_image", iso.PyPIImage != ""}, {"server_image", iso.ServerImage != ""}, {"runtime", iso.Runtime != ""},
-		{"subnets", iso.Subnets != ""}, {"workspace", iso.Workspace != ""},
+		{"subnets", iso.Subnets != ""}, {"pins", iso.Pins != ""}, {"workspace", iso.Workspace != ""},
 		{"agent.image", iso.Agent.Image != ""}, {"agent.user", iso.Agent.User != ""}, {"agent.cpus", iso.Agent.CPUs != 0},
 		{"agent.memory", iso.Agent.Memory != ""}, {"agent.pids", iso.Agent.Pids != 0}, {"agent.disk", iso.Agent.Disk != ""},
 		{"agent.scratch", iso.Agent.Scratch != ""}, {"agent.open_files", iso.Agent.OpenFiles != 0},

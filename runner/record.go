@@ -57,6 +57,7 @@ type Record struct {
 	Directory   string               `json:"directory,omitempty"`   // that relative paths of the command line are from
 	ContextDir  string               `json:"context_dir,omitempty"` // where the command line set it
 	Pull        string               `json:"pull,omitempty"`        // likewise
+	Pins        string               `json:"pins,omitempty"`        // likewise
 	Tasks       []TaskRecord         `json:"tasks"`
 	Metrics     []results.MetricSpec `json:"metrics,omitempty"`
 	Engine      map[string]string    `json:"engine,omitempty"`
@@ -358,6 +359,12 @@ func readTrial(d evidence.Dir) (results.Trial, error) {
 	} else if err != nil {
 		return t, err
 	}
+	return readRecorded(d, t)
+}
+
+// readRecorded is t with what its evidence holds beside trial.json.
+func readRecorded(d evidence.Dir, t results.Trial) (results.Trial, error) {
+	var err error
 	if t.Calls, err = d.Calls(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return t, err
 	}

@@ -63,12 +63,9 @@ func (m measured) measure(ctx context.Context) evidence.Resource {
 // boxes are those of the trial, and those of servers that the run shares.
 func (tr *trialRun) boxes() []measured {
 	t := tr.plan
-	agent := t.Agent.Box.limits()
-	agent.Seconds = t.Timeout.Seconds()
-	agent.MaxOutput, agent.MaxCalls = t.Agent.maxOutput(), cmp.Or(t.Agent.MaxCalls, mcpproxy.DefaultCalls)
-	all := []measured{{AgentBox, tr.sandbox, agent}}
-	if t.Network == "bridge" {
-		all = append(all, measured{RelayBox, tr.sandbox, RelayLimits().limits()})
+	var all []measured
+	if !t.ServersOnly {
+		all = append(all, tr.agentBoxes()...)
 	}
 	for i, s := range t.Servers {
 		sandbox := tr.sandbox
@@ -91,6 +88,19 @@ func (tr *trialRun) boxes() []measured {
 		for _, service := range s.Services {
 			all = append(all, measured{ServiceBox(s.Name, service.Name), sandbox, service.Box.limits()})
 		}
+	}
+	return all
+}
+
+// agentBoxes are the agent's and what connects it.
+func (tr *trialRun) agentBoxes() []measured {
+	t := tr.plan
+	agent := t.Agent.Box.limits()
+	agent.Seconds = t.Timeout.Seconds()
+	agent.MaxOutput, agent.MaxCalls = t.Agent.maxOutput(), cmp.Or(t.Agent.MaxCalls, mcpproxy.DefaultCalls)
+	all := []measured{{AgentBox, tr.sandbox, agent}}
+	if t.Network == "bridge" {
+		all = append(all, measured{RelayBox, tr.sandbox, RelayLimits().limits()})
 	}
 	return all
 }

@@ -43,6 +43,9 @@ func (tr *trialRun) openServers(ctx context.Context) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
+	if err := tr.comparePins(); err != nil {
+		return err
+	}
 	for _, h := range tr.hosts {
 		server := h.server(tr.output(h.plan.Name))
 		server.Inject = tr.plan.injectionsFor(server.Name)
@@ -58,6 +61,9 @@ func (tr *trialRun) probe(ctx context.Context, h *host) error {
 	_, err := mcpproxy.Probe(ctx, tr.rec, mcpproxy.Limits{}, h.server(tr.output(h.plan.Name)))
 	if errors.Is(err, mcpproxy.ErrNotStarted) || errors.Is(err, mcpproxy.ErrExited) {
 		return advised(h.sandbox, h.plan.Name, err)
+	}
+	if err == nil && h.plan.Pin != nil {
+		h.unpinned = tr.survey(ctx, h)
 	}
 	return err
 }

@@ -52,6 +52,10 @@ type trialRun struct {
 	mu sync.Mutex
 }
 
+func newTrialRun(r *run, t *Trial, rec *evidence.Recorder) *trialRun {
+	return &trialRun{run: r, plan: t, rec: rec, record: newRecord(t, rec.Now()), outputs: map[string]io.Writer{}}
+}
+
 // trial runs t in a sandbox of its own, leaves its evidence in dir, and says
 // whether it has an outcome. One that ctx interrupted has none and, as after a
 // crash, no trial.json. The error is only ever ours: that evidence could not be
@@ -61,7 +65,7 @@ func (r *run) trial(ctx context.Context, t *Trial, dir evidence.Dir) (ended bool
 	if err != nil {
 		return false, err
 	}
-	tr := &trialRun{run: r, plan: t, rec: rec, record: newRecord(t, rec.Now()), outputs: map[string]io.Writer{}}
+	tr := newTrialRun(r, t, rec)
 	if tr.lookout, err = lookoutFor(t, rec); err != nil {
 		return false, errors.Join(err, rec.Close())
 	}
@@ -107,6 +111,9 @@ func (tr *trialRun) live(ctx context.Context) error {
 	tr.measure(ctx)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
+	}
+	if err := tr.checkTold(); err != nil {
+		return err
 	}
 	if err := tr.runPrograms(ctx); err != nil {
 		return err

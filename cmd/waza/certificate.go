@@ -8,6 +8,7 @@ import (
 
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/certificate"
+	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 func checkAllowWeak(o runOptions) error {
@@ -27,14 +28,20 @@ func (j *job) certify(ctx context.Context, backend backend, record *runner.Recor
 	if !ok {
 		return nil
 	}
-	say := func(what string) { fmt.Fprintln(j.stderr, what) }
-	c, holes, err := certificate.Obtain(ctx, scout, j.runID, certificate.KindOf(j.trials[0]), certificateCache(), j.options.allowWeak, say)
+	c, err := j.certificateOf(ctx, scout, j.runID, certificate.KindOf(j.trials[0]), j.options.allowWeak)
+	record.Certificate = c
+	return err
+}
+
+// certificateOf is the certificate of sandboxes of a kind; nil where nothing can be told.
+func (s *state) certificateOf(ctx context.Context, scout runner.Scout, run string, kind evidence.SandboxKind, allowWeak []string) (*evidence.Certificate, error) {
+	say := func(what string) { fmt.Fprintln(s.stderr, what) }
+	c, holes, err := certificate.Obtain(ctx, scout, run, kind, certificateCache(), allowWeak, say)
 	if err != nil {
-		return &exitError{exitInfra, err}
+		return nil, &exitError{exitInfra, err}
 	}
-	record.Certificate = &c
 	if len(holes) == 0 {
-		return nil
+		return &c, nil
 	}
 	var names strings.Builder
 	for _, a := range c.GotOut() {
@@ -42,7 +49,7 @@ func (j *job) certify(ctx context.Context, backend backend, record *runner.Recor
 			names.WriteString(" --allow-weak " + a.Name)
 		}
 	}
-	return &exitError{exitInfra, fmt.Errorf("the sandbox does not hold, so nothing was run:\n%s\nto run all the same:%s", strings.Join(holes, "\n"), names.String())}
+	return &c, &exitError{exitInfra, fmt.Errorf("the sandbox does not hold, so nothing was run:\n%s\nto run all the same:%s", strings.Join(holes, "\n"), names.String())}
 }
 
 // certificateCache is where runs of this user keep certificates.

@@ -106,6 +106,6 @@ func (s *state) resolveAll(ctx context.Context, eval *spec.Eval, tasks []spec.Re
 	if err != nil {
 		return nil, err
 	}
-	entries, err := s.resolve(ctx, backend, packages, lock)
+	entries, err := s.resolve(ctx, backend, packages, lock, keptInLock)
 	return lock.Fill(entries), err
 }

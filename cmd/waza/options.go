@@ -29,7 +29,7 @@ type runOptions struct {
 	output, runDir  string
 	contextDir      string
 	variant         variant
-	pull            string
+	pull, pins      string
 	isolate         bool
 	allowWeak       []string
 	keep, verbose   bool
@@ -40,7 +40,7 @@ type runOptions struct {
 func readOptions(c *cli.Context) (runOptions, error) {
 	o := runOptions{
 		trials: c.Int("trials"), infraRetries: c.Int("infra-retries"), timeout: c.Duration("timeout"),
-		isolate: c.Bool("isolate"), pull: c.String("pull"),
+		isolate: c.Bool("isolate"), pull: c.String("pull"), pins: c.String("pins"),
 		contextDir: c.String("context-dir"), runDir: c.String("run-dir"), keep: c.Bool("keep"),
 		allowWeak: c.StringSlice("allow-weak"), noAttacks: c.Bool("no-attacks"),
 	}
@@ -59,6 +59,10 @@ func readOptions(c *cli.Context) (runOptions, error) {
 	switch {
 	case c.IsSet("pull") && !slices.Contains(mcpconfig.PullPolicies(), o.pull):
 		return o, usage("--pull must be missing, always or never")
+	case c.IsSet("pins") && !slices.Contains(runner.PinModes(), o.pins):
+		return o, usage("--pins must be warn, fail or off")
+	case c.IsSet("pins") && !o.isolate:
+		return o, usage("--pins is about waza.lock, which is read with --isolate alone: it needs --isolate")
 	case c.IsSet("pull") && !o.isolate:
 		return o, usage("--pull is about container images: it needs --isolate")
 	}

@@ -18,6 +18,9 @@ import (
 // likelyPlatform is what an engine on this machine runs, as long as none was asked.
 func likelyPlatform() string { return "linux/" + runtime.GOARCH }
 
+// keptInLock is what becomes of what was resolved.
+const keptInLock = "kept in " + images.LockName
+
 func lockPath(eval *spec.Eval) string { return filepath.Join(eval.Dir(), images.LockName) }
 
 // readLock reads the lock beside an eval. One that is missing is empty; one that is
@@ -58,8 +61,9 @@ type installer interface {
 	Resolve(ctx context.Context, i images.Image, lock *images.Lock) (images.Entry, error)
 }
 
-// resolve is what the registry has today of those packages that lock lacks.
-func (s *state) resolve(ctx context.Context, backend installer, packages []images.Image, lock *images.Lock) ([]images.Entry, error) {
+// resolve is what the registry has today of those packages that lock lacks. What becomes
+// of each is said in the words of then.
+func (s *state) resolve(ctx context.Context, backend installer, packages []images.Image, lock *images.Lock, then string) ([]images.Entry, error) {
 	var entries []images.Entry
 	for _, p := range packages {
 		if p.Entry != nil {
@@ -71,7 +75,7 @@ func (s *state) resolve(ctx context.Context, backend installer, packages []image
 			return nil, err
 		}
 		entries = append(entries, entry)
-		fmt.Fprintf(s.stderr, "resolved %s to %s, kept in %s\n", p, entry.Version, images.LockName)
+		fmt.Fprintf(s.stderr, "resolved %s to %s, %s\n", p, entry.Version, then)
 	}
 	return entries, nil
 }
@@ -83,7 +87,7 @@ func (j *job) lockPackages(ctx context.Context, backend installer) error {
 	if err != nil || len(packages) == 0 {
 		return err
 	}
-	entries, err := j.resolve(ctx, backend, packages, j.lock)
+	entries, err := j.resolve(ctx, backend, packages, j.lock, keptInLock)
 	if err != nil {
 		return err
 	}

@@ -110,6 +110,9 @@ func serversEnds(summary results.Results) []string {
 				for _, end := range server.Ends {
 					lines = append(lines, fmt.Sprintf("%s/%d server %q: %s", task.TestID, run.RunNumber, server.Name, indented(end)))
 				}
+				for _, pin := range server.Unpinned {
+					lines = append(lines, fmt.Sprintf("%s/%d server %q: pin: %s", task.TestID, run.RunNumber, server.Name, indented(pin)))
+				}
 				for _, pull := range server.RugPulls {
 					lines = append(lines, fmt.Sprintf("%s/%d server %q: rug_pull: %s", task.TestID, run.RunNumber, server.Name, indented(pull)))
 				}

@@ -108,7 +108,7 @@ func (s *state) resumedJob(c *cli.Context, o runOptions, r *resumption) (*job, e
 		return nil, err
 	}
 	o.isolate, o.trials, o.infraRetries = record.Isolated, record.Trials, record.Retries
-	o.timeout, o.pull, o.allowWeak = record.Timeout, record.Pull, record.Weak()
+	o.timeout, o.pull, o.pins, o.allowWeak = record.Timeout, record.Pull, record.Pins, record.Weak()
 	o.noAttacks = record.NoAttacks
 	o.variant = variant{record.Executor, record.Model}
 	if record.ContextDir != "" {

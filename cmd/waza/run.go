@@ -50,6 +50,7 @@ func (s *state) runCommand() *cli.Command {
 			&cli.DurationFlag{Name: "timeout", Usage: "`TIME` an agent may take, such as 90s", DefaultText: "the eval's"},
 			&cli.IntFlag{Name: "infra-retries", Value: runner.DefaultInfraRetries, Usage: "run a trial again up to `N` times where infrastructure failed it"},
 			&cli.StringFlag{Name: "pull", Usage: "pull images by this `POLICY`: missing, always or never; with --isolate", DefaultText: "the eval's"},
+			&cli.StringFlag{Name: "pins", Usage: "where a server lists something else than waza.lock has pinned, `DO`: warn, fail or off; with --isolate", DefaultText: "the eval's"},
 			&cli.StringSliceFlag{Name: "allow-weak", Usage: "run although the attack `NAME` gets out of the sandbox; may be given again; with --isolate"},
 			&cli.BoolFlag{Name: "no-attacks", Usage: "inject nothing of tasks' attacks: the baseline of a run that does"},
 			contextDirFlag(),
@@ -166,7 +167,7 @@ func (j *job) plan(platform string) (err error) {
 	}
 	j.trials, err = runner.Plan(j.eval, j.tasks, runner.Choices{
 		Run: j.runID, Trials: j.options.trials, Timeout: j.options.timeout, Pull: j.options.pull, Lookup: j.lookup, Secrets: j.secrets,
-		Lock: j.lock, Platform: platform, Lifetime: lifetime, ModelScript: j.modelScript, NoAttacks: j.options.noAttacks,
+		Lock: j.lock, Platform: platform, Lifetime: lifetime, Pins: j.options.pins, ModelScript: j.modelScript, NoAttacks: j.options.noAttacks,
 	})
 	if err != nil {
 		return usage("%w", err)
@@ -302,8 +303,8 @@ func (j *job) newRecord() (runner.Record, error) {
 	record.Models = j.trials[0].Models
 	record.Workers, record.Trials, record.Retries = j.workers(), len(j.trials)/len(j.tasks), j.options.infraRetries
 	record.Timeout, record.FailFast = j.options.timeout, j.eval.Config.FailFast
+	record.ContextDir, record.Pull, record.Pins = j.options.contextDir, j.options.pull, j.options.pins
 	record.NoAttacks = j.options.noAttacks
-	record.ContextDir, record.Pull = j.options.contextDir, j.options.pull
 	record.Executor, record.Model = j.options.variant.executor, j.options.variant.model
 	return record, nil
 }

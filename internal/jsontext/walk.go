@@ -42,6 +42,17 @@ func Members(value []byte) iter.Seq2[string, []byte] {
 	}
 }
 
+// Member is the value of an object's key, and nil where it has none. Of several it is the
+// last one, as most parsers have it.
+func Member(object []byte, key string) (found []byte) {
+	for k, value := range Members(object) {
+		if k == key {
+			found = value
+		}
+	}
+	return found
+}
+
 // Elements yields the elements of an array, and nothing where value is none.
 func Elements(value []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {

@@ -5,6 +5,8 @@
 package jsonvalue
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -90,4 +92,15 @@ func appendForm(out []byte, v any) []byte {
 		return strconv.AppendBool(out, v)
 	}
 	return append(out, "null"...)
+}
+
+// Digest is the SHA-256 of the value's [Canonical] form, in hex; false where raw is no
+// value.
+func Digest(raw []byte) (string, bool) {
+	form, ok := Canonical(raw)
+	if !ok {
+		return "", false
+	}
+	sum := sha256.Sum256([]byte(form))
+	return hex.EncodeToString(sum[:]), true
 }

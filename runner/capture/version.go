@@ -3,7 +3,6 @@ package capture
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 
 	"github.com/waza-isolate/waza/internal/jsonvalue"
@@ -60,13 +59,12 @@ func (c *collector) version(f evidence.Frame, known *catalog, raw json.RawMessag
 		c.note(f, NoteMalformed)
 		return nil
 	}
-	form, _ := jsonvalue.Canonical(raw)
-	digest := sha256.Sum256([]byte(form))
+	digest, _ := jsonvalue.Digest(raw)
 	return &version{
 		tool: Tool{
 			Name: name, Description: text(fields["description"]),
 			InputSchema: bytes.Clone(fields["inputSchema"]), Annotations: bytes.Clone(fields["annotations"]),
-			Digest: hex.EncodeToString(digest[:]),
+			Digest: digest,
 		},
 		sum: sum, readOnly: readOnlyHint(fields["annotations"]), redacted: f.Redacted > 0,
 	}

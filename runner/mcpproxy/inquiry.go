@@ -16,23 +16,30 @@ import (
 // keyResultType says of a result of 2026-07-28 what it is.
 const keyResultType = "resultType"
 
-// Inquiry is a conversation that the runner has with a server on its own account,
-// when the agent has stopped. Nothing of it is recorded as frames or events: it is no
-// part of what the agent did.
+// Inquiry is a conversation that the runner has with a server on its own account: when
+// the agent has stopped, or where there is no agent.
 type Inquiry struct {
+	*prober
 	talk  talk
 	era   Era
+	info  ServerInfo
 	calls int
 	close func()
 }
 
 // Inquire opens a session with a server: in a process of its own, or over HTTP. Errors
-// are of type [*ProbeError]. The caller closes it.
+// are of type [*ProbeError]. The caller closes it. Nothing of it is recorded as frames or
+// events: it is no part of what the agent did.
 func Inquire(ctx context.Context, limits Limits, s Server) (*Inquiry, error) {
-	p, err := newInquirer(limits, s)
+	p, err := newInquirer(nobody{}, limits, s)
 	if err != nil {
 		return nil, err
 	}
+	p.refusal = "the agent has stopped, and nobody answers in its place"
+	return p.inquire(ctx)
+}
+
+func (p *prober) inquire(ctx context.Context) (*Inquiry, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, p.server.Start, fmt.Errorf("%v have passed", p.server.Start))
 	defer cancel()
 	q, err := p.begin(ctx, EraSessions)
@@ -48,18 +55,19 @@ func Inquire(ctx context.Context, limits Limits, s Server) (*Inquiry, error) {
 // Continue goes on in a conversation that somebody else began with a process of the
 // server's, and has left.
 func Continue(ctx context.Context, limits Limits, s Server, proc process.Process, era Era) (*Inquiry, error) {
-	p, err := newInquirer(limits, s)
+	p, err := newInquirer(nobody{}, limits, s)
 	if err != nil {
 		return nil, err
 	}
+	p.refusal = "the agent has stopped, and nobody answers in its place"
 	t, leave, err := p.converse(ctx, func(context.Context) (process.Process, error) { return proc, nil })
 	if err != nil {
 		return nil, err
 	}
-	return &Inquiry{talk: t, era: era, close: leave}, nil
+	return &Inquiry{prober: p, talk: t, era: era, close: leave}, nil
 }
 
-func newInquirer(limits Limits, s Server) (*prober, error) {
+func newInquirer(rec Recorder, limits Limits, s Server) (*prober, error) {
 	if err := s.validate(); err != nil {
 		return nil, err
 	}
@@ -67,9 +75,7 @@ func newInquirer(limits Limits, s Server) (*prober, error) {
 		return nil, errors.New("mcpproxy: a limit is negative")
 	}
 	s.Tools = nil // the runner sees all
-	p := newProber(nobody{}, limits.withDefaults(), s)
-	p.refuses = true
-	return p, nil
+	return newProber(rec, limits.withDefaults(), s), nil
 }
 
 // nobody takes frames and events and keeps none.
@@ -80,7 +86,7 @@ func (nobody) Event(evidence.Event)       {}
 
 // begin opens a session of an era.
 func (p *prober) begin(ctx context.Context, era Era) (*Inquiry, error) {
-	q := &Inquiry{era: era}
+	q := &Inquiry{prober: p, era: era}
 	if p.server.passes() {
 		h := &httpProbe{prober: p, up: p.server.Upstream, era: era}
 		q.talk, q.close = h, func() { h.leave(context.WithoutCancel(ctx)) }
@@ -91,7 +97,8 @@ func (p *prober) begin(ctx context.Context, era Era) (*Inquiry, error) {
 		}
 		q.talk, q.close = t, leave
 	}
-	if _, err := p.interview(ctx, era, q.talk); err != nil {
+	var err error
+	if q.info, err = p.interview(ctx, era, q.talk); err != nil {
 		q.close()
 		return nil, err
 	}
@@ -112,13 +119,23 @@ type Reply struct {
 // Call calls a tool. What the server wants to know meanwhile it is refused. Errors are
 // of type [*ProbeError], or say that the answer is none.
 func (q *Inquiry) Call(ctx context.Context, tool string, arguments json.RawMessage) (Reply, error) {
+	name, _ := json.Marshal(tool)
+	params := []string{`"name":` + string(name)}
+	if len(arguments) > 0 {
+		params = append(params, `"arguments":`+string(arguments))
+	}
+	return q.put(ctx, methodCallTool, params...)
+}
+
+// put makes a request of the given parameters.
+func (q *Inquiry) put(ctx context.Context, method string, params ...string) (Reply, error) {
 	q.calls++
-	raw, err := q.talk.ask(ctx, callQuestion(q.era, q.calls, tool, arguments), false)
+	raw, err := q.talk.ask(ctx, requestText(q.era, inquiryID+strconv.Itoa(q.calls), method, params), false)
 	if err != nil {
 		return Reply{}, err
 	}
 	f := readFields(raw)
-	if q.era == EraStateless && jsontext.Word(member(f.result, keyResultType)) == "input_required" {
+	if q.era == EraStateless && jsontext.Word(jsontext.Member(f.result, keyResultType)) == "input_required" {
 		return Reply{}, errors.New("the server wants input before it answers, and nobody gives it any")
 	}
 	return Reply{Result: json.RawMessage(f.result), Error: json.RawMessage(f.err)}, nil
@@ -130,22 +147,20 @@ func (q *Inquiry) Close() { q.close() }
 // inquiryID begins the ids of the runner's calls.
 const inquiryID = "waza-state-"
 
-func callQuestion(era Era, number int, tool string, arguments json.RawMessage) string {
-	name, _ := json.Marshal(tool)
-	params := []string{`"name":` + string(name)}
-	if len(arguments) > 0 {
-		params = append(params, `"arguments":`+string(arguments))
-	}
+// requestText is a request of an era.
+func requestText(era Era, id, method string, params []string) string {
 	if era == EraStateless {
 		params = append(params, statelessMeta)
 	}
-	return `{"jsonrpc":"2.0","id":"` + inquiryID + strconv.Itoa(number) + `","method":"` + methodCallTool +
-		`","params":{` + strings.Join(params, ",") + `}}`
+	return `{"jsonrpc":"2.0","id":"` + id + `","method":"` + method + `","params":{` + strings.Join(params, ",") + `}}`
 }
 
 // refusalOf is the answer to what a server asks of the runner; nil where it asks
-// nothing. A ping it gets an answer to, all else it is refused.
-func refusalOf(raw []byte) []byte {
+// nothing, or nobody answers. A ping it gets an answer to, all else it is refused.
+func (p *prober) refusalOf(raw []byte) []byte {
+	if p.refusal == "" {
+		return nil
+	}
 	env, err := parse(raw)
 	if err != nil || env.batch || env.messages[0].kind != request {
 		return nil
@@ -154,5 +169,5 @@ func refusalOf(raw []byte) []byte {
 	if env.messages[0].method == "ping" {
 		return append(append([]byte(`{"jsonrpc":"2.0","id":`), id...), `,"result":{}}`...)
 	}
-	return errorResponse(id, codeNoMethod, "the agent has stopped, and nobody answers in its place")
+	return errorResponse(id, codeNoMethod, p.refusal)
 }

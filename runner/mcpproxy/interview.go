@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/offer"
 )
 
 // talk is a probe's conversation with a server. Its errors are of type
@@ -19,6 +20,9 @@ type talk interface {
 	// not be there yet.
 	ask(ctx context.Context, request string, first bool) ([]byte, error)
 	tell(ctx context.Context, notification string) error
+	// listen is for the time in which nothing is asked. It says how the server ended,
+	// where it does before ctx.
+	listen(ctx context.Context) error
 	fail(class, cause error) error
 }
 
@@ -32,6 +36,7 @@ func (p *prober) interview(ctx context.Context, era Era, t talk) (ServerInfo, er
 	if err != nil {
 		return ServerInfo{}, t.fail(ErrRefused, err)
 	}
+	p.hello = raw
 	if p.server.Tools == nil {
 		return info, nil
 	}
@@ -46,9 +51,16 @@ func (p *prober) interview(ctx context.Context, era Era, t talk) (ServerInfo, er
 // checkTools holds that the server has the tools that the agent is to see: a name
 // that is spelt wrong would hide a tool and say nothing.
 func (p *prober) checkTools(ctx context.Context, era Era, t talk) error {
-	there, err := p.tools(ctx, era, t)
+	l, err := p.list(ctx, era, t, offer.Tools)
 	if err != nil {
 		return err
+	}
+	if l.Absent || len(l.Entries) == 0 && l.Partial != "" {
+		return t.fail(ErrTools, errors.New("it lists no tools"))
+	}
+	var there []string
+	for _, e := range l.Entries {
+		there = append(there, e.Key)
 	}
 	missing := slices.DeleteFunc(slices.Clone(p.server.Tools), func(name string) bool { return slices.Contains(there, name) })
 	if len(missing) > 0 {
@@ -56,42 +68,6 @@ func (p *prober) checkTools(ctx context.Context, era Era, t talk) error {
 			p.server.Name, quoted(missing), quoted(there))}
 	}
 	return nil
-}
-
-const (
-	maxPages = 100  // of a list of tools
-	maxNamed = 1000 // tools that a probe looks at
-)
-
-// tools are the names of all tools of a server, page by page.
-func (p *prober) tools(ctx context.Context, era Era, t talk) ([]string, error) {
-	var names []string
-	var cursor string
-	for page := range maxPages {
-		raw, err := t.ask(ctx, listQuestion(era, page, cursor), false)
-		if err != nil {
-			return nil, err
-		}
-		var a struct {
-			Result *struct {
-				Tools      json.RawMessage `json:"tools"`
-				NextCursor string          `json:"nextCursor"`
-			} `json:"result"`
-		}
-		if err := json.Unmarshal(raw, &a); err != nil || a.Result == nil {
-			return nil, t.fail(ErrTools, errors.New("it lists no tools"))
-		}
-		for tool := range jsontext.Elements(a.Result.Tools) {
-			if len(names) > maxNamed {
-				break
-			}
-			names = append(names, jsontext.Word(member(tool, "name")))
-		}
-		if cursor = a.Result.NextCursor; cursor == "" || len(names) > maxNamed {
-			break
-		}
-	}
-	return names, nil
 }
 
 // maxQuoted is how many names a sentence lists.
@@ -132,20 +108,6 @@ func question(era Era) string {
 	}
 	return head + methodInitialize + `","params":{"protocolVersion":"` +
 		lastSessionVersion + `","capabilities":{},"clientInfo":` + clientInfo + `}}`
-}
-
-// listQuestion asks for a page of the server's tools.
-func listQuestion(era Era, page int, cursor string) string {
-	var params []string
-	if cursor != "" {
-		text, _ := json.Marshal(cursor)
-		params = append(params, `"cursor":`+string(text))
-	}
-	if era == EraStateless {
-		params = append(params, statelessMeta)
-	}
-	return `{"jsonrpc":"2.0","id":"` + probeID + "-" + strconv.Itoa(page) + `","method":"` + methodListTools +
-		`","params":{` + strings.Join(params, ",") + `}}`
 }
 
 // isAnswer says whether a message answers a request of the probe's.

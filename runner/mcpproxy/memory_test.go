@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/memtest"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/redact"
@@ -107,7 +108,7 @@ func hostileServer(in io.Reader, out, errs io.Writer) {
 		case "stderr":
 			forever(errs, filler)
 		case "echo":
-			fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", m.id.raw, member(line, "params"))
+			fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", m.id.raw, jsontext.Member(line, "params"))
 		}
 	}
 }

@@ -46,10 +46,10 @@ type mirrors struct {
 func (m *mirrors) learn(answer []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for tool := range jsontext.Elements(member(member(answer, "result"), "tools")) {
-		name := jsontext.Word(member(tool, "name"))
+	for tool := range jsontext.Elements(jsontext.Member(jsontext.Member(answer, "result"), "tools")) {
+		name := jsontext.Word(jsontext.Member(tool, "name"))
 		m.forget(name)
-		found := mirroredIn(member(tool, "inputSchema"), nil, nil)
+		found := mirroredIn(jsontext.Member(tool, "inputSchema"), nil, nil)
 		size := sizeOf(name, found)
 		if len(found) == 0 || len(m.tools) == maxMirroringTools || m.size+size > maxMirroredBytes {
 			continue
@@ -94,12 +94,12 @@ func mirroredIn(schema []byte, path []string, found []mirrored) []mirrored {
 	if len(path) == maxSchemaDepth {
 		return found
 	}
-	for key, property := range jsontext.Members(member(schema, "properties")) {
+	for key, property := range jsontext.Members(jsontext.Member(schema, "properties")) {
 		if len(found) == maxMirrored {
 			return found
 		}
 		at := append(slices.Clone(path), key)
-		if header := jsontext.Word(member(property, "x-mcp-header")); header != "" {
+		if header := jsontext.Word(jsontext.Member(property, "x-mcp-header")); header != "" {
 			found = append(found, mirrored{path: at, header: header})
 		}
 		found = mirroredIn(property, at, found)
@@ -114,7 +114,7 @@ func (m mirrored) check(h http.Header, arguments []byte) string {
 	values := h.Values(name)
 	argument := arguments
 	for _, key := range m.path {
-		argument = member(argument, key)
+		argument = jsontext.Member(argument, key)
 	}
 	where := strings.Join(m.path, ".")
 	switch given := argument != nil && string(argument) != "null"; {
@@ -160,16 +160,4 @@ func safeInteger(number string) (int64, bool) {
 		return 0, false
 	}
 	return int64(f), true
-}
-
-// member is the value of a key of an object, nil where there is none; the last
-// one where there are several.
-func member(object []byte, key string) []byte {
-	var found []byte
-	for k, value := range jsontext.Members(object) {
-		if k == key {
-			found = value
-		}
-	}
-	return found
 }

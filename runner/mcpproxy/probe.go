@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/process"
 )
 
@@ -106,8 +107,11 @@ type prober struct {
 	limits Limits
 	sink   *stderrSink
 	notes  *notes
-	// refuses has what the server asks be refused; else nobody answers.
-	refuses bool
+	// refusal is what the server is told that asks something; empty where nobody answers.
+	refusal string
+	tape    *tape  // nil where what is said is noted alone
+	hello   []byte // the first answer, once it was understood
+	listed  int    // pages of lists that were asked for
 }
 
 func newProber(rec Recorder, limits Limits, s Server) *prober {
@@ -124,6 +128,23 @@ func (p *prober) ask(ctx context.Context, era Era) (ServerInfo, error) {
 		return p.askHTTP(ctx, era)
 	}
 	return p.askProcess(ctx, era)
+}
+
+// asked tells what is sent to the server, and heard what it sends.
+func (p *prober) asked(message string) {
+	if p.tape != nil {
+		p.tape.record(evidence.ToServer, []byte(message))
+		return
+	}
+	p.note("asked", map[string]any{"raw": message})
+}
+
+func (p *prober) heard(raw []byte) error {
+	if p.tape != nil {
+		return p.tape.hear(raw)
+	}
+	p.note("said", map[string]any{"raw": clip(raw), "bytes": len(raw)})
+	return nil
 }
 
 func (p *prober) note(message string, data map[string]any) { p.notes.add("health", message, data) }

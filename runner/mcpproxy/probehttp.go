@@ -45,7 +45,7 @@ func (p *prober) askHTTP(ctx context.Context, era Era) (ServerInfo, error) {
 
 // ask posts a request, the first one again while the server may still be starting.
 func (h *httpProbe) ask(ctx context.Context, request string, first bool) (answer []byte, err error) {
-	h.note("asked", map[string]any{"raw": request})
+	h.asked(request)
 	try := func() error {
 		answer, err = h.exchange(ctx, request)
 		return err
@@ -95,6 +95,17 @@ func (h *httpProbe) tell(ctx context.Context, notification string) error {
 		return h.failure(ctx, err)
 	}
 	return response.Body.Close()
+}
+
+// listen waits until ctx ends, which is no error, or the program behind the server
+// does. Without a request there is nothing to hear.
+func (h *httpProbe) listen(ctx context.Context) error {
+	select {
+	case <-h.gone():
+		return errors.New(h.up.Process.end.String())
+	case <-ctx.Done():
+		return nil
+	}
 }
 
 // isFinal says whether an error stays, however often one asks.
@@ -244,7 +255,9 @@ func (h *httpProbe) read(ctx context.Context, response *http.Response, request s
 		if err != nil {
 			return nil, err
 		}
-		h.heard(body.buf)
+		if err := h.heard(body.buf); err != nil {
+			return nil, err
+		}
 		if isAnswer(body.buf, request) || response.StatusCode >= 400 && isRefusal(body.buf) {
 			return body.buf, nil
 		}
@@ -261,11 +274,14 @@ func (h *httpProbe) read(ctx context.Context, response *http.Response, request s
 		if len(data) == 0 {
 			continue
 		}
-		h.heard(data)
+		if err := h.heard(data); err != nil {
+			return nil, err
+		}
 		if isAnswer(data, request) {
 			return data, nil
 		}
-		if no := refusalOf(data); h.refuses && no != nil {
+		if no := h.refusalOf(data); no != nil {
+			h.asked(string(no))
 			if err := h.tell(ctx, string(no)); err != nil {
 				return nil, err
 			}

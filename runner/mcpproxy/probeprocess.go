@@ -42,7 +42,9 @@ func (p *prober) converse(ctx context.Context, launch Launcher) (_ *processTalk,
 		memory:  p.budget(),
 		stderr:  t.log,
 		line: func(line []byte) error {
-			p.heard(line)
+			if err := p.heard(line); err != nil {
+				return err
+			}
 			select {
 			case t.lines <- line:
 			case <-left:
@@ -97,9 +99,7 @@ func (t *processTalk) ask(ctx context.Context, request string, _ bool) ([]byte, 
 			if isAnswer(line, request) {
 				return line, nil
 			}
-			if no := refusalOf(line); t.refuses && no != nil {
-				_ = t.child.send(ctx, no)
-			}
+			t.refuse(ctx, line)
 		case <-t.child.gone:
 			return nil, &ProbeError{
 				Server: t.server.Name, Class: ErrExited, Cause: errors.New(t.end.String()), Exit: t.end.known(), Stderr: t.log.lastWords(),
@@ -112,7 +112,7 @@ func (t *processTalk) ask(ctx context.Context, request string, _ bool) ([]byte, 
 
 // tell writes a message. Where that fails the process ends, or time does.
 func (t *processTalk) tell(ctx context.Context, message string) error {
-	t.note("asked", map[string]any{"raw": message})
+	t.asked(message)
 	_ = t.child.send(ctx, []byte(message))
 	return nil
 }
@@ -121,8 +121,25 @@ func (t *processTalk) fail(class, cause error) error {
 	return &ProbeError{Server: t.server.Name, Class: class, Cause: cause, Stderr: t.log.lastWords()}
 }
 
-func (p *prober) heard(raw []byte) {
-	p.note("said", map[string]any{"raw": clip(raw), "bytes": len(raw)})
+// refuse answers what the server asks of the runner, where that is to be refused.
+func (t *processTalk) refuse(ctx context.Context, line []byte) {
+	if no := t.refusalOf(line); no != nil {
+		_ = t.tell(ctx, string(no))
+	}
+}
+
+// listen hears the server until ctx ends, which is no error, or the process does.
+func (t *processTalk) listen(ctx context.Context) error {
+	for {
+		select {
+		case line := <-t.lines:
+			t.refuse(ctx, line)
+		case <-t.child.gone:
+			return errors.New(t.end.String())
+		case <-ctx.Done():
+			return nil
+		}
+	}
 }
 
 func (e ending) known() *process.Exit {

@@ -88,7 +88,7 @@ func (l *link) learn(ex *exchange, line []byte, answer message) {
 	}
 	switch {
 	case ex.asked[0].method == methodInitialize:
-		l.version = jsontext.Word(member(member(line, "result"), "protocolVersion"))
+		l.version = jsontext.Word(jsontext.Member(jsontext.Member(line, "result"), "protocolVersion"))
 	case ex.asked[0].method == methodListTools && l.isShared():
 		l.server.mirrors.learn(line)
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // isSessionless says whether a message is of a revision without sessions. A
@@ -66,7 +68,7 @@ func (s *server) checkMirrored(h http.Header, raw []byte, m message) *refusal {
 		return nil
 	}
 	for _, mirrored := range s.mirrors.of(m.name) {
-		if wrong := mirrored.check(h, member(member(raw, "params"), "arguments")); wrong != "" {
+		if wrong := mirrored.check(h, jsontext.Member(jsontext.Member(raw, "params"), "arguments")); wrong != "" {
 			return mismatch(wrong)
 		}
 	}

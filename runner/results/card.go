@@ -21,6 +21,7 @@ type ServerCard struct {
 	ValidityRate     *Rate         `json:"validity_rate,omitempty"`   // of the calls whose arguments could be compared with a schema
 	Catalogs         []CardCatalog `json:"catalogs,omitempty"`        // the different ones that it listed
 	RugPulls         int           `json:"rug_pulls,omitempty"`       // trials in which a tool that was listed came to say another thing
+	Unpinned         int           `json:"unpinned,omitempty"`        // trials in which it was not as it is pinned
 	Conduct          *Conduct      `json:"conduct,omitempty"`         // over these trials; nil where nothing on record tells of it
 }
 
@@ -61,6 +62,9 @@ func (c *cards) add(reports []ServerReport, elapsed map[string][]time.Duration) 
 		card.Tally.add(report.Tally)
 		if len(report.RugPulls) > 0 {
 			card.RugPulls++
+		}
+		if len(report.Unpinned) > 0 {
+			card.Unpinned++
 		}
 		if report.Catalog != nil {
 			card.listed(*report.Catalog)

@@ -17,6 +17,8 @@ type ServerReport struct {
 	Ends []string `json:"ends,omitempty"` // of its programs, its services and its box, where nobody asked for them
 	// RugPulls are the tools that it described in another way after it had listed them.
 	RugPulls []string `json:"rug_pulls,omitempty"`
+	// Unpinned says where it was not as it is pinned.
+	Unpinned []string `json:"unpinned,omitempty"`
 	Catalog  *Listed  `json:"catalog,omitempty"` // nil where it listed no tools on record
 	Conduct  *Conduct `json:"conduct,omitempty"` // nil where nothing on record tells of it
 }
@@ -24,7 +26,7 @@ type ServerReport struct {
 // OfServers says whether an event tells what became of a server.
 func OfServers(e evidence.Event) bool {
 	switch e.Kind {
-	case "server_exit", "service_exit", "box_exit", "oom", "pids", "disk", "limit", "dns", "egress":
+	case "server_exit", "service_exit", "box_exit", "oom", "pids", "disk", "limit", "dns", "egress", "pin":
 		return true
 	}
 	return false
@@ -38,7 +40,7 @@ func serverReports(trial Trial) []ServerReport {
 	var reports []ServerReport
 	for _, server := range trial.Servers {
 		calls := callsOf(trial, server.Name)
-		r := ServerReport{Name: server.Name, Tally: tally(calls), Ends: ends(trial, server.Name)}
+		r := ServerReport{Name: server.Name, Tally: tally(calls), Ends: ends(trial, server.Name), Unpinned: messages(trial, server.Name, "pin")}
 		r.Lost = r.Outcomes[evidence.OutcomeTransportError]
 		for _, catalog := range trial.Catalogs {
 			if catalog.Server == server.Name {
@@ -58,6 +60,16 @@ func callsOf(trial Trial, server string) (calls []evidence.Call) {
 		}
 	}
 	return calls
+}
+
+// messages are those of a server's events of a kind.
+func messages(trial Trial, server, kind string) (told []string) {
+	for _, e := range trial.Events {
+		if e.Kind == kind && e.Where == server && len(told) < maxEnds {
+			told = append(told, e.Message)
+		}
+	}
+	return told
 }
 
 func rugPulls(catalog evidence.Catalog) (told []string) {

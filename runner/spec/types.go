@@ -77,6 +77,7 @@ type Isolation struct {
 	Runtime     string         `json:"runtime,omitempty" jsonschema:"container runtime, such as runsc"`
 	Subnets     string         `json:"subnets,omitempty" jsonschema:"IPv4 range in CIDR notation that task networks are cut from, a /29 each; default 10.213.0.0/16"`
 	Workspace   string         `json:"workspace,omitempty" enum:"tmpfs volume" jsonschema:"where the workspace is; default tmpfs"`
+	Pins        string         `json:"pins,omitempty" enum:"warn fail off" jsonschema:"what becomes of trials whose servers list something else than waza.lock has pinned; default warn"`
 	MCPJSON     string         `json:"mcp_json,omitempty" enum:"error keep" jsonschema:"when a fixture brings its own mcp.json; default error"`
 
 	EgressLimits EgressLimits `json:"egress_limits,omitzero" jsonschema:"what a box with egress may carry out of its sandbox"`

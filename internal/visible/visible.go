@@ -1,0 +1,92 @@
+// Package visible writes text of strangers so that a person sees all of it: what would
+// control a terminal, take no room, or change the order in which characters are shown is
+// written out, as \u{202E}.
+package visible
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Line is s on one line: a line break is written out too, as \n.
+func Line(s string) string { return write(s, false) }
+
+// Lines is s with its own line breaks.
+func Lines(s string) string { return write(s, true) }
+
+func write(s string, breaks bool) string {
+	var b strings.Builder
+	for len(s) > 0 {
+		r, size := utf8.DecodeRuneInString(s)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&b, `\x%02X`, s[0])
+		case r == '\n' && breaks:
+			b.WriteByte('\n')
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '\t':
+			b.WriteByte(' ')
+		case Hidden(r) || !unicode.IsGraphic(r):
+			fmt.Fprintf(&b, `\u{%X}`, r)
+		default:
+			b.WriteString(s[:size])
+		}
+		s = s[size:]
+	}
+	return b.String()
+}
+
+// blank are characters that are letters or marks to Unicode and show nothing.
+var blank = map[rune]bool{0x034F: true, 0x115F: true, 0x1160: true, 0x17B4: true, 0x17B5: true, 0x3164: true, 0xFFA0: true, 0x2800: true}
+
+// Hidden says whether a character of a text takes no room, or looks like a space and is
+// none. Line breaks and tabs are not hidden, and neither is what chooses how an emoji looks.
+func Hidden(r rune) bool {
+	switch {
+	case r == '\n' || r == '\t' || r == '\r' || r == 0xFE0F || r == 0xFE0E:
+		return false
+	case blank[r] || r >= 0xFE00 && r <= 0xFE0D || r >= 0xE0100 && r <= 0xE01EF:
+		return true
+	}
+	return unicode.Is(unicode.Cf, r) || unicode.IsControl(r) || unicode.Is(unicode.Co, r)
+}
+
+// Columns is about how many columns of a terminal s takes: characters of East Asian
+// scripts and emoji take two, marks upon others none.
+func Columns(s string) (n int) {
+	for _, r := range s {
+		switch {
+		case unicode.In(r, unicode.Mn, unicode.Me):
+		case wide(r):
+			n += 2
+		default:
+			n++
+		}
+	}
+	return n
+}
+
+func wide(r rune) bool {
+	return r >= 0x1100 && r <= 0x115F || r >= 0x2E80 && r <= 0xA4CF && r != 0x303F || r >= 0xAC00 && r <= 0xD7A3 ||
+		r >= 0xF900 && r <= 0xFAFF || r >= 0xFE30 && r <= 0xFE6F || r >= 0xFF00 && r <= 0xFF60 || r >= 0xFFE0 && r <= 0xFFE6 ||
+		r >= 0x1F300 && r <= 0x1FAFF || r >= 0x20000 && r <= 0x3FFFD
+}
+
+// Cut is the beginning of s that takes at most columns, with a mark where more was there.
+// Marks upon others are bounded too: what takes no room must not be without end.
+func Cut(s string, columns int) string {
+	if Columns(s) <= columns && len(s) <= 8*columns+8 {
+		return s
+	}
+	used := 0
+	for i, r := range s {
+		used += Columns(string(r))
+		if used > columns-1 || i > 8*columns {
+			return s[:i] + "…"
+		}
+	}
+	return s
+}

@@ -1,0 +1,170 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/waza-isolate/waza/offer"
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/inspection"
+	"github.com/waza-isolate/waza/runner/mcpproxy"
+	"github.com/waza-isolate/waza/runner/redact"
+	"github.com/waza-isolate/waza/runner/suspect"
+)
+
+// InspectOptions is how servers are inspected. Watch is how long one is left alone once
+// it has listed what it has, and Patience how long one list, or one exercise, may take;
+// both are above 0.
+type InspectOptions struct {
+	Watch     time.Duration
+	Patience  time.Duration
+	Exercises []inspection.Exercise
+	Secrets   *redact.Set
+	Weak      []string // as [Options] has it
+}
+
+// Inspect starts the one server of a plan of [PlanInspections], asks who it is and for all
+// that it lists, and does nothing else with it but the exercises. What happens is evidence
+// in dir, which is laid out as a trial's. The error is ours, or ctx's; what is wrong with
+// the server is in the result.
+func Inspect(ctx context.Context, backend Backend, t *Trial, dir evidence.Dir, o InspectOptions) (inspection.Server, error) {
+	if o.Watch <= 0 || o.Patience <= 0 || o.Secrets == nil {
+		return inspection.Server{}, errors.New("runner: incomplete options")
+	}
+	if err := t.checkInspected(); err != nil {
+		return inspection.Server{}, err
+	}
+	rec, err := evidence.Create(string(dir), o.Secrets, nil)
+	if err != nil {
+		return inspection.Server{}, err
+	}
+	r := &run{backend: backend, o: Options{Dir: string(dir), Secrets: o.Secrets, Progress: func(Update) {}, Weak: o.Weak}}
+	tr := newTrialRun(r, t, rec)
+	s := t.Servers[0]
+	l := &looker{InspectOptions: o, found: inspection.Server{
+		Name: s.Name, Config: s.Config, Transport: s.Transport, Remote: s.Remote,
+		Offer: offer.Offer{Lists: []offer.List{}},
+	}}
+	err = errors.Join(tr.inspect(ctx, l), tr.end(ctx), rec.Close())
+	tr.record.Ended = rec.Now()
+	if err != nil {
+		tr.blame(evidence.ClassInfra, evidence.ReasonRunner, onceEach(err))
+	}
+	if err = errors.Join(err, dir.Sync(newAbove), tr.writeRecord(dir)); err == nil {
+		err = l.gather(dir)
+	}
+	return l.found, err
+}
+
+// inspect is the life of a server that is looked at.
+func (tr *trialRun) inspect(ctx context.Context, l *looker) (err error) {
+	if tr.sandbox, err = tr.run.backend.Open(ctx, tr.plan, tr.rec.Event); err != nil {
+		return err
+	}
+	guarantees := tr.guarantees()
+	tr.record.Guarantees = &guarantees
+	if err := tr.openLogs(); err != nil {
+		return err
+	}
+	s := tr.plan.Servers[0]
+	h, err := startHost(ctx, tr.sandbox, s, tr.plan.EgressLimits, tr.observer(), tr.output)
+	tr.hosts = []*host{h}
+	if err == nil {
+		var q *mcpproxy.Inquiry
+		if q, err = mcpproxy.Inspect(ctx, tr.rec, mcpproxy.Limits{}, h.server(tr.output(s.Name))); err == nil {
+			defer q.Close()
+			l.look(ctx, q)
+			return context.Cause(ctx)
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	l.found.Failed = advised(tr.sandbox, s.Name, err).Error()
+	return nil
+}
+
+// looker looks at one server.
+type looker struct {
+	InspectOptions
+	found inspection.Server
+}
+
+// look asks a server for what it has, at the begin and at the end.
+func (l *looker) look(ctx context.Context, q *mcpproxy.Inquiry) {
+	o := q.Offer()
+	o.Lists = l.lists(ctx, q)
+	l.found.Offer = o
+	for _, e := range l.Exercises {
+		l.found.Answers = append(l.found.Answers, l.exercise(ctx, q, e))
+	}
+	watched, cancel := context.WithTimeout(ctx, l.Watch)
+	defer cancel()
+	if err := q.Listen(watched); err != nil {
+		l.found.Ended = err.Error()
+		return
+	}
+	later := o
+	later.Lists = l.lists(ctx, q)
+	l.found.Drift = offer.Changes(o, later)
+}
+
+// lists are all lists of the server's, without secrets.
+func (l *looker) lists(ctx context.Context, q *mcpproxy.Inquiry) []offer.List {
+	var all []offer.List
+	for _, kind := range offer.Kinds() {
+		limited, cancel := l.patiently(ctx)
+		all = append(all, withoutSecrets(q.List(limited, kind), l.Secrets))
+		cancel()
+	}
+	return all
+}
+
+// withoutSecrets is l as evidence has it, so that digests of it tell nothing of secrets
+// and are the same as those of evidence.
+func withoutSecrets(l offer.List, secrets *redact.Set) offer.List {
+	for i, e := range l.Entries {
+		raw, _ := secrets.JSON(e.Raw)
+		l.Entries[i] = offer.NewEntry(l.Kind, raw)
+	}
+	return l
+}
+
+func (l *looker) patiently(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, l.Patience, fmt.Errorf("%v have passed", l.Patience))
+}
+
+func (l *looker) exercise(ctx context.Context, q *mcpproxy.Inquiry, e inspection.Exercise) inspection.Answered {
+	ctx, cancel := l.patiently(ctx)
+	defer cancel()
+	var reply mcpproxy.Reply
+	var err error
+	switch e.What {
+	case inspection.Read:
+		reply, err = q.Read(ctx, e.Name)
+	case inspection.Get:
+		reply, err = q.Get(ctx, e.Name, e.Arguments)
+	default:
+		reply, err = q.Call(ctx, e.Name, e.Arguments)
+	}
+	a := inspection.Answered{Exercise: e, Answer: reply.Result}
+	switch {
+	case err != nil && ctx.Err() != nil:
+		a.Outcome, a.Message = evidence.OutcomeTimeout, context.Cause(ctx).Error()
+	case err != nil:
+		a.Outcome, a.Message = evidence.OutcomeTransportError, err.Error()
+	case len(reply.Error) > 0:
+		a.Outcome, a.Answer = evidence.OutcomeProtocolError, reply.Error
+	case isToolError(reply.Result):
+		a.Outcome = evidence.OutcomeToolError
+	default:
+		a.Outcome = evidence.OutcomeOK
+	}
+	a.Marks = suspect.Result(e.What, e.Name, a.Answer)
+	if len(a.Answer) > maxReply {
+		a.Message, a.Answer = fmt.Sprintf("its %d bytes are in frames.jsonl", len(a.Answer)), nil
+	}
+	return a
+}

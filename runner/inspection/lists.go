@@ -1,0 +1,209 @@
+package inspection
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/offer"
+	"github.com/waza-isolate/waza/runner/suspect"
+)
+
+// list writes one list of a server's.
+func (p *page) list(s Server, l offer.List) {
+	name := strings.ReplaceAll(string(l.Kind), "_", " ")
+	switch {
+	case l.Absent || len(l.Entries) == 0 && l.Partial == "":
+		p.section("%s: none", name)
+		return
+	case l.Kind == offer.Tools && s.Tokens > 0:
+		p.section("%s: %d, about %d tokens of a model's context", name, len(l.Entries), s.Tokens)
+	default:
+		p.section("%s: %d", name, len(l.Entries))
+	}
+	if l.Partial != "" {
+		p.line("%sNOT WHOLE: %s", indent, visible.Line(l.Partial))
+	}
+	if p.Full {
+		for _, e := range l.Entries {
+			p.entry(l.Kind, e)
+		}
+		return
+	}
+	var rows [][]string
+	for _, e := range l.Entries[:min(len(l.Entries), maxRows)] {
+		rows = append(rows, []string{signature(l.Kind, e), strings.Join(hints(e), ", "), visible.Line(firstLine(e.Text("description")))})
+	}
+	for _, line := range columns(rows, 44, 24) {
+		p.line("%s%s", indent, line)
+	}
+	if more := len(l.Entries) - maxRows; more > 0 {
+		p.line("%sand %d more (all with --full)", indent, more)
+	}
+}
+
+func firstLine(text string) string {
+	text = strings.TrimSpace(text)
+	first, rest, more := strings.Cut(text, "\n")
+	if more && strings.TrimSpace(rest) != "" {
+		return first + " …"
+	}
+	return first
+}
+
+// entry writes an entry whole.
+func (p *page) entry(k offer.Kind, e offer.Entry) {
+	p.line("%s%s  %s", indent, visible.Line(e.Key), strings.Join(hints(e), ", "))
+	if text := e.Text("description"); text != "" {
+		for line := range strings.SplitSeq(visible.Lines(text), "\n") {
+			p.line("%s%s%s", indent, indent, line)
+		}
+	}
+	for _, member := range []string{"inputSchema", "outputSchema", "arguments", "mimeType"} {
+		raw := e.Member(member)
+		if raw == nil {
+			continue
+		}
+		var b bytes.Buffer
+		_ = json.Indent(&b, raw, indent+indent, indent) // it is valid
+		p.line("%s%s%s %s", indent, indent, member, visible.Lines(b.String()))
+	}
+}
+
+// maxParams is how many parameters of a tool are named.
+const maxParams = 12
+
+// signature is what an entry is called, and what it takes: optional ones with a ?.
+func signature(k offer.Kind, e offer.Entry) string {
+	name := visible.Line(e.Key)
+	var params []string
+	switch k {
+	case offer.Tools:
+		schema := e.Member("inputSchema")
+		var required []string
+		for raw := range jsontext.Elements(jsontext.Member(schema, "required")) {
+			required = append(required, jsontext.Word(raw))
+		}
+		for key := range jsontext.Members(jsontext.Member(schema, "properties")) {
+			params = append(params, optional(key, slices.Contains(required, key)))
+		}
+	case offer.Prompts:
+		for raw := range jsontext.Elements(e.Member("arguments")) {
+			params = append(params, optional(jsontext.Word(jsontext.Member(raw, "name")), string(jsontext.Member(raw, "required")) == "true"))
+		}
+	default:
+		return name
+	}
+	if more := len(params) - maxParams; more > 0 {
+		params = append(params[:maxParams], fmt.Sprintf("%d more", more))
+	}
+	return name + "(" + strings.Join(params, ", ") + ")"
+}
+
+func optional(name string, required bool) string {
+	if required {
+		return visible.Line(name)
+	}
+	return visible.Line(name) + "?"
+}
+
+// hints are the annotations of a tool: the server's word.
+func hints(e offer.Entry) (all []string) {
+	annotations := e.Member("annotations")
+	for _, hint := range []struct{ key, value, text string }{
+		{"readOnlyHint", "true", "reads only"}, {"readOnlyHint", "false", "writes"}, {"destructiveHint", "true", "destroys"},
+		{"openWorldHint", "true", "goes out"},
+	} {
+		if string(jsontext.Member(annotations, hint.key)) == hint.value {
+			all = append(all, hint.text)
+		}
+	}
+	if k := len(all); k > 1 && all[0] == "writes" && all[1] == "destroys" {
+		all = all[1:]
+	}
+	return all
+}
+
+// marks writes the places that are marked.
+func (p *page) marks(s Server) {
+	if len(s.Marks.Places) == 0 {
+		p.section("marked places in what it says: none, which is no promise")
+	} else {
+		p.section("%s in what it says, marked and not judged: read them, and decide", counted(len(s.Marks.Places), "place"))
+	}
+	p.places(s.Marks)
+}
+
+func (p *page) places(m suspect.Marks) {
+	var rows [][]string
+	shown := m.Places
+	if !p.Full {
+		shown = shown[:min(len(shown), maxRows)]
+	}
+	for _, mark := range shown {
+		rows = append(rows, []string{string(mark.Kind), place(mark), "“" + visible.Line(mark.Excerpt) + "”"})
+	}
+	for _, line := range columns(rows, 14, 44) {
+		p.line("%s%s", indent, line)
+	}
+	if more := len(m.Places) - len(shown); more > 0 {
+		p.line("%sand %d more (all with --full)", indent, more)
+	}
+	if m.Unlooked != "" {
+		p.line("%snot all of it: %s", indent, m.Unlooked)
+	}
+}
+
+func place(m suspect.Mark) string {
+	var parts []string
+	for _, part := range []string{m.Of, m.Key, m.At} {
+		if part != "" {
+			parts = append(parts, visible.Line(part))
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// pin writes how what is listed is to what was pinned, and to itself a moment later.
+func (p *page) pin(s Server) {
+	if len(s.Drift) > 0 {
+		p.section("it listed something else a moment later")
+		p.differences(s.Drift)
+	}
+	switch {
+	case s.Pin == nil:
+		return
+	case len(s.Pin.Differences) == 0:
+		p.section("pin: as %s has it", visible.Line(s.Pin.Lock))
+	default:
+		p.section("pin: NOT as %s has it", visible.Line(s.Pin.Lock))
+		p.differences(s.Pin.Differences)
+	}
+}
+
+func (p *page) differences(all []offer.Difference) {
+	for _, d := range all[:min(len(all), maxRows)] {
+		p.line("%s%s", indent, visible.Line(d.String()))
+	}
+	if more := len(all) - maxRows; more > 0 {
+		p.line("%sand %d more", indent, more)
+	}
+}
+
+// answers writes what came of exercises.
+func (p *page) answers(s Server) {
+	for _, a := range s.Answers {
+		p.section("%s %s: %s", a.What, visible.Line(a.Name), a.Outcome)
+		if a.Message != "" {
+			p.text(a.Message)
+		}
+		if a.Answer != nil {
+			p.text(string(a.Answer))
+		}
+		p.places(a.Marks)
+	}
+}

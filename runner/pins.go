@@ -1,0 +1,142 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waza-isolate/waza/offer"
+	"github.com/waza-isolate/waza/runner/capture"
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/mcpproxy"
+)
+
+// What becomes of trials whose servers are not as they are pinned.
+const (
+	PinsWarn = "warn" // it is said
+	PinsFail = "fail" // they have no outcome
+	PinsOff  = "off"  // nothing is compared
+)
+
+// PinModes are all of them.
+func PinModes() []string { return []string{PinsWarn, PinsFail, PinsOff} }
+
+// surveyPatience is how long one list of a pinned server may take.
+const surveyPatience = 30 * time.Second
+
+// unpinned is what of a server is not as it is pinned. The zero value is nothing.
+type unpinned struct {
+	differences []offer.Difference
+	untold      string // why not all could be compared
+}
+
+func (u unpinned) none() bool { return len(u.differences) == 0 && u.untold == "" }
+
+// maxDifferences is how many are told.
+const maxDifferences = 8
+
+func (u unpinned) String() string {
+	var all []string
+	for _, d := range u.differences[:min(len(u.differences), maxDifferences)] {
+		all = append(all, d.String())
+	}
+	if more := len(u.differences) - maxDifferences; more > 0 {
+		all = append(all, fmt.Sprintf("%d more", more))
+	}
+	if u.untold != "" {
+		all = append(all, "not all could be compared: "+u.untold)
+	}
+	return strings.Join(all, ", ")
+}
+
+// survey compares what a pinned server offers, in a session of the runner's own.
+func (tr *trialRun) survey(ctx context.Context, h *host) unpinned {
+	q, err := mcpproxy.Inquire(ctx, mcpproxy.Limits{}, h.server(tr.output(h.plan.Name)))
+	if err != nil {
+		return unpinned{untold: err.Error()}
+	}
+	defer q.Close()
+	o := q.Offer()
+	var untold []string
+	for _, kind := range offer.Kinds() {
+		limited, cancel := context.WithTimeoutCause(ctx, surveyPatience, fmt.Errorf("%v have passed", surveyPatience))
+		l := withoutSecrets(q.List(limited, kind), tr.run.o.Secrets)
+		cancel()
+		if l.Partial != "" {
+			untold = append(untold, fmt.Sprintf("%s: %s", kind, l.Partial))
+		}
+		o.Lists = append(o.Lists, l)
+	}
+	return unpinned{h.plan.Pin.Differences(o), strings.Join(untold, "; ")}
+}
+
+// comparePins tells which servers are not as they are pinned. It fails where one has to be.
+func (tr *trialRun) comparePins() error {
+	var errs []error
+	for _, h := range tr.hosts {
+		errs = append(errs, tr.tellUnpinned(h.plan, "to the runner's probe", h.unpinned))
+	}
+	return errors.Join(errs...)
+}
+
+// checkTold compares what the agent was told of tools: a server may tell it something
+// else than the probe.
+func (tr *trialRun) checkTold() error {
+	if !slices.ContainsFunc(tr.plan.Servers, func(s Server) bool { return s.Pin != nil }) {
+		return nil
+	}
+	told, err := capture.Calls(evidence.Dir(tr.rec.Dir()).Frames())
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, catalog := range told.Catalogs() {
+		at := slices.IndexFunc(tr.plan.Servers, func(s Server) bool { return s.Name == catalog.Server })
+		if at < 0 || tr.plan.Servers[at].Pin == nil {
+			continue
+		}
+		s := tr.plan.Servers[at]
+		errs = append(errs, tr.tellUnpinned(s, "to the agent", unpinned{differences: toldOtherwise(*s.Pin, catalog)}))
+	}
+	return errors.Join(errs...)
+}
+
+// toldOtherwise is what of a catalog, at any time of it, is not as it is pinned.
+func toldOtherwise(pin offer.Pin, catalog evidence.Catalog) []offer.Difference {
+	digests := map[string]string{}
+	for _, tool := range catalog.Tools {
+		if tool.Removed == 0 {
+			digests[tool.Name] = tool.Digest
+		}
+	}
+	all := pin.Tools(digests, catalog.Complete)
+	for _, change := range catalog.Changes {
+		d := offer.Difference{Kind: offer.Tools, Key: change.Tool, What: offer.Changed}
+		if change.RugPull() && !slices.ContainsFunc(all, func(have offer.Difference) bool { return have.Key == d.Key }) {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// tellUnpinned records that a server is not as it is pinned.
+func (tr *trialRun) tellUnpinned(s Server, whom string, u unpinned) error {
+	if u.none() {
+		return nil
+	}
+	message := fmt.Sprintf("it offers %s something else than is pinned: %v", whom, u)
+	tr.rec.Event(evidence.Event{
+		Kind: "pin", Where: s.Name, Message: message,
+		Data: map[string]any{"differences": u.differences[:min(len(u.differences), maxPinEvent)], "more": max(0, len(u.differences)-maxPinEvent)},
+	})
+	if !s.Strict {
+		return nil
+	}
+	return because(evidence.ReasonPin, fmt.Errorf("server %q is not as it is pinned: %s", s.Name, message))
+}
+
+// maxPinEvent is how many differences one event holds.
+const maxPinEvent = 100

@@ -1,0 +1,56 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/spec"
+)
+
+// PlanInspections decides how servers are started to be looked at, each in a sandbox of
+// its own without an agent, in the order of names. They are those of an eval, as its
+// tasks would have them without changes of their own. It starts nothing.
+func PlanInspections(eval *spec.Eval, names []string, c Choices) ([]*Trial, error) {
+	if c.Lookup == nil || c.Secrets == nil {
+		return nil, errors.New("runner: incomplete choices")
+	}
+	var plans []*Trial
+	var errs []error
+	for _, name := range names {
+		server, err := planServer(eval, name, *eval.Config.MCPServers[name], c)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		server.Shared = false
+		t := &Trial{
+			Run: c.Run, Task: name, TaskName: "inspect " + name, Number: 1,
+			Network: "airtight", Runtime: eval.Config.Isolation.Runtime, Workspace: "tmpfs",
+			ServersOnly: true, Servers: []Server{server},
+		}
+		if server.Remote {
+			t.Network, t.Runtime, t.Workspace = NetworkNone, "", ""
+		}
+		plans = append(plans, t)
+	}
+	return plans, errors.Join(errs...)
+}
+
+// Uninstalled are the servers of an eval as tasks that use one each, for [Packages].
+func Uninstalled(eval *spec.Eval, names []string) []spec.ResolvedTask {
+	var tasks []spec.ResolvedTask
+	for _, name := range names {
+		tasks = append(tasks, spec.ResolvedTask{ID: name, Servers: map[string]mcpconfig.Server{name: *eval.Config.MCPServers[name]}})
+	}
+	return tasks
+}
+
+// checkInspected holds that a plan is one of [PlanInspections].
+func (t *Trial) checkInspected() error {
+	if !t.ServersOnly || len(t.Servers) != 1 || slices.ContainsFunc(t.Servers, func(s Server) bool { return s.Shared }) {
+		return fmt.Errorf("runner: trial %s is no inspection", t.Task)
+	}
+	return nil
+}

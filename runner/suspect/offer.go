@@ -1,0 +1,133 @@
+package suspect
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/offer"
+)
+
+// Marks are the places of an offer that are marked, and why not all of it was looked at,
+// which is empty where it was.
+type Marks struct {
+	Places   []Mark `json:"places"`
+	Unlooked string `json:"unlooked,omitempty"`
+}
+
+// Offer marks places in what a server says of itself: its instructions, and every text of
+// every entry that it lists. others are the names of tools of other servers that an agent
+// would have beside it.
+func Offer(o offer.Offer, others []string) Marks {
+	r := newReader(others)
+	r.text(Mark{Of: "instructions"}, o.Instructions)
+	for _, l := range o.Lists {
+		for _, e := range l.Entries {
+			r.entry(Mark{Of: l.Kind.One(), Key: e.Key}, e.Raw)
+		}
+	}
+	return r.done()
+}
+
+// Result marks places in what a server answered to a call of a tool, or the like.
+func Result(of, key string, raw []byte) Marks {
+	r := newReader(nil)
+	r.entry(Mark{Of: of + " result", Key: key}, raw)
+	return r.done()
+}
+
+// reader goes through texts as far as the bounds let it.
+type reader struct {
+	others map[string]bool
+	left   int // bytes that are still looked at
+	beyond int // bytes that are not
+	more   int // marks beyond the most
+	marks  []Mark
+	path   []string
+}
+
+func newReader(others []string) *reader {
+	r := &reader{others: map[string]bool{}, left: maxAll}
+	for _, name := range others {
+		r.others[name] = true
+	}
+	return r
+}
+
+func (r *reader) done() Marks {
+	m := Marks{Places: r.marks}
+	var why []string
+	if r.beyond > 0 {
+		why = append(why, strconv.Itoa(r.beyond)+" bytes of its texts were not looked at")
+	}
+	if r.more > 0 {
+		why = append(why, strconv.Itoa(r.more)+" more places are marked")
+	}
+	m.Unlooked = strings.Join(why, "; ")
+	return m
+}
+
+// text marks the places of one text.
+func (r *reader) text(at Mark, text string) {
+	look := min(len(text), r.left, maxText)
+	r.left -= look
+	r.beyond += len(text) - look
+	for _, m := range Text(text[:look], r.others) {
+		if len(r.marks) == maxMarks {
+			r.more++
+			continue
+		}
+		m.Of, m.Key, m.At = at.Of, at.Key, r.place()
+		r.marks = append(r.marks, m)
+	}
+}
+
+// entry marks places in every text of a JSON value that is valid, and in its keys.
+func (r *reader) entry(at Mark, raw []byte) {
+	r.value(at, jsontext.Decode(raw))
+}
+
+func (r *reader) value(at Mark, v any) {
+	switch v := v.(type) {
+	case string:
+		if !strings.HasPrefix(v, "data:image/") {
+			r.text(at, v)
+		}
+	case []any:
+		for i, item := range v {
+			r.below(at, strconv.Itoa(i), item)
+		}
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			r.below(at, key, key)
+			r.below(at, key, v[key])
+		}
+	}
+}
+
+func (r *reader) below(at Mark, step string, v any) {
+	r.path = append(r.path, step)
+	r.value(at, v)
+	r.path = r.path[:len(r.path)-1]
+}
+
+// maxSteps is how many steps of a place are told.
+const maxSteps = 8
+
+// place is where the reader is, in the entry.
+func (r *reader) place() string {
+	steps := r.path
+	if len(steps) > maxSteps {
+		steps = append(slices.Clone(steps[:maxSteps]), "…")
+	}
+	var b strings.Builder
+	for i, step := range steps {
+		if i > 0 {
+			b.WriteByte('.')
+		}
+		b.WriteString(shortened(step))
+	}
+	return b.String()
+}
