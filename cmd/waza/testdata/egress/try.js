@@ -48,6 +48,8 @@ const ways = {
   raw: (host, port, text) => talk(net.connect(port, host), text),
   tls: (host, port, servername, name) =>
     talk(tls.connect({ host, port, servername, checkServerIdentity: () => undefined }), get(name)),
+  flood: (host, port, size) =>
+    talk(net.connect(port, host), `POST / HTTP/1.1\r\nHost: ${host}\r\nContent-Length: ${size}\r\n\r\n` + "x".repeat(size)),
   resolve: async (name) => (await dns.lookup(name)).address,
   connect: async (to, text) => talk(await tunnel(to), text),
   "connect-tls": async (to, servername) =>
