@@ -31,7 +31,7 @@ const maxNotes = 200
 type Gateway struct {
 	rec       Recorder
 	providers map[string]Provider
-	secrets   *redact.Set // of all providers
+	secrets   *redact.Set                         // of all providers
 	clean     func(w io.Writer, doc []byte) error // as a cleaner does
 	allowed   *allowance
 	memory    *memory
