@@ -17,6 +17,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -343,4 +344,32 @@ cmd~sécret/5f2e=?
 		t.Error("a run directory was made")
 	}
 	p.start("run", "eval.yaml", "--dry-run").wait(exitOK)
+}
+
+// The example of the page on secrets does what the page says, with a server from npm.
+func TestSecretsExample(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, "", npmServers)
+	page, err := os.ReadFile("../../docs/secrets.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, block := range regexp.MustCompile("(?ms)^```yaml (\\S+)\n(.*?)^```$").FindAllSubmatch(page, -1) {
+		p.write(string(block[1]), strings.Replace(string(block[2]), "name: secrets", "name: "+p.name, 1))
+	}
+	p.write("signing.key", "sign-4f0c77e1d2\n")
+	p.write("session.sh", "echo session-of-this-run\n")
+	p.env = append(p.env, "EVERYTHING_TOKEN=tok-93b1e07a5c")
+	p.run(exitOK)
+	for _, secret := range []string{"tok-93b1e07a5c", "sign-4f0c77e1d2", "session-of-this-run"} {
+		noFileHolds(t, p.path("run"), secret)
+	}
+	record, err := p.trial("indiscreet").Trial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	echoes, err := p.trial("indiscreet").Echoes(record)
+	if err != nil || len(echoes["everything"]) != 3 || record.Redacted[evidence.WorkspaceFile].Files["notes.txt"] != 3 {
+		t.Errorf("echoed %+v, %v, and %+v", echoes, err, record.Redacted)
+	}
 }
