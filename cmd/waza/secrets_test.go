@@ -17,6 +17,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -273,4 +274,102 @@ func digestsOf(text string) (all []string) {
 		all = append(all, hex.EncodeToString(sum[:6]), base64.StdEncoding.EncodeToString(sum)[:8])
 	}
 	return all
+}
+
+// Without --isolate a secret goes to its server's process alone too: the agent's has not
+// even the variable that it comes from. What cannot be had is told before anything
+// starts, and a server that dies telling its secret does not have it printed.
+func TestSecretsWithoutIsolation(t *testing.T) {
+	t.Parallel()
+	p := unpackProject(t, `
+-- eval.yaml --
+name: NAME
+config:
+  trials_per_task: 1
+  timeout_seconds: 60
+  executor: command
+  agent: {command: sh, args: [-c, 'env; cat given.txt; cp given.txt left.txt']}
+  mcp_servers:
+    it:
+      command: ./blab
+      args: [FROM_ENV, FROM_FILE, FROM_COMMAND]
+      secrets:
+        FROM_ENV: {env: E2E_SECRET}
+        FROM_FILE: {file: secret.txt}
+        FROM_COMMAND: {command: [sh, -c, "echo asked >> asked; cat second.txt"]}
+tasks: [tasks/*.yaml]
+-- tasks/1.yaml --
+{id: fine, inputs: {prompt: x, files: [{path: given.txt}]}}
+-- tasks/2.yaml --
+id: dies
+inputs: {prompt: x}
+mcp_servers: {it: {command: sh, args: [-c, 'echo "I know $FROM_FILE and $FROM_ENV" >&2; exit 1']}}
+-- fixtures/given.txt --
+given file-Secret_71b0c9
+-- secret.txt --
+file-Secret_71b0c9
+-- second.txt --
+cmd~sécret/5f2e=?
+`)
+	p.compile("blab", "./testdata/blab")
+	p.env = append(p.env, "E2E_SECRET="+hushed["FROM_ENV"])
+	c := p.start("run", "eval.yaml", "--run-dir", "run", "-v", "--infra-retries", "0").wait(exitInfra)
+	noneIn(t, p.path("run"))
+	tellsNothing(t, "what is printed", []byte(c.stdout.String()+c.stderr.String()))
+	if said := p.read("run", "trials", "fine", "1", evidence.StdoutFile); strings.Contains(said, "E2E_SECRET") || strings.Contains(said, "FROM_") || !strings.Contains(said, "given [REDACTED]") {
+		t.Errorf("the agent has in its environment: %s", said)
+	}
+	if why := p.read("run", "trials", "dies", "1", evidence.TrialFile); !strings.Contains(why, "I know [REDACTED] and [REDACTED]") {
+		t.Errorf("a server that dies: %s", why)
+	}
+	if p.read("asked") != "asked\n" {
+		t.Errorf("the command was run more than once: %q", p.read("asked"))
+	}
+	noDigestTells(t, p)
+
+	p.env = append(p.env, "E2E_SECRET=")
+	p.write("secret.txt", "\n")
+	p.write("second.txt", "abc")
+	failed := p.start("run", "eval.yaml", "--run-dir", "never").wait(exitUsage).stderr.String()
+	for _, why := range []string{
+		`server "it": secrets.FROM_COMMAND: what the command ["sh" "-c" "echo asked >> asked; cat second.txt"] prints has fewer than 4 bytes`,
+		`server "it": secrets.FROM_ENV: the variable E2E_SECRET is empty`,
+		`server "it": secrets.FROM_FILE: the file secret.txt is empty`,
+	} {
+		if !strings.Contains(failed, why) {
+			t.Errorf("%q is not in %s", why, failed)
+		}
+	}
+	if p.exists("never") {
+		t.Error("a run directory was made")
+	}
+	p.start("run", "eval.yaml", "--dry-run").wait(exitOK)
+}
+
+// The example of the page on secrets does what the page says, with a server from npm.
+func TestSecretsExample(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, "", npmServers)
+	page, err := os.ReadFile("../../docs/secrets.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, block := range regexp.MustCompile("(?ms)^```yaml (\\S+)\n(.*?)^```$").FindAllSubmatch(page, -1) {
+		p.write(string(block[1]), strings.Replace(string(block[2]), "name: secrets", "name: "+p.name, 1))
+	}
+	p.write("signing.key", "sign-4f0c77e1d2\n")
+	p.write("session.sh", "echo session-of-this-run\n")
+	p.env = append(p.env, "EVERYTHING_TOKEN=tok-93b1e07a5c")
+	p.run(exitOK)
+	for _, secret := range []string{"tok-93b1e07a5c", "sign-4f0c77e1d2", "session-of-this-run"} {
+		noFileHolds(t, p.path("run"), secret)
+	}
+	record, err := p.trial("indiscreet").Trial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	echoes, err := p.trial("indiscreet").Echoes(record)
+	if err != nil || len(echoes["everything"]) != 3 || record.Redacted[evidence.WorkspaceFile].Files["notes.txt"] != 3 {
+		t.Errorf("echoed %+v, %v, and %+v", echoes, err, record.Redacted)
+	}
 }
