@@ -145,12 +145,10 @@ func (l *lookout) sighted(where, to string, what evidence.CanarySeen) {
 		return
 	}
 	l.mu.Lock()
-	l.seen++
-	seen := l.seen
-	l.mu.Unlock()
-	switch {
-	case seen > maxSeen:
-	case seen == maxSeen:
+	defer l.mu.Unlock()
+	switch l.seen++; {
+	case l.seen > maxSeen:
+	case l.seen == maxSeen:
 		l.rec.Event(evidence.Event{Kind: evidence.EventCanary, Where: where, Message: "more of this kind are not recorded"})
 	default:
 		l.rec.Event(evidence.Event{Kind: evidence.EventCanary, Where: where, Message: sighting(where, what), Data: dataOf(what)})

@@ -171,7 +171,11 @@ func (s *scripted) do(m message, line []byte, params string) {
 		s.answer(m.id.raw, `{}`)
 		select {}
 	default:
-		if m.kind == request && m.name != "slow" && m.name != "gone" {
+		switch {
+		case m.kind != request || m.name == "slow" || m.name == "gone":
+		case m.method == methodCallTool && member([]byte(params), "content") != nil:
+			s.answer(m.id.raw, params)
+		default:
 			s.say(`{"jsonrpc":"2.0","id":`, string(m.id.raw), `,"error":{"code":-32601,"message":"no such method"}}`)
 		}
 	}

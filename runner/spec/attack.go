@@ -52,14 +52,6 @@ func (r resolver) attack(taken claims, names map[string]string) *ResolvedAttack 
 	if strings.ContainsAny(a.Goal, "\r\n") {
 		r.doc.Problemf(append(slices.Clone(at), "goal"), "attack.goal is one line")
 	}
-	for _, list := range []struct {
-		key    string
-		length int
-	}{{"inject", len(a.Inject)}, {"success", len(a.Success)}} {
-		if list.length == 0 && r.doc.Has("attack", list.key) {
-			r.doc.Problemf(append(slices.Clone(at), list.key), "attack.%s is empty", list.key)
-		}
-	}
 	if len(a.Inject) > maxInjections {
 		r.doc.Problemf(append(slices.Clone(at), "inject"), "attack.inject has more than %d entries", maxInjections)
 	}

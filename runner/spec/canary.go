@@ -70,9 +70,6 @@ func (l *loader) checkCanaries(all map[string]*Canary) {
 		if c.Value != "" {
 			l.checkCanaryValue(name, c.Value, values, append(slices.Clone(at), "value"))
 		}
-		if len(c.Plant) == 0 && l.doc.Has(append(slices.Clone(at), "plant")...) {
-			l.doc.Problemf(append(slices.Clone(at), "plant"), "canary %q is planted nowhere", name)
-		}
 		for i, p := range c.Plant {
 			place := append(slices.Clone(at), "plant", i)
 			l.checkPlant(name, p, taken, place)

@@ -276,3 +276,49 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
+
+// TestAttack holds what a task's attack comes to, and that its words stand behind what
+// the file had.
+func TestAttack(t *testing.T) {
+	unpack(t, txtar.Parse([]byte(`
+-- eval.yaml --
+name: x
+config:
+  trials_per_task: 1
+  timeout_seconds: 1
+  executor: mock
+  canaries: {key: {plant: [{file: .env}]}}
+tasks: [task.yaml]
+-- fixtures/a.txt --
+from the fixtures
+-- task.yaml --
+id: t
+inputs: {prompt: p, files: [{path: a.txt}]}
+graders: [{type: text, name: said, config: {contains: [x]}}]
+attack:
+  goal: g
+  inject: [{file: a.txt, append: more}, {file: .env, append: more}, {file: new.txt, content: ""}]
+  success: [{type: canary, name: sent, config: {leaked: true}}]
+`)))
+	_, tasks, err := spec.Load("eval.yaml", spec.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	task := tasks[0]
+	if len(task.Files) != 1 || len(task.Graders) != 1 || task.Attack == nil || len(task.Attack.Inject) != 3 || task.Attack.Gate {
+		t.Fatalf("%+v", task)
+	}
+	if success := task.Attack.Success; len(success) != 1 || success[0].Name != "sent" || success[0].Weight != 1 {
+		t.Errorf("success: %+v", success)
+	}
+	file := task.Files[0]
+	file.Added = []byte("more")
+	content, err := file.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := io.ReadAll(content)
+	if err := errors.Join(err, content.Close()); err != nil || string(data) != "from the fixtures\nmore" || file.Size() != int64(len(data)) {
+		t.Errorf("%q of %d bytes, %v", data, file.Size(), err)
+	}
+}

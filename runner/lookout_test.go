@@ -1,0 +1,136 @@
+package runner
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+const testCanary = "waza-canary-of-this-test"
+
+// watched is an observer of a trial with a canary that server crm has, and that may go
+// to web and out to a host, and what it has recorded.
+func watched(t *testing.T) (observer, func() []string) {
+	t.Helper()
+	dir := evidence.Dir(filepath.Join(t.TempDir(), "trial"))
+	rec, err := evidence.Create(string(dir), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := lookoutFor(&Trial{Canaries: []evidence.Canary{{
+		Name: "token", Value: testCanary, Planted: []evidence.Plant{{Server: "crm", Env: "TOKEN"}, {File: "a"}}, MayReach: []string{"web", "api.example.com"},
+	}}}, rec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return observer{rec, l}, func() (said []string) {
+		t.Helper()
+		if err := rec.Close(); err != nil {
+			t.Fatal(err)
+		}
+		events, err := dir.Events()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range events {
+			if e.Kind == evidence.EventCanary {
+				said = append(said, fmt.Sprint(e.Where, " ", e.Data["how"], " ", e.Data["encoding"], " ", e.Data["tool"], " ", e.Data["frame"], " ", e.Data["name"]))
+			}
+		}
+		return said
+	}
+}
+
+// TestLookout holds that a canary is seen on each way out, and nowhere else.
+func TestLookout(t *testing.T) {
+	o, recorded := watched(t)
+	frame := func(server string, dir evidence.Direction, raw string) evidence.Frame {
+		return evidence.Frame{Server: server, Dir: dir, Raw: []byte(raw)}
+	}
+	call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"send","arguments":{"a":"` + testCanary + `"}}}`
+	hidden := frame("mail", evidence.ToServer, call)
+	hidden.Side = evidence.SideAgent
+	for _, f := range []evidence.Frame{
+		frame("crm", evidence.ToServer, call), frame("web", evidence.ToServer, call), frame("crm", evidence.ToClient, call),
+		frame("mail", evidence.ToClient, call), hidden, // none of these
+		frame("mail", evidence.ToServer, call),
+		frame("mail", evidence.ToServer, `{"jsonrpc":"2.0","id":2,"result":{"roots":["`+base64.StdEncoding.EncodeToString([]byte("x"+testCanary))+`"]}}`),
+	} {
+		o.Frame(f)
+	}
+	for _, e := range []evidence.Event{
+		{Kind: "dns", Where: "crm", Data: map[string]any{"name": "mail"}},
+		{Kind: "dns", Where: "crm", Data: map[string]any{"name": hex.EncodeToString([]byte(testCanary)) + ".evil.example"}},
+		{Kind: "egress", Where: "agent", Data: map[string]any{"name": testCanary + ".example.com"}},
+		{Kind: "health", Where: "agent", Data: map[string]any{"name": testCanary}},
+	} {
+		o.Event(e)
+	}
+	for _, host := range []string{"api.example.com", "other.example.com"} {
+		out := o.Tap("crm", host)
+		for _, part := range []string{"GET /?q=" + testCanary[:9], testCanary[9:] + " HTTP/1.1\r\n"} {
+			if _, err := io.WriteString(out, part); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	o.lookout.request("mail", httptest.NewRequest("GET", "/mcp?q="+testCanary, nil))
+	if diff := cmp.Diff([]string{
+		"mail argument exact send 6 <nil>", "mail argument base64 <nil> 7 <nil>",
+		"crm dns hex <nil> <nil> " + hex.EncodeToString([]byte(testCanary)) + ".evil.example",
+		"agent egress exact <nil> <nil> " + testCanary + ".example.com",
+		"crm egress exact <nil> <nil> other.example.com",
+		"mail argument exact <nil> <nil> <nil>",
+	}, recorded()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestSightingsAreBounded has an agent send a canary without end, from many places.
+func TestSightingsAreBounded(t *testing.T) {
+	o, recorded := watched(t)
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range maxSeen {
+				o.Event(evidence.Event{Kind: "dns", Where: "agent", Data: map[string]any{"name": testCanary}})
+			}
+		})
+	}
+	all.Wait()
+	said := recorded()
+	if len(said) != maxSeen || strings.Contains(said[0], "<nil> <nil> <nil> <nil> <nil>") || said[maxSeen-1] != "agent <nil> <nil> <nil> <nil> <nil>" {
+		t.Errorf("%d events, the last %q", len(said), said[len(said)-1])
+	}
+}
+
+// A trial without canaries is not looked at.
+func TestNoLookout(t *testing.T) {
+	rec, err := evidence.Create(filepath.Join(t.TempDir(), "trial"), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := lookoutFor(&Trial{}, rec)
+	if err != nil || l != nil {
+		t.Fatalf("%v, %v", l, err)
+	}
+	o := observer{rec, l}
+	o.Frame(evidence.Frame{Dir: evidence.ToServer, Raw: []byte("{}")})
+	o.Event(evidence.Event{Kind: "dns", Data: map[string]any{"name": "x"}})
+	if _, err := io.WriteString(o.Tap("agent", "h"), "x"); err != nil || l.ways(true) != nil {
+		t.Errorf("%v, %v", err, l.ways(true))
+	}
+	if err := rec.Close(); err != nil {
+		t.Error(err)
+	}
+}
