@@ -27,7 +27,10 @@ func TestQuestionsAreHeardAtABoundedRate(t *testing.T) {
 		go func() {
 			defer close(flooded)
 			l := &link{stream: far}
-			for l.write(kindData, []byte(`{"name":"x.example","type":"A"}`)) == nil {
+			for range 100 * questionRate {
+				if l.write(kindData, []byte(`{"name":"x.example","type":"A"}`)) != nil {
+					return
+				}
 			}
 		}()
 		for second := range int64(3) {
