@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
 
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
@@ -65,7 +64,7 @@ type message struct {
 	errorCode    int    // of a response that is an error
 	isError      bool
 	// ambiguous is set where another parser could read the envelope otherwise:
-	// a key of it twice, or one in other case.
+	// a key of it twice, or one that [jsontext.FoldKey] takes for it.
 	ambiguous bool
 }
 
@@ -173,7 +172,7 @@ func readFields(object []byte) fields {
 	for key, value := range jsontext.Members(object) {
 		field := f.at(key)
 		if field == nil {
-			f.ambiguous = f.ambiguous || f.at(foldKey(key)) != nil
+			f.ambiguous = f.ambiguous || f.at(jsontext.FoldKey(key)) != nil
 			continue
 		}
 		f.ambiguous = f.ambiguous || *field != nil
@@ -181,10 +180,6 @@ func readFields(object []byte) fields {
 	}
 	return f
 }
-
-// foldKey maps a key to the one that a parser which ignores case takes it for.
-// ToUpper comes first for letters such as ſ, which are S in upper case only.
-func foldKey(key string) string { return strings.ToLower(strings.ToUpper(key)) }
 
 func parseMessage(object []byte) (message, error) {
 	f := readFields(object)
