@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"github.com/waza-isolate/waza/runner/evidence"
 )
@@ -76,9 +75,6 @@ func (s *server) understand(raw []byte) (envelope, *refusal) {
 	case env.ambiguous():
 		s.notes.add("gap", "the agent sent a message with a key twice or in other case", nil)
 		return env, &refusal{http.StatusBadRequest, codeInvalidRequest, "Invalid request: a key of the envelope is there twice or in other case"}
-	case s.tools != nil && !utf8.Valid(raw): // who drops bytes reads keys and names that are not there
-		s.notes.add("gap", "the agent sent what is not UTF-8", map[string]any{"bytes": len(raw)})
-		return env, &refusal{http.StatusBadRequest, codeInvalidRequest, "Invalid request: the body is not UTF-8"}
 	case repeatsID(env):
 		return env, &refusal{http.StatusBadRequest, codeInvalidRequest, "Invalid request: two requests of the batch have one id"}
 	}

@@ -35,6 +35,9 @@ func newToolFilter(tools []string) toolFilter {
 func (f toolFilter) hides(object []byte) bool {
 	named := false
 	for key, value := range jsontext.Members(object) {
+		if isBroken(key) {
+			return true
+		}
 		if jsontext.FoldKey(key) != "name" {
 			continue
 		}
@@ -58,7 +61,7 @@ func (f toolFilter) hidden(raw []byte, env envelope) bool {
 		for key, value := range jsontext.Members(object) {
 			switch key {
 			case "method":
-				call = call || jsontext.FoldKey(jsontext.Word(value)) == methodCallTool
+				call = call || mayCall(jsontext.Word(value))
 			case "params":
 				hidden = hidden || f.hides(value)
 			}
@@ -69,6 +72,11 @@ func (f toolFilter) hidden(raw []byte, env envelope) bool {
 		return calls(raw)
 	}
 	return slices.ContainsFunc(slices.Collect(jsontext.Elements(raw)), calls)
+}
+
+// mayCall says whether some parser takes a method for a call of a tool.
+func mayCall(method string) bool {
+	return isBroken(method) || jsontext.FoldKey(method) == methodCallTool
 }
 
 // hiddenByHeader says whether the headers of a call name a tool that the agent does
