@@ -52,12 +52,17 @@ type Attack struct {
 type Alone struct {
 	Eval func(Ground, *spec.Eval) // changes the eval; nil leaves it as it is
 	Args []string                 // more arguments of waza run
+	Kill bool                     // waza is ended by SIGKILL once something of the trial lingers
 }
 
 // All lists the attacks.
 func All() []Attack {
 	return slices.Concat(
 		probeAttacks(),
+		networkAttacks(),
+		kernelAttacks(),
+		fileAttacks(),
+		outlivingAttacks(),
 	)
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -22,6 +23,7 @@ type Defence struct {
 }
 
 // Edit replaces Old by New in a file of the source. Old occurs there exactly once.
+// Two defences may have the same edit.
 type Edit struct {
 	File     string // from the root of the module
 	Old, New string
@@ -32,7 +34,10 @@ type Edit struct {
 func overlay(root, dir string, edits []Edit) (string, error) {
 	edited := map[string]string{}
 	var errs []error
-	for _, e := range edits {
+	for i, e := range edits {
+		if slices.Contains(edits[:i], e) {
+			continue // of two defences
+		}
 		content, known := edited[e.File]
 		if !known {
 			data, err := os.ReadFile(filepath.Join(root, e.File))

@@ -62,7 +62,7 @@ func (g Ground) eval() spec.Eval {
 			Agent: &spec.Agent{Command: program, Args: []string{"agent"}},
 			Isolation: spec.Isolation{
 				Pull:    "never",
-				Subnets: "10.214.77.0/24",
+				Subnets: part.Subnets,
 				Agent:   spec.AgentContainer{Image: g.Image, Memory: "256m", Disk: "64m", Env: env},
 			},
 			MCPServers: map[string]*mcpconfig.Server{

@@ -16,15 +16,19 @@ import (
 
 // Run is a run of waza that is over, as one finds it.
 type Run struct {
-	ID       string // nonce of its attacks
-	Dir      string // the run directory
-	Output   string // what waza wrote to stdout and stderr
-	Exit     int    // -1 where a signal ended it
-	PeakRSS  int64  // bytes of waza's own process
-	Took     time.Duration
-	Results  results.Results // empty where there is none
-	Arrivals []Arrival       // all that reached listeners outside
-	Left     []string        // containers, networks and volumes that are still there
+	ID         string // nonce of its attacks
+	Dir        string // the run directory
+	Output     string // what waza wrote to stdout and stderr
+	Exit       int    // -1 where a signal ended it
+	PeakRSS    int64  // bytes of waza's own process
+	Took       time.Duration
+	Results    results.Results // empty where there is none
+	Arrivals   []Arrival       // all that reached listeners outside
+	Left       []string        // containers, networks and volumes that are still there
+	Alive      []string        // command lines of attackers' processes that are still there
+	Harmed     []string        // harmless trials that did not pass
+	Neighbours int             // harmless trials in all
+	Killed     bool            // it was ended by SIGKILL while it was attacked
 }
 
 // Arrival is an attack that reached a listener outside.

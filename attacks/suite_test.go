@@ -22,9 +22,13 @@ func TestAttacks(t *testing.T) {
 	s := newStage(t)
 	var together []Attack
 	var peak int64
-	tried, succeeded := 0, 0
+	tried, succeeded, neighbours, harmed := 0, 0, 0, 0
 	judge := func(t *testing.T, r *Run, attacks []Attack) {
 		peak = max(peak, r.PeakRSS)
+		neighbours, harmed = neighbours+r.Neighbours, harmed+len(r.Harmed)
+		if len(r.Harmed) > 0 {
+			t.Errorf("harmed:\n  %s", strings.Join(r.Harmed, "\n  "))
+		}
 		for _, a := range attacks {
 			t.Run(a.Name, func(t *testing.T) {
 				won, detail := a.Won(r.scene(a))
@@ -42,7 +46,7 @@ func TestAttacks(t *testing.T) {
 		if t.Failed() {
 			t.Logf("waza, exit code %d after %s:\n%s", r.Exit, r.Took, r.Output)
 		}
-		if len(r.Left) > 0 {
+		if len(r.Left) > 0 && !r.Killed {
 			t.Errorf("left on the engine:\n  %s", strings.Join(r.Left, "\n  "))
 		}
 	}
@@ -61,7 +65,7 @@ func TestAttacks(t *testing.T) {
 		t.Errorf("%d attacks were tried, of %d", tried, len(All()))
 	}
 	s.figure("attacks tried %d, succeeded %d; neighbouring trials %d, harmed %d; peak memory of the runner %d MiB",
-		tried, succeeded, s.neighbours, s.harmed, peak>>20)
+		tried, succeeded, neighbours, harmed, peak>>20)
 }
 
 // TestControls takes every defence out, and each attack that it holds must succeed.

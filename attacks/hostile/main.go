@@ -29,6 +29,11 @@ func acts() map[string]act {
 	all := map[string]act{}
 	for _, some := range []map[string]act{
 		probingActs(),
+		reachingActs(),
+		namingActs(),
+		kernelActs(),
+		ourFileActs(),
+		lingeringActs(),
 	} {
 		maps.Copy(all, some)
 	}
@@ -56,6 +61,9 @@ func main() {
 func run(args []string) error {
 	if len(args) > 0 && args[0] == probe.Subcommand { // a listener, or what the probe starts itself as
 		return probe.Main(args[1:], os.Stdin, os.Stdout)
+	}
+	if len(args) > 1 && args[0] == linger {
+		return lingerAs(args[1], args[2:])
 	}
 	if len(args) < 2 {
 		return errors.New("usage: hostile server|serve|agent|grader ATTACK")

@@ -19,6 +19,25 @@ const Port = 8080
 // Tool is the tool of servers: what they do when it is called is their attack.
 const Tool = "poke"
 
+// Subnets is where task networks are cut from.
+const Subnets = "10.214.77.0/24"
+
+// Attacks that others share a trial with, or whose names are needed on both sides.
+const (
+	Reaching     = "agent-to-server"
+	TrialToTrial = "trial-to-trial"
+	Tunnel       = "dns-tunnel"
+	Kernel       = "userfaultfd"
+	OurFiles     = "mcp-json"
+)
+
+// TunnelZone is what names end in that data is in, and Mark the file of the workspace
+// that is written after the agent's end.
+const (
+	TunnelZone = "tunnel.invalid"
+	Mark       = "survived"
+)
+
 // Honest is the name of the attack that is none.
 const Honest = "honest"
 

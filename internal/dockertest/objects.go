@@ -69,6 +69,36 @@ func NoObjects(t testing.TB, c *client.Client, run string) {
 	}
 }
 
+// Remove takes away what a run has on the engine, by force.
+func Remove(t testing.TB, c *client.Client, run string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), lookTimeout)
+	defer cancel()
+	for _, found := range Containers(t, c, run) {
+		if err := c.ContainerRemove(ctx, found.ID, container.RemoveOptions{Force: true, RemoveVolumes: true}); err != nil {
+			t.Log(err) // it may be going
+		}
+	}
+	networks, err := c.NetworkList(ctx, network.ListOptions{Filters: ofRun(run)})
+	if err != nil {
+		t.Error(err)
+	}
+	for _, n := range networks {
+		if err := c.NetworkRemove(ctx, n.ID); err != nil {
+			t.Error(err)
+		}
+	}
+	volumes, err := c.VolumeList(ctx, volume.ListOptions{Filters: ofRun(run)})
+	if err != nil {
+		t.Error(err)
+	}
+	for _, v := range volumes.Volumes {
+		if err := c.VolumeRemove(ctx, v.Name, true); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // AwaitNoContainers waits until the run has no container, started or not, and
 // fails the test if that takes longer than within.
 func AwaitNoContainers(t testing.TB, c *client.Client, run string, within time.Duration) {
