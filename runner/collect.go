@@ -21,7 +21,9 @@ import (
 const (
 	// maxTranscript is how much is brought out of the transcript's directory.
 	maxTranscript = 64 << 20
-	// treeSlack is how much larger than its size limit a workspace may be as tar.
+	// A workspace may be larger as tar than its size limit: by so many times that, up to
+	// so many bytes.
+	treeRatio = 4
 	treeSlack = 256 << 20
 )
 
@@ -102,7 +104,7 @@ func (tr *trialRun) file(name string) string { return filepath.Join(tr.rec.Dir()
 // collectWorkspace writes workspace.tar, whole or not at all. That it cannot be whole for
 // what the agent left is the agent's doing.
 func (tr *trialRun) collectWorkspace(ctx context.Context) error {
-	err := tr.collectTree(ctx, WorkspaceDir, evidence.WorkspaceFile, tr.plan.Agent.Disk+treeSlack)
+	err := tr.collectTree(ctx, WorkspaceDir, evidence.WorkspaceFile, maxTree(tr.plan.Agent.Disk))
 	if errors.Is(err, errTooLarge) {
 		tr.blame(evidence.ClassAgentError, evidence.ReasonOutput, "the agent's workspace, holes filled in, "+errTooLarge.Error())
 	}
@@ -111,6 +113,9 @@ func (tr *trialRun) collectWorkspace(ctx context.Context) error {
 	}
 	return tr.lookThrough()
 }
+
+// maxTree is how large a workspace of a size limit may be as tar.
+func maxTree(disk int64) int64 { return disk + min(treeRatio*disk, treeSlack) }
 
 // lookThrough notes where the agent put something in the place of a link to its mcp.json
 // (what it called is recorded all the same), and where it left what is not collected.
