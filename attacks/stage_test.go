@@ -141,7 +141,7 @@ func (s *stage) run(t *testing.T, waza string, attacks []Attack) *Run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Run{ID: nonce, Dir: filepath.Join(dir, "run")}
+	r := &Run{ID: nonce, Waza: waza, Dir: filepath.Join(dir, "run")}
 	args := []string{"run", "--isolate", "eval.yaml", "--run-dir", r.Dir, "--infra-retries", "0"}
 	for _, a := range attacks {
 		if a.Alone != nil {

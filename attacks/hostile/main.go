@@ -34,6 +34,10 @@ func acts() map[string]act {
 		kernelActs(),
 		ourFileActs(),
 		lingeringActs(),
+		leftoverActs(),
+		bombActs(),
+		sayingActs(),
+		checkActs(),
 	} {
 		maps.Copy(all, some)
 	}
