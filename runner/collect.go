@@ -15,12 +15,15 @@ import (
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/spec"
 	"github.com/waza-isolate/waza/runner/transcript"
+	"github.com/waza-isolate/waza/runner/tree"
 )
 
 const (
 	// maxTranscript is how much is brought out of the transcript's directory.
 	maxTranscript = 64 << 20
-	// treeSlack is how much larger than its size limit a workspace may be as tar.
+	// A workspace may be larger as tar than its size limit: by so many times that, up to
+	// so many bytes.
+	treeRatio = 4
 	treeSlack = 256 << 20
 )
 
@@ -99,38 +102,53 @@ func (tr *trialRun) collectOutput(name string) {
 func (tr *trialRun) file(name string) string { return filepath.Join(tr.rec.Dir(), name) }
 
 // collectWorkspace writes workspace.tar, whole or not at all, with asterisks in place of
-// secrets.
+// secrets. That it cannot be whole for what the agent left is the agent's doing.
 func (tr *trialRun) collectWorkspace(ctx context.Context) error {
 	file, err := tr.rec.Tree(evidence.WorkspaceFile)
 	if err != nil {
 		return err
 	}
-	err = tr.sandbox.Collect(ctx, AgentBox, WorkspaceDir, &bounded{w: file, left: tr.plan.Agent.Disk + treeSlack})
+	err = tr.sandbox.Collect(ctx, AgentBox, WorkspaceDir, &bounded{w: file, left: maxTree(tr.plan.Agent.Disk)})
+	if errors.Is(err, errTooLarge) {
+		tr.blame(evidence.ClassAgentError, evidence.ReasonOutput, "the agent's workspace, holes filled in, "+errTooLarge.Error())
+	}
 	if err = errors.Join(err, file.Close()); err != nil {
 		return errors.Join(err, os.Remove(tr.file(evidence.WorkspaceFile)))
 	}
-	return tr.tellReplacedLinks()
+	return tr.lookThrough()
 }
 
-// tellReplacedLinks notes where the agent put something in the place of a link to
-// its mcp.json. What it called is recorded all the same.
-func (tr *trialRun) tellReplacedLinks() error {
+// maxTree is how large a workspace of a size limit may be as tar.
+func maxTree(disk int64) int64 { return disk + min(treeRatio*disk, treeSlack) }
+
+// lookThrough notes where the agent put something in the place of a link to its mcp.json
+// (what it called is recorded all the same), and where it left what is not collected.
+func (tr *trialRun) lookThrough() error {
 	file, err := os.Open(tr.file(evidence.WorkspaceFile))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = file.Close() }()
+	cut := ""
 	for in := tar.NewReader(file); ; {
 		header, err := in.Next()
 		if err != nil {
-			return nil // its end; that it is cut off is for grading to find
+			break // its end; that it is cut off is for grading to find
 		}
 		name := path.Clean(header.Name)
 		brought := slices.ContainsFunc(tr.plan.Files, func(f File) bool { return f.Path == name })
 		if slices.Contains(spec.ClientConfigs(), name) && !brought {
 			tr.rec.Event(evidence.Event{Kind: "mcp_config", Where: AgentBox, Message: "the agent replaced " + name})
 		}
+		if why := tree.Cut(header); why != "" && cut == "" {
+			cut = fmt.Sprintf("what the agent left in %.100q is not collected: it %s", name, why)
+		}
 	}
+	if cut != "" {
+		tr.rec.Event(evidence.Event{Kind: "limit", Where: AgentBox, Message: cut})
+		tr.blame(evidence.ClassAgentError, evidence.ReasonOutput, cut)
+	}
+	return nil
 }
 
 // collectTranscript keeps the one file of the transcript's directory. Nothing of that

@@ -18,9 +18,9 @@ import (
 
 const testCanary = "waza-canary-of-this-test"
 
-// watched is an observer of a trial with a canary that server crm has, and that may go
+// lookingOut is an observer of a trial with a canary that server crm has, and that may go
 // to web and out to a host, and what it has recorded.
-func watched(t *testing.T) (observer, func() []string) {
+func lookingOut(t *testing.T) (observer, func() []string) {
 	t.Helper()
 	dir := evidence.Dir(filepath.Join(t.TempDir(), "trial"))
 	rec, err := evidence.Create(string(dir), nil, nil)
@@ -53,7 +53,7 @@ func watched(t *testing.T) (observer, func() []string) {
 
 // TestLookout holds that a canary is seen on each way out, and nowhere else.
 func TestLookout(t *testing.T) {
-	o, recorded := watched(t)
+	o, recorded := lookingOut(t)
 	frame := func(server string, dir evidence.Direction, raw string) evidence.Frame {
 		return evidence.Frame{Server: server, Dir: dir, Raw: []byte(raw)}
 	}
@@ -98,7 +98,7 @@ func TestLookout(t *testing.T) {
 
 // TestSightingsAreBounded has an agent send a canary without end, from many places.
 func TestSightingsAreBounded(t *testing.T) {
-	o, recorded := watched(t)
+	o, recorded := lookingOut(t)
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/waza-isolate/waza/agents/script"
 	"github.com/waza-isolate/waza/images"
+	"github.com/waza-isolate/waza/internal/plain"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -209,7 +210,7 @@ func newRunID(name string) string {
 
 func (j *job) dryRun() error {
 	for _, t := range j.trials {
-		if _, err := fmt.Fprintln(j.stdout, j.secrets.String(t.String())); err != nil {
+		if _, err := fmt.Fprintln(j.stdout, plain.Text(j.secrets.String(t.String()))); err != nil {
 			return err
 		}
 	}

@@ -22,6 +22,9 @@ const RunLabel = "waza.run"
 // pollEvery is how often the engine is asked while waiting for it.
 const pollEvery = 100 * time.Millisecond
 
+// removeTimeout bounds the removal of all that a run left.
+const removeTimeout = 5 * time.Minute
+
 // Containers lists the containers of a run, started or not.
 func Containers(t testing.TB, c *client.Client, run string) []container.Summary {
 	t.Helper()
@@ -66,6 +69,36 @@ func NoObjects(t testing.TB, c *client.Client, run string) {
 	t.Helper()
 	if left := Objects(t, c, run); len(left) > 0 {
 		t.Errorf("run %s left on the engine:\n  %s", run, strings.Join(left, "\n  "))
+	}
+}
+
+// Remove takes away what a run has on the engine, by force.
+func Remove(t testing.TB, c *client.Client, run string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), removeTimeout)
+	defer cancel()
+	for _, found := range Containers(t, c, run) {
+		if err := c.ContainerRemove(ctx, found.ID, container.RemoveOptions{Force: true, RemoveVolumes: true}); err != nil {
+			t.Log(err) // it may be going
+		}
+	}
+	networks, err := c.NetworkList(ctx, network.ListOptions{Filters: ofRun(run)})
+	if err != nil {
+		t.Error(err)
+	}
+	for _, n := range networks {
+		if err := c.NetworkRemove(ctx, n.ID); err != nil {
+			t.Error(err)
+		}
+	}
+	volumes, err := c.VolumeList(ctx, volume.ListOptions{Filters: ofRun(run)})
+	if err != nil {
+		t.Error(err)
+	}
+	for _, v := range volumes.Volumes {
+		if err := c.VolumeRemove(ctx, v.Name, true); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

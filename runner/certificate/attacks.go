@@ -163,3 +163,13 @@ func Explain(a evidence.Attack) string {
 	}
 	return a.Name + " got out: " + a.Detail
 }
+
+// Tries says what an attack tries to do, as a sentence goes on.
+func Tries(name string) string {
+	for _, known := range attacks() {
+		if known.name == name {
+			return known.tries
+		}
+	}
+	return ""
+}

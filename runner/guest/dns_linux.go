@@ -14,9 +14,8 @@ import (
 )
 
 const (
-	dnsAddr      = "127.0.0.1:53"
-	questionRate = 50 // told to the runner, a second; the rest is counted
-	maxDNSConns  = 32
+	dnsAddr     = "127.0.0.1:53"
+	maxDNSConns = 32
 )
 
 // resolve answers DNS on loopback, over UDP and TCP, until the session ends.
@@ -58,7 +57,7 @@ func newResolver(l *link, names map[string][]netip.Addr) *resolver {
 		names: names,
 		link:  l,
 		told:  make(chan Question, questionRate),
-		pace:  bucket{rate: questionRate, burst: questionRate, tokens: questionRate},
+		pace:  questionPace(),
 	}
 }
 

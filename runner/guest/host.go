@@ -2,7 +2,6 @@ package guest
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -301,14 +300,6 @@ func receive(l *link, w io.Writer) error {
 	}
 }
 
-// Question is a DNS question that a program in the container asked.
-type Question struct {
-	Name     string `json:"name"`
-	Type     string `json:"type"`
-	Answered bool   `json:"answered"` // false: NXDOMAIN
-	Dropped  int    `json:"dropped"`  // questions before this one that were not told
-}
-
 // Resolve has the guest answer DNS on the container's loopback: names with their
 // addresses, everything else with NXDOMAIN. A name that begins with "*." stands for all
 // below the rest of it. It returns once the guest listens; told is called for each
@@ -320,16 +311,7 @@ func (g *Guest) Resolve(ctx context.Context, names map[string][]netip.Addr, told
 	}
 	g.incoming.Go(func() {
 		defer func() { _ = closeStream(l.stream) }()
-		for {
-			k, p, err := l.message()
-			if err != nil || k != kindData {
-				return
-			}
-			var q Question
-			if json.Unmarshal(p, &q) == nil {
-				told(q)
-			}
-		}
+		hearQuestions(l, g.done, told)
 	})
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/runner/capture"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
@@ -113,7 +114,7 @@ func TestInjectedResults(t *testing.T) {
 				w.WriteHeader(http.StatusAccepted)
 				return
 			}
-			result := string(member(raw, "params"))
+			result := string(jsontext.Member(raw, "params"))
 			if env.messages[0].method == "initialize" {
 				w.Header().Set("Mcp-Session-Id", "s1")
 				result = `{"protocolVersion":"2025-11-25"}`

@@ -38,6 +38,10 @@ func (s *server) pass(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "Content-Encoding is not supported.", http.StatusUnsupportedMediaType)
 		return
 	}
+	if isRecoded(r.Header) {
+		http.Error(w, "The body must be UTF-8.", http.StatusUnsupportedMediaType)
+		return
+	}
 	s.withBody(w, r, func(raw []byte) {
 		x := &passage{server: s, w: w, r: r}
 		x.call = call{ctx: r.Context(), raw: raw, peer: peerOf(r)}

@@ -31,7 +31,7 @@ func (x *passage) stream(response *http.Response) {
 				x.finish(out, source.err)
 				return
 			}
-			if !x.allowed.heard.take(int64(min(len(e.data), 1)), int64(len(e.raw))) {
+			if !x.allowed.hear(e) {
 				e.release()
 				x.finish(out, errFlooded)
 				return

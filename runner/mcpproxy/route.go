@@ -9,16 +9,16 @@ import (
 )
 
 // receive records a line of the server's stdout and hands it to the stream it
-// belongs to. A line that is no message is an event and goes nowhere. It fails where
+// belongs to. A line that is no message is an event and goes nowhere, but counts. It fails where
 // the server has sent all that it may.
 func (l *link) receive(line []byte) error {
+	if !l.server.allowed.heard.take(1, int64(len(line))) {
+		return errFlooded
+	}
 	env, err := parse(line)
 	if err != nil {
 		l.server.notes.add("stdout_noise", clip(line), map[string]any{"conn": l.conn, "bytes": len(line)})
 		return nil
-	}
-	if !l.server.allowed.heard.take(1, int64(len(line))) {
-		return errFlooded
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -128,6 +129,9 @@ func (s *scripted) do(m message, line []byte, params string) {
 		s.say(`{"level":"info","msg":"hello"}`)
 		s.say("")
 		s.answer(m.id.raw, `{}`)
+	case "chatter":
+		s.say(strings.Repeat("not a message\n", size))
+		s.answer(m.id.raw, `{}`)
 	case "never":
 	case "exit":
 		os.Exit(3)
@@ -173,7 +177,7 @@ func (s *scripted) do(m message, line []byte, params string) {
 	default:
 		switch {
 		case m.kind != request || m.name == "slow" || m.name == "gone":
-		case m.method == methodCallTool && member([]byte(params), "content") != nil:
+		case m.method == methodCallTool && jsontext.Member([]byte(params), "content") != nil:
 			s.answer(m.id.raw, params)
 		default:
 			s.say(`{"jsonrpc":"2.0","id":`, string(m.id.raw), `,"error":{"code":-32601,"message":"no such method"}}`)

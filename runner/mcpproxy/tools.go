@@ -35,7 +35,10 @@ func newToolFilter(tools []string) toolFilter {
 func (f toolFilter) hides(object []byte) bool {
 	named := false
 	for key, value := range jsontext.Members(object) {
-		if foldKey(key) != "name" {
+		if isBroken(key) {
+			return true
+		}
+		if jsontext.FoldKey(key) != "name" {
 			continue
 		}
 		if !f[jsontext.Word(value)] {
@@ -58,7 +61,7 @@ func (f toolFilter) hidden(raw []byte, env envelope) bool {
 		for key, value := range jsontext.Members(object) {
 			switch key {
 			case "method":
-				call = call || jsontext.Word(value) == methodCallTool
+				call = call || mayCall(jsontext.Word(value))
 			case "params":
 				hidden = hidden || f.hides(value)
 			}
@@ -69,6 +72,11 @@ func (f toolFilter) hidden(raw []byte, env envelope) bool {
 		return calls(raw)
 	}
 	return slices.ContainsFunc(slices.Collect(jsontext.Elements(raw)), calls)
+}
+
+// mayCall says whether some parser takes a method for a call of a tool.
+func mayCall(method string) bool {
+	return isBroken(method) || jsontext.FoldKey(method) == methodCallTool
 }
 
 // hiddenByHeader says whether the headers of a call name a tool that the agent does
@@ -125,11 +133,11 @@ func (f toolFilter) cut(raw []byte, batch bool, asked func(id) bool) []byte {
 // alone count too, since some clients read them.
 func (f toolFilter) listed(raw, object []byte) (gone []span) {
 	for key, result := range jsontext.Members(object) {
-		if foldKey(key) != "result" {
+		if jsontext.FoldKey(key) != "result" {
 			continue
 		}
 		for key, tools := range jsontext.Members(result) {
-			if foldKey(key) == "tools" {
+			if jsontext.FoldKey(key) == "tools" {
 				gone = append(gone, f.unseen(raw, tools)...)
 			}
 		}

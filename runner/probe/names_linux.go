@@ -45,7 +45,7 @@ func (a Aims) resolveAll(ctx context.Context, servers, names []string, anyAnswer
 	answers := make(chan result, len(all))
 	for _, q := range all {
 		go func() {
-			code, addresses, err := lookup(ctx, q.network, q.server, q.name)
+			code, addresses, err := Lookup(ctx, q.network, q.server, q.name)
 			switch {
 			case anyAnswer && errors.Is(err, unix.ECONNREFUSED):
 				answers <- out("%s answers over %s: connection refused", q.server, q.network)
@@ -75,9 +75,9 @@ func (a Aims) resolveAll(ctx context.Context, servers, names []string, anyAnswer
 	return result{Refused, summary(errs)}
 }
 
-// lookup asks one server for the IPv4 addresses of a name and returns how many it
+// Lookup asks one server for the IPv4 addresses of a name and returns how many it
 // told.
-func lookup(ctx context.Context, network, server, name string) (dnsmessage.RCode, int, error) {
+func Lookup(ctx context.Context, network, server, name string) (dnsmessage.RCode, int, error) {
 	asked, err := dnsmessage.NewName(name + ".")
 	if err != nil {
 		return 0, 0, err

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/waza-isolate/waza/internal/plain"
 )
 
 // maxMarks is how many tasks have a column of their own where width is no limit.
@@ -50,7 +52,7 @@ func (c Comparison) Table(w io.Writer, width int) error {
 	for _, r := range c.Runs {
 		out.WriteString(r.notes(c.Runs[0]))
 	}
-	_, err := io.WriteString(w, out.String())
+	_, err := io.WriteString(w, plain.Text(out.String()))
 	return err
 }
 
@@ -213,7 +215,7 @@ func (c Comparison) DifferenceList(w io.Writer) error {
 	for row := range c.Differences {
 		out.WriteString(line(columns, row) + "\n")
 	}
-	_, err := io.WriteString(w, out.String())
+	_, err := io.WriteString(w, plain.Text(out.String()))
 	return err
 }
 

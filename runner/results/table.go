@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/waza-isolate/waza/internal/plain"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -51,7 +52,7 @@ func (r Results) Table(w io.Writer, width int) error {
 	if !r.Config.Isolated {
 		out.WriteString("not isolated\n")
 	}
-	_, err := io.WriteString(w, out.String())
+	_, err := io.WriteString(w, plain.Text(out.String()))
 	return err
 }
 

@@ -1,0 +1,79 @@
+// Package attacks is what waza's promises are held against: attacks by servers,
+// agents and graders' programs, each with the promise that it tries to break, the
+// defence that holds it, and how one sees from outside whether it succeeded. Its tests
+// carry them out with the real executable on a real engine, and once more with each
+// defence taken out of the source, where the attack must succeed: a suite in which
+// nothing could ever succeed shows nothing.
+//
+// What attacks is the program in hostile; what it and this package both know is in
+// part.
+package attacks
+
+import (
+	"slices"
+
+	"github.com/waza-isolate/waza/runner/spec"
+)
+
+// Role is who attacks.
+type Role string
+
+const (
+	Server Role = "server"
+	Agent  Role = "agent"
+	Both   Role = "agent and server"
+	Grader Role = "grader's program"
+)
+
+// Attack is one attack.
+type Attack struct {
+	Name    string // in kebab-case, unique
+	As      Role
+	Tries   string // to do what, as a sentence goes on
+	Promise Promise
+	Without Defence // without it the attack succeeds
+
+	// In is the attack in whose trial this one takes place too; empty for a trial of its
+	// own, whose task has the attack's name.
+	In string
+	// Task changes the task of the trial; nil leaves it as it is: an agent that calls the
+	// tool poke of the server evil, both played by the hostile program.
+	Task func(Ground, *spec.Task)
+	// Alone is set where the attack needs a run of its own.
+	Alone *Alone
+	// Won says whether the attack succeeded, and what shows it.
+	Won func(Scene) (bool, string)
+	// Tried says whether the attack took place, where Won cannot tell that from one that
+	// was held. Nil is yes.
+	Tried func(Scene) bool
+}
+
+// Alone is a run for one attack, because it aims at the runner, or the eval must differ.
+type Alone struct {
+	Eval func(Ground, *spec.Eval) // changes the eval; nil leaves it as it is
+	Args []string                 // more arguments of waza run
+	Kill bool                     // waza is ended by SIGKILL once something of the trial lingers
+}
+
+// All lists the attacks.
+func All() []Attack {
+	return slices.Concat(
+		probeAttacks(),
+		networkAttacks(),
+		kernelAttacks(),
+		fileAttacks(),
+		outlivingAttacks(),
+		leftoverAttacks(),
+		bombAttacks(),
+		sayingAttacks(),
+		checkAttacks(),
+	)
+}
+
+// taskOf is the task in whose trial an attack takes place.
+func (a Attack) taskOf() string {
+	if a.In != "" {
+		return a.In
+	}
+	return a.Name
+}

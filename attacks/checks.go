@@ -1,0 +1,53 @@
+package attacks
+
+import (
+	"strings"
+
+	"github.com/waza-isolate/waza/attacks/part"
+	"github.com/waza-isolate/waza/runner/spec"
+)
+
+// checkAttacks are by graders' programs.
+func checkAttacks() []Attack {
+	const first = "grader-claims-pass"
+	plants, eats, leaves := "grader-plants", "grader-eats-memory", "grader-leaves-programs"
+	verdictOf := func(grader string) func(Scene) (bool, string) {
+		return func(s Scene) (bool, string) { return s.passed(grader) }
+	}
+	ran := func(grader string) func(Scene) bool {
+		return func(s Scene) bool { _, there := s.Result().Validations[grader]; return there }
+	}
+	return []Attack{
+		{
+			Name: first, As: Grader, Promise: FairVerdict, Without: exitCodeCounts(), Won: verdictOf(first), Tried: ran(first),
+			Tries: "pass by what it says, in the shapes of waza's own records, and fail",
+			Task: func(g Ground, t *spec.Task) {
+				t.Graders = nil
+				for _, name := range []string{first, plants, part.Finds, eats, leaves} {
+					t.Graders = append(t.Graders, g.Program(name, name))
+				}
+			},
+		},
+		{
+			Name: plants, In: first, As: Grader, Promise: FairVerdict, Without: frozenWorkspace(), Won: verdictOf(part.Finds), Tried: ran(plants),
+			Tries: "change what a later grader's program sees",
+		},
+		{
+			Name: eats, In: first, As: Grader, Promise: FairVerdict, Without: noPassOutOfMemory(), Won: verdictOf(eats), Tried: ran(eats),
+			Tries: "pass by exiting with 0 where the kernel ended what should have checked",
+		},
+		{
+			Name: leaves, In: first, As: Grader, Promise: NothingLeft, Tried: ran(leaves),
+			Tries:   "leave programs behind that go on when it has exited",
+			Without: Defence{Name: "boxes that are removed", Kept: "a program's container is removed behind it, and all of its programs end with process 1"},
+			Won: func(s Scene) (bool, string) {
+				for _, left := range s.Run.Left {
+					if strings.Contains(left, first) {
+						return true, left
+					}
+				}
+				return false, ""
+			},
+		},
+	}
+}

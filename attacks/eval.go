@@ -1,0 +1,124 @@
+package attacks
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/waza-isolate/waza/attacks/part"
+	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/spec"
+)
+
+const (
+	// program is the hostile program in its image.
+	program = "/hostile"
+	// evil is the server that attacks, and calm one that does not and that nobody calls.
+	evil, calm = "evil", "calm"
+	// perNeighbour is how many attacks there are to a harmless trial between them.
+	perNeighbour = 4
+)
+
+// Ground is what an eval is generated for.
+type Ground struct {
+	Name  string // of the eval
+	Image string // of the hostile program
+	Aims  string // [probe.Aims] as JSON
+}
+
+// writeEval writes an eval into dir whose tasks are the trials of the attacks, with
+// harmless neighbours between them, and returns the tasks of these.
+func (g Ground) writeEval(dir string, attacks []Attack) (neighbours []string, err error) {
+	eval := g.eval()
+	var tasks []spec.Task
+	for _, a := range attacks {
+		if a.Alone != nil && a.Alone.Eval != nil {
+			a.Alone.Eval(g, &eval)
+		}
+		if a.In != "" {
+			continue
+		}
+		if len(tasks)%(perNeighbour+1) == 0 {
+			neighbours = append(neighbours, fmt.Sprintf("neighbour-%d", len(neighbours)+1))
+			tasks = append(tasks, neighbour(neighbours[len(neighbours)-1]))
+		}
+		tasks = append(tasks, g.task(a))
+	}
+	for i, task := range tasks {
+		if err := writeJSON(filepath.Join(dir, "tasks", fmt.Sprintf("%03d.yaml", i)), task); err != nil {
+			return nil, err
+		}
+	}
+	return neighbours, writeJSON(filepath.Join(dir, "eval.yaml"), eval)
+}
+
+func (g Ground) eval() spec.Eval {
+	env := map[string]string{part.AimsEnv: g.Aims}
+	return spec.Eval{
+		Name: g.Name,
+		Config: spec.Config{
+			TrialsPerTask: 1, TimeoutSeconds: 60, Parallel: true, Workers: 4, Executor: "command",
+			Agent: &spec.Agent{Command: program, Args: []string{"agent"}},
+			Isolation: spec.Isolation{
+				Pull:    "never",
+				Subnets: part.Subnets,
+				Agent:   spec.AgentContainer{Image: g.Image, Memory: "256m", Disk: "16m", MaxOutput: "8m", Env: env},
+			},
+			MCPServers: map[string]*mcpconfig.Server{
+				evil: {Image: g.Image, Command: program, Args: []string{"server", part.Honest}, Env: env, Memory: "256m", Disk: "64m"},
+				calm: {Image: g.Image, Command: program, Args: []string{"serve", part.Honest}, Type: "http", Port: part.Port, Memory: "256m", Disk: "64m"},
+			},
+		},
+		Tasks: []string{"tasks/*.yaml"},
+	}
+}
+
+// task is the trial of an attack: the agent gets its name as the prompt.
+func (g Ground) task(a Attack) spec.Task {
+	t := spec.Task{ID: a.Name, Inputs: spec.Inputs{Prompt: a.Name}}
+	switch a.As {
+	case Server, Both:
+		t.MCPServers = map[string]*mcpconfig.Server{evil: {Args: []string{"server", a.Name}}}
+	case Grader:
+		t.Inputs.Prompt = part.Honest
+		t.Graders = []spec.Grader{g.Program("program", a.Name)}
+	}
+	if a.As == Server {
+		t.Inputs.Prompt = part.Honest
+	}
+	if a.Task != nil {
+		a.Task(g, &t)
+	}
+	return t
+}
+
+// Program is a grader whose program attacks.
+func (g Ground) Program(name, attack string) spec.Grader {
+	config, _ := json.Marshal(map[string]any{ // of strings
+		"image": g.Image, "command": program, "args": []string{"grader", attack, g.Aims},
+	})
+	return spec.Grader{Type: "program", Name: name, Config: config}
+}
+
+// neighbour is a trial that passes.
+func neighbour(id string) spec.Task {
+	return spec.Task{
+		ID: id, Inputs: spec.Inputs{Prompt: part.Honest},
+		Graders: []spec.Grader{
+			{Type: "text", Name: "answer", Config: json.RawMessage(`{"contains": ["you said: hello"]}`)},
+			{Type: "mcp_compliance", Name: "one-call", Config: json.RawMessage(`{"server": "evil", "expect_tools_used": ["poke"], "max_tool_errors": 0}`)},
+		},
+	}
+}
+
+func writeJSON(path string, v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, data, 0o644)
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+
+	"github.com/waza-isolate/waza/attacks/part"
+	"github.com/waza-isolate/waza/runner"
+)
+
+// ourFileActs change what waza put into a container to be read.
+func ourFileActs() map[string]act {
+	return map[string]act{part.OurFiles: {
+		agent: func(context.Context) []part.Word {
+			return []part.Word{tell("mcp-json", agent, changeMCPConfig()), tell("guest-binary", agent, changeGuest())}
+		},
+		tool: func(context.Context) []part.Word {
+			return []part.Word{tell("guest-binary", stdioServer, changeGuest())}
+		},
+	}}
+}
+
+func tell(attack, role string, err error) part.Word {
+	return onThread(wish{attack, func() error { return err }}, role)
+}
+
+// changeMCPConfig tries to have other servers in mcp.json, in all ways that there are to
+// change a file.
+func changeMCPConfig() error {
+	before, err := os.ReadFile(runner.MCPConfigPath)
+	if err != nil {
+		return err
+	}
+	mine := []byte(`{"mcpServers": {}}`)
+	dir, aside := filepath.Dir(runner.MCPConfigPath), filepath.Join(os.TempDir(), "mine.json")
+	if err := os.WriteFile(aside, mine, 0o600); err != nil {
+		return err
+	}
+	err = firstGranted(
+		func() error { return os.WriteFile(runner.MCPConfigPath, mine, 0o600) },
+		func() error { return os.Chmod(runner.MCPConfigPath, 0o666) },
+		func() error { return os.Rename(aside, runner.MCPConfigPath) },
+		func() error { return os.Link(aside, filepath.Join(dir, "other.json")) },
+		func() error { return os.Symlink(aside, filepath.Join(dir, "other.json")) },
+		func() error { return os.Rename(dir, dir+".old") },
+		func() error { return os.Remove(runner.MCPConfigPath) },
+	)
+	if after, readErr := os.ReadFile(runner.MCPConfigPath); readErr != nil || !bytes.Equal(before, after) {
+		return nil
+	}
+	return err
+}
+
+// changeGuest tries to change the executable that process 1 is of, and leaves it as it
+// is where it could.
+func changeGuest() error {
+	return firstGranted(
+		func() error { return writes(runner.GuestPath, "/proc/1/exe", "/proc/self/root"+runner.GuestPath) },
+		func() error { return os.Chmod(runner.GuestPath, 0o755) },
+		func() error {
+			f, err := os.CreateTemp(filepath.Dir(runner.GuestPath), "mine-")
+			if err != nil {
+				return err
+			}
+			_ = f.Close()
+			return os.Remove(f.Name())
+		},
+	)
+}

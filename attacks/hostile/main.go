@@ -1,0 +1,121 @@
+// Command hostile is what attacks in the attack suite: a server over stdio or HTTP, an
+// agent, and a grader's program, by the name of the attack. It bounds itself, so that
+// nothing breaks where a defence is missing.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/waza-isolate/waza/attacks/part"
+	"github.com/waza-isolate/waza/runner/probe"
+)
+
+// act is what the program does in one attack. A part that is nil is honest.
+type act struct {
+	agent  func(context.Context) []part.Word
+	tool   func(context.Context) []part.Word // when the tool is called
+	server func() error                      // in place of a server that has one
+	grader func(context.Context) []part.Word
+}
+
+// acts are all attacks, by name.
+func acts() map[string]act {
+	all := map[string]act{}
+	for _, some := range []map[string]act{
+		probingActs(),
+		reachingActs(),
+		namingActs(),
+		kernelActs(),
+		ourFileActs(),
+		lingeringActs(),
+		leftoverActs(),
+		bombActs(),
+		sayingActs(),
+		checkActs(),
+	} {
+		maps.Copy(all, some)
+	}
+	return all
+}
+
+// Parts that the first argument names; the second names the attack.
+const (
+	stdioServer = "server"
+	httpServer  = "serve" // on part.Port
+	agent       = "agent"
+	grader      = "grader"
+)
+
+// patience bounds an attack.
+const patience = 20 * time.Second
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "hostile:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	if len(args) > 0 && args[0] == probe.Subcommand { // a listener, or what the probe starts itself as
+		return probe.Main(args[1:], os.Stdin, os.Stdout)
+	}
+	if len(args) > 1 && args[0] == linger {
+		return lingerAs(args[1], args[2:])
+	}
+	if len(args) < 2 {
+		return errors.New("usage: hostile server|serve|agent|grader ATTACK")
+	}
+	a, known := acts()[args[1]]
+	if !known && args[1] != part.Honest {
+		return fmt.Errorf("there is no attack %q", args[1])
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	switch args[0] {
+	case stdioServer, httpServer:
+		if a.server != nil {
+			return a.server()
+		}
+		return serve(args[0] == httpServer, a.tool)
+	case agent:
+		return a.asAgent(ctx)
+	case grader:
+		if a.grader != nil {
+			fmt.Print(part.Say(a.grader(ctx)))
+		}
+		return nil
+	}
+	return fmt.Errorf("no part %q", args[0])
+}
+
+// asAgent attacks, and where the server does so too, calls its tool meanwhile.
+func (a act) asAgent(ctx context.Context) error {
+	if a.agent == nil {
+		return ask(ctx)
+	}
+	var calling sync.WaitGroup
+	if a.tool != nil {
+		calling.Go(func() { _, _ = call(ctx, victim, "hello") }) // it is on record, or was not made
+	}
+	fmt.Print(part.Say(a.agent(ctx)))
+	calling.Wait()
+	return nil
+}
+
+// aims are what a part of the trial aims at.
+func aims(role string) (probe.Aims, error) {
+	text := os.Getenv(part.AimsEnv)
+	if role == grader && len(os.Args) > 3 { // graders' programs have no environment of their own
+		text = os.Args[3]
+	}
+	a, err := part.Aims(text)
+	a.Nonce = part.Nonce(a.Nonce, os.Args[2], role)
+	return a, err
+}

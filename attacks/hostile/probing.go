@@ -1,0 +1,39 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/waza-isolate/waza/attacks/part"
+	"github.com/waza-isolate/waza/runner/probe"
+)
+
+func probingActs() map[string]act {
+	return map[string]act{
+		"grader-gets-out": {grader: probing(grader)},
+		"host-tcp":        {agent: probing(agent), tool: probing(stdioServer)},
+	}
+}
+
+// probing is every attack of the probe, as one part of a trial.
+func probing(role string) func(context.Context) []part.Word {
+	return func(context.Context) []part.Word {
+		aims, err := aims(role)
+		if err != nil {
+			return nil
+		}
+		input, _ := json.Marshal(aims) // it came as JSON
+		var found bytes.Buffer
+		_ = probe.Main([]string{probe.Attack}, bytes.NewReader(input), &found) // what is missing was not tried
+		var words []part.Word
+		for line := range strings.Lines(found.String()) {
+			var f probe.Finding
+			if json.Unmarshal([]byte(line), &f) == nil {
+				words = append(words, part.Word{Attack: f.Attack, Won: f.State == probe.Out, Detail: "as " + role + ": " + f.Detail})
+			}
+		}
+		return words
+	}
+}

@@ -1,0 +1,53 @@
+package attacks
+
+import (
+	"path/filepath"
+	"regexp"
+	"slices"
+	"testing"
+)
+
+// The list holds together: names, promises and defences.
+func TestList(t *testing.T) {
+	kebab := regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+	all := All()
+	seen := map[string]bool{}
+	defences := map[string]Defence{}
+	for _, a := range all {
+		if !kebab.MatchString(a.Name) || seen[a.Name] {
+			t.Errorf("%q is no name, or is taken", a.Name)
+		}
+		seen[a.Name] = true
+		if a.Tries == "" || a.Won == nil || !slices.Contains(Promises(), a.Promise) {
+			t.Errorf("%s: something is missing: %+v", a.Name, a)
+		}
+		if a.In != "" && !slices.ContainsFunc(all, func(b Attack) bool { return b.Name == a.In && b.In == "" && b.Alone == nil }) {
+			t.Errorf("%s: there is no trial %q for it", a.Name, a.In)
+		}
+		d := a.Without
+		if d.Name == "" || (d.Kept == "") != (len(d.Edits) > 0 && d.Build != "") {
+			t.Errorf("%s: the defence must be one that is taken out, or say why not: %+v", a.Name, d)
+		}
+		if known, ok := defences[d.Name]; ok && !slices.Equal(known.Edits, d.Edits) {
+			t.Errorf("two defences are called %q", d.Name)
+		}
+		defences[d.Name] = d
+	}
+}
+
+// Every edit finds its place in the source.
+func TestOverlays(t *testing.T) {
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range builds() {
+		edits := []Edit{certificateEdit()}
+		for _, d := range b.defences {
+			edits = append(edits, d.Edits...)
+		}
+		if _, err := overlay(root, t.TempDir(), edits); err != nil {
+			t.Errorf("%s: %v", b.name, err)
+		}
+	}
+}

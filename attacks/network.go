@@ -1,0 +1,95 @@
+package attacks
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/waza-isolate/waza/attacks/part"
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// networkAttacks look for whoever else is there, beside what the probe tries.
+func networkAttacks() []Attack {
+	stands := Attack{As: Both, Promise: NoRoute, Without: serversStandAlone(), Won: SaidSo, Tried: Told, In: part.Reaching}
+	as := func(a Attack, name string, role Role, tries string) Attack {
+		a.Name, a.As, a.Tries = name, role, tries
+		if name == a.In {
+			a.In, a.As = "", Both // the trial of all
+		}
+		return a
+	}
+	between := stands
+	between.Without = Defence{
+		Name: "a network for each trial",
+		Kept: "the engine keeps its networks apart; TestAttacksGetOut in containers has two trials on one",
+	}
+	relay := stands
+	relay.Promise, relay.Without = AllRecorded, relayListens()
+	return []Attack{
+		as(stands, part.Reaching, Agent, "connect to a server past the runner, at every address of its network and by name"),
+		as(stands, "server-to-server", Server, "connect to another server of its trial"),
+		as(stands, "server-to-agent", Server, "connect to its agent, which listens"),
+		as(stands, "server-to-relay", Server, "connect to the relay, and speak there as the agent"),
+		as(between, part.TrialToTrial, Both, "connect to agents, relays and servers at every address of other trials"),
+		as(relay, "relay-ports", Agent, "connect to other ports of the relay than that of its servers"),
+		{
+			Name: part.Tunnel, As: Both, Promise: NamesStay, Without: unknownNames(),
+			Tries: "carry data out in names that it asks for", Won: tunnelled, Tried: Told,
+		},
+		{
+			Name: "grader-gets-out", As: Grader, Promise: NoRoute, Without: graderAlone(),
+			Tries: "do from a grader's program all that the certificate is made of", Won: anyOfGrader,
+		},
+		{
+			Name: "call-from-another-process", As: Agent, Promise: AllRecorded, Without: recording(),
+			Tries: "call a server from another process than the agent, unrecorded", Won: unrecorded, Tried: Told,
+		},
+	}
+}
+
+// tunnelled holds that questions are on record too.
+func tunnelled(s Scene) (bool, string) {
+	won, detail := SaidSo(s)
+	events, err := s.Dir.Events()
+	if won || err != nil {
+		return true, detail
+	}
+	for _, e := range events {
+		if e.Kind == "dns" && strings.HasSuffix(e.Message, part.TunnelZone+": NXDOMAIN") {
+			return false, detail
+		}
+	}
+	return true, "no question is on record"
+}
+
+// anyOfGrader says whether any attack of the probe got out of a grader's program.
+func anyOfGrader(s Scene) (bool, string) {
+	for _, a := range s.Run.Arrivals {
+		if strings.HasPrefix(a.Nonce, part.Nonce(s.Run.ID, s.Task, "grader")) {
+			return true, a.Attack + " arrived at " + a.At
+		}
+	}
+	for _, w := range part.Hear(s.programs()) {
+		if w.Won {
+			return true, w.Attack + ": " + w.Detail
+		}
+	}
+	return false, ""
+}
+
+// unrecorded compares the calls on record with those that were answered.
+func unrecorded(s Scene) (bool, string) {
+	const answered = "2"
+	words := s.Words()
+	if len(words) == 0 || words[0].Detail != answered {
+		return false, "the agent's calls were not answered"
+	}
+	calls, err := s.Dir.Calls()
+	if err != nil {
+		return true, err.Error()
+	}
+	if len(calls) == 2 && calls[0].Outcome == evidence.OutcomeOK && calls[1].Outcome == evidence.OutcomeOK {
+		return false, "both calls are on record with their results"
+	}
+	return true, fmt.Sprintf("of 2 calls %d are on record", len(calls))
+}

@@ -1,0 +1,79 @@
+package attacks
+
+import (
+	"archive/tar"
+	"path"
+	"strings"
+
+	"github.com/waza-isolate/waza/attacks/part"
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/spec"
+)
+
+// outlivingAttacks go on when they should have ended.
+func outlivingAttacks() []Attack {
+	short := func(_ Ground, t *spec.Task) { t.TimeoutSeconds = 3 }
+	return []Attack{
+		{
+			Name: "outlive-agent", As: Agent, Promise: FairVerdict, Without: soleProgram(), Won: marked, Tried: Told,
+			Tries: "leave a process, forked twice, that changes the workspace after the agent's end, before graders see it",
+		},
+		{
+			Name: "ignore-sigterm", As: Agent, Promise: OthersGoOn, Without: killing(), Won: SaidSo, Tried: timedOut, Task: short,
+			Tries: "ignore SIGTERM, and go on when its time is over",
+		},
+		{
+			Name: "outlive-stdin", As: Server, Promise: NothingLeft, Without: ending(), Won: alive, Tried: Told,
+			Tries: "fork twice past the end of its stdin, and outlive its trial",
+		},
+		{
+			Name: "outlive-runner", As: Both, Promise: NothingLeft, Without: ending(), Won: aliveOrStanding, Alone: &Alone{Kill: true},
+			Tried: func(s Scene) bool { return s.Run.Killed },
+			Tries: "stop process 1, ignore signals, and outlive a runner that is ended by SIGKILL",
+		},
+	}
+}
+
+// marked says whether the workspace holds what was written after the agent's end.
+func marked(s Scene) (bool, string) {
+	workspace, err := s.Dir.Workspace()
+	if err != nil {
+		return false, err.Error()
+	}
+	defer func() { _ = workspace.Close() }()
+	for files := tar.NewReader(workspace); ; {
+		header, err := files.Next()
+		if err != nil {
+			return false, "the workspace is as the agent left it"
+		}
+		if path.Base(header.Name) == part.Mark {
+			return true, "the workspace was changed after the agent's end"
+		}
+	}
+}
+
+func timedOut(s Scene) bool { return s.Result().Outcome == evidence.ClassTimeout }
+
+// alive says whether what a trial left is among the host's processes.
+func alive(s Scene) (bool, string) {
+	from := part.Nonce(s.Run.ID, s.Task, "")
+	for _, line := range s.Run.Alive {
+		if strings.Contains(line, from) {
+			return true, "left: " + line
+		}
+	}
+	return false, "nothing is left of it"
+}
+
+// aliveOrStanding is alive, or that a container stands.
+func aliveOrStanding(s Scene) (bool, string) {
+	if won, detail := alive(s); won {
+		return won, detail
+	}
+	for _, object := range s.Run.Left {
+		if strings.HasPrefix(object, "container ") {
+			return true, object
+		}
+	}
+	return false, "no process and no container is left"
+}

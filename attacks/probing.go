@@ -1,0 +1,89 @@
+package attacks
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/runner/certificate"
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/probe"
+)
+
+// held is what attacks of the probe run into.
+type held struct {
+	promise Promise
+	without Defence
+	attacks []string
+}
+
+func probeHeld() []held {
+	return []held{
+		{NoRoute, noHostAddress(), []string{probe.HostTCP, probe.BridgeTCP}},
+		{NoRoute, filter(), []string{probe.BroadcastUDP, probe.MulticastUDP, probe.DeviceUDP, probe.UnicastIfUDP, probe.PktinfoUDP, probe.Vsock}},
+		{NoRoute, filterAndNoHost(), []string{probe.DeviceTCP, probe.HostUDP, probe.Ping}},
+		{NoRoute, noIPv6(), []string{probe.HostIPv6}},
+		{NoRoute, privileges(), []string{probe.RawSocket, probe.PacketSocket, probe.ARP, probe.MarkedPackets, probe.Routes}},
+		{NoRoute, elsewhere("a network for each trial", "two trials on one network"), []string{probe.Neighbour}},
+		{AllRecorded, elsewhere("no network for servers, as the probe sees it", "servers on the network"), []string{probe.OtherServer}},
+		{NoRoute, elsewhere("no way out of a task network", "a network around an address outside"), []string{probe.External, probe.Metadata}},
+		{NoRoute, elsewhere("no API of the engine's within reach", "the engine's port in a container"), []string{probe.EngineTCP}},
+		{NamesStay, knownNames(), []string{probe.DNSForeign, probe.DNSEngine}},
+		{NamesStay, noHostAddress(), []string{probe.DNSHost}},
+		{HostHolds, filter(), []string{probe.UserNamespace, probe.Keyring, probe.PerfEvents, probe.IOUring}},
+		{HostHolds, privileges(), []string{probe.Mount, probe.Setuid, probe.KernelLog, probe.BPF, probe.MakeDevice, probe.ProcSys}},
+		{HostHolds, writableRoot(), []string{probe.RootFiles}},
+		{HostHolds, nothingOfTheHost(), []string{probe.EngineSocket, probe.HostDevices, probe.Sysfs}},
+		{HostHolds, undumpable(), []string{probe.GuestMemory, probe.GuestPtrace}},
+		{HostHolds, elsewhere("processes of its own for each container", "the processes of the host in a container"), []string{probe.GuestFreeze, probe.Processes}},
+		{HostHolds, takenInSignals(), []string{probe.GuestSignals}},
+		{SecretsStay, emptyEnvironment(), []string{probe.PlantedSecret}},
+		{HostHolds, Defence{
+			Name: "a kernel's rights to modules and to its magic keys",
+			Kept: "no kernel that this was tried on has either; what they ask for is refused before",
+		}, []string{probe.KernelModule, probe.Sysrq}},
+	}
+}
+
+// elsewhere is a defence that the tests of package containers take out, where it is the
+// engine's and no line of the source has it.
+func elsewhere(name, with string) Defence {
+	return Defence{Name: name, Kept: "it is the engine's; TestAttacksGetOut in containers lets the same attack try it with " + with}
+}
+
+// probeAttacks are those that every run's certificate is made of. Here they are carried
+// out by the agent and by a server of one trial, which are started as any other, while
+// other trials run.
+func probeAttacks() []Attack {
+	by := map[string]held{}
+	for _, h := range probeHeld() {
+		for _, name := range h.attacks {
+			by[name] = h
+		}
+	}
+	var all []Attack
+	for _, name := range slices.Sorted(maps.Keys(by)) {
+		a := Attack{
+			Name: name, As: Both, Tries: certificate.Tries(name), Promise: by[name].promise, Without: by[name].without,
+			Won: ArrivedOrSaidSo, Tried: Told,
+		}
+		if name != probe.HostTCP {
+			a.In = probe.HostTCP
+		}
+		if name == probe.GuestSignals {
+			a.Won = guestEnded
+		}
+		all = append(all, a)
+	}
+	return all
+}
+
+// guestEnded says whether process 1 of a container ended; who ended it can say nothing
+// any more.
+func guestEnded(s Scene) (bool, string) {
+	r := s.Result()
+	if r.Reason == evidence.ReasonGuest || strings.Contains(r.Message, "process 1") {
+		return true, r.Message
+	}
+	return SaidSo(s)
+}

@@ -1,0 +1,138 @@
+package attacks
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waza-isolate/waza/attacks/part"
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/probe"
+	"github.com/waza-isolate/waza/runner/results"
+)
+
+// Run is a run of waza that is over, as one finds it.
+type Run struct {
+	ID         string // nonce of its attacks
+	Dir        string // the run directory
+	Waza       string // the executable
+	Output     string // what waza wrote to stdout and stderr
+	Exit       int    // -1 where a signal ended it
+	PeakRSS    int64  // bytes of waza's own process
+	Took       time.Duration
+	Results    results.Results // empty where there is none
+	Arrivals   []Arrival       // all that reached listeners outside
+	Left       []string        // containers, networks and volumes that are still there
+	Alive      []string        // command lines of attackers' processes that are still there
+	Harmed     []string        // harmless trials that did not pass
+	Neighbours int             // harmless trials in all
+	Killed     bool            // it was ended by SIGKILL while it was attacked
+
+	shown map[string]string // what waza prints of a task, once it was asked
+}
+
+// Arrival is an attack that reached a listener outside.
+type Arrival struct {
+	probe.Arrival
+	At string // which listener
+}
+
+// Scene is where an attack took place.
+type Scene struct {
+	Run    *Run
+	Attack string
+	Task   string
+	Dir    evidence.Dir // of the trial
+}
+
+// Words are what attackers said of this attack: in the agent's output, in results of
+// servers' tools, and in the output of graders' programs.
+func (s Scene) Words() []part.Word {
+	said := s.File(evidence.StdoutFile) + "\n" + s.servers() + "\n" + s.programs()
+	return slices.DeleteFunc(part.Hear(said), func(w part.Word) bool { return w.Attack != s.Attack })
+}
+
+// File is what a file of the trial's directory holds; empty where there is none.
+func (s Scene) File(name string) string {
+	data, _ := os.ReadFile(filepath.Join(string(s.Dir), name))
+	return string(data)
+}
+
+// servers is the text that servers' tools answered.
+func (s Scene) servers() string {
+	var b strings.Builder
+	calls, _ := s.Dir.Calls()
+	for _, c := range calls {
+		var result struct {
+			Content []struct{ Text string }
+		}
+		_ = json.Unmarshal(c.Result, &result) // what is no text says nothing
+		for _, content := range result.Content {
+			b.WriteString(content.Text + "\n")
+		}
+	}
+	return b.String()
+}
+
+func (s Scene) programs() string {
+	var b strings.Builder
+	for line := range strings.Lines(s.File(evidence.StepsFile)) {
+		var step struct {
+			Answer struct{ Stdout evidence.Output }
+		}
+		_ = json.Unmarshal([]byte(line), &step)
+		b.WriteString(step.Answer.Stdout.Text + "\n")
+	}
+	return b.String()
+}
+
+// Result is the trial in the results; zero where it is not there.
+func (s Scene) Result() results.RunResult { return s.Run.Trial(s.Task) }
+
+// Trial is the last attempt of a task's trial in the results.
+func (r *Run) Trial(task string) results.RunResult {
+	for _, t := range r.Results.Tasks {
+		if t.TestID == task && len(t.Runs) > 0 {
+			return t.Runs[0]
+		}
+	}
+	return results.RunResult{}
+}
+
+// Arrived says what of this attack reached a listener outside.
+func (s Scene) Arrived() (bool, string) {
+	from := part.Nonce(s.Run.ID, s.Task, "")
+	for _, a := range s.Run.Arrivals {
+		if a.Attack == s.Attack && strings.HasPrefix(a.Nonce, from) {
+			return true, "it arrived at " + a.At + ", sent to " + a.Aim + " over " + a.Over
+		}
+	}
+	return false, ""
+}
+
+// SaidSo is how an attack is judged that leaves no trace outside: by what its program
+// saw.
+func SaidSo(s Scene) (bool, string) {
+	var details []string
+	for _, w := range s.Words() {
+		if w.Won {
+			return true, w.Detail
+		}
+		details = append(details, w.Detail)
+	}
+	return false, strings.Join(slices.Compact(details), "; ")
+}
+
+// ArrivedOrSaidSo is either.
+func ArrivedOrSaidSo(s Scene) (bool, string) {
+	if won, detail := s.Arrived(); won {
+		return won, detail
+	}
+	return SaidSo(s)
+}
+
+// Told says whether anybody said anything of the attack.
+func Told(s Scene) bool { return len(s.Words()) > 0 }

@@ -1,0 +1,287 @@
+package attacks
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/waza-isolate/waza/attacks/part"
+	"github.com/waza-isolate/waza/internal/dockertest"
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/probe"
+)
+
+// runLimit is more than any run takes.
+const runLimit = 6 * time.Minute
+
+const (
+	pollEvery = 100 * time.Millisecond
+	// dying is how long containers may outlive a runner that was killed: some of its
+	// guests' keepalives, and the engine's time to remove them.
+	dying = 30 * time.Second
+)
+
+// stage is what attacks need around waza: their image, and listeners outside.
+type stage struct {
+	t     *testing.T
+	waza  string // the executable as it is
+	image string
+	posts []*post
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	s := &stage{t: t, waza: dockertest.Waza(t), image: "waza-attacks/hostile:" + strings.ToLower(rand.Text())[:12]}
+	dockertest.ScratchImage(t, s.image, "hostile", dockertest.Program(t, "attacks/hostile", "hostile"))
+	docker := dockertest.Tool(t, "docker")
+	s.posts = []*post{
+		watch(t, "the host", s.waza, probe.Subcommand, probe.Watch),
+		watch(t, "another network", docker, "run", "--interactive", "--rm", "--network", "bridge", "--memory", "64m", s.image, program, probe.Subcommand, probe.Watch),
+	}
+	return s
+}
+
+// post is a listener outside of all trials.
+type post struct {
+	at    string
+	place probe.Place
+
+	mu       sync.Mutex
+	arrivals []Arrival // guarded by mu
+}
+
+// watch starts a listener, which ends with its stdin.
+func watch(t *testing.T, at string, command ...string) *post {
+	t.Helper()
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p := &post{at: at}
+	told := json.NewDecoder(out)
+	var reading sync.WaitGroup
+	t.Cleanup(func() {
+		_ = in.Close()
+		reading.Wait()
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("listener at %s: %v", at, err)
+		}
+	})
+	if err := told.Decode(&p.place); err != nil {
+		t.Fatalf("listener at %s: %v", at, err)
+	}
+	reading.Go(func() {
+		for {
+			var a probe.Arrival
+			if err := told.Decode(&a); err != nil {
+				_, _ = io.Copy(io.Discard, out)
+				return
+			}
+			p.mu.Lock()
+			p.arrivals = append(p.arrivals, Arrival{a, at})
+			p.mu.Unlock()
+		}
+	})
+	return p
+}
+
+// arrivals are all that came from the run of a nonce.
+func (s *stage) arrivals(nonce string) []Arrival {
+	var all []Arrival
+	for _, p := range s.posts {
+		p.mu.Lock()
+		for _, a := range p.arrivals {
+			if strings.HasPrefix(a.Nonce, nonce+".") {
+				all = append(all, a)
+			}
+		}
+		p.mu.Unlock()
+	}
+	return all
+}
+
+// run has an executable carry out attacks, and looks at what is there afterwards.
+func (s *stage) run(t *testing.T, waza string, attacks []Attack) *Run {
+	t.Helper()
+	nonce := strings.ToLower(rand.Text())[:12]
+	aims, err := json.Marshal(probe.Aims{
+		Nonce: nonce, Host: s.posts[0].place, Neighbour: s.posts[1].place,
+		Sibling: probe.Place{TCP4: part.Port}, SiblingAt: calm,
+		Names:   []string{nonce + ".invalid", "host.docker.internal", "gateway.docker.internal"},
+		Planted: reversed("planted-" + nonce), Foreigners: reversed("foreign-" + nonce),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := Ground{Name: "attacks-" + nonce, Image: s.image, Aims: string(aims)}
+	dir := keptDir(t)
+	neighbours, err := g.writeEval(dir, attacks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Run{ID: nonce, Waza: waza, Dir: filepath.Join(dir, "run")}
+	args := []string{"run", "--isolate", "eval.yaml", "--run-dir", r.Dir, "--infra-retries", "0"}
+	for _, a := range attacks {
+		if a.Alone != nil {
+			args = append(args, a.Alone.Args...)
+		}
+	}
+	t.Cleanup(func() { removeRuns(t, g.Name) })
+	r.carryOut(t, dir, nonce, waza, args, slices.ContainsFunc(attacks, func(a Attack) bool { return a.Alone != nil && a.Alone.Kill }))
+	r.Arrivals = s.arrivals(nonce)
+	r.look(t, g.Name)
+	if data, err := os.ReadFile(filepath.Join(r.Dir, "results.json")); err == nil {
+		if err := json.Unmarshal(data, &r.Results); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, task := range neighbours {
+		if got := r.Trial(task); got.Outcome != evidence.ClassPass && !r.Killed {
+			r.Harmed = append(r.Harmed, fmt.Sprintf("%s ended as %q: %s %+v", task, got.Outcome, got.Message, got.Validations))
+		}
+	}
+	r.Neighbours = len(neighbours)
+	return r
+}
+
+// keptDir is a directory that goes when the test ends, unless it failed.
+func keptDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "waza-attacks-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("kept: %s", dir)
+		} else if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// carryOut runs waza to its end. Certificates are kept with the run: what a weakened
+// executable finds is nobody else's to believe.
+func (r *Run) carryOut(t *testing.T, dir, nonce, waza string, args []string, kill bool) {
+	t.Helper()
+	cmd := exec.Command(waza, args...)
+	var output bytes.Buffer
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &output, &output
+	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(dir, "cache"), "PLANTED=planted-"+nonce)
+	cmd.WaitDelay = 10 * time.Second
+	started := time.Now()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if kill {
+		r.Killed = killed(t, cmd.Process, nonce)
+	}
+	late := time.AfterFunc(runLimit, func() { _ = cmd.Process.Signal(syscall.SIGQUIT) })
+	err := cmd.Wait()
+	if !late.Stop() {
+		t.Errorf("waza did not end within %s", runLimit)
+	}
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Error(err)
+	}
+	r.Took, r.Exit, r.Output = time.Since(started), cmd.ProcessState.ExitCode(), output.String()
+	if used, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+		r.PeakRSS = int64(used.Maxrss) << 10
+	}
+}
+
+// killed ends waza by SIGKILL once a process lingers, and says whether one did.
+func killed(t *testing.T, waza *os.Process, nonce string) bool {
+	t.Helper()
+	for until := time.Now().Add(runLimit); time.Now().Before(until); time.Sleep(pollEvery) {
+		if len(lingering(t, nonce)) > 0 {
+			return waza.Kill() == nil
+		}
+	}
+	return false
+}
+
+// lingering are the command lines of processes that attackers of a run left to outlive
+// something. What runs in containers of an engine on this machine is among its processes.
+func lingering(t *testing.T, nonce string) []string {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d processes, %v", len(files), err)
+	}
+	var found []string
+	for _, file := range files {
+		line, _ := os.ReadFile(file) // it may have ended
+		if words := strings.ReplaceAll(string(line), "\x00", " "); strings.Contains(words, " linger on "+nonce+".") {
+			found = append(found, words)
+		}
+	}
+	return found
+}
+
+// look sees what is left. After a runner that was killed it waits for what ends by
+// itself.
+func (r *Run) look(t *testing.T, eval string) {
+	t.Helper()
+	engine := dockertest.Engine(t)
+	for until := time.Now().Add(dying); ; time.Sleep(pollEvery) {
+		r.Left, r.Alive = nil, lingering(t, r.ID)
+		containers := 0
+		for _, run := range dockertest.Runs(t, engine, eval) {
+			r.Left = append(r.Left, dockertest.Objects(t, engine, run)...)
+			containers += len(dockertest.Containers(t, engine, run))
+		}
+		if !r.Killed || len(r.Alive)+containers == 0 || time.Now().After(until) {
+			return
+		}
+	}
+}
+
+// removeRuns takes away what runs of an eval left, as those do that were killed or
+// weakened.
+func removeRuns(t *testing.T, eval string) {
+	t.Helper()
+	engine := dockertest.Engine(t)
+	for _, run := range dockertest.Runs(t, engine, eval) {
+		dockertest.Remove(t, engine, run)
+	}
+}
+
+// reversed is s backwards, so that who is told what to look for does not find it in
+// itself.
+func reversed(s string) string {
+	b := []byte(s)
+	for i, j := 0, len(b)-1; i < j; i, j = i+1, j-1 {
+		b[i], b[j] = b[j], b[i]
+	}
+	return string(b)
+}
+
+// scene is where an attack of a run took place.
+func (r *Run) scene(a Attack) Scene {
+	return Scene{Run: r, Attack: a.Name, Task: a.taskOf(), Dir: runner.TrialDir(r.Dir, a.taskOf(), 1)}
+}

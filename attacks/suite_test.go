@@ -1,0 +1,158 @@
+package attacks
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// figures names the file that TestAttacks writes its figures to.
+var figures = flag.String("figures", "", "write the figures of the suite to this `FILE`")
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestAttacks carries out every attack, once, and no attack may succeed. Those that need
+// no run of their own take place in one, with harmless trials between them.
+func TestAttacks(t *testing.T) {
+	s := newStage(t)
+	var together []Attack
+	var peak int64
+	tried, succeeded, neighbours, harmed := 0, 0, 0, 0
+	judge := func(t *testing.T, r *Run, attacks []Attack) {
+		peak = max(peak, r.PeakRSS)
+		neighbours, harmed = neighbours+r.Neighbours, harmed+len(r.Harmed)
+		if len(r.Harmed) > 0 {
+			t.Errorf("harmed:\n  %s", strings.Join(r.Harmed, "\n  "))
+		}
+		for _, a := range attacks {
+			t.Run(a.Name, func(t *testing.T) {
+				won, detail := a.Won(r.scene(a))
+				tried++
+				switch {
+				case won:
+					succeeded++
+					t.Errorf("it succeeded: %s", detail)
+				case a.Tried != nil && !a.Tried(r.scene(a)):
+					t.Errorf("it was not tried")
+				}
+				t.Logf("%s", detail)
+			})
+		}
+		if t.Failed() {
+			t.Logf("waza, exit code %d after %s:\n%s", r.Exit, r.Took, r.Output)
+		}
+		if len(r.Left) > 0 && !r.Killed {
+			t.Errorf("left on the engine:\n  %s", strings.Join(r.Left, "\n  "))
+		}
+	}
+	for _, a := range All() {
+		if a.Alone == nil {
+			together = append(together, a)
+		}
+	}
+	t.Run("together", func(t *testing.T) { judge(t, s.run(t, s.waza, together), together) })
+	for _, a := range All() {
+		if a.Alone != nil {
+			t.Run("alone", func(t *testing.T) { judge(t, s.run(t, s.waza, []Attack{a}), []Attack{a}) })
+		}
+	}
+	if tried != len(All()) {
+		t.Errorf("%d attacks were tried, of %d", tried, len(All()))
+	}
+	s.figure("attacks tried %d, succeeded %d; neighbouring trials %d, harmed %d; peak memory of the runner %d MiB",
+		tried, succeeded, neighbours, harmed, peak>>20)
+}
+
+// TestControls takes every defence out, and each attack that it holds must succeed.
+func TestControls(t *testing.T) {
+	s := newStage(t)
+	var shown atomic.Int64
+	t.Run("without", func(t *testing.T) { s.control(t, &shown) })
+	s.figure("defences taken out %d, in %d builds; attacks that succeeded then %d", len(removable()), len(builds()), shown.Load())
+}
+
+// control carries out, side by side, what each weakened build does not hold.
+func (s *stage) control(t *testing.T, shown *atomic.Int64) {
+	for _, build := range builds() {
+		var attacks []Attack
+		for _, a := range All() {
+			if a.Without.Build == build.name {
+				attacks = append(attacks, a)
+			}
+		}
+		t.Run(build.name, func(t *testing.T) {
+			t.Parallel()
+			waza := s.weaken(t, build)
+			for _, one := range separate(attacks) {
+				r := s.run(t, waza, withTrials(one))
+				for _, a := range one {
+					won, detail := a.Won(r.scene(a))
+					if !won {
+						t.Errorf("without %q, %s does not succeed: %s", a.Without.Name, a.Name, detail)
+					} else {
+						shown.Add(1)
+					}
+					t.Logf("%s: %s", a.Name, detail)
+				}
+				if t.Failed() {
+					t.Logf("waza, exit code %d after %s:\n%s", r.Exit, r.Took, r.Output)
+				}
+			}
+		})
+	}
+}
+
+// figure tells a line of figures.
+func (s *stage) figure(format string, args ...any) {
+	s.t.Helper()
+	line := fmt.Sprintf(format, args...)
+	s.t.Log(line)
+	if *figures == "" {
+		return
+	}
+	f, err := os.OpenFile(*figures, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if _, err := fmt.Fprintln(f, line); err != nil {
+		s.t.Error(err)
+	}
+	if err := f.Close(); err != nil {
+		s.t.Error(err)
+	}
+}
+
+// separate are attacks by the runs that they need.
+func separate(attacks []Attack) [][]Attack {
+	var runs [][]Attack
+	var together []Attack
+	for _, a := range attacks {
+		if a.Alone != nil {
+			runs = append(runs, []Attack{a})
+		} else {
+			together = append(together, a)
+		}
+	}
+	if len(together) > 0 {
+		runs = append(runs, together)
+	}
+	return runs
+}
+
+// withTrials are attacks with those in whose trials some take place.
+func withTrials(attacks []Attack) []Attack {
+	all := slices.Clone(attacks)
+	for _, a := range attacks {
+		if a.In != "" && !slices.ContainsFunc(all, func(b Attack) bool { return b.Name == a.In }) {
+			i := slices.IndexFunc(All(), func(b Attack) bool { return b.Name == a.In })
+			all = append(all, All()[i])
+		}
+	}
+	return all
+}
