@@ -94,11 +94,11 @@ func TestNameIsResolvedOnce(t *testing.T) {
 		},
 	})
 	ask := asked{name: "api.example", port: 80, by: byHTTP}
-	at, why := b.carrier.addresses(t.Context(), b.carrier.policy[0], ask)
+	at, why := b.carrier.addresses(t.Context(), b.carrier.policy.allowed[0], ask)
 	if why != "" || len(at) != 1 || at[0] != netip.MustParseAddrPort("192.88.98.1:80") || questions.Load() != 1 {
 		t.Errorf("%v, %q after %d questions", at, why, questions.Load())
 	}
-	if at, why := b.carrier.addresses(t.Context(), b.carrier.policy[0], ask); why == "" {
+	if at, why := b.carrier.addresses(t.Context(), b.carrier.policy.allowed[0], ask); why == "" {
 		t.Errorf("the second answer is not looked at: %v", at)
 	}
 	if seen := o.requests(); len(seen) != 0 {
@@ -156,6 +156,17 @@ func TestHostThatDoesNotAnswer(t *testing.T) {
 	told := b.stop()
 	if len(told) != 2 || !told[0].Allowed || told[0].Address != address || !strings.Contains(told[0].Why, "refused") {
 		t.Errorf("told %+v", told)
+	}
+}
+
+// What the runner's own machine serves at a public address of its is not for boxes.
+func TestAddressOfThisMachine(t *testing.T) {
+	public := netip.MustParseAddr("8.8.8.8")
+	for _, own := range []bool{true, false} {
+		p := policy{own: func(a netip.Addr) bool { return own && a == public }}
+		if why := p.refuses(public, 443); (why != "") != own {
+			t.Errorf("own %t: %q", own, why)
+		}
 	}
 }
 
