@@ -38,6 +38,7 @@ func TestExamples(t *testing.T) {
 		{"real-servers", npmServers + " " + goMemory, "  isolation:\n", "    network: NETWORK\n", 7, exitOK, exploreRealServers},
 		{"services", "waza-examples/sql waza-examples/postgres", "config:\n", "  isolation: {network: NETWORK}\n", 2, exitOK, exploreServices},
 		{"llm", inventory, "config:\n", "  isolation: {network: NETWORK}\n", 2, exitOK, exploreLLM},
+		{"injection", npmServers, "  isolation:\n", "    network: NETWORK\n", 3, exitOK, exploreInjection},
 		{"narration", inventory, "config:\n", "  isolation: {network: NETWORK}\n", 3, exitFailed, exploreNarration},
 	}
 	for _, example := range examples {
