@@ -155,15 +155,15 @@ func Args(all []string) []string {
 }
 
 func cut(s string, most int) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) <= most {
-		return s
+	more := ""
+	if len(s) > most {
+		end := most
+		for end > most-utf8.UTFMax && !utf8.RuneStart(s[end]) {
+			end--
+		}
+		s, more = s[:end], "…"
 	}
-	end := most
-	for !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end] + "…"
+	return strings.ToValidUTF8(s, "?") + more
 }
 
 // Nothing is what is seen of a box that is not watched.
