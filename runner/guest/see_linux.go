@@ -66,7 +66,7 @@ func (w *watcher) connection(kind string, m memory, at, size uint64) {
 	}
 	raw, ok := m.bytes(at, min(size, maxSockaddr))
 	if !ok {
-		w.ledger.Connection("unknown", hidden)
+		w.ledger.Connection(observe.Unknown, hidden)
 		return
 	}
 	family, address := observe.Address(raw)
@@ -84,7 +84,7 @@ func (w *watcher) message(m memory, at uint64) {
 	header, ok := m.bytes(at, uint64(2*m.word))
 	switch {
 	case !ok:
-		w.ledger.Connection("unknown", hidden)
+		w.ledger.Connection(observe.Unknown, hidden)
 	case len(header) == 2*m.word:
 		w.connection("udp", m, m.pointer(header), uint64(binary.NativeEndian.Uint32(header[m.word:])))
 	}

@@ -23,6 +23,9 @@ const (
 	Missing = "missing_programs"
 )
 
+// Unknown is the network of connections whose address nobody could read.
+const Unknown = "unknown"
+
 // Bounds of one [Seen].
 const (
 	MaxFiles       = 200
@@ -65,7 +68,7 @@ type Program struct {
 // Connection is where a program of a box tried to connect to, or sent a datagram. Of a
 // box without a network that leads nowhere.
 type Connection struct {
-	Network string `json:"network"` // tcp, udp, unix, …
+	Network string `json:"network"` // ip, udp, unix, family-N, or Unknown
 	Address string `json:"address"`
 	Count   int    `json:"count"`
 }

@@ -62,6 +62,14 @@ func TestLedgerIsBounded(t *testing.T) {
 		})
 	}
 	l.Connection("ip", "192.0.2.1:0")
+	crowd := NewLedger()
+	for i := range 1000 {
+		crowd.Connection("unix", fmt.Sprint(i))
+	}
+	crowd.Connection("ip", "192.0.2.1:80")
+	if c := crowd.Seen().Connections; len(c) != MaxConnections/2+1 || c[MaxConnections/2].Address != "192.0.2.1:80" {
+		t.Errorf("1000 sockets hide a connection: %d", len(c))
+	}
 	l.Program("/tmp/0"+strings.Repeat("x", 10_000), nil)
 	s := l.Seen()
 	if len(s.Connections) != MaxConnections || s.More[Connections] != 100_000-MaxConnections || s.Connections[0].Count != 2 {
