@@ -2,6 +2,8 @@ package containers
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/waza-isolate/waza/runner"
@@ -27,5 +29,7 @@ func (s *sandbox) Observe(ctx context.Context, name string) (observe.Seen, error
 	return b.guest.Observe(ctx)
 }
 
-// writable are the places that programs of the box can write to.
-func (b *box) writable() []string { return append([]string{sharedMemory}, b.meter.dirs...) }
+// writableDirs are the places that programs of a container can write to.
+func writableDirs(c containerPlan) []string {
+	return append(slices.Sorted(maps.Keys(c.host.Tmpfs)), sharedMemory)
+}

@@ -98,7 +98,7 @@ func (s *sandbox) Start(ctx context.Context, name string, p process.Spec) (proce
 	if name == runner.AgentBox {
 		return b.guest.Exec(ctx, p, true)
 	}
-	return b.guest.ExecWatched(ctx, p, b.writable())
+	return b.guest.ExecWatched(ctx, p, b.writable)
 }
 
 // Put implements runner.Sandbox.

@@ -12,6 +12,7 @@
 //	resolve  answer the container's DNS questions and tell of them
 //	usage    tell what the container used of its limits
 //	watch    the same, and again when it has run into one
+//	observe  tell what programs that are watched did
 //
 // The runner opens every stream but the connections that come in on an accept.
 // It believes nothing a guest says beyond what the guest's container could do

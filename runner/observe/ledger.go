@@ -13,6 +13,7 @@ type Ledger struct {
 	seen    Seen              // without files; guarded by mu
 	program map[string]int    // where it stands, by path; guarded by mu
 	place   map[[2]string]int // where a connection stands, by network and address; guarded by mu
+	inside  int               // connections that lead nowhere outside; guarded by mu
 }
 
 // NewLedger is one in which nothing stands.
@@ -46,12 +47,27 @@ func (l *Ledger) Connection(network, address string) {
 	switch {
 	case known:
 		l.seen.Connections[at].Count++
-	case len(l.seen.Connections) == MaxConnections:
+	case !l.hasRoomLocked(Connection{key[0], key[1], 1}):
 		l.seen.More[Connections]++
 	default:
 		l.place[key] = len(l.seen.Connections)
 		l.seen.Connections = append(l.seen.Connections, Connection{key[0], key[1], 1})
 	}
+}
+
+// hasRoomLocked keeps half of the room for what leads outside: no number of other
+// connections hides such.
+func (l *Ledger) hasRoomLocked(c Connection) bool {
+	switch {
+	case len(l.seen.Connections) == MaxConnections:
+		return false
+	case c.Outside():
+		return true
+	case l.inside == MaxConnections/2:
+		return false
+	}
+	l.inside++
+	return true
 }
 
 // Missing counts a try to start what is not there.

@@ -23,6 +23,9 @@ const (
 	Missing = "missing_programs"
 )
 
+// Unknown is the network of connections whose address nobody could read.
+const Unknown = "unknown"
+
 // Bounds of one [Seen].
 const (
 	MaxFiles       = 200
@@ -65,7 +68,7 @@ type Program struct {
 // Connection is where a program of a box tried to connect to, or sent a datagram. Of a
 // box without a network that leads nowhere.
 type Connection struct {
-	Network string `json:"network"` // tcp, udp, unix, …
+	Network string `json:"network"` // ip, udp, unix, family-N, or Unknown
 	Address string `json:"address"`
 	Count   int    `json:"count"`
 }
@@ -155,15 +158,15 @@ func Args(all []string) []string {
 }
 
 func cut(s string, most int) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) <= most {
-		return s
+	more := ""
+	if len(s) > most {
+		end := most
+		for end > most-utf8.UTFMax && !utf8.RuneStart(s[end]) {
+			end--
+		}
+		s, more = s[:end], "…"
 	}
-	end := most
-	for !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end] + "…"
+	return strings.ToValidUTF8(s, "?") + more
 }
 
 // Nothing is what is seen of a box that is not watched.

@@ -3,6 +3,7 @@ package results
 import (
 	"encoding/json"
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -63,32 +64,53 @@ type EgressHost struct {
 // Written is how much a server wrote to its stderr.
 type Written struct{ Bytes, Lines int64 }
 
-// conduct is what a server did in a trial; nil where nothing on record tells of it, as
-// in the directories of older runs.
+// conduct is what a server did in a trial; nil where nothing on record tells of it.
 func conduct(trial Trial, server string) *Conduct {
-	i := slices.IndexFunc(trial.Observed, func(o evidence.Observed) bool { return o.Box == server })
-	if i < 0 {
-		return nil
-	}
-	o := trial.Observed[i]
-	c := &Conduct{StderrBytes: trial.Stderr[server].Bytes, StderrLines: trial.Stderr[server].Lines}
-	if used := trial.Resources[server].Used; used != nil {
-		if used.Memory != nil {
-			c.MemoryPeak = &used.Memory.Peak
-		}
-		c.CPUSeconds = used.CPU
-	}
 	seen := Conduct{
-		Files: o.Files, Programs: o.Programs, Connections: o.Connections, Secrets: trial.Echoes[server],
-		More: o.More, Unseen: o.Unseen,
+		Secrets: trial.Echoes[server], StderrBytes: trial.Stderr[server].Bytes, StderrLines: trial.Stderr[server].Lines,
 	}
 	for _, e := range trial.Events {
 		if e.Where == server {
 			seen.event(e)
 		}
 	}
+	if used := trial.Resources[server].Used; used != nil {
+		seen.CPUSeconds = used.CPU
+		if used.Memory != nil {
+			seen.MemoryPeak = &used.Memory.Peak
+		}
+	}
+	i := slices.IndexFunc(trial.Observed, func(o evidence.Observed) bool { return o.Box == server })
+	switch {
+	case i >= 0:
+		seen.observed(trial.Observed[i].Seen)
+	case reflect.DeepEqual(seen, Conduct{}):
+		return nil
+	default: // a server that is far away, or a run of before
+		seen.observed(observe.Nothing("nothing on record tells of it"))
+	}
+	var c Conduct
 	c.add(seen)
-	return c
+	return &c
+}
+
+func (c *Conduct) observed(o observe.Seen) {
+	c.Files, c.Programs, c.Unseen = o.Files, o.Programs, o.Unseen
+	c.Connections = slices.SortedStableFunc(slices.Values(o.Connections), outsideFirst)
+	for list, more := range o.More {
+		c.count(list, more)
+	}
+}
+
+// outsideFirst has what leads out of a container told before what does not.
+func outsideFirst(a, b evidence.Connection) int {
+	switch {
+	case a.Outside() == b.Outside():
+		return 0
+	case a.Outside():
+		return -1
+	}
+	return 1
 }
 
 // event adds what an event tells of a server.

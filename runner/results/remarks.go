@@ -3,6 +3,8 @@ package results
 import (
 	"fmt"
 	"strings"
+
+	"github.com/waza-isolate/waza/runner/observe"
 )
 
 // maxRemarked is how many of a kind a line about a server names.
@@ -35,18 +37,21 @@ func (s ServerCard) remarkable() (said []string) {
 	}
 	var places, names, refused, secrets []string
 	for _, n := range c.Connections {
-		if n.Outside() {
-			places = append(places, n.Address)
+		switch {
+		case n.Network == observe.Unknown:
+			places = append(places, "an address that it hid")
+		case n.Outside():
+			places = append(places, printable(n.Address))
 		}
 	}
 	for _, n := range c.Names {
 		if !n.Answered {
-			names = append(names, n.Name)
+			names = append(names, printable(n.Name))
 		}
 	}
 	for _, h := range c.Egress {
 		if h.Refused > 0 {
-			refused = append(refused, h.Name)
+			refused = append(refused, printable(h.Name))
 		}
 	}
 	for _, e := range c.Secrets {
@@ -69,13 +74,9 @@ func (s ServerCard) remarkable() (said []string) {
 	return said
 }
 
-// few names the first of a list, quoted where they hold more than letters.
+// few names the first of a list.
 func few(all []string) string {
-	var told []string
-	for _, name := range all[:min(len(all), maxRemarked)] {
-		told = append(told, printable(name))
-	}
-	text := strings.Join(told, ", ")
+	text := strings.Join(all[:min(len(all), maxRemarked)], ", ")
 	if more := len(all) - maxRemarked; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}

@@ -27,15 +27,17 @@ func TestServerReports(t *testing.T) {
 			exit("files", "a", "was ended by SIGKILL", "SIGKILL", false),
 			exit("files", "b", "exited with code 3", "", false),
 			exit("files", "c", "exited with code 0", "", true),
-			{Kind: "oom", Where: "files"},
+			{Kind: "oom", Where: "files", Message: "the container ran out of memory"},
 			{Kind: "service_exit", Where: "web/db", Message: "exited with code 1"},
 			{Kind: "service_exit", Where: "web/db", Message: "exited with code 1"},
 			{Kind: "box_exit", Where: "web", Message: "process 1 of its container went away: EOF"},
 			{Kind: "box_exit", Where: "agent", Message: "?"},
 		},
 	})
+	const why = "nothing on record tells of it"
+	unseen := map[string]string{"files": why, "programs": why, "connections": why}
 	want := []ServerReport{
-		{Name: "files", Tally: Tally{Calls: 4, Outcomes: map[evidence.Outcome]int{"ok": 1, "transport_error": 3}}, Lost: 3, Ends: []string{
+		{Name: "files", Conduct: &Conduct{Limits: []string{"the container ran out of memory"}, Unseen: unseen}, Tally: Tally{Calls: 4, Outcomes: map[evidence.Outcome]int{"ok": 1, "transport_error": 3}}, Lost: 3, Ends: []string{
 			"its process was ended by SIGKILL (out of memory) during calls 3, 4", "its process exited with code 3 during call 2",
 		}},
 		{Name: "web", Ends: []string{`its service "db" exited with code 1`, "process 1 of its container went away: EOF"}},
