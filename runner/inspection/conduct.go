@@ -165,13 +165,26 @@ func (p *page) stderr(text string) {
 func (p *page) unseen(s Server) {
 	p.section("not seen")
 	if len(s.Answers) == 0 {
-		p.label("", "what it does when its tools are called: nothing was called")
+		p.bullet("what it does when its tools are called: nothing was called")
 	} else {
-		p.label("", "what it does for other calls than those above")
+		p.bullet("what it does for other calls than those above")
 	}
 	if s.Remote {
-		p.label("", "anything that it does where it runs")
+		p.bullet("anything that it does where it runs")
 		return
 	}
-	p.label("", "what it does later, or once it finds itself outside of a sandbox: a server can tell that it is in one")
+	p.bullet("what it does later, or elsewhere: a server can tell that it is in a sandbox, and wait")
+	if s.Did == nil {
+		p.bullet("files, programs and connections: nothing on record tells of them")
+	}
+}
+
+func (p *page) bullet(text string) {
+	for i, line := range wrap(text, p.width()-2*len(indent)) {
+		mark := "- "
+		if i > 0 {
+			mark = indent
+		}
+		p.line("%s%s%s", indent, mark, line)
+	}
 }
