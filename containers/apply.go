@@ -42,7 +42,7 @@ func (b *Backend) apply(ctx context.Context, lease *box, t *runner.Trial, p tria
 	err = group.Wait()
 	for i, c := range p.containers {
 		if started[i] != nil {
-			started[i].meter = newMeter(c, observe)
+			started[i].meter, started[i].writable = newMeter(c, observe), writableDirs(c)
 			s.boxes[c.box] = started[i]
 		}
 	}

@@ -38,6 +38,7 @@ type box struct {
 	// followed is what the engine says of the container; nil before it is created.
 	followed *followed
 	meter    *meter                   // nil outside a trial
+	writable []string                 // directories, likewise
 	service  testcontainers.Container // of a service, else nil
 }
 

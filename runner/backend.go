@@ -14,6 +14,7 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/offer"
 	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/observe"
 	"github.com/waza-isolate/waza/runner/process"
 	"github.com/waza-isolate/waza/runner/spec"
 	"github.com/waza-isolate/waza/runner/transcript"
@@ -267,6 +268,14 @@ type Finder interface {
 	// entry, or of none where nothing is there. No link is followed: one on the way is
 	// told in the place of what is behind it. The bytes are the box's word.
 	Find(ctx context.Context, box, path string, w io.Writer) error
+}
+
+// Observer is a [Sandbox] that watches what the programs of servers and services do
+// beside answering.
+type Observer interface {
+	// Observe is what those of a box did so far: its guest's word. It fails where the box
+	// has ended.
+	Observe(ctx context.Context, box string) (observe.Seen, error)
 }
 
 // PortSharer is a [Sandbox] whose boxes share the ports of one machine.

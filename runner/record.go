@@ -379,6 +379,9 @@ func readRecorded(d evidence.Dir, t results.Trial) (results.Trial, error) {
 		return t, err
 	}
 	t.Events = slices.DeleteFunc(t.Events, func(e evidence.Event) bool { return !results.OfServers(e) })
+	if err := readConduct(d, &t); err != nil {
+		return t, err
+	}
 	if t.Steps, err = d.Steps(); err != nil {
 		return t, err
 	}
@@ -392,6 +395,27 @@ func readRecorded(d evidence.Dir, t results.Trial) (results.Trial, error) {
 	}
 	t.Transcript, _ = d.Transcript() // the agent's word; grading has said what is wrong with it
 	return t, nil
+}
+
+// readConduct reads what a trial's servers did beside answering.
+func readConduct(d evidence.Dir, t *results.Trial) (err error) {
+	if t.Observed, err = d.Observed(); err != nil {
+		return err
+	}
+	if len(t.Redacted) > 0 {
+		if t.Echoes, err = d.Echoes(t.Trial); err != nil {
+			return err
+		}
+	}
+	t.Stderr = map[string]results.Written{}
+	for _, s := range t.Servers {
+		bytes, lines, err := d.ServerWrote(s.Name)
+		if err != nil {
+			return err
+		}
+		t.Stderr[s.Name] = results.Written{Bytes: bytes, Lines: lines}
+	}
+	return nil
 }
 
 // Weak names the attacks that get out of the run's sandboxes, which its command line

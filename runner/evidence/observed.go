@@ -1,8 +1,11 @@
 package evidence
 
 import (
+	"bytes"
 	"errors"
+	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/waza-isolate/waza/runner/observe"
 )
@@ -63,4 +66,28 @@ func (d Dir) Observed() ([]Observed, error) {
 		return nil, nil
 	}
 	return all, err
+}
+
+// ServerWrote is how much a server wrote to its stderr, as it is kept: with asterisks in
+// place of secrets.
+func (d Dir) ServerWrote(server string) (size, lines int64, err error) {
+	file, err := os.Open(filepath.Join(string(d), ServersDir, server+".stderr"))
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, 0, nil
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { _ = file.Close() }()
+	for p := make([]byte, 64<<10); ; {
+		n, err := file.Read(p)
+		size += int64(n)
+		lines += int64(bytes.Count(p[:n], []byte{'\n'}))
+		if errors.Is(err, io.EOF) {
+			return size, lines, nil
+		}
+		if err != nil {
+			return size, lines, err
+		}
+	}
 }

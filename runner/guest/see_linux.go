@@ -2,6 +2,7 @@ package guest
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -92,35 +93,75 @@ func (w *watcher) message(m memory, at uint64) {
 // program counts a start. One that is not there is looked for, such as in the
 // directories of PATH, one after the other.
 func (w *watcher) program(n notification, m memory, name string, dir int32, argv uint64) {
-	path, args := pathFrom(n.pid, dir, name), func() []string { return m.list(argv) }
 	if own, ours := w.takeStart(int(n.pid)); ours {
-		path, args = own.path, func() []string { return own.args }
-	} else if m.fd < 0 {
+		w.started(place{path: own.path}, func() []string { return own.args })
+		return
+	}
+	if m.fd < 0 {
 		w.ledger.Program(hidden, func() []string { return nil })
 		return
 	}
-	if _, err := os.Stat(path); err != nil {
+	w.started(placeOf(n.pid, dir, name), func() []string { return m.list(argv) })
+}
+
+func (w *watcher) started(at place, args func() []string) {
+	if _, err := os.Stat(at.own()); errors.Is(err, os.ErrNotExist) {
 		w.ledger.Missing()
 		return
 	}
-	w.ledger.Program(path, args)
+	w.ledger.Program(at.called(), args)
 }
 
-// pathFrom is a path as process 1 sees it, of one that a program has from where it
-// stands or from an open directory.
-func pathFrom(pid uint32, dir int32, name string) string {
-	if filepath.IsAbs(name) {
-		return filepath.Clean(name)
+// place is what a program names, as process 1 finds it.
+type place struct {
+	link string // of /proc, to where the path is from; empty for the root
+	path string // empty for what the link leads to
+}
+
+// placeOf takes a name of a program's, from where that stands, from what it has open, or
+// by its own links in /proc.
+func placeOf(pid uint32, dir int32, name string) place {
+	own := fmt.Sprintf("/proc/%d/", pid)
+	for _, self := range []string{"/proc/self/", "/proc/thread-self/"} {
+		rest, ok := strings.CutPrefix(name, self)
+		if !ok {
+			continue
+		}
+		link, path, _ := strings.Cut(rest, "/")
+		if link == "fd" {
+			number, inner, _ := strings.Cut(path, "/")
+			return place{own + "fd/" + number, inner}
+		}
+		return place{own + link, path}
 	}
-	from := fmt.Sprintf("/proc/%d/cwd", pid)
-	if dir != unix.AT_FDCWD {
-		from = fmt.Sprintf("/proc/%d/fd/%d", pid, dir)
+	switch {
+	case filepath.IsAbs(name):
+		return place{path: name}
+	case dir == unix.AT_FDCWD:
+		return place{own + "cwd", name}
 	}
-	at, err := os.Readlink(from)
+	return place{fmt.Sprintf("%sfd/%d", own, dir), name}
+}
+
+// own is the place through its link, which leads there also where that has no name any
+// more.
+func (p place) own() string {
+	if p.link == "" || p.path == "" {
+		return p.link + p.path
+	}
+	return p.link + "/" + p.path
+}
+
+// called is the place by its name.
+func (p place) called() string {
+	if p.link == "" {
+		return filepath.Clean(p.path)
+	}
+	at, err := os.Readlink(p.link)
 	if err != nil {
-		return name
+		return p.own()
 	}
-	return filepath.Join(at, name)
+	return filepath.Join(at, p.path)
 }
 
 // inDirectory is a path as it is from a directory; empty is our own.

@@ -27,8 +27,9 @@ func (p *page) conduct(s Server) {
 		p.did("connections", connectionLines(d), d.More["connections"], d.Unseen["connections"])
 		p.did("names asked", nameLines(d), d.More["names"], "")
 		p.did("egress", egressLines(d), d.More["egress"], "")
-		if len(d.Secrets) > 0 {
-			p.label("secrets", "it echoed %s", visible.Line(strings.Join(d.Secrets, ", ")))
+		p.did("secrets said", secretLines(d), d.More["secrets"], "")
+		for _, limit := range d.Limits {
+			p.label("limit", "%s", visible.Line(limit))
 		}
 	}
 	p.label("used", "%s", used(s))
@@ -114,6 +115,13 @@ func egressLines(d *results.Conduct) (lines []string) {
 	for _, e := range d.Egress {
 		lines = append(lines, fmt.Sprintf("%s:%d, %s, %d refused, %s out, %s in", visible.Line(e.Name), e.Port,
 			counted(e.Connections, "connection"), e.Refused, units.HumanSize(float64(e.Out)), units.HumanSize(float64(e.In))))
+	}
+	return lines
+}
+
+func secretLines(d *results.Conduct) (lines []string) {
+	for _, e := range d.Secrets {
+		lines = append(lines, fmt.Sprintf("%s, %s, %s to stderr", visible.Line(e.Secret), counted(e.Frames, "time")+" in messages", counted(e.Stderr, "time")))
 	}
 	return lines
 }

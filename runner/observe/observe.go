@@ -32,6 +32,7 @@ const (
 	maxArgs        = 16
 	maxArg         = 200 // bytes of one
 	maxCounts      = 16  // entries of More, and of Unseen
+	maxCount       = 1 << 40
 )
 
 // Seen is what was seen of one box.
@@ -110,7 +111,7 @@ func (s Seen) bounded() Seen {
 	b := Seen{More: map[string]int{}, Unseen: map[string]string{}}
 	for name, count := range s.More {
 		if len(b.More) < maxCounts && count > 0 {
-			b.More[Text(name)] = count
+			b.More[Text(name)] = min(count, maxCount)
 		}
 	}
 	for name, why := range s.Unseen {
@@ -125,10 +126,10 @@ func (s Seen) bounded() Seen {
 		b.Files[i] = FileChange{Text(f.Path), Text(f.What), Text(f.Kind), max(f.Size, 0)}
 	}
 	for i, p := range b.Programs {
-		b.Programs[i] = Program{Text(p.Path), Args(p.Args), max(p.Count, 1)}
+		b.Programs[i] = Program{Text(p.Path), Args(p.Args), min(max(p.Count, 1), maxCount)}
 	}
 	for i, c := range b.Connections {
-		b.Connections[i] = Connection{Text(c.Network), Text(c.Address), max(c.Count, 1)}
+		b.Connections[i] = Connection{Text(c.Network), Text(c.Address), min(max(c.Count, 1), maxCount)}
 	}
 	return b
 }
@@ -154,13 +155,21 @@ func Args(all []string) []string {
 }
 
 func cut(s string, most int) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) <= most {
-		return s
+	more := ""
+	if len(s) > most {
+		end := most
+		for end > most-utf8.UTFMax && !utf8.RuneStart(s[end]) {
+			end--
+		}
+		s, more = s[:end], "…"
 	}
-	end := most
-	for !utf8.RuneStart(s[end]) {
-		end--
+	return strings.ToValidUTF8(s, "?") + more
+}
+
+// Nothing is what is seen of a box that is not watched.
+func Nothing(why string) (s Seen) {
+	for _, list := range []string{Files, Programs, Connections} {
+		s.Lack(list, why)
 	}
-	return s[:end] + "…"
+	return s
 }

@@ -69,6 +69,12 @@ func (c *cards) add(reports []ServerReport, elapsed map[string][]time.Duration) 
 		if report.Catalog != nil {
 			card.listed(*report.Catalog)
 		}
+		if report.Conduct != nil {
+			if card.Conduct == nil {
+				card.Conduct = &Conduct{}
+			}
+			card.Conduct.add(*report.Conduct)
+		}
 		c.elapsed[report.Name] = append(c.elapsed[report.Name], elapsed[report.Name]...)
 	}
 }

@@ -44,6 +44,9 @@ type Trial struct {
 	Calls      []evidence.Call
 	Catalogs   []evidence.Catalog
 	Events     []evidence.Event // those that OfServers says it of
+	Observed   []evidence.Observed
+	Stderr     map[string]Written         // by server
+	Echoes     map[string][]evidence.Echo // by server
 	Transcript []evidence.TranscriptEvent
 	Steps      []evidence.Step
 	Narration  *evidence.Narration  // nil without a transcript

@@ -26,7 +26,7 @@ type ServerReport struct {
 // OfServers says whether an event tells what became of a server.
 func OfServers(e evidence.Event) bool {
 	switch e.Kind {
-	case "server_exit", "service_exit", "box_exit", "oom", "pin":
+	case "server_exit", "service_exit", "box_exit", "oom", "pin", "pids", "disk", "limit", "dns", "egress":
 		return true
 	}
 	return false
@@ -47,6 +47,7 @@ func serverReports(trial Trial) []ServerReport {
 				r.Catalog, r.RugPulls = listed(catalog), rugPulls(catalog)
 			}
 		}
+		r.Conduct = conduct(trial, server.Name)
 		reports = append(reports, r)
 	}
 	return reports

@@ -1,0 +1,114 @@
+package containers
+
+import (
+	"bytes"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/observe"
+	"github.com/waza-isolate/waza/runner/process"
+)
+
+// TestServersAreObserved has a server do all that is to be seen of it, and try to do it
+// unseen, beside one that does nothing.
+func TestServersAreObserved(t *testing.T) {
+	b := openBackend(t)
+	trial := attackedTrial(b.run, "observed", networkAirtight)
+	trial.Servers = append(trial.Servers, runner.Server{Box: trial.Servers[0].Box, Name: "calm"})
+	s := openSandbox(t, b, trial, func(evidence.Event) {})
+	stray := program(t, "stray")
+	for _, box := range []string{"victim", "calm"} {
+		if err := s.Put(t.Context(), box, "/tmp", bytes.NewReader(stray)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, act := range [][]string{
+		{"connect"}, {"write", runner.HomeDir}, {"start"}, {"silence"}, {"hide"}, {"memory"}, {"storm", "1000", "50"},
+	} {
+		runStray(t, s, "victim", act...)
+	}
+	runStray(t, s, "calm", "nothing")
+
+	seen, err := s.Observe(t.Context(), "victim")
+	if err != nil {
+		t.Fatal(err)
+	}
+	compareSeen(t, seen)
+	calm, err := s.Observe(t.Context(), "calm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := observe.Seen{
+		Programs: []observe.Program{{Path: "/tmp/stray", Args: []string{"/tmp/stray", "nothing"}, Count: 1}},
+		More:     map[string]int{}, Unseen: map[string]string{},
+	}
+	if diff := cmp.Diff(want, calm); diff != "" {
+		t.Errorf("the calm server: -want +got\n%s", diff)
+	}
+}
+
+func runStray(t *testing.T, s *sandbox, box string, act ...string) {
+	t.Helper()
+	p, err := s.Start(t.Context(), box, process.Spec{Args: append([]string{"/tmp/stray"}, act...)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = p.Stdin().Close()
+	go func() { _, _ = io.Copy(io.Discard, p.Stderr()) }()
+	said, _ := io.ReadAll(p.Stdout())
+	if exit, err := p.Wait(); err != nil || exit.Code != 0 {
+		t.Errorf("%s: %+v, %v: %s", act, exit, err, said)
+	}
+}
+
+func compareSeen(t *testing.T, seen observe.Seen) {
+	t.Helper()
+	files := map[string]string{}
+	for _, f := range seen.Files {
+		files[f.Path] = f.What + " " + f.Kind
+	}
+	wantFiles := map[string]string{
+		"/dev/shm/left": "created file", "/tmp/two\nlines": "created file", "/tmp/root": "created link",
+		"/tmp/closed": "created directory", "/tmp/unreadable": "created file", runner.HomeDir + "/.profile": "created file",
+	}
+	if diff := cmp.Diff(wantFiles, files); diff != "" {
+		t.Errorf("files: -want +got\n%s", diff)
+	}
+	if why := seen.Unseen[observe.Files]; !strings.Contains(why, "/tmp/closed") || len(seen.Unseen) != 1 {
+		t.Errorf("unseen: %q", seen.Unseen)
+	}
+
+	places, connections := map[string]int{}, seen.More[observe.Connections]
+	for _, c := range seen.Connections {
+		places[c.Network+" "+c.Address] = c.Count
+		connections += c.Count
+	}
+	for place, count := range map[string]int{
+		"ip 192.0.2.1:80": 2, "ip 169.254.169.254:80": 1, "unix /run/nobody.sock": 1, "udp 192.0.2.53:53": 1,
+		"ip 192.0.2.77:7":               1, // after it tried to silence its guest
+		"unknown hidden by its program": 5,
+	} {
+		if places[place] != count {
+			t.Errorf("%s: %d times, want %d", place, places[place], count)
+		}
+	}
+	if connections != 1010 || len(seen.Connections) != observe.MaxConnections {
+		t.Errorf("%d connections in %d lines, want 1010 in %d: %v", connections, len(seen.Connections), observe.MaxConnections, slices.Sorted(maps.Keys(places)))
+	}
+
+	programs := map[string]int{}
+	for _, p := range seen.Programs {
+		programs[p.Path] = p.Count
+	}
+	wantPrograms := map[string]int{"/tmp/stray": 7 + 3 + 50, "/tmp/unreadable": 1, "/memfd:nowhere (deleted)": 1, "hidden by its program": 1}
+	if diff := cmp.Diff(wantPrograms, programs); diff != "" {
+		t.Errorf("programs: -want +got\n%s", diff)
+	}
+}
