@@ -77,7 +77,7 @@ func (tr *trialRun) survey(ctx context.Context, h *host) unpinned {
 func (tr *trialRun) comparePins() error {
 	var errs []error
 	for _, h := range tr.hosts {
-		errs = append(errs, tr.tellUnpinned(h.plan, "to the runner's probe", h.unpinned))
+		errs = append(errs, tr.tellUnpinned(h.plan, "the runner's probe", h.unpinned))
 	}
 	return errors.Join(errs...)
 }
@@ -99,7 +99,7 @@ func (tr *trialRun) checkTold() error {
 			continue
 		}
 		s := tr.plan.Servers[at]
-		errs = append(errs, tr.tellUnpinned(s, "to the agent", unpinned{differences: toldOtherwise(*s.Pin, catalog)}))
+		errs = append(errs, tr.tellUnpinned(s, "the agent", unpinned{differences: toldOtherwise(*s.Pin, catalog)}))
 	}
 	return errors.Join(errs...)
 }
@@ -127,7 +127,7 @@ func (tr *trialRun) tellUnpinned(s Server, whom string, u unpinned) error {
 	if u.none() {
 		return nil
 	}
-	message := fmt.Sprintf("it offers %s something else than is pinned: %v", whom, u)
+	message := fmt.Sprintf("not as it is pinned, by what it told %s: %v", whom, u)
 	tr.rec.Event(evidence.Event{
 		Kind: "pin", Where: s.Name, Message: message,
 		Data: map[string]any{"differences": u.differences[:min(len(u.differences), maxPinEvent)], "more": max(0, len(u.differences)-maxPinEvent)},
@@ -135,7 +135,7 @@ func (tr *trialRun) tellUnpinned(s Server, whom string, u unpinned) error {
 	if !s.Strict {
 		return nil
 	}
-	return because(evidence.ReasonPin, fmt.Errorf("server %q is not as it is pinned: %s", s.Name, message))
+	return because(evidence.ReasonPin, fmt.Errorf("server %q is %s", s.Name, message))
 }
 
 // maxPinEvent is how many differences one event holds.

@@ -104,6 +104,9 @@ func (s Server) describe(b *strings.Builder, isolated bool) {
 	if s.Package != "" {
 		line("package %s", s.describePackage())
 	}
+	if s.Pin != nil {
+		line("%s", s.describePin())
+	}
 	switch {
 	case s.Remote:
 		line("dialled by the runner, headers %q", slices.Sorted(maps.Keys(s.Config.Headers)))
@@ -196,6 +199,14 @@ func (s Server) describePackage() string {
 		return s.Package + ", not resolved yet"
 	}
 	return s.Package + ", built on " + s.Build.Base
+}
+
+func (s Server) describePin() string {
+	then := "what is another is told"
+	if s.Strict {
+		then = "a trial where something is another has no outcome"
+	}
+	return fmt.Sprintf("pinned, %d entries of its lists: %s", s.Pin.Len(), then)
 }
 
 // contained is s with what it comes to in a container as its configuration.

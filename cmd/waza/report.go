@@ -111,7 +111,7 @@ func serversEnds(summary results.Results) []string {
 					lines = append(lines, fmt.Sprintf("%s/%d server %q: %s", task.TestID, run.RunNumber, server.Name, indented(end)))
 				}
 				for _, pin := range server.Unpinned {
-					lines = append(lines, fmt.Sprintf("%s/%d server %q: pin: %s", task.TestID, run.RunNumber, server.Name, indented(pin)))
+					lines = append(lines, fmt.Sprintf("%s/%d server %q: %s", task.TestID, run.RunNumber, server.Name, indented(pin)))
 				}
 				for _, pull := range server.RugPulls {
 					lines = append(lines, fmt.Sprintf("%s/%d server %q: rug_pull: %s", task.TestID, run.RunNumber, server.Name, indented(pull)))

@@ -27,8 +27,9 @@ func (p *page) conduct(s Server) {
 		p.did("connections", connectionLines(d), d.More["connections"], d.Unseen["connections"])
 		p.did("names asked", nameLines(d), d.More["names"], "")
 		p.did("egress", egressLines(d), d.More["egress"], "")
-		for _, echo := range d.Secrets {
-			p.label("secrets", "it said %s, %d× in messages and %d× on stderr", visible.Line(echo.Secret), echo.Frames, echo.Stderr)
+		p.did("secrets said", secretLines(d), d.More["secrets"], "")
+		for _, limit := range d.Limits {
+			p.label("limit", "%s", visible.Line(limit))
 		}
 	}
 	p.label("used", "%s", used(s))
@@ -118,6 +119,13 @@ func egressLines(d *results.Conduct) (lines []string) {
 	return lines
 }
 
+func secretLines(d *results.Conduct) (lines []string) {
+	for _, e := range d.Secrets {
+		lines = append(lines, fmt.Sprintf("%s, %s, %s to stderr", visible.Line(e.Secret), counted(e.Frames, "time")+" in messages", counted(e.Stderr, "time")))
+	}
+	return lines
+}
+
 func times(n int) string {
 	if n <= 1 {
 		return ""
@@ -165,13 +173,26 @@ func (p *page) stderr(text string) {
 func (p *page) unseen(s Server) {
 	p.section("not seen")
 	if len(s.Answers) == 0 {
-		p.label("", "what it does when its tools are called: nothing was called")
+		p.bullet("what it does when its tools are called: nothing was called")
 	} else {
-		p.label("", "what it does for other calls than those above")
+		p.bullet("what it does for other calls than those above")
 	}
 	if s.Remote {
-		p.label("", "anything that it does where it runs")
+		p.bullet("anything that it does where it runs")
 		return
 	}
-	p.label("", "what it does later, or once it finds itself outside of a sandbox: a server can tell that it is in one")
+	p.bullet("what it does later, or elsewhere: a server can tell that it is in a sandbox, and wait")
+	if s.Did == nil {
+		p.bullet("files, programs and connections: nothing on record tells of them")
+	}
+}
+
+func (p *page) bullet(text string) {
+	for i, line := range wrap(text, p.width()-2*len(indent)) {
+		mark := "- "
+		if i > 0 {
+			mark = indent
+		}
+		p.line("%s%s%s", indent, mark, line)
+	}
 }

@@ -36,7 +36,7 @@ func (p *page) list(s Server, l offer.List) {
 	}
 	var rows [][]string
 	for _, e := range l.Entries[:min(len(l.Entries), maxRows)] {
-		rows = append(rows, []string{signature(l.Kind, e), strings.Join(hints(e), ", "), visible.Line(firstLine(e.Text("description")))})
+		rows = append(rows, []string{signature(l.Kind, e), strings.Join(hints(e), ", "), summary(e.Text("description"))})
 	}
 	for _, line := range columns(rows, 44, 24) {
 		p.line("%s%s", indent, line)
@@ -46,13 +46,13 @@ func (p *page) list(s Server, l offer.List) {
 	}
 }
 
-func firstLine(text string) string {
-	text = strings.TrimSpace(text)
-	first, rest, more := strings.Cut(text, "\n")
-	if more && strings.TrimSpace(rest) != "" {
-		return first + " …"
+// summary is the first line of a text, without the space in it.
+func summary(text string) string {
+	first, rest, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	if strings.TrimSpace(rest) != "" {
+		first += " …"
 	}
-	return first
+	return visible.Line(strings.Join(strings.Fields(first), " "))
 }
 
 // entry writes an entry whole.
@@ -139,16 +139,15 @@ func (p *page) marks(s Server) {
 }
 
 func (p *page) places(m suspect.Marks) {
-	var rows [][]string
 	shown := m.Places
 	if !p.Full {
 		shown = shown[:min(len(shown), maxRows)]
 	}
 	for _, mark := range shown {
-		rows = append(rows, []string{string(mark.Kind), place(mark), "“" + visible.Line(mark.Excerpt) + "”"})
-	}
-	for _, line := range columns(rows, 14, 44) {
-		p.line("%s%s", indent, line)
+		p.line("%s%-13s %s", indent, mark.Kind, place(mark))
+		for _, line := range wrap("“"+visible.Line(mark.Excerpt)+"”", p.width()-8) {
+			p.line("%s%s%s", indent, indent+indent, line)
+		}
 	}
 	if more := len(m.Places) - len(shown); more > 0 {
 		p.line("%sand %d more (all with --full)", indent, more)

@@ -26,7 +26,7 @@ type ServerReport struct {
 // OfServers says whether an event tells what became of a server.
 func OfServers(e evidence.Event) bool {
 	switch e.Kind {
-	case "server_exit", "service_exit", "box_exit", "oom", "pids", "disk", "limit", "dns", "egress", "pin":
+	case "server_exit", "service_exit", "box_exit", "oom", "pin", "pids", "disk", "limit", "dns", "egress":
 		return true
 	}
 	return false
