@@ -159,3 +159,15 @@ func frozenWorkspace() Defence {
 	return answer, tr.judgeProgram(ctx, sandbox, program, answer)`,
 	}}}
 }
+
+// forgedBuild has a guest that lies, and nothing that minds.
+const forgedBuild = "forged"
+
+func confinedTar() Defence {
+	return Defence{Name: "trees that are put into a directory and nowhere else", Build: forgedBuild, Edits: []Edit{
+		guestThatLies(),
+		{"runner/programs.go", "if !filepath.IsLocal(header.Name) || strings", "if !filepath.IsLocal(header.Name) && false || strings"},
+		{"runner/tree/tree.go", "root.MkdirAll(path.Dir(name), 0o755)", `os.MkdirAll(path.Join("/workspace", path.Dir(name)), 0o755)`},
+		{"runner/tree/tree.go", "root.OpenFile(name, os.O_CREATE", `os.OpenFile(path.Join("/workspace", name), os.O_CREATE`},
+	}}
+}
