@@ -65,7 +65,7 @@ func pipesUnopened() Defence {
 func boundedTree() Defence {
 	return Defence{Name: "a limit of what is collected", Build: laxBuild, Edits: []Edit{
 		{"runner/collect.go", "&bounded{w: file, left: limit}", "&bounded{w: file, left: 160 << 20}"},
-		{"runner/collect.go", "return errors.Join(err, os.Remove(tr.file(name)))", "return err"},
+		{"runner/collect.go", "return errors.Join(err, os.Remove(tr.file(evidence.WorkspaceFile)))", "return err"},
 	}}
 }
 
@@ -158,4 +158,16 @@ func frozenWorkspace() Defence {
 	}
 	return answer, tr.judgeProgram(ctx, sandbox, program, answer)`,
 	}}}
+}
+
+// forgedBuild has a guest that lies, and nothing that minds.
+const forgedBuild = "forged"
+
+func confinedTar() Defence {
+	return Defence{Name: "trees that are put into a directory and nowhere else", Build: forgedBuild, Edits: []Edit{
+		guestThatLies(),
+		{"runner/programs.go", "if !filepath.IsLocal(header.Name) || strings", "if !filepath.IsLocal(header.Name) && false || strings"},
+		{"runner/tree/tree.go", "root.MkdirAll(path.Dir(name), 0o755)", `os.MkdirAll(path.Join("/workspace", path.Dir(name)), 0o755)`},
+		{"runner/tree/tree.go", "root.OpenFile(name, os.O_CREATE", `os.OpenFile(path.Join("/workspace", name), os.O_CREATE`},
+	}}
 }

@@ -59,7 +59,13 @@ func TestAttacks(t *testing.T) {
 	t.Run("together", func(t *testing.T) { judge(t, s.run(t, s.waza, together), together) })
 	for _, a := range All() {
 		if a.Alone != nil {
-			t.Run("alone", func(t *testing.T) { judge(t, s.run(t, s.waza, []Attack{a}), []Attack{a}) })
+			t.Run("alone", func(t *testing.T) {
+				waza := s.waza
+				if len(a.Alone.Guest) > 0 {
+					waza = s.weaken(t, build{name: a.Name, defences: []Defence{{Edits: a.Alone.Guest}}})
+				}
+				judge(t, s.run(t, waza, []Attack{a}), []Attack{a})
+			})
 		}
 	}
 	if tried != len(All()) {

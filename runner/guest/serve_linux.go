@@ -182,8 +182,12 @@ func put(l *link, req request) error {
 	return nil
 }
 
-// inDir does something with a directory that it cannot leave.
+// inDir does something with a directory that it cannot leave. What else stands there is
+// not opened: a pipe would hold us up.
 func inDir(name string, do func(*os.Root) error) error {
+	if info, err := os.Stat(name); err == nil && !info.IsDir() {
+		return &os.PathError{Op: "open", Path: name, Err: syscall.ENOTDIR}
+	}
 	dir, err := os.OpenRoot(name)
 	if err != nil {
 		return err
