@@ -108,7 +108,8 @@ func (tr *trialRun) collectWorkspace(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = tr.sandbox.Collect(ctx, AgentBox, WorkspaceDir, &bounded{w: file, left: maxTree(tr.plan.Agent.Disk)})
+	limit := maxTree(tr.plan.Agent.Disk)
+	err = tr.sandbox.Collect(ctx, AgentBox, WorkspaceDir, &bounded{w: file, left: limit})
 	if errors.Is(err, errTooLarge) {
 		tr.blame(evidence.ClassAgentError, evidence.ReasonOutput, "the agent's workspace, holes filled in, "+errTooLarge.Error())
 	}
