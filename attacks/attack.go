@@ -63,6 +63,10 @@ func All() []Attack {
 		kernelAttacks(),
 		fileAttacks(),
 		outlivingAttacks(),
+		ambiguousAttacks(),
+		hidingAttacks(),
+		routingAttacks(),
+		forgingAttacks(),
 	)
 }
 

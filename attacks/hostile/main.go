@@ -34,6 +34,9 @@ func acts() map[string]act {
 		kernelActs(),
 		ourFileActs(),
 		lingeringActs(),
+		looseActs(),
+		routingActs(),
+		forgingActs(),
 	} {
 		maps.Copy(all, some)
 	}
