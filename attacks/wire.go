@@ -174,7 +174,7 @@ func forgingAttacks() []Attack {
 		forger := func() *mcpconfig.Server {
 			return &mcpconfig.Server{
 				Image: g.Image, Command: program, Args: []string{"server", part.Forging}, Timeout: 4, MaxMessage: "8m", MaxFrames: 5000,
-				Memory: "128m", Disk: "64m",
+				Memory: "256m", Disk: "64m",
 			}
 		}
 		t.MCPServers = map[string]*mcpconfig.Server{evil: forger()}

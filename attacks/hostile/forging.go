@@ -93,7 +93,10 @@ func answerFalsely(m message, id string, held map[string]string) {
 	case "noise-lines":
 		flood(mark, 64<<20, strings.Repeat("noise\n", 1<<10))
 	default:
-		fmt.Print(strings.Repeat(odd(mark)+"\n", 3))
+		line := odd(mark) + "\n"
+		for range 3 {
+			fmt.Print(line)
+		}
 		fmt.Println(m.answer())
 	}
 }

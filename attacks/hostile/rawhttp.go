@@ -12,7 +12,7 @@ import (
 )
 
 // answerTime is how long an agent waits for what it asked.
-const answerTime = 8 * time.Second
+const answerTime = 15 * time.Second
 
 // send writes bytes to a server's port and returns what comes back, up to a bound.
 func send(server, request string) string {
@@ -23,7 +23,7 @@ func send(server, request string) string {
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetDeadline(time.Now().Add(answerTime))
 	go func() { _, _ = io.WriteString(conn, request) }()
-	answer, _ := io.ReadAll(io.LimitReader(bufio.NewReader(conn), 64<<10))
+	answer, _ := io.ReadAll(io.LimitReader(bufio.NewReader(conn), 8<<20))
 	return string(answer)
 }
 
