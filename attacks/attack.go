@@ -53,6 +53,9 @@ type Alone struct {
 	Eval func(Ground, *spec.Eval) // changes the eval; nil leaves it as it is
 	Args []string                 // more arguments of waza run
 	Kill bool                     // waza is ended by SIGKILL once something of the trial lingers
+	// Guest makes our own guest attack, as one would that the agent had taken over: it is
+	// in the executable from the start, and Without takes the defence out beside it.
+	Guest []Edit
 }
 
 // All lists the attacks.
@@ -67,6 +70,11 @@ func All() []Attack {
 		hidingAttacks(),
 		routingAttacks(),
 		forgingAttacks(),
+		leakingAttacks(),
+		leftoverAttacks(),
+		bombAttacks(),
+		sayingAttacks(),
+		checkAttacks(),
 	)
 }
 

@@ -6,6 +6,7 @@ const (
 	rootBuild    = "root"    // privileges and read-only files
 	guestBuild   = "guest"   // what process 1 does for itself
 	undyingBuild = "undying" // what ends containers
+	signalsBuild = "signals" // what keeps process 1 alive
 )
 
 // unchecked has a container used although its guest finds walls missing.
@@ -98,7 +99,7 @@ func emptyEnvironment() Defence {
 func privileged() []Edit {
 	return []Edit{
 		{"containers/plan.go", "func userOf(wanted, image string) string {", "func userOf(wanted, image string) string {\n\tif true {\n\t\treturn \"0:0\"\n\t}"},
-		{"containers/plan.go", `CapDrop:        []string{"ALL"},`, "CapAdd: []string{\"ALL\"},\n\t\tReadonlyPaths: []string{}, MaskedPaths: []string{},"},
+		{"containers/plan.go", `CapDrop:        []string{"ALL"},`, "CapAdd: []string{\"NET_ADMIN\", \"SYS_ADMIN\", \"SYSLOG\", \"SYS_PTRACE\", \"DAC_READ_SEARCH\"},\n\t\tReadonlyPaths: []string{}, MaskedPaths: []string{},"},
 		noFilter(), unchecked(),
 	}
 }
@@ -139,6 +140,14 @@ func undumpable() Defence {
 	}}}
 }
 
+// undumpableAndFilter hold what the filter alone refuses too.
+func undumpableAndFilter() Defence {
+	return Defence{
+		Name: "the seccomp filter, and process 1 that cannot be dumped", Build: guestBuild,
+		Edits: append(undumpable().Edits, noFilter(), unchecked()),
+	}
+}
+
 func soleProgram() Defence {
 	return Defence{Name: "nothing outlives the agent in its container", Build: guestBuild, Edits: []Edit{{
 		"runner/guest/exec_linux.go", "if req.Sole {\n\t\tkillAll()\n\t}\n", "",
@@ -152,13 +161,13 @@ func killing() Defence {
 }
 
 func takenInSignals() Defence {
-	return Defence{Name: "signals that process 1 takes in", Build: undyingBuild, Edits: []Edit{{
+	return Defence{Name: "signals that process 1 takes in", Build: signalsBuild, Edits: []Edit{{
 		"runner/guest/serve_linux.go", "if err := takeInSignals(); err != nil {\n\t\treturn err\n\t}\n", "",
 	}}}
 }
 
 func recording() Defence {
-	return Defence{Name: "frames on record", Build: undyingBuild, Edits: []Edit{{
+	return Defence{Name: "frames on record", Build: guestBuild, Edits: []Edit{{
 		"runner/evidence/recorder.go", "err := f.write(r.out, r.secrets, r.limit)", "var err error",
 	}}}
 }
@@ -167,6 +176,20 @@ func recording() Defence {
 func ending() Defence {
 	return Defence{Name: "containers that end with the runner's end of their stdin", Build: undyingBuild, Edits: []Edit{
 		{"runner/guest/serve_linux.go", "err = s.serve()\n\tkillAll()\n\treturn err", "if err = s.serve(); true {\n\t\ttime.Sleep(time.Hour)\n\t}\n\treturn err"},
-		{"containers/box.go", "case b.leave():\n\t\treturn nil\n\t}\n\treturn e.removeContainer(ctx, b.id)", "case b.leave():\n\t\treturn nil\n\t}\n\treturn nil"},
+		{"containers/box.go", "case b.leave():\n\t\treturn nil\n\t}\n\treturn e.removeContainer(ctx, b.id)", "case b.leave():\n\t\treturn nil\n\t}\n\tb.abandon()\n\treturn nil"},
+		{"containers/recover.go", "b.owed[trial] = true", "delete(b.owed, trial)"},
+	}}
+}
+
+func redaction() Defence {
+	return Defence{Name: "secrets taken out of all that is written", Build: signalsBuild, Edits: []Edit{{
+		"runner/redact/redact.go", "if len(text) < MinLength {", "if len(text) >= 0 {",
+	}}}
+}
+
+func egressPolicy() Defence {
+	return Defence{Name: "the policy of egress", Build: signalsBuild, Edits: []Edit{
+		{"runner/egress/reach.go", "to, ok := c.policy.find(a.name, a.port)\n\tif !ok {", "to, ok := c.policy.find(a.name, a.port)\n\tif !ok && false {"},
+		{"runner/egress/reach.go", `if why := c.policy.refuses(addr, a.port); why != "" {`, `if why := c.policy.refuses(addr, a.port); why != "" && false {`},
 	}}
 }

@@ -63,7 +63,7 @@ func (g Ground) eval() spec.Eval {
 			Isolation: spec.Isolation{
 				Pull:    "never",
 				Subnets: part.Subnets,
-				Agent:   spec.AgentContainer{Image: g.Image, Memory: "256m", Disk: "64m", Env: env},
+				Agent:   spec.AgentContainer{Image: g.Image, Memory: "256m", Disk: "16m", MaxOutput: "8m", Env: env},
 			},
 			MCPServers: map[string]*mcpconfig.Server{
 				evil: {Image: g.Image, Command: program, Args: []string{"server", part.Honest}, Env: env, Memory: "256m", Disk: "64m"},

@@ -16,7 +16,7 @@ func kernelAttacks() []Attack {
 		asks("unshare", "make namespaces of its own", privileges()),
 		asks("setns", "open the namespaces of process 1", undumpable()),
 		asks("guest-vm-read", "read process 1's memory with process_vm_readv", undumpable()),
-		asks("guest-descriptors", "take over a descriptor of process 1", undumpable()),
+		asks("guest-descriptors", "take over a descriptor of process 1", undumpableAndFilter()),
 		asks("guest-oom-score", "have process 1 ended when memory is short", privileges()),
 		asks("open-by-handle", "open a file of the host by its handle", privileges()),
 		asks("chroot", "change its root, and walk out of it", privileges()),

@@ -1,6 +1,7 @@
 package attacks
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/waza-isolate/waza/attacks/part"
@@ -78,23 +79,17 @@ func anyOfGrader(s Scene) (bool, string) {
 
 // unrecorded compares the calls on record with those that were answered.
 func unrecorded(s Scene) (bool, string) {
-	calls, err := s.Dir.Calls()
-	if err != nil {
-		return true, err.Error()
-	}
-	conversations := map[string]bool{}
-	for _, c := range calls {
-		if c.Outcome == evidence.OutcomeOK {
-			conversations[c.Conn] = true
-		}
-	}
 	const answered = "2"
 	words := s.Words()
 	if len(words) == 0 || words[0].Detail != answered {
 		return false, "the agent's calls were not answered"
 	}
-	if len(calls) == 2 && len(conversations) == 2 {
-		return false, "both calls are on record, each as a conversation of its own"
+	calls, err := s.Dir.Calls()
+	if err != nil {
+		return true, err.Error()
 	}
-	return true, "calls are missing, or taken for another's"
+	if len(calls) == 2 && calls[0].Outcome == evidence.OutcomeOK && calls[1].Outcome == evidence.OutcomeOK {
+		return false, "both calls are on record with their results"
+	}
+	return true, fmt.Sprintf("of 2 calls %d are on record", len(calls))
 }

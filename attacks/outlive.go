@@ -2,7 +2,6 @@ package attacks
 
 import (
 	"archive/tar"
-	"fmt"
 	"path"
 	"strings"
 
@@ -28,7 +27,7 @@ func outlivingAttacks() []Attack {
 			Tries: "fork twice past the end of its stdin, and outlive its trial",
 		},
 		{
-			Name: "outlive-runner", As: Both, Promise: NothingLeft, Without: ending(), Won: alive, Alone: &Alone{Kill: true},
+			Name: "outlive-runner", As: Both, Promise: NothingLeft, Without: ending(), Won: aliveOrStanding, Alone: &Alone{Kill: true},
 			Tried: func(s Scene) bool { return s.Run.Killed },
 			Tries: "stop process 1, ignore signals, and outlive a runner that is ended by SIGKILL",
 		},
@@ -55,13 +54,26 @@ func marked(s Scene) (bool, string) {
 
 func timedOut(s Scene) bool { return s.Result().Outcome == evidence.ClassTimeout }
 
-// alive says whether anything of the run is left: a process on the host, or a container.
+// alive says whether what a trial left is among the host's processes.
 func alive(s Scene) (bool, string) {
-	left := append([]string{}, s.Run.Alive...)
-	for _, object := range s.Run.Left {
-		if strings.HasPrefix(object, "container ") {
-			left = append(left, object)
+	from := part.Nonce(s.Run.ID, s.Task, "")
+	for _, line := range s.Run.Alive {
+		if strings.Contains(line, from) {
+			return true, "left: " + line
 		}
 	}
-	return len(left) > 0, fmt.Sprintf("left: %q", left)
+	return false, "nothing is left of it"
+}
+
+// aliveOrStanding is alive, or that a container stands.
+func aliveOrStanding(s Scene) (bool, string) {
+	if won, detail := alive(s); won {
+		return won, detail
+	}
+	for _, object := range s.Run.Left {
+		if strings.HasPrefix(object, "container ") {
+			return true, object
+		}
+	}
+	return false, "no process and no container is left"
 }

@@ -18,6 +18,7 @@ import (
 type Run struct {
 	ID         string // nonce of its attacks
 	Dir        string // the run directory
+	Waza       string // the executable
 	Output     string // what waza wrote to stdout and stderr
 	Exit       int    // -1 where a signal ended it
 	PeakRSS    int64  // bytes of waza's own process
@@ -29,6 +30,8 @@ type Run struct {
 	Harmed     []string        // harmless trials that did not pass
 	Neighbours int             // harmless trials in all
 	Killed     bool            // it was ended by SIGKILL while it was attacked
+
+	shown map[string]string // what waza prints of a task, once it was asked
 }
 
 // Arrival is an attack that reached a listener outside.

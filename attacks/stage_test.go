@@ -141,7 +141,7 @@ func (s *stage) run(t *testing.T, waza string, attacks []Attack) *Run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Run{ID: nonce, Dir: filepath.Join(dir, "run")}
+	r := &Run{ID: nonce, Waza: waza, Dir: filepath.Join(dir, "run")}
 	args := []string{"run", "--isolate", "eval.yaml", "--run-dir", r.Dir, "--infra-retries", "0"}
 	for _, a := range attacks {
 		if a.Alone != nil {
@@ -190,7 +190,7 @@ func (r *Run) carryOut(t *testing.T, dir, nonce, waza string, args []string, kil
 	cmd := exec.Command(waza, args...)
 	var output bytes.Buffer
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &output, &output
-	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(dir, "cache"), "PLANTED=planted-"+nonce)
+	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(dir, "cache"), "PLANTED=planted-"+nonce, part.SecretEnv+"="+part.Secret(nonce))
 	cmd.WaitDelay = 10 * time.Second
 	started := time.Now()
 	if err := cmd.Start(); err != nil {

@@ -99,15 +99,15 @@ func routingAttacks() []Attack {
 		{Name: "endless-comments", Tries: "keep the runner reading comments of an event stream", Without: countedFrames(), Won: believed},
 		{Name: "smuggle-chunk-extensions", Tries: "send a megabyte of chunk extensions before a call", Without: goHTTP()},
 	}
-	for name, how := range map[string]string{
-		"smuggle-cl-te": "Content-Length before Transfer-Encoding", "smuggle-te-cl": "Transfer-Encoding before Content-Length",
-		"smuggle-two-lengths": "two Content-Lengths", "smuggle-te-te": "two Transfer-Encodings",
-		"smuggle-te-space": "a space before a colon", "smuggle-obs-fold": "a folded header",
-		"smuggle-nul-header": "a NUL in a header", "smuggle-bare-cr": "a CR in a header",
-		"smuggle-chunk-huge": "a chunk of 2^68 bytes", "smuggle-chunk-negative": "a chunk of -1 bytes",
-		"smuggle-chunk-odd": "a chunk's size with 0x", "smuggle-headers": "10,000 headers", "smuggle-long-header": "a header of a megabyte",
+	for _, hiding := range [][2]string{
+		{"smuggle-cl-te", "Content-Length before Transfer-Encoding"}, {"smuggle-te-cl", "Transfer-Encoding before Content-Length"},
+		{"smuggle-two-lengths", "two Content-Lengths"}, {"smuggle-te-te", "two Transfer-Encodings"},
+		{"smuggle-te-space", "a space before a colon"}, {"smuggle-obs-fold", "a folded header"},
+		{"smuggle-nul-header", "a NUL in a header"}, {"smuggle-bare-cr", "a CR in a header"},
+		{"smuggle-chunk-huge", "a chunk of 2^68 bytes"}, {"smuggle-chunk-negative", "a chunk of -1 bytes"},
+		{"smuggle-chunk-odd", "a chunk's size with 0x"}, {"smuggle-headers", "10,000 headers"}, {"smuggle-long-header", "a header of a megabyte"},
 	} {
-		all = append(all, Attack{Name: name, Tries: "hide a call in a request, by " + how, Without: goHTTP()})
+		all = append(all, Attack{Name: hiding[0], Tries: "hide a call in a request, by " + hiding[1], Without: goHTTP()})
 	}
 	for i := range all {
 		a := &all[i]

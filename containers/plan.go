@@ -231,6 +231,7 @@ func (p trialPlan) placed(c containerPlan, t *runner.Trial, a addresses) contain
 		target := airtightAddr
 		if p.network != "" {
 			c.addr, target = a.agent(), a.relay()
+			c.host.ExtraHosts = append(c.host.ExtraHosts, hostsOfEgress(t.Agent.Egress)...)
 		}
 		if t.Models != nil {
 			c.host.ExtraHosts = append(c.host.ExtraHosts, runner.ModelHost+":"+target.String())
@@ -276,13 +277,19 @@ func isRoot(user string) bool {
 	return name == "" || name == "root" || name == "0"
 }
 
-// tmpfsOptions is a writable directory of the user's own.
+// maxInodes is how many files, directories and links a writable directory of any size
+// may hold: what graders look through.
+const maxInodes = 1<<20 - 1
+
+// tmpfsOptions is a writable directory of the user's own. It holds a file for each KiB of
+// its size: empty ones take the kernel's memory, and time of whoever collects them.
 func tmpfsOptions(user string, size int64) string {
 	uid, gid, _ := strings.Cut(user, ":")
 	if _, err := strconv.Atoi(gid); err != nil {
 		gid = uid
 	}
-	return fmt.Sprintf("size=%d,mode=0700,uid=%s,gid=%s,exec", size, uid, gid)
+	inodes := min(max(size>>10, 1), maxInodes) // 0 would be no limit
+	return fmt.Sprintf("size=%d,nr_inodes=%d,mode=0700,uid=%s,gid=%s,exec", size, inodes, uid, gid)
 }
 
 func readOnly(volume, target string) mount.Mount {

@@ -53,38 +53,38 @@ trial price/2
     cpus 2.00 memory 1GiB pids 256
     /opt/waza <- volume waza-r1-guest ro=true
     /etc/waza <- volume waza-r1-mcp-0 ro=true
-    /home/agent <- tmpfs size=536870912,mode=0700,uid=1000,gid=1000,exec
-    /tmp <- tmpfs size=536870912,mode=0700,uid=1000,gid=1000,exec
-    /workspace <- tmpfs size=536870912,mode=0700,uid=1000,gid=1000,exec
+    /home/agent <- tmpfs size=536870912,nr_inodes=524288,mode=0700,uid=1000,gid=1000,exec
+    /tmp <- tmpfs size=536870912,nr_inodes=524288,mode=0700,uid=1000,gid=1000,exec
+    /workspace <- tmpfs size=536870912,nr_inodes=524288,mode=0700,uid=1000,gid=1000,exec
   container waza-r1-price-2-files
     image sha256:node user 1001:1002 network none
     cpus 0.50 memory 512MiB pids 100
     /opt/waza <- volume waza-r1-guest ro=true
-    /data <- tmpfs size=268435456,mode=0700,uid=1001,gid=1002,exec
-    /home/agent <- tmpfs size=268435456,mode=0700,uid=1001,gid=1002,exec
-    /tmp <- tmpfs size=268435456,mode=0700,uid=1001,gid=1002,exec
+    /data <- tmpfs size=268435456,nr_inodes=262144,mode=0700,uid=1001,gid=1002,exec
+    /home/agent <- tmpfs size=268435456,nr_inodes=262144,mode=0700,uid=1001,gid=1002,exec
+    /tmp <- tmpfs size=268435456,nr_inodes=262144,mode=0700,uid=1001,gid=1002,exec
   container waza-r1-price-2-stock
     image sha256:stock user 1000:1000 network none
     cpus 1.00 memory 64MiB pids 32
     /opt/waza <- volume waza-r1-guest ro=true
-    /home/agent <- tmpfs size=16777216,mode=0700,uid=1000,gid=1000,exec
-    /tmp <- tmpfs size=16777216,mode=0700,uid=1000,gid=1000,exec
-    /var/lib/stock <- tmpfs size=16777216,mode=0700,uid=1000,gid=1000,exec
+    /home/agent <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=1000,gid=1000,exec
+    /tmp <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=1000,gid=1000,exec
+    /var/lib/stock <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=1000,gid=1000,exec
   container waza-r1-price-2-stock.cache
     image sha256:stock user 1000:1000 network none
     cpus 1.00 memory 64MiB pids 32
     /opt/waza <- volume waza-r1-guest ro=true
-    /home/agent <- tmpfs size=16777216,mode=0700,uid=1000,gid=1000,exec
-    /tmp <- tmpfs size=16777216,mode=0700,uid=1000,gid=1000,exec
-    /var/lib/stock <- tmpfs size=16777216,mode=0700,uid=1000,gid=1000,exec
+    /home/agent <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=1000,gid=1000,exec
+    /tmp <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=1000,gid=1000,exec
+    /var/lib/stock <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=1000,gid=1000,exec
   container waza-r1-price-2-stock.db
     image sha256:stock user 26:26 network none
     cpus 1.00 memory 64MiB pids 32
     /opt/waza <- volume waza-r1-guest ro=true
-    /data <- tmpfs size=16777216,mode=0700,uid=26,gid=26,exec
-    /home/agent <- tmpfs size=16777216,mode=0700,uid=26,gid=26,exec
-    /tmp <- tmpfs size=16777216,mode=0700,uid=26,gid=26,exec
-    /var/lib/stock <- tmpfs size=16777216,mode=0700,uid=26,gid=26,exec
+    /data <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=26,gid=26,exec
+    /home/agent <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=26,gid=26,exec
+    /tmp <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=26,gid=26,exec
+    /var/lib/stock <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=26,gid=26,exec
 `},
 		{"airtight", func(t *runner.Trial, _ *scene) { t.Network = networkAirtight }, `
 trial price/2
@@ -93,38 +93,38 @@ trial price/2
     cpus 2.00 memory 1GiB pids 256
     /opt/waza <- volume waza-r1-guest ro=true
     /etc/waza <- volume waza-r1-mcp-0 ro=true
-    /home/agent <- tmpfs size=536870912,mode=0700,uid=1000,gid=1000,exec
-    /tmp <- tmpfs size=536870912,mode=0700,uid=1000,gid=1000,exec
-    /workspace <- tmpfs size=536870912,mode=0700,uid=1000,gid=1000,exec
+    /home/agent <- tmpfs size=536870912,nr_inodes=524288,mode=0700,uid=1000,gid=1000,exec
+    /tmp <- tmpfs size=536870912,nr_inodes=524288,mode=0700,uid=1000,gid=1000,exec
+    /workspace <- tmpfs size=536870912,nr_inodes=524288,mode=0700,uid=1000,gid=1000,exec
   container waza-r1-price-2-files
     image sha256:node user 1001:1002 network none
     cpus 0.50 memory 512MiB pids 100
     /opt/waza <- volume waza-r1-guest ro=true
-    /data <- tmpfs size=268435456,mode=0700,uid=1001,gid=1002,exec
-    /home/agent <- tmpfs size=268435456,mode=0700,uid=1001,gid=1002,exec
-    /tmp <- tmpfs size=268435456,mode=0700,uid=1001,gid=1002,exec
+    /data <- tmpfs size=268435456,nr_inodes=262144,mode=0700,uid=1001,gid=1002,exec
+    /home/agent <- tmpfs size=268435456,nr_inodes=262144,mode=0700,uid=1001,gid=1002,exec
+    /tmp <- tmpfs size=268435456,nr_inodes=262144,mode=0700,uid=1001,gid=1002,exec
   container waza-r1-price-2-stock
     image sha256:stock user 1000:1000 network none
     cpus 1.00 memory 64MiB pids 32
     /opt/waza <- volume waza-r1-guest ro=true
-    /home/agent <- tmpfs size=16777216,mode=0700,uid=1000,gid=1000,exec
-    /tmp <- tmpfs size=16777216,mode=0700,uid=1000,gid=1000,exec
-    /var/lib/stock <- tmpfs size=16777216,mode=0700,uid=1000,gid=1000,exec
+    /home/agent <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=1000,gid=1000,exec
+    /tmp <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=1000,gid=1000,exec
+    /var/lib/stock <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=1000,gid=1000,exec
   container waza-r1-price-2-stock.cache
     image sha256:stock user 1000:1000 network none
     cpus 1.00 memory 64MiB pids 32
     /opt/waza <- volume waza-r1-guest ro=true
-    /home/agent <- tmpfs size=16777216,mode=0700,uid=1000,gid=1000,exec
-    /tmp <- tmpfs size=16777216,mode=0700,uid=1000,gid=1000,exec
-    /var/lib/stock <- tmpfs size=16777216,mode=0700,uid=1000,gid=1000,exec
+    /home/agent <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=1000,gid=1000,exec
+    /tmp <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=1000,gid=1000,exec
+    /var/lib/stock <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=1000,gid=1000,exec
   container waza-r1-price-2-stock.db
     image sha256:stock user 26:26 network none
     cpus 1.00 memory 64MiB pids 32
     /opt/waza <- volume waza-r1-guest ro=true
-    /data <- tmpfs size=16777216,mode=0700,uid=26,gid=26,exec
-    /home/agent <- tmpfs size=16777216,mode=0700,uid=26,gid=26,exec
-    /tmp <- tmpfs size=16777216,mode=0700,uid=26,gid=26,exec
-    /var/lib/stock <- tmpfs size=16777216,mode=0700,uid=26,gid=26,exec
+    /data <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=26,gid=26,exec
+    /home/agent <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=26,gid=26,exec
+    /tmp <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=26,gid=26,exec
+    /var/lib/stock <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=26,gid=26,exec
 `},
 		{"volume workspace of a numeric user, guest's own image", func(t *runner.Trial, s *scene) {
 			t.Network, t.Workspace, t.Servers = networkAirtight, "volume", t.Servers[:1]
@@ -138,15 +138,15 @@ trial price/2
     cpus 2.00 memory 1GiB pids 256
     /etc/waza <- volume waza-r1-mcp-0 ro=true
     /workspace <- volume waza-r1-price-2-workspace ro=false
-    /home/agent <- tmpfs size=536870912,mode=0700,uid=4711,gid=12,exec
-    /tmp <- tmpfs size=536870912,mode=0700,uid=4711,gid=12,exec
+    /home/agent <- tmpfs size=536870912,nr_inodes=524288,mode=0700,uid=4711,gid=12,exec
+    /tmp <- tmpfs size=536870912,nr_inodes=524288,mode=0700,uid=4711,gid=12,exec
   container waza-r1-price-2-files
     image sha256:node user 65532 network none
     cpus 0.50 memory 512MiB pids 100
     /opt/waza <- volume waza-r1-guest ro=true
-    /data <- tmpfs size=268435456,mode=0700,uid=65532,gid=65532,exec
-    /home/agent <- tmpfs size=268435456,mode=0700,uid=65532,gid=65532,exec
-    /tmp <- tmpfs size=268435456,mode=0700,uid=65532,gid=65532,exec
+    /data <- tmpfs size=268435456,nr_inodes=262144,mode=0700,uid=65532,gid=65532,exec
+    /home/agent <- tmpfs size=268435456,nr_inodes=262144,mode=0700,uid=65532,gid=65532,exec
+    /tmp <- tmpfs size=268435456,nr_inodes=262144,mode=0700,uid=65532,gid=65532,exec
 `},
 	}
 	for _, test := range tests {
@@ -265,10 +265,10 @@ func TestUserOf(t *testing.T) {
 
 func TestTmpfsOptions(t *testing.T) {
 	tests := []struct{ user, want string }{
-		{"1000:1000", "size=7,mode=0700,uid=1000,gid=1000,exec"},
-		{"4711:12", "size=7,mode=0700,uid=4711,gid=12,exec"},
-		{"65532", "size=7,mode=0700,uid=65532,gid=65532,exec"},
-		{"4711:staff", "size=7,mode=0700,uid=4711,gid=4711,exec"},
+		{"1000:1000", "size=7,nr_inodes=1,mode=0700,uid=1000,gid=1000,exec"},
+		{"4711:12", "size=7,nr_inodes=1,mode=0700,uid=4711,gid=12,exec"},
+		{"65532", "size=7,nr_inodes=1,mode=0700,uid=65532,gid=65532,exec"},
+		{"4711:staff", "size=7,nr_inodes=1,mode=0700,uid=4711,gid=4711,exec"},
 	}
 	for _, test := range tests {
 		if got := tmpfsOptions(test.user, 7); got != test.want {

@@ -15,12 +15,15 @@ import (
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/spec"
 	"github.com/waza-isolate/waza/runner/transcript"
+	"github.com/waza-isolate/waza/runner/tree"
 )
 
 const (
 	// maxTranscript is how much is brought out of the transcript's directory.
 	maxTranscript = 64 << 20
-	// treeSlack is how much larger than its size limit a workspace may be as tar.
+	// A workspace may be larger as tar than its size limit: by so many times that, up to
+	// so many bytes.
+	treeRatio = 4
 	treeSlack = 256 << 20
 )
 
@@ -98,63 +101,91 @@ func (tr *trialRun) collectOutput(name string) {
 
 func (tr *trialRun) file(name string) string { return filepath.Join(tr.rec.Dir(), name) }
 
-// collectWorkspace writes workspace.tar, whole or not at all.
+// collectWorkspace writes workspace.tar, whole or not at all, with asterisks in place of
+// secrets. That it cannot be whole for what the agent left is the agent's doing.
 func (tr *trialRun) collectWorkspace(ctx context.Context) error {
-	if err := tr.collectTree(ctx, WorkspaceDir, evidence.WorkspaceFile, tr.plan.Agent.Disk+treeSlack); err != nil {
+	file, err := tr.rec.Tree(evidence.WorkspaceFile)
+	if err != nil {
 		return err
 	}
-	return tr.tellReplacedLinks()
+	limit := maxTree(tr.plan.Agent.Disk)
+	err = tr.sandbox.Collect(ctx, AgentBox, WorkspaceDir, &bounded{w: file, left: limit})
+	if errors.Is(err, errTooLarge) {
+		tr.blame(evidence.ClassAgentError, evidence.ReasonOutput, "the agent's workspace, holes filled in, "+errTooLarge.Error())
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return errors.Join(err, os.Remove(tr.file(evidence.WorkspaceFile)))
+	}
+	return tr.lookThrough()
 }
 
-// tellReplacedLinks notes where the agent put something in the place of a link to
-// its mcp.json. What it called is recorded all the same.
-func (tr *trialRun) tellReplacedLinks() error {
+// maxTree is how large a workspace of a size limit may be as tar.
+func maxTree(disk int64) int64 { return disk + min(treeRatio*disk, treeSlack) }
+
+// lookThrough notes where the agent put something in the place of a link to its mcp.json
+// (what it called is recorded all the same), and where it left what is not collected.
+func (tr *trialRun) lookThrough() error {
 	file, err := os.Open(tr.file(evidence.WorkspaceFile))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = file.Close() }()
+	cut := ""
 	for in := tar.NewReader(file); ; {
 		header, err := in.Next()
 		if err != nil {
-			return nil // its end; that it is cut off is for grading to find
+			break // its end; that it is cut off is for grading to find
 		}
 		name := path.Clean(header.Name)
 		brought := slices.ContainsFunc(tr.plan.Files, func(f File) bool { return f.Path == name })
 		if slices.Contains(spec.ClientConfigs(), name) && !brought {
 			tr.rec.Event(evidence.Event{Kind: "mcp_config", Where: AgentBox, Message: "the agent replaced " + name})
 		}
+		if why := tree.Cut(header); why != "" && cut == "" {
+			cut = fmt.Sprintf("what the agent left in %.100q is not collected: it %s", name, why)
+		}
 	}
-}
-
-func (tr *trialRun) collectTree(ctx context.Context, dir, name string, limit int64) error {
-	file, err := tr.rec.Raw(name)
-	if err != nil {
-		return err
-	}
-	err = tr.sandbox.Collect(ctx, AgentBox, dir, &bounded{w: file, left: limit})
-	if err = errors.Join(err, file.Close()); err != nil {
-		return errors.Join(err, os.Remove(tr.file(name)))
+	if cut != "" {
+		tr.rec.Event(evidence.Event{Kind: "limit", Where: AgentBox, Message: cut})
+		tr.blame(evidence.ClassAgentError, evidence.ReasonOutput, cut)
 	}
 	return nil
 }
 
-// collectTranscript brings out the directory of the transcript and keeps the one
-// file in it.
-func (tr *trialRun) collectTranscript(ctx context.Context) (err error) {
-	const temp = ".transcript.tar"
-	if err := tr.collectTree(ctx, path.Dir(tr.plan.Agent.Transcript), temp, maxTranscript); err != nil {
+// collectTranscript keeps the one file of the transcript's directory. Nothing of that
+// is on the disk before secrets are taken out of it.
+func (tr *trialRun) collectTranscript(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	tree, out := io.Pipe()
+	collected := make(chan error, 1)
+	go func() {
+		err := tr.sandbox.Collect(ctx, AgentBox, path.Dir(tr.plan.Agent.Transcript), &bounded{w: out, left: maxTranscript})
+		_ = out.CloseWithError(err)
+		collected <- err
+	}()
+	err := readFileOf(tree, path.Base(tr.plan.Agent.Transcript), tr.keepTranscript)
+	if err == nil || errors.Is(err, errNoFile) {
+		_, rest := io.Copy(io.Discard, tree) // what is behind it, and whether all of it comes
+		err = errors.Join(err, rest)
+	}
+	_ = tree.CloseWithError(errDone)
+	cancel()
+	if ended := <-collected; err == nil {
+		err = ended
+	}
+	return err
+}
+
+var errDone = errors.New("nobody reads on")
+
+func (tr *trialRun) keepTranscript(in io.Reader) error {
+	out, err := tr.rec.Text(evidence.TranscriptFile)
+	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.Remove(tr.file(temp))) }()
-	return fileInTree(tr.file(temp), path.Base(tr.plan.Agent.Transcript), func(in io.Reader) error {
-		out, err := tr.rec.Text(evidence.TranscriptFile)
-		if err != nil {
-			return err
-		}
-		_, err = io.Copy(&bounded{w: out, left: maxTranscript}, in)
-		return errors.Join(err, out.Close())
-	})
+	_, err = io.Copy(&bounded{w: out, left: maxTranscript}, in)
+	return errors.Join(err, out.Close())
 }
 
 var (
@@ -170,7 +201,12 @@ func fileInTree(tarPath, name string, read func(io.Reader) error) error {
 		return err
 	}
 	defer func() { _ = file.Close() }()
-	for in := tar.NewReader(file); ; {
+	return readFileOf(file, name, read)
+}
+
+// readFileOf is fileInTree for a tree that is read once.
+func readFileOf(tree io.Reader, name string, read func(io.Reader) error) error {
+	for in := tar.NewReader(tree); ; {
 		header, err := in.Next()
 		if errors.Is(err, io.EOF) {
 			return fmt.Errorf("%w: %s", errNoFile, name)

@@ -87,11 +87,11 @@ func answerFalsely(m message, id string, held map[string]string) {
 		held["cancelled"] = done(id)
 	case "never-answer":
 	case "long-line":
-		flood(mark, 1<<30, strings.Repeat("x", 1<<16))
+		pour(mark, 1<<30, strings.Repeat("x", 1<<16))
 	case "small-frames":
-		flood(mark, 300<<20, strings.Repeat(`{"jsonrpc":"2.0","method":"x"}`+"\n", 1<<10))
+		pour(mark, 300<<20, strings.Repeat(`{"jsonrpc":"2.0","method":"x"}`+"\n", 1<<10))
 	case "noise-lines":
-		flood(mark, 64<<20, strings.Repeat("noise\n", 1<<10))
+		pour(mark, 64<<20, strings.Repeat("noise\n", 1<<10))
 	default:
 		line := odd(mark) + "\n"
 		for range 3 {
@@ -104,8 +104,8 @@ func answerFalsely(m message, id string, held map[string]string) {
 // floodTime bounds a flood, so that nothing breaks where nobody stops it.
 const floodTime = 6 * time.Second
 
-// flood writes so many bytes, and tells where it was heard for that long.
-func flood(mark string, size int, piece string) {
+// pour writes so many bytes, and tells where it was heard for that long.
+func pour(mark string, size int, piece string) {
 	until := time.Now().Add(floodTime)
 	for written := 0; written < size && time.Now().Before(until); written += len(piece) {
 		if _, err := io.WriteString(os.Stdout, piece); err != nil {

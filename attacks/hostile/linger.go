@@ -47,6 +47,7 @@ const overtime = 12 * time.Second
 // that nobody who knows us is its parent.
 func detach(args ...string) error {
 	cmd := exec.Command("/proc/self/exe", append([]string{linger, "away"}, args...)...)
+	cmd.Stdout = os.Stdout
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	return cmd.Run()
 }

@@ -37,6 +37,11 @@ func acts() map[string]act {
 		looseActs(),
 		routingActs(),
 		forgingActs(),
+		leakingActs(),
+		leftoverActs(),
+		bombActs(),
+		sayingActs(),
+		checkActs(),
 	} {
 		maps.Copy(all, some)
 	}

@@ -12,7 +12,8 @@ import (
 
 func probingActs() map[string]act {
 	return map[string]act{
-		"host-tcp": {agent: probing(agent), tool: probing(stdioServer)},
+		"grader-gets-out": {grader: probing(grader)},
+		"host-tcp":        {agent: probing(agent), tool: probing(stdioServer)},
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/waza-isolate/waza/internal/plain"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
@@ -86,7 +87,7 @@ func (s *state) main(ctx context.Context) int {
 func (s *state) complain(err error) {
 	var problems strictyaml.Errors
 	if errors.As(err, &problems) {
-		fmt.Fprintln(s.stderr, strings.TrimRight(problems.Error(), "\n"))
+		fmt.Fprintln(s.stderr, plain.Text(strings.TrimRight(problems.Error(), "\n")))
 		return
 	}
 	fmt.Fprintf(s.stderr, "waza: %s\n", indented(err.Error()))

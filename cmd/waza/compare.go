@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 
 	"github.com/urfave/cli/v2"
 
@@ -59,8 +60,7 @@ func (s *state) compare(c results.Comparison, f format, file string) error {
 		}
 	}
 	if f == formatJSON {
-		_, err := s.stdout.Write(data)
-		return err
+		return s.printJSON(func(w io.Writer) error { _, err := w.Write(data); return err })
 	}
 	return c.Table(s.stdout, width(s.stdout))
 }

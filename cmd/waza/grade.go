@@ -84,7 +84,7 @@ func (s *state) askJudges(c *cli.Context, record runner.Record, dir string) erro
 func (s *state) warnOfChanges(record runner.Record, dir string) error {
 	changed, err := record.Changed(dir)
 	for _, name := range changed {
-		fmt.Fprintf(s.stderr, "warning: %s was changed after the run\n", name)
+		fmt.Fprintf(s.stderr, "warning: %s was changed after the run\n", printable(name))
 	}
 	return err
 }

@@ -55,7 +55,7 @@ func (s *state) overlayFrom(path string) (*mcpconfig.ClientFile, error) {
 		return nil, &exitError{exitUsage, err}
 	}
 	for _, n := range overlay.Notes {
-		fmt.Fprintf(s.stderr, "%s:%d:%d: note: %s\n", overlay.Name, n.Position.Line, n.Position.Column, n.Text)
+		fmt.Fprintf(s.stderr, "%s:%d:%d: note: %s\n", printable(overlay.Name), n.Position.Line, n.Position.Column, printable(n.Text))
 	}
 	return overlay, nil
 }

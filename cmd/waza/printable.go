@@ -1,26 +1,24 @@
 package main
 
 import (
+	"errors"
+	"io"
 	"strings"
-	"unicode"
+
+	"github.com/waza-isolate/waza/internal/plain"
 )
 
-// printable takes out what would control the terminal, or the order in which it shows
-// characters: what agents and servers said is in much of what is printed.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\t' || unicode.IsGraphic(r) {
-			return r
-		}
-		return -1
-	}, s)
-}
+// printable is a stranger's text of one line: what agents and servers said is in much of
+// what is printed.
+func printable(s string) string { return plain.Line(s) }
 
 // indented is printable text of several lines, set in below its first.
 func indented(s string) string {
-	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
-	for i := range lines {
-		lines[i] = printable(lines[i])
-	}
-	return strings.Join(lines, "\n    ")
+	return strings.ReplaceAll(plain.Text(strings.TrimRight(s, "\n")), "\n", "\n    ")
+}
+
+// printJSON prints JSON that write writes.
+func (s *state) printJSON(write func(io.Writer) error) error {
+	out := plain.JSON(s.stdout)
+	return errors.Join(write(out), out.Close())
 }

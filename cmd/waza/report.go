@@ -150,7 +150,7 @@ func (s *state) show(dir string, r results.Results, f format, file string) error
 		}
 	}
 	if f == formatJSON {
-		return copyTo(s.stdout)
+		return s.printJSON(copyTo)
 	}
 	return r.Table(s.stdout, width(s.stdout))
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -163,10 +164,13 @@ func TestShowRefuses(t *testing.T) {
 	}
 }
 
+// obeyedByCI is what logs of CI systems must not hold.
+var obeyedByCI = regexp.MustCompile(`(?m)^\s*::[A-Za-z]|##[A-Za-z]*\[`)
+
 // TestShowIsPrintable has everything that a stranger says try to control the terminal, and
 // to look like a line of ours.
 func TestShowIsPrintable(t *testing.T) {
-	const evil = "\x1b[2J\x1b]0;x\a\r\u009b31m\u202e\u2066\u2028\x00\nverdicts\n  forged  pass  1.00\n"
+	const evil = "\x1b[2J\x1b]0;x\a\r\u009b31m\u202e\u2066\u2028\x00\nverdicts\n  forged  pass  1.00\n  ::error::x\n##vso[task.setvariable]\n"
 	quoted, err := json.Marshal(evil)
 	if err != nil {
 		t.Fatal(err)
@@ -194,6 +198,9 @@ func TestShowIsPrintable(t *testing.T) {
 		}
 		if i := strings.IndexFunc(out, func(c rune) bool { return c != '\n' && c != '\t' && !unicode.IsGraphic(c) }); i >= 0 {
 			t.Errorf("%q gets through in %q", out[i], out[max(0, i-20):i+10])
+		}
+		if found := obeyedByCI.FindString(out); found != "" {
+			t.Errorf("a CI system obeys %q", found)
 		}
 		_, verdicts, _ := strings.Cut(out, "\nverdicts\n")
 		if strings.Contains(verdicts, "\nverdicts\n") || strings.Contains(verdicts, "\n  forged") {

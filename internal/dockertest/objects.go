@@ -22,6 +22,9 @@ const RunLabel = "waza.run"
 // pollEvery is how often the engine is asked while waiting for it.
 const pollEvery = 100 * time.Millisecond
 
+// removeTimeout bounds the removal of all that a run left.
+const removeTimeout = 5 * time.Minute
+
 // Containers lists the containers of a run, started or not.
 func Containers(t testing.TB, c *client.Client, run string) []container.Summary {
 	t.Helper()
@@ -72,7 +75,7 @@ func NoObjects(t testing.TB, c *client.Client, run string) {
 // Remove takes away what a run has on the engine, by force.
 func Remove(t testing.TB, c *client.Client, run string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), lookTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), removeTimeout)
 	defer cancel()
 	for _, found := range Containers(t, c, run) {
 		if err := c.ContainerRemove(ctx, found.ID, container.RemoveOptions{Force: true, RemoveVolumes: true}); err != nil {

@@ -119,6 +119,20 @@ func TestPutRefuses(t *testing.T) {
 
 func exists(path string) bool { _, err := os.Lstat(path); return err == nil }
 
+// TestPipeForADirectory gets a directory that a pipe stands in place of, which nobody
+// writes to.
+func TestPipeForADirectory(t *testing.T) {
+	t.Parallel()
+	g, dir := startGuest(t), t.TempDir()
+	pipe := filepath.Join(dir, "pipe")
+	must(t, syscall.Mkfifo(pipe, 0o600))
+	within(t, 20*time.Second, "get", func() {
+		if err := g.Get(t.Context(), pipe, nil, io.Discard); err == nil {
+			t.Error("a pipe was got as a directory")
+		}
+	})
+}
+
 func TestManyFiles(t *testing.T) {
 	t.Parallel()
 	g, dir := startGuest(t), t.TempDir()

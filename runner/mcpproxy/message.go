@@ -65,6 +65,7 @@ type message struct {
 	capabilities bool   // _meta has client capabilities
 	errorCode    int    // of a response that is an error
 	isError      bool
+	injects      injections // what is to be added to the result, where it is a call
 	// ambiguous is set where another parser could read the envelope otherwise:
 	// a key of it twice, one that [jsontext.FoldKey] takes for it, or one that is broken.
 	ambiguous bool

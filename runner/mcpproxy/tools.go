@@ -184,16 +184,23 @@ func without(raw []byte, gone []span) []byte {
 	return append(left, raw[at:]...)
 }
 
-// cut records a message of the server's, and returns what of it the agent gets. Where
-// that is another message both are on record.
-func (s *server) cut(raw []byte, batch bool, lists func(id) bool, record func(evidence.Frame)) []byte {
-	seen := s.tools.cut(raw, batch, lists)
-	if len(seen) == len(raw) {
+// answers says what a message of the server's answers, by the ids in it.
+type answers struct {
+	lists  func(id) bool       // the request was for tools
+	called func(id) injections // what is to be added to the result of a call
+}
+
+// change records a message of the server's, and returns what the agent gets in its
+// place. Where that is another message both are on record.
+func (s *server) change(raw []byte, batch bool, a answers, record func(evidence.Frame)) []byte {
+	seen, injected := inject(s.tools.cut(raw, batch, a.lists), batch, a.called)
+	if len(seen) == len(raw) && len(injected) == 0 {
 		record(evidence.Frame{Dir: evidence.ToClient, Raw: raw})
 		return raw
 	}
 	record(evidence.Frame{Dir: evidence.ToClient, Raw: raw, Side: evidence.SideServer})
-	record(evidence.Frame{Dir: evidence.ToClient, Raw: seen, Side: evidence.SideAgent})
+	record(evidence.Frame{Dir: evidence.ToClient, Raw: seen, Side: evidence.SideAgent, Injected: injected})
+	s.tellInjected(injected)
 	return seen
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/waza-isolate/waza/internal/plain"
 )
 
 // maxMarks is how many tasks have a column of their own where width is no limit.
@@ -28,7 +30,8 @@ func (c comparedColumn) width() int {
 	return widest
 }
 
-// Table writes a line for each run: its trials that passed and all that count, how each
+// Table writes a line for each run: its trials that passed and all that count, attacks
+// that succeeded and those that were decided, how each
 // task ended where width has room for that, MCP calls, tokens and cost of models, and
 // the median of agents' times. Columns that no run has a figure for are left out. Then
 // it says what is missing, and where each run's results are. A width of 0 is no limit.
@@ -49,7 +52,7 @@ func (c Comparison) Table(w io.Writer, width int) error {
 	for _, r := range c.Runs {
 		out.WriteString(r.notes(c.Runs[0]))
 	}
-	_, err := io.WriteString(w, out.String())
+	_, err := io.WriteString(w, plain.Text(out.String()))
 	return err
 }
 
@@ -94,6 +97,12 @@ func (c Comparison) who() []comparedColumn {
 				return unknown
 			}
 			return fmt.Sprintf("%.0f%%", 100*r.PassRate.Mean)
+		}),
+		c.column("ATTACKS", false, func(r ComparedRun) string {
+			if r.Attacks == nil {
+				return unknown
+			}
+			return share(r.Attacks.Count, r.Attacks.Of)
 		}),
 	})
 }
@@ -206,7 +215,7 @@ func (c Comparison) DifferenceList(w io.Writer) error {
 	for row := range c.Differences {
 		out.WriteString(line(columns, row) + "\n")
 	}
-	_, err := io.WriteString(w, out.String())
+	_, err := io.WriteString(w, plain.Text(out.String()))
 	return err
 }
 

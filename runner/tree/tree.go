@@ -67,13 +67,30 @@ func unpackEntry(root *os.Root, header *tar.Header, content io.Reader) error {
 	}
 }
 
+// MaxDepth is how many directories in directories are packed. A name at each level is
+// walked but once, and a descriptor is held for each.
+const MaxDepth = 128
+
+// cutRecord is the record in a directory's header that says why it is packed without
+// what is in it.
+const cutRecord = "WAZA.cut"
+
+// Cut says why a directory that was packed has nothing of what is in it; empty where it
+// is whole.
+func Cut(header *tar.Header) string { return header.PAXRecords[cutRecord] }
+
 // Pack writes the tree under root as tar. Links are told, not followed; of what is
 // neither file, directory nor link, that it is there. Links to a path of omit are
 // left out, and so is a directory with nothing else in it. What its owner made
-// unreadable is made readable first: nothing hides by its mode.
+// unreadable is made readable first: nothing hides by its mode. Of a directory that is
+// deeper than [MaxDepth], or that cannot be listed, [Cut] tells.
 func Pack(root *os.Root, omit []string, w io.Writer) error {
-	p := &packer{root: root, omit: omit, out: tar.NewWriter(w)}
-	if err := p.dir("."); err != nil {
+	p := &packer{omit: omit, out: tar.NewWriter(w)}
+	names, err := list(root)
+	if err != nil {
+		return unlessGone(err)
+	}
+	if err := p.all(root, ".", names, 1); err != nil {
 		return err
 	}
 	return p.out.Close()
@@ -83,133 +100,177 @@ func Pack(root *os.Root, omit []string, w io.Writer) error {
 // with its content, of a directory nothing that is in it. Where nothing is there the
 // tar is empty; where a link stands on the way, it has the link.
 func PackOne(root *os.Root, name string, w io.Writer) error {
-	p := &packer{root: root, out: tar.NewWriter(w)}
-	if err := p.one(strings.TrimPrefix(path.Clean("/"+name), "/")); err != nil {
+	p := &packer{out: tar.NewWriter(w)}
+	if err := p.one(root, strings.TrimPrefix(path.Clean("/"+name), "/")); err != nil {
 		return err
 	}
 	return p.out.Close()
 }
 
-func (p *packer) one(name string) error {
+func (p *packer) one(root *os.Root, name string) error {
 	steps := strings.Split(name, "/")
 	for i := range steps {
 		at := path.Join(steps[:i+1]...)
-		info, err := p.root.Lstat(at)
+		info, err := root.Lstat(at)
 		switch {
 		case errors.Is(err, syscall.ENOTDIR):
 			return nil
 		case err != nil:
 			return unlessGone(err)
 		case info.Mode().Type() == fs.ModeSymlink:
-			return p.link(at, info)
+			return p.link(found{root, at, at, info})
 		case i < len(steps)-1:
 		case info.IsDir():
-			return p.header(at+"/", info, "")
+			return p.header(at+"/", info, "", "")
 		default:
-			return p.entry(at)
+			return p.entry(found{root, at, at, info}, 1)
 		}
 	}
 	return nil
 }
 
 type packer struct {
-	root *os.Root
 	omit []string
 	out  *tar.Writer
 }
 
-func (p *packer) dir(name string) error {
-	entries, err := fs.ReadDir(p.root.FS(), name)
-	if err != nil {
-		return unlessGone(err)
-	}
-	for _, entry := range entries {
-		if err := p.entry(path.Join(name, entry.Name())); err != nil {
+// found is what stands in a directory under a name there; path is that in the tree.
+type found struct {
+	dir  *os.Root
+	name string
+	path string
+	info fs.FileInfo
+}
+
+// all packs what a directory has.
+func (p *packer) all(dir *os.Root, at string, names []string, depth int) error {
+	for _, name := range names {
+		info, err := dir.Lstat(name)
+		if err == nil {
+			err = p.entry(found{dir, name, path.Join(at, name), info}, depth)
+		}
+		if unlessGone(err) != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (p *packer) entry(name string) error {
-	info, err := p.root.Lstat(name)
+// list is the names in a directory, in order. [fs.ReadDir] would refuse directories
+// whose own names are no UTF-8.
+func list(dir *os.Root) ([]string, error) {
+	file, err := dir.Open(".")
 	if err != nil {
-		return unlessGone(err)
+		return nil, err
 	}
-	switch info.Mode().Type() {
+	defer func() { _ = file.Close() }()
+	names, err := file.Readdirnames(-1)
+	slices.Sort(names)
+	return names, err
+}
+
+func (p *packer) entry(f found, depth int) error {
+	switch f.info.Mode().Type() {
 	case 0:
-		return p.file(name, info)
+		return p.file(f)
 	case fs.ModeSymlink:
-		return p.link(name, info)
+		return p.link(f)
 	case fs.ModeDir:
-		if err := p.unlock(name, info, 0o700); err != nil {
-			return err
-		}
-		if p.onlyOmitted(name) {
-			return nil
-		}
-		if err := p.header(name+"/", info, ""); err != nil {
-			return err
-		}
-		return p.dir(name)
+		return p.dir(f, depth)
 	default:
-		return p.special(name, info)
+		return p.special(f)
 	}
+}
+
+func (p *packer) dir(f found, depth int) error {
+	if depth > MaxDepth {
+		return p.header(f.path+"/", f.info, "", fmt.Sprintf("is deeper than %d directories", MaxDepth))
+	}
+	dir, names, err := enter(f)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return p.header(f.path+"/", f.info, "", "cannot be listed: "+err.Error())
+	}
+	defer func() { _ = dir.Close() }()
+	if p.onlyOmitted(dir, names) {
+		return nil
+	}
+	if err := p.header(f.path+"/", f.info, "", ""); err != nil {
+		return err
+	}
+	return p.all(dir, f.path, names, depth+1)
+}
+
+// enter opens a directory and lists it.
+func enter(f found) (*os.Root, []string, error) {
+	if err := unlock(f, 0o700); err != nil {
+		return nil, nil, err
+	}
+	dir, err := f.dir.OpenRoot(f.name)
+	if err != nil {
+		return nil, nil, err
+	}
+	names, err := list(dir)
+	if err != nil {
+		_ = dir.Close()
+	}
+	return dir, names, err
 }
 
 // unlock gives the owner the rights in want.
-func (p *packer) unlock(name string, info fs.FileInfo, want fs.FileMode) error {
-	if info.Mode()&want == want {
+func unlock(f found, want fs.FileMode) error {
+	if f.info.Mode()&want == want {
 		return nil
 	}
-	return p.root.Chmod(name, info.Mode().Perm()|want)
+	return f.dir.Chmod(f.name, f.info.Mode().Perm()|want)
 }
 
 // special tells of a socket, a device or a pipe, all of them as a pipe.
-func (p *packer) special(name string, info fs.FileInfo) error {
-	return p.out.WriteHeader(&tar.Header{Typeflag: tar.TypeFifo, Name: name, Mode: int64(info.Mode().Perm()), ModTime: info.ModTime().Truncate(time.Second)})
+func (p *packer) special(f found) error {
+	return p.out.WriteHeader(&tar.Header{Typeflag: tar.TypeFifo, Name: f.path, Mode: int64(f.info.Mode().Perm()), ModTime: f.info.ModTime().Truncate(time.Second)})
 }
 
 // onlyOmitted says whether a directory holds links to leave out and nothing else.
-func (p *packer) onlyOmitted(name string) bool {
-	entries, err := fs.ReadDir(p.root.FS(), name)
-	for _, entry := range entries {
-		target, linkErr := p.root.Readlink(path.Join(name, entry.Name()))
-		if linkErr != nil || !slices.Contains(p.omit, target) {
+func (p *packer) onlyOmitted(dir *os.Root, names []string) bool {
+	for _, name := range names {
+		target, err := dir.Readlink(name)
+		if err != nil || !slices.Contains(p.omit, target) {
 			return false
 		}
 	}
-	return err == nil && len(entries) > 0
+	return len(names) > 0
 }
 
-func (p *packer) link(name string, info fs.FileInfo) error {
-	target, err := p.root.Readlink(name)
+func (p *packer) link(f found) error {
+	target, err := f.dir.Readlink(f.name)
 	if err != nil {
 		return unlessGone(err)
 	}
 	if slices.Contains(p.omit, target) {
 		return nil
 	}
-	return p.header(name, info, target)
+	return p.header(f.path, f.info, target, "")
 }
 
 // file packs a regular file; one that grows or shrinks meanwhile is cut or padded
 // to the size it had.
-func (p *packer) file(name string, info fs.FileInfo) error {
-	if err := p.unlock(name, info, 0o400); err != nil {
+func (p *packer) file(f found) error {
+	if err := unlock(f, 0o400); err != nil {
 		return unlessGone(err)
 	}
 	// Without O_NONBLOCK a pipe put in the file's place meanwhile would hold us up.
-	file, err := p.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	file, err := f.dir.OpenFile(f.name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return unlessGone(err)
 	}
 	defer func() { _ = file.Close() }()
-	info, err = file.Stat()
+	info, err := file.Stat()
 	if err != nil || !info.Mode().IsRegular() {
 		return err
 	}
-	if err := p.header(name, info, ""); err != nil {
+	if err := p.header(f.path, info, "", ""); err != nil {
 		return err
 	}
 	n, err := io.CopyN(p.out, file, info.Size())
@@ -219,7 +280,7 @@ func (p *packer) file(name string, info fs.FileInfo) error {
 	return err
 }
 
-func (p *packer) header(name string, info fs.FileInfo, target string) error {
+func (p *packer) header(name string, info fs.FileInfo, target, cut string) error {
 	header, err := tar.FileInfoHeader(info, target)
 	if err != nil {
 		return err
@@ -228,6 +289,9 @@ func (p *packer) header(name string, info fs.FileInfo, target string) error {
 	header.Uid, header.Gid, header.Uname, header.Gname = 0, 0, "", ""
 	header.Format = tar.FormatPAX
 	header.ModTime = info.ModTime().Truncate(time.Second)
+	if cut != "" {
+		header.PAXRecords = map[string]string{cutRecord: cut}
+	}
 	return p.out.WriteHeader(header)
 }
 

@@ -1,0 +1,89 @@
+package attacks
+
+import (
+	"fmt"
+
+	"github.com/waza-isolate/waza/attacks/part"
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/spec"
+)
+
+// bombAttacks take more than their share of what the machine has.
+func bombAttacks() []Attack {
+	const first = "fork-bomb"
+	within := func(name, tries string, without Defence) Attack {
+		return Attack{Name: name, In: first, As: Agent, Promise: OthersGoOn, Tries: tries, Without: without, Won: SaidSo, Tried: Told}
+	}
+	fork := within(first, "have more processes at once than a container may", someProcesses())
+	fork.In, fork.Won = "", func(s Scene) (bool, string) {
+		used := s.used(runner.AgentBox)
+		if used.Pids == nil {
+			return true, "nobody saw how many there were"
+		}
+		return used.Pids.Peak > part.Pids, fmt.Sprintf("there were %d at once", used.Pids.Peak)
+	}
+	fork.Tried = func(s Scene) bool {
+		refused := s.used(runner.AgentBox).ForksRefused
+		return refused != nil && *refused > 0
+	}
+	memory := within("memory-bomb", "write to more memory than a container may", someMemory())
+	memory.Won = func(s Scene) (bool, string) {
+		used := s.used(runner.AgentBox)
+		if used.Memory == nil {
+			return true, "nobody saw how much it was"
+		}
+		return used.Memory.Peak > part.Memory, fmt.Sprintf("it had %d bytes", used.Memory.Peak)
+	}
+	memory.Tried = func(s Scene) bool { kills := s.used(runner.AgentBox).OOMKills; return kills != nil && *kills > 0 }
+	return []Attack{
+		fork, memory,
+		within("thread-bomb", "have more threads at once than a container may", someProcesses()),
+		within("sysv-memory-bomb", "have more memory than a container may in segments of System V", someMemory()),
+		within("descriptor-bomb", "open more files than a process may", someFiles()),
+		within("keyring-bomb", "fill the kernel's keys, which all containers share", filter()),
+		within("message-queue-bomb", "fill the kernel's memory with message queues", Defence{
+			Name: "the kernel's limit of message queues", Kept: "the kernel allows a user so many bytes of them, over all containers",
+		}),
+		{
+			Name: "cpu-hog", As: Server, Promise: OthersGoOn, Tries: "take more of the processors than its container may, and starve its neighbours",
+			Without: someCPU(), Tried: Told,
+			Task: func(_ Ground, t *spec.Task) {
+				t.MCPServers[evil].CPUs = 0.1
+			},
+			Won: func(s Scene) (bool, string) {
+				used := s.used(evil)
+				if used.CPU == nil || used.Throttled == nil {
+					return true, "nobody saw how much it was"
+				}
+				return *used.Throttled == 0, fmt.Sprintf("in 4 s it had %.1f s, and had to wait %.1f s", *used.CPU, *used.Throttled)
+			},
+		},
+		{
+			Name: "agent-output-flood", As: Agent, Promise: OthersGoOn, Tries: "fill the host's disk with a line of output that does not end",
+			Without: someOutput(), Tried: agentErred,
+			Won: func(s Scene) (bool, string) {
+				size := s.sizeOf(evidence.StdoutFile)
+				return size > part.AgentOutput, fmt.Sprintf("%d bytes are kept", size)
+			},
+		},
+		{
+			Name: "server-stderr-flood", As: Server, Promise: OthersGoOn, Tries: "fill the host's disk with a line on stderr that does not end",
+			Without: someStderr(),
+			Won: func(s Scene) (bool, string) {
+				size := s.sizeOf("servers/" + evil + ".stderr")
+				return size > part.ServerStderr, fmt.Sprintf("%d bytes are kept", size)
+			},
+			Tried: func(s Scene) bool { return s.sizeOf("servers/"+evil+".stderr") == part.ServerStderr },
+		},
+	}
+}
+
+// used is what a box of the trial used; without figures where nobody saw that.
+func (s Scene) used(box string) evidence.Usage {
+	trial, err := s.Dir.Trial()
+	if err != nil || trial.Resources[box].Used == nil {
+		return evidence.Usage{}
+	}
+	return *trial.Resources[box].Used
+}

@@ -1,0 +1,93 @@
+package attacks
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/waza-isolate/waza/attacks/part"
+	"github.com/waza-isolate/waza/runner/spec"
+)
+
+// guestThatLies collects files that lead out of the workspace.
+func guestThatLies() Edit {
+	return Edit{"runner/tree/tree.go", "if err := p.all(root, \".\", names, 1); err != nil {\n\t\treturn err\n\t}\n", `if err := p.all(root, ".", names, 1); err != nil {
+		return err
+	}
+	for _, name := range []string{"../home/agent/` + part.Planted + `", "/tmp/` + part.Planted + `", "way", "way/` + part.Planted + `"} {
+		header := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644}
+		if name == "way" {
+			header.Typeflag, header.Linkname = tar.TypeSymlink, "/tmp"
+		}
+		if err := p.out.WriteHeader(header); err != nil {
+			return err
+		}
+	}
+`}
+}
+
+// leadsOut says whether a file of the tar came to stand on the host, or where a grader's
+// program finds it.
+func leadsOut(s Scene) (bool, string) {
+	for dir := string(s.Dir); dir != "/"; dir = filepath.Dir(dir) {
+		for _, name := range []string{part.Planted, "tmp/" + part.Planted, "home/agent/" + part.Planted} {
+			if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+				return true, filepath.Join(dir, name) + " is on the host"
+			}
+		}
+	}
+	return s.passed(part.Finds)
+}
+
+// checkAttacks are by graders' programs.
+func checkAttacks() []Attack {
+	const first = "grader-claims-pass"
+	plants, eats, leaves := "grader-plants", "grader-eats-memory", "grader-leaves-programs"
+	verdictOf := func(grader string) func(Scene) (bool, string) {
+		return func(s Scene) (bool, string) { return s.passed(grader) }
+	}
+	ran := func(grader string) func(Scene) bool {
+		return func(s Scene) bool { _, there := s.Result().Validations[grader]; return there }
+	}
+	return []Attack{
+		{
+			Name: first, As: Grader, Promise: FairVerdict, Without: exitCodeCounts(), Won: verdictOf(first), Tried: ran(first),
+			Tries: "pass by what it says, in the shapes of waza's own records, and fail",
+			Task: func(g Ground, t *spec.Task) {
+				t.Graders = nil
+				for _, name := range []string{first, plants, part.Finds, eats, leaves} {
+					t.Graders = append(t.Graders, g.Program(name, name))
+				}
+			},
+		},
+		{
+			Name: "tar-that-leads-out", As: Agent, Promise: HostHolds, Without: confinedTar(), Won: leadsOut, Tried: collected("../home/agent/" + part.Planted),
+			Tries: "have files with absolute names, .. in them, or a link on their way put out of the workspace, by a guest that it took over",
+			Alone: &Alone{Guest: []Edit{guestThatLies()}},
+			Task: func(g Ground, t *spec.Task) {
+				t.Inputs.Prompt, t.Graders = part.Honest, []spec.Grader{g.Program(part.Finds, part.Finds)}
+			},
+		},
+		{
+			Name: plants, In: first, As: Grader, Promise: FairVerdict, Without: frozenWorkspace(), Won: verdictOf(part.Finds), Tried: ran(plants),
+			Tries: "change what a later grader's program sees",
+		},
+		{
+			Name: eats, In: first, As: Grader, Promise: FairVerdict, Without: noPassOutOfMemory(), Won: verdictOf(eats), Tried: ran(eats),
+			Tries: "pass by exiting with 0 where the kernel ended what should have checked",
+		},
+		{
+			Name: leaves, In: first, As: Grader, Promise: NothingLeft, Tried: ran(leaves),
+			Tries:   "leave programs behind that go on when it has exited",
+			Without: Defence{Name: "boxes that are removed", Kept: "a program's container is removed behind it, and all of its programs end with process 1"},
+			Won: func(s Scene) (bool, string) {
+				for _, left := range s.Run.Left {
+					if strings.Contains(left, first) {
+						return true, left
+					}
+				}
+				return false, ""
+			},
+		},
+	}
+}

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/waza-isolate/waza/attacks/part"
+)
+
+// self is the program itself.
+const self = "/proc/self/exe"
+
+// bombActs take more than their share.
+func bombActs() map[string]act {
+	return map[string]act{
+		"fork-bomb":           {agent: bombs},
+		part.Forks:            {agent: forks},
+		part.Threads:          {agent: threads},
+		part.Mapped:           {agent: mapped},
+		part.Segment:          {agent: segment},
+		"cpu-hog":             {tool: spin},
+		"agent-output-flood":  {agent: floodOutput},
+		"server-stderr-flood": {tool: floodStderr},
+	}
+}
+
+// bombs go off one after another, those last that leave no process to tell.
+func bombs(ctx context.Context) []part.Word {
+	for _, bomb := range []struct {
+		attack string
+		limit  int
+		gets   func(context.Context) int
+	}{
+		{"descriptor-bomb", part.Open, descriptors},
+		{"message-queue-bomb", part.Pids, queues},
+		{"keyring-bomb", 0, keys},
+		{"memory-bomb", part.Memory >> 20, inChild(part.Mapped)},
+		{"sysv-memory-bomb", part.Memory >> 20, inChild(part.Segment)},
+		{"thread-bomb", part.Pids, inChild(part.Threads)},
+		{"fork-bomb", part.Pids, inChild(part.Forks)},
+	} {
+		got := bomb.gets(ctx)
+		fmt.Print(part.Say([]part.Word{{Attack: bomb.attack, Won: got > bomb.limit, Detail: fmt.Sprintf("it got %d, of %d", got, bomb.limit)}}))
+	}
+	return nil
+}
+
+// upTo counts how often something can be had, and gives all back.
+func upTo(most int, open func() (fd int, err error)) int {
+	var all []int
+	for range most {
+		fd, err := open()
+		if err != nil {
+			break
+		}
+		all = append(all, fd)
+	}
+	for _, fd := range all {
+		_ = unix.Close(fd)
+	}
+	return len(all)
+}
+
+func descriptors(context.Context) int {
+	return upTo(more(part.Open), func() (int, error) { return unix.Eventfd(0, 0) })
+}
+
+func queues(context.Context) int {
+	return upTo(more(part.Open), func() (int, error) {
+		name, err := unix.BytePtrFromString("q" + strconv.Itoa(time.Now().Nanosecond()))
+		if err != nil {
+			return 0, err
+		}
+		fd, _, errno := unix.Syscall6(unix.SYS_MQ_OPEN, uintptr(unsafe.Pointer(name)), unix.O_CREAT|unix.O_RDWR, 0o600, 0, 0, 0)
+		if errno != 0 {
+			return 0, errno
+		}
+		return int(fd), nil
+	})
+}
+
+func keys(context.Context) (got int) {
+	for got < 50 {
+		if _, err := unix.AddKey("user", "hostile-"+strconv.Itoa(got), make([]byte, 64), unix.KEY_SPEC_PROCESS_KEYRING); err != nil {
+			break
+		}
+		got++
+	}
+	return got
+}
+
+// forks is how many children there are at once. They wait, in nothing but the kernel:
+// what a fork leaves of Go's runtime cannot do more.
+func forks(context.Context) []part.Word {
+	var children []int
+	for range more(part.Pids) {
+		pid, _, errno := unix.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+		if errno != 0 {
+			break
+		}
+		for pid == 0 {
+			_, _, _ = unix.RawSyscall(unix.SYS_PPOLL, 0, 0, 0)
+		}
+		children = append(children, int(pid))
+	}
+	for _, pid := range children {
+		_ = unix.Kill(pid, unix.SIGKILL)
+	}
+	return count(len(children))
+}
+
+// inChild is how much a child of ours gets, which may not live through that.
+func inChild(what string) func(context.Context) int {
+	return func(ctx context.Context) int {
+		out, _ := exec.CommandContext(ctx, self, agent, what).Output()
+		got, _ := strconv.Atoi(strings.TrimSpace(string(out)))
+		return got
+	}
+}
+
+// threads says how many there are, where the runtime lives to tell.
+func threads(context.Context) []part.Word {
+	var started sync.WaitGroup
+	for range more(part.Pids) {
+		started.Add(1)
+		go func() {
+			runtime.LockOSThread()
+			started.Done()
+			_ = unix.Pause()
+		}()
+	}
+	started.Wait()
+	return count(more(part.Pids))
+}
+
+// mapped says how many MiB of memory it wrote to.
+func mapped(context.Context) []part.Word {
+	all, err := unix.Mmap(-1, 0, more(part.Memory), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		return nil
+	}
+	return count(touch(all))
+}
+
+// segment is mapped, in a segment of System V, which goes with the child.
+func segment(context.Context) []part.Word {
+	id, err := unix.SysvShmGet(unix.IPC_PRIVATE, more(part.Memory), unix.IPC_CREAT|0o600)
+	if err != nil {
+		return nil
+	}
+	all, err := unix.SysvShmAttach(id, 0, 0)
+	_, _ = unix.SysvShmCtl(id, unix.IPC_RMID, nil)
+	if err != nil {
+		return nil
+	}
+	return count(touch(all))
+}
+
+func touch(all []byte) (mib int) {
+	for at := 0; at < len(all); at += os.Getpagesize() {
+		all[at] = 1
+	}
+	return len(all) >> 20
+}
+
+func count(n int) []part.Word {
+	fmt.Println(n)
+	return nil
+}
+
+// more is well above a limit, and bounded.
+func more(limit int) int { return limit + limit/2 }
+
+// spin keeps more processors busy than there are.
+func spin(ctx context.Context) []part.Word {
+	ctx, cancel := context.WithTimeout(ctx, 4*time.Second)
+	defer cancel()
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for ctx.Err() == nil {
+			}
+		})
+	}
+	all.Wait()
+	return []part.Word{{Attack: "cpu-hog", Detail: "it went on for 4 s"}}
+}
+
+// floodOutput is a line without end, but for this end.
+func floodOutput(context.Context) []part.Word { return flood(os.Stdout, more(part.AgentOutput)) }
+
+func floodStderr(context.Context) []part.Word { return flood(os.Stderr, more(part.ServerStderr)) }
+
+func flood(out io.Writer, size int) []part.Word {
+	piece := bytes.Repeat([]byte("x"), 1<<20)
+	for range size >> 20 {
+		if _, err := out.Write(piece); err != nil {
+			break
+		}
+	}
+	return nil
+}

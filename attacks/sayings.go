@@ -1,0 +1,88 @@
+package attacks
+
+import (
+	"context"
+	"maps"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waza-isolate/waza/attacks/part"
+	"github.com/waza-isolate/waza/runner/spec"
+)
+
+// obeyed is what of a saying must not be printed, where that is not all of it.
+func obeyed() map[string]string {
+	return map[string]string{
+		"ci-command":  `(?m)^::error::ci-mark`,
+		"ci-indented": `(?m)^[\s\p{Zs}]*::add-mask::mask-mark`,
+		"ci-anywhere": `##vso\[task|##\[error`,
+		"forged-line": `(?m)^forged-mark/1`,
+	}
+}
+
+// sayingAttacks say, as an agent, as a server in each of its texts, and as a grader's
+// program, what a terminal or a CI system would obey.
+func sayingAttacks() []Attack {
+	const first = "terminal-title"
+	all := []Attack{{
+		Name: "terminal-stderr", As: Server, Promise: InertOutput, Without: plainText(), Alone: &Alone{Args: []string{"-v"}},
+		Tries: "control the terminal by a server's stderr, which -v shows",
+		Won: func(s Scene) (bool, string) {
+			for _, name := range slices.Sorted(maps.Keys(part.Sayings())) {
+				if won, what := s.printed(name, s.Run.Output); won {
+					return true, name + ": " + what
+				}
+			}
+			return false, ""
+		},
+		Tried: func(s Scene) bool { return strings.Contains(s.Run.Output, "bidi-mark") },
+	}}
+	for _, name := range slices.Sorted(maps.Keys(part.Sayings())) {
+		a := Attack{
+			Name: name, As: Both, Promise: InertOutput, Without: plainText(), In: first,
+			Tries: "have a terminal or a CI system obey what is said, by the agent, a server and a grader's program",
+			Won:   func(s Scene) (bool, string) { return s.printed(name, s.shown()) },
+			Tried: func(s Scene) bool { return strings.Contains(s.shown(), "bidi-mark") },
+		}
+		if name == "forged-line" {
+			a.Without, a.Tries = setIn(), "have a line of its own taken for one of waza's"
+		}
+		if name == first {
+			a.In, a.Task = "", func(g Ground, t *spec.Task) { t.Graders = []spec.Grader{g.Program("says", first)} }
+		}
+		all = append(all, a)
+	}
+	return all
+}
+
+// printed says whether a saying stands in what was printed so that it is obeyed.
+func (s Scene) printed(saying, text string) (bool, string) {
+	pattern, special := obeyed()[saying]
+	if !special {
+		pattern = regexp.QuoteMeta(part.Sayings()[saying])
+	}
+	found := regexp.MustCompile(pattern).FindString(text)
+	return found != "", found
+}
+
+// shown is all that waza prints of the trial: when it ran, and later when asked.
+func (s Scene) shown() string {
+	if said, known := s.Run.shown[s.Task]; known {
+		return said
+	}
+	said := s.Run.Output
+	for _, args := range [][]string{
+		{"show", s.Run.Dir, s.Task}, {"show", "--full", s.Run.Dir, s.Task}, {"compare", s.Run.Dir, s.Run.Dir},
+		{"compare", "--format", "json", s.Run.Dir, s.Run.Dir}, {"grade", "--format", "json", s.Run.Dir},
+	} {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		out, _ := exec.CommandContext(ctx, s.Run.Waza, args...).CombinedOutput() // some exit with 1, and say so
+		cancel()
+		said += string(out)
+	}
+	s.Run.shown = map[string]string{s.Task: said}
+	return said
+}

@@ -1,0 +1,64 @@
+package plain
+
+import (
+	"fmt"
+	"io"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// JSON returns a writer that passes JSON on with the same values, in characters that
+// neither a terminal nor a CI system obeys: others stand as escapes, which they can
+// only be in strings. It holds back less than a character; Close writes that.
+func JSON(w io.Writer) io.WriteCloser { return &jsonWriter{w: w} }
+
+type jsonWriter struct {
+	w    io.Writer
+	held []byte // the beginning of a character
+	last rune
+}
+
+func (j *jsonWriter) Write(p []byte) (int, error) {
+	text := append(j.held, p...)
+	out := make([]byte, 0, len(text))
+	for utf8.FullRune(text) {
+		r, size := utf8.DecodeRune(text)
+		if j.obeyed(r) {
+			out = appendEscaped(out, r)
+		} else {
+			out = append(out, text[:size]...)
+		}
+		j.last, text = r, text[size:]
+	}
+	j.held = append([]byte(nil), text...)
+	if _, err := j.w.Write(out); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+func (j *jsonWriter) Close() error {
+	_, err := j.w.Write(j.held)
+	j.held = nil
+	return err
+}
+
+// obeyed says whether r behind the last character is to be escaped. Blanks between
+// values control, too, and are JSON's own.
+func (j *jsonWriter) obeyed(r rune) bool {
+	switch r {
+	case '\n', '\r', '\t':
+		return false
+	case '#':
+		return j.last == '#'
+	}
+	return !unicode.IsGraphic(r)
+}
+
+func appendEscaped(out []byte, r rune) []byte {
+	if high, low := utf16.EncodeRune(r); high != unicode.ReplacementChar {
+		return fmt.Appendf(out, `\u%04x\u%04x`, high, low)
+	}
+	return fmt.Appendf(out, `\u%04x`, r)
+}
