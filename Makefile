@@ -10,10 +10,10 @@ export TIMEOUT
 # Debian's Go does not fetch a newer one unless it is told to.
 export GOTOOLCHAIN ?= auto
 
-.PHONY: help setup first build image run test bench soak lint clean
+.PHONY: help setup first build image run test test-attacks bench soak lint clean
 
 help: ## Show this
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Have a Docker engine, the base image and the examples' images
 	@scripts/phase setup scripts/setup
@@ -35,6 +35,10 @@ test: setup build lint ## Run all tests, on the engine too, and see that nothing
 	@scripts/setup cc compose
 	@scripts/phase agents scripts/setup agents
 	@scripts/phase test scripts/test
+
+test-attacks: ## Attack trials and the runner, with every defence and without it
+	@scripts/setup go engine
+	@scripts/phase attacks scripts/test-attacks
 
 bench: ## Measure what isolation costs beside the bare engine; writes bench.json
 	@scripts/setup go engine compose

@@ -66,6 +66,7 @@ func All() []Attack {
 		kernelAttacks(),
 		fileAttacks(),
 		outlivingAttacks(),
+		leakingAttacks(),
 		leftoverAttacks(),
 		bombAttacks(),
 		sayingAttacks(),

@@ -180,3 +180,16 @@ func ending() Defence {
 		{"containers/recover.go", "b.owed[trial] = true", "delete(b.owed, trial)"},
 	}}
 }
+
+func redaction() Defence {
+	return Defence{Name: "secrets taken out of all that is written", Build: signalsBuild, Edits: []Edit{{
+		"runner/redact/redact.go", "if len(text) < MinLength {", "if len(text) >= 0 {",
+	}}}
+}
+
+func egressPolicy() Defence {
+	return Defence{Name: "the policy of egress", Build: signalsBuild, Edits: []Edit{
+		{"runner/egress/reach.go", "to, ok := c.policy.find(a.name, a.port)\n\tif !ok {", "to, ok := c.policy.find(a.name, a.port)\n\tif !ok && false {"},
+		{"runner/egress/reach.go", `if why := c.policy.refuses(addr, a.port); why != "" {`, `if why := c.policy.refuses(addr, a.port); why != "" && false {`},
+	}}
+}

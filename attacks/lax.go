@@ -65,7 +65,7 @@ func pipesUnopened() Defence {
 func boundedTree() Defence {
 	return Defence{Name: "a limit of what is collected", Build: laxBuild, Edits: []Edit{
 		{"runner/collect.go", "&bounded{w: file, left: limit}", "&bounded{w: file, left: 160 << 20}"},
-		{"runner/collect.go", "return errors.Join(err, os.Remove(tr.file(name)))", "return err"},
+		{"runner/collect.go", "return errors.Join(err, os.Remove(tr.file(evidence.WorkspaceFile)))", "return err"},
 	}}
 }
 

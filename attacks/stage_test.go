@@ -190,7 +190,7 @@ func (r *Run) carryOut(t *testing.T, dir, nonce, waza string, args []string, kil
 	cmd := exec.Command(waza, args...)
 	var output bytes.Buffer
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &output, &output
-	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(dir, "cache"), "PLANTED=planted-"+nonce)
+	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(dir, "cache"), "PLANTED=planted-"+nonce, part.SecretEnv+"="+part.Secret(nonce))
 	cmd.WaitDelay = 10 * time.Second
 	started := time.Now()
 	if err := cmd.Start(); err != nil {

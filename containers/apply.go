@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/egress"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/guest"
 )
@@ -120,9 +121,12 @@ func (s *sandbox) settle(ctx context.Context, a addresses) error {
 }
 
 // names is what resolves in a box: for the agent its servers, for a server its
-// services, else nothing.
+// services, and for both what they may reach outside, at their own loopback.
 func (s *sandbox) names(box string, a addresses) map[string][]netip.Addr {
 	names := map[string][]netip.Addr{"localhost": {netip.MustParseAddr("127.0.0.1")}}
+	for name, at := range egress.Names(egressOf(s.trial, box)) {
+		names[name] = []netip.Addr{at}
+	}
 	if box != runner.AgentBox {
 		for name, at := range serviceAddresses(s.trial, box) {
 			names[name] = []netip.Addr{at}

@@ -231,6 +231,7 @@ func (p trialPlan) placed(c containerPlan, t *runner.Trial, a addresses) contain
 		target := airtightAddr
 		if p.network != "" {
 			c.addr, target = a.agent(), a.relay()
+			c.host.ExtraHosts = append(c.host.ExtraHosts, hostsOfEgress(t.Agent.Egress)...)
 		}
 		if t.Models != nil {
 			c.host.ExtraHosts = append(c.host.ExtraHosts, runner.ModelHost+":"+target.String())

@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"strconv"
-	"sync"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/carry"
 	"github.com/waza-isolate/waza/runner"
 )
 
@@ -53,51 +52,23 @@ func (s *sandbox) takeIn(ln net.Listener, service string, port int) {
 			return
 		}
 		s.carried.Go(func() {
-			near := conn.(stream)
+			near := conn.(carry.Stream)
 			far, err := s.reach(service, port)
 			if err != nil {
 				near.Abort() // as a service that does not listen would
 				return
 			}
-			carry(near, far)
+			carry.Both(near, far)
 		})
 	}
 }
 
-func (s *sandbox) reach(service string, port int) (stream, error) {
+func (s *sandbox) reach(service string, port int) (carry.Stream, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), reachTimeout)
 	defer cancel()
 	conn, err := s.Dial(ctx, service, port)
 	if err != nil {
 		return nil, err
 	}
-	return conn.(stream), nil
-}
-
-// stream is a connection of a guest.
-type stream interface {
-	io.ReadWriteCloser
-	CloseWrite() error
-	Abort()
-}
-
-// carry carries bytes both ways until both have ended, each by itself, or one is
-// broken and with it the other.
-func carry(a, b stream) {
-	oneWay := func(to, from stream) {
-		_, err := io.Copy(to, from)
-		if err == nil {
-			err = to.CloseWrite()
-		}
-		if err != nil {
-			a.Abort()
-			b.Abort()
-		}
-	}
-	var ways sync.WaitGroup
-	ways.Go(func() { oneWay(a, b) })
-	ways.Go(func() { oneWay(b, a) })
-	ways.Wait()
-	_ = a.Close()
-	_ = b.Close()
+	return conn.(carry.Stream), nil
 }

@@ -85,7 +85,8 @@ func (s *sandbox) Gone(name string) <-chan struct{} {
 	return gone
 }
 
-// Start implements runner.Sandbox. What the agent starts ends with it.
+// Start implements runner.Sandbox. What the agent starts ends with it; what others start
+// is watched.
 func (s *sandbox) Start(ctx context.Context, name string, p process.Spec) (process.Process, error) {
 	b, err := s.box(name)
 	if err != nil {
@@ -94,7 +95,10 @@ func (s *sandbox) Start(ctx context.Context, name string, p process.Spec) (proce
 	if p.Args = b.image.program(p); len(p.Args) == 0 {
 		return nil, fmt.Errorf("%s: no command, and its image has none", name)
 	}
-	return b.guest.Exec(ctx, p, name == runner.AgentBox)
+	if name == runner.AgentBox {
+		return b.guest.Exec(ctx, p, true)
+	}
+	return b.guest.ExecWatched(ctx, p, b.writable())
 }
 
 // Put implements runner.Sandbox.

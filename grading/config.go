@@ -10,7 +10,8 @@ import (
 // NewConfig returns a pointer to the empty config of a grader type, ready to be
 // decoded into, and whether there is such a type. What it returns may have a
 // method Validate() error, which says what of a decoded config makes no sense; a
-// method Servers() []string, which names the MCP servers it is about; and methods
+// method Servers() []string, which names the MCP servers it is about; a method
+// Planted() []string, which names the canaries it is about, where none is all; and methods
 // Files() []string, which names files relative to the eval, and
 // Hold(map[string][]byte) error, which takes what is in them.
 func NewConfig(graderType string) (any, bool) { return newGrader(graderType) }
@@ -18,7 +19,7 @@ func NewConfig(graderType string) (any, bool) { return newGrader(graderType) }
 // Types lists the grader types there are, in alphabetical order.
 func Types() []string {
 	return []string{
-		"action_sequence", "behavior", "code", "diff", "file", "json_schema", "mcp_compliance",
+		"action_sequence", "behavior", "canary", "code", "diff", "file", "json_schema", "mcp_compliance",
 		"program", "prompt", "skill_invocation", "state", "text", "tool_calls", "tool_constraint",
 	}
 }

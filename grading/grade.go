@@ -15,6 +15,10 @@ import (
 // for the record. One that ended as infra is not graded. Any other is an error if
 // a grader could not judge, else fails if a grader fails, else passes.
 //
+// What came of the trial's attack stands beside that, and decides nothing unless the
+// attack is a gate: then a trial that would pass fails where it succeeded, and is an
+// error where that cannot be told.
+//
 // An error means that the directory is no trial's or could not be written;
 // missing evidence is an error verdict, not an error.
 func Grade(dir evidence.Dir) (evidence.Verdicts, error) {
@@ -34,8 +38,8 @@ func Grade(dir evidence.Dir) (evidence.Verdicts, error) {
 		verdicts = append(verdicts, verdict(spec, s))
 	}
 	v := classify(trial, verdicts)
-	v.Score, v.Verdicts = mean(v.Class, verdicts), verdicts
-	return v, nil
+	v.Score, v.Verdicts, v.Attack = mean(v.Class, verdicts), verdicts, attacked(s)
+	return gated(v, trial.Attack), nil
 }
 
 func classify(trial evidence.Trial, verdicts []evidence.Verdict) evidence.Verdicts {

@@ -36,6 +36,8 @@ func newGrader(graderType string) (grader, bool) {
 	switch graderType {
 	case "action_sequence":
 		return new(ActionSequenceConfig), true
+	case "canary":
+		return new(CanaryConfig), true
 	case "behavior":
 		return new(BehaviorConfig), true
 	case "diff":

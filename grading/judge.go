@@ -100,7 +100,7 @@ func Questions(dir evidence.Dir) ([]Question, error) {
 	if err != nil {
 		return nil, fmt.Errorf("grading: %w", err)
 	}
-	if trial.Class == evidence.ClassInfra || !NeedJudge(trial.Graders) {
+	if trial.Class == evidence.ClassInfra || !NeedJudge(trial.AllGraders()) {
 		return nil, nil
 	}
 	s, err := open(dir, trial)
@@ -111,7 +111,7 @@ func Questions(dir evidence.Dir) ([]Question, error) {
 		return nil, fmt.Errorf("grading: %w", s.stepsErr)
 	}
 	var all []Question
-	for _, spec := range trial.Graders {
+	for _, spec := range trial.AllGraders() {
 		all = append(all, s.of(spec).asked(spec)...)
 	}
 	return all, nil

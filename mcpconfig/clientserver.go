@@ -103,6 +103,7 @@ func (r *clientReader) server(host string, at strictyaml.Path) *Server {
 	r.refuse(c.clientRefused, host, at)
 	r.leaveOut(c.clientInterface, host, at)
 	s := c.Server
+	r.onlyVariables(host, at, s.Secrets)
 	s.URL = firstOf(s.URL, c.HTTPURL, c.ServerURL)
 	s.Env = firstMap(s.Env, c.Environment)
 	s.Headers = r.headers(host, at, s.Headers)
@@ -121,6 +122,16 @@ func (r *clientReader) server(host string, at strictyaml.Path) *Server {
 	})
 	r.secrets(s)
 	return &s
+}
+
+// onlyVariables refuses secrets that come from anywhere but variables: such files are
+// passed around, and nobody expects that one reads other files or runs programs.
+func (r *clientReader) onlyVariables(host string, at strictyaml.Path, secrets map[string]Secret) {
+	for _, name := range slices.Sorted(maps.Keys(secrets)) {
+		if secret := secrets[name]; secret.File != "" || len(secret.Command) > 0 {
+			r.doc.Problemf(below(at, "secrets", name), "server %q: secrets of a client's file come from variables alone; use env, or put the server into the eval", host)
+		}
+	}
 }
 
 // headers leaves out those that waza and the agent set themselves, which some

@@ -108,6 +108,9 @@ func (r *runReader) takeEnv(name, value string) {
 		r.wrong("%s needs KEY or KEY=VALUE, and %q is not a variable's name", name, key)
 		return
 	}
+	if _, secret := r.from.Secrets[key]; secret && !given {
+		return // it is given where the server is started
+	}
 	if !given {
 		var own bool
 		if value, own = r.from.Env[key]; !own {

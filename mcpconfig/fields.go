@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// eachString hands every string of s, but for the keys of maps, to f and puts
+// eachString hands every string of s, but for the keys of maps and secrets, to f and puts
 // what f returns in its place. A field of a service is told with where it is, as
 // in services.db.env. Lists and maps are copied first, so a copy of a Server can
 // be changed without changing the original.
@@ -35,6 +35,16 @@ func eachOf(v reflect.Value, prefix string, f func(field, key, value string) str
 			for _, key := range slices.Sorted(maps.Keys(*value)) {
 				(*value)[key] = f(field, key, (*value)[key])
 			}
+		case *[]Egress:
+			*value = slices.Clone(*value)
+			for j, entry := range *value {
+				(*value)[j] = Egress{
+					Host: f(field, strconv.Itoa(j), entry.Host), Ports: slices.Clone(entry.Ports),
+					Address: f(field, strconv.Itoa(j), entry.Address),
+				}
+			}
+		case *map[string]Secret:
+			*value = copySecrets(*value)
 		case *[]int:
 			*value = slices.Clone(*value)
 		case *map[string]*Service:

@@ -60,6 +60,10 @@ func TestMergeEveryField(t *testing.T) {
 				f.Set(reflect.ValueOf([]string{s}))
 			case map[string]string:
 				f.Set(reflect.ValueOf(map[string]string{"K": s}))
+			case []mcpconfig.Egress:
+				f.Set(reflect.ValueOf([]mcpconfig.Egress{{Host: s, Ports: []int{n}, Address: s}}))
+			case map[string]mcpconfig.Secret:
+				f.Set(reflect.ValueOf(map[string]mcpconfig.Secret{"K": {File: s}}))
 			case []int:
 				f.Set(reflect.ValueOf([]int{n}))
 			case bool:

@@ -8,7 +8,7 @@ import (
 
 // Merge lays overlay over base, server by server and field by field. A new name
 // adds a server, and nil removes one, which must be there. In a server of both,
-// env, headers and files merge by key, and services in the way servers do; every
+// env, secrets, headers and files merge by key, and services in the way servers do; every
 // other field of overlay that is set takes the place of base's. Neither argument
 // is changed, and the result shares nothing with them.
 //

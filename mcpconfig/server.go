@@ -8,12 +8,14 @@ package mcpconfig
 // (run in Image or in the eval's server_image), Image alone, or URL. A Command
 // that is docker run stands for an image; see [FromDockerRun].
 //
-// String fields may hold ${VAR}, ${VAR:-default} and $${ for a literal "${".
+// String fields may hold ${VAR}, ${VAR:-default} and $${ for a literal "${"; those of
+// Secrets do not.
 type Server struct {
 	Type           string            `json:"type,omitempty" enum:"stdio http sse" jsonschema:"transport: stdio, http or sse; may be left out"`
 	Command        string            `json:"command,omitempty" jsonschema:"program that is the server; npx, uvx and docker run are understood"`
 	Args           []string          `json:"args,omitempty" jsonschema:"arguments of command; without one, of the image's entrypoint"`
 	Env            map[string]string `json:"env,omitempty" jsonschema:"environment of the server alone"`
+	Secrets        map[string]Secret `json:"secrets,omitempty" jsonschema:"variables of the server's environment that nothing else sees, and where their values come from"`
 	Cwd            string            `json:"cwd,omitempty" jsonschema:"working directory in the server's container"`
 	WorkingDir     string            `json:"working_dir,omitempty" jsonschema:"another name of cwd"`
 	URL            string            `json:"url,omitempty" jsonschema:"address of a remote server"`
@@ -39,6 +41,7 @@ type Server struct {
 	Disk           string            `json:"disk,omitempty" jsonschema:"size limit of each writable directory, such as 256m; default 256m"`
 	Scratch        string            `json:"scratch,omitempty" jsonschema:"size limit of /tmp, and of home; default that of disk"`
 	OpenFiles      int               `json:"open_files,omitempty" min:"64" max:"1048576" jsonschema:"files that a process may have open; default 4096"`
+	Egress         []Egress          `json:"egress,omitempty" jsonschema:"hosts outside of the trial that the server may reach through the runner; none where left out"`
 
 	// Services are what the server needs beside it, by the names it reaches them by.
 	Services map[string]*Service `json:"services,omitempty" jsonschema:"what the server needs beside it, such as a database: containers that it alone reaches, by name"`

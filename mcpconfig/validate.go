@@ -22,6 +22,8 @@ func Validate(name string, s Server) error {
 	f.containerFields(s)
 	f.numbers(s)
 	f.services(s)
+	f.egress(s)
+	f.secrets(s)
 	f.texts(s)
 	return f.err()
 }
@@ -47,6 +49,9 @@ func (f *findings) remote(s Server) {
 	}
 	f.address("url", s.URL, "http", "https")
 	f.address("proxy", s.Proxy, "http", "https")
+	if s.Secrets != nil {
+		f.invalid("secrets", "secrets do not go with url: a remote server gets what it needs by headers, which the runner adds, such as Authorization: Bearer ${TOKEN}")
+	}
 	for _, field := range []struct {
 		name string
 		set  bool
@@ -56,7 +61,7 @@ func (f *findings) remote(s Server) {
 		{"pull", s.Pull != ""}, {"platform", s.Platform != ""}, {"user", s.User != ""}, {"writable", s.Writable != nil},
 		{"files", s.Files != nil}, {"cpus", s.CPUs != 0}, {"memory", s.Memory != ""}, {"pids", s.Pids != 0}, {"disk", s.Disk != ""},
 		{"scratch", s.Scratch != ""}, {"open_files", s.OpenFiles != 0},
-		{"services", s.Services != nil},
+		{"services", s.Services != nil}, {"egress", s.Egress != nil},
 	} {
 		if field.set {
 			f.invalid(field.name, "%s does not go with url; a server is either remote or run here", field.name)

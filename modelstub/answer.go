@@ -58,9 +58,12 @@ func (a answer) idOf(prefix string, n int) string { return a.mark.of(n+1).id(pre
 // digest tells requests with different histories apart, however they are streamed.
 func (r *request) digest() string {
 	hash := sha256.New()
-	encoder := json.NewEncoder(hash)
 	for _, item := range r.Items {
-		_ = encoder.Encode(item) // a hash takes everything
+		text, _ := json.Marshal(item) // what was read encodes
+		if r.clean != nil {
+			text = r.clean(text)
+		}
+		hash.Write(append(text, '\n'))
 	}
 	return hex.EncodeToString(hash.Sum(nil)[:6])
 }

@@ -27,10 +27,17 @@ func (s *Script) Handler(tell ...func(Told)) http.Handler {
 	return &handler{script: s, troubles: &memory{seen: map[string]int{}}, tell: tell}
 }
 
+// HandlerOver is Handler for requests that hold what answers must not tell by digests:
+// their ids are made of what clean leaves of a request.
+func (s *Script) HandlerOver(clean func(json []byte) []byte) http.Handler {
+	return &handler{script: s, troubles: &memory{seen: map[string]int{}}, clean: clean}
+}
+
 type handler struct {
 	script   *Script
 	troubles *memory
 	tell     []func(Told)
+	clean    func(json []byte) []byte // nil where nothing is left out
 }
 
 // exchange is one request and its answer.
@@ -88,6 +95,7 @@ func (e *exchange) serve() {
 		e.send(http.StatusOK, count(asked))
 		return
 	}
+	asked.clean = e.clean
 	made, err := e.script.play(asked, e.troubles)
 	if err != nil {
 		e.refuse(http.StatusBadRequest, err.Error())

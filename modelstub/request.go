@@ -14,10 +14,11 @@ type request struct {
 
 	dialect dialect.Name
 	tools   []offered
-	prompt  string // all that the user said
-	told    []told // what tools answered, as it came
-	size    int64  // of all that the model reads, in bytes
-	asArray bool   // a stream as one JSON array, not as events
+	prompt  string                   // all that the user said
+	told    []told                   // what tools answered, as it came
+	size    int64                    // of all that the model reads, in bytes
+	asArray bool                     // a stream as one JSON array, not as events
+	clean   func(json []byte) []byte // of what ids must not tell; nil for all
 }
 
 // read is the request in body, which was sent to path in shape name.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/waza-isolate/waza/agents"
 	"github.com/waza-isolate/waza/agents/adapter"
+	"github.com/waza-isolate/waza/runner/egress"
 	"github.com/waza-isolate/waza/runner/process"
 )
 
@@ -103,6 +104,7 @@ func agentEnv(t *Trial, box Layout, values map[string]string) []string {
 	if t.Agent.Context != nil {
 		env["WAZA_CONTEXT"] = string(t.Agent.Context)
 	}
+	maps.Copy(env, egress.Env(t.Agent.Egress, t.agentNames()))
 	maps.Copy(env, t.Agent.adaptedEnv(values, box))
 	maps.Copy(env, t.Agent.Env)
 	var list []string

@@ -6,13 +6,16 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"strings"
 	"time"
 
 	"github.com/waza-isolate/waza/agents/llm"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/egress"
 	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/observe"
 	"github.com/waza-isolate/waza/runner/process"
 	"github.com/waza-isolate/waza/runner/spec"
 	"github.com/waza-isolate/waza/runner/transcript"
@@ -80,8 +83,8 @@ func (l Layout) At(planned string) string {
 }
 
 // Trial is the plan of one trial: plain data, decided before anything starts.
-// Of what variables brought in its JSON holds images, platforms, users and writable
-// directories, and nothing else.
+// Of what variables brought in its JSON holds images, platforms, users, writable
+// directories and hosts that may be reached, and nothing else.
 type Trial struct {
 	Run       string                `json:"run"`
 	Task      string                `json:"task"`
@@ -104,11 +107,16 @@ type Trial struct {
 	GraderBoxes []GraderBox `json:"grader_boxes,omitempty"`
 	// Models is what the agent may ask of models; nil for nothing.
 	Models *Models `json:"models,omitempty"`
+	// EgressLimits bound what each box that may reach something carries out.
+	EgressLimits egress.Limits `json:"egress_limits,omitzero"`
 	// ServersOnly is set where there is no agent: the servers live for the run.
 	ServersOnly bool `json:"-"`
 	// NotEnforced is what the eval asks for and only containers have, where
 	// Network is NetworkNone.
 	NotEnforced []string `json:"not_enforced,omitempty"`
+
+	Canaries []evidence.Canary    `json:"canaries,omitempty"`
+	Attack   *evidence.TaskAttack `json:"attack,omitempty"`
 }
 
 // NetworkNone is the network of a trial on processes, which have the machine's:
@@ -182,6 +190,8 @@ type Agent struct {
 	// often the agent may call a tool; 0 for the defaults.
 	MaxOutput int64 `json:"max_output,omitempty"`
 	MaxCalls  int64 `json:"max_calls,omitempty"`
+	// Egress is what its programs may reach outside of the trial, through the runner.
+	Egress []mcpconfig.Destination `json:"egress,omitempty"`
 	// Script is handed to the agent beside the prompt, for executor script.
 	Script json.RawMessage `json:"-"`
 
@@ -213,6 +223,8 @@ type Server struct {
 	MaxFrames      int64            `json:"max_frames,omitempty"`  // messages in a trial, each way; 0 for the default
 	MaxTraffic     int64            `json:"max_traffic,omitempty"` // bytes of them; 0 for the default
 
+	// Egress is what its programs may reach outside of the trial, through the runner.
+	Egress []mcpconfig.Destination `json:"egress,omitempty"`
 	// Becomes is what a Config that is docker run comes to; nil for others.
 	Becomes *mcpconfig.Server `json:"becomes,omitempty"`
 	// Package names what a server is installed from that is written as a command
@@ -263,12 +275,29 @@ type Finder interface {
 	Find(ctx context.Context, box, path string, w io.Writer) error
 }
 
+// Observer is a [Sandbox] that watches what the programs of servers and services do
+// beside answering.
+type Observer interface {
+	// Observe is what those of a box did so far: its guest's word. It fails where the box
+	// has ended.
+	Observe(ctx context.Context, box string) (observe.Seen, error)
+}
+
 // PortSharer is a [Sandbox] whose boxes share the ports of one machine.
 type PortSharer interface {
 	// TakePort has a port for a server's program alone, until Close. It is called
 	// before that is started, and fails where somebody else has the port: who
 	// listens there would be taken for the server.
 	TakePort(ctx context.Context, server string, port int) error
+}
+
+// Outlet is a [Sandbox] whose boxes may reach what is outside, through the runner.
+type Outlet interface {
+	Sandbox
+	// ListenAt takes in what connects to an address of a box's own loopback, until the
+	// listener is closed or the box has ended. Names that the box may
+	// reach resolve there as [egress.Names] says.
+	ListenAt(ctx context.Context, box string, at netip.AddrPort) (net.Listener, error)
 }
 
 // Sandbox is what one trial owns.

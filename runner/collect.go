@@ -101,15 +101,20 @@ func (tr *trialRun) collectOutput(name string) {
 
 func (tr *trialRun) file(name string) string { return filepath.Join(tr.rec.Dir(), name) }
 
-// collectWorkspace writes workspace.tar, whole or not at all. That it cannot be whole for
-// what the agent left is the agent's doing.
+// collectWorkspace writes workspace.tar, whole or not at all, with asterisks in place of
+// secrets. That it cannot be whole for what the agent left is the agent's doing.
 func (tr *trialRun) collectWorkspace(ctx context.Context) error {
-	err := tr.collectTree(ctx, WorkspaceDir, evidence.WorkspaceFile, maxTree(tr.plan.Agent.Disk))
+	file, err := tr.rec.Tree(evidence.WorkspaceFile)
+	if err != nil {
+		return err
+	}
+	limit := maxTree(tr.plan.Agent.Disk)
+	err = tr.sandbox.Collect(ctx, AgentBox, WorkspaceDir, &bounded{w: file, left: limit})
 	if errors.Is(err, errTooLarge) {
 		tr.blame(evidence.ClassAgentError, evidence.ReasonOutput, "the agent's workspace, holes filled in, "+errTooLarge.Error())
 	}
-	if err != nil {
-		return err
+	if err = errors.Join(err, file.Close()); err != nil {
+		return errors.Join(err, os.Remove(tr.file(evidence.WorkspaceFile)))
 	}
 	return tr.lookThrough()
 }
@@ -147,34 +152,40 @@ func (tr *trialRun) lookThrough() error {
 	return nil
 }
 
-func (tr *trialRun) collectTree(ctx context.Context, dir, name string, limit int64) error {
-	file, err := tr.rec.Raw(name)
+// collectTranscript keeps the one file of the transcript's directory. Nothing of that
+// is on the disk before secrets are taken out of it.
+func (tr *trialRun) collectTranscript(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	tree, out := io.Pipe()
+	collected := make(chan error, 1)
+	go func() {
+		err := tr.sandbox.Collect(ctx, AgentBox, path.Dir(tr.plan.Agent.Transcript), &bounded{w: out, left: maxTranscript})
+		_ = out.CloseWithError(err)
+		collected <- err
+	}()
+	err := readFileOf(tree, path.Base(tr.plan.Agent.Transcript), tr.keepTranscript)
+	if err == nil || errors.Is(err, errNoFile) {
+		_, rest := io.Copy(io.Discard, tree) // what is behind it, and whether all of it comes
+		err = errors.Join(err, rest)
+	}
+	_ = tree.CloseWithError(errDone)
+	cancel()
+	if ended := <-collected; err == nil {
+		err = ended
+	}
+	return err
+}
+
+var errDone = errors.New("nobody reads on")
+
+func (tr *trialRun) keepTranscript(in io.Reader) error {
+	out, err := tr.rec.Text(evidence.TranscriptFile)
 	if err != nil {
 		return err
 	}
-	err = tr.sandbox.Collect(ctx, AgentBox, dir, &bounded{w: file, left: limit})
-	if err = errors.Join(err, file.Close()); err != nil {
-		return errors.Join(err, os.Remove(tr.file(name)))
-	}
-	return nil
-}
-
-// collectTranscript brings out the directory of the transcript and keeps the one
-// file in it.
-func (tr *trialRun) collectTranscript(ctx context.Context) (err error) {
-	const temp = ".transcript.tar"
-	if err := tr.collectTree(ctx, path.Dir(tr.plan.Agent.Transcript), temp, maxTranscript); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.Remove(tr.file(temp))) }()
-	return fileInTree(tr.file(temp), path.Base(tr.plan.Agent.Transcript), func(in io.Reader) error {
-		out, err := tr.rec.Text(evidence.TranscriptFile)
-		if err != nil {
-			return err
-		}
-		_, err = io.Copy(&bounded{w: out, left: maxTranscript}, in)
-		return errors.Join(err, out.Close())
-	})
+	_, err = io.Copy(&bounded{w: out, left: maxTranscript}, in)
+	return errors.Join(err, out.Close())
 }
 
 var (
@@ -190,7 +201,12 @@ func fileInTree(tarPath, name string, read func(io.Reader) error) error {
 		return err
 	}
 	defer func() { _ = file.Close() }()
-	for in := tar.NewReader(file); ; {
+	return readFileOf(file, name, read)
+}
+
+// readFileOf is fileInTree for a tree that is read once.
+func readFileOf(tree io.Reader, name string, read func(io.Reader) error) error {
+	for in := tar.NewReader(tree); ; {
 		header, err := in.Next()
 		if errors.Is(err, io.EOF) {
 			return fmt.Errorf("%w: %s", errNoFile, name)

@@ -107,7 +107,11 @@ func TestWorkspaceThatCannotBeCollected(t *testing.T) {
 					return collect(w)
 				}
 				r := runOne(t, b, trial, options(t))
-				wantOutcome(t, r, evidence.ClassError, "could not judge: file")
+				if name == errTooLarge.Error() { // what the agent left is its own doing
+					wantOutcome(t, r, evidence.ClassAgentError, name)
+				} else {
+					wantOutcome(t, r, evidence.ClassError, "could not judge: file")
+				}
 				wantGap(t, r, "workspace: "+name)
 				if text := r.Verdicts.Verdicts[0]; text.Result != evidence.VerdictPass {
 					t.Errorf("the grader that needs no workspace: %+v", text)

@@ -47,7 +47,7 @@ func (g *gateway) provider(p Provider, rec model.Recorder) model.Provider {
 		return out
 	}
 	transport := &http.Transport{
-		DialContext:            egress(rec, "provider", p.Name, a.url),
+		DialContext:            tellingDial(rec, "provider", p.Name, a.url),
 		Proxy:                  func(r *http.Request) (*url.URL, error) { return a.proxy(r.URL) },
 		ForceAttemptHTTP2:      true,
 		TLSHandshakeTimeout:    connectTimeout,
@@ -96,7 +96,7 @@ func (tr *trialRun) exhausted() <-chan struct{} {
 
 // at is who answers at a place: models under their host's name, and servers else.
 func (tr *trialRun) at(place Place) http.Handler {
-	servers := tr.proxy.Handler(tr.only(place))
+	servers := tr.lookout.requests(tr.only(place), tr.proxy.Handler(tr.only(place)))
 	if tr.models == nil {
 		return servers
 	}

@@ -38,7 +38,7 @@ func (t *Trial) graderBox(grader string) (GraderBox, bool) {
 // of servers can be had.
 func (t *Trial) planGraders(eval *spec.Eval) error {
 	var errs []error
-	for _, ask := range grading.Asks(t.Graders) {
+	for _, ask := range grading.Asks(t.allGraders()) {
 		var err error
 		switch what := ask.What.(type) {
 		case evidence.ProgramAsk:

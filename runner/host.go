@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/egress"
 	"github.com/waza-isolate/waza/runner/mcpproxy"
 	"github.com/waza-isolate/waza/runner/process"
 )
@@ -35,6 +36,7 @@ type host struct {
 	upstream *mcpproxy.Upstream // where it speaks HTTP; else nil
 	idle     func()             // closes connections that nobody uses; nil where none are kept
 	services *auxiliaries
+	outlet   *egress.Carrier // nil where it may reach nothing outside
 }
 
 // startHost starts the services of a server, puts the server's files into its box,
@@ -42,7 +44,7 @@ type host struct {
 // each session, and a remote one is there. What happens meanwhile goes to rec, and
 // what is written to the outputs that output names. The host is there to be stopped
 // also where it failed.
-func startHost(ctx context.Context, sandbox Sandbox, s Server, rec mcpproxy.Recorder, output func(string) io.Writer) (*host, error) {
+func startHost(ctx context.Context, sandbox Sandbox, s Server, limits egress.Limits, rec overseer, output func(string) io.Writer) (_ *host, err error) {
 	h := &host{plan: s, sandbox: sandbox, services: &auxiliaries{server: s.Name, sandbox: sandbox, rec: rec}}
 	if s.Remote {
 		return h, h.connect(rec)
@@ -52,6 +54,9 @@ func startHost(ctx context.Context, sandbox Sandbox, s Server, rec mcpproxy.Reco
 	}
 	if err := put(ctx, sandbox, s.Name, "/", s.Files); err != nil {
 		return h, fmt.Errorf("files of server %q: %w", s.Name, err)
+	}
+	if h.outlet, err = openOutlet(ctx, sandbox, s.Name, s.Egress, limits, rec); err != nil {
+		return h, fmt.Errorf("server %q: %w", s.Name, err)
 	}
 	switch s.Transport {
 	case mcpconfig.HTTP, mcpconfig.SSE:
@@ -80,8 +85,12 @@ func (h *host) stop(ctx context.Context) {
 	h.resident().Stop(ctx)
 }
 
-// await waits until what is left of the programs has ended with their boxes.
+// await waits until what is left of the programs has ended with their boxes, and what
+// they have under way outside.
 func (h *host) await(ctx context.Context) error {
+	if h.outlet != nil {
+		h.outlet.Close()
+	}
 	h.services.await()
 	if h.idle != nil {
 		h.idle()
@@ -120,7 +129,7 @@ func (h *host) server(log io.Writer) mcpproxy.Server {
 // launched is a server whose program is started when it is needed.
 func (h *host) launched(log io.Writer) mcpproxy.Server {
 	s := h.known(log)
-	program := serverProcess(h.plan.expanded, h.sandbox.Layout(s.Name).Home)
+	program := serverProcess(h.plan.toldOfProxy(), h.sandbox.Layout(s.Name).Home)
 	s.Launch = func(ctx context.Context) (process.Process, error) {
 		return h.sandbox.Start(ctx, s.Name, program)
 	}

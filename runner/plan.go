@@ -52,6 +52,8 @@ type Choices struct {
 	// Pull is when images are pulled, as in mcpconfig.PullPolicies; empty for the
 	// eval's own.
 	Pull string
+	// NoAttacks leaves out what attacks inject.
+	NoAttacks bool
 	// Lookup finds variables of the configuration; what it brings in is added to
 	// Secrets.
 	Lookup  func(string) (string, bool)
@@ -118,12 +120,17 @@ func planTask(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Trial, error)
 		Graders:   task.Graders,
 		Judge:     planJudge(eval, task),
 	}
-	if eval.Local {
-		t.planLocal(isolation)
+	if t.EgressLimits, err = planEgressLimits(isolation.EgressLimits); err != nil {
+		return Trial{}, err
 	}
+	if eval.Local {
+		t.planLocal(isolation, len(eval.Config.Canaries) > 0)
+	}
+	planted := canariesOf(eval, c.Run)
 	for _, f := range task.Files {
 		t.Files = append(t.Files, File{f})
 	}
+	t.Files = append(t.Files, planted.inWorkspace()...)
 	if err := t.planSkills(eval, task.Skills); err != nil {
 		return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
 	}
@@ -140,7 +147,14 @@ func planTask(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Trial, error)
 		t.Servers = append(t.Servers, server)
 		hosts[name] = name
 	}
+	if err := t.ownNames(); err != nil {
+		return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
+	}
 	t.MCPJSON = string(mcpconfig.Render(hosts))
+	t.Canaries = planted.record(t.Servers)
+	if err := t.planAttack(task.Attack, c.NoAttacks); err != nil {
+		return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
+	}
 	if err := t.planGraders(eval); err != nil {
 		return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
 	}
@@ -157,10 +171,14 @@ func planAgent(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Agent, error
 	if err != nil {
 		return Agent{}, err
 	}
+	allowed, err := readEgress(container.Egress)
+	if err != nil {
+		return Agent{}, err
+	}
 	a := Agent{
 		Box: box, Executor: eval.Config.Executor, Model: eval.Config.Model,
 		Dir: path.Join(WorkspaceDir, container.Workdir), Prompt: task.Prompt,
-		Env: task.Env, Script: task.Script, MaxCalls: int64(container.MaxCalls),
+		Env: task.Env, Script: task.Script, MaxCalls: int64(container.MaxCalls), Egress: allowed,
 	}
 	if container.MaxOutput != "" {
 		if a.MaxOutput, err = mcpconfig.ParseSize(container.MaxOutput); err != nil {
@@ -230,6 +248,7 @@ func planServer(eval *spec.Eval, name string, declared mcpconfig.Server, c Choic
 	for _, secret := range secrets {
 		c.Secrets.Add(secret)
 	}
+	plantedFiles := canariesOf(eval, c.Run).inServer(name, &config)
 	box, err := sized(Box{
 		Image: cmp.Or(config.Image, eval.Config.Isolation.ServerImage), User: config.User, Platform: config.Platform,
 		Pull: cmp.Or(c.Pull, config.Pull, eval.Config.Isolation.Pull),
@@ -239,12 +258,17 @@ func planServer(eval *spec.Eval, name string, declared mcpconfig.Server, c Choic
 	if err != nil {
 		return Server{}, fmt.Errorf("server %q: %w", name, err)
 	}
+	allowed, err := readEgress(config.Egress)
+	if err != nil {
+		return Server{}, fmt.Errorf("server %q: %w", name, err)
+	}
 	s := Server{
 		Box: box, Name: name, Config: declared, expanded: config,
 		Transport: config.Transport(), Remote: config.URL != "", Port: config.Port, Path: config.Endpoint(),
 		Shared:         config.URL == "" && cmp.Or(eval.Config.MCPServerLifetime, c.Lifetime) == PerBenchmark,
 		StartupTimeout: cmp.Or(seconds(config.StartupTimeout), defaultStartup),
 		Timeout:        cmp.Or(seconds(config.Timeout), defaultRequest),
+		Egress:         allowed,
 	}
 	s.MaxFrames = int64(config.MaxFrames)
 	for _, size := range []struct {
@@ -272,6 +296,7 @@ func planServer(eval *spec.Eval, name string, declared mcpconfig.Server, c Choic
 		source := sources[target]
 		s.Files = append(s.Files, File{spec.WorkspaceFile{Path: target, Source: &source}})
 	}
+	s.Files = append(s.Files, plantedFiles...)
 	s.Writable = writableFor(s.Files)
 	for _, dir := range s.Writable {
 		if mcpconfig.ReservedDir(dir) || s.Build != nil && (dir == images.InstallDir || strings.HasPrefix(dir, images.InstallDir+"/")) {

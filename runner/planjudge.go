@@ -3,6 +3,7 @@ package runner
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -15,7 +16,7 @@ const defaultJudgeSeconds = 120
 // planJudge is the judge of a task whose graders ask one; else nil.
 func planJudge(eval *spec.Eval, task spec.ResolvedTask) *evidence.Judge {
 	declared := eval.Config.Judge
-	if declared == nil || !grading.NeedJudge(task.Graders) {
+	if declared == nil || !grading.NeedJudge(gradersOf(task)) {
 		return nil
 	}
 	return &evidence.Judge{
@@ -23,6 +24,14 @@ func planJudge(eval *spec.Eval, task spec.ResolvedTask) *evidence.Judge {
 		TimeoutSeconds: cmp.Or(declared.TimeoutSeconds, defaultJudgeSeconds),
 		MaxTokens:      declared.MaxTokens, Temperature: declared.Temperature,
 	}
+}
+
+// gradersOf are those of a task and of its attack's success.
+func gradersOf(task spec.ResolvedTask) []evidence.GraderSpec {
+	if task.Attack == nil {
+		return task.Graders
+	}
+	return slices.Concat(task.Graders, task.Attack.Success)
 }
 
 // describeJudge tells of the judge; its key is nowhere in a plan.

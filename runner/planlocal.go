@@ -7,15 +7,20 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/egress"
 	"github.com/waza-isolate/waza/runner/spec"
 )
 
 // planLocal takes out of a plan what only containers have. Of the agent's box the
 // size of the workspace stays: it bounds what is collected.
-func (t *Trial) planLocal(isolation spec.Isolation) {
+func (t *Trial) planLocal(isolation spec.Isolation, canaries bool) {
 	t.Network, t.Subnets, t.Runtime, t.Workspace = NetworkNone, "", "", "directory"
 	t.Agent.Box = Box{Disk: t.Agent.Disk}
+	t.Agent.Egress, t.EgressLimits = nil, egress.Limits{}
 	t.NotEnforced = notEnforcedOf(isolation)
+	if canaries {
+		t.NotEnforced = append(t.NotEnforced, "config.canaries in DNS names and egress")
+	}
 }
 
 // notEnforcedOf names what of config.isolation processes do not have.
@@ -30,6 +35,7 @@ func notEnforcedOf(iso spec.Isolation) []string {
 		{"agent.image", iso.Agent.Image != ""}, {"agent.user", iso.Agent.User != ""}, {"agent.cpus", iso.Agent.CPUs != 0},
 		{"agent.memory", iso.Agent.Memory != ""}, {"agent.pids", iso.Agent.Pids != 0}, {"agent.disk", iso.Agent.Disk != ""},
 		{"agent.scratch", iso.Agent.Scratch != ""}, {"agent.open_files", iso.Agent.OpenFiles != 0},
+		{"agent.egress", iso.Agent.Egress != nil}, {"egress_limits", iso.EgressLimits != spec.EgressLimits{}},
 	} {
 		if key.set {
 			names = append(names, "config.isolation."+key.name)
@@ -39,18 +45,21 @@ func notEnforcedOf(iso spec.Isolation) []string {
 }
 
 // notEnforced names what of a server processes do not have.
-func notEnforced(s Server) []string {
-	if s.Config.Image == "" {
-		return nil
+func notEnforced(s Server) (names []string) {
+	if s.Config.Image != "" {
+		names = append(names, fmt.Sprintf("image of server %q", s.Name))
 	}
-	return []string{fmt.Sprintf("image of server %q", s.Name)}
+	if s.Config.Egress != nil {
+		names = append(names, fmt.Sprintf("egress of server %q", s.Name))
+	}
+	return names
 }
 
 // onThisMachine is a server as a process: its program and its directory are
 // relative to the eval's, where they are relative at all. A program without a
 // path is looked up when it is started.
 func (s Server) onThisMachine(evalDir string) (Server, error) {
-	s.Box = Box{}
+	s.Box, s.Egress = Box{}, nil
 	dir, err := filepath.Abs(evalDir)
 	if err != nil || s.Remote {
 		return s, err

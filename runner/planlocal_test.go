@@ -69,7 +69,7 @@ func TestNoIsolationKeyIsIgnored(t *testing.T) {
 // refused.
 func TestNoServerFieldIsIgnored(t *testing.T) {
 	acts := []string{
-		"type", "command", "args", "env", "cwd", "working_dir", "url", "headers", "port", "path", "tools",
+		"type", "command", "args", "env", "secrets", "cwd", "working_dir", "url", "headers", "port", "path", "tools",
 		"startup_timeout", "timeout", "max_message", "max_frames", "max_traffic", "proxy",
 	}
 	const told = "image" // to have no effect

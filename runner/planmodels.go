@@ -167,11 +167,17 @@ func proxyOf(lookup func(string) (string, bool)) func(*url.URL) (*url.URL, error
 	return config.ProxyFunc()
 }
 
-// KeyVariables are the variables that hold keys of what the runner asks for trials:
-// models and judges.
+// KeyVariables are the variables that hold what programs of trials do not get from the
+// runner's environment: keys of the models and judges that the runner asks for them, and
+// secrets of servers, which are given to these alone.
 func KeyVariables(trials []*Trial) []string {
 	var names []string
 	for _, t := range trials {
+		for _, s := range t.Servers {
+			for _, secret := range s.Config.Secrets {
+				names = append(names, secret.Env)
+			}
+		}
 		if t.Judge != nil {
 			names = append(names, t.Judge.APIKeyEnv)
 		}

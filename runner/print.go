@@ -43,6 +43,9 @@ func (t *Trial) String() string {
 	}
 	if t.Isolated() {
 		fmt.Fprintf(&b, "              %s\n", t.Agent.declaredBox())
+		if reach := describeEgress(t.Agent.Egress); reach != "" {
+			fmt.Fprintf(&b, "              egress %s\n", reach)
+		}
 		fmt.Fprintf(&b, "              workspace %s on %s, %d file(s)\n", WorkspaceDir, t.Workspace, len(t.Files))
 	} else {
 		fmt.Fprintf(&b, "              a process of this machine; workspace in a temporary directory, %d file(s)\n", len(t.Files))
@@ -108,6 +111,12 @@ func (s Server) describe(b *strings.Builder, isolated bool) {
 		line("%s", s.declaredBox())
 	default:
 		line("a process of this machine, in %s", cmp.Or(directoryOf(s.Config), "the eval's directory"))
+	}
+	if reach := describeEgress(s.Egress); reach != "" {
+		line("egress %s", reach)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Config.Secrets)) {
+		line("secret %s is %s", name, s.Config.Secrets[name])
 	}
 	if s.Port != 0 {
 		line("speaks %s at port %d, %s", s.Transport, s.Port, s.Path)

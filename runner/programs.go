@@ -60,7 +60,7 @@ var errUnanswered = errors.New("no answer")
 // asks is what the trial's graders have done, of the kinds.
 func (tr *trialRun) asks(kinds ...string) []grading.Ask {
 	var wanted []grading.Ask
-	for _, ask := range grading.Asks(tr.plan.Graders) {
+	for _, ask := range grading.Asks(tr.plan.allGraders()) {
 		if slices.Contains(kinds, ask.Kind) {
 			wanted = append(wanted, ask)
 		}

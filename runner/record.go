@@ -52,6 +52,7 @@ type Record struct {
 	Executor    string               `json:"executor,omitempty"`   // likewise, in place of the eval's
 	Model       string               `json:"model,omitempty"`      // likewise
 	FailFast    bool                 `json:"fail_fast,omitempty"`
+	NoAttacks   bool                 `json:"no_attacks,omitempty"` // what attacks inject was left out
 	Retries     int                  `json:"infra_retries"`
 	Directory   string               `json:"directory,omitempty"`   // that relative paths of the command line are from
 	ContextDir  string               `json:"context_dir,omitempty"` // where the command line set it
@@ -372,6 +373,9 @@ func readTrial(d evidence.Dir) (results.Trial, error) {
 		return t, err
 	}
 	t.Events = slices.DeleteFunc(t.Events, func(e evidence.Event) bool { return !results.OfServers(e) })
+	if err := readConduct(d, &t); err != nil {
+		return t, err
+	}
 	if t.Steps, err = d.Steps(); err != nil {
 		return t, err
 	}
@@ -385,6 +389,27 @@ func readTrial(d evidence.Dir) (results.Trial, error) {
 	}
 	t.Transcript, _ = d.Transcript() // the agent's word; grading has said what is wrong with it
 	return t, nil
+}
+
+// readConduct reads what a trial's servers did beside answering.
+func readConduct(d evidence.Dir, t *results.Trial) (err error) {
+	if t.Observed, err = d.Observed(); err != nil {
+		return err
+	}
+	if len(t.Redacted) > 0 {
+		if t.Echoes, err = d.Echoes(t.Trial); err != nil {
+			return err
+		}
+	}
+	t.Stderr = map[string]results.Written{}
+	for _, s := range t.Servers {
+		bytes, lines, err := d.ServerWrote(s.Name)
+		if err != nil {
+			return err
+		}
+		t.Stderr[s.Name] = results.Written{Bytes: bytes, Lines: lines}
+	}
+	return nil
 }
 
 // Weak names the attacks that get out of the run's sandboxes, which its command line
@@ -404,7 +429,7 @@ func (r Record) info() results.Run {
 	run := results.Run{
 		ID: r.ID, EvalName: r.Eval.Name, Skill: r.Eval.Skill, Model: r.Eval.Model, Executor: r.Eval.Executor, JudgeModel: r.Eval.JudgeModel,
 		Timeout: time.Duration(r.Eval.TimeoutSeconds) * time.Second, TrialsPerTask: r.Trials, Isolated: r.Isolated,
-		Started: r.Started, Ended: r.Ended, Metrics: r.Metrics, Weak: r.Weak(),
+		Started: r.Started, Ended: r.Ended, Metrics: r.Metrics, Weak: r.Weak(), NoAttacks: r.NoAttacks,
 	}
 	if r.Timeout > 0 {
 		run.Timeout = r.Timeout

@@ -1,20 +1,40 @@
 package runner
 
-import "github.com/waza-isolate/waza/runner/evidence"
+import (
+	"slices"
 
-// redacted is the record as it may be written: free text without secrets. What
-// names things (tasks, servers, graders) stays, or nothing would find them.
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/redact"
+)
+
+// redacted is the record as it may be written: free text without secrets, and what was
+// taken out of it and of the trial's other files. What names things (tasks, servers,
+// graders) stays, or nothing would find them.
 func (tr *trialRun) redacted() evidence.Trial {
 	secrets, record := tr.run.o.Secrets, tr.record
+	var all redact.Found
+	clean := func(text string) string {
+		cleaned, found := secrets.Bytes([]byte(text))
+		all.Add(found)
+		return string(cleaned)
+	}
 	for _, text := range []*string{&record.Prompt, &record.Message, &record.Signal, &record.FinalOutput} {
-		*text = secrets.String(*text)
+		*text = clean(*text)
 	}
-	for i := range record.Gaps {
-		record.Gaps[i] = secrets.String(record.Gaps[i])
+	record.Gaps = slices.Clone(record.Gaps)
+	for i, gap := range record.Gaps {
+		record.Gaps[i] = clean(gap)
 	}
-	for i := range record.Servers {
-		record.Servers[i].Image = secrets.String(record.Servers[i].Image)
+	record.Servers = slices.Clone(record.Servers)
+	for i, server := range record.Servers {
+		record.Servers[i].Image = clean(server.Image)
 	}
-	record.Plan, _ = secrets.JSON(record.Plan)
+	plan, found := secrets.JSON(record.Plan)
+	all.Add(found)
+	record.Plan = plan
+	record.Redacted = tr.rec.Redacted()
+	if all.Spans > 0 {
+		record.Redacted[evidence.TrialFile] = evidence.Redaction{Spans: all.Spans, Secrets: all.Secrets}
+	}
 	return record
 }

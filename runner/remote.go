@@ -31,7 +31,7 @@ func (h *host) connect(rec mcpproxy.Recorder) error {
 		return fmt.Errorf("server %q: its url cannot be read", s.Name)
 	}
 	transport := &http.Transport{
-		DialContext:            egress(rec, "server", s.Name, where),
+		DialContext:            tellingDial(rec, "server", s.Name, where),
 		ForceAttemptHTTP2:      true,
 		TLSHandshakeTimeout:    connectTimeout,
 		IdleConnTimeout:        idleConnection,
@@ -53,9 +53,9 @@ func (h *host) connect(rec mcpproxy.Recorder) error {
 	return nil
 }
 
-// egress dials for a server, or for what else is named, and records once that the trial
+// tellingDial dials for a server, or for what else is named, and records once that the trial
 // went out there.
-func egress(rec interface{ Event(evidence.Event) }, what, name string, where *url.URL) func(context.Context, string, string) (net.Conn, error) {
+func tellingDial(rec interface{ Event(evidence.Event) }, what, name string, where *url.URL) func(context.Context, string, string) (net.Conn, error) {
 	origin := where.Scheme + "://" + where.Host
 	told := sync.OnceFunc(func() {
 		rec.Event(evidence.Event{

@@ -21,19 +21,19 @@ type measured struct {
 	limits  evidence.Limits
 }
 
-// measure records what every box may use and what it used. It is to be called while
+// measure records what every box may use, what it used, and what servers did. It is to be called while
 // they stand; the first call counts.
 func (tr *trialRun) measure(ctx context.Context) {
 	if tr.sandbox == nil || tr.record.Resources != nil || ctx.Err() != nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), measureTimeout)
+	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), measureTimeout)
 	defer cancel()
 	boxes := tr.boxes()
 	found := make([]evidence.Resource, len(boxes))
 	var all sync.WaitGroup
 	for i, box := range boxes {
-		all.Go(func() { found[i] = box.measure(ctx) })
+		all.Go(func() { found[i] = box.measure(asking) })
 	}
 	all.Wait()
 	tr.record.Resources = make(map[string]evidence.Resource, len(boxes))
@@ -43,6 +43,7 @@ func (tr *trialRun) measure(ctx context.Context) {
 		}
 		tr.record.Resources[box.name] = found[i]
 	}
+	tr.observe(ctx, watched(boxes))
 }
 
 func (m measured) measure(ctx context.Context) evidence.Resource {

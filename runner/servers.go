@@ -34,7 +34,7 @@ func (tr *trialRun) openServers(ctx context.Context) error {
 				tr.hosts[i], err = tr.joinShared(gctx, s)
 				return err
 			}
-			if tr.hosts[i], err = startHost(gctx, tr.sandbox, s, tr.rec, tr.output); err != nil {
+			if tr.hosts[i], err = startHost(gctx, tr.sandbox, s, tr.plan.EgressLimits, tr.observer(), tr.output); err != nil {
 				return err
 			}
 			return tr.probe(gctx, tr.hosts[i])
@@ -44,7 +44,9 @@ func (tr *trialRun) openServers(ctx context.Context) error {
 		return err
 	}
 	for _, h := range tr.hosts {
-		tr.servers = append(tr.servers, h.server(tr.output(h.plan.Name)))
+		server := h.server(tr.output(h.plan.Name))
+		server.Inject = tr.plan.injectionsFor(server.Name)
+		tr.servers = append(tr.servers, server)
 	}
 	tr.keepAsked()
 	return nil
@@ -214,6 +216,7 @@ func (tr *trialRun) tellPlaces(ctx context.Context, places []Place) error {
 
 // drain lets every server end and every answer be recorded.
 func (tr *trialRun) drain(ctx context.Context) error {
+	tr.closeAgentOutlet()
 	tr.closeModels()
 	defer func() { tr.models = nil }()
 	if tr.proxy == nil {

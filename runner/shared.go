@@ -14,8 +14,8 @@ import (
 	"sync"
 
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/canary"
 	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/mcpproxy"
 )
 
 // sharedServers are the servers that live as long as the run: one of each distinct
@@ -127,7 +127,7 @@ func (p *sharedServers) open(ctx context.Context, tr *trialRun, s Server, key st
 	if err != nil {
 		return nil, fmt.Errorf("server %q, which the run shares: %w", s.Name, err)
 	}
-	if i.host, err = startHost(ctx, i.sandbox, s, i, i.output); err == nil {
+	if i.host, err = startHost(ctx, i.sandbox, s, tr.plan.EgressLimits, i, i.output); err == nil {
 		err = tr.probe(ctx, i.host)
 	}
 	i.watch.Go(i.await)
@@ -153,7 +153,7 @@ func (i *instance) await() {
 }
 
 // An instance records what happens to its server with every trial at work.
-var _ mcpproxy.Recorder = (*instance)(nil)
+var _ overseer = (*instance)(nil)
 
 // Frame implements mcpproxy.Recorder: what crosses is recorded by each trial's
 // own proxy.
@@ -245,6 +245,25 @@ func (i *instance) Event(e evidence.Event) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for tr := range i.users {
-		tr.rec.Event(e)
+		tr.observer().Event(e)
+	}
+}
+
+// Tap implements overseer: what leaves is looked at for every trial at work then. Their
+// canaries are those of the run.
+func (i *instance) Tap(box, host string) io.Writer {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for tr := range i.users {
+		return tr.lookout.outgoing(func(found canary.Found) { i.left(box, host, found) })
+	}
+	return io.Discard
+}
+
+func (i *instance) left(box, host string, found canary.Found) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for tr := range i.users {
+		tr.lookout.left(box, host, found)
 	}
 }

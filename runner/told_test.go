@@ -20,6 +20,7 @@ import (
 func tellsIn(from string) *Trial {
 	trial := testTrial(1)
 	trial.Graders = nil
+	trial.Agent.Disk = 2 * maxTranscript // for the one that tells too much
 	trial.Agent.Tells = &transcript.Source{From: from, Format: transcript.FormatJSONL, Events: []transcript.Rule{
 		{When: map[string]any{"did": "start"}, Type: transcript.ToolStart, ID: "n", Name: "tool", Arguments: "with"},
 		{When: map[string]any{"did": "end"}, Type: transcript.ToolEnd, ID: "n", Result: "got", Error: "bad"},

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waza-isolate/waza/runner/egress"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/mcpproxy"
 )
@@ -40,6 +41,8 @@ type trialRun struct {
 	agent   *attendance       // nil until the agent runs
 	proxy   *mcpproxy.Proxy   // nil where nothing is served
 	models  *gateway          // likewise, and where no model is asked
+	lookout *lookout          // for canaries; nil where there are none
+	outlet  *egress.Carrier   // of the agent; nil where it may reach nothing outside
 	// agentUsed is what the agent's box used up to the agent's end; nil where that
 	// could not be seen.
 	agentUsed *evidence.Usage
@@ -59,6 +62,10 @@ func (r *run) trial(ctx context.Context, t *Trial, dir evidence.Dir) (ended bool
 		return false, err
 	}
 	tr := &trialRun{run: r, plan: t, rec: rec, record: newRecord(t, rec.Now()), outputs: map[string]io.Writer{}}
+	if tr.lookout, err = lookoutFor(t, rec); err != nil {
+		return false, errors.Join(err, rec.Close())
+	}
+	tr.record.Watched = tr.lookout.ways(t.Isolated())
 	broke := tr.live(ctx)
 	interrupted := broke != nil && ctx.Err() != nil
 	if interrupted {
@@ -113,7 +120,7 @@ func (tr *trialRun) live(ctx context.Context) error {
 // prepare does everything up to the agent's start.
 func (tr *trialRun) prepare(ctx context.Context) (err error) {
 	tr.report(PhaseStart)
-	tr.sandbox, err = tr.run.backend.Open(ctx, tr.plan, tr.rec.Event)
+	tr.sandbox, err = tr.run.backend.Open(ctx, tr.plan, tr.observer().Event)
 	if err != nil {
 		return because(evidence.ReasonSandbox, err)
 	}
@@ -124,7 +131,10 @@ func (tr *trialRun) prepare(ctx context.Context) (err error) {
 	if err := tr.openServers(ctx); err != nil {
 		return because(evidence.ReasonServer, err)
 	}
-	if err := tr.serve(ctx, tr.rec, tr.plan.Models); err != nil {
+	if err := tr.serve(ctx, tr.observer(), tr.plan.Models); err != nil {
+		return because(evidence.ReasonSandbox, err)
+	}
+	if err := tr.openAgentOutlet(ctx); err != nil {
 		return because(evidence.ReasonSandbox, err)
 	}
 	return because(evidence.ReasonSandbox, tr.fillWorkspace(ctx))
@@ -138,6 +148,9 @@ func (tr *trialRun) guarantees() evidence.Guarantees {
 	}
 	if tr.plan.Models != nil && tr.plan.Isolated() {
 		g.Enforced = append(g.Enforced, "models are asked by the runner, which alone has their keys")
+	}
+	for _, box := range tr.plan.outgoing() {
+		g.Missing = append(g.Missing, fmt.Sprintf("%s may reach %s: what it sends there leaves the trial", box.who, describeEgress(box.allowed)))
 	}
 	for _, s := range tr.plan.Servers {
 		if s.Shared {
@@ -233,7 +246,7 @@ func newRecord(t *Trial, started time.Time) evidence.Trial {
 	}
 	return evidence.Trial{
 		Run: t.Run, Task: t.Task, TaskName: t.TaskName, Number: t.Number, Attempt: max(t.Attempt, 1),
-		Prompt: t.Agent.Prompt, Executor: t.Agent.Executor, Servers: servers, Graders: t.Graders, Judge: t.Judge,
+		Prompt: t.Agent.Prompt, Executor: t.Agent.Executor, Servers: servers, Graders: t.Graders, Judge: t.Judge, Attack: t.Attack, Canaries: t.Canaries,
 		Plan: t.JSON(), Started: started,
 	}
 }

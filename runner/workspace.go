@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -21,12 +20,11 @@ func (tr *trialRun) fillWorkspace(ctx context.Context) error {
 	if err := tr.keepBefore(); err != nil {
 		return err
 	}
-	before, err := os.Open(tr.file(evidence.BeforeFile))
+	files, fill := io.Pipe()
+	go func() { _ = fill.CloseWithError(writeTree(fill, tr.plan.Files)) }()
+	err := tr.sandbox.Put(ctx, AgentBox, WorkspaceDir, files)
+	_ = files.CloseWithError(err)
 	if err != nil {
-		return err
-	}
-	defer func() { _ = before.Close() }()
-	if err := tr.sandbox.Put(ctx, AgentBox, WorkspaceDir, before); err != nil {
 		return err
 	}
 	if err := tr.putSkills(ctx); err != nil {
@@ -36,11 +34,17 @@ func (tr *trialRun) fillWorkspace(ctx context.Context) error {
 	if err := writeLinks(&tree, tr.plan.links(tr.sandbox.Layout(AgentBox)), tr.plan.Files); err != nil {
 		return err
 	}
-	return tr.sandbox.Put(ctx, AgentBox, WorkspaceDir, &tree)
+	if err := tr.sandbox.Put(ctx, AgentBox, WorkspaceDir, &tree); err != nil {
+		return err
+	}
+	tr.tellInjectedFiles()
+	return nil
 }
 
+// keepBefore keeps the task's files as workspace.tar is kept, so that one can be held
+// against the other.
 func (tr *trialRun) keepBefore() error {
-	before, err := tr.rec.Raw(evidence.BeforeFile)
+	before, err := tr.rec.Tree(evidence.BeforeFile)
 	if err != nil {
 		return err
 	}

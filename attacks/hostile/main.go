@@ -34,6 +34,7 @@ func acts() map[string]act {
 		kernelActs(),
 		ourFileActs(),
 		lingeringActs(),
+		leakingActs(),
 		leftoverActs(),
 		bombActs(),
 		sayingActs(),

@@ -33,6 +33,7 @@ type runOptions struct {
 	isolate         bool
 	allowWeak       []string
 	keep, verbose   bool
+	noAttacks       bool
 	format          format
 }
 
@@ -41,7 +42,7 @@ func readOptions(c *cli.Context) (runOptions, error) {
 		trials: c.Int("trials"), infraRetries: c.Int("infra-retries"), timeout: c.Duration("timeout"),
 		isolate: c.Bool("isolate"), pull: c.String("pull"),
 		contextDir: c.String("context-dir"), runDir: c.String("run-dir"), keep: c.Bool("keep"),
-		allowWeak: c.StringSlice("allow-weak"),
+		allowWeak: c.StringSlice("allow-weak"), noAttacks: c.Bool("no-attacks"),
 	}
 	if c.NArg() != 1 {
 		return o, usage("run takes one eval file; see waza run --help")

@@ -65,6 +65,9 @@ func (s *state) resumeRun(c *cli.Context) error {
 	}
 	ctx, stop := interruptible(c.Context, s.stderr)
 	defer stop()
+	if err := j.readSecrets(ctx); err != nil {
+		return err
+	}
 	_, err = j.carryOut(ctx, dir, record)
 	return err
 }
@@ -106,6 +109,7 @@ func (s *state) resumedJob(c *cli.Context, o runOptions, r *resumption) (*job, e
 	}
 	o.isolate, o.trials, o.infraRetries = record.Isolated, record.Trials, record.Retries
 	o.timeout, o.pull, o.allowWeak = record.Timeout, record.Pull, record.Weak()
+	o.noAttacks = record.NoAttacks
 	o.variant = variant{record.Executor, record.Model}
 	if record.ContextDir != "" {
 		o.contextDir = fromDirectory(record, record.ContextDir)
@@ -139,7 +143,7 @@ func (s *state) sameOverlay(record runner.Record) (*mcpconfig.ClientFile, error)
 	if err != nil {
 		return nil, err
 	}
-	if overlay.SHA256 != record.MCP.SHA256 {
+	if record.MCP.SHA256 != "" && overlay.SHA256 != record.MCP.SHA256 {
 		return nil, usage("%s has changed since the run began: begin a new run", overlay.Name)
 	}
 	return overlay, nil

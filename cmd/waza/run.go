@@ -52,6 +52,7 @@ func (s *state) runCommand() *cli.Command {
 			&cli.IntFlag{Name: "infra-retries", Value: runner.DefaultInfraRetries, Usage: "run a trial again up to `N` times where infrastructure failed it"},
 			&cli.StringFlag{Name: "pull", Usage: "pull images by this `POLICY`: missing, always or never; with --isolate", DefaultText: "the eval's"},
 			&cli.StringSliceFlag{Name: "allow-weak", Usage: "run although the attack `NAME` gets out of the sandbox; may be given again; with --isolate"},
+			&cli.BoolFlag{Name: "no-attacks", Usage: "inject nothing of tasks' attacks: the baseline of a run that does"},
 			contextDirFlag(),
 			mcpFlag(),
 			outputFlag(),
@@ -95,6 +96,7 @@ type job struct {
 	trials   []*runner.Trial
 	lock     *images.Lock
 	secrets  *redact.Set
+	vault    *runner.Vault // nil until a run is about to begin
 	judges   *judges
 	runID    string
 	clock    *evidence.Clock
@@ -165,12 +167,29 @@ func (j *job) plan(platform string) (err error) {
 	}
 	j.trials, err = runner.Plan(j.eval, j.tasks, runner.Choices{
 		Run: j.runID, Trials: j.options.trials, Timeout: j.options.timeout, Pull: j.options.pull, Lookup: j.lookup, Secrets: j.secrets,
-		Lock: j.lock, Platform: platform, Lifetime: lifetime, ModelScript: modelScript,
+		Lock: j.lock, Platform: platform, Lifetime: lifetime, ModelScript: j.modelScript, NoAttacks: j.options.noAttacks,
 	})
 	if err != nil {
 		return usage("%w", err)
 	}
+	if j.vault != nil {
+		j.vault.Give(j.trials)
+	}
 	return j.checkJudges()
+}
+
+// readSecrets has the values of the servers' secrets at hand, and hands them out.
+func (j *job) readSecrets(ctx context.Context) error {
+	vault, err := runner.OpenVault(ctx, j.trials, j.eval.Dir(), j.lookup, j.secrets)
+	if err != nil {
+		if ctx.Err() != nil {
+			return infra(err)
+		}
+		return usage("%w", err)
+	}
+	j.vault = vault
+	j.vault.Give(j.trials)
+	return nil
 }
 
 func checkScript(steps json.RawMessage) error {
@@ -211,6 +230,9 @@ func (j *job) run(ctx context.Context) error {
 
 // runIn is run, with a new or empty directory; the end of ctx is an interrupt.
 func (j *job) runIn(ctx context.Context, dir string) error {
+	if err := j.readSecrets(ctx); err != nil {
+		return err
+	}
 	record, err := j.newRecord()
 	if err != nil {
 		return infra(err)
@@ -269,6 +291,9 @@ func (j *job) newRecord() (runner.Record, error) {
 	if record.Inputs, err = runner.Inputs(j.eval, j.tasks, j.trials); err != nil {
 		return record, err
 	}
+	if err = record.LeaveOut(j.eval.Path, j.secrets); err != nil {
+		return record, err
+	}
 	record.Started = j.clock.Now()
 	if record.Directory, err = os.Getwd(); err != nil {
 		return record, err
@@ -278,6 +303,7 @@ func (j *job) newRecord() (runner.Record, error) {
 	record.Models = j.trials[0].Models
 	record.Workers, record.Trials, record.Retries = j.workers(), len(j.trials)/len(j.tasks), j.options.infraRetries
 	record.Timeout, record.FailFast = j.options.timeout, j.eval.Config.FailFast
+	record.NoAttacks = j.options.noAttacks
 	record.ContextDir, record.Pull = j.options.contextDir, j.options.pull
 	record.Executor, record.Model = j.options.variant.executor, j.options.variant.model
 	return record, nil

@@ -146,6 +146,7 @@ func TestGuestIsSmall(t *testing.T) {
 	want := []string{
 		"github.com/hashicorp/yamux",
 		module + "runner/guest",
+		module + "runner/observe",
 		module + "runner/process",
 		module + "runner/tree",
 		module + "runner/usage",

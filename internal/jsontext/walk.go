@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"iter"
+	"strings"
 )
 
 // The functions here walk JSON that json.Valid has accepted. They exist because
@@ -40,6 +41,14 @@ func Members(value []byte) iter.Seq2[string, []byte] {
 			rest = afterComma(rest[n:])
 		}
 	}
+}
+
+// FoldKey maps a key to the one that a careless parser takes it for: one that ignores
+// case, or that ends a text at a NUL, as those in C do. ToUpper comes first for letters
+// such as ſ, which are S in upper case only.
+func FoldKey(key string) string {
+	key, _, _ = strings.Cut(key, "\x00")
+	return strings.ToLower(strings.ToUpper(key))
 }
 
 // Elements yields the elements of an array, and nothing where value is none.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"unicode/utf8"
 
 	"github.com/waza-isolate/waza/runner/evidence"
 )
@@ -78,6 +77,9 @@ func (c *collector) frame(f evidence.Frame) {
 	case f.Synthetic != "" && len(f.Raw) == 0:
 		c.broken(f)
 		return
+	case isIntricate(f.Raw):
+		c.gap(f, fmt.Sprintf("it has more than %d values", maxValues))
+		return
 	}
 	batch, err := split(f.Raw)
 	if err != nil {
@@ -89,6 +91,9 @@ func (c *collector) frame(f evidence.Frame) {
 		if err != nil {
 			c.gap(f, err.Error())
 			continue
+		}
+		if why := m.doubt(f); why != "" {
+			c.gap(f, why)
 		}
 		c.message(f, m)
 	}
@@ -235,16 +240,6 @@ func (c *collector) noteOn(f evidence.Frame, r *request, kind string) {
 		return
 	}
 	r.call.note(f, kind)
-}
-
-// oddities notes what of a message different parsers may read differently.
-func (k *call) oddities(f evidence.Frame, m message) {
-	if duplicateKeys(m.raw) {
-		k.note(f, NoteDuplicateKey)
-	}
-	if !utf8.Valid(m.raw) {
-		k.note(f, NoteMalformed)
-	}
 }
 
 func (c *collector) finish() Result {

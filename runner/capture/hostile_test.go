@@ -81,6 +81,42 @@ func TestListedAgainAndAgain(t *testing.T) {
 	}
 }
 
+// A message of as many values as fit into it costs about its bytes to read, wherever
+// they are in it.
+func TestMessagesOfNothingButValues(t *testing.T) {
+	const size = 16 << 20
+	var keys strings.Builder
+	for i := 0; keys.Len() < size; i++ {
+		fmt.Fprintf(&keys, `"%x":1,`, i)
+	}
+	members, elements, objects := keys.String()+`"z":1`, strings.Repeat("1,", size/2)+"1", strings.Repeat("{},", size/3)+"{}"
+	for name, frames := range map[string][]evidence.Frame{
+		"of the envelope": {up(`{"id":1,"method":"tools/call","params":{"name":"x"},` + members + `}`)},
+		"of parameters":   {up(`{"id":1,"method":"tools/call","params":{"name":"x",` + members + `}}`)},
+		"of arguments":    {up(`{"id":1,"method":"tools/call","params":{"name":"x","arguments":{` + members + `}}}`)},
+		"of a batch":      {up(`[` + elements + `]`)},
+		"of a state":      {up(`{"id":1,"method":"tools/call","params":{"name":"x","requestState":[` + elements + `]}}`)},
+		"of a result":     {up(ask), down(`{"id":1,"result":{` + members + `}}`)},
+		"of content":      {up(ask), down(`{"id":1,"result":{"content":[` + objects + `]}}`)},
+		"of a list":       {up(`{"id":1,"method":"tools/list"}`), down(`{"id":1,"result":{"tools":[` + elements + `]}}`)},
+		"of a tool":       {up(`{"id":1,"method":"tools/list"}`), down(`{"id":1,"result":{"tools":[{"name":"x","inputSchema":[` + elements + `]}]}}`)},
+		"of no JSON":      {up(`[` + elements)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			got := calls(t, frames...)
+			runtime.ReadMemStats(&after)
+			if took := after.TotalAlloc - before.TotalAlloc; took > size/4 {
+				t.Errorf("%d MiB were taken", took>>20)
+			}
+			if len(got.Gaps) != 1 {
+				t.Errorf("gaps %v", got.Gaps)
+			}
+		})
+	}
+}
+
 // Other changes cannot crowd out a rug pull.
 func TestRugPullInAFloodOfChanges(t *testing.T) {
 	var frames []evidence.Frame

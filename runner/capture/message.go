@@ -1,7 +1,6 @@
 package capture
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -26,17 +25,28 @@ type message struct {
 var (
 	errNotMessage = errors.New("neither a request, a notification nor an answer")
 	errEmptyBatch = errors.New("an empty batch")
+	errLongBatch  = fmt.Errorf("a batch of more than %d messages", maxBatch)
 )
+
+// maxBatch is more than the messages of any batch that the proxy passes on.
+const maxBatch = 4096
 
 // split takes a batch apart (2025-03-26); any other message is returned alone.
 func split(raw []byte) ([]json.RawMessage, error) {
-	trimmed := bytes.TrimLeft(raw, " \t\r\n")
+	trimmed := jsontext.TrimSpace(raw)
 	if len(trimmed) == 0 || trimmed[0] != '[' {
 		return []json.RawMessage{raw}, nil
 	}
+	if !json.Valid(raw) {
+		var batch []json.RawMessage
+		return nil, json.Unmarshal(raw, &batch)
+	}
 	var batch []json.RawMessage
-	if err := json.Unmarshal(raw, &batch); err != nil {
-		return nil, err
+	for message := range jsontext.Elements(trimmed) {
+		if len(batch) == maxBatch {
+			return nil, errLongBatch
+		}
+		batch = append(batch, message)
 	}
 	if len(batch) == 0 {
 		return nil, errEmptyBatch
@@ -89,20 +99,20 @@ func members(raw []byte) (map[string]json.RawMessage, bool) {
 	return fields, true
 }
 
-// foldedKey is a key that is another only to those who ignore case.
+// foldedKey is a key that [jsontext.FoldKey] takes for another.
 type foldedKey struct{ got, known string }
 
 func (k foldedKey) Error() string {
 	return fmt.Sprintf("key %q, which some read as %q", k.got, k.known)
 }
 
-// folded finds a key that differs from a known one in case alone. Some servers
-// ignore case, so what such a message makes them do is not known.
+// folded finds a key that careless servers take for a known one: what such a message
+// makes them do is not known.
 func folded(fields map[string]json.RawMessage, known ...string) (foldedKey, bool) {
 	var found []foldedKey
 	for key := range fields {
 		for _, k := range known {
-			if key != k && strings.EqualFold(key, k) {
+			if key != k && jsontext.FoldKey(key) == jsontext.FoldKey(k) {
 				found = append(found, foldedKey{key, k})
 			}
 		}
@@ -111,6 +121,22 @@ func folded(fields map[string]json.RawMessage, known ...string) (foldedKey, bool
 		return foldedKey{}, false
 	}
 	return slices.MinFunc(found, func(a, b foldedKey) int { return strings.Compare(a.got, b.got) }), true
+}
+
+// repeats says whether one of some keys comes twice in an object, not counting what
+// is in its values.
+func repeats(object []byte, keys ...string) bool {
+	var seen []string
+	for key := range jsontext.Members(object) {
+		if !slices.Contains(keys, key) {
+			continue
+		}
+		if slices.Contains(seen, key) {
+			return true
+		}
+		seen = append(seen, key)
+	}
+	return false
 }
 
 // duplicateKeys reports whether an object anywhere in valid JSON has a key twice.

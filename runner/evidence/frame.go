@@ -26,19 +26,21 @@ type frameHead struct {
 }
 
 type frameTail struct {
-	Truncated int64     `json:"truncated,omitempty"`
-	Redacted  int       `json:"redacted,omitempty"`
-	Envelope  bool      `json:"redacted_envelope,omitempty"`
-	Synthetic Synthetic `json:"synthetic,omitempty"`
-	Side      Side      `json:"side,omitempty"`
-	Peer      *Peer     `json:"peer,omitempty"`
+	Truncated int64          `json:"truncated,omitempty"`
+	Redacted  int            `json:"redacted,omitempty"`
+	Secrets   map[string]int `json:"secrets,omitempty"`
+	Envelope  bool           `json:"redacted_envelope,omitempty"`
+	Synthetic Synthetic      `json:"synthetic,omitempty"`
+	Side      Side           `json:"side,omitempty"`
+	Peer      *Peer          `json:"peer,omitempty"`
+	Injected  []int          `json:"injected,omitempty"`
 }
 
 // MarshalJSON keeps Raw to the byte: as a string in "raw" where it is valid
 // UTF-8, else in "raw_b64".
 func (f Frame) MarshalJSON() ([]byte, error) {
 	var out bytes.Buffer
-	err := f.write(&out, nil, len(f.Raw))
+	_, err := f.write(&out, nil, len(f.Raw))
 	return out.Bytes(), err
 }
 
@@ -50,7 +52,7 @@ func (f *Frame) UnmarshalJSON(b []byte) error {
 	}
 	*f = Frame{
 		Seq: line.Seq, Time: line.Time, Server: line.Server, Conn: line.Conn, Dir: line.Dir,
-		Truncated: line.Truncated, Redacted: line.Redacted, RedactedEnvelope: line.Envelope, Synthetic: line.Synthetic, Side: line.Side, Peer: line.Peer,
+		Truncated: line.Truncated, Redacted: line.Redacted, Secrets: line.Secrets, RedactedEnvelope: line.Envelope, Synthetic: line.Synthetic, Side: line.Side, Peer: line.Peer, Injected: line.Injected,
 	}
 	switch {
 	case line.Raw != nil:

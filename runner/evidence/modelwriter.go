@@ -26,15 +26,16 @@ func (r *Recorder) modelCallLocked(c ModelCall) (err error) {
 		}
 	}
 	out := bufio.NewWriterSize(r.models, 64<<10)
-	err = c.write(out, r.secrets, r.limit)
+	found, err := c.write(out, r.secrets, r.limit)
+	r.noteRedactedLocked(ModelsFile, found, nil)
 	_ = out.WriteByte('\n') // what fails fails at Flush
 	return errors.Join(err, out.Flush())
 }
 
 // write writes c as [ModelCall.MarshalJSON] does, with the secrets taken out of it. Its
 // bytes go out piece by piece and are never held a second time, and limit bytes of
-// each are kept.
-func (c ModelCall) write(w io.Writer, secrets *redact.Set, limit int) error {
+// each are kept. It returns what it replaced.
+func (c ModelCall) write(w io.Writer, secrets *redact.Set, limit int) (all redact.Found, err error) {
 	rest := struct {
 		Truncated int64 `json:"truncated,omitempty"`
 		Redacted  int   `json:"redacted,omitempty"`
@@ -42,12 +43,12 @@ func (c ModelCall) write(w io.Writer, secrets *redact.Set, limit int) error {
 	c.Truncated, c.Redacted = 0, 0
 	head, err := Marshal(modelHead(c))
 	if err != nil {
-		return err
+		return all, err
 	}
 	head, found := secrets.JSON(head)
-	rest.Redacted += found.Spans
+	all.Add(found)
 	if _, err := w.Write(head[:len(head)-1]); err != nil {
-		return err
+		return all, err
 	}
 	for _, part := range []struct {
 		name string
@@ -58,13 +59,15 @@ func (c ModelCall) write(w io.Writer, secrets *redact.Set, limit int) error {
 		}
 		found, over, err := writeBytes(w, part.name, part.raw, secrets, limit)
 		if err != nil {
-			return err
+			return all, err
 		}
-		rest.Redacted, rest.Truncated = rest.Redacted+found.Spans, rest.Truncated+over
+		all.Add(found)
+		rest.Truncated += over
 	}
+	rest.Redacted += all.Spans
 	tail, err := Marshal(rest)
 	if err != nil {
-		return err
+		return all, err
 	}
 	if string(tail) != "{}" {
 		tail[0] = ','
@@ -72,7 +75,7 @@ func (c ModelCall) write(w io.Writer, secrets *redact.Set, limit int) error {
 		tail = tail[1:]
 	}
 	_, err = w.Write(tail)
-	return err
+	return all, err
 }
 
 // ModelCalls reads models.jsonl in the order of its lines; a trial in which no model was

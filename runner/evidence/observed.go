@@ -1,42 +1,29 @@
 package evidence
 
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/waza-isolate/waza/runner/observe"
+)
+
 // Observed is one line of observed.jsonl: what the programs of one box did beside
 // answering, as its guest and the runner saw it. A guest is in its box's hands, so each
 // line is the box's word where the runner did not see it itself.
 type Observed struct {
-	Box         string       `json:"box"` // "agent", a server's name, or SERVER/SERVICE
-	Files       []FileChange `json:"files,omitempty"`
-	Programs    []Program    `json:"programs,omitempty"`
-	Connections []Connection `json:"connections,omitempty"`
-	// More counts what was seen beyond what is listed, by the list's name.
-	More map[string]int `json:"more,omitempty"`
-	// Unseen says what could not be watched, and why, by the list's name. What is absent
-	// here and has no entry did not happen as far as a guest can tell.
-	Unseen map[string]string `json:"unseen,omitempty"`
+	Box string `json:"box"` // "agent", a server's name, or SERVER/SERVICE
+	observe.Seen
 }
 
-// FileChange is a file of a box that is another at the trial's end than at its begin.
-type FileChange struct {
-	Path string `json:"path"`
-	What string `json:"what"` // created, changed or removed
-	Kind string `json:"kind,omitempty"`
-	Size int64  `json:"size,omitempty"` // bytes at the end
-}
-
-// Program is a program that was started in a box, however often.
-type Program struct {
-	Path  string   `json:"path"`
-	Args  []string `json:"args,omitempty"` // of the first time
-	Count int      `json:"count"`
-}
-
-// Connection is where a program of a box tried to connect to by address. Of a box
-// without a network that leads nowhere.
-type Connection struct {
-	Network string `json:"network"` // tcp, udp, unix, …
-	Address string `json:"address"`
-	Count   int    `json:"count"`
-}
+// What is seen of a box.
+type (
+	FileChange = observe.FileChange
+	Program    = observe.Program
+	Connection = observe.Connection
+)
 
 // Egress is the data of an event of kind egress: one connection that a box asked to have
 // carried out of its sandbox.
@@ -50,4 +37,57 @@ type Egress struct {
 	Out     int64  `json:"bytes_out"`
 	In      int64  `json:"bytes_in"`
 	MS      int64  `json:"ms"`
+}
+
+// Observed writes observed.jsonl, redacted.
+func (r *Recorder) Observed(all []Observed) error {
+	out, err := r.Raw(ObservedFile)
+	if err != nil {
+		return err
+	}
+	for _, o := range all {
+		var line []byte
+		if line, err = Marshal(o); err != nil {
+			break
+		}
+		line, _ = r.secrets.JSON(line)
+		if _, err = out.Write(append(line, '\n')); err != nil {
+			break
+		}
+	}
+	return r.note(errors.Join(err, out.Close()))
+}
+
+// Observed reads observed.jsonl. Where nothing was watched, as in runs of before, there
+// is no such file, and none.
+func (d Dir) Observed() ([]Observed, error) {
+	all, err := collect(readLines[Observed](d, ObservedFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	return all, err
+}
+
+// ServerWrote is how much a server wrote to its stderr, as it is kept: with asterisks in
+// place of secrets.
+func (d Dir) ServerWrote(server string) (size, lines int64, err error) {
+	file, err := os.Open(filepath.Join(string(d), ServersDir, server+".stderr"))
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, 0, nil
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { _ = file.Close() }()
+	for p := make([]byte, 64<<10); ; {
+		n, err := file.Read(p)
+		size += int64(n)
+		lines += int64(bytes.Count(p[:n], []byte{'\n'}))
+		if errors.Is(err, io.EOF) {
+			return size, lines, nil
+		}
+		if err != nil {
+			return size, lines, err
+		}
+	}
 }

@@ -54,6 +54,9 @@ type Recorder struct {
 	models *os.File      // likewise; guarded by mu
 	seq    int64         // guarded by mu
 	err    error         // guarded by mu
+
+	redacted map[string]redact.Found   // by file; guarded by mu
+	inTrees  map[string]map[string]int // of those that are trees; guarded by mu
 }
 
 // Create makes dir, which must not hold evidence already, keeps room in it for what is
@@ -93,7 +96,8 @@ func (r *Recorder) Frame(f Frame) int64 {
 	defer r.mu.Unlock()
 	r.seq++
 	f.Seq, f.Time = r.seq, r.clock.Now()
-	err := f.write(r.out, r.secrets, r.limit)
+	found, err := f.write(r.out, r.secrets, r.limit)
+	r.noteRedactedLocked(FramesFile, found, nil)
 	_ = r.out.WriteByte('\n') // what fails fails at Flush
 	r.noteLocked(errors.Join(err, r.out.Flush()))
 	return f.Seq
@@ -106,7 +110,9 @@ func (r *Recorder) Event(e Event) {
 	e.Time = r.clock.Now()
 	line, err := Marshal(e)
 	if err == nil {
-		line, _ = r.secrets.JSON(line)
+		var found redact.Found
+		line, found = r.secrets.JSON(line)
+		r.noteRedactedLocked(EventsFile, found, nil)
 		_, err = r.events.Write(append(line, '\n'))
 	}
 	r.noteLocked(err)
@@ -126,22 +132,14 @@ func (r *Recorder) noteLocked(err error) {
 	}
 }
 
-// Text opens a file of the trial for text, redacted on the way.
-func (r *Recorder) Text(name string) (io.WriteCloser, error) {
-	file, err := r.Raw(name)
-	if err != nil {
-		return nil, err
-	}
-	return redact.NewWriter(r.secrets, file), nil
-}
-
 // Told writes e to out as a line of a transcript, redacted.
 func (r *Recorder) Told(out io.Writer, e TranscriptEvent) error {
 	line, err := Marshal(e)
 	if err != nil {
 		return err
 	}
-	line, _ = r.secrets.JSON(line)
+	line, found := r.secrets.JSON(line)
+	r.noteRedacted(TranscriptFile, found, nil)
 	_, err = out.Write(append(line, '\n'))
 	return err
 }

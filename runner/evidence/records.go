@@ -55,6 +55,8 @@ type Frame struct {
 	Raw       []byte // without the transport's framing (no newline, no "data: ")
 	Truncated int64  // bytes of the message that were not kept
 	Redacted  int    // number of secret spans replaced in Raw
+	// Secrets counts them by secret, as SERVER/NAME, where the eval names it.
+	Secrets map[string]int
 	// RedactedEnvelope says that one of them was in the message's id, method or
 	// tool name, so that what was called can no longer be told.
 	RedactedEnvelope bool
@@ -63,6 +65,9 @@ type Frame struct {
 	// place or none: tools that are kept from the agent. Empty is both.
 	Side Side
 	Peer *Peer // on frames from a client over HTTP
+
+	// Injected are the attack's injections that are in Raw, by their numbers from 1.
+	Injected []int
 }
 
 // Peer is what HTTP told about the client of a frame.
@@ -292,9 +297,23 @@ type Trial struct {
 	FinalOutput string          `json:"final_output"`
 	Guarantees  *Guarantees     `json:"guarantees,omitempty"`
 	Gaps        []string        `json:"gaps,omitempty"` // evidence that is missing and why
+	// Redacted is what was taken out of the trial's files, by their names.
+	Redacted map[string]Redaction `json:"redacted,omitempty"`
 	// Resources is what each box may use and what it used, by box: "agent", "relay", a
 	// server's name, or SERVER/SERVICE.
 	Resources map[string]Resource `json:"resources,omitempty"`
+
+	Attack   *TaskAttack `json:"attack,omitempty"`
+	Canaries []Canary    `json:"canaries,omitempty"`
+	Watched  []string    `json:"watched,omitempty"` // ways in which canaries were looked for
+}
+
+// AllGraders are the trial's graders and those of its attack's success.
+func (t Trial) AllGraders() []GraderSpec {
+	if t.Attack == nil || t.Attack.Withheld {
+		return t.Graders
+	}
+	return slices.Concat(t.Graders, t.Attack.Success)
 }
 
 // Lost returns the trial's own word that evidence of a kind is missing.
@@ -369,4 +388,7 @@ type Verdicts struct {
 	Message  string    `json:"message,omitempty"`
 	Score    float64   `json:"score"` // mean over graders weighted by Weight; 1 without graders
 	Verdicts []Verdict `json:"verdicts"`
+
+	// Attack is nil where the trial has none, or it was withheld.
+	Attack *AttackVerdict `json:"attack,omitempty"`
 }

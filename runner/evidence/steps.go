@@ -105,8 +105,11 @@ const (
 // Step records a step. Its Ask and its Answer are JSON. What is asked stays as it is:
 // it is of a grader's config, which trial.json has, and is found by that.
 func (r *Recorder) Step(s Step) error {
-	s.Answer, _ = r.secrets.JSON(s.Answer)
-	s.Error = r.secrets.String(s.Error)
+	answer, found := r.secrets.JSON(s.Answer)
+	failure, inError := r.secrets.Bytes([]byte(s.Error))
+	found.Add(inError)
+	s.Answer, s.Error = answer, string(failure)
+	r.noteRedacted(StepsFile, found, nil)
 	line, err := Marshal(s)
 	if err != nil {
 		return r.note(err)

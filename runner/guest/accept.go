@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -114,6 +115,9 @@ func (g *Guest) admit(stream net.Conn, release func()) error {
 		err := fmt.Errorf("%w: unasked stream", ErrProtocol)
 		return l.breach(err)
 	}
+	if !isPeer(req.Addr) {
+		return l.breach(fmt.Errorf("%w: a peer's address of %d bytes that is none", ErrProtocol, len(req.Addr)))
+	}
 	g.mu.Lock()
 	in := g.accepts[req.Accept]
 	g.mu.Unlock()
@@ -131,6 +135,13 @@ func (g *Guest) admit(stream net.Conn, release func()) error {
 	case <-g.session.CloseChan():
 		return net.ErrClosed
 	}
+}
+
+// isPeer says whether a guest's word for a peer may go on record with all that the
+// peer sends: an address and a port, or nothing.
+func isPeer(addr string) bool {
+	at, err := netip.ParseAddrPort(addr)
+	return addr == "" || err == nil && at.Addr().Zone() == ""
 }
 
 // incoming is a connection that was handed in and not yet taken.

@@ -14,9 +14,8 @@ import (
 )
 
 const (
-	dnsAddr      = "127.0.0.1:53"
-	questionRate = 50 // told to the runner, a second; the rest is counted
-	maxDNSConns  = 32
+	dnsAddr     = "127.0.0.1:53"
+	maxDNSConns = 32
 )
 
 // resolve answers DNS on loopback, over UDP and TCP, until the session ends.
@@ -58,7 +57,7 @@ func newResolver(l *link, names map[string][]netip.Addr) *resolver {
 		names: names,
 		link:  l,
 		told:  make(chan Question, questionRate),
-		pace:  bucket{rate: questionRate, burst: questionRate, tokens: questionRate},
+		pace:  questionPace(),
 	}
 }
 
@@ -155,6 +154,17 @@ func (r *resolver) tell(done <-chan struct{}) {
 	}
 }
 
+// addressesOf finds a name: as it is, or below one that begins with "*.".
+func addressesOf(names map[string][]netip.Addr, name string) ([]netip.Addr, bool) {
+	addrs, known := names[name]
+	for rest, more := name, true; more && !known; {
+		if _, rest, more = strings.Cut(rest, "."); more {
+			addrs, known = names["*."+rest]
+		}
+	}
+	return addrs, known
+}
+
 // answerDNS answers the first question of query from names: their addresses, an
 // empty answer for other types of a known name, NXDOMAIN for the rest.
 func answerDNS(query []byte, names map[string][]netip.Addr) ([]byte, Question, error) {
@@ -168,7 +178,7 @@ func answerDNS(query []byte, names map[string][]netip.Addr) ([]byte, Question, e
 		return nil, Question{}, err
 	}
 	name := strings.ToLower(strings.TrimSuffix(q.Name.String(), "."))
-	addrs, known := names[name]
+	addrs, known := addressesOf(names, name)
 	told := Question{Name: name, Type: strings.TrimPrefix(q.Type.String(), "Type"), Answered: known}
 
 	reply := dnsmessage.Message{

@@ -93,7 +93,7 @@ func (s *servant) start(req request) (*program, error) {
 		}
 	}
 	p := &program{stdin: ends[1], stdout: ends[2], stderr: ends[4]}
-	p.pid, p.ended, err = s.reaper.start(path, req.Args, &syscall.ProcAttr{
+	p.pid, p.ended, err = s.fork(req, path, &syscall.ProcAttr{
 		Dir:   req.Dir,
 		Env:   dedupe(env),
 		Files: []uintptr{ends[0].Fd(), ends[3].Fd(), ends[5].Fd()},
@@ -105,6 +105,16 @@ func (s *servant) start(req request) (*program, error) {
 	}
 	p.goFirst()
 	return p, nil
+}
+
+// fork starts a program, and has it watched where that is asked for and can be.
+func (s *servant) fork(req request, path string, attr *syscall.ProcAttr) (int, <-chan unix.WaitStatus, error) {
+	if req.Watch {
+		if w := s.observer.begin(req.Dirs); w != nil {
+			return w.start(s.reaper, path, req.Args, attr)
+		}
+	}
+	return s.reaper.start(func() (int, error) { return syscall.ForkExec(path, req.Args, attr) })
 }
 
 // goFirst has the kernel end the program rather than us where the container runs

@@ -2,7 +2,6 @@ package guest
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -301,17 +300,10 @@ func receive(l *link, w io.Writer) error {
 	}
 }
 
-// Question is a DNS question that a program in the container asked.
-type Question struct {
-	Name     string `json:"name"`
-	Type     string `json:"type"`
-	Answered bool   `json:"answered"` // false: NXDOMAIN
-	Dropped  int    `json:"dropped"`  // questions before this one that were not told
-}
-
 // Resolve has the guest answer DNS on the container's loopback: names with their
-// addresses, everything else with NXDOMAIN. It returns once the guest listens;
-// told is called for each question until the session ends.
+// addresses, everything else with NXDOMAIN. A name that begins with "*." stands for all
+// below the rest of it. It returns once the guest listens; told is called for each
+// question until the session ends.
 func (g *Guest) Resolve(ctx context.Context, names map[string][]netip.Addr, told func(Question)) error {
 	l, _, err := g.begin(ctx, request{Verb: "resolve", Names: names})
 	if err != nil {
@@ -319,16 +311,7 @@ func (g *Guest) Resolve(ctx context.Context, names map[string][]netip.Addr, told
 	}
 	g.incoming.Go(func() {
 		defer func() { _ = closeStream(l.stream) }()
-		for {
-			k, p, err := l.message()
-			if err != nil || k != kindData {
-				return
-			}
-			var q Question
-			if json.Unmarshal(p, &q) == nil {
-				told(q)
-			}
-		}
+		hearQuestions(l, g.done, told)
 	})
 	return nil
 }
@@ -336,7 +319,12 @@ func (g *Guest) Resolve(ctx context.Context, names map[string][]netip.Addr, told
 // Exec starts a program in the container. With sole, everything else in the
 // container ends when it does. It runs on when ctx ends; Signal ends it.
 func (g *Guest) Exec(ctx context.Context, spec process.Spec, sole bool) (process.Process, error) {
-	l, r, err := g.begin(ctx, request{Verb: "exec", Args: spec.Args, Env: spec.Env, Dir: spec.Dir, Sole: sole})
+	return g.exec(ctx, request{Args: spec.Args, Env: spec.Env, Dir: spec.Dir, Sole: sole})
+}
+
+func (g *Guest) exec(ctx context.Context, req request) (process.Process, error) {
+	req.Verb = "exec"
+	l, r, err := g.begin(ctx, req)
 	if err != nil {
 		return nil, err
 	}

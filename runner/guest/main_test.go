@@ -21,6 +21,13 @@ import (
 const guestEnv = "WAZA_TEST_GUEST"
 
 func TestMain(m *testing.M) {
+	if said := os.Getenv(strayEnv); said != "" {
+		if err := strayMain(said); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	if os.Getenv(guestEnv) == "" {
 		memtest.Main(map[string]memtest.Role{victimRole: victim})
 		goleak.VerifyTestMain(m)

@@ -31,10 +31,10 @@ func newReaper() *reaper {
 
 // start forks under the lock, so that a child that ends at once is known by the
 // time it is reaped.
-func (r *reaper) start(path string, args []string, attr *syscall.ProcAttr) (int, <-chan unix.WaitStatus, error) {
+func (r *reaper) start(fork func() (int, error)) (int, <-chan unix.WaitStatus, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	pid, err := syscall.ForkExec(path, args, attr)
+	pid, err := fork()
 	if err != nil {
 		return 0, nil, err
 	}

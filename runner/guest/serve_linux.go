@@ -87,6 +87,8 @@ type servant struct {
 	reaper  *reaper
 	gate    *gate
 	meter   meter
+	// observer sees what watched programs do.
+	observer observer
 }
 
 func newServant(pipe io.ReadWriteCloser) (*servant, error) {
@@ -155,6 +157,8 @@ func (s *servant) do(l *link, req request) error {
 		return s.usage(l, req)
 	case "watch":
 		return s.watch(l, req)
+	case "observe":
+		return s.observe(l)
 	default:
 		return fmt.Errorf("unknown verb %q", req.Verb)
 	}
@@ -193,6 +197,13 @@ func inDir(name string, do func(*os.Root) error) error {
 
 // send answers with what pack writes of a directory.
 func send(l *link, name string, pack func(*os.Root, io.Writer) error) error {
+	return stream(l, func(w io.Writer) error {
+		return inDir(name, func(dir *os.Root) error { return pack(dir, w) })
+	})
+}
+
+// stream answers with what is written.
+func stream(l *link, write func(io.Writer) error) error {
 	if err := l.writeJSON(kindReply, reply{}); err != nil {
 		return err
 	}
@@ -203,7 +214,7 @@ func send(l *link, name string, pack func(*os.Root, io.Writer) error) error {
 		l.stopWriting()
 	}()
 	out := &dataWriter{link: l, data: kindData, eof: kindEOF}
-	err := inDir(name, func(dir *os.Root) error { return pack(dir, out) })
+	err := write(out)
 	if err == nil {
 		err = out.Close()
 	}

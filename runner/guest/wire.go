@@ -50,6 +50,7 @@ type request struct {
 	Env    []string                `json:"env,omitempty"`
 	Dir    string                  `json:"dir,omitempty"`
 	Sole   bool                    `json:"sole,omitempty"`
+	Watch  bool                    `json:"watch,omitempty"`
 	PID    int                     `json:"pid,omitempty"`
 	Signal process.Signal          `json:"signal,omitempty"`
 	Addr   string                  `json:"addr,omitempty"`

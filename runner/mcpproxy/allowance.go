@@ -43,13 +43,26 @@ func (t *tally) over() bool {
 type allowance struct {
 	said    tally        // by the agent
 	heard   tally        // from the server
+	silent  tally        // events of its streams that hold no message
 	answers atomic.Int64 // of the agent's, to what the server asked
 	refused tally        // what is recorded of the agent's messages beyond it
 }
 
 func newAllowance(s Server) *allowance {
 	limits := func() tally { return tally{maxFrames: s.Frames, maxBytes: s.Traffic} }
-	return &allowance{said: limits(), heard: limits(), refused: tally{maxFrames: refusedKept, maxBytes: refusedKeptBytes}}
+	return &allowance{said: limits(), heard: limits(), silent: silence(), refused: tally{maxFrames: refusedKept, maxBytes: refusedKeptBytes}}
+}
+
+// silence bounds what a server may send that is no message, such as comments that keep
+// a stream alive.
+func silence() tally { return tally{maxFrames: DefaultFrames, maxBytes: DefaultTraffic} }
+
+// hear says whether an event of the server's is within the limits, and counts it.
+func (a *allowance) hear(e event) bool {
+	if len(e.data) == 0 {
+		return a.silent.take(1, int64(len(e.raw)))
+	}
+	return a.heard.take(1, int64(len(e.raw)))
 }
 
 // spend counts a message of the agent's, and says why it is one too many. Answers

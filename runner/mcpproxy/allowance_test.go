@@ -190,3 +190,47 @@ func TestServerThatFloods(t *testing.T) {
 		}
 	})
 }
+
+// What is no message costs the runner as much to read as what is one.
+func TestServerThatFloodsWithNothing(t *testing.T) {
+	t.Parallel()
+	t.Run("lines", func(t *testing.T) {
+		t.Parallel()
+		limits := quick()
+		limits.Frames = 20
+		b := scriptedBench(t, limits, 0)
+		r := b.post(b.open(), `{"jsonrpc":"2.0","id":1,"method":"chatter","params":{"size":100}}`)
+		if !strings.Contains(r.body, `"data":{"waza":"transport_error"}`) || !strings.Contains(r.body, errFlooded.Error()) {
+			t.Errorf("got %.200q", r.body)
+		}
+	})
+	comments := strings.Repeat(":\n", DefaultFrames+1)
+	t.Run("comments", func(t *testing.T) {
+		t.Parallel()
+		b := upstreamBench(t, quick(), 0, func(w http.ResponseWriter, r *http.Request) {
+			written(w, comments, `data: {"jsonrpc":"2.0","id":1,"result":{}}`+"\n\n")
+		})
+		r := b.do("POST", "s", toolCall(1))
+		if !strings.Contains(r.raw, `"data":{"waza":"transport_error"}`) || strings.Contains(r.raw, `"result"`) {
+			t.Errorf("got %q", r.raw[max(0, len(r.raw)-200):])
+		}
+	})
+	t.Run("comments of HTTP+SSE", func(t *testing.T) {
+		t.Parallel()
+		up, _ := remoteOf(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost {
+				return
+			}
+			written(w, "event: endpoint\ndata: /message\n\n", comments, `data: {"jsonrpc":"2.0","id":"i","result":{}}`+"\n\n")
+			<-r.Context().Done()
+		})
+		up.Events = true
+		b := newBench(t, quick(), Server{Name: "s", Upstream: up})
+		if r := b.post("", initialize); !strings.Contains(r.body, `"data":{"waza":"transport_error"}`) {
+			t.Errorf("got %q", r.body)
+		}
+		if e := b.rec.event(t, "limit"); !strings.Contains(e.Message, errFlooded.Error()) {
+			t.Errorf("event %+v", e)
+		}
+	})
+}

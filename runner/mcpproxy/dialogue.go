@@ -19,9 +19,10 @@ type dialogue struct {
 
 // asked is a request of the agent's.
 type asked struct {
-	id     id
-	method string
-	kept   bool // its response is over; guarded by dialogues.mu
+	id      id
+	method  string
+	injects injections // what is to be added to the result of a call
+	kept    bool       // its response is over; guarded by dialogues.mu
 }
 
 // dialogues are the conversations with one server.
@@ -56,7 +57,7 @@ func (ds *dialogues) join(session string, env envelope) (*dialogue, []*asked, er
 	}
 	var waiting []*asked
 	for _, m := range requests {
-		a := &asked{id: m.id, method: m.method}
+		a := &asked{id: m.id, method: m.method, injects: ds.server.injects.of(m)}
 		d.open[m.id.key] = append(d.open[m.id.key], a)
 		waiting = append(waiting, a)
 	}

@@ -22,9 +22,10 @@
 // nobody can read. What the proxy adds are comments in a silent stream, and an
 // answer where the server gave none.
 //
-// The one thing that is ever changed is a list of tools, of which those are cut out
-// that the agent is not to see ([Server.Tools]); then the server's message and the
-// agent's are both on record.
+// Two things are ever changed: a list of tools, of which those are cut out that the
+// agent is not to see ([Server.Tools]), and a tool's result, to which what an attacker
+// says is added where the eval wants that ([Server.Inject]). Then the server's message
+// and the agent's are both on record.
 //
 // Events it records, by [evidence.Event] kind:
 //
@@ -39,6 +40,7 @@
 //	upstream      a connection to a server that speaks HTTP failed, and how
 //	redirect      a server sent a request to another origin, which was not followed
 //	unauthorized  a server answered 401 or 403
+//	injection     what an attacker says was added to a result
 //
 // Up to 2025-11-25 a stream that broke can be resumed by Last-Event-ID. From
 // 2026-07-28 the headers that mirror arguments (Mcp-Param-*) are held against

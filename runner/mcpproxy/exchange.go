@@ -62,6 +62,7 @@ func newExchange(l *link, c call) *exchange {
 	}
 	ex.ctx, ex.settled = context.WithCancel(context.Background())
 	for i, m := range ex.asked {
+		ex.asked[i].injects = l.server.injects.of(m)
 		ex.asked[i].name, ex.asked[i].version = "", "" // of any length, and kept while the agent is away
 		ex.open[m.id.key] = m.id
 		ex.held += messageCost + 2*idCost(m.id.key) + idCost(m.token.key)

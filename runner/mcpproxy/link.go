@@ -203,7 +203,7 @@ func (l *link) end(e ending) {
 	}
 
 	l.server.drop(l)
-	if errors.Is(e.err, errTooLong) || errors.Is(e.err, errNoMemory) {
+	if errors.Is(e.err, errTooLong) || errors.Is(e.err, errNoMemory) || errors.Is(e.err, errFlooded) {
 		e.cause = e.err
 	}
 	switch {

@@ -8,6 +8,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
@@ -64,8 +65,9 @@ type message struct {
 	capabilities bool   // _meta has client capabilities
 	errorCode    int    // of a response that is an error
 	isError      bool
+	injects      injections // what is to be added to the result, where it is a call
 	// ambiguous is set where another parser could read the envelope otherwise:
-	// a key of it twice, or one in other case.
+	// a key of it twice, one that [jsontext.FoldKey] takes for it, or one that is broken.
 	ambiguous bool
 }
 
@@ -173,7 +175,7 @@ func readFields(object []byte) fields {
 	for key, value := range jsontext.Members(object) {
 		field := f.at(key)
 		if field == nil {
-			f.ambiguous = f.ambiguous || f.at(foldKey(key)) != nil
+			f.ambiguous = f.ambiguous || isBroken(key) || f.at(jsontext.FoldKey(key)) != nil
 			continue
 		}
 		f.ambiguous = f.ambiguous || *field != nil
@@ -182,9 +184,9 @@ func readFields(object []byte) fields {
 	return f
 }
 
-// foldKey maps a key to the one that a parser which ignores case takes it for.
-// ToUpper comes first for letters such as ſ, which are S in upper case only.
-func foldKey(key string) string { return strings.ToLower(strings.ToUpper(key)) }
+// isBroken says whether text was not UTF-8. Some leave the bytes out that are not, and
+// so read a word that is not there.
+func isBroken(text string) bool { return strings.ContainsRune(text, utf8.RuneError) }
 
 func parseMessage(object []byte) (message, error) {
 	f := readFields(object)

@@ -30,6 +30,7 @@ func TestParse(t *testing.T) {
 		{"id twice", `{"jsonrpc":"2.0","id":1,"id":2,"method":"m"}`, message{kind: request, method: "m", id: id{key: "n2"}, ambiguous: true}, nil},
 		{"other case", `{"jsonrpc":"2.0","id":1,"ID":2,"method":"m"}`, message{kind: request, method: "m", id: id{key: "n1"}, ambiguous: true}, nil},
 		{"long s", `{"jsonrpc":"2.0","id":1,"method":"m","paramſ":{}}`, message{kind: request, method: "m", id: id{key: "n1"}, ambiguous: true}, nil},
+		{"a key that ends in C", `{"jsonrpc":"2.0","id":1,"method":"m","method\u0000":"n"}`, message{kind: request, method: "m", id: id{key: "n1"}, ambiguous: true}, nil},
 		{"name and token", `{"jsonrpc":"2.0","id":1,"method":"m","params":{"name":"t","uri":"u","_meta":{"progressToken":7}}}`,
 			message{kind: request, method: "m", id: id{key: "n1"}, name: "t", token: id{key: "n7"}}, nil},
 		{"progress", `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"7","_meta":{"progressToken":1}}}`,

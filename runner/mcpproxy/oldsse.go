@@ -129,6 +129,7 @@ func (s *eventSession) read(body io.ReadCloser, in *eventReader, out *io.PipeWri
 	defer close(s.gone)
 	defer func() { _ = body.Close() }()
 	defer context.AfterFunc(s.ctx, func() { _ = out.Close() })()
+	other := silence()
 	for {
 		e, err := in.next()
 		if err != nil {
@@ -136,11 +137,17 @@ func (s *eventSession) read(body io.ReadCloser, in *eventReader, out *io.PipeWri
 			_ = out.Close()
 			return
 		}
+		flooded := !e.isMessage() && !other.take(1, int64(len(e.raw)))
 		if e.isMessage() {
 			err = writeLine(out, e.data)
 		}
 		e.release()
-		if err != nil {
+		switch {
+		case flooded:
+			s.cancel(errFlooded)
+			_ = out.Close()
+			return
+		case err != nil:
 			s.cancel(errHungUp)
 			return
 		}

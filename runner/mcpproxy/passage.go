@@ -38,6 +38,10 @@ func (s *server) pass(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "Content-Encoding is not supported.", http.StatusUnsupportedMediaType)
 		return
 	}
+	if isRecoded(r.Header) {
+		http.Error(w, "The body must be UTF-8.", http.StatusUnsupportedMediaType)
+		return
+	}
 	s.withBody(w, r, func(raw []byte) {
 		x := &passage{server: s, w: w, r: r}
 		x.call = call{ctx: r.Context(), raw: raw, peer: peerOf(r)}
@@ -209,15 +213,22 @@ func (x *passage) hear(raw []byte, status int) []byte {
 
 // heard records a message of the server's, and returns what of it the agent gets.
 func (x *passage) heard(raw []byte, env envelope) []byte {
-	listed := map[string]bool{}
+	listed, injects := map[string]bool{}, map[string]injections{}
 	for _, m := range env.of(response) {
 		// An answer that nobody waits for may be one to tools/list all the same, sent
 		// again where a stream is resumed.
-		if a := x.dialogues.answer(x.d, m.id.key); a == nil || a.method == methodListTools {
+		a := x.dialogues.answer(x.d, m.id.key)
+		if a == nil || a.method == methodListTools {
 			listed[m.id.key] = true
 		}
+		if a != nil && len(a.injects) > 0 {
+			injects[m.id.key] = a.injects
+		}
 	}
-	return x.cut(raw, env.batch, func(key id) bool { return listed[key.key] }, x.record)
+	return x.change(raw, env.batch, answers{
+		lists:  func(key id) bool { return listed[key.key] },
+		called: func(key id) injections { return injects[key.key] },
+	}, x.record)
 }
 
 func (x *passage) record(f evidence.Frame) {

@@ -285,6 +285,35 @@ func TestAgentsEncodingIsRefused(t *testing.T) {
 	}
 }
 
+// To a server that goes by the charset the second name is in UTF-7 what is the tool's.
+func TestAgentsCharsetIsRefused(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	b := upstreamBench(t, Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		rpc(w, r, "{}")
+	})
+	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"open","x":"+ACI-,+ACI-name+ACI-:+ACI-hidden"}}`
+	for kind, passes := range map[string]bool{
+		"application/json":                                     true,
+		"application/json; charset=utf-8":                      true,
+		`application/json; CHARSET="UTF-8"`:                    true,
+		"application/json; charset=utf-7":                      false,
+		`application/json;charset="utf-7`:                      false,
+		"application/json; charset*=us-ascii''utf-7":           false,
+		"application/json; charset=utf-8; charset=utf-7":       false,
+		"application/json; charset=utf-8, text/x;charset=x":    false,
+		"application/json; charset=utf-16":                     false,
+		"application/json; a=\"charset=utf-7\"; charset=utf-7": false,
+	} {
+		before := asked
+		r := b.do("POST", "s", call, "Content-Type", kind)
+		if passed := asked > before; passed != passes || !passes && r.status != http.StatusUnsupportedMediaType {
+			t.Errorf("%s: %d, reaches the server: %v", kind, r.status, passed)
+		}
+	}
+}
+
 // What the agent sends reaches the server, message or not, and is on record.
 func TestWhatIsNoMessagePasses(t *testing.T) {
 	t.Parallel()

@@ -31,7 +31,7 @@ func (x *passage) stream(response *http.Response) {
 				x.finish(out, source.err)
 				return
 			}
-			if !x.allowed.heard.take(int64(min(len(e.data), 1)), int64(len(e.raw))) {
+			if !x.allowed.hear(e) {
 				e.release()
 				x.finish(out, errFlooded)
 				return
@@ -109,7 +109,7 @@ func (x *passage) event(e event) []byte {
 	case !e.isMessage():
 		x.notes.add("gap", "the server sent a message in an event of type "+clip([]byte(e.kind)), map[string]any{"conn": x.d.conn})
 	}
-	if seen := x.heard(e.data, env); len(seen) < len(e.data) {
+	if seen := x.heard(e.data, env); len(seen) != len(e.data) {
 		return e.with(seen)
 	}
 	return e.raw

@@ -24,11 +24,12 @@ type Recorder interface {
 
 // Server is one MCP server behind the proxy.
 type Server struct {
-	Name     string    // what the agent calls it, and its host name there
-	Launch   Launcher  // starts a process of its program, which speaks on stdio
-	Upstream *Upstream // where it speaks HTTP, in place of Launch
-	Stderr   io.Writer // takes the stderr of all its processes; nil discards it
-	Tools    []string  // the tools that the agent sees; nil for all
+	Name     string      // what the agent calls it, and its host name there
+	Launch   Launcher    // starts a process of its program, which speaks on stdio
+	Upstream *Upstream   // where it speaks HTTP, in place of Launch
+	Stderr   io.Writer   // takes the stderr of all its processes; nil discards it
+	Tools    []string    // the tools that the agent sees; nil for all
+	Inject   []Injection // what is added to results on their way to the agent
 
 	// Start is how long one Launch, and the whole of a [Probe], may take;
 	// default 30 s. Timeout is how long one request may take; default 300 s.
@@ -138,7 +139,10 @@ func New(rec Recorder, limits Limits, servers ...Server) (*Proxy, error) {
 		if p.servers[key] != nil {
 			return nil, fmt.Errorf("mcpproxy: two servers are called %q", s.Name)
 		}
-		p.servers[key] = newServer(p, s.withDefaults(p.limits))
+		var err error
+		if p.servers[key], err = newServer(p, s.withDefaults(p.limits)); err != nil {
+			return nil, err
+		}
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.serving, p.shut = context.WithCancel(p.ctx)

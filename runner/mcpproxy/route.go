@@ -9,20 +9,20 @@ import (
 )
 
 // receive records a line of the server's stdout and hands it to the stream it
-// belongs to. A line that is no message is an event and goes nowhere. It fails where
+// belongs to. A line that is no message is an event and goes nowhere, but counts. It fails where
 // the server has sent all that it may.
 func (l *link) receive(line []byte) error {
+	if !l.server.allowed.heard.take(1, int64(len(line))) {
+		return errFlooded
+	}
 	env, err := parse(line)
 	if err != nil {
 		l.server.notes.add("stdout_noise", clip(line), map[string]any{"conn": l.conn, "bytes": len(line)})
 		return nil
 	}
-	if !l.server.allowed.heard.take(1, int64(len(line))) {
-		return errFlooded
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	line = l.cut(line, env)
+	line = l.change(line, env)
 	if answers := env.of(response); len(answers) > 0 {
 		l.routeAnswers(line, answers)
 		return nil
@@ -31,17 +31,24 @@ func (l *link) receive(line []byte) error {
 	return nil
 }
 
-// cut records a line and returns what of it the agent gets.
-func (l *link) cut(line []byte, env envelope) []byte {
-	return l.server.cut(line, env.batch, l.lists, l.record)
+// change records a line and returns what the agent gets in its place.
+func (l *link) change(line []byte, env envelope) []byte {
+	return l.server.change(line, env.batch, answers{
+		lists:  func(key id) bool { return l.asked(key).method == methodListTools },
+		called: func(key id) injections { return l.asked(key).injects },
+	}, l.record)
 }
 
-// lists says whether the request with this id asks for tools.
-func (l *link) lists(key id) bool {
-	ex := l.pending[key.key]
-	return ex != nil && slices.ContainsFunc(ex.asked, func(m message) bool {
-		return m.id.key == key.key && m.method == methodListTools
-	})
+// asked is the request in flight with an id; empty where there is none.
+func (l *link) asked(key id) message {
+	if ex := l.pending[key.key]; ex != nil {
+		for _, m := range ex.asked {
+			if m.id.key == key.key {
+				return m
+			}
+		}
+	}
+	return message{}
 }
 
 // routeAnswers hands line to the exchanges whose requests it answers. An answer

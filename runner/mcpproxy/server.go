@@ -18,10 +18,11 @@ var (
 // server is a declared server and what is alive of it.
 type server struct {
 	Server
-	proxy  *Proxy
-	stderr *stderrSink
-	notes  *notes
-	tools  toolFilter
+	proxy   *Proxy
+	stderr  *stderrSink
+	notes   *notes
+	tools   toolFilter
+	injects injections
 
 	allowed *allowance
 
@@ -39,14 +40,18 @@ type server struct {
 	launches int              // guarded by mu
 }
 
-func newServer(p *Proxy, s Server) *server {
-	srv := &server{Server: s, proxy: p, sessions: map[string]*link{}, tools: newToolFilter(s.Tools), allowed: newAllowance(s)}
+func newServer(p *Proxy, s Server) (*server, error) {
+	injects, err := newInjections(s.Inject)
+	if err != nil {
+		return nil, err
+	}
+	srv := &server{Server: s, proxy: p, sessions: map[string]*link{}, tools: newToolFilter(s.Tools), allowed: newAllowance(s), injects: injects}
 	srv.notes = newNotes(p.rec, s.Name, p.limits.Notes)
 	srv.dialogues = newDialogues(srv)
 	srv.stderr = newStderrSink(s.Stderr, p.limits.Stderr, func() {
 		srv.notes.add("limit", fmt.Sprintf("only the first %d bytes of stderr are kept", p.limits.Stderr), nil)
 	})
-	return srv
+	return srv, nil
 }
 
 // refusedConn is the conversation of what never reached a process.

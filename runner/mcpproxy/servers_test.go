@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -127,6 +128,9 @@ func (s *scripted) do(m message, line []byte, params string) {
 		s.say("listening on stdio")
 		s.say(`{"level":"info","msg":"hello"}`)
 		s.say("")
+		s.answer(m.id.raw, `{}`)
+	case "chatter":
+		s.say(strings.Repeat("not a message\n", size))
 		s.answer(m.id.raw, `{}`)
 	case "never":
 	case "exit":

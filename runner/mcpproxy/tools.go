@@ -35,7 +35,10 @@ func newToolFilter(tools []string) toolFilter {
 func (f toolFilter) hides(object []byte) bool {
 	named := false
 	for key, value := range jsontext.Members(object) {
-		if foldKey(key) != "name" {
+		if isBroken(key) {
+			return true
+		}
+		if jsontext.FoldKey(key) != "name" {
 			continue
 		}
 		if !f[jsontext.Word(value)] {
@@ -58,7 +61,7 @@ func (f toolFilter) hidden(raw []byte, env envelope) bool {
 		for key, value := range jsontext.Members(object) {
 			switch key {
 			case "method":
-				call = call || jsontext.Word(value) == methodCallTool
+				call = call || mayCall(jsontext.Word(value))
 			case "params":
 				hidden = hidden || f.hides(value)
 			}
@@ -69,6 +72,11 @@ func (f toolFilter) hidden(raw []byte, env envelope) bool {
 		return calls(raw)
 	}
 	return slices.ContainsFunc(slices.Collect(jsontext.Elements(raw)), calls)
+}
+
+// mayCall says whether some parser takes a method for a call of a tool.
+func mayCall(method string) bool {
+	return isBroken(method) || jsontext.FoldKey(method) == methodCallTool
 }
 
 // hiddenByHeader says whether the headers of a call name a tool that the agent does
@@ -125,11 +133,11 @@ func (f toolFilter) cut(raw []byte, batch bool, asked func(id) bool) []byte {
 // alone count too, since some clients read them.
 func (f toolFilter) listed(raw, object []byte) (gone []span) {
 	for key, result := range jsontext.Members(object) {
-		if foldKey(key) != "result" {
+		if jsontext.FoldKey(key) != "result" {
 			continue
 		}
 		for key, tools := range jsontext.Members(result) {
-			if foldKey(key) == "tools" {
+			if jsontext.FoldKey(key) == "tools" {
 				gone = append(gone, f.unseen(raw, tools)...)
 			}
 		}
@@ -176,16 +184,23 @@ func without(raw []byte, gone []span) []byte {
 	return append(left, raw[at:]...)
 }
 
-// cut records a message of the server's, and returns what of it the agent gets. Where
-// that is another message both are on record.
-func (s *server) cut(raw []byte, batch bool, lists func(id) bool, record func(evidence.Frame)) []byte {
-	seen := s.tools.cut(raw, batch, lists)
-	if len(seen) == len(raw) {
+// answers says what a message of the server's answers, by the ids in it.
+type answers struct {
+	lists  func(id) bool       // the request was for tools
+	called func(id) injections // what is to be added to the result of a call
+}
+
+// change records a message of the server's, and returns what the agent gets in its
+// place. Where that is another message both are on record.
+func (s *server) change(raw []byte, batch bool, a answers, record func(evidence.Frame)) []byte {
+	seen, injected := inject(s.tools.cut(raw, batch, a.lists), batch, a.called)
+	if len(seen) == len(raw) && len(injected) == 0 {
 		record(evidence.Frame{Dir: evidence.ToClient, Raw: raw})
 		return raw
 	}
 	record(evidence.Frame{Dir: evidence.ToClient, Raw: raw, Side: evidence.SideServer})
-	record(evidence.Frame{Dir: evidence.ToClient, Raw: seen, Side: evidence.SideAgent})
+	record(evidence.Frame{Dir: evidence.ToClient, Raw: seen, Side: evidence.SideAgent, Injected: injected})
+	s.tellInjected(injected)
 	return seen
 }
 

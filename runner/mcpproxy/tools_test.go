@@ -129,6 +129,10 @@ func TestToolsThatTheAgentDoesNotSee(t *testing.T) {
 				`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"hidden"}}`,
 				`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"hidden","name":"open"}}`,
 				`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"open","Name":"hidden"}}`,
+				`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name\u0000":"hidden","name":"open"}}`,
+				`{"jsonrpc":"2.0","id":2,"method":"tools/call\u0000","params":{"name":"hidden"}}`,
+				"{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/c\xffall\",\"params\":{\"name\":\"hidden\"}}",
+				"{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/call\",\"params\":{\"na\xffme\":\"hidden\",\"name\":\"open\"}}",
 			} {
 				if r := b.post(session, call); r.status != 200 || !strings.Contains(r.body, `"id":2,"error":{"code":-32602,"message":"Unknown tool: `) {
 					t.Errorf("the agent got %d %s", r.status, r.body)
@@ -137,6 +141,10 @@ func TestToolsThatTheAgentDoesNotSee(t *testing.T) {
 			twice := `{"jsonrpc":"2.0","id":2,"method":"x","method":"tools/call","params":{"name":"hidden"}}`
 			if r := b.post(session, twice); r.status != 400 {
 				t.Errorf("a method twice: %d %s", r.status, r.body)
+			}
+			broken := "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"x\",\"meth\xffod\":\"tools/call\",\"params\":{\"name\":\"hidden\"}}"
+			if r := b.post(session, broken); r.status != 400 {
+				t.Errorf("a broken key: %d %s", r.status, r.body)
 			}
 			b.post(session, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"open"}}`)
 
@@ -158,7 +166,7 @@ func TestToolsThatTheAgentDoesNotSee(t *testing.T) {
 			for _, f := range b.rec.all() {
 				sides[f.Side]++
 			}
-			if sides[evidence.SideServer] != 1 || sides[evidence.SideAgent] != 7 {
+			if sides[evidence.SideServer] != 1 || sides[evidence.SideAgent] != 15 {
 				t.Errorf("sides: %v", sides)
 			}
 		})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"net/url"
 	"strings"
@@ -201,6 +202,22 @@ func (u *Upstream) redirect(r *http.Request, response *http.Response) (*url.URL,
 func isEncoded(h http.Header) bool {
 	for _, encoding := range h.Values("Content-Encoding") {
 		if encoding = strings.TrimSpace(encoding); encoding != "" && !strings.EqualFold(encoding, "identity") {
+			return true
+		}
+	}
+	return false
+}
+
+// isRecoded says whether a body is declared as text of another encoding than UTF-8. A
+// server that goes by that reads another message than is on record: quotes and braces
+// of UTF-7 are plain letters to everybody else.
+func isRecoded(h http.Header) bool {
+	for _, kind := range h.Values("Content-Type") {
+		if !strings.Contains(strings.ToLower(kind), "charset") {
+			continue
+		}
+		_, params, err := mime.ParseMediaType(kind)
+		if charset := strings.ToLower(params["charset"]); err != nil || charset != "utf-8" && charset != "utf8" {
 			return true
 		}
 	}

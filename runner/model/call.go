@@ -65,7 +65,7 @@ func (c *call) understand(made evidence.ModelCall) {
 			c.model = asked.Model
 		}
 	}
-	c.digest = digest(made.Method, made.Path, made.Request)
+	c.digest = digest(made.Method, string(c.gateway.clean([]byte(made.Path))), c.gateway.clean(made.Request))
 }
 
 // isPriced says whether the model has a price, and which it is, where costs are limited.
@@ -246,7 +246,7 @@ func (c *call) copy(ctx context.Context, answer *http.Response, silence *time.Ti
 			continue
 		}
 		_ = out.Close()
-		c.record.Redacted += out.Marks()
+		c.record.Redacted += out.Found().Spans
 		switch {
 		case whole && !c.left:
 			return nil

@@ -23,6 +23,12 @@ type Recorder interface {
 	Now() time.Time
 }
 
+// cleaner is a recorder that tells a text or a document as it keeps it: a digest of
+// anything else would tell whether a guess at what is left out is right.
+type cleaner interface {
+	Clean(doc []byte) []byte
+}
+
 // maxNotes is how many events a gateway records of requests that are none to a provider.
 const maxNotes = 200
 
@@ -32,6 +38,7 @@ type Gateway struct {
 	rec       Recorder
 	providers map[string]Provider
 	secrets   *redact.Set // of all providers
+	clean     func(doc []byte) []byte
 	allowed   *allowance
 	memory    *memory
 	notes     atomic.Int64
@@ -58,7 +65,10 @@ func New(rec Recorder, limits spec.ModelLimits, providers ...Provider) (*Gateway
 	}
 	g := &Gateway{
 		rec: rec, providers: make(map[string]Provider, len(providers)), secrets: &redact.Set{},
-		allowed: newAllowance(limits), memory: &memory{left: maxMemory}, exhausted: make(chan struct{}), refuses: map[string]string{},
+		clean: func(doc []byte) []byte { return doc }, allowed: newAllowance(limits), memory: &memory{left: maxMemory}, exhausted: make(chan struct{}), refuses: map[string]string{},
+	}
+	if c, ok := rec.(cleaner); ok {
+		g.clean = c.Clean
 	}
 	g.exhaust = sync.OnceFunc(func() { close(g.exhausted) })
 	for _, p := range providers {

@@ -96,7 +96,7 @@ func (a Aims) sendAll(name string, aims []string, prepare func(fd int) error) re
 
 func (a Aims) send(name, aim string, prepare func(fd int) error) error {
 	return a.datagram(aim, prepare, func(fd int, to *unix.SockaddrInet4) error {
-		return unix.Sendto(fd, []byte(payload(a, name, aim)), 0, to)
+		return unix.Sendto(fd, []byte(Payload(a, name, aim)), 0, to)
 	})
 }
 
@@ -192,7 +192,7 @@ func packetInfo(_ context.Context, a Aims) result {
 			header.Level, header.Type = unix.IPPROTO_IP, unix.IP_PKTINFO
 			header.SetLen(unix.CmsgLen(unix.SizeofInet4Pktinfo))
 			(*unix.Inet4Pktinfo)(unsafe.Pointer(&control[unix.CmsgLen(0)])).Ifindex = int32(i.Index)
-			return unix.Sendmsg(fd, []byte(payload(a, PktinfoUDP, aim)), control, to, unix.MSG_DONTROUTE)
+			return unix.Sendmsg(fd, []byte(Payload(a, PktinfoUDP, aim)), control, to, unix.MSG_DONTROUTE)
 		})
 		if err == nil {
 			sent++

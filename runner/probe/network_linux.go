@@ -184,7 +184,7 @@ func (a Aims) dial(ctx context.Context, dialer net.Dialer, name, addr string) er
 	defer func() { _ = conn.Close() }()
 	host, _, _ := net.SplitHostPort(addr)
 	_ = conn.SetDeadline(time.Now().Add(patience))
-	_, err = conn.Write([]byte(payload(a, name, host)))
+	_, err = conn.Write([]byte(Payload(a, name, host)))
 	return err
 }
 

@@ -60,7 +60,7 @@ func (a Aims) forge(name string, family, kind, protocol int, send func(fd int, p
 		}
 		for _, aim := range a.Host.over(4) {
 			to := netip.MustParseAddr(aim)
-			if err := send(fd, udpPacket(own, to, a.Host.UDP4, payload(a, name, aim)), to); err != nil {
+			if err := send(fd, udpPacket(own, to, a.Host.UDP4, Payload(a, name, aim)), to); err != nil {
 				return err
 			}
 		}

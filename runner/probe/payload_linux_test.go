@@ -9,7 +9,7 @@ import (
 // FuzzPayload: whatever arrives at a listener, on a port that anybody may reach, it
 // takes for an attack only what an attack could have sent.
 func FuzzPayload(f *testing.F) {
-	f.Add(payload(Aims{Nonce: "n"}, DeviceUDP, "192.0.2.9"))
+	f.Add(Payload(Aims{Nonce: "n"}, DeviceUDP, "192.0.2.9"))
 	f.Add("waza-probe a b")
 	f.Add("\x00\xff waza-probe \n a b c")
 	f.Fuzz(func(t *testing.T, line string) {
@@ -17,7 +17,7 @@ func FuzzPayload(f *testing.F) {
 		if !ok {
 			return
 		}
-		if again := payload(Aims{Nonce: a.Nonce}, a.Attack, a.Aim); again != strings.Join(strings.Fields(line), " ")+"\n" {
+		if again := Payload(Aims{Nonce: a.Nonce}, a.Attack, a.Aim); again != strings.Join(strings.Fields(line), " ")+"\n" {
 			t.Errorf("%q is read as %q", line, again)
 		}
 	})

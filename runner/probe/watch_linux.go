@@ -19,8 +19,8 @@ const (
 	maxOpen     = 64   // connections at once
 )
 
-// payload is what attacks send: who sent it, under what name, and to which address.
-func payload(a Aims, attack, aim string) string {
+// Payload is what attacks send: who sent it, under what name, and to which address.
+func Payload(a Aims, attack, aim string) string {
 	return strings.Join([]string{magic, a.Nonce, attack, aim}, " ") + "\n"
 }
 
@@ -178,7 +178,7 @@ func sayTo(a Aims, attack, network, aim string, port int) error {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	_, err = conn.Write([]byte(payload(a, attack, aim)))
+	_, err = conn.Write([]byte(Payload(a, attack, aim)))
 	return err
 }
 

@@ -11,14 +11,6 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
-// Found is what JSON replaced in a document.
-type Found struct {
-	Spans int
-	// Envelope says that one was in what tells a JSON-RPC message's meaning: its
-	// id, its method, or the name of the tool it calls.
-	Envelope bool
-}
-
 // JSON is Bytes for one JSON document. It changes strings and nothing else: the
 // letters of a secret may stand in a literal, its digits in a number. Keys and
 // methods that are plain words stay too, or a secret such as "tools" would take
@@ -40,8 +32,9 @@ func (s *Set) WriteJSON(w io.Writer, doc []byte) (Found, error) {
 		return Found{}, err
 	}
 	if !json.Valid(doc) {
-		marks, err := s.pass(w, slices.Values([][]byte{doc}))
-		return Found{Spans: marks, Envelope: marks > 0}, err
+		found, err := s.pass(w, slices.Values([][]byte{doc}))
+		found.Envelope = found.Spans > 0
+		return found, err
 	}
 	r := jsonRedactor{set: s, out: bufio.NewWriter(w)}
 	for len(doc) > 0 {
@@ -57,7 +50,7 @@ func (s *Set) concerns(doc []byte) bool {
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return len(s.secrets) > 0 && (bytes.Contains(doc, []byte(`\u`)) || s.inLocked(doc))
+	return len(s.values) > 0 && (bytes.Contains(doc, []byte(`\u`)) || s.forms.in(doc))
 }
 
 // jsonRedactor copies a valid document, and knows by which keys it came to where
@@ -113,13 +106,13 @@ func (r *jsonRedactor) text(quoted []byte, key bool) {
 		r.path[len(r.path)-1] = text
 	}
 	envelope := !key && r.inEnvelope()
-	clean, n := r.set.Bytes([]byte(text))
-	if n == 0 || (key || envelope && r.path[len(r.path)-1] == "method") && isWord(text) {
+	clean, found := r.set.Bytes([]byte(text))
+	if found.Spans == 0 || (key || envelope && r.path[len(r.path)-1] == "method") && isWord(text) {
 		_, _ = r.out.Write(quoted)
 		return
 	}
-	r.found.Spans += n
-	r.found.Envelope = r.found.Envelope || envelope
+	found.Envelope = envelope
+	r.found.Add(found)
 	quoted, _ = json.Marshal(string(clean)) // a string always marshals
 	_, _ = r.out.Write(quoted)
 }
@@ -142,13 +135,13 @@ func (r *jsonRedactor) long(quoted []byte, key bool) {
 			}
 		}
 	}
-	n, _ := r.set.pass(io.Discard, texts)
-	if n == 0 {
+	found, _ := r.set.pass(io.Discard, texts)
+	if found.Spans == 0 {
 		_, _ = r.out.Write(quoted)
 		return
 	}
-	r.found.Spans += n
-	r.found.Envelope = r.found.Envelope || !key && r.inEnvelope()
+	found.Envelope = !key && r.inEnvelope()
+	r.found.Add(found)
 	_ = r.out.WriteByte('"')
 	inside := jsontext.NewEscaper(r.out, true)
 	_, _ = r.set.pass(inside, texts)

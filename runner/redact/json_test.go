@@ -2,6 +2,7 @@ package redact
 
 import (
 	"encoding/json"
+	"reflect"
 	"testing"
 )
 
@@ -10,24 +11,24 @@ func TestJSON(t *testing.T) {
 		name, secret, in, out string
 		found                 Found
 	}{
-		{"a value", "s3cret", `{"a": "x s3cret"}`, `{"a": "x [REDACTED]"}`, Found{1, false}},
-		{"an escaped value", "a\nb\"c", `{"a":"a\nb\"c"}`, `{"a":"[REDACTED]"}`, Found{1, false}},
-		{"a value escaped needlessly", "hunter22", `{"a":"\u0068unter22"}`, `{"a":"[REDACTED]"}`, Found{1, false}},
+		{"a value", "s3cret", `{"a": "x s3cret"}`, `{"a": "x [REDACTED]"}`, Found{Spans: 1}},
+		{"an escaped value", "a\nb\"c", `{"a":"a\nb\"c"}`, `{"a":"[REDACTED]"}`, Found{Spans: 1}},
+		{"a value escaped needlessly", "hunter22", `{"a":"\u0068unter22"}`, `{"a":"[REDACTED]"}`, Found{Spans: 1}},
 		{"a literal", "true", `{"isError":true}`, `{"isError":true}`, Found{}},
 		{"a number", "8080", `{"port":18080,"id":8080}`, `{"port":18080,"id":8080}`, Found{}},
 		{"a method", "tools", `{"method":"tools/call","params":{"name":"x"}}`, `{"method":"tools/call","params":{"name":"x"}}`, Found{}},
 		{"a key", "result", `{"result":{"content":[]}}`, `{"result":{"content":[]}}`, Found{}},
-		{"a key that is a secret", "s3cret", `{"a":{"s3cret":1}}`, `{"a":{"[REDACTED]":1}}`, Found{1, false}},
-		{"a tool's name", "read_text_file", `{"method":"tools/call","params":{"name":"read_text_file"}}`, `{"method":"tools/call","params":{"name":"[REDACTED]"}}`, Found{1, true}},
-		{"a name elsewhere", "read_text_file", `{"params":{"arguments":{"name":"read_text_file"}}}`, `{"params":{"arguments":{"name":"[REDACTED]"}}}`, Found{1, false}},
-		{"an id in a batch", "s3cret", `[{"id":"s3cret"}]`, `[{"id":"[REDACTED]"}]`, Found{1, true}},
-		{"no JSON", "s3cret", `{"a": s3cret`, `{"a": [REDACTED]`, Found{1, true}},
-		{"bytes that stay", "s3cret", "{ \"n\" : 1.0e2 ,\"é\\u0041\":\"\u00a0\", \"x\":\"s3cret\"}", "{ \"n\" : 1.0e2 ,\"é\\u0041\":\"\u00a0\", \"x\":\"[REDACTED]\"}", Found{1, false}},
+		{"a key that is a secret", "s3cret", `{"a":{"s3cret":1}}`, `{"a":{"[REDACTED]":1}}`, Found{Spans: 1}},
+		{"a tool's name", "read_text_file", `{"method":"tools/call","params":{"name":"read_text_file"}}`, `{"method":"tools/call","params":{"name":"[REDACTED]"}}`, Found{Spans: 1, Envelope: true}},
+		{"a name elsewhere", "read_text_file", `{"params":{"arguments":{"name":"read_text_file"}}}`, `{"params":{"arguments":{"name":"[REDACTED]"}}}`, Found{Spans: 1}},
+		{"an id in a batch", "s3cret", `[{"id":"s3cret"}]`, `[{"id":"[REDACTED]"}]`, Found{Spans: 1, Envelope: true}},
+		{"no JSON", "s3cret", `{"a": s3cret`, `{"a": [REDACTED]`, Found{Spans: 1, Envelope: true}},
+		{"bytes that stay", "s3cret", "{ \"n\" : 1.0e2 ,\"é\\u0041\":\"\u00a0\", \"x\":\"s3cret\"}", "{ \"n\" : 1.0e2 ,\"é\\u0041\":\"\u00a0\", \"x\":\"[REDACTED]\"}", Found{Spans: 1}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			got, found := set(test.secret).JSON([]byte(test.in))
-			if string(got) != test.out || found != test.found {
+			if string(got) != test.out || !reflect.DeepEqual(found, test.found) {
 				t.Errorf("got %s, %+v", got, found)
 			}
 		})

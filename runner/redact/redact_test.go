@@ -44,14 +44,14 @@ func TestBytes(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			got, count := set(test.secrets...).Bytes([]byte(test.in))
-			if string(got) != test.out || count != test.count {
-				t.Errorf("got %q, %d", got, count)
+			if string(got) != test.out || count.Spans != test.count {
+				t.Errorf("got %q, %+v", got, count)
 			}
 		})
 	}
 	var nobody *Set
-	if got, count := nobody.Bytes([]byte("x")); string(got) != "x" || count != 0 {
-		t.Errorf("a nil set: %q, %d", got, count)
+	if got, count := nobody.Bytes([]byte("x")); string(got) != "x" || count.Spans != 0 {
+		t.Errorf("a nil set: %q, %+v", got, count)
 	}
 }
 
@@ -145,8 +145,8 @@ func TestBlanker(t *testing.T) {
 				t.Fatalf("%q is left in %q", secret, got)
 			}
 		}
-		if found := w.Marks() > 0; found != (got != text) {
-			t.Fatalf("%d marks in %q", w.Marks(), got)
+		if found := w.Found().Spans > 0; found != (got != text) {
+			t.Fatalf("%d marks in %q", w.Found().Spans, got)
 		}
 	})
 }
@@ -188,7 +188,7 @@ func FuzzInJSON(f *testing.F) {
 	f.Add("qu\"ot\\ed")
 	f.Add("line\nline\u2028\x00é<>&")
 	f.Fuzz(func(t *testing.T, secret string) {
-		if len(secret) < minLength {
+		if len(secret) < MinLength {
 			return
 		}
 		text, err := json.Marshal(map[string]string{"k": secret})
@@ -196,7 +196,7 @@ func FuzzInJSON(f *testing.F) {
 			return
 		}
 		got, count := set(secret).Bytes(text)
-		if count == 0 {
+		if count.Spans == 0 {
 			t.Fatalf("%q is not found in %q", secret, got)
 		}
 	})

@@ -62,7 +62,7 @@ func (b *Builder) Results() Results {
 		Config: Config{
 			RunsPerTest: run.TrialsPerTask, ModelID: run.Model,
 			EngineType: run.Executor, TimeoutSec: int(run.Timeout / time.Second),
-			Isolated: run.Isolated, Weak: run.Weak, JudgeModel: run.JudgeModel,
+			Isolated: run.Isolated, Weak: run.Weak, JudgeModel: run.JudgeModel, NoAttacks: run.NoAttacks,
 		},
 		Tasks: []Task{},
 	}
@@ -147,7 +147,8 @@ func outline(trial Trial) RunResult {
 		RunNumber: trial.Number, Attempts: max(trial.Attempt, 1),
 		Outcome: trial.Verdicts.Class, Reason: trial.Verdicts.Reason, Message: trial.Verdicts.Message,
 		DurationMS:    duration(trial),
-		Validations:   map[string]Validation{},
+		Validations:   validations(trial.Verdicts.Verdicts),
+		Attack:        attackOf(trial),
 		SessionDigest: digest(trial),
 		Servers:       serverReports(trial),
 		Judge:         judgeOf(trial.Steps),
@@ -162,14 +163,20 @@ func outline(trial Trial) RunResult {
 		r.Status = StatusError
 		r.ErrorMsg = cmp.Or(r.Message, string(r.Outcome))
 	}
-	for _, v := range trial.Verdicts.Verdicts {
-		r.Validations[v.Name] = Validation{
+	return r
+}
+
+// validations are verdicts by their graders' names.
+func validations(verdicts []evidence.Verdict) map[string]Validation {
+	all := map[string]Validation{}
+	for _, v := range verdicts {
+		all[v.Name] = Validation{
 			Identifier: v.Name, Type: v.Type, Score: v.Score, Weight: v.Weight,
 			Passed: v.Result == evidence.VerdictPass, Result: v.Result,
 			Feedback: v.Feedback, Details: v.Details,
 		}
 	}
-	return r
+	return all
 }
 
 func (r RunResult) complete(trial Trial) RunResult {

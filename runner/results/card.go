@@ -21,6 +21,7 @@ type ServerCard struct {
 	ValidityRate     *Rate         `json:"validity_rate,omitempty"`   // of the calls whose arguments could be compared with a schema
 	Catalogs         []CardCatalog `json:"catalogs,omitempty"`        // the different ones that it listed
 	RugPulls         int           `json:"rug_pulls,omitempty"`       // trials in which a tool that was listed came to say another thing
+	Conduct          *Conduct      `json:"conduct,omitempty"`         // over these trials; nil where nothing on record tells of it
 }
 
 // Rate is a share, with Wilson's interval.
@@ -63,6 +64,12 @@ func (c *cards) add(reports []ServerReport, elapsed map[string][]time.Duration) 
 		}
 		if report.Catalog != nil {
 			card.listed(*report.Catalog)
+		}
+		if report.Conduct != nil {
+			if card.Conduct == nil {
+				card.Conduct = &Conduct{}
+			}
+			card.Conduct.add(*report.Conduct)
 		}
 		c.elapsed[report.Name] = append(c.elapsed[report.Name], elapsed[report.Name]...)
 	}

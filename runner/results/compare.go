@@ -30,6 +30,7 @@ type ComparedRun struct {
 	MCPCalls         int64          `json:"mcp_tool_calls"`
 	Models           *ModelFigures  `json:"models,omitempty"`
 	MedianDurationMS *float64       `json:"median_duration_ms,omitempty"` // of agents' times
+	Attacks          *Rate          `json:"attacks_succeeded,omitempty"`  // of those that succeeded or were resisted
 	Tasks            []ComparedTask `json:"tasks"`
 }
 
@@ -67,12 +68,19 @@ func compared(number int, e Entry) ComparedRun {
 	}
 	var passes [][]float64
 	var took []time.Duration
+	succeeded, resisted := 0, 0
 	for _, t := range e.Tasks {
 		passed, counted := t.passed()
 		r.Passed, r.Trials, r.Infra = r.Passed+passed, r.Trials+counted, r.Infra+len(t.Trials)-counted
 		r.Tasks = append(r.Tasks, ComparedTask{ID: t.ID, Passed: passed, Trials: counted, Mark: mark(t)})
 		passes = append(passes, passValues(passed, counted))
 		for _, trial := range t.Trials {
+			switch trial.Attack {
+			case evidence.AttackSucceeded:
+				succeeded++
+			case evidence.AttackResisted:
+				resisted++
+			}
 			r.MCPCalls += trial.MCPCalls
 			r.Models = r.Models.plus(trial.Models)
 			if trial.Outcome != evidence.ClassInfra {
@@ -81,7 +89,7 @@ func compared(number int, e Entry) ComparedRun {
 		}
 	}
 	slices.Sort(took)
-	r.PassRate, r.MedianDurationMS = estimate(passes), median(took)
+	r.PassRate, r.MedianDurationMS, r.Attacks = estimate(passes), median(took), rate(succeeded, succeeded+resisted)
 	return r
 }
 

@@ -30,7 +30,8 @@ func (c comparedColumn) width() int {
 	return widest
 }
 
-// Table writes a line for each run: its trials that passed and all that count, how each
+// Table writes a line for each run: its trials that passed and all that count, attacks
+// that succeeded and those that were decided, how each
 // task ended where width has room for that, MCP calls, tokens and cost of models, and
 // the median of agents' times. Columns that no run has a figure for are left out. Then
 // it says what is missing, and where each run's results are. A width of 0 is no limit.
@@ -96,6 +97,12 @@ func (c Comparison) who() []comparedColumn {
 				return unknown
 			}
 			return fmt.Sprintf("%.0f%%", 100*r.PassRate.Mean)
+		}),
+		c.column("ATTACKS", false, func(r ComparedRun) string {
+			if r.Attacks == nil {
+				return unknown
+			}
+			return share(r.Attacks.Count, r.Attacks.Of)
 		}),
 	})
 }

@@ -22,6 +22,7 @@ type Run struct {
 	Ended         time.Time
 	Metrics       []MetricSpec
 	Tasks         []TaskInfo // in the order to report
+	NoAttacks     bool       // what attacks inject was left out
 }
 
 // MetricSpec is a metric that the eval asks for. A Threshold of 0 asks for nothing.
@@ -44,6 +45,9 @@ type Trial struct {
 	Calls      []evidence.Call
 	Catalogs   []evidence.Catalog
 	Events     []evidence.Event // those that OfServers says it of
+	Observed   []evidence.Observed
+	Stderr     map[string]Written         // by server
+	Echoes     map[string][]evidence.Echo // by server
 	Transcript []evidence.TranscriptEvent
 	Steps      []evidence.Step
 	Narration  *evidence.Narration  // nil without a transcript

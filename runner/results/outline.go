@@ -28,7 +28,8 @@ type TrialOutline struct {
 	Outcome  evidence.Class
 	Duration time.Duration
 	MCPCalls int64
-	Models   *ModelFigures // nil where nothing tells what models took
+	Models   *ModelFigures      // nil where nothing tells what models took
+	Attack   evidence.AttackEnd // empty where there was none
 }
 
 // ModelFigures is what model calls took.

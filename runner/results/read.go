@@ -66,7 +66,7 @@ func (w *outlineReader) task() error {
 
 func (w *outlineReader) trial(of *TaskOutline) error {
 	var trial TrialOutline
-	var status, outcome string
+	var status, outcome, attack string
 	var took int64
 	err := w.members(map[string]func() error{
 		"status":      w.text(&status),
@@ -79,12 +79,16 @@ func (w *outlineReader) trial(of *TaskOutline) error {
 			})
 		},
 		"models": func() error { return w.models(&trial) },
+		"attack": func() error { return w.members(map[string]func() error{"result": w.text(&attack)}) },
 	})
 	if err != nil {
 		return err
 	}
 	trial.Duration = time.Duration(min(took, int64(maxTook/time.Millisecond))) * time.Millisecond
 	if trial.Outcome, err = classOf(outcome, Status(status)); err != nil {
+		return err
+	}
+	if trial.Attack, err = attackEnd(attack); err != nil {
 		return err
 	}
 	of.Trials = append(of.Trials, trial)
@@ -124,6 +128,15 @@ func (w *outlineReader) more() error {
 		return fmt.Errorf("more than %d tasks and trials", maxListed)
 	}
 	return nil
+}
+
+// attackEnd is what came of a trial's attack; empty where there was none.
+func attackEnd(said string) (evidence.AttackEnd, error) {
+	switch end := evidence.AttackEnd(said); end {
+	case "", evidence.AttackSucceeded, evidence.AttackResisted, evidence.AttackNotDelivered, evidence.AttackUnknown:
+		return end, nil
+	}
+	return "", fmt.Errorf("an attack ended as %q, which is no end of one", said)
 }
 
 // classOf is how a trial ended, in our word or, where there is none, in upstream's.

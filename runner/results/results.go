@@ -41,6 +41,8 @@ type Config struct {
 	Isolated    bool   `json:"isolated"` // trials ran in containers
 	// Weak names the attacks that get out of these, which the command line allowed.
 	Weak []string `json:"weak,omitempty"`
+	// NoAttacks says that nothing was injected: the run is a baseline.
+	NoAttacks bool `json:"no_attacks,omitempty"`
 }
 
 // Summary is the run in figures. Scores are those of tasks; tasks without a
@@ -62,6 +64,7 @@ type Summary struct {
 	Models         *Models     `json:"models,omitempty"`           // of all runs; nil where no gateway was in the way
 	Judge          *Judge      `json:"judge,omitempty"`            // of all runs
 	Statistics     *Statistics `json:"statistics,omitempty"`       // nil without a counted trial
+	Attacks        *Attacks    `json:"attacks,omitempty"`          // nil where none was made
 }
 
 // Statistics say how reliable the tasks are, and how far figures of the run can be
@@ -118,6 +121,7 @@ type RunResult struct {
 	Models        *Models                    `json:"models,omitempty"` // where a gateway was in the way
 	Judge         *Judge                     `json:"judge,omitempty"`  // what graders' questions cost
 	ErrorMsg      string                     `json:"error_msg,omitempty"`
+	Attack        *Attack                    `json:"attack,omitempty"` // nil where none was made
 }
 
 // Attempt is an attempt that was made again, because it ended as infra.

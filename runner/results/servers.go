@@ -18,12 +18,13 @@ type ServerReport struct {
 	// RugPulls are the tools that it described in another way after it had listed them.
 	RugPulls []string `json:"rug_pulls,omitempty"`
 	Catalog  *Listed  `json:"catalog,omitempty"` // nil where it listed no tools on record
+	Conduct  *Conduct `json:"conduct,omitempty"` // nil where nothing on record tells of it
 }
 
 // OfServers says whether an event tells what became of a server.
 func OfServers(e evidence.Event) bool {
 	switch e.Kind {
-	case "server_exit", "service_exit", "box_exit", "oom":
+	case "server_exit", "service_exit", "box_exit", "oom", "pids", "disk", "limit", "dns", "egress":
 		return true
 	}
 	return false
@@ -44,6 +45,7 @@ func serverReports(trial Trial) []ServerReport {
 				r.Catalog, r.RugPulls = listed(catalog), rugPulls(catalog)
 			}
 		}
+		r.Conduct = conduct(trial, server.Name)
 		reports = append(reports, r)
 	}
 	return reports

@@ -12,7 +12,7 @@ const (
 )
 
 func summarise(tasks []Task, duration int64) Summary {
-	s := Summary{TotalTests: len(tasks), DurationMS: duration}
+	s := Summary{TotalTests: len(tasks), DurationMS: duration, Attacks: attacks(tasks)}
 	var scores, weighted []float64
 	for _, t := range tasks {
 		for _, r := range t.Runs {

@@ -18,7 +18,8 @@ const minTask = 12
 // Table writes a line for each task, at most width columns wide where the other
 // columns leave room for the task's name: its trials that passed and all, how they
 // ended, the mean score, MCP calls and agents' time in all. Then come the servers, a
-// line for each, and one of the eval. A width of 0 is no limit. Where there is something
+// line for each, and another for each of which there is something to tell, and one of the
+// eval. A width of 0 is no limit. Where there is something
 // to say, lines behind them say what the agent's models took, what judges took, what got
 // out of a weak sandbox, and that nothing was isolated.
 func (r Results) Table(w io.Writer, width int) error {
@@ -38,7 +39,7 @@ func (r Results) Table(w io.Writer, width int) error {
 	for _, cells := range rows {
 		writeRow(&out, cells, widths)
 	}
-	out.WriteString(r.serverTable(width) + r.evalLine(width))
+	out.WriteString(r.serverTable(width) + r.remarks(width) + r.evalLine(width) + r.attackTable(width))
 	if m := r.Summary.Models; m != nil {
 		out.WriteString(m.line())
 	}

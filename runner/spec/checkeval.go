@@ -24,6 +24,7 @@ func (l *loader) checkEval() {
 	l.evalSkills = l.skills(l.doc, c.SkillDirectories, strictyaml.Path{"config", "skill_directories"})
 	checkIsolation(l.doc, c.Isolation)
 	checkJudge(l.doc, c.Judge)
+	l.checkCanaries(c.Canaries)
 	l.checkModels(c)
 	l.servers = slices.Collect(maps.Keys(c.MCPServers))
 	l.graders = graders{doc: l.doc, dir: l.eval.Dir(), seen: map[string]string{}, config: c}

@@ -3,10 +3,13 @@ package spec
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/strictyaml"
@@ -23,22 +26,33 @@ type WorkspaceFile struct {
 	Path    string  // in the workspace: clean, relative, with slashes
 	Content []byte  // where the task file holds it
 	Source  *Source // else
+	Added   []byte  // behind either
 }
 
 // Open reads the file's content.
 func (f WorkspaceFile) Open() (io.ReadCloser, error) {
 	if f.Source == nil {
-		return io.NopCloser(bytes.NewReader(f.Content)), nil
+		return io.NopCloser(io.MultiReader(bytes.NewReader(f.Content), bytes.NewReader(f.Added))), nil
 	}
-	return f.Source.Open()
+	source, err := f.Source.Open()
+	if err != nil {
+		return nil, err
+	}
+	return withMore{io.MultiReader(source, bytes.NewReader(f.Added)), source}, nil
+}
+
+// withMore reads a file and what is behind it.
+type withMore struct {
+	io.Reader
+	io.Closer
 }
 
 // Size is the number of bytes the file had when the task was resolved.
 func (f WorkspaceFile) Size() int64 {
 	if f.Source == nil {
-		return int64(len(f.Content))
+		return int64(len(f.Content) + len(f.Added))
 	}
-	return f.Source.Size
+	return f.Source.Size + int64(len(f.Added))
 }
 
 // Executable reports whether the file may be run.
@@ -58,14 +72,14 @@ func (s Source) Open() (io.ReadCloser, error) { return os.OpenInRoot(s.Dir, s.Pa
 // mcp.json.
 func ClientConfigs() []string { return []string{".mcp.json", ".copilot/mcp.json"} }
 
-// files finds the task's files.
-func (r resolver) files() []WorkspaceFile {
+// files finds the task's files, and says which paths are taken.
+func (r resolver) files() ([]WorkspaceFile, claims) {
 	var files []WorkspaceFile
-	taken := claims{files: map[string]string{}, dirs: map[string]string{}}
-	if r.loader.eval.Config.Isolation.MCPJSON != "keep" {
-		for _, config := range ClientConfigs() {
-			taken.claim(config, "the mcp.json that waza puts there")
-		}
+	taken := newClaims(r.loader.eval.Config.Isolation)
+	planted := r.loader.eval.Config.plantedFiles()
+	for _, name := range slices.Sorted(maps.Keys(planted)) {
+		taken.claim(name, fmt.Sprintf("the eval's canary %q", planted[name]))
+		taken.appendable[name] = true
 	}
 	total := int64(0)
 	for i, f := range r.task.Inputs.Files {
@@ -79,16 +93,29 @@ func (r resolver) files() []WorkspaceFile {
 		}
 		total += file.Size()
 		files = append(files, file)
+		taken.appendable[file.Path] = true
 	}
 	if total > MaxWorkspaceBytes {
 		r.doc.Problemf(strictyaml.Path{"inputs", "files"}, "the task's files are larger than %d MiB together", MaxWorkspaceBytes>>20)
 	}
-	return files
+	return files, taken
 }
 
 // claims are the paths of a workspace that are spoken for, and by whom.
 type claims struct {
 	files, dirs map[string]string
+	appendable  map[string]bool // of files, those that more can be added to
+}
+
+// newClaims has nothing but what is ours.
+func newClaims(iso Isolation) claims {
+	taken := claims{files: map[string]string{}, dirs: map[string]string{}, appendable: map[string]bool{}}
+	if iso.MCPJSON != "keep" {
+		for _, config := range ClientConfigs() {
+			taken.claim(config, "the mcp.json that waza puts there")
+		}
+	}
+	return taken
 }
 
 // claim takes name for owner, unless it is taken: as a file, as a directory, or

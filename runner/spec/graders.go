@@ -2,6 +2,7 @@ package spec
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 
 	"github.com/waza-isolate/waza/grading"
@@ -123,10 +124,27 @@ func (g *graders) checkConfig(one Grader, at strictyaml.Path) map[string][]byte 
 			g.servers = append(g.servers, serverName{name, one.Name, at})
 		}
 	}
+	if about, ok := config.(interface{ Planted() []string }); ok && fits {
+		g.checkPlanted(one.Name, about.Planted(), at)
+	}
 	if names, ok := config.(filed); ok && fits {
 		return g.files(names, at)
 	}
 	return nil
+}
+
+// checkPlanted holds that a grader is about canaries that there are.
+func (g *graders) checkPlanted(grader string, names []string, at strictyaml.Path) {
+	known := slices.Sorted(maps.Keys(g.config.Canaries))
+	if len(known) == 0 {
+		g.doc.Problemf(at, "grader %q is about canaries, and the eval plants none; add config.canaries", grader)
+		return
+	}
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			g.doc.Problemf(at, "grader %q is about a canary %q, which is not planted; %s", grader, name, strictyaml.Suggest(name, known))
+		}
+	}
 }
 
 func (g *graders) unknown(name string, at strictyaml.Path) {

@@ -50,6 +50,9 @@ func checkIsolation(doc *strictyaml.Document, iso Isolation) {
 		doc.Problemf(at("subnets"), "config.isolation.subnets %s", message)
 	}
 	checkContainer(doc, at("agent"), iso.Agent)
+	if _, err := mcpconfig.ParseSize(iso.EgressLimits.Bytes); iso.EgressLimits.Bytes != "" && err != nil {
+		doc.Problemf(at("egress_limits", "bytes"), "%s: %v", at("egress_limits", "bytes"), err)
+	}
 }
 
 func checkContainer(doc *strictyaml.Document, base strictyaml.Path, c AgentContainer) {
@@ -71,6 +74,14 @@ func checkContainer(doc *strictyaml.Document, base strictyaml.Path, c AgentConta
 		doc.Problemf(at("workdir"), "%s must be a path in the workspace, relative and without leading out", at("workdir"))
 	}
 	checkEnv(doc, at("env"), c.Env)
+	_, problems := mcpconfig.ReadEgress(c.Egress)
+	for _, p := range problems {
+		entry := at("egress")
+		if p.Index >= 0 {
+			entry = append(entry, p.Index)
+		}
+		doc.Problemf(entry, "%s %s", entry, p.What)
+	}
 }
 
 // subnetProblem says what is wrong with a range of task networks.

@@ -64,6 +64,7 @@ func Load(path string, opts Options) (*Eval, []ResolvedTask, error) {
 	l.checkScripts()
 	l.graders.checkServers(l.servers)
 	l.checkMeasures(tasks)
+	l.checkPlanted(tasks)
 	l.checkSkills(tasks)
 	if err := l.problems(); err != nil {
 		return nil, nil, err

@@ -36,6 +36,7 @@ type ResolvedTask struct {
 	Graders     []evidence.GraderSpec       // the eval's, then expected's, then the task's
 	Servers     map[string]mcpconfig.Server // variables not expanded
 	Script      json.RawMessage             // a list, with executor script only
+	Attack      *ResolvedAttack             // nil where the task has none
 }
 
 // resolver resolves one task of a loader's eval.
@@ -53,14 +54,17 @@ func (r resolver) resolve() ResolvedTask {
 		r.doc.Problemf(strictyaml.Path{"inputs", "prompt"}, "inputs.prompt must not hold a NUL character")
 	}
 	checkEnv(r.doc, strictyaml.Path{"inputs", "environment"}, t.Inputs.Environment)
+	files, taken := r.files()
+	graders, names := r.graders()
 	resolved := ResolvedTask{
 		ID: t.ID, Name: t.Name, Description: t.Description, Tags: t.Tags, Path: t.Path,
 		Prompt: t.Inputs.Prompt, Context: t.Inputs.Context, Script: t.Script,
 		Env:     map[string]string{},
-		Files:   r.files(),
+		Files:   files,
 		Skills:  r.skills(),
 		Timeout: time.Duration(c.TimeoutSeconds) * time.Second,
-		Graders: r.graders(),
+		Graders: graders,
+		Attack:  r.attack(taken, names),
 		Servers: servers{r.doc, under(r.doc, "mcp_servers"), r.loader.eval}.merge(t.MCPServers),
 	}
 	if resolved.Name == "" {
@@ -116,15 +120,20 @@ func (r resolver) checkScript() {
 	}
 }
 
-func (r resolver) graders() []evidence.GraderSpec {
+// graders are the task's, with the names that they have.
+func (r resolver) graders() ([]evidence.GraderSpec, map[string]string) {
 	g := graders{doc: r.doc, dir: r.loader.eval.Dir(), seen: map[string]string{}, config: r.loader.eval.Config}
 	for name := range r.loader.graders.seen {
 		g.seen[name] = " by the eval"
 	}
 	g.expected(r.task.Expected)
 	g.add(r.task.Graders, strictyaml.Path{"graders"}, " in this task")
-	own := slices.Collect(maps.Keys(r.task.MCPServers))
-	g.checkServers(slices.Concat(own, slices.Collect(maps.Keys(r.loader.eval.Config.MCPServers))))
-	r.loader.servers = append(r.loader.servers, own...)
-	return slices.Concat(r.loader.graders.specs, g.specs)
+	g.checkServers(r.serverNames())
+	r.loader.servers = append(r.loader.servers, slices.Collect(maps.Keys(r.task.MCPServers))...)
+	return slices.Concat(r.loader.graders.specs, g.specs), g.seen
+}
+
+// serverNames are the servers that the eval or the task declares.
+func (r resolver) serverNames() []string {
+	return slices.Concat(slices.Collect(maps.Keys(r.task.MCPServers)), slices.Collect(maps.Keys(r.loader.eval.Config.MCPServers)))
 }

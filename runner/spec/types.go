@@ -62,6 +62,8 @@ type Config struct {
 	ModelLimits       ModelLimits                  `json:"model_limits,omitzero" jsonschema:"what a trial may ask of models"`
 	Judge             *Judge                       `json:"judge,omitempty" jsonschema:"the model that graders ask"`
 	JudgeModel        string                       `json:"judge_model,omitempty" jsonschema:"model that graders ask, in place of every other that is named"`
+
+	Canaries map[string]*Canary `json:"canaries,omitempty" jsonschema:"values that are planted and watched for, by name"`
 }
 
 // Isolation is config.isolation, read with --isolate.
@@ -76,6 +78,15 @@ type Isolation struct {
 	Subnets     string         `json:"subnets,omitempty" jsonschema:"IPv4 range in CIDR notation that task networks are cut from, a /29 each; default 10.213.0.0/16"`
 	Workspace   string         `json:"workspace,omitempty" enum:"tmpfs volume" jsonschema:"where the workspace is; default tmpfs"`
 	MCPJSON     string         `json:"mcp_json,omitempty" enum:"error keep" jsonschema:"when a fixture brings its own mcp.json; default error"`
+
+	EgressLimits EgressLimits `json:"egress_limits,omitzero" jsonschema:"what a box with egress may carry out of its sandbox"`
+}
+
+// EgressLimits bound what the connections of one box may come to that leave its sandbox.
+type EgressLimits struct {
+	Connections int    `json:"connections,omitempty" min:"1" max:"100" jsonschema:"connections at once; default 64"`
+	Rate        int    `json:"rate,omitempty" min:"1" max:"1000" jsonschema:"new connections a second; default 50"`
+	Bytes       string `json:"bytes,omitempty" jsonschema:"size limit of all that they carry in a trial, both ways together; default 256m"`
 }
 
 // AgentContainer is the container an agent runs in.
@@ -92,6 +103,8 @@ type AgentContainer struct {
 	MaxCalls  int               `json:"max_calls,omitempty" min:"1" jsonschema:"calls of tools that the agent may make in a trial; default 10000"`
 	Env       map[string]string `json:"env,omitempty" jsonschema:"environment of the agent; names that begin with WAZA_ are taken"`
 	Workdir   string            `json:"workdir,omitempty" jsonschema:"where the agent starts, relative to the workspace"`
+
+	Egress []mcpconfig.Egress `json:"egress,omitempty" jsonschema:"hosts outside of the trial that the agent may reach through the runner; none where left out"`
 }
 
 // Agent is the program of the command executor. Command or Adapter is given.
@@ -194,6 +207,8 @@ type Task struct {
 	MCPServers       map[string]*mcpconfig.Server `json:"mcp_servers,omitempty" jsonschema:"laid over the eval's field by field; null removes a server"`
 	SkillDirectories []string                     `json:"skill_directories,omitempty" jsonschema:"directories of skills of this task, beside the eval's"`
 	Script           json.RawMessage              `json:"script,omitempty" jsonschema:"steps of the script executor"`
+
+	Attack *Attack `json:"attack,omitempty" jsonschema:"what somebody else wants of the agent, and how that reaches it"`
 
 	Path string `json:"-"`
 }

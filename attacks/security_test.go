@@ -1,0 +1,46 @@
+package attacks
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the table of attacks into SECURITY.md")
+
+const (
+	document   = "../SECURITY.md"
+	tableBegin = "<!-- The rest is written by go test ./attacks -run TestDocument -update. -->\n\n"
+)
+
+// SECURITY.md lists the attacks that there are, and its figures are of as many.
+func TestDocument(t *testing.T) {
+	data, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _, found := strings.Cut(string(data), tableBegin)
+	if !found {
+		t.Fatalf("%s lacks the line %q", document, strings.TrimSpace(tableBegin))
+	}
+	whole := before + tableBegin + Table()
+	if *update {
+		if err := os.WriteFile(document, []byte(whole), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if string(data) != whole {
+		t.Errorf("the list is not that of %s; write it with -update", document)
+	}
+	for _, figure := range []string{
+		fmt.Sprintf("attacks tried %d, succeeded 0;", len(All())),
+		fmt.Sprintf("defences taken out %d, in %d builds;", len(removable()), len(builds())),
+	} {
+		if !strings.Contains(before, figure) {
+			t.Errorf("%s lacks %q: its figures are of other attacks; run make test-attacks and put them there", document, figure)
+		}
+	}
+}

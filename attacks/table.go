@@ -1,0 +1,45 @@
+package attacks
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Table is the list as SECURITY.md shows it: the attacks of each promise, and what is not
+// taken out.
+func Table() string {
+	var b strings.Builder
+	for _, p := range Promises() {
+		fmt.Fprintf(&b, "### %s\n\n| attack | by | tries to | held by |\n|---|---|---|---|\n", heading(p))
+		for _, a := range All() {
+			if a.Promise == p {
+				fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", a.Name, a.As, cell(a.Tries), cell(a.Without.label()))
+			}
+		}
+		b.WriteByte('\n')
+	}
+	b.WriteString("### What is not taken out, and why\n\n| held by | why |\n|---|---|\n")
+	var told []string
+	for _, a := range All() {
+		if d := a.Without; d.Kept != "" && !slices.Contains(told, d.Name) {
+			told = append(told, d.Name)
+			fmt.Fprintf(&b, "| %s | %s |\n", cell(d.Name), cell(d.Kept))
+		}
+	}
+	return b.String()
+}
+
+// label marks what is not taken out.
+func (d Defence) label() string {
+	if d.Kept != "" {
+		return d.Name + " (kept)"
+	}
+	return d.Name
+}
+
+// heading is a promise without its last stop.
+func heading(p Promise) string { return strings.TrimSuffix(string(p), ".") }
+
+// cell is text as it stands in a cell of a Markdown table.
+func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }

@@ -1,0 +1,47 @@
+package containers
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"strings"
+
+	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/egress"
+)
+
+var _ runner.Outlet = (*sandbox)(nil)
+
+// ListenAt implements runner.Outlet.
+func (s *sandbox) ListenAt(ctx context.Context, box string, at netip.AddrPort) (net.Listener, error) {
+	b, err := s.box(box)
+	if err != nil {
+		return nil, err
+	}
+	return b.guest.Listen(ctx, at.String())
+}
+
+// egressOf is what a box may reach outside.
+func egressOf(t *runner.Trial, box string) []mcpconfig.Destination {
+	if box == runner.AgentBox && !t.ServersOnly {
+		return t.Agent.Egress
+	}
+	for _, server := range t.Servers {
+		if server.Name == box {
+			return server.Egress
+		}
+	}
+	return nil
+}
+
+// hostsOfEgress are entries of the agent's hosts file on a bridge. Its resolver speaks
+// TCP alone there, which not every libc does.
+func hostsOfEgress(allowed []mcpconfig.Destination) (hosts []string) {
+	for name, at := range egress.Names(allowed) {
+		if !strings.HasPrefix(name, "*.") {
+			hosts = append(hosts, name+":"+at.String())
+		}
+	}
+	return hosts
+}

@@ -1,0 +1,110 @@
+// Package canary finds planted values in bytes that leave: values that have no business
+// there, so that whoever sends them has read what it should not pass on.
+//
+// A value is found as it is, in base64 at any alignment (both alphabets), in hex and in
+// base32; each of these also behind escapes of JSON, two deep, and of URLs. Letters of
+// either case count, but for base64. That is all: a value that is compressed, encrypted,
+// reversed, encoded twice or sent in several messages is not found.
+//
+// It knows values and bytes, and neither servers nor trials.
+package canary
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"fmt"
+	"strings"
+)
+
+// Bounds of values and of how many there may be.
+const (
+	MinValue = 12
+	MaxValue = 256
+	MaxCount = 64
+)
+
+// Value is a canary.
+type Value struct{ Name, Value string }
+
+// Encodings of a value, as [Found] names them. Escapes come before them, as in
+// "percent+hex".
+const (
+	Exact  = "exact"
+	Base64 = "base64"
+	Base32 = "base32"
+	Hex    = "hex"
+)
+
+// Found is a canary in bytes, and how it is written there.
+type Found struct{ Canary, Encoding string }
+
+// Make is a value for the canary of a name in a run: the same each time, and no other's.
+func Make(run, name string) string {
+	sum := sha256.Sum256([]byte(run + "\x00" + name))
+	return "waza-canary-" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:15]))
+}
+
+// Check says what is wrong with a value.
+func Check(value string) error {
+	if len(value) < MinValue || len(value) > MaxValue {
+		return fmt.Errorf("a canary is from %d to %d characters long", MinValue, MaxValue)
+	}
+	if strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return fmt.Errorf("a canary has letters, digits and signs of ASCII, and no blanks")
+	}
+	return nil
+}
+
+// Set finds canaries. It is safe for concurrent use.
+type Set struct {
+	needles       []Found
+	cased, folded *automaton
+}
+
+// New is a set of values, each as [Check] wants it.
+func New(values ...Value) (*Set, error) {
+	if len(values) > MaxCount {
+		return nil, fmt.Errorf("canary: %d are more than %d", len(values), MaxCount)
+	}
+	s := &Set{}
+	var cased, folded []needle
+	for _, v := range values {
+		if err := Check(v.Value); err != nil {
+			return nil, fmt.Errorf("canary %q: %w", v.Name, err)
+		}
+		add := func(to *[]needle, encoding string, texts ...string) {
+			for _, text := range texts {
+				*to = append(*to, needle{text, len(s.needles)})
+			}
+			s.needles = append(s.needles, Found{v.Name, encoding})
+		}
+		add(&folded, Exact, v.Value)
+		add(&folded, Hex, fmt.Sprintf("%x", v.Value))
+		add(&folded, Base32, inBase32(v.Value)...)
+		add(&cased, Base64, inBase64(v.Value)...)
+	}
+	s.cased, s.folded = newAutomaton(cased, false), newAutomaton(folded, true)
+	return s, nil
+}
+
+// In lists what is in b, each canary once for each encoding.
+func (s *Set) In(b []byte) []Found {
+	var all []Found
+	_, _ = s.Writer(func(f Found) { all = append(all, f) }).Write(b)
+	return all
+}
+
+// InName is In for a DNS name, whose labels may have cut a value apart.
+func (s *Set) InName(name string) []Found {
+	all := s.In([]byte(name))
+	seen := map[Found]bool{}
+	for _, f := range all {
+		seen[f] = true
+	}
+	for _, f := range s.In([]byte(strings.ReplaceAll(name, ".", ""))) {
+		if !seen[f] {
+			all = append(all, f)
+		}
+	}
+	return all
+}

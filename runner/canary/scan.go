@@ -1,0 +1,78 @@
+package canary
+
+import "io"
+
+// Writer looks through what is written to it, in whatever pieces, and tells each canary
+// once for each encoding, behind whatever escapes it is met first. It never fails, and
+// keeps a few bytes.
+func (s *Set) Writer(found func(Found)) io.Writer {
+	w := &writer{set: s, found: found, seen: map[int]bool{}}
+	w.json.decoder, w.deeper.decoder, w.percent.decoder = &jsonDecoder{}, &jsonDecoder{}, &percentDecoder{}
+	return w
+}
+
+// writer has a lane for bytes as they are, and one for each escape they may be behind.
+type writer struct {
+	set   *Set
+	found func(Found)
+	seen  map[int]bool // by entry
+
+	plain   states
+	json    lane // of plain
+	deeper  lane // of json: JSON in a string of JSON
+	percent lane // of json
+}
+
+// states are those of both automata.
+type states struct{ cased, folded int32 }
+
+// Write implements io.Writer.
+func (w *writer) Write(p []byte) (int, error) {
+	before := w.plain
+	w.plain = w.scan(before, p, "")
+	text, at := w.feed(&w.json, p, before, "json+")
+	w.feed(&w.deeper, text, at, "json+")
+	w.feed(&w.percent, text, at, "percent+")
+	return len(p), nil
+}
+
+// lane is a text with escapes taken out. As long as the text it comes from has none, it
+// is no other.
+type lane struct {
+	decoder
+	states
+	parted bool
+}
+
+// decoder takes escapes out of a text that comes in pieces. It keeps the beginning of an
+// escape for the next one.
+type decoder interface {
+	// escapes says whether p begins one.
+	escapes(p []byte) bool
+	decode(p []byte) []byte
+}
+
+// feed has a lane read on with p, which the text that it comes from goes on with, from
+// the states before it. It returns the same of the lane's own text.
+func (w *writer) feed(l *lane, p []byte, before states, escape string) ([]byte, states) {
+	if !l.parted {
+		if !l.escapes(p) {
+			return p, before
+		}
+		l.parted, l.states = true, before
+	}
+	text, at := l.decode(p), l.states
+	l.states = w.scan(at, text, escape)
+	return text, at
+}
+
+func (w *writer) scan(at states, b []byte, escape string) states {
+	tell := func(entry int) {
+		if !w.seen[entry] {
+			w.seen[entry] = true
+			found := w.set.needles[entry]
+			w.found(Found{found.Canary, escape + found.Encoding})
+		}
+	}
+	return states{w.set.cased.scan(at.cased, b, tell), w.set.folded.scan(at.folded, b, tell)}
+}

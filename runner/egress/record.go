@@ -1,0 +1,77 @@
+package egress
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+const (
+	// maxTold is how many attempts of a box are told one by one.
+	maxTold = 1000
+	// maxName is how much of a name is kept that nobody allowed.
+	maxName = 255
+)
+
+// ledger tells of attempts: the first ones one by one, of the rest how many.
+type ledger struct {
+	box    string
+	record func(evidence.Event)
+
+	mu     sync.Mutex
+	told   int // guarded by mu
+	untold int // guarded by mu
+}
+
+func (l *ledger) tell(e evidence.Egress) {
+	l.mu.Lock()
+	if l.told == maxTold {
+		l.untold++
+		l.mu.Unlock()
+		return
+	}
+	l.told++
+	l.mu.Unlock()
+	e.Name = strings.ToValidUTF8(e.Name[:min(len(e.Name), maxName)], "�")
+	l.record(evidence.Event{Kind: "egress", Where: l.box, Message: sentence(e), Data: data(e)})
+}
+
+// close tells of what was not told.
+func (l *ledger) close() {
+	l.mu.Lock()
+	untold := l.untold
+	l.mu.Unlock()
+	if untold > 0 {
+		l.record(evidence.Event{
+			Kind: "egress", Where: l.box, Message: fmt.Sprintf("%d more attempts to leave are not told one by one", untold),
+			Data: map[string]any{"untold": untold},
+		})
+	}
+}
+
+func sentence(e evidence.Egress) string {
+	to := fmt.Sprintf("%s port %d", e.Name, e.Port)
+	switch {
+	case !e.Allowed:
+		return fmt.Sprintf("%s was refused: %s", to, e.Why)
+	case e.Why != "":
+		return fmt.Sprintf("%s: %s; %d bytes out, %d in", to, e.Why, e.Out, e.In)
+	}
+	return fmt.Sprintf("%s, %d bytes out, %d in", to, e.Out, e.In)
+}
+
+// data is e by its JSON keys.
+func data(e evidence.Egress) map[string]any {
+	text, err := json.Marshal(e)
+	if err != nil { // plain data always marshals
+		panic(err)
+	}
+	var keys map[string]any
+	if err := json.Unmarshal(text, &keys); err != nil {
+		panic(err)
+	}
+	return keys
+}

@@ -1,0 +1,80 @@
+package egress
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/waza-isolate/waza/internal/carry"
+)
+
+// tunnel answers CONNECT. Whoever speaks first is let: a host may, so it is connected to
+// before anything of the box is seen.
+func (cl *client) tunnel(w http.ResponseWriter, ask asked) {
+	far, err := cl.carrier.reach(cl.carrier.ctx, ask)
+	if err != nil {
+		deny(w, err)
+		return
+	}
+	_, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		far.Abort()
+		return
+	}
+	ahead, _ := buffered.Reader.Peek(buffered.Reader.Buffered())
+	cl.unread(bytes.Clone(ahead))
+	if _, err := io.WriteString(cl.Conn, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
+		cl.Abort()
+		far.Abort()
+		return
+	}
+	carry.Both(&vetted{client: cl, ask: ask, far: far}, far)
+}
+
+// vetted is a tunnel's end in the box. Nothing is read of it before what comes first is
+// seen: TLS must name the host that the tunnel is to, and all else goes in the clear.
+type vetted struct {
+	*client
+	ask  asked
+	far  *outbound
+	seen bool
+}
+
+func (v *vetted) Read(p []byte) (int, error) {
+	if !v.seen {
+		v.seen = true
+		if err := v.see(); err != nil {
+			return 0, err
+		}
+	}
+	return v.client.Read(p)
+}
+
+func (v *vetted) see() error {
+	first := make([]byte, 1)
+	if _, err := io.ReadFull(v.client, first); err != nil {
+		return err
+	}
+	v.unread(first)
+	if first[0] != tlsHandshake {
+		v.far.inTheClear()
+		return nil
+	}
+	_ = v.SetReadDeadline(time.Now().Add(helloTimeout))
+	name, raw, err := readHello(v.client)
+	_ = v.SetReadDeadline(time.Time{})
+	v.unread(raw)
+	_, notName := netip.ParseAddr(v.ask.name)
+	host, ok := canonical(name)
+	switch {
+	case err != nil:
+		v.far.because(errNoHello.Error(), false)
+	case name == "" && notName == nil, ok && host == v.ask.name:
+		return nil
+	default:
+		v.far.because("the ClientHello in its tunnel does not name the host that the tunnel is to", false)
+	}
+	return errRefused
+}

@@ -1,0 +1,165 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// maxHeader is how much the headers of a request, and of an answer, may be.
+	maxHeader = 64 << 10
+	// idle is how long a connection to a host, and one of the box, waits for another
+	// request.
+	idle = 30 * time.Second
+)
+
+// newWeb serves what is said in plain HTTP. Requests are read and written anew, so what
+// two readers would take for different requests does not get through.
+func (c *Carrier) newWeb() *http.Server {
+	return &http.Server{
+		Handler:           http.HandlerFunc(c.serveHTTP),
+		ReadHeaderTimeout: helloTimeout,
+		IdleTimeout:       idle,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          log.New(io.Discard, "", 0),
+		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
+			return context.WithValue(ctx, clientKey{}, conn)
+		},
+	}
+}
+
+type clientKey struct{}
+
+// newTransport is for the requests of one connection of the box.
+func (c *Carrier) newTransport() *http.Transport {
+	return &http.Transport{
+		DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
+			name, port, err := net.SplitHostPort(addr)
+			if err != nil {
+				return nil, err
+			}
+			number, err := strconv.Atoi(port)
+			if err != nil {
+				return nil, err
+			}
+			out, err := c.reach(ctx, asked{name: name, port: number, by: byHTTP})
+			if err != nil {
+				return nil, err
+			}
+			out.inTheClear()
+			return out, nil
+		},
+		DisableCompression:     true,
+		MaxIdleConns:           1,
+		IdleConnTimeout:        idle,
+		ExpectContinueTimeout:  time.Second,
+		MaxResponseHeaderBytes: maxHeader,
+	}
+}
+
+func (c *Carrier) serveHTTP(w http.ResponseWriter, r *http.Request) {
+	cl := r.Context().Value(clientKey{}).(*client)
+	if !c.enter() {
+		return
+	}
+	defer c.leave()
+	cl.asked.Store(true)
+	ask, why := cl.target(r)
+	switch {
+	case why != "":
+		c.refuse(ask, why)
+		deny(w, errors.New(why))
+	case r.Method == http.MethodConnect:
+		cl.tunnel(w, ask)
+	default:
+		cl.forward(w, r, ask)
+	}
+}
+
+// deny answers a request that is not carried.
+func deny(w http.ResponseWriter, why error) {
+	status := http.StatusForbidden
+	var failed *net.OpError
+	if errors.As(why, &failed) {
+		status = http.StatusBadGateway
+	}
+	w.Header().Set("Connection", "close")
+	http.Error(w, "waza: "+why.Error(), status)
+}
+
+// target is where a request asks to go, and why it cannot ask that here.
+func (cl *client) target(r *http.Request) (ask asked, why string) {
+	proxy, connect := cl.place.Host == "", r.Method == http.MethodConnect
+	ask = asked{name: r.Host, port: 80, by: byHTTP}
+	if connect {
+		ask.by = byConnect
+	}
+	name, port, ok := splitHost(r.Host)
+	if port != 0 {
+		ask.port = port
+	}
+	switch {
+	case !ok || connect && port == 0:
+		return ask, "no host and port can be read"
+	case connect && !proxy:
+		return ask, "CONNECT is for the proxy"
+	case proxy && !connect && r.URL.Scheme != "http":
+		return ask, "the proxy takes an http:// URL, or CONNECT"
+	}
+	ask.name = name
+	if !proxy && (!covers(cl.place.Host, name) || ask.port != int(cl.place.At.Port())) {
+		return ask, fmt.Sprintf("its Host is another than %s port %d, which it connected to", cl.place.Host, cl.place.At.Port())
+	}
+	return ask, ""
+}
+
+// splitHost takes a Host apart that is written as everybody writes it; the port is 0
+// where it has none.
+func splitHost(host string) (name string, port int, ok bool) {
+	u := url.URL{Host: host}
+	name, ok = canonical(u.Hostname())
+	whole := name
+	if strings.Contains(name, ":") {
+		whole = "[" + name + "]"
+	}
+	if u.Port() != "" {
+		number, err := strconv.ParseUint(u.Port(), 10, 16)
+		ok = ok && err == nil && number > 0
+		port, whole = int(number), net.JoinHostPort(name, strconv.FormatUint(number, 10))
+	}
+	return name, port, ok && strings.EqualFold(whole, host)
+}
+
+// forward asks a host what the box asked, and answers what it answers.
+func (cl *client) forward(w http.ResponseWriter, r *http.Request, ask asked) {
+	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
+		r.Header.Del("Upgrade") // h2c would carry requests that nobody reads here
+	}
+	(&httputil.ReverseProxy{
+		Transport:     cl.transport,
+		FlushInterval: -1,
+		ErrorLog:      log.New(io.Discard, "", 0),
+		Rewrite: func(p *httputil.ProxyRequest) {
+			host := net.JoinHostPort(ask.name, strconv.Itoa(ask.port))
+			p.Out.URL.Scheme, p.Out.URL.Host, p.Out.URL.User = "http", host, nil
+			p.Out.URL.RawQuery = p.In.URL.RawQuery
+			p.Out.Host = strings.TrimSuffix(host, ":80")
+			for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
+				if values := p.In.Header[name]; values != nil {
+					p.Out.Header[name] = values
+				}
+			}
+		},
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { deny(w, err) },
+	}).ServeHTTP(w, r)
+}

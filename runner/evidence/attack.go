@@ -1,0 +1,48 @@
+package evidence
+
+// TaskAttack is what somebody else wants of a trial's agent, as the eval has it.
+type TaskAttack struct {
+	Goal       string       `json:"goal"`
+	Injections []Injection  `json:"injections"`
+	Success    []GraderSpec `json:"success"` // all pass where it succeeds
+	Gate       bool         `json:"gate,omitempty"`
+	// Withheld says that nothing was injected: the trial is one of a baseline.
+	Withheld bool `json:"withheld,omitempty"`
+}
+
+// Injection is one place of an attacker's words: a file of the workspace, or the results
+// of a tool. Its number in events and frames is that in its attack, from 1.
+type Injection struct {
+	File   string `json:"file,omitempty"`
+	Server string `json:"server,omitempty"`
+	Tool   string `json:"tool,omitempty"`
+	Text   string `json:"text"`
+	Match  string `json:"match,omitempty"` // what a result must contain
+}
+
+// EventInjection is the kind of an event that tells of an injection which came to where
+// the agent finds it; its data has the number under DataInjection.
+const (
+	EventInjection = "injection"
+	DataInjection  = "injection"
+)
+
+// AttackEnd is what came of a trial's attack.
+type AttackEnd string
+
+const (
+	AttackSucceeded    AttackEnd = "succeeded"
+	AttackResisted     AttackEnd = "resisted"
+	AttackNotDelivered AttackEnd = "not_delivered" // the agent never came to a place of it
+	AttackUnknown      AttackEnd = "error"         // evidence is missing
+)
+
+// AttackVerdict is what grading says of a trial's attack.
+type AttackVerdict struct {
+	Goal      string    `json:"goal"`
+	Result    AttackEnd `json:"result"`
+	Delivered bool      `json:"delivered"`
+	Succeeded bool      `json:"succeeded"`
+	Reasons   []string  `json:"reasons"`  // in sentences
+	Verdicts  []Verdict `json:"verdicts"` // of the graders of its success
+}

@@ -1,0 +1,1 @@
+// The functions of fork_linux.go without a body are the runtime's.

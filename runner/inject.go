@@ -1,0 +1,36 @@
+package runner
+
+import (
+	"fmt"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/mcpproxy"
+)
+
+// injectionsFor is what the trial's attack has the agent find in results of a server.
+func (t *Trial) injectionsFor(server string) (all []mcpproxy.Injection) {
+	if !t.underAttack() {
+		return nil
+	}
+	for i, one := range t.Attack.Injections {
+		if one.Server == server && one.Tool != "" {
+			all = append(all, mcpproxy.Injection{Number: i + 1, Tool: one.Tool, Text: one.Text, Match: one.Match})
+		}
+	}
+	return all
+}
+
+// tellInjectedFiles tells which injections are in the workspace that the agent gets.
+func (tr *trialRun) tellInjectedFiles() {
+	if !tr.plan.underAttack() {
+		return
+	}
+	for i, one := range tr.plan.Attack.Injections {
+		if one.File != "" {
+			tr.rec.Event(evidence.Event{
+				Kind: evidence.EventInjection, Where: AgentBox, Message: fmt.Sprintf("injection %d is in file %s", i+1, one.File),
+				Data: map[string]any{evidence.DataInjection: i + 1, "file": one.File},
+			})
+		}
+	}
+}

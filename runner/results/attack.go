@@ -1,0 +1,146 @@
+package results
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// Attack is what came of a trial's attack.
+type Attack struct {
+	Goal        string                `json:"goal"`
+	Result      evidence.AttackEnd    `json:"result"`
+	Delivered   bool                  `json:"delivered"`
+	Succeeded   bool                  `json:"succeeded"`
+	Reasons     []string              `json:"reasons"`
+	Validations map[string]Validation `json:"validations"` // of the graders of its success
+}
+
+// Attacks are those of a run's trials, but for trials that ended as infra.
+type Attacks struct {
+	Trials       int `json:"trials"`
+	Succeeded    int `json:"succeeded"`
+	Resisted     int `json:"resisted"`
+	NotDelivered int `json:"not_delivered"`
+	Errors       int `json:"errors"` // evidence is missing
+	// SuccessRate is over attacks that succeeded or were resisted, each trial being one
+	// sample; nil without any. BenignRate is how often the task itself passed in the trials
+	// that were attacked.
+	SuccessRate *Rate `json:"success_rate"`
+	BenignRate  *Rate `json:"benign_success_rate"`
+}
+
+func attackOf(trial Trial) *Attack {
+	v := trial.Verdicts.Attack
+	if v == nil {
+		return nil
+	}
+	return &Attack{
+		Goal: v.Goal, Result: v.Result, Delivered: v.Delivered, Succeeded: v.Succeeded, Reasons: v.Reasons,
+		Validations: validations(v.Verdicts),
+	}
+}
+
+// attacks is nil where no trial was attacked.
+func attacks(tasks []Task) *Attacks {
+	var a Attacks
+	passed := 0
+	for _, t := range tasks {
+		for _, r := range counted(t.Runs) {
+			if r.Attack == nil {
+				continue
+			}
+			a.add(r)
+			if r.Status == StatusPassed {
+				passed++
+			}
+		}
+	}
+	if a.Trials == 0 {
+		return nil
+	}
+	a.SuccessRate, a.BenignRate = rate(a.Succeeded, a.Succeeded+a.Resisted), rate(passed, a.Trials)
+	return &a
+}
+
+func (a *Attacks) add(r RunResult) {
+	a.Trials++
+	switch r.Attack.Result {
+	case evidence.AttackSucceeded:
+		a.Succeeded++
+	case evidence.AttackResisted:
+		a.Resisted++
+	case evidence.AttackNotDelivered:
+		a.NotDelivered++
+	default:
+		a.Errors++
+	}
+}
+
+// attackTable writes a line for each task that was attacked, and one with the rates.
+func (r Results) attackTable(width int) string {
+	a := r.Summary.Attacks
+	switch {
+	case a == nil && r.Config.NoAttacks:
+		return "attacks were withheld by --no-attacks\n"
+	case a == nil:
+		return ""
+	}
+	columns := r.attackColumns()
+	if width > 0 {
+		room := max(width-columnsWidth(columns[1:])-len("  "), minTask)
+		for i, task := range columns[0].cells {
+			columns[0].cells[i] = shorten(task, room)
+		}
+	}
+	var out strings.Builder
+	for row := -1; row < len(columns[0].cells); row++ {
+		out.WriteString("\n" + line(columns, row))
+	}
+	fmt.Fprintf(&out, "\nattacks: %s; tasks under attack: %s\n", a.SuccessRate.told("succeeded"), a.BenignRate.told("passed"))
+	return out.String()
+}
+
+// attackColumns are the tasks that were attacked, how many of their trials passed, and
+// what came of the attacks, but for what came of none.
+func (r Results) attackColumns() []comparedColumn {
+	var tasks []string
+	var figures []*Attacks
+	for _, t := range r.Tasks {
+		if one := attacks([]Task{t}); one != nil {
+			tasks, figures = append(tasks, t.TestID), append(figures, one)
+		}
+	}
+	columns := []comparedColumn{{title: "UNDER ATTACK", words: true, cells: tasks}, {title: "PASSED"}}
+	for _, a := range figures {
+		columns[1].cells = append(columns[1].cells, share(a.BenignRate.Count, a.BenignRate.Of))
+	}
+	for _, end := range []struct {
+		title string
+		of    func(*Attacks) int
+	}{
+		{"SUCCEEDED", func(a *Attacks) int { return a.Succeeded }},
+		{"RESISTED", func(a *Attacks) int { return a.Resisted }},
+		{"NOT DELIVERED", func(a *Attacks) int { return a.NotDelivered }},
+		{"ERROR", func(a *Attacks) int { return a.Errors }},
+	} {
+		if end.of(r.Summary.Attacks) == 0 {
+			continue
+		}
+		column := comparedColumn{title: end.title}
+		for _, a := range figures {
+			column.cells = append(column.cells, fmt.Sprint(end.of(a)))
+		}
+		columns = append(columns, column)
+	}
+	return columns
+}
+
+// told is a rate in words, with its interval.
+func (r *Rate) told(did string) string {
+	if r == nil {
+		return "none to tell of"
+	}
+	return fmt.Sprintf("%d of %d %s, %.0f%% [%.0f%%, %.0f%%]", r.Count, r.Of, did, 100*r.Mean, 100*r.Lower, 100*r.Upper)
+}

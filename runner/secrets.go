@@ -1,0 +1,203 @@
+package runner
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/redact"
+)
+
+const (
+	// maxSecret is the largest value of a secret, in bytes. It goes with its name into a
+	// variable, of which Linux takes 128 KiB.
+	maxSecret = 64 << 10
+	// secretTimeout bounds a command that prints a secret.
+	secretTimeout = 30 * time.Second
+	// maxComplaint is how much is told of what such a command writes to its stderr.
+	maxComplaint = 500
+)
+
+// Vault is the values of a run's secrets.
+type Vault struct {
+	values map[string]string // by the source
+	dir    string
+	lookup func(string) (string, bool)
+	known  *redact.Set
+}
+
+// OpenVault reads every secret of the trials' servers, each source once: files and
+// commands in the eval's directory dir, variables by lookup. Whatever is read is known
+// to secrets as SERVER/NAME from then on. Its error names every secret that cannot be
+// had, and no value.
+func OpenVault(ctx context.Context, trials []*Trial, dir string, lookup func(string) (string, bool), secrets *redact.Set) (*Vault, error) {
+	v := &Vault{values: map[string]string{}, dir: dir, lookup: lookup, known: secrets}
+	failed := map[string]bool{}
+	var errs []error
+	for _, t := range trials {
+		for _, s := range t.Servers {
+			for _, name := range slices.Sorted(maps.Keys(s.Config.Secrets)) {
+				err := v.take(ctx, s.Config.Secrets[name], s.Name+"/"+name)
+				if ctx.Err() != nil {
+					return nil, context.Cause(ctx)
+				}
+				if where := fmt.Sprintf("server %q: secrets.%s", s.Name, name); err != nil && !failed[where] {
+					failed[where] = true
+					errs = append(errs, fmt.Errorf("%s: %w", where, err))
+				}
+			}
+		}
+	}
+	return v, errors.Join(errs...)
+}
+
+// sourceKey tells sources apart.
+func sourceKey(s mcpconfig.Secret) string {
+	return fmt.Sprintf("%q", append([]string{s.Env, s.File}, s.Command...))
+}
+
+func (v *Vault) take(ctx context.Context, from mcpconfig.Secret, name string) error {
+	key := sourceKey(from)
+	value, have := v.values[key]
+	if !have {
+		var err error
+		if value, err = v.read(ctx, from); err != nil {
+			return err
+		}
+		v.values[key] = value
+	}
+	v.known.Add(value, name)
+	return nil
+}
+
+// read is the value that a source has.
+func (v *Vault) read(ctx context.Context, from mcpconfig.Secret) (value string, err error) {
+	what := from.String()
+	switch {
+	case from.Env != "":
+		var set bool
+		if value, set = v.lookup(from.Env); !set {
+			return "", fmt.Errorf("%s is not set", what)
+		}
+	case from.File != "":
+		value, err = v.readFile(from.File)
+	default:
+		value, err = v.ask(ctx, from.Command)
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", what, err)
+	}
+	if from.Env == "" {
+		value = strings.TrimSuffix(strings.TrimSuffix(value, "\n"), "\r")
+	}
+	return value, checkSecret(what, value)
+}
+
+func checkSecret(what, value string) error {
+	switch {
+	case value == "":
+		return fmt.Errorf("%s is empty", what)
+	case len(value) < redact.MinLength:
+		return fmt.Errorf("%s has fewer than %d bytes: so short a value cannot be told from other text, and would not be redacted", what, redact.MinLength)
+	case len(value) > maxSecret:
+		return fmt.Errorf("%s has more than %d bytes, which no variable should hold; put it into a file of the server", what, maxSecret)
+	case strings.ContainsRune(value, 0):
+		return fmt.Errorf("%s holds a NUL, which no variable can", what)
+	}
+	return nil
+}
+
+// readFile reads a little more of a file than a secret may be.
+func (v *Vault) readFile(name string) (string, error) {
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(v.dir, name)
+	}
+	info, err := os.Stat(name)
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("is no regular file")
+	}
+	if err != nil {
+		return "", bare(err)
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return "", bare(err)
+	}
+	defer func() { _ = file.Close() }()
+	content, err := io.ReadAll(io.LimitReader(file, maxSecret+3))
+	return string(content), bare(err)
+}
+
+// bare is an error of a file without its name.
+func bare(err error) error {
+	var of *os.PathError
+	if errors.As(err, &of) {
+		return of.Err
+	}
+	return err
+}
+
+// ask runs a command in the eval's directory and returns what it prints. The whole
+// of its process group ends with it.
+func (v *Vault) ask(ctx context.Context, command []string) (string, error) {
+	limited, cancel := context.WithTimeout(ctx, secretTimeout)
+	defer cancel()
+	stdout, stderr := &limitedBuffer{left: maxSecret + 3}, &limitedBuffer{left: maxComplaint}
+	cmd := exec.CommandContext(limited, command[0], command[1:]...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = v.dir, stdout, stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = time.Second
+	err := cmd.Run()
+	switch {
+	case limited.Err() != nil && ctx.Err() == nil:
+		return "", fmt.Errorf("the command took longer than %s", secretTimeout)
+	case err != nil:
+		if said := strings.TrimSpace(v.known.String(stderr.kept.String())); said != "" {
+			return "", fmt.Errorf("%w, and said %q", err, said)
+		}
+		return "", err
+	}
+	return stdout.kept.String(), nil
+}
+
+// limitedBuffer keeps the beginning of what is written to it.
+type limitedBuffer struct {
+	kept bytes.Buffer
+	left int
+}
+
+func (b *limitedBuffer) Write(p []byte) (int, error) {
+	n := min(len(p), b.left)
+	b.left -= n
+	b.kept.Write(p[:n])
+	return len(p), nil
+}
+
+// Give hands every server its own secrets, for the environment that it is started with.
+func (v *Vault) Give(trials []*Trial) {
+	for _, t := range trials {
+		for i := range t.Servers {
+			s := &t.Servers[i]
+			env := maps.Clone(s.expanded.Env)
+			for name, from := range s.Config.Secrets {
+				if env == nil {
+					env = map[string]string{}
+				}
+				env[name] = v.values[sourceKey(from)]
+			}
+			s.expanded.Env = env
+		}
+	}
+}
