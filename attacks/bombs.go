@@ -33,7 +33,8 @@ func bombAttacks() []Attack {
 		if used.Memory == nil {
 			return true, "nobody saw how much it was"
 		}
-		return used.Memory.Peak > part.Memory, fmt.Sprintf("it had %d bytes", used.Memory.Peak)
+		const counting = 1 << 20 // control groups count what they are about to refuse
+		return used.Memory.Peak > part.Memory+counting, fmt.Sprintf("it had %d bytes", used.Memory.Peak)
 	}
 	memory.Tried = func(s Scene) bool { kills := s.used(runner.AgentBox).OOMKills; return kills != nil && *kills > 0 }
 	return []Attack{

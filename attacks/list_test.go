@@ -33,6 +33,14 @@ func TestList(t *testing.T) {
 		}
 		defences[d.Name] = d
 	}
+	for _, p := range Promises() {
+		if !slices.ContainsFunc(all, func(a Attack) bool { return a.Promise == p }) {
+			t.Errorf("nothing attacks the promise %q", p)
+		}
+	}
+	if len(all) < 80 {
+		t.Errorf("%d attacks", len(all))
+	}
 }
 
 // Every edit finds its place in the source.

@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"runtime"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 	"unsafe"
@@ -36,25 +34,42 @@ func bombActs() map[string]act {
 	}
 }
 
-// bombs go off one after another, those last that leave no process to tell.
-func bombs(ctx context.Context) []part.Word {
+// bombs go off one after another. Those that leave nobody who could tell of them do so
+// in a child.
+func bombs(context.Context) []part.Word {
 	for _, bomb := range []struct {
 		attack string
 		limit  int
-		gets   func(context.Context) int
+		gets   func() int
 	}{
 		{"descriptor-bomb", part.Open, descriptors},
 		{"message-queue-bomb", part.Pids, queues},
 		{"keyring-bomb", 0, keys},
-		{"memory-bomb", part.Memory >> 20, inChild(part.Mapped)},
-		{"sysv-memory-bomb", part.Memory >> 20, inChild(part.Segment)},
-		{"thread-bomb", part.Pids, inChild(part.Threads)},
-		{"fork-bomb", part.Pids, inChild(part.Forks)},
 	} {
-		got := bomb.gets(ctx)
-		fmt.Print(part.Say([]part.Word{{Attack: bomb.attack, Won: got > bomb.limit, Detail: fmt.Sprintf("it got %d, of %d", got, bomb.limit)}}))
+		fmt.Print(part.Say([]part.Word{got(bomb.attack, bomb.gets(), bomb.limit)}))
+	}
+	for _, bomb := range []struct{ attack, child string }{
+		{"memory-bomb", part.Mapped}, {"sysv-memory-bomb", part.Segment}, {"fork-bomb", part.Forks}, {"thread-bomb", part.Threads},
+	} {
+		fmt.Print(part.Say([]part.Word{{Attack: bomb.attack, Detail: "it goes off"}}))
+		inChild(bomb.child, bomb.attack)
 	}
 	return nil
+}
+
+func got(attack string, n, limit int) part.Word {
+	return part.Word{Attack: attack, Won: n > limit, Detail: fmt.Sprintf("it got %d, of %d", n, limit)}
+}
+
+// inChild has a child of ours do something, and waits for its end as the runtime does
+// not: that would want a thread where there may be none to be had.
+func inChild(what, attack string) {
+	child, err := os.StartProcess(self, []string{self, agent, what, attack}, &os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
+	if err != nil {
+		return
+	}
+	_, _, _ = unix.RawSyscall6(unix.SYS_WAIT4, uintptr(child.Pid), 0, 0, 0, 0, 0)
+	_ = child.Release()
 }
 
 // upTo counts how often something can be had, and gives all back.
@@ -73,11 +88,11 @@ func upTo(most int, open func() (fd int, err error)) int {
 	return len(all)
 }
 
-func descriptors(context.Context) int {
+func descriptors() int {
 	return upTo(more(part.Open), func() (int, error) { return unix.Eventfd(0, 0) })
 }
 
-func queues(context.Context) int {
+func queues() int {
 	return upTo(more(part.Open), func() (int, error) {
 		name, err := unix.BytePtrFromString("q" + strconv.Itoa(time.Now().Nanosecond()))
 		if err != nil {
@@ -91,14 +106,14 @@ func queues(context.Context) int {
 	})
 }
 
-func keys(context.Context) (got int) {
-	for got < 50 {
-		if _, err := unix.AddKey("user", "hostile-"+strconv.Itoa(got), make([]byte, 64), unix.KEY_SPEC_PROCESS_KEYRING); err != nil {
+func keys() (n int) {
+	for n < 50 {
+		if _, err := unix.AddKey("user", "hostile-"+strconv.Itoa(n), make([]byte, 64), unix.KEY_SPEC_PROCESS_KEYRING); err != nil {
 			break
 		}
-		got++
+		n++
 	}
-	return got
+	return n
 }
 
 // forks is how many children there are at once. They wait, in nothing but the kernel:
@@ -118,16 +133,7 @@ func forks(context.Context) []part.Word {
 	for _, pid := range children {
 		_ = unix.Kill(pid, unix.SIGKILL)
 	}
-	return count(len(children))
-}
-
-// inChild is how much a child of ours gets, which may not live through that.
-func inChild(what string) func(context.Context) int {
-	return func(ctx context.Context) int {
-		out, _ := exec.CommandContext(ctx, self, agent, what).Output()
-		got, _ := strconv.Atoi(strings.TrimSpace(string(out)))
-		return got
-	}
+	return []part.Word{got(os.Args[3], len(children), part.Pids)}
 }
 
 // threads says how many there are, where the runtime lives to tell.
@@ -142,16 +148,16 @@ func threads(context.Context) []part.Word {
 		}()
 	}
 	started.Wait()
-	return count(more(part.Pids))
+	return []part.Word{got(os.Args[3], more(part.Pids), part.Pids)}
 }
 
-// mapped says how many MiB of memory it wrote to.
+// mapped writes to all of its memory.
 func mapped(context.Context) []part.Word {
 	all, err := unix.Mmap(-1, 0, more(part.Memory), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		return nil
 	}
-	return count(touch(all))
+	return touch(all)
 }
 
 // segment is mapped, in a segment of System V, which goes with the child.
@@ -165,19 +171,14 @@ func segment(context.Context) []part.Word {
 	if err != nil {
 		return nil
 	}
-	return count(touch(all))
+	return touch(all)
 }
 
-func touch(all []byte) (mib int) {
+func touch(all []byte) []part.Word {
 	for at := 0; at < len(all); at += os.Getpagesize() {
 		all[at] = 1
 	}
-	return len(all) >> 20
-}
-
-func count(n int) []part.Word {
-	fmt.Println(n)
-	return nil
+	return []part.Word{got(os.Args[3], len(all), part.Memory)}
 }
 
 // more is well above a limit, and bounded.

@@ -59,8 +59,8 @@ func find(context.Context) []part.Word {
 }
 
 // eat exits with 0, whatever its limit of memory did to it.
-func eat(ctx context.Context) []part.Word {
-	_ = inChild(part.Mapped)(ctx)
+func eat(context.Context) []part.Word {
+	inChild(part.Mapped, "grader-eats-memory")
 	return nil
 }
 

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/waza-isolate/waza/attacks/part"
+)
+
+// answerTime is how long an agent waits for what it asked.
+const answerTime = 15 * time.Second
+
+// send writes bytes to a server's port and returns what comes back, up to a bound.
+func send(server, request string) string {
+	conn, err := net.DialTimeout("tcp", at(server, serversPort), answerTime)
+	if err != nil {
+		return err.Error()
+	}
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetDeadline(time.Now().Add(answerTime))
+	go func() { _, _ = io.WriteString(conn, request) }()
+	answer, _ := io.ReadAll(io.LimitReader(bufio.NewReader(conn), 8<<20))
+	return string(answer)
+}
+
+// post is a request of its own connection; headers are lines.
+func post(server, body string, headers ...string) string {
+	return send(server, request(server, body, headers...))
+}
+
+func request(host, body string, headers ...string) string {
+	lines := append([]string{
+		"POST /mcp HTTP/1.1", "Host: " + host, "Accept: application/json, text/event-stream", "Connection: close",
+		fmt.Sprintf("Content-Length: %d", len(body)),
+	}, headers...)
+	if !strings.Contains(strings.Join(headers, "\n"), "Content-Type:") {
+		lines = append(lines, "Content-Type: application/json")
+	}
+	return strings.Join(lines, "\r\n") + "\r\n\r\n" + body
+}
+
+// tried says that an attack took place, and what came of it as its agent sees it.
+func tried(attack, answer string) part.Word {
+	first, _, _ := strings.Cut(answer, "\n")
+	return part.Word{Attack: attack, Detail: fmt.Sprintf("%.100q", first)}
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/waza-isolate/waza/attacks/part"
+)
+
+func routingActs() map[string]act {
+	return map[string]act{
+		part.Routing: {agent: routing},
+		"slowloris":  {agent: func(context.Context) []part.Word { return []part.Word{slowloris()} }},
+		"half-open":  {agent: func(context.Context) []part.Word { return []part.Word{halfOpen()} }},
+	}
+}
+
+// marked is a call that a server carries out whoever it is.
+func marked(mark string) string {
+	return fmt.Sprintf(called+`"params":{"name":"open","arguments":{"mark":"%s"}}}`, mark)
+}
+
+// routing speaks to one server as another, and hides requests in requests.
+func routing(context.Context) []part.Word {
+	var words []part.Word
+	for _, host := range []string{"right.", "RIGHT", "right:80", "right:8080", "left, right", "right\t", "left@right", "[right]"} {
+		words = append(words, tried(part.Routing, send(part.Left, request(host, marked(part.Routing)))))
+	}
+	body := marked("two-hosts")
+	words = append(words, tried("two-hosts", post(part.Left, body, "Host: right")))
+	absolute := strings.Replace(request(part.Left, marked("absolute-target")), "POST /mcp", "POST http://right/mcp", 1)
+	words = append(words, tried("absolute-target", send(part.Left, absolute)))
+	for attack, raw := range smuggling() {
+		words = append(words, tried(attack, send(part.Left, raw)))
+	}
+	words = append(words, tried("endless-comments", post(part.Right, marked("endless-comments"))))
+	for attack, path := range map[string]string{
+		"model-path-climbs": "/stub/../../mcp", "model-other-provider": "/other/v1/chat/completions", "model-absolute": "http://left/mcp",
+	} {
+		raw := strings.Replace(request("model", marked(attack)), "POST /mcp", "POST "+path, 1)
+		words = append(words, tried(attack, send(part.Left, raw)))
+	}
+	return words
+}
+
+// smuggling are requests in which another one is hidden, for those who find the end of
+// the first elsewhere.
+func smuggling() map[string]string {
+	inner := func(mark string) string { return request(part.Right, marked(mark)) }
+	begin := func(lines ...string) string {
+		return "POST /mcp HTTP/1.1\r\nHost: left\r\nContent-Type: application/json\r\n" + strings.Join(lines, "\r\n") + "\r\n\r\n"
+	}
+	chunk := func(text, extension string) string { return fmt.Sprintf("%x%s\r\n%s\r\n", len(text), extension, text) }
+	short := func(mark string) string { // a whole first request, as its Content-Length has it
+		return begin("Content-Length: 2", "Transfer-Encoding: chunked") + "0\r\n\r\n" + inner(mark)
+	}
+	return map[string]string{
+		"smuggle-cl-te":            short("smuggle-cl-te"),
+		"smuggle-te-cl":            begin("Transfer-Encoding: chunked", "Content-Length: 4") + chunk(inner("smuggle-te-cl"), "") + "0\r\n\r\n",
+		"smuggle-two-lengths":      begin("Content-Length: 2", "Content-Length: 500") + "{}" + inner("smuggle-two-lengths"),
+		"smuggle-te-te":            begin("Transfer-Encoding: chunked", "Transfer-Encoding: identity") + "0\r\n\r\n" + inner("smuggle-te-te"),
+		"smuggle-te-space":         begin("Transfer-Encoding : chunked") + "0\r\n\r\n" + inner("smuggle-te-space"),
+		"smuggle-obs-fold":         begin("X: a", " Transfer-Encoding: chunked", "Content-Length: 2") + "{}" + inner("smuggle-obs-fold"),
+		"smuggle-nul-header":       begin("X: a\x00b", "Content-Length: 2") + "{}" + inner("smuggle-nul-header"),
+		"smuggle-bare-cr":          begin("X: a\rTransfer-Encoding: chunked", "Content-Length: 2") + "{}" + inner("smuggle-bare-cr"),
+		"smuggle-chunk-huge":       begin("Transfer-Encoding: chunked") + "fffffffffffffffff\r\n" + inner("smuggle-chunk-huge"),
+		"smuggle-chunk-negative":   begin("Transfer-Encoding: chunked") + "-1\r\n" + inner("smuggle-chunk-negative"),
+		"smuggle-chunk-odd":        begin("Transfer-Encoding: chunked") + "0x2\r\n{}\r\n0\r\n\r\n" + inner("smuggle-chunk-odd"),
+		"smuggle-chunk-extensions": begin("Transfer-Encoding: chunked") + chunk(marked("smuggle-chunk-extensions"), ";"+strings.Repeat("a", 1<<20)) + "0\r\n\r\n",
+		"smuggle-headers":          begin(strings.Repeat("X: y\r\n", 10_000)+"Content-Length: 2") + "{}" + inner("smuggle-headers"),
+		"smuggle-long-header":      begin("X: "+strings.Repeat("y", 1<<20), "Content-Length: 2") + "{}" + inner("smuggle-long-header"),
+	}
+}
+
+// slowTime is longer than a request's headers may take.
+const slowTime = 13 * time.Second
+
+// slowloris sends headers a byte a second, on many connections.
+func slowloris() part.Word {
+	open := hold(100, "POST /mcp HTTP/1.1\r\nHost: left\r\nX: ", func(conn net.Conn) bool {
+		for until := time.Now().Add(slowTime); time.Now().Before(until); time.Sleep(time.Second) {
+			if _, err := io.WriteString(conn, "x"); err != nil {
+				return false
+			}
+		}
+		return true
+	})
+	return part.Word{Attack: "slowloris", Won: open > 0, Detail: fmt.Sprintf("%d connections are open after %v", open, slowTime)}
+}
+
+// halfOpen asks on many connections, each of which it keeps.
+func halfOpen() part.Word {
+	const tries = 300
+	var everyone sync.WaitGroup
+	everyone.Add(tries)
+	answered := hold(tries, "GET /other HTTP/1.1\r\nHost: left\r\n\r\n", func(conn net.Conn) bool {
+		defer everyone.Wait()
+		defer everyone.Done()
+		_ = conn.SetReadDeadline(time.Now().Add(answerTime))
+		_, err := conn.Read(make([]byte, 1))
+		return err == nil
+	})
+	return part.Word{Attack: "half-open", Won: answered > tries/2, Detail: fmt.Sprintf("%d of %d connections were answered at once", answered, tries)}
+}
+
+// hold opens connections, says something on each, and counts those that what it does
+// then went well on.
+func hold(conns int, says string, then func(net.Conn) bool) int {
+	var holding sync.WaitGroup
+	var mu sync.Mutex
+	well := 0
+	for range conns {
+		holding.Go(func() {
+			conn, err := net.DialTimeout("tcp", at(part.Left, serversPort), answerTime)
+			if err != nil {
+				conn, _ = net.Pipe() // nobody is there
+				_ = conn.Close()
+			}
+			defer func() { _ = conn.Close() }()
+			_, _ = io.WriteString(conn, says)
+			if then(conn) {
+				mu.Lock()
+				defer mu.Unlock()
+				well++
+			}
+		})
+	}
+	holding.Wait()
+	return well
+}

@@ -1,0 +1,46 @@
+package part
+
+// Tasks whose trials several attacks by protocol share.
+const (
+	Ambiguous = "call-name-twice" // each attack has a server of its own, called as it is
+	Hidden    = "hidden-tool"
+	Routing   = "host-of-another"
+	Forging   = "answer-other-type"
+)
+
+// Servers of attacks by protocol. Filtered shows the tool Shown alone; Left and Right
+// show both.
+const (
+	Filtered = "filtered"
+	Left     = "left"
+	Right    = "right"
+)
+
+// Tools of servers that read loosely.
+const (
+	Shown  = "open"
+	Kept   = "hidden"
+	Safe   = "/safe"
+	Unsafe = "/etc"
+)
+
+// Ran is what such a server tells on its stderr, which is outside of all protocols, of a
+// call that it carried out. The mark is who the call is an attack of.
+func Ran(tool, path, mark string) string { return "ran " + tool + " " + path + " for " + mark }
+
+// Flooded is what a server tells there that was heard to the end of a flood.
+func Flooded(mark string) string { return "nobody stopped " + mark }
+
+// Forgeries are the attacks that the forging server carries out, one call each.
+func Forgeries() []string {
+	return []string{
+		Forging, "answer-twice", "answer-ahead", "ask-with-agents-id", "answer-after-cancel", "never-answer",
+		"changing-tools", "version-future", "version-old", "version-empty", "version-array", "version-stateless",
+		"json-deep", "json-huge-numbers", "json-not-utf8", "json-lone-surrogates", "json-nul", "json-byte-order-mark",
+		"json-utf16", "json-keys-twice", "batch-empty", "batch-nested", "batch-huge", "stream-lines",
+		"long-line", "small-frames", "noise-lines",
+	}
+}
+
+// Floods are those of them that have a server of their own.
+func Floods() []string { return []string{"long-line", "small-frames", "noise-lines"} }

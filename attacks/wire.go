@@ -1,0 +1,186 @@
+package attacks
+
+import (
+	"encoding/json"
+
+	"github.com/waza-isolate/waza/attacks/part"
+	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/spec"
+)
+
+// looseServer reads requests as their senders say.
+func (g Ground) looseServer() *mcpconfig.Server {
+	return &mcpconfig.Server{
+		Image: g.Image, Command: program, Args: []string{"serve", "loose"}, Type: "http", Port: part.Port,
+		Timeout: 10, Memory: "256m", Disk: "64m",
+	}
+}
+
+// ambiguousAttacks have a call recorded as one thing and carried out as another.
+func ambiguousAttacks() []Attack {
+	all := []Attack{
+		{Name: part.Ambiguous, Tries: "call a tool by a name that comes twice, with a server that takes the first", Without: oneMeaning()},
+		{Name: "call-method-twice", Tries: "pass a call off as a ping by a method that comes twice", Without: oneMeaning()},
+		{Name: "call-argument-twice", Tries: "call a tool with an argument that comes twice", Without: oneMeaning()},
+		{Name: "call-name-in-other-case", Tries: "call a tool by a key in other case, with a server that ignores it", Without: foldedKeys()},
+		{Name: "call-name-ends-at-nul", Tries: "call a tool by a key with a NUL in it, with a server that ends texts there", Without: foldedKeys()},
+		{Name: "call-name-not-utf8", Tries: "call a tool by a key of bytes that are no UTF-8, with a server that leaves those out", Without: oneMeaning()},
+	}
+	names := make([]string, len(all))
+	for i := range all {
+		a := &all[i]
+		names[i] = a.Name
+		a.As, a.Promise, a.Won, a.Tried = Agent, AllRecorded, misjudged, Told
+		if i > 0 {
+			a.In = part.Ambiguous
+		}
+	}
+	all[0].Task = func(g Ground, t *spec.Task) {
+		t.MCPServers = map[string]*mcpconfig.Server{}
+		for _, name := range names {
+			t.MCPServers[name] = g.looseServer()
+			t.Graders = append(t.Graders, spec.Grader{Type: "mcp_compliance", Name: name, Config: forbids(name)})
+		}
+	}
+	return all
+}
+
+// forbids is a grader's config that passes where no call is on record that an ambiguous
+// one is carried out as.
+func forbids(server string) json.RawMessage {
+	config := map[string]any{"server": server, "reject_tools": []string{part.Kept}}
+	if server == "call-argument-twice" {
+		config["match"] = "exact"
+		config["expect_tools_used"] = []any{map[string]any{
+			"tool": part.Shown, "args": map[string]any{"values": map[string]any{"path": part.Safe}},
+		}}
+	}
+	data, _ := json.Marshal(config) // of texts
+	return data
+}
+
+// hidingAttacks call a tool that the agent is not to have.
+func hidingAttacks() []Attack {
+	all := []Attack{
+		{Name: part.Hidden, Tries: "call a tool that is kept from the agent", Without: filtered()},
+		{Name: "hidden-name-twice", Tries: "call a hidden tool by a name that comes twice", Without: filtered()},
+		{Name: "hidden-other-case", Tries: "call a hidden tool by a key in other case", Without: filtered()},
+		{Name: "hidden-ends-at-nul", Tries: "call a hidden tool by a method with a NUL behind it", Without: filtered()},
+		{Name: "hidden-not-utf8", Tries: "call a hidden tool by a key of bytes that are no UTF-8", Without: filtered()},
+		{Name: "hidden-in-batch", Tries: "call a hidden tool in a batch", Without: filtered()},
+		{Name: "hidden-by-header", Tries: "call a hidden tool by a header, with a server that goes by it", Without: filteredHeaders()},
+		{Name: "hidden-by-charset", Tries: "call a hidden tool in UTF-7, with a server that goes by the charset", Without: oneCharset()},
+		{Name: "hidden-by-encoding", Tries: "call a hidden tool in a compressed body", Without: noEncoding()},
+	}
+	for i := range all {
+		a := &all[i]
+		a.As, a.Promise, a.Won, a.Tried = Agent, AllRecorded, calledHidden, Told
+		if i > 0 {
+			a.In = part.Hidden
+		}
+	}
+	all[0].Task = func(g Ground, t *spec.Task) {
+		server := g.looseServer()
+		server.Tools = []string{part.Shown}
+		t.MCPServers = map[string]*mcpconfig.Server{part.Filtered: server}
+	}
+	return all
+}
+
+// routingAttacks speak to one server as another, and hide requests in requests.
+func routingAttacks() []Attack {
+	all := []Attack{
+		{Name: part.Routing, Tries: "have a call to one server recorded as one to another, by odd Hosts", Without: recorded()},
+		{Name: "two-hosts", Tries: "the same with two Hosts", Without: goHTTP()},
+		{Name: "absolute-target", Tries: "the same with another host in the request's target", Without: recorded()},
+		{Name: "model-path-climbs", Tries: "reach a server by a path that climbs out of a model's provider", Without: noModel()},
+		{Name: "model-other-provider", Tries: "reach a provider of models that is not declared", Without: noModel()},
+		{Name: "model-absolute", Tries: "use the models' gateway as a proxy for other hosts", Without: noModel()},
+		{Name: "endless-comments", Tries: "keep the runner reading comments of an event stream", Without: countedFrames(), Won: believed},
+		{Name: "smuggle-chunk-extensions", Tries: "send a megabyte of chunk extensions before a call", Without: goHTTP()},
+	}
+	for _, hiding := range [][2]string{
+		{"smuggle-cl-te", "Content-Length before Transfer-Encoding"}, {"smuggle-te-cl", "Transfer-Encoding before Content-Length"},
+		{"smuggle-two-lengths", "two Content-Lengths"}, {"smuggle-te-te", "two Transfer-Encodings"},
+		{"smuggle-te-space", "a space before a colon"}, {"smuggle-obs-fold", "a folded header"},
+		{"smuggle-nul-header", "a NUL in a header"}, {"smuggle-bare-cr", "a CR in a header"},
+		{"smuggle-chunk-huge", "a chunk of 2^68 bytes"}, {"smuggle-chunk-negative", "a chunk of -1 bytes"},
+		{"smuggle-chunk-odd", "a chunk's size with 0x"}, {"smuggle-headers", "10,000 headers"}, {"smuggle-long-header", "a header of a megabyte"},
+	} {
+		all = append(all, Attack{Name: hiding[0], Tries: "hide a call in a request, by " + hiding[1], Without: goHTTP()})
+	}
+	for i := range all {
+		a := &all[i]
+		a.As, a.Promise, a.Tried = Agent, AllRecorded, Told
+		if a.Won == nil {
+			a.Won = unseen
+		}
+		if i > 0 {
+			a.In = part.Routing
+		}
+	}
+	beside := func(g Ground, t *spec.Task) {
+		t.MCPServers = map[string]*mcpconfig.Server{part.Left: g.looseServer(), part.Right: g.looseServer()}
+	}
+	all[0].Task = beside
+	return append(all,
+		Attack{
+			Name: "slowloris", As: Agent, Promise: OthersGoOn, Without: headersInTime(), Won: SaidSo, Tried: Told, Task: beside,
+			Tries: "hold a hundred connections by a byte of a header a second",
+		},
+		Attack{
+			Name: "half-open", As: Agent, Promise: OthersGoOn, Without: fewConnections(), Won: SaidSo, Tried: Told, Task: beside,
+			Tries: "hold three hundred connections at once",
+		},
+	)
+}
+
+// forgingAttacks are answers that are none, and lines that parsers have broken at.
+func forgingAttacks() []Attack {
+	won := map[string]Attack{
+		part.Forging:          {Tries: "answer with an id of another type", Without: typedIDs(), Won: believed},
+		"answer-twice":        {Tries: "answer once more, otherwise", Without: firstAnswer(), Won: overwritten},
+		"answer-ahead":        {Tries: "answer what will be asked", Without: inOrder(), Won: foretold},
+		"ask-with-agents-id":  {Tries: "have the agent answer its own call, by a question with its id", Without: agentsAnswers(), Won: believed},
+		"answer-after-cancel": {Tries: "answer what was cancelled", Without: cancelled(), Won: believed},
+		"never-answer":        {Tries: "never answer", Without: timed(), Won: untimed},
+		"changing-tools":      {Tries: "describe a tool anew once it was listed", Without: compared(), Won: untold},
+		"long-line":           {As: Server, Tries: "write a line of a gigabyte", Without: shortLines(), Won: unstopped},
+		"small-frames":        {As: Server, Tries: "write ten million small messages", Without: countedFrames(), Won: unstopped},
+		"noise-lines":         {As: Server, Tries: "write ten million lines that are no message", Without: countedFrames(), Won: unstopped},
+	}
+	lines := map[string]string{
+		"version-future": "agree on a protocol version of the future", "version-old": "agree on one that never was",
+		"version-empty": "agree on none", "version-array": "agree on a list of them", "version-stateless": "agree on one without sessions in a session",
+		"json-deep": "nest JSON 100,000 deep", "json-huge-numbers": "write numbers of a million digits, and 1e999999999",
+		"json-not-utf8": "write bytes that are no UTF-8", "json-lone-surrogates": "write halves of surrogates", "json-nul": "write NULs",
+		"json-byte-order-mark": "begin with a byte order mark", "json-utf16": "write UTF-16", "json-keys-twice": "write every key twice",
+		"batch-empty": "write an empty batch", "batch-nested": "write a batch in a batch", "batch-huge": "write a batch of 100,001",
+		"stream-lines": "end an event by line breaks in a message",
+	}
+	var all []Attack
+	for _, name := range part.Forgeries() {
+		a := won[name]
+		if tries, ok := lines[name]; ok {
+			a = Attack{Tries: tries + ", and have a call lost", Without: recorded(), Won: lost}
+		}
+		a.Name, a.As, a.Promise, a.Tried = name, Both, FairVerdict, Told
+		if name != part.Forging {
+			a.In = part.Forging
+		}
+		all = append(all, a)
+	}
+	all[0].Task = func(g Ground, t *spec.Task) {
+		forger := func() *mcpconfig.Server {
+			return &mcpconfig.Server{
+				Image: g.Image, Command: program, Args: []string{"server", part.Forging}, Timeout: 4, MaxMessage: "8m", MaxFrames: 5000,
+				Memory: "256m", Disk: "64m",
+			}
+		}
+		t.MCPServers = map[string]*mcpconfig.Server{evil: forger()}
+		for _, flood := range part.Floods() {
+			t.MCPServers[flood] = forger()
+		}
+	}
+	return all
+}
