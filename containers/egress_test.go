@@ -1,0 +1,42 @@
+package containers
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner"
+)
+
+// Names that a box may reach are at its own loopback, and no other box knows them.
+func TestNamesOfEgress(t *testing.T) {
+	allowed, problems := mcpconfig.ReadEgress([]mcpconfig.Egress{{Host: "api.example"}, {Host: "10.0.0.0/8:1"}, {Host: "*.wild.example:443"}, {Host: "api.example:8443"}})
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	trial := &runner.Trial{Servers: []runner.Server{{Name: "s0", Egress: allowed}, {Name: "s1"}}}
+	trial.Agent.Egress = allowed
+	s := &sandbox{trial: trial}
+	at := func(text string) []netip.Addr { return []netip.Addr{netip.MustParseAddr(text)} }
+	localhost := at("127.0.0.1")
+	for box, want := range map[string]map[string][]netip.Addr{
+		"s0":            {"localhost": localhost, "api.example": at("127.0.3.1"), "*.wild.example": at("127.0.3.2")},
+		"s1":            {"localhost": localhost},
+		runner.AgentBox: {"localhost": localhost, "api.example": at("127.0.3.1"), "*.wild.example": at("127.0.3.2"), "s0": at("127.0.1.1"), "s1": at("127.0.1.1")},
+	} {
+		if diff := cmp.Diff(want, s.names(box, addresses{}), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", box, diff)
+		}
+	}
+	agent := containerPlan{box: runner.AgentBox}
+	subnet := addresses{netip.MustParsePrefix("10.213.0.0/29")}
+	if hosts := (trialPlan{network: "n"}).placed(agent, trial, subnet).host.ExtraHosts; !slices.Contains(hosts, "api.example:127.0.3.1") || len(hosts) != 3 {
+		t.Errorf("on a bridge the agent's hosts are %q", hosts)
+	}
+	if hosts := (trialPlan{}).placed(agent, trial, addresses{}).host.ExtraHosts; len(hosts) != 2 {
+		t.Errorf("without a network the agent's hosts are %q", hosts)
+	}
+}
