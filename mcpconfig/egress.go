@@ -17,6 +17,18 @@ type Egress struct {
 	Address string `json:"address,omitempty" jsonschema:"IP or IP:PORT that the runner connects to; the name is not resolved, and the address may be a private one"`
 }
 
+// String is the entry as it is written.
+func (e Egress) String() string {
+	text := e.Host
+	if e.Ports != nil {
+		text += fmt.Sprintf(" ports %d", e.Ports)
+	}
+	if e.Address != "" {
+		text += " at " + e.Address
+	}
+	return text
+}
+
 // SetShort reads an entry that is a host and nothing more.
 func (e *Egress) SetShort(host string) error {
 	if host == "" {
@@ -113,8 +125,13 @@ func (d Destination) unlike(others []Destination) error {
 	return nil
 }
 
+var errNoHostPort = errors.New("is no HOST:PORT, IP:PORT or CIDR:PORT; a URL's scheme and path have no place here")
+
 func (e Egress) destination() (Destination, error) {
 	var d Destination
+	if strings.Contains(e.Host, "://") {
+		return d, errNoHostPort
+	}
 	host, port, err := splitPort(e.Host)
 	if err != nil {
 		return d, err
@@ -199,7 +216,7 @@ func readHost(host string) (string, netip.Prefix, error) {
 		prefix, err := netip.ParsePrefix(host)
 		switch {
 		case err != nil || prefix.Addr().Is4In6():
-			return "", prefix, errors.New("is no HOST:PORT, IP:PORT or CIDR:PORT; a URL's scheme and path have no place here")
+			return "", prefix, errNoHostPort
 		case prefix.Masked() != prefix:
 			return "", prefix, errors.New("is a range of addresses with bits beyond its prefix")
 		}

@@ -27,6 +27,8 @@ func fill(t *testing.T, v reflect.Value) {
 		v.Set(reflect.MakeMap(v.Type()))
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 0, 0))
+	case reflect.Struct:
+		fill(t, v.Field(0))
 	default:
 		t.Fatalf("what is a %s here?", v.Type())
 	}
@@ -72,13 +74,13 @@ func TestNoServerFieldIsIgnored(t *testing.T) {
 		"type", "command", "args", "env", "cwd", "working_dir", "url", "headers", "port", "path", "tools",
 		"startup_timeout", "timeout", "max_message", "max_frames", "max_traffic", "proxy",
 	}
-	const told = "image" // to have no effect
+	told := []string{"image", "egress"} // to have no effect
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[mcpconfig.Server]()) {
 		var s mcpconfig.Server
 		fill(t, reflect.ValueOf(&s).Elem().FieldByIndex(f.Index))
 		name := jsonName(f)
 		want := []string{name}
-		if slices.Contains(acts, name) || name == told {
+		if slices.Contains(acts, name) || slices.Contains(told, name) {
 			want = nil
 		}
 		if diff := cmp.Diff(want, spec.ContainerFields(s)); diff != "" {
@@ -94,7 +96,7 @@ func TestServersOnThisMachine(t *testing.T) {
 		server       mcpconfig.Server
 		command, dir string
 	}{
-		{mcpconfig.Server{Command: "serve"}, "serve", "/evals"},
+		{mcpconfig.Server{Command: "serve", Egress: []mcpconfig.Egress{{Host: "api.example"}}}, "serve", "/evals"},
 		{mcpconfig.Server{Command: "./serve"}, "/evals/serve", "/evals"},
 		{mcpconfig.Server{Command: "../bin/serve", Cwd: "data"}, "/bin/serve", "/evals/data"},
 		{mcpconfig.Server{Command: "/opt/serve", WorkingDir: "/data"}, "/opt/serve", "/data"},
@@ -113,7 +115,7 @@ func TestServersOnThisMachine(t *testing.T) {
 		}
 		trial := trials[0]
 		command, dir, _ := trial.Servers[0].Program()
-		if command != test.command || dir != test.dir || trial.Isolated() || trial.Servers[0].Box != (Box{}) {
+		if command != test.command || dir != test.dir || trial.Isolated() || trial.Servers[0].Box != (Box{}) || trial.Servers[0].Egress != nil {
 			t.Errorf("%+v is %s in %s of %+v", test.server, command, dir, trial)
 		}
 	}

@@ -43,8 +43,8 @@ func (t *Trial) String() string {
 	}
 	if t.Isolated() {
 		fmt.Fprintf(&b, "              %s\n", t.Agent.declaredBox())
-		if reach := describeEgress(t.Agent.Egress); reach != "" {
-			fmt.Fprintf(&b, "              egress %s\n", reach)
+		for _, d := range t.Agent.Egress {
+			fmt.Fprintf(&b, "              egress %s\n", d)
 		}
 		fmt.Fprintf(&b, "              workspace %s on %s, %d file(s)\n", WorkspaceDir, t.Workspace, len(t.Files))
 	} else {
@@ -114,8 +114,10 @@ func (s Server) describe(b *strings.Builder, isolated bool) {
 	default:
 		line("a process of this machine, in %s", cmp.Or(directoryOf(s.Config), "the eval's directory"))
 	}
-	if reach := describeEgress(s.Egress); reach != "" {
-		line("egress %s", reach)
+	for _, entry := range s.contained().Config.Egress {
+		if isolated {
+			line("egress %s", entry)
+		}
 	}
 	if s.Port != 0 {
 		line("speaks %s at port %d, %s", s.Transport, s.Port, s.Path)

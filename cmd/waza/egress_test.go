@@ -11,11 +11,14 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"log"
 	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -40,11 +43,12 @@ func newWorld(t *testing.T, names ...string) *world {
 		w.mu.Lock()
 		w.seen = append(w.seen, r.Host+r.URL.Path)
 		w.mu.Unlock()
+		_, _ = io.Copy(io.Discard, r.Body)
 		_, _ = fmt.Fprintf(out, "hello from %s", r.Host)
 	})
 	w.plain = httptest.NewServer(handler)
 	w.secure = httptest.NewUnstartedServer(handler)
-	w.secure.Config.ErrorLog = w.plain.Config.ErrorLog
+	w.secure.Config.ErrorLog = log.New(io.Discard, "", 0)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -134,7 +138,7 @@ func checkTries(t *testing.T, box, said string, all []try) {
 func TestEgress(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "api.egress.example", "*.wild.egress.example")
-	victim := newWorld(t, "evil.example")
+	victim := listenEverywhere(t)
 	within := []try{
 		{"https", []any{"fetch", "https://api.egress.example/x"}, "hello from api.egress.example"},
 		{"http", []any{"fetch", "http://api.egress.example/x"}, "hello from api.egress.example"},
@@ -159,11 +163,20 @@ func TestEgress(t *testing.T) {
 		try{"connect, other name", []any{"connect", "evil.example:443", "x"}, "failed: HTTP/1.1 403"},
 		try{"connect, other port", []any{"connect", "api.egress.example:22", "x"}, "failed: HTTP/1.1 403"},
 		try{"connect, other sni", []any{"connect-tls", "api.egress.example:443", "evil.example"}, "failed"},
-		try{"connect, a private address", []any{"connect", "127.0.0.1:" + portOf(victim.plain), "x"}, "failed: HTTP/1.1 403"},
 		try{"connect, decimal", []any{"connect", "2130706433:443", "x"}, "failed: HTTP/1.1 403"},
 		try{"connect, what speaks first", []any{"connect", "mail.egress.example:25", "QUIT\r\n"}, "220 ready QUIT"},
 		try{"what is not found", []any{"connect", "absent.invalid:443", "x"}, "failed: HTTP/1.1 403"},
 	)
+	for _, address := range append(hostAddresses(t), "127.0.0.1", "192.0.2.77") {
+		direct = append(direct,
+			try{"at " + address, []any{"raw", address, victim.port, "GET / HTTP/1.1\r\nHost: api.egress.example\r\n\r\n"}, "failed"},
+			try{"connect at " + address, []any{"connect", address + ":" + strconv.Itoa(victim.port), "x"}, "failed: HTTP/1.1 403"},
+			try{"proxy, to " + address, []any{"raw", "127.0.3.254", 3128, fmt.Sprintf("GET http://%s:%d/ HTTP/1.1\r\nHost: api.egress.example\r\n\r\n", address, victim.port)}, "403"})
+	}
+	past := []try{
+		{"past the limit", []any{"flood", "api.egress.example", 80, 3 << 20}, ""},
+		{"after the limit", []any{"connect", "api.egress.example:443", "x"}, "failed: HTTP/1.1 403"},
+	}
 	egress := fmt.Sprintf(`
           - {host: "api.egress.example:443", address: "%[1]s"}
           - {host: "api.egress.example:80", address: "%[2]s"}
@@ -185,6 +198,7 @@ config:
   agent: {command: sh, args: [-c, %[3]q]}
   isolation:
     network: %[1]s
+    egress_limits: {bytes: 2m}
     agent:
       image: node:24-bookworm-slim
       env: {NODE_EXTRA_CA_CERTS: /workspace/ca.pem, DIRECT: %[4]q, PROXIED: %[5]q}
@@ -203,7 +217,7 @@ tasks: [task.yaml]
 -- task.yaml --
 id: x
 inputs: {prompt: x, files: [{path: try.js}, {path: ca.pem}]}
-`, network, egress, strings.ReplaceAll(both, "/data/", "/workspace/"), tries(direct), tries(proxied(within)), "exec 3>&1; { "+both+"; } >&2; exec mcp-server-everything"), npmServers, node, inventory)
+`, network, egress, strings.ReplaceAll(both, "/data/", "/workspace/"), tries(direct), tries(append(proxied(within), past...)), "exec 3>&1; { "+both+"; } >&2; exec mcp-server-everything"), npmServers, node, inventory)
 			script, err := os.ReadFile("testdata/egress/try.js")
 			if err != nil {
 				t.Fatal(err)
@@ -213,16 +227,93 @@ inputs: {prompt: x, files: [{path: try.js}, {path: ca.pem}]}
 				p.write(dir+"ca.pem", w.authority)
 			}
 			p.run(exitOK)
-			checkTries(t, "agent", p.runOf("x").FinalOutput, append(direct, proxied(within)...))
-			checkTries(t, "server", p.read("run", "trials", "x", "1", "servers", "everything.stderr"), append(direct, proxied(within)...))
-			checkEgressEvents(t, p.trial("x"))
+			all := slices.Concat(direct, proxied(within), past)
+			checkTries(t, "agent", p.runOf("x").FinalOutput, all)
+			checkTries(t, "server", p.read("run", "trials", "x", "1", "servers", "everything.stderr"), all)
+			for _, box := range []string{"agent", "everything"} {
+				checkEgressEvents(t, p.trial("x"), box)
+			}
+			missing := strings.Join(p.trialRecord("x").Guarantees.Missing, "\n")
+			for _, who := range []string{"the agent", `server "everything"`} {
+				if want := who + " may reach api.egress.example:443 at "; !strings.Contains(missing, want) {
+					t.Errorf("%q is not in\n%s", want, missing)
+				}
+			}
 		})
 	}
+	t.Cleanup(func() {
+		if got := victim.met(); got != "" {
+			t.Errorf("somebody was reached who is not allowed: %s", got)
+		}
+		for _, seen := range w.requests() {
+			if !strings.Contains(seen, ".egress.example") {
+				t.Errorf("asked outside: %s", seen)
+			}
+		}
+	})
 }
 
-func portOf(s *httptest.Server) string {
-	_, port, _ := net.SplitHostPort(addressOf(s))
-	return port
+func (w *world) requests() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.seen)
+}
+
+// hostAddresses are those of this machine, the bridges of its engine among them.
+func hostAddresses(t *testing.T) []string {
+	t.Helper()
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var addresses []string
+	for _, a := range all {
+		if ip, ok := a.(*net.IPNet); ok && ip.IP.To4() != nil && !ip.IP.IsLoopback() && len(addresses) < 4 {
+			addresses = append(addresses, ip.IP.String())
+		}
+	}
+	return addresses
+}
+
+// listener listens at every address of this machine for who must not get there.
+type listener struct {
+	port int
+
+	mu  sync.Mutex
+	who []string // guarded by mu
+}
+
+func listenEverywhere(t *testing.T) *listener {
+	t.Helper()
+	ln, err := net.Listen("tcp4", "0.0.0.0:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &listener{port: ln.Addr().(*net.TCPAddr).Port}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			l.mu.Lock()
+			l.who = append(l.who, conn.RemoteAddr().String()+" at "+conn.LocalAddr().String())
+			l.mu.Unlock()
+			_ = conn.Close()
+		}
+	})
+	t.Cleanup(func() {
+		_ = ln.Close()
+		serving.Wait()
+	})
+	return l
+}
+
+func (l *listener) met() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(l.who, ", ")
 }
 
 // proxied are the same ways, told apart.
@@ -235,13 +326,34 @@ func proxied(all []try) []try {
 	return out
 }
 
-func checkEgressEvents(t *testing.T, trial evidence.Dir) {
+// checkEgressEvents looks for what a box did among the events, and that nothing else of
+// it was carried.
+func checkEgressEvents(t *testing.T, trial evidence.Dir, box string) {
 	t.Helper()
 	events, err := trial.Events()
 	if err != nil {
 		t.Fatal(err)
 	}
+	told := map[string]bool{}
 	for _, e := range events {
-		t.Logf("%s %s: %s", e.Kind, e.Where, e.Message)
+		if e.Kind != "egress" || e.Where != box {
+			continue
+		}
+		name, _ := e.Data["name"].(string)
+		allowed, _ := e.Data["allowed"].(bool)
+		told[fmt.Sprintf("%s %v %v %t", name, e.Data["port"], e.Data["by"], allowed)] = true
+		out, _ := e.Data["bytes_out"].(float64)
+		if allowed && (!strings.HasSuffix(name, ".egress.example") || !strings.HasPrefix(fmt.Sprint(e.Data["address"]), "127.0.0.1:")) || !allowed && out != 0 {
+			t.Errorf("%s: %s: %v", box, e.Message, e.Data)
+		}
+	}
+	for _, want := range []string{
+		"api.egress.example 443 tls true", "api.egress.example 80 http true", "a.wild.egress.example 443 tls true", "api.egress.example 443 connect true",
+		"mail.egress.example 25 connect true", "evil.example 443 tls false", "evil.example 80 http false", "evil.example 443 connect false",
+		"api.egress.example 443 tls false", "api.egress.example 22 connect false", "absent.invalid 443 connect false",
+	} {
+		if !told[want] {
+			t.Errorf("%s: nobody tells of %s; told: %v", box, want, told)
+		}
 	}
 }

@@ -122,6 +122,7 @@ func TestForbidden(t *testing.T) {
 		"runner/local":        {engine, module + "containers", module + "runner/guest"},
 		"modelstub":           {"os/exec", engine, module + "containers", module + "runner/guest", module + "runner/mcpproxy"},
 		"runner/model":        {"os/exec", engine, module + "containers", module + "runner/guest", module + "runner/mcpproxy"},
+		"runner/egress":       {"os/exec", engine, module + "containers", module + "runner/guest", module + "runner/mcpproxy", module + "runner/spec"},
 		"runner/tree":         world,
 		"runner/usage":        world,
 		"runner/certificate":  {engine, module + "containers", module + "runner/guest"},

@@ -99,11 +99,35 @@ func (c *converter) alias(n *ast.AliasNode, pos Position) *node {
 func (c *converter) list(n *ast.SequenceNode, pos Position, depth int) *node {
 	made := &node{kind: list, pos: pos, size: 1}
 	for _, item := range n.Values {
-		child := c.node(item, depth+1)
+		child, ok := joined(item)
+		if !ok {
+			child = c.node(item, depth+1)
+		}
 		made.items = append(made.items, child)
 		c.grow(made, child)
 	}
 	return made
+}
+
+// joined is a plain string of a list within braces that the parser takes for a key and
+// its value: a colon ends a key only where a blank, a comma or a bracket comes after it
+// (YAML 1.2.2, section 7.3.3), so host:443 is one word.
+func joined(item ast.Node) (*node, bool) {
+	made, ok := item.(*ast.MappingNode)
+	if !ok || len(made.Values) != 1 || made.Start.Type != token.MappingValueType {
+		return nil, false
+	}
+	pair := made.Values[0]
+	key, plain := pair.Key.(*ast.StringNode)
+	value := pair.Value.GetToken()
+	if !plain || key.Token.Type != token.StringType || value == nil || pair.Start.Position.Line != value.Position.Line || value.Position.Column != pair.Start.Position.Column+1 {
+		return nil, false
+	}
+	switch pair.Value.(type) {
+	case *ast.StringNode, *ast.IntegerNode, *ast.FloatNode:
+		return &node{kind: text, pos: position(key.Token), text: key.Value + ":" + value.Value, size: 1}, true
+	}
+	return nil, false
 }
 
 func (c *converter) mapping(values []*ast.MappingValueNode, pos Position, depth int) *node {

@@ -170,6 +170,19 @@ steps: [wash, {name: dry, times: 2}]
 	}
 }
 
+// A colon within a word is part of it, in braces too.
+func TestColonsInWords(t *testing.T) {
+	for text, want := range map[string]string{
+		"{e: [b.c:443]}": `{"e":["b.c:443"]}`, "{e: [b.c:443, 'x:1', d:e]}": `{"e":["b.c:443","x:1","d:e"]}`, "[b.c:443]": `["b.c:443"]`,
+		"{e: [b: 443]}": `{"e":[{"b":443}]}`, "{e: [{b: 443}]}": `{"e":[{"b":443}]}`,
+	} {
+		got, err := decode("f.yaml", []byte("name: n\nconfig: {trials_per_task: 1}\ntasks: [a]\nraw: "+text))
+		if err != nil || string(got.Raw) != want {
+			t.Errorf("%s: %s, %v", text, got.Raw, err)
+		}
+	}
+}
+
 func TestShorthand(t *testing.T) {
 	for text, want := range map[string]string{
 		"steps: [7]":                        "steps[0] must be a string or a mapping, not the number 7",

@@ -62,7 +62,7 @@ func New(o Options) (*Carrier, error) {
 		o.Tap = func(string, string) io.Writer { return io.Discard }
 	}
 	c := &Carrier{
-		box: o.Box, policy: o.Allowed, resolve: o.Resolve, tap: o.Tap,
+		box: o.Box, policy: policy{o.Allowed, ofThisMachine}, resolve: o.Resolve, tap: o.Tap,
 		allowance: newAllowance(o.Limits, time.Now), ledger: &ledger{box: o.Box, record: o.Record},
 		plain: newQueue(), open: map[io.Closer]struct{}{},
 	}

@@ -292,20 +292,21 @@ func TestRefused(t *testing.T) {
 	o := newOutside(t)
 	b := newBox(t, Options{Allowed: allow(t,
 		pinned("api.example:443", o.secure), pinned("api.example:80", o.plain), pinned("*.wild.example:443", o.secure), pinned("api.example:8443", o.secure),
+		pinned("other.example:80", o.plain), pinned("api.example:8080", o.plain),
 		mcpconfig.Egress{Host: "absent.example:443"}, mcpconfig.Egress{Host: "198.51.100.0/24:443"})})
 	get := func(host string) string { return "GET / HTTP/1.1\r\nHost: " + host + "\r\n\r\n" }
-	for _, sni := range []string{"", "evil.example", "api.example.evil.example", "a.wild.example", "xapi.example", "127.0.0.1", "api.exampl\u212a"} {
+	for _, sni := range []string{"", "evil.example", "api.example.evil.example", "a.wild.example", "xapi.example", "127.0.0.1", "api.e\u017fample"} {
 		if got, err := secure(b.dial("api.example:443"), sni, "api.example"); err == nil {
 			t.Errorf("server name %q: %q", sni, got)
 		}
 	}
-	for _, sni := range []string{"wild.example", ".wild.example", "a..wild.example", "-.wild.example", "a.wild.example.evil.example", "api.example"} {
+	for _, sni := range []string{"wild.example", ".wild.example", "a..wild.example", "-.wild.example", "xwild.example", "a.wild.example.evil.example", "api.example"} {
 		if got, err := secure(b.dial("*.wild.example:443"), sni, "x"); err == nil {
 			t.Errorf("server name %q below a wildcard: %q", sni, got)
 		}
 	}
 	for _, text := range []string{
-		get("evil.example"), get("api.example:22"), get("api.example:80@evil.example"), get("api.example."), get("api.example:080"), get("api.example:http"),
+		get("evil.example"), get("other.example"), get("api.example:8080"), get("api.example:22"), get("api.example:80@evil.example"), get("api.example."), get("api.example:080"), get("api.example:http"),
 		get("[api.example]"), get("127.0.0.1"), get(""), get("api.example, evil.example"), get("api.example\r\nHost: evil.example"), get("api.example\r\n Host: evil.example"),
 		"GET http://evil.example/ HTTP/1.1\r\nHost: api.example\r\n\r\n",
 		"GET http://api.example@evil.example/ HTTP/1.1\r\nHost: api.example\r\n\r\n",
@@ -394,6 +395,9 @@ func TestAnswers(t *testing.T) {
 	pong := make([]byte, 4)
 	if _, err := io.ReadFull(r, pong); err != nil || string(pong) != "ping" {
 		t.Errorf("%q, %v", pong, err)
+	}
+	if got := b.say("api.example:80", "GET /h HTTP/1.1\r\nHost: api.example\r\nConnection: Upgrade, close\r\nUpgrade: h2c\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 200") {
+		t.Errorf("upgraded to what is not read: %q", got)
 	}
 	b.stop() // with the connection under way
 	if _, err := r.ReadByte(); err == nil {

@@ -10,7 +10,10 @@ import (
 )
 
 // policy says what one box may reach. What is not in it is refused.
-type policy []mcpconfig.Destination
+type policy struct {
+	allowed []mcpconfig.Destination
+	own     func(netip.Addr) bool // an address of the runner's machine
+}
 
 // find is the destination that a host stands for, which is a name in lower case or the
 // text of an address. A name that stands there itself goes before those that a * stands
@@ -21,9 +24,9 @@ func (p policy) find(host string, port int) (mcpconfig.Destination, bool) {
 		func(d mcpconfig.Destination) bool { return covers(d.Name, host) },
 		func(d mcpconfig.Destination) bool { return d.Name == "" && literal(d.Range, host) },
 	} {
-		i := slices.IndexFunc(p, func(d mcpconfig.Destination) bool { return fits(d) && slices.Contains(d.Ports, port) })
+		i := slices.IndexFunc(p.allowed, func(d mcpconfig.Destination) bool { return fits(d) && slices.Contains(d.Ports, port) })
 		if i >= 0 {
-			return p[i], true
+			return p.allowed[i], true
 		}
 	}
 	return mcpconfig.Destination{}, false
@@ -50,13 +53,13 @@ func literal(r netip.Prefix, host string) bool {
 // credentials an entry of its own.
 func (p policy) refuses(a netip.Addr, port int) string {
 	kind := class(a)
-	if kind == "" && ofThisMachine(a) {
+	if kind == "" && p.own(a) {
 		kind = "this machine's own"
 	}
 	if kind == "" {
 		return ""
 	}
-	byAddress := slices.ContainsFunc(p, func(d mcpconfig.Destination) bool {
+	byAddress := slices.ContainsFunc(p.allowed, func(d mcpconfig.Destination) bool {
 		return d.Name == "" && d.Range.Contains(a) && slices.Contains(d.Ports, port) && (kind != "metadata" || d.Range.IsSingleIP())
 	})
 	if byAddress {

@@ -21,7 +21,7 @@ func query(t testing.TB, name string, kind dnsmessage.Type) []byte {
 }
 
 func names() map[string][]netip.Addr {
-	return map[string][]netip.Addr{"github": {netip.MustParseAddr("127.0.1.1")}}
+	return map[string][]netip.Addr{"github": {netip.MustParseAddr("127.0.1.1")}, "*.wild.example": {netip.MustParseAddr("127.0.3.1")}}
 }
 
 func TestAnswerDNS(t *testing.T) {
@@ -35,6 +35,12 @@ func TestAnswerDNS(t *testing.T) {
 		{"GitHub.", dnsmessage.TypeA, dnsmessage.RCodeSuccess, 1},
 		{"github.", dnsmessage.TypeAAAA, dnsmessage.RCodeSuccess, 0},
 		{"github.com.", dnsmessage.TypeA, dnsmessage.RCodeNameError, 0},
+		{"a.wild.example.", dnsmessage.TypeA, dnsmessage.RCodeSuccess, 1},
+		{"Deep.A.Wild.Example.", dnsmessage.TypeA, dnsmessage.RCodeSuccess, 1},
+		{"a.wild.example.", dnsmessage.TypeAAAA, dnsmessage.RCodeSuccess, 0},
+		{"wild.example.", dnsmessage.TypeA, dnsmessage.RCodeNameError, 0},
+		{"awild.example.", dnsmessage.TypeA, dnsmessage.RCodeNameError, 0},
+		{"a.wild.example.com.", dnsmessage.TypeA, dnsmessage.RCodeNameError, 0},
 		{"secret.example.", dnsmessage.TypeTXT, dnsmessage.RCodeNameError, 0},
 		{".", dnsmessage.TypeNS, dnsmessage.RCodeNameError, 0},
 	}

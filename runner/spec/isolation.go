@@ -80,6 +80,9 @@ func checkContainer(doc *strictyaml.Document, base strictyaml.Path, c AgentConta
 		if p.Index >= 0 {
 			entry = append(entry, p.Index)
 		}
+		if p.Index >= 0 && c.Egress[p.Index].Host == "" {
+			continue // reported as missing
+		}
 		doc.Problemf(entry, "%s %s", entry, p.What)
 	}
 }

@@ -17,6 +17,7 @@ function talk(socket, text) {
     socket.on("close", () => resolve(got));
     socket.on("error", reject);
     socket.write(text);
+    socket.resume();
   });
 }
 
@@ -25,8 +26,15 @@ function tunnel(to) {
   return new Promise((resolve, reject) => {
     const socket = net.connect(proxy);
     socket.on("error", reject);
-    socket.once("data", (data) => {
-      const status = String(data).split("\r\n")[0];
+    let head = "";
+    socket.on("data", function read(data) {
+      head += data;
+      const end = head.indexOf("\r\n\r\n");
+      if (end < 0) return;
+      socket.off("data", read);
+      socket.pause();
+      socket.unshift(Buffer.from(head.slice(end + 4)));
+      const status = head.split("\r\n")[0];
       status.includes(" 200 ") ? resolve(socket) : reject(new Error(status));
     });
     socket.write(`CONNECT ${to} HTTP/1.1\r\nHost: ${to}\r\n\r\n`);
@@ -40,6 +48,8 @@ const ways = {
   raw: (host, port, text) => talk(net.connect(port, host), text),
   tls: (host, port, servername, name) =>
     talk(tls.connect({ host, port, servername, checkServerIdentity: () => undefined }), get(name)),
+  flood: (host, port, size) =>
+    talk(net.connect(port, host), `POST / HTTP/1.1\r\nHost: ${host}\r\nContent-Length: ${size}\r\n\r\n` + "x".repeat(size)),
   resolve: async (name) => (await dns.lookup(name)).address,
   connect: async (to, text) => talk(await tunnel(to), text),
   "connect-tls": async (to, servername) =>
