@@ -81,7 +81,8 @@ func gradersOf(t *testing.T, graders string) []evidence.GraderSpec {
 	eval := filepath.Join(unpack(t, example{
 		"eval.yaml": "name: n\ntasks: [task.yaml]\nconfig:\n  trials_per_task: 1\n  timeout_seconds: 1\n  executor: mock\n" +
 			"  judge: {base_url: \"https://models.example/v1\", model: some-model}\n" +
-			"  isolation: {server_image: i}\n  mcp_servers: {inventory: {command: c}, payments: {command: c}}\n" + graders,
+			"  isolation: {server_image: i}\n  mcp_servers: {inventory: {command: c}, payments: {command: c}}\n" +
+			"  canaries: {api_key: {plant: [{file: .env}]}, customer: {plant: [{server: inventory, env: CARD}]}}\n" + graders,
 		"task.yaml":          "id: plain\ninputs: {prompt: p}\n",
 		"expected/parts.csv": "sku,quantity\nBRG-6204,31\n",
 	}), "eval.yaml")
@@ -157,6 +158,7 @@ func evidenceOf(t *testing.T, files map[string]string, grader evidence.GraderSpe
 	trial := evidence.Trial{
 		Executor: "command", Graders: []evidence.GraderSpec{grader}, FinalOutput: strings.TrimSpace(files["output.txt"]),
 		Servers: []evidence.ServerRecord{{Name: "inventory"}, {Name: "payments"}}, Judge: judge(),
+		Canaries: []evidence.Canary{{Name: "api_key"}, {Name: "customer"}}, Watched: []string{evidence.ByArgument, evidence.ByDNS, evidence.ByEgress},
 	}
 	trial.AgentStart = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	trial.AgentEnd = trial.AgentStart.Add(time.Minute)

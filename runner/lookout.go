@@ -25,6 +25,8 @@ type lookout struct {
 	rec *evidence.Recorder
 	may map[string][]string // by canary: servers and hosts that it may reach
 
+	servers []string // of the trial
+
 	mu   sync.Mutex
 	seen int // guarded by mu
 }
@@ -35,6 +37,9 @@ func lookoutFor(t *Trial, rec *evidence.Recorder) (*lookout, error) {
 		return nil, nil
 	}
 	l := &lookout{rec: rec, may: map[string][]string{}}
+	for _, s := range t.Servers {
+		l.servers = append(l.servers, s.Name)
+	}
 	var values []canary.Value
 	for _, c := range t.Canaries {
 		values = append(values, canary.Value{Name: c.Name, Value: c.Value})
@@ -73,6 +78,9 @@ func (l *lookout) frame(f evidence.Frame, number int64) {
 	}
 }
 
+// maxToolName is how much of a tool's name an event has.
+const maxToolName = 256
+
 // toolOf is the tool that a message calls; empty where it calls none, or several.
 func toolOf(raw []byte) string {
 	var message struct {
@@ -82,11 +90,15 @@ func toolOf(raw []byte) string {
 	if json.Unmarshal(raw, &message) != nil || message.Method != "tools/call" {
 		return ""
 	}
-	return message.Params.Name
+	name := message.Params.Name
+	return strings.ToValidUTF8(name[:min(len(name), maxToolName)], "\uFFFD")
 }
 
 // request looks at what of a request to a server is not its message.
 func (l *lookout) request(server string, r *http.Request) {
+	if !slices.ContainsFunc(l.servers, func(name string) bool { return strings.EqualFold(name, server) }) {
+		return // the proxy refuses it
+	}
 	var head strings.Builder
 	head.WriteString(r.RequestURI)
 	for name, values := range r.Header {

@@ -27,7 +27,7 @@ func lookingOut(t *testing.T) (observer, func() []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := lookoutFor(&Trial{Canaries: []evidence.Canary{{
+	l, err := lookoutFor(&Trial{Servers: []Server{{Name: "mail"}}, Canaries: []evidence.Canary{{
 		Name: "token", Value: testCanary, Planted: []evidence.Plant{{Server: "crm", Env: "TOKEN"}, {File: "a"}}, MayReach: []string{"web", "api.example.com"},
 	}}}, rec)
 	if err != nil {
@@ -84,6 +84,7 @@ func TestLookout(t *testing.T) {
 			}
 		}
 	}
+	o.lookout.request("nobody", httptest.NewRequest("GET", "/mcp?q="+testCanary, nil))
 	o.lookout.request("mail", httptest.NewRequest("GET", "/mcp?q="+testCanary, nil))
 	if diff := cmp.Diff([]string{
 		"mail argument exact send 6 <nil>", "mail argument base64 <nil> 7 <nil>",

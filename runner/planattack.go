@@ -2,6 +2,7 @@ package runner
 
 import (
 	"fmt"
+	"io"
 	"path"
 	"slices"
 
@@ -58,4 +59,26 @@ func (t *Trial) underAttack() bool { return t.Attack != nil && !t.Attack.Withhel
 // allGraders are the trial's and those of its attack's success.
 func (t *Trial) allGraders() []evidence.GraderSpec {
 	return evidence.Trial{Graders: t.Graders, Attack: t.Attack}.AllGraders()
+}
+
+// describeAttack tells what is injected where.
+func (t *Trial) describeAttack(b io.Writer) {
+	if t.Attack == nil {
+		return
+	}
+	withheld := ""
+	if t.Attack.Withheld {
+		withheld = ", withheld"
+	}
+	fmt.Fprintf(b, "  attack      %s%s\n", t.Attack.Goal, withheld)
+	for _, one := range t.Attack.Injections {
+		where := "file " + one.File
+		if one.Tool != "" {
+			where = fmt.Sprintf("results of %s of server %s", one.Tool, one.Server)
+		}
+		fmt.Fprintf(b, "              %d bytes in %s\n", len(one.Text), where)
+	}
+	for _, g := range t.Attack.Success {
+		fmt.Fprintf(b, "    success   %s (%s)\n", g.Name, g.Type)
+	}
 }

@@ -2,9 +2,12 @@ package runner
 
 import (
 	"cmp"
+	"fmt"
+	"io"
 	"maps"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/canary"
@@ -73,4 +76,31 @@ func (c canaries) record(servers []Server) (all []evidence.Canary) {
 		all = append(all, one)
 	}
 	return all
+}
+
+// describeCanaries tells where the trial's canaries are; their values are no secret, and
+// other in each run.
+func (t *Trial) describeCanaries(b io.Writer) {
+	for _, c := range t.Canaries {
+		places := []string{}
+		for _, p := range c.Planted {
+			places = append(places, placeOf(p))
+		}
+		beside := ""
+		if len(c.MayReach) > 0 {
+			beside = "; it may reach " + strings.Join(c.MayReach, ", ")
+		}
+		fmt.Fprintf(b, "  canary      %s in %s%s\n", c.Name, cmp.Or(strings.Join(places, ", "), "nothing"), beside)
+	}
+}
+
+func placeOf(p evidence.Plant) string {
+	what := "file " + p.File
+	if p.Env != "" {
+		what = "variable " + p.Env
+	}
+	if p.Server == "" {
+		return what + " of the workspace"
+	}
+	return what + " of server " + p.Server
 }

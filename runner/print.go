@@ -68,6 +68,8 @@ func (t *Trial) String() string {
 	if t.Judge != nil {
 		fmt.Fprintf(&b, "  judge       %s\n", t.describeJudge())
 	}
+	t.describeCanaries(&b)
+	t.describeAttack(&b)
 	for _, name := range t.NotEnforced {
 		fmt.Fprintf(&b, "  no effect   %s\n", name)
 	}
