@@ -44,10 +44,10 @@ func (r *Recorder) noteRedactedLocked(name string, found redact.Found, files map
 	}
 }
 
-// Clean is a text, or a document of JSON, as the recorder keeps it.
-func (r *Recorder) Clean(doc []byte) []byte {
-	clean, _ := r.secrets.JSON(doc)
-	return clean
+// Clean writes a text, or a document of JSON, to w as the recorder keeps it.
+func (r *Recorder) Clean(w io.Writer, doc []byte) error {
+	_, err := r.secrets.WriteJSON(w, doc)
+	return err
 }
 
 // Redacted is what was taken out of the trial's files so far, by their names; of those

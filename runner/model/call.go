@@ -65,7 +65,7 @@ func (c *call) understand(made evidence.ModelCall) {
 			c.model = asked.Model
 		}
 	}
-	c.digest = digest(made.Method, string(c.gateway.clean([]byte(made.Path))), c.gateway.clean(made.Request))
+	c.digest = c.gateway.digest(made.Method, made.Path, made.Request)
 }
 
 // isPriced says whether the model has a price, and which it is, where costs are limited.

@@ -23,12 +23,6 @@ type Recorder interface {
 	Now() time.Time
 }
 
-// cleaner is a recorder that tells a text or a document as it keeps it: a digest of
-// anything else would tell whether a guess at what is left out is right.
-type cleaner interface {
-	Clean(doc []byte) []byte
-}
-
 // maxNotes is how many events a gateway records of requests that are none to a provider.
 const maxNotes = 200
 
@@ -37,8 +31,8 @@ const maxNotes = 200
 type Gateway struct {
 	rec       Recorder
 	providers map[string]Provider
-	secrets   *redact.Set // of all providers
-	clean     func(doc []byte) []byte
+	secrets   *redact.Set                         // of all providers
+	clean     func(w io.Writer, doc []byte) error // as a cleaner does
 	allowed   *allowance
 	memory    *memory
 	notes     atomic.Int64
@@ -65,7 +59,7 @@ func New(rec Recorder, limits spec.ModelLimits, providers ...Provider) (*Gateway
 	}
 	g := &Gateway{
 		rec: rec, providers: make(map[string]Provider, len(providers)), secrets: &redact.Set{},
-		clean: func(doc []byte) []byte { return doc }, allowed: newAllowance(limits), memory: &memory{left: maxMemory}, exhausted: make(chan struct{}), refuses: map[string]string{},
+		clean: writeWhole, allowed: newAllowance(limits), memory: &memory{left: maxMemory}, exhausted: make(chan struct{}), refuses: map[string]string{},
 	}
 	if c, ok := rec.(cleaner); ok {
 		g.clean = c.Clean

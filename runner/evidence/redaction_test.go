@@ -1,0 +1,80 @@
+package evidence
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waza-isolate/waza/runner/redact"
+)
+
+// Whatever is recorded is recorded without secrets, and counted by file and by secret.
+func TestRedacted(t *testing.T) {
+	const secret = "hunter2-and-more"
+	secrets := &redact.Set{}
+	secrets.Add(secret, "it/TOKEN")
+	secrets.Add("nameless-secret")
+	r, dir := newRecorder(t, secrets)
+	r.Frame(Frame{Server: "it", Dir: ToClient, Raw: []byte(`{"result":"` + secret + ` ` + secret + ` nameless-secret"}`)})
+	r.Frame(Frame{Server: "it", Dir: ToServer, Raw: []byte(`{}`), Peer: &Peer{UserAgent: "curl " + secret, Session: secret}})
+	r.Frame(Frame{Server: "it", Dir: ToClient, Synthetic: SyntheticTimeout, Raw: []byte(`{"error":"` + secret + `"}`)})
+	r.Event(Event{Kind: "stdout_noise", Message: secret, Data: map[string]any{secret: secret}})
+	r.ModelCall(ModelCall{Seq: 1, Path: "/" + secret, Request: []byte(secret), Response: []byte(secret)})
+	if err := r.Step(Step{Grader: "g", Kind: StepCall, Ask: []byte(`{}`), Answer: []byte(`"` + secret + `"`), Error: secret}); err != nil {
+		t.Fatal(err)
+	}
+	var tree bytes.Buffer
+	w := tar.NewWriter(&tree)
+	if err := errors.Join(w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "notes", Size: int64(len(secret))}), write(w, secret), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	log, errLog := r.ServerLog("it")
+	out, errTree := r.Tree(WorkspaceFile)
+	told, errTold := r.Raw(TranscriptFile)
+	if err := errors.Join(errLog, errTree, errTold, write(log, secret[:5]), write(log, secret[5:]+secret), log.Close(),
+		write(out, tree.String()), out.Close(), r.Told(told, TranscriptEvent{Type: "assistant.message", Content: secret}), told.Close(), r.Close()); err != nil {
+		t.Fatal(err)
+	}
+	count := func(spans int) Redaction { return Redaction{Spans: spans, Secrets: map[string]int{"it/TOKEN": spans}} }
+	want := map[string]Redaction{
+		FramesFile:          {Spans: 6, Secrets: map[string]int{"it/TOKEN": 5}},
+		EventsFile:          count(3),
+		ModelsFile:          count(3),
+		StepsFile:           count(2),
+		"servers/it.stderr": count(2),
+		TranscriptFile:      count(1),
+		WorkspaceFile:       {Spans: 1, Secrets: map[string]int{"it/TOKEN": 1}, Files: map[string]int{"notes": 1}},
+	}
+	if diff := cmp.Diff(want, r.Redacted()); diff != "" {
+		t.Errorf("(-want +recorded):\n%s", diff)
+	}
+	err := filepath.WalkDir(string(dir), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if bytes.Contains(content, []byte(secret)) || bytes.Contains(content, []byte("nameless-secret")) {
+			t.Errorf("%s has a secret: %s", path, content)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	echoes, err := dir.Echoes(Trial{Servers: []ServerRecord{{Name: "it"}}, Redacted: r.Redacted()})
+	if diff := cmp.Diff(map[string][]Echo{"it": {{Secret: "it/TOKEN", Frames: 2, Stderr: 2}}}, echoes); err != nil || diff != "" {
+		t.Errorf("%v, (-want +said):\n%s", err, diff)
+	}
+}
+
+func write(w io.Writer, text string) error {
+	_, err := io.WriteString(w, text)
+	return err
+}
