@@ -30,7 +30,7 @@ func TestServersAreObserved(t *testing.T) {
 		}
 	}
 	for _, act := range [][]string{
-		{"connect"}, {"write", runner.HomeDir}, {"start"}, {"silence"}, {"hide"}, {"memory"}, {"storm", "1000", "50"},
+		{"connect"}, {"write", runner.HomeDir}, {"start"}, {"silence"}, {"hide"}, {"memory"}, {"storm", "300", "20"},
 	} {
 		runStray(t, s, "victim", act...)
 	}
@@ -99,15 +99,15 @@ func compareSeen(t *testing.T, seen observe.Seen) {
 			t.Errorf("%s: %d times, want %d", place, places[place], count)
 		}
 	}
-	if connections != 1010 || len(seen.Connections) != observe.MaxConnections {
-		t.Errorf("%d connections in %d lines, want 1010 in %d: %v", connections, len(seen.Connections), observe.MaxConnections, slices.Sorted(maps.Keys(places)))
+	if connections != 310 || len(seen.Connections) != observe.MaxConnections {
+		t.Errorf("%d connections in %d lines, want 310 in %d: %v", connections, len(seen.Connections), observe.MaxConnections, slices.Sorted(maps.Keys(places)))
 	}
 
 	programs := map[string]int{}
 	for _, p := range seen.Programs {
 		programs[p.Path] = p.Count
 	}
-	wantPrograms := map[string]int{"/tmp/stray": 7 + 3 + 50, "/tmp/unreadable": 1, "/memfd:nowhere (deleted)": 1, "hidden by its program": 1}
+	wantPrograms := map[string]int{"/tmp/stray": 7 + 3 + 20, "/tmp/unreadable": 1, "/memfd:nowhere (deleted)": 1, "hidden by its program": 1}
 	if diff := cmp.Diff(wantPrograms, programs); diff != "" {
 		t.Errorf("programs: -want +got\n%s", diff)
 	}

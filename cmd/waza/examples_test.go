@@ -175,6 +175,24 @@ func exploreRealServers(t *testing.T, p *project) {
 	if !p.exists("run", "trials", "files", "1", "before.tar") || !p.exists("run", "trials", "files", "1", "workspace.tar") {
 		t.Error("the workspace is not kept, before and after")
 	}
+	for _, s := range p.results().Servers {
+		checkCalm(t, s)
+	}
+}
+
+// checkCalm holds that a server did nothing but its work, and was watched.
+func checkCalm(t *testing.T, s results.ServerCard) {
+	t.Helper()
+	c := s.Conduct
+	if c == nil || len(c.Unseen) > 0 || len(c.Connections) > 0 || len(c.Names) > 0 || len(c.Programs) == 0 || c.MemoryPeak == nil || c.CPUSeconds == nil {
+		t.Errorf("server %s: %+v", s.Name, c)
+		return
+	}
+	for _, program := range c.Programs {
+		if name := filepath.Base(program.Path); name != "node" && name != "memory" && !strings.HasPrefix(name, "mcp-server-") {
+			t.Errorf("server %s started %+v", s.Name, program)
+		}
+	}
 }
 
 func exploreServices(t *testing.T, p *project) {
