@@ -111,10 +111,13 @@ func TestHostileLists(t *testing.T) {
 		answer func(cursor string) string
 		want   string
 	}{
-		"too many":      {func(string) string { return `"result":{"tools":[` + many + `{"name":"last"}]}` }, "more than 10000 entries"},
-		"a circle":      {func(string) string { return `"result":{"tools":[{"name":"a"}],"nextCursor":"same"}` }, "a cursor came twice"},
-		"without end":   {func(string) string { pages++; return fmt.Sprintf(`"result":{"tools":[],"nextCursor":"%d"}`, pages) }, "more than 100 pages"},
-		"large":         {func(string) string { pages++; return fmt.Sprintf(`"result":{"tools":[{"name":"a","x":"%s"}],"nextCursor":"%d"}`, strings.Repeat("x", 8<<20), pages) }, "more than 32 MiB"},
+		"too many":    {func(string) string { return `"result":{"tools":[` + many + `{"name":"last"}]}` }, "more than 10000 entries"},
+		"a circle":    {func(string) string { return `"result":{"tools":[{"name":"a"}],"nextCursor":"same"}` }, "a cursor came twice"},
+		"without end": {func(string) string { pages++; return fmt.Sprintf(`"result":{"tools":[],"nextCursor":"%d"}`, pages) }, "more than 100 pages"},
+		"large": {func(string) string {
+			pages++
+			return fmt.Sprintf(`"result":{"tools":[{"name":"a","x":"%s"}],"nextCursor":"%d"}`, strings.Repeat("x", 8<<20), pages)
+		}, "more than 32 MiB"},
 		"no list":       {func(string) string { return `"result":{"tools":{"name":"a"}}` }, "an answer has no list"},
 		"never answers": {func(string) string { return "" }, "did not answer in time: patience is over"},
 	}
