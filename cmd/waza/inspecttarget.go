@@ -28,8 +28,8 @@ type target struct {
 	secrets []string
 }
 
-// besides are the files in which a server is looked for by its name.
-func besides() []string { return []string{"eval.yaml", "mcp.json", ".mcp.json"} }
+// nearby are the files in which a server is looked for by its name.
+func nearby() []string { return []string{"eval.yaml", "mcp.json", ".mcp.json"} }
 
 // findTarget reads the servers that the command line names.
 func (s *state) findTarget(c *cli.Context, o inspectOptions) (target, error) {
@@ -108,7 +108,7 @@ func (s *state) clientData(name string, data []byte, o inspectOptions) (target, 
 func (s *state) namedTarget(name string, o inspectOptions) (target, error) {
 	var found []target
 	var looked []string
-	for _, file := range besides() {
+	for _, file := range nearby() {
 		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -123,7 +123,7 @@ func (s *state) namedTarget(name string, o inspectOptions) (target, error) {
 	}
 	switch {
 	case len(looked) == 0:
-		return target{}, usage("there is no file %s, and neither of %s is here to have a server of that name", name, strings.Join(besides(), ", "))
+		return target{}, usage("there is no file %s, and neither of %s is here to have a server of that name", name, strings.Join(nearby(), ", "))
 	case len(found) == 0:
 		return target{}, usage("no server %q in %s", name, strings.Join(looked, ", "))
 	case len(found) > 1:
