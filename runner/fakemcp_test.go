@@ -47,15 +47,22 @@ func reply(w io.Writer, id json.RawMessage, result string) {
 
 // callStock calls the tool of a server as an agent does, and returns what came.
 func callStock(s *fakeSandbox, server string) (string, error) {
-	transport := &http.Transport{DialContext: s.dial, DisableKeepAlives: true}
-	c := &mcpClient{http: &http.Client{Transport: transport}, url: "http://" + server + "/mcp"}
-	if _, err := c.post(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`); err != nil {
-		return "", err
-	}
-	if _, err := c.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`); err != nil {
+	c, err := openSession(s, server)
+	if err != nil {
 		return "", err
 	}
 	return c.post(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"price","arguments":{"item":"bolt"}}}`)
+}
+
+// openSession opens a session with a server as an agent does.
+func openSession(s *fakeSandbox, server string) (*mcpClient, error) {
+	transport := &http.Transport{DialContext: s.dial, DisableKeepAlives: true}
+	c := &mcpClient{http: &http.Client{Transport: transport}, url: "http://" + server + "/mcp"}
+	if _, err := c.post(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`); err != nil {
+		return nil, err
+	}
+	_, err := c.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	return c, err
 }
 
 type mcpClient struct {

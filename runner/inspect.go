@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/waza-isolate/waza/offer"
@@ -95,7 +96,9 @@ type looker struct {
 // look asks a server for what it has, at the begin and at the end.
 func (l *looker) look(ctx context.Context, q *mcpproxy.Inquiry) {
 	o := q.Offer()
-	o.Lists = l.lists(ctx, q)
+	for _, kind := range offer.Kinds() {
+		o.Lists = append(o.Lists, l.list(ctx, q, kind))
+	}
 	l.found.Offer = o
 	for _, e := range l.Exercises {
 		l.found.Answers = append(l.found.Answers, l.exercise(ctx, q, e))
@@ -106,20 +109,25 @@ func (l *looker) look(ctx context.Context, q *mcpproxy.Inquiry) {
 		l.found.Ended = err.Error()
 		return
 	}
-	later := o
-	later.Lists = l.lists(ctx, q)
-	l.found.Drift = offer.Changes(o, later)
+	l.found.Drift = offer.Changes(o, l.again(ctx, q, o))
 }
 
-// lists are all lists of the server's, without secrets.
-func (l *looker) lists(ctx context.Context, q *mcpproxy.Inquiry) []offer.List {
-	var all []offer.List
-	for _, kind := range offer.Kinds() {
-		limited, cancel := l.patiently(ctx)
-		all = append(all, withoutSecrets(q.List(limited, kind), l.Secrets))
-		cancel()
+// again is an offer with those lists as they are now that were whole.
+func (l *looker) again(ctx context.Context, q *mcpproxy.Inquiry, o offer.Offer) offer.Offer {
+	o.Lists = slices.Clone(o.Lists)
+	for i, list := range o.Lists {
+		if list.Partial == "" {
+			o.Lists[i] = l.list(ctx, q, list.Kind)
+		}
 	}
-	return all
+	return o
+}
+
+// list is a list of the server's, without secrets.
+func (l *looker) list(ctx context.Context, q *mcpproxy.Inquiry, kind offer.Kind) offer.List {
+	ctx, cancel := l.patiently(ctx)
+	defer cancel()
+	return withoutSecrets(q.List(ctx, kind), l.Secrets)
 }
 
 // withoutSecrets is l as evidence has it, so that digests of it tell nothing of secrets

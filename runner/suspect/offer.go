@@ -49,7 +49,7 @@ type reader struct {
 }
 
 func newReader(others []string) *reader {
-	r := &reader{others: map[string]bool{}, left: maxAll}
+	r := &reader{others: map[string]bool{}, left: maxAll, marks: []Mark{}}
 	for _, name := range others {
 		r.others[name] = true
 	}

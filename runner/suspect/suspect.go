@@ -70,12 +70,14 @@ func Text(text string, others map[string]bool) []Mark {
 	text = text[:min(len(text), maxText)]
 	all := slices.Concat(hidden(text), lookalikes(text), pushed(text), encoded(text), phrases(text), named(text, others))
 	slices.SortStableFunc(all, func(a, b found) int { return a.start - b.start })
-	count := map[Kind]int{}
+	count, until := map[Kind]int{}, map[Kind]int{}
 	var marks []Mark
 	for _, f := range all {
-		if count[f.kind]++; count[f.kind] > maxOfKind {
+		if f.start < until[f.kind] || count[f.kind] == maxOfKind {
 			continue
 		}
+		count[f.kind]++
+		until[f.kind] = f.end
 		marks = append(marks, Mark{Kind: f.kind, Excerpt: f.excerpt(text)})
 	}
 	return marks

@@ -1,0 +1,65 @@
+package visible
+
+import (
+	"strings"
+	"testing"
+	"unicode"
+)
+
+func TestLine(t *testing.T) {
+	tests := map[string]string{
+		"plain":               "plain",
+		"two\nlines\tand":     `two\nlines and`,
+		"\x1b[31mred":         `\u{1B}[31mred`,
+		"a\u202Eb":            `a\u{202E}b`,
+		"zero\u200Bwidth":     `zero\u{200B}width`,
+		"tag\U000E0041":       `tag\u{E0041}`,
+		"bad\xff":             `bad\xFF`,
+		"\u009b1m":            `\u{9B}1m`,
+		"漢字 é":                "漢字 é",
+		"filler\u3164\u2800.": `filler\u{3164}\u{2800}.`,
+	}
+	for text, want := range tests {
+		if got := Line(text); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+	if got := Lines("a\nb\x07"); got != "a\nb\\u{7}" {
+		t.Errorf("lines: %q", got)
+	}
+}
+
+func TestCut(t *testing.T) {
+	for _, tt := range []struct {
+		text    string
+		columns int
+		want    string
+	}{
+		{"short", 10, "short"}, {"exactly", 7, "exactly"}, {"too long", 5, "too …"}, {"漢字漢字", 5, "漢字…"},
+	} {
+		if got := Cut(tt.text, tt.columns); got != tt.want || Columns(got) > tt.columns {
+			t.Errorf("%q in %d: %q", tt.text, tt.columns, got)
+		}
+	}
+	if got := Cut("a"+strings.Repeat("\u0301", 10_000), 4); len(got) > 100 {
+		t.Errorf("marks without end: %d bytes", len(got))
+	}
+}
+
+// FuzzLine: whatever stands in a text, nothing of a line steers a terminal or hides.
+func FuzzLine(f *testing.F) {
+	for _, seed := range []string{"a\x1b[2J", "\u202E", "\xff\xfe", "x\r\ny", "\U000E0041"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		line := Line(text)
+		for _, r := range line {
+			if r == '\n' || r == '\t' || Hidden(r) || !unicode.IsGraphic(r) {
+				t.Fatalf("%q has %U", line, r)
+			}
+		}
+		if cut := Cut(line, 40); Columns(cut) > 40 {
+			t.Fatalf("%q takes %d columns", cut, Columns(cut))
+		}
+	})
+}
