@@ -70,6 +70,8 @@ func All() []Attack {
 		hidingAttacks(),
 		routingAttacks(),
 		forgingAttacks(),
+		awayAttacks(),
+		floodingAttacks(),
 		leakingAttacks(),
 		leftoverAttacks(),
 		bombAttacks(),

@@ -168,7 +168,7 @@ func takenInSignals() Defence {
 
 func recording() Defence {
 	return Defence{Name: "frames on record", Build: guestBuild, Edits: []Edit{{
-		"runner/evidence/recorder.go", "err := f.write(r.out, r.secrets, r.limit)", "var err error",
+		"runner/evidence/recorder.go", "found, err := f.write(r.out, r.secrets, r.limit)", "found, err := redact.Found{}, error(nil)",
 	}}}
 }
 

@@ -25,6 +25,7 @@ type Ground struct {
 	Name  string // of the eval
 	Image string // of the hostile program
 	Aims  string // [probe.Aims] as JSON
+	Away  string // URL of hostile remote servers, up to the run's nonce
 }
 
 // writeEval writes an eval into dir whose tasks are the trials of the attacks, with

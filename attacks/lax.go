@@ -64,7 +64,7 @@ func pipesUnopened() Defence {
 // machine.
 func boundedTree() Defence {
 	return Defence{Name: "a limit of what is collected", Build: laxBuild, Edits: []Edit{
-		{"runner/collect.go", "&bounded{w: file, left: limit}", "&bounded{w: file, left: 160 << 20}"},
+		{"runner/collect.go", "&bounded{w: file, left: limit}", "&bounded{w: file, left: max(limit, 160<<20)}"},
 		{"runner/collect.go", "return errors.Join(err, os.Remove(tr.file(evidence.WorkspaceFile)))", "return err"},
 	}}
 }

@@ -40,6 +40,7 @@ type stage struct {
 	waza  string // the executable as it is
 	image string
 	posts []*post
+	away  string // URL of hostile remote servers
 }
 
 func newStage(t *testing.T) *stage {
@@ -51,6 +52,8 @@ func newStage(t *testing.T) *stage {
 		watch(t, "the host", s.waza, probe.Subcommand, probe.Watch),
 		watch(t, "another network", docker, "run", "--interactive", "--rm", "--network", "bridge", "--memory", "64m", s.image, program, probe.Subcommand, probe.Watch),
 	}
+	away, heard := serveAway(t)
+	s.away, s.posts = away, append(s.posts, heard)
 	return s
 }
 
@@ -135,7 +138,7 @@ func (s *stage) run(t *testing.T, waza string, attacks []Attack) *Run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := Ground{Name: "attacks-" + nonce, Image: s.image, Aims: string(aims)}
+	g := Ground{Name: "attacks-" + nonce, Image: s.image, Aims: string(aims), Away: s.away + "/" + nonce}
 	dir := keptDir(t)
 	neighbours, err := g.writeEval(dir, attacks)
 	if err != nil {

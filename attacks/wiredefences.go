@@ -113,6 +113,18 @@ func compared() Defence {
 	}}}
 }
 
+func oneOrigin() Defence {
+	return Defence{Name: "remote servers are of one origin", Build: wireBuild, Edits: []Edit{{
+		"runner/mcpproxy/upstream.go", "if origin(a) == origin(b) {\n\t\treturn true", "if origin(a) == origin(b) || u.Remote {\n\t\treturn true",
+	}}}
+}
+
+func fewValues() Defence {
+	return Defence{Name: "a message has so many values", Build: wireBuild, Edits: []Edit{{
+		"runner/capture/collector.go", "case isIntricate(f.Raw):", "case isIntricate(nil):",
+	}}}
+}
+
 func headersInTime() Defence {
 	return Defence{Name: "a request's headers have their time", Build: wireBuild, Edits: []Edit{{
 		"runner/mcpproxy/serve.go", "ReadHeaderTimeout: headerTimeout,", "ReadHeaderTimeout: 100 * headerTimeout,",

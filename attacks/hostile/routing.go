@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -15,8 +16,15 @@ import (
 func routingActs() map[string]act {
 	return map[string]act{
 		part.Routing: {agent: routing},
-		"slowloris":  {agent: func(context.Context) []part.Word { return []part.Word{slowloris()} }},
-		"half-open":  {agent: func(context.Context) []part.Word { return []part.Word{halfOpen()} }},
+		"redirect-elsewhere": {agent: func(context.Context) []part.Word {
+			return []part.Word{tried("redirect-elsewhere", post("away", marked("redirect-elsewhere")))}
+		}},
+		"endpoint-elsewhere": {agent: func(context.Context) []part.Word { return nil }}, // it does not come to that
+		"nothing-but-values": {agent: func(context.Context) []part.Word {
+			return []part.Word{tried("nothing-but-values", post(part.Left, valuesAlone(56<<20)))}
+		}},
+		"slowloris": {agent: func(context.Context) []part.Word { return []part.Word{slowloris()} }},
+		"half-open": {agent: func(context.Context) []part.Word { return []part.Word{halfOpen()} }},
 	}
 }
 
@@ -75,6 +83,15 @@ func smuggling() map[string]string {
 		"smuggle-headers":          begin(strings.Repeat("X: y\r\n", 10_000)+"Content-Length: 2") + "{}" + inner("smuggle-headers"),
 		"smuggle-long-header":      begin("X: "+strings.Repeat("y", 1<<20), "Content-Length: 2") + "{}" + inner("smuggle-long-header"),
 	}
+}
+
+// valuesAlone is a call whose parameters are that many bytes of keys.
+func valuesAlone(size int) string {
+	b := []byte(called + `"params":{"name":"open"`)
+	for i := 0; len(b) < size; i++ {
+		b = append(strconv.AppendInt(append(b, `,"`...), int64(i), 36), `":1`...)
+	}
+	return string(append(b, `}}`...))
 }
 
 // slowTime is longer than a request's headers may take.

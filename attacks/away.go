@@ -1,0 +1,46 @@
+package attacks
+
+import (
+	"fmt"
+
+	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/spec"
+)
+
+// awayAttacks are by remote servers, which the runner itself talks to.
+func awayAttacks() []Attack {
+	by := func(name, kind string) func(Ground, *spec.Task) {
+		return func(g Ground, t *spec.Task) {
+			t.MCPServers = map[string]*mcpconfig.Server{"away": {URL: fmt.Sprintf("%s/%s/%s", g.Away, name, name), Type: kind}}
+		}
+	}
+	return []Attack{
+		{
+			Name: "redirect-elsewhere", As: Agent, Promise: ByPolicy, Without: oneOrigin(), Won: Scene.Arrived, Tried: Told,
+			Tries: "have the runner ask its own network, by a remote server's redirect", Task: by("redirect-elsewhere", "http"),
+		},
+		{
+			Name: "endpoint-elsewhere", As: Agent, Promise: ByPolicy, Without: oneOrigin(), Won: Scene.Arrived,
+			Tries: "have the runner ask its own network, by the endpoint event of a remote server", Task: by("endpoint-elsewhere", "sse"),
+		},
+	}
+}
+
+// most is how much memory the runner may take, whatever a trial does.
+const most = 576 << 20
+
+// floodingAttacks aim at the runner itself.
+func floodingAttacks() []Attack {
+	return []Attack{{
+		Name: "nothing-but-values", As: Agent, Promise: OthersGoOn, Without: fewValues(), Tried: Told,
+		Alone: &Alone{Eval: func(_ Ground, e *spec.Eval) { e.Config.Isolation.Agent.Memory = "512m" }},
+		Tries: "take the runner's memory when it grades, by a message of ten million keys",
+		Won: func(s Scene) (bool, string) {
+			return s.Run.PeakRSS > most, fmt.Sprintf("the runner had %d MiB", s.Run.PeakRSS>>20)
+		},
+		Task: func(g Ground, t *spec.Task) {
+			t.MCPServers = map[string]*mcpconfig.Server{"left": g.looseServer()}
+			t.Graders = []spec.Grader{{Type: "mcp_compliance", Name: "graded", Config: forbids("left")}}
+		},
+	}}
+}
