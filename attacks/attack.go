@@ -33,8 +33,8 @@ type Attack struct {
 	Promise Promise
 	Without Defence // without it the attack succeeds
 
-	// In is the attack in whose trial this one takes place too; empty for a trial of its
-	// own, whose task has the attack's name.
+	// In is the attack in whose trial, and run, this one takes place too; empty for a trial
+	// of its own, whose task has the attack's name.
 	In string
 	// Task changes the task of the trial; nil leaves it as it is: an agent that calls the
 	// tool poke of the server evil, both played by the hostile program.

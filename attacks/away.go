@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/spec"
 )
 
@@ -32,7 +33,8 @@ const most = 576 << 20
 // floodingAttacks aim at the runner itself.
 func floodingAttacks() []Attack {
 	return []Attack{{
-		Name: "nothing-but-values", As: Agent, Promise: OthersGoOn, Without: fewValues(), Tried: Told,
+		Name: "nothing-but-values", As: Agent, Promise: OthersGoOn, Without: fewValues(),
+		Tried: func(s Scene) bool { return s.sizeOf(evidence.FramesFile) > 50<<20 },
 		Alone: &Alone{Eval: func(_ Ground, e *spec.Eval) { e.Config.Isolation.Agent.Memory = "512m" }},
 		Tries: "take the runner's memory when it grades, by a message of ten million keys",
 		Won: func(s Scene) (bool, string) {

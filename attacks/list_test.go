@@ -21,7 +21,7 @@ func TestList(t *testing.T) {
 		if a.Tries == "" || a.Won == nil || !slices.Contains(Promises(), a.Promise) {
 			t.Errorf("%s: something is missing: %+v", a.Name, a)
 		}
-		if a.In != "" && !slices.ContainsFunc(all, func(b Attack) bool { return b.Name == a.In && b.In == "" && b.Alone == nil }) {
+		if a.In != "" && !slices.ContainsFunc(all, func(b Attack) bool { return b.Name == a.In && b.In == "" && a.Alone == nil }) {
 			t.Errorf("%s: there is no trial %q for it", a.Name, a.In)
 		}
 		d := a.Without

@@ -21,7 +21,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // no run of their own take place in one, with harmless trials between them.
 func TestAttacks(t *testing.T) {
 	s := newStage(t)
-	var together []Attack
 	var peak int64
 	tried, succeeded, neighbours, harmed := 0, 0, 0, 0
 	judge := func(t *testing.T, r *Run, attacks []Attack) {
@@ -51,22 +50,15 @@ func TestAttacks(t *testing.T) {
 			t.Errorf("left on the engine:\n  %s", strings.Join(r.Left, "\n  "))
 		}
 	}
-	for _, a := range All() {
-		if a.Alone == nil {
-			together = append(together, a)
+	for _, some := range separate(All()) {
+		name, waza := "together", s.waza
+		if own := some[0].Alone; own != nil {
+			name = "alone"
+			if len(own.Guest) > 0 {
+				waza = s.weaken(t, build{name: some[0].Name, defences: []Defence{{Edits: own.Guest}}})
+			}
 		}
-	}
-	t.Run("together", func(t *testing.T) { judge(t, s.run(t, s.waza, together), together) })
-	for _, a := range All() {
-		if a.Alone != nil {
-			t.Run("alone", func(t *testing.T) {
-				waza := s.waza
-				if len(a.Alone.Guest) > 0 {
-					waza = s.weaken(t, build{name: a.Name, defences: []Defence{{Edits: a.Alone.Guest}}})
-				}
-				judge(t, s.run(t, waza, []Attack{a}), []Attack{a})
-			})
-		}
+		t.Run(name, func(t *testing.T) { judge(t, s.run(t, waza, some), some) })
 	}
 	if tried != len(All()) {
 		t.Errorf("%d attacks were tried, of %d", tried, len(All()))
@@ -137,16 +129,17 @@ func (s *stage) figure(format string, args ...any) {
 // separate are attacks by the runs that they need.
 func separate(attacks []Attack) [][]Attack {
 	var runs [][]Attack
-	var together []Attack
+	at := map[string]int{} // by the attack that needs a run of its own; "" is the others'
 	for _, a := range attacks {
-		if a.Alone != nil {
-			runs = append(runs, []Attack{a})
-		} else {
-			together = append(together, a)
+		own := ""
+		if slices.ContainsFunc(All(), func(b Attack) bool { return b.Name == a.taskOf() && b.Alone != nil }) {
+			own = a.taskOf()
 		}
-	}
-	if len(together) > 0 {
-		runs = append(runs, together)
+		if _, begun := at[own]; !begun {
+			at[own] = len(runs)
+			runs = append(runs, nil)
+		}
+		runs[at[own]] = append(runs[at[own]], a)
 	}
 	return runs
 }

@@ -12,7 +12,7 @@ import (
 func (g Ground) looseServer() *mcpconfig.Server {
 	return &mcpconfig.Server{
 		Image: g.Image, Command: program, Args: []string{"serve", "loose"}, Type: "http", Port: part.Port,
-		Timeout: 10, Memory: "256m", Disk: "64m",
+		Timeout: 45, Memory: "256m", Disk: "64m",
 	}
 }
 

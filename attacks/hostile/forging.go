@@ -101,12 +101,12 @@ func answerFalsely(m message, id string, held map[string]string) {
 	}
 }
 
-// floodTime bounds a flood, so that nothing breaks where nobody stops it.
-const floodTime = 6 * time.Second
+// pourTime bounds a flood, so that nothing breaks where nobody stops it.
+const pourTime = 6 * time.Second
 
 // pour writes so many bytes, and tells where it was heard for that long.
 func pour(mark string, size int, piece string) {
-	until := time.Now().Add(floodTime)
+	until := time.Now().Add(pourTime)
 	for written := 0; written < size && time.Now().Before(until); written += len(piece) {
 		if _, err := io.WriteString(os.Stdout, piece); err != nil {
 			return

@@ -62,7 +62,7 @@ func loose() error {
 }
 
 // comments are more than a server may send where it has nothing to say.
-const comments = 150_000
+const comments = 110_000
 
 // message is one as a server reads it.
 type message struct {

@@ -11,17 +11,21 @@ import (
 	"github.com/waza-isolate/waza/attacks/part"
 )
 
-// answerTime is how long an agent waits for what it asked.
-const answerTime = 15 * time.Second
+const (
+	answerTime = 10 * time.Second // that an agent waits for what it asked
+	floodTime  = 45 * time.Second // the same, where that takes long on a busy machine
+)
 
 // send writes bytes to a server's port and returns what comes back, up to a bound.
-func send(server, request string) string {
+func send(server, request string) string { return sendFor(answerTime, server, request) }
+
+func sendFor(limit time.Duration, server, request string) string {
 	conn, err := net.DialTimeout("tcp", at(server, serversPort), answerTime)
 	if err != nil {
 		return err.Error()
 	}
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(answerTime))
+	_ = conn.SetDeadline(time.Now().Add(limit))
 	go func() { _, _ = io.WriteString(conn, request) }()
 	answer, _ := io.ReadAll(io.LimitReader(bufio.NewReader(conn), 8<<20))
 	return string(answer)

@@ -21,7 +21,7 @@ func routingActs() map[string]act {
 		}},
 		"endpoint-elsewhere": {agent: func(context.Context) []part.Word { return nil }}, // it does not come to that
 		"nothing-but-values": {agent: func(context.Context) []part.Word {
-			return []part.Word{tried("nothing-but-values", post(part.Left, valuesAlone(56<<20)))}
+			return []part.Word{tried("nothing-but-values", sendFor(floodTime, part.Left, request(part.Left, valuesAlone(56<<20))))}
 		}},
 		"slowloris": {agent: func(context.Context) []part.Word { return []part.Word{slowloris()} }},
 		"half-open": {agent: func(context.Context) []part.Word { return []part.Word{halfOpen()} }},
@@ -46,7 +46,7 @@ func routing(context.Context) []part.Word {
 	for attack, raw := range smuggling() {
 		words = append(words, tried(attack, send(part.Left, raw)))
 	}
-	words = append(words, tried("endless-comments", post(part.Right, marked("endless-comments"))))
+	words = append(words, tried("endless-comments", sendFor(floodTime, part.Right, request(part.Right, marked("endless-comments")))))
 	for attack, path := range map[string]string{
 		"model-path-climbs": "/stub/../../mcp", "model-other-provider": "/other/v1/chat/completions", "model-absolute": "http://left/mcp",
 	} {
