@@ -282,7 +282,7 @@ func FuzzParseLock(f *testing.F) {
 	f.Add(npm.Bytes())
 	f.Add(pypi.Bytes())
 	f.Add([]byte(`{"version": 1, "packages": []}`))
-	f.Add([]byte(`{"version": 1, "packages": [], "catalogs": {"s": {"lists": {"tools": {"a": "`+digest+`"}}}}}`))
+	f.Add([]byte(`{"version": 1, "packages": [], "catalogs": {"s": {"lists": {"tools": {"a": "` + digest + `"}}}}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		lock, err := images.ParseLock(data)
 		if err != nil {
