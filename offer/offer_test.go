@@ -49,7 +49,7 @@ func TestDifferences(t *testing.T) {
 		"another order":         {offering(sub, add), nil},
 		"written otherwise":     {offering(`{ "description":"\u0041dds","name":"add"}`, `{"name":"sub","inputSchema":{"minProperties":1.0,"type":"object"}}`), nil},
 		"a description":         {offering(`{"name":"add","description":"Adds."}`, sub), []string{`tool "add" changed`}},
-		"a hidden character":    {offering(`{"name":"add","description":"Adds​"}`, sub), []string{`tool "add" changed`}},
+		"a hidden character":    {offering("{\"name\":\"add\",\"description\":\"Adds\u200b\"}", sub), []string{`tool "add" changed`}},
 		"a field nobody knows":  {offering(add, `{"name":"sub","inputSchema":{"type":"object","minProperties":1},"x":1}`), []string{`tool "sub" changed`}},
 		"one more, one less":    {offering(add, `{"name":"sum"}`), []string{`tool "sub" removed`, `tool "sum" added`}},
 		"twice":                 {offering(add, sub, add), []string{`tool "add" changed`}},

@@ -78,7 +78,7 @@ func TestHonestTextIsNotMarked(t *testing.T) {
 		"Creates a token. Tokens expire after an hour.",
 		"Searches for files in the system that match a pattern; ignores case.",
 		"URL to fetch, such as https://example.com/page",
-		"Family: 👨‍👩‍👧, flag: 🏴󠁧󠁢󠁥󠁮󠁧󠁿, Persian: می‌خواهم, Greek: αβγ, Russian: привет",
+		"Family: 👨\u200d👩\u200d👧, flag: 🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f, Persian: می\u200cخواهم, Greek: αβγ, Russian: привет",
 		"One\n\n  - two\n    - three\n\n\nfour\r\nfive",
 		"sha256: " + strings.Repeat("0123456789abcdef", 4),
 		"commit " + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("\x00\x9f\xfe", 20))),
