@@ -136,10 +136,10 @@ func lost(s Scene) (bool, string) {
 	return c.Outcome != evidence.OutcomeOK, fmt.Sprintf("its outcome is %s", c.Outcome)
 }
 
-// unstopped says whether a server was heard to the end of its flood.
+// unstopped says whether a server was heard far beyond its limit.
 func unstopped(s Scene) (bool, string) {
 	told := strings.Contains(s.File(filepath.Join("servers", s.Attack+".stderr")), part.Flooded(s.Attack))
-	return told, fmt.Sprintf("heard to its end: %v", told)
+	return told, fmt.Sprintf("heard beyond its limit: %v", told)
 }
 
 // untold says whether a description changed and nobody is told.

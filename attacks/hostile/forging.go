@@ -87,11 +87,11 @@ func answerFalsely(m message, id string, held map[string]string) {
 		held["cancelled"] = done(id)
 	case "never-answer":
 	case "long-line":
-		pour(mark, 1<<30, strings.Repeat("x", 1<<16))
+		pour(mark, 1<<30, 16<<20, strings.Repeat("x", 1<<16))
 	case "small-frames":
-		pour(mark, 300<<20, strings.Repeat(`{"jsonrpc":"2.0","method":"x"}`+"\n", 1<<10))
+		pour(mark, 300<<20, 2<<20, strings.Repeat(`{"jsonrpc":"2.0","method":"x"}`+"\n", 1<<10))
 	case "noise-lines":
-		pour(mark, 64<<20, strings.Repeat("noise\n", 1<<10))
+		pour(mark, 60<<20, 2<<20, strings.Repeat("noise\n", 1<<10))
 	default:
 		line := odd(mark) + "\n"
 		for range 3 {
@@ -104,15 +104,20 @@ func answerFalsely(m message, id string, held map[string]string) {
 // pourTime bounds a flood, so that nothing breaks where nobody stops it.
 const pourTime = 6 * time.Second
 
-// pour writes so many bytes, and tells where it was heard for that long.
-func pour(mark string, size int, piece string) {
+// pour writes size bytes, and tells once so many were taken that whoever stops it, and
+// what lies between, cannot have.
+func pour(mark string, size, many int, piece string) {
 	until := time.Now().Add(pourTime)
+	told := false
 	for written := 0; written < size && time.Now().Before(until); written += len(piece) {
 		if _, err := io.WriteString(os.Stdout, piece); err != nil {
 			return
 		}
+		if written >= many && !told {
+			fmt.Fprintln(os.Stderr, part.Flooded(mark))
+			told = true
+		}
 	}
-	fmt.Fprintln(os.Stderr, part.Flooded(mark))
 }
 
 // odd is a line that parsers have broken at.
