@@ -2,8 +2,7 @@ package runner
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,8 +31,11 @@ func newSharedServers(r *run) *sharedServers {
 	return &sharedServers{run: r, slots: map[string]*slot{}}
 }
 
-// slot is the place of one configuration.
+// slot is the place of one configuration. Its name, which goes into names that others see,
+// is drawn by lot: what is computed from the configuration would let who knows the rest
+// of it try out secrets.
 type slot struct {
+	name    string
 	mu      sync.Mutex // held while an instance is opened
 	current *instance  // nil before the first; guarded by mu
 	opened  int        // guarded by mu
@@ -53,7 +55,12 @@ type instance struct {
 	died  string                 // why it ended by itself; guarded by mu
 }
 
-// configKey tells configurations apart: by all that a server is started with.
+func newSlot(server string) *slot {
+	return &slot{name: "shared-" + server + "-" + strings.ToLower(rand.Text()[:8])}
+}
+
+// configKey tells configurations apart: by all that a server is started with. It holds
+// secrets, and is for comparison alone.
 func configKey(s Server) string {
 	data, err := json.Marshal(struct {
 		Plan     Server
@@ -62,8 +69,7 @@ func configKey(s Server) string {
 	if err != nil { // plain data always marshals
 		panic(err)
 	}
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
+	return string(data)
 }
 
 // joinShared has the trial use a server of the run's.
@@ -92,7 +98,7 @@ func (p *sharedServers) join(ctx context.Context, tr *trialRun, s Server) (*inst
 	p.mu.Lock()
 	at := p.slots[key]
 	if at == nil {
-		at = &slot{}
+		at = newSlot(s.Name)
 		p.slots[key] = at
 	}
 	p.mu.Unlock()
@@ -109,7 +115,7 @@ func (p *sharedServers) join(ctx context.Context, tr *trialRun, s Server) (*inst
 		}
 	}
 	at.opened++
-	i, err := p.open(ctx, tr, s, key, at.opened)
+	i, err := p.open(ctx, tr, s, at.name, at.opened)
 	if err != nil {
 		return nil, err
 	}
@@ -118,10 +124,10 @@ func (p *sharedServers) join(ctx context.Context, tr *trialRun, s Server) (*inst
 }
 
 // open starts a life. What is said meanwhile is evidence of the trial it is for.
-func (p *sharedServers) open(ctx context.Context, tr *trialRun, s Server, key string, number int) (_ *instance, err error) {
+func (p *sharedServers) open(ctx context.Context, tr *trialRun, s Server, name string, number int) (_ *instance, err error) {
 	i := &instance{name: s.Name, number: number, closing: make(chan struct{}), users: map[*trialRun]struct{}{tr: {}}}
 	i.sandbox, err = p.run.backend.Open(ctx, &Trial{
-		Run: tr.plan.Run, Task: "shared-" + s.Name + "-" + key[:8], Number: number,
+		Run: tr.plan.Run, Task: name, Number: number,
 		Runtime: tr.plan.Runtime, ServersOnly: true, Servers: []Server{s},
 	}, i.Event)
 	if err != nil {

@@ -1,9 +1,15 @@
 package runner
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
 	"testing"
 
+	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -17,7 +23,7 @@ func TestSharedServerThatDoesNotClose(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shared.slots[configKey(plan)] = &slot{current: &instance{
+	shared.slots[configKey(plan)] = &slot{name: "shared-s", current: &instance{
 		name: "s", sandbox: sandbox, host: &host{plan: plan, sandbox: sandbox, services: &auxiliaries{}},
 		closing: make(chan struct{}), died: "its box ended",
 	}}
@@ -27,4 +33,67 @@ func TestSharedServerThatDoesNotClose(t *testing.T) {
 	if err := shared.close(t.Context()); err != nil {
 		t.Errorf("it was closed twice: %v", err)
 	}
+}
+
+// Who sees the names of containers, and knows all of a server but its PIN, cannot tell by
+// them which of all PINs it has. One configuration has one name in a run.
+func TestSharedNamesTellNothingOfSecrets(t *testing.T) {
+	pins := []string{"0001", "0002"}
+	servers := make([]Server, len(pins))
+	hashes := map[string]string{} // as names can hold them, by PIN
+	for i, pin := range pins {
+		servers[i] = Server{
+			Name: "stock", Shared: true, StartupTimeout: testTrial(1).Servers[0].StartupTimeout,
+			expanded: mcpconfig.Server{Env: map[string]string{"PIN": pin}},
+		}
+		for _, guess := range []any{pin, servers[i].expanded, struct {
+			Plan     Server
+			Expanded mcpconfig.Server
+		}{servers[i], servers[i].expanded}} {
+			data, err := json.Marshal(guess)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum := sha256.Sum256(data)
+			hashes["shared-stock-"+hex.EncodeToString(sum[:])[:8]] = pin
+		}
+	}
+	first, second := sharedNames(t, servers), sharedNames(t, servers)
+	if len(first) != len(pins) {
+		t.Fatalf("%d configurations have the names %q", len(pins), first)
+	}
+	for _, name := range slices.Concat(first, second) {
+		if pin, told := hashes[name]; told {
+			t.Errorf("%s tells the PIN %s", name, pin)
+		}
+	}
+	for _, name := range first {
+		if slices.Contains(second, name) {
+			t.Errorf("%s is computed from the configuration: two runs have it", name)
+		}
+	}
+}
+
+// sharedNames are those of the sandboxes of shared servers in a run with two trials of each.
+func sharedNames(t *testing.T, servers []Server) []string {
+	t.Helper()
+	backend := testBackend()
+	var trials []*Trial
+	for i, s := range servers {
+		for n := range 2 {
+			trial := testTrial(2*i + n + 1)
+			trial.Servers = []Server{s}
+			trials = append(trials, trial)
+		}
+	}
+	if _, err := Run(t.Context(), backend, trials, options(t)); err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, s := range backend.opened() {
+		if s.trial.ServersOnly {
+			names[s.trial.Task] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
 }
