@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/egress"
 	"github.com/waza-isolate/waza/runner/redact"
 	"github.com/waza-isolate/waza/runner/spec"
 )
@@ -51,6 +52,27 @@ func TestPlanOfEgress(t *testing.T) {
 	agent := agentEnv(trial, ContainerLayout(), nil)
 	if !cmp.Equal(filter(agent, "no_proxy="), []string{"no_proxy=quiet,s,localhost,127.0.0.1,::1,127.0.0.0/8"}) {
 		t.Errorf("the agent's environment %v", agent)
+	}
+}
+
+// A server that is looked at reaches what it may as in a trial, and within the same limits.
+func TestEgressOfInspections(t *testing.T) {
+	eval := &spec.Eval{Path: "eval.yaml"}
+	eval.Config.MCPServers = map[string]*mcpconfig.Server{
+		"s": {Image: "i", Command: "serve", Egress: []mcpconfig.Egress{{Host: "api.example:443"}}},
+	}
+	eval.Config.Isolation.EgressLimits = spec.EgressLimits{Connections: 2, Rate: 3, Bytes: "4k"}
+	choices := Choices{Run: "r", Lookup: lookup(nil), Secrets: &redact.Set{}}
+	plans, err := PlanInspections(eval, []string{"s"}, choices)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (egress.Limits{Connections: 2, Rate: 3, Bytes: 4 << 10}); plans[0].EgressLimits != want || len(plans[0].Servers[0].Egress) != 1 {
+		t.Errorf("limits %+v of %+v", plans[0].EgressLimits, plans[0].Servers[0].Egress)
+	}
+	eval.Config.Isolation.EgressLimits.Bytes = "much"
+	if _, err := PlanInspections(eval, []string{"s"}, choices); err == nil {
+		t.Error("limits that cannot be read are no error")
 	}
 }
 

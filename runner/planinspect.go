@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/egress"
 	"github.com/waza-isolate/waza/runner/spec"
 )
 
@@ -15,6 +16,10 @@ import (
 func PlanInspections(eval *spec.Eval, names []string, c Choices) ([]*Trial, error) {
 	if c.Lookup == nil || c.Secrets == nil {
 		return nil, errors.New("runner: incomplete choices")
+	}
+	limits, err := planEgressLimits(eval.Config.Isolation.EgressLimits)
+	if err != nil {
+		return nil, err
 	}
 	var plans []*Trial
 	var errs []error
@@ -28,10 +33,10 @@ func PlanInspections(eval *spec.Eval, names []string, c Choices) ([]*Trial, erro
 		t := &Trial{
 			Run: c.Run, Task: name, TaskName: "inspect " + name, Number: 1,
 			Network: "airtight", Runtime: eval.Config.Isolation.Runtime, Workspace: "tmpfs",
-			ServersOnly: true, Servers: []Server{server},
+			ServersOnly: true, Servers: []Server{server}, EgressLimits: limits,
 		}
 		if server.Remote {
-			t.Network, t.Runtime, t.Workspace = NetworkNone, "", ""
+			t.Network, t.Runtime, t.Workspace, t.EgressLimits = NetworkNone, "", "", egress.Limits{}
 		}
 		plans = append(plans, t)
 	}
