@@ -83,7 +83,7 @@ func (tr *trialRun) inspect(ctx context.Context, l *looker) (err error) {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	l.found.Failed = advised(tr.sandbox, s.Name, err).Error()
+	l.found.Failed = l.clean().error(advised(tr.sandbox, s.Name, err))
 	return nil
 }
 
@@ -93,9 +93,11 @@ type looker struct {
 	found inspection.Server
 }
 
+func (l *looker) clean() cleaner { return cleaner{l.Secrets} }
+
 // look asks a server for what it has, at the begin and at the end.
 func (l *looker) look(ctx context.Context, q *mcpproxy.Inquiry) {
-	o := q.Offer()
+	o := l.clean().offer(q.Offer())
 	for _, kind := range offer.Kinds() {
 		o.Lists = append(o.Lists, l.list(ctx, q, kind))
 	}
@@ -106,7 +108,7 @@ func (l *looker) look(ctx context.Context, q *mcpproxy.Inquiry) {
 	watched, cancel := context.WithTimeout(ctx, l.Watch)
 	defer cancel()
 	if err := q.Listen(watched); err != nil {
-		l.found.Ended = err.Error()
+		l.found.Ended = l.clean().error(err)
 		return
 	}
 	l.found.Drift = offer.Changes(o, l.again(ctx, q, o))
@@ -127,17 +129,7 @@ func (l *looker) again(ctx context.Context, q *mcpproxy.Inquiry, o offer.Offer) 
 func (l *looker) list(ctx context.Context, q *mcpproxy.Inquiry, kind offer.Kind) offer.List {
 	ctx, cancel := l.patiently(ctx)
 	defer cancel()
-	return withoutSecrets(q.List(ctx, kind), l.Secrets)
-}
-
-// withoutSecrets is l as evidence has it, so that digests of it tell nothing of secrets
-// and are the same as those of evidence.
-func withoutSecrets(l offer.List, secrets *redact.Set) offer.List {
-	for i, e := range l.Entries {
-		raw, _ := secrets.JSON(e.Raw)
-		l.Entries[i] = offer.NewEntry(l.Kind, raw)
-	}
-	return l
+	return l.clean().list(q.List(ctx, kind))
 }
 
 func (l *looker) patiently(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -157,12 +149,13 @@ func (l *looker) exercise(ctx context.Context, q *mcpproxy.Inquiry, e inspection
 	default:
 		reply, err = q.Call(ctx, e.Name, e.Arguments)
 	}
+	reply.Result, reply.Error = l.clean().json(reply.Result), l.clean().json(reply.Error)
 	a := inspection.Answered{Exercise: e, Answer: reply.Result}
 	switch {
 	case err != nil && ctx.Err() != nil:
 		a.Outcome, a.Message = evidence.OutcomeTimeout, context.Cause(ctx).Error()
 	case err != nil:
-		a.Outcome, a.Message = evidence.OutcomeTransportError, err.Error()
+		a.Outcome, a.Message = evidence.OutcomeTransportError, l.clean().error(err)
 	case len(reply.Error) > 0:
 		a.Outcome, a.Answer = evidence.OutcomeProtocolError, reply.Error
 	case isToolError(reply.Result):

@@ -11,10 +11,11 @@ import (
 	"github.com/waza-isolate/waza/runner/redact"
 )
 
-func inspectFake(t *testing.T, backend *fakeBackend, dir string) (inspection.Server, error) {
+// inspectFake inspects server l, which has a secret.
+func inspectFake(t *testing.T, backend *fakeBackend, dir, secret string) (inspection.Server, error) {
 	t.Helper()
 	secrets := &redact.Set{}
-	secrets.Add("very secret")
+	secrets.Add(secret)
 	found, err := Inspect(t.Context(), backend, &Trial{Task: "l", Number: 1, ServersOnly: true, Servers: []Server{{Name: "l", Transport: "stdio", StartupTimeout: time.Minute}}},
 		evidence.Dir(dir), InspectOptions{
 			Watch: time.Millisecond, Patience: time.Minute, Secrets: secrets,
@@ -39,7 +40,7 @@ func TestInspect(t *testing.T) {
 		return "very secret"
 	})}}
 	dir := t.TempDir()
-	found, err := inspectFake(t, backend, dir)
+	found, err := inspectFake(t, backend, dir, "very secret")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +76,7 @@ func TestInspectFails(t *testing.T) {
 		_, _ = p.err.Write([]byte("no database\n"))
 		return 3
 	}}}, advice: map[string]string{"l": "give it one"}}
-	found, err := inspectFake(t, backend, t.TempDir())
+	found, err := inspectFake(t, backend, t.TempDir(), "very secret")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,16 +54,17 @@ func (u unpinned) String() string {
 
 // survey compares what a pinned server offers, in a session of the runner's own.
 func (tr *trialRun) survey(ctx context.Context, h *host) unpinned {
+	clean := cleaner{tr.run.o.Secrets}
 	q, err := mcpproxy.Inquire(ctx, mcpproxy.Limits{}, h.server(tr.output(h.plan.Name)))
 	if err != nil {
-		return unpinned{untold: err.Error()}
+		return unpinned{untold: clean.error(err)}
 	}
 	defer q.Close()
-	o := q.Offer()
+	o := clean.offer(q.Offer())
 	var untold []string
 	for _, kind := range offer.Kinds() {
 		limited, cancel := context.WithTimeoutCause(ctx, surveyPatience, fmt.Errorf("%v have passed", surveyPatience))
-		l := withoutSecrets(q.List(limited, kind), tr.run.o.Secrets)
+		l := clean.list(q.List(limited, kind))
 		cancel()
 		if l.Partial != "" {
 			untold = append(untold, fmt.Sprintf("%s: %s", kind, l.Partial))
