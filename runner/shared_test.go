@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -43,7 +44,7 @@ func TestSharedNamesTellNothingOfSecrets(t *testing.T) {
 	hashes := map[string]string{} // as names can hold them, by PIN
 	for i, pin := range pins {
 		servers[i] = Server{
-			Name: "stock", Shared: true, StartupTimeout: testTrial(1).Servers[0].StartupTimeout,
+			Name: "stock", Shared: true, StartupTimeout: time.Minute, Timeout: time.Minute,
 			expanded: mcpconfig.Server{Env: map[string]string{"PIN": pin}},
 		}
 		for _, guess := range []any{pin, servers[i].expanded, struct {
