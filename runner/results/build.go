@@ -14,6 +14,7 @@ import (
 type Builder struct {
 	run    Run
 	trials map[string][]taken // by task
+	marker marker
 }
 
 // taken is what is kept of a trial.
@@ -25,7 +26,7 @@ type taken struct {
 
 // NewBuilder is for a run of which no trial is known yet.
 func NewBuilder(run Run) *Builder {
-	b := &Builder{run: run, trials: map[string][]taken{}}
+	b := &Builder{run: run, trials: map[string][]taken{}, marker: marker{}}
 	for _, task := range run.Tasks {
 		b.trials[task.ID] = nil
 	}
@@ -40,6 +41,7 @@ func (b *Builder) Add(trial Trial) error {
 	}
 	t := taken{result: outline(trial), elapsed: elapsed(trial)}
 	t.result.Models, t.answers = modelsOf(trial)
+	b.marker.mark(t.result.Servers, trial.Catalogs)
 	b.trials[trial.Task] = append(b.trials[trial.Task], t)
 	return nil
 }

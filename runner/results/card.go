@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/suspect"
 )
 
 // ServerCard is how a server fared over the run's trials that count. What cannot be
@@ -20,6 +21,7 @@ type ServerCard struct {
 	RecoveryRate     *Rate         `json:"recovery_rate,omitempty"`   // of the incidents
 	ValidityRate     *Rate         `json:"validity_rate,omitempty"`   // of the calls whose arguments could be compared with a schema
 	Catalogs         []CardCatalog `json:"catalogs,omitempty"`        // the different ones that it listed
+	Marks            *Marks        `json:"marks,omitempty"`           // of all these catalogs
 	RugPulls         int           `json:"rug_pulls,omitempty"`       // trials in which a tool that was listed came to say another thing
 	Unpinned         int           `json:"unpinned,omitempty"`        // trials in which it was not as it is pinned
 	Conduct          *Conduct      `json:"conduct,omitempty"`         // over these trials; nil where nothing on record tells of it
@@ -67,7 +69,7 @@ func (c *cards) add(reports []ServerReport, elapsed map[string][]time.Duration) 
 			card.Unpinned++
 		}
 		if report.Catalog != nil {
-			card.listed(*report.Catalog)
+			card.listed(*report.Catalog, report.Marks)
 		}
 		if report.Conduct != nil {
 			if card.Conduct == nil {
@@ -79,7 +81,7 @@ func (c *cards) add(reports []ServerReport, elapsed map[string][]time.Duration) 
 	}
 }
 
-func (s *ServerCard) listed(catalog Listed) {
+func (s *ServerCard) listed(catalog Listed, marks *Marks) {
 	for i := range s.Catalogs {
 		if s.Catalogs[i].Listed == catalog {
 			s.Catalogs[i].Trials++
@@ -87,6 +89,12 @@ func (s *ServerCard) listed(catalog Listed) {
 		}
 	}
 	s.Catalogs = append(s.Catalogs, CardCatalog{1, catalog})
+	if marks != nil {
+		if s.Marks == nil {
+			s.Marks = &Marks{Places: []suspect.Mark{}}
+		}
+		s.Marks.add(*marks)
+	}
 }
 
 // all are the cards, in the order in which servers came up.

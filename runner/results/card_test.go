@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -171,7 +172,7 @@ func cardRun(t testing.TB) Results {
 				trial.Calls = append(trial.Calls, call)
 			}
 			trial.Calls[3].Outcome, trial.Calls[3].Incident, trial.Calls[4].Incident = evidence.OutcomeToolError, 1, 1
-			trial.Catalogs = []evidence.Catalog{{Server: "inventory", SHA256: "5f2c9a1b77", Tools: []evidence.Tool{{Name: "get", Description: fmt.Sprintf("%200s", "x")}}}}
+			trial.Catalogs = []evidence.Catalog{{Server: "inventory", SHA256: "5f2c9a1b77", Tools: []evidence.Tool{{Name: "get", Description: strings.Repeat("x", 200)}}}}
 			if number == 2 {
 				trial.Calls = append(trial.Calls, did("payments-eu", evidence.OutcomeTimeout, 30_000))
 				trial.Catalogs = append(trial.Catalogs, evidence.Catalog{Server: "payments-eu", SHA256: task})

@@ -31,7 +31,17 @@ func (r Results) remarks(width int) string {
 // remarkable are the things that are worth a person's look. What a server starts and
 // writes inside its container is in the card alone.
 func (s ServerCard) remarkable() (said []string) {
-	c := s.Conduct
+	said = s.Conduct.remarkable()
+	if s.Marks != nil && s.Marks.count() > 0 {
+		said = append(said, fmt.Sprintf("%d marked place(s) in what it says of its tools", s.Marks.count()))
+	}
+	if s.RugPulls > 0 {
+		said = append(said, fmt.Sprintf("changed its tools in %d trial(s)", s.RugPulls))
+	}
+	return said
+}
+
+func (c *Conduct) remarkable() (said []string) {
 	if c == nil {
 		return nil
 	}
@@ -67,9 +77,6 @@ func (s ServerCard) remarkable() (said []string) {
 		if len(kind.of) > 0 {
 			said = append(said, kind.what+" "+few(kind.of))
 		}
-	}
-	if s.RugPulls > 0 {
-		said = append(said, fmt.Sprintf("changed its tools in %d trial(s)", s.RugPulls))
 	}
 	return said
 }

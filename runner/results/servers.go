@@ -20,6 +20,7 @@ type ServerReport struct {
 	// Unpinned says where it was not as it is pinned.
 	Unpinned []string `json:"unpinned,omitempty"`
 	Catalog  *Listed  `json:"catalog,omitempty"` // nil where it listed no tools on record
+	Marks    *Marks   `json:"marks,omitempty"`   // of that catalog; nil where there are none and all of it was looked at
 	Conduct  *Conduct `json:"conduct,omitempty"` // nil where nothing on record tells of it
 }
 

@@ -20,8 +20,12 @@ type Marks struct {
 // Offer marks places in what a server says of itself: its instructions, and every text of
 // every entry that it lists. others are the names of tools of other servers that an agent
 // would have beside it.
-func Offer(o offer.Offer, others []string) Marks {
-	r := newReader(others)
+func Offer(o offer.Offer, others []string) Marks { return ofOffer(o, newReader(others, maxAll)) }
+
+// Briefly is Offer for who looks at many offers: it looks at fewer bytes, and says so.
+func Briefly(o offer.Offer) Marks { return ofOffer(o, newReader(nil, maxBrief)) }
+
+func ofOffer(o offer.Offer, r *reader) Marks {
 	r.text(Mark{Of: "instructions"}, o.Instructions)
 	for _, l := range o.Lists {
 		for _, e := range l.Entries {
@@ -33,7 +37,7 @@ func Offer(o offer.Offer, others []string) Marks {
 
 // Result marks places in what a server answered to a call of a tool, or the like.
 func Result(of, key string, raw []byte) Marks {
-	r := newReader(nil)
+	r := newReader(nil, maxAll)
 	r.entry(Mark{Of: of + " result", Key: key}, raw)
 	return r.done()
 }
@@ -48,8 +52,8 @@ type reader struct {
 	path   []string
 }
 
-func newReader(others []string) *reader {
-	r := &reader{others: map[string]bool{}, left: maxAll, marks: []Mark{}}
+func newReader(others []string, left int) *reader {
+	r := &reader{others: map[string]bool{}, left: left, marks: []Mark{}}
 	for _, name := range others {
 		r.others[name] = true
 	}

@@ -51,6 +51,7 @@ type Mark struct {
 const (
 	maxText    = 64 << 10  // bytes of one text that are looked at
 	maxAll     = 512 << 10 // bytes of all texts of a server
+	maxBrief   = 128 << 10 // the same, where it is looked at for each trial
 	maxMarks   = 200       // of a server
 	maxOfKind  = 3         // marks of one kind in one text
 	maxExcerpt = 160       // bytes of the text
