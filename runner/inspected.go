@@ -12,7 +12,6 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/results"
-	"github.com/waza-isolate/waza/runner/suspect"
 )
 
 // gather adds what the evidence of a server that was looked at tells of it.
@@ -29,7 +28,7 @@ func (l *looker) gather(dir evidence.Dir) error {
 		return err
 	}
 	f := &l.found
-	f.Marks, f.Guarantees = suspect.Offer(f.Offer, nil), trial.Guarantees
+	f.Guarantees = trial.Guarantees
 	for _, report := range all.Reports() {
 		f.Did, f.Ends = report.Conduct, report.Ends
 		if report.Catalog != nil {

@@ -235,6 +235,7 @@ func (i *inspector) inspectAll(ctx context.Context, backend backend) error {
 		i.compare(&found)
 		i.report.Servers = append(i.report.Servers, found)
 	}
+	i.report.Mark()
 	return nil
 }
 

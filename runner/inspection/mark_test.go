@@ -1,0 +1,29 @@
+package inspection
+
+import (
+	"testing"
+
+	"github.com/waza-isolate/waza/offer"
+	"github.com/waza-isolate/waza/runner/suspect"
+)
+
+// A server that speaks of another's tool is marked for it, and none for speaking of its
+// own.
+func TestMark(t *testing.T) {
+	t.Parallel()
+	listing := func(name, description string) Server {
+		raw := []byte(`{"name":"` + name + `","description":"` + description + `"}`)
+		return Server{Name: name, Offer: offer.Offer{Lists: []offer.List{{Kind: offer.Tools, Entries: []offer.Entry{offer.NewEntry(offer.Tools, raw)}}}}}
+	}
+	r := Report{Servers: []Server{
+		listing("send_mail", "Sends mail; send_mail takes an address."),
+		listing("lookup", "Looks up; see send_mail."),
+	}}
+	r.Mark()
+	if marks := r.Servers[0].Marks.Places; len(marks) != 0 {
+		t.Errorf("its own: %v", marks)
+	}
+	if marks := r.Servers[1].Marks.Places; len(marks) != 1 || marks[0].Kind != suspect.Others {
+		t.Errorf("another's: %v", marks)
+	}
+}
