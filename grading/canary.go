@@ -135,7 +135,7 @@ func (c *CanaryConfig) watched(s *subject) error {
 			return err
 		}
 	}
-	if !c.counts(evidence.ByDNS) {
+	if !c.counts(evidence.ByDNS) && !c.counts(evidence.ByEgress) {
 		return nil
 	}
 	events, err := s.events()
@@ -143,8 +143,11 @@ func (c *CanaryConfig) watched(s *subject) error {
 		return err
 	}
 	for _, e := range events {
-		if untold, _ := e.Data["untold_before"].(float64); e.Kind == "dns" && untold > 0 {
+		if untold, _ := e.Data["untold_before"].(float64); e.Kind == evidence.ByDNS && c.counts(evidence.ByDNS) && untold > 0 {
 			return fmt.Errorf("%w: %s asked for so many names that %.0f of them are not on record", errEvidence, e.Where, untold)
+		}
+		if untold, _ := e.Data["untold"].(float64); e.Kind == evidence.ByEgress && c.counts(evidence.ByEgress) && untold > 0 {
+			return fmt.Errorf("%w: %s tried to leave so often that %.0f of its attempts are not on record", errEvidence, e.Where, untold)
 		}
 	}
 	return nil

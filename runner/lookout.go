@@ -125,15 +125,26 @@ func (l *lookout) requests(only string, next http.Handler) http.Handler {
 	})
 }
 
-// event looks at the names that programs of a box asked for, and those of the hosts
-// outside that they wanted.
+// event looks at the names that programs of a box asked for.
 func (l *lookout) event(e evidence.Event) {
-	if l == nil || e.Kind != "dns" && e.Kind != "egress" {
+	if e.Kind == "dns" {
+		name, _ := e.Data["name"].(string)
+		l.named(e.Where, evidence.ByDNS, name)
+	}
+}
+
+// maxHostName is how much of a name a sighting has.
+const maxHostName = 255
+
+// named looks at the name of a host that a program of a box chose.
+func (l *lookout) named(box, how, name string) {
+	if l == nil {
 		return
 	}
-	name, _ := e.Data["name"].(string)
 	for _, found := range l.set.InName(name) {
-		l.sighted(e.Where, "", evidence.CanarySeen{Canary: found.Canary, How: e.Kind, Encoding: found.Encoding, Name: name})
+		l.sighted(box, "", evidence.CanarySeen{
+			Canary: found.Canary, How: how, Encoding: found.Encoding, Name: strings.ToValidUTF8(name[:min(len(name), maxHostName)], "\uFFFD"),
+		})
 	}
 }
 
@@ -213,6 +224,9 @@ func (o observer) Event(e evidence.Event) {
 	o.lookout.event(e)
 }
 
+// Named implements overseer.
+func (o observer) Named(box, host string) { o.lookout.named(box, evidence.ByEgress, host) }
+
 // Tap implements overseer.
 func (o observer) Tap(box, host string) io.Writer {
 	return o.lookout.outgoing(func(found canary.Found) { o.lookout.left(box, host, found) })
@@ -221,6 +235,9 @@ func (o observer) Tap(box, host string) io.Writer {
 // overseer takes what happens in a box, and what leaves it for hosts outside.
 type overseer interface {
 	mcpproxy.Recorder
+	// Named gets the host of each attempt to leave, also of those that have no event of
+	// their own.
+	Named(box, host string)
 	// Tap is what gets the bytes of one connection to a host that leave in the clear.
 	Tap(box, host string) io.Writer
 }

@@ -71,11 +71,12 @@ func TestLookout(t *testing.T) {
 	for _, e := range []evidence.Event{
 		{Kind: "dns", Where: "crm", Data: map[string]any{"name": "mail"}},
 		{Kind: "dns", Where: "crm", Data: map[string]any{"name": hex.EncodeToString([]byte(testCanary)) + ".evil.example"}},
-		{Kind: "egress", Where: "agent", Data: map[string]any{"name": testCanary + ".example.com"}},
+		{Kind: "egress", Where: "agent", Data: map[string]any{"name": testCanary + ".example.com"}}, // told by Named
 		{Kind: "health", Where: "agent", Data: map[string]any{"name": testCanary}},
 	} {
 		o.Event(e)
 	}
+	o.Named("agent", testCanary+".example.com")
 	for _, host := range []string{"api.example.com", "other.example.com"} {
 		out := o.Tap("crm", host)
 		for _, part := range []string{"GET /?q=" + testCanary[:9], testCanary[9:] + " HTTP/1.1\r\n"} {

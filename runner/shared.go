@@ -249,6 +249,15 @@ func (i *instance) Event(e evidence.Event) {
 	}
 }
 
+// Named implements overseer.
+func (i *instance) Named(box, host string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for tr := range i.users {
+		tr.observer().Named(box, host)
+	}
+}
+
 // Tap implements overseer: what leaves is looked at for every trial at work then. Their
 // canaries are those of the run.
 func (i *instance) Tap(box, host string) io.Writer {
