@@ -14,8 +14,9 @@ import (
 	"github.com/waza-isolate/waza/runner/mcpproxy"
 )
 
-// maxSeen is how many sightings of canaries a trial keeps.
-const maxSeen = 1000
+// maxSeen is how many sightings of a canary in one way a trial keeps: those of one hide
+// no other.
+const maxSeen = 100
 
 // lookout looks for canaries in what leaves the boxes of a trial, and records where it sees
 // one that has no business there. What the agent asks its models is no such place: it
@@ -28,15 +29,18 @@ type lookout struct {
 	servers []string // of the trial
 
 	mu   sync.Mutex
-	seen int // guarded by mu
+	seen map[sightedAs]int // guarded by mu
 }
+
+// sightedAs is what is counted together.
+type sightedAs struct{ canary, how string }
 
 // lookoutFor is nil where the trial has no canaries.
 func lookoutFor(t *Trial, rec *evidence.Recorder) (*lookout, error) {
 	if len(t.Canaries) == 0 {
 		return nil, nil
 	}
-	l := &lookout{rec: rec, may: map[string][]string{}}
+	l := &lookout{rec: rec, may: map[string][]string{}, seen: map[sightedAs]int{}}
 	for _, s := range t.Servers {
 		l.servers = append(l.servers, s.Name)
 	}
@@ -169,13 +173,16 @@ func (l *lookout) sighted(where, to string, what evidence.CanarySeen) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch l.seen++; {
-	case l.seen > maxSeen:
-	case l.seen == maxSeen:
-		l.rec.Event(evidence.Event{Kind: evidence.EventCanary, Where: where, Message: "more of this kind are not recorded"})
-	default:
-		l.rec.Event(evidence.Event{Kind: evidence.EventCanary, Where: where, Message: sighting(where, what), Data: dataOf(what)})
+	as := sightedAs{what.Canary, what.How}
+	l.seen[as]++
+	e := evidence.Event{Kind: evidence.EventCanary, Where: where, Message: sighting(where, what), Data: dataOf(what)}
+	switch seen := l.seen[as]; {
+	case seen > maxSeen:
+		return
+	case seen == maxSeen:
+		e.Message += "; more of it in this way are not recorded"
 	}
+	l.rec.Event(e)
 }
 
 func sighting(where string, what evidence.CanarySeen) string {
