@@ -23,7 +23,7 @@ const maxSeen = 100
 // reads canaries there like all it works with. A nil lookout sees nothing.
 type lookout struct {
 	set *canary.Set
-	rec *evidence.Recorder
+	rec eventRecorder
 	may map[string][]string // by canary: servers and hosts that it may reach
 
 	servers []string // of the trial
@@ -34,6 +34,9 @@ type lookout struct {
 
 // sightedAs is what is counted together.
 type sightedAs struct{ canary, how string }
+
+// eventRecorder takes what the lookout has to tell.
+type eventRecorder interface{ Event(evidence.Event) }
 
 // lookoutFor is nil where the trial has no canaries.
 func lookoutFor(t *Trial, rec *evidence.Recorder) (*lookout, error) {
@@ -57,6 +60,14 @@ func lookoutFor(t *Trial, rec *evidence.Recorder) (*lookout, error) {
 	var err error
 	l.set, err = canary.New(values...)
 	return l, err
+}
+
+// telling is a lookout for the same, from the beginning, that tells another.
+func (l *lookout) telling(rec eventRecorder) *lookout {
+	if l == nil {
+		return nil
+	}
+	return &lookout{set: l.set, rec: rec, may: l.may, servers: l.servers, seen: map[sightedAs]int{}}
 }
 
 // ways are those in which canaries of the trial are looked for.
@@ -162,6 +173,9 @@ func (l *lookout) outgoing(found func(canary.Found)) io.Writer {
 
 // left records what was seen of a box's bytes for a host.
 func (l *lookout) left(box, host string, found canary.Found) {
+	if l == nil {
+		return
+	}
 	l.sighted(box, host, evidence.CanarySeen{Canary: found.Canary, How: evidence.ByEgress, Encoding: found.Encoding, Name: host})
 }
 

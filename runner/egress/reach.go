@@ -201,12 +201,8 @@ func (o *outbound) Abort() {
 func (o *outbound) Close() error {
 	err := o.Conn.Close()
 	o.once.Do(func() {
-		o.mu.Lock()
-		told := o.told
-		o.mu.Unlock()
-		told.Out, told.In, told.MS = o.out.Load(), o.in.Load(), time.Since(o.began).Milliseconds()
 		o.carrier.allowance.end()
-		o.carrier.ledger.tell(told)
+		o.carrier.ledger.tell(o.soFar(""))
 		o.carrier.let(o)
 	})
 	return err

@@ -287,6 +287,9 @@ func TestEveryAttemptIsNamed(t *testing.T) {
 	if _, err := c.reach(t.Context(), asked{name: "two.example", port: 443, by: byTLS}); !errors.Is(err, errRefused) {
 		t.Error(err)
 	}
+	if now := c.Underway(); len(now) != 1 || now[0].Data["untold"] != 2 {
+		t.Errorf("under way: %+v", now)
+	}
 	c.Close()
 	last := named[max(0, len(named)-2):]
 	if len(named) != maxTold+2 || !slices.Equal(last, []string{"box one.example", "box two.example"}) || told != maxTold+1 {
