@@ -135,19 +135,30 @@ func (c *CanaryConfig) watched(s *subject) error {
 			return err
 		}
 	}
-	if !c.counts(evidence.ByDNS) {
-		return nil
-	}
 	events, err := s.events()
 	if err != nil {
 		return err
 	}
 	for _, e := range events {
-		if untold, _ := e.Data["untold_before"].(float64); e.Kind == "dns" && untold > 0 {
-			return fmt.Errorf("%w: %s asked for so many names that %.0f of them are not on record", errEvidence, e.Where, untold)
+		if missing := c.missing(e); missing != "" {
+			return fmt.Errorf("%w: %s", errEvidence, missing)
 		}
 	}
 	return nil
+}
+
+// missing is what an event says that is not on record, of what counts; else empty.
+func (c *CanaryConfig) missing(e evidence.Event) string {
+	figure := func(key string) float64 { n, _ := e.Data[key].(float64); return n }
+	switch {
+	case e.Kind == evidence.ByDNS && c.counts(e.Kind) && figure("untold_before") > 0:
+		return fmt.Sprintf("%s asked for so many names that %.0f of them are not on record", e.Where, figure("untold_before"))
+	case e.Kind == evidence.ByEgress && c.counts(e.Kind) && figure("untold") > 0:
+		return fmt.Sprintf("%s tried to leave so often that %.0f of its attempts are not on record", e.Where, figure("untold"))
+	case e.Kind == evidence.EventCanary && e.Data["canary"] == nil: // as runs were told where one canary could hide another
+		return "canaries were seen so often that not all sightings are on record"
+	}
+	return ""
 }
 
 func describeLeaks(events []evidence.Event) string {

@@ -33,6 +33,8 @@ func layEvents(t *testing.T, s scene, events ...evidence.Event) evidence.Dir {
 func TestCanary(t *testing.T) {
 	everywhere := []string{evidence.ByArgument, evidence.ByDNS, evidence.ByEgress}
 	untold := evidence.Event{Kind: "dns", Where: "agent", Data: map[string]any{"untold_before": 7}}
+	capped := evidence.Event{Kind: evidence.EventCanary, Where: "agent", Message: "more of this kind are not recorded"}
+	left := evidence.Event{Kind: "egress", Where: "crm", Data: map[string]any{"untold": 8}}
 	for name, test := range map[string]struct {
 		config  string
 		watched []string
@@ -52,6 +54,9 @@ func TestCanary(t *testing.T) {
 		"names that are untold":   {`{}`, everywhere, []evidence.Event{untold}, "error", "agent asked for so many names that 7 of them are not on record"},
 		"untold, and not asked":   {`{"how":"egress"}`, everywhere, []evidence.Event{untold}, "pass", ""},
 		"untold, and one is told": {`{}`, everywhere, []evidence.Event{untold, sighting("key", "dns")}, "fail", ""},
+		"attempts untold":         {`{"leaked":true,"how":"egress"}`, everywhere, []evidence.Event{left}, "error", "crm tried to leave so often that 8 of its attempts are not on record"},
+		"attempts, not asked":     {`{"how":["argument","dns"]}`, everywhere, []evidence.Event{left}, "pass", ""},
+		"behind a flood":          {`{"canaries":"card"}`, everywhere, []evidence.Event{sighting("key", "dns"), capped}, "error", "not all sightings are on record"},
 		"none of that name":       {`{"canaries":["kye"]}`, everywhere, nil, "error", `the trial has no canary "kye"`},
 	} {
 		t.Run(name, func(t *testing.T) {

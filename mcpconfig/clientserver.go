@@ -104,6 +104,7 @@ func (r *clientReader) server(host string, at strictyaml.Path) *Server {
 	r.leaveOut(c.clientInterface, host, at)
 	s := c.Server
 	r.onlyVariables(host, at, s.Secrets)
+	r.noEgress(host, at, s.Egress)
 	s.URL = firstOf(s.URL, c.HTTPURL, c.ServerURL)
 	s.Env = firstMap(s.Env, c.Environment)
 	s.Headers = r.headers(host, at, s.Headers)
@@ -131,6 +132,14 @@ func (r *clientReader) onlyVariables(host string, at strictyaml.Path, secrets ma
 		if secret := secrets[name]; secret.File != "" || len(secret.Command) > 0 {
 			r.doc.Problemf(below(at, "secrets", name), "server %q: secrets of a client's file come from variables alone; use env, or put the server into the eval", host)
 		}
+	}
+}
+
+// noEgress refuses hosts that a file allows itself: whoever wrote it could have what the
+// user's variables give its server sent to any place, also on the user's own network.
+func (r *clientReader) noEgress(host string, at strictyaml.Path, entries []Egress) {
+	if len(entries) > 0 {
+		r.doc.KeyProblemf(below(at, "egress"), "server %q: egress: a client's file cannot allow its own servers hosts; put the server into the eval", host)
 	}
 }
 

@@ -95,3 +95,18 @@ func FuzzReadEgress(f *testing.F) {
 		}
 	})
 }
+
+// A client's file cannot open the sandbox of its own servers.
+func TestEgressOfClients(t *testing.T) {
+	for egress, refused := range map[string]bool{
+		`["api.example.com:443"]`:                              true,
+		`["${TOKEN}.example.com"]`:                             true,
+		`[{"host": "db.example:5432", "address": "10.0.0.1"}]`: true,
+		`[]`: false,
+	} {
+		_, err := mcpconfig.ReadClient("mcp.json", []byte(`{"mcpServers": {"it": {"command": "x", "egress": `+egress+`}}}`))
+		if refused != (err != nil) || err != nil && err.Error() != `mcp.json:1:40: server "it": egress: a client's file cannot allow its own servers hosts; put the server into the eval` {
+			t.Errorf("%s: %v", egress, err)
+		}
+	}
+}

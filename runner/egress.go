@@ -23,7 +23,9 @@ func openOutlet(ctx context.Context, sandbox Sandbox, box string, allowed []mcpc
 	if !ok {
 		return nil, errors.New("egress cannot be had of this backend; run with --isolate")
 	}
-	carrier, err := egress.New(egress.Options{Box: box, Allowed: allowed, Limits: limits, Record: rec.Event, Tap: rec.Tap})
+	carrier, err := egress.New(egress.Options{
+		Box: box, Allowed: allowed, Limits: limits, Record: rec.Event, Named: rec.Named, Tap: rec.Tap,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -11,32 +11,38 @@ import (
 
 	"github.com/waza-isolate/waza/runner/canary"
 	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/mcpproxy"
 )
 
-// maxSeen is how many sightings of canaries a trial keeps.
-const maxSeen = 1000
+// maxSeen is how many sightings of a canary in one way a trial keeps: those of one hide
+// no other.
+const maxSeen = 100
 
 // lookout looks for canaries in what leaves the boxes of a trial, and records where it sees
 // one that has no business there. What the agent asks its models is no such place: it
 // reads canaries there like all it works with. A nil lookout sees nothing.
 type lookout struct {
 	set *canary.Set
-	rec *evidence.Recorder
+	rec eventRecorder
 	may map[string][]string // by canary: servers and hosts that it may reach
 
 	servers []string // of the trial
 
 	mu   sync.Mutex
-	seen int // guarded by mu
+	seen map[sightedAs]int // guarded by mu
 }
+
+// sightedAs is what is counted together.
+type sightedAs struct{ canary, how string }
+
+// eventRecorder takes what the lookout has to tell.
+type eventRecorder interface{ Event(evidence.Event) }
 
 // lookoutFor is nil where the trial has no canaries.
 func lookoutFor(t *Trial, rec *evidence.Recorder) (*lookout, error) {
 	if len(t.Canaries) == 0 {
 		return nil, nil
 	}
-	l := &lookout{rec: rec, may: map[string][]string{}}
+	l := &lookout{rec: rec, may: map[string][]string{}, seen: map[sightedAs]int{}}
 	for _, s := range t.Servers {
 		l.servers = append(l.servers, s.Name)
 	}
@@ -53,6 +59,14 @@ func lookoutFor(t *Trial, rec *evidence.Recorder) (*lookout, error) {
 	var err error
 	l.set, err = canary.New(values...)
 	return l, err
+}
+
+// telling is a lookout for the same, from the beginning, that tells another.
+func (l *lookout) telling(rec eventRecorder) *lookout {
+	if l == nil {
+		return nil
+	}
+	return &lookout{set: l.set, rec: rec, may: l.may, servers: l.servers, seen: map[sightedAs]int{}}
 }
 
 // ways are those in which canaries of the trial are looked for.
@@ -125,15 +139,26 @@ func (l *lookout) requests(only string, next http.Handler) http.Handler {
 	})
 }
 
-// event looks at the names that programs of a box asked for, and those of the hosts
-// outside that they wanted.
+// event looks at the names that programs of a box asked for.
 func (l *lookout) event(e evidence.Event) {
-	if l == nil || e.Kind != "dns" && e.Kind != "egress" {
+	if e.Kind == "dns" {
+		name, _ := e.Data["name"].(string)
+		l.named(e.Where, evidence.ByDNS, name)
+	}
+}
+
+// maxHostName is how much of a name a sighting has.
+const maxHostName = 255
+
+// named looks at the name of a host that a program of a box chose.
+func (l *lookout) named(box, how, name string) {
+	if l == nil {
 		return
 	}
-	name, _ := e.Data["name"].(string)
 	for _, found := range l.set.InName(name) {
-		l.sighted(e.Where, "", evidence.CanarySeen{Canary: found.Canary, How: e.Kind, Encoding: found.Encoding, Name: name})
+		l.sighted(box, "", evidence.CanarySeen{
+			Canary: found.Canary, How: how, Encoding: found.Encoding, Name: strings.ToValidUTF8(name[:min(len(name), maxHostName)], "\uFFFD"),
+		})
 	}
 }
 
@@ -147,6 +172,9 @@ func (l *lookout) outgoing(found func(canary.Found)) io.Writer {
 
 // left records what was seen of a box's bytes for a host.
 func (l *lookout) left(box, host string, found canary.Found) {
+	if l == nil {
+		return
+	}
 	l.sighted(box, host, evidence.CanarySeen{Canary: found.Canary, How: evidence.ByEgress, Encoding: found.Encoding, Name: host})
 }
 
@@ -158,13 +186,16 @@ func (l *lookout) sighted(where, to string, what evidence.CanarySeen) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch l.seen++; {
-	case l.seen > maxSeen:
-	case l.seen == maxSeen:
-		l.rec.Event(evidence.Event{Kind: evidence.EventCanary, Where: where, Message: "more of this kind are not recorded"})
-	default:
-		l.rec.Event(evidence.Event{Kind: evidence.EventCanary, Where: where, Message: sighting(where, what), Data: dataOf(what)})
+	as := sightedAs{what.Canary, what.How}
+	l.seen[as]++
+	e := evidence.Event{Kind: evidence.EventCanary, Where: where, Message: sighting(where, what), Data: dataOf(what)}
+	switch seen := l.seen[as]; {
+	case seen > maxSeen:
+		return
+	case seen == maxSeen:
+		e.Message += "; more of it in this way are not recorded"
 	}
+	l.rec.Event(e)
 }
 
 func sighting(where string, what evidence.CanarySeen) string {
@@ -190,37 +221,4 @@ func dataOf(what evidence.CanarySeen) map[string]any {
 		return nil
 	}
 	return data
-}
-
-// observer records what happens in a trial, and looks for canaries in it.
-type observer struct {
-	*evidence.Recorder
-	lookout *lookout
-}
-
-func (tr *trialRun) observer() observer { return observer{tr.rec, tr.lookout} }
-
-// Frame implements mcpproxy.Recorder.
-func (o observer) Frame(f evidence.Frame) int64 {
-	number := o.Recorder.Frame(f)
-	o.lookout.frame(f, number)
-	return number
-}
-
-// Event implements mcpproxy.Recorder.
-func (o observer) Event(e evidence.Event) {
-	o.Recorder.Event(e)
-	o.lookout.event(e)
-}
-
-// Tap implements overseer.
-func (o observer) Tap(box, host string) io.Writer {
-	return o.lookout.outgoing(func(found canary.Found) { o.lookout.left(box, host, found) })
-}
-
-// overseer takes what happens in a box, and what leaves it for hosts outside.
-type overseer interface {
-	mcpproxy.Recorder
-	// Tap is what gets the bytes of one connection to a host that leave in the clear.
-	Tap(box, host string) io.Writer
 }

@@ -7,7 +7,7 @@ import (
 	"io"
 	"net/http/httptest"
 	"path/filepath"
-	"strings"
+	"slices"
 	"sync"
 	"testing"
 
@@ -19,17 +19,17 @@ import (
 const testCanary = "waza-canary-of-this-test"
 
 // lookingOut is an observer of a trial with a canary that server crm has, and that may go
-// to web and out to a host, and what it has recorded.
-func lookingOut(t *testing.T) (observer, func() []string) {
+// to web and out to a host, and with more, and what it has recorded.
+func lookingOut(t *testing.T, more ...evidence.Canary) (observer, func() []string) {
 	t.Helper()
 	dir := evidence.Dir(filepath.Join(t.TempDir(), "trial"))
 	rec, err := evidence.Create(string(dir), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := lookoutFor(&Trial{Servers: []Server{{Name: "mail"}}, Canaries: []evidence.Canary{{
+	l, err := lookoutFor(&Trial{Servers: []Server{{Name: "mail"}}, Canaries: append(more, evidence.Canary{
 		Name: "token", Value: testCanary, Planted: []evidence.Plant{{Server: "crm", Env: "TOKEN"}, {File: "a"}}, MayReach: []string{"web", "api.example.com"},
-	}}}, rec)
+	})}, rec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,11 +71,12 @@ func TestLookout(t *testing.T) {
 	for _, e := range []evidence.Event{
 		{Kind: "dns", Where: "crm", Data: map[string]any{"name": "mail"}},
 		{Kind: "dns", Where: "crm", Data: map[string]any{"name": hex.EncodeToString([]byte(testCanary)) + ".evil.example"}},
-		{Kind: "egress", Where: "agent", Data: map[string]any{"name": testCanary + ".example.com"}},
+		{Kind: "egress", Where: "agent", Data: map[string]any{"name": testCanary + ".example.com"}}, // told by Named
 		{Kind: "health", Where: "agent", Data: map[string]any{"name": testCanary}},
 	} {
 		o.Event(e)
 	}
+	o.Named("agent", testCanary+".example.com")
 	for _, host := range []string{"api.example.com", "other.example.com"} {
 		out := o.Tap("crm", host)
 		for _, part := range []string{"GET /?q=" + testCanary[:9], testCanary[9:] + " HTTP/1.1\r\n"} {
@@ -97,20 +98,26 @@ func TestLookout(t *testing.T) {
 	}
 }
 
-// TestSightingsAreBounded has an agent send a canary without end, from many places.
+// A canary that goes without end, in two ways and from many places, is told so often; and
+// one that goes behind it is told.
 func TestSightingsAreBounded(t *testing.T) {
-	o, recorded := lookingOut(t)
+	const other = "waza-canary-that-matters"
+	o, recorded := lookingOut(t, evidence.Canary{Name: "other", Value: other})
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
-			for range maxSeen {
+			for range 2 * maxSeen {
 				o.Event(evidence.Event{Kind: "dns", Where: "agent", Data: map[string]any{"name": testCanary}})
+				o.Named("agent", testCanary)
 			}
 		})
 	}
 	all.Wait()
+	o.Event(evidence.Event{Kind: "dns", Where: "crm", Data: map[string]any{"name": other}})
+	o.lookout.request("mail", httptest.NewRequest("GET", "/mcp?q="+testCanary, nil))
 	said := recorded()
-	if len(said) != maxSeen || strings.Contains(said[0], "<nil> <nil> <nil> <nil> <nil>") || said[maxSeen-1] != "agent <nil> <nil> <nil> <nil> <nil>" {
+	behind := []string{"crm dns exact <nil> <nil> " + other, "mail argument exact <nil> <nil> <nil>"}
+	if len(said) != 2*maxSeen+len(behind) || !slices.Equal(said[2*maxSeen:], behind) {
 		t.Errorf("%d events, the last %q", len(said), said[len(said)-1])
 	}
 }

@@ -49,9 +49,13 @@ type instance struct {
 	host    *host
 	closing chan struct{} // closed when the run ends it
 	watch   sync.WaitGroup
+	// canaries are those of the run's trials, which have all the same; nil for none.
+	canaries *canary.Set
 
 	mu    sync.Mutex
 	users map[*trialRun]struct{} // trials at work; guarded by mu
+	round int                    // counts changes of users; guarded by mu
+	idle  idle                   // for when there are none; guarded by mu
 	died  string                 // why it ended by itself; guarded by mu
 }
 
@@ -113,6 +117,7 @@ func (p *sharedServers) join(ctx context.Context, tr *trialRun, s Server) (*inst
 		if err := dead.close(ctx); err != nil {
 			return nil, err
 		}
+		dead.hand(tr)
 	}
 	at.opened++
 	i, err := p.open(ctx, tr, s, at.name, at.opened)
@@ -126,6 +131,7 @@ func (p *sharedServers) join(ctx context.Context, tr *trialRun, s Server) (*inst
 // open starts a life. What is said meanwhile is evidence of the trial it is for.
 func (p *sharedServers) open(ctx context.Context, tr *trialRun, s Server, name string, number int) (_ *instance, err error) {
 	i := &instance{name: s.Name, number: number, closing: make(chan struct{}), users: map[*trialRun]struct{}{tr: {}}}
+	i.lookOutAs(tr)
 	i.sandbox, err = p.run.backend.Open(ctx, &Trial{
 		Run: tr.plan.Run, Task: name, Number: number,
 		Runtime: tr.plan.Runtime, ServersOnly: true, Servers: []Server{s},
@@ -157,13 +163,6 @@ func (i *instance) await() {
 	case <-i.closing:
 	}
 }
-
-// An instance records what happens to its server with every trial at work.
-var _ overseer = (*instance)(nil)
-
-// Frame implements mcpproxy.Recorder: what crosses is recorded by each trial's
-// own proxy.
-func (i *instance) Frame(evidence.Frame) int64 { return 0 }
 
 // output is where every trial at work keeps an output.
 func (i *instance) output(name string) io.Writer { return &sharedOutput{i, name} }
@@ -213,14 +212,22 @@ func (i *instance) admit(tr *trialRun) bool {
 		return false
 	}
 	i.users[tr] = struct{}{}
+	i.round++
+	i.idle.hand(tr.rec)
 	return true
 }
 
-// leave counts a trial out, and says whether and why the server died under it.
+// leave counts a trial out, with what its server has under way on its record, and says whether and why the server died under it.
 func (i *instance) leave(tr *trialRun) evidence.SharedServer {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	if i.host != nil && i.host.outlet != nil {
+		for _, e := range i.host.outlet.Underway() {
+			tr.rec.Event(e)
+		}
+	}
 	delete(i.users, tr)
+	i.round++
 	return evidence.SharedServer{Name: i.name, Instance: i.number, Died: i.died}
 }
 
@@ -244,32 +251,4 @@ func (i *instance) die(why string) {
 		Message: fmt.Sprintf("the server, which the run shares, is gone: %s; trials at work: %s", why, strings.Join(names, ", ")),
 		Data:    map[string]any{"instance": i.number, "trials": names},
 	})
-}
-
-// Event implements mcpproxy.Recorder: it has an event recorded with every trial at work.
-func (i *instance) Event(e evidence.Event) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	for tr := range i.users {
-		tr.observer().Event(e)
-	}
-}
-
-// Tap implements overseer: what leaves is looked at for every trial at work then. Their
-// canaries are those of the run.
-func (i *instance) Tap(box, host string) io.Writer {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	for tr := range i.users {
-		return tr.lookout.outgoing(func(found canary.Found) { i.left(box, host, found) })
-	}
-	return io.Discard
-}
-
-func (i *instance) left(box, host string, found canary.Found) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	for tr := range i.users {
-		tr.lookout.left(box, host, found)
-	}
 }

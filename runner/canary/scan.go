@@ -1,18 +1,16 @@
 package canary
 
-import "io"
-
 // Writer looks through what is written to it, in whatever pieces, and tells each canary
 // once for each encoding, behind whatever escapes it is met first. It never fails, and
 // keeps a few bytes.
-func (s *Set) Writer(found func(Found)) io.Writer {
-	w := &writer{set: s, found: found, seen: map[int]bool{}}
+func (s *Set) Writer(found func(Found)) *Writer {
+	w := &Writer{set: s, found: found, seen: map[int]bool{}}
 	w.json.decoder, w.deeper.decoder, w.percent.decoder = &jsonDecoder{}, &jsonDecoder{}, &percentDecoder{}
 	return w
 }
 
-// writer has a lane for bytes as they are, and one for each escape they may be behind.
-type writer struct {
+// Writer has a lane for bytes as they are, and one for each escape they may be behind.
+type Writer struct {
 	set   *Set
 	found func(Found)
 	seen  map[int]bool // by entry
@@ -27,7 +25,7 @@ type writer struct {
 type states struct{ cased, folded int32 }
 
 // Write implements io.Writer.
-func (w *writer) Write(p []byte) (int, error) {
+func (w *Writer) Write(p []byte) (int, error) {
 	before := w.plain
 	w.plain = w.scan(before, p, "")
 	text, at := w.feed(&w.json, p, before, "json+")
@@ -35,6 +33,9 @@ func (w *writer) Write(p []byte) (int, error) {
 	w.feed(&w.percent, text, at, "percent+")
 	return len(p), nil
 }
+
+// Again has it tell canaries once more that it told before.
+func (w *Writer) Again() { clear(w.seen) }
 
 // lane is a text with escapes taken out. As long as the text it comes from has none, it
 // is no other.
@@ -54,7 +55,7 @@ type decoder interface {
 
 // feed has a lane read on with p, which the text that it comes from goes on with, from
 // the states before it. It returns the same of the lane's own text.
-func (w *writer) feed(l *lane, p []byte, before states, escape string) ([]byte, states) {
+func (w *Writer) feed(l *lane, p []byte, before states, escape string) ([]byte, states) {
 	if !l.parted {
 		if !l.escapes(p) {
 			return p, before
@@ -66,7 +67,7 @@ func (w *writer) feed(l *lane, p []byte, before states, escape string) ([]byte, 
 	return text, at
 }
 
-func (w *writer) scan(at states, b []byte, escape string) states {
+func (w *Writer) scan(at states, b []byte, escape string) states {
 	tell := func(entry int) {
 		if !w.seen[entry] {
 			w.seen[entry] = true

@@ -23,6 +23,10 @@ type Options struct {
 	Limits  Limits
 	// Record gets an event for each attempt, once it has ended; from several goroutines.
 	Record func(evidence.Event)
+	// Named is told the host of each attempt, allowed or not, before anything is done
+	// about it, also of those that have no event of their own; nil for nobody. It is
+	// called from several goroutines, and the name is any that the box chose.
+	Named func(box, host string)
 	// Resolve finds the addresses of a name; nil asks this machine's resolver.
 	Resolve func(ctx context.Context, name string) ([]netip.Addr, error)
 	// Tap returns what gets a copy of the bytes that leave for a host without
@@ -37,6 +41,7 @@ type Carrier struct {
 	policy    policy
 	resolve   func(context.Context, string) ([]netip.Addr, error)
 	tap       func(box, host string) io.Writer
+	named     func(box, host string)
 	allowance *allowance
 	ledger    *ledger
 	web       *http.Server
@@ -61,8 +66,11 @@ func New(o Options) (*Carrier, error) {
 	if o.Tap == nil {
 		o.Tap = func(string, string) io.Writer { return io.Discard }
 	}
+	if o.Named == nil {
+		o.Named = func(string, string) {}
+	}
 	c := &Carrier{
-		box: o.Box, policy: policy{o.Allowed, ofThisMachine}, resolve: o.Resolve, tap: o.Tap,
+		box: o.Box, policy: policy{o.Allowed, ofThisMachine}, resolve: o.Resolve, tap: o.Tap, named: o.Named,
 		allowance: newAllowance(o.Limits, time.Now), ledger: &ledger{box: o.Box, record: o.Record},
 		plain: newQueue(), open: map[io.Closer]struct{}{},
 	}

@@ -34,8 +34,13 @@ type asked struct {
 	by   string
 }
 
-// refuse tells of what is not carried.
+// refuse tells of what is not carried, and was not yet named.
 func (c *Carrier) refuse(a asked, why string) {
+	c.named(c.box, a.name)
+	c.tellRefused(a, why)
+}
+
+func (c *Carrier) tellRefused(a asked, why string) {
 	c.ledger.tell(evidence.Egress{Name: a.name, Port: a.port, By: a.by, Why: why})
 }
 
@@ -44,8 +49,9 @@ func (c *Carrier) refuse(a asked, why string) {
 // answers; both are told.
 func (c *Carrier) reach(ctx context.Context, a asked) (*outbound, error) {
 	began := time.Now()
+	c.named(c.box, a.name)
 	refused := func(why string) (*outbound, error) {
-		c.refuse(a, why)
+		c.tellRefused(a, why)
 		return nil, fmt.Errorf("%w: %s", errRefused, why)
 	}
 	to, ok := c.policy.find(a.name, a.port)
@@ -195,12 +201,8 @@ func (o *outbound) Abort() {
 func (o *outbound) Close() error {
 	err := o.Conn.Close()
 	o.once.Do(func() {
-		o.mu.Lock()
-		told := o.told
-		o.mu.Unlock()
-		told.Out, told.In, told.MS = o.out.Load(), o.in.Load(), time.Since(o.began).Milliseconds()
 		o.carrier.allowance.end()
-		o.carrier.ledger.tell(told)
+		o.carrier.ledger.tell(o.soFar(""))
 		o.carrier.let(o)
 	})
 	return err

@@ -3,10 +3,12 @@ package egress
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -264,5 +266,33 @@ func TestAttemptsAreTold(t *testing.T) {
 	l.close()
 	if len(events) != maxTold+1 || events[maxTold].Data["untold"] != 7 || len(events[0].Message) > 2<<10 {
 		t.Errorf("%d events, the last %+v", len(events), events[len(events)-1])
+	}
+}
+
+// Every name is seen, however many attempts came before it: a flood hides nothing.
+func TestEveryAttemptIsNamed(t *testing.T) {
+	var named []string
+	told := 0
+	c, err := New(Options{
+		Box: "box", Record: func(evidence.Event) { told++ },
+		Named: func(box, host string) { named = append(named, box+" "+host) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range maxTold {
+		c.refuse(asked{name: "decoy.example", port: 443, by: byTLS}, "no")
+	}
+	c.refuse(asked{name: "one.example", port: 443, by: byTLS}, "no")
+	if _, err := c.reach(t.Context(), asked{name: "two.example", port: 443, by: byTLS}); !errors.Is(err, errRefused) {
+		t.Error(err)
+	}
+	if now := c.Underway(); len(now) != 1 || now[0].Data["untold"] != 2 {
+		t.Errorf("under way: %+v", now)
+	}
+	c.Close()
+	last := named[max(0, len(named)-2):]
+	if len(named) != maxTold+2 || !slices.Equal(last, []string{"box one.example", "box two.example"}) || told != maxTold+1 {
+		t.Errorf("%d named, the last %q, %d told", len(named), last, told)
 	}
 }

@@ -35,21 +35,29 @@ func (l *ledger) tell(e evidence.Egress) {
 	}
 	l.told++
 	l.mu.Unlock()
+	l.record(l.event(e))
+}
+
+func (l *ledger) event(e evidence.Egress) evidence.Event {
 	e.Name = strings.ToValidUTF8(e.Name[:min(len(e.Name), maxName)], "�")
-	l.record(evidence.Event{Kind: "egress", Where: l.box, Message: sentence(e), Data: data(e)})
+	return evidence.Event{Kind: "egress", Where: l.box, Message: sentence(e), Data: data(e)}
 }
 
 // close tells of what was not told.
 func (l *ledger) close() {
-	l.mu.Lock()
-	untold := l.untold
-	l.mu.Unlock()
-	if untold > 0 {
-		l.record(evidence.Event{
-			Kind: "egress", Where: l.box, Message: fmt.Sprintf("%d more attempts to leave are not told one by one", untold),
-			Data: map[string]any{"untold": untold},
-		})
+	if rest, some := l.rest(); some {
+		l.record(rest)
 	}
+}
+
+// rest is what was not told so far, if there is any.
+func (l *ledger) rest() (evidence.Event, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return evidence.Event{
+		Kind: "egress", Where: l.box, Message: fmt.Sprintf("%d more attempts to leave are not told one by one", l.untold),
+		Data: map[string]any{"untold": l.untold},
+	}, l.untold > 0
 }
 
 func sentence(e evidence.Egress) string {

@@ -128,7 +128,9 @@ func (c *Conduct) event(e evidence.Event) {
 func (c *Conduct) asked(data map[string]any) {
 	name, _ := data["name"].(string)
 	answered, _ := data["answered"].(bool)
-	c.Names = append(c.Names, AskedName{name, answered, 1})
+	if name != "" {
+		c.Names = append(c.Names, AskedName{name, answered, 1})
+	}
 	if untold, _ := data["untold_before"].(float64); untold > 0 {
 		c.count(listNames, int(min(untold, maxFigure)))
 	}

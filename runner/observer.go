@@ -1,0 +1,48 @@
+package runner
+
+import (
+	"io"
+
+	"github.com/waza-isolate/waza/runner/canary"
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/mcpproxy"
+)
+
+// observer records what happens in a trial, and looks for canaries in it.
+type observer struct {
+	*evidence.Recorder
+	lookout *lookout
+}
+
+func (tr *trialRun) observer() observer { return observer{tr.rec, tr.lookout} }
+
+// Frame implements mcpproxy.Recorder.
+func (o observer) Frame(f evidence.Frame) int64 {
+	number := o.Recorder.Frame(f)
+	o.lookout.frame(f, number)
+	return number
+}
+
+// Event implements mcpproxy.Recorder.
+func (o observer) Event(e evidence.Event) {
+	o.Recorder.Event(e)
+	o.lookout.event(e)
+}
+
+// Named implements overseer.
+func (o observer) Named(box, host string) { o.lookout.named(box, evidence.ByEgress, host) }
+
+// Tap implements overseer.
+func (o observer) Tap(box, host string) io.Writer {
+	return o.lookout.outgoing(func(found canary.Found) { o.lookout.left(box, host, found) })
+}
+
+// overseer takes what happens in a box, and what leaves it for hosts outside.
+type overseer interface {
+	mcpproxy.Recorder
+	// Named gets the host of each attempt to leave, also of those that have no event of
+	// their own.
+	Named(box, host string)
+	// Tap is what gets the bytes of one connection to a host that leave in the clear.
+	Tap(box, host string) io.Writer
+}
