@@ -150,6 +150,6 @@ func dnsEvent(box string, q guest.Question) evidence.Event {
 	}
 	return evidence.Event{
 		Kind: "dns", Where: box, Message: fmt.Sprintf("%s %s: %s", q.Type, q.Name, answer),
-		Data: map[string]any{"name": q.Name, "type": q.Type, "answered": q.Answered, "untold_before": q.Dropped},
+		Data: map[string]any{"name": q.Name, "type": q.Type, "answered": q.Answered},
 	}
 }

@@ -21,6 +21,7 @@ const (
 // resolve answers DNS on loopback, over UDP and TCP, until the session ends.
 func resolve(l *link, req request) error {
 	r := newResolver(l, req.Names)
+	defer close(r.done)
 	packets, err := net.ListenPacket("udp", dnsAddr)
 	switch {
 	case err == nil:
@@ -38,9 +39,7 @@ func resolve(l *link, req request) error {
 	if err := l.writeJSON(kindReply, reply{}); err != nil {
 		return err
 	}
-	done := make(chan struct{})
-	defer close(done)
-	go r.tell(done)
+	go r.tell()
 	l.drain()
 	return nil
 }
@@ -48,7 +47,8 @@ func resolve(l *link, req request) error {
 type resolver struct {
 	names map[string][]netip.Addr
 	link  *link
-	told  chan Question
+	told  chan Question // what is asked, before it is answered
+	done  chan struct{}
 	pace  bucket // used by tell alone
 }
 
@@ -56,7 +56,8 @@ func newResolver(l *link, names map[string][]netip.Addr) *resolver {
 	return &resolver{
 		names: names,
 		link:  l,
-		told:  make(chan Question, questionRate),
+		told:  make(chan Question),
+		done:  make(chan struct{}),
 		pace:  questionPace(),
 	}
 }
@@ -120,7 +121,8 @@ func (r *resolver) serveStream(conn net.Conn) error {
 	return err
 }
 
-// answer builds the reply to a query, or nil where it is none.
+// answer builds the reply to a query, or nil where it is none, once the question is
+// about to be told: who asks faster than that waits.
 func (r *resolver) answer(query []byte) []byte {
 	reply, question, err := answerDNS(query, r.names)
 	if err != nil {
@@ -128,24 +130,22 @@ func (r *resolver) answer(query []byte) []byte {
 	}
 	select {
 	case r.told <- question:
-	default: // told at a bounded rate; the answer does not wait for it
+		return reply
+	case <-r.done:
+		return nil
 	}
-	return reply
 }
 
-// tell passes questions on to the runner until it stops listening.
-func (r *resolver) tell(done <-chan struct{}) {
-	dropped := 0
+// tell passes questions on to the runner, at a bounded rate, until it stops listening.
+func (r *resolver) tell() {
 	for {
 		select {
-		case <-done:
+		case <-r.done:
 			return
 		case q := <-r.told:
-			if !r.pace.take(time.Now()) {
-				dropped++
-				continue
+			if !r.pace.await(r.done) {
+				return
 			}
-			q.Dropped, dropped = dropped, 0
 			p, err := json.Marshal(q)
 			if err != nil || r.link.write(kindData, p) != nil {
 				return

@@ -11,7 +11,6 @@ type Question struct {
 	Name     string `json:"name"`
 	Type     string `json:"type"`
 	Answered bool   `json:"answered"` // false: NXDOMAIN
-	Dropped  int    `json:"dropped"`  // questions before this one that were not told
 }
 
 // What a question may be. A name has 255 bytes at the most; RFC 1035, section 2.3.4.
@@ -38,21 +37,28 @@ func hearQuestions(l *link, done <-chan struct{}, told func(Question)) {
 			_ = l.breach(fmt.Errorf("%w: a question of %d bytes", ErrProtocol, len(p)))
 			return
 		}
-		for !pace.take(time.Now()) {
-			select {
-			case <-time.After(time.Second / questionRate):
-			case <-done:
-				return
-			}
+		if !pace.await(done) {
+			return
 		}
 		told(q)
 	}
 }
 
-// questionRate is how many questions are told to the runner, a second; the guest
-// counts the rest.
+// questionRate is how many questions are told to the runner, and answered, a second.
 const questionRate = 50
 
 func questionPace() bucket {
 	return bucket{rate: questionRate, burst: questionRate, tokens: questionRate}
+}
+
+// await takes a question's turn, and is false where done ends before that comes.
+func (b *bucket) await(done <-chan struct{}) bool {
+	for !b.take(time.Now()) {
+		select {
+		case <-time.After(time.Second / questionRate):
+		case <-done:
+			return false
+		}
+	}
+	return true
 }
