@@ -30,7 +30,7 @@ func (p *page) list(s Server, l offer.List) {
 	}
 	if p.Full {
 		for _, e := range l.Entries {
-			p.entry(l.Kind, e)
+			p.entry(l, e)
 		}
 		return
 	}
@@ -55,8 +55,15 @@ func summary(text string) string {
 	return visible.Line(strings.Join(strings.Fields(first), " "))
 }
 
-// entry writes an entry whole.
-func (p *page) entry(k offer.Kind, e offer.Entry) {
+// What is laid out of the JSON of a list, which may take many times the room then: lists
+// of at most so many bytes, and members that are nested at most so deep.
+const (
+	maxLaidOut = 1 << 20
+	maxIndents = 16
+)
+
+// entry writes an entry of a list whole.
+func (p *page) entry(l offer.List, e offer.Entry) {
 	p.line("%s%s  %s", indent, visible.Line(e.Key), strings.Join(hints(e), ", "))
 	if text := e.Text("description"); text != "" {
 		for line := range strings.SplitSeq(visible.Lines(text), "\n") {
@@ -68,9 +75,12 @@ func (p *page) entry(k offer.Kind, e offer.Entry) {
 		if raw == nil {
 			continue
 		}
-		var b bytes.Buffer
-		_ = json.Indent(&b, raw, indent+indent, indent) // it is valid
-		p.line("%s%s%s %s", indent, indent, member, visible.Lines(b.String()))
+		if l.Bytes <= maxLaidOut && jsontext.Depth(raw) <= maxIndents {
+			var b bytes.Buffer
+			_ = json.Indent(&b, raw, indent+indent, indent) // it is valid
+			raw = b.Bytes()
+		}
+		p.line("%s%s%s %s", indent, indent, member, visible.Lines(string(raw)))
 	}
 }
 

@@ -102,3 +102,33 @@ func TestPrintFails(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What a server nests deep, or lists much of, takes no more room than a few times its
+// own: laid out, each bracket of it would begin a line that is indented as deep.
+func TestHostileNesting(t *testing.T) {
+	deep := func(depth int, fill string) string {
+		return strings.Repeat("[", depth) + fill + strings.Repeat("]", depth)
+	}
+	for name, schema := range map[string]string{
+		"deep": deep(5000, ""), "wide and deep": deep(60, strings.Repeat("1,", 2000)+"1"), "much": deep(10, strings.Repeat("1,", 700_000)+"1"),
+	} {
+		l := offer.List{Kind: offer.Tools}
+		for range 3 {
+			raw := json.RawMessage(`{"name":"a","inputSchema":` + schema + `}`)
+			l.Entries, l.Bytes = append(l.Entries, offer.NewEntry(l.Kind, raw)), l.Bytes+len(raw)
+		}
+		r := Report{Servers: []Server{{Name: "s", Remote: true, Offer: offer.Offer{Lists: []offer.List{l}}}}}
+		doc, err := r.Document()
+		if err != nil || len(doc) > l.Bytes+10_000 {
+			t.Errorf("%s: %d bytes of %d, %v", name, len(doc), l.Bytes, err)
+		}
+		var again Report
+		if err := json.Unmarshal(doc, &again); err != nil || len(again.Servers[0].Offer.Lists[0].Entries) != 3 {
+			t.Errorf("%s: %v", name, err)
+		}
+		var out strings.Builder
+		if err := Print(&out, r, Options{Full: true}); err != nil || out.Len() > l.Bytes+10_000 {
+			t.Errorf("%s: a page of %d bytes of %d, %v", name, out.Len(), l.Bytes, err)
+		}
+	}
+}
