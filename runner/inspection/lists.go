@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/jsontext"
@@ -90,35 +89,50 @@ const maxParams = 12
 // signature is what an entry is called, and what it takes: optional ones with a ?.
 func signature(k offer.Kind, e offer.Entry) string {
 	name := visible.Line(e.Key)
-	var params []string
+	var p params
 	switch k {
 	case offer.Tools:
 		schema := e.Member("inputSchema")
-		var required []string
+		required := map[string]bool{}
 		for raw := range jsontext.Elements(jsontext.Member(schema, "required")) {
-			required = append(required, jsontext.Word(raw))
+			required[jsontext.Word(raw)] = true
 		}
 		for key := range jsontext.Members(jsontext.Member(schema, "properties")) {
-			params = append(params, optional(key, slices.Contains(required, key)))
+			p.add(key, required[key])
 		}
 	case offer.Prompts:
 		for raw := range jsontext.Elements(e.Member("arguments")) {
-			params = append(params, optional(jsontext.Word(jsontext.Member(raw, "name")), string(jsontext.Member(raw, "required")) == "true"))
+			p.add(jsontext.Word(jsontext.Member(raw, "name")), string(jsontext.Member(raw, "required")) == "true")
 		}
 	default:
 		return name
 	}
-	if more := len(params) - maxParams; more > 0 {
-		params = append(params[:maxParams], fmt.Sprintf("%d more", more))
-	}
-	return name + "(" + strings.Join(params, ", ") + ")"
+	return name + "(" + p.String() + ")"
 }
 
-func optional(name string, required bool) string {
-	if required {
-		return visible.Line(name)
+// params are an entry's parameters: the first ones, and how many there are.
+type params struct {
+	first []string
+	all   int
+}
+
+func (p *params) add(name string, required bool) {
+	if p.all++; p.all > maxParams {
+		return
 	}
-	return visible.Line(name) + "?"
+	name = visible.Line(name)
+	if !required {
+		name += "?"
+	}
+	p.first = append(p.first, name)
+}
+
+func (p *params) String() string {
+	named := strings.Join(p.first, ", ")
+	if more := p.all - len(p.first); more > 0 {
+		return fmt.Sprintf("%s, %d more", named, more)
+	}
+	return named
 }
 
 // hints are the annotations of a tool: the server's word.

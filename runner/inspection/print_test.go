@@ -3,6 +3,7 @@ package inspection
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"unicode"
@@ -130,5 +131,21 @@ func TestHostileNesting(t *testing.T) {
 		if err := Print(&out, r, Options{Full: true}); err != nil || out.Len() > l.Bytes+10_000 {
 			t.Errorf("%s: a page of %d bytes of %d, %v", name, out.Len(), l.Bytes, err)
 		}
+	}
+}
+
+// A tool of a million parameters is told by its first ones. Compared each with each, they
+// would take hours.
+func TestManyParams(t *testing.T) {
+	const many = 1_000_000
+	var required, properties strings.Builder
+	for i := range many {
+		fmt.Fprintf(&required, `"%07d",`, i+many)
+		fmt.Fprintf(&properties, `"%07d":1,`, i)
+	}
+	e := offer.NewEntry(offer.Tools, json.RawMessage(`{"name":"t","inputSchema":{"required":[`+required.String()+`"0000001"],"properties":{`+properties.String()+`"x":1}}}`))
+	got := signature(offer.Tools, e)
+	if want := "t(0000000?, 0000001, 0000002?, "; !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "0000011?, 999989 more)") {
+		t.Error(got)
 	}
 }
