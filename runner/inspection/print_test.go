@@ -33,8 +33,8 @@ func reportOf(text string) Report {
 		Answers: []Answered{{Exercise: Exercise{What: Call, Name: text}, Outcome: evidence.OutcomeOK, Answer: quoted, Message: text}},
 		Ended:   text,
 		Conduct: Conduct{Ends: []string{text}, Stderr: text, Noise: 1, Used: &evidence.Resource{Unseen: text}, Did: &results.Conduct{
-			Files: []evidence.FileChange{{Path: text, What: "created"}}, Programs: []evidence.Program{{Path: text, Args: []string{text}, Count: 2}},
-			Connections: []evidence.Connection{{Network: "tcp", Address: text, Count: 1}}, Names: []results.AskedName{{Name: text, Count: 1}},
+			Files: []evidence.FileChange{{Path: text, What: text}}, Programs: []evidence.Program{{Path: text, Args: []string{text}, Count: 2}},
+			Connections: []evidence.Connection{{Network: text, Address: text, Count: 1}}, Names: []results.AskedName{{Name: text, Count: 1}},
 			Egress: []results.EgressHost{{Name: text, Port: 1}}, Secrets: []evidence.Echo{{Secret: text}}, Limits: []string{text}, Unseen: map[string]string{"files": text},
 		}},
 		Guarantees: &evidence.Guarantees{Enforced: []string{"walls"}, Missing: []string{text}},
