@@ -84,7 +84,7 @@ func (tr *trialRun) inspect(ctx context.Context, l *looker) (err error) {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	l.found.Failed = advised(tr.sandbox, s.Name, err).Error()
+	l.found.Failed, _ = l.Secrets.Cut(advised(tr.sandbox, s.Name, err).Error())
 	return nil
 }
 
@@ -97,6 +97,9 @@ type looker struct {
 // look asks a server for what it has, at the begin and at the end.
 func (l *looker) look(ctx context.Context, q *mcpproxy.Inquiry) {
 	o := q.Offer()
+	for _, text := range []*string{&o.Server.Name, &o.Server.Version, &o.Server.Protocol} {
+		*text, _ = l.Secrets.Cut(*text)
+	}
 	for _, kind := range offer.Kinds() {
 		o.Lists = append(o.Lists, l.list(ctx, q, kind))
 	}
@@ -134,6 +137,7 @@ func (l *looker) list(ctx context.Context, q *mcpproxy.Inquiry, kind offer.Kind)
 // withoutSecrets is l as evidence has it, so that digests of it tell nothing of secrets
 // and are the same as those of evidence.
 func withoutSecrets(l offer.List, secrets *redact.Set) offer.List {
+	l.Partial, _ = secrets.Cut(l.Partial)
 	for i, e := range l.Entries {
 		raw, _ := secrets.JSON(e.Raw)
 		l.Entries[i] = offer.NewEntry(l.Kind, raw)

@@ -12,6 +12,7 @@ import (
 	"github.com/waza-isolate/waza/runner/canary"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/mcpproxy"
+	"github.com/waza-isolate/waza/runner/redact"
 )
 
 // maxSeen is how many sightings of canaries a trial keeps.
@@ -90,8 +91,7 @@ func toolOf(raw []byte) string {
 	if json.Unmarshal(raw, &message) != nil || message.Method != "tools/call" {
 		return ""
 	}
-	name := message.Params.Name
-	return strings.ToValidUTF8(name[:min(len(name), maxToolName)], "\uFFFD")
+	return strings.ToValidUTF8(redact.Shorten(message.Params.Name, maxToolName), "\uFFFD")
 }
 
 // request looks at what of a request to a server is not its message.
