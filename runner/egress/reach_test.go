@@ -15,6 +15,7 @@ import (
 
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/redact"
 )
 
 func portOf(t *testing.T, address string) int {
@@ -265,4 +266,18 @@ func TestAttemptsAreTold(t *testing.T) {
 	if len(events) != maxTold+1 || events[maxTold].Data["untold"] != 7 || len(events[0].Message) > 2<<10 {
 		t.Errorf("%d events, the last %+v", len(events), events[len(events)-1])
 	}
+}
+
+// Of a secret that lies across the end of a name nothing is recorded.
+func TestCutName(t *testing.T) {
+	secrets := &redact.Set{}
+	secrets.Add("hunter2-and-more")
+	l := &ledger{record: func(e evidence.Event) {
+		name, _ := secrets.Cut(e.Data["name"].(string))
+		message, _ := secrets.Cut(e.Message)
+		if strings.Contains(name+message, "hunt") {
+			t.Errorf("%s: %s", name, message)
+		}
+	}}
+	l.tell(evidence.Egress{Name: strings.Repeat("x", maxName-7) + "hunter2-and-more", Why: "no"})
 }

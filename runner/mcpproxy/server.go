@@ -197,5 +197,5 @@ func (n *notes) add(kind, message string, data map[string]any) {
 
 // clip is text that a stranger wrote, short enough for an event.
 func clip(text []byte) string {
-	return strings.ToValidUTF8(redact.Shorten(string(text), maxNote), "\uFFFD")
+	return strings.ToValidUTF8(redact.Shorten(string(text[:min(len(text), maxNote+1)]), maxNote), "\uFFFD")
 }

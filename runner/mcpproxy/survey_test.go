@@ -12,6 +12,7 @@ import (
 
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/offer"
+	"github.com/waza-isolate/waza/runner/redact"
 )
 
 // listing is a server on streamable HTTP that answers each method as it is told to: with
@@ -144,6 +145,16 @@ func TestHostileLists(t *testing.T) {
 				t.Errorf("%q, %d entries, %d bytes", l.Partial, len(l.Entries), l.Bytes)
 			}
 		})
+	}
+}
+
+// Of a secret that lies across the end of what an event holds nothing is recorded.
+func TestClippedSecret(t *testing.T) {
+	secrets := &redact.Set{}
+	secrets.Add("hunter2-and-more")
+	text := strings.Repeat("x", maxNote-5) + "hunter2-and-more" + strings.Repeat("x", maxNote)
+	if got, _ := secrets.Cut(clip([]byte(text))); len(got) > maxNote || strings.Contains(got, "hunt") {
+		t.Errorf("%d bytes, ending %q", len(got), got[len(got)-20:])
 	}
 }
 

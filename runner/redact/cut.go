@@ -16,10 +16,11 @@ func Shorten(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
-	for most > 0 && !utf8.RuneStart(text[most]) {
-		most--
+	end := most
+	for end > max(0, most-utf8.UTFMax) && !utf8.RuneStart(text[end]) {
+		end--
 	}
-	return text[:most] + Ellipsis
+	return text[:end] + Ellipsis
 }
 
 // Cut is Bytes for a text of which parts were cut off before secrets were looked for: what
