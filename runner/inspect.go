@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/offer"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/inspection"
@@ -136,6 +137,9 @@ func (l *looker) patiently(ctx context.Context) (context.Context, context.Cancel
 	return context.WithTimeoutCause(ctx, l.Patience, fmt.Errorf("%v have passed", l.Patience))
 }
 
+// maxDepth is how deep an answer is nested at the most that a report has.
+const maxDepth = 100
+
 func (l *looker) exercise(ctx context.Context, q *mcpproxy.Inquiry, e inspection.Exercise) inspection.Answered {
 	ctx, cancel := l.patiently(ctx)
 	defer cancel()
@@ -164,7 +168,7 @@ func (l *looker) exercise(ctx context.Context, q *mcpproxy.Inquiry, e inspection
 		a.Outcome = evidence.OutcomeOK
 	}
 	a.Marks = suspect.Result(e.What, e.Name, a.Answer)
-	if len(a.Answer) > maxReply {
+	if len(a.Answer) > maxReply || jsontext.Depth(a.Answer) > maxDepth {
 		a.Message, a.Answer = fmt.Sprintf("its %d bytes are in frames.jsonl", len(a.Answer)), nil
 	}
 	return a

@@ -11,6 +11,7 @@ import (
 
 	"github.com/waza-isolate/waza/runner/canary"
 	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/redact"
 )
 
 // maxSeen is how many sightings of a canary in one way a trial keeps: those of one hide
@@ -104,8 +105,7 @@ func toolOf(raw []byte) string {
 	if json.Unmarshal(raw, &message) != nil || message.Method != "tools/call" {
 		return ""
 	}
-	name := message.Params.Name
-	return strings.ToValidUTF8(name[:min(len(name), maxToolName)], "\uFFFD")
+	return strings.ToValidUTF8(redact.Shorten(message.Params.Name, maxToolName), "\uFFFD")
 }
 
 // request looks at what of a request to a server is not its message.

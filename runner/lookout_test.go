@@ -9,11 +9,13 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/redact"
 )
 
 const testCanary = "waza-canary-of-this-test"
@@ -140,5 +142,15 @@ func TestNoLookout(t *testing.T) {
 	}
 	if err := rec.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// Of a secret that lies across the end of a tool's name nothing is recorded.
+func TestCutToolName(t *testing.T) {
+	secrets := &redact.Set{}
+	secrets.Add("hunter2-and-more")
+	name := toolOf([]byte(`{"method":"tools/call","params":{"name":"` + strings.Repeat("x", maxToolName-7) + `hunter2-and-more"}}`))
+	if got, _ := secrets.Cut(name); !strings.HasPrefix(got, "xxx") || strings.Contains(got, "hunt") {
+		t.Error(got)
 	}
 }

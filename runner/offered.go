@@ -14,7 +14,7 @@ type cleaner struct{ secrets *redact.Set }
 // offer is o without secrets; its lists are for [cleaner.list].
 func (c cleaner) offer(o offer.Offer) offer.Offer {
 	for _, text := range []*string{&o.Server.Name, &o.Server.Version, &o.Server.Protocol, &o.Instructions} {
-		*text = c.secrets.String(*text)
+		*text = c.text(*text)
 	}
 	o.Capabilities = c.json(o.Capabilities)
 	return o
@@ -25,7 +25,7 @@ func (c cleaner) list(l offer.List) offer.List {
 	for i, e := range l.Entries {
 		l.Entries[i] = offer.NewEntry(l.Kind, c.json(e.Raw))
 	}
-	l.Partial = c.secrets.String(l.Partial)
+	l.Partial = c.text(l.Partial)
 	return l
 }
 
@@ -41,4 +41,10 @@ func (c cleaner) json(part json.RawMessage) json.RawMessage {
 }
 
 // error is what err says, without secrets.
-func (c cleaner) error(err error) string { return c.secrets.String(err.Error()) }
+func (c cleaner) error(err error) string { return c.text(err.Error()) }
+
+// text is a text without secrets, which may have been cut off in one.
+func (c cleaner) text(text string) string {
+	clean, _ := c.secrets.Cut(text)
+	return clean
+}

@@ -18,12 +18,18 @@ func (tr *trialRun) redacted() evidence.Trial {
 		all.Add(found)
 		return string(cleaned)
 	}
-	for _, text := range []*string{&record.Prompt, &record.Message, &record.Signal, &record.FinalOutput} {
+	shortened := func(text string) string {
+		cleaned, found := secrets.Cut(text)
+		all.Add(found)
+		return cleaned
+	}
+	for _, text := range []*string{&record.Prompt, &record.Signal, &record.FinalOutput} {
 		*text = clean(*text)
 	}
+	record.Message = shortened(record.Message)
 	record.Gaps = slices.Clone(record.Gaps)
 	for i, gap := range record.Gaps {
-		record.Gaps[i] = clean(gap)
+		record.Gaps[i] = shortened(gap)
 	}
 	record.Servers = slices.Clone(record.Servers)
 	for i, server := range record.Servers {

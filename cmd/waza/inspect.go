@@ -261,7 +261,7 @@ func (i *inspector) identify(found *inspection.Server, s runner.Server, images r
 // tell writes the document, without secrets, and prints what it says.
 func (i *inspector) tell() error {
 	unpinned := i.pin()
-	data, err := evidence.MarshalIndent(i.report)
+	data, err := i.report.Document()
 	if err != nil {
 		return infra(err)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/redact"
 )
 
 func portOf(t *testing.T, address string) int {
@@ -295,4 +296,18 @@ func TestEveryAttemptIsNamed(t *testing.T) {
 	if len(named) != maxTold+2 || !slices.Equal(last, []string{"box one.example", "box two.example"}) || told != maxTold+1 {
 		t.Errorf("%d named, the last %q, %d told", len(named), last, told)
 	}
+}
+
+// Of a secret that lies across the end of a name nothing is recorded.
+func TestCutName(t *testing.T) {
+	secrets := &redact.Set{}
+	secrets.Add("hunter2-and-more")
+	l := &ledger{record: func(e evidence.Event) {
+		name, _ := secrets.Cut(e.Data["name"].(string))
+		message, _ := secrets.Cut(e.Message)
+		if strings.Contains(name+message, "hunt") {
+			t.Errorf("%s: %s", name, message)
+		}
+	}}
+	l.tell(evidence.Egress{Name: strings.Repeat("x", maxName-7) + "hunter2-and-more", Why: "no"})
 }

@@ -50,7 +50,8 @@ func (r *Recorder) Observed(all []Observed) error {
 		if line, err = Marshal(o); err != nil {
 			break
 		}
-		line, _ = r.secrets.JSON(line)
+		line, found := r.secrets.CutJSON(line)
+		r.noteRedacted(ObservedFile, found, nil)
 		if _, err = out.Write(append(line, '\n')); err != nil {
 			break
 		}

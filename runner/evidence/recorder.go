@@ -103,7 +103,8 @@ func (r *Recorder) Frame(f Frame) int64 {
 	return f.Seq
 }
 
-// Event records e under the time.
+// Event records e under the time. Texts of strangers in it may have been cut short, by
+// [redact.Shorten].
 func (r *Recorder) Event(e Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -111,7 +112,7 @@ func (r *Recorder) Event(e Event) {
 	line, err := Marshal(e)
 	if err == nil {
 		var found redact.Found
-		line, found = r.secrets.JSON(line)
+		line, found = r.secrets.CutJSON(line)
 		r.noteRedactedLocked(EventsFile, found, nil)
 		_, err = r.events.Write(append(line, '\n'))
 	}

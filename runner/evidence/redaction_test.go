@@ -8,10 +8,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waza-isolate/waza/runner/observe"
 	"github.com/waza-isolate/waza/runner/redact"
 )
 
@@ -77,4 +79,32 @@ func TestRedacted(t *testing.T) {
 func write(w io.Writer, text string) error {
 	_, err := io.WriteString(w, text)
 	return err
+}
+
+// What a text begins with that was cut before secrets were looked for is no part of one.
+func TestCutBeforeRedacted(t *testing.T) {
+	secret := strings.Repeat("Tok3n/", 400)
+	secrets := &redact.Set{}
+	secrets.Add(secret, "it/TOKEN")
+	r, dir := newRecorder(t, secrets)
+	ledger := observe.NewLedger()
+	ledger.Program("/bin/"+secret, func() []string { return []string{"--token=" + secret, "short Tok3n"} })
+	ledger.Connection("unix", "/run/"+secret)
+	ledger.Lack(observe.Files, "no "+secret)
+	ledger.Program("/bin/x", func() []string { return []string{strings.Repeat("x", 190) + secret} })
+	seen := ledger.Seen()
+	seen.AddFiles([]observe.FileChange{{Path: observe.Text("/tmp/" + secret), What: "created"}})
+	r.Event(Event{Kind: "stdout_noise", Message: redact.Shorten("> "+secret, 300) + ": it said", Data: map[string]any{"name": redact.Shorten(secret, 200)}})
+	if err := errors.Join(r.Observed([]Observed{{"it", seen}, {"other", observe.Seen{Unseen: map[string]string{"files": secret}}}}), r.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{EventsFile, ObservedFile} {
+		text, err := os.ReadFile(filepath.Join(string(dir), name))
+		if rest := strings.Replace(string(text), "short Tok3n", "", 1); err != nil || strings.Contains(rest, "Tok") {
+			t.Errorf("%s: %v\n%s", name, err, text)
+		}
+	}
+	if got := r.Redacted()[ObservedFile]; got.Spans != 1 || got.Secrets["it/TOKEN"] != 1 {
+		t.Errorf("taken out of %s: %+v", ObservedFile, got)
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -39,6 +40,26 @@ var strays = map[string]func(arg string) error{
 		dns := &unix.SockaddrInet4{Port: 53, Addr: [4]byte{192, 0, 2, 53}}
 		_ = unix.Sendto(fd, []byte("x"), 0, dns)
 		_ = unix.Sendmsg(fd, []byte("x"), nil, dns, 0)
+		return nil
+	},
+	"volley": func(messages string) error {
+		n, err := strconv.Atoi(messages)
+		if err != nil {
+			return err
+		}
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
+		if err != nil {
+			return err
+		}
+		to := unix.RawSockaddrInet4{Family: unix.AF_INET, Port: 0x3500, Addr: [4]byte{192, 0, 2, 53}} // port 53 as it is sent
+		headers := make([]struct {
+			unix.Msghdr
+			sent uint32
+		}, n)
+		for i := range headers {
+			headers[i].Name, headers[i].Namelen = (*byte)(unsafe.Pointer(&to)), unix.SizeofSockaddrInet4
+		}
+		_, _, _ = unix.Syscall6(unix.SYS_SENDMMSG, uintptr(fd), uintptr(unsafe.Pointer(&headers[0])), uintptr(n), 0, 0, 0)
 		return nil
 	},
 	"storm": func(times string) error {
@@ -126,6 +147,21 @@ func TestConnectionsAreSeen(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, seenBy(t, g).Connections); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+// What one call sends is counted as far as it is looked at, and what is not is told.
+func TestVolleysAreSeen(t *testing.T) {
+	t.Parallel()
+	for messages, told := range map[int]string{maxMessages: "", maxMessages + 1: "17 datagrams were sent at once, of which 16 were looked at"} {
+		g := startGuest(t)
+		if r := watched(t, g, stray("volley", strconv.Itoa(messages))); r.exit.Code != 0 {
+			t.Fatalf("exit %+v: %s", r.exit, r.stderr)
+		}
+		seen := seenBy(t, g)
+		if len(seen.Connections) != 1 || seen.Connections[0].Count != maxMessages || seen.Unseen[observe.Connections] != told {
+			t.Errorf("%d messages: %+v, not seen: %v", messages, seen.Connections, seen.Unseen)
+		}
 	}
 }
 

@@ -48,9 +48,7 @@ func (w *watcher) see(n notification) {
 	case callSendMsg:
 		w.message(m, n.args[1])
 	case callSendMMsg:
-		for i := range min(n.args[2], maxMessages) {
-			w.message(m, n.args[1]+i*m.multiHeader())
-		}
+		w.messages(m, n.args[1], uint32(n.args[2]))
 	case callExec:
 		w.program(n, m, m.text(n.args[0], maxPathBytes), unix.AT_FDCWD, n.args[1])
 	case callExecAt:
@@ -77,6 +75,17 @@ func (w *watcher) connection(kind string, m memory, at, size uint64) {
 		family = kind
 	}
 	w.ledger.Connection(family, address)
+}
+
+// messages counts where the first of so many messages go that one call sends, and says
+// where there are more.
+func (w *watcher) messages(m memory, at uint64, count uint32) {
+	for i := range min(count, maxMessages) {
+		w.message(m, at+uint64(i)*m.multiHeader())
+	}
+	if count > maxMessages {
+		w.ledger.Lack(observe.Connections, fmt.Sprintf("%d datagrams were sent at once, of which %d were looked at", count, maxMessages))
+	}
 }
 
 // message counts where a struct msghdr goes that names that.

@@ -81,7 +81,7 @@ func (p *page) did(label string, lines []string, more int, unseen string) {
 
 func fileLines(d *results.Conduct) (lines []string) {
 	for _, f := range d.Files {
-		lines = append(lines, fmt.Sprintf("%s %s", f.What, visible.Line(f.Path)))
+		lines = append(lines, visible.Line(f.What+" "+f.Path))
 	}
 	return lines
 }
@@ -95,7 +95,7 @@ func programLines(d *results.Conduct) (lines []string) {
 
 func connectionLines(d *results.Conduct) (lines []string) {
 	for _, c := range d.Connections {
-		lines = append(lines, times(c.Count)+c.Network+" "+visible.Line(c.Address))
+		lines = append(lines, times(c.Count)+visible.Line(c.Network+" "+c.Address))
 	}
 	return lines
 }

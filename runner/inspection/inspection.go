@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/offer"
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -34,6 +35,16 @@ type Report struct {
 	Engine      map[string]string `json:"engine,omitempty"`
 	Certificate *Certificate      `json:"certificate,omitempty"` // nil where nothing ran in a sandbox
 	Servers     []Server          `json:"servers"`
+}
+
+// Document is the report as JSON, laid out but for what servers wrote as JSON: that stays
+// on one line each, so that it takes about as much room as it had on the wire.
+func (r Report) Document() ([]byte, error) {
+	compact, err := evidence.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	return append(jsontext.Indent(compact, "capabilities", "raw", "answer"), '\n'), nil
 }
 
 // Certificate is what came of attacking a sandbox of the kind that servers were in.

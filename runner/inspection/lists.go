@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/jsontext"
@@ -30,7 +29,7 @@ func (p *page) list(s Server, l offer.List) {
 	}
 	if p.Full {
 		for _, e := range l.Entries {
-			p.entry(l.Kind, e)
+			p.entry(l, e)
 		}
 		return
 	}
@@ -55,8 +54,15 @@ func summary(text string) string {
 	return visible.Line(strings.Join(strings.Fields(first), " "))
 }
 
-// entry writes an entry whole.
-func (p *page) entry(k offer.Kind, e offer.Entry) {
+// What is laid out of the JSON of a list, which may take many times the room then: lists
+// of at most so many bytes, and members that are nested at most so deep.
+const (
+	maxLaidOut = 1 << 20
+	maxIndents = 16
+)
+
+// entry writes an entry of a list whole.
+func (p *page) entry(l offer.List, e offer.Entry) {
 	p.line("%s%s  %s", indent, visible.Line(e.Key), strings.Join(hints(e), ", "))
 	if text := e.Text("description"); text != "" {
 		for line := range strings.SplitSeq(visible.Lines(text), "\n") {
@@ -68,9 +74,12 @@ func (p *page) entry(k offer.Kind, e offer.Entry) {
 		if raw == nil {
 			continue
 		}
-		var b bytes.Buffer
-		_ = json.Indent(&b, raw, indent+indent, indent) // it is valid
-		p.line("%s%s%s %s", indent, indent, member, visible.Lines(b.String()))
+		if l.Bytes <= maxLaidOut && jsontext.Depth(raw) <= maxIndents {
+			var b bytes.Buffer
+			_ = json.Indent(&b, raw, indent+indent, indent) // it is valid
+			raw = b.Bytes()
+		}
+		p.line("%s%s%s %s", indent, indent, member, visible.Lines(string(raw)))
 	}
 }
 
@@ -80,35 +89,50 @@ const maxParams = 12
 // signature is what an entry is called, and what it takes: optional ones with a ?.
 func signature(k offer.Kind, e offer.Entry) string {
 	name := visible.Line(e.Key)
-	var params []string
+	var p params
 	switch k {
 	case offer.Tools:
 		schema := e.Member("inputSchema")
-		var required []string
+		required := map[string]bool{}
 		for raw := range jsontext.Elements(jsontext.Member(schema, "required")) {
-			required = append(required, jsontext.Word(raw))
+			required[jsontext.Word(raw)] = true
 		}
 		for key := range jsontext.Members(jsontext.Member(schema, "properties")) {
-			params = append(params, optional(key, slices.Contains(required, key)))
+			p.add(key, required[key])
 		}
 	case offer.Prompts:
 		for raw := range jsontext.Elements(e.Member("arguments")) {
-			params = append(params, optional(jsontext.Word(jsontext.Member(raw, "name")), string(jsontext.Member(raw, "required")) == "true"))
+			p.add(jsontext.Word(jsontext.Member(raw, "name")), string(jsontext.Member(raw, "required")) == "true")
 		}
 	default:
 		return name
 	}
-	if more := len(params) - maxParams; more > 0 {
-		params = append(params[:maxParams], fmt.Sprintf("%d more", more))
-	}
-	return name + "(" + strings.Join(params, ", ") + ")"
+	return name + "(" + p.String() + ")"
 }
 
-func optional(name string, required bool) string {
-	if required {
-		return visible.Line(name)
+// params are an entry's parameters: the first ones, and how many there are.
+type params struct {
+	first []string
+	all   int
+}
+
+func (p *params) add(name string, required bool) {
+	if p.all++; p.all > maxParams {
+		return
 	}
-	return visible.Line(name) + "?"
+	name = visible.Line(name)
+	if !required {
+		name += "?"
+	}
+	p.first = append(p.first, name)
+}
+
+func (p *params) String() string {
+	named := strings.Join(p.first, ", ")
+	if more := p.all - len(p.first); more > 0 {
+		return fmt.Sprintf("%s, %d more", named, more)
+	}
+	return named
 }
 
 // hints are the annotations of a tool: the server's word.

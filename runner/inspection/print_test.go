@@ -3,6 +3,7 @@ package inspection
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"unicode"
@@ -32,8 +33,8 @@ func reportOf(text string) Report {
 		Answers: []Answered{{Exercise: Exercise{What: Call, Name: text}, Outcome: evidence.OutcomeOK, Answer: quoted, Message: text}},
 		Ended:   text,
 		Conduct: Conduct{Ends: []string{text}, Stderr: text, Noise: 1, Used: &evidence.Resource{Unseen: text}, Did: &results.Conduct{
-			Files: []evidence.FileChange{{Path: text, What: "created"}}, Programs: []evidence.Program{{Path: text, Args: []string{text}, Count: 2}},
-			Connections: []evidence.Connection{{Network: "tcp", Address: text, Count: 1}}, Names: []results.AskedName{{Name: text, Count: 1}},
+			Files: []evidence.FileChange{{Path: text, What: text}}, Programs: []evidence.Program{{Path: text, Args: []string{text}, Count: 2}},
+			Connections: []evidence.Connection{{Network: text, Address: text, Count: 1}}, Names: []results.AskedName{{Name: text, Count: 1}},
 			Egress: []results.EgressHost{{Name: text, Port: 1}}, Secrets: []evidence.Echo{{Secret: text}}, Limits: []string{text}, Unseen: map[string]string{"files": text},
 		}},
 		Guarantees: &evidence.Guarantees{Enforced: []string{"walls"}, Missing: []string{text}},
@@ -100,5 +101,51 @@ func (full) Write([]byte) (int, error) { return 0, errFull }
 func TestPrintFails(t *testing.T) {
 	if err := Print(full{}, Report{}, Options{}); !errors.Is(err, errFull) {
 		t.Error(err)
+	}
+}
+
+// What a server nests deep, or lists much of, takes no more room than a few times its
+// own: laid out, each bracket of it would begin a line that is indented as deep.
+func TestHostileNesting(t *testing.T) {
+	deep := func(depth int, fill string) string {
+		return strings.Repeat("[", depth) + fill + strings.Repeat("]", depth)
+	}
+	for name, schema := range map[string]string{
+		"deep": deep(5000, ""), "wide and deep": deep(60, strings.Repeat("1,", 2000)+"1"), "much": deep(10, strings.Repeat("1,", 700_000)+"1"),
+	} {
+		l := offer.List{Kind: offer.Tools}
+		for range 3 {
+			raw := json.RawMessage(`{"name":"a","inputSchema":` + schema + `}`)
+			l.Entries, l.Bytes = append(l.Entries, offer.NewEntry(l.Kind, raw)), l.Bytes+len(raw)
+		}
+		r := Report{Servers: []Server{{Name: "s", Remote: true, Offer: offer.Offer{Lists: []offer.List{l}}}}}
+		doc, err := r.Document()
+		if err != nil || len(doc) > l.Bytes+10_000 {
+			t.Errorf("%s: %d bytes of %d, %v", name, len(doc), l.Bytes, err)
+		}
+		var again Report
+		if err := json.Unmarshal(doc, &again); err != nil || len(again.Servers[0].Offer.Lists[0].Entries) != 3 {
+			t.Errorf("%s: %v", name, err)
+		}
+		var out strings.Builder
+		if err := Print(&out, r, Options{Full: true}); err != nil || out.Len() > l.Bytes+10_000 {
+			t.Errorf("%s: a page of %d bytes of %d, %v", name, out.Len(), l.Bytes, err)
+		}
+	}
+}
+
+// A tool of a million parameters is told by its first ones. Compared each with each, they
+// would take hours.
+func TestManyParams(t *testing.T) {
+	const many = 1_000_000
+	var required, properties strings.Builder
+	for i := range many {
+		fmt.Fprintf(&required, `"%07d",`, i+many)
+		fmt.Fprintf(&properties, `"%07d":1,`, i)
+	}
+	e := offer.NewEntry(offer.Tools, json.RawMessage(`{"name":"t","inputSchema":{"required":[`+required.String()+`"0000001"],"properties":{`+properties.String()+`"x":1}}}`))
+	got := signature(offer.Tools, e)
+	if want := "t(0000000?, 0000001, 0000002?, "; !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "0000011?, 999989 more)") {
+		t.Error(got)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/redact"
 )
 
 var (
@@ -196,5 +197,5 @@ func (n *notes) add(kind, message string, data map[string]any) {
 
 // clip is text that a stranger wrote, short enough for an event.
 func clip(text []byte) string {
-	return strings.ToValidUTF8(string(text[:min(len(text), maxNote)]), "\uFFFD")
+	return strings.ToValidUTF8(redact.Shorten(string(text[:min(len(text), maxNote+1)]), maxNote), "\uFFFD")
 }

@@ -17,6 +17,7 @@ const (
 	maxPages       = 100
 	maxListed      = 10_000
 	maxListedBytes = 32 << 20
+	maxNested      = 100 // objects and arrays of one entry within each other
 )
 
 // lists says how a list is asked for, and where in the result it stands.
@@ -38,8 +39,18 @@ func (q *Inquiry) Offer() offer.Offer {
 	return offer.Offer{
 		Server:       offer.Server{Name: q.info.Name, Version: q.info.Version, Protocol: q.info.ProtocolVersion},
 		Instructions: jsontext.Text(jsontext.Member(result, "instructions")),
-		Capabilities: bytes.Clone(jsontext.Member(result, "capabilities")),
+		Capabilities: capabilitiesOf(result),
 	}
+}
+
+// capabilitiesOf is what a server says that it can do; nothing where that is nested too
+// deep for anybody to read.
+func capabilitiesOf(result []byte) json.RawMessage {
+	said := jsontext.Member(result, "capabilities")
+	if jsontext.Depth(said) > maxNested {
+		return nil
+	}
+	return bytes.Clone(said)
 }
 
 // List asks for a list, page by page, as far as it goes within the bounds of this
@@ -127,6 +138,10 @@ func take(l *offer.List, result []byte, at string) (cursor string) {
 		if l.Bytes += len(raw); l.Bytes > maxListedBytes {
 			l.Partial = fmt.Sprintf("more than %d MiB", maxListedBytes>>20)
 			return ""
+		}
+		if jsontext.Depth(raw) > maxNested {
+			l.Partial = fmt.Sprintf("an entry is nested more than %d deep", maxNested)
+			continue
 		}
 		l.Entries = append(l.Entries, offer.NewEntry(l.Kind, bytes.Clone(raw)))
 	}

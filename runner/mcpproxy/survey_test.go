@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/offer"
+	"github.com/waza-isolate/waza/runner/redact"
 )
 
 // listing is a server on streamable HTTP that answers each method as it is told to: with
@@ -118,6 +121,9 @@ func TestHostileLists(t *testing.T) {
 			pages++
 			return fmt.Sprintf(`"result":{"tools":[{"name":"a","x":"%s"}],"nextCursor":"%d"}`, strings.Repeat("x", 8<<20), pages)
 		}, "more than 32 MiB"},
+		"nested deep": {func(string) string {
+			return `"result":{"tools":[{"name":"a"},{"name":"b","x":` + strings.Repeat("[", 9990) + strings.Repeat("]", 9990) + `}]}`
+		}, "an entry is nested more than 100 deep"},
 		"no list":       {func(string) string { return `"result":{"tools":{"name":"a"}}` }, "an answer has no list"},
 		"never answers": {func(string) string { return "" }, "did not answer in time: patience is over"},
 	}
@@ -132,10 +138,23 @@ func TestHostileLists(t *testing.T) {
 				cancel(fmt.Errorf("patience is over"))
 			}
 			l := q.List(ctx, offer.Tools)
+			if deep := slices.ContainsFunc(l.Entries, func(e offer.Entry) bool { return jsontext.Depth(e.Raw) > maxNested }); deep {
+				t.Error("an entry is nested too deep")
+			}
 			if l.Partial != tt.want || len(l.Entries) > maxListed || l.Bytes > maxListedBytes+9<<20 {
 				t.Errorf("%q, %d entries, %d bytes", l.Partial, len(l.Entries), l.Bytes)
 			}
 		})
+	}
+}
+
+// Of a secret that lies across the end of what an event holds nothing is recorded.
+func TestClippedSecret(t *testing.T) {
+	secrets := &redact.Set{}
+	secrets.Add("hunter2-and-more")
+	text := strings.Repeat("x", maxNote-5) + "hunter2-and-more" + strings.Repeat("x", maxNote)
+	if got, _ := secrets.Cut(clip([]byte(text))); len(got) > maxNote || strings.Contains(got, "hunt") {
+		t.Errorf("%d bytes, ending %q", len(got), got[len(got)-20:])
 	}
 }
 

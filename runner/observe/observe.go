@@ -9,6 +9,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -53,8 +55,8 @@ type Seen struct {
 // FileChange is a file of a box that is another at the trial's end than at its begin.
 type FileChange struct {
 	Path string `json:"path"`
-	What string `json:"what"` // created, changed or removed
-	Kind string `json:"kind,omitempty"`
+	What string `json:"what"`           // created, changed or removed
+	Kind string `json:"kind,omitempty"` // file, directory, link or special
 	Size int64  `json:"size,omitempty"` // bytes at the end
 }
 
@@ -126,15 +128,36 @@ func (s Seen) bounded() Seen {
 	b.Programs = first(s.Programs, MaxPrograms, b.More, Programs)
 	b.Connections = first(s.Connections, MaxConnections, b.More, Connections)
 	for i, f := range b.Files {
-		b.Files[i] = FileChange{Text(f.Path), Text(f.What), Text(f.Kind), max(f.Size, 0)}
+		b.Files[i] = FileChange{Text(f.Path), known(f.What, "created", "changed", "removed"), known(f.Kind, "", "file", "directory", "link", "special"), max(f.Size, 0)}
 	}
 	for i, p := range b.Programs {
 		b.Programs[i] = Program{Text(p.Path), Args(p.Args), min(max(p.Count, 1), maxCount)}
 	}
 	for i, c := range b.Connections {
-		b.Connections[i] = Connection{Text(c.Network), Text(c.Address), min(max(c.Count, 1), maxCount)}
+		b.Connections[i] = Connection{network(c.Network), Text(c.Address), min(max(c.Count, 1), maxCount)}
 	}
 	return b
+}
+
+// other stands for a word that no guest of ours says: what reads it may be a terminal.
+const other = "other"
+
+// known is word where it is one of these.
+func known(word string, words ...string) string {
+	if slices.Contains(words, word) {
+		return word
+	}
+	return other
+}
+
+// network is the name of one, as [Address] has them and those who carry it.
+func network(name string) string {
+	if number, ok := strings.CutPrefix(name, "family-"); ok {
+		if _, err := strconv.ParseUint(number, 10, 16); err == nil {
+			return name
+		}
+	}
+	return known(name, "ip", "udp", "unix", Unknown)
 }
 
 func first[T any](all []T, most int, more map[string]int, name string) []T {

@@ -120,6 +120,26 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// Where a guest of ours has a word of a few, another says nothing but such.
+func TestParseKnowsWords(t *testing.T) {
+	const evil = "\x1b]0;x\x07"
+	got, err := Parse(marshal(t, Seen{
+		Files:       []FileChange{{Path: "/a", What: evil, Kind: evil}, {Path: "/b", What: "removed"}, {Path: "/c", What: "created", Kind: "link"}},
+		Connections: []Connection{{evil, "a", 1}, {"family-" + evil, "b", 1}, {"family-40", "c", 1}, {"udp", "d", 1}, {Unknown, "e", 1}, {"family-99999", "f", 1}},
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Seen{
+		Files:       []FileChange{{Path: "/a", What: "other", Kind: "other"}, {Path: "/b", What: "removed"}, {Path: "/c", What: "created", Kind: "link"}},
+		Connections: []Connection{{"other", "a", 1}, {"other", "b", 1}, {"family-40", "c", 1}, {"udp", "d", 1}, {Unknown, "e", 1}, {"other", "f", 1}},
+		More:        map[string]int{}, Unseen: map[string]string{},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestNothing(t *testing.T) {
 	if got := Nothing("why"); len(got.Unseen) != 3 || got.Unseen[Files] != "why" {
 		t.Errorf("%+v", got)

@@ -11,9 +11,16 @@ import (
 	"unicode/utf8"
 )
 
+// minLower is the shortest value that is also looked for in small letters. Shorter ones
+// are too often words of their own then.
+const minLower = 8
+
 // formsOf is a value in all forms that it is looked for in.
 func formsOf(value string) (all []*form) {
 	texts := slices.Concat([]string{value}, inJSON(value), inURL(value), inURL(quoted(value, false)))
+	if lower := strings.ToLower(value); len(lower) >= minLower { // as names of hosts are told
+		texts = append(texts, lower)
+	}
 	for _, text := range distinct(texts...) {
 		all = append(all, &form{text: []byte(text)})
 	}

@@ -55,6 +55,7 @@ func encodings(text string) map[string]string {
 		"all upper JSON escapes": escaped(text, func(rune) bool { return true }, `\u%04X`),
 		"escapes in JSON":        marshalled(escaped(text, func(rune) bool { return true }, `\u%04x`)),
 		"ASCII JSON":             escaped(quoted(text, false), func(r rune) bool { return r > 127 }, `\u%04x`),
+		"small letters":          smallLetters(text),
 		"JSON in a query":        url.QueryEscape(quoted(text, false)),
 	}
 	for name, encoding := range map[string]*base64.Encoding{
@@ -77,6 +78,14 @@ func encodings(text string) map[string]string {
 	return all
 }
 
+// smallLetters is a text as a name of a host is told, where it is not too short.
+func smallLetters(text string) string {
+	if len(text) < 8 {
+		return text
+	}
+	return strings.ToLower(text)
+}
+
 // lowerEscapes is an escaped text with small hexadecimal digits.
 func lowerEscapes(text string) string {
 	var b strings.Builder
@@ -94,7 +103,7 @@ func lowerEscapes(text string) string {
 // A secret is found in every common encoding, and nothing but its neighbours' is left
 // of it: of base64 no digit that holds a bit of it.
 func TestEncodings(t *testing.T) {
-	for _, secret := range []string{odd, "hunter2!", "abcd", strings.Repeat("long secret / key + ", 40)} {
+	for _, secret := range []string{odd, "hunter2!", "abcd", "GHp-Zk3v9QmB", "HIDE", strings.Repeat("Long secret / key + ", 40)} {
 		s := &Set{}
 		s.Add(secret, "NAME")
 		for name, text := range encodings(secret) {
@@ -128,9 +137,9 @@ func TestSharedDigits(t *testing.T) {
 
 // What begins like a secret and is none stays as it is, to the byte.
 func TestNearlySecrets(t *testing.T) {
-	s := set(odd, "hunter2!", "abcd")
+	s := set(odd, "hunter2!", "abcd", "Monday")
 	for _, text := range []string{
-		"hunter2", "Hunter2!", "hunter2%20!", "68756e74657232", "aHVudGVyMg", "ab\ncd", "YWJj\nZQ", "\n\n\n\n", "%61%62%63", `\u0061\u0062\u0063`,
+		"monday", "hunter2", "Hunter2!", "hunter2%20!", "68756e74657232", "aHVudGVyMg", "ab\ncd", "YWJj\nZQ", "\n\n\n\n", "%61%62%63", `\u0061\u0062\u0063`,
 	} {
 		if got, found := s.Bytes([]byte(text)); string(got) != text || found.Spans != 0 {
 			t.Errorf("%q became %q", text, got)

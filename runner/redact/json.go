@@ -31,12 +31,26 @@ func (s *Set) WriteJSON(w io.Writer, doc []byte) (Found, error) {
 		_, err := w.Write(doc)
 		return Found{}, err
 	}
+	return s.writeJSON(w, doc, s.clean)
+}
+
+// clean is Bytes for a string.
+func (s *Set) clean(text string) (string, Found) {
+	clean, found := s.Bytes([]byte(text))
+	if found.Spans == 0 {
+		return text, found
+	}
+	return string(clean), found
+}
+
+// writeJSON is WriteJSON with what clean makes of each string that is not long.
+func (s *Set) writeJSON(w io.Writer, doc []byte, clean func(string) (string, Found)) (Found, error) {
 	if !json.Valid(doc) {
 		found, err := s.pass(w, slices.Values([][]byte{doc}))
 		found.Envelope = found.Spans > 0
 		return found, err
 	}
-	r := jsonRedactor{set: s, out: bufio.NewWriter(w)}
+	r := jsonRedactor{set: s, clean: clean, out: bufio.NewWriter(w)}
 	for len(doc) > 0 {
 		doc = r.step(doc)
 	}
@@ -57,7 +71,8 @@ func (s *Set) concerns(doc []byte) bool {
 // it is.
 type jsonRedactor struct {
 	set   *Set
-	out   *bufio.Writer // keeps its first error
+	clean func(string) (string, Found) // what becomes of a string that is not long
+	out   *bufio.Writer                // keeps its first error
 	found Found
 	path  []string // the key at hand of each object that is open
 	open  []byte   // '{' and '[' that are open
@@ -106,14 +121,14 @@ func (r *jsonRedactor) text(quoted []byte, key bool) {
 		r.path[len(r.path)-1] = text
 	}
 	envelope := !key && r.inEnvelope()
-	clean, found := r.set.Bytes([]byte(text))
-	if found.Spans == 0 || (key || envelope && r.path[len(r.path)-1] == "method") && isWord(text) {
+	clean, found := r.clean(text)
+	if clean == text || (key || envelope && r.path[len(r.path)-1] == "method") && isWord(text) {
 		_, _ = r.out.Write(quoted)
 		return
 	}
 	found.Envelope = envelope
 	r.found.Add(found)
-	quoted, _ = json.Marshal(string(clean)) // a string always marshals
+	quoted, _ = json.Marshal(clean) // a string always marshals
 	_, _ = r.out.Write(quoted)
 }
 

@@ -74,8 +74,8 @@ func (s *Set) Bytes(b []byte) ([]byte, Found) {
 
 // String is Bytes for a string.
 func (s *Set) String(text string) string {
-	out, _ := s.Bytes([]byte(text))
-	return string(out)
+	out, _ := s.clean(text)
+	return out
 }
 
 // Blank is text with asterisks in place of secrets, one for each byte.

@@ -1,0 +1,86 @@
+package jsontext
+
+import (
+	"bytes"
+	"slices"
+)
+
+// Depth is how many objects and arrays of value lie within each other.
+func Depth(value []byte) (deepest int) {
+	depth := 0
+	for i := 0; i < len(value); i++ {
+		switch value[i] {
+		case '"':
+			i += stringLength(value[i:]) - 1
+		case '{', '[':
+			depth++
+			deepest = max(deepest, depth)
+		case '}', ']':
+			depth--
+		}
+	}
+	return deepest
+}
+
+// Indent lays a document out as json.Indent does with two spaces, from compact JSON.
+// The values of the keys in whole stay on one line as they are: json.Indent makes
+// megabytes out of a few kilobytes that are nested deep.
+func Indent(compact []byte, whole ...string) []byte {
+	l := layout{}
+	for rest := compact; len(rest) > 0; {
+		n := 1
+		switch c := rest[0]; c {
+		case '{', '[':
+			n = l.open(rest)
+		case '}', ']':
+			l.depth--
+			l.line()
+			l.WriteByte(c)
+		case ',':
+			l.WriteByte(c)
+			l.line()
+		case ':':
+			l.WriteString(": ")
+		case '"':
+			n = stringLength(rest)
+			if key := rest[:n]; n < len(rest) && rest[n] == ':' && slices.Contains(whole, Word(key)) {
+				l.Write(key)
+				l.WriteString(": ")
+				value := rest[n+1:]
+				rest, n = value, valueLength(value)
+			}
+			l.Write(rest[:n])
+		default:
+			n = valueLength(rest)
+			l.Write(rest[:n])
+		}
+		rest = rest[n:]
+	}
+	return l.Bytes()
+}
+
+// layout is a document as it is laid out so far.
+type layout struct {
+	bytes.Buffer
+	depth int
+}
+
+// open begins an object or an array, and returns how many bytes that takes: one that is
+// empty is written whole.
+func (l *layout) open(rest []byte) int {
+	if len(rest) > 1 && (rest[1] == '}' || rest[1] == ']') {
+		l.Write(rest[:2])
+		return 2
+	}
+	l.WriteByte(rest[0])
+	l.depth++
+	l.line()
+	return 1
+}
+
+func (l *layout) line() {
+	l.WriteByte('\n')
+	for range l.depth {
+		l.WriteString("  ")
+	}
+}

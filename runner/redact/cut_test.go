@@ -1,0 +1,54 @@
+package redact
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+)
+
+func TestCut(t *testing.T) {
+	s := set("hunter2!-and-more", "Grüße")
+	for text, want := range map[string]string{
+		"plain":                         "plain",
+		"hunter2!-and":                  "hunter2!-and", // nobody says that it was cut
+		"a hunter2!-and…":               "a …",
+		"a hunter2!-and… server gone":   "a … server gone",
+		"aHVudGVyMiEtYW5kLW…":           "…",
+		"hunter2!-and-more hunter2!-…x": "[REDACTED] …x",
+		"Gr…, Grüß…":                    "…, …",
+		"…":                             "…",
+	} {
+		if got, _ := s.Cut(text); got != want {
+			t.Errorf("%q became %q, want %q", text, got, want)
+		}
+		quoted := `{"hunt…":[` + marshalled(text) + `]}`
+		got, _ := s.CutJSON([]byte(quoted))
+		if want := `{"…":[` + marshalled(want) + `]}`; string(got) != want {
+			t.Errorf("%s became %s, want %s", quoted, got, want)
+		}
+	}
+	var nobody *Set
+	if got, _ := nobody.Cut("a…"); got != "a…" {
+		t.Errorf("a nil set: %q", got)
+	}
+}
+
+// Wherever a text is cut, nothing is left of a secret in it in any encoding.
+func TestShortenedAnywhere(t *testing.T) {
+	const secret = "ÄÖÜ/é€😀"
+	s := set(secret)
+	rapid.Check(t, func(t *rapid.T) {
+		encoded := rapid.SampledFrom([]string{secret, encodings(secret)["query"], encodings(secret)["hex"], marshalled(secret)}).Draw(t, "encoded")
+		most := rapid.IntRange(0, len(encoded)+5).Draw(t, "most")
+		short := Shorten("-> "+encoded+" .", most)
+		if !utf8.ValidString(short) || len(short) > most+len(Ellipsis) {
+			t.Fatalf("%q", short)
+		}
+		got, _ := s.Cut(short)
+		if rest := strings.NewReplacer(Mark, "", Ellipsis, "", `"`, "").Replace(got); strings.Trim(rest, "-> .") != "" {
+			t.Fatalf("%q became %q", short, got)
+		}
+	})
+}
