@@ -72,6 +72,7 @@ func All() []Attack {
 		forgingAttacks(),
 		awayAttacks(),
 		floodingAttacks(),
+		takeoverAttacks(),
 		leakingAttacks(),
 		leftoverAttacks(),
 		bombAttacks(),

@@ -37,6 +37,7 @@ func acts() map[string]act {
 		looseActs(),
 		routingActs(),
 		forgingActs(),
+		takeoverActs(),
 		leakingActs(),
 		leftoverActs(),
 		bombActs(),
