@@ -38,6 +38,7 @@ func acts() map[string]act {
 		routingActs(),
 		forgingActs(),
 		takeoverActs(),
+		slowActs(),
 		leakingActs(),
 		leftoverActs(),
 		bombActs(),
