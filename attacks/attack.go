@@ -73,6 +73,7 @@ func All() []Attack {
 		awayAttacks(),
 		floodingAttacks(),
 		takeoverAttacks(),
+		guaranteeAttacks(),
 		leakingAttacks(),
 		leftoverAttacks(),
 		bombAttacks(),

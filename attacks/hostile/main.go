@@ -39,6 +39,7 @@ func acts() map[string]act {
 		forgingActs(),
 		takeoverActs(),
 		slowActs(),
+		guaranteeActs(),
 		leakingActs(),
 		leftoverActs(),
 		bombActs(),
