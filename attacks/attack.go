@@ -74,6 +74,7 @@ func All() []Attack {
 		floodingAttacks(),
 		takeoverAttacks(),
 		guaranteeAttacks(),
+		frontingAttacks(),
 		leakingAttacks(),
 		leftoverAttacks(),
 		bombAttacks(),
