@@ -3,6 +3,7 @@ package attacks
 import (
 	"fmt"
 
+	"github.com/waza-isolate/waza/attacks/part"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/spec"
@@ -30,19 +31,35 @@ func awayAttacks() []Attack {
 // most is how much memory the runner may take, whatever a trial does.
 const most = 576 << 20
 
+// mostHeld is what 256 MiB of messages, held for whoever does not read them, may come to
+// before the collector of garbage runs.
+const mostHeld = 896 << 20
+
 // floodingAttacks aim at the runner itself.
 func floodingAttacks() []Attack {
+	beyond := func(bound int64) func(Scene) (bool, string) {
+		return func(s Scene) (bool, string) {
+			return s.Run.PeakRSS > bound, fmt.Sprintf("the runner had %d MiB", s.Run.PeakRSS>>20)
+		}
+	}
+	heard := func(s Scene) bool { return s.sizeOf(evidence.FramesFile) > 50<<20 }
 	return []Attack{{
 		Name: "nothing-but-values", As: Agent, Promise: OthersGoOn, Without: fewValues(),
-		Tried: func(s Scene) bool { return s.sizeOf(evidence.FramesFile) > 50<<20 },
+		Won: beyond(most), Tried: heard,
 		Alone: &Alone{Eval: func(_ Ground, e *spec.Eval) { e.Config.Isolation.Agent.Memory = "512m" }},
 		Tries: "take the runner's memory when it grades, by a message of ten million keys",
-		Won: func(s Scene) (bool, string) {
-			return s.Run.PeakRSS > most, fmt.Sprintf("the runner had %d MiB", s.Run.PeakRSS>>20)
-		},
 		Task: func(g Ground, t *spec.Task) {
 			t.MCPServers = map[string]*mcpconfig.Server{"left": g.looseServer()}
 			t.Graders = []spec.Grader{{Type: "mcp_compliance", Name: "graded", Config: forbids("left")}}
+		},
+	}, {
+		Name: part.SlowReader, As: Agent, Promise: OthersGoOn, Without: boundedMemory(), Won: beyond(mostHeld), Tried: heard, Alone: &Alone{},
+		Tries: "take the runner's memory by large answers, 90 at once, that it does not read",
+		Task: func(g Ground, t *spec.Task) {
+			t.MCPServers = map[string]*mcpconfig.Server{}
+			for _, name := range part.Talkers() {
+				t.MCPServers[name] = g.looseServer()
+			}
 		},
 	}}
 }

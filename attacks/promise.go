@@ -12,6 +12,7 @@ const (
 	ByPolicy    Promise = "What leaves at all leaves from the runner, through a policy, recorded."
 	SecretsStay Promise = "Secrets that the runner can add on the way out are never inside a container; one that a server must hold goes to that server alone, and is redacted in everything written."
 	NothingLeft Promise = "When the runner dies, at any moment and in any way, every container dies within seconds; and no trial outlives its end."
+	CalledRight Promise = "What was not isolated is not called isolated: each run records the guarantees that were really in force."
 	HostHolds   Promise = "A program in a container changes nothing of its machine, of its own process 1, nor of what was put there for it to read."
 	OthersGoOn  Promise = "Whatever a trial does, the runner stays within bounds and other trials get the verdicts that they would get without it."
 	InertOutput Promise = "What a program says reaches a terminal, a report or a file as text: it does nothing there."
@@ -21,6 +22,6 @@ const (
 // Promises lists them in the order of SECURITY.md.
 func Promises() []Promise {
 	return []Promise{
-		NoRoute, AllRecorded, NamesStay, ByPolicy, SecretsStay, NothingLeft, HostHolds, OthersGoOn, InertOutput, FairVerdict,
+		NoRoute, AllRecorded, NamesStay, ByPolicy, SecretsStay, NothingLeft, CalledRight, HostHolds, OthersGoOn, InertOutput, FairVerdict,
 	}
 }

@@ -144,6 +144,8 @@ func forgingAttacks() []Attack {
 		"ask-with-agents-id":  {Tries: "have the agent answer its own call, by a question with its id", Without: agentsAnswers(), Won: believed},
 		"answer-after-cancel": {Tries: "answer what was cancelled", Without: cancelled(), Won: believed},
 		"never-answer":        {Tries: "never answer", Without: timed(), Won: untimed},
+		part.OtherSession:     {Tries: "answer what is pending in another session of its server", Without: conversationsApart(), Won: believed},
+		part.OtherServer:      {As: Server, Tries: "answer what is pending at another server", Without: conversationsApart(), Won: believed},
 		"changing-tools":      {Tries: "describe a tool anew once it was listed", Without: compared(), Won: untold},
 		"long-line":           {As: Server, Tries: "write a line of a gigabyte", Without: shortLines(), Won: unstopped},
 		"small-frames":        {As: Server, Tries: "write ten million small messages", Without: countedFrames(), Won: unstopped},

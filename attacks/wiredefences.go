@@ -85,6 +85,20 @@ func firstAnswer() Defence {
 	}}}
 }
 
+func conversationsApart() Defence {
+	return Defence{Name: "an answer is of its own conversation", Build: wireBuild, Edits: []Edit{{
+		"runner/capture/collector.go", "func (c *collector) answer(f evidence.Frame, m message) {\n", `func (c *collector) answer(f evidence.Frame, m message) {
+	if len(c.open[requestID{connID{f.Server, f.Conn}, m.key}]) == 0 {
+		for other := range c.open {
+			if other.key == m.key {
+				f.Server, f.Conn = other.server, other.conn
+			}
+		}
+	}
+`,
+	}}}
+}
+
 func inOrder() Defence {
 	return Defence{Name: "an answer is to what was asked before it", Kept: "no line says so: frames are read in their order, and what answers nothing is kept for nobody"}
 }
@@ -122,6 +136,12 @@ func oneOrigin() Defence {
 func fewValues() Defence {
 	return Defence{Name: "a message has so many values", Build: wireBuild, Edits: []Edit{{
 		"runner/capture/collector.go", "case isIntricate(f.Raw):", "case isIntricate(nil):",
+	}}}
+}
+
+func boundedMemory() Defence {
+	return Defence{Name: "messages that are held at once have so many bytes", Build: wireBuild, Edits: []Edit{{
+		"runner/mcpproxy/limits.go", "if n > b.left {\n", "if n > b.left && n < 0 {\n",
 	}}}
 }
 

@@ -8,8 +8,8 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"slices"
-	"sync"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"

@@ -42,6 +42,9 @@ func forge() error {
 			case "initialize":
 				fmt.Println(strings.Replace(m.answer(), `"2025-06-18"`, versionFor(m.mark()), 1))
 			case "ping":
+				if mark := m.mark(); mark == part.OtherSession || mark == part.OtherServer {
+					fmt.Println(done(part.Pending))
+				}
 				fmt.Println(m.answer())
 			}
 		}
@@ -85,7 +88,7 @@ func answerFalsely(m message, id string, held map[string]string) {
 		fmt.Println(`{"jsonrpc":"2.0","id":` + id + `,"method":"ping"}`)
 	case "answer-after-cancel":
 		held["cancelled"] = done(id)
-	case "never-answer":
+	case "never-answer", part.OtherSession, part.OtherServer:
 	case "long-line":
 		pour(mark, 1<<30, 16<<20, strings.Repeat("x", 1<<16))
 	case "small-frames":
@@ -180,6 +183,10 @@ func askOnce(server, mark, session string) string {
 			post(victim, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, session)
 		})
 		defer later.Stop()
+	case part.OtherSession, part.OtherServer:
+		later := time.AfterFunc(time.Second, func() { answerElsewhere(mark) })
+		defer later.Stop()
+		return post(victim, strings.Replace(fmt.Sprintf(call, 0), `"id":0`, `"id":`+part.Pending, 1), session)
 	case "answer-ahead":
 		ask(6)
 		never := strings.Replace(call, mark, "never-answer", 1)
@@ -190,6 +197,16 @@ func askOnce(server, mark, session string) string {
 		}
 	}
 	return ask(1)
+}
+
+// answerElsewhere has another conversation answer what is pending in the first.
+func answerElsewhere(mark string) {
+	server := victim
+	if mark == part.OtherServer {
+		server = part.Floods()[0]
+	}
+	session := sessionOf(post(server, begin))
+	post(server, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"ping","params":{"mark":"%s"}}`, mark), "Mcp-Session-Id: "+session)
 }
 
 // sessionOf is the session that an answer's headers name.

@@ -29,7 +29,10 @@ func leakingActs() map[string]act {
 		"secret-elsewhere": {agent: func(context.Context) []part.Word {
 			return []part.Word{tell("secret-elsewhere", agent, findSecret())}
 		}},
-		"egress-elsewhere": {tool: goElsewhere},
+		"egress-elsewhere": {tool: func(ctx context.Context) []part.Word { return goElsewhere(ctx, "egress-elsewhere", stdioServer) }},
+		part.EgressByAgent: {agent: func(ctx context.Context) []part.Word {
+			return append(goElsewhere(ctx, part.EgressByAgent, agent), otherSNI(ctx), otherHost())
+		}},
 	}
 }
 
@@ -82,24 +85,34 @@ func findSecret() error {
 }
 
 // goElsewhere asks the proxy that the server was given for listeners that no eval allows.
-func goElsewhere(ctx context.Context) []part.Word {
-	aims, err := aims(stdioServer)
+func goElsewhere(ctx context.Context, attack, role string) []part.Word {
+	aims, err := aims(role)
 	if err != nil {
 		return nil
 	}
-	proxy, err := url.Parse(os.Getenv("HTTP_PROXY"))
-	if err != nil || proxy.Host == "" {
+	proxy := proxyHost()
+	if proxy == "" {
 		return nil
 	}
 	var last error
 	for _, addr := range append(aims.Host.Addrs, "127.0.0.1") {
-		last = tunnelTo(ctx, proxy.Host, aims, net.JoinHostPort(addr, fmt.Sprint(aims.Host.TCP4)))
+		to := net.JoinHostPort(addr, fmt.Sprint(aims.Host.TCP4))
+		last = tunnelTo(ctx, proxy, to, []byte(probe.Payload(aims, attack, to)))
 	}
-	return []part.Word{tell("egress-elsewhere", stdioServer, last)}
+	return []part.Word{tell(attack, role, last)}
 }
 
-// tunnelTo sends what a listener knows through a tunnel.
-func tunnelTo(ctx context.Context, proxy string, aims probe.Aims, to string) error {
+// proxyHost is where the proxy is; empty where there is none.
+func proxyHost() string {
+	proxy, err := url.Parse(os.Getenv("HTTP_PROXY"))
+	if err != nil {
+		return ""
+	}
+	return proxy.Host
+}
+
+// tunnelTo sends something through a tunnel.
+func tunnelTo(ctx context.Context, proxy, to string, content []byte) error {
 	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", proxy)
 	if err != nil {
 		return err
@@ -113,6 +126,6 @@ func tunnelTo(ctx context.Context, proxy string, aims probe.Aims, to string) err
 	if err != nil || !strings.Contains(status, " 200 ") {
 		return fmt.Errorf("%q, %w", status, err)
 	}
-	_, err = fmt.Fprint(conn, probe.Payload(aims, "egress-elsewhere", to))
+	_, err = conn.Write(content)
 	return err
 }

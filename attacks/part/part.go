@@ -29,6 +29,7 @@ const (
 	Tunnel       = "dns-tunnel"
 	Kernel       = "userfaultfd"
 	OurFiles     = "mcp-json"
+	Unfiltered   = "unfiltered-server"
 )
 
 // TunnelZone is what names end in that data is in, and Mark the file of the workspace

@@ -8,6 +8,19 @@ const (
 	Forging   = "answer-other-type"
 )
 
+// Attacks by an answer to what another conversation waits for, which has the id Pending.
+const (
+	OtherSession = "answer-other-session"
+	OtherServer  = "answer-other-server"
+	Pending      = "77"
+)
+
+// SlowReader is the attack that asks for much and reads nothing.
+const SlowReader = "slow-reader"
+
+// Talkers are the servers that it asks.
+func Talkers() []string { return []string{Left, Right, "third"} }
+
 // Servers of attacks by protocol. Filtered shows the tool Shown alone; Left and Right
 // show both.
 const (
@@ -35,7 +48,7 @@ func Flooded(mark string) string { return "nobody stopped " + mark }
 func Forgeries() []string {
 	return []string{
 		Forging, "answer-twice", "answer-ahead", "ask-with-agents-id", "answer-after-cancel", "never-answer",
-		"changing-tools", "version-future", "version-old", "version-empty", "version-array", "version-stateless",
+		"changing-tools", OtherSession, OtherServer, "version-future", "version-old", "version-empty", "version-array", "version-stateless",
 		"json-deep", "json-huge-numbers", "json-not-utf8", "json-lone-surrogates", "json-nul", "json-byte-order-mark",
 		"json-utf16", "json-keys-twice", "batch-empty", "batch-nested", "batch-huge", "stream-lines",
 		"long-line", "small-frames", "noise-lines",

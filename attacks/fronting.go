@@ -1,0 +1,95 @@
+package attacks
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+
+	"github.com/waza-isolate/waza/attacks/part"
+	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/spec"
+)
+
+// frontingAttacks are by an agent that may reach a host, and asks there for others.
+func frontingAttacks() []Attack {
+	return []Attack{
+		{
+			Name: part.EgressByAgent, As: Agent, Promise: ByPolicy, Without: egressPolicy(), Won: Scene.Arrived, Tried: Told,
+			Tries: "reach the host through the proxy that leads the agent to another host",
+			Alone: &Alone{Eval: allowOne},
+		},
+		{
+			Name: part.OtherSNI, In: part.EgressByAgent, As: Agent, Promise: ByPolicy, Without: tunnelsAsNamed(), Tried: Told,
+			Tries: "name another host in the ClientHello of a tunnel to the one that is allowed",
+			Won:   carried(part.Allowed, 443),
+		},
+		{
+			Name: part.OtherHost, In: part.EgressByAgent, As: Agent, Promise: ByPolicy, Without: hostsAsConnected(), Tried: Told,
+			Tries: "name the host's own address in the Host of a request to the one that is allowed",
+			Won:   carriedElsewhere,
+		},
+	}
+}
+
+// allowOne lets agents reach one host, which a listener outside stands for.
+func allowOne(g Ground, e *spec.Eval) {
+	aims, err := part.Aims(g.Aims)
+	if err != nil || len(aims.Host.Addrs) == 0 {
+		return // nothing is tried then, which its judge sees
+	}
+	at := net.JoinHostPort(aims.Host.Addrs[0], fmt.Sprint(aims.Host.TCP4))
+	e.Config.Isolation.Agent.Egress = []mcpconfig.Egress{{Host: part.Allowed + ":443", Address: at}, {Host: part.Allowed + ":80", Address: at}}
+}
+
+// egress is what of the agent's left its trial, by the runner's record.
+func (s Scene) egress() []evidence.Egress {
+	var all []evidence.Egress
+	events, _ := s.Dir.Events()
+	for _, e := range events {
+		data, _ := json.Marshal(e.Data) // it came as JSON
+		var told evidence.Egress
+		if e.Kind == "egress" && e.Where == runner.AgentBox && json.Unmarshal(data, &told) == nil && told.Allowed && told.Out > 0 {
+			all = append(all, told)
+		}
+	}
+	return all
+}
+
+// carried says whether anything left for a host, where nothing should.
+func carried(name string, port int) func(Scene) (bool, string) {
+	return func(s Scene) (bool, string) {
+		for _, told := range s.egress() {
+			if told.Name == name && told.Port == port {
+				return true, fmt.Sprintf("%d bytes left for %s", told.Out, told.Address)
+			}
+		}
+		return false, "nothing left"
+	}
+}
+
+// carriedElsewhere says whether a request left for another host than the one that is
+// allowed.
+func carriedElsewhere(s Scene) (bool, string) {
+	for _, told := range s.egress() {
+		if told.Name != part.Allowed && told.By == "http" {
+			return true, fmt.Sprintf("%d bytes left for %s", told.Out, told.Address)
+		}
+	}
+	return false, "nothing left"
+}
+
+func tunnelsAsNamed() Defence {
+	return Defence{Name: "TLS that names the host of its tunnel", Build: signalsBuild, Edits: []Edit{{
+		"runner/egress/tunnel.go", "ok && host == v.ask.name:", `ok && host != "":`,
+	}}}
+}
+
+// hostsAsConnected hold one behind the other.
+func hostsAsConnected() Defence {
+	return Defence{
+		Name: "requests for the host that was connected to, and the policy of egress", Build: signalsBuild,
+		Edits: append(egressPolicy().Edits, Edit{"runner/egress/web.go", "if !proxy && (!covers(", "if !proxy && port < 0 && (!covers("}),
+	}
+}

@@ -1,0 +1,27 @@
+package main
+
+import (
+	"context"
+
+	"github.com/waza-isolate/waza/attacks/part"
+)
+
+// takeoverActs call servers whose process 1 attacks beside their second session.
+func takeoverActs() map[string]act {
+	names := []string{"mux-streams", "mux-pings", "mux-oversized", "mux-garbage"}
+	acts := map[string]act{}
+	for _, name := range names {
+		acts[name] = act{}
+	}
+	acts[names[0]] = act{agent: func(context.Context) []part.Word {
+		var words []part.Word
+		for _, name := range names {
+			words = append(words, tried(name, post(name, begin)))
+		}
+		return words
+	}}
+	return acts
+}
+
+// begin begins a session.
+const begin = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18"}}`
