@@ -108,8 +108,8 @@ func listing(t *testing.T, file string) (lines []string) {
 	}
 }
 
-// drawn are the keys whose values are times, or other in every run.
-var drawn = regexp.MustCompile(`(?i)^(t|timestamp|started|ended|agent_started|agent_ended|.*duration.*|eval_id|eval_name|run|session_id|id|conn|time.*|start|end)$`)
+// drawn are the keys whose values are times, measures, or other in every run.
+var drawn = regexp.MustCompile(`(?i)^(t|timestamp|started|ended|agent_started|agent_ended|.*duration.*|eval_id|eval_name|run|session_id|id|conn|time.*|start|end|cpu_seconds|memory_peak)$`)
 
 // timeless is a JSON document without what is other in every run, as what a container
 // used is.
