@@ -33,7 +33,7 @@ const most = 576 << 20
 
 // mostHeld is what 256 MiB of messages, held for whoever does not read them, may come to
 // before the collector of garbage runs.
-const mostHeld = 896 << 20
+const mostHeld = 672 << 20
 
 // floodingAttacks aim at the runner itself.
 func floodingAttacks() []Attack {

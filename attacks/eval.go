@@ -59,7 +59,7 @@ func (g Ground) eval() spec.Eval {
 	return spec.Eval{
 		Name: g.Name,
 		Config: spec.Config{
-			TrialsPerTask: 1, TimeoutSeconds: 60, Parallel: true, Workers: 4, Executor: "command",
+			TrialsPerTask: 1, TimeoutSeconds: 240, Parallel: true, Workers: 4, Executor: "command",
 			Agent: &spec.Agent{Command: program, Args: []string{"agent"}},
 			Isolation: spec.Isolation{
 				Pull:    "never",
