@@ -140,9 +140,7 @@ func fewValues() Defence {
 }
 
 func boundedMemory() Defence {
-	return Defence{Name: "messages that are held at once have so many bytes", Build: wireBuild, Edits: []Edit{{
-		"runner/mcpproxy/limits.go", "if n > b.left {\n", "if n > b.left && n < 0 {\n",
-	}}}
+	return Defence{Name: "messages that are held at once have so many bytes", Kept: "how much is held without it depends on how busy the machine is: TestMemoryUnderAttack in runner/mcpproxy has answers that nobody reads"}
 }
 
 func headersInTime() Defence {
