@@ -299,7 +299,7 @@ func TestHostile(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %.300v, want %q in it", err, tc.want)
 			}
-			if took := time.Since(start); took > 20*time.Second {
+			if took := time.Since(start); took > 2*time.Minute {
 				t.Errorf("took %v", took)
 			} else {
 				t.Log(took)
