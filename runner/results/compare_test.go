@@ -72,7 +72,7 @@ func TestComparison(t *testing.T) {
 		if err := c.Table(&table, width); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.DifferenceList(&table); err != nil {
+		if err := c.PairTables(&table, 80); err != nil {
 			t.Fatal(err)
 		}
 		golden(t, name, table.Bytes())
@@ -245,7 +245,7 @@ func FuzzReadOutline(f *testing.F) {
 		if err := c.Table(&table, 80); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.DifferenceList(&table); err != nil {
+		if err := c.PairTables(&table, 80); err != nil {
 			t.Fatal(err)
 		}
 		if at := strings.IndexFunc(table.String(), func(r rune) bool { return r < ' ' && r != '\n' || r >= 0x7f && r < 0xa0 }); at >= 0 {
