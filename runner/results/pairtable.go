@@ -87,7 +87,7 @@ func (c Contrast) interval() string {
 	case c.Difference != nil:
 		return c.Difference.points()
 	}
-	return unknown
+	return "none: 1 task"
 }
 
 // tooFew stands where an interval is not worth its name.
