@@ -26,7 +26,7 @@ func reported(dir string, r Record) (report.Run, map[TrialID]evidence.Dir, error
 	}
 	run := report.Run{
 		Dir: dir, ID: r.ID, Eval: r.Eval.Path, EvalSHA256: r.Eval.SHA256, Waza: r.Waza, Build: r.Build,
-		Started: r.Started, Ended: r.Ended, Interrupted: r.Interrupted, Planned: r.Planned(),
+		Started: r.Started, Ended: r.Ended, Interrupted: r.Interrupted, FailFast: r.FailFast, Planned: r.Planned(),
 		Isolated: r.Isolated, Network: r.Network, Guarantees: r.Guarantees, Certificate: r.Certificate, Engine: r.Engine,
 		Results: computed,
 	}
