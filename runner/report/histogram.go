@@ -20,7 +20,8 @@ const (
 type histogram struct {
 	Columns    []histogramColumn
 	Wide, High float64
-	Floor      float64
+	Floor      float64 // where columns stand
+	ToAt       float64 // where their bounds do
 	Said       string // the same in words
 }
 
@@ -33,7 +34,7 @@ type histogramColumn struct {
 
 func histogramOf(buckets []results.LatencyBucket) histogram {
 	h := histogram{Wide: float64(columnWide * len(buckets)), Floor: aboveColumns + columnHigh}
-	h.High = h.Floor + belowColumns
+	h.ToAt, h.High = h.Floor+15, h.Floor+belowColumns
 	most := 1
 	for _, b := range buckets {
 		most = max(most, b.Calls)
