@@ -320,6 +320,16 @@ func TestUnlike(t *testing.T) {
 	}
 }
 
+// What files say of a run is no more than a line of text.
+func TestUnlikeOfStrangers(t *testing.T) {
+	a, b := shares(3, 1), shares(3, 1)
+	a.Made, b.Made = []Setting{{"network\nrun 3: passed", "x\x1b[31m\u202e"}}, []Setting{{"network\nrun 3: passed", strings.Repeat("y", 1<<20)}}
+	got := Compare([]Entry{a, b}).Pairs[0].Unlike[0]
+	if got.What != "networkrun 3: passed" || got.Before != "x[31m" || len(got.After) > 4*maxName {
+		t.Errorf("%.300q", got)
+	}
+}
+
 // Long ids give way to a narrow terminal; nothing else does.
 func TestNarrowPairs(t *testing.T) {
 	a, b := shares(3, 3), shares(3, 0)
