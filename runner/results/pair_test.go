@@ -93,6 +93,27 @@ func TestPairedRatio(t *testing.T) {
 	}
 }
 
+// Figures beyond all measure are none, and a comparison is still JSON.
+func TestRatioBeyondMeasure(t *testing.T) {
+	costs := func(of float64) Entry {
+		e := shares(1, 1, 1)
+		for i := range e.Tasks {
+			cost := of * float64(i+1)
+			e.Tasks[i].Trials[0].Models = &ModelFigures{Cost: &cost}
+		}
+		return e
+	}
+	for _, test := range [][2]float64{{5e-324, 1e12}, {1e12, 5e-324}, {1e-300, 1e-300}} {
+		c := Compare([]Entry{costs(test[0]), costs(test[1])})
+		if cost := c.Pairs[0].Cost; cost.Finding.Shown() || (cost.Ratio == nil) != (test[0] != test[1]) {
+			t.Errorf("%v: %+v", test, *cost)
+		}
+		if _, err := evidence.Marshal(c); err != nil {
+			t.Errorf("%v: %v", test, err)
+		}
+	}
+}
+
 // A task with a trial alone in either run flips, and nothing is shown.
 func TestFlip(t *testing.T) {
 	for _, trials := range []int{1, 2} {
