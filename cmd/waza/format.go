@@ -31,6 +31,9 @@ func formatOf(c *cli.Context) (format, error) {
 
 // terminal returns the terminal behind w, if there is one.
 func terminal(w io.Writer) (fd int, ok bool) {
+	if s, ok := w.(*screen); ok {
+		w = s.out
+	}
 	file, isFile := w.(*os.File)
 	if !isFile {
 		return 0, false

@@ -74,7 +74,7 @@ func (s *state) resumeRun(c *cli.Context) error {
 
 // harmless are the options that can be given with --resume: they change no trial's
 // outcome. That of --isolate must be the run's own.
-var harmless = []string{"resume", "isolate", "workers", "output", "format", "v"}
+var harmless = []string{"resume", "isolate", "workers", "output", "format", "v", "q"}
 
 func readResumeOptions(c *cli.Context) (o runOptions, err error) {
 	for _, flag := range c.Command.Flags {
