@@ -249,7 +249,7 @@ func (s *state) conclude(ctx context.Context, dir string, o runOptions, r *resum
 	if err != nil {
 		return infra(err)
 	}
-	if err := s.show(dir, summary, o.format, o.output); err != nil {
+	if err := s.showAs(dir, summary, o); err != nil {
 		return err
 	}
 	if o.format == formatDefault {
