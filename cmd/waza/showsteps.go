@@ -43,6 +43,8 @@ func (s shown) step(step conversation.Step, gateway bool) string {
 		return s.turn(step.Turn)
 	case step.Own != nil:
 		return s.own(step.Own)
+	case step.Said != "":
+		return "the agent says\n" + s.text("  ", step.Said)
 	case step.Claim != nil:
 		return fmt.Sprintf("TOLD, NEVER MADE  %s\n%s", s.line(step.Claim.Name), s.with(step.Claim.Arguments))
 	}

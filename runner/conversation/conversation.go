@@ -35,6 +35,7 @@ type Step struct {
 	Call  *evidence.Call
 	Own   *capture.Use    // of a builtin tool or a skill
 	Claim *evidence.Claim // of a call that was never made
+	Said  string          // by the agent, where no gateway was in the way to its models
 }
 
 // start is when a turn or a call began.
@@ -92,7 +93,12 @@ func (c *Conversation) narrate(dir evidence.Dir, calls []evidence.Call) error {
 	}
 	c.Narration, c.Told = &narration, capture.Tell(narration, calls).All()
 	transcript, err := dir.Transcript()
-	c.Steps = insert(c.Steps, capture.Pair(narration.Tools, calls, transcript).Uses(), narration.Unbacked)
+	var messages []telling
+	if !c.Gateway {
+		messages = said(transcript)
+	}
+	own, told := tellings(capture.Pair(narration.Tools, calls, transcript).Uses(), narration.Unbacked, messages)
+	c.Steps = insert(c.Steps, own, told)
 	return err
 }
 

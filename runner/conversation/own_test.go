@@ -27,7 +27,8 @@ func TestTellingsStandBehindWhatIsToldBefore(t *testing.T) {
 			steps, calls := laidOut(test.steps)
 			uses, claims := toldOf(test.told, calls)
 			var got []string
-			for _, step := range insert(steps, uses, claims) {
+			own, told := tellings(uses, claims, nil)
+			for _, step := range insert(steps, own, told) {
 				got = append(got, nameOf(step))
 			}
 			if have := strings.Join(got, " "); have != test.want {
@@ -85,4 +86,24 @@ func nameOf(s Step) string {
 		return fmt.Sprintf("o%d", s.Own.Told)
 	}
 	return fmt.Sprintf("x%d", s.Claim.Number)
+}
+
+func TestMessagesStandWhereTheyWereSaid(t *testing.T) {
+	steps, calls := laidOut("c1 c2")
+	uses, _ := toldOf("c1@1 c2@2", calls)
+	own, told := tellings(uses, nil, said([]evidence.TranscriptEvent{
+		{Type: "assistant.message", Content: "first"}, {Type: "tool.execution_start"}, {Type: "assistant.message", Content: "between"},
+		{Type: "tool.execution_start"}, {Type: "assistant.message"}, {Type: "assistant.message", Content: "last"},
+	}))
+	var got []string
+	for _, step := range insert(steps, own, told) {
+		if step.Said != "" {
+			got = append(got, step.Said)
+		} else {
+			got = append(got, nameOf(step))
+		}
+	}
+	if have := strings.Join(got, " "); have != "first c1 between c2 last" {
+		t.Error(have)
+	}
 }
