@@ -22,8 +22,6 @@ const (
 	maxFailures = 20
 	// slowest is how many trials it names that took longest, where it has more.
 	slowest = 3
-	// reportFile is the run's report, where one is written.
-	reportFile = "report.html"
 )
 
 // ending is the end of a run, for a person.
@@ -145,7 +143,7 @@ func (e ending) missing() (lines []string) {
 
 // places says where to look, and how to go on.
 func (e ending) places() (lines []string) {
-	report := filepath.Join(e.dir, reportFile)
+	report := filepath.Join(e.dir, runner.ReportFile)
 	if info, err := os.Stat(report); err == nil && info.Mode().IsRegular() {
 		lines = append(lines, "report: "+report)
 	}

@@ -59,7 +59,7 @@ func TestEpilogue(t *testing.T) {
 	if diff := cmp.Diff("\n"+failures(feedback)+"slowest: price/2 31.0s, price/4 5.0s, price/3 4.0s\n"+rest, got); diff != "" {
 		t.Error(diff)
 	}
-	if err := os.WriteFile(filepath.Join(dir, reportFile), nil, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, runner.ReportFile), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	want := failures("") + "2 of 5 trials passed\n" + strings.Replace(rest, "run directory", "report: RUN/report.html\nrun directory", 1)

@@ -13,6 +13,8 @@ import (
 
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/markdown"
+	"github.com/waza-isolate/waza/runner/report"
 	"github.com/waza-isolate/waza/runner/results"
 )
 
@@ -26,8 +28,8 @@ func (j *job) finish(ctx context.Context, dir string, record runner.Record, done
 	summary, err := runner.Summarise(dir, record)
 	var shown error
 	if err == nil {
-		err = record.Seal(dir)
-		shown = j.showAs(dir, summary, j.options)
+		err = errors.Join(record.Report(dir, summary), record.Seal(dir))
+		shown = j.showAs(record.Shown(dir, summary), j.options)
 	}
 	runErr = errors.Join(runErr, err)
 	if j.options.format == formatDefault {
@@ -107,11 +109,11 @@ func lostServers(done []runner.Result) []string {
 }
 
 // showAs is show for a command line, which may want no table.
-func (s *state) showAs(dir string, r results.Results, o runOptions) error {
+func (s *state) showAs(run report.Run, o runOptions) error {
 	if o.loudness == quiet && o.format == formatDefault {
-		return saveResults(dir, o.output)
+		return saveResults(run.Dir, o.output)
 	}
-	return s.show(dir, r, o.format, o.output)
+	return s.show(run, o.format, o.output)
 }
 
 // saveResults copies the results of the run in dir to a file; to none without a name.
@@ -119,23 +121,26 @@ func saveResults(dir, file string) error {
 	if file == "" {
 		return nil
 	}
-	copyTo := func(w io.Writer) error { return writeOut(w, filepath.Join(dir, runner.ResultsFile)) }
-	if err := evidence.WriteFileBy(file, copyTo); err != nil {
+	err := evidence.WriteFileBy(file, func(w io.Writer) error { return writeOut(w, filepath.Join(dir, runner.ResultsFile)) })
+	if err != nil {
 		return usage("--output: %w", err)
 	}
 	return nil
 }
 
-// show prints the results of the run in dir in the wanted format, and copies them to a
-// file where one is named.
-func (s *state) show(dir string, r results.Results, f format, file string) error {
-	if err := saveResults(dir, file); err != nil {
+// show prints the results of a run in the wanted format, and copies them to a file where
+// one is named.
+func (s *state) show(run report.Run, f format, file string) error {
+	if err := saveResults(run.Dir, file); err != nil {
 		return err
 	}
-	if f == formatJSON {
-		return s.printJSON(func(w io.Writer) error { return writeOut(w, filepath.Join(dir, runner.ResultsFile)) })
+	switch f {
+	case formatJSON:
+		return s.printJSON(func(w io.Writer) error { return writeOut(w, filepath.Join(run.Dir, runner.ResultsFile)) })
+	case formatGitHub:
+		return markdown.Comment(s.stdout, run)
 	}
-	return r.Table(s.stdout, width(s.stdout))
+	return run.Results.Table(s.stdout, width(s.stdout))
 }
 
 func writeOut(w io.Writer, path string) error {

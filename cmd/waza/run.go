@@ -63,7 +63,7 @@ func (s *state) runCommand() *cli.Command {
 			&cli.BoolFlag{Name: "dry-run", Usage: "print each trial's plan and start nothing"},
 			&cli.BoolFlag{Name: "v", Aliases: []string{"verbose"}, Usage: "show servers' stderr as it comes, and every trial that ends"},
 			&cli.BoolFlag{Name: "q", Aliases: []string{"quiet"}, Usage: "say only what did not pass, and how it ends"},
-			formatFlag(),
+			formatFlag(formatDefault, formatJSON, formatGitHub),
 		},
 		Action: func(c *cli.Context) error {
 			s := s.onScreen()
