@@ -79,6 +79,8 @@ func All() []Attack {
 		leftoverAttacks(),
 		bombAttacks(),
 		sayingAttacks(),
+		pageAttacks(),
+		hugeAttacks(),
 		checkAttacks(),
 	)
 }

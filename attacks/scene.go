@@ -31,7 +31,8 @@ type Run struct {
 	Neighbours int             // harmless trials in all
 	Killed     bool            // it was ended by SIGKILL while it was attacked
 
-	shown map[string]string // what waza prints of a task, once it was asked
+	shown    map[string]string // what waza prints of a task, once it was asked
+	reported *page             // its report, once it was read
 }
 
 // Arrival is an attack that reached a listener outside.
