@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/markdown"
 	"github.com/waza-isolate/waza/runner/results"
 )
 
@@ -20,12 +21,12 @@ func (s *state) compareCommand() *cli.Command {
 		ArgsUsage:    "RUN RUN...",
 		Description:  "RUN is a run directory or a results.json. The first is what the others are held against,\ntask by task: regressed, where no trial passes any more; fixed, where all do now; flaky,\nwhere some do.",
 		OnUsageError: usageError,
-		Flags:        []cli.Flag{outputFlag(), formatFlag()},
+		Flags:        []cli.Flag{outputFlag(), formatFlag(formatDefault, formatJSON, formatGitHub)},
 		Action: func(c *cli.Context) error {
 			if n := c.NArg(); n < 2 || n > maxCompared {
 				return usage("compare takes from 2 to %d runs; see waza compare --help", maxCompared)
 			}
-			format, err := formatOf(c)
+			format, err := formatOf(c, formatDefault, formatJSON, formatGitHub)
 			if err != nil {
 				return err
 			}
@@ -38,7 +39,7 @@ func (s *state) compareCommand() *cli.Command {
 				entries = append(entries, results.Entry{Outline: outline, Path: path})
 			}
 			comparison := results.Compare(entries)
-			if err := s.compare(comparison, format, c.String("output")); err != nil || format == formatJSON {
+			if err := s.compare(comparison, format, c.String("output")); err != nil || format != formatDefault {
 				return err
 			}
 			fmt.Fprintln(s.stdout)
@@ -59,8 +60,11 @@ func (s *state) compare(c results.Comparison, f format, file string) error {
 			return usage("--output: %w", err)
 		}
 	}
-	if f == formatJSON {
+	switch f {
+	case formatJSON:
 		return s.printJSON(func(w io.Writer) error { _, err := w.Write(data); return err })
+	case formatGitHub:
+		return markdown.Comparison(s.stdout, c)
 	}
 	return c.Table(s.stdout, width(s.stdout))
 }
