@@ -41,6 +41,9 @@ func (b *Browser) Open(t testing.TB, url string, v View) *Page {
 	return p
 }
 
+// For is the page for a subtest, which fails in its place.
+func (p *Page) For(t testing.TB) *Page { return &Page{t, p.ctx, p.log} }
+
 // Do does what the actions say.
 func (p *Page) Do(actions ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
@@ -93,11 +96,21 @@ func (p *Page) Press(keys ...string) {
 	}
 }
 
-// See shows the page otherwise from now on.
+// See shows the page otherwise from now on, once what changes gradually has changed.
 func (p *Page) See(v View) {
 	p.t.Helper()
 	p.Do(v.emulate())
+	if !v.NoScript {
+		Eval[any](p, settled)
+	}
 }
+
+// settled waits for two frames, in which changes begin, and for the end of each.
+const settled = `(async () => {
+	for (let i = 0; i < 2; i++) await new Promise(requestAnimationFrame);
+	await Promise.all(document.getAnimations().map(a => a.finished.catch(() => {})));
+	return 0;
+})()`
 
 // AllowClipboard lets the page read and write the clipboard, as a person's click does.
 func (p *Page) AllowClipboard() {
