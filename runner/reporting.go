@@ -188,7 +188,7 @@ func pagesOf(run report.Run, links report.Links) iter.Seq2[report.Page, error] {
 		}
 		for _, task := range run.Results.Tasks {
 			for _, result := range task.Runs {
-				page, err := trialPage(run.Dir, found[TrialID{Task: task.TestID, Number: result.RunNumber}], links)
+				page, err := trialPage(run.Dir, found, TrialID{Task: task.TestID, Number: result.RunNumber}, links)
 				if !yield(page, err) || err != nil {
 					return
 				}
@@ -214,7 +214,11 @@ func locate(dir string) (map[TrialID]evidence.Dir, error) {
 	return found, nil
 }
 
-func trialPage(dir string, at evidence.Dir, links report.Links) (report.Page, error) {
+func trialPage(dir string, found map[TrialID]evidence.Dir, id TrialID, links report.Links) (report.Page, error) {
+	at, ok := found[id]
+	if !ok {
+		return report.Page{}, fmt.Errorf("trial %s is not there any more", id)
+	}
 	trial, err := report.ReadTrial(at, report.Bounds{Text: 64 << 10, Total: 4 << 20, Calls: 10_000})
 	if err != nil {
 		return report.Page{}, err
