@@ -11,6 +11,7 @@ import (
 	"github.com/waza-isolate/waza/runner/capture"
 	"github.com/waza-isolate/waza/runner/conversation"
 	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/results"
 )
 
 // conversation is a trial as it went.
@@ -27,18 +28,47 @@ func (s shown) conversation(c conversation.Conversation) []byte {
 	}
 	out.WriteString("\nprompt\n" + s.text("  ", c.Trial.Prompt))
 	for _, step := range c.Steps {
-		out.WriteByte('\n')
-		if step.Turn != nil {
-			out.WriteString(s.turn(step.Turn))
-		} else {
-			out.WriteString(s.call(step.Call, c.Gateway))
-		}
+		out.WriteString("\n" + s.step(step, c.Gateway))
 	}
 	out.WriteString("\nfinal output\n" + s.text("  ", c.Trial.FinalOutput))
 	out.WriteString(s.section("told otherwise by the agent", c.Told))
 	out.WriteString(s.section("missing", c.Gaps))
 	out.WriteString(s.verdicts(c.Verdicts))
 	return out.Bytes()
+}
+
+func (s shown) step(step conversation.Step, gateway bool) string {
+	switch {
+	case step.Turn != nil:
+		return s.turn(step.Turn)
+	case step.Own != nil:
+		return s.own(step.Own)
+	case step.Said != "":
+		return "the agent says\n" + s.text("  ", step.Said)
+	case step.Claim != nil:
+		return fmt.Sprintf("TOLD, NEVER MADE  %s\n%s", s.line(step.Claim.Name), s.with(step.Claim.Arguments))
+	}
+	return s.call(step.Call, gateway)
+}
+
+// own is a use of a tool of the agent's own, which is the agent's word.
+func (s shown) own(use *capture.Use) string {
+	outcome := "without success"
+	if use.OK {
+		outcome = "ok"
+	}
+	out := fmt.Sprintf("%s  %s  %s, as the agent tells\n%s", use.Source, s.line(use.Tool), outcome, s.with(use.Arguments))
+	if result := results.ResultOf(*use); result != nil {
+		out += s.text("  ", result.Content)
+	}
+	return out
+}
+
+func (s shown) with(arguments json.RawMessage) string {
+	if len(arguments) == 0 {
+		return ""
+	}
+	return "  with " + s.line(string(arguments)) + "\n"
 }
 
 // turn is a model's answer: what it says, the tools it asks for, and what it was told of
@@ -97,9 +127,7 @@ func (s shown) call(call *evidence.Call, gateway bool) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "call %d  %s of %s  %s  %s%s\n", call.Seq, s.line(call.Tool), s.line(call.Server),
 		s.line(string(call.Outcome)), elapsed(call.Start, call.End), askedBy(call, gateway))
-	if len(call.Arguments) > 0 {
-		out.WriteString("  with " + s.line(string(call.Arguments)) + "\n")
-	}
+	out.WriteString(s.with(call.Arguments))
 	out.WriteString(s.text("  ", resultText(call)))
 	return out.String()
 }
