@@ -44,6 +44,9 @@ func either(all []format) string {
 
 // terminal returns the terminal behind w, if there is one.
 func terminal(w io.Writer) (fd int, ok bool) {
+	if s, ok := w.(*screen); ok {
+		w = s.out
+	}
 	file, isFile := w.(*os.File)
 	if !isFile {
 		return 0, false
