@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,35 +19,94 @@ import (
 // markOf is what a markup has in it, wherever it comes to stand.
 var markOf = regexp.MustCompile(`[a-z]+-mark`)
 
-// pageAttacks say, wherever something is said, what a page would take for more than text.
-func pageAttacks() []Attack {
+// lastWords is the trial whose server says it and dies, which is why the trial has no
+// outcome.
+const lastWords = "markdown-break"
+
+// output is one of what waza makes of a run: what is in it that is not ours, and its text.
+type output struct {
+	strays func(Scene) []string
+	text   func(Scene) string
+}
+
+// outputAttacks say, wherever something is said, what pages, JUnit files and Markdown
+// would take for more than text.
+func outputAttacks() []Attack {
+	said := func(name, tries, in string, without Defence, out output) Attack {
+		mark := markOf.FindString(part.Markups()[name])
+		return Attack{
+			Name: name, As: Both, Promise: InertOutput, In: in, Tries: tries, Without: without,
+			Won:   func(s Scene) (bool, string) { return among(out.strays(s), mark) },
+			Tried: func(s Scene) bool { return strings.Contains(out.text(s), mark) },
+		}
+	}
+	pages := output{strayInPages, func(s Scene) string { return s.Run.report().text() }}
+	junit := output{strayInJUnit, func(s Scene) string { return string(s.Run.written("junit.xml")) }}
+	markdown := output{strayInMarkdown, func(s Scene) string { return s.Run.comment() }}
 	all := []Attack{
-		{Name: "page-element", Tries: "have a page load and send by elements of its own, which attributes make scripts", Without: escapedPages()},
-		{Name: "page-script", Tries: "end the page's script, and begin one", Without: escapedPages()},
-		{Name: "page-head", Tries: "end what stands in a page's head, and change where its links lead and how it looks", Without: escapedPages()},
-		{Name: "page-comment", Tries: "have the rest of a page taken for a comment", Without: escapedPages()},
-		{Name: "page-attribute", Tries: "get out of an attribute, and add others", Without: escapedPages()},
-		{Name: "page-address", Tries: "have a page lead to an address that is a script", Without: noAddresses()},
+		said("page-element", "have a page load and send by elements of its own, and run scripts by their attributes", sayingTask, escapedPages(), pages),
+		said("page-script", "end a page's script, and begin one", sayingTask, escapedPages(), pages),
+		said("page-head", "end what stands in a page's head, and change where its links lead and how it looks", sayingTask, escapedPages(), pages),
+		said("page-comment", "have the rest of a page taken for a comment", sayingTask, escapedPages(), pages),
+		said("page-attribute", "get out of an attribute, and add others", sayingTask, escapedPages(), pages),
+		said("page-entity", "have references to characters in a text taken for these characters", sayingTask, escapedPages(), output{misread, pages.text}),
+		said("page-address", "have a page lead to an address that is a script", sayingTask, noAddresses(), pages),
+		said("junit-case", "add a case that passed to a JUnit file, and make it unreadable", lastWords, escapedXML(), junit),
+		said(lastWords, "get out of what a comment on a pull request folds, and quotes", "", escapedMarkdown(), markdown),
+		said("markdown-link", "have a comment on a pull request show pictures and links", lastWords, escapedMarkdown(), markdown),
+		said("markdown-name", "have a comment on a pull request call people, and other repositories, by name", lastWords, escapedMarkdown(), markdown),
+		said("markdown-structure", "have a comment on a pull request say what looks like ours: headings, tables, lists", lastWords, escapedMarkdown(), markdown),
 	}
 	for i := range all {
-		a := &all[i]
-		a.As, a.Promise, a.In = Both, InertOutput, sayingTask
-		mark := markOf.FindString(part.Markups()[a.Name])
-		a.Won = func(s Scene) (bool, string) { return among(s.Run.report().strays, mark) }
-		a.Tried = func(s Scene) bool { return strings.Contains(text(s.Run.report().root), mark) }
+		if a := &all[i]; a.Name == lastWords || a.In == lastWords {
+			a.As = Server
+		}
 	}
 	return append(all,
 		Attack{
-			Name: "page-order", As: Both, Promise: InertOutput, In: sayingTask, Without: visibleText(),
-			Tries: "change the order in which a page shows what others said",
-			Won:   func(s Scene) (bool, string) { return among(s.Run.report().strays, `\u202e`) },
+			Name: "page-runs", As: Both, Promise: InertOutput, In: sayingTask, Without: policyAndEscapes(), Browse: true,
+			Tries: "run a script in the browser of who opens the report, or have it ask for anything",
+			Won:   func(s Scene) (bool, string) { return among(s.Run.Noted, "") },
+			Tried: func(s Scene) bool { return strings.Contains(s.Run.Browsed, "script-mark") },
 		},
 		Attack{
-			Name: "page-anything", As: Both, Promise: InertOutput, In: sayingTask, Without: escapedPages(),
-			Tries: "bring into the report of all these attacks anything that is not ours: an element, an attribute, an address, a character",
-			Won:   func(s Scene) (bool, string) { return among(s.Run.report().strays, "") },
+			Name: "outputs-order", As: Both, Promise: InertOutput, In: sayingTask, Without: visibleText(),
+			Tries: "change the order in which pages, JUnit files and comments show what others said",
+			Won: func(s Scene) (bool, string) {
+				return among(slices.Concat(strayInPages(s), strayInJUnit(s), strayInMarkdown(s)), `'\u202e'`)
+			},
+		},
+		Attack{
+			Name: "served-file", As: Both, Promise: InertOutput, In: sayingTask, Without: servedAsText(),
+			Tries: "have a browser take a file of the run that waza serve hands out for a page",
+			Won:   func(s Scene) (bool, string) { return among(s.Run.served(s.Task).strays, "is served as") },
+		},
+		Attack{
+			Name: "outputs-anything", As: Both, Promise: InertOutput, In: sayingTask, Without: escapedPages(),
+			Tries: "bring anything that is not ours into the report, JUnit file or comment on all of these attacks together, or what waza serve shows of this one",
+			Won: func(s Scene) (bool, string) {
+				return among(slices.Concat(strayInPages(s), strayInJUnit(s), strayInMarkdown(s)), "")
+			},
 		},
 	)
+}
+
+func strayInPages(s Scene) []string {
+	return slices.Concat(s.Run.report().strays, s.Run.served(sayingTask).strays)
+}
+
+func strayInJUnit(s Scene) []string { return readJUnit(s.Run.written("junit.xml")) }
+
+func strayInMarkdown(s Scene) []string {
+	return readMarkdown([]byte(s.Run.comment()))
+}
+
+// misread is where a text shows what its references to characters stand for.
+func misread(s Scene) []string {
+	if text := s.Run.report().text(); strings.Contains(text, "<b>entity-mark") {
+		return []string{"entity-mark is not shown as it was said"}
+	}
+	return nil
 }
 
 // Bounds of what is shown of one trial to who did not ask for all of it.
@@ -83,8 +143,8 @@ func hugeAttacks() []Attack {
 
 // beyond says whether a trial takes more of the page than so many bytes.
 func (p page) beyond(task string, most int) (bool, string) {
-	if len(p.strays) > 0 && p.ids == nil {
-		return true, p.strays[0]
+	if p.root == nil {
+		return true, fmt.Sprint(p.strays)
 	}
 	for n := range p.root.Descendants() {
 		if n.Data == "section" && value(n, "id") == "trial/"+task+"/1" {
@@ -113,19 +173,23 @@ func among(strays []string, mark string) (bool, string) {
 // report is the run's report as a browser takes it.
 func (r *Run) report() page {
 	if r.reported == nil {
-		p := readPage(r.written("report.html", "report", r.Dir))
+		p := readPage(r.written("report.html"))
 		r.reported = &p
 	}
 	return *r.reported
 }
 
-// written is a file that the run wrote, or that waza writes when asked.
-func (r *Run) written(name string, args ...string) []byte {
-	file := filepath.Join(r.Dir, name)
-	if _, err := os.Stat(file); err != nil {
-		r.printed(args...)
+// comment is what is said of the run on a pull request.
+func (r *Run) comment() string {
+	if r.commented == "" {
+		r.commented = r.printed("report", "--format", "github-comment", r.Dir)
 	}
-	data, _ := os.ReadFile(file)
+	return r.commented
+}
+
+// written is an output that the run wrote at its end.
+func (r *Run) written(name string) []byte {
+	data, _ := os.ReadFile(filepath.Join(r.Dir, name))
 	return data
 }
 

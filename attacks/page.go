@@ -2,9 +2,11 @@ package attacks
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
+	"iter"
 	"net/url"
 	"regexp"
 	"strings"
@@ -17,12 +19,12 @@ import (
 // elements are what pages are made of. None of them loads, embeds, sends or moves
 // anything.
 var elements = words(`html head meta title link style script body header main footer nav section article aside
-	a p div span h1 h2 h3 h4 h5 h6 ul ol li dl dt dd pre code kbd samp em strong b small mark del ins sub sup abbr time br wbr hr
+	a form p div span h1 h2 h3 h4 h5 h6 ul ol li dl dt dd pre code kbd samp em strong b small mark del ins sub sup abbr time br wbr hr
 	table caption colgroup col thead tbody tfoot tr th td details summary figure figcaption button input label select option output fieldset legend progress meter noscript
 	svg g symbol use defs path rect circle line polyline polygon text tspan`)
 
 // attributes are what elements of pages have, beside data-* and aria-*.
-var attributes = words(`id class role lang title href name content charset http-equiv rel for type value placeholder tabindex hidden open
+var attributes = words(`id class role lang title href name content charset http-equiv rel for type value placeholder tabindex hidden open action method
 	scope colspan rowspan headers datetime disabled checked selected autocomplete spellcheck download target
 	viewBox preserveAspectRatio width height x y x1 x2 y1 y2 cx cy r rx ry d points dx dy transform fill fill-opacity stroke stroke-width stroke-linecap
 	stroke-linejoin stroke-dasharray text-anchor dominant-baseline focusable vector-effect max min low high optimum multiple size xmlns`)
@@ -73,13 +75,24 @@ func (p *page) stray(format string, args ...any) {
 
 // characters finds raw characters that control, or change the order of others.
 func (p *page) characters() {
-	for at := 0; at < len(p.raw); {
-		r, size := utf8.DecodeRune(p.raw[at:])
-		invalid := r == utf8.RuneError && size == 1
-		if invalid || unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.In(r, unicode.Cf, unicode.Co, unicode.Zl, unicode.Zp) || r&0xFFFE == 0xFFFE {
-			p.stray("the character %q stands raw in %q", r, around(p.raw, at))
+	for at, what := range obeyedIn(p.raw) {
+		p.stray("the character %q stands raw in %q", what, around(p.raw, at))
+	}
+}
+
+// obeyedIn are the characters of a text, by where they stand, that control, change the
+// order of others, or are none.
+func obeyedIn(raw []byte) iter.Seq2[int, rune] {
+	return func(yield func(int, rune) bool) {
+		for at := 0; at < len(raw); {
+			r, size := utf8.DecodeRune(raw[at:])
+			invalid := r == utf8.RuneError && size == 1 || r&0xFFFE == 0xFFFE
+			controls := unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.In(r, unicode.Cf, unicode.Co, unicode.Zl, unicode.Zp)
+			if (invalid || controls) && !yield(at, r) {
+				return
+			}
+			at += size
 		}
-		at += size
 	}
 }
 
@@ -150,8 +163,8 @@ func (p *page) special(n *html.Node) {
 // links finds addresses that are not of this document or its server.
 func (p *page) links() {
 	for n := range p.root.Descendants() {
-		href, linked := attributeOf(n, "href")
-		if !linked || n.Data == "link" {
+		href := cmp.Or(value(n, "href"), value(n, "action"))
+		if href == "" || n.Data == "link" {
 			continue
 		}
 		to, err := url.Parse(href)
@@ -164,18 +177,22 @@ func (p *page) links() {
 	}
 }
 
-func attributeOf(n *html.Node, key string) (string, bool) {
+// value is that of an attribute; empty where there is none.
+func value(n *html.Node, key string) string {
 	for _, a := range n.Attr {
 		if a.Key == key {
-			return a.Val, true
+			return a.Val
 		}
 	}
-	return "", false
+	return ""
 }
 
-func value(n *html.Node, key string) string {
-	v, _ := attributeOf(n, key)
-	return v
+// text is all text of the page; empty where there is none.
+func (p page) text() string {
+	if p.root == nil {
+		return ""
+	}
+	return text(p.root)
 }
 
 // text is all text below n.

@@ -11,6 +11,13 @@ func escapedPages() Defence {
 	}}
 }
 
+// policyAndEscapes takes out both: each alone keeps scripts from running.
+func policyAndEscapes() Defence {
+	return Defence{Name: "a Content-Security-Policy, behind pages by html/template", Build: signalsBuild, Edits: append(escapedPages().Edits, Edit{
+		"runner/report/document.go", "}{d, Policy(d.Live != \"\"), ", "}{d, \"\", ",
+	})}
+}
+
 func noAddresses() Defence {
 	return Defence{Name: "addresses of our own alone", Kept: "no page makes an address out of what a stranger said, so there is no line that keeps it from that"}
 }
@@ -32,4 +39,23 @@ func clippedTexts() Defence {
 		{"cmd/waza/show.go", "shownLines = 12", "shownLines = 1 << 30"},
 		{"cmd/waza/show.go", "shownBytes = 800", "shownBytes = 1 << 30"},
 	}}
+}
+
+func escapedXML() Defence {
+	return Defence{Name: "JUnit files by encoding/xml", Build: laxBuild, Edits: []Edit{{
+		"runner/junit/text.go", "if err := e.EncodeToken(start); err != nil {\n",
+		"if true {\n\t\treturn e.EncodeElement(struct {\n\t\t\tRaw string `xml:\",innerxml\"`\n\t\t}{string(t)}, start)\n\t}\n\tif err := e.EncodeToken(start); err != nil {\n",
+	}}}
+}
+
+func escapedMarkdown() Defence {
+	return Defence{Name: "references to characters for all that Markdown, HTML or GitHub reads", Build: laxBuild, Edits: []Edit{{
+		"runner/markdown/escape.go", "for i, r := range s {\n", "for i, r := range s {\n\t\tif r != 0 {\n\t\t\tout.WriteRune(r)\n\t\t\tcontinue\n\t\t}\n",
+	}}}
+}
+
+func servedAsText() Defence {
+	return Defence{Name: "files that are served as text alone", Build: laxBuild, Edits: []Edit{{
+		"serve/files.go", `h.Set("Content-Type", "text/plain; charset=utf-8")`, `h.Set("Content-Type", "text/html; charset=utf-8")`,
+	}}}
 }

@@ -24,6 +24,7 @@ func sayingActs() map[string]act {
 	return map[string]act{
 		"terminal-title":  {agent: sayToPerson, server: serveSayings, grader: sayAsGrader},
 		"terminal-stderr": {tool: sayOnStderr},
+		"markdown-break":  {server: sayLastWords},
 	}
 }
 
@@ -31,7 +32,7 @@ func sayingActs() map[string]act {
 func sayings() []string {
 	all := part.Sayings()
 	maps.Copy(all, part.Markups())
-	return append(slices.Collect(maps.Values(all)), part.Unprintable)
+	return append(slices.Sorted(maps.Values(all)), part.Unprintable)
 }
 
 // sayToPerson says it on its outputs, as its transcript, by names that it asks for, in
@@ -76,7 +77,7 @@ func serveSayings() error {
 		mcp.NewTextContent(said),
 		mcp.NewTextContent(part.Unprintable),
 		mcp.NewImageContent("PHN2Zz4=", said),
-		mcp.NewResourceLink("javascript:alert('address-mark')", said, said, "text/html"),
+		mcp.NewResourceLink("javascript:console.log('address-mark')", said, said, "text/html"),
 		mcp.NewEmbeddedResource(mcp.TextResourceContents{URI: "data:text/html,address-mark", MIMEType: "text/html", Text: said}),
 	}}
 	for _, name := range append(sayings(), part.Tool, failing) {
@@ -101,5 +102,15 @@ func sayAsGrader(context.Context) []part.Word {
 
 func sayOnStderr(context.Context) []part.Word {
 	fmt.Fprintln(os.Stderr, part.Said())
+	return nil
+}
+
+// sayLastWords says what fits into last words, and dies.
+func sayLastWords() error {
+	markups := part.Markups()
+	for _, name := range []string{"junit-case", "markdown-break", "markdown-link", "markdown-name", "markdown-structure"} {
+		fmt.Fprintln(os.Stderr, markups[name])
+	}
+	os.Exit(1)
 	return nil
 }

@@ -10,19 +10,18 @@ import (
 // by the attack. Each has its mark in it, as Sayings have.
 func Markups() map[string]string {
 	return map[string]string{
-		"page-element":   `<img src=x onerror=alert(1) alt=element-mark><iframe src=//element-mark.invalid></iframe><form action=//element-mark.invalid><input name=element-mark>`,
-		"page-script":    `</script></SCRIPT ><script>alert("script-mark")</script><svg><script href="//script-mark.invalid"/></svg>`,
-		"page-head":      `</title></style></textarea></noscript></template></select></head><base href=//head-mark.invalid><meta http-equiv=refresh content="0;//head-mark.invalid"><link rel=stylesheet href=//head-mark.invalid><style>@import "//head-mark.invalid"</style>`,
-		"page-comment":   `<!--comment-mark--!> <?comment-mark?> <![CDATA[comment-mark]]> <!--`,
-		"page-attribute": "x\" onmouseover=\"attribute-mark\" style=\"color:attribute-mark\" x='' onfocus='attribute-mark' `onclick=`attribute-mark` autofocus=",
-		"page-address":   `javascript:alert('address-mark') JaVa	ScRiPt:address-mark data:text/html,address-mark vbscript:address-mark //address-mark.invalid`,
-		"page-template":  `{{.Results}}{{"template-mark"}}{{define "page"}}template-mark{{end}} ${template-mark} <%= template-mark %>`,
-		"page-entity":    `&lt;b&gt;entity-mark &#x3c;script&#x3e; &entity-mark; &#8238; &#27;[2J`,
-		"junit-case":     `]]></system-out></failure></testcase><testcase name="case-mark"/><!DOCTYPE case-mark [<!ENTITY a "case-mark">]>`,
-		"markdown-link":  `[link](http://linked-mark.invalid) ![image](http://linked-mark.invalid/i.png) <http://linked-mark.invalid> http://linked-mark.invalid www.linked-mark.invalid [x]: http://linked-mark.invalid`,
-		"markdown-name":  `@mention-mark mention-mark/mention-mark#1 #4711 GH-4711 mention@mention-mark.invalid`,
-		"markdown-block": "\n# block-mark\n\n| block-mark |\n|---|\n| block-mark |\n\n```\n~~~~\n````block-mark\n\n- [x] block-mark\n\n> block-mark\n\n---\n\n    block-mark\n\n**block-mark** _block-mark_ ~~block-mark~~ `block-mark` | block-mark |\n",
-		"markdown-html":  `</details></summary></pre></code></table><details open><summary>html-mark</summary><a href="http://html-mark.invalid">html-mark</a><!-- html-mark`,
+		"page-element":       `<img src=x onerror=console.log("element-mark") alt=element-mark><iframe src=//element-mark.invalid></iframe><form action=//element-mark.invalid><input name=element-mark>`,
+		"page-script":        `</script></SCRIPT ><script>console.log("script-mark")</script><svg><script href="//script-mark.invalid"/></svg>`,
+		"page-head":          `</title></style></textarea></noscript></template></select></head><base href=//head-mark.invalid><meta http-equiv=refresh content="0;//head-mark.invalid"><link rel=stylesheet href=//head-mark.invalid><style>@import "//head-mark.invalid"</style>`,
+		"page-comment":       `<!--comment-mark--!> <?comment-mark?> <![CDATA[comment-mark]]> <!--`,
+		"page-attribute":     "x\" onmouseover=\"attribute-mark\" style=\"color:attribute-mark\" x='' onfocus='attribute-mark' `onclick=`attribute-mark` autofocus=",
+		"page-address":       `javascript:console.log('address-mark') JaVa	ScRiPt:address-mark data:text/html,address-mark vbscript:address-mark //address-mark.invalid`,
+		"page-entity":        `&lt;b&gt;entity-mark &#x3c;script&#x3e; &entity-mark; &#8238; &#27;[2J`,
+		"junit-case":         `]]></system-out></failure></testcase><testcase name='case-mark'/><!DOCTYPE case-mark [<!ENTITY a "case-mark">]>`,
+		"markdown-link":      `[link](http://linked-mark.invalid) ![image](http://linked-mark.invalid/i.png) <http://linked-mark.invalid> http://linked-mark.invalid www.linked-mark.invalid [x]: http://linked-mark.invalid`,
+		"markdown-name":      `@mention-mark mention-mark/mention-mark#1 #4711 GH-4711 mention@mention-mark.invalid`,
+		"markdown-structure": "\n# structure-mark\n\n| structure-mark |\n|---|\n| structure-mark |\n\n```\n~~~~\n````structure-mark\n\n- [x] structure-mark\n\n> structure-mark\n\n---\n\n    structure-mark\n\n**structure-mark** _structure-mark_ ~~structure-mark~~ `structure-mark` | structure-mark |\n",
+		"markdown-break":     `</details></summary></pre></code></table><details open><summary>break-mark</summary><a href="http://break-mark.invalid">break-mark</a><!-- break-mark -->`,
 	}
 }
 
