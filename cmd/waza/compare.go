@@ -21,7 +21,7 @@ func (s *state) compareCommand() *cli.Command {
 		ArgsUsage:    "RUN RUN...",
 		Description:  "RUN is a run directory or a results.json. The first is what the others are held against,\ntask by task: regressed, where no trial passes any more; fixed, where all do now; flaky,\nwhere some do.",
 		OnUsageError: usageError,
-		Flags:        []cli.Flag{outputFlag(), formatFlag(formatDefault, formatJSON, formatGitHub)},
+		Flags:        []cli.Flag{comparisonFlag(), formatFlag(formatDefault, formatJSON, formatGitHub)},
 		Action: func(c *cli.Context) error {
 			if n := c.NArg(); n < 2 || n > maxCompared {
 				return usage("compare takes from 2 to %d runs; see waza compare --help", maxCompared)
@@ -46,6 +46,10 @@ func (s *state) compareCommand() *cli.Command {
 			return comparison.DifferenceList(s.stdout)
 		},
 	}
+}
+
+func comparisonFlag() cli.Flag {
+	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the comparison as JSON to this `FILE`"}
 }
 
 // compare prints a comparison in the wanted format, and writes it as JSON to a file

@@ -33,10 +33,11 @@ func (p *page) changed(c results.Comparison) {
 		return cmp.Compare(slices.Index(order, a.Change), slices.Index(order, b.Change))
 	})
 	columns := []column{{"Change", false}, {"Task", false}, {"Run", true}, {"Before", true}, {"After", true}, {"Difference in points", true}}
-	p.table(roomChanges, columns, len(all), "difference", func(i int) []string {
-		d := all[i]
-		return []string{string(d.Change), code(d.Task), fmt.Sprint(d.Run), shareOf(d.Before), shareOf(d.After), points(d)}
-	})
+	var rows [][]string
+	for _, d := range all {
+		rows = append(rows, []string{string(d.Change), code(d.Task), fmt.Sprint(d.Run), shareOf(d.Before), shareOf(d.After), points(d)})
+	}
+	p.table(roomChanges, columns, rows, "difference")
 }
 
 // changes counts the differences by their kinds.
@@ -68,7 +69,7 @@ func shareOf(t results.ComparedTask) string {
 
 func points(d results.Difference) string {
 	if d.PassRate == nil {
-		return "n/a"
+		return none
 	}
 	return fmt.Sprintf("%+.0f [%+.0f, %+.0f]", 100*d.PassRate.Mean, 100*d.PassRate.Lower, 100*d.PassRate.Upper)
 }
@@ -76,26 +77,29 @@ func points(d results.Difference) string {
 // runs has a row for each run, and says what is missing of which.
 func (p *page) runs(runs []results.ComparedRun) {
 	columns := []column{{"Run", true}, {"Agent", false}, {"Model", false}, {"Passed", true}, {"Rate", true}, {"MCP calls", true}, {"Cost", true}, {"Median time", true}, {"Of note", false}}
-	p.table(roomRuns, columns, len(runs), "run", func(i int) []string {
-		r := runs[i]
-		rate := "n/a"
+	var rows [][]string
+	for _, r := range runs {
+		rate, model, spent := none, none, (*float64)(nil)
 		if r.PassRate != nil {
 			rate = interval(r.PassRate.Interval)
 		}
-		var spent *float64
+		if r.Model != "" {
+			model = code(r.Model)
+		}
 		if r.Models != nil {
 			spent = r.Models.Cost
 		}
-		return []string{
-			fmt.Sprint(r.Run), code(r.Agent), code(cmp.Or(r.Model, "n/a")), fmt.Sprintf("%d/%d", r.Passed, r.Trials), rate,
+		rows = append(rows, []string{
+			fmt.Sprint(r.Run), code(r.Agent), model, fmt.Sprintf("%d/%d", r.Passed, r.Trials), rate,
 			fmt.Sprint(r.MCPCalls), dollars(spent), medianTime(r.MedianDurationMS), noteOf(r, runs[0]),
-		}
-	})
+		})
+	}
+	p.table(roomRuns, columns, rows, "run")
 }
 
 func medianTime(ms *float64) string {
 	if ms == nil {
-		return "n/a"
+		return none
 	}
 	return round(time.Duration(*ms * float64(time.Millisecond)))
 }
@@ -130,7 +134,7 @@ func (p *page) marks(runs []results.ComparedRun) {
 		columns = append(columns, column{fmt.Sprintf("Run %d", r.Run), true})
 		for _, t := range r.Tasks {
 			if marks[t.ID] == nil {
-				tasks, marks[t.ID] = append(tasks, t.ID), slices.Repeat([]string{"n/a"}, len(runs))
+				tasks, marks[t.ID] = append(tasks, t.ID), slices.Repeat([]string{none}, len(runs))
 			}
 			marks[t.ID][i] = shareOf(t)
 		}
@@ -138,7 +142,9 @@ func (p *page) marks(runs []results.ComparedRun) {
 	if len(tasks) == 0 {
 		return
 	}
-	p.folded(plural(len(tasks), "task"), func() {
-		p.table(roomMarks, columns, len(tasks), "task", func(i int) []string { return append([]string{code(tasks[i])}, marks[tasks[i]]...) })
-	})
+	var rows [][]string
+	for _, task := range tasks {
+		rows = append(rows, append([]string{code(task)}, marks[task]...))
+	}
+	p.folded(plural(len(tasks), "task"), func() { p.table(roomMarks, columns, rows, "task") })
 }
