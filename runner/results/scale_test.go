@@ -50,7 +50,7 @@ func writeMany(t testing.TB, r Results) {
 func TestMemoryOfManyTrials(t *testing.T) {
 	held := func() int64 {
 		runtime.GC()
-		runtime.GC() // pools of other tests keep what they have for one more
+		runtime.GC() // pools of other tests live through one
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		return int64(m.HeapAlloc)
