@@ -189,15 +189,21 @@ func (r Record) Reseal(dir string) error {
 	if r.Files == nil {
 		return nil // the run never came to its end
 	}
-	for name := range r.Files {
+	sealed := maps.Clone(r.Files)
+	for _, name := range []string{ReportFile, JUnitFile} {
+		sealed[name] = "" // a run of before may have none
+	}
+	for name := range sealed {
 		if !regraded(name) {
 			continue
 		}
 		sum, err := digest.File(filepath.Join(dir, filepath.FromSlash(name)))
-		if err != nil {
+		switch {
+		case err == nil:
+			r.Files[name] = sum
+		case r.Files[name] != "" || !errors.Is(err, fs.ErrNotExist):
 			return err
 		}
-		r.Files[name] = sum
 	}
 	return r.Write(dir)
 }
@@ -208,7 +214,7 @@ func regraded(name string) bool {
 		return false
 	}
 	switch path.Base(name) {
-	case evidence.CallsFile, evidence.CatalogsFile, evidence.NarrationFile, evidence.VerdictsFile, ResultsFile:
+	case evidence.CallsFile, evidence.CatalogsFile, evidence.NarrationFile, evidence.VerdictsFile, ResultsFile, ReportFile, JUnitFile:
 		return true
 	}
 	return false
@@ -301,31 +307,40 @@ func grade(dir evidence.Dir) error {
 // Summarise computes a run's results from its directory and writes results.json. It
 // holds the evidence of one trial at a time.
 func Summarise(dir string, r Record) (results.Results, error) {
-	dirs, err := Trials(dir)
+	summary, found, err := compute(dir, r)
 	if err != nil {
 		return results.Results{}, err
+	}
+	return summary, evidence.WriteFileBy(filepath.Join(dir, ResultsFile), func(w io.Writer) error {
+		return summary.Write(w, func(task string, number int) (results.Trial, error) {
+			return readTrial(found[TrialID{Task: task, Number: number}])
+		})
+	})
+}
+
+// compute computes a run's results over the trials that have verdicts, and says where
+// these are.
+func compute(dir string, r Record) (results.Results, map[TrialID]evidence.Dir, error) {
+	dirs, err := Trials(dir)
+	if err != nil {
+		return results.Results{}, nil, err
 	}
 	builder := results.NewBuilder(r.info())
 	found := map[TrialID]evidence.Dir{}
 	for _, d := range dirs {
 		trial, err := readTrial(d)
 		if err != nil {
-			return results.Results{}, err
+			return results.Results{}, nil, err
 		}
 		if trial.Verdicts.Class == "" {
 			continue
 		}
 		found[TrialID{Task: trial.Task, Number: trial.Number}] = d
 		if err := addTrial(builder, d, trial); err != nil {
-			return results.Results{}, err
+			return results.Results{}, nil, err
 		}
 	}
-	summary := builder.Results()
-	return summary, evidence.WriteFileBy(filepath.Join(dir, ResultsFile), func(w io.Writer) error {
-		return summary.Write(w, func(task string, number int) (results.Trial, error) {
-			return readTrial(found[TrialID{Task: task, Number: number}])
-		})
-	})
+	return builder.Results(), found, nil
 }
 
 // addTrial adds a trial and the attempts that came before it.

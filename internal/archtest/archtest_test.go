@@ -112,6 +112,7 @@ func TestForbidden(t *testing.T) {
 		"runner/dialect":      append(world, module+"runner/evidence"),
 		"runner/evidence":     world,
 		"runner/results":      world,
+		"runner/report":       world,
 		"runner/suspect":      world,
 		"runner/inspection":   world,
 		"offer":               append(world, module+"runner/", module+"mcpconfig"),
