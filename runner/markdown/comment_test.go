@@ -145,7 +145,7 @@ func TestComparison(t *testing.T) {
 		return results.Entry{Outline: o}
 	}
 	base := outline(map[string]int{"1-price": 0, "2-reserve": 4, "3-report": 4})
-	golden(t, "comparison.md", comparison(t, results.Compare([]results.Entry{base, outline(map[string]int{"1-price": 4, "2-reserve": 1})})))
+	golden(t, "comparison.md", comparison(t, results.Compare([]results.Entry{base, outline(map[string]int{"1-price": 4, "2-reserve": 2})})))
 	golden(t, "same.md", comparison(t, results.Compare([]results.Entry{base, base})))
 }
 

@@ -1,7 +1,6 @@
 package markdown
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -21,20 +20,14 @@ func Comparison(w io.Writer, c results.Comparison) error {
 	return p.writeTo(w)
 }
 
-// order is that of changes: what got worse comes first.
-var order = []results.Change{results.Regressed, results.Missing, results.Flaky, results.Fixed, results.Added}
-
 func (p *page) changed(c results.Comparison) {
 	p.printf("### %s\n\n", changes(c))
 	if len(c.Differences) == 0 {
 		return
 	}
-	all := slices.SortedStableFunc(slices.Values(c.Differences), func(a, b results.Difference) int {
-		return cmp.Compare(slices.Index(order, a.Change), slices.Index(order, b.Change))
-	})
 	columns := []column{{"Change", false}, {"Task", false}, {"Run", true}, {"Before", true}, {"After", true}, {"Difference in points", true}}
 	var rows [][]string
-	for _, d := range all {
+	for _, d := range c.Differences {
 		rows = append(rows, []string{string(d.Change), code(d.Task), fmt.Sprint(d.Run), shareOf(d.Before), shareOf(d.After), points(d)})
 	}
 	p.table(roomChanges, columns, rows, "difference")
@@ -46,16 +39,12 @@ func changes(c results.Comparison) string {
 		return fmt.Sprintf("%s compared: no task went otherwise than in run 1", plural(len(c.Runs), "run"))
 	}
 	var counts []string
-	for _, change := range order {
-		n := 0
-		for _, d := range c.Differences {
-			if d.Change == change {
-				n++
-			}
+	for rest := c.Differences; len(rest) > 0; {
+		change, n := rest[0].Change, 0
+		for n < len(rest) && rest[n].Change == change {
+			n++
 		}
-		if n > 0 {
-			counts = append(counts, fmt.Sprintf("%d %s", n, change))
-		}
+		counts, rest = append(counts, fmt.Sprintf("%d %s", n, change)), rest[n:]
 	}
 	return fmt.Sprintf("%s compared: %s", plural(len(c.Runs), "run"), strings.Join(counts, ", "))
 }
@@ -68,10 +57,19 @@ func shareOf(t results.ComparedTask) string {
 }
 
 func points(d results.Difference) string {
-	if d.PassRate == nil {
+	switch {
+	case d.PassRate == nil:
 		return none
+	case d.Few:
+		return string(d.Finding)
+	case d.Finding.Shown():
+		return fmt.Sprintf("%s, %+.0f %s", d.Finding, 100*d.PassRate.Mean, bounds(*d.PassRate))
 	}
-	return fmt.Sprintf("%+.0f [%+.0f, %+.0f]", 100*d.PassRate.Mean, 100*d.PassRate.Lower, 100*d.PassRate.Upper)
+	return fmt.Sprintf("%s %s", d.Finding, bounds(*d.PassRate))
+}
+
+func bounds(i results.Interval) string {
+	return fmt.Sprintf("[%+.0f, %+.0f]", 100*i.Lower, 100*i.Upper)
 }
 
 // runs has a row for each run, and says what is missing of which.
