@@ -98,8 +98,9 @@ func comment(t testing.TB, run report.Run) string {
 func compared(t testing.TB, runs ...report.Run) string {
 	t.Helper()
 	var entries []results.Entry
-	for _, run := range runs {
-		entries = append(entries, results.Entry{Outline: run.Results.Outline(), Path: run.Dir})
+	for i, run := range runs {
+		made := []results.Setting{{Name: "waza", Value: fmt.Sprint(run.Waza, i)}, {Name: run.Network, Value: fmt.Sprint(run.Waza, i)}}
+		entries = append(entries, results.Entry{Outline: run.Results.Outline(), Path: run.Dir, Made: made})
 	}
 	return comparison(t, results.Compare(entries))
 }
