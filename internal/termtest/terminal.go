@@ -63,6 +63,9 @@ func (t *Terminal) escape(text string) int {
 		n, _ := strconv.Atoi(sequence[:len(sequence)-1])
 		t.row = max(t.row-max(n, 1), len(t.lines)-t.rows, 0)
 	case 'K':
+		if sequence == "2K" {
+			t.lines[t.row] = nil
+		}
 		t.cut()
 	case 'J':
 		t.cut()
