@@ -13,7 +13,6 @@ const (
 	up        = "\x1b[%dA" // by lines
 	eraseLine = "\x1b[2K"
 	eraseRest = "\x1b[J"   // of the screen, from here on
-	eraseEnd  = "\x1b[K"   // of the line, from here on
 	noWrap    = "\x1b[?7l" // what is too long for a line is not shown
 	wrap      = "\x1b[?7h"
 )
@@ -39,7 +38,8 @@ func (s *Screen) Draw(text string, lines []string, columns int) string {
 	}
 	out.WriteString(text)
 	for _, line := range lines {
-		out.WriteString(bounded(line) + eraseEnd + "\n")
+		// Erased as a whole it is no longer one that was broken, which terminals remember.
+		out.WriteString(eraseLine + bounded(line) + "\n")
 	}
 	if len(lines) > 0 {
 		out.WriteString(eraseRest)
