@@ -107,8 +107,7 @@ func TestSizeThatIsLate(t *testing.T) {
 	draw("one that stays\nanother\n", 70)
 	term.Resize(45, 20)
 	draw("", 70)
-	draw("", 70)
-	draw("the third\n", 45)
+	draw("the third\n", 70)
 	draw("", 45)
 	text := term.Text()
 	for _, line := range []string{"one that stays", "another", "the third"} {
