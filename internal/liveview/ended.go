@@ -30,13 +30,16 @@ func Ended(u runner.Update, style ansi.Style) string {
 	return line
 }
 
-// reason is a sentence: what put a trial into its class, with what the first grader says
-// that it did not pass.
+// reason is a sentence: what put a trial into its class, with the first that is said by
+// the first grader which it did not pass.
 func reason(v evidence.Verdicts) string {
 	why, _, _ := strings.Cut(v.Message, "\n")
 	for _, one := range v.Verdicts {
 		if one.Result != evidence.VerdictPass {
 			said, _, _ := strings.Cut(one.Feedback, "\n")
+			if end := strings.Index(said, ". "); end >= 0 {
+				said = said[:end+1]
+			}
 			return strings.Trim(why+": "+said, ": ")
 		}
 	}

@@ -172,7 +172,7 @@ func TestEnded(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	u.Result.Verdicts.Message = "failed: a, b"
-	u.Result.Verdicts.Verdicts = []evidence.Verdict{{Result: evidence.VerdictPass, Feedback: "Fine."}, {Name: "a", Result: evidence.VerdictFail, Feedback: "No call.\nAt all."}, {Name: "b", Result: evidence.VerdictFail, Feedback: "None."}}
+	u.Result.Verdicts.Verdicts = []evidence.Verdict{{Result: evidence.VerdictPass, Feedback: "Fine."}, {Name: "a", Result: evidence.VerdictFail, Feedback: "No call. At all.\nNone."}, {Name: "b", Result: evidence.VerdictFail, Feedback: "None."}}
 	if got, want := liveview.Ended(u, ansi.Style{}), "fail        price/3  31.0s  failed: a, b: No call."; got != want {
 		t.Errorf("%q", got)
 	}
