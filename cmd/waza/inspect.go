@@ -52,7 +52,7 @@ func (s *state) inspectCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "allow-weak", Usage: "inspect although the attack `NAME` gets out of the sandbox; may be given again"},
 			&cli.BoolFlag{Name: "pin", Usage: "keep in waza.lock what each server lists, so that a later run tells what is another"},
 			&cli.BoolFlag{Name: "full", Usage: "show descriptions and schemas whole"},
-			formatFlag(),
+			formatFlag(formatDefault, formatJSON),
 		},
 		Action: func(c *cli.Context) error {
 			i, err := s.newInspector(c)

@@ -77,7 +77,7 @@ func (o *runOptions) readHarmless(c *cli.Context) (err error) {
 			return usage("--output: there is no directory %s", filepath.Dir(o.output))
 		}
 	}
-	if o.format, err = formatOf(c); err != nil {
+	if o.format, err = formatOf(c, formatDefault, formatJSON, formatGitHub); err != nil {
 		return err
 	}
 	return inRange(c, "workers", maxWorkers)

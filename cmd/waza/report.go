@@ -13,6 +13,8 @@ import (
 
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/markdown"
+	"github.com/waza-isolate/waza/runner/report"
 	"github.com/waza-isolate/waza/runner/results"
 )
 
@@ -26,8 +28,8 @@ func (j *job) finish(ctx context.Context, dir string, record runner.Record, done
 	summary, err := runner.Summarise(dir, record)
 	var shown error
 	if err == nil {
-		err = record.Seal(dir)
-		shown = j.show(dir, summary, j.options.format, j.options.output)
+		err = errors.Join(record.Report(dir, summary), record.Seal(dir))
+		shown = j.show(record.Shown(dir, summary), j.options.format, j.options.output)
 	}
 	runErr = errors.Join(runErr, err)
 	if j.options.format == formatDefault {
@@ -143,19 +145,22 @@ func lostServers(done []runner.Result) []string {
 	return lines
 }
 
-// show prints the results of the run in dir in the wanted format, and copies them to a
-// file where one is named.
-func (s *state) show(dir string, r results.Results, f format, file string) error {
-	copyTo := func(w io.Writer) error { return writeOut(w, filepath.Join(dir, runner.ResultsFile)) }
+// show prints the results of a run in the wanted format, and copies them to a file where
+// one is named.
+func (s *state) show(run report.Run, f format, file string) error {
+	copyTo := func(w io.Writer) error { return writeOut(w, filepath.Join(run.Dir, runner.ResultsFile)) }
 	if file != "" {
 		if err := evidence.WriteFileBy(file, copyTo); err != nil {
 			return usage("--output: %w", err)
 		}
 	}
-	if f == formatJSON {
+	switch f {
+	case formatJSON:
 		return s.printJSON(copyTo)
+	case formatGitHub:
+		return markdown.Comment(s.stdout, run)
 	}
-	return r.Table(s.stdout, width(s.stdout))
+	return run.Results.Table(s.stdout, width(s.stdout))
 }
 
 func writeOut(w io.Writer, path string) error {

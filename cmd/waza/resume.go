@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -249,8 +250,12 @@ func (s *state) conclude(ctx context.Context, dir string, o runOptions, r *resum
 	if err != nil {
 		return infra(err)
 	}
-	if err := s.show(dir, summary, o.format, o.output); err != nil {
+	reported := errors.Join(record.Report(dir, summary), record.Reseal(dir))
+	if err := s.show(record.Shown(dir, summary), o.format, o.output); err != nil {
 		return err
+	}
+	if reported != nil {
+		return infra(reported)
 	}
 	if o.format == formatDefault {
 		fmt.Fprintf(s.stdout, "\nrun directory: %s\n", dir)

@@ -62,7 +62,7 @@ func (s *state) runCommand() *cli.Command {
 			&cli.BoolFlag{Name: "keep", Usage: "leave the sandbox of the one trial standing until Ctrl-C"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "print each trial's plan and start nothing"},
 			&cli.BoolFlag{Name: "v", Aliases: []string{"verbose"}, Usage: "show servers' stderr as it comes"},
-			formatFlag(),
+			formatFlag(formatDefault, formatJSON, formatGitHub),
 		},
 		Action: func(c *cli.Context) error {
 			if c.IsSet("resume") {
