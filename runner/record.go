@@ -307,7 +307,9 @@ func Summarise(dir string, r Record) (results.Results, error) {
 	}
 	return summary, evidence.WriteFileBy(filepath.Join(dir, ResultsFile), func(w io.Writer) error {
 		return summary.Write(w, func(task string, number int) (results.Trial, error) {
-			return readTrial(found[TrialID{Task: task, Number: number}])
+			trial, err := readTrial(found[TrialID{Task: task, Number: number}])
+			trial.Path = filepath.ToSlash(string(TrialDir("", task, number)))
+			return trial, err
 		})
 	})
 }

@@ -3,6 +3,7 @@ package serve
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 
 	"github.com/waza-isolate/waza/runner"
@@ -15,7 +16,15 @@ const maxCompared = 8
 
 func (s *Server) comparePage(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	ids := slices.DeleteFunc(slices.Concat(q["a"], q["b"], q["run"]), func(id string) bool { return id == "" })
+	ids := append(slices.Clone(q["a"]), q["b"]...)
+	for _, ticked := range q["run"] { // names as the list has them, which hold nothing that could be taken otherwise
+		id, err := url.PathUnescape(ticked)
+		if err != nil {
+			s.denyFor(w, r, errNotThere)
+			return
+		}
+		ids = append(ids, id)
+	}
 	comparison, runs, err := s.compare(ids)
 	if err != nil {
 		s.denyFor(w, r, err)

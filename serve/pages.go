@@ -37,7 +37,7 @@ func (s *Server) listPage(w http.ResponseWriter, r *http.Request) {
 
 func listed(r Run) report.ListedRun {
 	l := report.ListedRun{
-		ID: r.ID, Eval: r.Eval, Agent: r.Agent, Model: r.Model, State: string(r.State), Live: r.live(), Problem: r.Problem,
+		ID: r.ID, Value: url.PathEscape(r.ID), Eval: r.Eval, Agent: r.Agent, Model: r.Model, State: string(r.State), Live: r.live(), Problem: r.Problem,
 		Started: r.Started, Took: r.Ended.Sub(r.Started), HasEnded: !r.Ended.IsZero(), Isolated: r.Isolated,
 		Verdict: string(r.Verdict), Tasks: r.Tasks, Passed: r.Passed, PassRate: r.PassRate, Planned: r.Planned, Done: r.Done,
 	}

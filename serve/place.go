@@ -70,7 +70,7 @@ func (p *place) Close() error { return p.root.Close() }
 
 // stat tells of a file by its path, of which no part may be a link.
 func (p *place) stat(name string) (fs.FileInfo, error) {
-	if !fs.ValidPath(name) {
+	if !fs.ValidPath(name) || strings.Contains(name, "\x00") {
 		return nil, errNotThere
 	}
 	for at, c := range name {

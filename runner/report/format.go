@@ -31,6 +31,7 @@ var funcs = template.FuncMap{
 	"score":   score,
 	"dollars": dollars,
 	"msf":     fractionalMilliseconds,
+	"seconds": func(s float64) string { return strconv.FormatFloat(s, 'f', 2, 64) + " s" },
 	"attack":  attackMark,
 }
 

@@ -19,6 +19,7 @@ type Listing struct {
 type ListedRun struct {
 	To       template.URL
 	ID       string // its directory's name
+	Value    string // that in a form
 	Eval     string
 	Agent    string
 	Model    string
