@@ -189,15 +189,21 @@ func (r Record) Reseal(dir string) error {
 	if r.Files == nil {
 		return nil // the run never came to its end
 	}
-	for name := range r.Files {
+	sealed := maps.Clone(r.Files)
+	for _, name := range []string{ReportFile, JUnitFile} {
+		sealed[name] = "" // a run of before may have none
+	}
+	for name := range sealed {
 		if !regraded(name) {
 			continue
 		}
 		sum, err := digest.File(filepath.Join(dir, filepath.FromSlash(name)))
-		if err != nil {
+		switch {
+		case err == nil:
+			r.Files[name] = sum
+		case r.Files[name] != "" || !errors.Is(err, fs.ErrNotExist):
 			return err
 		}
-		r.Files[name] = sum
 	}
 	return r.Write(dir)
 }
@@ -208,7 +214,7 @@ func regraded(name string) bool {
 		return false
 	}
 	switch path.Base(name) {
-	case evidence.CallsFile, evidence.CatalogsFile, evidence.NarrationFile, evidence.VerdictsFile, ResultsFile:
+	case evidence.CallsFile, evidence.CatalogsFile, evidence.NarrationFile, evidence.VerdictsFile, ResultsFile, ReportFile, JUnitFile:
 		return true
 	}
 	return false

@@ -8,6 +8,7 @@ import (
 
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/markdown"
 	"github.com/waza-isolate/waza/runner/results"
 )
 
@@ -21,12 +22,12 @@ func (s *state) compareCommand() *cli.Command {
 		ArgsUsage:    "RUN RUN...",
 		Description:  "RUN is a run directory or a results.json. The first is what the others are held against,\ntask by task: what is paired are the tasks that both have. Where an interval has room for\nno difference, none is shown. What regressed comes first.",
 		OnUsageError: usageError,
-		Flags:        []cli.Flag{outputFlag(), formatFlag()},
+		Flags:        []cli.Flag{comparisonFlag(), formatFlag(formatDefault, formatJSON, formatGitHub)},
 		Action: func(c *cli.Context) error {
 			if n := c.NArg(); n < 2 || n > maxCompared {
 				return usage("compare takes from 2 to %d runs; see waza compare --help", maxCompared)
 			}
-			format, err := formatOf(c)
+			format, err := formatOf(c, formatDefault, formatJSON, formatGitHub)
 			if err != nil {
 				return err
 			}
@@ -43,6 +44,10 @@ func (s *state) compareCommand() *cli.Command {
 	}
 }
 
+func comparisonFlag() cli.Flag {
+	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the comparison as JSON to this `FILE`"}
+}
+
 // compare prints a comparison in the wanted format, and writes it as JSON to a file
 // where one is named.
 func (s *state) compare(c results.Comparison, f format, file string) error {
@@ -55,8 +60,11 @@ func (s *state) compare(c results.Comparison, f format, file string) error {
 			return usage("--output: %w", err)
 		}
 	}
-	if f == formatJSON {
+	switch f {
+	case formatJSON:
 		return s.printJSON(func(w io.Writer) error { _, err := w.Write(data); return err })
+	case formatGitHub:
+		return markdown.Comparison(s.stdout, c)
 	}
 	if err := c.Table(s.stdout, width(s.stdout)); err != nil || len(c.Pairs) == 0 {
 		return err
