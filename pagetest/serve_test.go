@@ -3,26 +3,22 @@ package pagetest
 import (
 	"context"
 	"net"
-	"path/filepath"
 	"testing"
 
-	"github.com/waza-isolate/waza/internal/browsertest"
-	"github.com/waza-isolate/waza/internal/runtest"
-	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/serve"
 )
 
-// served serves the runs in dir until the test ends, at the address that lets one in.
-func served(t *testing.T, dir string) (address string) {
+// served serves the runs in dir until the test ends, and returns the address that lets one
+// in.
+func served(t testing.TB, dir string) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := serve.New(dir)
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	ended := make(chan error, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
 	go func() { ended <- server.Serve(ctx, listener) }()
 	t.Cleanup(func() {
 		cancel()
@@ -31,74 +27,4 @@ func served(t *testing.T, dir string) (address string) {
 		}
 	})
 	return server.URL(listener.Addr())
-}
-
-func made(t *testing.T, dir, id, says string) {
-	t.Helper()
-	r := runtest.New(t, filepath.Join(dir, id), "shop")
-	for _, task := range []string{"buy", "sell"} {
-		r.Trial(task, func(trial *runtest.Trial) {
-			trial.Serve("stock", runtest.Tool{Name: "price"})
-			trial.Call("stock", "price", map[string]any{"sku": "BRG"}, "12 cents")
-			trial.Info.FinalOutput = says
-			trial.Write(evidence.StdoutFile, says)
-			trial.Write(evidence.StderrFile, "")
-			trial.Grade("told", "text", `{"contains": ["12 cents"]}`)
-		})
-	}
-	r.End()
-}
-
-// The list of runs is sorted, filtered and ticked, leads to a run's pages and to a
-// comparison, and a run at work changes before one's eyes.
-func TestServedPages(t *testing.T) {
-	dir := runtest.Dir(t)
-	made(t, dir, "first", "It costs 12 cents.")
-	made(t, dir, "second", "No idea.")
-	lay := runtest.Begin(t, dir, "third <b>", 4)
-	lay.Step(1, runner.PhaseDone, evidence.ClassPass)
-	address := served(t, dir)
-	b := browsertest.Start(t)
-	t.Run("list", func(t *testing.T) { look(t, b, address, "serve-list") })
-	t.Run("tick", func(t *testing.T) { tick(t, b.Open(t, address, browsertest.View{})) })
-	t.Run("live", func(t *testing.T) { live(t, b.Open(t, address, browsertest.View{}), lay) })
-}
-
-func tick(t *testing.T, p *browsertest.Page) {
-	p.Click("th:nth-child(4) button")
-	p.Await(`document.querySelector("#runs-table th:nth-child(4)").ariaSort === "ascending"`)
-	p.Click("input[type=search]")
-	p.Press("second")
-	p.Await(`document.getElementById("runs-told").textContent === "1 of 3"`)
-	p.Click("tr:not([hidden]) input[type=checkbox]")
-	browsertest.Eval[any](p, `document.querySelector("input[type=search]").value = "first", document.querySelector("input[type=search]").dispatchEvent(new Event("input"))`)
-	p.Click("tr:not([hidden]) input[type=checkbox]")
-	p.Click("button[type=submit]")
-	p.Click("#compare h1")
-	p.Quiet()
-}
-
-func live(t *testing.T, p *browsertest.Page, run *runtest.Live) {
-	p.Click(`a[href*="third"]`)
-	p.Click(".now h2")
-	p.Await(`document.querySelector('[data-now="done"]')?.textContent === "1"`)
-	run.Step(2, runner.PhaseAgent, "")
-	run.Frames(2, evidence.Frame{Server: "stock", Conn: "c", Dir: evidence.ToServer, Raw: []byte(`{"id":1,"method":"tools/call","params":{"name":"<img src=x onerror=alert(1)>\u202e"}}`)})
-	p.Await(`document.querySelector('[data-now="working"]').textContent.includes("stock <img src=x onerror=alert(1)>\\u{202E}")`)
-	run.Tell(evidence.Progress{Task: "buy", Number: 3, Attempt: 1, Phase: string(runner.PhaseDone), Class: evidence.ClassFail, Message: "<script>alert(1)</script>"})
-	p.Await(`document.querySelector('[data-now="ended"]').textContent.includes("<script>")`)
-	p.Await(`document.querySelector('[data-now="ended"] a').getAttribute("href") === "/runs/third%20%3Cb%3E/trial/buy/3"`)
-	for view, v := range views {
-		t.Run(view, func(t *testing.T) {
-			p := p.For(t)
-			p.See(v)
-			p.Fits()
-			p.Accessible()
-			p.Picture("serve-live-" + view)
-		})
-	}
-	run.Interrupt()
-	p.Await(`document.querySelector('[data-now="state"]').textContent === "interrupted"`)
-	p.Await(`document.querySelector('[data-now="told"]').textContent.includes("Nobody is at work")`)
-	p.Quiet()
 }

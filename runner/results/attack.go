@@ -89,11 +89,8 @@ func (r Results) attackTable(width int) string {
 	case a == nil:
 		return ""
 	}
-	columns := r.attackColumns()
-	if width > 0 {
-		columns[0] = columns[0].shortened(width-columnsWidth(columns[1:])-len("  "), minTask)
-	}
-	return fmt.Sprintf("\n%sattacks: %s; tasks under attack: %s\n", tableOf(columns), a.SuccessRate.told("succeeded"), a.BenignRate.told("passed"))
+	table := tableOf(fitted(r.attackColumns(), 0, width))
+	return fmt.Sprintf("\n%sattacks: %s; tasks under attack: %s\n", table, a.SuccessRate.told("succeeded"), a.BenignRate.told("passed"))
 }
 
 // attackColumns are the tasks that were attacked, how many of their trials passed, and

@@ -1,6 +1,7 @@
 package results
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -20,15 +21,33 @@ func (c column) width() int {
 	return widest
 }
 
-// shortened has no cell wider than width, or than least and the title where these are
-// more.
-func (c column) shortened(width, least int) column {
-	width = max(width, least, utf8.RuneCountInString(c.title))
-	out := column{title: c.title, words: c.words}
-	for _, cell := range c.cells {
-		out.cells = append(out.cells, shorten(cell, width))
+// minTask is the least width that a column of names is shortened to.
+const minTask = 12
+
+// fitted are columns of which the one at an index is shortened, as far as that goes, so
+// that their table is no wider than width. A width of 0 or less is no limit.
+func fitted(columns []column, at, width int) []column {
+	over := columnsWidth(columns) - width
+	if width <= 0 || over <= 0 {
+		return columns
 	}
-	return out
+	long := columns[at]
+	room := max(long.width()-over, minTask)
+	short := column{title: long.title, words: long.words}
+	for _, cell := range long.cells {
+		short.cells = append(short.cells, shorten(cell, room))
+	}
+	columns = slices.Clone(columns)
+	columns[at] = short
+	return columns
+}
+
+func shorten(s string, width int) string {
+	runes := []rune(s)
+	if len(runes) <= width {
+		return s
+	}
+	return string(runes[:width-1]) + "…"
 }
 
 // columnsOf are columns of words by their titles and rows.
@@ -39,6 +58,14 @@ func columnsOf(titles []string, rows [][]string) []column {
 		for _, row := range rows {
 			columns[i].cells = append(columns[i].cells, row[i])
 		}
+	}
+	return columns
+}
+
+// figures sets some columns to the right.
+func figures(columns []column, some ...int) []column {
+	for _, i := range some {
+		columns[i].words = false
 	}
 	return columns
 }

@@ -93,6 +93,27 @@ func TestPairedRatio(t *testing.T) {
 	}
 }
 
+// Figures beyond all measure are none, and a comparison is still JSON.
+func TestRatioBeyondMeasure(t *testing.T) {
+	costs := func(of float64) Entry {
+		e := shares(1, 1, 1)
+		for i := range e.Tasks {
+			cost := of * float64(i+1)
+			e.Tasks[i].Trials[0].Models = &ModelFigures{Cost: &cost}
+		}
+		return e
+	}
+	for _, test := range [][2]float64{{5e-324, 1e12}, {1e12, 5e-324}, {1e-300, 1e-300}} {
+		c := Compare([]Entry{costs(test[0]), costs(test[1])})
+		if cost := c.Pairs[0].Cost; cost.Finding.Shown() || (cost.Ratio == nil) != (test[0] != test[1]) {
+			t.Errorf("%v: %+v", test, *cost)
+		}
+		if _, err := evidence.Marshal(c); err != nil {
+			t.Errorf("%v: %v", test, err)
+		}
+	}
+}
+
 // A task with a trial alone in either run flips, and nothing is shown.
 func TestFlip(t *testing.T) {
 	for _, trials := range []int{1, 2} {
@@ -317,6 +338,16 @@ func TestUnlike(t *testing.T) {
 	}
 	if got := Compare([]Entry{a, a}).Pairs[0].Unlike; got != nil {
 		t.Errorf("of a run and itself: %v", got)
+	}
+}
+
+// What files say of a run is no more than a line of text.
+func TestUnlikeOfStrangers(t *testing.T) {
+	a, b := shares(3, 1), shares(3, 1)
+	a.Made, b.Made = []Setting{{"network\nrun 3: passed", "x\x1b[31m\u202e"}}, []Setting{{"network\nrun 3: passed", strings.Repeat("y", 1<<20)}}
+	got := Compare([]Entry{a, b}).Pairs[0].Unlike[0]
+	if got.What != "networkrun 3: passed" || got.Before != "x[31m" || len(got.After) > 4*maxName {
+		t.Errorf("%.300q", got)
 	}
 }
 

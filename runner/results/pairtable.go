@@ -63,8 +63,7 @@ func (p Pair) table() string {
 func (p Pair) columns(titles []string, rows [][]string) []column {
 	before, after := fmt.Sprintf("RUN %d", p.Against), fmt.Sprintf("RUN %d", p.Run)
 	columns := columnsOf(slices.Concat(titles, []string{before, after, "DIFFERENCE", "95% INTERVAL"}), rows)
-	columns[len(titles)].words, columns[len(titles)+1].words = false, false
-	return columns
+	return figures(columns, len(titles), len(titles)+1)
 }
 
 // change is the finding, with the difference where one is shown.
@@ -109,11 +108,7 @@ func differenceTable(differences []Difference, p Pair, width int) string {
 	for _, d := range differences {
 		rows = append(rows, []string{string(d.Change), d.Task, d.Before.shareText(), d.After.shareText(), d.change(), d.interval()})
 	}
-	columns := p.columns([]string{"CHANGE", "TASK"}, rows)
-	if over := columnsWidth(columns) - width; width > 0 && over > 0 {
-		columns[1] = columns[1].shortened(columns[1].width()-over, minTask)
-	}
-	return tableOf(columns)
+	return tableOf(fitted(p.columns([]string{"CHANGE", "TASK"}, rows), 1, width))
 }
 
 func (d Difference) change() string {

@@ -12,7 +12,8 @@ import (
 // known, and compared with none.
 type Setting struct{ Name, Value string }
 
-// Unlike is a setting that was another in two runs.
+// Unlike is a setting that was another in two runs, as a line of text that is no longer
+// than names are.
 type Unlike struct {
 	What   string `json:"what"`
 	Before string `json:"before"`
@@ -28,7 +29,7 @@ func unlike(base, run Entry) (all []Unlike) {
 	}
 	for _, s := range run.settings() {
 		if b := before[s.Name]; b != "" && s.Value != "" && b != s.Value {
-			all = append(all, Unlike{What: s.Name, Before: shorten(b, maxName), After: shorten(s.Value, maxName)})
+			all = append(all, Unlike{What: name(s.Name), Before: name(b), After: name(s.Value)})
 		}
 	}
 	return all
