@@ -79,6 +79,7 @@ func TestClientsThatLeave(t *testing.T) {
 	dir := t.TempDir()
 	run := runtest.Begin(t, dir, "a", 500)
 	s := open(t, dir)
+	s.watches.beat = time.Hour
 	stuck, err := net.Dial("tcp", strings.TrimPrefix(s.base, "http://"))
 	if err != nil {
 		t.Fatal(err)
@@ -104,6 +105,38 @@ func TestClientsThatLeave(t *testing.T) {
 			_, _, err = stayer.next()
 		}
 	}
+}
+
+// A client that does not look is told once, and nobody waits for it.
+func TestClientsThatDoNotLook(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	run := runtest.Begin(t, dir, "a", 9)
+	w := newWatches(newShelf(dir, runner.Held), time.Millisecond, time.Now)
+	_, leave, err := w.join(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	looks, leave2, err := w.join(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := 1; n <= 9; n++ {
+		run.Step(n, runner.PhaseDone, evidence.ClassPass)
+		for seen := 0; seen < n; {
+			select {
+			case <-looks.news:
+			case <-time.After(enough):
+				t.Fatalf("nothing is told of trial %d", n)
+			}
+			if s, any := w.latest(looks); any && s.told != nil {
+				seen, _ = s.told.counts()
+			}
+		}
+	}
+	leave()
+	leave2()
+	w.ended.Wait()
 }
 
 // A server that is started anew in the midst of a run knows where it stands.
