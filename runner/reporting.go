@@ -63,9 +63,10 @@ func reportPages(dir string, run report.Run, found map[TrialID]evidence.Dir, lin
 		if !yield(report.Overview(run, links), nil) || !yield(report.Servers(run, links), nil) {
 			return
 		}
+		most := report.Share(run.Trials())
 		for _, task := range run.Results.Tasks {
 			for _, result := range task.Runs {
-				page, err := trialPage(dir, found[TrialID{Task: task.TestID, Number: result.RunNumber}], links)
+				page, err := trialPage(dir, found[TrialID{Task: task.TestID, Number: result.RunNumber}], links, most)
 				if !yield(page, err) || err != nil {
 					return
 				}
@@ -74,8 +75,8 @@ func reportPages(dir string, run report.Run, found map[TrialID]evidence.Dir, lin
 	}
 }
 
-func trialPage(dir string, at evidence.Dir, links report.Links) (report.Page, error) {
-	trial, err := report.ReadTrial(at, report.Bounds{Text: 64 << 10, Total: 4 << 20, Calls: 10_000})
+func trialPage(dir string, at evidence.Dir, links report.Links, most report.Bounds) (report.Page, error) {
+	trial, err := report.ReadTrial(at, most)
 	if err != nil {
 		return report.Page{}, fmt.Errorf("report: %w", err)
 	}

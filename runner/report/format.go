@@ -21,6 +21,7 @@ var funcs = template.FuncMap{
 	"ms":      milliseconds,
 	"took":    took,
 	"percent": percent,
+	"score":   score,
 	"when":    when,
 	"outcome": outcomeOf,
 	"dict":    dict,
