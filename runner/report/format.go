@@ -22,6 +22,8 @@ var funcs = template.FuncMap{
 	"took":    took,
 	"percent": percent,
 	"score":   score,
+	"dollars": dollars,
+	"attack":  attackMark,
 	"when":    when,
 	"outcome": outcomeOf,
 	"dict":    dict,
