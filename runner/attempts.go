@@ -37,10 +37,10 @@ func (r *run) one(ctx context.Context, t *Trial) (*Result, error) {
 		result.Earlier = earlier
 		again := result.Verdicts.Class == evidence.ClassInfra && result.Verdicts.Reason != evidence.ReasonPin && attempt.Attempt < last && ctx.Err() == nil
 		if !again || evidence.CheckRoom(string(dir)) != nil || r.backs.recover(ctx, r.backend) != nil {
-			r.o.Progress(Update{Task: t.Task, Number: t.Number, Phase: PhaseDone, Result: result})
+			r.ends(&attempt, PhaseDone, result)
 			return result, nil
 		}
-		r.o.Progress(Update{Task: t.Task, Number: t.Number, Phase: PhaseAgain, Result: result})
+		r.ends(&attempt, PhaseAgain, result)
 		if err := setAside(dir, evidence.AttemptsDir); err != nil {
 			return nil, err
 		}
@@ -76,7 +76,7 @@ func (r *run) consult(ctx context.Context, t *Trial, dir evidence.Dir) error {
 	if t.Judge == nil {
 		return nil
 	}
-	r.o.Progress(Update{Task: t.Task, Number: t.Number, Phase: PhaseJudge})
+	r.enters(t, PhaseJudge)
 	_, err := Consulting{Connect: r.o.Connect, Secrets: r.o.Secrets}.trial(ctx, dir)
 	return err
 }

@@ -189,15 +189,21 @@ func (r Record) Reseal(dir string) error {
 	if r.Files == nil {
 		return nil // the run never came to its end
 	}
-	for name := range r.Files {
+	sealed := maps.Clone(r.Files)
+	for _, name := range []string{ReportFile, JUnitFile} {
+		sealed[name] = "" // a run of before may have none
+	}
+	for name := range sealed {
 		if !regraded(name) {
 			continue
 		}
 		sum, err := digest.File(filepath.Join(dir, filepath.FromSlash(name)))
-		if err != nil {
+		switch {
+		case err == nil:
+			r.Files[name] = sum
+		case r.Files[name] != "" || !errors.Is(err, fs.ErrNotExist):
 			return err
 		}
-		r.Files[name] = sum
 	}
 	return r.Write(dir)
 }
@@ -208,7 +214,7 @@ func regraded(name string) bool {
 		return false
 	}
 	switch path.Base(name) {
-	case evidence.CallsFile, evidence.CatalogsFile, evidence.NarrationFile, evidence.VerdictsFile, ResultsFile:
+	case evidence.CallsFile, evidence.CatalogsFile, evidence.NarrationFile, evidence.VerdictsFile, ResultsFile, ReportFile, JUnitFile:
 		return true
 	}
 	return false
@@ -307,7 +313,9 @@ func Summarise(dir string, r Record) (results.Results, error) {
 	}
 	return summary, evidence.WriteFileBy(filepath.Join(dir, ResultsFile), func(w io.Writer) error {
 		return summary.Write(w, func(task string, number int) (results.Trial, error) {
-			return readTrial(found[TrialID{Task: task, Number: number}])
+			trial, err := readTrial(found[TrialID{Task: task, Number: number}])
+			trial.Path = filepath.ToSlash(string(TrialDir("", task, number)))
+			return trial, err
 		})
 	})
 }

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -9,26 +10,68 @@ import (
 	"slices"
 
 	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/junit"
 	"github.com/waza-isolate/waza/runner/report"
+	"github.com/waza-isolate/waza/runner/results"
 )
+
+// Files of a run directory that are made of its results.
+const (
+	ReportFile = "report.html"
+	JUnitFile  = "junit.xml"
+)
+
+// Report writes the report of the run in dir and its junit.xml, from the results that
+// [Summarise] has computed. Where one cannot be written, the other is.
+func (r Record) Report(dir string, summary results.Results) error {
+	write := func(name string, write func(io.Writer) error) error {
+		if err := evidence.WriteFileBy(filepath.Join(dir, name), write); err != nil {
+			return fmt.Errorf("%s is not written: %w", name, err)
+		}
+		return nil
+	}
+	return errors.Join(
+		write(JUnitFile, func(w io.Writer) error { return junit.Write(w, summary) }),
+		write(ReportFile, func(w io.Writer) error { return writeReport(w, []report.Run{r.Shown(dir, summary)}) }),
+	)
+}
+
+// WriteReport writes the report of the runs in the directories dirs as one file of HTML:
+// where they are several, side by side. It writes nothing to them, and does not need the
+// runs to have ended. It holds what figures need of all runs, and one trial at a time.
+func WriteReport(w io.Writer, dirs []string) error {
+	var runs []report.Run
+	for _, dir := range dirs {
+		record, err := ReadRecord(dir)
+		if err != nil {
+			return err
+		}
+		run, err := Reported(dir, record)
+		if err != nil {
+			return err
+		}
+		runs = append(runs, run)
+	}
+	return writeReport(w, runs)
+}
 
 // Reported is what is shown of the run in dir, whose record is r: results over the trials
 // that have verdicts. It writes nothing, and does not need the run to have ended.
 func Reported(dir string, r Record) (report.Run, error) {
-	run, _, err := reported(dir, r)
-	return run, err
+	computed, _, err := compute(dir, r)
+	if err != nil {
+		return report.Run{}, err
+	}
+	return r.Shown(dir, computed), nil
 }
 
-func reported(dir string, r Record) (report.Run, map[TrialID]evidence.Dir, error) {
-	computed, found, err := compute(dir, r)
-	if err != nil {
-		return report.Run{}, nil, err
-	}
+// Shown is what is shown of the run in dir, of which summary is computed.
+func (r Record) Shown(dir string, summary results.Results) report.Run {
 	run := report.Run{
 		Dir: dir, ID: r.ID, Eval: r.Eval.Path, EvalSHA256: r.Eval.SHA256, Waza: r.Waza, Build: r.Build,
-		Started: r.Started, Ended: r.Ended, Interrupted: r.Interrupted, Planned: r.Planned(),
+		Started: r.Started, Ended: r.Ended, Interrupted: r.Interrupted, FailFast: r.FailFast, Planned: r.Planned(),
 		Isolated: r.Isolated, Network: r.Network, Guarantees: r.Guarantees, Certificate: r.Certificate, Engine: r.Engine,
-		Results: computed,
+		Results: summary,
 	}
 	for _, ref := range slices.Sorted(maps.Keys(r.Images)) {
 		run.Images = append(run.Images, report.Image{Ref: ref, ID: r.Images[ref].ID})
@@ -36,37 +79,92 @@ func reported(dir string, r Record) (report.Run, map[TrialID]evidence.Dir, error
 	for _, path := range slices.Sorted(maps.Keys(r.Inputs)) {
 		run.Inputs = append(run.Inputs, report.Input{Path: path, SHA256: r.Inputs[path]})
 	}
-	return run, found, nil
+	return run
 }
 
-// WriteReport writes the report of the run in dir as one file of HTML, and holds one
-// trial at a time.
-func WriteReport(w io.Writer, dir string) error {
-	record, err := ReadRecord(dir)
-	if err != nil {
-		return err
+func writeReport(w io.Writer, runs []report.Run) error {
+	if len(runs) == 0 {
+		return errors.New("runner: no run to report")
 	}
-	run, found, err := reported(dir, record)
-	if err != nil {
-		return err
+	document := report.Document{Title: runs[0].Results.EvalName, Note: notes(runs), Paged: true}
+	links := linksOf(runs)
+	if len(runs) > 1 {
+		document.Title = fmt.Sprintf("%d runs", len(runs))
+		document.Nav = append(document.Nav, navItem("Comparison", report.PathCompare, report.Links{InFile: true}))
 	}
-	links := report.Links{InFile: true}
-	document := report.Document{Title: run.Results.EvalName, Paged: true, Nav: []report.NavItem{
-		{Text: "Overview", Path: report.PathOverview, To: links.To(report.PathOverview)},
-		{Text: "Servers", Path: report.PathServers, To: links.To(report.PathServers)},
-	}}
-	return document.Write(w, reportPages(dir, run, found, links))
+	for i, l := range links {
+		overview, servers := "Overview", "Servers"
+		if len(runs) > 1 {
+			overview, servers = fmt.Sprintf("Run %d", i+1), fmt.Sprintf("Servers %d", i+1)
+		}
+		document.Nav = append(document.Nav, navItem(overview, report.PathOverview, l), navItem(servers, report.PathServers, l))
+	}
+	return document.Write(w, reportPages(runs, links))
 }
 
-func reportPages(dir string, run report.Run, found map[TrialID]evidence.Dir, links report.Links) iter.Seq2[report.Page, error] {
+func navItem(text, path string, l report.Links) report.NavItem {
+	return report.NavItem{Text: text, Path: l.ID(path), To: l.To(path)}
+}
+
+// linksOf are the links of each of the runs of a file.
+func linksOf(runs []report.Run) []report.Links {
+	links := make([]report.Links, len(runs))
+	for i := range links {
+		links[i].InFile = true
+		if len(runs) > 1 {
+			links[i].Run = i + 1
+		}
+	}
+	return links
+}
+
+// notes say of which runs the report is not that of a whole one.
+func notes(runs []report.Run) string {
+	var all string
+	for i, run := range runs {
+		note := unfinished(run)
+		if note == "" {
+			continue
+		}
+		if len(runs) > 1 {
+			note = fmt.Sprintf("Run %d: %s", i+1, note)
+		}
+		if all != "" {
+			all += " "
+		}
+		all += note
+	}
+	return all
+}
+
+// unfinished says in a sentence that a run has not ended, or not as it was to; empty where
+// it has.
+func unfinished(run report.Run) string {
+	trials := fmt.Sprintf("%d of %d trials have an outcome.", run.Trials(), run.Planned)
+	switch {
+	case run.Ended.IsZero():
+		return "The run has not come to its end: " + trials
+	case run.Interrupted:
+		return "The run was interrupted: " + trials
+	case run.Trials() < run.Planned:
+		return "The run ended early: " + trials
+	}
+	return ""
+}
+
+// reportPages are the comparison where there are several runs, and then each run's pages.
+func reportPages(runs []report.Run, links []report.Links) iter.Seq2[report.Page, error] {
 	return func(yield func(report.Page, error) bool) {
-		if !yield(report.Overview(run, links), nil) || !yield(report.Servers(run, links), nil) {
+		if len(runs) > 1 && !yield(report.Comparison(compareRuns(runs), runs, report.Links{InFile: true}), nil) {
 			return
 		}
-		most := report.Share(run.Trials())
-		for _, task := range run.Results.Tasks {
-			for _, result := range task.Runs {
-				page, err := trialPage(dir, found[TrialID{Task: task.TestID, Number: result.RunNumber}], links, most)
+		trials := 0
+		for _, run := range runs {
+			trials += run.Trials()
+		}
+		most := report.Share(trials)
+		for i, run := range runs {
+			for page, err := range pagesOf(run, links[i], most) {
 				if !yield(page, err) || err != nil {
 					return
 				}
@@ -75,10 +173,60 @@ func reportPages(dir string, run report.Run, found map[TrialID]evidence.Dir, lin
 	}
 }
 
-func trialPage(dir string, at evidence.Dir, links report.Links, most report.Bounds) (report.Page, error) {
+func compareRuns(runs []report.Run) results.Comparison {
+	var entries []results.Entry
+	for _, run := range runs {
+		entries = append(entries, results.Entry{Outline: run.Results.Outline(), Path: run.Dir})
+	}
+	return results.Compare(entries)
+}
+
+func pagesOf(run report.Run, links report.Links, most report.Bounds) iter.Seq2[report.Page, error] {
+	return func(yield func(report.Page, error) bool) {
+		if !yield(report.Overview(run, links), nil) || !yield(report.Servers(run, links), nil) {
+			return
+		}
+		found, err := locate(run.Dir)
+		if err != nil {
+			yield(report.Page{}, err)
+			return
+		}
+		for _, task := range run.Results.Tasks {
+			for _, result := range task.Runs {
+				page, err := trialPage(run.Dir, found, TrialID{Task: task.TestID, Number: result.RunNumber}, links, most)
+				if !yield(page, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// locate says where the trials that have ended are, by what they say of themselves.
+func locate(dir string) (map[TrialID]evidence.Dir, error) {
+	dirs, err := Trials(dir)
+	if err != nil {
+		return nil, err
+	}
+	found := map[TrialID]evidence.Dir{}
+	for _, d := range dirs {
+		trial, err := d.Trial()
+		if err != nil {
+			return nil, err
+		}
+		found[TrialID{Task: trial.Task, Number: trial.Number}] = d
+	}
+	return found, nil
+}
+
+func trialPage(dir string, found map[TrialID]evidence.Dir, id TrialID, links report.Links, most report.Bounds) (report.Page, error) {
+	at, ok := found[id]
+	if !ok {
+		return report.Page{}, fmt.Errorf("trial %s is not there any more", id)
+	}
 	trial, err := report.ReadTrial(at, most)
 	if err != nil {
-		return report.Page{}, fmt.Errorf("report: %w", err)
+		return report.Page{}, err
 	}
 	if trial.Dir, err = filepath.Rel(dir, string(at)); err != nil {
 		return report.Page{}, err

@@ -19,14 +19,14 @@ func (s *state) doctorCommand() *cli.Command {
 		Description: "Looks at the engine, what it can enforce, and at this machine; changes nothing; with\n--probe it also attacks sandboxes from inside, as a run does. Exit code 3 where a run\ncould not work.",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "probe", Usage: "open sandboxes, and try to get out of them"},
-			formatFlag(),
+			formatFlag(formatDefault, formatJSON),
 		},
 		OnUsageError: usageError,
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
 				return usage("doctor takes no arguments")
 			}
-			format, err := formatOf(c)
+			format, err := formatOf(c, formatDefault, formatJSON)
 			if err != nil {
 				return err
 			}

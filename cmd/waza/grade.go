@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/urfave/cli/v2"
@@ -19,13 +20,13 @@ func (s *state) gradeCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "judge", Usage: "ask the judge what it has not answered"},
 			&cli.BoolFlag{Name: "judge-again", Usage: "ask the judge everything anew; what it answered before stays on record and counts no more"},
-			outputFlag(), formatFlag(),
+			outputFlag(), formatFlag(formatDefault, formatJSON, formatGitHub),
 		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {
 				return usage("grade takes one run directory; see waza grade --help")
 			}
-			format, err := formatOf(c)
+			format, err := formatOf(c, formatDefault, formatJSON, formatGitHub)
 			if err != nil {
 				return err
 			}
@@ -47,11 +48,12 @@ func (s *state) gradeCommand() *cli.Command {
 			if err != nil {
 				return &exitError{exitInfra, err}
 			}
-			if err := record.Reseal(dir); err != nil {
-				return &exitError{exitInfra, err}
-			}
-			if err := s.show(dir, summary, format, c.String("output")); err != nil {
+			reported := errors.Join(record.Report(dir, summary), record.Reseal(dir))
+			if err := s.show(record.Shown(dir, summary), format, c.String("output")); err != nil {
 				return err
+			}
+			if reported != nil {
+				return &exitError{exitInfra, reported}
 			}
 			if format == formatDefault {
 				fmt.Fprintln(s.stdout)

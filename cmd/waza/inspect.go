@@ -52,7 +52,7 @@ func (s *state) inspectCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "allow-weak", Usage: "inspect although the attack `NAME` gets out of the sandbox; may be given again"},
 			&cli.BoolFlag{Name: "pin", Usage: "keep in waza.lock what each server lists, so that a later run tells what is another"},
 			&cli.BoolFlag{Name: "full", Usage: "show descriptions and schemas whole"},
-			formatFlag(),
+			formatFlag(formatDefault, formatJSON),
 		},
 		Action: func(c *cli.Context) error {
 			i, err := s.newInspector(c)
@@ -187,7 +187,7 @@ func (i *inspector) prepare(ctx context.Context, backend backend) error {
 		return err
 	}
 	i.report.Engine = backend.Describe()
-	kept, err := i.certificateOf(ctx, scout, i.id, certificate.KindOf(i.isolated()), i.options.allowWeak)
+	kept, err := i.certificateOf(ctx, scout, i.id, certificate.KindOf(i.isolated()), i.options.allowWeak, say)
 	i.report.Certificate = inspection.CertificateOf(kept)
 	return err
 }

@@ -34,7 +34,7 @@ func readInspectOptions(c *cli.Context) (o inspectOptions, err error) {
 		image: c.String("image"), pull: c.String("pull"), watch: c.Duration("for"), patience: c.Duration("patience"),
 		out: c.String("out"), allowWeak: c.StringSlice("allow-weak"),
 	}
-	if o.format, err = formatOf(c); err != nil {
+	if o.format, err = formatOf(c, formatDefault, formatJSON); err != nil {
 		return o, err
 	}
 	for _, flag := range []string{"for", "patience"} {

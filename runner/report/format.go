@@ -21,13 +21,19 @@ var funcs = template.FuncMap{
 	"ms":      milliseconds,
 	"took":    took,
 	"percent": percent,
-	"score":   score,
-	"dollars": dollars,
-	"attack":  attackMark,
 	"when":    when,
 	"outcome": outcomeOf,
 	"dict":    dict,
 	"bar":     barOf,
+	"between": between,
+	"within":  within,
+	"several": several,
+	"score":   score,
+	"dollars": dollars,
+	"msf":     fractionalMilliseconds,
+	"seconds": func(s float64) string { return strconv.FormatFloat(s, 'f', 2, 64) + " s" },
+	"attack":  attackMark,
+	"ending":  attackEnd,
 }
 
 // count is a number with its thousands apart.
@@ -70,6 +76,21 @@ func figure(f float64) string {
 }
 
 func milliseconds(ms int64) string { return took(time.Duration(ms) * time.Millisecond) }
+
+func fractionalMilliseconds(ms float64) string {
+	return took(time.Duration(ms * float64(time.Millisecond)))
+}
+
+// score is a number from 0 to 1.
+func score(s float64) string { return strconv.FormatFloat(s, 'f', 2, 64) }
+
+// dollars is an amount of US dollars.
+func dollars(amount float64) string {
+	if amount < 1 {
+		return fmt.Sprintf("$%.4f", amount)
+	}
+	return fmt.Sprintf("$%.2f", amount)
+}
 
 // took is a time for a person.
 func took(d time.Duration) string {

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -114,8 +113,8 @@ func undelivered(reasons []string, verdicts []evidence.Verdict) (others []string
 	return others
 }
 
-// attackMark marks what came of an attack: that one succeeded is what is bad.
-func attackMark(end evidence.AttackEnd) Mark {
+// attackEnd marks what came of an attack: that one succeeded is what is bad.
+func attackEnd(end evidence.AttackEnd) Mark {
 	word := strings.ReplaceAll(string(end), "_", " ")
 	switch end {
 	case evidence.AttackSucceeded:
@@ -127,7 +126,3 @@ func attackMark(end evidence.AttackEnd) Mark {
 	}
 	return Mark{"error", word, "warn"}
 }
-
-// score is a score for a person, and dollars an amount of US dollars.
-func score(f float64) string    { return fmt.Sprintf("%.2f", f) }
-func dollars(f *float64) string { return fmt.Sprintf("%.4f", *f) }

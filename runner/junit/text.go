@@ -1,0 +1,81 @@
+package junit
+
+import (
+	"cmp"
+	"encoding/xml"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/waza-isolate/waza/internal/visible"
+)
+
+// Bounds of strangers' texts. All is in results.json.
+const (
+	maxName  = 200      // columns of a name
+	maxLine  = 400      // columns of a message
+	maxText  = 16 << 10 // bytes of the reasons of a case
+	maxTexts = 8 << 20  // bytes of all reasons
+)
+
+// nameOf is a name as the schema takes it: a line without blanks at its ends or side by
+// side, and never empty.
+func nameOf(s string) string {
+	return cmp.Or(strings.Join(strings.Fields(visible.Cut(lineOf(s), maxName)), " "), "unnamed")
+}
+
+// line is a text on one line.
+func line(s string) string { return visible.Cut(lineOf(s), maxLine) }
+
+// lineOf is visible text of the beginning of s.
+func lineOf(s string) string {
+	beginning, _ := cut(s, utf8.UTFMax*maxLine)
+	return visible.Line(beginning)
+}
+
+func firstLine(s string) string {
+	first, _, _ := strings.Cut(s, "\n")
+	return first
+}
+
+// cut is s or its beginning, of so many bytes at most.
+func cut(s string, most int) (beginning string, isCut bool) {
+	if len(s) <= most {
+		return s, false
+	}
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
+	}
+	return s[:most], true
+}
+
+// budget is how many bytes of reasons there is room for.
+type budget struct{ left int }
+
+// take is s as a person can see all of it, as far as there is room.
+func (b *budget) take(s string) text {
+	if s == "" {
+		return ""
+	}
+	room := min(maxText, b.left)
+	beginning, more := cut(s, room)
+	shown, hidden := cut(visible.Lines(beginning), room)
+	b.left -= len(shown)
+	if more || hidden {
+		shown += "\n… results.json has more\n"
+	}
+	return text(shown)
+}
+
+// text is the text of an element. Its line breaks are written as they are, which
+// encoding/xml does for tokens alone.
+type text string
+
+func (t text) MarshalXML(e *xml.Encoder, start xml.StartElement) error {
+	if err := e.EncodeToken(start); err != nil {
+		return err
+	}
+	if err := e.EncodeToken(xml.CharData(t)); err != nil {
+		return err
+	}
+	return e.EncodeToken(start.End())
+}

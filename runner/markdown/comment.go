@@ -1,0 +1,158 @@
+package markdown
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/report"
+	"github.com/waza-isolate/waza/runner/results"
+)
+
+// Comment writes what a run came to: the verdict, a table of its tasks, why trials did not
+// pass, how servers fared, and what isolated the trials. An error is w's.
+func Comment(w io.Writer, run report.Run) error {
+	var p page
+	p.verdict(run)
+	p.tasks(run.Results.Tasks)
+	p.failures(run.Results.Tasks)
+	p.servers(run.Results.Servers)
+	p.printf("%s\n\n", isolation(run))
+	p.printf("<sub>run %s, agent %s", code(run.ID), code(run.Results.Config.EngineType))
+	if model := run.Results.Config.ModelID; model != "" {
+		p.printf(", model %s", code(model))
+	}
+	p.printf(", waza %s</sub>\n", code(run.Waza))
+	return p.writeTo(w)
+}
+
+func (p *page) verdict(run report.Run) {
+	r := run.Results
+	passed, counted := 0, 0
+	for _, task := range r.Tasks {
+		if s := task.Stats; s != nil {
+			passed, counted = passed+s.PassedRuns, counted+s.TotalRuns
+		}
+	}
+	missing := max(0, run.Planned-counted)
+	word := "Passed"
+	switch code := r.ExitCode(); {
+	case code == 1:
+		word = "Failed"
+	case code != 0 || missing > 0:
+		word = "Incomplete"
+	}
+	p.printf("### %s: %s\n\n", word, code(r.EvalName))
+	p.printf("%d of %s passed", r.Summary.Succeeded, plural(r.Summary.TotalTests, "task"))
+	if s := r.Summary.Statistics; s != nil {
+		p.printf(", %s", interval(s.SuccessRateCI))
+	}
+	p.printf("; %d of %s; %s", passed, plural(counted, "trial"), took(r.Summary.DurationMS))
+	if m := r.Summary.Models; m != nil && m.Cost != nil {
+		p.printf("; $%.4f", *m.Cost)
+	}
+	p.WriteString(".\n\n")
+	if missing > 0 {
+		p.printf("%d of %s without an outcome that counts.\n\n", missing, plural(run.Planned, "trial"))
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Metrics)) {
+		if m := r.Metrics[name]; !m.Passed {
+			p.printf("Metric %s is %.3f, less than its threshold, %.3f.\n\n", code(name), m.Value, m.Threshold)
+		}
+	}
+	if a := r.Summary.Attacks; a != nil {
+		p.printf("Of %s on agents %d succeeded and %d were resisted.\n\n", plural(a.Trials, "attack"), a.Succeeded, a.Resisted)
+	}
+}
+
+// tasks has a row for each task, in the eval's order; where there are many, those first
+// that did not pass.
+func (p *page) tasks(tasks []results.Task) {
+	if len(tasks) > maxInOrder {
+		passed := func(t results.Task) bool { return t.Status == results.StatusPassed }
+		others := slices.DeleteFunc(slices.Clone(tasks), passed)
+		tasks = append(others, slices.DeleteFunc(slices.Clone(tasks), func(t results.Task) bool { return !passed(t) })...)
+	}
+	columns := []column{{"Task", false}, {"Passed", true}, {"Rate", true}, {"Ended", false}, {"MCP calls", true}, {"Time", true}, {"Cost", true}}
+	var rows [][]string
+	for _, t := range tasks {
+		rows = append(rows, taskRow(t))
+	}
+	p.table(roomTasks, columns, rows, "task")
+}
+
+// maxInOrder is how many tasks there is room for, whatever they are called.
+const maxInOrder = 12
+
+func taskRow(t results.Task) []string {
+	calls, took := 0, time.Duration(0)
+	for _, r := range t.Runs {
+		calls += r.SessionDigest.MCPToolCalls
+		took += time.Duration(r.DurationMS) * time.Millisecond
+	}
+	passed, rate := none, none
+	if s := t.Stats; s != nil {
+		passed, rate = fmt.Sprintf("%d/%d", s.PassedRuns, s.TotalRuns), interval(s.PassRateCI)
+	}
+	return []string{code(t.TestID), passed, rate, ends(t.Runs), fmt.Sprint(calls), round(took), dollars(cost(t))}
+}
+
+// ends are the outcomes of a task's trials, those of several counted.
+func ends(runs []results.RunResult) string {
+	counts, again := map[evidence.Class]int{}, 0
+	for _, r := range runs {
+		counts[r.Outcome]++
+		again += len(r.Earlier)
+	}
+	var said []string
+	for _, class := range slices.Sorted(maps.Keys(counts)) {
+		text := code(string(class))
+		if n := counts[class]; len(runs) > 1 && n < len(runs) {
+			text = fmt.Sprintf("%d %s", n, text)
+		}
+		said = append(said, text)
+	}
+	if again > 0 {
+		said = append(said, fmt.Sprintf("after %d <code>infra</code>", again))
+	}
+	if len(said) == 0 {
+		return none
+	}
+	return strings.Join(said[:min(len(said), maxEnds)], ", ")
+}
+
+// maxEnds is how many ways to end a task's row names. There are six.
+const maxEnds = 7
+
+func cost(t results.Task) (sum *float64) {
+	for _, r := range t.Runs {
+		if r.Models == nil || r.Models.Cost == nil {
+			continue
+		}
+		if sum == nil {
+			sum = new(float64)
+		}
+		*sum += *r.Models.Cost
+	}
+	return sum
+}
+
+func dollars(cost *float64) string {
+	if cost == nil {
+		return none
+	}
+	return fmt.Sprintf("$%.4f", *cost)
+}
+
+// interval is a rate in percent with its interval.
+func interval(i results.Interval) string {
+	return fmt.Sprintf("%.0f%% [%.0f%%, %.0f%%]", 100*i.Mean, 100*i.Lower, 100*i.Upper)
+}
+
+func took(ms int64) string { return round(time.Duration(ms) * time.Millisecond) }
+
+func round(d time.Duration) string { return d.Round(100 * time.Millisecond).String() }

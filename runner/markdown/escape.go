@@ -1,0 +1,64 @@
+package markdown
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/waza-isolate/waza/internal/visible"
+)
+
+// maxName is how many columns of a name are shown.
+const maxName = 80
+
+// code is a stranger's text of one line.
+func code(s string) string {
+	beginning, _ := cut(s, utf8.UTFMax*maxName)
+	return "<code>" + escaped(visible.Cut(visible.Line(beginning), maxName)) + "</code>"
+}
+
+// pre is a stranger's text of several lines, of so many bytes at most before it is
+// escaped. It begins and ends its lines.
+func pre(s string, most int) string {
+	beginning, more := cut(strings.TrimSpace(s), most)
+	shown, hidden := cut(visible.Lines(beginning), most)
+	if more || hidden {
+		shown += " …"
+	}
+	return "<pre>" + escaped(shown) + "</pre>\n"
+}
+
+// harmless are characters of ASCII that mean nothing to Markdown, HTML or GitHub within a
+// line, beside letters and digits.
+const harmless = " \n,;.-()/+=%?'"
+
+// escaped is s for code in Markdown and in blocks of HTML. A character reference is text
+// to both, never a mark. What looks like an address has none of its marks as they are, and
+// behind each @ the text is broken, since addresses of mail are looked for in text.
+func escaped(s string) string {
+	var out strings.Builder
+	for i, r := range s {
+		switch {
+		case r == '@':
+			out.WriteString("&#64;<!-- -->")
+		case r == '.' && i > 0 && (s[i-1] == 'w' || s[i-1] == 'W'): // www.
+			out.WriteString("&#46;")
+		case r >= utf8.RuneSelf, r >= '0' && r <= '9', r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', strings.ContainsRune(harmless, r):
+			out.WriteRune(r)
+		default:
+			fmt.Fprintf(&out, "&#%d;", r)
+		}
+	}
+	return out.String()
+}
+
+// cut is s or its beginning, of so many bytes at most.
+func cut(s string, most int) (beginning string, isCut bool) {
+	if len(s) <= most {
+		return s, false
+	}
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
+	}
+	return s[:most], true
+}

@@ -1,0 +1,72 @@
+package markdown
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/report"
+	"github.com/waza-isolate/waza/runner/results"
+)
+
+// servers has a row for each server, folded.
+func (p *page) servers(all []results.ServerCard) {
+	if len(all) == 0 {
+		return
+	}
+	columns := []column{{"Server", false}, {"Calls", true}, {"Errors", true}, {"Recovered", true}, {"Median", true}, {"Of note", false}}
+	var rows [][]string
+	for _, s := range all {
+		rows = append(rows, []string{code(s.Name), fmt.Sprint(s.Calls), share(s.ErrorRate), share(s.RecoveryRate), median(s.MedianDurationMS), ofNote(s)})
+	}
+	p.folded(plural(len(all), "server"), func() { p.table(roomServers, columns, rows, "server") })
+}
+
+func share(r *results.Rate) string {
+	if r == nil {
+		return none
+	}
+	return fmt.Sprintf("%d/%d", r.Count, r.Of)
+}
+
+func median(ms *float64) string {
+	if ms == nil {
+		return none
+	}
+	return time.Duration(*ms * float64(time.Millisecond)).Round(100 * time.Microsecond).String()
+}
+
+// ofNote says what a person should look at before they trust a server.
+func ofNote(s results.ServerCard) string {
+	var said []string
+	if s.RugPulls > 0 {
+		said = append(said, "changed its tools in "+plural(s.RugPulls, "trial"))
+	}
+	if s.Unpinned > 0 {
+		said = append(said, "not as pinned in "+plural(s.Unpinned, "trial"))
+	}
+	if m := s.Marks; m != nil && len(m.Places) > 0 {
+		said = append(said, "suspicious descriptions")
+	}
+	return strings.Join(said, ", ")
+}
+
+// isolation says what kept the trials apart.
+func isolation(run report.Run) string {
+	if !run.Isolated {
+		return "**Not isolated**: agents and servers were processes of the machine."
+	}
+	text := fmt.Sprintf("Isolated: every trial in containers of its own, network %s", code(run.Network))
+	if c := run.Certificate; c != nil {
+		found := map[evidence.AttackResult]int{}
+		for _, a := range c.Attacks {
+			found[a.Result]++
+		}
+		text += fmt.Sprintf("; ways out tried: %d, open: %d", found[evidence.AttackHeld]+found[evidence.AttackGotOut], found[evidence.AttackGotOut])
+	}
+	if weak := run.Results.Config.Weak; len(weak) > 0 {
+		text += fmt.Sprintf("; **weak**: %s got out", code(strings.Join(weak, ", ")))
+	}
+	return text + "."
+}

@@ -1,0 +1,157 @@
+package runner
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/results"
+)
+
+// reportedRun is a sealed run directory with its reports.
+func reportedRun(t *testing.T) (dir string, record Record, summary results.Results) {
+	t.Helper()
+	dir, record = aRun(t)
+	summary, err := Summarise(dir, record)
+	if err := errors.Join(err, record.Report(dir, summary), record.Seal(dir)); err != nil {
+		t.Fatal(err)
+	}
+	if record, err = ReadRecord(dir); err != nil {
+		t.Fatal(err)
+	}
+	return dir, record, summary
+}
+
+func page(t *testing.T, dirs ...string) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := WriteReport(&out, dirs); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// Reports are sealed with the run; to write them anew changes no evidence, and without a
+// change not a byte.
+func TestReportsAreSealed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, record, summary := reportedRun(t)
+		before := snapshot(t, dir)
+		for _, name := range []string{ReportFile, JUnitFile} {
+			if record.Files[name] == "" {
+				t.Errorf("%s is not sealed", name)
+			}
+		}
+		if err := errors.Join(record.Report(dir, summary), record.Reseal(dir)); err != nil {
+			t.Fatal(err)
+		}
+		for name, content := range snapshot(t, dir) {
+			if before[name] != content {
+				t.Errorf("%s is another", name)
+			}
+		}
+		if err := os.WriteFile(filepath.Join(dir, ReportFile), []byte("another"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if changed, err := record.Changed(dir); err != nil || len(changed) > 0 {
+			t.Errorf("%q, %v: who writes a report changes no evidence", changed, err)
+		}
+	})
+}
+
+// A run of before has neither report, and gets both with its next grading.
+func TestReportsOfARunOfBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, record, summary := reportedRun(t)
+		for _, name := range []string{ReportFile, JUnitFile} {
+			if err := os.Remove(filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
+			delete(record.Files, name)
+		}
+		if err := record.Reseal(dir); err != nil {
+			t.Fatal(err)
+		}
+		if record.Files[ReportFile] != "" {
+			t.Error("a report is sealed that is not there")
+		}
+		if err := errors.Join(record.Report(dir, summary), record.Reseal(dir)); err != nil {
+			t.Fatal(err)
+		}
+		if record.Files[ReportFile] == "" || record.Files[JUnitFile] == "" {
+			t.Errorf("sealed are %q and %q", record.Files[ReportFile], record.Files[JUnitFile])
+		}
+	})
+}
+
+// Where one report cannot be written, the other is, and what was there stays.
+func TestAReportThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, record, summary := reportedRun(t)
+		if err := os.Remove(filepath.Join(dir, JUnitFile)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(filepath.Join(dir, "trials", "buy", "2", evidence.TrialFile)); err != nil {
+			t.Fatal(err)
+		}
+		before := snapshot(t, dir)
+		err := record.Report(dir, summary)
+		if err == nil || !strings.Contains(err.Error(), "report.html is not written: trial buy/2 is not there") {
+			t.Fatalf("%v", err)
+		}
+		after := snapshot(t, dir)
+		if after[filepath.Join(dir, JUnitFile)] == "" {
+			t.Error("junit.xml is not there")
+		}
+		if after[filepath.Join(dir, ReportFile)] != before[filepath.Join(dir, ReportFile)] || len(after) != len(before)+1 {
+			t.Error("the report that was there is another, or half of one is left")
+		}
+	})
+}
+
+// A run that never came to its end is reported as one.
+func TestReportOfARunThatCrashed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, record := aRun(t)
+		record.Ended = time.Time{}
+		if err := record.Write(dir); err != nil {
+			t.Fatal(err)
+		}
+		before := snapshot(t, dir)
+		if text := page(t, dir); !strings.Contains(text, "The run has not come to its end: 3 of 4 trials have an outcome.") {
+			t.Errorf("the report does not say so:\n%.3000s", text)
+		}
+		if len(snapshot(t, dir)) != len(before) {
+			t.Error("a report wrote to the run directory")
+		}
+		record.Ended, record.Interrupted = time.Now(), true
+		if err := record.Write(dir); err != nil {
+			t.Fatal(err)
+		}
+		if text := page(t, dir); !strings.Contains(text, "The run was interrupted: 3 of 4") {
+			t.Error("the report does not say that the run was interrupted")
+		}
+	})
+}
+
+// Several runs are in one file, each page and each element once.
+func TestReportOfSeveralRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, _, _ := reportedRun(t)
+		text := page(t, dir, dir)
+		for _, id := range []string{"compare", "run/1/overview", "run/2/overview", "run/1/trial/buy/1", "run/2/trial/buy/3"} {
+			if n := strings.Count(text, `id="`+id+`"`); n != 1 {
+				t.Errorf("the page %s is there %d times", id, n)
+			}
+		}
+		if err := WriteReport(&bytes.Buffer{}, nil); err == nil {
+			t.Error("there is a report of no run")
+		}
+	})
+}
