@@ -240,6 +240,40 @@ func many(t *testing.T, tasks, trials int) Run {
 	return Run{ID: s.run.ID, Started: began, Ended: after(95_400), Planned: tasks * trials, Results: s.results(), Certificate: nil}
 }
 
+// compared are runs that do differently.
+func compared(t *testing.T) (results.Comparison, []Run, []Links) {
+	var runs []Run
+	var entries []results.Entry
+	var links []Links
+	for number := range 3 {
+		s := newSampler(t, 6)
+		s.run.Model = []string{"careful-2", "hasty-1", "careful-1"}[number]
+		for i := range 9 {
+			id := fmt.Sprintf("task-%d", i)
+			if number == 2 && i == 4 {
+				continue
+			}
+			s.task(id, id)
+			for n := 1; n <= 6; n++ {
+				class := evidence.ClassPass
+				if number == 1 && (i == 0 || i == 3 && n < 3 || i == 5 && n == 2) || number != 1 && i == 6 || number == 2 && i == 5 && n%2 == 0 {
+					class = evidence.ClassFail
+				}
+				s.trial(id, n, class, costing(int64(1000*(number+1)+i*7), 90, 0.01*float64(number+1)), calls("inventory", "find_item", evidence.OutcomeOK, 2))
+			}
+		}
+		run := Run{ID: fmt.Sprintf("run-%d", number), Dir: fmt.Sprintf(".waza/runs/%d", number), Started: began, Ended: after(9000), Planned: len(s.run.Tasks) * 6, Isolated: true, Results: s.results()}
+		entry := results.Entry{Outline: run.Results.Outline(), Path: run.Dir}
+		if number == 2 {
+			entry.Made = []results.Setting{{Name: "eval file", Value: "0f0f0f"}}
+		} else {
+			entry.Made = []results.Setting{{Name: "eval file", Value: "aaaaaa"}}
+		}
+		runs, entries, links = append(runs, run), append(entries, entry), append(links, Links{InFile: true, Run: number + 1})
+	}
+	return results.Compare(entries), runs, links
+}
+
 // TestSamples writes pages for a person to look at, where a directory for them is given.
 func TestSamples(t *testing.T) {
 	links := Links{InFile: true}
@@ -247,7 +281,7 @@ func TestSamples(t *testing.T) {
 	atWork.AtWork, atWork.Ended, atWork.Planned, atWork.Isolated = true, time.Time{}, 60, true
 	for name, page := range map[string]Page{
 		"sample": Overview(sample(t), links), "servers": Servers(sample(t), links), "many": Overview(many(t, 200, 5), links),
-		"wide": Overview(many(t, 4, 250), links), "atwork": Overview(atWork, links),
+		"wide": Overview(many(t, 4, 250), links), "atwork": Overview(atWork, links), "compare": Comparison(compared(t)),
 	} {
 		text := write(t, Document{Title: "sample", Nav: []NavItem{{Text: "Overview", Path: PathOverview, To: links.To(PathOverview)}}}, page)
 		if *pagesDir == "" {
