@@ -33,6 +33,7 @@ run: first build ## Run the first example in isolation
 
 test: setup build lint ## Run all tests, on the engine too, and see that nothing is left
 	@scripts/setup cc compose
+	@scripts/phase browser scripts/setup browser
 	@scripts/phase agents scripts/setup agents
 	@scripts/phase test scripts/test
 

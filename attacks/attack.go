@@ -41,6 +41,8 @@ type Attack struct {
 	Task func(Ground, *spec.Task)
 	// Alone is set where the attack needs a run of its own.
 	Alone *Alone
+	// Browse has a browser open the report of the run.
+	Browse bool
 	// Won says whether the attack succeeded, and what shows it.
 	Won func(Scene) (bool, string)
 	// Tried says whether the attack took place, where Won cannot tell that from one that
@@ -79,6 +81,8 @@ func All() []Attack {
 		leftoverAttacks(),
 		bombAttacks(),
 		sayingAttacks(),
+		outputAttacks(),
+		hugeAttacks(),
 		checkAttacks(),
 	)
 }

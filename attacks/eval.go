@@ -9,6 +9,7 @@ import (
 	"github.com/waza-isolate/waza/attacks/part"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/spec"
+	"github.com/waza-isolate/waza/runner/transcript"
 )
 
 const (
@@ -60,7 +61,10 @@ func (g Ground) eval() spec.Eval {
 		Name: g.Name,
 		Config: spec.Config{
 			TrialsPerTask: 1, TimeoutSeconds: 240, Parallel: true, Workers: 4, Executor: "command",
-			Agent: &spec.Agent{Command: program, Args: []string{"agent"}},
+			Agent: &spec.Agent{
+				Command: program, Args: []string{"agent"},
+				Transcript: &transcript.Source{From: "stdout", Format: transcript.FormatWaza},
+			},
 			Isolation: spec.Isolation{
 				Pull:    "never",
 				Subnets: part.Subnets,

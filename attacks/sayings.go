@@ -1,13 +1,10 @@
 package attacks
 
 import (
-	"context"
 	"maps"
-	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/waza-isolate/waza/attacks/part"
 	"github.com/waza-isolate/waza/runner/spec"
@@ -23,10 +20,13 @@ func obeyed() map[string]string {
 	}
 }
 
+// sayingTask is the trial that all is said in.
+const sayingTask = "terminal-title"
+
 // sayingAttacks say, as an agent, as a server in each of its texts, and as a grader's
 // program, what a terminal or a CI system would obey.
 func sayingAttacks() []Attack {
-	const first = "terminal-title"
+	const first = sayingTask
 	all := []Attack{{
 		Name: "terminal-stderr", As: Server, Promise: InertOutput, Without: plainText(), Alone: &Alone{Args: []string{"-v"}},
 		Tries: "control the terminal by a server's stderr, which -v shows",
@@ -78,10 +78,7 @@ func (s Scene) shown() string {
 		{"show", s.Run.Dir, s.Task}, {"show", "--full", s.Run.Dir, s.Task}, {"compare", s.Run.Dir, s.Run.Dir},
 		{"compare", "--format", "json", s.Run.Dir, s.Run.Dir}, {"grade", "--format", "json", s.Run.Dir},
 	} {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		out, _ := exec.CommandContext(ctx, s.Run.Waza, args...).CombinedOutput() // some exit with 1, and say so
-		cancel()
-		said += string(out)
+		said += s.Run.printed(args...)
 	}
 	s.Run.shown = map[string]string{s.Task: said}
 	return said

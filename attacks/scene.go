@@ -30,8 +30,13 @@ type Run struct {
 	Harmed     []string        // harmless trials that did not pass
 	Neighbours int             // harmless trials in all
 	Killed     bool            // it was ended by SIGKILL while it was attacked
+	Browsed    string          // the text of the report, where a browser opened it
+	Noted      []string        // what the browser then noted that a quiet page does not do
 
-	shown map[string]string // what waza prints of a task, once it was asked
+	shown     map[string]string // what waza prints of a task, once it was asked
+	reported  *page             // its report, once it was read
+	commented string            // what is said of it on a pull request, once waza was asked
+	sites     map[string]site   // what is served of a task, once it was visited
 }
 
 // Arrival is an attack that reached a listener outside.

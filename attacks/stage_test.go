@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/attacks/part"
+	"github.com/waza-isolate/waza/internal/browsertest"
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -166,7 +167,18 @@ func (s *stage) run(t *testing.T, waza string, attacks []Attack) *Run {
 		}
 	}
 	r.Neighbours = len(neighbours)
+	if slices.ContainsFunc(attacks, func(a Attack) bool { return a.Browse }) {
+		r.browse(t)
+	}
 	return r
+}
+
+// browse opens the report in a browser.
+func (r *Run) browse(t *testing.T) {
+	t.Helper()
+	page := browsertest.Start(t).Open(t, "file://"+filepath.Join(r.Dir, "report.html"), browsertest.View{})
+	r.Browsed = browsertest.Eval[string](page, "document.documentElement.textContent")
+	r.Noted = page.Notes()
 }
 
 // keptDir is a directory that goes when the test ends, unless it failed.

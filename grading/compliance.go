@@ -118,6 +118,7 @@ func (c *ComplianceConfig) grade(s *subject) (report, error) {
 	var r report
 	r.gates(gates)
 	r.details = c.details(calls, sel, failed, gates)
+	r.aboutCompliance(gates, sel, failed)
 	if err := s.judged(&r, c); err != nil {
 		return report{}, err
 	}

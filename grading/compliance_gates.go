@@ -93,7 +93,7 @@ func (c *ComplianceConfig) order(calls []evidence.Call) gate {
 			}
 			came := "never succeeded"
 			if len(earlier) > 0 {
-				came = "succeeded first with " + describeCalls(earlier[:1])
+				came = "succeeded first with " + describeCall(earlier[0])
 			}
 			g.add(early, "Expected %s to succeed before %s is called; found %s, while %s %s.", first, second, describeCalls(early), first, came)
 		}

@@ -111,7 +111,7 @@ func verdict(spec evidence.GraderSpec, s *subject) evidence.Verdict {
 	if err == nil {
 		var r report
 		if r, err = g.grade(s.of(spec)); err == nil {
-			v.Result, v.Score, v.Feedback, v.Details = r.result(), r.score(), r.feedback(), r.details
+			v.Result, v.Score, v.Feedback, v.Details = r.result(), r.score(), r.feedback(), r.described()
 			return v
 		}
 	}

@@ -223,7 +223,7 @@ func (m toolMatch) differing(use capture.Use) []string {
 }
 
 // nearest tells of the use, out of those m names, that differs in the fewest things.
-func (m toolMatch) nearest(uses []capture.Use) string {
+func (m toolMatch) nearest(uses []capture.Use) mention {
 	var near capture.Use
 	var found []string
 	for i, use := range uses {
@@ -231,7 +231,9 @@ func (m toolMatch) nearest(uses []capture.Use) string {
 			near, found = use, differing
 		}
 	}
-	return fmt.Sprintf("%s, whose %s", describe([]capture.Use{near}), strings.Join(cut(found), "; "))
+	named := describe([]capture.Use{near})
+	named.text = fmt.Sprintf("%s, whose %s", named, strings.Join(cut(found), "; "))
+	return named
 }
 
 // members are an object's; what is no object has none.

@@ -15,6 +15,7 @@ type report struct {
 	failures []string
 	notes    []string // sentences that fail nothing
 	details  map[string]any
+	calls    []int    // that failures and notes are about, by their numbers
 	own      *float64 // score in place of the share of checks that hold
 	said     string   // what a grader's program said; its feedback where all checks hold
 }
@@ -24,12 +25,14 @@ type report struct {
 func (r *report) check(holds bool, format string, args ...any) {
 	r.checks++
 	if !holds {
+		r.about(args)
 		r.failures = append(r.failures, fmt.Sprintf(format, args...))
 	}
 }
 
 // note adds a sentence that fails nothing.
 func (r *report) note(format string, args ...any) {
+	r.about(args)
 	r.notes = append(r.notes, fmt.Sprintf(format, args...))
 }
 

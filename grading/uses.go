@@ -20,20 +20,23 @@ func toolNames(uses []capture.Use) []string {
 }
 
 // describe lists uses for a sentence: captured calls by their number.
-func describe(uses []capture.Use) string {
-	return listOf(uses, func(use capture.Use) string {
+func describe(uses []capture.Use) mention {
+	text := listOf(uses, func(use capture.Use) string {
 		if use.Call == nil {
 			return fmt.Sprintf("%s (%s)", quote(use.Tool), use.Source)
 		}
 		return describeCall(*use.Call)
 	})
+	return mention{text, captured(uses)}
 }
 
 func describeCall(call evidence.Call) string {
 	return fmt.Sprintf("call %d (%s of %s: %s)", call.Seq, quote(call.Tool), call.Server, call.Outcome)
 }
 
-func describeCalls(calls []evidence.Call) string { return listOf(calls, describeCall) }
+func describeCalls(calls []evidence.Call) mention {
+	return mention{listOf(calls, describeCall), numbers(calls)}
+}
 
 // numbers lists the numbers of calls for a verdict's details.
 func numbers(calls []evidence.Call) []int {

@@ -28,5 +28,6 @@ func Hold(dir string) (*os.File, error) {
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return nil, errors.Join(fmt.Errorf("%s: %w", dir, ErrAlive), file.Close())
 	}
+	mark(file)
 	return file, nil
 }

@@ -103,11 +103,7 @@ func TestALifeInOrder(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}
-		var phases []Phase
-		for _, u := range seen.all {
-			phases = append(phases, u.Phase)
-		}
-		if diff := cmp.Diff([]Phase{PhaseStart, PhaseProbe, PhaseAgent, PhaseCollect, PhaseDone}, phases); diff != "" {
+		if diff := cmp.Diff([]Phase{PhaseStart, PhaseProbe, PhaseAgent, PhaseCollect, PhaseDone}, seen.phases()); diff != "" {
 			t.Error(diff)
 		}
 		if last := seen.all[len(seen.all)-1]; last.Task != "buy" || last.Number != 1 || last.Result.Verdicts.Class != evidence.ClassPass {

@@ -12,9 +12,10 @@ import (
 type observer struct {
 	*evidence.Recorder
 	lookout *lookout
+	calls   *callWatch
 }
 
-func (tr *trialRun) observer() observer { return observer{tr.rec, tr.lookout} }
+func (tr *trialRun) observer() observer { return observer{tr.rec, tr.lookout, tr.calls} }
 
 // Frame implements mcpproxy.Recorder.
 func (o observer) Frame(f evidence.Frame) int64 {
@@ -28,6 +29,9 @@ func (o observer) Event(e evidence.Event) {
 	o.Recorder.Event(e)
 	o.lookout.event(e)
 }
+
+// Called implements mcpproxy.Watcher.
+func (o observer) Called(server, tool string) (over func()) { return o.calls.called(server, tool) }
 
 // Named implements overseer.
 func (o observer) Named(box, host string) { o.lookout.named(box, evidence.ByEgress, host) }

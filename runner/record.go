@@ -348,7 +348,7 @@ func addTrial(to *results.Builder, d evidence.Dir, trial results.Trial) error {
 	if err := to.Add(trial); err != nil {
 		return err
 	}
-	earlier, err := EarlierAttempts(d)
+	earlier, err := d.Earlier()
 	if err != nil {
 		return err
 	}

@@ -69,9 +69,9 @@ func Reported(dir string, r Record) (report.Run, error) {
 func (r Record) Shown(dir string, summary results.Results) report.Run {
 	run := report.Run{
 		Dir: dir, ID: r.ID, Eval: r.Eval.Path, EvalSHA256: r.Eval.SHA256, Waza: r.Waza, Build: r.Build,
-		Started: r.Started, Ended: r.Ended, Interrupted: r.Interrupted, Planned: r.Planned(),
+		Started: r.Started, Ended: r.Ended, Interrupted: r.Interrupted, FailFast: r.FailFast, Planned: r.Planned(),
 		Isolated: r.Isolated, Network: r.Network, Guarantees: r.Guarantees, Certificate: r.Certificate, Engine: r.Engine,
-		Results: summary,
+		Made: r.Settings(), Results: summary,
 	}
 	for _, ref := range slices.Sorted(maps.Keys(r.Images)) {
 		run.Images = append(run.Images, report.Image{Ref: ref, ID: r.Images[ref].ID})
@@ -155,11 +155,16 @@ func unfinished(run report.Run) string {
 // reportPages are the comparison where there are several runs, and then each run's pages.
 func reportPages(runs []report.Run, links []report.Links) iter.Seq2[report.Page, error] {
 	return func(yield func(report.Page, error) bool) {
-		if len(runs) > 1 && !yield(report.Comparison(compareRuns(runs), runs, report.Links{InFile: true}), nil) {
+		if len(runs) > 1 && !yield(report.Comparison(compareRuns(runs), runs, links), nil) {
 			return
 		}
+		trials := 0
+		for _, run := range runs {
+			trials += run.Trials()
+		}
+		most := report.Share(trials)
 		for i, run := range runs {
-			for page, err := range pagesOf(run, links[i]) {
+			for page, err := range pagesOf(run, links[i], most) {
 				if !yield(page, err) || err != nil {
 					return
 				}
@@ -171,12 +176,12 @@ func reportPages(runs []report.Run, links []report.Links) iter.Seq2[report.Page,
 func compareRuns(runs []report.Run) results.Comparison {
 	var entries []results.Entry
 	for _, run := range runs {
-		entries = append(entries, results.Entry{Outline: run.Results.Outline(), Path: run.Dir})
+		entries = append(entries, results.Entry{Outline: run.Results.Outline(), Path: run.Dir, Made: run.Made})
 	}
 	return results.Compare(entries)
 }
 
-func pagesOf(run report.Run, links report.Links) iter.Seq2[report.Page, error] {
+func pagesOf(run report.Run, links report.Links, most report.Bounds) iter.Seq2[report.Page, error] {
 	return func(yield func(report.Page, error) bool) {
 		if !yield(report.Overview(run, links), nil) || !yield(report.Servers(run, links), nil) {
 			return
@@ -188,7 +193,7 @@ func pagesOf(run report.Run, links report.Links) iter.Seq2[report.Page, error] {
 		}
 		for _, task := range run.Results.Tasks {
 			for _, result := range task.Runs {
-				page, err := trialPage(run.Dir, found, TrialID{Task: task.TestID, Number: result.RunNumber}, links)
+				page, err := trialPage(run.Dir, found, TrialID{Task: task.TestID, Number: result.RunNumber}, links, most)
 				if !yield(page, err) || err != nil {
 					return
 				}
@@ -214,12 +219,12 @@ func locate(dir string) (map[TrialID]evidence.Dir, error) {
 	return found, nil
 }
 
-func trialPage(dir string, found map[TrialID]evidence.Dir, id TrialID, links report.Links) (report.Page, error) {
+func trialPage(dir string, found map[TrialID]evidence.Dir, id TrialID, links report.Links, most report.Bounds) (report.Page, error) {
 	at, ok := found[id]
 	if !ok {
 		return report.Page{}, fmt.Errorf("trial %s is not there any more", id)
 	}
-	trial, err := report.ReadTrial(at, report.Bounds{Text: 64 << 10, Total: 4 << 20, Calls: 10_000})
+	trial, err := report.ReadTrial(at, most)
 	if err != nil {
 		return report.Page{}, err
 	}

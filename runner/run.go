@@ -14,28 +14,6 @@ import (
 	"github.com/waza-isolate/waza/runner/redact"
 )
 
-// Phase is where a trial is in its life.
-type Phase string
-
-const (
-	PhaseStart   Phase = "starting"
-	PhaseProbe   Phase = "probing servers"
-	PhaseAgent   Phase = "agent at work"
-	PhaseCollect Phase = "collecting"
-	PhaseJudge   Phase = "asking the judge"
-	PhaseAgain   Phase = "once more" // it ended as infra
-	PhaseDone    Phase = "done"
-)
-
-// Update is a step in a trial's life. Result is set with PhaseAgain and
-// PhaseDone.
-type Update struct {
-	Task   string
-	Number int
-	Phase  Phase
-	Result *Result
-}
-
 // Result is a trial that has ended and was graded.
 type Result struct {
 	Dir      evidence.Dir
@@ -53,7 +31,9 @@ type Options struct {
 	// InfraRetries is how often a trial that ended as infra is run again.
 	InfraRetries int
 	Secrets      *redact.Set
-	Progress     func(Update) // called from several goroutines
+	Progress     func(Update) // called from several goroutines, which wait for it
+	// Warn gets what failed and harms no trial; nil for nobody.
+	Warn func(error)
 
 	// Weak names the attacks that get out of sandboxes, which the run is to bear.
 	Weak []string
@@ -88,6 +68,8 @@ type run struct {
 	o       Options
 	shared  *sharedServers
 	backs   comeback
+
+	progress *progressLog
 }
 
 // Run runs trials, at most Workers at once, and grades each. When ctx ends, no
@@ -103,6 +85,8 @@ func Run(ctx context.Context, backend Backend, trials []*Trial, o Options) ([]Re
 	}
 	r := &run{backend: backend, o: o, backs: comeback{turn: make(chan struct{}, 1)}}
 	r.shared = newSharedServers(r)
+	r.progress = openProgress(o)
+	defer r.progress.close()
 	starting, stop := context.WithCancel(ctx)
 	defer stop()
 

@@ -42,7 +42,8 @@ type trialRun struct {
 	proxy   *mcpproxy.Proxy   // nil where nothing is served
 	models  *gateway          // likewise, and where no model is asked
 	lookout *lookout          // for canaries; nil where there are none
-	outlet  *egress.Carrier   // of the agent; nil where it may reach nothing outside
+	calls   *callWatch
+	outlet  *egress.Carrier // of the agent; nil where it may reach nothing outside
 	// agentUsed is what the agent's box used up to the agent's end; nil where that
 	// could not be seen.
 	agentUsed *evidence.Usage
@@ -53,7 +54,7 @@ type trialRun struct {
 }
 
 func newTrialRun(r *run, t *Trial, rec *evidence.Recorder) *trialRun {
-	return &trialRun{run: r, plan: t, rec: rec, record: newRecord(t, rec.Now()), outputs: map[string]io.Writer{}}
+	return &trialRun{run: r, plan: t, rec: rec, record: newRecord(t, rec.Now()), outputs: map[string]io.Writer{}, calls: r.watchCalls(t)}
 }
 
 // trial runs t in a sandbox of its own, leaves its evidence in dir, and says
@@ -94,11 +95,11 @@ func (tr *trialRun) live(ctx context.Context) error {
 	if err := tr.prepare(ctx); err != nil {
 		return err
 	}
-	tr.report(PhaseAgent)
+	tr.run.enters(tr.plan, PhaseAgent)
 	if err := tr.runAgent(ctx); err != nil {
 		return err
 	}
-	tr.report(PhaseCollect)
+	tr.run.enters(tr.plan, PhaseCollect)
 	if err := tr.drain(ctx); err != nil {
 		return err
 	}
@@ -126,7 +127,7 @@ func (tr *trialRun) live(ctx context.Context) error {
 
 // prepare does everything up to the agent's start.
 func (tr *trialRun) prepare(ctx context.Context) (err error) {
-	tr.report(PhaseStart)
+	tr.run.enters(tr.plan, PhaseStart)
 	tr.sandbox, err = tr.run.backend.Open(ctx, tr.plan, tr.observer().Event)
 	if err != nil {
 		return because(evidence.ReasonSandbox, err)
@@ -134,7 +135,7 @@ func (tr *trialRun) prepare(ctx context.Context) (err error) {
 	defer func() { err = tr.excused(ctx, err) }()
 	guarantees := tr.guarantees()
 	tr.record.Guarantees = &guarantees
-	tr.report(PhaseProbe)
+	tr.run.enters(tr.plan, PhaseProbe)
 	if err := tr.openServers(ctx); err != nil {
 		return because(evidence.ReasonServer, err)
 	}
@@ -224,10 +225,6 @@ func (tr *trialRun) closeSandbox(ctx context.Context) error {
 	case <-ctx.Done():
 		return errors.Join(err, errors.New("the agent's output did not end with its sandbox"))
 	}
-}
-
-func (tr *trialRun) report(phase Phase) {
-	tr.run.o.Progress(Update{Task: tr.plan.Task, Number: tr.plan.Number, Phase: phase})
 }
 
 // blame sets the outcome class and its reason. The first ones stay; a later

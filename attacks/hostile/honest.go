@@ -42,6 +42,10 @@ func ask(ctx context.Context) error {
 
 // call calls the tool of a server in a session of its own.
 func call(ctx context.Context, name, text string) (string, error) {
+	return callTool(ctx, name, part.Tool, text)
+}
+
+func callTool(ctx context.Context, name, tool, text string) (string, error) {
 	c, err := client.NewStreamableHttpClient("http://" + name + "/mcp")
 	if err != nil {
 		return "", err
@@ -57,7 +61,7 @@ func call(ctx context.Context, name, text string) (string, error) {
 		return "", err
 	}
 	var q mcp.CallToolRequest
-	q.Params.Name, q.Params.Arguments = part.Tool, map[string]any{"text": text}
+	q.Params.Name, q.Params.Arguments = tool, map[string]any{"text": text}
 	result, err := c.CallTool(ctx, q)
 	if err != nil {
 		return "", err

@@ -44,6 +44,7 @@ func acts() map[string]act {
 		leftoverActs(),
 		bombActs(),
 		sayingActs(),
+		hugeActs(),
 		checkActs(),
 	} {
 		maps.Copy(all, some)

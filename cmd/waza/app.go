@@ -105,7 +105,7 @@ func (s *state) app() *cli.App {
 		OnUsageError:              usageError,
 		CommandNotFound:           nil,
 		Suggest:                   true,
-		Commands:                  []*cli.Command{s.runCommand(), s.gradeCommand(), s.showCommand(), s.reportCommand(), s.compareCommand(), s.inspectCommand(), s.lockCommand(), s.imagesCommand(), s.modelStubCommand(), s.doctorCommand(), s.gcCommand(), s.schemaCommand(), s.versionCommand()},
+		Commands:                  []*cli.Command{s.runCommand(), s.gradeCommand(), s.showCommand(), s.reportCommand(), s.compareCommand(), s.serveCommand(), s.inspectCommand(), s.lockCommand(), s.imagesCommand(), s.modelStubCommand(), s.doctorCommand(), s.gcCommand(), s.schemaCommand(), s.versionCommand()},
 		Action:                    noCommand,
 		DisableSliceFlagSeparator: true,
 	}

@@ -34,6 +34,9 @@ func (j *job) openBackend(ctx context.Context) (backend, error) {
 	return local.Open(local.Options{Run: j.runID, Resume: j.resumed != nil, Without: runner.KeyVariables(j.trials)})
 }
 
+// warnOf says what failed and harms no trial.
+func (j *job) warnOf(err error) { fmt.Fprintf(j.stderr, "warning: %s\n", indented(err.Error())) }
+
 // warn says before anything starts that nothing will be isolated, and what of the
 // eval has no effect then.
 func (j *job) warn() {

@@ -28,14 +28,13 @@ func (j *job) certify(ctx context.Context, backend backend, record *runner.Recor
 	if !ok {
 		return nil
 	}
-	c, err := j.certificateOf(ctx, scout, j.runID, certificate.KindOf(j.trials[0]), j.options.allowWeak)
+	c, err := j.certificateOf(ctx, scout, j.runID, certificate.KindOf(j.trials[0]), j.options.allowWeak, j.say)
 	record.Certificate = c
 	return err
 }
 
 // certificateOf is the certificate of sandboxes of a kind; nil where nothing can be told.
-func (s *state) certificateOf(ctx context.Context, scout runner.Scout, run string, kind evidence.SandboxKind, allowWeak []string) (*evidence.Certificate, error) {
-	say := func(what string) { fmt.Fprintln(s.stderr, what) }
+func (s *state) certificateOf(ctx context.Context, scout runner.Scout, run string, kind evidence.SandboxKind, allowWeak []string, say func(string)) (*evidence.Certificate, error) {
 	c, holes, err := certificate.Obtain(ctx, scout, run, kind, certificateCache(), allowWeak, say)
 	if err != nil {
 		return nil, &exitError{exitInfra, err}

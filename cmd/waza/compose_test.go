@@ -3,16 +3,22 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/waza-isolate/waza/internal/dockertest"
+	"github.com/waza-isolate/waza/internal/runtest"
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/serve"
 )
 
 // engineSocket is where docker-compose.yml has the engine.
@@ -97,7 +103,13 @@ func newComposed(t *testing.T, image, archive string) *composed {
 // compose starts docker-compose run.
 func (c *composed) compose(args ...string) *command {
 	c.t.Helper()
-	all := append([]string{"--file", c.file, "--project-directory", c.dir, "--project-name", c.name, "run", "--rm", "-T", "waza"}, args...)
+	return c.service("waza", args...)
+}
+
+// service starts docker-compose run of another service, with its ports.
+func (c *composed) service(name string, args ...string) *command {
+	c.t.Helper()
+	all := append([]string{"--file", c.file, "--project-directory", c.dir, "--project-name", c.name, "run", "--rm", "-T", "--service-ports", name}, args...)
 	return c.startProgram(dockertest.Tool(c.t, "docker-compose"), all...)
 }
 
@@ -131,6 +143,7 @@ func TestCompose(t *testing.T) {
 		t.Run(signal, func(t *testing.T) { testComposeStopped(t, image, signal) })
 	}
 	t.Run("KILL", func(t *testing.T) { testComposeKilled(t, image) })
+	t.Run("serve", func(t *testing.T) { testComposeServe(t, image) })
 }
 
 func testComposeOutcomes(t *testing.T, image string) {
@@ -208,4 +221,61 @@ func testComposeKilled(t *testing.T, image string) {
 	}
 	c.start("gc").wait(exitOK)
 	dockertest.NoObjects(t, engine, id)
+}
+
+// The service that shows runs reads them, is reached from this machine alone and has no
+// engine to ask.
+func testComposeServe(t *testing.T, image string) {
+	c := newComposed(t, image, "")
+	made := runtest.New(t, c.path(".waza", "runs", "a"), "shop")
+	made.Trial("buy", func(*runtest.Trial) {})
+	made.End()
+	c.env = append(c.env, "WAZA_SERVE_PORT="+quietPort(t))
+	seen := newServed(t, c.service("serve"))
+	if runs := seen.runs(); len(runs) != 1 || runs[0].ID != "a" || runs[0].State != serve.StateEnded {
+		t.Errorf("it lists %+v", runs)
+	}
+	held, err := runner.Hold(c.path(".waza", "runs", "a"))
+	if err == nil {
+		made.Record.Ended = time.Time{}
+		err = made.Record.Write(made.Dir)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if runs := seen.runs(); len(runs) != 1 || runs[0].State != serve.StateRunning {
+		t.Errorf("of a run at work outside it lists %+v", runs)
+	}
+	if err := held.Close(); err != nil {
+		t.Fatal(err)
+	}
+	found := c.containers()
+	if len(found) != 1 {
+		t.Fatalf("it has containers %q", found)
+	}
+	told := docker(t, "inspect", "--format", "{{range .Mounts}}{{.Destination}} {{.RW}};{{end}} {{range .NetworkSettings.Ports}}{{range .}}{{.HostIp}};{{end}}{{end}}", found[0])
+	if told != "/work false; 127.0.0.1;" {
+		t.Errorf("its mounts and where it is published: %s", told)
+	}
+	c.kill("TERM")
+	seen.command.wait(exitOK)
+}
+
+// quietPort is a port that nobody listens at, of those that systems give to nobody who
+// does not ask for them.
+func quietPort(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		port := strconv.Itoa(20000 + rand.IntN(10000))
+		listener, err := net.Listen("tcp", "127.0.0.1:"+port)
+		if err != nil {
+			continue
+		}
+		if err := listener.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return port
+	}
+	t.Fatal("no port is free")
+	return ""
 }

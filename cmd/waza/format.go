@@ -8,6 +8,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
+
+	"github.com/waza-isolate/waza/internal/ansi"
 )
 
 // format is what a command prints on stdout.
@@ -44,11 +46,20 @@ func either(all []format) string {
 
 // terminal returns the terminal behind w, if there is one.
 func terminal(w io.Writer) (fd int, ok bool) {
+	if s, ok := w.(*screen); ok {
+		w = s.out
+	}
 	file, isFile := w.(*os.File)
 	if !isFile {
 		return 0, false
 	}
 	return int(file.Fd()), term.IsTerminal(int(file.Fd()))
+}
+
+// styleOf is how text for w is coloured.
+func (s *state) styleOf(w io.Writer) ansi.Style {
+	_, isTerminal := terminal(w)
+	return ansi.StyleFor(isTerminal, s.lookup)
 }
 
 // width is how many columns a line may have; 0 is any number.

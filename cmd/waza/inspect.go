@@ -187,7 +187,7 @@ func (i *inspector) prepare(ctx context.Context, backend backend) error {
 		return err
 	}
 	i.report.Engine = backend.Describe()
-	kept, err := i.certificateOf(ctx, scout, i.id, certificate.KindOf(i.isolated()), i.options.allowWeak)
+	kept, err := i.certificateOf(ctx, scout, i.id, certificate.KindOf(i.isolated()), i.options.allowWeak, say)
 	i.report.Certificate = inspection.CertificateOf(kept)
 	return err
 }

@@ -59,7 +59,7 @@ func (s *state) modelStub(ctx context.Context, file, address string) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	fmt.Fprintf(s.stdout, "http://%s\n", listener.Addr())
-	return serve(ctx, listener, script.Handler(s.tellOfModel()))
+	return answer(ctx, listener, script.Handler(s.tellOfModel()))
 }
 
 // onLoopback is address, on loopback where it names no host.
@@ -79,8 +79,8 @@ func (s *state) tellOfModel() func(modelstub.Told) {
 	}
 }
 
-// serve answers until ctx ends.
-func serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
+// answer has a handler answer until ctx ends.
+func answer(ctx context.Context, listener net.Listener, handler http.Handler) error {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()

@@ -32,7 +32,8 @@ type runOptions struct {
 	pull, pins      string
 	isolate         bool
 	allowWeak       []string
-	keep, verbose   bool
+	keep            bool
+	loudness        loudness
 	noAttacks       bool
 	format          format
 }
@@ -71,7 +72,15 @@ func readOptions(c *cli.Context) (runOptions, error) {
 
 // readHarmless reads what changes no trial's outcome.
 func (o *runOptions) readHarmless(c *cli.Context) (err error) {
-	o.workers, o.output, o.verbose = c.Int("workers"), c.String("output"), c.Bool("v")
+	o.workers, o.output = c.Int("workers"), c.String("output")
+	switch {
+	case c.Bool("v") && c.Bool("q"):
+		return usage("-v says more and -q says less: give one of them")
+	case c.Bool("v"):
+		o.loudness = loud
+	case c.Bool("q"):
+		o.loudness = quiet
+	}
 	if o.output != "" {
 		if info, err := os.Stat(filepath.Dir(o.output)); err != nil || !info.IsDir() {
 			return usage("--output: there is no directory %s", filepath.Dir(o.output))

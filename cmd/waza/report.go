@@ -29,7 +29,7 @@ func (j *job) finish(ctx context.Context, dir string, record runner.Record, done
 	var shown error
 	if err == nil {
 		err = errors.Join(record.Report(dir, summary), record.Seal(dir))
-		shown = j.show(record.Shown(dir, summary), j.options.format, j.options.output)
+		shown = j.showAs(record.Shown(dir, summary), j.options)
 	}
 	runErr = errors.Join(runErr, err)
 	if j.options.format == formatDefault {
@@ -42,43 +42,6 @@ func (j *job) finish(ctx context.Context, dir string, record runner.Record, done
 		return shown
 	}
 	return exitWith(record.ExitCode(summary))
-}
-
-// epilogue says what did not pass and why, and where the evidence is.
-func (j *job) epilogue(dir string, record runner.Record, summary results.Results, done []runner.Result) {
-	fmt.Fprintln(j.stdout)
-	for _, r := range done {
-		if line := attemptsBefore(r); line != "" {
-			fmt.Fprintln(j.stdout, line)
-		}
-		if r.Verdicts.Class == evidence.ClassPass {
-			continue
-		}
-		fmt.Fprintf(j.stdout, "%s/%d %s: %s\n", r.Trial.Task, r.Trial.Number, r.Verdicts.Class.With(r.Verdicts.Reason), indented(r.Verdicts.Message))
-		for _, v := range r.Verdicts.Verdicts {
-			if v.Result != evidence.VerdictPass {
-				fmt.Fprintf(j.stdout, "  %s: %s\n", v.Name, indented(v.Feedback))
-			}
-		}
-	}
-	j.narrations(summary)
-	for _, line := range append(serversEnds(summary), lostServers(done)...) {
-		fmt.Fprintln(j.stdout, line)
-	}
-	if missing := record.Planned() - len(done); missing > 0 {
-		why := ""
-		if record.Interrupted {
-			why = "interrupted: "
-		}
-		fmt.Fprintf(j.stdout, "%s%d of %d trials have no outcome\n", why, missing, record.Planned())
-	}
-	if !record.Isolated {
-		fmt.Fprintln(j.stdout, notIsolated)
-	}
-	fmt.Fprintf(j.stdout, "run directory: %s\n", dir)
-	if isResumable(record, done) {
-		fmt.Fprintf(j.stdout, "to complete it: waza run --resume %s\n", shellWord(dir))
-	}
 }
 
 // narrations says where agents tell of calls otherwise than they were.
@@ -145,18 +108,35 @@ func lostServers(done []runner.Result) []string {
 	return lines
 }
 
+// showAs is show for a command line, which may want no table.
+func (s *state) showAs(run report.Run, o runOptions) error {
+	if o.loudness == quiet && o.format == formatDefault {
+		return saveResults(run.Dir, o.output)
+	}
+	return s.show(run, o.format, o.output)
+}
+
+// saveResults copies the results of the run in dir to a file; to none without a name.
+func saveResults(dir, file string) error {
+	if file == "" {
+		return nil
+	}
+	err := evidence.WriteFileBy(file, func(w io.Writer) error { return writeOut(w, filepath.Join(dir, runner.ResultsFile)) })
+	if err != nil {
+		return usage("--output: %w", err)
+	}
+	return nil
+}
+
 // show prints the results of a run in the wanted format, and copies them to a file where
 // one is named.
 func (s *state) show(run report.Run, f format, file string) error {
-	copyTo := func(w io.Writer) error { return writeOut(w, filepath.Join(run.Dir, runner.ResultsFile)) }
-	if file != "" {
-		if err := evidence.WriteFileBy(file, copyTo); err != nil {
-			return usage("--output: %w", err)
-		}
+	if err := saveResults(run.Dir, file); err != nil {
+		return err
 	}
 	switch f {
 	case formatJSON:
-		return s.printJSON(copyTo)
+		return s.printJSON(func(w io.Writer) error { return writeOut(w, filepath.Join(run.Dir, runner.ResultsFile)) })
 	case formatGitHub:
 		return markdown.Comment(s.stdout, run)
 	}

@@ -75,7 +75,7 @@ func (s *state) resumeRun(c *cli.Context) error {
 
 // harmless are the options that can be given with --resume: they change no trial's
 // outcome. That of --isolate must be the run's own.
-var harmless = []string{"resume", "isolate", "workers", "output", "format", "v"}
+var harmless = []string{"resume", "isolate", "workers", "output", "format", "v", "q"}
 
 func readResumeOptions(c *cli.Context) (o runOptions, err error) {
 	for _, flag := range c.Command.Flags {
@@ -251,7 +251,7 @@ func (s *state) conclude(ctx context.Context, dir string, o runOptions, r *resum
 		return infra(err)
 	}
 	reported := errors.Join(record.Report(dir, summary), record.Reseal(dir))
-	if err := s.show(record.Shown(dir, summary), o.format, o.output); err != nil {
+	if err := s.showAs(record.Shown(dir, summary), o); err != nil {
 		return err
 	}
 	if reported != nil {

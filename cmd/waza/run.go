@@ -38,7 +38,7 @@ func (s *state) runCommand() *cli.Command {
 		Name:         "run",
 		Usage:        "run an eval",
 		ArgsUsage:    "EVAL.yaml",
-		Description:  "--resume RUN completes a run that ended early, as it was begun: what had finished is\nkept. Beside it only --workers, --output, --format and -v can be given.",
+		Description:  "--resume RUN completes a run that ended early, as it was begun: what had finished is\nkept. Beside it only --workers, --output, --format, -v and -q can be given.",
 		OnUsageError: usageError,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "isolate", Usage: "run every trial in containers of its own; without it nothing is isolated"},
@@ -61,10 +61,12 @@ func (s *state) runCommand() *cli.Command {
 			&cli.StringFlag{Name: "resume", Usage: "complete the run in the directory `RUN`, which ended early"},
 			&cli.BoolFlag{Name: "keep", Usage: "leave the sandbox of the one trial standing until Ctrl-C"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "print each trial's plan and start nothing"},
-			&cli.BoolFlag{Name: "v", Aliases: []string{"verbose"}, Usage: "show servers' stderr as it comes"},
+			&cli.BoolFlag{Name: "v", Aliases: []string{"verbose"}, Usage: "show servers' stderr as it comes, and every trial that ends"},
+			&cli.BoolFlag{Name: "q", Aliases: []string{"quiet"}, Usage: "say only what did not pass, and how it ends"},
 			formatFlag(formatDefault, formatJSON, formatGitHub),
 		},
 		Action: func(c *cli.Context) error {
+			s := s.onScreen()
 			if c.IsSet("resume") {
 				return s.resumeRun(c)
 			}
@@ -274,7 +276,7 @@ func (j *job) carryOut(ctx context.Context, dir string, record runner.Record) (b
 		return false, infra(errors.Join(err, backend.Close(context.WithoutCancel(ctx))))
 	}
 	todo := j.todo()
-	j.progress = newProgress(j.stderr, j.lookup, len(todo))
+	j.progress = newProgress(ctx, j.screen(), j.lookup, j.options.loudness, len(todo), j.workers())
 	options := j.runnerOptions(dir)
 	options.Weak = record.Weak()
 	done, runErr := runner.Run(ctx, backend, todo, options)
@@ -321,7 +323,7 @@ func (j *job) prepare(ctx context.Context, backend backend, record *runner.Recor
 	if err := j.samePlan(record); err != nil {
 		return err
 	}
-	if err := backend.Prepare(ctx, j.trials, func(what string) { fmt.Fprintln(j.stderr, what) }); err != nil {
+	if err := backend.Prepare(ctx, j.trials, j.say); err != nil {
 		return err
 	}
 	images := runner.ImageRecords{}
@@ -364,11 +366,11 @@ func (j *job) chooseRunDir() (string, error) {
 func (j *job) runnerOptions(dir string) runner.Options {
 	o := runner.Options{
 		Dir: dir, Workers: j.workers(), FailFast: j.eval.Config.FailFast, InfraRetries: j.options.infraRetries,
-		Secrets: j.secrets, Progress: j.progress.update, Connect: j.judges.connect,
+		Secrets: j.secrets, Progress: j.progress.update, Warn: j.warnOf, Connect: j.judges.connect,
 	}
-	if j.options.verbose {
+	if j.options.loudness == loud {
 		o.ServerLog = func(t *runner.Trial, server string) io.Writer {
-			return j.progress.prefixed(fmt.Sprintf("[%s/%d %s] ", t.Task, t.Number, server), j.secrets)
+			return &lineWriter{out: j.stderr, prefix: fmt.Sprintf("[%s/%d %s] ", t.Task, t.Number, server), secrets: j.secrets}
 		}
 	}
 	if j.options.keep {

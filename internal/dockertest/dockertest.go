@@ -31,7 +31,7 @@ const lookTimeout = 30 * time.Second
 func Require(t testing.TB) {
 	t.Helper()
 	if err := reachable(); err != nil {
-		miss(t, "no Docker engine answers; run scripts/setup: %v", err)
+		Miss(t, "no Docker engine answers; run scripts/setup: %v", err)
 	}
 }
 
@@ -56,7 +56,7 @@ func Image(t testing.TB, ref string) {
 	ctx, cancel := context.WithTimeout(t.Context(), lookTimeout)
 	defer cancel()
 	if _, err := c.ImageInspect(ctx, ref); err != nil {
-		miss(t, "the engine lacks an image; run scripts/setup: %v", err)
+		Miss(t, "the engine lacks an image; run scripts/setup: %v", err)
 	}
 }
 
@@ -65,7 +65,7 @@ func Image(t testing.TB, ref string) {
 func RequireRoot(t testing.TB, what string) {
 	t.Helper()
 	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
-		miss(t, "%s needs root on Linux", what)
+		Miss(t, "%s needs root on Linux", what)
 	}
 }
 
@@ -75,7 +75,7 @@ func Tool(t testing.TB, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
-		miss(t, "a program is missing; run scripts/setup compose: %v", err)
+		Miss(t, "a program is missing; run scripts/setup compose: %v", err)
 	}
 	return path
 }
@@ -97,7 +97,9 @@ var reachable = sync.OnceValue(func() (err error) {
 	return err
 })
 
-func miss(t testing.TB, format string, args ...any) {
+// Miss skips the test for want of something, loudly, or fails it where WAZA_REQUIRE_DOCKER
+// is 1.
+func Miss(t testing.TB, format string, args ...any) {
 	t.Helper()
 	if os.Getenv(RequireEnv) == "1" {
 		t.Fatalf(format, args...)

@@ -29,7 +29,7 @@ func Gateway(t testing.TB) string {
 			return subnet.Masked().Addr().Next().String()
 		}
 	}
-	miss(t, "the engine's default bridge has no gateway")
+	Miss(t, "the engine's default bridge has no gateway")
 	return ""
 }
 

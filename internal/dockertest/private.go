@@ -78,7 +78,7 @@ func requirePrivate(t testing.TB) {
 	RequireRoot(t, "an engine of the test's own")
 	for _, program := range []string{"dockerd", "unshare", "nsenter"} {
 		if _, err := exec.LookPath(program); err != nil {
-			miss(t, "an engine of the test's own: %v", err)
+			Miss(t, "an engine of the test's own: %v", err)
 		}
 	}
 }

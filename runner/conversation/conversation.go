@@ -19,20 +19,28 @@ import (
 
 // Conversation is a trial's.
 type Conversation struct {
-	Trial    evidence.Trial
-	Verdicts evidence.Verdicts
-	Gateway  bool     // ours was in the way to the models
-	Steps    []Step   // in order of time
-	Told     []string // where the agent tells of its calls otherwise than they were
-	Gaps     []string // what of it cannot be read
+	Trial     evidence.Trial
+	Verdicts  evidence.Verdicts
+	Gateway   bool                // ours was in the way to the models
+	Steps     []Step              // in order of time
+	Narration *evidence.Narration // nil where the agent left no transcript
+	Told      []string            // where the agent tells of its calls otherwise than they were
+	Events    []evidence.Event    // what happened beside, in order of time
+	Injected  map[int][]int       // by call: the attack's injections, by their numbers, that are in its result
+	Gaps      []string            // what of it cannot be read
 }
 
-// Step is a turn of a model, or a call of a tool on the wire.
+// Step is one of these: a turn of a model, a call of a tool on the wire, or what the
+// transcript alone tells of.
 type Step struct {
-	Turn *Turn
-	Call *evidence.Call
+	Turn  *Turn
+	Call  *evidence.Call
+	Own   *capture.Use    // of a builtin tool or a skill
+	Claim *evidence.Claim // of a call that was never made
+	Said  string          // by the agent, where no gateway was in the way to its models
 }
 
+// start is when a turn or a call began.
 func (s Step) start() time.Time {
 	if s.Turn != nil {
 		return s.Turn.Start
@@ -75,12 +83,27 @@ func Read(dir evidence.Dir) (Conversation, error) {
 	c.Steps = steps(turns, calls)
 	c.Verdicts, err = dir.Verdicts()
 	note(err)
-	narration, err := dir.Narration()
-	note(err)
-	if err == nil {
-		c.Told = capture.Tell(narration, calls).All()
-	}
+	note(c.narrate(dir, calls))
+	note(c.happened(dir))
+	note(c.underAttack(dir))
 	return c, nil
+}
+
+// narrate adds what the transcript tells, where the agent left one.
+func (c *Conversation) narrate(dir evidence.Dir, calls []evidence.Call) error {
+	narration, err := dir.Narration()
+	if err != nil {
+		return err
+	}
+	c.Narration, c.Told = &narration, capture.Tell(narration, calls).All()
+	transcript, err := dir.Transcript()
+	var messages []telling
+	if !c.Gateway {
+		messages = said(transcript)
+	}
+	own, told := tellings(capture.Pair(narration.Tools, calls, transcript).Uses(), narration.Unbacked, messages)
+	c.Steps = insert(c.Steps, own, told)
+	return err
 }
 
 // turnsOf reads the turns of models, in the order in which they were asked for.

@@ -54,6 +54,7 @@ func (s *server) pass(w http.ResponseWriter, r *http.Request) {
 			s.refuseSpent(w, x.call, why)
 			return
 		}
+		defer s.watch(x.call)()
 		x.stateless = len(x.call.env.messages) > 0 && isSessionless(r.Header, x.call.env)
 		x.run()
 	})

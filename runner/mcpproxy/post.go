@@ -36,6 +36,7 @@ func (s *server) post(w http.ResponseWriter, r *http.Request) {
 			s.refuseSpent(w, c, why)
 			return
 		}
+		defer s.watch(c)()
 		if no == nil {
 			no = s.forward(w, r, c)
 		}

@@ -16,6 +16,8 @@ type Document struct {
 	Note  string // in the head of every page: what a reader must know of all of it
 	Live  string // URL of server-sent events that change the page; empty in a file
 	Paged bool   // there may be several pages
+	// Served says that the page is of a server, which its forms and its script may ask.
+	Served bool
 }
 
 // NavItem leads to a page from every page.
@@ -44,7 +46,7 @@ func (d Document) Write(w io.Writer, all iter.Seq2[Page, error]) error {
 		Document
 		Policy string
 		Style  template.HTML
-	}{d, Policy(d.Live != ""), template.HTML("<style>" + style() + "</style>")}
+	}{d, Policy(d.Served), template.HTML("<style>" + style() + "</style>")}
 	if err := pages().ExecuteTemplate(out, "head", head); err != nil {
 		return err
 	}

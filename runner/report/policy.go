@@ -35,14 +35,16 @@ func joined(pattern string) string {
 }
 
 // Policy is the Content-Security-Policy of every page: our style and script by their
-// hashes, no other, and nothing from anywhere. Live pages may ask their own server.
-func Policy(live bool) string {
+// hashes, no other, and nothing from anywhere. Pages of a server may ask that.
+func Policy(served bool) string {
 	parts := []string{
 		"default-src 'none'", "style-src " + hashed(style()), "script-src " + hashed(script()),
-		"img-src data:", "base-uri 'none'", "form-action 'none'",
+		"img-src data:", "base-uri 'none'",
 	}
-	if live {
-		parts = append(parts, "connect-src 'self'")
+	if served {
+		parts = append(parts, "form-action 'self'", "connect-src 'self'")
+	} else {
+		parts = append(parts, "form-action 'none'")
 	}
 	return strings.Join(parts, "; ")
 }

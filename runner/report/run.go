@@ -17,7 +17,9 @@ type Run struct {
 	Started     time.Time
 	Ended       time.Time // zero while it is at work, or where it never came to its end
 	Interrupted bool
-	Planned     int // trials
+	AtWork      bool // somebody is at it
+	FailFast    bool // it was to end with the first trial that does not pass
+	Planned     int  // trials
 	Isolated    bool
 	Network     string
 	Guarantees  *evidence.Guarantees
@@ -25,6 +27,7 @@ type Run struct {
 	Engine      map[string]string
 	Images      []Image
 	Inputs      []Input
+	Made        []results.Setting // what may tell it from runs that it is compared with
 	Results     results.Results
 }
 

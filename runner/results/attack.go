@@ -41,6 +41,9 @@ func attackOf(trial Trial) *Attack {
 	}
 }
 
+// AttacksOn is what came of the attacks on a task; nil where there was none.
+func AttacksOn(t Task) *Attacks { return attacks([]Task{t}) }
+
 // attacks is nil where no trial was attacked.
 func attacks(tasks []Task) *Attacks {
 	var a Attacks
@@ -96,7 +99,7 @@ func (r Results) attackColumns() []column {
 	var tasks []string
 	var figures []*Attacks
 	for _, t := range r.Tasks {
-		if one := attacks([]Task{t}); one != nil {
+		if one := AttacksOn(t); one != nil {
 			tasks, figures = append(tasks, t.TestID), append(figures, one)
 		}
 	}

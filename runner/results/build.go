@@ -15,18 +15,20 @@ type Builder struct {
 	run    Run
 	trials map[string][]taken // by task
 	marker marker
+	define definer
 }
 
 // taken is what is kept of a trial.
 type taken struct {
 	result  RunResult
-	elapsed map[string][]time.Duration // of calls, by server
-	answers answerTimes                // of models
+	used    map[string]*serverUse   // by server
+	listed  map[string][]definition // likewise
+	answers answerTimes             // of models
 }
 
 // NewBuilder is for a run of which no trial is known yet.
 func NewBuilder(run Run) *Builder {
-	b := &Builder{run: run, trials: map[string][]taken{}, marker: marker{}}
+	b := &Builder{run: run, trials: map[string][]taken{}, marker: marker{}, define: definer{}}
 	for _, task := range run.Tasks {
 		b.trials[task.ID] = nil
 	}
@@ -39,21 +41,12 @@ func (b *Builder) Add(trial Trial) error {
 	if _, ok := b.trials[trial.Task]; !ok {
 		return fmt.Errorf("results: trial %d is of task %q, which the run does not have", trial.Number, trial.Task)
 	}
-	t := taken{result: outline(trial), elapsed: elapsed(trial)}
+	t := taken{result: outline(trial), used: used(trial)}
+	t.listed = b.define.define(t.result.Servers, trial.Catalogs)
 	t.result.Models, t.answers = modelsOf(trial)
 	b.marker.mark(t.result.Servers, trial.Catalogs)
 	b.trials[trial.Task] = append(b.trials[trial.Task], t)
 	return nil
-}
-
-func elapsed(trial Trial) map[string][]time.Duration {
-	times := map[string][]time.Duration{}
-	for _, call := range trial.Calls {
-		if took, ok := latency(call); ok {
-			times[call.Server] = append(times[call.Server], took)
-		}
-	}
-	return times
 }
 
 // Results are those of the trials so far. Their runs lack what [Results.Write] adds.
@@ -76,7 +69,7 @@ func (b *Builder) Results() Results {
 		for _, t := range last {
 			answers.add(t.answers)
 			if counts(t.result) {
-				servers.add(t.result.Servers, t.elapsed)
+				servers.add(t)
 			}
 		}
 	}

@@ -1,7 +1,6 @@
 package results
 
 import (
-	"slices"
 	"time"
 
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -25,6 +24,11 @@ type ServerCard struct {
 	RugPulls         int           `json:"rug_pulls,omitempty"`       // trials in which a tool that was listed came to say another thing
 	Unpinned         int           `json:"unpinned,omitempty"`        // trials in which it was not as it is pinned
 	Conduct          *Conduct      `json:"conduct,omitempty"`         // over these trials; nil where nothing on record tells of it
+	// Latency counts the timed calls by how long they took.
+	Latency []LatencyBucket `json:"latency,omitempty"`
+	// Tools are those that it listed, and others that were called: the first 200.
+	Tools     []ToolCard `json:"tools,omitempty"`
+	MoreCalls int        `json:"other_tools_calls,omitempty"` // of tools that are not among these
 }
 
 // Rate is a share, with Wilson's interval.
@@ -44,21 +48,22 @@ func rate(count, of int) *Rate {
 
 // cards gathers what is told of servers in trials.
 type cards struct {
-	order   []string
-	byName  map[string]*ServerCard
-	elapsed map[string][]time.Duration
+	order  []string
+	byName map[string]*ServerCard
+	tools  map[string]*toolCards
 }
 
-// add takes in a trial's reports, and how long its calls took by server.
-func (c *cards) add(reports []ServerReport, elapsed map[string][]time.Duration) {
+// add takes in what a trial tells of servers.
+func (c *cards) add(t taken) {
 	if c.byName == nil {
-		c.byName, c.elapsed = map[string]*ServerCard{}, map[string][]time.Duration{}
+		c.byName, c.tools = map[string]*ServerCard{}, map[string]*toolCards{}
 	}
-	for _, report := range reports {
+	for _, report := range t.result.Servers {
 		card := c.byName[report.Name]
 		if card == nil {
 			card = &ServerCard{Name: report.Name}
 			c.byName[report.Name], c.order = card, append(c.order, report.Name)
+			c.tools[report.Name] = &toolCards{}
 		}
 		card.Trials++
 		card.Tally.add(report.Tally)
@@ -77,7 +82,7 @@ func (c *cards) add(reports []ServerReport, elapsed map[string][]time.Duration) 
 			}
 			card.Conduct.add(*report.Conduct)
 		}
-		c.elapsed[report.Name] = append(c.elapsed[report.Name], elapsed[report.Name]...)
+		c.tools[report.Name].add(t.listed[report.Name], t.used[report.Name])
 	}
 }
 
@@ -101,12 +106,13 @@ func (s *ServerCard) listed(catalog Listed, marks *Marks) {
 func (c *cards) all() (all []ServerCard) {
 	for _, name := range c.order {
 		card := *c.byName[name]
-		elapsed := c.elapsed[name]
-		slices.Sort(elapsed)
+		elapsed := sorted(c.tools[name].use.elapsed())
 		card.TimedCalls, card.MedianDurationMS, card.P95DurationMS = len(elapsed), median(elapsed), p95(elapsed)
 		card.ErrorRate = rate(card.errors(), card.Calls-card.Outcomes[evidence.OutcomeCancelled])
 		card.RecoveryRate = rate(card.Recovered, card.Incidents)
 		card.ValidityRate = rate(card.Valid, card.Valid+card.Invalid)
+		card.Latency = histogram(elapsed)
+		card.Tools, card.MoreCalls = c.tools[name].all()
 		all = append(all, card)
 	}
 	return all

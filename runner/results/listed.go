@@ -36,9 +36,11 @@ func listed(catalog evidence.Catalog) *Listed {
 			l.Bytes += definitionBytes(tool)
 		}
 	}
-	l.Tokens = (l.Bytes + bytesPerToken - 1) / bytesPerToken
+	l.Tokens = tokens(l.Bytes)
 	return l
 }
+
+func tokens(bytes int) int { return (bytes + bytesPerToken - 1) / bytesPerToken }
 
 // definitionBytes is how long a tool is as a model is shown it.
 func definitionBytes(tool evidence.Tool) int {

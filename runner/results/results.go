@@ -76,7 +76,8 @@ type Statistics struct {
 	PassAtK     []float64         `json:"pass_at_k"`
 	PassHatK    []float64         `json:"pass_hat_k"`
 	Consistency ConsistencyCounts `json:"consistency"`
-	Score       *Estimate         `json:"score"` // of trials, weighted
+	PassRate    *Estimate         `json:"trial_pass_rate"` // share of trials that passed
+	Score       *Estimate         `json:"score"`           // of trials, weighted
 	// Of trials with an mcp_compliance grader that judges these; nil without any.
 	Selection   *Estimate `json:"selection,omitempty"`    // the tools called, against those expected
 	Params      *Estimate `json:"params,omitempty"`       // their arguments, likewise

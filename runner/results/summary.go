@@ -51,7 +51,7 @@ func summarise(tasks []Task, duration int64) Summary {
 // statistics are over the tasks that have a counted trial, of which there is one.
 func statistics(tasks []Task, success Interval, weighted []float64) *Statistics {
 	s := &Statistics{SuccessRateCI: success}
-	var atLeastOne, all, scores, selection, params [][]float64
+	var atLeastOne, all, passes, scores, selection, params [][]float64
 	several := false
 	for _, t := range tasks {
 		if t.Stats == nil {
@@ -60,12 +60,14 @@ func statistics(tasks []Task, success Interval, weighted []float64) *Statistics 
 		s.Consistency.add(t.Stats.Consistency)
 		atLeastOne, all = append(atLeastOne, t.Stats.PassAtK), append(all, t.Stats.PassHatK)
 		runs := counted(t.Runs)
+		passes = append(passes, passValues(t.Stats.PassedRuns, t.Stats.TotalRuns))
 		scores = append(scores, weightedScores(runs))
 		selection = append(selection, parts(runs, partSelection))
 		params = append(params, parts(runs, partParams))
 		several = several || len(runs) > 1
 	}
 	s.PassAtK, s.PassHatK = meanCurve(atLeastOne), meanCurve(all)
+	s.PassRate = estimate(passes)
 	s.Score, s.Selection, s.Params = estimate(scores), estimate(selection), estimate(params)
 	if several && len(weighted) > 1 {
 		ci := bootstrap(weighted)

@@ -1,14 +1,14 @@
 // Tables with the class "sortable": a click on a column's name sorts by it, by the number
-// or text in a cell's data-key where it has one. A toolbar's input that names the table by
-// data-filter leaves the rows whose text has all of its words.
+// or text in a cell's data-key where it has one, but for columns with data-unsorted.
 (() => {
+  const order = new Intl.Collator("en", { numeric: true }).compare;
   const key = (row, column) => {
     const cell = row.cells[column];
     return cell.dataset.key ?? cell.textContent.trim();
   };
   const compare = (a, b) => {
     const [x, y] = [Number(a), Number(b)];
-    return a !== "" && b !== "" && !isNaN(x) && !isNaN(y) ? x - y : a.localeCompare(b, "en", { numeric: true });
+    return a !== "" && b !== "" && !isNaN(x) && !isNaN(y) ? x - y : order(a, b);
   };
   const sort = (table, header) => {
     const descending = header.getAttribute("aria-sort") === "ascending";
@@ -21,6 +21,7 @@
   };
   for (const table of document.querySelectorAll("table.sortable")) {
     for (const header of table.tHead.rows[0].cells) {
+      if (header.hasAttribute("data-unsorted")) continue;
       const button = document.createElement("button");
       button.type = "button";
       button.append(...header.childNodes);
@@ -28,20 +29,38 @@
       button.addEventListener("click", () => sort(table, header));
     }
   }
-  for (const input of document.querySelectorAll("input[data-filter]")) {
-    const table = document.getElementById(input.dataset.filter);
-    const told = document.getElementById(input.dataset.told ?? "");
-    const filter = () => {
-      const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
-      let left = 0;
-      for (const row of table.tBodies[0].rows) {
-        const text = row.textContent.toLowerCase();
-        row.hidden = !words.every((word) => text.includes(word));
-        if (!row.hidden) left++;
-      }
-      if (told) told.textContent = words.length ? `${left} of ${table.tBodies[0].rows.length}` : "";
-    };
-    input.addEventListener("input", filter);
-    if (input.value) filter();
+})();
+
+// Controls that name a table by data-filter: an input of words leaves the rows whose text
+// has all of them, a radio button those whose data-is has its value. What is left is told
+// in the element that data-told names.
+(() => {
+  const filters = new Map();
+  const texts = new WeakMap();
+  const text = (row) => {
+    if (!texts.has(row)) texts.set(row, row.textContent.toLowerCase());
+    return texts.get(row);
+  };
+  const apply = (id) => {
+    const body = document.getElementById(id).tBodies[0];
+    let words = [], is = "", told;
+    for (const control of filters.get(id)) {
+      told ??= document.getElementById(control.dataset.told ?? "");
+      if (control.type !== "radio") words = words.concat(control.value.toLowerCase().split(/\s+/).filter(Boolean));
+      else if (control.checked) is = control.value;
+    }
+    let left = 0;
+    for (const row of body.rows) {
+      row.hidden = !(is === "" || (row.dataset.is ?? "").includes(`|${is}|`)) || !words.every((word) => text(row).includes(word));
+      if (!row.hidden) left++;
+    }
+    if (told) told.textContent = words.length || is ? `${left} of ${body.rows.length}` : "";
+  };
+  for (const control of document.querySelectorAll("input[data-filter]")) {
+    const id = control.dataset.filter;
+    if (!filters.has(id)) filters.set(id, []);
+    filters.get(id).push(control);
+    control.addEventListener("input", () => apply(id));
   }
+  for (const id of filters.keys()) apply(id);
 })();

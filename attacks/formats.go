@@ -1,0 +1,93 @@
+package attacks
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/extension"
+	render "github.com/yuin/goldmark/renderer/html"
+	"golang.org/x/net/html"
+)
+
+// suites are elements of a JUnit file.
+var suites = words("testsuites testsuite properties property testcase failure error skipped system-out system-err")
+
+// readJUnit finds what in a JUnit file is not ours: elements and their attributes, what is
+// neither element nor text, and characters that no reader takes.
+func readJUnit(raw []byte) (strays []string) {
+	in := xml.NewDecoder(bytes.NewReader(raw))
+	stray := func(format string, args ...any) { strays = append(strays, fmt.Sprintf(format, args...)) }
+	for at, what := range obeyedIn(raw) {
+		stray("the character %q stands raw in %q", what, around(raw, at))
+	}
+	for {
+		token, err := in.Token()
+		if errors.Is(err, io.EOF) {
+			return strays
+		}
+		if err != nil {
+			stray("no parser reads it: %v, at %q", err, around(raw, int(in.InputOffset())))
+			return strays
+		}
+		switch t := token.(type) {
+		case xml.StartElement:
+			if !suites[t.Name.Local] || t.Name.Local == "testcase" && strings.Contains(fmt.Sprint(t.Attr), "-mark") {
+				stray("there is an element %q", fmt.Sprint(t))
+			}
+		case xml.Comment, xml.Directive:
+			stray("there is %T, %.200q", t, t)
+		case xml.ProcInst:
+			if t.Target != "xml" {
+				stray("there is an instruction %q", t.Target)
+			}
+		}
+	}
+}
+
+// comments are elements that a comment on a pull request is made of.
+var comments = words("html head body h3 h4 p strong sub sup table thead tbody tr th td details summary code pre br")
+
+// readMarkdown finds what a comment has that is not ours, as GitHub renders it, and marks
+// that stand outside of code, where addresses and names of people become links.
+func readMarkdown(raw []byte) (strays []string) {
+	stray := func(format string, args ...any) { strays = append(strays, fmt.Sprintf(format, args...)) }
+	for at, what := range obeyedIn(raw) {
+		stray("the character %q stands raw in %q", what, around(raw, at))
+	}
+	var out bytes.Buffer
+	gfm := goldmark.New(goldmark.WithExtensions(extension.GFM, extension.Footnote), goldmark.WithRendererOptions(render.WithUnsafe()))
+	if err := gfm.Convert(raw, &out); err != nil {
+		return append(strays, err.Error())
+	}
+	root, err := html.Parse(&out)
+	if err != nil {
+		return append(strays, err.Error())
+	}
+	for n := range root.Descendants() {
+		switch {
+		case n.Type == html.CommentNode && n.Data != " ":
+			stray("there is a comment %.200q", n.Data)
+		case n.Type == html.ElementNode && (!comments[n.Data] || strings.Contains(fmt.Sprint(n.Attr), "-mark")):
+			stray("there is an element %q, with %.300q", n.Data, fmt.Sprint(n.Attr, text(n)))
+		case n.Type == html.TextNode && strings.Contains(n.Data, "-mark") && !within(n, "code", "pre"):
+			stray("outside of code stands %.300q", n.Data)
+		}
+	}
+	return strays
+}
+
+func within(n *html.Node, names ...string) bool {
+	for above := range n.Ancestors() {
+		for _, name := range names {
+			if above.Type == html.ElementNode && above.Data == name {
+				return true
+			}
+		}
+	}
+	return false
+}

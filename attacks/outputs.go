@@ -1,0 +1,202 @@
+package attacks
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waza-isolate/waza/attacks/part"
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/spec"
+)
+
+// markOf is what a markup has in it, wherever it comes to stand.
+var markOf = regexp.MustCompile(`[a-z]+-mark`)
+
+// lastWords is the trial whose server says it and dies, which is why the trial has no
+// outcome.
+const lastWords = "markdown-break"
+
+// output is one of what waza makes of a run: what is in it that is not ours, and its text.
+type output struct {
+	strays func(Scene) []string
+	text   func(Scene) string
+}
+
+// outputAttacks say, wherever something is said, what pages, JUnit files and Markdown
+// would take for more than text.
+func outputAttacks() []Attack {
+	said := func(name, tries, in string, without Defence, out output) Attack {
+		mark := markOf.FindString(part.Markups()[name])
+		return Attack{
+			Name: name, As: Both, Promise: InertOutput, In: in, Tries: tries, Without: without,
+			Won:   func(s Scene) (bool, string) { return among(out.strays(s), mark) },
+			Tried: func(s Scene) bool { return strings.Contains(out.text(s), mark) },
+		}
+	}
+	pages := output{strayInPages, func(s Scene) string { return s.Run.report().text() }}
+	junit := output{strayInJUnit, func(s Scene) string { return string(s.Run.written("junit.xml")) }}
+	markdown := output{strayInMarkdown, func(s Scene) string { return s.Run.comment() }}
+	all := []Attack{
+		said("page-element", "have a page load and send by elements of its own, and run scripts by their attributes", sayingTask, escapedPages(), pages),
+		said("page-script", "end a page's script, and begin one", sayingTask, escapedPages(), pages),
+		said("page-head", "end what stands in a page's head, and change where its links lead and how it looks", sayingTask, escapedPages(), pages),
+		said("page-comment", "have the rest of a page taken for a comment", sayingTask, escapedPages(), pages),
+		said("page-attribute", "get out of an attribute, and add others", sayingTask, escapedPages(), pages),
+		said("page-entity", "have references to characters in a text taken for these characters", sayingTask, escapedPages(), output{misread, pages.text}),
+		said("page-address", "have a page lead to an address that is a script", sayingTask, noAddresses(), pages),
+		said("junit-case", "add a case that passed to a JUnit file, and make it unreadable", lastWords, escapedXML(), junit),
+		said(lastWords, "get out of what a comment on a pull request folds, and quotes", "", escapedMarkdown(), markdown),
+		said("markdown-link", "have a comment on a pull request show pictures and links", lastWords, escapedMarkdown(), markdown),
+		said("markdown-name", "have a comment on a pull request call people, and other repositories, by name", lastWords, escapedMarkdown(), markdown),
+		said("markdown-structure", "have a comment on a pull request say what looks like ours: headings, tables, lists", lastWords, escapedMarkdown(), markdown),
+	}
+	for i := range all {
+		if a := &all[i]; a.Name == lastWords || a.In == lastWords {
+			a.As = Server
+		}
+	}
+	return append(all,
+		Attack{
+			Name: "page-runs", As: Both, Promise: InertOutput, In: sayingTask, Without: policyAndEscapes(), Browse: true,
+			Tries: "run a script in the browser of who opens the report, or have it ask for anything",
+			Won:   func(s Scene) (bool, string) { return among(s.Run.Noted, "") },
+			Tried: func(s Scene) bool { return strings.Contains(s.Run.Browsed, "script-mark") },
+		},
+		Attack{
+			Name: "outputs-order", As: Both, Promise: InertOutput, In: sayingTask, Without: visibleText(),
+			Tries: "change the order in which pages, JUnit files and comments show what others said",
+			Won: func(s Scene) (bool, string) {
+				return among(slices.Concat(strayInPages(s), strayInJUnit(s), strayInMarkdown(s)), `'\u202e'`)
+			},
+		},
+		Attack{
+			Name: "served-file", As: Both, Promise: InertOutput, In: sayingTask, Without: servedAsText(),
+			Tries: "have a browser take a file of the run that waza serve hands out for a page",
+			Won:   func(s Scene) (bool, string) { return among(s.Run.served(s.Task).strays, "is served as") },
+		},
+		Attack{
+			Name: "outputs-anything", As: Both, Promise: InertOutput, In: sayingTask, Without: escapedPages(),
+			Tries: "bring anything that is not ours into the report, JUnit file or comment on all of these attacks together, or what waza serve shows of this one",
+			Won: func(s Scene) (bool, string) {
+				return among(slices.Concat(strayInPages(s), strayInJUnit(s), strayInMarkdown(s)), "")
+			},
+		},
+	)
+}
+
+func strayInPages(s Scene) []string {
+	return slices.Concat(s.Run.report().strays, s.Run.served(sayingTask).strays)
+}
+
+func strayInJUnit(s Scene) []string { return readJUnit(s.Run.written("junit.xml")) }
+
+func strayInMarkdown(s Scene) []string {
+	return readMarkdown([]byte(s.Run.comment()))
+}
+
+// misread is where a text shows what its references to characters stand for.
+func misread(s Scene) []string {
+	if text := s.Run.report().text(); strings.Contains(text, "<b>entity-mark") {
+		return []string{"entity-mark is not shown as it was said"}
+	}
+	return nil
+}
+
+// Bounds of what is shown of one trial to who did not ask for all of it.
+const (
+	mostOfPage     = 8 << 20
+	mostInTerminal = 256 << 10
+)
+
+// hugeAttacks say more than anybody can show.
+func hugeAttacks() []Attack {
+	all := []Attack{
+		{
+			Name: part.Huge, Tries: "make of the report what no browser opens, by 5 MiB of text, 10,000 tools, names of 64 KiB and JSON 9,990 deep", Without: boundedPages(),
+			Task: func(g Ground, t *spec.Task) { t.Graders = []spec.Grader{g.Program("says", part.Huge)} },
+			Won: func(s Scene) (bool, string) {
+				return s.Run.report().beyond(s.Task, mostOfPage)
+			},
+		},
+		{
+			Name: "huge-on-terminal", In: part.Huge, Tries: "flood the terminal by the same, at the end of a run and where the trial is shown", Without: clippedTexts(),
+			Won: func(s Scene) (bool, string) {
+				said := len(s.Run.Output) + len(s.Run.printed("show", s.Run.Dir, s.Task))
+				return said > mostInTerminal*len(s.Run.Results.Tasks), fmt.Sprintf("%d bytes are printed", said)
+			},
+		},
+	}
+	for i := range all {
+		a := &all[i]
+		a.As, a.Promise = Both, InertOutput
+		a.Tried = func(s Scene) bool { return s.sizeOf(evidence.FramesFile) > 4*part.HugeText }
+	}
+	return all
+}
+
+// beyond says whether a trial takes more of the page than so many bytes.
+func (p page) beyond(task string, most int) (bool, string) {
+	if p.root == nil {
+		return true, fmt.Sprint(p.strays)
+	}
+	for n := range p.root.Descendants() {
+		if n.Data == "section" && value(n, "id") == "trial/"+task+"/1" {
+			size := 0
+			for d := range n.Descendants() {
+				size += len(d.Data)
+				for _, a := range d.Attr {
+					size += len(a.Val)
+				}
+			}
+			return size > most, fmt.Sprintf("%d bytes of the page", size)
+		}
+	}
+	return true, "the page lacks the trial"
+}
+
+func among(strays []string, mark string) (bool, string) {
+	for _, stray := range strays {
+		if strings.Contains(stray, mark) {
+			return true, stray
+		}
+	}
+	return false, ""
+}
+
+// report is the run's report as a browser takes it.
+func (r *Run) report() page {
+	if r.reported == nil {
+		p := readPage(r.written("report.html"))
+		r.reported = &p
+	}
+	return *r.reported
+}
+
+// comment is what is said of the run on a pull request.
+func (r *Run) comment() string {
+	if r.commented == "" {
+		r.commented = r.printed("report", "--format", "github-comment", r.Dir)
+	}
+	return r.commented
+}
+
+// written is an output that the run wrote at its end.
+func (r *Run) written(name string) []byte {
+	data, _ := os.ReadFile(filepath.Join(r.Dir, name))
+	return data
+}
+
+// printed is what waza prints when asked.
+func (r *Run) printed(args ...string) string {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	out, _ := exec.CommandContext(ctx, r.Waza, args...).CombinedOutput() // some exit with 1, and say so
+	return string(out)
+}

@@ -1,0 +1,207 @@
+package attacks
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"iter"
+	"net/url"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/net/html"
+)
+
+// elements are what pages are made of. None of them loads, embeds, sends or moves
+// anything.
+var elements = words(`html head meta title link style script body header main footer nav section article aside
+	a form p div span h1 h2 h3 h4 h5 h6 ul ol li dl dt dd pre code kbd samp em strong b small mark del ins sub sup abbr time br wbr hr
+	table caption colgroup col thead tbody tfoot tr th td details summary figure figcaption button input label select option output fieldset legend progress meter noscript
+	svg g symbol use defs path rect circle line polyline polygon text tspan`)
+
+// attributes are what elements of pages have, beside data-* and aria-*.
+var attributes = words(`id class role lang title href name content charset http-equiv rel for type value placeholder tabindex hidden open action method
+	scope colspan rowspan headers datetime disabled checked selected autocomplete spellcheck download target
+	viewBox preserveAspectRatio width height x y x1 x2 y1 y2 cx cy r rx ry d points dx dy transform fill fill-opacity stroke stroke-width stroke-linecap
+	stroke-linejoin stroke-dasharray text-anchor dominant-baseline focusable vector-effect max min low high optimum multiple size xmlns`)
+
+func words(list string) map[string]bool {
+	all := map[string]bool{}
+	for word := range strings.FieldsSeq(list) {
+		all[word] = true
+	}
+	return all
+}
+
+// className is a class of ours.
+var className = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
+
+// page is a document as a browser takes it.
+type page struct {
+	root   *html.Node
+	raw    []byte
+	policy string
+	ids    map[string]bool
+	strays []string
+}
+
+// readPage reads a document and finds what is in it that must not be: what is not ours,
+// what a browser would act upon, and what would change how text is shown.
+func readPage(raw []byte) page {
+	p := page{raw: raw, ids: map[string]bool{}}
+	var err error
+	if p.root, err = html.Parse(bytes.NewReader(raw)); err != nil {
+		p.stray("no browser's parser reads it: %v", err)
+		return p
+	}
+	p.characters()
+	for n := range p.root.Descendants() {
+		p.node(n)
+	}
+	p.links()
+	if !strings.HasPrefix(p.policy, "default-src 'none'; ") || strings.Contains(p.policy, "unsafe") {
+		p.stray("its policy is %q", p.policy)
+	}
+	return p
+}
+
+func (p *page) stray(format string, args ...any) {
+	p.strays = append(p.strays, fmt.Sprintf(format, args...))
+}
+
+// characters finds raw characters that control, or change the order of others.
+func (p *page) characters() {
+	for at, what := range obeyedIn(p.raw) {
+		p.stray("the character %q stands raw in %q", what, around(p.raw, at))
+	}
+}
+
+// obeyedIn are the characters of a text, by where they stand, that control, change the
+// order of others, or are none.
+func obeyedIn(raw []byte) iter.Seq2[int, rune] {
+	return func(yield func(int, rune) bool) {
+		for at := 0; at < len(raw); {
+			r, size := utf8.DecodeRune(raw[at:])
+			invalid := r == utf8.RuneError && size == 1 || r&0xFFFE == 0xFFFE
+			controls := unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.In(r, unicode.Cf, unicode.Co, unicode.Zl, unicode.Zp)
+			if (invalid || controls) && !yield(at, r) {
+				return
+			}
+			at += size
+		}
+	}
+}
+
+// around is what stands before and behind a place.
+func around(raw []byte, at int) []byte { return raw[max(at-40, 0):min(at+120, len(raw))] }
+
+func (p *page) node(n *html.Node) {
+	switch n.Type {
+	case html.CommentNode:
+		p.stray("there is a comment %.200q", n.Data)
+	case html.DoctypeNode:
+		if n.Data != "html" || len(n.Attr) > 0 {
+			p.stray("its type is %q", n.Data)
+		}
+	case html.ElementNode:
+		if !elements[n.Data] {
+			p.stray("there is an element %q, with %.300q", n.Data, fmt.Sprint(n.Attr, text(n)))
+		}
+		for _, a := range n.Attr {
+			p.attribute(n, a)
+		}
+		p.special(n)
+	}
+}
+
+// attribute finds what an element must not have.
+func (p *page) attribute(n *html.Node, a html.Attribute) {
+	known := attributes[a.Key] || strings.HasPrefix(a.Key, "data-") || strings.HasPrefix(a.Key, "aria-")
+	switch {
+	case !known || a.Namespace != "":
+		p.stray("the element %s has %q", n.Data, a.Key+"="+a.Val)
+	case a.Key == "class":
+		for class := range strings.FieldsSeq(a.Val) {
+			if !className.MatchString(class) {
+				p.stray("the element %s is of class %q", n.Data, class)
+			}
+		}
+	case a.Key == "id":
+		if p.ids[a.Val] {
+			p.stray("two elements have the id %q", a.Val)
+		}
+		p.ids[a.Val] = true
+	}
+}
+
+// special finds elements that are allowed in one form.
+func (p *page) special(n *html.Node) {
+	switch n.Data {
+	case "script", "style":
+		sum := sha256.Sum256([]byte(text(n)))
+		if hash := base64.StdEncoding.EncodeToString(sum[:]); !strings.Contains(p.policy, n.Data+"-src 'sha256-"+hash+"'") || len(n.Attr) > 0 {
+			p.stray("there is a %s that is not ours: %.200q", n.Data, fmt.Sprint(n.Attr, text(n)))
+		}
+	case "meta":
+		switch equiv := value(n, "http-equiv"); {
+		case equiv == "Content-Security-Policy" && p.policy == "":
+			p.policy = value(n, "content")
+		case equiv != "":
+			p.stray("a meta element stands for %q, %q", equiv, value(n, "content"))
+		}
+	case "link":
+		if value(n, "rel") != "icon" || value(n, "href") != "data:," {
+			p.stray("a link is %q", fmt.Sprint(n.Attr))
+		}
+	}
+}
+
+// links finds addresses that are not of this document or its server.
+func (p *page) links() {
+	for n := range p.root.Descendants() {
+		href := cmp.Or(value(n, "href"), value(n, "action"))
+		if href == "" || n.Data == "link" {
+			continue
+		}
+		to, err := url.Parse(href)
+		switch {
+		case err != nil || to.Scheme != "" || to.Host != "" || to.Opaque != "" || strings.HasPrefix(href, "//") || strings.HasPrefix(href, `/\`):
+			p.stray("a link leads to %q", href)
+		case strings.HasPrefix(href, "#") && to.Fragment != "" && !p.ids[to.Fragment]:
+			p.stray("a link leads to %q, which is not there", href)
+		}
+	}
+}
+
+// value is that of an attribute; empty where there is none.
+func value(n *html.Node, key string) string {
+	for _, a := range n.Attr {
+		if a.Key == key {
+			return a.Val
+		}
+	}
+	return ""
+}
+
+// text is all text of the page; empty where there is none.
+func (p page) text() string {
+	if p.root == nil {
+		return ""
+	}
+	return text(p.root)
+}
+
+// text is all text below n.
+func text(n *html.Node) string {
+	var b strings.Builder
+	for d := range n.Descendants() {
+		if d.Type == html.TextNode {
+			b.WriteString(d.Data)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,53 @@
+package part
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Markups are texts that a page, a JUnit file or Markdown would take for more than text,
+// by the attack. Each has its mark in it, as Sayings have.
+func Markups() map[string]string {
+	return map[string]string{
+		"page-element":       `<img src=x onerror=console.log("element-mark") alt=element-mark><iframe src=//element-mark.invalid></iframe><form action=//element-mark.invalid><input name=element-mark>`,
+		"page-script":        `</script></SCRIPT ><script>console.log("script-mark")</script><svg><script href="//script-mark.invalid"/></svg>`,
+		"page-head":          `</title></style></textarea></noscript></template></select></head><base href=//head-mark.invalid><meta http-equiv=refresh content="0;//head-mark.invalid"><link rel=stylesheet href=//head-mark.invalid><style>@import "//head-mark.invalid"</style>`,
+		"page-comment":       `<!--comment-mark--!> <?comment-mark?> <![CDATA[comment-mark]]> <!--`,
+		"page-attribute":     "x\" onmouseover=\"attribute-mark\" style=\"color:attribute-mark\" x='' onfocus='attribute-mark' `onclick=`attribute-mark` autofocus=",
+		"page-address":       `javascript:console.log('address-mark') JaVa	ScRiPt:address-mark data:text/html,address-mark vbscript:address-mark //address-mark.invalid`,
+		"page-entity":        `&lt;b&gt;entity-mark &#x3c;script&#x3e; &entity-mark; &#8238; &#27;[2J`,
+		"junit-case":         `]]></system-out></failure></testcase><testcase name='case-mark'/><!DOCTYPE case-mark [<!ENTITY a "case-mark">]>`,
+		"markdown-link":      `[link](http://linked-mark.invalid) ![image](http://linked-mark.invalid/i.png) <http://linked-mark.invalid> http://linked-mark.invalid www.linked-mark.invalid [x]: http://linked-mark.invalid`,
+		"markdown-name":      `@mention-mark mention-mark/mention-mark#1 #4711 GH-4711 mention@mention-mark.invalid`,
+		"markdown-structure": "\n# structure-mark\n\n| structure-mark |\n|---|\n| structure-mark |\n\n```\n~~~~\n````structure-mark\n\n- [x] structure-mark\n\n> structure-mark\n\n---\n\n    structure-mark\n\n**structure-mark** _structure-mark_ ~~structure-mark~~ `structure-mark` | structure-mark |\n",
+		"markdown-break":     `</details></summary></pre></code></table><details open><summary>break-mark</summary><a href="http://break-mark.invalid">break-mark</a><!-- break-mark -->`,
+	}
+}
+
+// Said is every saying and markup, each on lines of its own.
+func Said() string {
+	all := Sayings()
+	maps.Copy(all, Markups())
+	var b strings.Builder
+	for _, attack := range slices.Sorted(maps.Keys(all)) {
+		b.WriteString(all[attack] + "\n")
+	}
+	return b.String()
+}
+
+// Unprintable is what no file of text may hold: NUL and others below blank, characters
+// that XML forbids, what is no UTF-8 at all, and the UTF-8 of a half of a surrogate.
+const Unprintable = "\x00\x01\x08\x0b\x0c\x0e\x1f\x7f\u0085\u2028\ufeff\ufffe\uffff\U000e0041\xff\xfe\xc0\x80\xed\xa0\x80 unprintable-mark"
+
+// Huge is the attack by quantity upon whoever shows what was said: HugeText bytes of text,
+// HugeNames tools, some of which have names of HugeName bytes, lists of HugeList, and JSON
+// HugeDepth deep, which is as deep as messages may be.
+const (
+	Huge      = "huge-text"
+	HugeText  = 5 << 20
+	HugeNames = 10_000
+	HugeName  = 64 << 10
+	HugeList  = 100_000
+	HugeDepth = 9_990
+)

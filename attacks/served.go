@@ -1,0 +1,163 @@
+package attacks
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// site is what waza serve shows of a run.
+type site struct {
+	strays []string
+	text   string // of all pages
+}
+
+// maxPages is how many pages of a run are looked at.
+const maxPages = 40
+
+// served is the run as waza serve shows it: the pages of a task, those that they lead to,
+// its files and the API.
+func (r *Run) served(task string) site {
+	if s, known := r.sites[task]; known {
+		return s
+	}
+	s := site{}
+	if err := s.visit(r.Waza, r.Dir, task); err != nil {
+		s.strays = append(s.strays, err.Error())
+	}
+	if r.sites == nil {
+		r.sites = map[string]site{}
+	}
+	r.sites[task] = s
+	return s
+}
+
+// visit starts the server, and stops it when all was looked at.
+func (s *site) visit(waza, dir, task string) (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, waza, "serve", filepath.Dir(dir))
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	defer func() { cancel(); _ = cmd.Wait() }() // it was killed
+	base, err := address(out)
+	if err != nil {
+		return err
+	}
+	v := visit{site: s, base: base, client: &http.Client{Timeout: time.Minute, Transport: &http.Transport{}}}
+	defer v.client.CloseIdleConnections()
+	run := "/runs/" + filepath.Base(dir)
+	trial := run + "/files/trials/" + task + "/1/"
+	v.pages("/", run+"/overview", run+"/servers", run+"/trial/"+task+"/1")
+	for _, file := range []string{"agent.stdout", "agent.stderr", "servers/evil.stderr", "frames.jsonl", "workspace.tar"} {
+		v.file(trial + file)
+	}
+	v.api("/api/v1/runs", "/api/v1"+run, "/api/v1"+run+"/trials/"+task+"/1")
+	return v.err
+}
+
+// address is what the server says that it is found under.
+func address(out io.Reader) (*url.URL, error) {
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if line := strings.TrimSpace(lines.Text()); strings.HasPrefix(line, "http://") {
+			return url.Parse(line)
+		}
+	}
+	return nil, fmt.Errorf("waza serve says no address: %v", lines.Err())
+}
+
+// visit is a client that notes what it finds in a site.
+type visit struct {
+	*site
+	base   *url.URL
+	client *http.Client
+	err    error // the first
+}
+
+// get asks for a path, and notes where the answer lacks what keeps a browser from taking
+// it for something else.
+func (v *visit) get(path string) (http.Header, []byte) {
+	q, err := http.NewRequest(http.MethodGet, v.base.Scheme+"://"+v.base.Host+path, nil)
+	if err != nil {
+		v.fail(err)
+		return nil, nil
+	}
+	q.Header.Set("Authorization", "Bearer "+v.base.Query().Get("token"))
+	answer, err := v.client.Do(q)
+	if err != nil {
+		v.fail(err)
+		return nil, nil
+	}
+	defer func() { _ = answer.Body.Close() }()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		v.fail(fmt.Errorf("%s: %s, %v", path, answer.Status, err))
+	}
+	policy := answer.Header.Get("Content-Security-Policy")
+	if answer.Header.Get("X-Content-Type-Options") != "nosniff" || !strings.Contains(policy, "default-src 'none'") || !strings.Contains(policy, "frame-ancestors 'none'") {
+		v.strays = append(v.strays, fmt.Sprintf("%s is served without what it must have: %v", path, answer.Header))
+	}
+	return answer.Header, body
+}
+
+func (v *visit) fail(err error) {
+	if v.err == nil {
+		v.err = err
+	}
+}
+
+// pages looks at pages, and at those below the last of them that they lead to.
+func (v *visit) pages(paths ...string) {
+	below, seen := paths[len(paths)-1], map[string]bool{}
+	for len(paths) > 0 && len(seen) < maxPages {
+		path := paths[0]
+		if paths = paths[1:]; seen[path] {
+			continue
+		}
+		seen[path] = true
+		header, body := v.get(path)
+		p := readPage(body)
+		if p.root == nil || header.Get("Content-Type") != "text/html; charset=utf-8" {
+			v.fail(fmt.Errorf("%s is no page: %v", path, p.strays))
+			return
+		}
+		v.strays, v.text = append(v.strays, p.strays...), v.text+text(p.root)
+		for n := range p.root.Descendants() {
+			if href := value(n, "href"); strings.HasPrefix(href, below+"/") {
+				paths = append(paths, href)
+			}
+		}
+	}
+}
+
+// file notes where a browser would take a file for more than text.
+func (v *visit) file(path string) {
+	header, _ := v.get(path)
+	kind, policy := header.Get("Content-Type"), header.Get("Content-Security-Policy")
+	if kind != "text/plain; charset=utf-8" && kind != "application/octet-stream" || !strings.HasPrefix(policy, "sandbox;") {
+		v.strays = append(v.strays, fmt.Sprintf("the file %s is served as %q, under %q", path, kind, policy))
+	}
+}
+
+// api notes what is no JSON, or is served as something else.
+func (v *visit) api(paths ...string) {
+	for _, path := range paths {
+		if header, body := v.get(path); header.Get("Content-Type") != "application/json" || !json.Valid(body) {
+			v.strays = append(v.strays, fmt.Sprintf("%s is served as %q", path, header.Get("Content-Type")))
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/waza-isolate/waza/internal/dockertest"
+	"github.com/waza-isolate/waza/internal/termtest"
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+func came(task string, number int, phase runner.Phase) runner.Update {
+	return runner.Update{Task: task, Number: number, Attempt: 1, Phase: phase}
+}
+
+func over(task string, number int, class evidence.Class, message string) runner.Update {
+	u := came(task, number, runner.PhaseDone)
+	u.Result = &runner.Result{Verdicts: evidence.Verdicts{Class: class, Message: message}}
+	return u
+}
+
+func environment(pairs ...string) func(string) (string, bool) {
+	return func(key string) (string, bool) {
+		for i := 0; i < len(pairs); i += 2 {
+			if pairs[i] == key {
+				return pairs[i+1], true
+			}
+		}
+		return "", false
+	}
+}
+
+// TestLiveView shows a run on a pseudoterminal that changes its size, with others writing
+// to it meanwhile: what it shows is at work, and at the end there is what stays alone.
+func TestLiveView(t *testing.T) {
+	t.Parallel()
+	pty := termtest.Open(t, 40, 10)
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	s := &screen{out: pty.File}
+	fmt.Fprintln(s, "before")
+	p := newProgress(ctx, s, environment("TERM", "xterm"), normal, 9, 3)
+	shows := func(what string) {
+		t.Helper()
+		dockertest.Await(t, time.Minute, "the terminal shows "+what, func() bool { return strings.Contains(pty.Text(), what) })
+	}
+
+	var all sync.WaitGroup
+	for number := range 3 {
+		all.Go(func() {
+			p.update(came("price", number+1, runner.PhaseStart))
+			for call := range 1000 {
+				u := came("price", number+1, runner.PhaseAgent)
+				u.Call = &runner.Calling{Server: "inventory", Tool: "find", Open: 1, Calls: call + 1}
+				p.update(u)
+			}
+		})
+	}
+	all.Wait()
+	p.update(came("price", 1, runner.PhaseAgent))
+	shows("price/1  inventory.find")
+	pty.Resize(t, 100, 10)
+	shows("calling inventory.find")
+	shows("1000 calls")
+	shows("0 of 9 trials done")
+	p.update(over("price", 1, evidence.ClassFail, "1 of 2 graders failed"))
+	p.update(over("price", 2, evidence.ClassPass, ""))
+	shows("1 passed, 1 failed")
+	fmt.Fprint(s, "said by ")
+	fmt.Fprintln(s, "somebody else")
+	shows("said by somebody else")
+	pty.Resize(t, 30, 10)
+	interrupt()
+	shows("stopping: ending 1 trial")
+	p.close()
+	p.close()
+	fmt.Fprintln(s, "after")
+	text, unknown := pty.End(t)
+	want := "before\nfail        price/1  0.0s  1 o\nf 2 graders failed\nsaid by somebody else\nafter"
+	if text != want || len(unknown) > 0 {
+		t.Errorf("%q, unknown %q", text, unknown)
+	}
+}
+
+// TestNoLiveView has terminals and outputs on which nothing is drawn.
+func TestNoLiveView(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		term     string
+		loudness loudness
+		want     string
+	}{
+		"dumb":  {"dumb", normal, "pass        price/1  0.0s\nfail        price/2  0.0s  why\n"},
+		"quiet": {"xterm", quiet, "fail        price/2  0.0s  why\n"},
+	} {
+		pty := termtest.Open(t, 60, 10)
+		p := newProgress(t.Context(), &screen{out: pty.File}, environment("TERM", test.term, "NO_COLOR", "1"), test.loudness, 2, 2)
+		p.update(came("price", 1, runner.PhaseStart))
+		p.update(over("price", 1, evidence.ClassPass, ""))
+		p.update(over("price", 2, evidence.ClassFail, "why"))
+		p.close()
+		if got, unknown := pty.End(t); got+"\n" != test.want || len(unknown) > 0 {
+			t.Errorf("%s: %q, %q", name, got, unknown)
+		}
+	}
+}
+
+// TestLogOfCI shows a run that is long at work where there is no terminal.
+func TestLogOfCI(t *testing.T) {
+	t.Parallel()
+	for _, l := range []loudness{quiet, normal} {
+		synctest.Test(t, func(t *testing.T) {
+			var out bytes.Buffer
+			p := newProgress(t.Context(), &screen{out: &out}, environment(), l, 4, 2)
+			p.update(came("price", 1, runner.PhaseStart))
+			time.Sleep(50 * time.Second)
+			p.update(over("price", 1, evidence.ClassPass, ""))
+			p.update(came("price", 2, runner.PhaseStart))
+			synctest.Wait()
+			time.Sleep(150 * time.Second)
+			p.update(over("price", 2, evidence.ClassInfra, "no engine"))
+			synctest.Wait()
+			p.close()
+			want := "infra       price/2  0.0s  no engine\n"
+			if l == normal {
+				want = "pass        price/1  0.0s\n" +
+					"at work after 1m50s: price/2 (starting, 60s); 1 of 4 done\n" +
+					"at work after 2m50s: price/2 (starting, 2m00s); 1 of 4 done\n" + want
+			}
+			if out.String() != want {
+				t.Errorf("%d: %s", l, out.String())
+			}
+		})
+	}
+}
+
+// TestLoudLiveView tells all that end, on a terminal too.
+func TestLoudLiveView(t *testing.T) {
+	t.Parallel()
+	pty := termtest.Open(t, 60, 10)
+	p := newProgress(t.Context(), &screen{out: pty.File}, os.LookupEnv, loud, 2, 2)
+	p.update(over("price", 1, evidence.ClassPass, ""))
+	p.close()
+	if got, _ := pty.End(t); got != "pass        price/1  0.0s" {
+		t.Errorf("%q", got)
+	}
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/serve"
+)
+
+const otherMachines = "allow-other-machines"
+
+func (s *state) serveCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "serve",
+		Usage:     "show runs in a browser, also while they are at work",
+		ArgsUsage: "[DIR]",
+		Description: "Serves the runs that lie in DIR (default: .waza/runs) until it is interrupted: pages as in\n" +
+			"report.html, what a run at work is doing, and JSON; see docs/serve.md. The address that it\n" +
+			"prints has a token in it, without which nobody is let in.",
+		OnUsageError: usageError,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "listen", Usage: "listen on `HOST:PORT`; a port of 0 is any that is free", Value: "127.0.0.1:0"},
+			&cli.BoolFlag{Name: otherMachines, Usage: "let --listen name an address that is not of this machine alone"},
+		},
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 1 {
+				return usage("serve takes one directory; see waza serve --help")
+			}
+			dir, err := dirToServe(c.Args().First())
+			if err != nil {
+				return err
+			}
+			address, err := addressToServe(c.String("listen"), c.Bool(otherMachines))
+			if err != nil {
+				return err
+			}
+			return s.serve(c.Context, dir, address)
+		},
+	}
+}
+
+// dirToServe is the directory of runs that is named, or the usual one, which need not be
+// there before the first run.
+func dirToServe(named string) (string, error) {
+	if named == "" {
+		return filepath.Join(".waza", "runs"), nil
+	}
+	info, err := os.Stat(named)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", usage("%s is not there: name the directory that runs lie in", named)
+	case err != nil:
+		return "", usage("%w", err)
+	case !info.IsDir():
+		return "", usage("%s is no directory: name the one that runs lie in", named)
+	}
+	if _, err := os.Lstat(filepath.Join(named, runner.RunFile)); err == nil {
+		return "", usage("%s is one run: name the directory that it lies in, %s", named, filepath.Dir(filepath.Clean(named)))
+	}
+	return named, nil
+}
+
+// addressToServe is the address to listen on, which must be of this machine alone unless
+// others are allowed.
+func addressToServe(listen string, others bool) (*net.TCPAddr, error) {
+	if _, _, err := net.SplitHostPort(listen); err != nil {
+		return nil, usage("--listen: %w; give HOST:PORT, such as 127.0.0.1:8417", err)
+	}
+	address, err := net.ResolveTCPAddr("tcp", onLoopback(listen))
+	if err != nil {
+		return nil, usage("--listen: %w", err)
+	}
+	if !others && !address.IP.IsLoopback() {
+		return nil, usage("--listen: other machines reach %s, and runs are for you: give an address of loopback, or add --%s", address, otherMachines)
+	}
+	return address, nil
+}
+
+func (s *state) serve(ctx context.Context, dir string, address *net.TCPAddr) error {
+	listener, err := net.ListenTCP("tcp", address)
+	if err != nil {
+		return usage("--listen: %w", err)
+	}
+	server := serve.New(dir)
+	runs, err := server.Runs()
+	if err != nil {
+		return usage("%w", errors.Join(err, listener.Close()))
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if !address.IP.IsLoopback() {
+		fmt.Fprintf(s.stderr, "warning: who reaches %s and has the token sees all runs, and what is sent is not encrypted\n", listener.Addr())
+	}
+	what := "runs"
+	if runs == 1 {
+		what = "run"
+	}
+	fmt.Fprintf(s.stdout, "%d %s in %s\n%s\n", runs, what, printable(dir), server.URL(listener.Addr()))
+	if err := server.Serve(ctx, listener); err != nil {
+		return infra(err)
+	}
+	return nil
+}

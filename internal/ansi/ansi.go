@@ -1,0 +1,38 @@
+// Package ansi colours text for terminals, in few of the sixteen colours that all of
+// them have. What a colour says is to be said by a word too: not everybody sees it.
+package ansi
+
+// Style says whether text is coloured. The zero Style leaves it as it is.
+type Style struct{ coloured bool }
+
+// StyleFor is the style for a terminal, or for what is none, in an environment:
+// NO_COLOR with any value and TERM=dumb ask for no colour.
+func StyleFor(terminal bool, lookup func(string) (string, bool)) Style {
+	no, _ := lookup("NO_COLOR")
+	kind, _ := lookup("TERM")
+	return Style{coloured: terminal && no == "" && kind != "dumb"}
+}
+
+// Coloured colours.
+func Coloured() Style { return Style{coloured: true} }
+
+// Good, Bad and Doubtful are for what went well, what did not, and what is in doubt.
+func (s Style) Good(text string) string     { return s.paint("32", text) }
+func (s Style) Bad(text string) string      { return s.paint("31", text) }
+func (s Style) Doubtful(text string) string { return s.paint("33", text) }
+
+// Strong is for what is to be found first, Faint for what is read last.
+func (s Style) Strong(text string) string { return s.paint("1", text) }
+func (s Style) Faint(text string) string  { return s.paint("90", text) }
+
+// Server, Skill and Builtin are for the kinds of an agent's calls.
+func (s Style) Server(text string) string  { return s.paint("36", text) }
+func (s Style) Skill(text string) string   { return s.paint("35", text) }
+func (s Style) Builtin(text string) string { return s.paint("34", text) }
+
+func (s Style) paint(code, text string) string {
+	if !s.coloured || text == "" {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}

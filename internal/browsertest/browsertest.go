@@ -1,0 +1,107 @@
+// Package browsertest opens pages in a real browser for tests: headless Chromium, by its
+// DevTools protocol. A test says how a page is seen, works it as a person would, and holds
+// what the browser noted against what it expects.
+//
+// The browser resolves no name and reaches this machine's loopback alone. Everything has a
+// deadline, for machines that are busy; nothing of it is left after the test.
+package browsertest
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/waza-isolate/waza/internal/dockertest"
+)
+
+// patience bounds the start of the browser, and each thing that is asked of a page.
+const patience = 2 * time.Minute
+
+// names are what distributions call the browser.
+var names = [...]string{"chromium", "chromium-browser", "google-chrome"}
+
+// Browser is a process of Chromium, which ends with the test that started it.
+type Browser struct {
+	ctx  context.Context
+	home string // of the process
+}
+
+// Start starts a browser. Where there is none the test is skipped loudly, or fails, as
+// [dockertest.Miss] says.
+func Start(t testing.TB) *Browser {
+	t.Helper()
+	home := t.TempDir()
+	all, end := chromedp.NewExecAllocator(context.Background(), append(options(), chromedp.ExecPath(find(t)),
+		chromedp.NoInheritEnv, chromedp.Env("PATH="+os.Getenv("PATH"), "HOME="+home, "TMPDIR="+home, "LANG=C.UTF-8"),
+	)...)
+	t.Cleanup(end)
+	ctx, _ := chromedp.NewContext(all)
+	t.Cleanup(func() { stop(t, ctx) })
+	started := time.AfterFunc(patience, end)
+	defer started.Stop()
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatalf("the browser does not start: %v", err)
+	}
+	return &Browser{ctx, home}
+}
+
+// stop closes the browser or the page of ctx, and waits until that is done.
+func stop(t testing.TB, ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := chromedp.Cancel(ctx); err != nil {
+		t.Errorf("the browser does not close: %v", err)
+	}
+}
+
+func find(t testing.TB) string {
+	t.Helper()
+	for _, name := range names {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	dockertest.Miss(t, "there is no Chromium; run scripts/setup browser")
+	return ""
+}
+
+// options are the library's own, and what keeps the browser on this machine.
+func options() []chromedp.ExecAllocatorOption {
+	own := map[string]any{
+		"host-resolver-rules":        "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+		"disable-component-update":   true,
+		"disable-domain-reliability": true,
+		"disable-gpu":                true,
+		"no-proxy-server":            true,
+		"no-pings":                   true,
+		"hide-scrollbars":            true,
+		"disable-features":           "Translate,OptimizationHints,MediaRouter,AutofillServerCommunication",
+		"font-render-hinting":        "none",
+	}
+	all := chromedp.DefaultExecAllocatorOptions[:]
+	all = all[:len(all):len(all)]
+	for name, value := range own {
+		all = append(all, chromedp.Flag(name, value))
+	}
+	return all
+}
+
+// root is the directory of the module, above that of the test.
+func root() (string, error) {
+	dir, err := os.Getwd()
+	for err == nil {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", os.ErrNotExist
+		}
+		dir = filepath.Dir(dir)
+	}
+	return "", err
+}

@@ -1,0 +1,162 @@
+package browsertest
+
+import (
+	"context"
+	"testing"
+
+	"github.com/chromedp/cdproto/browser"
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+)
+
+// View is how a page is seen. What is zero is as on a desk: 1280 by 800, light, animated.
+type View struct {
+	Width, Height int
+	Dark          bool
+	Still         bool // as who wants less motion has it
+	Paper         bool // as it is printed
+	NoScript      bool
+}
+
+// Page is one page in a browser of its own: it shares no storage with others.
+type Page struct {
+	t   testing.TB
+	ctx context.Context
+	log *log
+}
+
+// Open opens url and waits until it is loaded. The page is closed when the test ends.
+func (b *Browser) Open(t testing.TB, url string, v View) *Page {
+	t.Helper()
+	p := &Page{t: t, log: newLog(url)}
+	p.log.dialog = p.dismiss
+	p.ctx, _ = chromedp.NewContext(b.ctx, chromedp.WithNewBrowserContext(), chromedp.WithListener(p.log.hear))
+	t.Cleanup(func() { stop(t, p.ctx); p.log.asked.Wait() })
+	// The page lives as long as the context of what is first asked of it.
+	if err := chromedp.Do(p.ctx); err != nil {
+		t.Fatalf("no page: %v", err)
+	}
+	p.Do(v.emulate(), chromedp.Navigate(url))
+	return p
+}
+
+// For is the page for a subtest, which fails in its place.
+func (p *Page) For(t testing.TB) *Page { return &Page{t, p.ctx, p.log} }
+
+// Do does what the actions say.
+func (p *Page) Do(actions ...chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	if err := chromedp.Do(ctx, actions...); err != nil {
+		p.t.Fatalf("in the page: %v\n%s", err, p.log)
+	}
+}
+
+// Ask is what an action comes to.
+func Ask[T any](p *Page, action chromedp.Action[T]) T {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	got, err := chromedp.Run(ctx, action)
+	if err != nil {
+		p.t.Fatalf("in the page: %v\n%s", err, p.log)
+	}
+	return got
+}
+
+// Eval is what an expression of JavaScript comes to in the page; promises are awaited.
+func Eval[T any](p *Page, expression string) T {
+	p.t.Helper()
+	return Ask(p, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+}
+
+// Await waits until an expression holds in the page.
+func (p *Page) Await(expression string) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	if _, err := chromedp.Run(ctx, chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingTimeout(0))); err != nil {
+		p.t.Fatalf("never came true: %s: %v\n%s", expression, err, p.log)
+	}
+}
+
+// Click clicks the first element that a CSS selector finds, once it can be seen.
+func (p *Page) Click(selector string) {
+	p.t.Helper()
+	p.Do(chromedp.Click(chromedp.CSS(selector)))
+}
+
+// Press presses keys one after the other: texts, or those of package kb.
+func (p *Page) Press(keys ...string) {
+	p.t.Helper()
+	for _, key := range keys {
+		p.Do(chromedp.KeyEvent(key))
+	}
+}
+
+// See shows the page otherwise from now on, once what changes gradually has changed.
+func (p *Page) See(v View) {
+	p.t.Helper()
+	p.Do(v.emulate())
+	if !v.NoScript {
+		Eval[any](p, settled)
+	}
+}
+
+// settled waits for two frames, in which changes begin, and for the end of each.
+const settled = `(async () => {
+	for (let i = 0; i < 2; i++) await new Promise(requestAnimationFrame);
+	await Promise.all(document.getAnimations().map(a => a.finished.catch(() => {})));
+	return 0;
+})()`
+
+// AllowClipboard lets the page read and write the clipboard, as a person's click does.
+func (p *Page) AllowClipboard() {
+	p.t.Helper()
+	p.Do(func(ctx context.Context, _ *chromedp.Target) (chromedp.Void, error) {
+		own := chromedp.FromContext(ctx).BrowserContextID
+		for _, name := range []string{"clipboard-read", "clipboard-write"} {
+			_, err := chromedp.CallBrowser(ctx, browser.SetPermission, browser.SetPermissionParams{
+				Permission: &browser.PermissionDescriptor{Name: name, AllowWithoutSanitization: false}, Setting: browser.PermissionSettingGranted, BrowserContextID: own,
+			})
+			if err != nil {
+				return chromedp.Void{}, err
+			}
+		}
+		return chromedp.Void{}, nil
+	})
+}
+
+func (v View) emulate() chromedp.Action[chromedp.Void] {
+	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: choose(v.Dark, "dark", "light")},
+		{Name: "prefers-reduced-motion", Value: choose(v.Still, "reduce", "no-preference")},
+	}}
+	media.Media = choose(v.Paper, "print", "screen")
+	width, height := v.Width, v.Height
+	if width == 0 {
+		width = 1280
+	}
+	if height == 0 {
+		height = 800
+	}
+	return func(ctx context.Context, t *chromedp.Target) (void chromedp.Void, err error) {
+		if _, err = chromedp.EmulateViewport(int64(width), int64(height))(ctx, t); err != nil {
+			return void, err
+		}
+		if _, err = cdp.Call(ctx, t, emulation.SetEmulatedMedia, media); err != nil {
+			return void, err
+		}
+		_, err = cdp.Call(ctx, t, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: v.NoScript})
+		return void, err
+	}
+}
+
+func choose(yes bool, a, b string) string {
+	if yes {
+		return a
+	}
+	return b
+}

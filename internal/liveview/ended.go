@@ -1,0 +1,86 @@
+package liveview
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waza-isolate/waza/internal/ansi"
+	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// maxReason is how many columns a reason may take.
+const maxReason = 400
+
+// Ended is a line that says how an attempt ended and why, in a sentence.
+func Ended(u runner.Update, style ansi.Style) string {
+	v := u.Result.Verdicts
+	class := Paint(style, v.Class)(fmt.Sprintf("%-11s", v.Class.With(v.Reason)))
+	took := u.Result.Trial.Ended.Sub(u.Result.Trial.Started)
+	line := fmt.Sprintf("%s %s  %.1fs", class, safe(fmt.Sprintf("%s/%d", u.Task, u.Number)), took.Seconds())
+	if why := reason(v); why != "" {
+		line += "  " + visible.Cut(safe(why), maxReason)
+	}
+	if u.Phase == runner.PhaseAgain {
+		line += "; once more"
+	}
+	return line
+}
+
+// reason is a sentence: what put a trial into its class, with the first that is said by
+// the first grader which it did not pass.
+func reason(v evidence.Verdicts) string {
+	why, _, _ := strings.Cut(v.Message, "\n")
+	for _, one := range v.Verdicts {
+		if one.Result != evidence.VerdictPass {
+			said, _, _ := strings.Cut(one.Feedback, "\n")
+			if end := strings.Index(said, ". "); end >= 0 {
+				said = said[:end+1]
+			}
+			return strings.Trim(why+": "+said, ": ")
+		}
+	}
+	return why
+}
+
+// Paint is how an outcome is painted.
+func Paint(style ansi.Style, class evidence.Class) func(string) string {
+	switch class {
+	case evidence.ClassPass:
+		return style.Good
+	case evidence.ClassInfra, evidence.ClassError:
+		return style.Doubtful
+	}
+	return style.Bad
+}
+
+// maxNamed is how many trials a line names that are at work.
+const maxNamed = 3
+
+// Pulse is one line that says what is at work, those that are at it longest first.
+func (s *State) Pulse(now time.Time) string {
+	running := s.running()
+	slices.SortStableFunc(running, func(a, b *working) int { return a.since.Compare(b.since) })
+	var named []string
+	for _, w := range running[:min(len(running), maxNamed)] {
+		named = append(named, fmt.Sprintf("%s (%s, %s)", w.named(60), visible.Cut(w.doing(false), 80), seconds(now.Sub(w.since))))
+	}
+	if more := len(running) - len(named); more > 0 {
+		named = append(named, fmt.Sprintf("%d more", more))
+	}
+	if len(named) == 0 {
+		named = []string{"no trial yet"}
+	}
+	verb := "at work"
+	if s.Stopping {
+		verb = "stopping"
+	}
+	line := fmt.Sprintf("%s after %s: %s; %d of %d done", verb, seconds(now.Sub(s.started)), strings.Join(named, ", "), s.done(), s.total)
+	if left, known := s.left(now); known {
+		line += ", " + about(left)
+	}
+	return line
+}

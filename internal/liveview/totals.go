@@ -1,0 +1,78 @@
+package liveview
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waza-isolate/waza/internal/ansi"
+	"github.com/waza-isolate/waza/internal/visible"
+)
+
+// part is a piece of a line, and how it is painted.
+type part struct {
+	text  string
+	paint func(string) string // nil for not at all
+}
+
+// totals is the line of the run, as much of it as there is room for.
+func (s *State) totals(now time.Time, columns int, style ansi.Style) string {
+	took := []part{{"  " + seconds(now.Sub(s.started)), style.Faint}}
+	end := took
+	if left, known := s.left(now); known {
+		end = append(slices.Clone(took), part{"  " + about(left), style.Faint})
+	}
+	long, middle, short := s.tally(style)
+	if s.Stopping {
+		stopping := part{"stopping: ending " + count(len(s.running()), "trial"), style.Doubtful}
+		long, middle, short = slices.Insert(long, 0, stopping, part{text: "  "}), append([]part{stopping, {text: "  "}}, short...), []part{stopping}
+	}
+	for _, parts := range [][]part{slices.Concat(long, end), slices.Concat(middle, end), slices.Concat(long, took), slices.Concat(middle, took), slices.Concat(short, took)} {
+		if columnsOf(parts) <= columns {
+			return painted(parts)
+		}
+	}
+	return visible.Cut(short[0].text, columns)
+}
+
+// tally is how many trials came to what, at three lengths.
+func (s *State) tally(style ansi.Style) (long, middle, short []part) {
+	passed, failed, infra := counted(s.passed, "passed", style.Good), counted(s.failed, "failed", style.Bad), counted(s.infra, "infra", style.Doubtful)
+	comma := part{text: ", "}
+	short = []part{{text: fmt.Sprintf("%d/%d", s.done(), s.total)}}
+	middle = append(slices.Clone(short), part{text: "  "}, passed, comma, failed)
+	if s.infra > 0 {
+		middle = append(middle, comma, infra)
+	}
+	return []part{
+		{text: fmt.Sprintf("%d of %d trials done: ", s.done(), s.total)},
+		passed, comma, failed, comma, infra, {text: fmt.Sprintf(", %d running", len(s.running()))},
+	}, middle, short
+}
+
+// counted is a number of something, painted where there is some.
+func counted(n int, what string, paint func(string) string) part {
+	if n == 0 {
+		paint = nil
+	}
+	return part{fmt.Sprintf("%d %s", n, what), paint}
+}
+
+func columnsOf(parts []part) (n int) {
+	for _, p := range parts {
+		n += visible.Columns(p.text)
+	}
+	return n
+}
+
+func painted(parts []part) string {
+	var line strings.Builder
+	for _, p := range parts {
+		if p.paint != nil {
+			p.text = p.paint(p.text)
+		}
+		line.WriteString(p.text)
+	}
+	return line.String()
+}

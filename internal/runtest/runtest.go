@@ -1,0 +1,218 @@
+// Package runtest makes run directories for tests without an engine: what servers and
+// agents would have sent goes through the writers of evidence, is captured, graded and
+// summed up as in a run. It holds no figures and no verdicts of its own.
+package runtest
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/redact"
+)
+
+// Run is a run directory in the making.
+type Run struct {
+	Dir    string
+	Record runner.Record
+
+	t testing.TB
+}
+
+// Dir is a new directory for runs, in memory where the system has a place for that: what
+// is tested of them is not how long a disk takes to sync thousands of files.
+func Dir(t testing.TB) string {
+	t.Helper()
+	const memory = "/dev/shm"
+	dir, err := os.MkdirTemp(memory, "runtest-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// New begins a run in dir, of tasks that a call of [Run.Trial] names.
+func New(t testing.TB, dir, eval string) *Run {
+	return &Run{Dir: dir, t: t, Record: runner.Record{
+		ID: "20260102-030405-made-" + eval, Waza: "test", Started: time.Now().UTC(), Isolated: true, Network: "bridge",
+		Workers: 1, Eval: runner.EvalRecord{Path: "eval.yaml", Name: eval, Executor: "script", TimeoutSeconds: 60},
+	}}
+}
+
+// Trial records one trial, by what does. Trials of a task are numbered as they come.
+func (r *Run) Trial(task string, does func(*Trial)) {
+	r.t.Helper()
+	i := slices.IndexFunc(r.Record.Tasks, func(t runner.TaskRecord) bool { return t.ID == task })
+	if i < 0 {
+		i = len(r.Record.Tasks)
+		r.Record.Tasks = append(r.Record.Tasks, runner.TaskRecord{ID: task, Name: task})
+	}
+	number := 1
+	for r.has(task, number) {
+		number++
+	}
+	r.Record.Trials = max(r.Record.Trials, number)
+	dir := runner.TrialDir(r.Dir, task, number)
+	rec, err := evidence.Create(string(dir), &redact.Set{}, nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	t := &Trial{Recorder: rec, t: r.t, asked: map[string]int{}, Info: evidence.Trial{
+		Run: r.Record.ID, Task: task, TaskName: task, Number: number, Attempt: 1, Executor: "script", Started: rec.Now(), AgentStart: rec.Now(),
+	}}
+	does(t)
+	t.end(dir)
+}
+
+func (r *Run) has(task string, number int) bool {
+	_, err := runner.TrialDir(r.Dir, task, number).Trial()
+	return err == nil
+}
+
+// End grades the run, sums it up and seals it.
+func (r *Run) End() {
+	r.t.Helper()
+	r.Record.Ended = time.Now().UTC()
+	err := runner.Regrade(r.Dir)
+	if err == nil {
+		_, err = runner.Summarise(r.Dir, r.Record)
+	}
+	if err == nil {
+		err = r.Record.Seal(r.Dir)
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// Trial is a trial that is being recorded.
+type Trial struct {
+	*evidence.Recorder
+	// Info is what trial.json says; servers are added as they are asked.
+	Info evidence.Trial
+
+	t          testing.TB
+	asked      map[string]int // requests to each server
+	transcript []evidence.TranscriptEvent
+}
+
+// Tool is what a server lists.
+type Tool struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	InputSchema json.RawMessage `json:"inputSchema"`
+}
+
+// Serve has a server list its tools, as it does when the agent begins.
+func (t *Trial) Serve(server string, tools ...Tool) {
+	for i := range tools {
+		if tools[i].InputSchema == nil {
+			tools[i].InputSchema = json.RawMessage(`{"type":"object"}`)
+		}
+	}
+	t.Ask(server, "initialize", map[string]any{"protocolVersion": "2025-11-25", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "made", "version": "1"}},
+		"result", map[string]any{"protocolVersion": "2025-11-25", "capabilities": map[string]any{"tools": map[string]any{}}, "serverInfo": map[string]any{"name": server, "version": "1"}})
+	t.Ask(server, "tools/list", nil, "result", map[string]any{"tools": tools})
+}
+
+// Call is a call of a tool that answers a text.
+func (t *Trial) Call(server, tool string, arguments any, text string) {
+	t.Ask(server, "tools/call", map[string]any{"name": tool, "arguments": arguments},
+		"result", map[string]any{"content": []any{map[string]any{"type": "text", "text": text}}})
+}
+
+// Fail is a call of a tool that answers with an error.
+func (t *Trial) Fail(server, tool string, arguments any, text string) {
+	t.Ask(server, "tools/call", map[string]any{"name": tool, "arguments": arguments},
+		"result", map[string]any{"content": []any{map[string]any{"type": "text", "text": text}}, "isError": true})
+}
+
+// Ask records a request to a server and its answer, whose member is "result" or "error".
+func (t *Trial) Ask(server, method string, params any, member string, answer any) {
+	t.asked[server]++
+	id := t.asked[server]
+	request := map[string]any{"jsonrpc": "2.0", "id": id, "method": method}
+	if params != nil {
+		request["params"] = params
+	}
+	t.frame(server, evidence.ToServer, request)
+	t.frame(server, evidence.ToClient, map[string]any{"jsonrpc": "2.0", "id": id, member: answer})
+}
+
+func (t *Trial) frame(server string, dir evidence.Direction, message any) {
+	raw, err := evidence.Marshal(message)
+	if err != nil {
+		t.t.Fatal(err)
+	}
+	t.Frame(evidence.Frame{Server: server, Conn: server + "/1", Dir: dir, Raw: raw})
+}
+
+// Says adds to what the agent's transcript tells.
+func (t *Trial) Says(events ...evidence.TranscriptEvent) {
+	t.transcript = append(t.transcript, events...)
+}
+
+// Grade adds a grader.
+func (t *Trial) Grade(name, kind, config string) {
+	t.Info.Graders = append(t.Info.Graders, evidence.GraderSpec{Name: name, Type: kind, Weight: 1, Config: json.RawMessage(config)})
+}
+
+// Write writes a file of the trial, such as [evidence.StderrFile].
+func (t *Trial) Write(name, content string) {
+	file, err := t.Text(name)
+	if err == nil {
+		_, err = file.Write([]byte(content))
+	}
+	if err == nil {
+		err = file.Close()
+	}
+	if err != nil {
+		t.t.Fatal(err)
+	}
+}
+
+func (t *Trial) end(dir evidence.Dir) {
+	t.t.Helper()
+	for _, server := range slices.Sorted(maps.Keys(t.asked)) {
+		t.Info.Servers = append(t.Info.Servers, evidence.ServerRecord{Name: server, Transport: "stdio", Image: "made/" + server})
+	}
+	if len(t.transcript) > 0 {
+		t.tell()
+	}
+	zero := 0
+	if t.Info.Class == "" && t.Info.ExitCode == nil {
+		t.Info.ExitCode = &zero
+	}
+	t.Info.AgentEnd, t.Info.Ended = t.Now(), t.Now()
+	if err := t.Close(); err != nil {
+		t.t.Fatal(err)
+	}
+	if err := dir.WriteTrial(t.Info); err != nil {
+		t.t.Fatal(err)
+	}
+}
+
+func (t *Trial) tell() {
+	out, err := t.Raw(evidence.TranscriptFile)
+	if err != nil {
+		t.t.Fatal(err)
+	}
+	for _, event := range t.transcript {
+		if err := t.Told(out, event); err != nil {
+			t.t.Fatal(err)
+		}
+	}
+	if err := out.Close(); err != nil {
+		t.t.Fatal(err)
+	}
+}

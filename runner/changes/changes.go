@@ -1,0 +1,166 @@
+// Package changes says what became of a tree of files, from its tars of before and after.
+//
+// Both are an agent's. So all is bounded, in entries, bytes and lines, and what is left
+// out is counted. It judges nothing.
+package changes
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+
+	"github.com/waza-isolate/waza/internal/linediff"
+)
+
+// What became of an entry.
+const (
+	Added   = "added"
+	Removed = "removed"
+	Changed = "changed"
+)
+
+// Bounds of what is looked at and told. None is without meaning: 0 tells nothing.
+type Bounds struct {
+	Entries int   // of each tar
+	Read    int64 // bytes of each tar
+	Files   int   // that are told one by one
+	Text    int64 // bytes of a file whose lines are compared
+	Total   int64 // bytes of lines that are told
+}
+
+// Entry is one of a tree.
+type Entry struct {
+	Kind   string // file, directory, link, or special
+	Mode   fs.FileMode
+	Size   int64
+	Target string // of a link
+	Cut    string // why a directory has nothing of what is in it
+
+	sum uint64
+}
+
+// Change is what became of one entry.
+type Change struct {
+	Path           string
+	What           string
+	Old, New       Entry
+	Hunks          []linediff.Hunk
+	Added, Removed int    // lines
+	Unshown        string // why lines are not told, or not all
+}
+
+// Tree is what became of a tree.
+type Tree struct {
+	Changes                 []Change // in order of their paths
+	Added, Removed, Changed int
+	More                    int      // changes that are not told one by one
+	Gaps                    []string // what was not compared
+}
+
+// Opener opens a tar, each time from its beginning.
+type Opener func() (io.ReadCloser, error)
+
+// Of compares two trees. An error is that of opening one; what is wrong in a tar is a
+// gap.
+func Of(before, after Opener, most Bounds) (Tree, error) {
+	var t Tree
+	seed := newSeed()
+	var sides [2]map[string]Entry
+	for i, open := range []Opener{before, after} {
+		entries, gap, err := list(open, seed, most)
+		if err != nil {
+			return Tree{}, err
+		}
+		if gap != "" {
+			t.Gaps = append(t.Gaps, fmt.Sprintf("the tree %s: %s", []string{"before", "after"}[i], gap))
+		}
+		sides[i] = entries
+	}
+	t.compare(sides[0], sides[1])
+	if len(t.Changes) > most.Files {
+		t.More = len(t.Changes) - most.Files
+		t.Changes = t.Changes[:most.Files]
+	}
+	return t, t.tell(before, after, most)
+}
+
+// compare lists what differs.
+func (t *Tree) compare(before, after map[string]Entry) {
+	for path, old := range before {
+		if now, still := after[path]; !still {
+			t.Changes = append(t.Changes, Change{Path: path, What: Removed, Old: old})
+			t.Removed++
+		} else if now != old {
+			t.Changes = append(t.Changes, Change{Path: path, What: Changed, Old: old, New: now})
+			t.Changed++
+		}
+	}
+	for path, now := range after {
+		if _, was := before[path]; !was {
+			t.Changes = append(t.Changes, Change{Path: path, What: Added, New: now})
+			t.Added++
+		}
+	}
+	slices.SortFunc(t.Changes, func(a, b Change) int { return cmp.Compare(a.Path, b.Path) })
+}
+
+// tell adds the lines of files that changed, as far as there is room.
+func (t *Tree) tell(before, after Opener, most Bounds) error {
+	wanted, room := map[string]bool{}, most.Total
+	for i := range t.Changes {
+		c := &t.Changes[i]
+		size := c.Old.Size + c.New.Size
+		switch {
+		case c.Old.Kind != File && c.New.Kind != File || c.Old.sum == c.New.sum && c.Old.Kind == c.New.Kind && c.Old.Size == c.New.Size:
+		case c.Old.Size > most.Text || c.New.Size > most.Text:
+			c.Unshown = fmt.Sprintf("a file of more than %d KiB", most.Text>>10)
+		case size > room:
+			c.Unshown = "more than is shown of a workspace"
+		default:
+			room -= size
+			wanted[c.Path] = true
+		}
+	}
+	if len(wanted) == 0 {
+		return nil
+	}
+	olds, err := contents(before, wanted, most)
+	if err != nil {
+		return err
+	}
+	news, err := contents(after, wanted, most)
+	if err != nil {
+		return err
+	}
+	for i := range t.Changes {
+		if c := &t.Changes[i]; wanted[c.Path] {
+			c.compare(olds[c.Path], news[c.Path])
+		}
+	}
+	return nil
+}
+
+// context is how many lines stand around those that changed.
+const context = 3
+
+func (c *Change) compare(before, after []byte) {
+	if isBinary(before) || isBinary(after) {
+		c.Unshown = "binary"
+		return
+	}
+	lines := linediff.Lines(split(before), split(after))
+	for _, line := range lines {
+		switch line.Op {
+		case linediff.Added:
+			c.Added++
+		case linediff.Removed:
+			c.Removed++
+		}
+	}
+	c.Hunks = linediff.Hunks(lines, context)
+	if endsLine(before) != endsLine(after) {
+		c.Unshown = "one of the two has no line break at its end"
+	}
+}

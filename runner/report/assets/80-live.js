@@ -1,0 +1,91 @@
+// A run as it happens: what server-sent events say takes the place of what the page said.
+(() => {
+  const url = document.body.dataset.live;
+  if (!url) return;
+  const place = (name) => document.querySelector(`[data-now="${name}"]`);
+  const say = (name, text) => { const at = place(name); if (at && at.textContent !== text) at.textContent = text; };
+  const element = (tag, text, name) => {
+    const made = document.createElement(tag);
+    if (text !== undefined) made.textContent = text;
+    if (name) made.className = name;
+    return made;
+  };
+  // What controls the order or the look of text is written out.
+  const visible = (text) => text.replace(/[^\P{C}]|[\u034f\u115f\u1160\u17b4\u17b5\u2028\u2029\u3164\uffa0]/gu, (c) => "\\u{" + c.codePointAt(0).toString(16).toUpperCase() + "}");
+  const took = (ms) => {
+    const s = Math.round(ms / 1000);
+    if (s < 60) return s + " s";
+    return s < 3600 ? `${Math.floor(s / 60)} min ${s % 60} s` : `${Math.floor(s / 3600)} h ${Math.floor(s / 60) % 60} min`;
+  };
+  // An outcome as a badge: a sign, a word and a colour, as the server writes it.
+  const marks = { pass: ["pass", "pass"], fail: ["fail", "fail"], timeout: ["timeout", "warn"], agent_error: ["broke", "fail"], infra: ["infra", "infra"] };
+  const badge = (outcome) => {
+    const [sign, kind] = marks[outcome] ?? ["error", "warn"];
+    const made = element("span", undefined, "badge " + kind);
+    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    const use = document.createElementNS("http://www.w3.org/2000/svg", "use");
+    svg.setAttribute("class", "sign");
+    svg.setAttribute("aria-hidden", "true");
+    use.setAttribute("href", "#sign-" + sign);
+    svg.append(use);
+    made.append(svg, visible(outcome));
+    return made;
+  };
+  const trials = new Map();
+  const name = (t) => visible(t.task) + "/" + t.number;
+  const working = () => {
+    const rows = [];
+    for (const t of trials.values()) {
+      if (t.phase === "done") continue;
+      const row = element("tr"), head = element("th", name(t) + (t.attempt > 1 ? ", attempt " + t.attempt : ""));
+      head.scope = "row";
+      const call = t.call ? visible(t.call.server + " " + t.call.tool) : "";
+      row.append(head, element("td", visible(t.phase)), element("td", call, "mono"), element("td", t.since.slice(0, 19).replace("T", " ") + " UTC"));
+      rows.push(row);
+      if (rows.length === 256) break;
+    }
+    place("working").replaceChildren(...rows);
+  };
+  const ended = () => {
+    const list = place("ended"), items = [];
+    const last = [...trials.values()].filter((t) => t.phase === "done").sort((a, b) => b.since < a.since ? -1 : 1).slice(0, 20);
+    for (const t of last) {
+      const item = element("li"), link = element("a", name(t));
+      link.href = list.dataset.base + "/trial/" + encodeURIComponent(t.task) + "/" + t.number;
+      item.append(link, " ", badge(t.outcome ?? ""), " ", visible(t.message ?? ""));
+      items.push(item);
+    }
+    list.replaceChildren(...items);
+  };
+  const events = new EventSource(url);
+  events.addEventListener("open", () => { trials.clear(); say("told", ""); });
+  events.addEventListener("progress", (event) => {
+    const now = JSON.parse(event.data);
+    for (const t of now.trials) trials.set(t.task + "/" + t.number, t);
+    say("state", now.state);
+    say("done", String(now.done_trials));
+    say("planned", String(now.planned_trials));
+    say("elapsed", took(now.elapsed_ms));
+    say("left", now.left_ms === undefined ? "" : ", about " + took(now.left_ms) + " left");
+    place("outcomes").replaceChildren(...Object.entries(now.outcomes).map(([outcome, count]) => {
+      const made = element("span");
+      made.append(badge(outcome), " " + count);
+      return made;
+    }));
+    const bar = place("bar");
+    bar.max = Math.max(now.planned_trials, 1);
+    bar.value = now.done_trials;
+    if (now.trials.length === 0) return;
+    working();
+    ended();
+  });
+  events.addEventListener("end", () => {
+    events.close();
+    say("told", "Nobody is at work on the run any more. Load this page again to see what came of it.");
+  });
+  events.addEventListener("error", () => {
+    say("told", events.readyState === EventSource.CLOSED
+      ? "The connection is lost, and this page shows what it knew. Open the address that waza serve prints."
+      : "The connection is lost; trying again.");
+  });
+})();

@@ -1,0 +1,150 @@
+package report
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/results"
+)
+
+// taskRow is a task in the table of tasks.
+type taskRow struct {
+	results.Task
+	Dots   []dot
+	MS     *float64 // median of agents' times, of trials that tell of the agent
+	Calls  int      // of all trials, to MCP servers
+	Tokens *int64   // in and out; nil where it is not known
+	Cost   *float64
+	Why    string // of its first trial that did not pass
+	Is     string // words to filter by
+	Rank   int    // of its status: what did not pass is first
+}
+
+// dot is a trial in a row.
+type dot struct {
+	Mark
+	Number int
+	Ended  bool
+}
+
+func taskRows(r Run) (rows []taskRow) {
+	for _, task := range r.Results.Tasks {
+		rows = append(rows, taskRowOf(task, r.Results.Config.RunsPerTest))
+	}
+	return rows
+}
+
+func taskRowOf(task results.Task, planned int) taskRow {
+	row := taskRow{Task: task, Rank: rank(task.Status)}
+	var times []int64
+	for _, run := range task.Runs {
+		row.Dots = append(row.Dots, dot{outcomeOf(run.Outcome), run.RunNumber, true})
+		row.Calls += run.SessionDigest.MCPToolCalls
+		if run.Outcome != evidence.ClassInfra {
+			times = append(times, run.DurationMS)
+		}
+		if why := reason(run); row.Why == "" {
+			row.Why = why
+		}
+		if run.Models != nil {
+			row.asked(*run.Models)
+		}
+	}
+	for _, number := range missingTrials(task, planned) {
+		row.Dots = append(row.Dots, dot{missingMark(), number, false})
+	}
+	slices.SortFunc(row.Dots, func(a, b dot) int { return a.Number - b.Number })
+	row.MS, row.Is = medianOf(times), row.words()
+	return row
+}
+
+func (t *taskRow) asked(m results.Models) {
+	tokens := m.Tokens.Input + m.Tokens.Output
+	if t.Tokens != nil {
+		tokens += *t.Tokens
+	}
+	t.Tokens = &tokens
+	if m.Cost != nil {
+		cost := *m.Cost
+		if t.Cost != nil {
+			cost += *t.Cost
+		}
+		t.Cost = &cost
+	}
+}
+
+// wordMixed and wordOther are what tasks are filtered by beside outcomes.
+const (
+	wordMixed = "mixed"
+	wordOther = "not passed"
+	wordNone  = "no outcome"
+)
+
+// words are the outcomes of a task's trials, each once, and others that fit it, between
+// bars.
+func (t taskRow) words() string {
+	var words []string
+	for _, d := range t.Dots {
+		words = append(words, d.Word)
+	}
+	if t.Stats != nil && t.Stats.Flaky {
+		words = append(words, wordMixed)
+	}
+	if t.Status != results.StatusPassed {
+		words = append(words, wordOther)
+	}
+	slices.Sort(words)
+	return "|" + strings.Join(slices.Compact(words), "|") + "|"
+}
+
+func rank(s results.Status) int {
+	return slices.Index([]results.Status{results.StatusFailed, results.StatusError, results.StatusNone, results.StatusPassed}, s)
+}
+
+func medianOf(values []int64) *float64 {
+	if len(values) == 0 {
+		return nil
+	}
+	slices.Sort(values)
+	upper := len(values) / 2
+	lower := upper - 1 + len(values)%2
+	m := float64(values[lower]+values[upper]) / 2
+	return &m
+}
+
+// choice is a word that tasks can be filtered by, and how many it leaves.
+type choice struct {
+	Word  string
+	Tasks int
+}
+
+// choices are the words that tell tasks apart.
+func choices(rows []taskRow) []choice {
+	words := []string{wordOther, wordMixed}
+	for _, class := range classes() {
+		words = append(words, string(class))
+	}
+	tags := make([]string, len(rows))
+	for i, row := range rows {
+		tags[i] = row.Is
+	}
+	return choicesAmong(append(words, wordNone), tags)
+}
+
+// choicesAmong are the words that some rows have and others have not, by the words of rows
+// between bars.
+func choicesAmong(words, rows []string) (all []choice) {
+	for _, word := range words {
+		n := 0
+		for _, has := range rows {
+			if strings.Contains(has, "|"+word+"|") {
+				n++
+			}
+		}
+		if n > 0 && n < len(rows) {
+			all = append(all, choice{word, n})
+		}
+	}
+	return all
+}

@@ -1,0 +1,84 @@
+package serve
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/report"
+	"github.com/waza-isolate/waza/runner/results"
+)
+
+// maxCompared is how many runs are held side by side.
+const maxCompared = 8
+
+func (s *Server) comparePage(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	ids := append(slices.Clone(q["a"]), q["b"]...)
+	for _, ticked := range q["run"] { // names as the list has them, which hold nothing that could be taken otherwise
+		id, err := url.PathUnescape(ticked)
+		if err != nil {
+			s.denyFor(w, r, errNotThere)
+			return
+		}
+		ids = append(ids, id)
+	}
+	comparison, runs, err := s.compare(ids)
+	if err != nil {
+		s.denyFor(w, r, err)
+		return
+	}
+	var links []report.Links
+	for _, id := range ids {
+		links = append(links, linksOf(id))
+	}
+	s.show(w, "Comparison", "", nil, report.One(report.Comparison(comparison, runs, links)))
+}
+
+// compare holds runs against the first of them, each by its trials that have verdicts.
+func (s *Server) compare(ids []string) (c results.Comparison, shown []report.Run, err error) {
+	if len(ids) < 2 || len(ids) > maxCompared {
+		return c, nil, &badRequest{fmt.Sprintf("Name from 2 to %d runs to compare.", maxCompared)}
+	}
+	var entries []results.Entry
+	for _, id := range ids {
+		run, err := s.shelf.find(id)
+		if err != nil {
+			return c, nil, err
+		}
+		entry := results.Entry{Path: id, Error: run.Problem, Made: run.record.Settings()}
+		if entry.Outline, err = s.outline(run); err != nil {
+			entry.Error = problemWith(runner.ResultsFile, err)
+		}
+		one := report.Run{ID: id}
+		if run.Planned > 0 {
+			if one, err = s.pages.run(run); err != nil {
+				return c, nil, err
+			}
+		}
+		entries, shown = append(entries, entry), append(shown, one)
+	}
+	return results.Compare(entries), shown, nil
+}
+
+// outline is a run in figures; that of one which has no results is what its record says.
+func (s *Server) outline(run Run) (results.Outline, error) {
+	empty := results.Outline{EvalName: run.Eval, Agent: run.Agent, Model: run.Model, Isolated: run.Isolated}
+	p, err := openPlace(s.shelf.dir, run.ID)
+	if err != nil {
+		return empty, err
+	}
+	defer func() { _ = p.Close() }()
+	file, _, err := p.open(runner.ResultsFile)
+	if err != nil {
+		return empty, err
+	}
+	defer func() { _ = file.Close() }()
+	outline, err := results.ReadOutline(file)
+	if err != nil {
+		return empty, err
+	}
+	return outline, nil
+}

@@ -1,0 +1,70 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// events tells a page how far a run has come, as server-sent events: "progress" with a
+// [RunProgress] of what has changed, and "end" when nobody is at work on the run any more.
+func (s *Server) events(w http.ResponseWriter, r *http.Request) {
+	id := r.PathValue("id")
+	c, leave, err := s.watches.join(r.Context(), id)
+	if err != nil {
+		s.denyFor(w, r, err)
+		return
+	}
+	defer leave()
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.WriteHeader(http.StatusOK)
+	if r.Method == http.MethodHead {
+		return
+	}
+	s.tellAll(r.Context(), w, c, id)
+}
+
+// tellAll ends when the run has, the client goes away or is too slow, or the server ends.
+func (s *Server) tellAll(ctx context.Context, w http.ResponseWriter, c *client, id string) {
+	control := http.NewResponseController(w)
+	tick := time.NewTicker(s.watches.beat)
+	defer tick.Stop()
+	var told *tracker
+	for version := 0; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.news:
+		case <-tick.C:
+		}
+		seen, any := s.watches.latest(c)
+		if !any {
+			continue
+		}
+		now := RunProgress{Run: id, State: StateUnreadable, Outcomes: map[evidence.Class]int{}, Trials: []TrialProgress{}}
+		if seen.told != told { // another run of that name
+			told, version = seen.told, 0
+		}
+		if seen.err == nil {
+			now = s.watches.describe(seen, version)
+		}
+		version = now.Version
+		over := !seen.run.live()
+		if sendEvent(w, "progress", now) != nil || over && sendEvent(w, "end", now.State) != nil || control.Flush() != nil || over {
+			return
+		}
+	}
+}
+
+func sendEvent(w http.ResponseWriter, name string, v any) error {
+	data, err := json.Marshal(v) // of one line
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "event: %s\ndata: %s\n\n", name, data)
+	return err
+}

@@ -1,0 +1,184 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/url"
+	"path/filepath"
+
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/report"
+)
+
+// maxListed is how many runs a page lists.
+const maxListed = 1000
+
+// shownBounds are those of a trial's page.
+var shownBounds = report.Bounds{Text: 64 << 10, Total: 4 << 20, Calls: 10_000}
+
+// linksOf leads to the pages of a run.
+func linksOf(id string) report.Links { return report.Links{Base: "/runs/" + url.PathEscape(id)} }
+
+func (s *Server) listPage(w http.ResponseWriter, r *http.Request) {
+	runs, err := s.shelf.list()
+	if err != nil {
+		s.denyFor(w, r, err)
+		return
+	}
+	l := report.Listing{Dir: s.shelf.dir, Total: len(runs)}
+	for _, run := range runs[:min(len(runs), maxListed)] {
+		l.Runs = append(l.Runs, listed(run))
+	}
+	s.show(w, "waza runs", "", nil, report.One(report.Runs(l)))
+}
+
+func listed(r Run) report.ListedRun {
+	l := report.ListedRun{
+		ID: r.ID, Value: url.PathEscape(r.ID), Eval: r.Eval, Agent: r.Agent, Model: r.Model, State: string(r.State), Live: r.live(), Problem: r.Problem,
+		Started: r.Started, Took: r.Ended.Sub(r.Started), HasEnded: !r.Ended.IsZero(), Isolated: r.Isolated,
+		Verdict: string(r.Verdict), Tasks: r.Tasks, Passed: r.Passed, PassRate: r.PassRate, Planned: r.Planned, Done: r.Done,
+	}
+	l.To = linksOf(r.ID).To(report.PathOverview)
+	return l
+}
+
+func (s *Server) toOverview(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Location", string(linksOf(r.PathValue("id")).To(report.PathOverview)))
+	w.WriteHeader(http.StatusSeeOther)
+}
+
+func (s *Server) overviewPage(w http.ResponseWriter, r *http.Request) {
+	run, err := s.shelf.find(r.PathValue("id"))
+	if err != nil {
+		s.denyFor(w, r, err)
+		return
+	}
+	links, live := linksOf(run.ID), ""
+	var pages []report.Page
+	if run.live() {
+		live = links.Base + "/events"
+		page, err := s.livePage(run, links)
+		if err != nil {
+			s.denyFor(w, r, err)
+			return
+		}
+		pages = append(pages, page)
+	} else if run.Problem != "" {
+		pages = append(pages, report.Notice(run.ID, "This run cannot be read whole. "+run.Problem))
+	}
+	if run.Planned > 0 {
+		shown, err := s.pages.run(run)
+		if err != nil {
+			s.denyFor(w, r, err)
+			return
+		}
+		shown.AtWork = run.live()
+		pages = append(pages, report.Overview(shown, links))
+	}
+	s.show(w, titleOf(run), live, nav(links), all(pages))
+}
+
+// all are pages in their order.
+func all(pages []report.Page) iter.Seq2[report.Page, error] {
+	return func(yield func(report.Page, error) bool) {
+		for _, p := range pages {
+			if !yield(p, nil) {
+				return
+			}
+		}
+	}
+}
+
+func titleOf(run Run) string {
+	if run.Eval == "" {
+		return run.ID
+	}
+	return run.Eval
+}
+
+func (s *Server) serversPage(w http.ResponseWriter, r *http.Request) {
+	run, err := s.shelf.find(r.PathValue("id"))
+	if err != nil {
+		s.denyFor(w, r, err)
+		return
+	}
+	shown, err := s.pages.run(run)
+	if err != nil {
+		s.denyFor(w, r, err)
+		return
+	}
+	links := linksOf(run.ID)
+	s.show(w, titleOf(run), "", nav(links), report.One(report.Servers(shown, links)))
+}
+
+func (s *Server) trialPage(w http.ResponseWriter, r *http.Request) {
+	run, err := s.shelf.find(r.PathValue("id"))
+	if err != nil {
+		s.denyFor(w, r, err)
+		return
+	}
+	trial, err := s.readTrial(run.ID, r.PathValue("task"), r.PathValue("number"))
+	if err != nil {
+		s.denyFor(w, r, err)
+		return
+	}
+	links := linksOf(run.ID)
+	s.show(w, titleOf(run), "", nav(links), report.One(report.OfTrial(trial, links)))
+}
+
+func (s *Server) readTrial(run, task, numbered string) (report.Trial, error) {
+	at, within, err := s.trialDir(run, task, numbered)
+	if err != nil {
+		return report.Trial{}, err
+	}
+	trial, err := report.ReadTrial(at, shownBounds)
+	trial.Dir = within
+	return trial, err
+}
+
+// trialDir is where the evidence of a trial that has ended lies, also as a path from the
+// run's directory.
+func (s *Server) trialDir(run, task, numbered string) (at evidence.Dir, within string, err error) {
+	n, ok := number(numbered)
+	if !ok || !isName(task) {
+		return "", "", errNotThere
+	}
+	p, err := openPlace(s.shelf.dir, run)
+	if err != nil {
+		return "", "", err
+	}
+	defer func() { _ = p.Close() }()
+	within = trialPath(runner.TrialID{Task: task, Number: n})
+	if _, err := p.stat(within); err != nil {
+		return "", "", err
+	}
+	if _, err := p.stat(within + "/" + evidence.VerdictsFile); err != nil {
+		return "", "", fmt.Errorf("%w: %w", errNotEnded, err)
+	}
+	return evidence.Dir(filepath.Join(p.dir, within)), within, p.isPlain(within)
+}
+
+var errNotEnded = errors.New("the trial has not ended")
+
+// nav leads from every page of a run to the others.
+func nav(links report.Links) []report.NavItem {
+	return []report.NavItem{
+		{Text: "Overview", Path: report.PathOverview, To: links.To(report.PathOverview)},
+		{Text: "Servers", Path: report.PathServers, To: links.To(report.PathServers)},
+	}
+}
+
+func (s *Server) show(w http.ResponseWriter, title, live string, items []report.NavItem, pages iter.Seq2[report.Page, error]) {
+	s.showAs(w, http.StatusOK, title, live, items, pages)
+}
+
+func (s *Server) showAs(w http.ResponseWriter, status int, title, live string, items []report.NavItem, pages iter.Seq2[report.Page, error]) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	runs := report.NavItem{Text: "All runs", Path: report.PathRuns, To: "/"}
+	d := report.Document{Title: title, Live: live, Served: true, Nav: append([]report.NavItem{runs}, items...)}
+	_ = d.Write(w, pages) // who asked has gone, or takes too long
+}

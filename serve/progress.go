@@ -1,0 +1,73 @@
+package serve
+
+import (
+	"time"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// RunProgress is how far a run has come.
+type RunProgress struct {
+	Run       string                 `json:"run"`               // its id
+	State     State                  `json:"state"`             // as in the list of runs
+	Started   time.Time              `json:"started,omitzero"`  // UTC
+	ElapsedMS int64                  `json:"elapsed_ms"`        // since then, or up to the end
+	Workers   int                    `json:"workers"`           // trials at once
+	Planned   int                    `json:"planned_trials"`    // trials of all tasks
+	Done      int                    `json:"done_trials"`       // that have an outcome
+	Outcomes  map[evidence.Class]int `json:"outcomes"`          // how many of these have which
+	LeftMS    *int64                 `json:"left_ms,omitempty"` // at the pace so far; left out where nothing tells
+	Version   int                    `json:"version"`           // grows with each change
+	Trials    []TrialProgress        `json:"trials"`            // those that have begun; in an event, those that have changed
+}
+
+// progress is how far a run has come that is at work or not.
+func (w *watches) progress(id string) (RunProgress, error) {
+	s := w.sight(id)
+	if s.err != nil {
+		return RunProgress{}, s.err
+	}
+	if s.told == nil {
+		p, err := openPlace(w.shelf.dir, id)
+		if err != nil {
+			return RunProgress{}, err
+		}
+		defer func() { _ = p.Close() }()
+		s.told = newTracker()
+		s.told.read(p)
+	}
+	return w.describe(s, 0), nil
+}
+
+// describe tells of what was sighted, with the trials that have changed since a version.
+func (w *watches) describe(s sighting, since int) RunProgress {
+	run, told := s.run, newTracker().account(0)
+	if s.told != nil {
+		told = s.told.account(since)
+	}
+	r := RunProgress{
+		Run: run.ID, State: run.State, Started: run.Started, Workers: run.record.Workers, Planned: run.Planned,
+		Done: told.ended, Outcomes: told.outcomes, Version: told.version, Trials: told.trials,
+	}
+	switch {
+	case run.live() && !run.Started.IsZero():
+		r.ElapsedMS = max(0, w.now().Sub(run.Started).Milliseconds())
+	case !run.Ended.IsZero():
+		r.ElapsedMS = run.DurationMS
+	}
+	if run.State == StateRunning {
+		r.LeftMS = left(told, run.Planned, run.record.Workers)
+	}
+	return r
+}
+
+// left is how long the trials that are left take, when they take what those before them
+// did; nil where there were none.
+func left(told account, planned, workers int) *int64 {
+	if told.ended == 0 || workers < 1 || planned < told.ended {
+		return nil
+	}
+	each := told.took / time.Duration(told.ended)
+	ms := (each * time.Duration(planned-told.ended) / time.Duration(workers)).Milliseconds()
+	return &ms
+}

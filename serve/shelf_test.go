@@ -1,0 +1,184 @@
+package serve
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waza-isolate/waza/internal/runtest"
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/results"
+)
+
+func byID(runs []Run) map[string]Run {
+	all := map[string]Run{}
+	for _, r := range runs {
+		all[r.ID] = r
+	}
+	return all
+}
+
+// What a directory holds is told as what it is, however little of a run that is.
+func TestHalfWritten(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	whole := makeRun(t, dir, "whole")
+	record, err := os.ReadFile(filepath.Join(whole, runner.RunFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	figures, err := os.ReadFile(filepath.Join(whole, runner.ResultsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lay(t, filepath.Join(dir, "torn", runner.RunFile), string(record[:len(record)/2]))
+	lay(t, filepath.Join(dir, "else", runner.RunFile), "[1, 2]")
+	lay(t, filepath.Join(dir, "null", runner.RunFile), "null")
+	lay(t, filepath.Join(dir, "figures", runner.RunFile), string(record))
+	lay(t, filepath.Join(dir, "figures", runner.ResultsFile), string(figures[:200]))
+	lay(t, filepath.Join(dir, "nofigures", runner.RunFile), string(record))
+	lay(t, filepath.Join(dir, "directory", runner.RunFile, "x"), "")
+	lay(t, filepath.Join(dir, "a file"), "")
+	lay(t, filepath.Join(dir, ".hidden", runner.RunFile), string(record))
+	for _, name := range []string{"empty", "starting"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	held, err := runner.Hold(filepath.Join(dir, "starting"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = held.Close() }()
+	runtest.Begin(t, dir, "running", 4).Step(1, runner.PhaseDone, evidence.ClassPass)
+	runtest.Begin(t, dir, "killed", 4).Kill()
+
+	s := open(t, dir)
+	list := api[RunList](s, "runs")
+	got := byID(list.Runs)
+	for id, want := range map[string]Run{
+		"whole":     {State: StateEnded, Verdict: results.StatusFailed, Passed: 1},
+		"torn":      {State: StateUnreadable, Problem: "Its run.json cannot be read"},
+		"else":      {State: StateUnreadable, Problem: "Its run.json cannot be read"},
+		"null":      {State: StateInterrupted},
+		"figures":   {State: StateUnreadable, Problem: "Its results.json cannot be read"},
+		"nofigures": {State: StateUnreadable, Problem: "It has no results.json."},
+		"directory": {State: StateUnreadable, Problem: "It has no run.json."},
+		"empty":     {State: StateUnreadable, Problem: "It has no run.json."},
+		"starting":  {State: StateStarting},
+		"running":   {State: StateRunning, Done: 1},
+		"killed":    {State: StateInterrupted},
+	} {
+		r, ok := got[id]
+		if !ok || r.State != want.State || r.Verdict != want.Verdict || r.Passed != want.Passed || r.Done != want.Done || !strings.HasPrefix(r.Problem, want.Problem) || want.Problem == "" && r.Problem != "" {
+			t.Errorf("%s: %+v, want %+v", id, r, want)
+		}
+		for _, path := range []string{"/runs/" + id + "/overview", "/runs/" + id + "/servers", "/api/v1/runs/" + id, "/api/v1/runs/" + id + "/progress"} {
+			s.page(path)
+		}
+		if got := s.ask("/runs/"+id+"/trial/none/1", nil); got.StatusCode != 404 {
+			t.Errorf("%s: a trial that is not there: %s", id, got.Status)
+		}
+	}
+	if list.Total != 11 {
+		t.Errorf("%d runs", list.Total)
+	}
+	page := s.page("/")
+	for _, want := range []string{"It has no run.json.", "It has no results.json.", "interrupted", "starting", "1 of 4 trials"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the list lacks %q", want)
+		}
+	}
+}
+
+// Runs that come, change and go are seen without a restart; so is the directory itself.
+func TestRunsComeAndGo(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), ".waza", "runs")
+	s := open(t, dir)
+	if !strings.Contains(s.page("/"), "Nothing has been run yet") {
+		t.Error("nothing is not told")
+	}
+	total := func() int { return api[RunList](s, "runs").Total }
+	if n := total(); n != 0 {
+		t.Errorf("%d runs of none", n)
+	}
+	at := makeRun(t, dir, "a")
+	if n := total(); n != 1 {
+		t.Errorf("%d runs of one", n)
+	}
+	shown := s.page("/runs/a/overview")
+	if err := os.RemoveAll(at); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/runs/a/overview", "/runs/a/servers", "/runs/a/trial/buy/1", "/runs/a/events", "/runs/a/files/run.json", "/api/v1/runs/a", "/api/v1/runs/a/progress", "/api/v1/runs/a/trials/buy/1", "/compare?a=a&b=a", "/api/v1/compare?runs=a,a"} {
+		got := s.ask(path, nil)
+		if got.StatusCode != 404 || !strings.Contains(got.body, "It may have been deleted") {
+			t.Errorf("%s of a run that was deleted: %s\n%s", path, got.Status, got.body)
+		}
+	}
+	if n := total(); n != 0 {
+		t.Errorf("%d runs of none", n)
+	}
+	makeRun(t, dir, "a")
+	if again := s.page("/runs/a/overview"); again == "" || shown == "" {
+		t.Error("it is not shown again")
+	}
+	if err := os.RemoveAll(filepath.Dir(dir)); err != nil {
+		t.Fatal(err)
+	}
+	if n := total(); n != 0 {
+		t.Errorf("%d runs in no directory", n)
+	}
+}
+
+// Who lists runs again reads no file of those that have not changed.
+func TestWhatIsKnownIsNotRead(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	const runs = 500
+	first := makeRun(t, dir, "0")
+	files := map[string][]byte{}
+	for _, name := range []string{runner.RunFile, runner.ResultsFile} {
+		content, err := os.ReadFile(filepath.Join(first, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[name] = content
+	}
+	for i := 1; i < runs; i++ {
+		for name, content := range files {
+			lay(t, filepath.Join(dir, fmt.Sprint(i), name), string(content))
+		}
+	}
+	asked := 0
+	s := newShelf(dir, func(string) bool { asked++; return false })
+	list := func() time.Duration {
+		t.Helper()
+		began := time.Now()
+		all, err := s.list()
+		if err != nil || len(all) != runs {
+			t.Fatalf("%d runs, %v", len(all), err)
+		}
+		return time.Since(began)
+	}
+	cold := list()
+	if s.read != runs {
+		t.Errorf("%d read", s.read)
+	}
+	warm := list()
+	if s.read != runs || asked > 0 {
+		t.Errorf("%d read and %d asked for, of runs that had not changed", s.read-runs, asked)
+	}
+	t.Logf("%d runs: %s, and %s once they are known", runs, cold.Round(time.Millisecond), warm.Round(time.Millisecond))
+	if err := evidence.WriteFile(filepath.Join(dir, "7", runner.ResultsFile), files[runner.ResultsFile]); err != nil {
+		t.Fatal(err)
+	}
+	if list(); s.read != runs+1 {
+		t.Errorf("%d read when one has changed", s.read-runs)
+	}
+}

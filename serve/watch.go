@@ -1,0 +1,156 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+const (
+	// maxWatchers is how many clients may watch runs at once.
+	maxWatchers = 128
+	// beat is how often a client is told how things stand when nothing changes.
+	beat = 5 * time.Second
+)
+
+var errTooMany = errors.New("too many pages watch runs already")
+
+// watches is what clients watch: each run by one look at a time, however many they are.
+type watches struct {
+	shelf *shelf
+	every time.Duration // between looks
+	beat  time.Duration // between events when nothing changes
+	now   func() time.Time
+
+	mu      sync.Mutex
+	runs    map[string]*watch // by id; guarded by mu
+	clients int               // guarded by mu
+	ended   sync.WaitGroup    // of their goroutines
+}
+
+// watch is one run that somebody watches.
+type watch struct {
+	clients map[*client]bool // guarded by watches.mu
+	stop    context.CancelFunc
+	last    sighting // guarded by watches.mu
+}
+
+// client is told that there is something new. What it is it looks up itself, so that one
+// that is slow misses what came between and nothing else.
+type client struct {
+	news chan struct{}
+	run  *watch
+}
+
+func newWatches(s *shelf, every time.Duration, now func() time.Time) *watches {
+	return &watches{shelf: s, every: every, beat: beat, now: now, runs: map[string]*watch{}}
+}
+
+// join has a client told of a run until it leaves.
+func (w *watches) join(ctx context.Context, id string) (c *client, leave func(), err error) {
+	if _, err := w.shelf.find(id); err != nil {
+		return nil, nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.clients == maxWatchers {
+		return nil, nil, errTooMany
+	}
+	run := w.runs[id]
+	if run == nil {
+		looking, stop := context.WithCancel(context.WithoutCancel(ctx))
+		run = &watch{clients: map[*client]bool{}, stop: stop}
+		w.runs[id] = run
+		w.ended.Go(func() { w.look(looking, id, run) })
+	}
+	c = &client{news: make(chan struct{}, 1), run: run}
+	c.tell()
+	run.clients[c] = true
+	w.clients++
+	return c, func() { w.leave(id, run, c) }, nil
+}
+
+func (w *watches) leave(id string, run *watch, c *client) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(run.clients, c)
+	w.clients--
+	if len(run.clients) == 0 {
+		run.stop()
+		delete(w.runs, id)
+	}
+}
+
+// look looks at a run from time to time, and tells its clients of what is new.
+func (w *watches) look(ctx context.Context, id string, run *watch) {
+	tick := time.NewTicker(w.every)
+	defer tick.Stop()
+	for {
+		w.tell(run, w.sight(id))
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// sighting is what a look at a run finds.
+type sighting struct {
+	run     Run
+	told    *tracker // nil for one that had ended when it was first seen
+	version int      // of its account
+	err     error    // why nothing was found
+}
+
+func (s sighting) same(other sighting) bool {
+	return s.run.State == other.run.State && s.version == other.version && s.told == other.told && (s.err == nil) == (other.err == nil)
+}
+
+// sight looks at a run, and at what its agents call.
+func (w *watches) sight(id string) (s sighting) {
+	if s.run, s.err = w.shelf.find(id); s.err != nil {
+		return s
+	}
+	if s.told = w.shelf.tracker(id); s.told == nil {
+		return s
+	}
+	if p, err := openPlace(w.shelf.dir, id); err == nil {
+		s.told.calls(p)
+		_ = p.Close()
+	}
+	_, s.version = s.told.counts()
+	return s
+}
+
+func (w *watches) tell(run *watch, now sighting) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	first := run.last.run.ID == "" && run.last.err == nil
+	same := !first && now.same(run.last)
+	run.last = now
+	if same {
+		return
+	}
+	for c := range run.clients {
+		c.tell()
+	}
+}
+
+// tell has the client look, unless it was told already and has not.
+func (c *client) tell() {
+	select {
+	case c.news <- struct{}{}:
+	default:
+	}
+}
+
+// latest is what was last seen of the run that a client watches; false before anything
+// was.
+func (w *watches) latest(c *client) (sighting, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	last := c.run.last
+	return last, last.run.ID != "" || last.err != nil
+}
