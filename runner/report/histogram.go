@@ -22,7 +22,7 @@ type histogram struct {
 	Wide, High float64
 	Floor      float64 // where columns stand
 	ToAt       float64 // where their bounds do
-	Said       string // the same in words
+	Said       string  // the same in words
 }
 
 type histogramColumn struct {
