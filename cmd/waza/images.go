@@ -19,7 +19,7 @@ import (
 )
 
 func (s *state) imagesCommand() *cli.Command {
-	baseFlag := &cli.StringFlag{Name: "base", Usage: "image to build on, as config.isolation.npm_image says", Value: images.DefaultNPM}
+	baseFlag := &cli.StringFlag{Name: "base", Usage: "`IMAGE` to build on, as config.isolation.npm_image says", Value: images.DefaultNPM}
 	return &cli.Command{
 		Name:  "images",
 		Usage: "list, build and remove the images that waza makes",

@@ -1,7 +1,6 @@
 package markdown
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -70,39 +69,24 @@ func (p *page) verdict(run report.Run) {
 	}
 }
 
-// tasks has a row for each task: in the eval's order where there is room for all, and else
-// those first that did not pass.
+// tasks has a row for each task, in the eval's order; where there are many, those first
+// that did not pass.
 func (p *page) tasks(tasks []results.Task) {
-	columns := []column{{"Task", false}, {"Passed", true}, {"Rate", true}, {"Ended", false}, {"MCP calls", true}, {"Time", true}}
-	priced := slices.ContainsFunc(tasks, func(t results.Task) bool { return cost(t) != nil })
-	if priced {
-		columns = append(columns, column{"Cost", true})
+	if len(tasks) > maxInOrder {
+		passed := func(t results.Task) bool { return t.Status == results.StatusPassed }
+		others := slices.DeleteFunc(slices.Clone(tasks), passed)
+		tasks = append(others, slices.DeleteFunc(slices.Clone(tasks), func(t results.Task) bool { return !passed(t) })...)
 	}
-	row := func(t results.Task) []string {
-		all := taskRow(t)
-		if priced {
-			all = append(all, dollars(cost(t)))
-		}
-		return all
-	}
-	size := 0
+	columns := []column{{"Task", false}, {"Passed", true}, {"Rate", true}, {"Ended", false}, {"MCP calls", true}, {"Time", true}, {"Cost", true}}
+	var rows [][]string
 	for _, t := range tasks {
-		size += len(cells(row(t)))
+		rows = append(rows, taskRow(t))
 	}
-	if size > roomTasks {
-		tasks = slices.SortedStableFunc(slices.Values(tasks), func(a, b results.Task) int {
-			return cmp.Compare(asInt(a.Status == results.StatusPassed), asInt(b.Status == results.StatusPassed))
-		})
-	}
-	p.table(roomTasks, columns, len(tasks), "task", func(i int) []string { return row(tasks[i]) })
+	p.table(roomTasks, columns, rows, "task")
 }
 
-func asInt(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
+// maxInOrder is how many tasks there is room for, whatever they are called.
+const maxInOrder = 12
 
 func taskRow(t results.Task) []string {
 	calls, took := 0, time.Duration(0)
@@ -110,11 +94,11 @@ func taskRow(t results.Task) []string {
 		calls += r.SessionDigest.MCPToolCalls
 		took += time.Duration(r.DurationMS) * time.Millisecond
 	}
-	passed, rate := "n/a", "n/a"
+	passed, rate := none, none
 	if s := t.Stats; s != nil {
 		passed, rate = fmt.Sprintf("%d/%d", s.PassedRuns, s.TotalRuns), interval(s.PassRateCI)
 	}
-	return []string{code(t.TestID), passed, rate, ends(t.Runs), fmt.Sprint(calls), round(took)}
+	return []string{code(t.TestID), passed, rate, ends(t.Runs), fmt.Sprint(calls), round(took), dollars(cost(t))}
 }
 
 // ends are the outcomes of a task's trials, those of several counted.
@@ -136,7 +120,7 @@ func ends(runs []results.RunResult) string {
 		said = append(said, fmt.Sprintf("after %d <code>infra</code>", again))
 	}
 	if len(said) == 0 {
-		return "n/a"
+		return none
 	}
 	return strings.Join(said[:min(len(said), maxEnds)], ", ")
 }
@@ -159,7 +143,7 @@ func cost(t results.Task) (sum *float64) {
 
 func dollars(cost *float64) string {
 	if cost == nil {
-		return "n/a"
+		return none
 	}
 	return fmt.Sprintf("$%.4f", *cost)
 }

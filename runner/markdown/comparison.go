@@ -1,7 +1,6 @@
 package markdown
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -21,22 +20,17 @@ func Comparison(w io.Writer, c results.Comparison) error {
 	return p.writeTo(w)
 }
 
-// order is that of changes: what got worse comes first.
-var order = []results.Change{results.Regressed, results.Missing, results.Flaky, results.Fixed, results.Added}
-
 func (p *page) changed(c results.Comparison) {
 	p.printf("### %s\n\n", changes(c))
 	if len(c.Differences) == 0 {
 		return
 	}
-	all := slices.SortedStableFunc(slices.Values(c.Differences), func(a, b results.Difference) int {
-		return cmp.Compare(slices.Index(order, a.Change), slices.Index(order, b.Change))
-	})
 	columns := []column{{"Change", false}, {"Task", false}, {"Run", true}, {"Before", true}, {"After", true}, {"Difference in points", true}}
-	p.table(roomChanges, columns, len(all), "difference", func(i int) []string {
-		d := all[i]
-		return []string{string(d.Change), code(d.Task), fmt.Sprint(d.Run), shareOf(d.Before), shareOf(d.After), points(d)}
-	})
+	var rows [][]string
+	for _, d := range c.Differences {
+		rows = append(rows, []string{string(d.Change), code(d.Task), fmt.Sprint(d.Run), shareOf(d.Before), shareOf(d.After), points(d)})
+	}
+	p.table(roomChanges, columns, rows, "difference")
 }
 
 // changes counts the differences by their kinds.
@@ -45,16 +39,12 @@ func changes(c results.Comparison) string {
 		return fmt.Sprintf("%s compared: no task went otherwise than in run 1", plural(len(c.Runs), "run"))
 	}
 	var counts []string
-	for _, change := range order {
-		n := 0
-		for _, d := range c.Differences {
-			if d.Change == change {
-				n++
-			}
+	for rest := c.Differences; len(rest) > 0; {
+		change, n := rest[0].Change, 0
+		for n < len(rest) && rest[n].Change == change {
+			n++
 		}
-		if n > 0 {
-			counts = append(counts, fmt.Sprintf("%d %s", n, change))
-		}
+		counts, rest = append(counts, fmt.Sprintf("%d %s", n, change)), rest[n:]
 	}
 	return fmt.Sprintf("%s compared: %s", plural(len(c.Runs), "run"), strings.Join(counts, ", "))
 }
@@ -67,35 +57,47 @@ func shareOf(t results.ComparedTask) string {
 }
 
 func points(d results.Difference) string {
-	if d.PassRate == nil {
-		return "n/a"
+	switch {
+	case d.PassRate == nil:
+		return none
+	case d.Few:
+		return string(d.Finding)
+	case d.Finding.Shown():
+		return fmt.Sprintf("%s, %+.0f %s", d.Finding, 100*d.PassRate.Mean, bounds(*d.PassRate))
 	}
-	return fmt.Sprintf("%+.0f [%+.0f, %+.0f]", 100*d.PassRate.Mean, 100*d.PassRate.Lower, 100*d.PassRate.Upper)
+	return fmt.Sprintf("%s %s", d.Finding, bounds(*d.PassRate))
+}
+
+func bounds(i results.Interval) string {
+	return fmt.Sprintf("[%+.0f, %+.0f]", 100*i.Lower, 100*i.Upper)
 }
 
 // runs has a row for each run, and says what is missing of which.
 func (p *page) runs(runs []results.ComparedRun) {
 	columns := []column{{"Run", true}, {"Agent", false}, {"Model", false}, {"Passed", true}, {"Rate", true}, {"MCP calls", true}, {"Cost", true}, {"Median time", true}, {"Of note", false}}
-	p.table(roomRuns, columns, len(runs), "run", func(i int) []string {
-		r := runs[i]
-		rate := "n/a"
+	var rows [][]string
+	for _, r := range runs {
+		rate, model, spent := none, none, (*float64)(nil)
 		if r.PassRate != nil {
 			rate = interval(r.PassRate.Interval)
 		}
-		var spent *float64
+		if r.Model != "" {
+			model = code(r.Model)
+		}
 		if r.Models != nil {
 			spent = r.Models.Cost
 		}
-		return []string{
-			fmt.Sprint(r.Run), code(r.Agent), code(cmp.Or(r.Model, "n/a")), fmt.Sprintf("%d/%d", r.Passed, r.Trials), rate,
+		rows = append(rows, []string{
+			fmt.Sprint(r.Run), code(r.Agent), model, fmt.Sprintf("%d/%d", r.Passed, r.Trials), rate,
 			fmt.Sprint(r.MCPCalls), dollars(spent), medianTime(r.MedianDurationMS), noteOf(r, runs[0]),
-		}
-	})
+		})
+	}
+	p.table(roomRuns, columns, rows, "run")
 }
 
 func medianTime(ms *float64) string {
 	if ms == nil {
-		return "n/a"
+		return none
 	}
 	return round(time.Duration(*ms * float64(time.Millisecond)))
 }
@@ -130,7 +132,7 @@ func (p *page) marks(runs []results.ComparedRun) {
 		columns = append(columns, column{fmt.Sprintf("Run %d", r.Run), true})
 		for _, t := range r.Tasks {
 			if marks[t.ID] == nil {
-				tasks, marks[t.ID] = append(tasks, t.ID), slices.Repeat([]string{"n/a"}, len(runs))
+				tasks, marks[t.ID] = append(tasks, t.ID), slices.Repeat([]string{none}, len(runs))
 			}
 			marks[t.ID][i] = shareOf(t)
 		}
@@ -138,7 +140,9 @@ func (p *page) marks(runs []results.ComparedRun) {
 	if len(tasks) == 0 {
 		return
 	}
-	p.folded(plural(len(tasks), "task"), func() {
-		p.table(roomMarks, columns, len(tasks), "task", func(i int) []string { return append([]string{code(tasks[i])}, marks[tasks[i]]...) })
-	})
+	var rows [][]string
+	for _, task := range tasks {
+		rows = append(rows, append([]string{code(task)}, marks[task]...))
+	}
+	p.folded(plural(len(tasks), "task"), func() { p.table(roomMarks, columns, rows, "task") })
 }

@@ -3,6 +3,7 @@ package markdown
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -46,18 +47,35 @@ type column struct {
 	figures bool
 }
 
-// table writes a table of n rows, as far as there is room, and how many more there are.
-func (p *page) table(room int, columns []column, n int, what string, row func(i int) []string) {
-	marks := make([]string, len(columns))
-	titles := make([]string, len(columns))
+// none stands in a table where there is no figure.
+const none = "n/a"
+
+// table writes a table, as far as there is room, and how many rows more there are.
+// Columns in which no row tells anything are left out.
+func (p *page) table(room int, columns []column, rows [][]string, what string) {
+	if len(rows) == 0 {
+		return
+	}
+	var titles, marks []string
+	var shown []int
 	for i, c := range columns {
-		titles[i], marks[i] = c.title, ":--"
-		if c.figures {
-			marks[i] = "--:"
+		if !slices.ContainsFunc(rows, func(row []string) bool { return row[i] != "" && row[i] != none }) {
+			continue
 		}
+		mark := ":--"
+		if c.figures {
+			mark = "--:"
+		}
+		titles, marks, shown = append(titles, c.title), append(marks, mark), append(shown, i)
 	}
 	p.WriteString(cells(titles) + cells(marks))
-	left := p.fill(room, n, func(i int) string { return cells(row(i)) })
+	left := p.fill(room, len(rows), func(n int) string {
+		row := make([]string, len(shown))
+		for i, column := range shown {
+			row[i] = rows[n][column]
+		}
+		return cells(row)
+	})
 	p.WriteString("\n")
 	if left > 0 {
 		p.printf("%s more.\n\n", plural(left, what))

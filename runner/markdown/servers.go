@@ -16,24 +16,23 @@ func (p *page) servers(all []results.ServerCard) {
 		return
 	}
 	columns := []column{{"Server", false}, {"Calls", true}, {"Errors", true}, {"Recovered", true}, {"Median", true}, {"Of note", false}}
-	p.folded(plural(len(all), "server"), func() {
-		p.table(roomServers, columns, len(all), "server", func(i int) []string {
-			s := all[i]
-			return []string{code(s.Name), fmt.Sprint(s.Calls), share(s.ErrorRate), share(s.RecoveryRate), median(s.MedianDurationMS), ofNote(s)}
-		})
-	})
+	var rows [][]string
+	for _, s := range all {
+		rows = append(rows, []string{code(s.Name), fmt.Sprint(s.Calls), share(s.ErrorRate), share(s.RecoveryRate), median(s.MedianDurationMS), ofNote(s)})
+	}
+	p.folded(plural(len(all), "server"), func() { p.table(roomServers, columns, rows, "server") })
 }
 
 func share(r *results.Rate) string {
 	if r == nil {
-		return "n/a"
+		return none
 	}
 	return fmt.Sprintf("%d/%d", r.Count, r.Of)
 }
 
 func median(ms *float64) string {
 	if ms == nil {
-		return "n/a"
+		return none
 	}
 	return time.Duration(*ms * float64(time.Millisecond)).Round(100 * time.Microsecond).String()
 }
@@ -60,12 +59,11 @@ func isolation(run report.Run) string {
 	}
 	text := fmt.Sprintf("Isolated: every trial in containers of its own, network %s", code(run.Network))
 	if c := run.Certificate; c != nil {
-		results := map[evidence.AttackResult]int{}
+		found := map[evidence.AttackResult]int{}
 		for _, a := range c.Attacks {
-			results[a.Result]++
+			found[a.Result]++
 		}
-		held := results[evidence.AttackHeld]
-		text += fmt.Sprintf("; %d ways out were tried, and %d of them are closed", held+results[evidence.AttackGotOut], held)
+		text += fmt.Sprintf("; ways out tried: %d, open: %d", found[evidence.AttackHeld]+found[evidence.AttackGotOut], found[evidence.AttackGotOut])
 	}
 	if weak := run.Results.Config.Weak; len(weak) > 0 {
 		text += fmt.Sprintf("; **weak**: %s got out", code(strings.Join(weak, ", ")))

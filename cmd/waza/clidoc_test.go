@@ -1,0 +1,241 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/urfave/cli/v2"
+)
+
+// reference is where the reference of the commands stands.
+var reference = filepath.Join("..", "..", "docs", "cli.md")
+
+// TestReference holds docs/cli.md to the commands that it is made of.
+func TestReference(t *testing.T) {
+	s, _, _ := testState()
+	got := referenceOf(s.app())
+	if *update {
+		if err := os.WriteFile(reference, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(reference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("docs/cli.md is not what the commands say; write it anew with\n\tgo test ./cmd/waza -run TestReference -update\n%s", diff)
+	}
+}
+
+// shownUse is an example of a command's use.
+type shownUse struct{ line, does string }
+
+// uses are examples by command.
+func uses() map[string][]shownUse {
+	return map[string][]shownUse{
+		"run": {
+			{"waza run --isolate eval.yaml", "run all trials of an eval, each in containers of its own"},
+			{"waza run --isolate eval.yaml --task '*price*' --trials 5", "five trials of some tasks"},
+			{"waza run --isolate eval.yaml --dry-run", "see what would be started, and start nothing"},
+			{"waza run --isolate eval.yaml --executor claude,codex", "two agents, a run each, compared"},
+			{"waza run --resume .waza/runs/20260102-030405-demo-a1b2c3", "complete a run that ended early"},
+			{"waza run --isolate eval.yaml --format github-comment > comment.md", "a comment for a pull request"},
+		},
+		"grade":        {{"waza grade .waza/runs/20260102-030405-demo-a1b2c3", "repeat every verdict from the evidence alone"}},
+		"show":         {{"waza show RUN", "list the trials of a run"}, {"waza show RUN price/2", "read one of them"}},
+		"report":       {{"waza report RUN", "write the page of a run anew"}, {"waza report RUN OTHER -o both.html", "two runs side by side"}, {"waza report RUN --format github-comment", "print a comment for a pull request"}},
+		"compare":      {{"waza compare BASE RUN", "what went otherwise than before"}, {"waza compare BASE RUN --format github-comment", "the same for a pull request, regressions first"}},
+		"inspect":      {{"waza inspect --isolate -- npx -y @modelcontextprotocol/server-memory", "try a server that nobody has vouched for"}, {"waza inspect --isolate eval.yaml --pin", "keep what an eval's servers list today"}},
+		"lock":         {{"waza lock eval.yaml", "keep which versions its packages are"}, {"waza lock --update eval.yaml", "have newer ones"}},
+		"images list":  {{"waza images list", "see what there is, and what there could be"}},
+		"images build": {{"waza images build claude", "build an agent's image ahead of a run"}},
+		"images prune": {{"waza images prune", "remove what this version does not ask for"}},
+		"model-stub":   {{"waza model-stub --script model.yaml --listen 127.0.0.1:8080", "play a model"}},
+		"doctor":       {{"waza doctor", "look"}, {"waza doctor --probe", "and attack a sandbox from inside"}},
+		"gc":           {{"waza gc", "remove what dead runs left"}},
+		"schema":       {{"waza schema eval > eval.schema.json", "for an editor that checks files"}},
+		"version":      {{"waza version", "print it"}},
+	}
+}
+
+// TestUsesAreRead holds that each example names a command and flags that there are, and
+// that each command has one.
+func TestUsesAreRead(t *testing.T) {
+	all := uses()
+	for _, command := range commands(testApp(t).Commands, "") {
+		if len(all[command.name]) == 0 && len(command.Subcommands) == 0 {
+			t.Errorf("docs/cli.md has no example of waza %s", command.name)
+		}
+		for _, use := range all[command.name] {
+			line, _, _ := strings.Cut(use.line, " > ")
+			if ran := parsed(t, strings.Fields(line)); ran != command.name {
+				t.Errorf("%s runs %q", line, ran)
+			}
+		}
+		delete(all, command.name)
+	}
+	for name := range all {
+		t.Errorf("there is no command %s", name)
+	}
+}
+
+func testApp(t *testing.T) *cli.App {
+	t.Helper()
+	s, _, _ := testState()
+	return s.app()
+}
+
+// parsed is the command that a line would run.
+func parsed(t *testing.T, args []string) (ran string) {
+	t.Helper()
+	app := testApp(t)
+	for _, c := range commands(app.Commands, "") {
+		c.Action = func(*cli.Context) error { ran = c.name; return nil }
+	}
+	args, err := permute(app, args)
+	if err == nil {
+		err = app.RunContext(context.Background(), args)
+	}
+	if err != nil {
+		t.Errorf("%q: %v", args, err)
+	}
+	return ran
+}
+
+// named is a command with those above it in its name.
+type named struct {
+	*cli.Command
+	name string
+}
+
+// commands are all, in the order of the help, each before those below it.
+func commands(all []*cli.Command, above string) (found []named) {
+	for _, c := range all {
+		name := strings.TrimSpace(above + " " + c.Name)
+		switch {
+		case c.Hidden || c.Name == "help":
+		default:
+			found = append(append(found, named{c, name}), commands(c.Subcommands, name)...)
+		}
+	}
+	return found
+}
+
+// referenceOf is the reference of an app's commands, as Markdown.
+func referenceOf(app *cli.App) string {
+	var out strings.Builder
+	out.WriteString(`# Commands
+
+Every command of waza with its options. This page is made of the commands themselves, as
+` + "`waza COMMAND --help`" + ` prints them; a test holds it to them.
+
+Options may stand before or behind arguments; what follows ` + "`--`" + ` is no option. ` + "`RUN`" + ` is
+a run directory, such as a run names at its end.
+
+| command | what it does |
+|---|---|
+`)
+	all := commands(app.Commands, "")
+	for _, c := range all {
+		fmt.Fprintf(&out, "| [`waza %s`](#waza-%s) | %s |\n", c.name, strings.ReplaceAll(c.name, " ", "-"), text(c.Usage))
+	}
+	out.WriteString("\n## Exit codes\n\nThe first that applies:\n\n| code | when |\n|---|---|\n")
+	for _, e := range []struct {
+		code int
+		when string
+	}{
+		{exitUsage, "the command line or a file that it names is wrong; nothing was begun"},
+		{exitInfra, "something else than the agent left a trial without an outcome, or what was to be written could not be; of `doctor`: a run could not work"},
+		{exitFailed, "of `run` and `grade`: a trial did not pass, or a metric is under its threshold"},
+		{exitOK, "all else; of `run` and `grade`: every trial passed"},
+	} {
+		fmt.Fprintf(&out, "| %d | %s |\n", e.code, e.when)
+	}
+	for _, c := range all {
+		out.WriteString(c.section())
+	}
+	return out.String()
+}
+
+func (c named) section() string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "\n## waza %s\n\n%s.\n\n```\nwaza %s\n```\n", c.name, sentence(c.Usage), strings.Join(slices.DeleteFunc([]string{c.name, options(c), c.ArgsUsage}, isEmpty), " "))
+	if c.Description != "" {
+		fmt.Fprintf(&out, "\n%s\n", text(c.Description))
+	}
+	if len(c.Flags) > 0 {
+		out.WriteString("\n| option | what it does | default |\n|---|---|---|\n")
+		for _, flag := range c.Flags {
+			out.WriteString(row(flag))
+		}
+	}
+	if len(c.Subcommands) > 0 {
+		return out.String()
+	}
+	out.WriteString("\n```sh\n")
+	for _, use := range uses()[c.name] {
+		fmt.Fprintf(&out, "# %s\n%s\n", use.does, use.line)
+	}
+	out.WriteString("```\n")
+	return out.String()
+}
+
+func isEmpty(s string) bool { return s == "" }
+
+func options(c named) string {
+	switch {
+	case len(c.Subcommands) > 0:
+		return "COMMAND"
+	case len(c.Flags) > 0:
+		return "[OPTIONS]"
+	}
+	return ""
+}
+
+func row(flag cli.Flag) string {
+	documented := flag.(cli.DocGenerationFlag)
+	usage, value := documented.GetUsage(), ""
+	if documented.TakesValue() {
+		value = " VALUE"
+	}
+	if parts := strings.SplitN(usage, "`", 3); len(parts) == 3 {
+		value = " " + parts[1]
+		usage = strings.Join(parts, "")
+	}
+	var names []string
+	for _, name := range flag.Names() {
+		if len(name) == 1 {
+			names = append([]string{"`-" + name + "`"}, names...)
+		} else {
+			names = append(names, "`--"+name+value+"`")
+		}
+	}
+	standard := ""
+	if documented.TakesValue() {
+		standard = strings.Trim(documented.GetDefaultText(), `"`)
+	}
+	return fmt.Sprintf("| %s | %s | %s |\n", strings.Join(names, ", "), text(usage), text(standard))
+}
+
+// mentioned is what a command's own text names: options, files, and pages of ours.
+var mentioned = regexp.MustCompile(`docs/[\w-]+\.md|(?:waza [a-z]+ )?--[a-z][a-z-]*|\B-[a-z]\b|[\w.-]+\.(?:lock|json|yaml|html|xml)\b`)
+
+// text is a command's own text in Markdown.
+func text(s string) string {
+	return mentioned.ReplaceAllStringFunc(strings.NewReplacer("<", "&lt;", "|", "\\|", "*", "\\*").Replace(s), func(what string) string {
+		if page, ok := strings.CutPrefix(what, "docs/"); ok {
+			return "[" + page + "](" + page + ")"
+		}
+		return "`" + what + "`"
+	})
+}
+
+func sentence(s string) string { return strings.ToUpper(s[:1]) + text(s[1:]) }
