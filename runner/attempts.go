@@ -2,12 +2,6 @@ package runner
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -29,7 +23,7 @@ const (
 // end otherwise and be recorded, and grades it. A trial that was interrupted has no result.
 func (r *run) one(ctx context.Context, t *Trial) (*Result, error) {
 	dir := TrialDir(r.o.Dir, t.Task, t.Number)
-	earlier, err := EarlierAttempts(dir)
+	earlier, err := dir.Earlier()
 	if err != nil {
 		return nil, err
 	}
@@ -124,29 +118,4 @@ func (c *comeback) recover(ctx context.Context, b Backend) error {
 		c.lost = err
 	}
 	return err
-}
-
-// EarlierAttempts reads the attempts of a trial that were made again, in order.
-func EarlierAttempts(dir evidence.Dir) ([]evidence.Trial, error) {
-	at := filepath.Join(string(dir), evidence.AttemptsDir)
-	entries, err := os.ReadDir(at)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var found []evidence.Trial
-	for _, entry := range entries {
-		t, err := evidence.Dir(filepath.Join(at, entry.Name())).Trial()
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("attempt: %w", err)
-		}
-		found = append(found, t)
-	}
-	slices.SortFunc(found, func(a, b evidence.Trial) int { return a.Attempt - b.Attempt })
-	return found, nil
 }

@@ -59,7 +59,7 @@ func Recover(ctx context.Context, dir string, r Record, c Consulting) (Recovered
 			case result.Verdicts.Class == evidence.ClassInfra:
 				all.infra[id] = true
 			default:
-				if result.Earlier, err = EarlierAttempts(result.Dir); err != nil {
+				if result.Earlier, err = result.Dir.Earlier(); err != nil {
 					return all, fmt.Errorf("trial %s: %w", id, err)
 				}
 				all.Kept[id] = result

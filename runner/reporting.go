@@ -158,8 +158,13 @@ func reportPages(runs []report.Run, links []report.Links) iter.Seq2[report.Page,
 		if len(runs) > 1 && !yield(report.Comparison(compareRuns(runs), runs, links), nil) {
 			return
 		}
+		trials := 0
+		for _, run := range runs {
+			trials += run.Trials()
+		}
+		most := report.Share(trials)
 		for i, run := range runs {
-			for page, err := range pagesOf(run, links[i]) {
+			for page, err := range pagesOf(run, links[i], most) {
 				if !yield(page, err) || err != nil {
 					return
 				}
@@ -176,7 +181,7 @@ func compareRuns(runs []report.Run) results.Comparison {
 	return results.Compare(entries)
 }
 
-func pagesOf(run report.Run, links report.Links) iter.Seq2[report.Page, error] {
+func pagesOf(run report.Run, links report.Links, most report.Bounds) iter.Seq2[report.Page, error] {
 	return func(yield func(report.Page, error) bool) {
 		if !yield(report.Overview(run, links), nil) || !yield(report.Servers(run, links), nil) {
 			return
@@ -188,7 +193,7 @@ func pagesOf(run report.Run, links report.Links) iter.Seq2[report.Page, error] {
 		}
 		for _, task := range run.Results.Tasks {
 			for _, result := range task.Runs {
-				page, err := trialPage(run.Dir, found, TrialID{Task: task.TestID, Number: result.RunNumber}, links)
+				page, err := trialPage(run.Dir, found, TrialID{Task: task.TestID, Number: result.RunNumber}, links, most)
 				if !yield(page, err) || err != nil {
 					return
 				}
@@ -214,12 +219,12 @@ func locate(dir string) (map[TrialID]evidence.Dir, error) {
 	return found, nil
 }
 
-func trialPage(dir string, found map[TrialID]evidence.Dir, id TrialID, links report.Links) (report.Page, error) {
+func trialPage(dir string, found map[TrialID]evidence.Dir, id TrialID, links report.Links, most report.Bounds) (report.Page, error) {
 	at, ok := found[id]
 	if !ok {
 		return report.Page{}, fmt.Errorf("trial %s is not there any more", id)
 	}
-	trial, err := report.ReadTrial(at, report.Bounds{Text: 64 << 10, Total: 4 << 20, Calls: 10_000})
+	trial, err := report.ReadTrial(at, most)
 	if err != nil {
 		return report.Page{}, err
 	}

@@ -1,0 +1,35 @@
+package evidence
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// Earlier reads the attempts of a trial that were made again, in order.
+func (d Dir) Earlier() ([]Trial, error) {
+	at := filepath.Join(string(d), AttemptsDir)
+	entries, err := os.ReadDir(at)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var found []Trial
+	for _, entry := range entries {
+		t, err := Dir(filepath.Join(at, entry.Name())).Trial()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("attempt: %w", err)
+		}
+		found = append(found, t)
+	}
+	slices.SortFunc(found, func(a, b Trial) int { return a.Attempt - b.Attempt })
+	return found, nil
+}

@@ -1,0 +1,141 @@
+package report
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	"github.com/waza-isolate/waza/runner/capture"
+	"github.com/waza-isolate/waza/runner/conversation"
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// Sources of steps that are no server.
+const (
+	sourceModel = "model"
+	sourceAgent = "agent"
+	sourceEvent = "event"
+)
+
+// reading is a trial while it is read.
+type reading struct {
+	dir       evidence.Dir
+	most      Bounds
+	talk      conversation.Conversation
+	calls     []*evidence.Call
+	events    []evidence.Event
+	incidents map[int]capture.Incident // by their numbers
+	sources   map[string]Source        // by servers' names
+	from, to  time.Time                // the agent's, or the trial's where it never ran
+	room      budget
+	gaps      []string
+}
+
+// ReadTrial reads what is shown of a trial that has ended. It holds no more than one
+// trial's evidence.
+func ReadTrial(dir evidence.Dir, most Bounds) (Trial, error) {
+	talk, err := conversation.Read(dir)
+	if err != nil {
+		return Trial{}, err
+	}
+	r := &reading{dir: dir, most: most, talk: talk, gaps: talk.Gaps, room: budget{most.Text, most.Total}, sources: map[string]Source{}}
+	for i, server := range talk.Trial.Servers {
+		r.sources[server.Name] = Source{Key: fmt.Sprint("server-", i), Lane: fmt.Sprint("s", i%lanes), Name: server.Name}
+	}
+	for _, step := range talk.Steps {
+		if step.Call != nil {
+			r.calls = append(r.calls, step.Call)
+		}
+	}
+	r.number()
+	r.from, r.to = span(talk.Trial, r.calls)
+	r.events, err = dir.Events()
+	r.note(err)
+	return r.trial()
+}
+
+// number joins calls to incidents.
+func (r *reading) number() {
+	bySeq := map[int]*evidence.Call{}
+	var some []evidence.Call
+	for _, call := range r.calls {
+		bySeq[call.Seq] = call
+		if call.Incident > 0 {
+			some = append(some, *call)
+		}
+	}
+	slices.SortFunc(some, func(a, b evidence.Call) int { return a.Seq - b.Seq })
+	r.incidents = map[int]capture.Incident{}
+	for _, incident := range capture.Incidents(some) {
+		r.incidents[bySeq[incident.Calls[0]].Incident] = incident
+	}
+}
+
+// span is the time that is shown.
+func span(t evidence.Trial, calls []*evidence.Call) (from, to time.Time) {
+	from, to = t.AgentStart, t.AgentEnd
+	if from.IsZero() {
+		from = t.Started
+	}
+	if to.IsZero() {
+		to = t.Ended
+	}
+	for _, call := range calls {
+		if call.End.After(to) {
+			to = call.End
+		}
+	}
+	return from, to
+}
+
+// note keeps what cannot be read. What is not there is nothing to read.
+func (r *reading) note(err error) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		r.gaps = append(r.gaps, err.Error())
+	}
+}
+
+// trial puts the page together. The room for texts goes first to what is said of the
+// trial, then to what failed, and then to the rest in its order.
+func (r *reading) trial() (Trial, error) {
+	earlier, err := r.dir.Earlier()
+	r.note(err)
+	t := Trial{
+		Trial: r.talk.Trial, Earlier: earlier, Score: r.talk.Verdicts.Score,
+		Outcome: cmp.Or(r.talk.Verdicts.Class, r.talk.Trial.Class), Told: r.talk.Told,
+		PromptText: r.room.show(r.talk.Trial.Prompt), Output: r.room.show(r.talk.Trial.FinalOutput),
+	}
+	t.Previous, t.Next = siblings(r.dir, t.Number)
+	t.Verdicts, t.Attack = r.verdicts(r.talk.Verdicts.Verdicts), r.attack()
+	t.Why = why(t.Outcome, r.talk)
+	t.Figures = r.figures()
+	t.Timeline = r.timeline()
+	logs, workspace := r.room.part(8), r.room.part(4)
+	t.Logs = r.logs(logs)
+	t.Workspace = r.workspace(workspace)
+	t.Rows, t.Unshown = r.rows()
+	t.Sources = r.sourcesOf(t.Rows)
+	t.Gaps = r.gaps
+	// What was read of it is in the page's own words now.
+	t.Trial.Prompt, t.Trial.FinalOutput, t.Trial.Plan = "", "", nil
+	return t, nil
+}
+
+// why says in a sentence how a trial ended.
+func why(outcome evidence.Class, talk conversation.Conversation) string {
+	if message := cmp.Or(talk.Verdicts.Message, talk.Trial.Message); message != "" {
+		return message
+	}
+	switch n := len(talk.Verdicts.Verdicts); {
+	case outcome == evidence.ClassPass && n == 1:
+		return "Its one grader passes it."
+	case outcome == evidence.ClassPass && n > 1:
+		return fmt.Sprintf("All %d graders pass it.", n)
+	case outcome == "":
+		return "It has not been graded."
+	}
+	return ""
+}
