@@ -10,10 +10,10 @@ import (
 // by the attack. Each has its mark in it, as Sayings have.
 func Markups() map[string]string {
 	return map[string]string{
-		"page-element":       `<img src=x onerror=console.log("element-mark") alt=element-mark><iframe src=//element-mark.invalid></iframe><form action=//element-mark.invalid><input name=element-mark>`,
-		"page-script":        `</script></SCRIPT ><script>console.log("script-mark")</script><svg><script href="//script-mark.invalid"/></svg>`,
+		"page-element":       `<img src=x onerror=console.log("element-mark") alt=element-mark><iframe src=//element-mark.invalid></iframe><form action=//element-mark.invalid><input name=element-mark></form>`,
+		"page-script":        `</script></SCRIPT ><script>console.log("script-mark")</script><svg><script href="//script-mark.invalid"></script></svg>`,
 		"page-head":          `</title></style></textarea></noscript></template></select></head><base href=//head-mark.invalid><meta http-equiv=refresh content="0;//head-mark.invalid"><link rel=stylesheet href=//head-mark.invalid><style>@import "//head-mark.invalid"</style>`,
-		"page-comment":       `<!--comment-mark--!> <?comment-mark?> <![CDATA[comment-mark]]> <!--`,
+		"page-comment":       `<!--comment-mark--!> <?comment-mark?> <![CDATA[comment-mark]]> <!-- comment-mark -->`,
 		"page-attribute":     "x\" onmouseover=\"attribute-mark\" style=\"color:attribute-mark\" x='' onfocus='attribute-mark' `onclick=`attribute-mark` autofocus=",
 		"page-address":       `javascript:console.log('address-mark') JaVa	ScRiPt:address-mark data:text/html,address-mark vbscript:address-mark //address-mark.invalid`,
 		"page-entity":        `&lt;b&gt;entity-mark &#x3c;script&#x3e; &entity-mark; &#8238; &#27;[2J`,
