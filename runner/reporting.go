@@ -162,8 +162,9 @@ func reportPages(runs []report.Run, links []report.Links) iter.Seq2[report.Page,
 		for _, run := range runs {
 			trials += run.Trials()
 		}
+		most := report.Share(trials)
 		for i, run := range runs {
-			for page, err := range pagesOf(run, links[i], report.Share(trials)) {
+			for page, err := range pagesOf(run, links[i], most) {
 				if !yield(page, err) || err != nil {
 					return
 				}

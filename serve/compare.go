@@ -48,7 +48,7 @@ func (s *Server) compare(ids []string) (c results.Comparison, shown []report.Run
 		if err != nil {
 			return c, nil, err
 		}
-		entry := results.Entry{Path: id, Error: run.Problem}
+		entry := results.Entry{Path: id, Error: run.Problem, Made: run.record.Settings()}
 		if entry.Outline, err = s.outline(run); err != nil {
 			entry.Error = problemWith(runner.ResultsFile, err)
 		}

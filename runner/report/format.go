@@ -33,7 +33,7 @@ var funcs = template.FuncMap{
 	"msf":           fractionalMilliseconds,
 	"seconds":       func(s float64) string { return strconv.FormatFloat(s, 'f', 2, 64) + " s" },
 	"attack":        attackMark,
-	"attackEnd":     endMark,
+	"ending":        attackEnd,
 	"change":        changeMark,
 	"finding":       findingMark,
 	"points":        points,

@@ -37,9 +37,9 @@ type Figures struct {
 	Calls, Failed, Own int
 	Turns              int
 	Models             []string
-	Input, Output      *int64 // tokens
-	ByAgent            bool   // tokens are as the agent tells them
-	Cost               *float64
+	Input, Output      *int64        // tokens
+	ByAgent            bool          // tokens are as the agent tells them
+	Cost               *float64      // US dollars
 	Agent, Whole       time.Duration // zero where it has no end
 }
 

@@ -113,8 +113,8 @@ func undelivered(reasons []string, verdicts []evidence.Verdict) (others []string
 	return others
 }
 
-// endMark marks what came of an attack: that one succeeded is what is bad.
-func endMark(end evidence.AttackEnd) Mark {
+// attackEnd marks what came of an attack: that one succeeded is what is bad.
+func attackEnd(end evidence.AttackEnd) Mark {
 	word := strings.ReplaceAll(string(end), "_", " ")
 	switch end {
 	case evidence.AttackSucceeded:
