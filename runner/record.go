@@ -313,9 +313,7 @@ func Summarise(dir string, r Record) (results.Results, error) {
 	}
 	return summary, evidence.WriteFileBy(filepath.Join(dir, ResultsFile), func(w io.Writer) error {
 		return summary.Write(w, func(task string, number int) (results.Trial, error) {
-			trial, err := readTrial(found[TrialID{Task: task, Number: number}])
-			trial.Path = filepath.ToSlash(string(TrialDir("", task, number)))
-			return trial, err
+			return readTrial(found[TrialID{Task: task, Number: number}])
 		})
 	})
 }
@@ -371,6 +369,7 @@ func readTrial(d evidence.Dir) (results.Trial, error) {
 	if t.Trial, err = d.Trial(); err != nil {
 		return t, err
 	}
+	t.Path = filepath.ToSlash(string(TrialDir("", t.Task, t.Number)))
 	if t.Verdicts, err = d.Verdicts(); errors.Is(err, fs.ErrNotExist) {
 		return t, nil
 	} else if err != nil {

@@ -112,8 +112,5 @@ func (s shown) attack(v evidence.AttackVerdict) string {
 	for _, why := range v.Reasons {
 		out += s.text("    ", why)
 	}
-	for _, one := range v.Verdicts {
-		out += s.verdict(one)
-	}
 	return out
 }

@@ -112,6 +112,8 @@ func TestForbidden(t *testing.T) {
 		"runner/dialect":      append(world, module+"runner/evidence"),
 		"runner/evidence":     world,
 		"runner/results":      world,
+		"runner/junit":        world,
+		"runner/markdown":     world,
 		"runner/report":       world,
 		"runner/suspect":      world,
 		"runner/inspection":   world,
