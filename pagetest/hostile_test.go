@@ -2,10 +2,12 @@ package pagetest
 
 import (
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/waza-isolate/waza/internal/browsertest"
 	"github.com/waza-isolate/waza/internal/runtest"
+	"github.com/waza-isolate/waza/internal/visible"
 )
 
 func file(path string) string { return (&url.URL{Scheme: "file", Path: path}).String() }
@@ -28,7 +30,19 @@ func TestHostileReport(t *testing.T) {
 	run.End()
 	path, size := written(t, dir)
 	t.Logf("%d bytes", size)
+	if size > longReport {
+		t.Errorf("the report has %d bytes", size)
+	}
 	b := browsertest.Start(t)
+	t.Run("as text", func(t *testing.T) {
+		p := b.Open(t, file(path)+"#trial/hostile/1", browsertest.View{})
+		text := browsertest.Eval[string](p, `document.getElementById("trial/hostile/1").textContent`)
+		for _, attack := range runtest.Attacks() {
+			if !strings.Contains(text, visible.Line(attack)) {
+				t.Errorf("cannot be read in the trial's page: %q", attack)
+			}
+		}
+	})
 	for _, at := range []string{"", "#servers", "#trial/hostile/1"} {
 		t.Run(at, func(t *testing.T) {
 			p := b.Open(t, file(path)+at, browsertest.View{})
@@ -37,12 +51,12 @@ func TestHostileReport(t *testing.T) {
 	}
 }
 
-// harmless works everything that a page has, and fails the test where something of it is
+// harmless works everything that a page shows, and fails the test where something of it is
 // more than text.
 func harmless(t *testing.T, p *browsertest.Page) {
 	t.Helper()
-	browsertest.Eval[any](p, `document.querySelectorAll("details").forEach(d => { d.open = true }), 0`)
-	browsertest.Eval[any](p, `document.querySelectorAll("button").forEach(b => b.click()), 0`)
+	browsertest.Eval[any](p, `[...document.querySelectorAll("details")].filter(d => d.checkVisibility()).forEach(d => { d.open = true }), 0`)
+	browsertest.Eval[any](p, `[...document.querySelectorAll("button:not([data-act=copy])")].filter(b => b.checkVisibility()).forEach(b => b.click()), 0`)
 	if found := browsertest.Eval[[]string](p, foreign); len(found) > 0 {
 		t.Errorf("strangers' elements are in the page: %q", found)
 	}

@@ -6,7 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/waza-isolate/waza/internal/browsertest"
 	"github.com/waza-isolate/waza/internal/runtest"
 	"github.com/waza-isolate/waza/runner"
 )
@@ -81,4 +83,73 @@ func written(t testing.TB, dir string) (path string, size int64) {
 		t.Fatal(err)
 	}
 	return path, info.Size()
+}
+
+// Sizes that a report must not pass, in bytes.
+const (
+	longReport  = 32 << 20
+	broadReport = 96 << 20
+)
+
+// A trial of 10,000 calls is in one file that one can work with.
+func TestLongTrial(t *testing.T) {
+	dir := runtest.Dir(t)
+	longTrial(t, dir, manyCalls)
+	path, size := written(t, dir)
+	t.Logf("%d calls: %d bytes", manyCalls, size)
+	if size > longReport {
+		t.Errorf("the report has %d bytes", size)
+	}
+	p := browsertest.Start(t).Open(t, file(path)+"#trial/long/1", browsertest.View{})
+	t.Logf("first paint after %s", p.FirstPaint())
+	if shown := browsertest.Eval[int](p, steps); shown < manyCalls {
+		t.Errorf("%d steps are shown of %d calls", shown, manyCalls)
+	}
+	searches("no such file")(t, p)
+	browsertest.Eval[any](p, `location.hash = "#trial/long/1/call-9999", 0`)
+	p.Await(`document.getElementById("trial/long/1/call-9999").querySelector("details").open`)
+	p.Await(`(r => r.top >= 0 && r.bottom <= innerHeight + 2000)(document.getElementById("trial/long/1/call-9999").getBoundingClientRect())`)
+	p.Fits()
+	p.Quiet()
+}
+
+// So is a run of 1,000 trials.
+func TestBroadRun(t *testing.T) {
+	dir := runtest.Dir(t)
+	broadRun(t, dir, manyTrials)
+	path, size := written(t, dir)
+	t.Logf("%d trials: %d bytes", manyTrials, size)
+	if size > broadReport {
+		t.Errorf("the report has %d bytes", size)
+	}
+	p := browsertest.Start(t).Open(t, file(path), browsertest.View{})
+	t.Logf("first paint after %s", p.FirstPaint())
+	sorts(t, p)
+	filters(t, p, "task-07", 1)
+	browsertest.Eval[any](p, `location.hash = "#trial/task-07/50", 0`)
+	p.Await(`document.getElementById("trial/task-07/50").checkVisibility()`)
+	searches("find_item")(t, p)
+	p.Fits()
+	p.Quiet()
+}
+
+// BenchmarkFirstPaint tells how long large reports take to show something, and their size.
+func BenchmarkFirstPaint(b *testing.B) {
+	for name, fill := range map[string]func(testing.TB, string){
+		"calls":  func(t testing.TB, dir string) { longTrial(t, dir, manyCalls) },
+		"trials": func(t testing.TB, dir string) { broadRun(t, dir, manyTrials) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			dir := runtest.Dir(b)
+			fill(b, dir)
+			path, size := written(b, dir)
+			browser := browsertest.Start(b)
+			var all time.Duration
+			for b.Loop() {
+				all += browser.Open(b, file(path), browsertest.View{}).FirstPaint()
+			}
+			b.ReportMetric(float64(all.Milliseconds())/float64(b.N), "first-paint-ms")
+			b.ReportMetric(float64(size), "bytes")
+		})
+	}
 }
