@@ -70,7 +70,7 @@ func written(t testing.TB, dir string) (path string, size int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := runner.WriteReport(file, dir); err != nil {
+	if err := runner.WriteReport(file, []string{dir}); err != nil {
 		t.Fatal(err)
 	}
 	info, err := file.Stat()

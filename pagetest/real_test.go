@@ -1,13 +1,15 @@
 package pagetest
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/chromedp/chromedp"
 
 	"github.com/waza-isolate/waza/internal/browsertest"
 	"github.com/waza-isolate/waza/internal/dockertest"
@@ -17,26 +19,42 @@ import (
 // runLimit bounds a run of an example.
 const runLimit = 10 * time.Minute
 
-// ran runs an example in isolation, and returns its run directory.
-func ran(t *testing.T, example string, args ...string) string {
+// underway is a run of an example that is at work.
+type underway struct {
+	dir  string
+	t    *testing.T
+	cmd  *exec.Cmd
+	said bytes.Buffer
+}
+
+// start starts a run of an example in isolation, in the new directory dir.
+func start(t *testing.T, dir, example string, args ...string) *underway {
 	t.Helper()
-	engine := dockertest.Engine(t)
-	dir := filepath.Join(t.TempDir(), path.Base(example))
-	ctx, cancel := context.WithTimeout(t.Context(), runLimit)
-	defer cancel()
+	dockertest.Require(t)
+	ctx, cancel := context.WithTimeout(context.Background(), runLimit)
+	t.Cleanup(cancel)
 	args = append([]string{"run", "--isolate", "--run-dir", dir}, args...)
-	waza := exec.CommandContext(ctx, dockertest.Waza(t), append(args, filepath.Join("..", "examples", example, "eval.yaml"))...)
-	waza.Cancel = func() error { return waza.Process.Signal(os.Interrupt) }
-	waza.WaitDelay = time.Minute
-	if out, err := waza.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	record, err := runner.ReadRecord(dir)
-	if err != nil {
+	u := &underway{dir: dir, t: t, cmd: exec.CommandContext(ctx, dockertest.Waza(t), append(args, filepath.Join("..", "examples", example, "eval.yaml"))...)}
+	u.cmd.Stdout, u.cmd.Stderr = &u.said, &u.said
+	u.cmd.Cancel = func() error { return u.cmd.Process.Signal(os.Interrupt) }
+	u.cmd.WaitDelay = time.Minute
+	if err := u.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	dockertest.NoObjects(t, engine, record.ID)
-	return dir
+	return u
+}
+
+// end waits until the run has ended, with nothing of it left on the engine.
+func (u *underway) end() {
+	u.t.Helper()
+	if err := u.cmd.Wait(); err != nil {
+		u.t.Fatalf("%v\n%s", err, u.said.String())
+	}
+	record, err := runner.ReadRecord(u.dir)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	dockertest.NoObjects(u.t, dockertest.Engine(u.t), record.ID)
 }
 
 // views are how each page is looked at: wide and narrow, light and dark.
@@ -48,11 +66,10 @@ var views = map[string]browsertest.View{
 	"narrow-dark": {Width: 360, Height: 740, Dark: true},
 }
 
-// look looks at a page in every way, and holds that it fits, has no barriers, and stays
-// quiet. Pictures of it are called name.
-func look(t *testing.T, b *browsertest.Browser, address, name string) {
+// look looks at a page in every way, and holds that it fits and has no barriers. Pictures
+// of it are called name.
+func look(t *testing.T, p *browsertest.Page, name string) {
 	t.Helper()
-	p := b.Open(t, address, browsertest.View{})
 	for view, v := range views {
 		t.Run(view, func(t *testing.T) {
 			p := p.For(t)
@@ -62,23 +79,125 @@ func look(t *testing.T, b *browsertest.Browser, address, name string) {
 			p.Picture(name + "-" + view)
 		})
 	}
+}
+
+// handle works a page by keyboard and pointer.
+func handle(t *testing.T, p *browsertest.Page, hands map[string]func(*testing.T, *browsertest.Page)) {
+	t.Helper()
+	p.See(browsertest.View{})
+	for name, hand := range hands {
+		t.Run(name, func(t *testing.T) { hand(t, p.For(t)) })
+	}
+}
+
+type hands = map[string]func(*testing.T, *browsertest.Page)
+
+// TestRealRuns runs examples, watches one at work, and opens what is shown of them: in
+// files of their own and on the server.
+func TestRealRuns(t *testing.T) {
+	dir := t.TempDir()
+	b := browsertest.Start(t)
+	address := served(t, dir)
+	t.Run("at work", func(t *testing.T) { watch(t, b, address, filepath.Join(dir, "kept")) })
+	start(t, filepath.Join(dir, "mcp-eval"), "mcp-eval").end()
+	start(t, filepath.Join(dir, "real-servers"), "real-servers").end()
+	for _, c := range []struct {
+		name, run, at string
+		hands         hands
+	}{
+		{"overview", "real-servers", "", hands{"walks": walks, "sorts": sorts, "folds": folds, "prints": prints, "filters": func(t *testing.T, p *browsertest.Page) { filters(t, p, "thinking", 1) }}},
+		{"servers", "real-servers", "#servers", hands{"walks": walks}},
+		{"trial", "real-servers", "#trial/error/1", hands{"walks": walks}},
+		{"small-overview", "mcp-eval", "", hands{"sorts": sorts}},
+		{"small-trial", "mcp-eval", "#trial/report/1", hands{"walks": walks}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			report, _ := written(t, filepath.Join(dir, c.run))
+			p := b.Open(t, file(report)+c.at, browsertest.View{})
+			if c.at == "" { // else the keyboard begins where the address leads
+				skips(t, p)
+			}
+			handle(t, p, c.hands)
+			look(t, p, c.name)
+			p.Quiet()
+		})
+	}
+	for _, c := range []struct {
+		name, path string
+		hands      hands
+	}{
+		{"list", "/", hands{"walks": walks, "sorts": sorts, "compares": compares}},
+		{"served-overview", "/runs/mcp-eval/overview", hands{"sorts": sorts}},
+		{"served-trial", "/runs/mcp-eval/trial/report/1", nil},
+		{"comparison", "/compare?run=kept&run=mcp-eval", hands{"walks": walks}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := b.Open(t, address, browsertest.View{})
+			p.Do(chromedp.Navigate(browsertest.Eval[string](p, "location.origin") + c.path))
+			skips(t, p)
+			look(t, p, c.name)
+			handle(t, p, c.hands)
+			p.Quiet()
+		})
+	}
+	t.Run("without script", func(t *testing.T) {
+		report, _ := written(t, filepath.Join(dir, "mcp-eval"))
+		readable(t, b, file(report))
+	})
+}
+
+// watch sees a run at work on a page that is loaded once, up to the run's end.
+func watch(t *testing.T, b *browsertest.Browser, address, dir string) {
+	run := start(t, dir, "mcp-eval", "--task", "price", "--keep")
+	p := b.Open(t, address, browsertest.View{})
+	overview := browsertest.Eval[string](p, "location.origin") + "/runs/" + filepath.Base(dir) + "/overview"
+	dockertest.Await(t, runLimit, "the run has begun", func() bool { return runner.Held(dir) })
+	p.Do(chromedp.Navigate(overview))
+	p.Await(`document.querySelector("[data-now=working]").textContent.includes("collecting")`)
+	p.Fits()
+	p.Accessible()
+	p.Picture("at-work")
+	if err := run.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	p.Await(`document.querySelector("[data-now=done]").textContent === "1"`)
+	p.Await(`document.querySelector("[data-now=told]").textContent.includes("Load this page again")`)
+	run.end()
 	p.Quiet()
 }
 
-func TestRealReports(t *testing.T) {
-	b := browsertest.Start(t)
-	for _, c := range []struct {
-		example string
-		pages   map[string]string
-	}{
-		{"mcp-eval", map[string]string{"overview": "", "servers": "#servers", "trial": "#trial/report/1"}},
-		{"real-servers", map[string]string{"overview": "", "servers": "#servers", "trial": "#trial/error/1"}},
-	} {
-		t.Run(c.example, func(t *testing.T) {
-			report, _ := written(t, ran(t, c.example))
-			for name, at := range c.pages {
-				t.Run(name, func(t *testing.T) { look(t, b, file(report)+at, c.example+"-"+name) })
-			}
-		})
+// prints looks at a page as it is printed.
+func prints(t *testing.T, p *browsertest.Page) {
+	p.See(browsertest.View{Width: 720, Height: 1000, Paper: true})
+	p.Fits()
+	p.Picture("printed")
+	if size := len(p.PDF()); size < 10_000 {
+		t.Errorf("printed in %d bytes", size)
 	}
+	p.See(browsertest.View{})
+}
+
+// compares ticks two runs of a list and goes to their comparison.
+func compares(t *testing.T, p *browsertest.Page) {
+	p.Click(`input[name=run][value=kept]`)
+	p.Click(`input[name=run][value=mcp-eval]`)
+	p.Click(`form[action="/compare"] button`)
+	p.Await(`location.pathname === "/compare" && document.querySelector("h1").textContent.includes("Comparison")`)
+}
+
+// readable reads a report whose script does not run: its pages are there, by links.
+func readable(t *testing.T, b *browsertest.Browser, address string) {
+	p := b.Open(t, address, browsertest.View{NoScript: true})
+	const seen = `[...document.querySelectorAll(".page")].filter(e => e.checkVisibility()).map(e => e.id).join()`
+	if got := browsertest.Eval[string](p, seen); got != "overview" {
+		t.Errorf("the pages %q are seen, want the overview", got)
+	}
+	p.Click(`a[href="#trial/report/1"]`)
+	if got := browsertest.Eval[string](p, seen); got != "trial/report/1" {
+		t.Errorf("the pages %q are seen, want the trial's", got)
+	}
+	if got := browsertest.Eval[bool](p, `[...document.querySelectorAll(".scripted-only")].some(e => e.checkVisibility())`); got {
+		t.Error("what the script makes work is shown without it")
+	}
+	p.Quiet()
 }

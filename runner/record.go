@@ -369,6 +369,7 @@ func readTrial(d evidence.Dir) (results.Trial, error) {
 	if t.Trial, err = d.Trial(); err != nil {
 		return t, err
 	}
+	t.Path = filepath.ToSlash(string(TrialDir("", t.Task, t.Number)))
 	if t.Verdicts, err = d.Verdicts(); errors.Is(err, fs.ErrNotExist) {
 		return t, nil
 	} else if err != nil {

@@ -71,7 +71,7 @@ func (r Record) Shown(dir string, summary results.Results) report.Run {
 		Dir: dir, ID: r.ID, Eval: r.Eval.Path, EvalSHA256: r.Eval.SHA256, Waza: r.Waza, Build: r.Build,
 		Started: r.Started, Ended: r.Ended, Interrupted: r.Interrupted, FailFast: r.FailFast, Planned: r.Planned(),
 		Isolated: r.Isolated, Network: r.Network, Guarantees: r.Guarantees, Certificate: r.Certificate, Engine: r.Engine,
-		Results: summary,
+		Made: r.Settings(), Results: summary,
 	}
 	for _, ref := range slices.Sorted(maps.Keys(r.Images)) {
 		run.Images = append(run.Images, report.Image{Ref: ref, ID: r.Images[ref].ID})
@@ -155,15 +155,16 @@ func unfinished(run report.Run) string {
 // reportPages are the comparison where there are several runs, and then each run's pages.
 func reportPages(runs []report.Run, links []report.Links) iter.Seq2[report.Page, error] {
 	return func(yield func(report.Page, error) bool) {
-		if len(runs) > 1 && !yield(report.Comparison(compareRuns(runs), runs, report.Links{InFile: true}), nil) {
+		if len(runs) > 1 && !yield(report.Comparison(compareRuns(runs), runs, links), nil) {
 			return
 		}
 		trials := 0
 		for _, run := range runs {
 			trials += run.Trials()
 		}
+		most := report.Share(trials)
 		for i, run := range runs {
-			for page, err := range pagesOf(run, links[i], report.Share(trials)) {
+			for page, err := range pagesOf(run, links[i], most) {
 				if !yield(page, err) || err != nil {
 					return
 				}
@@ -175,7 +176,7 @@ func reportPages(runs []report.Run, links []report.Links) iter.Seq2[report.Page,
 func compareRuns(runs []report.Run) results.Comparison {
 	var entries []results.Entry
 	for _, run := range runs {
-		entries = append(entries, results.Entry{Outline: run.Results.Outline(), Path: run.Dir})
+		entries = append(entries, results.Entry{Outline: run.Results.Outline(), Path: run.Dir, Made: run.Made})
 	}
 	return results.Compare(entries)
 }

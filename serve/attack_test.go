@@ -159,7 +159,7 @@ func TestNothingOutside(t *testing.T) {
 	}
 	for name, to := range map[string]string{
 		"absolute": filepath.Join(above, "secret"), "up": "../../secret", "sibling": "../other/secret", "passwd": "/etc/passwd",
-		"dir": "../other", "inside": "run.json",
+		"dir": "../other", "inside": "run.json", "within": "buy",
 	} {
 		if err := os.Symlink(to, filepath.Join(at, "trials", name)); err != nil {
 			t.Fatal(err)
@@ -175,7 +175,7 @@ func TestNothingOutside(t *testing.T) {
 		"/runs/../runs/../secret", "/runs/..%2f..%2fsecret/files/secret", "/runs/%2e%2e/files/secret", "/runs/a%2f..%2fother/files/secret", "/runs/./files/secret", "/runs/.hidden/files/secret",
 		"/runs/a/files/..%5csecret", "/runs/a%00/files/run.json", "/runs/a/files/run.json%00", "/runs/a/files/run.json/", "/runs/a/files/", "/runs/a/files/trials",
 		"/runs/a/files/trials/absolute", "/runs/a/files/trials/up", "/runs/a/files/trials/sibling", "/runs/a/files/trials/passwd",
-		"/runs/a/files/trials/dir/secret", "/runs/a/files/trials/inside", "/runs/link/files/secret", "/runs/link/overview",
+		"/runs/a/files/trials/dir/secret", "/runs/a/files/trials/inside", "/runs/a/files/trials/within/1/agent.stdout", "/runs/link/files/secret", "/runs/link/overview",
 		"/runs/a/trial/..%2f..%2f..%2fother%2ftrials%2fbuy/1", "/runs/a/trial/buy/..%2f1", "/runs/a/trial/buy/01", "/runs/a/trial/buy/-1", "/runs/a/trial/dir/1",
 		"/api/v1/runs/..%2fother", "/api/v1/runs/a/trials/..%2f..%2fother/1", "/api/v1/runs/link",
 	} {

@@ -45,7 +45,9 @@ func (c *bookcase) run(r Run) (report.Run, error) {
 		b.stamps = now
 		b.run, b.err = readReported(p, r)
 	}
-	return b.run, b.err
+	shown := b.run
+	shown.AtWork = r.live()
+	return shown, b.err
 }
 
 func readReported(p *place, r Run) (report.Run, error) {

@@ -30,7 +30,11 @@ func (s *Server) comparePage(w http.ResponseWriter, r *http.Request) {
 		s.denyFor(w, r, err)
 		return
 	}
-	s.show(w, "Comparison", "", nil, report.One(report.Comparison(comparison, runs, report.Links{})))
+	var links []report.Links
+	for _, id := range ids {
+		links = append(links, linksOf(id))
+	}
+	s.show(w, "Comparison", "", nil, report.One(report.Comparison(comparison, runs, links)))
 }
 
 // compare holds runs against the first of them, each by its trials that have verdicts.
@@ -44,7 +48,7 @@ func (s *Server) compare(ids []string) (c results.Comparison, shown []report.Run
 		if err != nil {
 			return c, nil, err
 		}
-		entry := results.Entry{Path: id, Error: run.Problem}
+		entry := results.Entry{Path: id, Error: run.Problem, Made: run.record.Settings()}
 		if entry.Outline, err = s.outline(run); err != nil {
 			entry.Error = problemWith(runner.ResultsFile, err)
 		}

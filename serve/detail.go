@@ -18,11 +18,11 @@ type RunDetail struct {
 
 // TaskDetail is a task of a run.
 type TaskDetail struct {
-	ID       string            `json:"id"`                  // of the task
-	Name     string            `json:"name"`                // of the task
-	Status   results.Status    `json:"status"`              // passed, failed, error, or n/a without a trial
-	PassRate *results.Interval `json:"pass_rate,omitempty"` // of its trials, with its 95% interval; left out where none counts
-	Trials   []TrialLine       `json:"trials"`              // those that have verdicts, by number
+	ID       string            `json:"id"`                     // of the task
+	Name     string            `json:"name"`                   // of the task
+	Status   results.Status    `json:"status"`                 // passed, failed, error, or n/a without a trial
+	PassRate *results.Interval `json:"pass_rate_ci,omitempty"` // of its trials, with its 95% interval; left out where none counts
+	Trials   []TrialLine       `json:"trials"`                 // those that have verdicts, by number
 }
 
 // TrialLine is a trial in a list of trials.

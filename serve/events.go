@@ -31,7 +31,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 // tellAll ends when the run has, the client goes away or is too slow, or the server ends.
 func (s *Server) tellAll(ctx context.Context, w http.ResponseWriter, c *client, id string) {
 	control := http.NewResponseController(w)
-	tick := time.NewTicker(beat)
+	tick := time.NewTicker(s.watches.beat)
 	defer tick.Stop()
 	var told *tracker
 	for version := 0; ; {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/runtest"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
@@ -21,7 +22,7 @@ func done(n int) func(RunProgress) bool { return func(p RunProgress) bool { retu
 func TestTwentyWatch(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	run := beginRun(t, dir, "a", 3)
+	run := runtest.Begin(t, dir, "a", 3)
 	s := open(t, dir)
 	var clients []*stream
 	for range 20 {
@@ -32,25 +33,27 @@ func TestTwentyWatch(t *testing.T) {
 		defer s.watches.mu.Unlock()
 		return len(s.watches.runs), s.watches.clients
 	}
-	if runs, all := looking(); runs != 1 || all != 20 {
-		t.Errorf("%d looks for %d clients", runs, all)
+	s.watches.mu.Lock()
+	if all := len(s.watches.runs["a"].clients); all != 20 {
+		t.Errorf("one looks for %d clients", all)
 	}
-	run.step(1, runner.PhaseStart, "")
-	run.step(2, runner.PhaseStart, "")
-	run.step(1, runner.PhaseDone, evidence.ClassPass)
+	s.watches.mu.Unlock()
+	run.Step(1, runner.PhaseStart, "")
+	run.Step(2, runner.PhaseStart, "")
+	run.Step(1, runner.PhaseDone, evidence.ClassPass)
 	for _, c := range clients {
 		p := c.until(done(1))
 		if p.State != StateRunning || p.Planned != 3 || p.Outcomes[evidence.ClassPass] != 1 || p.LeftMS == nil {
 			t.Errorf("%+v", p)
 		}
 	}
-	run.step(2, runner.PhaseDone, evidence.ClassFail)
+	run.Step(2, runner.PhaseDone, evidence.ClassFail)
 	for _, c := range clients {
 		if p := c.until(done(2)); len(p.Trials) != 1 || p.Trials[0].Number != 2 || p.Trials[0].Outcome != evidence.ClassFail {
 			t.Errorf("what has changed is %+v", p.Trials)
 		}
 	}
-	run.end()
+	run.Interrupt()
 	for _, c := range clients {
 		c.until(func(p RunProgress) bool { return p.State == StateInterrupted })
 		if name, _, err := c.next(); name != "end" || err != nil {
@@ -74,8 +77,9 @@ func TestTwentyWatch(t *testing.T) {
 func TestClientsThatLeave(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	run := beginRun(t, dir, "a", 500)
+	run := runtest.Begin(t, dir, "a", 500)
 	s := open(t, dir)
+	s.watches.beat = time.Hour
 	stuck, err := net.Dial("tcp", strings.TrimPrefix(s.base, "http://"))
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +94,7 @@ func TestClientsThatLeave(t *testing.T) {
 		t.Error(err)
 	}
 	for n := 1; n <= 500; n++ {
-		run.step(n, runner.PhaseDone, evidence.ClassPass)
+		run.Step(n, runner.PhaseDone, evidence.ClassPass)
 	}
 	stayer.until(done(500))
 	if err := s.end(); err != nil { // with two that are still watching
@@ -103,19 +107,51 @@ func TestClientsThatLeave(t *testing.T) {
 	}
 }
 
+// A client that does not look is told once, and nobody waits for it.
+func TestClientsThatDoNotLook(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	run := runtest.Begin(t, dir, "a", 9)
+	w := newWatches(newShelf(dir, runner.Held), time.Millisecond, time.Now)
+	_, leave, err := w.join(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	looks, leave2, err := w.join(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := 1; n <= 9; n++ {
+		run.Step(n, runner.PhaseDone, evidence.ClassPass)
+		for seen := 0; seen < n; {
+			select {
+			case <-looks.news:
+			case <-time.After(enough):
+				t.Fatalf("nothing is told of trial %d", n)
+			}
+			if s, any := w.latest(looks); any && s.told != nil {
+				seen, _ = s.told.counts()
+			}
+		}
+	}
+	leave()
+	leave2()
+	w.ended.Wait()
+}
+
 // A server that is started anew in the midst of a run knows where it stands.
 func TestRestartDuringRun(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	run := beginRun(t, dir, "a", 3)
-	run.step(1, runner.PhaseDone, evidence.ClassPass)
+	run := runtest.Begin(t, dir, "a", 3)
+	run.Step(1, runner.PhaseDone, evidence.ClassPass)
 	first := open(t, dir)
 	watching := first.watch("a")
 	watching.until(done(1))
 	if err := first.end(); err != nil {
 		t.Fatal(err)
 	}
-	run.step(2, runner.PhaseDone, evidence.ClassFail)
+	run.Step(2, runner.PhaseDone, evidence.ClassFail)
 	second := open(t, dir)
 	if p := second.watch("a").until(done(2)); len(p.Trials) != 2 || p.State != StateRunning {
 		t.Errorf("%+v", p)
@@ -129,10 +165,10 @@ func TestRestartDuringRun(t *testing.T) {
 func TestLivePage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	run := beginRun(t, dir, "a", 3)
-	run.step(1, runner.PhaseDone, evidence.ClassFail)
-	run.step(2, runner.PhaseAgent, "")
-	frames(t, run, 2,
+	run := runtest.Begin(t, dir, "a", 3)
+	run.Step(1, runner.PhaseDone, evidence.ClassFail)
+	run.Step(2, runner.PhaseAgent, "")
+	run.Frames(2,
 		evidence.Frame{Server: "stock", Conn: "c", Dir: evidence.ToServer, Raw: []byte(`{"id":1,"method":"tools/call","params":{"name":"price"}}`)},
 		evidence.Frame{Server: "stock", Conn: "c", Dir: evidence.ToClient, Raw: []byte(`{"id":1,"result":{}}`)},
 		evidence.Frame{Server: "stock", Conn: "d", Dir: evidence.ToServer, Raw: []byte(`{"id":1,"method":"tools/call","params":{"name":"<b>reserve"}}`)},
@@ -151,20 +187,6 @@ func TestLivePage(t *testing.T) {
 	if got := api[RunProgress](s, "runs/a/progress"); got.Done != 1 || len(got.Trials) != 2 || got.Trials[1].Call == nil {
 		t.Errorf("%+v", got)
 	}
-}
-
-func frames(t *testing.T, run *liveRun, number int, all ...evidence.Frame) {
-	t.Helper()
-	var lines []byte
-	for i, f := range all {
-		f.Seq, f.Time = int64(i+1), time.Now().UTC()
-		line, err := f.MarshalJSON()
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines = append(append(lines, line...), '\n')
-	}
-	lay(t, filepath.Join(string(runner.TrialDir(run.dir, "buy", number)), evidence.FramesFile), string(lines))
 }
 
 // A run that goes on writes lines in pieces, and one that is resumed makes trials again.

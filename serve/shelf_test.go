@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/runtest"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/results"
@@ -53,11 +54,8 @@ func TestHalfWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = held.Close() }()
-	beginRun(t, dir, "running", 4).step(1, runner.PhaseDone, evidence.ClassPass)
-	killed := beginRun(t, dir, "killed", 4)
-	if err := killed.held.Close(); err != nil {
-		t.Fatal(err)
-	}
+	runtest.Begin(t, dir, "running", 4).Step(1, runner.PhaseDone, evidence.ClassPass)
+	runtest.Begin(t, dir, "killed", 4).Kill()
 
 	s := open(t, dir)
 	list := api[RunList](s, "runs")

@@ -4,21 +4,17 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/waza-isolate/waza/internal/runtest"
-	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/redact"
 )
 
 // enough is more than anything takes that a test waits for.
@@ -131,56 +127,6 @@ func makeRun(t *testing.T, dir, id string) string {
 	})
 	r.End()
 	return at
-}
-
-// liveRun is a run that somebody is at work on.
-type liveRun struct {
-	t    *testing.T
-	dir  string
-	log  *evidence.ProgressLog
-	held *os.File
-	rec  runner.Record
-}
-
-// beginRun begins a run of so many trials.
-func beginRun(t *testing.T, dir, id string, trials int) *liveRun {
-	t.Helper()
-	l := &liveRun{t: t, dir: filepath.Join(dir, id), rec: runner.Record{
-		ID: id, Started: time.Now().UTC(), Workers: 2, Trials: trials, Tasks: []runner.TaskRecord{{ID: "buy", Name: "Buy"}},
-		Eval: runner.EvalRecord{Name: "shop", Executor: "script"},
-	}}
-	err := os.MkdirAll(l.dir, 0o755)
-	if err == nil {
-		l.held, err = runner.Hold(l.dir)
-	}
-	if err == nil {
-		err = l.rec.Write(l.dir)
-	}
-	if err == nil {
-		l.log, err = evidence.OpenProgress(l.dir, &redact.Set{})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.held.Close(); _ = l.log.Close() })
-	return l
-}
-
-func (l *liveRun) step(number int, phase runner.Phase, class evidence.Class) {
-	l.t.Helper()
-	if err := l.log.Append(evidence.Progress{Task: "buy", Number: number, Attempt: 1, Phase: string(phase), Class: class}); err != nil {
-		l.t.Fatal(err)
-	}
-}
-
-// end ends the run; it has no results.
-func (l *liveRun) end() {
-	l.t.Helper()
-	l.rec.Ended = time.Now().UTC()
-	l.rec.Interrupted = true
-	if err := errors.Join(l.rec.Write(l.dir), l.held.Close()); err != nil {
-		l.t.Fatal(err)
-	}
 }
 
 // stream is a client of events.

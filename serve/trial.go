@@ -26,7 +26,7 @@ type TrialDetail struct {
 	TaskName    string          `json:"task_name"`            // the task's name
 	Number      int             `json:"number"`               // from 1
 	Attempt     int             `json:"attempt"`              // from 1
-	Executor    string          `json:"executor"`             // what ran the agent
+	Agent       string          `json:"agent"`                // the executor
 	Prompt      string          `json:"prompt"`               // that the agent was given
 	Started     time.Time       `json:"started"`              // UTC
 	Ended       time.Time       `json:"ended"`                // UTC
@@ -95,7 +95,7 @@ func (s *Server) trial(run, task, numbered string) (d TrialDetail, err error) {
 		return d, err
 	}
 	d = TrialDetail{
-		Run: run, Task: t.Task, TaskName: t.TaskName, Number: t.Number, Attempt: t.Attempt, Executor: t.Executor, Prompt: t.Prompt,
+		Run: run, Task: t.Task, TaskName: t.TaskName, Number: t.Number, Attempt: t.Attempt, Agent: t.Executor, Prompt: t.Prompt,
 		Started: t.Started, Ended: t.Ended, Outcome: v.Class, Reason: v.Reason, Message: v.Message, FinalOutput: t.FinalOutput,
 		Verdicts: []VerdictLine{}, Calls: []CallLine{}, Gaps: t.Gaps, Files: filesOf(p, within),
 	}

@@ -20,6 +20,7 @@ var errTooMany = errors.New("too many pages watch runs already")
 type watches struct {
 	shelf *shelf
 	every time.Duration // between looks
+	beat  time.Duration // between events when nothing changes
 	now   func() time.Time
 
 	mu      sync.Mutex
@@ -43,7 +44,7 @@ type client struct {
 }
 
 func newWatches(s *shelf, every time.Duration, now func() time.Time) *watches {
-	return &watches{shelf: s, every: every, now: now, runs: map[string]*watch{}}
+	return &watches{shelf: s, every: every, beat: beat, now: now, runs: map[string]*watch{}}
 }
 
 // join has a client told of a run until it leaves.

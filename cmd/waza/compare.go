@@ -6,6 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/markdown"
 	"github.com/waza-isolate/waza/runner/results"
@@ -19,7 +20,7 @@ func (s *state) compareCommand() *cli.Command {
 		Name:         "compare",
 		Usage:        "hold finished runs side by side",
 		ArgsUsage:    "RUN RUN...",
-		Description:  "RUN is a run directory or a results.json. The first is what the others are held against,\ntask by task: regressed, where no trial passes any more; fixed, where all do now; flaky,\nwhere some do.",
+		Description:  "RUN is a run directory or a results.json. The first is what the others are held against,\ntask by task: what is paired are the tasks that both have. Where an interval has room for\nno difference, none is shown. What regressed comes first.",
 		OnUsageError: usageError,
 		Flags:        []cli.Flag{comparisonFlag(), formatFlag(formatDefault, formatJSON, formatGitHub)},
 		Action: func(c *cli.Context) error {
@@ -32,18 +33,13 @@ func (s *state) compareCommand() *cli.Command {
 			}
 			var entries []results.Entry
 			for _, path := range c.Args().Slice() {
-				outline, err := readOutline(path)
+				entry, err := runner.ReadEntry(path)
 				if err != nil {
 					return usage("%w", err)
 				}
-				entries = append(entries, results.Entry{Outline: outline, Path: path})
+				entries = append(entries, entry)
 			}
-			comparison := results.Compare(entries)
-			if err := s.compare(comparison, format, c.String("output")); err != nil || format != formatDefault {
-				return err
-			}
-			fmt.Fprintln(s.stdout)
-			return comparison.DifferenceList(s.stdout)
+			return s.compare(results.Compare(entries), format, c.String("output"))
 		},
 	}
 }
@@ -70,5 +66,9 @@ func (s *state) compare(c results.Comparison, f format, file string) error {
 	case formatGitHub:
 		return markdown.Comparison(s.stdout, c)
 	}
-	return c.Table(s.stdout, width(s.stdout))
+	if err := c.Table(s.stdout, width(s.stdout)); err != nil || len(c.Pairs) == 0 {
+		return err
+	}
+	fmt.Fprintln(s.stdout)
+	return c.PairTables(s.stdout, width(s.stdout))
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,7 +33,7 @@ type ending struct {
 
 // epilogue says what did not pass and why, and where the evidence is.
 func (j *job) epilogue(dir string, record runner.Record, summary results.Results, done []runner.Result) {
-	e := ending{dir, record, done, ansi.StyleFor(isTerminal(j.stdout), j.lookup)}
+	e := ending{dir, record, done, j.styleOf(j.stdout)}
 	if j.options.loudness == quiet {
 		j.printLines(e.failures(false), []string{e.tally()})
 	} else {
@@ -152,10 +151,4 @@ func (e ending) places() (lines []string) {
 		lines = append(lines, "to complete it: waza run --resume "+shellWord(e.dir))
 	}
 	return lines
-}
-
-// isTerminal says whether a terminal is behind w.
-func isTerminal(w io.Writer) bool {
-	_, ok := terminal(w)
-	return ok
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
+
+	"github.com/waza-isolate/waza/internal/ansi"
 )
 
 // format is what a command prints on stdout.
@@ -52,6 +54,12 @@ func terminal(w io.Writer) (fd int, ok bool) {
 		return 0, false
 	}
 	return int(file.Fd()), term.IsTerminal(int(file.Fd()))
+}
+
+// styleOf is how text for w is coloured.
+func (s *state) styleOf(w io.Writer) ansi.Style {
+	_, isTerminal := terminal(w)
+	return ansi.StyleFor(isTerminal, s.lookup)
 }
 
 // width is how many columns a line may have; 0 is any number.

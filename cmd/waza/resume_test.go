@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waza-isolate/waza/internal/dockertest"
+	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -94,6 +95,9 @@ func TestResumeInterrupted(t *testing.T) {
 	if said := c.stdout.String(); !strings.Contains(said, "\nto complete it: waza run --resume run\n") {
 		t.Errorf("stdout: %s", said)
 	}
+	if !strings.Contains(p.read("run", runner.JUnitFile), "<skipped ") || !strings.Contains(p.read("run", runner.ReportFile), "The run was interrupted: ") {
+		t.Error("the reports do not say that trials have no outcome")
+	}
 	kept := p.read("run", "trials", "quick", "1", evidence.TrialFile)
 	resumed := p.start("run", "--resume", "run", "eval.yaml").wait(exitOK)
 	if p.read("run", "trials", "quick", "1", evidence.TrialFile) != kept {
@@ -109,6 +113,10 @@ func TestResumeInterrupted(t *testing.T) {
 	if said := resumed.stdout.String(); strings.Contains(said, "--resume") {
 		t.Errorf("stdout of a complete run: %s", said)
 	}
+	page := p.read("run", runner.ReportFile)
+	if strings.Contains(p.read("run", runner.JUnitFile), "<skipped ") || strings.Contains(page, "The run was interrupted: ") {
+		t.Error("the reports of a run that is complete say that it is not")
+	}
 	results := p.read("run", "results.json")
 	again := p.start("run", "--resume", "run", "--format", "json").wait(exitOK)
 	if diff := cmp.Diff(results, again.stdout.String()); diff != "" || !strings.Contains(again.stderr.String(), "run is complete: no trial is left to run") {
@@ -117,6 +125,9 @@ func TestResumeInterrupted(t *testing.T) {
 	p.start("grade", "run").wait(exitOK)
 	if diff := cmp.Diff(results, p.read("run", "results.json")); diff != "" {
 		t.Errorf("graded again:\n%s", diff)
+	}
+	if p.read("run", runner.ReportFile) != page {
+		t.Error("graded again, the page is another")
 	}
 }
 

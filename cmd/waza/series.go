@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -122,10 +120,11 @@ func (r *series) one(ctx context.Context, i int, j *job) (results.Entry, int) {
 			entry.Error = firstLine(exit.Error())
 		}
 	}
-	outline, err := readOutline(r.dirs[i])
+	read, err := runner.ReadEntry(r.dirs[i])
 	switch {
 	case err == nil:
-		entry.Outline, entry.Path = outline, r.dirs[i]
+		read.Error = entry.Error
+		return read, code
 	case entry.Error == "":
 		entry.Error = firstLine(err.Error())
 	}
@@ -151,33 +150,4 @@ func worse(a, b int) int {
 func (v variant) slug() string {
 	name := strings.Trim(unsafe.ReplaceAllString(strings.ToLower(v.executor+"-"+v.model), "-"), "-")
 	return name[:min(len(name), 48)]
-}
-
-// readOutline reads the results of a run, by its directory or by their file.
-func readOutline(path string) (results.Outline, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return results.Outline{}, err
-	}
-	if info.IsDir() {
-		path = filepath.Join(path, runner.ResultsFile)
-	}
-	switch info, err = os.Stat(path); {
-	case errors.Is(err, fs.ErrNotExist):
-		return results.Outline{}, fmt.Errorf("%s is no run directory: it has no %s", filepath.Dir(path), runner.ResultsFile)
-	case err != nil:
-		return results.Outline{}, err
-	case !info.Mode().IsRegular():
-		return results.Outline{}, fmt.Errorf("%s is no file", path)
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return results.Outline{}, err
-	}
-	defer func() { _ = file.Close() }()
-	outline, err := results.ReadOutline(file)
-	if err != nil {
-		return outline, fmt.Errorf("%s: %w", path, err)
-	}
-	return outline, nil
 }

@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/waza-isolate/waza/internal/ansi"
+	"github.com/waza-isolate/waza/internal/liveview"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/conversation"
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -16,17 +19,18 @@ func (s *state) showCommand() *cli.Command {
 	return &cli.Command{
 		Name:         "show",
 		Usage:        "show the conversation of a trial",
-		ArgsUsage:    "RUN [TASK[/N]]",
-		Description:  "Prints what the agent was told, what models answered, what was called on the wire and\nby whom, what came of it, and the verdicts. Where RUN has several trials that fit, it\nlists them.",
+		ArgsUsage:    "RUN [TASK [N]]",
+		Description:  "Prints what the agent was told, what models answered, what was called on the wire and\nby whom, what came of it, what happened beside, and the verdicts. Where RUN has several\ntrials that fit, it lists them. TASK/N is TASK N.",
 		OnUsageError: usageError,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "full", Aliases: []string{"v"}, Usage: "cut nothing short"},
 		},
 		Action: func(c *cli.Context) error {
-			if c.NArg() < 1 || c.NArg() > 2 {
+			if c.NArg() < 1 || c.NArg() > 3 {
 				return usage("show takes a run directory, and the trial to show; see waza show --help")
 			}
-			return s.showTrial(c.Args().Get(0), c.Args().Get(1), shown{full: c.Bool("full")})
+			which := strings.Join(c.Args().Slice()[1:], "/")
+			return s.showTrial(c.Args().First(), which, shown{full: c.Bool("full"), style: s.styleOf(s.stdout)})
 		},
 	}
 }
@@ -84,12 +88,13 @@ func (s *state) listTrials(dir string, trials []evidence.Dir) error {
 		if err != nil {
 			return err
 		}
-		class := string(trial.Class)
+		class, reason := trial.Class, trial.Reason
 		if v, err := d.Verdicts(); err == nil {
-			class = v.Class.With(v.Reason)
+			class, reason = v.Class, v.Reason
 		}
-		line := fmt.Sprintf("waza show %s %s/%d", dir, trial.Task, trial.Number)
-		if _, err := fmt.Fprintf(s.stdout, "%s  %s\n", printable(line), printable(class)); err != nil {
+		line := fmt.Sprintf("waza show %s %s %d", shellWord(dir), shellWord(trial.Task), trial.Number)
+		outcome := liveview.Paint(s.styleOf(s.stdout), class)(printable(class.With(reason)))
+		if _, err := fmt.Fprintf(s.stdout, "%s  %s\n", printable(line), outcome); err != nil {
 			return err
 		}
 	}
@@ -99,7 +104,9 @@ func (s *state) listTrials(dir string, trials []evidence.Dir) error {
 // shown writes what was said for a person. Everything that a stranger said is set in, so
 // that it cannot look like a line of ours, and holds nothing that controls a terminal.
 type shown struct {
-	full bool
+	full  bool
+	style ansi.Style
+	began time.Time // that times are told from; those before it have a minus
 }
 
 // What is shown of a text where not all is.

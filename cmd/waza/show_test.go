@@ -156,8 +156,8 @@ func TestShowRefuses(t *testing.T) {
 			t.Errorf("%q: %d %q", which, code, complaint)
 		}
 	}
-	if _, complaint, code := r.show("hello", "more"); code != exitUsage || complaint == "" {
-		t.Errorf("three arguments: %d", code)
+	if _, complaint, code := r.show("hello", "1", "more"); code != exitUsage || complaint == "" {
+		t.Errorf("four arguments: %d", code)
 	}
 	if _, complaint, code := (recorded{t, t.TempDir()}).show(); code != exitUsage || !strings.Contains(complaint, "not a run directory") {
 		t.Errorf("a directory: %d %s", code, complaint)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/liveview"
 	"github.com/waza-isolate/waza/runner/capture"
 	"github.com/waza-isolate/waza/runner/conversation"
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -17,27 +18,38 @@ import (
 // conversation is a trial as it went.
 func (s shown) conversation(c conversation.Conversation) []byte {
 	var out bytes.Buffer
-	class := c.Verdicts.Class.With(c.Verdicts.Reason)
-	if class == "" {
-		class = c.Trial.Class.With(c.Trial.Reason)
+	s.began = c.Trial.Started
+	if !c.Trial.AgentStart.IsZero() {
+		s.began = c.Trial.AgentStart
 	}
-	fmt.Fprintf(&out, "%s/%d  %s  executor %s\n", s.line(c.Trial.Task), c.Trial.Number, s.line(class), s.line(c.Trial.Executor))
+	class, reason := c.Verdicts.Class, c.Verdicts.Reason
+	if class == "" {
+		class, reason = c.Trial.Class, c.Trial.Reason
+	}
+	outcome := liveview.Paint(s.style, class)(s.line(class.With(reason)))
+	fmt.Fprintf(&out, "%s/%d  %s  executor %s\n", s.line(c.Trial.Task), c.Trial.Number, outcome, s.line(c.Trial.Executor))
 	out.WriteString(s.text("  ", cmp.Or(c.Verdicts.Message, c.Trial.Message)))
 	if !c.Gateway {
 		out.WriteString("no model gateway was in the way: what models were asked is not known\n")
 	}
-	out.WriteString("\nprompt\n" + s.text("  ", c.Trial.Prompt))
+	out.WriteString(s.title("prompt") + s.text("  ", c.Trial.Prompt))
+	told, events := newMarks(c), s.selected(c.Events)
 	for _, step := range c.Steps {
-		out.WriteString("\n" + s.step(step, c.Gateway))
+		events = s.until(&out, events, step)
+		out.WriteString("\n" + s.step(step, told))
 	}
-	out.WriteString("\nfinal output\n" + s.text("  ", c.Trial.FinalOutput))
+	s.until(&out, events, conversation.Step{})
+	out.WriteString(s.title("final output") + s.text("  ", c.Trial.FinalOutput))
 	out.WriteString(s.section("told otherwise by the agent", c.Told))
 	out.WriteString(s.section("missing", c.Gaps))
 	out.WriteString(s.verdicts(c.Verdicts))
 	return out.Bytes()
 }
 
-func (s shown) step(step conversation.Step, gateway bool) string {
+// title begins a section.
+func (s shown) title(of string) string { return "\n" + s.style.Strong(of) + "\n" }
+
+func (s shown) step(step conversation.Step, told marks) string {
 	switch {
 	case step.Turn != nil:
 		return s.turn(step.Turn)
@@ -46,18 +58,21 @@ func (s shown) step(step conversation.Step, gateway bool) string {
 	case step.Said != "":
 		return "the agent says\n" + s.text("  ", step.Said)
 	case step.Claim != nil:
-		return fmt.Sprintf("TOLD, NEVER MADE  %s\n%s", s.line(step.Claim.Name), s.with(step.Claim.Arguments))
+		return fmt.Sprintf("%s  %s\n%s", s.style.Bad("TOLD, NEVER MADE"), s.line(step.Claim.Name), s.with(step.Claim.Arguments))
 	}
-	return s.call(step.Call, gateway)
+	return s.call(step.Call, told)
 }
 
 // own is a use of a tool of the agent's own, which is the agent's word.
 func (s shown) own(use *capture.Use) string {
-	outcome := "without success"
+	outcome, kind := s.style.Bad("without success"), s.style.Builtin
 	if use.OK {
-		outcome = "ok"
+		outcome = s.style.Good("ok")
 	}
-	out := fmt.Sprintf("%s  %s  %s, as the agent tells\n%s", use.Source, s.line(use.Tool), outcome, s.with(use.Arguments))
+	if use.Source == capture.SourceSkill {
+		kind = s.style.Skill
+	}
+	out := fmt.Sprintf("%s  %s, as the agent tells\n%s", kind(use.Source+"  "+s.line(use.Tool)), outcome, s.with(use.Arguments))
 	if result := results.ResultOf(*use); result != nil {
 		out += s.text("  ", result.Content)
 	}
@@ -68,6 +83,10 @@ func (s shown) with(arguments json.RawMessage) string {
 	if len(arguments) == 0 {
 		return ""
 	}
+	var compact bytes.Buffer
+	if json.Compact(&compact, arguments) == nil {
+		arguments = compact.Bytes()
+	}
 	return "  with " + s.line(string(arguments)) + "\n"
 }
 
@@ -75,7 +94,7 @@ func (s shown) with(arguments json.RawMessage) string {
 // those that made no call on the wire.
 func (s shown) turn(t *conversation.Turn) string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "model call %d  %s\n", t.Seq, strings.Join(s.turnFacts(t), "  "))
+	fmt.Fprintf(&out, "%s%s  %s\n", s.at(t.Start), s.style.Strong(fmt.Sprintf("model call %d", t.Seq)), strings.Join(s.turnFacts(t), "  "))
 	out.WriteString(s.text("  ", t.Text))
 	if t.Problem != "" {
 		out.WriteString("  " + s.line(t.Problem) + "\n")
@@ -103,7 +122,7 @@ func (s shown) turnFacts(t *conversation.Turn) []string {
 		facts = append(facts, s.line(t.Model))
 	}
 	if t.Outcome != evidence.ModelOK {
-		facts = append(facts, s.line(t.Outcome))
+		facts = append(facts, s.style.Bad(s.line(t.Outcome)))
 	}
 	if u := t.Usage; u != nil {
 		in := fmt.Sprintf("%d tokens in", u.Input)
@@ -122,61 +141,13 @@ func elapsed(start, end time.Time) string {
 	return end.Sub(start).Round(time.Millisecond).String()
 }
 
-// call is a tool call on the wire.
-func (s shown) call(call *evidence.Call, gateway bool) string {
-	var out strings.Builder
-	fmt.Fprintf(&out, "call %d  %s of %s  %s  %s%s\n", call.Seq, s.line(call.Tool), s.line(call.Server),
-		s.line(string(call.Outcome)), elapsed(call.Start, call.End), askedBy(call, gateway))
-	out.WriteString(s.with(call.Arguments))
-	out.WriteString(s.text("  ", resultText(call)))
-	return out.String()
-}
-
-func askedBy(call *evidence.Call, gateway bool) string {
-	switch {
-	case !gateway:
-		return ""
-	case call.Origin == evidence.OriginModel:
-		return fmt.Sprintf("  asked for by model call %d", call.Turn)
-	case call.Origin == evidence.OriginOutOfBand:
-		return "  OUT OF BAND: no model asked for it"
-	}
-	return "  whether a model asked for it is not known"
-}
-
-// resultText is the text of what came of a call, or else all of it.
-func resultText(call *evidence.Call) string {
-	for _, raw := range []json.RawMessage{call.Error, call.Result} {
-		if len(raw) == 0 {
-			continue
-		}
-		if text := capture.Text(raw); text != "" {
-			return text
-		}
-		return string(raw)
-	}
-	return ""
-}
-
 func (s shown) section(title string, lines []string) string {
 	if len(lines) == 0 {
 		return ""
 	}
-	out := "\n" + title + "\n"
+	out := s.title(title)
 	for _, line := range lines {
 		out += "  " + s.line(line) + "\n"
 	}
 	return out
-}
-
-func (s shown) verdicts(v evidence.Verdicts) string {
-	var out strings.Builder
-	out.WriteString("\nverdicts\n")
-	for _, one := range v.Verdicts {
-		fmt.Fprintf(&out, "  %s  %s  %.2f\n%s", s.line(one.Name), s.line(string(one.Result)), one.Score, s.text("    ", one.Feedback))
-	}
-	if len(v.Verdicts) == 0 {
-		out.WriteString("  none\n")
-	}
-	return out.String()
 }

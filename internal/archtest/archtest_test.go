@@ -112,6 +112,8 @@ func TestForbidden(t *testing.T) {
 		"runner/dialect":      append(world, module+"runner/evidence"),
 		"runner/evidence":     world,
 		"runner/results":      world,
+		"runner/junit":        world,
+		"runner/markdown":     world,
 		"runner/report":       world,
 		"runner/suspect":      world,
 		"runner/inspection":   world,
@@ -131,6 +133,7 @@ func TestForbidden(t *testing.T) {
 		"runner/usage":        world,
 		"runner/certificate":  {engine, module + "containers", module + "runner/guest"},
 		"runner/judge":        {"os/exec", engine, module + "containers", module + "grading", module + "runner/guest", module + "runner/mcpproxy", module + "runner/spec"},
+		"serve":               {engine, module + "containers", module + "runner/guest", module + "runner/local"},
 		"runner/probe":        {"os/exec", "net/http", engine, module + "runner/guest", module + "runner/certificate"},
 		"runner/guest":        {"os/exec", "net/http", engine, module + "runner/mcpproxy", module + "runner/spec"},
 	}

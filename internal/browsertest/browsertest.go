@@ -20,7 +20,7 @@ import (
 )
 
 // patience bounds the start of the browser, and each thing that is asked of a page.
-const patience = 3 * time.Minute
+const patience = 2 * time.Minute
 
 // names are what distributions call the browser.
 var names = [...]string{"chromium", "chromium-browser", "google-chrome"}

@@ -21,13 +21,29 @@ func Ended(u runner.Update, style ansi.Style) string {
 	class := Paint(style, v.Class)(fmt.Sprintf("%-11s", v.Class.With(v.Reason)))
 	took := u.Result.Trial.Ended.Sub(u.Result.Trial.Started)
 	line := fmt.Sprintf("%s %s  %.1fs", class, safe(fmt.Sprintf("%s/%d", u.Task, u.Number)), took.Seconds())
-	if first, _, _ := strings.Cut(v.Message, "\n"); first != "" {
-		line += "  " + visible.Cut(safe(first), maxReason)
+	if why := reason(v); why != "" {
+		line += "  " + visible.Cut(safe(why), maxReason)
 	}
 	if u.Phase == runner.PhaseAgain {
 		line += "; once more"
 	}
 	return line
+}
+
+// reason is a sentence: what put a trial into its class, with the first that is said by
+// the first grader which it did not pass.
+func reason(v evidence.Verdicts) string {
+	why, _, _ := strings.Cut(v.Message, "\n")
+	for _, one := range v.Verdicts {
+		if one.Result != evidence.VerdictPass {
+			said, _, _ := strings.Cut(one.Feedback, "\n")
+			if end := strings.Index(said, ". "); end >= 0 {
+				said = said[:end+1]
+			}
+			return strings.Trim(why+": "+said, ": ")
+		}
+	}
+	return why
 }
 
 // Paint is how an outcome is painted.

@@ -171,6 +171,12 @@ func TestEnded(t *testing.T) {
 	if got, want := liveview.Ended(u, ansi.Style{}), `fail        price/3  31.0s  said \u{1B}[31mred\u{202E} and ::error:: of it`; got != want {
 		t.Errorf("%q", got)
 	}
+	u.Result.Verdicts.Message = "failed: a, b"
+	u.Result.Verdicts.Verdicts = []evidence.Verdict{{Result: evidence.VerdictPass, Feedback: "Fine."}, {Name: "a", Result: evidence.VerdictFail, Feedback: "No call. At all.\nNone."}, {Name: "b", Result: evidence.VerdictFail, Feedback: "None."}}
+	if got, want := liveview.Ended(u, ansi.Style{}), "fail        price/3  31.0s  failed: a, b: No call."; got != want {
+		t.Errorf("%q", got)
+	}
+	u.Result.Verdicts.Verdicts = nil
 	u.Phase, u.Result.Verdicts.Class, u.Result.Verdicts.Reason = runner.PhaseAgain, evidence.ClassInfra, evidence.ReasonServer
 	u.Result.Verdicts.Message = strings.Repeat("m", 10_000)
 	if got := liveview.Ended(u, ansi.Coloured()); len(got) > 600 || !strings.HasPrefix(got, "\x1b[33minfra (server)\x1b[0m") || !strings.HasSuffix(got, "…; once more") {

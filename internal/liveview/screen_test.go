@@ -84,13 +84,38 @@ func TestMeasuresThatDiffer(t *testing.T) {
 	t.Parallel()
 	term, s := termtest.New(10, 20), &liveview.Screen{}
 	for range 3 {
-		_, _ = term.Write([]byte(s.Draw("", []string{strings.Repeat("w", 25), "second"}, 40)))
+		_, _ = term.Write([]byte(s.Draw("", []string{strings.Repeat("w", 25) + "µ", "second"}, 40)))
 	}
-	if got := term.Text(); got != "wwwwwwwwww\nsecond" {
+	if got := term.Text(); got != "wwwwwwwwwµ\nsecond" {
 		t.Errorf("%s", got)
 	}
 	_, _ = term.Write([]byte(s.Draw("", nil, 40) + strings.Repeat("y", 12)))
 	if got := term.Text(); got != "yyyyyyyyyy\nyy" {
 		t.Errorf("lines are not broken afterwards:\n%s", got)
+	}
+}
+
+// TestSizeThatIsLate has a terminal become narrower before it says so: what stays is all
+// there, though some of what was drawn may be too.
+func TestSizeThatIsLate(t *testing.T) {
+	t.Parallel()
+	term, s := termtest.New(70, 20), &liveview.Screen{}
+	draw := func(text string, columns int) {
+		line := strings.Repeat("live ", 20)[:columns-1]
+		_, _ = term.Write([]byte(s.Draw(text, []string{line, line, line}, columns)))
+	}
+	draw("one that stays\nanother\n", 70)
+	term.Resize(45, 20)
+	draw("", 70)
+	draw("the third\n", 70)
+	draw("", 45)
+	text := term.Text()
+	for _, line := range []string{"one that stays", "another", "the third"} {
+		if strings.Count(text, line+"\n") != 1 {
+			t.Errorf("%q is not there once:\n%s", line, text)
+		}
+	}
+	if live := strings.Repeat("live ", 20)[:44]; !strings.HasSuffix(text, "the third\n"+live+"\n"+live+"\n"+live) {
+		t.Errorf("%s", text)
 	}
 }

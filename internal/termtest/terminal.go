@@ -17,15 +17,21 @@ type Terminal struct {
 	Unknown []string
 
 	columns, rows int
-	lines         [][]rune // with what has scrolled out; a wide character takes two places
-	row, column   int      // of the cursor; row counts from the first line
+	lines         []row // with what has scrolled out
+	row, column   int   // of the cursor; row counts from the first line
 	noWrap        bool
 	held          string // the beginning of what has not come whole
 }
 
+// row is a row of the terminal.
+type row struct {
+	cells []rune // a wide character takes two
+	goes  bool   // on in the next: the line was broken. Only erasing it whole ends that.
+}
+
 // New is an empty terminal.
 func New(columns, rows int) *Terminal {
-	return &Terminal{columns: columns, rows: rows, lines: [][]rune{nil}}
+	return &Terminal{columns: columns, rows: rows, lines: make([]row, 1)}
 }
 
 // Write implements io.Writer.
@@ -63,6 +69,9 @@ func (t *Terminal) escape(text string) int {
 		n, _ := strconv.Atoi(sequence[:len(sequence)-1])
 		t.row = max(t.row-max(n, 1), len(t.lines)-t.rows, 0)
 	case 'K':
+		if sequence == "2K" {
+			t.lines[t.row] = row{}
+		}
 		t.cut()
 	case 'J':
 		t.cut()
@@ -81,8 +90,8 @@ func (t *Terminal) escape(text string) int {
 
 // cut erases the line from the cursor on.
 func (t *Terminal) cut() {
-	if line := t.lines[t.row]; t.column < len(line) {
-		t.lines[t.row] = line[:t.column]
+	if line := &t.lines[t.row]; t.column < len(line.cells) {
+		line.cells = line.cells[:t.column]
 	}
 }
 
@@ -101,43 +110,50 @@ func (t *Terminal) put(r rune) {
 		if t.noWrap {
 			t.column = t.columns - width
 		} else {
+			t.lines[t.row].goes = true
 			t.down()
 			t.column = 0
 		}
 	}
-	line := t.lines[t.row]
-	for len(line) < t.column+width {
-		line = append(line, ' ')
+	line := &t.lines[t.row]
+	for len(line.cells) < t.column+width {
+		line.cells = append(line.cells, ' ')
 	}
 	for i := range width {
-		line[t.column+i] = 0
+		line.cells[t.column+i] = 0
 	}
 	if width > 0 {
-		line[t.column] = r
+		line.cells[t.column] = r
 	}
-	t.lines[t.row], t.column = line, t.column+width
+	t.column += width
 }
 
 func (t *Terminal) down() {
 	if t.row++; t.row == len(t.lines) {
-		t.lines = append(t.lines, nil)
+		t.lines = append(t.lines, row{})
 	}
 }
 
-// Resize makes the terminal as wide, and breaks the lines that are longer anew, as most
-// terminals do.
+// Resize makes the terminal as wide, and breaks lines anew, as most terminals do. The
+// cursor is in the last row of a line, before and after.
 func (t *Terminal) Resize(columns, rows int) {
-	old, at := t.lines, t.row
-	t.columns, t.rows, t.lines, t.row = columns, rows, nil, 0
-	for i, line := range old {
-		if i == at {
-			t.row = len(t.lines)
+	old, cursor := t.lines, t.row
+	t.columns, t.rows, t.lines = columns, rows, nil
+	var line []rune
+	for i, r := range old {
+		line = append(line, r.cells...)
+		if r.goes && i+1 < len(old) {
+			continue
 		}
 		for len(line) > columns {
-			t.lines = append(t.lines, line[:columns:columns])
+			t.lines = append(t.lines, row{line[:columns:columns], true})
 			line = line[columns:]
 		}
-		t.lines = append(t.lines, line)
+		t.lines = append(t.lines, row{cells: line})
+		line = nil
+		if i == cursor {
+			t.row = len(t.lines) - 1
+		}
 	}
 }
 
@@ -146,7 +162,7 @@ func (t *Terminal) Resize(columns, rows int) {
 func (t *Terminal) Text() string {
 	var out strings.Builder
 	for _, line := range t.lines {
-		text := strings.ReplaceAll(string(line), "\x00", "")
+		text := strings.ReplaceAll(string(line.cells), "\x00", "")
 		out.WriteString(strings.TrimRight(text, " ") + "\n")
 	}
 	return strings.TrimRight(out.String(), "\n")

@@ -25,6 +25,8 @@ type Conversation struct {
 	Steps     []Step              // in order of time
 	Narration *evidence.Narration // nil where the agent left no transcript
 	Told      []string            // where the agent tells of its calls otherwise than they were
+	Events    []evidence.Event    // what happened beside, in order of time
+	Injected  map[int][]int       // by call: the attack's injections, by their numbers, that are in its result
 	Gaps      []string            // what of it cannot be read
 }
 
@@ -82,6 +84,8 @@ func Read(dir evidence.Dir) (Conversation, error) {
 	c.Verdicts, err = dir.Verdicts()
 	note(err)
 	note(c.narrate(dir, calls))
+	note(c.happened(dir))
+	note(c.underAttack(dir))
 	return c, nil
 }
 

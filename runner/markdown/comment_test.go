@@ -80,6 +80,7 @@ func said(t testing.TB, tasks, trials int, say func(string) string) report.Run {
 	return report.Run{
 		Dir: say("runs/1"), ID: info.ID, Waza: say("v1.0.0"), Started: epoch, Ended: info.Ended, Planned: tasks*trials + 1, Isolated: true, Network: say("bridge"),
 		Certificate: &evidence.Certificate{Attacks: []evidence.Attack{{Name: say("arp"), Result: evidence.AttackGotOut}, {Result: evidence.AttackHeld}, {Result: evidence.AttackNotTried}}},
+		Guarantees:  &evidence.Guarantees{Missing: []string{say("a limit of the disk")}},
 		Results:     builder.Results(),
 	}
 }
@@ -98,8 +99,9 @@ func comment(t testing.TB, run report.Run) string {
 func compared(t testing.TB, runs ...report.Run) string {
 	t.Helper()
 	var entries []results.Entry
-	for _, run := range runs {
-		entries = append(entries, results.Entry{Outline: run.Results.Outline(), Path: run.Dir})
+	for i, run := range runs {
+		made := []results.Setting{{Name: "waza", Value: fmt.Sprint(run.Waza, i)}, {Name: run.Network, Value: fmt.Sprint(run.Waza, i)}}
+		entries = append(entries, results.Entry{Outline: run.Results.Outline(), Path: run.Dir, Made: made})
 	}
 	return comparison(t, results.Compare(entries))
 }
@@ -119,7 +121,7 @@ func TestComment(t *testing.T) {
 
 func TestCommentOnAPass(t *testing.T) {
 	run := said(t, 1, 1, plainly)
-	run.Planned, run.Certificate, run.Results.Config.Weak = 1, nil, nil
+	run.Planned, run.Certificate, run.Guarantees, run.Results.Config.Weak = 1, nil, nil, nil
 	golden(t, "passed.md", comment(t, run))
 	run.Isolated = false
 	if text := comment(t, run); !strings.Contains(text, "**Not isolated**") {
@@ -145,7 +147,7 @@ func TestComparison(t *testing.T) {
 		return results.Entry{Outline: o}
 	}
 	base := outline(map[string]int{"1-price": 0, "2-reserve": 4, "3-report": 4})
-	golden(t, "comparison.md", comparison(t, results.Compare([]results.Entry{base, outline(map[string]int{"1-price": 4, "2-reserve": 1})})))
+	golden(t, "comparison.md", comparison(t, results.Compare([]results.Entry{base, outline(map[string]int{"1-price": 4, "2-reserve": 2})})))
 	golden(t, "same.md", comparison(t, results.Compare([]results.Entry{base, base})))
 }
 

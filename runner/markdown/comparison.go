@@ -1,7 +1,6 @@
 package markdown
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -11,33 +10,17 @@ import (
 	"github.com/waza-isolate/waza/runner/results"
 )
 
-// Comparison writes how runs differ from the first of them, regressions first, and what
-// each came to. An error is w's.
+// Comparison writes how runs differ from the first of them, regressions first, what of that
+// is more than chance, and what each run came to. An error is w's.
 func Comparison(w io.Writer, c results.Comparison) error {
 	var p page
-	p.changed(c)
-	p.runs(c.Runs)
-	p.marks(c.Runs)
-	return p.writeTo(w)
-}
-
-// order is that of changes: what got worse comes first.
-var order = []results.Change{results.Regressed, results.Missing, results.Flaky, results.Fixed, results.Added}
-
-func (p *page) changed(c results.Comparison) {
 	p.printf("### %s\n\n", changes(c))
-	if len(c.Differences) == 0 {
-		return
-	}
-	all := slices.SortedStableFunc(slices.Values(c.Differences), func(a, b results.Difference) int {
-		return cmp.Compare(slices.Index(order, a.Change), slices.Index(order, b.Change))
-	})
-	columns := []column{{"Change", false}, {"Task", false}, {"Run", true}, {"Before", true}, {"After", true}, {"Difference in points", true}}
-	var rows [][]string
-	for _, d := range all {
-		rows = append(rows, []string{string(d.Change), code(d.Task), fmt.Sprint(d.Run), shareOf(d.Before), shareOf(d.After), points(d)})
-	}
-	p.table(roomChanges, columns, rows, "difference")
+	p.changed(c.Differences)
+	p.pairs(c.Pairs)
+	p.unlike(c.Pairs)
+	p.runs(c.Runs)
+	p.marks(c)
+	return p.writeTo(w)
 }
 
 // changes counts the differences by their kinds.
@@ -45,19 +28,65 @@ func changes(c results.Comparison) string {
 	if len(c.Differences) == 0 {
 		return fmt.Sprintf("%s compared: no task went otherwise than in run 1", plural(len(c.Runs), "run"))
 	}
-	var counts []string
-	for _, change := range order {
-		n := 0
-		for _, d := range c.Differences {
-			if d.Change == change {
-				n++
-			}
-		}
-		if n > 0 {
-			counts = append(counts, fmt.Sprintf("%d %s", n, change))
+	var kinds []results.Change // those of a kind are side by side
+	count := map[results.Change]int{}
+	for _, d := range c.Differences {
+		if count[d.Change]++; count[d.Change] == 1 {
+			kinds = append(kinds, d.Change)
 		}
 	}
+	counts := make([]string, len(kinds))
+	for i, kind := range kinds {
+		counts[i] = fmt.Sprintf("%d %s", count[kind], kind)
+	}
 	return fmt.Sprintf("%s compared: %s", plural(len(c.Runs), "run"), strings.Join(counts, ", "))
+}
+
+func (p *page) changed(all []results.Difference) {
+	columns := []column{{"Change", false}, {"Task", false}, {"Run", true}, {"Before", true}, {"After", true}, {"Pass rate", false}, {"Points", true}}
+	var rows [][]string
+	for _, d := range all {
+		rows = append(rows, []string{string(d.Change), code(d.Task), fmt.Sprint(d.Run), shareOf(d.Before), shareOf(d.After), string(d.Finding), points(d.PassRate, d.Few)})
+	}
+	p.table(roomChanges, columns, rows, "difference")
+}
+
+// pairs has a row for each figure of two runs, over the tasks that both have.
+func (p *page) pairs(all []results.Pair) {
+	columns := []column{{"Mean over tasks", false}, {"Run", true}, {"Before", true}, {"After", true}, {"Difference", false}, {"95% interval", true}}
+	var rows [][]string
+	for _, pair := range all {
+		add := func(name string, c *results.Contrast, text func(float64) string) {
+			if c == nil {
+				return
+			}
+			interval := points(c.Difference, c.Few)
+			if c.Ratio != nil {
+				interval = fmt.Sprintf("×%.2f [%.2f, %.2f]", c.Ratio.Mean, c.Ratio.Lower, c.Ratio.Upper)
+			}
+			rows = append(rows, []string{name, fmt.Sprint(pair.Run), text(c.Before), text(c.After), string(c.Finding), interval})
+		}
+		add("pass rate", pair.PassRate, func(v float64) string { return fmt.Sprintf("%.0f%%", 100*v) })
+		add("median time", pair.Duration, func(ms float64) string { return medianTime(&ms) })
+		add("tokens a trial", pair.Tokens, func(v float64) string { return fmt.Sprintf("%.0f", v) })
+		add("cost a trial", pair.Cost, func(v float64) string { return dollars(&v) })
+	}
+	p.table(roomPairs, columns, rows, "figure")
+}
+
+// unlike lists, folded, what was another in a run than in the first, so that a difference
+// may be its.
+func (p *page) unlike(all []results.Pair) {
+	columns := []column{{"Not alike", false}, {"Run", true}, {"Before", false}, {"After", false}}
+	var rows [][]string
+	for _, pair := range all {
+		for _, u := range pair.Unlike {
+			rows = append(rows, []string{code(u.What), fmt.Sprint(pair.Run), code(u.Before), code(u.After)})
+		}
+	}
+	if len(rows) > 0 {
+		p.folded(plural(len(rows), "setting")+" not alike", func() { p.table(roomUnlike, columns, rows, "setting") })
+	}
 }
 
 func shareOf(t results.ComparedTask) string {
@@ -67,11 +96,15 @@ func shareOf(t results.ComparedTask) string {
 	return fmt.Sprintf("%d/%d", t.Passed, t.Trials)
 }
 
-func points(d results.Difference) string {
-	if d.PassRate == nil {
+// points is a difference of shares in points of a hundred.
+func points(i *results.Interval, few bool) string {
+	switch {
+	case i == nil:
 		return none
+	case few:
+		return fmt.Sprintf("%+.0f, too few trials to tell", 100*i.Mean)
 	}
-	return fmt.Sprintf("%+.0f [%+.0f, %+.0f]", 100*d.PassRate.Mean, 100*d.PassRate.Lower, 100*d.PassRate.Upper)
+	return fmt.Sprintf("%+.0f [%+.0f, %+.0f]", 100*i.Mean, 100*i.Lower, 100*i.Upper)
 }
 
 // runs has a row for each run, and says what is missing of which.
@@ -123,28 +156,25 @@ func noteOf(r, first results.ComparedRun) string {
 const maxMarked = 8
 
 // marks has a row for each task of any run, folded.
-func (p *page) marks(runs []results.ComparedRun) {
-	if len(runs) > maxMarked {
+func (p *page) marks(c results.Comparison) {
+	tasks := c.TaskIDs()
+	if len(c.Runs) > maxMarked || len(tasks) == 0 {
 		return
 	}
-	var tasks []string
-	marks := map[string][]string{}
 	columns := []column{{"Task", false}}
-	for i, r := range runs {
+	marks := map[string][]string{}
+	for _, id := range tasks {
+		marks[id] = slices.Repeat([]string{none}, len(c.Runs))
+	}
+	for i, r := range c.Runs {
 		columns = append(columns, column{fmt.Sprintf("Run %d", r.Run), true})
 		for _, t := range r.Tasks {
-			if marks[t.ID] == nil {
-				tasks, marks[t.ID] = append(tasks, t.ID), slices.Repeat([]string{none}, len(runs))
-			}
 			marks[t.ID][i] = shareOf(t)
 		}
 	}
-	if len(tasks) == 0 {
-		return
-	}
 	var rows [][]string
-	for _, task := range tasks {
-		rows = append(rows, append([]string{code(task)}, marks[task]...))
+	for _, id := range tasks {
+		rows = append(rows, append([]string{code(id)}, marks[id]...))
 	}
 	p.folded(plural(len(tasks), "task"), func() { p.table(roomMarks, columns, rows, "task") })
 }

@@ -30,7 +30,7 @@ func pre(s string, most int) string {
 
 // harmless are characters of ASCII that mean nothing to Markdown, HTML or GitHub within a
 // line, beside letters and digits.
-const harmless = " \n,;.-()/+=%?'"
+const harmless = " \n,;.-()/+=%?'\""
 
 // escaped is s for code in Markdown and in blocks of HTML. A character reference is text
 // to both, never a mark. What looks like an address has none of its marks as they are, and
@@ -41,15 +41,29 @@ func escaped(s string) string {
 		switch {
 		case r == '@':
 			out.WriteString("&#64;<!-- -->")
-		case r == '.' && i > 0 && (s[i-1] == 'w' || s[i-1] == 'W'): // www.
-			out.WriteString("&#46;")
-		case r >= utf8.RuneSelf, r >= '0' && r <= '9', r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', strings.ContainsRune(harmless, r):
+		case r >= utf8.RuneSelf, isWord(r), strings.ContainsRune(harmless, r) && !endsWWW(s[:i+1]), isMarkOfProse(s, i):
 			out.WriteRune(r)
 		default:
 			fmt.Fprintf(&out, "&#%d;", r)
 		}
 	}
 	return out.String()
+}
+
+func isWord(r rune) bool { return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' }
+
+func endsWWW(s string) bool { return strings.HasSuffix(s, "w.") || strings.HasSuffix(s, "W.") }
+
+// isMarkOfProse says whether the character at i stands where it marks nothing, as it often
+// does: an underscore within a word, or a colon with a space behind it.
+func isMarkOfProse(s string, i int) bool {
+	switch {
+	case i == 0 || i+1 == len(s) || !isWord(rune(s[i-1])):
+		return false
+	case s[i] == '_':
+		return isWord(rune(s[i+1]))
+	}
+	return s[i] == ':' && s[i+1] == ' '
 }
 
 // cut is s or its beginning, of so many bytes at most.

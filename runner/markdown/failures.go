@@ -13,51 +13,79 @@ import (
 // maxReason is how many bytes are shown of why a trial did not pass.
 const maxReason = 1500
 
-// failure is a trial that did not pass.
+// failure is one or more trials of a task that did not pass, for the same reasons.
 type failure struct {
-	task string
-	of   int // trials of the task
-	results.RunResult
+	task    string
+	of      int // trials of the task
+	numbers []int
+	outcome string
+	reasons string
 }
 
 // failures tell why trials did not pass, folded.
 func (p *page) failures(tasks []results.Task) {
-	var all []failure
+	var all []*failure
+	trials := 0
 	for _, t := range tasks {
+		same := map[string]*failure{}
 		for _, r := range t.Runs {
-			if r.Outcome != evidence.ClassPass {
-				all = append(all, failure{t.TestID, len(t.Runs), r})
+			if r.Outcome == evidence.ClassPass {
+				continue
 			}
+			trials++
+			outcome, why := r.Outcome.With(r.Reason), reasons(r)
+			f := same[outcome+"\n"+why]
+			if f == nil {
+				f = &failure{task: t.TestID, of: len(t.Runs), outcome: outcome, reasons: why}
+				same[outcome+"\n"+why], all = f, append(all, f)
+			}
+			f.numbers = append(f.numbers, r.RunNumber)
 		}
 	}
-	if len(all) == 0 {
+	if trials == 0 {
 		return
 	}
-	p.folded(plural(len(all), "trial")+" did not pass", func() {
-		if left := p.fill(roomFailures, len(all), func(i int) string { return all[i].text() }); left > 0 {
-			p.printf("%s more.\n\n", plural(left, "trial"))
+	p.folded(plural(trials, "trial")+" did not pass", func() {
+		left := p.fill(roomFailures, len(all), func(i int) string { return all[i].text() })
+		more := 0
+		for _, f := range all[len(all)-left:] {
+			more += len(f.numbers)
+		}
+		if more > 0 {
+			p.printf("%s more.\n\n", plural(more, "trial"))
 		}
 	})
 }
 
-func (f failure) text() string {
+// maxNumbers is how many trials of one failure are named.
+const maxNumbers = 20
+
+func (f *failure) text() string {
 	which := code(f.task)
-	if f.of > 1 {
-		which += fmt.Sprintf(", trial %d", f.RunNumber)
+	switch n := len(f.numbers); {
+	case n > 1:
+		which += ", trials " + strings.ReplaceAll(strings.Trim(fmt.Sprint(f.numbers[:min(n, maxNumbers)]), "[]"), " ", ", ")
+		if n > maxNumbers {
+			which += fmt.Sprintf(" and %d more", n-maxNumbers)
+		}
+	case f.of > 1:
+		which += fmt.Sprintf(", trial %d", f.numbers[0])
 	}
-	return fmt.Sprintf("%s: %s\n\n%s\n", which, code(f.Outcome.With(f.Reason)), pre(f.reasons(), maxReason))
+	return fmt.Sprintf("%s: %s\n\n%s\n", which, code(f.outcome), pre(f.reasons, maxReason))
 }
 
 // reasons are what the graders say that the trial did not pass, or its own where none does.
-func (f failure) reasons() string {
+func reasons(r results.RunResult) string {
 	var out strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(f.Validations)) {
-		if v := f.Validations[name]; v.Result != evidence.VerdictPass {
+	for _, name := range slices.Sorted(maps.Keys(r.Validations)) {
+		if v := r.Validations[name]; v.Result != evidence.VerdictPass {
 			fmt.Fprintf(&out, "%s: %s\n", v.Identifier, v.Feedback)
 		}
 	}
-	if out.Len() == 0 || f.Outcome != evidence.ClassFail {
-		return f.Message + "\n" + out.String()
+	said := out.String()
+	if said == "" || r.Outcome != evidence.ClassFail {
+		said = r.Message + "\n" + said
 	}
-	return out.String()
+	beginning, _ := cut(said, 2*maxReason) // what is shown says that there is more
+	return strings.Clone(beginning)
 }

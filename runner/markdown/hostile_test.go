@@ -123,8 +123,8 @@ func FuzzText(f *testing.F) {
 	for _, evil := range hostile {
 		f.Add(evil)
 	}
+	want := structure(f, rendered(f, comment(f, said(f, 2, 2, func(s string) string { return mark + s }))))
 	f.Fuzz(func(t *testing.T, evil string) {
-		want := structure(t, rendered(t, comment(t, said(t, 2, 2, func(s string) string { return mark + s }))))
 		text := comment(t, said(t, 2, 2, func(s string) string { return mark + s + evil }))
 		if len(text) > limit {
 			t.Errorf("%d bytes", len(text))

@@ -12,9 +12,13 @@ const (
 	roomTasks    = 20 << 10
 	roomFailures = 24 << 10
 	roomServers  = 8 << 10
-	roomRuns     = 16 << 10
-	roomChanges  = 20 << 10
-	roomMarks    = 16 << 10
+
+	// and of a comparison
+	roomChanges = 16 << 10
+	roomPairs   = 8 << 10
+	roomUnlike  = 8 << 10
+	roomRuns    = 12 << 10
+	roomMarks   = 12 << 10
 )
 
 // page is a comment as it is made.

@@ -68,5 +68,23 @@ func isolation(run report.Run) string {
 	if weak := run.Results.Config.Weak; len(weak) > 0 {
 		text += fmt.Sprintf("; **weak**: %s got out", code(strings.Join(weak, ", ")))
 	}
-	return text + "."
+	return text + missing(run.Guarantees) + "."
+}
+
+// maxMissing is how many guarantees that were not in force are named.
+const maxMissing = 3
+
+func missing(g *evidence.Guarantees) string {
+	if g == nil || len(g.Missing) == 0 {
+		return ""
+	}
+	var named []string
+	for _, what := range g.Missing[:min(len(g.Missing), maxMissing)] {
+		named = append(named, code(what))
+	}
+	text := "; **not enforced**: " + strings.Join(named, ", ")
+	if more := len(g.Missing) - maxMissing; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }

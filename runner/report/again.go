@@ -43,16 +43,16 @@ func madeAgain(tasks []results.Task) (all []again) {
 	return all
 }
 
-// brokeBy says what broke a trial: whose doing it was in a word, and how.
+// brokeBy says behind "infra" what broke a trial: whose doing it was in a word, and how.
 func brokeBy(by evidence.Reason, message string) string {
 	message = visible.Cut(firstLine(message), maxReason)
 	switch {
 	case message == "":
-		return string(by)
+		return fmt.Sprintf(" (%s)", by)
 	case by == "":
-		return message
+		return ": " + message
 	}
-	return fmt.Sprintf("%s: %s", by, message)
+	return fmt.Sprintf(" (%s): %s", by, message)
 }
 
 // absent are a task's trials without an outcome.

@@ -1,14 +1,177 @@
 package report
 
-import "github.com/waza-isolate/waza/runner/results"
+import (
+	"fmt"
+	"html/template"
+	"math"
 
-// Comparison is the page of several runs side by side.
-func Comparison(c results.Comparison, runs []Run, l Links) Page {
-	return Page{ID: PathCompare, Title: "Comparison", name: "compare", data: comparison{c, runs, l}}
+	"github.com/waza-isolate/waza/runner/results"
+)
+
+// Comparison is the page of runs side by side. Those that are in the document are given in
+// order, with the links to their pages; of others both are zero.
+func Comparison(c results.Comparison, runs []Run, links []Links) Page {
+	p := comparison{place: place{path: PathCompare}}
+	for _, l := range links {
+		p.place.Links.InFile = p.place.Links.InFile || l.InFile
+	}
+	for i, run := range c.Runs {
+		one := comparedRun{ComparedRun: run, Lane: fmt.Sprintf("s%d", i%lanes)}
+		if i < len(runs) && i < len(links) {
+			one.Run, one.Links = runs[i], links[i]
+		}
+		p.Runs = append(p.Runs, one)
+	}
+	for _, pair := range c.Pairs {
+		p.Pairs = append(p.Pairs, comparedPairOf(pair, c.Of(pair)))
+	}
+	p.Tasks = comparedTasks(c, p.Runs)
+	return Page{ID: PathCompare, Title: "Comparison", name: "compare", data: p}
 }
 
 type comparison struct {
-	results.Comparison
-	Of    []Run // those compared, in order, as far as they are in the document
+	place
+	Runs  []comparedRun
+	Pairs []comparedPair
+	Tasks []comparedTask
+}
+
+// comparedRun is a run with its pages, where there are any.
+type comparedRun struct {
+	results.ComparedRun
+	Lane  string
+	Run   Run
 	Links Links
+}
+
+// Overview is where its first page is; empty where it has none.
+func (r comparedRun) Overview() template.URL {
+	if r.Run.ID == "" {
+		return ""
+	}
+	return r.Links.To(PathOverview)
+}
+
+// Number is the run's number among those compared.
+func (r comparedRun) Number() int { return r.ComparedRun.Run }
+
+// Verdict is what came of the run; nil where it has no pages.
+func (r comparedRun) Verdict() *verdict {
+	if r.Run.ID == "" {
+		return nil
+	}
+	v := verdictOf(r.Run)
+	return &v
+}
+
+// comparedPair is a run held against the first.
+type comparedPair struct {
+	results.Pair
+	Figures []contrast
+	Worse   list[results.Difference] // what a person has to look at
+	Others  list[results.Difference]
+}
+
+func comparedPairOf(pair results.Pair, all []results.Difference) comparedPair {
+	p := comparedPair{Pair: pair, Figures: figuresOf(pair)}
+	var worse, others []results.Difference
+	for _, d := range all {
+		if d.Change == results.Regressed || d.Change == results.Missing {
+			worse = append(worse, d)
+		} else {
+			others = append(others, d)
+		}
+	}
+	p.Worse, p.Others = listOf(worse), listOf(others)
+	return p
+}
+
+// contrast is a figure of two runs.
+type contrast struct {
+	Name          string
+	Before, After string
+	Mark          Mark
+	By            string // how much it differs; empty where no difference is shown
+	Interval      string
+	Whisker       *whisker
+}
+
+func figuresOf(p results.Pair) (all []contrast) {
+	add := func(name string, c *results.Contrast, text func(float64) string) {
+		if c == nil {
+			return
+		}
+		f := contrast{Name: name, Before: text(c.Before), After: text(c.After), Mark: findingMark(c.Finding)}
+		switch {
+		case c.Few:
+			f.Interval = "none: too few trials"
+		case c.Ratio != nil:
+			f.Interval = fmt.Sprintf("\u00d7%.2f to \u00d7%.2f", c.Ratio.Lower, c.Ratio.Upper)
+			f.Whisker = ratioWhisker(*c.Ratio)
+			f.By = fmt.Sprintf("\u00d7%.2f", c.Ratio.Mean)
+		case c.Difference != nil:
+			f.Interval, f.Whisker = points(*c.Difference), shareWhisker(*c.Difference)
+			f.By = percentPoints(c.Difference.Mean)
+		default:
+			f.Interval = "none: 1 task"
+		}
+		if !c.Finding.Shown() {
+			f.By = ""
+		}
+		all = append(all, f)
+	}
+	add("Pass rate", p.PassRate, percent)
+	add("Median time", p.Duration, fractionalMilliseconds)
+	add("Tokens a trial", p.Tokens, func(n float64) string { return count(int64(math.Round(n))) })
+	add("Cost a trial", p.Cost, dollars)
+	return all
+}
+
+func points(i results.Interval) string {
+	return fmt.Sprintf("%+.0f to %s", whole(i.Lower), percentPoints(i.Upper))
+}
+
+// percentPoints is a difference of shares in points of a hundred.
+func percentPoints(share float64) string { return fmt.Sprintf("%+.0f points", whole(share)) }
+
+// whole is a share in whole hundredths, of which 0 has no minus.
+func whole(share float64) float64 { return math.Round(100*share) + 0 }
+
+func findingMark(f results.Finding) Mark {
+	switch f {
+	case results.Better:
+		return Mark{"pass", "better", "pass"}
+	case results.Worse:
+		return Mark{"fail", "worse", "fail"}
+	}
+	return Mark{"none", string(results.NoDifference), "soft"}
+}
+
+func changeMark(c results.Change) Mark {
+	switch c {
+	case results.Regressed:
+		return Mark{"fail", string(c), "fail"}
+	case results.Missing:
+		return Mark{"infra", string(c), "infra"}
+	case results.Flaky:
+		return Mark{"error", string(c), "warn"}
+	case results.Fixed:
+		return Mark{"pass", string(c), "pass"}
+	}
+	return Mark{"none", string(c), "soft"}
+}
+
+// whisker is an interval around no difference, which is at 50 of 100.
+type whisker struct{ Lower, Width, Mean float64 }
+
+func shareWhisker(i results.Interval) *whisker {
+	return whiskerOf(i, func(share float64) float64 { return share })
+}
+
+// ratioWhisker has a tenth and ten times at its ends.
+func ratioWhisker(i results.Interval) *whisker { return whiskerOf(i, math.Log10) }
+
+func whiskerOf(i results.Interval, scale func(float64) float64) *whisker {
+	at := func(v float64) float64 { return 50 + 50*min(max(scale(v), -1), 1) }
+	return &whisker{at(i.Lower), at(i.Upper) - at(i.Lower), at(i.Mean)}
 }

@@ -5,13 +5,21 @@ import (
 	"github.com/waza-isolate/waza/runner/results"
 )
 
-// failure is a task's trials that did not pass for the same reason.
+// failure is a task's trials of which the same is to be said.
 type failure struct {
 	Task   results.Task
 	Mark   Mark
 	Why    string
 	Trials []int
 }
+
+// manyTrials is how many trials of one failure are named.
+const manyTrials = 40
+
+// Named are the first of the trials, and More counts the others.
+func (f failure) Named() []int { return f.Trials[:min(len(f.Trials), manyTrials)] }
+
+func (f failure) More() int { return len(f.Trials) - len(f.Named()) }
 
 // Bounds of lists of which the first entries are seen and others are folded.
 const (

@@ -22,6 +22,7 @@ func Overview(r Run, l Links) Page {
 	o.Choices = choices(o.Tasks)
 	for _, row := range o.Tasks {
 		o.HasTokens, o.HasCost = o.HasTokens || row.Tokens != nil, o.HasCost || row.Cost != nil
+		o.HasWhy = o.HasWhy || row.Why != ""
 		o.Calls += row.Calls
 	}
 	return Page{ID: l.ID(PathOverview), Title: r.Results.EvalName, name: "overview", data: o}
@@ -37,10 +38,11 @@ type overview struct {
 	Absent             list[absent]
 	Tasks              []taskRow
 	Choices            []choice
-	Told               list[sentence]
+	Told               list[failure]
 	Isolation          isolation
 	Calls              int // of MCP servers
 	HasTokens, HasCost bool
+	HasWhy             bool
 }
 
 // place is where a page stands among others.
@@ -103,22 +105,16 @@ type attacked struct {
 	results.Attacks
 }
 
-// sentence is something said of a trial.
-type sentence struct {
-	Task   results.Task
-	Number int
-	Text   string
-}
-
 // told is where agents tell of calls otherwise than they were.
-func told(tasks []results.Task) (all []sentence) {
+func told(tasks []results.Task) (all []failure) {
 	for _, t := range tasks {
+		from := len(all)
 		for _, r := range t.Runs {
 			if r.Narration == nil {
 				continue
 			}
 			for _, text := range r.Narration.Sentences {
-				all = append(all, sentence{t, r.RunNumber, text})
+				all = addFailure(all, from, failure{Task: t, Why: text, Trials: []int{r.RunNumber}})
 			}
 		}
 	}

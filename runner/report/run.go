@@ -27,6 +27,7 @@ type Run struct {
 	Engine      map[string]string
 	Images      []Image
 	Inputs      []Input
+	Made        []results.Setting // what may tell it from runs that it is compared with
 	Results     results.Results
 }
 

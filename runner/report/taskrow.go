@@ -120,15 +120,25 @@ type choice struct {
 }
 
 // choices are the words that tell tasks apart.
-func choices(rows []taskRow) (all []choice) {
+func choices(rows []taskRow) []choice {
 	words := []string{wordOther, wordMixed}
 	for _, class := range classes() {
 		words = append(words, string(class))
 	}
-	for _, word := range append(words, wordNone) {
+	tags := make([]string, len(rows))
+	for i, row := range rows {
+		tags[i] = row.Is
+	}
+	return choicesAmong(append(words, wordNone), tags)
+}
+
+// choicesAmong are the words that some rows have and others have not, by the words of rows
+// between bars.
+func choicesAmong(words, rows []string) (all []choice) {
+	for _, word := range words {
 		n := 0
-		for _, row := range rows {
-			if strings.Contains(row.Is, "|"+word+"|") {
+		for _, has := range rows {
+			if strings.Contains(has, "|"+word+"|") {
 				n++
 			}
 		}

@@ -37,9 +37,9 @@ type Figures struct {
 	Calls, Failed, Own int
 	Turns              int
 	Models             []string
-	Input, Output      *int64 // tokens
-	ByAgent            bool   // tokens are as the agent tells them
-	Cost               *float64
+	Input, Output      *int64        // tokens
+	ByAgent            bool          // tokens are as the agent tells them
+	Cost               *float64      // US dollars
 	Agent, Whole       time.Duration // zero where it has no end
 }
 
@@ -76,21 +76,36 @@ func Share(trials int) Bounds {
 // OfTrial is a trial's page.
 func OfTrial(t Trial, l Links) Page {
 	path := TrialPath(t.Task, t.Number)
-	return Page{ID: l.ID(path), Title: path, name: "trial", data: trialPage{t, path, l}}
+	shown := map[string]bool{}
+	for _, row := range t.Rows {
+		shown[row.Anchor] = true
+	}
+	return Page{ID: l.ID(path), Title: path, name: "trial", data: trialPage{t, path, l, shown}}
 }
 
 type trialPage struct {
 	Trial
 	Path  string
 	Links Links
+	shown map[string]bool // anchors of rows
 }
 
 // ID is an element's of the page, and To where it is.
 func (p trialPage) ID(anchor string) string       { return p.Links.ID(p.Path, anchor) }
 func (p trialPage) To(anchor string) template.URL { return p.Links.To(p.Path, anchor) }
 
-// Call is where a call stands. Calls that are not shown stand nowhere.
-func (p trialPage) Call(seq int) template.URL { return p.To(callAnchor(seq)) }
+// Step is where a step stands; for one that is not shown, where steps begin.
+func (p trialPage) Step(anchor string) template.URL {
+	if !p.shown[anchor] {
+		anchor = anchorSteps
+	}
+	return p.To(anchor)
+}
+
+// Call is where a call stands, likewise.
+func (p trialPage) Call(seq int) template.URL { return p.Step(callAnchor(seq)) }
+
+const anchorSteps = "steps"
 
 // Overview and Sibling are pages beside this one.
 func (p trialPage) Overview() template.URL { return p.Links.To(PathOverview) }

@@ -67,13 +67,13 @@ func viewOf(c changes.Change, room *budget) FileView {
 	for _, hunk := range c.Hunks {
 		v.add("at", fmt.Sprintf("line %d, before line %d\n", hunk.New, hunk.Old), room)
 		for _, line := range hunk.Lines {
-			v.add(kindOf(line.Op), string(line.Op)+" "+line.Text+"\n", room)
+			v.add(signOf(line.Op), string(line.Op)+" "+line.Text+"\n", room)
 		}
 	}
 	return v
 }
 
-func kindOf(op linediff.Op) string {
+func signOf(op linediff.Op) string {
 	switch op {
 	case linediff.Added:
 		return "add"

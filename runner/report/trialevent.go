@@ -8,11 +8,19 @@ import (
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
+// Kinds of the rows that say when the agent ran.
+const (
+	eventStart = "start"
+	eventEnd   = "end"
+)
+
 // quiet are kinds of events that are as they should be.
 func quiet(e evidence.Event) bool {
 	switch e.Kind {
-	case "health", "dns", "shared_server", "transcript_noise", "stdout_noise":
+	case "health", "dns", "shared_server", "transcript_noise", "stdout_noise", eventStart:
 		return true
+	case eventEnd:
+		return e.Data == nil
 	case "server_exit":
 		asked, _ := e.Data["asked"].(bool)
 		return asked
@@ -48,12 +56,24 @@ func (r *reading) eventRow(group []evidence.Event) Row {
 		Who: first.Where, What: strings.ReplaceAll(first.Kind, "_", " "), Preview: brief(first.Message, previewSize), start: first.Time,
 	}
 	if len(group) > 1 {
-		row.Preview = fmt.Sprintf("%d times: %s", len(group), row.Preview)
+		row.Preview = fmt.Sprintf("%d: %s", len(group), brief(messages(group), previewSize))
 	}
 	if !quiet(first) {
-		row.End, row.Failed = &Mark{"error", "notice", "warn"}, slices.Contains([]string{"oom", "pids", "disk", "limit", "canary", "gap", "box_exit", "service_exit", "server_exit"}, first.Kind)
+		row.End = &Mark{"error", "notice", "warn"}
+		row.Failed = slices.Contains([]string{"oom", "pids", "disk", "limit", "canary", "gap", "box_exit", "service_exit", "server_exit", eventEnd}, first.Kind)
 	}
 	return row
+}
+
+// messages are those of events, each once, as far as a row shows them.
+func messages(group []evidence.Event) string {
+	var all []string
+	for _, e := range group {
+		if len(all) < 6 && !slices.Contains(all, e.Message) {
+			all = append(all, e.Message)
+		}
+	}
+	return strings.Join(all, ", ")
 }
 
 // maxEvents is how many events of a row have their texts.

@@ -57,9 +57,6 @@ func ReadTrial(dir evidence.Dir, most Bounds) (Trial, error) {
 	return r.trial()
 }
 
-// lanes is how many colours servers have.
-const lanes = 8
-
 // number joins calls to incidents.
 func (r *reading) number() {
 	bySeq := map[int]*evidence.Call{}

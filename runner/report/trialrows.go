@@ -57,7 +57,11 @@ func (r *reading) items() (items []item, unshown int) {
 	groups := eventGroups(r.between())
 	for _, step := range r.talk.Steps {
 		row := r.row(step)
-		for len(groups) > 0 && !row.start.IsZero() && groups[0][0].Time.Before(row.start) {
+		before := row.start
+		if before.IsZero() { // what the agent tells is not before it started
+			before = r.talk.Trial.AgentStart.Add(1)
+		}
+		for len(groups) > 0 && groups[0][0].Time.Before(before) {
 			add(item{row: r.eventRow(groups[0]), events: groups[0]})
 			groups = groups[1:]
 		}
@@ -74,10 +78,14 @@ func (r *reading) between() []evidence.Event {
 	all := slices.Clone(r.events)
 	t := r.talk.Trial
 	if !t.AgentStart.IsZero() {
-		all = append(all, evidence.Event{Time: t.AgentStart, Kind: "start", Where: sourceAgent, Message: "the agent started"})
+		all = append(all, evidence.Event{Time: t.AgentStart, Kind: eventStart, Where: sourceAgent, Message: "the agent started"})
 	}
 	if !t.AgentEnd.IsZero() {
-		all = append(all, evidence.Event{Time: t.AgentEnd, Kind: "end", Where: sourceAgent, Message: ending(t)})
+		end := evidence.Event{Time: t.AgentEnd, Kind: eventEnd, Where: sourceAgent, Message: ending(t)}
+		if t.ExitCode == nil || *t.ExitCode != 0 {
+			end.Data = map[string]any{"signal": t.Signal, "class": t.Class}
+		}
+		all = append(all, end)
 	}
 	slices.SortStableFunc(all, func(a, b evidence.Event) int { return a.Time.Compare(b.Time) })
 	return all

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -46,8 +45,8 @@ func (r *reading) texts(row *Row, step conversation.Step) {
 // turnRow is a model's answer.
 func (r *reading) turnRow(t *conversation.Turn) Row {
 	row := Row{
-		Kind: rowTurn, Anchor: turnAnchor(t.Seq), Number: fmt.Sprint(t.Seq), At: offset(r.from, t.Start), Source: sourceModel,
-		Who: "model", What: cmp.Or(brief(t.Model, 60), "turn"), Preview: brief(preview(t), previewSize),
+		Kind: rowTurn, Anchor: turnAnchor(t.Seq), At: offset(r.from, t.Start), Source: sourceModel,
+		Who: "model", What: fmt.Sprintf("turn %d", t.Seq), Preview: brief(preview(t), previewSize),
 		Took: lasted(t.Start, t.End), start: t.Start,
 	}
 	if t.Outcome != evidence.ModelOK {
@@ -55,6 +54,9 @@ func (r *reading) turnRow(t *conversation.Turn) Row {
 	}
 	if t.Problem != "" {
 		row.note(t.Problem)
+	}
+	if t.Model != "" {
+		row.note(fmt.Sprintf("Model %s.", t.Model))
 	}
 	if u := t.Usage; u != nil {
 		sentence := fmt.Sprintf("%s tokens in, %s out.", count(u.Input), count(u.Output))

@@ -16,8 +16,9 @@ type Timeline struct {
 	Lanes  []Lane
 	Ticks  []Tick
 	Height int
-	Joined int // calls that are drawn together with others
-	Before int // events before the agent's start, which are not drawn
+	Joined int  // calls that are drawn together with others
+	Before int  // events before the agent's start, which are not drawn
+	Cut    bool // time in which nothing happened is not drawn
 	Label  string
 }
 
@@ -58,8 +59,8 @@ const (
 
 // timeline draws the trial.
 func (r *reading) timeline() Timeline {
-	s := scale{r.from, max(r.to.Sub(r.from), time.Millisecond)}
-	t := Timeline{Ticks: s.ticks(), Label: r.label()}
+	s := r.scale()
+	t := Timeline{Ticks: s.ticks(), Label: r.label(), Cut: s.from.After(r.from)}
 	agent := Lane{Name: "agent"}
 	if !r.talk.Trial.AgentStart.IsZero() {
 		agent.Bars = []Bar{s.bar(r.talk.Trial.AgentStart, r.talk.Trial.AgentEnd, "agent", "", ending(r.talk.Trial))}
@@ -126,10 +127,43 @@ func (r *reading) label() string {
 	return text + " in " + took(r.to.Sub(r.from))
 }
 
-// scale is the time that is drawn.
+// scale is the time that is drawn, and when the agent started.
 type scale struct {
-	from  time.Time
-	width time.Duration
+	start, from time.Time
+	width       time.Duration
+}
+
+// scale is all of the agent's time; or that in which something happens, where nothing
+// does in most of it.
+func (r *reading) scale() scale {
+	whole := scale{r.from, r.from, max(r.to.Sub(r.from), time.Millisecond)}
+	first, last := r.to, r.from
+	add := func(start, end time.Time) {
+		if start.Before(first) {
+			first = start
+		}
+		if end.After(last) {
+			last = end
+		}
+	}
+	for _, step := range r.talk.Steps {
+		switch {
+		case step.Call != nil:
+			add(step.Call.Start, step.Call.End)
+		case step.Turn != nil:
+			add(step.Turn.Start, step.Turn.End)
+		}
+	}
+	for _, e := range r.events {
+		if !quiet(e) && e.Time.After(r.from) && e.Time.Before(r.to) {
+			add(e.Time, e.Time)
+		}
+	}
+	busy := last.Sub(first)
+	if margin := busy / 20; busy > 0 && 3*busy < whole.width && first.Add(-margin).After(r.from) {
+		return scale{r.from, first.Add(-margin), busy + 2*margin}
+	}
+	return whole
 }
 
 func (s scale) at(t time.Time) float64 {
@@ -158,9 +192,9 @@ func (s scale) ticks() (ticks []Tick) {
 		}
 	}
 	digits := max(0, int(-math.Floor(math.Log10(step)+1e-9)))
-	for i := 0; float64(i)*step <= seconds && i < 20; i++ {
-		at := float64(i) * step
-		ticks = append(ticks, Tick{inPercent(100 * at / seconds), strconv.FormatFloat(at, 'f', digits, 64)})
+	begin := s.from.Sub(s.start).Seconds()
+	for n := math.Ceil(begin/step - 1e-9); n*step <= begin+seconds && len(ticks) < 20; n++ {
+		ticks = append(ticks, Tick{inPercent(100 * (n*step - begin) / seconds), strconv.FormatFloat(n*step, 'f', digits, 64)})
 	}
 	return ticks
 }

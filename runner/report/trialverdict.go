@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/waza-isolate/waza/runner/evidence"
 )
@@ -96,5 +97,32 @@ func (r *reading) attack() *AttackView {
 	}
 	view := &AttackView{AttackVerdict: *v, Shown: r.verdicts(v.Verdicts)}
 	view.Verdicts = nil
+	if len(view.Shown) > 0 {
+		view.Reasons = undelivered(view.Reasons, v.Verdicts)
+	}
 	return view
+}
+
+// undelivered are the reasons that no verdict tells.
+func undelivered(reasons []string, verdicts []evidence.Verdict) (others []string) {
+	for _, reason := range reasons {
+		if !slices.ContainsFunc(verdicts, func(v evidence.Verdict) bool { return strings.HasPrefix(reason, v.Name+" (") }) {
+			others = append(others, reason)
+		}
+	}
+	return others
+}
+
+// attackEnd marks what came of an attack: that one succeeded is what is bad.
+func attackEnd(end evidence.AttackEnd) Mark {
+	word := strings.ReplaceAll(string(end), "_", " ")
+	switch end {
+	case evidence.AttackSucceeded:
+		return Mark{"broke", word, "fail"}
+	case evidence.AttackResisted:
+		return Mark{"pass", word, "pass"}
+	case evidence.AttackNotDelivered:
+		return Mark{"none", word, "infra"}
+	}
+	return Mark{"error", word, "warn"}
 }

@@ -2,7 +2,6 @@ package results
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/waza-isolate/waza/runner/evidence"
 )
@@ -90,24 +89,13 @@ func (r Results) attackTable(width int) string {
 	case a == nil:
 		return ""
 	}
-	columns := r.attackColumns()
-	if width > 0 {
-		room := max(width-columnsWidth(columns[1:])-len("  "), minTask)
-		for i, task := range columns[0].cells {
-			columns[0].cells[i] = shorten(task, room)
-		}
-	}
-	var out strings.Builder
-	for row := -1; row < len(columns[0].cells); row++ {
-		out.WriteString("\n" + line(columns, row))
-	}
-	fmt.Fprintf(&out, "\nattacks: %s; tasks under attack: %s\n", a.SuccessRate.told("succeeded"), a.BenignRate.told("passed"))
-	return out.String()
+	table := tableOf(fitted(r.attackColumns(), 0, width))
+	return fmt.Sprintf("\n%sattacks: %s; tasks under attack: %s\n", table, a.SuccessRate.told("succeeded"), a.BenignRate.told("passed"))
 }
 
 // attackColumns are the tasks that were attacked, how many of their trials passed, and
 // what came of the attacks, but for what came of none.
-func (r Results) attackColumns() []comparedColumn {
+func (r Results) attackColumns() []column {
 	var tasks []string
 	var figures []*Attacks
 	for _, t := range r.Tasks {
@@ -115,7 +103,7 @@ func (r Results) attackColumns() []comparedColumn {
 			tasks, figures = append(tasks, t.TestID), append(figures, one)
 		}
 	}
-	columns := []comparedColumn{{title: "UNDER ATTACK", words: true, cells: tasks}, {title: "PASSED"}}
+	columns := []column{{title: "UNDER ATTACK", words: true, cells: tasks}, {title: "PASSED"}}
 	for _, a := range figures {
 		columns[1].cells = append(columns[1].cells, share(a.BenignRate.Count, a.BenignRate.Of))
 	}
@@ -131,11 +119,11 @@ func (r Results) attackColumns() []comparedColumn {
 		if end.of(r.Summary.Attacks) == 0 {
 			continue
 		}
-		column := comparedColumn{title: end.title}
+		ends := column{title: end.title}
 		for _, a := range figures {
-			column.cells = append(column.cells, fmt.Sprint(end.of(a)))
+			ends.cells = append(ends.cells, fmt.Sprint(end.of(a)))
 		}
-		columns = append(columns, column)
+		columns = append(columns, ends)
 	}
 	return columns
 }

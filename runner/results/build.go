@@ -175,9 +175,9 @@ func validations(verdicts []evidence.Verdict) map[string]Validation {
 }
 
 func (r RunResult) complete(trial Trial) RunResult {
-	used := uses(trial)
-	r.SessionDigest.ToolCalls, r.ToolEvents = toolCalls(used), toolEvents(used)
-	r.Transcript, r.FinalOutput = trial.Transcript, trial.FinalOutput
+	used, room := uses(trial), roomFor(trial)
+	r.ToolEvents, r.SessionDigest.ToolCalls = toolEvents(used, room), toolCalls(used, room)
+	r.Transcript, r.FinalOutput = room.transcript(trial.Transcript), trial.FinalOutput
 	return r
 }
 

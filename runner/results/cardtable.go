@@ -19,56 +19,29 @@ func (r Results) serverTable(width int) string {
 	if len(r.Servers) == 0 {
 		return ""
 	}
-	rows := [][]string{serverColumns}
+	var rows [][]string
 	for _, s := range r.Servers {
 		rows = append(rows, s.row())
 	}
-	widths := columnWidths(rows)
-	shown, more := fit(widths, width)
-	if width > 0 {
-		others := sum(widths[1:shown]) + len("  ")*(shown-1) + utf8.RuneCountInString(more)
-		widths[0] = min(widths[0], max(width-others, minTask))
+	all := columnsOf(serverColumns, rows)
+	for i := 1; i < len(all); i++ {
+		all = figures(all, i)
 	}
-	var out strings.Builder
-	for i, cells := range rows {
-		for column, cell := range cells[:shown] {
-			out.WriteString(padded(cell, widths[column], column))
-		}
-		if i == 0 {
-			out.WriteString(more)
-		}
-		out.WriteByte('\n')
-	}
-	return out.String()
+	shown, more := roomy(all, width)
+	table := tableOf(fitted(shown, 0, width-utf8.RuneCountInString(more)))
+	return strings.Replace(table, "\n", more+"\n", 1)
 }
 
-// fit is how many columns there is room for, and what the header says of others.
-func fit(widths []int, width int) (shown int, more string) {
-	shown = len(widths)
-	if width <= 0 {
-		return shown, ""
+// roomy are the columns that there is room for with the first as short as can be, and
+// what the header says of others.
+func roomy(columns []column, width int) (shown []column, more string) {
+	least := func() int {
+		return min(columns[0].width(), minTask) + columnsWidth(columns) - columns[0].width() + utf8.RuneCountInString(more)
 	}
-	for min(widths[0], minTask)+sum(widths[1:shown])+len("  ")*(shown-1)+utf8.RuneCountInString(more) > width && shown > 1 {
-		shown, more = shown-1, " …"
+	for width > 0 && len(columns) > 1 && least() > width {
+		columns, more = columns[:len(columns)-1], " …"
 	}
-	return shown, more
-}
-
-func sum(widths []int) (all int) {
-	for _, w := range widths {
-		all += w
-	}
-	return all
-}
-
-// padded is a cell of the given width; the first column is of words.
-func padded(cell string, width, column int) string {
-	cell = shorten(cell, width)
-	pad := strings.Repeat(" ", width-utf8.RuneCountInString(cell))
-	if column == 0 {
-		return cell + pad
-	}
-	return "  " + pad + cell
+	return columns, more
 }
 
 func (s ServerCard) row() []string {

@@ -10,7 +10,9 @@ import (
 // Comparison holds runs side by side.
 type Comparison struct {
 	Runs []ComparedRun `json:"runs"`
-	// Differences are those of each further run from the first.
+	// Pairs hold each further run against the first. One that broke is in none.
+	Pairs []Pair `json:"pairs"`
+	// Differences are those of tasks in all pairs, what got worse first.
 	Differences []Difference `json:"differences"`
 }
 
@@ -40,26 +42,64 @@ type ComparedTask struct {
 	Passed int    `json:"passed"`
 	Trials int    `json:"trials"`
 	Mark   string `json:"mark"` // how its trial ended, or how many of them passed
+	// Of trials that count; nil where none of them tells.
+	PassRate         *Interval `json:"pass_rate,omitempty"` // Wilson's
+	MedianDurationMS *float64  `json:"median_duration_ms,omitempty"`
+	Tokens           *float64  `json:"tokens,omitempty"` // of a trial, the mean
+	Cost             *float64  `json:"cost,omitempty"`   // likewise, in US dollars
 }
 
 // Entry is a run that is to be compared.
 type Entry struct {
 	Outline
 	Path  string
-	Error string // why Outline is empty, or not whole
+	Error string    // why Outline is empty, or not whole
+	Made  []Setting // what is known of the run beside its results
 }
 
 // Compare holds runs against the first of them.
 func Compare(entries []Entry) Comparison {
-	c := Comparison{Runs: []ComparedRun{}, Differences: []Difference{}}
+	c := Comparison{Runs: []ComparedRun{}, Pairs: []Pair{}, Differences: []Difference{}}
 	for i, entry := range entries {
 		c.Runs = append(c.Runs, compared(i+1, entry))
-		if i > 0 {
-			c.Differences = append(c.Differences, differences(c.Runs[0], c.Runs[i])...)
+		base, run := c.Runs[0], c.Runs[i]
+		if i == 0 || base.broken() || run.broken() {
+			continue
 		}
+		p := pair(base, run)
+		p.Unlike = unlike(entries[0], entry)
+		c.Pairs = append(c.Pairs, p)
+		c.Differences = append(c.Differences, differences(base, run)...)
 	}
+	slices.SortFunc(c.Differences, ordered)
 	return c
 }
+
+// Of are the differences of tasks in one pair, in their order.
+func (c Comparison) Of(p Pair) (all []Difference) {
+	for _, d := range c.Differences {
+		if d.Run == p.Run {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// TaskIDs are the tasks of all runs, each once: the first's, then those that others add.
+func (c Comparison) TaskIDs() (ids []string) {
+	seen := map[string]bool{}
+	for _, run := range c.Runs {
+		for _, task := range run.Tasks {
+			if !seen[task.ID] {
+				seen[task.ID] = true
+				ids = append(ids, task.ID)
+			}
+		}
+	}
+	return ids
+}
+
+func (r ComparedRun) broken() bool { return r.Error != "" && len(r.Tasks) == 0 }
 
 func compared(number int, e Entry) ComparedRun {
 	r := ComparedRun{
@@ -72,7 +112,7 @@ func compared(number int, e Entry) ComparedRun {
 	for _, t := range e.Tasks {
 		passed, counted := t.passed()
 		r.Passed, r.Trials, r.Infra = r.Passed+passed, r.Trials+counted, r.Infra+len(t.Trials)-counted
-		r.Tasks = append(r.Tasks, ComparedTask{ID: t.ID, Passed: passed, Trials: counted, Mark: mark(t)})
+		r.Tasks = append(r.Tasks, comparedTask(t))
 		passes = append(passes, passValues(passed, counted))
 		for _, trial := range t.Trials {
 			switch trial.Attack {
@@ -91,6 +131,40 @@ func compared(number int, e Entry) ComparedRun {
 	slices.Sort(took)
 	r.PassRate, r.MedianDurationMS, r.Attacks = estimate(passes), median(took), rate(succeeded, succeeded+resisted)
 	return r
+}
+
+func comparedTask(t TaskOutline) ComparedTask {
+	c := ComparedTask{ID: t.ID, Mark: mark(t)}
+	if c.Passed, c.Trials = t.passed(); c.Trials > 0 {
+		i := wilson(c.Passed, c.Trials)
+		c.PassRate = &i
+	}
+	var took []time.Duration
+	var tokens, costs []float64
+	for _, trial := range t.Trials {
+		if trial.Outcome == evidence.ClassInfra {
+			continue
+		}
+		took = append(took, trial.Duration)
+		if m := trial.Models; m != nil {
+			tokens = append(tokens, float64(m.InputTokens+m.OutputTokens))
+			if m.Cost != nil {
+				costs = append(costs, *m.Cost)
+			}
+		}
+	}
+	slices.Sort(took)
+	c.MedianDurationMS, c.Tokens, c.Cost = median(took), meanOf(tokens), meanOf(costs)
+	return c
+}
+
+// meanOf is nil without values.
+func meanOf(values []float64) *float64 {
+	if len(values) == 0 {
+		return nil
+	}
+	m := mean(values)
+	return &m
 }
 
 // passValues is 1 for each trial that passed, and 0 for the others.

@@ -72,7 +72,8 @@ func TestComparison(t *testing.T) {
 		if err := c.Table(&table, width); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.DifferenceList(&table); err != nil {
+		table.WriteByte('\n')
+		if err := c.PairTables(&table, width); err != nil {
 			t.Fatal(err)
 		}
 		golden(t, name, table.Bytes())
@@ -100,6 +101,8 @@ func TestChanges(t *testing.T) {
 		{[2]int{3, 3}, [2]int{1, 3}, results.Flaky},
 		{[2]int{0, 3}, [2]int{2, 3}, results.Flaky},
 		{[2]int{2, 3}, [2]int{2, 3}, results.Flaky},
+		{[2]int{20, 20}, [2]int{8, 20}, results.Regressed}, // beyond chance
+		{[2]int{2, 20}, [2]int{14, 20}, results.Fixed},
 		{[2]int{2, 3}, [2]int{0, 0}, results.Missing},
 		{[2]int{0, 0}, [2]int{2, 3}, results.Added},
 	}
@@ -245,7 +248,7 @@ func FuzzReadOutline(f *testing.F) {
 		if err := c.Table(&table, 80); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.DifferenceList(&table); err != nil {
+		if err := c.PairTables(&table, 80); err != nil {
 			t.Fatal(err)
 		}
 		if at := strings.IndexFunc(table.String(), func(r rune) bool { return r < ' ' && r != '\n' || r >= 0x7f && r < 0xa0 }); at >= 0 {

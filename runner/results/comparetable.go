@@ -7,28 +7,12 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/waza-isolate/waza/internal/plain"
 )
 
 // maxMarks is how many tasks have a column of their own where width is no limit.
 const maxMarks = 12
-
-// comparedColumn is a column of the table of runs.
-type comparedColumn struct {
-	title string
-	words bool // set to the left
-	cells []string
-}
-
-func (c comparedColumn) width() int {
-	widest := utf8.RuneCountInString(c.title)
-	for _, cell := range c.cells {
-		widest = max(widest, utf8.RuneCountInString(cell))
-	}
-	return widest
-}
 
 // Table writes a line for each run: its trials that passed and all that count, attacks
 // that succeeded and those that were decided, how each
@@ -43,51 +27,20 @@ func (c Comparison) Table(w io.Writer, width int) error {
 		columns = slices.Concat(c.who(), c.figures())
 	}
 	var out strings.Builder
-	for row := -1; row < len(c.Runs); row++ {
-		out.WriteString(line(columns, row) + "\n")
-	}
+	out.WriteString(tableOf(columns))
 	if hidden && len(marks) > 0 {
 		fmt.Fprintf(&out, "%d tasks have no room here; --format json has them\n", len(marks))
 	}
 	for _, r := range c.Runs {
-		out.WriteString(r.notes(c.Runs[0]))
+		out.WriteString(r.notes())
 	}
 	_, err := io.WriteString(w, plain.Text(out.String()))
 	return err
 }
 
-// line is a row of the table; -1 is that of titles.
-func line(columns []comparedColumn, row int) string {
-	var out strings.Builder
-	for i, column := range columns {
-		cell := column.title
-		if row >= 0 {
-			cell = column.cells[row]
-		}
-		pad := strings.Repeat(" ", column.width()-utf8.RuneCountInString(cell))
-		if i > 0 {
-			out.WriteString("  ")
-		}
-		if column.words {
-			out.WriteString(cell + pad)
-		} else {
-			out.WriteString(pad + cell)
-		}
-	}
-	return strings.TrimRight(out.String(), " ")
-}
-
-func columnsWidth(columns []comparedColumn) int {
-	all := len("  ") * (len(columns) - 1)
-	for _, column := range columns {
-		all += column.width()
-	}
-	return all
-}
-
 // who are the columns that tell runs apart, and how they went.
-func (c Comparison) who() []comparedColumn {
-	return known([]comparedColumn{
+func (c Comparison) who() []column {
+	return known([]column{
 		c.column("RUN", false, func(r ComparedRun) string { return fmt.Sprint(r.Run) }),
 		c.column("AGENT", true, func(r ComparedRun) string { return r.Agent }),
 		c.column("MODEL", true, func(r ComparedRun) string { return cmp.Or(r.Model, unknown) }),
@@ -108,27 +61,26 @@ func (c Comparison) who() []comparedColumn {
 }
 
 // marks is a column for each task of any run.
-func (c Comparison) marks() (columns []comparedColumn) {
-	seen := map[string]bool{}
-	for _, run := range c.Runs {
-		for _, task := range run.Tasks {
-			if seen[task.ID] {
-				continue
+func (c Comparison) marks() (columns []column) {
+	runs := make([]tasksByID, len(c.Runs))
+	for i, run := range c.Runs {
+		runs[i] = byID(run.Tasks)
+	}
+	for n, id := range c.TaskIDs() {
+		marks := column{title: id, words: true}
+		for i := range runs {
+			if n < maxMarks {
+				marks.cells = append(marks.cells, runs[i].task(id).Mark)
 			}
-			seen[task.ID] = true
-			if len(seen) > maxMarks {
-				columns = append(columns, comparedColumn{title: task.ID})
-				continue
-			}
-			columns = append(columns, c.column(task.ID, true, func(r ComparedRun) string { return byID(r.Tasks).task(task.ID).Mark }))
 		}
+		columns = append(columns, marks)
 	}
 	return columns
 }
 
 // figures are the columns of what the runs took.
-func (c Comparison) figures() []comparedColumn {
-	return known([]comparedColumn{
+func (c Comparison) figures() []column {
+	return known([]column{
 		c.column("MCP CALLS", false, func(r ComparedRun) string {
 			if r.Trials+r.Infra == 0 {
 				return unknown
@@ -145,7 +97,7 @@ func (c Comparison) figures() []comparedColumn {
 			if r.Models == nil || r.Models.Cost == nil {
 				return unknown
 			}
-			return fmt.Sprintf("$%.4f", *r.Models.Cost)
+			return dollars(*r.Models.Cost)
 		}),
 		c.column("MEDIAN TIME", false, func(r ComparedRun) string {
 			if r.MedianDurationMS == nil {
@@ -156,17 +108,17 @@ func (c Comparison) figures() []comparedColumn {
 	})
 }
 
-func (c Comparison) column(title string, words bool, cell func(ComparedRun) string) comparedColumn {
-	column := comparedColumn{title: title, words: words}
+func (c Comparison) column(title string, words bool, cell func(ComparedRun) string) column {
+	out := column{title: title, words: words}
 	for _, r := range c.Runs {
-		column.cells = append(column.cells, cell(r))
+		out.cells = append(out.cells, cell(r))
 	}
-	return column
+	return out
 }
 
 // known are the columns that tell something.
-func known(columns []comparedColumn) []comparedColumn {
-	return slices.DeleteFunc(columns, func(column comparedColumn) bool {
+func known(columns []column) []column {
+	return slices.DeleteFunc(columns, func(column column) bool {
 		return !slices.ContainsFunc(column.cells, func(cell string) bool { return cell != unknown })
 	})
 }
@@ -174,13 +126,10 @@ func known(columns []comparedColumn) []comparedColumn {
 func share(count, of int) string { return fmt.Sprintf("%d/%d", count, of) }
 
 // notes says, a line for each, what the table does not.
-func (r ComparedRun) notes(first ComparedRun) string {
+func (r ComparedRun) notes() string {
 	var out strings.Builder
 	note := func(format string, args ...any) {
 		fmt.Fprintf(&out, "run %d: %s\n", r.Run, fmt.Sprintf(format, args...))
-	}
-	if r.EvalName != first.EvalName && r.EvalName != "" {
-		note("of another eval, %s", r.EvalName)
 	}
 	if r.Infra > 0 {
 		note("%d trials ended as infra, and count for nothing", r.Infra)
@@ -195,43 +144,4 @@ func (r ComparedRun) notes(first ComparedRun) string {
 		note("results in %s", r.Path)
 	}
 	return out.String()
-}
-
-// DifferenceList writes a line for each difference, or one that there is none.
-func (c Comparison) DifferenceList(w io.Writer) error {
-	var out strings.Builder
-	if len(c.Differences) == 0 {
-		out.WriteString("no task went otherwise than in run 1\n")
-	}
-	columns := make([]comparedColumn, 4)
-	for i := range columns {
-		columns[i].words = true
-	}
-	for _, d := range c.Differences {
-		for i, cell := range []string{fmt.Sprintf("run %d", d.Run), string(d.Change), d.Task, d.figures()} {
-			columns[i].cells = append(columns[i].cells, cell)
-		}
-	}
-	for row := range c.Differences {
-		out.WriteString(line(columns, row) + "\n")
-	}
-	_, err := io.WriteString(w, plain.Text(out.String()))
-	return err
-}
-
-// figures is what of the trials passed in both, and by how many points of a hundred
-// that differs.
-func (d Difference) figures() string {
-	text := fmt.Sprintf("%s, in run %d %s", d.After.shareText(), d.Against, d.Before.shareText())
-	if d.PassRate != nil {
-		text += fmt.Sprintf("; %+.0f points [%+.0f, %+.0f]", 100*d.PassRate.Mean, 100*d.PassRate.Lower, 100*d.PassRate.Upper)
-	}
-	return text
-}
-
-func (t ComparedTask) shareText() string {
-	if t.Trials == 0 {
-		return t.Mark
-	}
-	return share(t.Passed, t.Trials)
 }

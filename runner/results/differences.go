@@ -1,16 +1,20 @@
 package results
 
-import "math"
+import (
+	"cmp"
+	"math"
+	"slices"
+)
 
 // Change is what became of a task from one run to another.
 type Change string
 
-// Changes.
+// Changes, in the order in which they are listed.
 const (
-	Regressed Change = "regressed" // no trial passes, and some did
-	Fixed     Change = "fixed"     // every trial passes, and some did not
-	Flaky     Change = "flaky"     // some trials pass
+	Regressed Change = "regressed" // no trial passes, and some did; or beyond chance fewer do
 	Missing   Change = "missing"   // no trial counts, and some did
+	Flaky     Change = "flaky"     // some trials pass
+	Fixed     Change = "fixed"     // every trial passes, and some did not; or beyond chance more do
 	Added     Change = "added"     // some trials count, and none did
 )
 
@@ -25,20 +29,20 @@ type Difference struct {
 	// PassRate is by how much the share of trials that pass differs, from -1 to 1; nil
 	// where one run has none that count.
 	PassRate *Interval `json:"pass_rate_difference,omitempty"`
+	Finding  Finding   `json:"finding,omitempty"`
+	// Few says that some trials count in both runs, but in one fewer than three: then
+	// nothing is shown, and the interval is not worth its name.
+	Few bool `json:"too_few_trials,omitempty"`
 }
 
-// differences are those of run from base, in the order of base's tasks. A run that
-// broke has none.
+// differences are those of run from base, in no order. A run that broke has none.
 func differences(base, run ComparedRun) (all []Difference) {
-	if base.Error != "" && len(base.Tasks) == 0 || run.Error != "" && len(run.Tasks) == 0 {
-		return nil
-	}
 	add := func(before, after ComparedTask) {
-		if change := changed(before, after); change != "" {
-			all = append(all, Difference{
-				Run: run.Run, Against: base.Run, Change: change, Task: before.ID,
-				Before: before, After: after, PassRate: newcombe(before, after),
-			})
+		d := Difference{Run: run.Run, Against: base.Run, Task: before.ID, Before: before, After: after}
+		d.PassRate, d.Finding = newcombe(before, after)
+		d.Few = d.PassRate != nil && thin(before, after)
+		if d.Change = changed(before, after, d.Finding); d.Change != "" {
+			all = append(all, d)
 		}
 	}
 	later := byID(run.Tasks)
@@ -52,6 +56,29 @@ func differences(base, run ComparedRun) (all []Difference) {
 		}
 	}
 	return all
+}
+
+// ordered puts differences in the order of their changes. Of a kind, the larger come
+// first, and of these the worse.
+func ordered(a, b Difference) int {
+	return cmp.Or(
+		cmp.Compare(a.Change.rank(), b.Change.rank()),
+		-cmp.Compare(math.Abs(a.mean()), math.Abs(b.mean())),
+		cmp.Compare(a.mean(), b.mean()),
+		cmp.Compare(a.Task, b.Task),
+		cmp.Compare(a.Run, b.Run),
+	)
+}
+
+func (c Change) rank() int {
+	return slices.Index([]Change{Regressed, Missing, Flaky, Fixed, Added}, c)
+}
+
+func (d Difference) mean() float64 {
+	if d.PassRate == nil {
+		return 0
+	}
+	return d.PassRate.Mean
 }
 
 type tasksByID map[string]ComparedTask
@@ -73,7 +100,7 @@ func (t tasksByID) task(id string) ComparedTask {
 }
 
 // changed is empty where a task always passes, or never, in both.
-func changed(before, after ComparedTask) Change {
+func changed(before, after ComparedTask, shows Finding) Change {
 	switch {
 	case before.Trials == 0 && after.Trials == 0:
 		return ""
@@ -81,27 +108,38 @@ func changed(before, after ComparedTask) Change {
 		return Missing
 	case before.Trials == 0:
 		return Added
+	case after.Passed == 0 && before.Passed > 0 || shows == Worse:
+		return Regressed
+	case after.Passed == after.Trials && before.Passed < before.Trials || shows == Better:
+		return Fixed
 	case after.Passed > 0 && after.Passed < after.Trials:
 		return Flaky
-	case after.Passed == 0 && before.Passed > 0:
-		return Regressed
-	case after.Passed == after.Trials && before.Passed < before.Trials:
-		return Fixed
 	}
 	return ""
 }
 
+// minTrials is how many trials a task has in each of two runs at least for its interval
+// to show something. Where both runs are alike, chance shows a difference in up to one
+// case of eight with fewer: as with 2 of 2 against 0 of 2.
+const minTrials = 3
+
+func thin(before, after ComparedTask) bool { return min(before.Trials, after.Trials) < minTrials }
+
 // newcombe is the difference of two shares with the interval that Newcombe makes of
-// Wilson's (1998, method 10).
-func newcombe(before, after ComparedTask) *Interval {
+// Wilson's (1998, method 10), and what it shows; of runs that both have trials.
+func newcombe(before, after ComparedTask) (*Interval, Finding) {
 	if before.Trials == 0 || after.Trials == 0 {
-		return nil
+		return nil, ""
 	}
-	b, a := wilson(before.Passed, before.Trials), wilson(after.Passed, after.Trials)
+	b, a := before.PassRate, after.PassRate
 	d := a.Mean - b.Mean
-	return &Interval{
+	i := &Interval{
 		Lower: d - math.Hypot(a.Mean-a.Lower, b.Upper-b.Mean),
 		Upper: d + math.Hypot(a.Upper-a.Mean, b.Mean-b.Lower),
 		Mean:  d, ConfidenceLevel: confidence,
 	}
+	if thin(before, after) {
+		return i, NoDifference
+	}
+	return i, finding(i, 0)
 }

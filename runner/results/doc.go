@@ -3,7 +3,7 @@
 //
 // It computes from records alone: no file is read, no clock asked, and chance is
 // seeded, so the same records give the same bytes. It grades nothing. What calls and
-// agents said is held for one trial at a time.
+// agents said is held for one trial at a time, and results take a bounded part of it.
 //
 // Keys that waza does not have stand beside its own: outcome, reason and earlier
 // attempts of a run; source, mcp_server and outcome of a tool call; the number of

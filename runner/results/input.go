@@ -41,6 +41,7 @@ type TaskInfo struct {
 // Trial is one attempt of one trial: its evidence and its verdicts.
 type Trial struct {
 	evidence.Trial
+	Path       string // of its evidence, in the run's directory
 	Verdicts   evidence.Verdicts
 	Calls      []evidence.Call
 	Catalogs   []evidence.Catalog

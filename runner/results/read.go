@@ -21,9 +21,13 @@ func ReadOutline(r io.Reader) (Outline, error) {
 				"engine_type": w.text(&w.outline.Agent),
 				"model_id":    w.text(&w.outline.Model),
 				"isolated":    w.truth(&w.outline.Isolated),
+				"timeout_sec": w.count(&w.outline.TimeoutSec),
+				"judge_model": w.text(&w.outline.Judge),
+				"no_attacks":  w.truth(&w.outline.NoAttacks),
 			})
 		},
-		"tasks": func() error { w.hasTasks = true; return w.elements(w.task) },
+		"servers": func() error { return w.elements(w.server) },
+		"tasks":   func() error { w.hasTasks = true; return w.elements(w.task) },
 	})
 	switch {
 	case err == nil && !w.hasTasks:
@@ -43,6 +47,33 @@ type outlineReader struct {
 	hasTasks bool
 	tasks    map[string]bool // by id
 	trials   int             // in all
+}
+
+// server reads which catalogs of tools a server had.
+func (w *outlineReader) server() error {
+	var name string
+	var digests []string
+	err := w.members(map[string]func() error{
+		"name": w.text(&name),
+		"catalogs": func() error {
+			return w.elements(func() error {
+				var digest string
+				err := w.members(map[string]func() error{"sha256": w.text(&digest)})
+				if err != nil {
+					return err
+				}
+				digests = append(digests, digest)
+				return w.more()
+			})
+		},
+	})
+	if err != nil || name == "" {
+		return err
+	}
+	for _, digest := range digests {
+		w.outline.addCatalog(name, digest)
+	}
+	return w.more()
 }
 
 func (w *outlineReader) task() error {

@@ -38,30 +38,38 @@ func digest(trial Trial) SessionDigest {
 	return d
 }
 
-func toolCalls(uses []capture.Use) (calls []ToolCall) {
+func toolCalls(uses []capture.Use, room *room) (calls []ToolCall) {
 	for _, use := range uses {
 		calls = append(calls, ToolCall{
-			Name: use.Tool, Source: use.Source, MCPServer: serverOf(use),
-			Arguments: toolArguments(use.Arguments), Result: ResultOf(use), Success: use.OK,
+			Name: use.Tool, Source: use.Source, MCPServer: serverOf(use), Success: use.OK,
+			Arguments: toolArguments(use, room), Result: shortResult(use, room),
 		})
 	}
 	return calls
 }
 
-func toolEvents(uses []capture.Use) []ToolEvent {
+func shortResult(use capture.Use, room *room) *ToolResult {
+	result := ResultOf(use)
+	if result != nil {
+		result.Content = room.text(result.Content, resultAt(use))
+	}
+	return result
+}
+
+func toolEvents(uses []capture.Use, room *room) []ToolEvent {
 	var events []ToolEvent
 	for i, use := range uses {
 		event := ToolEvent{
 			Sequence: i + 1, ToolCallID: use.ID, ToolName: use.Tool,
 			Source: use.Source, MCPServer: serverOf(use),
-			Args: use.Arguments, Result: use.Result, Success: use.OK,
+			Args: room.json(use.Arguments, argumentsAt(use)), Result: room.json(use.Result, resultAt(use)), Success: use.OK,
 		}
 		if call := use.Call; call != nil {
 			event.ToolCallID, event.Outcome = idText(call.ID), call.Outcome
 			event.Turn, event.Origin = call.Turn, call.Origin
 			event.DurationMS = milliseconds(call.Start, call.End)
 			if !use.OK {
-				event.Error = errorText(*call)
+				event.Error = room.text(errorText(*call), resultAt(use))
 			}
 		}
 		events = append(events, event)
@@ -76,13 +84,12 @@ func serverOf(use capture.Use) string {
 	return use.Call.Server
 }
 
-func toolArguments(raw json.RawMessage) ToolArguments {
+func toolArguments(use capture.Use, room *room) ToolArguments {
 	var fields map[string]json.RawMessage
-	_ = json.Unmarshal(raw, &fields) // what is no object has no arguments
+	_ = json.Unmarshal(use.Arguments, &fields) // what is no object has no arguments
+	field := func(name string) string { return room.text(stringOf(fields[name]), argumentsAt(use)) }
 	return ToolArguments{
-		Path: stringOf(fields["path"]), FileText: stringOf(fields["file_text"]),
-		Command: stringOf(fields["command"]), Description: stringOf(fields["description"]),
-		Skill: stringOf(fields["skill"]),
+		Path: field("path"), FileText: field("file_text"), Command: field("command"), Description: field("description"), Skill: field("skill"),
 	}
 }
 

@@ -6,14 +6,10 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/waza-isolate/waza/internal/plain"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
-
-// minTask is the least width of the task column.
-const minTask = 12
 
 // Table writes a line for each task, at most width columns wide where the other
 // columns leave room for the task's name: its trials that passed and all, how they
@@ -23,22 +19,8 @@ const minTask = 12
 // to say, lines behind them say what the agent's models took, what judges took, what got
 // out of a weak sandbox, and that nothing was isolated.
 func (r Results) Table(w io.Writer, width int) error {
-	rows := [][]string{{"TASK", "TRIALS", "VERDICT", "SCORE", "MCP CALLS", "TIME"}}
-	for _, t := range r.Tasks {
-		rows = append(rows, row(t))
-	}
-	widths := columnWidths(rows)
-	if width > 0 {
-		others := 0
-		for _, column := range widths[1:] {
-			others += column + 2
-		}
-		widths[0] = min(widths[0], max(width-others, minTask))
-	}
 	var out strings.Builder
-	for _, cells := range rows {
-		writeRow(&out, cells, widths)
-	}
+	out.WriteString(tableOf(fitted(taskColumns(r.Tasks), 0, width)))
 	out.WriteString(r.serverTable(width) + r.remarks(width) + r.evalLine(width) + r.attackTable(width))
 	if m := r.Summary.Models; m != nil {
 		out.WriteString(m.line())
@@ -56,38 +38,13 @@ func (r Results) Table(w io.Writer, width int) error {
 	return err
 }
 
-func columnWidths(rows [][]string) []int {
-	widths := make([]int, len(rows[0]))
-	for _, cells := range rows {
-		for i, cell := range cells {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
+func taskColumns(tasks []Task) []column {
+	var rows [][]string
+	for _, t := range tasks {
+		rows = append(rows, row(t))
 	}
-	return widths
-}
-
-func writeRow(out *strings.Builder, cells []string, widths []int) {
-	for i, cell := range cells {
-		cell = shorten(cell, widths[i])
-		pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
-		switch i {
-		case 0:
-			out.WriteString(cell + pad)
-		case 2: // the only other column of words
-			out.WriteString("  " + cell + pad)
-		default:
-			out.WriteString("  " + pad + cell)
-		}
-	}
-	out.WriteByte('\n')
-}
-
-func shorten(s string, width int) string {
-	runes := []rune(s)
-	if len(runes) <= width {
-		return s
-	}
-	return string(runes[:width-1]) + "…"
+	columns := columnsOf([]string{"TASK", "TRIALS", "VERDICT", "SCORE", "MCP CALLS", "TIME"}, rows)
+	return figures(columns, 1, 3, 4, 5)
 }
 
 func row(t Task) []string {

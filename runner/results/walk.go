@@ -157,15 +157,20 @@ func (w *walker) text(to *string) func() error {
 		if !ok {
 			return fmt.Errorf("%v stands where a text should", told(token))
 		}
-		s = strings.Map(func(r rune) rune {
-			if unicode.IsPrint(r) {
-				return r
-			}
-			return -1
-		}, s)
-		*to = shorten(s, maxName)
+		*to = name(s)
 		return nil
 	}
+}
+
+// name is a stranger's text as far as it is one.
+func name(s string) string {
+	printable := strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return -1
+	}, s)
+	return shorten(printable, maxName)
 }
 
 // count reads a whole number that is not negative, into to.

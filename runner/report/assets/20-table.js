@@ -1,5 +1,5 @@
 // Tables with the class "sortable": a click on a column's name sorts by it, by the number
-// or text in a cell's data-key where it has one.
+// or text in a cell's data-key where it has one, but for columns with data-unsorted.
 (() => {
   const order = new Intl.Collator("en", { numeric: true }).compare;
   const key = (row, column) => {
@@ -21,6 +21,7 @@
   };
   for (const table of document.querySelectorAll("table.sortable")) {
     for (const header of table.tHead.rows[0].cells) {
+      if (header.hasAttribute("data-unsorted")) continue;
       const button = document.createElement("button");
       button.type = "button";
       button.append(...header.childNodes);

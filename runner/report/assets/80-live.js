@@ -17,6 +17,20 @@
     if (s < 60) return s + " s";
     return s < 3600 ? `${Math.floor(s / 60)} min ${s % 60} s` : `${Math.floor(s / 3600)} h ${Math.floor(s / 60) % 60} min`;
   };
+  // An outcome as a badge: a sign, a word and a colour, as the server writes it.
+  const marks = { pass: ["pass", "pass"], fail: ["fail", "fail"], timeout: ["timeout", "warn"], agent_error: ["broke", "fail"], infra: ["infra", "infra"] };
+  const badge = (outcome) => {
+    const [sign, kind] = marks[outcome] ?? ["error", "warn"];
+    const made = element("span", undefined, "badge " + kind);
+    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    const use = document.createElementNS("http://www.w3.org/2000/svg", "use");
+    svg.setAttribute("class", "sign");
+    svg.setAttribute("aria-hidden", "true");
+    use.setAttribute("href", "#sign-" + sign);
+    svg.append(use);
+    made.append(svg, visible(outcome));
+    return made;
+  };
   const trials = new Map();
   const name = (t) => visible(t.task) + "/" + t.number;
   const working = () => {
@@ -38,7 +52,7 @@
     for (const t of last) {
       const item = element("li"), link = element("a", name(t));
       link.href = list.dataset.base + "/trial/" + encodeURIComponent(t.task) + "/" + t.number;
-      item.append(link, " ", element("span", t.outcome, "badge"), " ", visible(t.message ?? ""));
+      item.append(link, " ", badge(t.outcome ?? ""), " ", visible(t.message ?? ""));
       items.push(item);
     }
     list.replaceChildren(...items);
@@ -53,7 +67,11 @@
     say("planned", String(now.planned_trials));
     say("elapsed", took(now.elapsed_ms));
     say("left", now.left_ms === undefined ? "" : ", about " + took(now.left_ms) + " left");
-    say("outcomes", Object.entries(now.outcomes).map(([outcome, count]) => `${outcome} ${count}`).join(" \u00b7 "));
+    place("outcomes").replaceChildren(...Object.entries(now.outcomes).map(([outcome, count]) => {
+      const made = element("span");
+      made.append(badge(outcome), " " + count);
+      return made;
+    }));
     const bar = place("bar");
     bar.max = Math.max(now.planned_trials, 1);
     bar.value = now.done_trials;

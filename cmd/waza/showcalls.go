@@ -1,0 +1,154 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waza-isolate/waza/runner/capture"
+	"github.com/waza-isolate/waza/runner/conversation"
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// marks is what is to be said of calls beside what they were.
+type marks struct {
+	gateway   bool
+	retries   map[int]string // by call
+	injected  map[int][]int
+	untold    []int // calls that the agent does not tell of
+	otherwise map[int]string
+}
+
+func newMarks(c conversation.Conversation) marks {
+	m := marks{gateway: c.Gateway, injected: c.Injected, retries: retries(c.Calls()), otherwise: map[int]string{}}
+	if c.Narration != nil {
+		m.untold = c.Narration.Unreported
+		for _, d := range c.Narration.Differs {
+			m.otherwise[d.Call] = d.In
+		}
+	}
+	return m
+}
+
+// retries says of calls that were made again for which, and what came of it. Those that
+// failed beside the first, which were no answer to it, are no retries.
+func retries(calls []evidence.Call) map[int]string {
+	bySeq, said := map[int]evidence.Call{}, map[int]string{}
+	for _, call := range calls {
+		bySeq[call.Seq] = call
+	}
+	for _, incident := range capture.Incidents(calls) {
+		first, last := bySeq[incident.Calls[0]], 0
+		for _, seq := range incident.Calls[1:] {
+			call := bySeq[seq]
+			if first.End.IsZero() || call.Start.Before(first.End) {
+				continue
+			}
+			came := "failed again"
+			if call.Outcome == evidence.OutcomeOK {
+				came = "succeeded"
+			}
+			if !capture.Equal(call.Arguments, first.Arguments) {
+				came = "with other arguments, " + came
+			}
+			said[seq], last = fmt.Sprintf("retry of call %d, %s", first.Seq, came), seq
+		}
+		if incident.Recovered && last > 0 {
+			said[first.Seq] = fmt.Sprintf("tried again, call %d succeeded", last)
+		}
+	}
+	return said
+}
+
+// at is how long after the agent's start something was.
+func (s shown) at(t time.Time) string {
+	if t.IsZero() || s.began.IsZero() {
+		return ""
+	}
+	return s.style.Faint(fmt.Sprintf("%+.3fs", t.Sub(s.began).Seconds())) + "  "
+}
+
+// call is a tool call on the wire.
+func (s shown) call(call *evidence.Call, told marks) string {
+	outcome := s.style.Bad
+	if call.Outcome == evidence.OutcomeOK {
+		outcome = s.style.Good
+	}
+	facts := []string{
+		s.style.Strong(fmt.Sprintf("call %d", call.Seq)),
+		s.style.Server(fmt.Sprintf("mcp  %s of %s", s.line(call.Tool), s.line(call.Server))),
+		outcome(s.line(string(call.Outcome))), elapsed(call.Start, call.End),
+	}
+	if told.gateway {
+		facts = append(facts, s.askedBy(call))
+	}
+	if retry := told.retries[call.Seq]; retry != "" {
+		facts = append(facts, retry)
+	}
+	out := s.at(call.Start) + strings.Join(append(facts, s.doubts(call, told)...), "  ") + "\n" + s.with(call.Arguments)
+	for _, why := range call.Invalid {
+		out += "  not as the tool's schema wants it: " + s.line(why) + "\n"
+	}
+	return out + s.text("  ", resultText(call))
+}
+
+// doubts are what a person should see at a call.
+func (s shown) doubts(call *evidence.Call, told marks) (all []string) {
+	if numbers := told.injected[call.Seq]; len(numbers) > 0 {
+		all = append(all, s.style.Bad("INJECTED: "+counted(numbers, "injection")+" of the attack in its result"))
+	}
+	if call.Known != nil && !*call.Known {
+		all = append(all, s.style.Doubtful("no such tool was listed"))
+	}
+	if slices.Contains(told.untold, call.Seq) {
+		all = append(all, s.style.Bad("NOT TOLD by the agent"))
+	}
+	if in := told.otherwise[call.Seq]; in != "" {
+		all = append(all, s.style.Bad("TOLD OTHERWISE by the agent: its "+s.line(in)))
+	}
+	return all
+}
+
+// counted names things by their numbers, of which there is one at least.
+func counted(numbers []int, thing string) string {
+	const most = 20
+	var words []string
+	for _, n := range numbers[:min(len(numbers), most)] {
+		words = append(words, fmt.Sprint(n))
+	}
+	text := thing
+	if len(numbers) > 1 {
+		text += "s"
+	}
+	text += " " + strings.Join(words, ", ")
+	if more := len(numbers) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+func (s shown) askedBy(call *evidence.Call) string {
+	switch call.Origin {
+	case evidence.OriginModel:
+		return fmt.Sprintf("asked for by model call %d", call.Turn)
+	case evidence.OriginOutOfBand:
+		return s.style.Bad("OUT OF BAND: no model asked for it")
+	}
+	return "whether a model asked for it is not known"
+}
+
+// resultText is the text of what came of a call, or else all of it.
+func resultText(call *evidence.Call) string {
+	for _, raw := range []json.RawMessage{call.Error, call.Result} {
+		if len(raw) == 0 {
+			continue
+		}
+		if text := capture.Text(raw); text != "" {
+			return text
+		}
+		return string(raw)
+	}
+	return ""
+}

@@ -1,0 +1,96 @@
+package runtest
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/redact"
+)
+
+// Live is a run that somebody is at work on: this process, until the test ends.
+type Live struct {
+	Dir    string
+	Record runner.Record
+
+	t    testing.TB
+	log  *evidence.ProgressLog
+	held *os.File
+}
+
+// Begin begins a run of one task in dir, by its id.
+func Begin(t testing.TB, dir, id string, trials int) *Live {
+	t.Helper()
+	l := &Live{Dir: filepath.Join(dir, id), t: t, Record: runner.Record{
+		ID: id, Started: time.Now().UTC(), Workers: 2, Trials: trials, Tasks: []runner.TaskRecord{{ID: "buy", Name: "Buy"}},
+		Eval: runner.EvalRecord{Name: "shop", Executor: "script"},
+	}}
+	err := os.MkdirAll(l.Dir, 0o755)
+	if err == nil {
+		l.held, err = runner.Hold(l.Dir)
+	}
+	if err == nil {
+		err = l.Record.Write(l.Dir)
+	}
+	if err == nil {
+		l.log, err = evidence.OpenProgress(l.Dir, &redact.Set{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.held.Close(); _ = l.log.Close() })
+	return l
+}
+
+// Step has a trial come into a phase.
+func (l *Live) Step(number int, phase runner.Phase, class evidence.Class) {
+	l.Tell(evidence.Progress{Task: "buy", Number: number, Attempt: 1, Phase: string(phase), Class: class})
+}
+
+// Tell puts on record what became of a trial.
+func (l *Live) Tell(p evidence.Progress) {
+	l.t.Helper()
+	if err := l.log.Append(p); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// Frames writes what crossed in a trial so far.
+func (l *Live) Frames(number int, all ...evidence.Frame) {
+	l.t.Helper()
+	var lines []byte
+	for i, f := range all {
+		f.Seq, f.Time = int64(i+1), time.Now().UTC()
+		line, err := f.MarshalJSON()
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		lines = append(append(lines, line...), '\n')
+	}
+	dir := string(runner.TrialDir(l.Dir, "buy", number))
+	if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, evidence.FramesFile), lines, 0o644)); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// Interrupt ends the run early; it has no results.
+func (l *Live) Interrupt() {
+	l.t.Helper()
+	l.Record.Ended, l.Record.Interrupted = time.Now().UTC(), true
+	if err := l.Record.Write(l.Dir); err != nil {
+		l.t.Fatal(err)
+	}
+	l.Kill()
+}
+
+// Kill has the run's process end without a word.
+func (l *Live) Kill() {
+	l.t.Helper()
+	if err := l.held.Close(); err != nil {
+		l.t.Fatal(err)
+	}
+}

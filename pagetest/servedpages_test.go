@@ -1,0 +1,60 @@
+package pagetest
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/waza-isolate/waza/internal/browsertest"
+	"github.com/waza-isolate/waza/internal/runtest"
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+func made(t *testing.T, dir, id, says string) {
+	t.Helper()
+	r := runtest.New(t, filepath.Join(dir, id), "shop")
+	for _, task := range []string{"buy", "sell"} {
+		r.Trial(task, func(trial *runtest.Trial) {
+			trial.Serve("stock", runtest.Tool{Name: "price"})
+			trial.Call("stock", "price", map[string]any{"sku": "BRG"}, "12 cents")
+			trial.Info.FinalOutput = says
+			trial.Write(evidence.StdoutFile, says)
+			trial.Write(evidence.StderrFile, "")
+			trial.Grade("told", "text", `{"contains": ["12 cents"]}`)
+		})
+	}
+	r.End()
+}
+
+// A run at work of hostile words changes before one's eyes, and these are text.
+func TestServedPages(t *testing.T) {
+	dir := runtest.Dir(t)
+	made(t, dir, "first", "It costs 12 cents.")
+	made(t, dir, "second", "No idea.")
+	run := runtest.Begin(t, dir, "third <b>", 4)
+	run.Step(1, runner.PhaseDone, evidence.ClassPass)
+	address := served(t, dir)
+	b := browsertest.Start(t)
+	p := b.Open(t, address, browsertest.View{})
+	t.Run("list", func(t *testing.T) { look(t, p.For(t), "serve-list") })
+	p.See(browsertest.View{})
+	live(t, p, run)
+}
+
+// live sees what a run tells while its page is open.
+func live(t *testing.T, p *browsertest.Page, run *runtest.Live) {
+	p.Click(`a[href*="third"]`)
+	p.Click(".now h2")
+	p.Await(`document.querySelector('[data-now="done"]')?.textContent === "1"`)
+	run.Step(2, runner.PhaseAgent, "")
+	run.Frames(2, evidence.Frame{Server: "stock", Conn: "c", Dir: evidence.ToServer, Raw: []byte(`{"id":1,"method":"tools/call","params":{"name":"<img src=x onerror=alert(1)>\u202e"}}`)})
+	p.Await(`document.querySelector('[data-now="working"]').textContent.includes("stock <img src=x onerror=alert(1)>\\u{202E}")`)
+	run.Tell(evidence.Progress{Task: "buy", Number: 3, Attempt: 1, Phase: string(runner.PhaseDone), Class: evidence.ClassFail, Message: "<script>alert(1)</script>"})
+	p.Await(`document.querySelector('[data-now="ended"]').textContent.includes("<script>")`)
+	p.Await(`document.querySelector('[data-now="ended"] a').getAttribute("href") === "/runs/third%20%3Cb%3E/trial/buy/3"`)
+	t.Run("live", func(t *testing.T) { look(t, p.For(t), "serve-live") })
+	run.Interrupt()
+	p.Await(`document.querySelector('[data-now="state"]').textContent === "interrupted"`)
+	p.Await(`document.querySelector('[data-now="told"]').textContent.includes("Nobody is at work")`)
+	p.Quiet()
+}

@@ -1,0 +1,66 @@
+package report
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// What got worse is told first, and where no difference is shown no number stands for one.
+func TestComparisonPage(t *testing.T) {
+	page := parse(t, Comparison(compared(t)))
+	pairs := page.all("section.pair")
+	if len(pairs) != 2 {
+		t.Fatalf("%d pairs", len(pairs))
+	}
+	tables := pairs[0].all("table")
+	got := [][]string{tables[0].texts("tbody tr"), tables[1].texts("tbody tr"), tables[2].texts("tbody tr")}
+	want := [][]string{
+		{"regressed task-0 6/6 0/6 worse -100 points -100 to -45 points"},
+		{
+			"Pass rate 89% 83% no difference shown -45 to +34 points", "Median time 2.5 s 2.5 s no difference shown ×1.00 to ×1.00",
+			"Tokens a trial 1,118 2,118 worse ×1.89 ×1.88 to ×1.91", "Cost a trial $0.0100 $0.0200 worse ×2.00 ×2.00 to ×2.00",
+		},
+		{
+			"flaky task-3 6/6 4/6 no difference shown -70 to +12 points", "flaky task-5 6/6 5/6 no difference shown -56 to +25 points",
+			"fixed task-6 0/6 6/6 better +100 points +45 to +100 points",
+		},
+	}
+	for i := range want {
+		if !slices.Equal(got[i], want[i]) {
+			t.Errorf("table %d: %q", i, got[i])
+		}
+	}
+	if text := pairs[1].flat(); !strings.Contains(text, "Not alike: eval file was aaaaaa and is 0f0f0f.") || !strings.Contains(text, "left out: 1 task that only the first has") {
+		t.Error(text)
+	}
+}
+
+func TestComparedTasks(t *testing.T) {
+	page := parse(t, Comparison(compared(t)))
+	rows := page.all("table.sortable tbody tr")
+	if len(rows) != 9 {
+		t.Fatalf("%d rows", len(rows))
+	}
+	if links := rows[0].attrs(".dots a", "href"); len(links) != 18 || links[0] != "#run/1/trial/task-0/1" || links[17] != "#run/3/trial/task-0/6" {
+		t.Errorf("%q", links)
+	}
+	for i, is := range []string{"|regressed|", "|unchanged|", "|unchanged|", "|flaky|", "|missing|", "|flaky|regressed|"} {
+		if got := rows[i].attr("data-is"); got != is {
+			t.Errorf("row %d is %s, want %s", i, got, is)
+		}
+	}
+}
+
+// Runs of which there are results alone have no links, and one that broke says why.
+func TestComparisonOfResultsAlone(t *testing.T) {
+	c, _, _ := compared(t)
+	c.Runs[2].Error = "results.json: no such file"
+	page := parse(t, Comparison(c, nil, nil))
+	if links := page.attrs("main a", "href"); len(links) != 0 {
+		t.Errorf("links: %q", links)
+	}
+	if !strings.Contains(page.flat(), "results.json: no such file") {
+		t.Error("what broke is not told")
+	}
+}

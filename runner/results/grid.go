@@ -1,0 +1,110 @@
+package results
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// column is a column of a table: as many cells as the others have.
+type column struct {
+	title string
+	words bool // set to the left
+	cells []string
+}
+
+func (c column) width() int {
+	widest := utf8.RuneCountInString(c.title)
+	for _, cell := range c.cells {
+		widest = max(widest, utf8.RuneCountInString(cell))
+	}
+	return widest
+}
+
+// minTask is the least width that a column of names is shortened to.
+const minTask = 12
+
+// fitted are columns of which the one at an index is shortened, as far as that goes, so
+// that their table is no wider than width. A width of 0 or less is no limit.
+func fitted(columns []column, at, width int) []column {
+	over := columnsWidth(columns) - width
+	if width <= 0 || over <= 0 {
+		return columns
+	}
+	long := columns[at]
+	room := max(long.width()-over, minTask)
+	short := column{title: long.title, words: long.words}
+	for _, cell := range long.cells {
+		short.cells = append(short.cells, shorten(cell, room))
+	}
+	columns = slices.Clone(columns)
+	columns[at] = short
+	return columns
+}
+
+func shorten(s string, width int) string {
+	runes := []rune(s)
+	if len(runes) <= width {
+		return s
+	}
+	return string(runes[:width-1]) + "…"
+}
+
+// columnsOf are columns of words by their titles and rows.
+func columnsOf(titles []string, rows [][]string) []column {
+	columns := make([]column, len(titles))
+	for i, title := range titles {
+		columns[i] = column{title: title, words: true}
+		for _, row := range rows {
+			columns[i].cells = append(columns[i].cells, row[i])
+		}
+	}
+	return columns
+}
+
+// figures sets some columns to the right.
+func figures(columns []column, some ...int) []column {
+	for _, i := range some {
+		columns[i].words = false
+	}
+	return columns
+}
+
+// tableOf is a table of columns, with a line of their titles.
+func tableOf(columns []column) string {
+	widths := make([]int, len(columns))
+	for i, c := range columns {
+		widths[i] = c.width()
+	}
+	var out strings.Builder
+	for row := -1; row < len(columns[0].cells); row++ {
+		var line strings.Builder
+		for i, c := range columns {
+			line.WriteString(c.cell(row, widths[i]) + "  ")
+		}
+		out.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+	return out.String()
+}
+
+// cell is one of a row, padded to width; row -1 is that of titles.
+func (c column) cell(row, width int) string {
+	cell := c.title
+	if row >= 0 {
+		cell = c.cells[row]
+	}
+	pad := strings.Repeat(" ", width-utf8.RuneCountInString(cell))
+	if c.words {
+		return cell + pad
+	}
+	return pad + cell
+}
+
+// columnsWidth is how wide a table of columns is.
+func columnsWidth(columns []column) int {
+	all := len("  ") * (len(columns) - 1)
+	for _, c := range columns {
+		all += c.width()
+	}
+	return all
+}
