@@ -90,7 +90,7 @@ func (s server) Untold() (said []string) {
 		return []string{"Nothing on record tells what it did beside answering."}
 	}
 	for _, list := range slices.Sorted(maps.Keys(s.Conduct.More)) {
-		said = append(said, fmt.Sprintf("And %s more of %s.", count(s.Conduct.More[list]), list))
+		said = append(said, fmt.Sprintf("And %s more of %s.", count(s.Conduct.More[list]), strings.ReplaceAll(list, "_", " ")))
 	}
 	for _, list := range slices.Sorted(maps.Keys(s.Conduct.Unseen)) {
 		said = append(said, fmt.Sprintf("Not watched: %s, because %s.", list, s.Conduct.Unseen[list]))

@@ -10,7 +10,7 @@ import (
 
 // Measures of a histogram's picture.
 const (
-	columnWide   = 58
+	columnWide   = 46
 	columnHigh   = 84.0
 	aboveColumns = 16
 	belowColumns = 20
@@ -22,12 +22,12 @@ type histogram struct {
 	Wide, High float64
 	Floor      float64 // where columns stand
 	ToAt       float64 // where their bounds do
-	Said       string // the same in words
+	Said       string  // the same in words
 }
 
 type histogramColumn struct {
 	Count          int
-	To             string // how long its calls took at most
+	To             string // how long its calls took at most, and longer than the one before says
 	At, Top, Tall  float64
 	Middle, Number float64 // where its words stand
 }
@@ -43,14 +43,14 @@ func histogramOf(buckets []results.LatencyBucket) histogram {
 	for i, b := range buckets {
 		c := histogramColumn{Count: b.Calls, To: "more"}
 		if b.UpToMS > 0 {
-			c.To = "\u2264 " + bound(b.UpToMS)
+			c.To = bound(b.UpToMS)
 		}
 		c.Tall = columnHigh * float64(b.Calls) / float64(most)
 		c.At, c.Top = float64(columnWide*i+4), h.Floor-c.Tall
 		c.Middle, c.Number = float64(columnWide*i+columnWide/2), c.Top-4
 		h.Columns = append(h.Columns, c)
 		if b.Calls > 0 {
-			said = append(said, fmt.Sprintf("%d took %s", b.Calls, c.To))
+			said = append(said, fmt.Sprintf("%d took up to %s", b.Calls, c.To))
 		}
 	}
 	h.Said = strings.Join(said, ", ")

@@ -94,7 +94,7 @@ func (o overview) HatK() float64 { return o.Results.Summary.Statistics.PassHatK[
 func (o overview) Attacked() (all []attacked) {
 	for _, t := range o.Results.Tasks {
 		if a := results.AttacksOn(t); a != nil {
-			all = append(all, attacked{t, *a})
+			all = append(all, attacked{t, *a, succeeded(t)})
 		}
 	}
 	return all
@@ -103,6 +103,17 @@ func (o overview) Attacked() (all []attacked) {
 type attacked struct {
 	Task results.Task
 	results.Attacks
+	In failure // trials in which it succeeded
+}
+
+func succeeded(t results.Task) failure {
+	f := failure{Task: t}
+	for _, r := range t.Runs {
+		if r.Outcome != evidence.ClassInfra && r.Attack != nil && r.Attack.Result == evidence.AttackSucceeded {
+			f.Trials = append(f.Trials, r.RunNumber)
+		}
+	}
+	return f
 }
 
 // told is where agents tell of calls otherwise than they were.

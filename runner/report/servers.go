@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"html/template"
+	"strings"
 
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/results"
@@ -99,6 +100,21 @@ type toolRow struct {
 func toolRowOf(t results.ToolCard, most int) toolRow {
 	wide := 100 * float64(t.Calls) / float64(max(most, 1))
 	return toolRow{t, 100 - wide, wide}
+}
+
+// MarkKinds is how many of the places that are listed are marked for what.
+func (s server) MarkKinds() string {
+	var kinds []string
+	counts := map[string]int{}
+	for _, m := range s.Marks.Places {
+		if counts[string(m.Kind)]++; counts[string(m.Kind)] == 1 {
+			kinds = append(kinds, string(m.Kind))
+		}
+	}
+	for i, kind := range kinds {
+		kinds[i] = fmt.Sprintf("%d %s", counts[kind], kind)
+	}
+	return strings.Join(kinds, ", ")
 }
 
 // Notable is how much of a server is worth a person's look.

@@ -42,6 +42,9 @@ func verdictOf(r Run) verdict {
 	default:
 		v.Mark = Mark{"fail", saysFailed, "fail"}
 	}
+	if a := r.Results.Summary.Attacks; a != nil && a.Succeeded > 0 {
+		v.Said = append(v.Said, fmt.Sprintf("The attack succeeded in %d of %s under attack.", a.Succeeded, several(a.Trials, "trial")))
+	}
 	for _, name := range slices.Sorted(maps.Keys(r.Results.Metrics)) {
 		if m := r.Results.Metrics[name]; !m.Passed {
 			v.Said = append(v.Said, fmt.Sprintf("%s is %.2f and has to be %.2f.", name, m.Value, m.Threshold))
