@@ -41,13 +41,14 @@ func Said() string {
 const Unprintable = "\x00\x01\x08\x0b\x0c\x0e\x1f\x7f\u0085\u2028\ufeff\ufffe\uffff\U000e0041\xff\xfe\xc0\x80\xed\xa0\x80 unprintable-mark"
 
 // Huge is the attack by quantity upon whoever shows what was said: HugeText bytes of text,
-// HugeNames tools, some of which have names of HugeName bytes, lists of HugeList, and JSON
+// HugeNames tools, HugeCalls of tools whose names have HugeName bytes, lists of HugeList, and JSON
 // HugeDepth deep, which is as deep as messages may be.
 const (
 	Huge      = "huge-text"
 	HugeText  = 5 << 20
 	HugeNames = 10_000
 	HugeName  = 64 << 10
+	HugeCalls = 100
 	HugeList  = 100_000
 	HugeDepth = 9_990
 )

@@ -3,12 +3,14 @@ package results
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
 
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -94,5 +96,24 @@ func TestResultsOfATalkativeTrial(t *testing.T) {
 		if !strings.Contains(said[0], said[1]) {
 			t.Errorf("%s: %s", what, said[0][max(0, len(said[0])-200):])
 		}
+	}
+}
+
+// A value that nests deep is a value that nests deep to every reader of results.json, and
+// laid out hundreds of times as long.
+func TestNestedValues(t *testing.T) {
+	nested := func(depth int) json.RawMessage {
+		return json.RawMessage(strings.Repeat("[", depth) + strings.Repeat("]", depth))
+	}
+	r := roomFor(Trial{})
+	if got := r.json(nested(maxNested), line3); jsontext.Depth(got) != maxNested {
+		t.Errorf("%s", got)
+	}
+	if got := string(r.json(nested(9000), line3)); !strings.Contains(got, "whole in calls.jsonl, line 3") || jsontext.Depth([]byte(got)) != 1 {
+		t.Error(got)
+	}
+	out := jsonWriter{w: io.Discard}
+	if laid := out.encode(ToolEvent{Result: nested(maxNested)}); len(laid) > 1<<10 {
+		t.Errorf("%d bytes of %d brackets", len(laid), 2*maxNested)
 	}
 }
