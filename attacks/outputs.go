@@ -48,7 +48,7 @@ func outputAttacks() []Attack {
 		said("page-script", "end a page's script, and begin one", sayingTask, escapedPages(), pages),
 		said("page-head", "end what stands in a page's head, and change where its links lead and how it looks", sayingTask, escapedPages(), pages),
 		said("page-comment", "have the rest of a page taken for a comment", sayingTask, escapedPages(), pages),
-		said("page-attribute", "get out of an attribute, and add others", sayingTask, escapedPages(), pages),
+		said("page-attribute", "get out of an attribute, and add others", sayingTask, noAttributes(), pages),
 		said("page-entity", "have references to characters in a text taken for these characters", sayingTask, escapedPages(), output{misread, pages.text}),
 		said("page-address", "have a page lead to an address that is a script", sayingTask, noAddresses(), pages),
 		said("junit-case", "add a case that passed to a JUnit file, and make it unreadable", lastWords, escapedXML(), junit),
@@ -108,7 +108,7 @@ func misread(s Scene) (j judged) {
 
 // Bounds of what is shown of one trial to who did not ask for all of it.
 const (
-	mostOfPage     = 8 << 20
+	mostOfPage     = 4 << 20
 	mostInTerminal = 256 << 10
 )
 

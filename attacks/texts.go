@@ -22,6 +22,10 @@ func noAddresses() Defence {
 	return Defence{Name: "addresses of our own alone", Kept: "no page makes an address out of what a stranger said, so there is no line that keeps it from that"}
 }
 
+func noAttributes() Defence {
+	return Defence{Name: "attributes of our own alone", Kept: "no page puts what a stranger said into an attribute; html/template would quote it there"}
+}
+
 func visibleText() Defence {
 	return Defence{Name: "text whose every character is seen", Build: laxBuild, Edits: []Edit{{
 		"internal/visible/visible.go", "case Hidden(r) || !unicode.IsGraphic(r):", "case Hidden(r) && r == 0:",
