@@ -48,6 +48,35 @@ func eventGroups(events []evidence.Event) (groups [][]evidence.Event) {
 	return groups
 }
 
+// early are the events before the agent's start that are as they should be; the others
+// are in groups.
+func (r *reading) early(events []evidence.Event) (early []evidence.Event, groups [][]evidence.Event) {
+	start := r.talk.Trial.AgentStart
+	var others []evidence.Event
+	for _, e := range events {
+		if e.Time.Before(start) && quiet(e) {
+			early = append(early, e)
+		} else {
+			others = append(others, e)
+		}
+	}
+	return early, eventGroups(others)
+}
+
+// earlyRow is a row of events before the agent's start.
+func (r *reading) earlyRow(events []evidence.Event) Row {
+	row := r.eventRow(events)
+	row.Lane, row.Who, row.What = "", "sandbox", "before the start"
+	var kinds []string
+	for _, e := range events {
+		if kind := e.Kind + " of " + e.Where; !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
+	}
+	row.Preview = brief(fmt.Sprintf("%d events: %s", len(events), strings.Join(kinds, ", ")), previewSize)
+	return row
+}
+
 // eventRow is a row of events that are alike.
 func (r *reading) eventRow(group []evidence.Event) Row {
 	first := group[0]

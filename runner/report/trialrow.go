@@ -12,7 +12,7 @@ const (
 	rowBuiltin = "builtin"
 	rowSkill   = "skill"
 	rowClaim   = "claim"
-	rowSaid    = "said"
+	rowSaid    = "saying"
 	rowEvent   = "event"
 )
 

@@ -54,7 +54,10 @@ func (r *reading) items() (items []item, unshown int) {
 		}
 		items = append(items, it)
 	}
-	groups := eventGroups(r.between())
+	early, groups := r.early(r.between())
+	if len(early) > 0 {
+		add(item{row: r.earlyRow(early), events: early})
+	}
 	for _, step := range r.talk.Steps {
 		row := r.row(step)
 		before := row.start

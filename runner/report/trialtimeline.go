@@ -48,7 +48,10 @@ type TimeMark struct {
 }
 
 // Tick is a time on the axis.
-type Tick struct{ X, Text string }
+type Tick struct {
+	X, Text string
+	Minor   bool // left out where there is little room
+}
 
 // Bounds of what is drawn: elements, not calls.
 const (
@@ -194,7 +197,8 @@ func (s scale) ticks() (ticks []Tick) {
 	digits := max(0, int(-math.Floor(math.Log10(step)+1e-9)))
 	begin := s.from.Sub(s.start).Seconds()
 	for n := math.Ceil(begin/step - 1e-9); n*step <= begin+seconds && len(ticks) < 20; n++ {
-		ticks = append(ticks, Tick{inPercent(100 * (n*step - begin) / seconds), strconv.FormatFloat(n*step, 'f', digits, 64)})
+		at := inPercent(100 * (n*step - begin) / seconds)
+		ticks = append(ticks, Tick{at, strconv.FormatFloat(n*step, 'f', digits, 64), len(ticks)%3 != 0})
 	}
 	return ticks
 }

@@ -106,7 +106,7 @@
   // What the address names, and all around it, is open.
   const go = () => {
     const trial = shown();
-    if (trial) readyIn(trial.querySelector(".pair"));
+    if (trial) readyIn(trial.querySelector(".side-by-side"));
     const at = document.getElementById(decodeURIComponent(location.hash.slice(1)));
     if (!at || !seen(at)) return;
     at.hidden = false;
