@@ -19,31 +19,28 @@ var suites = words("testsuites testsuite properties property testcase failure er
 
 // readJUnit finds what in a JUnit file is not ours: elements and their attributes, what is
 // neither element nor text, and characters that no reader takes.
-func readJUnit(raw []byte) (strays []string) {
+func readJUnit(raw []byte) (j judged) {
 	in := xml.NewDecoder(bytes.NewReader(raw))
-	stray := func(format string, args ...any) { strays = append(strays, fmt.Sprintf(format, args...)) }
-	for at, what := range obeyedIn(raw) {
-		stray("the character %q stands raw in %q", what, around(raw, at))
-	}
+	j.characters(raw)
 	for {
 		token, err := in.Token()
 		if errors.Is(err, io.EOF) {
-			return strays
+			return j
 		}
 		if err != nil {
-			stray("no parser reads it: %v, at %q", err, around(raw, int(in.InputOffset())))
-			return strays
+			j.stray("no parser reads it: %v, at %q", err, around(raw, int(in.InputOffset())))
+			return j
 		}
 		switch t := token.(type) {
 		case xml.StartElement:
 			if !suites[t.Name.Local] || t.Name.Local == "testcase" && strings.Contains(fmt.Sprint(t.Attr), "-mark") {
-				stray("there is an element %q", fmt.Sprint(t))
+				j.stray("there is an element %q", fmt.Sprint(t))
 			}
 		case xml.Comment, xml.Directive:
-			stray("there is %T, %.200q", t, t)
+			j.stray("there is %T, %.200q", t, t)
 		case xml.ProcInst:
 			if t.Target != "xml" {
-				stray("there is an instruction %q", t.Target)
+				j.stray("there is an instruction %q", t.Target)
 			}
 		}
 	}
@@ -54,31 +51,30 @@ var comments = words("html head body h3 h4 p strong sub sup table thead tbody tr
 
 // readMarkdown finds what a comment has that is not ours, as GitHub renders it, and marks
 // that stand outside of code, where addresses and names of people become links.
-func readMarkdown(raw []byte) (strays []string) {
-	stray := func(format string, args ...any) { strays = append(strays, fmt.Sprintf(format, args...)) }
-	for at, what := range obeyedIn(raw) {
-		stray("the character %q stands raw in %q", what, around(raw, at))
-	}
+func readMarkdown(raw []byte) (j judged) {
+	j.characters(raw)
 	var out bytes.Buffer
 	gfm := goldmark.New(goldmark.WithExtensions(extension.GFM, extension.Footnote), goldmark.WithRendererOptions(render.WithUnsafe()))
 	if err := gfm.Convert(raw, &out); err != nil {
-		return append(strays, err.Error())
+		j.stray("it cannot be rendered: %v", err)
+		return j
 	}
 	root, err := html.Parse(&out)
 	if err != nil {
-		return append(strays, err.Error())
+		j.stray("it cannot be rendered: %v", err)
+		return j
 	}
 	for n := range root.Descendants() {
 		switch {
 		case n.Type == html.CommentNode && n.Data != " ":
-			stray("there is a comment %.200q", n.Data)
+			j.stray("there is a comment %.200q", n.Data)
 		case n.Type == html.ElementNode && (!comments[n.Data] || strings.Contains(fmt.Sprint(n.Attr), "-mark")):
-			stray("there is an element %q, with %.300q", n.Data, fmt.Sprint(n.Attr, text(n)))
+			j.stray("there is an element %q, with %.300q", n.Data, fmt.Sprint(n.Attr, text(n)))
 		case n.Type == html.TextNode && strings.Contains(n.Data, "-mark") && !within(n, "code", "pre"):
-			stray("outside of code stands %.300q", n.Data)
+			j.stray("outside of code stands %.300q", n.Data)
 		}
 	}
-	return strays
+	return j
 }
 
 func within(n *html.Node, names ...string) bool {

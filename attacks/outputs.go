@@ -25,8 +25,8 @@ const lastWords = "markdown-break"
 
 // output is one of what waza makes of a run: what is in it that is not ours, and its text.
 type output struct {
-	strays func(Scene) []string
-	text   func(Scene) string
+	judge func(Scene) judged
+	text  func(Scene) string
 }
 
 // outputAttacks say, wherever something is said, what pages, JUnit files and Markdown
@@ -36,13 +36,13 @@ func outputAttacks() []Attack {
 		mark := markOf.FindString(part.Markups()[name])
 		return Attack{
 			Name: name, As: Both, Promise: InertOutput, In: in, Tries: tries, Without: without,
-			Won:   func(s Scene) (bool, string) { return among(out.strays(s), mark) },
+			Won:   func(s Scene) (bool, string) { return among(out.judge(s).strays, mark) },
 			Tried: func(s Scene) bool { return strings.Contains(out.text(s), mark) },
 		}
 	}
-	pages := output{strayInPages, func(s Scene) string { return s.Run.report().text() }}
-	junit := output{strayInJUnit, func(s Scene) string { return string(s.Run.written("junit.xml")) }}
-	markdown := output{strayInMarkdown, func(s Scene) string { return s.Run.comment() }}
+	pages := output{ofPages, func(s Scene) string { return s.Run.report().text() }}
+	junit := output{ofJUnit, func(s Scene) string { return string(s.Run.written("junit.xml")) }}
+	markdown := output{ofMarkdown, func(s Scene) string { return s.Run.comment() }}
 	all := []Attack{
 		said("page-element", "have a page load and send by elements of its own, and run scripts by their attributes", sayingTask, escapedPages(), pages),
 		said("page-script", "end a page's script, and begin one", sayingTask, escapedPages(), pages),
@@ -73,7 +73,7 @@ func outputAttacks() []Attack {
 			Name: "outputs-order", As: Both, Promise: InertOutput, In: sayingTask, Without: visibleText(),
 			Tries: "change the order in which pages, JUnit files and comments show what others said",
 			Won: func(s Scene) (bool, string) {
-				return among(slices.Concat(strayInPages(s), strayInJUnit(s), strayInMarkdown(s)), `'\u202e'`)
+				return among(both(ofPages(s), ofJUnit(s), ofMarkdown(s)).odd, `'\u202e'`)
 			},
 		},
 		Attack{
@@ -85,28 +85,25 @@ func outputAttacks() []Attack {
 			Name: "outputs-anything", As: Both, Promise: InertOutput, In: sayingTask, Without: escapedPages(),
 			Tries: "bring anything that is not ours into the report, JUnit file or comment on all of these attacks together, or what waza serve shows of this one",
 			Won: func(s Scene) (bool, string) {
-				return among(slices.Concat(strayInPages(s), strayInJUnit(s), strayInMarkdown(s)), "")
+				all := both(ofPages(s), ofJUnit(s), ofMarkdown(s))
+				return among(slices.Concat(all.strays, all.odd), "")
 			},
 		},
 	)
 }
 
-func strayInPages(s Scene) []string {
-	return slices.Concat(s.Run.report().strays, s.Run.served(sayingTask).strays)
-}
+func ofPages(s Scene) judged { return both(s.Run.report().judged, s.Run.served(sayingTask).judged) }
 
-func strayInJUnit(s Scene) []string { return readJUnit(s.Run.written("junit.xml")) }
+func ofJUnit(s Scene) judged { return readJUnit(s.Run.written("junit.xml")) }
 
-func strayInMarkdown(s Scene) []string {
-	return readMarkdown([]byte(s.Run.comment()))
-}
+func ofMarkdown(s Scene) judged { return readMarkdown([]byte(s.Run.comment())) }
 
 // misread is where a text shows what its references to characters stand for.
-func misread(s Scene) []string {
-	if text := s.Run.report().text(); strings.Contains(text, "<b>entity-mark") {
-		return []string{"entity-mark is not shown as it was said"}
+func misread(s Scene) (j judged) {
+	if strings.Contains(s.Run.report().text(), "<b>entity-mark") {
+		j.stray("entity-mark is not shown as it was said")
 	}
-	return nil
+	return j
 }
 
 // Bounds of what is shown of one trial to who did not ask for all of it.

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
-	"iter"
 	"net/url"
 	"regexp"
 	"strings"
@@ -40,25 +39,58 @@ func words(list string) map[string]bool {
 // className is a class of ours.
 var className = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 
+// judged is what an output has that it must not have.
+type judged struct {
+	strays []string // what is not ours, or would be acted upon
+	odd    []string // characters that control, or change the order of others, as they are
+}
+
+func (j *judged) stray(format string, args ...any) {
+	j.strays = append(j.strays, fmt.Sprintf(format, args...))
+}
+
+// characters finds what of raw is odd.
+func (j *judged) characters(raw []byte) {
+	for at := 0; at < len(raw); {
+		r, size := utf8.DecodeRune(raw[at:])
+		invalid := r == utf8.RuneError && size == 1 || r&0xFFFE == 0xFFFE
+		controls := unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.In(r, unicode.Cf, unicode.Co, unicode.Zl, unicode.Zp)
+		if invalid || controls {
+			j.odd = append(j.odd, fmt.Sprintf("%q stands in %q", r, around(raw, at)))
+		}
+		at += size
+	}
+}
+
+// around is what stands before and behind a place.
+func around(raw []byte, at int) []byte { return raw[max(at-40, 0):min(at+120, len(raw))] }
+
+// both are the findings of several outputs together.
+func both(all ...judged) (j judged) {
+	for _, one := range all {
+		j.strays, j.odd = append(j.strays, one.strays...), append(j.odd, one.odd...)
+	}
+	return j
+}
+
 // page is a document as a browser takes it.
 type page struct {
+	judged
 	root   *html.Node
-	raw    []byte
 	policy string
 	ids    map[string]bool
-	strays []string
 }
 
 // readPage reads a document and finds what is in it that must not be: what is not ours,
 // what a browser would act upon, and what would change how text is shown.
 func readPage(raw []byte) page {
-	p := page{raw: raw, ids: map[string]bool{}}
+	p := page{ids: map[string]bool{}}
 	var err error
 	if p.root, err = html.Parse(bytes.NewReader(raw)); err != nil {
 		p.stray("no browser's parser reads it: %v", err)
 		return p
 	}
-	p.characters()
+	p.characters(raw)
 	for n := range p.root.Descendants() {
 		p.node(n)
 	}
@@ -68,36 +100,6 @@ func readPage(raw []byte) page {
 	}
 	return p
 }
-
-func (p *page) stray(format string, args ...any) {
-	p.strays = append(p.strays, fmt.Sprintf(format, args...))
-}
-
-// characters finds raw characters that control, or change the order of others.
-func (p *page) characters() {
-	for at, what := range obeyedIn(p.raw) {
-		p.stray("the character %q stands raw in %q", what, around(p.raw, at))
-	}
-}
-
-// obeyedIn are the characters of a text, by where they stand, that control, change the
-// order of others, or are none.
-func obeyedIn(raw []byte) iter.Seq2[int, rune] {
-	return func(yield func(int, rune) bool) {
-		for at := 0; at < len(raw); {
-			r, size := utf8.DecodeRune(raw[at:])
-			invalid := r == utf8.RuneError && size == 1 || r&0xFFFE == 0xFFFE
-			controls := unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.In(r, unicode.Cf, unicode.Co, unicode.Zl, unicode.Zp)
-			if (invalid || controls) && !yield(at, r) {
-				return
-			}
-			at += size
-		}
-	}
-}
-
-// around is what stands before and behind a place.
-func around(raw []byte, at int) []byte { return raw[max(at-40, 0):min(at+120, len(raw))] }
 
 func (p *page) node(n *html.Node) {
 	switch n.Type {

@@ -16,8 +16,8 @@ import (
 
 // site is what waza serve shows of a run.
 type site struct {
-	strays []string
-	text   string // of all pages
+	judged
+	text string // of all pages
 }
 
 // maxPages is how many pages of a run are looked at.
@@ -31,7 +31,7 @@ func (r *Run) served(task string) site {
 	}
 	s := site{}
 	if err := s.visit(r.Waza, r.Dir, task); err != nil {
-		s.strays = append(s.strays, err.Error())
+		s.stray("it cannot be looked at: %v", err)
 	}
 	if r.sites == nil {
 		r.sites = map[string]site{}
@@ -109,7 +109,7 @@ func (v *visit) get(path string) (http.Header, []byte) {
 	}
 	policy := answer.Header.Get("Content-Security-Policy")
 	if answer.Header.Get("X-Content-Type-Options") != "nosniff" || !strings.Contains(policy, "default-src 'none'") || !strings.Contains(policy, "frame-ancestors 'none'") {
-		v.strays = append(v.strays, fmt.Sprintf("%s is served without what it must have: %v", path, answer.Header))
+		v.stray("%s is served without what it must have: %v", path, answer.Header)
 	}
 	return answer.Header, body
 }
@@ -135,7 +135,7 @@ func (v *visit) pages(paths ...string) {
 			v.fail(fmt.Errorf("%s is no page: %v", path, p.strays))
 			return
 		}
-		v.strays, v.text = append(v.strays, p.strays...), v.text+text(p.root)
+		v.judged, v.text = both(v.judged, p.judged), v.text+text(p.root)
 		for n := range p.root.Descendants() {
 			if href := value(n, "href"); strings.HasPrefix(href, below+"/") {
 				paths = append(paths, href)
@@ -149,7 +149,7 @@ func (v *visit) file(path string) {
 	header, _ := v.get(path)
 	kind, policy := header.Get("Content-Type"), header.Get("Content-Security-Policy")
 	if kind != "text/plain; charset=utf-8" && kind != "application/octet-stream" || !strings.HasPrefix(policy, "sandbox;") {
-		v.strays = append(v.strays, fmt.Sprintf("the file %s is served as %q, under %q", path, kind, policy))
+		v.stray("the file %s is served as %q, under %q", path, kind, policy)
 	}
 }
 
@@ -157,7 +157,7 @@ func (v *visit) file(path string) {
 func (v *visit) api(paths ...string) {
 	for _, path := range paths {
 		if header, body := v.get(path); header.Get("Content-Type") != "application/json" || !json.Valid(body) {
-			v.strays = append(v.strays, fmt.Sprintf("%s is served as %q", path, header.Get("Content-Type")))
+			v.stray("%s is served as %q", path, header.Get("Content-Type"))
 		}
 	}
 }

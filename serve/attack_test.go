@@ -231,8 +231,12 @@ func TestCapturedPagesAreText(t *testing.T) {
 	for _, name := range []string{"evil.html", "evil.svg", "evil.js", "evil.xhtml", "evil.pdf", "evil"} {
 		lay(t, filepath.Join(at, name), "<!doctype html><script>alert(1)</script>")
 	}
+	lay(t, filepath.Join(at, "trials/buy/1/<b>#?.html"), "")
 	s := open(t, dir)
-	for _, name := range []string{"evil.html", "evil.svg", "evil.js", "evil.xhtml", "evil.pdf", "evil", "trials/buy/1/agent.stdout", "report.html"} {
+	if page := s.page("/runs/a/trial/buy/1"); !strings.Contains(page, `href="/runs/a/files/trials/buy/1/%3Cb%3E%23%3F.html"`) || !strings.Contains(page, `href="/runs/a/files/trials/buy/1/frames.jsonl"`) {
+		t.Error("the page does not lead to the trial's files")
+	}
+	for _, name := range []string{"evil.html", "evil.svg", "evil.js", "evil.xhtml", "evil.pdf", "evil", "trials/buy/1/%3Cb%3E%23%3F.html", "trials/buy/1/agent.stdout", "report.html"} {
 		got := s.ask("/runs/a/files/"+name, nil)
 		if name == "report.html" && got.StatusCode == 404 {
 			continue
@@ -295,11 +299,13 @@ func TestHugeFiles(t *testing.T) {
 		t.Errorf("%+v", list)
 	}
 	s.page("/")
-	if d := api[TrialDetail](s, "runs/trials-buy-1-calls.jsonl/trials/buy/1"); len(d.Calls) > 0 || d.CallsLeft == "" {
-		t.Errorf("%d calls of a huge file, %q", len(d.Calls), d.CallsLeft)
-	}
-	if got := s.ask("/api/v1/runs/trials-buy-1-trial.json/trials/buy/1", nil); got.StatusCode != 500 || !strings.Contains(got.body, "at most") {
-		t.Errorf("%s: %s", got.Status, got.body)
+	for _, path := range []string{
+		"/api/v1/runs/trials-buy-1-trial.json/trials/buy/1", "/api/v1/runs/trials-buy-1-calls.jsonl/trials/buy/1", "/api/v1/runs/trials-buy-1-calls.jsonl",
+		"/runs/trials-buy-1-calls.jsonl/overview", "/runs/trials-buy-1-calls.jsonl/trial/buy/1", "/runs/trials-buy-1-trial.json/trial/buy/1",
+	} {
+		if got := s.ask(path, nil); got.StatusCode != 500 || !strings.Contains(got.body, "and at most") {
+			t.Errorf("%s: %s", path, got.Status)
+		}
 	}
 	got := s.ask("/runs/run.json/files/run.json", func(r *http.Request) { r.Header.Set("Range", "bytes=5-9") })
 	if got.StatusCode != http.StatusPartialContent || len(got.body) != 5 || !strings.HasPrefix(got.Header.Get("Content-Disposition"), "attachment") {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"strings"
 
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -120,23 +121,35 @@ func (s *Server) trialPage(w http.ResponseWriter, r *http.Request) {
 		s.denyFor(w, r, err)
 		return
 	}
-	trial, err := s.readTrial(run.ID, r.PathValue("task"), r.PathValue("number"))
+	at, within, err := s.trialDir(run.ID, r.PathValue("task"), r.PathValue("number"))
 	if err != nil {
 		s.denyFor(w, r, err)
 		return
 	}
+	trial, err := report.ReadTrial(at, shownBounds)
+	if err != nil {
+		s.denyFor(w, r, err)
+		return
+	}
+	trial.Dir = within
 	links := linksOf(run.ID)
-	s.show(w, titleOf(run), "", nav(links), report.One(report.OfTrial(trial, links)))
+	pages := []report.Page{report.OfTrial(trial, links), report.Files(s.linked(run.ID, within))}
+	s.show(w, titleOf(run), "", nav(links), all(pages))
 }
 
-func (s *Server) readTrial(run, task, numbered string) (report.Trial, error) {
-	at, within, err := s.trialDir(run, task, numbered)
+// linked leads to the files of a trial.
+func (s *Server) linked(run, within string) (files []report.File) {
+	p, err := openPlace(s.shelf.dir, run)
 	if err != nil {
-		return report.Trial{}, err
+		return nil // it went while this looked
 	}
-	trial, err := report.ReadTrial(at, shownBounds)
-	trial.Dir = within
-	return trial, err
+	defer func() { _ = p.Close() }()
+	for _, f := range filesOf(p, within) {
+		files = append(files, report.File{
+			To: linksOf(run).To("files/" + f.Path), Name: strings.TrimPrefix(f.Path, within+"/"), Bytes: f.Bytes,
+		})
+	}
+	return files
 }
 
 // trialDir is where the evidence of a trial that has ended lies, also as a path from the

@@ -6,9 +6,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // errNotThere says that there is no such run, trial or file.
@@ -17,6 +21,8 @@ var errNotThere = errors.New("is not there")
 const (
 	// maxDocument is how many bytes a JSON document of a run may have to be read.
 	maxDocument = 64 << 20
+	// maxRecords is how many bytes lines of JSON may have together.
+	maxRecords = 1 << 30
 	// maxEntries is how many files and directories a run may have to be shown.
 	maxEntries = 1 << 18
 )
@@ -118,25 +124,42 @@ func (p *place) read(name string, most int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, most))
 }
 
-// isPlain fails where something below name is neither a file nor a directory: a reader of
-// it would be led away.
+// isPlain fails where something below name is neither a file nor a directory, so that a
+// reader of it would be led away, or is too large for one.
 func (p *place) isPlain(name string) error {
 	if _, err := p.stat(name); err != nil {
 		return err
 	}
 	count := 0
-	return fs.WalkDir(p.root.FS(), name, func(path string, entry fs.DirEntry, err error) error {
+	return fs.WalkDir(p.root.FS(), name, func(name string, entry fs.DirEntry, err error) error {
 		if count++; count > maxEntries {
 			return fmt.Errorf("there are more than %d files", maxEntries)
 		}
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return nil // it went while this looked
-		case err != nil:
+		case err != nil || entry.IsDir():
 			return err
-		case !entry.IsDir() && !entry.Type().IsRegular():
-			return fmt.Errorf("%s is neither a file nor a directory, and a run has nothing else: it is not followed", path)
+		case !entry.Type().IsRegular():
+			return fmt.Errorf("%s is neither a file nor a directory, and a run has nothing else: it is not followed", name)
 		}
-		return nil
+		return hasRoom(name, entry)
 	})
+}
+
+// hasRoom fails for a file that a reader holds and that is too large for that. Frames and
+// results are read piece by piece, and trees and output in part.
+func hasRoom(name string, entry fs.DirEntry) error {
+	most, held := map[string]int64{".json": maxDocument, ".jsonl": maxRecords}[path.Ext(name)]
+	if base := path.Base(name); !held || base == evidence.FramesFile || base == runner.ResultsFile {
+		return nil
+	}
+	info, err := entry.Info()
+	if err != nil {
+		return nil // it went while this looked
+	}
+	if info.Size() > most {
+		return fmt.Errorf("%s has %d bytes, and at most %d are read", name, info.Size(), most)
+	}
+	return nil
 }

@@ -1,7 +1,9 @@
 package serve
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"github.com/waza-isolate/waza/internal/runtest"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/report"
 	"github.com/waza-isolate/waza/runner/results"
 )
 
@@ -181,4 +184,27 @@ func TestWhatIsKnownIsNotRead(t *testing.T) {
 	if list(); s.read != runs+1 {
 		t.Errorf("%d read when one has changed", s.read-runs)
 	}
+}
+
+// FuzzRun: whatever run.json and results.json say, the run can be told of.
+func FuzzRun(f *testing.F) {
+	f.Add([]byte(`{"id": "a", "started": "2026-01-02T03:04:05Z", "ended": "9999-01-02T03:04:05Z", "trials_per_task": -3, "tasks": [{"id": "x"}], "eval": {"name": "\u202e"}}`),
+		[]byte(`{"eval_name": "a", "summary": {"succeeded": -1, "statistics": {"pass_at_k": [1e308]}}, "metrics": {"m": {}}, "tasks": []}`))
+	f.Add([]byte(`null`), []byte(`[]`))
+	f.Fuzz(func(t *testing.T, record, figures []byte) {
+		dir := t.TempDir()
+		lay(t, filepath.Join(dir, "a", runner.RunFile), string(record))
+		lay(t, filepath.Join(dir, "a", runner.ResultsFile), string(figures))
+		runs, err := newShelf(dir, func(string) bool { return false }).list()
+		if err != nil || len(runs) != 1 {
+			t.Fatalf("%d runs, %v", len(runs), err)
+		}
+		if _, err := json.Marshal(runs); err != nil {
+			t.Error(err)
+		}
+		listing := report.Listing{Total: 1, Runs: []report.ListedRun{listed(runs[0])}}
+		if err := (report.Document{Served: true}).Write(io.Discard, report.One(report.Runs(listing))); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -44,7 +44,7 @@ func longName(n int) string { return strings.Repeat("n", part.HugeName) + fmt.Sp
 
 // serveHuge is a server on stdio.
 func serveHuge() error {
-	in := bufio.NewReaderSize(os.Stdin, 1<<16)
+	in, answers := bufio.NewReaderSize(os.Stdin, 1<<16), hugeAnswers()
 	for {
 		line, err := in.ReadString('\n')
 		if err != nil {
@@ -63,7 +63,9 @@ func serveHuge() error {
 		case "tools/list":
 			result = hugeList()
 		case "tools/call":
-			result = hugeAnswers()[q.Params.Name]
+			if result = answers[q.Params.Name]; result == "" {
+				result = `{"content":[]}`
+			}
 		}
 		fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", q.ID, result)
 	}
@@ -84,6 +86,9 @@ func hugeList() string {
 func askHuge(context.Context) []part.Word {
 	session := "Mcp-Session-Id: " + sessionOf(post(victim, begin))
 	post(victim, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, session)
+	for i := range part.HugeCalls {
+		post(victim, fmt.Sprintf(`{"jsonrpc":"2.0","id":"%d","method":"tools/call","params":{"name":"%s"}}`, i, longName(3+i)), session)
+	}
 	for i, tool := range slices.Sorted(maps.Keys(hugeAnswers())) {
 		post(victim, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"%s","arguments":{"text":"%s"}}}`, 2+i, tool, strings.Repeat("x", 1<<20)), session)
 	}

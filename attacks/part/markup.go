@@ -10,10 +10,10 @@ import (
 // by the attack. Each has its mark in it, as Sayings have.
 func Markups() map[string]string {
 	return map[string]string{
-		"page-element":       `<img src=x onerror=console.log("element-mark") alt=element-mark><iframe src=//element-mark.invalid></iframe><form action=//element-mark.invalid><input name=element-mark>`,
-		"page-script":        `</script></SCRIPT ><script>console.log("script-mark")</script><svg><script href="//script-mark.invalid"/></svg>`,
+		"page-element":       `<img src=x onerror=console.log("element-mark") alt=element-mark><iframe src=//element-mark.invalid></iframe><form action=//element-mark.invalid><input name=element-mark></form>`,
+		"page-script":        `</script></SCRIPT ><script>console.log("script-mark")</script><svg><script href="//script-mark.invalid"></script></svg>`,
 		"page-head":          `</title></style></textarea></noscript></template></select></head><base href=//head-mark.invalid><meta http-equiv=refresh content="0;//head-mark.invalid"><link rel=stylesheet href=//head-mark.invalid><style>@import "//head-mark.invalid"</style>`,
-		"page-comment":       `<!--comment-mark--!> <?comment-mark?> <![CDATA[comment-mark]]> <!--`,
+		"page-comment":       `<!--comment-mark--!> <?comment-mark?> <![CDATA[comment-mark]]> <!-- comment-mark -->`,
 		"page-attribute":     "x\" onmouseover=\"attribute-mark\" style=\"color:attribute-mark\" x='' onfocus='attribute-mark' `onclick=`attribute-mark` autofocus=",
 		"page-address":       `javascript:console.log('address-mark') JaVa	ScRiPt:address-mark data:text/html,address-mark vbscript:address-mark //address-mark.invalid`,
 		"page-entity":        `&lt;b&gt;entity-mark &#x3c;script&#x3e; &entity-mark; &#8238; &#27;[2J`,
@@ -41,13 +41,14 @@ func Said() string {
 const Unprintable = "\x00\x01\x08\x0b\x0c\x0e\x1f\x7f\u0085\u2028\ufeff\ufffe\uffff\U000e0041\xff\xfe\xc0\x80\xed\xa0\x80 unprintable-mark"
 
 // Huge is the attack by quantity upon whoever shows what was said: HugeText bytes of text,
-// HugeNames tools, some of which have names of HugeName bytes, lists of HugeList, and JSON
+// HugeNames tools, HugeCalls of tools whose names have HugeName bytes, lists of HugeList, and JSON
 // HugeDepth deep, which is as deep as messages may be.
 const (
 	Huge      = "huge-text"
 	HugeText  = 5 << 20
 	HugeNames = 10_000
 	HugeName  = 64 << 10
+	HugeCalls = 100
 	HugeList  = 100_000
 	HugeDepth = 9_990
 )

@@ -16,18 +16,28 @@ func StyleFor(terminal bool, lookup func(string) (string, bool)) Style {
 // Coloured colours.
 func Coloured() Style { return Style{coloured: true} }
 
-// Good, Bad and Doubtful are for what went well, what did not, and what is in doubt.
-func (s Style) Good(text string) string     { return s.paint("32", text) }
-func (s Style) Bad(text string) string      { return s.paint("31", text) }
+// Good is for what went well.
+func (s Style) Good(text string) string { return s.paint("32", text) }
+
+// Bad is for what did not.
+func (s Style) Bad(text string) string { return s.paint("31", text) }
+
+// Doubtful is for what is in doubt.
 func (s Style) Doubtful(text string) string { return s.paint("33", text) }
 
-// Strong is for what is to be found first, Faint for what is read last.
+// Strong is for what is to be found first.
 func (s Style) Strong(text string) string { return s.paint("1", text) }
-func (s Style) Faint(text string) string  { return s.paint("90", text) }
 
-// Server, Skill and Builtin are for the kinds of an agent's calls.
-func (s Style) Server(text string) string  { return s.paint("36", text) }
-func (s Style) Skill(text string) string   { return s.paint("35", text) }
+// Faint is for what is read last.
+func (s Style) Faint(text string) string { return s.paint("90", text) }
+
+// Server is for calls of servers' tools.
+func (s Style) Server(text string) string { return s.paint("36", text) }
+
+// Skill is for uses of skills.
+func (s Style) Skill(text string) string { return s.paint("35", text) }
+
+// Builtin is for uses of other tools of an agent's own.
 func (s Style) Builtin(text string) string { return s.paint("34", text) }
 
 func (s Style) paint(code, text string) string {

@@ -11,7 +11,6 @@ type comparedTask struct {
 	ID    string
 	Cells []comparedCell
 	Is    string // words to filter by
-	Rank  int    // of its changes: what got worse is first
 }
 
 // comparedCell is a task in one run.
@@ -38,7 +37,7 @@ func comparedTasks(c results.Comparison, runs []comparedRun) (rows []comparedTas
 		tables[i] = run.cells()
 	}
 	for _, id := range c.TaskIDs() {
-		row := comparedTask{ID: id, Is: "|", Rank: len(ranked())}
+		row := comparedTask{ID: id, Is: "|"}
 		for i, run := range runs {
 			cell, ok := tables[i][id]
 			if !ok {
@@ -48,7 +47,6 @@ func comparedTasks(c results.Comparison, runs []comparedRun) (rows []comparedTas
 				mark := changeMark(change)
 				cell.Mark = &mark
 				row.Is += mark.Word + "|"
-				row.Rank = min(row.Rank, rankOf(change))
 			}
 			row.Cells = append(row.Cells, cell)
 		}
@@ -78,24 +76,10 @@ func (r comparedRun) cells() map[string]comparedCell {
 	return cells
 }
 
-// ranked are changes in the order in which tasks are sorted by them.
-func ranked() []results.Change {
-	return []results.Change{results.Regressed, results.Missing, results.Flaky, results.Fixed, results.Added}
-}
-
-func rankOf(change results.Change) int {
-	for i, c := range ranked() {
-		if c == change {
-			return i
-		}
-	}
-	return len(ranked())
-}
-
 // Choices are the changes that tell tasks apart.
 func (c comparison) Choices() []choice {
 	var words []string
-	for _, change := range ranked() {
+	for _, change := range []results.Change{results.Regressed, results.Missing, results.Flaky, results.Fixed, results.Added} {
 		words = append(words, string(change))
 	}
 	tags := make([]string, len(c.Tasks))

@@ -12,9 +12,6 @@ import (
 // order, with the links to their pages; of others both are zero.
 func Comparison(c results.Comparison, runs []Run, links []Links) Page {
 	p := comparison{place: place{path: PathCompare}}
-	for _, l := range links {
-		p.place.Links.InFile = p.place.Links.InFile || l.InFile
-	}
 	for i, run := range c.Runs {
 		one := comparedRun{ComparedRun: run, Lane: fmt.Sprintf("s%d", i%lanes)}
 		if i < len(runs) && i < len(links) {

@@ -9,7 +9,7 @@ import (
 // What got worse is told first, and where no difference is shown no number stands for one.
 func TestComparisonPage(t *testing.T) {
 	page := parse(t, Comparison(compared(t)))
-	pairs := page.all("section.pair")
+	pairs := page.all("section.compared-pair")
 	if len(pairs) != 2 {
 		t.Fatalf("%d pairs", len(pairs))
 	}

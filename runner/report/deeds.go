@@ -90,10 +90,18 @@ func (s server) Untold() (said []string) {
 		return []string{"Nothing on record tells what it did beside answering."}
 	}
 	for _, list := range slices.Sorted(maps.Keys(s.Conduct.More)) {
-		said = append(said, fmt.Sprintf("And %s more of %s.", count(s.Conduct.More[list]), strings.ReplaceAll(list, "_", " ")))
+		said = append(said, moreOf(list, s.Conduct.More[list]))
 	}
 	for _, list := range slices.Sorted(maps.Keys(s.Conduct.Unseen)) {
 		said = append(said, fmt.Sprintf("Not watched: %s, because %s.", list, s.Conduct.Unseen[list]))
 	}
 	return said
+}
+
+// moreOf says how much of a list is counted and not listed.
+func moreOf(list string, n int) string {
+	if list == observe.Missing {
+		return fmt.Sprintf("It looked %s for a program that is not there.", times(n))
+	}
+	return fmt.Sprintf("And %s more of %s.", count(n), list)
 }

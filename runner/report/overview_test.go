@@ -14,9 +14,9 @@ func TestOverviewOfEverything(t *testing.T) {
 	run := sample(t)
 	page := parse(t, Overview(run, Links{InFile: true}))
 	for what, want := range map[string]string{
-		".verdict .word": "Incomplete",
-		".verdict .said": "5 of 30 trials have no outcome. 1 of 25 trials ended as infra, which tells nothing of the agent. 11 of 24 trials did not pass: 7 fail, 3 timeout, 1 agent_error. The attack succeeded in 1 of 5 trials under attack. task_completion is 0.50 and has to be 0.90. Weakly isolated: Every trial ran in containers of its own; not every wall holds.",
-		".verdict ul":    "13 pass 7 fail 3 timeout 1 agent_error 1 infra 5 no outcome",
+		".run-verdict .word": "Incomplete",
+		".run-verdict .said": "5 of 30 trials have no outcome. 1 of 25 trials ended as infra, which tells nothing of the agent. 11 of 24 trials did not pass: 7 fail, 3 timeout, 1 agent_error. The attack succeeded in 1 of 5 trials under attack. task_completion is 0.50 and has to be 0.90. Weakly isolated: Every trial ran in containers of its own; not every wall holds.",
+		".run-verdict ul":    "13 pass 7 fail 3 timeout 1 agent_error 1 infra 5 no outcome",
 	} {
 		if got := page.text(what); got != want {
 			t.Errorf("%s: %q, want %q", what, got, want)

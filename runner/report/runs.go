@@ -105,3 +105,13 @@ func (n Now) Trial(task string, number int) template.URL {
 
 // AtWork is the part of a page that tells how a run stands, and that events change.
 func AtWork(n Now) Page { return Page{ID: n.Links.ID("now"), Title: "Now", name: "now", data: n} }
+
+// File is a file of a trial, on a server.
+type File struct {
+	To    template.URL
+	Name  string // its path from the trial's directory
+	Bytes int64
+}
+
+// Files is the part of a page that leads to files as they are.
+func Files(all []File) Page { return Page{ID: "files", Title: "Files", name: "files", data: all} }

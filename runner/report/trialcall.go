@@ -14,7 +14,7 @@ func (r *reading) callRow(call *evidence.Call) Row {
 	end := outcomeOf(call.Outcome)
 	row := Row{
 		Kind: rowCall, Anchor: callAnchor(call.Seq), Number: fmt.Sprint(call.Seq), At: offset(r.from, call.Start),
-		Source: r.sources[call.Server].Key, Lane: r.sources[call.Server].Lane, Who: call.Server, What: call.Tool, Preview: brief(string(call.Arguments), previewSize),
+		Source: r.sources[call.Server].Key, Lane: r.sources[call.Server].Lane, Who: brief(call.Server, nameSize), What: brief(call.Tool, nameSize), Preview: brief(string(call.Arguments), previewSize),
 		End: &end, Took: lasted(call.Start, call.End), Failed: call.Outcome.Failed(), start: call.Start,
 	}
 	r.asked(&row, call)
@@ -98,7 +98,7 @@ func (r *reading) told(row *Row, call *evidence.Call) {
 	for _, d := range n.Differs {
 		if d.Call == call.Seq {
 			row.flag("warn", "told otherwise")
-			row.note(fmt.Sprintf("The agent tells the %s otherwise: it says %s, and was %s.", d.In, d.Says, d.Was))
+			row.note(fmt.Sprintf("The agent tells the %s otherwise: it says %s, and was %s.", d.In, brief(d.Says, noteSize/3), brief(d.Was, noteSize/3)))
 		}
 	}
 }

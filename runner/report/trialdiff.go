@@ -54,6 +54,7 @@ func (r *reading) workspace(room *budget) Workspace {
 		return Workspace{None: "The workspace cannot be read."}
 	}
 	w := Workspace{Tree: tree}
+	w.Gaps = briefs(tree.Gaps)
 	for _, change := range tree.Changes {
 		w.Shown = append(w.Shown, viewOf(change, room))
 	}
@@ -63,7 +64,10 @@ func (r *reading) workspace(room *budget) Workspace {
 
 func viewOf(c changes.Change, room *budget) FileView {
 	v := FileView{Change: c, Facts: factsOf(c)}
-	v.Hunks = nil
+	v.Hunks, v.Path = nil, brief(c.Path, nameSize)
+	for i := range v.Facts {
+		v.Facts[i] = brief(v.Facts[i], nameSize)
+	}
 	for _, hunk := range c.Hunks {
 		v.add("at", fmt.Sprintf("line %d, before line %d\n", hunk.New, hunk.Old), room)
 		for _, line := range hunk.Lines {

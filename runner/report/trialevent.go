@@ -53,7 +53,7 @@ func (r *reading) eventRow(group []evidence.Event) Row {
 	first := group[0]
 	row := Row{
 		Kind: rowEvent, At: offset(r.from, first.Time), Source: sourceEvent, Lane: r.sources[first.Where].Lane,
-		Who: first.Where, What: strings.ReplaceAll(first.Kind, "_", " "), Preview: brief(first.Message, previewSize), start: first.Time,
+		Who: brief(first.Where, nameSize), What: brief(strings.ReplaceAll(first.Kind, "_", " "), nameSize), Preview: brief(first.Message, previewSize), start: first.Time,
 	}
 	if len(group) > 1 {
 		row.Preview = fmt.Sprintf("%d: %s", len(group), brief(messages(group), previewSize))
@@ -85,6 +85,9 @@ func (r *reading) eventTexts(row *Row, group []evidence.Event) {
 		if i == maxEvents {
 			row.note(fmt.Sprintf("%d more are in %s.", len(group)-i, evidence.EventsFile))
 			break
+		}
+		if all.Len() > r.most.Text {
+			break // more is not shown
 		}
 		fmt.Fprintf(&all, "%s  %s\n", offset(r.from, e.Time), e.Message)
 		if len(e.Data) > 0 {

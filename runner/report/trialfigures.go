@@ -64,8 +64,9 @@ func (r *reading) figures() Figures {
 const maxModels = 4
 
 func (f *Figures) addModel(t *conversation.Turn) {
-	if t.Model != "" && len(f.Models) < maxModels && !slices.Contains(f.Models, t.Model) {
-		f.Models = append(f.Models, t.Model)
+	model := brief(t.Model, nameSize)
+	if model != "" && len(f.Models) < maxModels && !slices.Contains(f.Models, model) {
+		f.Models = append(f.Models, model)
 	}
 }
 

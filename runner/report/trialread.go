@@ -43,7 +43,7 @@ func ReadTrial(dir evidence.Dir, most Bounds) (Trial, error) {
 	}
 	r := &reading{dir: dir, most: most, talk: talk, gaps: talk.Gaps, room: budget{most.Text, most.Total}, sources: map[string]Source{}}
 	for i, server := range talk.Trial.Servers {
-		r.sources[server.Name] = Source{Key: fmt.Sprint("server-", i), Lane: fmt.Sprint("s", i%lanes), Name: server.Name}
+		r.sources[server.Name] = Source{Key: fmt.Sprint("server-", i), Lane: fmt.Sprint("s", i%lanes), Name: brief(server.Name, nameSize)}
 	}
 	for _, step := range talk.Steps {
 		if step.Call != nil {
@@ -104,13 +104,13 @@ func (r *reading) trial() (Trial, error) {
 	earlier, err := r.dir.Earlier()
 	r.note(err)
 	t := Trial{
-		Trial: r.talk.Trial, Earlier: earlier, Score: r.talk.Verdicts.Score,
-		Outcome: cmp.Or(r.talk.Verdicts.Class, r.talk.Trial.Class), Told: r.talk.Told,
+		Trial: r.talk.Trial, Earlier: attempts(earlier), Score: r.talk.Verdicts.Score,
+		Outcome:    cmp.Or(r.talk.Verdicts.Class, r.talk.Trial.Class),
 		PromptText: r.room.show(r.talk.Trial.Prompt), Output: r.room.show(r.talk.Trial.FinalOutput),
 	}
 	t.Previous, t.Next = siblings(r.dir, t.Number)
 	t.Verdicts, t.Attack = r.verdicts(r.talk.Verdicts.Verdicts), r.attack()
-	t.Why = why(t.Outcome, r.talk)
+	t.Why = brief(why(t.Outcome, r.talk), noteSize)
 	t.Figures = r.figures()
 	t.Timeline = r.timeline()
 	logs, workspace := r.room.part(8), r.room.part(4)
@@ -118,10 +118,28 @@ func (r *reading) trial() (Trial, error) {
 	t.Workspace = r.workspace(workspace)
 	t.Rows, t.Unshown = r.rows()
 	t.Sources = r.sourcesOf(t.Rows)
-	t.Gaps = r.gaps
+	t.Gaps = briefs(r.gaps)
+	t.Told = briefs(r.talk.Told)
 	// What was read of it is in the page's own words now.
-	t.Trial.Prompt, t.Trial.FinalOutput, t.Trial.Plan = "", "", nil
+	t.TaskName, t.Executor, t.Signal = brief(t.TaskName, nameSize), brief(t.Executor, nameSize), brief(t.Signal, nameSize)
+	t.Trial.Prompt, t.Trial.FinalOutput, t.Trial.Message, t.Trial.Plan = "", "", "", nil
 	return t, nil
+}
+
+// attempts are earlier ones, of which the reason is shown.
+func attempts(earlier []evidence.Trial) (shown []evidence.Trial) {
+	for _, t := range earlier[:min(len(earlier), maxNotes)] {
+		shown = append(shown, evidence.Trial{Attempt: t.Attempt, Class: t.Class, Reason: t.Reason, Message: brief(t.Message, noteSize)})
+	}
+	return shown
+}
+
+// briefs are sentences, as many as a page has room for.
+func briefs(sentences []string) (shown []string) {
+	for _, sentence := range sentences[:min(len(sentences), maxNotes)] {
+		shown = append(shown, brief(sentence, noteSize))
+	}
+	return shown
 }
 
 // why says in a sentence how a trial ended.

@@ -57,8 +57,15 @@ type Part struct {
 func callAnchor(seq int) string { return "call-" + strconv.Itoa(seq) }
 func turnAnchor(seq int) string { return "turn-" + strconv.Itoa(seq) }
 
-func (r *Row) flag(kind, text string)        { r.Flags = append(r.Flags, Flag{text, kind}) }
-func (r *Row) note(text string, call ...int) { r.Notes = append(r.Notes, noteOf(text, call...)) }
+func (r *Row) flag(kind, text string) { r.Flags = append(r.Flags, Flag{text, kind}) }
+
+// note adds a sentence, as far as a row has room for such.
+func (r *Row) note(text string, call ...int) {
+	if len(r.Notes) < maxNotes {
+		r.Notes = append(r.Notes, noteOf(text, call...))
+	}
+}
+
 func (r *Row) part(name, where string, t Text) {
 	r.Parts = append(r.Parts, Part{Name: name, Text: t, Where: where})
 }
@@ -67,15 +74,22 @@ func (r *Row) folded(name, where string, t Text) {
 }
 
 func noteOf(text string, call ...int) Note {
-	n := Note{Text: text}
+	n := Note{Text: brief(text, noteSize)}
 	if len(call) > 0 {
 		n.Call = call[0]
 	}
 	return n
 }
 
-// previewSize is how many columns of a text a row shows.
-const previewSize = 160
+// How many columns of texts are shown that stand on a line.
+const (
+	previewSize = 160
+	nameSize    = 120
+	noteSize    = 500
+)
+
+// maxNotes is how many sentences a row has.
+const maxNotes = 20
 
 // offset is a time in seconds since another.
 func offset(from, at time.Time) string {

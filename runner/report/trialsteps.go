@@ -68,7 +68,7 @@ func (r *reading) turnRow(t *conversation.Turn) Row {
 	for _, use := range t.Uses {
 		switch {
 		case use.Call > 0:
-			row.note(fmt.Sprintf("Asks for %s, which is call %d.", use.Name, use.Call), use.Call)
+			row.note(fmt.Sprintf("Asks for %s, which is call %d.", brief(use.Name, nameSize), use.Call), use.Call)
 		case use.Result == nil:
 			row.note(fmt.Sprintf("Asks for %s, and was never told a result.", use.Name))
 		case use.Result.Error:
@@ -104,9 +104,9 @@ func (r *reading) turnTexts(row *Row, t *conversation.Turn) {
 		if use.Call > 0 {
 			continue
 		}
-		row.part("Asks for "+use.Name, evidence.ModelsFile, r.room.json(use.Arguments))
+		row.part("Asks for "+brief(use.Name, nameSize), evidence.ModelsFile, r.room.json(use.Arguments))
 		if use.Result != nil {
-			row.part("Told the model of "+use.Name, evidence.ModelsFile, r.room.either(use.Result.Text))
+			row.part("Told the model of "+brief(use.Name, nameSize), evidence.ModelsFile, r.room.either(use.Result.Text))
 		}
 	}
 }
@@ -122,7 +122,7 @@ func ownRow(use *capture.Use) Row {
 		kind = rowSkill
 	}
 	row := Row{
-		Kind: kind, Anchor: fmt.Sprintf("told-%d", use.Told), Source: kind, Who: kind, What: use.Tool,
+		Kind: kind, Anchor: fmt.Sprintf("told-%d", use.Told), Source: kind, Who: kind, What: brief(use.Tool, nameSize),
 		Preview: brief(string(use.Arguments), previewSize), End: &end, Failed: !use.OK,
 	}
 	row.note("As the agent tells it; it is on no wire, and its time is not known.")
@@ -147,7 +147,7 @@ func (r *reading) ownTexts(row *Row, use *capture.Use) {
 // claimRow is a call that the agent tells of and never made.
 func claimRow(claim *evidence.Claim) Row {
 	row := Row{
-		Kind: rowClaim, Anchor: fmt.Sprintf("told-%d", claim.Number), Source: sourceAgent, Who: "claim", What: claim.Name,
+		Kind: rowClaim, Anchor: fmt.Sprintf("told-%d", claim.Number), Source: sourceAgent, Who: "claim", What: brief(claim.Name, nameSize),
 		Preview: brief(string(claim.Arguments), previewSize), End: &Mark{"none", "never made", "warn"}, Failed: true,
 	}
 	row.note("The agent tells of this call, and never made it.")

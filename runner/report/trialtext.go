@@ -111,7 +111,7 @@ func (b *budget) either(text string) Text {
 
 // brief is a value or text on one line, for a row.
 func brief(text string, most int) string {
-	head := text[:min(len(text), 4*most)]
+	head := strings.TrimSpace(text[:min(len(text), 4*most)])
 	head = strings.Join(strings.Fields(strings.ToValidUTF8(head, "\uFFFD")), " ")
 	return visible.Cut(visible.Line(head), most)
 }

@@ -227,7 +227,7 @@ func (r *reading) serverLanes(s scale, t *Timeline) (all []Lane) {
 	at := map[string]int{}
 	for i, server := range r.talk.Trial.Servers {
 		if i < maxLanes {
-			all = append(all, Lane{Name: server.Name, Lane: r.sources[server.Name].Lane})
+			all = append(all, Lane{Name: brief(server.Name, 24), Lane: r.sources[server.Name].Lane})
 			at[server.Name] = i
 		}
 	}
@@ -347,7 +347,7 @@ func (r *reading) marks(s scale, t *Timeline) (marks []TimeMark) {
 			continue
 		}
 		last = at
-		title := fmt.Sprintf("%s %s: %s", first.Kind, first.Where, brief(first.Message, 120))
+		title := fmt.Sprintf("%s %s: %s", first.Kind, brief(first.Where, 60), brief(first.Message, 120))
 		marks = append(marks, TimeMark{X: at, Title: title, Grave: !quiet(first)})
 	}
 	return marks

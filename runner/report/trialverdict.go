@@ -47,7 +47,7 @@ func (r *reading) verdict(v evidence.Verdict) VerdictView {
 	about := aboutCalls(v)
 	feedback := r.room.show(v.Feedback)
 	view := VerdictView{
-		Name: v.Name, Type: v.Type, Result: v.Result, Score: v.Score, Weight: v.Weight,
+		Name: brief(v.Name, nameSize), Type: brief(v.Type, nameSize), Result: v.Result, Score: v.Score, Weight: v.Weight,
 		Feedback: pieces(feedback.Text, about), Left: feedback.Left, Calls: about[:min(len(about), maxChips)], More: max(len(about)-maxChips, 0),
 	}
 	if len(v.Details) > 0 {
@@ -93,13 +93,14 @@ func (r *reading) attack() *AttackView {
 	case attack == nil:
 		return nil
 	case v == nil:
-		return &AttackView{AttackVerdict: evidence.AttackVerdict{Goal: attack.Goal}, Withheld: attack.Withheld}
+		return &AttackView{AttackVerdict: evidence.AttackVerdict{Goal: brief(attack.Goal, noteSize)}, Withheld: attack.Withheld}
 	}
 	view := &AttackView{AttackVerdict: *v, Shown: r.verdicts(v.Verdicts)}
-	view.Verdicts = nil
+	view.Verdicts, view.Goal = nil, brief(v.Goal, noteSize)
 	if len(view.Shown) > 0 {
 		view.Reasons = undelivered(view.Reasons, v.Verdicts)
 	}
+	view.Reasons = briefs(view.Reasons)
 	return view
 }
 

@@ -172,7 +172,7 @@ func binomial(n, k int, p float64) float64 {
 // The interval of the paired difference holds the true one in about 95 of 100 evals,
 // whose tasks are of any difficulty and get harder by other measures.
 func TestCoverage(t *testing.T) {
-	const evals, tasks, trials, change = 2000, 12, 5, -0.1
+	const evals, tasks, trials, change = 1000, 12, 5, -0.1
 	random := rand.New(rand.NewPCG(1, 2))
 	passes := func(chance float64) (passed int) {
 		for range trials {

@@ -6,6 +6,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/runner/capture"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
@@ -15,6 +16,7 @@ const (
 	maxText     = 64 << 10 // bytes of a value
 	maxOfTrial  = 32 << 20 // bytes of all values of a trial
 	alwaysTaken = 256      // bytes of a value that are not worth a mark in its place
+	maxNested   = 128      // objects and arrays in each other: readers of JSON have limits of their own
 )
 
 // room is what there is left for values of a trial.
@@ -73,7 +75,9 @@ func (r *room) text(s string, at place) string {
 // json is raw, or in its place an object of where it is and how its text begins.
 func (r *room) json(raw json.RawMessage, at place) json.RawMessage {
 	kept := r.take(len(raw))
-	if kept == len(raw) {
+	if deep := jsontext.Depth(raw) > maxNested; deep {
+		kept = min(kept, alwaysTaken)
+	} else if kept == len(raw) {
 		return raw
 	}
 	begins := strings.ToValidUTF8(string(raw[:kept]), "")

@@ -3,12 +3,14 @@ package results
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
 
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -71,7 +73,7 @@ func TestResultsOfATalkativeTrial(t *testing.T) {
 	arguments, _ := json.Marshal(map[string]string{"path": long, "file_text": long})
 	trial := graded("a", 1, evidence.ClassPass, 1, 1)
 	trial.Path = "trials/a/1"
-	for i := range 300 {
+	for i := range 120 {
 		trial.Calls = append(trial.Calls, evidence.Call{Seq: i + 1, Server: "s", Tool: "t", ID: json.RawMessage("1"), Arguments: arguments, Result: result, Outcome: evidence.OutcomeToolError, RequestFrame: int64(2*i + 1), ResponseFrame: int64(2*i + 2)})
 		trial.Transcript = append(trial.Transcript, evidence.TranscriptEvent{Type: "assistant.message", Content: long, Message: long, ToolResult: result})
 	}
@@ -83,16 +85,35 @@ func TestResultsOfATalkativeTrial(t *testing.T) {
 	if most := 2 * maxOfTrial; len(written) > most {
 		t.Errorf("%d MiB, more than %d", len(written)>>20, most>>20)
 	}
-	first, event, told := completed.SessionDigest.ToolCalls[0], completed.ToolEvents[299], completed.Transcript[299]
+	first, event, told := completed.SessionDigest.ToolCalls[0], completed.ToolEvents[119], completed.Transcript[119]
 	for what, said := range map[string][2]string{
 		"path":       {first.Arguments.Path, "whole in trials/a/1/calls.jsonl, line 1, and frame 1]"},
 		"content":    {first.Result.Content, "whole in trials/a/1/calls.jsonl, line 1, and frame 2]"},
-		"result":     {string(event.Result), "whole in trials/a/1/calls.jsonl, line 300, and frame 600"},
-		"error":      {event.Error, "whole in trials/a/1/calls.jsonl, line 300, and frame 600]"},
-		"transcript": {told.Message, "whole in trials/a/1/transcript.jsonl, line 300]"},
+		"result":     {string(event.Result), "whole in trials/a/1/calls.jsonl, line 120, and frame 240"},
+		"error":      {event.Error, "whole in trials/a/1/calls.jsonl, line 120, and frame 240]"},
+		"transcript": {told.Message, "whole in trials/a/1/transcript.jsonl, line 120]"},
 	} {
 		if !strings.Contains(said[0], said[1]) {
 			t.Errorf("%s: %s", what, said[0][max(0, len(said[0])-200):])
 		}
+	}
+}
+
+// A value that nests deep is a value that nests deep to every reader of results.json, and
+// laid out hundreds of times as long.
+func TestNestedValues(t *testing.T) {
+	nested := func(depth int) json.RawMessage {
+		return json.RawMessage(strings.Repeat("[", depth) + strings.Repeat("]", depth))
+	}
+	r := roomFor(Trial{})
+	if got := r.json(nested(maxNested), line3); jsontext.Depth(got) != maxNested {
+		t.Errorf("%s", got)
+	}
+	if got := string(r.json(nested(9000), line3)); !strings.Contains(got, "whole in calls.jsonl, line 3") || jsontext.Depth([]byte(got)) != 1 {
+		t.Error(got)
+	}
+	out := jsonWriter{w: io.Discard}
+	if laid := out.encode(ToolEvent{Result: nested(maxNested)}); len(laid) > 1<<10 {
+		t.Errorf("%d bytes of %d brackets", len(laid), 2*maxNested)
 	}
 }

@@ -3,8 +3,10 @@ package results
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"io"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // Write writes results.json. Each run is written with what its trial says, which trial
@@ -58,16 +60,15 @@ func (j *jsonWriter) write(b []byte) {
 
 func (j *jsonWriter) text(s string) { j.write([]byte(s)) }
 
-// encode is v as JSON, its lines but the first indented.
+// encode is v as JSON, its lines but the first indented. Values of strangers' are each on
+// one line: laid out, a few kilobytes that nest deep are hundreds of megabytes.
 func (j *jsonWriter) encode(v any) []byte {
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent(j.indent, "  ")
-	if err := enc.Encode(v); err != nil && j.err == nil {
+	compact, err := evidence.Marshal(v)
+	if err != nil && j.err == nil {
 		j.err = err
 	}
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
+	laid := jsontext.Indent(compact, "args", "result", "arguments", "tool_result")
+	return bytes.ReplaceAll(laid, []byte("\n"), []byte("\n"+j.indent))
 }
 
 func (j *jsonWriter) value(v any) { j.write(j.encode(v)) }

@@ -1,0 +1,76 @@
+package report
+
+import (
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+
+	"github.com/waza-isolate/waza/internal/visible"
+)
+
+// parts of pages that are ours: whatever strangers wrote, there are no others.
+const (
+	ourElements   = " html head meta link title style body a svg symbol circle path rect g line text use header nav main section div span h1 h2 h3 h4 p dl dt dd ul ol li details summary pre code b small figure figcaption input kbd button select option label output script "
+	ourAttributes = " lang charset http-equiv content name rel href class aria-hidden focusable width height id viewbox cx cy r fill d stroke stroke-width stroke-linecap stroke-linejoin stroke-dasharray x y rx transform tabindex aria-label data-page data-title data-from data-failed aria-labelledby aria-current role type placeholder aria-keyshortcuts value aria-live x1 x2 y1 y2 dy preserveaspectratio "
+)
+
+// Whatever bytes the evidence holds, the page has our elements and attributes alone, leads
+// nowhere but within itself, and shows every character.
+func FuzzTrialPage(f *testing.F) {
+	for _, seed := range []string{
+		"</pre><script>alert(1)</script>", `"><img src=x onerror=alert(1)>`, "\u202etxt.exe\u2066", "\x1b]0;x\x07\x00\xff", `{"a":[1.0,{"b":null}]}`,
+		"</title></style><base href=//example.org>", "javascript:alert(1)", "\n\n\r\n\t", "<!--", "{{.Trial}}", "call 2", "' onfocus='alert(1)",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if len(text) > 2000 {
+			t.Skip("longer texts are the bounds' affair")
+		}
+		_, page := pageOf(t, sampled(t, text, 3), Bounds{Text: 4 << 10, Total: 256 << 10, Calls: 10})
+		scripts := 0
+		for tokens := html.NewTokenizer(strings.NewReader(page)); ; {
+			kind := tokens.Next()
+			if kind == html.ErrorToken {
+				break
+			}
+			token := tokens.Token()
+			if kind == html.TextToken && scripts == 0 {
+				checkText(t, token.Data)
+			}
+			if kind != html.StartTagToken && kind != html.SelfClosingTagToken {
+				continue
+			}
+			if token.Data == "script" {
+				scripts++
+			}
+			checkElement(t, token)
+		}
+		if scripts != 1 {
+			t.Fatalf("%d scripts", scripts)
+		}
+	})
+}
+
+func checkElement(t *testing.T, token html.Token) {
+	if !strings.Contains(ourElements, " "+token.Data+" ") {
+		t.Fatalf("an element %q", token.Data)
+	}
+	for _, a := range token.Attr {
+		if !strings.Contains(ourAttributes, " "+a.Key+" ") {
+			t.Fatalf("an attribute %q of %q", a.Key, token.Data)
+		}
+		if a.Key == "href" && !strings.HasPrefix(a.Val, "#") && a.Val != "data:," {
+			t.Fatalf("a link to %q", a.Val)
+		}
+	}
+}
+
+func checkText(t *testing.T, text string) {
+	for _, r := range text {
+		if visible.Hidden(r) {
+			t.Fatalf("%q is not visible", r)
+		}
+	}
+}
