@@ -10,7 +10,7 @@ export TIMEOUT
 # Debian's Go does not fetch a newer one unless it is told to.
 export GOTOOLCHAIN ?= auto
 
-.PHONY: help setup first build image run test test-attacks bench soak lint clean
+.PHONY: help setup first build image run test test-attacks bench soak screenshots lint clean
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +48,10 @@ bench: ## Measure what isolation costs beside the bare engine; writes bench.json
 
 soak: setup build ## Run 500 trials in a row and 40 at once, and see that nothing grows or is left
 	@scripts/soak
+
+screenshots: setup build ## Take the README's pictures anew, of a run of examples/real-servers
+	@scripts/setup browser
+	@scripts/phase screenshots scripts/screenshots
 
 lint: ## Check format, vet and staticcheck
 	@scripts/phase lint scripts/lint

@@ -153,7 +153,7 @@ func filters(t *testing.T, p *browsertest.Page, word string, left int) {
 	const rows = `[...document.querySelectorAll("table.sortable tbody tr")].filter(r => r.checkVisibility() && r.closest("table").id === document.querySelector("input[data-filter]").dataset.filter).length`
 	all := browsertest.Eval[int](p, rows)
 	browsertest.Eval[any](p, `document.querySelector("input[data-filter]").focus(), 0`)
-	p.Press(word)
+	p.Type(word)
 	p.Await(fmt.Sprintf("%s === %d", rows, left))
 	p.Press(strings.Repeat(kb.Backspace, len(word)))
 	p.Await(fmt.Sprintf("%s === %d", rows, all))

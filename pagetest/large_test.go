@@ -105,7 +105,6 @@ func TestLongTrial(t *testing.T) {
 	if shown := browsertest.Eval[int](p, steps); shown < manyCalls {
 		t.Errorf("%d steps are shown of %d calls", shown, manyCalls)
 	}
-	searches("no such file")(t, p)
 	browsertest.Eval[any](p, `location.hash = "#trial/long/1/call-9999", 0`)
 	p.Await(`document.getElementById("trial/long/1/call-9999").querySelector("details").open`)
 	p.Await(`(r => r.top >= 0 && r.bottom <= innerHeight + 2000)(document.getElementById("trial/long/1/call-9999").getBoundingClientRect())`)

@@ -22,7 +22,7 @@ func searches(word string) func(*testing.T, *browsertest.Page) {
 		all := browsertest.Eval[int](p, steps)
 		p.Press("/")
 		p.Await(`document.activeElement.type === "search"`)
-		p.Press(word)
+		p.Type(word)
 		p.Await(trial + `.querySelector("output").textContent.includes(" of ")`)
 		found := browsertest.Eval[int](p, steps)
 		if found == 0 || found >= all {

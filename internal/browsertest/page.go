@@ -7,6 +7,7 @@ import (
 	"github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 )
 
@@ -94,6 +95,15 @@ func (p *Page) Press(keys ...string) {
 	for _, key := range keys {
 		p.Do(chromedp.KeyEvent(key))
 	}
+}
+
+// Type enters a text where the keyboard is, all at once.
+func (p *Page) Type(text string) {
+	p.t.Helper()
+	p.Do(func(ctx context.Context, t *chromedp.Target) (void chromedp.Void, err error) {
+		_, err = cdp.Call(ctx, t, input.InsertText, input.InsertTextParams{Text: text})
+		return void, err
+	})
 }
 
 // See shows the page otherwise from now on, once what changes gradually has changed.

@@ -52,9 +52,7 @@ func New(t testing.TB, dir, eval string) *Run {
 // Trial records one trial, by what does. Trials of a task are numbered as they come.
 func (r *Run) Trial(task string, does func(*Trial)) {
 	r.t.Helper()
-	i := slices.IndexFunc(r.Record.Tasks, func(t runner.TaskRecord) bool { return t.ID == task })
-	if i < 0 {
-		i = len(r.Record.Tasks)
+	if !slices.ContainsFunc(r.Record.Tasks, func(t runner.TaskRecord) bool { return t.ID == task }) {
 		r.Record.Tasks = append(r.Record.Tasks, runner.TaskRecord{ID: task, Name: task})
 	}
 	number := 1
