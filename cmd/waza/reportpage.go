@@ -27,8 +27,8 @@ func (s *state) reportCommand() *cli.Command {
 		Usage:     "write the report of a run, or of several side by side",
 		ArgsUsage: "RUN...",
 		Description: "Writes report.html and junit.xml into the run directory, from what is there: nothing is\n" +
-			"graded again, and the run need not have ended. --output writes the page of HTML elsewhere;\n" +
-			"it is needed for several runs, which are shown side by side. --format github-comment prints\n" +
+			"graded again, and the run need not have ended. --output writes the page of HTML elsewhere; it is\n" +
+			"needed while somebody is at work on the run, and for several, which are shown side by side. --format github-comment prints\n" +
 			"a comment for a pull request, and writes nothing.",
 		OnUsageError: usageError,
 		Flags: []cli.Flag{
