@@ -21,6 +21,9 @@ import (
 func ReadEntry(path string) (results.Entry, error) {
 	entry := results.Entry{Path: path}
 	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return entry, fmt.Errorf("%s is no run directory and no %s: it is not there", path, ResultsFile)
+	}
 	if err != nil {
 		return entry, err
 	}

@@ -183,8 +183,8 @@ func (r Record) Seal(dir string) error {
 	return r.Write(dir)
 }
 
-// Reseal takes in what grading wrote anew, and leaves the digests of evidence as
-// the run left them.
+// Reseal takes in what grading wrote anew, as far as it is there, and leaves the digests
+// of evidence as the run left them.
 func (r Record) Reseal(dir string) error {
 	if r.Files == nil {
 		return nil // the run never came to its end
@@ -201,7 +201,9 @@ func (r Record) Reseal(dir string) error {
 		switch {
 		case err == nil:
 			r.Files[name] = sum
-		case r.Files[name] != "" || !errors.Is(err, fs.ErrNotExist):
+		case errors.Is(err, fs.ErrNotExist):
+			delete(r.Files, name)
+		default:
 			return err
 		}
 	}
@@ -240,7 +242,8 @@ const (
 )
 
 // Changed lists files of the run directory that are no longer as they were when
-// the run was sealed, but for those that grading writes anew.
+// the run was sealed, but for those that grading writes anew. [Record.Gone] lists those
+// that are not there.
 func (r Record) Changed(dir string) ([]string, error) {
 	var changed []string
 	for _, name := range slices.Sorted(maps.Keys(r.Files)) {
@@ -248,7 +251,10 @@ func (r Record) Changed(dir string) ([]string, error) {
 			continue
 		}
 		sum, err := digest.File(filepath.Join(dir, filepath.FromSlash(name)))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
 			return nil, err
 		}
 		if sum != r.Files[name] {

@@ -127,5 +127,6 @@ func (r Record) changedIn(run string, id TrialID) ([]string, error) {
 			of.Files[name] = sum
 		}
 	}
-	return of.Changed(run)
+	changed, err := of.Changed(run)
+	return append(of.Gone(run), changed...), err
 }

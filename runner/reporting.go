@@ -62,7 +62,9 @@ func Reported(dir string, r Record) (report.Run, error) {
 	if err != nil {
 		return report.Run{}, err
 	}
-	return r.Shown(dir, computed), nil
+	run := r.Shown(dir, computed)
+	run.AtWork = r.Ended.IsZero() && Held(dir)
+	return run, nil
 }
 
 // Shown is what is shown of the run in dir, of which summary is computed.
@@ -82,6 +84,10 @@ func (r Record) Shown(dir string, summary results.Results) report.Run {
 	return run
 }
 
+// maxServersInNav is how many runs at most have a link to their servers at the top of
+// each page. Each overview has one.
+const maxServersInNav = 3
+
 func writeReport(w io.Writer, runs []report.Run) error {
 	if len(runs) == 0 {
 		return errors.New("runner: no run to report")
@@ -97,7 +103,10 @@ func writeReport(w io.Writer, runs []report.Run) error {
 		if len(runs) > 1 {
 			overview, servers = fmt.Sprintf("Run %d", i+1), fmt.Sprintf("Servers %d", i+1)
 		}
-		document.Nav = append(document.Nav, navItem(overview, report.PathOverview, l), navItem(servers, report.PathServers, l))
+		document.Nav = append(document.Nav, navItem(overview, report.PathOverview, l))
+		if len(runs) <= maxServersInNav {
+			document.Nav = append(document.Nav, navItem(servers, report.PathServers, l))
+		}
 	}
 	return document.Write(w, reportPages(runs, links))
 }
@@ -142,6 +151,8 @@ func notes(runs []report.Run) string {
 func unfinished(run report.Run) string {
 	trials := fmt.Sprintf("%d of %d trials have an outcome.", run.Trials(), run.Planned)
 	switch {
+	case run.AtWork:
+		return "The run is at work: " + trials
 	case run.Ended.IsZero():
 		return "The run has not come to its end: " + trials
 	case run.Interrupted:

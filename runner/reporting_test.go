@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -152,6 +153,42 @@ func TestReportOfSeveralRuns(t *testing.T) {
 		}
 		if err := WriteReport(&bytes.Buffer{}, nil); err == nil {
 			t.Error("there is a report of no run")
+		}
+	})
+}
+
+// A run that somebody holds, and that has not ended, is told of as at work.
+func TestReportOfARunAtWork(t *testing.T) {
+	dir, record := aRun(t)
+	record.Ended = time.Time{}
+	err := record.Write(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, err := Hold(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := page(t, dir); !strings.Contains(text, "The run is at work: ") || strings.Contains(text, "broke off") {
+		t.Error("the run is not told of as at work")
+	}
+	if err := held.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if text := page(t, dir); !strings.Contains(text, "The run has not come to its end: ") {
+		t.Error("the run is told of as at work when it is not")
+	}
+}
+
+// From four runs on, what stands at the top of each page is the comparison and the runs.
+func TestNavOfSeveralRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, _, _ := reportedRun(t)
+		for runs, want := range map[int]bool{3: true, 4: false} {
+			text := page(t, slices.Repeat([]string{dir}, runs)...)
+			if got := strings.Contains(text, ">Servers 1</a>"); got != want || !strings.Contains(text, ">Run 3</a>") {
+				t.Errorf("of %d runs the servers are at the top: %t", runs, got)
+			}
 		}
 	})
 }

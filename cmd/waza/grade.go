@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/urfave/cli/v2"
 
@@ -31,10 +32,11 @@ func (s *state) gradeCommand() *cli.Command {
 				return err
 			}
 			dir := c.Args().First()
-			record, err := runner.ReadRecord(dir)
+			record, held, err := takeRun(dir)
 			if err != nil {
-				return usage("%w", err)
+				return err
 			}
+			defer func() { _ = held.Close() }()
 			if err := s.warnOfChanges(record, dir); err != nil {
 				return &exitError{exitInfra, err}
 			}
@@ -70,11 +72,6 @@ func (s *state) askJudges(c *cli.Context, record runner.Record, dir string) erro
 	if !c.Bool("judge") && !c.Bool("judge-again") {
 		return nil
 	}
-	held, err := runner.Hold(dir)
-	if err != nil {
-		return alive(err)
-	}
-	defer func() { _ = held.Close() }()
 	consulting := newJudges(s, &redact.Set{}).consulting()
 	consulting.Again = c.Bool("judge-again")
 	put, err := record.Consult(c.Context, dir, consulting)
@@ -82,13 +79,46 @@ func (s *state) askJudges(c *cli.Context, record runner.Record, dir string) erro
 	return err
 }
 
+// takeRun is the record of the ended run in dir, which is held for what is to be written
+// into it until held is closed. A run that has lost all its trials is refused: what would
+// be written of it is less than what is there.
+func takeRun(dir string) (record runner.Record, held io.Closer, err error) {
+	if _, err := runner.ReadRecord(dir); err != nil {
+		return record, nil, usage("%w", err)
+	}
+	held, err = runner.Hold(dir)
+	if err != nil {
+		return record, nil, alive(err)
+	}
+	record, err = runner.ReadRecord(dir) // as it is now that nobody else writes to it
+	if err != nil {
+		return record, nil, errors.Join(usage("%w", err), held.Close())
+	}
+	emptied, err := record.Emptied(dir)
+	if emptied {
+		err = usage("%s: no trial of the run is there any more, and its results stay as they are", dir)
+	}
+	if err != nil {
+		return record, nil, errors.Join(err, held.Close())
+	}
+	return record, held, nil
+}
+
 // warnOfChanges names evidence that is not what the run left.
 func (s *state) warnOfChanges(record runner.Record, dir string) error {
+	s.warnOfGone(record, dir)
 	changed, err := record.Changed(dir)
 	for _, name := range changed {
 		fmt.Fprintf(s.stderr, "warning: %s was changed after the run\n", printable(name))
 	}
 	return err
+}
+
+// warnOfGone names evidence that the run left and that is not there.
+func (s *state) warnOfGone(record runner.Record, dir string) {
+	for _, name := range record.Gone(dir) {
+		fmt.Fprintf(s.stderr, "warning: %s is missing\n", printable(name))
+	}
 }
 
 // exitWith is the silent error that leads to an exit code.

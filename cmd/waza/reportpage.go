@@ -4,7 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
+	"slices"
+	"syscall"
 
 	"github.com/urfave/cli/v2"
 
@@ -23,8 +27,8 @@ func (s *state) reportCommand() *cli.Command {
 		Usage:     "write the report of a run, or of several side by side",
 		ArgsUsage: "RUN...",
 		Description: "Writes report.html and junit.xml into the run directory, from what is there: nothing is\n" +
-			"graded again, and the run need not have ended. --output writes the page of HTML elsewhere;\n" +
-			"it is needed for several runs, which are shown side by side. --format github-comment prints\n" +
+			"graded again, and the run need not have ended. --output writes the page of HTML elsewhere; it is\n" +
+			"needed while somebody is at work on the run, and for several, which are shown side by side. --format github-comment prints\n" +
 			"a comment for a pull request, and writes nothing.",
 		OnUsageError: usageError,
 		Flags: []cli.Flag{
@@ -52,32 +56,88 @@ func (s *state) reportCommand() *cli.Command {
 }
 
 func (s *state) report(dirs []string, file string, f format) error {
+	if file == "" && f == formatDefault {
+		return s.reportInto(dirs[0])
+	}
+	if err := differ(dirs); err != nil {
+		return err
+	}
 	var records []runner.Record
 	for _, dir := range dirs {
 		record, err := runner.ReadRecord(dir)
 		if err != nil {
 			return usage("%w", err)
 		}
+		s.warnOfGone(record, dir)
 		records = append(records, record)
 	}
-	if file != "" && f == formatDefault {
-		if err := evidence.WriteFileBy(file, func(w io.Writer) error { return runner.WriteReport(w, dirs) }); err != nil {
-			return infra(err)
+	if f == formatDefault {
+		if err := writeTo(file, func(w io.Writer) error { return runner.WriteReport(w, dirs) }); err != nil {
+			return err
 		}
 		return s.wrote(file)
 	}
-	dir, record := dirs[0], records[0]
+	run, err := runner.Reported(dirs[0], records[0])
+	if err != nil {
+		return infra(err)
+	}
+	return s.comment(run, file)
+}
+
+// reportInto writes the reports of the run in dir into it.
+func (s *state) reportInto(dir string) error {
+	const elsewhere = "--output writes its page elsewhere"
+	record, held, err := takeRun(dir)
+	if errors.Is(err, runner.ErrAlive) {
+		return usage("%w: %s", err, elsewhere)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = held.Close() }()
+	s.warnOfGone(record, dir)
 	run, err := runner.Reported(dir, record)
 	if err != nil {
 		return infra(err)
 	}
-	if f == formatGitHub {
-		return s.comment(run, file)
+	err = errors.Join(record.Report(dir, run.Results), record.Reseal(dir))
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		return usage("%s cannot be written to: %s", dir, elsewhere)
 	}
-	if err := errors.Join(record.Report(dir, run.Results), record.Reseal(dir)); err != nil {
+	if err != nil {
 		return infra(err)
 	}
 	return errors.Join(s.wrote(filepath.Join(dir, runner.ReportFile)), s.wrote(filepath.Join(dir, runner.JUnitFile)))
+}
+
+// differ refuses a run that is named twice.
+func differ(dirs []string) error {
+	var before []fs.FileInfo
+	for _, dir := range dirs {
+		info, err := os.Stat(dir)
+		if err != nil {
+			continue // reading the run says what is wrong
+		}
+		if at := slices.IndexFunc(before, func(b fs.FileInfo) bool { return os.SameFile(b, info) }); at >= 0 {
+			return usage("%s is named twice: a report has each run once", dir)
+		}
+		before = append(before, info)
+	}
+	return nil
+}
+
+// writeTo writes the file that --output names. That nothing can be written there is the
+// fault of who named it.
+func writeTo(file string, write func(io.Writer) error) error {
+	err := evidence.WriteFileBy(file, write)
+	var place *fs.PathError
+	switch {
+	case errors.As(err, &place) && place.Path == file:
+		return usage("--output: %w", place)
+	case err != nil:
+		return infra(err)
+	}
+	return nil
 }
 
 func (s *state) wrote(file string) error {
@@ -91,8 +151,5 @@ func (s *state) comment(run report.Run, file string) error {
 	if file == "" {
 		return write(s.stdout)
 	}
-	if err := evidence.WriteFileBy(file, write); err != nil {
-		return infra(err)
-	}
-	return nil
+	return writeTo(file, write)
 }

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // Dir reads one trial's directory.
@@ -95,12 +97,15 @@ func WriteFile(path string, data []byte) error {
 }
 
 // WriteFileBy is [WriteFile] of what write writes. Where write fails, the file at path
-// stays as it is.
+// stays as it is. Where there can be no such file, the error is a [fs.PathError] of path.
 func WriteFileBy(path string, write func(io.Writer) error) (err error) {
 	defer func() { err = told(err) }()
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return &fs.PathError{Op: "write", Path: path, Err: syscall.EISDIR}
+	}
 	temp, err := os.CreateTemp(filepath.Dir(path), halfWritten(filepath.Base(path)))
 	if err != nil {
-		return err
+		return &fs.PathError{Op: "write", Path: path, Err: cause(err)}
 	}
 	defer func() {
 		if err != nil {
@@ -115,6 +120,15 @@ func WriteFileBy(path string, write func(io.Writer) error) (err error) {
 		return err
 	}
 	return syncPath(filepath.Dir(path))
+}
+
+// cause is err without the name of the file that it is about.
+func cause(err error) error {
+	var about *fs.PathError
+	if errors.As(err, &about) {
+		return about.Err
+	}
+	return err
 }
 
 func readJSON[T any](d Dir, name string) (T, error) {

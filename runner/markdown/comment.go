@@ -51,7 +51,10 @@ func (p *page) verdict(run report.Run) {
 	if s := r.Summary.Statistics; s != nil {
 		p.printf(", %s", interval(s.SuccessRateCI))
 	}
-	p.printf("; %d of %s; %s", passed, plural(counted, "trial"), took(r.Summary.DurationMS))
+	p.printf("; %d of %s", passed, plural(counted, "trial"))
+	if r.Summary.DurationMS > 0 { // it has come to its end
+		p.printf("; %s", took(r.Summary.DurationMS))
+	}
 	if m := r.Summary.Models; m != nil && m.Cost != nil {
 		p.printf("; $%.4f", *m.Cost)
 	}

@@ -1,0 +1,47 @@
+package runner
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// Of a trial that is gone the trial is named, and of one that lacks a file the file; what
+// is not evidence is not missed.
+func TestGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, record, summary := reportedRun(t)
+		record.Files[evidence.ProgressFile] = "sealed"
+		at := func(name ...string) string { return filepath.Join(append([]string{dir, "trials", "buy"}, name...)...) }
+		for _, gone := range []string{at("1"), at("2", evidence.FramesFile), at("2", evidence.VerdictsFile), filepath.Join(dir, JUnitFile)} {
+			if err := os.RemoveAll(gone); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, want := record.Gone(dir), []string{"trials/buy/1", "trials/buy/2/" + evidence.FramesFile}; !slices.Equal(got, want) {
+			t.Errorf("gone are %q, want %q", got, want)
+		}
+		if changed, err := record.Changed(dir); err != nil || len(changed) > 0 {
+			t.Errorf("changed are %q, %v: what is gone is not", changed, err)
+		}
+		if err := record.Reseal(dir); err != nil {
+			t.Fatal(err)
+		}
+		if _, sealed := record.Files["trials/buy/2/"+evidence.VerdictsFile]; sealed || record.Files["trials/buy/1/"+evidence.TrialFile] == "" {
+			t.Error("verdicts that are gone stay sealed, or evidence does not")
+		}
+		if emptied, err := record.Emptied(dir); err != nil || emptied || len(summary.Tasks) == 0 {
+			t.Errorf("%v, %v: it has a trial", emptied, err)
+		}
+		if err := os.RemoveAll(at()); err != nil {
+			t.Fatal(err)
+		}
+		if emptied, err := record.Emptied(dir); err != nil || !emptied {
+			t.Errorf("%v, %v: it has no trial any more", emptied, err)
+		}
+	})
+}
