@@ -90,7 +90,9 @@ func (s server) Untold() (said []string) {
 		return []string{"Nothing on record tells what it did beside answering."}
 	}
 	for _, list := range slices.Sorted(maps.Keys(s.Conduct.More)) {
-		said = append(said, moreOf(list, s.Conduct.More[list]))
+		if !s.foldsMore(list) {
+			said = append(said, moreOf(list, s.Conduct.More[list]))
+		}
 	}
 	for _, list := range slices.Sorted(maps.Keys(s.Conduct.Unseen)) {
 		said = append(said, fmt.Sprintf("Not watched: %s, because %s.", list, s.Conduct.Unseen[list]))
@@ -98,10 +100,30 @@ func (s server) Untold() (said []string) {
 	return said
 }
 
+// MoreOthers says what is counted and not listed of what is among the others.
+func (s server) MoreOthers() (said []string) {
+	for _, list := range slices.Sorted(maps.Keys(s.Conduct.More)) {
+		if s.foldsMore(list) {
+			said = append(said, moreOf(list, s.Conduct.More[list]))
+		}
+	}
+	return said
+}
+
+// foldsMore says whether the count of what a list lacks stands with the others.
+func (s server) foldsMore(list string) bool {
+	return len(s.Others) > 0 && slices.Contains([]string{observe.Files, observe.Programs, observe.Missing}, list)
+}
+
 // moreOf says how much of a list is counted and not listed.
 func moreOf(list string, n int) string {
-	if list == observe.Missing {
+	switch list {
+	case observe.Missing:
 		return fmt.Sprintf("It looked %s for a program that is not there.", times(n))
+	case observe.Files:
+		list = "the files that it changed"
+	case observe.Programs:
+		list = "the programs that it started"
 	}
 	return fmt.Sprintf("And %s more of %s.", count(n), list)
 }

@@ -22,6 +22,7 @@ var funcs = template.FuncMap{
 	"took":          took,
 	"percent":       percent,
 	"when":          when,
+	"toMinute":      toMinute,
 	"outcome":       outcomeOf,
 	"dict":          dict,
 	"bar":           barOf,
@@ -120,6 +121,14 @@ func when(t time.Time) string {
 		return ""
 	}
 	return t.UTC().Format("2006-01-02 15:04:05 UTC")
+}
+
+// toMinute is a time without its seconds, in UTC.
+func toMinute(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02 15:04")
 }
 
 // Mark says how something ended: by a sign, a word and a colour.
