@@ -173,15 +173,15 @@ func forgingAttacks() []Attack {
 		all = append(all, a)
 	}
 	all[0].Task = func(g Ground, t *spec.Task) {
-		forger := func() *mcpconfig.Server {
+		forger := func(seconds float64) *mcpconfig.Server {
 			return &mcpconfig.Server{
-				Image: g.Image, Command: program, Args: []string{"server", part.Forging}, Timeout: 4, MaxMessage: "8m", MaxFrames: 5000,
+				Image: g.Image, Command: program, Args: []string{"server", part.Forging}, Timeout: seconds, MaxMessage: "8m", MaxFrames: 5000,
 				Memory: "256m", Disk: "64m",
 			}
 		}
-		t.MCPServers = map[string]*mcpconfig.Server{evil: forger()}
+		t.MCPServers = map[string]*mcpconfig.Server{evil: forger(4), part.Patient: forger(60)}
 		for _, flood := range part.Floods() {
-			t.MCPServers[flood] = forger()
+			t.MCPServers[flood] = forger(4)
 		}
 	}
 	return all

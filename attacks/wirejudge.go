@@ -127,7 +127,7 @@ func untimed(s Scene) (bool, string) {
 // lost says whether a call that was carried out and answered is not on record as that.
 func lost(s Scene) (bool, string) {
 	c := s.marked()
-	if len(s.ranAt(evil)) == 0 {
+	if len(s.ranAt(part.Patient)) == 0 {
 		return false, "the call was not carried out"
 	}
 	if c == nil {

@@ -155,13 +155,16 @@ func odd(mark string) string {
 	return ""
 }
 
-// askForger calls the forging server once for each of its attacks, in a session each.
+// askForger calls a forging server once for each attack, in a session each.
 func askForger(context.Context) []part.Word {
 	var words []part.Word
 	for _, mark := range part.Forgeries() {
 		server := victim
-		if slices.Contains(part.Floods(), mark) {
+		switch {
+		case slices.Contains(part.Floods(), mark):
 			server = mark
+		case slices.Contains(part.Oddities(), mark):
+			server = part.Patient
 		}
 		session := sessionOf(post(server, fmt.Sprintf(
 			`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","mark":"%s"}}`, mark)))

@@ -1,5 +1,7 @@
 package part
 
+import "slices"
+
 // Tasks whose trials several attacks by protocol share.
 const (
 	Ambiguous = "call-name-twice" // each attack has a server of its own, called as it is
@@ -44,16 +46,26 @@ func Ran(tool, path, mark string) string { return "ran " + tool + " " + path + "
 // Flooded is what a server tells there that was heard to the end of a flood.
 func Flooded(mark string) string { return "nobody stopped " + mark }
 
-// Forgeries are the attacks that the forging server carries out, one call each.
+// Forgeries are the attacks that forging servers carry out, one call each.
 func Forgeries() []string {
-	return []string{
+	return slices.Concat([]string{
 		Forging, "answer-twice", "answer-ahead", "ask-with-agents-id", "answer-after-cancel", "never-answer",
-		"changing-tools", OtherSession, OtherServer, "version-future", "version-old", "version-empty", "version-array", "version-stateless",
+		"changing-tools", OtherSession, OtherServer,
+	}, Oddities(), Floods())
+}
+
+// Oddities are those of them that are answered in the end, by the server Patient, which
+// may take its time: some are megabytes, and the machine may be busy.
+func Oddities() []string {
+	return []string{
+		"version-future", "version-old", "version-empty", "version-array", "version-stateless",
 		"json-deep", "json-huge-numbers", "json-not-utf8", "json-lone-surrogates", "json-nul", "json-byte-order-mark",
 		"json-utf16", "json-keys-twice", "batch-empty", "batch-nested", "batch-huge", "stream-lines",
-		"long-line", "small-frames", "noise-lines",
 	}
 }
+
+// Patient is the server that [Oddities] are said by.
+const Patient = "patient"
 
 // Floods are those of them that have a server of their own.
 func Floods() []string { return []string{"long-line", "small-frames", "noise-lines"} }
