@@ -127,6 +127,7 @@ func TestBroadRun(t *testing.T) {
 	filters(t, p, "task-07", 1)
 	browsertest.Eval[any](p, `location.hash = "#trial/task-07/50", 0`)
 	p.Await(`document.getElementById("trial/task-07/50").checkVisibility()`)
+	searches("find_item")(t, p)
 	p.Fits()
 	p.Quiet()
 }

@@ -107,9 +107,9 @@ func TestRealRuns(t *testing.T) {
 	}{
 		{"overview", "real-servers", "", hands{"walks": walks, "sorts": sorts, "folds": folds, "prints": prints, "filters": func(t *testing.T, p *browsertest.Page) { filters(t, p, "thinking", 1) }}},
 		{"servers", "real-servers", "#servers", hands{"walks": walks}},
-		{"trial", "real-servers", "#trial/error/1", hands{"folds": folds}},
+		{"trial", "real-servers", "#trial/error/1", hands{"walks": walks, "folds": folds, "searches": searches("/etc/passwd"), "copies": copies, "JSON": jsonFolds}},
 		{"small-overview", "mcp-eval", "", hands{"sorts": sorts}},
-		{"small-trial", "mcp-eval", "#trial/report/1", nil},
+		{"small-trial", "mcp-eval", "#trial/report/1", hands{"walks": walks}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			report, _ := written(t, filepath.Join(dir, c.run))
@@ -128,7 +128,7 @@ func TestRealRuns(t *testing.T) {
 	}{
 		{"list", "/", hands{"walks": walks, "sorts": sorts, "compares": compares}},
 		{"served-overview", "/runs/mcp-eval/overview", hands{"sorts": sorts}},
-		{"served-trial", "/runs/mcp-eval/trial/report/1", nil},
+		{"served-trial", "/runs/mcp-eval/trial/report/1", hands{"copies": copies}},
 		{"comparison", "/compare?run=kept&run=mcp-eval", hands{"walks": walks}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -1,7 +1,68 @@
 package pagetest
 
-// The trial that is seen, and how many of its steps are.
+import (
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/waza-isolate/waza/internal/browsertest"
+)
+
+// The trial that is seen, and its steps that are.
 const (
 	trial = `[...document.querySelectorAll(".trial")].find(t => t.checkVisibility())`
 	steps = `[...(` + trial + `).querySelectorAll(".row")].filter(r => r.checkVisibility()).length`
 )
+
+// searches finds a word in the steps by the keyboard alone, goes to where it is, and comes
+// back to all steps.
+func searches(word string) func(*testing.T, *browsertest.Page) {
+	return func(t *testing.T, p *browsertest.Page) {
+		all := browsertest.Eval[int](p, steps)
+		p.Press("/")
+		p.Await(`document.activeElement.type === "search"`)
+		p.Type(word)
+		p.Await(trial + `.querySelector("output").textContent.includes(" of ")`)
+		found := browsertest.Eval[int](p, steps)
+		if found == 0 || found >= all {
+			t.Errorf("%d of %d steps have %q", found, all, word)
+		}
+		p.Press(kb.Enter)
+		p.Await(trial + `.querySelector("output").textContent.startsWith("1 of ")`)
+		if text := browsertest.Eval[string](p, trial+`.querySelector(".row:not([hidden])").textContent`); !strings.Contains(text, word) {
+			t.Errorf("a step that lacks %q is shown: %s", word, text)
+		}
+		p.Press(kb.Escape)
+		p.Await(strings.ReplaceAll(steps+` === ALL`, "ALL", quoted(all)))
+	}
+}
+
+// copies copies a text of the trial as it stands there.
+func copies(t *testing.T, p *browsertest.Page) {
+	p.AllowClipboard()
+	browsertest.Eval[any](p, `window.copied = `+trial+`.querySelector("button[data-act=copy]"), copied.focus(), 0`)
+	want := browsertest.Eval[string](p, `copied.parentElement.nextElementSibling.textContent`)
+	p.Press(kb.Enter)
+	p.Await(`copied.textContent === "copied"`)
+	if got := browsertest.Eval[string](p, `navigator.clipboard.readText()`); got != want || want == "" {
+		t.Errorf("copied %q, want %q", got, want)
+	}
+}
+
+// jsonFolds folds and unfolds an object of JSON in a step.
+func jsonFolds(t *testing.T, p *browsertest.Page) {
+	browsertest.Eval[any](p, `(`+trial+`).querySelectorAll(".row > details").forEach(d => { d.open = true }), 0`)
+	p.Await(trial + `.querySelector(".fold-at") !== null`)
+	browsertest.Eval[any](p, `window.fold = `+trial+`.querySelector(".fold-at"), fold.focus(), 0`)
+	const height = `fold.closest("pre").scrollHeight`
+	open := browsertest.Eval[float64](p, height)
+	p.Press(kb.Enter)
+	if shut := browsertest.Eval[float64](p, height); shut >= open {
+		t.Errorf("folded it takes %v pixels, open %v", shut, open)
+	}
+	p.Press(" ")
+	if again := browsertest.Eval[float64](p, height); again != open {
+		t.Errorf("unfolded it takes %v pixels, was %v", again, open)
+	}
+}

@@ -56,7 +56,7 @@ type Tick struct {
 // Bounds of what is drawn: elements, not calls.
 const (
 	maxLanes = 12  // of servers
-	maxBars  = 480 // in all
+	maxBars  = 480 // in all, with those of what failed
 	maxMarks = 120
 )
 
@@ -196,9 +196,9 @@ func (s scale) ticks() (ticks []Tick) {
 	}
 	digits := max(0, int(-math.Floor(math.Log10(step)+1e-9)))
 	begin := s.from.Sub(s.start).Seconds()
-	for n := math.Ceil(begin/step - 1e-9); n*step <= begin+seconds && len(ticks) < 20; n++ {
+	for n := max(0, math.Ceil(begin/step-1e-9)); n*step <= begin+seconds && len(ticks) < 20; n++ {
 		at := inPercent(100 * (n*step - begin) / seconds)
-		ticks = append(ticks, Tick{at, strconv.FormatFloat(n*step, 'f', digits, 64), len(ticks)%3 != 0})
+		ticks = append(ticks, Tick{at, strconv.FormatFloat(n*step, 'f', digits, 64), len(ticks)%4 != 0})
 	}
 	return ticks
 }
@@ -249,7 +249,7 @@ func (r *reading) serverLanes(s scale, t *Timeline) (all []Lane) {
 	}
 	for i := range all {
 		var joined int
-		all[i].Bars, joined = s.bars(calls[i], maxBars/len(all), len(r.calls) > maxBars)
+		all[i].Bars, joined = s.bars(calls[i], maxBars/2/len(all), len(r.calls) > maxBars)
 		t.Joined += joined
 	}
 	return all
@@ -267,7 +267,7 @@ func (s scale) bars(calls []*evidence.Call, pieces int, join bool) (bars []Bar, 
 		for n < len(calls) && int(s.at(calls[n].Start)*float64(pieces)/100) == piece {
 			n++
 		}
-		bars = append(bars, s.together(calls[:n], 100/float64(pieces)))
+		bars = append(bars, s.together(calls[:n], 100/float64(pieces))...)
 		if n > 1 {
 			joined += n
 		}
@@ -276,32 +276,35 @@ func (s scale) bars(calls []*evidence.Call, pieces int, join bool) (bars []Bar, 
 	return bars, joined
 }
 
-// together is one bar of calls, as the worst of them ended.
-func (s scale) together(calls []*evidence.Call, most float64) Bar {
+// together is a bar of calls, at most so many percent wide, and on it one of the share of
+// them that failed.
+func (s scale) together(calls []*evidence.Call, most float64) []Bar {
 	if len(calls) == 1 {
-		return s.callBar(calls[0])
+		return []Bar{s.callBar(calls[0])}
 	}
-	failed, lead, end := 0, calls[0], calls[0].Start
+	var failed []*evidence.Call
+	end := calls[0].Start
 	for _, call := range calls {
 		if call.Outcome.Failed() {
-			if failed == 0 {
-				lead = call
-			}
-			failed++
+			failed = append(failed, call)
 		}
 		if call.End.After(end) {
 			end = call.End
 		}
 	}
-	title, kind := fmt.Sprintf("%d calls, from call %d", len(calls), calls[0].Seq), "ok"
-	if failed > 0 {
-		title, kind = title+fmt.Sprintf("; %d failed, the first is call %d", failed, lead.Seq), "fail"
+	start := calls[0].Start
+	width := min(s.at(end)-s.at(start), most)
+	title := fmt.Sprintf("%d calls, from call %d", len(calls), calls[0].Seq)
+	bar := Bar{X: inPercent(s.at(start)), Width: inPercent(width), Kind: "ok", Anchor: callAnchor(calls[0].Seq), Title: title}
+	if len(failed) == 0 {
+		return []Bar{bar}
 	}
-	bar := s.bar(calls[0].Start, end, kind, callAnchor(lead.Seq), title)
-	if s.at(end)-s.at(calls[0].Start) > most {
-		bar.Width = inPercent(most)
-	}
-	return bar
+	first := failed[0].Seq
+	bad := bar
+	bad.Kind, bad.Anchor = "fail", callAnchor(first)
+	bad.Title = fmt.Sprintf("%d of %d calls failed, the first is call %d", len(failed), len(calls), first)
+	bad.Width = inPercent(width * float64(len(failed)) / float64(len(calls)))
+	return []Bar{bar, bad}
 }
 
 func (s scale) callBar(call *evidence.Call) Bar {

@@ -12,6 +12,9 @@ document.documentElement.classList.add("scripted");
   const mark = () => {
     const page = seen();
     if (!page) return;
+    document.querySelector(".page.seen")?.classList.remove("seen");
+    page.classList.add("seen");
+    document.body.classList.add("placed");
     document.title = page.dataset.title && page.dataset.title !== title ? page.dataset.title + " \u00b7 " + title : title;
     for (const link of document.querySelectorAll(".top nav a")) {
       if (link.dataset.page === page.id) link.setAttribute("aria-current", "page");

@@ -100,7 +100,9 @@
     }
   });
   document.addEventListener("toggle", (event) => {
-    if (event.target.open && seen(event.target)) readyIn(event.target);
+    if (!event.target.open || !seen(event.target)) return;
+    readyIn(event.target);
+    if (states.has(seen(event.target))) mark(seen(event.target));
   }, true);
 
   // What the address names, and all around it, is open.
@@ -118,52 +120,63 @@
   addEventListener("hashchange", go);
   go();
 
-  // Search. Texts of rows are kept once they were looked at.
+  // Search. What a row says is looked up once, when somebody comes to the search, and as
+  // the browser has time. A row is touched where that changes, and what is folded is not marked:
+  // whatever is asked of all rows of a long trial takes seconds.
+  const markedRows = 200, marksMost = 500;
   const states = new WeakMap();
   const stateOf = (trial) => {
     if (!states.has(trial)) {
       const rows = [...trial.querySelectorAll(".row")].map((row) => ({ row, text: null }));
-      states.set(trial, { rows, hits: [], at: -1 });
+      states.set(trial, { rows, hits: [], at: -1, read: 0 });
     }
     return states.get(trial);
   };
+  const textOf = (one) => one.text ??= one.row.textContent.toLowerCase();
+  const idle = window.requestIdleCallback ?? ((act) => setTimeout(() => act({ timeRemaining: () => 8 }), 20));
+  const readOn = (state) => idle((time) => {
+    while (state.read < state.rows.length && time.timeRemaining() > 1) textOf(state.rows[state.read++]);
+    if (state.read < state.rows.length) readOn(state);
+  });
+  document.addEventListener("focusin", (event) => {
+    const trial = event.target.matches(".find") && seen(event.target);
+    if (trial && !states.has(trial)) readOn(stateOf(trial));
+  });
   const find = (trial) => trial.querySelector(".find");
+  const wordOf = (trial) => find(trial).value.trim().toLowerCase();
+
   const mark = (trial) => {
     if (!CSS.highlights) return;
-    const word = find(trial).value.trim().toLowerCase(), ranges = [];
-    if (word) {
-      for (const row of stateOf(trial).hits.slice(0, 200)) {
-        const walker = document.createTreeWalker(row, NodeFilter.SHOW_TEXT);
-        for (let node; ranges.length < 2000 && (node = walker.nextNode());) {
-          const text = node.data.toLowerCase();
-          for (let i = text.indexOf(word); i >= 0 && ranges.length < 2000; i = text.indexOf(word, i + word.length)) {
-            if (i + word.length > node.length) break;
-            const range = new Range();
-            range.setStart(node, i);
-            range.setEnd(node, i + word.length);
-            ranges.push(range);
-          }
+    const word = wordOf(trial), ranges = [], { hits, at } = stateOf(trial);
+    for (const row of word ? hits.slice(Math.max(at, 0), Math.max(at, 0) + markedRows) : []) {
+      const details = row.querySelector(":scope > details");
+      const walker = document.createTreeWalker(!details || details.open ? row : details.firstElementChild, NodeFilter.SHOW_TEXT);
+      for (let node; ranges.length < marksMost && (node = walker.nextNode());) {
+        const text = node.data.toLowerCase();
+        for (let i = text.indexOf(word); i >= 0 && ranges.length < marksMost; i = text.indexOf(word, i + word.length)) {
+          if (i + word.length > node.length) break;
+          ranges.push(new StaticRange({ startContainer: node, startOffset: i, endContainer: node, endOffset: i + word.length }));
         }
       }
     }
-    CSS.highlights.set("found", new Highlight(...ranges));
+    if (ranges.length) CSS.highlights.set("found", new Highlight(...ranges));
+    else CSS.highlights.delete("found");
   };
   const tell = (trial) => {
     const { rows, hits, at } = stateOf(trial);
-    const word = find(trial).value.trim();
-    trial.querySelector(".told").textContent = hits.length === rows.length && !word ? ""
+    trial.querySelector(".told").textContent = hits.length === rows.length && !wordOf(trial) ? ""
       : at >= 0 ? `${at + 1} of ${hits.length} steps` : `${hits.length} of ${rows.length} steps`;
   };
   const filter = (trial) => {
-    const state = stateOf(trial), word = find(trial).value.trim().toLowerCase();
+    const state = stateOf(trial), word = wordOf(trial);
     const from = trial.querySelector(".from").value, failed = trial.querySelector(".only-failed").checked;
     state.hits = [];
     state.at = -1;
     for (const one of state.rows) {
-      let fits = (!from || one.row.dataset.from === from) && (!failed || "failed" in one.row.dataset);
-      if (fits && word) fits = (one.text ??= one.row.textContent.toLowerCase()).includes(word);
-      if (one.row.hidden === fits) one.row.hidden = !fits;
-      if (fits) state.hits.push(one.row);
+      const { row } = one;
+      const fits = (!from || row.dataset.from === from) && (!failed || "failed" in row.dataset) && (!word || textOf(one).includes(word));
+      if (row.hidden === fits) row.hidden = !fits;
+      if (fits) state.hits.push(row);
     }
     tell(trial);
     mark(trial);
@@ -175,9 +188,10 @@
     if (!n) return;
     state.at = state.at < 0 && by < 0 ? n - 1 : (state.at + by + n) % n;
     const row = state.hits[state.at], details = row.querySelector("details");
-    if (details && find(trial).value.trim()) details.open = true;
+    if (details && wordOf(trial)) details.open = true;
     row.scrollIntoView({ block: "center" });
     tell(trial);
+    mark(trial);
   };
   const unfolded = 300;
   let waiting;
@@ -185,7 +199,7 @@
     const trial = seen(event.target);
     if (!trial || !event.target.closest(".tools")) return;
     clearTimeout(waiting);
-    waiting = setTimeout(() => filter(trial), event.target.type === "search" ? 120 : 0);
+    waiting = setTimeout(() => filter(trial), event.target.type === "search" ? 150 : 0);
   });
   document.addEventListener("click", (event) => {
     const at = event.target.closest(".steps .tools .button"), trial = at && seen(at);
