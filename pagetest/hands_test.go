@@ -94,7 +94,7 @@ const focus = `(() => {
 const stops = `(() => {
 	const names = new Set();
 	return [...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex='0']")].filter(e => {
-		if (!e.checkVisibility({visibilityProperty: true}) || e.disabled) return false;
+		if (!e.checkVisibility({visibilityProperty: true}) || e.disabled || e.tabIndex < 0) return false;
 		if (e.type !== "radio") return true;
 		return !names.has(e.name) && names.add(e.name);
 	}).length;

@@ -108,6 +108,7 @@ func TestLongTrial(t *testing.T) {
 	browsertest.Eval[any](p, `location.hash = "#trial/long/1/call-9999", 0`)
 	p.Await(`document.getElementById("trial/long/1/call-9999").querySelector("details").open`)
 	p.Await(`(r => r.top >= 0 && r.bottom <= innerHeight + 2000)(document.getElementById("trial/long/1/call-9999").getBoundingClientRect())`)
+	searches("no such file")(t, p)
 	p.Fits()
 	p.Quiet()
 }

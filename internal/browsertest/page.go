@@ -2,6 +2,7 @@ package browsertest
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/cdproto/browser"
@@ -9,6 +10,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // View is how a page is seen. What is zero is as on a desk: 1280 by 800, light, animated.
@@ -89,12 +91,30 @@ func (p *Page) Click(selector string) {
 	p.Do(chromedp.Click(chromedp.CSS(selector)))
 }
 
-// Press presses keys one after the other: texts, or those of package kb.
+// Press presses keys one after the other: texts, or those of package kb. As at a keyboard,
+// a key that the page takes for itself writes nothing.
 func (p *Page) Press(keys ...string) {
 	p.t.Helper()
-	for _, key := range keys {
-		p.Do(chromedp.KeyEvent(key))
+	for _, key := range strings.Join(keys, "") {
+		p.Do(func(ctx context.Context, t *chromedp.Target) (void chromedp.Void, err error) {
+			for _, event := range stroke(key) {
+				if _, err = cdp.Call(ctx, t, input.DispatchKeyEvent, event); err != nil {
+					return void, err
+				}
+			}
+			return void, nil
+		})
 	}
+}
+
+// stroke is a key down, with what it writes, and up.
+func stroke(key rune) [2]input.DispatchKeyEventParams {
+	events := kb.Encode(key)
+	down := *events[0]
+	if written := events[1]; written.Type == kb.KeyChar {
+		down.Text, down.UnmodifiedText = written.Text, written.UnmodifiedText
+	}
+	return [2]input.DispatchKeyEventParams{down, *events[len(events)-1]}
 }
 
 // Type enters a text where the keyboard is, all at once.
