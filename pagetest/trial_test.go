@@ -53,9 +53,9 @@ func copies(t *testing.T, p *browsertest.Page) {
 // jsonFolds folds and unfolds an object of JSON in a step.
 func jsonFolds(t *testing.T, p *browsertest.Page) {
 	browsertest.Eval[any](p, `(`+trial+`).querySelectorAll(".row > details").forEach(d => { d.open = true }), 0`)
-	p.Await(trial + `.querySelector(".fold-at") !== null`)
-	browsertest.Eval[any](p, `window.fold = `+trial+`.querySelector(".fold-at"), fold.focus(), 0`)
-	const height = `fold.closest("pre").scrollHeight`
+	p.Await(trial + `.querySelector(".row .fold-at") !== null`)
+	browsertest.Eval[any](p, `window.fold = `+trial+`.querySelector(".row .fold-at"), fold.focus(), 0`)
+	const height = `fold.parentElement.getBoundingClientRect().height` // the text's frame may be as high as its neighbour
 	open := browsertest.Eval[float64](p, height)
 	p.Press(kb.Enter)
 	if shut := browsertest.Eval[float64](p, height); shut >= open {

@@ -2,9 +2,11 @@ package browsertest
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto"
 	"github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
@@ -75,12 +77,16 @@ func Eval[T any](p *Page, expression string) T {
 	return Ask(p, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 }
 
-// Await waits until an expression holds in the page.
+// Await waits until an expression holds in the page, or in the one that it makes way for.
 func (p *Page) Await(expression string) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
 	defer cancel()
-	if _, err := chromedp.Run(ctx, chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingTimeout(0))); err != nil {
+	_, err := chromedp.Run(ctx, chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingTimeout(0)))
+	for left := new(cdproto.Error); errors.As(err, &left) && ctx.Err() == nil; {
+		_, err = chromedp.Run(ctx, chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingTimeout(0)))
+	}
+	if err != nil {
 		p.t.Fatalf("never came true: %s: %v\n%s", expression, err, p.log)
 	}
 }

@@ -80,8 +80,14 @@
       getSelection().addRange(range);
       document.execCommand("copy");
     }
+    const label = told.getAttribute("aria-label");
+    if (!label.startsWith("Copy ")) return;
     told.textContent = "copied";
-    setTimeout(() => { told.textContent = "copy"; }, 1500);
+    told.setAttribute("aria-label", label.replace("Copy", "Copied"));
+    setTimeout(() => {
+      told.textContent = "copy";
+      told.setAttribute("aria-label", label);
+    }, 1500);
   };
 
   document.addEventListener("click", (event) => {
