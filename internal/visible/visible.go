@@ -90,3 +90,14 @@ func Cut(s string, columns int) string {
 	}
 	return s
 }
+
+// Beginning is s, or as much of its beginning as most bytes hold: no character is broken.
+func Beginning(s string, most int) (beginning string, isCut bool) {
+	if len(s) <= most {
+		return s, false
+	}
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
+	}
+	return s[:most], true
+}

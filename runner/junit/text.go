@@ -28,24 +28,13 @@ func line(s string) string { return visible.Cut(lineOf(s), maxLine) }
 
 // lineOf is visible text of the beginning of s.
 func lineOf(s string) string {
-	beginning, _ := cut(s, utf8.UTFMax*maxLine)
+	beginning, _ := visible.Beginning(s, utf8.UTFMax*maxLine)
 	return visible.Line(beginning)
 }
 
 func firstLine(s string) string {
 	first, _, _ := strings.Cut(s, "\n")
 	return first
-}
-
-// cut is s or its beginning, of so many bytes at most.
-func cut(s string, most int) (beginning string, isCut bool) {
-	if len(s) <= most {
-		return s, false
-	}
-	for most > 0 && !utf8.RuneStart(s[most]) {
-		most--
-	}
-	return s[:most], true
 }
 
 // budget is how many bytes of reasons there is room for.
@@ -57,8 +46,8 @@ func (b *budget) take(s string) text {
 		return ""
 	}
 	room := min(maxText, b.left)
-	beginning, more := cut(s, room)
-	shown, hidden := cut(visible.Lines(beginning), room)
+	beginning, more := visible.Beginning(s, room)
+	shown, hidden := visible.Beginning(visible.Lines(beginning), room)
 	b.left -= len(shown)
 	if more || hidden {
 		shown += "\n… results.json has more\n"

@@ -13,15 +13,15 @@ const maxName = 80
 
 // code is a stranger's text of one line.
 func code(s string) string {
-	beginning, _ := cut(s, utf8.UTFMax*maxName)
+	beginning, _ := visible.Beginning(s, utf8.UTFMax*maxName)
 	return "<code>" + escaped(visible.Cut(visible.Line(beginning), maxName)) + "</code>"
 }
 
 // pre is a stranger's text of several lines, of so many bytes at most before it is
 // escaped. It begins and ends its lines.
 func pre(s string, most int) string {
-	beginning, more := cut(strings.TrimSpace(s), most)
-	shown, hidden := cut(visible.Lines(beginning), most)
+	beginning, more := visible.Beginning(strings.TrimSpace(s), most)
+	shown, hidden := visible.Beginning(visible.Lines(beginning), most)
 	if more || hidden {
 		shown += " …"
 	}
@@ -64,15 +64,4 @@ func isMarkOfProse(s string, i int) bool {
 		return isWord(rune(s[i+1]))
 	}
 	return s[i] == ':' && s[i+1] == ' '
-}
-
-// cut is s or its beginning, of so many bytes at most.
-func cut(s string, most int) (beginning string, isCut bool) {
-	if len(s) <= most {
-		return s, false
-	}
-	for most > 0 && !utf8.RuneStart(s[most]) {
-		most--
-	}
-	return s[:most], true
 }

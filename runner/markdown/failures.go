@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waza-isolate/waza/internal/visible"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/results"
 )
@@ -86,6 +87,6 @@ func reasons(r results.RunResult) string {
 	if said == "" || r.Outcome != evidence.ClassFail {
 		said = r.Message + "\n" + said
 	}
-	beginning, _ := cut(said, 2*maxReason) // what is shown says that there is more
+	beginning, _ := visible.Beginning(said, 2*maxReason) // what is shown says that there is more
 	return strings.Clone(beginning)
 }
