@@ -30,6 +30,7 @@ const runLimit = 6 * time.Minute
 
 const (
 	pollEvery = 100 * time.Millisecond
+	peakEvery = 20 * time.Millisecond
 	// dying is how long containers may outlive a runner that was killed: some of its
 	// guests' keepalives, and the engine's time to remove them.
 	dying = 30 * time.Second
@@ -218,6 +219,7 @@ func (r *Run) carryOut(t *testing.T, dir, nonce, waza string, args []string, kil
 	if kill {
 		r.Killed = killed(t, cmd.Process, nonce)
 	}
+	peak := watchPeak(cmd.Process.Pid)
 	late := time.AfterFunc(runLimit, func() { _ = cmd.Process.Signal(syscall.SIGQUIT) })
 	err := cmd.Wait()
 	if !late.Stop() {
@@ -228,9 +230,44 @@ func (r *Run) carryOut(t *testing.T, dir, nonce, waza string, args []string, kil
 		t.Error(err)
 	}
 	r.Took, r.Exit, r.Output = time.Since(started), cmd.ProcessState.ExitCode(), output.String()
-	if used, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		r.PeakRSS = int64(used.Maxrss) << 10
+	if r.PeakRSS = peak(); r.PeakRSS == 0 {
+		t.Error("nobody saw how much memory the runner took")
 	}
+}
+
+// watchPeak looks at the most memory that a process has had, until the returned function
+// asks for it, in bytes. What the kernel says of a process that has ended counts the memory
+// of who started it as well.
+func watchPeak(pid int) func() int64 {
+	stop, peak := make(chan struct{}), make(chan int64)
+	go func() {
+		var most int64
+		for tick := time.NewTicker(peakEvery); ; {
+			select {
+			case <-stop:
+				tick.Stop()
+				peak <- most
+				return
+			case <-tick.C:
+				most = max(most, highWater(pid))
+			}
+		}
+	}()
+	return func() int64 {
+		close(stop)
+		return <-peak
+	}
+}
+
+// highWater is VmHWM of proc(5) in bytes, 0 of a process that has ended.
+func highWater(pid int) int64 {
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	_, after, _ := strings.Cut(string(status), "VmHWM:")
+	var kibibytes int64
+	if _, err := fmt.Sscanf(after, "%d kB", &kibibytes); err != nil {
+		return 0
+	}
+	return kibibytes << 10
 }
 
 // killed ends waza by SIGKILL once a process lingers, and says whether one did.

@@ -111,8 +111,11 @@ func listing(t *testing.T, file string) (lines []string) {
 // drawn are the keys whose values are times, measures, or other in every run.
 var drawn = regexp.MustCompile(`(?i)^(t|timestamp|started|ended|agent_started|agent_ended|.*duration.*|eval_id|eval_name|run|session_id|id|conn|time.*|start|end|cpu_seconds|memory_peak)$`)
 
-// timeless is a JSON document without what is other in every run, as what a container
-// used is.
+// measured are the keys whose values are put together of measures: what a container used,
+// and how many calls were how fast.
+var measured = regexp.MustCompile(`^(used|latency)$`)
+
+// timeless is a JSON document without what is other in every run.
 func timeless(t *testing.T, document string) any {
 	t.Helper()
 	var v any
@@ -126,7 +129,7 @@ func without(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		for key, value := range v {
-			if _, text := value.(string); key == "used" || drawn.MatchString(key) && (text || isNumber(value)) {
+			if _, text := value.(string); measured.MatchString(key) || drawn.MatchString(key) && (text || isNumber(value)) {
 				delete(v, key)
 				continue
 			}
