@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waza-isolate/waza/internal/visible"
 	"github.com/waza-isolate/waza/runner/capture"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
@@ -148,9 +149,9 @@ func why(call evidence.Call) string {
 	ended := strings.TrimSpace(fmt.Sprintf("%s %s", call.Outcome, told.Code))
 	switch {
 	case told.Message != "":
-		return ended + ": " + quote(firstLine(told.Message))
+		return ended + ": " + quote(visible.FirstLine(told.Message))
 	case len(told.Content) > 0 && told.Content[0].Text != "":
-		return ended + ": " + quote(firstLine(told.Content[0].Text))
+		return ended + ": " + quote(visible.FirstLine(told.Content[0].Text))
 	}
 	return ended
 }

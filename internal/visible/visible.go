@@ -101,3 +101,9 @@ func Beginning(s string, most int) (beginning string, isCut bool) {
 	}
 	return s[:most], true
 }
+
+// FirstLine is the first line of s that is not blank, without blanks at its ends.
+func FirstLine(s string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	return strings.TrimSpace(line)
+}

@@ -29,6 +29,14 @@ func TestLine(t *testing.T) {
 	}
 }
 
+func TestFirstLine(t *testing.T) {
+	for text, want := range map[string]string{"": "", "one": "one", "\n \r\n  one\t\r\ntwo": "one", "\n\n": ""} {
+		if got := FirstLine(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestCut(t *testing.T) {
 	for _, tt := range []struct {
 		text    string

@@ -54,7 +54,9 @@ func TestHappened(t *testing.T) {
 		t.Error(diff)
 	}
 	var visited [][2]int64
-	_, err = Read(evidence.Dir(dir), func(call *evidence.Call, f evidence.Frame) { visited = append(visited, [2]int64{int64(call.Seq), f.Seq}) })
+	_, err = Read(evidence.Dir(dir), func(call *evidence.Call, f evidence.Frame) {
+		visited = append(visited, [2]int64{int64(call.Seq), f.Seq})
+	})
 	if diff := cmp.Diff([][2]int64{{1, 1}, {2, 1}, {1, 3}}, visited); err != nil || diff != "" {
 		t.Error(err, diff)
 	}

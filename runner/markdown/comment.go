@@ -56,7 +56,7 @@ func (p *page) verdict(run report.Run) {
 		p.printf("; %s", took(r.Summary.DurationMS))
 	}
 	if m := r.Summary.Models; m != nil && m.Cost != nil {
-		p.printf("; $%.4f", *m.Cost)
+		p.printf("; %s", results.Dollars(*m.Cost))
 	}
 	p.WriteString(".\n\n")
 	if missing > 0 {
@@ -148,7 +148,7 @@ func dollars(cost *float64) string {
 	if cost == nil {
 		return none
 	}
-	return fmt.Sprintf("$%.4f", *cost)
+	return results.Dollars(*cost)
 }
 
 // interval is a rate in percent with its interval.

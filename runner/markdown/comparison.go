@@ -69,7 +69,7 @@ func (p *page) pairs(all []results.Pair) {
 		add("pass rate", pair.PassRate, func(v float64) string { return fmt.Sprintf("%.0f%%", 100*v) })
 		add("median time", pair.Duration, func(ms float64) string { return medianTime(&ms) })
 		add("tokens a trial", pair.Tokens, func(v float64) string { return fmt.Sprintf("%.0f", v) })
-		add("cost a trial", pair.Cost, func(v float64) string { return dollars(&v) })
+		add("cost a trial", pair.Cost, results.Dollars)
 	}
 	p.table(roomPairs, columns, rows, "figure")
 }

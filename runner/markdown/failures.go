@@ -2,8 +2,6 @@ package markdown
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/visible"
@@ -75,18 +73,9 @@ func (f *failure) text() string {
 	return fmt.Sprintf("%s: %s\n\n%s\n", which, code(f.outcome), pre(f.reasons, maxReason))
 }
 
-// reasons are what the graders say that the trial did not pass, or its own where none does.
+// reasons are as much of all that is said why a trial did not pass as may be shown, which
+// says that there is more.
 func reasons(r results.RunResult) string {
-	var out strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(r.Validations)) {
-		if v := r.Validations[name]; v.Result != evidence.VerdictPass {
-			fmt.Fprintf(&out, "%s: %s\n", v.Identifier, v.Feedback)
-		}
-	}
-	said := out.String()
-	if said == "" || r.Outcome != evidence.ClassFail {
-		said = r.Message + "\n" + said
-	}
-	beginning, _ := visible.Beginning(said, 2*maxReason) // what is shown says that there is more
+	beginning, _ := visible.Beginning(strings.Join(r.Why().Reasons(), "\n"), 2*maxReason)
 	return strings.Clone(beginning)
 }

@@ -120,7 +120,7 @@ func figuresOf(p results.Pair) (all []contrast) {
 	add("Pass rate", p.PassRate, percent)
 	add("Median time", p.Duration, fractionalMilliseconds)
 	add("Tokens a trial", p.Tokens, func(n float64) string { return count(int64(math.Round(n))) })
-	add("Cost a trial", p.Cost, dollars)
+	add("Cost a trial", p.Cost, results.Dollars)
 	return all
 }
 

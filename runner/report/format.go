@@ -9,6 +9,7 @@ import (
 
 	"github.com/waza-isolate/waza/internal/visible"
 	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/results"
 )
 
 // funcs are what templates call.
@@ -30,7 +31,7 @@ var funcs = template.FuncMap{
 	"within":        within,
 	"several":       several,
 	"score":         score,
-	"dollars":       dollars,
+	"dollars":       results.Dollars,
 	"msf":           fractionalMilliseconds,
 	"seconds":       func(s float64) string { return strconv.FormatFloat(s, 'f', 2, 64) + " s" },
 	"attack":        attackMark,
@@ -89,14 +90,6 @@ func fractionalMilliseconds(ms float64) string {
 
 // score is a number from 0 to 1.
 func score(s float64) string { return strconv.FormatFloat(s, 'f', 2, 64) }
-
-// dollars is an amount of US dollars.
-func dollars(amount float64) string {
-	if amount < 1 {
-		return fmt.Sprintf("$%.4f", amount)
-	}
-	return fmt.Sprintf("$%.2f", amount)
-}
 
 // took is a time for a person.
 func took(d time.Duration) string {

@@ -44,8 +44,8 @@ func taskRowOf(task results.Task, planned int) taskRow {
 		if run.Outcome != evidence.ClassInfra {
 			times = append(times, run.DurationMS)
 		}
-		if why := reason(run); row.Why == "" {
-			row.Why = why
+		if row.Why == "" {
+			row.Why = run.Why().Line()
 		}
 		if run.Models != nil {
 			row.asked(*run.Models)

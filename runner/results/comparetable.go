@@ -97,7 +97,7 @@ func (c Comparison) figures() []column {
 			if r.Models == nil || r.Models.Cost == nil {
 				return unknown
 			}
-			return dollars(*r.Models.Cost)
+			return Dollars(*r.Models.Cost)
 		}),
 		c.column("MEDIAN TIME", false, func(r ComparedRun) string {
 			if r.MedianDurationMS == nil {

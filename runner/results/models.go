@@ -143,7 +143,7 @@ func (m *Models) line() string {
 	}
 	parts = append(parts, tokens, fmt.Sprintf("%d out", m.Tokens.Output))
 	if m.Cost != nil {
-		parts = append(parts, fmt.Sprintf("$%.4f", *m.Cost))
+		parts = append(parts, Dollars(*m.Cost))
 	}
 	if m.MedianFirstTokenMS != nil {
 		parts = append(parts, "first token after "+milli(m.MedianFirstTokenMS))

@@ -51,7 +51,7 @@ func (p Pair) table() string {
 	add("pass rate", p.PassRate, func(v float64) string { return fmt.Sprintf("%.0f%%", 100*v) })
 	add("median time", p.Duration, func(v float64) string { return clock(time.Duration(v * float64(time.Millisecond))) })
 	add("tokens a trial", p.Tokens, func(v float64) string { return fmt.Sprintf("%.0f", v) })
-	add("cost a trial", p.Cost, dollars)
+	add("cost a trial", p.Cost, Dollars)
 	if len(rows) == 0 {
 		return ""
 	}
@@ -96,8 +96,6 @@ const tooFew = "none: too few trials"
 func (i Interval) points() string {
 	return fmt.Sprintf("%+.0f to %+.0f points", 100*i.Lower, 100*i.Upper)
 }
-
-func dollars(amount float64) string { return fmt.Sprintf("$%.4f", amount) }
 
 // differenceTable has a line for each task that went otherwise, or says that none did.
 func differenceTable(differences []Difference, p Pair, width int) string {
