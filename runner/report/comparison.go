@@ -73,7 +73,7 @@ func comparedPairOf(pair results.Pair, all []results.Difference) comparedPair {
 	p := comparedPair{Pair: pair, Figures: figuresOf(pair)}
 	var worse, others []results.Difference
 	for _, d := range all {
-		if d.Change == results.Regressed || d.Change == results.Missing {
+		if d.Change.ForTheWorse() {
 			worse = append(worse, d)
 		} else {
 			others = append(others, d)
@@ -148,12 +148,16 @@ func changeMark(c results.Change) Mark {
 	switch c {
 	case results.Regressed:
 		return Mark{"fail", string(c), "fail"}
+	case results.NowFailing:
+		return Mark{"fail", string(c), "warn"}
 	case results.Missing:
 		return Mark{"infra", string(c), "infra"}
 	case results.Flaky:
 		return Mark{"error", string(c), "warn"}
 	case results.Fixed:
 		return Mark{"pass", string(c), "pass"}
+	case results.NowPassing:
+		return Mark{"pass", string(c), "soft"}
 	}
 	return Mark{"none", string(c), "soft"}
 }
