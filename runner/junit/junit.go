@@ -15,7 +15,6 @@ package junit
 
 import (
 	"encoding/xml"
-	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -162,7 +161,7 @@ func properties(r results.Results) []property {
 func metricCase(class string, m results.Measure) testcase {
 	c := testcase{Classname: class, Name: nameOf("metric " + m.Identifier)}
 	if !m.Passed {
-		c.Failure = &problem{Type: "metric", Message: fmt.Sprintf("%.3f is less than the threshold, %.3f", m.Value, m.Threshold)}
+		c.Failure = &problem{Type: "metric", Message: "it " + m.Lack()}
 	}
 	return c
 }

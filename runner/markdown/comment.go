@@ -38,15 +38,7 @@ func (p *page) verdict(run report.Run) {
 			passed, counted = passed+s.PassedRuns, counted+s.TotalRuns
 		}
 	}
-	missing := max(0, run.Planned-counted)
-	word := "Passed"
-	switch code := r.ExitCode(); {
-	case code == 1:
-		word = "Failed"
-	case code != 0 || missing > 0:
-		word = "Incomplete"
-	}
-	p.printf("### %s: %s\n\n", word, code(r.EvalName))
+	p.printf("### %s: %s\n\n", run.Word(), code(r.EvalName))
 	p.printf("%d of %s passed", r.Summary.Succeeded, plural(r.Summary.TotalTests, "task"))
 	if s := r.Summary.Statistics; s != nil {
 		p.printf(", %s", interval(s.SuccessRateCI))
@@ -59,13 +51,11 @@ func (p *page) verdict(run report.Run) {
 		p.printf("; %s", results.Dollars(*m.Cost))
 	}
 	p.WriteString(".\n\n")
-	if missing > 0 {
-		p.printf("%d of %s without an outcome that counts.\n\n", missing, plural(run.Planned, "trial"))
+	if missing := run.ToldMissing(); len(missing) > 0 {
+		p.printf("%s\n\n", strings.Join(missing, " "))
 	}
-	for _, name := range slices.Sorted(maps.Keys(r.Metrics)) {
-		if m := r.Metrics[name]; !m.Passed {
-			p.printf("Metric %s is %.3f, less than its threshold, %.3f.\n\n", code(name), m.Value, m.Threshold)
-		}
+	for _, m := range r.Unmet() {
+		p.printf("Metric %s %s.\n\n", code(m.Identifier), m.Lack())
 	}
 	if a := r.Summary.Attacks; a != nil {
 		p.printf("Of %s on agents %d succeeded and %d were resisted.\n\n", plural(a.Trials, "attack"), a.Succeeded, a.Resisted)
@@ -101,7 +91,7 @@ func taskRow(t results.Task) []string {
 	if s := t.Stats; s != nil {
 		passed, rate = fmt.Sprintf("%d/%d", s.PassedRuns, s.TotalRuns), interval(s.PassRateCI)
 	}
-	return []string{code(t.TestID), passed, rate, ends(t.Runs), fmt.Sprint(calls), round(took), dollars(cost(t))}
+	return []string{code(t.TestID), passed, rate, ends(t.Runs), fmt.Sprint(calls), results.Clock(took), dollars(cost(t))}
 }
 
 // ends are the outcomes of a task's trials, those of several counted.
@@ -156,6 +146,4 @@ func interval(i results.Interval) string {
 	return fmt.Sprintf("%.0f%% [%.0f%%, %.0f%%]", 100*i.Mean, 100*i.Lower, 100*i.Upper)
 }
 
-func took(ms int64) string { return round(time.Duration(ms) * time.Millisecond) }
-
-func round(d time.Duration) string { return d.Round(100 * time.Millisecond).String() }
+func took(ms int64) string { return results.Clock(time.Duration(ms) * time.Millisecond) }

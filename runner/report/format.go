@@ -14,33 +14,31 @@ import (
 
 // funcs are what templates call.
 var funcs = template.FuncMap{
-	"line":          visible.Line,  // a stranger's text of one line
-	"lines":         visible.Lines, // and of several
-	"count":         count[int],
-	"count64":       count[int64],
-	"bytes":         byteCount,
-	"ms":            milliseconds,
-	"took":          took,
-	"percent":       percent,
-	"when":          when,
-	"toMinute":      toMinute,
-	"outcome":       outcomeOf,
-	"dict":          dict,
-	"bar":           barOf,
-	"between":       between,
-	"within":        within,
-	"several":       several,
-	"score":         score,
-	"dollars":       results.Dollars,
-	"msf":           fractionalMilliseconds,
-	"seconds":       func(s float64) string { return strconv.FormatFloat(s, 'f', 2, 64) + " s" },
-	"attack":        attackMark,
-	"ending":        attackEnd,
-	"change":        changeMark,
-	"finding":       findingMark,
-	"points":        points,
-	"percentPoints": percentPoints,
-	"whisker":       shareWhisker,
+	"line":     visible.Line,  // a stranger's text of one line
+	"lines":    visible.Lines, // and of several
+	"count":    count[int],
+	"count64":  count[int64],
+	"bytes":    byteCount,
+	"ms":       milliseconds,
+	"took":     took,
+	"percent":  percent,
+	"when":     when,
+	"toMinute": toMinute,
+	"outcome":  outcomeOf,
+	"dict":     dict,
+	"bar":      barOf,
+	"between":  between,
+	"within":   within,
+	"several":  several,
+	"score":    score,
+	"dollars":  results.Dollars,
+	"msf":      fractionalMilliseconds,
+	"seconds":  func(s float64) string { return strconv.FormatFloat(s, 'f', 2, 64) + " s" },
+	"attack":   attackMark,
+	"ending":   attackEnd,
+	"change":   changeMark,
+	"finding":  findingMark,
+	"whisker":  shareWhisker,
 }
 
 // count is a number with its thousands apart.

@@ -55,7 +55,10 @@ func (r *reading) again(row *Row, call *evidence.Call) {
 }
 
 // sentence is one of its words.
-func sentence(words string) string { return strings.ToUpper(words[:1]) + words[1:] + "." }
+func sentence(words string) string { return capital(words) + "." }
+
+// capital is words with a large first letter, which is one of ASCII.
+func capital(words string) string { return strings.ToUpper(words[:1]) + words[1:] }
 
 // injected says what the attack put into a call's result.
 func (r *reading) injected(row *Row, call *evidence.Call) {

@@ -103,7 +103,7 @@ func (c Comparison) figures() []column {
 			if r.MedianDurationMS == nil {
 				return unknown
 			}
-			return clock(time.Duration(*r.MedianDurationMS) * time.Millisecond)
+			return Clock(time.Duration(*r.MedianDurationMS) * time.Millisecond)
 		}),
 	})
 }

@@ -1,6 +1,8 @@
 package results
 
 import (
+	"fmt"
+	"maps"
 	"math"
 	"slices"
 )
@@ -99,6 +101,21 @@ func measure(specs []MetricSpec, tasks []Task) map[string]Measure {
 		}
 	}
 	return measures
+}
+
+// Unmet are the metrics that are under their thresholds, by name.
+func (r Results) Unmet() (all []Measure) {
+	for _, name := range slices.Sorted(maps.Keys(r.Metrics)) {
+		if m := r.Metrics[name]; !m.Passed {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// Lack says of a metric, behind its name, by how much it is under its threshold.
+func (m Measure) Lack() string {
+	return fmt.Sprintf("is %.3f, less than its threshold, %.3f", m.Value, m.Threshold)
 }
 
 func metric(name string, tasks []Task) (float64, bool) {

@@ -63,7 +63,7 @@ func row(t Task) []string {
 	}
 	return []string{
 		t.TestID, fmt.Sprintf("%d/%d", passed, len(t.Runs)), verdict(t.Runs), score,
-		fmt.Sprint(calls), clock(took),
+		fmt.Sprint(calls), Clock(took),
 	}
 }
 
@@ -96,13 +96,4 @@ func lastEnds(runs []RunResult) string {
 		return string(evidence.ClassPass)
 	}
 	return strings.Join(ends, ",")
-}
-
-// clock writes a time in seconds, or in minutes and seconds.
-func clock(d time.Duration) string {
-	if d < time.Minute {
-		return fmt.Sprintf("%.1fs", d.Seconds())
-	}
-	d = d.Round(time.Second)
-	return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
 }
