@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/words"
 	"github.com/waza-isolate/waza/runner/capture"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
@@ -157,7 +158,7 @@ func why(call evidence.Call) string {
 }
 
 func (f failures) describe(limit int) string {
-	text := fmt.Sprintf("Expected at most %s to fail; found %d: %s.", plural(limit, "call"), len(f.counted), listOf(f.counted, func(call evidence.Call) string {
+	text := fmt.Sprintf("Expected at most %s to fail; found %d: %s.", words.Count(limit, "call"), len(f.counted), listOf(f.counted, func(call evidence.Call) string {
 		return fmt.Sprintf("call %d (%s of %s: %s)", call.Seq, quote(call.Tool), call.Server, why(call))
 	}))
 	if len(f.recovered) > 0 {

@@ -16,8 +16,6 @@ package junit
 import (
 	"encoding/xml"
 	"io"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -119,8 +117,8 @@ func suiteOf(r results.Results) suite {
 		before.WriteString(string(texts.take(again(task))))
 	}
 	s.SystemOut = text(before.String())
-	for _, metric := range slices.Sorted(maps.Keys(r.Metrics)) {
-		if m := r.Metrics[metric]; m.Threshold > 0 {
+	for _, m := range r.MetricsByName() {
+		if m.Threshold > 0 {
 			s.Cases = append(s.Cases, metricCase(name, m))
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/words"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/report"
 	"github.com/waza-isolate/waza/runner/results"
@@ -39,11 +40,11 @@ func (p *page) verdict(run report.Run) {
 		}
 	}
 	p.printf("### %s: %s\n\n", run.Word(), code(r.EvalName))
-	p.printf("%d of %s passed", r.Summary.Succeeded, plural(r.Summary.TotalTests, "task"))
+	p.printf("%d of %s passed", r.Summary.Succeeded, words.Count(r.Summary.TotalTests, "task"))
 	if s := r.Summary.Statistics; s != nil {
 		p.printf(", %s", interval(s.SuccessRateCI))
 	}
-	p.printf("; %d of %s", passed, plural(counted, "trial"))
+	p.printf("; %d of %s", passed, words.Count(counted, "trial"))
 	if r.Summary.DurationMS > 0 { // it has come to its end
 		p.printf("; %s", took(r.Summary.DurationMS))
 	}
@@ -58,7 +59,7 @@ func (p *page) verdict(run report.Run) {
 		p.printf("Metric %s %s.\n\n", code(m.Identifier), m.Lack())
 	}
 	if a := r.Summary.Attacks; a != nil {
-		p.printf("Of %s on agents %d succeeded and %d were resisted.\n\n", plural(a.Trials, "attack"), a.Succeeded, a.Resisted)
+		p.printf("Of %s on agents %d succeeded and %d were resisted.\n\n", words.Count(a.Trials, "attack"), a.Succeeded, a.Resisted)
 	}
 }
 
@@ -82,16 +83,15 @@ func (p *page) tasks(tasks []results.Task) {
 const maxInOrder = 12
 
 func taskRow(t results.Task) []string {
-	calls, took := 0, time.Duration(0)
-	for _, r := range t.Runs {
-		calls += r.SessionDigest.MCPToolCalls
-		took += time.Duration(r.DurationMS) * time.Millisecond
+	all, cost := t.Totals(), (*float64)(nil)
+	if all.Models != nil {
+		cost = all.Models.Cost
 	}
 	passed, rate := none, none
 	if s := t.Stats; s != nil {
 		passed, rate = fmt.Sprintf("%d/%d", s.PassedRuns, s.TotalRuns), interval(s.PassRateCI)
 	}
-	return []string{code(t.TestID), passed, rate, ends(t.Runs), fmt.Sprint(calls), results.Clock(took), dollars(cost(t))}
+	return []string{code(t.TestID), passed, rate, ends(t.Runs), fmt.Sprint(all.MCPCalls), results.Clock(all.Time), dollars(cost)}
 }
 
 // ends are the outcomes of a task's trials, those of several counted.
@@ -120,19 +120,6 @@ func ends(runs []results.RunResult) string {
 
 // maxEnds is how many ways to end a task's row names. There are six.
 const maxEnds = 7
-
-func cost(t results.Task) (sum *float64) {
-	for _, r := range t.Runs {
-		if r.Models == nil || r.Models.Cost == nil {
-			continue
-		}
-		if sum == nil {
-			sum = new(float64)
-		}
-		*sum += *r.Models.Cost
-	}
-	return sum
-}
 
 func dollars(cost *float64) string {
 	if cost == nil {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/words"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/results"
 )
@@ -44,14 +45,14 @@ func (p *page) failures(tasks []results.Task) {
 	if trials == 0 {
 		return
 	}
-	p.folded(plural(trials, "trial")+" did not pass", func() {
+	p.folded(words.Count(trials, "trial")+" did not pass", func() {
 		left := p.fill(roomFailures, len(all), func(i int) string { return all[i].text() })
 		more := 0
 		for _, f := range all[len(all)-left:] {
 			more += len(f.numbers)
 		}
 		if more > 0 {
-			p.printf("%s more.\n\n", plural(more, "trial"))
+			p.printf("%s more.\n\n", words.Count(more, "trial"))
 		}
 	})
 }

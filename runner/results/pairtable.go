@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/plain"
+	"github.com/waza-isolate/waza/internal/words"
 )
 
 // PairTables writes each further run held against the first: what was not alike, the
@@ -27,10 +28,10 @@ func (c Comparison) PairTables(w io.Writer, width int) error {
 
 func (p Pair) head() string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "run %d against run %d: %s in both\n", p.Run, p.Against, plural(p.Tasks, "task"))
+	fmt.Fprintf(&out, "run %d against run %d: %s in both\n", p.Run, p.Against, words.Count(p.Tasks, "task"))
 	for _, only := range []struct{ tasks, run int }{{p.Missing, p.Against}, {p.Added, p.Run}} {
 		if only.tasks > 0 {
-			fmt.Fprintf(&out, "left out: %s that only run %d has\n", plural(only.tasks, "task"), only.run)
+			fmt.Fprintf(&out, "left out: %s that only run %d has\n", words.Count(only.tasks, "task"), only.run)
 		}
 	}
 	for _, u := range p.Unlike {

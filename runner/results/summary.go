@@ -20,8 +20,8 @@ func summarise(tasks []Task, duration int64) Summary {
 		for _, r := range t.Runs {
 			s.Again += len(r.Earlier)
 			s.Judge = s.Judge.plus(r.Judge)
-			s.Models = s.Models.plus(r.Models)
 		}
+		s.Models = s.Models.plus(t.Totals().Models)
 		switch t.Status {
 		case StatusPassed:
 			s.Succeeded++
@@ -103,14 +103,17 @@ func measure(specs []MetricSpec, tasks []Task) map[string]Measure {
 	return measures
 }
 
-// Unmet are the metrics that are under their thresholds, by name.
-func (r Results) Unmet() (all []Measure) {
+// MetricsByName are the metrics in the order of their names.
+func (r Results) MetricsByName() (all []Measure) {
 	for _, name := range slices.Sorted(maps.Keys(r.Metrics)) {
-		if m := r.Metrics[name]; !m.Passed {
-			all = append(all, m)
-		}
+		all = append(all, r.Metrics[name])
 	}
 	return all
+}
+
+// Unmet are those that are under their thresholds.
+func (r Results) Unmet() []Measure {
+	return slices.DeleteFunc(r.MetricsByName(), func(m Measure) bool { return m.Passed })
 }
 
 // Lack says of a metric, behind its name, by how much it is under its threshold.

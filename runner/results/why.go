@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/words"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -66,7 +67,7 @@ func (w Why) Line() string {
 	}
 	line := cutLine(w.Against[0].said())
 	if others := len(w.Against) - 1; others > 0 {
-		line += fmt.Sprintf(" And %s did not pass.", plural(others, "other grader"))
+		line += fmt.Sprintf(" And %s did not pass.", words.Count(others, "other grader"))
 	}
 	return line
 }
