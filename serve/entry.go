@@ -116,12 +116,8 @@ func (r *Run) judge(head results.Results) {
 	if s.Statistics != nil && len(s.Statistics.PassAtK) > 0 {
 		r.PassRate = &s.Statistics.PassAtK[0]
 	}
-	unmet := false
-	for _, m := range head.Metrics {
-		unmet = unmet || !m.Passed
-	}
 	switch {
-	case s.Failed > 0 || unmet:
+	case s.Failed > 0 || len(head.Unmet()) > 0:
 		r.Verdict = results.StatusFailed
 	case s.Succeeded < s.TotalTests || s.TotalTests == 0:
 		r.Verdict = results.StatusError

@@ -66,7 +66,7 @@ func said(t testing.TB, tasks, trials int, say func(string) string) report.Run {
 			trial.Verdicts.Class = evidence.ClassPass
 			switch {
 			case n > 0 && number == 1:
-				trial.Verdicts = evidence.Verdicts{Class: evidence.ClassFail, Reason: evidence.ReasonGraders, Message: say("price: no"), Verdicts: []evidence.Verdict{
+				trial.Verdicts = evidence.Verdicts{Class: evidence.ClassFail, Reason: evidence.ReasonGraders, Message: say("failed: price"), Verdicts: []evidence.Verdict{
 					{Name: say("price"), Type: say("text"), Result: evidence.VerdictFail, Weight: 1, Feedback: say("the answer lacks \"12 €\"\nand says nothing else")},
 					{Name: say("price") + "2", Type: "text", Result: evidence.VerdictPass, Score: 1, Weight: 1},
 				}}

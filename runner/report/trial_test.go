@@ -122,6 +122,8 @@ func TestTrialShows(t *testing.T) {
 		"a link from a verdict to its call":      `href="#trial/task/2/call-2">call 2</a> failed`,
 		"a call that the verdict is not about":   "failed, and call 3",
 		"what followed a failure":                "retry of 2",
+		"what came of that":                      "Retry of call 2, failed too.",
+		"what became of a failure":               "Tried again, call 5 failed too.",
 		"an injection":                           "injection 1",
 		"a claim":                                "never made",
 		"what was told otherwise":                "told otherwise",
@@ -139,6 +141,27 @@ func TestTrialShows(t *testing.T) {
 	}
 	if strings.Contains(page, `>call 3</a>, and`) || strings.Contains(page, `and <a href="#trial/task/2/call-3"`) {
 		t.Error("a verdict leads to a call that it only names")
+	}
+}
+
+// TestTornEventsAreNamedOnce: the page has the conversation's gaps, and none of its own
+// for what it reads of the conversation.
+func TestTornEventsAreNamedOnce(t *testing.T) {
+	dir := sampled(t, "some text", 3)
+	for _, name := range []string{evidence.EventsFile, evidence.FramesFile} {
+		file := filepath.Join(string(dir), name)
+		content, err := os.ReadFile(file)
+		must(t, err)
+		must(t, os.WriteFile(file, append(content, "{\n"...), 0o644))
+	}
+	trial, page := pageOf(t, dir, Share(1))
+	if len(trial.Gaps) != 3 {
+		t.Errorf("gaps %q, want the trial's own and one for each file", trial.Gaps)
+	}
+	for _, shown := range []string{"oom", "frame 1, to the server"} {
+		if !strings.Contains(page, shown) {
+			t.Errorf("the page lacks what stands before the tear: %s", shown)
+		}
 	}
 }
 
