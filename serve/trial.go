@@ -159,17 +159,17 @@ func captured(text json.RawMessage) *CapturedJSON {
 	return &CapturedJSON{Text: strings.ToValidUTF8(string(text[:maxValue]), ""), Bytes: len(text)}
 }
 
-// filesOf lists the files of a trial.
+// filesOf lists the files of a trial, the first of them where there are many.
 func filesOf(p *place, within string) []FileLine {
 	all := []FileLine{}
-	_ = fs.WalkDir(p.root.FS(), within, func(name string, entry fs.DirEntry, err error) error {
+	_ = p.walk(within, maxEntries, func(name string, entry fs.DirEntry) error {
 		switch {
-		case err != nil || !entry.Type().IsRegular() || strings.HasPrefix(entry.Name(), "."):
+		case !entry.Type().IsRegular() || strings.HasPrefix(entry.Name(), "."):
 			return nil
 		case len(all) == maxFiles:
 			return fs.SkipAll
 		}
-		if info, err := entry.Info(); err == nil {
+		if info, err := p.root.Lstat(name); err == nil {
 			all = append(all, FileLine{name, info.Size()})
 		}
 		return nil
