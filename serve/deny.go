@@ -3,7 +3,6 @@ package serve
 import (
 	"errors"
 	"net/http"
-	"strings"
 
 	"github.com/waza-isolate/waza/runner/report"
 )
@@ -14,7 +13,7 @@ func (s *Server) nowhere(w http.ResponseWriter, r *http.Request) { s.denyFor(w, 
 // denyFor says why there is no answer, as a page or as JSON.
 func (s *Server) denyFor(w http.ResponseWriter, r *http.Request, err error) {
 	no := refusalFor(err)
-	if strings.HasPrefix(r.URL.Path, apiPrefix) {
+	if !wantsPage(r) {
 		deny(w, r, no)
 		return
 	}

@@ -29,15 +29,15 @@ type Run struct {
 	Agent      string         `json:"agent"`                 // the executor
 	Model      string         `json:"model,omitempty"`       // left out where the eval names none
 	State      State          `json:"state"`                 // starting, running, ended, interrupted or unreadable
-	Problem    string         `json:"problem,omitempty"`     // what of it cannot be read, in a sentence
+	Problem    string         `json:"problem,omitempty"`     // what of it cannot be read, in a sentence; left out where all can
 	Isolated   bool           `json:"isolated"`              // trials ran in containers
-	Network    string         `json:"network,omitempty"`     // that these were in
-	Started    time.Time      `json:"started,omitzero"`      // UTC
+	Network    string         `json:"network,omitempty"`     // that these were in; left out without run.json
+	Started    time.Time      `json:"started,omitzero"`      // UTC; left out without run.json
 	Ended      time.Time      `json:"ended,omitzero"`        // UTC; left out until it has
-	DurationMS int64          `json:"duration_ms,omitempty"` // from the start to the end
+	DurationMS int64          `json:"duration_ms,omitempty"` // from the start to the end; left out until then
 	Tasks      int            `json:"tasks"`                 // that it has
 	Planned    int            `json:"planned_trials"`        // trials of all tasks
-	Done       int            `json:"done_trials,omitempty"` // that have an outcome; of a run that has not ended
+	Done       int            `json:"done_trials,omitempty"` // that have an outcome; left out where none has yet, and of a run that has ended
 	Verdict    results.Status `json:"verdict,omitempty"`     // passed, failed or error; left out until there are results
 	Passed     int            `json:"passed_tasks"`          // tasks of which every trial that counts passed
 	PassRate   *float64       `json:"pass_rate,omitempty"`   // the mean over tasks of the share of trials that passed; left out without any

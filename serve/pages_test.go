@@ -17,7 +17,7 @@ func TestPageHasWhatReportHas(t *testing.T) {
 	dir := t.TempDir()
 	at := filepath.Join(dir, "a")
 	r := runtest.New(t, at, "shop")
-	const calls, size = 130, 60 << 10
+	const calls, size = 80, 60 << 10
 	r.Trial("buy", func(trial *runtest.Trial) {
 		trial.Serve("stock", runtest.Tool{Name: "price"})
 		for n := range calls {

@@ -10,7 +10,7 @@ import (
 type RunProgress struct {
 	Run       string                 `json:"run"`               // its id
 	State     State                  `json:"state"`             // as in the list of runs
-	Started   time.Time              `json:"started,omitzero"`  // UTC
+	Started   time.Time              `json:"started,omitzero"`  // UTC; left out until it has run.json
 	ElapsedMS int64                  `json:"elapsed_ms"`        // since then, or up to the end
 	Workers   int                    `json:"workers"`           // trials at once
 	Planned   int                    `json:"planned_trials"`    // trials of all tasks

@@ -28,9 +28,9 @@ type TrialProgress struct {
 	Attempt int             `json:"attempt"`           // from 1; more where one ended as infra
 	Phase   string          `json:"phase"`             // starting, probing servers, agent at work, collecting, asking the judge, once more or done
 	Since   time.Time       `json:"since"`             // when it came into that phase, UTC
-	Outcome evidence.Class  `json:"outcome,omitempty"` // of an attempt that has ended
-	Reason  evidence.Reason `json:"reason,omitempty"`  // for that, in a word
-	Message string          `json:"message,omitempty"` // likewise, in a sentence
+	Outcome evidence.Class  `json:"outcome,omitempty"` // of an attempt that has ended; left out until then
+	Reason  evidence.Reason `json:"reason,omitempty"`  // for that, in a word; left out of one that passed
+	Message string          `json:"message,omitempty"` // likewise, in a sentence; left out where none is told
 	Call    *CallProgress   `json:"call,omitempty"`    // the newest call without an answer; left out without any
 
 	began   time.Time // the trial's last attempt

@@ -31,13 +31,13 @@ type TrialDetail struct {
 	Started     time.Time       `json:"started"`              // UTC
 	Ended       time.Time       `json:"ended"`                // UTC
 	Outcome     evidence.Class  `json:"outcome"`              // pass, fail, timeout, agent_error, error or infra
-	Reason      evidence.Reason `json:"reason,omitempty"`     // for that, in a word
-	Message     string          `json:"message,omitempty"`    // likewise, in a sentence
+	Reason      evidence.Reason `json:"reason,omitempty"`     // for that, in a word; left out of one that passed
+	Message     string          `json:"message,omitempty"`    // likewise, in a sentence; left out where none is told
 	FinalOutput string          `json:"final_output"`         // of the agent
 	Verdicts    []VerdictLine   `json:"verdicts"`             // of its graders
 	Calls       []CallLine      `json:"calls"`                // MCP calls, in their order; at most 10000
 	CallsLeft   string          `json:"calls_left,omitempty"` // why calls are left out; left out where none are
-	Gaps        []string        `json:"gaps,omitempty"`       // evidence that is missing, and why
+	Gaps        []string        `json:"gaps,omitempty"`       // evidence that is missing, and why; left out where none is
 	Files       []FileLine      `json:"files"`                // that the trial left
 }
 
@@ -68,7 +68,7 @@ type CallLine struct {
 // CapturedJSON is a JSON text that crossed the wire.
 type CapturedJSON struct {
 	Text  string `json:"text"`            // its beginning, up to 65536 bytes
-	Bytes int    `json:"bytes,omitempty"` // of all of it, where that is more
+	Bytes int    `json:"bytes,omitempty"` // of all of it; left out where that is no more
 }
 
 // FileLine is a file of a trial.
