@@ -310,6 +310,29 @@ func TestHugeFiles(t *testing.T) {
 	}
 }
 
+// JSON of nothing but values, which takes many times its bytes to hold, is not held.
+func TestManyValues(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	bomb := strings.Repeat("{},", maxValues)
+	for name, content := range map[string]string{
+		"run.json": `{"tasks": [` + bomb + `{}]}`, "trials/buy/1/trial.json": `{"servers": [` + bomb + `{}]}`, "trials/buy/1/verdicts.json": `{"verdicts": [` + bomb + `{}]}`,
+	} {
+		lay(t, filepath.Join(makeRun(t, dir, filepath.Base(name)), name), content)
+	}
+	s := open(t, dir)
+	if r := byID(api[RunList](s, "runs").Runs)["run.json"]; r.State != StateUnreadable || !strings.Contains(r.Problem, "values") {
+		t.Errorf("%+v", r)
+	}
+	for _, id := range []string{"trial.json", "verdicts.json"} {
+		for _, path := range []string{"/runs/" + id + "/overview", "/runs/" + id + "/trial/buy/1", "/api/v1/runs/" + id + "/trials/buy/1"} {
+			if got := s.ask(path, nil); got.StatusCode != 500 || !strings.Contains(got.body, "values") {
+				t.Errorf("%s: %s", path, got.Status)
+			}
+		}
+	}
+}
+
 // A request is no longer than one needs.
 func TestLongRequests(t *testing.T) {
 	t.Parallel()

@@ -80,7 +80,7 @@ func problemWith(name string, err error) string {
 }
 
 func readRecord(p *place) (record runner.Record, err error) {
-	data, err := p.read(runner.RunFile, maxDocument)
+	data, err := p.read(runner.RunFile)
 	if err != nil {
 		return record, err
 	}

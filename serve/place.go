@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // errNotThere says that there is no such run, trial or file.
@@ -17,6 +19,9 @@ var errNotThere = errors.New("is not there")
 const (
 	// maxDocument is how many bytes a JSON document of a run may have to be read.
 	maxDocument = 64 << 20
+	// maxValues is how many values such a document may have: one of nothing else takes many
+	// times its bytes to hold.
+	maxValues = 1 << 20
 	// maxRecords is how many bytes lines of JSON may have together.
 	maxRecords = 1 << 30
 	// maxEntries is how many files and directories a run may have to be shown.
@@ -121,15 +126,19 @@ func (p *place) open(name string) (*os.File, fs.FileInfo, error) {
 	return file, opened, nil
 }
 
-// read reads a file that has at most so many bytes.
-func (p *place) read(name string, most int64) ([]byte, error) {
+// read reads a JSON document.
+func (p *place) read(name string) ([]byte, error) {
 	file, info, err := p.open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = file.Close() }()
-	if info.Size() > most {
-		return nil, tooLarge(name, info.Size(), most)
+	if info.Size() > maxDocument {
+		return nil, tooLarge(name, info.Size(), maxDocument)
 	}
-	return io.ReadAll(io.LimitReader(file, most))
+	data, err := io.ReadAll(io.LimitReader(file, maxDocument))
+	if err == nil && jsontext.MoreThan(maxValues, data) {
+		err = fmt.Errorf("%s has more than %d values", name, maxValues)
+	}
+	return data, err
 }

@@ -80,25 +80,26 @@ func (p *place) entries(dir string, most int) ([]fs.DirEntry, error) {
 	return entries, err
 }
 
-// hasRoom fails for a file that a reader holds and that is too large for that. Frames and
+// hasRoom fails for a file that a reader holds and that is too much for that. Frames and
 // results are read piece by piece, and trees and output in part.
 func (p *place) hasRoom(name string) error {
-	var most int64
-	switch base := path.Base(name); {
-	case base == evidence.FramesFile || base == runner.ResultsFile:
-		return nil
-	case path.Ext(base) == ".json":
-		most = maxDocument
-	case path.Ext(base) == ".jsonl":
-		most = maxRecords
-	default:
+	base := path.Base(name)
+	kind := path.Ext(base)
+	if base == evidence.FramesFile || base == runner.ResultsFile || kind != ".json" && kind != ".jsonl" {
 		return nil
 	}
 	info, err := p.root.Lstat(name)
-	if err == nil && info.Size() > most {
-		return tooLarge(name, info.Size(), most)
+	switch {
+	case err != nil:
+		return nil // it went while this looked
+	case kind == ".jsonl" && info.Size() > maxRecords:
+		return tooLarge(name, info.Size(), maxRecords)
+	case kind == ".json" && info.Size() > maxValues:
+		if _, err = p.read(name); errors.Is(err, errNotThere) {
+			return nil
+		}
 	}
-	return nil // or it went while this looked
+	return err
 }
 
 func tooLarge(name string, size, most int64) error {

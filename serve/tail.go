@@ -65,7 +65,7 @@ func newestOpen(lines []byte) (newest *CallProgress) {
 		of := request{frame.Conn, string(message.ID)}
 		switch {
 		case frame.Dir == evidence.ToServer && message.Method == "tools/call":
-			open[of] = &CallProgress{Server: frame.Server, Tool: cut(message.Params.Name, maxToldName), Since: frame.Time}
+			open[of] = &CallProgress{Server: cut(frame.Server, maxToldName), Tool: cut(message.Params.Name, maxToldName), Since: frame.Time}
 		case frame.Dir == evidence.ToClient && message.Method == "":
 			delete(open, of)
 		}

@@ -2,7 +2,6 @@ package serve
 
 import (
 	"bytes"
-	"encoding/json"
 	"io"
 	"os"
 	"sync"
@@ -14,10 +13,9 @@ import (
 
 // Bounds of what is followed of a run.
 const (
-	maxTold        = 1 << 20  // bytes of progress.jsonl read at once
-	maxToldLine    = 16 << 10 // of one line; longer ones are passed over
+	maxTold        = 1 << 20 // bytes of progress.jsonl read at once
 	maxToldTrials  = 20_000
-	maxToldName    = 255 // bytes of a task's id, as of a directory's name, or of a tool's
+	maxToldName    = 255 // bytes of a task's id, as of a directory's name, of a tool's and the like
 	maxToldMessage = 500 // bytes of a message
 )
 
@@ -101,12 +99,10 @@ func (t *tracker) startOverLocked() {
 }
 
 func (t *tracker) takeLocked(lines []byte) {
-	for line := range bytes.SplitSeq(lines, []byte("\n")) {
-		var p evidence.Progress
-		if len(line) > maxToldLine || json.Unmarshal(line, &p) != nil || p.Task == "" || len(p.Task) > maxToldName || p.Number < 1 || p.Phase == "" {
-			continue
+	for _, p := range evidence.ParseProgress(lines) {
+		if len(p.Task) <= maxToldName && len(p.Phase)+len(p.Class)+len(p.Reason) <= maxToldName {
+			t.stepLocked(p)
 		}
-		t.stepLocked(p)
 	}
 }
 

@@ -107,7 +107,7 @@ func (s *Server) trial(run, task, numbered string) (d TrialDetail, err error) {
 }
 
 func readInto(p *place, name string, v any) error {
-	data, err := p.read(name, maxDocument)
+	data, err := p.read(name)
 	if err == nil {
 		err = json.Unmarshal(data, v)
 	}
