@@ -324,6 +324,7 @@ func FuzzProgress(f *testing.F) {
 // FuzzOpenCall: whatever stands in frames.
 func FuzzOpenCall(f *testing.F) {
 	f.Add([]byte(`{"seq":1,"server":"s","conn":"c","dir":"to_server","raw":"{\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"t\"}}"}` + "\n"))
+	f.Add([]byte(`{"seq":1,"server":"` + strings.Repeat("s", 9999) + `","dir":"to_server","raw":"{\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"t\"}}"}` + "\n"))
 	f.Fuzz(func(t *testing.T, lines []byte) {
 		if call := newestOpen(lines); call != nil && (len(call.Tool) > maxToldName+3 || len(call.Server) > maxToldName+3) {
 			t.Errorf("%+v", call)
