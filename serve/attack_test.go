@@ -333,6 +333,23 @@ func TestManyValues(t *testing.T) {
 	}
 }
 
+// Words without end are cut where runs are listed, also those that errors repeat.
+func TestLongWords(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	long := strings.Repeat("1", 1<<20)
+	lay(t, filepath.Join(dir, "words", "run.json"), `{"network": "`+long+`", "eval": {"name": "`+long+`", "executor": "`+long+`", "model": "`+long+`"}}`)
+	lay(t, filepath.Join(dir, "number", "run.json"), `{"trials_per_task": `+long+`}`)
+	at := makeRun(t, dir, "trial")
+	lay(t, filepath.Join(at, "trials", "buy", "1", "trial.json"), `{"number": `+long+`}`)
+	s := open(t, dir)
+	for _, path := range []string{"/", "/api/v1/runs", "/runs/words/overview", "/runs/number/overview", "/runs/trial/overview", "/runs/trial/trial/buy/1", "/api/v1/runs/trial/trials/buy/1"} {
+		if got := s.ask(path, nil); len(got.body) > 200<<10 {
+			t.Errorf("%s: %s, %d bytes", path, got.Status, len(got.body))
+		}
+	}
+}
+
 // A request is no longer than one needs.
 func TestLongRequests(t *testing.T) {
 	t.Parallel()

@@ -32,7 +32,7 @@ func refusalFor(err error) *refusal {
 	case errors.Is(err, errTooMany):
 		return &refusal{http.StatusServiceUnavailable, "Too many pages watch runs already. Close some."}
 	}
-	return &refusal{http.StatusInternalServerError, "This cannot be read: " + err.Error() + "."}
+	return &refusal{http.StatusInternalServerError, "This cannot be read: " + cut(err.Error(), maxToldMessage) + "."}
 }
 
 // badRequest is a request that cannot be understood.

@@ -38,9 +38,6 @@ type TrialLine struct {
 
 func (s *Server) detail(run Run) (RunDetail, error) {
 	d := RunDetail{Run: run, Results: []TaskDetail{}}
-	if run.Planned == 0 {
-		return d, nil
-	}
 	shown, err := s.pages.run(run)
 	if err != nil {
 		return d, err

@@ -42,7 +42,7 @@ type Run struct {
 	Passed     int            `json:"passed_tasks"`          // tasks of which every trial that counts passed
 	PassRate   *float64       `json:"pass_rate,omitempty"`   // the mean over tasks of the share of trials that passed; left out without any
 
-	record runner.Record
+	workers int
 }
 
 // live says whether somebody is at work on the run.
@@ -76,7 +76,7 @@ func problemWith(name string, err error) string {
 	if errors.Is(err, errNotThere) {
 		return fmt.Sprintf("It has no %s.", name)
 	}
-	return fmt.Sprintf("Its %s cannot be read: %v.", name, err)
+	return fmt.Sprintf("Its %s cannot be read: %s.", name, cut(err.Error(), maxToldMessage))
 }
 
 func readRecord(p *place) (record runner.Record, err error) {
@@ -101,9 +101,9 @@ func readHead(p *place) (results.Results, error) {
 }
 
 func (r *Run) describe(record runner.Record) {
-	r.record = record
-	r.Eval, r.Agent, r.Model = record.Eval.Name, record.Eval.Executor, record.Eval.Model
-	r.Isolated, r.Network, r.Started, r.Ended = record.Isolated, record.Network, record.Started, record.Ended
+	r.Eval, r.Agent, r.Model = cut(record.Eval.Name, maxToldMessage), cut(record.Eval.Executor, maxToldName), cut(record.Eval.Model, maxToldMessage)
+	r.Isolated, r.Network, r.Started, r.Ended = record.Isolated, cut(record.Network, maxToldName), record.Started, record.Ended
+	r.workers = record.Workers
 	r.Tasks, r.Planned = len(record.Tasks), record.Planned()
 	if !r.Ended.IsZero() {
 		r.DurationMS = r.Ended.Sub(r.Started).Milliseconds()

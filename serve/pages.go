@@ -73,7 +73,6 @@ func (s *Server) overviewPage(w http.ResponseWriter, r *http.Request) {
 			s.denyFor(w, r, err)
 			return
 		}
-		shown.AtWork = run.live()
 		pages = append(pages, report.Overview(shown, links))
 	}
 	s.show(w, titleOf(run), live, nav(links), all(pages))
