@@ -57,7 +57,7 @@ func newestOpen(lines []byte) (newest *CallProgress) {
 		of := request{frame.Conn, string(message.ID)}
 		switch {
 		case frame.Dir == evidence.ToServer && message.Method == "tools/call":
-			open[of] = &CallProgress{Server: frame.Server, Tool: visible.Shorten(message.Params.Name, maxToldName), Since: frame.Time}
+			open[of] = &CallProgress{Server: visible.Shorten(frame.Server, maxToldName), Tool: visible.Shorten(message.Params.Name, maxToldName), Since: frame.Time}
 		case frame.Dir == evidence.ToClient && message.Method == "":
 			delete(open, of)
 		}

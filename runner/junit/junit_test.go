@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/junit"
 	"github.com/waza-isolate/waza/runner/results"
@@ -195,6 +196,7 @@ func TestOneTrialHasNoNumber(t *testing.T) {
 
 // Whatever graders say of however many trials, the document is bounded.
 func TestBounds(t *testing.T) {
+	heavytest.Mark(t)
 	many := run()
 	many.TrialsPerTask, many.Tasks = 3_000, many.Tasks[:1]
 	long := strings.Repeat("\u202E<&\x1b", 3_000)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/markdown"
 	"github.com/waza-isolate/waza/runner/report"
@@ -154,6 +155,7 @@ func TestComparison(t *testing.T) {
 // However large a run is and whatever it says, GitHub takes the comment, which says what it
 // leaves out.
 func TestBounds(t *testing.T) {
+	heavytest.Mark(t)
 	for name, say := range map[string]func(string) string{
 		"plain":   plainly,
 		"escaped": func(s string) string { return s + strings.Repeat("@", 2000) },

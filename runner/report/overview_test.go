@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/results"
 )
@@ -150,6 +151,7 @@ func TestIsolationIsSaid(t *testing.T) {
 // A run of a thousand trials is a page of some hundred kilobytes, and of one kind of failure
 // there is one line.
 func TestOverviewOfManyTrials(t *testing.T) {
+	heavytest.Mark(t)
 	text := write(t, Document{}, Overview(many(t, 200, 5), Links{InFile: true}))
 	page := parseText(t, text)
 	if links := page.attrs(".dots a", "href"); len(links) != 1000 {

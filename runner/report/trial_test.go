@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -166,6 +167,7 @@ func TestTornEventsAreNamedOnce(t *testing.T) {
 
 // However much a trial has, its page is bounded; what failed is shown first.
 func TestTrialIsBounded(t *testing.T) {
+	heavytest.Mark(t)
 	most := Bounds{Text: 4 << 10, Total: 64 << 10, Calls: 20}
 	trial, page := pageOf(t, sampled(t, strings.Repeat("<\u202e\n", 30_000), 60), most)
 	if rows := len(trial.Rows); rows > 2*most.Calls || trial.Unshown < 40 {

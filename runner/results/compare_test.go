@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/results"
 )
@@ -210,6 +211,7 @@ func TestOutlineOfUpstream(t *testing.T) {
 const head = `{"eval_name": "x", "tasks": [`
 
 func TestHostileResults(t *testing.T) {
+	heavytest.Mark(t)
 	tests := []struct{ name, text, want string }{
 		{"empty", ``, "unexpected EOF"},
 		{"cut off", head + `{"test_id": "a", "runs": [{"st`, "unexpected EOF"},
@@ -242,6 +244,7 @@ func TestHostileResults(t *testing.T) {
 
 // A long file of short values is read whole.
 func TestLongResults(t *testing.T) {
+	heavytest.Mark(t)
 	filler := strings.Repeat(`{"text": "some of the transcript"},`, 1<<12)
 	text := head + `{"test_id": "a", "runs": [{"outcome": "pass", "transcript": [` + strings.Repeat(filler, 512) + `0]}]}]}`
 	got, err := results.ReadOutline(strings.NewReader(text))
