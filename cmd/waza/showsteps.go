@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -23,13 +22,10 @@ func (s shown) conversation(c conversation.Conversation) []byte {
 	if !c.Trial.AgentStart.IsZero() {
 		s.began = c.Trial.AgentStart
 	}
-	class, reason := c.Verdicts.Class, c.Verdicts.Reason
-	if class == "" {
-		class, reason = c.Trial.Class, c.Trial.Reason
-	}
+	class, reason, message := c.Trial.Outcome(c.Verdicts)
 	outcome := liveview.Paint(s.style, class)(s.line(class.With(reason)))
 	fmt.Fprintf(&out, "%s/%d  %s  executor %s\n", s.line(c.Trial.Task), c.Trial.Number, outcome, s.line(c.Trial.Executor))
-	out.WriteString(s.text("  ", cmp.Or(c.Verdicts.Message, c.Trial.Message)))
+	out.WriteString(s.text("  ", message))
 	if !c.Gateway {
 		out.WriteString("no model gateway was in the way: what models were asked is not known\n")
 	}

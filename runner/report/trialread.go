@@ -85,14 +85,14 @@ func (r *reading) note(err error) {
 func (r *reading) trial() (Trial, error) {
 	earlier, err := r.dir.Earlier()
 	r.note(err)
+	outcome, _, message := r.talk.Trial.Outcome(r.talk.Verdicts)
 	t := Trial{
-		Trial: r.talk.Trial, Earlier: attempts(earlier), Score: r.talk.Verdicts.Score,
-		Outcome:    cmp.Or(r.talk.Verdicts.Class, r.talk.Trial.Class),
+		Trial: r.talk.Trial, Earlier: attempts(earlier), Score: r.talk.Verdicts.Score, Outcome: outcome,
 		PromptText: r.room.show(r.talk.Trial.Prompt), Output: r.room.show(r.talk.Trial.FinalOutput),
 	}
 	t.Previous, t.Next = siblings(r.dir, t.Number)
 	t.Verdicts, t.Attack = r.verdicts(r.talk.Verdicts.Verdicts), r.attack()
-	t.Why = brief(why(t.Outcome, r.talk), noteSize)
+	t.Why = brief(cmp.Or(message, untold(outcome, len(r.talk.Verdicts.Verdicts))), noteSize)
 	t.Figures = r.figures()
 	t.Timeline = r.timeline()
 	logs, workspace := r.room.part(8), r.room.part(4)
@@ -124,16 +124,13 @@ func briefs(sentences []string) (shown []string) {
 	return shown
 }
 
-// why says in a sentence how a trial ended.
-func why(outcome evidence.Class, talk conversation.Conversation) string {
-	if message := cmp.Or(talk.Verdicts.Message, talk.Trial.Message); message != "" {
-		return message
-	}
-	switch n := len(talk.Verdicts.Verdicts); {
-	case outcome == evidence.ClassPass && n == 1:
+// untold says in a sentence how a trial ended of which nothing else is said.
+func untold(outcome evidence.Class, graders int) string {
+	switch {
+	case outcome == evidence.ClassPass && graders == 1:
 		return "Its one grader passes it."
-	case outcome == evidence.ClassPass && n > 1:
-		return fmt.Sprintf("All %d graders pass it.", n)
+	case outcome == evidence.ClassPass && graders > 1:
+		return fmt.Sprintf("All %d graders pass it.", graders)
 	case outcome == "":
 		return "It has not been graded."
 	}
