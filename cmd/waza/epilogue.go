@@ -73,7 +73,7 @@ func (e ending) failures(atLength bool) (lines []string) {
 			continue
 		}
 		class := liveview.Paint(e.style, r.Verdicts.Class)(r.Verdicts.Class.With(r.Verdicts.Reason))
-		lines = append(lines, fmt.Sprintf("%s/%d %s: %s", printable(r.Trial.Task), r.Trial.Number, class, beginning(r.Verdicts.Message)))
+		lines = append(lines, fmt.Sprintf("%s/%d %s: %s", printable(r.Trial.Task), r.Trial.Number, class, beginning(whyOf(r))))
 		for _, v := range r.Verdicts.Verdicts {
 			if v.Result != evidence.VerdictPass && atLength {
 				lines = append(lines, fmt.Sprintf("  %s: %s", printable(v.Name), beginning(v.Feedback)))
@@ -85,6 +85,22 @@ func (e ending) failures(atLength bool) (lines []string) {
 		lines = append(lines, fmt.Sprintf("and %d more that did not pass; waza show %s lists all trials", more, shellWord(e.dir)))
 	}
 	return lines
+}
+
+// whyOf is what put a trial into its class, with the last words of an agent that ended by
+// itself.
+func whyOf(r runner.Result) string {
+	if r.Verdicts.Reason != evidence.ReasonExitCode && r.Verdicts.Reason != evidence.ReasonSignal {
+		return r.Verdicts.Message
+	}
+	message, rest, more := strings.Cut(r.Verdicts.Message, "\n")
+	if said := r.Dir.LastWords(); said != "" {
+		message += ": " + said
+	}
+	if more {
+		message += "\n" + rest
+	}
+	return message
 }
 
 // beginning is the beginning of what a stranger said, set in below its first line.

@@ -31,9 +31,12 @@ func Ended(u runner.Update, style ansi.Style) string {
 }
 
 // reason is a sentence: what put a trial into its class, with the first that is said by
-// the first grader which it did not pass.
+// the first grader which it did not pass, where that is what put it there.
 func reason(v evidence.Verdicts) string {
 	why, _, _ := strings.Cut(v.Message, "\n")
+	if v.Class != evidence.ClassFail && v.Class != evidence.ClassError {
+		return why
+	}
 	for _, one := range v.Verdicts {
 		if one.Result != evidence.VerdictPass {
 			said, _, _ := strings.Cut(one.Feedback, "\n")

@@ -176,6 +176,10 @@ func TestEnded(t *testing.T) {
 	if got, want := liveview.Ended(u, ansi.Style{}), "fail        price/3  31.0s  failed: a, b: No call."; got != want {
 		t.Errorf("%q", got)
 	}
+	u.Result.Verdicts.Class, u.Result.Verdicts.Reason = evidence.ClassTimeout, evidence.ReasonTimeLimit
+	if got, want := liveview.Ended(u, ansi.Style{}), "timeout     price/3  31.0s  failed: a, b"; got != want {
+		t.Errorf("%q", got)
+	}
 	u.Result.Verdicts.Verdicts = nil
 	u.Phase, u.Result.Verdicts.Class, u.Result.Verdicts.Reason = runner.PhaseAgain, evidence.ClassInfra, evidence.ReasonServer
 	u.Result.Verdicts.Message = strings.Repeat("m", 10_000)
