@@ -147,6 +147,10 @@ func TestEndsOfRuns(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	run := runtest.Begin(t, dir, "a", 3)
+	run.Record.Started = run.Record.Started.Add(-time.Hour)
+	if err := run.Record.Write(run.Dir); err != nil {
+		t.Fatal(err)
+	}
 	run.Step(1, runner.PhaseDone, evidence.ClassPass)
 	run.Step(2, runner.PhaseAgent, "")
 	s := open(t, dir)
@@ -173,6 +177,9 @@ func TestEndsOfRuns(t *testing.T) {
 		listed := byID(api[RunList](s, "runs").Runs)["a"]
 		if p := api[RunProgress](s, "runs/a/progress"); p.State != state || p.Done != done || len(p.Trials) != begun || listed.State != state || listed.Done != done {
 			t.Errorf("%+v, listed as %+v, want %s and %d done", p, listed, state, done)
+		}
+		if p := api[RunProgress](s, "runs/a/progress"); (p.ElapsedMS >= time.Hour.Milliseconds()) != (begun > 0) {
+			t.Errorf("a run that is %s took %d ms", state, p.ElapsedMS)
 		}
 		page := s.page("/runs/a/overview")
 		if strings.Contains(page, "data-live=") != (state == StateRunning) {
