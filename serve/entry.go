@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/visible"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/results"
 )
@@ -76,7 +77,7 @@ func problemWith(name string, err error) string {
 	if errors.Is(err, errNotThere) {
 		return fmt.Sprintf("It has no %s.", name)
 	}
-	return fmt.Sprintf("Its %s cannot be read: %s.", name, cut(err.Error(), maxToldMessage))
+	return fmt.Sprintf("Its %s cannot be read: %s.", name, visible.Shorten(err.Error(), maxToldMessage))
 }
 
 func readRecord(p *place) (record runner.Record, err error) {
@@ -101,8 +102,8 @@ func readHead(p *place) (results.Results, error) {
 }
 
 func (r *Run) describe(record runner.Record) {
-	r.Eval, r.Agent, r.Model = cut(record.Eval.Name, maxToldMessage), cut(record.Eval.Executor, maxToldName), cut(record.Eval.Model, maxToldMessage)
-	r.Isolated, r.Network, r.Started, r.Ended = record.Isolated, cut(record.Network, maxToldName), record.Started, record.Ended
+	r.Eval, r.Agent, r.Model = visible.Shorten(record.Eval.Name, maxToldMessage), visible.Shorten(record.Eval.Executor, maxToldName), visible.Shorten(record.Eval.Model, maxToldMessage)
+	r.Isolated, r.Network, r.Started, r.Ended = record.Isolated, visible.Shorten(record.Network, maxToldName), record.Started, record.Ended
 	r.workers = record.Workers
 	r.Tasks, r.Planned = len(record.Tasks), record.Planned()
 	if !r.Ended.IsZero() {
@@ -116,12 +117,8 @@ func (r *Run) judge(head results.Results) {
 	if s.Statistics != nil && len(s.Statistics.PassAtK) > 0 {
 		r.PassRate = &s.Statistics.PassAtK[0]
 	}
-	unmet := false
-	for _, m := range head.Metrics {
-		unmet = unmet || !m.Passed
-	}
 	switch {
-	case s.Failed > 0 || unmet:
+	case s.Failed > 0 || len(head.Unmet()) > 0:
 		r.Verdict = results.StatusFailed
 	case s.Succeeded < s.TotalTests || s.TotalTests == 0:
 		r.Verdict = results.StatusError

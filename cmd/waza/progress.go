@@ -131,7 +131,7 @@ func (p *progress) close() {
 func (p *progress) update(u runner.Update) {
 	if u.Result != nil {
 		result := *u.Result
-		result.Verdicts.Message = whyOf(result)
+		result.Verdicts = withLastWords(result)
 		u.Result = &result
 	}
 	p.mu.Lock()

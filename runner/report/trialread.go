@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"time"
 
-	"github.com/waza-isolate/waza/runner/capture"
 	"github.com/waza-isolate/waza/runner/conversation"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
@@ -22,26 +20,30 @@ const (
 
 // reading is a trial while it is read.
 type reading struct {
-	dir       evidence.Dir
-	most      Bounds
-	talk      conversation.Conversation
-	calls     []*evidence.Call
-	events    []evidence.Event
-	incidents map[int]capture.Incident // by their numbers
-	sources   map[string]Source        // by servers' names
-	from, to  time.Time                // the agent's, or the trial's where it never ran
-	room      budget
-	gaps      []string
+	dir      evidence.Dir
+	most     Bounds
+	talk     conversation.Conversation
+	calls    []*evidence.Call
+	related  map[int][]conversation.Relation // by call
+	frames   frames
+	sources  map[string]Source // by servers' names
+	from, to time.Time         // the agent's, or the trial's where it never ran
+	room     budget
+	gaps     []string
 }
 
 // ReadTrial reads what is shown of a trial that has ended. It holds no more than one
 // trial's evidence.
 func ReadTrial(dir evidence.Dir, most Bounds) (Trial, error) {
-	talk, err := conversation.Read(dir)
+	crossed := frames{left: most.Total, texts: map[int][]string{}}
+	talk, err := conversation.Read(dir, crossed.add)
 	if err != nil {
 		return Trial{}, err
 	}
-	r := &reading{dir: dir, most: most, talk: talk, gaps: talk.Gaps, room: budget{most.Text, most.Total}, sources: map[string]Source{}}
+	r := &reading{
+		dir: dir, most: most, talk: talk, related: talk.Relations(), frames: crossed, gaps: talk.Gaps,
+		room: budget{most.Text, most.Total}, sources: map[string]Source{},
+	}
 	for i, server := range talk.Trial.Servers {
 		r.sources[server.Name] = Source{Key: fmt.Sprint("server-", i), Lane: fmt.Sprint("s", i%lanes), Name: brief(server.Name, nameSize)}
 	}
@@ -50,28 +52,8 @@ func ReadTrial(dir evidence.Dir, most Bounds) (Trial, error) {
 			r.calls = append(r.calls, step.Call)
 		}
 	}
-	r.number()
 	r.from, r.to = span(talk.Trial, r.calls)
-	r.events, err = dir.Events()
-	r.note(err)
 	return r.trial()
-}
-
-// number joins calls to incidents.
-func (r *reading) number() {
-	bySeq := map[int]*evidence.Call{}
-	var some []evidence.Call
-	for _, call := range r.calls {
-		bySeq[call.Seq] = call
-		if call.Incident > 0 {
-			some = append(some, *call)
-		}
-	}
-	slices.SortFunc(some, func(a, b evidence.Call) int { return a.Seq - b.Seq })
-	r.incidents = map[int]capture.Incident{}
-	for _, incident := range capture.Incidents(some) {
-		r.incidents[bySeq[incident.Calls[0]].Incident] = incident
-	}
 }
 
 // span is the time that is shown.
