@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // Files without end are not read to it.
@@ -52,9 +54,10 @@ func TestHugeFiles(t *testing.T) {
 func TestManyValues(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	bomb := strings.Repeat("{},", maxValues)
+	bomb := strings.Repeat("{},", jsontext.MaxValues)
 	for name, content := range map[string]string{
 		"run.json": `{"tasks": [` + bomb + `{}]}`, "trials/buy/1/trial.json": `{"servers": [` + bomb + `{}]}`, "trials/buy/1/verdicts.json": `{"verdicts": [` + bomb + `{}]}`,
+		"trials/buy/1/events.jsonl": `{"data": {"a": [` + bomb + `{}]}}`, "trials/buy/1/calls.jsonl": `{"notes": [` + bomb + `{}]}`,
 	} {
 		lay(t, filepath.Join(makeRun(t, dir, filepath.Base(name)), name), content)
 	}
@@ -67,6 +70,11 @@ func TestManyValues(t *testing.T) {
 			if got := s.ask(path, nil); got.StatusCode != 500 || !strings.Contains(got.body, "values") {
 				t.Errorf("%s: %s", path, got.Status)
 			}
+		}
+	}
+	for _, path := range []string{"/runs/events.jsonl/trial/buy/1", "/runs/calls.jsonl/trial/buy/1", "/api/v1/runs/calls.jsonl/trials/buy/1"} {
+		if got := s.ask(path, nil); !strings.Contains(got.body, "it has more than 1048576 values") {
+			t.Errorf("%s: %s", path, got.Status)
 		}
 	}
 }
