@@ -73,7 +73,7 @@ func (e ending) failures(atLength bool) (lines []string) {
 			continue
 		}
 		class := liveview.Paint(e.style, r.Verdicts.Class)(r.Verdicts.Class.With(r.Verdicts.Reason))
-		why := results.WhyOf(r.Verdicts)
+		why := results.WhyOf(withLastWords(r))
 		reasons := []string{why.Line()}
 		if atLength {
 			reasons = why.Reasons()
@@ -88,6 +88,20 @@ func (e ending) failures(atLength bool) (lines []string) {
 		lines = append(lines, fmt.Sprintf("and %d more that did not pass; waza show %s lists all trials", more, shellWord(e.dir)))
 	}
 	return lines
+}
+
+// withLastWords is what came of a trial; where its agent ended by itself, with what that
+// said last.
+func withLastWords(r runner.Result) evidence.Verdicts {
+	v := r.Verdicts
+	if v.Reason != evidence.ReasonExitCode && v.Reason != evidence.ReasonSignal {
+		return v
+	}
+	if said := r.Dir.LastWords(); said != "" {
+		first, rest, _ := strings.Cut(v.Message, "\n")
+		v.Message = strings.TrimSuffix(first+": "+said+"\n"+rest, "\n")
+	}
+	return v
 }
 
 // beginning is the beginning of what a stranger said, set in below its first line.

@@ -9,10 +9,7 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
-// maxValues is how many values a message may have, keys and elements counted.
-const maxValues = 1 << 20
-
-func isIntricate(raw []byte) bool { return jsontext.MoreThan(maxValues, raw) }
+func isIntricate(raw []byte) bool { return jsontext.MoreThan(jsontext.MaxValues, raw) }
 
 // Bounds of what is held against each other. Schemas of real servers stay below a
 // tenth of each.
