@@ -115,7 +115,7 @@
   const go = () => {
     const trial = shown();
     if (trial) readyIn(trial.querySelector(".side-by-side"));
-    const at = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const at = document.getElementById(named());
     if (!at || !seen(at)) return;
     at.hidden = false;
     const within = at.querySelector(":scope > details");
