@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html/template"
 	"math"
+	"strings"
 
 	"github.com/waza-isolate/waza/runner/results"
 )
@@ -125,11 +126,16 @@ func figuresOf(p results.Pair) (all []contrast) {
 }
 
 func points(i results.Interval) string {
-	return fmt.Sprintf("%+.0f to %s", whole(i.Lower), percentPoints(i.Upper))
+	return signed(i.Lower) + " to " + percentPoints(i.Upper)
 }
 
 // percentPoints is a difference of shares in points of a hundred.
-func percentPoints(share float64) string { return fmt.Sprintf("%+.0f points", whole(share)) }
+func percentPoints(share float64) string { return signed(share) + " points" }
+
+// signed is a share in whole hundredths with its sign.
+func signed(share float64) string {
+	return strings.Replace(fmt.Sprintf("%+.0f", whole(share)), "-", "\u2212", 1)
+}
 
 // whole is a share in whole hundredths, of which 0 has no minus.
 func whole(share float64) float64 { return math.Round(100*share) + 0 }

@@ -35,6 +35,7 @@ var funcs = template.FuncMap{
 	"seconds":       func(s float64) string { return strconv.FormatFloat(s, 'f', 2, 64) + " s" },
 	"attack":        attackMark,
 	"ending":        attackEnd,
+	"attacked":      attackedMark,
 	"change":        changeMark,
 	"finding":       findingMark,
 	"points":        points,

@@ -121,6 +121,8 @@ func TestTrialShows(t *testing.T) {
 		"a link from a verdict to its call":      `href="#trial/task/2/call-2">call 2</a> failed`,
 		"a call that the verdict is not about":   "failed, and call 3",
 		"what followed a failure":                "retry of 2",
+		"a note that leads to the failure":       `Follows the failure of <a href="#trial/task/2/call-2">call 2</a>.`,
+		"why it failed, by its grader":           `<p class="trial-why">some text: some text. call 2 failed`,
 		"an injection":                           "injection 1",
 		"a claim":                                "never made",
 		"what was told otherwise":                "told otherwise",
@@ -138,6 +140,16 @@ func TestTrialShows(t *testing.T) {
 	}
 	if strings.Contains(page, `>call 3</a>, and`) || strings.Contains(page, `and <a href="#trial/task/2/call-3"`) {
 		t.Error("a verdict leads to a call that it only names")
+	}
+}
+
+// That a trial passes does not hide that an attack on it succeeded.
+func TestTrialNamesAttackInItsHead(t *testing.T) {
+	trial, _ := pageOf(t, sampled(t, "some text", 1), Share(1))
+	trial.Attack = &AttackView{AttackVerdict: evidence.AttackVerdict{Result: evidence.AttackSucceeded}}
+	head := parse(t, OfTrial(trial, Links{InFile: true})).text(".page-head")
+	if head != "some text fail attack succeeded" {
+		t.Errorf("the head says %q", head)
 	}
 }
 

@@ -48,8 +48,10 @@ func (r *reading) again(row *Row, call *evidence.Call) {
 		if first := incident.Calls[0]; first != call.Seq {
 			row.flag("", fmt.Sprintf("retry of %d", first))
 			row.note(fmt.Sprintf("Follows the failure of call %d.", first), first)
+		} else if last := incident.Calls[len(incident.Calls)-1]; last != first {
+			row.note(outcomeOfIncident(incident), last)
 		} else {
-			row.note(outcomeOfIncident(incident), incident.Calls[len(incident.Calls)-1])
+			row.note("The agent did not try again.")
 		}
 	}
 	if call.SameAs > 0 {
@@ -57,6 +59,7 @@ func (r *reading) again(row *Row, call *evidence.Call) {
 	}
 }
 
+// outcomeOfIncident says what came of a failure that was followed by other calls.
 func outcomeOfIncident(i capture.Incident) string {
 	last := i.Calls[len(i.Calls)-1]
 	switch {
@@ -64,10 +67,8 @@ func outcomeOfIncident(i capture.Incident) string {
 		return fmt.Sprintf("The agent got over this failure, with other arguments, in call %d.", last)
 	case i.Recovered:
 		return fmt.Sprintf("The agent got over this failure in call %d.", last)
-	case len(i.Calls) > 1:
-		return fmt.Sprintf("The agent did not get over this failure; its last attempt is call %d.", last)
 	}
-	return "The agent did not try again."
+	return fmt.Sprintf("The agent did not get over this failure; its last attempt is call %d.", last)
 }
 
 // known says how a call fits what the server listed.

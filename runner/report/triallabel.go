@@ -19,9 +19,10 @@ type Label struct {
 const (
 	labelColumn = .8
 	labelMargin = .7
+	markWide    = 1.2
 )
 
-// label labels the bars that have room: on them, behind them, or before.
+// label labels the bars and marks that have room: on them, behind them, or before.
 func (l *Lane) label() {
 	rows := map[int][]*Bar{}
 	for i := range l.Bars {
@@ -30,14 +31,31 @@ func (l *Lane) label() {
 	}
 	for _, bars := range rows {
 		slices.SortStableFunc(bars, func(a, b *Bar) int { return cmp.Compare(a.At, b.At) })
-		from := 0.0 // where there is room before the next bar
-		for i, bar := range bars {
-			to := 100.0
-			if i+1 < len(bars) {
-				to = bars[i+1].At
-			}
-			from = bar.label(from, to)
+		labelRow(bars)
+	}
+	var marks []*Bar
+	for _, mark := range l.Marks {
+		bar := &Bar{At: mark.At - markWide/2, Wide: markWide}
+		if mark.Says != "" {
+			bar.Says = []string{mark.Says}
 		}
+		marks = append(marks, bar)
+	}
+	labelRow(marks)
+	for i, bar := range marks {
+		l.Marks[i].Label = bar.Label
+	}
+}
+
+// labelRow labels bars that are beside each other, in their order.
+func labelRow(bars []*Bar) {
+	from := 0.0 // where there is room before the next bar
+	for i, bar := range bars {
+		to := 100.0
+		if i+1 < len(bars) {
+			to = bars[i+1].At
+		}
+		from = bar.label(from, to)
 	}
 }
 

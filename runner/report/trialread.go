@@ -144,6 +144,13 @@ func briefs(sentences []string) (shown []string) {
 
 // why says in a sentence how a trial ended.
 func why(outcome evidence.Class, talk conversation.Conversation) string {
+	if outcome == evidence.ClassFail {
+		for _, v := range talk.Verdicts.Verdicts {
+			if v.Result == evidence.VerdictFail && v.Feedback != "" {
+				return v.Name + ": " + firstLine(v.Feedback)
+			}
+		}
+	}
 	if message := cmp.Or(talk.Verdicts.Message, talk.Trial.Message); message != "" {
 		return message
 	}

@@ -44,9 +44,15 @@ func (b Bar) Width() string { return inPercent(b.Wide) }
 
 // TimeMark is an event.
 type TimeMark struct {
-	X, Title string
-	Grave    bool
+	At    float64
+	Title string
+	Grave bool
+	Says  string // what it may be labelled with
+	Label Label
 }
+
+// X is where it stands.
+func (m TimeMark) X() string { return inPercent(m.At) }
 
 // Shape is what a kind of bars or marks means.
 type Shape struct{ Kind, Text string }
@@ -62,6 +68,8 @@ const (
 	maxLanes = 12  // of servers
 	maxBars  = 480 // in all, with those of what failed
 	maxMarks = 120
+
+	leastApart = .1 // of quiet marks, in percent
 )
 
 // timeline draws the trial.
@@ -166,20 +174,24 @@ func (r *reading) label() string {
 
 // marks are events while the agent ran.
 func (r *reading) marks(s scale, t *Timeline) (marks []TimeMark) {
-	last := ""
+	last := -1.0
 	for _, group := range eventGroups(r.events) {
 		first := group[0]
 		if first.Time.Before(r.from) || first.Time.After(r.to) {
 			t.Before += len(group)
 			continue
 		}
-		at := inPercent(s.at(first.Time))
-		if len(marks) == maxMarks || quiet(first) && at == last {
+		at := s.at(first.Time)
+		if len(marks) == maxMarks || quiet(first) && at-last < leastApart {
 			continue
 		}
 		last = at
 		title := fmt.Sprintf("%s %s: %s", first.Kind, brief(first.Where, 60), brief(first.Message, 120))
-		marks = append(marks, TimeMark{X: at, Title: title, Grave: !quiet(first)})
+		mark := TimeMark{At: at, Title: title, Grave: !quiet(first)}
+		if mark.Grave {
+			mark.Says = kindInWords(first)
+		}
+		marks = append(marks, mark)
 	}
 	return marks
 }

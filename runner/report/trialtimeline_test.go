@@ -85,6 +85,17 @@ func TestBarsAreLabelled(t *testing.T) {
 	}
 }
 
+// Events that a person has to look at say what they are.
+func TestNoticesAreLabelled(t *testing.T) {
+	lane := Lane{Marks: []TimeMark{{At: 10}, {At: 50, Grave: true, Says: "oom"}, {At: 53, Grave: true, Says: "egress"}, {At: 54}}}
+	lane.label()
+	for i, want := range []Label{{}, {"48.7%", "oom", "left"}, {}, {}} {
+		if got := lane.Marks[i].Label; got != want {
+			t.Errorf("mark %d: %+v, want %+v", i, got, want)
+		}
+	}
+}
+
 func TestCostHasOneSign(t *testing.T) {
 	trial, _ := pageOf(t, sampled(t, "text", 3), Share(1))
 	amount := 0.0408
