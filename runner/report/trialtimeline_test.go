@@ -96,6 +96,16 @@ func TestNoticesAreLabelled(t *testing.T) {
 	}
 }
 
+// That models were asked unseen is said once, and not of agents that ask none.
+func TestUnseenModelsAreSaid(t *testing.T) {
+	for executor, says := range map[string]bool{"claude": true, "command": true, "script": false, "mock": false} {
+		dir := sampled(t, executor, 1)
+		if _, page := pageOf(t, dir, Share(1)); strings.Contains(page, "no gateway of waza’s was in its way") != says {
+			t.Errorf("of executor %s it is said: %t", executor, !says)
+		}
+	}
+}
+
 func TestCostHasOneSign(t *testing.T) {
 	trial, _ := pageOf(t, sampled(t, "text", 3), Share(1))
 	amount := 0.0408

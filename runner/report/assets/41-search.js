@@ -65,13 +65,14 @@
     const from = trial.querySelector(".from").value, failed = trial.querySelector(".only-failed").checked;
     const fits = (one) => (!from || one.row.dataset.from === from) && (!failed || "failed" in one.row.dataset) && (!word || textOf(one).includes(word));
     let next = 0;
+    [state.hits, state.at] = [[], -1];
     const goOn = () => {
       if (turn !== state.turn) return;
       for (const end = performance.now() + slice; next < state.bunches.length && performance.now() < end;) {
         narrow(state.bunches[next++], fits, hits);
       }
       if (next < state.bunches.length) return setTimeout(goOn);
-      [state.hits, state.at] = [hits, -1];
+      state.hits = hits;
       tell(trial);
       mark(trial);
       done?.();
