@@ -104,7 +104,7 @@ func (r *clientReader) server(host string, at strictyaml.Path) *Server {
 	r.leaveOut(c.clientInterface, host, at)
 	s := c.Server
 	r.onlyVariables(host, at, s.Secrets)
-	r.noEgress(host, at, s.Egress)
+	r.noWayOut(host, at, s)
 	s.URL = firstOf(s.URL, c.HTTPURL, c.ServerURL)
 	s.Env = firstMap(s.Env, c.Environment)
 	s.Headers = r.headers(host, at, s.Headers)
@@ -135,11 +135,15 @@ func (r *clientReader) onlyVariables(host string, at strictyaml.Path, secrets ma
 	}
 }
 
-// noEgress refuses hosts that a file allows itself: whoever wrote it could have what the
-// user's variables give its server sent to any place, also on the user's own network.
-func (r *clientReader) noEgress(host string, at strictyaml.Path, entries []Egress) {
-	if len(entries) > 0 {
+// noWayOut refuses hosts and addresses that a file allows itself: whoever wrote it could
+// have what the user's variables give its server sent to any place, also on the user's own
+// network.
+func (r *clientReader) noWayOut(host string, at strictyaml.Path, s Server) {
+	if len(s.Egress) > 0 {
 		r.doc.KeyProblemf(below(at, "egress"), "server %q: egress: a client's file cannot allow its own servers hosts; put the server into the eval", host)
+	}
+	if len(s.Addresses) > 0 {
+		r.doc.KeyProblemf(below(at, "addresses"), "server %q: addresses: a client's file cannot allow its own servers addresses; put the server into the eval", host)
 	}
 }
 

@@ -96,17 +96,22 @@ func FuzzReadEgress(f *testing.F) {
 	})
 }
 
-// A client's file cannot open the sandbox of its own servers.
+// A client's file cannot open the sandbox of its own servers, nor say that a name may lead
+// into the user's network.
 func TestEgressOfClients(t *testing.T) {
-	for egress, refused := range map[string]bool{
-		`["api.example.com:443"]`:                              true,
-		`["${TOKEN}.example.com"]`:                             true,
-		`[{"host": "db.example:5432", "address": "10.0.0.1"}]`: true,
-		`[]`: false,
+	for keys, refused := range map[string]string{
+		`"egress": ["api.example.com:443"]`:                              "egress: a client's file cannot allow its own servers hosts",
+		`"egress": ["${TOKEN}.example.com"]`:                             "egress: a client's file cannot allow its own servers hosts",
+		`"egress": [{"host": "db.example:5432", "address": "10.0.0.1"}]`: "egress: a client's file cannot allow its own servers hosts",
+		`"egress": []`: "",
+		`"url": "https://it.example", "addresses": ["10.0.0.0/8"]`: "addresses: a client's file cannot allow its own servers addresses",
 	} {
-		_, err := mcpconfig.ReadClient("mcp.json", []byte(`{"mcpServers": {"it": {"command": "x", "egress": `+egress+`}}}`))
-		if refused != (err != nil) || err != nil && err.Error() != `mcp.json:1:40: server "it": egress: a client's file cannot allow its own servers hosts; put the server into the eval` {
-			t.Errorf("%s: %v", egress, err)
+		if !strings.Contains(keys, "url") {
+			keys = `"command": "x", ` + keys
+		}
+		_, err := mcpconfig.ReadClient("mcp.json", []byte(`{"mcpServers": {"it": {`+keys+`}}}`))
+		if (refused == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), `server "it": `+refused+"; put the server into the eval") {
+			t.Errorf("%s: %v", keys, err)
 		}
 	}
 }

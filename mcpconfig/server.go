@@ -19,6 +19,7 @@ type Server struct {
 	Cwd            string            `json:"cwd,omitempty" jsonschema:"working directory in the server's container"`
 	WorkingDir     string            `json:"working_dir,omitempty" jsonschema:"another name of cwd"`
 	URL            string            `json:"url,omitempty" jsonschema:"address of a remote server"`
+	Addresses      []string          `json:"addresses,omitempty" jsonschema:"addresses that are not public and that the name in url may lead to: each IP or CIDR, such as 10.0.0.0/8"`
 	Headers        map[string]string `json:"headers,omitempty" jsonschema:"headers the runner adds for a remote server"`
 	Proxy          string            `json:"proxy,omitempty" jsonschema:"HTTP proxy the runner reaches a remote server through; the environment's is not used"`
 	Image          string            `json:"image,omitempty" jsonschema:"container image of the server"`

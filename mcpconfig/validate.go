@@ -23,6 +23,7 @@ func Validate(name string, s Server) error {
 	f.numbers(s)
 	f.services(s)
 	f.egress(s)
+	f.addresses(s)
 	f.secrets(s)
 	f.texts(s)
 	return f.err()

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -47,7 +48,7 @@ func (g *gateway) provider(p Provider, rec model.Recorder) model.Provider {
 		return out
 	}
 	transport := &http.Transport{
-		DialContext:            tellingDial(rec, "provider", p.Name, a.url),
+		DialContext:            tellingDial(&net.Dialer{Timeout: connectTimeout}, rec, "provider", p.Name, a.url),
 		Proxy:                  func(r *http.Request) (*url.URL, error) { return a.proxy(r.URL) },
 		ForceAttemptHTTP2:      true,
 		TLSHandshakeTimeout:    connectTimeout,

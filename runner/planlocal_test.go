@@ -72,7 +72,7 @@ func TestNoIsolationKeyIsIgnored(t *testing.T) {
 func TestNoServerFieldIsIgnored(t *testing.T) {
 	acts := []string{
 		"type", "command", "args", "env", "secrets", "cwd", "working_dir", "url", "headers", "port", "path", "tools",
-		"startup_timeout", "timeout", "max_message", "max_frames", "max_traffic", "proxy",
+		"startup_timeout", "timeout", "max_message", "max_frames", "max_traffic", "proxy", "addresses",
 	}
 	told := []string{"image", "egress"} // to have no effect
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[mcpconfig.Server]()) {

@@ -112,6 +112,9 @@ func (s Server) describe(b *strings.Builder, isolated bool) {
 	switch {
 	case s.Remote:
 		line("dialled by the runner, headers %q", slices.Sorted(maps.Keys(s.Config.Headers)))
+		if len(s.Config.Addresses) > 0 {
+			line("its name may lead to %s", strings.Join(s.Config.Addresses, ", "))
+		}
 	case isolated:
 		line("%s", s.declaredBox())
 	default:

@@ -19,6 +19,8 @@ import (
 
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/internal/digest"
+	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/internal/wholefile"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/results"
@@ -98,7 +100,7 @@ type TaskRecord struct {
 // NewRecord is the record of a run of eval that is about to start. overlay is what
 // was laid over its servers, or nil.
 func NewRecord(eval *spec.Eval, tasks []spec.ResolvedTask, overlay *mcpconfig.ClientFile) (Record, error) {
-	content, err := os.ReadFile(eval.Path)
+	content, err := wholefile.Read(eval.Path, strictyaml.MaxBytes)
 	if err != nil {
 		return Record{}, err
 	}

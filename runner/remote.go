@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/egress"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/mcpproxy"
 )
@@ -30,20 +32,9 @@ func (h *host) connect(rec mcpproxy.Recorder) error {
 	if err != nil {
 		return fmt.Errorf("server %q: its url cannot be read", s.Name)
 	}
-	transport := &http.Transport{
-		DialContext:            tellingDial(rec, "server", s.Name, where),
-		ForceAttemptHTTP2:      true,
-		TLSHandshakeTimeout:    connectTimeout,
-		IdleConnTimeout:        idleConnection,
-		DisableCompression:     true,
-		MaxResponseHeaderBytes: maxResponseHeader,
-	}
-	if s.expanded.Proxy != "" {
-		proxy, err := url.Parse(s.expanded.Proxy)
-		if err != nil {
-			return fmt.Errorf("server %q: its proxy cannot be read", s.Name)
-		}
-		transport.Proxy = http.ProxyURL(proxy)
+	transport, err := remoteTransport(s, where, rec, nil)
+	if err != nil {
+		return fmt.Errorf("server %q: %w", s.Name, err)
 	}
 	h.idle = transport.CloseIdleConnections
 	h.upstream = &mcpproxy.Upstream{
@@ -53,9 +44,42 @@ func (h *host) connect(rec mcpproxy.Recorder) error {
 	return nil
 }
 
+// remoteTransport is how the runner asks a server that is at where, over addresses that
+// its name may lead to, or through its proxy, which finds them itself. A nil resolver is
+// this machine's.
+func remoteTransport(s Server, where *url.URL, rec eventRecorder, resolver *net.Resolver) (*http.Transport, error) {
+	dialer := &net.Dialer{Timeout: connectTimeout, Resolver: resolver}
+	transport := &http.Transport{
+		DialContext:            tellingDial(dialer, rec, "server", s.Name, where),
+		ForceAttemptHTTP2:      true,
+		TLSHandshakeTimeout:    connectTimeout,
+		IdleConnTimeout:        idleConnection,
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: maxResponseHeader,
+	}
+	if s.expanded.Proxy != "" {
+		proxy, err := url.Parse(s.expanded.Proxy)
+		if err != nil {
+			return nil, errors.New("its proxy cannot be read")
+		}
+		transport.Proxy = http.ProxyURL(proxy)
+		return transport, nil
+	}
+	named := egress.Named{Host: where.Hostname()}
+	for i, entry := range s.expanded.Addresses {
+		in, err := mcpconfig.ReadAddress(entry)
+		if err != nil {
+			return nil, fmt.Errorf("addresses[%d] %w", i, err)
+		}
+		named.Allowed = append(named.Allowed, in)
+	}
+	dialer.ControlContext = named.Judge
+	return transport, nil
+}
+
 // tellingDial dials for a server, or for what else is named, and records once that the trial
 // went out there.
-func tellingDial(rec interface{ Event(evidence.Event) }, what, name string, where *url.URL) func(context.Context, string, string) (net.Conn, error) {
+func tellingDial(dialer *net.Dialer, rec eventRecorder, what, name string, where *url.URL) func(context.Context, string, string) (net.Conn, error) {
 	origin := where.Scheme + "://" + where.Host
 	told := sync.OnceFunc(func() {
 		rec.Event(evidence.Event{
@@ -63,7 +87,6 @@ func tellingDial(rec interface{ Event(evidence.Event) }, what, name string, wher
 			Data: map[string]any{what: name, "origin": origin},
 		})
 	})
-	dialer := &net.Dialer{Timeout: connectTimeout}
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		told()
 		return dialer.DialContext(ctx, network, addr)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -15,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/wholefile"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/redact"
 )
@@ -104,6 +104,8 @@ func (v *Vault) read(ctx context.Context, from mcpconfig.Secret) (value string, 
 	return value, checkSecret(what, value)
 }
 
+var errTooLong = fmt.Errorf("has more than %d bytes, which no variable should hold; put it into a file of the server", maxSecret)
+
 func checkSecret(what, value string) error {
 	switch {
 	case value == "":
@@ -111,31 +113,22 @@ func checkSecret(what, value string) error {
 	case len(value) < redact.MinLength:
 		return fmt.Errorf("%s has fewer than %d bytes: so short a value cannot be told from other text, and would not be redacted", what, redact.MinLength)
 	case len(value) > maxSecret:
-		return fmt.Errorf("%s has more than %d bytes, which no variable should hold; put it into a file of the server", what, maxSecret)
+		return fmt.Errorf("%s: %w", what, errTooLong)
 	case strings.ContainsRune(value, 0):
 		return fmt.Errorf("%s holds a NUL, which no variable can", what)
 	}
 	return nil
 }
 
-// readFile reads a little more of a file than a secret may be.
+// readFile reads a file that may hold a secret and a line break of two bytes.
 func (v *Vault) readFile(name string) (string, error) {
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(v.dir, name)
 	}
-	info, err := os.Stat(name)
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("is no regular file")
+	content, err := wholefile.Read(name, maxSecret+2)
+	if errors.Is(err, wholefile.ErrTooLarge) {
+		err = errTooLong
 	}
-	if err != nil {
-		return "", bare(err)
-	}
-	file, err := os.Open(name)
-	if err != nil {
-		return "", bare(err)
-	}
-	defer func() { _ = file.Close() }()
-	content, err := io.ReadAll(io.LimitReader(file, maxSecret+3))
 	return string(content), bare(err)
 }
 

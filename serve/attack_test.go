@@ -1,14 +1,11 @@
 package serve
 
 import (
-	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestWhoIsLetIn asks as others would: under another name, from another site, without the
@@ -313,8 +310,48 @@ func TestHugeFiles(t *testing.T) {
 	}
 }
 
-// Who sends a request by the drop is left, and keeps nobody else waiting.
-func TestSlowClients(t *testing.T) {
+// JSON of nothing but values, which takes many times its bytes to hold, is not held.
+func TestManyValues(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	bomb := strings.Repeat("{},", maxValues)
+	for name, content := range map[string]string{
+		"run.json": `{"tasks": [` + bomb + `{}]}`, "trials/buy/1/trial.json": `{"servers": [` + bomb + `{}]}`, "trials/buy/1/verdicts.json": `{"verdicts": [` + bomb + `{}]}`,
+	} {
+		lay(t, filepath.Join(makeRun(t, dir, filepath.Base(name)), name), content)
+	}
+	s := open(t, dir)
+	if r := byID(api[RunList](s, "runs").Runs)["run.json"]; r.State != StateUnreadable || !strings.Contains(r.Problem, "values") {
+		t.Errorf("%+v", r)
+	}
+	for _, id := range []string{"trial.json", "verdicts.json"} {
+		for _, path := range []string{"/runs/" + id + "/overview", "/runs/" + id + "/trial/buy/1", "/api/v1/runs/" + id + "/trials/buy/1"} {
+			if got := s.ask(path, nil); got.StatusCode != 500 || !strings.Contains(got.body, "values") {
+				t.Errorf("%s: %s", path, got.Status)
+			}
+		}
+	}
+}
+
+// Words without end are cut where runs are listed, also those that errors repeat.
+func TestLongWords(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	long := strings.Repeat("1", 1<<20)
+	lay(t, filepath.Join(dir, "words", "run.json"), `{"network": "`+long+`", "eval": {"name": "`+long+`", "executor": "`+long+`", "model": "`+long+`"}}`)
+	lay(t, filepath.Join(dir, "number", "run.json"), `{"trials_per_task": `+long+`}`)
+	at := makeRun(t, dir, "trial")
+	lay(t, filepath.Join(at, "trials", "buy", "1", "trial.json"), `{"number": `+long+`}`)
+	s := open(t, dir)
+	for _, path := range []string{"/", "/api/v1/runs", "/runs/words/overview", "/runs/number/overview", "/runs/trial/overview", "/runs/trial/trial/buy/1", "/api/v1/runs/trial/trials/buy/1"} {
+		if got := s.ask(path, nil); len(got.body) > 200<<10 {
+			t.Errorf("%s: %s, %d bytes", path, got.Status, len(got.body))
+		}
+	}
+}
+
+// A request is no longer than one needs.
+func TestLongRequests(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir())
 	long, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.base+"/healthz", nil)
@@ -326,26 +363,6 @@ func TestSlowClients(t *testing.T) {
 		_ = got.Body.Close()
 		if got.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 			t.Errorf("a header of 1 MiB: %s", got.Status)
-		}
-	}
-	address := strings.TrimPrefix(s.base, "http://")
-	var slow []net.Conn
-	for range 20 {
-		c, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = c.Close() }()
-		if _, err := fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: %s\r\nX-Slow: ", address); err != nil {
-			t.Fatal(err)
-		}
-		slow = append(slow, c)
-	}
-	s.page("/")
-	for _, c := range slow {
-		_ = c.SetReadDeadline(time.Now().Add(enough))
-		if _, err := c.Read(make([]byte, 1<<10)); err != nil && strings.Contains(err.Error(), "timeout") {
-			t.Fatalf("it is still waited for: %v", err)
 		}
 	}
 }

@@ -48,16 +48,15 @@ func (s *Server) compare(ids []string) (c results.Comparison, shown []report.Run
 		if err != nil {
 			return c, nil, err
 		}
-		entry := results.Entry{Path: id, Error: run.Problem, Made: run.record.Settings()}
+		entry := results.Entry{Path: id, Error: run.Problem}
 		if entry.Outline, err = s.outline(run); err != nil {
 			entry.Error = problemWith(runner.ResultsFile, err)
 		}
-		one := report.Run{ID: id}
-		if run.Planned > 0 {
-			if one, err = s.pages.run(run); err != nil {
-				return c, nil, err
-			}
+		one, err := s.pages.run(run)
+		if err != nil {
+			return c, nil, err
 		}
+		entry.Made = one.Made
 		entries, shown = append(entries, entry), append(shown, one)
 	}
 	return results.Compare(entries), shown, nil

@@ -1,6 +1,8 @@
 package serve
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -139,6 +141,68 @@ func TestClientsThatDoNotLook(t *testing.T) {
 	w.ended.Wait()
 }
 
+// However a run ends, who watches is told, and who comes then sees how it stands: killed,
+// resumed, deleted, and another of its name.
+func TestEndsOfRuns(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	run := runtest.Begin(t, dir, "a", 3)
+	run.Step(1, runner.PhaseDone, evidence.ClassPass)
+	run.Step(2, runner.PhaseAgent, "")
+	s := open(t, dir)
+	ends := func(c *stream, state State) {
+		t.Helper()
+		for {
+			name, p, err := c.next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if name == "end" {
+				if c.said != fmt.Sprintf("%q", state) {
+					t.Errorf("it ended as %s, want %q", c.said, state)
+				}
+				return
+			}
+			if state == StateUnreadable && p.State == state {
+				t.Errorf("of a run that is gone: %+v", p)
+			}
+		}
+	}
+	stands := func(state State, done, begun int) {
+		t.Helper()
+		listed := byID(api[RunList](s, "runs").Runs)["a"]
+		if p := api[RunProgress](s, "runs/a/progress"); p.State != state || p.Done != done || len(p.Trials) != begun || listed.State != state || listed.Done != done {
+			t.Errorf("%+v, listed as %+v, want %s and %d done", p, listed, state, done)
+		}
+		page := s.page("/runs/a/overview")
+		if strings.Contains(page, "data-live=") != (state == StateRunning) {
+			t.Errorf("the page of a run that is %s has events: %t", state, state != StateRunning)
+		}
+	}
+	watching := s.watch("a")
+	watching.until(done(1))
+	stands(StateRunning, 1, 2)
+	run.Kill()
+	ends(watching, StateInterrupted)
+	stands(StateInterrupted, 1, 2)
+
+	run.Resume()
+	watching = s.watch("a")
+	run.Step(2, runner.PhaseStart, "")
+	run.Step(2, runner.PhaseDone, evidence.ClassFail)
+	watching.until(done(2))
+	stands(StateRunning, 2, 2)
+	if err := os.RemoveAll(run.Dir); err != nil {
+		t.Fatal(err)
+	}
+	ends(watching, StateUnreadable)
+
+	if err := errors.Join(os.Mkdir(run.Dir, 0o755), run.Record.Write(run.Dir)); err != nil {
+		t.Fatal(err)
+	}
+	stands(StateInterrupted, 0, 0)
+}
+
 // A server that is started anew in the midst of a run knows where it stands.
 func TestRestartDuringRun(t *testing.T) {
 	t.Parallel()
@@ -240,11 +304,17 @@ func TestTrackerReadsWhatIsWhole(t *testing.T) {
 // FuzzProgress: whatever a run's account says, it is followed within bounds.
 func FuzzProgress(f *testing.F) {
 	f.Add([]byte(`{"t":"2026-01-02T03:04:05Z","task":"a","number":1,"attempt":1,"phase":"done","outcome":"pass"}` + "\n"))
+	f.Add([]byte(`{"task":"a","number":1,"phase":"` + strings.Repeat("x", 9999) + `"}`))
 	f.Add([]byte(`{"task":"a","number":1,"phase":"done"}` + "\n" + `{"task":"a","number":1,"phase":"done"}`))
 	f.Fuzz(func(t *testing.T, lines []byte) {
 		tracker := newTracker()
 		tracker.takeLocked(lines)
 		a := tracker.account(0)
+		for _, trial := range a.trials {
+			if len(trial.Task)+len(trial.Phase)+len(trial.Outcome)+len(trial.Reason)+len(trial.Message) > 2*maxToldName+maxToldMessage+3 {
+				t.Errorf("%+v", trial)
+			}
+		}
 		if a.ended < 0 || a.ended > len(a.trials) {
 			t.Errorf("%d of %d have ended", a.ended, len(a.trials))
 		}
@@ -254,8 +324,9 @@ func FuzzProgress(f *testing.F) {
 // FuzzOpenCall: whatever stands in frames.
 func FuzzOpenCall(f *testing.F) {
 	f.Add([]byte(`{"seq":1,"server":"s","conn":"c","dir":"to_server","raw":"{\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"t\"}}"}` + "\n"))
+	f.Add([]byte(`{"seq":1,"server":"` + strings.Repeat("s", 9999) + `","dir":"to_server","raw":"{\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"t\"}}"}` + "\n"))
 	f.Fuzz(func(t *testing.T, lines []byte) {
-		if call := newestOpen(lines); call != nil && len(call.Tool) > maxToldName+3 {
+		if call := newestOpen(lines); call != nil && (len(call.Tool) > maxToldName+3 || len(call.Server) > maxToldName+3) {
 			t.Errorf("%+v", call)
 		}
 	})

@@ -17,9 +17,6 @@ import (
 // maxListed is how many runs a page lists.
 const maxListed = 1000
 
-// shownBounds are those of a trial's page.
-var shownBounds = report.Bounds{Text: 64 << 10, Total: 4 << 20, Calls: 10_000}
-
 // linksOf leads to the pages of a run.
 func linksOf(id string) report.Links { return report.Links{Base: "/runs/" + url.PathEscape(id)} }
 
@@ -76,7 +73,6 @@ func (s *Server) overviewPage(w http.ResponseWriter, r *http.Request) {
 			s.denyFor(w, r, err)
 			return
 		}
-		shown.AtWork = run.live()
 		pages = append(pages, report.Overview(shown, links))
 	}
 	s.show(w, titleOf(run), live, nav(links), all(pages))
@@ -126,7 +122,7 @@ func (s *Server) trialPage(w http.ResponseWriter, r *http.Request) {
 		s.denyFor(w, r, err)
 		return
 	}
-	trial, err := report.ReadTrial(at, shownBounds)
+	trial, err := report.ReadTrial(at, report.Share(1))
 	if err != nil {
 		s.denyFor(w, r, err)
 		return

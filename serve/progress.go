@@ -10,7 +10,7 @@ import (
 type RunProgress struct {
 	Run       string                 `json:"run"`               // its id
 	State     State                  `json:"state"`             // as in the list of runs
-	Started   time.Time              `json:"started,omitzero"`  // UTC
+	Started   time.Time              `json:"started,omitzero"`  // UTC; left out until it has run.json
 	ElapsedMS int64                  `json:"elapsed_ms"`        // since then, or up to the end
 	Workers   int                    `json:"workers"`           // trials at once
 	Planned   int                    `json:"planned_trials"`    // trials of all tasks
@@ -46,7 +46,7 @@ func (w *watches) describe(s sighting, since int) RunProgress {
 		told = s.told.account(since)
 	}
 	r := RunProgress{
-		Run: run.ID, State: run.State, Started: run.Started, Workers: run.record.Workers, Planned: run.Planned,
+		Run: run.ID, State: run.State, Started: run.Started, Workers: run.workers, Planned: run.Planned,
 		Done: told.ended, Outcomes: told.outcomes, Version: told.version, Trials: told.trials,
 	}
 	switch {
@@ -56,7 +56,7 @@ func (w *watches) describe(s sighting, since int) RunProgress {
 		r.ElapsedMS = run.DurationMS
 	}
 	if run.State == StateRunning {
-		r.LeftMS = left(told, run.Planned, run.record.Workers)
+		r.LeftMS = left(told, run.Planned, run.workers)
 	}
 	return r
 }

@@ -2,9 +2,7 @@ package adapter
 
 import (
 	"fmt"
-	"io"
 	"maps"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -12,18 +10,14 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/internal/wholefile"
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
 // Load reads the adapter in a file. Its errors are [strictyaml.Errors], but for a file
 // that cannot be read.
 func Load(file string) (*Adapter, error) {
-	in, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = in.Close() }()
-	data, err := io.ReadAll(io.LimitReader(in, strictyaml.MaxBytes+1))
+	data, err := wholefile.Read(file, strictyaml.MaxBytes)
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ func ask(t *testing.T, o Options, handle http.HandlerFunc) (answer, []time.Durat
 	m := newModel(o, nil)
 	defer m.close()
 	var waits []time.Duration
-	m.wait = func(_ context.Context, d time.Duration) error { waits = append(waits, d); return nil }
+	m.retry.Wait = func(_ context.Context, d time.Duration) error { waits = append(waits, d); return nil }
 	a, err := m.ask(t.Context())
 	return a, waits, err
 }
@@ -98,14 +98,6 @@ func TestLimitOfTokens(t *testing.T) {
 	})
 	if err != nil || len(bodies) != 2 || !strings.Contains(bodies[1], `"max_completion_tokens":50`) {
 		t.Errorf("%v, asked %q", err, bodies)
-	}
-}
-
-func TestRetryAfter(t *testing.T) {
-	for text, want := range map[string]time.Duration{"": 0, "x": 0, "-5": 0, "1.5": 1500 * time.Millisecond, "1e300": 1e6 * time.Second, "NaN": 0, "Fri, 31 Dec 1999 23:59:59 GMT": 0} {
-		if got := retryAfter(http.Header{"Retry-After": {text}}); got != want {
-			t.Errorf("%q is %s, want %s", text, got, want)
-		}
 	}
 }
 

@@ -7,9 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
-	"strings"
-	"time"
+
+	"github.com/waza-isolate/waza/internal/retry"
 )
 
 // placeholder stands where clients need a key: the runner adds the real one.
@@ -20,8 +19,6 @@ type refusal struct {
 	status  int    // 0 where nothing came
 	said    string // of the endpoint
 	message string
-	passing bool          // another attempt may bring one
-	after   time.Duration // as the endpoint asks; 0 where it does not
 }
 
 func (r *refusal) Error() string { return fmt.Sprintf("%v %s", ErrModel, r.message) }
@@ -46,13 +43,13 @@ func (m *model) send(ctx context.Context) (answer, error) {
 	request.Header.Set("User-Agent", "waza-llm/1")
 	response, err := m.http.Do(request)
 	if err != nil {
-		return answer{}, &refusal{message: "cannot be reached: " + err.Error(), passing: true}
+		return answer{}, retry.Passing(&refusal{message: "cannot be reached: " + err.Error()}, 0)
 	}
 	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxBody+1))
 	switch {
 	case err != nil:
-		return answer{}, &refusal{message: "broke off in its answer: " + err.Error(), passing: true}
+		return answer{}, retry.Passing(&refusal{message: "broke off in its answer: " + err.Error()}, 0)
 	case len(text) > maxBody:
 		return answer{}, &refusal{message: fmt.Sprintf("sends more than %d MiB for one answer", maxBody>>20)}
 	case response.StatusCode != http.StatusOK:
@@ -66,16 +63,16 @@ func (m *model) send(ctx context.Context) (answer, error) {
 }
 
 // refused is an answer of another status.
-func refused(response *http.Response, body []byte) *refusal {
+func refused(response *http.Response, body []byte) error {
 	said := saidIn(body)
-	r := &refusal{status: response.StatusCode, said: said.message, after: retryAfter(response.Header)}
+	r := &refusal{status: response.StatusCode, said: said.message}
 	r.message = fmt.Sprintf("answers %d: %s", r.status, quote(said.message))
 	switch {
 	case r.status/100 == 3:
 		r.message = fmt.Sprintf("redirects (%d), and redirects are not followed", r.status)
 	case said.spent, response.Header.Get("X-Should-Retry") == "false":
-	case r.status == http.StatusTooManyRequests, r.status == http.StatusRequestTimeout, r.status >= 500:
-		r.passing = true
+	case retry.Status(r.status):
+		return retry.Passing(r, retry.After(response.Header))
 	}
 	return r
 }
@@ -104,17 +101,4 @@ func saidIn(body []byte) saying {
 	}
 	const spent = "insufficient_quota"
 	return saying{message: inner.Message, spent: inner.Type == spent || inner.Code == spent}
-}
-
-// retryAfter reads how long the endpoint asks to wait (RFC 9110, section 10.2.3); 0 where
-// it does not say so in seconds or as a date.
-func retryAfter(header http.Header) time.Duration {
-	text := strings.TrimSpace(header.Get("Retry-After"))
-	if seconds, err := strconv.ParseFloat(text, 64); err == nil && seconds > 0 {
-		return time.Duration(min(seconds, 1e6) * float64(time.Second))
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		return max(0, time.Until(at))
-	}
-	return 0
 }

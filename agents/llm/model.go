@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/waza-isolate/waza/internal/retry"
 )
 
 // ErrModel is the class of what the model's endpoint did wrong or refused.
@@ -16,8 +18,6 @@ var ErrModel = errors.New("the model")
 // Bounds of asking.
 const (
 	maxAttempts     = 5 // of one question
-	firstWait       = time.Second
-	maxWait         = time.Minute // between two attempts, whatever the endpoint asks for
 	askTimeout      = 10 * time.Minute
 	maxConversation = 64 << 20 // bytes of a request
 )
@@ -29,8 +29,7 @@ type model struct {
 	pictures bool // the endpoint may be shown pictures
 	used     map[string]bool
 	http     *http.Client
-	// wait waits between attempts.
-	wait func(context.Context, time.Duration) error
+	retry    retry.Policy
 }
 
 func newModel(o Options, tools []definition) *model {
@@ -47,7 +46,7 @@ func newModel(o Options, tools []definition) *model {
 			Transport:     &http.Transport{DisableCompression: true},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		wait: sleep,
+		retry: retry.Policy{Attempts: maxAttempts},
 	}
 }
 
@@ -56,29 +55,19 @@ func (m *model) close() { m.http.CloseIdleConnections() }
 // ask asks for the next answer, again where what failed may pass, and adds it to the
 // conversation.
 func (m *model) ask(ctx context.Context) (answer, error) {
-	for attempt, wait := 1, firstWait; ; attempt, wait = attempt+1, 2*wait {
+	a, err := retry.Do(ctx, m.retry, m.attempt)
+	if err == nil {
+		m.add(&a)
+	}
+	return a, err
+}
+
+// attempt asks once, and anew as often as there is something to leave out of the request.
+func (m *model) attempt(ctx context.Context) (answer, error) {
+	for {
 		a, err := m.send(ctx)
-		if ctx.Err() != nil {
-			return answer{}, ctx.Err()
-		}
-		failed, ok := errors.AsType[*refusal](err)
-		switch {
-		case err == nil:
-			m.add(&a)
-			return a, nil
-		case !ok:
-			return answer{}, err
-		case m.adapt(failed):
-			continue
-		case !failed.passing:
-			return answer{}, err
-		case failed.after > maxWait:
-			return answer{}, fmt.Errorf("%w; it asks to wait for %s, which is too long", err, failed.after)
-		case attempt >= maxAttempts:
-			return answer{}, fmt.Errorf("%w, and so %d times in a row", err, attempt)
-		}
-		if err := m.wait(ctx, max(wait, failed.after)); err != nil {
-			return answer{}, err
+		if failed, ok := errors.AsType[*refusal](err); !ok || !m.adapt(failed) {
+			return a, err
 		}
 	}
 }
@@ -123,15 +112,4 @@ func (m *model) freshID() string {
 // tell adds a tool's result.
 func (m *model) tell(id, text string) {
 	m.request.Messages = append(m.request.Messages, message{Role: "tool", Content: text, ToolCallID: id})
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

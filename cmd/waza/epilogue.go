@@ -61,8 +61,8 @@ func (e ending) again() (lines []string) {
 	return lines
 }
 
-// failures says of trials why they did not pass, and how to see more; at length with
-// what graders say.
+// failures says of trials why they did not pass, and how to see more: in a line, or at
+// length with all that graders say.
 func (e ending) failures(atLength bool) (lines []string) {
 	left := 0
 	for _, r := range e.done {
@@ -73,11 +73,14 @@ func (e ending) failures(atLength bool) (lines []string) {
 			continue
 		}
 		class := liveview.Paint(e.style, r.Verdicts.Class)(r.Verdicts.Class.With(r.Verdicts.Reason))
-		lines = append(lines, fmt.Sprintf("%s/%d %s: %s", printable(r.Trial.Task), r.Trial.Number, class, beginning(r.Verdicts.Message)))
-		for _, v := range r.Verdicts.Verdicts {
-			if v.Result != evidence.VerdictPass && atLength {
-				lines = append(lines, fmt.Sprintf("  %s: %s", printable(v.Name), beginning(v.Feedback)))
-			}
+		why := results.WhyOf(r.Verdicts)
+		reasons := []string{why.Line()}
+		if atLength {
+			reasons = why.Reasons()
+		}
+		lines = append(lines, fmt.Sprintf("%s/%d %s: %s", printable(r.Trial.Task), r.Trial.Number, class, beginning(reasons[0])))
+		for _, reason := range reasons[1:] {
+			lines = append(lines, "  "+beginning(reason))
 		}
 		lines = append(lines, e.style.Faint(fmt.Sprintf("  waza show %s %s %d", shellWord(e.dir), shellWord(r.Trial.Task), r.Trial.Number)))
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/internal/wholefile"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/spec"
 )
@@ -81,7 +82,7 @@ func (s *state) evalTarget(file string) (target, error) {
 }
 
 func (s *state) clientTarget(file string, o inspectOptions) (target, error) {
-	data, err := readBounded(file)
+	data, err := wholefile.Read(file, strictyaml.MaxBytes)
 	if err != nil {
 		return target{}, usage("%w", err)
 	}

@@ -15,6 +15,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/internal/wholefile"
 	"github.com/waza-isolate/waza/modelstub"
 )
 
@@ -41,7 +43,7 @@ func (s *state) modelStubCommand() *cli.Command {
 }
 
 func (s *state) modelStub(ctx context.Context, file, address string) error {
-	data, err := os.ReadFile(file)
+	data, err := wholefile.Read(file, strictyaml.MaxBytes)
 	if err != nil {
 		return usage("the script: %w", err)
 	}

@@ -56,7 +56,7 @@ func TestLockThatCannotBeWritten(t *testing.T) {
 	if err := os.Mkdir(lockPath(eval), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := readLock(eval); err == nil || !strings.Contains(err.Error(), "is no lock: it must be a file") {
+	if _, err := readLock(eval); err == nil || !strings.Contains(err.Error(), "waza.lock: is a directory") {
 		t.Error(err)
 	}
 }

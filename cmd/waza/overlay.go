@@ -3,12 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
-	"os"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/internal/wholefile"
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
@@ -46,7 +45,7 @@ func (s *state) readOverlay(c *cli.Context) (*mcpconfig.ClientFile, error) {
 }
 
 func (s *state) overlayFrom(path string) (*mcpconfig.ClientFile, error) {
-	data, err := readBounded(path)
+	data, err := wholefile.Read(path, strictyaml.MaxBytes)
 	if err != nil {
 		return nil, usage("--mcp: %w", err)
 	}
@@ -58,21 +57,4 @@ func (s *state) overlayFrom(path string) (*mcpconfig.ClientFile, error) {
 		fmt.Fprintf(s.stderr, "%s:%d:%d: note: %s\n", printable(overlay.Name), n.Position.Line, n.Position.Column, printable(n.Text))
 	}
 	return overlay, nil
-}
-
-// readBounded reads a file and not more of it than shows that it is too large.
-func readBounded(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a file", path)
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	data, err := io.ReadAll(io.LimitReader(file, strictyaml.MaxBytes+1))
-	return data, errors.Join(err, file.Close())
 }

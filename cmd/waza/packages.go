@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"runtime"
 
 	"github.com/waza-isolate/waza/images"
+	"github.com/waza-isolate/waza/internal/wholefile"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/spec"
@@ -27,19 +27,12 @@ func lockPath(eval *spec.Eval) string { return filepath.Join(eval.Dir(), images.
 // wrong is a usage error.
 func readLock(eval *spec.Eval) (*images.Lock, error) {
 	path := lockPath(eval)
-	info, err := os.Stat(path)
+	data, err := wholefile.Read(path, images.MaxLockBytes)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return &images.Lock{}, nil
-	case err == nil && (!info.Mode().IsRegular() || info.Size() > images.MaxLockBytes):
-		return nil, usage("%s is no lock: it must be a file of at most %d MiB", path, images.MaxLockBytes>>20)
-	}
-	var data []byte
-	if err == nil {
-		data, err = os.ReadFile(path)
-	}
-	if err != nil {
-		return nil, usage("%w", err)
+	case err != nil:
+		return nil, usage("the lock: %w", err)
 	}
 	lock, err := images.ParseLock(data)
 	if err != nil {

@@ -60,7 +60,7 @@ func (s *state) showTrial(dir, which string, as shown) error {
 }
 
 func (s *state) printTrial(dir evidence.Dir, as shown) error {
-	talk, err := conversation.Read(dir)
+	talk, err := conversation.Read(dir, nil)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,7 +34,7 @@ func (s shown) conversation(c conversation.Conversation) []byte {
 		out.WriteString("no model gateway was in the way: what models were asked is not known\n")
 	}
 	out.WriteString(s.title("prompt") + s.text("  ", c.Trial.Prompt))
-	told, events := newMarks(c), s.selected(c.Events)
+	told, events := newMarks(c), s.selected(slices.DeleteFunc(slices.Clone(c.Events), conversation.Usual))
 	for _, step := range c.Steps {
 		events = s.until(&out, events, step)
 		out.WriteString("\n" + s.step(step, told))

@@ -160,6 +160,7 @@ func TestGuestIsSmall(t *testing.T) {
 		module + "runner/usage",
 		"golang.org/x/net/dns/dnsmessage",
 		"golang.org/x/sys/unix",
+		"golang.org/x/time/rate",
 	}
 	var got []string
 	for _, p := range list(t, "-deps", module+"runner/guest") {

@@ -12,6 +12,9 @@ type block struct {
 	in    netip.Prefix
 }
 
+// metadata is the class of addresses where clouds answer with credentials.
+const metadata = "metadata"
+
 // blocks are the ranges of IANA's registries of special-purpose addresses that are not
 // globally reachable, with those of multicast, and the addresses outside of them where
 // clouds answer with credentials. The first that fits names the class.
@@ -21,7 +24,7 @@ func blocks() []block {
 		class string
 		in    []string
 	}{
-		{"metadata", []string{"169.254.169.254/32", "169.254.170.2/32", "100.100.100.200/32", "168.63.129.16/32", "fd00:ec2::254/128", "fd20:ce::254/128"}},
+		{metadata, []string{"169.254.169.254/32", "169.254.170.2/32", "100.100.100.200/32", "168.63.129.16/32", "fd00:ec2::254/128", "fd20:ce::254/128"}},
 		{"unspecified", []string{"0.0.0.0/8", "::/128"}},
 		{"loopback", []string{"127.0.0.0/8", "::1/128"}},
 		{"private", []string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7", "fec0::/10", "64:ff9b:1::/48"}},
@@ -78,6 +81,15 @@ func class(a netip.Addr) string {
 		return "reserved"
 	}
 	return ""
+}
+
+// kindOf is the class of an address, or that own has it for one of this machine; empty for
+// a public one elsewhere.
+func kindOf(a netip.Addr, own func(netip.Addr) bool) string {
+	if kind := class(a); kind != "" || !own(a) {
+		return kind
+	}
+	return "this machine's own"
 }
 
 // ofThisMachine says whether an address is one of the machine that the runner is on,

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // Limits bound what the connections of one box come to; 0 stands for the default.
@@ -31,34 +33,30 @@ type allowance struct {
 	limits Limits
 	now    func() time.Time
 
-	mu     sync.Mutex
-	open   int       // guarded by mu
-	spent  int64     // guarded by mu
-	tokens float64   // connections that may begin now; guarded by mu
-	at     time.Time // when tokens was true; guarded by mu
+	pace *rate.Limiter // of connections that begin
+
+	mu    sync.Mutex
+	open  int   // guarded by mu
+	spent int64 // guarded by mu
 }
 
 func newAllowance(l Limits, now func() time.Time) *allowance {
 	l = l.orDefaults()
-	return &allowance{limits: l, now: now, tokens: float64(l.Rate), at: now()}
+	return &allowance{limits: l, now: now, pace: rate.NewLimiter(rate.Limit(l.Rate), l.Rate)}
 }
 
 // begin counts a connection in, until end. It says why it may not begin, or nothing.
 func (a *allowance) begin() (why string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	now := a.now()
-	a.tokens = min(a.tokens+now.Sub(a.at).Seconds()*float64(a.limits.Rate), float64(a.limits.Rate))
-	a.at = now
 	switch {
 	case a.spent >= a.limits.Bytes:
 		return a.exceeded()
 	case a.open >= a.limits.Connections:
 		return fmt.Sprintf("its box has %d connections at once, its limit", a.limits.Connections)
-	case a.tokens < 1:
+	case !a.pace.AllowN(a.now(), 1):
 		return fmt.Sprintf("its box begins more than %d connections a second, its limit", a.limits.Rate)
 	}
-	a.tokens--
 	a.open++
 	return ""
 }

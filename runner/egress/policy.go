@@ -52,20 +52,23 @@ func literal(r netip.Prefix, host string) bool {
 // is. What is not public needs an entry that has it by address, and what hands out
 // credentials an entry of its own.
 func (p policy) refuses(a netip.Addr, port int) string {
-	kind := class(a)
-	if kind == "" && p.own(a) {
-		kind = "this machine's own"
-	}
-	if kind == "" {
-		return ""
-	}
+	kind := kindOf(a, p.own)
 	byAddress := slices.ContainsFunc(p.allowed, func(d mcpconfig.Destination) bool {
-		return d.Name == "" && d.Range.Contains(a) && slices.Contains(d.Ports, port) && (kind != "metadata" || d.Range.IsSingleIP())
+		return d.Name == "" && slices.Contains(d.Ports, port) && allows(d.Range, a, kind)
 	})
-	if byAddress {
+	if kind == "" || byAddress {
 		return ""
 	}
-	return fmt.Sprintf("%s is no public address but %s, and not allowed by address", a, kind)
+	return notPublic(a, kind) + ", and not allowed by address"
+}
+
+// allows says whether an entry by address is one for an address of a kind.
+func allows(in netip.Prefix, a netip.Addr, kind string) bool {
+	return in.Contains(a) && (kind != metadata || in.IsSingleIP())
+}
+
+func notPublic(a netip.Addr, kind string) string {
+	return fmt.Sprintf("%s is no public address but %s", a, kind)
 }
 
 // canonical is a host as find takes it; false where it is none that could be allowed.

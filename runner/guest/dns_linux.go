@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
+	"golang.org/x/time/rate"
 )
 
 const (
@@ -49,7 +50,7 @@ type resolver struct {
 	link  *link
 	told  chan Question // what is asked, before it is answered
 	done  chan struct{}
-	pace  bucket // used by tell alone
+	pace  *rate.Limiter // used by tell alone
 }
 
 func newResolver(l *link, names map[string][]netip.Addr) *resolver {
@@ -143,7 +144,7 @@ func (r *resolver) tell() {
 		case <-r.done:
 			return
 		case q := <-r.told:
-			if !r.pace.await(r.done) {
+			if !await(r.pace, r.done) {
 				return
 			}
 			p, err := json.Marshal(q)

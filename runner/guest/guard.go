@@ -4,7 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // The header of every yamux frame, from its specification: version, type, flags,
@@ -43,8 +44,8 @@ type guard struct {
 	have    int
 	payload uint32 // bytes of the current data frame still to come
 	inbound map[uint32]bool
-	opens   bucket
-	pings   bucket
+	opens   *rate.Limiter
+	pings   *rate.Limiter
 	err     error
 }
 
@@ -52,8 +53,8 @@ func newGuard(pipe io.ReadWriteCloser) *guard {
 	return &guard{
 		ReadWriteCloser: pipe,
 		inbound:         make(map[uint32]bool),
-		opens:           bucket{rate: inboundRate, burst: inboundBurst, tokens: inboundBurst},
-		pings:           bucket{rate: pingRate, burst: pingBurst, tokens: pingBurst},
+		opens:           rate.NewLimiter(inboundRate, inboundBurst),
+		pings:           rate.NewLimiter(pingRate, pingBurst),
 	}
 }
 
@@ -105,7 +106,7 @@ func (g *guard) check() error {
 		return fmt.Errorf("%w: the mux is given up", ErrProtocol)
 	}
 	if frame == muxPing {
-		if flags&muxSYN != 0 && !g.pings.take(time.Now()) {
+		if flags&muxSYN != 0 && !g.pings.Allow() {
 			return fmt.Errorf("%w: more than %d pings a second", ErrProtocol, pingRate)
 		}
 		return nil
@@ -136,28 +137,9 @@ func (g *guard) open(stream uint32) error {
 	if len(g.inbound) >= maxInbound {
 		return fmt.Errorf("%w: more than %d streams at once", ErrProtocol, maxInbound)
 	}
-	if !g.opens.take(time.Now()) {
+	if !g.opens.Allow() {
 		return fmt.Errorf("%w: more than %d streams a second", ErrProtocol, inboundRate)
 	}
 	g.inbound[stream] = true
 	return nil
-}
-
-// bucket is a token bucket.
-type bucket struct {
-	rate, burst float64 // tokens a second, and at most
-	tokens      float64
-	last        time.Time
-}
-
-func (b *bucket) take(now time.Time) bool {
-	if !b.last.IsZero() {
-		b.tokens = min(b.burst, b.tokens+b.rate*now.Sub(b.last).Seconds())
-	}
-	b.last = now
-	if b.tokens < 1 {
-		return false
-	}
-	b.tokens--
-	return true
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // Question is a DNS question that a program in the container asked.
@@ -37,7 +39,7 @@ func hearQuestions(l *link, done <-chan struct{}, told func(Question)) {
 			_ = l.breach(fmt.Errorf("%w: a question of %d bytes", ErrProtocol, len(p)))
 			return
 		}
-		if !pace.await(done) {
+		if !await(pace, done) {
 			return
 		}
 		told(q)
@@ -47,18 +49,16 @@ func hearQuestions(l *link, done <-chan struct{}, told func(Question)) {
 // questionRate is how many questions are told to the runner, and answered, a second.
 const questionRate = 50
 
-func questionPace() bucket {
-	return bucket{rate: questionRate, burst: questionRate, tokens: questionRate}
-}
+func questionPace() *rate.Limiter { return rate.NewLimiter(questionRate, questionRate) }
 
-// await takes a question's turn, and is false where done ends before that comes.
-func (b *bucket) await(done <-chan struct{}) bool {
-	for !b.take(time.Now()) {
-		select {
-		case <-time.After(time.Second / questionRate):
-		case <-done:
-			return false
-		}
+// await takes a turn, and is false where done ends before that comes.
+func await(pace *rate.Limiter, done <-chan struct{}) bool {
+	turn := time.NewTimer(pace.Reserve().Delay())
+	defer turn.Stop()
+	select {
+	case <-turn.C:
+		return true
+	case <-done:
+		return false
 	}
-	return true
 }

@@ -4,8 +4,9 @@ import (
 	"errors"
 	"io"
 	"net"
-	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // maxConns is how many connections all accepts of a guest carry at once; more
@@ -16,15 +17,13 @@ const maxConns = maxInbound - 28
 // of all listeners together.
 type gate struct {
 	slots chan struct{}
-
-	mu   sync.Mutex
-	pace bucket // guarded by mu
+	pace  *rate.Limiter
 }
 
 func newGate() *gate {
 	return &gate{
 		slots: make(chan struct{}, maxConns),
-		pace:  bucket{rate: inboundRate / 2, burst: inboundBurst / 2, tokens: inboundBurst / 2},
+		pace:  rate.NewLimiter(inboundRate/2, inboundBurst/2),
 	}
 }
 
@@ -35,16 +34,8 @@ func (g *gate) enter(closed <-chan struct{}) bool {
 	case <-closed:
 		return false
 	}
-	for !g.inTime() {
-		time.Sleep(time.Millisecond)
-	}
+	time.Sleep(g.pace.Reserve().Delay())
 	return true
-}
-
-func (g *gate) inTime() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.pace.take(time.Now())
 }
 
 func (g *gate) leave() { <-g.slots }

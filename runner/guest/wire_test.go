@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 )
 
@@ -120,21 +121,22 @@ func TestLongReasonsAreCut(t *testing.T) {
 	}
 }
 
-func TestBucket(t *testing.T) {
-	b := bucket{rate: 2, burst: 3, tokens: 3}
-	now := time.Unix(0, 0)
-	steps := []struct {
-		after time.Duration
-		want  bool
-	}{
-		{0, true}, {0, true}, {0, true}, {0, false},
-		{500 * time.Millisecond, true}, {0, false},
-		{time.Hour, true}, {0, true}, {0, true}, {0, false},
-	}
-	for i, step := range steps {
-		now = now.Add(step.after)
-		if got := b.take(now); got != step.want {
-			t.Errorf("step %d: got %t", i, got)
+// A second's questions have their turn at once, and the next wait for it, no longer than
+// somebody wants it.
+func TestAwait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pace, done, began := questionPace(), make(chan struct{}), time.Now()
+		for range questionRate {
+			if !await(pace, done) || time.Since(began) != 0 {
+				t.Fatalf("waited %s", time.Since(began))
+			}
 		}
-	}
+		if !await(pace, done) || time.Since(began) != time.Second/questionRate {
+			t.Errorf("the next came after %s", time.Since(began))
+		}
+		close(done)
+		if await(pace, done) || time.Since(began) != time.Second/questionRate {
+			t.Errorf("waited until %s for nobody", time.Since(began))
+		}
+	})
 }

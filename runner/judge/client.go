@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/internal/apikey"
+	"github.com/waza-isolate/waza/internal/retry"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/redact"
 )
@@ -16,8 +17,6 @@ import (
 const (
 	maxAtOnce   = 4 // questions that one endpoint is asked at once
 	maxAttempts = 4 // of one question
-	firstWait   = time.Second
-	maxWait     = time.Minute // between two attempts, whatever the endpoint asks for
 
 	connectTimeout    = 10 * time.Second
 	maxResponseHeader = 64 << 10
@@ -34,8 +33,7 @@ type Client struct {
 	slots   chan struct{}
 	// unschooled is set once the endpoint was seen to refuse a schema of the answer.
 	unschooled atomic.Bool
-	// wait waits between attempts.
-	wait func(context.Context, time.Duration) error
+	retry      retry.Policy
 }
 
 // New is a client for the endpoint of j, with the key that is in the variable which j
@@ -66,7 +64,7 @@ func New(j evidence.Judge, key string, secrets *redact.Set) (*Client, error) {
 			Transport:     transport,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		slots: make(chan struct{}, maxAtOnce), wait: sleep,
+		slots: make(chan struct{}, maxAtOnce), retry: retry.Policy{Attempts: maxAttempts},
 	}, nil
 }
 
@@ -79,24 +77,7 @@ func (c *Client) Answer(ctx context.Context, ask evidence.JudgeAsk) (evidence.Ju
 	case <-ctx.Done():
 		return evidence.JudgeAnswer{}, context.Cause(ctx)
 	}
-	for attempt, wait := 1, firstWait; ; attempt, wait = attempt+1, 2*wait {
-		answer, err := c.ask(ctx, ask)
-		if ctx.Err() != nil {
-			return evidence.JudgeAnswer{}, context.Cause(ctx)
-		}
-		failed, ok := errors.AsType[*failure](err)
-		switch {
-		case !ok || !failed.passing:
-			return answer, err
-		case failed.after > maxWait:
-			return answer, fmt.Errorf("%w; it asks to wait for %s, which is too long", err, failed.after)
-		case attempt == maxAttempts:
-			return answer, fmt.Errorf("%w, and so %d times in a row", err, attempt)
-		}
-		if err := c.wait(ctx, max(wait, failed.after)); err != nil {
-			return answer, err
-		}
-	}
+	return retry.Do(ctx, c.retry, func(ctx context.Context) (evidence.JudgeAnswer, error) { return c.ask(ctx, ask) })
 }
 
 // ask asks once, and once more without a schema where the endpoint does not take one.
@@ -112,15 +93,4 @@ func (c *Client) ask(ctx context.Context, ask evidence.JudgeAsk) (evidence.Judge
 		}
 	}
 	return answer, err
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

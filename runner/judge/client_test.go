@@ -38,7 +38,7 @@ func connect(t *testing.T, baseURL string) (*Client, *[]time.Duration) {
 		t.Fatal(err)
 	}
 	waits := &[]time.Duration{}
-	c.wait = func(_ context.Context, d time.Duration) error { *waits = append(*waits, d); return nil }
+	c.retry.Wait = func(_ context.Context, d time.Duration) error { *waits = append(*waits, d); return nil }
 	return c, waits
 }
 
@@ -277,18 +277,6 @@ func TestNew(t *testing.T) {
 		}
 		if err != nil && test.key != "" && strings.Contains(err.Error(), test.key) {
 			t.Errorf("the key is in %v", err)
-		}
-	}
-}
-
-func TestRetryAfter(t *testing.T) {
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	for value, want := range map[string]time.Duration{
-		"": 0, "5": 5 * time.Second, "-5": 0, "1e9": 0, "99999999999999999999": 0, "4294967295": 4294967295 * time.Second,
-		"Fri, 02 Jan 2026 03:04:35 GMT": 30 * time.Second, "Fri, 02 Jan 2026 03:04:00 GMT": 0, "tomorrow": 0,
-	} {
-		if got := retryAfter(value, now); got != want {
-			t.Errorf("%q: %v, want %v", value, got, want)
 		}
 	}
 }

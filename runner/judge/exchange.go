@@ -12,8 +12,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
+	"github.com/waza-isolate/waza/internal/retry"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -27,9 +27,7 @@ const (
 // failure is why an exchange brought no answer.
 type failure struct {
 	text       string
-	passing    bool          // another try may do
-	after      time.Duration // that the endpoint asks to wait before it
-	unschooled bool          // it may be for the schema
+	unschooled bool // it may be for the schema
 }
 
 func (f *failure) Error() string { return f.text }
@@ -98,7 +96,7 @@ func (c *Client) send(ctx context.Context, ask evidence.JudgeAsk, schooled bool)
 // unreached is an error of the network's.
 func (c *Client) unreached(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return &failure{text: fmt.Sprintf("the judge's endpoint does not answer within %s", c.timeout), passing: true}
+		return retry.Passing(failed("the judge's endpoint does not answer within %s", c.timeout), 0)
 	}
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err
@@ -106,7 +104,7 @@ func (c *Client) unreached(ctx context.Context, err error) error {
 	if untrusted, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return failed("the judge's endpoint cannot be trusted: %s", c.clip(untrusted.Error()))
 	}
-	return &failure{text: "the judge's endpoint cannot be reached: " + c.clip(err.Error()), passing: true}
+	return retry.Passing(failed("the judge's endpoint cannot be reached: %s", c.clip(err.Error())), 0)
 }
 
 // refused is an answer with another status than 200.
@@ -126,21 +124,10 @@ func (c *Client) refused(response *http.Response, content []byte, schooled bool)
 			status, strconv.Quote(c.clip(response.Header.Get("Location"))))
 	case status == http.StatusBadRequest || status == http.StatusUnprocessableEntity:
 		f.unschooled = schooled
-	case status == http.StatusTooManyRequests || status == http.StatusRequestTimeout || status >= 500:
-		f.passing, f.after = true, retryAfter(response.Header.Get("Retry-After"), time.Now())
+	case retry.Status(status):
+		return retry.Passing(f, retry.After(response.Header))
 	}
 	return f
-}
-
-// retryAfter reads Retry-After (RFC 9110, section 10.2.3): seconds or a date.
-func retryAfter(value string, now time.Time) time.Duration {
-	if seconds, err := strconv.ParseUint(value, 10, 32); err == nil {
-		return time.Duration(seconds) * time.Second
-	}
-	if date, err := http.ParseTime(value); err == nil {
-		return max(0, date.Sub(now).Round(time.Second))
-	}
-	return 0
 }
 
 // said is what an endpoint says of an error, as a sentence goes on.

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/memtest"
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -209,6 +210,7 @@ func big(size int) string { return `"` + strings.Repeat("b", size) + `"` }
 // that takes at the most. The bounds hold garbage too, which may be half of what is
 // held.
 func TestMemoryUnderAttack(t *testing.T) {
+	heavytest.Mark(t)
 	const all = 512 << 20 // the budget, half as much garbage, and what else there is
 	attacks := []struct {
 		name  string

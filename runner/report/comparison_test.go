@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What got worse is told first, and where no difference is shown no number stands for one.
+// What to look at is told first, and where no difference is shown no number stands for one.
 func TestComparisonPage(t *testing.T) {
 	page := parse(t, Comparison(compared(t)))
 	pairs := page.all("section.compared-pair")
@@ -16,13 +16,13 @@ func TestComparisonPage(t *testing.T) {
 	tables := pairs[0].all("table")
 	got := [][]string{tables[0].texts("tbody tr"), tables[1].texts("tbody tr"), tables[2].texts("tbody tr")}
 	want := [][]string{
-		{"regressed task-0 6/6 0/6 worse −100 points −100 to −45 points"},
+		{"regressed task-0 6/6 0/6 worse -100 points -100 to -45 points"},
 		{
-			"Pass rate 89% 83% no difference shown −45 to +34 points", "Median time 2.5 s 2.5 s no difference shown ×1.00 to ×1.00",
+			"Pass rate 89% 83% no difference shown -45 to +34 points", "Median time 2.5 s 2.5 s no difference shown ×1.00 to ×1.00",
 			"Tokens a trial 1,118 2,118 worse ×1.89 ×1.88 to ×1.91", "Cost a trial $0.0100 $0.0200 worse ×2.00 ×2.00 to ×2.00",
 		},
 		{
-			"flaky task-3 6/6 4/6 no difference shown −70 to +12 points", "flaky task-5 6/6 5/6 no difference shown −56 to +25 points",
+			"flaky task-3 6/6 4/6 no difference shown -70 to +12 points", "flaky task-5 6/6 5/6 no difference shown -56 to +25 points",
 			"fixed task-6 0/6 6/6 better +100 points +45 to +100 points",
 		},
 	}

@@ -5,12 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"time"
 
-	"github.com/waza-isolate/waza/runner/capture"
 	"github.com/waza-isolate/waza/runner/conversation"
 	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/results"
 )
 
 // Sources of steps that are no server.
@@ -22,26 +21,30 @@ const (
 
 // reading is a trial while it is read.
 type reading struct {
-	dir       evidence.Dir
-	most      Bounds
-	talk      conversation.Conversation
-	calls     []*evidence.Call
-	events    []evidence.Event
-	incidents map[int]capture.Incident // by their numbers
-	sources   map[string]Source        // by servers' names
-	from, to  time.Time                // the agent's, or the trial's where it never ran
-	room      budget
-	gaps      []string
+	dir      evidence.Dir
+	most     Bounds
+	talk     conversation.Conversation
+	calls    []*evidence.Call
+	related  map[int][]conversation.Relation // by call
+	frames   frames
+	sources  map[string]Source // by servers' names
+	from, to time.Time         // the agent's, or the trial's where it never ran
+	room     budget
+	gaps     []string
 }
 
 // ReadTrial reads what is shown of a trial that has ended. It holds no more than one
 // trial's evidence.
 func ReadTrial(dir evidence.Dir, most Bounds) (Trial, error) {
-	talk, err := conversation.Read(dir)
+	crossed := frames{left: most.Total, texts: map[int][]string{}}
+	talk, err := conversation.Read(dir, crossed.add)
 	if err != nil {
 		return Trial{}, err
 	}
-	r := &reading{dir: dir, most: most, talk: talk, gaps: talk.Gaps, room: budget{most.Text, most.Total}, sources: map[string]Source{}}
+	r := &reading{
+		dir: dir, most: most, talk: talk, related: talk.Relations(), frames: crossed, gaps: talk.Gaps,
+		room: budget{most.Text, most.Total}, sources: map[string]Source{},
+	}
 	for i, server := range talk.Trial.Servers {
 		r.sources[server.Name] = Source{Key: fmt.Sprint("server-", i), Lane: fmt.Sprint("s", i%lanes), Name: brief(server.Name, nameSize)}
 	}
@@ -50,28 +53,8 @@ func ReadTrial(dir evidence.Dir, most Bounds) (Trial, error) {
 			r.calls = append(r.calls, step.Call)
 		}
 	}
-	r.number()
 	r.from, r.to = span(talk.Trial, r.calls)
-	r.events, err = dir.Events()
-	r.note(err)
 	return r.trial()
-}
-
-// number joins calls to incidents.
-func (r *reading) number() {
-	bySeq := map[int]*evidence.Call{}
-	var some []evidence.Call
-	for _, call := range r.calls {
-		bySeq[call.Seq] = call
-		if call.Incident > 0 {
-			some = append(some, *call)
-		}
-	}
-	slices.SortFunc(some, func(a, b evidence.Call) int { return a.Seq - b.Seq })
-	r.incidents = map[int]capture.Incident{}
-	for _, incident := range capture.Incidents(some) {
-		r.incidents[bySeq[incident.Calls[0]].Incident] = incident
-	}
 }
 
 // span is the time that is shown.
@@ -144,17 +127,13 @@ func briefs(sentences []string) (shown []string) {
 
 // why says in a sentence how a trial ended.
 func why(outcome evidence.Class, talk conversation.Conversation) string {
-	if outcome == evidence.ClassFail {
-		for _, v := range talk.Verdicts.Verdicts {
-			if v.Result == evidence.VerdictFail && v.Feedback != "" {
-				return v.Name + ": " + firstLine(v.Feedback)
-			}
-		}
-	}
-	if message := cmp.Or(talk.Verdicts.Message, talk.Trial.Message); message != "" {
-		return message
-	}
-	switch n := len(talk.Verdicts.Verdicts); {
+	v := talk.Verdicts
+	v.Class, v.Message = outcome, cmp.Or(v.Message, talk.Trial.Message)
+	switch n := len(v.Verdicts); {
+	case outcome != evidence.ClassPass && outcome != "":
+		return results.WhyOf(v).Line()
+	case v.Message != "":
+		return v.Message
 	case outcome == evidence.ClassPass && n == 1:
 		return "Its one grader passes it."
 	case outcome == evidence.ClassPass && n > 1:

@@ -58,7 +58,7 @@ func (r *reading) busy() (first, last time.Time) {
 			add(step.Turn.Start, step.Turn.End)
 		}
 	}
-	for _, e := range r.events {
+	for _, e := range r.talk.Events {
 		if !quiet(e) && e.Time.After(r.from) && e.Time.Before(r.to) {
 			add(e.Time, e.Time)
 		}

@@ -175,7 +175,7 @@ func (r *reading) label() string {
 // marks are events while the agent ran.
 func (r *reading) marks(s scale, t *Timeline) (marks []TimeMark) {
 	last := -1.0
-	for _, group := range eventGroups(r.events) {
+	for _, group := range eventGroups(r.talk.Events) {
 		first := group[0]
 		if first.Time.Before(r.from) || first.Time.After(r.to) {
 			t.Before += len(group)

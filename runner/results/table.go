@@ -5,7 +5,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/waza-isolate/waza/internal/plain"
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -48,14 +47,11 @@ func taskColumns(tasks []Task) []column {
 }
 
 func row(t Task) []string {
-	passed, calls := 0, 0
-	var took time.Duration
+	passed, all := 0, t.Totals()
 	for _, r := range t.Runs {
 		if r.Outcome == evidence.ClassPass {
 			passed++
 		}
-		calls += r.SessionDigest.MCPToolCalls
-		took += time.Duration(r.DurationMS) * time.Millisecond
 	}
 	score := "-"
 	if t.Stats != nil {
@@ -63,7 +59,7 @@ func row(t Task) []string {
 	}
 	return []string{
 		t.TestID, fmt.Sprintf("%d/%d", passed, len(t.Runs)), verdict(t.Runs), score,
-		fmt.Sprint(calls), clock(took),
+		fmt.Sprint(all.MCPCalls), Clock(all.Time),
 	}
 }
 
@@ -96,13 +92,4 @@ func lastEnds(runs []RunResult) string {
 		return string(evidence.ClassPass)
 	}
 	return strings.Join(ends, ",")
-}
-
-// clock writes a time in seconds, or in minutes and seconds.
-func clock(d time.Duration) string {
-	if d < time.Minute {
-		return fmt.Sprintf("%.1fs", d.Seconds())
-	}
-	d = d.Round(time.Second)
-	return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
 }

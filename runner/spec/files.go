@@ -3,6 +3,7 @@ package spec
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -13,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/internal/wholefile"
 )
 
 // Bounds of what a task puts into its workspace.
@@ -67,6 +69,23 @@ type Source struct {
 
 // Open opens the file. A link that leads out of the directory is not followed.
 func (s Source) Open() (io.ReadCloser, error) { return os.OpenInRoot(s.Dir, s.Path) }
+
+// read reads the whole file, of at most so many bytes. Its errors go on behind the file's
+// name.
+func (s Source) read(most int64) ([]byte, error) {
+	file, err := s.Open()
+	if err != nil {
+		return nil, errors.New("cannot be read: " + cause(err))
+	}
+	content, err := wholefile.ReadFrom(file, most)
+	switch err := errors.Join(err, file.Close()); {
+	case errors.Is(err, wholefile.ErrTooLarge):
+		return nil, err
+	case err != nil:
+		return nil, errors.New("cannot be read: " + cause(err))
+	}
+	return content, nil
+}
 
 // ClientConfigs are the places in the workspace where the agent finds its
 // mcp.json.

@@ -2,8 +2,6 @@ package spec
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"path/filepath"
 
 	"github.com/waza-isolate/waza/internal/strictyaml"
@@ -45,16 +43,5 @@ func readInside(dir, name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if source.Size > MaxGraderFile {
-		return nil, fmt.Errorf("is larger than %d KiB", MaxGraderFile>>10)
-	}
-	file, err := source.Open()
-	if err != nil {
-		return nil, errors.New("cannot be read: " + cause(err))
-	}
-	content, err := io.ReadAll(io.LimitReader(file, MaxGraderFile))
-	if err := errors.Join(err, file.Close()); err != nil {
-		return nil, errors.New("cannot be read: " + cause(err))
-	}
-	return content, nil
+	return source.read(MaxGraderFile)
 }

@@ -4,12 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/internal/wholefile"
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
@@ -134,12 +134,8 @@ func (l *loader) task(path string) (resolved ResolvedTask, enabled bool, err err
 
 // open reads and parses the file at path.
 func open(path string) (*strictyaml.Document, error) {
-	file, err := os.Open(path)
+	data, err := wholefile.Read(path, strictyaml.MaxBytes)
 	if err != nil {
-		return nil, unreadable(path, err)
-	}
-	data, err := io.ReadAll(io.LimitReader(file, strictyaml.MaxBytes+1))
-	if err := errors.Join(err, file.Close()); err != nil {
 		return nil, unreadable(path, err)
 	}
 	return strictyaml.Parse(path, data)

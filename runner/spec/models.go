@@ -83,8 +83,7 @@ func isNearby(host string) bool {
 	if err == nil {
 		return addr.IsLoopback() || addr.IsPrivate()
 	}
-	host = strings.ToLower(host)
-	return !strings.Contains(host, ".") || strings.HasSuffix(host, ".local") || strings.HasSuffix(host, ".internal")
+	return mcpconfig.IsNearbyName(host)
 }
 
 // errNoProvider says that no provider has a model.

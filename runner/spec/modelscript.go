@@ -1,13 +1,10 @@
 package spec
 
 import (
-	"errors"
-	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 
 	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/internal/wholefile"
 )
 
 // ModelScriptPath is where the script of a provider of e's is.
@@ -21,16 +18,9 @@ func ModelScriptPath(e *Eval, m Model) string {
 // ReadModelScript reads that script.
 func ReadModelScript(e *Eval, m Model) ([]byte, error) {
 	path := ModelScriptPath(e, m)
-	file, err := os.Open(path)
+	data, err := wholefile.Read(path, strictyaml.MaxBytes)
 	if err != nil {
 		return nil, unreadable(path, err)
-	}
-	data, err := io.ReadAll(io.LimitReader(file, strictyaml.MaxBytes+1))
-	if err := errors.Join(err, file.Close()); err != nil {
-		return nil, unreadable(path, err)
-	}
-	if len(data) > strictyaml.MaxBytes {
-		return nil, fmt.Errorf("%s has more than %d bytes", path, strictyaml.MaxBytes)
 	}
 	return data, nil
 }

@@ -3,7 +3,6 @@ package spec
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -104,15 +103,8 @@ func readSkillFile(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if source.Size > maxSkillFile {
-		return "", fmt.Errorf("is larger than %d KiB", maxSkillFile>>10)
-	}
-	file, err := source.Open()
-	if err != nil {
-		return "", err
-	}
-	content, err := io.ReadAll(io.LimitReader(file, maxSkillFile))
-	return string(content), errors.Join(err, file.Close())
+	content, err := source.read(maxSkillFile)
+	return string(content), err
 }
 
 // skillFiles lists the files of a skill: all that its directory holds but for what is

@@ -3,8 +3,8 @@ package session
 import (
 	"encoding/json"
 	"fmt"
-	"io"
-	"os"
+
+	"github.com/waza-isolate/waza/internal/wholefile"
 )
 
 // maxConfig is how many bytes of mcp.json are read.
@@ -12,12 +12,7 @@ const maxConfig = 1 << 20
 
 // readConfig reads each server's URL.
 func readConfig(path string) (map[string]string, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = file.Close() }()
-	raw, err := io.ReadAll(io.LimitReader(file, maxConfig))
+	raw, err := wholefile.Read(path, maxConfig)
 	if err != nil {
 		return nil, err
 	}

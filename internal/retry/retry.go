@@ -1,0 +1,101 @@
+// Package retry asks again what may be answered another time: as late as whoever is asked
+// wants it, else later each time, and not for ever. It knows what answers over HTTP say of
+// that, and sends none.
+package retry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	firstWait = time.Second
+	// maxWait is between two attempts, whatever is asked for.
+	maxWait = time.Minute
+)
+
+// passing is an error that another attempt may not meet.
+type passing struct {
+	error
+	after time.Duration
+}
+
+func (p *passing) Unwrap() error { return p.error }
+
+// Passing marks err as one that another attempt may not meet, once some time is over; 0
+// for none that is known.
+func Passing(err error, after time.Duration) error { return &passing{err, after} }
+
+// Policy is how often something is attempted.
+type Policy struct {
+	Attempts int
+	// Wait waits between two attempts; nil for [Sleep].
+	Wait func(context.Context, time.Duration) error
+}
+
+// Do attempts something until it succeeds, fails with what is not [Passing], or was
+// attempted often enough. Its error is that of the last attempt, with why there is no
+// further one; or that of ctx, once that is done.
+func Do[T any](ctx context.Context, p Policy, attempt func(context.Context) (T, error)) (T, error) {
+	var none T
+	wait := p.Wait
+	if wait == nil {
+		wait = Sleep
+	}
+	for n, pause := 1, firstWait; ; n, pause = n+1, 2*pause {
+		got, err := attempt(ctx)
+		if ctx.Err() != nil {
+			return none, context.Cause(ctx)
+		}
+		again, ok := errors.AsType[*passing](err)
+		switch {
+		case err == nil:
+			return got, nil
+		case !ok:
+			return none, err
+		case again.after > maxWait:
+			return none, fmt.Errorf("%w; it asks to wait for %s, which is too long", err, again.after)
+		case n >= p.Attempts:
+			return none, fmt.Errorf("%w, and so %d times in a row", err, n)
+		}
+		if err := wait(ctx, min(max(pause, again.after), maxWait)); err != nil {
+			return none, err
+		}
+	}
+}
+
+// Sleep waits for d, or until ctx is done, with whose cause it then fails.
+func Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Status says whether a request that was answered with a status may be answered otherwise
+// another time.
+func Status(status int) bool {
+	return status == http.StatusTooManyRequests || status == http.StatusRequestTimeout || status >= 500
+}
+
+// After reads how long an answer asks to wait (Retry-After; RFC 9110, section 10.2.3): 0
+// where it says so neither in seconds, which may have a fraction here, nor as a date.
+func After(header http.Header) time.Duration {
+	text := strings.TrimSpace(header.Get("Retry-After"))
+	if seconds, err := strconv.ParseFloat(text, 64); err == nil && seconds > 0 {
+		return time.Duration(min(seconds, 1e6) * float64(time.Second))
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return max(0, time.Until(at).Round(time.Second))
+	}
+	return 0
+}

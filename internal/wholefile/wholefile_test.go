@@ -1,0 +1,69 @@
+package wholefile_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/waza-isolate/waza/internal/wholefile"
+)
+
+func TestRead(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	if err := errors.Join(
+		os.WriteFile(at("empty"), nil, 0o600),
+		os.WriteFile(at("full"), make([]byte, 1024), 0o600),
+		os.WriteFile(at("larger"), make([]byte, 1025), 0o600),
+		syscall.Mkfifo(at("pipe"), 0o600), // who opens it waits for ever
+	); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"empty":   "",
+		"full":    "",
+		"larger":  "is larger than 1 KiB",
+		"pipe":    "is not a regular file",
+		".":       "is a directory",
+		"missing": "no such file or directory",
+	} {
+		data, err := wholefile.Read(at(name), 1024)
+		if want == "" {
+			if info, statErr := os.Stat(at(name)); err != nil || statErr != nil || int64(len(data)) != info.Size() {
+				t.Errorf("%s: %d bytes, %v", name, len(data), err)
+			}
+			continue
+		}
+		of, ok := errors.AsType[*fs.PathError](err)
+		if !ok || of.Path != at(name) || of.Err.Error() != want || data != nil {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+		if large := name == "larger"; errors.Is(err, wholefile.ErrTooLarge) != large {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A reader without an end is read no further than shows that.
+func TestReadFromTheEndless(t *testing.T) {
+	for most, want := range map[int64]string{0: "is larger than 0 bytes", 1000: "is larger than 1000 bytes", 3 << 10: "is larger than 3 KiB", 2 << 20: "is larger than 2048 KiB"} {
+		var r endless
+		if data, err := wholefile.ReadFrom(&r, most); data != nil || !errors.Is(err, wholefile.ErrTooLarge) || err.Error() != want || int64(r) != most+1 {
+			t.Errorf("%d: %v after %d bytes", most, err, r)
+		}
+	}
+	if data, err := wholefile.ReadFrom(strings.NewReader("12345"), 5); string(data) != "12345" || err != nil {
+		t.Errorf("%q, %v", data, err)
+	}
+}
+
+type endless int64
+
+func (r *endless) Read(p []byte) (int, error) {
+	*r += endless(len(p))
+	return len(p), nil
+}
