@@ -1,5 +1,5 @@
 // Search in a trial's steps, by words, source and failure. What a step says is looked up
-// once, as the browser has time from when somebody comes to the search. Steps are gone
+// once, as the browser has time from when the trial is seen. Steps are gone
 // through in slices, between which the browser answers, and a step is touched where that
 // changes: whatever is asked of all steps of a long trial takes seconds.
 (() => {
@@ -57,7 +57,8 @@
     }
     const left = hits.length - before;
     if (list.hidden !== (left === 0)) list.hidden = left === 0;
-    list.style.setProperty("--rows", left);
+    const high = left < rows.length ? `auto calc(${left} * var(--row))` : "";
+    if (list.dataset.high !== high) list.style.containIntrinsicBlockSize = list.dataset.high = high;
   };
   // filter leaves the steps that fit, and then calls done. A later one takes its place.
   const filter = (trial, done) => {
@@ -105,10 +106,11 @@
     waiting = undefined;
     filter(trial, () => step(trial, by));
   };
-  document.addEventListener("focusin", (event) => {
-    const trial = event.target.matches(".find") && trialOf(event.target);
+  const readAhead = () => {
+    const trial = trialShown();
     if (trial && !states.has(trial)) readOn(stateOf(trial));
-  });
+  };
+  for (const when of ["load", "hashchange"]) addEventListener(when, readAhead);
   document.addEventListener("input", (event) => {
     const trial = trialOf(event.target);
     if (trial && event.target.closest(".tools")) filterSoon(trial, event.target.type === "search" ? patience : 0);
