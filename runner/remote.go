@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/waza-isolate/waza/mcpconfig"
@@ -73,8 +75,19 @@ func remoteTransport(s Server, where *url.URL, rec eventRecorder, resolver *net.
 		}
 		named.Allowed = append(named.Allowed, in)
 	}
-	dialer.ControlContext = named.Judge
+	dialer.ControlContext = func(ctx context.Context, network, address string, conn syscall.RawConn) error {
+		return s.barred(named.Judge(ctx, network, address, conn))
+	}
 	return transport, nil
+}
+
+// barred is a judge's error with what to write where the address is right.
+func (s Server) barred(err error) error {
+	if refused, ok := errors.AsType[*egress.AddressError](err); ok {
+		is := netip.PrefixFrom(refused.Address, refused.Address.BitLen())
+		return &mcpproxy.Barred{Err: fmt.Errorf("%w; if the server is meant to be there, set addresses: [%q] of mcp_servers.%s", err, is, s.Name)}
+	}
+	return err
 }
 
 // tellingDial dials for a server, or for what else is named, and records once that the trial
