@@ -216,10 +216,10 @@ func (r *Run) carryOut(t *testing.T, dir, nonce, waza string, args []string, kil
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	peak := watchPeak(cmd.Process.Pid)
 	if kill {
 		r.Killed = killed(t, cmd.Process, nonce)
 	}
-	peak := watchPeak(cmd.Process.Pid)
 	late := time.AfterFunc(runLimit, func() { _ = cmd.Process.Signal(syscall.SIGQUIT) })
 	err := cmd.Wait()
 	if !late.Stop() {
