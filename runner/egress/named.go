@@ -21,11 +21,11 @@ func (e *AddressError) Error() string { return notPublic(e.Address, e.Kind) }
 // server's. Whoever owns a name says where it leads, otherwise at each question if they
 // like; so what is judged is the address that a connection is about to be made to.
 type Named struct {
-	// Host is of a URL: a name, or the text of an address, which is then dialled whatever
-	// it is.
+	// Host is of a URL: a name, or the text of an address, which is then dialled unless it
+	// hands out credentials.
 	Host string
-	// Allowed are addresses that a name may lead to though they are not public. What hands
-	// out credentials is not among those of a range.
+	// Allowed are addresses that are dialled though they are not public. What hands out
+	// credentials is not among those of a range.
 	Allowed []netip.Prefix
 }
 
@@ -36,13 +36,11 @@ func (n Named) Judge(_ context.Context, _, address string, _ syscall.RawConn) er
 	if err != nil {
 		return err
 	}
-	if _, err := netip.ParseAddr(n.Host); err == nil {
-		return nil // nobody but the eval's author says where that is
-	}
 	a := at.Addr().WithZone("").Unmap()
 	kind := kindOf(a, ofThisMachine)
-	nearby := kind != metadata && mcpconfig.IsNearbyName(n.Host)
-	if kind == "" || nearby || slices.ContainsFunc(n.Allowed, func(in netip.Prefix) bool { return allows(in, a, kind) }) {
+	_, notText := netip.ParseAddr(n.Host) // nobody but who wrote it says where a text of an address is
+	authors := kind != metadata && (notText == nil || mcpconfig.IsNearbyName(n.Host))
+	if kind == "" || authors || slices.ContainsFunc(n.Allowed, func(in netip.Prefix) bool { return allows(in, a, kind) }) {
 		return nil
 	}
 	return &AddressError{a, kind}
