@@ -10,13 +10,19 @@ import (
 	"github.com/waza-isolate/waza/runner/spec"
 )
 
+// order is what a line is obeyed for.
+type order struct {
+	has     string // what such lines have, so that few of millions need be matched
+	pattern string
+}
+
 // obeyed is what of a saying must not be printed, where that is not all of it.
-func obeyed() map[string]string {
-	return map[string]string{
-		"ci-command":  `(?m)^::error::ci-mark`,
-		"ci-indented": `(?m)^[\s\p{Zs}]*::add-mask::mask-mark`,
-		"ci-anywhere": `##vso\[task|##\[error`,
-		"forged-line": `(?m)^forged-mark/1`,
+func obeyed() map[string]order {
+	return map[string]order{
+		"ci-command":  {"ci-mark", `^::error::ci-mark`},
+		"ci-indented": {"mask-mark", `^[\s\p{Zs}]*::add-mask::mask-mark`},
+		"ci-anywhere": {"##", `##vso\[task|##\[error`},
+		"forged-line": {"forged-mark", `^forged-mark/1`},
 	}
 }
 
@@ -60,12 +66,18 @@ func sayingAttacks() []Attack {
 
 // printed says whether a saying stands in what was printed so that it is obeyed.
 func (s Scene) printed(saying, text string) (bool, string) {
-	pattern, special := obeyed()[saying]
+	order, special := obeyed()[saying]
 	if !special {
-		pattern = regexp.QuoteMeta(part.Sayings()[saying])
+		whole := part.Sayings()[saying]
+		return strings.Contains(text, whole), whole
 	}
-	found := regexp.MustCompile(pattern).FindString(text)
-	return found != "", found
+	pattern := regexp.MustCompile(order.pattern)
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, order.has) && pattern.MatchString(line) {
+			return true, line
+		}
+	}
+	return false, ""
 }
 
 // shown is all that waza prints of the trial: when it ran, and later when asked.

@@ -20,6 +20,7 @@ import (
 	"github.com/waza-isolate/waza/attacks/part"
 	"github.com/waza-isolate/waza/internal/browsertest"
 	"github.com/waza-isolate/waza/internal/dockertest"
+	"github.com/waza-isolate/waza/internal/memtest"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/probe"
@@ -249,7 +250,7 @@ func watchPeak(pid int) func() int64 {
 				peak <- most
 				return
 			case <-tick.C:
-				most = max(most, highWater(pid))
+				most = max(most, memtest.PeakRSS(pid))
 			}
 		}
 	}()
@@ -257,17 +258,6 @@ func watchPeak(pid int) func() int64 {
 		close(stop)
 		return <-peak
 	}
-}
-
-// highWater is VmHWM of proc(5) in bytes, 0 of a process that has ended.
-func highWater(pid int) int64 {
-	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	_, after, _ := strings.Cut(string(status), "VmHWM:")
-	var kibibytes int64
-	if _, err := fmt.Sscanf(after, "%d kB", &kibibytes); err != nil {
-		return 0
-	}
-	return kibibytes << 10
 }
 
 // killed ends waza by SIGKILL once a process lingers, and says whether one did.

@@ -1,6 +1,9 @@
 package docs_test
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -12,7 +15,7 @@ import (
 )
 
 // row is a row of a table of keys.
-var row = regexp.MustCompile("(?m)^\\| `([a-z_0-9]+)` \\| \\S")
+var row = regexp.MustCompile("(?m)^\\| `([a-z_0-9]+)` \\| (\\S.*) \\|$")
 
 // TestServedKeysAreDocumented holds the page on waza serve to the types that it sends.
 func TestServedKeysAreDocumented(t *testing.T) {
@@ -22,13 +25,19 @@ func TestServedKeysAreDocumented(t *testing.T) {
 		"A captured text": serve.CapturedJSON{}, "A file": serve.FileLine{}, "Progress of a run": serve.RunProgress{},
 		"Progress of a trial": serve.TrialProgress{}, "Progress of a call": serve.CallProgress{}, "An error": serve.ErrorAnswer{},
 	}
-	text := read(t, filepath.Join(root, "docs", "serve.md"))
+	text, said := read(t, filepath.Join(root, "docs", "serve.md")), commentsOf(t, filepath.Join(root, "serve"))
 	for title, v := range sections {
 		_, section, found := strings.Cut(text, "\n### "+title+"\n")
 		section, _, _ = strings.Cut(section, "\n### ")
 		var told []string
 		for _, match := range row.FindAllStringSubmatch(section, -1) {
 			told = append(told, match[1])
+			if want := said[reflect.TypeOf(v).Name()][match[1]]; match[2] != want {
+				t.Errorf("%s: of %s the page says %q, and the type %q", title, match[1], match[2], want)
+			}
+			if says, is := strings.Contains(match[2], "left out"), mayLack(reflect.TypeOf(v), match[1]); says != is {
+				t.Errorf("%s: %s may be left out: %t, and the page says %t", title, match[1], is, says)
+			}
 		}
 		if want := keysOf(reflect.TypeOf(v)); !found || !slices.Equal(told, want) {
 			t.Errorf("%s: the page has %q, and what is sent %q", title, told, want)
@@ -50,6 +59,51 @@ func TestServedKeysAreDocumented(t *testing.T) {
 			}
 		}
 	}
+}
+
+// commentsOf is what is said of the fields of a package's types, by the types' names and
+// the fields' keys.
+func commentsOf(t *testing.T, dir string) map[string]map[string]string {
+	t.Helper()
+	all := map[string]map[string]string{}
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			spec, isType := n.(*ast.TypeSpec)
+			if !isType {
+				return true
+			}
+			if fields, isStruct := spec.Type.(*ast.StructType); isStruct {
+				all[spec.Name.Name] = map[string]string{}
+				for _, field := range fields.Fields.List {
+					if field.Tag != nil {
+						tag := reflect.StructTag(strings.Trim(field.Tag.Value, "`"))
+						key, _, _ := strings.Cut(tag.Get("json"), ",")
+						all[spec.Name.Name][key] = strings.TrimSpace(field.Comment.Text())
+					}
+				}
+			}
+			return false
+		})
+	}
+	return all
+}
+
+// mayLack says whether a type's key is left out at times.
+func mayLack(of reflect.Type, key string) bool {
+	for i := range of.NumField() {
+		if name, options, _ := strings.Cut(of.Field(i).Tag.Get("json"), ","); name == key {
+			return strings.HasPrefix(options, "omit")
+		}
+	}
+	return false
 }
 
 // keysOf are the keys of a type's own fields.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/grading"
+	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -104,6 +105,7 @@ func watchHeap() (stop func() uint64) {
 }
 
 func TestTenThousandCalls(t *testing.T) {
+	heavytest.Mark(t)
 	s := manyCalls(10_000)
 	s.trial.Graders = []evidence.GraderSpec{grader("mcp_compliance", thorough)}
 	got, err := grading.Grade(lay(t, s))

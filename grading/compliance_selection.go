@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/grading/match"
+	"github.com/waza-isolate/waza/internal/words"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -138,7 +139,7 @@ func (c *ComplianceConfig) counts(sel selection) gate {
 			return c.Errors.succeeded(call) && sel.expected[i].Takes(given(call))
 		})
 		if len(found) > most {
-			g.add(found, "Expected at most %s of %s; found %d: %s.", plural(most, "call"), sel.describe(i), len(found), describeCalls(found))
+			g.add(found, "Expected at most %s of %s; found %d: %s.", words.Count(most, "call"), sel.describe(i), len(found), describeCalls(found))
 		}
 	}
 	return g

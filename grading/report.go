@@ -132,11 +132,4 @@ func listOf[T any](all []T, describe func(T) string) string {
 	return strings.Join(shown, ", ")
 }
 
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
 func percent(share float64) string { return fmt.Sprintf("%g%%", math.Round(share*1000)/10) }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/waza-isolate/waza/internal/visible"
 )
 
 // softError says how a successful result reads like an error, in a few words; empty
@@ -32,7 +34,7 @@ func softError(result json.RawMessage) string {
 			return why
 		}
 		if errorText.MatchString(block.Text) {
-			return fmt.Sprintf("it begins with %s", quote(firstLine(block.Text)))
+			return fmt.Sprintf("it begins with %s", quote(visible.FirstLine(block.Text)))
 		}
 		return ""
 	}
@@ -75,8 +77,3 @@ var (
 		`invalid (?:argument|parameter|request|input)s?\b`,
 	}, "|") + `)`)
 )
-
-func firstLine(text string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	return line
-}

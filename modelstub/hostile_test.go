@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/runner/dialect"
 )
 
@@ -24,6 +25,7 @@ func TestSchemaThatMultiplies(t *testing.T) {
 
 // A history of turns that may be the script's is not looked through for each of them.
 func TestHistoryThatMultiplies(t *testing.T) {
+	heavytest.Mark(t)
 	a := &agent{T: t, handler: script(t, "turns: [{say: '{{ results[60000] }}'}]").Handler(), dialect: dialect.Generate, tools: []string{"x"}}
 	for range 20_000 {
 		a.items = append(a.items,

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -75,6 +76,7 @@ type zeroReader struct{}
 func (zeroReader) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
 func TestFinalOutputThatIsTooLarge(t *testing.T) {
+	heavytest.Mark(t)
 	text := strings.Repeat("4.20 ", maxFinal/5+1)
 	asFile := withOutput()
 	asFile.Agent.Disk = maxFinal * 2

@@ -95,12 +95,8 @@ func (r Record) recoverTrial(ctx context.Context, run string, id TrialID, c Cons
 		result.Verdicts.Class = evidence.ClassInfra // its evidence may be half set aside
 		return result, nil
 	}
-	changed, err := r.changedIn(run, id)
-	if err != nil {
+	if err := r.damageIn(run, id); err != nil {
 		return result, err
-	}
-	if len(changed) > 0 {
-		return result, &damage{changed[0] + " was changed after the run"}
 	}
 	if result.Verdicts, err = result.Dir.Verdicts(); err == nil && result.Verdicts.Class != "" {
 		return result, nil
@@ -118,8 +114,8 @@ func (r Record) recoverTrial(ctx context.Context, run string, id TrialID, c Cons
 	return result, err
 }
 
-// changedIn lists files of a trial that are no longer as the run sealed them.
-func (r Record) changedIn(run string, id TrialID) ([]string, error) {
+// damageIn is the first file of a trial that is no longer as the run sealed it.
+func (r Record) damageIn(run string, id TrialID) error {
 	of := Record{Files: map[string]string{}}
 	for name, sum := range r.Files {
 		within, ok := strings.CutPrefix(name, path.Join(trialsDir, id.Task, strconv.Itoa(id.Number))+"/")
@@ -127,6 +123,12 @@ func (r Record) changedIn(run string, id TrialID) ([]string, error) {
 			of.Files[name] = sum
 		}
 	}
+	if gone := of.Gone(run); len(gone) > 0 {
+		return &damage{gone[0] + " is missing"}
+	}
 	changed, err := of.Changed(run)
-	return append(of.Gone(run), changed...), err
+	if len(changed) > 0 {
+		return &damage{changed[0] + " was changed after the run"}
+	}
+	return err
 }

@@ -76,6 +76,10 @@ func TestRecover(t *testing.T) {
 		if sealed, err = ReadRecord(dir); err != nil {
 			t.Fatal(err)
 		}
+		remove(at("1", evidence.StdoutFile))
+		if said := mustRecover(t, dir, sealed).Damaged; len(said) != 1 || said[0] != "trial buy/1: trials/buy/1/agent.stdout is missing" {
+			t.Errorf("of a file that is gone: %q", said)
+		}
 		write(at("1", evidence.StdoutFile), "what it never said")
 		whole, err := os.ReadFile(at("2", evidence.TrialFile))
 		if err != nil {

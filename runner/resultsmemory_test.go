@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/internal/memtest"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/results"
@@ -76,6 +77,7 @@ func largeRun(t testing.TB, calls, size int) string {
 // Of what tools answered grading holds one trial's, and results take a bounded part. When
 // results took all, these came to twice the answers and to eleven times as much memory.
 func TestMemoryOfResults(t *testing.T) {
+	heavytest.Mark(t)
 	const calls, size = 8, 4 << 20
 	dir := largeRun(t, calls, size)
 	victim := memtest.Start(t, gradingRole, gradingDir+"="+dir)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/transcript"
 )
@@ -53,6 +54,9 @@ func TestAgentTells(t *testing.T) {
 		{"more than may be", "log/events.jsonl", strings.Repeat(`{"did":"end","n":1,"got":"`+strings.Repeat("x", 1<<20)+"\"}\n", 65), "*", nil, "transcript: " + errTooLarge.Error()},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			if len(test.said) > maxTranscript {
+				heavytest.Mark(t)
+			}
 			synctest.Test(t, func(t *testing.T) {
 				b := testBackend()
 				b.programs[AgentBox] = program{run: func(p *fakeProcess) int {

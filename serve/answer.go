@@ -35,11 +35,17 @@ func deny(w http.ResponseWriter, r *http.Request, no *refusal) {
 	if no.status == http.StatusMethodNotAllowed {
 		w.Header().Set("Allow", "GET, HEAD")
 	}
-	if strings.HasPrefix(r.URL.Path, apiPrefix) {
-		sendJSON(w, no.status, ErrorAnswer{Error: no.text})
+	if wantsPage(r) {
+		plainText(w, no.status, no.text+"\n")
 		return
 	}
-	plainText(w, no.status, no.text+"\n")
+	sendJSON(w, no.status, ErrorAnswer{Error: no.text})
+}
+
+// wantsPage says whether a person asks. Programs ask for what they can read, or for
+// anything.
+func wantsPage(r *http.Request) bool {
+	return !strings.HasPrefix(r.URL.Path, apiPrefix) && strings.Contains(r.Header.Get("Accept"), "text/html")
 }
 
 func plainText(w http.ResponseWriter, status int, text string) {

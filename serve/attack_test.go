@@ -1,14 +1,11 @@
 package serve
 
 import (
-	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestWhoIsLetIn asks as others would: under another name, from another site, without the
@@ -270,83 +267,6 @@ func TestHostileNames(t *testing.T) {
 	}
 	if links != len(names) {
 		t.Errorf("%d links to %d runs", links, len(names))
-	}
-}
-
-// Files without end are not read to it.
-func TestHugeFiles(t *testing.T) {
-	t.Parallel()
-	const huge = 1 << 40
-	dir := t.TempDir()
-	for _, name := range []string{"run.json", "results.json", "progress.jsonl", "trials/buy/1/calls.jsonl", "trials/buy/1/trial.json"} {
-		at := makeRun(t, dir, strings.ReplaceAll(name, "/", "-"))
-		if err := os.WriteFile(filepath.Join(at, name), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Truncate(filepath.Join(at, name), huge); err != nil {
-			t.Skipf("SKIPPED: this file system has no files of %d bytes: %v", int64(huge), err)
-		}
-	}
-	s := open(t, dir)
-	list := api[RunList](s, "runs")
-	problems := 0
-	for _, run := range list.Runs {
-		if run.Problem != "" {
-			problems++
-		}
-	}
-	if list.Total != 5 || problems != 2 {
-		t.Errorf("%+v", list)
-	}
-	s.page("/")
-	for _, path := range []string{
-		"/api/v1/runs/trials-buy-1-trial.json/trials/buy/1", "/api/v1/runs/trials-buy-1-calls.jsonl/trials/buy/1", "/api/v1/runs/trials-buy-1-calls.jsonl",
-		"/runs/trials-buy-1-calls.jsonl/overview", "/runs/trials-buy-1-calls.jsonl/trial/buy/1", "/runs/trials-buy-1-trial.json/trial/buy/1",
-	} {
-		if got := s.ask(path, nil); got.StatusCode != 500 || !strings.Contains(got.body, "and at most") {
-			t.Errorf("%s: %s", path, got.Status)
-		}
-	}
-	got := s.ask("/runs/run.json/files/run.json", func(r *http.Request) { r.Header.Set("Range", "bytes=5-9") })
-	if got.StatusCode != http.StatusPartialContent || len(got.body) != 5 || !strings.HasPrefix(got.Header.Get("Content-Disposition"), "attachment") {
-		t.Errorf("%s, %d bytes, %v", got.Status, len(got.body), got.Header)
-	}
-}
-
-// Who sends a request by the drop is left, and keeps nobody else waiting.
-func TestSlowClients(t *testing.T) {
-	t.Parallel()
-	s := open(t, t.TempDir())
-	long, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.base+"/healthz", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	long.Header.Set("X-Long", strings.Repeat("a", 1<<20))
-	if got, err := s.client.Do(long); err == nil { // else it was cut off
-		_ = got.Body.Close()
-		if got.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
-			t.Errorf("a header of 1 MiB: %s", got.Status)
-		}
-	}
-	address := strings.TrimPrefix(s.base, "http://")
-	var slow []net.Conn
-	for range 20 {
-		c, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = c.Close() }()
-		if _, err := fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: %s\r\nX-Slow: ", address); err != nil {
-			t.Fatal(err)
-		}
-		slow = append(slow, c)
-	}
-	s.page("/")
-	for _, c := range slow {
-		_ = c.SetReadDeadline(time.Now().Add(enough))
-		if _, err := c.Read(make([]byte, 1<<10)); err != nil && strings.Contains(err.Error(), "timeout") {
-			t.Fatalf("it is still waited for: %v", err)
-		}
 	}
 }
 

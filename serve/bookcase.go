@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"path/filepath"
 	"sync"
 
@@ -31,8 +32,11 @@ type book struct {
 
 func newBookcase(dir string) *bookcase { return &bookcase{dir: dir} }
 
-// run is what is shown of a run, as its files are now.
-func (c *bookcase) run(r Run) (report.Run, error) {
+// run is what is shown of a run, as its files are now; without a record that is nothing.
+func (c *bookcase) run(ctx context.Context, r Run) (report.Run, error) {
+	if r.Planned == 0 {
+		return report.Run{ID: r.ID, AtWork: r.live()}, nil
+	}
 	p, err := openPlace(c.dir, r.ID)
 	if err != nil {
 		return report.Run{}, err
@@ -43,18 +47,25 @@ func (c *bookcase) run(r Run) (report.Run, error) {
 	defer b.mu.Unlock()
 	if now := stampsOf(p); !now.same(b.stamps) {
 		b.stamps = now
-		b.run, b.err = readReported(p, r)
+		b.run, b.err = readReported(ctx, p)
+		if ctx.Err() != nil { // who asked has gone, and perhaps it was not read to its end
+			b.stamps = stamps{}
+		}
 	}
 	shown := b.run
 	shown.AtWork = r.live()
 	return shown, b.err
 }
 
-func readReported(p *place, r Run) (report.Run, error) {
-	if err := p.isPlain("."); err != nil {
+func readReported(ctx context.Context, p *place) (report.Run, error) {
+	if err := p.isPlain(ctx, "."); err != nil {
 		return report.Run{}, err
 	}
-	shown, err := runner.Reported(p.dir, r.record)
+	record, err := readRecord(p)
+	if err != nil {
+		return report.Run{}, err
+	}
+	shown, err := runner.Reported(p.dir, record)
 	shown.Dir = filepath.Base(p.dir)
 	return shown, err
 }

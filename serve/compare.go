@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -25,7 +26,7 @@ func (s *Server) comparePage(w http.ResponseWriter, r *http.Request) {
 		}
 		ids = append(ids, id)
 	}
-	comparison, runs, err := s.compare(ids)
+	comparison, runs, err := s.compare(r.Context(), ids)
 	if err != nil {
 		s.denyFor(w, r, err)
 		return
@@ -38,7 +39,7 @@ func (s *Server) comparePage(w http.ResponseWriter, r *http.Request) {
 }
 
 // compare holds runs against the first of them, each by its trials that have verdicts.
-func (s *Server) compare(ids []string) (c results.Comparison, shown []report.Run, err error) {
+func (s *Server) compare(ctx context.Context, ids []string) (c results.Comparison, shown []report.Run, err error) {
 	if len(ids) < 2 || len(ids) > maxCompared {
 		return c, nil, &badRequest{fmt.Sprintf("Name from 2 to %d runs to compare.", maxCompared)}
 	}
@@ -48,16 +49,15 @@ func (s *Server) compare(ids []string) (c results.Comparison, shown []report.Run
 		if err != nil {
 			return c, nil, err
 		}
-		entry := results.Entry{Path: id, Error: run.Problem, Made: run.record.Settings()}
+		entry := results.Entry{Path: id, Error: run.Problem}
 		if entry.Outline, err = s.outline(run); err != nil {
 			entry.Error = problemWith(runner.ResultsFile, err)
 		}
-		one := report.Run{ID: id}
-		if run.Planned > 0 {
-			if one, err = s.pages.run(run); err != nil {
-				return c, nil, err
-			}
+		one, err := s.pages.run(ctx, run)
+		if err != nil {
+			return c, nil, err
 		}
+		entry.Made = one.Made
 		entries, shown = append(entries, entry), append(shown, one)
 	}
 	return results.Compare(entries), shown, nil

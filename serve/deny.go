@@ -3,8 +3,8 @@ package serve
 import (
 	"errors"
 	"net/http"
-	"strings"
 
+	"github.com/waza-isolate/waza/internal/visible"
 	"github.com/waza-isolate/waza/runner/report"
 )
 
@@ -14,7 +14,7 @@ func (s *Server) nowhere(w http.ResponseWriter, r *http.Request) { s.denyFor(w, 
 // denyFor says why there is no answer, as a page or as JSON.
 func (s *Server) denyFor(w http.ResponseWriter, r *http.Request, err error) {
 	no := refusalFor(err)
-	if strings.HasPrefix(r.URL.Path, apiPrefix) {
+	if !wantsPage(r) {
 		deny(w, r, no)
 		return
 	}
@@ -33,7 +33,7 @@ func refusalFor(err error) *refusal {
 	case errors.Is(err, errTooMany):
 		return &refusal{http.StatusServiceUnavailable, "Too many pages watch runs already. Close some."}
 	}
-	return &refusal{http.StatusInternalServerError, "This cannot be read: " + err.Error() + "."}
+	return &refusal{http.StatusInternalServerError, "This cannot be read: " + visible.Shorten(err.Error(), maxToldMessage) + "."}
 }
 
 // badRequest is a request that cannot be understood.

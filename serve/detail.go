@@ -1,6 +1,8 @@
 package serve
 
 import (
+	"context"
+
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/results"
 )
@@ -11,7 +13,7 @@ type RunDetail struct {
 	EvalFile   string           `json:"eval_file"`       // its path, as the run was given it
 	EvalSHA256 string           `json:"eval_sha256"`     // of that file
 	Waza       string           `json:"waza"`            // the version that ran it
-	Weak       []string         `json:"weak,omitempty"`  // attacks that get out of its sandboxes, which its command line allowed
+	Weak       []string         `json:"weak,omitempty"`  // attacks that get out of its sandboxes, which its command line allowed; left out where it allowed none
 	Success    results.Interval `json:"success_rate_ci"` // the share of tasks that passed, with its 95% interval; from 0 to 1
 	Results    []TaskDetail     `json:"results"`         // by task, over the trials that have verdicts
 }
@@ -30,18 +32,15 @@ type TrialLine struct {
 	Number     int             `json:"number"`            // from 1
 	Attempts   int             `json:"attempts"`          // the last of which counts
 	Outcome    evidence.Class  `json:"outcome"`           // pass, fail, timeout, agent_error, error or infra
-	Reason     evidence.Reason `json:"reason,omitempty"`  // for that, in a word
-	Message    string          `json:"message,omitempty"` // likewise, in a sentence
+	Reason     evidence.Reason `json:"reason,omitempty"`  // for that, in a word; left out of one that passed
+	Message    string          `json:"message,omitempty"` // likewise, in a sentence; left out where none is told
 	DurationMS int64           `json:"duration_ms"`       // of the agent
 	MCPCalls   int             `json:"mcp_calls"`         // captured
 }
 
-func (s *Server) detail(run Run) (RunDetail, error) {
+func (s *Server) detail(ctx context.Context, run Run) (RunDetail, error) {
 	d := RunDetail{Run: run, Results: []TaskDetail{}}
-	if run.Planned == 0 {
-		return d, nil
-	}
-	shown, err := s.pages.run(run)
+	shown, err := s.pages.run(ctx, run)
 	if err != nil {
 		return d, err
 	}

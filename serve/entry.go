@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/visible"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/results"
 )
@@ -29,20 +30,20 @@ type Run struct {
 	Agent      string         `json:"agent"`                 // the executor
 	Model      string         `json:"model,omitempty"`       // left out where the eval names none
 	State      State          `json:"state"`                 // starting, running, ended, interrupted or unreadable
-	Problem    string         `json:"problem,omitempty"`     // what of it cannot be read, in a sentence
+	Problem    string         `json:"problem,omitempty"`     // what of it cannot be read, in a sentence; left out where all can
 	Isolated   bool           `json:"isolated"`              // trials ran in containers
-	Network    string         `json:"network,omitempty"`     // that these were in
-	Started    time.Time      `json:"started,omitzero"`      // UTC
+	Network    string         `json:"network,omitempty"`     // that these were in; left out without run.json
+	Started    time.Time      `json:"started,omitzero"`      // UTC; left out without run.json
 	Ended      time.Time      `json:"ended,omitzero"`        // UTC; left out until it has
-	DurationMS int64          `json:"duration_ms,omitempty"` // from the start to the end
+	DurationMS int64          `json:"duration_ms,omitempty"` // from the start to the end; left out until then
 	Tasks      int            `json:"tasks"`                 // that it has
 	Planned    int            `json:"planned_trials"`        // trials of all tasks
-	Done       int            `json:"done_trials,omitempty"` // that have an outcome; of a run that has not ended
+	Done       int            `json:"done_trials,omitempty"` // that have an outcome; left out where none has yet, and of a run that has ended
 	Verdict    results.Status `json:"verdict,omitempty"`     // passed, failed or error; left out until there are results
 	Passed     int            `json:"passed_tasks"`          // tasks of which every trial that counts passed
 	PassRate   *float64       `json:"pass_rate,omitempty"`   // the mean over tasks of the share of trials that passed; left out without any
 
-	record runner.Record
+	workers int
 }
 
 // live says whether somebody is at work on the run.
@@ -76,11 +77,11 @@ func problemWith(name string, err error) string {
 	if errors.Is(err, errNotThere) {
 		return fmt.Sprintf("It has no %s.", name)
 	}
-	return fmt.Sprintf("Its %s cannot be read: %v.", name, err)
+	return fmt.Sprintf("Its %s cannot be read: %s.", name, visible.Shorten(err.Error(), maxToldMessage))
 }
 
 func readRecord(p *place) (record runner.Record, err error) {
-	data, err := p.read(runner.RunFile, maxDocument)
+	data, err := p.read(runner.RunFile)
 	if err != nil {
 		return record, err
 	}
@@ -101,9 +102,9 @@ func readHead(p *place) (results.Results, error) {
 }
 
 func (r *Run) describe(record runner.Record) {
-	r.record = record
-	r.Eval, r.Agent, r.Model = record.Eval.Name, record.Eval.Executor, record.Eval.Model
-	r.Isolated, r.Network, r.Started, r.Ended = record.Isolated, record.Network, record.Started, record.Ended
+	r.Eval, r.Agent, r.Model = visible.Shorten(record.Eval.Name, maxToldMessage), visible.Shorten(record.Eval.Executor, maxToldName), visible.Shorten(record.Eval.Model, maxToldMessage)
+	r.Isolated, r.Network, r.Started, r.Ended = record.Isolated, visible.Shorten(record.Network, maxToldName), record.Started, record.Ended
+	r.workers = record.Workers
 	r.Tasks, r.Planned = len(record.Tasks), record.Planned()
 	if !r.Ended.IsZero() {
 		r.DurationMS = r.Ended.Sub(r.Started).Milliseconds()
@@ -116,12 +117,8 @@ func (r *Run) judge(head results.Results) {
 	if s.Statistics != nil && len(s.Statistics.PassAtK) > 0 {
 		r.PassRate = &s.Statistics.PassAtK[0]
 	}
-	unmet := false
-	for _, m := range head.Metrics {
-		unmet = unmet || !m.Passed
-	}
 	switch {
-	case s.Failed > 0 || unmet:
+	case s.Failed > 0 || len(head.Unmet()) > 0:
 		r.Verdict = results.StatusFailed
 	case s.Succeeded < s.TotalTests || s.TotalTests == 0:
 		r.Verdict = results.StatusError

@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"net/http"
 	"time"
-
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // events tells a page how far a run has come, as server-sent events: "progress" with a
-// [RunProgress] of what has changed, and "end" when nobody is at work on the run any more.
+// [RunProgress] of what has changed, and "end" with the run's [State] when nobody is at
+// work on it any more, which for one that is gone is unreadable.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
 	c, leave, err := s.watches.join(r.Context(), id)
@@ -25,11 +24,11 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	s.tellAll(r.Context(), w, c, id)
+	s.tellAll(r.Context(), w, c)
 }
 
 // tellAll ends when the run has, the client goes away or is too slow, or the server ends.
-func (s *Server) tellAll(ctx context.Context, w http.ResponseWriter, c *client, id string) {
+func (s *Server) tellAll(ctx context.Context, w http.ResponseWriter, c *client) {
 	control := http.NewResponseController(w)
 	tick := time.NewTicker(s.watches.beat)
 	defer tick.Stop()
@@ -45,13 +44,14 @@ func (s *Server) tellAll(ctx context.Context, w http.ResponseWriter, c *client, 
 		if !any {
 			continue
 		}
-		now := RunProgress{Run: id, State: StateUnreadable, Outcomes: map[evidence.Class]int{}, Trials: []TrialProgress{}}
+		if seen.err != nil {
+			_ = sendEvent(w, "end", StateUnreadable)
+			return
+		}
 		if seen.told != told { // another run of that name
 			told, version = seen.told, 0
 		}
-		if seen.err == nil {
-			now = s.watches.describe(seen, version)
-		}
+		now := s.watches.describe(seen, version)
 		version = now.Version
 		over := !seen.run.live()
 		if sendEvent(w, "progress", now) != nil || over && sendEvent(w, "end", now.State) != nil || control.Flush() != nil || over {

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -16,9 +17,6 @@ import (
 
 // maxListed is how many runs a page lists.
 const maxListed = 1000
-
-// shownBounds are those of a trial's page.
-var shownBounds = report.Bounds{Text: 64 << 10, Total: 4 << 20, Calls: 10_000}
 
 // linksOf leads to the pages of a run.
 func linksOf(id string) report.Links { return report.Links{Base: "/runs/" + url.PathEscape(id)} }
@@ -71,12 +69,11 @@ func (s *Server) overviewPage(w http.ResponseWriter, r *http.Request) {
 		pages = append(pages, report.Notice(run.ID, "This run cannot be read whole. "+run.Problem))
 	}
 	if run.Planned > 0 {
-		shown, err := s.pages.run(run)
+		shown, err := s.pages.run(r.Context(), run)
 		if err != nil {
 			s.denyFor(w, r, err)
 			return
 		}
-		shown.AtWork = run.live()
 		pages = append(pages, report.Overview(shown, links))
 	}
 	s.show(w, titleOf(run), live, nav(links), all(pages))
@@ -106,7 +103,7 @@ func (s *Server) serversPage(w http.ResponseWriter, r *http.Request) {
 		s.denyFor(w, r, err)
 		return
 	}
-	shown, err := s.pages.run(run)
+	shown, err := s.pages.run(r.Context(), run)
 	if err != nil {
 		s.denyFor(w, r, err)
 		return
@@ -121,12 +118,12 @@ func (s *Server) trialPage(w http.ResponseWriter, r *http.Request) {
 		s.denyFor(w, r, err)
 		return
 	}
-	at, within, err := s.trialDir(run.ID, r.PathValue("task"), r.PathValue("number"))
+	at, within, err := s.trialDir(r.Context(), run.ID, r.PathValue("task"), r.PathValue("number"))
 	if err != nil {
 		s.denyFor(w, r, err)
 		return
 	}
-	trial, err := report.ReadTrial(at, shownBounds)
+	trial, err := report.ReadTrial(at, report.Share(1))
 	if err != nil {
 		s.denyFor(w, r, err)
 		return
@@ -154,7 +151,7 @@ func (s *Server) linked(run, within string) (files []report.File) {
 
 // trialDir is where the evidence of a trial that has ended lies, also as a path from the
 // run's directory.
-func (s *Server) trialDir(run, task, numbered string) (at evidence.Dir, within string, err error) {
+func (s *Server) trialDir(ctx context.Context, run, task, numbered string) (at evidence.Dir, within string, err error) {
 	n, ok := number(numbered)
 	if !ok || !isName(task) {
 		return "", "", errNotThere
@@ -171,7 +168,7 @@ func (s *Server) trialDir(run, task, numbered string) (at evidence.Dir, within s
 	if _, err := p.stat(within + "/" + evidence.VerdictsFile); err != nil {
 		return "", "", fmt.Errorf("%w: %w", errNotEnded, err)
 	}
-	return evidence.Dir(filepath.Join(p.dir, within)), within, p.isPlain(within)
+	return evidence.Dir(filepath.Join(p.dir, within)), within, p.isPlain(ctx, within)
 }
 
 var errNotEnded = errors.New("the trial has not ended")

@@ -10,8 +10,8 @@ import (
 type RunProgress struct {
 	Run       string                 `json:"run"`               // its id
 	State     State                  `json:"state"`             // as in the list of runs
-	Started   time.Time              `json:"started,omitzero"`  // UTC
-	ElapsedMS int64                  `json:"elapsed_ms"`        // since then, or up to the end
+	Started   time.Time              `json:"started,omitzero"`  // UTC; left out until it has run.json
+	ElapsedMS int64                  `json:"elapsed_ms"`        // since then, or up to the end; of a run that was killed, up to the last that became of a trial
 	Workers   int                    `json:"workers"`           // trials at once
 	Planned   int                    `json:"planned_trials"`    // trials of all tasks
 	Done      int                    `json:"done_trials"`       // that have an outcome
@@ -46,7 +46,7 @@ func (w *watches) describe(s sighting, since int) RunProgress {
 		told = s.told.account(since)
 	}
 	r := RunProgress{
-		Run: run.ID, State: run.State, Started: run.Started, Workers: run.record.Workers, Planned: run.Planned,
+		Run: run.ID, State: run.State, Started: run.Started, Workers: run.workers, Planned: run.Planned,
 		Done: told.ended, Outcomes: told.outcomes, Version: told.version, Trials: told.trials,
 	}
 	switch {
@@ -54,9 +54,11 @@ func (w *watches) describe(s sighting, since int) RunProgress {
 		r.ElapsedMS = max(0, w.now().Sub(run.Started).Milliseconds())
 	case !run.Ended.IsZero():
 		r.ElapsedMS = run.DurationMS
+	case !run.Started.IsZero() && !told.last.IsZero(): // it was killed
+		r.ElapsedMS = max(0, told.last.Sub(run.Started).Milliseconds())
 	}
 	if run.State == StateRunning {
-		r.LeftMS = left(told, run.Planned, run.record.Workers)
+		r.LeftMS = left(told, run.Planned, run.workers)
 	}
 	return r
 }

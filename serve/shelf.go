@@ -102,6 +102,7 @@ func (s *shelf) tracker(id string) *tracker {
 func (s *shelf) lookLocked(id string) (Run, error) {
 	p, err := openPlace(s.dir, id)
 	if err != nil {
+		delete(s.kept, id) // another of that name has nothing of it
 		return Run{}, err
 	}
 	defer func() { _ = p.Close() }()

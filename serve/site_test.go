@@ -134,6 +134,7 @@ type stream struct {
 	t    *testing.T
 	body io.Closer
 	in   *bufio.Reader
+	said string // by the newest event
 }
 
 func (s *site) watch(id string) *stream {
@@ -151,7 +152,7 @@ func (s *site) watch(id string) *stream {
 	if got.StatusCode != http.StatusOK || got.Header.Get("Content-Type") != "text/event-stream" {
 		s.t.Fatalf("events: %s, %s", got.Status, got.Header.Get("Content-Type"))
 	}
-	return &stream{s.t, got.Body, bufio.NewReader(got.Body)}
+	return &stream{t: s.t, body: got.Body, in: bufio.NewReader(got.Body)}
 }
 
 // next is the next event; of another than progress an account of nothing.
@@ -162,7 +163,11 @@ func (s *stream) next() (name string, p RunProgress, err error) {
 			return name, p, err
 		}
 		line = strings.TrimSuffix(line, "\n")
-		switch key, value, _ := strings.Cut(line, ": "); {
+		key, value, _ := strings.Cut(line, ": ")
+		if key == "data" {
+			s.said = value
+		}
+		switch {
 		case line == "":
 			return name, p, nil
 		case key == "event":

@@ -6,22 +6,14 @@ import (
 	"io"
 	"path"
 	"path/filepath"
-	"strings"
 
+	"github.com/waza-isolate/waza/internal/visible"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // maxTail is how many bytes of a trial's frames are looked at for what it calls now.
 const maxTail = 64 << 10
-
-// cut is at most so many bytes of a text.
-func cut(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "\u2026"
-}
 
 // framesPath is where a trial's frames are in its run's directory.
 func framesPath(id runner.TrialID) string { return path.Join(trialPath(id), evidence.FramesFile) }
@@ -65,7 +57,7 @@ func newestOpen(lines []byte) (newest *CallProgress) {
 		of := request{frame.Conn, string(message.ID)}
 		switch {
 		case frame.Dir == evidence.ToServer && message.Method == "tools/call":
-			open[of] = &CallProgress{Server: frame.Server, Tool: cut(message.Params.Name, maxToldName), Since: frame.Time}
+			open[of] = &CallProgress{Server: visible.Shorten(frame.Server, maxToldName), Tool: visible.Shorten(message.Params.Name, maxToldName), Since: frame.Time}
 		case frame.Dir == evidence.ToClient && message.Method == "":
 			delete(open, of)
 		}

@@ -2,22 +2,21 @@ package serve
 
 import (
 	"bytes"
-	"encoding/json"
 	"io"
 	"os"
 	"sync"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/visible"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // Bounds of what is followed of a run.
 const (
-	maxTold        = 1 << 20  // bytes of progress.jsonl read at once
-	maxToldLine    = 16 << 10 // of one line; longer ones are passed over
+	maxTold        = 1 << 20 // bytes of progress.jsonl read at once
 	maxToldTrials  = 20_000
-	maxToldName    = 255 // bytes of a task's id, as of a directory's name, or of a tool's
+	maxToldName    = 255 // bytes of a task's id, as of a directory's name, of a tool's and the like
 	maxToldMessage = 500 // bytes of a message
 )
 
@@ -28,9 +27,9 @@ type TrialProgress struct {
 	Attempt int             `json:"attempt"`           // from 1; more where one ended as infra
 	Phase   string          `json:"phase"`             // starting, probing servers, agent at work, collecting, asking the judge, once more or done
 	Since   time.Time       `json:"since"`             // when it came into that phase, UTC
-	Outcome evidence.Class  `json:"outcome,omitempty"` // of an attempt that has ended
-	Reason  evidence.Reason `json:"reason,omitempty"`  // for that, in a word
-	Message string          `json:"message,omitempty"` // likewise, in a sentence
+	Outcome evidence.Class  `json:"outcome,omitempty"` // of an attempt that has ended; left out until then
+	Reason  evidence.Reason `json:"reason,omitempty"`  // for that, in a word; left out of one that passed
+	Message string          `json:"message,omitempty"` // likewise, in a sentence; left out where none is told
 	Call    *CallProgress   `json:"call,omitempty"`    // the newest call without an answer; left out without any
 
 	began   time.Time // the trial's last attempt
@@ -58,6 +57,7 @@ type tracker struct {
 	version int                               // counts changes; guarded by mu
 	ended   int                               // trials; guarded by mu
 	took    time.Duration                     // by these together; guarded by mu
+	last    time.Time                         // of what it knows; guarded by mu
 }
 
 func newTracker() *tracker {
@@ -94,19 +94,17 @@ func (t *tracker) read(p *place) {
 
 // startOverLocked forgets what another file said.
 func (t *tracker) startOverLocked() {
-	t.offset, t.trials, t.ended, t.took = 0, nil, 0, 0
+	t.offset, t.trials, t.ended, t.took, t.last = 0, nil, 0, 0, time.Time{}
 	clear(t.byID)
 	clear(t.tails)
 	t.version++
 }
 
 func (t *tracker) takeLocked(lines []byte) {
-	for line := range bytes.SplitSeq(lines, []byte("\n")) {
-		var p evidence.Progress
-		if len(line) > maxToldLine || json.Unmarshal(line, &p) != nil || p.Task == "" || len(p.Task) > maxToldName || p.Number < 1 || p.Phase == "" {
-			continue
+	for _, p := range evidence.ParseProgress(lines) {
+		if len(p.Task) <= maxToldName && len(p.Phase)+len(p.Class)+len(p.Reason) <= maxToldName {
+			t.stepLocked(p)
 		}
-		t.stepLocked(p)
 	}
 }
 
@@ -128,12 +126,13 @@ func (t *tracker) stepLocked(p evidence.Progress) {
 		trial.began = p.Time
 	}
 	trial.Attempt, trial.Phase, trial.Since, trial.Call = p.Attempt, p.Phase, p.Time, nil
-	trial.Outcome, trial.Reason, trial.Message = p.Class, p.Reason, cut(p.Message, maxToldMessage)
+	trial.Outcome, trial.Reason, trial.Message = p.Class, p.Reason, visible.Shorten(p.Message, maxToldMessage)
 	delete(t.tails, id)
 	if trial.ended() {
 		t.ended++
 		t.took += max(0, p.Time.Sub(trial.began))
 	}
+	t.last = p.Time
 	t.version++
 	trial.changed = t.version
 }
@@ -198,6 +197,7 @@ type account struct {
 	trials   []TrialProgress // those that have changed, in the order in which they began
 	ended    int
 	took     time.Duration // by these together
+	last     time.Time     // something became of a trial; zero before anything did
 	outcomes map[evidence.Class]int
 }
 
@@ -213,7 +213,7 @@ func (t *tracker) counts() (ended, version int) {
 func (t *tracker) account(since int) account {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	a := account{version: t.version, trials: []TrialProgress{}, ended: t.ended, took: t.took, outcomes: map[evidence.Class]int{}}
+	a := account{version: t.version, trials: []TrialProgress{}, ended: t.ended, took: t.took, last: t.last, outcomes: map[evidence.Class]int{}}
 	for _, trial := range t.trials {
 		if trial.changed > since {
 			a.trials = append(a.trials, *trial)

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,13 +32,13 @@ type TrialDetail struct {
 	Started     time.Time       `json:"started"`              // UTC
 	Ended       time.Time       `json:"ended"`                // UTC
 	Outcome     evidence.Class  `json:"outcome"`              // pass, fail, timeout, agent_error, error or infra
-	Reason      evidence.Reason `json:"reason,omitempty"`     // for that, in a word
-	Message     string          `json:"message,omitempty"`    // likewise, in a sentence
+	Reason      evidence.Reason `json:"reason,omitempty"`     // for that, in a word; left out of one that passed
+	Message     string          `json:"message,omitempty"`    // likewise, in a sentence; left out where none is told
 	FinalOutput string          `json:"final_output"`         // of the agent
 	Verdicts    []VerdictLine   `json:"verdicts"`             // of its graders
 	Calls       []CallLine      `json:"calls"`                // MCP calls, in their order; at most 10000
 	CallsLeft   string          `json:"calls_left,omitempty"` // why calls are left out; left out where none are
-	Gaps        []string        `json:"gaps,omitempty"`       // evidence that is missing, and why
+	Gaps        []string        `json:"gaps,omitempty"`       // evidence that is missing, and why; left out where none is
 	Files       []FileLine      `json:"files"`                // that the trial left
 }
 
@@ -68,7 +69,7 @@ type CallLine struct {
 // CapturedJSON is a JSON text that crossed the wire.
 type CapturedJSON struct {
 	Text  string `json:"text"`            // its beginning, up to 65536 bytes
-	Bytes int    `json:"bytes,omitempty"` // of all of it, where that is more
+	Bytes int    `json:"bytes,omitempty"` // of all of it; left out where that is no more
 }
 
 // FileLine is a file of a trial.
@@ -78,8 +79,8 @@ type FileLine struct {
 }
 
 // trial reads what the API says of a trial that has ended.
-func (s *Server) trial(run, task, numbered string) (d TrialDetail, err error) {
-	at, within, err := s.trialDir(run, task, numbered)
+func (s *Server) trial(ctx context.Context, run, task, numbered string) (d TrialDetail, err error) {
+	at, within, err := s.trialDir(ctx, run, task, numbered)
 	if err != nil {
 		return d, err
 	}
@@ -107,7 +108,7 @@ func (s *Server) trial(run, task, numbered string) (d TrialDetail, err error) {
 }
 
 func readInto(p *place, name string, v any) error {
-	data, err := p.read(name, maxDocument)
+	data, err := p.read(name)
 	if err == nil {
 		err = json.Unmarshal(data, v)
 	}
@@ -159,17 +160,17 @@ func captured(text json.RawMessage) *CapturedJSON {
 	return &CapturedJSON{Text: strings.ToValidUTF8(string(text[:maxValue]), ""), Bytes: len(text)}
 }
 
-// filesOf lists the files of a trial.
+// filesOf lists the files of a trial, the first of them where there are many.
 func filesOf(p *place, within string) []FileLine {
 	all := []FileLine{}
-	_ = fs.WalkDir(p.root.FS(), within, func(name string, entry fs.DirEntry, err error) error {
+	_ = p.walk(within, maxEntries, func(name string, entry fs.DirEntry) error {
 		switch {
-		case err != nil || !entry.Type().IsRegular() || strings.HasPrefix(entry.Name(), "."):
+		case !entry.Type().IsRegular() || strings.HasPrefix(entry.Name(), "."):
 			return nil
 		case len(all) == maxFiles:
 			return fs.SkipAll
 		}
-		if info, err := entry.Info(); err == nil {
+		if info, err := p.root.Lstat(name); err == nil {
 			all = append(all, FileLine{name, info.Size()})
 		}
 		return nil

@@ -61,8 +61,8 @@ func (e ending) again() (lines []string) {
 	return lines
 }
 
-// failures says of trials why they did not pass, and how to see more; at length with
-// what graders say.
+// failures says of trials why they did not pass, and how to see more: in a line, or at
+// length with all that graders say.
 func (e ending) failures(atLength bool) (lines []string) {
 	left := 0
 	for _, r := range e.done {
@@ -73,11 +73,14 @@ func (e ending) failures(atLength bool) (lines []string) {
 			continue
 		}
 		class := liveview.Paint(e.style, r.Verdicts.Class)(r.Verdicts.Class.With(r.Verdicts.Reason))
-		lines = append(lines, fmt.Sprintf("%s/%d %s: %s", printable(r.Trial.Task), r.Trial.Number, class, beginning(r.Verdicts.Message)))
-		for _, v := range r.Verdicts.Verdicts {
-			if v.Result != evidence.VerdictPass && atLength {
-				lines = append(lines, fmt.Sprintf("  %s: %s", printable(v.Name), beginning(v.Feedback)))
-			}
+		why := results.WhyOf(withLastWords(r))
+		reasons := []string{why.Line()}
+		if atLength {
+			reasons = why.Reasons()
+		}
+		lines = append(lines, fmt.Sprintf("%s/%d %s: %s", printable(r.Trial.Task), r.Trial.Number, class, beginning(reasons[0])))
+		for _, reason := range reasons[1:] {
+			lines = append(lines, "  "+beginning(reason))
 		}
 		lines = append(lines, e.style.Faint(fmt.Sprintf("  waza show %s %s %d", shellWord(e.dir), shellWord(r.Trial.Task), r.Trial.Number)))
 	}
@@ -85,6 +88,20 @@ func (e ending) failures(atLength bool) (lines []string) {
 		lines = append(lines, fmt.Sprintf("and %d more that did not pass; waza show %s lists all trials", more, shellWord(e.dir)))
 	}
 	return lines
+}
+
+// withLastWords is what came of a trial; where its agent ended by itself, with what that
+// said last.
+func withLastWords(r runner.Result) evidence.Verdicts {
+	v := r.Verdicts
+	if v.Reason != evidence.ReasonExitCode && v.Reason != evidence.ReasonSignal {
+		return v
+	}
+	if said := r.Dir.LastWords(); said != "" {
+		first, rest, _ := strings.Cut(v.Message, "\n")
+		v.Message = strings.TrimSuffix(first+": "+said+"\n"+rest, "\n")
+	}
+	return v
 }
 
 // beginning is the beginning of what a stranger said, set in below its first line.

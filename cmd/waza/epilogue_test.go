@@ -46,8 +46,8 @@ func TestEpilogue(t *testing.T) {
 		checkPrintable(t, "epilogue", out.String())
 		return strings.ReplaceAll(out.String(), dir, "RUN")
 	}
-	failures := func(feedback string) string {
-		return "price/2 fail: failed: used\n" + feedback + "  waza show 'RUN' price 2\nprice/4 infra: no engine\n  waza show 'RUN' price 4\n"
+	failures := func(why string) string {
+		return "price/2 fail: " + why + "  waza show 'RUN' price 2\nprice/4 infra: no engine\n  waza show 'RUN' price 4\n"
 	}
 	rest := "interrupted: 1 of 5 trials have no outcome\nrun directory: RUN\nto complete it: waza run --resume 'RUN'\n"
 	record.Interrupted = true
@@ -56,15 +56,43 @@ func TestEpilogue(t *testing.T) {
 	if !strings.HasPrefix(feedback, "  used: No call of find_item.\n    ") {
 		t.Errorf("feedback %q", feedback)
 	}
-	if diff := cmp.Diff("\n"+failures(feedback)+"slowest: price/2 31.0s, price/4 5.0s, price/3 4.0s\n"+rest, got); diff != "" {
+	if diff := cmp.Diff("\n"+failures("failed: used\n"+feedback)+"slowest: price/2 31.0s, price/4 5.0s, price/3 4.0s\n"+rest, got); diff != "" {
 		t.Error(diff)
 	}
 	if err := os.WriteFile(filepath.Join(dir, runner.ReportFile), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	want := failures("") + "2 of 5 trials passed\n" + strings.Replace(rest, "run directory", "report: RUN/report.html\nrun directory", 1)
+	want := failures("used: No call of find_item.\n") + "2 of 5 trials passed\n" + strings.Replace(rest, "run directory", "report: RUN/report.html\nrun directory", 1)
 	if diff := cmp.Diff(want, end(quiet)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// An agent that ended by itself has said why, where it said anything.
+func TestWhyAgentEnded(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, evidence.StderrFile), []byte("at work\nno such tool\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for reason, want := range map[evidence.Reason]string{
+		evidence.ReasonExitCode: "exited: no such tool\nnote", evidence.ReasonSignal: "exited: no such tool\nnote", evidence.ReasonTimeLimit: "exited\nnote",
+	} {
+		r := finished("price", 1, 3, evidence.ClassAgentError, "exited\nnote")
+		r.Dir, r.Verdicts.Reason = evidence.Dir(dir), reason
+		if got := withLastWords(r).Message; got != want {
+			t.Errorf("%s: %q, want %q", reason, got, want)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, evidence.StderrFile), []byte(strings.ReplaceAll(evilText, "\n", " ")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	hostile := finished("price", 1, 3, evidence.ClassAgentError, "exited")
+	hostile.Dir, hostile.Verdicts.Reason = evidence.Dir(dir), evidence.ReasonSignal
+	s, out, _ := testState()
+	s.printLines(ending{done: []runner.Result{hostile}}.failures(true))
+	if checkPrintable(t, "last words", out.String()); !strings.Contains(out.String(), "price/1 agent_error (signal): exited: ") {
+		t.Errorf("%q", out.String())
 	}
 }
 

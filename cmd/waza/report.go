@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waza-isolate/waza/internal/visible"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/markdown"
@@ -58,8 +59,7 @@ func attemptsBefore(r runner.Result) string {
 	}
 	var why []string
 	for _, attempt := range r.Earlier {
-		first, _, _ := strings.Cut(attempt.Message, "\n")
-		why = append(why, fmt.Sprintf("%s: %s", attempt.Reason, printable(first)))
+		why = append(why, fmt.Sprintf("%s: %s", attempt.Reason, printable(visible.FirstLine(attempt.Message))))
 	}
 	return fmt.Sprintf("%s/%d %s after %d attempt(s) that ended as infra: %s",
 		r.Trial.Task, r.Trial.Number, r.Verdicts.Class, len(r.Earlier), strings.Join(slices.Compact(why), "; "))

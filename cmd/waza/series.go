@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/waza-isolate/waza/internal/visible"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/results"
 )
@@ -132,8 +133,7 @@ func (r *series) one(ctx context.Context, i int, j *job) (results.Entry, int) {
 }
 
 func firstLine(s string) string {
-	line, _, _ := strings.Cut(s, "\n")
-	return printable(line)
+	return printable(visible.FirstLine(s))
 }
 
 // worse is the exit code that says more of what went wrong.

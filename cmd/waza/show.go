@@ -60,7 +60,7 @@ func (s *state) showTrial(dir, which string, as shown) error {
 }
 
 func (s *state) printTrial(dir evidence.Dir, as shown) error {
-	talk, err := conversation.Read(dir)
+	talk, err := conversation.Read(dir, nil)
 	if err != nil {
 		return err
 	}
@@ -88,10 +88,11 @@ func (s *state) listTrials(dir string, trials []evidence.Dir) error {
 		if err != nil {
 			return err
 		}
-		class, reason := trial.Class, trial.Reason
-		if v, err := d.Verdicts(); err == nil {
-			class, reason = v.Class, v.Reason
+		verdicts, err := d.Verdicts()
+		if err != nil { // it was not graded, or cannot be read
+			verdicts = evidence.Verdicts{}
 		}
+		class, reason, _ := trial.Outcome(verdicts)
 		line := fmt.Sprintf("waza show %s %s %d", shellWord(dir), shellWord(trial.Task), trial.Number)
 		outcome := liveview.Paint(s.styleOf(s.stdout), class)(printable(class.With(reason)))
 		if _, err := fmt.Fprintf(s.stdout, "%s  %s\n", printable(line), outcome); err != nil {

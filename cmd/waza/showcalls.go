@@ -15,14 +15,14 @@ import (
 // marks is what is to be said of calls beside what they were.
 type marks struct {
 	gateway   bool
-	retries   map[int]string // by call
+	related   map[int][]conversation.Relation // by call
 	injected  map[int][]int
 	untold    []int // calls that the agent does not tell of
 	otherwise map[int]string
 }
 
 func newMarks(c conversation.Conversation) marks {
-	m := marks{gateway: c.Gateway, injected: c.Injected, retries: retries(c.Calls()), otherwise: map[int]string{}}
+	m := marks{gateway: c.Gateway, injected: c.Injected, related: c.Relations(), otherwise: map[int]string{}}
 	if c.Narration != nil {
 		m.untold = c.Narration.Unreported
 		for _, d := range c.Narration.Differs {
@@ -30,36 +30,6 @@ func newMarks(c conversation.Conversation) marks {
 		}
 	}
 	return m
-}
-
-// retries says of calls that were made again for which, and what came of it. Those that
-// failed beside the first, which were no answer to it, are no retries.
-func retries(calls []evidence.Call) map[int]string {
-	bySeq, said := map[int]evidence.Call{}, map[int]string{}
-	for _, call := range calls {
-		bySeq[call.Seq] = call
-	}
-	for _, incident := range capture.Incidents(calls) {
-		first, last := bySeq[incident.Calls[0]], 0
-		for _, seq := range incident.Calls[1:] {
-			call := bySeq[seq]
-			if first.End.IsZero() || call.Start.Before(first.End) {
-				continue
-			}
-			came := "failed again"
-			if call.Outcome == evidence.OutcomeOK {
-				came = "succeeded"
-			}
-			if !capture.Equal(call.Arguments, first.Arguments) {
-				came = "with other arguments, " + came
-			}
-			said[seq], last = fmt.Sprintf("retry of call %d, %s", first.Seq, came), seq
-		}
-		if incident.Recovered && last > 0 {
-			said[first.Seq] = fmt.Sprintf("tried again, call %d succeeded", last)
-		}
-	}
-	return said
 }
 
 // at is how long after the agent's start something was.
@@ -84,8 +54,8 @@ func (s shown) call(call *evidence.Call, told marks) string {
 	if told.gateway {
 		facts = append(facts, s.askedBy(call))
 	}
-	if retry := told.retries[call.Seq]; retry != "" {
-		facts = append(facts, retry)
+	for _, relation := range told.related[call.Seq] {
+		facts = append(facts, relation.Text)
 	}
 	out := s.at(call.Start) + strings.Join(append(facts, s.doubts(call, told)...), "  ") + "\n" + s.with(call.Arguments)
 	for _, why := range call.Invalid {

@@ -96,7 +96,7 @@ func TestShowAttacked(t *testing.T) {
 	if _, complaint, code := r.show("mail", "2"); code != exitUsage || !strings.Contains(complaint, "has no trial mail/2") {
 		t.Errorf("%d %s", code, complaint)
 	}
-	talk, err := conversation.Read(dir)
+	talk, err := conversation.Read(dir, nil)
 	r.must(err)
 	for name, got := range map[string]string{
 		"attacked": plain,

@@ -2,9 +2,9 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,18 +22,15 @@ func (s shown) conversation(c conversation.Conversation) []byte {
 	if !c.Trial.AgentStart.IsZero() {
 		s.began = c.Trial.AgentStart
 	}
-	class, reason := c.Verdicts.Class, c.Verdicts.Reason
-	if class == "" {
-		class, reason = c.Trial.Class, c.Trial.Reason
-	}
+	class, reason, message := c.Trial.Outcome(c.Verdicts)
 	outcome := liveview.Paint(s.style, class)(s.line(class.With(reason)))
 	fmt.Fprintf(&out, "%s/%d  %s  executor %s\n", s.line(c.Trial.Task), c.Trial.Number, outcome, s.line(c.Trial.Executor))
-	out.WriteString(s.text("  ", cmp.Or(c.Verdicts.Message, c.Trial.Message)))
+	out.WriteString(s.text("  ", message))
 	if !c.Gateway {
 		out.WriteString("no model gateway was in the way: what models were asked is not known\n")
 	}
 	out.WriteString(s.title("prompt") + s.text("  ", c.Trial.Prompt))
-	told, events := newMarks(c), s.selected(c.Events)
+	told, events := newMarks(c), s.selected(slices.DeleteFunc(slices.Clone(c.Events), conversation.Usual))
 	for _, step := range c.Steps {
 		events = s.until(&out, events, step)
 		out.WriteString("\n" + s.step(step, told))

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/waza-isolate/waza/internal/visible"
 )
 
 // MaxDifferences is how many differences of one call's arguments are told.
@@ -109,16 +111,7 @@ func ordered(m map[string]any, matters bool) iter.Seq[string] {
 // maxShown is how many bytes of a value are shown.
 const maxShown = 100
 
-func shorten(text string) string {
-	if len(text) <= maxShown {
-		return text
-	}
-	end := maxShown
-	for !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + "…"
-}
+func shorten(text string) string { return visible.Shorten(text, maxShown) }
 
 // quote writes a string, or its beginning.
 func quote(s string) string {

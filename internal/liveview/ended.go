@@ -10,10 +10,8 @@ import (
 	"github.com/waza-isolate/waza/internal/visible"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/results"
 )
-
-// maxReason is how many columns a reason may take.
-const maxReason = 400
 
 // Ended is a line that says how an attempt ended and why, in a sentence.
 func Ended(u runner.Update, style ansi.Style) string {
@@ -21,29 +19,13 @@ func Ended(u runner.Update, style ansi.Style) string {
 	class := Paint(style, v.Class)(fmt.Sprintf("%-11s", v.Class.With(v.Reason)))
 	took := u.Result.Trial.Ended.Sub(u.Result.Trial.Started)
 	line := fmt.Sprintf("%s %s  %.1fs", class, safe(fmt.Sprintf("%s/%d", u.Task, u.Number)), took.Seconds())
-	if why := reason(v); why != "" {
-		line += "  " + visible.Cut(safe(why), maxReason)
+	if why := results.WhyOf(v).Line(); why != "" {
+		line += "  " + safe(why)
 	}
 	if u.Phase == runner.PhaseAgain {
 		line += "; once more"
 	}
 	return line
-}
-
-// reason is a sentence: what put a trial into its class, with the first that is said by
-// the first grader which it did not pass.
-func reason(v evidence.Verdicts) string {
-	why, _, _ := strings.Cut(v.Message, "\n")
-	for _, one := range v.Verdicts {
-		if one.Result != evidence.VerdictPass {
-			said, _, _ := strings.Cut(one.Feedback, "\n")
-			if end := strings.Index(said, ". "); end >= 0 {
-				said = said[:end+1]
-			}
-			return strings.Trim(why+": "+said, ": ")
-		}
-	}
-	return why
 }
 
 // Paint is how an outcome is painted.

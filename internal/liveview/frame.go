@@ -7,6 +7,7 @@ import (
 
 	"github.com/waza-isolate/waza/internal/ansi"
 	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/words"
 	"github.com/waza-isolate/waza/runner"
 )
 
@@ -116,15 +117,7 @@ func (w *working) calls() string {
 	if w.call == nil {
 		return ""
 	}
-	return count(w.call.Calls, "call")
-}
-
-// count is a number of things.
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
+	return words.Count(w.call.Calls, "call")
 }
 
 // pad is text in just so many columns.

@@ -173,7 +173,11 @@ func TestEnded(t *testing.T) {
 	}
 	u.Result.Verdicts.Message = "failed: a, b"
 	u.Result.Verdicts.Verdicts = []evidence.Verdict{{Result: evidence.VerdictPass, Feedback: "Fine."}, {Name: "a", Result: evidence.VerdictFail, Feedback: "No call. At all.\nNone."}, {Name: "b", Result: evidence.VerdictFail, Feedback: "None."}}
-	if got, want := liveview.Ended(u, ansi.Style{}), "fail        price/3  31.0s  failed: a, b: No call."; got != want {
+	if got, want := liveview.Ended(u, ansi.Style{}), "fail        price/3  31.0s  a: No call. At all. And 1 other grader did not pass."; got != want {
+		t.Errorf("%q", got)
+	}
+	u.Result.Verdicts.Class, u.Result.Verdicts.Reason = evidence.ClassTimeout, evidence.ReasonTimeLimit
+	if got, want := liveview.Ended(u, ansi.Style{}), "timeout     price/3  31.0s  failed: a, b"; got != want {
 		t.Errorf("%q", got)
 	}
 	u.Result.Verdicts.Verdicts = nil

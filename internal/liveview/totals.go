@@ -8,6 +8,7 @@ import (
 
 	"github.com/waza-isolate/waza/internal/ansi"
 	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/words"
 )
 
 // part is a piece of a line, and how it is painted.
@@ -25,7 +26,7 @@ func (s *State) totals(now time.Time, columns int, style ansi.Style) string {
 	}
 	long, middle, short := s.tally(style)
 	if s.Stopping {
-		stopping := part{"stopping: ending " + count(len(s.running()), "trial"), style.Doubtful}
+		stopping := part{"stopping: ending " + words.Count(len(s.running()), "trial"), style.Doubtful}
 		long, middle, short = slices.Insert(long, 0, stopping, part{text: "  "}), append([]part{stopping, {text: "  "}}, short...), []part{stopping}
 	}
 	for _, parts := range [][]part{slices.Concat(long, end), slices.Concat(middle, end), slices.Concat(long, took), slices.Concat(middle, took), slices.Concat(short, took)} {

@@ -29,21 +29,30 @@ func Begin(t testing.TB, dir, id string, trials int) *Live {
 		ID: id, Started: time.Now().UTC(), Workers: 2, Trials: trials, Tasks: []runner.TaskRecord{{ID: "buy", Name: "Buy"}},
 		Eval: runner.EvalRecord{Name: "shop", Executor: "script"},
 	}}
-	err := os.MkdirAll(l.Dir, 0o755)
-	if err == nil {
-		l.held, err = runner.Hold(l.Dir)
+	if err := os.MkdirAll(l.Dir, 0o755); err != nil {
+		t.Fatal(err)
 	}
-	if err == nil {
-		err = l.Record.Write(l.Dir)
-	}
+	l.Resume()
+	err := l.Record.Write(l.Dir)
 	if err == nil {
 		l.log, err = evidence.OpenProgress(l.Dir, &redact.Set{})
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = l.held.Close(); _ = l.log.Close() })
+	t.Cleanup(func() { _ = l.log.Close() })
 	return l
+}
+
+// Resume has a process at work on the run: this one.
+func (l *Live) Resume() {
+	l.t.Helper()
+	held, err := runner.Hold(l.Dir)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.held = held
+	l.t.Cleanup(func() { _ = held.Close() })
 }
 
 // Step has a trial come into a phase.

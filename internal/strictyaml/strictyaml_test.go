@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
@@ -259,6 +260,7 @@ func TestProblemsAreBounded(t *testing.T) {
 
 // TestHostile reads files made to hurt. Each must be refused, and soon.
 func TestHostile(t *testing.T) {
+	heavytest.Mark(t)
 	bomb := "a0: &a0 x\n"
 	for i := range 40 {
 		prev, next := string(rune('a'+i%26))+strings.Repeat("q", i), string(rune('a'+(i+1)%26))+strings.Repeat("q", i+1)

@@ -101,3 +101,18 @@ func Beginning(s string, most int) (beginning string, isCut bool) {
 	}
 	return s[:most], true
 }
+
+// Shorten is s, or its beginning in most bytes and a mark where more was there.
+func Shorten(s string, most int) string {
+	beginning, isCut := Beginning(s, most)
+	if isCut {
+		beginning += "…"
+	}
+	return beginning
+}
+
+// FirstLine is the first line of s that is not blank, without blanks at its ends.
+func FirstLine(s string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	return strings.TrimSpace(line)
+}

@@ -29,6 +29,25 @@ func TestLine(t *testing.T) {
 	}
 }
 
+func TestShorten(t *testing.T) {
+	for _, tt := range []struct {
+		most int
+		want string
+	}{{0, "…"}, {1, "a…"}, {2, "a…"}, {3, "aé…"}, {4, "aéb"}, {5, "aéb"}} {
+		if got := Shorten("aéb", tt.most); got != tt.want {
+			t.Errorf("in %d: %q", tt.most, got)
+		}
+	}
+}
+
+func TestFirstLine(t *testing.T) {
+	for text, want := range map[string]string{"": "", "one": "one", "\n \r\n  one\t\r\ntwo": "one", "\n\n": ""} {
+		if got := FirstLine(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestCut(t *testing.T) {
 	for _, tt := range []struct {
 		text    string

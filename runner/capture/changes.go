@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/waza-isolate/waza/internal/visible"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -76,20 +77,7 @@ func part(s string, from int) string {
 	if from > 0 {
 		cut = "…" + cut
 	}
-	return shortened(cut, maxDiffering)
-}
-
-// shortened is the beginning of s, which has limit bytes at most and a mark where
-// more was there.
-func shortened(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	end := limit
-	for end > 0 && !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end] + "…"
+	return visible.Shorten(cut, maxDiffering)
 }
 
 // hashOf is the hash of a server's tools but for those that it removed; see

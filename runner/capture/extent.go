@@ -5,29 +5,11 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/jsonvalue"
 )
 
-// maxValues is how many values a message may have, keys and elements counted. What
-// else reads it holds many times the text of one that is made of nothing else.
-const maxValues = 1 << 20
-
-// isIntricate says whether raw, which need not be JSON, has more than maxValues.
-func isIntricate(raw []byte) bool {
-	values, quoted := 0, false
-	for i := 0; i < len(raw) && values <= maxValues; i++ {
-		switch c := raw[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == ',' || c == '{' || c == '[':
-			values++
-		}
-	}
-	return values > maxValues
-}
+func isIntricate(raw []byte) bool { return jsontext.MoreThan(jsontext.MaxValues, raw) }
 
 // Bounds of what is held against each other. Schemas of real servers stay below a
 // tenth of each.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/runner/capture"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
@@ -37,6 +38,7 @@ func within(t *testing.T, limit time.Duration, work func()) {
 // A server lists more tools than anybody has: those beyond the bound are not kept, and
 // whether it has them is not known.
 func TestTooManyTools(t *testing.T) {
+	heavytest.Mark(t)
 	frames := []evidence.Frame{
 		up(`{"id":1,"method":"tools/list"}`),
 		down(`{"id":1,"result":{"tools":[` + tools(200_000, "d") + `]}}`),
@@ -84,6 +86,7 @@ func TestListedAgainAndAgain(t *testing.T) {
 // A message of as many values as fit into it costs about its bytes to read, wherever
 // they are in it.
 func TestMessagesOfNothingButValues(t *testing.T) {
+	heavytest.Mark(t)
 	const size = 16 << 20
 	var keys strings.Builder
 	for i := 0; keys.Len() < size; i++ {
@@ -135,6 +138,7 @@ func TestRugPullInAFloodOfChanges(t *testing.T) {
 
 // Many conversations are told long lists, each another one.
 func TestManyConversationsWithLongLists(t *testing.T) {
+	heavytest.Mark(t)
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
@@ -167,6 +171,7 @@ func TestManyConversationsWithLongLists(t *testing.T) {
 // All that one server's schemas and checks may cost is bounded, and another's are
 // checked as before.
 func TestSchemasTogetherAreBounded(t *testing.T) {
+	heavytest.Mark(t)
 	var frames []evidence.Frame
 	hostile, honest := &dialogue{conn: "a", frames: &frames}, &dialogue{conn: "b", frames: &frames}
 	var listed []string

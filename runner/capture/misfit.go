@@ -9,6 +9,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"github.com/waza-isolate/waza/internal/visible"
 )
 
 const (
@@ -29,7 +31,7 @@ func misfits(err *jsonschema.ValidationError) []string {
 		if at := pointer(leaf); at != "" {
 			text = at + ": " + text
 		}
-		if text = shortened(text, maxMisfit); !slices.Contains(told, text) {
+		if text = visible.Shorten(text, maxMisfit); !slices.Contains(told, text) {
 			told = append(told, text)
 		}
 	}

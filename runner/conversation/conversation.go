@@ -25,7 +25,7 @@ type Conversation struct {
 	Steps     []Step              // in order of time
 	Narration *evidence.Narration // nil where the agent left no transcript
 	Told      []string            // where the agent tells of its calls otherwise than they were
-	Events    []evidence.Event    // what happened beside, in order of time
+	Events    []evidence.Event    // what happened beside, in order of time; see Usual
 	Injected  map[int][]int       // by call: the attack's injections, by their numbers, that are in its result
 	Gaps      []string            // what of it cannot be read
 }
@@ -64,8 +64,9 @@ type Use struct {
 }
 
 // Read puts the evidence of a trial that has ended together. What of it cannot be read
-// but trial.json is among the gaps.
-func Read(dir evidence.Dir) (Conversation, error) {
+// but trial.json is among the gaps. Each frame that a call was made of is given to visit,
+// which may be nil.
+func Read(dir evidence.Dir, visit func(*evidence.Call, evidence.Frame)) (Conversation, error) {
 	trial, err := dir.Trial()
 	if err != nil {
 		return Conversation{}, err
@@ -84,8 +85,9 @@ func Read(dir evidence.Dir) (Conversation, error) {
 	c.Verdicts, err = dir.Verdicts()
 	note(err)
 	note(c.narrate(dir, calls))
-	note(c.happened(dir))
-	note(c.underAttack(dir))
+	c.Events, err = dir.Events()
+	note(err)
+	note(c.walkFrames(dir, visit))
 	return c, nil
 }
 

@@ -2,6 +2,10 @@ package conversation
 
 import (
 	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -35,19 +39,54 @@ func TestHappened(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c, err := Read(evidence.Dir(dir))
+	c, err := Read(evidence.Dir(dir), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var said []string
+	told := map[bool][]string{} // by whether they are usual
 	for _, e := range c.Events {
-		said = append(said, e.Message)
+		told[Usual(e)] = append(told[Usual(e)], e.Message)
 	}
-	if diff := cmp.Diff([]string{"one", "by itself"}, said); diff != "" {
+	if diff := cmp.Diff(map[bool][]string{true: {"asked", "told to"}, false: {"one", "by itself"}}, told); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff(map[int][]int{1: {2, 1}}, c.Injected); diff != "" {
 		t.Error(diff)
+	}
+	var visited [][2]int64
+	_, err = Read(evidence.Dir(dir), func(call *evidence.Call, f evidence.Frame) {
+		visited = append(visited, [2]int64{int64(call.Seq), f.Seq})
+	})
+	if diff := cmp.Diff([][2]int64{{1, 1}, {2, 1}, {1, 3}}, visited); err != nil || diff != "" {
+		t.Error(err, diff)
+	}
+}
+
+// TestTorn has each file that cannot be read to its end named once, whoever wants it.
+func TestTorn(t *testing.T) {
+	t.Parallel()
+	dir := evidence.Dir(t.TempDir())
+	torn := []string{evidence.EventsFile, evidence.FramesFile, evidence.ModelsFile, evidence.TranscriptFile}
+	for _, name := range torn {
+		if err := os.WriteFile(filepath.Join(string(dir), name), []byte("{\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	trial := evidence.Trial{Attack: &evidence.TaskAttack{Injections: make([]evidence.Injection, 1)}}
+	err := errors.Join(dir.WriteTrial(trial), dir.WriteCalls([]evidence.Call{{Seq: 1, RequestFrame: 1}}), dir.WriteNarration(evidence.Narration{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, visit := range []func(*evidence.Call, evidence.Frame){nil, func(*evidence.Call, evidence.Frame) {}} {
+		c, err := Read(dir, visit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range torn {
+			if n := strings.Count(strings.Join(c.Gaps, "\n"), name); n != 1 {
+				t.Errorf("%s is named %d times: %q", name, n, c.Gaps)
+			}
+		}
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/waza-isolate/waza/internal/heavytest"
 )
 
 // zeros is a JSON text of begin, n zeros and end.
@@ -35,6 +37,7 @@ func TestHasTooMany(t *testing.T) {
 
 // TestManyValuesAreNotDecoded sends what would take fifty times its size in memory.
 func TestManyValuesAreNotDecoded(t *testing.T) {
+	heavytest.Mark(t)
 	const many, bound = 4 << 20, 1 << 20
 	allocated := func() uint64 {
 		var stats runtime.MemStats

@@ -123,10 +123,12 @@ func ReadProgress(dir string) ([]Progress, error) {
 	if from > 0 {
 		_, tail, _ = bytes.Cut(tail, []byte("\n"))
 	}
-	return parseProgress(tail), nil
+	return ParseProgress(tail), nil
 }
 
-func parseProgress(lines []byte) (all []Progress) {
+// ParseProgress is what lines of progress.jsonl tell. Those that tell of no phase, as a
+// torn one does, or are longer than 16 KiB are left out.
+func ParseProgress(lines []byte) (all []Progress) {
 	for line := range bytes.SplitSeq(lines, []byte("\n")) {
 		var p Progress
 		if len(line) <= maxProgressLine && json.Unmarshal(line, &p) == nil && p.valid() {

@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,7 +11,10 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // Dir reads one trial's directory.
@@ -143,6 +147,10 @@ func readJSON[T any](d Dir, name string) (T, error) {
 	return v, nil
 }
 
+// maxLine is how many bytes a line may have: all that is kept of a frame, each byte of it
+// written as six, and what is said of it.
+const maxLine = 8 * maxFrame
+
 func readLines[T any](d Dir, name string) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var zero T
@@ -154,23 +162,51 @@ func readLines[T any](d Dir, name string) iter.Seq2[T, error] {
 		defer func() { _ = file.Close() }()
 		in := bufio.NewReaderSize(file, 1<<16)
 		for number := 1; ; number++ {
-			line, err := in.ReadBytes('\n')
-			if errors.Is(err, io.EOF) && len(line) == 0 {
-				return
-			}
-			if err != nil && !errors.Is(err, io.EOF) {
-				yield(zero, err)
+			line, err := readLine(in, maxLine)
+			if errors.Is(err, io.EOF) {
 				return
 			}
 			var v T
-			if uerr := decode(line, &v); uerr != nil {
-				yield(zero, fmt.Errorf("%s line %d: %w", file.Name(), number, uerr))
+			if err == nil {
+				err = decodeLine(line, &v)
+			}
+			if err != nil {
+				yield(zero, fmt.Errorf("%s line %d: %w", file.Name(), number, err))
 				return
 			}
 			if !yield(v, nil) {
 				return
 			}
 		}
+	}
+}
+
+// decodeLine is decode of what does not take many times its bytes to hold.
+func decodeLine(line []byte, v any) error {
+	if len(line) > jsontext.MaxValues && jsontext.MoreThan(jsontext.MaxValues, line) {
+		return fmt.Errorf("it has more than %d values", jsontext.MaxValues)
+	}
+	return decode(line, v)
+}
+
+// readLine reads a line of at most so many bytes, which is whoever's gets it. The last one
+// need not have an end; behind it is [io.EOF].
+func readLine(in *bufio.Reader, most int) ([]byte, error) {
+	var pieces [][]byte
+	size := 0
+	for {
+		piece, err := in.ReadSlice('\n')
+		if size += len(piece); size > most {
+			return nil, fmt.Errorf("it has more than %d bytes", most)
+		}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			pieces = append(pieces, bytes.Clone(piece))
+			continue
+		}
+		if err != nil && (!errors.Is(err, io.EOF) || size == 0) {
+			return nil, err
+		}
+		return slices.Concat(append(pieces, piece)...), nil
 	}
 }
 

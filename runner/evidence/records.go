@@ -6,6 +6,7 @@
 package evidence
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -392,4 +393,14 @@ type Verdicts struct {
 
 	// Attack is nil where the trial has none, or it was withheld.
 	Attack *AttackVerdict `json:"attack,omitempty"`
+}
+
+// Outcome is how a trial ended, in a class, a word and a sentence: as its verdicts have
+// it, or as it was before there were any.
+func (t Trial) Outcome(v Verdicts) (Class, Reason, string) {
+	message := cmp.Or(v.Message, t.Message)
+	if v.Class == "" {
+		return t.Class, t.Reason, message
+	}
+	return v.Class, v.Reason, message
 }

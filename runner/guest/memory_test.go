@@ -13,6 +13,7 @@ import (
 
 	"github.com/hashicorp/yamux"
 
+	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/internal/memtest"
 	"github.com/waza-isolate/waza/runner/process"
 )
@@ -68,6 +69,7 @@ func floodedStream(stream net.Conn, k kind) {
 // TestMemoryUnderHostileGuests has guests send what they can to a runner in a process
 // of its own, and looks how much that takes at the most.
 func TestMemoryUnderHostileGuests(t *testing.T) {
+	heavytest.Mark(t)
 	raw := func(header func(i uint32) []byte) func(*yamux.Session, net.Conn) {
 		return func(_ *yamux.Session, pipe net.Conn) {
 			for i := uint32(0); i < 300_000; i++ {

@@ -9,6 +9,7 @@ import (
 	"github.com/docker/go-units"
 
 	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/words"
 	"github.com/waza-isolate/waza/runner/results"
 )
 
@@ -41,7 +42,7 @@ func (p *page) conduct(s Server) {
 		p.label("asked for", "%s; all was refused", strings.Join(all, ", "))
 	}
 	if s.Noise > 0 {
-		p.label("stdout", "%s that are no messages", counted(s.Noise, "line"))
+		p.label("stdout", "%s that are no messages", words.Count(s.Noise, "line"))
 	}
 	for _, end := range s.Ends {
 		p.label("ended", "%s", visible.Line(end))
@@ -114,14 +115,14 @@ func nameLines(d *results.Conduct) (lines []string) {
 func egressLines(d *results.Conduct) (lines []string) {
 	for _, e := range d.Egress {
 		lines = append(lines, fmt.Sprintf("%s:%d, %s, %d refused, %s out, %s in", visible.Line(e.Name), e.Port,
-			counted(e.Connections, "connection"), e.Refused, units.HumanSize(float64(e.Out)), units.HumanSize(float64(e.In))))
+			words.Count(e.Connections, "connection"), e.Refused, units.HumanSize(float64(e.Out)), units.HumanSize(float64(e.In))))
 	}
 	return lines
 }
 
 func secretLines(d *results.Conduct) (lines []string) {
 	for _, e := range d.Secrets {
-		lines = append(lines, fmt.Sprintf("%s, %s, %s to stderr", visible.Line(e.Secret), counted(e.Frames, "time")+" in messages", counted(e.Stderr, "time")))
+		lines = append(lines, fmt.Sprintf("%s, %s, %s to stderr", visible.Line(e.Secret), words.Count(e.Frames, "time")+" in messages", words.Count(e.Stderr, "time")))
 	}
 	return lines
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/words"
 	"github.com/waza-isolate/waza/offer"
 	"github.com/waza-isolate/waza/runner/suspect"
 )
@@ -157,7 +158,7 @@ func (p *page) marks(s Server) {
 	if len(s.Marks.Places) == 0 {
 		p.section("marked places in what it says: none, which is no promise")
 	} else {
-		p.section("%s in what it says, marked and not judged: read them, and decide", counted(len(s.Marks.Places), "place"))
+		p.section("%s in what it says, marked and not judged: read them, and decide", words.Count(len(s.Marks.Places), "place"))
 	}
 	p.places(s.Marks)
 }

@@ -204,14 +204,6 @@ func wrap(text string, width int) (lines []string) {
 	return append(lines, line)
 }
 
-// counted is a number of things, in words.
-func counted(n int, one string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %ss", n, one)
-}
-
 // columns pads each column of rows, but the last, to its widest cell, up to a limit each.
 func columns(rows [][]string, limits ...int) []string {
 	widths := make([]int, len(limits))

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/internal/visible"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/offer"
@@ -107,6 +108,7 @@ func TestPrintFails(t *testing.T) {
 // What a server nests deep, or lists much of, takes no more room than a few times its
 // own: laid out, each bracket of it would begin a line that is indented as deep.
 func TestHostileNesting(t *testing.T) {
+	heavytest.Mark(t)
 	deep := func(depth int, fill string) string {
 		return strings.Repeat("[", depth) + fill + strings.Repeat("]", depth)
 	}
@@ -137,6 +139,7 @@ func TestHostileNesting(t *testing.T) {
 // A tool of a million parameters is told by its first ones. Compared each with each, they
 // would take hours.
 func TestManyParams(t *testing.T) {
+	heavytest.Mark(t)
 	const many = 1_000_000
 	var required, properties strings.Builder
 	for i := range many {

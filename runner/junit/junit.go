@@ -15,10 +15,7 @@ package junit
 
 import (
 	"encoding/xml"
-	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -120,8 +117,8 @@ func suiteOf(r results.Results) suite {
 		before.WriteString(string(texts.take(again(task))))
 	}
 	s.SystemOut = text(before.String())
-	for _, metric := range slices.Sorted(maps.Keys(r.Metrics)) {
-		if m := r.Metrics[metric]; m.Threshold > 0 {
+	for _, m := range r.MetricsByName() {
+		if m.Threshold > 0 {
 			s.Cases = append(s.Cases, metricCase(name, m))
 		}
 	}
@@ -162,7 +159,7 @@ func properties(r results.Results) []property {
 func metricCase(class string, m results.Measure) testcase {
 	c := testcase{Classname: class, Name: nameOf("metric " + m.Identifier)}
 	if !m.Passed {
-		c.Failure = &problem{Type: "metric", Message: fmt.Sprintf("%.3f is less than the threshold, %.3f", m.Value, m.Threshold)}
+		c.Failure = &problem{Type: "metric", Message: "it " + m.Lack()}
 	}
 	return c
 }

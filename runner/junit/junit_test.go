@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/junit"
 	"github.com/waza-isolate/waza/runner/results"
@@ -29,9 +30,12 @@ func trial(task string, number int, class evidence.Class, reason evidence.Reason
 		Task: task, Number: number, Attempt: 1,
 		Started: epoch, AgentStart: epoch.Add(time.Second), AgentEnd: epoch.Add(2500 * time.Millisecond), Ended: epoch.Add(time.Minute),
 	}}
-	result := evidence.VerdictPass
-	if class != evidence.ClassPass {
-		result = evidence.VerdictFail
+	result := evidence.VerdictFail
+	switch class {
+	case evidence.ClassPass:
+		result = evidence.VerdictPass
+	case evidence.ClassError:
+		result = evidence.VerdictError
 	}
 	t.Verdicts = evidence.Verdicts{Class: class, Reason: reason, Message: message, Verdicts: []evidence.Verdict{
 		{Name: "price", Type: "text", Result: result, Weight: 1, Feedback: feedback},
@@ -57,10 +61,10 @@ func trials() []results.Trial {
 	infra.Verdicts.Verdicts = nil
 	return []results.Trial{
 		trial("1-price", 1, evidence.ClassPass, "", "", "fine"), before, after,
-		trial("2-reserve", 1, evidence.ClassFail, evidence.ReasonGraders, "price: the answer lacks \"12 €\"", "the answer lacks \"12 €\"\nit says <none> & \x1b[31mno more\u202E"),
+		trial("2-reserve", 1, evidence.ClassFail, evidence.ReasonGraders, "failed: price", "the answer lacks \"12 €\"\nit says <none> & \x1b[31mno more\u202E"),
 		trial("2-reserve", 2, evidence.ClassTimeout, evidence.ReasonTimeLimit, "the agent ran longer than 60 s", "no answer"),
 		infra,
-		trial("3-report", 2, evidence.ClassError, evidence.ReasonEvidence, "price: evidence is missing", "there is no final output"),
+		trial("3-report", 2, evidence.ClassError, evidence.ReasonEvidence, "could not judge: price", "there is no final output"),
 	}
 }
 
@@ -173,7 +177,7 @@ func TestOutcomes(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if !strings.Contains(s.Cases[2].Failure.Text, "price (text): fail: the answer lacks \"12 €\"\nit says <none> & \\u{1B}[31mno more\\u{202E}\n") {
+	if !strings.Contains(s.Cases[2].Failure.Text, "fail: failed: price\nprice: the answer lacks \"12 €\"\nit says <none> & \\u{1B}[31mno more\\u{202E}\n") {
 		t.Errorf("the failure says %q", s.Cases[2].Failure.Text)
 	}
 	if want := "1-price #2, attempt 1: infra (server): server \"stock\" did not come up\n"; s.Out != want {
@@ -192,6 +196,7 @@ func TestOneTrialHasNoNumber(t *testing.T) {
 
 // Whatever graders say of however many trials, the document is bounded.
 func TestBounds(t *testing.T) {
+	heavytest.Mark(t)
 	many := run()
 	many.TrialsPerTask, many.Tasks = 3_000, many.Tasks[:1]
 	long := strings.Repeat("\u202E<&\x1b", 3_000)

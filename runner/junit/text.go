@@ -32,11 +32,6 @@ func lineOf(s string) string {
 	return visible.Line(beginning)
 }
 
-func firstLine(s string) string {
-	first, _, _ := strings.Cut(s, "\n")
-	return first
-}
-
 // budget is how many bytes of reasons there is room for.
 type budget struct{ left int }
 

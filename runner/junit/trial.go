@@ -1,12 +1,10 @@
 package junit
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
+	"github.com/waza-isolate/waza/internal/visible"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/results"
 )
@@ -39,9 +37,7 @@ func (c *testcase) tell(run results.RunResult, texts *budget) {
 	if run.Outcome == evidence.ClassPass {
 		return
 	}
-	why := &problem{
-		Type: line(string(run.Outcome)), Message: line(cmp.Or(firstLine(run.Message), run.Outcome.With(run.Reason))), Text: texts.take(reasons(run)),
-	}
+	why := &problem{Type: line(string(run.Outcome)), Message: line(run.Why().Line()), Text: texts.take(reasons(run))}
 	if run.Outcome == evidence.ClassFail {
 		c.Failure = why
 	} else {
@@ -49,16 +45,9 @@ func (c *testcase) tell(run results.RunResult, texts *budget) {
 	}
 }
 
-// reasons are a trial's own, and what the graders say that it did not pass.
+// reasons are how a trial ended and all that is said why.
 func reasons(run results.RunResult) string {
-	var out strings.Builder
-	fmt.Fprintf(&out, "%s: %s\n", run.Outcome.With(run.Reason), run.Message)
-	for _, name := range slices.Sorted(maps.Keys(run.Validations)) {
-		if v := run.Validations[name]; v.Result != evidence.VerdictPass {
-			fmt.Fprintf(&out, "%s (%s): %s: %s\n", v.Identifier, v.Type, v.Result, v.Feedback)
-		}
-	}
-	return out.String()
+	return run.Outcome.With(run.Reason) + ": " + strings.Join(run.Why().Reasons(), "\n") + "\n"
 }
 
 // again says of a task's trials what came before the attempts that count.
@@ -66,7 +55,7 @@ func again(task results.Task) string {
 	var out strings.Builder
 	for _, run := range task.Runs {
 		for _, before := range run.Earlier {
-			fmt.Fprintf(&out, "%s #%d, attempt %d: %s: %s\n", task.TestID, run.RunNumber, before.Attempt, before.Outcome.With(before.Reason), firstLine(before.Message))
+			fmt.Fprintf(&out, "%s #%d, attempt %d: %s: %s\n", task.TestID, run.RunNumber, before.Attempt, before.Outcome.With(before.Reason), visible.FirstLine(before.Message))
 		}
 	}
 	return out.String()

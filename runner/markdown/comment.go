@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/words"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/report"
 	"github.com/waza-isolate/waza/runner/results"
@@ -38,37 +39,27 @@ func (p *page) verdict(run report.Run) {
 			passed, counted = passed+s.PassedRuns, counted+s.TotalRuns
 		}
 	}
-	missing := max(0, run.Planned-counted)
-	word := "Passed"
-	switch code := r.ExitCode(); {
-	case code == 1:
-		word = "Failed"
-	case code != 0 || missing > 0:
-		word = "Incomplete"
-	}
-	p.printf("### %s: %s\n\n", word, code(r.EvalName))
-	p.printf("%d of %s passed", r.Summary.Succeeded, plural(r.Summary.TotalTests, "task"))
+	p.printf("### %s: %s\n\n", run.Word(), code(r.EvalName))
+	p.printf("%d of %s passed", r.Summary.Succeeded, words.Count(r.Summary.TotalTests, "task"))
 	if s := r.Summary.Statistics; s != nil {
 		p.printf(", %s", interval(s.SuccessRateCI))
 	}
-	p.printf("; %d of %s", passed, plural(counted, "trial"))
+	p.printf("; %d of %s", passed, words.Count(counted, "trial"))
 	if r.Summary.DurationMS > 0 { // it has come to its end
 		p.printf("; %s", took(r.Summary.DurationMS))
 	}
 	if m := r.Summary.Models; m != nil && m.Cost != nil {
-		p.printf("; $%.4f", *m.Cost)
+		p.printf("; %s", results.Dollars(*m.Cost))
 	}
 	p.WriteString(".\n\n")
-	if missing > 0 {
-		p.printf("%d of %s without an outcome that counts.\n\n", missing, plural(run.Planned, "trial"))
+	if missing := run.ToldMissing(); len(missing) > 0 {
+		p.printf("%s\n\n", strings.Join(missing, " "))
 	}
-	for _, name := range slices.Sorted(maps.Keys(r.Metrics)) {
-		if m := r.Metrics[name]; !m.Passed {
-			p.printf("Metric %s is %.3f, less than its threshold, %.3f.\n\n", code(name), m.Value, m.Threshold)
-		}
+	for _, m := range r.Unmet() {
+		p.printf("Metric %s %s.\n\n", code(m.Identifier), m.Lack())
 	}
 	if a := r.Summary.Attacks; a != nil {
-		p.printf("Of %s on agents %d succeeded and %d were resisted.\n\n", plural(a.Trials, "attack"), a.Succeeded, a.Resisted)
+		p.printf("Of %s on agents %d succeeded and %d were resisted.\n\n", words.Count(a.Trials, "attack"), a.Succeeded, a.Resisted)
 	}
 }
 
@@ -92,16 +83,15 @@ func (p *page) tasks(tasks []results.Task) {
 const maxInOrder = 12
 
 func taskRow(t results.Task) []string {
-	calls, took := 0, time.Duration(0)
-	for _, r := range t.Runs {
-		calls += r.SessionDigest.MCPToolCalls
-		took += time.Duration(r.DurationMS) * time.Millisecond
+	all, cost := t.Totals(), (*float64)(nil)
+	if all.Models != nil {
+		cost = all.Models.Cost
 	}
 	passed, rate := none, none
 	if s := t.Stats; s != nil {
 		passed, rate = fmt.Sprintf("%d/%d", s.PassedRuns, s.TotalRuns), interval(s.PassRateCI)
 	}
-	return []string{code(t.TestID), passed, rate, ends(t.Runs), fmt.Sprint(calls), round(took), dollars(cost(t))}
+	return []string{code(t.TestID), passed, rate, ends(t.Runs), fmt.Sprint(all.MCPCalls), results.Clock(all.Time), dollars(cost)}
 }
 
 // ends are the outcomes of a task's trials, those of several counted.
@@ -131,24 +121,11 @@ func ends(runs []results.RunResult) string {
 // maxEnds is how many ways to end a task's row names. There are six.
 const maxEnds = 7
 
-func cost(t results.Task) (sum *float64) {
-	for _, r := range t.Runs {
-		if r.Models == nil || r.Models.Cost == nil {
-			continue
-		}
-		if sum == nil {
-			sum = new(float64)
-		}
-		*sum += *r.Models.Cost
-	}
-	return sum
-}
-
 func dollars(cost *float64) string {
 	if cost == nil {
 		return none
 	}
-	return fmt.Sprintf("$%.4f", *cost)
+	return results.Dollars(*cost)
 }
 
 // interval is a rate in percent with its interval.
@@ -156,6 +133,4 @@ func interval(i results.Interval) string {
 	return fmt.Sprintf("%.0f%% [%.0f%%, %.0f%%]", 100*i.Mean, 100*i.Lower, 100*i.Upper)
 }
 
-func took(ms int64) string { return round(time.Duration(ms) * time.Millisecond) }
-
-func round(d time.Duration) string { return d.Round(100 * time.Millisecond).String() }
+func took(ms int64) string { return results.Clock(time.Duration(ms) * time.Millisecond) }

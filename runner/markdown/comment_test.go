@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/markdown"
 	"github.com/waza-isolate/waza/runner/report"
@@ -65,7 +66,7 @@ func said(t testing.TB, tasks, trials int, say func(string) string) report.Run {
 			trial.Verdicts.Class = evidence.ClassPass
 			switch {
 			case n > 0 && number == 1:
-				trial.Verdicts = evidence.Verdicts{Class: evidence.ClassFail, Reason: evidence.ReasonGraders, Message: say("price: no"), Verdicts: []evidence.Verdict{
+				trial.Verdicts = evidence.Verdicts{Class: evidence.ClassFail, Reason: evidence.ReasonGraders, Message: say("failed: price"), Verdicts: []evidence.Verdict{
 					{Name: say("price"), Type: say("text"), Result: evidence.VerdictFail, Weight: 1, Feedback: say("the answer lacks \"12 €\"\nand says nothing else")},
 					{Name: say("price") + "2", Type: "text", Result: evidence.VerdictPass, Score: 1, Weight: 1},
 				}}
@@ -154,6 +155,7 @@ func TestComparison(t *testing.T) {
 // However large a run is and whatever it says, GitHub takes the comment, which says what it
 // leaves out.
 func TestBounds(t *testing.T) {
+	heavytest.Mark(t)
 	for name, say := range map[string]func(string) string{
 		"plain":   plainly,
 		"escaped": func(s string) string { return s + strings.Repeat("@", 2000) },

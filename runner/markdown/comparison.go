@@ -5,8 +5,8 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
+	"github.com/waza-isolate/waza/internal/words"
 	"github.com/waza-isolate/waza/runner/results"
 )
 
@@ -26,7 +26,7 @@ func Comparison(w io.Writer, c results.Comparison) error {
 // changes counts the differences by their kinds.
 func changes(c results.Comparison) string {
 	if len(c.Differences) == 0 {
-		return fmt.Sprintf("%s compared: no task went otherwise than in run 1", plural(len(c.Runs), "run"))
+		return fmt.Sprintf("%s compared: no task went otherwise than in run 1", words.Count(len(c.Runs), "run"))
 	}
 	var kinds []results.Change // those of a kind are side by side
 	count := map[results.Change]int{}
@@ -39,14 +39,14 @@ func changes(c results.Comparison) string {
 	for i, kind := range kinds {
 		counts[i] = fmt.Sprintf("%d %s", count[kind], kind)
 	}
-	return fmt.Sprintf("%s compared: %s", plural(len(c.Runs), "run"), strings.Join(counts, ", "))
+	return fmt.Sprintf("%s compared: %s", words.Count(len(c.Runs), "run"), strings.Join(counts, ", "))
 }
 
 func (p *page) changed(all []results.Difference) {
-	columns := []column{{"Change", false}, {"Task", false}, {"Run", true}, {"Before", true}, {"After", true}, {"Pass rate", false}, {"Points", true}}
+	columns := []column{{"Change", false}, {"Task", false}, {"Run", true}, {"Before", true}, {"After", true}, {"Pass rate", false}, {"95% interval", true}}
 	var rows [][]string
 	for _, d := range all {
-		rows = append(rows, []string{string(d.Change), code(d.Task), fmt.Sprint(d.Run), shareOf(d.Before), shareOf(d.After), string(d.Finding), points(d.PassRate, d.Few)})
+		rows = append(rows, []string{string(d.Change), code(d.Task), fmt.Sprint(d.Run), shareOf(d.Before), shareOf(d.After), d.Finding.With(d.By()), d.Range()})
 	}
 	p.table(roomChanges, columns, rows, "difference")
 }
@@ -56,20 +56,9 @@ func (p *page) pairs(all []results.Pair) {
 	columns := []column{{"Mean over tasks", false}, {"Run", true}, {"Before", true}, {"After", true}, {"Difference", false}, {"95% interval", true}}
 	var rows [][]string
 	for _, pair := range all {
-		add := func(name string, c *results.Contrast, text func(float64) string) {
-			if c == nil {
-				return
-			}
-			interval := points(c.Difference, c.Few)
-			if c.Ratio != nil {
-				interval = fmt.Sprintf("×%.2f [%.2f, %.2f]", c.Ratio.Mean, c.Ratio.Lower, c.Ratio.Upper)
-			}
-			rows = append(rows, []string{name, fmt.Sprint(pair.Run), text(c.Before), text(c.After), string(c.Finding), interval})
+		for _, f := range pair.Figures() {
+			rows = append(rows, []string{f.Name, fmt.Sprint(pair.Run), f.Unit.Text(f.Before), f.Unit.Text(f.After), f.Finding.With(f.By()), f.Range()})
 		}
-		add("pass rate", pair.PassRate, func(v float64) string { return fmt.Sprintf("%.0f%%", 100*v) })
-		add("median time", pair.Duration, func(ms float64) string { return medianTime(&ms) })
-		add("tokens a trial", pair.Tokens, func(v float64) string { return fmt.Sprintf("%.0f", v) })
-		add("cost a trial", pair.Cost, func(v float64) string { return dollars(&v) })
 	}
 	p.table(roomPairs, columns, rows, "figure")
 }
@@ -85,7 +74,7 @@ func (p *page) unlike(all []results.Pair) {
 		}
 	}
 	if len(rows) > 0 {
-		p.folded(plural(len(rows), "setting")+" not alike", func() { p.table(roomUnlike, columns, rows, "setting") })
+		p.folded(words.Count(len(rows), "setting")+" not alike", func() { p.table(roomUnlike, columns, rows, "setting") })
 	}
 }
 
@@ -94,17 +83,6 @@ func shareOf(t results.ComparedTask) string {
 		return code(t.Mark)
 	}
 	return fmt.Sprintf("%d/%d", t.Passed, t.Trials)
-}
-
-// points is a difference of shares in points of a hundred.
-func points(i *results.Interval, few bool) string {
-	switch {
-	case i == nil:
-		return none
-	case few:
-		return fmt.Sprintf("%+.0f, too few trials to tell", 100*i.Mean)
-	}
-	return fmt.Sprintf("%+.0f [%+.0f, %+.0f]", 100*i.Mean, 100*i.Lower, 100*i.Upper)
 }
 
 // runs has a row for each run, and says what is missing of which.
@@ -134,7 +112,7 @@ func medianTime(ms *float64) string {
 	if ms == nil {
 		return none
 	}
-	return round(time.Duration(*ms * float64(time.Millisecond)))
+	return results.Milliseconds.Text(*ms)
 }
 
 // noteOf says what makes a run less than the others.
@@ -145,7 +123,7 @@ func noteOf(r, first results.ComparedRun) string {
 	case r.EvalName != first.EvalName:
 		return "of another eval, " + code(r.EvalName)
 	case r.Infra > 0:
-		return plural(r.Infra, "trial") + " without an outcome"
+		return words.Count(r.Infra, "trial") + " without an outcome"
 	case !r.Isolated:
 		return "not isolated"
 	}
@@ -176,5 +154,5 @@ func (p *page) marks(c results.Comparison) {
 	for _, id := range tasks {
 		rows = append(rows, append([]string{code(id)}, marks[id]...))
 	}
-	p.folded(plural(len(tasks), "task"), func() { p.table(roomMarks, columns, rows, "task") })
+	p.folded(words.Count(len(tasks), "task"), func() { p.table(roomMarks, columns, rows, "task") })
 }

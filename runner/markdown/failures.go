@@ -2,11 +2,10 @@ package markdown
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/words"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/results"
 )
@@ -46,14 +45,14 @@ func (p *page) failures(tasks []results.Task) {
 	if trials == 0 {
 		return
 	}
-	p.folded(plural(trials, "trial")+" did not pass", func() {
+	p.folded(words.Count(trials, "trial")+" did not pass", func() {
 		left := p.fill(roomFailures, len(all), func(i int) string { return all[i].text() })
 		more := 0
 		for _, f := range all[len(all)-left:] {
 			more += len(f.numbers)
 		}
 		if more > 0 {
-			p.printf("%s more.\n\n", plural(more, "trial"))
+			p.printf("%s more.\n\n", words.Count(more, "trial"))
 		}
 	})
 }
@@ -75,18 +74,9 @@ func (f *failure) text() string {
 	return fmt.Sprintf("%s: %s\n\n%s\n", which, code(f.outcome), pre(f.reasons, maxReason))
 }
 
-// reasons are what the graders say that the trial did not pass, or its own where none does.
+// reasons are as much of all that is said why a trial did not pass as may be shown, which
+// says that there is more.
 func reasons(r results.RunResult) string {
-	var out strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(r.Validations)) {
-		if v := r.Validations[name]; v.Result != evidence.VerdictPass {
-			fmt.Fprintf(&out, "%s: %s\n", v.Identifier, v.Feedback)
-		}
-	}
-	said := out.String()
-	if said == "" || r.Outcome != evidence.ClassFail {
-		said = r.Message + "\n" + said
-	}
-	beginning, _ := visible.Beginning(said, 2*maxReason) // what is shown says that there is more
+	beginning, _ := visible.Beginning(strings.Join(r.Why().Reasons(), "\n"), 2*maxReason)
 	return strings.Clone(beginning)
 }

@@ -5,6 +5,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/waza-isolate/waza/internal/words"
 )
 
 // Room of the parts of a comment, in bytes. GitHub takes 65,536 characters in all.
@@ -82,7 +84,7 @@ func (p *page) table(room int, columns []column, rows [][]string, what string) {
 	})
 	p.WriteString("\n")
 	if left > 0 {
-		p.printf("%s more.\n\n", plural(left, what))
+		p.printf("%s more.\n\n", words.Count(left, what))
 	}
 }
 
@@ -93,11 +95,4 @@ func (p *page) folded(summary string, write func()) {
 	p.printf("<details><summary>%s</summary>\n\n", summary)
 	write()
 	p.WriteString("</details>\n\n")
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/words"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/report"
 	"github.com/waza-isolate/waza/runner/results"
@@ -20,7 +21,7 @@ func (p *page) servers(all []results.ServerCard) {
 	for _, s := range all {
 		rows = append(rows, []string{code(s.Name), fmt.Sprint(s.Calls), share(s.ErrorRate), share(s.RecoveryRate), median(s.MedianDurationMS), ofNote(s)})
 	}
-	p.folded(plural(len(all), "server"), func() { p.table(roomServers, columns, rows, "server") })
+	p.folded(words.Count(len(all), "server"), func() { p.table(roomServers, columns, rows, "server") })
 }
 
 func share(r *results.Rate) string {
@@ -41,10 +42,10 @@ func median(ms *float64) string {
 func ofNote(s results.ServerCard) string {
 	var said []string
 	if s.RugPulls > 0 {
-		said = append(said, "changed its tools in "+plural(s.RugPulls, "trial"))
+		said = append(said, "changed its tools in "+words.Count(s.RugPulls, "trial"))
 	}
 	if s.Unpinned > 0 {
-		said = append(said, "not as pinned in "+plural(s.Unpinned, "trial"))
+		said = append(said, "not as pinned in "+words.Count(s.Unpinned, "trial"))
 	}
 	if m := s.Marks; m != nil && len(m.Places) > 0 {
 		said = append(said, "suspicious descriptions")

@@ -3,6 +3,7 @@ package mcpproxy
 import (
 	"testing"
 
+	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -31,6 +32,7 @@ func TestBytesOnAStream(t *testing.T) {
 }
 
 func Test50MB(t *testing.T) {
+	heavytest.Mark(t)
 	if testing.Short() {
 		t.Skip("50 MB")
 	}

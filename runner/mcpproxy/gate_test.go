@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/redact"
 )
@@ -47,6 +48,7 @@ func onlyOnce(value string) string {
 // back in results and notifications. What the server got, what the agent got and
 // what is on disk must be the bytes that were sent.
 func TestBytes(t *testing.T) {
+	heavytest.Mark(t)
 	for _, era := range []string{"sessions", "stateless"} {
 		for _, accept := range []string{"application/json", "text/event-stream"} {
 			t.Run(era+"/"+accept, func(t *testing.T) {
@@ -90,6 +92,7 @@ func (b *bench) passGate(t *testing.T, version string, header []string) (want []
 
 // TestBytesOfNotifications has the server send odd values before its answer.
 func TestBytesOfNotifications(t *testing.T) {
+	heavytest.Mark(t)
 	b := scriptedBench(t, quick(), 0)
 	session := b.open()
 	for name, value := range oddValues() {
@@ -107,6 +110,7 @@ func TestBytesOfNotifications(t *testing.T) {
 // TestBytesOfAnswers has the agent answer a request of the server's with odd
 // values.
 func TestBytesOfAnswers(t *testing.T) {
+	heavytest.Mark(t)
 	b := scriptedBench(t, quick(), 0)
 	session := b.open()
 	for name, value := range oddValues() {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/runner/capture"
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -107,6 +108,7 @@ const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 // TestPassedBytes is TestBytes for servers that speak HTTP, in both forms of a
 // response.
 func TestPassedBytes(t *testing.T) {
+	heavytest.Mark(t)
 	echo := func(w http.ResponseWriter, r *http.Request) {
 		sent := readAll(r.Body)
 		var params string

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/offer"
 	"github.com/waza-isolate/waza/runner/redact"
@@ -108,6 +109,7 @@ func TestSurvey(t *testing.T) {
 // A server that lists without end, or not at all, costs a bounded amount, and the list
 // says that it is not whole.
 func TestHostileLists(t *testing.T) {
+	heavytest.Mark(t)
 	many := strings.Repeat(`{"name":"t"},`, 100_000)
 	pages := 0
 	tests := map[string]struct {

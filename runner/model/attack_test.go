@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/spec"
 )
@@ -209,6 +210,7 @@ func TestLengthStays(t *testing.T) {
 
 // TestBounds holds what a request may be.
 func TestBounds(t *testing.T) {
+	heavytest.Mark(t)
 	t.Parallel()
 	s := over(t, say(answered))
 	answer, _, err := s.post(t, chat, strings.Repeat("x", maxRequest+1))

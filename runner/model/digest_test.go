@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/runner/redact"
 	"github.com/waza-isolate/waza/runner/spec"
 )
@@ -24,6 +25,7 @@ func (r *cleanRecord) Clean(w io.Writer, doc []byte) error {
 // Of requests that differ in a secret alone the digest is the same, and no guess at the
 // secret has it, however large they are.
 func TestDigestTellsNoSecret(t *testing.T) {
+	heavytest.Mark(t)
 	t.Parallel()
 	rec := &cleanRecord{record: &record{}}
 	rec.secrets.Add("pin-0427")

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/runner/dialect"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/spec"
@@ -171,6 +172,7 @@ func TestHundredStreams(t *testing.T) {
 }
 
 func TestLargeAnswer(t *testing.T) {
+	heavytest.Mark(t)
 	t.Parallel()
 	large := strings.Repeat("0123456789abcdef", 10<<20/16)
 	s := over(t, say(large))

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/internal/memtest"
 	"github.com/waza-isolate/waza/runner/spec"
 )
@@ -35,6 +36,7 @@ func roles() map[string]memtest.Role {
 // TestMemoryUnderAttack sends bodies of two-byte values, as many as are decoded and far
 // more, to a gateway in a process of its own.
 func TestMemoryUnderAttack(t *testing.T) {
+	heavytest.Mark(t)
 	for _, values := range []int{1<<19 - 10, 4 << 20} {
 		t.Run(fmt.Sprint(values), func(t *testing.T) {
 			v := memtest.Start(t, gatewayRole)

@@ -7,12 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // TestLongStrings holds that a string which is read in pieces becomes what it
 // would in one, wherever a secret lies in it.
 func TestLongStrings(t *testing.T) {
+	heavytest.Mark(t)
 	secret := "s3cret é😀"
 	s := set(secret)
 	for offset := range 40 {

@@ -11,6 +11,8 @@ import (
 
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
+
+	"github.com/waza-isolate/waza/internal/heavytest"
 )
 
 func set(secrets ...string) *Set {
@@ -22,6 +24,7 @@ func set(secrets ...string) *Set {
 }
 
 func TestBytes(t *testing.T) {
+	heavytest.Mark(t)
 	tests := []struct {
 		name    string
 		secrets []string

@@ -43,9 +43,12 @@ func madeAgain(tasks []results.Task) (all []again) {
 	return all
 }
 
+// maxReason is how many columns of a reason are shown.
+const maxReason = 240
+
 // brokeBy says behind "infra" what broke a trial: whose doing it was in a word, and how.
 func brokeBy(by evidence.Reason, message string) string {
-	message = visible.Cut(firstLine(message), maxReason)
+	message = visible.Cut(visible.FirstLine(message), maxReason)
 	switch {
 	case message == "":
 		return fmt.Sprintf(" (%s)", by)

@@ -79,7 +79,7 @@ func (r comparedRun) cells() map[string]comparedCell {
 // Choices are the changes that tell tasks apart.
 func (c comparison) Choices() []choice {
 	var words []string
-	for _, change := range []results.Change{results.Regressed, results.Missing, results.Flaky, results.Fixed, results.Added} {
+	for _, change := range results.Changes() {
 		words = append(words, string(change))
 	}
 	tags := make([]string, len(c.Tasks))

@@ -73,7 +73,7 @@ func comparedPairOf(pair results.Pair, all []results.Difference) comparedPair {
 	p := comparedPair{Pair: pair, Figures: figuresOf(pair)}
 	var worse, others []results.Difference
 	for _, d := range all {
-		if d.Change == results.Regressed || d.Change == results.Missing {
+		if d.Change.ForTheWorse() {
 			worse = append(worse, d)
 		} else {
 			others = append(others, d)
@@ -94,45 +94,33 @@ type contrast struct {
 }
 
 func figuresOf(p results.Pair) (all []contrast) {
-	add := func(name string, c *results.Contrast, text func(float64) string) {
-		if c == nil {
-			return
+	for _, figure := range p.Figures() {
+		f := contrast{
+			Name: capital(figure.Name), Before: figureText(figure.Unit, figure.Before), After: figureText(figure.Unit, figure.After),
+			Mark: findingMark(figure.Finding), By: figure.By(), Interval: figure.Range(),
 		}
-		f := contrast{Name: name, Before: text(c.Before), After: text(c.After), Mark: findingMark(c.Finding)}
 		switch {
-		case c.Few:
-			f.Interval = "none: too few trials"
-		case c.Ratio != nil:
-			f.Interval = fmt.Sprintf("\u00d7%.2f to \u00d7%.2f", c.Ratio.Lower, c.Ratio.Upper)
-			f.Whisker = ratioWhisker(*c.Ratio)
-			f.By = fmt.Sprintf("\u00d7%.2f", c.Ratio.Mean)
-		case c.Difference != nil:
-			f.Interval, f.Whisker = points(*c.Difference), shareWhisker(*c.Difference)
-			f.By = percentPoints(c.Difference.Mean)
-		default:
-			f.Interval = "none: 1 task"
-		}
-		if !c.Finding.Shown() {
-			f.By = ""
+		case figure.Few:
+		case figure.Ratio != nil:
+			f.Whisker = ratioWhisker(*figure.Ratio)
+		case figure.Difference != nil:
+			f.Whisker = shareWhisker(*figure.Difference)
 		}
 		all = append(all, f)
 	}
-	add("Pass rate", p.PassRate, percent)
-	add("Median time", p.Duration, fractionalMilliseconds)
-	add("Tokens a trial", p.Tokens, func(n float64) string { return count(int64(math.Round(n))) })
-	add("Cost a trial", p.Cost, dollars)
 	return all
 }
 
-func points(i results.Interval) string {
-	return fmt.Sprintf("%+.0f to %s", whole(i.Lower), percentPoints(i.Upper))
+// figureText is a value of a figure as pages show such.
+func figureText(u results.Unit, v float64) string {
+	switch u {
+	case results.Milliseconds:
+		return fractionalMilliseconds(v)
+	case results.Number:
+		return count(int64(math.Round(v)))
+	}
+	return u.Text(v)
 }
-
-// percentPoints is a difference of shares in points of a hundred.
-func percentPoints(share float64) string { return fmt.Sprintf("%+.0f points", whole(share)) }
-
-// whole is a share in whole hundredths, of which 0 has no minus.
-func whole(share float64) float64 { return math.Round(100*share) + 0 }
 
 func findingMark(f results.Finding) Mark {
 	switch f {
@@ -148,12 +136,16 @@ func changeMark(c results.Change) Mark {
 	switch c {
 	case results.Regressed:
 		return Mark{"fail", string(c), "fail"}
+	case results.NowFailing:
+		return Mark{"fail", string(c), "warn"}
 	case results.Missing:
 		return Mark{"infra", string(c), "infra"}
 	case results.Flaky:
 		return Mark{"error", string(c), "warn"}
 	case results.Fixed:
 		return Mark{"pass", string(c), "pass"}
+	case results.NowPassing:
+		return Mark{"pass", string(c), "soft"}
 	}
 	return Mark{"none", string(c), "soft"}
 }

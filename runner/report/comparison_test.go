@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What got worse is told first, and where no difference is shown no number stands for one.
+// What to look at is told first, and where no difference is shown no number stands for one.
 func TestComparisonPage(t *testing.T) {
 	page := parse(t, Comparison(compared(t)))
 	pairs := page.all("section.compared-pair")

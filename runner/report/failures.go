@@ -51,7 +51,7 @@ func failuresOf(tasks []results.Task) (all []failure) {
 			if run.Outcome == evidence.ClassPass || run.Outcome == evidence.ClassInfra {
 				continue
 			}
-			all = addFailure(all, from, failure{task, outcomeOf(run.Outcome), reason(run), []int{run.RunNumber}})
+			all = addFailure(all, from, failure{task, outcomeOf(run.Outcome), run.Why().Line(), []int{run.RunNumber}})
 		}
 	}
 	return all

@@ -9,37 +9,36 @@ import (
 
 	"github.com/waza-isolate/waza/internal/visible"
 	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/results"
 )
 
 // funcs are what templates call.
 var funcs = template.FuncMap{
-	"line":          visible.Line,  // a stranger's text of one line
-	"lines":         visible.Lines, // and of several
-	"count":         count[int],
-	"count64":       count[int64],
-	"bytes":         byteCount,
-	"ms":            milliseconds,
-	"took":          took,
-	"percent":       percent,
-	"when":          when,
-	"toMinute":      toMinute,
-	"outcome":       outcomeOf,
-	"dict":          dict,
-	"bar":           barOf,
-	"between":       between,
-	"within":        within,
-	"several":       several,
-	"score":         score,
-	"dollars":       dollars,
-	"msf":           fractionalMilliseconds,
-	"seconds":       func(s float64) string { return strconv.FormatFloat(s, 'f', 2, 64) + " s" },
-	"attack":        attackMark,
-	"ending":        attackEnd,
-	"change":        changeMark,
-	"finding":       findingMark,
-	"points":        points,
-	"percentPoints": percentPoints,
-	"whisker":       shareWhisker,
+	"line":     visible.Line,  // a stranger's text of one line
+	"lines":    visible.Lines, // and of several
+	"count":    count[int],
+	"count64":  count[int64],
+	"bytes":    byteCount,
+	"ms":       milliseconds,
+	"took":     took,
+	"percent":  percent,
+	"when":     when,
+	"toMinute": toMinute,
+	"outcome":  outcomeOf,
+	"dict":     dict,
+	"bar":      barOf,
+	"between":  between,
+	"within":   within,
+	"several":  several,
+	"score":    score,
+	"dollars":  results.Dollars,
+	"msf":      fractionalMilliseconds,
+	"seconds":  func(s float64) string { return strconv.FormatFloat(s, 'f', 2, 64) + " s" },
+	"attack":   attackMark,
+	"ending":   attackEnd,
+	"change":   changeMark,
+	"finding":  findingMark,
+	"whisker":  shareWhisker,
 }
 
 // count is a number with its thousands apart.
@@ -89,14 +88,6 @@ func fractionalMilliseconds(ms float64) string {
 
 // score is a number from 0 to 1.
 func score(s float64) string { return strconv.FormatFloat(s, 'f', 2, 64) }
-
-// dollars is an amount of US dollars.
-func dollars(amount float64) string {
-	if amount < 1 {
-		return fmt.Sprintf("$%.4f", amount)
-	}
-	return fmt.Sprintf("$%.2f", amount)
-}
 
 // took is a time for a person.
 func took(d time.Duration) string {

@@ -2,8 +2,6 @@ package report
 
 import (
 	"html/template"
-	"maps"
-	"slices"
 
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/results"
@@ -63,25 +61,10 @@ func (p place) Anchor(anchor string) string { return p.Links.ID(p.path, anchor) 
 func (p place) Here(anchor string) template.URL { return p.Links.To(p.path, anchor) }
 
 // Metrics are those asked for, in the order of their names.
-func (o overview) Metrics() (all []results.Measure) {
-	for _, name := range slices.Sorted(maps.Keys(o.Results.Metrics)) {
-		all = append(all, o.Results.Metrics[name])
-	}
-	return all
-}
+func (o overview) Metrics() []results.Measure { return o.Results.MetricsByName() }
 
 // MS is the median of agents' times over all trials that tell of the agent.
-func (o overview) MS() *float64 {
-	var times []int64
-	for _, t := range o.Results.Tasks {
-		for _, r := range t.Runs {
-			if r.Outcome != evidence.ClassInfra {
-				times = append(times, r.DurationMS)
-			}
-		}
-	}
-	return medianOf(times)
-}
+func (o overview) MS() *float64 { return results.MedianDurationMS(o.Results.Tasks...) }
 
 // K is how many further trials pass@k and pass^k are told for: as many as there are.
 func (o overview) K() int { return len(o.Results.Summary.Statistics.PassAtK) }

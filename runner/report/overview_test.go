@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/results"
 )
@@ -15,7 +16,7 @@ func TestOverviewOfEverything(t *testing.T) {
 	page := parse(t, Overview(run, Links{InFile: true}))
 	for what, want := range map[string]string{
 		".run-verdict .word": "Incomplete",
-		".run-verdict .said": "5 of 30 trials have no outcome. 1 of 25 trials ended as infra, which tells nothing of the agent. 11 of 24 trials did not pass: 7 fail, 3 timeout, 1 agent_error. The attack succeeded in 1 of 5 trials under attack. task_completion is 0.50 and has to be 0.90. Weakly isolated: Every trial ran in containers of its own; not every wall holds.",
+		".run-verdict .said": "5 of 30 trials have no outcome. 1 of 25 trials ended as infra, which tells nothing of the agent. 11 of 24 trials did not pass: 7 fail, 3 timeout, 1 agent_error. The attack succeeded in 1 of 5 trials under attack. task_completion is 0.500, less than its threshold, 0.900. Weakly isolated: Every trial ran in containers of its own; not every wall holds.",
 		".run-verdict ul":    "13 pass 7 fail 3 timeout 1 agent_error 1 infra 5 no outcome",
 	} {
 		if got := page.text(what); got != want {
@@ -98,7 +99,7 @@ func TestVerdicts(t *testing.T) {
 		{"under a threshold", func(s *sampler, r *Run) {
 			s.run.Metrics = []results.MetricSpec{{Name: "task_completion", Threshold: 1.5}}
 			s.trial("a", 1, evidence.ClassPass)
-		}, saysFailed, "All 1 trial of 1 task passed. task_completion is 1.00 and has to be 1.50."},
+		}, saysFailed, "All 1 trial of 1 task passed. task_completion is 1.000, less than its threshold, 1.500."},
 	} {
 		s := newSampler(t, 1)
 		s.task("a", "a")
@@ -150,6 +151,7 @@ func TestIsolationIsSaid(t *testing.T) {
 // A run of a thousand trials is a page of some hundred kilobytes, and of one kind of failure
 // there is one line.
 func TestOverviewOfManyTrials(t *testing.T) {
+	heavytest.Mark(t)
 	text := write(t, Document{}, Overview(many(t, 200, 5), Links{InFile: true}))
 	page := parseText(t, text)
 	if links := page.attrs(".dots a", "href"); len(links) != 1000 {

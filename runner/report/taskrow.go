@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/results"
 )
 
@@ -36,42 +35,23 @@ func taskRows(r Run) (rows []taskRow) {
 }
 
 func taskRowOf(task results.Task, planned int) taskRow {
-	row := taskRow{Task: task, Rank: rank(task.Status)}
-	var times []int64
+	all := task.Totals()
+	row := taskRow{Task: task, Rank: rank(task.Status), MS: results.MedianDurationMS(task), Calls: all.MCPCalls}
+	if m := all.Models; m != nil {
+		row.Tokens, row.Cost = new(m.Tokens.Input+m.Tokens.Output), m.Cost
+	}
 	for _, run := range task.Runs {
 		row.Dots = append(row.Dots, dot{outcomeOf(run.Outcome), run.RunNumber, true})
-		row.Calls += run.SessionDigest.MCPToolCalls
-		if run.Outcome != evidence.ClassInfra {
-			times = append(times, run.DurationMS)
-		}
-		if why := reason(run); row.Why == "" {
-			row.Why = why
-		}
-		if run.Models != nil {
-			row.asked(*run.Models)
+		if row.Why == "" {
+			row.Why = run.Why().Line()
 		}
 	}
 	for _, number := range missingTrials(task, planned) {
 		row.Dots = append(row.Dots, dot{missingMark(), number, false})
 	}
 	slices.SortFunc(row.Dots, func(a, b dot) int { return a.Number - b.Number })
-	row.MS, row.Is = medianOf(times), row.words()
+	row.Is = row.words()
 	return row
-}
-
-func (t *taskRow) asked(m results.Models) {
-	tokens := m.Tokens.Input + m.Tokens.Output
-	if t.Tokens != nil {
-		tokens += *t.Tokens
-	}
-	t.Tokens = &tokens
-	if m.Cost != nil {
-		cost := *m.Cost
-		if t.Cost != nil {
-			cost += *t.Cost
-		}
-		t.Cost = &cost
-	}
 }
 
 // wordMixed and wordOther are what tasks are filtered by beside outcomes.
@@ -100,17 +80,6 @@ func (t taskRow) words() string {
 
 func rank(s results.Status) int {
 	return slices.Index([]results.Status{results.StatusFailed, results.StatusError, results.StatusNone, results.StatusPassed}, s)
-}
-
-func medianOf(values []int64) *float64 {
-	if len(values) == 0 {
-		return nil
-	}
-	slices.Sort(values)
-	upper := len(values) / 2
-	lower := upper - 1 + len(values)%2
-	m := float64(values[lower]+values[upper]) / 2
-	return &m
 }
 
 // choice is a word that tasks can be filtered by, and how many it leaves.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -121,6 +122,8 @@ func TestTrialShows(t *testing.T) {
 		"a link from a verdict to its call":      `href="#trial/task/2/call-2">call 2</a> failed`,
 		"a call that the verdict is not about":   "failed, and call 3",
 		"what followed a failure":                "retry of 2",
+		"what came of that":                      "Retry of call 2, failed too.",
+		"what became of a failure":               "Tried again, call 5 failed too.",
 		"an injection":                           "injection 1",
 		"a claim":                                "never made",
 		"what was told otherwise":                "told otherwise",
@@ -141,8 +144,30 @@ func TestTrialShows(t *testing.T) {
 	}
 }
 
+// TestTornEventsAreNamedOnce: the page has the conversation's gaps, and none of its own
+// for what it reads of the conversation.
+func TestTornEventsAreNamedOnce(t *testing.T) {
+	dir := sampled(t, "some text", 3)
+	for _, name := range []string{evidence.EventsFile, evidence.FramesFile} {
+		file := filepath.Join(string(dir), name)
+		content, err := os.ReadFile(file)
+		must(t, err)
+		must(t, os.WriteFile(file, append(content, "{\n"...), 0o644))
+	}
+	trial, page := pageOf(t, dir, Share(1))
+	if len(trial.Gaps) != 3 {
+		t.Errorf("gaps %q, want the trial's own and one for each file", trial.Gaps)
+	}
+	for _, shown := range []string{"oom", "frame 1, to the server"} {
+		if !strings.Contains(page, shown) {
+			t.Errorf("the page lacks what stands before the tear: %s", shown)
+		}
+	}
+}
+
 // However much a trial has, its page is bounded; what failed is shown first.
 func TestTrialIsBounded(t *testing.T) {
+	heavytest.Mark(t)
 	most := Bounds{Text: 4 << 10, Total: 64 << 10, Calls: 20}
 	trial, page := pageOf(t, sampled(t, strings.Repeat("<\u202e\n", 30_000), 60), most)
 	if rows := len(trial.Rows); rows > 2*most.Calls || trial.Unshown < 40 {

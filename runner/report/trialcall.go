@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/runner/capture"
+	"github.com/waza-isolate/waza/runner/conversation"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -24,6 +25,7 @@ func (r *reading) callRow(call *evidence.Call) Row {
 	for _, note := range call.Notes {
 		row.note(note)
 	}
+	r.injected(&row, call)
 	return row
 }
 
@@ -42,32 +44,28 @@ func (r *reading) asked(row *Row, call *evidence.Call) {
 	}
 }
 
-// again joins a call to those that it repeats, and to the failure that it is about.
+// again joins a call to others: those that it repeats, and the failure that it is about.
 func (r *reading) again(row *Row, call *evidence.Call) {
-	if incident, ok := r.incidents[call.Incident]; ok && call.Incident > 0 {
-		if first := incident.Calls[0]; first != call.Seq {
-			row.flag("", fmt.Sprintf("retry of %d", first))
-			row.note(fmt.Sprintf("Follows the failure of call %d.", first), first)
-		} else {
-			row.note(outcomeOfIncident(incident), incident.Calls[len(incident.Calls)-1])
+	for _, relation := range r.related[call.Seq] {
+		if relation.Kind == conversation.Retry {
+			row.flag("", fmt.Sprintf("retry of %d", relation.Call))
 		}
-	}
-	if call.SameAs > 0 {
-		row.note(fmt.Sprintf("Same tool and arguments as call %d.", call.SameAs), call.SameAs)
+		row.note(sentence(relation.Text), relation.Call)
 	}
 }
 
-func outcomeOfIncident(i capture.Incident) string {
-	last := i.Calls[len(i.Calls)-1]
-	switch {
-	case i.Recovered && i.Adapted:
-		return fmt.Sprintf("The agent got over this failure, with other arguments, in call %d.", last)
-	case i.Recovered:
-		return fmt.Sprintf("The agent got over this failure in call %d.", last)
-	case len(i.Calls) > 1:
-		return fmt.Sprintf("The agent did not get over this failure; its last attempt is call %d.", last)
+// sentence is one of its words.
+func sentence(words string) string { return capital(words) + "." }
+
+// capital is words with a large first letter, which is one of ASCII.
+func capital(words string) string { return strings.ToUpper(words[:1]) + words[1:] }
+
+// injected says what the attack put into a call's result.
+func (r *reading) injected(row *Row, call *evidence.Call) {
+	for _, n := range r.talk.Injected[call.Seq] {
+		row.flag("fail", fmt.Sprintf("injection %d", n))
+		row.note(fmt.Sprintf("The attack's injection %d is in what the agent got.", n))
 	}
-	return "The agent did not try again."
 }
 
 // known says how a call fits what the server listed.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waza-isolate/waza/runner/conversation"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -17,18 +18,15 @@ const (
 // quiet are kinds of events that are as they should be.
 func quiet(e evidence.Event) bool {
 	switch e.Kind {
-	case "health", "dns", "shared_server", "transcript_noise", "stdout_noise", eventStart:
+	case "dns", "shared_server", "transcript_noise", "stdout_noise", eventStart:
 		return true
 	case eventEnd:
 		return e.Data == nil
-	case "server_exit":
-		asked, _ := e.Data["asked"].(bool)
-		return asked
 	case "egress":
 		allowed, _ := e.Data["allowed"].(bool)
 		return allowed
 	}
-	return false
+	return conversation.Usual(e)
 }
 
 // alike says whether two events make one row.

@@ -1,9 +1,7 @@
 package report
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 
@@ -13,50 +11,37 @@ import (
 // frameSize is how much of a frame is shown: its texts are in the row already.
 const frameSize = 4 << 10
 
-// frames adds to calls the frames that they were made of, and marks those that injections
-// and canaries are in.
-func (r *reading) frames(items []item) {
-	rows := map[int64]*item{}
-	texts := map[*item][]string{}
-	for i := range items {
-		if call := items[i].step.Call; call != nil {
-			rows[call.RequestFrame] = &items[i]
-			if call.ResponseFrame > 0 {
-				rows[call.ResponseFrame] = &items[i]
-			}
-		}
-	}
-	if len(rows) == 0 {
+// frames are those that calls were made of, as text, as far as there is room.
+type frames struct {
+	left  int              // bytes
+	texts map[int][]string // by call
+}
+
+func (f *frames) add(call *evidence.Call, frame evidence.Frame) {
+	if f.left <= 0 {
 		return
 	}
-	left := r.room.total
-	for frame, err := range r.dir.Frames() {
-		if err != nil {
-			if !errors.Is(err, fs.ErrNotExist) {
-				r.gaps = append(r.gaps, err.Error())
-			}
-			break
-		}
-		it := rows[frame.Seq]
-		if it == nil {
+	text := written(frame)
+	if f.left -= len(text); f.left > 0 {
+		f.texts[call.Seq] = append(f.texts[call.Seq], text)
+	}
+}
+
+// crossed adds to calls the frames that they were made of, and marks those that canaries
+// are in.
+func (r *reading) crossed(items []item) {
+	rows := map[int]*Row{} // by call
+	for i := range items {
+		call := items[i].step.Call
+		if call == nil {
 			continue
 		}
-		for _, n := range frame.Injected {
-			it.row.flag("fail", fmt.Sprintf("injection %d", n))
-			it.row.note(fmt.Sprintf("The attack's injection %d is in what the agent got.", n))
-		}
-		text := written(frame)
-		if left -= len(text); left > 0 {
-			texts[it] = append(texts[it], text)
+		rows[call.Seq] = &items[i].row
+		if texts := r.frames.texts[call.Seq]; len(texts) > 0 {
+			items[i].row.folded("Frames", evidence.FramesFile, r.room.show(strings.Join(texts, "\n\n")))
 		}
 	}
-	for i := range items {
-		if some := texts[&items[i]]; len(some) > 0 {
-			where := evidence.FramesFile
-			items[i].row.folded("Frames", where, r.room.show(strings.Join(some, "\n\n")))
-		}
-	}
-	r.canaries(items, rows)
+	r.canaries(rows)
 }
 
 // written is a frame as it crossed, or its beginning.
@@ -78,17 +63,20 @@ func written(f evidence.Frame) string {
 }
 
 // canaries marks the calls that events tell canaries were seen in.
-func (r *reading) canaries(items []item, rows map[int64]*item) {
-	for _, e := range r.events {
+func (r *reading) canaries(rows map[int]*Row) {
+	calls := r.talk.CallsByFrame()
+	for _, e := range r.talk.Events {
 		frame, ok := e.Data["frame"].(float64)
 		if e.Kind != evidence.EventCanary || !ok {
 			continue
 		}
-		it := rows[int64(frame)]
-		if it == nil || slices.ContainsFunc(it.row.Flags, func(f Flag) bool { return f.Text == "canary" }) {
-			continue
+		for _, call := range calls[int64(frame)] {
+			row := rows[call.Seq]
+			if row == nil || slices.ContainsFunc(row.Flags, func(f Flag) bool { return f.Text == "canary" }) {
+				continue
+			}
+			row.flag("fail", "canary")
+			row.note(e.Message)
 		}
-		it.row.flag("fail", "canary")
-		it.row.note(e.Message)
 	}
 }

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"time"
 
-	"github.com/waza-isolate/waza/runner/capture"
 	"github.com/waza-isolate/waza/runner/conversation"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
@@ -22,26 +20,30 @@ const (
 
 // reading is a trial while it is read.
 type reading struct {
-	dir       evidence.Dir
-	most      Bounds
-	talk      conversation.Conversation
-	calls     []*evidence.Call
-	events    []evidence.Event
-	incidents map[int]capture.Incident // by their numbers
-	sources   map[string]Source        // by servers' names
-	from, to  time.Time                // the agent's, or the trial's where it never ran
-	room      budget
-	gaps      []string
+	dir      evidence.Dir
+	most     Bounds
+	talk     conversation.Conversation
+	calls    []*evidence.Call
+	related  map[int][]conversation.Relation // by call
+	frames   frames
+	sources  map[string]Source // by servers' names
+	from, to time.Time         // the agent's, or the trial's where it never ran
+	room     budget
+	gaps     []string
 }
 
 // ReadTrial reads what is shown of a trial that has ended. It holds no more than one
 // trial's evidence.
 func ReadTrial(dir evidence.Dir, most Bounds) (Trial, error) {
-	talk, err := conversation.Read(dir)
+	crossed := frames{left: most.Total, texts: map[int][]string{}}
+	talk, err := conversation.Read(dir, crossed.add)
 	if err != nil {
 		return Trial{}, err
 	}
-	r := &reading{dir: dir, most: most, talk: talk, gaps: talk.Gaps, room: budget{most.Text, most.Total}, sources: map[string]Source{}}
+	r := &reading{
+		dir: dir, most: most, talk: talk, related: talk.Relations(), frames: crossed, gaps: talk.Gaps,
+		room: budget{most.Text, most.Total}, sources: map[string]Source{},
+	}
 	for i, server := range talk.Trial.Servers {
 		r.sources[server.Name] = Source{Key: fmt.Sprint("server-", i), Lane: fmt.Sprint("s", i%lanes), Name: brief(server.Name, nameSize)}
 	}
@@ -50,28 +52,8 @@ func ReadTrial(dir evidence.Dir, most Bounds) (Trial, error) {
 			r.calls = append(r.calls, step.Call)
 		}
 	}
-	r.number()
 	r.from, r.to = span(talk.Trial, r.calls)
-	r.events, err = dir.Events()
-	r.note(err)
 	return r.trial()
-}
-
-// number joins calls to incidents.
-func (r *reading) number() {
-	bySeq := map[int]*evidence.Call{}
-	var some []evidence.Call
-	for _, call := range r.calls {
-		bySeq[call.Seq] = call
-		if call.Incident > 0 {
-			some = append(some, *call)
-		}
-	}
-	slices.SortFunc(some, func(a, b evidence.Call) int { return a.Seq - b.Seq })
-	r.incidents = map[int]capture.Incident{}
-	for _, incident := range capture.Incidents(some) {
-		r.incidents[bySeq[incident.Calls[0]].Incident] = incident
-	}
 }
 
 // span is the time that is shown.
@@ -103,14 +85,14 @@ func (r *reading) note(err error) {
 func (r *reading) trial() (Trial, error) {
 	earlier, err := r.dir.Earlier()
 	r.note(err)
+	outcome, _, message := r.talk.Trial.Outcome(r.talk.Verdicts)
 	t := Trial{
-		Trial: r.talk.Trial, Earlier: attempts(earlier), Score: r.talk.Verdicts.Score,
-		Outcome:    cmp.Or(r.talk.Verdicts.Class, r.talk.Trial.Class),
+		Trial: r.talk.Trial, Earlier: attempts(earlier), Score: r.talk.Verdicts.Score, Outcome: outcome,
 		PromptText: r.room.show(r.talk.Trial.Prompt), Output: r.room.show(r.talk.Trial.FinalOutput),
 	}
 	t.Previous, t.Next = siblings(r.dir, t.Number)
 	t.Verdicts, t.Attack = r.verdicts(r.talk.Verdicts.Verdicts), r.attack()
-	t.Why = brief(why(t.Outcome, r.talk), noteSize)
+	t.Why = brief(cmp.Or(message, untold(outcome, len(r.talk.Verdicts.Verdicts))), noteSize)
 	t.Figures = r.figures()
 	t.Timeline = r.timeline()
 	logs, workspace := r.room.part(8), r.room.part(4)
@@ -142,16 +124,13 @@ func briefs(sentences []string) (shown []string) {
 	return shown
 }
 
-// why says in a sentence how a trial ended.
-func why(outcome evidence.Class, talk conversation.Conversation) string {
-	if message := cmp.Or(talk.Verdicts.Message, talk.Trial.Message); message != "" {
-		return message
-	}
-	switch n := len(talk.Verdicts.Verdicts); {
-	case outcome == evidence.ClassPass && n == 1:
+// untold says in a sentence how a trial ended of which nothing else is said.
+func untold(outcome evidence.Class, graders int) string {
+	switch {
+	case outcome == evidence.ClassPass && graders == 1:
 		return "Its one grader passes it."
-	case outcome == evidence.ClassPass && n > 1:
-		return fmt.Sprintf("All %d graders pass it.", n)
+	case outcome == evidence.ClassPass && graders > 1:
+		return fmt.Sprintf("All %d graders pass it.", graders)
 	case outcome == "":
 		return "It has not been graded."
 	}

@@ -25,7 +25,7 @@ func (r *reading) rows() (rows []Row, unshown int) {
 			}
 		}
 	}
-	r.frames(items)
+	r.crossed(items)
 	for i := range items {
 		rows = append(rows, items[i].row)
 	}
@@ -78,7 +78,7 @@ func (r *reading) items() (items []item, unshown int) {
 
 // between are the events, and when the agent started and ended among them.
 func (r *reading) between() []evidence.Event {
-	all := slices.Clone(r.events)
+	all := slices.Clone(r.talk.Events)
 	t := r.talk.Trial
 	if !t.AgentStart.IsZero() {
 		all = append(all, evidence.Event{Time: t.AgentStart, Kind: eventStart, Where: sourceAgent, Message: "the agent started"})

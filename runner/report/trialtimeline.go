@@ -157,7 +157,7 @@ func (r *reading) scale() scale {
 			add(step.Turn.Start, step.Turn.End)
 		}
 	}
-	for _, e := range r.events {
+	for _, e := range r.talk.Events {
 		if !quiet(e) && e.Time.After(r.from) && e.Time.Before(r.to) {
 			add(e.Time, e.Time)
 		}
@@ -343,7 +343,7 @@ func (s scale) stacked(calls []*evidence.Call) (bars []Bar) {
 // marks are events while the agent ran.
 func (r *reading) marks(s scale, t *Timeline) (marks []TimeMark) {
 	last := ""
-	for _, group := range eventGroups(r.events) {
+	for _, group := range eventGroups(r.talk.Events) {
 		first := group[0]
 		if first.Time.Before(r.from) || first.Time.After(r.to) {
 			t.Before += len(group)

@@ -2,8 +2,6 @@ package report
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -36,7 +34,7 @@ func verdictOf(r Run) verdict {
 		v.Mark = Mark{"none", saysAtWork, "infra"}
 	case r.incomplete():
 		v.Mark = Mark{"infra", saysIncomplete, "infra"}
-		v.Said = append(r.toldMissing(), v.Said...)
+		v.Said = append(r.ToldMissing(), v.Said...)
 	case r.Results.ExitCode() == codePassed:
 		v.Mark = Mark{"pass", saysPassed, "pass"}
 	default:
@@ -45,13 +43,14 @@ func verdictOf(r Run) verdict {
 	if a := r.Results.Summary.Attacks; a != nil && a.Succeeded > 0 {
 		v.Said = append(v.Said, fmt.Sprintf("The attack succeeded in %d of %s under attack.", a.Succeeded, several(a.Trials, "trial")))
 	}
-	for _, name := range slices.Sorted(maps.Keys(r.Results.Metrics)) {
-		if m := r.Results.Metrics[name]; !m.Passed {
-			v.Said = append(v.Said, fmt.Sprintf("%s is %.2f and has to be %.2f.", name, m.Value, m.Threshold))
-		}
+	for _, m := range r.Results.Unmet() {
+		v.Said = append(v.Said, fmt.Sprintf("%s %s.", m.Identifier, m.Lack()))
 	}
 	return v
 }
+
+// Word is the verdict on the run.
+func (r Run) Word() string { return verdictOf(r).Word }
 
 // incomplete says that trials lack an outcome, other than by failing fast.
 func (r Run) incomplete() bool {
@@ -65,7 +64,12 @@ func (r Run) incomplete() bool {
 // Missing is how many of the trials that were planned did not come to an end.
 func (r Run) Missing() int { return max(r.Planned-r.Trials(), 0) }
 
-func (r Run) toldMissing() (said []string) {
+// ToldMissing says of a run that is incomplete what is missing, a sentence for each; of
+// others nothing.
+func (r Run) ToldMissing() (said []string) {
+	if r.AtWork || !r.incomplete() {
+		return nil
+	}
 	outcomes := r.outcomes()
 	missing, infra := r.Missing(), outcomes[evidence.ClassInfra]
 	switch {

@@ -214,12 +214,7 @@ func (r Results) ExitCode() int {
 	if all == 0 {
 		return 3
 	}
-	for _, m := range r.Metrics {
-		if !m.Passed {
-			return 1
-		}
-	}
-	if passed < all {
+	if passed < all || len(r.Unmet()) > 0 {
 		return 1
 	}
 	return 0

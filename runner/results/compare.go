@@ -12,7 +12,7 @@ type Comparison struct {
 	Runs []ComparedRun `json:"runs"`
 	// Pairs hold each further run against the first. One that broke is in none.
 	Pairs []Pair `json:"pairs"`
-	// Differences are those of tasks in all pairs, what got worse first.
+	// Differences are those of tasks in all pairs, what to look at first.
 	Differences []Difference `json:"differences"`
 }
 

@@ -97,13 +97,13 @@ func (c Comparison) figures() []column {
 			if r.Models == nil || r.Models.Cost == nil {
 				return unknown
 			}
-			return dollars(*r.Models.Cost)
+			return Dollars(*r.Models.Cost)
 		}),
 		c.column("MEDIAN TIME", false, func(r ComparedRun) string {
 			if r.MedianDurationMS == nil {
 				return unknown
 			}
-			return clock(time.Duration(*r.MedianDurationMS) * time.Millisecond)
+			return Clock(time.Duration(*r.MedianDurationMS) * time.Millisecond)
 		}),
 	})
 }

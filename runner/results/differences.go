@@ -6,17 +6,28 @@ import (
 	"slices"
 )
 
-// Change is what became of a task from one run to another.
+// Change is what became of a task from one run to another. That it regressed, or is
+// fixed, is said where a difference is shown; else what is seen of its trials.
 type Change string
 
-// Changes, in the order in which they are listed.
+// Changes of a task.
 const (
-	Regressed Change = "regressed" // no trial passes, and some did; or beyond chance fewer do
-	Missing   Change = "missing"   // no trial counts, and some did
-	Flaky     Change = "flaky"     // some trials pass
-	Fixed     Change = "fixed"     // every trial passes, and some did not; or beyond chance more do
-	Added     Change = "added"     // some trials count, and none did
+	Regressed  Change = "regressed"   // beyond chance fewer trials pass
+	NowFailing Change = "now failing" // no trial passes, and some did; chance may do as much
+	Missing    Change = "missing"     // no trial counts, and some did
+	Flaky      Change = "flaky"       // some trials pass
+	Fixed      Change = "fixed"       // beyond chance more trials pass
+	NowPassing Change = "now passing" // every trial passes, and some did not; chance may do as much
+	Added      Change = "added"       // some trials count, and none did
 )
+
+// Changes are all in the order in which they are listed: what to look at comes first.
+func Changes() []Change {
+	return []Change{Regressed, NowFailing, Missing, Flaky, Fixed, NowPassing, Added}
+}
+
+// ForTheWorse says whether a person has to look at it.
+func (c Change) ForTheWorse() bool { return c == Regressed || c == NowFailing || c == Missing }
 
 // Difference is a task that went otherwise than in another run.
 type Difference struct {
@@ -70,9 +81,7 @@ func ordered(a, b Difference) int {
 	)
 }
 
-func (c Change) rank() int {
-	return slices.Index([]Change{Regressed, Missing, Flaky, Fixed, Added}, c)
-}
+func (c Change) rank() int { return slices.Index(Changes(), c) }
 
 func (d Difference) mean() float64 {
 	if d.PassRate == nil {
@@ -108,10 +117,14 @@ func changed(before, after ComparedTask, shows Finding) Change {
 		return Missing
 	case before.Trials == 0:
 		return Added
-	case after.Passed == 0 && before.Passed > 0 || shows == Worse:
+	case shows == Worse:
 		return Regressed
-	case after.Passed == after.Trials && before.Passed < before.Trials || shows == Better:
+	case shows == Better:
 		return Fixed
+	case after.Passed == 0 && before.Passed > 0:
+		return NowFailing
+	case after.Passed == after.Trials && before.Passed < before.Trials:
+		return NowPassing
 	case after.Passed > 0 && after.Passed < after.Trials:
 		return Flaky
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/words"
 	"github.com/waza-isolate/waza/runner/dialect"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
@@ -133,7 +134,7 @@ func (m *Models) plus(more *Models) *Models {
 
 // line is m on one line of the table.
 func (m *Models) line() string {
-	parts := []string{fmt.Sprintf("models: %s", plural(m.Requests, "request"))}
+	parts := []string{fmt.Sprintf("models: %s", words.Count(m.Requests, "request"))}
 	if m.Failed > 0 {
 		parts[0] += fmt.Sprintf(" (%d failed)", m.Failed)
 	}
@@ -143,7 +144,7 @@ func (m *Models) line() string {
 	}
 	parts = append(parts, tokens, fmt.Sprintf("%d out", m.Tokens.Output))
 	if m.Cost != nil {
-		parts = append(parts, fmt.Sprintf("$%.4f", *m.Cost))
+		parts = append(parts, Dollars(*m.Cost))
 	}
 	if m.MedianFirstTokenMS != nil {
 		parts = append(parts, "first token after "+milli(m.MedianFirstTokenMS))
@@ -153,15 +154,8 @@ func (m *Models) line() string {
 		words  string
 	}{{evidence.OriginOutOfBand, "out of band"}, {evidence.OriginUnknown, "of unknown origin"}} {
 		if calls := m.Origins[o.origin]; calls > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s", plural(calls, "call"), o.words))
+			parts = append(parts, fmt.Sprintf("%s %s", words.Count(calls, "call"), o.words))
 		}
 	}
 	return strings.Join(parts, ", ") + "\n"
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

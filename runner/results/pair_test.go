@@ -118,7 +118,7 @@ func TestRatioBeyondMeasure(t *testing.T) {
 func TestFlip(t *testing.T) {
 	for _, trials := range []int{1, 2} {
 		d := Compare([]Entry{shares(trials, trials), shares(trials, 0)}).Differences[0]
-		if d.Change != Regressed || d.Finding != NoDifference || !d.Few || d.PassRate.Mean != -1 {
+		if d.Change != NowFailing || d.Finding != NoDifference || !d.Few || d.PassRate.Mean != -1 {
 			t.Errorf("%d trials: %+v", trials, d)
 		}
 	}
@@ -307,13 +307,15 @@ func TestOrderOfDifferences(t *testing.T) {
 	after := shares(10, 9, 0, 4, 10, 3, 7, 10, 0)
 	before.Tasks = append(before.Tasks, TaskOutline{ID: "gone", Trials: shares(2, 2).Tasks[0].Trials})
 	after.Tasks = append(after.Tasks, TaskOutline{ID: "new", Trials: shares(2, 2).Tasks[0].Trials})
+	before.Tasks = append(before.Tasks, TaskOutline{ID: "down", Trials: shares(1, 1).Tasks[0].Trials}, TaskOutline{ID: "up", Trials: shares(1, 0).Tasks[0].Trials})
+	after.Tasks = append(after.Tasks, TaskOutline{ID: "down", Trials: shares(2, 0).Tasks[0].Trials}, TaskOutline{ID: "up", Trials: shares(2, 2).Tasks[0].Trials})
 	var got []string
 	for _, d := range Compare([]Entry{before, after}).Differences {
 		got = append(got, fmt.Sprint(d.Change, " ", d.Task))
 	}
 	want := []string{
-		"regressed t1", "regressed t7", "regressed t2", "missing gone",
-		"flaky t4", "flaky t5", "flaky t0", "fixed t3", "added new",
+		"regressed t1", "regressed t7", "regressed t2", "now failing down", "missing gone",
+		"flaky t4", "flaky t5", "flaky t0", "fixed t3", "now passing up", "added new",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -5,9 +5,9 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/waza-isolate/waza/internal/plain"
+	"github.com/waza-isolate/waza/internal/words"
 )
 
 // PairTables writes each further run held against the first: what was not alike, the
@@ -28,10 +28,10 @@ func (c Comparison) PairTables(w io.Writer, width int) error {
 
 func (p Pair) head() string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "run %d against run %d: %s in both\n", p.Run, p.Against, plural(p.Tasks, "task"))
+	fmt.Fprintf(&out, "run %d against run %d: %s in both\n", p.Run, p.Against, words.Count(p.Tasks, "task"))
 	for _, only := range []struct{ tasks, run int }{{p.Missing, p.Against}, {p.Added, p.Run}} {
 		if only.tasks > 0 {
-			fmt.Fprintf(&out, "left out: %s that only run %d has\n", plural(only.tasks, "task"), only.run)
+			fmt.Fprintf(&out, "left out: %s that only run %d has\n", words.Count(only.tasks, "task"), only.run)
 		}
 	}
 	for _, u := range p.Unlike {
@@ -43,15 +43,9 @@ func (p Pair) head() string {
 // table has a line for each figure that both runs have; it is empty where there is none.
 func (p Pair) table() string {
 	var rows [][]string
-	add := func(name string, c *Contrast, text func(float64) string) {
-		if c != nil {
-			rows = append(rows, []string{name, text(c.Before), text(c.After), c.change(), c.interval()})
-		}
+	for _, f := range p.Figures() {
+		rows = append(rows, []string{f.Name, f.Unit.Text(f.Before), f.Unit.Text(f.After), f.Finding.With(f.By()), f.Range()})
 	}
-	add("pass rate", p.PassRate, func(v float64) string { return fmt.Sprintf("%.0f%%", 100*v) })
-	add("median time", p.Duration, func(v float64) string { return clock(time.Duration(v * float64(time.Millisecond))) })
-	add("tokens a trial", p.Tokens, func(v float64) string { return fmt.Sprintf("%.0f", v) })
-	add("cost a trial", p.Cost, dollars)
 	if len(rows) == 0 {
 		return ""
 	}
@@ -66,39 +60,6 @@ func (p Pair) columns(titles []string, rows [][]string) []column {
 	return figures(columns, len(titles), len(titles)+1)
 }
 
-// change is the finding, with the difference where one is shown.
-func (c Contrast) change() string {
-	switch {
-	case !c.Finding.Shown():
-		return string(c.Finding)
-	case c.Ratio != nil:
-		return fmt.Sprintf("%s, ×%.2f", c.Finding, c.Ratio.Mean)
-	}
-	return fmt.Sprintf("%s, %+.0f points", c.Finding, 100*c.Difference.Mean)
-}
-
-func (c Contrast) interval() string {
-	switch {
-	case c.Few:
-		return tooFew
-	case c.Ratio != nil:
-		return fmt.Sprintf("×%.2f to ×%.2f", c.Ratio.Lower, c.Ratio.Upper)
-	case c.Difference != nil:
-		return c.Difference.points()
-	}
-	return "none: 1 task"
-}
-
-// tooFew stands where an interval is not worth its name.
-const tooFew = "none: too few trials"
-
-// points is an interval of a difference of shares, in points of a hundred.
-func (i Interval) points() string {
-	return fmt.Sprintf("%+.0f to %+.0f points", 100*i.Lower, 100*i.Upper)
-}
-
-func dollars(amount float64) string { return fmt.Sprintf("$%.4f", amount) }
-
 // differenceTable has a line for each task that went otherwise, or says that none did.
 func differenceTable(differences []Difference, p Pair, width int) string {
 	if len(differences) == 0 {
@@ -106,29 +67,9 @@ func differenceTable(differences []Difference, p Pair, width int) string {
 	}
 	var rows [][]string
 	for _, d := range differences {
-		rows = append(rows, []string{string(d.Change), d.Task, d.Before.shareText(), d.After.shareText(), d.change(), d.interval()})
+		rows = append(rows, []string{string(d.Change), d.Task, d.Before.shareText(), d.After.shareText(), d.Finding.With(d.By()), d.Range()})
 	}
 	return tableOf(fitted(p.columns([]string{"CHANGE", "TASK"}, rows), 1, width))
-}
-
-func (d Difference) change() string {
-	switch {
-	case d.PassRate == nil:
-		return ""
-	case d.Finding.Shown():
-		return fmt.Sprintf("%s, %+.0f points", d.Finding, 100*d.PassRate.Mean)
-	}
-	return string(d.Finding)
-}
-
-func (d Difference) interval() string {
-	switch {
-	case d.PassRate == nil:
-		return ""
-	case d.Few:
-		return tooFew
-	}
-	return d.PassRate.points()
 }
 
 func (t ComparedTask) shareText() string {

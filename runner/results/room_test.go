@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
@@ -68,6 +69,7 @@ func TestRoomOfATrial(t *testing.T) {
 
 // Whatever calls and the agent say, a trial's part of results is bounded.
 func TestResultsOfATalkativeTrial(t *testing.T) {
+	heavytest.Mark(t)
 	long := strings.Repeat("y", maxText+1)
 	result, _ := json.Marshal(map[string]any{"isError": true, "content": []any{map[string]any{"type": "text", "text": long}}})
 	arguments, _ := json.Marshal(map[string]string{"path": long, "file_text": long})

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -48,6 +49,7 @@ func writeMany(t testing.TB, r Results) {
 // What is kept of 1,000 trials of 100 calls is a small part of the 200 MB that these
 // returned.
 func TestMemoryOfManyTrials(t *testing.T) {
+	heavytest.Mark(t)
 	held := func() int64 {
 		runtime.GC()
 		runtime.GC() // pools of other tests live through one

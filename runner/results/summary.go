@@ -1,6 +1,8 @@
 package results
 
 import (
+	"fmt"
+	"maps"
 	"math"
 	"slices"
 )
@@ -18,8 +20,8 @@ func summarise(tasks []Task, duration int64) Summary {
 		for _, r := range t.Runs {
 			s.Again += len(r.Earlier)
 			s.Judge = s.Judge.plus(r.Judge)
-			s.Models = s.Models.plus(r.Models)
 		}
+		s.Models = s.Models.plus(t.Totals().Models)
 		switch t.Status {
 		case StatusPassed:
 			s.Succeeded++
@@ -99,6 +101,24 @@ func measure(specs []MetricSpec, tasks []Task) map[string]Measure {
 		}
 	}
 	return measures
+}
+
+// MetricsByName are the metrics in the order of their names.
+func (r Results) MetricsByName() (all []Measure) {
+	for _, name := range slices.Sorted(maps.Keys(r.Metrics)) {
+		all = append(all, r.Metrics[name])
+	}
+	return all
+}
+
+// Unmet are those that are under their thresholds.
+func (r Results) Unmet() []Measure {
+	return slices.DeleteFunc(r.MetricsByName(), func(m Measure) bool { return m.Passed })
+}
+
+// Lack says of a metric, behind its name, by how much it is under its threshold.
+func (m Measure) Lack() string {
+	return fmt.Sprintf("is %.3f, less than its threshold, %.3f", m.Value, m.Threshold)
 }
 
 func metric(name string, tasks []Task) (float64, bool) {

@@ -5,22 +5,21 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/waza-isolate/waza/internal/plain"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
-// Table writes a line for each task, at most width columns wide where the other
-// columns leave room for the task's name: its trials that passed and all, how they
-// ended, the mean score, MCP calls and agents' time in all. Then come the servers, a
+// Table writes a line for each task, at most width columns wide, with as many of these as
+// there is room for: its trials that passed and all, how they ended, the mean score, MCP
+// calls and agents' time in all. Then come the servers, a
 // line for each, and another for each of which there is something to tell, and one of the
 // eval. A width of 0 is no limit. Where there is something
 // to say, lines behind them say what the agent's models took, what judges took, what got
 // out of a weak sandbox, and that nothing was isolated.
 func (r Results) Table(w io.Writer, width int) error {
 	var out strings.Builder
-	out.WriteString(tableOf(fitted(taskColumns(r.Tasks), 0, width)))
+	out.WriteString(tableWithin(taskColumns(r.Tasks), width))
 	out.WriteString(r.serverTable(width) + r.remarks(width) + r.evalLine(width) + r.attackTable(width))
 	if m := r.Summary.Models; m != nil {
 		out.WriteString(m.line())
@@ -48,14 +47,11 @@ func taskColumns(tasks []Task) []column {
 }
 
 func row(t Task) []string {
-	passed, calls := 0, 0
-	var took time.Duration
+	passed, all := 0, t.Totals()
 	for _, r := range t.Runs {
 		if r.Outcome == evidence.ClassPass {
 			passed++
 		}
-		calls += r.SessionDigest.MCPToolCalls
-		took += time.Duration(r.DurationMS) * time.Millisecond
 	}
 	score := "-"
 	if t.Stats != nil {
@@ -63,7 +59,7 @@ func row(t Task) []string {
 	}
 	return []string{
 		t.TestID, fmt.Sprintf("%d/%d", passed, len(t.Runs)), verdict(t.Runs), score,
-		fmt.Sprint(calls), clock(took),
+		fmt.Sprint(all.MCPCalls), Clock(all.Time),
 	}
 }
 
@@ -96,13 +92,4 @@ func lastEnds(runs []RunResult) string {
 		return string(evidence.ClassPass)
 	}
 	return strings.Join(ends, ",")
-}
-
-// clock writes a time in seconds, or in minutes and seconds.
-func clock(d time.Duration) string {
-	if d < time.Minute {
-		return fmt.Sprintf("%.1fs", d.Seconds())
-	}
-	d = d.Round(time.Second)
-	return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
 }

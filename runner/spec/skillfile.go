@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/waza-isolate/waza/internal/visible"
 )
 
 // skillFile is what a skill's instructions are in.
@@ -35,7 +37,7 @@ func readFrontMatter(content string) (frontMatter, error) {
 		return m, errors.New("begins with no front matter: name and description between two lines ---")
 	}
 	if err := yaml.Unmarshal([]byte(text), &m); err != nil {
-		return m, fmt.Errorf("has a front matter that is no YAML: %s", firstLine(err.Error()))
+		return m, fmt.Errorf("has a front matter that is no YAML: %s", visible.FirstLine(err.Error()))
 	}
 	switch {
 	case !skillName.MatchString(m.Name):
@@ -44,9 +46,4 @@ func readFrontMatter(content string) (frontMatter, error) {
 		return m, errors.New("has no description in its front matter, by which agents choose")
 	}
 	return m, nil
-}
-
-func firstLine(text string) string {
-	line, _, _ := strings.Cut(text, "\n")
-	return line
 }

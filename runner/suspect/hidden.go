@@ -174,7 +174,7 @@ var blob = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[A-
 func encoded(text string) (all []found) {
 	for _, at := range blob().FindAllStringIndex(text, -1) {
 		if told := decoded(text[at[0]:at[1]]); told != "" {
-			all = append(all, found{kind: Encoded, start: at[0], end: at[1], says: shortened(text[at[0]:min(at[1], at[0]+around)]) + "… says: " + told})
+			all = append(all, found{kind: Encoded, start: at[0], end: at[1], says: visible.Shorten(text[at[0]:min(at[1], at[0]+around)], maxExcerpt) + "… says: " + told})
 		}
 	}
 	return all

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/internal/visible"
 	"github.com/waza-isolate/waza/offer"
 )
 
@@ -131,7 +132,7 @@ func (r *reader) place() string {
 		if i > 0 {
 			b.WriteByte('.')
 		}
-		b.WriteString(shortened(step))
+		b.WriteString(visible.Shorten(step, maxExcerpt))
 	}
 	return b.String()
 }

@@ -87,7 +87,7 @@ func Text(text string, others map[string]bool) []Mark {
 // excerpt is the place and some of what is around it.
 func (f found) excerpt(text string) string {
 	if f.says != "" {
-		return visible.Line(shortened(f.says))
+		return visible.Line(visible.Shorten(f.says, maxExcerpt))
 	}
 	from, to := max(0, f.start-around), min(len(text), f.start+maxExcerpt-around, f.end+around)
 	for from > 0 && !runeStart(text[from]) {
@@ -107,14 +107,3 @@ func (f found) excerpt(text string) string {
 }
 
 func runeStart(b byte) bool { return b&0xC0 != 0x80 }
-
-func shortened(s string) string {
-	if len(s) <= maxExcerpt {
-		return s
-	}
-	end := maxExcerpt
-	for end > 0 && !runeStart(s[end]) {
-		end--
-	}
-	return s[:end] + "…"
-}

@@ -57,10 +57,7 @@
     }
     list.replaceChildren(...items);
   };
-  const events = new EventSource(url);
-  events.addEventListener("open", () => { trials.clear(); say("told", ""); });
-  events.addEventListener("progress", (event) => {
-    const now = JSON.parse(event.data);
+  const progress = (now) => {
     for (const t of now.trials) trials.set(t.task + "/" + t.number, t);
     say("state", now.state);
     say("done", String(now.done_trials));
@@ -78,14 +75,27 @@
     if (now.trials.length === 0) return;
     working();
     ended();
-  });
-  events.addEventListener("end", () => {
-    events.close();
-    say("told", "Nobody is at work on the run any more. Load this page again to see what came of it.");
-  });
-  events.addEventListener("error", () => {
-    say("told", events.readyState === EventSource.CLOSED
-      ? "The connection is lost, and this page shows what it knew. Open the address that waza serve prints."
-      : "The connection is lost; trying again.");
-  });
+  };
+  // A page that nobody sees hears of nothing: browsers have few connections to a server.
+  let events, over = false;
+  const listen = () => {
+    if (over || document.hidden) return events?.close();
+    events = new EventSource(url);
+    events.addEventListener("open", () => { trials.clear(); say("told", ""); });
+    events.addEventListener("progress", (event) => progress(JSON.parse(event.data)));
+    events.addEventListener("end", (event) => {
+      over = true;
+      events.close();
+      say("told", JSON.parse(event.data) === "unreadable"
+        ? "The run is gone, or cannot be read any more; this page shows what it knew."
+        : "Nobody is at work on the run any more. Load this page again to see what came of it.");
+    });
+    events.addEventListener("error", () => {
+      say("told", events.readyState === EventSource.CLOSED
+        ? "The connection is lost, and this page shows what it knew. Open the address that waza serve prints."
+        : "The connection is lost; trying again.");
+    });
+  };
+  document.addEventListener("visibilitychange", listen);
+  listen();
 })();

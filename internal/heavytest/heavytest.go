@@ -1,0 +1,16 @@
+// Package heavytest marks tests that the race detector makes ten times as slow, by the
+// memory they move, and that have no more to show it than lighter ones do. scripts/test
+// runs all tests under the detector and then, without it, those that are marked.
+package heavytest
+
+import "testing"
+
+// Mark skips the test under the race detector. scripts/test finds its calls in the
+// sources, so they stand in the text of the test that is to be run again, in a closure of
+// it too, and never in a helper.
+func Mark(t *testing.T) {
+	t.Helper()
+	if detector {
+		t.Skip("it moves much memory: run it without -race, as scripts/test does")
+	}
+}
