@@ -10,12 +10,12 @@ import (
 // RunDetail is the answer to /api/v1/runs/ID.
 type RunDetail struct {
 	Run
-	EvalFile   string           `json:"eval_file"`       // its path, as the run was given it
-	EvalSHA256 string           `json:"eval_sha256"`     // of that file
-	Waza       string           `json:"waza"`            // the version that ran it
-	Weak       []string         `json:"weak,omitempty"`  // attacks that get out of its sandboxes, which its command line allowed; left out where it allowed none
-	Success    results.Interval `json:"success_rate_ci"` // the share of tasks that passed, with its 95% interval; from 0 to 1
-	Results    []TaskDetail     `json:"results"`         // by task, over the trials that have verdicts
+	EvalFile   string            `json:"eval_file"`                 // its path, as the run was given it
+	EvalSHA256 string            `json:"eval_sha256"`               // of that file
+	Waza       string            `json:"waza"`                      // the version that ran it
+	Weak       []string          `json:"weak,omitempty"`            // attacks that get out of its sandboxes, which its command line allowed; left out where it allowed none
+	Success    *results.Interval `json:"success_rate_ci,omitempty"` // the share of tasks that passed, with its 95% interval; from 0 to 1; left out where no trial has verdicts
+	Results    []TaskDetail      `json:"results"`                   // by task, over the trials that have verdicts
 }
 
 // TaskDetail is a task of a run.
@@ -46,7 +46,7 @@ func (s *Server) detail(ctx context.Context, run Run) (RunDetail, error) {
 	}
 	d.EvalFile, d.EvalSHA256, d.Waza, d.Weak = shown.Eval, shown.EvalSHA256, shown.Waza, shown.Results.Config.Weak
 	if st := shown.Results.Summary.Statistics; st != nil {
-		d.Success = st.SuccessRateCI
+		d.Success = &st.SuccessRateCI
 	}
 	for _, task := range shown.Results.Tasks {
 		d.Results = append(d.Results, taskDetail(task))

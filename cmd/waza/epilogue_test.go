@@ -68,6 +68,22 @@ func TestEpilogue(t *testing.T) {
 	}
 }
 
+// What several attempts ended with is said once.
+func TestAttemptsBefore(t *testing.T) {
+	t.Parallel()
+	r := finished("price", 1, 3, evidence.ClassInfra, "no engine")
+	r.Verdicts.Reason = evidence.ReasonSandbox
+	attempt := evidence.Trial{Reason: evidence.ReasonSandbox, Message: "no engine\nat all"}
+	r.Earlier = []evidence.Trial{attempt, attempt}
+	if got, want := attemptsBefore(r), "price/1 infra after 2 attempt(s) that ended as infra: for the same reason"; got != want {
+		t.Errorf("%q", got)
+	}
+	r.Verdicts.Class, r.Verdicts.Reason, r.Verdicts.Message = evidence.ClassPass, "", ""
+	if got, want := attemptsBefore(r), "price/1 pass after 2 attempt(s) that ended as infra: sandbox: no engine"; got != want {
+		t.Errorf("%q", got)
+	}
+}
+
 // An agent that ended by itself has said why, where it said anything.
 func TestWhyAgentEnded(t *testing.T) {
 	t.Parallel()

@@ -57,12 +57,18 @@ func attemptsBefore(r runner.Result) string {
 	if len(r.Earlier) == 0 {
 		return ""
 	}
+	said := func(reason evidence.Reason, message string) string {
+		return fmt.Sprintf("%s: %s", reason, printable(visible.FirstLine(message)))
+	}
 	var why []string
 	for _, attempt := range r.Earlier {
-		why = append(why, fmt.Sprintf("%s: %s", attempt.Reason, printable(visible.FirstLine(attempt.Message))))
+		why = append(why, said(attempt.Reason, attempt.Message))
+	}
+	if why = slices.Compact(why); len(why) == 1 && why[0] == said(r.Verdicts.Reason, r.Verdicts.Message) {
+		why = []string{"for the same reason"}
 	}
 	return fmt.Sprintf("%s/%d %s after %d attempt(s) that ended as infra: %s",
-		r.Trial.Task, r.Trial.Number, r.Verdicts.Class, len(r.Earlier), strings.Join(slices.Compact(why), "; "))
+		r.Trial.Task, r.Trial.Number, r.Verdicts.Class, len(r.Earlier), strings.Join(why, "; "))
 }
 
 // serversEnds says which servers ended before they were asked to, and how, and which
