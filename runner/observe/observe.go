@@ -12,7 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/waza-isolate/waza/internal/visible"
 )
 
 // Names of the lists of [Seen], as its JSON has them.
@@ -180,17 +181,7 @@ func Args(all []string) []string {
 	return kept
 }
 
-func cut(s string, most int) string {
-	more := ""
-	if len(s) > most {
-		end := most
-		for end > most-utf8.UTFMax && !utf8.RuneStart(s[end]) {
-			end--
-		}
-		s, more = s[:end], "…"
-	}
-	return strings.ToValidUTF8(s, "?") + more
-}
+func cut(s string, most int) string { return strings.ToValidUTF8(visible.Shorten(s, most), "?") }
 
 // Nothing is what is seen of a box that is not watched.
 func Nothing(why string) (s Seen) {
