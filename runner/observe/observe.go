@@ -12,8 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/waza-isolate/waza/internal/visible"
+	"unicode/utf8"
 )
 
 // Names of the lists of [Seen], as its JSON has them.
@@ -181,7 +180,17 @@ func Args(all []string) []string {
 	return kept
 }
 
-func cut(s string, most int) string { return strings.ToValidUTF8(visible.Shorten(s, most), "?") }
+func cut(s string, most int) string {
+	more := ""
+	if len(s) > most {
+		end := most
+		for end > most-utf8.UTFMax && !utf8.RuneStart(s[end]) {
+			end--
+		}
+		s, more = s[:end], "…"
+	}
+	return strings.ToValidUTF8(s, "?") + more
+}
 
 // Nothing is what is seen of a box that is not watched.
 func Nothing(why string) (s Seen) {
