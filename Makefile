@@ -49,7 +49,7 @@ bench: ## Measure what isolation costs beside the bare engine; writes bench.json
 soak: setup build ## Run 500 trials in a row and 40 at once, and see that nothing grows or is left
 	@scripts/soak
 
-screenshots: setup build ## Take the README's pictures anew, of a run of examples/real-servers
+screenshots: setup build ## Take the README's pictures anew, of real runs
 	@scripts/setup browser
 	@scripts/phase screenshots scripts/screenshots
 

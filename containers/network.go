@@ -7,7 +7,9 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/network"
 )
 
@@ -93,7 +95,26 @@ func (e *engine) createNetwork(ctx context.Context, name string, o network.Creat
 	return err
 }
 
+// detachTime is how long what is attached to a network may take to leave it.
+const detachTime = 5 * time.Second
+
+// removeNetwork waits for what is about to leave the network, as containers that are being
+// removed are.
 func (e *engine) removeNetwork(ctx context.Context, id string) error {
+	for until := time.Now().Add(detachTime); ; {
+		err := e.removeNetworkOnce(ctx, id)
+		if !errdefs.IsPermissionDenied(err) || time.Now().After(until) { // "has active endpoints"
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(err, ctx.Err())
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func (e *engine) removeNetworkOnce(ctx context.Context, id string) error {
 	done, err := e.networkTurn(ctx)
 	if err != nil {
 		return err

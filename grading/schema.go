@@ -4,10 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/big"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/waza-isolate/waza/internal/jsonvalue"
 )
 
 // schemaURL is what the compiled schema is called; nothing is at it, nor beside it
@@ -99,14 +100,8 @@ func leaves(v *jsonschema.ValidationError) []string {
 	return []string{at + ": " + text}
 }
 
-// maxExponent and maxDigits bound the numbers that a schema is applied to: they are
-// compared as fractions, digit for digit.
-const (
-	maxExponent = 1000
-	maxDigits   = 2000
-)
-
-// plainNumbers refuses numbers that are out of all proportion.
+// plainNumbers refuses numbers that take long to compare: a schema compares them as
+// fractions, digit for digit.
 func plainNumbers(value any) error {
 	switch value := value.(type) {
 	case map[string]any:
@@ -122,18 +117,9 @@ func plainNumbers(value any) error {
 			}
 		}
 	case json.Number:
-		if !isPlain(string(value)) {
+		if jsonvalue.IsHuge(string(value)) {
 			return fmt.Errorf("the number %s is too long or too large to be compared", quote(string(value)))
 		}
 	}
 	return nil
-}
-
-func isPlain(number string) bool {
-	i := strings.IndexAny(number, "eE")
-	if i < 0 {
-		return len(number) <= maxDigits
-	}
-	exponent, ok := new(big.Int).SetString(strings.TrimPrefix(number[i+1:], "+"), 10)
-	return ok && len(number) <= maxDigits && exponent.CmpAbs(big.NewInt(maxExponent)) <= 0
 }

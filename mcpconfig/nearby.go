@@ -3,15 +3,18 @@ package mcpconfig
 import (
 	"errors"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 )
 
 // IsNearbyName says whether a host's name is one that this machine or its network gives,
-// so that nobody outside says where it leads: it has no dot, or ends in .local or .internal.
+// so that nobody outside says where it leads: it has no dot, or ends in .localhost (RFC
+// 6761), .local (RFC 6762), .home.arpa (RFC 8375) or .internal.
 func IsNearbyName(name string) bool {
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
-	return !strings.Contains(name, ".") || strings.HasSuffix(name, ".local") || strings.HasSuffix(name, ".internal")
+	below := func(domain string) bool { return strings.HasSuffix(name, domain) }
+	return !strings.Contains(name, ".") || slices.ContainsFunc([]string{".localhost", ".local", ".home.arpa", ".internal"}, below)
 }
 
 // ReadAddress reads an entry of addresses: an IP address, or a range of them (CIDR). What

@@ -15,7 +15,7 @@ func file(path string) string { return (&url.URL{Scheme: "file", Path: path}).St
 // foreign names what is in a page that no page of ours has: elements that run, load or
 // send something, handlers, addresses that are no place in the file.
 const foreign = `[
-	...[...document.querySelectorAll("script:not(body > script:last-of-type), style:not(head > style), img, iframe, frame, object, embed, form, base, audio, video, math, link:not([href='data:,']), meta[http-equiv=refresh], main:not(body > main), main ~ main, section.page:not(main > section)")].map(e => e.outerHTML.slice(0, 200)),
+	...[...document.querySelectorAll("script:not(main > script:first-child, body > script:last-of-type), style:not(head > style), img, iframe, frame, object, embed, form, base, audio, video, math, link:not([href='data:,']), meta[http-equiv=refresh], main:not(body > main), main ~ main, section.page:not(main > section)")].map(e => e.outerHTML.slice(0, 200)),
 	...[...document.querySelectorAll("*")].flatMap(e => [...e.attributes].filter(a =>
 		/^on|^style$|^srcdoc$|^formaction$/.test(a.name) || /^(href|src|action)$/.test(a.name) && !/^#|^data:,$/.test(a.value)).map(a => e.tagName + " " + a.name + "=" + a.value.slice(0, 200))),
 ]`

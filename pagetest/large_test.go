@@ -133,22 +133,49 @@ func TestBroadRun(t *testing.T) {
 	p.Quiet()
 }
 
-// BenchmarkFirstPaint tells how long large reports take to show something, and their size.
+// Times in a page, in milliseconds: when all of it was loaded, and how long steps took to be
+// searched, from a word's last letter until what is left can be seen.
+const (
+	loadTime   = `performance.getEntriesByType("navigation")[0].loadEventEnd`
+	searchTime = `(async () => {
+	const find = document.querySelector(".page.seen .find"), told = document.querySelector(".page.seen .told");
+	find.focus();
+	const start = performance.now(), before = told.textContent;
+	find.value = "no such file";
+	find.dispatchEvent(new Event("input", {bubbles: true}));
+	while (told.textContent === before) await new Promise(requestAnimationFrame);
+	await new Promise(requestAnimationFrame);
+	return performance.now() - start;
+})()`
+)
+
+// BenchmarkFirstPaint tells how long large reports take to show something, to be loaded and to
+// be searched, and their size.
 func BenchmarkFirstPaint(b *testing.B) {
-	for name, fill := range map[string]func(testing.TB, string){
-		"calls":  func(t testing.TB, dir string) { longTrial(t, dir, manyCalls) },
-		"trials": func(t testing.TB, dir string) { broadRun(t, dir, manyTrials) },
+	for _, c := range []struct {
+		name, at string
+		fill     func(testing.TB, string)
+	}{
+		{"calls", "#trial/long/1", func(t testing.TB, dir string) { longTrial(t, dir, manyCalls) }},
+		{"trials", "#trial/task-07/50", func(t testing.TB, dir string) { broadRun(t, dir, manyTrials) }},
 	} {
-		b.Run(name, func(b *testing.B) {
+		b.Run(c.name, func(b *testing.B) {
 			dir := runtest.Dir(b)
-			fill(b, dir)
+			c.fill(b, dir)
 			path, size := written(b, dir)
 			browser := browsertest.Start(b)
-			var all time.Duration
+			var paint time.Duration
+			var load, search float64
 			for b.Loop() {
-				all += browser.Open(b, file(path), browsertest.View{}).FirstPaint()
+				p := browser.Open(b, file(path)+c.at, browsertest.View{})
+				paint += p.FirstPaint()
+				p.Await(loadTime + " > 0")
+				load += browsertest.Eval[float64](p, loadTime)
+				search += browsertest.Eval[float64](p, searchTime)
 			}
-			b.ReportMetric(float64(all.Milliseconds())/float64(b.N), "first-paint-ms")
+			b.ReportMetric(float64(paint.Milliseconds())/float64(b.N), "first-paint-ms")
+			b.ReportMetric(load/float64(b.N), "load-ms")
+			b.ReportMetric(search/float64(b.N), "search-ms")
 			b.ReportMetric(float64(size), "bytes")
 		})
 	}

@@ -16,10 +16,15 @@ import (
 	"github.com/waza-isolate/waza/runner"
 )
 
-// runLimit bounds a run of an example.
+// runLimit bounds a run of an eval.
 const runLimit = 10 * time.Minute
 
-// underway is a run of an example that is at work.
+// order is an eval of which the trial has much to show.
+var order = filepath.Join("testdata", "order", "eval.yaml")
+
+func example(name string) string { return filepath.Join("..", "examples", name, "eval.yaml") }
+
+// underway is a run of an eval that is at work.
 type underway struct {
 	dir  string
 	t    *testing.T
@@ -27,14 +32,14 @@ type underway struct {
 	said bytes.Buffer
 }
 
-// start starts a run of an example in isolation, in the new directory dir.
-func start(t *testing.T, dir, example string, args ...string) *underway {
+// start starts a run of an eval in isolation, in the new directory dir.
+func start(t *testing.T, dir, eval string, args ...string) *underway {
 	t.Helper()
 	dockertest.Require(t)
 	ctx, cancel := context.WithTimeout(context.Background(), runLimit)
 	t.Cleanup(cancel)
 	args = append([]string{"run", "--isolate", "--run-dir", dir}, args...)
-	u := &underway{dir: dir, t: t, cmd: exec.CommandContext(ctx, dockertest.Waza(t), append(args, filepath.Join("..", "examples", example, "eval.yaml"))...)}
+	u := &underway{dir: dir, t: t, cmd: exec.CommandContext(ctx, dockertest.Waza(t), append(args, eval)...)}
 	u.cmd.Stdout, u.cmd.Stderr = &u.said, &u.said
 	u.cmd.Cancel = func() error { return u.cmd.Process.Signal(os.Interrupt) }
 	u.cmd.WaitDelay = time.Minute
@@ -92,15 +97,16 @@ func handle(t *testing.T, p *browsertest.Page, hands map[string]func(*testing.T,
 
 type hands = map[string]func(*testing.T, *browsertest.Page)
 
-// TestRealRuns runs examples, watches one at work, and opens what is shown of them: in
+// TestRealRuns runs evals, watches one at work, and opens what is shown of them: in
 // files of their own and on the server.
 func TestRealRuns(t *testing.T) {
 	dir := t.TempDir()
 	b := browsertest.Start(t)
 	address := served(t, dir)
 	t.Run("at work", func(t *testing.T) { watch(t, b, address, filepath.Join(dir, "kept")) })
-	start(t, filepath.Join(dir, "mcp-eval"), "mcp-eval").end()
-	start(t, filepath.Join(dir, "real-servers"), "real-servers").end()
+	start(t, filepath.Join(dir, "mcp-eval"), example("mcp-eval")).end()
+	start(t, filepath.Join(dir, "real-servers"), example("real-servers")).end()
+	start(t, filepath.Join(dir, "order"), order).end()
 	for _, c := range []struct {
 		name, run, at string
 		hands         hands
@@ -109,7 +115,7 @@ func TestRealRuns(t *testing.T) {
 		{"servers", "real-servers", "#servers", hands{"walks": walks}},
 		{"trial", "real-servers", "#trial/error/1", hands{"walks": walks, "folds": folds, "searches": searches("/etc/passwd"), "copies": copies, "JSON": jsonFolds}},
 		{"small-overview", "mcp-eval", "", hands{"sorts": sorts}},
-		{"small-trial", "mcp-eval", "#trial/report/1", hands{"walks": walks}},
+		{"order", "order", "#trial/reserve/1", hands{"walks": walks, "searches": searches("BRG-6240")}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			report, _ := written(t, filepath.Join(dir, c.run))
@@ -148,7 +154,7 @@ func TestRealRuns(t *testing.T) {
 
 // watch sees a run at work on a page that is loaded once, up to the run's end.
 func watch(t *testing.T, b *browsertest.Browser, address, dir string) {
-	run := start(t, dir, "mcp-eval", "--task", "price", "--keep")
+	run := start(t, dir, example("mcp-eval"), "--task", "price", "--keep")
 	p := b.Open(t, address, browsertest.View{})
 	overview := browsertest.Eval[string](p, "location.origin") + "/runs/" + filepath.Base(dir) + "/overview"
 	dockertest.Await(t, runLimit, "the run has begun", func() bool { return runner.Held(dir) })

@@ -1,6 +1,7 @@
 package pagetest
 
 import (
+	"fmt"
 	"path/filepath"
 	"testing"
 
@@ -53,8 +54,23 @@ func live(t *testing.T, p *browsertest.Page, run *runtest.Live) {
 	p.Await(`document.querySelector('[data-now="ended"]').textContent.includes("<script>")`)
 	p.Await(`document.querySelector('[data-now="ended"] a').getAttribute("href") === "/runs/third%20%3Cb%3E/trial/buy/3"`)
 	t.Run("live", func(t *testing.T) { look(t, p.For(t), "serve-live") })
+	unseen(p, run)
 	run.Interrupt()
 	p.Await(`document.querySelector('[data-now="state"]').textContent === "interrupted"`)
 	p.Await(`document.querySelector('[data-now="told"]').textContent.includes("Nobody is at work")`)
 	p.Quiet()
+}
+
+// unseen has the page be in another tab for a while: it does not listen then, and knows what
+// came meanwhile when it is seen again.
+func unseen(p *browsertest.Page, run *runtest.Live) {
+	hidden := func(yes bool) {
+		p.Await(fmt.Sprintf(`(Object.defineProperty(document, "hidden", {value: %t, configurable: true}), document.dispatchEvent(new Event("visibilitychange")))`, yes))
+	}
+	p.Await(`((close) => { EventSource.prototype.close = function () { document.body.dataset.closed = "yes"; close.call(this); }; return true; })(EventSource.prototype.close)`)
+	hidden(true)
+	p.Await(`document.body.dataset.closed === "yes"`)
+	run.Step(2, runner.PhaseDone, evidence.ClassPass)
+	hidden(false)
+	p.Await(`document.querySelector('[data-now="done"]').textContent === "3"`)
 }

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/waza-isolate/waza/mcpconfig"
@@ -73,22 +75,37 @@ func remoteTransport(s Server, where *url.URL, rec eventRecorder, resolver *net.
 		}
 		named.Allowed = append(named.Allowed, in)
 	}
-	dialer.ControlContext = named.Judge
+	dialer.ControlContext = func(ctx context.Context, network, address string, conn syscall.RawConn) error {
+		return s.barred(named.Judge(ctx, network, address, conn))
+	}
 	return transport, nil
 }
 
+// barred is a judge's error with what to write where the address is right.
+func (s Server) barred(err error) error {
+	if refused, ok := errors.AsType[*egress.AddressError](err); ok {
+		is := netip.PrefixFrom(refused.Address, refused.Address.BitLen())
+		return &mcpproxy.Barred{Err: fmt.Errorf("%w; if the server is meant to be there, set addresses: [%q] of mcp_servers.%s in an eval", err, is, s.Name)}
+	}
+	return err
+}
+
 // tellingDial dials for a server, or for what else is named, and records once that the trial
-// went out there.
+// went out there, or that it was not let.
 func tellingDial(dialer *net.Dialer, rec eventRecorder, what, name string, where *url.URL) func(context.Context, string, string) (net.Conn, error) {
 	origin := where.Scheme + "://" + where.Host
-	told := sync.OnceFunc(func() {
-		rec.Event(evidence.Event{
-			Kind: "egress", Where: name, Message: "the runner connects to " + origin,
-			Data: map[string]any{what: name, "origin": origin},
-		})
-	})
+	tell := func(does string, data map[string]any) {
+		data[what], data["origin"] = name, origin
+		rec.Event(evidence.Event{Kind: "egress", Where: name, Message: "the runner " + does + " to " + origin, Data: data})
+	}
+	var connects, barred sync.Once
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		told()
-		return dialer.DialContext(ctx, network, addr)
+		conn, err := dialer.DialContext(ctx, network, addr)
+		if why, ok := errors.AsType[*mcpproxy.Barred](err); ok {
+			barred.Do(func() { tell("does not connect", map[string]any{"allowed": false, "why": why.Error()}) })
+		} else {
+			connects.Do(func() { tell("connects", map[string]any{}) })
+		}
+		return conn, err
 	}
 }

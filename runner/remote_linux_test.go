@@ -16,6 +16,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
 
@@ -86,8 +87,7 @@ func listenAtBoth(t *testing.T) (server, victim net.Listener) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, port, _ := net.SplitHostPort(server.Addr().String())
-		if victim, err := net.Listen("tcp", net.JoinHostPort(victimAt, port)); err == nil {
+		if victim, err := net.Listen("tcp", net.JoinHostPort(victimAt, portOf(server))); err == nil {
 			return server, victim
 		}
 		_ = server.Close()
@@ -178,7 +178,7 @@ func rebind(t *testing.T, scheme string, redirect bool) {
 
 	rec := &told{}
 	plan := Server{Name: "far", expanded: mcpconfig.Server{Addresses: []string{serverAt}}}
-	where := &url.URL{Scheme: scheme, Host: fmt.Sprintf("example.com:%d", at.Addr().(*net.TCPAddr).Port), Path: "/mcp"}
+	where := &url.URL{Scheme: scheme, Host: "example.com:" + portOf(at), Path: "/mcp"}
 	transport, err := remoteTransport(plan, where, rec, names.resolver())
 	if err != nil {
 		t.Fatal(err)
@@ -215,7 +215,47 @@ func rebind(t *testing.T, scheme string, redirect bool) {
 	if n := victim.n.Load(); n != 0 {
 		t.Errorf("%d connections went to %v", n, victim.Addr())
 	}
-	if !strings.Contains(rec.String(), victimAt+" is no public address but loopback") {
+	if !strings.Contains(rec.String(), victimAt+` is no public address but loopback; if the server is meant to be there, set addresses: ["127.0.0.3/32"] of mcp_servers.far in an eval`) {
 		t.Errorf("told %s", rec)
 	}
+	for _, what := range []string{"egress: the runner connects to ", "egress: the runner does not connect to "} {
+		if n := strings.Count(rec.String(), what+where.Scheme); n != 1 {
+			t.Errorf("%q is told %d times", what, n)
+		}
+	}
+}
+
+// Where a remote server is on the user's own network, what is said is one sentence with
+// what to write; written, that does.
+func TestAddressesOfARemoteServer(t *testing.T) {
+	t.Parallel()
+	names := &fickle{}
+	names.lead(serverAt)
+	at, err := net.Listen("tcp", serverAt+":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	serveOn(t, at, false, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	where := &url.URL{Scheme: "http", Host: "mcp.corp.example:" + portOf(at), Path: "/mcp"}
+	for want, allowed := range map[string][]string{
+		`MCP server "far" cannot be reached: 127.0.0.2 is no public address but loopback; if the server is meant to be there, set addresses: ["127.0.0.2/32"] of mcp_servers.far in an eval`: nil,
+		`MCP server "far" wants authorization`: {"127.0.0.2/32"},
+	} {
+		transport, err := remoteTransport(Server{Name: "far", expanded: mcpconfig.Server{Addresses: allowed}}, where, &told{}, names.resolver())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = mcpproxy.Probe(t.Context(), &told{}, mcpproxy.Limits{}, mcpproxy.Server{
+			Name: "far", Start: time.Minute, Upstream: &mcpproxy.Upstream{URL: where, Transport: transport, Remote: true},
+		})
+		if err == nil || err.Error() != want && (allowed == nil || !strings.HasPrefix(err.Error(), want)) {
+			t.Errorf("got %v\nwant %s", err, want)
+		}
+		transport.CloseIdleConnections()
+	}
+}
+
+func portOf(l net.Listener) string {
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return port
 }

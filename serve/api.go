@@ -82,7 +82,7 @@ func (s *Server) apiRun(w http.ResponseWriter, r *http.Request) {
 		s.denyFor(w, r, err)
 		return
 	}
-	detail, err := s.detail(run)
+	detail, err := s.detail(r.Context(), run)
 	if err != nil {
 		s.denyFor(w, r, err)
 		return
@@ -106,7 +106,7 @@ func (s *Server) apiTrial(w http.ResponseWriter, r *http.Request) {
 		s.denyFor(w, r, err)
 		return
 	}
-	trial, err := s.trial(run, task, numbered)
+	trial, err := s.trial(r.Context(), run, task, numbered)
 	if err != nil {
 		s.denyFor(w, r, err)
 		return
@@ -115,7 +115,7 @@ func (s *Server) apiTrial(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) apiCompare(w http.ResponseWriter, r *http.Request) {
-	comparison, _, err := s.compare(strings.Split(r.URL.Query().Get("runs"), ","))
+	comparison, _, err := s.compare(r.Context(), strings.Split(r.URL.Query().Get("runs"), ","))
 	if err != nil {
 		s.denyFor(w, r, err)
 		return

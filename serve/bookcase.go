@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"path/filepath"
 	"sync"
 
@@ -32,7 +33,7 @@ type book struct {
 func newBookcase(dir string) *bookcase { return &bookcase{dir: dir} }
 
 // run is what is shown of a run, as its files are now; without a record that is nothing.
-func (c *bookcase) run(r Run) (report.Run, error) {
+func (c *bookcase) run(ctx context.Context, r Run) (report.Run, error) {
 	if r.Planned == 0 {
 		return report.Run{ID: r.ID, AtWork: r.live()}, nil
 	}
@@ -46,15 +47,18 @@ func (c *bookcase) run(r Run) (report.Run, error) {
 	defer b.mu.Unlock()
 	if now := stampsOf(p); !now.same(b.stamps) {
 		b.stamps = now
-		b.run, b.err = readReported(p)
+		b.run, b.err = readReported(ctx, p)
+		if ctx.Err() != nil { // who asked has gone, and perhaps it was not read to its end
+			b.stamps = stamps{}
+		}
 	}
 	shown := b.run
 	shown.AtWork = r.live()
 	return shown, b.err
 }
 
-func readReported(p *place) (report.Run, error) {
-	if err := p.isPlain("."); err != nil {
+func readReported(ctx context.Context, p *place) (report.Run, error) {
+	if err := p.isPlain(ctx, "."); err != nil {
 		return report.Run{}, err
 	}
 	record, err := readRecord(p)

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -25,7 +26,7 @@ func (s *Server) comparePage(w http.ResponseWriter, r *http.Request) {
 		}
 		ids = append(ids, id)
 	}
-	comparison, runs, err := s.compare(ids)
+	comparison, runs, err := s.compare(r.Context(), ids)
 	if err != nil {
 		s.denyFor(w, r, err)
 		return
@@ -38,7 +39,7 @@ func (s *Server) comparePage(w http.ResponseWriter, r *http.Request) {
 }
 
 // compare holds runs against the first of them, each by its trials that have verdicts.
-func (s *Server) compare(ids []string) (c results.Comparison, shown []report.Run, err error) {
+func (s *Server) compare(ctx context.Context, ids []string) (c results.Comparison, shown []report.Run, err error) {
 	if len(ids) < 2 || len(ids) > maxCompared {
 		return c, nil, &badRequest{fmt.Sprintf("Name from 2 to %d runs to compare.", maxCompared)}
 	}
@@ -52,7 +53,7 @@ func (s *Server) compare(ids []string) (c results.Comparison, shown []report.Run
 		if entry.Outline, err = s.outline(run); err != nil {
 			entry.Error = problemWith(runner.ResultsFile, err)
 		}
-		one, err := s.pages.run(run)
+		one, err := s.pages.run(ctx, run)
 		if err != nil {
 			return c, nil, err
 		}

@@ -1,6 +1,8 @@
 package serve
 
 import (
+	"context"
+
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/results"
 )
@@ -36,9 +38,9 @@ type TrialLine struct {
 	MCPCalls   int             `json:"mcp_calls"`         // captured
 }
 
-func (s *Server) detail(run Run) (RunDetail, error) {
+func (s *Server) detail(ctx context.Context, run Run) (RunDetail, error) {
 	d := RunDetail{Run: run, Results: []TaskDetail{}}
-	shown, err := s.pages.run(run)
+	shown, err := s.pages.run(ctx, run)
 	if err != nil {
 		return d, err
 	}

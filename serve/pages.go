@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -68,7 +69,7 @@ func (s *Server) overviewPage(w http.ResponseWriter, r *http.Request) {
 		pages = append(pages, report.Notice(run.ID, "This run cannot be read whole. "+run.Problem))
 	}
 	if run.Planned > 0 {
-		shown, err := s.pages.run(run)
+		shown, err := s.pages.run(r.Context(), run)
 		if err != nil {
 			s.denyFor(w, r, err)
 			return
@@ -102,7 +103,7 @@ func (s *Server) serversPage(w http.ResponseWriter, r *http.Request) {
 		s.denyFor(w, r, err)
 		return
 	}
-	shown, err := s.pages.run(run)
+	shown, err := s.pages.run(r.Context(), run)
 	if err != nil {
 		s.denyFor(w, r, err)
 		return
@@ -117,7 +118,7 @@ func (s *Server) trialPage(w http.ResponseWriter, r *http.Request) {
 		s.denyFor(w, r, err)
 		return
 	}
-	at, within, err := s.trialDir(run.ID, r.PathValue("task"), r.PathValue("number"))
+	at, within, err := s.trialDir(r.Context(), run.ID, r.PathValue("task"), r.PathValue("number"))
 	if err != nil {
 		s.denyFor(w, r, err)
 		return
@@ -150,7 +151,7 @@ func (s *Server) linked(run, within string) (files []report.File) {
 
 // trialDir is where the evidence of a trial that has ended lies, also as a path from the
 // run's directory.
-func (s *Server) trialDir(run, task, numbered string) (at evidence.Dir, within string, err error) {
+func (s *Server) trialDir(ctx context.Context, run, task, numbered string) (at evidence.Dir, within string, err error) {
 	n, ok := number(numbered)
 	if !ok || !isName(task) {
 		return "", "", errNotThere
@@ -167,7 +168,7 @@ func (s *Server) trialDir(run, task, numbered string) (at evidence.Dir, within s
 	if _, err := p.stat(within + "/" + evidence.VerdictsFile); err != nil {
 		return "", "", fmt.Errorf("%w: %w", errNotEnded, err)
 	}
-	return evidence.Dir(filepath.Join(p.dir, within)), within, p.isPlain(within)
+	return evidence.Dir(filepath.Join(p.dir, within)), within, p.isPlain(ctx, within)
 }
 
 var errNotEnded = errors.New("the trial has not ended")

@@ -19,10 +19,8 @@ var errNotThere = errors.New("is not there")
 const (
 	// maxDocument is how many bytes a JSON document of a run may have to be read.
 	maxDocument = 64 << 20
-	// maxValues is how many values such a document may have: one of nothing else takes many
-	// times its bytes to hold.
-	maxValues = 1 << 20
-	// maxRecords is how many bytes lines of JSON may have together.
+	// maxRecords is how many bytes lines of JSON may have together, or documents of a run
+	// that are large.
 	maxRecords = 1 << 30
 	// maxEntries is how many files and directories a run may have to be shown.
 	maxEntries = 1 << 18
@@ -137,8 +135,8 @@ func (p *place) read(name string) ([]byte, error) {
 		return nil, tooLarge(name, info.Size(), maxDocument)
 	}
 	data, err := io.ReadAll(io.LimitReader(file, maxDocument))
-	if err == nil && jsontext.MoreThan(maxValues, data) {
-		err = fmt.Errorf("%s has more than %d values", name, maxValues)
+	if err == nil && jsontext.MoreThan(jsontext.MaxValues, data) {
+		err = fmt.Errorf("%s has more than %d values", name, jsontext.MaxValues)
 	}
 	return data, err
 }

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // swapped is a directory in which something takes another's place as soon as that has
@@ -28,10 +31,10 @@ func (s *swapped) Lstat(name string) (fs.FileInfo, error) {
 	return info, err
 }
 
-// instead puts what make makes into the place of a file or directory.
-func instead(t *testing.T, path string, make func(path string) error) func() {
+// instead puts what put puts into the place of a file or directory.
+func instead(t *testing.T, path string, put func(path string) error) func() {
 	return func() {
-		if err := errors.Join(os.Rename(path, path+".before"), make(path)); err != nil {
+		if err := errors.Join(os.Rename(path, path+".before"), put(path)); err != nil {
 			t.Error(err)
 		}
 	}
@@ -53,7 +56,7 @@ func TestSwappedWhileOpened(t *testing.T) {
 	lay(t, filepath.Join(above, "run", name), secret)
 	for what, test := range map[string]struct {
 		looked, path string
-		make         func(string) error
+		put          func(string) error
 	}{
 		"a directory on the way": {"trials/buy", "trials", link(above)},
 		"the last directory":     {name, "trials/buy", link(filepath.Join(above, "buy"))},
@@ -69,7 +72,7 @@ func TestSwappedWhileOpened(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.root = &swapped{p.root, test.looked, instead(t, filepath.Join(dir, "a", test.path), test.make)}
+		p.root = &swapped{p.root, test.looked, instead(t, filepath.Join(dir, "a", test.path), test.put)}
 		file, _, err := p.open(name)
 		if err == nil {
 			said, _ := io.ReadAll(file)
@@ -100,14 +103,14 @@ func TestWhatIsNoFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	names := []string{"run.json", "results.json", "progress.jsonl", "trials/buy/1/trial.json", "trials/buy/1/frames.jsonl", "trials/buy/1/agent.stdout"}
-	for kind, make := range map[string]func(string) error{"pipe": pipe, "socket": socket} {
+	for kind, put := range map[string]func(string) error{"pipe": pipe, "socket": socket} {
 		for _, name := range names {
 			id := kind + strings.ReplaceAll(name, "/", "-")
 			at := filepath.Join(makeRun(t, dir, id), name)
 			if err := os.Remove(at); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				t.Fatal(err)
 			}
-			if err := make(at); err != nil {
+			if err := put(at); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -170,5 +173,40 @@ func TestDeepAndWide(t *testing.T) {
 		if (err == nil) != fits || len(visited) > most || fits && strings.Join(visited, " ") != "wide/1 wide/2 wide/2/3 wide/4" {
 			t.Errorf("of %d it visits %q, %v", most, visited, err)
 		}
+	}
+}
+
+// TestLookAtRunIsBounded reads large documents of a run to know what they hold: not without
+// end, and not for somebody who has gone.
+func TestLookAtRunIsBounded(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	at := makeRun(t, dir, "a")
+	for _, name := range []string{"1.json", "2.json", "3.json"} {
+		lay(t, filepath.Join(at, "large", name), strings.Repeat(" ", jsontext.MaxValues+1))
+	}
+	p, err := openPlace(dir, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = p.Close() }()
+	if err := p.isPlainWithin(t.Context(), "large", 3*(jsontext.MaxValues+1)); err != nil {
+		t.Error(err)
+	}
+	if err := p.isPlainWithin(t.Context(), "large", 3*jsontext.MaxValues); err == nil {
+		t.Error("it reads on")
+	}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	s := New(dir)
+	run, err := s.shelf.find("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.pages.run(gone, run); !errors.Is(err, context.Canceled) {
+		t.Errorf("it looks for nobody: %v", err)
+	}
+	if shown, err := s.pages.run(t.Context(), run); err != nil || shown.Trials() != 2 {
+		t.Errorf("for the next one there are %d trials, %v", shown.Trials(), err)
 	}
 }

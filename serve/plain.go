@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,21 +12,35 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // isPlain fails where something below name is neither a file nor a directory, so that a
-// reader of it would be led away, or is too much for one.
-func (p *place) isPlain(name string) error {
+// reader of it would be led away, or is too much for one. It ends with ctx.
+func (p *place) isPlain(ctx context.Context, name string) error {
+	return p.isPlainWithin(ctx, name, maxRecords)
+}
+
+// isPlainWithin reads at most about so many bytes to know.
+func (p *place) isPlainWithin(ctx context.Context, name string, most int64) error {
 	if _, err := p.stat(name); err != nil {
 		return err
 	}
+	left := most
 	return p.walk(name, maxEntries, func(name string, entry fs.DirEntry) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if !entry.IsDir() && !entry.Type().IsRegular() {
 			return fmt.Errorf("%s is neither a file nor a directory, and a run has nothing else: it is not followed", name)
 		}
-		return p.hasRoom(name)
+		size, err := p.hasRoom(name)
+		if left -= size; err == nil && left < 0 {
+			err = fmt.Errorf("its documents have more than %d bytes together", most)
+		}
+		return err
 	})
 }
 
@@ -80,26 +95,29 @@ func (p *place) entries(dir string, most int) ([]fs.DirEntry, error) {
 	return entries, err
 }
 
-// hasRoom fails for a file that a reader holds and that is too much for that. Frames and
-// results are read piece by piece, and trees and output in part.
-func (p *place) hasRoom(name string) error {
+// hasRoom fails for a file that a reader holds and that is too much for that, and says how
+// many bytes it read to know. Frames and results are read piece by piece, lines one by one,
+// and trees and output in part.
+func (p *place) hasRoom(name string) (read int64, err error) {
 	base := path.Base(name)
 	kind := path.Ext(base)
 	if base == evidence.FramesFile || base == runner.ResultsFile || kind != ".json" && kind != ".jsonl" {
-		return nil
+		return 0, nil
 	}
 	info, err := p.root.Lstat(name)
 	switch {
 	case err != nil:
-		return nil // it went while this looked
+		return 0, nil // it went while this looked
 	case kind == ".jsonl" && info.Size() > maxRecords:
-		return tooLarge(name, info.Size(), maxRecords)
-	case kind == ".json" && info.Size() > maxValues:
-		if _, err = p.read(name); errors.Is(err, errNotThere) {
-			return nil
-		}
+		return 0, tooLarge(name, info.Size(), maxRecords)
+	case kind == ".jsonl" || info.Size() <= jsontext.MaxValues:
+		return 0, nil
 	}
-	return err
+	data, err := p.read(name)
+	if errors.Is(err, errNotThere) {
+		err = nil // likewise
+	}
+	return int64(len(data)), err
 }
 
 func tooLarge(name string, size, most int64) error {

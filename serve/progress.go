@@ -11,7 +11,7 @@ type RunProgress struct {
 	Run       string                 `json:"run"`               // its id
 	State     State                  `json:"state"`             // as in the list of runs
 	Started   time.Time              `json:"started,omitzero"`  // UTC; left out until it has run.json
-	ElapsedMS int64                  `json:"elapsed_ms"`        // since then, or up to the end
+	ElapsedMS int64                  `json:"elapsed_ms"`        // since then, or up to the end; of a run that was killed, up to the last that became of a trial
 	Workers   int                    `json:"workers"`           // trials at once
 	Planned   int                    `json:"planned_trials"`    // trials of all tasks
 	Done      int                    `json:"done_trials"`       // that have an outcome
@@ -54,6 +54,8 @@ func (w *watches) describe(s sighting, since int) RunProgress {
 		r.ElapsedMS = max(0, w.now().Sub(run.Started).Milliseconds())
 	case !run.Ended.IsZero():
 		r.ElapsedMS = run.DurationMS
+	case !run.Started.IsZero() && !told.last.IsZero(): // it was killed
+		r.ElapsedMS = max(0, told.last.Sub(run.Started).Milliseconds())
 	}
 	if run.State == StateRunning {
 		r.LeftMS = left(told, run.Planned, run.workers)

@@ -166,7 +166,9 @@ func TestMaxConnections(t *testing.T) {
 		for range maxConnections {
 			c, _ := w.dial()
 			defer func() { _ = c.Close() }()
-			first = c
+			if first == nil {
+				first = c
+			}
 		}
 		in := make(chan net.Conn, 1)
 		go func() {

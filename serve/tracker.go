@@ -57,6 +57,7 @@ type tracker struct {
 	version int                               // counts changes; guarded by mu
 	ended   int                               // trials; guarded by mu
 	took    time.Duration                     // by these together; guarded by mu
+	last    time.Time                         // of what it knows; guarded by mu
 }
 
 func newTracker() *tracker {
@@ -93,7 +94,7 @@ func (t *tracker) read(p *place) {
 
 // startOverLocked forgets what another file said.
 func (t *tracker) startOverLocked() {
-	t.offset, t.trials, t.ended, t.took = 0, nil, 0, 0
+	t.offset, t.trials, t.ended, t.took, t.last = 0, nil, 0, 0, time.Time{}
 	clear(t.byID)
 	clear(t.tails)
 	t.version++
@@ -131,6 +132,7 @@ func (t *tracker) stepLocked(p evidence.Progress) {
 		t.ended++
 		t.took += max(0, p.Time.Sub(trial.began))
 	}
+	t.last = p.Time
 	t.version++
 	trial.changed = t.version
 }
@@ -195,6 +197,7 @@ type account struct {
 	trials   []TrialProgress // those that have changed, in the order in which they began
 	ended    int
 	took     time.Duration // by these together
+	last     time.Time     // something became of a trial; zero before anything did
 	outcomes map[evidence.Class]int
 }
 
@@ -210,7 +213,7 @@ func (t *tracker) counts() (ended, version int) {
 func (t *tracker) account(since int) account {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	a := account{version: t.version, trials: []TrialProgress{}, ended: t.ended, took: t.took, outcomes: map[evidence.Class]int{}}
+	a := account{version: t.version, trials: []TrialProgress{}, ended: t.ended, took: t.took, last: t.last, outcomes: map[evidence.Class]int{}}
 	for _, trial := range t.trials {
 		if trial.changed > since {
 			a.trials = append(a.trials, *trial)

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -78,8 +79,8 @@ type FileLine struct {
 }
 
 // trial reads what the API says of a trial that has ended.
-func (s *Server) trial(run, task, numbered string) (d TrialDetail, err error) {
-	at, within, err := s.trialDir(run, task, numbered)
+func (s *Server) trial(ctx context.Context, run, task, numbered string) (d TrialDetail, err error) {
+	at, within, err := s.trialDir(ctx, run, task, numbered)
 	if err != nil {
 		return d, err
 	}

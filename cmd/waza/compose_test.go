@@ -173,6 +173,9 @@ tasks: [silent.yaml]
 	if uid := info.Sys().(*syscall.Stat_t).Uid; uid != c.uid {
 		t.Errorf("results.json is user %d's, want %d's", uid, c.uid)
 	}
+	if kept, _ := filepath.Glob(c.path(".waza", "cache", "waza", "certificates", "*.json")); len(kept) != 1 {
+		t.Errorf("kept for the next run: %q, want one certificate", kept)
+	}
 	c.compose("run", "--isolate", "--run-dir", "failed", "failing.yaml").wait(exitFailed)
 	c.compose("run", "--isolate", "missing.yaml").wait(exitUsage)
 	c.start("grade", "run").wait(exitOK) // what came out is whole for a runner outside

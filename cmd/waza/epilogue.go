@@ -73,7 +73,7 @@ func (e ending) failures(atLength bool) (lines []string) {
 			continue
 		}
 		class := liveview.Paint(e.style, r.Verdicts.Class)(r.Verdicts.Class.With(r.Verdicts.Reason))
-		lines = append(lines, whyLines(fmt.Sprintf("%s/%d %s", printable(r.Trial.Task), r.Trial.Number, class), results.WhyOf(r.Verdicts), atLength)...)
+		lines = append(lines, whyLines(fmt.Sprintf("%s/%d %s", printable(r.Trial.Task), r.Trial.Number, class), results.WhyOf(withLastWords(r)), atLength)...)
 		lines = append(lines, e.style.Faint(fmt.Sprintf("  waza show %s %s %d", shellWord(e.dir), shellWord(r.Trial.Task), r.Trial.Number)))
 	}
 	if more := left - maxFailures; more > 0 {
@@ -96,6 +96,20 @@ func whyLines(head string, why results.Why, atLength bool) []string {
 		lines = append(lines, "  "+beginning(reason))
 	}
 	return lines
+}
+
+// withLastWords is what came of a trial; where its agent ended by itself, with what that
+// said last.
+func withLastWords(r runner.Result) evidence.Verdicts {
+	v := r.Verdicts
+	if v.Reason != evidence.ReasonExitCode && v.Reason != evidence.ReasonSignal {
+		return v
+	}
+	if said := r.Dir.LastWords(); said != "" {
+		first, rest, _ := strings.Cut(v.Message, "\n")
+		v.Message = strings.TrimSuffix(first+": "+said+"\n"+rest, "\n")
+	}
+	return v
 }
 
 // beginning is the beginning of what a stranger said, set in below its first line.

@@ -80,6 +80,34 @@ func TestEpilogueWithoutAWord(t *testing.T) {
 	}
 }
 
+// An agent that ended by itself has said why, where it said anything.
+func TestWhyAgentEnded(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, evidence.StderrFile), []byte("at work\nno such tool\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for reason, want := range map[evidence.Reason]string{
+		evidence.ReasonExitCode: "exited: no such tool\nnote", evidence.ReasonSignal: "exited: no such tool\nnote", evidence.ReasonTimeLimit: "exited\nnote",
+	} {
+		r := finished("price", 1, 3, evidence.ClassAgentError, "exited\nnote")
+		r.Dir, r.Verdicts.Reason = evidence.Dir(dir), reason
+		if got := withLastWords(r).Message; got != want {
+			t.Errorf("%s: %q, want %q", reason, got, want)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, evidence.StderrFile), []byte(strings.ReplaceAll(evilText, "\n", " ")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	hostile := finished("price", 1, 3, evidence.ClassAgentError, "exited")
+	hostile.Dir, hostile.Verdicts.Reason = evidence.Dir(dir), evidence.ReasonSignal
+	s, out, _ := testState()
+	s.printLines(ending{done: []runner.Result{hostile}}.failures(true))
+	if checkPrintable(t, "last words", out.String()); !strings.Contains(out.String(), "price/1 agent_error (signal): exited: ") {
+		t.Errorf("%q", out.String())
+	}
+}
+
 // TestEpilogueIsBounded has a hundred trials fail at length.
 func TestEpilogueIsBounded(t *testing.T) {
 	t.Parallel()

@@ -82,7 +82,7 @@ func (s *state) evalTarget(file string) (target, error) {
 }
 
 func (s *state) clientTarget(file string, o inspectOptions) (target, error) {
-	data, err := wholefile.Read(file, strictyaml.MaxBytes)
+	data, err := wholefile.ReadNamed(file, strictyaml.MaxBytes)
 	if err != nil {
 		return target{}, usage("%w", err)
 	}

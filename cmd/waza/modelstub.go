@@ -43,7 +43,7 @@ func (s *state) modelStubCommand() *cli.Command {
 }
 
 func (s *state) modelStub(ctx context.Context, file, address string) error {
-	data, err := wholefile.Read(file, strictyaml.MaxBytes)
+	data, err := wholefile.ReadNamed(file, strictyaml.MaxBytes)
 	if err != nil {
 		return usage("the script: %w", err)
 	}

@@ -3,9 +3,9 @@ package main
 import (
 	"bytes"
 	"net/url"
-	"os"
 
 	"github.com/waza-isolate/waza/images"
+	"github.com/waza-isolate/waza/internal/wholefile"
 	"github.com/waza-isolate/waza/runner/redact"
 )
 
@@ -56,6 +56,9 @@ func hidePassword(address string, secrets *redact.Set) {
 	secrets.Add(password)
 }
 
+// maxCertificates is of one file; those of systems have a quarter of a MiB.
+const maxCertificates = 8 << 20
+
 // certificates is every file of certificates that the environment names, else the
 // system's; nothing where none can be read.
 func certificates(lookup func(string) (string, bool)) []byte {
@@ -67,13 +70,13 @@ func certificates(lookup func(string) (string, bool)) []byte {
 			continue
 		}
 		seen[path] = true
-		if content, err := os.ReadFile(path); err == nil {
+		if content, err := wholefile.Read(path, maxCertificates); err == nil {
 			all.Write(content)
 			all.WriteByte('\n')
 		}
 	}
 	if all.Len() == 0 {
-		content, err := os.ReadFile(systemCA)
+		content, err := wholefile.Read(systemCA, maxCertificates)
 		if err != nil {
 			return nil
 		}

@@ -45,7 +45,7 @@ func (s *state) readOverlay(c *cli.Context) (*mcpconfig.ClientFile, error) {
 }
 
 func (s *state) overlayFrom(path string) (*mcpconfig.ClientFile, error) {
-	data, err := wholefile.Read(path, strictyaml.MaxBytes)
+	data, err := wholefile.ReadNamed(path, strictyaml.MaxBytes)
 	if err != nil {
 		return nil, usage("--mcp: %w", err)
 	}

@@ -129,6 +129,11 @@ func (p *progress) close() {
 
 // update takes what the runner tells.
 func (p *progress) update(u runner.Update) {
+	if u.Result != nil {
+		result := *u.Result
+		result.Verdicts = withLastWords(result)
+		u.Result = &result
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.state.Update(u, time.Now())

@@ -1,10 +1,13 @@
 package browsertest
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 )
 
@@ -62,6 +65,16 @@ func (p *Page) FirstPaint() time.Duration {
 }
 
 const painted = `(performance.getEntriesByName("first-contentful-paint")[0] || {}).startTime`
+
+// Before has a script run in every page that p goes to from now on, before anything of that
+// page is read.
+func (p *Page) Before(script string) {
+	p.t.Helper()
+	p.Do(func(ctx context.Context, t *chromedp.Target) (void chromedp.Void, err error) {
+		_, err = cdp.Call(ctx, t, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
+		return void, err
+	})
+}
 
 // PDF is the page as it is printed.
 func (p *Page) PDF() []byte {

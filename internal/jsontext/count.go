@@ -1,5 +1,9 @@
 package jsontext
 
+// MaxValues is how many values a document may have that anybody reads, keys and elements
+// counted.
+const MaxValues = 1 << 20
+
 // MoreThan says whether raw, which need not be JSON, has more than so many values, keys
 // and elements counted. What else reads it holds many times the text of one that is made
 // of nothing else.

@@ -96,3 +96,20 @@ func (d decimal) compareSize(other decimal) int {
 	}
 	return strings.Compare(d.digits, other.digits) // both begin at the same power of ten
 }
+
+// MaxDigits is of a number that is not [IsHuge].
+const MaxDigits = 1000
+
+// IsHuge says whether a JSON number takes long to compute with, as a fraction say: it has
+// more than [MaxDigits], or would have them written without its exponent.
+func IsHuge(n string) bool {
+	if len(n) > MaxDigits {
+		return true
+	}
+	i := strings.IndexAny(n, "eE")
+	if i < 0 {
+		return false
+	}
+	exponent, err := strconv.Atoi(n[i+1:])
+	return err != nil || exponent > MaxDigits || exponent < -MaxDigits
+}

@@ -3,6 +3,7 @@ package jsonvalue
 import (
 	"encoding/json"
 	"math/big"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -64,6 +65,17 @@ func TestCompareNumbers(t *testing.T) {
 // number draws JSON numbers near each other.
 func number() *rapid.Generator[string] {
 	return rapid.StringMatching(`-?(0|[1-9][0-9]{0,2})(\.[0-9]{1,3})?([eE][+-]?[0-3])?`)
+}
+
+func TestIsHuge(t *testing.T) {
+	for n, want := range map[string]bool{
+		"0": false, "-1.5": false, "1e1000": false, "1E-1000": false, "1e+7": false, strings.Repeat("9", 1000): false,
+		"1e1001": true, "1e-1001": true, "1e99999999999999999999": true, "0e-99999999999999999999": true, strings.Repeat("9", 1001): true, "0." + strings.Repeat("0", 999): true,
+	} {
+		if got := IsHuge(n); got != want {
+			t.Errorf("%.20s is %t", n, got)
+		}
+	}
 }
 
 func TestNumbersAreAsBigRationals(t *testing.T) {

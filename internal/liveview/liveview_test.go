@@ -184,6 +184,10 @@ func TestEnded(t *testing.T) {
 	if got, want := liveview.Ended(u, ansi.Style{}), "fail        price/3  31.0s  a: No call. At all. And 1 other grader did not pass."; got != want {
 		t.Errorf("%q", got)
 	}
+	u.Result.Verdicts.Class, u.Result.Verdicts.Reason = evidence.ClassTimeout, evidence.ReasonTimeLimit
+	if got, want := liveview.Ended(u, ansi.Style{}), "timeout     price/3  31.0s  failed: a, b"; got != want {
+		t.Errorf("%q", got)
+	}
 	u.Result.Verdicts.Verdicts = nil
 	u.Phase, u.Result.Verdicts.Class, u.Result.Verdicts.Reason = runner.PhaseAgain, evidence.ClassInfra, evidence.ReasonServer
 	u.Result.Verdicts.Message = strings.Repeat("m", 10_000)

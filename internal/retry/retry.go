@@ -4,6 +4,7 @@
 package retry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +15,8 @@ import (
 )
 
 const (
-	firstWait = time.Second
+	defaultAttempts = 4
+	firstWait       = time.Second
 	// maxWait is between two attempts, whatever is asked for.
 	maxWait = time.Minute
 )
@@ -31,9 +33,14 @@ func (p *passing) Unwrap() error { return p.error }
 // for none that is known.
 func Passing(err error, after time.Duration) error { return &passing{err, after} }
 
+// givenUp is an error that nobody is to attempt again, though what it wraps might pass.
+type givenUp struct{ error }
+
+func (g *givenUp) Unwrap() error { return g.error }
+
 // Policy is how often something is attempted.
 type Policy struct {
-	Attempts int
+	Attempts int // 0 for 4
 	// Wait waits between two attempts; nil for [Sleep].
 	Wait func(context.Context, time.Duration) error
 }
@@ -43,7 +50,7 @@ type Policy struct {
 // further one; or that of ctx, once that is done.
 func Do[T any](ctx context.Context, p Policy, attempt func(context.Context) (T, error)) (T, error) {
 	var none T
-	wait := p.Wait
+	wait, attempts := p.Wait, cmp.Or(p.Attempts, defaultAttempts)
 	if wait == nil {
 		wait = Sleep
 	}
@@ -53,15 +60,16 @@ func Do[T any](ctx context.Context, p Policy, attempt func(context.Context) (T, 
 			return none, context.Cause(ctx)
 		}
 		again, ok := errors.AsType[*passing](err)
+		_, over := errors.AsType[*givenUp](err)
 		switch {
 		case err == nil:
 			return got, nil
-		case !ok:
+		case !ok || over:
 			return none, err
 		case again.after > maxWait:
-			return none, fmt.Errorf("%w; it asks to wait for %s, which is too long", err, again.after)
-		case n >= p.Attempts:
-			return none, fmt.Errorf("%w, and so %d times in a row", err, n)
+			return none, &givenUp{fmt.Errorf("%w; it asks to wait for %s, which is too long", err, again.after)}
+		case n >= attempts:
+			return none, &givenUp{fmt.Errorf("%w, and so %d times in a row", err, n)}
 		}
 		if err := wait(ctx, min(max(pause, again.after), maxWait)); err != nil {
 			return none, err

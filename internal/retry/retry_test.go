@@ -93,6 +93,18 @@ func TestGivenUp(t *testing.T) {
 	}
 }
 
+// What was given up is given up, also by who attempts all of that anew.
+func TestWithinAnother(t *testing.T) {
+	n := 0
+	now := retry.Policy{Wait: func(context.Context, time.Duration) error { return nil }}
+	_, err := retry.Do(t.Context(), now, func(ctx context.Context) (int, error) {
+		return retry.Do(ctx, now, func(context.Context) (int, error) { n++; return 0, retry.Passing(errBusy, 0) })
+	})
+	if n != 4 || !errors.Is(err, errBusy) || !strings.HasSuffix(err.Error(), "and so 4 times in a row") {
+		t.Errorf("%v after %d attempts", err, n)
+	}
+}
+
 func TestStatus(t *testing.T) {
 	for status, want := range map[int]bool{200: false, 302: false, 400: false, 401: false, 404: false, 408: true, 429: true, 500: true, 503: true, 529: true} {
 		if retry.Status(status) != want {

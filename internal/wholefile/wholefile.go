@@ -14,9 +14,24 @@ import (
 // ErrTooLarge is the class of what has more bytes than are read.
 var ErrTooLarge = errors.New("is larger")
 
-// Read reads a regular file of at most so many bytes. Its errors are [*fs.PathError].
+// Read reads a regular file of at most so many bytes, and waits for nothing else. Its
+// errors are [*fs.PathError].
 func Read(path string, most int64) ([]byte, error) {
-	data, err := read(path, most)
+	return whole(path, syscall.O_NONBLOCK, most, func(mode fs.FileMode) error { // to open a pipe is to wait for who writes to it
+		if !mode.IsRegular() {
+			return errors.New("is not a regular file")
+		}
+		return nil
+	})
+}
+
+// ReadNamed is Read for what somebody names on a command line, which may be a pipe.
+func ReadNamed(path string, most int64) ([]byte, error) {
+	return whole(path, 0, most, func(fs.FileMode) error { return nil })
+}
+
+func whole(path string, flags int, most int64, check func(fs.FileMode) error) ([]byte, error) {
+	data, err := read(path, flags, most, check)
 	if err == nil {
 		return data, nil
 	}
@@ -26,21 +41,21 @@ func Read(path string, most int64) ([]byte, error) {
 	return nil, &fs.PathError{Op: "read", Path: path, Err: err}
 }
 
-func read(path string, most int64) (data []byte, err error) {
-	info, err := os.Stat(path) // to open a pipe is to wait for who writes to it
-	switch {
-	case err != nil:
-		return nil, err
-	case info.IsDir():
-		return nil, syscall.EISDIR
-	case !info.Mode().IsRegular():
-		return nil, errors.New("is not a regular file")
-	}
-	file, err := os.Open(path)
+func read(path string, flags int, most int64, check func(fs.FileMode) error) (data []byte, err error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|flags, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
+	if err == nil && info.IsDir() {
+		err = syscall.EISDIR
+	} else if err == nil {
+		err = check(info.Mode())
+	}
+	if err != nil {
+		return nil, err
+	}
 	return ReadFrom(file, most)
 }
 

@@ -67,3 +67,28 @@ func (r *endless) Read(p []byte) (int, error) {
 	*r += endless(len(p))
 	return len(p), nil
 }
+
+// What is named on a command line may be a pipe; it is read up to the bound too.
+func TestReadNamed(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{"turns": "", "too many turns": "is larger than 10 bytes"} {
+		written := make(chan error, 1)
+		go func() { written <- os.WriteFile(pipe, []byte(text), 0) }()
+		data, err := wholefile.ReadNamed(pipe, 10)
+		if want == "" && (err != nil || string(data) != text) || want != "" && (err == nil || !strings.HasSuffix(err.Error(), want)) {
+			t.Errorf("%q: %q, %v", text, data, err)
+		}
+		if err := <-written; err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := wholefile.ReadNamed("/dev/zero", 10); !errors.Is(err, wholefile.ErrTooLarge) {
+		t.Error(err)
+	}
+	if _, err := wholefile.ReadNamed(t.TempDir(), 10); !errors.Is(err, syscall.EISDIR) {
+		t.Error(err)
+	}
+}

@@ -14,6 +14,8 @@ import (
 	"encoding/base32"
 	"fmt"
 	"strings"
+
+	"github.com/waza-isolate/waza/internal/written"
 )
 
 // Bounds of values and of how many there may be.
@@ -29,10 +31,10 @@ type Value struct{ Name, Value string }
 // Encodings of a value, as [Found] names them. Escapes come before them, as in
 // "percent+hex".
 const (
-	Exact  = "exact"
-	Base64 = "base64"
-	Base32 = "base32"
-	Hex    = "hex"
+	Exact  = written.Exact
+	Base64 = written.Base64
+	Base32 = written.Base32
+	Hex    = written.Hex
 )
 
 // Found is a canary in bytes, and how it is written there.
@@ -72,16 +74,18 @@ func New(values ...Value) (*Set, error) {
 		if err := Check(v.Value); err != nil {
 			return nil, fmt.Errorf("canary %q: %w", v.Name, err)
 		}
-		add := func(to *[]needle, encoding string, texts ...string) {
-			for _, text := range texts {
-				*to = append(*to, needle{text, len(s.needles)})
+		entries := map[string]int{} // by encoding
+		for _, w := range written.In(v.Value) {
+			if _, known := entries[w.Encoding]; !known {
+				entries[w.Encoding] = len(s.needles)
+				s.needles = append(s.needles, Found{v.Name, w.Encoding})
 			}
-			s.needles = append(s.needles, Found{v.Name, encoding})
+			to := &folded
+			if w.Encoding == written.Base64 {
+				to = &cased
+			}
+			*to = append(*to, needle{w.Text, entries[w.Encoding]})
 		}
-		add(&folded, Exact, v.Value)
-		add(&folded, Hex, fmt.Sprintf("%x", v.Value))
-		add(&folded, Base32, inBase32(v.Value)...)
-		add(&cased, Base64, inBase64(v.Value)...)
 	}
 	s.cased, s.folded = newAutomaton(cased, false), newAutomaton(folded, true)
 	return s, nil

@@ -107,9 +107,9 @@ func (c *collector) settleResult(f evidence.Frame, result json.RawMessage, k *ca
 		k.end(f, evidence.OutcomeOK)
 	case "true":
 		k.end(f, evidence.OutcomeToolError)
-	default: // no clear success is none
-		k.note(f, NoteMalformed)
-		k.end(f, evidence.OutcomeToolError)
+	default: // a client that holds results against MCP's schema refuses this one
+		k.note(f, NoteInvalidResult)
+		k.end(f, evidence.OutcomeProtocolError)
 	}
 }
 

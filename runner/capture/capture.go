@@ -52,6 +52,7 @@ const (
 	NoteIDReused          = "id_reused"          // two requests under one id at once
 	NoteDuplicateKey      = "duplicate_key"      // the last value counts
 	NoteMalformed         = "malformed"          // a field of the wrong type
+	NoteInvalidResult     = "invalid_result"     // isError is there and no boolean, so it is no result of a call
 	NoteRoundUnknown      = "round_unknown"      // a retry of a call that asked for no input
 	NoteRoundAbandoned    = "round_abandoned"    // input was asked for and never given
 	NoteUnchecked         = "unchecked"          // why it is not known whether arguments fit their schema

@@ -71,7 +71,10 @@ func TestOutcome(t *testing.T) {
 	}{
 		{"answered", []evidence.Frame{up(ask), down(ok)}, evidence.OutcomeOK, nil},
 		{"isError", []evidence.Frame{up(ask), down(`{"id":1,"result":{"isError":true}}`)}, evidence.OutcomeToolError, nil},
-		{"isError of no boolean", []evidence.Frame{up(ask), down(`{"id":1,"result":{"isError":"yes"}}`)}, evidence.OutcomeToolError, []string{"malformed: frame 2"}},
+		{"isError is false", []evidence.Frame{up(ask), down(`{"id":1,"result":{"isError":false}}`)}, evidence.OutcomeOK, nil},
+		{"isError is a string", []evidence.Frame{up(ask), down(`{"id":1,"result":{"isError":"true"}}`)}, evidence.OutcomeProtocolError, []string{"invalid_result: frame 2"}},
+		{"isError is a number", []evidence.Frame{up(ask), down(`{"id":1,"result":{"isError":0}}`)}, evidence.OutcomeProtocolError, []string{"invalid_result: frame 2"}},
+		{"isError is null", []evidence.Frame{up(ask), down(`{"id":1,"result":{"isError":null}}`)}, evidence.OutcomeProtocolError, []string{"invalid_result: frame 2"}},
 		{"a result that is no object", []evidence.Frame{up(ask), down(`{"id":1,"result":null}`)}, evidence.OutcomeProtocolError, []string{"malformed: frame 2"}},
 		{"an error beside a result", []evidence.Frame{up(ask), down(`{"id":1,"result":{},"error":{}}`)}, evidence.OutcomeProtocolError, []string{"malformed: frame 2"}},
 		{"a null error beside a result", []evidence.Frame{up(ask), down(`{"id":1,"result":{},"error":null}`)}, evidence.OutcomeOK, nil},

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -78,7 +79,7 @@ func (c *collector) frame(f evidence.Frame) {
 		c.broken(f)
 		return
 	case isIntricate(f.Raw):
-		c.gap(f, fmt.Sprintf("it has more than %d values", maxValues))
+		c.gap(f, fmt.Sprintf("it has more than %d values", jsontext.MaxValues))
 		return
 	}
 	batch, err := split(f.Raw)

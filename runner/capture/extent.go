@@ -4,15 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/internal/jsonvalue"
 )
 
-// maxValues is how many values a message may have, keys and elements counted.
-const maxValues = 1 << 20
-
-func isIntricate(raw []byte) bool { return jsontext.MoreThan(maxValues, raw) }
+func isIntricate(raw []byte) bool { return jsontext.MoreThan(jsontext.MaxValues, raw) }
 
 // Bounds of what is held against each other. Schemas of real servers stay below a
 // tenth of each.
@@ -20,7 +17,6 @@ const (
 	maxArguments = 1 << 20 // bytes
 	maxSchema    = 1 << 20 // bytes
 	maxNesting   = 64      // levels, of schemas and arguments
-	maxNumber    = 1000    // digits of a number, and its exponent
 	maxPlaces    = 4096    // objects and booleans of a schema, which may be schemas each
 	maxPaths     = 4 << 20 // bytes of all their paths
 	// maxAllPlaces is the sum of the squares of the places of one server's schemas,
@@ -61,21 +57,8 @@ func (e *extent) add(v any, nesting, path int) {
 		e.places++
 		e.paths += path
 	case json.Number:
-		e.number = e.number || isHuge(string(v))
+		e.number = e.number || jsonvalue.IsHuge(string(v))
 	}
-}
-
-// isHuge says whether a number takes long to compute with.
-func isHuge(n string) bool {
-	if len(n) > maxNumber {
-		return true
-	}
-	i := strings.IndexAny(n, "eE")
-	if i < 0 {
-		return false
-	}
-	exponent, err := strconv.Atoi(n[i+1:])
-	return err != nil || exponent > maxNumber || exponent < -maxNumber
 }
 
 // tooLarge says why a value is not looked at; empty where it is.
@@ -84,7 +67,7 @@ func (e extent) tooLarge() string {
 	case e.nesting > maxNesting:
 		return fmt.Sprintf("nested deeper than %d levels", maxNesting)
 	case e.number:
-		return fmt.Sprintf("with a number of more than %d digits", maxNumber)
+		return fmt.Sprintf("with a number of more than %d digits", jsonvalue.MaxDigits)
 	}
 	return ""
 }

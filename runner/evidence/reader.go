@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"slices"
 	"syscall"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // Dir reads one trial's directory.
@@ -166,7 +168,7 @@ func readLines[T any](d Dir, name string) iter.Seq2[T, error] {
 			}
 			var v T
 			if err == nil {
-				err = decode(line, &v)
+				err = decodeLine(line, &v)
 			}
 			if err != nil {
 				yield(zero, fmt.Errorf("%s line %d: %w", file.Name(), number, err))
@@ -177,6 +179,14 @@ func readLines[T any](d Dir, name string) iter.Seq2[T, error] {
 			}
 		}
 	}
+}
+
+// decodeLine is decode of what does not take many times its bytes to hold.
+func decodeLine(line []byte, v any) error {
+	if len(line) > jsontext.MaxValues && jsontext.MoreThan(jsontext.MaxValues, line) {
+		return fmt.Errorf("it has more than %d values", jsontext.MaxValues)
+	}
+	return decode(line, v)
 }
 
 // readLine reads a line of at most so many bytes, which is whoever's gets it. The last one

@@ -84,7 +84,7 @@ type Outcome string
 const (
 	OutcomeOK             Outcome = "ok"
 	OutcomeToolError      Outcome = "tool_error"      // result with isError
-	OutcomeProtocolError  Outcome = "protocol_error"  // a JSON-RPC error
+	OutcomeProtocolError  Outcome = "protocol_error"  // a JSON-RPC error, or what MCP has no such result for
 	OutcomeTransportError Outcome = "transport_error" // no reply
 	OutcomeTimeout        Outcome = "timeout"
 	OutcomeCancelled      Outcome = "cancelled" // even when a late reply came

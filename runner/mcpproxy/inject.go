@@ -105,7 +105,7 @@ func contentOf(result []byte) (content []byte, ok bool) {
 		case "content":
 			content = value
 		case "isError":
-			failed = string(value) == "true"
+			failed = string(value) != "false" // else it is no result
 		}
 	}
 	return content, !failed && len(content) > 0 && content[0] == '['

@@ -36,6 +36,7 @@ func TestInject(t *testing.T) {
 		"what it is for":           {`{"result":{"content":[{"type":"text","text":"the h\u0061rbour"}]}}`, `{"result":{"content":[{"type":"text","text":"the h\u0061rbour"},` + first + `,` + second + `]}}`, []int{1, 2}},
 		"structured content stays": {`{"result":{"structuredContent":{"content":[]},"content":[1]}}`, `{"result":{"structuredContent":{"content":[]},"content":[1,` + first + `]}}`, []int{1}},
 		"the last of two":          {`{"result":{"content":[]},"result":{"content":[],"content":[2]}}`, `{"result":{"content":[]},"result":{"content":[],"content":[2,` + first + `]}}`, []int{1}},
+		"no result":                {`{"result":{"content":[],"isError":"no"}}`, "", nil},
 		"no error":                 {`{"result":{"content":[],"isError":true}}`, "", nil},
 		"no error either":          {`{"error":{"code":1,"message":"m","content":[]}}`, "", nil},
 		"no list":                  {`{"result":{"content":{}}}`, "", nil},

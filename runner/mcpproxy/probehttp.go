@@ -110,7 +110,8 @@ func (h *httpProbe) listen(ctx context.Context) error {
 
 // isFinal says whether an error stays, however often one asks.
 func isFinal(err error) bool {
-	return errors.Is(err, errRedirect) || errors.Is(err, errEndpoint) || errors.Is(err, errEncoded)
+	_, barred := errors.AsType[*Barred](err)
+	return barred || errors.Is(err, errRedirect) || errors.Is(err, errEndpoint) || errors.Is(err, errEncoded)
 }
 
 // mayRecover says whether to ask again.
@@ -151,6 +152,9 @@ func (h *httpProbe) failure(ctx context.Context, err error) error {
 			return h.fail(ErrUnauthorized, h.advice(e.status))
 		}
 		return h.fail(ErrRefused, err)
+	}
+	if barred, ok := errors.AsType[*Barred](err); ok {
+		return h.fail(ErrUnreachable, barred)
 	}
 	if isFinal(err) {
 		return h.fail(ErrRefused, err)

@@ -32,6 +32,14 @@ type Upstream struct {
 	Process *Resident
 }
 
+// Barred is an error of a Transport that will not connect to where the server is, however
+// often it is asked.
+type Barred struct{ Err error }
+
+func (b *Barred) Error() string { return b.Err.Error() }
+
+func (b *Barred) Unwrap() error { return b.Err }
+
 func (u *Upstream) validate() error {
 	switch {
 	case u.URL == nil || u.Transport == nil:

@@ -2,17 +2,18 @@ package redact
 
 import (
 	"bytes"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/waza-isolate/waza/internal/written"
 )
 
-// minLower is the shortest value that is also looked for in small letters. Shorter ones
-// are too often words of their own then.
+// minLower is the shortest value that is also looked for in small letters, as it is and in
+// base32. Shorter ones are too often words of their own then.
 const minLower = 8
 
 // formsOf is a value in all forms that it is looked for in.
@@ -24,14 +25,34 @@ func formsOf(value string) (all []*form) {
 	for _, text := range distinct(texts...) {
 		all = append(all, &form{text: []byte(text)})
 	}
-	digits := hex.EncodeToString([]byte(value))
-	for _, text := range distinct(digits, strings.ToUpper(digits)) {
-		all = append(all, &form{text: []byte(text), wraps: true})
-	}
-	for _, f := range inBase64(value) {
-		all = append(all, &f)
+	for _, w := range written.In(value) {
+		for _, text := range distinct(textsOf(w, len(value))...) {
+			all = append(all, &form{text: []byte(text), left: w.Left, right: w.Right, wraps: true})
+		}
 	}
 	return all
+}
+
+// textsOf is what a writing of a value of so many bytes comes to: in the other case too, and
+// of base64 as it stands in URLs, and in JSON that escapes slashes. What is written as it is
+// has other forms.
+func textsOf(w written.Writing, size int) []string {
+	switch {
+	case w.Encoding == written.Base64:
+		return []string{
+			w.Text,
+			strings.NewReplacer("+", "%2B", "/", "%2F").Replace(w.Text),
+			strings.NewReplacer("+", "%2b", "/", "%2f").Replace(w.Text),
+			strings.ReplaceAll(w.Text, "/", `\/`),
+		}
+	case w.Encoding == written.Hex:
+		return []string{w.Text, strings.ToUpper(w.Text)}
+	case w.Encoding == written.Base32 && size >= minLower:
+		return []string{w.Text, strings.ToLower(w.Text)}
+	case w.Encoding == written.Base32:
+		return []string{w.Text}
+	}
+	return nil
 }
 
 // distinct is texts, each once.

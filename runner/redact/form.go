@@ -1,36 +1,31 @@
 package redact
 
-import "iter"
+import (
+	"iter"
+
+	"github.com/waza-isolate/waza/internal/written"
+)
 
 // form is one way in which a secret is written.
 type form struct {
 	of   *value
 	text []byte // window bytes at least
-	// left and right are base64's digits before and behind text of which a part is the
-	// secret's, and a part its neighbours'.
-	left, right edge
+	// left and right are digits before and behind text of which a part is the secret's, and
+	// a part its neighbours'.
+	left, right written.Digit
 	// wraps says that text may be broken into lines.
 	wraps bool
-}
-
-// edge is a base64 digit that is known in some of its bits; without a mask, none.
-type edge struct{ mask, bits byte }
-
-// fits says whether c is such a digit.
-func (e edge) fits(c byte) bool {
-	digit, ok := digitOf(c)
-	return ok && digit&e.mask == e.bits
 }
 
 // windows yields what the form can begin with; some more than once.
 func (f *form) windows() iter.Seq[[window]byte] {
 	return func(yield func([window]byte) bool) {
-		if f.left.mask == 0 {
+		if !f.left.There() {
 			f.broken(nil, yield)
 			return
 		}
 		for c := range 128 {
-			if f.left.fits(byte(c)) && !f.broken([]byte{byte(c)}, yield) {
+			if f.left.Fits(byte(c)) && !f.broken([]byte{byte(c)}, yield) {
 				return
 			}
 		}

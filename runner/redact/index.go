@@ -1,6 +1,10 @@
 package redact
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/waza-isolate/waza/internal/written"
+)
 
 const (
 	// window is how many bytes tell where a form may begin. No form is shorter.
@@ -43,7 +47,7 @@ func (x *index) treeOf(f *form) *tree {
 	switch {
 	case !f.wraps:
 		return &x.plain
-	case f.left.mask == 0:
+	case !f.left.There():
 		return &x.wraps
 	}
 	return &x.shared
@@ -90,7 +94,7 @@ func (x *index) longestAt(b []byte) (longest *form, length int, open bool) {
 	w := walk{b: b}
 	w.down(&x.plain, 0, false)
 	w.down(&x.wraps, 0, true)
-	if isDigit(b[0]) {
+	if written.IsDigit(b[0]) {
 		w.down(&x.shared, 1, true)
 	}
 	return w.longest, w.length, w.open

@@ -33,8 +33,8 @@ type value struct{ names []string }
 
 // Add makes text known as a secret, under the names if there are any: as it is, and
 // as it stands in JSON's strings (and in JSON within those), in URLs, in hexadecimal
-// digits and in base64, there also amid other bytes and over several lines. Values
-// under MinLength are left alone.
+// digits, in base32 and in base64, there also amid other bytes and over several lines.
+// Values under MinLength are left alone.
 func (s *Set) Add(text string, names ...string) {
 	if len(text) < MinLength {
 		return

@@ -90,17 +90,17 @@ func (w *walk) along(f *form, depth, at int) {
 // ended takes in a form whose text ends at b[:at]. The digit that it may share with
 // what is behind belongs to it.
 func (w *walk) ended(f *form, at int) {
-	if f.left.mask != 0 && !f.left.fits(w.b[0]) {
+	if f.left.There() && !f.left.Fits(w.b[0]) {
 		return
 	}
-	if f.right.mask != 0 {
+	if f.right.There() {
 		behind := at + lineBreak(w.b[at:])
 		switch {
 		case behind == len(w.b):
 			w.open = true
-		case f.right.fits(w.b[behind]):
+		case f.right.Fits(w.b[behind]):
 			at = behind + 1
-		case isDigit(w.b[behind]):
+		case f.right.Like(w.b[behind]):
 			return
 		}
 	}

@@ -46,7 +46,8 @@ func (d Document) Write(w io.Writer, all iter.Seq2[Page, error]) error {
 		Document
 		Policy string
 		Style  template.HTML
-	}{d, Policy(d.Served), template.HTML("<style>" + style() + "</style>")}
+		Script template.HTML
+	}{d, Policy(d.Served), template.HTML("<style>" + style() + "</style>"), template.HTML("<script>" + early() + "</script>")}
 	if err := pages().ExecuteTemplate(out, "head", head); err != nil {
 		return err
 	}

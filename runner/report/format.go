@@ -36,6 +36,7 @@ var funcs = template.FuncMap{
 	"seconds":  func(s float64) string { return strconv.FormatFloat(s, 'f', 2, 64) + " s" },
 	"attack":   attackMark,
 	"ending":   attackEnd,
+	"attacked": attackedMark,
 	"change":   changeMark,
 	"finding":  findingMark,
 	"whisker":  shareWhisker,

@@ -84,7 +84,7 @@ func TestPagesOfHostileRun(t *testing.T) {
 			unseen(t, "text", n.Data)
 		}
 	}
-	if scripts := parse(t, pages...).all("script"); len(scripts) != 1 {
+	if scripts := parse(t, pages...).all("script"); len(scripts) != 2 {
 		t.Errorf("%d scripts", len(scripts))
 	}
 }

@@ -56,12 +56,15 @@ func TestTaskRows(t *testing.T) {
 		for _, want := range []string{
 			task.DisplayName, string(task.Status),
 			fmt.Sprintf("%d/%d", task.Stats.PassedRuns, task.Stats.TotalRuns),
-			fmt.Sprintf("%.0f–%.0f%%", 100*task.Stats.PassRateCI.Lower, 100*task.Stats.PassRateCI.Upper),
 			fmt.Sprintf("%.2f", task.Stats.AvgWeightedScore),
 		} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s: no %q in %q", task.TestID, want, text)
 			}
+		}
+		interval := fmt.Sprintf("%.0f–%.0f%%", 100*task.Stats.PassRateCI.Lower, 100*task.Stats.PassRateCI.Upper)
+		if several := task.Stats.TotalRuns > 1; strings.Contains(text, interval) != several {
+			t.Errorf("%s of %d trials: %q in %q", task.TestID, task.Stats.TotalRuns, interval, text)
 		}
 		links := row.attrs(".dots a", "href")
 		if len(links) != len(task.Runs) {

@@ -12,10 +12,12 @@ import (
 //go:embed assets templates
 var files embed.FS
 
-// Style and Script are all of the pages' own, each in the order of its files' names.
+// Style and scripts are all of the pages' own, each in the order of its files' names. The
+// early script runs before any page is read, the other behind them all.
 var (
 	style  = sync.OnceValue(func() string { return joined("assets/*.css") })
-	script = sync.OnceValue(func() string { return joined("assets/*.js") })
+	early  = sync.OnceValue(func() string { return joined("assets/early.js") })
+	script = sync.OnceValue(func() string { return joined("assets/[0-9]*.js") })
 )
 
 func joined(pattern string) string {
@@ -34,11 +36,11 @@ func joined(pattern string) string {
 	return all.String()
 }
 
-// Policy is the Content-Security-Policy of every page: our style and script by their
+// Policy is the Content-Security-Policy of every page: our style and scripts by their
 // hashes, no other, and nothing from anywhere. Pages of a server may ask that.
 func Policy(served bool) string {
 	parts := []string{
-		"default-src 'none'", "style-src " + hashed(style()), "script-src " + hashed(script()),
+		"default-src 'none'", "style-src " + hashed(style()), "script-src " + hashed(early()) + " " + hashed(script()),
 		"img-src data:", "base-uri 'none'",
 	}
 	if served {

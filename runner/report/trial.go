@@ -36,6 +36,7 @@ type Trial struct {
 type Figures struct {
 	Calls, Failed, Own int
 	Turns              int
+	Unseen             bool // nobody saw what it asked of models, if anything
 	Models             []string
 	Input, Output      *int64        // tokens
 	ByAgent            bool          // tokens are as the agent tells them

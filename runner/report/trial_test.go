@@ -122,8 +122,9 @@ func TestTrialShows(t *testing.T) {
 		"a link from a verdict to its call":      `href="#trial/task/2/call-2">call 2</a> failed`,
 		"a call that the verdict is not about":   "failed, and call 3",
 		"what followed a failure":                "retry of 2",
-		"what came of that":                      "Retry of call 2, failed too.",
-		"what became of a failure":               "Tried again, call 5 failed too.",
+		"why it failed, by its grader":           `<p class="trial-why">some text: some text. call 2 failed`,
+		"what came of that":                      `Retry of <a href="#trial/task/2/call-2">call 2</a>, failed too.`,
+		"what became of a failure":               `Tried again, <a href="#trial/task/2/call-5">call 5</a> failed too.`,
 		"an injection":                           "injection 1",
 		"a claim":                                "never made",
 		"what was told otherwise":                "told otherwise",
@@ -141,6 +142,16 @@ func TestTrialShows(t *testing.T) {
 	}
 	if strings.Contains(page, `>call 3</a>, and`) || strings.Contains(page, `and <a href="#trial/task/2/call-3"`) {
 		t.Error("a verdict leads to a call that it only names")
+	}
+}
+
+// That a trial passes does not hide that an attack on it succeeded.
+func TestTrialNamesAttackInItsHead(t *testing.T) {
+	trial, _ := pageOf(t, sampled(t, "some text", 1), Share(1))
+	trial.Attack = &AttackView{AttackVerdict: evidence.AttackVerdict{Result: evidence.AttackSucceeded}}
+	head := parse(t, OfTrial(trial, Links{InFile: true})).text(".page-head")
+	if head != "some text fail attack succeeded" {
+		t.Errorf("the head says %q", head)
 	}
 }
 
@@ -195,7 +206,7 @@ func TestTrialIsBounded(t *testing.T) {
 func TestTimelineIsBounded(t *testing.T) {
 	trial, page := pageOf(t, sampled(t, "x", 3000), Bounds{Text: 10, Total: 1000, Calls: 10})
 	bars := strings.Count(page, "<rect class=\"bar")
-	if bars > maxBars+2 || trial.Timeline.Joined < 1000 {
+	if bars > maxBars+2+len(trial.Timeline.Legend) || trial.Timeline.Joined < 1000 {
 		t.Errorf("%d bars, %d calls drawn together", bars, trial.Timeline.Joined)
 	}
 	if strings.Contains(page, `href="#trial/task/2/call-2999"`) {

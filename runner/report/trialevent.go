@@ -80,7 +80,10 @@ func (r *reading) eventRow(group []evidence.Event) Row {
 	first := group[0]
 	row := Row{
 		Kind: rowEvent, At: offset(r.from, first.Time), Source: sourceEvent, Lane: r.sources[first.Where].Lane,
-		Who: brief(first.Where, nameSize), What: brief(strings.ReplaceAll(first.Kind, "_", " "), nameSize), Preview: brief(first.Message, previewSize), start: first.Time,
+		Who: brief(first.Where, nameSize), What: kindInWords(first), Preview: brief(first.Message, previewSize), start: first.Time,
+	}
+	if first.Kind == eventStart || first.Kind == eventEnd {
+		row.What, row.Preview = row.Preview, ""
 	}
 	if len(group) > 1 {
 		row.Preview = fmt.Sprintf("%d: %s", len(group), brief(messages(group), previewSize))
@@ -90,6 +93,11 @@ func (r *reading) eventRow(group []evidence.Event) Row {
 		row.Failed = slices.Contains([]string{"oom", "pids", "disk", "limit", "canary", "gap", "box_exit", "service_exit", "server_exit", eventEnd}, first.Kind)
 	}
 	return row
+}
+
+// kindInWords is an event's kind as a person reads it.
+func kindInWords(e evidence.Event) string {
+	return brief(strings.ReplaceAll(e.Kind, "_", " "), nameSize)
 }
 
 // messages are those of events, each once, as far as a row shows them.

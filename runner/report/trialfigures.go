@@ -51,6 +51,7 @@ func (r *reading) figures() Figures {
 		f.Cost = &cost
 	}
 	t := r.talk.Trial
+	f.Unseen = !r.talk.Gateway && f.Turns == 0 && !asksNobody(t.Executor)
 	if !t.AgentStart.IsZero() && t.AgentEnd.After(t.AgentStart) {
 		f.Agent = t.AgentEnd.Sub(t.AgentStart)
 	}
@@ -59,6 +60,9 @@ func (r *reading) figures() Figures {
 	}
 	return f
 }
+
+// asksNobody says whether an executor asks no model.
+func asksNobody(executor string) bool { return executor == "mock" || executor == "script" }
 
 // maxModels is how many models are named.
 const maxModels = 4

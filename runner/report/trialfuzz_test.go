@@ -47,7 +47,7 @@ func FuzzTrialPage(f *testing.F) {
 			}
 			checkElement(t, token)
 		}
-		if scripts != 1 {
+		if scripts != 2 {
 			t.Fatalf("%d scripts", scripts)
 		}
 	})

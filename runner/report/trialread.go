@@ -9,6 +9,7 @@ import (
 
 	"github.com/waza-isolate/waza/runner/conversation"
 	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/results"
 )
 
 // Sources of steps that are no server.
@@ -85,14 +86,15 @@ func (r *reading) note(err error) {
 func (r *reading) trial() (Trial, error) {
 	earlier, err := r.dir.Earlier()
 	r.note(err)
-	outcome, _, message := r.talk.Trial.Outcome(r.talk.Verdicts)
+	judged := r.talk.Verdicts
+	judged.Class, judged.Reason, judged.Message = r.talk.Trial.Outcome(judged)
 	t := Trial{
-		Trial: r.talk.Trial, Earlier: attempts(earlier), Score: r.talk.Verdicts.Score, Outcome: outcome,
+		Trial: r.talk.Trial, Earlier: attempts(earlier), Score: judged.Score, Outcome: judged.Class,
 		PromptText: r.room.show(r.talk.Trial.Prompt), Output: r.room.show(r.talk.Trial.FinalOutput),
 	}
 	t.Previous, t.Next = siblings(r.dir, t.Number)
-	t.Verdicts, t.Attack = r.verdicts(r.talk.Verdicts.Verdicts), r.attack()
-	t.Why = brief(cmp.Or(message, untold(outcome, len(r.talk.Verdicts.Verdicts))), noteSize)
+	t.Verdicts, t.Attack = r.verdicts(judged.Verdicts), r.attack()
+	t.Why = brief(cmp.Or(results.WhyOf(judged).Line(), judged.Message, untold(judged.Class, len(judged.Verdicts))), noteSize)
 	t.Figures = r.figures()
 	t.Timeline = r.timeline()
 	logs, workspace := r.room.part(8), r.room.part(4)

@@ -40,11 +40,14 @@ type Row struct {
 // Flag says something odd of a row in a word or two.
 type Flag struct{ Text, Kind string } // of colour: warn, fail, infra, or none
 
-// Note is a sentence about a row. One that is about a call leads there.
+// Note is a sentence about a row. One that is about a call, which it names, leads there.
 type Note struct {
 	Text string
 	Call int
 }
+
+// Pieces are the note's text, of which what names its call leads there.
+func (n Note) Pieces() []Note { return pieces(n.Text, []int{n.Call}) }
 
 // Part is a text of a row.
 type Part struct {

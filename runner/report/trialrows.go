@@ -32,6 +32,13 @@ func (r *reading) rows() (rows []Row, unshown int) {
 	return rows, unshown
 }
 
+// bunch is how many rows are a list of their own, which the browser lays out when it comes
+// into view; the style counts on it.
+const bunch = 100
+
+// Bunches are the rows in lists.
+func (t Trial) Bunches() [][]Row { return slices.Collect(slices.Chunk(t.Rows, bunch)) }
+
 func (r *reading) fill(it *item) {
 	if it.events != nil {
 		r.eventTexts(&it.row, it.events)

@@ -106,7 +106,7 @@ func (r *reading) turnTexts(row *Row, t *conversation.Turn) {
 		}
 		row.part("Asks for "+brief(use.Name, nameSize), evidence.ModelsFile, r.room.json(use.Arguments))
 		if use.Result != nil {
-			row.part("Told the model of "+brief(use.Name, nameSize), evidence.ModelsFile, r.room.either(use.Result.Text))
+			row.part("Result of "+brief(use.Name, nameSize)+", as told to the model", evidence.ModelsFile, r.room.either(use.Result.Text))
 		}
 	}
 }

@@ -2,12 +2,6 @@ package report
 
 import (
 	"fmt"
-	"math"
-	"slices"
-	"strconv"
-	"time"
-
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // Timeline is a trial as lanes of bars over time. Places and widths are in percent of
@@ -17,9 +11,10 @@ type Timeline struct {
 	Ticks  []Tick
 	Height int
 	Joined int  // calls that are drawn together with others
-	Before int  // events before the agent's start, which are not drawn
+	Before int  // events before the agent's start or after its end, which are not drawn
 	Cut    bool // time in which nothing happened is not drawn
 	Label  string
+	Legend []Shape
 }
 
 // Lane is the agent, its models, a server, or what happened beside.
@@ -34,18 +29,33 @@ type Lane struct {
 
 // Bar is a call, a turn, or several calls drawn together.
 type Bar struct {
-	X, Width  string
+	At, Wide  float64
 	Y, Height int
 	Kind      string // ok, fail, none, turn, agent
 	Anchor    string // where it leads; empty for nowhere
 	Title     string
+	Says      []string // what it may be labelled with, the longest first
+	Label     Label
 }
+
+// X and Width are where a bar begins, and how wide it is.
+func (b Bar) X() string     { return inPercent(b.At) }
+func (b Bar) Width() string { return inPercent(b.Wide) }
 
 // TimeMark is an event.
 type TimeMark struct {
-	X, Title string
-	Grave    bool
+	At    float64
+	Title string
+	Grave bool
+	Says  string // what it may be labelled with
+	Label Label
 }
+
+// X is where it stands.
+func (m TimeMark) X() string { return inPercent(m.At) }
+
+// Shape is what a kind of bars or marks means.
+type Shape struct{ Kind, Text string }
 
 // Tick is a time on the axis.
 type Tick struct {
@@ -58,12 +68,14 @@ const (
 	maxLanes = 12  // of servers
 	maxBars  = 480 // in all, with those of what failed
 	maxMarks = 120
+
+	leastApart = .1 // of quiet marks, in percent
 )
 
 // timeline draws the trial.
 func (r *reading) timeline() Timeline {
 	s := r.scale()
-	t := Timeline{Ticks: s.ticks(), Label: r.label(), Cut: s.from.After(r.from)}
+	t := Timeline{Ticks: s.ticks(), Label: r.label(), Cut: s.width < r.to.Sub(r.from)}
 	agent := Lane{Name: "agent"}
 	if !r.talk.Trial.AgentStart.IsZero() {
 		agent.Bars = []Bar{s.bar(r.talk.Trial.AgentStart, r.talk.Trial.AgentEnd, "agent", "", ending(r.talk.Trial))}
@@ -77,12 +89,41 @@ func (r *reading) timeline() Timeline {
 		t.Lanes = append(t.Lanes, Lane{Name: "events", Marks: marks})
 	}
 	t.place()
+	t.Legend = t.shapes()
 	return t
+}
+
+// Kinds of marks in the legend, beside those of bars.
+const (
+	shapeNotice = "notice"
+	shapeEvent  = "event"
+)
+
+// shapes are those that are drawn.
+func (t Timeline) shapes() (all []Shape) {
+	drawn := map[string]bool{}
+	for _, lane := range t.Lanes {
+		for _, bar := range lane.Bars {
+			drawn[bar.Kind] = true
+		}
+		for _, mark := range lane.Marks {
+			drawn[shapeNotice] = drawn[shapeNotice] || mark.Grave
+			drawn[shapeEvent] = drawn[shapeEvent] || !mark.Grave
+		}
+	}
+	for _, shape := range []Shape{
+		{"turn", "model turn"}, {"ok", "call"}, {"fail", "failed"}, {"none", "cancelled"}, {shapeNotice, "notice"}, {shapeEvent, "event"},
+	} {
+		if drawn[shape.Kind] {
+			all = append(all, shape)
+		}
+	}
+	return all
 }
 
 // Heights of what is drawn, in pixels.
 const (
-	barHeight  = 12
+	barHeight  = 14
 	laneMargin = 7
 	maxStacked = 4 // calls at once, one below the other
 )
@@ -97,17 +138,21 @@ func (t *Timeline) place() {
 			rows = max(rows, bar.Y+1)
 		}
 		lane.Height = 2*laneMargin + rows*barHeight + (rows-1)*2
+		lane.label()
 		for j := range lane.Bars {
 			bar := &lane.Bars[j]
 			bar.Y = lane.Y + laneMargin + bar.Y*(barHeight+2)
 			bar.Height = barHeight
 			if bar.Kind == "fail" { // it stands out of the lane, beside its colour
-				bar.Y, bar.Height = bar.Y-4, bar.Height+8
+				bar.Y, bar.Height = bar.Y-3, bar.Height+6
 			}
 		}
 		t.Height += lane.Height
 	}
 }
+
+// LabelAt is where the label of one of its bars stands.
+func (b Bar) LabelAt() int { return b.Y + b.Height/2 }
 
 // Middle is where a lane's marks and its line stand.
 func (l Lane) Middle() int { return l.Y + l.Height/2 }
@@ -120,242 +165,33 @@ func (r *reading) label() string {
 			failed++
 		}
 	}
-	text := fmt.Sprintf("%s calls", count(len(r.calls)))
-	if len(r.calls) == 1 {
-		text = "1 call"
-	}
+	text := several(len(r.calls), "call")
 	if failed > 0 {
-		text += fmt.Sprintf(", %s of them failed", count(failed))
+		text += fmt.Sprintf(", %s failed,", count(failed))
 	}
 	return text + " in " + took(r.to.Sub(r.from))
 }
 
-// scale is the time that is drawn, and when the agent started.
-type scale struct {
-	start, from time.Time
-	width       time.Duration
-}
-
-// scale is all of the agent's time; or that in which something happens, where nothing
-// does in most of it.
-func (r *reading) scale() scale {
-	whole := scale{r.from, r.from, max(r.to.Sub(r.from), time.Millisecond)}
-	first, last := r.to, r.from
-	add := func(start, end time.Time) {
-		if start.Before(first) {
-			first = start
-		}
-		if end.After(last) {
-			last = end
-		}
-	}
-	for _, step := range r.talk.Steps {
-		switch {
-		case step.Call != nil:
-			add(step.Call.Start, step.Call.End)
-		case step.Turn != nil:
-			add(step.Turn.Start, step.Turn.End)
-		}
-	}
-	for _, e := range r.talk.Events {
-		if !quiet(e) && e.Time.After(r.from) && e.Time.Before(r.to) {
-			add(e.Time, e.Time)
-		}
-	}
-	busy := last.Sub(first)
-	if margin := busy / 20; busy > 0 && 3*busy < whole.width && first.Add(-margin).After(r.from) {
-		return scale{r.from, first.Add(-margin), busy + 2*margin}
-	}
-	return whole
-}
-
-func (s scale) at(t time.Time) float64 {
-	return 100 * min(max(float64(t.Sub(s.from))/float64(s.width), 0), 1)
-}
-
-func inPercent(f float64) string {
-	return strconv.FormatFloat(math.Round(f*1000)/1000, 'f', -1, 64) + "%"
-}
-
-func (s scale) bar(start, end time.Time, kind, anchor, title string) Bar {
-	if end.Before(start) {
-		end = start
-	}
-	x := s.at(start)
-	return Bar{X: inPercent(x), Width: inPercent(s.at(end) - x), Kind: kind, Anchor: anchor, Title: title}
-}
-
-// ticks are at round times, about eight of them.
-func (s scale) ticks() (ticks []Tick) {
-	seconds := s.width.Seconds()
-	step := math.Pow(10, math.Floor(math.Log10(seconds/5)))
-	for _, times := range []float64{2, 5, 10} {
-		if seconds/step > 8 {
-			step = math.Pow(10, math.Floor(math.Log10(seconds/5))) * times
-		}
-	}
-	digits := max(0, int(-math.Floor(math.Log10(step)+1e-9)))
-	begin := s.from.Sub(s.start).Seconds()
-	for n := max(0, math.Ceil(begin/step-1e-9)); n*step <= begin+seconds && len(ticks) < 20; n++ {
-		at := inPercent(100 * (n*step - begin) / seconds)
-		ticks = append(ticks, Tick{at, strconv.FormatFloat(n*step, 'f', digits, 64), len(ticks)%4 != 0})
-	}
-	return ticks
-}
-
-// turnBars are the models' turns; where there are many, the first of each piece of time.
-func (r *reading) turnBars(s scale) (bars []Bar) {
-	last := -1
-	for _, step := range r.talk.Steps {
-		t := step.Turn
-		if t == nil {
-			continue
-		}
-		piece := int(s.at(t.Start) * maxBars / 4 / 100)
-		if piece == last {
-			continue
-		}
-		last = piece
-		kind := "turn"
-		if t.Outcome != evidence.ModelOK {
-			kind = "fail"
-		}
-		bars = append(bars, s.bar(t.Start, t.End, kind, turnAnchor(t.Seq), fmt.Sprintf("model turn %d, %s", t.Seq, lasted(t.Start, t.End))))
-	}
-	return bars
-}
-
-// serverLanes are a lane for each server, as they are declared; those beyond the bound
-// share one.
-func (r *reading) serverLanes(s scale, t *Timeline) (all []Lane) {
-	at := map[string]int{}
-	for i, server := range r.talk.Trial.Servers {
-		if i < maxLanes {
-			all = append(all, Lane{Name: brief(server.Name, 24), Lane: r.sources[server.Name].Lane})
-			at[server.Name] = i
-		}
-	}
-	others := -1
-	calls := make([][]*evidence.Call, len(all)+1)
-	for _, call := range r.calls {
-		i, ok := at[call.Server]
-		if !ok {
-			i, others = len(all), len(all)
-		}
-		calls[i] = append(calls[i], call)
-	}
-	if others >= 0 {
-		all = append(all, Lane{Name: "other servers"})
-	}
-	for i := range all {
-		var joined int
-		all[i].Bars, joined = s.bars(calls[i], maxBars/2/len(all), len(r.calls) > maxBars)
-		t.Joined += joined
-	}
-	return all
-}
-
-// bars are calls of one lane: each by itself, or those together that begin in the same of
-// so many pieces of time.
-func (s scale) bars(calls []*evidence.Call, pieces int, join bool) (bars []Bar, joined int) {
-	slices.SortStableFunc(calls, func(a, b *evidence.Call) int { return a.Start.Compare(b.Start) })
-	if !join {
-		return s.stacked(calls), 0
-	}
-	for len(calls) > 0 {
-		n, piece := 0, int(s.at(calls[0].Start)*float64(pieces)/100)
-		for n < len(calls) && int(s.at(calls[n].Start)*float64(pieces)/100) == piece {
-			n++
-		}
-		bars = append(bars, s.together(calls[:n], 100/float64(pieces))...)
-		if n > 1 {
-			joined += n
-		}
-		calls = calls[n:]
-	}
-	return bars, joined
-}
-
-// together is a bar of calls, at most so many percent wide, and on it one of the share of
-// them that failed.
-func (s scale) together(calls []*evidence.Call, most float64) []Bar {
-	if len(calls) == 1 {
-		return []Bar{s.callBar(calls[0])}
-	}
-	var failed []*evidence.Call
-	end := calls[0].Start
-	for _, call := range calls {
-		if call.Outcome.Failed() {
-			failed = append(failed, call)
-		}
-		if call.End.After(end) {
-			end = call.End
-		}
-	}
-	start := calls[0].Start
-	width := min(s.at(end)-s.at(start), most)
-	title := fmt.Sprintf("%d calls, from call %d", len(calls), calls[0].Seq)
-	bar := Bar{X: inPercent(s.at(start)), Width: inPercent(width), Kind: "ok", Anchor: callAnchor(calls[0].Seq), Title: title}
-	if len(failed) == 0 {
-		return []Bar{bar}
-	}
-	first := failed[0].Seq
-	bad := bar
-	bad.Kind, bad.Anchor = "fail", callAnchor(first)
-	bad.Title = fmt.Sprintf("%d of %d calls failed, the first is call %d", len(failed), len(calls), first)
-	bad.Width = inPercent(width * float64(len(failed)) / float64(len(calls)))
-	return []Bar{bar, bad}
-}
-
-func (s scale) callBar(call *evidence.Call) Bar {
-	kind := "ok"
-	switch {
-	case call.Outcome.Failed():
-		kind = "fail"
-	case call.Outcome != evidence.OutcomeOK:
-		kind = "none"
-	}
-	title := fmt.Sprintf("call %d, %s, %s", call.Seq, brief(call.Tool, 60), call.Outcome)
-	if took := lasted(call.Start, call.End); took != "" {
-		title += ", " + took
-	}
-	return s.bar(call.Start, call.End, kind, callAnchor(call.Seq), title)
-}
-
-// stacked are bars of calls: those at once are below each other.
-func (s scale) stacked(calls []*evidence.Call) (bars []Bar) {
-	var free [maxStacked]time.Time
-	for _, call := range calls {
-		row := 0
-		for row < maxStacked-1 && call.Start.Before(free[row]) {
-			row++
-		}
-		if call.End.After(free[row]) {
-			free[row] = call.End
-		}
-		bar := s.callBar(call)
-		bar.Y = row
-		bars = append(bars, bar)
-	}
-	return bars
-}
-
 // marks are events while the agent ran.
 func (r *reading) marks(s scale, t *Timeline) (marks []TimeMark) {
-	last := ""
+	last := -1.0
 	for _, group := range eventGroups(r.talk.Events) {
 		first := group[0]
 		if first.Time.Before(r.from) || first.Time.After(r.to) {
 			t.Before += len(group)
 			continue
 		}
-		at := inPercent(s.at(first.Time))
-		if len(marks) == maxMarks || quiet(first) && at == last {
+		at := s.at(first.Time)
+		if len(marks) == maxMarks || quiet(first) && at-last < leastApart {
 			continue
 		}
 		last = at
 		title := fmt.Sprintf("%s %s: %s", first.Kind, brief(first.Where, 60), brief(first.Message, 120))
-		marks = append(marks, TimeMark{X: at, Title: title, Grave: !quiet(first)})
+		mark := TimeMark{At: at, Title: title, Grave: !quiet(first)}
+		if mark.Grave {
+			mark.Says = kindInWords(first)
+		}
+		marks = append(marks, mark)
 	}
 	return marks
 }

@@ -114,6 +114,13 @@ func undelivered(reasons []string, verdicts []evidence.Verdict) (others []string
 	return others
 }
 
+// attackedMark is attackEnd where nothing beside says what it is of.
+func attackedMark(end evidence.AttackEnd) Mark {
+	m := attackEnd(end)
+	m.Word = "attack " + m.Word
+	return m
+}
+
 // attackEnd marks what came of an attack: that one succeeded is what is bad.
 func attackEnd(end evidence.AttackEnd) Mark {
 	word := strings.ReplaceAll(string(end), "_", " ")

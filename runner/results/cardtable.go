@@ -27,7 +27,14 @@ func (r Results) serverTable(width int) string {
 	for i := 1; i < len(all); i++ {
 		all = figures(all, i)
 	}
-	shown, more := roomy(all, width)
+	return tableWithin(all, width)
+}
+
+// tableWithin is a table of at most so many columns of a terminal: the last of its own
+// that there is no room for are left out, which the header says, and then the first is
+// shortened.
+func tableWithin(columns []column, width int) string {
+	shown, more := roomy(columns, width)
 	table := tableOf(fitted(shown, 0, width-utf8.RuneCountInString(more)))
 	return strings.Replace(table, "\n", more+"\n", 1)
 }

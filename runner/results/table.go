@@ -10,16 +10,16 @@ import (
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
-// Table writes a line for each task, at most width columns wide where the other
-// columns leave room for the task's name: its trials that passed and all, how they
-// ended, the mean score, MCP calls and agents' time in all. Then come the servers, a
+// Table writes a line for each task, at most width columns wide, with as many of these as
+// there is room for: its trials that passed and all, how they ended, the mean score, MCP
+// calls and agents' time in all. Then come the servers, a
 // line for each, and another for each of which there is something to tell, and one of the
 // eval. A width of 0 is no limit. Where there is something
 // to say, lines behind them say what the agent's models took, what judges took, what got
 // out of a weak sandbox, and that nothing was isolated.
 func (r Results) Table(w io.Writer, width int) error {
 	var out strings.Builder
-	out.WriteString(tableOf(fitted(taskColumns(r.Tasks), 0, width)))
+	out.WriteString(tableWithin(taskColumns(r.Tasks), width))
 	out.WriteString(r.serverTable(width) + r.remarks(width) + r.evalLine(width) + r.attackTable(width))
 	if m := r.Summary.Models; m != nil {
 		out.WriteString(m.line())

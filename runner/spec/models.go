@@ -72,7 +72,7 @@ func (m Model) Endpoint() (*url.URL, error) {
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 		return nil, errors.New("must not have a query or a fragment")
 	case u.Scheme == "http" && !isNearby(u.Hostname()):
-		return nil, errors.New("must begin with https://: over http the key can be read on the way; only localhost, private addresses, and names without a dot or that end in .local or .internal are asked over http")
+		return nil, errors.New("must begin with https://: over http the key can be read on the way; only localhost, private addresses, and names without a dot or that end in .localhost, .local, .home.arpa or .internal are asked over http")
 	}
 	return u, nil
 }

@@ -84,11 +84,13 @@ func answered(ctx context.Context, response *transport.JSONRPCResponse, err erro
 	if json.Unmarshal(response.Result, &result) != nil || result == nil {
 		return Answer{Outcome: evidence.OutcomeProtocolError, Message: "the result is not an object"}
 	}
-	a := Answer{Outcome: evidence.OutcomeOK, Result: response.Result}
-	if string(result["isError"]) == "true" {
-		a.Outcome = evidence.OutcomeToolError
+	switch string(result["isError"]) {
+	case "", "false":
+		return Answer{Outcome: evidence.OutcomeOK, Result: response.Result}
+	case "true":
+		return Answer{Outcome: evidence.OutcomeToolError, Result: response.Result}
 	}
-	return a
+	return Answer{Outcome: evidence.OutcomeProtocolError, Result: response.Result, Message: "isError of the result is no boolean"}
 }
 
 // refused is the outcome of a call that was answered with an error: the server's

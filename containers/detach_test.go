@@ -1,0 +1,38 @@
+package containers
+
+import (
+	"context"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/network"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// A network is not removed while something is attached to it, and is as soon as that has
+// left.
+func TestNetworkIsRemovedOnceItIsLeft(t *testing.T) {
+	t.Parallel()
+	b := openRun(t)
+	trial := trialOf(b, networkBridge, debian)
+	s, err := b.Open(within(t), trial, func(evidence.Event) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := b.engine.NetworkList(within(t), network.ListOptions{Filters: labelled(b.run, s.(*sandbox).plan.trial).args()})
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%d networks, %v", len(found), err)
+	}
+	if err := b.engine.removeNetworkOnce(within(t), found[0].ID); !errdefs.IsPermissionDenied(err) {
+		t.Errorf("with its boxes, it is removed: %v", err)
+	}
+	removed := make(chan error, 1)
+	go func() { removed <- b.engine.removeNetwork(within(t), found[0].ID) }()
+	if err := s.Close(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if err := ignoreGone(<-removed); err != nil {
+		t.Errorf("after its boxes, it stays: %v", err)
+	}
+}

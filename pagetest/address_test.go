@@ -1,0 +1,50 @@
+package pagetest
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/waza-isolate/waza/internal/browsertest"
+	"github.com/waza-isolate/waza/internal/runtest"
+)
+
+// noteSeen notes the ids of pages that can be seen, whenever something has come to the
+// document, and those that are seen once all of it has.
+const noteSeen = `
+window.pagesSeen = [];
+const note = () => {
+	for (const page of document.querySelectorAll(".page")) {
+		if (page.checkVisibility() && pagesSeen.at(-1) !== page.id) pagesSeen.push(page.id);
+	}
+};
+new MutationObserver(note).observe(document, {childList: true, subtree: true});
+addEventListener("load", note);`
+
+// Of a report's pages none is seen but the one that the address leads to, from the first.
+func TestAddressesOfReport(t *testing.T) {
+	dir := runtest.Dir(t)
+	made(t, dir, "shop", "It costs 12 cents.")
+	path, _ := written(t, filepath.Join(dir, "shop"))
+	p := browsertest.Start(t).Open(t, file(path), browsertest.View{})
+	p.Before(noteSeen)
+	for at, want := range map[string]string{
+		"":                      "overview",
+		"#overview/tasks":       "overview",
+		"#servers":              "servers",
+		"#trial/buy/1":          "trial/buy/1",
+		"#trial/sell/1/call-1":  "trial/sell/1",
+		"#trial/sell/1/call-99": "trial/sell/1",
+		"#nowhere":              "overview",
+		"#%":                    "overview",
+	} {
+		browsertest.Eval[any](p, `location.hash = `+quoted(at)+`, 0`)
+		p.Do(chromedp.Reload())
+		if seen := browsertest.Eval[[]string](p, `pagesSeen`); !slices.Equal(seen, []string{want}) {
+			t.Errorf("at %q the pages %q are seen, want %s alone", at, seen, want)
+		}
+	}
+	p.Quiet()
+}

@@ -1,0 +1,90 @@
+package serve
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// A run that goes on writes lines in pieces, and one that is resumed makes trials again.
+func TestTrackerReadsWhatIsWhole(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	lay(t, filepath.Join(dir, "a", runner.RunFile), "{}")
+	p, err := openPlace(dir, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = p.Close() }()
+	name := filepath.Join(dir, "a", evidence.ProgressFile)
+	tracker := newTracker()
+	for _, step := range []struct {
+		add   string
+		ended int
+	}{
+		{"", 0},
+		{`{"task":"buy","number":1,"attempt":1,"phase":"do`, 0},
+		{`ne","outcome":"pass"}` + "\n", 1},
+		{"broken\n{}\n[]\n" + strings.Repeat("x", 3*maxTold), 1},
+		{"\n" + `{"task":"buy","number":2,"attempt":1,"phase":"done","outcome":"infra"}` + "\n", 2},
+		{`{"task":"buy","number":2,"attempt":2,"phase":"starting"}` + "\n", 1},
+		{`{"task":"buy","number":2,"attempt":2,"phase":"done","outcome":"pass"}` + "\n", 2},
+	} {
+		file, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := file.WriteString(step.add); err != nil {
+			t.Fatal(err)
+		}
+		if err := file.Close(); err != nil {
+			t.Fatal(err)
+		}
+		tracker.read(p)
+		if ended, _ := tracker.counts(); ended != step.ended {
+			t.Errorf("behind %.60q %d have ended, want %d", step.add, ended, step.ended)
+		}
+	}
+	if err := evidence.WriteFile(name, []byte(`{"task":"other","number":1,"attempt":1,"phase":"starting"}`+"\n")); err != nil {
+		t.Fatal(err)
+	}
+	tracker.read(p)
+	if a := tracker.account(0); a.ended != 0 || len(a.trials) != 1 || a.trials[0].Task != "other" {
+		t.Errorf("of another file: %+v", a)
+	}
+}
+
+// FuzzProgress: whatever a run's account says, it is followed within bounds.
+func FuzzProgress(f *testing.F) {
+	f.Add([]byte(`{"t":"2026-01-02T03:04:05Z","task":"a","number":1,"attempt":1,"phase":"done","outcome":"pass"}` + "\n"))
+	f.Add([]byte(`{"task":"a","number":1,"phase":"` + strings.Repeat("x", 9999) + `"}`))
+	f.Add([]byte(`{"task":"a","number":1,"phase":"done"}` + "\n" + `{"task":"a","number":1,"phase":"done"}`))
+	f.Fuzz(func(t *testing.T, lines []byte) {
+		tracker := newTracker()
+		tracker.takeLocked(lines)
+		a := tracker.account(0)
+		for _, trial := range a.trials {
+			if len(trial.Task)+len(trial.Phase)+len(trial.Outcome)+len(trial.Reason)+len(trial.Message) > 2*maxToldName+maxToldMessage+3 {
+				t.Errorf("%+v", trial)
+			}
+		}
+		if a.ended < 0 || a.ended > len(a.trials) {
+			t.Errorf("%d of %d have ended", a.ended, len(a.trials))
+		}
+	})
+}
+
+// FuzzOpenCall: whatever stands in frames.
+func FuzzOpenCall(f *testing.F) {
+	f.Add([]byte(`{"seq":1,"server":"s","conn":"c","dir":"to_server","raw":"{\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"t\"}}"}` + "\n"))
+	f.Add([]byte(`{"seq":1,"server":"` + strings.Repeat("s", 9999) + `","dir":"to_server","raw":"{\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"t\"}}"}` + "\n"))
+	f.Fuzz(func(t *testing.T, lines []byte) {
+		if call := newestOpen(lines); call != nil && (len(call.Tool) > maxToldName+3 || len(call.Server) > maxToldName+3) {
+			t.Errorf("%+v", call)
+		}
+	})
+}
