@@ -21,6 +21,7 @@ import (
 	"github.com/waza-isolate/waza/internal/checkup"
 	"github.com/waza-isolate/waza/internal/digest"
 	"github.com/waza-isolate/waza/internal/disk"
+	"github.com/waza-isolate/waza/internal/visible"
 )
 
 // facts are what an examination finds out about an engine. What they mean is
@@ -57,22 +58,16 @@ func Examine(ctx context.Context) checkup.Checks {
 			"Start Docker (on Debian as root: make setup), or point DOCKER_HOST at an engine; or run without --isolate, which isolates nothing.")
 		return none
 	case err != nil:
-		none.Fail("engine", firstLine(err), "Point DOCKER_HOST or the docker command's context at an engine that is 20.10 or later and runs Linux containers.")
+		none.Fail("engine", visible.FirstLine(err.Error()), "Point DOCKER_HOST or the docker command's context at an engine that is 20.10 or later and runs Linux containers.")
 		return none
 	}
 	defer func() { _ = e.Close() }()
 	f := facts{found: howFound()}
 	if err := e.examine(ctx, &f); err != nil {
-		none.Fail("engine", "it answers some questions and not others: "+firstLine(err), "See the engine's own log.")
+		none.Fail("engine", "it answers some questions and not others: "+visible.FirstLine(err.Error()), "See the engine's own log.")
 		return none
 	}
 	return assess(f)
-}
-
-// firstLine is an error's text without those it wraps below.
-func firstLine(err error) string {
-	text, _, _ := strings.Cut(err.Error(), "\n")
-	return text
 }
 
 // howFound says which setting names the engine.
@@ -154,7 +149,7 @@ func (e *engine) examineImages(ctx context.Context, f *facts) error {
 		f.own = guestReference(sum)
 	}
 	if err != nil {
-		f.guest = firstLine(err)
+		f.guest = visible.FirstLine(err.Error())
 	}
 	if f.guests, err = e.guestImages(ctx); err != nil {
 		return err

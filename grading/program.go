@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waza-isolate/waza/internal/visible"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -148,13 +149,8 @@ func spoken(a evidence.ProgramAnswer) string {
 // maxSpoken is how many bytes of a program's output feedback shows.
 const maxSpoken = 2 << 10
 
-// shorten is the beginning of a text, whole characters.
-func shorten(text string) string {
-	if len(text) <= maxSpoken {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxSpoken], "") + "…"
-}
+// shorten is the beginning of a text.
+func shorten(text string) string { return visible.Shorten(text, maxSpoken) }
 
 func programDetails(a evidence.ProgramAnswer) map[string]any {
 	details := map[string]any{"stdout": shorten(a.Stdout.Text), "stderr": shorten(a.Stderr.Text)}

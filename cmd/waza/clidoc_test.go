@@ -52,7 +52,7 @@ func uses() map[string][]shownUse {
 		"grade":        {{"waza grade .waza/runs/20260102-030405-demo-a1b2c3", "repeat every verdict from the evidence alone"}},
 		"show":         {{"waza show RUN", "list the trials of a run"}, {"waza show RUN price/2", "read one of them"}},
 		"report":       {{"waza report RUN", "write the page of a run anew"}, {"waza report RUN OTHER -o both.html", "two runs side by side"}, {"waza report RUN --format github-comment", "print a comment for a pull request"}},
-		"compare":      {{"waza compare BASE RUN", "what went otherwise than before"}, {"waza compare BASE RUN --format github-comment", "the same for a pull request, regressions first"}},
+		"compare":      {{"waza compare BASE RUN", "what went otherwise than before"}, {"waza compare BASE RUN --format github-comment", "the same for a pull request, what to look at first"}},
 		"serve":        {{"waza serve", "the runs of this directory"}, {"waza serve --listen 127.0.0.1:8417 runs", "those of another, always at one port"}},
 		"inspect":      {{"waza inspect --isolate -- npx -y @modelcontextprotocol/server-memory", "try a server that nobody has vouched for"}, {"waza inspect --isolate eval.yaml --pin", "keep what an eval's servers list today"}},
 		"lock":         {{"waza lock eval.yaml", "keep which versions its packages are"}, {"waza lock --update eval.yaml", "have newer ones"}},

@@ -20,7 +20,7 @@ func (s *state) compareCommand() *cli.Command {
 		Name:         "compare",
 		Usage:        "hold finished runs side by side",
 		ArgsUsage:    "RUN RUN...",
-		Description:  "RUN is a run directory or a results.json. The first is what the others are held against,\ntask by task: what is paired are the tasks that both have. Where an interval has room for\nno difference, none is shown. What regressed comes first.",
+		Description:  "RUN is a run directory or a results.json. The first is what the others are held against,\ntask by task: what is paired are the tasks that both have. Where an interval has room for\nno difference, none is shown. What to look at comes first.",
 		OnUsageError: usageError,
 		Flags:        []cli.Flag{comparisonFlag(), formatFlag(formatDefault, formatJSON, formatGitHub)},
 		Action: func(c *cli.Context) error {

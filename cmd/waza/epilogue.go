@@ -73,19 +73,27 @@ func (e ending) failures(atLength bool) (lines []string) {
 			continue
 		}
 		class := liveview.Paint(e.style, r.Verdicts.Class)(r.Verdicts.Class.With(r.Verdicts.Reason))
-		why := results.WhyOf(withLastWords(r))
-		reasons := []string{why.Line()}
-		if atLength {
-			reasons = why.Reasons()
-		}
-		lines = append(lines, fmt.Sprintf("%s/%d %s: %s", printable(r.Trial.Task), r.Trial.Number, class, beginning(reasons[0])))
-		for _, reason := range reasons[1:] {
-			lines = append(lines, "  "+beginning(reason))
-		}
+		lines = append(lines, whyLines(fmt.Sprintf("%s/%d %s", printable(r.Trial.Task), r.Trial.Number, class), results.WhyOf(withLastWords(r)), atLength)...)
 		lines = append(lines, e.style.Faint(fmt.Sprintf("  waza show %s %s %d", shellWord(e.dir), shellWord(r.Trial.Task), r.Trial.Number)))
 	}
 	if more := left - maxFailures; more > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more that did not pass; waza show %s lists all trials", more, shellWord(e.dir)))
+	}
+	return lines
+}
+
+// whyLines adds to a head why a trial did not pass, and further lines.
+func whyLines(head string, why results.Why, atLength bool) []string {
+	if !atLength {
+		why = results.Why{Own: why.Line()}
+	}
+	if why.Own != "" {
+		head += ": " + beginning(why.Own)
+	}
+	lines := []string{head}
+	why.Own = ""
+	for _, reason := range why.Reasons() {
+		lines = append(lines, "  "+beginning(reason))
 	}
 	return lines
 }

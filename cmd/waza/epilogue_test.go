@@ -84,6 +84,18 @@ func TestAttemptsBefore(t *testing.T) {
 	}
 }
 
+// Where nobody says why, how a trial ended is said once.
+func TestEpilogueWithoutAWord(t *testing.T) {
+	t.Parallel()
+	done := []runner.Result{finished("t", 1, 1, evidence.ClassTimeout, "")}
+	for _, atLength := range []bool{true, false} {
+		lines := ending{dir: "run", done: done}.failures(atLength)
+		if diff := cmp.Diff([]string{"t/1 timeout", "  waza show run t 1"}, lines); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
 // An agent that ended by itself has said why, where it said anything.
 func TestWhyAgentEnded(t *testing.T) {
 	t.Parallel()

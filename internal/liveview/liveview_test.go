@@ -171,6 +171,14 @@ func TestEnded(t *testing.T) {
 	if got, want := liveview.Ended(u, ansi.Style{}), `fail        price/3  31.0s  said \u{1B}[31mred\u{202E} and ::error:: of it`; got != want {
 		t.Errorf("%q", got)
 	}
+	u.Result.Verdicts.Message = strings.Repeat("\u202e", 300)
+	if got := liveview.Ended(u, ansi.Style{}); visible.Columns(got) > 300 {
+		t.Errorf("%d columns: %q", visible.Columns(got), got)
+	}
+	u.Result.Verdicts.Message = ""
+	if got, want := liveview.Ended(u, ansi.Style{}), "fail        price/3  31.0s"; got != want {
+		t.Errorf("%q", got)
+	}
 	u.Result.Verdicts.Message = "failed: a, b"
 	u.Result.Verdicts.Verdicts = []evidence.Verdict{{Result: evidence.VerdictPass, Feedback: "Fine."}, {Name: "a", Result: evidence.VerdictFail, Feedback: "No call. At all.\nNone."}, {Name: "b", Result: evidence.VerdictFail, Feedback: "None."}}
 	if got, want := liveview.Ended(u, ansi.Style{}), "fail        price/3  31.0s  a: No call. At all. And 1 other grader did not pass."; got != want {

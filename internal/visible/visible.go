@@ -92,14 +92,16 @@ func Cut(s string, columns int) string {
 }
 
 // Beginning is s, or as much of its beginning as most bytes hold: no character is broken.
+// Bytes that are none are kept.
 func Beginning(s string, most int) (beginning string, isCut bool) {
 	if len(s) <= most {
 		return s, false
 	}
-	for most > 0 && !utf8.RuneStart(s[most]) {
-		most--
+	end := most
+	for end > 0 && end > most-utf8.UTFMax && !utf8.RuneStart(s[end]) {
+		end--
 	}
-	return s[:most], true
+	return s[:end], true
 }
 
 // Shorten is s, or its beginning in most bytes and a mark where more was there.

@@ -40,6 +40,13 @@ func TestShorten(t *testing.T) {
 	}
 }
 
+// Bytes that are no characters do not take all before them along.
+func TestShortenNoText(t *testing.T) {
+	if got := Shorten(strings.Repeat("\x80", 100), 50); len(got) < 40 || len(got) > 50+len("…") {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestFirstLine(t *testing.T) {
 	for text, want := range map[string]string{"": "", "one": "one", "\n \r\n  one\t\r\ntwo": "one", "\n\n": ""} {
 		if got := FirstLine(text); got != want {

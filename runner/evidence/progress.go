@@ -8,12 +8,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/waza-isolate/waza/internal/visible"
 	"github.com/waza-isolate/waza/runner/redact"
 )
 
@@ -83,8 +83,7 @@ func endLine(file *os.File) error {
 // Append writes p as a line, with the time, and of its message the first line without
 // secrets.
 func (l *ProgressLog) Append(p Progress) error {
-	first, _, _ := strings.Cut(p.Message, "\n")
-	p.Message, _ = l.secrets.Cut(redact.Shorten(first, maxProgressMessage))
+	p.Message, _ = l.secrets.Cut(redact.Shorten(visible.FirstLine(p.Message), maxProgressMessage))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p.Time = l.clock.Now()

@@ -1,6 +1,7 @@
 package junit
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -37,7 +38,7 @@ func (c *testcase) tell(run results.RunResult, texts *budget) {
 	if run.Outcome == evidence.ClassPass {
 		return
 	}
-	why := &problem{Type: line(string(run.Outcome)), Message: line(run.Why().Line()), Text: texts.take(reasons(run))}
+	why := &problem{Type: line(string(run.Outcome)), Message: line(cmp.Or(run.Why().Line(), run.Outcome.With(run.Reason))), Text: texts.take(reasons(run))}
 	if run.Outcome == evidence.ClassFail {
 		c.Failure = why
 	} else {
@@ -47,7 +48,13 @@ func (c *testcase) tell(run results.RunResult, texts *budget) {
 
 // reasons are how a trial ended and all that is said why.
 func reasons(run results.RunResult) string {
-	return run.Outcome.With(run.Reason) + ": " + strings.Join(run.Why().Reasons(), "\n") + "\n"
+	ended := run.Outcome.With(run.Reason)
+	if run.Message != "" {
+		ended += ": " + run.Message
+	}
+	why := run.Why()
+	why.Own = ended
+	return strings.Join(why.Reasons(), "\n") + "\n"
 }
 
 // again says of a task's trials what came before the attempts that count.

@@ -71,7 +71,11 @@ func (f *failure) text() string {
 	case f.of > 1:
 		which += fmt.Sprintf(", trial %d", f.numbers[0])
 	}
-	return fmt.Sprintf("%s: %s\n\n%s\n", which, code(f.outcome), pre(f.reasons, maxReason))
+	text := fmt.Sprintf("%s: %s\n\n", which, code(f.outcome))
+	if f.reasons != "" {
+		text += pre(f.reasons, maxReason) + "\n"
+	}
+	return text
 }
 
 // reasons are as much of all that is said why a trial did not pass as may be shown, which

@@ -3,7 +3,6 @@ package markdown
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/waza-isolate/waza/internal/words"
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -19,23 +18,9 @@ func (p *page) servers(all []results.ServerCard) {
 	columns := []column{{"Server", false}, {"Calls", true}, {"Errors", true}, {"Recovered", true}, {"Median", true}, {"Of note", false}}
 	var rows [][]string
 	for _, s := range all {
-		rows = append(rows, []string{code(s.Name), fmt.Sprint(s.Calls), share(s.ErrorRate), share(s.RecoveryRate), median(s.MedianDurationMS), ofNote(s)})
+		rows = append(rows, []string{code(s.Name), fmt.Sprint(s.Calls), s.ErrorRate.Text(), s.RecoveryRate.Text(), results.CallTime(s.MedianDurationMS), ofNote(s)})
 	}
 	p.folded(words.Count(len(all), "server"), func() { p.table(roomServers, columns, rows, "server") })
-}
-
-func share(r *results.Rate) string {
-	if r == nil {
-		return none
-	}
-	return fmt.Sprintf("%d/%d", r.Count, r.Of)
-}
-
-func median(ms *float64) string {
-	if ms == nil {
-		return none
-	}
-	return time.Duration(*ms * float64(time.Millisecond)).Round(100 * time.Microsecond).String()
 }
 
 // ofNote says what a person should look at before they trust a server.

@@ -1,6 +1,8 @@
 package report
 
 import (
+	"cmp"
+
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/results"
 )
@@ -43,6 +45,14 @@ func listOf[T any](all []T) list[T] {
 // Total is how many there are.
 func (l list[T]) Total() int { return len(l.First) + len(l.Folded) + l.Left }
 
+// inALine is why a trial did not pass; where nobody says it, how it ended.
+func inALine(run results.RunResult) string {
+	if run.Outcome == evidence.ClassPass {
+		return ""
+	}
+	return cmp.Or(run.Why().Line(), run.Outcome.With(run.Reason))
+}
+
 // failuresOf are those of the trials that tell of the agent.
 func failuresOf(tasks []results.Task) (all []failure) {
 	for _, task := range tasks {
@@ -51,7 +61,7 @@ func failuresOf(tasks []results.Task) (all []failure) {
 			if run.Outcome == evidence.ClassPass || run.Outcome == evidence.ClassInfra {
 				continue
 			}
-			all = addFailure(all, from, failure{task, outcomeOf(run.Outcome), run.Why().Line(), []int{run.RunNumber}})
+			all = addFailure(all, from, failure{task, outcomeOf(run.Outcome), inALine(run), []int{run.RunNumber}})
 		}
 	}
 	return all

@@ -43,7 +43,7 @@ func taskRowOf(task results.Task, planned int) taskRow {
 	for _, run := range task.Runs {
 		row.Dots = append(row.Dots, dot{outcomeOf(run.Outcome), run.RunNumber, true})
 		if row.Why == "" {
-			row.Why = run.Why().Line()
+			row.Why = inALine(run)
 		}
 	}
 	for _, number := range missingTrials(task, planned) {

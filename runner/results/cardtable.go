@@ -53,19 +53,22 @@ func roomy(columns []column, width int) (shown []column, more string) {
 
 func (s ServerCard) row() []string {
 	return []string{
-		s.Name, fmt.Sprint(s.Calls), s.ErrorRate.text(), milli(s.MedianDurationMS), milli(s.P95DurationMS),
-		s.RecoveryRate.text(), s.ValidityRate.text(), s.tokens(), s.catalog(),
+		s.Name, fmt.Sprint(s.Calls), s.ErrorRate.Text(), CallTime(s.MedianDurationMS), CallTime(s.P95DurationMS),
+		s.RecoveryRate.Text(), s.ValidityRate.Text(), s.tokens(), s.catalog(),
 	}
 }
 
-func (r *Rate) text() string {
+// Text is how many of how many; nil is not known.
+func (r *Rate) Text() string {
 	if r == nil {
 		return unknown
 	}
 	return fmt.Sprintf("%d/%d", r.Count, r.Of)
 }
 
-func milli(ms *float64) string {
+// CallTime is how long calls take, to a tenth of a millisecond where they are quick; nil is
+// not known.
+func CallTime(ms *float64) string {
 	switch {
 	case ms == nil:
 		return unknown

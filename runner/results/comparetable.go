@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/waza-isolate/waza/internal/plain"
 )
@@ -103,7 +102,7 @@ func (c Comparison) figures() []column {
 			if r.MedianDurationMS == nil {
 				return unknown
 			}
-			return Clock(time.Duration(*r.MedianDurationMS) * time.Millisecond)
+			return Milliseconds.Text(*r.MedianDurationMS)
 		}),
 	})
 }

@@ -147,7 +147,7 @@ func (m *Models) line() string {
 		parts = append(parts, Dollars(*m.Cost))
 	}
 	if m.MedianFirstTokenMS != nil {
-		parts = append(parts, "first token after "+milli(m.MedianFirstTokenMS))
+		parts = append(parts, "first token after "+CallTime(m.MedianFirstTokenMS))
 	}
 	for _, o := range []struct {
 		origin evidence.Origin

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/waza-isolate/waza/internal/visible"
 	"github.com/waza-isolate/waza/internal/words"
@@ -14,7 +15,7 @@ import (
 // Why is why a trial did not pass; it is empty of one that passed. Its texts are
 // strangers'.
 type Why struct {
-	Own     string // what the trial's class rests on, which may name graders
+	Own     string // what the trial's class rests on, which may name graders; it may be empty
 	Against []Validation
 
 	deciding evidence.VerdictResult // that puts a trial into its class; empty where no grader does
@@ -26,7 +27,7 @@ func (r RunResult) Why() Why {
 	if r.Outcome == evidence.ClassPass {
 		return Why{}
 	}
-	w := Why{Own: cmp.Or(r.Message, r.Outcome.With(r.Reason), "it has no outcome")}
+	w := Why{Own: r.Message}
 	switch r.Outcome {
 	case evidence.ClassFail:
 		w.deciding = evidence.VerdictFail
@@ -59,7 +60,7 @@ func (w Why) rank(v Validation) int {
 // maxWhy is how many columns a line has of a reason.
 const maxWhy = 240
 
-// Line is the first reason on one line: what the first grader says that decided, and how
+// Line is the first reason on one line, of which all can be seen; it may be empty. It is what the first grader says that decided, and how
 // many others did not pass the trial; or what is said of the trial itself.
 func (w Why) Line() string {
 	if len(w.Against) == 0 || w.rank(w.Against[0]) > 0 {
@@ -72,15 +73,19 @@ func (w Why) Line() string {
 	return line
 }
 
-func cutLine(text string) string { return visible.Cut(visible.FirstLine(text), maxWhy) }
+// cutLine is visible text, which takes as much room as it has columns wherever it is shown.
+func cutLine(text string) string {
+	beginning, _ := visible.Beginning(visible.FirstLine(text), utf8.UTFMax*maxWhy)
+	return visible.Cut(visible.Line(beginning), maxWhy)
+}
 
 // Reasons are all of them: what is said of the trial itself, and what each grader says.
 // Each may have several lines.
 func (w Why) Reasons() []string {
-	if w.Own == "" {
-		return nil
+	var all []string
+	if w.Own != "" {
+		all = append(all, w.Own)
 	}
-	all := []string{w.Own}
 	for _, v := range w.Against {
 		all = append(all, v.said())
 	}

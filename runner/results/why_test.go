@@ -28,8 +28,8 @@ func TestWhy(t *testing.T) {
 		"cannot tell":    {evidence.Verdicts{Class: evidence.ClassError, Message: "could not judge: tells", Verdicts: verdicts}, tells + " And 2 other graders did not pass.", []string{"could not judge: tells", tells, adds, sums}},
 		"ran too long":   {evidence.Verdicts{Class: evidence.ClassTimeout, Message: "it ran\ntoo long", Verdicts: verdicts[:1]}, "it ran", []string{"it ran\ntoo long", sums}},
 		"attacked alone": {evidence.Verdicts{Class: evidence.ClassFail, Message: "the attack succeeded: x", Verdicts: verdicts[1:2]}, "the attack succeeded: x", []string{"the attack succeeded: x"}},
-		"no word of it":  {evidence.Verdicts{Class: evidence.ClassInfra, Reason: evidence.ReasonEngine}, "infra (engine)", []string{"infra (engine)"}},
-		"not even that":  {line: "it has no outcome", reasons: []string{"it has no outcome"}},
+		"no word of it":  {evidence.Verdicts{Class: evidence.ClassInfra, Reason: evidence.ReasonEngine}, "", nil},
+		"hidden words":   {evidence.Verdicts{Class: evidence.ClassInfra, Message: strings.Repeat("\u202e", 300)}, strings.Repeat(`\u{202E}`, 29) + `\u{202E` + "…", []string{strings.Repeat("\u202e", 300)}},
 		"a long word":    {evidence.Verdicts{Class: evidence.ClassInfra, Message: strings.Repeat("x", 900)}, strings.Repeat("x", maxWhy-1) + "…", []string{strings.Repeat("x", 900)}},
 	} {
 		why := WhyOf(test.v)

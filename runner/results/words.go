@@ -14,11 +14,14 @@ func Dollars(amount float64) string {
 	return fmt.Sprintf("$%.2f", amount)
 }
 
-// Clock is a time in seconds, or in minutes and seconds.
+// Clock is a time in seconds, in minutes and seconds, or in hours and minutes.
 func Clock(d time.Duration) string {
-	if d < time.Minute {
-		return fmt.Sprintf("%.1fs", d.Seconds())
+	if tenths := d.Round(100 * time.Millisecond); tenths < time.Minute {
+		return fmt.Sprintf("%.1fs", tenths.Seconds())
 	}
-	d = d.Round(time.Second)
-	return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	if seconds := d.Round(time.Second); seconds < time.Hour {
+		return fmt.Sprintf("%dm%02ds", int(seconds.Minutes()), int(seconds.Seconds())%60)
+	}
+	minutes := int(d.Round(time.Minute).Minutes())
+	return fmt.Sprintf("%dh%02dm", minutes/60, minutes%60)
 }
