@@ -1,8 +1,8 @@
 # Every target here works on a fresh machine: what is missing is set up first,
-# or named in one sentence. Settings: TIMEOUT, the limit of each package's tests.
+# or named in one sentence. Settings: TIMEOUT, the limit of a package's tests on the engine.
 
 SHELL := bash
-TIMEOUT ?= 60m
+TIMEOUT ?= 40m
 
 # Where Go's own installer puts it, which a bare shell may not search.
 export PATH := $(PATH):/usr/local/go/bin
