@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -145,7 +146,7 @@ func (p *page) special(n *html.Node) {
 	switch n.Data {
 	case "script", "style":
 		sum := sha256.Sum256([]byte(text(n)))
-		if hash := base64.StdEncoding.EncodeToString(sum[:]); !strings.Contains(p.policy, n.Data+"-src 'sha256-"+hash+"'") || len(n.Attr) > 0 {
+		if !p.allows(n.Data+"-src", "'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'") || len(n.Attr) > 0 {
 			p.stray("there is a %s that is not ours: %.200q", n.Data, fmt.Sprint(n.Attr, text(n)))
 		}
 	case "meta":
@@ -160,6 +161,16 @@ func (p *page) special(n *html.Node) {
 			p.stray("a link is %q", fmt.Sprint(n.Attr))
 		}
 	}
+}
+
+// allows says whether a directive of the page's policy has a source.
+func (p *page) allows(directive, source string) bool {
+	for one := range strings.SplitSeq(p.policy, ";") {
+		if words := strings.Fields(one); len(words) > 0 && words[0] == directive {
+			return slices.Contains(words[1:], source)
+		}
+	}
+	return false
 }
 
 // links finds addresses that are not of this document or its server.
