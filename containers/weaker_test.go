@@ -5,12 +5,15 @@ import (
 	"net/netip"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
+	"github.com/docker/docker/api/types/network"
 
 	"github.com/waza-isolate/waza/runner"
 )
@@ -33,6 +36,31 @@ func oneNetwork() func(*trialPlan, []containerPlan, addresses) {
 				placed[i].addr, next = next, next.Next()
 				placed[i].host.NetworkMode = container.NetworkMode(first)
 			}
+		}
+	}
+}
+
+// hostHasLinkAddress waits until the host has its IPv6 address of the link on a sandbox's
+// network. The kernel gives it one up to some seconds after the first box is there.
+func hostHasLinkAddress(ctx context.Context, s *sandbox) error {
+	n, err := s.backend.engine.NetworkInspect(ctx, s.plan.network, network.InspectOptions{})
+	if err != nil {
+		return err
+	}
+	for bridge := "br-" + n.ID[:12]; ; {
+		table, err := os.ReadFile("/proc/net/if_inet6") // address, index, prefix, scope, flags, name
+		if err != nil {
+			return err
+		}
+		for line := range strings.Lines(string(table)) {
+			if fields := strings.Fields(line); len(fields) == 6 && fields[5] == bridge && fields[4] == "80" {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }
