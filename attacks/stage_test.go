@@ -31,7 +31,6 @@ const runLimit = 6 * time.Minute
 
 const (
 	pollEvery = 100 * time.Millisecond
-	peakEvery = 20 * time.Millisecond
 	// dying is how long containers may outlive a runner that was killed: some of its
 	// guests' keepalives, and the engine's time to remove them.
 	dying = 30 * time.Second
@@ -217,7 +216,7 @@ func (r *Run) carryOut(t *testing.T, dir, nonce, waza string, args []string, kil
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	peak := watchPeak(cmd.Process.Pid)
+	peak := memtest.WatchPeak(cmd.Process.Pid)
 	if kill {
 		r.Killed = killed(t, cmd.Process, nonce)
 	}
@@ -233,30 +232,6 @@ func (r *Run) carryOut(t *testing.T, dir, nonce, waza string, args []string, kil
 	r.Took, r.Exit, r.Output = time.Since(started), cmd.ProcessState.ExitCode(), output.String()
 	if r.PeakRSS = peak(); r.PeakRSS == 0 {
 		t.Error("nobody saw how much memory the runner took")
-	}
-}
-
-// watchPeak looks at the most memory that a process has had, until the returned function
-// asks for it, in bytes. What the kernel says of a process that has ended counts the memory
-// of who started it as well.
-func watchPeak(pid int) func() int64 {
-	stop, peak := make(chan struct{}), make(chan int64)
-	go func() {
-		var most int64
-		for tick := time.NewTicker(peakEvery); ; {
-			select {
-			case <-stop:
-				tick.Stop()
-				peak <- most
-				return
-			case <-tick.C:
-				most = max(most, memtest.PeakRSS(pid))
-			}
-		}
-	}()
-	return func() int64 {
-		close(stop)
-		return <-peak
 	}
 }
 

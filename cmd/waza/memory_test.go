@@ -67,20 +67,15 @@ inputs: {prompt: x, files: [{path: attack.sh}]}
 	}
 }
 
-// peakOf waits for a command's end and says how much memory it had at the most, to
-// within what it took in its last moments. The kernel's own account of a program that
-// has ended begins with what its parent had.
-func peakOf(t *testing.T, c *command) (peak int64) {
+// peakOf waits for a command's end and says how much memory it had at the most.
+func peakOf(t *testing.T, c *command) int64 {
 	t.Helper()
-	limit := time.After(runLimit)
-	for {
-		select {
-		case <-c.ended:
-			return peak
-		case <-limit:
-			t.Fatalf("it did not end\n%s", c.stderr.String())
-		case <-time.After(20 * time.Millisecond):
-			peak = max(peak, memtest.PeakRSS(c.cmd.Process.Pid))
-		}
+	peak := memtest.WatchPeak(c.cmd.Process.Pid)
+	select {
+	case <-c.ended:
+	case <-time.After(runLimit):
+		peak()
+		t.Fatalf("it did not end\n%s", c.stderr.String())
 	}
+	return peak()
 }

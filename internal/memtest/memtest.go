@@ -167,5 +167,32 @@ func PeakRSS(pid int) int64 {
 	return kib << 10
 }
 
+// peakEvery is how often somebody looks at how much memory a process had.
+const peakEvery = 20 * time.Millisecond
+
+// WatchPeak looks at how many bytes of memory a process had at the most, to within what it
+// takes in its last moments, until the returned function is called, which tells. The
+// kernel's own account of a process that has ended begins with what its parent had.
+func WatchPeak(pid int) func() int64 {
+	stop, peak := make(chan struct{}), make(chan int64)
+	go func() {
+		var most int64
+		for tick := time.NewTicker(peakEvery); ; {
+			select {
+			case <-stop:
+				tick.Stop()
+				peak <- most
+				return
+			case <-tick.C:
+				most = max(most, PeakRSS(pid))
+			}
+		}
+	}()
+	return func() int64 {
+		close(stop)
+		return <-peak
+	}
+}
+
 // PID is the victim's.
 func (v *Victim) PID() int { return v.cmd.Process.Pid }
