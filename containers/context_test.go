@@ -1,9 +1,15 @@
 package containers
 
 import (
+	"context"
+	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
+
+	"github.com/docker/docker/client"
 )
 
 func TestContextHost(t *testing.T) {
@@ -32,5 +38,24 @@ func TestContextHost(t *testing.T) {
 	}
 	if got := contextHost(dir, "unknown"); got != "" {
 		t.Errorf("unknown context: %q", got)
+	}
+}
+
+// A busy engine takes connections and answers late: that is not to be called no engine.
+func TestSilentEngine(t *testing.T) {
+	ln, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ln.Close() }()
+	t.Setenv(client.EnvOverrideHost, "unix://"+ln.Addr().String())
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := dialEngine(ctx); !errors.Is(err, ErrEngineSilent) || errors.Is(err, ErrNoEngine) {
+		t.Errorf("an engine that does not answer: %v", err)
+	}
+	_ = ln.Close()
+	if _, err := dialEngine(t.Context()); !errors.Is(err, ErrNoEngine) {
+		t.Errorf("an engine that is gone: %v", err)
 	}
 }

@@ -16,11 +16,19 @@ import (
 	"github.com/docker/docker/client"
 )
 
-// ErrNoEngine says that no Docker engine answers.
-var ErrNoEngine = errors.New("no Docker engine answers")
+var (
+	// ErrNoEngine says that no Docker engine answers.
+	ErrNoEngine = errors.New("no Docker engine answers")
+	// ErrEngineSilent says that a Docker engine gives no answer in time. One that is there
+	// and busy does so, a stopped one refuses at once.
+	ErrEngineSilent = errors.New("the Docker engine is busy or stuck")
+)
 
 // minAPI is Engine 20.10's: older ones lack options that isolation rests on.
 const minAPI = "1.41"
+
+// dialTimeout bounds the first question. A busy engine may need tens of seconds.
+const dialTimeout = time.Minute
 
 // createTimeout bounds one call that creates something.
 const createTimeout = 30 * time.Second
@@ -59,9 +67,12 @@ func dialEngine(ctx context.Context) (*engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoEngine, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	info, err := c.Info(ctx)
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return nil, errors.Join(fmt.Errorf("%w: no answer from %s within %s; try again when the machine has less to do, or restart Docker", ErrEngineSilent, c.DaemonHost(), dialTimeout), c.Close())
+	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%w at %s: start Docker (on Debian as root: make setup) or point DOCKER_HOST at one: %w", ErrNoEngine, c.DaemonHost(), err), c.Close())
 	}

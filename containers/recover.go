@@ -12,8 +12,8 @@ import (
 var _ runner.Recoverer = (*Backend)(nil)
 
 const (
-	// askTimeout bounds one question that a living engine answers at once.
-	askTimeout = 10 * time.Second
+	// askTimeout bounds one question that an engine answers at once unless it is busy.
+	askTimeout = 30 * time.Second
 	// The engine is asked again after firstPause, and then ever more seldom.
 	firstPause = 100 * time.Millisecond
 	lastPause  = 3 * time.Second

@@ -17,7 +17,7 @@ die() {
 quietly() {
 	local sentence=$1
 	shift
-	"$@" >"$scratch/log" 2>&1 </dev/null && return
+	"$@" >"$scratch/log" 2>&1 </dev/null 9>&- && return # 9 is that of lock
 	tail -n 40 "$scratch/log" >&2
 	die "$sentence"
 }
@@ -43,4 +43,16 @@ apt_install() {
 		apt-get update -q -o DPkg::Lock::Timeout=120
 	quietly "apt-get could not install $*" \
 		apt-get install -qy --no-install-recommends -o DPkg::Lock::Timeout=120 "$@"
+}
+
+# lock waits until no other setup is at work on this machine. The lock ends with this
+# process: what it starts for longer must not inherit descriptor 9.
+lock() {
+	local file=/tmp/waza-setup.lock
+	command -v flock >/dev/null || return 0
+	[ -e "$file" ] || (umask 0 && : >>"$file") || return 0
+	exec 9<"$file"
+	flock --nonblock 9 && return
+	say setup "another setup is at work; waiting for it"
+	flock 9
 }

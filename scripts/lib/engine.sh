@@ -6,6 +6,7 @@ engine_log=/var/log/waza-dockerd.log
 
 have_engine() {
 	if ! engine_answers; then
+		[ "$engine_silent" = no ] || die "$engine_reason"
 		refuse_foreign_engine
 		can_apt || die "no Docker engine answers${engine_reason:+ ($engine_reason)}: start one and see that you may use it, or run this as root on Debian, where it installs one"
 		install_engine
@@ -14,12 +15,20 @@ have_engine() {
 	say engine "Docker $(docker version --format '{{.Server.Version}}, {{.Server.Os}}/{{.Server.Arch}}')"
 }
 
-# engine_answers leaves docker's own words about a failure in engine_reason.
+# engine_answers leaves the reason for a failure in engine_reason. An engine that is
+# stopped refuses at once; one that is busy, or stuck, is silent.
 engine_answers() {
+	local status=0
+	engine_silent=no
 	engine_reason='there is no docker command'
 	command -v docker >/dev/null || return
-	engine_reason=$(at_most 20 docker version --format '{{.Server.Version}}' 2>&1 >/dev/null) && return
+	engine_reason=$(at_most 120 docker version --format '{{.Server.Version}}' 2>&1 >/dev/null) || status=$?
+	[ "$status" != 0 ] || return 0
 	engine_reason=$(printf '%s\n' "$engine_reason" | tail -n 1)
+	if [ "$status" = 124 ]; then
+		engine_silent=yes
+		engine_reason="the Docker engine is busy or stuck: no answer within 120 s; try again when the machine has less to do, or restart Docker"
+	fi
 	return 1
 }
 
@@ -50,7 +59,7 @@ start_engine() {
 	elif dockerd_pid >/dev/null; then
 		wait_for_engine "$(dockerd_pid)"
 	else
-		setsid dockerd >>"$engine_log" 2>&1 </dev/null &
+		setsid dockerd >>"$engine_log" 2>&1 </dev/null 9>&- & # without the lock of setup
 		wait_for_engine $!
 	fi
 }

@@ -100,7 +100,8 @@ have_image() {
 	say images "$1 is being built"
 	quietly "docker could not build $1" \
 		docker build --label "$inputs_label=$3" --tag "$1" "$2"
-	quietly "docker could not remove what building $1 left over" drop_leftovers
+	drop_leftovers >/dev/null 2>"$scratch/log" ||
+		say images "warning: what building $1 left over could not be removed: $(tail -n 1 "$scratch/log")"
 }
 
 # drop_leftovers removes the untagged images of ours: those that were just
