@@ -96,7 +96,7 @@ func leftoverAttacks() []Attack {
 		filling("fills-scratch", "/tmp", sizedDirectories()),
 		filling("fills-home", "its home", sizedDirectories()),
 		filling("fills-shared-memory", "/dev/shm", sharedMemory()),
-		filling("fills-the-rest", "all the rest of its file system", Defence{Name: "nothing else that can be written to", Kept: "checkWalls refuses a container whose root can be written to: TestWallsOnTheEngine in containers"}),
+		filling("fills-the-rest", "all the rest of its file system", Defence{Name: "nothing else that can be written to", Kept: "a container whose root can be written to is refused: tests of containers show it"}),
 		{
 			Name: "forged-verdicts", As: Agent, Promise: FairVerdict,
 			Tries:   "pass by leaving, and saying, what looks like the record of a trial that passed",

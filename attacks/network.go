@@ -21,7 +21,7 @@ func networkAttacks() []Attack {
 	between := stands
 	between.Without = Defence{
 		Name: "a network for each trial",
-		Kept: "the engine keeps its networks apart; TestAttacksGetOut in containers has two trials on one",
+		Kept: "the engine keeps its networks apart; tests of containers have two trials on one",
 	}
 	relay := stands
 	relay.Promise, relay.Without = AllRecorded, relayListens()

@@ -48,7 +48,7 @@ func probeHeld() []held {
 // elsewhere is a defence that the tests of package containers take out, where it is the
 // engine's and no line of the source has it.
 func elsewhere(name, with string) Defence {
-	return Defence{Name: name, Kept: "it is the engine's; TestAttacksGetOut in containers lets the same attack try it with " + with}
+	return Defence{Name: name, Kept: "it is the engine's; tests of containers let the same attack try it with " + with}
 }
 
 // probeAttacks are those that every run's certificate is made of. Here they are carried

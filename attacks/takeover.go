@@ -67,7 +67,7 @@ func guarded() Defence {
 // takeoverAttacks are by guests that were taken over, each beside a server of its own.
 func takeoverAttacks() []Attack {
 	guarded := guarded()
-	yamux := Defence{Name: "frames of one version", Kept: "the guard and yamux each refuse others: TestHostileGuests in runner/guest"}
+	yamux := Defence{Name: "frames of one version", Kept: "the guard and yamux each refuse others: tests of runner/guest show it"}
 	all := []Attack{
 		{Name: "mux-streams", Tries: "open 100,000 streams to the runner", Without: guarded, Alone: &Alone{Guest: guestThatFloods()}},
 		{Name: "mux-pings", Tries: "have the runner answer 100,000 pings", Without: guarded},

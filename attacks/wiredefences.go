@@ -56,7 +56,7 @@ func goHTTP() Defence {
 }
 
 func noModel() Defence {
-	return Defence{Name: "models are asked below their providers' URLs alone", Kept: "TestAttacksOnTheRoute in runner/model holds it against these and more; here is nothing but servers behind the relay"}
+	return Defence{Name: "models are asked below their providers' URLs alone", Kept: "tests of runner/model hold it against these and more; here is nothing but servers behind the relay"}
 }
 
 func countedFrames() Defence {
@@ -140,7 +140,7 @@ func fewValues() Defence {
 }
 
 func boundedMemory() Defence {
-	return Defence{Name: "messages that are held at once have so many bytes", Kept: "how much is held without it depends on how busy the machine is: TestMemoryUnderAttack in runner/mcpproxy has answers that nobody reads"}
+	return Defence{Name: "messages that are held at once have so many bytes", Kept: "how much is held without it depends on how busy the machine is: tests of runner/mcpproxy have answers that nobody reads"}
 }
 
 func headersInTime() Defence {

@@ -1,12 +1,11 @@
-// Package docs_test holds the documentation to the code: what it shows is read,
-// what it names is there.
+// Package docs_test holds the documentation to the code: what it shows is read, what it
+// links to is there.
 package docs_test
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -219,62 +218,24 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-var goFile = regexp.MustCompile("`([\\w./-]+\\.go)`")
+var (
+	fenced = regexp.MustCompile("(?ms)^```.*?^```$")
+	goFile = regexp.MustCompile(`(?m)[\w/.-]+\.go(?:$|\.\W|[^\w.])`)
+	goTest = regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w+`)
+)
 
-// TestNamedFilesExist holds that a source file which a document names is there, in
-// whatever directory.
-func TestNamedFilesExist(t *testing.T) {
-	var there []string
-	walk(t, func(file string) { there = append(there, "/"+filepath.ToSlash(file)) })
+// generated is what a document's part begins with that is made of the code.
+const generated = "<!-- The rest is written by "
+
+// TestDocumentsNameNoCode holds that documents speak of packages, promises and commands:
+// files and tests are renamed without them. A reader's own files stand in blocks.
+func TestDocumentsNameNoCode(t *testing.T) {
 	for _, document := range documents(t) {
-		for _, match := range goFile.FindAllStringSubmatch(read(t, document), -1) {
-			ends := func(file string) bool { return strings.HasSuffix(file, "/"+match[1]) }
-			if !slices.ContainsFunc(there, ends) {
-				t.Errorf("%s names %s, which does not exist", document, match[1])
-			}
+		text, _, _ := strings.Cut(read(t, document), generated)
+		named := append(goFile.FindAllString(fenced.ReplaceAllString(text, ""), -1), goTest.FindAllString(text, -1)...)
+		if len(named) > 0 {
+			t.Errorf("%s names %q: name the package, or what is promised", document, named)
 		}
-	}
-}
-
-var testName = regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w+`)
-
-// TestNamedTestsExist holds that a promise names a test that there is.
-func TestNamedTestsExist(t *testing.T) {
-	declared := sources(t)
-	for _, document := range documents(t) {
-		for _, name := range testName.FindAllString(read(t, document), -1) {
-			if !strings.Contains(declared, "\nfunc "+name+"(") {
-				t.Errorf("%s names %s, which does not exist", document, name)
-			}
-		}
-	}
-}
-
-// sources is every test file of the module.
-func sources(t *testing.T) string {
-	t.Helper()
-	var all strings.Builder
-	walk(t, func(file string) {
-		if strings.HasSuffix(file, "_test.go") {
-			all.WriteString(read(t, filepath.Join(root, file)))
-		}
-	})
-	return all.String()
-}
-
-// walk visits every Go file of the repository, by its path there.
-func walk(t *testing.T, visit func(file string)) {
-	t.Helper()
-	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") {
-			return err
-		}
-		file, err := filepath.Rel(root, path)
-		visit(file)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -14,6 +14,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
+//go:generate go test . -run ^TestReference$ -update
+
 // reference is where the reference of the commands stands.
 var reference = filepath.Join("..", "..", "docs", "cli.md")
 
@@ -31,7 +33,7 @@ func TestReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("docs/cli.md is not what the commands say; write it anew with\n\tgo test ./cmd/waza -run TestReference -update\n%s", diff)
+		t.Errorf("docs/cli.md is not what the commands say; write it anew with go generate ./cmd/waza\n%s", diff)
 	}
 }
 
