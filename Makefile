@@ -1,19 +1,17 @@
 # Every target here works on a fresh machine: what is missing is set up first,
-# or named in one sentence. Settings: TIMEOUT, the limit of a package's tests on the engine.
+# or named in one sentence. Settings: TIMEOUT, the limit of a package's tests.
 
 SHELL := bash
-TIMEOUT ?= 40m
 
 # Where Go's own installer puts it, which a bare shell may not search.
 export PATH := $(PATH):/usr/local/go/bin
-export TIMEOUT
 # Debian's Go does not fetch a newer one unless it is told to.
 export GOTOOLCHAIN ?= auto
 
-.PHONY: help setup first build image run test test-attacks bench soak screenshots lint clean
+.PHONY: help setup first build image run test test-all test-attacks test-agents test-faults test-pages bench soak screenshots lint clean
 
 help: ## Show this
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Have a Docker engine, the base image and the examples' images
 	@scripts/phase setup scripts/setup
@@ -31,15 +29,23 @@ image: first build ## Build the image of docker-compose.yml from bin/waza
 run: first build ## Run the first example in isolation
 	@bin/waza run --isolate examples/mcp-eval/eval.yaml
 
-test: setup build lint ## Run all tests, on the engine too, and see that nothing is left
-	@scripts/setup cc compose
-	@scripts/phase browser scripts/setup browser
-	@scripts/phase agents scripts/setup agents
-	@scripts/phase test scripts/test
+test: ## Lint, and run all tests without the suites below
+	@scripts/test base
 
 test-attacks: ## Attack trials and the runner, with every defence and without it
-	@scripts/setup go engine
-	@scripts/phase attacks scripts/test-attacks
+	@scripts/test attacks
+
+test-agents: ## Run the command-line agents that come with waza
+	@scripts/test agents
+
+test-faults: ## Kill runners, restart engines, fill disks
+	@scripts/test faults
+
+test-pages: ## Look at reports and served pages in a browser
+	@scripts/test pages
+
+test-all: ## Run every suite
+	@scripts/test base attacks agents faults pages
 
 bench: ## Measure what isolation costs beside the bare engine; writes bench.json
 	@scripts/setup go engine compose
@@ -53,7 +59,7 @@ screenshots: setup build ## Take the README's pictures anew, of real runs
 	@scripts/setup browser
 	@scripts/phase screenshots scripts/screenshots
 
-lint: ## Check format, vet and staticcheck
+lint: ## Check format, vet, staticcheck and the notices of third parties
 	@scripts/phase lint scripts/lint
 
 clean: ## Remove what was built here; images and the engine stay

@@ -89,20 +89,74 @@ func building(t *testing.T) context.Context {
 
 func nothing(string) {}
 
-// The image of a package holds nothing of what its build needed to reach the
-// registry: not in its history, its configuration or its files.
-func TestImagesHoldNoSecret(t *testing.T) {
+// TestBuild resolves one package and has it built wrongly, by two runs at once, and looked
+// at: a build that fails says how, without secrets, and leaves nothing; runs that build one
+// image at once both get it; and an image holds nothing of what its build needed to reach
+// the registry, not in its history, its configuration or its files.
+func TestBuild(t *testing.T) {
 	t.Parallel()
 	b, index := openBuilder(t)
 	ctx := building(t)
 	i := packageOf(t, ctx, b)
-	var said []string
-	if err := b.EnsureImage(ctx, i, func(s string) { said = append(said, s) }); err != nil {
-		t.Fatal(err)
+	t.Run("fails", func(t *testing.T) { buildFails(t, ctx, b, index, i) })
+	t.Run("at once", func(t *testing.T) { buildAtOnce(t, ctx, b, i) })
+	t.Run("holds no secret", func(t *testing.T) { holdsNoSecret(t, ctx, b, index, i) })
+}
+
+func buildFails(t *testing.T, ctx context.Context, b *Backend, index *pypitest.Index, i images.Image) {
+	t.Helper()
+	tampered := *i.Entry
+	tampered.PyPI = append([]images.PyPIPackage{}, tampered.PyPI...)
+	tampered.PyPI[0].SHA256 = strings.Repeat("0", 64)
+	i.Entry = &tampered
+	err := b.EnsureImage(ctx, i, nothing)
+	if err == nil || !strings.Contains(err.Error(), "THESE PACKAGES DO NOT MATCH THE HASHES") || strings.Contains(err.Error(), pypitest.Password) {
+		t.Errorf("another wheel than the lock has: %v", err)
 	}
-	if len(said) != 1 || said[0] != "building image for pypi:"+b.run+"@1.0" {
-		t.Errorf("said %q", said)
+	if _, err := b.Resolve(ctx, unresolved(t, b.run+"-nowhere"), nil); err == nil || !strings.Contains(err.Error(), "No matching distribution") {
+		t.Errorf("a package that nobody has: %v", err)
 	}
+	reached := b.network.Env
+	defer func() { b.network.Env = reached }()
+	b.network.Env = map[string]string{"PIP_INDEX_URL": strings.Replace(index.URL, pypitest.User, "nobody", 1)}
+	if _, err := b.Resolve(ctx, unresolved(t, b.run), nil); err == nil || strings.Contains(err.Error(), pypitest.Password) {
+		t.Errorf("an index that refuses: %v", err)
+	}
+}
+
+func buildAtOnce(t *testing.T, ctx context.Context, b *Backend, i images.Image) {
+	t.Helper()
+	other := openRun(t)
+	other.network = b.network
+	trial := &runner.Trial{Servers: []runner.Server{{Name: "s", Box: runner.Box{Image: i.Tag()}, Build: &i}}}
+	said := map[*Backend]*[]string{b: {}, other: {}}
+	var both sync.WaitGroup
+	for one, lines := range said {
+		both.Go(func() {
+			if err := one.Prepare(ctx, []*runner.Trial{trial}, func(s string) { *lines = append(*lines, s) }); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	both.Wait()
+	noStages(t, other)
+	if got, want := b.Images()[i.Tag()].ID, other.Images()[i.Tag()].ID; got != want || got == "" {
+		t.Errorf("the runs use %q and %q", got, want)
+	}
+	building := 0
+	for _, lines := range said {
+		building += strings.Count(strings.Join(*lines, "\n"), "building image for pypi:"+b.run+"@1.0")
+	}
+	if building == 0 {
+		t.Errorf("nobody said that the image is built: %q and %q", *said[b], *said[other])
+	}
+	if err := b.EnsureImage(ctx, i, func(s string) { t.Errorf("built again: %s", s) }); err != nil {
+		t.Error(err)
+	}
+}
+
+func holdsNoSecret(t *testing.T, ctx context.Context, b *Backend, index *pypitest.Index, i images.Image) {
+	t.Helper()
 	inspect, err := b.engine.ImageInspect(ctx, i.Tag())
 	if err != nil {
 		t.Fatal(err)
@@ -135,56 +189,6 @@ func TestImagesHoldNoSecret(t *testing.T) {
 		if bytes.Contains(everything, []byte(secret)) {
 			t.Errorf("the image holds the %s", what)
 		}
-	}
-}
-
-// Two runs may build one image at once; both get it.
-func TestBuildAtOnce(t *testing.T) {
-	t.Parallel()
-	b, _ := openBuilder(t)
-	ctx := building(t)
-	i := packageOf(t, ctx, b)
-	other := openRun(t)
-	other.network = b.network
-	trial := &runner.Trial{Servers: []runner.Server{{Name: "s", Box: runner.Box{Image: i.Tag()}, Build: &i}}}
-	var both sync.WaitGroup
-	for _, one := range []*Backend{b, other} {
-		both.Go(func() {
-			if err := one.Prepare(ctx, []*runner.Trial{trial}, nothing); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	both.Wait()
-	noStages(t, other)
-	if got, want := b.Images()[i.Tag()].ID, other.Images()[i.Tag()].ID; got != want || got == "" {
-		t.Errorf("the runs use %q and %q", got, want)
-	}
-	if err := b.EnsureImage(ctx, i, func(s string) { t.Errorf("built again: %s", s) }); err != nil {
-		t.Error(err)
-	}
-}
-
-// A build that fails says how, without secrets, and leaves nothing.
-func TestBuildFails(t *testing.T) {
-	t.Parallel()
-	b, index := openBuilder(t)
-	ctx := building(t)
-	i := packageOf(t, ctx, b)
-	tampered := *i.Entry
-	tampered.PyPI = append([]images.PyPIPackage{}, tampered.PyPI...)
-	tampered.PyPI[0].SHA256 = strings.Repeat("0", 64)
-	i.Entry = &tampered
-	err := b.EnsureImage(ctx, i, nothing)
-	if err == nil || !strings.Contains(err.Error(), "THESE PACKAGES DO NOT MATCH THE HASHES") || strings.Contains(err.Error(), pypitest.Password) {
-		t.Errorf("another wheel than the lock has: %v", err)
-	}
-	if _, err := b.Resolve(ctx, unresolved(t, b.run+"-nowhere"), nil); err == nil || !strings.Contains(err.Error(), "No matching distribution") {
-		t.Errorf("a package that nobody has: %v", err)
-	}
-	b.network.Env = map[string]string{"PIP_INDEX_URL": strings.Replace(index.URL, pypitest.User, "nobody", 1)}
-	if _, err := b.Resolve(ctx, unresolved(t, b.run), nil); err == nil || strings.Contains(err.Error(), pypitest.Password) {
-		t.Errorf("an index that refuses: %v", err)
 	}
 }
 

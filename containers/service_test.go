@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -208,7 +209,7 @@ func TestReady(t *testing.T) {
 	sh := func(script string) process.Spec {
 		return process.Spec{Args: []string{"/bin/sh", "-c", script}, Env: []string{"NAME=value"}}
 	}
-	for _, test := range []struct {
+	tests := []struct {
 		name, service string
 		check         process.Spec
 		want          string // in the error
@@ -220,20 +221,23 @@ func TestReady(t *testing.T) {
 		{"no such health check", "db", process.Spec{}, "its image has no HEALTHCHECK; give it ready.exec"},
 		{"unhealthy", "healthy", process.Spec{}, "its health check says "},
 		{"no service", "none", sh("true"), "no container"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
+	}
+	var asked sync.WaitGroup
+	for _, test := range tests {
+		asked.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			defer cancel()
 			start := time.Now()
 			err := s.Ready(ctx, "s0", test.service, test.check)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("got %v, want %q", err, test.want)
+				t.Errorf("%s: got %v, want %q", test.name, err, test.want)
 			}
 			if took := time.Since(start); took > 30*time.Second {
-				t.Errorf("it took %v", took)
+				t.Errorf("%s: it took %v", test.name, took)
 			}
 		})
 	}
+	asked.Wait()
 	mustSh(t, s, "s0/healthy", "echo fine > /tmp/healthy")
 	if err := s.Ready(within(t), "s0", "healthy", process.Spec{}); err != nil {
 		t.Error(err)

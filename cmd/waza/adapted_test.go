@@ -78,8 +78,8 @@ func newAgentProject(t *testing.T, executor, network string) *project {
 }
 
 // An agent solves tasks on an airtight network too: its servers and its model have
-// addresses of its own loopback there. TestEveryAgent is on a bridge.
-func TestAgentOnAnAirtightNetwork(t *testing.T) {
+// addresses of its own loopback there. TestAgents_Every is on a bridge.
+func TestAgents_Airtight(t *testing.T) {
 	t.Parallel()
 	p := newAgentProject(t, "claude", "airtight")
 	p.run(exitOK)
@@ -116,7 +116,7 @@ func checkAgentTrial(t *testing.T, p *project, task string, tools ...string) {
 
 // An agent whose transcript is altered, by whatever hand, is found out. The programs are
 // the real ones: what they print of one call says another tool.
-func TestAgentsWithAlteredTranscripts(t *testing.T) {
+func TestAgents_AlteredTranscripts(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ says, altered, claim string }{
 		"claude":   {`"name":"mcp__everything__get-sum"`, `"name":"mcp__everything__echo"`, "mcp__everything__echo"},

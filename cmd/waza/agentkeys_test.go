@@ -21,7 +21,7 @@ const keyed = `  model: openai/m
 
 // Every real agent asks a provider that wants a key: the provider gets it, and it is in no
 // container and in nothing that the runs leave.
-func TestKeyOfEveryAgent(t *testing.T) {
+func TestAgents_Keys(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile("../../examples/agents/model.yaml")
 	if err != nil {

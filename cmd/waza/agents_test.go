@@ -28,7 +28,7 @@ func everyAgent() []string { return append(adapter.Names(), "llm") }
 // The example runs under every agent, as its first lines say. Whatever each calls the
 // tools, they make the same calls and get the same grades; what they tell of them is so,
 // each call is one that the model asked for, and skills are found where each looks.
-func TestEveryAgent(t *testing.T) {
+func TestAgents_Every(t *testing.T) {
 	t.Parallel()
 	p := newAgentsProject(t)
 	c := p.start("run", "--isolate", "--executor", strings.Join(everyAgent(), ","), "--run-dir", "runs", "--format", "json", "eval.yaml").waitFor(exitOK, time.Duration(len(everyAgent()))*runLimit)

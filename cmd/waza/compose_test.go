@@ -28,6 +28,8 @@ const engineSocket = "/var/run/docker.sock"
 // and removes it when the test ends.
 func runnerImage(t *testing.T) (tag string) {
 	t.Helper()
+	dockertest.Tool(t, "docker-compose")
+	dockertest.Require(t)
 	repository, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
@@ -135,15 +137,19 @@ func (c *composed) kill(signal string) {
 // leaves evidence there that is the user's own, and its exit code is docker-compose's.
 // However it ends, it leaves nothing, and a gc on the host leaves it alone.
 func TestCompose(t *testing.T) {
-	dockertest.Tool(t, "docker-compose")
-	dockertest.Require(t)
+	t.Parallel()
 	image := runnerImage(t)
 	t.Run("outcomes", func(t *testing.T) { testComposeOutcomes(t, image) })
+	t.Run("serve", func(t *testing.T) { testComposeServe(t, image) })
+}
+
+func TestFaults_Compose(t *testing.T) {
+	t.Parallel()
+	image := runnerImage(t)
 	for _, signal := range []string{"INT", "TERM"} {
 		t.Run(signal, func(t *testing.T) { testComposeStopped(t, image, signal) })
 	}
 	t.Run("KILL", func(t *testing.T) { testComposeKilled(t, image) })
-	t.Run("serve", func(t *testing.T) { testComposeServe(t, image) })
 }
 
 func testComposeOutcomes(t *testing.T, image string) {

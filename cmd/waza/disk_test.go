@@ -80,7 +80,7 @@ const fullDisk = "the disk is full: write "
 
 // A trial whose evidence the disk has no room for is infra and says so. Those before
 // and after it are not touched.
-func TestDiskTooSmallForATrial(t *testing.T) {
+func TestFaults_DiskTooSmallForATrial(t *testing.T) {
 	t.Parallel()
 	for what, agent := range map[string]string{
 		"workspace": "head -c 9000000 /dev/zero > big",
@@ -123,7 +123,7 @@ tasks: [tasks/*.yaml]
 
 // The disk fills up while an agent is at work, with its calls not recorded any more:
 // what had ended is intact, and is graded again once there is room.
-func TestDiskFillsUp(t *testing.T) {
+func TestFaults_DiskFillsUp(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, `
 -- eval.yaml --
@@ -161,7 +161,7 @@ tasks: [tasks/*.yaml]
 }
 
 // A disk that is full to begin with stops the run before anything stands.
-func TestDiskFullToBeginWith(t *testing.T) {
+func TestFaults_DiskFullToBeginWith(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, `
 -- eval.yaml --

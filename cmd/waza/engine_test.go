@@ -62,9 +62,9 @@ func (p *project) rerun(lost evidence.Reason, tasks ...string) {
 	}
 }
 
-// TestEngineKilledAndStartedAgain kills the engine with agents at work. Without it
+// TestFaults_EngineKilledAndStartedAgain kills the engine with agents at work. Without it
 // their containers end all the same; with it the trials that were lost are run again.
-func TestEngineKilledAndStartedAgain(t *testing.T) {
+func TestFaults_EngineKilledAndStartedAgain(t *testing.T) {
 	t.Parallel()
 	p, engine, c := privateProject(t)
 	engine.Kill()
@@ -76,9 +76,9 @@ func TestEngineKilledAndStartedAgain(t *testing.T) {
 	dockertest.NoObjects(t, engine.Client(), p.runID())
 }
 
-// TestEngineKilledForGood kills the engine and leaves it dead until the run has given
+// TestFaults_EngineKilledForGood kills the engine and leaves it dead until the run has given
 // up on it.
-func TestEngineKilledForGood(t *testing.T) {
+func TestFaults_EngineKilledForGood(t *testing.T) {
 	t.Parallel()
 	p, engine, c := privateProject(t)
 	engine.Kill()
@@ -99,9 +99,9 @@ func TestEngineKilledForGood(t *testing.T) {
 	dockertest.NoObjects(t, engine.Client(), p.runID())
 }
 
-// TestAddressPoolsUsedUp runs where the engine has no subnet left to choose: waza
+// TestFaults_AddressPoolsUsedUp runs where the engine has no subnet left to choose: waza
 // chooses its own.
-func TestAddressPoolsUsedUp(t *testing.T) {
+func TestFaults_AddressPoolsUsedUp(t *testing.T) {
 	t.Parallel()
 	engine := dockertest.StartPrivate(t, []string{inventory}, "--default-address-pool", "base=10.98.0.0/29,size=29")
 	if _, err := engine.Client().NetworkCreate(t.Context(), "first", network.CreateOptions{}); err != nil {
@@ -116,9 +116,9 @@ func TestAddressPoolsUsedUp(t *testing.T) {
 	dockertest.NoObjects(t, engine.Client(), p.runID())
 }
 
-// TestEngineFrozen has the engine take connections and answer none, for longer than
+// TestFaults_EngineFrozen has the engine take connections and answer none, for longer than
 // guests wait for their runner.
-func TestEngineFrozen(t *testing.T) {
+func TestFaults_EngineFrozen(t *testing.T) {
 	t.Parallel()
 	p, engine, c := privateProject(t)
 	engine.Freeze()
@@ -130,9 +130,9 @@ func TestEngineFrozen(t *testing.T) {
 	dockertest.NoObjects(t, engine.Client(), p.runID())
 }
 
-// TestEngineFrozenForGood has the engine never answer again: the run ends all the
+// TestFaults_EngineFrozenForGood has the engine never answer again: the run ends all the
 // same, and what it leaves is found later.
-func TestEngineFrozenForGood(t *testing.T) {
+func TestFaults_EngineFrozenForGood(t *testing.T) {
 	t.Parallel()
 	p, engine, c := privateProject(t)
 	engine.Freeze()
@@ -149,10 +149,10 @@ func TestEngineFrozenForGood(t *testing.T) {
 	dockertest.NoObjects(t, engine.Client(), p.runID())
 }
 
-// TestTwoRunsBesideGC has gc go on beside two runs, on an engine that nobody else
+// TestFaults_TwoRunsBesideGC has gc go on beside two runs, on an engine that nobody else
 // uses: nobody loses anything. All that gc may find is what a run that has just given
 // up its lease is about to remove itself.
-func TestTwoRunsBesideGC(t *testing.T) {
+func TestFaults_TwoRunsBesideGC(t *testing.T) {
 	t.Parallel()
 	engine := dockertest.StartPrivate(t, []string{inventory})
 	one, two := unpackProject(t, atWork), unpackProject(t, atWork)

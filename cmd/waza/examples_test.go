@@ -25,6 +25,7 @@ import (
 
 // Every example runs on both kinds of network, and its verdicts can be repeated.
 func TestExamples(t *testing.T) {
+	t.Parallel()
 	examples := []struct {
 		name    string
 		image   string // or several, with blanks between

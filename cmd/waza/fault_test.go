@@ -44,7 +44,7 @@ graders:
 
 // What somebody else does to a trial by way of the engine is not the agent's: the
 // trial is run again, and what came before is kept and shown apart.
-func TestKilledFromOutside(t *testing.T) {
+func TestFaults_KilledFromOutside(t *testing.T) {
 	t.Parallel()
 	for role, network := range map[string]string{"agent": "airtight", "relay": "bridge", "network": "bridge"} {
 		t.Run(role, func(t *testing.T) {
@@ -119,7 +119,7 @@ tasks: [task.yaml]
 `
 
 // An engine that fails once is asked again.
-func TestEngineHiccup(t *testing.T) {
+func TestFaults_EngineHiccup(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, soonDone)
 	var failed atomic.Bool
@@ -145,7 +145,7 @@ func makesNetwork(r *http.Request) bool {
 }
 
 // What the engine makes after a call for it was given up is taken away at the end.
-func TestEngineIsLate(t *testing.T) {
+func TestFaults_EngineIsLate(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, soonDone)
 	var asked atomic.Bool
@@ -183,7 +183,7 @@ func TestEngineIsLate(t *testing.T) {
 
 // What a server does to itself is its own: the call is a transport_error, the graders
 // decide, and the report says what happened.
-func TestServersEnds(t *testing.T) {
+func TestFaults_ServersEnds(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, `
 -- eval.yaml --

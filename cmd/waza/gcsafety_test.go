@@ -19,7 +19,7 @@ import (
 
 // What a runner asked for just before it was killed comes into being after its
 // death, and after gc has looked. gc removes it all the same.
-func TestGCAwaitsWhatIsStillMade(t *testing.T) {
+func TestFaults_GCAwaitsWhatIsStillMade(t *testing.T) {
 	t.Parallel()
 	p := newKilledProject(t, "airtight", "tmpfs")
 	agent := regexp.MustCompile(`^create container .*-agent$`)
@@ -71,7 +71,7 @@ func (p *project) through(proxy *killProxy, args ...string) *command {
 // same boot, can have the same host name, and have each its own numbers of
 // processes. A run that has just made its lease and not yet started it is safe from
 // the other's gc.
-func TestGCAcrossContainers(t *testing.T) {
+func TestFaults_GCAcrossContainers(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name            string

@@ -14,7 +14,7 @@ import (
 
 // What another process is at work on is not graded, and not written to; its page is
 // written elsewhere.
-func TestARunThatIsHeld(t *testing.T) {
+func TestFaults_ARunThatIsHeld(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	made := runtest.New(t, dir, "shop")
 	made.Trial("buy", func(*runtest.Trial) {})

@@ -66,7 +66,7 @@ func (p *project) awaitAgents(c *command, tasks ...string) {
 
 // When the runner is killed, every container ends with it; what was created and
 // never started, and networks and volumes, are left to gc.
-func TestRunnerKilledWithTrialsInFlight(t *testing.T) {
+func TestFaults_RunnerKilledWithTrialsInFlight(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, longRun, inventory)
 	engine := dockertest.Engine(t)
@@ -90,7 +90,7 @@ func TestRunnerKilledWithTrialsInFlight(t *testing.T) {
 
 // One Ctrl-C, or several, in the midst of agents at work: nothing is left, and
 // what had ended is kept and reported.
-func TestInterruptedAgents(t *testing.T) {
+func TestFaults_InterruptedAgents(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name    string
@@ -178,7 +178,7 @@ tasks: [task.yaml]
 
 // Ctrl-C at any moment of a run's life: from the first, and from when it has
 // something on the engine.
-func TestInterruptedAnytime(t *testing.T) {
+func TestFaults_InterruptedAnytime(t *testing.T) {
 	t.Parallel()
 	engine := dockertest.Engine(t)
 	for i := range 8 {
@@ -268,7 +268,7 @@ tasks: [task.yaml]
 
 // Two runs at once do not notice each other, nor the gc that goes on all the
 // while.
-func TestRunsAndGCSideBySide(t *testing.T) {
+func TestFaults_RunsAndGCSideBySide(t *testing.T) {
 	t.Parallel()
 	const archive = `
 -- eval.yaml --

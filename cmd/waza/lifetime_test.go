@@ -69,7 +69,7 @@ func TestServerLifetime(t *testing.T) {
 
 // When somebody ends a server of the run, the trial at work is told of and run again,
 // and finds a server anew.
-func TestSharedServerIsKilled(t *testing.T) {
+func TestFaults_SharedServerIsKilled(t *testing.T) {
 	t.Parallel()
 	p := countingProject(t, "per_benchmark", 2, "3s")
 	c := p.start("run", "--isolate", "--run-dir", "run", "eval.yaml")

@@ -16,7 +16,7 @@ import (
 )
 
 // One Ctrl-C, or several: nothing is left, and what had ended is reported.
-func TestInterruptedWithoutIsolation(t *testing.T) {
+func TestFaults_InterruptedWithoutIsolation(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name    string
@@ -55,7 +55,7 @@ func TestInterruptedWithoutIsolation(t *testing.T) {
 
 // When the runner is killed, the programs that it started end with it. What these
 // started, and directories, are left to gc, which needs no Docker for that.
-func TestRunnerKilledWithoutIsolation(t *testing.T) {
+func TestFaults_RunnerKilledWithoutIsolation(t *testing.T) {
 	t.Parallel()
 	p := newLocalProject(t, `
 -- eval.yaml --
@@ -98,7 +98,7 @@ tasks: [task.yaml]
 }
 
 // Programs that do not want to end, and those that they leave behind.
-func TestStubbornWithoutIsolation(t *testing.T) {
+func TestFaults_StubbornWithoutIsolation(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name, config string
@@ -177,7 +177,7 @@ tasks: [task.yaml]
 }
 
 // Ctrl-C at any moment of a run's life leaves nothing; newLocalProject looks.
-func TestInterruptedAnytimeWithoutIsolation(t *testing.T) {
+func TestFaults_InterruptedAnytimeWithoutIsolation(t *testing.T) {
 	t.Parallel()
 	for i := range 8 {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 
 // An agent in its container that does what it can to have the runner hold much. The
 // runner's memory is the most that the whole program had, grading with it.
-func TestRunnerMemoryUnderAttack(t *testing.T) {
+func TestFaults_RunnerMemoryUnderAttack(t *testing.T) {
 	t.Parallel()
 	attacks := []struct{ name, do string }{
 		{"bodies", `

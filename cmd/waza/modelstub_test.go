@@ -20,6 +20,7 @@ import (
 // The scripted model listens on loopback until Ctrl-C, tells of each request, and ends
 // with the answers that it is still at.
 func TestModelStub(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "script.yaml")
 	if err := os.WriteFile(file, []byte("turns: [{stall: 10m}, {say: \"Hello,\\e[31m you.\"}]"), 0o600); err != nil {
 		t.Fatal(err)

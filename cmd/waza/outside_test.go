@@ -16,9 +16,9 @@ import (
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
-// TestTakenAwayFromOutside has somebody end what belongs to single trials while others
+// TestFaults_TakenAwayFromOutside has somebody end what belongs to single trials while others
 // are at work: those are run again, the others do not notice.
-func TestTakenAwayFromOutside(t *testing.T) {
+func TestFaults_TakenAwayFromOutside(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, `
 -- eval.yaml --
@@ -59,9 +59,9 @@ tasks: [task.yaml]
 	dockertest.NoObjects(t, engine, p.runID())
 }
 
-// TestLeaseKilled has somebody end the container that says the run is alive, and gc
+// TestFaults_LeaseKilled has somebody end the container that says the run is alive, and gc
 // take the run for dead.
-func TestLeaseKilled(t *testing.T) {
+func TestFaults_LeaseKilled(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, atWork, inventory)
 	engine := dockertest.Engine(t)

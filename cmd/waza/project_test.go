@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -110,14 +111,11 @@ func (p *project) exists(elem ...string) bool {
 	return err == nil
 }
 
-// compile builds a static program of a package into the project.
+// compile puts a static program of a package into the project; dir is its directory
+// from this one.
 func (p *project) compile(name, dir string) {
 	p.t.Helper()
-	build := exec.Command("go", "build", "-o", p.path(name), dir)
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		p.t.Fatalf("%v\n%s", err, out)
-	}
+	copyFile(p.t, dockertest.Program(p.t, path.Join("cmd/waza", dir), filepath.Base(name)), p.path(name), 0o755)
 }
 
 // command is waza at work.

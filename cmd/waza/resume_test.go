@@ -45,7 +45,7 @@ as it was
 
 // Without --isolate a killed run is completed as well, also where each trial shares
 // its servers with all others, and what the dead one left goes first.
-func TestResumeWithoutIsolation(t *testing.T) {
+func TestFaults_ResumeWithoutIsolation(t *testing.T) {
 	t.Parallel()
 	undisturbed := newLocalProject(t, localKilledRun)
 	undisturbed.startLocal().wait(exitOK)
@@ -183,7 +183,7 @@ func TestResumeRefuses(t *testing.T) {
 
 // Variables whose values are in the plan must be as they were; no value of a
 // variable is in run.json, nor a digest of one.
-func TestResumeWithOtherVariables(t *testing.T) {
+func TestFaults_ResumeWithOtherVariables(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, strings.ReplaceAll(localKilledRun, "stock: {command: inventory}", `stock: {image: "waza-examples/${WHICH}", env: {TOKEN: "${TOKEN}"}}`), inventory)
 	env := p.env
@@ -230,7 +230,7 @@ func TestResumeOnce(t *testing.T) {
 
 // A server that lives for the run is begun anew in a resumed one. A trial that was
 // infra is made again, and its first attempt is kept.
-func TestResumeSharedServerAndInfra(t *testing.T) {
+func TestFaults_ResumeSharedServerAndInfra(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, `
 -- eval.yaml --

@@ -9,7 +9,7 @@ import (
 )
 
 // One Ctrl-C ends all runs, and the table tells of each.
-func TestSeveralAgentsInterrupted(t *testing.T) {
+func TestFaults_SeveralAgentsInterrupted(t *testing.T) {
 	t.Parallel()
 	p := newLocalProject(t, `
 -- eval.yaml --

@@ -118,9 +118,10 @@ script:
   - say: over
 `
 
-// TestSoak runs many trials in one process, in a row and at once, and holds that it
+// TestFaults_Soak runs many trials in one process, in a row and at once, and holds that it
 // grows in nothing and leaves nothing. `make soak` runs 500.
-func TestSoak(t *testing.T) {
+func TestFaults_Soak(t *testing.T) {
+	t.Parallel()
 	long, _ := strconv.Atoi(os.Getenv(soakEnv))
 	tests := []struct {
 		name, network   string

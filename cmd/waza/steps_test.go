@@ -213,7 +213,7 @@ sys.exit(bool(got) or interfaces != ["lo"] or os.getuid() == 0)
 
 // A runner that is killed while a grader's program runs leaves nothing, and the run is
 // completed.
-func TestRunnerKilledInAStep(t *testing.T) {
+func TestFaults_RunnerKilledInAStep(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, `
 -- eval.yaml --

@@ -210,6 +210,7 @@ func big(size int) string { return `"` + strings.Repeat("b", size) + `"` }
 // that takes at the most. The bounds hold garbage too, which may be half of what is
 // held.
 func TestMemoryUnderAttack(t *testing.T) {
+	heavytest.Mark(t)
 	// The budget, half as much garbage, what is allocated while that is collected, and what
 	// else there is.
 	const all = 640 << 20
@@ -259,7 +260,6 @@ func TestMemoryUnderAttack(t *testing.T) {
 			})
 		}},
 		{"16 sessions whose servers take nothing", all, func(a attacker) {
-			heavytest.Mark(a.t)
 			each(16, func(int) {
 				session := a.session()
 				a.send("s", ask(1, "deaf", "{}"), session)
@@ -298,7 +298,6 @@ func TestMemoryUnderAttack(t *testing.T) {
 			settle()
 		}},
 		{"batches of long ids", all, func(a attacker) {
-			heavytest.Mark(a.t)
 			var ids []string
 			for i := range maxBatch {
 				ids = append(ids, ask(fmt.Sprintf(`"%d%s"`, i, strings.Repeat("i", 4000)), "x", "{}"))
@@ -322,12 +321,10 @@ func TestMemoryUnderAttack(t *testing.T) {
 			})
 		}},
 		{"deep JSON", all, func(a attacker) {
-			heavytest.Mark(a.t)
 			session := a.session()
 			each(8, func(int) { a.wait(a.send("s", ask(1, "deaf", strings.Repeat("[", 20_000_000)), session)) })
 		}},
 		{"a key and a name as long as a message", all, func(a attacker) {
-			heavytest.Mark(a.t)
 			session := a.session()
 			long := big(25_000_000)
 			each(8, func(i int) { a.wait(a.send("s", ask(i, "tools/call", `{"name":`+long+`,`+long+`:1}`), session)) })
