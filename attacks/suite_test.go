@@ -54,8 +54,8 @@ func TestAttacks(t *testing.T) {
 		name, waza := "together", s.waza
 		if own := some[0].Alone; own != nil {
 			name = "alone"
-			if len(own.Guest) > 0 {
-				waza = s.weaken(t, build{name: some[0].Name, defences: []Defence{{Edits: own.Guest}}})
+			if own.Hostile {
+				waza = build{hostile: true}.weaken(t)
 			}
 		}
 		t.Run(name, func(t *testing.T) { judge(t, s.run(t, waza, some), some) })
@@ -86,7 +86,7 @@ func (s *stage) control(t *testing.T, shown *atomic.Int64) {
 		}
 		t.Run(build.name, func(t *testing.T) {
 			t.Parallel()
-			waza := s.weaken(t, build)
+			waza := build.weaken(t)
 			for _, one := range separate(attacks) {
 				r := s.run(t, waza, withTrials(one))
 				for _, a := range one {
