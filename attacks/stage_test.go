@@ -45,11 +45,12 @@ type stage struct {
 	image string
 	posts []*post
 	away  string // URL of hostile remote servers
+	cache string // the directory of caches, which has the certificate of whole executables
 }
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	s := &stage{t: t, waza: dockertest.Waza(t), image: "waza-attacks/hostile:" + strings.ToLower(rand.Text())[:12]}
+	s := &stage{t: t, waza: dockertest.Waza(t), image: "waza-attacks/hostile:" + strings.ToLower(rand.Text())[:12], cache: t.TempDir()}
 	dockertest.ScratchImage(t, s.image, "hostile", dockertest.Program(t, "attacks/hostile", "hostile"))
 	docker := dockertest.Tool(t, "docker")
 	s.posts = []*post{
@@ -150,7 +151,7 @@ func (s *stage) run(t *testing.T, waza string, attacks []Attack) *Run {
 	}
 	r := &Run{ID: nonce, Waza: waza, Dir: filepath.Join(dir, "run")}
 	args := []string{"run", "--isolate", "eval.yaml", "--run-dir", r.Dir, "--infra-retries", "0"}
-	var env []string
+	env := []string{"XDG_CACHE_HOME=" + s.cache}
 	for _, a := range attacks {
 		if a.Alone != nil {
 			args = append(args, a.Alone.Args...)
@@ -228,15 +229,13 @@ func keptDir(t *testing.T) string {
 	return dir
 }
 
-// carryOut runs waza to its end. Certificates are kept with the run: what a weakened
-// executable finds is nobody else's to believe.
+// carryOut runs waza to its end.
 func (r *Run) carryOut(t *testing.T, dir string, args, env []string, kill bool) {
 	t.Helper()
 	cmd := exec.Command(r.Waza, args...)
 	var output bytes.Buffer
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &output, &output
-	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(dir, "cache"), "PLANTED=planted-"+r.ID, part.SecretEnv+"="+part.Secret(r.ID))
-	cmd.Env = append(cmd.Env, env...)
+	cmd.Env = slices.Concat(os.Environ(), env, []string{"PLANTED=planted-" + r.ID, part.SecretEnv + "=" + part.Secret(r.ID)})
 	cmd.WaitDelay = 10 * time.Second
 	started := time.Now()
 	if err := cmd.Start(); err != nil {
