@@ -2,11 +2,11 @@
 // agents and graders' programs, each with the promise that it tries to break, the
 // defence that holds it, and how one sees from outside whether it succeeded. Its tests
 // carry them out with the real executable on a real engine, and once more with each
-// defence taken out of the source, where the attack must succeed: a suite in which
-// nothing could ever succeed shows nothing.
+// defence taken out, where the attack must succeed: a suite in which nothing could ever
+// succeed shows nothing. What is taken out is a constant of package defence.
 //
-// What attacks is the program in hostile; what it and this package both know is in
-// part.
+// What attacks is the program in hostile, and process 1 by package hostileguest; what they
+// and this package all know is in part.
 package attacks
 
 import (
@@ -52,12 +52,13 @@ type Attack struct {
 
 // Alone is a run for one attack, because it aims at the runner, or the eval must differ.
 type Alone struct {
-	Eval func(Ground, *spec.Eval) // changes the eval; nil leaves it as it is
-	Args []string                 // more arguments of waza run
-	Kill bool                     // waza is ended by SIGKILL once something of the trial lingers
-	// Guest makes our own guest attack, as one would that the agent had taken over: it is
-	// in the executable from the start, and Without takes the defence out beside it.
-	Guest []Edit
+	Eval    func(Ground, *spec.Eval) // changes the eval; nil leaves it as it is
+	Args    []string                 // more arguments of waza run
+	Kill    bool                     // waza is ended by SIGKILL once something of the trial lingers
+	Hostile bool                     // process 1 of containers attacks, as package hostileguest says
+	// Engine changes what the engine is asked for when it makes a container; nil leaves it
+	// as it is.
+	Engine func(create []byte) []byte
 }
 
 // All lists the attacks.

@@ -43,9 +43,8 @@ func bombAttacks() []Attack {
 		within("sysv-memory-bomb", "have more memory than a container may in segments of System V", someMemory()),
 		within("descriptor-bomb", "open more files than a process may", someFiles()),
 		within("keyring-bomb", "fill the kernel's keys, which all containers share", filter()),
-		within("message-queue-bomb", "fill the kernel's memory with message queues", Defence{
-			Name: "the kernel's limit of message queues", Kept: "the kernel allows a user so many bytes of them, over all containers",
-		}),
+		within("message-queue-bomb", "fill the kernel's memory with message queues", kept("the kernel's limit of message queues",
+			"the kernel allows a user so many bytes of them, over all containers")),
 		{
 			Name: "cpu-hog", As: Server, Promise: OthersGoOn, Tries: "take more of the processors than its container may, and starve its neighbours",
 			Without: someCPU(), Tried: Told,

@@ -9,23 +9,6 @@ import (
 	"github.com/waza-isolate/waza/runner/spec"
 )
 
-// guestThatLies collects files that lead out of the workspace.
-func guestThatLies() Edit {
-	return Edit{"runner/tree/tree.go", "if err := p.all(root, \".\", names, 1); err != nil {\n\t\treturn err\n\t}\n", `if err := p.all(root, ".", names, 1); err != nil {
-		return err
-	}
-	for _, name := range []string{"../home/agent/` + part.Planted + `", "/tmp/` + part.Planted + `", "way", "way/` + part.Planted + `"} {
-		header := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644}
-		if name == "way" {
-			header.Typeflag, header.Linkname = tar.TypeSymlink, "/tmp"
-		}
-		if err := p.out.WriteHeader(header); err != nil {
-			return err
-		}
-	}
-`}
-}
-
 // leadsOut says whether a file of the tar came to stand on the host, or where a grader's
 // program finds it.
 func leadsOut(s Scene) (bool, string) {
@@ -61,11 +44,11 @@ func checkAttacks() []Attack {
 			},
 		},
 		{
-			Name: "tar-that-leads-out", As: Agent, Promise: HostHolds, Without: confinedTar(), Won: leadsOut, Tried: collected("../home/agent/" + part.Planted),
+			Name: part.LeadsOut, As: Agent, Promise: HostHolds, Without: confinedTar(), Won: leadsOut, Tried: collected("../home/agent/" + part.Planted),
 			Tries: "have files with absolute names, .. in them, or a link on their way put out of the workspace, by a guest that it took over",
-			Alone: &Alone{Guest: []Edit{guestThatLies()}},
+			Alone: &Alone{Hostile: true},
 			Task: func(g Ground, t *spec.Task) {
-				t.Inputs.Prompt, t.Graders = part.Honest, []spec.Grader{g.Program(part.Finds, part.Finds)}
+				t.Graders = []spec.Grader{g.Program(part.Finds, part.Finds)}
 			},
 		},
 		{
@@ -79,7 +62,7 @@ func checkAttacks() []Attack {
 		{
 			Name: leaves, In: first, As: Grader, Promise: NothingLeft, Tried: ran(leaves),
 			Tries:   "leave programs behind that go on when it has exited",
-			Without: Defence{Name: "boxes that are removed", Kept: "a program's container is removed behind it, and all of its programs end with process 1"},
+			Without: kept("boxes that are removed", "a program's container is removed behind it, and all of its programs end with process 1"),
 			Won: func(s Scene) (bool, string) {
 				for _, left := range s.Run.Left {
 					if strings.Contains(left, first) {

@@ -1,195 +1,201 @@
 package attacks
 
-// Builds that several defences are taken out in.
-const (
-	openBuild    = "open"    // networks, names, filter
-	rootBuild    = "root"    // privileges and read-only files
-	guestBuild   = "guest"   // what process 1 does for itself
-	undyingBuild = "undying" // what ends containers
-	signalsBuild = "signals" // what keeps process 1 alive
-)
-
-// unchecked has a container used although its guest finds walls missing.
-func unchecked() Edit {
-	return Edit{
-		"containers/sandbox.go", `"has a network interface")` + "\n\treturn errors.Join(broken...)",
-		`"has a network interface")` + "\n\treturn nil",
-	}
-}
-
-func noFilter() Edit {
-	return Edit{
-		"containers/plan.go", `if profile := r.scene.seccompFor(r.mode); profile != "" {`,
-		`if profile := "unconfined"; profile != "" {`,
-	}
-}
-
-func hostOnBridge() Edit {
-	return Edit{"containers/network.go", `"com.docker.network.bridge.inhibit_ipv4": "true"`, `"com.docker.network.bridge.inhibit_ipv4": "false"`}
-}
+// Networks, names and the walls of containers.
 
 func filter() Defence {
-	return Defence{Name: "the seccomp filter", Build: openBuild, Edits: []Edit{noFilter(), unchecked()}}
+	return without(openBuild, "the seccomp filter", "SeccompFilter", "CheckedWalls")
 }
 
 func noHostAddress() Defence {
-	return Defence{Name: "no address of the host on a task network", Build: openBuild, Edits: []Edit{hostOnBridge(), unchecked()}}
+	return without(openBuild, "no address of the host on a task network", "NoHostAddress", "CheckedWalls")
 }
 
 func filterAndNoHost() Defence {
-	return Defence{
-		Name: "the seccomp filter, and no address of the host on a task network", Build: openBuild,
-		Edits: []Edit{noFilter(), hostOnBridge(), unchecked()},
-	}
+	return without(openBuild, "the seccomp filter, and no address of the host on a task network", "SeccompFilter", "NoHostAddress", "CheckedWalls")
 }
 
 func noIPv6() Defence {
-	return Defence{Name: "no IPv6 on task networks", Build: openBuild, Edits: []Edit{{
-		"containers/plan.go", "c.addr, target = a.agent(), a.relay()",
-		"c.addr, target = a.agent(), a.relay()\n\t\t\tc.host.Sysctls = map[string]string{\"net.ipv6.conf.all.disable_ipv6\": \"0\"}",
-	}, unchecked()}}
+	return without(openBuild, "no IPv6 on task networks", "NoIPv6", "CheckedWalls")
+}
+
+func checkedWalls() Defence {
+	return without(openBuild, "walls that are looked for in each container", "CheckedWalls")
 }
 
 func knownNames() Defence {
-	return Defence{Name: "names of the trial alone", Build: openBuild, Edits: []Edit{{
-		"containers/apply.go", `names := map[string][]netip.Addr{"localhost": {netip.MustParseAddr("127.0.0.1")}`,
-		`names := map[string][]netip.Addr{"host.docker.internal": {netip.MustParseAddr("192.0.2.123")}, "localhost": {netip.MustParseAddr("127.0.0.1")}`,
-	}}}
+	return without(openBuild, "names of the trial alone", "NamesOfTrial")
 }
 
 func unknownNames() Defence {
-	return Defence{Name: "NXDOMAIN for every other name", Build: openBuild, Edits: []Edit{{
-		"runner/guest/dns_linux.go", "reply.RCode = dnsmessage.RCodeNameError", "reply.RCode = dnsmessage.RCodeSuccess",
-	}}}
+	return without(openBuild, "NXDOMAIN for every other name", "UnknownNamesRefused")
 }
 
-// serversStandAlone puts servers onto the task network, behind the agent.
 func serversStandAlone() Defence {
-	return Defence{Name: "no network for servers", Build: openBuild, Edits: []Edit{
-		{"containers/plan.go", `c := build(server.Name, roleServer, server.Box, "none")`, `c := build(server.Name, roleServer, server.Box, mode)`},
-		{"containers/plan.go", "\tdefault:\n\t\tfor name, at := range serviceAddresses(t, c.box) {", "\tdefault:\n" +
-			"\t\tif c.addr = a.agent().Next(); c.box == \"" + calm + "\" {\n\t\t\tc.addr = c.addr.Next()\n\t\t}\n" +
-			"\t\tfor name, at := range serviceAddresses(t, c.box) {"},
-		{"containers/plan.go", "return box == relayBox || box == runner.AgentBox", "return box == relayBox || box == runner.AgentBox || box == \"" + evil + "\" || box == \"" + calm + "\""},
-		unchecked(),
-	}}
+	return without(openBuild, "no network for servers", "NoNetworkForServers", "CheckedWalls")
 }
 
 func relayListens() Defence {
-	return Defence{Name: "one port of the relay", Build: openBuild, Edits: []Edit{{
-		"containers/sandbox.go", "ln, err := box.guest.Listen(ctx, at)",
-		"if _, err := box.guest.Listen(ctx, \":81\"); err != nil {\n\t\treturn nil, err\n\t}\n\tln, err := box.guest.Listen(ctx, at)",
-	}}}
+	return without(openBuild, "one port of the relay", "OneRelayPort")
 }
 
 func graderAlone() Defence {
-	return Defence{Name: "no network for graders' programs", Build: openBuild, Edits: []Edit{
-		{"runner/programs.go", `t.Network = "airtight"`, `t.Network = "bridge"`}, hostOnBridge(), unchecked(),
-	}}
+	return without(openBuild, "no network for graders' programs", "NoNetworkForPrograms", "NoHostAddress", "CheckedWalls")
 }
 
 func emptyEnvironment() Defence {
-	return Defence{Name: "no environment of the runner's", Build: openBuild, Edits: []Edit{
-		{"containers/plan.go", "import (\n\t\"cmp\"", "import (\n\t\"cmp\"\n\t\"os\""},
-		{"containers/plan.go", "conf: container.Config{", "conf: container.Config{\n\t\t\tEnv: os.Environ(),"},
-	}}
-}
-
-// privileged has programs run as root with every capability, outside of any filter.
-func privileged() []Edit {
-	return []Edit{
-		{"containers/plan.go", "func userOf(wanted, image string) string {", "func userOf(wanted, image string) string {\n\tif true {\n\t\treturn \"0:0\"\n\t}"},
-		{"containers/plan.go", `CapDrop:        []string{"ALL"},`, "CapAdd: []string{\"NET_ADMIN\", \"SYS_ADMIN\", \"SYSLOG\", \"SYS_PTRACE\", \"DAC_READ_SEARCH\"},\n\t\tReadonlyPaths: []string{}, MaskedPaths: []string{},"},
-		noFilter(), unchecked(),
-	}
+	return without(openBuild, "no environment of the runner's", "EmptyEnvironment")
 }
 
 func privileges() Defence {
-	return Defence{Name: "a user other than root, without capabilities, under a filter", Build: rootBuild, Edits: privileged()}
+	return without(rootBuild, "a user other than root, without capabilities, under a filter", "Unprivileged", "SeccompFilter", "CheckedWalls")
 }
 
 func writableRoot() Defence {
-	return Defence{Name: "a read-only root", Build: rootBuild, Edits: append(privileged(), Edit{
-		"containers/plan.go", "ReadonlyRootfs: true,", "ReadonlyRootfs: false,",
-	})}
+	return without(rootBuild, "a read-only root", "ReadOnlyRoot", "Unprivileged", "SeccompFilter", "CheckedWalls")
 }
 
 func readOnlyFiles() Defence {
-	return Defence{Name: "read-only files of waza's", Build: rootBuild, Edits: append(privileged(), Edit{
-		"containers/plan.go", "Target: target, ReadOnly: true, VolumeOptions", "Target: target, ReadOnly: false, VolumeOptions",
-	})}
+	return without(rootBuild, "read-only files of waza's", "ReadOnlyFiles", "Unprivileged", "SeccompFilter", "CheckedWalls")
 }
 
-// nothingOfTheHost gives containers what is the host's: its control groups, a device, and
-// the engine's socket.
 func nothingOfTheHost() Defence {
-	const binds = `{Type: mount.TypeBind, Source: "/sys/fs/cgroup", Target: "/sys/fs/cgroup"}, ` +
-		`{Type: mount.TypeBind, Source: "/var/run/docker.sock", Target: "/var/run/docker.sock"}`
-	return Defence{Name: "nothing of the host's in a container", Build: rootBuild, Edits: append(privileged(), Edit{
-		"containers/plan.go", "host.Mounts = []mount.Mount{readOnly(r.scene.guestVolume, guestDir)}",
-		"host.Mounts = []mount.Mount{readOnly(r.scene.guestVolume, guestDir), " + binds + "}",
-	}, Edit{
-		"containers/plan.go", "Resources: container.Resources{",
-		"Resources: container.Resources{\n\t\t\tDevices: []container.DeviceMapping{{PathOnHost: \"/dev/net/tun\", PathInContainer: \"/dev/net/tun\", CgroupPermissions: \"r\"}},",
-	})}
+	return without(rootBuild, "nothing of the host's in a container", "NothingOfTheHost", "Unprivileged", "SeccompFilter", "CheckedWalls")
 }
+
+// Process 1, and the end of containers.
 
 func undumpable() Defence {
-	return Defence{Name: "process 1 that cannot be dumped", Build: guestBuild, Edits: []Edit{{
-		"runner/guest/serve_linux.go", "unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)", "unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)",
-	}}}
+	return without(guestBuild, "process 1 that cannot be dumped", "Undumpable")
 }
 
 // undumpableAndFilter hold what the filter alone refuses too.
 func undumpableAndFilter() Defence {
-	return Defence{
-		Name: "the seccomp filter, and process 1 that cannot be dumped", Build: guestBuild,
-		Edits: append(undumpable().Edits, noFilter(), unchecked()),
-	}
-}
-
-func soleProgram() Defence {
-	return Defence{Name: "nothing outlives the agent in its container", Build: guestBuild, Edits: []Edit{{
-		"runner/guest/exec_linux.go", "if req.Sole {\n\t\tkillAll()\n\t}\n", "",
-	}}}
-}
-
-func killing() Defence {
-	return Defence{Name: "SIGKILL after SIGTERM", Build: guestBuild, Edits: []Edit{{
-		"runner/attend.go", "_ = a.agent.Signal(process.Kill)", "_ = a.agent.Signal(process.Terminate)",
-	}}}
+	return without(guestBuild, "the seccomp filter, and process 1 that cannot be dumped", "Undumpable", "SeccompFilter", "CheckedWalls")
 }
 
 func takenInSignals() Defence {
-	return Defence{Name: "signals that process 1 takes in", Build: signalsBuild, Edits: []Edit{{
-		"runner/guest/serve_linux.go", "if err := takeInSignals(); err != nil {\n\t\treturn err\n\t}\n", "",
-	}}}
+	return without(leakyBuild, "signals that process 1 takes in", "SignalsTakenIn")
 }
 
-func recording() Defence {
-	return Defence{Name: "frames on record", Build: guestBuild, Edits: []Edit{{
-		"runner/evidence/recorder.go", "found, err := f.write(r.out, r.secrets, r.limit)", "found, err := redact.Found{}, error(nil)",
-	}}}
+func soleProgram() Defence {
+	return without(guestBuild, "nothing outlives the agent in its container", "SoleProgram")
 }
 
-// ending is what ends containers: their process 1, when its stdin does, and force.
+func killing() Defence {
+	return without(guestBuild, "SIGKILL after SIGTERM", "KilledAgents")
+}
+
 func ending() Defence {
-	return Defence{Name: "containers that end with the runner's end of their stdin", Build: undyingBuild, Edits: []Edit{
-		{"runner/guest/serve_linux.go", "err = s.serve()\n\tkillAll()\n\treturn err", "if err = s.serve(); true {\n\t\ttime.Sleep(time.Hour)\n\t}\n\treturn err"},
-		{"containers/box.go", "case b.leave():\n\t\treturn nil\n\t}\n\treturn e.removeContainer(ctx, b.id)", "case b.leave():\n\t\treturn nil\n\t}\n\tb.abandon()\n\treturn nil"},
-		{"containers/recover.go", "b.owed[trial] = true", "delete(b.owed, trial)"},
-	}}
+	return without(guestBuild, "containers that end with the runner's end of their stdin", "EndingContainers")
+}
+
+func guarded() Defence {
+	return without(wireBuild, "a guard before the mux", "MuxGuard")
+}
+
+// Limits.
+
+func fewConnections() Defence {
+	return without(wireBuild, "an agent has so many connections", "FewConnections")
+}
+
+func sizedDirectories() Defence {
+	return without(laxBuild, "a size limit of writable directories", "SizedDirectories")
+}
+
+func fewFiles() Defence {
+	return without(laxBuild, "a limit of files", "FewFiles")
+}
+
+func sharedMemory() Defence {
+	return without(laxBuild, "a size limit of /dev/shm", "SizedSharedMemory")
+}
+
+func someProcesses() Defence {
+	return without(laxBuild, "a limit of processes", "FewProcesses")
+}
+
+func someMemory() Defence {
+	return without(laxBuild, "a limit of memory", "BoundedMemory")
+}
+
+func someFiles() Defence {
+	return without(laxBuild, "a limit of open files", "FewOpenFiles")
+}
+
+func someCPU() Defence {
+	return without(laxBuild, "a limit of processors", "BoundedCPU")
+}
+
+func someOutput() Defence {
+	return without(laxBuild, "a limit of the agent's output", "BoundedOutput")
+}
+
+func someStderr() Defence {
+	return without(laxBuild, "a limit of servers' stderr", "BoundedStderr")
+}
+
+func boundedTree() Defence {
+	return without(laxBuild, "a limit of what is collected", "BoundedTrees")
+}
+
+// Trees of files, and graders' programs.
+
+func linksUnfollowed() Defence {
+	return without(laxBuild, "links of the workspace that graders do not follow", "LinksUnfollowed")
+}
+
+func linksTold() Defence {
+	return without(laxBuild, "links that are collected as links", "LinksAsLinks")
+}
+
+func rightsDropped() Defence {
+	return without(laxBuild, "files that are put without rights of their owner's", "PlainRights")
+}
+
+func everyDirectory() Defence {
+	return without(laxBuild, "directories of any name", "EveryName")
+}
+
+func fewLevels() Defence {
+	return without(laxBuild, "a limit of directories in directories", "FewLevels")
+}
+
+func pipesUnopened() Defence {
+	return without(laxBuild, "pipes that are told of, not opened", "UnopenedPipes")
+}
+
+func confinedTar() Defence {
+	return without(wireBuild, "trees that are put into a directory and nowhere else", "ConfinedTrees")
+}
+
+func exitCodeCounts() Defence {
+	return without(laxBuild, "the exit code of graders' programs", "ExitCodesCount")
+}
+
+func noPassOutOfMemory() Defence {
+	return without(laxBuild, "no pass for programs that ran out of memory", "NoPassOutOfMemory")
+}
+
+func frozenWorkspace() Defence {
+	return without(laxBuild, "the workspace as it was collected, for each program", "FrozenWorkspace")
+}
+
+// Egress and secrets.
+
+func egressPolicy() Defence {
+	return without(leakyBuild, "the policy of egress", "EgressPolicy")
+}
+
+func tunnelsAsNamed() Defence {
+	return without(leakyBuild, "TLS that names the host of its tunnel", "TunnelsAsNamed")
+}
+
+// hostsAsConnected hold one behind the other.
+func hostsAsConnected() Defence {
+	return without(leakyBuild, "requests for the host that was connected to, and the policy of egress", "HostsAsConnected", "EgressPolicy")
 }
 
 func redaction() Defence {
-	return Defence{Name: "secrets taken out of all that is written", Build: signalsBuild, Edits: []Edit{{
-		"runner/redact/redact.go", "if len(text) < MinLength {", "if len(text) >= 0 {",
-	}}}
-}
-
-func egressPolicy() Defence {
-	return Defence{Name: "the policy of egress", Build: signalsBuild, Edits: []Edit{
-		{"runner/egress/reach.go", "to, ok := c.policy.find(a.name, a.port)\n\tif !ok {", "to, ok := c.policy.find(a.name, a.port)\n\tif !ok && false {"},
-		{"runner/egress/reach.go", `if why := c.policy.refuses(addr, a.port); why != "" {`, `if why := c.policy.refuses(addr, a.port); why != "" && false {`},
-	}}
+	return without(leakyBuild, "secrets taken out of all that is written", "Redaction")
 }

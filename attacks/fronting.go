@@ -79,17 +79,3 @@ func carriedElsewhere(s Scene) (bool, string) {
 	}
 	return false, "nothing left"
 }
-
-func tunnelsAsNamed() Defence {
-	return Defence{Name: "TLS that names the host of its tunnel", Build: signalsBuild, Edits: []Edit{{
-		"runner/egress/tunnel.go", "ok && host == v.ask.name:", `ok && host != "":`,
-	}}}
-}
-
-// hostsAsConnected hold one behind the other.
-func hostsAsConnected() Defence {
-	return Defence{
-		Name: "requests for the host that was connected to, and the policy of egress", Build: signalsBuild,
-		Edits: append(egressPolicy().Edits, Edit{"runner/egress/web.go", "if !proxy && (!covers(", "if !proxy && port < 0 && (!covers("}),
-	}
-}

@@ -1,8 +1,9 @@
 package attacks
 
 import (
-	"fmt"
+	"encoding/json"
 	"slices"
+	"strconv"
 
 	"github.com/waza-isolate/waza/attacks/part"
 	"github.com/waza-isolate/waza/runner/spec"
@@ -11,18 +12,24 @@ import (
 // unfilteredPids marks the container that its engine gives no filter.
 const unfilteredPids = 77
 
+// unfiltered is what the engine is asked for without the filter of that container.
+func unfiltered(create []byte) []byte {
+	var all, host map[string]json.RawMessage
+	if json.Unmarshal(create, &all) != nil || json.Unmarshal(all["HostConfig"], &host) != nil || string(host["PidsLimit"]) != strconv.Itoa(unfilteredPids) {
+		return create
+	}
+	host["SecurityOpt"] = json.RawMessage(`["no-new-privileges", "seccomp=unconfined"]`)
+	all["HostConfig"], _ = json.Marshal(host) // of what was JSON
+	create, _ = json.Marshal(all)
+	return create
+}
+
 // guaranteeAttacks are by containers that lack a wall of those on record.
 func guaranteeAttacks() []Attack {
 	return []Attack{{
 		Name: part.Unfiltered, As: Server, Promise: CalledRight, Won: calledFiltered,
-		Tries: "run under no seccomp filter, by an engine that leaves it out, in a trial that has one on record",
-		Without: Defence{
-			Name: "walls that are looked for in each container", Build: openBuild, Edits: []Edit{noFilter(), unchecked()},
-		},
-		Alone: &Alone{Guest: []Edit{{
-			"containers/plan.go", `if profile := r.scene.seccompFor(r.mode); profile != "" {`,
-			fmt.Sprintf("profile := r.scene.seccompFor(r.mode)\n\tif r.limits.Pids == %d {\n\t\tprofile = \"unconfined\"\n\t}\n\tif profile != \"\" {", unfilteredPids),
-		}}},
+		Tries:   "run under no seccomp filter, by an engine that leaves it out, in a trial that has one on record",
+		Without: checkedWalls(), Alone: &Alone{Engine: unfiltered},
 		Task: func(_ Ground, t *spec.Task) { t.MCPServers[evil].Pids = unfilteredPids },
 	}}
 }

@@ -1,10 +1,12 @@
 package attacks
 
 import (
-	"path/filepath"
+	"maps"
 	"regexp"
 	"slices"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // The list holds together: names, promises and defences.
@@ -25,10 +27,10 @@ func TestList(t *testing.T) {
 			t.Errorf("%s: there is no trial %q for it", a.Name, a.In)
 		}
 		d := a.Without
-		if d.Name == "" || (d.Kept == "") != (len(d.Edits) > 0 && d.Build != "") {
+		if d.Name == "" || (d.Kept == "") != (len(d.Constants) > 0 && d.Build != "") {
 			t.Errorf("%s: the defence must be one that is taken out, or say why not: %+v", a.Name, d)
 		}
-		if known, ok := defences[d.Name]; ok && !slices.Equal(known.Edits, d.Edits) {
+		if known, ok := defences[d.Name]; ok && !slices.Equal(known.Constants, d.Constants) {
 			t.Errorf("two defences are called %q", d.Name)
 		}
 		defences[d.Name] = d
@@ -43,19 +45,16 @@ func TestList(t *testing.T) {
 	}
 }
 
-// Every edit finds its place in the source.
-func TestOverlays(t *testing.T) {
-	root, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
+// Each constant of package defence is taken out with a defence, and there are no others
+// to take out.
+func TestConstants(t *testing.T) {
+	out := map[string]bool{theCertificate: true}
+	for _, d := range removable() {
+		for _, name := range d.Constants {
+			out[name] = true
+		}
 	}
-	for _, b := range builds() {
-		edits := []Edit{certificateEdit()}
-		for _, d := range b.defences {
-			edits = append(edits, d.Edits...)
-		}
-		if _, err := overlay(root, t.TempDir(), edits); err != nil {
-			t.Errorf("%s: %v", b.name, err)
-		}
+	if diff := cmp.Diff(constants(t), slices.Sorted(maps.Keys(out))); diff != "" {
+		t.Errorf("constants of package defence, and those that are taken out (-want +got):\n%s", diff)
 	}
 }

@@ -19,10 +19,7 @@ func networkAttacks() []Attack {
 		return a
 	}
 	between := stands
-	between.Without = Defence{
-		Name: "a network for each trial",
-		Kept: "the engine keeps its networks apart; tests of containers have two trials on one",
-	}
+	between.Without = kept("a network for each trial", "the engine keeps its networks apart; tests of containers have two trials on one")
 	relay := stands
 	relay.Promise, relay.Without = AllRecorded, relayListens()
 	return []Attack{

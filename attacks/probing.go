@@ -38,17 +38,15 @@ func probeHeld() []held {
 		{HostHolds, elsewhere("processes of its own for each container", "the processes of the host in a container"), []string{probe.GuestFreeze, probe.Processes}},
 		{HostHolds, takenInSignals(), []string{probe.GuestSignals}},
 		{SecretsStay, emptyEnvironment(), []string{probe.PlantedSecret}},
-		{HostHolds, Defence{
-			Name: "a kernel's rights to modules and to its magic keys",
-			Kept: "no kernel that this was tried on has either; what they ask for is refused before",
-		}, []string{probe.KernelModule, probe.Sysrq}},
+		{HostHolds, kept("a kernel's rights to modules and to its magic keys",
+			"no kernel that this was tried on has either; what they ask for is refused before"), []string{probe.KernelModule, probe.Sysrq}},
 	}
 }
 
 // elsewhere is a defence that the tests of package containers take out, where it is the
-// engine's and no line of the source has it.
+// engine's, which has no constant of ours.
 func elsewhere(name, with string) Defence {
-	return Defence{Name: name, Kept: "it is the engine's; tests of containers let the same attack try it with " + with}
+	return kept(name, "it is the engine's; tests of containers let the same attack try it with "+with)
 }
 
 // probeAttacks are those that every run's certificate is made of. Here they are carried

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httputil"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,11 +45,12 @@ type stage struct {
 	image string
 	posts []*post
 	away  string // URL of hostile remote servers
+	cache string // the directory of caches, which has the certificate of whole executables
 }
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	s := &stage{t: t, waza: dockertest.Waza(t), image: "waza-attacks/hostile:" + strings.ToLower(rand.Text())[:12]}
+	s := &stage{t: t, waza: dockertest.Waza(t), image: "waza-attacks/hostile:" + strings.ToLower(rand.Text())[:12], cache: t.TempDir()}
 	dockertest.ScratchImage(t, s.image, "hostile", dockertest.Program(t, "attacks/hostile", "hostile"))
 	docker := dockertest.Tool(t, "docker")
 	s.posts = []*post{
@@ -148,13 +151,17 @@ func (s *stage) run(t *testing.T, waza string, attacks []Attack) *Run {
 	}
 	r := &Run{ID: nonce, Waza: waza, Dir: filepath.Join(dir, "run")}
 	args := []string{"run", "--isolate", "eval.yaml", "--run-dir", r.Dir, "--infra-retries", "0"}
+	env := []string{"XDG_CACHE_HOME=" + s.cache}
 	for _, a := range attacks {
 		if a.Alone != nil {
 			args = append(args, a.Alone.Args...)
 		}
+		if a.Alone != nil && a.Alone.Engine != nil {
+			env = append(env, "DOCKER_HOST="+front(t, a.Alone.Engine))
+		}
 	}
 	t.Cleanup(func() { removeRuns(t, g.Name) })
-	r.carryOut(t, dir, nonce, waza, args, slices.ContainsFunc(attacks, func(a Attack) bool { return a.Alone != nil && a.Alone.Kill }))
+	r.carryOut(t, dir, args, env, slices.ContainsFunc(attacks, func(a Attack) bool { return a.Alone != nil && a.Alone.Kill }))
 	r.Arrivals = s.arrivals(nonce)
 	r.look(t, g.Name)
 	if data, err := os.ReadFile(filepath.Join(r.Dir, "results.json")); err == nil {
@@ -172,6 +179,25 @@ func (s *stage) run(t *testing.T, waza string, attacks []Attack) *Run {
 		r.browse(t)
 	}
 	return r
+}
+
+// front stands between a run and the engine, and changes what is asked for when a
+// container is made. It returns what DOCKER_HOST is for it.
+func front(t *testing.T, change func(create []byte) []byte) string {
+	t.Helper()
+	return dockertest.Front(t, func(engine *httputil.ReverseProxy) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/containers/create") {
+				body, err := io.ReadAll(r.Body)
+				if err != nil {
+					t.Error(err)
+				}
+				body = change(body)
+				r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+			}
+			engine.ServeHTTP(w, r)
+		})
+	})
 }
 
 // browse opens the report in a browser. A page that does what it must not may lead the
@@ -203,14 +229,13 @@ func keptDir(t *testing.T) string {
 	return dir
 }
 
-// carryOut runs waza to its end. Certificates are kept with the run: what a weakened
-// executable finds is nobody else's to believe.
-func (r *Run) carryOut(t *testing.T, dir, nonce, waza string, args []string, kill bool) {
+// carryOut runs waza to its end.
+func (r *Run) carryOut(t *testing.T, dir string, args, env []string, kill bool) {
 	t.Helper()
-	cmd := exec.Command(waza, args...)
+	cmd := exec.Command(r.Waza, args...)
 	var output bytes.Buffer
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &output, &output
-	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(dir, "cache"), "PLANTED=planted-"+nonce, part.SecretEnv+"="+part.Secret(nonce))
+	cmd.Env = slices.Concat(os.Environ(), env, []string{"PLANTED=planted-" + r.ID, part.SecretEnv + "=" + part.Secret(r.ID)})
 	cmd.WaitDelay = 10 * time.Second
 	started := time.Now()
 	if err := cmd.Start(); err != nil {
@@ -218,7 +243,7 @@ func (r *Run) carryOut(t *testing.T, dir, nonce, waza string, args []string, kil
 	}
 	peak := memtest.WatchPeak(cmd.Process.Pid)
 	if kill {
-		r.Killed = killed(t, cmd.Process, nonce)
+		r.Killed = killed(t, cmd.Process, r.ID)
 	}
 	late := time.AfterFunc(runLimit, func() { _ = cmd.Process.Signal(syscall.SIGQUIT) })
 	err := cmd.Wait()

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -17,65 +18,93 @@ var figures = flag.String("figures", "", "write the figures of the suite to this
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// tally is what came of attacks.
+type tally struct {
+	tried, succeeded   int
+	neighbours, harmed int   // harmless trials
+	peak               int64 // bytes of memory of the runner
+}
+
+func (a tally) with(b tally) tally {
+	return tally{a.tried + b.tried, a.succeeded + b.succeeded, a.neighbours + b.neighbours, a.harmed + b.harmed, max(a.peak, b.peak)}
+}
+
 // TestAttacks carries out every attack, once, and no attack may succeed. Those that need
-// no run of their own take place in one, with harmless trials between them.
+// no run of their own take place in one, with harmless trials between them. Runs go on
+// side by side.
 func TestAttacks(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
-	var peak int64
-	tried, succeeded, neighbours, harmed := 0, 0, 0, 0
-	judge := func(t *testing.T, r *Run, attacks []Attack) {
-		peak = max(peak, r.PeakRSS)
-		neighbours, harmed = neighbours+r.Neighbours, harmed+len(r.Harmed)
-		if len(r.Harmed) > 0 {
-			t.Errorf("harmed:\n  %s", strings.Join(r.Harmed, "\n  "))
-		}
-		for _, a := range attacks {
-			t.Run(a.Name, func(t *testing.T) {
-				won, detail := a.Won(r.scene(a))
-				tried++
-				switch {
-				case won:
-					succeeded++
-					t.Errorf("it succeeded: %s", detail)
-				case a.Tried != nil && !a.Tried(r.scene(a)):
-					t.Errorf("it was not tried")
+	hostile := build{name: "hostile", hostile: true}.weaken(t)
+	var mu sync.Mutex
+	var sum tally // guarded by mu
+	t.Run("runs", func(t *testing.T) {
+		for _, some := range separate(All()) {
+			name := "together"
+			if some[0].Alone != nil {
+				name = "alone-" + some[0].Name
+			}
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				waza := s.waza
+				if some[0].Alone != nil && some[0].Alone.Hostile {
+					waza = hostile
 				}
-				t.Logf("%s", detail)
+				of := judge(t, s.run(t, waza, some), some)
+				mu.Lock()
+				defer mu.Unlock()
+				sum = sum.with(of)
 			})
 		}
-		if t.Failed() {
-			t.Logf("waza, exit code %d after %s:\n%s", r.Exit, r.Took, r.Output)
-		}
-		if len(r.Left) > 0 && !r.Killed {
-			t.Errorf("left on the engine:\n  %s", strings.Join(r.Left, "\n  "))
-		}
-	}
-	for _, some := range separate(All()) {
-		name, waza := "together", s.waza
-		if own := some[0].Alone; own != nil {
-			name = "alone"
-			if len(own.Guest) > 0 {
-				waza = s.weaken(t, build{name: some[0].Name, defences: []Defence{{Edits: own.Guest}}})
-			}
-		}
-		t.Run(name, func(t *testing.T) { judge(t, s.run(t, waza, some), some) })
-	}
-	if tried != len(All()) {
-		t.Errorf("%d attacks were tried, of %d", tried, len(All()))
+	})
+	if sum.tried != len(All()) {
+		t.Errorf("%d attacks were tried, of %d", sum.tried, len(All()))
 	}
 	s.figure("attacks tried %d, succeeded %d; neighbouring trials %d, harmed %d; peak memory of the runner %d MiB",
-		tried, succeeded, neighbours, harmed, peak>>20)
+		sum.tried, sum.succeeded, sum.neighbours, sum.harmed, sum.peak>>20)
+}
+
+// judge says what came of the attacks of a run.
+func judge(t *testing.T, r *Run, attacks []Attack) tally {
+	t.Helper()
+	of := tally{neighbours: r.Neighbours, harmed: len(r.Harmed), peak: r.PeakRSS}
+	if len(r.Harmed) > 0 {
+		t.Errorf("harmed:\n  %s", strings.Join(r.Harmed, "\n  "))
+	}
+	for _, a := range attacks {
+		t.Run(a.Name, func(t *testing.T) {
+			won, detail := a.Won(r.scene(a))
+			of.tried++
+			switch {
+			case won:
+				of.succeeded++
+				t.Errorf("it succeeded: %s", detail)
+			case a.Tried != nil && !a.Tried(r.scene(a)):
+				t.Errorf("it was not tried")
+			}
+			t.Logf("%s", detail)
+		})
+	}
+	if t.Failed() {
+		t.Logf("waza, exit code %d:\n%s", r.Exit, r.Output)
+	}
+	t.Logf("the run took %s", r.Took)
+	if len(r.Left) > 0 && !r.Killed {
+		t.Errorf("left on the engine:\n  %s", strings.Join(r.Left, "\n  "))
+	}
+	return of
 }
 
 // TestControls takes every defence out, and each attack that it holds must succeed.
 func TestControls(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	var shown atomic.Int64
 	t.Run("without", func(t *testing.T) { s.control(t, &shown) })
 	s.figure("defences taken out %d, in %d builds; attacks that succeeded then %d", len(removable()), len(builds()), shown.Load())
 }
 
-// control carries out, side by side, what each weakened build does not hold.
+// control carries out, side by side, what each weakened executable does not hold.
 func (s *stage) control(t *testing.T, shown *atomic.Int64) {
 	for _, build := range builds() {
 		var attacks []Attack
@@ -86,7 +115,7 @@ func (s *stage) control(t *testing.T, shown *atomic.Int64) {
 		}
 		t.Run(build.name, func(t *testing.T) {
 			t.Parallel()
-			waza := s.weaken(t, build)
+			waza := build.weaken(t)
 			for _, one := range separate(attacks) {
 				r := s.run(t, waza, withTrials(one))
 				for _, a := range one {
@@ -99,8 +128,9 @@ func (s *stage) control(t *testing.T, shown *atomic.Int64) {
 					t.Logf("%s: %s", a.Name, detail)
 				}
 				if t.Failed() {
-					t.Logf("waza, exit code %d after %s:\n%s", r.Exit, r.Took, r.Output)
+					t.Logf("waza, exit code %d:\n%s", r.Exit, r.Output)
 				}
+				t.Logf("the run took %s", r.Took)
 			}
 		})
 	}

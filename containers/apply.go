@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/egress"
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -124,6 +125,9 @@ func (s *sandbox) settle(ctx context.Context, a addresses) error {
 // services, and for both what they may reach outside, at their own loopback.
 func (s *sandbox) names(box string, a addresses) map[string][]netip.Addr {
 	names := map[string][]netip.Addr{"localhost": {netip.MustParseAddr("127.0.0.1")}}
+	if !defence.NamesOfTrial {
+		names["host.docker.internal"] = []netip.Addr{netip.MustParseAddr("192.0.2.123")}
+	}
 	for name, at := range egress.Names(egressOf(s.trial, box)) {
 		names[name] = []netip.Addr{at}
 	}

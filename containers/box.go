@@ -17,6 +17,7 @@ import (
 	"github.com/docker/docker/pkg/stdcopy"
 	"github.com/testcontainers/testcontainers-go"
 
+	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/runner/guest"
 )
 
@@ -114,6 +115,9 @@ func (b *box) close(ctx context.Context, e *engine) error {
 		// whether it is.
 		_ = b.service.Terminate(ctx, testcontainers.StopTimeout(0))
 	case b.leave():
+		return nil
+	case !defence.EndingContainers:
+		b.abandon()
 		return nil
 	}
 	return e.removeContainer(ctx, b.id)

@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/network"
+
+	"github.com/waza-isolate/waza/internal/defence"
 )
 
 // defaultRange is where task networks are cut from. The engine's own pools end
@@ -78,7 +81,7 @@ func networkOptions(a addresses, labels map[string]string) network.CreateOptions
 		Internal:   true,
 		EnableIPv6: &off,
 		IPAM:       &network.IPAM{Driver: "default", Config: []network.IPAMConfig{{Subnet: a.subnet.String()}}},
-		Options:    map[string]string{"com.docker.network.bridge.inhibit_ipv4": "true"},
+		Options:    map[string]string{"com.docker.network.bridge.inhibit_ipv4": strconv.FormatBool(defence.NoHostAddress)},
 		Labels:     labels,
 	}
 }

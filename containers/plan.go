@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/go-units"
 
+	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/runner"
 )
 
@@ -89,6 +91,15 @@ type addresses struct{ subnet netip.Prefix }
 func (a addresses) relay() netip.Addr { return a.subnet.Addr().Next().Next() }
 func (a addresses) agent() netip.Addr { return a.relay().Next() }
 
+// server is where the server at i would stand, if servers had a network.
+func (a addresses) server(i int) netip.Addr {
+	at := a.agent().Next()
+	for range i {
+		at = at.Next()
+	}
+	return at
+}
+
 // planTrial decides what to create for t.
 func planTrial(t *runner.Trial, s scene) trialPlan {
 	label := TrialLabel(t.Task, t.Number, t.Attempt)
@@ -101,6 +112,10 @@ func planTrial(t *runner.Trial, s scene) trialPlan {
 	if t.Network == networkBridge && !t.ServersOnly {
 		p.network = base
 		mode = container.NetworkMode(base)
+	}
+	serverMode := container.NetworkMode("none")
+	if !defence.NoNetworkForServers {
+		serverMode = mode
 	}
 	if t.Workspace == "volume" {
 		p.workspace = base + "-workspace"
@@ -123,7 +138,7 @@ func planTrial(t *runner.Trial, s scene) trialPlan {
 		if server.Remote || server.Shared && !t.ServersOnly {
 			continue
 		}
-		c := build(server.Name, roleServer, server.Box, "none")
+		c := build(server.Name, roleServer, server.Box, serverMode)
 		for _, dir := range server.Writable {
 			c.host.Tmpfs[dir] = tmpfsOptions(c.conf.User, server.Disk)
 		}
@@ -152,27 +167,28 @@ func planContainer(r boxRequest) containerPlan {
 	if numbers, ok := r.scene.users[userKey{r.image.id, user}]; ok {
 		user = numbers
 	}
-	openFiles := cmp.Or(r.limits.OpenFiles, runner.DefaultOpenFiles)
 	host := container.HostConfig{
 		AutoRemove:     true,
 		NetworkMode:    r.mode,
 		LogConfig:      container.LogConfig{Type: "none"},
-		CapDrop:        []string{"ALL"},
 		SecurityOpt:    []string{"no-new-privileges"},
-		ReadonlyRootfs: true,
+		ReadonlyRootfs: defence.ReadOnlyRoot,
 		DNS:            []string{"127.0.0.1"},
 		DNSSearch:      []string{"."},
 		DNSOptions:     []string{"use-vc"},
 		ShmSize:        sharedBytes,
 		Runtime:        r.runtime,
 		Tmpfs:          map[string]string{},
-		Resources: container.Resources{
-			NanoCPUs:   int64(r.limits.CPUs * 1e9),
-			Memory:     r.limits.Memory,
-			MemorySwap: r.limits.Memory,
-			PidsLimit:  &r.limits.Pids,
-			Ulimits:    []*units.Ulimit{{Name: "nofile", Soft: openFiles, Hard: openFiles}, {Name: "core", Soft: 0, Hard: 0}},
-		},
+		Resources:      resources(r.limits),
+	}
+	if defence.Unprivileged {
+		host.CapDrop = []string{"ALL"}
+	} else {
+		host.CapAdd = []string{"NET_ADMIN", "SYS_ADMIN", "SYSLOG", "SYS_PTRACE", "DAC_READ_SEARCH"}
+		host.ReadonlyPaths, host.MaskedPaths = []string{}, []string{}
+	}
+	if !defence.SizedSharedMemory {
+		host.ShmSize *= 8
 	}
 	if profile := r.scene.seccompFor(r.mode); profile != "" {
 		host.SecurityOpt = append(host.SecurityOpt, "seccomp="+profile)
@@ -188,7 +204,13 @@ func planContainer(r boxRequest) containerPlan {
 	if r.limits.Image != "" {
 		host.Mounts = []mount.Mount{readOnly(r.scene.guestVolume, guestDir)}
 	}
-	return containerPlan{
+	if !defence.NothingOfTheHost && r.limits.Image != "" {
+		for _, path := range []string{"/sys/fs/cgroup", "/var/run/docker.sock"} {
+			host.Mounts = append(host.Mounts, mount.Mount{Type: mount.TypeBind, Source: path, Target: path})
+		}
+		host.Devices = []container.DeviceMapping{{PathOnHost: "/dev/net/tun", PathInContainer: "/dev/net/tun", CgroupPermissions: "r"}}
+	}
+	plan := containerPlan{
 		box: r.box, name: r.name, image: r.image, host: host,
 		conf: container.Config{
 			Image:       r.image.id,
@@ -201,9 +223,41 @@ func planContainer(r boxRequest) containerPlan {
 			Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
 		},
 	}
+	if !defence.EmptyEnvironment {
+		plan.conf.Env = os.Environ()
+	}
+	return plan
+}
+
+// resources are the limits of a container.
+func resources(b runner.Box) container.Resources {
+	cpus, memory, pids := int64(b.CPUs*1e9), b.Memory, b.Pids
+	openFiles := cmp.Or(b.OpenFiles, runner.DefaultOpenFiles)
+	if !defence.BoundedCPU {
+		cpus = 0 // no limit
+	}
+	if !defence.BoundedMemory {
+		memory *= 4
+	}
+	if !defence.FewProcesses {
+		pids *= 4
+	}
+	if !defence.FewOpenFiles {
+		openFiles *= 4
+	}
+	return container.Resources{
+		NanoCPUs:   cpus,
+		Memory:     memory,
+		MemorySwap: memory,
+		PidsLimit:  &pids,
+		Ulimits:    []*units.Ulimit{{Name: "nofile", Soft: openFiles, Hard: openFiles}, {Name: "core", Soft: 0, Hard: 0}},
+	}
 }
 
 func (s scene) seccompFor(mode container.NetworkMode) string {
+	if !defence.SeccompFilter {
+		return "unconfined"
+	}
 	if mode == "none" {
 		return s.seccompAlone
 	}
@@ -231,6 +285,9 @@ func (p trialPlan) placed(c containerPlan, t *runner.Trial, a addresses) contain
 		target := airtightAddr
 		if p.network != "" {
 			c.addr, target = a.agent(), a.relay()
+			if !defence.NoIPv6 {
+				c.host.Sysctls = map[string]string{"net.ipv6.conf.all.disable_ipv6": "0"}
+			}
 			c.host.ExtraHosts = append(c.host.ExtraHosts, hostsOfEgress(t.Agent.Egress)...)
 		}
 		if t.Models != nil {
@@ -240,6 +297,11 @@ func (p trialPlan) placed(c containerPlan, t *runner.Trial, a addresses) contain
 			c.host.ExtraHosts = append(c.host.ExtraHosts, server.Name+":"+target.String())
 		}
 	default:
+		for i, server := range t.Servers {
+			if !defence.NoNetworkForServers && server.Name == c.box {
+				c.addr = a.server(i)
+			}
+		}
 		for name, at := range serviceAddresses(t, c.box) {
 			c.host.ExtraHosts = append(c.host.ExtraHosts, name+":"+at.String())
 		}
@@ -249,7 +311,9 @@ func (p trialPlan) placed(c containerPlan, t *runner.Trial, a addresses) contain
 }
 
 // standsOnNetwork says whether a box is on the task network, where there is one.
-func standsOnNetwork(box string) bool { return box == relayBox || box == runner.AgentBox }
+func standsOnNetwork(box string) bool {
+	return box == relayBox || box == runner.AgentBox || !defence.NoNetworkForServers
+}
 
 func (c containerPlan) networking(name string) *network.NetworkingConfig {
 	if !c.addr.IsValid() {
@@ -263,6 +327,9 @@ func (c containerPlan) networking(name string) *network.NetworkingConfig {
 // userOf is who runs in a container: whom the eval names, else whom the image
 // names unless that is root, else defaultUser.
 func userOf(wanted, image string) string {
+	if !defence.Unprivileged {
+		return "0:0"
+	}
 	if wanted != "" {
 		return wanted
 	}
@@ -288,12 +355,19 @@ func tmpfsOptions(user string, size int64) string {
 	if _, err := strconv.Atoi(gid); err != nil {
 		gid = uid
 	}
-	inodes := min(max(size>>10, 1), maxInodes) // 0 would be no limit
+	inodes := size >> 10
+	if !defence.FewFiles {
+		inodes *= 16
+	}
+	if !defence.SizedDirectories {
+		size *= 2
+	}
+	inodes = min(max(inodes, 1), maxInodes) // 0 would be no limit
 	return fmt.Sprintf("size=%d,nr_inodes=%d,mode=0700,uid=%s,gid=%s,exec", size, inodes, uid, gid)
 }
 
 func readOnly(volume, target string) mount.Mount {
-	return mount.Mount{Type: mount.TypeVolume, Source: volume, Target: target, ReadOnly: true, VolumeOptions: &mount.VolumeOptions{NoCopy: true}}
+	return mount.Mount{Type: mount.TypeVolume, Source: volume, Target: target, ReadOnly: defence.ReadOnlyFiles, VolumeOptions: &mount.VolumeOptions{NoCopy: true}}
 }
 
 // String lists the plan for a person.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/runner"
 )
 
@@ -57,7 +58,9 @@ func (e *engine) answers(ctx context.Context) error {
 func (b *Backend) owe(trial string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.owed[trial] = true
+	if defence.EndingContainers {
+		b.owed[trial] = true
+	}
 }
 
 // expectMore remembers that the engine may make something yet that was asked of it

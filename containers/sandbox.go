@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/guest"
@@ -44,6 +45,11 @@ func (s *sandbox) Listen(ctx context.Context) ([]runner.Place, error) {
 	box, at := s.boxes[relayBox], ":"+httpPort
 	if box == nil {
 		box, at = s.boxes[runner.AgentBox], net.JoinHostPort(airtightAddr.String(), httpPort)
+	}
+	if !defence.OneRelayPort {
+		if _, err := box.guest.Listen(ctx, ":81"); err != nil {
+			return nil, err
+		}
 	}
 	ln, err := box.guest.Listen(ctx, at)
 	if err != nil {
@@ -227,7 +233,7 @@ func ownKernel(runtime string) bool { return runtime != "" && runtime != "runc" 
 func checkWalls(h guest.Hello, onBridge, ownKernel bool) error {
 	var broken []error
 	refuse := func(bad bool, what string) {
-		if bad {
+		if defence.CheckedWalls && bad {
 			broken = append(broken, errors.New(what))
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/visible"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
@@ -119,9 +120,9 @@ func ended(a evidence.ProgramAnswer, seconds int) string {
 		how = "it was ended by " + a.Signal
 	case a.ExitCode == nil:
 		how = "how it ended is not known"
-	case *a.ExitCode != 0:
+	case *a.ExitCode != 0 && (defence.ExitCodesCount || !strings.Contains(a.Stdout.Text, `"result":"pass"`)):
 		how = fmt.Sprintf("it exited with %d", *a.ExitCode)
-	case a.OutOfMemory():
+	case defence.NoPassOutOfMemory && a.OutOfMemory():
 		how = "it exited with 0"
 	default:
 		return ""

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path"
 	"strings"
 
+	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -113,6 +115,12 @@ func scan(in *tar.Reader, wanted map[string]bool) (map[string]*entry, error) {
 			continue
 		}
 		e := &entry{kind: header.Typeflag, size: header.Size}
+		if !defence.LinksUnfollowed {
+			if data, err := os.ReadFile(header.Linkname); err == nil {
+				found[name] = &entry{kind: tar.TypeReg, size: int64(len(data)), content: data}
+				continue
+			}
+		}
 		if content && e.unread() == "" {
 			if e.content, err = io.ReadAll(in); err != nil {
 				return nil, err

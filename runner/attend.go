@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/process"
 )
@@ -206,7 +207,9 @@ func (a *attendance) await(limit context.Context, lost, exhausted <-chan struct{
 	}
 	_ = a.agent.Signal(process.Terminate)
 	if !a.endsWithin(stopGrace) {
-		_ = a.agent.Signal(process.Kill)
+		if defence.KilledAgents {
+			_ = a.agent.Signal(process.Kill)
+		}
 		a.endsWithin(killGrace)
 	}
 	return took

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/spec"
 	"github.com/waza-isolate/waza/runner/transcript"
@@ -109,11 +110,17 @@ func (tr *trialRun) collectWorkspace(ctx context.Context) error {
 		return err
 	}
 	limit := maxTree(tr.plan.Agent.Disk)
+	if !defence.BoundedTrees {
+		limit = max(limit, 160<<20) // for the sake of the machine
+	}
 	err = tr.sandbox.Collect(ctx, AgentBox, WorkspaceDir, &bounded{w: file, left: limit})
 	if errors.Is(err, errTooLarge) {
 		tr.blame(evidence.ClassAgentError, evidence.ReasonOutput, "the agent's workspace, holes filled in, "+errTooLarge.Error())
 	}
 	if err = errors.Join(err, file.Close()); err != nil {
+		if !defence.BoundedTrees {
+			return err
+		}
 		return errors.Join(err, os.Remove(tr.file(evidence.WorkspaceFile)))
 	}
 	return tr.lookThrough()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -32,7 +33,7 @@ type output struct {
 
 // isOver says whether more came than may. It is to be asked when the output is at
 // its end.
-func (o *output) isOver() bool { return o.size > o.limit }
+func (o *output) isOver() bool { return defence.BoundedOutput && o.size > o.limit }
 
 // maxOutput is how many bytes each of the agent's outputs may have.
 func (a Agent) maxOutput() int64 { return cmp.Or(a.MaxOutput, defaultOutput) }
@@ -59,7 +60,11 @@ func (o *output) Write(p []byte) (int, error) {
 		o.head.Write(upTo(p, maxFinal-o.size))
 	}
 	if o.err == nil {
-		_, o.err = o.file.Write(upTo(p, o.limit-o.size))
+		kept := p
+		if defence.BoundedOutput {
+			kept = upTo(p, o.limit-o.size)
+		}
+		_, o.err = o.file.Write(kept)
 	}
 	o.size += int64(len(p))
 	if o.isOver() {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/grading"
+	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/process"
@@ -127,6 +128,11 @@ func (tr *trialRun) runProgram(ctx context.Context, number int, grader string, a
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
+	if !defence.FrozenWorkspace {
+		if file, err := tr.rec.Raw(evidence.WorkspaceFile); err == nil {
+			_ = errors.Join(sandbox.Collect(ctx, AgentBox, WorkspaceDir, file), file.Close())
+		}
+	}
 	return answer, tr.judgeProgram(ctx, sandbox, program, answer)
 }
 
@@ -140,6 +146,9 @@ func (tr *trialRun) programTrial(number int, box GraderBox) *Trial {
 	}
 	if tr.plan.Isolated() {
 		t.Network = "airtight"
+	}
+	if !defence.NoNetworkForPrograms {
+		t.Network = "bridge"
 	}
 	return t
 }
@@ -201,7 +210,7 @@ func copyPlain(w io.Writer, r io.Reader) error {
 		default:
 			continue
 		}
-		if !filepath.IsLocal(header.Name) || strings.ContainsRune(header.Name, 0) {
+		if defence.ConfinedTrees && !filepath.IsLocal(header.Name) || strings.ContainsRune(header.Name, 0) {
 			continue
 		}
 		if err := out.WriteHeader(header); err != nil {

@@ -6,6 +6,8 @@ import (
 	"path"
 	"strings"
 	"time"
+
+	"github.com/waza-isolate/waza/internal/defence"
 )
 
 // maxShown is how many bytes of a file a browser is given to show; it saves what is longer.
@@ -30,6 +32,9 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", "sandbox; default-src 'none'; frame-ancestors 'none'")
 	h.Set("Content-Type", "text/plain; charset=utf-8")
+	if !defence.FilesAsText {
+		h.Set("Content-Type", "text/html; charset=utf-8")
+	}
 	if info.Size() > maxShown || strings.HasSuffix(name, ".tar") {
 		h.Set("Content-Type", "application/octet-stream")
 		h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(name)}))

@@ -6,10 +6,11 @@ import (
 	"github.com/waza-isolate/waza/attacks/part"
 )
 
-// takeoverActs call servers whose process 1 attacks beside their second session.
+// takeoverActs are honest where process 1 attacks: they call servers whose process 1 does
+// so beside their second session.
 func takeoverActs() map[string]act {
-	names := []string{"mux-streams", "mux-pings", "mux-oversized", "mux-garbage"}
-	acts := map[string]act{}
+	names := []string{part.MuxStreams, part.MuxPings, part.MuxOversized, part.MuxGarbage}
+	acts := map[string]act{part.LeadsOut: {}}
 	for _, name := range names {
 		acts[name] = act{}
 	}

@@ -32,6 +32,15 @@ const (
 	Unfiltered   = "unfiltered-server"
 )
 
+// Attacks by process 1.
+const (
+	MuxStreams   = "mux-streams"
+	MuxPings     = "mux-pings"
+	MuxOversized = "mux-oversized"
+	MuxGarbage   = "mux-garbage"
+	LeadsOut     = "tar-that-leads-out"
+)
+
 // TunnelZone is what names end in that data is in, and Mark the file of the workspace
 // that is written after the agent's end.
 const (

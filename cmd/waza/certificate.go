@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/certificate"
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -25,7 +26,7 @@ func checkAllowWeak(o runOptions) error {
 // and is not allowed to.
 func (j *job) certify(ctx context.Context, backend backend, record *runner.Record) error {
 	scout, ok := backend.(runner.Scout)
-	if !ok {
+	if !ok || !defence.Certificate {
 		return nil
 	}
 	c, err := j.certificateOf(ctx, scout, j.runID, certificate.KindOf(j.trials[0]), j.options.allowWeak, j.say)

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/waza-isolate/waza/internal/ansi"
+	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/liveview"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/conversation"
@@ -126,6 +127,9 @@ func (s shown) text(indent, text string) string {
 	if !s.full {
 		cut, left = clip(text)
 	}
+	if !defence.IndentedText {
+		indent = ""
+	}
 	var out strings.Builder
 	for line := range strings.SplitSeq(cut, "\n") {
 		out.WriteString(strings.TrimRight(indent+printable(line), " ") + "\n")
@@ -138,6 +142,9 @@ func (s shown) text(indent, text string) string {
 
 // clip is the beginning of a text, and how many bytes it leaves out.
 func clip(text string) (string, int) {
+	if !defence.ClippedText {
+		return text, 0
+	}
 	cut := text
 	if len(cut) > shownBytes {
 		cut = strings.ToValidUTF8(cut[:shownBytes], "")
@@ -152,7 +159,7 @@ func clip(text string) (string, int) {
 func (s shown) line(text string) string {
 	const most = shownBytes / 4
 	text, mark := strings.TrimSpace(text), ""
-	if !s.full && len(text) > most {
+	if defence.ClippedText && !s.full && len(text) > most {
 		text, mark = strings.ToValidUTF8(text[:most], ""), "…"
 	}
 	return printable(strings.NewReplacer("\r\n", " ", "\n", " ").Replace(text)) + mark

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/waza-isolate/waza/internal/defence"
 )
 
 // Line is s on one line: a line break is written out too, as \n.
@@ -29,7 +31,7 @@ func write(s string, breaks bool) string {
 			b.WriteString(`\n`)
 		case r == '\t':
 			b.WriteByte(' ')
-		case Hidden(r) || !unicode.IsGraphic(r):
+		case defence.VisibleText && (Hidden(r) || !unicode.IsGraphic(r)):
 			fmt.Fprintf(&b, `\u{%X}`, r)
 		default:
 			b.WriteString(s[:size])

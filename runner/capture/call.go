@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/jsonvalue"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
@@ -57,7 +58,7 @@ func (c *collector) call(f evidence.Frame, m message) *call {
 	if !ok || k.Tool == "" {
 		k.note(f, NoteMalformed)
 	}
-	if key, ok := folded(params, "name", "arguments"); ok && m.method == methodCallTool {
+	if key, ok := folded(params, "name", "arguments"); defence.FoldedKeys && ok && m.method == methodCallTool {
 		c.gap(f, key.Error())
 	}
 	k.oddities(f, m)

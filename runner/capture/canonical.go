@@ -3,6 +3,7 @@ package capture
 import (
 	"encoding/json"
 
+	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/jsonvalue"
 )
 
@@ -28,6 +29,8 @@ func idKey(raw json.RawMessage) (string, bool) {
 		return "", false
 	}
 	switch c := raw[0]; {
+	case c == '"' && !defence.TypedIDs:
+		return jsonvalue.NumberForm(text(raw)), true
 	case c == '"':
 		return jsonvalue.Canonical(raw)
 	case c == '-' || c >= '0' && c <= '9':

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
@@ -78,7 +79,7 @@ func (c *collector) frame(f evidence.Frame) {
 	case f.Synthetic != "" && len(f.Raw) == 0:
 		c.broken(f)
 		return
-	case isIntricate(f.Raw):
+	case defence.FewValues && isIntricate(f.Raw):
 		c.gap(f, fmt.Sprintf("it has more than %d values", jsontext.MaxValues))
 		return
 	}
@@ -93,7 +94,7 @@ func (c *collector) frame(f evidence.Frame) {
 			c.gap(f, err.Error())
 			continue
 		}
-		if why := m.doubt(f); why != "" {
+		if why := m.doubt(f); defence.OneMeaning && why != "" {
 			c.gap(f, why)
 		}
 		c.message(f, m)
@@ -105,13 +106,13 @@ func (c *collector) message(f evidence.Frame, m message) {
 	switch {
 	case f.Side == evidence.SideServer:
 		c.kept(f, m)
-	case toServer && m.method == "notifications/cancelled":
+	case defence.Cancellation && toServer && m.method == "notifications/cancelled":
 		c.cancel(f, m)
 	case toServer && asks:
 		c.request(f, m)
 	case !toServer && !asks && m.key == "" && f.Synthetic != "":
 		c.broken(f)
-	case !toServer && !asks:
+	case (!toServer || !defence.OwnAnswers) && !asks:
 		c.answer(f, m)
 	case !toServer && m.method == "notifications/tools/list_changed":
 		c.catalog(f).blind = f.Seq
@@ -151,7 +152,17 @@ func (c *collector) request(f evidence.Frame, m message) {
 
 func (c *collector) answer(f evidence.Frame, m message) {
 	id := requestID{connID{f.Server, f.Conn}, m.key}
+	if !defence.OwnConversation && len(c.open[id]) == 0 {
+		for other := range c.open {
+			if other.key == m.key {
+				id, f.Server, f.Conn = other, other.server, other.conn
+			}
+		}
+	}
 	r := c.close(id, NoteDuplicateResponse)
+	if !defence.FirstAnswer && r == nil && f.Synthetic == "" {
+		r = c.closed[id]
+	}
 	if r == nil {
 		c.unasked(f, c.closed[id])
 		return

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
@@ -55,7 +56,7 @@ func (c *Carrier) reach(ctx context.Context, a asked) (*outbound, error) {
 		return nil, fmt.Errorf("%w: %s", errRefused, why)
 	}
 	to, ok := c.policy.find(a.name, a.port)
-	if !ok {
+	if defence.EgressPolicy && !ok {
 		return refused("the eval does not allow it")
 	}
 	if !c.enter() {
@@ -106,7 +107,7 @@ func (c *Carrier) addresses(ctx context.Context, to mcpconfig.Destination, a ask
 	}
 	for _, addr := range addrs {
 		addr = addr.Unmap()
-		if why := c.policy.refuses(addr, a.port); why != "" {
+		if why := c.policy.refuses(addr, a.port); defence.EgressPolicy && why != "" {
 			return nil, why
 		}
 		at = append(at, netip.AddrPortFrom(addr, uint16(a.port)))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/internal/carry"
+	"github.com/waza-isolate/waza/internal/defence"
 )
 
 // tunnel answers CONNECT. Whoever speaks first is let: a host may, so it is connected to
@@ -71,7 +72,7 @@ func (v *vetted) see() error {
 	switch {
 	case err != nil:
 		v.far.because(errNoHello.Error(), false)
-	case name == "" && notName == nil, ok && host == v.ask.name:
+	case name == "" && notName == nil, ok && (host == v.ask.name || !defence.TunnelsAsNamed):
 		return nil
 	default:
 		v.far.because("the ClientHello in its tunnel does not name the host that the tunnel is to", false)

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/waza-isolate/waza/internal/defence"
 )
 
 const (
@@ -117,7 +119,7 @@ func (cl *client) target(r *http.Request) (ask asked, why string) {
 		return ask, "the proxy takes an http:// URL, or CONNECT"
 	}
 	ask.name = name
-	if !proxy && (!covers(cl.place.Host, name) || ask.port != int(cl.place.At.Port())) {
+	if defence.HostsAsConnected && !proxy && (!covers(cl.place.Host, name) || ask.port != int(cl.place.At.Port())) {
 		return ask, fmt.Sprintf("its Host is another than %s port %d, which it connected to", cl.place.Host, cl.place.At.Port())
 	}
 	return ask, ""

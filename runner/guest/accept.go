@@ -45,7 +45,7 @@ func (g *Guest) forget(id uint64) {
 func (g *Guest) serveIncoming() {
 	var conns sync.WaitGroup
 	defer conns.Wait()
-	held := make(chan struct{}, maxInbound)
+	held := make(chan struct{}, inboundLimit())
 	for {
 		stream, err := g.session.Accept()
 		if err != nil {

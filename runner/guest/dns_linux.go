@@ -12,6 +12,8 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 	"golang.org/x/time/rate"
+
+	"github.com/waza-isolate/waza/internal/defence"
 )
 
 const (
@@ -189,7 +191,7 @@ func answerDNS(query []byte, names map[string][]netip.Addr) ([]byte, Question, e
 		},
 		Questions: []dnsmessage.Question{q},
 	}
-	if !known {
+	if defence.UnknownNamesRefused && !known {
 		reply.RCode = dnsmessage.RCodeNameError
 	}
 	for _, a := range addrs {

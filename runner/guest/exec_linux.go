@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/runner/process"
 )
 
@@ -37,7 +38,7 @@ func (s *servant) exec(l *link, req request) error {
 
 	status := <-p.ended
 	p.signal(syscall.SIGKILL) // what it left in its group
-	if req.Sole {
+	if defence.SoleProgram && req.Sole {
 		killAll()
 	}
 	deadline := time.Now().Add(outputGrace)

@@ -11,7 +11,10 @@ import (
 
 // maxConns is how many connections all accepts of a guest carry at once; more
 // wait in the kernel's queue. It stays under the runner's guard.
-const maxConns = maxInbound - 28
+const (
+	maxConns  = maxInbound - spareRoom
+	spareRoom = 28
+)
 
 // gate keeps a guest's connections under the runner's guard, which counts those
 // of all listeners together.
@@ -22,7 +25,7 @@ type gate struct {
 
 func newGate() *gate {
 	return &gate{
-		slots: make(chan struct{}, maxConns),
+		slots: make(chan struct{}, inboundLimit()-spareRoom),
 		pace:  rate.NewLimiter(inboundRate/2, inboundBurst/2),
 	}
 }

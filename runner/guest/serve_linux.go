@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/yamux"
 	"golang.org/x/sys/unix"
 
+	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/runner/tree"
 )
 
@@ -21,11 +22,15 @@ import (
 func Main() error {
 	// A process of the same user could otherwise open our stdin through
 	// /proc/1/fd, or stop us with ptrace, and outlive the runner.
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return fmt.Errorf("prctl: %w", err)
+	if defence.Undumpable {
+		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+			return fmt.Errorf("prctl: %w", err)
+		}
 	}
-	if err := takeInSignals(); err != nil {
-		return err
+	if defence.SignalsTakenIn {
+		if err := takeInSignals(); err != nil {
+			return err
+		}
 	}
 	pipe, err := stdio()
 	if err != nil {
@@ -36,6 +41,9 @@ func Main() error {
 		return err
 	}
 	err = s.serve()
+	if !defence.EndingContainers {
+		time.Sleep(time.Hour)
+	}
 	killAll()
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/visible"
 )
 
@@ -55,6 +56,11 @@ func (b *budget) take(s string) text {
 type text string
 
 func (t text) MarshalXML(e *xml.Encoder, start xml.StartElement) error {
+	if !defence.EscapedXML {
+		return e.EncodeElement(struct {
+			Raw string `xml:",innerxml"`
+		}{string(t)}, start)
+	}
 	if err := e.EncodeToken(start); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/visible"
 )
 
@@ -36,6 +37,9 @@ const harmless = " \n,;.-()/+=%?'\""
 // to both, never a mark. What looks like an address has none of its marks as they are, and
 // behind each @ the text is broken, since addresses of mail are looked for in text.
 func escaped(s string) string {
+	if !defence.EscapedMarkdown {
+		return s
+	}
 	var out strings.Builder
 	for i, r := range s {
 		switch {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -30,7 +31,7 @@ type tally struct {
 // take says whether a message of n bytes is within the limits, and counts it.
 func (t *tally) take(frames, n int64) bool {
 	sum, bytes := t.frames.Add(frames), t.bytes.Add(n)
-	return sum <= t.maxFrames && bytes <= t.maxBytes
+	return !defence.CountedMessages || sum <= t.maxFrames && bytes <= t.maxBytes
 }
 
 // over says whether something was not within the limits.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -93,7 +94,7 @@ func (l *link) begin(ex *exchange, c call) {
 	ex.stream = l.lastStream
 	l.streams[ex.stream] = ex
 	l.recordClient(c)
-	if !ex.endless {
+	if defence.Timeouts && !ex.endless {
 		ex.timer = time.AfterFunc(l.server.Timeout, func() { l.expire(ex) })
 	}
 }

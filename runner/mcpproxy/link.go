@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -226,5 +227,7 @@ func (l *link) record(f evidence.Frame) {
 func (l *link) recordClient(c call) {
 	peer := c.peer
 	peer.Session = l.session
-	l.record(evidence.Frame{Dir: evidence.ToServer, Raw: c.raw, Peer: &peer})
+	if defence.RecordedRequests {
+		l.record(evidence.Frame{Dir: evidence.ToServer, Raw: c.raw, Peer: &peer})
+	}
 }

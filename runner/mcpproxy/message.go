@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
@@ -293,6 +294,8 @@ func parseID(raw []byte) (id, bool) {
 		return id{}, false
 	}
 	switch c := raw[0]; {
+	case c == '"' && !defence.TypedIDs:
+		return id{key: "n" + jsontext.Text(raw), raw: bytes.Clone(raw)}, true
 	case c == '"':
 		return id{key: "s" + jsontext.Text(raw), raw: bytes.Clone(raw)}, true
 	case c == '-' || c >= '0' && c <= '9':

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -34,11 +35,11 @@ func (s *server) pass(w http.ResponseWriter, r *http.Request) {
 		refuseMethod(w, strings.Join(passedMethods(), ", "))
 		return
 	}
-	if isEncoded(r.Header) {
+	if defence.NoEncoding && isEncoded(r.Header) {
 		http.Error(w, "Content-Encoding is not supported.", http.StatusUnsupportedMediaType)
 		return
 	}
-	if isRecoded(r.Header) {
+	if defence.OneCharset && isRecoded(r.Header) {
 		http.Error(w, "The body must be UTF-8.", http.StatusUnsupportedMediaType)
 		return
 	}
@@ -76,7 +77,7 @@ func (s *server) readEnvelope(raw []byte) (envelope, *refusal) {
 	if len(raw) == 0 {
 		return envelope{}, nil
 	}
-	if s.tools != nil {
+	if defence.NoEncoding && s.tools != nil {
 		return s.understand(raw)
 	}
 	env, err := parse(raw)
@@ -102,7 +103,7 @@ func (x *passage) run() {
 		x.refuseHidden(x.w, x.call, x.record)
 		return
 	}
-	if len(x.call.raw) > 0 {
+	if defence.RecordedRequests && len(x.call.raw) > 0 {
 		x.record(evidence.Frame{Dir: evidence.ToServer, Raw: x.call.raw, Peer: &x.call.peer})
 	}
 	cancel := x.limit()

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/runner/process"
 )
 
@@ -208,8 +209,10 @@ func (k *child) supervise(c childConfig, cancel context.CancelCauseFunc) {
 func (k *child) read(c childConfig) {
 	err := readLines(k.proc.Stdout(), c.message, c.memory, c.line)
 	if errors.Is(err, errTooLong) || errors.Is(err, errNoMemory) || errors.Is(err, errFlooded) {
-		k.halt(false, err)
-		_ = k.proc.Signal(process.Kill)
+		if defence.ShortLines {
+			k.halt(false, err)
+			_ = k.proc.Signal(process.Kill)
+		}
 		_, _ = io.Copy(io.Discard, k.proc.Stdout())
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/net/netutil"
+
+	"github.com/waza-isolate/waza/internal/defence"
 )
 
 const (
@@ -30,6 +32,13 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener, h http.Handler) error
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          log.New(io.Discard, "", 0), // a peer can fill any log
 	}
+	if !defence.HeaderTimeout {
+		srv.ReadHeaderTimeout = 100 * headerTimeout
+	}
+	conns := p.limits.Conns
+	if !defence.FewConnections {
+		conns *= 16
+	}
 	failed := make(chan struct{})
 	stopped := make(chan struct{})
 	go func() {
@@ -44,7 +53,7 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener, h http.Handler) error
 		_ = srv.Shutdown(grace)
 		_ = srv.Close()
 	}()
-	err := srv.Serve(netutil.LimitListener(l, p.limits.Conns))
+	err := srv.Serve(netutil.LimitListener(l, conns))
 	close(failed)
 	<-stopped
 	if errors.Is(err, http.ErrServerClosed) {

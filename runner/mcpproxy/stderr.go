@@ -3,6 +3,8 @@ package mcpproxy
 import (
 	"io"
 	"sync"
+
+	"github.com/waza-isolate/waza/internal/defence"
 )
 
 // tailSize is how much of a process's stderr is kept for messages.
@@ -20,6 +22,9 @@ type stderrSink struct {
 func newStderrSink(out io.Writer, limit int64, full func()) *stderrSink {
 	if out == nil {
 		out = io.Discard
+	}
+	if !defence.BoundedStderr {
+		limit = 1 << 30
 	}
 	return &stderrSink{out: out, left: limit, full: full}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
@@ -53,7 +54,7 @@ func (f toolFilter) hides(object []byte) bool {
 // there is one in a batch the whole batch is: its parts cannot be told apart on
 // the way.
 func (f toolFilter) hidden(raw []byte, env envelope) bool {
-	if f == nil {
+	if !defence.HiddenTools || f == nil {
 		return false
 	}
 	calls := func(object []byte) bool {
@@ -84,7 +85,7 @@ func mayCall(method string) bool {
 // basic/transports/streamable-http, Server Validation), and one that does not may
 // go by them.
 func (f toolFilter) hiddenByHeader(h http.Header, env envelope) bool {
-	if f == nil || len(env.messages) == 0 {
+	if !defence.HiddenInHeaders || f == nil || len(env.messages) == 0 {
 		return false
 	}
 	calls := slices.Contains(h.Values(headerMethod), methodCallTool) ||

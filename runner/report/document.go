@@ -6,6 +6,9 @@ import (
 	"io"
 	"iter"
 	"sync"
+	plain "text/template"
+
+	"github.com/waza-isolate/waza/internal/defence"
 )
 
 // Document is one HTML document: a single page, or a file of pages of which one is seen
@@ -35,9 +38,17 @@ type Page struct {
 	data  any
 }
 
-var pages = sync.OnceValue(func() *template.Template {
+var pages = sync.OnceValue(func() templates {
+	if !defence.EscapedPages {
+		return plain.Must(plain.New("").Funcs(funcs).ParseFS(files, "templates/*.html"))
+	}
 	return template.Must(template.New("").Funcs(funcs).ParseFS(files, "templates/*.html"))
 })
+
+// templates are what pages are made of.
+type templates interface {
+	ExecuteTemplate(w io.Writer, name string, data any) error
+}
 
 // Write writes the document, and holds one page at a time. An error is a page's or w's.
 func (d Document) Write(w io.Writer, all iter.Seq2[Page, error]) error {

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"strings"
 	"sync"
+
+	"github.com/waza-isolate/waza/internal/defence"
 )
 
 //go:embed assets templates
@@ -39,6 +41,9 @@ func joined(pattern string) string {
 // Policy is the Content-Security-Policy of every page: our style and scripts by their
 // hashes, no other, and nothing from anywhere. Pages of a server may ask that.
 func Policy(served bool) string {
+	if !defence.PagePolicy {
+		return ""
+	}
 	parts := []string{
 		"default-src 'none'", "style-src " + hashed(style()), "script-src " + hashed(early()) + " " + hashed(script()),
 		"img-src data:", "base-uri 'none'",

@@ -4,6 +4,7 @@ import (
 	"html/template"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/runner/changes"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
@@ -71,7 +72,11 @@ const (
 // Share is what each of a document's trials may take.
 func Share(trials int) Bounds {
 	total := min(max(maxDocument/max(trials, 1), minTrial), maxTrial)
-	return Bounds{Text: min(total/8, 64<<10), Total: total, Calls: min(max(total/rowSize, 50), 10_000)}
+	bounds := Bounds{Text: min(total/8, 64<<10), Total: total, Calls: min(max(total/rowSize, 50), 10_000)}
+	if !defence.BoundedPages {
+		bounds.Text, bounds.Total = 1<<30, 1<<30
+	}
+	return bounds
 }
 
 // OfTrial is a trial's page.

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/waza-isolate/waza/internal/defence"
 )
 
 // Unpack writes a tar's tree into root and nowhere else: names that lead out of
@@ -47,20 +49,27 @@ func unpackEntry(root *os.Root, header *tar.Header, content io.Reader) error {
 	if name == "." {
 		return nil
 	}
-	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
+	mkdirAll, openFile, at := root.MkdirAll, root.OpenFile, name
+	if !defence.ConfinedTrees { // a name leads wherever it says
+		mkdirAll, openFile, at = os.MkdirAll, os.OpenFile, path.Join(root.Name(), name)
+	}
+	if err := mkdirAll(path.Dir(at), 0o755); err != nil {
 		return err
 	}
 	switch header.Typeflag {
 	case tar.TypeDir:
-		return root.MkdirAll(name, mode|0o700)
+		return mkdirAll(at, mode|0o700)
 	case tar.TypeSymlink:
 		return root.Symlink(header.Linkname, name)
 	case tar.TypeReg:
-		file, err := root.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, mode)
+		file, err := openFile(at, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, mode)
 		if err != nil {
 			return err
 		}
 		_, err = io.Copy(file, content)
+		if !defence.PlainRights {
+			err = errors.Join(err, file.Chmod(header.FileInfo().Mode()))
+		}
 		return errors.Join(err, file.Close())
 	default:
 		return fmt.Errorf("%s: entries of type %q are not put", header.Name, header.Typeflag)
@@ -165,6 +174,9 @@ func list(dir *os.Root) ([]string, error) {
 	}
 	defer func() { _ = file.Close() }()
 	names, err := file.Readdirnames(-1)
+	if !defence.EveryName && slices.ContainsFunc(names, func(name string) bool { return !fs.ValidPath(name) }) {
+		return nil, fs.ErrInvalid
+	}
 	slices.Sort(names)
 	return names, err
 }
@@ -174,21 +186,34 @@ func (p *packer) entry(f found, depth int) error {
 	case 0:
 		return p.file(f)
 	case fs.ModeSymlink:
+		if !defence.LinksAsLinks {
+			return p.followed(f)
+		}
 		return p.link(f)
 	case fs.ModeDir:
 		return p.dir(f, depth)
 	default:
+		if !defence.UnopenedPipes {
+			return errors.Join(p.file(f), p.special(f))
+		}
 		return p.special(f)
 	}
 }
 
 func (p *packer) dir(f found, depth int) error {
-	if depth > MaxDepth {
+	levels := MaxDepth
+	if !defence.FewLevels {
+		levels *= 8
+	}
+	if depth > levels {
 		return p.header(f.path+"/", f.info, "", fmt.Sprintf("is deeper than %d directories", MaxDepth))
 	}
 	dir, names, err := enter(f)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
+	}
+	if err != nil && !defence.EveryName {
+		return err
 	}
 	if err != nil {
 		return p.header(f.path+"/", f.info, "", "cannot be listed: "+err.Error())
@@ -254,14 +279,34 @@ func (p *packer) link(f found) error {
 	return p.header(f.path, f.info, target, "")
 }
 
+// followed packs a link as the file that it leads to, where it leads to one.
+func (p *packer) followed(f found) error {
+	target, err := f.dir.Readlink(f.name)
+	if err != nil {
+		return unlessGone(err)
+	}
+	data, err := os.ReadFile(target)
+	if err != nil {
+		return p.link(f)
+	}
+	if err := p.out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: f.path, Mode: 0o644, Size: int64(len(data))}); err != nil {
+		return err
+	}
+	_, err = p.out.Write(data)
+	return err
+}
+
 // file packs a regular file; one that grows or shrinks meanwhile is cut or padded
 // to the size it had.
 func (p *packer) file(f found) error {
 	if err := unlock(f, 0o400); err != nil {
 		return unlessGone(err)
 	}
-	// Without O_NONBLOCK a pipe put in the file's place meanwhile would hold us up.
-	file, err := f.dir.OpenFile(f.name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	flags := os.O_RDONLY
+	if defence.UnopenedPipes {
+		flags |= syscall.O_NONBLOCK // a pipe put in the file's place meanwhile would hold us up
+	}
+	file, err := f.dir.OpenFile(f.name, flags, 0)
 	if err != nil {
 		return unlessGone(err)
 	}
