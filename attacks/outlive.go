@@ -71,9 +71,12 @@ func aliveOrStanding(s Scene) (bool, string) {
 		return won, detail
 	}
 	for _, object := range s.Run.Left {
-		if strings.HasPrefix(object, "container ") {
+		if isContainer(object) {
 			return true, object
 		}
 	}
 	return false, "no process and no container is left"
 }
+
+// isContainer says whether an object on the engine is one.
+func isContainer(object string) bool { return strings.HasPrefix(object, "container ") }

@@ -296,12 +296,11 @@ func (r *Run) look(t *testing.T, eval string) {
 	engine := dockertest.Engine(t)
 	for until := time.Now().Add(dying); ; time.Sleep(pollEvery) {
 		r.Left, r.Alive = nil, lingering(t, r.ID)
-		containers := 0
 		for _, run := range dockertest.Runs(t, engine, eval) {
 			r.Left = append(r.Left, dockertest.Objects(t, engine, run)...)
-			containers += len(dockertest.Containers(t, engine, run))
 		}
-		if !r.Killed || len(r.Alive)+containers == 0 || time.Now().After(until) {
+		dead := len(r.Alive) == 0 && !slices.ContainsFunc(r.Left, isContainer)
+		if !r.Killed || dead || time.Now().After(until) {
 			return
 		}
 	}

@@ -30,38 +30,57 @@ func (a tally) with(b tally) tally {
 }
 
 // TestAttacks carries out every attack, once, and no attack may succeed. Those that need
-// no run of their own take place in one, with harmless trials between them. Runs go on
-// side by side.
+// no run of their own take place in one, with harmless trials between them.
 func TestAttacks(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	hostile := build{name: "hostile", hostile: true}.weaken(t)
+	hostile, err := build{name: "hostile", hostile: true}.make(t)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var mu sync.Mutex
 	var sum tally // guarded by mu
-	t.Run("runs", func(t *testing.T) {
-		for _, some := range separate(All()) {
-			name := "together"
-			if some[0].Alone != nil {
-				name = "alone-" + some[0].Name
+	var runs []sub
+	for _, some := range separate(All()) {
+		runs = append(runs, sub{nameOf(some), func(t *testing.T) {
+			waza := s.waza
+			if some[0].Alone != nil && some[0].Alone.Hostile {
+				waza = hostile
 			}
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				waza := s.waza
-				if some[0].Alone != nil && some[0].Alone.Hostile {
-					waza = hostile
-				}
-				of := judge(t, s.run(t, waza, some), some)
-				mu.Lock()
-				defer mu.Unlock()
-				sum = sum.with(of)
-			})
-		}
-	})
+			of := judge(t, s.run(t, waza, some), some)
+			mu.Lock()
+			defer mu.Unlock()
+			sum = sum.with(of)
+		}})
+	}
+	sideBySide(t, 2, runs)
 	if sum.tried != len(All()) {
 		t.Errorf("%d attacks were tried, of %d", sum.tried, len(All()))
 	}
 	s.figure("attacks tried %d, succeeded %d; neighbouring trials %d, harmed %d; peak memory of the runner %d MiB",
 		sum.tried, sum.succeeded, sum.neighbours, sum.harmed, sum.peak>>20)
+}
+
+// sub is a subtest.
+type sub struct {
+	name string
+	do   func(*testing.T)
+}
+
+// sideBySide carries out subtests in their order, so many at a time: more than there are
+// processors, since attacks mostly wait.
+func sideBySide(t *testing.T, atOnce int, subs []sub) {
+	t.Helper()
+	turns := make(chan struct{}, atOnce)
+	var all sync.WaitGroup
+	for _, one := range subs {
+		turns <- struct{}{}
+		all.Go(func() {
+			defer func() { <-turns }()
+			t.Run(one.name, one.do)
+		})
+	}
+	all.Wait()
 }
 
 // judge says what came of the attacks of a run.
@@ -100,40 +119,65 @@ func TestControls(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	var shown atomic.Int64
-	t.Run("without", func(t *testing.T) { s.control(t, &shown) })
+	sideBySide(t, 3, s.controls(t, &shown))
 	s.figure("defences taken out %d, in %d builds; attacks that succeeded then %d", len(removable()), len(builds()), shown.Load())
 }
 
-// control carries out, side by side, what each weakened executable does not hold.
-func (s *stage) control(t *testing.T, shown *atomic.Int64) {
-	for _, build := range builds() {
+// controls are runs of weakened executables, the largest first.
+func (s *stage) controls(t *testing.T, shown *atomic.Int64) []sub {
+	sizes := map[string]int{}
+	var runs []sub
+	for _, b := range builds() {
 		var attacks []Attack
 		for _, a := range All() {
-			if a.Without.Build == build.name {
+			if a.Without.Build == b.name {
 				attacks = append(attacks, a)
 			}
 		}
-		t.Run(build.name, func(t *testing.T) {
-			t.Parallel()
-			waza := build.weaken(t)
-			for _, one := range separate(attacks) {
-				r := s.run(t, waza, withTrials(one))
-				for _, a := range one {
-					won, detail := a.Won(r.scene(a))
-					if !won {
-						t.Errorf("without %q, %s does not succeed: %s", a.Without.Name, a.Name, detail)
-					} else {
-						shown.Add(1)
-					}
-					t.Logf("%s: %s", a.Name, detail)
+		weakened := sync.OnceValues(func() (string, error) { return b.make(t) })
+		for _, some := range separate(attacks) {
+			name := b.name + "-" + nameOf(some)
+			sizes[name] = len(some)
+			runs = append(runs, sub{name, func(t *testing.T) {
+				waza, err := weakened()
+				if err != nil {
+					t.Fatal(err)
 				}
-				if t.Failed() {
-					t.Logf("waza, exit code %d:\n%s", r.Exit, r.Output)
-				}
-				t.Logf("the run took %s", r.Took)
-			}
-		})
+				shown.Add(s.show(t, waza, some))
+			}})
+		}
 	}
+	slices.SortStableFunc(runs, func(a, b sub) int { return sizes[b.name] - sizes[a.name] })
+	return runs
+}
+
+// show carries out attacks with an executable that does not hold them, and says how many
+// succeed.
+func (s *stage) show(t *testing.T, waza string, attacks []Attack) (succeeded int64) {
+	t.Helper()
+	r := s.run(t, waza, withTrials(attacks))
+	for _, a := range attacks {
+		won, detail := a.Won(r.scene(a))
+		if won {
+			succeeded++
+		} else {
+			t.Errorf("without %q, %s does not succeed: %s", a.Without.Name, a.Name, detail)
+		}
+		t.Logf("%s: %s", a.Name, detail)
+	}
+	if t.Failed() {
+		t.Logf("waza, exit code %d:\n%s", r.Exit, r.Output)
+	}
+	t.Logf("the run took %s", r.Took)
+	return succeeded
+}
+
+// nameOf is the name of a run of attacks.
+func nameOf(attacks []Attack) string {
+	if attacks[0].Alone != nil {
+		return attacks[0].Name
+	}
+	return "together"
 }
 
 // figure tells a line of figures.

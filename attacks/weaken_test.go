@@ -85,46 +85,8 @@ func constants(t *testing.T) []string {
 	return names
 }
 
-// overlay writes the file that go build -overlay reads: it has go build take package
-// defence with the constants of defences false, and one file more where process 1 is to
-// attack. An executable that lacks no defence is whole, and has its certificate.
-func (b build) overlay(t *testing.T, dir string) string {
-	t.Helper()
-	files := map[string]string{}
-	if len(b.defences) > 0 {
-		files[constantsFile] = b.constants(t)
-	}
-	if b.hostile {
-		files[hostileFile] = hostileMain
-	}
-	replace := map[string]string{}
-	for name, content := range files {
-		copied := filepath.Join(dir, filepath.Base(name))
-		writeFile(t, copied, []byte(content))
-		original, err := filepath.Abs(filepath.Join("..", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		replace[original] = copied
-	}
-	data, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(dir, "overlay.json")
-	writeFile(t, file, data)
-	return file
-}
-
-func writeFile(t *testing.T, name string, data []byte) {
-	t.Helper()
-	if err := os.WriteFile(name, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// constants are those of package defence, as Go source, without the defences.
-func (b build) constants(t *testing.T) string {
+// source is that of package defence with the constants of the defences false.
+func (b build) source(t *testing.T) string {
 	t.Helper()
 	out := []string{theCertificate}
 	for _, d := range b.defences {
@@ -139,41 +101,79 @@ func (b build) constants(t *testing.T) string {
 	return source.String()
 }
 
-// command is go with arguments, in the root of the module.
-func (b build) command(t *testing.T, dir, verb string, args ...string) *exec.Cmd {
+// overlay writes the file that go build -overlay reads: it has go build take package
+// defence as it is in source, and one file more where process 1 is to attack. An
+// executable that lacks no defence is whole, and has its certificate.
+func (b build) overlay(t *testing.T, dir string) (string, error) {
 	t.Helper()
-	args = append([]string{verb, "-trimpath", "-buildvcs=false", "-overlay", b.overlay(t, dir)}, args...)
-	cmd := exec.Command("go", append(args, "./cmd/waza")...)
-	cmd.Dir, cmd.Env = "..", append(os.Environ(), "CGO_ENABLED=0")
-	return cmd
+	files := map[string]string{}
+	if len(b.defences) > 0 {
+		files[constantsFile] = b.source(t)
+	}
+	if b.hostile {
+		files[hostileFile] = hostileMain
+	}
+	replace := map[string]string{}
+	for name, content := range files {
+		original, err := filepath.Abs(filepath.Join("..", name))
+		if err != nil {
+			return "", err
+		}
+		replace[original] = filepath.Join(dir, filepath.Base(name))
+		if err := os.WriteFile(replace[original], []byte(content), 0o600); err != nil {
+			return "", err
+		}
+	}
+	data, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(dir, "overlay.json")
+	return file, os.WriteFile(file, data, 0o600)
 }
 
-// weaken builds waza without some defences. The image of its guest goes with the test.
-func (b build) weaken(t *testing.T) string {
+// compile has go do something with the command.
+func (b build) compile(t *testing.T, dir, verb string, args ...string) error {
+	t.Helper()
+	overlay, err := b.overlay(t, dir)
+	if err != nil {
+		return err
+	}
+	args = slices.Concat([]string{verb, "-trimpath", "-buildvcs=false", "-overlay", overlay}, args, []string{"./cmd/waza"})
+	cmd := exec.Command("go", args...)
+	cmd.Dir, cmd.Env = "..", append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", b.name, err, out)
+	}
+	return nil
+}
+
+// make builds the executable. The image of its guest goes with the test.
+func (b build) make(t *testing.T) (string, error) {
 	t.Helper()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "waza")
-	if out, err := b.command(t, dir, "build", "-o", path).CombinedOutput(); err != nil {
-		t.Fatalf("build without defences: %v\n%s", err, out)
+	if err := b.compile(t, dir, "build", "-o", path); err != nil {
+		return "", err
 	}
 	sum, err := digest.File(path)
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
 	t.Cleanup(func() {
 		if ref := "waza-guest:" + sum[:16]; dockertest.ImageID(t, ref) != "" {
 			dockertest.DropImage(t, ref)
 		}
 	})
-	return path
+	return path, nil
 }
 
 // An executable compiles that lacks every defence, and so does each that lacks some: no
 // type depends on which constants are false.
 func TestBuild(t *testing.T) {
 	t.Parallel()
-	b := build{defences: removable(), hostile: true}
-	if out, err := b.command(t, t.TempDir(), "list", "-export").CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
+	b := build{name: "everything", defences: removable(), hostile: true}
+	if err := b.compile(t, t.TempDir(), "list", "-export"); err != nil {
+		t.Error(err)
 	}
 }
