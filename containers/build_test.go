@@ -26,7 +26,7 @@ import (
 const proxySecret = "proxy-password-0815"
 
 // buildLimit is more than building one small image takes.
-const buildLimit = 5 * time.Minute
+const buildLimit = 10 * time.Minute
 
 // openBuilder opens a run whose builds reach an index, which has a package with
 // the run's name.
