@@ -17,6 +17,7 @@ func takeoverAttacks() []Attack {
 	all := []Attack{
 		{Name: part.MuxStreams, Tries: "open 100,000 streams to the runner", Without: guarded, Alone: &Alone{Hostile: true}},
 		{Name: part.MuxPings, Tries: "have the runner answer 100,000 pings", Without: guarded},
+		{Name: part.MuxEmpty, Tries: "slow the runner down by 100,000 frames without payload", Without: guarded},
 		{Name: part.MuxOversized, Tries: "announce frames of a gigabyte", Without: guarded},
 		{Name: part.MuxGarbage, Tries: "write to the runner what is no frame", Without: yamux},
 	}

@@ -33,6 +33,7 @@ type Server struct {
 	pages   *bookcase
 	token   string
 	active  active
+	waiting waiting
 }
 
 // New makes a server of the runs in dir, which need not be there yet.
@@ -65,6 +66,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	server := &http.Server{
 		Handler:           s.handler(l.Addr()),
 		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ConnContext:       keep,
+		ConnState:         s.waiting.state,
 		ReadHeaderTimeout: headerTime,
 		WriteTimeout:      patience,
 		IdleTimeout:       idleTime,
@@ -84,7 +87,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 }
 
 func (s *Server) handler(address net.Addr) http.Handler {
-	g := &guard{token: s.token, cookie: "waza-serve", next: s.routes()}
+	g := &guard{token: s.token, cookie: "waza-serve", next: s.waiting.past(s.routes())}
 	if host, port, err := net.SplitHostPort(address.String()); err == nil {
 		g.cookie += "-" + port
 		if ip := net.ParseIP(host); ip != nil && !ip.IsUnspecified() {

@@ -157,18 +157,24 @@ func TestSlowAndSteady(t *testing.T) {
 	})
 }
 
-// TestMaxConnections opens one connection more than there may be: it waits until another
-// is closed.
+// TestMaxConnections has as many answers go on as there may be connections: another one
+// waits until one of them is closed.
 func TestMaxConnections(t *testing.T) {
 	t.Parallel()
-	wired(t, t.TempDir(), func(t *testing.T, _ *Server, w *wires) {
+	dir := t.TempDir()
+	lay(t, filepath.Join(makeRun(t, dir, "a"), "large"), strings.Repeat("x", 1<<20))
+	wired(t, dir, func(t *testing.T, s *Server, w *wires) {
 		var first net.Conn
 		for range maxConnections {
 			c, _ := w.dial()
 			defer func() { _ = c.Close() }()
+			if _, err := fmt.Fprintf(c, "GET /runs/a/files/large HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n", s.token); err != nil {
+				t.Error(err)
+			}
 			if first == nil {
 				first = c
 			}
+			synctest.Wait()
 		}
 		in := make(chan net.Conn, 1)
 		go func() {
@@ -186,4 +192,48 @@ func TestMaxConnections(t *testing.T) {
 		defer func() { _ = (<-in).Close() }()
 		synctest.Wait()
 	})
+}
+
+// Who opens many connections and asks for nothing there, or asks by half or without the
+// token, keeps nobody out: of those that wait, the oldest are closed at once.
+func TestManyWait(t *testing.T) {
+	t.Parallel()
+	for _, sends := range []string{
+		"",
+		"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: ",
+		"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
+	} {
+		wired(t, t.TempDir(), func(t *testing.T, s *Server, w *wires) {
+			began := time.Now()
+			var ends []<-chan time.Time
+			for range maxConnections + 44 {
+				c, ended := w.dial()
+				defer func() { _ = c.Close() }()
+				ends = append(ends, ended)
+				if _, err := io.WriteString(c, sends); err != nil {
+					t.Error(err)
+				}
+			}
+			honest, _ := w.dial()
+			defer func() { _ = honest.Close() }()
+			if _, err := fmt.Fprintf(honest, "GET /api/v1/runs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n", s.token); err != nil {
+				t.Error(err)
+			}
+			got, err := http.ReadResponse(bufio.NewReader(honest), nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer func() { _ = got.Body.Close() }()
+			if took := time.Since(began); got.StatusCode != http.StatusOK || took > 0 {
+				t.Errorf("%s after %s", got.Status, took)
+			}
+			for i, ended := range ends {
+				if closed, want := len(ended) > 0, i < len(ends)+1-maxWaiting; closed != want {
+					t.Errorf("after %q: connection %d is closed: %t, want %t", sends, i, closed, want)
+					break
+				}
+			}
+		})
+	}
 }

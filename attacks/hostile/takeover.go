@@ -9,7 +9,7 @@ import (
 // takeoverActs are honest where process 1 attacks: they call servers whose process 1 does
 // so beside their second session.
 func takeoverActs() map[string]act {
-	names := []string{part.MuxStreams, part.MuxPings, part.MuxOversized, part.MuxGarbage}
+	names := []string{part.MuxStreams, part.MuxPings, part.MuxEmpty, part.MuxOversized, part.MuxGarbage}
 	acts := map[string]act{part.LeadsOut: {}}
 	for _, name := range names {
 		acts[name] = act{}

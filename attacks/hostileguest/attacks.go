@@ -13,6 +13,7 @@ func floods() map[string]func(i uint32) frame {
 	return map[string]func(uint32) frame{
 		part.MuxStreams:   func(i uint32) frame { return newFrame(frameWindowUpdate, flagSYN, 2*i+1000, 0) },
 		part.MuxPings:     func(i uint32) frame { return newFrame(framePing, flagSYN, 0, i) },
+		part.MuxEmpty:     func(uint32) frame { return newFrame(frameData, 0, 1_000_000, 0) },
 		part.MuxOversized: func(uint32) frame { return newFrame(frameData, 0, 1_000_000, 1<<30) },
 		part.MuxGarbage:   func(uint32) frame { return frame("GET / HTTP/1") },
 	}

@@ -38,6 +38,7 @@ const (
 	MuxPings     = "mux-pings"
 	MuxOversized = "mux-oversized"
 	MuxGarbage   = "mux-garbage"
+	MuxEmpty     = "mux-empty-frames"
 	LeadsOut     = "tar-that-leads-out"
 )
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -18,6 +19,9 @@ import (
 // One Ctrl-C, or several: nothing is left, and what had ended is reported.
 func TestFaults_InterruptedWithoutIsolation(t *testing.T) {
 	t.Parallel()
+	heard := make(chan os.Signal, 1) // so that what is started here does not ignore it, where this runs under nohup
+	signal.Notify(heard, syscall.SIGHUP)
+	t.Cleanup(func() { signal.Stop(heard) })
 	for _, test := range []struct {
 		name    string
 		signals []os.Signal
@@ -25,6 +29,7 @@ func TestFaults_InterruptedWithoutIsolation(t *testing.T) {
 		{"once", []os.Signal{os.Interrupt}},
 		{"twice", []os.Signal{os.Interrupt, os.Interrupt}},
 		{"terminated", []os.Signal{syscall.SIGTERM}},
+		{"hung up", []os.Signal{syscall.SIGHUP}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -51,6 +56,23 @@ func TestFaults_InterruptedWithoutIsolation(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A run under nohup takes no notice of SIGHUP, and ends as ever.
+func TestFaults_NoHangupWithoutIsolation(t *testing.T) {
+	t.Parallel()
+	p := newLocalProject(t, `
+-- eval.yaml --
+name: NAME
+config: {trials_per_task: 1, timeout_seconds: 300, executor: script, mcp_servers: {stock: {command: inventory}}}
+tasks: [task.yaml]
+`)
+	p.write("task.yaml", `{id: x, inputs: {prompt: x}, script: [{run: {command: [sh, -c, "until [ -e `+p.path("go")+` ]; do sleep 0.05; done"]}}, {say: done}]}`)
+	c := p.startProgram("nohup", dockertest.Waza(t), "run", "eval.yaml", "--run-dir", "run")
+	p.awaitAgents(c, "x")
+	c.signal(syscall.SIGHUP)
+	p.write("go", "")
+	c.wait(exitOK)
 }
 
 // When the runner is killed, the programs that it started end with it. What these

@@ -8,9 +8,7 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"os"
 	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -58,7 +56,7 @@ func (s *state) modelStub(ctx context.Context, file, address string) error {
 	if err != nil {
 		return usage("--listen: %w", err)
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(ctx, endings()...)
 	defer stop()
 	fmt.Fprintf(s.stdout, "http://%s\n", listener.Addr())
 	return answer(ctx, listener, script.Handler(s.tellOfModel()))

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"syscall"
 
 	"github.com/urfave/cli/v2"
 
@@ -96,7 +95,7 @@ func (s *state) serve(ctx context.Context, dir string, address *net.TCPAddr) err
 	if err != nil {
 		return usage("%w", errors.Join(err, listener.Close()))
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(ctx, endings()...)
 	defer stop()
 	if !address.IP.IsLoopback() {
 		fmt.Fprintf(s.stderr, "warning: who reaches %s and has the token sees all runs, and what is sent is not encrypted\n", listener.Addr())

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"sync/atomic"
 
 	"golang.org/x/time/rate"
 
@@ -34,6 +35,8 @@ const (
 	inboundBurst  = 1000      // … and at once
 	pingRate      = 10
 	pingBurst     = 20
+	bareRate      = 1000 // frames without payload a second, beside one for each write to the guest …
+	bareBurst     = 2000 // … and at once
 	acceptedAhead = 64
 )
 
@@ -46,7 +49,7 @@ func inboundLimit() int {
 }
 
 // guard passes bytes of a hostile peer on to yamux as long as they keep to the
-// limits. yamux itself bounds neither streams nor pings.
+// limits. yamux itself bounds neither streams nor pings nor frames without payload.
 type guard struct {
 	io.ReadWriteCloser
 
@@ -56,6 +59,8 @@ type guard struct {
 	inbound map[uint32]bool
 	opens   *rate.Limiter
 	pings   *rate.Limiter
+	bare    *rate.Limiter
+	written atomic.Int64 // writes to the guest that no frame without payload has answered yet
 	err     error
 }
 
@@ -65,7 +70,14 @@ func newGuard(pipe io.ReadWriteCloser) *guard {
 		inbound:         make(map[uint32]bool),
 		opens:           rate.NewLimiter(inboundRate, inboundBurst),
 		pings:           rate.NewLimiter(pingRate, pingBurst),
+		bare:            rate.NewLimiter(bareRate, bareBurst),
 	}
+}
+
+// Write writes to the pipe. yamux writes each frame by one call, or two.
+func (g *guard) Write(p []byte) (int, error) {
+	g.written.Add(1) // before, since the answer may be there first
+	return g.ReadWriteCloser.Write(p)
 }
 
 // Read reads from the pipe and fails for good at the first header that breaks a
@@ -118,6 +130,9 @@ func (g *guard) check() error {
 	if frame == muxGoAway { // ours ends without a word
 		return fmt.Errorf("%w: the mux is given up", ErrProtocol)
 	}
+	if (frame != muxData || length == 0) && !g.mayBeBare() {
+		return fmt.Errorf("%w: more than %d mux frames without payload a second", ErrProtocol, bareRate)
+	}
 	if frame == muxPing {
 		if flags&muxSYN != 0 && !g.pings.Allow() {
 			return fmt.Errorf("%w: more than %d pings a second", ErrProtocol, pingRate)
@@ -141,6 +156,17 @@ func (g *guard) check() error {
 		delete(g.inbound, stream)
 	}
 	return nil
+}
+
+// mayBeBare says whether one more frame without payload may come. An honest guest sends
+// them in answer to what was written to it: where streams begin and end, and for each
+// 128 KiB that it took in.
+func (g *guard) mayBeBare() bool {
+	if g.written.Add(-1) >= 0 {
+		return true
+	}
+	g.written.Add(1)
+	return g.bare.Allow()
 }
 
 func (g *guard) open(stream uint32) error {

@@ -54,6 +54,11 @@ func TestGuard(t *testing.T) {
 		"a few pings":             {repeat(pingBurst, func(i int) []byte { return muxHeader(0, muxPing, muxSYN, 0, uint32(i)) }), false},
 		"a flood of pings":        {repeat(pingBurst*3, func(i int) []byte { return muxHeader(0, muxPing, muxSYN, 0, uint32(i)) }), true},
 		"answers to pings":        {repeat(1000, func(i int) []byte { return muxHeader(0, muxPing, 2, 0, uint32(i)) }), false},
+		"a flood of answers":      {repeat(bareBurst*3, func(i int) []byte { return muxHeader(0, muxPing, 2, 0, uint32(i)) }), true},
+		"a flood of empty data":   {repeat(bareBurst*3, func(int) []byte { return muxHeader(0, muxData, 0, 1, 0) }), true},
+		"a flood of windows":      {repeat(bareBurst*3, func(int) []byte { return muxHeader(0, muxWindowUpdate, 0, 1, maxMuxFrame) }), true},
+		"a flood of ends":         {repeat(bareBurst*3, func(int) []byte { return muxHeader(0, muxWindowUpdate, muxFIN, 1, 0) }), true},
+		"many small data":         {repeat(bareBurst*3, func(int) []byte { return data(1, []byte("x")) }), false},
 		"the runner's own stream": {muxHeader(0, muxWindowUpdate, muxSYN, 3, 0), true},
 		"the session's stream":    {muxHeader(0, muxWindowUpdate, muxSYN, 0, 0), true},
 		"a header within bytes":   {data(1, muxHeader(9, 9, 9, 9, 9)), false},
@@ -82,6 +87,20 @@ func TestGuardPasses100MB(t *testing.T) {
 	n, err := io.Copy(io.Discard, newGuard(bytePipe{io.MultiReader(frames...)}))
 	if want := int64(400 * len(frame)); n != want || err != nil {
 		t.Errorf("%d of %d bytes, %v", n, want, err)
+	}
+}
+
+// What the runner writes may be answered by as many frames without payload, however fast.
+func TestGuardPassesAnswers(t *testing.T) {
+	const writes = 100_000
+	frames := repeat(writes, func(int) []byte { return muxHeader(0, muxWindowUpdate, 0, 1, maxMuxFrame/2) })
+	g := newGuard(bytePipe{bytes.NewReader(frames)})
+	for range writes {
+		_, err := g.Write(nil)
+		must(t, err)
+	}
+	if n, err := io.Copy(io.Discard, g); n != int64(len(frames)) || err != nil {
+		t.Errorf("%d of %d bytes, %v", n, len(frames), err)
 	}
 }
 

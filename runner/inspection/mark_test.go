@@ -1,6 +1,7 @@
 package inspection
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/waza-isolate/waza/offer"
@@ -25,5 +26,29 @@ func TestMark(t *testing.T) {
 	}
 	if marks := r.Servers[1].Marks.Places; len(marks) != 1 || marks[0].Kind != suspect.Others {
 		t.Errorf("another's: %v", marks)
+	}
+}
+
+// A tool that is listed twice is marked in the page and in the document.
+func TestMarkOfDuplicate(t *testing.T) {
+	t.Parallel()
+	l := offer.List{Kind: offer.Tools}
+	for _, description := range []string{"Adds.", "Removes."} {
+		l.Entries = append(l.Entries, offer.NewEntry(l.Kind, []byte(`{"name":"change","description":"`+description+`"}`)))
+	}
+	r := Report{Servers: []Server{{Name: "s", Remote: true, Offer: offer.Offer{Lists: []offer.List{l}}}}}
+	r.Mark()
+	var page strings.Builder
+	if err := Print(&page, r, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	doc, err := r.Document()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{page.String(): "duplicate     tool change\n", string(doc): `"kind": "duplicate"`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in %s", want, text)
+		}
 	}
 }

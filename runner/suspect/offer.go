@@ -1,6 +1,8 @@
 package suspect
 
 import (
+	"bytes"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -19,8 +21,8 @@ type Marks struct {
 }
 
 // Offer marks places in what a server says of itself: its instructions, and every text of
-// every entry that it lists. others are the names of tools of other servers that an agent
-// would have beside it.
+// every entry that it lists, and what it lists more than once. others are the names of
+// tools of other servers that an agent would have beside it.
 func Offer(o offer.Offer, others []string) Marks { return ofOffer(o, newReader(others, maxAll)) }
 
 // Briefly is Offer for who looks at many offers: it looks at fewer bytes, and says so.
@@ -29,6 +31,7 @@ func Briefly(o offer.Offer) Marks { return ofOffer(o, newReader(nil, maxBrief)) 
 func ofOffer(o offer.Offer, r *reader) Marks {
 	r.text(Mark{Of: "instructions"}, o.Instructions)
 	for _, l := range o.Lists {
+		r.duplicates(l)
 		for _, e := range l.Entries {
 			r.entry(Mark{Of: l.Kind.One(), Key: e.Key}, e.Raw)
 		}
@@ -80,12 +83,36 @@ func (r *reader) text(at Mark, text string) {
 	r.left -= look
 	r.beyond += len(text) - look
 	for _, m := range Text(text[:look], r.others) {
-		if len(r.marks) == maxMarks {
-			r.more++
+		m.Of, m.Key, m.At = at.Of, at.Key, r.place()
+		r.mark(m)
+	}
+}
+
+func (r *reader) mark(m Mark) {
+	if len(r.marks) == maxMarks {
+		r.more++
+		return
+	}
+	r.marks = append(r.marks, m)
+}
+
+// duplicates marks each key that several entries of a list have.
+func (r *reader) duplicates(l offer.List) {
+	entries := map[string][]offer.Entry{}
+	for _, e := range l.Entries {
+		entries[e.Key] = append(entries[e.Key], e)
+	}
+	for _, e := range l.Entries {
+		all := entries[e.Key]
+		delete(entries, e.Key)
+		if len(all) < 2 {
 			continue
 		}
-		m.Of, m.Key, m.At = at.Of, at.Key, r.place()
-		r.marks = append(r.marks, m)
+		how := "written the same"
+		if slices.ContainsFunc(all, func(other offer.Entry) bool { return !bytes.Equal(other.Raw, e.Raw) }) {
+			how = "written differently"
+		}
+		r.mark(Mark{Of: l.Kind.One(), Key: e.Key, Kind: Duplicate, Excerpt: fmt.Sprintf("%d times in one list, %s", len(all), how)})
 	}
 }
 

@@ -1,6 +1,6 @@
 // Package suspect marks places in what an MCP server says of itself that a person should
-// read before a model does: text that gives orders to a model, and text that people do not
-// see as models do.
+// read before a model does: text that gives orders to a model, text that people do not see
+// as models do, and entries of which a model may have another one than people read.
 //
 // It marks and does not judge. Descriptions of honest servers give orders too, and a
 // server that means harm can do it in words that nothing here knows. So a mark is no
@@ -36,6 +36,7 @@ const (
 	Comment   Kind = "comment"       // is not shown where the text is rendered
 	Lookalike Kind = "lookalike"     // a word of letters from several alphabets
 	Encoded   Kind = "encoded"       // a text is hidden in it by an encoding
+	Duplicate Kind = "duplicate"     // is in one list several times, and clients differ in which one counts
 )
 
 // Mark is a place that is marked.

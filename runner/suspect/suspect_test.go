@@ -114,6 +114,29 @@ func TestOffer(t *testing.T) {
 	}
 }
 
+// An entry that is in one list several times is marked once, with how often and whether it
+// is the same each time. A name that two kinds share is no duplicate.
+func TestDuplicates(t *testing.T) {
+	list := func(k offer.Kind, raw ...string) offer.List {
+		l := offer.List{Kind: k}
+		for _, one := range raw {
+			l.Entries = append(l.Entries, offer.NewEntry(k, []byte(one)))
+		}
+		return l
+	}
+	o := offer.Offer{Lists: []offer.List{
+		list(offer.Tools, `{"name":"a"}`, `{"name":"b","description":"Adds."}`, `{"name":"a"}`, `{"name":"b","description":"Removes."}`, `{"name":"a"}`, `{"name":"c"}`),
+		list(offer.Prompts, `{"name":"c"}`),
+	}}
+	want := []Mark{
+		{Of: "tool", Key: "a", Kind: Duplicate, Excerpt: "3 times in one list, written the same"},
+		{Of: "tool", Key: "b", Kind: Duplicate, Excerpt: "2 times in one list, written differently"},
+	}
+	if got := Offer(o, nil).Places; !slices.Equal(got, want) {
+		t.Errorf("%+v", got)
+	}
+}
+
 // What a hostile server lists costs no more than the bounds, and what was not looked at
 // is told.
 func TestBounds(t *testing.T) {
