@@ -38,24 +38,24 @@ func (s *state) gradeCommand() *cli.Command {
 			}
 			defer func() { _ = held.Close() }()
 			if err := s.warnOfChanges(record, dir); err != nil {
-				return &exitError{exitInfra, err}
+				return infra(err)
 			}
 			if err := s.askJudges(c, record, dir); err != nil {
 				return infra(err)
 			}
 			if err := runner.Regrade(dir); err != nil {
-				return &exitError{exitInfra, err}
+				return infra(err)
 			}
 			summary, err := runner.Summarise(dir, record)
 			if err != nil {
-				return &exitError{exitInfra, err}
+				return infra(err)
 			}
 			reported := errors.Join(record.Report(dir, summary), record.Reseal(dir))
 			if err := s.show(record.Shown(dir, summary), format, c.String("output")); err != nil {
 				return err
 			}
 			if reported != nil {
-				return &exitError{exitInfra, reported}
+				return infra(reported)
 			}
 			if format == formatDefault {
 				fmt.Fprintln(s.stdout)
