@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/results"
 )
 
@@ -27,38 +28,30 @@ func ReadEntry(path string) (results.Entry, error) {
 	if err != nil {
 		return entry, err
 	}
-	file := path
-	if info.IsDir() {
-		file = filepath.Join(path, ResultsFile)
+	dir, open := path, func() (*os.File, error) { return evidence.Open(path, ResultsFile) }
+	if !info.IsDir() {
+		dir, open = filepath.Dir(path), func() (*os.File, error) { return os.Open(path) }
+		if !info.Mode().IsRegular() {
+			return entry, fmt.Errorf("%s is no file", path)
+		}
 	}
-	if entry.Outline, err = readOutline(file); err != nil {
+	if record, err := ReadRecord(dir); err == nil {
+		entry.Made = record.Settings()
+	} else if errors.Is(err, evidence.ErrNotPlain) {
 		return entry, err
 	}
-	if record, err := ReadRecord(filepath.Dir(file)); err == nil {
-		entry.Made = record.Settings()
+	file, err := open()
+	if errors.Is(err, fs.ErrNotExist) {
+		return entry, fmt.Errorf("%s is no run directory: it has no %s", dir, ResultsFile)
 	}
-	return entry, nil
-}
-
-func readOutline(path string) (results.Outline, error) {
-	switch info, err := os.Stat(path); {
-	case errors.Is(err, fs.ErrNotExist):
-		return results.Outline{}, fmt.Errorf("%s is no run directory: it has no %s", filepath.Dir(path), ResultsFile)
-	case err != nil:
-		return results.Outline{}, err
-	case !info.Mode().IsRegular():
-		return results.Outline{}, fmt.Errorf("%s is no file", path)
-	}
-	file, err := os.Open(path)
 	if err != nil {
-		return results.Outline{}, err
+		return entry, err
 	}
 	defer func() { _ = file.Close() }()
-	outline, err := results.ReadOutline(file)
-	if err != nil {
-		return outline, fmt.Errorf("%s: %w", path, err)
+	if entry.Outline, err = results.ReadOutline(file); err != nil {
+		return entry, fmt.Errorf("%s: %w", file.Name(), err)
 	}
-	return outline, nil
+	return entry, nil
 }
 
 // Settings are what a run was made with, as far as it may differ between runs that are

@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"github.com/waza-isolate/waza/grading"
-	"github.com/waza-isolate/waza/internal/digest"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/redact"
 )
@@ -123,18 +122,18 @@ func (r Record) renew(dir string, trial evidence.Dir) error {
 	if r.Files == nil {
 		return nil
 	}
-	file := filepath.Join(string(trial), evidence.StepsFile)
-	name, err := filepath.Rel(dir, file)
+	name, err := filepath.Rel(dir, filepath.Join(string(trial), evidence.StepsFile))
 	if err != nil {
 		return err
 	}
-	sum, err := digest.File(file)
+	name = filepath.ToSlash(name)
+	sum, err := digestIn(dir, name)
 	if errors.Is(err, fs.ErrNotExist) { // nothing was answered
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	r.Files[filepath.ToSlash(name)] = sum
+	r.Files[name] = sum
 	return r.Write(dir)
 }

@@ -14,6 +14,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -146,10 +147,11 @@ func (r Record) Write(dir string) error {
 	return evidence.WriteFile(filepath.Join(dir, RunFile), data)
 }
 
-// ReadRecord reads the run.json of the run directory dir.
+// ReadRecord reads the run.json of the run directory dir, which may be a stranger's: what
+// has links, or names that lead out of it, fails with [evidence.ErrNotPlain].
 func ReadRecord(dir string) (Record, error) {
 	var r Record
-	data, err := os.ReadFile(filepath.Join(dir, RunFile))
+	data, err := evidence.ReadFile(dir, RunFile)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return r, fmt.Errorf("%s is not a run directory: it has no %s", dir, RunFile)
 	}
@@ -159,7 +161,33 @@ func ReadRecord(dir string) (Record, error) {
 	if err := json.Unmarshal(data, &r); err != nil {
 		return r, fmt.Errorf("%s: %w", filepath.Join(dir, RunFile), err)
 	}
-	return r, nil
+	return r, errors.Join(r.staysIn(dir), evidence.CheckPlain(dir))
+}
+
+// staysIn holds that files and tasks of a record, which are paths below dir, lead nowhere
+// else.
+func (r Record) staysIn(dir string) error {
+	for name := range r.Files {
+		if !fs.ValidPath(name) {
+			return fmt.Errorf("%s names the file %q, which is not in it: %w", filepath.Join(dir, RunFile), name, evidence.ErrNotPlain)
+		}
+	}
+	for _, t := range r.Tasks {
+		if !fs.ValidPath(t.ID) || strings.Contains(t.ID, "/") {
+			return fmt.Errorf("%s names the task %q, which cannot have a directory: %w", filepath.Join(dir, RunFile), t.ID, evidence.ErrNotPlain)
+		}
+	}
+	return nil
+}
+
+// digestIn is the SHA-256 of a file of the run directory dir, by its path with slashes.
+func digestIn(dir, name string) (string, error) {
+	file, err := evidence.Open(dir, filepath.FromSlash(name))
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = file.Close() }()
+	return digest.Of(file)
 }
 
 // Planned is how many trials the run was to run.
@@ -199,7 +227,7 @@ func (r Record) Reseal(dir string) error {
 		if !regraded(name) {
 			continue
 		}
-		sum, err := digest.File(filepath.Join(dir, filepath.FromSlash(name)))
+		sum, err := digestIn(dir, name)
 		switch {
 		case err == nil:
 			r.Files[name] = sum
@@ -252,7 +280,7 @@ func (r Record) Changed(dir string) ([]string, error) {
 		if regraded(name) {
 			continue
 		}
-		sum, err := digest.File(filepath.Join(dir, filepath.FromSlash(name)))
+		sum, err := digestIn(dir, name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/waza-isolate/waza/internal/plain"
 	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // Exit codes, the first that applies.
@@ -53,8 +54,12 @@ func usage(format string, args ...any) error {
 	return &exitError{exitUsage, fmt.Errorf(format, args...)}
 }
 
-// infra is err with its own exit code where it has one, else with exitInfra.
+// infra is err with its own exit code where it has one, else with exitInfra. What is wrong
+// with a run directory is the fault of who named it.
 func infra(err error) error {
+	if errors.Is(err, evidence.ErrNotPlain) {
+		return &exitError{exitUsage, err}
+	}
 	var exit *exitError
 	if errors.As(err, &exit) {
 		return &exitError{exit.code, err}

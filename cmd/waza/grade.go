@@ -8,7 +8,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/redact"
 )
 
 func (s *state) gradeCommand() *cli.Command {
@@ -16,13 +15,13 @@ func (s *state) gradeCommand() *cli.Command {
 		Name:         "grade",
 		Usage:        "grade a run again from its evidence",
 		ArgsUsage:    "RUN",
-		Description:  "Repeats every verdict from the run directory alone: no engine, no agent, no server, and\nno judge: its answers are on record. --judge asks it what no readable answer is on\nrecord for, --judge-again everything anew, with the key that the run was made with.",
+		Description:  "Repeats every verdict from the run directory alone: no engine, no agent, no server, and\nno judge: its answers are on record. --judge asks it what no readable answer is on\nrecord for, --judge-again everything anew, with the key that the run was made with.\nWhere the record names another endpoint than OpenAI's, or another variable, --judge-url and\n--judge-key-env have to name it too: a run may be a stranger's.",
 		OnUsageError: usageError,
-		Flags: []cli.Flag{
+		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "judge", Usage: "ask the judge what it has not answered"},
 			&cli.BoolFlag{Name: "judge-again", Usage: "ask the judge everything anew; what it answered before stays on record and counts no more"},
 			outputFlag(), formatFlag(formatDefault, formatJSON, formatGitHub),
-		},
+		}, judgeFlags("--judge or --judge-again")...),
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {
 				return usage("grade takes one run directory; see waza grade --help")
@@ -31,6 +30,9 @@ func (s *state) gradeCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
+			if !asksJudges(c) && (c.IsSet(judgeURL) || c.IsSet(judgeKeyEnv)) {
+				return usage("--%s and --%s are about asking the judge: give --judge or --judge-again too", judgeURL, judgeKeyEnv)
+			}
 			dir := c.Args().First()
 			record, held, err := takeRun(dir)
 			if err != nil {
@@ -38,24 +40,24 @@ func (s *state) gradeCommand() *cli.Command {
 			}
 			defer func() { _ = held.Close() }()
 			if err := s.warnOfChanges(record, dir); err != nil {
-				return &exitError{exitInfra, err}
+				return infra(err)
 			}
 			if err := s.askJudges(c, record, dir); err != nil {
 				return infra(err)
 			}
 			if err := runner.Regrade(dir); err != nil {
-				return &exitError{exitInfra, err}
+				return infra(err)
 			}
 			summary, err := runner.Summarise(dir, record)
 			if err != nil {
-				return &exitError{exitInfra, err}
+				return infra(err)
 			}
 			reported := errors.Join(record.Report(dir, summary), record.Reseal(dir))
 			if err := s.show(record.Shown(dir, summary), format, c.String("output")); err != nil {
 				return err
 			}
 			if reported != nil {
-				return &exitError{exitInfra, reported}
+				return infra(reported)
 			}
 			if format == formatDefault {
 				fmt.Fprintln(s.stdout)
@@ -69,15 +71,17 @@ func (s *state) gradeCommand() *cli.Command {
 
 // askJudges asks the judges of a run what the command line says.
 func (s *state) askJudges(c *cli.Context, record runner.Record, dir string) error {
-	if !c.Bool("judge") && !c.Bool("judge-again") {
+	if !asksJudges(c) {
 		return nil
 	}
-	consulting := newJudges(s, &redact.Set{}).consulting()
+	consulting := s.consulting(c)
 	consulting.Again = c.Bool("judge-again")
 	put, err := record.Consult(c.Context, dir, consulting)
 	fmt.Fprintf(s.stderr, "questions put to the judge: %d\n", put)
 	return err
 }
+
+func asksJudges(c *cli.Context) bool { return c.Bool("judge") || c.Bool("judge-again") }
 
 // takeRun is the record of the ended run in dir, which is held for what is to be written
 // into it until held is closed. A run that has lost all its trials is refused: what would

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"strings"
 	"sync"
+
+	"github.com/urfave/cli/v2"
 
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/judge"
 	"github.com/waza-isolate/waza/runner/redact"
+	"github.com/waza-isolate/waza/runner/spec"
 )
 
 // judges connects to the judges of trials, with keys out of the environment.
@@ -49,8 +53,43 @@ func (c *judges) connect(j evidence.Judge) (runner.Judge, error) {
 	return client, nil
 }
 
-func (c *judges) consulting() runner.Consulting {
-	return runner.Consulting{Connect: c.connect, Secrets: c.secrets}
+const (
+	judgeURL    = "judge-url"
+	judgeKeyEnv = "judge-key-env"
+)
+
+// judgeFlags say which judge the record of a run may have asked.
+func judgeFlags(with string) []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: judgeURL, Usage: "ask the judge although it is at this `URL`; with " + with},
+		&cli.StringFlag{Name: judgeKeyEnv, Usage: "send it the key in this `VARIABLE`; with " + with},
+	}
+}
+
+// consulting asks judges that are on record, as far as the command line c lets it.
+func (s *state) consulting(c *cli.Context) runner.Consulting {
+	judges := newJudges(s, &redact.Set{})
+	return runner.Consulting{Secrets: judges.secrets, Connect: func(j evidence.Judge) (runner.Judge, error) {
+		if missing := unnamed(j, c.String(judgeURL), c.String(judgeKeyEnv)); missing != "" {
+			return nil, usage("the run's record says where its judge is asked and with which variable as key, and may be a stranger's: if you want that, give %s", missing)
+		}
+		return judges.connect(j)
+	}}
+}
+
+// unnamed is what a command line with these flags lacks to have a recorded judge asked;
+// empty for nothing. The record may be a stranger's: where it names another endpoint than
+// the usual one, or has another variable's value sent there, a person has to say so too.
+func unnamed(j evidence.Judge, url, keyEnv string) (flags string) {
+	usualURL, usualKeyEnv := spec.ModelDefaults(spec.KindOpenAI)
+	if j.BaseURL != url && j.BaseURL != usualURL {
+		flags = "--" + judgeURL + " " + shellWord(j.BaseURL)
+	}
+	isUsual := j.BaseURL == usualURL && j.APIKeyEnv == usualKeyEnv
+	if j.APIKeyEnv != "" && j.APIKeyEnv != keyEnv && !isUsual {
+		flags += " --" + judgeKeyEnv + " " + shellWord(j.APIKeyEnv)
+	}
+	return strings.TrimSpace(flags)
 }
 
 // checkJudges has a client for every judge before any trial runs.

@@ -14,6 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waza-isolate/waza/internal/judgetest"
+	"github.com/waza-isolate/waza/internal/runtest"
+	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/results"
 )
@@ -205,7 +207,7 @@ func TestJudgeIsAskedLater(t *testing.T) {
 		{"--judge", 7, "questions put to the judge: 0\n"},
 		{"--judge-again", 11, "questions put to the judge: 4\n"},
 	} {
-		c := p.start("grade", "run", step.flag).wait(exitOK)
+		c := p.start("grade", "run", step.flag, "--judge-url", e.URL, "--judge-key-env", "JUDGE_KEY").wait(exitOK)
 		if c.stderr.String() != step.said || len(e.Asked()) != step.asked {
 			t.Errorf("%s: %d requests, and %s", step.flag, len(e.Asked()), c.stderr.String())
 		}
@@ -244,7 +246,7 @@ func TestResumeAsksTheJudge(t *testing.T) {
 			}
 			before := p.read("run", "trials", "report", "1", evidence.TrialFile)
 			e.Script(judgetest.Saying(judgement))
-			p.start("run", "--resume", "run").wait(exitOK)
+			p.start("run", "--resume", "run", "--judge-url", e.URL, "--judge-key-env", "JUDGE_KEY").wait(exitOK)
 			if after := p.read("run", "trials", "report", "1", evidence.TrialFile); after != before {
 				t.Error("the trial was run again")
 			}
@@ -255,5 +257,78 @@ func TestResumeAsksTheJudge(t *testing.T) {
 				t.Errorf("not sealed: %q", left)
 			}
 		})
+	}
+}
+
+// A stranger's record has no key of ours sent anywhere: whoever wants that says where to,
+// and which.
+func TestAStrangersRunNamesNoJudge(t *testing.T) {
+	const key = "canary-cloud-key-2c8d"
+	for _, args := range [][]string{{"grade", "--judge"}, {"grade", "--judge-again"}, {"run", "--resume"}} {
+		for _, c := range []struct {
+			keyEnv, flags, lacks string
+		}{
+			{"CLOUD_KEY", "", "--judge-url URL --judge-key-env CLOUD_KEY"},
+			{"CLOUD_KEY", "--judge-url URL", "--judge-key-env CLOUD_KEY"},
+			{"CLOUD_KEY", "--judge-key-env CLOUD_KEY", "--judge-url URL"},
+			{"CLOUD_KEY", "--judge-url URL --judge-key-env OTHER", "--judge-key-env CLOUD_KEY"},
+			{"OPENAI_API_KEY", "--judge-url URL", "--judge-key-env OPENAI_API_KEY"},
+			{"", "", "--judge-url URL"},
+			{"", "--judge-url URL", ""},
+			{"CLOUD_KEY", "--judge-url URL --judge-key-env CLOUD_KEY", ""},
+		} {
+			e := judgetest.Serve(t, judgetest.Saying(judgement))
+			dir, trial := strangers(t, func(trial *runtest.Trial) {
+				trial.Info.Judge = &evidence.Judge{BaseURL: e.URL, APIKeyEnv: c.keyEnv, Model: "m", TimeoutSeconds: 5}
+				trial.Grade("polite", "prompt", `{"prompt": "Was it polite?"}`)
+			})
+			if args[0] == "run" { // what has no verdicts is asked for
+				if err := os.Remove(filepath.Join(string(trial), evidence.VerdictsFile)); err != nil {
+					t.Fatal(err)
+				}
+				edit(t, dir, runner.RunFile, func(run map[string]any) { delete(run, "files") })
+			}
+			with := strings.Fields(strings.ReplaceAll(c.flags, "URL", e.URL))
+			s, _, stderr := testState(append(append(append([]string{}, args...), dir), with...)...)
+			s.lookup = func(string) (string, bool) { return key, true }
+			code := s.main(t.Context())
+			if c.lacks == "" {
+				if n := len(e.Asked()); n != 1 || code == exitUsage {
+					t.Errorf("%s %s: %d questions, exit %d: %s", args, c.flags, n, code, stderr)
+				}
+				continue
+			}
+			want := "if you want that, give " + strings.ReplaceAll(c.lacks, "URL", e.URL) + "\n"
+			if n := len(e.Asked()); n != 0 || code != exitUsage || !strings.HasSuffix(stderr.String(), want) {
+				t.Errorf("%s %s: %d questions, exit %d, it says %q, want %q", args, c.flags, n, code, stderr, want)
+			}
+		}
+	}
+}
+
+// The usual endpoint with its usual key needs nobody to name them; either with something
+// else does.
+func TestUsualJudge(t *testing.T) {
+	for _, c := range []struct{ url, keyEnv, lacks string }{
+		{"https://api.openai.com/v1", "OPENAI_API_KEY", ""},
+		{"https://api.openai.com/v1", "CLOUD_KEY", "--judge-key-env CLOUD_KEY"},
+		{"https://api.openai.com.example/v1", "OPENAI_API_KEY", "--judge-url https://api.openai.com.example/v1 --judge-key-env OPENAI_API_KEY"},
+	} {
+		if lacks := unnamed(evidence.Judge{BaseURL: c.url, APIKeyEnv: c.keyEnv}, "", ""); lacks != c.lacks {
+			t.Errorf("%s, %s: %q, want %q", c.url, c.keyEnv, lacks, c.lacks)
+		}
+	}
+}
+
+// Flags about asking a recorded judge are refused where none is asked.
+func TestJudgesFlagsWithoutAQuestion(t *testing.T) {
+	dir, _ := strangers(t, nil)
+	for _, args := range [][]string{{"grade", dir}, {"run", "eval.yaml"}} {
+		for _, flag := range []string{judgeURL, judgeKeyEnv} {
+			s, _, stderr := testState(append(args, "--"+flag, "https://judge.example/v1")...)
+			if code := s.main(t.Context()); code != exitUsage || !strings.Contains(stderr.String(), "--"+flag) {
+				t.Errorf("%s: exit %d, it says %s", args, code, stderr)
+			}
+		}
 	}
 }

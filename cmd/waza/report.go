@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -127,7 +125,7 @@ func saveResults(dir, file string) error {
 	if file == "" {
 		return nil
 	}
-	err := evidence.WriteFileBy(file, func(w io.Writer) error { return writeOut(w, filepath.Join(dir, runner.ResultsFile)) })
+	err := evidence.WriteFileBy(file, func(w io.Writer) error { return writeOut(w, dir) })
 	if err != nil {
 		return usage("--output: %w", err)
 	}
@@ -142,15 +140,15 @@ func (s *state) show(run report.Run, f format, file string) error {
 	}
 	switch f {
 	case formatJSON:
-		return s.printJSON(func(w io.Writer) error { return writeOut(w, filepath.Join(run.Dir, runner.ResultsFile)) })
+		return s.printJSON(func(w io.Writer) error { return writeOut(w, run.Dir) })
 	case formatGitHub:
 		return markdown.Comment(s.stdout, run)
 	}
 	return run.Results.Table(s.stdout, width(s.stdout))
 }
 
-func writeOut(w io.Writer, path string) error {
-	file, err := os.Open(path)
+func writeOut(w io.Writer, dir string) error {
+	file, err := evidence.Open(dir, runner.ResultsFile)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/local"
-	"github.com/waza-isolate/waza/runner/redact"
 	"github.com/waza-isolate/waza/runner/spec"
 )
 
@@ -49,7 +48,7 @@ func (s *state) resumeRun(c *cli.Context) error {
 	if c.IsSet("isolate") && c.Bool("isolate") != record.Isolated {
 		return usage("--isolate cannot be changed with --resume: a run goes on as it was begun")
 	}
-	left, err := runner.Recover(c.Context, dir, record, newJudges(s, &redact.Set{}).consulting())
+	left, err := runner.Recover(c.Context, dir, record, s.consulting(c))
 	if err != nil {
 		return infra(err)
 	}
@@ -75,7 +74,7 @@ func (s *state) resumeRun(c *cli.Context) error {
 
 // harmless are the options that can be given with --resume: they change no trial's
 // outcome. That of --isolate must be the run's own.
-var harmless = []string{"resume", "isolate", "workers", "output", "format", "v", "q"}
+var harmless = []string{"resume", "isolate", "workers", "output", "format", "v", "q", judgeURL, judgeKeyEnv}
 
 func readResumeOptions(c *cli.Context) (o runOptions, err error) {
 	for _, flag := range c.Command.Flags {

@@ -38,9 +38,9 @@ func (s *state) runCommand() *cli.Command {
 		Name:         "run",
 		Usage:        "run an eval",
 		ArgsUsage:    "EVAL.yaml",
-		Description:  "--resume RUN completes a run that ended early, as it was begun: what had finished is\nkept. Beside it only --workers, --output, --format, -v and -q can be given.",
+		Description:  "--resume RUN completes a run that ended early, as it was begun: what had finished is\nkept. Beside it only --workers, --output, --format, -v and -q can be given, and\n--judge-url and --judge-key-env where a judge is still to be asked.",
 		OnUsageError: usageError,
-		Flags: []cli.Flag{
+		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "isolate", Usage: "run every trial in containers of its own; without it nothing is isolated"},
 			&cli.StringSliceFlag{Name: "task", Usage: "run only tasks whose id or name matches this `GLOB`; may be given again"},
 			&cli.StringSliceFlag{Name: "tags", Usage: "run only tasks with a tag that matches this `GLOB`; may be given again"},
@@ -64,11 +64,14 @@ func (s *state) runCommand() *cli.Command {
 			&cli.BoolFlag{Name: "v", Aliases: []string{"verbose"}, Usage: "show servers' stderr as it comes, and every trial that ends"},
 			&cli.BoolFlag{Name: "q", Aliases: []string{"quiet"}, Usage: "say only what did not pass, and how it ends"},
 			formatFlag(formatDefault, formatJSON, formatGitHub),
-		},
+		}, judgeFlags("--resume")...),
 		Action: func(c *cli.Context) error {
 			s := s.onScreen()
 			if c.IsSet("resume") {
 				return s.resumeRun(c)
+			}
+			if c.IsSet(judgeURL) || c.IsSet(judgeKeyEnv) {
+				return usage("--%s and --%s are for --resume: an eval says in config.judge where its judge is", judgeURL, judgeKeyEnv)
 			}
 			variants, err := readVariants(c)
 			if err != nil {

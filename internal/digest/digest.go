@@ -16,8 +16,13 @@ func File(path string) (string, error) {
 		return "", err
 	}
 	defer func() { _ = file.Close() }()
+	return Of(file)
+}
+
+// Of is that of what r has.
+func Of(r io.Reader) (string, error) {
 	sum := sha256.New()
-	if _, err := io.Copy(sum, file); err != nil {
+	if _, err := io.Copy(sum, r); err != nil {
 		return "", err
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil

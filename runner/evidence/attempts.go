@@ -21,7 +21,7 @@ func (d Dir) Earlier() ([]Trial, error) {
 	}
 	var found []Trial
 	for _, entry := range entries {
-		t, err := Dir(filepath.Join(at, entry.Name())).Trial()
+		t, err := readJSON[Trial](d, filepath.Join(AttemptsDir, entry.Name(), TrialFile))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

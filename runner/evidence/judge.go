@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"net/netip"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 )
@@ -79,10 +78,9 @@ func (d Dir) AddStep(s Step) error {
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(string(d), StepsFile)
-	before, err := os.ReadFile(path)
+	before, err := ReadFile(string(d), StepsFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return WriteFile(path, append(append(before, line...), '\n'))
+	return WriteFile(filepath.Join(string(d), StepsFile), append(append(before, line...), '\n'))
 }

@@ -72,7 +72,7 @@ func (d Dir) Observed() ([]Observed, error) {
 // ServerWrote is how much a server wrote to its stderr, as it is kept: with asterisks in
 // place of secrets.
 func (d Dir) ServerWrote(server string) (size, lines int64, err error) {
-	file, err := os.Open(filepath.Join(string(d), ServersDir, server+".stderr"))
+	file, err := Open(string(d), filepath.Join(ServersDir, server+".stderr"))
 	if errors.Is(err, os.ErrNotExist) {
 		return 0, 0, nil
 	}

@@ -47,7 +47,7 @@ func (d Dir) Transcript() ([]TranscriptEvent, error) {
 
 // Workspace opens workspace.tar, the agent's workspace after it stopped.
 func (d Dir) Workspace() (io.ReadCloser, error) {
-	return os.Open(filepath.Join(string(d), WorkspaceFile))
+	return Open(string(d), WorkspaceFile)
 }
 
 // WriteTrial writes trial.json.
@@ -137,7 +137,7 @@ func cause(err error) error {
 
 func readJSON[T any](d Dir, name string) (T, error) {
 	var v T
-	data, err := os.ReadFile(filepath.Join(string(d), name))
+	data, err := ReadFile(string(d), name)
 	if err != nil {
 		return v, err
 	}
@@ -154,7 +154,7 @@ const maxLine = 8 * maxFrame
 func readLines[T any](d Dir, name string) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var zero T
-		file, err := os.Open(filepath.Join(string(d), name))
+		file, err := Open(string(d), name)
 		if err != nil {
 			yield(zero, err)
 			return

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/linediff"
@@ -41,7 +39,7 @@ const (
 func (r *reading) workspace(room *budget) Workspace {
 	defer func() { r.room.total += room.total }()
 	open := func(name string) changes.Opener {
-		return func() (io.ReadCloser, error) { return os.Open(filepath.Join(string(r.dir), name)) }
+		return func() (io.ReadCloser, error) { return evidence.Open(string(r.dir), name) }
 	}
 	tree, err := changes.Of(open(evidence.BeforeFile), open(evidence.WorkspaceFile), changes.Bounds{
 		Entries: maxEntries, Read: maxRead, Files: maxFiles, Text: maxDiffed, Total: int64(min(maxDiffedAll, 4*room.total)),

@@ -2,7 +2,6 @@ package report
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -40,7 +39,7 @@ func (r *reading) logs(room *budget) (all []Log) {
 	}
 	each := room.total / len(files)
 	for _, f := range files {
-		log, err := readLog(filepath.Join(string(r.dir), f.file), &budget{text: min(room.text, each/2), total: each})
+		log, err := readLog(r.dir, f.file, &budget{text: min(room.text, each/2), total: each})
 		r.note(err)
 		if err == nil && log.Size > 0 {
 			log.Name, log.File = f.name, f.file
@@ -52,8 +51,8 @@ func (r *reading) logs(room *budget) (all []Log) {
 }
 
 // readLog reads the beginning and the end of a file.
-func readLog(path string, room *budget) (Log, error) {
-	file, err := os.Open(path)
+func readLog(dir evidence.Dir, name string, room *budget) (Log, error) {
+	file, err := evidence.Open(string(dir), name)
 	if err != nil {
 		return Log{}, err
 	}
@@ -61,9 +60,6 @@ func readLog(path string, room *budget) (Log, error) {
 	info, err := file.Stat()
 	if err != nil {
 		return Log{}, err
-	}
-	if !info.Mode().IsRegular() {
-		return Log{}, fmt.Errorf("%s is no file", path)
 	}
 	log := Log{Size: info.Size()}
 	half := int64(room.text)

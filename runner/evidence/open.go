@@ -1,0 +1,110 @@
+package evidence
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// ErrNotPlain is the class of what no run directory holds: links, pipes, devices, and
+// names that lead elsewhere.
+var ErrNotPlain = errors.New("a run directory holds regular files only")
+
+// Open opens a regular file of dir, which may be a stranger's: no link in name is
+// followed, nothing outside of dir is opened, and nothing is waited for. Other errors are
+// [*fs.PathError].
+func Open(dir, name string) (*os.File, error) {
+	file, err := openPlain(dir, name)
+	if err == nil || errors.Is(err, ErrNotPlain) {
+		return file, err
+	}
+	return nil, &fs.PathError{Op: "open", Path: filepath.Join(dir, name), Err: cause(err)}
+}
+
+// ReadFile reads a file that [Open] opens.
+func ReadFile(dir, name string) ([]byte, error) {
+	file, err := Open(dir, name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	return io.ReadAll(file)
+}
+
+func openPlain(dir, name string) (*os.File, error) {
+	if !filepath.IsLocal(name) {
+		return nil, fmt.Errorf("%s names %q, which is not in it: %w", dir, name, ErrNotPlain)
+	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() { // to open a pipe is to wait for who writes to it
+		return nil, errors.Join(err, syscall.ENOTDIR)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = root.Close() }()
+	name = filepath.Clean(name)
+	for at, c := range name + "/" {
+		if c != filepath.Separator {
+			continue
+		}
+		info, err := root.Lstat(name[:at])
+		if err != nil {
+			return nil, err
+		}
+		if err := plain(filepath.Join(dir, name[:at]), info.Mode()); err != nil {
+			return nil, err
+		}
+	}
+	file, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat() // it may have become another
+	if err == nil && info.IsDir() {
+		err = syscall.EISDIR
+	} else if err == nil {
+		err = plain(file.Name(), info.Mode())
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+// CheckPlain fails with [ErrNotPlain] where something in dir is neither a regular file nor
+// a directory.
+func CheckPlain(dir string) error {
+	return filepath.WalkDir(strings.TrimRight(dir, "/")+"/", func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // it went while this looked
+			return nil
+		case err != nil:
+			return err
+		}
+		return plain(path, entry.Type())
+	})
+}
+
+// plain fails for what is neither a regular file nor a directory.
+func plain(path string, mode fs.FileMode) error {
+	what := "neither a file nor a directory"
+	switch {
+	case mode.IsRegular() || mode.IsDir():
+		return nil
+	case mode&fs.ModeSymlink != 0:
+		what = "a link"
+	case mode&fs.ModeNamedPipe != 0:
+		what = "a named pipe"
+	case mode&fs.ModeSocket != 0:
+		what = "a socket"
+	case mode&fs.ModeDevice != 0:
+		what = "a device"
+	}
+	return fmt.Errorf("%s is %s: %w", path, what, ErrNotPlain)
+}
