@@ -43,6 +43,8 @@ func floodingAttacks() []Attack {
 		}
 	}
 	heard := func(s Scene) bool { return s.sizeOf(evidence.FramesFile) > 50<<20 }
+	// On a busy machine every answer is held in part, and none comes to its end.
+	held := func(s Scene) bool { return heard(s) || s.Run.PeakRSS > 256<<20 }
 	return []Attack{{
 		Name: "nothing-but-values", As: Agent, Promise: OthersGoOn, Without: fewValues(),
 		Won: beyond(most), Tried: heard,
@@ -53,7 +55,7 @@ func floodingAttacks() []Attack {
 			t.Graders = []spec.Grader{{Type: "mcp_compliance", Name: "graded", Config: forbids("left")}}
 		},
 	}, {
-		Name: part.SlowReader, As: Agent, Promise: OthersGoOn, Without: boundedMemory(), Won: beyond(mostHeld), Tried: heard, Alone: &Alone{},
+		Name: part.SlowReader, As: Agent, Promise: OthersGoOn, Without: boundedMemory(), Won: beyond(mostHeld), Tried: held, Alone: &Alone{},
 		Tries: "take the runner's memory by large answers, 90 at once, that it does not read",
 		Task: func(g Ground, t *spec.Task) {
 			t.MCPServers = map[string]*mcpconfig.Server{}

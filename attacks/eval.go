@@ -72,7 +72,6 @@ func (g Ground) eval() spec.Eval {
 			},
 			MCPServers: map[string]*mcpconfig.Server{
 				evil: {Image: g.Image, Command: program, Args: []string{"server", part.Honest}, Env: env, Memory: "256m", Disk: "64m"},
-				calm: {Image: g.Image, Command: program, Args: []string{"serve", part.Honest}, Type: "http", Port: part.Port, Memory: "256m", Disk: "64m"},
 			},
 		},
 		Tasks: []string{"tasks/*.yaml"},
@@ -95,7 +94,17 @@ func (g Ground) task(a Attack) spec.Task {
 	if a.Task != nil {
 		a.Task(g, &t)
 	}
+	if _, called := t.MCPServers[evil]; !called && a.As == Agent && len(t.MCPServers) > 0 {
+		t.MCPServers[evil] = nil // it has others, and each takes its time to start
+	}
 	return t
+}
+
+// besideCalm adds a server that does not attack to a trial.
+func besideCalm(g Ground, t *spec.Task) {
+	t.MCPServers[calm] = &mcpconfig.Server{
+		Image: g.Image, Command: program, Args: []string{"serve", part.Honest}, Type: "http", Port: part.Port, Memory: "256m", Disk: "64m",
+	}
 }
 
 // Program is a grader whose program attacks.

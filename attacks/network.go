@@ -14,7 +14,7 @@ func networkAttacks() []Attack {
 	as := func(a Attack, name string, role Role, tries string) Attack {
 		a.Name, a.As, a.Tries = name, role, tries
 		if name == a.In {
-			a.In, a.As = "", Both // the trial of all
+			a.In, a.As, a.Task = "", Both, besideCalm // the trial of all
 		}
 		return a
 	}

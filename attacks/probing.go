@@ -65,7 +65,9 @@ func probeAttacks() []Attack {
 			Name: name, As: Both, Tries: certificate.Tries(name), Promise: by[name].promise, Without: by[name].without,
 			Won: ArrivedOrSaidSo, Tried: Told,
 		}
-		if name != probe.HostTCP {
+		if name == probe.HostTCP {
+			a.Task = besideCalm
+		} else {
 			a.In = probe.HostTCP
 		}
 		if name == probe.GuestSignals {

@@ -104,15 +104,21 @@ func answerFalsely(m message, id string, held map[string]string) {
 	}
 }
 
-// pourTime bounds a flood, so that nothing breaks where nobody stops it.
-const pourTime = 6 * time.Second
+// What bounds a flood, so that nothing breaks where nobody stops it: pourTime, and mostTime
+// where it is slow.
+const (
+	pourTime = 6 * time.Second
+	mostTime = 20 * time.Second
+)
 
 // pour writes size bytes, and tells once so many were taken that whoever stops it, and
 // what lies between, cannot have.
 func pour(mark string, size, many int, piece string) {
-	until := time.Now().Add(pourTime)
-	told := false
-	for written := 0; written < size && time.Now().Before(until); written += len(piece) {
+	began, told := time.Now(), false
+	for written := 0; written < size; written += len(piece) {
+		if took := time.Since(began); took > mostTime || told && took > pourTime {
+			return
+		}
 		if _, err := io.WriteString(os.Stdout, piece); err != nil {
 			return
 		}

@@ -14,7 +14,7 @@ import (
 const (
 	largeText   = 8_000_000 // bytes of an answer
 	askedOfEach = 30        // answers of each server
-	unread      = 25 * time.Second
+	unread      = 15 * time.Second
 )
 
 func slowActs() map[string]act {
