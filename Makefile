@@ -35,7 +35,7 @@ test: ## Lint, and run all tests without the suites below
 test-attacks: ## Attack trials and the runner, with every defence and without it
 	@scripts/test attacks
 
-test-agents: ## Run the command-line agents that come with waza
+test-agents: ## Run the command-line agents that come with waza, and build images of packages
 	@scripts/test agents
 
 test-faults: ## Kill runners, restart engines, fill disks

@@ -89,11 +89,11 @@ func building(t *testing.T) context.Context {
 
 func nothing(string) {}
 
-// TestBuild resolves one package and has it built wrongly, by two runs at once, and looked
+// TestImages_Build resolves one package and has it built wrongly, by two runs at once, and looked
 // at: a build that fails says how, without secrets, and leaves nothing; runs that build one
 // image at once both get it; and an image holds nothing of what its build needed to reach
 // the registry, not in its history, its configuration or its files.
-func TestBuild(t *testing.T) {
+func TestImages_Build(t *testing.T) {
 	t.Parallel()
 	b, index := openBuilder(t)
 	ctx := building(t)
@@ -193,7 +193,7 @@ func holdsNoSecret(t *testing.T, ctx context.Context, b *Backend, index *pypites
 }
 
 // A cancelled build ends at once, and leaves nothing.
-func TestBuildCancelled(t *testing.T) {
+func TestImages_BuildCancelled(t *testing.T) {
 	t.Parallel()
 	b, _ := openBuilder(t)
 	ctx, cancel := context.WithCancel(building(t))

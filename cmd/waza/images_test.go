@@ -16,7 +16,7 @@ import (
 
 // What no current version asks for goes, but not under a run that is alive: that may be
 // one of the version which asks for it.
-func TestImagesPruneBesideARun(t *testing.T) {
+func TestImages_PruneBesideARun(t *testing.T) {
 	t.Parallel()
 	p, engine, c := privateProject(t)
 	old := []string{images.AgentRepository + ":old", images.Repository + ":old"}
@@ -67,7 +67,7 @@ func labelled(t *testing.T, engine *client.Client, ref, kind string) {
 	}
 }
 
-func TestImagesOfNobody(t *testing.T) {
+func TestImages_OfNobody(t *testing.T) {
 	t.Parallel()
 	p := unpackProject(t, "")
 	for args, want := range map[string]string{

@@ -37,7 +37,7 @@ expected: {output_contains: [wrote the first program]}
 
 // Servers as their documentation has them run offline, from images that are built
 // once, and what they were resolved to is the same whenever it is asked for.
-func TestNPXServers(t *testing.T) {
+func TestImages_NPXServers(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, npxServers, images.DefaultNPM)
 	if said := p.start("run", "--isolate", "--dry-run", "eval.yaml").wait(exitOK).stdout.String(); !strings.Contains(said, "npm:@modelcontextprotocol/server-memory, not resolved yet") {
@@ -114,7 +114,7 @@ expected: {output_contains: ["hello from NAME / refused"], output_not_contains: 
 
 // A server from a Python index, with a package it needs, is installed from there
 // and cannot reach it when it runs.
-func TestUVXServer(t *testing.T) {
+func TestImages_UVXServer(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, uvxServer, images.DefaultPyPI)
 	index := pypitest.Serve(t, dockertest.Gateway(t), pypitest.Server(p.name, "hello from "+p.name)...)
