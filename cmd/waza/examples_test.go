@@ -23,18 +23,36 @@ import (
 	"github.com/waza-isolate/waza/runner/results"
 )
 
-// Every example runs on both kinds of network, and its verdicts can be repeated.
+// Every example runs on both kinds of network, and its verdicts can be repeated: here on
+// one of them, and in TestExamples_OtherNetwork on the other.
 func TestExamples(t *testing.T) {
 	t.Parallel()
-	examples := []struct {
-		name    string
-		image   string // or several, with blanks between
-		where   string // line of its eval that the network is written below
-		indent  string
-		trials  int
-		exit    int
-		explore func(*testing.T, *project)
-	}{
+	for i, e := range examples() {
+		t.Run(e.name, func(t *testing.T) { e.run(t, networks[i%2]) })
+	}
+}
+
+func TestExamples_OtherNetwork(t *testing.T) {
+	t.Parallel()
+	for i, e := range examples() {
+		t.Run(e.name, func(t *testing.T) { e.run(t, networks[(i+1)%2]) })
+	}
+}
+
+var networks = [2]string{"bridge", "airtight"}
+
+type example struct {
+	name    string
+	image   string // or several, with blanks between
+	where   string // line of its eval that the network is written below
+	indent  string
+	trials  int
+	exit    int
+	explore func(*testing.T, *project)
+}
+
+func examples() []example {
+	return []example{
 		{"mcp-eval", inventory, "config:\n", "  isolation: {network: NETWORK}\n", 3, exitOK, exploreInventory},
 		{"real-servers", npmServers + " " + goMemory, "  isolation:\n", "    network: NETWORK\n", 7, exitOK, exploreRealServers},
 		{"services", "waza-examples/sql waza-examples/postgres", "config:\n", "  isolation: {network: NETWORK}\n", 2, exitOK, exploreServices},
@@ -42,32 +60,30 @@ func TestExamples(t *testing.T) {
 		{"injection", npmServers, "  isolation:\n", "    network: NETWORK\n", 3, exitOK, exploreInjection},
 		{"narration", inventory, "config:\n", "  isolation: {network: NETWORK}\n", 3, exitFailed, exploreNarration},
 	}
-	for _, example := range examples {
-		for _, network := range []string{"bridge", "airtight"} {
-			t.Run(example.name+"/"+network, func(t *testing.T) {
-				t.Parallel()
-				p := newProject(t, "", strings.Fields(example.image)...)
-				if err := os.CopyFS(p.dir, os.DirFS("../../examples/"+example.name)); err != nil {
-					t.Fatal(err)
-				}
-				eval := p.read("eval.yaml")
-				changed := strings.Replace(eval, example.where, example.where+strings.Replace(example.indent, "NETWORK", network, 1), 1)
-				changed = strings.Replace(changed, "name: ", "name: "+p.name+"-", 1)
-				if changed == eval {
-					t.Fatalf("the eval has no line %q", example.where)
-				}
-				p.write("eval.yaml", changed)
-				c := p.run(example.exit)
-				if said := c.stdout.String(); !strings.Contains(said, "run directory: run") || strings.Contains(said, "fail") == (example.exit == exitOK) {
-					t.Errorf("stdout: %s", said)
-				}
-				checkRecord(t, p, network)
-				checkFrames(t, p, example.trials)
-				example.explore(t, p)
-				checkRegrade(t, p, example.trials, example.exit)
-			})
-		}
+}
+
+func (e example) run(t *testing.T, network string) {
+	t.Helper()
+	t.Parallel()
+	p := newProject(t, "", strings.Fields(e.image)...)
+	if err := os.CopyFS(p.dir, os.DirFS("../../examples/"+e.name)); err != nil {
+		t.Fatal(err)
 	}
+	eval := p.read("eval.yaml")
+	changed := strings.Replace(eval, e.where, e.where+strings.Replace(e.indent, "NETWORK", network, 1), 1)
+	changed = strings.Replace(changed, "name: ", "name: "+p.name+"-", 1)
+	if changed == eval {
+		t.Fatalf("the eval has no line %q", e.where)
+	}
+	p.write("eval.yaml", changed)
+	c := p.run(e.exit)
+	if said := c.stdout.String(); !strings.Contains(said, "run directory: run") || strings.Contains(said, "fail") == (e.exit == exitOK) {
+		t.Errorf("stdout: %s", said)
+	}
+	checkRecord(t, p, network)
+	checkFrames(t, p, e.trials)
+	e.explore(t, p)
+	checkRegrade(t, p, e.trials, e.exit)
 }
 
 func checkRecord(t *testing.T, p *project, network string) {
