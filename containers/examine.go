@@ -58,7 +58,8 @@ func Examine(ctx context.Context) checkup.Checks {
 			"Start Docker (on Debian as root: make setup), or point DOCKER_HOST at an engine; or run without --isolate, which isolates nothing.")
 		return none
 	case errors.Is(err, ErrEngineSilent):
-		none.Fail("engine", visible.FirstLine(err.Error()), "Try again when the machine has less to do; where that does not help, restart Docker.")
+		none.Fail("engine", fmt.Sprintf("the one at %s, found %s, is busy or stuck: no answer within %s", cmp.Or(engineHost(), client.DefaultDockerHost), howFound(), dialTimeout),
+			"Try again when the machine has less to do, or restart Docker.")
 		return none
 	case err != nil:
 		none.Fail("engine", visible.FirstLine(err.Error()), "Point DOCKER_HOST or the docker command's context at an engine that is 20.10 or later and runs Linux containers.")

@@ -1,6 +1,7 @@
 // Package heavytest marks tests that the race detector makes ten times as slow, by the
 // memory they move, and that have no more to show it than lighter ones do. scripts/test
-// runs all tests under the detector and then, without it, those that are marked.
+// runs those that are marked without it, with the attacks where their package is one that
+// it runs under the detector.
 package heavytest
 
 import "testing"
