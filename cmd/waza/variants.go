@@ -87,9 +87,12 @@ func (v variant) check() error {
 
 // What the values of the flags look like.
 var (
-	modelName    = regexp.MustCompile(`^[\pL\pN._:/@+-]{1,200}$`)
-	executorName = regexp.MustCompile(`^[\pL\pN._-]{1,200}(=[\pL\pN._:/@+-]{1,200})?$`)
+	modelName    = regexp.MustCompile(`^[\pL\pN._:/@+-]+$`)
+	executorName = regexp.MustCompile(`^[\pL\pN._-]+(=[\pL\pN._:/@+-]+)?$`)
 )
+
+// maxName is the most bytes that a name of an executor or a model has.
+const maxName = 400
 
 // listOf is the values of a flag that may be given again, each of which may be several;
 // one empty value where it is not given.
@@ -102,7 +105,7 @@ func listOf(c *cli.Context, flag string, looks *regexp.Regexp) (values []string,
 		for value := range strings.SplitSeq(given, ",") {
 			value = strings.TrimSpace(value)
 			switch {
-			case !looks.MatchString(value):
+			case len(value) > maxName || !looks.MatchString(value):
 				return nil, usage("--%s: %q is no name", flag, value)
 			case seen[value]:
 				return nil, usage("--%s names %s twice", flag, value)
