@@ -54,8 +54,16 @@ func writableRoot() Defence {
 	return without(rootBuild, "a read-only root", "ReadOnlyRoot", "Unprivileged", "SeccompFilter", "CheckedWalls")
 }
 
-func readOnlyFiles() Defence {
-	return without(rootBuild, "read-only files of waza's", "ReadOnlyFiles", "Unprivileged", "SeccompFilter", "CheckedWalls")
+func ownFiles() Defence {
+	return without(guestBuild, "files that no two containers have in common", "OwnFiles")
+}
+
+func ownUsers() Defence {
+	return without(guestBuild, "a user of its own for each container", "OwnUsers")
+}
+
+func smallBuffers() Defence {
+	return without(laxBuild, "small buffers of connections", "SmallTCPBuffers")
 }
 
 func nothingOfTheHost() Defence {

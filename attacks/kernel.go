@@ -35,11 +35,11 @@ func kernelAttacks() []Attack {
 func fileAttacks() []Attack {
 	return []Attack{
 		{
-			Name: part.OurFiles, As: Both, Promise: HostHolds, Without: readOnlyFiles(), Won: SaidSo, Tried: Told,
+			Name: part.OurFiles, As: Both, Promise: HostHolds, Without: writableRoot(), Won: SaidSo, Tried: Told,
 			Tries: "write, replace, rename or remove the agent's mcp.json",
 		},
 		{
-			Name: "guest-binary", As: Both, Promise: HostHolds, Without: readOnlyFiles(), Won: SaidSo, Tried: Told, In: part.OurFiles,
+			Name: "guest-binary", As: Both, Promise: HostHolds, Without: writableRoot(), Won: SaidSo, Tried: Told, In: part.OurFiles,
 			Tries: "change the executable of process 1",
 		},
 	}

@@ -1,7 +1,6 @@
 package containers
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/waza-isolate/waza/runner"
@@ -19,7 +18,7 @@ func (s *sandbox) Advice(name string) string {
 	if b.image.user != "" {
 		names = "names root as its user"
 	}
-	advice := fmt.Sprintf("its image %s, so it ran as %s, without root and on a read-only root file system", names, defaultUser)
+	advice := "its image " + names + ", so it ran as a user without rights, on a read-only root file system"
 	if name == runner.AgentBox {
 		return advice + "; if that is the reason, set config.isolation.agent.user to the user it is made for"
 	}

@@ -18,14 +18,18 @@ import (
 
 // apply carries out a plan: all containers side by side, those on the network after
 // it. On error everything is taken away again.
-func (b *Backend) apply(ctx context.Context, lease *box, t *runner.Trial, p trialPlan, observe func(evidence.Event)) (_ *sandbox, err error) {
-	s := &sandbox{backend: b, lease: lease, trial: t, plan: p, observe: observe, boxes: map[string]*box{}, over: make(chan struct{})}
+func (b *Backend) apply(ctx context.Context, lease *box, t *runner.Trial, on scene, observe func(evidence.Event)) (_ *sandbox, err error) {
+	p := planTrial(t, on)
+	s := &sandbox{backend: b, lease: lease, trial: t, plan: p, users: on.pool, observe: observe, boxes: map[string]*box{}, over: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			b.expectMore()
 			err = errors.Join(err, s.Close(context.WithoutCancel(ctx)))
 		}
 	}()
+	if p.lacksUsers() {
+		return nil, errTooManyBoxes
+	}
 	started := make([]*box, len(p.containers))
 	group, gctx := errgroup.WithContext(ctx)
 	made := sync.OnceValues(func() (addresses, error) { return s.makeForAgent(gctx) })
@@ -82,12 +86,12 @@ func (b *Backend) start(ctx context.Context, c containerPlan, network string) (*
 }
 
 func (b *Backend) makeWorkspace(ctx context.Context, p trialPlan) error {
-	if err := b.createVolume(ctx, p.workspace, p.trial, roleWorkspace); err != nil {
+	if _, err := b.createVolume(ctx, p.workspace, p.trial, roleWorkspace); err != nil {
 		return fmt.Errorf("workspace volume: %w", err)
 	}
 	for _, c := range p.containers {
 		if c.box == runner.AgentBox {
-			return b.fillAs(ctx, p.workspace, c.conf.User)
+			return b.giveVolume(ctx, p.workspace, c.conf.User)
 		}
 	}
 	return nil
@@ -100,7 +104,7 @@ func (s *sandbox) settle(ctx context.Context, a addresses) error {
 	for name, box := range s.boxes {
 		group.Go(func() error {
 			onBridge := s.plan.network != "" && (name == runner.AgentBox || name == relayBox)
-			if err := checkWalls(box.guest.Hello(), onBridge, ownKernel(s.trial.Runtime)); err != nil {
+			if err := checkWalls(box.guest.Hello(), onBridge, s.filtered(), ownKernel(s.trial.Runtime)); err != nil {
 				return fmt.Errorf("container of %s: %w", name, err)
 			}
 			if err := box.meter.attend(ctx, box.guest); err != nil {

@@ -2,15 +2,12 @@ package containers
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/containerd/errdefs"
-	"github.com/docker/docker/api/types/volume"
 	"github.com/testcontainers/testcontainers-go"
 
 	"github.com/waza-isolate/waza/images"
@@ -41,14 +38,14 @@ type Options struct {
 
 // Backend runs trials on a Docker engine. It implements runner.Backend.
 type Backend struct {
-	engine  *engine
-	run     string
-	guest   imageInfo
-	network images.Network
-	redact  func(string) string
-	// onBridge and alone are the profiles of containers on a bridge and without a
-	// network, the same for every trial.
-	onBridge, alone func() (string, error)
+	engine     *engine
+	run        string
+	executable string // what becomes process 1
+	guest      imageInfo
+	network    images.Network
+	redact     func(string) string
+	// seccomp is the profile of every container.
+	seccomp func() (string, error)
 	// library is testcontainers on our engine, set up for the first service.
 	library func() (*testcontainers.DockerProvider, error)
 
@@ -56,11 +53,12 @@ type Backend struct {
 	lease   *box       // guarded by leasing
 
 	mu      sync.Mutex
-	owed    map[string]bool         // labels of trials that could not be taken down; guarded by mu
-	late    bool                    // more may come than is known of; guarded by mu
-	volumes map[string]func() error // mcp.json volumes by content; guarded by mu
-	images  map[string]imageInfo    // by reference; guarded by mu
-	userIDs map[userKey]string      // guarded by mu
+	owed    map[string]bool      // labels of trials that could not be taken down; guarded by mu
+	late    bool                 // more may come than is known of; guarded by mu
+	images  map[string]imageInfo // by reference; guarded by mu
+	mcp     map[mcpKey]string    // ids of images with mcp.json; guarded by mu
+	userIDs map[userKey]string   // guarded by mu
+	users   *userPool            // guarded by mu
 	subnets *subnetPool
 
 	closeOnce sync.Once
@@ -69,8 +67,8 @@ type Backend struct {
 
 var _ runner.Scout = (*Backend)(nil)
 
-// Open connects to the engine and puts up what a run needs: its lease and the
-// volume that hands our executable to every container.
+// Open connects to the engine and puts up what a run needs: its lease, and numbers for
+// the users of its containers.
 func Open(ctx context.Context, o Options) (*Backend, error) {
 	e, err := dialEngine(ctx)
 	if err != nil {
@@ -85,8 +83,8 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 	}
 	b := &Backend{
 		engine: e, library: library, run: o.Run, network: o.Network, redact: o.Redact,
-		onBridge: sync.OnceValues(bridgeSeccomp), alone: sync.OnceValues(loneSeccomp), subnets: newSubnetPool(),
-		owed: map[string]bool{}, volumes: map[string]func() error{}, images: map[string]imageInfo{}, userIDs: map[userKey]string{},
+		seccomp: sync.OnceValues(seccompProfile), subnets: newSubnetPool(),
+		owed: map[string]bool{}, images: map[string]imageInfo{}, mcp: map[mcpKey]string{}, userIDs: map[userKey]string{},
 	}
 	if err := b.open(ctx, o); err != nil {
 		return nil, errors.Join(err, b.Close(context.WithoutCancel(ctx)))
@@ -104,6 +102,7 @@ func (b *Backend) open(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
+	b.executable = o.Guest
 	b.engine.watch = startWatch(b.engine)
 	for range 2 { // somebody's gc may take an old image away before the lease has it
 		if b.guest, err = b.engine.ensureGuestImage(ctx, o.Guest, sum); err != nil {
@@ -121,10 +120,6 @@ func (b *Backend) open(ctx context.Context, o Options) (err error) {
 	}
 	return err
 }
-
-// guestVolume is the name of the run's volume with our executable. The engine
-// fills it from the lease's image when it creates the lease.
-func (b *Backend) guestVolume() string { return "waza-" + b.run + "-guest" }
 
 // Close gives back what belongs to the whole run. Closing twice is allowed.
 func (b *Backend) Close(ctx context.Context) error {
@@ -175,11 +170,22 @@ func (b *Backend) Open(ctx context.Context, t *runner.Trial, observe func(eviden
 	if err != nil {
 		return nil, b.blame(ctx, lease, err)
 	}
-	box, err := b.apply(ctx, lease, t, planTrial(t, s), observe)
+	box, err := b.apply(ctx, lease, t, s, observe)
+	if errdefs.IsNotFound(err) { // somebody has removed an image
+		b.forgetImages()
+	}
 	if err != nil {
 		return nil, b.blame(ctx, lease, err)
 	}
 	return box, nil
+}
+
+func (b *Backend) forgetImages() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	clear(b.images)
+	clear(b.mcp)
+	b.images[""] = b.guest
 }
 
 // Describe names the engine and the executable that is process 1 on it.
@@ -213,7 +219,10 @@ func (b *Backend) Images() runner.ImageRecords {
 
 // scene makes what the trial shares with others of its run.
 func (b *Backend) scene(ctx context.Context, t *runner.Trial) (scene, error) {
-	s := scene{images: map[string]imageInfo{"": b.guest}, guestVolume: b.guestVolume()}
+	b.mu.Lock()
+	users := b.users
+	b.mu.Unlock()
+	s := scene{run: b.run, images: map[string]imageInfo{"": b.guest}, pool: users, user: users.take}
 	for _, ref := range imagesOf(t) {
 		info, err := b.image(ctx, ref, pullPolicy(ref, []*runner.Trial{t}), func(string) {})
 		if err != nil {
@@ -222,55 +231,35 @@ func (b *Backend) scene(ctx context.Context, t *runner.Trial) (scene, error) {
 		s.images[ref] = info
 	}
 	var err error
-	if s.users, err = b.users(ctx, t, s.images); err != nil {
+	if s.users, err = b.namedUsers(ctx, t, s.images); err != nil {
 		return s, err
 	}
-	if s.seccompAlone, err = b.alone(); err != nil {
+	if s.seccomp, err = b.seccomp(); err != nil {
 		return s, err
 	}
-	if t.Network == networkBridge {
-		if s.seccomp, err = b.onBridge(); err != nil {
-			return s, err
-		}
+	if s.seccomp == "" && t.Network == networkBridge {
+		return s, errors.New("the filter for containers on a bridge is built on Linux only; set config.isolation.network to airtight")
 	}
 	if !t.ServersOnly {
-		s.mcpVolume, err = b.mcpVolume(ctx, t.MCPJSON)
+		s.agentImage, err = b.withMCP(ctx, t.Agent.Image, s.images[t.Agent.Image], t.MCPJSON)
 	}
 	return s, err
 }
 
-// mcpVolume returns the volume that holds this mcp.json, made on first use.
-// Trials with the same servers share it: no container can write to it.
-func (b *Backend) mcpVolume(ctx context.Context, content string) (string, error) {
-	sum := sha256.Sum256([]byte(content))
-	name := "waza-" + b.run + "-mcp-" + hex.EncodeToString(sum[:6])
+// mcpKey is an image and the mcp.json that goes on top.
+type mcpKey struct{ image, content string }
+
+// withMCP returns the id of an agent's image with an mcp.json.
+func (b *Backend) withMCP(ctx context.Context, ref string, agent imageInfo, content string) (string, error) {
+	key := mcpKey{agent.layer, content}
 	b.mu.Lock()
-	ensure, ok := b.volumes[name]
-	if !ok {
-		ensure = sync.OnceValue(func() error { return b.makeMCPVolume(ctx, name, content) })
-		b.volumes[name] = ensure
+	defer b.mu.Unlock()
+	if id, ok := b.mcp[key]; ok {
+		return id, nil
 	}
-	b.mu.Unlock()
-	if err := ensure(); err != nil {
-		b.mu.Lock()
-		delete(b.volumes, name)
-		b.mu.Unlock()
-		return "", fmt.Errorf("mcp.json volume: %w", err)
+	id, err := b.mcpLayer(ctx, ref, agent.layer, content)
+	if err == nil {
+		b.mcp[key] = id
 	}
-	return name, nil
-}
-
-func (b *Backend) makeMCPVolume(ctx context.Context, name, content string) error {
-	err := b.createVolume(ctx, name, wholeRun, roleMCPConfig)
-	if err != nil {
-		return err
-	}
-	return b.fill(ctx, name, file{name: "mcp.json", content: content})
-}
-
-func (b *Backend) createVolume(ctx context.Context, name, trial, role string) error {
-	ctx, cancel := creating(ctx)
-	defer cancel()
-	_, err := b.engine.VolumeCreate(ctx, volume.CreateOptions{Name: name, Labels: labels(b.run, trial, role)})
-	return err
+	return id, err
 }

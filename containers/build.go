@@ -206,11 +206,13 @@ func (e *engine) builds(ctx context.Context, run string) (bool, error) {
 	return slices.ContainsFunc(found, func(c container.Summary) bool { return c.Labels[labelRole] == "" }), err
 }
 
-// untagged lists the images that have a label and no tag, and are below no other.
+// untagged lists the images that have a label and no tag, and are below no other, but for
+// layers: another run may have one that lost its tag to a later one.
 func (e *engine) untagged(ctx context.Context, label string) ([]image.Summary, error) {
-	return e.ImageList(ctx, image.ListOptions{
+	all, err := e.ImageList(ctx, image.ListOptions{
 		Filters: filters.NewArgs(filters.Arg("label", label), filters.Arg("dangling", "true")),
 	})
+	return slices.DeleteFunc(all, func(i image.Summary) bool { return i.Labels[labelImage] == imageLayer }), err
 }
 
 // dropImage removes an image without a tag, and those without one below it.
@@ -225,28 +227,17 @@ func (e *engine) dropImage(ctx context.Context, id string) error {
 	return err
 }
 
-// readFromImage copies one file out of an image, by a container that is never
-// started.
+// readFromImage copies one file out of an image.
 func (b *Backend) readFromImage(ctx context.Context, id, name string) (content []byte, err error) {
-	creatingCtx, cancel := creating(ctx)
-	defer cancel()
-	made, err := b.engine.ContainerCreate(creatingCtx, &container.Config{
-		Image: id, Entrypoint: []string{"-"}, Labels: labels(b.run, wholeRun, roleLock),
-	}, nil, nil, nil, "")
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
-		defer cancel()
-		err = errors.Join(err, b.engine.removeContainer(ctx, made.ID))
-	}()
-	archive, _, err := b.engine.CopyFromContainer(ctx, made.ID, name)
-	if err != nil {
-		return nil, err
-	}
-	content, err = onlyFile(archive, path.Base(name))
-	return content, errors.Join(err, archive.Close())
+	err = b.withImage(ctx, id, nil, func(id string) error {
+		archive, _, err := b.engine.CopyFromContainer(ctx, id, name)
+		if err != nil {
+			return err
+		}
+		content, err = onlyFile(archive, path.Base(name))
+		return errors.Join(err, archive.Close())
+	})
+	return content, err
 }
 
 // onlyFile is the content of the one file in a tar.

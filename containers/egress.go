@@ -35,8 +35,8 @@ func egressOf(t *runner.Trial, box string) []mcpconfig.Destination {
 	return nil
 }
 
-// hostsOfEgress are entries of the agent's hosts file on a bridge. Its resolver speaks
-// TCP alone there, which not every libc does.
+// hostsOfEgress are entries of a box's hosts file. Its resolver speaks TCP alone, which
+// not every libc does.
 func hostsOfEgress(allowed []mcpconfig.Destination) (hosts []string) {
 	for name, at := range egress.Names(allowed) {
 		if !strings.HasPrefix(name, "*.") {

@@ -31,12 +31,13 @@ func TestNamesOfEgress(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", box, diff)
 		}
 	}
-	agent := containerPlan{box: runner.AgentBox}
 	subnet := addresses{netip.MustParsePrefix("10.213.0.0/29")}
-	if hosts := (trialPlan{network: "n"}).placed(agent, trial, subnet).host.ExtraHosts; !slices.Contains(hosts, "api.example:127.0.3.1") || len(hosts) != 3 {
-		t.Errorf("on a bridge the agent's hosts are %q", hosts)
-	}
-	if hosts := (trialPlan{}).placed(agent, trial, addresses{}).host.ExtraHosts; len(hosts) != 2 {
-		t.Errorf("without a network the agent's hosts are %q", hosts)
+	for _, network := range []string{"n", ""} {
+		for box, want := range map[string]int{runner.AgentBox: 3, "s0": 1, "s1": 0} {
+			hosts := (trialPlan{network: network}).placed(containerPlan{box: box}, trial, subnet).host.ExtraHosts
+			if len(hosts) != want || want > 0 && !slices.Contains(hosts, "api.example:127.0.3.1") {
+				t.Errorf("on network %q the hosts of %s are %q", network, box, hosts)
+			}
+		}
 	}
 }

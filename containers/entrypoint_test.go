@@ -21,7 +21,7 @@ import (
 func imageOf(t *testing.T, b *Backend, script string, conf container.Config) string {
 	t.Helper()
 	ref := "waza-test-" + strings.ToLower(rand.Text()) + ":1"
-	id, err := b.engine.createContainer(within(t), &container.Config{Image: debian, Cmd: []string{"-"}, Labels: labels(b.run, wholeRun, roleGuest)}, &container.HostConfig{NetworkMode: "none"}, nil, "")
+	id, err := b.engine.createContainer(within(t), &container.Config{Image: debian, Cmd: []string{"-"}, Labels: labels(b.run, wholeRun, roleAside)}, &container.HostConfig{NetworkMode: "none"}, nil, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,9 +126,9 @@ exec "$@"
 		output string // empty: it fails
 		advice string
 	}{
-		{"s0", process.Spec{OfImage: true}, "", "its image names no user, so it ran as 1000:1000, without root and on a read-only root file system" + tail},
-		{"s1", process.Spec{OfImage: true}, "", "its image names root as its user, so it ran as 1000:1000, without root and on a read-only root file system" + tail},
-		{"s2", process.Spec{OfImage: true}, "", "its image names no user, so it ran as 1000:1000, without root and on a read-only root file system; its entrypoint setpriv is made to begin as root" + tail},
+		{"s0", process.Spec{OfImage: true}, "", "its image names no user, so it ran as a user without rights, on a read-only root file system" + tail},
+		{"s1", process.Spec{OfImage: true}, "", "its image names root as its user, so it ran as a user without rights, on a read-only root file system" + tail},
+		{"s2", process.Spec{OfImage: true}, "", "its image names no user, so it ran as a user without rights, on a read-only root file system; its entrypoint setpriv is made to begin as root" + tail},
 		{"s3", process.Spec{OfImage: true}, "", ""},
 		{"s4", process.Spec{Args: write}, "kept\nnobody\n", ""},
 		{"s5", process.Spec{OfImage: true}, "kept\nnobody\n", ""},

@@ -57,7 +57,8 @@ func GC(ctx context.Context) (Garbage, error) {
 		if err != nil {
 			return Garbage{}, err
 		}
-		return e.sweep(ctx, found, live)
+		g, err := e.sweep(ctx, found, live)
+		return g, errors.Join(err, e.dropLayers(ctx, e.ownExecutable(), ""))
 	})
 }
 
@@ -198,16 +199,15 @@ func (e *engine) sweep(ctx context.Context, all objects, live map[string]bool) (
 // unusedGuests are the guest images of builds that nobody runs any more.
 func (e *engine) unusedGuests(ctx context.Context) ([]string, error) {
 	guests, err := e.guestImages(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var own string
+	return oldGuests(guests, guestReference(e.ownExecutable()), e.now()), err
+}
+
+// ownExecutable is the SHA-256 of our executable for the engine, empty where there is none.
+func (e *engine) ownExecutable() (sum string) {
 	if path, err := guestExecutable(e.arch()); err == nil {
-		if sum, err := digest.File(path); err == nil { // without one of our own there is none to keep
-			own = guestReference(sum)
-		}
+		sum, _ = digest.File(path)
 	}
-	return oldGuests(guests, own, e.now()), nil
+	return sum
 }
 
 // unnamedAfter is the age from which an image without a tag was never to get one:

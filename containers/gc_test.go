@@ -124,7 +124,7 @@ func makeObjects(t *testing.T, engine *client.Client, run string, containerLabel
 	if _, err := engine.NetworkCreate(ctx, "waza-"+run, network.CreateOptions{Internal: true, Labels: labels(run, "t/1", roleNetwork)}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := engine.VolumeCreate(ctx, volume.CreateOptions{Name: "waza-" + run, Labels: labels(run, wholeRun, roleGuest)}); err != nil {
+	if _, err := engine.VolumeCreate(ctx, volume.CreateOptions{Name: "waza-" + run, Labels: labels(run, wholeRun, roleAside)}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -1,7 +1,6 @@
 package containers
 
 import (
-	"archive/tar"
 	"context"
 	"debug/elf"
 	"errors"
@@ -66,21 +65,13 @@ func (e *engine) ensureGuestImage(ctx context.Context, path, sum string) (info i
 		return imageInfo{}, err
 	}
 	ref := guestReference(sum)
-	defer func() { info.executable = sum }()
+	defer func() { info.executable, info.layer = sum, info.id }()
 	info, err = e.inspectImage(ctx, ref)
 	if !errdefs.IsNotFound(err) {
 		return info, err
 	}
-	executable, err := os.Open(path)
-	if err != nil {
-		return imageInfo{}, err
-	}
-	defer func() { _ = executable.Close() }()
-	opened, err := executable.Stat()
-	if err != nil {
-		return imageInfo{}, err
-	}
-	content := guestTar(executable, opened.Size())
+	content, w := io.Pipe()
+	go func() { _ = w.CloseWithError(writeLayer(w, []layerFile{{name: runner.GuestPath, executable: path}})) }()
 	defer func() { _ = content.Close() }()
 	progress, err := e.ImageImport(ctx, image.ImportSource{Source: content, SourceName: "-"}, ref, image.ImportOptions{
 		Message: "process 1 of every container of a trial",
@@ -96,7 +87,7 @@ func (e *engine) ensureGuestImage(ctx context.Context, path, sum string) (info i
 }
 
 // guestReference is the name of the image that holds the executable of that SHA-256.
-func guestReference(sum string) string { return guestRepository + ":" + sum[:16] }
+func guestReference(sum string) string { return guestRepository + ":" + sum[:min(16, len(sum))] }
 
 // guestImages are those of all builds.
 func (e *engine) guestImages(ctx context.Context) ([]image.Summary, error) {
@@ -130,29 +121,4 @@ func (e *engine) removeGuest(ctx context.Context, ref string) (bool, error) {
 		return false, nil // a run of that build is alive
 	}
 	return err == nil, wrapRemoval("image", ref, err)
-}
-
-// guestTar is the image's content as tar, made as it is read: the executable is too
-// large to be held for the sake of one import. It must be closed.
-func guestTar(executable io.Reader, size int64) io.ReadCloser {
-	r, w := io.Pipe()
-	go func() { _ = w.CloseWithError(writeGuestTar(w, executable, size)) }()
-	return r
-}
-
-func writeGuestTar(w io.Writer, executable io.Reader, size int64) error {
-	out := tar.NewWriter(w)
-	name := strings.TrimPrefix(runner.GuestPath, "/")
-	err := errors.Join(
-		out.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "opt/", Mode: 0o755}),
-		out.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: filepath.Dir(name) + "/", Mode: 0o755}),
-		out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o755, Size: size}),
-	)
-	if err != nil {
-		return err
-	}
-	if _, err := io.CopyN(out, executable, size); err != nil {
-		return err
-	}
-	return out.Close()
 }

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -19,6 +19,9 @@ import (
 	"github.com/waza-isolate/waza/runner/process"
 )
 
+// ErrImage says that an image cannot be used as it is.
+var ErrImage = errors.New("unusable image")
+
 // inspectImage reads what plans need; an image the engine does not have is
 // errdefs.IsNotFound.
 func (e *engine) inspectImage(ctx context.Context, ref string) (imageInfo, error) {
@@ -30,7 +33,16 @@ func (e *engine) inspectImage(ctx context.Context, ref string) (imageInfo, error
 	if found.Config != nil {
 		info.user = found.Config.User
 		info.entrypoint, info.cmd = found.Config.Entrypoint, found.Config.Cmd
-		info.volumes = slices.Sorted(maps.Keys(found.Config.Volumes))
+		if info.dir = found.Config.WorkingDir; info.dir != "" {
+			info.dir = path.Clean("/" + info.dir)
+		}
+		for dir := range found.Config.Volumes {
+			if dir = path.Clean("/" + dir); mcpconfig.ReservedDir(dir) || strings.ContainsAny(dir, ":\x00") {
+				return imageInfo{}, fmt.Errorf("%w: %q declares a volume at %s, where an empty directory would hide what a container needs; build it without that VOLUME", ErrImage, ref, dir)
+			}
+			info.volumes = append(info.volumes, dir)
+		}
+		slices.Sort(info.volumes)
 		check := found.Config.Healthcheck
 		info.health = check != nil && len(check.Test) > 0 && check.Test[0] != "NONE"
 	}

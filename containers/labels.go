@@ -47,15 +47,14 @@ const wholeRun = "-"
 
 const (
 	roleLease     = "lease"
-	roleGuest     = "guest"
-	roleMCPConfig = "mcp-config"
+	roleAside     = "aside" // never started
+	roleUsers     = "users"
 	roleNetwork   = "network"
 	roleRelay     = "relay"
 	roleAgent     = "agent"
 	roleServer    = "server"
 	roleService   = "service"
 	roleWorkspace = "workspace"
-	roleLock      = "lock"
 	roleOutpost   = "outpost"
 )
 

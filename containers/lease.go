@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/docker/docker/api/types/mount"
-
 	"github.com/waza-isolate/waza/internal/procid"
 	"github.com/waza-isolate/waza/runner"
 )
@@ -20,20 +18,14 @@ const (
 
 // takeLease starts the container that says a run is alive. It needs no renewal
 // and trusts no clock: like every container of ours it ends with its runner,
-// wherever that runs, so a run whose lease does not run is dead.
-//
-// The same call makes and fills the run's guest volume: the engine copies an
-// image's content into an empty volume when it creates a container. So there is
-// no moment at which the run owns something and holds no lease.
+// wherever that runs, so a run whose lease does not run is dead. A run owns nothing
+// before it holds its lease.
 func (b *Backend) takeLease(ctx context.Context) (*box, error) {
 	c := planContainer(boxRequest{
 		run: b.run, trial: wholeRun, box: roleLease, role: roleLease, name: "waza-" + b.run + "-" + roleLease,
 		limits: runner.Box{CPUs: 0.5, Memory: leaseMemory, Pids: leasePids}, image: b.guest, mode: "none",
+		scene: scene{user: b.engine.userRange().lease},
 	})
-	c.host.Mounts = []mount.Mount{{
-		Type: mount.TypeVolume, Source: b.guestVolume(), Target: guestDir, ReadOnly: true,
-		VolumeOptions: &mount.VolumeOptions{Labels: labels(b.run, wholeRun, roleGuest)},
-	}}
 	for key, value := range home() {
 		c.conf.Labels[key] = value
 	}
@@ -60,23 +52,23 @@ func (b *Backend) leased(ctx context.Context) (*box, error) {
 		}
 	}
 	lease, err := b.takeLease(ctx)
-	if err == nil {
-		b.lease = lease
+	if err != nil {
+		return nil, err
 	}
+	b.lease = lease
+	users, err := b.takeUsers(ctx)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.users = users
 	return lease, err
 }
 
-// dropLease removes what is left of a lease that has ended. What the run had beside
-// it may be gone too: whoever removes what dead runs left takes ours for one.
+// dropLease removes what is left of a lease that has ended. The run's numbers of users
+// may be gone too: whoever removes what dead runs left takes ours for one.
 func (b *Backend) dropLease(ctx context.Context) error {
 	b.lease.abandon()
-	if err := b.engine.removeContainers(ctx, append(labelled(b.run, wholeRun), labelRole+"="+roleLease)); err != nil {
-		return err
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	clear(b.volumes)
-	return nil
+	b.lease = nil
+	return b.engine.removeContainers(ctx, append(labelled(b.run, wholeRun), labelRole+"="+roleLease))
 }
 
 // home is where this process lives.

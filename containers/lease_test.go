@@ -98,9 +98,6 @@ func TestLeaseIsTakenAnew(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := openRun(t)
-			if _, err := b.mcpVolume(within(t), trialOf(b, networkAirtight).MCPJSON); err != nil {
-				t.Fatal(err)
-			}
 			old := b.lease
 			dockertest.Kill(t, dockertest.Engine(t), b.run, roleLease)
 			<-old.guest.Done()

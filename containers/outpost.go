@@ -19,9 +19,10 @@ type outpost struct {
 func (b *Backend) Outpost(ctx context.Context) (runner.Outpost, error) {
 	c := planContainer(boxRequest{
 		run: b.run, trial: wholeRun, box: roleOutpost, role: roleOutpost, name: "waza-" + b.run + "-" + roleOutpost,
-		limits: runner.RelayLimits(), image: b.guest, mode: "none",
+		limits: runner.RelayLimits(), image: b.guest, mode: "none", scene: scene{user: b.engine.userRange().lease},
 	})
 	c.host.NetworkMode = "host"
+	c.host.Sysctls = nil       // they would be the host's
 	c.host.UsernsMode = "host" // else the engine refuses where it maps users
 	c.host.DNS, c.host.DNSSearch, c.host.DNSOptions = nil, nil, nil
 	started, err := b.engine.startBox(ctx, c, "")

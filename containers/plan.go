@@ -22,11 +22,7 @@ import (
 const (
 	relayBox = runner.RelayBox
 
-	// defaultUser is who runs where neither the eval nor the image says.
-	defaultUser = "1000:1000"
-
 	scratchDir  = "/tmp"
-	mcpDir      = "/etc/waza"
 	guestDir    = "/opt/waza"
 	sharedBytes = 16 << 20 // /dev/shm, which counts as memory
 )
@@ -43,10 +39,12 @@ var airtightAddr = netip.MustParseAddr("127.0.1.1")
 // imageInfo is what a plan needs to know of an image.
 type imageInfo struct {
 	id         string
+	layer      string   // the id of the image with our files on top, which containers have
 	digests    []string // of the repositories it is known under, as name@sha256:…
 	user       string
 	entrypoint []string
 	cmd        []string // arguments of entrypoint, or the command where there is none
+	dir        string   // where its programs start
 	volumes    []string // declared by the image; they would be unlimited disk
 	health     bool     // it has a health check
 	executable string   // SHA-256 of ours, of the guest's own image alone
@@ -54,13 +52,13 @@ type imageInfo struct {
 
 // scene is what a trial's plan stands on: what its run has made already.
 type scene struct {
-	images      map[string]imageInfo // by reference; "" is the guest's own image
-	users       map[userKey]string   // numbers of the users that are given by name
-	guestVolume string
-	mcpVolume   string
-	seccomp     string // for containers on a bridge
-	// seccompAlone is for those without a network; empty for the engine's own.
-	seccompAlone string
+	run        string
+	images     map[string]imageInfo // by reference; "" is the guest's own image
+	agentImage string               // the agent's, with mcp.json
+	users      map[userKey]string   // numbers of the users that are given by name
+	pool       *userPool            // of the run
+	user       func() string        // a user that no other container has; empty where there is none
+	seccomp    string               // profile; empty for the engine's own
 }
 
 // containerPlan is one container, ready for the engine.
@@ -71,6 +69,9 @@ type containerPlan struct {
 	conf  container.Config
 	host  container.HostConfig
 	image imageInfo
+	// insists names who insists on the user, the eval or the image; empty where nobody
+	// does.
+	insists string
 	// service says that it is one, which testcontainers creates and ends.
 	service bool
 }
@@ -131,7 +132,8 @@ func planTrial(t *runner.Trial, s scene) trialPlan {
 	}
 	if !t.ServersOnly {
 		agent := build(runner.AgentBox, roleAgent, t.Agent.Box, mode)
-		addWorkspace(&agent, t, s, p.workspace)
+		agent.conf.Image = s.agentImage
+		addWorkspace(&agent, t, p.workspace)
 		p.containers = append(p.containers, agent)
 	}
 	for _, server := range t.Servers {
@@ -163,9 +165,12 @@ type boxRequest struct {
 // planContainer gives every container the same walls: no capability, no way to
 // gain one, a read-only root, hard limits, no name server but its own guest.
 func planContainer(r boxRequest) containerPlan {
-	user := userOf(r.limits.User, r.image.user)
-	if numbers, ok := r.scene.users[userKey{r.image.id, user}]; ok {
-		user = numbers
+	user, insists := r.scene.userOf(r.limits.User, r.image)
+	if insists == "" {
+		user = r.scene.usual()
+	}
+	if !defence.Unprivileged {
+		user = "0:0"
 	}
 	host := container.HostConfig{
 		AutoRemove:     true,
@@ -179,7 +184,11 @@ func planContainer(r boxRequest) containerPlan {
 		ShmSize:        sharedBytes,
 		Runtime:        r.runtime,
 		Tmpfs:          map[string]string{},
+		Sysctls:        map[string]string{},
 		Resources:      resources(r.limits),
+	}
+	if defence.SmallTCPBuffers {
+		maps.Copy(host.Sysctls, tcpBuffers())
 	}
 	if defence.Unprivileged {
 		host.CapDrop = []string{"ALL"}
@@ -190,7 +199,7 @@ func planContainer(r boxRequest) containerPlan {
 	if !defence.SizedSharedMemory {
 		host.ShmSize *= 8
 	}
-	if profile := r.scene.seccompFor(r.mode); profile != "" {
+	if profile := r.scene.profile(); profile != "" {
 		host.SecurityOpt = append(host.SecurityOpt, "seccomp="+profile)
 	}
 	if r.limits.Disk > 0 {
@@ -201,8 +210,11 @@ func planContainer(r boxRequest) containerPlan {
 			host.Tmpfs[dir] = tmpfsOptions(user, cmp.Or(r.limits.Scratch, r.limits.Disk))
 		}
 	}
-	if r.limits.Image != "" {
-		host.Mounts = []mount.Mount{readOnly(r.scene.guestVolume, guestDir)}
+	if !defence.OwnFiles && r.limits.Image != "" { // the engine fills it from the image
+		host.Mounts = []mount.Mount{{
+			Type: mount.TypeVolume, Source: "waza-" + r.run + "-guest", Target: guestDir, ReadOnly: true,
+			VolumeOptions: &mount.VolumeOptions{Labels: labels(r.run, wholeRun, roleAside)},
+		}}
 	}
 	if !defence.NothingOfTheHost && r.limits.Image != "" {
 		for _, path := range []string{"/sys/fs/cgroup", "/var/run/docker.sock"} {
@@ -211,10 +223,11 @@ func planContainer(r boxRequest) containerPlan {
 		host.Devices = []container.DeviceMapping{{PathOnHost: "/dev/net/tun", PathInContainer: "/dev/net/tun", CgroupPermissions: "r"}}
 	}
 	plan := containerPlan{
-		box: r.box, name: r.name, image: r.image, host: host,
+		box: r.box, name: r.name, image: r.image, host: host, insists: insists,
 		conf: container.Config{
-			Image:       r.image.id,
+			Image:       r.image.layer,
 			User:        user,
+			WorkingDir:  "/", // the image's may lead the engine's runtime astray
 			Entrypoint:  []string{runner.GuestPath, "guest"},
 			Labels:      labels(r.run, r.trial, r.role),
 			OpenStdin:   true,
@@ -254,20 +267,27 @@ func resources(b runner.Box) container.Resources {
 	}
 }
 
-func (s scene) seccompFor(mode container.NetworkMode) string {
+// bufferBytes is the most that one side of a TCP connection holds in each direction. With
+// control groups of version 1 it counts as nobody's memory. More makes nothing faster
+// over a loopback or a bridge.
+const bufferBytes = 32 << 10
+
+// tcpBuffers are the kernel's settings that bound it. Programs cannot ask for more: the
+// seccomp filter takes SO_RCVBUF and SO_SNDBUF in and passes them on to nobody.
+func tcpBuffers() map[string]string {
+	sizes := fmt.Sprintf("4096 16384 %d", bufferBytes)
+	return map[string]string{"net.ipv4.tcp_rmem": sizes, "net.ipv4.tcp_wmem": sizes}
+}
+
+func (s scene) profile() string {
 	if !defence.SeccompFilter {
 		return "unconfined"
-	}
-	if mode == "none" {
-		return s.seccompAlone
 	}
 	return s.seccomp
 }
 
-// addWorkspace gives the agent its workspace, its mcp.json and the names of its
-// servers.
-func addWorkspace(c *containerPlan, t *runner.Trial, s scene, volume string) {
-	c.host.Mounts = append(c.host.Mounts, readOnly(s.mcpVolume, mcpDir))
+// addWorkspace gives the agent its workspace.
+func addWorkspace(c *containerPlan, t *runner.Trial, volume string) {
 	if volume != "" {
 		c.host.Mounts = append(c.host.Mounts, mount.Mount{Type: mount.TypeVolume, Source: volume, Target: runner.WorkspaceDir, VolumeOptions: &mount.VolumeOptions{NoCopy: true}})
 	} else {
@@ -278,6 +298,7 @@ func addWorkspace(c *containerPlan, t *runner.Trial, s scene, volume string) {
 // placed puts a container of the plan on a task network of its own subnet, or, without
 // one, points the agent at itself.
 func (p trialPlan) placed(c containerPlan, t *runner.Trial, a addresses) containerPlan {
+	c.host.ExtraHosts = hostsOfEgress(egressOf(t, c.box))
 	switch c.box {
 	case relayBox:
 		c.addr = a.relay()
@@ -286,9 +307,8 @@ func (p trialPlan) placed(c containerPlan, t *runner.Trial, a addresses) contain
 		if p.network != "" {
 			c.addr, target = a.agent(), a.relay()
 			if !defence.NoIPv6 {
-				c.host.Sysctls = map[string]string{"net.ipv6.conf.all.disable_ipv6": "0"}
+				c.host.Sysctls["net.ipv6.conf.all.disable_ipv6"] = "0"
 			}
-			c.host.ExtraHosts = append(c.host.ExtraHosts, hostsOfEgress(t.Agent.Egress)...)
 		}
 		if t.Models != nil {
 			c.host.ExtraHosts = append(c.host.ExtraHosts, runner.ModelHost+":"+target.String())
@@ -324,21 +344,6 @@ func (c containerPlan) networking(name string) *network.NetworkingConfig {
 	}}
 }
 
-// userOf is who runs in a container: whom the eval names, else whom the image
-// names unless that is root, else defaultUser.
-func userOf(wanted, image string) string {
-	if !defence.Unprivileged {
-		return "0:0"
-	}
-	if wanted != "" {
-		return wanted
-	}
-	if isRoot(image) {
-		return defaultUser
-	}
-	return image
-}
-
 func isRoot(user string) bool {
 	name, _, _ := strings.Cut(user, ":")
 	return name == "" || name == "root" || name == "0"
@@ -352,9 +357,6 @@ const maxInodes = 1<<20 - 1
 // its size: empty ones take the kernel's memory, and time of whoever collects them.
 func tmpfsOptions(user string, size int64) string {
 	uid, gid, _ := strings.Cut(user, ":")
-	if _, err := strconv.Atoi(gid); err != nil {
-		gid = uid
-	}
 	inodes := size >> 10
 	if !defence.FewFiles {
 		inodes *= 16
@@ -364,10 +366,6 @@ func tmpfsOptions(user string, size int64) string {
 	}
 	inodes = min(max(inodes, 1), maxInodes) // 0 would be no limit
 	return fmt.Sprintf("size=%d,nr_inodes=%d,mode=0700,uid=%s,gid=%s,exec", size, inodes, uid, gid)
-}
-
-func readOnly(volume, target string) mount.Mount {
-	return mount.Mount{Type: mount.TypeVolume, Source: volume, Target: target, ReadOnly: defence.ReadOnlyFiles, VolumeOptions: &mount.VolumeOptions{NoCopy: true}}
 }
 
 // String lists the plan for a person.

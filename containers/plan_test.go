@@ -26,13 +26,14 @@ func planned() (*runner.Trial, scene) {
 	}
 	return t, scene{
 		images: map[string]imageInfo{
-			"":           {id: "sha256:guest"},
-			"team/agent": {id: "sha256:agent"},
-			"team/node":  {id: "sha256:node", user: "node"},
-			"team/stock": {id: "sha256:stock", user: "root", volumes: []string{"/var/lib/stock"}},
+			"":           {id: "sha256:guest", layer: "sha256:guest"},
+			"team/agent": {id: "sha256:agent", layer: "sha256:agent+"},
+			"team/node":  {id: "sha256:node", layer: "sha256:node+", user: "node"},
+			"team/stock": {id: "sha256:stock", layer: "sha256:stock+", user: "root", volumes: []string{"/var/lib/stock"}},
 		},
-		users:       map[userKey]string{{"sha256:node", "node"}: "1001:1002"},
-		guestVolume: "waza-r1-guest", mcpVolume: "waza-r1-mcp-0", seccomp: "{}", seccompAlone: "{}",
+		agentImage: "sha256:agent+mcp",
+		users:      map[userKey]string{{"sha256:node", "node"}: "1001:1002"},
+		user:       newUserPool(7000).take, seccomp: "{}",
 	}
 }
 
@@ -46,41 +47,35 @@ func TestPlan(t *testing.T) {
 trial price/2
   network waza-r1-price-2 (internal, no address on the host)
   container waza-r1-price-2-relay
-    image sha256:guest user 1000:1000 network waza-r1-price-2
+    image sha256:guest user 7000:7000 network waza-r1-price-2
     cpus 1.00 memory 128MiB pids 64
   container waza-r1-price-2-agent
-    image sha256:agent user 1000:1000 network waza-r1-price-2
+    image sha256:agent+mcp user 7001:7001 network waza-r1-price-2
     cpus 2.00 memory 1GiB pids 256
-    /opt/waza <- volume waza-r1-guest ro=true
-    /etc/waza <- volume waza-r1-mcp-0 ro=true
-    /home/agent <- tmpfs size=536870912,nr_inodes=524288,mode=0700,uid=1000,gid=1000,exec
-    /tmp <- tmpfs size=536870912,nr_inodes=524288,mode=0700,uid=1000,gid=1000,exec
-    /workspace <- tmpfs size=536870912,nr_inodes=524288,mode=0700,uid=1000,gid=1000,exec
+    /home/agent <- tmpfs size=536870912,nr_inodes=524288,mode=0700,uid=7001,gid=7001,exec
+    /tmp <- tmpfs size=536870912,nr_inodes=524288,mode=0700,uid=7001,gid=7001,exec
+    /workspace <- tmpfs size=536870912,nr_inodes=524288,mode=0700,uid=7001,gid=7001,exec
   container waza-r1-price-2-files
-    image sha256:node user 1001:1002 network none
+    image sha256:node+ user 1001:1002 network none
     cpus 0.50 memory 512MiB pids 100
-    /opt/waza <- volume waza-r1-guest ro=true
     /data <- tmpfs size=268435456,nr_inodes=262144,mode=0700,uid=1001,gid=1002,exec
     /home/agent <- tmpfs size=268435456,nr_inodes=262144,mode=0700,uid=1001,gid=1002,exec
     /tmp <- tmpfs size=268435456,nr_inodes=262144,mode=0700,uid=1001,gid=1002,exec
   container waza-r1-price-2-stock
-    image sha256:stock user 1000:1000 network none
+    image sha256:stock+ user 7002:7002 network none
     cpus 1.00 memory 64MiB pids 32
-    /opt/waza <- volume waza-r1-guest ro=true
-    /home/agent <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=1000,gid=1000,exec
-    /tmp <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=1000,gid=1000,exec
-    /var/lib/stock <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=1000,gid=1000,exec
+    /home/agent <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=7002,gid=7002,exec
+    /tmp <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=7002,gid=7002,exec
+    /var/lib/stock <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=7002,gid=7002,exec
   container waza-r1-price-2-stock.cache
-    image sha256:stock user 1000:1000 network none
+    image sha256:stock+ user 7003:7003 network none
     cpus 1.00 memory 64MiB pids 32
-    /opt/waza <- volume waza-r1-guest ro=true
-    /home/agent <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=1000,gid=1000,exec
-    /tmp <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=1000,gid=1000,exec
-    /var/lib/stock <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=1000,gid=1000,exec
+    /home/agent <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=7003,gid=7003,exec
+    /tmp <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=7003,gid=7003,exec
+    /var/lib/stock <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=7003,gid=7003,exec
   container waza-r1-price-2-stock.db
-    image sha256:stock user 26:26 network none
+    image sha256:stock+ user 26:26 network none
     cpus 1.00 memory 64MiB pids 32
-    /opt/waza <- volume waza-r1-guest ro=true
     /data <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=26,gid=26,exec
     /home/agent <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=26,gid=26,exec
     /tmp <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=26,gid=26,exec
@@ -89,38 +84,32 @@ trial price/2
 		{"airtight", func(t *runner.Trial, _ *scene) { t.Network = networkAirtight }, `
 trial price/2
   container waza-r1-price-2-agent
-    image sha256:agent user 1000:1000 network none
+    image sha256:agent+mcp user 7000:7000 network none
     cpus 2.00 memory 1GiB pids 256
-    /opt/waza <- volume waza-r1-guest ro=true
-    /etc/waza <- volume waza-r1-mcp-0 ro=true
-    /home/agent <- tmpfs size=536870912,nr_inodes=524288,mode=0700,uid=1000,gid=1000,exec
-    /tmp <- tmpfs size=536870912,nr_inodes=524288,mode=0700,uid=1000,gid=1000,exec
-    /workspace <- tmpfs size=536870912,nr_inodes=524288,mode=0700,uid=1000,gid=1000,exec
+    /home/agent <- tmpfs size=536870912,nr_inodes=524288,mode=0700,uid=7000,gid=7000,exec
+    /tmp <- tmpfs size=536870912,nr_inodes=524288,mode=0700,uid=7000,gid=7000,exec
+    /workspace <- tmpfs size=536870912,nr_inodes=524288,mode=0700,uid=7000,gid=7000,exec
   container waza-r1-price-2-files
-    image sha256:node user 1001:1002 network none
+    image sha256:node+ user 1001:1002 network none
     cpus 0.50 memory 512MiB pids 100
-    /opt/waza <- volume waza-r1-guest ro=true
     /data <- tmpfs size=268435456,nr_inodes=262144,mode=0700,uid=1001,gid=1002,exec
     /home/agent <- tmpfs size=268435456,nr_inodes=262144,mode=0700,uid=1001,gid=1002,exec
     /tmp <- tmpfs size=268435456,nr_inodes=262144,mode=0700,uid=1001,gid=1002,exec
   container waza-r1-price-2-stock
-    image sha256:stock user 1000:1000 network none
+    image sha256:stock+ user 7001:7001 network none
     cpus 1.00 memory 64MiB pids 32
-    /opt/waza <- volume waza-r1-guest ro=true
-    /home/agent <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=1000,gid=1000,exec
-    /tmp <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=1000,gid=1000,exec
-    /var/lib/stock <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=1000,gid=1000,exec
+    /home/agent <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=7001,gid=7001,exec
+    /tmp <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=7001,gid=7001,exec
+    /var/lib/stock <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=7001,gid=7001,exec
   container waza-r1-price-2-stock.cache
-    image sha256:stock user 1000:1000 network none
+    image sha256:stock+ user 7002:7002 network none
     cpus 1.00 memory 64MiB pids 32
-    /opt/waza <- volume waza-r1-guest ro=true
-    /home/agent <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=1000,gid=1000,exec
-    /tmp <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=1000,gid=1000,exec
-    /var/lib/stock <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=1000,gid=1000,exec
+    /home/agent <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=7002,gid=7002,exec
+    /tmp <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=7002,gid=7002,exec
+    /var/lib/stock <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=7002,gid=7002,exec
   container waza-r1-price-2-stock.db
-    image sha256:stock user 26:26 network none
+    image sha256:stock+ user 26:26 network none
     cpus 1.00 memory 64MiB pids 32
-    /opt/waza <- volume waza-r1-guest ro=true
     /data <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=26,gid=26,exec
     /home/agent <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=26,gid=26,exec
     /tmp <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=26,gid=26,exec
@@ -129,21 +118,20 @@ trial price/2
 		{"volume workspace of a numeric user, guest's own image", func(t *runner.Trial, s *scene) {
 			t.Network, t.Workspace, t.Servers = networkAirtight, "volume", t.Servers[:1]
 			t.Agent.Image, t.Agent.User = "", "4711:12"
-			s.images["team/node"] = imageInfo{id: "sha256:node", user: "65532"}
+			s.agentImage = "sha256:guest+mcp"
+			s.images["team/node"] = imageInfo{id: "sha256:node", layer: "sha256:node+", user: "65532"}
 		}, `
 trial price/2
   volume waza-r1-price-2-workspace
   container waza-r1-price-2-agent
-    image sha256:guest user 4711:12 network none
+    image sha256:guest+mcp user 4711:12 network none
     cpus 2.00 memory 1GiB pids 256
-    /etc/waza <- volume waza-r1-mcp-0 ro=true
     /workspace <- volume waza-r1-price-2-workspace ro=false
     /home/agent <- tmpfs size=536870912,nr_inodes=524288,mode=0700,uid=4711,gid=12,exec
     /tmp <- tmpfs size=536870912,nr_inodes=524288,mode=0700,uid=4711,gid=12,exec
   container waza-r1-price-2-files
-    image sha256:node user 65532 network none
+    image sha256:node+ user 65532:65532 network none
     cpus 0.50 memory 512MiB pids 100
-    /opt/waza <- volume waza-r1-guest ro=true
     /data <- tmpfs size=268435456,nr_inodes=262144,mode=0700,uid=65532,gid=65532,exec
     /home/agent <- tmpfs size=268435456,nr_inodes=262144,mode=0700,uid=65532,gid=65532,exec
     /tmp <- tmpfs size=268435456,nr_inodes=262144,mode=0700,uid=65532,gid=65532,exec
@@ -243,37 +231,31 @@ func TestWithAddresses(t *testing.T) {
 }
 
 func TestUserOf(t *testing.T) {
-	tests := []struct{ wanted, image, want string }{
-		{"", "", defaultUser},
-		{"", "root", defaultUser},
-		{"", "0", defaultUser},
-		{"", "0:0", defaultUser},
-		{"", "root:staff", defaultUser},
-		{"", "node", "node"},
-		{"", "65532", "65532"},
-		{"", "1001:0", "1001:0"},
-		{"4711", "node", "4711"},
-		{"4711:12", "root", "4711:12"},
-		{"app:app", "", "app:app"},
+	on := scene{users: map[userKey]string{{"i", "node"}: "1001:1002", {"i", "app:app"}: "7:8"}}
+	tests := []struct{ wanted, image, want, insists string }{
+		{"", "", "", ""},
+		{"", "root", "", ""},
+		{"", "0", "", ""},
+		{"", "0:0", "", ""},
+		{"", "root:staff", "", ""},
+		{"", "node", "1001:1002", "its image"},
+		{"", "65532", "65532:65532", "its image"},
+		{"", "1001:0", "1001:1001", "its image"},
+		{"4711", "node", "4711:4711", "the eval"},
+		{"4711:0", "node", "4711:0", "the eval"},
+		{"4711:12", "root", "4711:12", "the eval"},
+		{"app:app", "", "7:8", "the eval"},
 	}
 	for _, test := range tests {
-		if got := userOf(test.wanted, test.image); got != test.want {
-			t.Errorf("userOf(%q, %q) = %q, want %q", test.wanted, test.image, got, test.want)
+		if got, insists := on.userOf(test.wanted, imageInfo{id: "i", user: test.image}); got != test.want || insists != test.insists {
+			t.Errorf("userOf(%q, %q) = %q, %q, want %q, %q", test.wanted, test.image, got, insists, test.want, test.insists)
 		}
 	}
 }
 
 func TestTmpfsOptions(t *testing.T) {
-	tests := []struct{ user, want string }{
-		{"1000:1000", "size=7,nr_inodes=1,mode=0700,uid=1000,gid=1000,exec"},
-		{"4711:12", "size=7,nr_inodes=1,mode=0700,uid=4711,gid=12,exec"},
-		{"65532", "size=7,nr_inodes=1,mode=0700,uid=65532,gid=65532,exec"},
-		{"4711:staff", "size=7,nr_inodes=1,mode=0700,uid=4711,gid=4711,exec"},
-	}
-	for _, test := range tests {
-		if got := tmpfsOptions(test.user, 7); got != test.want {
-			t.Errorf("tmpfsOptions(%q) = %q, want %q", test.user, got, test.want)
-		}
+	if got, want := tmpfsOptions("4711:12", 7), "size=7,nr_inodes=1,mode=0700,uid=4711,gid=12,exec"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

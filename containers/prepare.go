@@ -120,6 +120,9 @@ func (b *Backend) image(ctx context.Context, ref, policy string, say func(string
 	if err != nil {
 		return info, err
 	}
+	if info.layer, err = b.guestLayer(ctx, ref, info); err != nil {
+		return info, err
+	}
 	b.images[ref] = info
 	return info, nil
 }

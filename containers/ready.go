@@ -2,6 +2,7 @@ package containers
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,6 +56,7 @@ func (b *box) awaitReady(ctx context.Context, check process.Spec) error {
 		}
 		strategy = wait.ForHealthCheck().WithStartupTimeout(left)
 	}
+	check.Dir = cmp.Or(check.Dir, b.image.dir)
 	target := &target{Container: b.service, guest: b.guest, check: check}
 	err := strategy.WaitUntilReady(ctx, target)
 	switch {

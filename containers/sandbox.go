@@ -1,6 +1,7 @@
 package containers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/waza-isolate/waza/internal/defence"
@@ -23,6 +25,7 @@ type sandbox struct {
 	lease   *box // of the run when the sandbox was opened
 	trial   *runner.Trial
 	plan    trialPlan
+	users   *userPool // what the containers' numbers are from
 	observe func(evidence.Event)
 	boxes   map[string]*box // complete before the sandbox is handed out
 	release func()          // gives the subnet back; nil without one
@@ -101,6 +104,7 @@ func (s *sandbox) Start(ctx context.Context, name string, p process.Spec) (proce
 	if p.Args = b.image.program(p); len(p.Args) == 0 {
 		return nil, fmt.Errorf("%s: no command, and its image has none", name)
 	}
+	p.Dir = cmp.Or(p.Dir, b.image.dir)
 	if name == runner.AgentBox {
 		return b.guest.Exec(ctx, p, true)
 	}
@@ -205,8 +209,10 @@ func (s *sandbox) close(ctx context.Context) error {
 	err := errors.Join(failed...)
 	if err != nil {
 		s.backend.owe(s.plan.trial)
+		return err
 	}
-	return err
+	s.plan.giveBack(s.users)
+	return nil
 }
 
 // abandon lets go of everything where the engine does not answer. What is there is
@@ -229,8 +235,9 @@ func ownKernel(runtime string) bool { return runtime != "" && runtime != "runc" 
 
 // checkWalls compares what a guest found around itself with what was asked for.
 // Engines ignore options they do not know. A runtime with a kernel of its own
-// (gVisor's) stands in for the seccomp filter, and shows none.
-func checkWalls(h guest.Hello, onBridge, ownKernel bool) error {
+// (gVisor's) stands in for the seccomp filter, and shows none. Filtered says that the
+// filter is ours.
+func checkWalls(h guest.Hello, onBridge, filtered, ownKernel bool) error {
 	var broken []error
 	refuse := func(bad bool, what string) {
 		if defence.CheckedWalls && bad {
@@ -242,8 +249,8 @@ func checkWalls(h guest.Hello, onBridge, ownKernel bool) error {
 	refuse(!h.NoNewPrivileges, "may gain privileges")
 	refuse(!h.ReadOnlyRoot, "has a writable root")
 	refuse(!h.Filtered && !ownKernel, "has no seccomp filter")
-	refuse(onBridge && h.Datagrams, "may send datagrams")
-	refuse(onBridge && h.ChoosesInterface, "may bind to an interface")
+	refuse(filtered && h.Datagrams, "may send datagrams")
+	refuse(filtered && h.ChoosesInterface, "may bind to an interface")
 	refuse(!onBridge && h.Interfaces > 1, "has a network interface")
 	return errors.Join(broken...)
 }
@@ -279,6 +286,10 @@ func (s *sandbox) Guarantees() evidence.Guarantees {
 	if !s.trial.ServersOnly {
 		s.ofAgent(&g)
 	}
+	s.ofUsers(&g)
+	if s.backend.engine.info.CgroupVersion == "1" {
+		g.Missing = append(g.Missing, tcpUncounted)
+	}
 	g.Missing = append(g.Missing, s.unseen()...)
 	slices.Sort(g.Enforced)
 	slices.Sort(g.Missing)
@@ -298,4 +309,32 @@ func (s *sandbox) ofAgent(g *evidence.Guarantees) {
 	} else {
 		g.Missing = append(g.Missing, "the workspace is a volume: its size is not limited")
 	}
+}
+
+// tcpUncounted says what control groups of version 1 do not count.
+const tcpUncounted = "the memory of TCP connections is not limited by the engine's kernel: up to 128 KiB of each is outside a container's limit"
+
+// ofUsers adds whether each container has a user of its own.
+func (s *sandbox) ofUsers(g *evidence.Guarantees) {
+	own := true
+	for _, c := range s.plan.containers {
+		if c.insists == "" {
+			continue
+		}
+		own = false
+		why := fmt.Sprintf("%s runs as the user that %s names: what the kernel counts by user it shares with other containers of that user", c.box, c.insists)
+		if strings.HasSuffix(c.conf.User, ":0") {
+			why += ", and it is in the group of root"
+		}
+		g.Missing = append(g.Missing, why)
+	}
+	if own {
+		g.Enforced = append(g.Enforced, "every container runs as a user that no other container has")
+	}
+}
+
+// filtered says whether the seccomp filter of the containers is ours.
+func (s *sandbox) filtered() bool {
+	profile, err := s.backend.seccomp()
+	return err == nil && profile != ""
 }

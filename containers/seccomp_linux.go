@@ -9,42 +9,26 @@ import (
 	"github.com/moby/profiles/seccomp"
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
+
+	"github.com/waza-isolate/waza/internal/defence"
 )
 
-// bridgeSeccomp is the engine's default profile with what reaches past an
-// internal bridge taken out.
+// seccompProfile is the engine's default profile, as of today and whatever this engine's
+// is, with what reaches past a container's network taken out.
 //
 // On a bridge the host hears datagrams although it has no address there: its
 // kernel answers ARP for every address it has, and joins all-hosts multicast on
 // every interface. A container gets such datagrams out by broadcast, multicast,
 // or by naming the interface instead of a route (SO_BINDTODEVICE, SO_DONTROUTE,
 // IP_UNICAST_IF, IP_PKTINFO). Some of these travel in memory, where no filter
-// sees them. So a container on a bridge gets TCP and nothing else, and the socket
-// options are refused as well.
-func bridgeSeccomp() (string, error) {
-	return profileWith(slices.Concat(socketRules(), optionRules()), "socket", "setsockopt")
-}
-
-// loneSeccomp is the profile of containers without a network: the engine's default
-// as of today, whatever this engine's is. A socket of AF_VSOCK leads past every
-// network namespace, to the hypervisor and from there to the host, and the kernel
-// reads 32 bits of the family, whatever stands above them. AF_ALG reaches code of the
-// kernel that nothing here needs.
-func loneSeccomp() (string, error) {
-	var rules []*seccomp.Syscall
-	for _, family := range without([]uint32{unix.AF_ALG, unix.AF_VSOCK}, familyBits) {
-		rules = append(rules, allow("socket", family.arg(0)))
-	}
-	return profileWith(rules, "socket")
-}
-
-// familyBits is what address families stay below.
-const familyBits = 6
-
-// profileWith is the engine's default profile with rules in place of those for some
-// calls. io_uring and 32-bit socket calls would go around every one of them.
-func profileWith(rules []*seccomp.Syscall, inPlaceOf ...string) (string, error) {
-	dropped := append([]string{"socketcall", "io_uring_setup", "io_uring_enter", "io_uring_register"}, inPlaceOf...)
+// sees them. So a container gets TCP and nothing else, and the socket options are
+// refused as well. One without a network needs no more; a socket of AF_VSOCK would lead
+// past every network namespace, to the hypervisor and from there to the host, and other
+// families reach code of the kernel that nothing here needs.
+//
+// io_uring and 32-bit socket calls would go around every one of these rules.
+func seccompProfile() (string, error) {
+	dropped := []string{"socketcall", "io_uring_setup", "io_uring_enter", "io_uring_register", "socket", "setsockopt"}
 	profile := seccomp.DefaultProfile()
 	for _, rule := range profile.Syscalls {
 		rule.Names = slices.DeleteFunc(rule.Names, func(name string) bool { return slices.Contains(dropped, name) })
@@ -52,7 +36,7 @@ func profileWith(rules []*seccomp.Syscall, inPlaceOf ...string) (string, error) 
 	profile.Syscalls = slices.DeleteFunc(profile.Syscalls, func(rule *seccomp.Syscall) bool {
 		return len(rule.Names) == 0
 	})
-	profile.Syscalls = append(profile.Syscalls, rules...)
+	profile.Syscalls = slices.Concat(profile.Syscalls, socketRules(), optionRules())
 	out, err := json.Marshal(profile)
 	return string(out), err
 }
@@ -88,11 +72,22 @@ const (
 	optionBits = 8
 )
 
-// optionRules allow every setsockopt but the refused ones. A rule can neither say
-// "not" nor take back what another allows, so they spell out the rest.
+// ignoredOptions are options of SOL_SOCKET that ask for larger buffers than tcpBuffers
+// allows. The kernel takes them as advice, and so do programs.
+var ignoredOptions = []uint32{unix.SO_RCVBUF, unix.SO_SNDBUF, unix.SO_RCVBUFFORCE, unix.SO_SNDBUFFORCE}
+
+// optionRules allow every setsockopt but the refused ones, and do nothing for the ignored
+// ones. A rule can neither say "not" nor take back what another allows, so they spell out
+// the rest.
 func optionRules() []*seccomp.Syscall {
 	refused := refusedOptions()
 	var rules []*seccomp.Syscall
+	if defence.SmallTCPBuffers {
+		refused[unix.SOL_SOCKET] = append(refused[unix.SOL_SOCKET], ignoredOptions...)
+		for _, option := range ignoredOptions {
+			rules = append(rules, ignore("setsockopt", prefix{math.MaxUint32, unix.SOL_SOCKET}.arg(1), prefix{math.MaxUint32, option}.arg(2)))
+		}
+	}
 	for _, level := range without(slices.Collect(maps.Keys(refused)), levelBits) {
 		rules = append(rules, allow("setsockopt", level.arg(1)))
 	}
@@ -135,6 +130,12 @@ func without(numbers []uint32, bits int) []prefix {
 
 func allow(name string, args ...specs.LinuxSeccompArg) *seccomp.Syscall {
 	return &seccomp.Syscall{LinuxSyscall: specs.LinuxSyscall{Names: []string{name}, Action: specs.ActAllow, Args: args}}
+}
+
+// ignore has a call succeed without being carried out.
+func ignore(name string, args ...specs.LinuxSeccompArg) *seccomp.Syscall {
+	done := uint(0)
+	return &seccomp.Syscall{LinuxSyscall: specs.LinuxSyscall{Names: []string{name}, Action: specs.ActErrno, ErrnoRet: &done, Args: args}}
 }
 
 func arg(index uint, value uint64) specs.LinuxSeccompArg {

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/testcontainers/testcontainers-go"
 
+	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -158,7 +159,10 @@ func TestServiceOnTheEngine(t *testing.T) {
 		checkContainer(t, c, b.run)
 		want := labels(b.run, "task/1", roleService)
 		want[labelSession] = b.run
-		maps.DeleteFunc(c.Config.Labels, func(key, _ string) bool { return strings.HasPrefix(key, "org.opencontainers.") }) // the base image's
+		maps.DeleteFunc(c.Config.Labels, func(key, _ string) bool { 
+			image := []string{labelImage, labelParent, images.LabelContent}
+			return strings.HasPrefix(key, "org.opencontainers.") || slices.Contains(image, key)
+		})
 		if diff := cmp.Diff(want, c.Config.Labels); diff != "" {
 			t.Errorf("labels of %s (-want +got):\n%s", c.Name, diff)
 		}

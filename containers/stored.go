@@ -13,14 +13,17 @@ import (
 	"github.com/waza-isolate/waza/images"
 )
 
+// kindGuest is the kind of the image of process 1 alone. It has no label.
+const kindGuest = "guest"
+
 // Stored is an image of ours on the engine.
 type Stored struct {
 	Ref     string // its tag
-	Kind    string // agent, server or guest
+	Kind    string // agent, server, layer or guest
 	Agent   string // whose it is; empty for no agent's
 	Content string // what it was made of; empty for a guest, and where older builds did not say
 	Size    int64  // bytes, with the layers that it shares with others
-	Current bool   // this waza may ask for it; meaningless for a guest
+	Current bool   // this waza may ask for it; meaningless for a layer or guest
 }
 
 // ListImages lists the images that waza made on the engine, by kind and tag. Agents are
@@ -53,7 +56,7 @@ func PruneImages(ctx context.Context, agents []images.Image) (removed []Stored, 
 	}
 	var errs []error
 	for _, i := range all {
-		if i.Current || i.Kind == roleGuest {
+		if i.Current || i.Kind == kindGuest || i.Kind == imageLayer {
 			continue
 		}
 		_, err := e.ImageRemove(ctx, i.Ref, image.RemoveOptions{PruneChildren: true})
@@ -65,16 +68,17 @@ func PruneImages(ctx context.Context, agents []images.Image) (removed []Stored, 
 		}
 		errs = append(errs, err)
 	}
+	errs = append(errs, e.dropLayers(ctx, e.ownExecutable(), ""))
 	return removed, 0, errors.Join(errs...)
 }
 
 func (e *engine) stored(ctx context.Context, agents []images.Image) ([]Stored, error) {
 	var all []Stored
 	for _, of := range []struct{ kind, repository string }{
-		{imageAgent, images.AgentRepository}, {imageServer, images.Repository}, {roleGuest, guestRepository},
+		{imageAgent, images.AgentRepository}, {imageServer, images.Repository}, {imageLayer, layerRepository}, {kindGuest, guestRepository},
 	} {
 		which := filters.NewArgs(filters.Arg("reference", of.repository))
-		if of.kind != roleGuest { // of the others somebody may have one that is not ours
+		if of.kind != kindGuest { // of the others somebody may have one that is not ours
 			which.Add("label", labelImage+"="+of.kind)
 		}
 		found, err := e.ImageList(ctx, image.ListOptions{Filters: which})

@@ -37,8 +37,7 @@ func TestSuite(t *testing.T) {
 func ofTrials(t *testing.T, run string) (names []string) {
 	t.Helper()
 	for _, object := range dockertest.Objects(t, dockertest.Engine(t), run) {
-		whole := strings.Contains(object, "-"+roleLease) || strings.Contains(object, "-guest") || strings.Contains(object, "-mcp-")
-		if !whole {
+		if !strings.Contains(object, "-"+roleLease) && !strings.Contains(object, "-"+roleUsers+"-") {
 			names = append(names, object)
 		}
 	}

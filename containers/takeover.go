@@ -70,7 +70,7 @@ func (b *Backend) dropDead(ctx context.Context) error {
 			}
 		}
 		if patience == 0 {
-			return b.dropGuest(ctx)
+			return nil
 		}
 		if time.Since(begun) > patience {
 			return fmt.Errorf("%w: its lease on the engine says so", runner.ErrAlive)
@@ -81,16 +81,6 @@ func (b *Backend) dropDead(ctx context.Context) error {
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
-}
-
-// dropGuest removes the volume that came with the lease. Where a container has it, it
-// was filled, and serves again.
-func (b *Backend) dropGuest(ctx context.Context) error {
-	err := ignoreGone(b.engine.VolumeRemove(ctx, b.guestVolume(), true))
-	if errdefs.IsConflict(err) {
-		return nil
-	}
-	return err
 }
 
 // sweepOwn removes all of the run but what this process has of it.
@@ -113,7 +103,7 @@ func (b *Backend) strange(all objects) objects {
 		}
 	}
 	for _, v := range all.volumes {
-		if b.lease == nil || v.Name != b.guestVolume() {
+		if b.lease == nil || v.Labels[labelRole] != roleUsers {
 			own.volumes = append(own.volumes, v)
 		}
 	}

@@ -3,14 +3,14 @@ package containers
 import (
 	"archive/tar"
 	"bufio"
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
 
-	"github.com/docker/docker/api/types/container"
+	"github.com/containerd/errdefs"
 
 	"github.com/waza-isolate/waza/runner"
 )
@@ -21,9 +21,9 @@ type userKey struct{ image, user string }
 // maxPasswd is how much of an image's /etc/passwd and /etc/group is read.
 const maxPasswd = 1 << 20
 
-// users finds the numbers of the users of t's containers that are given by name.
+// namedUsers finds the numbers of the users of t's containers that are given by name.
 // Directories that the engine makes for them are owned by number.
-func (b *Backend) users(ctx context.Context, t *runner.Trial, images map[string]imageInfo) (map[userKey]string, error) {
+func (b *Backend) namedUsers(ctx context.Context, t *runner.Trial, images map[string]imageInfo) (map[userKey]string, error) {
 	boxes := []runner.Box{t.Agent.Box}
 	for _, server := range t.Servers {
 		boxes = append(boxes, server.Box)
@@ -34,8 +34,8 @@ func (b *Backend) users(ctx context.Context, t *runner.Trial, images map[string]
 	numbers := map[userKey]string{}
 	for _, box := range boxes {
 		image := images[box.Image]
-		user := userOf(box.User, image.user)
-		if isNumeric(user) {
+		user := cmp.Or(box.User, image.user)
+		if isRoot(user) || isNumeric(user) {
 			continue
 		}
 		found, err := b.numbersOf(ctx, userKey{image.id, user})
@@ -58,7 +58,11 @@ func (b *Backend) numbersOf(ctx context.Context, key userKey) (string, error) {
 	if found, ok := b.userIDs[key]; ok {
 		return found, nil
 	}
-	passwd, group, err := b.accounts(ctx, key.image)
+	var passwd, group string
+	err := b.withImage(ctx, key.image, nil, func(id string) (err error) {
+		passwd, group, err = b.engine.accounts(ctx, id)
+		return err
+	})
 	if err != nil {
 		return "", err
 	}
@@ -70,40 +74,37 @@ func (b *Backend) numbersOf(ctx context.Context, key userKey) (string, error) {
 	return found, nil
 }
 
-// accounts reads an image's passwd and group through a container that is never
-// started.
-func (b *Backend) accounts(ctx context.Context, image string) (passwd, group string, err error) {
-	id, err := b.engine.createContainer(ctx,
-		&container.Config{Image: image, Entrypoint: []string{"-"}, Labels: labels(b.run, wholeRun, roleGuest)},
-		&container.HostConfig{NetworkMode: "none"}, nil, "")
-	if err != nil {
+// accounts reads a container's passwd and group, which are empty where it has none.
+func (e *engine) accounts(ctx context.Context, id string) (passwd, group string, err error) {
+	if passwd, err = e.readFile(ctx, id, "/etc/passwd"); err != nil {
 		return "", "", err
 	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
-		defer cancel()
-		err = errors.Join(err, b.engine.removeContainer(ctx, id))
-	}()
-	if passwd, err = b.engine.readFile(ctx, id, "/etc/passwd"); err != nil {
-		return "", "", err
-	}
-	group, _ = b.engine.readFile(ctx, id, "/etc/group") // needed for groups by name alone
-	return passwd, group, nil
+	group, err = e.readFile(ctx, id, "/etc/group")
+	return passwd, group, err
 }
 
+// readFile reads a small file of a container, wherever its name leads to. What is no
+// file is empty.
 func (e *engine) readFile(ctx context.Context, id, path string) (string, error) {
-	archive, _, err := e.CopyFromContainer(ctx, id, path)
+	stat, err := e.ContainerStatPath(ctx, id, path)
+	if errdefs.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	archive, _, err := e.CopyFromContainer(ctx, id, cmp.Or(stat.LinkTarget, path))
+	if errdefs.IsNotFound(err) {
+		return "", nil
+	}
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = archive.Close() }()
 	in := tar.NewReader(archive)
 	header, err := in.Next()
-	if err != nil {
+	if err != nil || header.Typeflag != tar.TypeReg {
 		return "", err
-	}
-	if header.Typeflag != tar.TypeReg {
-		return "", fmt.Errorf("%s is no regular file", path)
 	}
 	content, err := io.ReadAll(io.LimitReader(in, maxPasswd))
 	return string(content), err

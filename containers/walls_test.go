@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -81,11 +82,29 @@ func TestWallsOnTheEngine(t *testing.T) {
 		} else if mode := all[roleAgent][0].HostConfig.NetworkMode; mode != "none" {
 			t.Errorf("the agent of an airtight trial is on %s", mode)
 		}
-		if uid := mustSh(t, s, "s2", "id -u"); uid != "1000" {
-			t.Errorf("the image that wants root runs as %s", uid)
-		}
+		checkUsers(t, s)
 		mustSh(t, s, "s2", "echo kept in memory > /var/lib/greedy/file")
 	})
+}
+
+// checkUsers checks that programs of every box are a user of their box alone, and find
+// themselves in its accounts.
+func checkUsers(t *testing.T, s *sandbox) {
+	t.Helper()
+	seen := map[string]string{}
+	for _, c := range s.plan.containers {
+		if c.box == relayBox || c.box == "s1" { // without a shell
+			continue
+		}
+		uid := mustSh(t, s, c.box, "id -u")
+		if n, err := strconv.Atoi(uid); err != nil || n < highUsers || seen[uid] != "" {
+			t.Errorf("%s runs as %s, and so does %q", c.box, uid, seen[uid])
+		}
+		seen[uid] = c.box
+		if got, want := mustSh(t, s, c.box, "id -un; id -gn; getent passwd $(id -u)"), "waza\nwaza\nwaza:x:"+uid+":"+uid+"::"+runner.HomeDir+":/bin/sh"; got != want {
+			t.Errorf("%s finds itself as %q, want %q", c.box, got, want)
+		}
+	}
 }
 
 func checkContainer(t *testing.T, c container.InspectResponse, run string) {

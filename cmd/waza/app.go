@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/waza-isolate/waza/containers"
 	"github.com/waza-isolate/waza/internal/plain"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -57,7 +58,7 @@ func usage(format string, args ...any) error {
 // infra is err with its own exit code where it has one, else with exitInfra. What is wrong
 // with a run directory is the fault of who named it.
 func infra(err error) error {
-	if errors.Is(err, evidence.ErrNotPlain) {
+	if errors.Is(err, evidence.ErrNotPlain) || errors.Is(err, containers.ErrImage) {
 		return &exitError{exitUsage, err}
 	}
 	var exit *exitError

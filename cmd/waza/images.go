@@ -104,7 +104,7 @@ func (s *state) listImages(ctx context.Context, base string) error {
 
 func stateOf(i containers.Stored) string {
 	switch {
-	case i.Kind == "guest":
+	case i.Kind == "guest" || i.Kind == "layer":
 		return "see gc"
 	case i.Current:
 		return "current"

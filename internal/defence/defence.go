@@ -46,9 +46,15 @@ const (
 	// ReadOnlyRoot makes the root of a container read-only. Without it programs change the
 	// files of their image.
 	ReadOnlyRoot = true
-	// ReadOnlyFiles makes the executable of process 1 and mcp.json read-only. Without it
-	// programs replace them.
-	ReadOnlyFiles = true
+	// OwnFiles gives each container files that are inodes of its own. Without it the
+	// executable of process 1 is one inode for all, and a lock on it tells something.
+	OwnFiles = true
+	// OwnUsers gives each container a user that no other has. Without it all are one user,
+	// and one container uses up what the kernel gives to a user.
+	OwnUsers = true
+	// SmallTCPBuffers bounds the buffers of TCP connections. Without it a container holds
+	// many times its memory in them.
+	SmallTCPBuffers = true
 	// NothingOfTheHost keeps the host's files and devices out of containers. Without it
 	// they have the control groups, a device and the engine's socket.
 	NothingOfTheHost = true

@@ -52,6 +52,10 @@ var (
 		"a program in a trial can take over process 1 of its container, and then outlive the run",
 		"use an engine and a kernel that honour PR_SET_DUMPABLE in containers, and the engine's own runtime",
 	}
+	shared = wall{
+		"a program in a trial can use up what others need, and so change their outcome",
+		"give no two boxes the same user, neither in the eval nor in their images, and use an engine that honours sysctls of a network namespace and seccomp profiles",
+	}
 	strangers = wall{
 		"a program in a trial sees those of other boxes, or what was theirs alone",
 		"use an engine that gives each container its own processes and files (no --pid=host by default)",
@@ -112,6 +116,9 @@ func attacks() []attack {
 		{probe.GuestPtrace, "trace process 1", process1},
 		{probe.GuestFreeze, "stop process 1", process1},
 		{probe.GuestSignals, "end process 1 by a signal", process1},
+		{probe.SharedFile, "see what another container does with a file (a lock on it)", strangers},
+		{probe.SharedUser, "see what another container uses of what the kernel counts by user", shared},
+		{probe.MemoryTCP, "hold memory in the buffers of connections beside its limit", shared},
 		{probe.Processes, "see programs of other boxes", strangers},
 		{probe.PlantedSecret, "find a secret planted in the runner's environment, on the host and in another trial", strangers},
 	}

@@ -25,6 +25,8 @@ func Main(args []string, stdin io.Reader, stdout io.Writer) error {
 		return withAims(stdin, knock)
 	case Watch:
 		return watch(stdin, stdout)
+	case Shared:
+		return shared(stdin, stdout)
 	}
 	return fmt.Errorf("waza probe: no program %q", args[0])
 }
@@ -108,7 +110,7 @@ func carryOut(at attempt, a Aims) Finding {
 }
 
 func attempts() []attempt {
-	return slices.Concat(networkAttempts(), linkAttempts(), nameAttempts(), kernelAttempts(), fileAttempts())
+	return slices.Concat(networkAttempts(), linkAttempts(), nameAttempts(), kernelAttempts(), fileAttempts(), sharedAttempts())
 }
 
 func reversed(s string) string {

@@ -14,6 +14,7 @@ const Subcommand = "probe"
 const (
 	Attack = "attack" // reads Aims, writes a Finding for each attack
 	Watch  = "watch"  // writes a Place, then an Arrival for each that came, until its stdin ends
+	Shared = "shared" // writes a Finding once it is marked, and one for each attack on what is shared after a line
 	Knock  = "knock"  // reads Aims, and tries to reach their Host with no wall between
 )
 
@@ -117,4 +118,7 @@ const (
 	GuestFreeze   = "guest-freeze"
 	GuestSignals  = "guest-signals"
 	PlantedSecret = "planted-secret"
+	SharedFile    = "shared-file"
+	SharedUser    = "shared-user"
+	MemoryTCP     = "memory-tcp"
 )

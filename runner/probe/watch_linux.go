@@ -37,6 +37,7 @@ func readPayload(line, over string) (Arrival, bool) {
 // watch listens on every address, over TCP and UDP as far as sockets can be had, and
 // tells what comes in until stdin ends.
 func watch(stdin io.Reader, stdout io.Writer) error {
+	mark()
 	w := &watcher{out: json.NewEncoder(stdout), open: make(chan struct{}, maxOpen)}
 	var here Place
 	here.TCP4, here.TCP6 = w.stream("tcp4"), w.stream("tcp6")

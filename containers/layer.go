@@ -1,0 +1,208 @@
+package containers
+
+import (
+	"archive/tar"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/api/types/mount"
+
+	"github.com/waza-isolate/waza/images"
+	"github.com/waza-isolate/waza/runner"
+)
+
+// Labels of a layer: an image that is another one with files of ours on top. Containers
+// get our files so, and not by a volume, because each container sees the files of its
+// image as inodes of its own. A file in a volume is one inode to all that mount it, and
+// what holds a lock on it, or watches it, tells the others something.
+const (
+	layerRepository = "waza-layer"
+	imageLayer      = "layer"
+	labelParent     = "waza.parent" // the id of the image below
+)
+
+// guestLayer returns the id of base with our executable, and with the accounts of the
+// users that containers are given.
+func (b *Backend) guestLayer(ctx context.Context, ref string, base imageInfo) (string, error) {
+	users := b.engine.userRange()
+	return b.layer(ctx, base.id, ref, strconv.Itoa(users.first), func(id string) ([]layerFile, error) {
+		passwd, group, err := b.engine.accounts(ctx, id)
+		return []layerFile{
+			{name: runner.GuestPath, executable: b.executable},
+			{name: "/etc/passwd", text: users.passwd(passwd)},
+			{name: "/etc/group", text: users.group(group)},
+		}, err
+	})
+}
+
+// mcpLayer returns the id of an agent's image with mcp.json.
+func (b *Backend) mcpLayer(ctx context.Context, ref, parent, content string) (string, error) {
+	return b.layer(ctx, parent, ref, content, func(string) ([]layerFile, error) {
+		return []layerFile{{name: runner.MCPConfigPath, text: content}}, nil
+	})
+}
+
+// layer returns the id of parent with files on top, which is made on first use and kept
+// for other runs. What the files are, key tells apart. Files gets the id of a container
+// of parent that is never started.
+func (b *Backend) layer(ctx context.Context, parent, of, key string, files func(id string) ([]layerFile, error)) (_ string, err error) {
+	sum := sha256.Sum256([]byte(parent + "\n" + key))
+	ref := layerReference(b.guest.executable) + hex.EncodeToString(sum[:8])
+	if made, err := b.engine.inspectImage(ctx, ref); !errdefs.IsNotFound(err) {
+		return made.id, err
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("image %q cannot be given the files of waza: %w", of, err)
+		}
+	}()
+	var made container.CommitResponse
+	err = b.withImage(ctx, parent, nil, func(id string) error {
+		all, err := files(id)
+		if err != nil {
+			return err
+		}
+		r, w := io.Pipe()
+		go func() { _ = w.CloseWithError(writeLayer(w, all)) }()
+		err = b.engine.CopyToContainer(ctx, id, "/", r, container.CopyToContainerOptions{})
+		if err = errors.Join(err, r.Close()); err != nil {
+			return err
+		}
+		ctx, cancel := creating(ctx)
+		defer cancel()
+		made, err = b.engine.ContainerCommit(ctx, id, container.CommitOptions{Reference: ref, Config: &container.Config{
+			Labels: map[string]string{labelImage: imageLayer, labelParent: parent, images.LabelContent: of},
+		}})
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	return made.ID, b.engine.dropLayers(ctx, b.guest.executable, b.run)
+}
+
+// withImage calls use with the id of a container of an image that is never started, and
+// is removed then.
+func (b *Backend) withImage(ctx context.Context, image string, mounts []mount.Mount, use func(id string) error) (err error) {
+	id, err := b.engine.createContainer(ctx,
+		&container.Config{Image: image, Entrypoint: []string{"-"}, WorkingDir: "/", Labels: labels(b.run, wholeRun, roleAside)},
+		&container.HostConfig{NetworkMode: "none", Mounts: mounts}, nil, "")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+		defer cancel()
+		err = errors.Join(err, b.engine.removeContainer(ctx, id))
+	}()
+	return use(id)
+}
+
+// layerFile is a file of root's in a layer: a text that all may read, or an executable of
+// ours.
+type layerFile struct{ name, text, executable string }
+
+// writeLayer writes files as tar, and the directories they lie in.
+func writeLayer(w io.Writer, files []layerFile) error {
+	out := tar.NewWriter(w)
+	for _, f := range files {
+		if err := f.write(out); err != nil {
+			return err
+		}
+	}
+	return out.Close()
+}
+
+func (f layerFile) write(out *tar.Writer) error {
+	name := strings.TrimPrefix(f.name, "/")
+	for i, c := range name {
+		if c != '/' {
+			continue
+		}
+		if err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: name[:i+1], Mode: 0o755}); err != nil {
+			return err
+		}
+	}
+	header := tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(f.text))}
+	if f.executable == "" {
+		if err := out.WriteHeader(&header); err != nil {
+			return err
+		}
+		_, err := io.WriteString(out, f.text)
+		return err
+	}
+	executable, err := os.Open(f.executable)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = executable.Close() }()
+	info, err := executable.Stat()
+	if err != nil {
+		return err
+	}
+	header.Mode, header.Size = 0o755, info.Size()
+	if err := out.WriteHeader(&header); err != nil {
+		return err
+	}
+	_, err = io.CopyN(out, executable, header.Size)
+	return err
+}
+
+// otherLayers is the age from which layers of another build are taken for those of one
+// that nobody runs any more.
+const otherLayers = time.Hour
+
+// layerReference is what the names of layers with that executable begin with.
+func layerReference(executable string) string {
+	return layerRepository + ":" + executable[:min(16, len(executable))] + "-"
+}
+
+// dropLayers removes the layers of images that have lost their names, and old ones with
+// another executable than own, unless another run than the one given is alive.
+func (e *engine) dropLayers(ctx context.Context, own, run string) error {
+	live, err := e.liveRuns(ctx)
+	delete(live, run)
+	if err != nil || len(live) > 0 {
+		return err
+	}
+	all, err := e.ImageList(ctx, image.ListOptions{})
+	if err != nil {
+		return err
+	}
+	own = layerReference(own)
+	var errs []error
+	for _, id := range staleLayers(all, own, e.now()) {
+		errs = append(errs, wrapRemoval("image", id, e.dropImage(ctx, id)))
+	}
+	return errors.Join(errs...)
+}
+
+// staleLayers returns the ids of layers that nobody will ask for, those of layers first.
+func staleLayers(all []image.Summary, own string, now time.Time) (ids []string) {
+	kept := map[string]bool{}
+	slices.SortStableFunc(all, func(a, b image.Summary) int { return cmp.Compare(a.Created, b.Created) })
+	for _, i := range all {
+		layer := i.Labels[labelImage] == imageLayer
+		named := len(i.RepoTags)+len(i.RepoDigests) > 0
+		foreign := !slices.ContainsFunc(i.RepoTags, func(tag string) bool { return strings.HasPrefix(tag, own) })
+		if kept[i.ID] = named; layer && (!named || !kept[i.Labels[labelParent]] || foreign && now.Sub(time.Unix(i.Created, 0)) > otherLayers) {
+			kept[i.ID] = false
+			ids = append(ids, i.ID)
+		}
+	}
+	slices.Reverse(ids)
+	return ids
+}

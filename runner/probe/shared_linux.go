@@ -1,0 +1,216 @@
+package probe
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// What two containers have in common tells the one something of the other. So whoever
+// attacks or listens leaves a mark on what might be common to all, for as long as it runs,
+// and whoever attacks looks for the marks of others.
+
+func sharedAttempts() []attempt {
+	return []attempt{
+		{SharedFile, func(context.Context, Aims) result { return sharedFile() }},
+		{SharedUser, func(context.Context, Aims) result { return sharedUser() }},
+		{MemoryTCP, func(context.Context, Aims) result { return memoryTCP() }},
+	}
+}
+
+// commonFiles are files that a container may have in common with another.
+func commonFiles() []string {
+	return []string{"/opt/waza/waza", "/etc/waza/mcp.json", "/etc/passwd", "/etc/group", "/etc/hosts", "/etc/resolv.conf", "/etc/hostname"}
+}
+
+const (
+	// markStart and markLen are where a file is locked, behind its end.
+	markStart = 1 << 40
+	markLen   = 1 << 10
+	// markTimers is how many timers a mark is. Few programs have one.
+	markTimers = 64
+)
+
+// mark locks the common files, which takes a descriptor for reading, and makes timers,
+// which the kernel counts by user. It returns the files that are locked.
+var mark = sync.OnceValue(func() map[string]*os.File {
+	marked := map[string]*os.File{}
+	for _, name := range commonFiles() {
+		f, err := os.Open(name)
+		if err != nil {
+			continue
+		}
+		lock := unix.Flock_t{Type: unix.F_RDLCK, Start: markStart, Len: markLen}
+		if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &lock); err != nil {
+			_ = f.Close()
+			continue
+		}
+		marked[name] = f
+	}
+	for range markTimers {
+		event := struct {
+			value          uint64
+			signal, notify int32
+			_              [48]byte
+		}{notify: 1} // SIGEV_NONE: it tells nobody
+		var id int32
+		_, _, _ = unix.Syscall(unix.SYS_TIMER_CREATE, unix.CLOCK_MONOTONIC, uintptr(unsafe.Pointer(&event)), uintptr(unsafe.Pointer(&id)))
+	}
+	return marked
+})
+
+func sharedFile() result {
+	marked := mark()
+	if len(marked) == 0 {
+		return untried("no file can be locked")
+	}
+	for name, f := range marked {
+		// Our own lock is of the same open file, and in nobody's way.
+		lock := unix.Flock_t{Type: unix.F_WRLCK, Start: markStart, Len: markLen}
+		if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &lock); err == nil && lock.Type != unix.F_UNLCK {
+			return out("a lock of another container on %s can be seen", name)
+		}
+	}
+	return result{Refused, "of the locks of others none is to be seen"}
+}
+
+func sharedUser() result {
+	mark()
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return untried(err.Error())
+	}
+	_, line, _ := strings.Cut(string(status), "\nSigQ:")
+	used, _, _ := strings.Cut(line, "/")
+	n, err := strconv.Atoi(strings.TrimSpace(used))
+	switch {
+	case err != nil || n < markTimers:
+		return untried("the kernel does not say what it counts of a user")
+	case n >= 2*markTimers:
+		return out("of what the kernel counts by user, %d are another container's", n-markTimers)
+	}
+	return result{Refused, "the kernel counts what is its own, and no more"}
+}
+
+const (
+	// bufferConns is how many connections are filled, and bufferMost how much one may hold
+	// in a direction: what waza allows, and what the kernel adds to it.
+	bufferConns = 8
+	bufferMost  = 128 << 10
+)
+
+// memoryTCP fills connections to itself, whose buffers may be outside of what limits the
+// memory of its container.
+func memoryTCP() result {
+	ln, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return untried(err.Error())
+	}
+	defer func() { _ = ln.Close() }()
+	if raw, err := ln.(*net.TCPListener).SyscallConn(); err == nil {
+		_ = raw.Control(wantBuffers)
+	}
+	held, before := 0, memoryUsed()
+	for range bufferConns {
+		conn, err := net.DialTimeout("tcp4", ln.Addr().String(), patience)
+		if err != nil {
+			return untried(err.Error())
+		}
+		defer func() { _ = conn.Close() }()
+		other, err := ln.Accept()
+		if err != nil {
+			return untried(err.Error())
+		}
+		defer func() { _ = other.Close() }()
+		held += fill(conn.(*net.TCPConn))
+	}
+	after := memoryUsed()
+	says := fmt.Sprintf("%d connections hold %d KiB", bufferConns, held>>10)
+	switch {
+	case held <= bufferConns*bufferMost:
+		return result{Refused, "what connections hold is small"}
+	case before < 0:
+		return untried(says + ", and the container does not see what it uses")
+	case after-before > held/2:
+		return result{Refused, says + ", which count as its container's memory"}
+	}
+	return out("%s beside the memory of its container", says)
+}
+
+// wantBuffers asks for large buffers.
+func wantBuffers(fd uintptr) {
+	for _, option := range []int{unix.SO_RCVBUF, unix.SO_SNDBUF} {
+		_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, option, 4<<20)
+	}
+}
+
+// fill writes until nothing more goes in, and says how much went.
+func fill(conn *net.TCPConn) (held int) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	_ = raw.Control(wantBuffers)
+	chunk := make([]byte, 64<<10)
+	for full := 0; full < 3 && held < 16<<20; {
+		err := raw.Control(func(fd uintptr) {
+			n, err := unix.Write(int(fd), chunk)
+			held += max(n, 0)
+			if errors.Is(err, syscall.EAGAIN) {
+				full++
+				time.Sleep(2 * time.Millisecond) // the other side takes some in
+			} else if err != nil {
+				full = 3
+			}
+		})
+		if err != nil {
+			return held
+		}
+	}
+	return held
+}
+
+// memoryUsed is what counts as the container's memory, -1 where that cannot be seen.
+func memoryUsed() int {
+	for _, name := range []string{"/sys/fs/cgroup/memory/memory.usage_in_bytes", "/sys/fs/cgroup/memory.current"} {
+		if text, err := os.ReadFile(name); err == nil {
+			if n, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
+				return n
+			}
+		}
+	}
+	return -1
+}
+
+// shared leaves a mark, says so, and looks for those of others once it is told a line. It
+// ends with its stdin.
+func shared(stdin io.Reader, stdout io.Writer) error {
+	mark()
+	out, in := json.NewEncoder(stdout), bufio.NewReader(stdin)
+	if err := out.Encode(Finding{Attack: Control, State: Sent}); err != nil {
+		return err
+	}
+	if _, err := in.ReadString('\n'); err != nil {
+		return err
+	}
+	for _, at := range sharedAttempts() {
+		if err := out.Encode(carryOut(at, Aims{})); err != nil {
+			return err
+		}
+	}
+	_, err := io.Copy(io.Discard, in)
+	return err
+}
