@@ -56,6 +56,7 @@ func (tr *trialRun) collect(ctx context.Context) error {
 	if tells := tr.plan.Agent.Tells; tells != nil {
 		tr.collectTold(*tells)
 	}
+	tr.keepFinal()
 	return nil
 }
 
@@ -113,7 +114,7 @@ func (tr *trialRun) collectWorkspace(ctx context.Context) error {
 	if !defence.BoundedTrees {
 		limit = max(limit, 160<<20) // for the sake of the machine
 	}
-	err = tr.sandbox.Collect(ctx, AgentBox, WorkspaceDir, &bounded{w: file, left: limit})
+	err = tr.sandbox.Collect(ctx, AgentBox, WorkspaceDir, &bounded{w: file, left: limit, share: tr.shares.agent})
 	if errors.Is(err, errTooLarge) {
 		tr.blame(evidence.ClassAgentError, evidence.ReasonOutput, "the agent's workspace, holes filled in, "+errTooLarge.Error())
 	}
@@ -191,7 +192,7 @@ func (tr *trialRun) keepTranscript(in io.Reader) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(&bounded{w: out, left: maxTranscript}, in)
+	_, err = io.Copy(&bounded{w: out, left: maxTranscript, share: tr.shares.agent}, in)
 	return errors.Join(err, out.Close())
 }
 
@@ -238,15 +239,16 @@ func readHead(r io.Reader) (string, error) {
 	return content.String(), err
 }
 
-// bounded fails once more than left bytes are written.
+// bounded fails once more than left bytes are written, or more than a share has.
 type bounded struct {
-	w    io.Writer
-	left int64
+	w     io.Writer
+	left  int64
+	share *evidence.Share
 }
 
 func (b *bounded) Write(p []byte) (int, error) {
 	b.left -= int64(len(p))
-	if b.left < 0 {
+	if b.left < 0 || !b.share.Take(int64(len(p))) {
 		return 0, errTooLarge
 	}
 	return b.w.Write(p)

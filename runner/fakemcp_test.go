@@ -24,6 +24,7 @@ func stockServer(answer, complaint string) program {
 // the process's input ends.
 func serveTool(p *fakeProcess, name string, result func() string) {
 	lines := bufio.NewScanner(p.in)
+	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		var m struct {
 			ID     json.RawMessage

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"net"
 	"net/http"
 	"net/url"
@@ -74,7 +75,8 @@ func (g *gateway) close() {
 	}
 }
 
-// overspent says how the agent came to want more than it may, of tools or of models.
+// overspent says how the agent came to want more than it may, of tools, of models or of
+// evidence.
 func (tr *trialRun) overspent() string {
 	var all []string
 	if tr.proxy != nil {
@@ -83,7 +85,7 @@ func (tr *trialRun) overspent() string {
 	if tr.models != nil {
 		all = append(all, tr.models.Overspent())
 	}
-	return strings.Trim(strings.Join(all, "; "), "; ")
+	return cmp.Or(strings.Trim(strings.Join(all, "; "), "; "), tr.overShare())
 }
 
 // exhausted is closed once the agent was refused models so often that it is to be ended;

@@ -35,7 +35,7 @@ func lookingOut(t *testing.T, more ...evidence.Canary) (observer, func() []strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	return observer{rec, l, nil}, func() (said []string) {
+	return observer{Recorder: rec, lookout: l}, func() (said []string) {
 		t.Helper()
 		if err := rec.Close(); err != nil {
 			t.Fatal(err)
@@ -134,7 +134,7 @@ func TestNoLookout(t *testing.T) {
 	if err != nil || l != nil {
 		t.Fatalf("%v, %v", l, err)
 	}
-	o := observer{rec, l, nil}
+	o := observer{Recorder: rec, lookout: l}
 	o.Frame(evidence.Frame{Dir: evidence.ToServer, Raw: []byte("{}")})
 	o.Event(evidence.Event{Kind: "dns", Data: map[string]any{"name": "x"}})
 	if _, err := io.WriteString(o.Tap("agent", "h"), "x"); err != nil || l.ways(true) != nil {

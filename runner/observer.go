@@ -2,6 +2,8 @@ package runner
 
 import (
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/waza-isolate/waza/runner/canary"
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -13,9 +15,12 @@ type observer struct {
 	*evidence.Recorder
 	lookout *lookout
 	calls   *callWatch
+	shares  shares
 }
 
-func (tr *trialRun) observer() observer { return observer{tr.rec, tr.lookout, tr.calls} }
+func (tr *trialRun) observer() observer {
+	return observer{tr.rec, tr.lookout, tr.calls, tr.shares}
+}
 
 // Frame implements mcpproxy.Recorder.
 func (o observer) Frame(f evidence.Frame) int64 {
@@ -24,10 +29,32 @@ func (o observer) Frame(f evidence.Frame) int64 {
 	return number
 }
 
-// Event implements mcpproxy.Recorder.
+// Event implements mcpproxy.Recorder. What a box brings about as often as it likes is its
+// author's to pay for, and not recorded beyond that.
 func (o observer) Event(e evidence.Event) {
-	o.Recorder.Event(e)
+	if !slices.Contains([]string{"dns", "egress", "stdout_noise"}, e.Kind) || o.shareOf(e.Where).Take(2*evidence.CostOf([]byte(e.Message))) {
+		o.Recorder.Event(e)
+	}
 	o.lookout.event(e)
+}
+
+// shareOf is the share of who lives in a box; nil, which has no end, for nobody's.
+func (o observer) shareOf(box string) *evidence.Share {
+	if box == AgentBox {
+		return o.shares.agent
+	}
+	server, _, _ := strings.Cut(box, "/")
+	return o.shares.servers[server]
+}
+
+// ModelCall implements model.Recorder. What does not fit into the agent's share is left out
+// of it.
+func (o observer) ModelCall(c evidence.ModelCall) {
+	if !o.shares.agent.Take(evidence.ModelCost(c)) {
+		c.Truncated += int64(len(c.Request) + len(c.Response))
+		c.Request, c.Response = nil, nil
+	}
+	o.Recorder.ModelCall(c)
 }
 
 // Called implements mcpproxy.Watcher.

@@ -29,6 +29,8 @@ type output struct {
 	head  *bytes.Buffer // the final output; nil where that is not here
 	size  int64         // bytes that came
 	err   error         // the first one of the file
+	share *evidence.Share
+	spent bool // something did not fit into the share
 }
 
 // isOver says whether more came than may. It is to be asked when the output is at
@@ -42,7 +44,8 @@ func (a Agent) maxOutput() int64 { return cmp.Or(a.MaxOutput, defaultOutput) }
 // too where it is the final output.
 func (tr *trialRun) openOutputs() (stdout, stderr *output, err error) {
 	limit := tr.plan.Agent.maxOutput()
-	stdout, stderr = &output{name: "stdout", limit: limit}, &output{name: "stderr", limit: limit}
+	share := tr.shares.agent
+	stdout, stderr = &output{name: "stdout", limit: limit, share: share}, &output{name: "stderr", limit: limit, share: share}
 	if cmp.Or(tr.plan.Agent.Output, outputStdout) == outputStdout {
 		stdout.head = &bytes.Buffer{}
 	}
@@ -56,18 +59,19 @@ func (tr *trialRun) openOutputs() (stdout, stderr *output, err error) {
 }
 
 func (o *output) Write(p []byte) (int, error) {
-	if o.head != nil {
+	kept := p
+	if defence.BoundedOutput {
+		kept = upTo(p, o.limit-o.size)
+		o.spent = o.spent || !o.share.Take(int64(len(kept)))
+	}
+	if o.head != nil && !o.spent {
 		o.head.Write(upTo(p, maxFinal-o.size))
 	}
-	if o.err == nil {
-		kept := p
-		if defence.BoundedOutput {
-			kept = upTo(p, o.limit-o.size)
-		}
+	if o.err == nil && !o.spent {
 		_, o.err = o.file.Write(kept)
 	}
 	o.size += int64(len(p))
-	if o.isOver() {
+	if o.isOver() || o.spent {
 		o.flood()
 	}
 	return len(p), nil
@@ -85,6 +89,9 @@ func (tr *trialRun) keepOutput(stdout, stderr *output) {
 		if o.isOver() {
 			message := fmt.Sprintf("only the first %d of %d bytes of %s are kept", o.limit, o.size, o.name)
 			tr.rec.Event(evidence.Event{Kind: "limit", Where: AgentBox, Message: message})
+		}
+		if o.spent {
+			tr.rec.Event(evidence.Event{Kind: "limit", Where: AgentBox, Message: fmt.Sprintf("%s is cut off where the agent's share of the evidence, %d bytes, is full", o.name, o.share.Max())})
 		}
 	}
 	if stdout.head == nil {

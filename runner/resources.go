@@ -84,6 +84,7 @@ func (tr *trialRun) boxes() []measured {
 		limits.MaxMessage = cmp.Or(s.MaxMessage, mcpproxy.DefaultMessage)
 		limits.MaxFrames = cmp.Or(s.MaxFrames, mcpproxy.DefaultFrames)
 		limits.MaxTraffic = cmp.Or(s.MaxTraffic, mcpproxy.DefaultTraffic)
+		limits.Evidence = tr.shares.servers[s.Name].Max()
 		all = append(all, measured{s.Name, sandbox, limits})
 		for _, service := range s.Services {
 			all = append(all, measured{ServiceBox(s.Name, service.Name), sandbox, service.Box.limits()})
@@ -97,6 +98,7 @@ func (tr *trialRun) agentBoxes() []measured {
 	t := tr.plan
 	agent := t.Agent.Box.limits()
 	agent.Seconds = t.Timeout.Seconds()
+	agent.Evidence = tr.shares.agent.Max()
 	agent.MaxOutput, agent.MaxCalls = t.Agent.maxOutput(), cmp.Or(t.Agent.MaxCalls, mcpproxy.DefaultCalls)
 	all := []measured{{AgentBox, tr.sandbox, agent}}
 	if t.Network == "bridge" {

@@ -107,7 +107,9 @@ func TestResourcesAreOnRecord(t *testing.T) {
 		trial.Servers[0].MaxFrames, trial.Servers[0].Memory = 50, 3<<20
 		used := evidence.Usage{Memory: &usage.Level{Peak: 4 << 20, Now: 1}, Pids: &usage.Level{Peak: 3, Now: 1}}
 		b.used = map[string]evidence.Usage{AgentBox: used, RelayBox: {CPU: of(0.5)}}
-		r := runOne(t, b, trial, options(t))
+		o := options(t)
+		o.Free = func() (int64, bool) { return 0, false }
+		r := runOne(t, b, trial, o)
 		wantOutcome(t, r, evidence.ClassPass, "")
 		want := map[string]evidence.Resource{
 			AgentBox: {

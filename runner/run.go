@@ -45,6 +45,8 @@ type Options struct {
 	// Hold is called with a trial's sandbox once its evidence is complete, and
 	// keeps it standing until it returns; nil for none.
 	Hold func(ctx context.Context, t *Trial, s Sandbox)
+	// Free tells how many bytes are free on the disk of Dir; nil asks the disk.
+	Free func() (int64, bool)
 	// Wall is the machine's clock, which is asked once a trial; nil for time.Now.
 	Wall func() time.Time
 }
@@ -68,6 +70,7 @@ type run struct {
 	o       Options
 	shared  *sharedServers
 	backs   comeback
+	budget  *budget
 
 	progress *progressLog
 }
@@ -75,7 +78,7 @@ type run struct {
 // Run runs trials, at most Workers at once, and grades each. When ctx ends, no
 // further trial is started, those under way are stopped and taken down, and the
 // results of those that had ended are returned. So it is when the backend goes away
-// and does not come back. The error is only ever ours.
+// and does not come back. The error is only ever ours: with [ErrNoRoom] no trial was begun.
 func Run(ctx context.Context, backend Backend, trials []*Trial, o Options) ([]Result, error) {
 	if o.Workers < 1 || o.Dir == "" || o.Secrets == nil || o.Progress == nil || o.InfraRetries < 0 {
 		return nil, errors.New("runner: incomplete options")
@@ -83,7 +86,14 @@ func Run(ctx context.Context, backend Backend, trials []*Trial, o Options) ([]Re
 	if o.Connect == nil && slices.ContainsFunc(trials, func(t *Trial) bool { return t.Judge != nil }) {
 		return nil, errors.New("runner: no judge to connect to")
 	}
-	r := &run{backend: backend, o: o, backs: comeback{turn: make(chan struct{}, 1)}}
+	if o.Free == nil {
+		o.Free = func() (int64, bool) { return freeBelow(o.Dir) }
+	}
+	budget, err := newBudget(o.Free, trials, o.Workers)
+	if err != nil {
+		return nil, err
+	}
+	r := &run{backend: backend, o: o, backs: comeback{turn: make(chan struct{}, 1)}, budget: budget}
 	r.shared = newSharedServers(r)
 	r.progress = openProgress(o)
 	defer r.progress.close()

@@ -49,6 +49,7 @@ func (tr *trialRun) openServers(ctx context.Context) error {
 	for _, h := range tr.hosts {
 		server := h.server(tr.output(h.plan.Name))
 		server.Inject = tr.plan.injectionsFor(server.Name)
+		server.Share = tr.shares.servers[server.Name]
 		tr.servers = append(tr.servers, server)
 	}
 	tr.keepAsked()
@@ -124,12 +125,13 @@ func serverProcess(config mcpconfig.Server, home string) process.Spec {
 // openLogs makes the files of what servers and their services write.
 func (tr *trialRun) openLogs() error {
 	for _, server := range tr.plan.Servers {
-		if err := tr.openLog(server.Name, server.Name, func() (io.WriteCloser, error) { return tr.rec.ServerLog(server.Name) }); err != nil {
+		share := tr.shares.servers[server.Name]
+		if err := tr.openLog(server.Name, server.Name, share, func() (io.WriteCloser, error) { return tr.rec.ServerLog(server.Name) }); err != nil {
 			return err
 		}
 		for _, service := range server.Services {
 			for _, stream := range []string{"stdout", "stderr"} {
-				err := tr.openLog(serviceOutput(server.Name, service.Name, stream), ServiceBox(server.Name, service.Name), func() (io.WriteCloser, error) {
+				err := tr.openLog(serviceOutput(server.Name, service.Name, stream), ServiceBox(server.Name, service.Name), share, func() (io.WriteCloser, error) {
 					return tr.rec.ServiceLog(server.Name, service.Name, stream)
 				})
 				if err != nil {
@@ -141,16 +143,19 @@ func (tr *trialRun) openLogs() error {
 	return nil
 }
 
-// openLog keeps an output, and shows it where that was asked for.
-func (tr *trialRun) openLog(name, box string, open func() (io.WriteCloser, error)) error {
+// openLog keeps an output within a share, and shows it where that was asked for.
+func (tr *trialRun) openLog(name, box string, share *evidence.Share, open func() (io.WriteCloser, error)) error {
 	file, err := open()
 	if err != nil {
 		return err
 	}
 	tr.logs = append(tr.logs, file)
-	tr.outputs[name] = file
+	kept := sharedWriter{file, share, sync.OnceFunc(func() {
+		tr.rec.Event(evidence.Event{Kind: "limit", Where: box, Message: fmt.Sprintf("its server's share of the evidence, %d bytes, is full: no more of its output is kept", share.Max())})
+	})}
+	tr.outputs[name] = kept
 	if tr.run.o.ServerLog != nil {
-		tr.outputs[name] = io.MultiWriter(file, tr.run.o.ServerLog(tr.plan, box))
+		tr.outputs[name] = io.MultiWriter(kept, tr.run.o.ServerLog(tr.plan, box))
 	}
 	return nil
 }
@@ -170,7 +175,7 @@ func (tr *trialRun) serve(ctx context.Context, rec recorder, models *Models) (er
 	if tr.models, err = openGateway(models, rec); err != nil {
 		return err
 	}
-	proxy, err := mcpproxy.New(rec, mcpproxy.Limits{Calls: tr.plan.Agent.MaxCalls}, tr.servers...)
+	proxy, err := mcpproxy.New(rec, mcpproxy.Limits{Calls: tr.plan.Agent.MaxCalls, Share: tr.shares.agent}, tr.servers...)
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ func (tr *trialRun) keepTold(source transcript.Source) (last string, err error) 
 	if err != nil {
 		return "", err
 	}
-	out, events := &bounded{w: file, left: maxTranscript}, 0
+	out, events := &bounded{w: file, left: maxTranscript, share: tr.shares.agent}, 0
 	err = tr.openTold(source.From, func(in io.Reader) error {
 		report, err := source.Read(in, func(e evidence.TranscriptEvent) error {
 			if e.Type == "assistant.message" {

@@ -36,6 +36,7 @@ type trialRun struct {
 	keepers map[string]*keeper   // of servers whose processes graders ask, by name
 	shared  []*instance          // those of them that the run owns; guarded by mu
 	outputs map[string]io.Writer // of servers and services
+	shares  shares               // of what is recorded
 	logs    []io.Closer
 	found   map[string]string // where the agent finds servers, by name
 	agent   *attendance       // nil until the agent runs
@@ -71,7 +72,11 @@ func (r *run) trial(ctx context.Context, t *Trial, dir evidence.Dir) (ended bool
 		return false, errors.Join(err, rec.Close())
 	}
 	tr.record.Watched = tr.lookout.ways(t.Isolated())
-	broke := tr.live(ctx)
+	defer r.budget.end(t)
+	var broke error
+	if tr.shares, broke = r.budget.begin(t); broke == nil {
+		broke = tr.live(ctx)
+	}
 	interrupted := broke != nil && ctx.Err() != nil
 	if interrupted {
 		rec.Event(evidence.Event{Kind: "interrupted", Message: broke.Error()})

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/waza-isolate/waza/internal/dockertest"
+	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -78,13 +79,13 @@ func (p *project) wholeJSON() {
 
 const fullDisk = "the disk is full: write "
 
-// A trial whose evidence the disk has no room for is infra and says so. Those before
-// and after it are not touched.
+// An agent that leaves more than its share of a small disk is to blame, and is graded. The
+// trials before and after it are not touched.
 func TestFaults_DiskTooSmallForATrial(t *testing.T) {
 	t.Parallel()
 	for what, agent := range map[string]string{
-		"workspace": "head -c 9000000 /dev/zero > big",
-		"output":    "head -c 9000000 /dev/zero",
+		"workspace": "head -c 60000000 /dev/zero > big",
+		"output":    "head -c 60000000 /dev/zero",
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -105,15 +106,15 @@ tasks: [tasks/*.yaml]
 -- tasks/3.yaml --
 {id: after, inputs: {prompt: "echo fine"}, expected: {output_contains: [fine]}}
 `)
-			p.smallDisk("4m")
-			p.run(exitInfra)
+			p.smallDisk("40m")
+			p.run(exitFailed)
 			p.wholeJSON()
 			for _, task := range []string{"before", "after"} {
-				if run := p.runOf(task); run.Outcome != evidence.ClassPass && (task == "before" || what == "workspace") {
+				if run := p.runOf(task); run.Outcome != evidence.ClassPass {
 					t.Errorf("%s: %s, %s", task, run.Outcome, run.Message)
 				}
 			}
-			if run := p.runOf("large"); run.Outcome != evidence.ClassInfra || run.Reason != evidence.ReasonRunner || !strings.Contains(run.Message, fullDisk) || strings.Contains(run.Message, "\n") {
+			if run := p.runOf("large"); run.Outcome != evidence.ClassAgentError {
 				t.Errorf("outcome %s, %s: %q", run.Outcome, run.Reason, run.Message)
 			}
 			dockertest.NoObjects(t, dockertest.Engine(t), p.runID())
@@ -137,7 +138,7 @@ tasks: [tasks/*.yaml]
 -- tasks/3.yaml --
 {id: late, inputs: {prompt: x}, script: [{say: done}]}
 `, inventory)
-	p.smallDisk("4m")
+	p.smallDisk("40m")
 	c := p.startRun()
 	p.awaitAgents(c, "slow")
 	filler := p.fillDisk()
@@ -160,6 +161,54 @@ tasks: [tasks/*.yaml]
 	}
 }
 
+// An agent that fills the disk with what it says to a server does not get away without a
+// verdict, and the run has its reports.
+func TestFaults_AgentFillsTheEvidence(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, `
+-- eval.yaml --
+name: NAME
+config:
+  trials_per_task: 1
+  timeout_seconds: 120
+  executor: script
+  isolation: {network: airtight, agent: {image: "debian:bookworm-slim"}}
+  mcp_servers: {stock: {image: waza-examples/inventory}}
+tasks: [tasks/*.yaml]
+-- tasks/1.yaml --
+id: fills
+inputs: {prompt: x}
+script:
+  - run: {command: [sh, -c, "head -c 1048576 /dev/zero | tr '\\0' x > big"]}
+  - read: {path: big}
+    as: big
+  - loop:
+      times: 20
+      steps:
+        - call: {server: stock, tool: find_item, arguments: {sku: "{{ big.text }}{{ big.text }}{{ big.text }}{{ big.text }}"}, expect: any, tell: false}
+  - say: done
+graders: [{type: text, name: said, config: {contains: [done]}}]
+-- tasks/2.yaml --
+{id: honest, inputs: {prompt: x}, script: [{call: {server: stock, tool: stock_report}}, {say: done}]}
+`, inventory)
+	p.smallDisk("100m")
+	p.run(exitFailed)
+	p.wholeJSON()
+	run := p.runOf("fills")
+	if run.Outcome != evidence.ClassAgentError || run.Reason != evidence.ReasonBudget {
+		t.Errorf("outcome %s, %s: %s", run.Outcome, run.Reason, run.Message)
+	}
+	p.want("fills", "said", evidence.VerdictPass, "")
+	if run := p.runOf("honest"); run.Outcome != evidence.ClassPass {
+		t.Errorf("the other trial: %s, %s: %s", run.Outcome, run.Reason, run.Message)
+	}
+	for _, name := range []string{runner.ReportFile, runner.JUnitFile} {
+		if !p.exists("run", name) {
+			t.Errorf("there is no %s", name)
+		}
+	}
+}
+
 // A disk that is full to begin with stops the run before anything stands.
 func TestFaults_DiskFullToBeginWith(t *testing.T) {
 	t.Parallel()
@@ -173,11 +222,11 @@ tasks: [task.yaml]
 `)
 	p.smallDisk("4m")
 	p.fillDisk()
-	c := p.start("run", "--isolate", "eval.yaml", "--run-dir", filepath.Join("run", "new")).wait(exitInfra)
-	if !strings.Contains(c.stderr.String(), fullDisk) {
+	c := p.start("run", "--isolate", "eval.yaml", "--run-dir", filepath.Join("run", "new")).wait(exitUsage)
+	if !strings.Contains(c.stderr.String(), "not enough room on the disk of the run directory: 0.0 MiB are free, and 1 trial(s) at once need 12.2 MiB; free some") {
 		t.Errorf("stderr: %s", c.stderr.String())
 	}
-	if p.exists("run", "new", "trials") {
-		t.Error("a trial was begun")
+	if p.exists("run", "new") {
+		t.Error("something was begun")
 	}
 }

@@ -65,7 +65,7 @@ func (s *state) resumeRun(c *cli.Context) error {
 	}
 	ctx, stop := interruptible(c.Context, s.stderr)
 	defer stop()
-	if err := j.readSecrets(ctx); err != nil {
+	if err := errors.Join(j.checkDisk(dir), j.readSecrets(ctx)); err != nil {
 		return err
 	}
 	_, err = j.carryOut(ctx, dir, record)

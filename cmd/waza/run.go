@@ -236,6 +236,9 @@ func (j *job) run(ctx context.Context) error {
 
 // runIn is run, with a new or empty directory; the end of ctx is an interrupt.
 func (j *job) runIn(ctx context.Context, dir string) error {
+	if err := j.checkDisk(dir); err != nil {
+		return err
+	}
 	if err := j.readSecrets(ctx); err != nil {
 		return err
 	}
@@ -256,6 +259,14 @@ func (j *job) runIn(ctx context.Context, dir string) error {
 		}
 	}
 	return infra(errors.Join(err, made.abandon()))
+}
+
+// checkDisk refuses a disk on which the trials that are to be run have no room.
+func (j *job) checkDisk(dir string) error {
+	if err := runner.CheckDisk(dir, j.todo(), j.workers()); err != nil {
+		return &exitError{exitUsage, err}
+	}
+	return nil
 }
 
 // carryOut runs the trials that are to be run, and reports; an interrupt ends ctx.

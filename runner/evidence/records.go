@@ -352,6 +352,7 @@ type Limits struct {
 	MaxMessage int64   `json:"max_message,omitempty"` // bytes, either way
 	MaxFrames  int64   `json:"max_frames,omitempty"`  // messages, each way
 	MaxTraffic int64   `json:"max_traffic,omitempty"` // bytes of messages, each way
+	Evidence   int64   `json:"evidence,omitempty"`    // bytes that may be recorded of what it causes
 }
 
 // Guarantees is what was really enforced for a trial, never what was asked for.

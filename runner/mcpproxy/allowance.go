@@ -15,6 +15,13 @@ import (
 // errFlooded says that a server has sent all that it may.
 var errFlooded = errors.New("the server has sent more messages, or more bytes of them, than it may in one trial")
 
+// errServerShare says that a server has had all recorded that it may, and errAgentShare that
+// an answer of its does not fit into what the agent may, which asked for it.
+var (
+	errServerShare = fmt.Errorf("its share of the evidence is full: %w", errFlooded)
+	errAgentShare  = errors.New("its answer does not fit into the agent's share of the evidence")
+)
+
 // refusedKept bounds what is recorded of messages beyond an allowance, for each
 // server.
 const (
@@ -26,17 +33,21 @@ const (
 type tally struct {
 	maxFrames, maxBytes int64
 	frames, bytes       atomic.Int64
+	share               *evidence.Share // of who sends that way
 }
 
 // take says whether a message of n bytes is within the limits, and counts it.
 func (t *tally) take(frames, n int64) bool {
 	sum, bytes := t.frames.Add(frames), t.bytes.Add(n)
-	return !defence.CountedMessages || sum <= t.maxFrames && bytes <= t.maxBytes
+	return !defence.CountedMessages || sum <= t.maxFrames && bytes <= t.maxBytes && !t.share.Over()
 }
+
+// keep says whether there is room to record a message, and counts it.
+func (t *tally) keep(cost int64) bool { return t.share.Take(cost) || !defence.CountedMessages }
 
 // over says whether something was not within the limits.
 func (t *tally) over() bool {
-	return t.frames.Load() > t.maxFrames || t.bytes.Load() > t.maxBytes
+	return t.frames.Load() > t.maxFrames || t.bytes.Load() > t.maxBytes || t.share.Over()
 }
 
 // allowance is what may cross between the agent and one server in a trial. Each way
@@ -46,12 +57,15 @@ type allowance struct {
 	heard   tally        // from the server
 	silent  tally        // events of its streams that hold no message
 	answers atomic.Int64 // of the agent's, to what the server asked
+	unasked atomic.Int64 // messages of the server's that answer nothing
 	refused tally        // what is recorded of the agent's messages beyond it
 }
 
-func newAllowance(s Server) *allowance {
-	limits := func() tally { return tally{maxFrames: s.Frames, maxBytes: s.Traffic} }
-	return &allowance{said: limits(), heard: limits(), silent: silence(), refused: tally{maxFrames: refusedKept, maxBytes: refusedKeptBytes}}
+func newAllowance(s Server, agent *evidence.Share) *allowance {
+	limits := func(share *evidence.Share) tally {
+		return tally{maxFrames: s.Frames, maxBytes: s.Traffic, share: share}
+	}
+	return &allowance{said: limits(agent), heard: limits(s.Share), silent: silence(), refused: tally{maxFrames: refusedKept, maxBytes: refusedKeptBytes}}
 }
 
 // silence bounds what a server may send that is no message, such as comments that keep
@@ -66,6 +80,53 @@ func (a *allowance) hear(e event) bool {
 	return a.heard.take(1, int64(len(e.raw)))
 }
 
+// keep counts what recording a message of the server's takes: of the agent's share where it
+// answers the agent, and else of the server's. It fails where that has no room.
+func (s *server) keep(raw []byte, asked bool) error {
+	if s.allowed.said.share == nil && s.allowed.heard.share == nil {
+		return nil
+	}
+	cost := evidence.CostOf(raw)
+	if s.tools != nil || len(s.injects) > 0 {
+		cost *= 2 // it may be recorded as each end has it
+	}
+	switch {
+	case !asked:
+		s.allowed.unasked.Add(1)
+		if !s.allowed.heard.keep(cost) {
+			return errServerShare
+		}
+	case !s.allowed.said.keep(cost):
+		why := s.agentShareIsFull()
+		s.proxy.overspent.CompareAndSwap(nil, &why)
+		s.notes.add("limit", why+"; the answer is not kept", nil)
+		return errAgentShare
+	}
+	return nil
+}
+
+func (s *server) agentShareIsFull() string {
+	return fmt.Sprintf("the agent's messages, and the answers to them, take more than %d bytes of evidence, which is its share", s.allowed.said.share.Max())
+}
+
+// answerCost is what a server pays of the agent's answer to what it asked: as much as it
+// paid for asking, at least. The rest is the agent's.
+const answerCost = 2 << 10
+
+// keepSaid counts what recording a message of the agent's takes.
+func (a *allowance) keepSaid(raw []byte, answers int64) bool {
+	if a.said.share == nil {
+		return true
+	}
+	cost := evidence.CostOf(raw)
+	if answers > 0 && answers <= a.unasked.Load() {
+		ours := min(cost, answerCost)
+		a.heard.share.Take(ours)
+		cost -= ours
+	}
+	return a.said.keep(cost)
+}
+
 // spend counts a message of the agent's, and says why it is one too many. Answers
 // to a server's questions count as messages only beyond what that server has sent:
 // it could ask without end.
@@ -73,12 +134,17 @@ func (s *server) spend(c call) (why string) {
 	if len(c.raw) == 0 {
 		return ""
 	}
-	frames := int64(1)
-	if len(c.env.messages) > 0 && len(c.env.of(response)) == len(c.env.messages) && s.allowed.answers.Add(1) <= s.allowed.heard.frames.Load() {
-		frames = 0
+	frames, answers := int64(1), int64(0)
+	if len(c.env.messages) > 0 && len(c.env.of(response)) == len(c.env.messages) {
+		if answers = s.allowed.answers.Add(1); answers <= s.allowed.heard.frames.Load() {
+			frames = 0
+		}
 	}
 	if !s.allowed.said.take(frames, int64(len(c.raw))) {
 		why = fmt.Sprintf("the agent sent server %q more than %d messages, or %d bytes of them", s.Name, s.Frames, s.Traffic)
+	}
+	if !s.allowed.keepSaid(c.raw, answers) {
+		why = s.agentShareIsFull()
 	}
 	calls := int64(0)
 	for _, m := range c.env.of(request) {
@@ -100,7 +166,7 @@ func (s *server) refuseSpent(w http.ResponseWriter, c call, why string) {
 		f.Side = evidence.SideAgent
 		s.recordRefused(f)
 	}
-	kept := s.allowed.refused.take(1, int64(len(c.raw)))
+	kept := !s.allowed.said.share.Over() && s.allowed.refused.take(1, int64(len(c.raw)))
 	s.refused.Lock()
 	if kept {
 		record(evidence.Frame{Dir: evidence.ToServer, Raw: c.raw, Peer: &c.peer})

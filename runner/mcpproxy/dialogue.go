@@ -137,6 +137,13 @@ func (ds *dialogues) answer(d *dialogue, key string) *asked {
 	return waiting[0]
 }
 
+// awaits says whether a request with an id is not answered yet.
+func (ds *dialogues) awaits(d *dialogue, key string) bool {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	return len(d.open[key]) > 0
+}
+
 func (ds *dialogues) drop(d *dialogue, key string, i int) {
 	if d.open[key][i].kept {
 		ds.kept--

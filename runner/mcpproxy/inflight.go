@@ -104,6 +104,7 @@ func (l *link) giveUp(ex *exchange) []id {
 	var given []id
 	for key, id := range ex.open {
 		given = append(given, id)
+		l.late++
 		if !l.over {
 			l.owed.add(key)
 		}

@@ -15,7 +15,7 @@ func Inspect(ctx context.Context, rec Recorder, limits Limits, s Server) (*Inqui
 		return nil, err
 	}
 	p.refusal = "the server is inspected, and nobody answers it"
-	p.tape = &tape{rec: rec, server: s.Name, allowed: newAllowance(p.server), notes: p.notes}
+	p.tape = &tape{rec: rec, server: s.Name, allowed: newAllowance(p.server, nil), notes: p.notes}
 	return p.inquire(ctx)
 }
 

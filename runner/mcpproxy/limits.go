@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"sync"
 	"time"
+
+	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // Limits bound what agent and servers can cost the runner. A zero field takes
@@ -23,6 +25,10 @@ type Limits struct {
 	Calls    int64 // requests of the agent's to call a tool, in all; default 10,000
 	Frames   int64 // messages between the agent and one server in all, each way; default 100,000
 	Traffic  int64 // bytes of them, each way; default 256 MiB
+
+	// Share is what recording the agent's messages, and the answers to them, may take; nil for
+	// no limit.
+	Share *evidence.Share
 
 	Body  time.Duration // until a request's body is in; default 60 s
 	Write time.Duration // until the agent has taken one message; default 30 s
@@ -53,6 +59,7 @@ func (l Limits) withDefaults() Limits {
 		Calls:    cmp.Or(l.Calls, DefaultCalls),
 		Frames:   cmp.Or(l.Frames, DefaultFrames),
 		Traffic:  cmp.Or(l.Traffic, DefaultTraffic),
+		Share:    l.Share,
 		Body:     cmp.Or(l.Body, time.Minute),
 		Write:    cmp.Or(l.Write, 30*time.Second),
 		Idle:     cmp.Or(l.Idle, 10*time.Second),

@@ -32,6 +32,7 @@ type link struct {
 	order   []*exchange          // in flight, oldest first; guarded by mu
 	waiting int                  // requests that wait for their ids; guarded by mu
 	owed    owed                 // ids whose answer may still come; guarded by mu
+	late    int                  // requests that were given up and are not answered yet; guarded by mu
 	changed chan struct{}        // closed and replaced when an id becomes free; guarded by mu
 	over    bool                 // no answer will come any more; guarded by mu
 

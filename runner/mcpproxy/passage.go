@@ -47,12 +47,13 @@ func (s *server) pass(w http.ResponseWriter, r *http.Request) {
 		x := &passage{server: s, w: w, r: r}
 		x.call = call{ctx: r.Context(), raw: raw, peer: peerOf(r)}
 		var no *refusal
-		if x.call.env, no = s.readEnvelope(raw); no != nil {
-			s.refuse(w, x.call, *no)
-			return
-		}
+		x.call.env, no = s.readEnvelope(raw)
 		if why := s.spend(x.call); why != "" {
 			s.refuseSpent(w, x.call, why)
+			return
+		}
+		if no != nil {
+			s.refuse(w, x.call, *no)
 			return
 		}
 		defer s.watch(x.call)()
@@ -184,7 +185,11 @@ func (x *passage) whole(response *http.Response) {
 		x.fail(errFlooded)
 		return
 	}
-	raw := x.hear(body.buf, response.StatusCode)
+	raw, err := x.hear(body.buf, response.StatusCode)
+	if err != nil {
+		x.fail(err)
+		return
+	}
 	x.lose(evidence.SyntheticTransport, codeTransport, httpText(response.StatusCode, body.buf))
 	x.Upstream.copyHeaders(x.w.Header(), response.Header)
 	if len(raw) > 0 {
@@ -200,17 +205,28 @@ func (x *passage) whole(response *http.Response) {
 
 // hear records the body of a response, and returns what of it the agent gets.
 // What is no message is of no interest where the server says that it failed, or
-// had nothing to answer.
-func (x *passage) hear(raw []byte, status int) []byte {
+// had nothing to answer. It fails where there is no room for the record.
+func (x *passage) hear(raw []byte, status int) ([]byte, error) {
 	env, err := parse(raw)
 	if err == nil {
-		return x.heard(raw, env)
+		if err := x.keep(raw, x.isAsked(env)); err != nil {
+			return nil, err
+		}
+		return x.heard(raw, env), nil
 	}
 	if len(raw) > 0 && status < 300 && len(x.waiting) > 0 {
+		if err := x.keep(raw, false); err != nil {
+			return nil, err
+		}
 		x.notes.add("gap", "the server answered with what is "+err.Error(), map[string]any{"conn": x.d.conn, "bytes": len(raw)})
 		x.record(evidence.Frame{Dir: evidence.ToClient, Raw: raw})
 	}
-	return raw
+	return raw, nil
+}
+
+// isAsked says whether a message has nothing but answers that the agent waits for.
+func (x *passage) isAsked(env envelope) bool {
+	return !slices.ContainsFunc(env.messages, func(m message) bool { return m.kind != response || !x.dialogues.awaits(x.d, m.id.key) })
 }
 
 // heard records a message of the server's, and returns what of it the agent gets.

@@ -64,6 +64,8 @@ func (x *passage) classify(cause error) (status, code int, why evidence.Syntheti
 	switch {
 	case errors.Is(cause, errOverdue):
 		return http.StatusGatewayTimeout, codeTimeout, evidence.SyntheticTimeout
+	case errors.Is(cause, errAgentShare):
+		return http.StatusOK, codeBudget, evidence.SyntheticBudget
 	case errors.Is(cause, errFlooded):
 		x.notes.add("limit", cause.Error(), map[string]any{"conn": x.d.conn})
 	case errors.Is(cause, errTooLong), errors.Is(cause, errNoMemory):
@@ -77,7 +79,7 @@ func (x *passage) classify(cause error) (status, code int, why evidence.Syntheti
 // sentence is what the agent is told. How the runner came to fail at a remote server
 // is no affair of the agent's: errors of the network hold names and addresses.
 func (x *passage) sentence(cause error) string {
-	for _, own := range []error{errOverdue, ErrClosed, errTooLong, errNoMemory, errFlooded, errRedirect, errStatus, errEncoded, errCut} {
+	for _, own := range []error{errOverdue, ErrClosed, errTooLong, errNoMemory, errFlooded, errAgentShare, errRedirect, errStatus, errEncoded, errCut} {
 		if errors.Is(cause, own) {
 			return fmt.Sprintf("server %q: %v", x.Name, cause)
 		}

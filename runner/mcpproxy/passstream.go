@@ -36,7 +36,12 @@ func (x *passage) stream(response *http.Response) {
 				x.finish(out, errFlooded)
 				return
 			}
-			raw := x.event(e)
+			raw, err := x.event(e)
+			if err != nil {
+				e.release()
+				x.finish(out, err)
+				return
+			}
 			ok := out.write(raw)
 			e.release()
 			if !ok {
@@ -92,27 +97,33 @@ func (s *source) discard() {
 	}
 }
 
-// event records the message of an event, and returns what the agent gets of it.
-func (x *passage) event(e event) []byte {
+// event records the message of an event, and returns what the agent gets of it. It fails
+// where there is no room for the record.
+func (x *passage) event(e event) ([]byte, error) {
 	x.resumable = x.resumable || e.id
 	if len(e.data) == 0 {
-		return e.raw
+		return e.raw, nil
 	}
 	env, err := parse(e.data)
+	if err == nil || e.isMessage() {
+		if err := x.keep(e.data, err == nil && x.isAsked(env)); err != nil {
+			return nil, err
+		}
+	}
 	switch {
 	case err != nil && e.isMessage():
 		x.notes.add("gap", "the server sent an event that is "+err.Error(), map[string]any{"conn": x.d.conn, "bytes": len(e.data)})
 		x.record(evidence.Frame{Dir: evidence.ToClient, Raw: e.data})
-		return e.raw
+		return e.raw, nil
 	case err != nil:
-		return e.raw // no client takes it for a message
+		return e.raw, nil // no client takes it for a message
 	case !e.isMessage():
 		x.notes.add("gap", "the server sent a message in an event of type "+clip([]byte(e.kind)), map[string]any{"conn": x.d.conn})
 	}
 	if seen := x.heard(e.data, env); len(seen) != len(e.data) {
-		return e.with(seen)
+		return e.with(seen), nil
 	}
-	return e.raw
+	return e.raw, nil
 }
 
 // finish answers what the stream did not, where its end says that it will not.

@@ -40,6 +40,9 @@ type Server struct {
 	// Frames and Traffic are how many messages, and bytes of them, may cross in a
 	// trial, each way; default those of Limits.
 	Frames, Traffic int64
+	// Share is what recording the messages that the server sends unasked may take; nil for
+	// no limit.
+	Share *evidence.Share
 }
 
 func (s Server) withDefaults(l Limits) Server {

@@ -1,11 +1,13 @@
 package mcpproxy
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // receive records a line of the server's stdout and hands it to the stream it
@@ -22,13 +24,49 @@ func (l *link) receive(line []byte) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	answers := env.of(response)
+	if err := l.server.keep(line, l.isAsked(env)); errors.Is(err, errAgentShare) {
+		l.withhold(answers, err)
+		return nil
+	} else if err != nil {
+		return err
+	}
 	line = l.change(line, env)
-	if answers := env.of(response); len(answers) > 0 {
+	if len(answers) > 0 {
 		l.routeAnswers(line, answers)
 		return nil
 	}
 	l.route(line, env.messages[0])
 	return nil
+}
+
+// isAsked says whether a line has nothing but answers that the agent asked for, whether it
+// still waits for them or not.
+func (l *link) isAsked(env envelope) bool {
+	late := 0
+	for _, m := range env.messages {
+		if m.kind != response {
+			return false
+		}
+		if l.pending[m.id.key] == nil {
+			late++
+		}
+	}
+	if late > l.late {
+		return false
+	}
+	l.late -= late
+	return true
+}
+
+// withhold answers the agent in the place of a server whose answers cannot be recorded.
+func (l *link) withhold(answers []message, why error) {
+	for _, answer := range answers {
+		if ex := l.pending[answer.id.key]; ex != nil {
+			l.settle(ex, answer.id.key)
+			l.answer(ex, answer.id, evidence.SyntheticBudget, codeBudget, why.Error(), len(ex.open) == 0)
+		}
+	}
 }
 
 // change records a line and returns what the agent gets in its place.

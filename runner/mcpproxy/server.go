@@ -46,7 +46,7 @@ func newServer(p *Proxy, s Server) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	srv := &server{Server: s, proxy: p, sessions: map[string]*link{}, tools: newToolFilter(s.Tools), allowed: newAllowance(s), injects: injects}
+	srv := &server{Server: s, proxy: p, sessions: map[string]*link{}, tools: newToolFilter(s.Tools), allowed: newAllowance(s, p.limits.Share), injects: injects}
 	srv.notes = newNotes(p.rec, s.Name, p.limits.Notes)
 	srv.dialogues = newDialogues(srv)
 	srv.stderr = newStderrSink(s.Stderr, p.limits.Stderr, func() {
