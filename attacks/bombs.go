@@ -9,6 +9,18 @@ import (
 	"github.com/waza-isolate/waza/runner/spec"
 )
 
+// usesUp takes all of what the kernel gives a user of something.
+func usesUp(name, what string) Attack {
+	a := Attack{
+		Name: name, In: part.UsesUp, As: Both, Promise: OthersGoOn, Without: ownUsers(), Won: SaidSo, Tried: Told,
+		Tries: "leave a server in another container without " + what + ", which the kernel gives each user so many of",
+	}
+	if name == part.UsesUp {
+		a.In = ""
+	}
+	return a
+}
+
 // bombAttacks take more than their share of what the machine has.
 func bombAttacks() []Attack {
 	const first = "fork-bomb"
@@ -44,7 +56,12 @@ func bombAttacks() []Attack {
 		within("descriptor-bomb", "open more files than a process may", someFiles()),
 		within("keyring-bomb", "fill the kernel's keys, which all containers share", filter()),
 		within("message-queue-bomb", "fill the kernel's memory with message queues", kept("the kernel's limit of message queues",
-			"the kernel allows a user so many bytes of them, over all containers")),
+			"the kernel allows a user so many bytes of them")),
+		usesUp(part.UsesUp, "watchers of files (inotify)"),
+		usesUp("uses-up-queues", "room for queues of messages"),
+		usesUp("uses-up-timers", "timers"),
+		usesUp("uses-up-descriptors", "descriptors on their way through sockets"),
+		usesUp("uses-up-pipes", "room in pipes"),
 		{
 			Name: "cpu-hog", As: Server, Promise: OthersGoOn, Tries: "take more of the processors than its container may, and starve its neighbours",
 			Without: someCPU(), Tried: Told,

@@ -55,11 +55,11 @@ func writableRoot() Defence {
 }
 
 func ownFiles() Defence {
-	return without(guestBuild, "files that no two containers have in common", "OwnFiles")
+	return without(openBuild, "files that no two containers have in common", "OwnFiles")
 }
 
 func ownUsers() Defence {
-	return without(guestBuild, "a user of its own for each container", "OwnUsers")
+	return without(openBuild, "a user of its own for each container", "OwnUsers")
 }
 
 func smallBuffers() Defence {

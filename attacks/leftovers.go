@@ -25,14 +25,14 @@ func leftoverAttacks() []Attack {
 		},
 		{
 			Name: links, As: Agent, Promise: HostHolds, Without: linksUnfollowed(), Tried: collected(part.HostLink),
-			Tries: "have a grader of files read /etc/passwd of the host, through a link in the workspace",
+			Tries: "have a grader of files read /etc/os-release of the host, through a link in the workspace",
 			Task: func(g Ground, t *spec.Task) {
 				t.Graders = []spec.Grader{
-					{Type: "file", Name: "passwd", Config: json.RawMessage(`{"content_patterns": [{"path": "` + part.HostLink + `", "must_match": ["root:"]}]}`)},
+					{Type: "file", Name: "release", Config: json.RawMessage(`{"content_patterns": [{"path": "` + part.HostLink + `", "must_match": ["ID="]}]}`)},
 					g.Program("looks", links),
 				}
 			},
-			Won: func(s Scene) (bool, string) { return s.passed("passwd") },
+			Won: func(s Scene) (bool, string) { return s.passed("release") },
 		},
 		{
 			Name: "link-to-own-files", In: links, As: Agent, Promise: FairVerdict, Without: linksTold(),

@@ -11,7 +11,7 @@ import (
 func (s *sandbox) Advice(name string) string {
 	b, ok := s.boxes[name]
 	planned := s.limits(name)
-	if !ok || planned.Image == "" || planned.User != "" || !isRoot(b.image.user) {
+	if !ok || planned.Image == "" || planned.User != "" || !isRoot(b.image.user) || b.image.ours {
 		return ""
 	}
 	names := "names no user"

@@ -16,7 +16,7 @@ import (
 func healthy() facts {
 	return facts{
 		info: system.Info{
-			MemoryLimit: true, SwapLimit: true, CPUCfsQuota: true, PidsLimit: true, SecurityOptions: []string{"name=seccomp,profile=default"},
+			CgroupVersion: "2", MemoryLimit: true, SwapLimit: true, CPUCfsQuota: true, PidsLimit: true, SecurityOptions: []string{"name=seccomp,profile=default"},
 			Driver: "overlay2", MemTotal: 8 << 30, Plugins: system.PluginsInfo{Network: []string{"bridge"}},
 		},
 		free: 8000, subnets: 8192, room: 100 << 30, own: "waza-guest:a",
@@ -35,6 +35,7 @@ func TestAssess(t *testing.T) {
 		says   string
 	}{
 		{"no swap limit", func(f *facts) { f.info.SwapLimit = false }, "limits", checkup.Warning, "not enforced: the swap"},
+		{"cgroup v1", func(f *facts) { f.info.CgroupVersion = "1" }, "limits", checkup.Warning, "the memory of TCP connections"},
 		{"no seccomp", func(f *facts) { f.info.SecurityOptions = nil }, "seccomp", checkup.Problem, "could reach the host"},
 		{"rootless", func(f *facts) { f.info.SecurityOptions = append(f.info.SecurityOptions, "name=rootless") }, "security", checkup.OK, "rootless"},
 		{"vfs", func(f *facts) { f.info.Driver = "vfs" }, "storage", checkup.Warning, "vfs"},

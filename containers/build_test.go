@@ -161,7 +161,7 @@ func holdsNoSecret(t *testing.T, ctx context.Context, b *Backend, index *pypites
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := inspect.Config; c.User != "1000:1000" || c.Labels[labelImage] != imageServer || c.Labels[labelRun] != "" {
+	if c := inspect.Config; c.User != "0" || c.Labels[labelImage] != imageServer || c.Labels[labelRun] != "" {
 		t.Errorf("user %q, labels %v", c.User, c.Labels)
 	}
 	history, err := b.engine.ImageHistory(ctx, i.Tag())

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/image"
 
+	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/process"
 )
@@ -48,11 +48,7 @@ func imageOf(t *testing.T, b *Backend, script string, conf container.Config) str
 	if _, err := b.engine.ContainerCommit(within(t), id, container.CommitOptions{Reference: ref, Config: &conf}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if _, err := b.engine.ImageRemove(context.Background(), ref, image.RemoveOptions{Force: true}); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { dockertest.DropImage(t, ref) })
 	return ref
 }
 

@@ -31,7 +31,7 @@ func (e *engine) inspectImage(ctx context.Context, ref string) (imageInfo, error
 	}
 	info := imageInfo{id: found.ID, digests: slices.Sorted(slices.Values(found.RepoDigests))}
 	if found.Config != nil {
-		info.user = found.Config.User
+		info.user, info.ours = found.Config.User, found.Config.Labels[labelImage] != ""
 		info.entrypoint, info.cmd = found.Config.Entrypoint, found.Config.Cmd
 		if info.dir = found.Config.WorkingDir; info.dir != "" {
 			info.dir = path.Clean("/" + info.dir)

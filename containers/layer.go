@@ -161,9 +161,9 @@ func (f layerFile) write(out *tar.Writer) error {
 	return err
 }
 
-// otherLayers is the age from which layers of another build are taken for those of one
-// that nobody runs any more.
-const otherLayers = time.Hour
+// youngLayers is the age up to which layers are kept that another run may be about to use:
+// those of another build, and those that lost their name to one made at the same time.
+const youngLayers = time.Hour
 
 // layerReference is what the names of layers with that executable begin with.
 func layerReference(executable string) string {
@@ -184,25 +184,40 @@ func (e *engine) dropLayers(ctx context.Context, own, run string) error {
 	}
 	own = layerReference(own)
 	var errs []error
-	for _, id := range staleLayers(all, own, e.now()) {
-		errs = append(errs, wrapRemoval("image", id, e.dropImage(ctx, id)))
+	for _, id := range staleLayers(all, own, e.now().Add(-youngLayers)) {
+		if err := e.dropImage(ctx, id); !errdefs.IsConflict(err) { // a container of somebody's has it
+			errs = append(errs, wrapRemoval("image", id, err))
+		}
 	}
 	return errors.Join(errs...)
 }
 
-// staleLayers returns the ids of layers that nobody will ask for, those of layers first.
-func staleLayers(all []image.Summary, own string, now time.Time) (ids []string) {
-	kept := map[string]bool{}
-	slices.SortStableFunc(all, func(a, b image.Summary) int { return cmp.Compare(a.Created, b.Created) })
+// staleLayers returns the ids of layers that nobody will ask for, those on top of others
+// first.
+func staleLayers(all []image.Summary, own string, before time.Time) (ids []string) {
+	known := map[string]image.Summary{}
 	for _, i := range all {
-		layer := i.Labels[labelImage] == imageLayer
+		known[i.ID] = i
+	}
+	// below is how many layers are below an image, and whether it is stale.
+	var below func(image.Summary) (n int, stale bool)
+	below = func(i image.Summary) (int, bool) {
 		named := len(i.RepoTags)+len(i.RepoDigests) > 0
+		strange := func(tag string) bool { return !strings.HasPrefix(tag, layerRepository+":") }
+		if i.Labels[labelImage] != imageLayer || slices.ContainsFunc(i.RepoTags, strange) { // anybody may give it the label
+			return 0, !named
+		}
 		foreign := !slices.ContainsFunc(i.RepoTags, func(tag string) bool { return strings.HasPrefix(tag, own) })
-		if kept[i.ID] = named; layer && (!named || !kept[i.Labels[labelParent]] || foreign && now.Sub(time.Unix(i.Created, 0)) > otherLayers) {
-			kept[i.ID] = false
-			ids = append(ids, i.ID)
+		old := time.Unix(i.Created, 0).Before(before)
+		n, stale := below(known[i.Labels[labelParent]])
+		return n + 1, stale || (foreign || !named) && old
+	}
+	at := map[string]int{}
+	for _, i := range all {
+		if n, stale := below(i); stale && n > 0 {
+			at[i.ID], ids = n, append(ids, i.ID)
 		}
 	}
-	slices.Reverse(ids)
+	slices.SortStableFunc(ids, func(a, b string) int { return cmp.Compare(at[b], at[a]) })
 	return ids
 }

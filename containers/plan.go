@@ -44,6 +44,7 @@ type imageInfo struct {
 	user       string
 	entrypoint []string
 	cmd        []string // arguments of entrypoint, or the command where there is none
+	ours       bool     // built by waza, for whatever user
 	dir        string   // where its programs start
 	volumes    []string // declared by the image; they would be unlimited disk
 	health     bool     // it has a health check
@@ -178,6 +179,7 @@ func planContainer(r boxRequest) containerPlan {
 		LogConfig:      container.LogConfig{Type: "none"},
 		SecurityOpt:    []string{"no-new-privileges"},
 		ReadonlyRootfs: defence.ReadOnlyRoot,
+		MaskedPaths:    maskedPaths,
 		DNS:            []string{"127.0.0.1"},
 		DNSSearch:      []string{"."},
 		DNSOptions:     []string{"use-vc"},
@@ -242,6 +244,16 @@ func planContainer(r boxRequest) containerPlan {
 	return plan
 }
 
+// maskedPaths are what the engine hides by default, and the kernel's list of locks, which
+// shows those of other containers.
+var maskedPaths = []string{
+	"/proc/asound", "/proc/acpi", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/locks", "/proc/sched_debug",
+	"/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/sys/devices/virtual/powercap", "/sys/firmware",
+}
+
+// lockedMemory is how much of a process the kernel may be told to keep in memory.
+const lockedMemory = 64 << 10
+
 // resources are the limits of a container.
 func resources(b runner.Box) container.Resources {
 	cpus, memory, pids := int64(b.CPUs*1e9), b.Memory, b.Pids
@@ -263,7 +275,10 @@ func resources(b runner.Box) container.Resources {
 		Memory:     memory,
 		MemorySwap: memory,
 		PidsLimit:  &pids,
-		Ulimits:    []*units.Ulimit{{Name: "nofile", Soft: openFiles, Hard: openFiles}, {Name: "core", Soft: 0, Hard: 0}},
+		Ulimits: []*units.Ulimit{
+			{Name: "nofile", Soft: openFiles, Hard: openFiles}, {Name: "core", Soft: 0, Hard: 0},
+			{Name: "memlock", Soft: lockedMemory, Hard: lockedMemory},
+		},
 	}
 }
 

@@ -168,7 +168,7 @@ func TestPlanWalls(t *testing.T) {
 				"no host's namespace":      c.host.PidMode == "" && c.host.IpcMode == "" && c.host.UTSMode == "" && c.host.UsernsMode == "",
 				"nothing of the host":      len(c.host.Binds) == 0 && len(c.host.Devices) == 0 && len(c.host.PortBindings) == 0,
 				"memory without swap":      r.Memory > 0 && r.MemorySwap == r.Memory,
-				"cpu, process, file limit": r.NanoCPUs > 0 && *r.PidsLimit > 0 && len(r.Ulimits) == 2,
+				"cpu, process, file limit": r.NanoCPUs > 0 && *r.PidsLimit > 0 && len(r.Ulimits) == 3,
 				"stdin that ends it":       c.conf.OpenStdin && c.conf.StdinOnce,
 				"guest is process 1":       cmp.Equal([]string(c.conf.Entrypoint), []string{runner.GuestPath, "guest"}) && len(c.conf.Cmd) == 0,
 				"no environment":           len(c.conf.Env) == 0,

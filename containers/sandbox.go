@@ -287,9 +287,6 @@ func (s *sandbox) Guarantees() evidence.Guarantees {
 		s.ofAgent(&g)
 	}
 	s.ofUsers(&g)
-	if s.backend.engine.info.CgroupVersion == "1" {
-		g.Missing = append(g.Missing, tcpUncounted)
-	}
 	g.Missing = append(g.Missing, s.unseen()...)
 	slices.Sort(g.Enforced)
 	slices.Sort(g.Missing)
@@ -310,9 +307,6 @@ func (s *sandbox) ofAgent(g *evidence.Guarantees) {
 		g.Missing = append(g.Missing, "the workspace is a volume: its size is not limited")
 	}
 }
-
-// tcpUncounted says what control groups of version 1 do not count.
-const tcpUncounted = "the memory of TCP connections is not limited by the engine's kernel: up to 128 KiB of each is outside a container's limit"
 
 // ofUsers adds whether each container has a user of its own.
 func (s *sandbox) ofUsers(g *evidence.Guarantees) {

@@ -28,7 +28,7 @@ import (
 //
 // io_uring and 32-bit socket calls would go around every one of these rules.
 func seccompProfile() (string, error) {
-	dropped := []string{"socketcall", "io_uring_setup", "io_uring_enter", "io_uring_register", "socket", "setsockopt"}
+	dropped := []string{"socketcall", "io_uring_setup", "io_uring_enter", "io_uring_register", "io_setup", "socket", "setsockopt"}
 	profile := seccomp.DefaultProfile()
 	for _, rule := range profile.Syscalls {
 		rule.Names = slices.DeleteFunc(rule.Names, func(name string) bool { return slices.Contains(dropped, name) })
@@ -37,6 +37,9 @@ func seccompProfile() (string, error) {
 		return len(rule.Names) == 0
 	})
 	profile.Syscalls = slices.Concat(profile.Syscalls, socketRules(), optionRules())
+	// The kernel has so much of AIO for the whole machine. Programs do without it where
+	// there is none.
+	profile.Syscalls = append(profile.Syscalls, answer("io_setup", uint(unix.ENOSYS)))
 	out, err := json.Marshal(profile)
 	return string(out), err
 }
@@ -57,10 +60,11 @@ func socketRules() []*seccomp.Syscall {
 }
 
 // refusedOptions are the socket options that choose an interface or skip the
-// routing table, by level.
+// routing table, or have the kernel compile a program, whose memory is the machine's; by
+// level.
 func refusedOptions() map[uint32][]uint32 {
 	return map[uint32][]uint32{
-		unix.SOL_SOCKET:   {unix.SO_BINDTODEVICE, unix.SO_BINDTOIFINDEX, unix.SO_DONTROUTE},
+		unix.SOL_SOCKET:   {unix.SO_BINDTODEVICE, unix.SO_BINDTOIFINDEX, unix.SO_DONTROUTE, unix.SO_ATTACH_FILTER, unix.SO_ATTACH_REUSEPORT_CBPF},
 		unix.IPPROTO_IP:   {unix.IP_UNICAST_IF},
 		unix.IPPROTO_IPV6: {unix.IPV6_UNICAST_IF},
 	}
@@ -85,7 +89,7 @@ func optionRules() []*seccomp.Syscall {
 	if defence.SmallTCPBuffers {
 		refused[unix.SOL_SOCKET] = append(refused[unix.SOL_SOCKET], ignoredOptions...)
 		for _, option := range ignoredOptions {
-			rules = append(rules, ignore("setsockopt", prefix{math.MaxUint32, unix.SOL_SOCKET}.arg(1), prefix{math.MaxUint32, option}.arg(2)))
+			rules = append(rules, answer("setsockopt", 0, prefix{math.MaxUint32, unix.SOL_SOCKET}.arg(1), prefix{math.MaxUint32, option}.arg(2)))
 		}
 	}
 	for _, level := range without(slices.Collect(maps.Keys(refused)), levelBits) {
@@ -132,10 +136,9 @@ func allow(name string, args ...specs.LinuxSeccompArg) *seccomp.Syscall {
 	return &seccomp.Syscall{LinuxSyscall: specs.LinuxSyscall{Names: []string{name}, Action: specs.ActAllow, Args: args}}
 }
 
-// ignore has a call succeed without being carried out.
-func ignore(name string, args ...specs.LinuxSeccompArg) *seccomp.Syscall {
-	done := uint(0)
-	return &seccomp.Syscall{LinuxSyscall: specs.LinuxSyscall{Names: []string{name}, Action: specs.ActErrno, ErrnoRet: &done, Args: args}}
+// answer has a call return an error, or with 0 succeed, without being carried out.
+func answer(name string, errno uint, args ...specs.LinuxSeccompArg) *seccomp.Syscall {
+	return &seccomp.Syscall{LinuxSyscall: specs.LinuxSyscall{Names: []string{name}, Action: specs.ActErrno, ErrnoRet: &errno, Args: args}}
 }
 
 func arg(index uint, value uint64) specs.LinuxSeccompArg {

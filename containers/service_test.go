@@ -159,7 +159,7 @@ func TestServiceOnTheEngine(t *testing.T) {
 		checkContainer(t, c, b.run)
 		want := labels(b.run, "task/1", roleService)
 		want[labelSession] = b.run
-		maps.DeleteFunc(c.Config.Labels, func(key, _ string) bool { 
+		maps.DeleteFunc(c.Config.Labels, func(key, _ string) bool {
 			image := []string{labelImage, labelParent, images.LabelContent}
 			return strings.HasPrefix(key, "org.opencontainers.") || slices.Contains(image, key)
 		})

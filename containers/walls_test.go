@@ -3,7 +3,6 @@ package containers
 import (
 	"archive/tar"
 	"bytes"
-	"context"
 	"io"
 	"strconv"
 	"strings"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/docker/docker/api/types/build"
 	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/api/types/network"
 
@@ -45,11 +43,7 @@ func buildImage(t *testing.T, lines string) string {
 	if log, err := io.ReadAll(built.Body); err != nil || bytes.Contains(log, []byte(`"error"`)) {
 		t.Fatalf("build: %v\n%s", err, log)
 	}
-	t.Cleanup(func() {
-		if _, err := engine.ImageRemove(context.Background(), ref, image.RemoveOptions{Force: true}); err != nil {
-			t.Log(err)
-		}
-	})
+	t.Cleanup(func() { dockertest.DropImage(t, ref) })
 	return ref
 }
 
@@ -124,7 +118,7 @@ func checkContainer(t *testing.T, c container.InspectResponse, run string) {
 		"memory and no swap":             h.Memory > 0 && h.MemorySwap == h.Memory,
 		"a CPU limit":                    h.NanoCPUs > 0,
 		"a process limit":                h.PidsLimit != nil && *h.PidsLimit > 0,
-		"limits of open files and cores": len(h.Ulimits) == 2,
+		"limits of open files and cores": len(h.Ulimits) == 3,
 		"no log":                         h.LogConfig.Type == "none",
 		"removal at its end":             h.AutoRemove,
 		"labels":                         c.Config.Labels[labelRun] == run && c.Config.Labels[labelTrial] != "",

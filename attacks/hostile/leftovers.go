@@ -42,7 +42,7 @@ func said(attack string, err error) part.Word {
 // strangeFiles leaves links, devices and rights.
 func strangeFiles(context.Context) []part.Word {
 	for name, target := range map[string]string{
-		part.HostLink: "/etc/passwd", "chain": "chain-2", "chain-2": "../../../../../../etc/passwd", "loop": "loop",
+		part.HostLink: "/etc/os-release", "chain": "chain-2", "chain-2": "../../../../../../etc/passwd", "loop": "loop",
 		part.OwnLink: runner.MCPConfigPath, "root": "/proc/self/root",
 	} {
 		_ = os.Symlink(target, filepath.Join(workspace, name))

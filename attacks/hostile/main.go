@@ -43,6 +43,7 @@ func acts() map[string]act {
 		leakingActs(),
 		leftoverActs(),
 		bombActs(),
+		usesUpActs(),
 		sayingActs(),
 		hugeActs(),
 		checkActs(),

@@ -30,6 +30,7 @@ const (
 	Kernel       = "userfaultfd"
 	OurFiles     = "mcp-json"
 	Unfiltered   = "unfiltered-server"
+	UsesUp       = "uses-up-watchers"
 )
 
 // Attacks by process 1.

@@ -202,7 +202,7 @@ func testComposeStopped(t *testing.T, image, signal string) {
 func testComposeKilled(t *testing.T, image string) {
 	c := newComposed(t, image, longRun)
 	run := c.compose("run", "--isolate", "eval.yaml", "--run-dir", "run")
-	c.awaitAgents(run, "slow-1", "slow-2")
+	c.awaitAgents(run, "slow-1", "slow-2", "slow-3", "slow-4") // all that come: what is just being made does not end by itself
 	engine, id := dockertest.Engine(t), c.runID()
 	slow := func() (names []string) { // those of other trials come and go meanwhile
 		for _, one := range dockertest.Containers(t, engine, id) {

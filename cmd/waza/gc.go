@@ -14,7 +14,7 @@ func (s *state) gcCommand() *cli.Command {
 	return &cli.Command{
 		Name:         "gc",
 		Usage:        "remove what dead runs left on the engine and on this machine",
-		Description:  "Containers end with their runner. What a killed runner can leave are containers that\nwere never started, networks, volumes and the stages of an image's build; without\n--isolate, processes and temporary directories. gc never touches what a live run\nowns, on this machine or another. Finished images are kept, but for guest images of\nother builds of waza that are older than a day and in no use.",
+		Description:  "Containers end with their runner. What a killed runner can leave are containers that\nwere never started, networks, volumes and the stages of an image's build; without\n--isolate, processes and temporary directories. gc never touches what a live run\nowns, on this machine or another. Finished images are kept, but for guest images of\nother builds of waza that are older than a day and in no use, and layers of images\nthat have lost their name, or of other builds that are older than an hour.",
 		OnUsageError: usageError,
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {

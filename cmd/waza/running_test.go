@@ -23,8 +23,8 @@ func TestCommandExecutor(t *testing.T) {
 		{"file", `{command: cat, args: ["{{prompt_file}}"], prompt: file}`, "Buy milk"},
 		{"stdin", `{command: sh, args: [-c, "tr a-z A-Z"], prompt: stdin}`, "BUY MILK"},
 		{"output from a file", `{command: sh, args: [-c, "mkdir -p out && cat > out/answer.txt; echo noise"], prompt: stdin, output: out/answer.txt}`, "Buy milk"},
-		{"environment and directory", `{command: sh, args: [-c, 'echo "$WAZA_TASK $WAZA_MODEL $COLOUR $HOME $(pwd) $(id -u) $(cat "$WAZA_MCP_CONFIG" | wc -l)"'], prompt: file}`,
-			"x some-model blue /home/agent /workspace 1000 3"},
+		{"environment and directory", `{command: sh, args: [-c, 'echo "$WAZA_TASK $WAZA_MODEL $COLOUR $HOME $(pwd) $(id -un) $(cat "$WAZA_MCP_CONFIG" | wc -l)"'], prompt: file}`,
+			"x some-model blue /home/agent /workspace waza 3"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

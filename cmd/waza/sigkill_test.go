@@ -150,11 +150,12 @@ var killChains = []killChain{
 		{name: "trial.json written", file: written("trials", "*", "*", evidence.TrialFile)},
 	}},
 	{"airtight", "tmpfs", []killPoint{
-		{name: "lease and guest volume made", when: after, request: `^create container lease$`},
+		{name: "lease made", when: after, request: `^create container lease$`},
 		{name: "workspace.tar begun", file: written("trials", "*", "*", evidence.WorkspaceFile)},
 	}},
 	{"bridge", "volume", []killPoint{
 		{name: "workspace volume made", when: after, request: `^create volume .*workspace`},
+		{name: "workspace volume: filling asked for", when: before, request: `^fill container filler$`},
 		{name: "task network: removal asked for", when: before, request: `^remove network `},
 	}},
 	{"airtight", "tmpfs", []killPoint{
@@ -167,7 +168,7 @@ var killChains = []killChain{
 		{name: "task network removed", when: after, request: `^remove network `},
 	}},
 	{"airtight", "tmpfs", []killPoint{
-		{name: "mcp.json's volume made", when: after, request: `^create volume mcp-`},
+		{name: "users taken", when: after, request: `^create volume waza-users-`},
 		{name: "in the midst of a tool call", file: inCall},
 		{name: "run's volumes: removal asked for", when: before, request: `^remove volume `},
 	}},
@@ -177,7 +178,6 @@ var killChains = []killChain{
 		{name: "one trial done, another at work", file: besides},
 	}},
 	{"airtight", "tmpfs", []killPoint{
-		{name: "mcp.json: filling asked for", when: before, request: `^fill container filler$`},
 		{name: "in the midst of a server's start", file: written("trials", "pipe", "*", evidence.ServersDir, "slow.stderr")},
 		{name: "server over HTTP started", when: after, request: `^start container web-\d-memory$`},
 		{name: "results.json written", file: written("results.json")},

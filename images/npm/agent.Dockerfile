@@ -32,13 +32,10 @@ RUN if [ -s /network/ca.pem ]; then export NODE_EXTRA_CA_CERTS=/network/ca.pem; 
  && sh -eu /network/setup \
  && rm -f node_modules/.package-lock.json \
  && chmod -R a+rX .
-RUN { grep -q '^[^:]*:[^:]*:1000:' /etc/group || echo 'agent:x:1000:' >>/etc/group; } \
- && { grep -q '^[^:]*:[^:]*:1000:' /etc/passwd || echo 'agent:x:1000:1000::/home/agent:/sbin/nologin' >>/etc/passwd; }
 
 FROM ${BASE}
 LABEL waza.image=agent
-COPY --from=install /etc/passwd /etc/group /etc/
 COPY --from=install /etc/ssl/certs /etc/ssl/certs
 COPY --from=install /opt/agent /opt/agent
 ENV PATH=/opt/agent/bin:/opt/agent/node_modules/.bin:${PATH}
-USER 1000:1000
+USER 0

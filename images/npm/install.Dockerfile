@@ -26,12 +26,9 @@ RUN if [ -s /network/ca.pem ]; then export NODE_EXTRA_CA_CERTS=/network/ca.pem; 
  && npm rebuild --no-update-notifier --loglevel=error \
  && rm -f node_modules/.package-lock.json \
  && chmod -R a+rX .
-RUN { grep -q '^[^:]*:[^:]*:1000:' /etc/group || echo 'mcp:x:1000:' >>/etc/group; } \
- && { grep -q '^[^:]*:[^:]*:1000:' /etc/passwd || echo 'mcp:x:1000:1000::/home/agent:/sbin/nologin' >>/etc/passwd; }
 
 FROM ${BASE}
 LABEL waza.image=server
-COPY --from=install /etc/passwd /etc/group /etc/
 COPY --from=install /opt/server /opt/server
 ENV PATH=/opt/server/node_modules/.bin:${PATH}
-USER 1000:1000
+USER 0

@@ -19,12 +19,9 @@ RUN . /network/env \
  && { test -x "/opt/server/bin/$(cat /server/program)" || { \
       echo "the package has no program $(cat /server/program); /opt/server/bin has: $(ls -m /opt/server/bin)" >&2; exit 1; }; } \
  && chmod -R a+rX /opt/server
-RUN { grep -q '^[^:]*:[^:]*:1000:' /etc/group || echo 'mcp:x:1000:' >>/etc/group; } \
- && { grep -q '^[^:]*:[^:]*:1000:' /etc/passwd || echo 'mcp:x:1000:1000::/home/agent:/sbin/nologin' >>/etc/passwd; }
 
 FROM ${BASE}
 LABEL waza.image=server
-COPY --from=install /etc/passwd /etc/group /etc/
 COPY --from=install /opt/server /opt/server
 ENV PATH=/opt/server/bin:${PATH}
-USER 1000:1000
+USER 0

@@ -5,8 +5,11 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/network"
+	"github.com/docker/docker/client"
 )
 
 // Gateway is this machine's address on the engine's default bridge, where builds
@@ -52,7 +55,26 @@ func DropImage(t testing.TB, ref string) {
 	c := Engine(t)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), lookTimeout)
 	defer cancel()
-	if _, err := c.ImageRemove(ctx, ref, image.RemoveOptions{PruneChildren: true}); err != nil {
+	if err := dropImage(ctx, c, ref); err != nil {
 		t.Errorf("remove image %s: %v", ref, err)
 	}
+}
+
+// dropImage removes an image, and first what waza put on top of it.
+func dropImage(ctx context.Context, c *client.Client, ref string) error {
+	found, err := c.ImageInspect(ctx, ref)
+	if err != nil {
+		return err
+	}
+	layers, err := c.ImageList(ctx, image.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", "waza.parent="+found.ID))})
+	if err != nil {
+		return err
+	}
+	for _, layer := range layers {
+		if err := dropImage(ctx, c, layer.ID); err != nil && !errdefs.IsNotFound(err) {
+			return err
+		}
+	}
+	_, err = c.ImageRemove(ctx, ref, image.RemoveOptions{Force: true, PruneChildren: true})
+	return err
 }

@@ -71,7 +71,7 @@ func (r *Registry) Forget(t testing.TB, c *client.Client) {
 		t.Fatal(err)
 	}
 	for _, i := range pulled {
-		if _, err := c.ImageRemove(ctx, i.ID, image.RemoveOptions{Force: true}); err != nil && !errdefs.IsNotFound(err) {
+		if err := dropImage(ctx, c, i.ID); err != nil && !errdefs.IsNotFound(err) {
 			t.Error(err)
 		}
 	}

@@ -22,7 +22,7 @@ func ScratchImage(t testing.TB, ref, name, program string) {
 	}
 	var sources bytes.Buffer
 	out := tar.NewWriter(&sources)
-	dockerfile := fmt.Sprintf("FROM scratch\nCOPY %s /%[1]s\nUSER 65532:65532\n", name)
+	dockerfile := fmt.Sprintf("FROM scratch\nCOPY %s /%[1]s\n", name)
 	for _, file := range []struct {
 		name    string
 		content []byte

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/waza-isolate/waza/attacks/part"
+)
+
+// supply is something that the kernel gives each user so much of.
+type supply struct {
+	attack string
+	most   int          // that an agent takes
+	some   int          // that a server needs: more than what ends meanwhile gives back
+	take   func() error // one more, which is kept
+}
+
+func supplies() []supply {
+	return []supply{
+		{attack: part.UsesUp, most: 1 << 10, some: 8, take: func() error { _, err := unix.InotifyInit1(unix.IN_CLOEXEC); return err }},
+		{attack: "uses-up-queues", most: 1 << 10, some: 1, take: takeQueue},
+		{attack: "uses-up-timers", most: 1 << 18, some: 1 << 10, take: takeTimer},
+		{attack: "uses-up-descriptors", most: 1 << 6, some: 1, take: takeFlight},
+		{attack: "uses-up-pipes", most: 1 << 8, some: 8, take: takePipe},
+	}
+}
+
+// usesUpActs have an agent take all that its user is given, and a server some.
+func usesUpActs() map[string]act {
+	return map[string]act{part.UsesUp: {
+		agent: func(ctx context.Context) []part.Word {
+			for _, s := range supplies() {
+				_ = s.times(s.most)
+			}
+			_, _ = call(ctx, victim, "hello") // what it got is on record
+			return nil
+		},
+		tool: func(context.Context) []part.Word {
+			var words []part.Word
+			for _, s := range supplies() {
+				err := s.times(s.some)
+				w := part.Word{Attack: s.attack, Won: err != nil, Detail: "a server has its own"}
+				if err != nil {
+					w.Detail = fmt.Sprintf("a server is left without: %v", err)
+				}
+				words = append(words, w)
+			}
+			return words
+		},
+	}}
+}
+
+// times takes so many, or as many as there are.
+func (s supply) times(n int) error {
+	for range n {
+		if err := s.take(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// kept are files that stay open.
+var kept []*os.File
+
+func takeQueue() error {
+	name, err := unix.BytePtrFromString("q" + strconv.FormatInt(time.Now().UnixNano(), 36))
+	if err != nil {
+		return err
+	}
+	if _, _, errno := unix.Syscall6(unix.SYS_MQ_OPEN, uintptr(unsafe.Pointer(name)), unix.O_CREAT|unix.O_RDWR, 0o600, 0, 0, 0); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+func takeTimer() error {
+	event := struct {
+		value          uint64
+		signal, notify int32
+		_              [48]byte
+	}{notify: 1} // SIGEV_NONE
+	var id int32
+	_, _, errno := unix.Syscall(unix.SYS_TIMER_CREATE, unix.CLOCK_MONOTONIC, uintptr(unsafe.Pointer(&event)), uintptr(unsafe.Pointer(&id)))
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// takeFlight sends a hundred descriptors that nobody takes in.
+func takeFlight() error {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	fds := make([]int, 100)
+	return unix.Sendmsg(pair[0], []byte("x"), unix.UnixRights(fds...), nil, 0)
+}
+
+func takePipe() error {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	kept = append(kept, r, w)
+	_, err = unix.FcntlInt(w.Fd(), unix.F_SETPIPE_SZ, 1<<20)
+	return err
+}
