@@ -123,6 +123,6 @@ func (e *engine) limits() map[string]bool {
 		"the CPU time":            e.info.CPUCfsQuota,
 		"the number of processes": e.info.PidsLimit,
 		// Control groups of version 1 count it apart, and the engine gives that no limit.
-		"the memory of TCP connections, up to 128 KiB each,": e.info.CgroupVersion == "2",
+		"the memory of TCP connections (up to 128 KiB each)": e.info.CgroupVersion == "2",
 	}
 }

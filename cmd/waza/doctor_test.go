@@ -87,7 +87,7 @@ func TestDoctorOfAPoorEngine(t *testing.T) {
 		change      func(info map[string]any)
 		says        string
 	}{
-		{"no swap limit", "limits", exitOK, func(info map[string]any) { info["SwapLimit"] = false }, "not enforced: the swap"},
+		{"no swap limit", "limits", exitOK, func(info map[string]any) { info["SwapLimit"] = false }, "the swap"},
 		{"no seccomp", "seccomp", exitInfra, func(info map[string]any) { info["SecurityOptions"] = []string{} }, "filters no system calls"},
 		{"Windows containers", "engine", exitInfra, func(info map[string]any) { info["OSType"] = "windows" }, "runs windows containers"},
 		{"another architecture", "guest", exitInfra, func(info map[string]any) { info["Architecture"] = "s390x" }, "the engine runs linux/s390x"},
