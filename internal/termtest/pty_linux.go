@@ -49,23 +49,41 @@ func Open(t testing.TB, columns, rows int) *PTY {
 }
 
 func (p *PTY) show() {
-	buf := make([]byte, 32<<10)
 	for {
-		n, err := p.master.Read(buf)
+		ready := []unix.PollFd{{Fd: int32(p.master.Fd()), Events: unix.POLLIN}}
+		if _, err := unix.Poll(ready, -1); err != nil && !errors.Is(err, unix.EINTR) {
+			return
+		}
 		p.mu.Lock()
-		_, _ = p.term.Write(buf[:n])
+		p.takeInLocked()
 		p.mu.Unlock()
-		if err != nil {
-			return // EIO is the end of a pseudoterminal
+		if ready[0].Revents&(unix.POLLHUP|unix.POLLIN) == unix.POLLHUP {
+			return // nobody writes any more, and all that was written is read
 		}
 	}
 }
 
-// Resize makes the terminal so wide and high.
+// takeInLocked shows what was written and not yet shown.
+func (p *PTY) takeInLocked() {
+	buf := make([]byte, 32<<10)
+	for {
+		if n, err := unix.IoctlGetInt(int(p.master.Fd()), unix.TIOCINQ); err != nil || n == 0 {
+			return
+		}
+		n, err := p.master.Read(buf)
+		_, _ = p.term.Write(buf[:n])
+		if err != nil {
+			return
+		}
+	}
+}
+
+// Resize makes the terminal so wide and high. What was written before is shown before.
 func (p *PTY) Resize(t testing.TB, columns, rows int) {
 	t.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.takeInLocked()
 	size := &unix.Winsize{Col: uint16(columns), Row: uint16(rows)}
 	if err := unix.IoctlSetWinsize(int(p.master.Fd()), unix.TIOCSWINSZ, size); err != nil {
 		t.Fatal(err)
