@@ -106,6 +106,16 @@ func FuzzPermute(f *testing.F) {
 	})
 }
 
+// Names of executors and models have up to 200 letters, each of the two of NAME=MODEL.
+func TestLongNames(t *testing.T) {
+	long := strings.Repeat("é", 200)
+	for _, name := range []string{long, long + "=" + long} {
+		if tooLong(name) {
+			t.Errorf("%d letters are too many", len([]rune(name)))
+		}
+	}
+}
+
 // What is wrong with the command line is exit code 2 and one sentence, wherever
 // in the line it stands.
 func TestUsageErrors(t *testing.T) {
@@ -123,6 +133,9 @@ func TestUsageErrors(t *testing.T) {
 		{"run a.yaml --isolate --workers=0", "--workers must be from 1 to 256"},
 		{"run a.yaml --isolate --trials many", `"many"`},
 		{"run a.yaml --isolate --timeout 0s", "--timeout must be more than 0"},
+		{"run a.yaml --isolate --model " + strings.Repeat("é", 201), "is no name"},
+		{"run a.yaml --isolate --executor " + strings.Repeat("é", 201), "is no name"},
+		{"run a.yaml --isolate --executor claude-code=" + strings.Repeat("é", 201), "is no name"},
 		{"run a.yaml --isolate --timeout 90", `"90"`},
 		{"run a.yaml --isolate --format xml", `--format "xml": must be default, json or github-comment`},
 		{"run a.yaml --isolate -o", "flag -o needs a value"},

@@ -2,7 +2,9 @@ package main
 
 import (
 	"regexp"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
 
@@ -91,8 +93,14 @@ var (
 	executorName = regexp.MustCompile(`^[\pL\pN._-]+(=[\pL\pN._:/@+-]+)?$`)
 )
 
-// maxName is the most bytes that a name of an executor or a model has.
-const maxName = 400
+// maxName is how many characters a name of an executor or a model has at most. Regular
+// expressions of so many letters of any script are large, and compiled at every start.
+const maxName = 200
+
+// tooLong says whether a name is, or, of an executor, one of those that = parts.
+func tooLong(value string) bool {
+	return slices.ContainsFunc(strings.Split(value, "="), func(name string) bool { return utf8.RuneCountInString(name) > maxName })
+}
 
 // listOf is the values of a flag that may be given again, each of which may be several;
 // one empty value where it is not given.
@@ -105,7 +113,7 @@ func listOf(c *cli.Context, flag string, looks *regexp.Regexp) (values []string,
 		for value := range strings.SplitSeq(given, ",") {
 			value = strings.TrimSpace(value)
 			switch {
-			case len(value) > maxName || !looks.MatchString(value):
+			case tooLong(value) || !looks.MatchString(value):
 				return nil, usage("--%s: %q is no name", flag, value)
 			case seen[value]:
 				return nil, usage("--%s names %s twice", flag, value)
