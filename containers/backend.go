@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/volume"
 	"github.com/testcontainers/testcontainers-go"
 
 	"github.com/waza-isolate/waza/images"
@@ -222,7 +223,7 @@ func (b *Backend) scene(ctx context.Context, t *runner.Trial) (scene, error) {
 	b.mu.Lock()
 	users := b.users
 	b.mu.Unlock()
-	s := scene{run: b.run, images: map[string]imageInfo{"": b.guest}, pool: users, user: users.take}
+	s := scene{images: map[string]imageInfo{"": b.guest}, pool: users, user: users.take}
 	for _, ref := range imagesOf(t) {
 		info, err := b.image(ctx, ref, pullPolicy(ref, []*runner.Trial{t}), func(string) {})
 		if err != nil {
@@ -257,9 +258,18 @@ func (b *Backend) withMCP(ctx context.Context, ref string, agent imageInfo, cont
 	if id, ok := b.mcp[key]; ok {
 		return id, nil
 	}
-	id, err := b.mcpLayer(ctx, ref, agent.layer, content)
+	id, err := b.layer(ctx, agent.layer, ref, content, func(string) ([]layerFile, error) {
+		return []layerFile{{name: runner.MCPConfigPath, text: content}}, nil
+	})
 	if err == nil {
 		b.mcp[key] = id
 	}
 	return id, err
+}
+
+// createVolume returns the volume of that name, which is another's where it was there.
+func (b *Backend) createVolume(ctx context.Context, name, trial, role string) (volume.Volume, error) {
+	ctx, cancel := creating(ctx)
+	defer cancel()
+	return b.engine.VolumeCreate(ctx, volume.CreateOptions{Name: name, Labels: labels(b.run, trial, role)})
 }

@@ -48,7 +48,7 @@ func GC(ctx context.Context) (Garbage, error) {
 		return Garbage{}, err
 	}
 	defer func() { _ = e.Close() }()
-	return e.collect(ctx, func(ctx context.Context) (Garbage, error) {
+	g, err := e.collect(ctx, func(ctx context.Context) (Garbage, error) {
 		found, err := e.labelledObjects(ctx, ours())
 		if err != nil {
 			return Garbage{}, err
@@ -57,9 +57,9 @@ func GC(ctx context.Context) (Garbage, error) {
 		if err != nil {
 			return Garbage{}, err
 		}
-		g, err := e.sweep(ctx, found, live)
-		return g, errors.Join(err, e.dropLayers(ctx, e.ownExecutable(), ""))
+		return e.sweep(ctx, found, live)
 	})
+	return g, errors.Join(err, e.dropLayers(ctx, e.ownExecutable(), ""))
 }
 
 const (

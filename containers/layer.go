@@ -48,13 +48,6 @@ func (b *Backend) guestLayer(ctx context.Context, ref string, base imageInfo) (s
 	})
 }
 
-// mcpLayer returns the id of an agent's image with mcp.json.
-func (b *Backend) mcpLayer(ctx context.Context, ref, parent, content string) (string, error) {
-	return b.layer(ctx, parent, ref, content, func(string) ([]layerFile, error) {
-		return []layerFile{{name: runner.MCPConfigPath, text: content}}, nil
-	})
-}
-
 // layer returns the id of parent with files on top, which is made on first use and kept
 // for other runs. What the files are, key tells apart. Files gets the id of a container
 // of parent that is never started.
@@ -137,27 +130,23 @@ func (f layerFile) write(out *tar.Writer) error {
 		}
 	}
 	header := tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(f.text))}
-	if f.executable == "" {
-		if err := out.WriteHeader(&header); err != nil {
+	var content io.Reader = strings.NewReader(f.text)
+	if f.executable != "" {
+		executable, err := os.Open(f.executable)
+		if err != nil {
 			return err
 		}
-		_, err := io.WriteString(out, f.text)
-		return err
+		defer func() { _ = executable.Close() }()
+		info, err := executable.Stat()
+		if err != nil {
+			return err
+		}
+		header.Mode, header.Size, content = 0o755, info.Size(), executable
 	}
-	executable, err := os.Open(f.executable)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = executable.Close() }()
-	info, err := executable.Stat()
-	if err != nil {
-		return err
-	}
-	header.Mode, header.Size = 0o755, info.Size()
 	if err := out.WriteHeader(&header); err != nil {
 		return err
 	}
-	_, err = io.CopyN(out, executable, header.Size)
+	_, err := io.CopyN(out, content, header.Size)
 	return err
 }
 

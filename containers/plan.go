@@ -53,7 +53,6 @@ type imageInfo struct {
 
 // scene is what a trial's plan stands on: what its run has made already.
 type scene struct {
-	run        string
 	images     map[string]imageInfo // by reference; "" is the guest's own image
 	agentImage string               // the agent's, with mcp.json
 	users      map[userKey]string   // numbers of the users that are given by name

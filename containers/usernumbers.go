@@ -10,8 +10,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/docker/docker/api/types/volume"
-
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/runner"
 )
@@ -126,13 +124,6 @@ func (b *Backend) takeUsers(ctx context.Context) (*userPool, error) {
 		}
 	}
 	return nil, errUsersTaken
-}
-
-// createVolume returns the volume of that name, which is another's where it was there.
-func (b *Backend) createVolume(ctx context.Context, name, trial, role string) (volume.Volume, error) {
-	ctx, cancel := creating(ctx)
-	defer cancel()
-	return b.engine.VolumeCreate(ctx, volume.CreateOptions{Name: name, Labels: labels(b.run, trial, role)})
 }
 
 // errTooManyBoxes says that a run has more containers at once than its block has numbers.

@@ -189,8 +189,8 @@ func (tr *trialRun) keepFinal() {
 	}
 }
 
-// sharedWriter writes what is within a share, and drops all that comes when that is full: nobody is held up
-// by that.
+// sharedWriter writes what is within a share, and drops all that comes when that is full:
+// nobody is held up by that.
 type sharedWriter struct {
 	w     io.Writer
 	share *evidence.Share

@@ -93,17 +93,20 @@ func descriptors() int {
 }
 
 func queues() int {
-	return upTo(more(part.Open), func() (int, error) {
-		name, err := unix.BytePtrFromString("q" + strconv.Itoa(time.Now().Nanosecond()))
-		if err != nil {
-			return 0, err
-		}
-		fd, _, errno := unix.Syscall6(unix.SYS_MQ_OPEN, uintptr(unsafe.Pointer(name)), unix.O_CREAT|unix.O_RDWR, 0o600, 0, 0, 0)
-		if errno != 0 {
-			return 0, errno
-		}
-		return int(fd), nil
-	})
+	return upTo(more(part.Open), openQueue)
+}
+
+// openQueue makes a queue of messages.
+func openQueue() (int, error) {
+	name, err := unix.BytePtrFromString("q" + strconv.FormatInt(time.Now().UnixNano(), 36))
+	if err != nil {
+		return 0, err
+	}
+	fd, _, errno := unix.Syscall6(unix.SYS_MQ_OPEN, uintptr(unsafe.Pointer(name)), unix.O_CREAT|unix.O_RDWR, 0o600, 0, 0, 0)
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(fd), nil
 }
 
 func keys() (n int) {

@@ -4,13 +4,11 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strconv"
-	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/waza-isolate/waza/attacks/part"
+	"github.com/waza-isolate/waza/runner/probe"
 )
 
 // supply is something that the kernel gives each user so much of.
@@ -24,8 +22,8 @@ type supply struct {
 func supplies() []supply {
 	return []supply{
 		{attack: part.UsesUp, most: 1 << 10, some: 8, take: func() error { _, err := unix.InotifyInit1(unix.IN_CLOEXEC); return err }},
-		{attack: "uses-up-queues", most: 1 << 10, some: 1, take: takeQueue},
-		{attack: "uses-up-timers", most: 1 << 18, some: 1 << 10, take: takeTimer},
+		{attack: "uses-up-queues", most: 1 << 10, some: 1, take: func() error { _, err := openQueue(); return err }},
+		{attack: "uses-up-timers", most: 1 << 18, some: 1 << 10, take: probe.MakeTimer},
 		{attack: "uses-up-descriptors", most: 1 << 6, some: 1, take: takeFlight},
 		{attack: "uses-up-pipes", most: 1 << 8, some: 8, take: takePipe},
 	}
@@ -68,31 +66,6 @@ func (s supply) times(n int) error {
 
 // kept are files that stay open.
 var kept []*os.File
-
-func takeQueue() error {
-	name, err := unix.BytePtrFromString("q" + strconv.FormatInt(time.Now().UnixNano(), 36))
-	if err != nil {
-		return err
-	}
-	if _, _, errno := unix.Syscall6(unix.SYS_MQ_OPEN, uintptr(unsafe.Pointer(name)), unix.O_CREAT|unix.O_RDWR, 0o600, 0, 0, 0); errno != 0 {
-		return errno
-	}
-	return nil
-}
-
-func takeTimer() error {
-	event := struct {
-		value          uint64
-		signal, notify int32
-		_              [48]byte
-	}{notify: 1} // SIGEV_NONE
-	var id int32
-	_, _, errno := unix.Syscall(unix.SYS_TIMER_CREATE, unix.CLOCK_MONOTONIC, uintptr(unsafe.Pointer(&event)), uintptr(unsafe.Pointer(&id)))
-	if errno != 0 {
-		return errno
-	}
-	return nil
-}
 
 // takeFlight sends a hundred descriptors that nobody takes in.
 func takeFlight() error {

@@ -61,16 +61,24 @@ var mark = sync.OnceValue(func() map[string]*os.File {
 		marked[name] = f
 	}
 	for range markTimers {
-		event := struct {
-			value          uint64
-			signal, notify int32
-			_              [48]byte
-		}{notify: 1} // SIGEV_NONE: it tells nobody
-		var id int32
-		_, _, _ = unix.Syscall(unix.SYS_TIMER_CREATE, unix.CLOCK_MONOTONIC, uintptr(unsafe.Pointer(&event)), uintptr(unsafe.Pointer(&id)))
+		_ = MakeTimer() // without them there is nothing to be seen
 	}
 	return marked
 })
+
+// MakeTimer makes a timer that tells nobody, and that is there until the process ends.
+func MakeTimer() error {
+	event := struct {
+		value          uint64
+		signal, notify int32
+		_              [48]byte
+	}{notify: 1} // SIGEV_NONE
+	var id int32
+	if _, _, errno := unix.Syscall(unix.SYS_TIMER_CREATE, unix.CLOCK_MONOTONIC, uintptr(unsafe.Pointer(&event)), uintptr(unsafe.Pointer(&id))); errno != 0 {
+		return errno
+	}
+	return nil
+}
 
 func sharedFile() result {
 	marked := mark()
