@@ -77,7 +77,8 @@ func (b *Backend) layer(ctx context.Context, parent, of, key string, files func(
 		ctx, cancel := creating(ctx)
 		defer cancel()
 		made, err = b.engine.ContainerCommit(ctx, id, container.CommitOptions{Reference: ref, Config: &container.Config{
-			Labels: map[string]string{labelImage: imageLayer, labelParent: parent, images.LabelContent: of},
+			// An image keeps the labels of its container that it is not given others for.
+			Labels: map[string]string{labelImage: imageLayer, labelParent: parent, images.LabelContent: of, labelRun: ""},
 		}})
 		return err
 	})

@@ -60,10 +60,15 @@ func DropImage(t testing.TB, ref string) {
 	}
 }
 
-// dropImage removes an image, and first what waza put on top of it.
+// dropImage removes a name of an image. The last name takes the image with it, and first
+// what waza put on top of it: other tests may use an equal image by another name.
 func dropImage(ctx context.Context, c *client.Client, ref string) error {
 	found, err := c.ImageInspect(ctx, ref)
 	if err != nil {
+		return err
+	}
+	if len(found.RepoTags) > 1 && found.ID != ref {
+		_, err = c.ImageRemove(ctx, ref, image.RemoveOptions{})
 		return err
 	}
 	layers, err := c.ImageList(ctx, image.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", "waza.parent="+found.ID))})
