@@ -8,7 +8,7 @@ export PATH := $(PATH):/usr/local/go/bin
 # Debian's Go does not fetch a newer one unless it is told to.
 export GOTOOLCHAIN ?= auto
 
-.PHONY: help setup first build image run test test-all test-attacks test-agents test-faults test-pages bench soak screenshots lint clean
+.PHONY: help setup first build image run test test-all test-attacks test-agents test-faults test-pages test-compat bench soak screenshots lint clean
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,8 +44,11 @@ test-faults: ## Kill runners, restart engines, fill disks
 test-pages: ## Look at reports and served pages in a browser
 	@scripts/test pages
 
+test-compat: ## Plan and run evals written for upstream waza
+	@scripts/test compat
+
 test-all: ## Run every suite
-	@scripts/test base attacks agents faults pages
+	@scripts/test base attacks agents faults pages compat
 
 bench: ## Measure what isolation costs beside the bare engine; writes bench.json
 	@scripts/setup go engine compose

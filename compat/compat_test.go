@@ -1,0 +1,152 @@
+// Package compat holds waza against evals that were written for upstream waza
+// (microsoft/waza): those of a folder of public repositories, and the examples of
+// examples/compat.
+package compat
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/waza-isolate/waza/internal/dockertest"
+)
+
+// Variables that say where the folder of repositories is, and that it must be there.
+const (
+	corpusEnv  = "WAZA_CORPUS"
+	requireEnv = "WAZA_REQUIRE_CORPUS"
+)
+
+var figures = flag.String("figures", "", "write the figures to this `FILE` too")
+
+// corpus is the folder whose directories are repositories.
+func corpus(t *testing.T) string {
+	dir := os.Getenv(corpusEnv)
+	if dir == "" {
+		dir = filepath.Join("..", "..", "shared", "corpus")
+	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		if os.Getenv(requireEnv) != "" {
+			t.Fatalf("there is no folder %s of repositories with evals, and %s is set", dir, requireEnv)
+		}
+		t.Skipf("there is no folder %s of repositories with evals; name one in %s", dir, corpusEnv)
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// outcome is how far an eval comes: it is accepted where its files are, planned where a
+// dry run is, and run where all of its trials have an outcome with executor mock.
+type outcome struct {
+	accepted, planned, run bool
+	why                    string // the first message
+}
+
+// TestCorpus dry-runs every eval of the folder, each from the root of its repository, and
+// reports which do not plan.
+func TestCorpus(t *testing.T) {
+	dir, waza := corpus(t), dockertest.Waza(t)
+	repositories, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var total, accepted, planned, ran int
+	var told strings.Builder
+	for _, repository := range repositories {
+		if !repository.IsDir() {
+			continue
+		}
+		root := filepath.Join(dir, repository.Name())
+		for _, file := range evals(t, root) {
+			total++
+			o := try(t, waza, root, file)
+			for _, one := range []struct {
+				holds bool
+				count *int
+			}{{o.accepted, &accepted}, {o.planned, &planned}, {o.run, &ran}} {
+				if one.holds {
+					*one.count++
+				}
+			}
+			if !o.planned || !o.run {
+				fmt.Fprintf(&told, "%s: planned %v, run %v: %s\n", filepath.Join(repository.Name(), file), o.planned, o.run, o.why)
+			}
+		}
+	}
+	fmt.Fprintf(&told, "%d evals of %s: %d accepted, %d planned, %d run\n", total, dir, accepted, planned, ran)
+	t.Log(told.String())
+	if *figures != "" {
+		if err := os.WriteFile(*figures, []byte(told.String()), 0o644); err != nil {
+			t.Error(err)
+		}
+	}
+	if total == 0 {
+		t.Errorf("%s holds no eval", dir)
+	}
+}
+
+// try runs the eval that file is, from root.
+func try(t *testing.T, waza, root, file string) outcome {
+	code, said := run(t, waza, root, "run", "--isolate", "--dry-run", file)
+	o := outcome{accepted: code == 0 || strings.HasPrefix(said, "waza: "), planned: code == 0}
+	if o.planned {
+		code, said = run(t, waza, root, "run", "--executor", "mock", "--trials", "1", "-q", "--run-dir", filepath.Join(t.TempDir(), "run"), file)
+		o.run = code == 0 || code == 1
+	}
+	o.why, _, _ = strings.Cut(said, "\n")
+	return o
+}
+
+// run runs waza in dir without any key, and returns its exit code and what it said on stderr.
+func run(t *testing.T, waza, dir string, args ...string) (int, string) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, waza, args...)
+	var stderr bytes.Buffer
+	cmd.Dir, cmd.Stderr = dir, &stderr
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), stderr.String()
+}
+
+// evals are the files below root that are evals: mappings with config and tasks.
+func evals(t *testing.T, root string) (files []string) {
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".yaml") && !strings.HasSuffix(path, ".yml") {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		var eval struct{ Config, Tasks any }
+		if yaml.Unmarshal(data, &eval) != nil || eval.Config == nil || eval.Tasks == nil {
+			return nil
+		}
+		file, err := filepath.Rel(root, path)
+		files = append(files, file)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
