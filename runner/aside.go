@@ -33,7 +33,7 @@ func wasSetAside(file string) bool {
 // [evidence.InterruptedDir].
 func (r Recovered) SetAside(run string, id TrialID) error {
 	kind := evidence.InterruptedDir
-	if r.infra[id] {
+	if r.again[id] {
 		kind = evidence.AttemptsDir
 	}
 	return setAside(TrialDir(run, id.Task, id.Number), kind)

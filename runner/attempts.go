@@ -19,15 +19,17 @@ const (
 	lostTimeout    = time.Second
 )
 
-// one runs a trial to its outcome, again where it ended as infra, another attempt could
-// end otherwise and be recorded, and grades it. A trial that was interrupted has no result.
+// one runs a trial to its outcome and grades it. It is run again where it ended as infra and
+// another attempt could end otherwise, and where it failed and has attempts left. A trial
+// that was interrupted has no result.
 func (r *run) one(ctx context.Context, t *Trial) (*Result, error) {
 	dir := TrialDir(r.o.Dir, t.Task, t.Number)
 	earlier, err := dir.Earlier()
 	if err != nil {
 		return nil, err
 	}
-	for last := len(earlier) + 1 + r.o.InfraRetries; ; {
+	failed := failures(earlier)
+	for broken := 0; ; {
 		attempt := *t
 		attempt.Attempt = len(earlier) + 1
 		result, err := r.attempt(ctx, &attempt, dir)
@@ -35,8 +37,17 @@ func (r *run) one(ctx context.Context, t *Trial) (*Result, error) {
 			return nil, err
 		}
 		result.Earlier = earlier
-		again := result.Verdicts.Class == evidence.ClassInfra && result.Verdicts.Reason != evidence.ReasonPin && attempt.Attempt < last && ctx.Err() == nil
-		if !again || evidence.CheckRoom(string(dir)) != nil || r.backs.recover(ctx, r.backend) != nil {
+		again := false
+		switch {
+		case result.Verdicts.Class == evidence.ClassInfra:
+			broken++
+			again = result.Verdicts.Reason != evidence.ReasonPin && broken <= r.o.InfraRetries
+		case result.Verdicts.Class == evidence.ClassFail:
+			failed++
+			attacked := result.Verdicts.Attack != nil && result.Verdicts.Attack.Succeeded
+			again = failed < r.o.MaxAttempts && !attacked // nothing makes up for an attack that succeeded
+		}
+		if !again || ctx.Err() != nil || evidence.CheckRoom(string(dir)) != nil || r.backs.recover(ctx, r.backend) != nil {
 			r.ends(&attempt, PhaseDone, result)
 			return result, nil
 		}
@@ -44,8 +55,20 @@ func (r *run) one(ctx context.Context, t *Trial) (*Result, error) {
 		if err := setAside(dir, evidence.AttemptsDir); err != nil {
 			return nil, err
 		}
-		earlier = append(earlier, result.Trial)
+		if earlier, err = dir.Earlier(); err != nil {
+			return nil, err
+		}
 	}
+}
+
+// failures counts the attempts that graders failed.
+func failures(attempts []evidence.Trial) (count int) {
+	for _, attempt := range attempts {
+		if attempt.Class == evidence.ClassFail {
+			count++
+		}
+	}
+	return count
 }
 
 // attempt runs and grades a trial once.

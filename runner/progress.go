@@ -15,7 +15,7 @@ const (
 	PhaseAgent   Phase = "agent at work"
 	PhaseCollect Phase = "collecting"
 	PhaseJudge   Phase = "asking the judge"
-	PhaseAgain   Phase = "once more" // it ended as infra
+	PhaseAgain   Phase = "once more" // it ended as infra, or failed and has attempts left
 	PhaseDone    Phase = "done"
 )
 

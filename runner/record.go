@@ -57,6 +57,7 @@ type Record struct {
 	FailFast    bool                 `json:"fail_fast,omitempty"`
 	NoAttacks   bool                 `json:"no_attacks,omitempty"` // what attacks inject was left out
 	Retries     int                  `json:"infra_retries"`
+	MaxAttempts int                  `json:"max_attempts,omitempty"`
 	Directory   string               `json:"directory,omitempty"`   // that relative paths of the command line are from
 	ContextDir  string               `json:"context_dir,omitempty"` // where the command line set it
 	Pull        string               `json:"pull,omitempty"`        // likewise

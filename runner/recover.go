@@ -32,15 +32,15 @@ type Recovered struct {
 	// Complete says that no trial is left to run.
 	Complete bool
 
-	infra map[TrialID]bool // those that ended, and not for the agent's sake
+	again map[TrialID]bool // those that ended, and are to be run again as another attempt
 }
 
 // Recover reads what a run left, and grades trials that ended and were not graded; what
 // they ask of a judge is asked first.
 // A trial counts as ended with its trial.json, which is written last; one that is
-// infra counts as not run.
+// infra, or failed and has attempts left, counts as not run.
 func Recover(ctx context.Context, dir string, r Record, c Consulting) (Recovered, error) {
-	all := Recovered{Kept: map[TrialID]Result{}, infra: map[TrialID]bool{}}
+	all := Recovered{Kept: map[TrialID]Result{}, again: map[TrialID]bool{}}
 	if err := evidence.RemoveHalfWritten(dir); err != nil {
 		return all, err
 	}
@@ -57,10 +57,14 @@ func Recover(ctx context.Context, dir string, r Record, c Consulting) (Recovered
 			case err != nil:
 				return all, fmt.Errorf("trial %s: %w", id, err)
 			case result.Verdicts.Class == evidence.ClassInfra:
-				all.infra[id] = true
+				all.again[id] = true
 			default:
 				if result.Earlier, err = result.Dir.Earlier(); err != nil {
 					return all, fmt.Errorf("trial %s: %w", id, err)
+				}
+				if result.Verdicts.Class == evidence.ClassFail && (result.Verdicts.Attack == nil || !result.Verdicts.Attack.Succeeded) && failures(result.Earlier)+1 < r.MaxAttempts {
+					all.again[id] = true // it was interrupted between two attempts
+					continue
 				}
 				all.Kept[id] = result
 				lost = lost || result.Verdicts.Class != evidence.ClassPass

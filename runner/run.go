@@ -19,7 +19,7 @@ type Result struct {
 	Dir      evidence.Dir
 	Trial    evidence.Trial
 	Verdicts evidence.Verdicts
-	// Earlier are the attempts before it, which ended as infra.
+	// Earlier are the attempts before it, which were made again.
 	Earlier []evidence.Trial
 }
 
@@ -30,8 +30,10 @@ type Options struct {
 	FailFast bool   // start no further trial once one did not pass
 	// InfraRetries is how often a trial that ended as infra is run again.
 	InfraRetries int
-	Secrets      *redact.Set
-	Progress     func(Update) // called from several goroutines, which wait for it
+	// MaxAttempts is how often a trial is tried until its graders do not fail it; 0 is once.
+	MaxAttempts int
+	Secrets     *redact.Set
+	Progress    func(Update) // called from several goroutines, which wait for it
 	// Warn gets what failed and harms no trial; nil for nobody.
 	Warn func(error)
 

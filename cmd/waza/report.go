@@ -56,17 +56,18 @@ func attemptsBefore(r runner.Result) string {
 		return ""
 	}
 	said := func(reason evidence.Reason, message string) string {
-		return fmt.Sprintf("%s: %s", reason, printable(visible.FirstLine(message)))
+		return strings.TrimPrefix(fmt.Sprintf("%s: %s", reason, printable(visible.FirstLine(message))), ": ")
 	}
-	var why []string
+	var why, ends []string
 	for _, attempt := range r.Earlier {
-		why = append(why, said(attempt.Reason, attempt.Message))
+		why, ends = append(why, said(attempt.Reason, attempt.Message)), append(ends, string(attempt.Class))
 	}
 	if why = slices.Compact(why); len(why) == 1 && why[0] == said(r.Verdicts.Reason, r.Verdicts.Message) {
 		why = []string{"for the same reason"}
 	}
-	return fmt.Sprintf("%s/%d %s after %d attempt(s) that ended as infra: %s",
-		r.Trial.Task, r.Trial.Number, r.Verdicts.Class, len(r.Earlier), strings.Join(why, "; "))
+	slices.Sort(ends)
+	return fmt.Sprintf("%s/%d %s after %d attempt(s) that ended as %s: %s",
+		r.Trial.Task, r.Trial.Number, r.Verdicts.Class, len(r.Earlier), strings.Join(slices.Compact(ends), " and "), strings.Join(why, "; "))
 }
 
 // serversEnds says which servers ended before they were asked to, and how, and which

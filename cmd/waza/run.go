@@ -319,6 +319,7 @@ func (j *job) newRecord() (runner.Record, error) {
 	record.Isolated, record.Network = j.options.isolate, j.trials[0].Network
 	record.Models = j.trials[0].Models
 	record.Workers, record.Trials, record.Retries = j.workers(), len(j.trials)/len(j.tasks), j.options.infraRetries
+	record.MaxAttempts = j.eval.Config.MaxAttempts
 	record.Timeout, record.FailFast = j.options.timeout, j.eval.Config.FailFast
 	record.ContextDir, record.Pull, record.Pins = j.options.contextDir, j.options.pull, j.options.pins
 	record.NoAttacks = j.options.noAttacks
@@ -379,7 +380,7 @@ func (j *job) chooseRunDir() (string, error) {
 
 func (j *job) runnerOptions(dir string) runner.Options {
 	o := runner.Options{
-		Dir: dir, Workers: j.workers(), FailFast: j.eval.Config.FailFast, InfraRetries: j.options.infraRetries,
+		Dir: dir, Workers: j.workers(), FailFast: j.eval.Config.FailFast, InfraRetries: j.options.infraRetries, MaxAttempts: j.eval.Config.MaxAttempts,
 		Secrets: j.secrets, Progress: j.progress.update, Warn: j.warnOf, Connect: j.judges.connect,
 	}
 	if j.options.loudness == loud {

@@ -9,7 +9,8 @@ import (
 	"slices"
 )
 
-// Earlier reads the attempts of a trial that were made again, in order.
+// Earlier reads the attempts of a trial that were made again, in order. Each has its
+// outcome, also where graders decided that.
 func (d Dir) Earlier() ([]Trial, error) {
 	at := filepath.Join(string(d), AttemptsDir)
 	entries, err := os.ReadDir(at)
@@ -28,6 +29,12 @@ func (d Dir) Earlier() ([]Trial, error) {
 		if err != nil {
 			return nil, fmt.Errorf("attempt: %w", err)
 		}
+		at := Dir(filepath.Join(string(d), AttemptsDir, entry.Name()))
+		verdicts, err := at.Verdicts()
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("attempt: %w", err)
+		}
+		t.Class, t.Reason, t.Message = t.Outcome(verdicts)
 		found = append(found, t)
 	}
 	slices.SortFunc(found, func(a, b Trial) int { return a.Attempt - b.Attempt })

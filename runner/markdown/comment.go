@@ -96,10 +96,9 @@ func taskRow(t results.Task) []string {
 
 // ends are the outcomes of a task's trials, those of several counted.
 func ends(runs []results.RunResult) string {
-	counts, again := map[evidence.Class]int{}, 0
+	counts := map[evidence.Class]int{}
 	for _, r := range runs {
 		counts[r.Outcome]++
-		again += len(r.Earlier)
 	}
 	var said []string
 	for _, class := range slices.Sorted(maps.Keys(counts)) {
@@ -109,8 +108,9 @@ func ends(runs []results.RunResult) string {
 		}
 		said = append(said, text)
 	}
-	if again > 0 {
-		said = append(said, fmt.Sprintf("after %d <code>infra</code>", again))
+	for _, before := range results.EarlierEnds(runs) {
+		count, class, _ := strings.Cut(strings.TrimPrefix(before, "after "), " ")
+		said = append(said, fmt.Sprintf("after %s %s", count, code(class)))
 	}
 	if len(said) == 0 {
 		return none

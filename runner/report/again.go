@@ -30,6 +30,9 @@ func madeAgain(tasks []results.Task) (all []again) {
 		for _, run := range task.Runs {
 			a := again{Task: task, Number: run.RunNumber, Mark: outcomeOf(run.Outcome)}
 			for _, e := range run.Earlier {
+				if e.Outcome != evidence.ClassInfra {
+					continue
+				}
 				a.Attempts = append(a.Attempts, attempt{e.Attempt, brokeBy(e.Reason, e.Message)})
 			}
 			if run.Outcome == evidence.ClassInfra {

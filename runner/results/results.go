@@ -60,7 +60,7 @@ type Summary struct {
 	MaxScore       float64     `json:"max_score"`
 	StdDev         float64     `json:"std_dev"`
 	DurationMS     int64       `json:"duration_ms"`
-	Again          int         `json:"earlier_attempts,omitempty"` // that ended as infra, and were made again
+	Again          int         `json:"earlier_attempts,omitempty"` // that were made again
 	Models         *Models     `json:"models,omitempty"`           // of all runs; nil where no gateway was in the way
 	Judge          *Judge      `json:"judge,omitempty"`            // of all runs
 	Statistics     *Statistics `json:"statistics,omitempty"`       // nil without a counted trial
@@ -76,7 +76,7 @@ type Statistics struct {
 	PassAtK     []float64         `json:"pass_at_k"`
 	PassHatK    []float64         `json:"pass_hat_k"`
 	Consistency ConsistencyCounts `json:"consistency"`
-	PassRate    *Estimate         `json:"trial_pass_rate"` // share of trials that passed
+	PassRate    *Estimate         `json:"trial_pass_rate"` // share of trials that passed, at the first attempt
 	Score       *Estimate         `json:"score"`           // of trials, weighted
 	// Of trials with an mcp_compliance grader that judges these; nil without any.
 	Selection   *Estimate `json:"selection,omitempty"`    // the tools called, against those expected
@@ -125,7 +125,8 @@ type RunResult struct {
 	Attack        *Attack                    `json:"attack,omitempty"` // nil where none was made
 }
 
-// Attempt is an attempt that was made again, because it ended as infra.
+// Attempt is an attempt that was made again, because it ended as infra, or failed and
+// config.max_attempts allowed another.
 type Attempt struct {
 	Attempt int             `json:"attempt"`
 	Outcome evidence.Class  `json:"outcome"`

@@ -5,10 +5,13 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // Stats is a task's counted runs in figures. Scores of a run are the mean of its
-// graders' scores, plain and weighted.
+// graders' scores, plain and weighted. Where attempts were made again the last one counts,
+// but for Flaky, Consistency, PassAtK and PassHatK, which go by the first.
 type Stats struct {
 	PassRate         float64     `json:"pass_rate"`
 	PassRateCI       Interval    `json:"pass_rate_ci"`
@@ -40,7 +43,11 @@ func stats(runs []RunResult) *Stats {
 	s := &Stats{TotalRuns: len(runs)}
 	var scores, weighted []float64
 	var total int64
+	first := 0 // runs of which the first attempt passed
 	for _, r := range runs {
+		if r.passedAtFirst() {
+			first++
+		}
 		plain, weight := r.scores()
 		scores, weighted = append(scores, plain), append(weighted, weight)
 		total += r.DurationMS
@@ -59,15 +66,22 @@ func stats(runs []RunResult) *Stats {
 	s.MinScore, s.MaxScore = slices.Min(scores), slices.Max(scores)
 	s.ScoreVariance = variance(scores)
 	s.StdDevScore = math.Sqrt(s.ScoreVariance)
-	s.Consistency = consistency(s.PassedRuns, s.TotalRuns)
+	s.Consistency = consistency(first, s.TotalRuns)
 	s.Flaky = s.Consistency == Mixed
-	s.PassAtK, s.PassHatK = passAtK(s.PassedRuns, s.TotalRuns), passHatK(s.PassedRuns, s.TotalRuns)
+	s.PassAtK, s.PassHatK = passAtK(first, s.TotalRuns), passHatK(first, s.TotalRuns)
 	s.AvgDurationMS = total / int64(len(runs))
 	if len(runs) > 1 {
 		ci := bootstrap(weighted)
 		s.BootstrapCI, s.CI95Lo, s.CI95Hi = &ci, ci.Lower, ci.Upper
 	}
 	return s
+}
+
+// passedAtFirst reports whether the first attempt that says something of the agent passed,
+// so that attempts which make up for failed ones do not make a task look reliable.
+func (r RunResult) passedAtFirst() bool {
+	failed := slices.ContainsFunc(r.Earlier, func(a Attempt) bool { return a.Outcome != evidence.ClassInfra })
+	return r.Status == StatusPassed && !failed
 }
 
 // scores are the plain and the weighted mean of the graders'. A run without

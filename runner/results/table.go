@@ -3,6 +3,7 @@ package results
 import (
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -66,14 +67,21 @@ func row(t Task) []string {
 // verdict lists how the runs ended, without pass where one did not, and how many
 // attempts came before them.
 func verdict(runs []RunResult) string {
-	again := 0
+	return strings.Join(append([]string{lastEnds(runs)}, EarlierEnds(runs)...), ", ")
+}
+
+// EarlierEnds says how attempts ended that were made again, such as "after 2 infra".
+func EarlierEnds(runs []RunResult) (ends []string) {
+	counts := map[evidence.Class]int{}
 	for _, r := range runs {
-		again += len(r.Earlier)
+		for _, attempt := range r.Earlier {
+			counts[attempt.Outcome]++
+		}
 	}
-	if again > 0 {
-		return fmt.Sprintf("%s, after %d infra", lastEnds(runs), again)
+	for _, class := range slices.Sorted(maps.Keys(counts)) {
+		ends = append(ends, fmt.Sprintf("after %d %s", counts[class], class))
 	}
-	return lastEnds(runs)
+	return ends
 }
 
 func lastEnds(runs []RunResult) string {

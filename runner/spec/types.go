@@ -40,7 +40,7 @@ func (e *Eval) Dir() string { return filepath.Dir(e.Path) }
 
 // Config is how an eval's tasks are run.
 type Config struct {
-	_ struct{} `later:"first_event_timeout_seconds group_by inject_skill_body instruction_files judge_reasoning_effort max_attempts reasoning_effort trigger_skill_routing"`
+	_ struct{} `later:"first_event_timeout_seconds group_by inject_skill_body instruction_files judge_reasoning_effort reasoning_effort trigger_skill_routing"`
 
 	TrialsPerTask     int                          `json:"trials_per_task" min:"1" max:"10000" jsonschema:"trials of each task"`
 	TimeoutSeconds    int                          `json:"timeout_seconds" min:"1" max:"604800" jsonschema:"seconds an agent may take"`
@@ -48,6 +48,7 @@ type Config struct {
 	Workers           int                          `json:"workers,omitempty" min:"1" max:"256" jsonschema:"trials at once when parallel; default 4"`
 	MaxWorkers        int                          `json:"max_workers,omitempty" min:"1" max:"256" jsonschema:"older name of workers"`
 	FailFast          bool                         `json:"fail_fast,omitempty" jsonschema:"start no further trial once one did not pass"`
+	MaxAttempts       int                          `json:"max_attempts,omitempty" min:"0" max:"100" jsonschema:"how often a trial is tried until no grader fails; the last attempt decides; default 1"`
 	Executor          string                       `json:"executor" enum:"mock script command llm claude codex copilot copilot-sdk gemini opencode" jsonschema:"what plays the agent; copilot-sdk is copilot"`
 	Model             string                       `json:"model,omitempty" jsonschema:"model the agent uses, as PROVIDER/MODEL or MODEL; handed to the agent as WAZA_MODEL, without the provider"`
 	MCPServers        map[string]*mcpconfig.Server `json:"mcp_servers,omitempty" jsonschema:"MCP servers of every task, by the name the agent reaches them under"`
