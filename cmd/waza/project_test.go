@@ -19,6 +19,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/waza-isolate/waza/internal/dockertest"
+	"github.com/waza-isolate/waza/internal/upstreamtest"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/results"
@@ -235,7 +236,9 @@ func (p *project) record() runner.Record {
 func (p *project) results() results.Results {
 	p.t.Helper()
 	var r results.Results
-	if err := json.Unmarshal([]byte(p.read("run", "results.json")), &r); err != nil {
+	data := []byte(p.read("run", "results.json"))
+	upstreamtest.Read(p.t, data)
+	if err := json.Unmarshal(data, &r); err != nil {
 		p.t.Fatal(err)
 	}
 	return r

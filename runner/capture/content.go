@@ -26,19 +26,25 @@ func readContent(result json.RawMessage) content {
 	if !ok {
 		return content{}
 	}
-	c := content{blocks: fields["content"], structured: fields["structuredContent"], textAlone: true}
+	c := content{blocks: fields["content"], structured: fields["structuredContent"]}
+	c.text, c.textAlone = blockText(c.blocks)
+	return c
+}
+
+// blockText joins the text of blocks, and says whether there is no other kind.
+func blockText(raw json.RawMessage) (joined string, alone bool) {
 	var blocks []map[string]json.RawMessage
-	_ = json.Unmarshal(c.blocks, &blocks)
+	_ = json.Unmarshal(raw, &blocks)
 	var texts []string
+	alone = true
 	for _, block := range blocks {
 		if text(block["type"]) != "text" {
-			c.textAlone = false
+			alone = false
 			continue
 		}
 		texts = append(texts, text(block["text"]))
 	}
-	c.text = strings.Join(texts, "\n")
-	return c
+	return strings.Join(texts, "\n"), alone
 }
 
 // sameResult reports whether a result is told as it was. Nothing told is nothing told
@@ -94,7 +100,7 @@ func texts(v any) []string {
 		}
 		return all
 	case map[string]any:
-		for _, key := range []string{"text", "content"} {
+		for _, key := range []string{"contents", "text", "content"} {
 			if inner, ok := v[key]; ok {
 				return texts(inner)
 			}

@@ -7,3 +7,9 @@ import "encoding/json"
 func Text(result json.RawMessage) string {
 	return readContent(result).text
 }
+
+// BlockText is the same of a result's content alone, a list of blocks.
+func BlockText(content json.RawMessage) string {
+	text, _ := blockText(content)
+	return text
+}

@@ -168,8 +168,11 @@ type Step struct {
 	Error  string          `json:"error,omitempty"`  // why there is none
 }
 
-// AssistantUsage is the type of an event that tells what models took.
-const AssistantUsage = "assistant.usage"
+// Types of events of a transcript that have a name here.
+const (
+	AssistantUsage = "assistant.usage" // what models took
+	UserMessage    = "user.message"    // what the agent was asked
+)
 
 // TranscriptEvent is one line of transcript.jsonl in waza's event format: what
 // the agent says it did.

@@ -2,11 +2,12 @@
 // actions for GitHub read. What it writes is valid by the schema of Ant's JUnit tasks,
 // the strictest in use, and so by Jenkins' own.
 //
-// A run is one suite, and each of its trials a case: passed; a failure, where graders
-// say so; an error, where there is no verdict on the agent's work or it did not come to
-// its end; or skipped, where the trial did not run. A trial that ended as infra is an
-// error and not skipped: it counts for nothing in the verdict, but a pipeline that shows
-// it as skipped would be green for a trial that has no outcome. A metric with a
+// A run is one suite, and each of its tasks a case, under the names that waza gives them:
+// passed; a failure, where graders say so of a trial; an error, where there is no verdict
+// on the agent's work or it did not come to its end; or skipped, where a trial did not
+// run. A trial that ended as infra is an error and not skipped: it counts for nothing in
+// the verdict, but a pipeline that shows it as skipped would be green for a trial that has
+// no outcome. A metric with a
 // threshold is a case too, since it decides on the run's exit code.
 //
 // It computes from results alone: no file is read and no clock asked. Texts are
@@ -14,6 +15,7 @@
 package junit
 
 import (
+	"cmp"
 	"encoding/xml"
 	"io"
 	"strconv"
@@ -104,7 +106,7 @@ func (s seconds) MarshalXMLAttr(name xml.Name) (xml.Attr, error) {
 const unknownHost = "localhost"
 
 func suiteOf(r results.Results) suite {
-	name := nameOf(r.EvalName)
+	name, class := nameOf(r.EvalName), nameOf(cmp.Or(r.Skill, r.EvalName))
 	s := suite{
 		Package: name, Name: name, Hostname: unknownHost,
 		Timestamp: r.Timestamp.UTC().Format("2006-01-02T15:04:05"),
@@ -113,13 +115,13 @@ func suiteOf(r results.Results) suite {
 	texts := budget{left: maxTexts}
 	var before strings.Builder
 	for _, task := range r.Tasks {
-		s.Cases = append(s.Cases, trials(name, r.Config.RunsPerTest, task, &texts)...)
+		s.Cases = append(s.Cases, taskCase(class, r.Config.RunsPerTest, task, &texts))
 		before.WriteString(string(texts.take(again(task))))
 	}
 	s.SystemOut = text(before.String())
 	for _, m := range r.MetricsByName() {
 		if m.Threshold > 0 {
-			s.Cases = append(s.Cases, metricCase(name, m))
+			s.Cases = append(s.Cases, metricCase(class, m))
 		}
 	}
 	for _, c := range s.Cases {

@@ -10,40 +10,47 @@ import (
 	"github.com/waza-isolate/waza/runner/results"
 )
 
-// trials are the cases of a task, of which so many trials were to run.
-func trials(class string, planned int, task results.Task, texts *budget) (cases []testcase) {
-	runs := map[int]results.RunResult{}
+// taskCase is the case of a task, of which so many trials were to run. It is called as
+// waza calls it, so that a pipeline's history of it goes on.
+func taskCase(class string, planned int, task results.Task, texts *budget) testcase {
+	c := testcase{Classname: class, Name: nameOf(cmp.Or(task.DisplayName, task.TestID))}
+	var failed, broken []results.RunResult
+	var told strings.Builder
 	for _, run := range task.Runs {
-		runs[run.RunNumber] = run
-		planned = max(planned, run.RunNumber)
-	}
-	for number := 1; number <= planned; number++ {
-		c := testcase{Classname: class, Name: nameOf(task.TestID)}
+		c.Time += milliseconds(run.DurationMS)
+		switch run.Outcome {
+		case evidence.ClassPass:
+			continue
+		case evidence.ClassFail:
+			failed = append(failed, run)
+		default:
+			broken = append(broken, run)
+		}
+		if told.Len() > maxText { // of which no more is kept
+			continue
+		}
 		if planned > 1 {
-			c.Name = fmt.Sprintf("%s #%d", c.Name, number)
+			fmt.Fprintf(&told, "#%d ", run.RunNumber)
 		}
-		if run, ran := runs[number]; ran {
-			c.tell(run, texts)
-		} else {
-			c.Skipped = &skipped{Message: "the trial has no outcome: it did not run, or not to its end"}
+		told.WriteString(reasons(run))
+	}
+	why := func(runs []results.RunResult) *problem {
+		first := runs[0]
+		message := cmp.Or(first.Why().Line(), first.Outcome.With(first.Reason))
+		if bad := len(failed) + len(broken); planned > 1 {
+			message = fmt.Sprintf("%d of %d trials did not pass: %s", bad, max(planned, len(task.Runs)), message)
 		}
-		cases = append(cases, c)
+		return &problem{Type: line(string(first.Outcome)), Message: line(message), Text: texts.take(told.String())}
 	}
-	return cases
-}
-
-// tell says how a trial ended.
-func (c *testcase) tell(run results.RunResult, texts *budget) {
-	c.Time = milliseconds(run.DurationMS)
-	if run.Outcome == evidence.ClassPass {
-		return
+	switch missing := planned - len(task.Runs); {
+	case len(failed) > 0:
+		c.Failure = why(failed)
+	case len(broken) > 0:
+		c.Error = why(broken)
+	case missing > 0:
+		c.Skipped = &skipped{Message: fmt.Sprintf("%d of %d trials have no outcome: they did not run, or not to their end", missing, planned)}
 	}
-	why := &problem{Type: line(string(run.Outcome)), Message: line(cmp.Or(run.Why().Line(), run.Outcome.With(run.Reason))), Text: texts.take(reasons(run))}
-	if run.Outcome == evidence.ClassFail {
-		c.Failure = why
-	} else {
-		c.Error = why
-	}
+	return c
 }
 
 // reasons are how a trial ended and all that is said why.

@@ -44,6 +44,7 @@ func (b *Builder) Add(trial Trial) error {
 	t := taken{result: outline(trial), used: used(trial)}
 	t.listed = b.define.define(t.result.Servers, trial.Catalogs)
 	t.result.Models, t.answers = modelsOf(trial)
+	t.result.Usage = t.result.SessionDigest.Usage
 	b.marker.mark(t.result.Servers, trial.Catalogs)
 	b.trials[trial.Task] = append(b.trials[trial.Task], t)
 	return nil
@@ -177,7 +178,7 @@ func validations(verdicts []evidence.Verdict) map[string]Validation {
 func (r RunResult) complete(trial Trial) RunResult {
 	used, room := uses(trial), roomFor(trial)
 	r.ToolEvents, r.SessionDigest.ToolCalls = toolEvents(used, room), toolCalls(used, room)
-	r.Transcript, r.FinalOutput = room.transcript(trial.Transcript), trial.FinalOutput
+	r.Transcript, r.FinalOutput = room.transcript(trial), trial.FinalOutput
 	return r
 }
 

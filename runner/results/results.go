@@ -61,7 +61,8 @@ type Summary struct {
 	StdDev         float64     `json:"std_dev"`
 	DurationMS     int64       `json:"duration_ms"`
 	Again          int         `json:"earlier_attempts,omitempty"` // that were made again
-	Models         *Models     `json:"models,omitempty"`           // of all runs; nil where no gateway was in the way
+	Usage          *Usage      `json:"usage,omitempty"`            // of all runs; nil where nothing tells
+	Models         *Models     `json:"models,omitempty"`           // likewise; nil where no gateway was in the way
 	Judge          *Judge      `json:"judge,omitempty"`            // of all runs
 	Statistics     *Statistics `json:"statistics,omitempty"`       // nil without a counted trial
 	Attacks        *Attacks    `json:"attacks,omitempty"`          // nil where none was made
@@ -104,25 +105,26 @@ type Task struct {
 
 // RunResult is one trial, by its last attempt.
 type RunResult struct {
-	RunNumber     int                        `json:"run_number"`
-	Attempts      int                        `json:"attempts"`
-	Status        Status                     `json:"status"`
-	Outcome       evidence.Class             `json:"outcome"`
-	Reason        evidence.Reason            `json:"reason,omitempty"`  // in one word
-	Message       string                     `json:"message,omitempty"` // in a sentence
-	Earlier       []Attempt                  `json:"earlier_attempts,omitempty"`
-	DurationMS    int64                      `json:"duration_ms"`
-	Validations   map[string]Validation      `json:"validations"`
-	SessionDigest SessionDigest              `json:"session_digest"`
-	Servers       []ServerReport             `json:"servers,omitempty"`
-	ToolEvents    []ToolEvent                `json:"tool_events,omitempty"`
-	Transcript    []evidence.TranscriptEvent `json:"transcript,omitempty"`
-	Narration     *Narration                 `json:"narration,omitempty"` // where the agent leaves a transcript
-	FinalOutput   string                     `json:"final_output"`
-	Models        *Models                    `json:"models,omitempty"` // where a gateway was in the way
-	Judge         *Judge                     `json:"judge,omitempty"`  // what graders' questions cost
-	ErrorMsg      string                     `json:"error_msg,omitempty"`
-	Attack        *Attack                    `json:"attack,omitempty"` // nil where none was made
+	RunNumber     int                   `json:"run_number"`
+	Attempts      int                   `json:"attempts"`
+	Status        Status                `json:"status"`
+	Outcome       evidence.Class        `json:"outcome"`
+	Reason        evidence.Reason       `json:"reason,omitempty"`  // in one word
+	Message       string                `json:"message,omitempty"` // in a sentence
+	Earlier       []Attempt             `json:"earlier_attempts,omitempty"`
+	DurationMS    int64                 `json:"duration_ms"`
+	Validations   map[string]Validation `json:"validations"`
+	SessionDigest SessionDigest         `json:"session_digest"`
+	Servers       []ServerReport        `json:"servers,omitempty"`
+	ToolEvents    []ToolEvent           `json:"tool_events,omitempty"`
+	Transcript    []TranscriptEvent     `json:"transcript,omitempty"`
+	Narration     *Narration            `json:"narration,omitempty"` // where the agent leaves a transcript
+	FinalOutput   string                `json:"final_output"`
+	Usage         *Usage                `json:"usage,omitempty"`  // nil where nothing tells
+	Models        *Models               `json:"models,omitempty"` // where a gateway was in the way
+	Judge         *Judge                `json:"judge,omitempty"`  // what graders' questions cost
+	ErrorMsg      string                `json:"error_msg,omitempty"`
+	Attack        *Attack               `json:"attack,omitempty"` // nil where none was made
 }
 
 // Attempt is an attempt that was made again, because it ended as infra, or failed and
@@ -155,6 +157,7 @@ type SessionDigest struct {
 	MCPToolCalls   int        `json:"mcp_tool_calls"`
 	MCPServersUsed []string   `json:"mcp_servers_used"`
 	Errors         []string   `json:"errors"`
+	Usage          *Usage     `json:"usage,omitempty"` // the run's
 }
 
 // ToolCall is a use of a tool, with the arguments that waza's graders know.
@@ -178,7 +181,15 @@ type ToolArguments struct {
 
 // ToolResult is the text of a tool's result.
 type ToolResult struct {
-	Content string `json:"content"`
+	Content         string `json:"content"`
+	DetailedContent string `json:"detailedContent,omitempty"` // where the agent has a longer text for people
+}
+
+// TranscriptEvent is one of the agent's, with a tool's result as waza's readers take it:
+// an object of text. The result as the agent wrote it is in transcript.jsonl.
+type TranscriptEvent struct {
+	evidence.TranscriptEvent
+	ToolResult *ToolResult `json:"tool_result,omitempty"` // in place of the agent's own
 }
 
 // ToolEvent is a use of a tool with all of its arguments and its result.

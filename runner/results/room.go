@@ -97,13 +97,29 @@ func (r *room) leftOut(bytes int, at place) string {
 	return said
 }
 
-// transcript is what the agent tells, as far as there is room.
-func (r *room) transcript(events []evidence.TranscriptEvent) (all []evidence.TranscriptEvent) {
-	for i, e := range events {
+// result is what came of a tool, as far as there is room; nil for nothing.
+func (r *room) result(result *ToolResult, at place) *ToolResult {
+	if result != nil {
+		result.Content = r.text(result.Content, at)
+		if result.DetailedContent != "" {
+			result.DetailedContent = r.text(result.DetailedContent, at)
+		}
+	}
+	return result
+}
+
+// transcript is what the agent tells, as far as there is room. It begins with the prompt,
+// which few agents tell.
+func (r *room) transcript(trial Trial) (all []TranscriptEvent) {
+	if len(trial.Transcript) > 0 && trial.Prompt != "" && trial.Transcript[0].Type != evidence.UserMessage {
+		prompt := r.text(trial.Prompt, place{file: evidence.TrialFile, part: "line", number: 1})
+		all = append(all, TranscriptEvent{TranscriptEvent: evidence.TranscriptEvent{Type: evidence.UserMessage, Content: prompt}})
+	}
+	for i, e := range trial.Transcript {
 		at := place{file: evidence.TranscriptFile, part: "line", number: i + 1}
 		e.Content, e.Message = r.text(e.Content, at), r.text(e.Message, at)
-		e.Arguments, e.ToolResult = r.json(e.Arguments, at), r.json(e.ToolResult, at)
-		all = append(all, e)
+		e.Arguments = r.json(e.Arguments, at)
+		all = append(all, TranscriptEvent{TranscriptEvent: e, ToolResult: r.result(toldResult(e.ToolResult), at)})
 	}
 	return all
 }

@@ -35,6 +35,7 @@ func digest(trial Trial) SessionDigest {
 	case evidence.ClassTimeout, evidence.ClassAgentError, evidence.ClassInfra:
 		d.Errors = append(d.Errors, cmp.Or(trial.Verdicts.Message, string(trial.Verdicts.Class)))
 	}
+	d.Usage = usageOf(trial)
 	return d
 }
 
@@ -49,11 +50,7 @@ func toolCalls(uses []capture.Use, room *room) (calls []ToolCall) {
 }
 
 func shortResult(use capture.Use, room *room) *ToolResult {
-	result := ResultOf(use)
-	if result != nil {
-		result.Content = room.text(result.Content, resultAt(use))
-	}
-	return result
+	return room.result(ResultOf(use), resultAt(use))
 }
 
 func toolEvents(uses []capture.Use, room *room) []ToolEvent {
@@ -95,13 +92,26 @@ func toolArguments(use capture.Use, room *room) ToolArguments {
 
 // ResultOf is what came of a use as waza has it: text alone; nil where nothing came.
 func ResultOf(use capture.Use) *ToolResult {
-	switch {
-	case len(use.Result) == 0:
-		return nil
-	case use.Call != nil:
+	if use.Call != nil && len(use.Result) > 0 {
 		return &ToolResult{Content: capture.Text(use.Result)}
 	}
-	return &ToolResult{Content: cmp.Or(stringOf(use.Result), string(use.Result))}
+	return toldResult(use.Result)
+}
+
+// toldResult is a result that an agent tells, as text: a string, an object with a string
+// in content, an MCP result or its content alone, or anything else as its JSON; nil for
+// nothing.
+func toldResult(raw json.RawMessage) *ToolResult {
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil
+	}
+	var fields map[string]json.RawMessage
+	_ = json.Unmarshal(raw, &fields) // else it is no object
+	content := cmp.Or(stringOf(raw), stringOf(fields["content"]), capture.Text(raw), capture.BlockText(raw))
+	if content == "" && raw[0] != '"' && stringOf(fields["detailedContent"]) == "" {
+		content = string(raw)
+	}
+	return &ToolResult{Content: content, DetailedContent: stringOf(fields["detailedContent"])}
 }
 
 // errorText is what a call that is no success says for itself.

@@ -20,6 +20,7 @@ func summarise(tasks []Task, duration int64) Summary {
 		for _, r := range t.Runs {
 			s.Again += len(r.Earlier)
 			s.Judge = s.Judge.plus(r.Judge)
+			s.Usage = s.Usage.plus(r.Usage)
 		}
 		s.Models = s.Models.plus(t.Totals().Models)
 		switch t.Status {
@@ -37,15 +38,14 @@ func summarise(tasks []Task, duration int64) Summary {
 			weighted = append(weighted, t.Stats.AvgWeightedScore)
 		}
 	}
-	ran := s.TotalTests - s.Skipped
-	if ran > 0 {
-		s.SuccessRate = float64(s.Succeeded) / float64(ran)
+	if s.TotalTests > 0 {
+		s.SuccessRate = float64(s.Succeeded) / float64(s.TotalTests)
 	}
 	s.AggregateScore, s.WeightedScore = mean(scores), mean(weighted)
 	if len(scores) > 0 {
 		s.MinScore, s.MaxScore = slices.Min(scores), slices.Max(scores)
 		s.StdDev = math.Sqrt(variance(scores))
-		s.Statistics = statistics(tasks, wilson(s.Succeeded, ran), weighted)
+		s.Statistics = statistics(tasks, wilson(s.Succeeded, s.TotalTests), weighted)
 	}
 	return s
 }
@@ -133,7 +133,7 @@ func metric(name string, tasks []Task) (float64, bool) {
 		switch {
 		case name == metricCompletion && t.Status == StatusPassed:
 			values = append(values, 1)
-		case name == metricCompletion && t.Status != StatusNone:
+		case name == metricCompletion:
 			values = append(values, 0)
 		case name == metricBehavior:
 			values = append(values, behaviorScores(t)...)

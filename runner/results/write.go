@@ -67,7 +67,7 @@ func (j *jsonWriter) encode(v any) []byte {
 	if err != nil && j.err == nil {
 		j.err = err
 	}
-	laid := jsontext.Indent(compact, "args", "result", "arguments", "tool_result")
+	laid := jsontext.Indent(compact, "args", "result", "arguments")
 	return bytes.ReplaceAll(laid, []byte("\n"), []byte("\n"+j.indent))
 }
 
