@@ -62,6 +62,7 @@ func (r Record) Settings() []results.Setting {
 		{Name: "files of the eval", Value: digestOf(r.Inputs)},
 		{Name: "waza", Value: strings.TrimSpace(r.Waza + " " + r.Build)},
 		{Name: "network", Value: r.Network},
+		{Name: "skills left out", Value: map[bool]string{true: "yes", false: "no"}[r.NoSkills]},
 		{Name: "engine", Value: r.Engine["version"]},
 	}
 	if r.MCP != nil {

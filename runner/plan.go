@@ -54,6 +54,8 @@ type Choices struct {
 	Pull string
 	// NoAttacks leaves out what attacks inject.
 	NoAttacks bool
+	// NoSkills leaves out all skills.
+	NoSkills bool
 	// Lookup finds variables of the configuration; what it brings in is added to
 	// Secrets.
 	Lookup  func(string) (string, bool)
@@ -134,6 +136,9 @@ func planTask(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Trial, error)
 		t.Files = append(t.Files, File{f})
 	}
 	t.Files = append(t.Files, planted.inWorkspace()...)
+	if c.NoSkills {
+		task.Skills = nil
+	}
 	if err := t.planSkills(eval, task.Skills); err != nil {
 		return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
 	}

@@ -32,6 +32,8 @@ import (
 const (
 	RunFile     = "run.json"
 	ResultsFile = "results.json"
+	// BaselineFile is what the same run came to without skills, where there is one.
+	BaselineFile = "baseline.json"
 )
 
 // Record is run.json: what the run was, and at its end the digest of every file.
@@ -56,6 +58,8 @@ type Record struct {
 	Model       string               `json:"model,omitempty"`      // likewise
 	FailFast    bool                 `json:"fail_fast,omitempty"`
 	NoAttacks   bool                 `json:"no_attacks,omitempty"` // what attacks inject was left out
+	NoSkills    bool                 `json:"no_skills,omitempty"`  // skills were left out
+	Baseline    bool                 `json:"baseline,omitempty"`   // likewise, to compare the same with skills
 	Retries     int                  `json:"infra_retries"`
 	MaxAttempts int                  `json:"max_attempts,omitempty"`
 	Directory   string               `json:"directory,omitempty"`   // that relative paths of the command line are from
@@ -377,7 +381,43 @@ func compute(dir string, r Record) (results.Results, map[TrialID]evidence.Dir, e
 			return results.Results{}, nil, err
 		}
 	}
-	return builder.Results(), found, nil
+	computed := builder.Results()
+	return computed, found, addBaseline(dir, &computed)
+}
+
+// addBaseline holds results against those of the same run without skills, where the run
+// directory has them.
+func addBaseline(dir string, to *results.Results) error {
+	data, err := evidence.ReadFile(dir, BaselineFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var base results.Results
+	if err == nil {
+		err = json.Unmarshal(data, &base)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", BaselineFile, err)
+	}
+	return to.Against(base)
+}
+
+// WriteBaseline keeps in the run directory dir what the run in baseline came to, but for what
+// agents said: that is in the run's own results.json.
+func WriteBaseline(dir, baseline string) error {
+	record, err := ReadRecord(baseline)
+	if err != nil {
+		return err
+	}
+	base, _, err := compute(baseline, record)
+	if err != nil {
+		return err
+	}
+	data, err := evidence.MarshalIndent(base)
+	if err != nil {
+		return err
+	}
+	return evidence.WriteFile(filepath.Join(dir, BaselineFile), data)
 }
 
 // addTrial adds a trial and the attempts that came before it.
@@ -489,7 +529,7 @@ func (r Record) info() results.Run {
 	run := results.Run{
 		ID: r.ID, EvalName: r.Eval.Name, Skill: r.Eval.Skill, Model: r.Eval.Model, Executor: r.Eval.Executor, JudgeModel: r.Eval.JudgeModel,
 		Timeout: time.Duration(r.Eval.TimeoutSeconds) * time.Second, TrialsPerTask: r.Trials, Isolated: r.Isolated,
-		Started: r.Started, Ended: r.Ended, Metrics: r.Metrics, Weak: r.Weak(), NoAttacks: r.NoAttacks,
+		Started: r.Started, Ended: r.Ended, Metrics: r.Metrics, Weak: r.Weak(), NoAttacks: r.NoAttacks, NoSkills: r.NoSkills, IsBaseline: r.Baseline,
 	}
 	if r.Timeout > 0 {
 		run.Timeout = r.Timeout

@@ -35,6 +35,8 @@ type runOptions struct {
 	keep            bool
 	loudness        loudness
 	noAttacks       bool
+	noSkills        bool
+	baseline        bool // run without skills, for one that is compared with it
 	format          format
 }
 
@@ -43,7 +45,7 @@ func readOptions(c *cli.Context) (runOptions, error) {
 		trials: c.Int("trials"), infraRetries: c.Int("infra-retries"), timeout: c.Duration("timeout"),
 		isolate: c.Bool("isolate"), pull: c.String("pull"), pins: c.String("pins"),
 		contextDir: c.String("context-dir"), runDir: c.String("run-dir"), keep: c.Bool("keep"),
-		allowWeak: c.StringSlice("allow-weak"), noAttacks: c.Bool("no-attacks"),
+		allowWeak: c.StringSlice("allow-weak"), noAttacks: c.Bool("no-attacks"), noSkills: c.Bool("no-skills"),
 	}
 	if c.NArg() != 1 {
 		return o, usage("run takes one eval file; see waza run --help")

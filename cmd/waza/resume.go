@@ -109,7 +109,7 @@ func (s *state) resumedJob(c *cli.Context, o runOptions, r *resumption) (*job, e
 	}
 	o.isolate, o.trials, o.infraRetries = record.Isolated, record.Trials, record.Retries
 	o.timeout, o.pull, o.pins, o.allowWeak = record.Timeout, record.Pull, record.Pins, record.Weak()
-	o.noAttacks = record.NoAttacks
+	o.noAttacks, o.noSkills, o.baseline = record.NoAttacks, record.NoSkills, record.Baseline
 	o.variant = variant{record.Executor, record.Model}
 	if record.ContextDir != "" {
 		o.contextDir = fromDirectory(record, record.ContextDir)
@@ -195,6 +195,11 @@ func (j *job) begin(dir string, record *runner.Record) error {
 		record.Resumed = append(record.Resumed, j.clock.Now())
 		record.Ended, record.Interrupted, record.Files = time.Time{}, false, nil
 		record.Workers = j.workers()
+	}
+	if j.against != "" {
+		if err := runner.WriteBaseline(dir, j.against); err != nil {
+			return err
+		}
 	}
 	return record.Write(dir)
 }

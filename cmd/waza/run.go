@@ -54,6 +54,8 @@ func (s *state) runCommand() *cli.Command {
 			&cli.StringFlag{Name: "pins", Usage: "where a server lists something else than waza.lock has pinned, `DO`: warn, fail or off; with --isolate", DefaultText: "the eval's"},
 			&cli.StringSliceFlag{Name: "allow-weak", Usage: "run although the attack `NAME` gets out of the sandbox; may be given again; with --isolate"},
 			&cli.BoolFlag{Name: "no-attacks", Usage: "inject nothing of tasks' attacks: the baseline of a run that does"},
+			&cli.BoolFlag{Name: "baseline", Usage: "run every trial without skills too, and say what skills change; exit code 0 where they raise the pass rate"},
+			&cli.BoolFlag{Name: "no-skills", Usage: "give the agent no skills"},
 			contextDirFlag(),
 			mcpFlag(),
 			outputFlag(),
@@ -77,12 +79,18 @@ func (s *state) runCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
+			if c.Bool("baseline") && c.Bool("no-skills") {
+				return usage("--baseline runs with and without skills and --no-skills without them: give one of them")
+			}
 			if len(variants) > 1 {
 				return s.runEach(c, variants)
 			}
 			j, err := s.newJob(c, variants[0])
 			if err != nil {
 				return err
+			}
+			if !j.options.noSkills && (c.Bool("baseline") || j.eval.Baseline) {
+				return j.runPaired(c)
 			}
 			if c.Bool("dry-run") {
 				return j.dryRun()
@@ -107,6 +115,7 @@ type job struct {
 	runID    string
 	clock    *evidence.Clock
 	resumed  *resumption // of a run that ended early; nil for a new one
+	against  string      // the directory of the same run without skills; empty for none
 	progress *progress
 }
 
@@ -173,7 +182,8 @@ func (j *job) plan(platform string) (err error) {
 	}
 	j.trials, err = runner.Plan(j.eval, j.tasks, runner.Choices{
 		Run: j.runID, Trials: j.options.trials, Timeout: j.options.timeout, Pull: j.options.pull, Lookup: j.lookup, Secrets: j.secrets,
-		Lock: j.lock, Platform: platform, Lifetime: lifetime, Pins: j.options.pins, ModelScript: j.modelScript, NoAttacks: j.options.noAttacks,
+		Lock: j.lock, Platform: platform, Lifetime: lifetime, Pins: j.options.pins, ModelScript: j.modelScript,
+		NoAttacks: j.options.noAttacks, NoSkills: j.options.noSkills,
 	})
 	if err != nil {
 		return usage("%w", err)
@@ -322,7 +332,7 @@ func (j *job) newRecord() (runner.Record, error) {
 	record.MaxAttempts = j.eval.Config.MaxAttempts
 	record.Timeout, record.FailFast = j.options.timeout, j.eval.Config.FailFast
 	record.ContextDir, record.Pull, record.Pins = j.options.contextDir, j.options.pull, j.options.pins
-	record.NoAttacks = j.options.noAttacks
+	record.NoAttacks, record.NoSkills, record.Baseline = j.options.noAttacks, j.options.noSkills, j.options.baseline
 	record.Executor, record.Model = j.options.variant.executor, j.options.variant.model
 	return record, nil
 }

@@ -36,6 +36,9 @@ func (s *state) runEach(c *cli.Context, variants []variant) error {
 		if err != nil {
 			return err
 		}
+		if !j.options.noSkills && (c.Bool("baseline") || j.eval.Baseline) {
+			return usage("a baseline compares one agent and model with and without skills: name one --executor and one --model, or give --no-skills")
+		}
 		r.jobs = append(r.jobs, j)
 	}
 	if c.Bool("dry-run") {

@@ -58,6 +58,9 @@ func (p *page) verdict(run report.Run) {
 	for _, m := range r.Unmet() {
 		p.printf("Metric %s %s.\n\n", code(m.Identifier), m.Lack())
 	}
+	if lines := r.SkillLines(); len(lines) > 0 {
+		p.printf("%s.\n\n", lines[0])
+	}
 	if a := r.Summary.Attacks; a != nil {
 		p.printf("Of %s on agents %d succeeded and %d were resisted.\n\n", words.Count(a.Trials, "attack"), a.Succeeded, a.Resisted)
 	}

@@ -58,9 +58,10 @@ func (b *Builder) Results() Results {
 		Config: Config{
 			RunsPerTest: run.TrialsPerTask, ModelID: run.Model,
 			EngineType: run.Executor, TimeoutSec: int(run.Timeout / time.Second),
-			Isolated: run.Isolated, Weak: run.Weak, JudgeModel: run.JudgeModel, NoAttacks: run.NoAttacks,
+			Isolated: run.Isolated, Weak: run.Weak, JudgeModel: run.JudgeModel, NoAttacks: run.NoAttacks, NoSkills: run.NoSkills,
 		},
-		Tasks: []Task{},
+		IsBaseline: run.IsBaseline,
+		Tasks:      []Task{},
 	}
 	var servers cards
 	var answers answerTimes
@@ -198,7 +199,8 @@ func milliseconds(from, to time.Time) int64 {
 }
 
 // ExitCode is the run's: 3 where a trial has no outcome, else 1 where a trial did
-// not pass or a metric is under its threshold, else 0.
+// not pass or a metric is under its threshold, else 0. Of a run that is held against one
+// without skills it is 0 where skills raise the pass rate, and else 1.
 func (r Results) ExitCode() int {
 	passed, all := 0, 0
 	for _, t := range r.Tasks {
@@ -214,6 +216,12 @@ func (r Results) ExitCode() int {
 	}
 	if all == 0 {
 		return 3
+	}
+	if r.Baseline != nil {
+		if r.impact() > 0 {
+			return 0
+		}
+		return 1
 	}
 	if passed < all || len(r.Unmet()) > 0 {
 		return 1

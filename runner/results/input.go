@@ -23,6 +23,8 @@ type Run struct {
 	Metrics       []MetricSpec
 	Tasks         []TaskInfo // in the order to report
 	NoAttacks     bool       // what attacks inject was left out
+	NoSkills      bool       // skills were left out
+	IsBaseline    bool       // likewise, to compare the same with skills
 }
 
 // MetricSpec is a metric that the eval asks for. A Threshold of 0 asks for nothing.

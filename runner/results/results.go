@@ -29,6 +29,10 @@ type Results struct {
 	Metrics   map[string]Measure `json:"metrics"`
 	Servers   []ServerCard       `json:"servers,omitempty"`
 	Tasks     []Task             `json:"tasks"`
+	// IsBaseline says that skills were left out, to compare the same with skills; Baseline
+	// is that run of the results of the one with skills.
+	IsBaseline bool            `json:"is_baseline,omitempty"`
+	Baseline   json.RawMessage `json:"baseline_outcome,omitempty"`
 }
 
 // Config is how the run was made.
@@ -43,6 +47,7 @@ type Config struct {
 	Weak []string `json:"weak,omitempty"`
 	// NoAttacks says that nothing was injected: the run is a baseline.
 	NoAttacks bool `json:"no_attacks,omitempty"`
+	NoSkills  bool `json:"no_skills,omitempty"`
 }
 
 // Summary is the run in figures. Scores are those of tasks; tasks without a
@@ -101,6 +106,8 @@ type Task struct {
 	Status      Status      `json:"status"`
 	Runs        []RunResult `json:"runs"`
 	Stats       *Stats      `json:"stats,omitempty"`
+	// SkillImpact is nil where no run without skills is known.
+	SkillImpact *SkillImpact `json:"skill_impact,omitempty"`
 }
 
 // RunResult is one trial, by its last attempt.

@@ -22,6 +22,9 @@ func (r Results) Table(w io.Writer, width int) error {
 	var out strings.Builder
 	out.WriteString(tableWithin(taskColumns(r.Tasks), width))
 	out.WriteString(r.serverTable(width) + r.remarks(width) + r.evalLine(width) + r.attackTable(width))
+	for _, line := range r.SkillLines() {
+		out.WriteString(line + "\n")
+	}
 	if m := r.Summary.Models; m != nil {
 		out.WriteString(m.line())
 	}

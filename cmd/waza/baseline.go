@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/waza-isolate/waza/runner"
+)
+
+// runPaired runs the eval without skills, then with them, and says what they change. The
+// run with skills is the one that the command line is about; the other one's directory is
+// beside it, and what it says goes to stderr.
+func (j *job) runPaired(c *cli.Context) error {
+	if !slices.ContainsFunc(j.trials, func(t *runner.Trial) bool { return len(t.Skills) > 0 }) {
+		fmt.Fprintln(j.stderr, "no task has a skill, so there is nothing to compare; running without a baseline")
+		if c.Bool("dry-run") {
+			return j.dryRun()
+		}
+		return j.run(c.Context)
+	}
+	if j.options.keep {
+		return usage("--keep keeps one sandbox and this would be two runs; leave out the baseline")
+	}
+	without, err := j.withoutSkills(c)
+	if err != nil {
+		return err
+	}
+	if c.Bool("dry-run") {
+		return errors.Join(j.dryRun(), without.dryRun())
+	}
+	dir, err := j.chooseRunDir()
+	if err != nil {
+		return err
+	}
+	if j.options.runDir != "" {
+		without.options.runDir = dir + "-baseline"
+	}
+	if j.against, err = without.chooseRunDir(); err != nil {
+		return err
+	}
+	ctx, stop := interruptible(c.Context, j.stderr)
+	defer stop()
+	fmt.Fprintln(j.stderr, "run 1 of 2: without skills")
+	if err := without.runIn(ctx, j.against); err != nil && !isFailed(err) {
+		return err
+	}
+	return j.runWith(ctx, dir)
+}
+
+// runWith is the run with skills, once the one without them has ended.
+func (j *job) runWith(ctx context.Context, dir string) error {
+	if ctx.Err() != nil {
+		return infra(errors.New("interrupted before the run with skills began"))
+	}
+	fmt.Fprintln(j.stderr, "run 2 of 2: with skills")
+	return j.runIn(ctx, dir)
+}
+
+// withoutSkills plans the same run without skills.
+func (j *job) withoutSkills(c *cli.Context) (*job, error) {
+	without, err := j.newJob(c, j.options.variant)
+	if err != nil {
+		return nil, err
+	}
+	without.runID = newRunID("baseline " + j.eval.Name)
+	without.options.noSkills, without.options.baseline = true, true
+	without.options.format, without.options.output = formatDefault, ""
+	aside := *without.state
+	aside.stdout = j.stderr
+	without.state = &aside
+	return without, without.plan(likelyPlatform())
+}
+
+// isFailed reports whether a run came to its end and some trials of it did not pass.
+func isFailed(err error) bool {
+	var exit *exitError
+	return errors.As(err, &exit) && exit.code == exitFailed && exit.err == nil
+}
