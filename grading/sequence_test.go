@@ -148,6 +148,9 @@ func TestSkillInvocation(t *testing.T) {
 		{"no extra one", two, `{"mode":"any_order","required_skills":["deploy","plan"],"allow_extra":false}`, pass, 1, ""},
 		{"forbidden", three, `{"forbidden_skills":["lint","push"]}`, fail, 0, `Expected skill "lint" not to be invoked; it was.`},
 		{"forbidden beside required", three, `{"mode":"in_order","required_skills":["plan"],"forbidden_skills":["lint"]}`, fail, 0, ""},
+		{"an invocation that failed", scene{transcript: `{"type":"tool.execution_start","tool_name":"skill","tool_call_id":"1","arguments":{"skill":"plan"}}
+{"type":"tool.execution_complete","tool_call_id":"1","success":false,"tool_result":"there is no such skill"}
+`}, `{"mode":"exact_match","required_skills":["plan"]}`, fail, 0, "found 0"},
 		{"not invoked", two, `{"forbidden_skills":["lint"]}`, pass, 1, ""},
 		{"an agent without tools", mock, `{"mode":"any_order","required_skills":["plan"]}`, fail, 0, `missing: "plan"`},
 		{"an executor that gives no transcript", command, `{"forbidden_skills":["lint"]}`, cannotSay, 0, "gives no transcript"},

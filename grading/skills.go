@@ -48,7 +48,8 @@ func (c *SkillInvocationConfig) grade(s *subject) (report, error) {
 	if err := s.told(true); err != nil {
 		return report{}, err
 	}
-	uses := filter(s.uses, func(use capture.Use) bool { return use.Source == capture.SourceSkill })
+	// A skill that could not be loaded was not invoked, as upstream waza has it.
+	uses := filter(s.uses, func(use capture.Use) bool { return use.Source == capture.SourceSkill && !use.Failed })
 	q := sequence{
 		mode: strings.TrimSuffix(c.Mode, "_match"), expected: c.RequiredSkills,
 		is:   func(skill string, use capture.Use) bool { return skillName(use) == skill },

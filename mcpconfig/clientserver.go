@@ -259,18 +259,16 @@ func (r *clientReader) transport(host string, at strictyaml.Path, name, url stri
 	return "http"
 }
 
-// timeout is the limit of a request in seconds. OpenCode's is in milliseconds;
-// of the others some count these and some seconds, which their size tells.
+// timeout is the limit of a request in milliseconds. OpenCode's and waza's are; of the
+// others some count these and some seconds, which their size tells.
 func (r *clientReader) timeout(c clientServer, at strictyaml.Path) float64 {
 	const hour = 3600
-	inSeconds := r.at[0] == "mcp_servers" ||
-		c.Timeout <= hour && (c.AlwaysAllow != nil || c.AutoApprove != nil || c.WatchPaths != nil)
-	if c.Timeout == 0 || !r.openCode() && (inSeconds || c.Timeout < 1000) {
+	inSeconds := c.Timeout < 1000 || c.Timeout <= hour && (c.AlwaysAllow != nil || c.AutoApprove != nil || c.WatchPaths != nil)
+	if c.Timeout == 0 || r.openCode() || r.at[0] == "mcp_servers" || !inSeconds {
 		return c.Timeout
 	}
-	seconds := c.Timeout / 1000
-	r.note(below(at, "timeout"), "timeout is read as milliseconds: %s seconds", strconv.FormatFloat(seconds, 'f', -1, 64))
-	return seconds
+	r.note(below(at, "timeout"), "timeout is read as seconds: %s milliseconds", strconv.FormatFloat(1000*c.Timeout, 'f', -1, 64))
+	return 1000 * c.Timeout
 }
 
 // secretName matches names of what is secret, and not of what is near it: TOKEN and

@@ -32,7 +32,7 @@ type Server struct {
 	Files          map[string]string `json:"files,omitempty" jsonschema:"files put into the server's container before it starts: absolute path in the container to path beside the eval"`
 	Tools          []string          `json:"tools,omitempty" jsonschema:"tools the agent sees, by name; all where left out, or with *"`
 	StartupTimeout float64           `json:"startup_timeout,omitempty" over:"0" max:"86400" jsonschema:"seconds until the server must answer; default 30"`
-	Timeout        float64           `json:"timeout,omitempty" over:"0" max:"86400" jsonschema:"seconds one request may take; default 300"`
+	Timeout        float64           `json:"timeout,omitempty" over:"0" max:"86400000" jsonschema:"milliseconds one request may take, at least 100; default 300000"`
 	MaxMessage     string            `json:"max_message,omitempty" jsonschema:"size limit of one message, either way, such as 64m; default 64m"`
 	MaxFrames      int               `json:"max_frames,omitempty" min:"1" jsonschema:"messages that may cross in a trial, each way; default 100000"`
 	MaxTraffic     string            `json:"max_traffic,omitempty" jsonschema:"size limit of all messages of a trial together, each way; default 256m"`

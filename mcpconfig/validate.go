@@ -155,10 +155,17 @@ func (f *findings) numbers(s Server) {
 			f.invalid(n.field, "%s must be more than 0", n.field)
 		}
 	}
+	if s.Timeout > 0 && s.Timeout < minTimeout {
+		f.invalid("timeout", "timeout is in milliseconds and must be at least %d; %v seconds are %v", minTimeout, s.Timeout, 1000*s.Timeout)
+	}
 	for _, size := range []struct{ field, value string }{{"memory", s.Memory}, {"disk", s.Disk}, {"scratch", s.Scratch}, {"max_message", s.MaxMessage}, {"max_traffic", s.MaxTraffic}} {
 		f.size(size.field, size.value)
 	}
 }
+
+// minTimeout is less than any request to a server needs, in milliseconds, and more than
+// anyone gives in seconds.
+const minTimeout = 100
 
 // minOpenFiles is what process 1 of a container needs itself.
 const minOpenFiles = 64

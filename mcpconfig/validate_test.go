@@ -73,6 +73,7 @@ func TestValidate(t *testing.T) {
 		"file target relative":      {mcpconfig.Server{Command: "run", Files: map[string]string{"a": "b"}}, `"a" must be an absolute path`},
 		"file target unclean":       {mcpconfig.Server{Command: "run", Files: map[string]string{"/a/../b": "b"}}, "must be an absolute path"},
 		"file source escapes":       {mcpconfig.Server{Command: "run", Files: map[string]string{"/a": "../b"}}, `files["/a"] must be a path beside the eval`},
+		"timeout in seconds":        {mcpconfig.Server{Command: "run", Timeout: 2.5}, "timeout is in milliseconds and must be at least 100; 2.5 seconds are 2500"},
 		"negative timeout":          {mcpconfig.Server{Command: "run", Timeout: -1}, "timeout must be more than 0"},
 		"timeout that is no number": {mcpconfig.Server{Command: "run", StartupTimeout: math.NaN()}, "startup_timeout must be more than 0"},
 		"negative cpus":             {mcpconfig.Server{Command: "run", CPUs: -1}, "cpus must be more than 0"},

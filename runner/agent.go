@@ -117,7 +117,7 @@ func agentEnv(t *Trial, box Layout, values map[string]string) []string {
 // Places of an agent's final output that are no file in the workspace.
 const (
 	outputStdout     = adapter.Stdout
-	outputTranscript = adapter.Transcript // its last message
+	outputTranscript = adapter.Transcript // all messages of it
 )
 
 // outputPath is the file that holds the agent's final output, or "" for none.

@@ -37,13 +37,13 @@ type assertionInput struct {
 
 // assertionVariables are what assertions are over, as waza names them.
 type assertionVariables struct {
-	Output     string                     `json:"output"`
-	Outcome    assertionOutcome           `json:"outcome"`
-	Transcript []evidence.TranscriptEvent `json:"transcript"`
-	ToolCalls  []assertionCall            `json:"tool_calls"`
-	Errors     []string                   `json:"errors"`
-	DurationMS int64                      `json:"duration_ms"`
-	Workspace  string                     `json:"workspace"`
+	Output     string                    `json:"output"`
+	Outcome    assertionOutcome          `json:"outcome"`
+	Transcript []results.TranscriptEvent `json:"transcript"`
+	ToolCalls  []assertionCall           `json:"tool_calls"`
+	Errors     []string                  `json:"errors"`
+	DurationMS int64                     `json:"duration_ms"`
+	Workspace  string                    `json:"workspace"`
 }
 
 // assertionOutcome is how the agent ended.
@@ -77,12 +77,12 @@ func (tr *trialRun) assertionsOver(assertions []string, workspace string) ([]byt
 	}
 	record := tr.redacted()
 	v := assertionVariables{
-		Output: record.FinalOutput, Workspace: workspace, Transcript: transcript,
+		Output: record.FinalOutput, Workspace: workspace, Transcript: []results.TranscriptEvent{},
 		Outcome:   assertionOutcome{Class: record.Class, Reason: record.Reason, ExitCode: record.ExitCode},
 		ToolCalls: []assertionCall{}, Errors: []string{}, DurationMS: record.AgentEnd.Sub(record.AgentStart).Milliseconds(),
 	}
-	if transcript == nil {
-		v.Transcript = []evidence.TranscriptEvent{}
+	for _, e := range transcript {
+		v.Transcript = append(v.Transcript, results.Told(e))
 	}
 	if record.Message != "" {
 		v.Errors = append(v.Errors, record.Message)
@@ -98,12 +98,32 @@ func (tr *trialRun) assertionsOver(assertions []string, workspace string) ([]byt
 }
 
 func assertionCallOf(use capture.Use) assertionCall {
-	call := assertionCall{Name: use.Tool, Source: use.Source, Arguments: use.Arguments, Result: results.ResultOf(use), Success: use.OK}
+	call := assertionCall{Name: use.Tool, Source: use.Source, Result: results.ResultOf(use), Success: use.OK}
 	if use.Call != nil {
 		call.Server = use.Call.Server
 	}
-	if len(call.Arguments) == 0 {
-		call.Arguments = json.RawMessage("{}")
-	}
+	call.Arguments = assertionArguments(use.Arguments)
 	return call
+}
+
+// assertionArguments are arguments with those that waza knows by name, which are empty
+// texts where they are not given: expressions are written against that.
+func assertionArguments(given json.RawMessage) json.RawMessage {
+	var all map[string]json.RawMessage
+	if len(given) > 0 && json.Unmarshal(given, &all) != nil {
+		return given // no object
+	}
+	if all == nil {
+		all = map[string]json.RawMessage{}
+	}
+	for _, name := range []string{"path", "file_text", "command", "description", "skill"} {
+		if _, ok := all[name]; !ok {
+			all[name] = json.RawMessage(`""`)
+		}
+	}
+	filled, err := json.Marshal(all)
+	if err != nil {
+		return given
+	}
+	return filled
 }

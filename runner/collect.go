@@ -61,19 +61,21 @@ func (tr *trialRun) collect(ctx context.Context) error {
 }
 
 // collectTold keeps what the agent tells, and takes the final output from there where
-// it is the last message. Without one it is the agent that left none.
+// it is its messages. Without one it is the agent that left none.
 func (tr *trialRun) collectTold(tells transcript.Source) {
-	last, err := tr.keepTold(tells)
+	said, err := tr.keepTold(tells)
 	if err != nil {
 		tr.gap(evidence.GapTranscript, err)
 	}
 	if tr.plan.Agent.Output != outputTranscript {
 		return
 	}
-	tr.record.FinalOutput = last
+	tr.record.FinalOutput = string(upTo([]byte(said), maxFinal))
 	silent := err == nil || errors.Is(err, errNothingTold) || errors.Is(err, errNoFile)
 	switch {
-	case last == "" && silent:
+	case len(said) > maxFinal:
+		tr.outputTooLarge()
+	case said == "" && silent:
 		tr.blame(evidence.ClassAgentError, evidence.ReasonOutput, "the agent left no final output: "+errNoMessage.Error())
 		tr.gap(evidence.GapFinalOutput, errNoMessage)
 	case err != nil:

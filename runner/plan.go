@@ -275,7 +275,7 @@ func planServer(eval *spec.Eval, name string, declared mcpconfig.Server, c Choic
 		Transport: config.Transport(), Remote: config.URL != "", Port: config.Port, Path: config.Endpoint(),
 		Shared:         config.URL == "" && cmp.Or(eval.Config.MCPServerLifetime, c.Lifetime) == PerBenchmark,
 		StartupTimeout: cmp.Or(seconds(config.StartupTimeout), defaultStartup),
-		Timeout:        cmp.Or(seconds(config.Timeout), defaultRequest),
+		Timeout:        cmp.Or(seconds(config.Timeout/1000), defaultRequest),
 		Egress:         allowed,
 	}
 	s.MaxFrames = int64(config.MaxFrames)

@@ -1,12 +1,12 @@
 package runner
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path"
+	"strings"
 
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/transcript"
@@ -18,18 +18,22 @@ var errNothingTold = errors.New("no line tells of anything")
 
 // keepTold reads what the agent tells where the eval says that it does, and keeps it
 // as waza's events. What of it cannot be read is an event; where that may have told of
-// a tool's use it is an error too, since the transcript is not whole. last is what the
-// agent said last, if anything.
-func (tr *trialRun) keepTold(source transcript.Source) (last string, err error) {
+// a tool's use it is an error too, since the transcript is not whole. said is all that the
+// agent said, a message below the other, or a little more of it than a final output has.
+func (tr *trialRun) keepTold(source transcript.Source) (said string, err error) {
 	file, err := tr.rec.Raw(evidence.TranscriptFile)
 	if err != nil {
 		return "", err
 	}
 	out, events := &bounded{w: file, left: maxTranscript, share: tr.shares.agent}, 0
+	var messages strings.Builder
 	err = tr.openTold(source.From, func(in io.Reader) error {
 		report, err := source.Read(in, func(e evidence.TranscriptEvent) error {
-			if e.Type == "assistant.message" {
-				last = cmp.Or(e.Content, last)
+			if e.Type == evidence.AssistantMessage && e.Content != "" && messages.Len() <= maxFinal {
+				if messages.Len() > 0 {
+					messages.WriteByte('\n')
+				}
+				messages.WriteString(e.Content)
 			}
 			return tr.rec.Told(out, e)
 		})
@@ -43,7 +47,7 @@ func (tr *trialRun) keepTold(source transcript.Source) (last string, err error) 
 	if events == 0 {
 		err = errors.Join(err, os.Remove(tr.file(evidence.TranscriptFile)))
 	}
-	return last, err
+	return messages.String(), err
 }
 
 // openTold has the place read where the agent tells.

@@ -91,7 +91,7 @@ func TestAgentTells(t *testing.T) {
 	}
 }
 
-// The last message of the transcript is the final output, whatever stands on stdout
+// The messages of the transcript are the final output, whatever stands on stdout
 // beside it, and an agent that said nothing left none.
 func TestFinalOutputInTheTranscript(t *testing.T) {
 	const said = `{"did":"say","text":"Let me see."}` + "\n" + `{"did":"start","n":1,"tool":"look"}` + "\n"
@@ -100,8 +100,8 @@ func TestFinalOutputInTheTranscript(t *testing.T) {
 		class                evidence.Class
 		reason, gap          string
 	}{
-		{"the last one", said + `{"did":"say","text":"4.20"}` + "\n", "4.20", evidence.ClassPass, "", ""},
-		{"before a tool", said, "Let me see.", evidence.ClassFail, "failed: text", ""},
+		{"all of them", said + `{"did":"say","text":"4.20"}` + "\n", "Let me see.\n4.20", evidence.ClassPass, "", ""},
+		{"nothing behind a tool", said, "Let me see.", evidence.ClassFail, "failed: text", ""},
 		{"none", `{"did":"start","n":1,"tool":"4.20"}` + "\n", "", evidence.ClassAgentError, "the agent left no final output: its transcript has no message", "final output: its transcript has no message"},
 		{"no transcript", "4.20\n", "", evidence.ClassAgentError, "the agent left no final output", "transcript: no line tells of anything"},
 	} {

@@ -191,7 +191,7 @@ func (c checker) telling(a *Adapter) {
 	at := strictyaml.Path{"output"}
 	switch {
 	case a.Output == Transcript && a.Transcript == nil:
-		c.problem(at, "is the last message of the transcript, and transcript does not say where that is")
+		c.problem(at, "is the messages of the transcript, and transcript does not say where that is")
 	case a.Output != "" && a.Output != Stdout && a.Output != Transcript && !isInside(a.Output):
 		c.problem(at, "must be stdout, transcript or the path of a file in the workspace, relative and without leading out")
 	}

@@ -16,6 +16,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/waza-isolate/waza/agents/internal/session"
 	"github.com/waza-isolate/waza/agents/internal/transcript"
@@ -55,7 +56,7 @@ type Options struct {
 	Dir        string          // directory in it that paths are relative to; empty is the workspace
 	ConfigPath string          // mcp.json
 	Skills     []Skill
-	Stdout     io.Writer // gets the final output: what the model said last
+	Stdout     io.Writer // gets the final output: all that the model said
 	Transcript io.Writer // gets an event a line, when it happens
 	Log        io.Writer // gets what a person should know of the run, a line each
 }
@@ -70,7 +71,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	a.transcript.Prompt(o.Prompt)
 	err = a.work(ctx)
-	_, werr := io.WriteString(o.Stdout, a.said)
+	_, werr := io.WriteString(o.Stdout, strings.Join(a.said, "\n"))
 	return errors.Join(err, werr, a.transcript.Err(), a.close())
 }
 
@@ -81,8 +82,8 @@ type agent struct {
 	servers    *session.Servers
 	workspace  *os.Root
 	transcript *transcript.Writer
-	turns      int // that the model has
-	said       string
+	turns      int      // that the model has
+	said       []string // in its turns
 }
 
 func newAgent(ctx context.Context, o Options) (*agent, error) {

@@ -15,6 +15,16 @@ import (
 	"github.com/waza-isolate/waza/agents/llm"
 )
 
+// The final output is all that the model said, also before it used a tool.
+func TestOutputIsAllMessages(t *testing.T) {
+	model := newModel(t,
+		raw(`{"choices":[{"finish_reason":"tool_calls","message":{"role":"assistant","content":"Let me see.","tool_calls":[{"id":"u1","type":"function","function":{"name":"mcp__stock__echo","arguments":"{}"}}]}}]}`),
+		says("There are 7."))
+	if o := newDesk(t, model).mustRun(t); o.output != "Let me see.\nThere are 7." {
+		t.Errorf("said %q", o.output)
+	}
+}
+
 // A turn with two tools, then the answer: what crosses, what is told, what comes out.
 func TestRun(t *testing.T) {
 	model := newModel(t,

@@ -27,9 +27,9 @@ func TestHostileServers(t *testing.T) {
 		{how: "large", config: `max_message: 10m, `, outcome: evidence.OutcomeTransportError, class: evidence.ClassFail, event: "limit", says: "over the limit"},
 		{how: "invalid-utf8", outcome: evidence.OutcomeOK, class: evidence.ClassPass},
 		{how: "close", outcome: evidence.OutcomeTransportError, class: evidence.ClassFail, event: "server_exit", says: "code 3"},
-		{how: "wrong-id", config: `timeout: 1, `, outcome: evidence.OutcomeTimeout, class: evidence.ClassFail},
+		{how: "wrong-id", config: `timeout: 1000, `, outcome: evidence.OutcomeTimeout, class: evidence.ClassFail},
 		{how: "stderr-flood", outcome: evidence.OutcomeOK, class: evidence.ClassPass, event: "limit", says: "stderr"},
-		{how: "silent", config: `timeout: 1, `, outcome: evidence.OutcomeTimeout, class: evidence.ClassFail},
+		{how: "silent", config: `timeout: 1000, `, outcome: evidence.OutcomeTimeout, class: evidence.ClassFail},
 		{how: "exit", class: evidence.ClassInfra, event: "health", says: "goodbye"},
 	}
 	var tasks strings.Builder

@@ -23,6 +23,7 @@ type Use struct {
 	Arguments json.RawMessage
 	Result    json.RawMessage
 	OK        bool // it ended, and with success
+	Failed    bool // it ended, and without; of a builtin use neither may be told
 }
 
 // Names are the names a use goes by: the tool's, and for an MCP call the server's
@@ -44,7 +45,7 @@ func (p *Pairing) Uses() []Use {
 		call := &p.calls[i]
 		uses = append(uses, Use{
 			Source: "mcp:" + call.Server, Call: call, Tool: call.Tool,
-			Arguments: call.Arguments, Result: call.Result, OK: call.Outcome == evidence.OutcomeOK,
+			Arguments: call.Arguments, Result: call.Result, OK: call.Outcome == evidence.OutcomeOK, Failed: call.Outcome.Failed(),
 		})
 	}
 	for i, place := range p.places() {
@@ -54,7 +55,7 @@ func (p *Pairing) Uses() []Use {
 		if p.builtin(i) {
 			uses = append(uses, Use{
 				Source: source(t.name), ID: t.id, Told: i + 1, Tool: t.name,
-				Arguments: t.arguments, Result: t.result, OK: t.success != nil && *t.success,
+				Arguments: t.arguments, Result: t.result, OK: t.success != nil && *t.success, Failed: t.success != nil && !*t.success,
 			})
 		}
 	}

@@ -41,7 +41,7 @@ func said(transcript []evidence.TranscriptEvent) (messages []telling) {
 		switch {
 		case event.Type == "tool.execution_start":
 			uses++
-		case event.Type == "assistant.message" && event.Content != "":
+		case event.Type == evidence.AssistantMessage && event.Content != "":
 			messages = append(messages, telling{2*uses + 1, "", Step{Said: event.Content}})
 		}
 	}

@@ -170,8 +170,9 @@ type Step struct {
 
 // Types of events of a transcript that have a name here.
 const (
-	AssistantUsage = "assistant.usage" // what models took
-	UserMessage    = "user.message"    // what the agent was asked
+	AssistantMessage = "assistant.message" // what the agent says
+	AssistantUsage   = "assistant.usage"   // what models took
+	UserMessage      = "user.message"      // what the agent was asked
 )
 
 // TranscriptEvent is one line of transcript.jsonl in waza's event format: what

@@ -119,7 +119,9 @@ func (r *room) transcript(trial Trial) (all []TranscriptEvent) {
 		at := place{file: evidence.TranscriptFile, part: "line", number: i + 1}
 		e.Content, e.Message = r.text(e.Content, at), r.text(e.Message, at)
 		e.Arguments = r.json(e.Arguments, at)
-		all = append(all, TranscriptEvent{TranscriptEvent: e, ToolResult: r.result(toldResult(e.ToolResult), at)})
+		told := Told(e)
+		told.ToolResult = r.result(told.ToolResult, at)
+		all = append(all, told)
 	}
 	return all
 }

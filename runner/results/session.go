@@ -98,6 +98,11 @@ func ResultOf(use capture.Use) *ToolResult {
 	return toldResult(use.Result)
 }
 
+// Told is an event of an agent's as waza has it.
+func Told(e evidence.TranscriptEvent) TranscriptEvent {
+	return TranscriptEvent{TranscriptEvent: e, ToolResult: toldResult(e.ToolResult)}
+}
+
 // toldResult is a result that an agent tells, as text: a string, an object with a string
 // in content, an MCP result or its content alone, or anything else as its JSON; nil for
 // nothing.

@@ -66,7 +66,7 @@ func (l *loader) checkAgent(a Agent, at strictyaml.Path) {
 	output := append(slices.Clone(at), "output")
 	switch {
 	case a.Output == "transcript" && a.Transcript == nil:
-		l.doc.Problemf(output, "%s: the last message of the transcript needs %s.transcript, which says where that is", output, at)
+		l.doc.Problemf(output, "%s: the messages of the transcript need %s.transcript, which says where that is", output, at)
 	case a.Output != "" && a.Output != "stdout" && a.Output != "transcript" && !isInside(a.Output):
 		l.doc.Problemf(output, "%s must be stdout, transcript or the path of a file in the workspace, relative and without leading out", output)
 	}

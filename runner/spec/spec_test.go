@@ -118,7 +118,7 @@ func TestLoad(t *testing.T) {
 				{Name: "own", Type: "behavior", Weight: 2.5, Config: json.RawMessage(`{"max_mcp_calls":0}`)},
 			},
 			Servers: map[string]mcpconfig.Server{
-				"inventory": {Command: "serve", Args: []string{"-v"}, Env: map[string]string{"A": "1", "B": "${B}"}, Timeout: 2.5, Files: map[string]string{"/etc/stock.json": "stock.json"}},
+				"inventory": {Command: "serve", Args: []string{"-v"}, Env: map[string]string{"A": "1", "B": "${B}"}, Timeout: 2500, Files: map[string]string{"/etc/stock.json": "stock.json"}},
 				"extra":     {Image: "extra"},
 			},
 			Script: json.RawMessage(`[{"say":"hi"}]`),

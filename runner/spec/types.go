@@ -115,7 +115,7 @@ type Agent struct {
 	Command string   `json:"command,omitempty" jsonschema:"program in the agent's image"`
 	Args    []string `json:"args,omitempty" jsonschema:"its arguments; {{prompt}} stands for the prompt and {{prompt_file}} for its path"`
 	Prompt  string   `json:"prompt,omitempty" enum:"file argument stdin" jsonschema:"how the prompt arrives; default argument"`
-	Output  string   `json:"output,omitempty" jsonschema:"where the final output is: stdout (default), transcript for the last message there, or a file in the workspace"`
+	Output  string   `json:"output,omitempty" jsonschema:"where the final output is: stdout (default), transcript for all messages there, or a file in the workspace"`
 
 	Skills string `json:"skills,omitempty" jsonschema:"directory in the workspace where it looks for skills; default .waza/skills"`
 

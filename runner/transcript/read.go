@@ -110,7 +110,7 @@ func (r Rule) event(from []byte) (evidence.TranscriptEvent, error) {
 	case Usage:
 		return evidence.TranscriptEvent{Type: evidence.AssistantUsage, Usage: r.usage(from)}, nil
 	}
-	return evidence.TranscriptEvent{Type: "assistant.message", Content: content(lookup(from, r.Content))}, nil
+	return evidence.TranscriptEvent{Type: evidence.AssistantMessage, Content: content(lookup(from, r.Content))}, nil
 }
 
 // usage is the tokens that the line tells of; nil for none.

@@ -68,5 +68,5 @@ func (r *reading) endMessage() error {
 	text := string(r.pieces)
 	r.pieces = r.pieces[:0]
 	r.report.Events++
-	return r.emit(evidence.TranscriptEvent{Type: "assistant.message", Content: text})
+	return r.emit(evidence.TranscriptEvent{Type: evidence.AssistantMessage, Content: text})
 }

@@ -35,7 +35,7 @@ func (w *Writer) Prompt(text string) {
 
 // Say records what the agent answered.
 func (w *Writer) Say(text string) {
-	w.write(evidence.TranscriptEvent{Type: "assistant.message", Content: text})
+	w.write(evidence.TranscriptEvent{Type: evidence.AssistantMessage, Content: text})
 }
 
 // Call is a tool call that was started.
