@@ -123,3 +123,18 @@ func plainNumbers(value any) error {
 	}
 	return nil
 }
+
+// Schema is a JSON Schema of an eval's.
+type Schema struct{ compiled *jsonschema.Schema }
+
+// ReadSchema reads a JSON Schema. Nothing is loaded from outside of it.
+func ReadSchema(text []byte) (*Schema, error) {
+	compiled, err := compileSchema(text)
+	return &Schema{compiled}, err
+}
+
+// Fits reports whether a value, with numbers as json.Number, fits the schema.
+func (s *Schema) Fits(value any) bool {
+	wrong, err := violations(s.compiled, value)
+	return err == nil && len(wrong) == 0
+}

@@ -16,6 +16,7 @@ import (
 	"github.com/waza-isolate/waza/offer"
 	"github.com/waza-isolate/waza/runner/egress"
 	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/mcpmock"
 	"github.com/waza-isolate/waza/runner/observe"
 	"github.com/waza-isolate/waza/runner/process"
 	"github.com/waza-isolate/waza/runner/spec"
@@ -211,7 +212,8 @@ type Server struct {
 	Name           string           `json:"name"`
 	Config         mcpconfig.Server `json:"config"`
 	Transport      string           `json:"transport"`          // stdio, http or sse
-	Remote         bool             `json:"remote,omitempty"`   // it has no box: the runner dials its URL
+	Remote         bool             `json:"remote,omitempty"`   // it has no box: the runner dials its URL, or answers itself
+	Mock           *mcpmock.Server  `json:"mock,omitempty"`     // what the runner answers itself; nil for a real server
 	Port           int              `json:"port,omitempty"`     // of its box, on loopback; not with stdio
 	Path           string           `json:"path,omitempty"`     // of its endpoint there
 	Shared         bool             `json:"shared,omitempty"`   // it lives for the run, not in the trial's sandbox

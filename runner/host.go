@@ -12,6 +12,7 @@ import (
 
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/egress"
+	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/mcpproxy"
 	"github.com/waza-isolate/waza/runner/process"
 )
@@ -38,6 +39,7 @@ type host struct {
 	services *auxiliaries
 	outlet   *egress.Carrier // nil where it may reach nothing outside
 	unpinned unpinned        // set by the probe
+	mocked   func(string)    // is told of calls that a mock has no response for; nil for a real server
 }
 
 // startHost starts the services of a server, puts the server's files into its box,
@@ -47,6 +49,10 @@ type host struct {
 // also where it failed.
 func startHost(ctx context.Context, sandbox Sandbox, s Server, limits egress.Limits, rec overseer, output func(string) io.Writer) (_ *host, err error) {
 	h := &host{plan: s, sandbox: sandbox, services: &auxiliaries{server: s.Name, sandbox: sandbox, rec: rec}}
+	if s.Mock != nil {
+		h.mocked = func(message string) { rec.Event(evidence.Event{Kind: "mock", Where: s.Name, Message: message}) }
+		return h, nil
+	}
 	if s.Remote {
 		return h, h.connect(rec)
 	}
@@ -130,6 +136,10 @@ func (h *host) server(log io.Writer) mcpproxy.Server {
 // launched is a server whose program is started when it is needed.
 func (h *host) launched(log io.Writer) mcpproxy.Server {
 	s := h.known(log)
+	if h.plan.Mock != nil {
+		s.Launch = func(context.Context) (process.Process, error) { return h.plan.Mock.Start(h.mocked), nil }
+		return s
+	}
 	program := serverProcess(h.plan.toldOfProxy(), h.sandbox.Layout(s.Name).Home)
 	s.Launch = func(ctx context.Context) (process.Process, error) {
 		return h.sandbox.Start(ctx, s.Name, program)

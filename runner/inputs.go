@@ -23,6 +23,9 @@ func Inputs(eval *spec.Eval, tasks []spec.ResolvedTask, trials []*Trial) (map[st
 	for _, task := range tasks {
 		files[task.Path] = true
 	}
+	for _, file := range eval.MockFiles {
+		files[file] = true
+	}
 	add := func(some []File) {
 		for _, f := range some {
 			if f.Source != nil {

@@ -155,6 +155,13 @@ func planTask(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Trial, error)
 		t.Servers = append(t.Servers, server)
 		hosts[name] = name
 	}
+	for _, mock := range eval.Mocks {
+		t.Servers = slices.DeleteFunc(t.Servers, func(s Server) bool { return s.Name == mock.Name })
+		t.Servers = append(t.Servers, Server{
+			Name: mock.Name, Mock: mock, Remote: true, Transport: mcpconfig.Stdio, StartupTimeout: defaultStartup, Timeout: defaultRequest,
+		})
+		hosts[mock.Name] = mock.Name
+	}
 	if err := t.ownNames(); err != nil {
 		return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
 	}

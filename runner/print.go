@@ -99,6 +99,10 @@ func (a Agent) declaredBox() Box {
 // describe tells of a server as the eval has it: variables may stand in it.
 func (s Server) describe(b *strings.Builder, isolated bool) {
 	line := func(format string, args ...any) { fmt.Fprintf(b, "              "+format+"\n", args...) }
+	if s.Mock != nil {
+		fmt.Fprintf(b, "  server      %s, a mock with the tools %q\n", s.Name, slices.Sorted(maps.Keys(s.Mock.Tools)))
+		return
+	}
 	fmt.Fprintf(b, "  server      %s, %s\n", s.Name, s.describeCommand())
 	if s.Becomes != nil {
 		line("becomes %s, environment %q", s.contained().describeCommand(), slices.Sorted(maps.Keys(s.Becomes.Env)))

@@ -251,7 +251,7 @@ func (tr *trialRun) gap(what string, err error) {
 func newRecord(t *Trial, started time.Time) evidence.Trial {
 	servers := make([]evidence.ServerRecord, 0, len(t.Servers))
 	for _, s := range t.Servers {
-		servers = append(servers, evidence.ServerRecord{Name: s.Name, Transport: s.Transport, Image: s.Image})
+		servers = append(servers, evidence.ServerRecord{Name: s.Name, Transport: s.Transport, Image: s.Image, Mocked: s.Mock != nil})
 	}
 	return evidence.Trial{
 		Run: t.Run, Task: t.Task, TaskName: t.TaskName, Number: t.Number, Attempt: max(t.Attempt, 1),

@@ -77,6 +77,9 @@ func serversEnds(summary results.Results) []string {
 	for _, task := range summary.Tasks {
 		for _, run := range task.Runs {
 			for _, server := range run.Servers {
+				for _, call := range server.Unmatched {
+					lines = append(lines, fmt.Sprintf("%s/%d mock server %q: %s", task.TestID, run.RunNumber, server.Name, indented(call)))
+				}
 				for _, end := range server.Ends {
 					lines = append(lines, fmt.Sprintf("%s/%d server %q: %s", task.TestID, run.RunNumber, server.Name, indented(end)))
 				}

@@ -258,6 +258,7 @@ type ServerRecord struct {
 	Name      string `json:"name"`
 	Transport string `json:"transport"` // stdio, http or sse
 	Image     string `json:"image,omitempty"`
+	Mocked    bool   `json:"mocked,omitempty"` // the runner answered in its place, from the eval's mcp_mocks
 }
 
 // SharedServer is a server that outlives trials, as one of them found it.

@@ -11,10 +11,13 @@ import (
 
 // ServerReport is what became of a server in a trial.
 type ServerReport struct {
-	Name string `json:"name"`
+	Name   string `json:"name"`
+	Mocked bool   `json:"mocked,omitempty"` // it is one of the eval's mcp_mocks
 	Tally
-	Lost int      `json:"lost,omitempty"` // calls that it did not answer, because it or the way to it ended
-	Ends []string `json:"ends,omitempty"` // of its programs, its services and its box, where nobody asked for them
+	// Unmatched are calls that no response of a mock was for.
+	Unmatched []string `json:"unmatched_calls,omitempty"`
+	Lost      int      `json:"lost,omitempty"` // calls that it did not answer, because it or the way to it ended
+	Ends      []string `json:"ends,omitempty"` // of its programs, its services and its box, where nobody asked for them
 	// RugPulls are the tools that it described in another way after it had listed them.
 	RugPulls []string `json:"rug_pulls,omitempty"`
 	// Unpinned says where it was not as it is pinned.
@@ -27,7 +30,7 @@ type ServerReport struct {
 // OfServers says whether an event tells what became of a server.
 func OfServers(e evidence.Event) bool {
 	switch e.Kind {
-	case "server_exit", "service_exit", "box_exit", "oom", "pin", "pids", "disk", "limit", "dns", "egress":
+	case "server_exit", "service_exit", "box_exit", "oom", "pin", "pids", "disk", "limit", "dns", "egress", "mock":
 		return true
 	}
 	return false
@@ -41,7 +44,7 @@ func serverReports(trial Trial) []ServerReport {
 	var reports []ServerReport
 	for _, server := range trial.Servers {
 		calls := callsOf(trial, server.Name)
-		r := ServerReport{Name: server.Name, Tally: tally(calls), Ends: ends(trial, server.Name), Unpinned: messages(trial, server.Name, "pin")}
+		r := ServerReport{Name: server.Name, Mocked: server.Mocked, Unmatched: messages(trial, server.Name, "mock"), Tally: tally(calls), Ends: ends(trial, server.Name), Unpinned: messages(trial, server.Name, "pin")}
 		r.Lost = r.Outcomes[evidence.OutcomeTransportError]
 		for _, catalog := range trial.Catalogs {
 			if catalog.Server == server.Name {

@@ -14,6 +14,7 @@ import (
 
 // checkEval holds the eval to what its tags cannot say.
 func (l *loader) checkEval() {
+	l.mocks()
 	l.layServers()
 	c := l.eval.Config
 	if l.doc.Has("config", "workers") && l.doc.Has("config", "max_workers") {
@@ -26,7 +27,7 @@ func (l *loader) checkEval() {
 	checkJudge(l.doc, c.Judge)
 	l.checkCanaries(c.Canaries)
 	l.checkModels(c)
-	l.servers = slices.Collect(maps.Keys(c.MCPServers))
+	l.servers = append(slices.Collect(maps.Keys(c.MCPServers)), l.eval.mockNames()...)
 	l.graders = graders{doc: l.doc, dir: l.eval.Dir(), seen: map[string]string{}, config: c}
 	l.graders.add(l.eval.Graders, strictyaml.Path{"graders"}, "")
 	l.checkMetrics()

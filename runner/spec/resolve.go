@@ -135,5 +135,5 @@ func (r resolver) graders() ([]evidence.GraderSpec, map[string]string) {
 
 // serverNames are the servers that the eval or the task declares.
 func (r resolver) serverNames() []string {
-	return slices.Concat(slices.Collect(maps.Keys(r.task.MCPServers)), slices.Collect(maps.Keys(r.loader.eval.Config.MCPServers)))
+	return slices.Concat(r.loader.eval.mockNames(), slices.Collect(maps.Keys(r.task.MCPServers)), slices.Collect(maps.Keys(r.loader.eval.Config.MCPServers)))
 }

@@ -11,25 +11,31 @@ import (
 
 	"github.com/waza-isolate/waza/agents/adapter"
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/mcpmock"
 	"github.com/waza-isolate/waza/runner/transcript"
 )
 
 // Eval is an eval file. The tags beside json are those of package strictyaml.
 type Eval struct {
-	_ struct{} `later:"adversarial command_mocks hooks inputs mcp_mocks range scenario schemaVersion tasks_from"`
+	_ struct{} `later:"adversarial command_mocks hooks inputs range scenario schemaVersion tasks_from"`
 
-	Name        string   `json:"name" jsonschema:"what the eval is called in results"`
-	Description string   `json:"description,omitempty" jsonschema:"what the eval is about; a label"`
-	Skill       string   `json:"skill,omitempty" jsonschema:"the skill under evaluation; a label"`
-	Version     string   `json:"version,omitempty" jsonschema:"the eval's own version; a label"`
-	Config      Config   `json:"config" jsonschema:"how the tasks are run"`
-	Baseline    bool     `json:"baseline,omitempty" jsonschema:"run every trial without skills too, and compare"`
-	Graders     []Grader `json:"graders,omitempty" jsonschema:"graders of every task"`
-	Metrics     []Metric `json:"metrics,omitempty" jsonschema:"figures over the whole run"`
-	Tasks       []string `json:"tasks" jsonschema:"globs of task files, relative to the eval; ** is not a glob"`
+	Name        string    `json:"name" jsonschema:"what the eval is called in results"`
+	Description string    `json:"description,omitempty" jsonschema:"what the eval is about; a label"`
+	Skill       string    `json:"skill,omitempty" jsonschema:"the skill under evaluation; a label"`
+	Version     string    `json:"version,omitempty" jsonschema:"the eval's own version; a label"`
+	Config      Config    `json:"config" jsonschema:"how the tasks are run"`
+	Baseline    bool      `json:"baseline,omitempty" jsonschema:"run every trial without skills too, and compare"`
+	MCPMocks    []MCPMock `json:"mcp_mocks,omitempty" jsonschema:"MCP servers that answer from a table"`
+	Graders     []Grader  `json:"graders,omitempty" jsonschema:"graders of every task"`
+	Metrics     []Metric  `json:"metrics,omitempty" jsonschema:"figures over the whole run"`
+	Tasks       []string  `json:"tasks" jsonschema:"globs of task files, relative to the eval; ** is not a glob"`
 
 	Path  string `json:"-"` // as given
 	Local bool   `json:"-"` // read to run on processes of this machine, without containers
+
+	// Mocks are the servers of MCPMocks, and MockFiles the files that they were read from.
+	Mocks     []*mcpmock.Server `json:"-"`
+	MockFiles []string          `json:"-"`
 
 	// Adapter is how the agent is run where it has one: the executor's, or that of
 	// config.agent.adapter. Nil for others.
