@@ -8,7 +8,7 @@ export PATH := $(PATH):/usr/local/go/bin
 # Debian's Go does not fetch a newer one unless it is told to.
 export GOTOOLCHAIN ?= auto
 
-.PHONY: help setup first build image run test test-all test-attacks test-agents test-faults test-pages test-compat bench soak screenshots lint clean
+.PHONY: help setup first build image run test test-all test-attacks test-agents test-faults test-pages test-compat test-bench bench soak screenshots lint clean
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,8 +47,11 @@ test-pages: ## Look at reports and served pages in a browser
 test-compat: ## Plan and run evals written for upstream waza
 	@scripts/test compat
 
+test-bench: ## See that the benchmark works
+	@scripts/test bench
+
 test-all: ## Run every suite
-	@scripts/test base attacks agents faults pages compat
+	@scripts/test base attacks agents faults pages compat bench
 
 bench: ## Measure what isolation costs beside the bare engine; writes bench.json
 	@scripts/setup go engine compose

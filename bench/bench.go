@@ -45,6 +45,7 @@ func parts() []part {
 		{"throughput", (*bench).measureThroughput},
 		{"calls", (*bench).measureCalls},
 		{"crowd", (*bench).measureCrowd},
+		{"neighbours", (*bench).measureNeighbours},
 	}
 }
 
@@ -58,7 +59,7 @@ func partNames() []string {
 
 // open finds everything that is needed, or says what is missing.
 func open(ctx context.Context, o options, stderr io.Writer) (_ *bench, err error) {
-	for _, file := range []string{o.waza, o.peer} {
+	for _, file := range []string{o.waza, o.peer, o.attacker} {
 		if _, err := os.Stat(file); err != nil {
 			return nil, fmt.Errorf("%s is missing: run make bench, which builds it", file)
 		}
@@ -84,7 +85,7 @@ func open(ctx context.Context, o options, stderr io.Writer) (_ *bench, err error
 	if b.backend, err = containers.Open(ctx, containers.Options{Run: b.run, Guest: o.waza}); err != nil {
 		return nil, err
 	}
-	b.image, err = b.engine.importPeer(ctx, o.peer, b.run)
+	b.image, err = b.engine.importPeer(ctx, o.peer, o.attacker, b.run)
 	return b, err
 }
 

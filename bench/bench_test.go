@@ -19,7 +19,7 @@ func quick(t *testing.T, more ...string) []string {
 	t.Helper()
 	dockertest.Require(t)
 	dockertest.Tool(t, "docker-compose")
-	return append([]string{"-quick", "-waza", dockertest.Waza(t), "-peer", dockertest.Program(t, "bench/peer", "peer")}, more...)
+	return append([]string{"-quick", "-waza", dockertest.Waza(t), "-peer", dockertest.Program(t, "bench/peer", "peer"), "-attacker", dockertest.Program(t, "attacks/hostile", "hostile")}, more...)
 }
 
 // Everything is measured, and nothing is left. What comes out is not looked at: it
@@ -55,7 +55,8 @@ func TestEveryFigure(t *testing.T) {
 		"trial_vs_floor.bridge", "trial_vs_floor.airtight", "trial_vs_compose", "throughput_vs_floor",
 		"call_added_ms.http.p50", "call_added_ms.http.p99", "call_added_vs_echoes.http", "calls_per_second.http.1",
 		"call_added_ms.stdio.p50", "call_added_ms.stdio.p99", "call_added_vs_echoes.stdio", "calls_per_second.stdio.1",
-		"calls_per_second.http.2", "runner_rss_mib", "left_behind",
+		"calls_per_second.http.2", "runner_rss_mib",
+		"calls_beside.users", "start_beside.users", "calls_beside.connections", "start_beside.connections", "left_behind",
 	}
 	if !slices.Equal(names, want) {
 		t.Errorf("figures %q, want %q", names, want)
@@ -115,11 +116,11 @@ func TestWhatIsMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", t.TempDir())
-	if err := run(t.Context(), []string{"-waza", self, "-peer", self}, os.Stdout, os.Stderr); err == nil || !strings.Contains(err.Error(), "scripts/setup compose") {
+	if err := run(t.Context(), []string{"-waza", self, "-peer", self, "-attacker", self}, os.Stdout, os.Stderr); err == nil || !strings.Contains(err.Error(), "scripts/setup compose") {
 		t.Errorf("without docker-compose: %v", err)
 	}
 	t.Setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
-	if err := run(t.Context(), []string{"-waza", self, "-peer", self, "-only", "calls"}, os.Stdout, os.Stderr); err == nil || !strings.Contains(err.Error(), "no Docker engine answers") {
+	if err := run(t.Context(), []string{"-waza", self, "-peer", self, "-attacker", self, "-only", "calls"}, os.Stdout, os.Stderr); err == nil || !strings.Contains(err.Error(), "no Docker engine answers") {
 		t.Errorf("without an engine: %v", err)
 	}
 }

@@ -49,19 +49,22 @@ func dialEngine(ctx context.Context) (*engine, error) {
 	return &engine{c}, os.Setenv(client.EnvOverrideHost, c.DaemonHost())
 }
 
-// importPeer makes an image of the peer, and nothing else. Its name is its own run's.
-func (e *engine) importPeer(ctx context.Context, path, run string) (string, error) {
-	executable, err := os.ReadFile(path)
-	if err != nil {
-		return "", err
-	}
+// importPeer makes an image of the peer and the attacker, and nothing else. Its name is
+// its own run's.
+func (e *engine) importPeer(ctx context.Context, peer, attacker, run string) (string, error) {
 	var content bytes.Buffer
 	out := tar.NewWriter(&content)
-	if err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "peer", Mode: 0o755, Size: int64(len(executable))}); err != nil {
-		return "", err
-	}
-	if _, err := out.Write(executable); err != nil {
-		return "", err
+	for name, path := range map[string]string{"peer": peer, "attacker": attacker} {
+		executable, err := os.ReadFile(path)
+		if err != nil {
+			return "", err
+		}
+		if err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o755, Size: int64(len(executable))}); err != nil {
+			return "", err
+		}
+		if _, err := out.Write(executable); err != nil {
+			return "", err
+		}
 	}
 	if err := out.Close(); err != nil {
 		return "", err

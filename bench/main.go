@@ -32,10 +32,10 @@ func main() {
 
 // options is the command line.
 type options struct {
-	waza, peer string // executables
-	out        string // where the report goes; empty for nowhere
-	only       []string
-	sizes      sizes
+	waza, peer, attacker string // executables
+	out                  string // where the report goes; empty for nowhere
+	only                 []string
+	sizes                sizes
 }
 
 // sizes is how often everything is done.
@@ -50,17 +50,18 @@ type sizes struct {
 	Warm        int   `json:"warm"`        // that do not
 	Crowd       int   `json:"crowd"`       // trials at once whose agents call together
 	CrowdCalls  int   `json:"crowd_calls"` // of each of those
+	Neighbours  int   `json:"neighbours"`  // trials of each kind beside each attacker
 }
 
 func fullSizes() sizes {
 	return sizes{
 		Trials: 8, Composes: 4, Throughput: 32, FloorTrials: 16, Workers: []int{1, 2, 4, 8, 16},
-		Blocks: 5, Calls: 1000, Warm: 200, Crowd: 16, CrowdCalls: 250,
+		Blocks: 5, Calls: 1000, Warm: 200, Crowd: 16, CrowdCalls: 250, Neighbours: 5,
 	}
 }
 
 func quickSizes() sizes {
-	return sizes{Trials: 1, Composes: 1, Throughput: 2, FloorTrials: 2, Workers: []int{2}, Blocks: 1, Calls: 20, Warm: 2, Crowd: 2, CrowdCalls: 20}
+	return sizes{Trials: 1, Composes: 1, Throughput: 2, FloorTrials: 2, Workers: []int{2}, Blocks: 1, Calls: 20, Warm: 2, Crowd: 2, CrowdCalls: 20, Neighbours: 1}
 }
 
 func readOptions(args []string, stderr io.Writer) (options, error) {
@@ -71,6 +72,7 @@ func readOptions(args []string, stderr io.Writer) (options, error) {
 	flags.SetOutput(stderr)
 	flags.StringVar(&o.waza, "waza", "bin/waza", "the static waza `EXECUTABLE` to measure")
 	flags.StringVar(&o.peer, "peer", "bin/bench-peer", "the static `EXECUTABLE` of bench/peer")
+	flags.StringVar(&o.attacker, "attacker", "bin/bench-attacker", "the static `EXECUTABLE` of attacks/hostile")
 	flags.StringVar(&o.out, "o", "bench.json", "write the report to this `FILE` too; empty for nowhere")
 	flags.StringVar(&only, "only", "", "measure only these `PARTS`: "+strings.Join(partNames(), ","))
 	flags.BoolVar(&quick, "quick", false, "do everything once or twice: to see that it works, not to measure")

@@ -46,7 +46,7 @@ func betray(t *testing.T, s *sandbox, box, how string) {
 }
 
 // Whose doing the end of a box was is told by what its programs cannot reach.
-func TestWhoseEnd(t *testing.T) {
+func TestFaults_WhoseEnd(t *testing.T) {
 	t.Parallel()
 	kill := func(signal string) func(*testing.T, *client.Client, *sandbox, string) {
 		return func(t *testing.T, engine *client.Client, s *sandbox, box string) {
@@ -143,7 +143,7 @@ func TestWhoseEnd(t *testing.T) {
 
 // An agent's complaint may come before the engine's word: whoever asks learns of a
 // cut network at once.
-func TestCutNetworkIsSeenAtOnce(t *testing.T) {
+func TestFaults_CutNetworkIsSeenAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, whom := range []string{runner.AgentBox, relayBox} {
 		t.Run(whom, func(t *testing.T) {

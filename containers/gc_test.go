@@ -89,7 +89,7 @@ func gc(t *testing.T) Garbage {
 	return g
 }
 
-func TestRunnerKilled(t *testing.T) {
+func TestFaults_RunnerKilled(t *testing.T) {
 	t.Parallel()
 	run := runID(t)
 	engine := dockertest.Engine(t)
@@ -172,7 +172,7 @@ func makeLease(t *testing.T, engine *client.Client, labels map[string]string) {
 }
 
 // Runs come and go while gc runs without pause; none of them notices.
-func TestGCBesideLiveRuns(t *testing.T) {
+func TestFaults_GCBesideLiveRuns(t *testing.T) {
 	t.Parallel()
 	stop := make(chan struct{})
 	var collector sync.WaitGroup

@@ -71,7 +71,7 @@ func TestProcessStart(t *testing.T) {
 
 // A lease that has ended is taken anew, with all that the run had beside it, by the
 // next trial that starts or by whoever waits for the engine.
-func TestLeaseIsTakenAnew(t *testing.T) {
+func TestFaults_LeaseIsTakenAnew(t *testing.T) {
 	t.Parallel()
 	for name, next := range map[string]func(t *testing.T, b *Backend){
 		"by a trial": func(t *testing.T, b *Backend) {

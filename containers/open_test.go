@@ -93,7 +93,7 @@ func foreignNetwork(t *testing.T, subnet string) {
 // However early an Open is cancelled, it leaves nothing. Each call that creates
 // something is hit once, when the engine has the request and nobody has the
 // answer.
-func TestOpenCancelled(t *testing.T) {
+func TestFaults_OpenCancelled(t *testing.T) {
 	t.Parallel()
 	b := openRun(t)
 	own := b.engine.Client

@@ -178,9 +178,12 @@ func TestOneMoreThatIsNotAllowedRaisesNothing(t *testing.T) {
 	})
 }
 
+// The score of params may rise: where fewer calls stand for what is expected, those that
+// are left may stand where their arguments fit better.
 func TestOneLessThatNoOtherStandsInForRaisesNothing(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		calls, config := drawTurns(r).calls(), drawExpected(r, modes)
+		config["weights"] = map[string]any{"params": 0}
 		before := grade(t, oneByOne(calls).scene(), config)
 		for _, number := range before.matched {
 			after := grade(t, oneByOne(slices.Delete(slices.Clone(calls), number-1, number)).scene(), config)

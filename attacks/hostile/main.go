@@ -79,7 +79,10 @@ func run(args []string) error {
 		return lingerAs(args[1], args[2:])
 	}
 	if len(args) < 2 {
-		return errors.New("usage: hostile server|serve|agent|grader ATTACK")
+		return errors.New("usage: hostile server|serve|agent|grader|press ATTACK")
+	}
+	if args[0] == press {
+		return pressFor(context.Background(), args[1])
 	}
 	a, known := acts()[args[1]]
 	if !known && args[1] != part.Honest {

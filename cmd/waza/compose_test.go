@@ -136,7 +136,7 @@ func (c *composed) kill(signal string) {
 // The runner in a container runs evals of the directory beside docker-compose.yml,
 // leaves evidence there that is the user's own, and its exit code is docker-compose's.
 // However it ends, it leaves nothing, and a gc on the host leaves it alone.
-func TestCompose(t *testing.T) {
+func TestImages_Compose(t *testing.T) {
 	t.Parallel()
 	image := runnerImage(t)
 	t.Run("outcomes", func(t *testing.T) { testComposeOutcomes(t, image) })

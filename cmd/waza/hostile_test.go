@@ -11,7 +11,7 @@ import (
 
 // A server that misbehaves has an outcome that says so, and no other trial's
 // changes by it.
-func TestHostileServers(t *testing.T) {
+func TestAttacks_HostileServers(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		how     string

@@ -23,7 +23,7 @@ const killedRun = `
 -- eval.yaml --
 name: NAME
 config:
-  trials_per_task: 2
+  trials_per_task: 1
   timeout_seconds: 100
   parallel: true
   workers: 2
@@ -246,7 +246,6 @@ func TestFaults_RunnerKilledAnywhere(t *testing.T) {
 func (p *project) killAt(point killPoint, sweeping *sync.RWMutex, args []string) {
 	t := p.t
 	t.Helper()
-	sweeping.RLock()
 	victim := make(chan *command, 1)
 	reached := make(chan struct{})
 	kill := sync.OnceFunc(func() {
@@ -282,10 +281,10 @@ func (p *project) killAt(point killPoint, sweeping *sync.RWMutex, args []string)
 	killed := time.Now()
 	state, ok := c.state()
 	if !ok || !state.Signaled() || state.Signal() != syscall.SIGKILL {
-		sweeping.RUnlock()
 		t.Fatalf("%s: the run never came to that\n%s%s", point.name, c.stdout.String(), c.stderr.String())
 	}
 	engine, run := dockertest.Engine(t), p.runID()
+	sweeping.RLock()
 	p.awaitNoneStands(point.name)
 	t.Logf("%s: none stands after %s; left: %q", point.name, time.Since(killed).Round(10*time.Millisecond), dockertest.Objects(t, engine, run))
 	sweeping.RUnlock()

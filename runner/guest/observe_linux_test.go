@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/runner/observe"
 	"github.com/waza-isolate/waza/runner/process"
 )
@@ -190,6 +191,7 @@ func TestProgramsAreSeen(t *testing.T) {
 }
 
 func TestStormIsBounded(t *testing.T) {
+	heavytest.Mark(t)
 	t.Parallel()
 	g := startGuest(t)
 	if r := watched(t, g, stray("storm", "10000")); r.exit.Code != 0 {

@@ -133,17 +133,12 @@ func memoryTCP() result {
 	}
 	held, before := 0, memoryUsed()
 	for range bufferConns {
-		conn, err := net.DialTimeout("tcp4", ln.Addr().String(), patience)
+		n, done, err := fillOne(ln)
 		if err != nil {
 			return untried(err.Error())
 		}
-		defer func() { _ = conn.Close() }()
-		other, err := ln.Accept()
-		if err != nil {
-			return untried(err.Error())
-		}
-		defer func() { _ = other.Close() }()
-		held += fill(conn.(*net.TCPConn))
+		defer done()
+		held += n
 	}
 	after := memoryUsed()
 	says := fmt.Sprintf("%d connections hold %d KiB", bufferConns, held>>10)
@@ -156,6 +151,34 @@ func memoryTCP() result {
 		return result{Refused, says + ", which count as its container's memory"}
 	}
 	return out("%s beside the memory of its container", says)
+}
+
+// FillConnections fills as many connections to itself as it may have, or a thousand.
+func FillConnections() {
+	ln, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return
+	}
+	for range 1000 {
+		if _, _, err := fillOne(ln); err != nil {
+			return
+		}
+	}
+}
+
+// fillOne connects to a listener of its own, fills the connection, and returns what it
+// holds and what closes it.
+func fillOne(ln net.Listener) (held int, done func(), err error) {
+	conn, err := net.DialTimeout("tcp4", ln.Addr().String(), patience)
+	if err != nil {
+		return 0, nil, err
+	}
+	other, err := ln.Accept()
+	if err != nil {
+		_ = conn.Close()
+		return 0, nil, err
+	}
+	return fill(conn.(*net.TCPConn)), func() { _, _ = conn.Close(), other.Close() }, nil
 }
 
 // wantBuffers asks for large buffers.

@@ -4,12 +4,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // However many frames calls have, and however long, no more of them is held than there
 // is room for.
 func TestFramesAreBounded(t *testing.T) {
+	heavytest.Mark(t)
 	const room = 64 << 10
 	f := frames{left: room, texts: map[int][]string{}}
 	for seq := range 1000 {

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// burn is the attacker that only takes the processor time that the others take too: each
+// takes all that its container may.
+const burn = "burn"
+
+// measureNeighbours runs trials beside an attacker that takes, over and over, all that the
+// kernel gives its user or its connections, and beside one that only burns as much
+// processor time, by turns.
+func (b *bench) measureNeighbours(ctx context.Context) ([]Figure, error) {
+	calling, err := b.plan(ctx, settings{network: "bridge", agent: commandAgent(append([]string{"-url", "http://web/mcp"}, b.loadArgs(b.sizes.Calls)...))})
+	if err != nil {
+		return nil, err
+	}
+	starting, err := b.plan(ctx, oneCall("bridge"))
+	if err != nil {
+		return nil, err
+	}
+	kinds := []string{burn, "users", "connections"}
+	rates, starts := map[string][]float64{}, map[string][]float64{}
+	for range b.sizes.Neighbours {
+		for _, kind := range kinds {
+			err := b.beside(ctx, kind, func(ctx context.Context) error {
+				out, err := b.trialsOf(ctx, calling, 1, 1, nil)
+				if err != nil {
+					return err
+				}
+				report, err := readReport(out.dirs[0])
+				if err != nil {
+					return err
+				}
+				rates[kind] = append(rates[kind], float64(len(report.Micros))/(time.Duration(report.Ended-report.Began)*time.Microsecond).Seconds())
+				if out, err = b.trialsOf(ctx, starting, 1, 1, nil); err != nil {
+					return err
+				}
+				starts[kind] = append(starts[kind], out.took.Seconds())
+				return nil
+			})
+			if err != nil {
+				return nil, fmt.Errorf("beside %s: %w", kind, err)
+			}
+		}
+	}
+	var figures []Figure
+	for _, kind := range kinds[1:] {
+		calls := Figure{
+			Name: "calls_beside." + kind, What: "calls a second of a trial beside an attacker that takes " + kind + ", against beside one that burns as much processor time",
+			Value: median(rates[kind]) / median(rates[burn]), Samples: map[string][]float64{"attacked": rates[kind], "burned": rates[burn]},
+		}
+		start := Figure{
+			Name: "start_beside." + kind, What: "a whole trial of one call beside the same, against the same",
+			Value: median(starts[kind]) / median(starts[burn]), Samples: map[string][]float64{"attacked_s": starts[kind], "burned_s": starts[burn]},
+		}
+		figures = append(figures, calls.atLeast(0.8), start.atMost(1.2))
+	}
+	return figures, nil
+}
+
+// beside calls use while a trial is at work whose agent is the attacker.
+func (b *bench) beside(ctx context.Context, kind string, use func(context.Context) error) error {
+	attack, err := b.plan(ctx, settings{network: "bridge", agent: fmt.Sprintf("  executor: command\n  agent: {command: /attacker, args: [press, %s], prompt: stdin}", kind)})
+	if err != nil {
+		return err
+	}
+	b.trials++
+	attack.Number = b.trials
+	dir, err := os.MkdirTemp(b.dir, "run-")
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	ended := make(chan struct{})
+	attacking, stop := context.WithCancel(ctx)
+	go func() {
+		defer close(ended)
+		_, err := runner.Run(attacking, b.backend, []*runner.Trial{attack}, runner.Options{Dir: dir, Workers: 1, Secrets: b.secrets, Progress: func(runner.Update) {}})
+		cancel(errors.Join(errors.New("the attacker ended"), err)) // what was measured after that is worth nothing
+	}()
+	defer func() { stop(); <-ended; cancel(nil) }()
+	for !began(dir) {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	return use(ctx)
+}
+
+// began reports whether the agent of a run's trial has said something.
+func began(dir string) bool {
+	said, _ := filepath.Glob(filepath.Join(dir, "trials", "*", "*", evidence.StdoutFile))
+	for _, file := range said {
+		if info, err := os.Stat(file); err == nil && info.Size() > 0 {
+			return true
+		}
+	}
+	return false
+}
