@@ -12,7 +12,7 @@ import (
 func (g Ground) looseServer() *mcpconfig.Server {
 	return &mcpconfig.Server{
 		Image: g.Image, Command: program, Args: []string{"serve", "loose"}, Type: "http", Port: part.Port,
-		Timeout: 45, Memory: "256m", Disk: "64m",
+		Timeout: 45_000, Memory: "256m", Disk: "64m",
 	}
 }
 
@@ -173,13 +173,13 @@ func forgingAttacks() []Attack {
 		all = append(all, a)
 	}
 	all[0].Task = func(g Ground, t *spec.Task) {
-		forger := func(seconds float64) *mcpconfig.Server {
+		forger := func(milliseconds float64) *mcpconfig.Server {
 			return &mcpconfig.Server{
-				Image: g.Image, Command: program, Args: []string{"server", part.Forging}, Timeout: seconds, MaxMessage: "8m", MaxFrames: 5000,
+				Image: g.Image, Command: program, Args: []string{"server", part.Forging}, Timeout: milliseconds, MaxMessage: "8m", MaxFrames: 5000,
 				Memory: "256m", Disk: "64m",
 			}
 		}
-		t.MCPServers = map[string]*mcpconfig.Server{evil: forger(4), part.Patient: forger(60)}
+		t.MCPServers = map[string]*mcpconfig.Server{evil: forger(4000), part.Patient: forger(60_000)}
 		for _, flood := range part.Floods() {
 			t.MCPServers[flood] = forger(4)
 		}
