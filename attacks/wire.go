@@ -181,7 +181,7 @@ func forgingAttacks() []Attack {
 		}
 		t.MCPServers = map[string]*mcpconfig.Server{evil: forger(4000), part.Patient: forger(60_000)}
 		for _, flood := range part.Floods() {
-			t.MCPServers[flood] = forger(4)
+			t.MCPServers[flood] = forger(4000)
 		}
 	}
 	return all
