@@ -19,6 +19,7 @@ var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9
 type converter struct {
 	doc     *Document
 	anchors map[string]*node
+	laid    int // keys that merge keys laid below mappings, or would have
 }
 
 func (c *converter) node(n ast.Node, depth int) *node {
@@ -33,7 +34,7 @@ func (c *converter) node(n ast.Node, depth int) *node {
 	case *ast.NullNode:
 		return &node{kind: null, pos: pos, size: 1}
 	case *ast.BoolNode:
-		return &node{kind: boolean, pos: pos, text: fmt.Sprint(n.Value), size: 1}
+		return &node{kind: boolean, pos: pos, text: fmt.Sprint(n.Value), written: n.Token.Value, size: 1}
 	case *ast.IntegerNode:
 		return c.number(integer, pos, n.Token.Value)
 	case *ast.FloatNode:
@@ -69,11 +70,12 @@ func (c *converter) refuse(pos Position, message string) *node {
 }
 
 func (c *converter) number(k kind, pos Position, digits string) *node {
+	written := digits
 	digits = bareFraction.ReplaceAllString(digits, "${1}0.${2}") // as JSON writes it
 	if !jsonNumber.MatchString(digits) {
-		return c.refuse(pos, fmt.Sprintf("the number %s must be written in plain decimal digits; if it is a string, put it in quotes", digits))
+		return &node{kind: text, odd: true, pos: pos, text: written, size: 1}
 	}
-	return &node{kind: k, pos: pos, text: digits, size: 1}
+	return &node{kind: k, pos: pos, text: digits, written: written, size: 1}
 }
 
 // plainOrText is a string, or one of the numbers that the parser takes for one:
@@ -83,9 +85,9 @@ func plainOrText(n *ast.StringNode, pos Position) *node {
 		return &node{kind: text, pos: pos, text: n.Value, size: 1}
 	}
 	if strings.ContainsAny(n.Value, ".eE") {
-		return &node{kind: float, pos: pos, text: n.Value, size: 1}
+		return &node{kind: float, pos: pos, text: n.Value, written: n.Value, size: 1}
 	}
-	return &node{kind: integer, pos: pos, text: n.Value, size: 1}
+	return &node{kind: integer, pos: pos, text: n.Value, written: n.Value, size: 1}
 }
 
 func (c *converter) alias(n *ast.AliasNode, pos Position) *node {
@@ -132,8 +134,13 @@ func joined(item ast.Node) (*node, bool) {
 
 func (c *converter) mapping(values []*ast.MappingValueNode, pos Position, depth int) *node {
 	made := &node{kind: mapping, pos: pos, size: 1, index: map[string]int{}}
+	var merged []*node
 	for _, value := range values {
 		keyPos := position(value.Key.GetToken())
+		if value.Key.IsMergeKey() {
+			merged = append(merged, c.merged(value.Value, keyPos, depth+1)...)
+			continue
+		}
 		key, ok := c.key(value.Key, keyPos)
 		child := c.node(value.Value, depth+1)
 		if child.kind == null {
@@ -147,18 +154,42 @@ func (c *converter) mapping(values []*ast.MappingValueNode, pos Position, depth 
 			c.doc.fail(keyPos, ErrInvalid, fmt.Sprintf("duplicate key %q; it is on line %d already", key, first.keyPos.Line))
 			continue
 		}
-		made.index[key] = len(made.pairs)
-		made.pairs = append(made.pairs, pair{key, keyPos, child})
+		made.add(pair{key, keyPos, child})
+	}
+	for _, other := range merged {
+		c.laid += len(other.pairs)
+		if c.laid > maxNodes {
+			return c.refuse(pos, fmt.Sprintf("merge keys (<<) lay more than %d keys", maxNodes))
+		}
+		for _, p := range other.pairs {
+			if made.pair(p.key) == nil {
+				made.add(p)
+				c.grow(made, p.value)
+			}
+		}
 	}
 	return made
 }
 
+// merged are the mappings that a merge key (<<) lays below its own mapping: one, or those
+// of a list, of which the first counts most.
+func (c *converter) merged(value ast.Node, pos Position, depth int) []*node {
+	n := c.node(value, depth)
+	all := []*node{n}
+	if n.kind == list {
+		all = n.items
+	}
+	for _, one := range all {
+		if one.kind != mapping && one.kind != broken {
+			c.doc.fail(pos, ErrInvalid, "a merge key (<<) takes a mapping, or a list of mappings")
+			return nil
+		}
+	}
+	return all
+}
+
 // key is the text of a key.
 func (c *converter) key(key ast.MapKeyNode, pos Position) (string, bool) {
-	if key.IsMergeKey() {
-		c.doc.fail(pos, ErrInvalid, "merge keys (<<) are not supported; write the keys out")
-		return "", false
-	}
 	plain, ok := key.(*ast.StringNode)
 	if !ok {
 		c.doc.fail(pos, ErrInvalid, "a key must be a string; put it in quotes")

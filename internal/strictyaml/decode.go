@@ -34,7 +34,7 @@ func (d decoder) value(n *node, v reflect.Value, path Path, lim Limits) {
 		v.Set(reflect.New(v.Type().Elem()))
 		d.value(n, v.Elem(), path, lim)
 	case reflect.Interface:
-		d.free(n, v)
+		d.free(n, v, path)
 	case reflect.Struct:
 		d.structure(n, v, path)
 	case reflect.Map:
@@ -73,7 +73,10 @@ func (d decoder) shorthand(n *node, short Shorthand, v reflect.Value, path Path)
 }
 
 // free sets an interface value: what JSON would give, numbers as json.Number.
-func (d decoder) free(n *node, v reflect.Value) {
+func (d decoder) free(n *node, v reflect.Value, path Path) {
+	if d.hasOdd(n, path) {
+		return
+	}
 	if made := n.any(); made != nil {
 		v.Set(reflect.ValueOf(made))
 	}
@@ -98,11 +101,19 @@ func (d decoder) structure(n *node, v reflect.Value, path Path) {
 	}
 	known := shapeOf(v.Type())
 	meant := map[string]bool{} // keys that a misspelt one stands for
+	ignored := map[string]bool{}
 	for _, p := range n.pairs {
 		at := path.with(p.key)
 		field, ok := known.fields[p.key]
-		if !ok {
+		switch {
+		case !ok && known.lenient && d.ignores(p, at, known):
+			ignored[p.key] = true
+			continue
+		case !ok:
 			meant[d.unknown(p, at, known)] = true
+			continue
+		case known.lenient && p.value.kind == null && !field.limits.Required:
+			ignored[p.key] = true // as if it were left out
 			continue
 		}
 		d.value(p.value, v.FieldByIndex(field.index), at, field.limits)
@@ -112,6 +123,24 @@ func (d decoder) structure(n *node, v reflect.Value, path Path) {
 			d.missing(path.with(name))
 		}
 	}
+	if len(ignored) > 0 {
+		n.drop(ignored)
+	}
+}
+
+// ignores reports whether an unknown key of a lenient struct is left out, with a warning:
+// one that is no misspelt key.
+func (d decoder) ignores(p pair, at Path, known shape) bool {
+	if d.doc.strict || known.later[p.key] || isNearMiss(p.key, known.names) {
+		return false
+	}
+	if len(d.doc.warnings) < maxProblems {
+		d.doc.warnings = append(d.doc.warnings, &Error{
+			File: d.doc.file, Position: p.keyPos, Class: ErrInvalid,
+			Message: fmt.Sprintf("unknown key %q at %s is ignored; --strict-keys refuses it", p.key, at),
+		})
+	}
+	return true
 }
 
 // unknown reports a key and returns the one it stands for, if that is clear.
@@ -183,6 +212,9 @@ func (d decoder) scalar(n *node, v reflect.Value, path Path, lim Limits) {
 		}
 		v.SetBool(n.text == "true")
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		if d.isOdd(n, path) {
+			return
+		}
 		i, err := strconv.ParseInt(n.text, 10, v.Type().Bits())
 		if n.kind != integer || err != nil {
 			d.mistyped(n, path, "a whole number", "")
@@ -191,6 +223,9 @@ func (d decoder) scalar(n *node, v reflect.Value, path Path, lim Limits) {
 		v.SetInt(i)
 		d.bounds(n, float64(i), path, lim)
 	case reflect.Float32, reflect.Float64:
+		if d.isOdd(n, path) {
+			return
+		}
 		f, err := strconv.ParseFloat(n.text, v.Type().Bits())
 		if (n.kind != integer && n.kind != float) || err != nil {
 			d.mistyped(n, path, "a number", "")
@@ -208,18 +243,48 @@ func (d decoder) str(n *node, v reflect.Value, path Path, lim Limits) {
 		v.SetString(n.text)
 		return
 	}
-	if n.kind != text {
-		hint := ""
-		if n.kind == boolean || n.kind == integer || n.kind == float {
-			hint = fmt.Sprintf("; write %q, in quotes", n.text)
-		}
-		d.mistyped(n, path, "a string", hint)
+	text, ok := n.scalar()
+	if !ok {
+		d.mistyped(n, path, "a string", "")
 		return
 	}
-	v.SetString(n.text)
-	if message, class := lim.checkString(path, n.text); message != "" {
+	v.SetString(text)
+	if message, class := lim.checkString(path, text); message != "" {
 		d.doc.report(n.pos, path, class, message)
 	}
+}
+
+// scalar is what a string is set to from n: every scalar that is there is one, as it is
+// written.
+func (n *node) scalar() (string, bool) {
+	switch n.kind {
+	case text:
+		return n.text, true
+	case boolean, integer, float:
+		n.asText = true
+		return n.written, true
+	}
+	return "", false
+}
+
+// isOdd reports a number that JSON cannot write where a number is wanted.
+func (d decoder) isOdd(n *node, path Path) bool {
+	if n.odd {
+		d.doc.Problemf(path, "the number %s must be written in plain decimal digits; if it is a string, put it in quotes", n.text)
+	}
+	return n.odd
+}
+
+// hasOdd is isOdd of all that is in n.
+func (d decoder) hasOdd(n *node, path Path) bool {
+	odd := d.isOdd(n, path)
+	for i, item := range n.items {
+		odd = d.hasOdd(item, path.with(i)) || odd
+	}
+	for _, p := range n.pairs {
+		odd = d.hasOdd(p.value, path.with(p.key)) || odd
+	}
+	return odd
 }
 
 func (d decoder) bounds(n *node, number float64, path Path, lim Limits) {

@@ -7,11 +7,15 @@
 // lists the values of a string, `min`, `max` and `over` bound a number (`over`
 // excludes the bound itself), and `later` lists what is known and not supported
 // yet: values where it stands on a field, keys where it stands on a field
-// named _. The lists are separated by spaces.
+// named _. The lists are separated by spaces. `unknown:"warn"` on a field named _ has
+// unknown keys left out with a warning, unless they are misspelt known ones, and keys
+// without a value taken as left out.
+//
+// A string is set from every scalar, as it is written: 1.0 is "1.0".
 //
 // What a file may hold is less than YAML: one document, UTF-8, keys that are
-// strings, numbers as JSON writes them, no tags and no merge keys. Aliases are
-// followed, within the bounds that protect against hostile files.
+// strings, numbers as JSON writes them, and no tags. Aliases are followed and merge keys
+// (<<) laid below their mappings, within the bounds that protect against hostile files.
 //
 // It is not a general YAML decoder, it writes no YAML, and it keeps no comments.
 package strictyaml
@@ -36,6 +40,8 @@ type Document struct {
 	bad      map[string]bool // paths that have a problem
 	dropped  int             // problems beyond maxProblems
 	private  bool            // no string of the file is shown
+	strict   bool            // unknown keys are problems everywhere
+	warnings []*Error
 }
 
 // Path leads to a value: a string for a key, an int for an index, both from the
@@ -97,6 +103,12 @@ func (d *Document) DecodeAt(v any, path ...any) bool {
 	decoder{d}.value(n, reflect.ValueOf(v).Elem(), path, Limits{})
 	return len(d.problems)+d.dropped == before
 }
+
+// Strict makes every unknown key a problem.
+func (d *Document) Strict() { d.strict = true }
+
+// Warnings are the keys that were left out because nothing knows them.
+func (d *Document) Warnings() []*Error { return d.warnings }
 
 // At is the position of the value at path, or of the nearest thing around it
 // that is there.

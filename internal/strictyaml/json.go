@@ -128,7 +128,7 @@ func (r *jsonReader) value(depth int) (*node, error) {
 func (r *jsonReader) word(pos Position) (*node, error) {
 	rest := strings.TrimLeft(r.text, "+-.0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 	word := r.text[:len(r.text)-len(rest)]
-	made := &node{pos: pos, text: word, size: 1}
+	made := &node{pos: pos, text: word, written: word, size: 1}
 	switch {
 	case word == "null":
 		made.kind = null

@@ -21,12 +21,18 @@ const (
 
 // node is a value of the file. An alias shares its target's node.
 type node struct {
-	kind  kind
-	pos   Position
-	text  string         // of a text; of a number or boolean as JSON writes it
-	items []*node        // of a list
-	pairs []pair         // of a mapping, in the order of the file
-	index map[string]int // key → its place in pairs
+	kind kind
+	pos  Position
+	text string // of a text; of a number or boolean as JSON writes it
+	// written is a number or a boolean as the file has it.
+	written string
+	// odd says of a text that it is a number which JSON cannot write, such as 007.
+	odd bool
+	// asText has a number or a boolean written as a string, since it was read as one.
+	asText bool
+	items  []*node        // of a list
+	pairs  []pair         // of a mapping, in the order of the file
+	index  map[string]int // key → its place in pairs
 	// With aliases written out:
 	size   int // nodes in it, itself included; no further than maxNodes+1
 	height int // of lists and mappings below it
@@ -36,6 +42,22 @@ type pair struct {
 	key    string
 	keyPos Position
 	value  *node
+}
+
+func (n *node) add(p pair) {
+	n.index[p.key] = len(n.pairs)
+	n.pairs = append(n.pairs, p)
+}
+
+// drop takes keys out of a mapping.
+func (n *node) drop(keys map[string]bool) {
+	kept := n.pairs
+	n.pairs, n.index = nil, map[string]int{}
+	for _, p := range kept {
+		if !keys[p.key] {
+			n.add(p)
+		}
+	}
 }
 
 func (n *node) pair(step any) *pair {
@@ -64,6 +86,10 @@ func (n *node) child(step any) *node {
 func (n *node) appendJSON(b *bytes.Buffer) {
 	switch n.kind {
 	case boolean, integer, float:
+		if n.asText {
+			appendString(b, n.written)
+			return
+		}
 		b.WriteString(n.text)
 	case text:
 		appendString(b, n.text)

@@ -13,6 +13,9 @@ type shape struct {
 	names  []string // keys in the order of the fields
 	fields map[string]field
 	later  map[string]bool // keys that are known and not supported yet
+	// lenient says that unknown keys are left out with a warning, and that a key without
+	// a value is as good as none.
+	lenient bool
 }
 
 type field struct {
@@ -37,6 +40,7 @@ func shapeOf(t reflect.Type) shape {
 			for key := range strings.FieldsSeq(f.Tag.Get("later")) {
 				s.later[key] = true
 			}
+			s.lenient = s.lenient || f.Tag.Get("unknown") == "warn"
 			continue
 		}
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")

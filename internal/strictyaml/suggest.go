@@ -32,6 +32,13 @@ func nearest(word string, known []string) string {
 	return best
 }
 
+// isNearMiss reports whether a key is a misspelt one of known: one or two letters of it
+// differ, or only what fold drops.
+func isNearMiss(key string, known []string) bool {
+	near := nearest(key, known)
+	return near != "" && distance(fold(key), fold(near)) <= 2
+}
+
 // fold drops what people vary without meaning to: maxWorkers, max-workers.
 func fold(s string) string {
 	return strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(s))
