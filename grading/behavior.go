@@ -12,6 +12,8 @@ import (
 // Each limit and each name is one check. Where the executor gives no transcript,
 // tools are those of MCP servers alone.
 type BehaviorConfig struct {
+	_ struct{} `unknown:"warn"`
+
 	MaxToolCalls        int                       `json:"max_tool_calls,omitempty" jsonschema:"limit of tool calls of every source; 0 is no limit"`
 	MaxMCPCalls         *int                      `json:"max_mcp_calls,omitempty" jsonschema:"limit of MCP tool calls; 0 allows none"`
 	MCPServers          map[string]ServerBehavior `json:"mcp_servers,omitempty" jsonschema:"limits on single servers, by name"`
@@ -20,16 +22,17 @@ type BehaviorConfig struct {
 	RequiredTools       []string                  `json:"required_tools,omitempty" jsonschema:"exact names of tools that were used; of an MCP call TOOL or SERVER-TOOL"`
 	ForbiddenTools      []string                  `json:"forbidden_tools,omitempty" jsonschema:"exact names of tools that were not used; of an MCP call TOOL or SERVER-TOOL"`
 	MaxTokens           int                       `json:"max_tokens,omitempty" jsonschema:"limit of tokens, in and out; 0 is no limit"`
+	MaxIterations       int                       `json:"max_iterations,omitempty" jsonschema:"limit of the model's turns; 0 is no limit"`
 	MaxDurationMS       int64                     `json:"max_duration_ms,omitempty" jsonschema:"limit of the agent's time in milliseconds; 0 is no limit"`
 }
 
 // Validate refuses an empty config, limits below zero, servers of which nothing is
 // said and names of tools that are none.
 func (c *BehaviorConfig) Validate() error {
-	if c.MaxToolCalls < 0 || c.MaxTokens < 0 || c.MaxDurationMS < 0 || c.MaxMCPCalls != nil && *c.MaxMCPCalls < 0 {
+	if c.MaxToolCalls < 0 || c.MaxTokens < 0 || c.MaxIterations < 0 || c.MaxDurationMS < 0 || c.MaxMCPCalls != nil && *c.MaxMCPCalls < 0 {
 		return errors.New("a limit is below zero")
 	}
-	if !c.aboutMCP() && !c.aboutTools() && c.MaxDurationMS == 0 && c.MaxTokens == 0 && len(c.MCPServers) == 0 {
+	if !c.aboutMCP() && !c.aboutTools() && c.MaxDurationMS == 0 && c.MaxTokens == 0 && c.MaxIterations == 0 && len(c.MCPServers) == 0 {
 		return errEmpty
 	}
 	var errs []error
@@ -66,7 +69,7 @@ func (c *BehaviorConfig) grade(s *subject) (report, error) {
 		}
 	}
 	var r report
-	if err := errors.Join(c.duration(&r, s), c.tokens(&r, s)); err != nil {
+	if err := errors.Join(c.duration(&r, s), c.tokens(&r, s), c.iterations(&r, s)); err != nil {
 		return report{}, err
 	}
 	c.limits(&r, s)
@@ -112,6 +115,30 @@ func (c *BehaviorConfig) tokens(r *report, s *subject) error {
 	}
 	r.check(used.Total() <= int64(c.MaxTokens),
 		"Expected at most %d tokens; %d were used: %d in, %d out.", c.MaxTokens, used.Total(), used.Input, used.Output)
+	return nil
+}
+
+// iterations judges how many turns the gateway saw the model take. Agents that use no
+// model take none.
+func (c *BehaviorConfig) iterations(r *report, s *subject) error {
+	if c.MaxIterations == 0 {
+		return nil
+	}
+	models, turns := s.models(), 0
+	if models == nil && s.trial.Executor != "mock" && s.trial.Executor != "script" {
+		return fmt.Errorf("%w: no model gateway was in the way, so nothing tells how many turns the model took; declare config.models", errEvidence)
+	}
+	if models != nil {
+		for call, err := range models {
+			if err != nil {
+				return fmt.Errorf("%w: %s", errEvidence, s.explain(err))
+			}
+			if call.IsTurn() && call.Status/100 == 2 {
+				turns++
+			}
+		}
+	}
+	r.check(turns <= c.MaxIterations, "Expected the model to take at most %d turns; it took %d.", c.MaxIterations, turns)
 	return nil
 }
 

@@ -23,6 +23,8 @@ const maxAssertions = 1000
 // CodeConfig configures the code grader: expressions over what the trial left, which
 // are evaluated after the agent has stopped. Each is one check.
 type CodeConfig struct {
+	_ struct{} `unknown:"warn"`
+
 	Assertions []string `json:"assertions,omitempty" jsonschema:"expressions that are true, over output, outcome, transcript, tool_calls, errors, duration_ms and workspace; none passes"`
 	Language   string   `json:"language,omitempty" enum:"python javascript" jsonschema:"of the expressions; default python"`
 	Timeout    int      `json:"timeout,omitempty" jsonschema:"seconds that all of them may take; default 30"`

@@ -20,14 +20,8 @@ func NewConfig(graderType string) (any, bool) { return newGrader(graderType) }
 func Types() []string {
 	return []string{
 		"action_sequence", "behavior", "canary", "code", "diff", "file", "json_schema", "mcp_compliance",
-		"program", "prompt", "skill_invocation", "state", "text", "tool_calls", "tool_constraint",
+		"program", "prompt", "skill_invocation", "state", "text", "tool_calls", "tool_constraint", "trigger",
 	}
-}
-
-// Unsupported lists the types that waza has and this package does not yet, so
-// that they can be refused by name.
-func Unsupported() []string {
-	return []string{"trigger"}
 }
 
 // TypeSchemas holds the JSON Schemas of config types that cannot be inferred

@@ -10,6 +10,8 @@ import (
 // ToolConstraintConfig configures the tool_constraint grader: which tools were
 // used and which were not. Each entry is one check, and allow_only is one.
 type ToolConstraintConfig struct {
+	_ struct{} `unknown:"warn"`
+
 	ExpectTools []ToolPattern `json:"expect_tools,omitempty" jsonschema:"each describes a use that there was"`
 	RejectTools []ToolPattern `json:"reject_tools,omitempty" jsonschema:"each describes a use that there was not"`
 	AllowOnly   []ToolPattern `json:"allow_only,omitempty" jsonschema:"together they describe every use there was of the sources that they name, or of all where one of them names none"`

@@ -14,7 +14,7 @@ import (
 // what was expected of them. That a file can be read, its snapshot and each fragment
 // is one check.
 type DiffConfig struct {
-	_ struct{} `later:"update_snapshots"`
+	_ struct{} `later:"update_snapshots" unknown:"warn"`
 
 	ExpectedFiles []ExpectedFile `json:"expected_files" jsonschema:"files of the workspace"`
 	ContextDir    string         `json:"context_dir,omitempty" jsonschema:"directory of the snapshots, relative to the eval; default the eval's own"`
@@ -24,6 +24,8 @@ type DiffConfig struct {
 
 // ExpectedFile is what a file of the workspace holds after the agent stopped.
 type ExpectedFile struct {
+	_ struct{} `unknown:"warn"`
+
 	Path     string   `json:"path" jsonschema:"path of the file in the workspace"`
 	Snapshot string   `json:"snapshot,omitempty" jsonschema:"file in context_dir that it equals, byte for byte"`
 	Contains []string `json:"contains,omitempty" jsonschema:"fragments: TEXT or +TEXT stands in the file, -TEXT does not; blanks around TEXT do not count"`

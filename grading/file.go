@@ -14,6 +14,8 @@ import (
 // agent stopped. Each path and each expression is one check, and that a file
 // with expressions can be read is one more.
 type FileConfig struct {
+	_ struct{} `unknown:"warn"`
+
 	MustExist       []string         `json:"must_exist,omitempty" jsonschema:"paths in the workspace that exist"`
 	MustNotExist    []string         `json:"must_not_exist,omitempty" jsonschema:"paths in the workspace that do not exist"`
 	ContentPatterns []ContentPattern `json:"content_patterns,omitempty" jsonschema:"what files contain"`
@@ -21,6 +23,8 @@ type FileConfig struct {
 
 // ContentPattern is what one file of the workspace must and must not contain.
 type ContentPattern struct {
+	_ struct{} `unknown:"warn"`
+
 	Path         string   `json:"path" jsonschema:"path of the file in the workspace"`
 	MustMatch    []string `json:"must_match,omitempty" jsonschema:"RE2 expressions that match somewhere in the file"`
 	MustNotMatch []string `json:"must_not_match,omitempty" jsonschema:"RE2 expressions that match nowhere in the file"`

@@ -64,6 +64,8 @@ func newGrader(graderType string) (grader, bool) {
 		return new(ToolCallsConfig), true
 	case "tool_constraint":
 		return new(ToolConstraintConfig), true
+	case "trigger":
+		return new(TriggerConfig), true
 	}
 	return nil, false
 }

@@ -15,6 +15,8 @@ import (
 // JSONSchemaConfig configures the json_schema grader: the final output is JSON and
 // fits a schema. It is one check.
 type JSONSchemaConfig struct {
+	_ struct{} `unknown:"warn"`
+
 	Schema      json.RawMessage `json:"schema,omitempty" jsonschema:"a JSON Schema (draft 2020-12 where its $schema does not say another)"`
 	SchemaFile  string          `json:"schema_file,omitempty" jsonschema:"file with the schema, relative to the eval"`
 	ExtractJSON bool            `json:"extract_json,omitempty" jsonschema:"look for the one object or list in an output that is not JSON as a whole"`

@@ -26,6 +26,8 @@ const (
 // ProgramConfig configures the program grader: a program that looks at the workspace
 // after the agent has stopped, and passes where it exits with 0. It is one check.
 type ProgramConfig struct {
+	_ struct{} `unknown:"warn"`
+
 	Command string            `json:"command" jsonschema:"the program: a name that is looked up in PATH, or a path"`
 	Args    []string          `json:"args,omitempty" jsonschema:"its arguments"`
 	Timeout int               `json:"timeout,omitempty" jsonschema:"seconds it may take; default 30"`

@@ -5,6 +5,8 @@ import "errors"
 // PromptConfig configures the prompt grader: a model judges the final output and the
 // calls by a rubric. It is one check, and the score is the judge's.
 type PromptConfig struct {
+	_ struct{} `unknown:"warn"`
+
 	Prompt          string       `json:"prompt" jsonschema:"what the model is to judge by, in words"`
 	Model           string       `json:"model,omitempty" jsonschema:"model to ask, in place of config.judge.model"`
 	Mode            string       `json:"mode,omitempty" enum:"independent" later:"pairwise" jsonschema:"independent, the default: each trial is judged by itself"`

@@ -13,6 +13,8 @@ import (
 // in which order. It passes where the mode holds. The score is the F1 of expected
 // and used actions without regard to order.
 type ActionSequenceConfig struct {
+	_ struct{} `unknown:"warn"`
+
 	MatchingMode    string   `json:"matching_mode" enum:"exact_match in_order_match any_order_match" jsonschema:"exact_match: these actions in this order and no other; in_order_match: in this order, with any between; any_order_match: in any order, with any beside"`
 	ExpectedActions []string `json:"expected_actions" jsonschema:"tools by their exact names: of a builtin tool TOOL, of an MCP call mcp:SERVER/TOOL, SERVER-TOOL or TOOL; as often as listed"`
 }

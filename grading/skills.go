@@ -15,7 +15,9 @@ import (
 // of required and invoked skills, which extras that are not allowed cut by up to 60%
 // and a forbidden one to 0.
 type SkillInvocationConfig struct {
-	RequiredSkills  []string `json:"required_skills,omitempty" jsonschema:"skills that were invoked, as often as listed"`
+	_ struct{} `unknown:"warn"`
+
+	RequiredSkills  []string `json:"required_skills,omitempty" jsonschema:"skills that were invoked, as often as listed; an empty list with exact_match: none at all"`
 	ForbiddenSkills []string `json:"forbidden_skills,omitempty" jsonschema:"skills that were not invoked"`
 	Mode            string   `json:"mode,omitempty" enum:"exact_match in_order any_order" jsonschema:"exact_match: the required skills in this order and no other; in_order: in this order, with any between; any_order: in any order, with any beside; required with required_skills"`
 	AllowExtra      *bool    `json:"allow_extra,omitempty" jsonschema:"false fails in_order and any_order where there are more invocations than required ones; default true"`
@@ -23,14 +25,14 @@ type SkillInvocationConfig struct {
 
 // Validate refuses an empty config, a missing or unknown mode and empty names.
 func (c *SkillInvocationConfig) Validate() error {
-	if len(c.RequiredSkills)+len(c.ForbiddenSkills) == 0 {
+	if len(c.RequiredSkills)+len(c.ForbiddenSkills) == 0 && !c.none() {
 		return errEmpty
 	}
 	var errs []error
 	if len(c.RequiredSkills) > 0 || c.Mode != "" {
 		errs = append(errs, knownMode("mode", c.Mode, ""))
 	}
-	if c.AllowExtra != nil && len(c.RequiredSkills) == 0 {
+	if c.AllowExtra != nil && c.RequiredSkills == nil {
 		errs = append(errs, errors.New("allow_extra: goes with required_skills"))
 	}
 	for _, list := range []struct {
@@ -42,6 +44,13 @@ func (c *SkillInvocationConfig) Validate() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// none reports whether no skill at all is to be invoked: the list of required ones is there
+// and empty, and no other may be.
+func (c *SkillInvocationConfig) none() bool {
+	extra := c.AllowExtra == nil || *c.AllowExtra
+	return c.RequiredSkills != nil && len(c.RequiredSkills) == 0 && (c.Mode == "exact_match" || !extra)
 }
 
 func (c *SkillInvocationConfig) grade(s *subject) (report, error) {
@@ -57,7 +66,12 @@ func (c *SkillInvocationConfig) grade(s *subject) (report, error) {
 	}
 	r := report{own: new(float64), details: map[string]any{}}
 	*r.own = 1
-	if len(c.RequiredSkills) > 0 {
+	if c.none() {
+		r.check(len(uses) == 0, "Expected no skill to be invoked; found %d: %s.", len(uses), list(q.names()))
+		if len(uses) > 0 {
+			*r.own = 0
+		}
+	} else if len(c.RequiredSkills) > 0 {
 		var err error
 		if r, err = q.grade(); err != nil {
 			return report{}, err
@@ -76,7 +90,7 @@ func skillName(use capture.Use) string { return asText(members(use.Arguments)["s
 // allowed. A mode that fails says so itself.
 func (c *SkillInvocationConfig) extras(r *report, names []string) {
 	extra := len(names) - len(c.RequiredSkills)
-	if c.AllowExtra == nil || *c.AllowExtra || extra <= 0 {
+	if c.AllowExtra == nil || *c.AllowExtra || extra <= 0 || c.none() {
 		return
 	}
 	*r.own *= 1 - 0.6*share(extra, len(names))

@@ -3,6 +3,7 @@ package grading
 import (
 	"errors"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -11,8 +12,11 @@ import (
 // TextConfig configures the text grader: what the final output must and must not
 // say. Each entry is one check, and the score is the share of checks that hold.
 type TextConfig struct {
+	_ struct{} `unknown:"warn"`
+
 	Contains      []string `json:"contains,omitempty" jsonschema:"strings the final output contains, whatever their case"`
 	NotContains   []string `json:"not_contains,omitempty" jsonschema:"strings the final output does not contain, whatever their case"`
+	ContainsAny   []string `json:"contains_any,omitempty" jsonschema:"strings of which the final output contains one, whatever their case; one check"`
 	ContainsCS    []string `json:"contains_cs,omitempty" jsonschema:"strings the final output contains in exactly this case"`
 	NotContainsCS []string `json:"not_contains_cs,omitempty" jsonschema:"strings the final output does not contain in exactly this case"`
 	RegexMatch    []string `json:"regex_match,omitempty" jsonschema:"RE2 expressions that match somewhere in the final output"`
@@ -42,6 +46,10 @@ func (c *TextConfig) grade(s *subject) (report, error) {
 	for _, ban := range c.NotContains {
 		r.check(!strings.Contains(lower, strings.ToLower(ban)),
 			"Expected the output not to contain %s; it does.", quote(ban))
+	}
+	if len(c.ContainsAny) > 0 {
+		has := func(want string) bool { return strings.Contains(lower, strings.ToLower(want)) }
+		r.check(slices.ContainsFunc(c.ContainsAny, has), "Expected the output to contain one of %s; it contains none.", list(c.ContainsAny))
 	}
 	for _, want := range c.ContainsCS {
 		r.check(strings.Contains(output, want),

@@ -12,6 +12,8 @@ import (
 // in all, and with what arguments. Each name, bound and expectation is one check.
 // Where the executor gives no transcript, tools are those of MCP servers alone.
 type ToolCallsConfig struct {
+	_ struct{} `unknown:"warn"`
+
 	RequiredTools  []string     `json:"required_tools,omitempty" jsonschema:"exact names of tools that were used; of an MCP call TOOL or SERVER-TOOL"`
 	ForbiddenTools []string     `json:"forbidden_tools,omitempty" jsonschema:"exact names of tools that were not used; of an MCP call TOOL or SERVER-TOOL"`
 	MinCalls       *int         `json:"min_calls,omitempty" jsonschema:"least number of tool calls of every source"`

@@ -88,6 +88,8 @@ type EvalRecord struct {
 	Model          string `json:"model,omitempty"`
 	JudgeModel     string `json:"judge_model,omitempty"` // that the eval names
 	TimeoutSeconds int    `json:"timeout_seconds"`
+
+	Labels map[string]json.RawMessage `json:"labels,omitempty"`
 }
 
 // MCPRecord says which file of MCP servers was laid over the eval's.
@@ -101,6 +103,8 @@ type MCPRecord struct {
 type TaskRecord struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
+
+	Labels map[string]json.RawMessage `json:"labels,omitempty"`
 }
 
 // NewRecord is the record of a run of eval that is about to start. overlay is what
@@ -116,13 +120,14 @@ func NewRecord(eval *spec.Eval, tasks []spec.ResolvedTask, overlay *mcpconfig.Cl
 		Eval: EvalRecord{
 			Path: eval.Path, SHA256: hex.EncodeToString(sum[:]), Name: eval.Name, Skill: eval.Skill, Version: eval.Version,
 			Executor: eval.Config.Executor, Model: eval.Config.Model, JudgeModel: eval.Config.NamedJudge(), TimeoutSeconds: eval.Config.TimeoutSeconds,
+			Labels: eval.Labels(),
 		},
 	}
 	if overlay != nil {
 		r.MCP = &MCPRecord{Path: overlay.Name, SHA256: overlay.SHA256, Servers: slices.Sorted(maps.Keys(overlay.Servers))}
 	}
 	for _, t := range tasks {
-		r.Tasks = append(r.Tasks, TaskRecord{ID: t.ID, Name: t.Name})
+		r.Tasks = append(r.Tasks, TaskRecord{ID: t.ID, Name: t.Name, Labels: t.Labels})
 	}
 	for _, m := range eval.Metrics {
 		if m.On() {
@@ -527,7 +532,7 @@ func (r Record) Weak() []string {
 
 func (r Record) info() results.Run {
 	run := results.Run{
-		ID: r.ID, EvalName: r.Eval.Name, Skill: r.Eval.Skill, Model: r.Eval.Model, Executor: r.Eval.Executor, JudgeModel: r.Eval.JudgeModel,
+		ID: r.ID, EvalName: r.Eval.Name, Skill: r.Eval.Skill, Labels: r.Eval.Labels, Model: r.Eval.Model, Executor: r.Eval.Executor, JudgeModel: r.Eval.JudgeModel,
 		Timeout: time.Duration(r.Eval.TimeoutSeconds) * time.Second, TrialsPerTask: r.Trials, Isolated: r.Isolated,
 		Started: r.Started, Ended: r.Ended, Metrics: r.Metrics, Weak: r.Weak(), NoAttacks: r.NoAttacks, NoSkills: r.NoSkills, IsBaseline: r.Baseline,
 	}

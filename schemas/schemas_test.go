@@ -119,7 +119,7 @@ func load(t *testing.T, files map[string][]byte) error {
 			t.Fatal(err)
 		}
 	}
-	_, _, err := spec.Load(filepath.Join(dir, "eval.yaml"), spec.Options{})
+	_, _, err := spec.Load(filepath.Join(dir, "eval.yaml"), spec.Options{StrictKeys: true})
 	return err
 }
 

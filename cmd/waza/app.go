@@ -34,6 +34,7 @@ type state struct {
 	version string
 	guest   string                            // the executable that becomes process 1 of containers; empty for this one
 	digest  func(path string) (string, error) // SHA-256 of an executable
+	warned  map[string]bool                   // warnings about files that were said
 }
 
 // exitError is an error with the exit code it leads to. A nil err exits silently.
@@ -70,6 +71,7 @@ func infra(err error) error {
 
 // main runs the command line and returns the exit code.
 func (s *state) main(ctx context.Context) int {
+	s.warned = map[string]bool{}
 	app := s.app()
 	args, err := permute(app, s.args)
 	if err == nil {

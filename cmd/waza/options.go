@@ -36,7 +36,9 @@ type runOptions struct {
 	loudness        loudness
 	noAttacks       bool
 	noSkills        bool
-	baseline        bool // run without skills, for one that is compared with it
+	strictKeys      bool
+	start           string // where the run was begun, which paths of evals may be relative to; empty for here
+	baseline        bool   // run without skills, for one that is compared with it
 	format          format
 }
 
@@ -45,7 +47,7 @@ func readOptions(c *cli.Context) (runOptions, error) {
 		trials: c.Int("trials"), infraRetries: c.Int("infra-retries"), timeout: c.Duration("timeout"),
 		isolate: c.Bool("isolate"), pull: c.String("pull"), pins: c.String("pins"),
 		contextDir: c.String("context-dir"), runDir: c.String("run-dir"), keep: c.Bool("keep"),
-		allowWeak: c.StringSlice("allow-weak"), noAttacks: c.Bool("no-attacks"), noSkills: c.Bool("no-skills"),
+		allowWeak: c.StringSlice("allow-weak"), noAttacks: c.Bool("no-attacks"), noSkills: c.Bool("no-skills"), strictKeys: c.Bool("strict-keys"),
 	}
 	if c.NArg() != 1 {
 		return o, usage("run takes one eval file; see waza run --help")

@@ -111,6 +111,7 @@ func (s *state) resumedJob(c *cli.Context, o runOptions, r *resumption) (*job, e
 	o.timeout, o.pull, o.pins, o.allowWeak = record.Timeout, record.Pull, record.Pins, record.Weak()
 	o.noAttacks, o.noSkills, o.baseline = record.NoAttacks, record.NoSkills, record.Baseline
 	o.variant = variant{record.Executor, record.Model}
+	o.start = record.Directory
 	if record.ContextDir != "" {
 		o.contextDir = fromDirectory(record, record.ContextDir)
 	}

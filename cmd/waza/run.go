@@ -20,6 +20,7 @@ import (
 	"github.com/waza-isolate/waza/agents/script"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/plain"
+	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -53,6 +54,7 @@ func (s *state) runCommand() *cli.Command {
 			&cli.StringFlag{Name: "pull", Usage: "pull images by this `POLICY`: missing, always or never; with --isolate", DefaultText: "the eval's"},
 			&cli.StringFlag{Name: "pins", Usage: "where a server lists something else than waza.lock has pinned, `DO`: warn, fail or off; with --isolate", DefaultText: "the eval's"},
 			&cli.StringSliceFlag{Name: "allow-weak", Usage: "run although the attack `NAME` gets out of the sandbox; may be given again; with --isolate"},
+			&cli.BoolFlag{Name: "strict-keys", Usage: "refuse every key that nothing knows, also where waza's format has others"},
 			&cli.BoolFlag{Name: "no-attacks", Usage: "inject nothing of tasks' attacks: the baseline of a run that does"},
 			&cli.BoolFlag{Name: "baseline", Usage: "run every trial without skills too, and say what skills change; exit code 0 where they raise the pass rate"},
 			&cli.BoolFlag{Name: "no-skills", Usage: "give the agent no skills"},
@@ -151,11 +153,12 @@ func (s *state) newJob(c *cli.Context, v variant) (*job, error) {
 func (s *state) load(o runOptions, path string, overlay *mcpconfig.ClientFile, pick func([]spec.ResolvedTask) ([]spec.ResolvedTask, error)) (*job, error) {
 	eval, tasks, err := spec.Load(path, spec.Options{
 		ContextDir: o.contextDir, Overlay: overlay, CheckScript: checkScript, CheckModelScript: checkModelScript, Local: !o.isolate,
-		Executor: o.variant.executor, Model: o.variant.model,
+		Executor: o.variant.executor, Model: o.variant.model, Start: o.start, StrictKeys: o.strictKeys, NoSkills: o.noSkills,
 	})
 	if err != nil {
 		return nil, &exitError{exitUsage, err}
 	}
+	s.warnOnce(eval.Warnings)
 	if tasks, err = pick(tasks); err != nil {
 		return nil, err
 	}
@@ -172,6 +175,18 @@ func (s *state) load(o runOptions, path string, overlay *mcpconfig.ClientFile, p
 		}
 	}
 	return j, nil
+}
+
+// warnOnce says what of files has no effect, each once however often they are read.
+func (s *state) warnOnce(warnings []*strictyaml.Error) {
+	for _, w := range warnings {
+		line := fmt.Sprintf("%s:%d:%d: warning: %s", w.File, w.Position.Line, w.Position.Column, w.Message)
+		if s.warned[line] {
+			continue
+		}
+		s.warned[line] = true
+		fmt.Fprintln(s.stderr, printable(line))
+	}
 }
 
 // plan plans every trial, with what the lock has for an engine of the platform.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 )
 
@@ -112,7 +113,7 @@ func (d decoder) structure(n *node, v reflect.Value, path Path) {
 		case !ok:
 			meant[d.unknown(p, at, known)] = true
 			continue
-		case known.lenient && p.value.kind == null && !field.limits.Required:
+		case known.lenient && p.value.kind == null && !field.limits.Required, field.limits.Zero && p.value.isZero():
 			ignored[p.key] = true // as if it were left out
 			continue
 		}
@@ -131,15 +132,13 @@ func (d decoder) structure(n *node, v reflect.Value, path Path) {
 // ignores reports whether an unknown key of a lenient struct is left out, with a warning:
 // one that is no misspelt key.
 func (d decoder) ignores(p pair, at Path, known shape) bool {
-	if d.doc.strict || known.later[p.key] || isNearMiss(p.key, known.names) {
+	if known.later[p.key] {
+		return p.value.isZero() // asks for nothing
+	}
+	if d.doc.strict || isNearMiss(p.key, known.names) {
 		return false
 	}
-	if len(d.doc.warnings) < maxProblems {
-		d.doc.warnings = append(d.doc.warnings, &Error{
-			File: d.doc.file, Position: p.keyPos, Class: ErrInvalid,
-			Message: fmt.Sprintf("unknown key %q at %s is ignored; --strict-keys refuses it", p.key, at),
-		})
-	}
+	d.doc.warn(p.keyPos, fmt.Sprintf("unknown key %s is ignored; --strict-keys refuses it", at))
 	return true
 }
 
@@ -252,6 +251,23 @@ func (d decoder) str(n *node, v reflect.Value, path Path, lim Limits) {
 	if message, class := lim.checkString(path, text); message != "" {
 		d.doc.report(n.pos, path, class, message)
 	}
+}
+
+// isZero reports whether n is a default that is written out: null, false, 0, an empty
+// string, list or mapping, or a list of such.
+func (n *node) isZero() bool {
+	switch n.kind {
+	case boolean:
+		return n.text == "false"
+	case integer, float:
+		f, err := strconv.ParseFloat(n.text, 64)
+		return err == nil && f == 0
+	case list:
+		return !slices.ContainsFunc(n.items, func(item *node) bool { return !item.isZero() })
+	case text, mapping:
+		return n.text == "" && len(n.pairs) == 0
+	}
+	return n.kind == null
 }
 
 // scalar is what a string is set to from n: every scalar that is there is one, as it is

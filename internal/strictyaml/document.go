@@ -9,7 +9,8 @@
 // yet: values where it stands on a field, keys where it stands on a field
 // named _. The lists are separated by spaces. `unknown:"warn"` on a field named _ has
 // unknown keys left out with a warning, unless they are misspelt known ones, and keys
-// without a value taken as left out.
+// without a value taken as left out; so are keys of `later` that ask for nothing.
+// `zero:"unset"` has 0 taken as left out.
 //
 // A string is set from every scalar, as it is written: 1.0 is "1.0".
 //
@@ -107,8 +108,39 @@ func (d *Document) DecodeAt(v any, path ...any) bool {
 // Strict makes every unknown key a problem.
 func (d *Document) Strict() { d.strict = true }
 
-// Warnings are the keys that were left out because nothing knows them.
+// Warnf notes that the value at path has no effect.
+func (d *Document) Warnf(path Path, format string, args ...any) {
+	d.warn(d.place(path), fmt.Sprintf(format, args...))
+}
+
+func (d *Document) warn(pos Position, message string) {
+	if len(d.warnings) < maxProblems {
+		d.warnings = append(d.warnings, &Error{File: d.file, Position: pos, Message: message, Class: ErrInvalid})
+	}
+}
+
+// Warnings are what was left out: keys that nothing knows, and what Warnf noted.
 func (d *Document) Warnings() []*Error { return d.warnings }
+
+// Add puts a string into the mapping at path, under key, and reports whether it could: the
+// mapping is there or can be made, and has no such key.
+func (d *Document) Add(value string, path Path, key string) bool {
+	n, found := d.find(path)
+	if !found {
+		parent, _ := d.find(path[:len(path)-1])
+		name, isKey := path[len(path)-1].(string)
+		if parent.kind != mapping || !isKey {
+			return false
+		}
+		n = &node{kind: mapping, pos: parent.pos, size: 1, index: map[string]int{}}
+		parent.add(pair{name, parent.pos, n})
+	}
+	if n.kind != mapping || n.pair(key) != nil {
+		return false
+	}
+	n.add(pair{key, n.pos, &node{kind: text, text: value, pos: n.pos, size: 1}})
+	return true
+}
 
 // At is the position of the value at path, or of the nearest thing around it
 // that is there.

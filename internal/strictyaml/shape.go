@@ -28,6 +28,7 @@ type field struct {
 // Schema.
 type Limits struct {
 	Required       bool     // there, and not empty
+	Zero           bool     // 0 is as good as left out
 	Enum           []string // what a string may be; empty: anything
 	Later          []string // what it will be one day
 	Min, Max, Over *float64 // of a number; nil: unbounded
@@ -61,6 +62,7 @@ func LimitsOf(f reflect.StructField) Limits {
 	})
 	return Limits{
 		Required: !optional,
+		Zero:     f.Tag.Get("zero") == "unset",
 		Enum:     strings.Fields(f.Tag.Get("enum")),
 		Later:    strings.Fields(f.Tag.Get("later")),
 		Min:      bound(f, "min"),

@@ -54,7 +54,7 @@ func (b *Builder) Add(trial Trial) error {
 func (b *Builder) Results() Results {
 	run := b.run
 	results := Results{
-		EvalID: run.ID, Skill: run.Skill, EvalName: run.EvalName, Timestamp: run.Started.UTC(),
+		EvalID: run.ID, Skill: run.Skill, Labels: run.Labels, EvalName: run.EvalName, Timestamp: run.Started.UTC(),
 		Config: Config{
 			RunsPerTest: run.TrialsPerTask, ModelID: run.Model,
 			EngineType: run.Executor, TimeoutSec: int(run.Timeout / time.Second),
@@ -105,7 +105,7 @@ func lastAttempts(trials []taken) (last []taken) {
 }
 
 func task(info TaskInfo, trials []taken) Task {
-	t := Task{TestID: info.ID, DisplayName: cmp.Or(info.Name, info.ID), Runs: []RunResult{}}
+	t := Task{TestID: info.ID, Labels: info.Labels, DisplayName: cmp.Or(info.Name, info.ID), Runs: []RunResult{}}
 	for _, trial := range trials {
 		t.Runs = append(t.Runs, trial.result)
 	}

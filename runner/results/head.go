@@ -25,7 +25,7 @@ func ReadHead(r io.Reader) (Results, error) {
 		}
 		to, wanted := map[json.Token]any{
 			"eval_id": &head.EvalID, "skill": &head.Skill, "eval_name": &head.EvalName, "timestamp": &head.Timestamp,
-			"config": &head.Config, "summary": &head.Summary, "metrics": &head.Metrics,
+			"config": &head.Config, "summary": &head.Summary, "metrics": &head.Metrics, "labels": &head.Labels,
 		}[key]
 		if !wanted {
 			break

@@ -1,6 +1,7 @@
 package results
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -11,6 +12,7 @@ type Run struct {
 	ID            string // unique, so that no two runs overwrite each other
 	EvalName      string
 	Skill         string
+	Labels        map[string]json.RawMessage
 	Model         string
 	Executor      string
 	JudgeModel    string // empty where no grader asks one
@@ -36,8 +38,9 @@ type MetricSpec struct {
 
 // TaskInfo is a task that the run was to run.
 type TaskInfo struct {
-	ID   string
-	Name string
+	ID     string
+	Name   string
+	Labels map[string]json.RawMessage
 }
 
 // Trial is one attempt of one trial: its evidence and its verdicts.

@@ -27,8 +27,11 @@ type Results struct {
 	Config    Config             `json:"config"`
 	Summary   Summary            `json:"summary"`
 	Metrics   map[string]Measure `json:"metrics"`
-	Servers   []ServerCard       `json:"servers,omitempty"`
-	Tasks     []Task             `json:"tasks"`
+	// Labels are what of the eval changes no verdict, by upstream's names, such as
+	// schemaVersion, and the names of metrics that are not measured.
+	Labels  map[string]json.RawMessage `json:"labels,omitempty"`
+	Servers []ServerCard               `json:"servers,omitempty"`
+	Tasks   []Task                     `json:"tasks"`
 	// IsBaseline says that skills were left out, to compare the same with skills; Baseline
 	// is that run of the results of the one with skills.
 	IsBaseline bool            `json:"is_baseline,omitempty"`
@@ -101,11 +104,13 @@ type Measure struct {
 
 // Task is a task and its runs, which are trials in waza's words.
 type Task struct {
-	TestID      string      `json:"test_id"`
-	DisplayName string      `json:"display_name"`
-	Status      Status      `json:"status"`
-	Runs        []RunResult `json:"runs"`
-	Stats       *Stats      `json:"stats,omitempty"`
+	TestID      string `json:"test_id"`
+	DisplayName string `json:"display_name"`
+	Status      Status `json:"status"`
+	// Labels are what of the task changes no verdict, by upstream's names, such as golden.
+	Labels map[string]json.RawMessage `json:"labels,omitempty"`
+	Runs   []RunResult                `json:"runs"`
+	Stats  *Stats                     `json:"stats,omitempty"`
 	// SkillImpact is nil where no run without skills is known.
 	SkillImpact *SkillImpact `json:"skill_impact,omitempty"`
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/plain"
+	"github.com/waza-isolate/waza/internal/visible"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -31,6 +32,9 @@ func (r Results) Table(w io.Writer, width int) error {
 	if j := r.Summary.Judge; j != nil {
 		fmt.Fprintf(&out, "judge: %d answers, %d tokens in, %d out\n", j.Answers, j.InputTokens, j.OutputTokens)
 	}
+	for _, name := range slices.Sorted(maps.Keys(r.Labels)) {
+		fmt.Fprintf(&out, "label %s: %s\n", name, visible.Shorten(string(r.Labels[name]), maxLabel))
+	}
 	if len(r.Config.Weak) > 0 {
 		fmt.Fprintf(&out, "weak sandbox: %s got out, allowed by --allow-weak\n", strings.Join(r.Config.Weak, ", "))
 	}
@@ -40,6 +44,9 @@ func (r Results) Table(w io.Writer, width int) error {
 	_, err := io.WriteString(w, plain.Text(out.String()))
 	return err
 }
+
+// maxLabel is how many bytes of a label are shown.
+const maxLabel = 100
 
 func taskColumns(tasks []Task) []column {
 	var rows [][]string

@@ -6,6 +6,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -23,15 +24,26 @@ func (l *loader) checkEval() {
 	l.checkExecutor(c)
 	l.checkLLM(c)
 	l.evalSkills = l.skills(l.doc, c.SkillDirectories, strictyaml.Path{"config", "skill_directories"})
+	l.findSkills()
+	l.checkSchemaVersion()
 	checkIsolation(l.doc, c.Isolation)
 	checkJudge(l.doc, c.Judge)
 	l.checkCanaries(c.Canaries)
 	l.checkModels(c)
 	l.servers = append(slices.Collect(maps.Keys(c.MCPServers)), l.eval.mockNames()...)
-	l.graders = graders{doc: l.doc, dir: l.eval.Dir(), seen: map[string]string{}, config: c}
+	l.graders = graders{doc: l.doc, roots: l.eval.roots(), seen: map[string]string{}, config: c}
 	l.graders.add(l.eval.Graders, strictyaml.Path{"graders"}, "")
 	l.checkMetrics()
 	l.checkTriggers()
+}
+
+// checkSchemaVersion refuses another major version of the format than those that are known:
+// in such a file keys may mean something else.
+func (l *loader) checkSchemaVersion() {
+	version := l.eval.SchemaVersion
+	if major, _, _ := strings.Cut(version, "."); version != "" && major != "1" && major != "2" {
+		l.doc.Problemf(strictyaml.Path{"schemaVersion"}, "schemaVersion %q is none that is read here, which are 1.x and 2.x", version)
+	}
 }
 
 func (l *loader) checkExecutor(c Config) {
@@ -92,7 +104,6 @@ func (l *loader) checkTranscript(s transcript.Source, at strictyaml.Path) {
 }
 
 func (l *loader) checkMetrics() {
-	known := []string{"task_completion", "behavior_quality"}
 	seen := map[string]bool{}
 	for i, m := range l.eval.Metrics {
 		at := strictyaml.Path{"metrics", i, "name"}
@@ -101,10 +112,6 @@ func (l *loader) checkMetrics() {
 		case seen[m.Name]:
 			l.doc.Problemf(at, "metric %s stands here twice", m.Name)
 		case !m.On():
-		case m.Name == "trigger_accuracy":
-			l.doc.NotSupported(at, "metric trigger_accuracy")
-		case !slices.Contains(known, m.Name):
-			l.doc.Problemf(at, "unknown metric %q; %s", m.Name, strictyaml.Suggest(m.Name, known))
 		}
 		seen[m.Name] = true
 	}
@@ -117,7 +124,7 @@ func (l *loader) checkMeasures(tasks []ResolvedTask) {
 	})
 	for i, m := range l.eval.Metrics {
 		if m.Name == "behavior_quality" && m.On() && !behaviors && len(tasks) > 0 {
-			l.doc.Problemf(strictyaml.Path{"metrics", i, "name"}, "metric behavior_quality is the mean of behavior graders and no task has one; add one, or remove the metric")
+			l.doc.Warnf(strictyaml.Path{"metrics", i, "name"}, "metric behavior_quality is the mean of behavior graders and no task has one: it is not measured")
 		}
 	}
 }

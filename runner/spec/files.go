@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path"
@@ -21,6 +22,8 @@ import (
 const (
 	MaxFileBytes      = 64 << 20
 	MaxWorkspaceBytes = 256 << 20
+
+	maxTaskFiles = 10_000
 )
 
 // WorkspaceFile is a file of the workspace before the agent starts.
@@ -103,16 +106,17 @@ func (r resolver) files() ([]WorkspaceFile, claims) {
 	total := int64(0)
 	for i, f := range r.task.Inputs.Files {
 		at := strictyaml.Path{"inputs", "files", i, "path"}
-		file, ok := r.file(f, at)
-		if !ok {
-			continue
+		for _, file := range r.filesOf(f, at) {
+			if other := taken.claim(file.Path, "another file of this task"); other != "" {
+				r.doc.Problemf(at, "file %q is in the way of %s; %s", file.Path, other, remedy(file.Path))
+			}
+			total += file.Size()
+			files = append(files, file)
+			taken.appendable[file.Path] = true
 		}
-		if other := taken.claim(file.Path, "another file of this task"); other != "" {
-			r.doc.Problemf(at, "file %q is in the way of %s; %s", f.Path, other, remedy(file.Path))
-		}
-		total += file.Size()
-		files = append(files, file)
-		taken.appendable[file.Path] = true
+	}
+	if len(files) > maxTaskFiles {
+		r.doc.Problemf(strictyaml.Path{"inputs", "files"}, "the task has more than %d files", maxTaskFiles)
 	}
 	if total > MaxWorkspaceBytes {
 		r.doc.Problemf(strictyaml.Path{"inputs", "files"}, "the task's files are larger than %d MiB together", MaxWorkspaceBytes>>20)
@@ -160,6 +164,37 @@ func remedy(name string) string {
 		}
 	}
 	return "remove one of them"
+}
+
+// filesOf are the file that an entry names, or all files of the directory that it names.
+func (r resolver) filesOf(f File, at strictyaml.Path) []WorkspaceFile {
+	dir := filepath.Join(r.loader.fixtures(), filepath.FromSlash(f.Path))
+	info, err := os.Stat(dir)
+	if f.Content != nil || f.Path == "" || !isInside(f.Path) || err != nil || !info.IsDir() {
+		if file, ok := r.file(f, at); ok {
+			return []WorkspaceFile{file}
+		}
+		return nil
+	}
+	var files []WorkspaceFile
+	err = filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || len(files) > maxTaskFiles {
+			return err
+		}
+		rel, err := filepath.Rel(r.loader.fixtures(), name)
+		if err != nil {
+			return err
+		}
+		file, ok := r.file(File{Path: filepath.ToSlash(rel)}, at)
+		if ok {
+			files = append(files, file)
+		}
+		return nil
+	})
+	if err != nil {
+		r.doc.Problemf(at, "directory %q cannot be read: %s", f.Path, cause(err))
+	}
+	return files
 }
 
 func (r resolver) file(f File, at strictyaml.Path) (WorkspaceFile, bool) {

@@ -21,7 +21,7 @@ type filed interface {
 func (g *graders) files(config filed, at strictyaml.Path) map[string][]byte {
 	files := map[string][]byte{}
 	for _, name := range config.Files() {
-		content, err := readInside(g.dir, name)
+		content, err := readInside(g.roots, name)
 		if err != nil {
 			g.doc.Problemf(at, "%s: file %q %v", at, name, err)
 			return nil
@@ -34,12 +34,13 @@ func (g *graders) files(config filed, at strictyaml.Path) map[string][]byte {
 	return files
 }
 
-// readInside reads a file that is in dir and no larger than graders' files may be.
-func readInside(dir, name string) ([]byte, error) {
+// readInside reads a file that is in one of the directories and no larger than graders'
+// files may be.
+func readInside(roots []string, name string) ([]byte, error) {
 	if !isInside(name) {
 		return nil, errors.New("must be in the eval's directory: a relative path that does not lead out")
 	}
-	source, err := local(dir, filepath.FromSlash(name))
+	source, err := locate(roots, filepath.FromSlash(name))
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,9 @@
 package spec
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -14,7 +16,7 @@ import (
 // name.
 type graders struct {
 	doc     *strictyaml.Document
-	dir     string            // of the eval, which files that configs name are relative to
+	roots   []string          // directories that files which configs name are relative to, the eval's first
 	seen    map[string]string // name → whose it is, for the message
 	config  Config            // the eval's
 	specs   []evidence.GraderSpec
@@ -48,10 +50,40 @@ func (g *graders) checkServers(declared []string) {
 func (g *graders) add(list []Grader, base strictyaml.Path, owner string) {
 	for i, one := range list {
 		at := append(slices.Clone(base), i)
+		one.Name = cmp.Or(one.Name, nameless(one.Type, owner, base, i))
+		one = g.beside(one, at)
+		files := g.checkConfig(&one, at)
 		one = g.withAssertions(one, at)
-		files := g.checkConfig(one, at)
 		g.spec(one, append(slices.Clone(at), "name"), owner, files)
 	}
+}
+
+// nameless is the name of a grader that has none: its type and its place in the list that
+// stands at base, such as text-2, task-text-2 in a task, and attack-text-2 in its attack.
+func nameless(kind, owner string, base strictyaml.Path, i int) string {
+	name := fmt.Sprintf("%s-%d", kind, i+1)
+	switch {
+	case len(base) > 1:
+		return "attack-" + name
+	case owner != "":
+		return "task-" + name
+	}
+	return name
+}
+
+// beside has what stands beside a prompt grader's config in it, and says what has no
+// effect, as in waza.
+func (g *graders) beside(one Grader, at strictyaml.Path) Grader {
+	for _, key := range []struct{ name, value, config string }{{"model", one.Model, "model"}, {"rubric", one.Rubric, "prompt"}, {"script", one.Script, ""}} {
+		switch at := append(slices.Clone(at), key.name); {
+		case key.value == "":
+		case one.Type != "prompt" || key.config == "":
+			g.doc.Warnf(at, "%s has no effect on a grader of type %s", at, one.Type)
+		case !g.doc.Add(key.value, append(slices.Clone(at[:len(at)-1]), "config"), key.config):
+			g.doc.Problemf(at, "%s stands in config too, as %s; give it once", at, key.config)
+		}
+	}
+	return one
 }
 
 // withAssertions has the assertions that stand beside a code grader's config in it.
@@ -102,7 +134,8 @@ func (g *graders) spec(one Grader, named strictyaml.Path, owner string, files ma
 }
 
 // checkConfig checks a grader's config and reads the files that it names.
-func (g *graders) checkConfig(one Grader, at strictyaml.Path) map[string][]byte {
+// What of the config nothing knows is taken out of it.
+func (g *graders) checkConfig(one *Grader, at strictyaml.Path) map[string][]byte {
 	config, known := grading.NewConfig(one.Type)
 	if !known {
 		g.unknown(one.Type, append(slices.Clone(at), "type"))
@@ -110,6 +143,9 @@ func (g *graders) checkConfig(one Grader, at strictyaml.Path) map[string][]byte 
 	}
 	at = append(slices.Clone(at), "config")
 	fits := g.doc.DecodeAt(config, at...)
+	if g.doc.Has(at...) {
+		g.doc.DecodeAt(&one.Config, at...) // as it was understood
+	}
 	if judge, ok := config.(interface{ Validate() error }); ok && fits {
 		if err := judge.Validate(); err != nil {
 			g.doc.Problemf(at, "%s: %s", at, flat(err))
@@ -148,11 +184,7 @@ func (g *graders) checkPlanted(grader string, names []string, at strictyaml.Path
 }
 
 func (g *graders) unknown(name string, at strictyaml.Path) {
-	switch {
-	case name == "": // reported as missing
-	case slices.Contains(grading.Unsupported(), name):
-		g.doc.NotSupported(at, "grader "+name)
-	default:
+	if name != "" { // else reported as missing
 		g.doc.Problemf(at, "unknown grader type %q; %s", name, strictyaml.Suggest(name, grading.Types()))
 	}
 }
@@ -161,23 +193,65 @@ func (g *graders) unknown(name string, at strictyaml.Path) {
 const (
 	ExpectedOutput   = "expected:output"
 	ExpectedBehavior = "expected:behavior"
+
+	ExpectedToolCalls = "expected:tool_calls"
 )
 
 // expected adds the graders that a task's expected is short for.
 func (g *graders) expected(e Expected) {
-	if len(e.OutputContains)+len(e.OutputNotContains) > 0 {
-		g.short(Grader{Name: ExpectedOutput, Type: "text"}, map[string]any{
-			"contains": e.OutputContains, "not_contains": e.OutputNotContains,
-		}, strictyaml.Path{"expected"})
+	at := strictyaml.Path{"expected"}
+	if len(e.OutputContains)+len(e.OutputNotContains)+len(e.OutputContainsAny) > 0 {
+		g.short(Grader{Name: ExpectedOutput, Type: "text"}, grading.TextConfig{
+			Contains: e.OutputContains, NotContains: e.OutputNotContains, ContainsAny: e.OutputContainsAny,
+		}, at)
 	}
-	if e.Behavior != nil {
-		at := strictyaml.Path{"expected", "behavior"}
-		if e.Behavior.empty() {
-			g.doc.Problemf(at, "expected.behavior says nothing; give it max_tokens, max_tool_calls, required_tools or forbidden_tools")
-			return
+	behavior := grading.BehaviorConfig{MaxDurationMS: e.MaxResponseTimeMS}
+	if b := e.Behavior; b != nil {
+		behavior.MaxIterations, behavior.RequiredTools, behavior.ForbiddenTools = b.MaxIterations, b.RequiredTools, b.ForbiddenTools
+		for _, limit := range []struct{ from, to *int }{{b.MaxTokens, &behavior.MaxTokens}, {b.MaxToolCalls, &behavior.MaxToolCalls}} {
+			if limit.from != nil {
+				*limit.to = *limit.from
+			}
 		}
-		g.short(Grader{Name: ExpectedBehavior, Type: "behavior"}, e.Behavior, at)
+		if b.MaxResponseTimeMS > 0 && (behavior.MaxDurationMS == 0 || b.MaxResponseTimeMS < behavior.MaxDurationMS) {
+			behavior.MaxDurationMS = b.MaxResponseTimeMS
+		}
 	}
+	behavior.RequiredTools = append(behavior.RequiredTools, g.outcomes(e.Outcomes)...)
+	if behavior.Validate() == nil { // it asks for something
+		g.short(Grader{Name: ExpectedBehavior, Type: "behavior"}, behavior, at)
+	}
+	if len(e.ToolCalls) > 2 { // not {}
+		one := Grader{Name: ExpectedToolCalls, Type: "tool_calls", Config: e.ToolCalls}
+		at := append(at, "tool_calls")
+		config := new(grading.ToolCallsConfig)
+		if g.doc.DecodeAt(config, at...) {
+			if err := config.Validate(); err != nil {
+				g.doc.Problemf(at, "%s: %s", at, flat(err))
+			}
+			g.doc.DecodeAt(&one.Config, at...)
+			g.spec(one, at, " by expected", nil)
+		}
+	}
+}
+
+// outcomes are the tools that expected.outcomes asks for. That the task was completed is
+// what every trial that passes is; other types are asked for by nothing, as in waza.
+func (g *graders) outcomes(all []Outcome) (tools []string) {
+	for i, one := range all {
+		at := strictyaml.Path{"expected", "outcomes", i}
+		var tool string
+		switch {
+		case one.Type == "" || one.Type == "task_completed": // the first is reported as missing
+		case one.Type != "tool_called":
+			g.doc.Warnf(at, "%s: nothing checks an outcome of type %q, here or in waza; a grader can", at, one.Type)
+		case json.Unmarshal(one.Value, &tool) != nil || tool == "":
+			g.doc.Problemf(at, "%s: tool_called needs the name of the tool as its value", at)
+		default:
+			tools = append(tools, tool)
+		}
+	}
+	return tools
 }
 
 func (g *graders) short(one Grader, config any, at strictyaml.Path) {
@@ -188,8 +262,4 @@ func (g *graders) short(one Grader, config any, at strictyaml.Path) {
 	}
 	one.Config = data
 	g.spec(one, at, " by expected", nil)
-}
-
-func (b Behavior) empty() bool {
-	return b.MaxTokens == nil && b.MaxToolCalls == nil && len(b.RequiredTools)+len(b.ForbiddenTools) == 0
 }

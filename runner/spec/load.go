@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,6 +32,13 @@ type Options struct {
 	// CheckModelScript says what is wrong with the script of a model, by its file's name
 	// and content. Nil leaves scripts unread.
 	CheckModelScript func(file string, data []byte) error
+	// Start is the directory in which waza was started: paths in evals may be relative to
+	// it, and its .waza.yaml says what they leave out. Empty is the current one.
+	Start string
+	// StrictKeys refuses every key that nothing knows.
+	StrictKeys bool
+	// NoSkills has nobody look for the skill that the eval is about.
+	NoSkills bool
 	// Local reads the eval to run it on processes of this machine: what cannot be
 	// without containers is refused.
 	Local bool
@@ -45,8 +53,17 @@ func Load(path string, opts Options) (*Eval, []ResolvedTask, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	l := &loader{opts: opts, doc: doc, eval: &Eval{Path: path, Local: opts.Local}, ids: map[string]string{}, skillNames: map[string]bool{}}
+	if opts.StrictKeys {
+		doc.Strict()
+	}
+	project, err := FindProject(cmp.Or(opts.Start, "."))
+	if err != nil {
+		return nil, nil, err
+	}
+	l := &loader{opts: opts, project: project, doc: doc, eval: &Eval{Path: path, Local: opts.Local}, ids: map[string]string{}, skillNames: map[string]bool{}}
+	l.eval.start = startOf(opts.Start, l.eval.Dir())
 	doc.Decode(l.eval)
+	l.complete()
 	l.override()
 	l.checkEval()
 	var tasks []ResolvedTask
@@ -66,15 +83,18 @@ func Load(path string, opts Options) (*Eval, []ResolvedTask, error) {
 	l.checkMeasures(tasks)
 	l.checkPlanted(tasks)
 	l.checkSkills(tasks)
+	l.checkFound(tasks)
 	if err := l.problems(); err != nil {
 		return nil, nil, err
 	}
+	l.eval.Warnings = append(l.doc.Warnings(), l.warnings...)
 	return l.eval, tasks, nil
 }
 
 // loader reads one eval.
 type loader struct {
 	opts    Options
+	project *Project
 	doc     *strictyaml.Document
 	eval    *Eval
 	graders graders           // the eval's own
@@ -84,8 +104,12 @@ type loader struct {
 	written string            // the executor that the eval's file names
 	scripts int               // tasks that have a script
 
-	evalSkills []Skill
-	skillNames map[string]bool // of the eval and of the tasks so far
+	warnings []*strictyaml.Error // of task files
+
+	evalSkills  []Skill
+	foundSkills []Skill         // that no directory in the eval's files names
+	looked      []string        // where skills were looked for
+	skillNames  map[string]bool // of the eval and of the tasks so far
 }
 
 func (l *loader) keep(err error) {
@@ -122,8 +146,12 @@ func (l *loader) task(path string) (resolved ResolvedTask, enabled bool, err err
 	if err != nil {
 		return ResolvedTask{}, false, err
 	}
+	if l.opts.StrictKeys {
+		doc.Strict()
+	}
 	task := &Task{Path: path}
 	doc.Decode(task)
+	defer func() { l.warnings = append(l.warnings, doc.Warnings()...) }()
 	if !task.On() {
 		return ResolvedTask{}, false, doc.Err()
 	}

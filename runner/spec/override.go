@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -22,7 +23,8 @@ func CheckExecutor(name string) error {
 func (l *loader) override() {
 	c := &l.eval.Config
 	l.written = c.Executor
-	if l.opts.Executor != "" && c.Executor != "" {
+	if l.opts.Executor != "" {
+		l.written = cmp.Or(l.written, l.opts.Executor) // an eval without one is written for any
 		c.Executor = l.opts.Executor
 	}
 	if l.opts.Model != "" {

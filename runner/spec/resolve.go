@@ -2,6 +2,8 @@ package spec
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"maps"
 	"regexp"
@@ -14,10 +16,11 @@ import (
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
-// IDPattern is what a task's id must match: it names directories.
-const IDPattern = `^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9_-])?$`
-
-var idPattern = regexp.MustCompile(IDPattern)
+var (
+	// idPattern is what an id matches that can name a directory.
+	idPattern  = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9_-])?$`)
+	unsafeInID = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+)
 
 // ResolvedTask is an enabled task with its eval's part in it: defaults filled in,
 // layers merged, every file found.
@@ -37,6 +40,7 @@ type ResolvedTask struct {
 	Servers     map[string]mcpconfig.Server // variables not expanded
 	Script      json.RawMessage             // a list, with executor script only
 	Attack      *ResolvedAttack             // nil where the task has none
+	Labels      map[string]json.RawMessage  // what changes no verdict and is kept in the results
 }
 
 // resolver resolves one task of a loader's eval.
@@ -48,8 +52,11 @@ type resolver struct {
 
 func (r resolver) resolve() ResolvedTask {
 	t, c := r.task, r.loader.eval.Config
-	r.checkID()
+	id := r.checkID()
 	r.checkScript()
+	if !r.doc.Has("inputs", "prompt") && r.doc.Has("inputs") {
+		r.doc.Problemf(strictyaml.Path{"inputs", "prompt"}, `missing key "prompt"; add inputs.prompt, which may be empty`)
+	}
 	if strings.ContainsRune(t.Inputs.Prompt, 0) {
 		r.doc.Problemf(strictyaml.Path{"inputs", "prompt"}, "inputs.prompt must not hold a NUL character")
 	}
@@ -57,7 +64,7 @@ func (r resolver) resolve() ResolvedTask {
 	files, taken := r.files()
 	graders, names := r.graders()
 	resolved := ResolvedTask{
-		ID: t.ID, Name: t.Name, Description: t.Description, Tags: t.Tags, Path: t.Path,
+		ID: id, Name: t.Name, Description: t.Description, Tags: t.Tags, Path: t.Path,
 		Prompt: t.Inputs.Prompt, Context: t.Inputs.Context, Script: t.Script,
 		Env:     map[string]string{},
 		Files:   files,
@@ -67,6 +74,15 @@ func (r resolver) resolve() ResolvedTask {
 		Attack:  r.attack(taken, names),
 		Servers: servers{r.doc, under(r.doc, "mcp_servers"), r.loader.eval}.merge(t.MCPServers),
 	}
+	labels := labels{}
+	labels.keep("golden", t.Golden)
+	if t.ID != id {
+		labels.keep("id", t.ID)
+	}
+	if t.Expected.ShouldTrigger != nil {
+		labels.keep("should_trigger", *t.Expected.ShouldTrigger)
+	}
+	resolved.Labels = labels.orNil()
 	if resolved.Name == "" {
 		resolved.Name = t.ID
 	}
@@ -80,21 +96,24 @@ func (r resolver) resolve() ResolvedTask {
 
 // checkID holds that the id is a safe directory name, unlike every other even
 // where file names ignore case.
-func (r resolver) checkID() {
+// One that is not gives its letters to one that is.
+func (r resolver) checkID() string {
 	at, id := strictyaml.Path{"id"}, r.task.ID
 	if id == "" {
-		return // reported as missing
+		return "" // reported as missing
 	}
 	if !idPattern.MatchString(id) {
-		r.doc.Problemf(at, "id %q cannot name a directory; use up to 63 letters, digits, dots, hyphens and underscores, beginning with a letter or digit", id)
-		return
+		sum := sha256.Sum256([]byte(id))
+		id = strings.Trim(unsafeInID.ReplaceAllString(id, "-"), "-._")
+		id = strings.TrimLeft(id[:min(len(id), 50)]+"-"+hex.EncodeToString(sum[:4]), "-")
 	}
 	folded := strings.ToLower(id)
 	if other, taken := r.loader.ids[folded]; taken {
-		r.doc.Problemf(at, "task id %q is taken already, by %s", id, other)
-		return
+		r.doc.Problemf(at, "task id %q is taken already, by %s", r.task.ID, other)
+		return id
 	}
 	r.loader.ids[folded] = r.task.Path
+	return id
 }
 
 func (r resolver) checkScript() {
@@ -122,15 +141,19 @@ func (r resolver) checkScript() {
 
 // graders are the task's, with the names that they have.
 func (r resolver) graders() ([]evidence.GraderSpec, map[string]string) {
-	g := graders{doc: r.doc, dir: r.loader.eval.Dir(), seen: map[string]string{}, config: r.loader.eval.Config}
-	for name := range r.loader.graders.seen {
-		g.seen[name] = " by the eval"
-	}
+	g := graders{doc: r.doc, roots: r.loader.eval.roots(), seen: map[string]string{}, config: r.loader.eval.Config}
 	g.expected(r.task.Expected)
 	g.add(r.task.Graders, strictyaml.Path{"graders"}, " in this task")
 	g.checkServers(r.serverNames())
 	r.loader.servers = append(r.loader.servers, slices.Collect(maps.Keys(r.task.MCPServers))...)
-	return slices.Concat(r.loader.graders.specs, g.specs), g.seen
+	var all []evidence.GraderSpec
+	for _, s := range r.loader.graders.specs { // one of the task's of the same name takes its place
+		if _, replaced := g.seen[s.Name]; !replaced {
+			g.seen[s.Name] = " by the eval"
+			all = append(all, s)
+		}
+	}
+	return slices.Concat(all, g.specs), g.seen
 }
 
 // serverNames are the servers that the eval or the task declares.

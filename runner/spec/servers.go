@@ -183,6 +183,21 @@ func Sources(e *Eval, wanted map[string]string) (map[string]Source, error) {
 	return files, errors.Join(errs...)
 }
 
+// locate finds the regular file at path in the first of the directories that has one.
+func locate(roots []string, path string) (Source, error) {
+	var first error
+	for _, dir := range roots {
+		source, err := local(dir, path)
+		if err == nil {
+			return source, nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return Source{}, first
+}
+
 // local finds the regular file at path in dir, without leaving dir.
 func local(dir, path string) (Source, error) {
 	file, err := os.OpenInRoot(dir, path)

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waza-isolate/waza/internal/frontmatter"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
@@ -35,8 +36,16 @@ func (l *loader) skills(doc *strictyaml.Document, dirs []string, at strictyaml.P
 			doc.Problemf(here, "%s must be a directory, relative to the eval's", here)
 			continue
 		}
-		found, err := l.skillsIn(filepath.Join(l.eval.Dir(), filepath.FromSlash(dir)))
-		if err != nil {
+		at := l.skillDirectory(filepath.FromSlash(dir))
+		if !l.mayRead(at) {
+			doc.Problemf(here, "%s: %s is outside of the eval's repository; start waza in a directory that holds both", here, show(at))
+			continue
+		}
+		found, err := l.skillsIn(doc, here, at)
+		switch {
+		case errors.Is(err, errNoSkills) && l.eval.Skill != "": // which is looked for elsewhere too
+			doc.Warnf(here, "%s: %v", here, err)
+		case err != nil:
 			doc.Problemf(here, "%s: %v", here, err)
 		}
 		all = append(all, found...)
@@ -44,9 +53,53 @@ func (l *loader) skills(doc *strictyaml.Document, dirs []string, at strictyaml.P
 	return all
 }
 
+// skillDirectory is a directory relative to the eval's, or where there is none to that in
+// which waza was started.
+func (l *loader) skillDirectory(dir string) string {
+	roots := l.eval.roots()
+	for _, root := range roots {
+		if info, err := os.Stat(filepath.Join(root, dir)); err == nil && info.IsDir() {
+			return filepath.Join(root, dir)
+		}
+	}
+	return filepath.Join(roots[0], dir)
+}
+
+// mayRead reports whether skills may be read in a directory: in that of the eval and the
+// one around it, in the one in which waza was started, and in the eval's repository.
+func (l *loader) mayRead(dir string) bool {
+	at, err := filepath.Abs(l.eval.Dir())
+	to, errTo := filepath.Abs(dir)
+	if err != nil || errTo != nil {
+		return false
+	}
+	if real, err := filepath.EvalSymlinks(to); err == nil {
+		to = real
+	}
+	allowed := []string{filepath.Dir(at)}
+	if start, err := filepath.Abs(l.eval.start); err == nil && l.eval.start != "" {
+		allowed = append(allowed, start)
+	}
+	for above := at; isWorkplace(above); above = filepath.Dir(above) {
+		for _, mark := range []string{".git", ProjectFile} {
+			if _, err := os.Stat(filepath.Join(above, mark)); err == nil {
+				allowed = append(allowed, above)
+			}
+		}
+	}
+	return slices.ContainsFunc(allowed, func(dir string) bool {
+		real, err := filepath.EvalSymlinks(dir)
+		return err == nil && isWorkplace(dir) && isWithin(real, to)
+	})
+}
+
+// errNoSkills is of directories that hold no skill.
+var errNoSkills = errors.New("no skill")
+
 // skillsIn is the skill that a directory is, or those that stand in it.
-func (l *loader) skillsIn(dir string) ([]Skill, error) {
-	if _, err := os.Stat(filepath.Join(dir, skillFile)); err == nil {
+// One in it that cannot be read is left out with a warning at a place of the document.
+func (l *loader) skillsIn(doc *strictyaml.Document, at strictyaml.Path, dir string) ([]Skill, error) {
+	if _, err := os.Stat(filepath.Join(dir, frontmatter.SkillFile)); err == nil {
 		skill, err := l.skill(dir)
 		if err != nil {
 			return nil, err
@@ -55,7 +108,7 @@ func (l *loader) skillsIn(dir string) ([]Skill, error) {
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, fmt.Errorf("directory %s cannot be read: %s", show(dir), cause(err))
+		return nil, emptyError{fmt.Sprintf("directory %s cannot be read: %s", show(dir), cause(err))}
 	}
 	var all []Skill
 	for _, entry := range entries {
@@ -63,35 +116,48 @@ func (l *loader) skillsIn(dir string) ([]Skill, error) {
 			continue
 		}
 		inner := filepath.Join(dir, entry.Name())
-		if _, err := os.Stat(filepath.Join(inner, skillFile)); err != nil {
+		if _, err := os.Stat(filepath.Join(inner, frontmatter.SkillFile)); err != nil {
 			continue
 		}
 		skill, err := l.skill(inner)
 		if err != nil {
-			return nil, err
+			doc.Warnf(at, "%s: a skill is left out: %v", at, err)
+			continue
 		}
 		all = append(all, skill)
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("directory %s holds no skill: neither it nor a directory in it has a %s", show(dir), skillFile)
+		return nil, emptyError{fmt.Sprintf("directory %s holds no skill: neither it nor a directory in it has a %s", show(dir), frontmatter.SkillFile)}
 	}
 	return all, nil
 }
+
+// emptyError says of a directory that it holds no skill.
+type emptyError struct{ text string }
+
+func (e emptyError) Error() string { return e.text }
+func (e emptyError) Unwrap() error { return errNoSkills }
 
 // skill reads the skill that a directory is.
 func (l *loader) skill(dir string) (Skill, error) {
 	if same(dir, l.eval.Dir()) {
 		return Skill{}, errors.New("the eval's own directory is no skill, since the agent would find the eval in it; put the eval into a directory of its own")
 	}
+	return l.readSkill(dir, false)
+}
+
+// readSkill reads the skill that a directory is. Of one that was found, and that nobody
+// named, what cannot be put into a container is left out, and so is what is the eval's.
+func (l *loader) readSkill(dir string, found bool) (Skill, error) {
 	content, err := readSkillFile(dir)
 	if err != nil {
-		return Skill{}, fmt.Errorf("%s %w", filepath.Join(dir, skillFile), err)
+		return Skill{}, fmt.Errorf("%s %w", filepath.Join(dir, frontmatter.SkillFile), err)
 	}
 	front, err := readFrontMatter(content)
 	if err != nil {
-		return Skill{}, fmt.Errorf("%s %w", filepath.Join(dir, skillFile), err)
+		return Skill{}, fmt.Errorf("%s %w", filepath.Join(dir, frontmatter.SkillFile), err)
 	}
-	files, err := l.skillFiles(dir)
+	files, err := l.skillFiles(dir, found)
 	if err != nil {
 		return Skill{}, fmt.Errorf("skill %s: %w", front.Name, err)
 	}
@@ -99,7 +165,7 @@ func (l *loader) skill(dir string) (Skill, error) {
 }
 
 func readSkillFile(dir string) (string, error) {
-	source, err := local(dir, skillFile)
+	source, err := local(dir, frontmatter.SkillFile)
 	if err != nil {
 		return "", err
 	}
@@ -108,14 +174,17 @@ func readSkillFile(dir string) (string, error) {
 }
 
 // skillFiles lists the files of a skill: all that its directory holds but for what is
-// hidden and, where the eval is in there, the eval's directory.
-func (l *loader) skillFiles(dir string) ([]WorkspaceFile, error) {
+// hidden and, where the eval is in there, the eval's directory or, where that is the same,
+// the eval's files.
+func (l *loader) skillFiles(dir string, found bool) ([]WorkspaceFile, error) {
+	shared := same(dir, l.eval.Dir())
 	var files []WorkspaceFile
 	err := filepath.WalkDir(dir, func(at string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return fmt.Errorf("%s cannot be read: %s", at, cause(err))
-		case at != dir && strings.HasPrefix(entry.Name(), "."), entry.IsDir() && same(at, l.eval.Dir()):
+		case at != dir && strings.HasPrefix(entry.Name(), "."), entry.IsDir() && !shared && same(at, l.eval.Dir()),
+			shared && l.isOfEval(dir, at), found && entry.Name() == "node_modules":
 			if entry.IsDir() {
 				return fs.SkipDir
 			}
@@ -130,6 +199,9 @@ func (l *loader) skillFiles(dir string) ([]WorkspaceFile, error) {
 			return err
 		}
 		source, err := local(dir, name)
+		if err != nil && found {
+			return nil
+		}
 		if err != nil {
 			return fmt.Errorf("file %s %w", name, err)
 		}
@@ -137,6 +209,24 @@ func (l *loader) skillFiles(dir string) ([]WorkspaceFile, error) {
 		return nil
 	})
 	return files, err
+}
+
+// isOfEval reports whether a path in the eval's directory is the eval's: itself, its tasks
+// and what its trials are made of.
+func (l *loader) isOfEval(dir, at string) bool {
+	rel, err := filepath.Rel(dir, at)
+	if err != nil || rel == "." {
+		return false
+	}
+	first, _, _ := strings.Cut(filepath.ToSlash(rel), "/")
+	ours := []string{filepath.Base(l.eval.Path), triggerTests, "fixtures", "graders", "results"}
+	for _, pattern := range l.eval.Tasks {
+		step, _, below := strings.Cut(strings.TrimPrefix(filepath.ToSlash(pattern), "./"), "/")
+		if matched, err := path.Match(step, first); below && err == nil && matched || !below && same(at, filepath.Join(dir, first)) && err == nil && matched {
+			return true
+		}
+	}
+	return slices.Contains(ours, first)
 }
 
 // same says whether two paths are one directory.
@@ -167,6 +257,22 @@ func (r resolver) skills() []Skill {
 			size += f.Size()
 		}
 		count += len(s.Files)
+		all = append(all, s)
+	}
+	for _, s := range r.loader.foundSkills {
+		_, there := taken[s.Name]
+		r.loader.skillNames[s.Name] = true
+		if there || slices.Contains(r.loader.eval.Config.DisabledSkills, s.Name) {
+			continue
+		}
+		more, files := size, count+len(s.Files)
+		for _, f := range s.Files {
+			more += f.Size()
+		}
+		if !s.is(r.loader.eval.Skill) && (more > MaxWorkspaceBytes || files > maxSkillFiles) {
+			continue
+		}
+		taken[s.Name], size, count = s.dir, more, files
 		all = append(all, s)
 	}
 	if size > MaxWorkspaceBytes || count > maxSkillFiles {

@@ -8,8 +8,10 @@ package spec
 import (
 	"encoding/json"
 	"path/filepath"
+	"slices"
 
 	"github.com/waza-isolate/waza/agents/adapter"
+	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/mcpmock"
 	"github.com/waza-isolate/waza/runner/transcript"
@@ -17,7 +19,11 @@ import (
 
 // Eval is an eval file. The tags beside json are those of package strictyaml.
 type Eval struct {
-	_ struct{} `later:"adversarial command_mocks hooks inputs range scenario schemaVersion tasks_from"`
+	_ struct{} `later:"adversarial command_mocks hooks inputs range tasks_from" unknown:"warn"`
+
+	SchemaVersion string          `json:"schemaVersion,omitempty" jsonschema:"version of the format, such as 1.0; a label"`
+	Scenario      json.RawMessage `json:"scenario,omitempty" jsonschema:"kind of scenario; a label"`
+	Requirements  json.RawMessage `json:"requirements,omitempty" jsonschema:"what graders show; a label"`
 
 	Name        string    `json:"name" jsonschema:"what the eval is called in results"`
 	Description string    `json:"description,omitempty" jsonschema:"what the eval is about; a label"`
@@ -40,6 +46,54 @@ type Eval struct {
 	// Adapter is how the agent is run where it has one: the executor's, or that of
 	// config.agent.adapter. Nil for others.
 	Adapter *adapter.Adapter `json:"-"`
+
+	// Warnings are what of the eval's and its tasks' files has no effect.
+	Warnings []*strictyaml.Error `json:"-"`
+
+	start string // where waza was started; empty where the eval is not below that
+}
+
+// Labels are what of the eval changes no verdict and is kept in the results.
+func (e *Eval) Labels() map[string]json.RawMessage {
+	labels := labels{}
+	if e.SchemaVersion != "" {
+		labels.keep("schemaVersion", e.SchemaVersion)
+	}
+	labels.keep("scenario", e.Scenario)
+	labels.keep("requirements", e.Requirements)
+	var metrics []string
+	for _, m := range e.Metrics {
+		if !slices.Contains(MeasuredMetrics(), m.Name) {
+			metrics = append(metrics, m.Name)
+		}
+	}
+	if metrics != nil {
+		labels.keep("metrics", metrics)
+	}
+	return labels.orNil()
+}
+
+// labels are what changes no verdict and is kept in the results, by its key.
+type labels map[string]json.RawMessage
+
+// keep adds what is there.
+func (l labels) keep(name string, value any) {
+	data, err := json.Marshal(value)
+	if raw, isRaw := value.(json.RawMessage); err == nil && (!isRaw || len(raw) > 0) {
+		l[name] = data
+	}
+}
+
+func (l labels) orNil() map[string]json.RawMessage {
+	if len(l) == 0 {
+		return nil
+	}
+	return l
+}
+
+// MeasuredMetrics are the metrics that have a value; others are labels.
+func MeasuredMetrics() []string {
+	return []string{"task_completion", "behavior_quality", "trigger_accuracy"}
 }
 
 // Dir is the directory of the eval file: paths in it are relative to this.
@@ -47,16 +101,16 @@ func (e *Eval) Dir() string { return filepath.Dir(e.Path) }
 
 // Config is how an eval's tasks are run.
 type Config struct {
-	_ struct{} `later:"first_event_timeout_seconds group_by inject_skill_body instruction_files judge_reasoning_effort reasoning_effort trigger_skill_routing"`
+	_ struct{} `later:"first_event_timeout_seconds group_by inject_skill_body instruction_files judge_reasoning_effort reasoning_effort trigger_skill_routing" unknown:"warn"`
 
-	TrialsPerTask     int                          `json:"trials_per_task" min:"1" max:"10000" jsonschema:"trials of each task"`
-	TimeoutSeconds    int                          `json:"timeout_seconds" min:"1" max:"604800" jsonschema:"seconds an agent may take"`
+	TrialsPerTask     int                          `json:"trials_per_task,omitempty" min:"1" max:"10000" jsonschema:"trials of each task; default 1"`
+	TimeoutSeconds    int                          `json:"timeout_seconds,omitempty" min:"1" max:"604800" jsonschema:"seconds an agent may take; default 300"`
 	Parallel          bool                         `json:"parallel,omitempty" jsonschema:"run trials side by side"`
-	Workers           int                          `json:"workers,omitempty" min:"1" max:"256" jsonschema:"trials at once when parallel; default 4"`
-	MaxWorkers        int                          `json:"max_workers,omitempty" min:"1" max:"256" jsonschema:"older name of workers"`
+	Workers           int                          `json:"workers,omitempty" min:"1" max:"256" zero:"unset" jsonschema:"trials at once when parallel; default 4"`
+	MaxWorkers        int                          `json:"max_workers,omitempty" min:"1" max:"256" zero:"unset" jsonschema:"older name of workers"`
 	FailFast          bool                         `json:"fail_fast,omitempty" jsonschema:"start no further trial once one did not pass"`
 	MaxAttempts       int                          `json:"max_attempts,omitempty" min:"0" max:"100" jsonschema:"how often a trial is tried until no grader fails; the last attempt decides; default 1"`
-	Executor          string                       `json:"executor" enum:"mock script command llm claude codex copilot copilot-sdk gemini opencode" jsonschema:"what plays the agent; copilot-sdk is copilot"`
+	Executor          string                       `json:"executor,omitempty" enum:"mock script command llm claude codex copilot copilot-sdk gemini opencode" jsonschema:"what plays the agent; copilot-sdk is copilot"`
 	Model             string                       `json:"model,omitempty" jsonschema:"model the agent uses, as PROVIDER/MODEL or MODEL; handed to the agent as WAZA_MODEL, without the provider"`
 	MCPServers        map[string]*mcpconfig.Server `json:"mcp_servers,omitempty" jsonschema:"MCP servers of every task, by the name the agent reaches them under"`
 	MCPServerLifetime string                       `json:"mcp_server_lifetime,omitempty" enum:"per_task per_benchmark" jsonschema:"how long servers live: per_task is one set for each trial, per_benchmark one for the run; default per_task with --isolate and else per_benchmark"`
@@ -178,7 +232,9 @@ func (c Config) NamedJudge() string {
 
 // Metric is a figure over the whole run.
 type Metric struct {
-	Name        string   `json:"name" jsonschema:"task_completion or behavior_quality"`
+	_ struct{} `unknown:"warn"`
+
+	Name        string   `json:"name" jsonschema:"task_completion, behavior_quality or trigger_accuracy; others are labels"`
 	Description string   `json:"description,omitempty" jsonschema:"a label"`
 	Weight      *float64 `json:"weight,omitempty" min:"0" jsonschema:"weight among the metrics; default 1"`
 	Threshold   *float64 `json:"threshold,omitempty" min:"0" max:"1" jsonschema:"figure from which the metric passes"`
@@ -190,26 +246,30 @@ func (m Metric) On() bool { return m.Enabled == nil || *m.Enabled }
 
 // Grader is a grader as written; Config is of the type its Type names.
 type Grader struct {
-	_ struct{} `later:"model ref rubric script"`
+	_ struct{} `later:"ref" unknown:"warn"`
 
 	Type   string          `json:"type" jsonschema:"kind of grader"`
-	Name   string          `json:"name" jsonschema:"what its verdict is called; unique within a task"`
+	Name   string          `json:"name,omitempty" jsonschema:"what its verdict is called; default its type and place"`
 	Weight float64         `json:"weight,omitempty" jsonschema:"weight of its score; 1 where left out or not above 0"`
 	Config json.RawMessage `json:"config,omitempty" jsonschema:"what it checks"`
 
 	Assertions []string `json:"assertions,omitempty" jsonschema:"of a code grader: the same as config.assertions"`
+	Model      string   `json:"model,omitempty" jsonschema:"of a prompt grader: the same as config.model"`
+	Rubric     string   `json:"rubric,omitempty" jsonschema:"of a prompt grader: the same as config.prompt"`
+	Script     string   `json:"script,omitempty" jsonschema:"nothing reads it, here or in waza"`
 }
 
 // Task is a task file.
 type Task struct {
-	_ struct{} `later:"checkpoints context_dir golden instruction_files max_response_time_ms output_contains_any"`
+	_ struct{} `later:"checkpoints context_dir instruction_files" unknown:"warn"`
 
-	ID               string                       `json:"id" jsonschema:"unique in the eval, and the name of a directory"`
+	ID               string                       `json:"id" jsonschema:"unique in the eval; the directory of its trials is called like it"`
 	Name             string                       `json:"name,omitempty" jsonschema:"what the task is called in reports; default its id"`
 	Description      string                       `json:"description,omitempty" jsonschema:"what the task is about; a label"`
 	Tags             []string                     `json:"tags,omitempty" jsonschema:"labels that --tags selects by"`
+	Golden           json.RawMessage              `json:"golden,omitempty" jsonschema:"what a good answer is; a label"`
 	Enabled          *bool                        `json:"enabled,omitempty" jsonschema:"false leaves the task out; default true"`
-	TimeoutSeconds   int                          `json:"timeout_seconds,omitempty" min:"1" max:"604800" jsonschema:"seconds the agent may take, in place of the eval's"`
+	TimeoutSeconds   int                          `json:"timeout_seconds,omitempty" min:"1" max:"604800" zero:"unset" jsonschema:"seconds the agent may take, in place of the eval's"`
 	Inputs           Inputs                       `json:"inputs" jsonschema:"what the agent gets"`
 	Expected         Expected                     `json:"expected,omitzero" jsonschema:"short form of common graders"`
 	Graders          []Grader                     `json:"graders,omitempty" jsonschema:"graders of this task, beside the eval's"`
@@ -227,9 +287,9 @@ func (t *Task) On() bool { return t.Enabled == nil || *t.Enabled }
 
 // Inputs is what a task hands to the agent.
 type Inputs struct {
-	_ struct{} `later:"follow_up_prompts prompt_file repos responder workdir"`
+	_ struct{} `later:"follow_up_prompts prompt_file repos responder workdir" unknown:"warn"`
 
-	Prompt      string            `json:"prompt" jsonschema:"what the agent is asked"`
+	Prompt      string            `json:"prompt,omitempty" jsonschema:"what the agent is asked; may be empty"`
 	Context     map[string]any    `json:"context,omitempty" jsonschema:"handed to the agent as JSON in WAZA_CONTEXT"`
 	Files       []File            `json:"files,omitempty" jsonschema:"files of the workspace"`
 	Environment map[string]string `json:"environment,omitempty" jsonschema:"environment of the agent; names that begin with WAZA_ are taken"`
@@ -237,25 +297,45 @@ type Inputs struct {
 
 // File is one file of the workspace: from the fixtures, or with its content here.
 type File struct {
-	Path    string  `json:"path" jsonschema:"path in the workspace, and in the fixtures where content is left out"`
+	_ struct{} `unknown:"warn"`
+
+	Path    string  `json:"path" jsonschema:"path in the workspace, and in the fixtures where content is left out: a file, or a directory with all that is in it"`
 	Content *string `json:"content,omitempty" jsonschema:"what the file holds"`
 }
 
 // Expected is the short form of common graders.
 type Expected struct {
-	_ struct{} `later:"max_response_time_ms outcomes output_contains_any should_trigger tool_calls"`
+	_ struct{} `unknown:"warn"`
 
 	OutputContains    []string  `json:"output_contains,omitempty" jsonschema:"strings the final output contains, whatever their case"`
 	OutputNotContains []string  `json:"output_not_contains,omitempty" jsonschema:"strings the final output does not contain, whatever their case"`
+	OutputContainsAny []string  `json:"output_contains_any,omitempty" jsonschema:"strings of which the final output contains one, whatever their case"`
 	Behavior          *Behavior `json:"behavior,omitempty" jsonschema:"what the agent does"`
+	Outcomes          []Outcome `json:"outcomes,omitempty" jsonschema:"what came of the task: task_completed is what every trial that passes is"`
+	ShouldTrigger     *bool     `json:"should_trigger,omitempty" jsonschema:"whether the prompt is one for the skill; a label, which graders such as trigger decide"`
+	MaxResponseTimeMS int64     `json:"max_response_time_ms,omitempty" min:"1" zero:"unset" jsonschema:"limit of the agent's time in milliseconds"`
+
+	ToolCalls json.RawMessage `json:"tool_calls,omitempty" jsonschema:"config of a tool_calls grader"`
+}
+
+// Outcome is one of expected.outcomes.
+type Outcome struct {
+	_ struct{} `unknown:"warn"`
+
+	Type      string          `json:"type" jsonschema:"task_completed, or tool_called with the tool's name as value; others are labels"`
+	Value     json.RawMessage `json:"value,omitempty" jsonschema:"what it is about"`
+	Condition string          `json:"condition,omitempty" jsonschema:"a label"`
 }
 
 // Behavior is expected.behavior.
 type Behavior struct {
-	_ struct{} `later:"max_iterations max_response_time_ms"`
+	_ struct{} `unknown:"warn"`
 
-	MaxTokens      *int     `json:"max_tokens,omitempty" min:"1" jsonschema:"limit of models' tokens, in and out"`
-	MaxToolCalls   *int     `json:"max_tool_calls,omitempty" min:"1" jsonschema:"limit of tool calls; for none at all use a behavior grader with max_mcp_calls: 0"`
+	MaxTokens      *int     `json:"max_tokens,omitempty" min:"1" zero:"unset" jsonschema:"limit of models' tokens, in and out"`
+	MaxToolCalls   *int     `json:"max_tool_calls,omitempty" min:"1" zero:"unset" jsonschema:"limit of tool calls; for none at all use a behavior grader with max_mcp_calls: 0"`
 	RequiredTools  []string `json:"required_tools,omitempty" jsonschema:"tools that are used"`
 	ForbiddenTools []string `json:"forbidden_tools,omitempty" jsonschema:"tools that are not used"`
+	MaxIterations  int      `json:"max_iterations,omitempty" min:"1" zero:"unset" jsonschema:"limit of the model's turns"`
+
+	MaxResponseTimeMS int64 `json:"max_response_time_ms,omitempty" min:"1" zero:"unset" jsonschema:"limit of the agent's time in milliseconds"`
 }

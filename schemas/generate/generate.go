@@ -1,7 +1,8 @@
 // Package generate makes the JSON Schemas of waza's files from the Go types they
 // are read into or written from, and from the same tags that package strictyaml obeys.
 //
-// A schema is no stricter than the reader. What ties several keys or files
+// A schema is no stricter than the reader with --strict-keys, but for keys without a value.
+// What ties several keys or files
 // together is left to the reader, but for the plainest cases.
 package generate
 

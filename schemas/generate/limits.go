@@ -24,6 +24,10 @@ func (l limiter) apply(s *jsonschema.Schema, t reflect.Type) {
 		return
 	}
 	switch t.Kind() {
+	case reflect.String: // set from every scalar
+		if s.Type == "string" {
+			s.Type, s.Types = "", []string{"string", "number", "boolean"}
+		}
 	case reflect.Slice:
 		l.apply(s.Items, t.Elem())
 	case reflect.Map:
@@ -62,12 +66,15 @@ func limit(s *jsonschema.Schema, lim strictyaml.Limits) {
 		number = s.Items
 	}
 	number.Minimum, number.Maximum, number.ExclusiveMinimum = lim.Min, lim.Max, lim.Over
+	if lim.Zero {
+		number.Minimum = jsonschema.Ptr(0.0)
+	}
 	switch {
-	case s.Type == "array" && s.Items.Type == "string" && len(lim.Enum) > 0:
+	case s.Type == "array" && s.Items.Types != nil && len(lim.Enum) > 0:
 		s.Items.Enum = words(lim.Enum)
-	case s.Type == "string" && len(lim.Enum) > 0:
+	case s.Types != nil && len(lim.Enum) > 0:
 		s.Enum = words(lim.Enum)
-	case s.Type == "string" && lim.Required:
+	case s.Types != nil && lim.Required:
 		s.MinLength = jsonschema.Ptr(1)
 	case s.Type == "array" && lim.Required:
 		s.MinItems = jsonschema.Ptr(1)

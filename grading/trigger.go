@@ -1,0 +1,196 @@
+package grading
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"unicode"
+
+	"github.com/waza-isolate/waza/internal/frontmatter"
+)
+
+// Modes of the trigger grader.
+const (
+	triggerPositive = "positive"
+	triggerNegative = "negative"
+)
+
+// defaultTriggerThreshold is waza's.
+const defaultTriggerThreshold = 0.6
+
+// TriggerConfig configures the trigger grader: whether a task's prompt reads like one that
+// the skill is for. It compares words, and looks at nothing that the agent did.
+type TriggerConfig struct {
+	_ struct{} `unknown:"warn"`
+
+	SkillPath string   `json:"skill_path" jsonschema:"a SKILL.md, or a directory that holds one; relative to the eval, or to where waza was started"`
+	Mode      string   `json:"mode" enum:"positive negative" jsonschema:"positive passes from the threshold on, negative below it"`
+	Threshold *float64 `json:"threshold,omitempty" jsonschema:"from 0 to 1; default 0.6"`
+
+	words   map[string]bool // of the skill; filled by Hold
+	phrases []string        // that its description says it is used for
+}
+
+// Validate refuses a config without a skill or a mode, and thresholds that nothing meets.
+func (c *TriggerConfig) Validate() error {
+	var errs []error
+	if c.SkillPath == "" {
+		errs = append(errs, errors.New("skill_path: missing"))
+	}
+	if c.Mode != triggerPositive && c.Mode != triggerNegative {
+		errs = append(errs, fmt.Errorf("mode: %q is none of positive, negative", c.Mode))
+	}
+	if c.Threshold != nil && (*c.Threshold < 0 || *c.Threshold > 1) {
+		errs = append(errs, errors.New("threshold: must be from 0 to 1"))
+	}
+	return errors.Join(errs...)
+}
+
+// Files names the SKILL.md.
+func (c *TriggerConfig) Files() []string {
+	if strings.HasSuffix(strings.ToLower(c.SkillPath), ".md") {
+		return []string{c.SkillPath}
+	}
+	return []string{path.Join(c.SkillPath, frontmatter.SkillFile)}
+}
+
+// Hold reads the SKILL.md. One without any words is refused.
+func (c *TriggerConfig) Hold(files map[string][]byte) error {
+	content := string(files[c.Files()[0]])
+	skill, body, err := frontmatter.Read(content)
+	if err != nil { // then all of it is its body
+		body = content
+	}
+	before, _ := cutFold(skill.Description, "DO NOT USE FOR:")
+	c.phrases = usedFor(skill.Description)
+	c.words = map[string]bool{}
+	for _, text := range append([]string{skill.Name, before, body}, c.phrases...) {
+		for word := range wordsOf(text) {
+			c.words[word] = true
+		}
+	}
+	if len(c.words) == 0 {
+		return errors.New("skill_path: the skill has no words to compare with")
+	}
+	return nil
+}
+
+// usedFor are the phrases after "USE FOR:" of a description: those in double quotes where
+// there are any, else what commas part, without a remark in parentheses at its end.
+func usedFor(description string) (phrases []string) {
+	rest := description
+	for {
+		before, after := cutFold(rest, "USE FOR:")
+		if after == "" {
+			return nil
+		}
+		if !strings.HasSuffix(strings.ToUpper(before), "DO NOT ") {
+			rest = after
+			break
+		}
+		rest = after
+	}
+	for _, end := range []string{"DO NOT USE FOR:", "INVOKES:", "FOR SINGLE OPERATIONS:"} {
+		rest, _ = cutFold(rest, end)
+	}
+	add := func(phrase string) {
+		if phrase = strings.ToLower(strings.TrimSpace(strings.Trim(strings.TrimSpace(phrase), "."))); phrase != "" {
+			phrases = append(phrases, phrase)
+		}
+	}
+	if quoted := strings.Split(rest, `"`); len(quoted) > 2 {
+		for i := 1; i < len(quoted)-1; i += 2 {
+			add(quoted[i])
+		}
+		return phrases
+	}
+	for phrase := range strings.SplitSeq(rest, ",") {
+		phrase = strings.TrimRight(phrase, " \t\r\n.")
+		if open := strings.LastIndexByte(phrase, '('); open >= 0 && strings.HasSuffix(phrase, ")") {
+			phrase = phrase[:open]
+		}
+		add(phrase)
+	}
+	return phrases
+}
+
+// cutFold is what is before and after the first place of an ASCII mark, whatever its case.
+func cutFold(text, mark string) (before, after string) {
+	for i := 0; i+len(mark) <= len(text); i++ {
+		if strings.EqualFold(text[i:i+len(mark)], mark) {
+			return text[:i], text[i+len(mark):]
+		}
+	}
+	return text, ""
+}
+
+// stopWords say nothing of what a prompt is about.
+var stopWords = setOf(strings.Fields(`the and for with this that from into your you are was were what where how why
+	not can should using about have has had but all any too out get let`))
+
+func setOf(words []string) map[string]bool {
+	set := map[string]bool{}
+	for _, word := range words {
+		set[word] = true
+	}
+	return set
+}
+
+// wordsOf are the words of a text that are compared: of three letters or digits and more,
+// in lower case.
+func wordsOf(text string) map[string]bool {
+	set := map[string]bool{}
+	for _, word := range strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+		if len([]rune(word)) >= 3 && !stopWords[word] {
+			set[word] = true
+		}
+	}
+	return set
+}
+
+// shareOf is which part of words is in others.
+func shareOf(words, others map[string]bool) float64 {
+	if len(words) == 0 {
+		return 0
+	}
+	found := 0
+	for word := range words {
+		if others[word] {
+			found++
+		}
+	}
+	return float64(found) / float64(len(words))
+}
+
+// scoreOf is how much a prompt reads like one for the skill: the larger of the share of its
+// words that are the skill's, and of how much of the best phrase it has.
+func (c *TriggerConfig) scoreOf(prompt string) float64 {
+	words := wordsOf(prompt)
+	if len(words) == 0 {
+		return 0
+	}
+	best, lower := shareOf(words, c.words), strings.ToLower(prompt)
+	for _, phrase := range c.phrases {
+		if strings.Contains(lower, phrase) {
+			return 1
+		}
+		best = max(best, shareOf(wordsOf(phrase), words))
+	}
+	return best
+}
+
+func (c *TriggerConfig) grade(s *subject) (report, error) {
+	threshold := defaultTriggerThreshold
+	if c.Threshold != nil {
+		threshold = *c.Threshold
+	}
+	score := c.scoreOf(s.trial.Prompt)
+	r := report{own: &score, details: map[string]any{"score": score, "threshold": threshold, "mode": c.Mode}}
+	if c.Mode == triggerPositive {
+		r.check(score >= threshold, "Expected the prompt to read like one for the skill, from %.2f on; it scores %.2f.", threshold, score)
+	} else {
+		r.check(score < threshold, "Expected the prompt to read like none for the skill, below %.2f; it scores %.2f.", threshold, score)
+	}
+	return r, nil
+}

@@ -1,0 +1,65 @@
+// Package frontmatter reads the YAML between the lines --- that a SKILL.md begins with,
+// and what comes behind it.
+package frontmatter
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/waza-isolate/waza/internal/visible"
+)
+
+// SkillFile is what a skill's instructions are in.
+const SkillFile = "SKILL.md"
+
+// Skill is what a SKILL.md says of itself that counts here. Other keys are agents' own
+// affair.
+type Skill struct {
+	Name        string `yaml:"name"`
+	Description string `yaml:"description"`
+}
+
+// Read returns what a SKILL.md says of itself and the text behind it. Where the front
+// matter is no YAML, as with a colon in a plain description, its lines are read as agents
+// read them: a key, a colon and the rest.
+func Read(content string) (Skill, string, error) {
+	var s Skill
+	content = strings.ReplaceAll(strings.TrimPrefix(content, "\uFEFF"), "\r\n", "\n")
+	rest, begins := strings.CutPrefix(content, "---\n")
+	text, body, ends := strings.Cut("\n"+rest, "\n---")
+	if !begins || !ends {
+		return s, content, errors.New("begins with no front matter: name and description between two lines ---")
+	}
+	_, body, _ = strings.Cut(body, "\n")
+	err := unmarshal(text, &s)
+	if err == nil {
+		return s, body, nil
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		key, value, _ := strings.Cut(line, ": ")
+		value = strings.Trim(strings.TrimSpace(value), `"'`)
+		switch key {
+		case "name":
+			s.Name = value
+		case "description":
+			s.Description = value
+		}
+	}
+	if s.Name == "" || strings.ContainsAny(s.Description, "|>") && len(s.Description) < 3 {
+		return s, body, fmt.Errorf("has a front matter that is no YAML: %s", visible.FirstLine(err.Error()))
+	}
+	return s, body, nil
+}
+
+// unmarshal reads YAML. A panic of the parser is the file's fault.
+func unmarshal(text string, s *Skill) (err error) {
+	defer func() {
+		if recover() != nil {
+			err = errors.New("the YAML parser cannot read it")
+		}
+	}()
+	return yaml.Unmarshal([]byte(text), s)
+}
