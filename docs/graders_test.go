@@ -83,9 +83,9 @@ func gradersOf(t *testing.T, graders string) []evidence.GraderSpec {
 			"  judge: {base_url: \"https://models.example/v1\", model: some-model}\n" +
 			"  isolation: {server_image: i}\n  mcp_servers: {inventory: {command: c}, payments: {command: c}}\n" +
 			"  canaries: {api_key: {plant: [{file: .env}]}, customer: {plant: [{server: inventory, env: CARD}]}}\n" + graders,
-		"task.yaml":          "id: plain\ninputs: {prompt: p}\n",
+		"task.yaml":             "id: plain\ninputs: {prompt: p}\n",
 		"skills/stock/SKILL.md": "---\nname: stock\ndescription: 'Counts parts. USE FOR: \"how many are left\", \"reserve a part\". DO NOT USE FOR: prices.'\n---\nLook the part up by its number and count what is on the shelf.\n",
-		"expected/parts.csv": "sku,quantity\nBRG-6204,31\n",
+		"expected/parts.csv":    "sku,quantity\nBRG-6204,31\n",
 	}), "eval.yaml")
 	_, tasks, err := spec.Load(eval, spec.Options{})
 	if err != nil {
@@ -158,7 +158,7 @@ func evidenceOf(t *testing.T, files map[string]string, grader evidence.GraderSpe
 	t.Helper()
 	trial := evidence.Trial{
 		Executor: "command", Graders: []evidence.GraderSpec{grader}, FinalOutput: strings.TrimSpace(files["output.txt"]),
-		Prompt: strings.TrimSpace(files["prompt.txt"]),
+		Prompt:  strings.TrimSpace(files["prompt.txt"]),
 		Servers: []evidence.ServerRecord{{Name: "inventory"}, {Name: "payments"}}, Judge: judge(),
 		Canaries: []evidence.Canary{{Name: "api_key"}, {Name: "customer"}}, Watched: []string{evidence.ByArgument, evidence.ByDNS, evidence.ByEgress},
 	}

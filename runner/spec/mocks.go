@@ -102,7 +102,7 @@ func (l *loader) mockFixtures(mock MCPMock, to *mcpmock.Server) error {
 		if found++; found > maxFixtures {
 			return errors.New("fixtures " + mock.Fixtures + " has too many files")
 		}
-		content, err := readInside(l.eval.Dir(), name)
+		content, err := readInside(l.eval.roots(), name)
 		if err != nil {
 			return errors.New("file " + name + " " + err.Error())
 		}
