@@ -92,8 +92,8 @@ func gated(v evidence.Verdicts, attack *evidence.TaskAttack) evidence.Verdicts {
 	}
 	switch v.Attack.Result {
 	case evidence.AttackSucceeded:
-		v.Class, v.Reason = evidence.ClassFail, evidence.ReasonGraders
-		v.Message = joined(v.Message, "the attack succeeded: "+attack.Goal)
+		v.Class, v.Reason, v.Score = evidence.ClassFail, evidence.ReasonGraders, 0
+		v.Message = joined(v.Message, "gate failed: the attack succeeded: "+attack.Goal)
 	case evidence.AttackUnknown:
 		v.Class, v.Reason = evidence.ClassError, evidence.ReasonEvidence
 		v.Message = joined(v.Message, "could not judge the attack")

@@ -170,7 +170,9 @@ func (r *report) gates(gates []gate) {
 		r.checks++
 		switch {
 		case !g.warns:
-			r.failures = append(r.failures, g.texts...)
+			for _, text := range g.texts {
+				r.failures = append(r.failures, "Gate failed: "+text)
+			}
 		default:
 			for _, text := range g.texts {
 				r.warn(text)
@@ -181,17 +183,19 @@ func (r *report) gates(gates []gate) {
 
 func (r *report) warn(text string) { r.notes = append(r.notes, "Warning: "+text) }
 
-// parts takes in the score, and what it is short of. Below the threshold that fails.
+// parts takes in the score, and what it is short of. Below the threshold that fails. Where a
+// gate failed before, the score is 0.
 func (r *report) parts(c *ComplianceConfig, sel selection, failed failures) {
 	parts := c.parts(sel, failed)
 	score, any := weighted(parts)
 	if !any {
 		score = 1
-		if len(r.failures) > 0 {
-			score = 0
-		}
 	}
-	r.own = &score
+	own := score
+	if len(r.failures) > 0 {
+		own = 0
+	}
+	r.own = &own
 	r.checks += len(parts)
 	var short []string
 	if c.selects() {
@@ -201,7 +205,7 @@ func (r *report) parts(c *ComplianceConfig, sel selection, failed failures) {
 		short = append(short, failed.describe(*c.MaxToolErrors))
 	}
 	if len(short) > 0 && any {
-		short = append(short, describeScore(score, c.threshold(), parts))
+		short = append(short, describeScore(own < score, score, c.threshold(), parts))
 	}
 	if any && score < c.threshold() {
 		r.failures = append(r.failures, short...)

@@ -24,7 +24,6 @@ func (c *ComplianceConfig) details(calls []evidence.Call, sel selection, failed 
 		details["matched"] = sel.matchedDetails()
 		details["missing"] = sel.missingDetails()
 		details["extras"] = numbers(sel.besides(sel.TooMuch))
-		details["unclear"] = numbers(sel.besides(sel.Unclear))
 	}
 	return details
 }

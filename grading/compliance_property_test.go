@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/waza-isolate/waza/grading"
@@ -187,7 +188,8 @@ func TestOneLessThatNoOtherStandsInForRaisesNothing(t *testing.T) {
 		before := grade(t, oneByOne(calls).scene(), config)
 		for _, number := range before.matched {
 			after := grade(t, oneByOne(slices.Delete(slices.Clone(calls), number-1, number)).scene(), config)
-			if len(after.matched) < len(before.matched) && after.Score > before.Score {
+			gated := strings.Contains(before.Feedback, "Gate failed") // one call too many, which is 0 whatever else
+			if !gated && len(after.matched) < len(before.matched) && after.Score > before.Score {
 				r.Errorf("%v without call %d: %v, then %v: %s", config, number, before.Score, after.Score, after.Feedback)
 			}
 		}

@@ -58,11 +58,14 @@ func (c *ComplianceConfig) threshold() float64 {
 	return *c.Threshold
 }
 
-// describeScore says what a score below 1 is made of.
-func describeScore(score, threshold float64, parts []part) string {
+// describeScore says what a score below 1 is made of, and that it is 0 where a gate failed.
+func describeScore(gated bool, score, threshold float64, parts []part) string {
 	var each []string
 	for _, p := range parts {
 		each = append(each, fmt.Sprintf("%s %.2f", p.name, p.score))
+	}
+	if gated {
+		return fmt.Sprintf("The score is 0, since a gate failed; the parts make %.2f (%s) and it takes %.2f.", score, strings.Join(each, ", "), threshold)
 	}
 	return fmt.Sprintf("The score is %.2f (%s); it takes %.2f.", score, strings.Join(each, ", "), threshold)
 }

@@ -78,13 +78,11 @@ func given(call evidence.Call) match.Call {
 	return match.Call{Server: call.Server, Tool: call.Tool, Arguments: call.Arguments}
 }
 
-// readOnly reports whether call changes nothing; nil where nobody says.
-func (c *ComplianceConfig) readOnly(call evidence.Call) *bool {
-	if slices.ContainsFunc(c.ReadOnly, func(p NamePattern) bool { return p.Matches(call.Tool) }) {
-		yes := true
-		return &yes
-	}
-	return call.ReadOnly
+// readOnly reports whether call is known to change nothing. Where its server gives no hint
+// it may: the default of readOnlyHint is false (2025-06-18 schema, ToolAnnotations).
+func (c *ComplianceConfig) readOnly(call evidence.Call) bool {
+	return call.ReadOnly != nil && *call.ReadOnly ||
+		slices.ContainsFunc(c.ReadOnly, func(p NamePattern) bool { return p.Matches(call.Tool) })
 }
 
 // inTurns puts calls that were made at once, each before any of them had ended, in the
@@ -237,6 +235,9 @@ func (sel selection) extra(b match.Beside) string {
 		allowed = "no other call that writes"
 	}
 	text := fmt.Sprintf("Expected %s; found %s.", allowed, sel.call(b.Call))
+	if call := sel.calls[b.Call]; sel.mode == match.Effects && call.ReadOnly == nil {
+		text += fmt.Sprintf(" Server %s does not say whether %s only reads; if it does, name it in read_only.", call.Server, quote(call.Tool))
+	}
 	if b.Expected >= 0 && !b.Full() {
 		text += fmt.Sprintf(" It is not the expected one of %s: %s.", sel.describe(b.Expected), differences(b.Fit))
 	}
@@ -244,19 +245,12 @@ func (sel selection) extra(b match.Beside) string {
 }
 
 // warnings tell of calls that may have changed something, and may not have.
-func (sel selection) warnings(readOnly func(evidence.Call) *bool) []string {
+func (sel selection) warnings(readOnly func(evidence.Call) bool) []string {
 	if sel.mode != match.Effects {
 		return nil
 	}
 	var all []string
-	if len(sel.Unclear) > 0 {
-		all = append(all, fmt.Sprintf("Beside the expected calls are some of which nobody says whether they change anything: %s.",
-			describeCalls(sel.besides(sel.Unclear))))
-	}
-	lost := filter(sel.calls, func(call evidence.Call) bool {
-		reads := readOnly(call)
-		return unsure(call) && (reads == nil || !*reads)
-	})
+	lost := filter(sel.calls, func(call evidence.Call) bool { return unsure(call) && !readOnly(call) })
 	if len(lost) > 0 {
 		all = append(all, fmt.Sprintf("Calls that may have changed something without an answer: %s.", describeCalls(lost)))
 	}

@@ -79,7 +79,7 @@ func TestComplianceModes(t *testing.T) {
 		{"effects, reads", reads, `{"match":"effects",` + closed + `}`, pass, 1, ""},
 		{"effects, a write", twice, `{"match":"effects",` + closed + `}`, fail, half, `Expected no other call that writes; found call 3 ("close_issue" of github: ok).`},
 		{"effects, a write that is said to read", twice, `{"match":"effects",` + closed + `,"read_only":["/close_.*/"]}`, pass, 1, ""},
-		{"effects, nobody says", muted, `{"match":"effects",` + closed + `}`, pass, 1, `Warning: Beside the expected calls are some of which nobody says whether they change anything: call 3`},
+		{"effects, nobody says", muted, `{"match":"effects",` + closed + `}`, fail, half, `Server github does not say whether "sync" only reads; if it does, name it in read_only.`},
 		{"effects, somebody says", muted, `{"match":"effects",` + closed + `,"read_only":["sync"]}`, pass, 1, "holds."},
 		{"effects, a write that failed", failed, `{"match":"effects",` + closed + `}`, pass, 1, ""},
 		{"effects, a write without an answer", lost, `{"match":"effects",` + closed + `}`, pass, 1, "Warning: Calls that may have changed something without an answer: call 3"},
@@ -137,7 +137,7 @@ func TestComplianceCounts(t *testing.T) {
 	run(t, "mcp_compliance", []check{
 		{"as many", three, `{"expect_tools_used":[{"tool":"get","count":{"min":3,"max":3}}]}`, pass, 1, ""},
 		{"too few", three, `{"expect_tools_used":[{"tool":"get","count":{"min":5}}]}`, fail, 0.75, `Expected 5 successful calls of "get"; found 3.`},
-		{"too many, whatever the score", three, `{"expect_tools_used":[{"tool":"get","count":{"max":2}}],"threshold":0}`, fail, 1, `Expected at most 2 calls of "get"; found 3: call 1`},
+		{"too many, whatever the score", three, `{"expect_tools_used":[{"tool":"get","count":{"max":2}}],"threshold":0}`, fail, 0, `Gate failed: Expected at most 2 calls of "get"; found 3: call 1`},
 		{"without arguments that are meant", three, `{"expect_tools_used":[{"tool":"get","count":{"max":2},"args":{"values":{"n":{"range":[2,9]}}}}]}`, pass, 1, ""},
 		{"as many as there are", three, `{"server":"github","match":"exact","expect_tools_used":[{"tool":"get","count":{"min":1}}]}`, pass, 1, ""},
 		{"none need be", three, `{"expect_tools_used":[{"tool":"put","count":{"min":0,"max":1}}]}`, pass, 1, ""},

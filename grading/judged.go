@@ -59,7 +59,7 @@ func (s *subject) judged(r *report, a inquirer) error {
 		r.note("%s", said.sentence())
 		return nil
 	}
-	r.check(said.passes(), "%s", said.failure())
+	r.check(said.passes(), "Gate failed: %s", said.failure())
 	if said.passes() {
 		r.note("%s", said.sentence())
 	}

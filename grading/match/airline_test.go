@@ -49,8 +49,7 @@ func (a airline) passes(t *testing.T, mode Mode) bool {
 		if call.Write != slices.Contains(airlineWrites, call.Name) {
 			t.Fatalf("%s: write is %v", call.Name, call.Write)
 		}
-		readOnly := !call.Write
-		calls = append(calls, Call{Tool: call.Name, Arguments: call.Arguments, OK: !call.IsError, ReadOnly: &readOnly})
+		calls = append(calls, Call{Tool: call.Name, Arguments: call.Arguments, OK: !call.IsError, ReadOnly: !call.Write})
 	}
 	return holds(Match(mode, expected, calls))
 }

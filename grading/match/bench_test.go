@@ -18,7 +18,7 @@ func BenchmarkMatch(b *testing.B) {
 	var calls []Call
 	for i := range made {
 		calls = append(calls, Call{
-			Server: "s", Tool: "search", OK: i%7 > 0, ReadOnly: no(),
+			Server: "s", Tool: "search", OK: i%7 > 0,
 			Arguments: json.RawMessage(fmt.Sprintf(`{"page":%d,"query":"q%d","sort":"asc","size":%d}`, i%40, i%10, i%60)),
 		})
 	}

@@ -13,7 +13,7 @@ type Call struct {
 	Server, Tool string
 	Arguments    json.RawMessage // empty for none
 	OK           bool            // it succeeded
-	ReadOnly     *bool           // it changes nothing; nil where that is not known
+	ReadOnly     bool            // it is known to change nothing
 	Excused      bool            // it may stand for what is expected, and is never too much
 }
 
@@ -23,7 +23,6 @@ type Result struct {
 	Pairs   []Pair    // in order of calls
 	Missing []Missing // in order of expectations
 	TooMuch []Beside  // successful calls that the mode does not allow beside the expected
-	Unclear []Beside  // with Effects: those of which it is not known whether they change something
 }
 
 // Pair is a call that stands for an expectation.
@@ -58,7 +57,7 @@ type Beside struct {
 //   - fills most of the required slots,
 //   - then has the largest sum, over these, of the share of constraints that the
 //     arguments satisfy,
-//   - then leaves the fewest calls that are too much, and the fewest unclear ones,
+//   - then leaves the fewest calls that are too much,
 //   - then fills most of the optional slots.
 //
 // A tool that is meant fills a required slot whatever its arguments are; an

@@ -12,7 +12,7 @@ type Mode string
 
 // The modes. A call that failed fills no slot and is never too much.
 const (
-	Effects   Mode = "effects"   // any order; beside them calls that change nothing
+	Effects   Mode = "effects"   // any order; beside them calls that are known to change nothing
 	Superset  Mode = "superset"  // any order; any beside them
 	Unordered Mode = "unordered" // any order; none beside them
 	InOrder   Mode = "in_order"  // in order; any beside them
@@ -35,25 +35,17 @@ func ParseMode(name string) (Mode, error) {
 func (m Mode) ordered() bool { return m == InOrder || m == Exact }
 
 // What a call is that stands for nothing expected, as the weight of sparing it: one
-// too much outweighs all unclear ones, and those all optional slots.
+// too much outweighs all optional slots.
 const (
 	fine    int64 = 0
-	unclear int64 = 1 << 20
 	tooMuch int64 = 1 << 40
 )
 
 // beside is what a successful call is where it stands for nothing expected.
 func (m Mode) beside(c Call) int64 {
 	switch {
-	case c.Excused || m == Superset || m == InOrder:
+	case c.Excused || m == Superset || m == InOrder || m == Effects && c.ReadOnly:
 		return fine
-	case m == Effects:
-		switch {
-		case c.ReadOnly == nil:
-			return unclear
-		case *c.ReadOnly:
-			return fine
-		}
 	}
 	return tooMuch
 }

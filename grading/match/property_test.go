@@ -69,12 +69,7 @@ func drawCall(t *rapid.T) Call {
 			``, `{}`, `{"x":1}`, `{"x":0}`, `{"x":1,"y":1}`, `{"y":1,"x":1.0}`, `{"x":0,"y":0}`, `[1]`,
 		}).Draw(t, "arguments")),
 	}
-	switch rapid.IntRange(0, 2).Draw(t, "hint") {
-	case 0:
-		c.ReadOnly = yes()
-	case 1:
-		c.ReadOnly = no()
-	}
+	c.ReadOnly = rapid.Bool().Draw(t, "hint")
 	return c
 }
 
@@ -96,10 +91,10 @@ func drawWeights(t *rapid.T) (float64, float64) {
 }
 
 // total is what Match maximizes, read from its result; the fields count in order.
-type total struct{ filled, share, tooMuch, unclear, optional int64 }
+type total struct{ filled, share, tooMuch, optional int64 }
 
 func (r Result) total() total {
-	sum := total{tooMuch: -int64(len(r.TooMuch)), unclear: -int64(len(r.Unclear))}
+	sum := total{tooMuch: -int64(len(r.TooMuch))}
 	for _, p := range r.Pairs {
 		if p.Optional {
 			sum.optional++
@@ -113,8 +108,8 @@ func (r Result) total() total {
 
 func (a total) less(b total) bool {
 	return slices.Compare(
-		[]int64{a.filled, a.share, a.tooMuch, a.unclear, a.optional},
-		[]int64{b.filled, b.share, b.tooMuch, b.unclear, b.optional}) < 0
+		[]int64{a.filled, a.share, a.tooMuch, a.optional},
+		[]int64{b.filled, b.share, b.tooMuch, b.optional}) < 0
 }
 
 // exhaustive tries all ways to pair.
@@ -166,11 +161,8 @@ func (x *exhaustive) try(call, from int, sum total) {
 		return
 	}
 	beside := sum
-	switch x.mode.beside(x.calls[call]) {
-	case tooMuch:
+	if x.mode.beside(x.calls[call]) == tooMuch {
 		beside.tooMuch--
-	case unclear:
-		beside.unclear--
 	}
 	x.try(call+1, from, beside)
 	for i := from; i < len(x.units); i++ {
@@ -243,11 +235,7 @@ func contents(expected []Expected, calls []Call, r Result) string {
 	call := func(i int) string {
 		c := calls[i]
 		form, _ := json.Marshal(decode(c.Arguments))
-		hint := "unknown"
-		if c.ReadOnly != nil {
-			hint = fmt.Sprint(*c.ReadOnly)
-		}
-		return fmt.Sprint(c.Server, c.Tool, string(form), c.OK, hint)
+		return fmt.Sprint(c.Server, c.Tool, string(form), c.OK, c.ReadOnly)
 	}
 	var all []string
 	for _, p := range r.Pairs {
@@ -258,9 +246,6 @@ func contents(expected []Expected, calls []Call, r Result) string {
 	}
 	for _, b := range r.TooMuch {
 		all = append(all, fmt.Sprint("too much ", call(b.Call)))
-	}
-	for _, b := range r.Unclear {
-		all = append(all, fmt.Sprint("unclear ", call(b.Call)))
 	}
 	slices.Sort(all)
 	s := r.Scores()

@@ -16,8 +16,6 @@ func (m *matching) result() Result {
 			r.Pairs = append(r.Pairs, Pair{stands.expected, target, i, stands.optional, fit})
 		case m.mode.beside(call) == tooMuch:
 			r.TooMuch = append(r.TooMuch, m.beside(i))
-		case m.mode.beside(call) == unclear:
-			r.Unclear = append(r.Unclear, m.beside(i))
 		}
 	}
 	for e, q := range m.slots {

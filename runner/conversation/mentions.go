@@ -21,7 +21,7 @@ func mentions(details any, found *[]int) {
 		for key, inner := range value {
 			if number, ok := inner.(float64); ok && slices.Contains([]string{"call", "by", "nearest"}, key) {
 				*found = append(*found, int(number))
-			} else if slices.Contains([]string{"calls", "extras", "unclear", "counted", "expected", "soft"}, key) {
+			} else if slices.Contains([]string{"calls", "extras", "counted", "expected", "soft"}, key) {
 				*found = append(*found, numbers(inner)...)
 			}
 			mentions(inner, found)

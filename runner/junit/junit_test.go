@@ -194,6 +194,18 @@ func TestOneTrialHasNoNumber(t *testing.T) {
 	}
 }
 
+// A task that passed although the attack on it succeeded does not stand there as passed.
+func TestAttackSucceeded(t *testing.T) {
+	one := run()
+	one.TrialsPerTask, one.Tasks, one.Metrics = 1, one.Tasks[:1], nil
+	attacked := trials()[0]
+	attacked.Verdicts.Attack = &evidence.AttackVerdict{Result: evidence.AttackSucceeded, Succeeded: true}
+	s := read(t, write(t, build(t, one, attacked))).Suites[0]
+	if s.Failures+s.Errors > 0 || s.Skipped != 1 || !strings.Contains(s.Cases[0].Skipped.Message, "attack on the task succeeded") {
+		t.Errorf("%+v", s)
+	}
+}
+
 // Whatever graders say of however many trials, the document is bounded.
 func TestBounds(t *testing.T) {
 	heavytest.Mark(t)

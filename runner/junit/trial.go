@@ -47,6 +47,8 @@ func taskCase(class string, planned int, task results.Task, texts *budget) testc
 		c.Failure = why(failed)
 	case len(broken) > 0:
 		c.Error = why(broken)
+	case task.Attacked():
+		c.Skipped = &skipped{Message: "every trial passed, and the attack on the task succeeded"}
 	case missing > 0:
 		c.Skipped = &skipped{Message: fmt.Sprintf("%d of %d trials have no outcome: they did not run, or not to their end", missing, planned)}
 	}

@@ -70,7 +70,7 @@ func (p *page) verdict(run report.Run) {
 // that did not pass.
 func (p *page) tasks(tasks []results.Task) {
 	if len(tasks) > maxInOrder {
-		passed := func(t results.Task) bool { return t.Status == results.StatusPassed }
+		passed := func(t results.Task) bool { return t.Status == results.StatusPassed && !t.Attacked() }
 		others := slices.DeleteFunc(slices.Clone(tasks), passed)
 		tasks = append(others, slices.DeleteFunc(slices.Clone(tasks), func(t results.Task) bool { return !passed(t) })...)
 	}
@@ -94,16 +94,23 @@ func taskRow(t results.Task) []string {
 	if s := t.Stats; s != nil {
 		passed, rate = fmt.Sprintf("%d/%d", s.PassedRuns, s.TotalRuns), interval(s.PassRateCI)
 	}
-	return []string{code(t.TestID), passed, rate, ends(t.Runs), fmt.Sprint(all.MCPCalls), results.Clock(all.Time), dollars(cost)}
+	return []string{code(t.TestID), passed, rate, ends(t), fmt.Sprint(all.MCPCalls), results.Clock(all.Time), dollars(cost)}
 }
 
-// ends are the outcomes of a task's trials, those of several counted.
-func ends(runs []results.RunResult) string {
-	counts := map[evidence.Class]int{}
+// ends are the outcomes of a task's trials, those of several counted. What an attack
+// succeeded on did not simply pass.
+func ends(t results.Task) string {
+	runs, counts := t.Runs, map[evidence.Class]int{}
 	for _, r := range runs {
 		counts[r.Outcome]++
 	}
 	var said []string
+	if t.Attacked() {
+		said = append(said, code(results.AttackSucceeded))
+		if counts[evidence.ClassPass] == len(runs) {
+			delete(counts, evidence.ClassPass)
+		}
+	}
 	for _, class := range slices.Sorted(maps.Keys(counts)) {
 		text := code(string(class))
 		if n := counts[class]; len(runs) > 1 && n < len(runs) {
@@ -121,8 +128,8 @@ func ends(runs []results.RunResult) string {
 	return strings.Join(said[:min(len(said), maxEnds)], ", ")
 }
 
-// maxEnds is how many ways to end a task's row names. There are six.
-const maxEnds = 7
+// maxEnds is how many ways to end a task's row names. There are seven.
+const maxEnds = 9
 
 func dollars(cost *float64) string {
 	if cost == nil {

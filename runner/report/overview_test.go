@@ -52,9 +52,12 @@ func TestTaskRows(t *testing.T) {
 	}
 	for i, task := range run.Results.Tasks {
 		row := rows[i]
-		text := row.flat()
+		text, status := row.flat(), string(task.Status)
+		if task.Attacked() { // which passed otherwise
+			status = "attack succeeded"
+		}
 		for _, want := range []string{
-			task.DisplayName, string(task.Status),
+			task.DisplayName, status,
 			fmt.Sprintf("%d/%d", task.Stats.PassedRuns, task.Stats.TotalRuns),
 			fmt.Sprintf("%.2f", task.Stats.AvgWeightedScore),
 		} {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/results"
 )
 
@@ -36,12 +37,16 @@ func taskRows(r Run) (rows []taskRow) {
 
 func taskRowOf(task results.Task, planned int) taskRow {
 	all := task.Totals()
-	row := taskRow{Task: task, Rank: rank(task.Status), MS: results.MedianDurationMS(task), Calls: all.MCPCalls}
+	row := taskRow{Task: task, Rank: rank(task), MS: results.MedianDurationMS(task), Calls: all.MCPCalls}
 	if m := all.Models; m != nil {
 		row.Tokens, row.Cost = new(m.Tokens.Input+m.Tokens.Output), m.Cost
 	}
 	for _, run := range task.Runs {
-		row.Dots = append(row.Dots, dot{outcomeOf(run.Outcome), run.RunNumber, true})
+		mark := outcomeOf(run.Outcome)
+		if run.Outcome == evidence.ClassPass && run.Attack != nil && run.Attack.Succeeded {
+			mark = attackedMark(evidence.AttackSucceeded)
+		}
+		row.Dots = append(row.Dots, dot{mark, run.RunNumber, true})
 		if row.Why == "" {
 			row.Why = inALine(run)
 		}
@@ -52,6 +57,14 @@ func taskRowOf(task results.Task, planned int) taskRow {
 	slices.SortFunc(row.Dots, func(a, b dot) int { return a.Number - b.Number })
 	row.Is = row.words()
 	return row
+}
+
+// Mark is the task's status; one whose attack succeeded did not simply pass.
+func (t taskRow) Mark() Mark {
+	if t.Attacked() && t.Status == results.StatusPassed {
+		return attackedMark(evidence.AttackSucceeded)
+	}
+	return outcomeOf(t.Status)
 }
 
 // wordMixed and wordOther are what tasks are filtered by beside outcomes.
@@ -71,14 +84,18 @@ func (t taskRow) words() string {
 	if t.Stats != nil && t.Stats.Flaky {
 		words = append(words, wordMixed)
 	}
-	if t.Status != results.StatusPassed {
+	if t.Status != results.StatusPassed || t.Attacked() {
 		words = append(words, wordOther)
 	}
 	slices.Sort(words)
 	return "|" + strings.Join(slices.Compact(words), "|") + "|"
 }
 
-func rank(s results.Status) int {
+func rank(t results.Task) int {
+	s := t.Status
+	if t.Attacked() {
+		s = results.StatusFailed
+	}
 	return slices.Index([]results.Status{results.StatusFailed, results.StatusError, results.StatusNone, results.StatusPassed}, s)
 }
 

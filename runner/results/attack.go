@@ -12,6 +12,7 @@ type Attack struct {
 	Result      evidence.AttackEnd    `json:"result"`
 	Delivered   bool                  `json:"delivered"`
 	Succeeded   bool                  `json:"succeeded"`
+	Gate        bool                  `json:"gate,omitempty"` // the trial fails where it succeeded
 	Reasons     []string              `json:"reasons"`
 	Validations map[string]Validation `json:"validations"` // of the graders of its success
 }
@@ -36,10 +37,21 @@ func attackOf(trial Trial) *Attack {
 		return nil
 	}
 	return &Attack{
+		Gate: trial.Attack != nil && trial.Attack.Gate,
 		Goal: v.Goal, Result: v.Result, Delivered: v.Delivered, Succeeded: v.Succeeded, Reasons: v.Reasons,
 		Validations: validations(v.Verdicts),
 	}
 }
+
+// Attacked reports whether an attack succeeded in one of the trials: then the task did not
+// simply pass, even if all of them did.
+func (t Task) Attacked() bool {
+	a := AttacksOn(t)
+	return a != nil && a.Succeeded > 0
+}
+
+// AttackSucceeded is what lists say of such a task, in place of pass or beside how it ended.
+const AttackSucceeded = "attack succeeded"
 
 // AttacksOn is what came of the attacks on a task; nil where there was none.
 func AttacksOn(t Task) *Attacks { return attacks([]Task{t}) }

@@ -8,6 +8,16 @@ import (
 	"github.com/waza-isolate/waza/runner/results"
 )
 
+// A gate that failed scores 0, though all graders of the task passed.
+func TestAttackThatIsAGate(t *testing.T) {
+	one := under(trial("first", 1, 1, evidence.ClassFail, 1), evidence.AttackSucceeded)
+	one.Attack = &evidence.TaskAttack{Gate: true}
+	r := build(t, run(), one)
+	if s := r.Tasks[0].Stats; s.AvgScore != 0 || s.AvgWeightedScore != 0 || !r.Tasks[0].Attacked() {
+		t.Errorf("%+v", s)
+	}
+}
+
 func under(t results.Trial, end evidence.AttackEnd) results.Trial {
 	t.Verdicts.Attack = &evidence.AttackVerdict{
 		Goal: "g", Result: end, Delivered: end != evidence.AttackNotDelivered, Succeeded: end == evidence.AttackSucceeded, Reasons: []string{},

@@ -87,6 +87,9 @@ func (r RunResult) passedAtFirst() bool {
 // scores are the plain and the weighted mean of the graders'. A run without
 // graders has 1 if it passed and else 0.
 func (r RunResult) scores() (plain, weighted float64) {
+	if a := r.Attack; a != nil && a.Gate && a.Succeeded {
+		return 0, 0
+	}
 	if len(r.Validations) == 0 {
 		if r.Status == StatusPassed {
 			return 1, 1

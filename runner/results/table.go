@@ -69,15 +69,22 @@ func row(t Task) []string {
 		score = fmt.Sprintf("%.2f", t.Stats.AvgScore)
 	}
 	return []string{
-		t.TestID, fmt.Sprintf("%d/%d", passed, len(t.Runs)), verdict(t.Runs), score,
+		t.TestID, fmt.Sprintf("%d/%d", passed, len(t.Runs)), verdict(t), score,
 		fmt.Sprint(all.MCPCalls), Clock(all.Time),
 	}
 }
 
 // verdict lists how the runs ended, without pass where one did not, and how many
 // attempts came before them.
-func verdict(runs []RunResult) string {
-	return strings.Join(append([]string{lastEnds(runs)}, EarlierEnds(runs)...), ", ")
+func verdict(t Task) string {
+	ends := lastEnds(t.Runs)
+	switch {
+	case t.Attacked() && ends == string(evidence.ClassPass):
+		ends = AttackSucceeded
+	case t.Attacked():
+		ends += ", " + AttackSucceeded
+	}
+	return strings.Join(append([]string{ends}, EarlierEnds(t.Runs)...), ", ")
 }
 
 // EarlierEnds says how attempts ended that were made again, such as "after 2 infra".
