@@ -15,10 +15,10 @@ die() {
 # quietly SENTENCE COMMAND...: runs the command silently. When it fails, shows
 # what it said and ends with the sentence.
 quietly() {
-	local sentence=$1
+	local sentence=$1 log=$scratch/log.$BASHPID
 	shift
-	"$@" >"$scratch/log" 2>&1 </dev/null 9>&- && return # 9 is that of lock
-	tail -n 40 "$scratch/log" >&2
+	"$@" >"$log" 2>&1 </dev/null 9>&- && return # 9 is that of lock
+	tail -n 40 "$log" >&2
 	die "$sentence"
 }
 

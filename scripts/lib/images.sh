@@ -100,15 +100,17 @@ have_image() {
 	say images "$1 is being built"
 	quietly "docker could not build $1" \
 		docker build --label "$inputs_label=$3" --tag "$1" "$2"
-	drop_leftovers >/dev/null 2>"$scratch/log" ||
-		say images "warning: what building $1 left over could not be removed: $(tail -n 1 "$scratch/log")"
 }
 
 # drop_leftovers removes the untagged images of ours: those that were just
-# replaced, and the first stages of builds, which the classic builder keeps.
+# replaced, and the first stages of builds, which the classic builder keeps. Not while
+# anything is built, whose stages are such images too.
 drop_leftovers() {
-	docker image prune --force --filter "label=$inputs_label" &&
-		docker image prune --force --filter label=waza.stage=builder
+	local label
+	for label in "$inputs_label" waza.stage=builder; do
+		docker image prune --force --filter "label=$label" >/dev/null 2>"$scratch/log" ||
+			say images "warning: what building images left over could not be removed: $(tail -n 1 "$scratch/log")"
+	done
 }
 
 image_inputs() {
