@@ -53,7 +53,7 @@ func TestAttacks(t *testing.T) {
 			sum = sum.with(of)
 		}})
 	}
-	sideBySide(t, 2, runs)
+	sideBySide(t, 1, runs)
 	if sum.tried != len(All()) {
 		t.Errorf("%d attacks were tried, of %d", sum.tried, len(All()))
 	}
