@@ -22,6 +22,9 @@ func (t *Trial) JSON() json.RawMessage {
 	return data
 }
 
+// shownSkills is how many skills of a trial are listed: a repository's may be many.
+const shownSkills = 5
+
 // String is the plan as a person reads it: network, containers, images, limits
 // and mcp.json. It holds no secret.
 func (t *Trial) String() string {
@@ -53,7 +56,11 @@ func (t *Trial) String() string {
 	if t.Models != nil {
 		t.Models.describe(&b)
 	}
-	for _, s := range t.Skills {
+	for i, s := range t.Skills {
+		if i == shownSkills {
+			fmt.Fprintf(&b, "              and %d more\n", len(t.Skills)-i)
+			break
+		}
 		fmt.Fprintf(&b, "  skill       %s, %d file(s), at %s/%s\n", s.Name, len(s.Files), t.Agent.SkillsAt, s.Name)
 	}
 	for _, s := range t.Servers {
