@@ -23,7 +23,7 @@ func Inputs(eval *spec.Eval, tasks []spec.ResolvedTask, trials []*Trial) (map[st
 	for _, task := range tasks {
 		files[task.Path] = true
 	}
-	for _, file := range eval.MockFiles {
+	for _, file := range slices.Concat(eval.MockFiles, eval.TextFiles) {
 		files[file] = true
 	}
 	add := func(some []File) {

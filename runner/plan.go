@@ -110,6 +110,9 @@ func Plan(eval *spec.Eval, tasks []spec.ResolvedTask, c Choices) ([]*Trial, erro
 
 func planTask(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Trial, error) {
 	isolation := eval.Config.Isolation
+	if c.NoSkills {
+		task.Skills = nil
+	}
 	agent, err := planAgent(eval, task, c)
 	if err != nil {
 		return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
@@ -136,9 +139,6 @@ func planTask(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Trial, error)
 		t.Files = append(t.Files, File{f})
 	}
 	t.Files = append(t.Files, planted.inWorkspace()...)
-	if c.NoSkills {
-		task.Skills = nil
-	}
 	if err := t.planSkills(eval, task.Skills); err != nil {
 		return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
 	}
@@ -190,9 +190,14 @@ func planAgent(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Agent, error
 	if err != nil {
 		return Agent{}, err
 	}
+	preface, err := prefaceOf(eval, task)
+	if err != nil {
+		return Agent{}, err
+	}
+	task.Prompt = prefaced(eval.Config.Executor, preface, task.Prompt)
 	a := Agent{
 		Box: box, Executor: eval.Config.Executor, Model: eval.Config.Model,
-		Dir: path.Join(WorkspaceDir, container.Workdir), Prompt: task.Prompt,
+		Dir: path.Join(WorkspaceDir, cmp.Or(task.Workdir, container.Workdir)), Prompt: task.Prompt,
 		Env: task.Env, Script: task.Script, MaxCalls: int64(container.MaxCalls), Egress: allowed,
 	}
 	if container.MaxOutput != "" {
@@ -210,6 +215,7 @@ func planAgent(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Agent, error
 		a.Transcript = transcriptPath
 		if a.Executor == agents.LLM {
 			a.LLM = settingsOf(eval)
+			a.LLM.System = strings.TrimSpace(preface + "\n\n" + a.LLM.System)
 		}
 	default:
 		if eval.Adapter != nil {

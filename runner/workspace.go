@@ -27,6 +27,9 @@ func (tr *trialRun) fillWorkspace(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := tr.makeWorkdir(ctx); err != nil {
+		return err
+	}
 	if err := tr.putSkills(ctx); err != nil {
 		return err
 	}
@@ -39,6 +42,22 @@ func (tr *trialRun) fillWorkspace(ctx context.Context) error {
 	}
 	tr.tellInjectedFiles()
 	return nil
+}
+
+// makeWorkdir makes the directory of the workspace that the agent starts in, where no file
+// has brought it.
+func (tr *trialRun) makeWorkdir(ctx context.Context) error {
+	dir, ok := strings.CutPrefix(tr.plan.Agent.Dir, WorkspaceDir+"/")
+	if !ok || slices.ContainsFunc(tr.plan.Files, func(f File) bool { return strings.HasPrefix(f.Path, dir+"/") }) {
+		return nil
+	}
+	var tree bytes.Buffer
+	out := tar.NewWriter(&tree)
+	err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755})
+	if err := errors.Join(err, out.Close()); err != nil {
+		return err
+	}
+	return tr.sandbox.Put(ctx, AgentBox, WorkspaceDir, &tree)
 }
 
 // keepBefore keeps the task's files as workspace.tar is kept, so that one can be held

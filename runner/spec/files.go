@@ -95,7 +95,7 @@ func (s Source) read(most int64) ([]byte, error) {
 func ClientConfigs() []string { return []string{".mcp.json", ".copilot/mcp.json"} }
 
 // files finds the task's files, and says which paths are taken.
-func (r resolver) files() ([]WorkspaceFile, claims) {
+func (r resolver) files(fixture []WorkspaceFile) ([]WorkspaceFile, claims) {
 	var files []WorkspaceFile
 	taken := newClaims(r.loader.eval.Config.Isolation)
 	planted := r.loader.eval.Config.plantedFiles()
@@ -104,6 +104,13 @@ func (r resolver) files() ([]WorkspaceFile, claims) {
 		taken.appendable[name] = true
 	}
 	total := int64(0)
+	for _, file := range fixture {
+		if other := taken.claim(file.Path, "a file of inputs.context.fixture"); other != "" {
+			r.doc.Problemf(strictyaml.Path{"inputs", "context", "fixture"}, "file %q of the fixture is in the way of %s; %s", file.Path, other, remedy(file.Path))
+		}
+		total += file.Size()
+		files = append(files, file)
+	}
 	for i, f := range r.task.Inputs.Files {
 		at := strictyaml.Path{"inputs", "files", i, "path"}
 		for _, file := range r.filesOf(f, at) {
@@ -219,6 +226,9 @@ func (r resolver) file(f File, at strictyaml.Path) (WorkspaceFile, bool) {
 
 // fixtures is the directory that files without content come from.
 func (l *loader) fixtures() string {
+	if l.taskContext != "" {
+		return l.taskContext
+	}
 	if l.opts.ContextDir != "" {
 		return l.opts.ContextDir
 	}

@@ -106,6 +106,8 @@ type loader struct {
 
 	warnings []*strictyaml.Error // of task files
 
+	taskContext string // the directory of fixtures of the task at hand; empty for the eval's
+
 	evalSkills  []Skill
 	foundSkills []Skill         // that no directory in the eval's files names
 	looked      []string        // where skills were looked for

@@ -25,22 +25,24 @@ var (
 // ResolvedTask is an enabled task with its eval's part in it: defaults filled in,
 // layers merged, every file found.
 type ResolvedTask struct {
-	ID          string
-	Name        string
-	Description string
-	Tags        []string
-	Path        string // of the task file
-	Prompt      string
-	Context     map[string]any // numbers as json.Number; nil where the task has none
-	Env         map[string]string
-	Files       []WorkspaceFile // in the order of the task file
-	Skills      []Skill
-	Timeout     time.Duration
-	Graders     []evidence.GraderSpec       // the eval's, then expected's, then the task's
-	Servers     map[string]mcpconfig.Server // variables not expanded
-	Script      json.RawMessage             // a list, with executor script only
-	Attack      *ResolvedAttack             // nil where the task has none
-	Labels      map[string]json.RawMessage  // what changes no verdict and is kept in the results
+	ID           string
+	Name         string
+	Description  string
+	Tags         []string
+	Path         string // of the task file
+	Prompt       string
+	Context      map[string]any // numbers as json.Number; nil where the task has none
+	Env          map[string]string
+	Workdir      string          // in the workspace; empty for the eval's
+	Instructions []string        // that go before the prompt
+	Files        []WorkspaceFile // in the order of the task file
+	Skills       []Skill
+	Timeout      time.Duration
+	Graders      []evidence.GraderSpec       // the eval's, then expected's, then the task's
+	Servers      map[string]mcpconfig.Server // variables not expanded
+	Script       json.RawMessage             // a list, with executor script only
+	Attack       *ResolvedAttack             // nil where the task has none
+	Labels       map[string]json.RawMessage  // what changes no verdict and is kept in the results
 }
 
 // resolver resolves one task of a loader's eval.
@@ -54,20 +56,19 @@ func (r resolver) resolve() ResolvedTask {
 	t, c := r.task, r.loader.eval.Config
 	id := r.checkID()
 	r.checkScript()
-	if !r.doc.Has("inputs", "prompt") && r.doc.Has("inputs") {
-		r.doc.Problemf(strictyaml.Path{"inputs", "prompt"}, `missing key "prompt"; add inputs.prompt, which may be empty`)
-	}
+	instructions, fixture := r.readInputs()
 	if strings.ContainsRune(t.Inputs.Prompt, 0) {
 		r.doc.Problemf(strictyaml.Path{"inputs", "prompt"}, "inputs.prompt must not hold a NUL character")
 	}
 	checkEnv(r.doc, strictyaml.Path{"inputs", "environment"}, t.Inputs.Environment)
-	files, taken := r.files()
+	files, taken := r.files(fixture)
 	graders, names := r.graders()
 	resolved := ResolvedTask{
 		ID: id, Name: t.Name, Description: t.Description, Tags: t.Tags, Path: t.Path,
 		Prompt: t.Inputs.Prompt, Context: t.Inputs.Context, Script: t.Script,
 		Env:     map[string]string{},
 		Files:   files,
+		Workdir: t.Inputs.Workdir, Instructions: instructions,
 		Skills:  r.skills(),
 		Timeout: time.Duration(c.TimeoutSeconds) * time.Second,
 		Graders: graders,

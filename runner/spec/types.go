@@ -43,6 +43,9 @@ type Eval struct {
 	Mocks     []*mcpmock.Server `json:"-"`
 	MockFiles []string          `json:"-"`
 
+	// TextFiles are the files of prompts and of instructions.
+	TextFiles []string `json:"-"`
+
 	// Adapter is how the agent is run where it has one: the executor's, or that of
 	// config.agent.adapter. Nil for others.
 	Adapter *adapter.Adapter `json:"-"`
@@ -101,7 +104,7 @@ func (e *Eval) Dir() string { return filepath.Dir(e.Path) }
 
 // Config is how an eval's tasks are run.
 type Config struct {
-	_ struct{} `later:"first_event_timeout_seconds group_by inject_skill_body instruction_files judge_reasoning_effort reasoning_effort trigger_skill_routing" unknown:"warn"`
+	_ struct{} `later:"first_event_timeout_seconds group_by judge_reasoning_effort reasoning_effort trigger_skill_routing" unknown:"warn"`
 
 	TrialsPerTask     int                          `json:"trials_per_task,omitempty" min:"1" max:"10000" jsonschema:"trials of each task; default 1"`
 	TimeoutSeconds    int                          `json:"timeout_seconds,omitempty" min:"1" max:"604800" jsonschema:"seconds an agent may take; default 300"`
@@ -118,6 +121,8 @@ type Config struct {
 	Agent             *Agent                       `json:"agent,omitempty" jsonschema:"the program of executor command"`
 	LLM               *LLM                         `json:"llm,omitempty" jsonschema:"how the loop of executor llm goes"`
 	SkillDirectories  []string                     `json:"skill_directories,omitempty" jsonschema:"directories of skills for every task, relative to the eval: each a skill, with a SKILL.md, or holding skills"`
+	InjectSkillBody   bool                         `json:"inject_skill_body,omitempty" jsonschema:"put the instructions of the skill under evaluation before the task, beside having it as a skill; default false"`
+	InstructionFiles  []string                     `json:"instruction_files,omitempty" jsonschema:"files of instructions that go before every task, from the fixtures"`
 	RequiredSkills    []string                     `json:"required_skills,omitempty" jsonschema:"names of skills that must be there"`
 	DisabledSkills    []string                     `json:"disabled_skills,omitempty" jsonschema:"names of skills that are left out"`
 	Models            map[string]*Model            `json:"models,omitempty" jsonschema:"models that agents may ask, through the runner, by provider; the agent never holds a key"`
@@ -261,7 +266,7 @@ type Grader struct {
 
 // Task is a task file.
 type Task struct {
-	_ struct{} `later:"checkpoints context_dir instruction_files" unknown:"warn"`
+	_ struct{} `later:"checkpoints" unknown:"warn"`
 
 	ID               string                       `json:"id" jsonschema:"unique in the eval; the directory of its trials is called like it"`
 	Name             string                       `json:"name,omitempty" jsonschema:"what the task is called in reports; default its id"`
@@ -270,6 +275,8 @@ type Task struct {
 	Golden           json.RawMessage              `json:"golden,omitempty" jsonschema:"what a good answer is; a label"`
 	Enabled          *bool                        `json:"enabled,omitempty" jsonschema:"false leaves the task out; default true"`
 	TimeoutSeconds   int                          `json:"timeout_seconds,omitempty" min:"1" max:"604800" zero:"unset" jsonschema:"seconds the agent may take, in place of the eval's"`
+	ContextDir       string                       `json:"context_dir,omitempty" jsonschema:"directory of this task's fixtures, in the eval's or from where waza is started"`
+	InstructionFiles []string                     `json:"instruction_files,omitempty" jsonschema:"files of instructions beside the eval's, from the fixtures"`
 	Inputs           Inputs                       `json:"inputs" jsonschema:"what the agent gets"`
 	Expected         Expected                     `json:"expected,omitzero" jsonschema:"short form of common graders"`
 	Graders          []Grader                     `json:"graders,omitempty" jsonschema:"graders of this task, beside the eval's"`
@@ -287,10 +294,12 @@ func (t *Task) On() bool { return t.Enabled == nil || *t.Enabled }
 
 // Inputs is what a task hands to the agent.
 type Inputs struct {
-	_ struct{} `later:"follow_up_prompts prompt_file repos responder workdir" unknown:"warn"`
+	_ struct{} `later:"follow_up_prompts repos responder" unknown:"warn"`
 
 	Prompt      string            `json:"prompt,omitempty" jsonschema:"what the agent is asked; may be empty"`
-	Context     map[string]any    `json:"context,omitempty" jsonschema:"handed to the agent as JSON in WAZA_CONTEXT"`
+	PromptFile  string            `json:"prompt_file,omitempty" jsonschema:"file of the prompt in its place, relative to the task file and not leading out of its directory"`
+	Workdir     string            `json:"workdir,omitempty" jsonschema:"where the agent starts, relative to the workspace"`
+	Context     map[string]any    `json:"context,omitempty" jsonschema:"handed to the agent as JSON in WAZA_CONTEXT; fixture names a file or a directory whose files are put into the workspace"`
 	Files       []File            `json:"files,omitempty" jsonschema:"files of the workspace"`
 	Environment map[string]string `json:"environment,omitempty" jsonschema:"environment of the agent; names that begin with WAZA_ are taken"`
 }

@@ -32,7 +32,7 @@ func refineEval(s *jsonschema.Schema) error {
 // refineTask adds what the tags of a task's types cannot say.
 func refineTask(s *jsonschema.Schema) error {
 	inputs := s.Properties["inputs"]
-	inputs.Required = append(inputs.Required, "prompt") // which may be empty
+	inputs.OneOf = []*jsonschema.Schema{{Required: []string{"prompt"}}, {Required: []string{"prompt_file"}}} // which may be empty
 	script := s.Properties["script"]
 	script.Type, script.MinItems = "array", jsonschema.Ptr(1)
 	refineEnv(s.Properties["inputs"].Properties["environment"])

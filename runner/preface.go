@@ -1,0 +1,34 @@
+package runner
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/agents"
+	"github.com/waza-isolate/waza/runner/spec"
+)
+
+// prefaceOf is the instructions that go before a task: those of its files and, where the eval
+// wants that, those of the skill under evaluation.
+func prefaceOf(eval *spec.Eval, task spec.ResolvedTask) (string, error) {
+	parts := slices.Clone(task.Instructions)
+	i := slices.IndexFunc(task.Skills, func(s spec.Skill) bool { return s.Name == eval.Skill })
+	if eval.Config.InjectSkillBody && i >= 0 {
+		body, err := task.Skills[i].Body()
+		if err != nil {
+			return "", fmt.Errorf("inject_skill_body: %w", err)
+		}
+		parts = append(parts, body)
+	}
+	return strings.Join(parts, "\n\n"), nil
+}
+
+// prefaced is the prompt of an agent that is somebody's program, behind the preface. Executor
+// llm has that in its system prompt, and mock and script follow no instructions.
+func prefaced(executor, preface, prompt string) string {
+	if preface == "" || slices.Contains([]string{agents.Mock, agents.Script, agents.LLM}, executor) {
+		return prompt
+	}
+	return preface + "\n\n" + prompt
+}
