@@ -25,6 +25,7 @@ const (
 // Input is what the runner hands to an agent on stdin, as JSON.
 type Input struct {
 	Prompt     string          `json:"prompt"`
+	FollowUps  []string        `json:"follow_up_prompts,omitempty"`
 	Context    json.RawMessage `json:"context,omitempty"`
 	Script     json.RawMessage `json:"script,omitempty"`
 	Files      int             `json:"files"`
@@ -44,7 +45,7 @@ type Input struct {
 func Run(ctx context.Context, name string, in Input, stdout, stderr, transcript io.Writer) error {
 	switch name {
 	case Mock:
-		return mock.Run(mock.Options{Prompt: in.Prompt, Files: in.Files, Stdout: stdout, Transcript: transcript})
+		return mock.Run(mock.Options{Prompt: in.Prompt, FollowUps: in.FollowUps, Files: in.Files, Stdout: stdout, Transcript: transcript})
 	case Script:
 		steps, err := script.Parse(in.Script)
 		if err != nil {
@@ -59,7 +60,7 @@ func Run(ctx context.Context, name string, in Input, stdout, stderr, transcript 
 			return errors.New("agent llm: no settings")
 		}
 		return llm.Run(ctx, llm.Options{
-			Settings: *in.LLM, ModelURL: in.ModelURL, Model: in.Model, Prompt: in.Prompt, Context: in.Context,
+			Settings: *in.LLM, ModelURL: in.ModelURL, Model: in.Model, Prompt: in.Prompt, FollowUps: in.FollowUps, Context: in.Context,
 			Workspace: in.Workspace, Dir: in.Dir, ConfigPath: in.MCPConfig, Skills: in.Skills,
 			Stdout: stdout, Transcript: transcript, Log: stderr,
 		})

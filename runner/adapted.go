@@ -34,7 +34,10 @@ func (a *Agent) adapt(eval *spec.Eval, task spec.ResolvedTask, c Choices) error 
 	if err := fitsArgument(task, a.PromptBy, a.Context); err != nil {
 		return err
 	}
-	a.Command, a.Tells = slices.Clone(from.Command), from.Transcript
+	a.Command, a.Continue, a.Tells = slices.Clone(from.Command), slices.Clone(from.Continue), from.Transcript
+	if err := a.canContinue("continue in the adapter"); err != nil {
+		return err
+	}
 	a.Output = cmp.Or(from.Output, outputStdout)
 	a.Adapted = &Adapted{Name: from.Name, Title: from.Title, Env: maps.Clone(from.Env), Home: from.Files, Shape: from.MCP}
 	if len(from.ExitCodes) > 0 {
@@ -94,6 +97,9 @@ func (t *Trial) askModels(from *adapter.Adapter) error {
 		return fmt.Errorf("%s asks providers of kind %s, and config.models.%s is of kind %s; name another provider in config.model", from.Title, strings.Join(from.Kinds(), " or "), provider.Name, provider.Kind)
 	}
 	t.Agent.Command = append(t.Agent.Command, how.Args...)
+	if t.Agent.Continue != nil {
+		t.Agent.Continue = append(t.Agent.Continue, how.Args...)
+	}
 	if t.Agent.Adapted.Env == nil {
 		t.Agent.Adapted.Env = map[string]string{}
 	}

@@ -33,7 +33,7 @@ func (tr *trialRun) runAgent(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	agent, err := tr.sandbox.Start(ctx, AgentBox, l.process)
+	agent, err := tr.startAgent(ctx, l)
 	if err != nil {
 		err = tr.excused(ctx, because(evidence.ReasonSandbox, advised(tr.sandbox, AgentBox, fmt.Errorf("agent: %w", err))))
 		return errors.Join(err, stdout.file.Close(), stderr.file.Close())

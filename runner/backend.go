@@ -176,9 +176,13 @@ type Agent struct {
 	Env      map[string]string `json:"env,omitempty"`
 	Dir      string            `json:"dir"`
 	Prompt   string            `json:"prompt"`
-	Context  json.RawMessage   `json:"context,omitempty"`   // the task's, as it finds it in WAZA_CONTEXT
-	PromptBy string            `json:"prompt_by,omitempty"` // file, argument or stdin
-	Output   string            `json:"output,omitempty"`    // stdout, or a file in the workspace
+	// FollowUps are prompts behind the first, each of a run with Continue in place of Command,
+	// which goes on with the conversation; agents of ours need no other run.
+	FollowUps []string        `json:"follow_up_prompts,omitempty"`
+	Continue  []string        `json:"continue,omitempty"`
+	Context   json.RawMessage `json:"context,omitempty"`   // the task's, as it finds it in WAZA_CONTEXT
+	PromptBy  string          `json:"prompt_by,omitempty"` // file, argument or stdin
+	Output    string          `json:"output,omitempty"`    // stdout, or a file in the workspace
 	// Transcript is where the agent leaves what it says it did; empty for none.
 	Transcript string `json:"transcript,omitempty"`
 	// Tells is where an agent that is somebody's program says so, and how that is read;

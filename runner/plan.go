@@ -198,7 +198,8 @@ func planAgent(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Agent, error
 	a := Agent{
 		Box: box, Executor: eval.Config.Executor, Model: eval.Config.Model,
 		Dir: path.Join(WorkspaceDir, cmp.Or(task.Workdir, container.Workdir)), Prompt: task.Prompt,
-		Env: task.Env, Script: task.Script, MaxCalls: int64(container.MaxCalls), Egress: allowed,
+		FollowUps: task.FollowUps,
+		Env:       task.Env, Script: task.Script, MaxCalls: int64(container.MaxCalls), Egress: allowed,
 	}
 	if container.MaxOutput != "" {
 		if a.MaxOutput, err = mcpconfig.ParseSize(container.MaxOutput); err != nil {
@@ -213,6 +214,9 @@ func planAgent(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Agent, error
 	switch a.Executor {
 	case agents.Mock, agents.Script, agents.LLM:
 		a.Transcript = transcriptPath
+		if a.Executor == agents.Script && len(a.FollowUps) > 0 {
+			return a, errors.New("executor script plays its steps whatever it is asked: leave out inputs.follow_up_prompts")
+		}
 		if a.Executor == agents.LLM {
 			a.LLM = settingsOf(eval)
 			a.LLM.System = strings.TrimSpace(preface + "\n\n" + a.LLM.System)
@@ -226,6 +230,12 @@ func planAgent(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Agent, error
 		}
 		program := eval.Config.Agent
 		a.Command = append([]string{program.Command}, program.Args...)
+		if program.Continue != nil {
+			a.Continue = append([]string{program.Command}, program.Continue...)
+		}
+		if err := a.canContinue("config.agent.continue"); err != nil {
+			return a, err
+		}
 		a.PromptBy = cmp.Or(program.Prompt, "argument")
 		a.Output = cmp.Or(program.Output, outputStdout)
 		a.Tells = program.Transcript
@@ -239,8 +249,10 @@ const maxArgument = 128<<10 - 256
 
 // fitsArgument refuses a prompt or a context that no program can be given.
 func fitsArgument(task spec.ResolvedTask, promptBy string, context []byte) error {
-	if cmp.Or(promptBy, "argument") == "argument" && len(task.Prompt) > maxArgument {
-		return fmt.Errorf("a prompt of %d bytes is too long for an argument; set config.agent.prompt to file or stdin", len(task.Prompt))
+	for _, prompt := range append([]string{task.Prompt}, task.FollowUps...) {
+		if cmp.Or(promptBy, "argument") == "argument" && len(prompt) > maxArgument {
+			return fmt.Errorf("a prompt of %d bytes is too long for an argument; set config.agent.prompt to file or stdin", len(prompt))
+		}
 	}
 	if len(context) > maxArgument {
 		return fmt.Errorf("inputs.context of %d bytes is too long for a variable; put it into a file", len(context))

@@ -27,6 +27,7 @@ type Adapter struct {
 	NPM        []string           `json:"npm,omitempty" jsonschema:"packages of npm, with their versions, that an image is built of in place of image"`
 	Setup      string             `json:"setup,omitempty" jsonschema:"shell commands that complete an image of npm packages; they have no settings of the network"`
 	Command    []string           `json:"command" jsonschema:"program and arguments of a run that asks nobody; templates"`
+	Continue   []string           `json:"continue,omitempty" jsonschema:"program and arguments of a run that goes on with the conversation of the one before, in place of command, for follow-up prompts; templates"`
 	Prompt     string             `json:"prompt,omitempty" enum:"file argument stdin" jsonschema:"how the prompt arrives; default argument"`
 	Env        map[string]string  `json:"env,omitempty" jsonschema:"environment; templates"`
 	Files      map[string]string  `json:"files,omitempty" jsonschema:"files that are written before the start, by path below home; templates"`

@@ -51,7 +51,8 @@ func (c checker) problem(at strictyaml.Path, format string, args ...any) {
 
 func (c checker) check(a *Adapter) {
 	c.image(a)
-	c.command(a)
+	c.command(strictyaml.Path{"command"}, a.Command, a.Prompt)
+	c.command(strictyaml.Path{"continue"}, a.Continue, a.Prompt)
 	c.env(strictyaml.Path{"env"}, a.Env)
 	c.files(a.Files)
 	c.models(a)
@@ -87,16 +88,15 @@ func (a *Adapter) Package() (mcpconfig.Package, error) {
 	return mcpconfig.NPMPackages(a.NPM)
 }
 
-func (c checker) command(a *Adapter) {
-	at := strictyaml.Path{"command"}
-	if len(a.Command) > 0 && a.Command[0] == "" {
+func (c checker) command(at strictyaml.Path, command []string, prompt string) {
+	if len(command) > 0 && command[0] == "" {
 		c.problem(append(at, 0), "names no program")
 	}
-	c.args(at, a.Command)
-	if a.Prompt == "stdin" || a.Prompt == "file" {
-		for i, arg := range a.Command {
+	c.args(at, command)
+	if prompt == "stdin" || prompt == "file" {
+		for i, arg := range command {
 			if uses(arg, Prompt) {
-				c.problem(append(at, i), "holds {{prompt}}, and prompt hands it over by %s; leave out one of them", a.Prompt)
+				c.problem(append(at, i), "holds {{prompt}}, and prompt hands it over by %s; leave out one of them", prompt)
 			}
 		}
 	}

@@ -51,6 +51,7 @@ type Options struct {
 	ModelURL   string // base URL of the endpoint: what stands before /chat/completions
 	Model      string
 	Prompt     string
+	FollowUps  []string        // what the model is asked once it is done, one after another
 	Context    json.RawMessage // the task's context, an object; empty for none
 	Workspace  string          // directory that file tools are confined to
 	Dir        string          // directory in it that paths are relative to; empty is the workspace
@@ -71,6 +72,14 @@ func Run(ctx context.Context, o Options) error {
 	}
 	a.transcript.Prompt(o.Prompt)
 	err = a.work(ctx)
+	for _, prompt := range o.FollowUps {
+		if err != nil {
+			break
+		}
+		a.transcript.Prompt(prompt)
+		a.model.request.Messages = append(a.model.request.Messages, message{Role: "user", Content: prompt})
+		err = a.work(ctx)
+	}
 	_, werr := io.WriteString(o.Stdout, strings.Join(a.said, "\n"))
 	return errors.Join(err, werr, a.transcript.Err(), a.close())
 }

@@ -17,6 +17,7 @@ import (
 // required; an empty prompt is a prompt.
 type Options struct {
 	Prompt     string
+	FollowUps  []string  // what it is asked afterwards
 	Files      int       // number of files that the task brings
 	Stdout     io.Writer // the final output
 	Transcript io.Writer // events, one JSON object a line
@@ -34,6 +35,12 @@ func Run(o Options) error {
 	events := transcript.NewWriter(o.Transcript)
 	events.Prompt(o.Prompt)
 	events.Say(answer)
+	for _, prompt := range o.FollowUps {
+		next := "Mock response for: " + prompt
+		events.Prompt(prompt)
+		events.Say(next)
+		answer += "\n" + next
+	}
 	_, err := io.WriteString(o.Stdout, answer)
 	return errors.Join(err, events.Err())
 }

@@ -43,7 +43,7 @@ func (l *loader) aloneIn(a Agent) {
 		name string
 		set  bool
 	}{
-		{"command", a.Command != ""}, {"args", a.Args != nil}, {"prompt", a.Prompt != ""},
+		{"command", a.Command != ""}, {"args", a.Args != nil}, {"continue", a.Continue != nil}, {"prompt", a.Prompt != ""},
 		{"output", a.Output != ""}, {"skills", a.Skills != ""}, {"transcript", a.Transcript != nil},
 	} {
 		if key.set {

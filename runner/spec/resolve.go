@@ -35,6 +35,7 @@ type ResolvedTask struct {
 	Env          map[string]string
 	Workdir      string          // in the workspace; empty for the eval's
 	Instructions []string        // that go before the prompt
+	FollowUps    []string        // prompts behind the first, in the same conversation
 	Files        []WorkspaceFile // in the order of the task file
 	Skills       []Skill
 	Timeout      time.Duration
@@ -68,7 +69,7 @@ func (r resolver) resolve() ResolvedTask {
 		Prompt: t.Inputs.Prompt, Context: t.Inputs.Context, Script: t.Script,
 		Env:     map[string]string{},
 		Files:   files,
-		Workdir: t.Inputs.Workdir, Instructions: instructions,
+		Workdir: t.Inputs.Workdir, Instructions: instructions, FollowUps: t.Inputs.FollowUps,
 		Skills:  r.skills(),
 		Timeout: time.Duration(c.TimeoutSeconds) * time.Second,
 		Graders: graders,

@@ -177,10 +177,11 @@ type AgentContainer struct {
 
 // Agent is the program of the command executor. Command or Adapter is given.
 type Agent struct {
-	Command string   `json:"command,omitempty" jsonschema:"program in the agent's image"`
-	Args    []string `json:"args,omitempty" jsonschema:"its arguments; {{prompt}} stands for the prompt and {{prompt_file}} for its path"`
-	Prompt  string   `json:"prompt,omitempty" enum:"file argument stdin" jsonschema:"how the prompt arrives; default argument"`
-	Output  string   `json:"output,omitempty" jsonschema:"where the final output is: stdout (default), transcript for all messages there, or a file in the workspace"`
+	Command  string   `json:"command,omitempty" jsonschema:"program in the agent's image"`
+	Continue []string `json:"continue,omitempty" jsonschema:"its arguments for follow-up prompts, in place of args: the run goes on with the conversation of the one before"`
+	Args     []string `json:"args,omitempty" jsonschema:"its arguments; {{prompt}} stands for the prompt and {{prompt_file}} for its path"`
+	Prompt   string   `json:"prompt,omitempty" enum:"file argument stdin" jsonschema:"how the prompt arrives; default argument"`
+	Output   string   `json:"output,omitempty" jsonschema:"where the final output is: stdout (default), transcript for all messages there, or a file in the workspace"`
 
 	Skills string `json:"skills,omitempty" jsonschema:"directory in the workspace where it looks for skills; default .waza/skills"`
 
@@ -294,10 +295,11 @@ func (t *Task) On() bool { return t.Enabled == nil || *t.Enabled }
 
 // Inputs is what a task hands to the agent.
 type Inputs struct {
-	_ struct{} `later:"follow_up_prompts repos responder" unknown:"warn"`
+	_ struct{} `later:"repos responder" unknown:"warn"`
 
 	Prompt      string            `json:"prompt,omitempty" jsonschema:"what the agent is asked; may be empty"`
 	PromptFile  string            `json:"prompt_file,omitempty" jsonschema:"file of the prompt in its place, relative to the task file and not leading out of its directory"`
+	FollowUps   []string          `json:"follow_up_prompts,omitempty" jsonschema:"what the agent is asked afterwards, one after another in the same conversation"`
 	Workdir     string            `json:"workdir,omitempty" jsonschema:"where the agent starts, relative to the workspace"`
 	Context     map[string]any    `json:"context,omitempty" jsonschema:"handed to the agent as JSON in WAZA_CONTEXT; fixture names a file or a directory whose files are put into the workspace"`
 	Files       []File            `json:"files,omitempty" jsonschema:"files of the workspace"`

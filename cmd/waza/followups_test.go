@@ -1,0 +1,54 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+)
+
+// Follow-up prompts are sent one after another to an agent that goes on, until it fails.
+func TestFollowUps(t *testing.T) {
+	t.Parallel()
+	p := newLocalProject(t, `
+-- eval.yaml --
+name: NAME
+config:
+  trials_per_task: 1
+  timeout_seconds: 30
+  executor: command
+  agent:
+    command: sh
+    prompt: stdin
+    args: ["-c", "cat > said; echo first: $(cat said)"]
+    continue: ["-c", "echo $(cat said) and then $(cat) > more; mv more said; cat said; ! grep fail said >/dev/null"]
+tasks: [tasks/*.yaml]
+-- tasks/1.yaml --
+id: goes-on
+inputs: {prompt: one, follow_up_prompts: [two, three]}
+graders:
+  - {type: text, name: all, config: {contains: ["first: one\none and then two\none and then two and then three"]}}
+  - {type: file, name: end, config: {content_patterns: [{path: said, must_match: ["(?m)^one and then two and then three$"]}]}}
+-- tasks/2.yaml --
+id: stops
+inputs: {prompt: one, follow_up_prompts: [fail, three]}
+`)
+	p.startLocal().wait(exitFailed)
+	tasks := p.results().Tasks
+	if run := tasks[0].Runs[0]; run.Outcome != evidence.ClassPass {
+		t.Errorf("%s: %s", run.Outcome, run.FinalOutput)
+	}
+	if run := tasks[1].Runs[0]; run.Outcome != evidence.ClassAgentError || strings.Contains(run.FinalOutput, "three") {
+		t.Errorf("%s: %s", run.Outcome, run.FinalOutput)
+	}
+	p.start("run", "eval.yaml", "--executor", "mock", "--run-dir", "mock", "--task", "stops").wait(exitOK)
+	if said := p.read("mock", "results.json"); !strings.Contains(said, "Mock response for: one\\nMock response for: fail\\nMock response for: three") {
+		t.Error(said)
+	}
+	p.write("eval.yaml", strings.Replace(p.read("eval.yaml"), "continue:", "transcript: {from: stdout, format: waza} #", 1))
+	c := p.start("run", "eval.yaml", "--dry-run")
+	c.wait(exitUsage)
+	if !strings.Contains(c.stderr.String(), "say how in config.agent.continue") {
+		t.Error(c.stderr.String())
+	}
+}
