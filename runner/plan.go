@@ -52,6 +52,8 @@ type Choices struct {
 	// Pull is when images are pulled, as in mcpconfig.PullPolicies; empty for the
 	// eval's own.
 	Pull string
+	// Keyless plans without the keys of models, for plans that nobody runs.
+	Keyless bool
 	// NoAttacks leaves out what attacks inject.
 	NoAttacks bool
 	// NoSkills leaves out all skills.
@@ -93,6 +95,10 @@ func Plan(eval *spec.Eval, tasks []spec.ResolvedTask, c Choices) ([]*Trial, erro
 			continue
 		}
 		t.Models = models
+		if t.Judge, err = planJudge(eval, task, models, c.Lookup); err != nil {
+			errs = append(errs, fmt.Errorf("task %s: %w", task.ID, err))
+			continue
+		}
 		if err := t.askModels(eval.Adapter); err != nil {
 			return nil, err // the same for every task
 		}
@@ -126,7 +132,6 @@ func planTask(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Trial, error)
 		Timeout:   cmp.Or(c.Timeout, task.Timeout),
 		Agent:     agent,
 		Graders:   task.Graders,
-		Judge:     planJudge(eval, task),
 	}
 	if t.EgressLimits, err = planEgressLimits(isolation.EgressLimits); err != nil {
 		return Trial{}, err

@@ -41,7 +41,7 @@ type access struct {
 func planModels(eval *spec.Eval, c Choices) (*Models, error) {
 	declared := eval.Config.Models
 	if len(declared) == 0 {
-		implied, err := impliedModels(eval, c.Lookup)
+		implied, err := impliedModels(eval, c.Lookup, c.Keyless)
 		if implied == nil || err != nil {
 			return nil, err
 		}
@@ -81,13 +81,16 @@ func kindsOf(eval *spec.Eval) []string {
 
 // impliedModels is the provider of an executor's own kind, where the usual variable holds
 // its key.
-func impliedModels(eval *spec.Eval, lookup func(string) (string, bool)) (map[string]*spec.Model, error) {
+func impliedModels(eval *spec.Eval, lookup func(string) (string, bool), keyless bool) (map[string]*spec.Model, error) {
 	config, kinds := eval.Config, kindsOf(eval)
 	if prefix, _, ok := strings.Cut(config.Model, "/"); ok && len(kinds) > 0 && slices.Contains(spec.ModelKinds(), prefix) {
 		if !slices.Contains(kinds, prefix) {
 			return nil, fmt.Errorf("executor %s asks models of %s, and config.model is one of %s; name another, or say in config.models where it is", config.Executor, strings.Join(kinds, " or "), prefix)
 		}
 		kinds = []string{prefix}
+	}
+	if kind := spec.KindOfModel(config.Model); slices.Contains(kinds, kind) { // whose name it bears
+		kinds = slices.Concat([]string{kind}, slices.DeleteFunc(slices.Clone(kinds), func(k string) bool { return k == kind }))
 	}
 	var variables []string
 	for _, kind := range kinds {
@@ -97,10 +100,17 @@ func impliedModels(eval *spec.Eval, lookup func(string) (string, bool)) (map[str
 		}
 		variables = append(variables, variable)
 	}
-	if len(variables) == 0 {
+	switch {
+	case len(variables) == 0:
 		return nil, nil
+	case keyless:
+		return map[string]*spec.Model{kinds[0]: {}}, nil
 	}
-	return nil, fmt.Errorf("executor %s needs a model: set %s, or say in config.models where one is", config.Executor, strings.Join(variables, " or "))
+	hint := ""
+	if eval.Adapter != nil && strings.HasPrefix(config.Executor, "copilot") {
+		hint = "; a subscription to Copilot, and its tokens, cannot be used"
+	}
+	return nil, fmt.Errorf("executor %s needs a model: set %s, or say in config.models where one is%s", config.Executor, strings.Join(variables, " or "), hint)
 }
 
 func planProvider(eval *spec.Eval, name string, m spec.Model, c Choices) (Provider, error) {
@@ -114,7 +124,7 @@ func planProvider(eval *spec.Eval, name string, m spec.Model, c Choices) (Provid
 	}
 	if m.APIKeyEnv != "" {
 		p.access.key, _ = c.Lookup(m.APIKeyEnv)
-		if err := apikey.Check(m.APIKeyEnv, p.access.key, fmt.Sprintf("the model provider %q", name)); err != nil {
+		if err := apikey.Check(m.APIKeyEnv, p.access.key, fmt.Sprintf("the model provider %q", name)); err != nil && !c.Keyless {
 			return p, err
 		}
 		c.Secrets.Add(p.access.key)

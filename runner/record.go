@@ -53,9 +53,11 @@ type Record struct {
 	Network     string               `json:"network"`
 	Workers     int                  `json:"workers"`
 	Trials      int                  `json:"trials_per_task"`
-	Timeout     time.Duration        `json:"timeout_ns,omitempty"` // where the command line set it
-	Executor    string               `json:"executor,omitempty"`   // likewise, in place of the eval's
-	Model       string               `json:"model,omitempty"`      // likewise
+	Timeout     time.Duration        `json:"timeout_ns,omitempty"`   // where the command line set it
+	Executor    string               `json:"executor,omitempty"`     // likewise, in place of the eval's
+	Model       string               `json:"model,omitempty"`        // likewise
+	JudgeModel  string               `json:"judge_model,omitempty"`  // likewise
+	SkipGraders bool                 `json:"skip_graders,omitempty"` // nothing was graded
 	FailFast    bool                 `json:"fail_fast,omitempty"`
 	NoAttacks   bool                 `json:"no_attacks,omitempty"` // what attacks inject was left out
 	NoSkills    bool                 `json:"no_skills,omitempty"`  // skills were left out

@@ -35,6 +35,8 @@ type state struct {
 	guest   string                            // the executable that becomes process 1 of containers; empty for this one
 	digest  func(path string) (string, error) // SHA-256 of an executable
 	warned  map[string]bool                   // warnings about files that were said
+	target  string                            // the eval that run is about
+	apart   string                            // what tells files of its run apart, where several evals are run
 }
 
 // exitError is an error with the exit code it leads to. A nil err exits silently.

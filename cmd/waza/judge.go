@@ -81,11 +81,15 @@ func (s *state) consulting(c *cli.Context) runner.Consulting {
 // empty for nothing. The record may be a stranger's: where it names another endpoint than
 // the usual one, or has another variable's value sent there, a person has to say so too.
 func unnamed(j evidence.Judge, url, keyEnv string) (flags string) {
-	usualURL, usualKeyEnv := spec.ModelDefaults(spec.KindOpenAI)
-	if j.BaseURL != url && j.BaseURL != usualURL {
+	isKnown, isUsual := false, false
+	for _, kind := range spec.ModelKinds() {
+		if _, usual := spec.ModelDefaults(kind); j.BaseURL == spec.ChatDefault(kind) {
+			isKnown, isUsual = true, j.APIKeyEnv == usual
+		}
+	}
+	if j.BaseURL != url && !isKnown {
 		flags = "--" + judgeURL + " " + shellWord(j.BaseURL)
 	}
-	isUsual := j.BaseURL == usualURL && j.APIKeyEnv == usualKeyEnv
 	if j.APIKeyEnv != "" && j.APIKeyEnv != keyEnv && !isUsual {
 		flags += " --" + judgeKeyEnv + " " + shellWord(j.APIKeyEnv)
 	}

@@ -18,7 +18,7 @@ func outputFlag() cli.Flag {
 }
 
 func contextDirFlag() cli.Flag {
-	return &cli.StringFlag{Name: "context-dir", Usage: "`DIR` of fixtures, in place of fixtures beside the eval"}
+	return &cli.StringFlag{Name: "context-dir", Aliases: []string{"c"}, Usage: "`DIR` of fixtures, in place of fixtures beside the eval"}
 }
 
 // runOptions is the command line of waza run.
@@ -37,6 +37,12 @@ type runOptions struct {
 	noAttacks       bool
 	noSkills        bool
 	strictKeys      bool
+	dryRun          bool
+	parallel        bool
+	judgeModel      string
+	skipGraders     bool
+	apart           string // what tells files of this run apart from those of others of the command
+	exports         exports
 	start           string // where the run was begun, which paths of evals may be relative to; empty for here
 	baseline        bool   // run without skills, for one that is compared with it
 	format          format
@@ -44,13 +50,11 @@ type runOptions struct {
 
 func readOptions(c *cli.Context) (runOptions, error) {
 	o := runOptions{
-		trials: c.Int("trials"), infraRetries: c.Int("infra-retries"), timeout: c.Duration("timeout"),
+		trials: c.Int("trials"), infraRetries: c.Int("infra-retries"), timeout: c.Generic("timeout").(*duration).Duration,
 		isolate: c.Bool("isolate"), pull: c.String("pull"), pins: c.String("pins"),
 		contextDir: c.String("context-dir"), runDir: c.String("run-dir"), keep: c.Bool("keep"),
-		allowWeak: c.StringSlice("allow-weak"), noAttacks: c.Bool("no-attacks"), noSkills: c.Bool("no-skills"), strictKeys: c.Bool("strict-keys"),
-	}
-	if c.NArg() != 1 {
-		return o, usage("run takes one eval file; see waza run --help")
+		allowWeak: c.StringSlice("allow-weak"), noAttacks: c.Bool("no-attacks"), noSkills: c.Bool("no-skills"), strictKeys: c.Bool("strict-keys"), dryRun: c.Bool("dry-run"),
+		judgeModel: c.String("judge-model"), skipGraders: c.Bool("skip-graders"),
 	}
 	if err := errors.Join(inRange(c, "trials", maxTrials), o.readHarmless(c)); err != nil {
 		return o, err
@@ -76,11 +80,14 @@ func readOptions(c *cli.Context) (runOptions, error) {
 
 // readHarmless reads what changes no trial's outcome.
 func (o *runOptions) readHarmless(c *cli.Context) (err error) {
-	o.workers, o.output = c.Int("workers"), c.String("output")
+	o.workers, o.output, o.parallel = c.Int("workers"), c.String("output"), c.Bool("parallel")
+	if o.exports, err = readExports(c, o.output); err != nil {
+		return err
+	}
 	switch {
 	case c.Bool("v") && c.Bool("q"):
 		return usage("-v says more and -q says less: give one of them")
-	case c.Bool("v"):
+	case c.Bool("v") || c.Bool("debug"):
 		o.loudness = loud
 	case c.Bool("q"):
 		o.loudness = quiet

@@ -28,6 +28,9 @@ func (j *job) finish(ctx context.Context, dir string, record runner.Record, done
 	var shown error
 	if err == nil {
 		err = errors.Join(record.Report(dir, summary), record.Seal(dir))
+		if err == nil {
+			err = j.export(dir)
+		}
 		shown = j.showAs(record.Shown(dir, summary), j.options)
 	}
 	runErr = errors.Join(runErr, err)

@@ -74,7 +74,7 @@ func (s *state) resumeRun(c *cli.Context) error {
 
 // harmless are the options that can be given with --resume: they change no trial's
 // outcome. That of --isolate must be the run's own.
-var harmless = []string{"resume", "isolate", "workers", "output", "format", "v", "q", judgeURL, judgeKeyEnv}
+var harmless = []string{"resume", "isolate", "workers", "parallel", "output", "format", "v", "debug", "q", "reporter", "output-dir", "transcript-dir", "session-log", "session-dir", "no-update-check", "no-cache", "no-summary", judgeURL, judgeKeyEnv}
 
 func readResumeOptions(c *cli.Context) (o runOptions, err error) {
 	for _, flag := range c.Command.Flags {
@@ -111,7 +111,7 @@ func (s *state) resumedJob(c *cli.Context, o runOptions, r *resumption) (*job, e
 	o.timeout, o.pull, o.pins, o.allowWeak = record.Timeout, record.Pull, record.Pins, record.Weak()
 	o.noAttacks, o.noSkills, o.baseline = record.NoAttacks, record.NoSkills, record.Baseline
 	o.variant = variant{record.Executor, record.Model}
-	o.start = record.Directory
+	o.start, o.judgeModel, o.skipGraders = record.Directory, record.JudgeModel, record.SkipGraders
 	if record.ContextDir != "" {
 		o.contextDir = fromDirectory(record, record.ContextDir)
 	}

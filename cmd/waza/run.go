@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,18 +39,24 @@ func (s *state) runCommand() *cli.Command {
 	return &cli.Command{
 		Name:         "run",
 		Usage:        "run an eval",
-		ArgsUsage:    "EVAL.yaml",
-		Description:  "--resume RUN completes a run that ended early, as it was begun: what had finished is\nkept. Beside it only --workers, --output, --format, -v and -q can be given, and\n--judge-url and --judge-key-env where a judge is still to be asked.",
+		ArgsUsage:    "[EVAL.yaml | DIR | SKILL]",
+		Description:  "Without a name it runs the eval.yaml here, or the evals of the project.\n\n--resume RUN completes a run that ended early, as it was begun: what had finished is\nkept. Beside it only --workers, --output, --format, -v and -q can be given, and\n--judge-url and --judge-key-env where a judge is still to be asked.",
 		OnUsageError: usageError,
 		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "isolate", Usage: "run every trial in containers of its own; without it nothing is isolated"},
-			&cli.StringSliceFlag{Name: "task", Usage: "run only tasks whose id or name matches this `GLOB`; may be given again"},
+			&cli.StringSliceFlag{Name: "task", Aliases: []string{"t"}, Usage: "run only tasks whose id or name matches this `GLOB`; may be given again"},
 			&cli.StringSliceFlag{Name: "tags", Usage: "run only tasks with a tag that matches this `GLOB`; may be given again"},
 			executorFlag(),
 			modelFlag(),
 			&cli.IntFlag{Name: "trials", Usage: "`N` trials of each task", DefaultText: "the eval's"},
-			&cli.IntFlag{Name: "workers", Usage: "`N` trials at once", DefaultText: "the eval's"},
-			&cli.DurationFlag{Name: "timeout", Usage: "`TIME` an agent may take, such as 90s", DefaultText: "the eval's"},
+			&cli.IntFlag{Name: "workers", Aliases: []string{"w"}, Usage: "`N` trials at once", DefaultText: "the eval's"},
+			&cli.GenericFlag{Name: "timeout", Value: &duration{}, Usage: "`TIME` an agent may take: whole seconds, or such as 5m", DefaultText: "the eval's"},
+			&cli.BoolFlag{Name: "parallel", Usage: "run trials side by side, as many as the eval's workers, or 4"},
+			&cli.StringFlag{Name: "judge-model", Usage: "have graders ask this `MODEL`, in place of all that the eval names"},
+			&cli.BoolFlag{Name: "skip-graders", Usage: "run the agents and grade nothing"},
+			&cli.BoolFlag{Name: "discover", Usage: "run all evals below the directory that is named, or this one"},
+			&cli.BoolFlag{Name: "strict", Usage: "with --discover: every SKILL.md must have an eval"},
+			&cli.BoolFlag{Name: "debug", Usage: "the same as -v"},
 			&cli.IntFlag{Name: "infra-retries", Value: runner.DefaultInfraRetries, Usage: "run a trial again up to `N` times where infrastructure failed it"},
 			&cli.StringFlag{Name: "pull", Usage: "pull images by this `POLICY`: missing, always or never; with --isolate", DefaultText: "the eval's"},
 			&cli.StringFlag{Name: "pins", Usage: "where a server lists something else than waza.lock has pinned, `DO`: warn, fail or off; with --isolate", DefaultText: "the eval's"},
@@ -68,7 +75,7 @@ func (s *state) runCommand() *cli.Command {
 			&cli.BoolFlag{Name: "v", Aliases: []string{"verbose"}, Usage: "show servers' stderr as it comes, and every trial that ends"},
 			&cli.BoolFlag{Name: "q", Aliases: []string{"quiet"}, Usage: "say only what did not pass, and how it ends"},
 			formatFlag(formatDefault, formatJSON, formatGitHub),
-		}, judgeFlags("--resume")...),
+		}, slices.Concat(judgeFlags("--resume"), exportFlags(), inertFlags())...),
 		Action: func(c *cli.Context) error {
 			s := s.onScreen()
 			if c.IsSet("resume") {
@@ -77,29 +84,46 @@ func (s *state) runCommand() *cli.Command {
 			if c.IsSet(judgeURL) || c.IsSet(judgeKeyEnv) {
 				return usage("--%s and --%s are for --resume: an eval says in config.judge where its judge is", judgeURL, judgeKeyEnv)
 			}
-			variants, err := readVariants(c)
+			if c.Bool("strict") && !c.Bool("discover") {
+				return usage("--strict is for --discover; --strict-keys refuses unknown keys")
+			}
+			evals, err := s.targets(c)
 			if err != nil {
 				return err
 			}
-			if c.Bool("baseline") && c.Bool("no-skills") {
-				return usage("--baseline runs with and without skills and --no-skills without them: give one of them")
+			s.sayInert(c)
+			if len(evals) > 1 {
+				return s.runAll(c, evals)
 			}
-			if len(variants) > 1 {
-				return s.runEach(c, variants)
-			}
-			j, err := s.newJob(c, variants[0])
-			if err != nil {
-				return err
-			}
-			if !j.options.noSkills && (c.Bool("baseline") || j.eval.Baseline) {
-				return j.runPaired(c)
-			}
-			if c.Bool("dry-run") {
-				return j.dryRun()
-			}
-			return j.run(c.Context)
+			s.target = evals[0]
+			return s.runOne(c)
 		},
 	}
+}
+
+// runOne runs the eval that the state is about.
+func (s *state) runOne(c *cli.Context) error {
+	variants, err := readVariants(c)
+	if err != nil {
+		return err
+	}
+	if c.Bool("baseline") && c.Bool("no-skills") {
+		return usage("--baseline runs with and without skills and --no-skills without them: give one of them")
+	}
+	if len(variants) > 1 {
+		return s.runEach(c, variants)
+	}
+	j, err := s.newJob(c, variants[0])
+	if err != nil {
+		return err
+	}
+	if !j.options.noSkills && (c.Bool("baseline") || j.eval.Baseline) {
+		return j.runPaired(c)
+	}
+	if c.Bool("dry-run") {
+		return j.dryRun()
+	}
+	return j.run(c.Context)
 }
 
 // job is one waza run.
@@ -128,12 +152,13 @@ func (s *state) newJob(c *cli.Context, v variant) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.variant = v
+	o.variant, o.apart = v, s.apart
+	o.output = apart(o.output, s.apart)
 	overlay, err := s.readOverlay(c)
 	if err != nil {
 		return nil, err
 	}
-	j, err := s.load(o, c.Args().First(), overlay, func(tasks []spec.ResolvedTask) ([]spec.ResolvedTask, error) {
+	j, err := s.load(o, s.target, overlay, func(tasks []spec.ResolvedTask) ([]spec.ResolvedTask, error) {
 		return choose(tasks, c.StringSlice("task"), c.StringSlice("tags"))
 	})
 	if err != nil {
@@ -153,7 +178,7 @@ func (s *state) newJob(c *cli.Context, v variant) (*job, error) {
 func (s *state) load(o runOptions, path string, overlay *mcpconfig.ClientFile, pick func([]spec.ResolvedTask) ([]spec.ResolvedTask, error)) (*job, error) {
 	eval, tasks, err := spec.Load(path, spec.Options{
 		ContextDir: o.contextDir, Overlay: overlay, CheckScript: checkScript, CheckModelScript: checkModelScript, Local: !o.isolate,
-		Executor: o.variant.executor, Model: o.variant.model, Start: o.start, StrictKeys: o.strictKeys, NoSkills: o.noSkills,
+		Executor: o.variant.executor, Model: o.variant.model, JudgeModel: o.judgeModel, Start: o.start, StrictKeys: o.strictKeys, NoSkills: o.noSkills,
 	})
 	if err != nil {
 		return nil, &exitError{exitUsage, err}
@@ -161,6 +186,11 @@ func (s *state) load(o runOptions, path string, overlay *mcpconfig.ClientFile, p
 	s.warnOnce(eval.Warnings)
 	if tasks, err = pick(tasks); err != nil {
 		return nil, err
+	}
+	if o.skipGraders {
+		for i := range tasks {
+			tasks[i].Graders, tasks[i].Attack = nil, nil
+		}
 	}
 	j := &job{state: s, options: o, eval: eval, overlay: overlay, tasks: tasks, secrets: &redact.Set{}, clock: evidence.StartClock(time.Now())}
 	j.judges = newJudges(s, j.secrets)
@@ -198,13 +228,16 @@ func (j *job) plan(platform string) (err error) {
 	j.trials, err = runner.Plan(j.eval, j.tasks, runner.Choices{
 		Run: j.runID, Trials: j.options.trials, Timeout: j.options.timeout, Pull: j.options.pull, Lookup: j.lookup, Secrets: j.secrets,
 		Lock: j.lock, Platform: platform, Lifetime: lifetime, Pins: j.options.pins, ModelScript: j.modelScript,
-		NoAttacks: j.options.noAttacks, NoSkills: j.options.noSkills,
+		NoAttacks: j.options.noAttacks, Keyless: j.options.dryRun, NoSkills: j.options.noSkills,
 	})
 	if err != nil {
 		return usage("%w", err)
 	}
 	if j.vault != nil {
 		j.vault.Give(j.trials)
+	}
+	if j.options.dryRun {
+		return nil
 	}
 	return j.checkJudges()
 }
@@ -228,7 +261,10 @@ func checkScript(steps json.RawMessage) error {
 	return err
 }
 
-var unsafe = regexp.MustCompile(`[^a-z0-9]+`)
+var (
+	unsafe       = regexp.MustCompile(`[^a-z0-9]+`)
+	unsafeInFile = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+)
 
 // newRunID names a run by time and eval, and so that no two are alike.
 func newRunID(name string) string {
@@ -348,6 +384,7 @@ func (j *job) newRecord() (runner.Record, error) {
 	record.Timeout, record.FailFast = j.options.timeout, j.eval.Config.FailFast
 	record.ContextDir, record.Pull, record.Pins = j.options.contextDir, j.options.pull, j.options.pins
 	record.NoAttacks, record.NoSkills, record.Baseline = j.options.noAttacks, j.options.noSkills, j.options.baseline
+	record.JudgeModel, record.SkipGraders = j.options.judgeModel, j.options.skipGraders
 	record.Executor, record.Model = j.options.variant.executor, j.options.variant.model
 	return record, nil
 }
@@ -424,7 +461,7 @@ func (j *job) workers() int {
 	switch {
 	case j.options.workers > 0:
 		return j.options.workers
-	case !c.Parallel:
+	case !c.Parallel && !j.options.parallel:
 		return 1
 	case c.Workers > 0:
 		return c.Workers

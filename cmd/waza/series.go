@@ -39,6 +39,7 @@ func (s *state) runEach(c *cli.Context, variants []variant) error {
 		if !j.options.noSkills && (c.Bool("baseline") || j.eval.Baseline) {
 			return usage("a baseline compares one agent and model with and without skills: name one --executor and one --model, or give --no-skills")
 		}
+		j.options.apart = strings.Trim(j.options.apart+"_"+v.slug(), "_")
 		r.jobs = append(r.jobs, j)
 	}
 	if c.Bool("dry-run") {

@@ -26,6 +26,7 @@ func executorFlag() cli.Flag {
 func modelFlag() cli.Flag {
 	return &cli.StringSliceFlag{
 		Name:        "model",
+		Aliases:     []string{"m"},
 		Usage:       "let the agent ask this `MODEL`, in place of the eval's; several are one run each with each agent",
 		DefaultText: "the eval's",
 	}

@@ -25,10 +25,10 @@ func (g *graders) checkAsked(name string, config any, at strictyaml.Path) {
 	own, asks := grading.AsksJudge(config)
 	c := g.config
 	switch {
-	case !asks:
-	case c.Judge == nil:
-		g.doc.Problemf(at, "grader %q asks a model, and the eval does not say where it is; give it config.judge with base_url and model", name)
-	case c.JudgeModel == "" && own == "" && c.Judge.Model == "":
+	case !asks || c.JudgeModel != "" || own != "":
+	case c.Judge == nil && c.Model == "":
+		g.doc.Problemf(at, "grader %q asks a model, and none is named; set config.judge_model, or config.judge with base_url and model", name)
+	case c.Judge != nil && c.Judge.Model == "":
 		g.doc.Problemf(at, "grader %q asks a model, and none is named; set config.judge.model", name)
 	}
 }

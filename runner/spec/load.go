@@ -24,8 +24,8 @@ type Options struct {
 	// since a client's file says all of a server, and fields of another would change
 	// what it is. Nil is none.
 	Overlay *mcpconfig.ClientFile
-	// Executor and Model take the place of the eval's; empty leaves them.
-	Executor, Model string
+	// Executor, Model and JudgeModel take the place of the eval's; empty leaves them.
+	Executor, Model, JudgeModel string
 	// CheckScript says what is wrong with the steps of a task's script. Nil
 	// leaves them unchecked but for being a list.
 	CheckScript func(json.RawMessage) error

@@ -39,6 +39,33 @@ func ModelDefaults(kind string) (baseURL, keyEnv string) {
 	return "https://api.openai.com/v1", "OPENAI_API_KEY"
 }
 
+// ChatDefault is where a kind's own provider speaks OpenAI's chat completions; empty where
+// it does not, or has no address of its own.
+func ChatDefault(kind string) string {
+	switch kind {
+	case KindOpenAI:
+		return "https://api.openai.com/v1"
+	case KindAnthropic:
+		return "https://api.anthropic.com/v1"
+	case KindGoogle:
+		return "https://generativelanguage.googleapis.com/v1beta/openai"
+	}
+	return ""
+}
+
+// KindOfModel is the kind of provider whose name a model bears; empty where that is none.
+func KindOfModel(model string) string {
+	name := model[strings.LastIndexByte(model, '/')+1:]
+	for prefix, kind := range map[string]string{
+		"claude": KindAnthropic, "gpt-": KindOpenAI, "o1": KindOpenAI, "o3": KindOpenAI, "o4": KindOpenAI, "codex": KindOpenAI, "gemini": KindGoogle,
+	} {
+		if strings.HasPrefix(strings.ToLower(name), prefix) {
+			return kind
+		}
+	}
+	return ""
+}
+
 // Completed is m, which the eval calls name, with its defaults. The usual key goes to the
 // kind's own provider alone, and to Azure, where every address is a customer's.
 func (m Model) Completed(name string) Model {

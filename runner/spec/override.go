@@ -27,6 +27,9 @@ func (l *loader) override() {
 		l.written = cmp.Or(l.written, l.opts.Executor) // an eval without one is written for any
 		c.Executor = l.opts.Executor
 	}
+	if l.opts.JudgeModel != "" {
+		c.JudgeModel = l.opts.JudgeModel
+	}
 	if l.opts.Model != "" {
 		c.Model = l.opts.Model
 	}

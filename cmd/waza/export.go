@@ -1,0 +1,237 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/results"
+)
+
+// exports are the files that flags of waza's have a run leave beside its run directory.
+type exports struct {
+	reports       []copied // of --reporter
+	outputDir     string
+	transcriptDir string
+	sessionLog    bool
+	sessionDir    string
+}
+
+// copied is a file of the run directory and where it is copied to.
+type copied struct{ file, to string }
+
+func exportFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringSliceFlag{Name: "reporter", Usage: "write a report too: `KIND:FILE`, which is json:FILE or junit:FILE; may be given again"},
+		&cli.StringFlag{Name: "output-dir", Aliases: []string{"d"}, Usage: "write results.json as `DIR`/SKILL/MODEL.json too"},
+		&cli.StringFlag{Name: "transcript-dir", Usage: "write each trial's transcript as a JSON file in `DIR` too"},
+		&cli.BoolFlag{Name: "session-log", Usage: "write what happened as a line of JSON each too, in --session-dir"},
+		&cli.StringFlag{Name: "session-dir", Value: ".", Usage: "`DIR` of --session-log"},
+	}
+}
+
+func readExports(c *cli.Context, output string) (exports, error) {
+	e := exports{
+		outputDir: c.String("output-dir"), transcriptDir: c.String("transcript-dir"),
+		sessionLog: c.Bool("session-log"), sessionDir: c.String("session-dir"),
+	}
+	if e.outputDir != "" && output != "" {
+		return e, usage("--output names a file and --output-dir a directory for the same results: give one of them")
+	}
+	for _, given := range c.StringSlice("reporter") {
+		kind, file, _ := strings.Cut(given, ":")
+		switch {
+		case kind == "json" && file == "": // results.json is written in any case
+		case kind == "json":
+			e.reports = append(e.reports, copied{runner.ResultsFile, file})
+		case kind == "junit" && file != "":
+			e.reports = append(e.reports, copied{runner.JUnitFile, file})
+		default:
+			return e, usage("--reporter %q: must be json, json:FILE or junit:FILE", given)
+		}
+	}
+	return e, nil
+}
+
+// export copies what flags ask for out of the run directory dir. Where several runs write,
+// each has its own name in the files'.
+func (j *job) export(dir string) error {
+	e := j.options.exports
+	for _, r := range e.reports {
+		if err := copyOut(dir, r.file, apart(r.to, j.options.apart)); err != nil {
+			return usage("--reporter: %w", err)
+		}
+	}
+	if e.outputDir == "" && e.transcriptDir == "" && !e.sessionLog {
+		return nil
+	}
+	var all results.Results
+	if err := readResults(dir, &all); err != nil {
+		return err
+	}
+	var errs []error
+	if e.outputDir != "" {
+		name := slug(firstOf(all.Config.ModelID, all.Config.EngineType)) + ".json"
+		errs = append(errs, copyOut(dir, runner.ResultsFile, filepath.Join(e.outputDir, slug(firstOf(all.Skill, all.EvalName)), apart(name, j.options.apart))))
+	}
+	if e.transcriptDir != "" {
+		errs = append(errs, writeTranscripts(e.transcriptDir, all, j.prompts()))
+	}
+	if e.sessionLog {
+		errs = append(errs, writeSession(e.sessionDir, j.eval.Path, all))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return usage("%w", err)
+	}
+	return nil
+}
+
+func firstOf(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// slug is text as a part of a file's name.
+func slug(text string) string {
+	name := strings.Trim(unsafeInFile.ReplaceAllString(text, "-"), "-.")
+	if name == "" {
+		return "eval"
+	}
+	return name[:min(len(name), 100)]
+}
+
+// apart is the name of a file, with what tells it apart from others before its extension.
+func apart(file, by string) string {
+	if by == "" {
+		return file
+	}
+	ext := filepath.Ext(file)
+	return strings.TrimSuffix(file, ext) + "_" + by + ext
+}
+
+func copyOut(dir, name, to string) error {
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	return evidence.WriteFileBy(to, func(w io.Writer) error {
+		file, err := evidence.Open(dir, name)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = file.Close() }()
+		_, err = io.Copy(w, file)
+		return err
+	})
+}
+
+func readResults(dir string, to *results.Results) error {
+	file, err := evidence.Open(dir, runner.ResultsFile)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	return json.NewDecoder(file).Decode(to)
+}
+
+// prompts are those of the tasks, by id.
+func (j *job) prompts() map[string]string {
+	all := map[string]string{}
+	for _, t := range j.tasks {
+		all[t.ID] = t.Prompt
+	}
+	return all
+}
+
+// transcriptFile is upstream's file of one run of a task.
+type transcriptFile struct {
+	TaskID      string                        `json:"task_id"`
+	TaskName    string                        `json:"task_name"`
+	Status      results.Status                `json:"status"`
+	StartedAt   time.Time                     `json:"started_at"`
+	CompletedAt time.Time                     `json:"completed_at"`
+	DurationMS  int64                         `json:"duration_ms"`
+	Prompt      string                        `json:"prompt"`
+	FinalOutput string                        `json:"final_output"`
+	Transcript  []results.TranscriptEvent     `json:"transcript"`
+	Validations map[string]results.Validation `json:"validations"`
+	Session     results.SessionDigest         `json:"session"`
+	ErrorMsg    string                        `json:"error_msg,omitempty"`
+}
+
+// writeTranscripts writes a file for each trial. results.json has no times of trials: they
+// begin with the run.
+func writeTranscripts(dir string, all results.Results, prompts map[string]string) error {
+	for _, task := range all.Tasks {
+		for _, run := range task.Runs {
+			name := fmt.Sprintf("%s-%d-%s.json", slug(task.TestID), run.RunNumber, all.Timestamp.Format("20060102-150405"))
+			err := writeJSON(filepath.Join(dir, name), transcriptFile{
+				TaskID: task.TestID, TaskName: task.DisplayName, Status: run.Status, StartedAt: all.Timestamp,
+				CompletedAt: all.Timestamp.Add(time.Duration(run.DurationMS) * time.Millisecond), DurationMS: run.DurationMS,
+				Prompt: prompts[task.TestID], FinalOutput: run.FinalOutput, Transcript: run.Transcript,
+				Validations: run.Validations, Session: run.SessionDigest, ErrorMsg: run.ErrorMsg,
+			})
+			if err != nil {
+				return fmt.Errorf("--transcript-dir: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+func writeJSON(path string, value any) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return evidence.WriteFileBy(path, func(w io.Writer) error {
+		out := json.NewEncoder(w)
+		out.SetIndent("", "  ")
+		return out.Encode(value)
+	})
+}
+
+// writeSession writes upstream's log of a session, once the run has ended.
+func writeSession(dir, spec string, all results.Results) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("--session-dir: %w", err)
+	}
+	path := filepath.Join(dir, all.Timestamp.Format("20060102-150405")+"-"+slug(all.EvalID)+"-session.jsonl")
+	return evidence.WriteFileBy(path, func(w io.Writer) error {
+		out := json.NewEncoder(w)
+		var errs []error
+		event := func(kind string, data map[string]any) {
+			errs = append(errs, out.Encode(map[string]any{"timestamp": all.Timestamp, "type": kind, "data": data}))
+		}
+		event("session_start", map[string]any{"spec_path": spec, "model": all.Config.ModelID, "engine": all.Config.EngineType, "task_count": len(all.Tasks)})
+		for i, task := range all.Tasks {
+			event("task_start", map[string]any{"task_name": task.DisplayName, "task_num": i + 1, "total_tasks": len(all.Tasks)})
+			took, score := int64(0), 0.0
+			for _, run := range task.Runs {
+				took += run.DurationMS
+				for name, v := range run.Validations {
+					event("grader_result", map[string]any{"task_name": task.DisplayName, "run_number": run.RunNumber, "grader_name": name, "grader_type": v.Type, "passed": v.Passed, "score": v.Score, "feedback": v.Feedback})
+				}
+				if run.ErrorMsg != "" {
+					event("error", map[string]any{"task_name": task.DisplayName, "message": run.ErrorMsg})
+				}
+			}
+			if task.Stats != nil {
+				score = task.Stats.AvgScore
+			}
+			event("task_complete", map[string]any{"task_name": task.DisplayName, "status": task.Status, "score": score, "duration_ms": took})
+		}
+		s := all.Summary
+		event("session_complete", map[string]any{"total_tests": s.TotalTests, "passed": s.Succeeded, "failed": s.Failed, "errors": s.Errors, "duration_ms": s.DurationMS})
+		return errors.Join(errs...)
+	})
+}

@@ -1,0 +1,242 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/waza-isolate/waza/runner/spec"
+)
+
+// maxDiscovered bounds how many files --discover looks at.
+const maxDiscovered = 100_000
+
+// duration is the value of a flag: whole seconds, or a time such as 90s.
+type duration struct{ time.Duration }
+
+func (d *duration) Set(text string) error {
+	if seconds, err := time.ParseDuration(text + "s"); err == nil && !strings.ContainsAny(text, ".eE-") {
+		d.Duration = seconds
+		return nil
+	}
+	parsed, err := time.ParseDuration(text)
+	if err != nil {
+		return errors.New("must be whole seconds, such as 300, or a time, such as 5m")
+	}
+	d.Duration = parsed
+	return nil
+}
+
+func (d *duration) String() string { return "" }
+
+// upstreamFlags are those of waza's that have nothing to do here, and what is said of them.
+func upstreamFlags() map[string]string {
+	return map[string]string{
+		"cache":            "nothing is cached here, so every trial is run",
+		"cache-dir":        "nothing is cached here",
+		"suggest":          "suggestions are not made here",
+		"recommend":        "recommendations are not made here",
+		"interpret":        "results are not interpreted here",
+		"no-cache":         "",
+		"no-summary":       "",
+		"snapshot":         "snapshots of trials are not made here; the run directory has all evidence",
+		"redact":           "secrets are always kept out of what is written",
+		"otel-file":        "traces are not exported here",
+		"update-snapshots": "snapshots are not updated here: copy the files from the workspace in the run directory",
+		"auto-file-issue":  "issues are not filed here",
+		"keep-workspace":   "the workspace is always kept, as workspace.tar in the evidence of each trial",
+		"no-update-check":  "",
+	}
+}
+
+// inertFlags are flags of waza's that change nothing here.
+func inertFlags() (flags []cli.Flag) {
+	all := upstreamFlags()
+	names := make([]string, 0, len(all))
+	for name := range all {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if name == "cache-dir" || name == "snapshot" || name == "otel-file" {
+			flags = append(flags, &cli.StringFlag{Name: name, Hidden: true})
+			continue
+		}
+		flags = append(flags, &cli.BoolFlag{Name: name, Hidden: true})
+	}
+	return flags
+}
+
+// sayInert says of each flag that is given and changes nothing that it does not.
+func (s *state) sayInert(c *cli.Context) {
+	for _, flag := range inertFlags() {
+		name := flag.Names()[0]
+		if why := upstreamFlags()[name]; c.IsSet(name) && why != "" {
+			fmt.Fprintf(s.stderr, "--%s has no effect: %s\n", name, why)
+		}
+	}
+}
+
+// targets are the eval files that a command line is about: the file or directory that it
+// names, or the skill; without a name those of the project.
+func (s *state) targets(c *cli.Context) ([]string, error) {
+	if c.NArg() > 1 {
+		return nil, usage("run takes one eval, directory or skill; see waza run --help")
+	}
+	project, err := spec.FindProject(".")
+	if err != nil {
+		return nil, &exitError{exitUsage, err}
+	}
+	name := c.Args().First()
+	if c.Bool("discover") {
+		return s.discover(c, firstOf(name, "."), project)
+	}
+	if name == "" {
+		return evalsOf(project)
+	}
+	info, err := os.Stat(name)
+	if err == nil && !info.IsDir() || strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml") {
+		return []string{name}, nil
+	}
+	var looked []string
+	first := func(candidates ...string) string {
+		looked = append(looked, candidates...)
+		i := slices.IndexFunc(candidates, isFile)
+		if i < 0 {
+			return ""
+		}
+		return candidates[i]
+	}
+	file := project.EvalFile()
+	if err == nil {
+		if found := first(filepath.Join(name, file), filepath.Join(name, "evals", file), filepath.Join(name, "tests", file)); found != "" {
+			return []string{found}, nil
+		}
+		return nil, usage("directory %s has no eval: there is no %s; --discover looks further down", name, strings.Join(looked, ", "))
+	}
+	if !filepath.IsLocal(name) {
+		return nil, usage("%s: there is no such file", name)
+	}
+	evals, skill := relative(filepath.Join(project.Dir, project.EvalsDir())), relative(filepath.Join(project.Dir, project.SkillsDir(), name))
+	if found := first(filepath.Join(evals, name, file), filepath.Join(skill, "evals", file), filepath.Join(skill, "tests", file), filepath.Join(skill, file)); found != "" {
+		return []string{found}, nil
+	}
+	return nil, usage("%s is no file, no directory and no skill with an eval: there is no %s", name, strings.Join(looked, ", "))
+}
+
+// evalsOf are the evals of a project: the one here, else all that are where it keeps them.
+func evalsOf(project *spec.Project) ([]string, error) {
+	file := project.EvalFile()
+	if isFile(file) {
+		return []string{file}, nil
+	}
+	evals, skills := relative(filepath.Join(project.Dir, project.EvalsDir())), relative(filepath.Join(project.Dir, project.SkillsDir()))
+	var all []string
+	for _, pattern := range [][]string{{evals, file}, {evals, "*", file}, {skills, "*", "evals", file}, {skills, "*", "tests", file}, {skills, "*", file}} {
+		found, err := filepath.Glob(filepath.Join(pattern...))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	if len(all) == 0 {
+		return nil, usage("there is no eval here: no %s, and none in %s or %s; name one", file, evals, skills)
+	}
+	return all, nil
+}
+
+// discover finds all evals below a directory. With --strict every skill must have one.
+func (s *state) discover(c *cli.Context, dir string, project *spec.Project) ([]string, error) {
+	var all, skills []string
+	seen := 0
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if seen++; seen > maxDiscovered {
+			return usage("--discover: %s holds more than %d files; name a directory in it", dir, maxDiscovered)
+		}
+		hidden := strings.HasPrefix(entry.Name(), ".") && entry.Name() != ".github" && entry.Name() != ".claude"
+		switch {
+		case entry.IsDir() && path != dir && (hidden || entry.Name() == "node_modules"):
+			return fs.SkipDir
+		case entry.IsDir():
+		case entry.Name() == project.EvalFile():
+			all = append(all, path)
+		case entry.Name() == "SKILL.md":
+			skills = append(skills, filepath.Dir(path))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, usage("--discover: %w", err)
+	}
+	if c.Bool("strict") {
+		var without []string
+		for _, skill := range skills {
+			name := filepath.Base(skill)
+			has := func(eval string) bool {
+				rel, err := filepath.Rel(skill, eval)
+				return err == nil && filepath.IsLocal(rel) || filepath.Base(filepath.Dir(eval)) == name
+			}
+			if !slices.ContainsFunc(all, has) {
+				without = append(without, skill)
+			}
+		}
+		if len(without) > 0 {
+			return nil, usage("--strict: these skills have no eval: %s", strings.Join(without, ", "))
+		}
+	}
+	if len(all) == 0 {
+		return nil, usage("--discover: there is no %s below %s", project.EvalFile(), dir)
+	}
+	return all, nil
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// relative is a path as it is written from here, where it is below.
+func relative(path string) string {
+	here, err := os.Getwd()
+	rel, errRel := filepath.Rel(here, path)
+	if err != nil || errRel != nil || !filepath.IsLocal(rel) {
+		return path
+	}
+	return rel
+}
+
+// runAll runs evals one after another. The worst of the runs decides the exit code.
+func (s *state) runAll(c *cli.Context, evals []string) error {
+	if c.String("run-dir") != "" || c.Bool("keep") {
+		return usage("--run-dir and --keep are for one eval, and this would run %d; name one of %s", len(evals), strings.Join(evals, ", "))
+	}
+	worst := exitOK
+	for i, eval := range evals {
+		fmt.Fprintf(s.stderr, "eval %d of %d: %s\n", i+1, len(evals), printable(eval))
+		one := *s
+		one.target, one.apart = eval, slug(strings.TrimSuffix(filepath.ToSlash(eval), filepath.Ext(eval)))
+		var exit *exitError
+		if err := one.runOne(c); errors.As(err, &exit) {
+			worst = worse(worst, exit.code)
+			if exit.err != nil {
+				s.complain(exit.err)
+			}
+		} else if err != nil {
+			return err
+		}
+		if c.Context.Err() != nil {
+			break
+		}
+	}
+	return exitWith(worst)
+}
