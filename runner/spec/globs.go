@@ -11,6 +11,13 @@ import (
 // taskFiles are the files that the eval's globs match, each once.
 func (l *loader) taskFiles() []string {
 	var files []string
+	switch {
+	case len(l.eval.Tasks) > 0:
+	case l.doc.Has("tasks"):
+		l.doc.Problemf(strictyaml.Path{"tasks"}, "tasks must not be empty")
+	default:
+		l.doc.Problemf(strictyaml.Path{"tasks"}, `missing key "tasks"; add it, or tasks_from`)
+	}
 	for i, pattern := range l.eval.Tasks {
 		at := strictyaml.Path{"tasks", i}
 		switch {

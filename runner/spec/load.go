@@ -67,7 +67,10 @@ func Load(path string, opts Options) (*Eval, []ResolvedTask, error) {
 	l.override()
 	l.checkEval()
 	var tasks []ResolvedTask
-	files := l.taskFiles()
+	var files []string
+	if tasks = l.dataset(); l.eval.TasksFrom == "" {
+		files = l.taskFiles()
+	}
 	for _, file := range files {
 		task, enabled, err := l.task(file)
 		l.keep(err)

@@ -58,6 +58,7 @@ func (r resolver) resolve() ResolvedTask {
 	id := r.checkID()
 	r.checkScript()
 	instructions, fixture := r.readInputs()
+	r.fill()
 	if strings.ContainsRune(t.Inputs.Prompt, 0) {
 		r.doc.Problemf(strictyaml.Path{"inputs", "prompt"}, "inputs.prompt must not hold a NUL character")
 	}

@@ -19,22 +19,25 @@ import (
 
 // Eval is an eval file. The tags beside json are those of package strictyaml.
 type Eval struct {
-	_ struct{} `later:"adversarial command_mocks hooks inputs range tasks_from" unknown:"warn"`
+	_ struct{} `later:"adversarial command_mocks hooks" unknown:"warn"`
 
 	SchemaVersion string          `json:"schemaVersion,omitempty" jsonschema:"version of the format, such as 1.0; a label"`
 	Scenario      json.RawMessage `json:"scenario,omitempty" jsonschema:"kind of scenario; a label"`
 	Requirements  json.RawMessage `json:"requirements,omitempty" jsonschema:"what graders show; a label"`
 
-	Name        string    `json:"name" jsonschema:"what the eval is called in results"`
-	Description string    `json:"description,omitempty" jsonschema:"what the eval is about; a label"`
-	Skill       string    `json:"skill,omitempty" jsonschema:"the skill under evaluation; a label"`
-	Version     string    `json:"version,omitempty" jsonschema:"the eval's own version; a label"`
-	Config      Config    `json:"config" jsonschema:"how the tasks are run"`
-	Baseline    bool      `json:"baseline,omitempty" jsonschema:"run every trial without skills too, and compare"`
-	MCPMocks    []MCPMock `json:"mcp_mocks,omitempty" jsonschema:"MCP servers that answer from a table"`
-	Graders     []Grader  `json:"graders,omitempty" jsonschema:"graders of every task"`
-	Metrics     []Metric  `json:"metrics,omitempty" jsonschema:"figures over the whole run"`
-	Tasks       []string  `json:"tasks" jsonschema:"globs of task files, relative to the eval; ** is not a glob"`
+	Name        string            `json:"name" jsonschema:"what the eval is called in results"`
+	Description string            `json:"description,omitempty" jsonschema:"what the eval is about; a label"`
+	Skill       string            `json:"skill,omitempty" jsonschema:"the skill under evaluation; a label"`
+	Version     string            `json:"version,omitempty" jsonschema:"the eval's own version; a label"`
+	Config      Config            `json:"config" jsonschema:"how the tasks are run"`
+	Baseline    bool              `json:"baseline,omitempty" jsonschema:"run every trial without skills too, and compare"`
+	MCPMocks    []MCPMock         `json:"mcp_mocks,omitempty" jsonschema:"MCP servers that answer from a table"`
+	Graders     []Grader          `json:"graders,omitempty" jsonschema:"graders of every task"`
+	Metrics     []Metric          `json:"metrics,omitempty" jsonschema:"figures over the whole run"`
+	Inputs      map[string]string `json:"inputs,omitempty" jsonschema:"values of {{.Vars.NAME}} in prompts"`
+	TasksFrom   string            `json:"tasks_from,omitempty" jsonschema:"CSV file of tasks in place of tasks, a row each, with the columns id, name and prompt; relative to the eval"`
+	Range       []int             `json:"range,omitempty" min:"0" jsonschema:"first and last row of tasks_from, from 1; all where both are 0"`
+	Tasks       []string          `json:"tasks,omitempty" jsonschema:"globs of task files, relative to the eval; ** is not a glob"`
 
 	Path  string `json:"-"` // as given
 	Local bool   `json:"-"` // read to run on processes of this machine, without containers
@@ -288,6 +291,8 @@ type Task struct {
 	Attack *Attack `json:"attack,omitempty" jsonschema:"what somebody else wants of the agent, and how that reaches it"`
 
 	Path string `json:"-"`
+
+	vars map[string]string // of a row of a dataset; nil for a task of a file
 }
 
 // On reports whether the task is to be run.

@@ -26,6 +26,9 @@ func refineEval(s *jsonschema.Schema) error {
 	refineEnv(container.Properties["env"])
 	config.If = typed("executor", "command")
 	config.Then = &jsonschema.Schema{Required: []string{"agent", "isolation"}}
+	s.Properties["tasks"].MinItems = jsonschema.Ptr(1)
+	s.Properties["range"].MaxItems = jsonschema.Ptr(2)
+	s.AnyOf = []*jsonschema.Schema{{Required: []string{"tasks"}}, {Required: []string{"tasks_from"}}}
 	return refineGraders(s.Properties["graders"])
 }
 
