@@ -12,7 +12,7 @@ import (
 // catalogs.jsonl, and does not write the verdicts.
 //
 // A trial that ended as timeout or agent_error keeps that class; its graders run
-// for the record. One that ended as infra is not graded. Any other is an error if
+// for the record. One that ended as infra or server_error is not graded. Any other is an error if
 // a grader could not judge, else fails if a grader fails, else passes.
 //
 // What came of the trial's attack stands beside that, and decides nothing unless the
@@ -26,7 +26,7 @@ func Grade(dir evidence.Dir) (evidence.Verdicts, error) {
 	if err != nil {
 		return evidence.Verdicts{}, fmt.Errorf("grading: %w", err)
 	}
-	if trial.Class == evidence.ClassInfra {
+	if !trial.Class.OfAgent() {
 		return evidence.Verdicts{Class: trial.Class, Reason: trial.Reason, Message: trial.Message, Verdicts: []evidence.Verdict{}}, nil
 	}
 	s, err := open(dir, trial)

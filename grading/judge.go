@@ -100,7 +100,7 @@ func Questions(dir evidence.Dir) ([]Question, error) {
 	if err != nil {
 		return nil, fmt.Errorf("grading: %w", err)
 	}
-	if trial.Class == evidence.ClassInfra || !NeedJudge(trial.AllGraders()) {
+	if !trial.Class.OfAgent() || !NeedJudge(trial.AllGraders()) {
 		return nil, nil
 	}
 	s, err := open(dir, trial)

@@ -3,9 +3,11 @@ package runner
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -174,4 +176,41 @@ func TestWaitingForTheBackend(t *testing.T) {
 			}
 		})
 	})
+}
+
+// A server that exits by itself before it answers is its own failure: tried once, and never
+// graded. Where somebody else ended its box it is infra.
+func TestServerThatExits(t *testing.T) {
+	exits := program{run: func(p *fakeProcess) int {
+		io.WriteString(p.err, "no license\n"+strings.Repeat("trace\n", 1000)+"giving up\n")
+		return 3
+	}}
+	for _, lost := range []EndedBy{"", EndedFromOutside} {
+		synctest.Test(t, func(t *testing.T) {
+			b, o := testBackend(), options(t)
+			b.programs["stock"] = exits
+			o.InfraRetries = 2
+			if lost != "" {
+				b.on["start stock"] = func(int) error {
+					b.opened()[len(b.opened())-1].lose("stock", Ending{By: lost})
+					return nil
+				}
+			}
+			r := runOne(t, b, testTrial(1), o)
+			if lost != "" {
+				if r.Verdicts.Class != evidence.ClassInfra || r.Trial.FailedServer != "" {
+					t.Errorf("ended by somebody else: %s, %q", r.Verdicts.Class, r.Trial.FailedServer)
+				}
+				return
+			}
+			if r.Verdicts.Class != evidence.ClassServerError || r.Trial.Attempt != 1 || len(r.Verdicts.Verdicts) > 0 || r.Trial.FailedServer != "stock" {
+				t.Errorf("%s in attempt %d of %q, %d verdicts", r.Verdicts.Class, r.Trial.Attempt, r.Trial.FailedServer, len(r.Verdicts.Verdicts))
+			}
+			for _, said := range []string{"exited before it answered", "no license\ntrace", "bytes left out", "\ngiving up"} {
+				if !strings.Contains(r.Verdicts.Message, said) {
+					t.Errorf("no %q in %s", said, r.Verdicts.Message)
+				}
+			}
+		})
+	}
 }

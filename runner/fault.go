@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/mcpproxy"
 )
 
 // fault is a failure that is not the agent's, and the reason it goes by.
@@ -36,6 +37,16 @@ func reasonOf(err error) evidence.Reason {
 		return f.reason
 	}
 	return evidence.ReasonRunner
+}
+
+// classOf is the class of a trial that broke: the server's, where one exited by itself
+// before it answered, and else infra.
+func (tr *trialRun) classOf(err error) evidence.Class {
+	if probe := (*mcpproxy.ProbeError)(nil); reasonOf(err) == evidence.ReasonServer && errors.Is(err, mcpproxy.ErrExited) && errors.As(err, &probe) {
+		tr.record.FailedServer = probe.Server
+		return evidence.ClassServerError
+	}
+	return evidence.ClassInfra
 }
 
 // excused is a failure of a trial's beginning, which is somebody else's where they

@@ -152,7 +152,6 @@ func checkEvidence(t *testing.T, run string, r Result) {
 
 func TestInfraBeforeTheAgent(t *testing.T) {
 	broken := errors.New("engine on fire")
-	deaf := program{run: func(p *fakeProcess) int { io.WriteString(p.err, "cannot open database\n"); return 7 }}
 	for _, test := range []struct {
 		act, reason string
 		server      program
@@ -160,8 +159,6 @@ func TestInfraBeforeTheAgent(t *testing.T) {
 		{"open", "engine on fire", program{}},
 		{"put stock /", `files of server "stock": engine on fire`, program{}},
 		{"start stock", `MCP server "stock" did not start: engine on fire`, program{}},
-		{"", "exited before it answered", deaf},
-		{"", "cannot open database", deaf},
 		{"", "did not answer in time", lasts()},
 		{"listen", "engine on fire", program{}},
 		{"put agent /workspace", "engine on fire", program{}},
@@ -211,7 +208,7 @@ func TestAdvice(t *testing.T) {
 				}
 				b.on[test.act] = fails(errors.New("broken"))
 				r := runOne(t, b, testTrial(1), options(t))
-				if got := strings.HasSuffix(r.Verdicts.Message, "\nnote: it has no roof"); got != test.advised || r.Verdicts.Class != evidence.ClassInfra {
+				if got := strings.HasSuffix(r.Verdicts.Message, "\nnote: it has no roof"); got != test.advised || r.Verdicts.Class.OfAgent() {
 					t.Errorf("%s: %s", r.Verdicts.Class, r.Verdicts.Message)
 				}
 			})

@@ -95,8 +95,8 @@ func (r Record) recoverTrial(ctx context.Context, run string, id TrialID, c Cons
 	case result.Trial.Run != r.ID || result.Trial.Task != id.Task || result.Trial.Number != id.Number:
 		return result, &damage{evidence.TrialFile + " is of another trial"}
 	}
-	if result.Trial.Class == evidence.ClassInfra {
-		result.Verdicts.Class = evidence.ClassInfra // its evidence may be half set aside
+	if !result.Trial.Class.OfAgent() {
+		result.Verdicts.Class = result.Trial.Class // its evidence may be half set aside
 		return result, nil
 	}
 	if err := r.damageIn(run, id); err != nil {

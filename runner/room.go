@@ -32,7 +32,7 @@ func (tr *trialRun) writeRecord(dir evidence.Dir) error {
 	if !evidence.DiskFull(err) {
 		return err
 	}
-	if tr.record.Class != evidence.ClassInfra {
+	if tr.record.Class.OfAgent() {
 		tr.blame(evidence.ClassInfra, evidence.ReasonRunner, err.Error())
 	}
 	for _, name := range largeFiles {

@@ -86,7 +86,7 @@ func (r *run) trial(ctx context.Context, t *Trial, dir evidence.Dir) (ended bool
 		return false, closed
 	}
 	if err := errors.Join(broke, closed); err != nil {
-		tr.blame(evidence.ClassInfra, reasonOf(err), onceEach(err))
+		tr.blame(tr.classOf(err), reasonOf(err), onceEach(err))
 	}
 	if tr.record.Ended.IsZero() {
 		tr.record.Ended = rec.Now()

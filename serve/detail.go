@@ -31,7 +31,7 @@ type TaskDetail struct {
 type TrialLine struct {
 	Number     int             `json:"number"`            // from 1
 	Attempts   int             `json:"attempts"`          // the last of which counts
-	Outcome    evidence.Class  `json:"outcome"`           // pass, fail, timeout, agent_error, error or infra
+	Outcome    evidence.Class  `json:"outcome"`           // pass, fail, timeout, agent_error, error, server_error or infra
 	Reason     evidence.Reason `json:"reason,omitempty"`  // for that, in a word; left out of one that passed
 	Message    string          `json:"message,omitempty"` // likewise, in a sentence; left out where none is told
 	DurationMS int64           `json:"duration_ms"`       // of the agent

@@ -31,7 +31,7 @@ type TrialDetail struct {
 	Prompt      string          `json:"prompt"`               // that the agent was given
 	Started     time.Time       `json:"started"`              // UTC
 	Ended       time.Time       `json:"ended"`                // UTC
-	Outcome     evidence.Class  `json:"outcome"`              // pass, fail, timeout, agent_error, error or infra
+	Outcome     evidence.Class  `json:"outcome"`              // pass, fail, timeout, agent_error, error, server_error or infra
 	Reason      evidence.Reason `json:"reason,omitempty"`     // for that, in a word; left out of one that passed
 	Message     string          `json:"message,omitempty"`    // likewise, in a sentence; left out where none is told
 	FinalOutput string          `json:"final_output"`         // of the agent

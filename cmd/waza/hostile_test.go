@@ -30,7 +30,7 @@ func TestAttacks_HostileServers(t *testing.T) {
 		{how: "wrong-id", config: `timeout: 1000, `, outcome: evidence.OutcomeTimeout, class: evidence.ClassFail},
 		{how: "stderr-flood", outcome: evidence.OutcomeOK, class: evidence.ClassPass, event: "limit", says: "stderr"},
 		{how: "silent", config: `timeout: 1000, `, outcome: evidence.OutcomeTimeout, class: evidence.ClassFail},
-		{how: "exit", class: evidence.ClassInfra, event: "health", says: "goodbye"},
+		{how: "exit", class: evidence.ClassServerError, event: "health", says: "goodbye"},
 	}
 	var tasks strings.Builder
 	for i, test := range tests {
@@ -60,7 +60,7 @@ graders:
 tasks: [tasks/*.yaml]
 `+tasks.String(), "debian:bookworm-slim")
 	p.compile("hostile", "./testdata/hostile")
-	p.run(exitInfra, "--infra-retries", "0") // one server does not start
+	p.run(exitFailed) // one server does not start
 	all := p.results()
 	for i, test := range tests {
 		task := fmt.Sprintf("t%d", i)

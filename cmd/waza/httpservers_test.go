@@ -163,12 +163,16 @@ script: [{say: x}]
 		t.Errorf("dies: %+v", exits)
 	}
 	for task, reason := range map[string]string{
-		"exits":     "exited with code 7; its stderr ends:\nno database",
+		"exits":     "exited with code 7; its stderr:\nno database",
 		"deaf":      "did not answer in time",
 		"elsewhere": "is /other the path of its endpoint?",
 		"misspelt":  `mcp_servers.web.tools names "eco"; the server has "echo"`,
 	} {
-		if run := p.runOf(task); run.Outcome != evidence.ClassInfra || !strings.Contains(run.Message, reason) {
+		want := evidence.ClassInfra
+		if task == "exits" {
+			want = evidence.ClassServerError
+		}
+		if run := p.runOf(task); run.Outcome != want || !strings.Contains(run.Message, reason) {
 			t.Errorf("%s: %s %s", task, run.Outcome, run.Message)
 		}
 	}

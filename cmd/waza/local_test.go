@@ -279,3 +279,29 @@ tasks: [task.yaml]
 		t.Errorf("reason %q, want %q", run.Message, want)
 	}
 }
+
+// A server that exits before it answers has failed the run, once, and says how.
+func TestLocalServerThatExits(t *testing.T) {
+	t.Parallel()
+	p := newLocalProject(t, `
+-- eval.yaml --
+name: NAME
+config:
+  trials_per_task: 1
+  timeout_seconds: 60
+  executor: mock
+  mcp_servers:
+    stock: {command: sh, args: [-c, "echo no license >&2; exit 3"]}
+tasks: [task.yaml]
+-- task.yaml --
+{id: x, inputs: {prompt: x}}
+`)
+	c := p.startLocal().wait(exitFailed)
+	run := p.runOf("x")
+	if run.Outcome != evidence.ClassServerError || run.Attempts != 1 || !strings.Contains(run.Message, "no license") {
+		t.Errorf("%+v", run)
+	}
+	if said := c.stdout.String(); !strings.Contains(said, "server stock: exited before it answered in 1 trial(s)") {
+		t.Errorf("%s", said)
+	}
+}

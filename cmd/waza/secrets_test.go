@@ -313,7 +313,7 @@ cmd~sécret/5f2e=?
 `)
 	p.compile("blab", "./testdata/blab")
 	p.env = append(p.env, "E2E_SECRET="+hushed["FROM_ENV"])
-	c := p.start("run", "eval.yaml", "--run-dir", "run", "-v", "--infra-retries", "0").wait(exitInfra)
+	c := p.start("run", "eval.yaml", "--run-dir", "run", "-v").wait(exitFailed)
 	noneIn(t, p.path("run"))
 	tellsNothing(t, "what is printed", []byte(c.stdout.String()+c.stderr.String()))
 	if said := p.read("run", "trials", "fine", "1", evidence.StdoutFile); strings.Contains(said, "E2E_SECRET") || strings.Contains(said, "FROM_") || !strings.Contains(said, "given [REDACTED]") {

@@ -199,7 +199,18 @@ const (
 	ClassAgentError Class = "agent_error"
 	ClassError      Class = "error" // a grader lacked the evidence it needs
 	ClassInfra      Class = "infra"
+	// ClassServerError is that an MCP server exited by itself before it first answered.
+	ClassServerError Class = "server_error"
 )
+
+// Classes are all of them, the best first.
+func Classes() []Class {
+	return []Class{ClassPass, ClassFail, ClassTimeout, ClassAgentError, ClassError, ClassServerError, ClassInfra}
+}
+
+// OfAgent reports whether a trial that ended so, or has not ended, tells of the agent. One
+// that does not is not graded and counts in no rate of the agent's.
+func (c Class) OfAgent() bool { return c != ClassInfra && c != ClassServerError }
 
 // Reason says in one word what put a trial into its class.
 type Reason string
@@ -228,7 +239,7 @@ const (
 // Reasons of infra.
 const (
 	ReasonSandbox Reason = "sandbox" // it did not come up
-	ReasonServer  Reason = "server"  // an MCP server did not come up
+	ReasonServer  Reason = "server"  // an MCP server did not come up; with server_error it exited by itself
 	ReasonPin     Reason = "pin"     // an MCP server is not as it is pinned, and has to be
 	ReasonEngine  Reason = "engine"  // it went away, or did not do what it was asked to
 	ReasonKilled  Reason = "killed"  // somebody outside ended a container, or took a network away
@@ -280,30 +291,32 @@ const (
 
 // Trial is trial.json. Attempt counts reruns after infra, from 1.
 type Trial struct {
-	Run         string          `json:"run"`
-	Task        string          `json:"task"`
-	TaskName    string          `json:"task_name"`
-	Number      int             `json:"number"` // from 1
-	Attempt     int             `json:"attempt"`
-	Prompt      string          `json:"prompt"`
-	Executor    string          `json:"executor"`
-	Servers     []ServerRecord  `json:"servers"`
-	Shared      []SharedServer  `json:"shared_servers,omitempty"`
-	Graders     []GraderSpec    `json:"graders"`
-	Judge       *Judge          `json:"judge,omitempty"` // where a grader asks one
-	Plan        json.RawMessage `json:"plan,omitempty"`  // the trial's plan, as --dry-run prints it
-	Started     time.Time       `json:"started"`
-	AgentStart  time.Time       `json:"agent_started,omitzero"`
-	AgentEnd    time.Time       `json:"agent_ended,omitzero"`
-	Ended       time.Time       `json:"ended"`
-	ExitCode    *int            `json:"exit_code,omitempty"`
-	Signal      string          `json:"signal,omitempty"`
-	Class       Class           `json:"class,omitempty"`   // set before grading only where the agent or we broke: timeout, agent_error, infra
-	Reason      Reason          `json:"reason,omitempty"`  // with Class
-	Message     string          `json:"message,omitempty"` // the reason for a person
-	FinalOutput string          `json:"final_output"`
-	Guarantees  *Guarantees     `json:"guarantees,omitempty"`
-	Gaps        []string        `json:"gaps,omitempty"` // evidence that is missing and why
+	Run        string          `json:"run"`
+	Task       string          `json:"task"`
+	TaskName   string          `json:"task_name"`
+	Number     int             `json:"number"` // from 1
+	Attempt    int             `json:"attempt"`
+	Prompt     string          `json:"prompt"`
+	Executor   string          `json:"executor"`
+	Servers    []ServerRecord  `json:"servers"`
+	Shared     []SharedServer  `json:"shared_servers,omitempty"`
+	Graders    []GraderSpec    `json:"graders"`
+	Judge      *Judge          `json:"judge,omitempty"` // where a grader asks one
+	Plan       json.RawMessage `json:"plan,omitempty"`  // the trial's plan, as --dry-run prints it
+	Started    time.Time       `json:"started"`
+	AgentStart time.Time       `json:"agent_started,omitzero"`
+	AgentEnd   time.Time       `json:"agent_ended,omitzero"`
+	Ended      time.Time       `json:"ended"`
+	ExitCode   *int            `json:"exit_code,omitempty"`
+	Signal     string          `json:"signal,omitempty"`
+	Class      Class           `json:"class,omitempty"`   // set before grading only where the agent or we broke: timeout, agent_error, infra
+	Reason     Reason          `json:"reason,omitempty"`  // with Class
+	Message    string          `json:"message,omitempty"` // the reason for a person
+	// FailedServer is the server that a server_error is of.
+	FailedServer string      `json:"failed_server,omitempty"`
+	FinalOutput  string      `json:"final_output"`
+	Guarantees   *Guarantees `json:"guarantees,omitempty"`
+	Gaps         []string    `json:"gaps,omitempty"` // evidence that is missing and why
 	// Redacted is what was taken out of the trial's files, by their names.
 	Redacted map[string]Redaction `json:"redacted,omitempty"`
 	// Resources is what each box may use and what it used, by box: "agent", "relay", a

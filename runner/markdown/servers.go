@@ -29,6 +29,9 @@ func ofNote(s results.ServerCard) string {
 	if s.RugPulls > 0 {
 		said = append(said, "changed its tools in "+words.Count(s.RugPulls, "trial"))
 	}
+	if s.Failed > 0 {
+		said = append(said, "exited before it answered in "+words.Count(s.Failed, "trial"))
+	}
 	if s.Unpinned > 0 {
 		said = append(said, "not as pinned in "+words.Count(s.Unpinned, "trial"))
 	}

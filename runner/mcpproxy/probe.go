@@ -27,10 +27,10 @@ type ProbeError struct {
 	Class  error         // one of the classes above
 	Cause  error         // more about it; may be nil
 	Exit   *process.Exit // where the class is ErrExited and the exit is known
-	Stderr string        // the end of what it wrote there
+	Stderr string        // the beginning and the end of what it wrote there
 }
 
-// Error names the server, the reason, and the last lines of its stderr.
+// Error names the server, the reason, and the first and last lines of its stderr.
 func (e *ProbeError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "MCP server %q %v", e.Server, e.Class)
@@ -38,7 +38,7 @@ func (e *ProbeError) Error() string {
 		fmt.Fprintf(&b, ": %v", e.Cause)
 	}
 	if last := strings.TrimSpace(e.Stderr); last != "" {
-		fmt.Fprintf(&b, "; its stderr ends:\n%s", last)
+		fmt.Fprintf(&b, "; its stderr:\n%s", last)
 	}
 	return b.String()
 }

@@ -140,7 +140,7 @@ func outcomeOf(outcome any) Mark {
 		return Mark{"fail", word, "fail"}
 	case string(evidence.ClassTimeout):
 		return Mark{"timeout", word, "warn"}
-	case string(evidence.ClassAgentError), string(evidence.OutcomeProtocolError), string(evidence.OutcomeTransportError):
+	case string(evidence.ClassAgentError), string(evidence.ClassServerError), string(evidence.OutcomeProtocolError), string(evidence.OutcomeTransportError):
 		return Mark{"broke", word, "fail"}
 	case string(evidence.OutcomeCancelled):
 		return Mark{"none", word, "infra"}

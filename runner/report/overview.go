@@ -92,7 +92,7 @@ type attacked struct {
 func succeeded(t results.Task) failure {
 	f := failure{Task: t}
 	for _, r := range t.Runs {
-		if r.Outcome != evidence.ClassInfra && r.Attack != nil && r.Attack.Result == evidence.AttackSucceeded {
+		if r.Outcome.OfAgent() && r.Attack != nil && r.Attack.Result == evidence.AttackSucceeded {
 			f.Trials = append(f.Trials, r.RunNumber)
 		}
 	}

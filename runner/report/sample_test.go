@@ -225,7 +225,7 @@ func remarkable(t *results.Trial) {
 // many is a run of many tasks.
 func many(t *testing.T, tasks, trials int) Run {
 	s := newSampler(t, trials)
-	classes := classes()
+	classes := evidence.Classes()
 	for i := range tasks {
 		id := fmt.Sprintf("task-%03d", i)
 		s.task(id, id)

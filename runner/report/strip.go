@@ -1,5 +1,7 @@
 package report
 
+import "github.com/waza-isolate/waza/runner/evidence"
+
 // strip is a bar of parts, side by side, with what each is of.
 type strip struct {
 	Parts []stripPart
@@ -38,7 +40,7 @@ func missingMark() Mark { return Mark{"none", "no outcome", "soft"} }
 func trialStrip(r Run) strip {
 	var s strip
 	outcomes := r.outcomes()
-	for _, class := range classes() {
+	for _, class := range evidence.Classes() {
 		s.add(outcomeOf(class), outcomes[class])
 	}
 	s.add(missingMark(), r.Missing())

@@ -108,7 +108,7 @@ type choice struct {
 // choices are the words that tell tasks apart.
 func choices(rows []taskRow) []choice {
 	words := []string{wordOther, wordMixed}
-	for _, class := range classes() {
+	for _, class := range evidence.Classes() {
 		words = append(words, string(class))
 	}
 	tags := make([]string, len(rows))

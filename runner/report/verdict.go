@@ -101,7 +101,7 @@ func (r Run) toldOutcomes() []string {
 		return []string{fmt.Sprintf("All %s of %s passed.", several(all, "trial"), several(r.tasksTold(), "task"))}
 	}
 	var others []string
-	for _, class := range classes() {
+	for _, class := range evidence.Classes() {
 		if n := outcomes[class]; n > 0 && class != evidence.ClassPass && class != evidence.ClassInfra {
 			others = append(others, fmt.Sprintf("%d %s", n, class))
 		}
@@ -128,13 +128,6 @@ func (r Run) outcomes() map[evidence.Class]int {
 		}
 	}
 	return counts
-}
-
-// classes are those of trials, the best first.
-func classes() []evidence.Class {
-	return []evidence.Class{
-		evidence.ClassPass, evidence.ClassFail, evidence.ClassTimeout, evidence.ClassAgentError, evidence.ClassError, evidence.ClassInfra,
-	}
 }
 
 func ofTrials(n, all int, one, more string) string {

@@ -24,6 +24,8 @@ type taken struct {
 	used    map[string]*serverUse   // by server
 	listed  map[string][]definition // likewise
 	answers answerTimes             // of models
+
+	failedServer string // that exited before it answered; empty for none
 }
 
 // NewBuilder is for a run of which no trial is known yet.
@@ -41,7 +43,7 @@ func (b *Builder) Add(trial Trial) error {
 	if _, ok := b.trials[trial.Task]; !ok {
 		return fmt.Errorf("results: trial %d is of task %q, which the run does not have", trial.Number, trial.Task)
 	}
-	t := taken{result: outline(trial), used: used(trial)}
+	t := taken{result: outline(trial), used: used(trial), failedServer: trial.FailedServer}
 	t.listed = b.define.define(t.result.Servers, trial.Catalogs)
 	t.result.Models, t.answers = modelsOf(trial)
 	t.result.Usage = t.result.SessionDigest.Usage
@@ -73,6 +75,7 @@ func (b *Builder) Results() Results {
 			if counts(t.result) {
 				servers.add(t)
 			}
+			servers.failed(t.failedServer)
 		}
 	}
 	results.Servers = servers.all()
@@ -119,9 +122,10 @@ func counted(runs []RunResult) []RunResult {
 	return slices.DeleteFunc(slices.Clone(runs), func(r RunResult) bool { return !counts(r) })
 }
 
-func counts(r RunResult) bool { return r.Outcome != evidence.ClassInfra }
+func counts(r RunResult) bool { return r.Outcome.OfAgent() }
 
-// taskStatus is passed when every counted run passed, and failed when one failed.
+// taskStatus is passed when every counted run passed and no server kept one from being
+// made, and failed when one failed.
 func taskStatus(runs []RunResult) Status {
 	if len(runs) == 0 {
 		return StatusNone
@@ -132,7 +136,7 @@ func taskStatus(runs []RunResult) Status {
 	switch {
 	case has(StatusFailed):
 		return StatusFailed
-	case has(StatusError) || !has(StatusPassed):
+	case has(StatusError) || !has(StatusPassed) || slices.ContainsFunc(runs, func(r RunResult) bool { return r.Outcome == evidence.ClassServerError }):
 		return StatusError
 	}
 	return StatusPassed

@@ -12,6 +12,8 @@ import (
 type ServerCard struct {
 	Name   string `json:"name"`
 	Trials int    `json:"trials"` // that had it
+	// Failed counts trials that could not be made because it exited before it answered.
+	Failed int `json:"failed_to_start,omitempty"`
 	Tally
 	TimedCalls       int           `json:"timed_calls"` // answered, or timed out
 	MedianDurationMS *float64      `json:"median_duration_ms,omitempty"`
@@ -53,18 +55,29 @@ type cards struct {
 	tools  map[string]*toolCards
 }
 
-// add takes in what a trial tells of servers.
-func (c *cards) add(t taken) {
+// card is that of a server, which may be a new one.
+func (c *cards) card(name string) *ServerCard {
 	if c.byName == nil {
 		c.byName, c.tools = map[string]*ServerCard{}, map[string]*toolCards{}
 	}
+	if c.byName[name] == nil {
+		c.byName[name], c.order = &ServerCard{Name: name}, append(c.order, name)
+		c.tools[name] = &toolCards{}
+	}
+	return c.byName[name]
+}
+
+// failed takes in that a server kept a trial from being made; an empty name is none.
+func (c *cards) failed(server string) {
+	if server != "" {
+		c.card(server).Failed++
+	}
+}
+
+// add takes in what a trial tells of servers.
+func (c *cards) add(t taken) {
 	for _, report := range t.result.Servers {
-		card := c.byName[report.Name]
-		if card == nil {
-			card = &ServerCard{Name: report.Name}
-			c.byName[report.Name], c.order = card, append(c.order, report.Name)
-			c.tools[report.Name] = &toolCards{}
-		}
+		card := c.card(report.Name)
 		card.Trials++
 		card.Tally.add(report.Tally)
 		if len(report.RugPulls) > 0 {

@@ -123,7 +123,7 @@ func compared(number int, e Entry) ComparedRun {
 			}
 			r.MCPCalls += trial.MCPCalls
 			r.Models = r.Models.plus(trial.Models)
-			if trial.Outcome != evidence.ClassInfra {
+			if trial.Outcome.OfAgent() {
 				took = append(took, trial.Duration)
 			}
 		}
@@ -142,7 +142,7 @@ func comparedTask(t TaskOutline) ComparedTask {
 	var took []time.Duration
 	var tokens, costs []float64
 	for _, trial := range t.Trials {
-		if trial.Outcome == evidence.ClassInfra {
+		if !trial.Outcome.OfAgent() {
 			continue
 		}
 		took = append(took, trial.Duration)
@@ -184,7 +184,7 @@ func mark(t TaskOutline) string {
 	case len(t.Trials) == 1:
 		return string(t.Trials[0].Outcome)
 	case counted == 0:
-		return string(evidence.ClassInfra)
+		return string(t.Trials[0].Outcome)
 	}
 	return share(passed, counted)
 }

@@ -102,7 +102,7 @@ func (m *ModelFigures) plus(other *ModelFigures) *ModelFigures {
 // passed is how many of the trials that count passed, and how many count.
 func (t TaskOutline) passed() (passed, counted int) {
 	for _, trial := range t.Trials {
-		if trial.Outcome == evidence.ClassInfra {
+		if !trial.Outcome.OfAgent() {
 			continue
 		}
 		counted++

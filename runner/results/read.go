@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -172,8 +173,7 @@ func attackEnd(said string) (evidence.AttackEnd, error) {
 
 // classOf is how a trial ended, in our word or, where there is none, in upstream's.
 func classOf(outcome string, status Status) (evidence.Class, error) {
-	switch class := evidence.Class(outcome); class {
-	case evidence.ClassPass, evidence.ClassFail, evidence.ClassTimeout, evidence.ClassAgentError, evidence.ClassError, evidence.ClassInfra:
+	if class := evidence.Class(outcome); slices.Contains(evidence.Classes(), class) {
 		return class, nil
 	}
 	if outcome == "" {

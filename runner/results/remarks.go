@@ -31,7 +31,10 @@ func (r Results) remarks(width int) string {
 // remarkable are the things that are worth a person's look. What a server starts and
 // writes inside its container is in the card alone.
 func (s ServerCard) remarkable() (said []string) {
-	said = s.Conduct.remarkable()
+	if s.Failed > 0 {
+		said = append(said, fmt.Sprintf("exited before it answered in %d trial(s)", s.Failed))
+	}
+	said = append(said, s.Conduct.remarkable()...)
 	if s.Marks != nil && s.Marks.count() > 0 {
 		said = append(said, fmt.Sprintf("%d marked place(s) in what it says of its tools", s.Marks.count()))
 	}

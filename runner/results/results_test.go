@@ -241,3 +241,22 @@ func TestTableWidth(t *testing.T) {
 		golden(t, name, table.Bytes())
 	}
 }
+
+// A trial that a server kept from being made counts against the server and in no rate of the
+// agent's; the run has failed.
+func TestServerError(t *testing.T) {
+	broke := trial("first", 2, 1, evidence.ClassServerError)
+	broke.FailedServer = "stock"
+	r := build(t, run(), trial("first", 1, 1, evidence.ClassPass, 1), broke)
+	first := r.Tasks[0]
+	if first.Status != results.StatusError || first.Stats.TotalRuns != 1 || first.Stats.PassRate != 1 || r.ExitCode() != 1 {
+		t.Errorf("%s, %+v, exit %d", first.Status, first.Stats, r.ExitCode())
+	}
+	if len(r.Servers) != 1 || r.Servers[0].Failed != 1 || r.Servers[0].Trials != 0 {
+		t.Errorf("servers %+v", r.Servers)
+	}
+	var table bytes.Buffer
+	if err := r.Table(&table, 0); err != nil || !strings.Contains(table.String(), "server stock: exited before it answered in 1 trial(s)") {
+		t.Errorf("%s, %v", table.String(), err)
+	}
+}

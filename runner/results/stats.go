@@ -5,8 +5,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // Stats is a task's counted runs in figures. Scores of a run are the mean of its
@@ -80,7 +78,7 @@ func stats(runs []RunResult) *Stats {
 // passedAtFirst reports whether the first attempt that says something of the agent passed,
 // so that attempts which make up for failed ones do not make a task look reliable.
 func (r RunResult) passedAtFirst() bool {
-	failed := slices.ContainsFunc(r.Earlier, func(a Attempt) bool { return a.Outcome != evidence.ClassInfra })
+	failed := slices.ContainsFunc(r.Earlier, func(a Attempt) bool { return a.Outcome.OfAgent() })
 	return r.Status == StatusPassed && !failed
 }
 

@@ -18,7 +18,7 @@
     return s < 3600 ? `${Math.floor(s / 60)} min ${s % 60} s` : `${Math.floor(s / 3600)} h ${Math.floor(s / 60) % 60} min`;
   };
   // An outcome as a badge: a sign, a word and a colour, as the server writes it.
-  const marks = { pass: ["pass", "pass"], fail: ["fail", "fail"], timeout: ["timeout", "warn"], agent_error: ["broke", "fail"], infra: ["infra", "infra"] };
+  const marks = { pass: ["pass", "pass"], fail: ["fail", "fail"], timeout: ["timeout", "warn"], agent_error: ["broke", "fail"], server_error: ["broke", "fail"], infra: ["infra", "infra"] };
   const badge = (outcome) => {
     const [sign, kind] = marks[outcome] ?? ["error", "warn"];
     const made = element("span", undefined, "badge " + kind);
