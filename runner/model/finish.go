@@ -15,6 +15,9 @@ import (
 func (c *call) finish(broken error) {
 	c.record.Outcome = evidence.ModelOK
 	told := c.told()
+	if errors.Is(broken, context.Canceled) && told.Stop != "" && told.Usage != nil && told.Error == "" {
+		broken = nil // the answer was complete: some agents do not wait for the stream's end
+	}
 	switch {
 	case errors.Is(broken, errTimeUp):
 		c.record.Outcome = evidence.ModelBudget

@@ -231,6 +231,41 @@ func TestAgentLeaves(t *testing.T) {
 	}
 }
 
+// TestAgentLeavesWhatIsComplete holds that an answer is whole where its last event has come,
+// whether or not the agent waits for the stream's end: its tokens count and cost. Without
+// the count it is not.
+func TestAgentLeavesWhatIsComplete(t *testing.T) {
+	t.Parallel()
+	const stop = "data: {\"choices\":[{\"delta\":{\"content\":\"hello\"},\"finish_reason\":\"stop\"}]}\n\n"
+	for sent, want := range map[string]string{
+		stop + "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":11,\"completion_tokens\":3}}\n\n": evidence.ModelOK,
+		stop: evidence.ModelCancelled,
+		"data: {\"choices\":[{\"delta\":{\"content\":\"hel\"}}],\"usage\":{\"prompt_tokens\":11,\"completion_tokens\":1}}\n\n": evidence.ModelCancelled,
+	} {
+		gone := make(chan struct{})
+		s := over(t, func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.ReadAll(r.Body)
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, sent)
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+			close(gone)
+		})
+		r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+chat, strings.NewReader(question))
+		answer, err := s.client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.ReadFull(answer.Body, make([]byte, len(sent)))
+		_ = answer.Body.Close()
+		<-gone
+		c := s.only(t)
+		if c.Outcome != want || want == evidence.ModelOK && (c.Usage == nil || c.Usage.Input != 11 || c.Usage.Output != 3 || c.Error != "") {
+			t.Errorf("%s: %s, %+v, %s", sent, c.Outcome, c.Usage, c.Error)
+		}
+	}
+}
+
 // TestClose holds that a closed gateway has ended and recorded its calls, and takes none.
 func TestClose(t *testing.T) {
 	t.Parallel()
