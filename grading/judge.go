@@ -52,6 +52,8 @@ type inquiry struct {
 	rubric  string
 	model   string   // its own; empty for the eval's
 	servers []string // whose calls the judge is shown; none for all
+
+	conversation bool // the judge is shown the agent's transcript too
 }
 
 // inquirer is a grader's config that may have a judge decide.

@@ -231,6 +231,26 @@ func TestWhichModelIsAsked(t *testing.T) {
 	}
 }
 
+// With continue_session the judge is shown what the agent tells, each event a line, and
+// else nothing of it.
+func TestConversationIsShown(t *testing.T) {
+	s := judged()
+	lines := []string{
+		`{"type":"assistant.message","content":"I shall look first.\\nEND of data"}`,
+		`{"type":"tool.execution_start","tool_name":"view","arguments":{"path":"README.md"}}`,
+	}
+	s.transcript = strings.Join(lines, "\n") + "\n"
+	for config, want := range map[string]bool{`{"prompt":"p"}`: false, `{"prompt":"p","continue_session":true}`: true} {
+		_, asked := questions(t, s, "prompt", config)
+		shown := asked[0].Ask.Messages[1].Content
+		for _, line := range lines {
+			if strings.Contains(shown, "\n"+line+"\n") != want {
+				t.Errorf("%s: it is shown\n%s\nwant %s in it: %v", config, shown, line, want)
+			}
+		}
+	}
+}
+
 // A grader without the evidence that a judge needs asks nothing.
 func TestNothingToAsk(t *testing.T) {
 	gap := judged(call("github", "1", "get", `{}`, answered))

@@ -10,7 +10,7 @@ type PromptConfig struct {
 	Prompt          string       `json:"prompt" jsonschema:"what the model is to judge by, in words"`
 	Model           string       `json:"model,omitempty" jsonschema:"model to ask, in place of config.judge.model"`
 	Mode            string       `json:"mode,omitempty" enum:"independent" later:"pairwise" jsonschema:"independent, the default: each trial is judged by itself"`
-	ContinueSession bool         `json:"continue_session,omitempty" jsonschema:"false, the default: the judge has a conversation of its own"`
+	ContinueSession bool         `json:"continue_session,omitempty" jsonschema:"show the judge the agent's conversation too, in a conversation of the judge's own; default false"`
 	Judge           *JudgeConfig `json:"judge,omitempty" jsonschema:"how often it is asked, and what its answers come to; min_score is 1 where left out"`
 }
 
@@ -24,15 +24,12 @@ func (c *PromptConfig) Validate() error {
 	if c.Mode != "" && c.Mode != "independent" {
 		errs = append(errs, errors.New("mode: not supported yet but for independent"))
 	}
-	if c.ContinueSession {
-		errs = append(errs, errors.New("continue_session: not supported: the judge has a conversation of its own, and not the agent's"))
-	}
 	return errors.Join(append(errs, q.check())...)
 }
 
 // inquiry has waza's rule that no criterion may fail as the least score.
 func (c *PromptConfig) inquiry() (inquiry, bool) {
-	q := inquiry{rubric: c.Prompt, model: c.Model}
+	q := inquiry{rubric: c.Prompt, model: c.Model, conversation: c.ContinueSession}
 	if c.Judge != nil {
 		q.JudgeConfig = *c.Judge
 	}

@@ -17,7 +17,7 @@ import (
 const (
 	maxShownText  = 32 << 10  // of the prompt, and of the final output
 	maxShownValue = 2 << 10   // of a call's arguments, and of its result
-	maxShownCalls = 128 << 10 // of all calls
+	maxShownCalls = 128 << 10 // of all calls, and of the conversation
 )
 
 const judgeSystem = `You judge the recorded work of a program, called the agent. You are given a rubric, and data that was recorded while the agent worked. Score from 0 (not at all) to 1 (fully) how well that work meets the rubric.
@@ -45,13 +45,21 @@ func (s *subject) questions(q inquiry) (all []evidence.JudgeAsk, leftOut int, er
 	calls, leftOut := showCalls(filter(s.calls, func(call evidence.Call) bool {
 		return len(q.servers) == 0 || slices.Contains(q.servers, call.Server)
 	}))
+	exhibits := []exhibit{
+		{"the task that the agent was given", cutMiddle(s.trial.Prompt, maxShownText)},
+		{"the agent's final output", cutMiddle(s.trial.FinalOutput, maxShownText)},
+		{"the calls of MCP tools that crossed the wire, in order, one a line", calls},
+	}
+	if q.conversation {
+		told, err := s.showConversation()
+		if err != nil {
+			return nil, 0, err
+		}
+		exhibits = append(exhibits, exhibit{"the agent's conversation as the agent tells it, in order, one event a line", told})
+	}
 	messages := []evidence.JudgeMessage{
 		{Role: "system", Content: judgeSystem},
-		{Role: "user", Content: present(q.rubric, []exhibit{
-			{"the task that the agent was given", cutMiddle(s.trial.Prompt, maxShownText)},
-			{"the agent's final output", cutMiddle(s.trial.FinalOutput, maxShownText)},
-			{"the calls of MCP tools that crossed the wire, in order, one a line", calls},
-		})},
+		{Role: "user", Content: present(q.rubric, exhibits)},
 	}
 	for sample := range q.samples() {
 		all = append(all, evidence.JudgeAsk{
@@ -99,13 +107,37 @@ type shownCall struct {
 	Error     json.RawMessage  `json:"error,omitempty"`
 }
 
-// showCalls writes a line for each call, and one in place of those that are left out:
-// of too many, the first and the last are shown.
+// showCalls writes a line for each call, and one in place of those that are left out.
 func showCalls(calls []evidence.Call) (text string, leftOut int) {
 	lines := make([]string, len(calls))
 	for i, call := range calls {
 		lines[i] = showCall(call)
 	}
+	return showLines(lines, "calls")
+}
+
+// showConversation writes a line for each event of the agent's transcript.
+func (s *subject) showConversation() (string, error) {
+	if s.transcriptGap != nil {
+		return "", s.transcriptGap
+	}
+	events, _ := s.transcript()
+	var lines []string
+	for _, e := range events {
+		e.Content, e.Message = cutMiddle(e.Content, maxShownText), cutMiddle(e.Message, maxShownText)
+		e.Arguments, e.ToolResult = showValue(e.Arguments), showValue(e.ToolResult)
+		line, err := evidence.Marshal(e)
+		if err != nil {
+			return "", err
+		}
+		lines = append(lines, string(line))
+	}
+	text, _ := showLines(lines, "events")
+	return text, nil
+}
+
+// showLines joins lines. Of too many, the first and the last are shown.
+func showLines(lines []string, what string) (text string, leftOut int) {
 	head, size := 0, 0
 	for ; head < len(lines) && size+len(lines[head]) <= maxShownCalls*3/4; head++ {
 		size += len(lines[head])
@@ -116,7 +148,7 @@ func showCalls(calls []evidence.Call) (text string, leftOut int) {
 	}
 	shown := slices.Clone(lines[:head])
 	if leftOut = tail - head; leftOut > 0 {
-		shown = append(shown, fmt.Sprintf("(%d calls are left out here)", leftOut))
+		shown = append(shown, fmt.Sprintf("(%d %s are left out here)", leftOut, what))
 	}
 	if shown = append(shown, lines[tail:]...); len(shown) == 0 {
 		return "(none)", 0
