@@ -107,6 +107,8 @@ type TaskRecord struct {
 	Name string `json:"name"`
 
 	Labels map[string]json.RawMessage `json:"labels,omitempty"`
+
+	Trigger *results.TriggerTest `json:"trigger_test,omitempty"`
 }
 
 // NewRecord is the record of a run of eval that is about to start. overlay is what
@@ -129,7 +131,7 @@ func NewRecord(eval *spec.Eval, tasks []spec.ResolvedTask, overlay *mcpconfig.Cl
 		r.MCP = &MCPRecord{Path: overlay.Name, SHA256: overlay.SHA256, Servers: slices.Sorted(maps.Keys(overlay.Servers))}
 	}
 	for _, t := range tasks {
-		r.Tasks = append(r.Tasks, TaskRecord{ID: t.ID, Name: t.Name, Labels: t.Labels})
+		r.Tasks = append(r.Tasks, TaskRecord{ID: t.ID, Name: t.Name, Labels: t.Labels, Trigger: triggerOf(t)})
 	}
 	for _, m := range eval.Metrics {
 		if m.On() {
@@ -137,6 +139,14 @@ func NewRecord(eval *spec.Eval, tasks []spec.ResolvedTask, overlay *mcpconfig.Cl
 		}
 	}
 	return r, nil
+}
+
+// triggerOf is what the results say of a prompt of trigger_tests.yaml; nil for other tasks.
+func triggerOf(t spec.ResolvedTask) *results.TriggerTest {
+	if t.Trigger == nil {
+		return nil
+	}
+	return &results.TriggerTest{Prompt: t.Prompt, ShouldTrigger: t.Trigger.ShouldTrigger, Confidence: t.Trigger.Confidence}
 }
 
 func metricSpec(m spec.Metric) results.MetricSpec {

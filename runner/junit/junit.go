@@ -115,6 +115,9 @@ func suiteOf(r results.Results) suite {
 	texts := budget{left: maxTexts}
 	var before strings.Builder
 	for _, task := range r.Tasks {
+		if task.Trigger != nil { // counts for a metric, which has a case of its own
+			continue
+		}
 		s.Cases = append(s.Cases, taskCase(class, r.Config.RunsPerTest, task, &texts))
 		before.WriteString(string(texts.take(again(task))))
 	}

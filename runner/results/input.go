@@ -41,6 +41,8 @@ type TaskInfo struct {
 	ID     string
 	Name   string
 	Labels map[string]json.RawMessage
+
+	Trigger *TriggerTest // nil unless it is a prompt of trigger_tests.yaml
 }
 
 // Trial is one attempt of one trial: its evidence and its verdicts.

@@ -29,9 +29,13 @@ type Results struct {
 	Metrics   map[string]Measure `json:"metrics"`
 	// Labels are what of the eval changes no verdict, by upstream's names, such as
 	// schemaVersion, and the names of metrics that are not measured.
-	Labels  map[string]json.RawMessage `json:"labels,omitempty"`
-	Servers []ServerCard               `json:"servers,omitempty"`
-	Tasks   []Task                     `json:"tasks"`
+	Labels map[string]json.RawMessage `json:"labels,omitempty"`
+	// Triggers is what trigger_tests.yaml came to; nil where none of it was run.
+	Triggers       *TriggerMetrics `json:"trigger_metrics,omitempty"`
+	TriggerResults []TriggerResult `json:"trigger_results,omitempty"`
+
+	Servers []ServerCard `json:"servers,omitempty"`
+	Tasks   []Task       `json:"tasks"`
 	// IsBaseline says that skills were left out, to compare the same with skills; Baseline
 	// is that run of the results of the one with skills.
 	IsBaseline bool            `json:"is_baseline,omitempty"`
@@ -107,6 +111,9 @@ type Task struct {
 	TestID      string `json:"test_id"`
 	DisplayName string `json:"display_name"`
 	Status      Status `json:"status"`
+	// Trigger says that the task is a prompt of trigger_tests.yaml: it counts for the metric
+	// trigger_accuracy alone.
+	Trigger *TriggerTest `json:"trigger_test,omitempty"`
 	// Labels are what of the task changes no verdict, by upstream's names, such as golden.
 	Labels map[string]json.RawMessage `json:"labels,omitempty"`
 	Runs   []RunResult                `json:"runs"`

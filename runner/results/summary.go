@@ -94,10 +94,13 @@ func weightedScores(runs []RunResult) (scores []float64) {
 
 // measure computes the metrics asked for; one that has nothing to measure is left
 // out.
-func measure(specs []MetricSpec, tasks []Task) map[string]Measure {
+func measure(specs []MetricSpec, tasks []Task, triggers *TriggerMetrics) map[string]Measure {
 	measures := map[string]Measure{}
 	for _, spec := range specs {
 		value, ok := metric(spec.Name, tasks)
+		if spec.Name == metricTrigger && triggers != nil {
+			value, ok = triggers.Accuracy, true
+		}
 		if !ok {
 			continue
 		}

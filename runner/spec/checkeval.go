@@ -2,9 +2,7 @@ package spec
 
 import (
 	"maps"
-	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -34,7 +32,6 @@ func (l *loader) checkEval() {
 	l.graders = graders{doc: l.doc, roots: l.eval.roots(), seen: map[string]string{}, config: c}
 	l.graders.add(l.eval.Graders, strictyaml.Path{"graders"}, "")
 	l.checkMetrics()
-	l.checkTriggers()
 }
 
 // checkSchemaVersion refuses another major version of the format than those that are known:
@@ -126,14 +123,5 @@ func (l *loader) checkMeasures(tasks []ResolvedTask) {
 		if m.Name == "behavior_quality" && m.On() && !behaviors && len(tasks) > 0 {
 			l.doc.Warnf(strictyaml.Path{"metrics", i, "name"}, "metric behavior_quality is the mean of behavior graders and no task has one: it is not measured")
 		}
-	}
-}
-
-// triggerTests is a file that waza reads when it stands beside an eval.
-const triggerTests = "trigger_tests.yaml"
-
-func (l *loader) checkTriggers() {
-	if _, err := os.Stat(filepath.Join(l.eval.Dir(), triggerTests)); err == nil {
-		l.doc.NotSupported(nil, triggerTests+" beside the eval; move it away to run the rest")
 	}
 }

@@ -81,6 +81,9 @@ func Load(path string, opts Options) (*Eval, []ResolvedTask, error) {
 	if len(files) > 0 && len(tasks) == 0 && len(l.errs) == 0 {
 		doc.Problemf(strictyaml.Path{"tasks"}, "no task is enabled; remove enabled: false from one")
 	}
+	if len(tasks) > 0 {
+		tasks = append(tasks, l.triggers()...)
+	}
 	l.checkScripts()
 	l.graders.checkServers(l.servers)
 	l.checkMeasures(tasks)

@@ -42,6 +42,7 @@ type ResolvedTask struct {
 	Graders      []evidence.GraderSpec       // the eval's, then expected's, then the task's
 	Servers      map[string]mcpconfig.Server // variables not expanded
 	Script       json.RawMessage             // a list, with executor script only
+	Trigger      *TriggerTest                // nil unless it is a prompt of trigger_tests.yaml
 	Attack       *ResolvedAttack             // nil where the task has none
 	Labels       map[string]json.RawMessage  // what changes no verdict and is kept in the results
 }
