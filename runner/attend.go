@@ -64,6 +64,11 @@ func (tr *trialRun) judge(ctx context.Context, took span) error {
 	if err := foreignFault(RelayBox, relay); err != nil {
 		return err
 	}
+	if tr.models != nil {
+		if err := tr.models.Down(ctx); err != nil {
+			return &fault{evidence.ReasonModel, err}
+		}
+	}
 	a := tr.agent
 	if !a.endsWithin(0) {
 		tr.gap(evidence.GapFinalOutput, errors.New("the agent did not end"))

@@ -240,14 +240,32 @@ func TestModelKeyRefused(t *testing.T) {
 	t.Cleanup(provider.Close)
 	p := unpackProject(t, strings.ReplaceAll(ownProvider, "PROVIDER", provider.URL)+asking)
 	p.env = append(p.env, "E2E_MODEL_KEY="+modelKey)
-	c := p.start("run", "eval.yaml", "--run-dir", "run").wait(exitFailed)
+	c := p.start("run", "eval.yaml", "--run-dir", "run", "--infra-retries", "0").wait(exitInfra)
 	want := `the model provider "own" answered 401 to its key; set the environment variable E2E_MODEL_KEY to one that is valid there`
-	if run := p.runOf("refused"); !strings.Contains(run.Message, want) || !strings.Contains(c.stdout.String(), want) {
-		t.Errorf("%s\n%s", run.Message, c.stdout.String())
+	if run := p.runOf("refused"); run.Outcome != evidence.ClassInfra || run.Reason != evidence.ReasonModel || run.Message != want || !strings.Contains(c.stdout.String(), want) {
+		t.Errorf("%s (%s): %s\n%s", run.Outcome, run.Reason, run.Message, c.stdout.String())
 	}
 	said := p.read("run", "trials", "refused", "1", evidence.StdoutFile)
 	if !strings.Contains(said, "no such key") || !strings.Contains(said, "key: .") {
 		t.Errorf("the agent says %s", said)
+	}
+}
+
+// An agent whose requests fail is not excused where the provider answers waza's own: it may
+// have provoked the errors.
+func TestModelErrorsOfTheAgents(t *testing.T) {
+	t.Parallel()
+	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1/models" {
+			http.Error(w, `{"error":{"message":"overloaded"}}`, http.StatusServiceUnavailable)
+		}
+	}))
+	t.Cleanup(provider.Close)
+	p := unpackProject(t, strings.ReplaceAll(ownProvider, "PROVIDER", provider.URL)+asking)
+	p.env = append(p.env, "E2E_MODEL_KEY="+modelKey)
+	p.start("run", "eval.yaml", "--run-dir", "run").wait(exitFailed)
+	if run := p.runOf("refused"); run.Outcome != evidence.ClassFail {
+		t.Errorf("%s (%s): %s", run.Outcome, run.Reason, run.Message)
 	}
 }
 

@@ -240,6 +240,7 @@ const (
 const (
 	ReasonSandbox Reason = "sandbox" // it did not come up
 	ReasonServer  Reason = "server"  // an MCP server did not come up; with server_error it exited by itself
+	ReasonModel   Reason = "model"   // a model provider cannot be asked
 	ReasonPin     Reason = "pin"     // an MCP server is not as it is pinned, and has to be
 	ReasonEngine  Reason = "engine"  // it went away, or did not do what it was asked to
 	ReasonKilled  Reason = "killed"  // somebody outside ended a container, or took a network away

@@ -32,6 +32,7 @@ func (c *call) finish(broken error) {
 	if broken != nil {
 		c.record.Error = broken.Error()
 	}
+	c.gateway.lastTurn(c.record, c.provider)
 	c.count(told.Usage, broken == nil)
 	c.write()
 }

@@ -48,6 +48,7 @@ type Gateway struct {
 	calls   sync.WaitGroup    // Add guarded by mu
 	seq     int               // guarded by mu
 	refuses map[string]string // what to tell of providers that refused their keys; guarded by mu
+	down    map[string]string // why providers did not answer the last turn that was asked of them; guarded by mu
 }
 
 var errClosed = errors.New("the trial is over")
@@ -59,7 +60,7 @@ func New(rec Recorder, limits spec.ModelLimits, providers ...Provider) (*Gateway
 	}
 	g := &Gateway{
 		rec: rec, providers: make(map[string]Provider, len(providers)), secrets: &redact.Set{},
-		clean: writeWhole, allowed: newAllowance(limits), memory: &memory{left: maxMemory}, exhausted: make(chan struct{}), refuses: map[string]string{},
+		clean: writeWhole, allowed: newAllowance(limits), memory: &memory{left: maxMemory}, exhausted: make(chan struct{}), refuses: map[string]string{}, down: map[string]string{},
 	}
 	if c, ok := rec.(cleaner); ok {
 		g.clean = c.Clean

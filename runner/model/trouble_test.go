@@ -233,3 +233,51 @@ func TestRefusedKey(t *testing.T) {
 		}
 	}
 }
+
+// TestDown holds that a provider is down where it fails the agent's last turn and a request
+// of our own in the same way.
+func TestDown(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		turns []int
+		own   int
+		want  string
+	}{
+		{[]int{401}, 401, "set the environment variable P_KEY"},
+		{[]int{403, 403}, 401, "set the environment variable P_KEY"},
+		{[]int{200, 503}, 500, `model provider "p" answers 500, also to waza itself`},
+		{[]int{503}, 200, ""},
+		{[]int{503}, 401, ""},
+		{[]int{401}, 404, ""},
+		{[]int{503, 200}, 503, ""},
+		{[]int{400}, 503, ""},
+	} {
+		turns := test.turns
+		s := over(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet {
+				if r.URL.Path != "/base/v1/models" || r.Header.Get("Authorization") != "Bearer "+key {
+					t.Errorf("asked for %s with %q", r.URL.Path, r.Header.Get("Authorization"))
+				}
+				w.WriteHeader(test.own)
+				return
+			}
+			w.WriteHeader(turns[0])
+			turns = turns[1:]
+		})
+		for range test.turns {
+			_, _, _ = s.post(t, chat, question)
+		}
+		s.ended(t)
+		err := s.gateway.Down(t.Context())
+		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("turns %v, own %d: %v, want %q", test.turns, test.own, err, test.want)
+		}
+	}
+	s := over(t, func(http.ResponseWriter, *http.Request) {})
+	s.provider.Close()
+	_, _, _ = s.post(t, chat, question)
+	s.ended(t)
+	if err := s.gateway.Down(t.Context()); err == nil || !strings.Contains(err.Error(), "cannot be reached, neither by waza itself") || strings.Contains(err.Error(), key) {
+		t.Errorf("%v", err)
+	}
+}
