@@ -119,6 +119,7 @@ type Trial struct {
 
 	Canaries []evidence.Canary    `json:"canaries,omitempty"`
 	Attack   *evidence.TaskAttack `json:"attack,omitempty"`
+	Hooks    *Hooks               `json:"hooks,omitempty"`
 }
 
 // NetworkNone is the network of a trial on processes, which have the machine's:

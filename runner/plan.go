@@ -132,6 +132,7 @@ func planTask(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Trial, error)
 		Timeout:   cmp.Or(c.Timeout, task.Timeout),
 		Agent:     agent,
 		Graders:   task.Graders,
+		Hooks:     planHooks(eval.Hooks),
 	}
 	if t.EgressLimits, err = planEgressLimits(isolation.EgressLimits); err != nil {
 		return Trial{}, err

@@ -75,6 +75,7 @@ func (t *Trial) String() string {
 	if t.Judge != nil {
 		fmt.Fprintf(&b, "  judge       %s\n", t.describeJudge())
 	}
+	t.Hooks.describe(&b)
 	t.describeCanaries(&b)
 	t.describeAttack(&b)
 	for _, name := range t.NotEnforced {

@@ -104,6 +104,9 @@ func (tr *trialRun) live(ctx context.Context) error {
 	if err := tr.runAgent(ctx); err != nil {
 		return err
 	}
+	if err := tr.runAfter(ctx); err != nil {
+		return err
+	}
 	tr.run.enters(tr.plan, PhaseCollect)
 	if err := tr.drain(ctx); err != nil {
 		return err
@@ -150,7 +153,10 @@ func (tr *trialRun) prepare(ctx context.Context) (err error) {
 	if err := tr.openAgentOutlet(ctx); err != nil {
 		return because(evidence.ReasonSandbox, err)
 	}
-	return because(evidence.ReasonSandbox, tr.fillWorkspace(ctx))
+	if err := tr.fillWorkspace(ctx); err != nil {
+		return because(evidence.ReasonSandbox, err)
+	}
+	return because(evidence.ReasonSandbox, tr.runBefore(ctx))
 }
 
 // guarantees are the sandbox's, less what servers take away that outlive it.

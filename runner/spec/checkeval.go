@@ -14,6 +14,7 @@ import (
 // checkEval holds the eval to what its tags cannot say.
 func (l *loader) checkEval() {
 	l.mocks()
+	l.checkHooks()
 	l.layServers()
 	c := l.eval.Config
 	if l.doc.Has("config", "workers") && l.doc.Has("config", "max_workers") {

@@ -19,7 +19,7 @@ import (
 
 // Eval is an eval file. The tags beside json are those of package strictyaml.
 type Eval struct {
-	_ struct{} `later:"adversarial command_mocks hooks" unknown:"warn"`
+	_ struct{} `later:"adversarial command_mocks" unknown:"warn"`
 
 	SchemaVersion string          `json:"schemaVersion,omitempty" jsonschema:"version of the format, such as 1.0; a label"`
 	Scenario      json.RawMessage `json:"scenario,omitempty" jsonschema:"kind of scenario; a label"`
@@ -31,6 +31,7 @@ type Eval struct {
 	Version     string            `json:"version,omitempty" jsonschema:"the eval's own version; a label"`
 	Config      Config            `json:"config" jsonschema:"how the tasks are run"`
 	Baseline    bool              `json:"baseline,omitempty" jsonschema:"run every trial without skills too, and compare"`
+	Hooks       *Hooks            `json:"hooks,omitempty" jsonschema:"commands that run in every trial's sandbox before the agent and after it"`
 	MCPMocks    []MCPMock         `json:"mcp_mocks,omitempty" jsonschema:"MCP servers that answer from a table"`
 	Graders     []Grader          `json:"graders,omitempty" jsonschema:"graders of every task"`
 	Metrics     []Metric          `json:"metrics,omitempty" jsonschema:"figures over the whole run"`

@@ -1,0 +1,46 @@
+package spec
+
+import "github.com/waza-isolate/waza/internal/strictyaml"
+
+// Hooks are commands around trials.
+type Hooks struct {
+	_ struct{} `unknown:"warn"`
+
+	BeforeRun  []Hook `json:"before_run,omitempty" jsonschema:"commands before every trial's agent, ahead of before_task"`
+	BeforeTask []Hook `json:"before_task,omitempty" jsonschema:"commands before every trial's agent"`
+	AfterTask  []Hook `json:"after_task,omitempty" jsonschema:"commands after every trial's agent"`
+	AfterRun   []Hook `json:"after_run,omitempty" jsonschema:"commands after every trial's agent, behind after_task"`
+}
+
+// Hook is a command that runs in the agent's box.
+type Hook struct {
+	_ struct{} `later:"host" unknown:"warn"`
+
+	Command          string `json:"command" jsonschema:"what the shell runs"`
+	WorkingDirectory string `json:"working_directory,omitempty" jsonschema:"where it starts, relative to the workspace"`
+	ExitCodes        []int  `json:"exit_codes,omitempty" jsonschema:"exit codes that are no failure; default 0"`
+	ErrorOnFail      bool   `json:"error_on_fail,omitempty" jsonschema:"have no agent started where it fails; of hooks before the agent"`
+}
+
+// Accepted are the exit codes that are no failure.
+func (h Hook) Accepted() []int {
+	if len(h.ExitCodes) == 0 {
+		return []int{0}
+	}
+	return h.ExitCodes
+}
+
+func (l *loader) checkHooks() {
+	h := l.eval.Hooks
+	if h == nil {
+		return
+	}
+	for key, hooks := range map[string][]Hook{"before_run": h.BeforeRun, "before_task": h.BeforeTask, "after_task": h.AfterTask, "after_run": h.AfterRun} {
+		for i, hook := range hooks {
+			if hook.WorkingDirectory != "" && !isInside(hook.WorkingDirectory) {
+				at := strictyaml.Path{"hooks", key, i, "working_directory"}
+				l.doc.Problemf(at, "%s must be a directory in the workspace, relative and without leading out: hooks run in the trial's sandbox", at)
+			}
+		}
+	}
+}
