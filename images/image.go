@@ -13,7 +13,9 @@ import (
 
 // Default base images: what a package runs on where the eval does not say.
 const (
-	DefaultNPM  = "node:24-bookworm-slim"
+	DefaultNPM = "node:24-bookworm-slim"
+	// Tools has git, python3, curl, jq, make and Node.js; scripts/setup builds it.
+	Tools       = "waza-tools:latest"
 	DefaultPyPI = "python:3.11-slim-bookworm"
 )
 

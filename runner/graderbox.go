@@ -59,9 +59,7 @@ func (t *Trial) planProgram(eval *spec.Eval, grader string, ask evidence.Program
 		g.Command = assertionCommand(ask.Language)[:1]
 	}
 	if t.Isolated() {
-		if g.Image = imageOf(eval, ask); g.Image == "" {
-			return errors.New("its program needs an image: the agent's container is waza's own, which holds no program; set config.image")
-		}
+		g.Image = imageOf(eval, ask)
 		if g.Image != t.Agent.Image {
 			g.User = ""
 		}
@@ -80,7 +78,7 @@ func (t *Trial) planProgram(eval *spec.Eval, grader string, ask evidence.Program
 	return nil
 }
 
-// imageOf is the image that a program runs in; empty where there is none.
+// imageOf is the image that a program runs in.
 func imageOf(eval *spec.Eval, ask evidence.ProgramAsk) string {
 	isolation := eval.Config.Isolation
 	switch ask.Language {
@@ -89,7 +87,7 @@ func imageOf(eval *spec.Eval, ask evidence.ProgramAsk) string {
 	case grading.JavaScript:
 		return cmp.Or(ask.Image, isolation.NPMImage, images.DefaultNPM)
 	}
-	return cmp.Or(ask.Image, isolation.Agent.Image)
+	return cmp.Or(ask.Image, isolation.Agent.Image, images.Tools)
 }
 
 // checkFileAsk refuses to look for files where there is no container.

@@ -30,7 +30,7 @@ func notEnforcedOf(iso spec.Isolation) []string {
 		name string
 		set  bool
 	}{
-		{"network", iso.Network != ""}, {"pull", iso.Pull != ""}, {"npm_image", iso.NPMImage != ""}, {"pypi_image", iso.PyPIImage != ""}, {"server_image", iso.ServerImage != ""}, {"runtime", iso.Runtime != ""},
+		{"network", iso.Network != ""}, {"image", iso.Image != ""}, {"pull", iso.Pull != ""}, {"npm_image", iso.NPMImage != ""}, {"pypi_image", iso.PyPIImage != ""}, {"server_image", iso.ServerImage != ""}, {"runtime", iso.Runtime != ""},
 		{"subnets", iso.Subnets != ""}, {"pins", iso.Pins != ""}, {"workspace", iso.Workspace != ""},
 		{"agent.image", iso.Agent.Image != ""}, {"agent.user", iso.Agent.User != ""}, {"agent.cpus", iso.Agent.CPUs != 0},
 		{"agent.memory", iso.Agent.Memory != ""}, {"agent.pids", iso.Agent.Pids != 0}, {"agent.disk", iso.Agent.Disk != ""},

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
+	"unicode"
 
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/internal/strictyaml"
@@ -146,6 +148,9 @@ func (g *graders) checkConfig(one *Grader, at strictyaml.Path) map[string][]byte
 	if g.doc.Has(at...) {
 		g.doc.DecodeAt(&one.Config, at...) // as it was understood
 	}
+	if program, ok := config.(*grading.ProgramConfig); ok && fits {
+		g.bring(program, one)
+	}
 	if judge, ok := config.(interface{ Validate() error }); ok && fits {
 		if err := judge.Validate(); err != nil {
 			g.doc.Problemf(at, "%s: %s", at, flat(err))
@@ -167,6 +172,35 @@ func (g *graders) checkConfig(one *Grader, at strictyaml.Path) map[string][]byte
 		return g.files(names, at)
 	}
 	return nil
+}
+
+// maxBrought is how many files a program is given that it does not list.
+const maxBrought = 50
+
+// bring has the files that a program's arguments name taken along, as scripts beside the
+// eval are that upstream runs where it was started.
+func (g *graders) bring(program *grading.ProgramConfig, one *Grader) {
+	words := func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("\"'`;|&()<>$=", r) }
+	for _, arg := range append([]string{program.Command}, program.Args...) {
+		for _, name := range append([]string{arg}, strings.FieldsFunc(arg, words)...) {
+			name = strings.TrimPrefix(name, "./")
+			if len(program.Files) >= maxBrought || len(name) > 200 || !strings.ContainsAny(name, "/.") || !isInside(name) || program.Files[name] != "" {
+				continue
+			}
+			if _, err := locate(g.roots, name); err != nil {
+				continue
+			}
+			if program.Files == nil {
+				program.Files = map[string]string{}
+			}
+			program.Files[name] = name
+		}
+	}
+	if len(program.Files) > 0 {
+		if data, err := json.Marshal(program); err == nil {
+			one.Config = data
+		}
+	}
 }
 
 // checkPlanted holds that a grader is about canaries that there are.

@@ -156,6 +156,7 @@ func (l *loader) complete() {
 	c.TrialsPerTask = cmp.Or(c.TrialsPerTask, 1)
 	c.TimeoutSeconds = cmp.Or(c.TimeoutSeconds, d.Timeout, 300)
 	c.Executor = cmp.Or(c.Executor, d.Engine)
+	l.giveTools()
 	c.Model = cmp.Or(c.Model, d.Model)
 	c.JudgeModel = cmp.Or(c.JudgeModel, d.JudgeModel)
 	if !l.doc.Has("config", "parallel") {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -115,7 +116,7 @@ func (s servers) checkFiles(server string, files map[string]string, at ...string
 		if strings.Contains(source, "${") {
 			continue // known once variables are expanded
 		}
-		if _, err := local(s.eval.Dir(), source); err != nil {
+		if _, err := locate(s.eval.roots(), source); err != nil {
 			at := s.place(server, strings.Join(at, "."), target)
 			s.doc.Problemf(at, "server %q: file %q %v", server, source, err)
 		}
@@ -173,7 +174,7 @@ func Sources(e *Eval, wanted map[string]string) (map[string]Source, error) {
 	files := make(map[string]Source, len(wanted))
 	var errs []error
 	for _, target := range slices.Sorted(maps.Keys(wanted)) {
-		source, err := local(e.Dir(), wanted[target])
+		source, err := locate(e.roots(), wanted[target])
 		if err != nil {
 			errs = append(errs, &fs.PathError{Op: "file for " + target, Path: wanted[target], Err: err})
 			continue
@@ -183,10 +184,15 @@ func Sources(e *Eval, wanted map[string]string) (map[string]Source, error) {
 	return files, errors.Join(errs...)
 }
 
-// locate finds the regular file at path in the first of the directories that has one.
+// locate finds the regular file at path in the first of the directories that has one. Of
+// other directories than the first, which is the eval's, hidden files are none of the
+// eval's, but for those of agents and of GitHub.
 func locate(roots []string, path string) (Source, error) {
 	var first error
-	for _, dir := range roots {
+	for i, dir := range roots {
+		if i > 0 && isHidden(path) {
+			continue
+		}
 		source, err := local(dir, path)
 		if err == nil {
 			return source, nil
@@ -196,6 +202,12 @@ func locate(roots []string, path string) (Source, error) {
 		}
 	}
 	return Source{}, first
+}
+
+func isHidden(path string) bool {
+	return slices.ContainsFunc(strings.Split(filepath.ToSlash(filepath.Clean(path)), "/"), func(step string) bool {
+		return strings.HasPrefix(step, ".") && !slices.Contains(agentDirectories(), step)
+	})
 }
 
 // local finds the regular file at path in dir, without leaving dir.

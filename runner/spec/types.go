@@ -141,6 +141,7 @@ type Config struct {
 type Isolation struct {
 	Network     string         `json:"network,omitempty" enum:"bridge airtight" jsonschema:"kind of task network; default bridge"`
 	Agent       AgentContainer `json:"agent,omitzero" jsonschema:"the agent's container"`
+	Image       string         `json:"image,omitempty" enum:"tools" jsonschema:"tools: the agent, servers and packages have the image with the usual tools where they name no other"`
 	ServerImage string         `json:"server_image,omitempty" jsonschema:"image of servers that have a command and no image"`
 	Pull        string         `json:"pull,omitempty" enum:"missing always never" jsonschema:"when images are pulled: where the engine lacks them, always or never; default missing"`
 	NPMImage    string         `json:"npm_image,omitempty" jsonschema:"base image of servers written as npx: Node.js with npm; default node:24-bookworm-slim"`

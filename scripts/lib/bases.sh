@@ -8,6 +8,16 @@ pypi_base=python:3.11-slim-bookworm
 have_package_bases() {
 	have_package_base npm "$npm_base"
 	have_package_base pypi "$pypi_base"
+	have_tools
+}
+
+# have_tools builds the image of the usual tools, on Node.js.
+have_tools() {
+	local context=$scratch/tools inputs
+	cp -R "$root/images/tools" "$context"
+	inputs=$(digest_tree "$context")+$(docker image inspect --format '{{.Id}}' "$npm_base")
+	local_certificates >"$context/ca.pem"
+	have_image waza-tools:latest "$context" "$inputs"
 }
 
 # have_package_base NAME TAG. What was made here is made again when its inputs
