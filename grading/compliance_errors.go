@@ -54,6 +54,14 @@ func (r *ErrorRules) succeeded(call evidence.Call) bool {
 	return call.Outcome == evidence.OutcomeOK || r.expects(call)
 }
 
+// givenUp reports whether its client left a call before it was answered. The server may have
+// carried it out: where calls are forbidden, bounded or writes it counts as made, so that
+// hanging up hides nothing.
+func givenUp(call evidence.Call) bool { return call.Outcome == evidence.OutcomeCancelled }
+
+// made reports whether a call counts against a bound.
+func (r *ErrorRules) made(call evidence.Call) bool { return r.succeeded(call) || givenUp(call) }
+
 // expects reports whether call ended in an error that was to come.
 func (r *ErrorRules) expects(call evidence.Call) bool {
 	if r == nil || !isError(call) {

@@ -84,7 +84,7 @@ func (c *ComplianceConfig) order(calls []evidence.Call) gate {
 		for i, second := range chain[1:] {
 			first := chain[i]
 			earlier := filter(done, func(call evidence.Call) bool { return first.Matches(call.Tool) })
-			early := filter(done, func(call evidence.Call) bool {
+			early := filter(filter(calls, c.Errors.made), func(call evidence.Call) bool {
 				return second.Matches(call.Tool) &&
 					!slices.ContainsFunc(earlier, func(before evidence.Call) bool { return before.Seq != call.Seq && follows(call, before) })
 			})
@@ -112,7 +112,7 @@ func (c *ComplianceConfig) duplicates(calls []evidence.Call) gate {
 			first = call.Seq
 		}
 		again := done[first]
-		done[first] = again || c.Errors.succeeded(call)
+		done[first] = again || c.Errors.made(call)
 		return again
 	})
 	if len(repeats) > *c.MaxDuplicateCalls {

@@ -68,7 +68,8 @@ func (c *ComplianceConfig) given(calls []evidence.Call) []match.Call {
 	all := make([]match.Call, len(calls))
 	for i, call := range calls {
 		all[i] = given(call)
-		all[i].OK, all[i].Excused = c.Errors.succeeded(call), call.Outcome != evidence.OutcomeOK
+		all[i].OK, all[i].GivenUp = c.Errors.succeeded(call), givenUp(call)
+		all[i].Excused = call.Outcome != evidence.OutcomeOK && !all[i].GivenUp
 		all[i].ReadOnly = c.readOnly(call)
 	}
 	return all
@@ -134,7 +135,7 @@ func (c *ComplianceConfig) counts(sel selection) gate {
 			continue
 		}
 		found := filter(sel.calls, func(call evidence.Call) bool {
-			return c.Errors.succeeded(call) && sel.expected[i].Takes(given(call))
+			return c.Errors.made(call) && sel.expected[i].Takes(given(call))
 		})
 		if len(found) > most {
 			g.add(found, "Expected at most %s of %s; found %d: %s.", words.Count(most, "call"), sel.describe(i), len(found), describeCalls(found))
@@ -259,7 +260,7 @@ func (sel selection) warnings(readOnly func(evidence.Call) bool) []string {
 
 // unsure reports whether a call may have had its effect although it did not succeed.
 func unsure(call evidence.Call) bool {
-	return slices.Contains([]evidence.Outcome{evidence.OutcomeTimeout, evidence.OutcomeTransportError, evidence.OutcomeCancelled}, call.Outcome)
+	return slices.Contains([]evidence.Outcome{evidence.OutcomeTimeout, evidence.OutcomeTransportError}, call.Outcome)
 }
 
 func (sel selection) besides(some []match.Beside) []evidence.Call {

@@ -73,11 +73,18 @@ func TestComplianceModes(t *testing.T) {
 	muted := trialOf(concat(reads.frames, ok("3", "sync", `{}`)))
 	failed := trialOf(concat(reads.frames, call("github", "3", "close_issue", `{"number":2}`, toolError)))
 	lost := trialOf(concat(reads.frames, call("github", "3", "close_issue", `{"number":2}`, "")))
+	gone := trialOf(concat(reads.frames, call("github", "3", "close_issue", `{"number":2}`, ""), []evidence.Frame{{
+		Server: "github", Conn: "github", Dir: evidence.ToServer, Raw: []byte(`{"method":"notifications/cancelled","params":{"requestId":3}}`),
+	}}))
 	closed := `"expect_tools_used":["close_issue"]`
 	half := 2.0 / 3 // F1 of 1 found beside 1 too many
 	run(t, "mcp_compliance", []check{
 		{"effects, reads", reads, `{"match":"effects",` + closed + `}`, pass, 1, ""},
 		{"effects, a write", twice, `{"match":"effects",` + closed + `}`, fail, half, `Expected no other call that writes; found call 3 ("close_issue" of github: ok).`},
+		{"effects, a write given up", gone, `{"match":"effects",` + closed + `}`, fail, half, `Expected no other call that writes; found call 3 ("close_issue" of github: cancelled).`},
+		{"superset, a write given up", gone, `{` + closed + `}`, pass, 1, ""},
+		{"a bound, and a call given up", gone, `{"expect_tools_used":[{"tool":"close_issue","count":{"max":1}}]}`, fail, 0, "Gate failed: Expected at most 1 call"},
+		{"no success by giving up", gone, `{"expect_tools_used":[{"tool":"close_issue","count":{"min":2}}]}`, fail, half, "Expected 2 successful calls"},
 		{"effects, a write that is said to read", twice, `{"match":"effects",` + closed + `,"read_only":["/close_.*/"]}`, pass, 1, ""},
 		{"effects, nobody says", muted, `{"match":"effects",` + closed + `}`, fail, half, `Server github does not say whether "sync" only reads; if it does, name it in read_only.`},
 		{"effects, somebody says", muted, `{"match":"effects",` + closed + `,"read_only":["sync"]}`, pass, 1, "holds."},

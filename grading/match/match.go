@@ -14,6 +14,7 @@ type Call struct {
 	Arguments    json.RawMessage // empty for none
 	OK           bool            // it succeeded
 	ReadOnly     bool            // it is known to change nothing
+	GivenUp      bool            // its client gave it up: it fills no slot, and may be too much
 	Excused      bool            // it may stand for what is expected, and is never too much
 }
 

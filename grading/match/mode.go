@@ -10,7 +10,8 @@ import (
 // counts.
 type Mode string
 
-// The modes. A call that failed fills no slot and is never too much.
+// The modes. A call that failed fills no slot and is never too much; one that its client
+// gave up fills none either.
 const (
 	Effects   Mode = "effects"   // any order; beside them calls that are known to change nothing
 	Superset  Mode = "superset"  // any order; any beside them
@@ -41,7 +42,7 @@ const (
 	tooMuch int64 = 1 << 40
 )
 
-// beside is what a successful call is where it stands for nothing expected.
+// beside is what a call that succeeded, or was given up, is where it stands for nothing expected.
 func (m Mode) beside(c Call) int64 {
 	switch {
 	case c.Excused || m == Superset || m == InOrder || m == Effects && c.ReadOnly:

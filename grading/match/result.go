@@ -7,7 +7,7 @@ func (m *matching) result() Result {
 	for i, call := range m.all {
 		stands, ok := m.paired[i]
 		switch {
-		case !call.OK:
+		case !call.OK && !call.GivenUp:
 		case ok:
 			if !stands.optional {
 				filled[stands.expected]++
