@@ -176,3 +176,21 @@ func evals(t *testing.T, root string) (files []string) {
 	}
 	return files
 }
+
+// TestExamples runs the examples of this repository that are written as upstream's are,
+// from their root, each with the verdict that its author meant.
+func TestExamples(t *testing.T) {
+	waza, root := dockertest.Waza(t), filepath.Join("..", "examples", "compat")
+	for file, want := range map[string]int{"evals/routing/eval.yaml": 0, "evals/explain/eval.yaml": 0, "evals/unmet/eval.yaml": 1} {
+		if code, _, said := run(t, waza, root, "run", "--isolate", "--dry-run", file); code != 0 {
+			t.Errorf("%s does not plan: %s", file, said)
+		}
+		code, out, said := run(t, waza, root, "run", "--run-dir", filepath.Join(t.TempDir(), "run"), file)
+		if code != want {
+			t.Errorf("%s: exit code %d, want %d\n%s%s", file, code, want, out, said)
+		}
+	}
+	if found := evals(t, root); len(found) != 3 {
+		t.Errorf("examples %q, of which three are run", found)
+	}
+}

@@ -20,7 +20,6 @@ type Project struct {
 	Paths    ProjectPaths    `json:"paths,omitzero"`
 	Files    ProjectFiles    `json:"files,omitzero"`
 	Defaults ProjectDefaults `json:"defaults,omitzero"`
-	Graders  ProjectGraders  `json:"graders,omitzero"`
 
 	Dir  string `json:"-"` // that holds it
 	Path string `json:"-"` // empty where there is none
@@ -51,15 +50,6 @@ type ProjectDefaults struct {
 	Timeout    int    `json:"timeout,omitempty" min:"1" max:"604800" zero:"unset"`
 	Parallel   bool   `json:"parallel,omitempty"`
 	Workers    int    `json:"workers,omitempty" min:"1" max:"256" zero:"unset"`
-	Verbose    bool   `json:"verbose,omitempty"`
-	SessionLog bool   `json:"sessionLog,omitempty"`
-}
-
-// ProjectGraders are defaults of graders.
-type ProjectGraders struct {
-	_ struct{} `unknown:"warn"`
-
-	ProgramTimeout int `json:"programTimeout,omitempty" min:"1" max:"3600" zero:"unset"`
 }
 
 // SkillsDir is where the project's skills are, relative to it.

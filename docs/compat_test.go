@@ -1,0 +1,39 @@
+package docs_test
+
+import (
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/waza-isolate/waza/grading"
+	"github.com/waza-isolate/waza/runner/spec"
+)
+
+// TestCompatNamesEveryKey holds that the page on upstream's evals says of each key that the
+// loader knows, and of each that it refuses by name, what becomes of it.
+func TestCompatNamesEveryKey(t *testing.T) {
+	page := read(t, "compat.md")
+	named := func(what, key string) {
+		if !regexp.MustCompile("`([a-z_]+\\.)*" + key + "`").MatchString(page) {
+			t.Errorf("compat.md does not say what becomes of %s of %s", key, what)
+		}
+	}
+	for _, mapping := range []any{
+		spec.Eval{}, spec.Config{}, spec.Metric{}, spec.Grader{}, spec.Task{}, spec.Inputs{}, spec.File{}, spec.Expected{}, spec.Outcome{}, spec.Behavior{},
+		spec.TriggerTests{}, spec.TriggerPrompt{}, spec.Project{}.Defaults, spec.Project{}.Paths, spec.Project{}.Files,
+	} {
+		of := reflect.TypeOf(mapping)
+		for _, field := range reflect.VisibleFields(of) {
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			for _, key := range append(strings.Fields(field.Tag.Get("later")), name) {
+				if key != "" && key != "-" {
+					named(of.Name(), key)
+				}
+			}
+		}
+	}
+	for _, kind := range grading.Types() {
+		named("graders", kind)
+	}
+}
