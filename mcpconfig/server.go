@@ -11,7 +11,7 @@ package mcpconfig
 // String fields may hold ${VAR}, ${VAR:-default} and $${ for a literal "${"; those of
 // Secrets do not.
 type Server struct {
-	Type           string            `json:"type,omitempty" enum:"stdio http sse" jsonschema:"transport: stdio, http or sse; may be left out"`
+	Type           string            `json:"type,omitempty" enum:"stdio local http sse" jsonschema:"transport: stdio, which may be called local, http or sse; may be left out"`
 	Command        string            `json:"command,omitempty" jsonschema:"program that is the server; npx, uvx and docker run are understood"`
 	Args           []string          `json:"args,omitempty" jsonschema:"arguments of command; without one, of the image's entrypoint"`
 	Env            map[string]string `json:"env,omitempty" jsonschema:"environment of the server alone"`

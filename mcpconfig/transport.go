@@ -13,6 +13,8 @@ const (
 // a url or a port and else stdio.
 func (s Server) Transport() string {
 	switch {
+	case s.Type == localType:
+		return Stdio
 	case s.Type != "":
 		return s.Type
 	case s.URL != "" || s.Port != 0:
@@ -42,3 +44,6 @@ func (s Server) Shown() []string {
 	}
 	return s.Tools
 }
+
+// localType is what Copilot calls a server on stdio.
+const localType = "local"

@@ -32,7 +32,7 @@ func Validate(name string, s Server) error {
 // kind holds that s is one of: remote, HTTP in a container, stdio.
 func (f *findings) kind(s Server) {
 	switch {
-	case s.Type != "" && !slices.Contains([]string{"stdio", "http", "sse"}, s.Type):
+	case s.Type != "" && !slices.Contains([]string{"stdio", localType, "http", "sse"}, s.Type):
 		f.invalid("type", "type must be stdio, http or sse")
 	case s.URL != "":
 		f.remote(s)
@@ -45,7 +45,7 @@ func (f *findings) kind(s Server) {
 
 // remote holds that a server with a url has nothing that only a container has.
 func (f *findings) remote(s Server) {
-	if s.Type == "stdio" {
+	if s.Type == "stdio" || s.Type == localType {
 		f.invalid("type", "type stdio does not go with url; use http or sse, or give a command instead of the url")
 	}
 	f.address("url", s.URL, "http", "https")
@@ -99,7 +99,7 @@ func (f *findings) local(s Server) {
 	switch {
 	case http && s.Port == 0:
 		f.invalid("port", "type %s needs a port, or a url in place of a command", s.Type)
-	case s.Type == "stdio" && s.Port != 0:
+	case (s.Type == "stdio" || s.Type == localType) && s.Port != 0:
 		f.invalid("port", "port does not go with type stdio")
 	case s.Path != "" && s.Port == 0:
 		f.invalid("path", "path needs a port")
