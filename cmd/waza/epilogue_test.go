@@ -73,7 +73,7 @@ func TestAttemptsBefore(t *testing.T) {
 	t.Parallel()
 	r := finished("price", 1, 3, evidence.ClassInfra, "no engine")
 	r.Verdicts.Reason = evidence.ReasonSandbox
-	attempt := evidence.Trial{Reason: evidence.ReasonSandbox, Message: "no engine\nat all"}
+	attempt := evidence.Trial{Class: evidence.ClassInfra, Reason: evidence.ReasonSandbox, Message: "no engine\nat all"}
 	r.Earlier = []evidence.Trial{attempt, attempt}
 	if got, want := attemptsBefore(r), "price/1 infra after 2 attempt(s) that ended as infra: for the same reason"; got != want {
 		t.Errorf("%q", got)

@@ -120,12 +120,12 @@ func TestLongNames(t *testing.T) {
 // in the line it stands.
 func TestUsageErrors(t *testing.T) {
 	tests := []struct{ args, want string }{
-		{"run", "run takes one eval file; see waza run --help"},
-		{"run a.yaml b.yaml --isolate", "run takes one eval file"},
+		{"run", "there is no eval here: no eval.yaml, and none in evals or skills; name one"},
+		{"run a.yaml b.yaml --isolate", "run takes one eval, directory or skill; see waza run --help"},
 		{"run --nonsense a.yaml --isolate", "-nonsense"},
 		{"run a.yaml --isolate --nonsense", "-nonsense"},
 		{"run a.yaml --isolate -x", "-x"},
-		{"run a.yaml -- --isolate", "run takes one eval file"},
+		{"run a.yaml -- --isolate", "run takes one eval, directory or skill"},
 		{"run a.yaml --isolate --trials 0", "--trials must be from 1 to 10000"},
 		{"run a.yaml --isolate --trials -1", "--trials must be from 1 to 10000"},
 		{"run a.yaml --isolate --infra-retries -1", "--infra-retries must be from 0 to 10"},
@@ -136,7 +136,7 @@ func TestUsageErrors(t *testing.T) {
 		{"run a.yaml --isolate --model " + strings.Repeat("é", 201), "is no name"},
 		{"run a.yaml --isolate --executor " + strings.Repeat("é", 201), "is no name"},
 		{"run a.yaml --isolate --executor claude-code=" + strings.Repeat("é", 201), "is no name"},
-		{"run a.yaml --isolate --timeout 90", `"90"`},
+		{"run a.yaml --isolate --timeout soon", `"soon"`},
 		{"run a.yaml --isolate --format xml", `--format "xml": must be default, json or github-comment`},
 		{"run a.yaml --isolate -o", "flag -o needs a value"},
 		{"run missing.yaml --isolate", "missing.yaml"},
