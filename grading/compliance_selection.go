@@ -1,6 +1,7 @@
 package grading
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"math"
@@ -87,38 +88,42 @@ func (c *ComplianceConfig) readOnly(call evidence.Call) bool {
 }
 
 // inTurns puts calls that were made at once, each before any of them had ended, in the
-// order in which they are expected: they have none of their own.
+// order in which they are expected: they have none of their own. So where several do, what
+// the calls are decides, and not which came first.
 func (sel selection) inTurns(c *ComplianceConfig) []evidence.Call {
-	rank := make([]int, len(sel.calls))
-	for i := range rank {
-		rank[i] = math.MaxInt
-	}
-	for _, pair := range match.Match(match.Superset, sel.expected, c.given(sel.calls)).Pairs {
-		rank[pair.Call] = pair.Expected
-	}
-	type ranked struct {
+	type placed struct {
 		evidence.Call
 		turn, rank int
 	}
-	var order []ranked
+	var order []placed
 	turn, ends := 0, int64(math.MaxInt64)
-	for i, call := range sel.calls {
+	for _, call := range sel.calls {
 		if call.RequestFrame > ends {
 			turn, ends = turn+1, math.MaxInt64
 		}
 		if call.ResponseFrame > 0 {
 			ends = min(ends, call.ResponseFrame)
 		}
-		order = append(order, ranked{call, turn, rank[i]})
+		order = append(order, placed{call, turn, math.MaxInt})
 	}
-	slices.SortStableFunc(order, func(a, b ranked) int {
+	calls := func() []evidence.Call {
+		var all []evidence.Call
+		for _, one := range order {
+			all = append(all, one.Call)
+		}
+		return all
+	}
+	slices.SortStableFunc(order, func(a, b placed) int {
+		return cmp.Or(cmp.Compare(a.turn, b.turn), cmp.Compare(a.Server, b.Server), cmp.Compare(a.Tool, b.Tool),
+			bytes.Compare(a.Arguments, b.Arguments), cmp.Compare(a.Outcome, b.Outcome))
+	})
+	for _, pair := range match.Match(match.Superset, sel.expected, c.given(calls())).Pairs {
+		order[pair.Call].rank = pair.Expected
+	}
+	slices.SortStableFunc(order, func(a, b placed) int {
 		return cmp.Or(cmp.Compare(a.turn, b.turn), cmp.Compare(a.rank, b.rank))
 	})
-	calls := make([]evidence.Call, len(order))
-	for i, one := range order {
-		calls[i] = one.Call
-	}
-	return calls
+	return calls()
 }
 
 // bounded reports whether an entry says how many calls are too many.
