@@ -1,6 +1,7 @@
 package mcpconfig
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -105,11 +106,11 @@ func (r *clientReader) server(host string, at strictyaml.Path) *Server {
 	s := c.Server
 	r.onlyVariables(host, at, s.Secrets)
 	r.noWayOut(host, at, s)
-	s.URL = firstOf(s.URL, c.HTTPURL, c.ServerURL)
+	s.URL = cmp.Or(s.URL, c.HTTPURL, c.ServerURL)
 	s.Env = firstMap(s.Env, c.Environment)
 	s.Headers = r.headers(host, at, s.Headers)
 	s.Tools = r.tools(host, at, slices.Concat(s.Tools, c.IncludeTools))
-	s.Type = r.transport(host, at, firstOf(c.Type, c.Transport), s.URL)
+	s.Type = r.transport(host, at, cmp.Or(c.Type, c.Transport), s.URL)
 	s.Timeout = r.timeout(c, at)
 	if len(c.Command) > 0 {
 		s.Command = c.Command[0]
@@ -290,15 +291,6 @@ func (r *clientReader) secrets(s Server) {
 		}
 		return value
 	})
-}
-
-func firstOf(words ...string) string {
-	for _, word := range words {
-		if word != "" {
-			return word
-		}
-	}
-	return ""
 }
 
 func firstMap(all ...map[string]string) map[string]string {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -80,8 +81,8 @@ func (j *job) export(dir string) error {
 	}
 	var errs []error
 	if e.outputDir != "" {
-		name := slug(firstOf(all.Config.ModelID, all.Config.EngineType)) + ".json"
-		errs = append(errs, copyOut(dir, runner.ResultsFile, filepath.Join(e.outputDir, slug(firstOf(all.Skill, all.EvalName)), apart(name, j.options.apart))))
+		name := slug(cmp.Or(all.Config.ModelID, all.Config.EngineType)) + ".json"
+		errs = append(errs, copyOut(dir, runner.ResultsFile, filepath.Join(e.outputDir, slug(cmp.Or(all.Skill, all.EvalName)), apart(name, j.options.apart))))
 	}
 	if e.transcriptDir != "" {
 		errs = append(errs, writeTranscripts(e.transcriptDir, all, j.prompts()))
@@ -93,13 +94,6 @@ func (j *job) export(dir string) error {
 		return usage("%w", err)
 	}
 	return nil
-}
-
-func firstOf(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 // slug is text as a part of a file's name.

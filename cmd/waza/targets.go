@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -58,13 +60,7 @@ func upstreamFlags() map[string]string {
 
 // inertFlags are flags of waza's that change nothing here.
 func inertFlags() (flags []cli.Flag) {
-	all := upstreamFlags()
-	names := make([]string, 0, len(all))
-	for name := range all {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(upstreamFlags())) {
 		if name == "cache-dir" || name == "snapshot" || name == "otel-file" {
 			flags = append(flags, &cli.StringFlag{Name: name, Hidden: true})
 			continue
@@ -96,7 +92,7 @@ func (s *state) targets(c *cli.Context) ([]string, error) {
 	}
 	name := c.Args().First()
 	if c.Bool("discover") {
-		return s.discover(c, firstOf(name, "."), project)
+		return s.discover(c, cmp.Or(name, "."), project)
 	}
 	if name == "" {
 		return evalsOf(project)
