@@ -102,6 +102,7 @@ type Trial struct {
 	Servers   []Server              `json:"servers"`
 	MCPJSON   string                `json:"mcp_json"`
 	Files     []File                `json:"files"`
+	Repos     []Repo                `json:"repos,omitempty"`
 	Skills    []Skill               `json:"skills,omitempty"`
 	Graders   []evidence.GraderSpec `json:"graders"`
 	Judge     *evidence.Judge       `json:"judge,omitempty"` // where a grader asks one

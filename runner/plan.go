@@ -145,6 +145,9 @@ func planTask(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Trial, error)
 		t.Files = append(t.Files, File{f})
 	}
 	t.Files = append(t.Files, planted.inWorkspace()...)
+	for _, repo := range task.Repos {
+		t.Repos = append(t.Repos, Repo{Repo: repo})
+	}
 	if err := t.planSkills(eval, task.Skills); err != nil {
 		return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
 	}

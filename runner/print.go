@@ -56,6 +56,9 @@ func (t *Trial) String() string {
 	if t.Models != nil {
 		t.Models.describe(&b)
 	}
+	for _, r := range t.Repos {
+		fmt.Fprintf(&b, "  repository  %s at %s, as %s\n", r.Source, cmp.Or(r.Repo.Commit, "HEAD"), r.Dest)
+	}
 	for i, s := range t.Skills {
 		if i == shownSkills {
 			fmt.Fprintf(&b, "              and %d more\n", len(t.Skills)-i)

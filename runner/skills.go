@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/waza-isolate/waza/agents/llm"
@@ -27,10 +28,9 @@ func (t *Trial) planSkills(eval *spec.Eval, skills []spec.Skill) error {
 		return nil
 	}
 	t.Agent.SkillsAt = skillsAt(eval)
-	for _, f := range t.Files {
-		if inTheWay(f.Path, t.Agent.SkillsAt) {
-			return fmt.Errorf("file %q is in the way of the skills, which are put at %s in the workspace; remove one of them", f.Path, t.Agent.SkillsAt)
-		}
+	paths := t.paths()
+	if i := slices.IndexFunc(paths, func(p string) bool { return inTheWay(p, t.Agent.SkillsAt) }); i >= 0 {
+		return fmt.Errorf("%q is in the way of the skills, which are put at %s in the workspace; remove one of them", paths[i], t.Agent.SkillsAt)
 	}
 	for _, s := range skills {
 		planned := Skill{Name: s.Name, Description: s.Description}

@@ -32,7 +32,7 @@ func TestSkillsArePutAside(t *testing.T) {
 			t.Fatal(err)
 		}
 		var tree bytes.Buffer
-		if err := writeLinks(&tree, trial.links(ContainerLayout()), trial.Files); err != nil {
+		if err := writeLinks(&tree, trial.links(ContainerLayout()), trial.paths()); err != nil {
 			t.Fatal(err)
 		}
 		var links []string

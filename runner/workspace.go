@@ -21,7 +21,7 @@ func (tr *trialRun) fillWorkspace(ctx context.Context) error {
 		return err
 	}
 	files, fill := io.Pipe()
-	go func() { _ = fill.CloseWithError(writeTree(fill, tr.plan.Files)) }()
+	go func() { _ = fill.CloseWithError(tr.plan.writeWorkspace(fill)) }()
 	err := tr.sandbox.Put(ctx, AgentBox, WorkspaceDir, files)
 	_ = files.CloseWithError(err)
 	if err != nil {
@@ -34,7 +34,7 @@ func (tr *trialRun) fillWorkspace(ctx context.Context) error {
 		return err
 	}
 	var tree bytes.Buffer
-	if err := writeLinks(&tree, tr.plan.links(tr.sandbox.Layout(AgentBox)), tr.plan.Files); err != nil {
+	if err := writeLinks(&tree, tr.plan.links(tr.sandbox.Layout(AgentBox)), tr.plan.paths()); err != nil {
 		return err
 	}
 	if err := tr.sandbox.Put(ctx, AgentBox, WorkspaceDir, &tree); err != nil {
@@ -67,7 +67,32 @@ func (tr *trialRun) keepBefore() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(writeTree(before, tr.plan.Files), before.Close())
+	return errors.Join(tr.plan.writeWorkspace(before), before.Close())
+}
+
+// writeWorkspace writes the task's files and repositories as tar.
+func (t *Trial) writeWorkspace(w io.Writer) error {
+	out := tar.NewWriter(w)
+	if err := writeFiles(out, t.Files); err != nil {
+		return err
+	}
+	for _, r := range t.Repos {
+		if err := r.write(out); err != nil {
+			return fmt.Errorf("repository %s: %w", r.Source, err)
+		}
+	}
+	return out.Close()
+}
+
+// paths are the places of the workspace that the task takes.
+func (t *Trial) paths() (all []string) {
+	for _, f := range t.Files {
+		all = append(all, f.Path)
+	}
+	for _, r := range t.Repos {
+		all = append(all, r.Dest)
+	}
+	return all
 }
 
 // put puts files into a directory of a box.
@@ -89,12 +114,19 @@ func put(ctx context.Context, sandbox Sandbox, box, dir string, files []File) er
 // writeTree writes files as tar. Paths are relative to where it is unpacked.
 func writeTree(w io.Writer, files []File) error {
 	out := tar.NewWriter(w)
+	if err := writeFiles(out, files); err != nil {
+		return err
+	}
+	return out.Close()
+}
+
+func writeFiles(out *tar.Writer, files []File) error {
 	for _, f := range files {
 		if err := writeFile(out, f); err != nil {
 			return fmt.Errorf("%s: %w", f.Path, err)
 		}
 	}
-	return out.Close()
+	return nil
 }
 
 func writeFile(out *tar.Writer, f File) error {
@@ -132,10 +164,10 @@ func (t *Trial) links(box Layout) []link {
 
 // writeLinks writes links as tar, but for places where something of the workspace
 // stands or is in the way.
-func writeLinks(w io.Writer, links []link, files []File) error {
+func writeLinks(w io.Writer, links []link, taken []string) error {
 	out := tar.NewWriter(w)
 	for _, l := range links {
-		if slices.ContainsFunc(files, func(f File) bool { return inTheWay(f.Path, l.name) }) {
+		if slices.ContainsFunc(taken, func(name string) bool { return inTheWay(name, l.name) }) {
 			continue
 		}
 		if err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: l.name, Linkname: l.target, Mode: 0o777}); err != nil {

@@ -28,12 +28,8 @@ func TestWriteLinks(t *testing.T) {
 		{"a directory for a file", []string{".mcp.json/x"}, []string{copilot}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var files []File
-			for _, name := range test.files {
-				files = append(files, fileOf(name, ""))
-			}
 			var tree bytes.Buffer
-			if err := writeLinks(&tree, new(Trial).links(ContainerLayout()), files); err != nil {
+			if err := writeLinks(&tree, new(Trial).links(ContainerLayout()), test.files); err != nil {
 				t.Fatal(err)
 			}
 			var links []string

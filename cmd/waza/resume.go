@@ -168,7 +168,7 @@ func sameTasks(tasks []spec.ResolvedTask, begun []runner.TaskRecord) ([]spec.Res
 func (j *job) samePlan(record *runner.Record) error {
 	plan := runner.PlanDigest(j.trials, j.secrets)
 	if record.Plan != "" && record.Plan != plan {
-		return usage("the trials are planned otherwise than when the run began, though no file has changed: set the variables of your environment, and %s, as they were, or begin a new run", lockPath(j.eval))
+		return usage("the trials are planned otherwise than when the run began, though no file has changed: set the variables of your environment, %s, and repositories of tasks, as they were, or begin a new run", lockPath(j.eval))
 	}
 	record.Plan = plan
 	return nil

@@ -25,6 +25,7 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/gitrepo"
 	"github.com/waza-isolate/waza/runner/redact"
 	"github.com/waza-isolate/waza/runner/spec"
 )
@@ -397,6 +398,9 @@ func (j *job) prepare(ctx context.Context, backend backend, record *runner.Recor
 			return err
 		}
 	}
+	if err := j.fetchRepos(ctx); err != nil {
+		return err
+	}
 	if err := j.samePlan(record); err != nil {
 		return err
 	}
@@ -412,6 +416,16 @@ func (j *job) prepare(ctx context.Context, backend backend, record *runner.Recor
 	}
 	record.Engine, record.Images = backend.Describe(), images
 	return nil
+}
+
+// fetchRepos has the repositories of the tasks at hand.
+func (j *job) fetchRepos(ctx context.Context) error {
+	err := runner.FetchRepos(ctx, j.trials, j.say)
+	var refused gitrepo.RefusedError
+	if errors.As(err, &refused) {
+		return usage("%w", err)
+	}
+	return err
 }
 
 // hideNames is i without what is secret in the names of its repositories.

@@ -37,6 +37,7 @@ type ResolvedTask struct {
 	Instructions []string        // that go before the prompt
 	FollowUps    []string        // prompts behind the first, in the same conversation
 	Files        []WorkspaceFile // in the order of the task file
+	Repos        []Repo          // their paths absolute
 	Skills       []Skill
 	Timeout      time.Duration
 	Graders      []evidence.GraderSpec       // the eval's, then expected's, then the task's
@@ -65,12 +66,14 @@ func (r resolver) resolve() ResolvedTask {
 	}
 	checkEnv(r.doc, strictyaml.Path{"inputs", "environment"}, t.Inputs.Environment)
 	files, taken := r.files(fixture)
+	repos := r.repos(taken)
 	graders, names := r.graders()
 	resolved := ResolvedTask{
 		ID: id, Name: t.Name, Description: t.Description, Tags: t.Tags, Path: t.Path,
 		Prompt: t.Inputs.Prompt, Context: t.Inputs.Context, Script: t.Script,
 		Env:     map[string]string{},
 		Files:   files,
+		Repos:   repos,
 		Workdir: t.Inputs.Workdir, Instructions: instructions, FollowUps: t.Inputs.FollowUps,
 		Skills:  r.skills(),
 		Timeout: time.Duration(c.TimeoutSeconds) * time.Second,

@@ -302,7 +302,7 @@ func (t *Task) On() bool { return t.Enabled == nil || *t.Enabled }
 
 // Inputs is what a task hands to the agent.
 type Inputs struct {
-	_ struct{} `later:"repos responder" unknown:"warn"`
+	_ struct{} `later:"responder" unknown:"warn"`
 
 	Prompt      string            `json:"prompt,omitempty" jsonschema:"what the agent is asked; may be empty"`
 	PromptFile  string            `json:"prompt_file,omitempty" jsonschema:"file of the prompt in its place, relative to the task file and not leading out of its directory"`
@@ -310,6 +310,7 @@ type Inputs struct {
 	Workdir     string            `json:"workdir,omitempty" jsonschema:"where the agent starts, relative to the workspace"`
 	Context     map[string]any    `json:"context,omitempty" jsonschema:"handed to the agent as JSON in WAZA_CONTEXT; fixture names a file or a directory whose files are put into the workspace"`
 	Files       []File            `json:"files,omitempty" jsonschema:"files of the workspace"`
+	Repos       []Repo            `json:"repos,omitempty" jsonschema:"git repositories of the workspace, each with one commit checked out"`
 	Environment map[string]string `json:"environment,omitempty" jsonschema:"environment of the agent; names that begin with WAZA_ are taken"`
 }
 

@@ -1,0 +1,354 @@
+// Package gitrepo gets a commit of a git repository for a workspace: from a directory or a
+// bundle of this machine, or over https. It asks the git command of this machine.
+//
+// The repository is a stranger's. Git reads no configuration but what is given here, and
+// runs no hook, no filter, no credential helper and no other program that the repository
+// names; it fetches no submodules, and speaks no protocol but the one that the source has.
+// Sizes are looked at before anything is checked out, and a link that leads out is refused.
+// Over https, git connects to a proxy of ours, which reaches the source's host alone, and
+// only at public addresses.
+//
+// How much memory git takes for an object is git's affair.
+package gitrepo
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/waza-isolate/waza/internal/plain"
+	"github.com/waza-isolate/waza/runner/spec"
+	"github.com/waza-isolate/waza/runner/tree"
+)
+
+const (
+	maxBytes   = spec.MaxWorkspaceBytes // of all that is checked out, and again with its history
+	maxEntries = 100_000                // files and directories
+	timeout    = 10 * time.Minute
+	// killTimeout is how long a git that was killed may keep its output open.
+	killTimeout = 5 * time.Second
+)
+
+// RefusedError says why a repository is not to be had as the eval names it.
+type RefusedError string
+
+func (e RefusedError) Error() string { return string(e) }
+
+// Source is a commit of a repository.
+type Source struct {
+	Path   string // absolute, of a directory or a bundle; or an https URL
+	Remote bool   // it is a URL
+	Commit string // a branch, a tag or a commit; empty for HEAD
+	Depth  int    // commits of history; 0 for all
+}
+
+// head is the name that the commit has while it is fetched.
+const head = "refs/waza/head"
+
+// Tree is a repository with a commit checked out and its history, as tar. It is in a file
+// without a name, which ends with the process.
+type Tree struct {
+	Commit string // SHA-1 or SHA-256
+	file   *os.File
+	size   int64
+}
+
+// Open reads the tar, from its beginning.
+func (t *Tree) Open() *tar.Reader { return tar.NewReader(io.NewSectionReader(t.file, 0, t.size)) }
+
+// Fetch gets a repository's commit. Its error wraps a [RefusedError] where the repository
+// is not there, lacks the commit, or is not taken.
+func Fetch(ctx context.Context, repo Source) (*Tree, error) {
+	return fetch(ctx, repo, dialer(repo.Path))
+}
+
+func fetch(ctx context.Context, repo Source, dial dialFunc) (*Tree, error) {
+	program, err := exec.LookPath("git")
+	if err != nil {
+		return nil, refused("inputs.repos needs the git command, and there is none in PATH")
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	home, err := os.MkdirTemp("", "waza-repo-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(home) }()
+	g := git{program: program, home: home, dir: filepath.Join(home, "tree"), protocol: "file"}
+	if repo.Remote {
+		g.protocol = "https"
+		proxy, err := listen(repo.Path, dial)
+		if err != nil {
+			return nil, err
+		}
+		defer proxy.close()
+		g.proxy = proxy.url()
+	} else {
+		repo.Path = top(repo.Path)
+	}
+	commit, err := g.fetch(ctx, repo)
+	if err == nil {
+		err = g.checkOut(ctx, commit)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("repository %s: %w", repo.Path, err)
+	}
+	t, err := g.pack(commit)
+	if err != nil {
+		return nil, fmt.Errorf("repository %s: %w", repo.Path, err)
+	}
+	return t, nil
+}
+
+// top is the repository that a directory is in; else the path as it is: a bundle, or a
+// repository without a worktree.
+func top(source string) string {
+	for dir := source; ; dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			return source
+		}
+	}
+}
+
+// git is the git command with the repository in dir.
+type git struct {
+	program, home, dir string
+	protocol           string // the only one
+	proxy              string // empty for none
+}
+
+// fetch makes the repository and fetches into it: all branches and tags, or with a depth
+// the commit alone.
+func (g git) fetch(ctx context.Context, repo Source) (commit string, err error) {
+	if _, err := g.run(ctx, "init", "--quiet", "--template=", g.dir); err != nil {
+		return "", err
+	}
+	fetch := []string{"fetch", "--quiet", "--update-head-ok", "--no-write-fetch-head", "--no-recurse-submodules"}
+	if repo.Depth > 0 {
+		fetch = append(fetch, "--no-tags", "--depth", strconv.Itoa(repo.Depth))
+	} else {
+		if _, err := g.run(ctx, append(fetch, "--", repo.Path, "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")...); err != nil {
+			return "", err
+		}
+		if repo.Commit != "" {
+			if commit, err = g.parse(ctx, repo.Commit); err == nil {
+				return commit, nil
+			}
+		}
+	}
+	if _, err := g.run(ctx, append(fetch, "--", repo.Path, "+"+cmp.Or(repo.Commit, "HEAD")+":"+head)...); err != nil {
+		return "", err
+	}
+	return g.parse(ctx, head)
+}
+
+func (g git) parse(ctx context.Context, name string) (commit string, err error) {
+	out, err := g.run(ctx, "rev-parse", "--verify", "--end-of-options", name+"^{commit}")
+	return strings.TrimSpace(string(out)), err
+}
+
+// checkOut checks the commit out, unless that were too much.
+func (g git) checkOut(ctx context.Context, commit string) error {
+	if err := g.measure(ctx, commit); err != nil {
+		return err
+	}
+	if _, err := g.run(ctx, "checkout", "--quiet", "--detach", commit, "--"); err != nil {
+		return err
+	}
+	_, err := g.run(ctx, "update-ref", "-d", head)
+	return err
+}
+
+// measure refuses a commit with too many files, or too large ones, before they are there: a
+// few objects can stand for any number of files.
+func (g git) measure(ctx context.Context, commit string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	cmd := g.command(ctx, "ls-tree", "-r", "-t", "-z", "--long", "--full-tree", commit)
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return err
+	}
+	var entries, bytes int64
+	lines := bufio.NewScanner(out)
+	lines.Split(untilNUL)
+	for lines.Scan() {
+		entries++
+		if fields := strings.Fields(lines.Text()); len(fields) > 3 {
+			size, _ := strconv.ParseInt(fields[3], 10, 64) // "-" where it is no file
+			bytes += min(size, maxBytes+1)
+		}
+		if entries > maxEntries || bytes > maxBytes {
+			cancel()
+			_ = cmd.Wait()
+			return refused("a checkout has more than %d files and directories, or more than %d MiB", maxEntries, maxBytes>>20)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		cancel()
+		_ = cmd.Wait()
+		return err
+	}
+	return cmd.Wait()
+}
+
+func untilNUL(data []byte, atEOF bool) (advance int, token []byte, err error) {
+	if i := bytes.IndexByte(data, 0); i >= 0 {
+		return i + 1, data[:i], nil
+	}
+	return 0, nil, nil
+}
+
+// pack has the repository as tar.
+func (g git) pack(commit string) (*Tree, error) {
+	root, err := os.OpenRoot(g.dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = root.Close() }()
+	file, err := os.CreateTemp(g.home, "tar")
+	if err != nil {
+		return nil, err
+	}
+	out := &bounded{file: file}
+	err = errors.Join(os.Remove(file.Name()), tree.Pack(root, nil, out))
+	packed := &Tree{Commit: commit, file: file, size: out.size}
+	if err == nil {
+		err = packed.check(root)
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return packed, nil
+}
+
+// check refuses a tree, packed from root, that has a link that leads out of it, or that is
+// not whole.
+func (t *Tree) check(root *os.Root) error {
+	for in := t.Open(); ; {
+		header, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if why := tree.Cut(header); why != "" {
+			return refused("%s is not taken: %s", plain.Line(header.Name), why)
+		}
+		if header.Typeflag != tar.TypeSymlink {
+			continue
+		}
+		if _, err := root.Stat(header.Name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return refused("the link %s leads out of it", plain.Line(header.Name))
+		}
+	}
+}
+
+// bounded is a file that does not grow beyond the limit.
+type bounded struct {
+	file *os.File
+	size int64
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.size += int64(len(p)); b.size > maxBytes {
+		return 0, refused("it is larger than %d MiB with its history; give it a depth", maxBytes>>20)
+	}
+	return b.file.Write(p)
+}
+
+// run runs git to its end, and returns what it wrote. What git says is wrong is a
+// [RefusedError].
+func (g git) run(ctx context.Context, args ...string) ([]byte, error) {
+	cmd := g.command(ctx, args...)
+	var said tail
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	switch {
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("git %s: %w", args[0], context.Cause(ctx))
+	case errors.As(err, &exit):
+		return nil, refused("git %s: %s", args[0], cmp.Or(said.line(), err.Error()))
+	}
+	return out, err
+}
+
+// command is git with nothing of this machine's configuration or environment, and with no
+// file larger than the limit.
+func (g git) command(ctx context.Context, args ...string) *exec.Cmd {
+	settings := []string{
+		"core.hooksPath=/dev/null", "core.fsmonitor=false", "credential.helper=", "http.followRedirects=false",
+		"core.logAllRefUpdates=false", "fetch.unpackLimit=1", "gc.auto=0", "maintenance.auto=false", "init.defaultBranch=main", "advice.detachedHead=false",
+	}
+	if g.proxy != "" {
+		settings = append(settings, "http.proxy="+g.proxy)
+	}
+	// Files are counted in blocks of 512 bytes.
+	all := []string{"-c", fmt.Sprintf(`ulimit -f %d && exec "$0" "$@"`, maxBytes/512), g.program}
+	for _, setting := range settings {
+		all = append(all, "-c", setting)
+	}
+	cmd := exec.CommandContext(ctx, "sh", append(all, args...)...)
+	cmd.Dir = g.home
+	if args[0] != "init" {
+		cmd.Dir = g.dir
+	}
+	cmd.Env = []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + g.home, "LC_ALL=C",
+		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_ATTR_NOSYSTEM=1",
+		"GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=false", "GIT_ALLOW_PROTOCOL=" + g.protocol, "GIT_NO_LAZY_FETCH=1", "GIT_NO_REPLACE_OBJECTS=1",
+		"GIT_CEILING_DIRECTORIES=" + g.home,
+	}
+	for _, name := range []string{"SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO"} { // whom this machine trusts
+		if value, ok := os.LookupEnv(name); ok {
+			cmd.Env = append(cmd.Env, name+"="+value)
+		}
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = killTimeout
+	return cmd
+}
+
+// tail keeps the end of what a program says.
+type tail struct{ kept []byte }
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.kept = append(t.kept, p...)
+	t.kept = t.kept[max(0, len(t.kept)-4096):]
+	return len(p), nil
+}
+
+// line is the first line that says what is fatal, or the last.
+func (t *tail) line() (last string) {
+	for line := range strings.Lines(string(t.kept)) {
+		if line = strings.TrimSpace(plain.Line(line)); line != "" && !strings.HasPrefix(last, "fatal: ") {
+			last = line
+		}
+	}
+	return strings.TrimPrefix(last, "fatal: ")
+}
+
+func refused(format string, args ...any) error { return RefusedError(fmt.Sprintf(format, args...)) }

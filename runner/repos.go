@@ -1,0 +1,69 @@
+package runner
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+
+	"github.com/waza-isolate/waza/runner/gitrepo"
+	"github.com/waza-isolate/waza/runner/spec"
+)
+
+// Repo is a git repository of a trial's workspace.
+type Repo struct {
+	spec.Repo
+	SHA string `json:"sha,omitempty"` // of its commit, once it was fetched
+
+	tree *gitrepo.Tree
+}
+
+// FetchRepos fetches the repositories of the trials, each once, and notes in their plans
+// which commit each is at. What takes a while is said.
+func FetchRepos(ctx context.Context, trials []*Trial, say func(string)) error {
+	trees := map[gitrepo.Source]*gitrepo.Tree{}
+	for _, t := range trials {
+		for i := range t.Repos {
+			r := &t.Repos[i]
+			source := gitrepo.Source{Path: r.Source, Remote: r.IsRemote(), Commit: r.Commit, Depth: r.Depth}
+			if trees[source] == nil {
+				say("fetching the repository " + r.Source)
+				tree, err := gitrepo.Fetch(ctx, source)
+				if err != nil {
+					return fmt.Errorf("task %s: %w", t.Task, err)
+				}
+				trees[source] = tree
+			}
+			r.tree, r.SHA = trees[source], trees[source].Commit
+		}
+	}
+	return nil
+}
+
+// write adds the repository to a workspace.
+func (r Repo) write(out *tar.Writer) error {
+	if r.tree == nil {
+		return errors.New("it was not fetched")
+	}
+	for in := r.tree.Open(); ; {
+		header, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			dir := header.Typeflag == tar.TypeDir
+			if header.Name = path.Join(r.Dest, header.Name); dir {
+				header.Name += "/"
+			}
+			err = out.WriteHeader(header)
+		}
+		if err == nil {
+			_, err = io.Copy(out, in)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
