@@ -4,6 +4,7 @@
 package agents
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,7 +26,7 @@ const (
 // Input is what the runner hands to an agent on stdin, as JSON.
 type Input struct {
 	Prompt     string          `json:"prompt"`
-	FollowUps  []string        `json:"follow_up_prompts,omitempty"`
+	Turns      bool            `json:"turns,omitempty"` // more prompts may come: see Next
 	Context    json.RawMessage `json:"context,omitempty"`
 	Script     json.RawMessage `json:"script,omitempty"`
 	Files      int             `json:"files"`
@@ -39,13 +40,46 @@ type Input struct {
 	Model    string        `json:"model,omitempty"`
 	ModelURL string        `json:"model_url,omitempty"`
 	Skills   []llm.Skill   `json:"skills,omitempty"`
+
+	// Next ends a turn, and returns the next prompt once it comes; io.EOF where none does. It
+	// is nil without Turns.
+	Next func() (string, error) `json:"-"`
+}
+
+// TurnEnd stands behind what an agent says in a turn, where more prompts may come. The
+// agent then waits for the next one, which is a JSON string on stdin.
+const TurnEnd = '\x00'
+
+// Talk has an agent whose stdout this is told of more prompts by in, what it says without
+// what would end a turn, and returns where to say it.
+func (in *Input) Talk(prompts *json.Decoder, stdout io.Writer) io.Writer {
+	if !in.Turns {
+		return stdout
+	}
+	in.Next = func() (prompt string, err error) {
+		if _, err = stdout.Write([]byte{TurnEnd}); err == nil {
+			err = prompts.Decode(&prompt)
+		}
+		return prompt, err
+	}
+	return withinTurn{stdout}
+}
+
+// withinTurn writes text that ends no turn.
+type withinTurn struct{ w io.Writer }
+
+func (t withinTurn) Write(p []byte) (int, error) {
+	if _, err := t.w.Write(bytes.ReplaceAll(p, []byte{TurnEnd}, []byte("\uFFFD"))); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
 // Run runs the agent called name. What a person should know of it goes to stderr.
 func Run(ctx context.Context, name string, in Input, stdout, stderr, transcript io.Writer) error {
 	switch name {
 	case Mock:
-		return mock.Run(mock.Options{Prompt: in.Prompt, FollowUps: in.FollowUps, Files: in.Files, Stdout: stdout, Transcript: transcript})
+		return mock.Run(mock.Options{Prompt: in.Prompt, Next: in.Next, Files: in.Files, Stdout: stdout, Transcript: transcript})
 	case Script:
 		steps, err := script.Parse(in.Script)
 		if err != nil {
@@ -60,7 +94,7 @@ func Run(ctx context.Context, name string, in Input, stdout, stderr, transcript 
 			return errors.New("agent llm: no settings")
 		}
 		return llm.Run(ctx, llm.Options{
-			Settings: *in.LLM, ModelURL: in.ModelURL, Model: in.Model, Prompt: in.Prompt, FollowUps: in.FollowUps, Context: in.Context,
+			Settings: *in.LLM, ModelURL: in.ModelURL, Model: in.Model, Prompt: in.Prompt, Next: in.Next, Context: in.Context,
 			Workspace: in.Workspace, Dir: in.Dir, ConfigPath: in.MCPConfig, Skills: in.Skills,
 			Stdout: stdout, Transcript: transcript, Log: stderr,
 		})

@@ -19,6 +19,8 @@ import (
 // attack is a gate: then a trial that would pass fails where it succeeded, and is an
 // error where that cannot be told.
 //
+// So does a checkpoint, unless it stopped the conversation: then the trial does not pass.
+//
 // An error means that the directory is no trial's or could not be written;
 // missing evidence is an error verdict, not an error.
 func Grade(dir evidence.Dir) (evidence.Verdicts, error) {
@@ -37,9 +39,40 @@ func Grade(dir evidence.Dir) (evidence.Verdicts, error) {
 	for _, spec := range trial.Graders {
 		verdicts = append(verdicts, verdict(spec, s))
 	}
-	v := classify(trial, verdicts)
+	checkpoints, err := reached(dir, trial)
+	if err != nil {
+		return evidence.Verdicts{}, err
+	}
+	v := stopped(classify(trial, verdicts), checkpoints)
+	v.Checkpoints = checkpoints
 	v.Score, v.Verdicts, v.Attack = mean(v.Class, verdicts), verdicts, attacked(s)
 	return gated(v, trial.Attack), nil
+}
+
+// reached grades the checkpoints of a trial, each by the evidence that it left.
+func reached(dir evidence.Dir, trial evidence.Trial) ([]evidence.CheckpointVerdicts, error) {
+	var all []evidence.CheckpointVerdicts
+	for _, c := range trial.Checkpoints {
+		v, err := Grade(dir.Checkpoint(c.AfterTurn))
+		if err != nil {
+			return nil, fmt.Errorf("checkpoint after turn %d: %w", c.AfterTurn, err)
+		}
+		all = append(all, evidence.CheckpointVerdicts{Checkpoint: c, Verdicts: v})
+	}
+	return all, nil
+}
+
+// stopped is v, but for a trial that a checkpoint ended: that one decides, unless the agent
+// broke.
+func stopped(v evidence.Verdicts, checkpoints []evidence.CheckpointVerdicts) evidence.Verdicts {
+	for _, c := range checkpoints {
+		if !c.Stopped || c.Class == evidence.ClassPass || v.Class == evidence.ClassTimeout || v.Class == evidence.ClassAgentError {
+			continue
+		}
+		v.Class, v.Reason = c.Class, c.Reason
+		v.Message = fmt.Sprintf("the conversation ended at the checkpoint after turn %d: %s", c.AfterTurn, c.Message)
+	}
+	return v
 }
 
 func classify(trial evidence.Trial, verdicts []evidence.Verdict) evidence.Verdicts {

@@ -41,7 +41,7 @@ func launchOf(t *Trial, box Layout, hosts map[string]string) (launch, error) {
 	switch a.Executor {
 	case agents.Mock, agents.Script, agents.LLM:
 		input, err := json.Marshal(agents.Input{
-			Prompt: a.Prompt, FollowUps: a.FollowUps, Context: a.Context, Script: a.Script,
+			Prompt: a.Prompt, Turns: t.takesTurns(), Context: a.Context, Script: a.Script,
 			Files: len(t.Files), Workspace: box.Workspace, MCPConfig: box.MCPConfig, Transcript: box.At(a.Transcript),
 			Dir: l.process.Dir, LLM: a.LLM, Model: a.Model, ModelURL: modelURL(t, box), Skills: skillsFor(t, box),
 		})

@@ -79,7 +79,10 @@ func (tr *trialRun) assertionsOver(assertions []string, workspace string) ([]byt
 	v := assertionVariables{
 		Output: record.FinalOutput, Workspace: workspace, Transcript: []results.TranscriptEvent{},
 		Outcome:   assertionOutcome{Class: record.Class, Reason: record.Reason, ExitCode: record.ExitCode},
-		ToolCalls: []assertionCall{}, Errors: []string{}, DurationMS: record.AgentEnd.Sub(record.AgentStart).Milliseconds(),
+		ToolCalls: []assertionCall{}, Errors: []string{},
+	}
+	if took, known := record.AgentTime(); known {
+		v.DurationMS = took.Milliseconds()
 	}
 	for _, e := range transcript {
 		v.Transcript = append(v.Transcript, results.Told(e))

@@ -33,21 +33,25 @@ func (tr *trialRun) runAgent(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	agent, err := tr.startAgent(ctx, l)
+	limit, clock := startAgentClock(ctx, tr.plan.Timeout)
+	defer clock.stop()
+	talk := &talk{tr: tr, clock: clock, started: tr.rec.Now()}
+	agent, err := tr.startAgent(ctx, l, talk)
 	if err != nil {
 		err = tr.excused(ctx, because(evidence.ReasonSandbox, advised(tr.sandbox, AgentBox, fmt.Errorf("agent: %w", err))))
 		return errors.Join(err, stdout.file.Close(), stderr.file.Close())
 	}
 	tr.record.AgentStart = tr.rec.Now()
 	tr.agent = attend(agent, l.stdin, stdout, stderr)
-	limit, cancel := context.WithTimeout(ctx, tr.plan.Timeout)
-	defer cancel()
 	watch := tr.watch(ctx)
 	took := tr.agent.await(limit, watch.lost, tr.exhausted())
 	watch.close()
 	tr.record.AgentEnd = tr.rec.Now()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
+	}
+	if err := talk.record(&tr.record); err != nil {
+		return tr.excused(ctx, err)
 	}
 	return tr.judge(ctx, took)
 }

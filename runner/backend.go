@@ -121,6 +121,8 @@ type Trial struct {
 	Canaries []evidence.Canary    `json:"canaries,omitempty"`
 	Attack   *evidence.TaskAttack `json:"attack,omitempty"`
 	Hooks    *Hooks               `json:"hooks,omitempty"`
+
+	Checkpoints []spec.ResolvedCheckpoint `json:"checkpoints,omitempty"`
 }
 
 // NetworkNone is the network of a trial on processes, which have the machine's:
@@ -179,7 +181,7 @@ type Agent struct {
 	Dir      string            `json:"dir"`
 	Prompt   string            `json:"prompt"`
 	// FollowUps are prompts behind the first, each of a run with Continue in place of Command,
-	// which goes on with the conversation; agents of ours need no other run.
+	// which goes on with the conversation; agents of ours wait for them.
 	FollowUps []string        `json:"follow_up_prompts,omitempty"`
 	Continue  []string        `json:"continue,omitempty"`
 	Context   json.RawMessage `json:"context,omitempty"`   // the task's, as it finds it in WAZA_CONTEXT

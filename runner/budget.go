@@ -152,6 +152,7 @@ func sharesOf(t *Trial, each int64) shares {
 	if t.Models != nil {
 		agent += modelEvidence
 	}
+	agent *= 1 + int64(len(t.Checkpoints)) // each is a copy
 	most := map[string]int64{}
 	for _, s := range t.Servers {
 		crossing := costOfBytes*cmp.Or(s.MaxTraffic, mcpproxy.DefaultTraffic) + 2<<10*cmp.Or(s.MaxFrames, mcpproxy.DefaultFrames)

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -20,20 +21,26 @@ func (a Agent) canContinue(key string) error {
 	return nil
 }
 
-// startAgent starts the agent, and again for each follow-up prompt.
-func (tr *trialRun) startAgent(ctx context.Context, first launch) (process.Process, error) {
+// takesTurns reports whether something is to be done when the agent is done with a prompt.
+func (t *Trial) takesTurns() bool { return len(t.Agent.FollowUps)+len(t.Checkpoints) > 0 }
+
+// startAgent starts the agent, which has the prompts behind the first from talk: one of ours
+// as it waits for them, and another in a further run for each.
+func (tr *trialRun) startAgent(ctx context.Context, first launch, talk *talk) (process.Process, error) {
 	a := tr.plan.Agent
-	if len(a.FollowUps) == 0 || slices.Contains([]string{agents.Mock, agents.LLM}, a.Executor) {
+	if !tr.plan.takesTurns() {
 		return tr.sandbox.Start(ctx, AgentBox, first.process)
 	}
-	c := &conversation{done: make(chan struct{})}
-	c.next = func(turn int) (process.Process, []byte, error) {
-		if turn == 0 {
-			p, err := tr.sandbox.Start(ctx, AgentBox, first.process)
-			return p, first.stdin, err
-		}
+	ctx, stop := context.WithCancel(ctx)
+	next := func(said []byte) (string, bool) { return talk.over(ctx, said) }
+	if slices.Contains([]string{agents.Mock, agents.Script, agents.LLM}, a.Executor) {
+		p, err := tr.sandbox.Start(ctx, AgentBox, first.process)
+		return &dialogue{Process: p, next: next, stop: stop, limit: a.maxOutput()}, err
+	}
+	c := &conversation{done: make(chan struct{}), next: next, stop: stop, limit: a.maxOutput()}
+	c.again = func(prompt string) (process.Process, []byte, error) {
 		again := *tr.plan
-		again.Agent.Prompt, again.Agent.Command = a.FollowUps[turn-1], a.Continue
+		again.Agent.Prompt, again.Agent.Command = prompt, a.Continue
 		l, err := launchOf(&again, tr.sandbox.Layout(AgentBox), tr.found)
 		if err != nil {
 			return nil, nil, err
@@ -45,13 +52,89 @@ func (tr *trialRun) startAgent(ctx context.Context, first launch) (process.Proce
 		p, err := tr.sandbox.Start(ctx, AgentBox, l.process)
 		return p, l.stdin, err
 	}
-	return c, c.begin(1 + len(a.FollowUps))
+	p, err := tr.sandbox.Start(ctx, AgentBox, first.process)
+	if err == nil {
+		c.begin(p, first.stdin)
+	}
+	return c, err
 }
+
+// dialogue is an agent of ours in a conversation. Where it says that a turn is over it gets
+// the next prompt, or the end of its stdin.
+type dialogue struct {
+	process.Process
+	next  func(said []byte) (prompt string, ok bool)
+	stop  context.CancelFunc
+	limit int64 // bytes of what it said that next is told
+
+	said []byte // so far; of the one who reads Stdout
+	rest []byte // that came with the end of a turn, likewise
+}
+
+// Stdin takes what the agent is started with, and stays open for further prompts.
+func (d *dialogue) Stdin() io.WriteCloser { return stayingOpen{d.Process.Stdin()} }
+
+func (d *dialogue) Stdout() io.Reader { return d }
+
+func (d *dialogue) Read(p []byte) (int, error) {
+	for {
+		n, err := len(d.rest), error(nil)
+		if n > 0 {
+			n = copy(p, d.rest)
+			d.rest = d.rest[n:]
+		} else if n, err = d.Process.Stdout().Read(p); n == 0 {
+			return 0, err
+		}
+		i := slices.Index(p[:n], agents.TurnEnd)
+		if i < 0 {
+			d.said = append(d.said, upTo(p[:n], d.limit-int64(len(d.said)))...)
+			return n, err
+		}
+		d.rest = append(slices.Clone(p[i+1:n]), d.rest...)
+		d.said = append(d.said, upTo(p[:i], d.limit-int64(len(d.said)))...)
+		d.answer()
+		if i > 0 {
+			return i, nil
+		}
+	}
+}
+
+// answer gives the agent its next prompt. One that does not read it is not waited for: what
+// it is given fits into a pipe or is read by a program of ours.
+func (d *dialogue) answer() {
+	stdin := d.Process.Stdin()
+	prompt, ok := d.next(d.said)
+	line, err := json.Marshal(prompt)
+	if !ok || err != nil {
+		_ = stdin.Close()
+		return
+	}
+	go func() { _, _ = stdin.Write(append(line, '\n')) }()
+}
+
+func (d *dialogue) Signal(s process.Signal) error {
+	d.stop()
+	return d.Process.Signal(s)
+}
+
+func (d *dialogue) Wait() (process.Exit, error) {
+	defer d.stop()
+	defer func() { _ = d.Process.Stdin().Close() }()
+	return d.Process.Wait()
+}
+
+type stayingOpen struct{ io.Writer }
+
+func (stayingOpen) Close() error { return nil }
 
 // conversation is an agent that is run several times, as one process: a run for each prompt,
 // until one does not exit with 0.
 type conversation struct {
-	next           func(turn int) (process.Process, []byte, error)
+	next  func(said []byte) (prompt string, ok bool)
+	again func(prompt string) (process.Process, []byte, error)
+	stop  context.CancelFunc
+	limit int64 // bytes of what it said that next is told
+
 	stdout, stderr *io.PipeReader
 	done           chan struct{}
 	exit           process.Exit // set before done is closed
@@ -62,31 +145,44 @@ type conversation struct {
 	stopped bool            // guarded by mu: no further run is started
 }
 
-// begin starts the first run; the others follow.
-func (c *conversation) begin(turns int) error {
-	p, stdin, err := c.next(0)
-	if err != nil {
-		return err
-	}
+// begin follows the first run, and starts the others.
+func (c *conversation) begin(p process.Process, stdin []byte) {
 	var out, errs *io.PipeWriter
 	c.stdout, out = io.Pipe()
 	c.stderr, errs = io.Pipe()
 	c.current = p
 	go func() {
 		defer close(c.done)
+		defer c.stop()
 		defer func() { _, _ = out.Close(), errs.Close() }()
-		for turn := 1; ; turn++ {
-			c.exit, c.err = feed(p, stdin, out, errs)
-			if c.err != nil || c.exit != (process.Exit{}) || turn == turns || c.isStopped() {
+		said := &heard{w: out, limit: c.limit}
+		for {
+			c.exit, c.err = feed(p, stdin, said, errs)
+			if c.err != nil || c.exit != (process.Exit{}) || c.isStopped() {
 				return
 			}
-			if p, stdin, c.err = c.next(turn); c.err != nil {
+			prompt, ok := c.next(said.text)
+			if !ok {
+				return
+			}
+			if p, stdin, c.err = c.again(prompt); c.err != nil {
 				return
 			}
 			c.follow(p)
 		}
 	}()
-	return nil
+}
+
+// heard passes on what an agent says, and keeps the beginning of it.
+type heard struct {
+	w     io.Writer
+	limit int64
+	text  []byte
+}
+
+func (h *heard) Write(p []byte) (int, error) {
+	h.text = append(h.text, upTo(p, h.limit-int64(len(h.text)))...)
+	return h.w.Write(p)
 }
 
 func (c *conversation) isStopped() bool {
@@ -114,6 +210,7 @@ func (c *conversation) Signal(s process.Signal) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stopped = true
+	c.stop()
 	return c.current.Signal(s)
 }
 

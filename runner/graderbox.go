@@ -21,13 +21,14 @@ import (
 type GraderBox struct {
 	Box
 	Grader  string   `json:"grader"`
+	Turn    int      `json:"turn,omitempty"`  // of the checkpoint that the grader is of; 0 for none
 	Command []string `json:"command"`         // of assertions, their interpreter
 	Files   []File   `json:"files,omitempty"` // by path in the program's directory
 }
 
-// graderBox is the box of a grader.
+// graderBox is the box of a grader of the trial's own.
 func (t *Trial) graderBox(grader string) (GraderBox, bool) {
-	i := slices.IndexFunc(t.GraderBoxes, func(b GraderBox) bool { return b.Grader == grader })
+	i := slices.IndexFunc(t.GraderBoxes, func(b GraderBox) bool { return b.Grader == grader && b.Turn == 0 })
 	if i < 0 {
 		return GraderBox{}, false
 	}

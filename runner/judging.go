@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -36,21 +37,28 @@ func (c Consulting) trial(ctx context.Context, dir evidence.Dir) (put int, err e
 	if err != nil || record.Judge == nil {
 		return 0, err
 	}
+	for _, checkpoint := range record.Checkpoints {
+		asked, err := c.trial(ctx, dir.Checkpoint(checkpoint.AfterTurn))
+		put += asked
+		if err != nil {
+			return put, err
+		}
+	}
 	questions, err := grading.Questions(dir)
 	if err != nil {
-		return 0, err
+		return put, err
 	}
 	if !c.Again {
 		questions = slices.DeleteFunc(questions, func(q grading.Question) bool { return q.Answered })
 	}
 	if len(questions) == 0 {
-		return 0, nil
+		return put, nil
 	}
 	judge, err := c.Connect(*record.Judge)
 	if err != nil {
-		return 0, err
+		return put, err
 	}
-	return len(questions), c.put(ctx, dir, judge, questions)
+	return put + len(questions), c.put(ctx, dir, judge, questions)
 }
 
 // put puts questions to a judge, side by side.
@@ -117,23 +125,30 @@ func (r Record) Consult(ctx context.Context, dir string, c Consulting) (put int,
 	return put, nil
 }
 
-// renew takes a trial's steps into the record of a run that was sealed.
+// renew takes the steps of a trial, and of its checkpoints, into the record of a run that was
+// sealed.
 func (r Record) renew(dir string, trial evidence.Dir) error {
 	if r.Files == nil {
 		return nil
 	}
-	name, err := filepath.Rel(dir, filepath.Join(string(trial), evidence.StepsFile))
+	checkpoints, err := fs.Glob(os.DirFS(string(trial)), evidence.CheckpointsDir+"/*/"+evidence.StepsFile)
 	if err != nil {
 		return err
 	}
-	name = filepath.ToSlash(name)
-	sum, err := digestIn(dir, name)
-	if errors.Is(err, fs.ErrNotExist) { // nothing was answered
-		return nil
+	for _, file := range append(checkpoints, evidence.StepsFile) {
+		name, err := filepath.Rel(dir, filepath.Join(string(trial), filepath.FromSlash(file)))
+		if err != nil {
+			return err
+		}
+		name = filepath.ToSlash(name)
+		sum, err := digestIn(dir, name)
+		if errors.Is(err, fs.ErrNotExist) { // nothing was answered
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		r.Files[name] = sum
 	}
-	if err != nil {
-		return err
-	}
-	r.Files[name] = sum
 	return r.Write(dir)
 }

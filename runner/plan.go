@@ -179,7 +179,7 @@ func planTask(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Trial, error)
 	if err := t.planAttack(task.Attack, c.NoAttacks); err != nil {
 		return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
 	}
-	if err := t.planGraders(eval); err != nil {
+	if err := errors.Join(t.planGraders(eval), t.planCheckpoints(eval, task.Checkpoints)); err != nil {
 		return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
 	}
 	return t, nil

@@ -68,12 +68,16 @@ func impliedJudge(eval *spec.Eval, models *Models, lookup func(string) (string, 
 	return &spec.Judge{BaseURL: chat, APIKeyEnv: variable, Model: model}, nil
 }
 
-// gradersOf are those of a task and of its attack's success.
+// gradersOf are those of a task, of its checkpoints and of its attack's success.
 func gradersOf(task spec.ResolvedTask) []evidence.GraderSpec {
-	if task.Attack == nil {
-		return task.Graders
+	all := slices.Clone(task.Graders)
+	for _, c := range task.Checkpoints {
+		all = append(all, c.Graders...)
 	}
-	return slices.Concat(task.Graders, task.Attack.Success)
+	if task.Attack != nil {
+		all = append(all, task.Attack.Success...)
+	}
+	return all
 }
 
 // describeJudge tells of the judge; its key is nowhere in a plan.

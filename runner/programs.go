@@ -139,8 +139,12 @@ func (tr *trialRun) runProgram(ctx context.Context, number int, grader string, a
 // programTrial is a sandbox with the program's box and nothing else. A task's name
 // cannot end in a dot, so it is nobody else's.
 func (tr *trialRun) programTrial(number int, box GraderBox) *Trial {
+	task := tr.plan.Task
+	if tr.turn > 0 {
+		task += fmt.Sprintf(".turn%d", tr.turn)
+	}
 	t := &Trial{
-		Run: tr.plan.Run, Task: fmt.Sprintf("%s.grader%d.", tr.plan.Task, number), Number: tr.plan.Number, Attempt: tr.plan.Attempt,
+		Run: tr.plan.Run, Task: fmt.Sprintf("%s.grader%d.", task, number), Number: tr.plan.Number, Attempt: tr.plan.Attempt,
 		Network: NetworkNone, Runtime: tr.plan.Runtime, Workspace: tr.plan.Workspace,
 		Agent: Agent{Box: box.Box}, MCPJSON: string(mcpconfig.Render(nil)),
 	}

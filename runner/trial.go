@@ -33,6 +33,7 @@ type trialRun struct {
 	sandbox Sandbox
 	hosts   []*host              // of its servers; nil for one that did not come up
 	servers []mcpproxy.Server    // the same, as the proxy knows them
+	turn    int                  // of the checkpoint that this is; 0 for the trial itself
 	keepers map[string]*keeper   // of servers whose processes graders ask, by name
 	shared  []*instance          // those of them that the run owns; guarded by mu
 	outputs map[string]io.Writer // of servers and services

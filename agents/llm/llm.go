@@ -44,18 +44,18 @@ type Settings struct {
 	MaxTokens   int      `json:"max_tokens,omitempty"` // of each answer; 0 is the model's own limit
 }
 
-// Options is what a run works with. All but Context, Skills, Dir and Settings is
-// required; an empty prompt is a prompt.
+// Options is what a run works with. All but Next, Context, Skills, Dir and Settings
+// is required; an empty prompt is a prompt.
 type Options struct {
 	Settings
 	ModelURL   string // base URL of the endpoint: what stands before /chat/completions
 	Model      string
 	Prompt     string
-	FollowUps  []string        // what the model is asked once it is done, one after another
-	Context    json.RawMessage // the task's context, an object; empty for none
-	Workspace  string          // directory that file tools are confined to
-	Dir        string          // directory in it that paths are relative to; empty is the workspace
-	ConfigPath string          // mcp.json
+	Next       func() (string, error) // what the model is asked once it is done, until io.EOF; nil for nothing
+	Context    json.RawMessage        // the task's context, an object; empty for none
+	Workspace  string                 // directory that file tools are confined to
+	Dir        string                 // directory in it that paths are relative to; empty is the workspace
+	ConfigPath string                 // mcp.json
 	Skills     []Skill
 	Stdout     io.Writer // gets the final output: all that the model said
 	Transcript io.Writer // gets an event a line, when it happens
@@ -71,17 +71,31 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	a.transcript.Prompt(o.Prompt)
-	err = a.work(ctx)
-	for _, prompt := range o.FollowUps {
-		if err != nil {
+	err = a.turn(ctx, o.Stdout)
+	for err == nil && o.Next != nil {
+		prompt, ended := o.Next()
+		if errors.Is(ended, io.EOF) {
 			break
 		}
-		a.transcript.Prompt(prompt)
-		a.model.request.Messages = append(a.model.request.Messages, message{Role: "user", Content: prompt})
-		err = a.work(ctx)
+		if err = ended; err == nil {
+			a.transcript.Prompt(prompt)
+			a.model.request.Messages = append(a.model.request.Messages, message{Role: "user", Content: prompt})
+			err = a.turn(ctx, o.Stdout)
+		}
 	}
-	_, werr := io.WriteString(o.Stdout, strings.Join(a.said, "\n"))
-	return errors.Join(err, werr, a.transcript.Err(), a.close())
+	return errors.Join(err, a.transcript.Err(), a.close())
+}
+
+// turn works on a prompt, and writes what the model said meanwhile.
+func (a *agent) turn(ctx context.Context, out io.Writer) error {
+	before := len(a.said)
+	err := a.work(ctx)
+	text := strings.Join(a.said[before:], "\n")
+	if before > 0 && text != "" {
+		text = "\n" + text
+	}
+	_, werr := io.WriteString(out, text)
+	return errors.Join(err, werr)
 }
 
 // agent is the state of one run.

@@ -13,17 +13,17 @@ import (
 	"github.com/waza-isolate/waza/agents/internal/transcript"
 )
 
-// Options is what the mock is asked and where its answer goes. All but Files is
-// required; an empty prompt is a prompt.
+// Options is what the mock is asked and where its answer goes. All but Next and Files
+// is required; an empty prompt is a prompt.
 type Options struct {
 	Prompt     string
-	FollowUps  []string  // what it is asked afterwards
-	Files      int       // number of files that the task brings
-	Stdout     io.Writer // the final output
-	Transcript io.Writer // events, one JSON object a line
+	Next       func() (string, error) // what it is asked afterwards, until io.EOF; nil for nothing
+	Files      int                    // number of files that the task brings
+	Stdout     io.Writer              // the final output
+	Transcript io.Writer              // events, one JSON object a line
 }
 
-// Run answers once. The wording is upstream waza's.
+// Run answers each prompt. The wording is upstream waza's.
 func Run(o Options) error {
 	if o.Stdout == nil || o.Transcript == nil {
 		return errors.New("mock agent: Stdout and Transcript are required")
@@ -35,12 +35,18 @@ func Run(o Options) error {
 	events := transcript.NewWriter(o.Transcript)
 	events.Prompt(o.Prompt)
 	events.Say(answer)
-	for _, prompt := range o.FollowUps {
-		next := "Mock response for: " + prompt
-		events.Prompt(prompt)
-		events.Say(next)
-		answer += "\n" + next
-	}
 	_, err := io.WriteString(o.Stdout, answer)
+	for err == nil && o.Next != nil {
+		prompt, ended := o.Next()
+		if errors.Is(ended, io.EOF) {
+			break
+		}
+		if err = ended; err == nil {
+			answer = "Mock response for: " + prompt
+			events.Prompt(prompt)
+			events.Say(answer)
+			_, err = io.WriteString(o.Stdout, "\n"+answer)
+		}
+	}
 	return errors.Join(err, events.Err())
 }

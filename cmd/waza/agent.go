@@ -17,9 +17,11 @@ func agentMain(args []string, stdin io.Reader, stdout, stderr io.Writer) (err er
 		return errors.New("usage: waza agent NAME; it is started by waza run")
 	}
 	var in agents.Input
-	if err := json.NewDecoder(stdin).Decode(&in); err != nil {
+	input := json.NewDecoder(stdin)
+	if err := input.Decode(&in); err != nil {
 		return fmt.Errorf("agent input: %w", err)
 	}
+	stdout = in.Talk(input, stdout)
 	transcript, err := os.OpenFile(in.Transcript, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err

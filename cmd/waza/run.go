@@ -190,7 +190,7 @@ func (s *state) load(o runOptions, path string, overlay *mcpconfig.ClientFile, p
 	}
 	if o.skipGraders {
 		for i := range tasks {
-			tasks[i].Graders, tasks[i].Attack = nil, nil
+			tasks[i].Graders, tasks[i].Checkpoints, tasks[i].Attack = nil, nil, nil
 		}
 	}
 	j := &job{state: s, options: o, eval: eval, overlay: overlay, tasks: tasks, secrets: &redact.Set{}, clock: evidence.StartClock(time.Now())}

@@ -307,12 +307,14 @@ type Trial struct {
 	Started    time.Time       `json:"started"`
 	AgentStart time.Time       `json:"agent_started,omitzero"`
 	AgentEnd   time.Time       `json:"agent_ended,omitzero"`
-	Ended      time.Time       `json:"ended"`
-	ExitCode   *int            `json:"exit_code,omitempty"`
-	Signal     string          `json:"signal,omitempty"`
-	Class      Class           `json:"class,omitempty"`   // set before grading only where the agent or we broke: timeout, agent_error, infra
-	Reason     Reason          `json:"reason,omitempty"`  // with Class
-	Message    string          `json:"message,omitempty"` // the reason for a person
+	// BetweenTurns is how much of that the agent waited for the runner.
+	BetweenTurns time.Duration `json:"between_turns_ns,omitempty"`
+	Ended        time.Time     `json:"ended"`
+	ExitCode     *int          `json:"exit_code,omitempty"`
+	Signal       string        `json:"signal,omitempty"`
+	Class        Class         `json:"class,omitempty"`   // set before grading only where the agent or we broke: timeout, agent_error, infra
+	Reason       Reason        `json:"reason,omitempty"`  // with Class
+	Message      string        `json:"message,omitempty"` // the reason for a person
 	// FailedServer is the server that a server_error is of.
 	FailedServer string      `json:"failed_server,omitempty"`
 	FinalOutput  string      `json:"final_output"`
@@ -327,6 +329,16 @@ type Trial struct {
 	Attack   *TaskAttack `json:"attack,omitempty"`
 	Canaries []Canary    `json:"canaries,omitempty"`
 	Watched  []string    `json:"watched,omitempty"` // ways in which canaries were looked for
+
+	Checkpoints []Checkpoint `json:"checkpoints,omitempty"` // that were reached, in order
+}
+
+// AgentTime is how long the agent was at work; ok is false where that is not known.
+func (t Trial) AgentTime() (took time.Duration, ok bool) {
+	if t.AgentStart.IsZero() || t.AgentEnd.IsZero() {
+		return 0, false
+	}
+	return t.AgentEnd.Sub(t.AgentStart) - t.BetweenTurns, true
 }
 
 // AllGraders are the trial's graders and those of its attack's success.
@@ -411,6 +423,9 @@ type Verdicts struct {
 	Score    float64   `json:"score"` // mean over graders weighted by Weight; 1 without graders
 	Verdicts []Verdict `json:"verdicts"`
 
+	// Checkpoints are those that were reached. They decide nothing but where one stopped the
+	// conversation.
+	Checkpoints []CheckpointVerdicts `json:"checkpoints,omitempty"`
 	// Attack is nil where the trial has none, or it was withheld.
 	Attack *AttackVerdict `json:"attack,omitempty"`
 }

@@ -53,7 +53,7 @@ func (r *reading) figures() Figures {
 	t := r.talk.Trial
 	f.Unseen = !r.talk.Gateway && f.Turns == 0 && !asksNobody(t.Executor)
 	if !t.AgentStart.IsZero() && t.AgentEnd.After(t.AgentStart) {
-		f.Agent = t.AgentEnd.Sub(t.AgentStart)
+		f.Agent, _ = t.AgentTime()
 	}
 	if t.Ended.After(t.Started) {
 		f.Whole = t.Ended.Sub(t.Started)

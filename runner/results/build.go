@@ -157,16 +157,25 @@ func outline(trial Trial) RunResult {
 		Judge:         judgeOf(trial.Steps),
 		Narration:     narration(trial),
 	}
-	switch r.Outcome {
-	case evidence.ClassPass:
-		r.Status = StatusPassed
-	case evidence.ClassFail:
-		r.Status = StatusFailed
-	default:
-		r.Status = StatusError
+	for _, c := range trial.Verdicts.Checkpoints {
+		r.Checkpoints = append(r.Checkpoints, Checkpoint{
+			AfterTurn: c.AfterTurn, Status: statusOf(c.Class), Validations: validations(c.Verdicts.Verdicts), Stopped: c.Stopped,
+		})
+	}
+	if r.Status = statusOf(r.Outcome); r.Status == StatusError {
 		r.ErrorMsg = cmp.Or(r.Message, string(r.Outcome))
 	}
 	return r
+}
+
+func statusOf(outcome evidence.Class) Status {
+	switch outcome {
+	case evidence.ClassPass:
+		return StatusPassed
+	case evidence.ClassFail:
+		return StatusFailed
+	}
+	return StatusError
 }
 
 // validations are verdicts by their graders' names.
@@ -191,10 +200,10 @@ func (r RunResult) complete(trial Trial) RunResult {
 
 // duration is the agent's time, or the trial's where no agent started.
 func duration(trial Trial) int64 {
-	if trial.AgentStart.IsZero() || trial.AgentEnd.IsZero() {
-		return milliseconds(trial.Started, trial.Ended)
+	if took, known := trial.AgentTime(); known {
+		return max(0, took.Milliseconds())
 	}
-	return milliseconds(trial.AgentStart, trial.AgentEnd)
+	return milliseconds(trial.Started, trial.Ended)
 }
 
 func milliseconds(from, to time.Time) int64 {

@@ -143,7 +143,8 @@ type RunResult struct {
 	Models        *Models               `json:"models,omitempty"` // where a gateway was in the way
 	Judge         *Judge                `json:"judge,omitempty"`  // what graders' questions cost
 	ErrorMsg      string                `json:"error_msg,omitempty"`
-	Attack        *Attack               `json:"attack,omitempty"` // nil where none was made
+	Checkpoints   []Checkpoint          `json:"checkpoints,omitempty"` // that were reached, in order
+	Attack        *Attack               `json:"attack,omitempty"`      // nil where none was made
 }
 
 // Attempt is an attempt that was made again, because it ended as infra, or failed and
@@ -166,6 +167,14 @@ type Validation struct {
 	Feedback   string                 `json:"feedback"`
 	Details    map[string]any         `json:"details,omitempty"`
 	DurationMS int64                  `json:"duration_ms"` // always 0: a verdict holds no time
+}
+
+// Checkpoint is what graders said between two turns of the conversation.
+type Checkpoint struct {
+	AfterTurn   int                   `json:"after_turn"`
+	Status      Status                `json:"status"`
+	Validations map[string]Validation `json:"validations"`
+	Stopped     bool                  `json:"stopped,omitempty"` // it did not pass, and the conversation ended there
 }
 
 // SessionDigest is what the agent used, in short.

@@ -65,7 +65,7 @@ func (g *graders) add(list []Grader, base strictyaml.Path, owner string) {
 func nameless(kind, owner string, base strictyaml.Path, i int) string {
 	name := fmt.Sprintf("%s-%d", kind, i+1)
 	switch {
-	case len(base) > 1:
+	case base[0] == "attack":
 		return "attack-" + name
 	case owner != "":
 		return "task-" + name

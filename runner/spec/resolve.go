@@ -43,6 +43,7 @@ type ResolvedTask struct {
 	Graders      []evidence.GraderSpec       // the eval's, then expected's, then the task's
 	Servers      map[string]mcpconfig.Server // variables not expanded
 	Script       json.RawMessage             // a list, with executor script only
+	Checkpoints  []ResolvedCheckpoint        // by turn
 	Trigger      *TriggerTest                // nil unless it is a prompt of trigger_tests.yaml
 	Attack       *ResolvedAttack             // nil where the task has none
 	Labels       map[string]json.RawMessage  // what changes no verdict and is kept in the results
@@ -77,7 +78,7 @@ func (r resolver) resolve() ResolvedTask {
 		Workdir: t.Inputs.Workdir, Instructions: instructions, FollowUps: t.Inputs.FollowUps,
 		Skills:  r.skills(),
 		Timeout: time.Duration(c.TimeoutSeconds) * time.Second,
-		Graders: graders,
+		Graders: graders, Checkpoints: r.checkpoints(),
 		Attack:  r.attack(taken, names),
 		Servers: servers{r.doc, under(r.doc, "mcp_servers"), r.loader.eval}.merge(t.MCPServers),
 	}

@@ -272,7 +272,7 @@ type Grader struct {
 
 // Task is a task file.
 type Task struct {
-	_ struct{} `later:"checkpoints" unknown:"warn"`
+	_ struct{} `unknown:"warn"`
 
 	ID               string                       `json:"id" jsonschema:"unique in the eval; the directory of its trials is called like it"`
 	Name             string                       `json:"name,omitempty" jsonschema:"what the task is called in reports; default its id"`
@@ -289,6 +289,8 @@ type Task struct {
 	MCPServers       map[string]*mcpconfig.Server `json:"mcp_servers,omitempty" jsonschema:"laid over the eval's field by field; null removes a server"`
 	SkillDirectories []string                     `json:"skill_directories,omitempty" jsonschema:"directories of skills of this task, beside the eval's"`
 	Script           json.RawMessage              `json:"script,omitempty" jsonschema:"steps of the script executor"`
+
+	Checkpoints []Checkpoint `json:"checkpoints,omitempty" jsonschema:"graders of the state between two turns of the conversation"`
 
 	Attack *Attack `json:"attack,omitempty" jsonschema:"what somebody else wants of the agent, and how that reaches it"`
 
