@@ -57,7 +57,7 @@ func (r *ErrorRules) succeeded(call evidence.Call) bool {
 // givenUp reports whether its client left a call before it was answered. The server may have
 // carried it out: where calls are forbidden, bounded or writes it counts as made, so that
 // hanging up hides nothing.
-func givenUp(call evidence.Call) bool { return call.Outcome == evidence.OutcomeCancelled }
+func givenUp(call evidence.Call) bool { return call.Outcome.GivenUp() }
 
 // made reports whether a call counts against a bound.
 func (r *ErrorRules) made(call evidence.Call) bool { return r.succeeded(call) || givenUp(call) }

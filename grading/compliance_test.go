@@ -76,12 +76,17 @@ func TestComplianceModes(t *testing.T) {
 	gone := trialOf(concat(reads.frames, call("github", "3", "close_issue", `{"number":2}`, ""), []evidence.Frame{{
 		Server: "github", Conn: "github", Dir: evidence.ToServer, Raw: []byte(`{"method":"notifications/cancelled","params":{"requestId":3}}`),
 	}}))
+	left := trialOf(gone.frames)
+	left.frames[len(left.frames)-1].Synthetic = evidence.SyntheticAbandoned
 	closed := `"expect_tools_used":["close_issue"]`
 	half := 2.0 / 3 // F1 of 1 found beside 1 too many
 	run(t, "mcp_compliance", []check{
 		{"effects, reads", reads, `{"match":"effects",` + closed + `}`, pass, 1, ""},
 		{"effects, a write", twice, `{"match":"effects",` + closed + `}`, fail, half, `Expected no other call that writes; found call 3 ("close_issue" of github: ok).`},
 		{"effects, a write given up", gone, `{"match":"effects",` + closed + `}`, fail, half, `Expected no other call that writes; found call 3 ("close_issue" of github: cancelled).`},
+		{"effects, a write left", left, `{"match":"effects",` + closed + `}`, fail, half, `Expected no other call that writes; found call 3 ("close_issue" of github: abandoned).`},
+		{"no success by leaving", left, `{"expect_tools_used":[{"tool":"close_issue","count":{"min":2}}]}`, fail, half, "Expected 2 successful calls"},
+		{"no error by leaving", left, `{"max_tool_errors":0,"expect_tools_used":["close_issue"]}`, pass, 1, ""},
 		{"superset, a write given up", gone, `{` + closed + `}`, pass, 1, ""},
 		{"a bound, and a call given up", gone, `{"expect_tools_used":[{"tool":"close_issue","count":{"max":1}}]}`, fail, 0, "Gate failed: Expected at most 1 call"},
 		{"no success by giving up", gone, `{"expect_tools_used":[{"tool":"close_issue","count":{"min":2}}]}`, fail, half, "Expected 2 successful calls"},

@@ -57,7 +57,7 @@ type CallLine struct {
 	Seq        int              `json:"seq"`                 // from 1
 	Server     string           `json:"server"`              // its name
 	Tool       string           `json:"tool"`                // its name
-	Outcome    evidence.Outcome `json:"outcome"`             // ok, tool_error, protocol_error, transport_error, timeout or cancelled
+	Outcome    evidence.Outcome `json:"outcome"`             // ok, tool_error, protocol_error, transport_error, timeout, cancelled or abandoned
 	Origin     evidence.Origin  `json:"origin,omitempty"`    // whether a model asked for it; left out where that is not known
 	Start      time.Time        `json:"start"`               // UTC
 	DurationMS int64            `json:"duration_ms"`         // up to the answer; 0 without one

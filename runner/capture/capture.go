@@ -47,7 +47,7 @@ func (g Gap) String() string {
 const (
 	NoteOrphanResponse    = "orphan_response"    // answers no request on record
 	NoteDuplicateResponse = "duplicate_response" // answers a request once more
-	NoteLateResponse      = "late_response"      // answers what was cancelled or timed out
+	NoteLateResponse      = "late_response"      // answers what was cancelled, abandoned or timed out
 	NoteCallWithoutID     = "call_without_id"    // a tools/call that asks for no answer
 	NoteIDReused          = "id_reused"          // two requests under one id at once
 	NoteDuplicateKey      = "duplicate_key"      // the last value counts

@@ -63,6 +63,7 @@ const (
 )
 
 func TestOutcome(t *testing.T) {
+	left := synthetic(evidence.SyntheticAbandoned, up(cancel))
 	for _, test := range []struct {
 		name   string
 		frames []evidence.Frame
@@ -87,6 +88,13 @@ func TestOutcome(t *testing.T) {
 		{"the server ends", []evidence.Frame{up(ask), synthetic(evidence.SyntheticTransport, down("")), down(ok)}, evidence.OutcomeTransportError, []string{"late_response: frame 3"}},
 		{"cancelled", []evidence.Frame{up(ask), up(cancel)}, evidence.OutcomeCancelled, nil},
 		{"cancelled, then answered", []evidence.Frame{up(ask), up(cancel), down(ok)}, evidence.OutcomeCancelled, []string{"late_response: frame 3"}},
+		{"abandoned", []evidence.Frame{up(ask), left}, evidence.OutcomeAbandoned, nil},
+		{"abandoned, then answered", []evidence.Frame{up(ask), left, seenBy(evidence.SideServer, down(ok))}, evidence.OutcomeAbandoned, []string{"late_response: frame 3"}},
+		{"abandoned, then answered twice", []evidence.Frame{up(ask), left, seenBy(evidence.SideServer, down(ok)), down(ok)}, evidence.OutcomeAbandoned, []string{"late_response: frame 3", "late_response: frame 4"}},
+		{"abandoned, and the answer fetched later", []evidence.Frame{up(ask), left, seenBy(evidence.SideServer, down(ok)), seenBy(evidence.SideAgent, down(ok))}, evidence.OutcomeOK, []string{"late_response: frame 3"}},
+		{"abandoned, and back for the answer", []evidence.Frame{up(ask), left, down(ok), down(ok)}, evidence.OutcomeOK, []string{"duplicate_response: frame 4"}},
+		{"abandoned, and the server ends", []evidence.Frame{up(ask), left, synthetic(evidence.SyntheticTransport, down(failed))}, evidence.OutcomeAbandoned, nil},
+		{"answered, then left", []evidence.Frame{up(ask), down(ok), left}, evidence.OutcomeOK, nil},
 		{"answered, then cancelled", []evidence.Frame{up(ask), down(ok), up(cancel)}, evidence.OutcomeOK, nil},
 		{"a cancellation by the server is of its own request", []evidence.Frame{up(ask), down(cancel), down(ok)}, evidence.OutcomeOK, nil},
 		{"answered twice", []evidence.Frame{up(ask), down(ok), down(failed)}, evidence.OutcomeOK, []string{"duplicate_response: frame 3"}},

@@ -78,10 +78,14 @@ func (c *collector) talkOf(f evidence.Frame) string {
 	return ""
 }
 
-// kept reads what a server listed before tools were kept from the agent. The
-// answer that the agent saw comes after it, and is what ends the request.
+// kept reads what a server listed before tools were kept from the agent, or answered when its
+// client had left. The answer that the agent saw comes after it, and is what ends the request.
 func (c *collector) kept(f evidence.Frame, m message) {
-	waiting := c.open[requestID{connID{f.Server, f.Conn}, m.key}]
+	id := requestID{connID{f.Server, f.Conn}, m.key}
+	waiting := c.open[id]
+	if m.method == "" && len(waiting) == 0 {
+		c.unheard(f, c.closed[id])
+	}
 	if m.method == "" && len(waiting) > 0 && waiting[0].list {
 		known := c.catalog(f)
 		for _, raw := range c.page(f, m.result).tools {

@@ -27,6 +27,11 @@ type request struct {
 	cursor string // the page it asks for; empty is the first
 	frame  int64
 	again  string // the note that a further answer gets; empty while none came
+	late   bool   // the server answered a call that its client had left
+}
+
+func (r *request) isAbandoned() bool {
+	return r.call != nil && r.call.Outcome == evidence.OutcomeAbandoned
 }
 
 // collector holds what the frames so far add up to.
@@ -160,6 +165,9 @@ func (c *collector) answer(f evidence.Frame, m message) {
 		}
 	}
 	r := c.close(id, NoteDuplicateResponse)
+	if r == nil {
+		r = c.regained(f, c.closed[id])
+	}
 	if !defence.FirstAnswer && r == nil && f.Synthetic == "" {
 		r = c.closed[id]
 	}
@@ -178,6 +186,24 @@ func (c *collector) answer(f evidence.Frame, m message) {
 	}
 }
 
+// regained is the last request under an id, if it is a call that its client had left and came
+// back to, for the answer that f is; else nil.
+func (c *collector) regained(f evidence.Frame, last *request) *request {
+	if last == nil || !last.isAbandoned() || f.Synthetic != "" || last.late && f.Side != evidence.SideAgent {
+		return nil
+	}
+	last.again = NoteDuplicateResponse
+	return last
+}
+
+// unheard notes an answer that the server gave when its client had left.
+func (c *collector) unheard(f evidence.Frame, last *request) {
+	if last != nil && last.isAbandoned() {
+		c.noteOn(f, last, last.again)
+		last.late = true
+	}
+}
+
 // unasked notes an answer that nothing waited for. It changes no call.
 func (c *collector) unasked(f evidence.Frame, last *request) {
 	switch {
@@ -188,7 +214,7 @@ func (c *collector) unasked(f evidence.Frame, last *request) {
 	}
 }
 
-// cancel ends a request that the client gave up, or that the proxy did.
+// cancel ends a request that the client gave up or left, or that the proxy gave up.
 func (c *collector) cancel(f evidence.Frame, m message) {
 	params, ok := members(m.params)
 	if !ok {
@@ -200,11 +226,18 @@ func (c *collector) cancel(f evidence.Frame, m message) {
 		c.note(f, NoteMalformed)
 		return
 	}
-	r := c.close(requestID{connID{f.Server, f.Conn}, key}, NoteLateResponse)
+	id := requestID{connID{f.Server, f.Conn}, key}
+	if open := c.open[id]; f.Synthetic == evidence.SyntheticAbandoned && len(open) > 0 && open[0].call == nil {
+		return // its client may come back for the answer
+	}
+	r := c.close(id, NoteLateResponse)
 	if r != nil && r.call != nil {
 		outcome := evidence.OutcomeCancelled
-		if f.Synthetic == evidence.SyntheticTimeout {
+		switch f.Synthetic {
+		case evidence.SyntheticTimeout:
 			outcome = evidence.OutcomeTimeout
+		case evidence.SyntheticAbandoned:
+			outcome = evidence.OutcomeAbandoned
 		}
 		r.call.end(f, outcome)
 	}

@@ -40,7 +40,7 @@ func Incidents(calls []evidence.Call) []Incident {
 //
 // A call follows a failure if it was made when the failure was known: what was asked at
 // the same time is no answer to it. So calls that fail side by side are one incident,
-// and a success beside them does not end it. A call that the client cancelled is no
+// and a success beside them does not end it. A call that the client gave up is no
 // failure and no success.
 func numberIncidents(calls []*call) {
 	type name struct{ server, tool string }

@@ -25,6 +25,11 @@ func refused(call evidence.Call) evidence.Call {
 	return call
 }
 
+func abandoned(call evidence.Call) evidence.Call {
+	call.Outcome = evidence.OutcomeAbandoned
+	return call
+}
+
 // claims builds a transcript.
 type claims []evidence.TranscriptEvent
 
@@ -96,6 +101,8 @@ func TestNarrate(t *testing.T) {
 		{"arguments not told", []evidence.Call{made("gh", "get", `{"n":1}`, "")}, claims{}.start("gh-get", ""), nil},
 		{"null for no arguments", []evidence.Call{made("gh", "get", `{}`, "")}, claims{}.start("gh-get", "null"), nil},
 		{"success of what failed", []evidence.Call{refused(made("gh", "get", `{}`, "no"))}, claims{}.tell("gh-get", `{}`, true, ""), []string{"outcome of 1: ok, was tool_error"}},
+		{"failure of what was abandoned", []evidence.Call{abandoned(made("gh", "get", `{}`, ""))}, claims{}.tell("gh-get", `{}`, false, `"connection closed"`), nil},
+		{"success of what was abandoned", []evidence.Call{abandoned(made("gh", "get", `{}`, ""))}, claims{}.tell("gh-get", `{}`, true, `"one"`), []string{"outcome of 1: ok, was abandoned"}},
 		{"failure of what succeeded", []evidence.Call{made("gh", "get", `{}`, "yes")}, claims{}.tell("gh-get", `{}`, false, ""), []string{"outcome of 1: failed, was ok"}},
 		{"another result", []evidence.Call{made("gh", "get", `{}`, "15 cents")}, claims{}.tell("gh-get", `{}`, true, `"99 cents"`), []string{"result of 1: 99 cents, was 15 cents"}},
 		{

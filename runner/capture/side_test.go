@@ -29,6 +29,10 @@ func TestToolsKeptFromTheAgent(t *testing.T) {
 	if len(result.Notes) > 0 || len(result.Gaps) > 0 || len(result.Calls) != 1 || result.Calls[0].Outcome != evidence.OutcomeProtocolError {
 		t.Errorf("%+v", result)
 	}
+	resumed := calls(t, up(list), synthetic(evidence.SyntheticAbandoned, up(`{"method":"notifications/cancelled","params":{"requestId":2}}`)), down(all))
+	if len(resumed.Catalog["s"]) != 2 || len(resumed.Notes) > 0 {
+		t.Errorf("a list for which the agent came back: %+v", resumed)
+	}
 	again := calls(t, up(list), seenBy(evidence.SideServer, down(all)), seenBy(evidence.SideAgent, down(some)), seenBy(evidence.SideServer, down(all)))
 	if len(again.Catalog["s"]) != 2 || again.Catalog["s"][1].Hidden {
 		t.Errorf("a list that nobody asked for: %+v", again.Catalog)

@@ -107,5 +107,5 @@ func came(call evidence.Call) string {
 	case call.Outcome.Failed():
 		return "failed too"
 	}
-	return "was cancelled"
+	return "was " + string(call.Outcome)
 }

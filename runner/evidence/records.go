@@ -33,6 +33,7 @@ const (
 	SyntheticTimeout   Synthetic = "timeout"         // the server did not answer within its limit
 	SyntheticTransport Synthetic = "transport_error" // the server ended, or never took the message
 	SyntheticCancelled Synthetic = "cancelled"       // the client gave the request up by leaving
+	SyntheticAbandoned Synthetic = "abandoned"       // the client left, which up to 2025-11-25 cancels nothing
 	SyntheticHidden    Synthetic = "hidden_tool"     // the server was not asked: the client may not see the tool
 	SyntheticBudget    Synthetic = "budget"          // the server was not asked: the client has sent all that it may
 )
@@ -88,10 +89,14 @@ const (
 	OutcomeTransportError Outcome = "transport_error" // no reply
 	OutcomeTimeout        Outcome = "timeout"
 	OutcomeCancelled      Outcome = "cancelled" // even when a late reply came
+	OutcomeAbandoned      Outcome = "abandoned" // the client had gone when the reply came, or none did
 )
 
-// Failed reports whether a call that ended so went wrong. A cancelled one neither
-// failed nor succeeded: the client gave it up.
+// GivenUp reports whether the client gave the call up before it was answered. Such a call
+// neither failed nor succeeded, and the server may have carried it out.
+func (o Outcome) GivenUp() bool { return o == OutcomeCancelled || o == OutcomeAbandoned }
+
+// Failed reports whether a call that ended so went wrong.
 func (o Outcome) Failed() bool {
 	switch o {
 	case OutcomeToolError, OutcomeProtocolError, OutcomeTransportError, OutcomeTimeout:
@@ -130,7 +135,7 @@ type Call struct {
 	SameAs int `json:"same_as,omitempty"`
 	// Incident counts the trial's incidents from 1: a failed call, those of the same server
 	// and tool that fail beside it, and those made when a failure was known, up to the first
-	// that succeeds. 0 is none. A cancelled call is no failure.
+	// that succeeds. 0 is none. A call that was given up is no failure.
 	Incident int `json:"incident,omitempty"`
 
 	// Origin says whether a model asked for the call. Turn and ToolUse are then the number

@@ -49,6 +49,8 @@ type exchange struct {
 	detached bool          // nobody takes what is sent until the stream is resumed; guarded by the link's mu
 	left     bool          // the response to the POST is over; guarded by the link's mu
 
+	abandoned bool // the agent left before its end; guarded by the link's mu
+
 	timer *time.Timer // guarded by the link's mu
 }
 

@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // journal keeps what was sent on the streams of a session, for an agent whose
@@ -20,8 +22,9 @@ type journal struct {
 
 // sentEvent is one message as it went out on a stream.
 type sentEvent struct {
-	id  eventID
-	raw []byte
+	id   eventID
+	raw  []byte
+	late *evidence.Frame // see item
 }
 
 // eventID tells an event from all others of a session: the how-many-eth it is of
@@ -56,12 +59,12 @@ type feed struct {
 }
 
 // sending numbers a message that is about to go out, and keeps it.
-func (f *feed) sending(raw []byte) eventID {
+func (f *feed) sending(it item) eventID {
 	j := f.journal
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	f.sent++
-	e := sentEvent{id: eventID{f.stream, f.sent}, raw: raw}
+	e := sentEvent{id: eventID{f.stream, f.sent}, raw: it.raw, late: it.late}
 	j.keep(e)
 	return e.id
 }

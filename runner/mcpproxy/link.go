@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/waza-isolate/waza/internal/defence"
@@ -124,26 +126,28 @@ func (l *link) refuse(ex *exchange, why error) {
 	}
 }
 
+// reasonLeft is why a request is cancelled or abandoned.
+const reasonLeft = "the client closed the response stream"
+
 // abandon is called when the agent has closed the connection of ex. Up to
 // 2025-11-25 that cancels nothing, and the agent may come back for the rest. From
 // 2026-07-28 it cancels the requests, which on stdio is a message of its own.
 func (l *link) abandon(ex *exchange) {
-	if l.detach(ex) {
+	l.mu.Lock()
+	l.recordLeft(ex)
+	if !l.detach(ex) {
+		ex.queue.discard() // nothing is pushed to a closed queue: routing passes it by
+	}
+	if !l.isShared() {
+		l.mu.Unlock()
 		return
 	}
-	ex.queue.discard()
-	if !l.isShared() {
-		return // nothing is pushed to a closed queue: routing passes it by
-	}
-	const reason = "the client closed the response stream"
-	l.mu.Lock()
 	given := l.giveUp(ex)
-	l.recordCancel(given, evidence.SyntheticCancelled, reason)
 	l.mu.Unlock()
 	for _, id := range given {
-		l.server.notes.add("cancelled", reason, map[string]any{"conn": l.conn, "id": string(id.raw)})
+		l.server.notes.add("cancelled", reasonLeft, map[string]any{"conn": l.conn, "id": string(id.raw)})
 	}
-	l.cancelOnStdio(given, reason)
+	l.cancelOnStdio(given, reasonLeft)
 }
 
 // expire answers what ex still waits for with a timeout. To a client of a
@@ -164,8 +168,21 @@ func (l *link) expire(ex *exchange) {
 	}
 }
 
-// recordCancel records the cancellations that cancelOnStdio will write. They are
-// the proxy's own, and their frames say so.
+// recordLeft records, once, that the agent has left what ex still waits for.
+func (l *link) recordLeft(ex *exchange) {
+	if ex.abandoned {
+		return
+	}
+	ex.abandoned = true
+	why := evidence.SyntheticAbandoned
+	if l.isShared() {
+		why = evidence.SyntheticCancelled
+	}
+	l.recordCancel(slices.Collect(maps.Values(ex.open)), why, reasonLeft)
+}
+
+// recordCancel records cancellations, which cancelOnStdio writes where there is something to
+// cancel. They are the proxy's own, and their frames say so.
 func (l *link) recordCancel(given []id, why evidence.Synthetic, reason string) {
 	for _, id := range given {
 		l.record(evidence.Frame{Dir: evidence.ToServer, Raw: cancellation(id, reason), Synthetic: why})
@@ -188,6 +205,9 @@ func (l *link) end(e ending) {
 	l.over = true
 	for len(l.order) > 0 {
 		ex := l.order[0]
+		if e.asked { // the session was deleted, or the agent's time is over
+			l.recordLeft(ex)
+		}
 		given := l.giveUp(ex)
 		for i, id := range given {
 			l.answer(ex, id, evidence.SyntheticTransport, codeTransport, text, i == len(given)-1)

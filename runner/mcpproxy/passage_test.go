@@ -417,6 +417,49 @@ func TestResumption(t *testing.T) {
 	}
 }
 
+// A call that the agent has left, and whose answer it does not fetch, is abandoned and no error
+// of the server's.
+func TestLeftPassages(t *testing.T) {
+	t.Parallel()
+	b := upstreamBench(t, Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Header.Get("Mcp-Session-Id") == "":
+			w.Header().Set("Mcp-Session-Id", "one")
+			rpc(w, r, `{"protocolVersion":"2025-11-25"}`)
+		case r.Method == http.MethodPost:
+			written(w, "id: 1\ndata:\n\n")
+			<-r.Context().Done()
+		case r.Header.Get("Last-Event-Id") == "1":
+			written(w, "id: 2\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"content\":[]}}\n\n")
+		}
+	})
+	b.do("POST", "s", initialize)
+	for _, id := range []string{"1", "2", "3"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		response := b.request(ctx, "POST", "s", `{"jsonrpc":"2.0","id":`+id+`,"method":"tools/call","params":{"name":"slow"}}`, "Mcp-Session-Id", "one")
+		defer response.Body.Close()
+		defer cancel()
+		if id == "3" {
+			break // in flight when the agent's time is over
+		}
+		cancel()
+		b.rec.wait(t, "that it left", hasFrame(evidence.ToServer, evidence.SyntheticAbandoned, `"requestId":`+id))
+	}
+	b.do("GET", "s", "", "Mcp-Session-Id", "one", "Last-Event-Id", "1")
+	if err := b.proxy.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var got []evidence.Outcome
+	result, err := capture.Calls(b.rec.sequence())
+	for _, call := range result.Calls {
+		got = append(got, call.Outcome)
+	}
+	want := []evidence.Outcome{evidence.OutcomeOK, evidence.OutcomeAbandoned, evidence.OutcomeAbandoned}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+}
+
 func TestCloseEndsPassages(t *testing.T) {
 	t.Parallel()
 	b := upstreamBench(t, Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {

@@ -36,6 +36,9 @@ func (x *passage) fail(err error) {
 		x.abandon()
 		return
 	}
+	if errors.Is(cause, ErrClosed) {
+		x.abandon()
+	}
 	status, code, why := x.classify(cause)
 	text := x.sentence(cause)
 	answers := x.lose(why, code, text)
@@ -91,17 +94,19 @@ func (x *passage) sentence(cause error) string {
 	return fmt.Sprintf("server %q: %v", x.Name, cause)
 }
 
-// abandon is called when the agent has closed the connection. Up to 2025-11-25 that
-// cancels nothing; from 2026-07-28 it cancels the requests.
+// abandon is called when the agent has closed the connection, or its time is over. Up to
+// 2025-11-25 that cancels nothing, and the agent may come back for the rest; from 2026-07-28
+// it cancels the requests.
 func (x *passage) abandon() {
+	why := evidence.SyntheticCancelled
 	if !x.stateless {
-		x.resumable = true
-		return
+		x.resumable, why = true, evidence.SyntheticAbandoned
 	}
 	for _, a := range x.dialogues.unanswered(x.d, x.waiting) {
-		const reason = "the client closed the response stream"
-		x.record(evidence.Frame{Dir: evidence.ToServer, Raw: cancellation(a.id, reason), Synthetic: evidence.SyntheticCancelled})
-		x.notes.add("cancelled", reason, map[string]any{"conn": x.d.conn, "id": string(a.id.raw)})
+		x.record(evidence.Frame{Dir: evidence.ToServer, Raw: cancellation(a.id, reasonLeft), Synthetic: why})
+		if x.stateless {
+			x.notes.add("cancelled", reasonLeft, map[string]any{"conn": x.d.conn, "id": string(a.id.raw)})
+		}
 	}
 }
 

@@ -134,6 +134,8 @@ func (x *passage) finish(out *sse, err error) {
 	case errors.Is(cause, errLeft):
 		x.abandon()
 		return
+	case errors.Is(cause, ErrClosed):
+		x.abandon()
 	case errors.Is(cause, io.ErrUnexpectedEOF):
 		x.notes.add("undelivered", "the server's stream ended inside an event", map[string]any{"conn": x.d.conn})
 	}

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // item is a message on its way to the agent.
@@ -15,6 +17,10 @@ type item struct {
 	last   bool // completes the exchange it is queued for
 	failed bool // is an error
 	status int  // of HTTP, where it is the whole response; 0 is OK
+
+	// late is the agent's side of an answer to a call that it had left: recorded once the
+	// agent comes back for it. Guarded by the link's mu.
+	late *evidence.Frame
 
 	held int64 // bytes that whoever took it from a queue accounts for
 }

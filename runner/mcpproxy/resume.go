@@ -81,10 +81,8 @@ func (l *link) retire(ex *exchange) {
 }
 
 // detach has what ex is still sent kept in the journal, where its agent can
-// resume it, and says whether it can.
+// resume it, and says whether it can. l.mu is held.
 func (l *link) detach(ex *exchange) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if !ex.feed.canResume() {
 		return false
 	}
@@ -94,7 +92,7 @@ func (l *link) detach(ex *exchange) bool {
 		if how != took {
 			return true
 		}
-		ex.feed.sending(it.raw)
+		ex.feed.sending(it)
 		ex.feed.queue.done(it)
 	}
 }
@@ -187,6 +185,7 @@ func (s *server) getAgain(w http.ResponseWriter, r *http.Request, l *link) {
 	defer stream.close()
 	whole := true
 	for _, e := range again.missed {
+		l.recordLate(e.late)
 		whole = whole && stream.event(e.id.String(), e.raw)
 	}
 	if again.feed != nil {

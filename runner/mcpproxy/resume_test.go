@@ -51,8 +51,14 @@ func eventsOf(t *testing.T, response *http.Response) func() *sseEvent {
 // the first event on its stream and what breaks the connection.
 func (b *bench) holding(t *testing.T, session, id string) (first string, leave func()) {
 	t.Helper()
+	return b.held(t, session, `{"jsonrpc":"2.0","id":`+id+`,"method":"hold"}`)
+}
+
+// held is holding with any request that the server holds.
+func (b *bench) held(t *testing.T, session, request string) (first string, leave func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	next := eventsOf(t, b.request(ctx, "POST", "s", `{"jsonrpc":"2.0","id":`+id+`,"method":"hold"}`, "Mcp-Session-Id", session))
+	next := eventsOf(t, b.request(ctx, "POST", "s", request, "Mcp-Session-Id", session))
 	e := next()
 	if e == nil || e.id == "" || e.retry == "" || !strings.Contains(e.data, "notifications/held") {
 		t.Fatalf("first event: %+v", e)
@@ -255,7 +261,7 @@ func TestJournal(t *testing.T) {
 	j := &journal{max: 3, memory: memory}
 	f := &feed{journal: j, stream: 4}
 	for range 5 {
-		f.sending([]byte("ab"))
+		f.sending(item{raw: []byte("ab")})
 	}
 	if len(j.events) != 3 || memory.left != 4 {
 		t.Fatalf("%d events, %d bytes left", len(j.events), memory.left)
@@ -279,12 +285,12 @@ func TestJournal(t *testing.T) {
 			t.Errorf("%+v: %d missed, known %v", tt, len(missed), known)
 		}
 	}
-	f.sending(make([]byte, 11)) // too large: better nothing than a gap
+	f.sending(item{raw: make([]byte, 11)}) // too large: better nothing than a gap
 	if _, known := j.since(eventID{4, 5}, f); known || memory.left != 10 {
 		t.Errorf("known %v, %d bytes left", known, memory.left)
 	}
 	j.close()
-	f.sending([]byte("ab"))
+	f.sending(item{raw: []byte("ab")})
 	if len(j.events) != 0 || memory.left != 10 {
 		t.Error("a closed journal keeps")
 	}

@@ -31,9 +31,15 @@ func (l *link) receive(line []byte) error {
 	} else if err != nil {
 		return err
 	}
-	line = l.change(line, env)
+	var late *evidence.Frame
+	record := l.record
+	if l.isUnheard(answers) {
+		late = &evidence.Frame{}
+		record = func(f evidence.Frame) { l.recordUnheard(f, late) }
+	}
+	line = l.change(line, env, record)
 	if len(answers) > 0 {
-		l.routeAnswers(line, answers)
+		l.routeAnswers(line, answers, late)
 		return nil
 	}
 	l.route(line, env.messages[0])
@@ -69,12 +75,53 @@ func (l *link) withhold(answers []message, why error) {
 	}
 }
 
+// isUnheard says whether all calls that a message answers are left by the agent.
+func (l *link) isUnheard(answers []message) bool {
+	waited := false
+	for _, answer := range answers {
+		ex := l.pending[answer.id.key]
+		if ex == nil {
+			continue
+		}
+		here := !ex.abandoned || !ex.detached && !ex.queue.isClosed()
+		if here || l.asked(answer.id).method != methodCallTool {
+			return false
+		}
+		waited = true
+	}
+	return waited
+}
+
+// recordUnheard records what the server alone has seen, and keeps what the agent gets should
+// it come back.
+func (l *link) recordUnheard(f evidence.Frame, late *evidence.Frame) {
+	*late = f
+	late.Side = evidence.SideAgent
+	if f.Side != evidence.SideAgent {
+		f.Side = evidence.SideServer
+		l.record(f)
+	}
+}
+
+// recordLate records, once, that the agent came back for an answer.
+func (l *link) recordLate(late *evidence.Frame) {
+	if late == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if late.Raw != nil {
+		l.record(*late)
+		late.Raw = nil
+	}
+}
+
 // change records a line and returns what the agent gets in its place.
-func (l *link) change(line []byte, env envelope) []byte {
+func (l *link) change(line []byte, env envelope, record func(evidence.Frame)) []byte {
 	return l.server.change(line, env.batch, answers{
 		lists:  func(key id) bool { return l.asked(key).method == methodListTools },
 		called: func(key id) injections { return l.asked(key).injects },
-	}, l.record)
+	}, record)
 }
 
 // asked is the request in flight with an id; empty where there is none.
@@ -92,7 +139,7 @@ func (l *link) asked(key id) message {
 // routeAnswers hands line to the exchanges whose requests it answers. An answer
 // that nobody waits for is recorded and goes nowhere: it is late, twice, or made
 // up.
-func (l *link) routeAnswers(line []byte, answers []message) {
+func (l *link) routeAnswers(line []byte, answers []message, late *evidence.Frame) {
 	var touched []*exchange
 	var status int
 	var failed bool
@@ -113,7 +160,7 @@ func (l *link) routeAnswers(line []byte, answers []message) {
 		l.settle(ex, answer.id.key)
 	}
 	for _, ex := range touched {
-		l.deliver(ex, item{raw: line, last: len(ex.open) == 0, failed: failed, status: status})
+		l.deliver(ex, item{raw: line, last: len(ex.open) == 0, failed: failed, status: status, late: late})
 	}
 	l.wake()
 }
@@ -137,7 +184,7 @@ func (l *link) learn(ex *exchange, line []byte, answer message) {
 func (l *link) deliver(ex *exchange, it item) {
 	switch {
 	case ex.detached:
-		ex.sending(it.raw)
+		ex.sending(it)
 	case !ex.queue.push(it):
 		l.overflow(ex)
 	}

@@ -113,7 +113,11 @@ func (s *scripted) do(m message, line []byte, params string) {
 			size, _ = strconv.Atoi(string(value))
 		}
 	}
-	switch m.method {
+	do := m.method
+	if m.name == "hold" {
+		do = m.name
+	}
+	switch do {
 	case "initialize":
 		s.say(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 		s.answer(m.id.raw, `{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"scripted","version":"9"}}`)

@@ -3,11 +3,15 @@ package mcpproxy
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waza-isolate/waza/runner/capture"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -252,6 +256,53 @@ func TestDisconnectDoesNotCancelASession(t *testing.T) {
 	}
 	if strings.Contains(b.stderr.String(), "cancelled") {
 		t.Error("the server was told to cancel")
+	}
+}
+
+// A call whose client has gone when the answer comes is abandoned, unless the client comes
+// back for it; so is one that is in flight when the client ends its session.
+func TestAbandonedCalls(t *testing.T) {
+	t.Parallel()
+	b := scriptedBench(t, quick(), 0)
+	session := b.open()
+	hold := func(id string) (string, func()) {
+		return b.held(t, session, `{"jsonrpc":"2.0","id":`+id+`,"method":"tools/call","params":{"name":"hold"}}`)
+	}
+	_, leave1 := hold("1")
+	first2, leave2 := hold("2")
+	first3, leave3 := hold("3")
+	for id, leave := range map[string]func(){"1": leave1, "2": leave2, "3": leave3} {
+		leave()
+		b.rec.wait(t, "that it left "+id, hasFrame(evidence.ToServer, evidence.SyntheticAbandoned, `"requestId":`+id))
+	}
+	live := eventsOf(t, b.again(session, first3))
+	b.post(session, release)
+	if e := live(); e == nil || !strings.Contains(e.data, `"id":3,"result"`) {
+		t.Errorf("who came back got %+v", e)
+	}
+	for range 2 {
+		if e := eventsOf(t, b.again(session, first2))(); e == nil || !strings.Contains(e.data, `"id":2,"result"`) {
+			t.Errorf("who came back late got %+v", e)
+		}
+	}
+	_, _ = hold("4")
+	b.do("DELETE", "s", "", "Mcp-Session-Id", session)
+	b.rec.event(t, "server_exit")
+	var got []string
+	result, err := capture.Calls(b.rec.sequence())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, call := range result.Calls {
+		got = append(got, fmt.Sprintf("%s %s %q", call.ID, call.Outcome, call.Notes))
+	}
+	want := []string{`1 abandoned ["late_response: frame 14"]`, `2 ok ["late_response: frame 15"]`, `3 ok []`, `4 abandoned []`}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	frames := slices.DeleteFunc(b.rec.all(), func(f evidence.Frame) bool { return !strings.Contains(string(f.Raw), `"id":2,"result"`) })
+	if len(frames) != 2 || frames[0].Side != evidence.SideServer || frames[1].Side != evidence.SideAgent {
+		t.Errorf("the answer for which the client came back is %+v", frames)
 	}
 }
 

@@ -43,7 +43,7 @@ func (s *sse) send(f *feed, it item) bool {
 	if f.journal == nil {
 		return s.message(it.raw)
 	}
-	return s.event(f.sending(it.raw).String(), it.raw)
+	return s.event(f.sending(it).String(), it.raw)
 }
 
 // silent tells the agent that the stream is alive. The first time, where it can be

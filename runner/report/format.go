@@ -142,7 +142,7 @@ func outcomeOf(outcome any) Mark {
 		return Mark{"timeout", word, "warn"}
 	case string(evidence.ClassAgentError), string(evidence.ClassServerError), string(evidence.OutcomeProtocolError), string(evidence.OutcomeTransportError):
 		return Mark{"broke", word, "fail"}
-	case string(evidence.OutcomeCancelled):
+	case string(evidence.OutcomeCancelled), string(evidence.OutcomeAbandoned):
 		return Mark{"none", word, "infra"}
 	case string(evidence.ClassInfra):
 		return Mark{"infra", word, "infra"}

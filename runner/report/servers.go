@@ -75,7 +75,7 @@ func serverOf(card results.ServerCard, i int, tasks []results.Task) server {
 func outcomes() []evidence.Outcome {
 	return []evidence.Outcome{
 		evidence.OutcomeOK, evidence.OutcomeToolError, evidence.OutcomeProtocolError, evidence.OutcomeTransportError,
-		evidence.OutcomeTimeout, evidence.OutcomeCancelled,
+		evidence.OutcomeTimeout, evidence.OutcomeCancelled, evidence.OutcomeAbandoned,
 	}
 }
 

@@ -112,7 +112,7 @@ func (t Timeline) shapes() (all []Shape) {
 		}
 	}
 	for _, shape := range []Shape{
-		{"turn", "model turn"}, {"ok", "call"}, {"fail", "failed"}, {"none", "cancelled"}, {shapeNotice, "notice"}, {shapeEvent, "event"},
+		{"turn", "model turn"}, {"ok", "call"}, {"fail", "failed"}, {"none", "given up"}, {shapeNotice, "notice"}, {shapeEvent, "event"},
 	} {
 		if drawn[shape.Kind] {
 			all = append(all, shape)

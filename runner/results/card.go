@@ -3,7 +3,6 @@ package results
 import (
 	"time"
 
-	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/suspect"
 )
 
@@ -18,7 +17,7 @@ type ServerCard struct {
 	TimedCalls       int           `json:"timed_calls"` // answered, or timed out
 	MedianDurationMS *float64      `json:"median_duration_ms,omitempty"`
 	P95DurationMS    *float64      `json:"p95_duration_ms,omitempty"` // of 20 calls or more
-	ErrorRate        *Rate         `json:"error_rate,omitempty"`      // of the calls that were not cancelled
+	ErrorRate        *Rate         `json:"error_rate,omitempty"`      // of the calls that were not given up
 	RecoveryRate     *Rate         `json:"recovery_rate,omitempty"`   // of the incidents
 	ValidityRate     *Rate         `json:"validity_rate,omitempty"`   // of the calls whose arguments could be compared with a schema
 	Catalogs         []CardCatalog `json:"catalogs,omitempty"`        // the different ones that it listed
@@ -121,7 +120,7 @@ func (c *cards) all() (all []ServerCard) {
 		card := *c.byName[name]
 		elapsed := sorted(c.tools[name].use.elapsed())
 		card.TimedCalls, card.MedianDurationMS, card.P95DurationMS = len(elapsed), median(elapsed), p95(elapsed)
-		card.ErrorRate = rate(card.errors(), card.Calls-card.Outcomes[evidence.OutcomeCancelled])
+		card.ErrorRate = rate(card.errors(), card.Calls-card.givenUp())
 		card.RecoveryRate = rate(card.Recovered, card.Incidents)
 		card.ValidityRate = rate(card.Valid, card.Valid+card.Invalid)
 		card.Latency = histogram(elapsed)

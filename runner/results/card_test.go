@@ -29,20 +29,21 @@ func TestTally(t *testing.T) {
 		did("s", evidence.OutcomeToolError, 5), did("s", evidence.OutcomeOK, 5), // recovered
 		did("s", evidence.OutcomeTimeout, 5), did("s", evidence.OutcomeProtocolError, 5), // not
 		did("s", evidence.OutcomeCancelled, 5), did("s", evidence.OutcomeTransportError, 0), did("s", evidence.OutcomeOK, 5),
+		did("s", evidence.OutcomeAbandoned, 5),
 	}
 	calls[0].Incident, calls[1].Incident, calls[2].Incident, calls[3].Incident, calls[5].Incident = 1, 1, 2, 2, 3
 	calls[0].Valid, calls[1].Valid, calls[2].Valid = new(false), new(true), new(true)
 	calls[3].Known, calls[6].Known = new(false), new(true)
 	got := tally(calls)
 	want := Tally{
-		Calls: 7, Incidents: 3, Recovered: 1, Valid: 2, Invalid: 1, UnknownTools: 1,
-		Outcomes: map[evidence.Outcome]int{"ok": 2, "tool_error": 1, "protocol_error": 1, "transport_error": 1, "timeout": 1, "cancelled": 1},
+		Calls: 8, Incidents: 3, Recovered: 1, Valid: 2, Invalid: 1, UnknownTools: 1,
+		Outcomes: map[evidence.Outcome]int{"ok": 2, "tool_error": 1, "protocol_error": 1, "transport_error": 1, "timeout": 1, "cancelled": 1, "abandoned": 1},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if got.errors() != 4 {
-		t.Errorf("%d errors", got.errors())
+	if got.errors() != 4 || got.givenUp() != 2 {
+		t.Errorf("%d errors, %d given up", got.errors(), got.givenUp())
 	}
 }
 
@@ -56,7 +57,7 @@ func TestLatency(t *testing.T) {
 	}{
 		{did("s", evidence.OutcomeOK, 9), true}, {did("s", evidence.OutcomeToolError, 9), true},
 		{did("s", evidence.OutcomeProtocolError, 9), true}, {did("s", evidence.OutcomeTimeout, 9), true},
-		{did("s", evidence.OutcomeCancelled, 9), false}, {did("s", evidence.OutcomeTransportError, 9), false},
+		{did("s", evidence.OutcomeCancelled, 9), false}, {did("s", evidence.OutcomeAbandoned, 9), false}, {did("s", evidence.OutcomeTransportError, 9), false},
 		{waited, false}, {unanswered, false},
 	} {
 		if took, timed := latency(test.call); timed != test.timed || timed && took != 9*time.Millisecond {

@@ -74,6 +74,16 @@ func (t Tally) errors() (count int) {
 	return count
 }
 
+// givenUp counts calls that the agent gave up.
+func (t Tally) givenUp() (count int) {
+	for outcome, calls := range t.Outcomes {
+		if outcome.GivenUp() {
+			count += calls
+		}
+	}
+	return count
+}
+
 // latency is how long a call took: until it was answered, or until its time was up.
 // Others have none, nor has one that waited for the client's input.
 func latency(call evidence.Call) (time.Duration, bool) {
