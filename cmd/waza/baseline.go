@@ -15,8 +15,7 @@ import (
 // run with skills is the one that the command line is about; the other one's directory is
 // beside it, and what it says goes to stderr.
 func (j *job) runPaired(c *cli.Context) error {
-	if !slices.ContainsFunc(j.trials, func(t *runner.Trial) bool { return len(t.Skills) > 0 }) {
-		fmt.Fprintln(j.stderr, "no task has a skill, so there is nothing to compare; running without a baseline")
+	if !j.hasSkills() {
 		if c.Bool("dry-run") {
 			return j.dryRun()
 		}
@@ -32,27 +31,42 @@ func (j *job) runPaired(c *cli.Context) error {
 	if c.Bool("dry-run") {
 		return errors.Join(j.dryRun(), without.dryRun())
 	}
-	dir, err := j.chooseRunDir()
+	dir, err := j.chooseBoth(without)
 	if err != nil {
-		return err
-	}
-	if j.options.runDir != "" {
-		without.options.runDir = dir + "-baseline"
-	}
-	if j.against, err = without.chooseRunDir(); err != nil {
 		return err
 	}
 	ctx, stop := interruptible(c.Context, j.stderr)
 	defer stop()
+	return j.runAfter(ctx, without, dir)
+}
+
+// hasSkills reports whether there is anything to compare, and says where there is not.
+func (j *job) hasSkills() bool {
+	has := slices.ContainsFunc(j.trials, func(t *runner.Trial) bool { return len(t.Skills) > 0 })
+	if !has {
+		fmt.Fprintln(j.stderr, "no task has a skill, so there is nothing to compare; running without a baseline")
+	}
+	return has
+}
+
+// chooseBoth names the directory of the run, and of the one without skills beside it.
+func (j *job) chooseBoth(without *job) (dir string, err error) {
+	if dir, err = j.chooseRunDir(); err != nil {
+		return dir, err
+	}
+	if j.options.runDir != "" {
+		without.options.runDir = dir + "-baseline"
+	}
+	j.against, err = without.chooseRunDir()
+	return dir, err
+}
+
+// runAfter runs without, in the directory against, and then j in dir.
+func (j *job) runAfter(ctx context.Context, without *job, dir string) error {
 	fmt.Fprintln(j.stderr, "run 1 of 2: without skills")
 	if err := without.runIn(ctx, j.against); err != nil && !isFailed(err) {
 		return err
 	}
-	return j.runWith(ctx, dir)
-}
-
-// runWith is the run with skills, once the one without them has ended.
-func (j *job) runWith(ctx context.Context, dir string) error {
 	if ctx.Err() != nil {
 		return infra(errors.New("interrupted before the run with skills began"))
 	}

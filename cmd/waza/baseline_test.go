@@ -68,14 +68,20 @@ It is forty-two.
 	if !strings.Contains(p.read("without", "results.json"), `"no_skills": true`) {
 		t.Error("results do not say that skills were left out")
 	}
-	for want, args := range map[string][]string{
-		"--baseline runs with and without skills and --no-skills without them": {"--baseline", "--no-skills"},
-		"a baseline compares one agent and model":                              {"--baseline", "--model", "a,b"},
-	} {
-		c := p.start(append([]string{"run", "eval.yaml", "--run-dir", "none"}, args...)...)
-		c.wait(exitUsage)
-		if !strings.Contains(c.stderr.String(), want) {
-			t.Errorf("%q says %q", args, c.stderr.String())
+	both := p.start("run", "eval.yaml", "--run-dir", "none", "--baseline", "--no-skills").wait(exitUsage)
+	if want := "--baseline runs with and without skills and --no-skills without them"; !strings.Contains(both.stderr.String(), want) {
+		t.Errorf("with both flags it says %q", both.stderr.String())
+	}
+
+	// Each of several models has a baseline of its own.
+	p.start("run", "eval.yaml", "--run-dir", "several", "--baseline", "--model", "a,b").wait(exitOK)
+	for _, model := range []string{"1-a", "2-b"} {
+		var with results.Results
+		if err := json.Unmarshal([]byte(p.read("several", model, "results.json")), &with); err != nil {
+			t.Fatal(err)
+		}
+		if i := with.Tasks[1].SkillImpact; i == nil || i.Delta != 1 || !p.exists("several", model+"-baseline", "results.json") {
+			t.Errorf("model %s: skills change %+v", model, i)
 		}
 	}
 }

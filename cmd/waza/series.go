@@ -19,6 +19,7 @@ import (
 type series struct {
 	*state
 	jobs   []*job
+	bases  []*job   // the same without skills; nil where there is none
 	dirs   []string // of the runs
 	format format
 	output string
@@ -36,15 +37,27 @@ func (s *state) runEach(c *cli.Context, variants []variant) error {
 		if err != nil {
 			return err
 		}
-		if !j.options.noSkills && (c.Bool("baseline") || j.eval.Baseline) {
-			return usage("a baseline compares one agent and model with and without skills: name one --executor and one --model, or give --no-skills")
+		var without *job
+		if !j.options.noSkills && (c.Bool("baseline") || j.eval.Baseline) && j.hasSkills() {
+			if without, err = j.withoutSkills(c); err != nil {
+				return err
+			}
+			without.options.apart = strings.Trim(without.options.apart+"_"+v.slug()+"_baseline", "_")
 		}
 		j.options.apart = strings.Trim(j.options.apart+"_"+v.slug(), "_")
-		r.jobs = append(r.jobs, j)
+		r.jobs, r.bases = append(r.jobs, j), append(r.bases, without)
 	}
 	if c.Bool("dry-run") {
 		for _, j := range r.jobs {
 			if err := j.dryRun(); err != nil {
+				return err
+			}
+		}
+		for _, without := range r.bases {
+			if without == nil {
+				continue
+			}
+			if err := without.dryRun(); err != nil {
 				return err
 			}
 		}
@@ -69,7 +82,11 @@ func (r *series) chooseDirs() error {
 		if above != "" {
 			j.options.runDir = filepath.Join(above, fmt.Sprintf("%d-%s", i+1, j.options.variant.slug()))
 		}
-		dir, err := j.chooseRunDir()
+		choose := j.chooseRunDir
+		if without := r.bases[i]; without != nil {
+			choose = func() (string, error) { return j.chooseBoth(without) }
+		}
+		dir, err := choose()
 		if err != nil {
 			return err
 		}
@@ -118,7 +135,11 @@ func (r *series) one(ctx context.Context, i int, j *job) (results.Entry, int) {
 	fmt.Fprintf(r.stderr, "run %d of %d: %s\n", i+1, len(r.jobs), strings.TrimSpace(config.Executor+" "+config.Model))
 	code := exitOK
 	var exit *exitError
-	if err := j.runIn(ctx, r.dirs[i]); errors.As(err, &exit) {
+	run := j.runIn
+	if without := r.bases[i]; without != nil {
+		run = func(ctx context.Context, dir string) error { return j.runAfter(ctx, without, dir) }
+	}
+	if err := run(ctx, r.dirs[i]); errors.As(err, &exit) {
 		code = exit.code
 		if exit.err != nil {
 			r.complain(exit.err)
