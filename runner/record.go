@@ -14,6 +14,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -374,6 +375,15 @@ func Summarise(dir string, r Record) (results.Results, error) {
 			return readTrial(found[TrialID{Task: task, Number: number}])
 		})
 	})
+}
+
+// Complete is a run of a task with what its trial says, as results.json has it.
+func Complete(dir, task string, run results.RunResult) (results.RunResult, error) {
+	trial, err := readTrial(evidence.Dir(filepath.Join(dir, trialsDir, task, strconv.Itoa(run.RunNumber))))
+	if err != nil {
+		return run, err
+	}
+	return run.Complete(trial), nil
 }
 
 // compute computes a run's results over the trials that have verdicts, and says where

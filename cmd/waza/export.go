@@ -65,19 +65,12 @@ func readExports(c *cli.Context, output string) (exports, error) {
 
 // export copies what flags ask for out of the run directory dir. Where several runs write,
 // each has its own name in the files'.
-func (j *job) export(dir string) error {
+func (j *job) export(dir string, all results.Results) error {
 	e := j.options.exports
 	for _, r := range e.reports {
 		if err := copyOut(dir, r.file, apart(r.to, j.options.apart)); err != nil {
 			return usage("--reporter: %w", err)
 		}
-	}
-	if e.outputDir == "" && e.transcriptDir == "" && !e.sessionLog {
-		return nil
-	}
-	var all results.Results
-	if err := readResults(dir, &all); err != nil {
-		return err
 	}
 	var errs []error
 	if e.outputDir != "" {
@@ -85,7 +78,7 @@ func (j *job) export(dir string) error {
 		errs = append(errs, copyOut(dir, runner.ResultsFile, filepath.Join(e.outputDir, slug(cmp.Or(all.Skill, all.EvalName)), apart(name, j.options.apart))))
 	}
 	if e.transcriptDir != "" {
-		errs = append(errs, writeTranscripts(e.transcriptDir, all, j.prompts()))
+		errs = append(errs, writeTranscripts(e.transcriptDir, dir, all, j.prompts()))
 	}
 	if e.sessionLog {
 		errs = append(errs, writeSession(e.sessionDir, j.eval.Path, all))
@@ -129,15 +122,6 @@ func copyOut(dir, name, to string) error {
 	})
 }
 
-func readResults(dir string, to *results.Results) error {
-	file, err := evidence.Open(dir, runner.ResultsFile)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = file.Close() }()
-	return json.NewDecoder(file).Decode(to)
-}
-
 // prompts are those of the tasks, by id.
 func (j *job) prompts() map[string]string {
 	all := map[string]string{}
@@ -163,13 +147,17 @@ type transcriptFile struct {
 	ErrorMsg    string                        `json:"error_msg,omitempty"`
 }
 
-// writeTranscripts writes a file for each trial. results.json has no times of trials: they
-// begin with the run.
-func writeTranscripts(dir string, all results.Results, prompts map[string]string) error {
+// writeTranscripts writes a file for each trial of the run in the directory of. Results have
+// no times of trials: they begin with the run.
+func writeTranscripts(dir, of string, all results.Results, prompts map[string]string) error {
 	for _, task := range all.Tasks {
 		for _, run := range task.Runs {
+			run, err := runner.Complete(of, task.TestID, run)
+			if err != nil {
+				return err
+			}
 			name := fmt.Sprintf("%s-%d-%s.json", slug(task.TestID), run.RunNumber, all.Timestamp.Format("20060102-150405"))
-			err := writeJSON(filepath.Join(dir, name), transcriptFile{
+			err = writeJSON(filepath.Join(dir, name), transcriptFile{
 				TaskID: task.TestID, TaskName: task.DisplayName, Status: run.Status, StartedAt: all.Timestamp,
 				CompletedAt: all.Timestamp.Add(time.Duration(run.DurationMS) * time.Millisecond), DurationMS: run.DurationMS,
 				Prompt: prompts[task.TestID], FinalOutput: run.FinalOutput, Transcript: run.Transcript,

@@ -29,7 +29,7 @@ func (j *job) finish(ctx context.Context, dir string, record runner.Record, done
 	if err == nil {
 		err = errors.Join(record.Report(dir, summary), record.Seal(dir))
 		if err == nil {
-			err = j.export(dir)
+			err = j.export(dir, summary)
 		}
 		shown = j.showAs(record.Shown(dir, summary), j.options)
 	}

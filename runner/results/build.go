@@ -144,7 +144,7 @@ func taskStatus(runs []RunResult) Status {
 	return StatusPassed
 }
 
-// outline is what is kept of a trial; complete adds the rest.
+// outline is what is kept of a trial; Complete adds the rest.
 func outline(trial Trial) RunResult {
 	r := RunResult{
 		RunNumber: trial.Number, Attempts: max(trial.Attempt, 1),
@@ -191,7 +191,8 @@ func validations(verdicts []evidence.Verdict) map[string]Validation {
 	return all
 }
 
-func (r RunResult) complete(trial Trial) RunResult {
+// Complete is r with what its trial says.
+func (r RunResult) Complete(trial Trial) RunResult {
 	used, room := uses(trial), roomFor(trial)
 	r.ToolEvents, r.SessionDigest.ToolCalls = toolEvents(used, room), toolCalls(used, room)
 	r.Transcript, r.FinalOutput = room.transcript(trial), trial.FinalOutput

@@ -79,7 +79,7 @@ func TestResultsOfATalkativeTrial(t *testing.T) {
 		trial.Calls = append(trial.Calls, evidence.Call{Seq: i + 1, Server: "s", Tool: "t", ID: json.RawMessage("1"), Arguments: arguments, Result: result, Outcome: evidence.OutcomeToolError, RequestFrame: int64(2*i + 1), ResponseFrame: int64(2*i + 2)})
 		trial.Transcript = append(trial.Transcript, evidence.TranscriptEvent{Type: "assistant.message", Content: long, Message: long, ToolResult: result})
 	}
-	completed := outline(trial).complete(trial)
+	completed := outline(trial).Complete(trial)
 	written, err := json.Marshal(completed)
 	if err != nil {
 		t.Fatal(err)

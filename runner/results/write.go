@@ -31,7 +31,7 @@ func (r Results) Write(w io.Writer, trial func(task string, number int) (Trial, 
 				return err
 			}
 			out.item()
-			out.value(run.complete(whole))
+			out.value(run.Complete(whole))
 		}
 		out.close()
 	}
