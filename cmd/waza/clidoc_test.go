@@ -37,6 +37,45 @@ func TestReference(t *testing.T) {
 	}
 }
 
+// flagName is a flag as documents write it.
+var flagName = regexp.MustCompile("`(--?[a-z][a-z-]*)[ `]")
+
+// TestCompatNamesEveryFlag holds the page on upstream's evals to the flags that there are:
+// it says of each what becomes of it, and of none that there is not.
+func TestCompatNamesEveryFlag(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "compat.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, found := strings.Cut(string(page), "\n## Flags of waza run\n")
+	if !found {
+		t.Fatal("compat.md has no section on the flags of waza run")
+	}
+	var named, are []string
+	for _, match := range flagName.FindAllStringSubmatch(section, -1) {
+		named = append(named, match[1])
+	}
+	for _, flag := range testApp(t).Command("run").Flags {
+		var names []string
+		for _, name := range flag.Names() {
+			dashes := "--"
+			if len(name) == 1 {
+				dashes = "-"
+			}
+			names = append(names, dashes+name)
+		}
+		if !slices.ContainsFunc(names, func(name string) bool { return slices.Contains(named, name) }) {
+			t.Errorf("compat.md does not say what becomes of %q of waza run", names)
+		}
+		are = append(are, names...)
+	}
+	for _, name := range named {
+		if !slices.Contains(are, name) {
+			t.Errorf("compat.md names the flag %s, which waza run does not have", name)
+		}
+	}
+}
+
 // shownUse is an example of a command's use.
 type shownUse struct{ line, does string }
 
