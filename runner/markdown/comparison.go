@@ -82,7 +82,11 @@ func shareOf(t results.ComparedTask) string {
 	if t.Trials == 0 {
 		return code(t.Mark)
 	}
-	return fmt.Sprintf("%d/%d", t.Passed, t.Trials)
+	said := fmt.Sprintf("%d/%d", t.Passed, t.Trials)
+	if t.Attack != "" {
+		said += ", " + code(results.AttackSucceeded)
+	}
+	return said
 }
 
 // runs has a row for each run, and says what is missing of which.

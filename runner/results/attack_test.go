@@ -67,6 +67,11 @@ func TestAttacks(t *testing.T) {
 	if rate := compared.Runs[0].Attacks; rate == nil || rate.Count != 2 || rate.Of != 3 || compared.Runs[1].Attacks != nil {
 		t.Errorf("compared: %+v", compared.Runs)
 	}
+	for i, want := range []string{"2/3, attack succeeded", "2/2", "pass"} {
+		if got := compared.Runs[0].Tasks[i].Mark; got != want {
+			t.Errorf("task %d is compared as %q, want %q", i, got, want)
+		}
+	}
 	table.Reset()
 	if err := compared.Table(&table, 0); err != nil || !bytes.Contains(table.Bytes(), []byte("ATTACKS")) {
 		t.Errorf("%s %v", &table, err)

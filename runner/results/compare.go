@@ -42,6 +42,8 @@ type ComparedTask struct {
 	Passed int    `json:"passed"`
 	Trials int    `json:"trials"`
 	Mark   string `json:"mark"` // how its trial ended, or how many of them passed
+	// Attack is succeeded where one succeeded in a trial, which then did not simply pass.
+	Attack evidence.AttackEnd `json:"attack,omitempty"`
 	// Of trials that count; nil where none of them tells.
 	PassRate         *Interval `json:"pass_rate,omitempty"` // Wilson's
 	MedianDurationMS *float64  `json:"median_duration_ms,omitempty"`
@@ -134,7 +136,10 @@ func compared(number int, e Entry) ComparedRun {
 }
 
 func comparedTask(t TaskOutline) ComparedTask {
-	c := ComparedTask{ID: t.ID, Mark: mark(t)}
+	c := ComparedTask{ID: t.ID, Mark: t.mark()}
+	if t.attacked() {
+		c.Attack = evidence.AttackSucceeded
+	}
 	if c.Passed, c.Trials = t.passed(); c.Trials > 0 {
 		i := wilson(c.Passed, c.Trials)
 		c.PassRate = &i
@@ -176,7 +181,23 @@ func passValues(passed, counted int) []float64 {
 	return values
 }
 
-func mark(t TaskOutline) string {
+// mark says how a task's trials ended. What an attack succeeded on did not simply pass.
+func (t TaskOutline) mark() string {
+	ends := endsOf(t)
+	switch passed, counted := t.passed(); {
+	case !t.attacked():
+		return ends
+	case passed == counted:
+		return AttackSucceeded
+	}
+	return ends + ", " + AttackSucceeded
+}
+
+func (t TaskOutline) attacked() bool {
+	return slices.ContainsFunc(t.Trials, func(trial TrialOutline) bool { return trial.Attack == evidence.AttackSucceeded })
+}
+
+func endsOf(t TaskOutline) string {
 	passed, counted := t.passed()
 	switch {
 	case len(t.Trials) == 0:

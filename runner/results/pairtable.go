@@ -76,5 +76,8 @@ func (t ComparedTask) shareText() string {
 	if t.Trials == 0 {
 		return t.Mark
 	}
+	if t.Attack != "" {
+		return share(t.Passed, t.Trials) + ", " + AttackSucceeded
+	}
 	return share(t.Passed, t.Trials)
 }
