@@ -220,3 +220,44 @@ inputs: {prompt: p}
 		}
 	}
 }
+
+// Hooks have a container with the usual tools where the agent's would have none, and what an
+// image of waza's for an agent lacks is said before the run.
+func TestHooksTools(t *testing.T) {
+	const eval = `
+-- eval.yaml --
+name: x
+config: {trials_per_task: 1, timeout_seconds: 60, executor: EXECUTOR, model: m}
+hooks:
+  before_run: [{command: "true && git init ."}, {command: "echo git"}]
+  after_run: [{command: "python3 check.py"}]
+tasks: [t.yaml]
+-- t.yaml --
+{id: t, inputs: {prompt: p}}
+`
+	for executor, want := range map[string]struct {
+		image  string
+		warned []string
+	}{
+		"mock":    {"waza-tools:latest", nil},
+		"copilot": {"", []string{"hooks.before_run[0] calls git, which the image of GitHub Copilot CLI lacks", "hooks.after_run[0] calls python3, which"}},
+	} {
+		unpack(t, txtar.Parse([]byte(strings.ReplaceAll(eval, "EXECUTOR", executor))))
+		loaded, _, err := spec.Load("eval.yaml", spec.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if image := loaded.Config.Isolation.Agent.Image; image != want.image {
+			t.Errorf("%s: the agent's image is %q", executor, image)
+		}
+		if len(loaded.Warnings) != len(want.warned) {
+			t.Errorf("%s: warnings %v", executor, loaded.Warnings)
+			continue
+		}
+		for i, text := range want.warned {
+			if !strings.HasPrefix(loaded.Warnings[i].Message, text) {
+				t.Errorf("%s: it warns %q, want %q", executor, loaded.Warnings[i].Message, text)
+			}
+		}
+	}
+}

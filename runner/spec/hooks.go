@@ -30,17 +30,33 @@ func (h Hook) Accepted() []int {
 	return h.ExitCodes
 }
 
-func (l *loader) checkHooks() {
-	h := l.eval.Hooks
+// placedHook is a hook and where it stands.
+type placedHook struct {
+	Hook
+	at strictyaml.Path
+}
+
+// all are the hooks in the order in which they run.
+func (h *Hooks) all() (all []placedHook) {
 	if h == nil {
-		return
+		return nil
 	}
-	for key, hooks := range map[string][]Hook{"before_run": h.BeforeRun, "before_task": h.BeforeTask, "after_task": h.AfterTask, "after_run": h.AfterRun} {
-		for i, hook := range hooks {
-			if hook.WorkingDirectory != "" && !isInside(hook.WorkingDirectory) {
-				at := strictyaml.Path{"hooks", key, i, "working_directory"}
-				l.doc.Problemf(at, "%s must be a directory in the workspace, relative and without leading out: hooks run in the trial's sandbox", at)
-			}
+	for _, list := range []struct {
+		key   string
+		hooks []Hook
+	}{{"before_run", h.BeforeRun}, {"before_task", h.BeforeTask}, {"after_task", h.AfterTask}, {"after_run", h.AfterRun}} {
+		for i, hook := range list.hooks {
+			all = append(all, placedHook{hook, strictyaml.Path{"hooks", list.key, i}})
+		}
+	}
+	return all
+}
+
+func (l *loader) checkHooks() {
+	for _, hook := range l.eval.Hooks.all() {
+		if hook.WorkingDirectory != "" && !isInside(hook.WorkingDirectory) {
+			at := append(hook.at, "working_directory")
+			l.doc.Problemf(at, "%s must be a directory in the workspace, relative and without leading out: hooks run in the trial's sandbox", at)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -36,6 +37,7 @@ func (l *loader) giveTools() {
 			iso.Agent.Image = cmp.Or(iso.Agent.Image, images.Tools)
 		}
 	}
+	l.giveHooksTools(iso)
 	for _, name := range slices.Sorted(maps.Keys(l.eval.Config.MCPServers)) {
 		s := l.eval.Config.MCPServers[name]
 		if s == nil || s.URL != "" || s.Image != "" || iso.ServerImage != "" && iso.ServerImage != images.Tools || !slices.Contains(toolPrograms(), s.Command) {
@@ -45,6 +47,31 @@ func (l *loader) giveTools() {
 		l.bringServer(name, s)
 	}
 }
+
+// giveHooksTools gives hooks the tools image where the agent's is waza's own, which holds no
+// shell, and says what else they need that an image of waza's for an agent lacks.
+func (l *loader) giveHooksTools(iso *Isolation) {
+	hooks := l.eval.Hooks.all()
+	if len(hooks) == 0 || iso.Agent.Image != "" {
+		return
+	}
+	own, builtin := adapter.Builtin(l.eval.Config.Executor)
+	if !builtin {
+		if l.eval.Config.Executor != "command" { // which has none of its own
+			iso.Agent.Image = images.Tools
+		}
+		return
+	}
+	for _, hook := range hooks {
+		if called := lackedPrograms.FindStringSubmatch(hook.Command); called != nil {
+			l.doc.Warnf(hook.at, "%s calls %s, which the image of %s lacks; name one that has both in config.isolation.agent.image", hook.at, called[1], own.Title)
+		}
+	}
+}
+
+// lackedPrograms finds the call of a usual program that images of agents' packages do not
+// have.
+var lackedPrograms = regexp.MustCompile(`(?:^|[;&|(\n])\s*(git|python3?|curl|jq|make|rg)(?:\s|$)`)
 
 // bringServer has the files of a server's directory, or those that its arguments name, put
 // into its container.
