@@ -45,7 +45,7 @@ func (r *run) one(ctx context.Context, t *Trial) (*Result, error) {
 		case result.Verdicts.Class == evidence.ClassFail:
 			failed++
 			attacked := result.Verdicts.Attack != nil && result.Verdicts.Attack.Succeeded
-			again = failed < r.o.MaxAttempts && !attacked // nothing makes up for an attack that succeeded
+			again = failed < r.o.MaxAttempts && !attacked && !t.Trigger // nothing makes up for an attack that succeeded
 		}
 		if !again || ctx.Err() != nil || evidence.CheckRoom(string(dir)) != nil || r.backs.recover(ctx, r.backend) != nil {
 			r.ends(&attempt, PhaseDone, result)

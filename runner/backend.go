@@ -123,6 +123,8 @@ type Trial struct {
 	Hooks    *Hooks               `json:"hooks,omitempty"`
 
 	Checkpoints []spec.ResolvedCheckpoint `json:"checkpoints,omitempty"`
+	// Trigger says that it is of a prompt of trigger_tests.yaml, which is asked once.
+	Trigger bool `json:"trigger_test,omitempty"`
 }
 
 // NetworkNone is the network of a trial on processes, which have the machine's:

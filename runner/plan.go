@@ -102,7 +102,11 @@ func Plan(eval *spec.Eval, tasks []spec.ResolvedTask, c Choices) ([]*Trial, erro
 		if err := t.askModels(eval.Adapter); err != nil {
 			return nil, err // the same for every task
 		}
-		for number := 1; number <= cmp.Or(c.Trials, eval.Config.TrialsPerTask); number++ {
+		times := cmp.Or(c.Trials, eval.Config.TrialsPerTask)
+		if t.Trigger {
+			times = 1
+		}
+		for number := 1; number <= times; number++ {
 			trial := t
 			if models != nil {
 				trial.Agent.Model = models.Model
@@ -133,6 +137,7 @@ func planTask(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Trial, error)
 		Agent:     agent,
 		Graders:   task.Graders,
 		Hooks:     planHooks(eval.Hooks),
+		Trigger:   task.Trigger != nil,
 	}
 	if t.EgressLimits, err = planEgressLimits(isolation.EgressLimits); err != nil {
 		return Trial{}, err

@@ -214,7 +214,20 @@ func digestIn(dir, name string) (string, error) {
 }
 
 // Planned is how many trials the run was to run.
-func (r Record) Planned() int { return r.Trials * len(r.Tasks) }
+func (r Record) Planned() (all int) {
+	for _, task := range r.Tasks {
+		all += r.TrialsOf(task)
+	}
+	return all
+}
+
+// TrialsOf is how many trials of a task it was to run.
+func (r Record) TrialsOf(task TaskRecord) int {
+	if task.Trigger != nil {
+		return 1
+	}
+	return r.Trials
+}
 
 // Seal adds the digest of every file of the run directory and writes run.json.
 func (r Record) Seal(dir string) error {

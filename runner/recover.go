@@ -46,7 +46,7 @@ func Recover(ctx context.Context, dir string, r Record, c Consulting) (Recovered
 	}
 	lost := false
 	for _, task := range r.Tasks {
-		for number := 1; number <= r.Trials; number++ {
+		for number := 1; number <= r.TrialsOf(task); number++ {
 			id := TrialID{task.ID, number}
 			result, err := r.recoverTrial(ctx, dir, id, c)
 			var damaged *damage
@@ -62,12 +62,12 @@ func Recover(ctx context.Context, dir string, r Record, c Consulting) (Recovered
 				if result.Earlier, err = result.Dir.Earlier(); err != nil {
 					return all, fmt.Errorf("trial %s: %w", id, err)
 				}
-				if result.Verdicts.Class == evidence.ClassFail && (result.Verdicts.Attack == nil || !result.Verdicts.Attack.Succeeded) && failures(result.Earlier)+1 < r.MaxAttempts {
+				if result.Verdicts.Class == evidence.ClassFail && (result.Verdicts.Attack == nil || !result.Verdicts.Attack.Succeeded) && failures(result.Earlier)+1 < r.MaxAttempts && task.Trigger == nil {
 					all.again[id] = true // it was interrupted between two attempts
 					continue
 				}
 				all.Kept[id] = result
-				lost = lost || result.Verdicts.Class != evidence.ClassPass
+				lost = lost || result.Verdicts.Class != evidence.ClassPass && task.Trigger == nil
 			}
 		}
 	}

@@ -117,7 +117,7 @@ func Run(ctx context.Context, backend Backend, trials []*Trial, o Options) ([]Re
 					return
 				}
 				results[i], errs[i] = r.one(ctx, trials[i])
-				if o.FailFast && results[i] != nil && results[i].Verdicts.Class != evidence.ClassPass {
+				if o.FailFast && !trials[i].Trigger && results[i] != nil && results[i].Verdicts.Class != evidence.ClassPass {
 					stop()
 				}
 			}

@@ -42,6 +42,7 @@ func (j *job) epilogue(dir string, record runner.Record, summary results.Results
 		j.narrations(summary)
 		j.printLines(serversEnds(summary), lostServers(done), e.slowest())
 	}
+	j.printLines(e.triggers(summary))
 	j.printLines(e.missing(), e.places())
 }
 
@@ -66,7 +67,7 @@ func (e ending) again() (lines []string) {
 func (e ending) failures(atLength bool) (lines []string) {
 	left := 0
 	for _, r := range e.done {
-		if r.Verdicts.Class == evidence.ClassPass {
+		if r.Verdicts.Class == evidence.ClassPass || e.isTrigger(r) {
 			continue
 		}
 		if left++; left > maxFailures {
@@ -80,6 +81,33 @@ func (e ending) failures(atLength bool) (lines []string) {
 		lines = append(lines, fmt.Sprintf("and %d more that did not pass; waza show %s lists all trials", more, shellWord(e.dir)))
 	}
 	return lines
+}
+
+// isTrigger says whether a trial is of a prompt of trigger_tests.yaml.
+func (e ending) isTrigger(r runner.Result) bool {
+	return slices.ContainsFunc(e.record.Tasks, func(t runner.TaskRecord) bool { return t.ID == r.Trial.Task && t.Trigger != nil })
+}
+
+// triggers says what the prompts of trigger_tests.yaml came to, which decide by their metric.
+func (e ending) triggers(summary results.Results) []string {
+	m := summary.Triggers
+	if m == nil {
+		return nil
+	}
+	line := fmt.Sprintf("trigger_accuracy %.3f: %d of %d prompts of trigger_tests.yaml were right", m.Accuracy, m.TruePositives+m.TrueNegatives, len(summary.TriggerResults))
+	var wrong []string
+	for _, r := range e.done {
+		if e.isTrigger(r) && r.Verdicts.Class != evidence.ClassPass {
+			wrong = append(wrong, printable(r.Trial.Task))
+		}
+	}
+	if left := len(wrong) - maxFailures; left > 0 {
+		wrong = append(wrong[:maxFailures], fmt.Sprintf("%d more", left))
+	}
+	if len(wrong) > 0 {
+		line += "; not " + strings.Join(wrong, ", ")
+	}
+	return []string{line}
 }
 
 // whyLines adds to a head why a trial did not pass, and further lines.

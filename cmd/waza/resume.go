@@ -230,7 +230,7 @@ func (j *job) withKept(done []runner.Result) []runner.Result {
 
 func inOrder(record runner.Record, all map[runner.TrialID]runner.Result) (results []runner.Result) {
 	for _, task := range record.Tasks {
-		for number := 1; number <= record.Trials; number++ {
+		for number := 1; number <= record.TrialsOf(task); number++ {
 			if result, ok := all[runner.TrialID{Task: task.ID, Number: number}]; ok {
 				results = append(results, result)
 			}

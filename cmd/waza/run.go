@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -380,7 +381,7 @@ func (j *job) newRecord() (runner.Record, error) {
 	record.ID, record.Waza, record.Build = j.runID, j.version, j.buildID()
 	record.Isolated, record.Network = j.options.isolate, j.trials[0].Network
 	record.Models = j.trials[0].Models
-	record.Workers, record.Trials, record.Retries = j.workers(), len(j.trials)/len(j.tasks), j.options.infraRetries
+	record.Workers, record.Trials, record.Retries = j.workers(), cmp.Or(j.options.trials, j.eval.Config.TrialsPerTask), j.options.infraRetries
 	record.MaxAttempts = j.eval.Config.MaxAttempts
 	record.Timeout, record.FailFast = j.options.timeout, j.eval.Config.FailFast
 	record.ContextDir, record.Pull, record.Pins = j.options.contextDir, j.options.pull, j.options.pins

@@ -78,6 +78,9 @@ func absentOf(r Run) (all []absent) {
 
 // missingTrials are the numbers of those that a task was to have and has not.
 func missingTrials(task results.Task, planned int) (missing []int) {
+	if task.Trigger != nil {
+		planned = 1
+	}
 	for number := 1; number <= planned; number++ {
 		if !slices.ContainsFunc(task.Runs, func(r results.RunResult) bool { return r.RunNumber == number }) {
 			missing = append(missing, number)

@@ -229,6 +229,7 @@ const (
 	ExpectedBehavior = "expected:behavior"
 
 	ExpectedToolCalls = "expected:tool_calls"
+	ExpectedTrigger   = "expected:should_trigger"
 )
 
 // expected adds the graders that a task's expected is short for.
@@ -267,6 +268,30 @@ func (g *graders) expected(e Expected) {
 			g.spec(one, at, " by expected", nil)
 		}
 	}
+}
+
+// shouldTrigger adds a grader of whether the agent invoked the skill that the eval is about,
+// where that can be known: the agent has it, invokes skills, and tells of what it does.
+// Where the skill's text is in front of every agent, none needs to invoke it.
+func (r resolver) shouldTrigger(g *graders, skills []Skill) {
+	should, eval := r.task.Expected.ShouldTrigger, r.loader.eval
+	i := slices.IndexFunc(skills, func(s Skill) bool { return s.is(eval.Skill) })
+	if should == nil || i < 0 || r.loader.opts.NoSkills || !eval.tellsSkills() || *should && eval.Config.InjectSkillBody {
+		return
+	}
+	config := grading.SkillInvocationConfig{ForbiddenSkills: []string{skills[i].Name}}
+	if *should {
+		config = grading.SkillInvocationConfig{RequiredSkills: []string{skills[i].Name}, Mode: "any_order"}
+	}
+	g.short(Grader{Name: ExpectedTrigger, Type: "skill_invocation"}, config, strictyaml.Path{"expected"})
+}
+
+// tellsSkills reports whether the eval's agent tells which skills it invokes.
+func (e *Eval) tellsSkills() bool {
+	if e.Adapter != nil {
+		return e.Adapter.Transcript != nil
+	}
+	return e.Config.Executor == "llm" || e.Config.Executor == "command" && e.Config.Agent != nil && e.Config.Agent.Transcript != nil
 }
 
 // outcomes are the tools that expected.outcomes asks for. That the task was completed is

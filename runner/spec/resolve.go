@@ -68,7 +68,8 @@ func (r resolver) resolve() ResolvedTask {
 	checkEnv(r.doc, strictyaml.Path{"inputs", "environment"}, t.Inputs.Environment)
 	files, taken := r.files(fixture)
 	repos := r.repos(taken)
-	graders, names := r.graders()
+	skills := r.skills()
+	graders, names := r.graders(skills)
 	resolved := ResolvedTask{
 		ID: id, Name: t.Name, Description: t.Description, Tags: t.Tags, Path: t.Path,
 		Prompt: t.Inputs.Prompt, Context: t.Inputs.Context, Script: t.Script,
@@ -76,7 +77,7 @@ func (r resolver) resolve() ResolvedTask {
 		Files:   files,
 		Repos:   repos,
 		Workdir: t.Inputs.Workdir, Instructions: instructions, FollowUps: t.Inputs.FollowUps,
-		Skills:  r.skills(),
+		Skills:  skills,
 		Timeout: time.Duration(c.TimeoutSeconds) * time.Second,
 		Graders: graders, Checkpoints: r.checkpoints(),
 		Attack:  r.attack(taken, names),
@@ -148,9 +149,10 @@ func (r resolver) checkScript() {
 }
 
 // graders are the task's, with the names that they have.
-func (r resolver) graders() ([]evidence.GraderSpec, map[string]string) {
+func (r resolver) graders(skills []Skill) ([]evidence.GraderSpec, map[string]string) {
 	g := graders{doc: r.doc, roots: r.loader.eval.roots(), seen: map[string]string{}, config: r.loader.eval.Config}
 	g.expected(r.task.Expected)
+	r.shouldTrigger(&g, skills)
 	g.add(r.task.Graders, strictyaml.Path{"graders"}, " in this task")
 	g.checkServers(r.serverNames())
 	r.loader.servers = append(r.loader.servers, slices.Collect(maps.Keys(r.task.MCPServers))...)

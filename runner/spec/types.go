@@ -333,7 +333,7 @@ type Expected struct {
 	OutputContainsAny []string  `json:"output_contains_any,omitempty" jsonschema:"strings of which the final output contains one, whatever their case"`
 	Behavior          *Behavior `json:"behavior,omitempty" jsonschema:"what the agent does"`
 	Outcomes          []Outcome `json:"outcomes,omitempty" jsonschema:"what came of the task: task_completed is what every trial that passes is"`
-	ShouldTrigger     *bool     `json:"should_trigger,omitempty" jsonschema:"whether the prompt is one for the skill; a label, which graders such as trigger decide"`
+	ShouldTrigger     *bool     `json:"should_trigger,omitempty" jsonschema:"whether the agent is to invoke the skill under evaluation; a label where it does not tell"`
 	MaxResponseTimeMS int64     `json:"max_response_time_ms,omitempty" min:"1" zero:"unset" jsonschema:"limit of the agent's time in milliseconds"`
 
 	ToolCalls json.RawMessage `json:"tool_calls,omitempty" jsonschema:"config of a tool_calls grader"`
