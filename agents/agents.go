@@ -38,6 +38,7 @@ type Input struct {
 	Dir      string        `json:"dir,omitempty"` // where in the workspace it starts
 	LLM      *llm.Settings `json:"llm,omitempty"`
 	Model    string        `json:"model,omitempty"`
+	Effort   string        `json:"reasoning_effort,omitempty"`
 	ModelURL string        `json:"model_url,omitempty"`
 	Skills   []llm.Skill   `json:"skills,omitempty"`
 
@@ -94,7 +95,7 @@ func Run(ctx context.Context, name string, in Input, stdout, stderr, transcript 
 			return errors.New("agent llm: no settings")
 		}
 		return llm.Run(ctx, llm.Options{
-			Settings: *in.LLM, ModelURL: in.ModelURL, Model: in.Model, Prompt: in.Prompt, Next: in.Next, Context: in.Context,
+			Settings: *in.LLM, ModelURL: in.ModelURL, Model: in.Model, Effort: in.Effort, Prompt: in.Prompt, Next: in.Next, Context: in.Context,
 			Workspace: in.Workspace, Dir: in.Dir, ConfigPath: in.MCPConfig, Skills: in.Skills,
 			Stdout: stdout, Transcript: transcript, Log: stderr,
 		})

@@ -51,6 +51,7 @@ type inquiry struct {
 	JudgeConfig
 	rubric  string
 	model   string   // its own; empty for the eval's
+	effort  string   // likewise
 	servers []string // whose calls the judge is shown; none for all
 
 	conversation bool // the judge is shown the agent's transcript too

@@ -10,6 +10,7 @@ type PromptConfig struct {
 	Prompt          string       `json:"prompt" jsonschema:"what the model is to judge by, in words"`
 	Model           string       `json:"model,omitempty" jsonschema:"model to ask, in place of config.judge.model"`
 	Mode            string       `json:"mode,omitempty" enum:"independent" later:"pairwise" jsonschema:"independent, the default: each trial is judged by itself"`
+	ReasoningEffort string       `json:"reasoning_effort,omitempty" enum:"low medium high xhigh max" jsonschema:"how much the model is to reason, in place of config.judge_reasoning_effort"`
 	ContinueSession bool         `json:"continue_session,omitempty" jsonschema:"show the judge the agent's conversation too, in a conversation of the judge's own; default false"`
 	Judge           *JudgeConfig `json:"judge,omitempty" jsonschema:"how often it is asked, and what its answers come to; min_score is 1 where left out"`
 }
@@ -29,7 +30,7 @@ func (c *PromptConfig) Validate() error {
 
 // inquiry has waza's rule that no criterion may fail as the least score.
 func (c *PromptConfig) inquiry() (inquiry, bool) {
-	q := inquiry{rubric: c.Prompt, model: c.Model, conversation: c.ContinueSession}
+	q := inquiry{rubric: c.Prompt, model: c.Model, effort: c.ReasoningEffort, conversation: c.ContinueSession}
 	if c.Judge != nil {
 		q.JudgeConfig = *c.Judge
 	}

@@ -64,7 +64,7 @@ func (s *subject) questions(q inquiry) (all []evidence.JudgeAsk, leftOut int, er
 	for sample := range q.samples() {
 		all = append(all, evidence.JudgeAsk{
 			Model:    cmp.Or(judge.Override, q.model, judge.Model),
-			Messages: messages, MaxTokens: judge.MaxTokens, Temperature: judge.Temperature,
+			Messages: messages, MaxTokens: judge.MaxTokens, Temperature: judge.Temperature, Effort: cmp.Or(q.effort, judge.Effort),
 			Schema: json.RawMessage(opinionSchema), Sample: sample + 1,
 		})
 	}

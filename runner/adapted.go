@@ -35,6 +35,15 @@ func (a *Agent) adapt(eval *spec.Eval, task spec.ResolvedTask, c Choices) error 
 		return err
 	}
 	a.Command, a.Continue, a.Tells = slices.Clone(from.Command), slices.Clone(from.Continue), from.Transcript
+	for _, arg := range from.Effort {
+		if a.Effort == "" {
+			break
+		}
+		arg = adapter.Fill(arg, map[string]string{adapter.Effort: a.Effort})
+		if a.Command = append(a.Command, arg); a.Continue != nil {
+			a.Continue = append(a.Continue, arg)
+		}
+	}
 	if err := a.canContinue("continue in the adapter"); err != nil {
 		return err
 	}

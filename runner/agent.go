@@ -43,7 +43,7 @@ func launchOf(t *Trial, box Layout, hosts map[string]string) (launch, error) {
 		input, err := json.Marshal(agents.Input{
 			Prompt: a.Prompt, Turns: t.takesTurns(), Context: a.Context, Script: a.Script,
 			Files: len(t.Files), Workspace: box.Workspace, MCPConfig: box.MCPConfig, Transcript: box.At(a.Transcript),
-			Dir: l.process.Dir, LLM: a.LLM, Model: a.Model, ModelURL: modelURL(t, box), Skills: skillsFor(t, box),
+			Dir: l.process.Dir, LLM: a.LLM, Model: a.Model, Effort: a.Effort, ModelURL: modelURL(t, box), Skills: skillsFor(t, box),
 		})
 		l.process.Args = []string{box.Guest, "agent", a.Executor}
 		l.stdin = input
@@ -91,6 +91,9 @@ func agentEnv(t *Trial, box Layout, values map[string]string) []string {
 		"WAZA_MCP_CONFIG": box.MCPConfig,
 		"WAZA_TASK":       t.Task,
 		"WAZA_MODEL":      t.Agent.Model,
+	}
+	if t.Agent.Effort != "" {
+		env["WAZA_REASONING_EFFORT"] = t.Agent.Effort
 	}
 	if len(t.Skills) > 0 {
 		env["WAZA_SKILLS"] = box.At(SkillsDir)

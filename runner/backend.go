@@ -178,6 +178,7 @@ type Agent struct {
 	Box
 	Executor string            `json:"executor"`
 	Model    string            `json:"model,omitempty"`
+	Effort   string            `json:"reasoning_effort,omitempty"` // of the model; empty leaves it to that
 	Command  []string          `json:"command,omitempty"`
 	Env      map[string]string `json:"env,omitempty"`
 	Dir      string            `json:"dir"`

@@ -210,7 +210,7 @@ func planAgent(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Agent, error
 	}
 	task.Prompt = prefaced(eval.Config.Executor, preface, task.Prompt)
 	a := Agent{
-		Box: box, Executor: eval.Config.Executor, Model: eval.Config.Model,
+		Box: box, Executor: eval.Config.Executor, Model: eval.Config.Model, Effort: eval.Config.ReasoningEffort,
 		Dir: path.Join(WorkspaceDir, cmp.Or(task.Workdir, container.Workdir)), Prompt: task.Prompt,
 		FollowUps: task.FollowUps,
 		Env:       task.Env, Script: task.Script, MaxCalls: int64(container.MaxCalls), Egress: allowed,

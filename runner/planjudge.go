@@ -29,7 +29,7 @@ func planJudge(eval *spec.Eval, task spec.ResolvedTask, models *Models, lookup f
 	return &evidence.Judge{
 		BaseURL: declared.BaseURL, APIKeyEnv: declared.APIKeyEnv, Model: declared.Model, Override: eval.Config.JudgeModel,
 		TimeoutSeconds: cmp.Or(declared.TimeoutSeconds, defaultJudgeSeconds),
-		MaxTokens:      declared.MaxTokens, Temperature: declared.Temperature,
+		MaxTokens:      declared.MaxTokens, Temperature: declared.Temperature, Effort: eval.Config.JudgeEffort,
 	}, nil
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // prefaceOf is the instructions that go before a task: those of its files and, where the eval
-// wants that, those of the skill under evaluation.
+// wants that, those of the skill under evaluation, or to invoke it.
 func prefaceOf(eval *spec.Eval, task spec.ResolvedTask) (string, error) {
 	parts := slices.Clone(task.Instructions)
 	i := slices.IndexFunc(task.Skills, func(s spec.Skill) bool { return s.Name == eval.Skill })
@@ -20,6 +20,8 @@ func prefaceOf(eval *spec.Eval, task spec.ResolvedTask) (string, error) {
 			return "", fmt.Errorf("inject_skill_body: %w", err)
 		}
 		parts = append(parts, body)
+	} else if eval.Config.SkillRouting && i >= 0 {
+		parts = append(parts, fmt.Sprintf("Before anything else, see whether the task is one that the skill %s is for. Where it is, invoke that skill; where it is not, do without.", eval.Skill))
 	}
 	return strings.Join(parts, "\n\n"), nil
 }

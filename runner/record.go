@@ -91,6 +91,7 @@ type EvalRecord struct {
 	Model          string `json:"model,omitempty"`
 	JudgeModel     string `json:"judge_model,omitempty"` // that the eval names
 	TimeoutSeconds int    `json:"timeout_seconds"`
+	GroupBy        string `json:"group_by,omitempty"`
 
 	Labels map[string]json.RawMessage `json:"labels,omitempty"`
 }
@@ -125,7 +126,7 @@ func NewRecord(eval *spec.Eval, tasks []spec.ResolvedTask, overlay *mcpconfig.Cl
 		Eval: EvalRecord{
 			Path: eval.Path, SHA256: hex.EncodeToString(sum[:]), Name: eval.Name, Skill: eval.Skill, Version: eval.Version,
 			Executor: eval.Config.Executor, Model: eval.Config.Model, JudgeModel: eval.Config.NamedJudge(), TimeoutSeconds: eval.Config.TimeoutSeconds,
-			Labels: eval.Labels(),
+			GroupBy: eval.Config.GroupBy, Labels: eval.Labels(),
 		},
 	}
 	if overlay != nil {
@@ -573,6 +574,9 @@ func (r Record) info() results.Run {
 	}
 	if r.Timeout > 0 {
 		run.Timeout = r.Timeout
+	}
+	if r.Eval.GroupBy == spec.GroupByModel {
+		run.Group = cmp.Or(r.Eval.Model, r.Eval.Executor)
 	}
 	for _, t := range r.Tasks {
 		run.Tasks = append(run.Tasks, results.TaskInfo(t))

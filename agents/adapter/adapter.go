@@ -28,6 +28,7 @@ type Adapter struct {
 	Setup      string             `json:"setup,omitempty" jsonschema:"shell commands that complete an image of npm packages; they have no settings of the network"`
 	Command    []string           `json:"command" jsonschema:"program and arguments of a run that asks nobody; templates"`
 	Continue   []string           `json:"continue,omitempty" jsonschema:"program and arguments of a run that goes on with the conversation of the one before, in place of command, for follow-up prompts; templates"`
+	Effort     []string           `json:"effort,omitempty" jsonschema:"arguments behind those of command where the eval has a reasoning_effort; {{reasoning_effort}} stands for that"`
 	Prompt     string             `json:"prompt,omitempty" enum:"file argument stdin" jsonschema:"how the prompt arrives; default argument"`
 	Env        map[string]string  `json:"env,omitempty" jsonschema:"environment; templates"`
 	Files      map[string]string  `json:"files,omitempty" jsonschema:"files that are written before the start, by path below home; templates"`

@@ -53,6 +53,9 @@ func (c checker) check(a *Adapter) {
 	c.image(a)
 	c.command(strictyaml.Path{"command"}, a.Command, a.Prompt)
 	c.command(strictyaml.Path{"continue"}, a.Continue, a.Prompt)
+	for i, arg := range a.Effort {
+		c.templates(strictyaml.Path{"effort", i}, arg, []string{Effort})
+	}
 	c.env(strictyaml.Path{"env"}, a.Env)
 	c.files(a.Files)
 	c.models(a)

@@ -15,6 +15,7 @@ const (
 	Home       = "home"
 	MCPConfig  = "mcp_config"
 	MCPServers = "mcp_servers"
+	Effort     = "reasoning_effort"
 )
 
 // Which templates may stand in a command, in variables and in files.

@@ -44,12 +44,13 @@ type Settings struct {
 	MaxTokens   int      `json:"max_tokens,omitempty"` // of each answer; 0 is the model's own limit
 }
 
-// Options is what a run works with. All but Next, Context, Skills, Dir and Settings
+// Options is what a run works with. All but Effort, Next, Context, Skills, Dir and Settings
 // is required; an empty prompt is a prompt.
 type Options struct {
 	Settings
 	ModelURL   string // base URL of the endpoint: what stands before /chat/completions
 	Model      string
+	Effort     string // how much the model is to reason; empty leaves it to that
 	Prompt     string
 	Next       func() (string, error) // what the model is asked once it is done, until io.EOF; nil for nothing
 	Context    json.RawMessage        // the task's context, an object; empty for none

@@ -19,6 +19,7 @@ type request struct {
 	Temperature         *float64     `json:"temperature,omitempty"`
 	MaxTokens           int          `json:"max_tokens,omitempty"`
 	MaxCompletionTokens int          `json:"max_completion_tokens,omitempty"` // what newer models call it
+	ReasoningEffort     string       `json:"reasoning_effort,omitempty"`
 }
 
 // message is one of a conversation, as it is sent.

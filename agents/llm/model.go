@@ -36,7 +36,7 @@ func newModel(o Options, tools []definition) *model {
 	return &model{
 		url: strings.TrimSuffix(o.ModelURL, "/") + "/chat/completions",
 		request: request{
-			Model: o.Model, Tools: tools, Temperature: o.Temperature, MaxTokens: o.MaxTokens,
+			Model: o.Model, Tools: tools, Temperature: o.Temperature, MaxTokens: o.MaxTokens, ReasoningEffort: o.Effort,
 			Messages: []message{{Role: "system", Content: systemPrompt(o)}, {Role: "user", Content: o.Prompt}},
 		},
 		pictures: true,

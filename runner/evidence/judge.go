@@ -14,12 +14,13 @@ import (
 // the runner reads it from the variable that APIKeyEnv names.
 type Judge struct {
 	BaseURL        string   `json:"base_url"`
-	APIKeyEnv      string   `json:"api_key_env,omitempty"` // empty where the endpoint takes no key
-	Model          string   `json:"model,omitempty"`       // for graders that name none
-	Override       string   `json:"judge_model,omitempty"` // in place of every other
-	TimeoutSeconds int      `json:"timeout_seconds"`       // for one answer
-	MaxTokens      int      `json:"max_tokens,omitempty"`  // of one answer; 0 leaves it to the endpoint
-	Temperature    *float64 `json:"temperature,omitempty"` // nil leaves it to the endpoint
+	APIKeyEnv      string   `json:"api_key_env,omitempty"`      // empty where the endpoint takes no key
+	Model          string   `json:"model,omitempty"`            // for graders that name none
+	Override       string   `json:"judge_model,omitempty"`      // in place of every other
+	TimeoutSeconds int      `json:"timeout_seconds"`            // for one answer
+	MaxTokens      int      `json:"max_tokens,omitempty"`       // of one answer; 0 leaves it to the endpoint
+	Temperature    *float64 `json:"temperature,omitempty"`      // nil leaves it to the endpoint
+	Effort         string   `json:"reasoning_effort,omitempty"` // for graders that name none; empty leaves it to the endpoint
 }
 
 // Endpoint reads the base URL: over https, or over http to this machine, and without
@@ -50,6 +51,7 @@ type JudgeAsk struct {
 	Messages    []JudgeMessage  `json:"messages"`
 	MaxTokens   int             `json:"max_tokens,omitempty"`
 	Temperature *float64        `json:"temperature,omitempty"`
+	Effort      string          `json:"reasoning_effort,omitempty"`
 	Schema      json.RawMessage `json:"schema"` // of the JSON object that is to be answered
 	Sample      int             `json:"sample"` // tells apart askings of the same; from 1
 }

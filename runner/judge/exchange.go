@@ -40,6 +40,7 @@ type request struct {
 	Messages       []evidence.JudgeMessage `json:"messages"`
 	MaxTokens      int                     `json:"max_tokens,omitempty"`
 	Temperature    *float64                `json:"temperature,omitempty"`
+	Effort         string                  `json:"reasoning_effort,omitempty"`
 	ResponseFormat *format                 `json:"response_format,omitempty"`
 }
 
@@ -57,7 +58,7 @@ type schema struct {
 
 // send is one exchange.
 func (c *Client) send(ctx context.Context, ask evidence.JudgeAsk, schooled bool) (evidence.JudgeAnswer, error) {
-	body := request{Model: ask.Model, Messages: ask.Messages, MaxTokens: ask.MaxTokens, Temperature: ask.Temperature}
+	body := request{Model: ask.Model, Messages: ask.Messages, MaxTokens: ask.MaxTokens, Temperature: ask.Temperature, Effort: ask.Effort}
 	if schooled {
 		body.ResponseFormat = &format{"json_schema", schema{"judgement", true, ask.Schema}}
 	}

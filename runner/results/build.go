@@ -69,7 +69,9 @@ func (b *Builder) Results() Results {
 	var answers answerTimes
 	for _, info := range run.Tasks {
 		last := lastAttempts(b.trials[info.ID])
-		results.Tasks = append(results.Tasks, task(info, last))
+		t := task(info, last)
+		t.Group = run.Group
+		results.Tasks = append(results.Tasks, t)
 		for _, t := range last {
 			answers.add(t.answers)
 			if counts(t.result) {

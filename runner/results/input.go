@@ -27,6 +27,7 @@ type Run struct {
 	NoAttacks     bool       // what attacks inject was left out
 	NoSkills      bool       // skills were left out
 	IsBaseline    bool       // likewise, to compare the same with skills
+	Group         string     // of its tasks; empty where they are not grouped
 }
 
 // MetricSpec is a metric that the eval asks for. A Threshold of 0 asks for nothing.

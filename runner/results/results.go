@@ -73,11 +73,20 @@ type Summary struct {
 	StdDev         float64     `json:"std_dev"`
 	DurationMS     int64       `json:"duration_ms"`
 	Again          int         `json:"earlier_attempts,omitempty"` // that were made again
+	Groups         []Group     `json:"groups,omitempty"`           // by the tasks' group
 	Usage          *Usage      `json:"usage,omitempty"`            // of all runs; nil where nothing tells
 	Models         *Models     `json:"models,omitempty"`           // likewise; nil where no gateway was in the way
 	Judge          *Judge      `json:"judge,omitempty"`            // of all runs
 	Statistics     *Statistics `json:"statistics,omitempty"`       // nil without a counted trial
 	Attacks        *Attacks    `json:"attacks,omitempty"`          // nil where none was made
+}
+
+// Group is the tasks of one group in figures.
+type Group struct {
+	Name     string  `json:"name"`
+	Passed   int     `json:"passed"`
+	Total    int     `json:"total"`
+	AvgScore float64 `json:"avg_score"`
 }
 
 // Statistics say how reliable the tasks are, and how far figures of the run can be
@@ -110,6 +119,7 @@ type Measure struct {
 type Task struct {
 	TestID      string `json:"test_id"`
 	DisplayName string `json:"display_name"`
+	Group       string `json:"group,omitempty"` // as config.group_by has it
 	Status      Status `json:"status"`
 	// Trigger says that the task is a prompt of trigger_tests.yaml: it counts for the metric
 	// trigger_accuracy alone.

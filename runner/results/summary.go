@@ -47,6 +47,9 @@ func summarise(tasks []Task, duration int64) Summary {
 		s.StdDev = math.Sqrt(variance(scores))
 		s.Statistics = statistics(tasks, wilson(s.Succeeded, s.TotalTests), weighted)
 	}
+	if s.TotalTests > 0 && tasks[0].Group != "" { // which is that of all
+		s.Groups = []Group{{tasks[0].Group, s.Succeeded, s.TotalTests, s.AggregateScore}}
+	}
 	return s
 }
 

@@ -25,6 +25,13 @@ func (l *loader) checkEval() {
 	l.evalSkills = l.skills(l.doc, c.SkillDirectories, strictyaml.Path{"config", "skill_directories"})
 	l.findSkills()
 	l.checkSchemaVersion()
+	l.checkEffort(c)
+	if l.eval.Adversarial != nil {
+		l.doc.Warnf(strictyaml.Path{"adversarial"}, "adversarial has no effect: its packs are run by a command of their own in waza, and there is none here; attack of a task says what somebody else wants of the agent")
+	}
+	if c.GroupBy != "" && c.GroupBy != GroupByModel {
+		l.doc.Warnf(strictyaml.Path{"config", "group_by"}, "config.group_by: %q groups nothing; results are grouped by model", c.GroupBy)
+	}
 	checkIsolation(l.doc, c.Isolation)
 	checkJudge(l.doc, c.Judge)
 	l.checkCanaries(c.Canaries)
@@ -41,6 +48,21 @@ func (l *loader) checkSchemaVersion() {
 	version := l.eval.SchemaVersion
 	if major, _, _ := strings.Cut(version, "."); version != "" && major != "1" && major != "2" {
 		l.doc.Problemf(strictyaml.Path{"schemaVersion"}, "schemaVersion %q is none that is read here, which are 1.x and 2.x", version)
+	}
+}
+
+// GroupByModel is what results can be grouped by.
+const GroupByModel = "model"
+
+// checkEffort refuses a reasoning effort that the agent cannot be told.
+func (l *loader) checkEffort(c Config) {
+	at, own := strictyaml.Path{"config", "reasoning_effort"}, l.eval.Adapter
+	switch {
+	case c.ReasoningEffort == "":
+	case c.Executor == "mock" || c.Executor == "script":
+		l.doc.Warnf(at, "config.reasoning_effort has no effect: executor %s asks no model", c.Executor)
+	case own != nil && own.Effort == nil:
+		l.doc.Problemf(at, "config.reasoning_effort: %s has no way to be told how much to reason; leave it out, or say it in its model", own.Title)
 	}
 }
 

@@ -19,11 +19,12 @@ import (
 
 // Eval is an eval file. The tags beside json are those of package strictyaml.
 type Eval struct {
-	_ struct{} `later:"adversarial command_mocks" unknown:"warn"`
+	_ struct{} `later:"command_mocks" unknown:"warn"`
 
 	SchemaVersion string          `json:"schemaVersion,omitempty" jsonschema:"version of the format, such as 1.0; a label"`
 	Scenario      json.RawMessage `json:"scenario,omitempty" jsonschema:"kind of scenario; a label"`
 	Requirements  json.RawMessage `json:"requirements,omitempty" jsonschema:"what graders show; a label"`
+	Adversarial   json.RawMessage `json:"adversarial,omitempty" jsonschema:"packs of attacks that waza adversarial runs; a label"`
 
 	Name        string            `json:"name" jsonschema:"what the eval is called in results"`
 	Description string            `json:"description,omitempty" jsonschema:"what the eval is about; a label"`
@@ -68,6 +69,7 @@ func (e *Eval) Labels() map[string]json.RawMessage {
 	}
 	labels.keep("scenario", e.Scenario)
 	labels.keep("requirements", e.Requirements)
+	labels.keep("adversarial", e.Adversarial)
 	var metrics []string
 	for _, m := range e.Metrics {
 		if !slices.Contains(MeasuredMetrics(), m.Name) {
@@ -108,7 +110,7 @@ func (e *Eval) Dir() string { return filepath.Dir(e.Path) }
 
 // Config is how an eval's tasks are run.
 type Config struct {
-	_ struct{} `later:"first_event_timeout_seconds group_by judge_reasoning_effort reasoning_effort trigger_skill_routing" unknown:"warn"`
+	_ struct{} `later:"first_event_timeout_seconds" unknown:"warn"`
 
 	TrialsPerTask     int                          `json:"trials_per_task,omitempty" min:"1" max:"10000" jsonschema:"trials of each task; default 1"`
 	TimeoutSeconds    int                          `json:"timeout_seconds,omitempty" min:"1" max:"604800" jsonschema:"seconds an agent may take; default 300"`
@@ -119,6 +121,7 @@ type Config struct {
 	MaxAttempts       int                          `json:"max_attempts,omitempty" min:"0" max:"100" jsonschema:"how often a trial is tried until no grader fails; the last attempt decides; default 1"`
 	Executor          string                       `json:"executor,omitempty" enum:"mock script command llm claude codex copilot copilot-sdk gemini opencode" jsonschema:"what plays the agent; copilot-sdk is copilot"`
 	Model             string                       `json:"model,omitempty" jsonschema:"model the agent uses, as PROVIDER/MODEL or MODEL; handed to the agent as WAZA_MODEL, without the provider"`
+	ReasoningEffort   string                       `json:"reasoning_effort,omitempty" enum:"low medium high xhigh max" jsonschema:"how much the agent's model is to reason, as its provider and its agent take it; handed to the agent as WAZA_REASONING_EFFORT"`
 	MCPServers        map[string]*mcpconfig.Server `json:"mcp_servers,omitempty" jsonschema:"MCP servers of every task, by the name the agent reaches them under"`
 	MCPServerLifetime string                       `json:"mcp_server_lifetime,omitempty" enum:"per_task per_benchmark" jsonschema:"how long servers live: per_task is one set for each trial, per_benchmark one for the run; default per_task with --isolate and else per_benchmark"`
 	Isolation         Isolation                    `json:"isolation,omitzero" jsonschema:"the sandbox, with --isolate"`
@@ -126,6 +129,7 @@ type Config struct {
 	LLM               *LLM                         `json:"llm,omitempty" jsonschema:"how the loop of executor llm goes"`
 	SkillDirectories  []string                     `json:"skill_directories,omitempty" jsonschema:"directories of skills for every task, relative to the eval: each a skill, with a SKILL.md, or holding skills"`
 	InjectSkillBody   bool                         `json:"inject_skill_body,omitempty" jsonschema:"put the instructions of the skill under evaluation before the task, beside having it as a skill; default false"`
+	SkillRouting      bool                         `json:"trigger_skill_routing,omitempty" jsonschema:"tell the agent before every task to invoke the skill under evaluation where the task is one for it; without effect beside inject_skill_body"`
 	InstructionFiles  []string                     `json:"instruction_files,omitempty" jsonschema:"files of instructions that go before every task, from the fixtures"`
 	RequiredSkills    []string                     `json:"required_skills,omitempty" jsonschema:"names of skills that must be there"`
 	DisabledSkills    []string                     `json:"disabled_skills,omitempty" jsonschema:"names of skills that are left out"`
@@ -133,6 +137,8 @@ type Config struct {
 	ModelLimits       ModelLimits                  `json:"model_limits,omitzero" jsonschema:"what a trial may ask of models"`
 	Judge             *Judge                       `json:"judge,omitempty" jsonschema:"the model that graders ask"`
 	JudgeModel        string                       `json:"judge_model,omitempty" jsonschema:"model that graders ask, in place of every other that is named"`
+	JudgeEffort       string                       `json:"judge_reasoning_effort,omitempty" enum:"low medium high xhigh max" jsonschema:"how much it is to reason where the grader does not say"`
+	GroupBy           string                       `json:"group_by,omitempty" jsonschema:"model: results.json has figures by model"`
 
 	Canaries map[string]*Canary `json:"canaries,omitempty" jsonschema:"values that are planted and watched for, by name"`
 }
