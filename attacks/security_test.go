@@ -1,14 +1,13 @@
 package attacks
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
-)
 
-var update = flag.Bool("update", false, "write the table of attacks into SECURITY.md")
+	"github.com/waza-isolate/waza/internal/golden"
+)
 
 const (
 	document   = "../SECURITY.md"
@@ -26,15 +25,7 @@ func TestDocument(t *testing.T) {
 		t.Fatalf("%s lacks the line %q", document, strings.TrimSpace(tableBegin))
 	}
 	whole := before + tableBegin + Table()
-	if *update {
-		if err := os.WriteFile(document, []byte(whole), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if string(data) != whole {
-		t.Errorf("the list is not that of %s; write it with -update", document)
-	}
+	golden.Check(t, document, whole)
 	succeeding := 0
 	for _, a := range All() {
 		if a.Without.Kept == "" {

@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,11 +17,10 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/waza-isolate/waza/grading"
+	"github.com/waza-isolate/waza/internal/golden"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/spec"
 )
-
-var update = flag.Bool("update", false, "write the feedback that graders' examples give")
 
 // graderExample is a block that shows graders and nothing around them.
 var graderExample = regexp.MustCompile("(?ms)^```yaml\n(graders:\n.*?)^```$")
@@ -111,13 +109,13 @@ func gradeExample(t *testing.T, grader evidence.GraderSpec) {
 			t.Errorf("%s: %s", got.Result, got.Feedback)
 		}
 		feedback := string(want) + "/feedback"
-		if *update {
+		if *golden.Update {
 			setFile(archive, feedback, got.Feedback+"\n")
 		} else if diff := cmp.Diff(files["feedback"], got.Feedback+"\n"); diff != "" {
 			t.Errorf("%s\n%s", feedback, diff)
 		}
 	}
-	if *update {
+	if *golden.Update {
 		if err := os.WriteFile(path, txtar.Format(archive), 0o644); err != nil {
 			t.Fatal(err)
 		}

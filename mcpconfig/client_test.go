@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,13 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/waza-isolate/waza/internal/golden"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/mcpconfig"
 )
-
-var update = flag.Bool("update", false, "rewrite the goldens in testdata/clients")
 
 // clientFiles are the files of testdata/clients, by path.
 func clientFiles(t testing.TB) map[string][]byte {
@@ -70,20 +66,9 @@ func TestReadClient(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			golden := strings.TrimSuffix(path, filepath.Ext(path)) + ".golden"
+			file := strings.TrimSuffix(path, filepath.Ext(path)) + ".golden"
 			got := told(t, f)
-			if *update {
-				if err := os.WriteFile(golden, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), string(got)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			golden.Check(t, file, string(got))
 		})
 	}
 }

@@ -3,9 +3,7 @@ package modelstub_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,10 +12,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waza-isolate/waza/internal/golden"
 	"github.com/waza-isolate/waza/runner/dialect"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 var dialects = []dialect.Name{dialect.Chat, dialect.Responses, dialect.Messages, dialect.Generate}
 
@@ -111,19 +108,8 @@ func TestGoldens(t *testing.T) {
 					fmt.Fprintf(&out, "-- turn %d, stream %t: %s --\n%s\n", i+1, stream, one.header.Get("Content-Type"), one.body)
 				}
 			}
-			golden := filepath.Join("testdata", string(name)+".golden")
-			if *update {
-				if err := os.WriteFile(golden, out.Bytes(), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), out.String()); diff != "" {
-				t.Error(diff)
-			}
+			file := filepath.Join("testdata", string(name)+".golden")
+			golden.Check(t, file, out.String())
 		})
 	}
 }

@@ -3,8 +3,6 @@ package runner
 import (
 	"encoding/json"
 	"errors"
-	"flag"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,12 +11,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waza-isolate/waza/internal/golden"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/redact"
 	"github.com/waza-isolate/waza/runner/spec"
 )
-
-var update = flag.Bool("update", false, "rewrite golden files")
 
 const shopKey = "hunter2-and-more"
 
@@ -51,19 +48,8 @@ func TestPlanAsAPersonReadsIt(t *testing.T) {
 	for _, trial := range trials {
 		all.WriteString(trial.String() + "\n")
 	}
-	golden := filepath.Join("testdata", "shop.plan")
-	if *update {
-		if err := os.WriteFile(golden, []byte(all.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), all.String()); diff != "" {
-		t.Error(diff)
-	}
+	file := filepath.Join("testdata", "shop.plan")
+	golden.Check(t, file, all.String())
 }
 
 func TestPlanOfABridge(t *testing.T) {

@@ -2,7 +2,6 @@ package schemas_test
 
 import (
 	"bytes"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,13 +10,12 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/waza-isolate/waza/internal/golden"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/runner/spec"
 	"github.com/waza-isolate/waza/schemas"
 	"github.com/waza-isolate/waza/schemas/generate"
 )
-
-var update = flag.Bool("update", false, "write the schemas anew")
 
 func TestGenerated(t *testing.T) {
 	for name, generated := range map[string]func() ([]byte, error){
@@ -29,18 +27,7 @@ func TestGenerated(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if *update {
-			if err := os.WriteFile(name, want, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		got, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(got, want) {
-			t.Errorf("%s is not what the Go types say; run: go generate ./schemas", name)
-		}
+		golden.Check(t, name, string(want))
 	}
 }
 

@@ -1,17 +1,13 @@
 package adapter_test
 
 import (
-	"flag"
 	"os"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/waza-isolate/waza/agents/adapter"
+	"github.com/waza-isolate/waza/internal/golden"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // What each agent printed, in a run with a scripted model and a server ever, is read as
 // its adapter says: a tool that answers, one that tells of an error, one that answers
@@ -39,16 +35,8 @@ func TestTranscripts(t *testing.T) {
 			if err != nil || report.Unread > 0 || report.Torn || last != "All done." {
 				t.Errorf("%+v, %v, the last message is %q", report, err, last)
 			}
-			golden := "testdata/" + name + ".events"
-			if *update {
-				if err := os.WriteFile(golden, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if diff := cmp.Diff(string(want), string(got)); diff != "" || err != nil {
-				t.Error(diff, err)
-			}
+			file := "testdata/" + name + ".events"
+			golden.Check(t, file, string(got))
 		})
 	}
 }

@@ -3,15 +3,15 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/urfave/cli/v2"
+
+	"github.com/waza-isolate/waza/internal/golden"
 )
 
 //go:generate go test . -run ^TestReference$ -update
@@ -23,18 +23,7 @@ var reference = filepath.Join("..", "..", "docs", "cli.md")
 func TestReference(t *testing.T) {
 	s, _, _ := testState()
 	got := referenceOf(s.app())
-	if *update {
-		if err := os.WriteFile(reference, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(reference)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("docs/cli.md is not what the commands say; write it anew with go generate ./cmd/waza\n%s", diff)
-	}
+	golden.Check(t, reference, got)
 }
 
 // flagName is a flag as documents write it.

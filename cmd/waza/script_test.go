@@ -2,23 +2,21 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"os/exec"
 	"strconv"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
-)
 
-// update writes what waza prints into the scripts: go test ./cmd/waza -update.
-var update = flag.Bool("update", false, "rewrite the expected output in testdata/script")
+	"github.com/waza-isolate/waza/internal/golden"
+)
 
 // The scripts in testdata/script run waza where no engine can answer: what they
 // show needs none.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
-		UpdateScripts:       *update,
+		UpdateScripts:       *golden.Update,
 		RequireExplicitExec: true,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("DOCKER_HOST", "unix:///nonexistent/docker.sock")

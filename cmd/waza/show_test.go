@@ -11,8 +11,7 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/waza-isolate/waza/internal/golden"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/dialect"
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -132,15 +131,8 @@ func TestShow(t *testing.T) {
 		if code != exitOK || complaint != "" {
 			t.Errorf("%s: exit code %d: %s", name, code, complaint)
 		}
-		golden := filepath.Join("testdata", "show", name+".golden")
-		if *update {
-			r.must(os.WriteFile(golden, []byte(out), 0o644))
-		}
-		want, err := os.ReadFile(golden)
-		r.must(err)
-		if diff := cmp.Diff(string(want), out); diff != "" {
-			t.Errorf("%s:\n%s", name, diff)
-		}
+		file := filepath.Join("testdata", "show", name+".golden")
+		golden.Check(t, file, out)
 	}
 }
 

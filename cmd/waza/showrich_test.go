@@ -8,9 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/waza-isolate/waza/internal/ansi"
+	"github.com/waza-isolate/waza/internal/golden"
 	"github.com/waza-isolate/waza/runner/conversation"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
@@ -102,15 +101,8 @@ func TestShowAttacked(t *testing.T) {
 		"attacked": plain,
 		"coloured": strings.ReplaceAll(string(shown{style: ansi.Coloured()}.conversation(talk)), "\x1b", "ESC"),
 	} {
-		golden := filepath.Join("testdata", "show", name+".golden")
-		if *update {
-			r.must(os.WriteFile(golden, []byte(got), 0o644))
-		}
-		want, err := os.ReadFile(golden)
-		r.must(err)
-		if diff := cmp.Diff(string(want), got); diff != "" {
-			t.Errorf("%s:\n%s", name, diff)
-		}
+		file := filepath.Join("testdata", "show", name+".golden")
+		golden.Check(t, file, got)
 	}
 	if full, _, _ := r.show("mail", "--full"); strings.Count(full, "no such name") != 30 {
 		t.Errorf("%s", full)

@@ -1,10 +1,7 @@
 package liveview_test
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,14 +9,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waza-isolate/waza/internal/ansi"
+	"github.com/waza-isolate/waza/internal/golden"
 	"github.com/waza-isolate/waza/internal/liveview"
 	"github.com/waza-isolate/waza/internal/termtest"
 	"github.com/waza-isolate/waza/internal/visible"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
-
-var update = flag.Bool("update", false, "write the goldens anew")
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
@@ -99,7 +95,7 @@ func TestFrames(t *testing.T) {
 		for _, columns := range []int{20, 40, 80, 200} {
 			size := liveview.Size{Columns: columns, Rows: 12}
 			plain := state.Frame(at(75), size, ansi.Style{})
-			golden(t, fmt.Sprintf("%s-%d", strings.ReplaceAll(name, " ", "-"), columns), strings.Join(plain, "\n")+"\n")
+			golden.Check(t, "testdata/"+fmt.Sprintf("%s-%d.golden", strings.ReplaceAll(name, " ", "-"), columns), strings.Join(plain, "\n")+"\n")
 			for _, line := range plain {
 				if visible.Columns(line) >= columns || strings.ContainsAny(line, "\x1b\t\n") {
 					t.Errorf("%s in %d: %q takes %d", name, columns, line, visible.Columns(line))
@@ -115,7 +111,7 @@ func TestFrames(t *testing.T) {
 		}
 	}
 	coloured := scenes()["late"].Frame(at(75), liveview.Size{Columns: 80, Rows: 12}, ansi.Coloured())
-	golden(t, "late-80-coloured", strings.ReplaceAll(strings.Join(coloured, "\n"), "\x1b", "ESC")+"\n")
+	golden.Check(t, "testdata/late-80-coloured.golden", strings.ReplaceAll(strings.Join(coloured, "\n"), "\x1b", "ESC")+"\n")
 }
 
 // strip shows lines on a terminal.
@@ -132,23 +128,6 @@ func strip(t *testing.T, lines []string) []string {
 		all = append(all, text+strings.Repeat(" ", len(line)-len(strings.TrimRight(line, " "))))
 	}
 	return all
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name+".golden")
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s: %s", name, diff)
-	}
 }
 
 func TestPulse(t *testing.T) {

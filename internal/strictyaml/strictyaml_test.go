@@ -3,7 +3,6 @@ package strictyaml_test
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,11 +12,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waza-isolate/waza/internal/golden"
 	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 type file struct {
 	_ struct{} `later:"hooks baseline"`
@@ -104,19 +102,8 @@ func TestMessages(t *testing.T) {
 				t.Fatal("no error")
 			}
 			got := err.Error() + "\n"
-			golden := strings.TrimSuffix(path, ".yaml") + ".golden"
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("run go test -update if this is meant (-want +got):\n%s", diff)
-			}
+			file := strings.TrimSuffix(path, ".yaml") + ".golden"
+			golden.Check(t, file, got)
 		})
 	}
 }

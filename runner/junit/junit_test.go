@@ -3,9 +3,7 @@ package junit_test
 import (
 	"bytes"
 	"encoding/xml"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,13 +12,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waza-isolate/waza/internal/golden"
 	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/junit"
 	"github.com/waza-isolate/waza/runner/results"
 )
-
-var update = flag.Bool("update", false, "write the golden file anew")
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
@@ -90,19 +87,8 @@ func write(t testing.TB, r results.Results) []byte {
 
 func TestWrite(t *testing.T) {
 	got := write(t, build(t, run(), trials()...))
-	golden := filepath.Join("testdata", "run.xml")
-	if *update {
-		if err := os.WriteFile(golden, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Error(diff)
-	}
+	file := filepath.Join("testdata", "run.xml")
+	golden.Check(t, file, string(got))
 }
 
 // document is what a consumer reads.

@@ -2,16 +2,12 @@ package markdown_test
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/waza-isolate/waza/internal/golden"
 	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/markdown"
@@ -19,29 +15,10 @@ import (
 	"github.com/waza-isolate/waza/runner/results"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
-
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // limit is how many characters GitHub takes.
 const limit = 65536
-
-func golden(t *testing.T, name string, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Error(diff)
-	}
-}
 
 // said is a run of which every text is a stranger's: what say makes of a plain one.
 func said(t testing.TB, tasks, trials int, say func(string) string) report.Run {
@@ -117,13 +94,13 @@ func comparison(t testing.TB, c results.Comparison) string {
 }
 
 func TestComment(t *testing.T) {
-	golden(t, "comment.md", comment(t, said(t, 3, 3, plainly)))
+	golden.Check(t, "testdata/comment.md", comment(t, said(t, 3, 3, plainly)))
 }
 
 func TestCommentOnAPass(t *testing.T) {
 	run := said(t, 1, 1, plainly)
 	run.Planned, run.Certificate, run.Guarantees, run.Results.Config.Weak = 1, nil, nil, nil
-	golden(t, "passed.md", comment(t, run))
+	golden.Check(t, "testdata/passed.md", comment(t, run))
 	run.Isolated = false
 	if text := comment(t, run); !strings.Contains(text, "**Not isolated**") {
 		t.Error(text)
@@ -148,8 +125,8 @@ func TestComparison(t *testing.T) {
 		return results.Entry{Outline: o}
 	}
 	base := outline(map[string]int{"1-price": 0, "2-reserve": 4, "3-report": 4})
-	golden(t, "comparison.md", comparison(t, results.Compare([]results.Entry{base, outline(map[string]int{"1-price": 4, "2-reserve": 2})})))
-	golden(t, "same.md", comparison(t, results.Compare([]results.Entry{base, base})))
+	golden.Check(t, "testdata/comparison.md", comparison(t, results.Compare([]results.Entry{base, outline(map[string]int{"1-price": 4, "2-reserve": 2})})))
+	golden.Check(t, "testdata/same.md", comparison(t, results.Compare([]results.Entry{base, base})))
 }
 
 // However large a run is and whatever it says, GitHub takes the comment, which says what it

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/waza-isolate/waza/internal/golden"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/results"
 )
@@ -55,7 +56,7 @@ func TestAttacks(t *testing.T) {
 	if err := r.Table(&table, 80); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "attacks.txt", table.Bytes())
+	golden.Check(t, "testdata/attacks.txt", table.String())
 
 	outline, err := results.ReadOutline(bytes.NewReader(written(t, run(), trials...)))
 	if err != nil {

@@ -3,10 +3,7 @@ package results
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waza-isolate/waza/internal/golden"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -196,31 +194,14 @@ func TestCardTable(t *testing.T) {
 				t.Errorf("%d columns where there are %d: %s", columns, width, line)
 			}
 		}
-		sameAsFile(t, fmt.Sprintf("card-%d.txt", width), got.Bytes())
+		golden.Check(t, fmt.Sprintf("testdata/card-%d.txt", width), got.String())
 	}
 	r.Tasks = nil
 	data, err := evidence.MarshalIndent(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	sameAsFile(t, "card.json", data)
-}
-
-func sameAsFile(t *testing.T, name string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if flag.Lookup("update").Value.String() == "true" {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Error(diff)
-	}
+	golden.Check(t, "testdata/card.json", string(data))
 }
 
 // At any width no line of a table is longer.

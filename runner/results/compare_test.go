@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waza-isolate/waza/internal/golden"
 	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/results"
@@ -77,13 +78,13 @@ func TestComparison(t *testing.T) {
 		if err := c.PairTables(&table, width); err != nil {
 			t.Fatal(err)
 		}
-		golden(t, name, table.Bytes())
+		golden.Check(t, "testdata/"+name, table.String())
 	}
 	data, err := evidence.MarshalIndent(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "compare.json", data)
+	golden.Check(t, "testdata/compare.json", string(data))
 }
 
 // Tasks that go on as they did are no difference.
@@ -254,11 +255,11 @@ func TestLongResults(t *testing.T) {
 }
 
 func FuzzReadOutline(f *testing.F) {
-	golden, err := os.ReadFile("testdata/results.json")
+	sample, err := os.ReadFile("testdata/results.json")
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(golden)
+	f.Add(sample)
 	f.Add([]byte(head + `{"test_id": "a\u001b[31m\u202e", "runs": [{"status": "passed", "duration_ms": 3, "models": {"cost": 0.5}}]}]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		read, err := results.ReadOutline(bytes.NewReader(text))

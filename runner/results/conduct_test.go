@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waza-isolate/waza/internal/golden"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/observe"
 )
@@ -103,6 +104,6 @@ func TestConductOfRun(t *testing.T) {
 		if err := r.Table(&got, width); err != nil {
 			t.Fatal(err)
 		}
-		sameAsFile(t, fmt.Sprintf("conduct-%d.txt", width), got.Bytes())
+		golden.Check(t, fmt.Sprintf("testdata/conduct-%d.txt", width), got.String())
 	}
 }

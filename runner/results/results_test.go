@@ -3,39 +3,15 @@ package results_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/waza-isolate/waza/internal/golden"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/results"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
-
-// golden compares got with a file of testdata.
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Error(diff)
-	}
-}
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
@@ -138,13 +114,13 @@ func TestGolden(t *testing.T) {
 		trial("second", 2, 1, evidence.ClassTimeout, 0, 1),
 	}
 	data := written(t, run(), trials...)
-	golden(t, "results.json", data)
+	golden.Check(t, "testdata/results.json", string(data))
 
 	var table bytes.Buffer
 	if err := build(t, run(), trials...).Table(&table, 80); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "table.txt", table.Bytes())
+	golden.Check(t, "testdata/table.txt", table.String())
 
 	slices.Reverse(trials)
 	if !bytes.Equal(data, written(t, run(), trials...)) {
@@ -238,7 +214,7 @@ func TestTableWidth(t *testing.T) {
 		if err := got.Table(&table, width); err != nil {
 			t.Fatal(err)
 		}
-		golden(t, name, table.Bytes())
+		golden.Check(t, "testdata/"+name, table.String())
 	}
 }
 

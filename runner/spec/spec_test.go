@@ -3,7 +3,6 @@ package spec_test
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"io"
 	"io/fs"
 	"os"
@@ -15,13 +14,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"github.com/waza-isolate/waza/internal/golden"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/spec"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // unpack writes an archive's files into a new directory and goes there.
 func unpack(t *testing.T, archive *txtar.Archive) {
@@ -59,7 +57,7 @@ func TestMessages(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden, err := filepath.Abs(strings.TrimSuffix(path, ".txtar") + ".golden")
+			file, err := filepath.Abs(strings.TrimSuffix(path, ".txtar") + ".golden")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -70,18 +68,7 @@ func TestMessages(t *testing.T) {
 				t.Fatalf("got %v, want problems", err)
 			}
 			got := err.Error() + "\n"
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("run go test -update if this is meant (-want +got):\n%s", diff)
-			}
+			golden.Check(t, file, got)
 		})
 	}
 }
