@@ -8,7 +8,7 @@ export PATH := $(PATH):/usr/local/go/bin
 # Debian's Go does not fetch a newer one unless it is told to.
 export GOTOOLCHAIN ?= auto
 
-.PHONY: help setup first build image run test test-all test-attacks test-agents test-faults test-pages test-compat test-bench bench soak screenshots lint clean
+.PHONY: help setup first build image run test test-all test-attacks test-agents test-faults test-pages test-compat test-bench golden bench soak screenshots lint clean
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ test-compat: ## Plan and run evals written for upstream waza
 
 test-bench: ## See that the benchmark works
 	@scripts/test bench
+
+golden: ## Write the golden files anew, to read the diff
+	@scripts/golden
 
 test-all: ## Run every suite
 	@scripts/test base attacks agents faults pages compat bench

@@ -6,6 +6,7 @@ package compat
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"flag"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/waza-isolate/waza/internal/dockertest"
+	"github.com/waza-isolate/waza/internal/golden"
 )
 
 // Variables that say where the folder of repositories is, and that it must be there.
@@ -53,6 +55,7 @@ func corpus(t *testing.T) string {
 // dry run is, and run where all of its trials have an outcome with executor mock.
 type outcome struct {
 	accepted, planned, run bool
+	plan                   string // what the dry run prints
 	skill                  bool   // the plan has the skill that the eval names, or it names none
 	why                    string // the first message
 }
@@ -66,7 +69,7 @@ func TestCorpus(t *testing.T) {
 		t.Fatal(err)
 	}
 	var total, accepted, planned, ran, skilled int
-	var told strings.Builder
+	var told, plans strings.Builder
 	for _, repository := range repositories {
 		if !repository.IsDir() {
 			continue
@@ -84,6 +87,7 @@ func TestCorpus(t *testing.T) {
 				}
 			}
 			name := filepath.Join(repository.Name(), file)
+			fmt.Fprintf(&plans, "%x  %s\n", sha256.Sum256([]byte(o.plan)), name)
 			if !o.planned && broken[name] == "" && os.Getenv(corpusEnv) == "" {
 				t.Errorf("%s does not plan: %s", name, o.why)
 			}
@@ -97,6 +101,9 @@ func TestCorpus(t *testing.T) {
 	}
 	fmt.Fprintf(&told, "%d evals of %s: %d accepted, %d planned, %d of these with the skill that they name, %d run with executor mock\n", total, dir, accepted, planned, skilled, ran)
 	t.Log(told.String())
+	if os.Getenv(corpusEnv) == "" { // digests, for the texts of the plans are others'
+		golden.Check(t, filepath.Join("testdata", "plans.sha256"), plans.String())
+	}
 	if *figures != "" {
 		if err := os.WriteFile(*figures, []byte(told.String()), 0o644); err != nil {
 			t.Error(err)
@@ -126,7 +133,7 @@ func skillOf(t *testing.T, path string) string {
 // try runs the eval that file is, from root.
 func try(t *testing.T, waza, root, file string) outcome {
 	code, plan, said := run(t, waza, root, "run", "--isolate", "--dry-run", file)
-	o := outcome{accepted: code == 0 || strings.HasPrefix(said, "waza: "), planned: code == 0}
+	o := outcome{accepted: code == 0 || strings.HasPrefix(said, "waza: "), planned: code == 0, plan: plan}
 	skill := skillOf(t, filepath.Join(root, file))
 	o.skill = skill == "" || !o.planned || strings.Contains(plan, "skill       "+skill+",")
 	if o.planned {

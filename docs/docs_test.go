@@ -7,13 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/waza-isolate/waza/agents/script"
+	"github.com/waza-isolate/waza/internal/dockertest"
+	"github.com/waza-isolate/waza/internal/golden"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/certificate"
 	"github.com/waza-isolate/waza/runner/spec"
@@ -67,23 +69,32 @@ func examples(text string) []example {
 
 func isClientFile(name string) bool { return strings.HasSuffix(name, ".json") }
 
-// TestExamplesAreRead loads every example as waza run would. One that shows no
-// task file gets a plain task.
+var evalName = regexp.MustCompile(`(?m)^name: *([\w-]+)`)
+
+// TestExamplesAreRead holds the plan of every example, as a dry run prints it. One that
+// shows no task file gets a plain task.
 func TestExamplesAreRead(t *testing.T) {
-	count := 0
+	waza := dockertest.Waza(t)
+	called := map[string]int{}
 	for _, document := range documents(t) {
 		for _, files := range examples(read(t, document)) {
-			count++
 			if len(files) == 1 {
 				files["task.yaml"] = "id: plain\ninputs: {prompt: p}\n"
 			}
-			eval := filepath.Join(unpack(t, files), "eval.yaml")
-			if _, _, err := spec.Load(eval, spec.Options{CheckScript: checkScript}); err != nil {
-				t.Errorf("%s: %v", document, err)
+			cmd := exec.CommandContext(t.Context(), waza, "run", "--isolate", "--dry-run", "eval.yaml")
+			cmd.Dir, cmd.Env = unpack(t, files), append(os.Environ(), "EVERYTHING_TOKEN=t", "REGION=r")
+			plan, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Errorf("%s: %v\n%s", document, err, plan)
 			}
+			name := strings.TrimSuffix(filepath.Base(document), ".md") + "-" + evalName.FindStringSubmatch(files["eval.yaml"])[1]
+			if called[name]++; called[name] > 1 {
+				name += fmt.Sprintf("-%d", called[name])
+			}
+			golden.Check(t, filepath.Join("testdata", "plans", name+".txt"), string(plan))
 		}
 	}
-	if count == 0 {
+	if len(called) == 0 {
 		t.Error("no example was found")
 	}
 }
@@ -129,11 +140,6 @@ func TestServersAreRead(t *testing.T) {
 			t.Errorf("%s: %v\n%s", document, err, match[1])
 		}
 	}
-}
-
-func checkScript(steps json.RawMessage) error {
-	_, err := script.Parse(steps)
-	return err
 }
 
 func unpack(t *testing.T, files example) string {
