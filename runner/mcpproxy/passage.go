@@ -2,7 +2,9 @@ package mcpproxy
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"mime"
 	"net/http"
 	"slices"
@@ -11,6 +13,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/internal/defence"
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -170,21 +173,57 @@ func (x *passage) answer(response *http.Response) {
 		x.stream(response)
 		return
 	}
-	x.whole(response)
-}
-
-// whole passes a response on that is no stream.
-func (x *passage) whole(response *http.Response) {
+	if kind == "application/json" && response.ContentLength < 0 {
+		x.messages(response)
+		return
+	}
 	body, err := readBody(response.Body, x.Message, x.proxy.memory)
 	defer body.release()
 	if err != nil {
 		x.fail(err)
 		return
 	}
-	if len(body.buf) > 0 && !x.allowed.heard.take(1, int64(len(body.buf))) {
-		x.fail(errFlooded)
-		return
+	x.whole(response, body)
+}
+
+// messages passes JSON on message by message, where its server does not tell how long it is: it
+// may go on like a stream.
+func (x *passage) messages(response *http.Response) {
+	in := &messageReader{in: response.Body, max: x.Message, memory: x.proxy.memory}
+	var out *sse // once something is out
+	for more := true; more; {
+		body, err := in.next()
+		raw := body.buf
+		ended := errors.Is(err, io.EOF)
+		if err == nil || ended && out != nil && len(jsontext.TrimSpace(raw)) > 0 {
+			var refused error
+			if raw, refused = x.hear(raw, response.StatusCode); refused != nil {
+				err, ended = refused, false
+			}
+		}
+		if err == nil && out == nil {
+			x.Upstream.copyHeaders(x.w.Header(), response.Header)
+			out = startSSE(x.w, response.StatusCode, x.proxy.limits.Write)
+			defer out.close()
+		}
+		more = err == nil
+		switch {
+		case out == nil && ended:
+			x.whole(response, body)
+		case out == nil:
+			x.fail(err)
+		case (more || ended) && !out.write(raw):
+			x.abandon()
+			more = false
+		case !more:
+			x.cut(err)
+		}
+		body.release()
 	}
+}
+
+// whole passes a response on that has come to its end.
+func (x *passage) whole(response *http.Response, body *holding) {
 	raw, err := x.hear(body.buf, response.StatusCode)
 	if err != nil {
 		x.fail(err)
@@ -205,8 +244,12 @@ func (x *passage) whole(response *http.Response) {
 
 // hear records the body of a response, and returns what of it the agent gets.
 // What is no message is of no interest where the server says that it failed, or
-// had nothing to answer. It fails where there is no room for the record.
+// had nothing to answer. It fails where there is no room for the record, or where the server has
+// sent all that it may.
 func (x *passage) hear(raw []byte, status int) ([]byte, error) {
+	if len(raw) > 0 && !x.allowed.heard.take(1, int64(len(raw))) {
+		return nil, errFlooded
+	}
 	env, err := parse(raw)
 	if err == nil {
 		if err := x.keep(raw, x.isAsked(env)); err != nil {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -166,6 +167,104 @@ func TestPassedBytes(t *testing.T) {
 			}
 		}
 	}
+}
+
+// JSON that comes in chunks is passed on and recorded message by message, whatever the chunks.
+func TestMessagesOfOneResponse(t *testing.T) {
+	t.Parallel()
+	first := `{"jsonrpc":"2.0","method":"a","params":{"x":"\"}]","y":[{}]}}`
+	next := make(chan struct{})
+	b := upstreamBench(t, Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		for _, piece := range []string{" \n", first[:40], first[40:]} {
+			io.WriteString(w, piece)
+			http.NewResponseController(w).Flush()
+		}
+		<-next
+		io.WriteString(w, "\n"+`{"jsonrpc":"2.0","id":1,"result":{}}`+"\n")
+	})
+	response := b.request(t.Context(), "POST", "s", ping)
+	defer response.Body.Close()
+	got := make([]byte, len(" \n"+first))
+	if _, err := io.ReadFull(response.Body, got); err != nil || string(got) != " \n"+first {
+		t.Errorf("the agent got %q, %v", got, err)
+	}
+	if frames := b.rec.all(); len(frames) != 2 || string(frames[1].Raw) != " \n"+first {
+		t.Errorf("recorded are %s", framesText(frames))
+	}
+	close(next)
+	if rest := string(readAll(response.Body)); rest != "\n"+`{"jsonrpc":"2.0","id":1,"result":{}}`+"\n" {
+		t.Errorf("then it got %q", rest)
+	}
+	b.rec.wait(t, "three frames", func(frames []evidence.Frame, _ []evidence.Event) bool { return len(frames) == 3 })
+}
+
+// What comes in chunks without an end is bounded as other messages are, and what is cut off is no
+// answer.
+func TestMessagesWithoutAnEnd(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ piece, again, says string }{
+		"one message":    {`{"x":"`, strings.Repeat("x", 1<<10), errTooLong.Error()},
+		"white space":    {" ", strings.Repeat(" ", 1<<10), errTooLong.Error()},
+		"many messages":  {"", `{"jsonrpc":"2.0","method":"a"}`, errFlooded.Error()},
+		"no answer":      {`{"jsonrpc":"2.0","method":"a"}`, "", errCut.Error()},
+		"half an answer": {`{"jsonrpc":"2.0","method":"a"}{"jsonrpc":"2.0","id":1,"res`, "", errCut.Error()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			up := upstreamOf(t, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				_, err := io.WriteString(w, test.piece)
+				for http.NewResponseController(w).Flush(); test.again != "" && err == nil; {
+					_, err = io.WriteString(w, test.again)
+				}
+			})
+			b := newBench(t, Limits{}, Server{Name: "s", Upstream: up, Message: 64 << 10, Frames: 100})
+			b.do("POST", "s", ping)
+			if !hasFrame(evidence.ToClient, evidence.SyntheticTransport, test.says)(b.rec.all(), nil) {
+				t.Errorf("recorded are %.2000s", framesText(b.rec.all()))
+			}
+		})
+	}
+}
+
+// However a body is cut into pieces, all of it is passed on.
+func FuzzMessages(f *testing.F) {
+	f.Add([]byte(" {\"a\":\"}\\\"\"}[1][{}]\n"), uint8(3))
+	f.Add([]byte("}{\"\\"), uint8(1))
+	f.Fuzz(func(t *testing.T, data []byte, size uint8) {
+		in := &messageReader{in: iotest.OneByteReader(bytes.NewReader(data)), max: 1 << 20, memory: &budget{left: 1 << 30}}
+		if size > 0 {
+			in.in = &pieces{data, int(size)}
+		}
+		var all []byte
+		for {
+			body, err := in.next()
+			all = append(all, body.buf...)
+			if env, bad := parse(body.buf); err == nil && bad == nil && len(env.messages) == 0 {
+				t.Errorf("%q is no message", body.buf)
+			}
+			if body.release(); err != nil {
+				break
+			}
+		}
+		if !bytes.Equal(all, data) {
+			t.Errorf("%q became %q", data, all)
+		}
+	})
+}
+
+// pieces reads so many bytes at once, the last of them with the end.
+type pieces struct {
+	left []byte
+	size int
+}
+
+func (p *pieces) Read(b []byte) (int, error) {
+	n := copy(b, p.left[:min(p.size, len(p.left))])
+	if p.left = p.left[n:]; len(p.left) == 0 {
+		return n, io.EOF
+	}
+	return n, nil
 }
 
 func TestHostsAndOrigins(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -26,6 +27,22 @@ func (x *passage) lose(why evidence.Synthetic, code int, text string) (answers [
 		answers = append(answers, raw)
 	}
 	return answers
+}
+
+// cut records that the requests which are not answered will not be, since a response of which
+// something is out goes no further.
+func (x *passage) cut(err error) {
+	cause := x.reason(err)
+	switch {
+	case errors.Is(cause, errLeft), errors.Is(cause, ErrClosed):
+		x.abandon()
+	case errors.Is(cause, io.EOF), errors.Is(cause, io.ErrUnexpectedEOF):
+		cause = errCut
+	}
+	if !errors.Is(cause, errLeft) {
+		_, code, why := x.classify(cause)
+		x.lose(why, code, x.sentence(cause))
+	}
 }
 
 // fail answers in the place of a server that did not. Nothing of a response is out

@@ -86,6 +86,72 @@ func readBody(r io.Reader, max int64, memory *budget) (*holding, error) {
 	}
 }
 
+// messageReader reads JSON values that stand one behind the other.
+type messageReader struct {
+	in     io.Reader
+	max    int64
+	memory *budget
+
+	buf   []byte
+	chunk []byte // of buf: read and not taken yet
+	ended error  // of in
+}
+
+// next reads up to the end of an object or an array, with the white space before it. Where the
+// input ends first it returns the rest with io.EOF or another error. The caller releases the
+// holding, also after an error.
+func (r *messageReader) next() (*holding, error) {
+	h := &holding{max: r.max, memory: r.memory}
+	var s valueScanner
+	for {
+		end, found := s.scan(r.chunk)
+		if err := h.add(r.chunk[:end]); err != nil {
+			return h, err
+		}
+		r.chunk = r.chunk[end:]
+		if found || r.ended != nil {
+			if err := h.note(parseCost(h.buf)); err != nil || found {
+				return h, err
+			}
+			return h, r.ended
+		}
+		if r.buf == nil {
+			r.buf = make([]byte, 32<<10)
+		}
+		var n int
+		n, r.ended = r.in.Read(r.buf)
+		r.chunk = r.buf[:n]
+	}
+}
+
+// valueScanner finds the end of an object or an array, piece by piece. It finds none of what is
+// neither.
+type valueScanner struct {
+	depth           int
+	inText, escaped bool
+}
+
+// scan returns how much of p belongs to the value, and whether that ends there.
+func (s *valueScanner) scan(p []byte) (end int, found bool) {
+	for i, c := range p {
+		switch {
+		case s.escaped:
+			s.escaped = false
+		case s.inText:
+			s.escaped, s.inText = c == '\\', c != '"'
+		case c == '"':
+			s.inText = true
+		case c == '{' || c == '[':
+			s.depth++
+		case c == '}' || c == ']':
+			if s.depth--; s.depth == 0 {
+				return i + 1, true
+			}
+		}
+	}
+	return len(p), false
+}
+
 // readLines calls each with every line of r, without its terminator, until r
 // ends or each fails. Blank lines are skipped; a last line needs no terminator. The slice is
 // each's to keep.
