@@ -27,6 +27,9 @@ func Comment(w io.Writer, run report.Run) error {
 	if model := run.Results.Config.ModelID; model != "" {
 		p.printf(", model %s", code(model))
 	}
+	for _, label := range results.LabelTexts(run.Results.Labels) {
+		p.printf(", %s", code(label))
+	}
 	p.printf(", waza %s</sub>\n", code(run.Waza))
 	return p.writeTo(w)
 }

@@ -37,6 +37,7 @@ var funcs = template.FuncMap{
 	"attack":   attackMark,
 	"ending":   attackEnd,
 	"attacked": attackedMark,
+	"labels":   results.LabelTexts,
 	"change":   changeMark,
 	"finding":  findingMark,
 	"whisker":  shareWhisker,

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"encoding/json"
 	"net/url"
 	"slices"
 	"strings"
@@ -19,7 +20,9 @@ const said = "\"'></title></table></details></script><script>alert(1)</script><i
 func hostile(t *testing.T) Run {
 	s := newSampler(t, 2)
 	s.run.EvalName, s.run.Executor, s.run.Model, s.run.Skill, s.run.JudgeModel = said, said, said, said, said
+	s.run.Labels = map[string]json.RawMessage{said: []byte(`"</span><b>"`), "x": []byte(`["<b>"]`)}
 	s.task(said, said)
+	s.run.Tasks[0].Labels = s.run.Labels
 	s.task("a/../..//b#x?y=%2e", "..")
 	claim := evidence.Claim{Number: 1, Name: said, Arguments: []byte(`{"x":"<b>"}`), Tools: []evidence.ToolRef{{Server: said, Tool: said}}}
 	does := func(trial *results.Trial) {

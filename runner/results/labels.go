@@ -1,0 +1,25 @@
+package results
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/waza-isolate/waza/internal/visible"
+)
+
+// maxShownLabel is how many bytes of a label are shown.
+const maxShownLabel = 120
+
+// LabelTexts are labels for a person, in the order of their names: a string as it is, and
+// else the JSON.
+func LabelTexts(labels map[string]json.RawMessage) (all []string) {
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		var text string
+		if json.Unmarshal(labels[name], &text) != nil {
+			text = string(labels[name])
+		}
+		all = append(all, visible.Shorten(name+" "+text, maxShownLabel))
+	}
+	return all
+}
