@@ -146,7 +146,7 @@ func (s *sandbox) names(box string, a addresses) map[string][]netip.Addr {
 		target = a.relay()
 	}
 	for _, server := range s.trial.Servers {
-		names[server.Name] = []netip.Addr{target}
+		names[server.Host()] = []netip.Addr{target}
 	}
 	return names
 }

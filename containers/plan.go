@@ -328,7 +328,7 @@ func (p trialPlan) placed(c containerPlan, t *runner.Trial, a addresses) contain
 			c.host.ExtraHosts = append(c.host.ExtraHosts, runner.ModelHost+":"+target.String())
 		}
 		for _, server := range t.Servers {
-			c.host.ExtraHosts = append(c.host.ExtraHosts, server.Name+":"+target.String())
+			c.host.ExtraHosts = append(c.host.ExtraHosts, server.Host()+":"+target.String())
 		}
 	default:
 		for i, server := range t.Servers {

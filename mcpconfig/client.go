@@ -19,7 +19,7 @@ import (
 type ClientFile struct {
 	Name    string             // as given to [ReadClient]
 	SHA256  string             // of the file, in hex
-	Servers map[string]*Server // by host name; none is nil
+	Servers map[string]*Server // by name; none is nil
 	Notes   []Note             // in the order of the file
 	// Secrets are values that the file spells out under a name that says they are
 	// secret: whoever writes anything about the servers must redact them.
@@ -157,9 +157,9 @@ func (r *clientReader) readServers() {
 		if r.off(name, at) {
 			continue
 		}
-		host := hostName(name)
+		host, here := HostName(name), name
 		if first, taken := named[host]; taken {
-			r.doc.KeyProblemf(at, "servers %q and %q would both be named %s here, since names are host names; rename one", first, name, host)
+			r.doc.KeyProblemf(at, "servers %q and %q would both have the host name %s; rename one", first, name, host)
 			continue
 		}
 		named[host] = name
@@ -167,24 +167,16 @@ func (r *clientReader) readServers() {
 		case host == "":
 			r.doc.KeyProblemf(at, "no host name can be made of the server name %q; rename it with letters and digits", name)
 			continue
-		case host != name:
-			r.note(at, "server %q is named %s here, since names are host names", name, host)
+		case !namePattern.MatchString(name):
+			here = host
+			r.note(at, "server %q is named %s here, since names have letters, digits, - and _", name, here)
 		}
-		r.places[host] = at
-		r.Servers[host] = r.server(host, at)
+		r.places[here] = at
+		r.Servers[here] = r.server(here, at)
 	}
 	if len(r.Servers) == 0 && r.doc.Err() == nil {
 		r.doc.Problemf(r.at, "%s holds no server that is enabled, so there is nothing to lay over the eval", r.at)
 	}
-}
-
-// hostName is the host name nearest to name: in lowercase, with a hyphen for each
-// run of what host names do not have.
-func hostName(name string) string {
-	words := strings.FieldsFunc(strings.ToLower(name), func(c rune) bool {
-		return (c < 'a' || c > 'z') && (c < '0' || c > '9')
-	})
-	return strings.Join(words, "-")
 }
 
 // off says whether the file leaves a server out.

@@ -96,7 +96,7 @@ func TestReadClientErrors(t *testing.T) {
 		"unknown key":         {"{\"mcpServers\": {\n\t\"x\": {\"command\": \"a\",\n\t\t\"argz\": []}}}", `f:3:3: unknown key "argz"; did you mean "args"?`},
 		"duplicate key":       {one(`"command": "a", "command": "b"`), `f:1:39: duplicate key "command"; it is on line 1 already`},
 		"duplicate server":    {"{\"servers\": {\"a\": {\"command\": \"a\"},\n \"a\": {\"command\": \"b\"}}}", `f:2:2: duplicate key "a"; it is on line 1 already`},
-		"same host":           {`{"servers": {"my_a": {"command": "a"}, "My.A": {"command": "b"}}}`, `f:1:40: servers "my_a" and "My.A" would both be named my-a here, since names are host names; rename one`},
+		"same host":           {`{"servers": {"my_a": {"command": "a"}, "My.A": {"command": "b"}}}`, `f:1:40: servers "my_a" and "My.A" would both have the host name my-a; rename one`},
 		"no host":             {`{"servers": {"日本": {"command": "a"}}}`, `f:1:14: no host name can be made of the server name "日本"; rename it with letters and digits`},
 		"unknown type":        {one(`"type": "streamablhttp", "url": "https://a.example"`), `f:1:31: server "x": unknown type "streamablhttp"; did you mean "streamable-http"?`},
 		"two urls":            {one(`"url": "https://a.example", "httpUrl": "https://b.example"`), `f:1:51: url and httpUrl are the same here; give one of them`},
@@ -136,10 +136,10 @@ func TestClientPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, at := range map[string][3]string{
-		"mcp.My_A":               {"my-a", "", ""},
-		"mcp.My_A.environment.K": {"my-a", "env", "K"},
-		"mcp.My_A.environment":   {"my-a", "env", "L"},
-		"mcp.My_A.command[1]":    {"my-a", "args", "0"},
+		"mcp.My_A":               {"My_A", "", ""},
+		"mcp.My_A.environment.K": {"My_A", "env", "K"},
+		"mcp.My_A.environment":   {"My_A", "env", "L"},
+		"mcp.My_A.command[1]":    {"My_A", "args", "0"},
 	} {
 		if got := f.Place(at[0], at[1], at[2]).String(); got != want {
 			t.Errorf("%q is at %s, want %s", at, got, want)

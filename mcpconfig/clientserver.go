@@ -95,7 +95,7 @@ func (c *commandLine) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// server reads one server, whose host name is host.
+// server reads one server, whose name here is host.
 func (r *clientReader) server(host string, at strictyaml.Path) *Server {
 	var c clientServer
 	if !r.doc.DecodeAt(&c, at...) || !r.single(at) {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
@@ -147,15 +149,27 @@ func TestShown(t *testing.T) {
 }
 
 func TestCheckName(t *testing.T) {
-	for _, name := range []string{"a", "github", "my-server-2", "0", strings.Repeat("a", 63)} {
+	for _, name := range []string{"a", "github", "my-server-2", "0", "A", "a_b", "_a", "a-", "my_inv", "Inventory", strings.Repeat("a", 63)} {
 		if err := mcpconfig.CheckName(name); err != nil {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	for _, name := range []string{"", "A", "a_b", "a.b", "-a", "a-", "a b", "ä", "a\n", "../x", strings.Repeat("a", 64), "model", "relay", "proxy", "localhost"} {
+	for _, name := range []string{"", "_", "a.b", "-a", "a b", "Model", "_relay", "ä", "a\n", "../x", strings.Repeat("a", 64), "model", "relay", "proxy", "localhost"} {
 		if err := mcpconfig.CheckName(name); err == nil {
 			t.Errorf("%q is taken", name)
 		}
+	}
+}
+
+func TestHostNames(t *testing.T) {
+	got, err := mcpconfig.HostNames([]string{"a--b", "my_inv", "Inventory", "Ax__9-"})
+	want := map[string]string{"a--b": "a--b", "my_inv": "my-inv", "Inventory": "inventory", "Ax__9-": "ax-9"}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+	_, err = mcpconfig.HostNames([]string{"my-inv", "b", "My_inv"})
+	if want := `servers "my-inv" and "My_inv" would both have the host name my-inv; rename one`; err == nil || err.Error() != want {
+		t.Errorf("%v; want %s", err, want)
 	}
 }
 

@@ -255,6 +255,9 @@ type Server struct {
 	expanded mcpconfig.Server
 }
 
+// Host is the host name under which the agent reaches the server.
+func (s Server) Host() string { return mcpconfig.HostName(s.Name) }
+
 // Place is where the agent finds servers.
 type Place struct {
 	net.Listener

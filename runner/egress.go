@@ -63,14 +63,14 @@ func (t *Trial) agentNames() []string {
 		names = append(names, ModelHost)
 	}
 	for _, s := range t.Servers {
-		names = append(names, s.Name)
+		names = append(names, s.Host())
 	}
 	return names
 }
 
 // serviceNames are the names that a server's box has itself.
 func (s Server) serviceNames() []string {
-	names := []string{s.Name}
+	names := []string{s.Host()}
 	for _, service := range s.Services {
 		names = append(names, service.Name)
 	}

@@ -150,7 +150,7 @@ func (h *host) launched(log io.Writer) mcpproxy.Server {
 // known is what does not depend on how the server is reached.
 func (h *host) known(log io.Writer) mcpproxy.Server {
 	return mcpproxy.Server{
-		Name: h.plan.Name, Start: h.plan.StartupTimeout, Timeout: h.plan.Timeout,
+		Name: h.plan.Name, Host: h.plan.Host(), Start: h.plan.StartupTimeout, Timeout: h.plan.Timeout,
 		Message: h.plan.MaxMessage, Frames: h.plan.MaxFrames, Traffic: h.plan.MaxTraffic, Stderr: log, Tools: h.plan.expanded.Shown(),
 	}
 }

@@ -156,7 +156,6 @@ func planTask(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Trial, error)
 	if err := t.planSkills(eval, task.Skills); err != nil {
 		return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
 	}
-	hosts := make(map[string]string, len(task.Servers))
 	for _, name := range slices.Sorted(maps.Keys(task.Servers)) {
 		server, err := planServer(eval, name, task.Servers[name], c)
 		if err == nil && eval.Local {
@@ -167,16 +166,19 @@ func planTask(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Trial, error)
 			return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
 		}
 		t.Servers = append(t.Servers, server)
-		hosts[name] = name
 	}
 	for _, mock := range eval.Mocks {
 		t.Servers = slices.DeleteFunc(t.Servers, func(s Server) bool { return s.Name == mock.Name })
 		t.Servers = append(t.Servers, Server{
 			Name: mock.Name, Mock: mock, Remote: true, Transport: mcpconfig.Stdio, StartupTimeout: defaultStartup, Timeout: defaultRequest,
 		})
-		hosts[mock.Name] = mock.Name
 	}
-	if err := t.ownNames(); err != nil {
+	var names []string
+	for _, s := range t.Servers {
+		names = append(names, s.Name)
+	}
+	hosts, err := mcpconfig.HostNames(names)
+	if err := errors.Join(err, t.ownNames()); err != nil {
 		return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
 	}
 	t.MCPJSON = string(mcpconfig.Render(hosts))

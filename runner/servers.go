@@ -210,7 +210,7 @@ func (tr *trialRun) only(place Place) string {
 func (tr *trialRun) tellPlaces(ctx context.Context, places []Place) error {
 	hosts := make(map[string]string, len(tr.servers))
 	for _, server := range tr.servers {
-		hosts[server.Name] = server.Name
+		hosts[server.Name] = server.Host
 	}
 	moved := false
 	for _, place := range places {

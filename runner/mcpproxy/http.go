@@ -35,7 +35,7 @@ const maxUserAgent = 256
 func (p *Proxy) Handler(only string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s := p.servers[hostName(r.Host)]
-		alone := p.servers[strings.ToLower(only)]
+		alone := p.named(only)
 		if s == nil && alone != nil && (isLocal(r.Host) || alone.passes()) {
 			s = alone
 		}
@@ -45,6 +45,16 @@ func (p *Proxy) Handler(only string) http.Handler {
 		}
 		s.serveHTTP(w, r)
 	})
+}
+
+// named is the server of a name; nil where there is none.
+func (p *Proxy) named(name string) *server {
+	for _, s := range p.servers {
+		if s.Name == name {
+			return s
+		}
+	}
+	return nil
 }
 
 func (s *server) serveHTTP(w http.ResponseWriter, r *http.Request) {

@@ -24,7 +24,8 @@ type Recorder interface {
 
 // Server is one MCP server behind the proxy.
 type Server struct {
-	Name     string      // what the agent calls it, and its host name there
+	Name     string      // what the agent calls it
+	Host     string      // its host name there; default Name
 	Launch   Launcher    // starts a process of its program, which speaks on stdio
 	Upstream *Upstream   // where it speaks HTTP, in place of Launch
 	Stderr   io.Writer   // takes the stderr of all its processes; nil discards it
@@ -85,7 +86,7 @@ func (s Server) launcher(message int64, memory *budget) Launcher {
 }
 
 // hostKey is the server's name in a Host header, in lower case.
-func (s Server) hostKey() string { return strings.ToLower(s.Name) }
+func (s Server) hostKey() string { return strings.ToLower(cmp.Or(s.Host, s.Name)) }
 
 // ErrClosed is returned for what a closed proxy no longer does.
 var ErrClosed = errors.New("the proxy is closed")

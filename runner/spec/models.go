@@ -150,7 +150,7 @@ func (l *loader) checkModels(c Config) {
 }
 
 var (
-	providerName = regexp.MustCompile(mcpconfig.NamePattern)
+	providerName = regexp.MustCompile(mcpconfig.LabelPattern)
 	headerName   = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 )
 

@@ -99,10 +99,10 @@ func TestOverlayErrors(t *testing.T) {
 		got = append(got, one.Error())
 	}
 	want := []string{
-		`eval.yaml:11:37: grader "g" is about an MCP server "added", which is not declared; known here: old, proxy, shop, stock`,
+		`eval.yaml:11:37: grader "g" is about an MCP server "added", which is not declared; known here: Proxy, old, shop, stock`,
 		`mcp.json:2:3: server "shop" has a command and no image to run it in; give it an image, or all of them config.isolation.server_image`,
 		`mcp.json:2:58: server "shop": cwd must be an absolute path in the server's container`,
-		`mcp.json:3:3: server "proxy": server name "proxy" is reserved; choose another`,
+		`mcp.json:3:3: server "Proxy": server name "Proxy" is reserved; choose another`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -60,7 +60,7 @@ func refineServers(servers *jsonschema.Schema) {
 	properties["max_message"].Pattern = mcpconfig.SizePattern + `|\$\{`
 	refineBox(properties)
 	services := properties["services"]
-	services.PropertyNames = &jsonschema.Schema{Pattern: mcpconfig.NamePattern, Not: reserved}
+	services.PropertyNames = &jsonschema.Schema{Pattern: mcpconfig.LabelPattern, Not: reserved}
 	services.AdditionalProperties.Type = ""
 	services.AdditionalProperties.Types = []string{"object", "null"} // null removes
 	service := services.AdditionalProperties.Properties
