@@ -92,7 +92,14 @@ func TestAllowOnly(t *testing.T) {
 	}
 	gap := s
 	gap.frames = append(concat(s.frames), evidence.Frame{Server: "web", Conn: "web", Dir: evidence.ToServer, Raw: []byte("{")})
+	own := scene{trial: evidence.Trial{Executor: "script"}}
+	for _, tool := range []string{"view", "edit", "report_intent"} {
+		own.transcript += `{"type":"tool.execution_start","tool_name":"` + tool + `","tool_call_id":"` + tool + `"}` + "\n"
+	}
 	run(t, "tool_constraint", []check{
+		{"upstream's names of file tools", own, `{"allow_only":[{"tool":"^read$"},{"tool":"^write$"}]}`, pass, 1, ""},
+		{"... and their own", own, `{"allow_only":[{"tool":"^view$"},{"tool":"^edit$"}]}`, pass, 1, ""},
+		{"... which is for allow_only", own, `{"expect_tools":[{"tool":"^read$"}]}`, fail, 0, `Used: "edit", "view".`},
 		{"of one server", s, `{"allow_only":[{"tool":"get","source":"mcp:github"}]}`, pass, 1, "The one check"},
 		{"of one server, and not", s, `{"allow_only":[{"tool":"put","source":"mcp:github"}]}`, fail, 0, `Expected no call but of "put" of mcp:github; found call 1 ("get" of github: ok).`},
 		{"of all servers", s, `{"allow_only":[{"tool":"get","source":"mcp:*"}]}`, fail, 0, `found call 2 ("fetch" of web: protocol_error)`},

@@ -52,7 +52,7 @@ func (p *Pairing) Uses() []Use {
 		uses[i].Told = place
 	}
 	for i, t := range p.told {
-		if p.builtin(i) {
+		if p.builtin(i) && t.name != reportIntent {
 			uses = append(uses, Use{
 				Source: source(t.name), ID: t.id, Told: i + 1, Tool: t.name,
 				Arguments: t.arguments, Result: t.result, OK: t.success != nil && *t.success, Failed: t.success != nil && !*t.success,
@@ -61,6 +61,10 @@ func (p *Pairing) Uses() []Use {
 	}
 	return uses
 }
+
+// reportIntent is a tool by which Copilot says what it is about to do. It is no use of a tool, as
+// in upstream waza.
+const reportIntent = "report_intent"
 
 func source(tool string) string {
 	if tool == "skill" {
