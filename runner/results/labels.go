@@ -1,6 +1,7 @@
 package results
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -12,12 +13,15 @@ import (
 const maxShownLabel = 120
 
 // LabelTexts are labels for a person, in the order of their names: a string as it is, and
-// else the JSON.
+// else the JSON in one line.
 func LabelTexts(labels map[string]json.RawMessage) (all []string) {
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
 		var text string
 		if json.Unmarshal(labels[name], &text) != nil {
-			text = string(labels[name])
+			var line bytes.Buffer
+			if json.Compact(&line, labels[name]) == nil {
+				text = line.String()
+			}
 		}
 		all = append(all, visible.Shorten(name+" "+text, maxShownLabel))
 	}

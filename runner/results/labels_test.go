@@ -12,7 +12,7 @@ import (
 
 func TestLabelTexts(t *testing.T) {
 	got := results.LabelTexts(map[string]json.RawMessage{
-		"schemaVersion": []byte(`"1.2"`), "metrics": []byte(`["accuracy"]`), "golden": []byte(`"` + strings.Repeat("x", 1000) + `"`),
+		"schemaVersion": []byte(`"1.2"`), "metrics": []byte("[\n  \"accuracy\"\n]"), "golden": []byte(`"` + strings.Repeat("x", 1000) + `"`),
 	})
 	if len(got) != 3 || len(got[0]) > 200 {
 		t.Fatalf("%q", got)
