@@ -11,8 +11,8 @@ import (
 // frames anew and writes them to calls.jsonl, with what servers listed beside them in
 // catalogs.jsonl, and does not write the verdicts.
 //
-// A trial that ended as timeout or agent_error keeps that class; its graders run
-// for the record. One that ended as infra or server_error is not graded. Any other is an error if
+// A trial that ended as timeout or agent_error, or whose agent nobody answered, keeps that
+// class; its graders run for the record. One that ended as infra or server_error is not graded. Any other is an error if
 // a grader could not judge, else fails if a grader fails, else passes.
 //
 // What came of the trial's attack stands beside that, and decides nothing unless the
@@ -43,7 +43,7 @@ func Grade(dir evidence.Dir) (evidence.Verdicts, error) {
 	if err != nil {
 		return evidence.Verdicts{}, err
 	}
-	v := stopped(classify(trial, verdicts), checkpoints)
+	v := stopped(classify(trial, verdicts), checkpoints, trial.Class != "")
 	v.Checkpoints = checkpoints
 	v.Score, v.Verdicts, v.Attack = mean(v.Class, verdicts), verdicts, attacked(s)
 	return gated(v, trial.Attack), nil
@@ -62,11 +62,11 @@ func reached(dir evidence.Dir, trial evidence.Trial) ([]evidence.CheckpointVerdi
 	return all, nil
 }
 
-// stopped is v, but for a trial that a checkpoint ended: that one decides, unless the agent
-// broke.
-func stopped(v evidence.Verdicts, checkpoints []evidence.CheckpointVerdicts) evidence.Verdicts {
+// stopped is v, but for a trial that a checkpoint ended: that one decides, unless the trial
+// broke before it was graded.
+func stopped(v evidence.Verdicts, checkpoints []evidence.CheckpointVerdicts, broke bool) evidence.Verdicts {
 	for _, c := range checkpoints {
-		if !c.Stopped || c.Class == evidence.ClassPass || v.Class == evidence.ClassTimeout || v.Class == evidence.ClassAgentError {
+		if !c.Stopped || c.Class == evidence.ClassPass || broke {
 			continue
 		}
 		v.Class, v.Reason = c.Class, c.Reason
@@ -76,7 +76,7 @@ func stopped(v evidence.Verdicts, checkpoints []evidence.CheckpointVerdicts) evi
 }
 
 func classify(trial evidence.Trial, verdicts []evidence.Verdict) evidence.Verdicts {
-	if trial.Class == evidence.ClassTimeout || trial.Class == evidence.ClassAgentError {
+	if trial.Class != "" {
 		return evidence.Verdicts{Class: trial.Class, Reason: trial.Reason, Message: trial.Message}
 	}
 	if names := named(verdicts, evidence.VerdictError); len(names) > 0 {

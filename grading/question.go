@@ -59,7 +59,7 @@ func (s *subject) questions(q inquiry) (all []evidence.JudgeAsk, leftOut int, er
 	}
 	messages := []evidence.JudgeMessage{
 		{Role: "system", Content: judgeSystem},
-		{Role: "user", Content: present(q.rubric, exhibits)},
+		{Role: "user", Content: present("The rubric", q.rubric, exhibits)},
 	}
 	for sample := range q.samples() {
 		all = append(all, evidence.JudgeAsk{
@@ -74,13 +74,13 @@ func (s *subject) questions(q inquiry) (all []evidence.JudgeAsk, leftOut int, er
 // exhibit is data that a judge is shown.
 type exhibit struct{ what, content string }
 
-// present lays out a rubric and what is shown with it. The mark around each exhibit is
+// present lays out a rubric, below its title, and what is shown with it. The mark around each exhibit is
 // a digest of all that is shown, so the same evidence is presented in the same bytes,
 // and nobody can write the mark into it: it would have to contain its own digest.
-func present(rubric string, exhibits []exhibit) string {
+func present(title, rubric string, exhibits []exhibit) string {
 	mark := markOf(rubric, exhibits)
 	var b strings.Builder
-	fmt.Fprintf(&b, "The rubric:\n%s\n\nThe mark of the data is %s.\n", strings.TrimSpace(rubric), mark)
+	fmt.Fprintf(&b, "%s:\n%s\n\nThe mark of the data is %s.\n", title, strings.TrimSpace(rubric), mark)
 	for _, e := range exhibits {
 		fmt.Fprintf(&b, "\nBEGIN %s %s\n%s\nEND %s %s\n", mark, e.what, strings.TrimRight(e.content, "\n"), mark, e.what)
 	}

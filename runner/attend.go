@@ -50,7 +50,7 @@ func (tr *trialRun) runAgent(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err := talk.record(&tr.record); err != nil {
+	if err := talk.end(); err != nil {
 		return tr.excused(ctx, err)
 	}
 	return tr.judge(ctx, took)

@@ -186,6 +186,7 @@ type Agent struct {
 	// FollowUps are prompts behind the first, each of a run with Continue in place of Command,
 	// which goes on with the conversation; agents of ours wait for them.
 	FollowUps []string        `json:"follow_up_prompts,omitempty"`
+	Responder *spec.Responder `json:"responder,omitempty"` // who answers the agent in their place; nil for nobody
 	Continue  []string        `json:"continue,omitempty"`
 	Context   json.RawMessage `json:"context,omitempty"`   // the task's, as it finds it in WAZA_CONTEXT
 	PromptBy  string          `json:"prompt_by,omitempty"` // file, argument or stdin

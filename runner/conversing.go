@@ -15,14 +15,16 @@ import (
 // canContinue holds that an agent that is a program can be asked again, where it is to be. The
 // message names the key that says how.
 func (a Agent) canContinue(key string) error {
-	if len(a.FollowUps) > 0 && len(a.Continue) == 0 {
-		return fmt.Errorf("inputs.follow_up_prompts need an agent that goes on with a conversation: say how in %s", key)
+	if (len(a.FollowUps) > 0 || a.Responder != nil) && len(a.Continue) == 0 {
+		return fmt.Errorf("inputs.follow_up_prompts and inputs.responder need an agent that goes on with a conversation: say how in %s", key)
 	}
 	return nil
 }
 
 // takesTurns reports whether something is to be done when the agent is done with a prompt.
-func (t *Trial) takesTurns() bool { return len(t.Agent.FollowUps)+len(t.Checkpoints) > 0 }
+func (t *Trial) takesTurns() bool {
+	return len(t.Agent.FollowUps)+len(t.Checkpoints) > 0 || t.Agent.Responder != nil
+}
 
 // startAgent starts the agent, which has the prompts behind the first from talk: one of ours
 // as it waits for them, and another in a further run for each.

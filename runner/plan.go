@@ -99,6 +99,10 @@ func Plan(eval *spec.Eval, tasks []spec.ResolvedTask, c Choices) ([]*Trial, erro
 			errs = append(errs, fmt.Errorf("task %s: %w", task.ID, err))
 			continue
 		}
+		if err := t.planResponder(); err != nil {
+			errs = append(errs, fmt.Errorf("task %s: %w", task.ID, err))
+			continue
+		}
 		if err := t.askModels(eval.Adapter); err != nil {
 			return nil, err // the same for every task
 		}
@@ -214,8 +218,8 @@ func planAgent(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Agent, error
 	a := Agent{
 		Box: box, Executor: eval.Config.Executor, Model: eval.Config.Model, Effort: eval.Config.ReasoningEffort,
 		Dir: path.Join(WorkspaceDir, cmp.Or(task.Workdir, container.Workdir)), Prompt: task.Prompt,
-		FollowUps: task.FollowUps,
-		Env:       task.Env, Script: task.Script, MaxCalls: int64(container.MaxCalls), Egress: allowed,
+		FollowUps: task.FollowUps, Responder: task.Responder,
+		Env: task.Env, Script: task.Script, MaxCalls: int64(container.MaxCalls), Egress: allowed,
 	}
 	if container.MaxOutput != "" {
 		if a.MaxOutput, err = mcpconfig.ParseSize(container.MaxOutput); err != nil {

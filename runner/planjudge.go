@@ -13,10 +13,11 @@ import (
 // defaultJudgeSeconds is how long a judge may take for one answer.
 const defaultJudgeSeconds = 120
 
-// planJudge is the judge of a task whose graders ask one; else nil. Without config.judge
+// planJudge is the judge of a task whose graders ask one, or whose agent a model answers; else
+// nil. Without config.judge
 // it is at the provider of the agent's models.
 func planJudge(eval *spec.Eval, task spec.ResolvedTask, models *Models, lookup func(string) (string, bool)) (*evidence.Judge, error) {
-	if !grading.NeedJudge(gradersOf(task)) {
+	if task.Responder == nil && !grading.NeedJudge(gradersOf(task)) {
 		return nil, nil
 	}
 	declared := eval.Config.Judge

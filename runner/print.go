@@ -75,6 +75,7 @@ func (t *Trial) String() string {
 			box.describe(&b, t.Isolated())
 		}
 	}
+	describeResponder(&b, t.Agent.Responder)
 	t.describeCheckpoints(&b)
 	if t.Judge != nil {
 		fmt.Fprintf(&b, "  judge       %s\n", t.describeJudge())

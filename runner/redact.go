@@ -27,6 +27,11 @@ func (tr *trialRun) redacted() evidence.Trial {
 		*text = clean(*text)
 	}
 	record.Message = shortened(record.Message)
+	if r := record.Responder; r != nil {
+		own := *r
+		own.Reason = shortened(r.Reason)
+		record.Responder = &own
+	}
 	record.Gaps = slices.Clone(record.Gaps)
 	for i, gap := range record.Gaps {
 		record.Gaps[i] = shortened(gap)

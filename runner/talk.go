@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -20,6 +21,11 @@ type talk struct {
 	turns       int                   // that are over; guarded by mu
 	checkpoints []evidence.Checkpoint // guarded by mu
 	err         error                 // what failed on our side; guarded by mu
+
+	responder *evidence.Responder // nil until it is asked; guarded by mu
+	exchanges []grading.Exchange  // that it is shown; guarded by mu
+	heard     string              // what the agent said before the last turn; guarded by mu
+	blame     string              // why nobody answered the agent; empty where that was not so; guarded by mu
 }
 
 // over is told that a turn is over, with what the agent said on stdout so far. It returns the
@@ -31,6 +37,9 @@ func (t *talk) over(ctx context.Context, said []byte) (prompt string, ok bool) {
 	defer t.mu.Unlock()
 	t.turns++
 	stop, err := t.checkpoint(ctx, t.turns, said)
+	if stop && t.responder != nil {
+		t.responder.Outcome = evidence.ResponderStopped
+	}
 	if err == nil && !stop {
 		prompt, ok, err = t.next(ctx, said)
 	}
@@ -41,18 +50,25 @@ func (t *talk) over(ctx context.Context, said []byte) (prompt string, ok bool) {
 	return prompt, ok && err == nil
 }
 
-func (t *talk) next(context.Context, []byte) (prompt string, ok bool, err error) {
+func (t *talk) next(ctx context.Context, said []byte) (prompt string, ok bool, err error) {
+	if r := t.tr.plan.Agent.Responder; r != nil {
+		return t.respond(ctx, *r, said)
+	}
 	if prompts := t.tr.plan.Agent.FollowUps; t.turns <= len(prompts) {
 		return prompts[t.turns-1], true, nil
 	}
 	return "", false, nil
 }
 
-// record puts what came of the conversation on the trial's record, once the agent has ended.
-func (t *talk) record(to *evidence.Trial) error {
+// end puts what came of the conversation on the trial's record, once the agent has ended.
+func (t *talk) end() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	to.Checkpoints, to.BetweenTurns = t.checkpoints, t.clock.paused()
+	to := &t.tr.record
+	to.Checkpoints, to.Responder, to.BetweenTurns = t.checkpoints, t.responder, t.clock.paused()
+	if t.blame != "" {
+		t.tr.blame(evidence.ClassError, evidence.ReasonResponder, t.blame)
+	}
 	return t.err
 }
 

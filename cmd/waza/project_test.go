@@ -235,8 +235,14 @@ func (p *project) record() runner.Record {
 
 func (p *project) results() results.Results {
 	p.t.Helper()
+	return p.resultsIn("run")
+}
+
+// resultsIn are those of a run in a directory of the project.
+func (p *project) resultsIn(dir string) results.Results {
+	p.t.Helper()
 	var r results.Results
-	data := []byte(p.read("run", "results.json"))
+	data := []byte(p.read(dir, "results.json"))
 	upstreamtest.Read(p.t, data)
 	if err := json.Unmarshal(data, &r); err != nil {
 		p.t.Fatal(err)

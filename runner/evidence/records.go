@@ -161,6 +161,8 @@ const (
 	StepCall    = "call"    // a question put to a server
 	StepFiles   = "files"   // files that a server's container has
 	StepJudge   = "judge"   // a model's answer to a rubric
+
+	StepResponder = "responder" // a model's answer to the agent, in its user's place; no grader's
 )
 
 // Step is one line of steps.jsonl: something done for a grader after the agent had
@@ -239,6 +241,8 @@ const (
 const (
 	ReasonGraders  Reason = "graders"  // a grader says so
 	ReasonEvidence Reason = "evidence" // what a grader needs is missing
+	// ReasonResponder is that nobody answered the agent in its user's place.
+	ReasonResponder Reason = "responder"
 )
 
 // Reasons of infra.
@@ -336,7 +340,23 @@ type Trial struct {
 	Watched  []string    `json:"watched,omitempty"` // ways in which canaries were looked for
 
 	Checkpoints []Checkpoint `json:"checkpoints,omitempty"` // that were reached, in order
+	Responder   *Responder   `json:"responder,omitempty"`
 }
+
+// Responder is what came of a conversation in which a model was the agent's user.
+type Responder struct {
+	FollowupsSent int    `json:"followups_sent"`
+	Outcome       string `json:"outcome"`
+	Reason        string `json:"reason,omitempty"` // of abstained and error
+}
+
+// Outcomes of a [Responder], in waza's words.
+const (
+	ResponderStopped   = "stopped"       // the agent was done, or a checkpoint stopped it
+	ResponderAbstained = "abstained"     // it was not told what the agent asked
+	ResponderExhausted = "cap_exhausted" // it had given all its replies
+	ResponderError     = "error"         // there was no answer that can be read
+)
 
 // AgentTime is how long the agent was at work; ok is false where that is not known.
 func (t Trial) AgentTime() (took time.Duration, ok bool) {

@@ -158,6 +158,7 @@ func outline(trial Trial) RunResult {
 		Servers:       serverReports(trial),
 		Judge:         judgeOf(trial.Steps),
 		Narration:     narration(trial),
+		Responder:     trial.Responder,
 	}
 	for _, c := range trial.Verdicts.Checkpoints {
 		r.Checkpoints = append(r.Checkpoints, Checkpoint{

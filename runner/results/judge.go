@@ -7,7 +7,8 @@ import (
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
-// Judge is what the answers of judges cost, also those that count no more. Endpoints
+// Judge is what the answers of judges cost, also those that count no more, and of models that
+// answered agents. Endpoints
 // that do not count tokens are not in the figures.
 type Judge struct {
 	Answers      int   `json:"answers"`
@@ -20,7 +21,7 @@ func judgeOf(steps []evidence.Step) *Judge {
 	var all *Judge
 	for _, step := range steps {
 		var answer evidence.JudgeAnswer
-		if step.Kind != evidence.StepJudge || json.Unmarshal(step.Answer, &answer) != nil {
+		if step.Kind != evidence.StepJudge && step.Kind != evidence.StepResponder || json.Unmarshal(step.Answer, &answer) != nil {
 			continue
 		}
 		all = all.plus(&Judge{1, answer.InputTokens, answer.OutputTokens})

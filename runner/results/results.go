@@ -154,6 +154,7 @@ type RunResult struct {
 	Judge         *Judge                `json:"judge,omitempty"`  // what graders' questions cost
 	ErrorMsg      string                `json:"error_msg,omitempty"`
 	Checkpoints   []Checkpoint          `json:"checkpoints,omitempty"` // that were reached, in order
+	Responder     *evidence.Responder   `json:"responder,omitempty"`   // where a model answered the agent
 	Attack        *Attack               `json:"attack,omitempty"`      // nil where none was made
 }
 

@@ -46,4 +46,9 @@ func (r resolver) checkpoints() []ResolvedCheckpoint {
 }
 
 // maxTurns is how many turns a conversation has at most.
-func (in Inputs) maxTurns() int { return 1 + len(in.FollowUps) }
+func (in Inputs) maxTurns() int {
+	if in.Responder != nil {
+		return 1 + in.Responder.MaxFollowups
+	}
+	return 1 + len(in.FollowUps)
+}

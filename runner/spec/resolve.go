@@ -36,6 +36,7 @@ type ResolvedTask struct {
 	Workdir      string          // in the workspace; empty for the eval's
 	Instructions []string        // that go before the prompt
 	FollowUps    []string        // prompts behind the first, in the same conversation
+	Responder    *Responder      // who answers the agent in their place; nil for nobody
 	Files        []WorkspaceFile // in the order of the task file
 	Repos        []Repo          // their paths absolute
 	Skills       []Skill
@@ -76,7 +77,7 @@ func (r resolver) resolve() ResolvedTask {
 		Env:     map[string]string{},
 		Files:   files,
 		Repos:   repos,
-		Workdir: t.Inputs.Workdir, Instructions: instructions, FollowUps: t.Inputs.FollowUps,
+		Workdir: t.Inputs.Workdir, Instructions: instructions, FollowUps: t.Inputs.FollowUps, Responder: t.Inputs.Responder,
 		Skills:  skills,
 		Timeout: time.Duration(c.TimeoutSeconds) * time.Second,
 		Graders: graders, Checkpoints: r.checkpoints(),

@@ -23,6 +23,9 @@ func (r resolver) readInputs() (instructions []string, fixture []WorkspaceFile) 
 	r.loader.taskContext = r.contextDir()
 	r.promptFile()
 	in := r.task.Inputs
+	if in.Responder != nil && in.FollowUps != nil {
+		r.doc.Problemf(strictyaml.Path{"inputs", "responder"}, "inputs has follow_up_prompts and a responder; give one of them")
+	}
 	if in.Workdir != "" && !isInside(in.Workdir) {
 		r.doc.Problemf(strictyaml.Path{"inputs", "workdir"}, "inputs.workdir must be a directory in the workspace, relative and without leading out")
 	}

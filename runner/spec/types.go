@@ -310,11 +310,12 @@ func (t *Task) On() bool { return t.Enabled == nil || *t.Enabled }
 
 // Inputs is what a task hands to the agent.
 type Inputs struct {
-	_ struct{} `later:"responder" unknown:"warn"`
+	_ struct{} `unknown:"warn"`
 
 	Prompt      string            `json:"prompt,omitempty" jsonschema:"what the agent is asked; may be empty"`
 	PromptFile  string            `json:"prompt_file,omitempty" jsonschema:"file of the prompt in its place, relative to the task file and not leading out of its directory"`
 	FollowUps   []string          `json:"follow_up_prompts,omitempty" jsonschema:"what the agent is asked afterwards, one after another in the same conversation"`
+	Responder   *Responder        `json:"responder,omitempty" jsonschema:"a model that answers the agent in its user's place, instead of follow_up_prompts"`
 	Workdir     string            `json:"workdir,omitempty" jsonschema:"where the agent starts, relative to the workspace"`
 	Context     map[string]any    `json:"context,omitempty" jsonschema:"handed to the agent as JSON in WAZA_CONTEXT; fixture names a file or a directory whose files are put into the workspace"`
 	Files       []File            `json:"files,omitempty" jsonschema:"files of the workspace"`
