@@ -2,9 +2,12 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os/exec"
 	"path"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -17,18 +20,41 @@ import (
 // hookTimeout bounds one hook.
 const hookTimeout = 5 * time.Minute
 
-// Hooks are commands that run in the agent's box before the agent starts and after it ended.
+// Hooks are commands that run in the agent's box, or on the host, before the agent starts and
+// after it ended; or those of a run, before its first trial and after its last.
 type Hooks struct {
 	Before []spec.Hook `json:"before,omitempty"`
 	After  []spec.Hook `json:"after,omitempty"`
 }
 
-// planHooks gives each trial the hooks of the run too: it has a sandbox of its own.
+// planHooks gives each trial the hooks of the run too: it has a sandbox of its own. Those of the
+// run on the host are not a trial's.
 func planHooks(h *spec.Hooks) *Hooks {
-	if h == nil || len(h.BeforeRun)+len(h.BeforeTask)+len(h.AfterTask)+len(h.AfterRun) == 0 {
+	if h == nil {
 		return nil
 	}
-	return &Hooks{Before: slices.Concat(h.BeforeRun, h.BeforeTask), After: slices.Concat(h.AfterTask, h.AfterRun)}
+	planned := &Hooks{Before: slices.Concat(hooksOn(h.BeforeRun, false), h.BeforeTask), After: slices.Concat(h.AfterTask, hooksOn(h.AfterRun, false))}
+	if len(planned.Before)+len(planned.After) == 0 {
+		return nil
+	}
+	return planned
+}
+
+// RunHooks are those of the run on the host.
+func RunHooks(h *spec.Hooks) Hooks {
+	if h == nil {
+		return Hooks{}
+	}
+	return Hooks{Before: hooksOn(h.BeforeRun, true), After: hooksOn(h.AfterRun, true)}
+}
+
+func hooksOn(all []spec.Hook, host bool) []spec.Hook {
+	return slices.DeleteFunc(slices.Clone(all), func(h spec.Hook) bool { return h.Host != host })
+}
+
+// onHost says whether one of them runs on the host.
+func (h *Hooks) onHost() bool {
+	return h != nil && len(hooksOn(h.Before, true))+len(hooksOn(h.After, true)) > 0
 }
 
 func (h *Hooks) describe(b io.Writer) {
@@ -36,11 +62,18 @@ func (h *Hooks) describe(b io.Writer) {
 		return
 	}
 	for _, hook := range h.Before {
-		fmt.Fprintf(b, "  hook        before the agent: %q\n", hook.Command)
+		fmt.Fprintf(b, "  hook        before the agent%s: %q\n", whereOf(hook), hook.Command)
 	}
 	for _, hook := range h.After {
-		fmt.Fprintf(b, "  hook        after the agent: %q\n", hook.Command)
+		fmt.Fprintf(b, "  hook        after the agent%s: %q\n", whereOf(hook), hook.Command)
 	}
+}
+
+func whereOf(hook spec.Hook) string {
+	if hook.Host {
+		return ", on the host"
+	}
+	return ""
 }
 
 // runBefore runs what is to run before the agent. The error is of a hook that must not fail.
@@ -73,9 +106,64 @@ func (tr *trialRun) runAfter(ctx context.Context) error {
 	return nil
 }
 
+// hookOnHost runs one command by the shell of the host, where waza was started.
+func (o Options) hookOnHost(ctx context.Context, hook spec.Hook) (failed string, err error) {
+	limited, cancel := context.WithTimeout(ctx, hookTimeout)
+	defer cancel()
+	stderr := &limitedBuffer{left: maxSaid}
+	dir := hook.WorkingDirectory
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(o.Start, dir)
+	}
+	err = runHere(limited, dir, []string{"sh", "-c", hook.Command}, io.Discard, stderr)
+	exited := (*exec.ExitError)(nil)
+	switch {
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	case limited.Err() != nil:
+		return fmt.Sprintf("ran longer than %s", hookTimeout), nil
+	case errors.As(err, &exited) && exited.ExitCode() >= 0:
+		if !slices.Contains(hook.Accepted(), exited.ExitCode()) {
+			failed = fmt.Sprintf("exited with code %d: %s", exited.ExitCode(), visible.FirstLine(o.Secrets.String(stderr.kept.String())))
+		}
+		return failed, nil
+	case err != nil:
+		return "failed: " + err.Error(), nil
+	case !slices.Contains(hook.Accepted(), 0):
+		return "exited with code 0", nil
+	}
+	return "", nil
+}
+
+// runHooks runs hooks of the run. The error is of one that must not fail.
+func (r *run) runHooks(ctx context.Context, hooks []spec.Hook) error {
+	for _, hook := range hooks {
+		failed, err := r.o.hookOnHost(ctx, hook)
+		if err == nil && failed != "" {
+			err = fmt.Errorf("hook %q on the host %s", hook.Command, failed)
+			if !hook.ErrorOnFail && r.o.Warn != nil {
+				r.o.Warn(err)
+			}
+			if !hook.ErrorOnFail {
+				err = nil
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // runHook runs one command by the shell of the agent's box and records what came of it.
 // failed says how it failed. The error is that of ctx.
 func (tr *trialRun) runHook(ctx context.Context, hook spec.Hook) (failed string, err error) {
+	if hook.Host {
+		if failed, err = tr.run.o.hookOnHost(ctx, hook); failed != "" {
+			tr.rec.Event(evidence.Event{Kind: "hook", Where: "host", Message: fmt.Sprintf("hook %q on the host %s", hook.Command, failed)})
+		}
+		return failed, err
+	}
 	box := tr.sandbox.Layout(AgentBox)
 	what := process.Spec{
 		Args: []string{"sh", "-c", hook.Command}, Dir: box.At(path.Join(WorkspaceDir, hook.WorkingDirectory)),

@@ -58,6 +58,8 @@ type Choices struct {
 	NoAttacks bool
 	// NoSkills leaves out all skills.
 	NoSkills bool
+	// HostHooks lets hooks run on the host that ask for it.
+	HostHooks bool
 	// Lookup finds variables of the configuration; what it brings in is added to
 	// Secrets.
 	Lookup  func(string) (string, bool)
@@ -78,6 +80,9 @@ type Choices struct {
 func Plan(eval *spec.Eval, tasks []spec.ResolvedTask, c Choices) ([]*Trial, error) {
 	if c.Lookup == nil || c.Secrets == nil || c.Trials < 0 || c.Timeout < 0 {
 		return nil, errors.New("runner: incomplete choices")
+	}
+	if hook := eval.Hooks.OnHost(); hook != "" && !c.HostHooks {
+		return nil, fmt.Errorf("%s is to run on this machine (host: true), where it can do what you can: read it, and allow it with --allow-host-hooks", hook)
 	}
 	models, err := planModels(eval, c)
 	if err == nil {

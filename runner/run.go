@@ -37,6 +37,10 @@ type Options struct {
 	// Warn gets what failed and harms no trial; nil for nobody.
 	Warn func(error)
 
+	// Hooks are those of the run, and Start is where hooks on the host start; empty for here.
+	Hooks Hooks
+	Start string
+
 	// Weak names the attacks that get out of sandboxes, which the run is to bear.
 	Weak []string
 
@@ -99,6 +103,9 @@ func Run(ctx context.Context, backend Backend, trials []*Trial, o Options) ([]Re
 	r.shared = newSharedServers(r)
 	r.progress = openProgress(o)
 	defer r.progress.close()
+	if err := r.runHooks(ctx, o.Hooks.Before); err != nil {
+		return nil, err
+	}
 	starting, stop := context.WithCancel(ctx)
 	defer stop()
 
@@ -124,6 +131,11 @@ func Run(ctx context.Context, backend Backend, trials []*Trial, o Options) ([]Re
 		})
 	}
 	workers.Wait()
+	if ctx.Err() == nil {
+		if err := r.runHooks(ctx, o.Hooks.After); err != nil && o.Warn != nil {
+			o.Warn(err)
+		}
+	}
 
 	var done []Result
 	for _, result := range results {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -147,12 +148,7 @@ func (v *Vault) ask(ctx context.Context, command []string) (string, error) {
 	limited, cancel := context.WithTimeout(ctx, secretTimeout)
 	defer cancel()
 	stdout, stderr := &limitedBuffer{left: maxSecret + 3}, &limitedBuffer{left: maxComplaint}
-	cmd := exec.CommandContext(limited, command[0], command[1:]...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = v.dir, stdout, stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = time.Second
-	err := cmd.Run()
+	err := runHere(limited, v.dir, command, stdout, stderr)
 	switch {
 	case limited.Err() != nil && ctx.Err() == nil:
 		return "", fmt.Errorf("the command took longer than %s", secretTimeout)
@@ -163,6 +159,17 @@ func (v *Vault) ask(ctx context.Context, command []string) (string, error) {
 		return "", err
 	}
 	return stdout.kept.String(), nil
+}
+
+// runHere runs a command of the eval's on the host. The whole of its process group ends with
+// ctx.
+func runHere(ctx context.Context, dir string, command []string, stdout, stderr io.Writer) error {
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, stdout, stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = time.Second
+	return cmd.Run()
 }
 
 // limitedBuffer keeps the beginning of what is written to it.

@@ -166,6 +166,9 @@ func (tr *trialRun) guarantees() evidence.Guarantees {
 	for _, attack := range tr.run.o.Weak {
 		g.Missing = append(g.Missing, fmt.Sprintf("the attack %q gets out, which --allow-weak lets it", attack))
 	}
+	if tr.plan.Hooks.onHost() || tr.run.o.Hooks.onHost() {
+		g.Missing = append(g.Missing, "hooks of the eval run on the host, which --allow-host-hooks lets them")
+	}
 	if tr.plan.Models != nil && tr.plan.Isolated() {
 		g.Enforced = append(g.Enforced, "models are asked by the runner, which alone has their keys")
 	}

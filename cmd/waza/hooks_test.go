@@ -40,12 +40,64 @@ graders: [{type: file, name: log, config: {content_patterns: [{path: log, must_m
 	if said := p.read("fails", "results.json"); !strings.Contains(said, `hook \"exit 3\" exited with code 3`) || !strings.Contains(said, string(evidence.ReasonSandbox)) {
 		t.Error(said)
 	}
-	p.write("eval.yaml", strings.NewReplacer("working_directory: sub", "working_directory: ../..", "exit_codes: [0, 3]", "host: true").Replace(eval))
+	p.write("eval.yaml", strings.Replace(eval, "working_directory: sub", "working_directory: ../..", 1))
 	c := p.start("run", "eval.yaml", "--dry-run")
 	c.wait(exitUsage)
-	for _, want := range []string{"must be a directory in the workspace", "not supported yet: hooks.before_task[1].host"} {
-		if !strings.Contains(c.stderr.String(), want) {
-			t.Errorf("it does not say %q:\n%s", want, c.stderr.String())
-		}
+	if want := "must be a directory in the workspace"; !strings.Contains(c.stderr.String(), want) {
+		t.Errorf("it does not say %q:\n%s", want, c.stderr.String())
+	}
+}
+
+const hostHooks = `
+-- eval.yaml --
+name: NAME
+config: {trials_per_task: 2, timeout_seconds: 30, executor: mock}
+hooks:
+  before_run: [{command: "pwd > ../log; echo run >> ../log", working_directory: sub, host: true}]
+  before_task: [{command: "echo task >> log", host: true}, {command: "exit 3", host: true, exit_codes: [3], error_on_fail: true}]
+  after_task: [{command: "echo oh >&2; exit 4", host: true}]
+  after_run: [{command: "echo end >> log", host: true}]
+tasks: [task.yaml]
+-- task.yaml --
+{id: x, inputs: {prompt: x}}
+-- sub/file --
+`
+
+// A hook runs on the host only where the command line says so, those of the run once.
+func TestHostHooks(t *testing.T) {
+	t.Parallel()
+	p := newLocalProject(t, hostHooks)
+	checkHostHooks(t, p)
+	p.write("eval.yaml", strings.Replace(p.read("eval.yaml"), "host: true}]", "host: true, exit_codes: [1], error_on_fail: true}]", 1))
+	c := p.start("run", "eval.yaml", "--run-dir", "fails", "--allow-host-hooks")
+	c.wait(exitInfra)
+	if want := `on the host exited with code 0`; !strings.Contains(c.stderr.String(), want) || p.exists("fails", "trials", "x") {
+		t.Errorf("it does not say %q:\n%s", want, c.stderr.String())
+	}
+}
+
+// So it is with --isolate, where it takes a wall down.
+func TestHostHooksWithIsolation(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, hostHooks)
+	checkHostHooks(t, p, "--isolate")
+}
+
+func checkHostHooks(t *testing.T, p *project, flags ...string) {
+	t.Helper()
+	c := p.startLocal(flags...)
+	c.wait(exitUsage)
+	if want := "hooks.before_run[0] is to run on this machine (host: true)"; !strings.Contains(c.stderr.String(), want) || !strings.Contains(c.stderr.String(), "--allow-host-hooks") || p.exists("log") {
+		t.Errorf("it does not say %q:\n%s", want, c.stderr.String())
+	}
+	p.startLocal(append(flags, "--allow-host-hooks")...).wait(exitOK)
+	if want := p.path("sub") + "\nrun\ntask\ntask\nend\n"; p.read("log") != want {
+		t.Errorf("the log is %q, want %q", p.read("log"), want)
+	}
+	if events := p.read("run", "trials", "x", "1", "events.jsonl"); !strings.Contains(events, "on the host exited with code 4: oh") {
+		t.Error(events)
+	}
+	if missing := strings.Join(p.trialRecord("x").Guarantees.Missing, "\n"); !strings.Contains(missing, "hooks of the eval run on the host") {
+		t.Error(missing)
 	}
 }

@@ -37,6 +37,7 @@ type runOptions struct {
 	noAttacks       bool
 	noSkills        bool
 	strictKeys      bool
+	hostHooks       bool
 	dryRun          bool
 	parallel        bool
 	judgeModel      string
@@ -80,7 +81,7 @@ func readOptions(c *cli.Context) (runOptions, error) {
 
 // readHarmless reads what changes no trial's outcome.
 func (o *runOptions) readHarmless(c *cli.Context) (err error) {
-	o.workers, o.output, o.parallel = c.Int("workers"), c.String("output"), c.Bool("parallel")
+	o.workers, o.output, o.parallel, o.hostHooks = c.Int("workers"), c.String("output"), c.Bool("parallel"), c.Bool("allow-host-hooks")
 	if o.exports, err = readExports(c, o.output); err != nil {
 		return err
 	}

@@ -74,7 +74,7 @@ func (s *state) resumeRun(c *cli.Context) error {
 
 // harmless are the options that can be given with --resume: they change no trial's
 // outcome. That of --isolate must be the run's own.
-var harmless = []string{"resume", "isolate", "workers", "parallel", "output", "format", "v", "debug", "q", "reporter", "output-dir", "transcript-dir", "session-log", "session-dir", "no-update-check", "no-cache", "no-summary", judgeURL, judgeKeyEnv}
+var harmless = []string{"resume", "isolate", "workers", "parallel", "output", "format", "v", "debug", "q", "reporter", "output-dir", "transcript-dir", "session-log", "session-dir", "no-update-check", "no-cache", "no-summary", "allow-host-hooks", judgeURL, judgeKeyEnv}
 
 func readResumeOptions(c *cli.Context) (o runOptions, err error) {
 	for _, flag := range c.Command.Flags {

@@ -42,7 +42,7 @@ func (s *state) runCommand() *cli.Command {
 		Name:         "run",
 		Usage:        "run an eval",
 		ArgsUsage:    "[EVAL.yaml | DIR | SKILL]",
-		Description:  "Without a name it runs the eval.yaml here, or the evals of the project.\n\n--resume RUN completes a run that ended early, as it was begun: what had finished is\nkept. Beside it only --workers, --output, --format, -v and -q can be given, and\n--judge-url and --judge-key-env where a judge is still to be asked.",
+		Description:  "Without a name it runs the eval.yaml here, or the evals of the project.\n\n--resume RUN completes a run that ended early, as it was begun: what had finished is\nkept. Beside it only --workers, --output, --format, -v and -q can be given,\n--allow-host-hooks where the eval needs it, and --judge-url and --judge-key-env where a\njudge is still to be asked.",
 		OnUsageError: usageError,
 		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "isolate", Usage: "run every trial in containers of its own; without it nothing is isolated"},
@@ -63,6 +63,7 @@ func (s *state) runCommand() *cli.Command {
 			&cli.StringFlag{Name: "pull", Usage: "pull images by this `POLICY`: missing, always or never; with --isolate", DefaultText: "the eval's"},
 			&cli.StringFlag{Name: "pins", Usage: "where a server lists something else than waza.lock has pinned, `DO`: warn, fail or off; with --isolate", DefaultText: "the eval's"},
 			&cli.StringSliceFlag{Name: "allow-weak", Usage: "run although the attack `NAME` gets out of the sandbox; may be given again; with --isolate"},
+			&cli.BoolFlag{Name: "allow-host-hooks", Usage: "let hooks of the eval that say host: true run on this machine"},
 			&cli.BoolFlag{Name: "strict-keys", Usage: "refuse every key that nothing knows, also where waza's format has others"},
 			&cli.BoolFlag{Name: "no-attacks", Usage: "inject nothing of tasks' attacks: the baseline of a run that does"},
 			&cli.BoolFlag{Name: "baseline", Usage: "run every trial without skills too, and say what skills change; exit code 0 where they raise the pass rate"},
@@ -230,7 +231,7 @@ func (j *job) plan(platform string) (err error) {
 	j.trials, err = runner.Plan(j.eval, j.tasks, runner.Choices{
 		Run: j.runID, Trials: j.options.trials, Timeout: j.options.timeout, Pull: j.options.pull, Lookup: j.lookup, Secrets: j.secrets,
 		Lock: j.lock, Platform: platform, Lifetime: lifetime, Pins: j.options.pins, ModelScript: j.modelScript,
-		NoAttacks: j.options.noAttacks, Keyless: j.options.dryRun, NoSkills: j.options.noSkills,
+		NoAttacks: j.options.noAttacks, Keyless: j.options.dryRun, NoSkills: j.options.noSkills, HostHooks: j.options.hostHooks,
 	})
 	if err != nil {
 		return usage("%w", err)
@@ -459,6 +460,7 @@ func (j *job) runnerOptions(dir string) runner.Options {
 	o := runner.Options{
 		Dir: dir, Workers: j.workers(), FailFast: j.eval.Config.FailFast, InfraRetries: j.options.infraRetries, MaxAttempts: j.eval.Config.MaxAttempts,
 		Secrets: j.secrets, Progress: j.progress.update, Warn: j.warnOf, Connect: j.judges.connect,
+		Hooks: runner.RunHooks(j.eval.Hooks), Start: j.options.start,
 	}
 	if j.options.loudness == loud {
 		o.ServerLog = func(t *runner.Trial, server string) io.Writer {

@@ -51,7 +51,7 @@ func (l *loader) giveTools() {
 // giveHooksTools gives hooks the tools image where the agent's is waza's own, which holds no
 // shell, and says what else they need that an image of waza's for an agent lacks.
 func (l *loader) giveHooksTools(iso *Isolation) {
-	hooks := l.eval.Hooks.all()
+	hooks := slices.DeleteFunc(l.eval.Hooks.all(), func(h placedHook) bool { return h.Host })
 	if len(hooks) == 0 || iso.Agent.Image != "" {
 		return
 	}
