@@ -36,6 +36,7 @@ func (tr *trialRun) runAgent(ctx context.Context) error {
 	limit, clock := startAgentClock(ctx, tr.plan.Timeout)
 	defer clock.stop()
 	talk := &talk{tr: tr, clock: clock, started: tr.rec.Now()}
+	defer clock.begins(tr.plan.FirstEvent, &tr.acted)()
 	agent, err := tr.startAgent(ctx, l, talk)
 	if err != nil {
 		err = tr.excused(ctx, because(evidence.ReasonSandbox, advised(tr.sandbox, AgentBox, fmt.Errorf("agent: %w", err))))
@@ -45,6 +46,9 @@ func (tr *trialRun) runAgent(ctx context.Context) error {
 	tr.agent = attend(agent, l.stdin, stdout, stderr)
 	watch := tr.watch(ctx)
 	took := tr.agent.await(limit, watch.lost, tr.exhausted())
+	if took == overrun && errors.Is(context.Cause(limit), errNoEvent) {
+		took = silent
+	}
 	watch.close()
 	tr.record.AgentEnd = tr.rec.Now()
 	if ctx.Err() != nil {
@@ -77,8 +81,8 @@ func (tr *trialRun) judge(ctx context.Context, took span) error {
 	if !a.endsWithin(0) {
 		tr.gap(evidence.GapFinalOutput, errors.New("the agent did not end"))
 		switch took {
-		case overrun:
-			tr.blame(evidence.ClassTimeout, evidence.ReasonTimeLimit, fmt.Sprintf("the agent ran longer than %s and did not end when it was killed", tr.plan.Timeout))
+		case overrun, silent:
+			tr.blameTime(took, " and did not end when it was killed")
 		case flooded:
 			tr.blame(evidence.ClassAgentError, evidence.ReasonOutput, "the agent wrote more than it may and did not end when it was killed")
 		case overbid:
@@ -91,8 +95,8 @@ func (tr *trialRun) judge(ctx context.Context, took span) error {
 	if a.err == nil {
 		tr.record.ExitCode, tr.record.Signal = &a.exit.Code, a.exit.Signal
 	}
-	if took == overrun {
-		tr.blame(evidence.ClassTimeout, evidence.ReasonTimeLimit, fmt.Sprintf("the agent ran longer than %s", tr.plan.Timeout))
+	if took == overrun || took == silent {
+		tr.blameTime(took, "")
 	}
 	for _, b := range tr.breaches(ctx, a) {
 		tr.blame(evidence.ClassAgentError, b.reason, b.message)
@@ -117,6 +121,15 @@ func (tr *trialRun) judge(ctx context.Context, took span) error {
 	}
 	tr.keepOutput(a.stdout, a.stderr)
 	return nil
+}
+
+// blameTime blames the agent for a limit of its time.
+func (tr *trialRun) blameTime(took span, and string) {
+	if took == silent {
+		tr.blame(evidence.ClassTimeout, evidence.ReasonNoEvent, fmt.Sprintf("the agent said nothing, asked no model and called no tool within %s%s", tr.plan.FirstEvent, and))
+		return
+	}
+	tr.blame(evidence.ClassTimeout, evidence.ReasonTimeLimit, fmt.Sprintf("the agent ran longer than %s%s", tr.plan.Timeout, and))
 }
 
 // blameGuest blames the agent for what became of a guest of ours.
@@ -191,6 +204,7 @@ type span int
 const (
 	inTime  span = iota
 	overrun      // the limit of its time came first
+	silent       // it did nothing in the time in which it must begin
 	flooded      // it wrote more than it may
 	cutOff       // what it needs was lost
 	overbid      // it asked models for more than it may, over and over

@@ -88,24 +88,26 @@ func (l Layout) At(planned string) string {
 // Of what variables brought in its JSON holds images, platforms, users, writable
 // directories and hosts that may be reached, and nothing else.
 type Trial struct {
-	Run       string                `json:"run"`
-	Task      string                `json:"task"`
-	TaskName  string                `json:"task_name"`
-	Number    int                   `json:"number"`            // from 1
-	Attempt   int                   `json:"attempt,omitempty"` // at this trial, from 1; 0 is the first too
-	Network   string                `json:"network"`
-	Subnets   string                `json:"subnets,omitempty"`
-	Runtime   string                `json:"runtime,omitempty"`
-	Workspace string                `json:"workspace"`
-	Timeout   time.Duration         `json:"timeout_ns"`
-	Agent     Agent                 `json:"agent"`
-	Servers   []Server              `json:"servers"`
-	MCPJSON   string                `json:"mcp_json"`
-	Files     []File                `json:"files"`
-	Repos     []Repo                `json:"repos,omitempty"`
-	Skills    []Skill               `json:"skills,omitempty"`
-	Graders   []evidence.GraderSpec `json:"graders"`
-	Judge     *evidence.Judge       `json:"judge,omitempty"` // where a grader asks one
+	Run       string        `json:"run"`
+	Task      string        `json:"task"`
+	TaskName  string        `json:"task_name"`
+	Number    int           `json:"number"`            // from 1
+	Attempt   int           `json:"attempt,omitempty"` // at this trial, from 1; 0 is the first too
+	Network   string        `json:"network"`
+	Subnets   string        `json:"subnets,omitempty"`
+	Runtime   string        `json:"runtime,omitempty"`
+	Workspace string        `json:"workspace"`
+	Timeout   time.Duration `json:"timeout_ns"`
+	// FirstEvent is in which time the agent must begin; 0 for no limit.
+	FirstEvent time.Duration         `json:"first_event_timeout_ns,omitempty"`
+	Agent      Agent                 `json:"agent"`
+	Servers    []Server              `json:"servers"`
+	MCPJSON    string                `json:"mcp_json"`
+	Files      []File                `json:"files"`
+	Repos      []Repo                `json:"repos,omitempty"`
+	Skills     []Skill               `json:"skills,omitempty"`
+	Graders    []evidence.GraderSpec `json:"graders"`
+	Judge      *evidence.Judge       `json:"judge,omitempty"` // where a grader asks one
 	// GraderBoxes are those of the graders that run a program.
 	GraderBoxes []GraderBox `json:"grader_boxes,omitempty"`
 	// Models is what the agent may ask of models; nil for nothing.

@@ -103,7 +103,11 @@ func (tr *trialRun) at(place Place) http.Handler {
 	if tr.models == nil {
 		return servers
 	}
-	models := tr.models.Gateway
+	gateway := tr.models.Gateway
+	models := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		tr.acted.Store(true)
+		gateway.ServeHTTP(w, r)
+	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case place.Server == ModelHost:

@@ -4,6 +4,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/waza-isolate/waza/runner/canary"
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -16,10 +17,11 @@ type observer struct {
 	lookout *lookout
 	calls   *callWatch
 	shares  shares
+	acted   *atomic.Bool // set when the agent calls a tool
 }
 
 func (tr *trialRun) observer() observer {
-	return observer{tr.rec, tr.lookout, tr.calls, tr.shares}
+	return observer{tr.rec, tr.lookout, tr.calls, tr.shares, &tr.acted}
 }
 
 // Frame implements mcpproxy.Recorder.
@@ -58,7 +60,10 @@ func (o observer) ModelCall(c evidence.ModelCall) {
 }
 
 // Called implements mcpproxy.Watcher.
-func (o observer) Called(server, tool string) (over func()) { return o.calls.called(server, tool) }
+func (o observer) Called(server, tool string) (over func()) {
+	o.acted.Store(true)
+	return o.calls.called(server, tool)
+}
 
 // Named implements overseer.
 func (o observer) Named(box, host string) { o.lookout.named(box, evidence.ByEgress, host) }

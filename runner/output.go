@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -23,8 +24,9 @@ const (
 // fails: what cannot be kept is no reason to hold the agent up.
 type output struct {
 	name  string
-	limit int64  // bytes
-	flood func() // called whenever more has come
+	limit int64        // bytes
+	flood func()       // called whenever more has come
+	acted *atomic.Bool // set when something comes; nil where that tells nothing
 	file  io.WriteCloser
 	head  *bytes.Buffer // the final output; nil where that is not here
 	size  int64         // bytes that came
@@ -46,6 +48,7 @@ func (tr *trialRun) openOutputs() (stdout, stderr *output, err error) {
 	limit := tr.plan.Agent.maxOutput()
 	share := tr.shares.agent
 	stdout, stderr = &output{name: "stdout", limit: limit, share: share}, &output{name: "stderr", limit: limit, share: share}
+	stdout.acted = &tr.acted
 	if cmp.Or(tr.plan.Agent.Output, outputStdout) == outputStdout {
 		stdout.head = &bytes.Buffer{}
 	}
@@ -59,6 +62,9 @@ func (tr *trialRun) openOutputs() (stdout, stderr *output, err error) {
 }
 
 func (o *output) Write(p []byte) (int, error) {
+	if o.acted != nil {
+		o.acted.Store(true)
+	}
 	kept := p
 	if defence.BoundedOutput {
 		kept = upTo(p, o.limit-o.size)

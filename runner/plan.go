@@ -142,11 +142,11 @@ func planTask(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Trial, error)
 		Subnets:   isolation.Subnets,
 		Runtime:   isolation.Runtime,
 		Workspace: cmp.Or(isolation.Workspace, "tmpfs"),
-		Timeout:   cmp.Or(c.Timeout, task.Timeout),
-		Agent:     agent,
-		Graders:   task.Graders,
-		Hooks:     planHooks(eval.Hooks),
-		Trigger:   task.Trigger != nil,
+		Timeout:   cmp.Or(c.Timeout, task.Timeout), FirstEvent: task.FirstEvent,
+		Agent:   agent,
+		Graders: task.Graders,
+		Hooks:   planHooks(eval.Hooks),
+		Trigger: task.Trigger != nil,
 	}
 	if t.EgressLimits, err = planEgressLimits(isolation.EgressLimits); err != nil {
 		return Trial{}, err

@@ -2,7 +2,9 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/waza-isolate/waza/grading"
@@ -75,7 +77,7 @@ func (t *talk) end() error {
 // agentClock ends a context when the agent has had its time. While it is paused no time goes
 // by.
 type agentClock struct {
-	end context.CancelFunc
+	end context.CancelCauseFunc
 
 	mu      sync.Mutex
 	timer   *time.Timer   // guarded by mu
@@ -85,10 +87,26 @@ type agentClock struct {
 }
 
 func startAgentClock(ctx context.Context, limit time.Duration) (context.Context, *agentClock) {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
 	c := &agentClock{end: cancel, left: limit, started: time.Now()}
-	c.timer = time.AfterFunc(limit, cancel)
+	c.timer = time.AfterFunc(limit, func() { cancel(context.DeadlineExceeded) })
 	return ctx, c
+}
+
+// errNoEvent is why an agent is ended that did nothing at all.
+var errNoEvent = errors.New("no first event")
+
+// begins ends the context where the agent does nothing within limit; 0 is no limit. What it
+// did is told by acted.
+func (c *agentClock) begins(limit time.Duration, acted *atomic.Bool) (stop func() bool) {
+	if limit == 0 {
+		return func() bool { return true }
+	}
+	return time.AfterFunc(limit, func() {
+		if !acted.Load() {
+			c.end(errNoEvent)
+		}
+	}).Stop
 }
 
 func (c *agentClock) pause() {
@@ -118,5 +136,5 @@ func (c *agentClock) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.timer.Stop()
-	c.end()
+	c.end(nil)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/waza-isolate/waza/runner/egress"
@@ -41,6 +42,7 @@ type trialRun struct {
 	logs    []io.Closer
 	found   map[string]string // where the agent finds servers, by name
 	agent   *attendance       // nil until the agent runs
+	acted   atomic.Bool       // the agent said something, asked a model or called a tool
 	proxy   *mcpproxy.Proxy   // nil where nothing is served
 	models  *gateway          // likewise, and where no model is asked
 	lookout *lookout          // for canaries; nil where there are none

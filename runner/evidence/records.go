@@ -225,16 +225,17 @@ type Reason string
 // Reasons of timeout and agent_error: what the agent did, or what became of its
 // container.
 const (
-	ReasonTimeLimit Reason = "time_limit" // it ran longer than it may
-	ReasonExitCode  Reason = "exit_code"  // it exited with another code than 0
-	ReasonSignal    Reason = "signal"     // a signal ended it
-	ReasonOOM       Reason = "oom"        // its container ran out of memory
-	ReasonPids      Reason = "pids"       // its container ran out of processes
-	ReasonDisk      Reason = "disk"       // a writable directory of its container was full
-	ReasonOutput    Reason = "output"     // it wrote more than it may, or left no final output
-	ReasonBudget    Reason = "budget"     // it made more calls, or sent more messages, than it may
-	ReasonGuest     Reason = "guest"      // process 1 of its container ended or froze
-	ReasonMux       Reason = "mux"        // what came from process 1 broke the rules
+	ReasonTimeLimit Reason = "time_limit"  // it ran longer than it may
+	ReasonNoEvent   Reason = "first_event" // it did nothing in the time in which it must begin
+	ReasonExitCode  Reason = "exit_code"   // it exited with another code than 0
+	ReasonSignal    Reason = "signal"      // a signal ended it
+	ReasonOOM       Reason = "oom"         // its container ran out of memory
+	ReasonPids      Reason = "pids"        // its container ran out of processes
+	ReasonDisk      Reason = "disk"        // a writable directory of its container was full
+	ReasonOutput    Reason = "output"      // it wrote more than it may, or left no final output
+	ReasonBudget    Reason = "budget"      // it made more calls, or sent more messages, than it may
+	ReasonGuest     Reason = "guest"       // process 1 of its container ended or froze
+	ReasonMux       Reason = "mux"         // what came from process 1 broke the rules
 )
 
 // Reasons of fail and error.

@@ -41,6 +41,7 @@ type ResolvedTask struct {
 	Repos        []Repo          // their paths absolute
 	Skills       []Skill
 	Timeout      time.Duration
+	FirstEvent   time.Duration               // in which the agent must begin; 0 for no limit
 	Graders      []evidence.GraderSpec       // the eval's, then expected's, then the task's
 	Servers      map[string]mcpconfig.Server // variables not expanded
 	Script       json.RawMessage             // a list, with executor script only
@@ -79,7 +80,7 @@ func (r resolver) resolve() ResolvedTask {
 		Repos:   repos,
 		Workdir: t.Inputs.Workdir, Instructions: instructions, FollowUps: t.Inputs.FollowUps, Responder: t.Inputs.Responder,
 		Skills:  skills,
-		Timeout: time.Duration(c.TimeoutSeconds) * time.Second,
+		Timeout: time.Duration(c.TimeoutSeconds) * time.Second, FirstEvent: time.Duration(c.FirstEventSeconds) * time.Second,
 		Graders: graders, Checkpoints: r.checkpoints(),
 		Attack:  r.attack(taken, names),
 		Servers: servers{r.doc, under(r.doc, "mcp_servers"), r.loader.eval}.merge(t.MCPServers),
@@ -98,6 +99,9 @@ func (r resolver) resolve() ResolvedTask {
 	}
 	if t.TimeoutSeconds > 0 {
 		resolved.Timeout = time.Duration(t.TimeoutSeconds) * time.Second
+	}
+	if t.FirstEventSeconds != nil {
+		resolved.FirstEvent = time.Duration(*t.FirstEventSeconds) * time.Second
 	}
 	maps.Copy(resolved.Env, c.Isolation.Agent.Env)
 	maps.Copy(resolved.Env, t.Inputs.Environment)

@@ -110,10 +110,11 @@ func (e *Eval) Dir() string { return filepath.Dir(e.Path) }
 
 // Config is how an eval's tasks are run.
 type Config struct {
-	_ struct{} `later:"first_event_timeout_seconds" unknown:"warn"`
+	_ struct{} `unknown:"warn"`
 
 	TrialsPerTask     int                          `json:"trials_per_task,omitempty" min:"1" max:"10000" jsonschema:"trials of each task; default 1"`
 	TimeoutSeconds    int                          `json:"timeout_seconds,omitempty" min:"1" max:"604800" jsonschema:"seconds an agent may take; default 300"`
+	FirstEventSeconds int                          `json:"first_event_timeout_seconds,omitempty" min:"0" max:"604800" jsonschema:"seconds in which an agent must begin: say something on stdout, ask a model or call a tool; 0, the default, is no limit"`
 	Parallel          bool                         `json:"parallel,omitempty" jsonschema:"run trials side by side"`
 	Workers           int                          `json:"workers,omitempty" min:"1" max:"256" zero:"unset" jsonschema:"trials at once when parallel; default 4"`
 	MaxWorkers        int                          `json:"max_workers,omitempty" min:"1" max:"256" zero:"unset" jsonschema:"older name of workers"`
@@ -280,21 +281,22 @@ type Grader struct {
 type Task struct {
 	_ struct{} `unknown:"warn"`
 
-	ID               string                       `json:"id" jsonschema:"unique in the eval; the directory of its trials is called like it"`
-	Name             string                       `json:"name,omitempty" jsonschema:"what the task is called in reports; default its id"`
-	Description      string                       `json:"description,omitempty" jsonschema:"what the task is about; a label"`
-	Tags             []string                     `json:"tags,omitempty" jsonschema:"labels that --tags selects by"`
-	Golden           json.RawMessage              `json:"golden,omitempty" jsonschema:"what a good answer is; a label"`
-	Enabled          *bool                        `json:"enabled,omitempty" jsonschema:"false leaves the task out; default true"`
-	TimeoutSeconds   int                          `json:"timeout_seconds,omitempty" min:"1" max:"604800" zero:"unset" jsonschema:"seconds the agent may take, in place of the eval's"`
-	ContextDir       string                       `json:"context_dir,omitempty" jsonschema:"directory of this task's fixtures, in the eval's or from where waza is started"`
-	InstructionFiles []string                     `json:"instruction_files,omitempty" jsonschema:"files of instructions beside the eval's, from the fixtures"`
-	Inputs           Inputs                       `json:"inputs" jsonschema:"what the agent gets"`
-	Expected         Expected                     `json:"expected,omitzero" jsonschema:"short form of common graders"`
-	Graders          []Grader                     `json:"graders,omitempty" jsonschema:"graders of this task, beside the eval's"`
-	MCPServers       map[string]*mcpconfig.Server `json:"mcp_servers,omitempty" jsonschema:"laid over the eval's field by field; null removes a server"`
-	SkillDirectories []string                     `json:"skill_directories,omitempty" jsonschema:"directories of skills of this task, beside the eval's"`
-	Script           json.RawMessage              `json:"script,omitempty" jsonschema:"steps of the script executor"`
+	ID                string                       `json:"id" jsonschema:"unique in the eval; the directory of its trials is called like it"`
+	Name              string                       `json:"name,omitempty" jsonschema:"what the task is called in reports; default its id"`
+	Description       string                       `json:"description,omitempty" jsonschema:"what the task is about; a label"`
+	Tags              []string                     `json:"tags,omitempty" jsonschema:"labels that --tags selects by"`
+	Golden            json.RawMessage              `json:"golden,omitempty" jsonschema:"what a good answer is; a label"`
+	Enabled           *bool                        `json:"enabled,omitempty" jsonschema:"false leaves the task out; default true"`
+	TimeoutSeconds    int                          `json:"timeout_seconds,omitempty" min:"1" max:"604800" zero:"unset" jsonschema:"seconds the agent may take, in place of the eval's"`
+	FirstEventSeconds *int                         `json:"first_event_timeout_seconds,omitempty" min:"0" max:"604800" jsonschema:"seconds in which the agent must begin, in place of the eval's; 0 is no limit"`
+	ContextDir        string                       `json:"context_dir,omitempty" jsonschema:"directory of this task's fixtures, in the eval's or from where waza is started"`
+	InstructionFiles  []string                     `json:"instruction_files,omitempty" jsonschema:"files of instructions beside the eval's, from the fixtures"`
+	Inputs            Inputs                       `json:"inputs" jsonschema:"what the agent gets"`
+	Expected          Expected                     `json:"expected,omitzero" jsonschema:"short form of common graders"`
+	Graders           []Grader                     `json:"graders,omitempty" jsonschema:"graders of this task, beside the eval's"`
+	MCPServers        map[string]*mcpconfig.Server `json:"mcp_servers,omitempty" jsonschema:"laid over the eval's field by field; null removes a server"`
+	SkillDirectories  []string                     `json:"skill_directories,omitempty" jsonschema:"directories of skills of this task, beside the eval's"`
+	Script            json.RawMessage              `json:"script,omitempty" jsonschema:"steps of the script executor"`
 
 	Checkpoints []Checkpoint `json:"checkpoints,omitempty" jsonschema:"graders of the state between two turns of the conversation"`
 
