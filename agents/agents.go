@@ -88,7 +88,7 @@ func Run(ctx context.Context, name string, in Input, stdout, stderr, transcript 
 		}
 		return script.Run(ctx, script.Options{
 			Script: steps, Workspace: in.Workspace, Prompt: in.Prompt, Context: in.Context,
-			ConfigPath: in.MCPConfig, Stdout: stdout, Transcript: transcript,
+			ConfigPath: in.MCPConfig, Stdout: stdout, Transcript: transcript, Next: in.Next,
 		})
 	case LLM:
 		if in.LLM == nil {

@@ -239,9 +239,6 @@ func planAgent(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Agent, error
 	switch a.Executor {
 	case agents.Mock, agents.Script, agents.LLM:
 		a.Transcript = transcriptPath
-		if a.Executor == agents.Script && len(a.FollowUps) > 0 {
-			return a, errors.New("executor script plays its steps whatever it is asked: leave out inputs.follow_up_prompts")
-		}
 		if a.Executor == agents.LLM {
 			a.LLM = settingsOf(eval)
 			a.LLM.System = strings.TrimSpace(preface + "\n\n" + a.LLM.System)

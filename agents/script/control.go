@@ -2,7 +2,9 @@ package script
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"time"
 )
 
@@ -48,6 +50,47 @@ func (s sleepStep) run(ctx context.Context, _ *runner) (any, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// awaitStep ends a turn, and waits for the next prompt.
+type awaitStep struct{}
+
+func (p *parser) await(n node) action {
+	if what := p.plainString(n); what != "prompt" && what != "" {
+		p.failf(n.path, `must be "prompt", the one thing that can be waited for`)
+	}
+	return awaitStep{}
+}
+
+// errOver is that no further prompt comes: the run ends, and has not failed.
+var errOver = errors.New("the conversation is over")
+
+func (awaitStep) run(_ context.Context, r *runner) (any, error) {
+	if r.next == nil {
+		return nil, errOver
+	}
+	if err := r.endTurn(); err != nil {
+		return nil, err
+	}
+	prompt, err := r.next()
+	if errors.Is(err, io.EOF) {
+		return nil, errOver
+	}
+	if err == nil {
+		r.transcript.Prompt(prompt)
+	}
+	return prompt, err
+}
+
+// endTurn writes what was said last in the turn.
+func (r *runner) endTurn() error {
+	said := r.said
+	if r.told && said != "" {
+		said = "\n" + said
+	}
+	r.told, r.said = r.told || said != "", ""
+	_, err := io.WriteString(r.stdout, said)
+	return err
 }
 
 // loopStep repeats steps: a number of times, or over a list.

@@ -33,6 +33,10 @@
 //	    Puts a call into the transcript that is not made. Without server it is
 //	    a call of the tool by its bare name.
 //	sleep: 100ms
+//	await: prompt
+//	    Ends a turn of the conversation and waits for the next prompt. Where none
+//	    comes the run ends there. What is said last in each turn is the final
+//	    output, one below the other. Value: the prompt
 //	loop: {times: N, as: NAME, steps: [...]}
 //	loop: {over: LIST, as: NAME, steps: [...]}
 //	    Repeats steps, at most 10,000 iterations in a run. as names the item, or

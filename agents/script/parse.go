@@ -55,6 +55,7 @@ func kinds() []kind {
 		{"say", false, (*parser).say},
 		{"claim", false, (*parser).claim},
 		{"sleep", false, (*parser).sleep},
+		{"await", true, (*parser).await},
 		{"loop", true, (*parser).loop},
 		{"fail", false, (*parser).fail},
 	}

@@ -22,8 +22,8 @@ var (
 	ErrConfig = session.ErrConfig
 )
 
-// Options is what a run works with. All but Context, ConfigPath and Env is
-// required; an empty prompt is a prompt.
+// Options is what a run works with. All but Context, ConfigPath, Env and
+// Next is required; an empty prompt is a prompt.
 type Options struct {
 	Script     Script
 	Workspace  string          // directory that file steps are confined to and commands start in
@@ -33,6 +33,8 @@ type Options struct {
 	Env        []string        // environment of commands, "KEY=value"; nil is the process's own
 	Stdout     io.Writer       // gets the final output: what was said last, as it is
 	Transcript io.Writer       // gets an event a line, when it happens
+	// Next waits for the next prompt; io.EOF where none comes. Nil for one prompt.
+	Next func() (string, error)
 }
 
 // Run executes the script's steps in order until one fails or ctx ends, then
@@ -45,9 +47,22 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	r.transcript.Prompt(o.Prompt)
-	_, err = r.steps(ctx, o.Script.steps)
-	_, werr := io.WriteString(o.Stdout, r.said)
-	return errors.Join(err, werr, r.transcript.Err(), r.close())
+	if _, err = r.steps(ctx, o.Script.steps); errors.Is(err, errOver) {
+		err = nil
+	}
+	return errors.Join(err, r.endTurn(), r.hangUp(err), r.transcript.Err(), r.close())
+}
+
+// hangUp fails where there is a prompt yet that no step waits for.
+func (r *runner) hangUp(failed error) error {
+	if r.next == nil || failed != nil {
+		return nil
+	}
+	prompt, err := r.next()
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return errors.Join(fmt.Errorf("%w: the script has ended and is asked %q; wait for that with await: prompt", ErrUnexpected, prompt), err)
 }
 
 // runner is the state of one run.
@@ -58,7 +73,10 @@ type runner struct {
 	servers    *session.Servers
 	variables  *variables
 	iterations int    // of all loops so far
-	said       string // last
+	said       string // last in the turn
+	told       bool   // something was said in a turn before
+	stdout     io.Writer
+	next       func() (string, error)
 }
 
 func newRunner(o Options) (*runner, error) {
@@ -76,6 +94,8 @@ func newRunner(o Options) (*runner, error) {
 	r := &runner{
 		workspace:  workspace,
 		env:        o.Env,
+		stdout:     o.Stdout,
+		next:       o.Next,
 		transcript: transcript.NewWriter(o.Transcript),
 		servers:    session.New(o.ConfigPath, "waza-script"),
 		variables:  newVariables(),

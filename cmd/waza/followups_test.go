@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/results"
 )
 
 // Follow-up prompts are sent one after another to an agent that goes on, until it fails.
@@ -50,5 +51,51 @@ inputs: {prompt: one, follow_up_prompts: [fail, three]}
 	c.wait(exitUsage)
 	if !strings.Contains(c.stderr.String(), "say how in config.agent.continue") {
 		t.Error(c.stderr.String())
+	}
+}
+
+// A script waits for prompts, in one session with its servers. One that nothing waits for is
+// its failure.
+func TestScriptedTurns(t *testing.T) {
+	t.Parallel()
+	p := newLocalProject(t, `
+-- eval.yaml --
+name: NAME
+config:
+  trials_per_task: 1
+  timeout_seconds: 30
+  executor: script
+  mcp_servers: {stock: {command: inventory}}
+graders: [{type: text, name: said, config: {contains: ["first one\nsecond two"]}}]
+tasks: [tasks/*.yaml]
+-- tasks/1.yaml --
+id: waits
+inputs: {prompt: one, follow_up_prompts: [two]}
+checkpoints:
+  - after_turn: 1
+    graders:
+      - {type: mcp_compliance, name: one_call, config: {server: stock, match: exact, expect_tools_used: [stock_report]}}
+      - {type: text, name: said, config: {contains: [first one], not_contains: [second]}}
+script:
+  - call: {server: stock, tool: stock_report}
+  - say: "first {{ prompt }}"
+  - await: prompt
+    as: next
+  - call: {server: stock, tool: stock_report}
+  - say: "second {{ next }}"
+  - await: prompt
+  - fail: nobody is there
+-- tasks/2.yaml --
+id: deaf
+inputs: {prompt: one, follow_up_prompts: [two]}
+script: [{say: "first one\nsecond two"}]
+`)
+	p.startLocal().wait(exitFailed)
+	waits, deaf := p.runOf("waits"), p.runOf("deaf")
+	if waits.Outcome != evidence.ClassPass || len(waits.Checkpoints) != 1 || waits.Checkpoints[0].Status != results.StatusPassed || waits.SessionDigest.MCPToolCalls != 2 {
+		t.Errorf("%s: %s, %+v", waits.Outcome, waits.Message, waits.Checkpoints)
+	}
+	if deaf.Outcome != evidence.ClassAgentError || !strings.Contains(p.read("run", "trials", "deaf", "1", "agent.stderr"), `is asked "two"`) {
+		t.Errorf("%s: %s", deaf.Outcome, deaf.Message)
 	}
 }
