@@ -324,7 +324,7 @@ func (p trialPlan) placed(c containerPlan, t *runner.Trial, a addresses) contain
 				c.host.Sysctls["net.ipv6.conf.all.disable_ipv6"] = "0"
 			}
 		}
-		if t.Models != nil {
+		if t.AsksRunner() {
 			c.host.ExtraHosts = append(c.host.ExtraHosts, runner.ModelHost+":"+target.String())
 		}
 		for _, server := range t.Servers {

@@ -82,6 +82,9 @@ func classify(trial evidence.Trial, verdicts []evidence.Verdict) evidence.Verdic
 	if names := named(verdicts, evidence.VerdictError); len(names) > 0 {
 		return evidence.Verdicts{Class: evidence.ClassError, Reason: evidence.ReasonEvidence, Message: remarked("could not judge: "+strings.Join(names, ", "), trial)}
 	}
+	if trial.Miscalled != "" {
+		return evidence.Verdicts{Class: evidence.ClassFail, Reason: evidence.ReasonGraders, Message: remarked(trial.Miscalled, trial)}
+	}
 	if names := named(verdicts, evidence.VerdictFail); len(names) > 0 {
 		return evidence.Verdicts{Class: evidence.ClassFail, Reason: evidence.ReasonGraders, Message: remarked("failed: "+strings.Join(names, ", "), trial)}
 	}

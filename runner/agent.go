@@ -9,6 +9,7 @@ import (
 
 	"github.com/waza-isolate/waza/agents"
 	"github.com/waza-isolate/waza/agents/adapter"
+	"github.com/waza-isolate/waza/runner/cmdmock"
 	"github.com/waza-isolate/waza/runner/egress"
 	"github.com/waza-isolate/waza/runner/process"
 )
@@ -31,7 +32,7 @@ type launch struct {
 // of ours goes here and into plan.go; one that is a program is a file of agents/adapter.
 func launchOf(t *Trial, box Layout, hosts map[string]string) (launch, error) {
 	a, values := t.Agent, t.values(box, hosts)
-	l := launch{process: process.Spec{Env: agentEnv(t, box, values), Dir: box.At(a.Dir)}, files: a.homeFiles(values)}
+	l := launch{process: process.Spec{Env: agentEnv(t, box, values), Dir: box.At(a.Dir), PathFirst: t.commandsIn(box)}, files: a.homeFiles(values)}
 	for _, arg := range a.Command {
 		l.process.Args = append(l.process.Args, adapter.Fill(arg, values))
 	}
@@ -100,6 +101,9 @@ func agentEnv(t *Trial, box Layout, values map[string]string) []string {
 	}
 	if url := modelURL(t, box); url != "" {
 		env["WAZA_MODEL_URL"] = url
+	}
+	if len(t.Commands) > 0 {
+		env[cmdmock.Variable] = box.Models + cmdmock.Path
 	}
 	if box.Home != "" {
 		env["HOME"] = box.Home

@@ -54,6 +54,7 @@ func (tr *trialRun) runAgent(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	tr.keepPlayed()
 	if err := talk.end(); err != nil {
 		return tr.excused(ctx, err)
 	}

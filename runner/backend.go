@@ -14,6 +14,7 @@ import (
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/offer"
+	"github.com/waza-isolate/waza/runner/cmdmock"
 	"github.com/waza-isolate/waza/runner/egress"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/mcpmock"
@@ -125,9 +126,14 @@ type Trial struct {
 	Hooks    *Hooks               `json:"hooks,omitempty"`
 
 	Checkpoints []spec.ResolvedCheckpoint `json:"checkpoints,omitempty"`
+	Commands    []cmdmock.Command         `json:"command_mocks,omitempty"` // that are played in the agent's box
 	// Trigger says that it is of a prompt of trigger_tests.yaml, which is asked once.
 	Trigger bool `json:"trigger_test,omitempty"`
 }
+
+// AsksRunner says whether the agent finds something at [ModelHost]: its models, or who plays its
+// commands.
+func (t *Trial) AsksRunner() bool { return t.Models != nil || len(t.Commands) > 0 }
 
 // NetworkNone is the network of a trial on processes, which have the machine's:
 // nothing of it is isolated.

@@ -59,7 +59,7 @@ func (tr *trialRun) closeAgentOutlet() {
 // agentNames are the names that the agent's trial has itself.
 func (t *Trial) agentNames() []string {
 	var names []string
-	if t.Models != nil {
+	if t.AsksRunner() {
 		names = append(names, ModelHost)
 	}
 	for _, s := range t.Servers {

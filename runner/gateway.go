@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waza-isolate/waza/runner/cmdmock"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/model"
 )
@@ -100,13 +101,20 @@ func (tr *trialRun) exhausted() <-chan struct{} {
 // at is who answers at a place: models under their host's name, and servers else.
 func (tr *trialRun) at(place Place) http.Handler {
 	servers := tr.lookout.requests(tr.only(place), tr.proxy.Handler(tr.only(place)))
-	if tr.models == nil {
+	if !tr.plan.AsksRunner() {
 		return servers
 	}
-	gateway := tr.models.Gateway
+	gateway := tr.models
 	models := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		tr.acted.Store(true)
-		gateway.ServeHTTP(w, r)
+		switch {
+		case r.URL.Path == cmdmock.Path && len(tr.plan.Commands) > 0:
+			tr.playCommand(w, r)
+		case gateway == nil:
+			http.NotFound(w, r)
+		default:
+			tr.acted.Store(true)
+			gateway.ServeHTTP(w, r)
+		}
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {

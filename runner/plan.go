@@ -144,7 +144,7 @@ func planTask(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Trial, error)
 		Workspace: cmp.Or(isolation.Workspace, "tmpfs"),
 		Timeout:   cmp.Or(c.Timeout, task.Timeout), FirstEvent: task.FirstEvent,
 		Agent:   agent,
-		Graders: task.Graders,
+		Graders: task.Graders, Commands: task.Commands,
 		Hooks:   planHooks(eval.Hooks),
 		Trigger: task.Trigger != nil,
 	}

@@ -66,6 +66,9 @@ func (t *Trial) String() string {
 		}
 		fmt.Fprintf(&b, "  skill       %s, %d file(s), at %s/%s\n", s.Name, len(s.Files), t.Agent.SkillsAt, s.Name)
 	}
+	for _, c := range t.Commands {
+		fmt.Fprintf(&b, "  command     %s, a mock with %d response(s)\n", c.Name, len(c.Responses))
+	}
 	for _, s := range t.Servers {
 		s.describe(&b, t.Isolated())
 	}

@@ -32,6 +32,13 @@ func (tr *trialRun) redacted() evidence.Trial {
 		own.Reason = shortened(r.Reason)
 		record.Responder = &own
 	}
+	record.Commands = slices.Clone(record.Commands)
+	for i, c := range record.Commands {
+		record.Commands[i].Args = slices.Clone(c.Args)
+		for n, arg := range c.Args {
+			record.Commands[i].Args[n] = clean(arg)
+		}
+	}
 	record.Gaps = slices.Clone(record.Gaps)
 	for i, gap := range record.Gaps {
 		record.Gaps[i] = shortened(gap)

@@ -42,6 +42,7 @@ type trialRun struct {
 	logs    []io.Closer
 	found   map[string]string // where the agent finds servers, by name
 	agent   *attendance       // nil until the agent runs
+	played  played            // commands of the agent's
 	acted   atomic.Bool       // the agent said something, asked a model or called a tool
 	proxy   *mcpproxy.Proxy   // nil where nothing is served
 	models  *gateway          // likewise, and where no model is asked

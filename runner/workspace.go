@@ -40,6 +40,9 @@ func (tr *trialRun) fillWorkspace(ctx context.Context) error {
 	if err := tr.sandbox.Put(ctx, AgentBox, WorkspaceDir, &tree); err != nil {
 		return err
 	}
+	if err := tr.putCommands(ctx); err != nil {
+		return err
+	}
 	tr.tellInjectedFiles()
 	return nil
 }

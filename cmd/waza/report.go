@@ -79,6 +79,11 @@ func serversEnds(summary results.Results) []string {
 	var lines []string
 	for _, task := range summary.Tasks {
 		for _, run := range task.Runs {
+			for _, c := range run.Commands {
+				if c.ResponseIndex < 0 {
+					lines = append(lines, fmt.Sprintf("%s/%d mock of command %q: no response matches %q", task.TestID, run.RunNumber, c.Command, c.Args))
+				}
+			}
 			for _, server := range run.Servers {
 				for _, call := range server.Unmatched {
 					lines = append(lines, fmt.Sprintf("%s/%d mock server %q: %s", task.TestID, run.RunNumber, server.Name, indented(call)))

@@ -342,6 +342,17 @@ type Trial struct {
 
 	Checkpoints []Checkpoint `json:"checkpoints,omitempty"` // that were reached, in order
 	Responder   *Responder   `json:"responder,omitempty"`
+
+	Commands  []CommandInvocation `json:"command_invocations,omitempty"` // of command_mocks, in order
+	Miscalled string              `json:"miscalled,omitempty"`           // what of them was not called as often as expected; empty for nothing
+}
+
+// CommandInvocation is that the agent started a program of command_mocks.
+type CommandInvocation struct {
+	Command       string   `json:"command"`
+	Args          []string `json:"args,omitempty"`
+	ExitCode      int      `json:"exit_code"`
+	ResponseIndex int      `json:"response_index"` // -1 where none matched
 }
 
 // Responder is what came of a conversation in which a model was the agent's user.

@@ -74,7 +74,7 @@ type program struct {
 }
 
 func (s *servant) start(req request) (*program, error) {
-	env := append(os.Environ(), req.Env...)
+	env := process.WithPath(append(os.Environ(), req.Env...), req.First)
 	if len(req.Args) == 0 {
 		return nil, errors.New("no command")
 	}

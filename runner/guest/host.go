@@ -319,7 +319,7 @@ func (g *Guest) Resolve(ctx context.Context, names map[string][]netip.Addr, told
 // Exec starts a program in the container. With sole, everything else in the
 // container ends when it does. It runs on when ctx ends; Signal ends it.
 func (g *Guest) Exec(ctx context.Context, spec process.Spec, sole bool) (process.Process, error) {
-	return g.exec(ctx, request{Args: spec.Args, Env: spec.Env, Dir: spec.Dir, Sole: sole})
+	return g.exec(ctx, request{Args: spec.Args, Env: spec.Env, Dir: spec.Dir, First: spec.PathFirst, Sole: sole})
 }
 
 func (g *Guest) exec(ctx context.Context, req request) (process.Process, error) {

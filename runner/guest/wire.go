@@ -49,6 +49,7 @@ type request struct {
 	Args   []string                `json:"args,omitempty"`
 	Env    []string                `json:"env,omitempty"`
 	Dir    string                  `json:"dir,omitempty"`
+	First  string                  `json:"path_first,omitempty"`
 	Sole   bool                    `json:"sole,omitempty"`
 	Watch  bool                    `json:"watch,omitempty"`
 	PID    int                     `json:"pid,omitempty"`

@@ -39,6 +39,7 @@ type program struct {
 func (s *sandbox) launch(box string, spec process.Spec) (*program, error) {
 	mark := s.mark(box)
 	env := lastOfEach(append(withoutProxy(append(without(os.Environ(), s.backend.without), spec.Env...)), markVariable+"="+mark))
+	env = lastOfEach(process.WithPath(env, spec.PathFirst))
 	path, err := lookPath(spec.Args[0], env, spec.Dir)
 	if err != nil {
 		return nil, err

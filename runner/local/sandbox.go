@@ -122,7 +122,7 @@ func (s *sandbox) names() []string {
 	for _, server := range s.trial.Servers {
 		all = append(all, server.Name)
 	}
-	if s.trial.Models != nil {
+	if s.trial.AsksRunner() {
 		all = append(all, runner.ModelHost)
 	}
 	return all

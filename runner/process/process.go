@@ -2,7 +2,11 @@
 // runner, whichever backend started it.
 package process
 
-import "io"
+import (
+	"io"
+	"slices"
+	"strings"
+)
 
 // Spec is a program to start.
 type Spec struct {
@@ -12,6 +16,23 @@ type Spec struct {
 	OfImage bool
 	Env     []string // "KEY=value", added to the container's own; may hold secrets
 	Dir     string   // working directory; empty is the container's
+	// PathFirst is a directory in which programs are looked for before those of PATH.
+	PathFirst string
+}
+
+// WithPath returns an environment in which PATH begins with a directory; with none it is env.
+// The last PATH of env counts.
+func WithPath(env []string, first string) []string {
+	if first == "" {
+		return env
+	}
+	path := "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	for _, kv := range env {
+		if value, ok := strings.CutPrefix(kv, "PATH="); ok {
+			path = value
+		}
+	}
+	return append(slices.Clone(env), "PATH="+first+":"+path)
 }
 
 // Exit is how a program ended.

@@ -159,6 +159,7 @@ func outline(trial Trial) RunResult {
 		Judge:         judgeOf(trial.Steps),
 		Narration:     narration(trial),
 		Responder:     trial.Responder,
+		Commands:      trial.Commands,
 	}
 	for _, c := range trial.Verdicts.Checkpoints {
 		r.Checkpoints = append(r.Checkpoints, Checkpoint{

@@ -134,28 +134,29 @@ type Task struct {
 
 // RunResult is one trial, by its last attempt.
 type RunResult struct {
-	RunNumber     int                   `json:"run_number"`
-	Attempts      int                   `json:"attempts"`
-	Status        Status                `json:"status"`
-	Outcome       evidence.Class        `json:"outcome"`
-	Reason        evidence.Reason       `json:"reason,omitempty"`  // in one word
-	Message       string                `json:"message,omitempty"` // in a sentence
-	Earlier       []Attempt             `json:"earlier_attempts,omitempty"`
-	DurationMS    int64                 `json:"duration_ms"`
-	Validations   map[string]Validation `json:"validations"`
-	SessionDigest SessionDigest         `json:"session_digest"`
-	Servers       []ServerReport        `json:"servers,omitempty"`
-	ToolEvents    []ToolEvent           `json:"tool_events,omitempty"`
-	Transcript    []TranscriptEvent     `json:"transcript,omitempty"`
-	Narration     *Narration            `json:"narration,omitempty"` // where the agent leaves a transcript
-	FinalOutput   string                `json:"final_output"`
-	Usage         *Usage                `json:"usage,omitempty"`  // nil where nothing tells
-	Models        *Models               `json:"models,omitempty"` // where a gateway was in the way
-	Judge         *Judge                `json:"judge,omitempty"`  // what graders' questions cost
-	ErrorMsg      string                `json:"error_msg,omitempty"`
-	Checkpoints   []Checkpoint          `json:"checkpoints,omitempty"` // that were reached, in order
-	Responder     *evidence.Responder   `json:"responder,omitempty"`   // where a model answered the agent
-	Attack        *Attack               `json:"attack,omitempty"`      // nil where none was made
+	RunNumber     int                          `json:"run_number"`
+	Attempts      int                          `json:"attempts"`
+	Status        Status                       `json:"status"`
+	Outcome       evidence.Class               `json:"outcome"`
+	Reason        evidence.Reason              `json:"reason,omitempty"`  // in one word
+	Message       string                       `json:"message,omitempty"` // in a sentence
+	Earlier       []Attempt                    `json:"earlier_attempts,omitempty"`
+	DurationMS    int64                        `json:"duration_ms"`
+	Validations   map[string]Validation        `json:"validations"`
+	SessionDigest SessionDigest                `json:"session_digest"`
+	Servers       []ServerReport               `json:"servers,omitempty"`
+	ToolEvents    []ToolEvent                  `json:"tool_events,omitempty"`
+	Transcript    []TranscriptEvent            `json:"transcript,omitempty"`
+	Narration     *Narration                   `json:"narration,omitempty"` // where the agent leaves a transcript
+	FinalOutput   string                       `json:"final_output"`
+	Usage         *Usage                       `json:"usage,omitempty"`  // nil where nothing tells
+	Models        *Models                      `json:"models,omitempty"` // where a gateway was in the way
+	Judge         *Judge                       `json:"judge,omitempty"`  // what graders' questions cost
+	ErrorMsg      string                       `json:"error_msg,omitempty"`
+	Checkpoints   []Checkpoint                 `json:"checkpoints,omitempty"`         // that were reached, in order
+	Responder     *evidence.Responder          `json:"responder,omitempty"`           // where a model answered the agent
+	Commands      []evidence.CommandInvocation `json:"command_invocations,omitempty"` // of command_mocks
+	Attack        *Attack                      `json:"attack,omitempty"`              // nil where none was made
 }
 
 // Attempt is an attempt that was made again, because it ended as infra, or failed and

@@ -14,6 +14,7 @@ import (
 // checkEval holds the eval to what its tags cannot say.
 func (l *loader) checkEval() {
 	l.mocks()
+	l.eval.commands = l.commandMocks(l.doc, l.eval.Commands)
 	l.checkHooks()
 	l.layServers()
 	c := l.eval.Config

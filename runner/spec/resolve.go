@@ -13,6 +13,7 @@ import (
 
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/cmdmock"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -46,6 +47,7 @@ type ResolvedTask struct {
 	Servers      map[string]mcpconfig.Server // variables not expanded
 	Script       json.RawMessage             // a list, with executor script only
 	Checkpoints  []ResolvedCheckpoint        // by turn
+	Commands     []cmdmock.Command           // that are played in the agent's box
 	Trigger      *TriggerTest                // nil unless it is a prompt of trigger_tests.yaml
 	Attack       *ResolvedAttack             // nil where the task has none
 	Labels       map[string]json.RawMessage  // what changes no verdict and is kept in the results
@@ -99,6 +101,9 @@ func (r resolver) resolve() ResolvedTask {
 	}
 	if t.TimeoutSeconds > 0 {
 		resolved.Timeout = time.Duration(t.TimeoutSeconds) * time.Second
+	}
+	if resolved.Commands = r.loader.eval.commands; r.doc.Has("command_mocks") {
+		resolved.Commands = r.loader.commandMocks(r.doc, t.Commands)
 	}
 	if t.FirstEventSeconds != nil {
 		resolved.FirstEvent = time.Duration(*t.FirstEventSeconds) * time.Second

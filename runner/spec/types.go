@@ -13,13 +13,14 @@ import (
 	"github.com/waza-isolate/waza/agents/adapter"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/cmdmock"
 	"github.com/waza-isolate/waza/runner/mcpmock"
 	"github.com/waza-isolate/waza/runner/transcript"
 )
 
 // Eval is an eval file. The tags beside json are those of package strictyaml.
 type Eval struct {
-	_ struct{} `later:"command_mocks" unknown:"warn"`
+	_ struct{} `unknown:"warn"`
 
 	SchemaVersion string          `json:"schemaVersion,omitempty" jsonschema:"version of the format, such as 1.0; a label"`
 	Scenario      json.RawMessage `json:"scenario,omitempty" jsonschema:"kind of scenario; a label"`
@@ -34,6 +35,7 @@ type Eval struct {
 	Baseline    bool              `json:"baseline,omitempty" jsonschema:"run every trial without skills too, and compare"`
 	Hooks       *Hooks            `json:"hooks,omitempty" jsonschema:"commands that run in every trial's sandbox before the agent and after it"`
 	MCPMocks    []MCPMock         `json:"mcp_mocks,omitempty" jsonschema:"MCP servers that answer from a table"`
+	Commands    []CommandMock     `json:"command_mocks,omitempty" jsonschema:"programs that answer from a table in the agent's box"`
 	Graders     []Grader          `json:"graders,omitempty" jsonschema:"graders of every task"`
 	Metrics     []Metric          `json:"metrics,omitempty" jsonschema:"figures over the whole run"`
 	Inputs      map[string]string `json:"inputs,omitempty" jsonschema:"values of {{.Vars.NAME}} in prompts"`
@@ -57,6 +59,8 @@ type Eval struct {
 
 	// Warnings are what of the eval's and its tasks' files has no effect.
 	Warnings []*strictyaml.Error `json:"-"`
+
+	commands []cmdmock.Command // of Commands, with their fixtures
 
 	start string // where waza was started; empty where the eval is not below that
 }
@@ -298,7 +302,8 @@ type Task struct {
 	SkillDirectories  []string                     `json:"skill_directories,omitempty" jsonschema:"directories of skills of this task, beside the eval's"`
 	Script            json.RawMessage              `json:"script,omitempty" jsonschema:"steps of the script executor"`
 
-	Checkpoints []Checkpoint `json:"checkpoints,omitempty" jsonschema:"graders of the state between two turns of the conversation"`
+	Commands    []CommandMock `json:"command_mocks,omitempty" jsonschema:"in place of the eval's; an empty list is none"`
+	Checkpoints []Checkpoint  `json:"checkpoints,omitempty" jsonschema:"graders of the state between two turns of the conversation"`
 
 	Attack *Attack `json:"attack,omitempty" jsonschema:"what somebody else wants of the agent, and how that reaches it"`
 
