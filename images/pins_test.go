@@ -40,7 +40,7 @@ func TestPinned(t *testing.T) {
 
 func TestPinsAreChecked(t *testing.T) {
 	tests := map[string]string{
-		`{"FILES": {"lists": {}}}`:                                 `catalog of no server`,
+		`{"a/b": {"lists": {}}}`:                                   `catalog of no server`,
 		`{"files": {"lists": {"tools": {"a": "12"}}}}`:             `"files": an entry of tools`,
 		`{"files": {"lists": {"roots": {"a": "` + digest + `"}}}}`: `"roots" is no kind of list`,
 		`{"files": {"list": {}}}`:                                  `unknown field "list"`,
