@@ -23,6 +23,11 @@ const (
 	LLM    = "llm"
 )
 
+// IsOurs reports whether an executor is one of them.
+func IsOurs(executor string) bool {
+	return executor == Mock || executor == Script || executor == LLM
+}
+
 // Input is what the runner hands to an agent on stdin, as JSON.
 type Input struct {
 	Prompt     string          `json:"prompt"`
@@ -51,26 +56,40 @@ type Input struct {
 // agent then waits for the next one, which is a JSON string on stdin.
 const TurnEnd = '\x00'
 
-// Talk has an agent whose stdout this is told of more prompts by in, what it says without
-// what would end a turn, and returns where to say it.
+// Talk has an agent whose stdout this is told of more prompts, and returns where it says what
+// it says: without what would end a turn, and what it says in one turn on lines of its own.
 func (in *Input) Talk(prompts *json.Decoder, stdout io.Writer) io.Writer {
 	if !in.Turns {
 		return stdout
 	}
+	turn := &turnWriter{w: stdout}
 	in.Next = func() (prompt string, err error) {
+		turn.before, turn.said = turn.before || turn.said, false
 		if _, err = stdout.Write([]byte{TurnEnd}); err == nil {
 			err = prompts.Decode(&prompt)
 		}
 		return prompt, err
 	}
-	return withinTurn{stdout}
+	return turn
 }
 
-// withinTurn writes text that ends no turn.
-type withinTurn struct{ w io.Writer }
+// turnWriter writes text that ends no turn.
+type turnWriter struct {
+	w      io.Writer
+	before bool // something was said in a turn before
+	said   bool // something was said in this one
+}
 
-func (t withinTurn) Write(p []byte) (int, error) {
-	if _, err := t.w.Write(bytes.ReplaceAll(p, []byte{TurnEnd}, []byte("\uFFFD"))); err != nil {
+func (t *turnWriter) Write(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	text := bytes.ReplaceAll(p, []byte{TurnEnd}, []byte("\uFFFD"))
+	if t.before && !t.said {
+		text = append([]byte("\n"), text...)
+	}
+	t.said = true
+	if _, err := t.w.Write(text); err != nil {
 		return 0, err
 	}
 	return len(p), nil

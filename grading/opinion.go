@@ -20,17 +20,22 @@ type opinion struct {
 // a schema know no bounds of numbers.
 const opinionSchema = `{"type":"object","properties":{"score":{"type":"number","description":"from 0 to 1"},"reason":{"type":"string"}},"required":["score","reason"],"additionalProperties":false}`
 
+// unfenced is an answer without the fence around it, where it is one fenced block.
+func unfenced(answer string) string {
+	answer = strings.TrimSpace(answer)
+	if block := fenced.FindStringSubmatch(answer); block != nil {
+		return block[1]
+	}
+	return answer
+}
+
 // fenced is a text that is one fenced block and nothing else.
 var fenced = regexp.MustCompile("^```(?:json)?[ \t]*\r?\n((?s:.*?))\r?\n?```$")
 
 // parseOpinion reads a judge's answer: one JSON object with exactly a score and a
 // reason, in a fenced block or bare, with nothing around it.
 func parseOpinion(text string) (opinion, error) {
-	text = strings.TrimSpace(text)
-	if block := fenced.FindStringSubmatch(text); block != nil {
-		text = block[1]
-	}
-	in := json.NewDecoder(strings.NewReader(text))
+	in := json.NewDecoder(strings.NewReader(unfenced(text)))
 	in.UseNumber()
 	var o opinion
 	seen := map[string]bool{}

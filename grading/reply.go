@@ -64,10 +64,7 @@ func AskUser(judge evidence.Judge, model, instructions string, conversation []Ex
 // ReadReply reads what was answered: one JSON object, in a fenced block or bare, with nothing
 // around it.
 func ReadReply(answer evidence.JudgeAnswer) (Reply, error) {
-	text := strings.TrimSpace(answer.Text)
-	if block := fenced.FindStringSubmatch(text); block != nil {
-		text = block[1]
-	}
+	text := unfenced(answer.Text)
 	in := json.NewDecoder(strings.NewReader(text))
 	in.DisallowUnknownFields()
 	var r Reply

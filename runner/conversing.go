@@ -35,9 +35,9 @@ func (tr *trialRun) startAgent(ctx context.Context, first launch, talk *talk) (p
 	}
 	ctx, stop := context.WithCancel(ctx)
 	next := func(said []byte) (string, bool) { return talk.over(ctx, said) }
-	if slices.Contains([]string{agents.Mock, agents.Script, agents.LLM}, a.Executor) {
+	if agents.IsOurs(a.Executor) {
 		p, err := tr.sandbox.Start(ctx, AgentBox, first.process)
-		return &dialogue{Process: p, next: next, stop: stop, limit: a.maxOutput()}, err
+		return &dialogue{Process: p, next: next, stop: stop, said: limitedBuffer{left: int(a.maxOutput())}}, err
 	}
 	c := &conversation{done: make(chan struct{}), next: next, stop: stop, limit: a.maxOutput()}
 	c.again = func(prompt string) (process.Process, []byte, error) {
@@ -65,12 +65,11 @@ func (tr *trialRun) startAgent(ctx context.Context, first launch, talk *talk) (p
 // the next prompt, or the end of its stdin.
 type dialogue struct {
 	process.Process
-	next  func(said []byte) (prompt string, ok bool)
-	stop  context.CancelFunc
-	limit int64 // bytes of what it said that next is told
+	next func(said []byte) (prompt string, ok bool)
+	stop context.CancelFunc
 
-	said []byte // so far; of the one who reads Stdout
-	rest []byte // that came with the end of a turn, likewise
+	said limitedBuffer // so far; of the one who reads Stdout
+	rest []byte        // that came with the end of a turn, likewise
 }
 
 // Stdin takes what the agent is started with, and stays open for further prompts.
@@ -89,11 +88,11 @@ func (d *dialogue) Read(p []byte) (int, error) {
 		}
 		i := slices.Index(p[:n], agents.TurnEnd)
 		if i < 0 {
-			d.said = append(d.said, upTo(p[:n], d.limit-int64(len(d.said)))...)
+			_, _ = d.said.Write(p[:n])
 			return n, err
 		}
 		d.rest = append(slices.Clone(p[i+1:n]), d.rest...)
-		d.said = append(d.said, upTo(p[:i], d.limit-int64(len(d.said)))...)
+		_, _ = d.said.Write(p[:i])
 		d.answer()
 		if i > 0 {
 			return i, nil
@@ -105,7 +104,7 @@ func (d *dialogue) Read(p []byte) (int, error) {
 // it is given fits into a pipe or is read by a program of ours.
 func (d *dialogue) answer() {
 	stdin := d.Process.Stdin()
-	prompt, ok := d.next(d.said)
+	prompt, ok := d.next(d.said.kept.Bytes())
 	line, err := json.Marshal(prompt)
 	if !ok || err != nil {
 		_ = stdin.Close()
@@ -157,13 +156,13 @@ func (c *conversation) begin(p process.Process, stdin []byte) {
 		defer close(c.done)
 		defer c.stop()
 		defer func() { _, _ = out.Close(), errs.Close() }()
-		said := &heard{w: out, limit: c.limit}
+		said := &limitedBuffer{left: int(c.limit)}
 		for {
-			c.exit, c.err = feed(p, stdin, said, errs)
+			c.exit, c.err = feed(p, stdin, io.MultiWriter(said, out), errs)
 			if c.err != nil || c.exit != (process.Exit{}) || c.isStopped() {
 				return
 			}
-			prompt, ok := c.next(said.text)
+			prompt, ok := c.next(said.kept.Bytes())
 			if !ok {
 				return
 			}
@@ -173,18 +172,6 @@ func (c *conversation) begin(p process.Process, stdin []byte) {
 			c.follow(p)
 		}
 	}()
-}
-
-// heard passes on what an agent says, and keeps the beginning of it.
-type heard struct {
-	w     io.Writer
-	limit int64
-	text  []byte
-}
-
-func (h *heard) Write(p []byte) (int, error) {
-	h.text = append(h.text, upTo(p, h.limit-int64(len(h.text)))...)
-	return h.w.Write(p)
 }
 
 func (c *conversation) isStopped() bool {

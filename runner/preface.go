@@ -29,7 +29,7 @@ func prefaceOf(eval *spec.Eval, task spec.ResolvedTask) (string, error) {
 // prefaced is the prompt of an agent that is somebody's program, behind the preface. Executor
 // llm has that in its system prompt, and mock and script follow no instructions.
 func prefaced(executor, preface, prompt string) string {
-	if preface == "" || slices.Contains([]string{agents.Mock, agents.Script, agents.LLM}, executor) {
+	if preface == "" || agents.IsOurs(executor) {
 		return prompt
 	}
 	return preface + "\n\n" + prompt

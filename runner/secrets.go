@@ -12,9 +12,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/procgroup"
 	"github.com/waza-isolate/waza/internal/wholefile"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/redact"
@@ -166,9 +166,7 @@ func (v *Vault) ask(ctx context.Context, command []string) (string, error) {
 func runHere(ctx context.Context, dir string, command []string, stdout, stderr io.Writer) error {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, stdout, stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = time.Second
+	procgroup.Own(cmd, time.Second)
 	return cmd.Run()
 }
 

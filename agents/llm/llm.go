@@ -89,13 +89,9 @@ func Run(ctx context.Context, o Options) error {
 
 // turn works on a prompt, and writes what the model said meanwhile.
 func (a *agent) turn(ctx context.Context, out io.Writer) error {
-	before := len(a.said)
+	a.said = nil
 	err := a.work(ctx)
-	text := strings.Join(a.said[before:], "\n")
-	if before > 0 && text != "" {
-		text = "\n" + text
-	}
-	_, werr := io.WriteString(out, text)
+	_, werr := io.WriteString(out, strings.Join(a.said, "\n"))
 	return errors.Join(err, werr)
 }
 

@@ -45,7 +45,7 @@ func Run(o Options) error {
 			answer = "Mock response for: " + prompt
 			events.Prompt(prompt)
 			events.Say(answer)
-			_, err = io.WriteString(o.Stdout, "\n"+answer)
+			_, err = io.WriteString(o.Stdout, answer)
 		}
 	}
 	return errors.Join(err, events.Err())

@@ -84,12 +84,8 @@ func (awaitStep) run(_ context.Context, r *runner) (any, error) {
 
 // endTurn writes what was said last in the turn.
 func (r *runner) endTurn() error {
-	said := r.said
-	if r.told && said != "" {
-		said = "\n" + said
-	}
-	r.told, r.said = r.told || said != "", ""
-	_, err := io.WriteString(r.stdout, said)
+	_, err := io.WriteString(r.stdout, r.said)
+	r.said = ""
 	return err
 }
 

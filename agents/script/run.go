@@ -74,7 +74,6 @@ type runner struct {
 	variables  *variables
 	iterations int    // of all loops so far
 	said       string // last in the turn
-	told       bool   // something was said in a turn before
 	stdout     io.Writer
 	next       func() (string, error)
 }

@@ -26,10 +26,10 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/waza-isolate/waza/internal/plain"
+	"github.com/waza-isolate/waza/internal/procgroup"
 	"github.com/waza-isolate/waza/runner/spec"
 	"github.com/waza-isolate/waza/runner/tree"
 )
@@ -326,9 +326,7 @@ func (g git) command(ctx context.Context, args ...string) *exec.Cmd {
 			cmd.Env = append(cmd.Env, name+"="+value)
 		}
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = killTimeout
+	procgroup.Own(cmd, killTimeout)
 	return cmd
 }
 

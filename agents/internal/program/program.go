@@ -6,8 +6,9 @@ import (
 	"context"
 	"errors"
 	"os/exec"
-	"syscall"
 	"time"
+
+	"github.com/waza-isolate/waza/internal/procgroup"
 )
 
 // outputGrace is how long a program's children may keep its output open after it
@@ -43,9 +44,7 @@ func Run(ctx context.Context, c Command) (Result, error) {
 	cmd.Dir = c.Dir
 	cmd.Env = c.Env
 	cmd.Stdout, cmd.Stderr = &out, &errOut
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = outputGrace
+	procgroup.Own(cmd, outputGrace)
 
 	err := cmd.Run()
 	result := Result{Stdout: out.Output, Stderr: errOut.Output, Code: -1}

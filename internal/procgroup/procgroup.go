@@ -1,0 +1,17 @@
+// Package procgroup ends a program with all that it has started.
+package procgroup
+
+import (
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// Own has a command of a context run in a process group of its own, all of which is killed when
+// the context ends. Output that something outside the group still holds open is waited for no
+// longer than grace.
+func Own(cmd *exec.Cmd, grace time.Duration) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = grace
+}
