@@ -10,20 +10,7 @@ import (
 
 // checkpointed is an eval whose agent goes on, with a task whose checkpoints see its state at
 // two turns, and one that the first of them stops.
-const checkpointed = `
--- eval.yaml --
-name: NAME
-config:
-  trials_per_task: 1
-  timeout_seconds: 30
-  executor: command
-  agent:
-    command: sh
-    prompt: stdin
-    args: ["-c", "cat > said; echo first: $(cat said)"]
-    continue: ["-c", "echo $(cat said) and then $(cat) > more; mv more said; cat said"]
-tasks: [tasks/*.yaml]
--- tasks/1.yaml --
+const checkpointed = goesOn + `-- tasks/1.yaml --
 id: goes-on
 inputs: {prompt: one, follow_up_prompts: [two, three]}
 checkpoints:

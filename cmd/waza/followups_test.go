@@ -8,10 +8,8 @@ import (
 	"github.com/waza-isolate/waza/runner/results"
 )
 
-// Follow-up prompts are sent one after another to an agent that goes on, until it fails.
-func TestFollowUps(t *testing.T) {
-	t.Parallel()
-	p := newLocalProject(t, `
+// goesOn is an eval whose agent goes on with a conversation, until it is told to fail.
+const goesOn = `
 -- eval.yaml --
 name: NAME
 config:
@@ -24,7 +22,12 @@ config:
     args: ["-c", "cat > said; echo first: $(cat said)"]
     continue: ["-c", "echo $(cat said) and then $(cat) > more; mv more said; cat said; ! grep fail said >/dev/null"]
 tasks: [tasks/*.yaml]
--- tasks/1.yaml --
+`
+
+// Follow-up prompts are sent one after another to an agent that goes on, until it fails.
+func TestFollowUps(t *testing.T) {
+	t.Parallel()
+	p := newLocalProject(t, goesOn+`-- tasks/1.yaml --
 id: goes-on
 inputs: {prompt: one, follow_up_prompts: [two, three]}
 graders:

@@ -487,21 +487,28 @@ func TestAgentThatLeaves(t *testing.T) {
 	b.rec.event(t, "cancelled")
 }
 
-// A stream that breaks off in a session is resumed, and its answer is that of the
-// request.
-func TestResumption(t *testing.T) {
-	t.Parallel()
-	b := upstreamBench(t, Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
+// resumable is a server that answers a call only where its stream is resumed: at first it does
+// what it is given, with the stream open.
+func resumable(first func(*http.Request)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Header.Get("Mcp-Session-Id") == "":
 			w.Header().Set("Mcp-Session-Id", "one")
 			rpc(w, r, `{"protocolVersion":"2025-11-25"}`)
 		case r.Method == http.MethodPost:
 			written(w, "id: 1\ndata:\n\n")
+			first(r)
 		case r.Header.Get("Last-Event-Id") == "1":
 			written(w, "id: 2\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"content\":[]}}\n\n")
 		}
-	})
+	}
+}
+
+// A stream that breaks off in a session is resumed, and its answer is that of the
+// request.
+func TestResumption(t *testing.T) {
+	t.Parallel()
+	b := upstreamBench(t, Limits{}, 0, resumable(func(*http.Request) {}))
 	b.do("POST", "s", initialize)
 	call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"slow"}}`
 	if r := b.do("POST", "s", call, "Mcp-Session-Id", "one"); r.raw != "id: 1\ndata:\n\n" {
@@ -520,18 +527,7 @@ func TestResumption(t *testing.T) {
 // of the server's.
 func TestLeftPassages(t *testing.T) {
 	t.Parallel()
-	b := upstreamBench(t, Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case r.Header.Get("Mcp-Session-Id") == "":
-			w.Header().Set("Mcp-Session-Id", "one")
-			rpc(w, r, `{"protocolVersion":"2025-11-25"}`)
-		case r.Method == http.MethodPost:
-			written(w, "id: 1\ndata:\n\n")
-			<-r.Context().Done()
-		case r.Header.Get("Last-Event-Id") == "1":
-			written(w, "id: 2\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"content\":[]}}\n\n")
-		}
-	})
+	b := upstreamBench(t, Limits{}, 0, resumable(func(r *http.Request) { <-r.Context().Done() }))
 	b.do("POST", "s", initialize)
 	for _, id := range []string{"1", "2", "3"} {
 		ctx, cancel := context.WithCancel(t.Context())
