@@ -101,7 +101,7 @@ func (tr *trialRun) assertionsOver(assertions []string, workspace string) ([]byt
 }
 
 func assertionCallOf(use capture.Use) assertionCall {
-	call := assertionCall{Name: use.Tool, Source: use.Source, Result: results.ResultOf(use), Success: use.OK}
+	call := assertionCall{Name: use.FullName(), Source: use.Source, Result: results.ResultOf(use), Success: use.OK}
 	if use.Call != nil {
 		call.Server = use.Call.Server
 	}

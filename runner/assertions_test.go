@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/waza-isolate/waza/runner/capture"
+	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // Expressions find the arguments that waza knows by name, whatever the agent gave, and all
@@ -20,6 +21,21 @@ func TestAssertionArguments(t *testing.T) {
 		call := assertionCallOf(capture.Use{Tool: "bash", Arguments: json.RawMessage(given)})
 		if string(call.Arguments) != want {
 			t.Errorf("%s: %s, want %s", given, call.Arguments, want)
+		}
+	}
+}
+
+// Expressions name tools as upstream waza does.
+func TestAssertionName(t *testing.T) {
+	for _, test := range []struct {
+		use  capture.Use
+		want string
+	}{
+		{capture.Use{Tool: "find_item", Call: &evidence.Call{Server: "inventory"}}, "inventory-find_item"},
+		{capture.Use{Tool: "bash"}, "bash"},
+	} {
+		if got := assertionCallOf(test.use).Name; got != test.want {
+			t.Errorf("name %q, want %q", got, test.want)
 		}
 	}
 }

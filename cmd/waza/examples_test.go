@@ -140,7 +140,7 @@ func exploreInventory(t *testing.T, p *project) {
 	}
 	price := p.runOf("price")
 	d := price.SessionDigest
-	if d.MCPToolCalls != 1 || !cmp.Equal(d.MCPServersUsed, []string{"inventory"}) || !cmp.Equal(d.ToolsUsed, []string{"find_item", "list_tools"}) {
+	if d.MCPToolCalls != 1 || !cmp.Equal(d.MCPServersUsed, []string{"inventory"}) || !cmp.Equal(d.ToolsUsed, []string{"inventory-find_item", "list_tools"}) {
 		t.Errorf("session digest %+v", d)
 	}
 	if !strings.Contains(price.FinalOutput, "15276 cents") {
@@ -162,7 +162,7 @@ func exploreInventory(t *testing.T, p *project) {
 	if len(calls) != 2 {
 		t.Fatalf("%d calls in the report, want 2: %+v", len(calls), calls)
 	}
-	if e := calls[1]; e.ToolName != "list_items" || e.Source != "mcp:inventory" || !e.Success || e.Outcome != evidence.OutcomeOK || !sameJSON(t, e.Args, `{"warehouse":"harbour"}`) {
+	if e := calls[1]; e.ToolName != "inventory-list_items" || e.Source != "mcp:inventory" || !e.Success || e.Outcome != evidence.OutcomeOK || !sameJSON(t, e.Args, `{"warehouse":"harbour"}`) {
 		t.Errorf("second call %+v with %s", e, e.Args)
 	}
 	var result struct{ Content []struct{ Type, Text string } }

@@ -2,6 +2,7 @@ package capture
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/waza-isolate/waza/runner/evidence"
 )
@@ -26,13 +27,18 @@ type Use struct {
 	Failed    bool // it ended, and without; of a builtin use neither may be told
 }
 
-// Names are the names a use goes by: the tool's, and for an MCP call the server's
-// before it too, as agents write it.
-func (u Use) Names() []string {
+// FullName is the tool's name with its server's before it, as upstream waza writes an MCP
+// call: SERVER-TOOL. Other uses have the tool's name alone.
+func (u Use) FullName() string {
 	if u.Call == nil {
-		return []string{u.Tool}
+		return u.Tool
 	}
-	return []string{u.Tool, u.Call.Server + "-" + u.Tool}
+	return u.Call.Server + "-" + u.Tool
+}
+
+// Names are the names a use goes by: the tool's own, and its full name.
+func (u Use) Names() []string {
+	return slices.Compact([]string{u.Tool, u.FullName()})
 }
 
 // Uses lists what the agent used: the captured calls in their order, then its own

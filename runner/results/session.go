@@ -21,8 +21,8 @@ func digest(trial Trial) SessionDigest {
 	d := SessionDigest{ToolsUsed: []string{}, MCPServersUsed: []string{}, Errors: []string{}}
 	for _, use := range uses(trial) {
 		d.ToolCallCount++
-		if !slices.Contains(d.ToolsUsed, use.Tool) {
-			d.ToolsUsed = append(d.ToolsUsed, use.Tool)
+		if name := use.FullName(); !slices.Contains(d.ToolsUsed, name) {
+			d.ToolsUsed = append(d.ToolsUsed, name)
 		}
 		if use.Call != nil {
 			d.MCPToolCalls++
@@ -42,7 +42,7 @@ func digest(trial Trial) SessionDigest {
 func toolCalls(uses []capture.Use, room *room) (calls []ToolCall) {
 	for _, use := range uses {
 		calls = append(calls, ToolCall{
-			Name: use.Tool, Source: use.Source, MCPServer: serverOf(use), Success: use.OK,
+			Name: use.FullName(), Source: use.Source, MCPServer: serverOf(use), Success: use.OK,
 			Arguments: toolArguments(use, room), Result: shortResult(use, room),
 		})
 	}
@@ -57,7 +57,7 @@ func toolEvents(uses []capture.Use, room *room) []ToolEvent {
 	var events []ToolEvent
 	for i, use := range uses {
 		event := ToolEvent{
-			Sequence: i + 1, ToolCallID: use.ID, ToolName: use.Tool,
+			Sequence: i + 1, ToolCallID: use.ID, ToolName: use.FullName(),
 			Source: use.Source, MCPServer: serverOf(use),
 			Args: room.json(use.Arguments, argumentsAt(use)), Result: room.json(use.Result, resultAt(use)), Success: use.OK,
 		}
