@@ -108,7 +108,7 @@ func (s *sandbox) settle(ctx context.Context, a addresses) error {
 				return fmt.Errorf("container of %s: %w", name, err)
 			}
 			if err := box.meter.attend(ctx, box.guest); err != nil {
-				return fmt.Errorf("container of %s: %w%s", name, err, box.stderr.sentence())
+				return fmt.Errorf("container of %s: %w%s", name, err, behind(box.stderr))
 			}
 			if name == relayBox {
 				return nil
@@ -117,7 +117,7 @@ func (s *sandbox) settle(ctx context.Context, a addresses) error {
 				s.observe(dnsEvent(name, q))
 			})
 			if err != nil {
-				return fmt.Errorf("container of %s: %w%s", name, err, box.stderr.sentence())
+				return fmt.Errorf("container of %s: %w%s", name, err, behind(box.stderr))
 			}
 			return nil
 		})

@@ -1,14 +1,12 @@
 package containers
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -17,6 +15,7 @@ import (
 	"github.com/docker/docker/pkg/stdcopy"
 	"github.com/testcontainers/testcontainers-go"
 
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/runner/guest"
 )
@@ -35,7 +34,7 @@ type box struct {
 	image   imageInfo
 	removed <-chan error // one value, once the container is gone
 	cancel  context.CancelFunc
-	stderr  *tail
+	stderr  *bounded.Ends
 	// followed is what the engine says of the container; nil before it is created.
 	followed *followed
 	meter    *meter                   // nil outside a trial
@@ -52,7 +51,7 @@ func (e *engine) startBox(ctx context.Context, c containerPlan, network string) 
 	if err != nil {
 		return nil, fmt.Errorf("create %s: %w", c.name, err)
 	}
-	b := &box{id: id, onNet: c.addr.IsValid(), image: c.image, stderr: &tail{}, followed: e.watch.follow(id)}
+	b := &box{id: id, onNet: c.addr.IsValid(), image: c.image, stderr: &bounded.Ends{Tail: tailSize}, followed: e.watch.follow(id)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.close(context.WithoutCancel(ctx), e))
@@ -69,7 +68,7 @@ func (e *engine) startBox(ctx context.Context, c containerPlan, network string) 
 	}
 	b.guest, err = guest.Connect(ctx, newPipe(attached.Conn, attached.Reader, b.stderr))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w%s", c.name, err, b.stderr.sentence())
+		return nil, fmt.Errorf("%s: %w%s", c.name, err, behind(b.stderr))
 	}
 	return b, nil
 }
@@ -197,27 +196,14 @@ func (p *pipe) Close() error {
 	return err
 }
 
-// tail keeps the last bytes of what process 1 complains of.
-type tail struct {
-	mu   sync.Mutex
-	kept []byte // guarded by mu
-}
-
+// tailSize is how much of the end of an output goes into a message.
 const tailSize = 2 << 10
 
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.kept = append(t.kept, p...)
-	t.kept = bytes.Clone(t.kept[max(0, len(t.kept)-tailSize):])
-	return len(p), nil
-}
-
-func (t *tail) sentence() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.kept) == 0 {
+// behind puts what was said behind a colon, where there is some.
+func behind(said *bounded.Ends) string {
+	text := strings.TrimSpace(said.String())
+	if text == "" {
 		return ""
 	}
-	return ": " + strings.TrimSpace(string(t.kept))
+	return ": " + text
 }

@@ -1,7 +1,6 @@
 package containers
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/cpuguy83/dockercfg"
 	"github.com/docker/docker/api/types/registry"
+	"github.com/waza-isolate/waza/internal/bounded"
 )
 
 const (
@@ -93,17 +93,17 @@ func askHelper(ctx context.Context, name, host string) (registry.AuthConfig, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, helperTimeout)
 	defer cancel()
-	answer := &bounded{left: maxCredential}
+	answer := &bounded.Head{Limit: maxCredential, Fail: errors.New("too much")}
 	cmd := exec.CommandContext(ctx, path, "get")
 	cmd.Stdin, cmd.Stdout, cmd.WaitDelay = strings.NewReader(host), answer, time.Second
 	if err := cmd.Run(); err != nil {
-		if strings.TrimSpace(answer.text.String()) == dockercfg.ErrCredentialsNotFound.Error() {
+		if strings.TrimSpace(answer.String()) == dockercfg.ErrCredentialsNotFound.Error() {
 			return registry.AuthConfig{}, nil
 		}
 		return registry.AuthConfig{}, fmt.Errorf("the credential helper %s failed; see what it says to: echo %s | %[1]s get: %[3]w", program, host, err)
 	}
 	var found struct{ Username, Secret string }
-	if json.Unmarshal(answer.text.Bytes(), &found) != nil {
+	if json.Unmarshal(answer.Bytes(), &found) != nil {
 		return registry.AuthConfig{}, fmt.Errorf("the credential helper %s answered with something else than JSON", program)
 	}
 	if found.Username == tokenUser {
@@ -115,16 +115,3 @@ func askHelper(ctx context.Context, name, host string) (registry.AuthConfig, err
 // tokenUser is the user by which a helper says that its secret is an identity
 // token (docker-credential-helpers' protocol).
 const tokenUser = "<token>"
-
-// bounded keeps what is written to it, up to so many bytes, and then refuses.
-type bounded struct {
-	text bytes.Buffer
-	left int
-}
-
-func (b *bounded) Write(p []byte) (int, error) {
-	if b.left -= len(p); b.left < 0 {
-		return 0, errors.New("too much")
-	}
-	return b.text.Write(p)
-}

@@ -1,7 +1,6 @@
 package containers
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -16,6 +15,7 @@ import (
 	tcexec "github.com/testcontainers/testcontainers-go/exec"
 	"github.com/testcontainers/testcontainers-go/wait"
 
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/guest"
 	"github.com/waza-isolate/waza/runner/process"
@@ -88,14 +88,14 @@ func (t *target) Exec(ctx context.Context, args []string, _ ...tcexec.ProcessOpt
 	if err != nil {
 		return 0, nil, err
 	}
-	var said tail
+	said := &bounded.Ends{Tail: tailSize}
 	var exit process.Exit
 	ended := make(chan error, 1)
 	go func() {
 		var streams sync.WaitGroup
 		_ = p.Stdin().Close()
-		streams.Go(func() { _, _ = io.Copy(&said, p.Stdout()) })
-		streams.Go(func() { _, _ = io.Copy(&said, p.Stderr()) })
+		streams.Go(func() { _, _ = io.Copy(said, p.Stdout()) })
+		streams.Go(func() { _, _ = io.Copy(said, p.Stderr()) })
 		var err error
 		exit, err = p.Wait()
 		streams.Wait()
@@ -105,7 +105,7 @@ func (t *target) Exec(ctx context.Context, args []string, _ ...tcexec.ProcessOpt
 	case err = <-ended:
 	case <-ctx.Done():
 		if t.found == "" { // else the last one that ended says more
-			t.found = "its check did not end" + said.sentence()
+			t.found = "its check did not end" + behind(said)
 		}
 		_ = p.Signal(process.Kill)
 		select {
@@ -121,8 +121,8 @@ func (t *target) Exec(ctx context.Context, args []string, _ ...tcexec.ProcessOpt
 	if exit.Signal != "" {
 		t.found = "its check was ended by " + exit.Signal
 	}
-	t.found += said.sentence()
-	return exit.Code, bytes.NewReader(said.kept), nil
+	t.found += behind(said)
+	return exit.Code, strings.NewReader(said.String()), nil
 }
 
 // State implements wait.StrategyTarget.

@@ -18,6 +18,7 @@ import (
 	spec "github.com/moby/docker-image-spec/specs-go/v1"
 	"github.com/testcontainers/testcontainers-go"
 
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/guest"
 )
@@ -112,7 +113,7 @@ func (b *Backend) startService(ctx context.Context, c containerPlan) (_ *box, er
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	s := &box{image: c.image, stderr: &tail{}}
+	s := &box{image: c.image, stderr: &bounded.Ends{Tail: tailSize}}
 	var attached types.HijackedResponse
 	defer func() {
 		if err == nil {
@@ -156,7 +157,7 @@ func (b *Backend) startService(ctx context.Context, c containerPlan) (_ *box, er
 		return nil, fmt.Errorf("create %s: %w", c.name, err)
 	}
 	if err := s.service.Start(ctx); err != nil {
-		return nil, fmt.Errorf("start %s: %w%s", c.name, err, s.stderr.sentence())
+		return nil, fmt.Errorf("start %s: %w%s", c.name, err, behind(s.stderr))
 	}
 	return s, nil
 }

@@ -3,9 +3,9 @@ package runner
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/process"
 )
@@ -14,7 +14,7 @@ import (
 // kept.
 type attended struct {
 	program        process.Process
-	stdout, stderr *said
+	stdout, stderr *bounded.Head
 	ended          chan struct{}
 
 	// Set before ended is closed.
@@ -22,8 +22,8 @@ type attended struct {
 	err  error
 }
 
-func attendProgram(p process.Process, stdin []byte, kept int) *attended {
-	a := &attended{program: p, stdout: &said{left: kept}, stderr: &said{left: kept}, ended: make(chan struct{})}
+func attendProgram(p process.Process, stdin []byte, kept int64) *attended {
+	a := &attended{program: p, stdout: &bounded.Head{Limit: kept}, stderr: &bounded.Head{Limit: kept}, ended: make(chan struct{})}
 	go a.see(stdin)
 	return a
 }
@@ -67,21 +67,6 @@ func (a *attended) await(ctx context.Context) error {
 	}
 }
 
-// said is the beginning of what a program says.
-type said struct {
-	text []byte
-	left int   // bytes that are kept yet
-	cut  int64 // bytes that are not
-}
-
-func (s *said) Write(p []byte) (int, error) {
-	kept := p[:min(len(p), s.left)]
-	s.text = append(s.text, kept...)
-	s.left -= len(kept)
-	s.cut += int64(len(p) - len(kept))
-	return len(p), nil
-}
-
-func (s *said) said() evidence.Output {
-	return evidence.Output{Text: strings.ToValidUTF8(string(s.text), "\uFFFD"), Cut: s.cut}
+func outputOf(said *bounded.Head) evidence.Output {
+	return evidence.Output{Text: said.String(), Cut: said.Over()}
 }

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"sync"
 
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/disk"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/mcpproxy"
@@ -33,8 +33,8 @@ const (
 
 // shares are what the authors of a trial's evidence may cause. The zero shares have no end.
 type shares struct {
-	agent   *evidence.Share
-	servers map[string]*evidence.Share
+	agent   *bounded.Budget
+	servers map[string]*bounded.Budget
 }
 
 // used is how much of all is taken, and left how much is not.
@@ -161,11 +161,11 @@ func sharesOf(t *Trial, each int64) shares {
 	}
 	own := sizeOf(t.Files)
 	if len(most) == 0 {
-		return shares{agent: evidence.NewShare(min(agent, each) + own)}
+		return shares{agent: bounded.NewBudget(min(agent, each) + own)}
 	}
-	s := shares{agent: evidence.NewShare(min(agent, each/2) + own), servers: map[string]*evidence.Share{}}
+	s := shares{agent: bounded.NewBudget(min(agent, each/2) + own), servers: map[string]*bounded.Budget{}}
 	for name, limit := range most {
-		s.servers[name] = evidence.NewShare(min(limit, each/2/int64(len(most))))
+		s.servers[name] = bounded.NewBudget(min(limit, each/2/int64(len(most))))
 	}
 	return s
 }
@@ -188,20 +188,4 @@ func (tr *trialRun) keepFinal() {
 	if why := tr.overShare(); why != "" && tr.record.Class == "" {
 		tr.blame(evidence.ClassAgentError, evidence.ReasonBudget, why)
 	}
-}
-
-// sharedWriter writes what is within a share, and drops all that comes when that is full:
-// nobody is held up by that.
-type sharedWriter struct {
-	w     io.Writer
-	share *evidence.Share
-	over  func() // called whenever something is dropped
-}
-
-func (s sharedWriter) Write(p []byte) (int, error) {
-	if s.share.Over() || !s.share.Take(int64(len(p))) {
-		s.over()
-		return len(p), nil
-	}
-	return s.w.Write(p)
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -195,7 +196,7 @@ func TestModelCallBeyondTheShare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := observer{Recorder: rec, shares: shares{agent: evidence.NewShare(4 << 10)}}
+	o := observer{Recorder: rec, shares: shares{agent: bounded.NewBudget(4 << 10)}}
 	body, _ := json.Marshal(strings.Repeat("x", 2<<10))
 	for range 3 {
 		o.ModelCall(evidence.ModelCall{Request: body, Response: []byte("{}")})

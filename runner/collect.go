@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/spec"
@@ -116,7 +117,7 @@ func (tr *trialRun) collectWorkspace(ctx context.Context) error {
 	if !defence.BoundedTrees {
 		limit = max(limit, 160<<20) // for the sake of the machine
 	}
-	err = tr.sandbox.Collect(ctx, AgentBox, WorkspaceDir, &bounded{w: file, left: limit, share: tr.shares.agent})
+	err = tr.sandbox.Collect(ctx, AgentBox, WorkspaceDir, &bounded.Head{W: file, Limit: limit, Share: tr.shares.agent, Fail: errTooLarge})
 	if errors.Is(err, errTooLarge) {
 		tr.blame(evidence.ClassAgentError, evidence.ReasonOutput, "the agent's workspace, holes filled in, "+errTooLarge.Error())
 	}
@@ -170,7 +171,7 @@ func (tr *trialRun) collectTranscript(ctx context.Context) error {
 	tree, out := io.Pipe()
 	collected := make(chan error, 1)
 	go func() {
-		err := tr.sandbox.Collect(ctx, AgentBox, path.Dir(tr.plan.Agent.Transcript), &bounded{w: out, left: maxTranscript})
+		err := tr.sandbox.Collect(ctx, AgentBox, path.Dir(tr.plan.Agent.Transcript), &bounded.Head{W: out, Limit: maxTranscript, Fail: errTooLarge})
 		_ = out.CloseWithError(err)
 		collected <- err
 	}()
@@ -194,7 +195,7 @@ func (tr *trialRun) keepTranscript(in io.Reader) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(&bounded{w: out, left: maxTranscript, share: tr.shares.agent}, in)
+	_, err = io.Copy(&bounded.Head{W: out, Limit: maxTranscript, Share: tr.shares.agent, Fail: errTooLarge}, in)
 	return errors.Join(err, out.Close())
 }
 
@@ -239,19 +240,4 @@ func readHead(r io.Reader) (string, error) {
 		return content.String()[:maxFinal], errTooLarge
 	}
 	return content.String(), err
-}
-
-// bounded fails once more than left bytes are written, or more than a share has.
-type bounded struct {
-	w     io.Writer
-	left  int64
-	share *evidence.Share
-}
-
-func (b *bounded) Write(p []byte) (int, error) {
-	b.left -= int64(len(p))
-	if b.left < 0 || !b.share.Take(int64(len(p))) {
-		return 0, errTooLarge
-	}
-	return b.w.Write(p)
 }

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -103,7 +104,7 @@ func TestWorkspaceThatCannotBeCollected(t *testing.T) {
 				b, trial := testBackend(), testTrial(1)
 				trial.Graders = append(trial.Graders, grader("file", `{"must_exist":["notes.txt"]}`))
 				b.collect[WorkspaceDir] = func(w io.Writer) error {
-					w = &bounded{w: w, left: 8 << 20} // the plan's own limit takes longer
+					w = &bounded.Head{W: w, Limit: 8 << 20, Fail: errTooLarge} // the plan's own limit takes longer
 					return collect(w)
 				}
 				r := runOne(t, b, trial, options(t))

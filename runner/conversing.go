@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/waza-isolate/waza/agents"
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/runner/process"
 )
 
@@ -37,7 +38,7 @@ func (tr *trialRun) startAgent(ctx context.Context, first launch, talk *talk) (p
 	next := func(said []byte) (string, bool) { return talk.over(ctx, said) }
 	if agents.IsOurs(a.Executor) {
 		p, err := tr.sandbox.Start(ctx, AgentBox, first.process)
-		return &dialogue{Process: p, next: next, stop: stop, said: limitedBuffer{left: int(a.maxOutput())}}, err
+		return &dialogue{Process: p, next: next, stop: stop, said: &bounded.Head{Limit: a.maxOutput()}}, err
 	}
 	c := &conversation{done: make(chan struct{}), next: next, stop: stop, limit: a.maxOutput()}
 	c.again = func(prompt string) (process.Process, []byte, error) {
@@ -68,7 +69,7 @@ type dialogue struct {
 	next func(said []byte) (prompt string, ok bool)
 	stop context.CancelFunc
 
-	said limitedBuffer // so far; of the one who reads Stdout
+	said *bounded.Head // so far; of the one who reads Stdout
 	rest []byte        // that came with the end of a turn, likewise
 }
 
@@ -104,7 +105,7 @@ func (d *dialogue) Read(p []byte) (int, error) {
 // it is given fits into a pipe or is read by a program of ours.
 func (d *dialogue) answer() {
 	stdin := d.Process.Stdin()
-	prompt, ok := d.next(d.said.kept.Bytes())
+	prompt, ok := d.next(d.said.Bytes())
 	line, err := json.Marshal(prompt)
 	if !ok || err != nil {
 		_ = stdin.Close()
@@ -156,13 +157,13 @@ func (c *conversation) begin(p process.Process, stdin []byte) {
 		defer close(c.done)
 		defer c.stop()
 		defer func() { _, _ = out.Close(), errs.Close() }()
-		said := &limitedBuffer{left: int(c.limit)}
+		said := &bounded.Head{Limit: c.limit}
 		for {
 			c.exit, c.err = feed(p, stdin, io.MultiWriter(said, out), errs)
 			if c.err != nil || c.exit != (process.Exit{}) || c.isStopped() {
 				return
 			}
-			prompt, ok := c.next(said.kept.Bytes())
+			prompt, ok := c.next(said.Bytes())
 			if !ok {
 				return
 			}

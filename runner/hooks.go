@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/visible"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/process"
@@ -110,7 +111,7 @@ func (tr *trialRun) runAfter(ctx context.Context) error {
 func (o Options) hookOnHost(ctx context.Context, hook spec.Hook) (failed string, err error) {
 	limited, cancel := context.WithTimeout(ctx, hookTimeout)
 	defer cancel()
-	stderr := &limitedBuffer{left: maxSaid}
+	stderr := &bounded.Head{Limit: maxSaid}
 	dir := hook.WorkingDirectory
 	if !filepath.IsAbs(dir) {
 		dir = filepath.Join(o.Start, dir)
@@ -124,7 +125,7 @@ func (o Options) hookOnHost(ctx context.Context, hook spec.Hook) (failed string,
 		return fmt.Sprintf("ran longer than %s", hookTimeout), nil
 	case errors.As(err, &exited) && exited.ExitCode() >= 0:
 		if !slices.Contains(hook.Accepted(), exited.ExitCode()) {
-			failed = fmt.Sprintf("exited with code %d: %s", exited.ExitCode(), visible.FirstLine(o.Secrets.String(stderr.kept.String())))
+			failed = fmt.Sprintf("exited with code %d: %s", exited.ExitCode(), visible.FirstLine(o.Secrets.String(stderr.String())))
 		}
 		return failed, nil
 	case err != nil:
@@ -184,7 +185,7 @@ func (tr *trialRun) runHook(ctx context.Context, hook spec.Hook) (failed string,
 		case a.exit.Signal != "":
 			failed = "was ended by " + a.exit.Signal
 		case !slices.Contains(hook.Accepted(), a.exit.Code):
-			failed = fmt.Sprintf("exited with code %d: %s", a.exit.Code, visible.FirstLine(a.stderr.said().Text))
+			failed = fmt.Sprintf("exited with code %d: %s", a.exit.Code, visible.FirstLine(a.stderr.String()))
 		}
 	}
 	if failed != "" {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/runner/canary"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/mcpproxy"
@@ -41,7 +42,7 @@ func (o observer) Event(e evidence.Event) {
 }
 
 // shareOf is the share of who lives in a box; nil, which has no end, for nobody's.
-func (o observer) shareOf(box string) *evidence.Share {
+func (o observer) shareOf(box string) *bounded.Budget {
 	if box == AgentBox {
 		return o.shares.agent
 	}

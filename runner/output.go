@@ -8,6 +8,7 @@ import (
 	"io"
 	"sync/atomic"
 
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
@@ -31,7 +32,7 @@ type output struct {
 	head  *bytes.Buffer // the final output; nil where that is not here
 	size  int64         // bytes that came
 	err   error         // the first one of the file
-	share *evidence.Share
+	share *bounded.Budget
 	spent bool // something did not fit into the share
 }
 

@@ -119,7 +119,7 @@ func (tr *trialRun) runProgram(ctx context.Context, number int, grader string, a
 		answer.Unfound = err.Error()
 		return answer, nil
 	}
-	kept := maxSaid
+	kept := int64(maxSaid)
 	if ask.Language != "" {
 		kept = maxResults
 	}
@@ -279,6 +279,6 @@ func (tr *trialRun) judgeProgram(ctx context.Context, sandbox Sandbox, p *attend
 	} else if p.err == nil {
 		answer.ExitCode = &p.exit.Code
 	}
-	answer.Stdout, answer.Stderr = p.stdout.said(), p.stderr.said()
+	answer.Stdout, answer.Stderr = outputOf(p.stdout), outputOf(p.stderr)
 	return nil
 }

@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/procgroup"
 	"github.com/waza-isolate/waza/internal/wholefile"
 	"github.com/waza-isolate/waza/mcpconfig"
@@ -147,18 +147,18 @@ func bare(err error) error {
 func (v *Vault) ask(ctx context.Context, command []string) (string, error) {
 	limited, cancel := context.WithTimeout(ctx, secretTimeout)
 	defer cancel()
-	stdout, stderr := &limitedBuffer{left: maxSecret + 3}, &limitedBuffer{left: maxComplaint}
+	stdout, stderr := &bounded.Head{Limit: maxSecret + 3}, &bounded.Head{Limit: maxComplaint}
 	err := runHere(limited, v.dir, command, stdout, stderr)
 	switch {
 	case limited.Err() != nil && ctx.Err() == nil:
 		return "", fmt.Errorf("the command took longer than %s", secretTimeout)
 	case err != nil:
-		if said := strings.TrimSpace(v.known.String(stderr.kept.String())); said != "" {
+		if said := strings.TrimSpace(v.known.String(stderr.String())); said != "" {
 			return "", fmt.Errorf("%w, and said %q", err, said)
 		}
 		return "", err
 	}
-	return stdout.kept.String(), nil
+	return string(stdout.Bytes()), nil
 }
 
 // runHere runs a command of the eval's on the host. The whole of its process group ends with
@@ -168,19 +168,6 @@ func runHere(ctx context.Context, dir string, command []string, stdout, stderr i
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, stdout, stderr
 	procgroup.Own(cmd, time.Second)
 	return cmd.Run()
-}
-
-// limitedBuffer keeps the beginning of what is written to it.
-type limitedBuffer struct {
-	kept bytes.Buffer
-	left int
-}
-
-func (b *limitedBuffer) Write(p []byte) (int, error) {
-	n := min(len(p), b.left)
-	b.left -= n
-	b.kept.Write(p[:n])
-	return len(p), nil
 }
 
 // Give hands every server its own secrets, for the environment that it is started with.

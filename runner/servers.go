@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"net"
 	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/mcpproxy"
@@ -144,15 +146,15 @@ func (tr *trialRun) openLogs() error {
 }
 
 // openLog keeps an output within a share, and shows it where that was asked for.
-func (tr *trialRun) openLog(name, box string, share *evidence.Share, open func() (io.WriteCloser, error)) error {
+func (tr *trialRun) openLog(name, box string, share *bounded.Budget, open func() (io.WriteCloser, error)) error {
 	file, err := open()
 	if err != nil {
 		return err
 	}
 	tr.logs = append(tr.logs, file)
-	kept := sharedWriter{file, share, sync.OnceFunc(func() {
+	kept := &bounded.Head{W: file, Limit: math.MaxInt64, Share: share, Full: func() {
 		tr.rec.Event(evidence.Event{Kind: "limit", Where: box, Message: fmt.Sprintf("its server's share of the evidence, %d bytes, is full: no more of its output is kept", share.Max())})
-	})}
+	}}
 	tr.outputs[name] = kept
 	if tr.run.o.ServerLog != nil {
 		tr.outputs[name] = io.MultiWriter(kept, tr.run.o.ServerLog(tr.plan, box))

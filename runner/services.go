@@ -15,11 +15,19 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/mcpproxy"
 	"github.com/waza-isolate/waza/runner/process"
 	"github.com/waza-isolate/waza/runner/spec"
+)
+
+const (
+	// maxServiceOutput is how many bytes of each of a service's outputs are kept.
+	maxServiceOutput = 16 << 20
+	// maxLastWords is how much of its end is there for messages.
+	maxLastWords = 2 << 10
 )
 
 // defaultReady is how long a service may take until it is ready.
@@ -138,16 +146,17 @@ func (as *auxiliaries) await() { as.attended.Wait() }
 type auxiliary struct {
 	box            string
 	plan           Service
-	stdout, stderr *excerpt
+	stdout, stderr *bounded.Ends
 }
 
 func (as *auxiliaries) auxiliary(s Service, output func(string) io.Writer) *auxiliary {
 	a := &auxiliary{box: ServiceBox(as.server, s.Name), plan: s}
-	kept := func(stream string) *excerpt {
-		return newExcerpt(output(serviceOutput(as.server, s.Name, stream)), maxServiceOutput, func() {
+	kept := func(stream string) *bounded.Ends {
+		file := &bounded.Head{W: output(serviceOutput(as.server, s.Name, stream)), Limit: maxServiceOutput, Full: func() {
 			message := fmt.Sprintf("only the first %d bytes of %s are kept", maxServiceOutput, stream)
 			as.rec.Event(evidence.Event{Kind: "limit", Where: a.box, Message: message})
-		})
+		}}
+		return &bounded.Ends{Tail: maxLastWords, W: file}
 	}
 	a.stdout, a.stderr = kept("stdout"), kept("stderr")
 	return a
@@ -232,7 +241,7 @@ func checkProcess(s mcpconfig.Service, home string) process.Spec {
 
 // lastWords is the end of a service's output, as a sentence of its own.
 func (a *auxiliary) lastWords() string {
-	words := strings.TrimSpace(strings.TrimSpace(a.stdout.end()) + "\n" + strings.TrimSpace(a.stderr.end()))
+	words := strings.TrimSpace(strings.TrimSpace(a.stdout.String()) + "\n" + strings.TrimSpace(a.stderr.String()))
 	if words == "" {
 		return "; it wrote nothing"
 	}

@@ -1,10 +1,8 @@
 package runner
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -139,23 +137,6 @@ func TestBackendWithoutServices(t *testing.T) {
 		}
 		wantOutcome(t, results[0], evidence.ClassInfra, `service "db" of server "stock" cannot be run by this backend`)
 	})
-}
-
-func TestExcerpt(t *testing.T) {
-	var file bytes.Buffer
-	full := 0
-	e := newExcerpt(&file, 10, func() { full++ })
-	for _, part := range []string{"12345", "67890", "", strings.Repeat("a", maxLastWords), "end"} {
-		if n, err := fmt.Fprint(e, part); n != len(part) || err != nil {
-			t.Errorf("%d, %v", n, err)
-		}
-	}
-	if file.String() != "1234567890" || full != 1 {
-		t.Errorf("kept %q, told %d times", file.String(), full)
-	}
-	if end := e.end(); len(end) != maxLastWords || !strings.HasSuffix(end, "aaaend") {
-		t.Errorf("%d bytes end in %q", len(end), end[len(end)-10:])
-	}
 }
 
 func readFile(t *testing.T, r Result, name string) string {

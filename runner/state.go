@@ -14,6 +14,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/mcpproxy"
@@ -167,7 +168,7 @@ func (tr *trialRun) lookAt(ctx context.Context, what evidence.FileAsk) (*evidenc
 	ctx, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()
 	var found bytes.Buffer
-	err := finder.Find(ctx, what.Server, what.Path, &bounded{w: &found, left: maxLooked + 64<<10})
+	err := finder.Find(ctx, what.Server, what.Path, &bounded.Head{W: &found, Limit: maxLooked + 64<<10, Fail: errTooLarge})
 	if err != nil && !errors.Is(err, errTooLarge) {
 		return nil, fmt.Errorf("%w: %s in the container of server %q: %w", errUnanswered, what.Path, what.Server, err)
 	}

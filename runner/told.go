@@ -8,6 +8,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/transcript"
 )
@@ -25,7 +26,7 @@ func (tr *trialRun) keepTold(source transcript.Source) (said string, err error) 
 	if err != nil {
 		return "", err
 	}
-	out, events := &bounded{w: file, left: maxTranscript, share: tr.shares.agent}, 0
+	out, events := &bounded.Head{W: file, Limit: maxTranscript, Share: tr.shares.agent, Fail: errTooLarge}, 0
 	var messages strings.Builder
 	err = tr.openTold(source.From, func(in io.Reader) error {
 		report, err := source.Read(in, func(e evidence.TranscriptEvent) error {

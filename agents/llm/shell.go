@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/agents/internal/program"
+	"github.com/waza-isolate/waza/internal/bounded"
 )
 
 // Bounds of a command.
@@ -57,14 +58,14 @@ func outputs(ran program.Result) string {
 	var text strings.Builder
 	for _, out := range []struct {
 		name string
-		program.Output
+		*bounded.Head
 	}{{"", ran.Stdout}, {"[stderr]\n", ran.Stderr}} {
-		if len(out.Kept) == 0 {
+		if len(out.Bytes()) == 0 {
 			continue
 		}
-		text.WriteString(out.name + strings.TrimSuffix(strings.ToValidUTF8(string(out.Kept), "\uFFFD"), "\n") + "\n")
-		if out.Lost > 0 {
-			fmt.Fprintf(&text, "[%d more bytes are left out]\n", out.Lost)
+		text.WriteString(out.name + strings.TrimSuffix(out.String(), "\n") + "\n")
+		if over := out.Over(); over > 0 {
+			fmt.Fprintf(&text, "[%d more bytes are left out]\n", over)
 		}
 	}
 	return text.String()

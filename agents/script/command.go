@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/agents/internal/program"
+	"github.com/waza-isolate/waza/internal/bounded"
 )
 
 // commandStep runs a program in the workspace.
@@ -84,11 +85,11 @@ func (r *runner) execute(ctx context.Context, argv []string) (stdout, stderr str
 }
 
 // whole is an output as text, all of it.
-func whole(out program.Output) (string, error) {
-	if out.Lost > 0 {
+func whole(out *bounded.Head) (string, error) {
+	if out.Over() > 0 {
 		return "", errTooLong
 	}
-	return plainText(out.Kept)
+	return plainText(out.Bytes())
 }
 
 // excerpt makes the beginning of text fit into one sentence.

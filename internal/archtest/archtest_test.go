@@ -153,6 +153,7 @@ func TestForbidden(t *testing.T) {
 func TestGuestIsSmall(t *testing.T) {
 	want := []string{
 		"github.com/hashicorp/yamux",
+		module + "internal/bounded",
 		module + "internal/defence",
 		module + "runner/guest",
 		module + "runner/observe",

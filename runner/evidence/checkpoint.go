@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+
+	"github.com/waza-isolate/waza/internal/bounded"
 )
 
 // CheckpointsDir holds a directory for each checkpoint, by the number of its turn: the trial
@@ -33,7 +35,7 @@ func (d Dir) Checkpoint(turn int) Dir {
 
 // CopyTo copies what was recorded of messages, models and events so far into another
 // recorder's files, which are empty. What does not fit into the share is an error.
-func (r *Recorder) CopyTo(to *Recorder, share *Share) error {
+func (r *Recorder) CopyTo(to *Recorder, share *bounded.Budget) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	to.mu.Lock()
@@ -50,7 +52,7 @@ func (r *Recorder) CopyTo(to *Recorder, share *Share) error {
 	return nil
 }
 
-func copyInto(to, from string, share *Share) error {
+func copyInto(to, from string, share *bounded.Budget) error {
 	in, err := os.Open(from)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

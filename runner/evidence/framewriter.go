@@ -7,6 +7,7 @@ import (
 	"maps"
 	"unicode/utf8"
 
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/runner/redact"
 )
@@ -76,26 +77,11 @@ func writeBytes(w io.Writer, name string, raw []byte, secrets *redact.Set, limit
 	if _, err := io.WriteString(w, `,"`+name+`":"`); err != nil {
 		return found, 0, err
 	}
-	kept := &head{w: inside, left: limit} // only behind the redaction: a cut secret is not found
+	kept := &bounded.Head{W: inside, Limit: int64(limit)} // only behind the redaction: a cut secret is not found
 	found, err = secrets.WriteJSON(kept, raw)
 	if err = errors.Join(err, inside.Close()); err != nil {
-		return found, kept.over, err
+		return found, kept.Over(), err
 	}
 	_, err = io.WriteString(w, `"`)
-	return found, kept.over, err
-}
-
-// head passes the beginning of a stream on, and counts what is over.
-type head struct {
-	w    io.Writer
-	left int
-	over int64
-}
-
-func (h *head) Write(p []byte) (int, error) {
-	n := min(len(p), h.left)
-	h.left -= n
-	h.over += int64(len(p) - n)
-	_, err := h.w.Write(p[:n])
-	return len(p), err
+	return found, kept.Over(), err
 }

@@ -28,6 +28,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/plain"
 	"github.com/waza-isolate/waza/internal/procgroup"
 	"github.com/waza-isolate/waza/runner/spec"
@@ -229,9 +230,9 @@ func (g git) pack(commit string) (*Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &bounded{file: file}
+	out := &bounded.Head{W: file, Limit: maxBytes, Fail: refused("it is larger than %d MiB with its history; give it a depth", maxBytes>>20)}
 	err = errors.Join(os.Remove(file.Name()), tree.Pack(root, nil, out))
-	packed := &Tree{Commit: commit, file: file, size: out.size}
+	packed := &Tree{Commit: commit, file: file, size: out.Size()}
 	if err == nil {
 		err = packed.check(root)
 	}
@@ -265,32 +266,19 @@ func (t *Tree) check(root *os.Root) error {
 	}
 }
 
-// bounded is a file that does not grow beyond the limit.
-type bounded struct {
-	file *os.File
-	size int64
-}
-
-func (b *bounded) Write(p []byte) (int, error) {
-	if b.size += int64(len(p)); b.size > maxBytes {
-		return 0, refused("it is larger than %d MiB with its history; give it a depth", maxBytes>>20)
-	}
-	return b.file.Write(p)
-}
-
 // run runs git to its end, and returns what it wrote. What git says is wrong is a
 // [RefusedError].
 func (g git) run(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := g.command(ctx, args...)
-	var said tail
-	cmd.Stderr = &said
+	said := &bounded.Ends{Tail: 4 << 10}
+	cmd.Stderr = said
 	out, err := cmd.Output()
 	var exit *exec.ExitError
 	switch {
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("git %s: %w", args[0], context.Cause(ctx))
 	case errors.As(err, &exit):
-		return nil, refused("git %s: %s", args[0], cmp.Or(said.line(), err.Error()))
+		return nil, refused("git %s: %s", args[0], cmp.Or(fatal(said.String()), err.Error()))
 	}
 	return out, err
 }
@@ -330,18 +318,9 @@ func (g git) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// tail keeps the end of what a program says.
-type tail struct{ kept []byte }
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.kept = append(t.kept, p...)
-	t.kept = t.kept[max(0, len(t.kept)-4096):]
-	return len(p), nil
-}
-
-// line is the first line that says what is fatal, or the last.
-func (t *tail) line() (last string) {
-	for line := range strings.Lines(string(t.kept)) {
+// fatal returns the first line that says what is fatal, or the last.
+func fatal(said string) (last string) {
+	for line := range strings.Lines(said) {
 		if line = strings.TrimSpace(plain.Line(line)); line != "" && !strings.HasPrefix(last, "fatal: ") {
 			last = line
 		}

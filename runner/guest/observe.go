@@ -1,11 +1,11 @@
 package guest
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/runner/observe"
 	"github.com/waza-isolate/waza/runner/process"
 )
@@ -22,8 +22,8 @@ func (g *Guest) ExecWatched(ctx context.Context, spec process.Spec, dirs []strin
 // Observe is what programs that were watched did so far: the guest's word, within
 // bounds.
 func (g *Guest) Observe(ctx context.Context) (observe.Seen, error) {
-	var said capped
-	if err := g.fetch(ctx, request{Verb: "observe"}, &said); err != nil {
+	said := &bounded.Head{Limit: maxSeen, Fail: errSaysMuch}
+	if err := g.fetch(ctx, request{Verb: "observe"}, said); err != nil {
 		return observe.Seen{}, err
 	}
 	seen, err := observe.Parse(said.Bytes())
@@ -33,14 +33,4 @@ func (g *Guest) Observe(ctx context.Context) (observe.Seen, error) {
 	return seen, nil
 }
 
-// capped holds no more than maxSeen.
-type capped struct{ bytes.Buffer }
-
 var errSaysMuch = errors.New("it says more than it may of what it saw")
-
-func (c *capped) Write(p []byte) (int, error) {
-	if c.Len()+len(p) > maxSeen {
-		return 0, errSaysMuch
-	}
-	return c.Buffer.Write(p)
-}

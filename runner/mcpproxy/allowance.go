@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
@@ -33,7 +34,7 @@ const (
 type tally struct {
 	maxFrames, maxBytes int64
 	frames, bytes       atomic.Int64
-	share               *evidence.Share // of who sends that way
+	share               *bounded.Budget // of who sends that way
 }
 
 // take says whether a message of n bytes is within the limits, and counts it.
@@ -61,8 +62,8 @@ type allowance struct {
 	refused tally        // what is recorded of the agent's messages beyond it
 }
 
-func newAllowance(s Server, agent *evidence.Share) *allowance {
-	limits := func(share *evidence.Share) tally {
+func newAllowance(s Server, agent *bounded.Budget) *allowance {
+	limits := func(share *bounded.Budget) tally {
 		return tally{maxFrames: s.Frames, maxBytes: s.Traffic, share: share}
 	}
 	return &allowance{said: limits(agent), heard: limits(s.Share), silent: silence(), refused: tally{maxFrames: refusedKept, maxBytes: refusedKeptBytes}}

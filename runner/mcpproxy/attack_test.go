@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/waza-isolate/waza/internal/bounded"
 )
 
 // held is how much memory f leaves behind in what it returns.
@@ -238,13 +240,13 @@ func TestListOfManySmallElements(t *testing.T) {
 
 // What is held about the lines of an event counts like the event.
 func TestLinesOfAnEventCount(t *testing.T) {
-	memory := &budget{left: 1 << 20}
+	memory := bounded.NewBudget(1 << 20)
 	in := newEventReader(strings.NewReader(strings.Repeat("a\n", 100<<10)+"\n"), 1<<20, memory)
 	if _, err := in.next(); !errors.Is(err, errNoMemory) {
 		t.Errorf("got %v", err)
 	}
-	if memory.left != 1<<20 {
-		t.Errorf("%d bytes are left", memory.left)
+	if used := memory.Used(); used != 0 {
+		t.Errorf("%d bytes are taken", used)
 	}
 }
 

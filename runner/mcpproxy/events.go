@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"io"
+
+	"github.com/waza-isolate/waza/internal/bounded"
 )
 
 // event is a piece of an event stream: one event with the blank line that ends it,
@@ -56,13 +58,13 @@ func (e event) with(data []byte) []byte {
 type eventReader struct {
 	in     *bufio.Reader
 	max    int64
-	memory *budget
+	memory *bounded.Budget
 
 	begun bool // past a byte order mark
 	wasCR bool // the last line ended in a CR whose LF had not come yet
 }
 
-func newEventReader(r io.Reader, max int64, memory *budget) *eventReader {
+func newEventReader(r io.Reader, max int64, memory *bounded.Budget) *eventReader {
 	return &eventReader{in: bufio.NewReaderSize(r, 64<<10), max: max, memory: memory}
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/waza-isolate/waza/internal/bounded"
 )
 
 // heardEvent is an event as a test writes it down.
@@ -18,7 +19,7 @@ type heardEvent struct {
 }
 
 func readEvents(r io.Reader, max int64) ([]heardEvent, error) {
-	in := newEventReader(r, max, &budget{left: 1 << 40})
+	in := newEventReader(r, max, bounded.NewBudget(1<<40))
 	var all []heardEvent
 	for {
 		e, err := in.next()
@@ -73,7 +74,7 @@ func TestEvents(t *testing.T) {
 }
 
 func TestEventWithOtherData(t *testing.T) {
-	in := newEventReader(strings.NewReader("id: 1\ndata: {\n: c\ndata: }\nretry: 2\n\n"), 1024, &budget{left: 1 << 20})
+	in := newEventReader(strings.NewReader("id: 1\ndata: {\n: c\ndata: }\nretry: 2\n\n"), 1024, bounded.NewBudget(1<<20))
 	e, err := in.next()
 	if err != nil {
 		t.Fatal(err)

@@ -143,8 +143,8 @@ func TestMemoryIsShared(t *testing.T) {
 	if err := b.proxy.Close(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if left := b.proxy.memory.left; left != 1<<20 {
-		t.Errorf("%d bytes are lost", 1<<20-left)
+	if lost := b.proxy.memory.Used(); lost != 0 {
+		t.Errorf("%d bytes are lost", lost)
 	}
 }
 

@@ -37,7 +37,7 @@ func (l *link) open(c call) (*exchange, error) {
 			return nil, err
 		}
 	}
-	if !l.server.proxy.memory.take(ex.held) {
+	if !l.server.proxy.memory.Take(ex.held) {
 		return nil, errNoMemory
 	}
 	l.begin(ex, c)
@@ -125,7 +125,7 @@ func (l *link) settle(ex *exchange, key string) {
 	if ex.timer != nil {
 		ex.timer.Stop()
 	}
-	l.server.proxy.memory.give(ex.held)
+	l.server.proxy.memory.Give(ex.held)
 	ex.settled()
 }
 

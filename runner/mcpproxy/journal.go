@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -12,8 +13,8 @@ import (
 // connection broke; 2025-11-25 basic/transports, "Resumability and Redelivery".
 // The oldest gives way to the newest.
 type journal struct {
-	max    int     // events
-	memory *budget // for the journals of all sessions
+	max    int             // events
+	memory *bounded.Budget // for the journals of all sessions
 
 	mu     sync.Mutex
 	events []sentEvent // oldest first; guarded by mu
@@ -93,11 +94,11 @@ func (j *journal) keep(e sentEvent) {
 	if j.closed {
 		return
 	}
-	for len(j.events) >= j.max || !j.memory.take(int64(cap(e.raw))) {
+	for len(j.events) >= j.max || !j.memory.Take(int64(cap(e.raw))) {
 		if len(j.events) == 0 {
 			return
 		}
-		j.memory.give(int64(cap(j.events[0].raw)))
+		j.memory.Give(int64(cap(j.events[0].raw)))
 		j.events[0] = sentEvent{}
 		j.events = j.events[1:]
 	}
@@ -135,7 +136,7 @@ func (j *journal) close() {
 	defer j.mu.Unlock()
 	j.closed = true
 	for _, e := range j.events {
-		j.memory.give(int64(cap(e.raw)))
+		j.memory.Give(int64(cap(e.raw)))
 	}
 	j.events = nil
 }

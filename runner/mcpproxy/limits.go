@@ -2,10 +2,9 @@ package mcpproxy
 
 import (
 	"cmp"
-	"sync"
 	"time"
 
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/internal/bounded"
 )
 
 // Limits bound what agent and servers can cost the runner. A zero field takes
@@ -28,7 +27,7 @@ type Limits struct {
 
 	// Share is what recording the agent's messages, and the answers to them, may take; nil for
 	// no limit.
-	Share *evidence.Share
+	Share *bounded.Budget
 
 	Body  time.Duration // until a request's body is in; default 60 s
 	Write time.Duration // until the agent has taken one message; default 30 s
@@ -77,27 +76,4 @@ func (l Limits) valid() bool {
 		}
 	}
 	return true
-}
-
-// budget is a number of bytes that many holders share.
-type budget struct {
-	mu   sync.Mutex
-	left int64 // guarded by mu
-}
-
-// take says whether n bytes were left, and if so takes them.
-func (b *budget) take(n int64) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if n > b.left {
-		return false
-	}
-	b.left -= n
-	return true
-}
-
-func (b *budget) give(n int64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.left += n
 }

@@ -66,7 +66,7 @@ func startLink(s *server, conn, session string) (*link, error) {
 		grace:   p.limits.Grace,
 		message: s.Message,
 		memory:  p.memory,
-		stderr:  &stderr{sink: s.stderr},
+		stderr:  newStderr(s.stderr),
 		line:    func(line []byte) error { <-started; return l.receive(line) },
 		ended:   func(e ending) { <-started; l.end(e) },
 	})

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
@@ -138,7 +139,7 @@ func FuzzOneLine(f *testing.F) {
 func FuzzReadLines(f *testing.F) {
 	f.Add([]byte("a\r\n\nb\nc"), int64(10))
 	f.Fuzz(func(t *testing.T, raw []byte, max int64) {
-		memory := &budget{left: 1 << 20}
+		memory := bounded.NewBudget(1 << 20)
 		err := readLines(bytes.NewReader(raw), max&0xff, memory, func(line []byte) error {
 			if int64(len(line)) > max&0xff || bytes.Contains(line, []byte("\n")) {
 				t.Fatalf("line %q", line)
@@ -148,8 +149,8 @@ func FuzzReadLines(f *testing.F) {
 		if err != nil && !errors.Is(err, errTooLong) && !errors.Is(err, errNoMemory) {
 			t.Fatal(err)
 		}
-		if memory.left != 1<<20 {
-			t.Fatalf("%d bytes are lost", 1<<20-memory.left)
+		if lost := memory.Used(); lost != 0 {
+			t.Fatalf("%d bytes are lost", lost)
 		}
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/runner/process"
 )
@@ -35,7 +36,7 @@ var _ process.Process = (*eventSession)(nil)
 // eventsLauncher opens sessions with a server of the HTTP+SSE transport; 2024-11-05
 // basic/transports. Each looks like a process: a line written to its stdin is a
 // POST, an event of its stream is a line of its stdout.
-func eventsLauncher(up *Upstream, message int64, memory *budget, timeout time.Duration) Launcher {
+func eventsLauncher(up *Upstream, message int64, memory *bounded.Budget, timeout time.Duration) Launcher {
 	return func(ctx context.Context) (process.Process, error) {
 		s := &eventSession{up: up, memory: memory, timeout: timeout, gone: make(chan struct{})}
 		s.ctx, s.cancel = context.WithCancelCause(ctx)
@@ -51,7 +52,7 @@ func eventsLauncher(up *Upstream, message int64, memory *budget, timeout time.Du
 // process.Process without stderr.
 type eventSession struct {
 	up      *Upstream
-	memory  *budget
+	memory  *bounded.Budget
 	timeout time.Duration
 	ctx     context.Context // ends with the session
 	cancel  context.CancelCauseFunc
@@ -173,7 +174,7 @@ const linePiece = 32 << 10
 // the rest when the server has accepted it, so that what follows comes after it.
 func (s *eventSession) Write(line []byte) (int, error) {
 	size := int64(len(line)) // the connection may hold it for longer than the caller does
-	if !s.memory.take(size) {
+	if !s.memory.Take(size) {
 		return 0, errNoMemory
 	}
 	body := bytes.Clone(jsontext.TrimSpace(line))
@@ -184,12 +185,12 @@ func (s *eventSession) Write(line []byte) (int, error) {
 		timeout, sent = min(timeout, deliveryTimeout), func() {}
 	}
 	if !s.begin() {
-		s.memory.give(size)
+		s.memory.Give(size)
 		return 0, errHungUp
 	}
 	go func() {
 		defer s.posts.Done()
-		defer s.memory.give(size)
+		defer s.memory.Give(size)
 		accepted <- s.post(body, timeout, sent)
 	}()
 	select {

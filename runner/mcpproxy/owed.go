@@ -3,6 +3,8 @@ package mcpproxy
 import (
 	"maps"
 	"time"
+
+	"github.com/waza-isolate/waza/internal/bounded"
 )
 
 // lateGrace is how long the id of a request that was given up is kept from other
@@ -12,7 +14,7 @@ const lateGrace = 5 * time.Second
 // owed are the ids of requests that were given up. Where there is no memory for
 // one it is not kept: only an agent that floods is short of it.
 type owed struct {
-	memory *budget
+	memory *bounded.Budget
 	until  map[string]time.Time
 }
 
@@ -22,10 +24,10 @@ func (o *owed) add(key string) {
 		if !until.Before(now) {
 			return false
 		}
-		o.memory.give(idCost(key))
+		o.memory.Give(idCost(key))
 		return true
 	})
-	if _, there := o.until[key]; !there && !o.memory.take(idCost(key)) {
+	if _, there := o.until[key]; !there && !o.memory.Take(idCost(key)) {
 		return
 	}
 	if o.until == nil {
@@ -40,7 +42,7 @@ func (o *owed) left(key string) time.Duration { return time.Until(o.until[key]) 
 func (o *owed) drop(key string) {
 	if _, there := o.until[key]; there {
 		delete(o.until, key)
-		o.memory.give(idCost(key))
+		o.memory.Give(idCost(key))
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/runner/capture"
@@ -232,7 +233,7 @@ func FuzzMessages(f *testing.F) {
 	f.Add([]byte(" {\"a\":\"}\\\"\"}[1][{}]\n"), uint8(3))
 	f.Add([]byte("}{\"\\"), uint8(1))
 	f.Fuzz(func(t *testing.T, data []byte, size uint8) {
-		in := &messageReader{in: iotest.OneByteReader(bytes.NewReader(data)), max: 1 << 20, memory: &budget{left: 1 << 30}}
+		in := &messageReader{in: iotest.OneByteReader(bytes.NewReader(data)), max: 1 << 20, memory: bounded.NewBudget(1 << 30)}
 		if size > 0 {
 			in.in = &pieces{data, int(size)}
 		}

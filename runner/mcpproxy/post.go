@@ -245,7 +245,7 @@ func (s *server) joined(it item, answers [][]byte) (item, wait) {
 	for _, raw := range answers {
 		size += int64(len(raw))
 	}
-	if !s.proxy.memory.take(size) {
+	if !s.proxy.memory.Take(size) {
 		s.notes.add("limit", "the answers to a batch are "+errNoMemory.Error(), nil)
 		return item{held: it.held}, closed
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/process"
 )
@@ -105,7 +106,7 @@ func Probe(ctx context.Context, rec Recorder, limits Limits, s Server) (ServerIn
 type prober struct {
 	server Server
 	limits Limits
-	sink   *stderrSink
+	sink   *bounded.Head
 	notes  *notes
 	// refusal is what the server is told that asks something; empty where nobody answers.
 	refusal string
@@ -157,4 +158,4 @@ func (p *prober) message() int64 { return min(p.server.Message, maxProbed) }
 
 // budget is for the messages of one conversation: the one that is read, the one that
 // is looked at, and what growing costs.
-func (p *prober) budget() *budget { return &budget{left: 4 * p.message()} }
+func (p *prober) budget() *bounded.Budget { return bounded.NewBudget(4 * p.message()) }

@@ -142,7 +142,7 @@ func (h *httpProbe) failure(ctx context.Context, err error) error {
 		case <-r.gone:
 			return &ProbeError{
 				Server: h.server.Name, Class: ErrExited, Cause: errors.New(r.end.String()),
-				Exit: r.end.known(), Stderr: r.words.lastWords(),
+				Exit: r.end.known(), Stderr: r.words.String(),
 			}
 		default:
 		}
@@ -192,7 +192,7 @@ func (h *httpProbe) advice(status int) error {
 func (h *httpProbe) fail(class, cause error) error {
 	failed := &ProbeError{Server: h.server.Name, Class: class, Cause: cause}
 	if h.up.Process != nil {
-		failed.Stderr = h.up.Process.words.lastWords()
+		failed.Stderr = h.up.Process.words.String()
 	}
 	return failed
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/runner/process"
 )
 
@@ -11,7 +12,7 @@ import (
 type processTalk struct {
 	*prober
 	child *child
-	log   *stderr
+	log   *bounded.Ends
 	lines chan []byte // of stdout
 	end   ending      // set before child.gone closes
 }
@@ -29,7 +30,7 @@ func (p *prober) askProcess(ctx context.Context, era Era) (ServerInfo, error) {
 // converse begins a conversation with the process that launch starts. leave sees it
 // off, and returns when it has ended.
 func (p *prober) converse(ctx context.Context, launch Launcher) (_ *processTalk, leave func(), err error) {
-	t := &processTalk{prober: p, log: &stderr{sink: p.sink}, lines: make(chan []byte)}
+	t := &processTalk{prober: p, log: newStderr(p.sink), lines: make(chan []byte)}
 	// The process outlives ctx by the time it takes to see it off.
 	life, release := context.WithCancel(context.WithoutCancel(ctx))
 	starting := context.AfterFunc(ctx, release)
@@ -102,7 +103,7 @@ func (t *processTalk) ask(ctx context.Context, request string, _ bool) ([]byte, 
 			t.refuse(ctx, line)
 		case <-t.child.gone:
 			return nil, &ProbeError{
-				Server: t.server.Name, Class: ErrExited, Cause: errors.New(t.end.String()), Exit: t.end.known(), Stderr: t.log.lastWords(),
+				Server: t.server.Name, Class: ErrExited, Cause: errors.New(t.end.String()), Exit: t.end.known(), Stderr: t.log.String(),
 			}
 		case <-ctx.Done():
 			return nil, t.fail(ErrNoAnswer, context.Cause(ctx))
@@ -118,7 +119,7 @@ func (t *processTalk) tell(ctx context.Context, message string) error {
 }
 
 func (t *processTalk) fail(class, cause error) error {
-	return &ProbeError{Server: t.server.Name, Class: class, Cause: cause, Stderr: t.log.lastWords()}
+	return &ProbeError{Server: t.server.Name, Class: class, Cause: cause, Stderr: t.log.String()}
 }
 
 // refuse answers what the server asks of the runner, where that is to be refused.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/runner/process"
 )
@@ -28,8 +29,8 @@ type childConfig struct {
 	starts  time.Duration // until launch must have returned
 	grace   time.Duration
 	message int64
-	memory  *budget
-	stderr  *stderr
+	memory  *bounded.Budget
+	stderr  *bounded.Ends
 	line    func([]byte) error // every line of stdout; it fails where the process is to end
 	ended   func(ending)       // once, after the last line
 }
@@ -38,9 +39,9 @@ type childConfig struct {
 type child struct {
 	proc process.Process
 	in   chan outgoing
-	held *budget       // for what is written
-	quit chan struct{} // closed by halt
-	gone chan struct{} // closed when it has ended and all was reported
+	held *bounded.Budget // for what is written
+	quit chan struct{}   // closed by halt
+	gone chan struct{}   // closed when it has ended and all was reported
 
 	once  sync.Once
 	asked bool  // it is no longer wanted; set before quit closes
@@ -127,17 +128,17 @@ func drain(proc process.Process, cancel context.CancelCauseFunc) {
 // the process has ended, or the context has. The writer may have its copy for longer.
 func (k *child) send(ctx context.Context, line []byte) error {
 	size := int64(len(line) + 1)
-	if !k.held.take(size) {
+	if !k.held.Take(size) {
 		return errNoMemory
 	}
 	written := make(chan error, 1)
 	select {
 	case k.in <- outgoing{line: oneLine(line), written: written}:
 	case <-k.quit:
-		k.held.give(size)
+		k.held.Give(size)
 		return errEnded
 	case <-ctx.Done():
-		k.held.give(size)
+		k.held.Give(size)
 		return context.Cause(ctx)
 	}
 	select {
@@ -226,7 +227,7 @@ func (k *child) write() {
 		select {
 		case out := <-k.in:
 			_, err := stdin.Write(out.line)
-			k.held.give(int64(len(out.line)))
+			k.held.Give(int64(len(out.line)))
 			out.written <- err
 			if err != nil {
 				k.refuse(err)
@@ -244,7 +245,7 @@ func (k *child) refuse(err error) {
 	for {
 		select {
 		case out := <-k.in:
-			k.held.give(int64(len(out.line)))
+			k.held.Give(int64(len(out.line)))
 			out.written <- err
 		case <-k.quit:
 			return

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/process"
 )
@@ -43,7 +44,7 @@ type Server struct {
 	Frames, Traffic int64
 	// Share is what recording the messages that the server sends unasked may take; nil for
 	// no limit.
-	Share *evidence.Share
+	Share *bounded.Budget
 }
 
 func (s Server) withDefaults(l Limits) Server {
@@ -78,7 +79,7 @@ func (s Server) validate() error {
 func (s Server) passes() bool { return s.Upstream != nil && !s.Upstream.Events }
 
 // launcher starts what a link talks to: a process, or a session over HTTP+SSE.
-func (s Server) launcher(message int64, memory *budget) Launcher {
+func (s Server) launcher(message int64, memory *bounded.Budget) Launcher {
 	if s.Upstream == nil {
 		return s.Launch
 	}
@@ -96,8 +97,8 @@ type Proxy struct {
 	limits  Limits
 	rec     Recorder
 	servers map[string]*server
-	memory  *budget
-	replay  *budget
+	memory  *bounded.Budget
+	replay  *bounded.Budget
 
 	calls     atomic.Int64           // requests to call a tool
 	overspent atomic.Pointer[string] // how the agent came to want more than it may
@@ -133,8 +134,8 @@ func New(rec Recorder, limits Limits, servers ...Server) (*Proxy, error) {
 		done:    make(chan struct{}),
 		links:   map[*link]struct{}{},
 	}
-	p.memory = &budget{left: p.limits.Memory}
-	p.replay = &budget{left: p.limits.Replay}
+	p.memory = bounded.NewBudget(p.limits.Memory)
+	p.replay = bounded.NewBudget(p.limits.Replay)
 	for _, s := range servers {
 		if err := s.validate(); err != nil {
 			return nil, err

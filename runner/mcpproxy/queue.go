@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -37,7 +38,7 @@ func (it item) httpStatus() int { return cmp.Or(it.status, http.StatusOK) }
 // queue holds messages until one of the agent's streams takes them.
 type queue struct {
 	max    int
-	memory *budget
+	memory *bounded.Budget
 	wake   chan struct{} // holds one token while there may be something to see
 
 	mu     sync.Mutex
@@ -45,7 +46,7 @@ type queue struct {
 	closed bool   // guarded by mu
 }
 
-func newQueue(max int, memory *budget) *queue {
+func newQueue(max int, memory *bounded.Budget) *queue {
 	return &queue{max: max, memory: memory, wake: make(chan struct{}, 1)}
 }
 
@@ -54,7 +55,7 @@ func newQueue(max int, memory *budget) *queue {
 func (q *queue) push(it item) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed || len(q.items) >= q.max || !q.memory.take(int64(cap(it.raw))) {
+	if q.closed || len(q.items) >= q.max || !q.memory.Take(int64(cap(it.raw))) {
 		return false
 	}
 	it.held = int64(cap(it.raw))
@@ -64,7 +65,7 @@ func (q *queue) push(it item) bool {
 }
 
 // done gives back the memory of what was taken.
-func (q *queue) done(it item) { q.memory.give(it.held) }
+func (q *queue) done(it item) { q.memory.Give(it.held) }
 
 // close lets what is queued be taken and nothing be added.
 func (q *queue) close() {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
@@ -19,7 +20,7 @@ var (
 type holding struct {
 	buf    []byte
 	max    int64
-	memory *budget
+	memory *bounded.Budget
 	beside int64 // bytes that are held about the message
 }
 
@@ -42,19 +43,19 @@ func (h *holding) grow(need int) error {
 		return nil
 	}
 	size := int(min(int64(max(need, 2*old)), h.max))
-	if !h.memory.take(int64(size)) {
+	if !h.memory.Take(int64(size)) {
 		return errNoMemory
 	}
 	buf := make([]byte, len(h.buf), size)
 	copy(buf, h.buf)
 	h.buf = buf
-	h.memory.give(int64(old))
+	h.memory.Give(int64(old))
 	return nil
 }
 
 // note counts what is held about the message and not in it.
 func (h *holding) note(bytes int64) error {
-	if !h.memory.take(bytes) {
+	if !h.memory.Take(bytes) {
 		return errNoMemory
 	}
 	h.beside += bytes
@@ -63,13 +64,13 @@ func (h *holding) note(bytes int64) error {
 
 // release gives the memory back; whoever still holds the bytes accounts for them.
 func (h *holding) release() {
-	h.memory.give(int64(cap(h.buf)) + h.beside)
+	h.memory.Give(int64(cap(h.buf)) + h.beside)
 	h.buf, h.beside = nil, 0
 }
 
 // readBody reads r to its end, and counts what reading the message will cost. The
 // caller releases the holding, also after an error.
-func readBody(r io.Reader, max int64, memory *budget) (*holding, error) {
+func readBody(r io.Reader, max int64, memory *bounded.Budget) (*holding, error) {
 	h := &holding{max: max, memory: memory}
 	chunk := make([]byte, 32<<10)
 	for {
@@ -90,7 +91,7 @@ func readBody(r io.Reader, max int64, memory *budget) (*holding, error) {
 type messageReader struct {
 	in     io.Reader
 	max    int64
-	memory *budget
+	memory *bounded.Budget
 
 	buf   []byte
 	chunk []byte // of buf: read and not taken yet
@@ -155,7 +156,7 @@ func (s *valueScanner) scan(p []byte) (end int, found bool) {
 // readLines calls each with every line of r, without its terminator, until r
 // ends or each fails. Blank lines are skipped; a last line needs no terminator. The slice is
 // each's to keep.
-func readLines(r io.Reader, max int64, memory *budget, each func([]byte) error) error {
+func readLines(r io.Reader, max int64, memory *bounded.Budget, each func([]byte) error) error {
 	in := bufio.NewReaderSize(r, 64<<10)
 	for {
 		line := &holding{max: max + 2, memory: memory} // + CR LF

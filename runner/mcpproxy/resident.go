@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/process"
 )
@@ -14,7 +15,7 @@ import (
 // as long as its box.
 type Resident struct {
 	proc  process.Process
-	words *stderr
+	words *bounded.Ends
 	notes *notes
 	grace time.Duration
 	gone  chan struct{} // closed when it has ended and was reported
@@ -35,9 +36,9 @@ func StartResident(ctx context.Context, rec Recorder, limits Limits, s Server) (
 		return nil, &ProbeError{Server: s.Name, Class: ErrNotStarted, Cause: err}
 	}
 	r := &Resident{proc: proc, notes: newNotes(rec, s.Name, limits.Notes), grace: limits.Grace, gone: make(chan struct{})}
-	r.words = &stderr{sink: newStderrSink(s.Stderr, limits.Stderr, func() {
+	r.words = newStderr(newStderrSink(s.Stderr, limits.Stderr, func() {
 		r.notes.add("limit", "only the beginning of what the server wrote is kept", map[string]any{"bytes": limits.Stderr})
-	})}
+	}))
 	go r.attend()
 	return r, nil
 }

@@ -175,12 +175,12 @@ func (s *server) getAgain(w http.ResponseWriter, r *http.Request, l *link) {
 	defer again.release()
 	// The journal may forget them while they wait for the agent.
 	missed := again.size()
-	if !s.proxy.memory.take(missed) {
+	if !s.proxy.memory.Take(missed) {
 		s.notes.add("limit", "a stream was not resumed: it is "+errNoMemory.Error(), map[string]any{"conn": l.conn})
 		http.Error(w, "The stream is "+errNoMemory.Error()+".", http.StatusServiceUnavailable)
 		return
 	}
-	defer s.proxy.memory.give(missed)
+	defer s.proxy.memory.Give(missed)
 	stream := openSSE(w, s.proxy.limits.Write)
 	defer stream.close()
 	whole := true

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/runner/evidence"
 )
 
@@ -249,22 +250,20 @@ func TestJournalIsBounded(t *testing.T) {
 	}
 	b.do("DELETE", "s", "", "Mcp-Session-Id", session)
 	b.rec.event(t, "server_exit")
-	b.proxy.replay.mu.Lock()
-	defer b.proxy.replay.mu.Unlock()
-	if b.proxy.replay.left != 1<<10 {
-		t.Errorf("%d bytes of the journal are lost", 1<<10-b.proxy.replay.left)
+	if lost := b.proxy.replay.Used(); lost != 0 {
+		t.Errorf("%d bytes of the journal are lost", lost)
 	}
 }
 
 func TestJournal(t *testing.T) {
-	memory := &budget{left: 10}
+	memory := bounded.NewBudget(10)
 	j := &journal{max: 3, memory: memory}
 	f := &feed{journal: j, stream: 4}
 	for range 5 {
 		f.sending(item{raw: []byte("ab")})
 	}
-	if len(j.events) != 3 || memory.left != 4 {
-		t.Fatalf("%d events, %d bytes left", len(j.events), memory.left)
+	if len(j.events) != 3 || memory.Used() != 6 {
+		t.Fatalf("%d events, %d bytes taken", len(j.events), memory.Used())
 	}
 	tests := []struct {
 		after  uint64
@@ -286,12 +285,12 @@ func TestJournal(t *testing.T) {
 		}
 	}
 	f.sending(item{raw: make([]byte, 11)}) // too large: better nothing than a gap
-	if _, known := j.since(eventID{4, 5}, f); known || memory.left != 10 {
-		t.Errorf("known %v, %d bytes left", known, memory.left)
+	if _, known := j.since(eventID{4, 5}, f); known || memory.Used() != 0 {
+		t.Errorf("known %v, %d bytes taken", known, memory.Used())
 	}
 	j.close()
 	f.sending(item{raw: []byte("ab")})
-	if len(j.events) != 0 || memory.left != 10 {
+	if len(j.events) != 0 || memory.Used() != 0 {
 		t.Error("a closed journal keeps")
 	}
 }

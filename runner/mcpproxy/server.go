@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/redact"
 )
@@ -20,7 +21,7 @@ var (
 type server struct {
 	Server
 	proxy   *Proxy
-	stderr  *stderrSink
+	stderr  *bounded.Head
 	notes   *notes
 	tools   toolFilter
 	injects injections

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/spec"
@@ -217,7 +218,7 @@ func TestBounds(t *testing.T) {
 	if err != nil || answer.StatusCode != http.StatusRequestEntityTooLarge {
 		t.Errorf("too large: %v, %v", answer, err)
 	}
-	s.gateway.memory.left = 0
+	s.gateway.memory = bounded.NewBudget(0)
 	answer, _, err = s.post(t, chat, question)
 	if err != nil || answer.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("no memory: %v, %v", answer, err)

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/runner/dialect"
 	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/redact"
@@ -34,7 +35,7 @@ type Gateway struct {
 	secrets   *redact.Set                         // of all providers
 	clean     func(w io.Writer, doc []byte) error // as a cleaner does
 	allowed   *allowance
-	memory    *memory
+	memory    *bounded.Budget
 	notes     atomic.Int64
 	exhausted chan struct{}
 	exhaust   func()     // closes it
@@ -60,7 +61,7 @@ func New(rec Recorder, limits spec.ModelLimits, providers ...Provider) (*Gateway
 	}
 	g := &Gateway{
 		rec: rec, providers: make(map[string]Provider, len(providers)), secrets: &redact.Set{},
-		clean: writeWhole, allowed: newAllowance(limits), memory: &memory{left: maxMemory}, exhausted: make(chan struct{}), refuses: map[string]string{}, down: map[string]string{},
+		clean: writeWhole, allowed: newAllowance(limits), memory: bounded.NewBudget(maxMemory), exhausted: make(chan struct{}), refuses: map[string]string{}, down: map[string]string{},
 	}
 	if c, ok := rec.(cleaner); ok {
 		g.clean = c.Clean
@@ -176,7 +177,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout))
 	body, failed := g.read(w, r)
 	_ = control.SetReadDeadline(time.Time{})
-	defer g.memory.give(int64(cap(body)))
+	defer g.memory.Give(int64(cap(body)))
 	if failed != nil {
 		g.decline(w, r, *failed, shape)
 		return
@@ -208,13 +209,13 @@ func (g *Gateway) read(w http.ResponseWriter, r *http.Request) ([]byte, *refusal
 	for {
 		if len(body) == cap(body) {
 			grown := max(2*cap(body), 32<<10)
-			if !g.memory.take(int64(grown)) {
+			if !g.memory.Take(int64(grown)) {
 				why := unreachable(http.StatusServiceUnavailable, "too many large requests to models at once")
 				return body, &why
 			}
 			next := make([]byte, len(body), grown)
 			copy(next, body)
-			g.memory.give(int64(cap(body)))
+			g.memory.Give(int64(cap(body)))
 			body = next
 		}
 		n, err := in.Read(body[len(body):cap(body)])

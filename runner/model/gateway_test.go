@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/runner/dialect"
 	"github.com/waza-isolate/waza/runner/evidence"
@@ -187,8 +188,8 @@ func TestLargeAnswer(t *testing.T) {
 			t.Errorf("%d bytes kept, %d not", len(c.Response), c.Truncated)
 		}
 	}
-	if left := s.gateway.memory.left; left != maxMemory {
-		t.Errorf("%d bytes are held when all has ended", maxMemory-left)
+	if used := s.gateway.memory.Used(); used != 0 {
+		t.Errorf("%d bytes are held when all has ended", used)
 	}
 }
 
@@ -197,7 +198,7 @@ func TestCutEvidence(t *testing.T) {
 	t.Parallel()
 	large := strings.Repeat("x", 1<<20)
 	s := over(t, say(large))
-	s.gateway.memory.left = 300 << 10
+	s.gateway.memory = bounded.NewBudget(300 << 10)
 	if _, text, err := s.post(t, chat, question); err != nil || text != large {
 		t.Fatalf("%d bytes, %v", len(text), err)
 	}

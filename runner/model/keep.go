@@ -1,8 +1,7 @@
 package model
 
 import (
-	"sync"
-
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/runner/dialect"
 )
 
@@ -15,32 +14,9 @@ const (
 	maxKeptInAll = 1 << 30         // bytes of both in a trial, beyond which no request is passed on; maxMemory beyond that the agent is ended
 )
 
-// memory is a number of bytes that calls share.
-type memory struct {
-	mu   sync.Mutex
-	left int64 // guarded by mu
-}
-
-// take says whether n bytes were left, and if so takes them.
-func (m *memory) take(n int64) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if n > m.left {
-		return false
-	}
-	m.left -= n
-	return true
-}
-
-func (m *memory) give(n int64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.left += n
-}
-
 // kept is the beginning of what passes, as far as there is room.
 type kept struct {
-	memory *memory
+	memory *bounded.Budget
 	limit  int64
 	bytes  []byte
 	over   int64 // bytes behind it
@@ -49,7 +25,7 @@ type kept struct {
 // add keeps p, or counts it. Behind a gap nothing is kept.
 func (k *kept) add(p []byte) {
 	n := int64(len(p))
-	if k.over > 0 || int64(len(k.bytes))+n > k.limit || !k.memory.take(n) {
+	if k.over > 0 || int64(len(k.bytes))+n > k.limit || !k.memory.Take(n) {
 		k.over += n
 		return
 	}
@@ -59,4 +35,4 @@ func (k *kept) add(p []byte) {
 func (k *kept) size() int64 { return int64(len(k.bytes)) + k.over }
 
 // release gives back the room.
-func (k *kept) release() { k.memory.give(int64(len(k.bytes))) }
+func (k *kept) release() { k.memory.Give(int64(len(k.bytes))) }

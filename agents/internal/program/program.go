@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/procgroup"
 )
 
@@ -25,29 +26,22 @@ type Command struct {
 
 // Result is what a program left.
 type Result struct {
-	Stdout, Stderr Output
+	Stdout, Stderr *bounded.Head
 	Code           int // -1 where a signal ended it
-}
-
-// Output is the beginning of what a program wrote.
-type Output struct {
-	Kept []byte
-	Lost int64 // bytes beyond it
 }
 
 // Run runs c to its end. When ctx ends first, the program and all that is still in its
 // process group are killed, and the error is ctx's, beside what the program had said. Any
 // other error is that it could not be run.
 func Run(ctx context.Context, c Command) (Result, error) {
-	out, errOut := keeper{room: c.Keep}, keeper{room: c.Keep}
+	result := Result{Stdout: &bounded.Head{Limit: int64(c.Keep)}, Stderr: &bounded.Head{Limit: int64(c.Keep)}, Code: -1}
 	cmd := exec.CommandContext(ctx, c.Args[0], c.Args[1:]...)
 	cmd.Dir = c.Dir
 	cmd.Env = c.Env
-	cmd.Stdout, cmd.Stderr = &out, &errOut
+	cmd.Stdout, cmd.Stderr = result.Stdout, result.Stderr
 	procgroup.Own(cmd, outputGrace)
 
 	err := cmd.Run()
-	result := Result{Stdout: out.Output, Stderr: errOut.Output, Code: -1}
 	if ctx.Err() != nil {
 		return result, ctx.Err()
 	}
@@ -57,17 +51,4 @@ func Run(ctx context.Context, c Command) (Result, error) {
 	}
 	result.Code = cmd.ProcessState.ExitCode()
 	return result, nil
-}
-
-// keeper takes everything and keeps what there is room for.
-type keeper struct {
-	Output
-	room int
-}
-
-func (k *keeper) Write(data []byte) (int, error) {
-	kept := min(k.room-len(k.Kept), len(data))
-	k.Kept = append(k.Kept, data[:kept]...)
-	k.Lost += int64(len(data) - kept)
-	return len(data), nil
 }
