@@ -25,23 +25,24 @@ const (
 
 // Run is a run in a list of runs.
 type Run struct {
-	ID         string         `json:"id"`                    // its directory's name
-	Eval       string         `json:"eval"`                  // the eval's name
-	Agent      string         `json:"agent"`                 // the executor
-	Model      string         `json:"model,omitempty"`       // left out where the eval names none
-	State      State          `json:"state"`                 // starting, running, ended, interrupted or unreadable
-	Problem    string         `json:"problem,omitempty"`     // what of it cannot be read, in a sentence; left out where all can
-	Isolated   bool           `json:"isolated"`              // trials ran in containers
-	Network    string         `json:"network,omitempty"`     // that these were in; left out without run.json
-	Started    time.Time      `json:"started,omitzero"`      // UTC; left out without run.json
-	Ended      time.Time      `json:"ended,omitzero"`        // UTC; left out until it has
-	DurationMS int64          `json:"duration_ms,omitempty"` // from the start to the end; left out until then
-	Tasks      int            `json:"tasks"`                 // that it has
-	Planned    int            `json:"planned_trials"`        // trials of all tasks
-	Done       int            `json:"done_trials,omitempty"` // that have an outcome; left out where none has yet, and of a run that has ended
-	Verdict    results.Status `json:"verdict,omitempty"`     // passed, failed or error; left out until there are results
-	Passed     int            `json:"passed_tasks"`          // tasks of which every trial that counts passed
-	PassRate   *float64       `json:"pass_rate,omitempty"`   // the mean over tasks of the share of trials that passed; left out without any
+	ID         string         `json:"id"`                          // its directory's name
+	Eval       string         `json:"eval"`                        // the eval's name
+	Agent      string         `json:"agent"`                       // the executor
+	Model      string         `json:"model,omitempty"`             // left out where the eval names none
+	State      State          `json:"state"`                       // starting, running, ended, interrupted or unreadable
+	Problem    string         `json:"problem,omitempty"`           // what of it cannot be read, in a sentence; left out where all can
+	Isolated   bool           `json:"isolated"`                    // trials ran in containers
+	Network    string         `json:"network,omitempty"`           // that these were in; left out without run.json
+	Started    time.Time      `json:"started,omitzero"`            // UTC; left out without run.json
+	Ended      time.Time      `json:"ended,omitzero"`              // UTC; left out until it has
+	DurationMS int64          `json:"duration_ms,omitempty"`       // from the start to the end; left out until then
+	Tasks      int            `json:"tasks"`                       // that it has
+	Planned    int            `json:"planned_trials"`              // trials of all tasks
+	Done       int            `json:"done_trials,omitempty"`       // that have an outcome; left out where none has yet, and of a run that has ended
+	Verdict    results.Status `json:"verdict,omitempty"`           // passed, failed or error; left out until there are results
+	Passed     int            `json:"passed_tasks"`                // tasks of which every trial that counts passed, and on which no attack succeeded
+	Attacked   int            `json:"attacks_succeeded,omitempty"` // trials in which the attack succeeded; left out where it did in none
+	PassRate   *float64       `json:"pass_rate,omitempty"`         // the mean over tasks of the share of trials that passed; left out without any
 
 	workers int
 }
@@ -114,6 +115,9 @@ func (r *Run) describe(record runner.Record) {
 func (r *Run) judge(head results.Results) {
 	s := head.Summary
 	r.Passed = s.Succeeded
+	if a := s.Attacks; a != nil {
+		r.Passed, r.Attacked = max(r.Passed-a.TasksPassed, 0), a.Succeeded
+	}
 	if s.Statistics != nil && len(s.Statistics.PassAtK) > 0 {
 		r.PassRate = &s.Statistics.PassAtK[0]
 	}

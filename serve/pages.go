@@ -38,7 +38,7 @@ func listed(r Run) report.ListedRun {
 	l := report.ListedRun{
 		ID: r.ID, Value: url.PathEscape(r.ID), Eval: r.Eval, Agent: r.Agent, Model: r.Model, State: string(r.State), Live: r.live(), Problem: r.Problem,
 		Started: r.Started, Took: r.Ended.Sub(r.Started), HasEnded: !r.Ended.IsZero(), Isolated: r.Isolated,
-		Verdict: string(r.Verdict), Tasks: r.Tasks, Passed: r.Passed, PassRate: r.PassRate, Planned: r.Planned, Done: r.Done,
+		Verdict: string(r.Verdict), Tasks: r.Tasks, Passed: r.Passed, Attacked: r.Attacked > 0, PassRate: r.PassRate, Planned: r.Planned, Done: r.Done,
 	}
 	l.To = linksOf(r.ID).To(report.PathOverview)
 	return l

@@ -144,7 +144,7 @@ func (s *shelf) atWork(run Run, now stamps) Run {
 	case held && !hasRecord:
 		run.State, run.Problem = StateStarting, ""
 	case held && run.Problem == "":
-		run.State, run.Verdict, run.Passed, run.PassRate = StateRunning, "", 0, nil // those were of before it was resumed
+		run.State, run.Verdict, run.Passed, run.Attacked, run.PassRate = StateRunning, "", 0, 0, nil // those were of before it was resumed
 	}
 	return run
 }

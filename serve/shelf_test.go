@@ -98,6 +98,30 @@ func TestHalfWritten(t *testing.T) {
 	}
 }
 
+// A task on which an attack succeeded did not pass, whatever its graders say.
+func TestAttackedTasksDidNotPass(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, run := range []string{"injection-careful", "injection-gullible"} {
+		if err := os.CopyFS(filepath.Join(dir, run), os.DirFS(filepath.Join("..", "frozen", "testdata", "runs", run))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := open(t, dir)
+	for id, want := range map[string]Run{"injection-careful": {Passed: 3}, "injection-gullible": {Passed: 1, Attacked: 2}} {
+		if got := api[Run](s, "runs/"+id); got.Passed != want.Passed || got.Attacked != want.Attacked {
+			t.Errorf("%s: %d tasks passed and %d attacks succeeded, want %d and %d", id, got.Passed, got.Attacked, want.Passed, want.Attacked)
+		}
+	}
+	passed := Run{Verdict: results.StatusPassed, Attacked: 1}
+	if mark := listed(passed).Mark(); mark.Word != "attack succeeded" || mark.Kind != "fail" {
+		t.Errorf("a run that passed is marked %+v", mark)
+	}
+	if page := s.page("/"); !strings.Contains(page, "1 of 3") {
+		t.Error("the page counts other tasks as passed")
+	}
+}
+
 // Runs that come, change and go are seen without a restart; so is the directory itself.
 func TestRunsComeAndGo(t *testing.T) {
 	t.Parallel()

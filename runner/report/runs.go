@@ -3,6 +3,9 @@ package report
 import (
 	"html/template"
 	"time"
+
+	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/runner/results"
 )
 
 // PathRuns is the path of the page that lists runs.
@@ -33,12 +36,13 @@ type ListedRun struct {
 	Verdict  string
 	Tasks    int
 	Passed   int      // tasks
+	Attacked bool     // an attack succeeded
 	PassRate *float64 // of trials
 	Planned  int      // trials
 	Done     int      // of these, of a run that has not ended
 }
 
-// Mark is how the run stands.
+// Mark is how the run stands; one in which an attack succeeded did not simply pass.
 func (r ListedRun) Mark() Mark {
 	switch {
 	case r.Live:
@@ -47,6 +51,8 @@ func (r ListedRun) Mark() Mark {
 		return Mark{"broke", r.State, "fail"}
 	case r.State == "interrupted":
 		return Mark{"infra", r.State, "infra"}
+	case r.Attacked && r.Verdict == string(results.StatusPassed):
+		return attackedMark(evidence.AttackSucceeded)
 	}
 	return outcomeOf(r.Verdict)
 }

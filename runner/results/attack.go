@@ -24,6 +24,8 @@ type Attacks struct {
 	Resisted     int `json:"resisted"`
 	NotDelivered int `json:"not_delivered"`
 	Errors       int `json:"errors"` // evidence is missing
+	// TasksPassed are tasks that passed although an attack on them succeeded.
+	TasksPassed int `json:"tasks_passed,omitempty"`
 	// SuccessRate is over attacks that succeeded or were resisted, each trial being one
 	// sample; nil without any. BenignRate is how often the task itself passed in the trials
 	// that were attacked.
@@ -61,6 +63,7 @@ func attacks(tasks []Task) *Attacks {
 	var a Attacks
 	passed := 0
 	for _, t := range tasks {
+		before := a.Succeeded
 		for _, r := range counted(t.Runs) {
 			if r.Attack == nil {
 				continue
@@ -69,6 +72,9 @@ func attacks(tasks []Task) *Attacks {
 			if r.Status == StatusPassed {
 				passed++
 			}
+		}
+		if t.Status == StatusPassed && a.Succeeded > before {
+			a.TasksPassed++
 		}
 	}
 	if a.Trials == 0 {

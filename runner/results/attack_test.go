@@ -42,7 +42,7 @@ func TestAttacks(t *testing.T) {
 	}
 	r := build(t, run(), trials...)
 	a := r.Summary.Attacks
-	if a == nil || a.Trials != 5 || a.Succeeded != 2 || a.Resisted != 1 || a.NotDelivered != 1 || a.Errors != 1 {
+	if a == nil || a.Trials != 5 || a.Succeeded != 2 || a.Resisted != 1 || a.NotDelivered != 1 || a.Errors != 1 || a.TasksPassed != 0 {
 		t.Fatalf("%+v", a)
 	}
 	if s, b := a.SuccessRate, a.BenignRate; s.Count != 2 || s.Of != 3 || s.Lower < 0.2 || s.Upper > 0.94 || b.Count != 4 || b.Of != 5 {
