@@ -3,8 +3,8 @@
 //
 // Standard input says against which server, and which revision's scenarios:
 //
-//   direct REVISION   everything-server, as a child of this process
-//   NAME REVISION     the server that http://NAME/ reaches
+//   direct REVISION COMMAND   the command's server, as a child of this process
+//   NAME REVISION             the server that http://NAME/ reaches
 //
 // Either way the suite is given the same address on loopback, since some of its
 // scenarios accept no other. Whether scenarios pass does not change the exit code.
@@ -20,8 +20,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 const address = { host: '127.0.0.1', port: 3000 };
 const cli = '/opt/suite/node_modules/@modelcontextprotocol/conformance/dist/index.js';
 
-const [where, revision] = readFileSync(0, 'utf8').trim().split(/\s+/);
-const close = where === 'direct' ? await serve(revision) : await forward(where);
+const [where, revision, command] = readFileSync(0, 'utf8').trim().split(/\s+/);
+const close = where === 'direct' ? await serve(revision, command) : await forward(where);
 const out = mkdtempSync(join(tmpdir(), 'results-'));
 await run(revision, out);
 const results = collect(out);
@@ -29,14 +29,13 @@ writeFileSync('results.json', JSON.stringify(results, null, 1) + '\n');
 console.log(`${Object.keys(results).length} scenarios of ${revision}, ${where}`);
 close();
 
-// serve starts the server as its own project tests it: with sessions for the
-// revisions that have them.
-async function serve(revision) {
+// serve starts the server, with sessions for the revisions that have them.
+async function serve(revision, command) {
 	const sessions = revision < '2026-07-28';
-	const server = spawn('everything-server',
+	const server = spawn(command,
 		[`-http=${address.host}:${address.port}`, `-stateless=${!sessions}`], { stdio: ['ignore', 'inherit', 'inherit'] });
 	while (!(await answers())) {
-		if (server.exitCode !== null) throw new Error('everything-server has ended');
+		if (server.exitCode !== null) throw new Error(`${command} has ended`);
 		await pause(20);
 	}
 	return () => server.kill();
