@@ -2,6 +2,7 @@ package schemas_test
 
 import (
 	"bytes"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -85,7 +86,7 @@ func TestAgree(t *testing.T) {
 				continue
 			}
 			t.Run(f.Name, func(t *testing.T) {
-				files := map[string][]byte{"eval.yaml": base["eval.yaml"], "task.yaml": base["task.yaml"]}
+				files := maps.Clone(base)
 				files[kind+".yaml"] = f.Data
 				schema := map[string]*jsonschema.Schema{"eval": evalSchema, "task": taskSchema}[kind]
 				read := load(t, files)

@@ -43,6 +43,7 @@ type Document struct {
 	private  bool            // no string of the file is shown
 	strict   bool            // unknown keys are problems everywhere
 	warnings []*Error
+	laid     int // values that Lay added
 }
 
 // Path leads to a value: a string for a key, an int for an index, both from the
@@ -139,6 +140,23 @@ func (d *Document) Add(value string, path Path, key string) bool {
 		return false
 	}
 	n.add(pair{key, n.pos, &node{kind: text, text: value, pos: n.pos, size: 1}})
+	return true
+}
+
+// Lay lays what other holds below the mapping at path, and reports whether there was room.
+// Keys that stand there stay, unless they have no value; mappings that both have are laid
+// likewise, and lists are not joined. Problems of what is added are shown at the mapping's
+// key.
+func (d *Document) Lay(other *Document, path Path, key string) bool {
+	n, found := d.find(path)
+	if !found || n.kind != mapping || other.root.kind != mapping {
+		return true // who decodes it says so
+	}
+	d.laid += other.root.size
+	if d.root.size+d.laid > maxNodes {
+		return false
+	}
+	n.lay(other.root, d.At(path.with(key)...))
 	return true
 }
 

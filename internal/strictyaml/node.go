@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 )
 
 type kind int
@@ -47,6 +49,42 @@ type pair struct {
 func (n *node) add(p pair) {
 	n.index[p.key] = len(n.pairs)
 	n.pairs = append(n.pairs, p)
+}
+
+// lay adds to a mapping the pairs of another, as if they stood at pos.
+func (n *node) lay(below *node, pos Position) {
+	for _, p := range below.pairs {
+		switch own := n.pair(p.key); {
+		case own == nil:
+			n.add(pair{p.key, pos, p.value.movedTo(pos)})
+		case own.value.kind == null:
+			own.value = p.value.movedTo(pos)
+		case own.value.kind == mapping && p.value.kind == mapping:
+			laid := own.value.clone() // others may share it, as aliases
+			laid.lay(p.value, pos)
+			own.value = laid
+		}
+	}
+}
+
+// movedTo is n, and all in it, at another position.
+func (n *node) movedTo(pos Position) *node {
+	moved := n.clone()
+	moved.pos = pos
+	for i, item := range moved.items {
+		moved.items[i] = item.movedTo(pos)
+	}
+	for i, p := range moved.pairs {
+		moved.pairs[i] = pair{p.key, pos, p.value.movedTo(pos)}
+	}
+	return moved
+}
+
+// clone is a copy of n with the same values in it.
+func (n *node) clone() *node {
+	c := *n
+	c.items, c.pairs, c.index = slices.Clone(n.items), slices.Clone(n.pairs), maps.Clone(n.index)
+	return &c
 }
 
 // drop takes keys out of a mapping.

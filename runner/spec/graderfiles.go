@@ -37,12 +37,17 @@ func (g *graders) files(config filed, at strictyaml.Path) map[string][]byte {
 // readInside reads a file that is in one of the directories and no larger than graders'
 // files may be.
 func readInside(roots []string, name string) ([]byte, error) {
-	if !isInside(name) {
-		return nil, errors.New("must be in the eval's directory: a relative path that does not lead out")
-	}
-	source, err := locate(roots, filepath.FromSlash(name))
+	source, err := findInside(roots, name)
 	if err != nil {
 		return nil, err
 	}
 	return source.read(MaxGraderFile)
+}
+
+// findInside finds a file that is in one of the directories.
+func findInside(roots []string, name string) (Source, error) {
+	if !isInside(name) {
+		return Source{}, errors.New("must be in the eval's directory: a relative path that does not lead out")
+	}
+	return locate(roots, filepath.FromSlash(name))
 }

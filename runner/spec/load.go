@@ -62,6 +62,7 @@ func Load(path string, opts Options) (*Eval, []ResolvedTask, error) {
 	}
 	l := &loader{opts: opts, project: project, doc: doc, eval: &Eval{Path: path, Local: opts.Local}, ids: map[string]string{}, skillNames: map[string]bool{}}
 	l.eval.start = startOf(opts.Start, l.eval.Dir())
+	l.layRefs(doc, "graders")
 	doc.Decode(l.eval)
 	l.complete()
 	l.override()
@@ -150,14 +151,16 @@ func (l *loader) problems() error {
 
 // task reads and resolves one task file.
 func (l *loader) task(path string) (resolved ResolvedTask, enabled bool, err error) {
-	doc, err := open(path)
+	doc, err := l.open(path)
 	if err != nil {
 		return ResolvedTask{}, false, err
 	}
-	if l.opts.StrictKeys {
-		doc.Strict()
-	}
 	task := &Task{Path: path}
+	l.layRefs(doc, "graders")
+	l.layRefs(doc, "attack", "success")
+	for i := 0; doc.Has("checkpoints", i); i++ {
+		l.layRefs(doc, "checkpoints", i, "graders")
+	}
 	doc.Decode(task)
 	defer func() { l.warnings = append(l.warnings, doc.Warnings()...) }()
 	if !task.On() {
@@ -166,6 +169,15 @@ func (l *loader) task(path string) (resolved ResolvedTask, enabled bool, err err
 	r := resolver{loader: l, doc: doc, task: task}
 	resolved = r.resolve()
 	return resolved, true, doc.Err()
+}
+
+// open reads and parses the file at path, with the strictness that was chosen.
+func (l *loader) open(path string) (*strictyaml.Document, error) {
+	doc, err := open(path)
+	if err == nil && l.opts.StrictKeys {
+		doc.Strict()
+	}
+	return doc, err
 }
 
 // open reads and parses the file at path.

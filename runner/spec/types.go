@@ -50,7 +50,7 @@ type Eval struct {
 	Mocks     []*mcpmock.Server `json:"-"`
 	MockFiles []string          `json:"-"`
 
-	// TextFiles are the files of prompts and of instructions.
+	// TextFiles are the files of prompts, of instructions and of graders.
 	TextFiles []string `json:"-"`
 
 	// Adapter is how the agent is run where it has one: the executor's, or that of
@@ -268,8 +268,9 @@ func (m Metric) On() bool { return m.Enabled == nil || *m.Enabled }
 
 // Grader is a grader as written; Config is of the type its Type names.
 type Grader struct {
-	_ struct{} `later:"ref" unknown:"warn"`
+	_ struct{} `unknown:"warn"`
 
+	Ref    string          `json:"ref,omitempty" jsonschema:"file of a grader, relative to the eval, that has what is left out here"`
 	Type   string          `json:"type" jsonschema:"kind of grader"`
 	Name   string          `json:"name,omitempty" jsonschema:"what its verdict is called; default its type and place"`
 	Weight float64         `json:"weight,omitempty" jsonschema:"weight of its score; 1 where left out or not above 0"`

@@ -82,6 +82,8 @@ func refineGraders(graders *jsonschema.Schema) error {
 	grader.Properties["type"].Enum = words(grading.Types())
 	grader.Properties["type"].MinLength = nil
 	grader.Properties["config"].Type = "object"
+	refers := &jsonschema.Schema{Required: []string{"ref"}}
+	grader.Required, grader.AnyOf = nil, []*jsonschema.Schema{{Required: []string{"type"}}, refers}
 	for _, name := range grading.Types() {
 		config, ok := grading.NewConfig(name)
 		if !ok {
@@ -95,7 +97,9 @@ func refineGraders(graders *jsonschema.Schema) error {
 		if len(s.Required) > 0 {
 			then.Required = []string{"config"}
 		}
-		grader.AllOf = append(grader.AllOf, &jsonschema.Schema{If: typed("type", name), Then: then})
+		whole := typed("type", name)
+		whole.Not = refers // its file has what is left out
+		grader.AllOf = append(grader.AllOf, &jsonschema.Schema{If: whole, Then: then})
 	}
 	return nil
 }
