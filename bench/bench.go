@@ -46,6 +46,7 @@ func parts() []part {
 		{"calls", (*bench).measureCalls},
 		{"crowd", (*bench).measureCrowd},
 		{"neighbours", (*bench).measureNeighbours},
+		{"calls-of-a-trial", (*bench).measureAPICalls},
 	}
 }
 

@@ -20,14 +20,14 @@ import (
 // it. On error everything is taken away again.
 func (b *Backend) apply(ctx context.Context, lease *box, t *runner.Trial, on scene, observe func(evidence.Event)) (_ *sandbox, err error) {
 	p := planTrial(t, on)
-	s := &sandbox{backend: b, lease: lease, trial: t, plan: p, users: on.pool, observe: observe, boxes: map[string]*box{}, over: make(chan struct{})}
+	s := &sandbox{backend: b, lease: lease, trial: t, plan: p, users: on.pool, dir: b.dirs.take(), observe: observe, boxes: map[string]*box{}, over: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			b.expectMore()
 			err = errors.Join(err, s.Close(context.WithoutCancel(ctx)))
 		}
 	}()
-	if p.lacksUsers() {
+	if p.lacksUsers() || s.dir == "" {
 		return nil, errTooManyBoxes
 	}
 	started := make([]*box, len(p.containers))
@@ -41,7 +41,11 @@ func (b *Backend) apply(ctx context.Context, lease *box, t *runner.Trial, on sce
 					return err
 				}
 			}
-			started[i], err = b.start(gctx, p.placed(c, t, a), p.network)
+			placed, err := s.withFiles(gctx, p.placed(c, t, a))
+			if err != nil {
+				return err
+			}
+			started[i], err = b.start(gctx, placed, p.network)
 			return err
 		})
 	}

@@ -57,10 +57,11 @@ type Backend struct {
 	owed    map[string]bool      // labels of trials that could not be taken down; guarded by mu
 	late    bool                 // more may come than is known of; guarded by mu
 	images  map[string]imageInfo // by reference; guarded by mu
-	mcp     map[mcpKey]string    // ids of images with mcp.json; guarded by mu
 	userIDs map[userKey]string   // guarded by mu
-	users   *userPool            // guarded by mu
+	users   *pool                // guarded by mu
 	subnets *subnetPool
+	dirs    *pool  // of trials in the volume of the run's files
+	files   string // where the engine keeps that volume; set with the first lease
 
 	closeOnce sync.Once
 	closeErr  error // set by closeOnce
@@ -84,8 +85,8 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 	}
 	b := &Backend{
 		engine: e, library: library, run: o.Run, network: o.Network, redact: o.Redact,
-		seccomp: sync.OnceValues(seccompProfile), subnets: newSubnetPool(),
-		owed: map[string]bool{}, images: map[string]imageInfo{}, mcp: map[mcpKey]string{}, userIDs: map[userKey]string{},
+		seccomp: sync.OnceValues(seccompProfile), subnets: newSubnetPool(), dirs: newDirPool(),
+		owed: map[string]bool{}, images: map[string]imageInfo{}, userIDs: map[userKey]string{},
 	}
 	if err := b.open(ctx, o); err != nil {
 		return nil, errors.Join(err, b.Close(context.WithoutCancel(ctx)))
@@ -185,7 +186,6 @@ func (b *Backend) forgetImages() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	clear(b.images)
-	clear(b.mcp)
 	b.images[""] = b.guest
 }
 
@@ -241,30 +241,7 @@ func (b *Backend) scene(ctx context.Context, t *runner.Trial) (scene, error) {
 	if s.seccomp == "" && t.Network == networkBridge {
 		return s, errors.New("the filter for containers on a bridge is built on Linux only; set config.isolation.network to airtight")
 	}
-	if !t.ServersOnly {
-		s.agentImage, err = b.withMCP(ctx, t.Agent.Image, s.images[t.Agent.Image], t.MCPJSON)
-	}
-	return s, err
-}
-
-// mcpKey is an image and the mcp.json that goes on top.
-type mcpKey struct{ image, content string }
-
-// withMCP returns the id of an agent's image with an mcp.json.
-func (b *Backend) withMCP(ctx context.Context, ref string, agent imageInfo, content string) (string, error) {
-	key := mcpKey{agent.layer, content}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if id, ok := b.mcp[key]; ok {
-		return id, nil
-	}
-	id, err := b.layer(ctx, agent.layer, ref, content, func(string) ([]layerFile, error) {
-		return []layerFile{{name: runner.MCPConfigPath, text: content}}, nil
-	})
-	if err == nil {
-		b.mcp[key] = id
-	}
-	return id, err
+	return s, nil
 }
 
 // createVolume returns the volume of that name, which is another's where it was there.

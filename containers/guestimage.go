@@ -71,7 +71,9 @@ func (e *engine) ensureGuestImage(ctx context.Context, path, sum string) (info i
 		return info, err
 	}
 	content, w := io.Pipe()
-	go func() { _ = w.CloseWithError(writeLayer(w, []layerFile{{name: runner.GuestPath, executable: path}})) }()
+	go func() {
+		_ = w.CloseWithError(writeLayer(w, []layerFile{{name: runner.GuestPath, executable: path}, {name: filesDir, dir: true}}))
+	}()
 	defer func() { _ = content.Close() }()
 	progress, err := e.ImageImport(ctx, image.ImportSource{Source: content, SourceName: "-"}, ref, image.ImportOptions{
 		Message: "process 1 of every container of a trial",

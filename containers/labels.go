@@ -49,6 +49,7 @@ const (
 	roleLease     = "lease"
 	roleAside     = "aside" // never started
 	roleUsers     = "users"
+	roleFiles     = "files"
 	roleNetwork   = "network"
 	roleRelay     = "relay"
 	roleAgent     = "agent"

@@ -2,7 +2,6 @@ package containers
 
 import (
 	"archive/tar"
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -35,24 +34,10 @@ const (
 )
 
 // guestLayer returns the id of base with our executable, and with the accounts of the
-// users that containers are given.
-func (b *Backend) guestLayer(ctx context.Context, ref string, base imageInfo) (string, error) {
+// users that containers are given. It is made on first use and kept for other runs.
+func (b *Backend) guestLayer(ctx context.Context, of string, base imageInfo) (_ string, err error) {
 	users := b.engine.userRange()
-	return b.layer(ctx, base.id, ref, strconv.Itoa(users.first), func(id string) ([]layerFile, error) {
-		passwd, group, err := b.engine.accounts(ctx, id)
-		return []layerFile{
-			{name: runner.GuestPath, executable: b.executable},
-			{name: "/etc/passwd", text: users.passwd(passwd)},
-			{name: "/etc/group", text: users.group(group)},
-		}, err
-	})
-}
-
-// layer returns the id of parent with files on top, which is made on first use and kept
-// for other runs. What the files are, key tells apart. Files gets the id of a container
-// of parent that is never started.
-func (b *Backend) layer(ctx context.Context, parent, of, key string, files func(id string) ([]layerFile, error)) (_ string, err error) {
-	sum := sha256.Sum256([]byte(parent + "\n" + key))
+	sum := sha256.Sum256([]byte(base.id + "\n" + strconv.Itoa(users.first)))
 	ref := layerReference(b.guest.executable) + hex.EncodeToString(sum[:8])
 	if made, err := b.engine.inspectImage(ctx, ref); !errdefs.IsNotFound(err) {
 		return made.id, err
@@ -63,13 +48,19 @@ func (b *Backend) layer(ctx context.Context, parent, of, key string, files func(
 		}
 	}()
 	var made container.CommitResponse
-	err = b.withImage(ctx, parent, nil, func(id string) error {
-		all, err := files(id)
+	err = b.withImage(ctx, base.id, nil, func(id string) error {
+		passwd, group, err := b.engine.accounts(ctx, id)
 		if err != nil {
 			return err
 		}
 		r, w := io.Pipe()
-		go func() { _ = w.CloseWithError(writeLayer(w, all)) }()
+		go func() {
+			_ = w.CloseWithError(writeLayer(w, []layerFile{
+				{name: runner.GuestPath, executable: b.executable},
+				{name: "/etc/passwd", text: users.passwd(passwd)},
+				{name: "/etc/group", text: users.group(group)},
+			}))
+		}()
 		err = b.engine.CopyToContainer(ctx, id, "/", r, container.CopyToContainerOptions{})
 		if err = errors.Join(err, r.Close()); err != nil {
 			return err
@@ -78,7 +69,7 @@ func (b *Backend) layer(ctx context.Context, parent, of, key string, files func(
 		defer cancel()
 		made, err = b.engine.ContainerCommit(ctx, id, container.CommitOptions{Reference: ref, Config: &container.Config{
 			// An image keeps the labels of its container that it is not given others for.
-			Labels: map[string]string{labelImage: imageLayer, labelParent: parent, images.LabelContent: of, labelRun: ""},
+			Labels: map[string]string{labelImage: imageLayer, labelParent: base.id, images.LabelContent: of, labelRun: ""},
 		}})
 		return err
 	})
@@ -105,9 +96,12 @@ func (b *Backend) withImage(ctx context.Context, image string, mounts []mount.Mo
 	return use(id)
 }
 
-// layerFile is a file of root's in a layer: a text that all may read, or an executable of
-// ours.
-type layerFile struct{ name, text, executable string }
+// layerFile is a file of root's in a layer: a text that all may read, an executable of
+// ours, or a directory that all may write to.
+type layerFile struct {
+	name, text, executable string
+	dir                    bool
+}
 
 // writeLayer writes files as tar, and the directories they lie in.
 func writeLayer(w io.Writer, files []layerFile) error {
@@ -129,6 +123,9 @@ func (f layerFile) write(out *tar.Writer) error {
 		if err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: name[:i+1], Mode: 0o755}); err != nil {
 			return err
 		}
+	}
+	if f.dir {
+		return out.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: 0o777})
 	}
 	header := tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(f.text))}
 	var content io.Reader = strings.NewReader(f.text)
@@ -182,32 +179,22 @@ func (e *engine) dropLayers(ctx context.Context, own, run string) error {
 	return errors.Join(errs...)
 }
 
-// staleLayers returns the ids of layers that nobody will ask for, those on top of others
-// first.
+// staleLayers returns the ids of layers that nobody will ask for.
 func staleLayers(all []image.Summary, own string, before time.Time) (ids []string) {
-	known := map[string]image.Summary{}
+	named := map[string]bool{}
 	for _, i := range all {
-		known[i.ID] = i
+		named[i.ID] = len(i.RepoTags)+len(i.RepoDigests) > 0
 	}
-	// below is how many layers are below an image, and whether it is stale.
-	var below func(image.Summary) (n int, stale bool)
-	below = func(i image.Summary) (int, bool) {
-		named := len(i.RepoTags)+len(i.RepoDigests) > 0
+	for _, i := range all {
 		strange := func(tag string) bool { return !strings.HasPrefix(tag, layerRepository+":") }
 		if i.Labels[labelImage] != imageLayer || slices.ContainsFunc(i.RepoTags, strange) { // anybody may give it the label
-			return 0, !named
+			continue
 		}
-		foreign := !slices.ContainsFunc(i.RepoTags, func(tag string) bool { return strings.HasPrefix(tag, own) })
+		current := slices.ContainsFunc(i.RepoTags, func(tag string) bool { return strings.HasPrefix(tag, own) })
 		old := time.Unix(i.Created, 0).Before(before)
-		n, stale := below(known[i.Labels[labelParent]])
-		return n + 1, stale || (foreign || !named) && old
-	}
-	at := map[string]int{}
-	for _, i := range all {
-		if n, stale := below(i); stale && n > 0 {
-			at[i.ID], ids = n, append(ids, i.ID)
+		if !named[i.Labels[labelParent]] || !current && old {
+			ids = append(ids, i.ID)
 		}
 	}
-	slices.SortStableFunc(ids, func(a, b string) int { return cmp.Compare(at[b], at[a]) })
 	return ids
 }

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/docker/docker/api/types/mount"
+
 	"github.com/waza-isolate/waza/internal/procid"
 	"github.com/waza-isolate/waza/runner"
 )
@@ -26,6 +28,12 @@ func (b *Backend) takeLease(ctx context.Context) (*box, error) {
 		limits: runner.Box{CPUs: 0.5, Memory: leaseMemory, Pids: leasePids}, image: b.guest, mode: "none",
 		scene: scene{user: b.engine.userRange().lease},
 	})
+	c.conf.NetworkDisabled = true
+	c.host.SecurityOpt = append(c.host.SecurityOpt, "label=level:s0") // under SELinux, the files that it writes are for all
+	c.host.Mounts = []mount.Mount{{
+		Type: mount.TypeVolume, Source: filesVolume(b.run), Target: filesDir,
+		VolumeOptions: &mount.VolumeOptions{Labels: labels(b.run, wholeRun, roleFiles)},
+	}}
 	for key, value := range home() {
 		c.conf.Labels[key] = value
 	}
@@ -35,6 +43,9 @@ func (b *Backend) takeLease(ctx context.Context) (*box, error) {
 	}
 	return lease, nil
 }
+
+// filesVolume is the name of the volume of a run's files.
+func filesVolume(run string) string { return "waza-" + run + "-files" }
 
 // leased is the run's lease, which is taken anew where it has ended: with the
 // engine, as a rule.
@@ -56,10 +67,14 @@ func (b *Backend) leased(ctx context.Context) (*box, error) {
 		return nil, err
 	}
 	b.lease = lease
+	files, err := b.engine.VolumeInspect(ctx, filesVolume(b.run))
+	if err != nil {
+		return nil, fmt.Errorf("lease: %w", err)
+	}
 	users, err := b.takeUsers(ctx)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.users = users
+	b.files, b.users = files.Mountpoint, users
 	return lease, err
 }
 

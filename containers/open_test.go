@@ -168,7 +168,7 @@ func TestLabelsFromCreation(t *testing.T) {
 	want := []string{
 		"container agent task/1", "container aside -", "container lease -", "container relay task/1", "container server task/1",
 		"network network task/1",
-		"volume users -", "volume workspace task/1",
+		"volume files -", "volume users -", "volume workspace task/1",
 	}
 	var got []string
 	seen := map[string]bool{} // Engine 20.10 tells of a volume again when a container takes it

@@ -53,12 +53,11 @@ type imageInfo struct {
 
 // scene is what a trial's plan stands on: what its run has made already.
 type scene struct {
-	images     map[string]imageInfo // by reference; "" is the guest's own image
-	agentImage string               // the agent's, with mcp.json
-	users      map[userKey]string   // numbers of the users that are given by name
-	pool       *userPool            // of the run
-	user       func() string        // a user that no other container has; empty where there is none
-	seccomp    string               // profile; empty for the engine's own
+	images  map[string]imageInfo // by reference; "" is the guest's own image
+	users   map[userKey]string   // numbers of the users that are given by name
+	pool    *pool                // of the run
+	user    func() string        // a user that no other container has; empty where there is none
+	seccomp string               // profile; empty for the engine's own
 }
 
 // containerPlan is one container, ready for the engine.
@@ -123,7 +122,7 @@ func planTrial(t *runner.Trial, s scene) trialPlan {
 	}
 	build := func(box, role string, b runner.Box, mode container.NetworkMode) containerPlan {
 		return planContainer(boxRequest{
-			run: t.Run, trial: label, box: box, role: role, name: base + "-" + strings.ReplaceAll(box, "/", "."),
+			run: t.Run, trial: label, box: box, role: role, name: base + "-" + fileName(box),
 			limits: b, image: s.images[b.Image], mode: mode, runtime: t.Runtime, scene: s,
 		})
 	}
@@ -132,7 +131,6 @@ func planTrial(t *runner.Trial, s scene) trialPlan {
 	}
 	if !t.ServersOnly {
 		agent := build(runner.AgentBox, roleAgent, t.Agent.Box, mode)
-		agent.conf.Image = s.agentImage
 		addWorkspace(&agent, t, p.workspace)
 		p.containers = append(p.containers, agent)
 	}

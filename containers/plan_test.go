@@ -31,9 +31,8 @@ func planned() (*runner.Trial, scene) {
 			"team/node":  {id: "sha256:node", layer: "sha256:node+", user: "node"},
 			"team/stock": {id: "sha256:stock", layer: "sha256:stock+", user: "root", volumes: []string{"/var/lib/stock"}},
 		},
-		agentImage: "sha256:agent+mcp",
-		users:      map[userKey]string{{"sha256:node", "node"}: "1001:1002"},
-		user:       newUserPool(7000).take, seccomp: "{}",
+		users: map[userKey]string{{"sha256:node", "node"}: "1001:1002"},
+		user:  newUserPool(7000).take, seccomp: "{}",
 	}
 }
 
@@ -50,7 +49,7 @@ trial price/2
     image sha256:guest user 7000:7000 network waza-r1-price-2
     cpus 1.00 memory 128MiB pids 64
   container waza-r1-price-2-agent
-    image sha256:agent+mcp user 7001:7001 network waza-r1-price-2
+    image sha256:agent+ user 7001:7001 network waza-r1-price-2
     cpus 2.00 memory 1GiB pids 256
     /home/agent <- tmpfs size=536870912,nr_inodes=524288,mode=0700,uid=7001,gid=7001,exec
     /tmp <- tmpfs size=536870912,nr_inodes=524288,mode=0700,uid=7001,gid=7001,exec
@@ -84,7 +83,7 @@ trial price/2
 		{"airtight", func(t *runner.Trial, _ *scene) { t.Network = networkAirtight }, `
 trial price/2
   container waza-r1-price-2-agent
-    image sha256:agent+mcp user 7000:7000 network none
+    image sha256:agent+ user 7000:7000 network none
     cpus 2.00 memory 1GiB pids 256
     /home/agent <- tmpfs size=536870912,nr_inodes=524288,mode=0700,uid=7000,gid=7000,exec
     /tmp <- tmpfs size=536870912,nr_inodes=524288,mode=0700,uid=7000,gid=7000,exec
@@ -118,13 +117,12 @@ trial price/2
 		{"volume workspace of a numeric user, guest's own image", func(t *runner.Trial, s *scene) {
 			t.Network, t.Workspace, t.Servers = networkAirtight, "volume", t.Servers[:1]
 			t.Agent.Image, t.Agent.User = "", "4711:12"
-			s.agentImage = "sha256:guest+mcp"
 			s.images["team/node"] = imageInfo{id: "sha256:node", layer: "sha256:node+", user: "65532"}
 		}, `
 trial price/2
   volume waza-r1-price-2-workspace
   container waza-r1-price-2-agent
-    image sha256:guest+mcp user 4711:12 network none
+    image sha256:guest user 4711:12 network none
     cpus 2.00 memory 1GiB pids 256
     /workspace <- volume waza-r1-price-2-workspace ro=false
     /home/agent <- tmpfs size=536870912,nr_inodes=524288,mode=0700,uid=4711,gid=12,exec

@@ -25,7 +25,8 @@ type sandbox struct {
 	lease   *box // of the run when the sandbox was opened
 	trial   *runner.Trial
 	plan    trialPlan
-	users   *userPool // what the containers' numbers are from
+	users   *pool  // what the containers' numbers are from
+	dir     string // of its files in the run's volume
 	observe func(evidence.Event)
 	boxes   map[string]*box // complete before the sandbox is handed out
 	release func()          // gives the subnet back; nil without one
@@ -212,6 +213,7 @@ func (s *sandbox) close(ctx context.Context) error {
 		return err
 	}
 	s.plan.giveBack(s.users)
+	s.backend.dirs.giveBack(s.dir)
 	return nil
 }
 

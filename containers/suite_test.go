@@ -37,7 +37,7 @@ func TestSuite(t *testing.T) {
 func ofTrials(t *testing.T, run string) (names []string) {
 	t.Helper()
 	for _, object := range dockertest.Objects(t, dockertest.Engine(t), run) {
-		if !strings.Contains(object, "-"+roleLease) && !strings.Contains(object, "-"+roleUsers+"-") {
+		if !strings.Contains(object, "-"+roleLease) && !strings.Contains(object, "-"+roleUsers+"-") && !strings.Contains(object, filesVolume(run)) {
 			names = append(names, object)
 		}
 	}

@@ -103,7 +103,7 @@ func (b *Backend) strange(all objects) objects {
 		}
 	}
 	for _, v := range all.volumes {
-		if b.lease == nil || v.Labels[labelRole] != roleUsers {
+		if role := v.Labels[labelRole]; b.lease == nil || role != roleUsers && role != roleFiles {
 			own.volumes = append(own.volumes, v)
 		}
 	}

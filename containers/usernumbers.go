@@ -72,37 +72,47 @@ func (r userRange) accounts(image string, line func(number string) string) strin
 	return b.String()
 }
 
-// userPool hands out the numbers of a run's block, each once around before one comes
-// again: of a container that has just ended the kernel may still count something.
-type userPool struct {
+// pool hands out names, each once around before one comes again: of a container that has
+// just ended the kernel may still count something by its user.
+type pool struct {
 	mu   sync.Mutex
 	free []string // guarded by mu
 }
 
-func newUserPool(first int) *userPool {
-	p := &userPool{}
+// newUserPool returns the users of a run's block.
+func newUserPool(first int) *pool {
+	p := &pool{}
 	for n := range usersOfRun {
 		p.free = append(p.free, numbers(first+n))
 	}
 	return p
 }
 
-// take hands out a user that giveBack takes again. Where all are in use it is empty.
-func (p *userPool) take() string {
+// newDirPool returns names of directories, as many as a run can have trials at once.
+func newDirPool() *pool {
+	p := &pool{}
+	for n := range usersOfRun {
+		p.free = append(p.free, strconv.Itoa(n))
+	}
+	return p
+}
+
+// take hands out a name that giveBack takes again. Where all are in use it is empty.
+func (p *pool) take() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.free) == 0 {
 		return ""
 	}
-	user := p.free[0]
+	name := p.free[0]
 	p.free = p.free[1:]
-	return user
+	return name
 }
 
-func (p *userPool) giveBack(user string) {
+func (p *pool) giveBack(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.free = append(p.free, user)
+	p.free = append(p.free, name)
 }
 
 // errUsersTaken says that more runs are alive than there are blocks.
@@ -110,7 +120,7 @@ var errUsersTaken = fmt.Errorf("%d runs on this engine have all numbers of users
 
 // takeUsers takes a block of numbers for the run. A volume of its name holds it: the
 // engine makes a volume of one name once, and tells whose it is.
-func (b *Backend) takeUsers(ctx context.Context) (*userPool, error) {
+func (b *Backend) takeUsers(ctx context.Context) (*pool, error) {
 	first := b.engine.userRange().first
 	begin := rand.IntN(runsAtOnce)
 	for n := range runsAtOnce {
@@ -157,7 +167,7 @@ func (p trialPlan) lacksUsers() bool {
 }
 
 // giveBack gives back the users that the containers have from the pool.
-func (p trialPlan) giveBack(to *userPool) {
+func (p trialPlan) giveBack(to *pool) {
 	for _, c := range p.containers {
 		if c.insists == "" && c.conf.User != "" {
 			to.giveBack(c.conf.User)

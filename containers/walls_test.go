@@ -67,14 +67,14 @@ func TestWallsOnTheEngine(t *testing.T) {
 			}
 		}
 		for _, c := range all[roleServer] {
-			if c.HostConfig.NetworkMode != "none" || len(c.NetworkSettings.Networks) != 1 || c.NetworkSettings.Networks["none"] == nil {
+			if !c.Config.NetworkDisabled || len(c.NetworkSettings.Networks) != 0 {
 				t.Errorf("%s is on networks %v", c.Name, c.NetworkSettings.Networks)
 			}
 		}
 		if kind == networkBridge {
 			checkNetwork(t, s.plan.network)
-		} else if mode := all[roleAgent][0].HostConfig.NetworkMode; mode != "none" {
-			t.Errorf("the agent of an airtight trial is on %s", mode)
+		} else if agent := all[roleAgent][0]; !agent.Config.NetworkDisabled {
+			t.Errorf("the agent of an airtight trial is on %s", agent.HostConfig.NetworkMode)
 		}
 		checkUsers(t, s)
 		mustSh(t, s, "s2", "echo kept in memory > /var/lib/greedy/file")
@@ -134,8 +134,11 @@ func checkContainer(t *testing.T, c container.InspectResponse, run string) {
 		if m.Type == mount.TypeVolume && !strings.HasPrefix(m.Name, "waza-"+run+"-") {
 			t.Errorf("%s has an anonymous volume at %s", c.Name, m.Destination)
 		}
-		if m.Type == mount.TypeBind || m.RW {
+		if m.RW && m.Name != filesVolume(run) || m.RW && c.Config.Labels[labelRole] != roleLease {
 			t.Errorf("%s may write to %s %s at %s", c.Name, m.Type, m.Name, m.Destination)
+		}
+		if m.Type == mount.TypeBind && !strings.Contains(m.Source, "/"+filesVolume(run)+"/") {
+			t.Errorf("%s has %s of the host at %s", c.Name, m.Source, m.Destination)
 		}
 	}
 }

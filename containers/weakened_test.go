@@ -41,7 +41,7 @@ func (w *weakened) Open(ctx context.Context, t *runner.Trial, observe func(evide
 		scene.user = func() string { return w.user }
 	}
 	p := planTrial(t, scene)
-	s := &sandbox{backend: w.Backend, lease: w.lease, trial: t, plan: p, users: scene.pool, observe: observe, boxes: map[string]*box{}, over: make(chan struct{})}
+	s := &sandbox{backend: w.Backend, lease: w.lease, trial: t, plan: p, users: scene.pool, dir: w.dirs.take(), observe: observe, boxes: map[string]*box{}, over: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			_ = s.Close(context.WithoutCancel(ctx))
@@ -62,6 +62,9 @@ func (w *weakened) Open(ctx context.Context, t *runner.Trial, observe func(evide
 	for _, c := range placed {
 		if c.box != relayBox && w.box != nil {
 			w.box(&c)
+		}
+		if c, err = s.withFiles(ctx, c); err != nil {
+			return nil, err
 		}
 		if s.boxes[c.box], err = w.engine.startBox(ctx, c, p.network); err != nil {
 			delete(s.boxes, c.box)
