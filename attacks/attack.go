@@ -12,7 +12,7 @@ package attacks
 import (
 	"slices"
 
-	"github.com/waza-isolate/waza/runner/spec"
+	"github.com/waza-isolate/waza/eval"
 )
 
 // Role is who attacks.
@@ -38,7 +38,7 @@ type Attack struct {
 	In string
 	// Task changes the task of the trial; nil leaves it as it is: an agent that calls the
 	// tool poke of the server evil, both played by the hostile program.
-	Task func(Ground, *spec.Task)
+	Task func(Ground, *eval.Task)
 	// Alone is set where the attack needs a run of its own.
 	Alone *Alone
 	// Browse has a browser open the report of the run.
@@ -52,7 +52,7 @@ type Attack struct {
 
 // Alone is a run for one attack, because it aims at the runner, or the eval must differ.
 type Alone struct {
-	Eval    func(Ground, *spec.Eval) // changes the eval; nil leaves it as it is
+	Eval    func(Ground, *eval.Eval) // changes the eval; nil leaves it as it is
 	Args    []string                 // more arguments of waza run
 	Kill    bool                     // waza is ended by SIGKILL once something of the trial lingers
 	Hostile bool                     // process 1 of containers attacks, as package hostileguest says

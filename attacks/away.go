@@ -4,15 +4,15 @@ import (
 	"fmt"
 
 	"github.com/waza-isolate/waza/attacks/part"
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/spec"
 )
 
 // awayAttacks are by remote servers, which the runner itself talks to.
 func awayAttacks() []Attack {
-	by := func(name, kind string) func(Ground, *spec.Task) {
-		return func(g Ground, t *spec.Task) {
+	by := func(name, kind string) func(Ground, *eval.Task) {
+		return func(g Ground, t *eval.Task) {
 			t.MCPServers = map[string]*mcpconfig.Server{"away": {URL: fmt.Sprintf("%s/%s/%s", g.Away, name, name), Type: kind}}
 		}
 	}
@@ -48,16 +48,16 @@ func floodingAttacks() []Attack {
 	return []Attack{{
 		Name: "nothing-but-values", As: Agent, Promise: OthersGoOn, Without: fewValues(),
 		Won: beyond(most), Tried: heard,
-		Alone: &Alone{Eval: func(_ Ground, e *spec.Eval) { e.Config.Isolation.Agent.Memory = "512m" }},
+		Alone: &Alone{Eval: func(_ Ground, e *eval.Eval) { e.Config.Isolation.Agent.Memory = "512m" }},
 		Tries: "take the runner's memory when it grades, by a message of ten million keys",
-		Task: func(g Ground, t *spec.Task) {
+		Task: func(g Ground, t *eval.Task) {
 			t.MCPServers = map[string]*mcpconfig.Server{"left": g.looseServer()}
-			t.Graders = []spec.Grader{{Type: "mcp_compliance", Name: "graded", Config: forbids("left")}}
+			t.Graders = []eval.Grader{{Type: "mcp_compliance", Name: "graded", Config: forbids("left")}}
 		},
 	}, {
 		Name: part.SlowReader, As: Agent, Promise: OthersGoOn, Without: boundedMemory(), Won: beyond(mostHeld), Tried: held, Alone: &Alone{},
 		Tries: "take the runner's memory by large answers, 90 at once, that it does not read",
-		Task: func(g Ground, t *spec.Task) {
+		Task: func(g Ground, t *eval.Task) {
 			t.MCPServers = map[string]*mcpconfig.Server{}
 			for _, name := range part.Talkers() {
 				t.MCPServers[name] = g.looseServer()

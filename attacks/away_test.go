@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waza-isolate/waza/runner/probe"
+	"github.com/waza-isolate/waza/sandbox/probe"
 )
 
 // serveAway starts hostile remote servers, and what they send the runner to, which is on

@@ -4,9 +4,9 @@ import (
 	"fmt"
 
 	"github.com/waza-isolate/waza/attacks/part"
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/spec"
 )
 
 // usesUp takes all of what the kernel gives a user of something.
@@ -65,7 +65,7 @@ func bombAttacks() []Attack {
 		{
 			Name: "cpu-hog", As: Server, Promise: OthersGoOn, Tries: "take more of the processors than its container may, and starve its neighbours",
 			Without: someCPU(), Tried: Told,
-			Task: func(_ Ground, t *spec.Task) {
+			Task: func(_ Ground, t *eval.Task) {
 				t.MCPServers[evil].CPUs = 0.1
 			},
 			Won: func(s Scene) (bool, string) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/attacks/part"
-	"github.com/waza-isolate/waza/runner/spec"
+	"github.com/waza-isolate/waza/eval"
 )
 
 // leadsOut says whether a file of the tar came to stand on the host, or where a grader's
@@ -36,7 +36,7 @@ func checkAttacks() []Attack {
 		{
 			Name: first, As: Grader, Promise: FairVerdict, Without: exitCodeCounts(), Won: verdictOf(first), Tried: ran(first),
 			Tries: "pass by what it says, in the shapes of waza's own records, and fail",
-			Task: func(g Ground, t *spec.Task) {
+			Task: func(g Ground, t *eval.Task) {
 				t.Graders = nil
 				for _, name := range []string{first, plants, part.Finds, eats, leaves} {
 					t.Graders = append(t.Graders, g.Program(name, name))
@@ -47,8 +47,8 @@ func checkAttacks() []Attack {
 			Name: part.LeadsOut, As: Agent, Promise: HostHolds, Without: confinedTar(), Won: leadsOut, Tried: collected("../home/agent/" + part.Planted),
 			Tries: "have files with absolute names, .. in them, or a link on their way put out of the workspace, by a guest that it took over",
 			Alone: &Alone{Hostile: true},
-			Task: func(g Ground, t *spec.Task) {
-				t.Graders = []spec.Grader{g.Program(part.Finds, part.Finds)}
+			Task: func(g Ground, t *eval.Task) {
+				t.Graders = []eval.Grader{g.Program(part.Finds, part.Finds)}
 			},
 		},
 		{

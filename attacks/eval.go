@@ -6,10 +6,10 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/waza-isolate/waza/agents/transcript"
 	"github.com/waza-isolate/waza/attacks/part"
+	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner/spec"
-	"github.com/waza-isolate/waza/runner/transcript"
 )
 
 const (
@@ -32,11 +32,11 @@ type Ground struct {
 // writeEval writes an eval into dir whose tasks are the trials of the attacks, with
 // harmless neighbours between them, and returns the tasks of these.
 func (g Ground) writeEval(dir string, attacks []Attack) (neighbours []string, err error) {
-	eval := g.eval()
-	var tasks []spec.Task
+	e := g.eval()
+	var tasks []eval.Task
 	for _, a := range attacks {
 		if a.Alone != nil && a.Alone.Eval != nil {
-			a.Alone.Eval(g, &eval)
+			a.Alone.Eval(g, &e)
 		}
 		if a.In != "" {
 			continue
@@ -52,23 +52,23 @@ func (g Ground) writeEval(dir string, attacks []Attack) (neighbours []string, er
 			return nil, err
 		}
 	}
-	return neighbours, writeJSON(filepath.Join(dir, "eval.yaml"), eval)
+	return neighbours, writeJSON(filepath.Join(dir, "eval.yaml"), e)
 }
 
-func (g Ground) eval() spec.Eval {
+func (g Ground) eval() eval.Eval {
 	env := map[string]string{part.AimsEnv: g.Aims}
-	return spec.Eval{
+	return eval.Eval{
 		Name: g.Name,
-		Config: spec.Config{
+		Config: eval.Config{
 			TrialsPerTask: 1, TimeoutSeconds: 240, Parallel: true, Workers: 4, Executor: "command",
-			Agent: &spec.Agent{
+			Agent: &eval.Agent{
 				Command: program, Args: []string{"agent"},
 				Transcript: &transcript.Source{From: "stdout", Format: transcript.FormatWaza},
 			},
-			Isolation: spec.Isolation{
+			Isolation: eval.Isolation{
 				Pull:    "never",
 				Subnets: part.Subnets,
-				Agent:   spec.AgentContainer{Image: g.Image, Memory: "256m", Disk: "16m", MaxOutput: "8m", Env: env},
+				Agent:   eval.AgentContainer{Image: g.Image, Memory: "256m", Disk: "16m", MaxOutput: "8m", Env: env},
 			},
 			MCPServers: map[string]*mcpconfig.Server{
 				evil: {Image: g.Image, Command: program, Args: []string{"server", part.Honest}, Env: env, Memory: "256m", Disk: "64m"},
@@ -79,14 +79,14 @@ func (g Ground) eval() spec.Eval {
 }
 
 // task is the trial of an attack: the agent gets its name as the prompt.
-func (g Ground) task(a Attack) spec.Task {
-	t := spec.Task{ID: a.Name, Inputs: spec.Inputs{Prompt: a.Name}}
+func (g Ground) task(a Attack) eval.Task {
+	t := eval.Task{ID: a.Name, Inputs: eval.Inputs{Prompt: a.Name}}
 	switch a.As {
 	case Server, Both:
 		t.MCPServers = map[string]*mcpconfig.Server{evil: {Args: []string{"server", a.Name}}}
 	case Grader:
 		t.Inputs.Prompt = part.Honest
-		t.Graders = []spec.Grader{g.Program("program", a.Name)}
+		t.Graders = []eval.Grader{g.Program("program", a.Name)}
 	}
 	if a.As == Server {
 		t.Inputs.Prompt = part.Honest
@@ -101,25 +101,25 @@ func (g Ground) task(a Attack) spec.Task {
 }
 
 // besideCalm adds a server that does not attack to a trial.
-func besideCalm(g Ground, t *spec.Task) {
+func besideCalm(g Ground, t *eval.Task) {
 	t.MCPServers[calm] = &mcpconfig.Server{
 		Image: g.Image, Command: program, Args: []string{"serve", part.Honest}, Type: "http", Port: part.Port, Memory: "256m", Disk: "64m",
 	}
 }
 
 // Program is a grader whose program attacks.
-func (g Ground) Program(name, attack string) spec.Grader {
+func (g Ground) Program(name, attack string) eval.Grader {
 	config, _ := json.Marshal(map[string]any{ // of strings
 		"image": g.Image, "command": program, "args": []string{"grader", attack, g.Aims},
 	})
-	return spec.Grader{Type: "program", Name: name, Config: config}
+	return eval.Grader{Type: "program", Name: name, Config: config}
 }
 
 // neighbour is a trial that passes.
-func neighbour(id string) spec.Task {
-	return spec.Task{
-		ID: id, Inputs: spec.Inputs{Prompt: part.Honest},
-		Graders: []spec.Grader{
+func neighbour(id string) eval.Task {
+	return eval.Task{
+		ID: id, Inputs: eval.Inputs{Prompt: part.Honest},
+		Graders: []eval.Grader{
 			{Type: "text", Name: "answer", Config: json.RawMessage(`{"contains": ["you said: hello"]}`)},
 			{Type: "mcp_compliance", Name: "one-call", Config: json.RawMessage(`{"server": "evil", "expect_tools_used": ["poke"], "max_tool_errors": 0}`)},
 		},

@@ -6,10 +6,10 @@ import (
 	"net"
 
 	"github.com/waza-isolate/waza/attacks/part"
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/spec"
 )
 
 // frontingAttacks are by an agent that may reach a host, and asks there for others.
@@ -34,7 +34,7 @@ func frontingAttacks() []Attack {
 }
 
 // allowOne lets agents reach one host, which a listener outside stands for.
-func allowOne(g Ground, e *spec.Eval) {
+func allowOne(g Ground, e *eval.Eval) {
 	aims, err := part.Aims(g.Aims)
 	if err != nil || len(aims.Host.Addrs) == 0 {
 		return // nothing is tried then, which its judge sees

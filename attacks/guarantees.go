@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/waza-isolate/waza/attacks/part"
-	"github.com/waza-isolate/waza/runner/spec"
+	"github.com/waza-isolate/waza/eval"
 )
 
 // unfilteredPids marks the container that its engine gives no filter.
@@ -30,7 +30,7 @@ func guaranteeAttacks() []Attack {
 		Name: part.Unfiltered, As: Server, Promise: CalledRight, Won: calledFiltered,
 		Tries:   "run under no seccomp filter, by an engine that leaves it out, in a trial that has one on record",
 		Without: checkedWalls(), Alone: &Alone{Engine: unfiltered},
-		Task: func(_ Ground, t *spec.Task) { t.MCPServers[evil].Pids = unfilteredPids },
+		Task: func(_ Ground, t *eval.Task) { t.MCPServers[evil].Pids = unfilteredPids },
 	}}
 }
 

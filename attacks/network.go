@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/attacks/part"
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // networkAttacks look for whoever else is there, beside what the probe tries.

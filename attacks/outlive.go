@@ -6,13 +6,13 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/attacks/part"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/spec"
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // outlivingAttacks go on when they should have ended.
 func outlivingAttacks() []Attack {
-	short := func(_ Ground, t *spec.Task) { t.TimeoutSeconds = 3 }
+	short := func(_ Ground, t *eval.Task) { t.TimeoutSeconds = 3 }
 	return []Attack{
 		{
 			Name: "outlive-agent", As: Agent, Promise: FairVerdict, Without: soleProgram(), Won: marked, Tried: Told,

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/attacks/part"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/spec"
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // markOf is what a markup has in it, wherever it comes to stand.
@@ -117,7 +117,7 @@ func hugeAttacks() []Attack {
 	all := []Attack{
 		{
 			Name: part.Huge, Tries: "make of the report what no browser opens, by 5 MiB of text, 10,000 tools, names of 64 KiB and JSON 9,990 deep", Without: boundedPages(),
-			Task: func(g Ground, t *spec.Task) { t.Graders = []spec.Grader{g.Program("says", part.Huge)} },
+			Task: func(g Ground, t *eval.Task) { t.Graders = []eval.Grader{g.Program("says", part.Huge)} },
 			Won: func(s Scene) (bool, string) {
 				return s.Run.report().beyond(s.Task, mostOfPage)
 			},

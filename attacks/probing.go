@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waza-isolate/waza/runner/certificate"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/probe"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/sandbox/probe"
+	"github.com/waza-isolate/waza/sandbox/selftest"
 )
 
 // held is what attacks of the probe run into.
@@ -65,7 +65,7 @@ func probeAttacks() []Attack {
 	var all []Attack
 	for _, name := range slices.Sorted(maps.Keys(by)) {
 		a := Attack{
-			Name: name, As: Both, Tries: certificate.Tries(name), Promise: by[name].promise, Without: by[name].without,
+			Name: name, As: Both, Tries: selftest.Tries(name), Promise: by[name].promise, Without: by[name].without,
 			Won: ArrivedOrSaidSo, Tried: Told,
 		}
 		if name == probe.HostTCP {

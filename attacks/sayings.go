@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/attacks/part"
-	"github.com/waza-isolate/waza/runner/spec"
+	"github.com/waza-isolate/waza/eval"
 )
 
 // order is what a line is obeyed for.
@@ -57,7 +57,7 @@ func sayingAttacks() []Attack {
 			a.Without, a.Tries = setIn(), "have a line of its own taken for one of waza's"
 		}
 		if name == first {
-			a.In, a.Task = "", func(g Ground, t *spec.Task) { t.Graders = []spec.Grader{g.Program("says", first)} }
+			a.In, a.Task = "", func(g Ground, t *eval.Task) { t.Graders = []eval.Grader{g.Program("says", first)} }
 		}
 		all = append(all, a)
 	}

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/attacks/part"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/probe"
-	"github.com/waza-isolate/waza/runner/results"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/results"
+	"github.com/waza-isolate/waza/sandbox/probe"
 )
 
 // Run is a run of waza that is over, as one finds it.

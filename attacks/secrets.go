@@ -11,13 +11,13 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/attacks/part"
+	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner/spec"
 )
 
 // leakingAttacks are on secrets, and on what leaves by a policy.
 func leakingAttacks() []Attack {
-	holds := func(_ Ground, t *spec.Task) {
+	holds := func(_ Ground, t *eval.Task) {
 		if t.MCPServers == nil {
 			t.MCPServers = map[string]*mcpconfig.Server{evil: {}}
 		}
@@ -35,7 +35,7 @@ func leakingAttacks() []Attack {
 		{
 			Name: "egress-elsewhere", As: Server, Promise: ByPolicy, Without: egressPolicy(), Tried: Told,
 			Tries: "reach the host through the proxy that leads to another host, which its eval allows",
-			Task: func(_ Ground, t *spec.Task) {
+			Task: func(_ Ground, t *eval.Task) {
 				t.MCPServers[evil].Egress = []mcpconfig.Egress{{Host: "api.example:443"}}
 			},
 			Won: func(s Scene) (bool, string) {

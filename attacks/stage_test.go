@@ -20,12 +20,12 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/attacks/part"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/browsertest"
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/internal/memtest"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/probe"
+	"github.com/waza-isolate/waza/sandbox/probe"
 )
 
 // runLimit is more than any run takes.

@@ -5,15 +5,15 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/attacks/part"
+	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner/guest"
-	"github.com/waza-isolate/waza/runner/spec"
+	"github.com/waza-isolate/waza/sandbox/guest"
 )
 
 // takeoverAttacks are by guests that were taken over, each beside a server of its own.
 func takeoverAttacks() []Attack {
 	guarded := guarded()
-	yamux := kept("frames of one version", "the guard and yamux each refuse others: tests of runner/guest show it")
+	yamux := kept("frames of one version", "the guard and yamux each refuse others: tests of sandbox/guest show it")
 	all := []Attack{
 		{Name: part.MuxStreams, Tries: "open 100,000 streams to the runner", Without: guarded, Alone: &Alone{Hostile: true}},
 		{Name: part.MuxPings, Tries: "have the runner answer 100,000 pings", Without: guarded},
@@ -30,7 +30,7 @@ func takeoverAttacks() []Attack {
 			a.In = all[0].Name
 		}
 	}
-	all[0].Task = func(g Ground, t *spec.Task) {
+	all[0].Task = func(g Ground, t *eval.Task) {
 		t.MCPServers = map[string]*mcpconfig.Server{}
 		for _, name := range names {
 			t.MCPServers[name] = &mcpconfig.Server{Image: g.Image, Command: program, Args: []string{"server", name}, Timeout: 5000, Memory: "128m", Disk: "64m"}

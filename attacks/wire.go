@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 
 	"github.com/waza-isolate/waza/attacks/part"
+	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner/spec"
 )
 
 // looseServer reads requests as their senders say.
@@ -35,11 +35,11 @@ func ambiguousAttacks() []Attack {
 			a.In = part.Ambiguous
 		}
 	}
-	all[0].Task = func(g Ground, t *spec.Task) {
+	all[0].Task = func(g Ground, t *eval.Task) {
 		t.MCPServers = map[string]*mcpconfig.Server{}
 		for _, name := range names {
 			t.MCPServers[name] = g.looseServer()
-			t.Graders = append(t.Graders, spec.Grader{Type: "mcp_compliance", Name: name, Config: forbids(name)})
+			t.Graders = append(t.Graders, eval.Grader{Type: "mcp_compliance", Name: name, Config: forbids(name)})
 		}
 	}
 	return all
@@ -79,7 +79,7 @@ func hidingAttacks() []Attack {
 			a.In = part.Hidden
 		}
 	}
-	all[0].Task = func(g Ground, t *spec.Task) {
+	all[0].Task = func(g Ground, t *eval.Task) {
 		server := g.looseServer()
 		server.Tools = []string{part.Shown}
 		t.MCPServers = map[string]*mcpconfig.Server{part.Filtered: server}
@@ -119,7 +119,7 @@ func routingAttacks() []Attack {
 			a.In = part.Routing
 		}
 	}
-	beside := func(g Ground, t *spec.Task) {
+	beside := func(g Ground, t *eval.Task) {
 		t.MCPServers = map[string]*mcpconfig.Server{part.Left: g.looseServer(), part.Right: g.looseServer()}
 	}
 	all[0].Task = beside
@@ -172,7 +172,7 @@ func forgingAttacks() []Attack {
 		}
 		all = append(all, a)
 	}
-	all[0].Task = func(g Ground, t *spec.Task) {
+	all[0].Task = func(g Ground, t *eval.Task) {
 		forger := func(milliseconds float64) *mcpconfig.Server {
 			return &mcpconfig.Server{
 				Image: g.Image, Command: program, Args: []string{"server", part.Forging}, Timeout: milliseconds, MaxMessage: "8m", MaxFrames: 5000,

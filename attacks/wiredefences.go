@@ -43,7 +43,7 @@ func goHTTP() Defence {
 }
 
 func noModel() Defence {
-	return kept("models are asked below their providers' URLs alone", "tests of runner/model hold it against these and more; here is nothing but servers behind the relay")
+	return kept("models are asked below their providers' URLs alone", "tests of model/gateway hold it against these and more; here is nothing but servers behind the relay")
 }
 
 func countedFrames() Defence {
@@ -91,7 +91,7 @@ func oneOrigin() Defence {
 }
 
 func boundedMemory() Defence {
-	return kept("messages that are held at once have so many bytes", "how much is held without it depends on how busy the machine is: tests of runner/mcpproxy have answers that nobody reads")
+	return kept("messages that are held at once have so many bytes", "how much is held without it depends on how busy the machine is: tests of mcp/proxy have answers that nobody reads")
 }
 
 func headersInTime() Defence {

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/attacks/part"
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // ranAt are the calls of the attack that a server carried out, as it tells outside of

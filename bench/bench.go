@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/containers"
-	"github.com/waza-isolate/waza/runner/redact"
+	"github.com/waza-isolate/waza/evidence/redact"
 )
 
 // cleanupTimeout bounds taking away what all of it made.

@@ -16,8 +16,8 @@ import (
 	"github.com/docker/docker/pkg/stdcopy"
 
 	"github.com/waza-isolate/waza/bench/mcppeer"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // way is one transport, captured and direct.

@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/bench/mcppeer"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // measureCrowd has the executable run many trials at once, whose agents wait for each

@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/spec"
 )
 
 // port is where the peer serves in its container.
@@ -75,12 +75,12 @@ func (b *bench) plan(ctx context.Context, s settings) (*runner.Trial, error) {
 	if err != nil {
 		return nil, err
 	}
-	eval, tasks, err := spec.Load(path, spec.Options{})
+	e, tasks, err := eval.Load(path, eval.Options{})
 	if err != nil {
 		return nil, err
 	}
 	none := func(string) (string, bool) { return "", false }
-	trials, err := runner.Plan(eval, tasks, runner.Choices{Run: b.run, Lookup: none, Secrets: b.secrets})
+	trials, err := runner.Plan(e, tasks, runner.Choices{Run: b.run, Lookup: none, Secrets: b.secrets})
 	if err != nil {
 		return nil, err
 	}

@@ -19,9 +19,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 const (

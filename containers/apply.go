@@ -9,11 +9,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/waza-isolate/waza/egress"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/egress"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/guest"
+	"github.com/waza-isolate/waza/sandbox/guest"
 )
 
 // apply carries out a plan: all containers side by side, those on the network after

@@ -16,11 +16,11 @@ import (
 
 	"github.com/docker/docker/api/types/network"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/guest"
-	"github.com/waza-isolate/waza/runner/process"
+	"github.com/waza-isolate/waza/sandbox/guest"
+	"github.com/waza-isolate/waza/sandbox/process"
 )
 
 // The attacks run from inside a container, by a program of ours in testdata. Each

@@ -11,10 +11,10 @@ import (
 	"github.com/docker/docker/api/types/volume"
 	"github.com/testcontainers/testcontainers-go"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/digest"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // cleanupTimeout bounds taking away what one trial or run owns.

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waza-isolate/waza/runner/certificate"
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/sandbox/selftest"
 )
 
 // Nothing gets out of the sandboxes as they are.
@@ -14,7 +14,7 @@ func TestCertificate(t *testing.T) {
 		t.Run(network, func(t *testing.T) {
 			b := openRun(t)
 			began := time.Now()
-			c, err := certificate.Probe(t.Context(), b, b.run, evidence.SandboxKind{Network: network, Workspace: "tmpfs"})
+			c, err := selftest.Probe(t.Context(), b, b.run, evidence.SandboxKind{Network: network, Workspace: "tmpfs"})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -6,9 +6,9 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/waza-isolate/waza/egress"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/egress"
 )
 
 var _ runner.Outlet = (*sandbox)(nil)

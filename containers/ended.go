@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/guest"
+	"github.com/waza-isolate/waza/sandbox/guest"
 )
 
 // Ended implements runner.Sandbox. What speaks for a box is nothing that its

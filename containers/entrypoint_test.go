@@ -13,7 +13,7 @@ import (
 
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/process"
+	"github.com/waza-isolate/waza/sandbox/process"
 )
 
 // imageOf makes an image of Debian with an executable script /start and a

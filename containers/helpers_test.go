@@ -16,10 +16,10 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"go.uber.org/goleak"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/process"
+	"github.com/waza-isolate/waza/sandbox/process"
 )
 
 // TestMain plays the victim where a test asks for one, and sees to it that tests

@@ -16,7 +16,7 @@ import (
 	"github.com/docker/docker/api/types/registry"
 
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner/process"
+	"github.com/waza-isolate/waza/sandbox/process"
 )
 
 // ErrImage says that an image cannot be used as it is.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/observe"
+	"github.com/waza-isolate/waza/sandbox/observe"
 )
 
 // sharedMemory is a directory that every container can write to.

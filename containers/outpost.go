@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/process"
+	"github.com/waza-isolate/waza/sandbox/process"
 )
 
 // outpost is a container of ours on the network of the engine's host.

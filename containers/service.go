@@ -20,7 +20,7 @@ import (
 
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/guest"
+	"github.com/waza-isolate/waza/sandbox/guest"
 )
 
 // serviceAddr is where a server's container has its i-th service: on loopback,

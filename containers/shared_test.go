@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/probe"
-	"github.com/waza-isolate/waza/runner/process"
+	"github.com/waza-isolate/waza/sandbox/probe"
+	"github.com/waza-isolate/waza/sandbox/process"
 )
 
 // No container sees a mark of another on its files, or counts with its user: of two

@@ -7,12 +7,12 @@ import (
 
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/backendtest"
+	"github.com/waza-isolate/waza/sandbox/sandboxtest"
 )
 
 func TestSuite(t *testing.T) {
 	bothNetworks(t, func(t *testing.T, network string) {
-		backendtest.Run(t, func(t *testing.T, program string) backendtest.Opened {
+		sandboxtest.Run(t, func(t *testing.T, program string) sandboxtest.Opened {
 			run := runID(t)
 			b, err := Open(within(t), Options{Run: run, Guest: program})
 			if err != nil {
@@ -23,7 +23,7 @@ func TestSuite(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			return backendtest.Opened{
+			return sandboxtest.Opened{
 				Backend: b, Name: "docker",
 				Trial: runner.Trial{Run: run, Network: network, Workspace: "tmpfs"},
 				Box:   runner.Box{CPUs: 1, Memory: 128 << 20, Disk: 32 << 20, Pids: 64},

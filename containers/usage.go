@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/guest"
-	"github.com/waza-isolate/waza/runner/usage"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/sandbox/guest"
+	"github.com/waza-isolate/waza/sandbox/usage"
 )
 
 // usageTimeout bounds asking a guest that may be frozen.

@@ -3,9 +3,9 @@ package containers
 import (
 	"testing"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // A directory that was full while the guest watched has been full, whatever its

@@ -4,10 +4,10 @@ import (
 	"io"
 	"testing"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/process"
+	"github.com/waza-isolate/waza/sandbox/process"
 )
 
 func TestLookUp(t *testing.T) {

@@ -13,11 +13,11 @@ import (
 	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/api/types/network"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/certificate"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/guest"
+	"github.com/waza-isolate/waza/sandbox/guest"
+	"github.com/waza-isolate/waza/sandbox/selftest"
 )
 
 // weakened opens sandboxes that lack walls, and does not look whether they are
@@ -235,7 +235,7 @@ func TestAttacks_GetOut(t *testing.T) {
 			if w.airtight {
 				kind.Network = networkAirtight
 			}
-			c, err := certificate.Probe(t.Context(), &w.weak, b.run, kind)
+			c, err := selftest.Probe(t.Context(), &w.weak, b.run, kind)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -255,7 +255,7 @@ func TestAttacks_GetOut(t *testing.T) {
 			t.Logf("%v", got)
 		})
 	}
-	for _, name := range certificate.Names() {
+	for _, name := range selftest.Names() {
 		if !proven[name] && !slices.Contains(unproven, name) {
 			t.Errorf("nothing shows that %s can get out", name)
 		}

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/grading"
-	"github.com/waza-isolate/waza/runner/spec"
 )
 
 // TestCompatNamesEveryKey holds that the page on upstream's evals says of each key that the
@@ -20,8 +20,8 @@ func TestCompatNamesEveryKey(t *testing.T) {
 		}
 	}
 	for _, mapping := range []any{
-		spec.Eval{}, spec.Config{}, spec.Metric{}, spec.Grader{}, spec.Task{}, spec.Inputs{}, spec.File{}, spec.Expected{}, spec.Outcome{}, spec.Behavior{},
-		spec.TriggerTests{}, spec.TriggerPrompt{}, spec.Project{}.Defaults, spec.Project{}.Paths, spec.Project{}.Files,
+		eval.Eval{}, eval.Config{}, eval.Metric{}, eval.Grader{}, eval.Task{}, eval.Inputs{}, eval.File{}, eval.Expected{}, eval.Outcome{}, eval.Behavior{},
+		eval.TriggerTests{}, eval.TriggerPrompt{}, eval.Project{}.Defaults, eval.Project{}.Paths, eval.Project{}.Files,
 	} {
 		of := reflect.TypeOf(mapping)
 		for _, field := range reflect.VisibleFields(of) {

@@ -14,11 +14,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/internal/golden"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner/certificate"
-	"github.com/waza-isolate/waza/runner/spec"
+	"github.com/waza-isolate/waza/sandbox/selftest"
 	"github.com/waza-isolate/waza/schemas"
 )
 
@@ -130,13 +130,13 @@ func TestServersAreRead(t *testing.T) {
 		t.Error("no servers were found")
 	}
 	for _, match := range found {
-		eval := filepath.Join(unpack(t, example{
+		e := filepath.Join(unpack(t, example{
 			"eval.yaml": "name: n\ntasks: [task.yaml]\nconfig:\n  trials_per_task: 1\n  timeout_seconds: 1\n  executor: mock\n" +
 				"  isolation: {server_image: i}\n" + strings.TrimSuffix(strings.ReplaceAll("  "+match[1], "\n", "\n  "), "  "),
 			"task.yaml": "id: plain\ninputs: {prompt: p}\n",
 			"notes.txt": "",
 		}), "eval.yaml")
-		if _, _, err := spec.Load(eval, spec.Options{}); err != nil {
+		if _, _, err := eval.Load(e, eval.Options{}); err != nil {
 			t.Errorf("%s: %v\n%s", document, err, match[1])
 		}
 	}
@@ -249,12 +249,12 @@ func TestDocumentsNameNoCode(t *testing.T) {
 // tells of.
 func TestEveryAttackIsDocumented(t *testing.T) {
 	document := read(t, filepath.Join(root, "docs", "isolation.md"))
-	for _, name := range certificate.Names() {
+	for _, name := range selftest.Names() {
 		if !strings.Contains(document, "\n| `"+name+"` | ") {
 			t.Errorf("isolation.md does not list the attack %s", name)
 		}
 	}
-	if want := fmt.Sprintf("each of %d attacks", len(certificate.Names())); !strings.Contains(document, want) {
+	if want := fmt.Sprintf("each of %d attacks", len(selftest.Names())); !strings.Contains(document, want) {
 		t.Errorf("isolation.md does not say %q", want)
 	}
 }

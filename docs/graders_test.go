@@ -16,10 +16,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/internal/golden"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/spec"
 )
 
 // graderExample is a block that shows graders and nothing around them.
@@ -76,7 +76,7 @@ func TestShownFeedbackIsReal(t *testing.T) {
 // gradersOf reads graders as part of an eval.
 func gradersOf(t *testing.T, graders string) []evidence.GraderSpec {
 	t.Helper()
-	eval := filepath.Join(unpack(t, example{
+	e := filepath.Join(unpack(t, example{
 		"eval.yaml": "name: n\ntasks: [task.yaml]\nconfig:\n  trials_per_task: 1\n  timeout_seconds: 1\n  executor: mock\n" +
 			"  judge: {base_url: \"https://models.example/v1\", model: some-model}\n" +
 			"  isolation: {server_image: i}\n  mcp_servers: {inventory: {command: c}, payments: {command: c}}\n" +
@@ -85,7 +85,7 @@ func gradersOf(t *testing.T, graders string) []evidence.GraderSpec {
 		"skills/stock/SKILL.md": "---\nname: stock\ndescription: 'Counts parts. USE FOR: \"how many are left\", \"reserve a part\". DO NOT USE FOR: prices.'\n---\nLook the part up by its number and count what is on the shelf.\n",
 		"expected/parts.csv":    "sku,quantity\nBRG-6204,31\n",
 	}), "eval.yaml")
-	_, tasks, err := spec.Load(eval, spec.Options{})
+	_, tasks, err := eval.Load(e, eval.Options{})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, graders)
 	}

@@ -4,7 +4,7 @@ import (
 	"regexp"
 	"testing"
 
-	"github.com/waza-isolate/waza/modelstub"
+	"github.com/waza-isolate/waza/model/stub"
 )
 
 // modelScript is a block of YAML without a file's name.
@@ -18,7 +18,7 @@ func TestModelScriptsAreRead(t *testing.T) {
 		t.Error("no scripts were found")
 	}
 	for _, match := range found {
-		if _, err := modelstub.Parse(document, []byte(match[1])); err != nil {
+		if _, err := stub.Parse(document, []byte(match[1])); err != nil {
 			t.Errorf("%v\n%s", err, match[1])
 		}
 	}

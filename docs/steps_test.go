@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading"
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // answerSteps puts the lines of answers, steps that say only what came of them, on

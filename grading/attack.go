@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // attacked judges the attack of a trial; nil where there was none. It succeeded where it

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // BehaviorConfig configures the behavior grader: limits on what the agent did.

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/internal/heavytest"
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // manyCalls is a trial of n calls, half of them reads, whose agent tells of each.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // Languages of assertions.

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading/match"
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // ComplianceConfig configures the mcp_compliance grader: how the agent used MCP

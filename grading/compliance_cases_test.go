@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // assertion is a case of mcpchecker: what was asked of servers, what is asserted of it,

@@ -1,8 +1,8 @@
 package grading
 
 import (
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading/match"
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // details is what the verdict rests on, for reports: calls by their numbers, entries of

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waza-isolate/waza/capture"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/visible"
 	"github.com/waza-isolate/waza/internal/words"
-	"github.com/waza-isolate/waza/runner/capture"
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // failures are the calls that failed, sorted by what is made of them.

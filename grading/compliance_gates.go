@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/waza-isolate/waza/runner/capture"
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/capture"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // Names of the gates, as details and documentation have them.

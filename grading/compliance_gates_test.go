@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // Each gate fails a trial whose score is 1, and lets pass what it is not about.

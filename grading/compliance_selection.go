@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading/match"
 	"github.com/waza-isolate/waza/internal/words"
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // selection is which of the expected calls were made, and which others.

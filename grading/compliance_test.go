@@ -3,7 +3,7 @@ package grading_test
 import (
 	"testing"
 
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // github is a trial of one server, or two, whose frames are those of calls.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // Names of the gates on what the agent tells.

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/waza-isolate/waza/runner/capture"
+	"github.com/waza-isolate/waza/capture"
 )
 
 // ToolConstraintConfig configures the tool_constraint grader: which tools were

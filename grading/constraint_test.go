@@ -3,7 +3,7 @@ package grading_test
 import (
 	"testing"
 
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 func TestToolConstraint(t *testing.T) {

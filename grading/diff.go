@@ -7,7 +7,7 @@ import (
 	"path"
 	"strings"
 
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // DiffConfig configures the diff grader: how files of the workspace compare with

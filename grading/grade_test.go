@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading"
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // scene is a trial's evidence to be laid down.

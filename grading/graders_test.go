@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 const (

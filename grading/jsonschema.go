@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/jsonvalue"
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // JSONSchemaConfig configures the json_schema grader: the final output is JSON and

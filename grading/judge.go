@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // JudgeConfig says how often a judge is asked, and what its answers come to.

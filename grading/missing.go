@@ -3,7 +3,7 @@ package grading
 import (
 	"slices"
 
-	"github.com/waza-isolate/waza/runner/capture"
+	"github.com/waza-isolate/waza/capture"
 )
 
 // missing lists the expected entries that no use is left for, each use standing for

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/waza-isolate/waza/runner/dialect"
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/model/dialect"
 )
 
 // models are the trial's model calls, ending in an error where some are missing; nil

@@ -11,9 +11,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading"
-	"github.com/waza-isolate/waza/runner/dialect"
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/model/dialect"
 )
 
 // modelled is a trial whose agent asked a model twice, as [scene.frames] go by in

@@ -3,8 +3,8 @@ package grading
 import (
 	"slices"
 
-	"github.com/waza-isolate/waza/runner/capture"
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/capture"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // detailCalls is the key of a verdict's details that has the numbers of the captured

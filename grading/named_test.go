@@ -4,8 +4,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/waza-isolate/waza/runner/capture"
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/capture"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 func TestDetailsHaveTheCallsThatFeedbackIsAbout(t *testing.T) {

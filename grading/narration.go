@@ -3,8 +3,8 @@ package grading
 import (
 	"slices"
 
-	"github.com/waza-isolate/waza/runner/capture"
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/capture"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // narrate holds the transcript against the calls. What missing evidence leaves open is

@@ -1,6 +1,6 @@
 package grading
 
-import "github.com/waza-isolate/waza/runner/capture"
+import "github.com/waza-isolate/waza/capture"
 
 // order is what is known of the order of uses. MCP calls follow each other as on the
 // wire, and builtin uses as the transcript tells them. How the two mix is known

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/grading/match"
-	"github.com/waza-isolate/waza/runner/capture"
 )
 
 // ToolPattern describes uses of tools.

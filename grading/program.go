@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/visible"
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 const (

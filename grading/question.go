@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // How much a judge is shown, in bytes. What is over is left out of the middle.

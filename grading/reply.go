@@ -7,7 +7,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // What a simulated user is asked stands here, since it is shown what the agent says as judges

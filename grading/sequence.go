@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waza-isolate/waza/runner/capture"
+	"github.com/waza-isolate/waza/capture"
 )
 
 // ActionSequenceConfig configures the action_sequence grader: which tools were used

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading/match"
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // ServerBehavior limits what an agent did with one MCP server. Its tools are exact

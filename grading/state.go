@@ -9,9 +9,9 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/waza-isolate/waza/capture"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading/match"
-	"github.com/waza-isolate/waza/runner/capture"
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // StateConfig configures the state grader: what a server was left with. After the agent

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waza-isolate/waza/runner/capture"
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/capture"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // subject is one trial as graders see it.

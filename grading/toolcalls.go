@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/waza-isolate/waza/runner/capture"
+	"github.com/waza-isolate/waza/capture"
 )
 
 // ToolCallsConfig configures the tool_calls grader: which tools were used, how often

@@ -5,8 +5,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/waza-isolate/waza/runner/capture"
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/capture"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // toolNames lists the tools used, each once, in alphabetical order.

@@ -9,8 +9,8 @@ import (
 	"path"
 	"strings"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/defence"
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 const (

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/waza-isolate/waza/mcp/catalog"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/offer"
 )
 
 // LockName is the name of the lock, which is beside its eval.
@@ -27,8 +27,8 @@ const lockVersion = 1
 // Lock is what packages were resolved to, and what servers offered when somebody pinned
 // that. A nil lock is empty and cannot be put to.
 type Lock struct {
-	entries  []Entry              // no two of one key, in the order of keys
-	catalogs map[string]offer.Pin // by server
+	entries  []Entry                // no two of one key, in the order of keys
+	catalogs map[string]catalog.Pin // by server
 }
 
 // Entry is what one package was resolved to, with all it needs.
@@ -133,9 +133,9 @@ func (l *Lock) Len() int {
 
 // document is the lock as a file has it.
 type document struct {
-	Version  int                  `json:"version"`
-	Packages []Entry              `json:"packages"`
-	Catalogs map[string]offer.Pin `json:"catalogs,omitempty"`
+	Version  int                    `json:"version"`
+	Packages []Entry                `json:"packages"`
+	Catalogs map[string]catalog.Pin `json:"catalogs,omitempty"`
 }
 
 // Bytes is the lock as a file: the same for the same lock.

@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"maps"
 
+	"github.com/waza-isolate/waza/mcp/catalog"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/offer"
 )
 
 // Catalogs is what is pinned, by the server's name.
-func (l *Lock) Catalogs() map[string]offer.Pin {
+func (l *Lock) Catalogs() map[string]catalog.Pin {
 	if l == nil {
 		return nil
 	}
@@ -17,7 +17,7 @@ func (l *Lock) Catalogs() map[string]offer.Pin {
 }
 
 // Pin is what is pinned of a server; nil for nothing.
-func (l *Lock) Pin(server string) *offer.Pin {
+func (l *Lock) Pin(server string) *catalog.Pin {
 	if l == nil {
 		return nil
 	}
@@ -31,8 +31,8 @@ func (l *Lock) Pin(server string) *offer.Pin {
 func (l *Lock) Has(e Entry) bool { return l.find(e.key) != nil }
 
 // Pinned is the lock with a server pinned, in place of what it has of it.
-func (l *Lock) Pinned(server string, pin offer.Pin) *Lock {
-	with := &Lock{catalogs: map[string]offer.Pin{}}
+func (l *Lock) Pinned(server string, pin catalog.Pin) *Lock {
+	with := &Lock{catalogs: map[string]catalog.Pin{}}
 	if l != nil {
 		with.entries = l.entries
 	}
@@ -42,7 +42,7 @@ func (l *Lock) Pinned(server string, pin offer.Pin) *Lock {
 }
 
 // checkPin holds that a pin which a file has is whole.
-func checkPin(server string, pin offer.Pin) error {
+func checkPin(server string, pin catalog.Pin) error {
 	if err := mcpconfig.CheckName(server); err != nil {
 		return fmt.Errorf("has a catalog of no server: %w", err)
 	}

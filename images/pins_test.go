@@ -8,16 +8,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waza-isolate/waza/images"
-	"github.com/waza-isolate/waza/offer"
+	"github.com/waza-isolate/waza/mcp/catalog"
 )
 
 var digest = strings.Repeat("0a", 32)
 
 // What is pinned comes back from the file, and is not lost where packages change.
 func TestPinned(t *testing.T) {
-	pin := offer.Pin{
-		Server: offer.Server{Name: "s", Version: "1", Protocol: "2025-11-25"}, Instructions: digest,
-		Lists: map[offer.Kind]map[string]string{offer.Tools: {"add": digest}},
+	pin := catalog.Pin{
+		Server: catalog.Server{Name: "s", Version: "1", Protocol: "2025-11-25"}, Instructions: digest,
+		Lists: map[catalog.Kind]map[string]string{catalog.Tools: {"add": digest}},
 	}
 	_, packages := resolved(t, npmManifest, "npx", "@a/tool")
 	lock := packages.Pinned("files", pin)

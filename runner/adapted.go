@@ -10,9 +10,9 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/agents/adapter"
+	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner/spec"
 )
 
 // Adapted is what an adapter says of an agent that no other agent has. Its strings, and
@@ -28,8 +28,8 @@ type Adapted struct {
 }
 
 // adapt plans an agent that the eval's adapter says how to run.
-func (a *Agent) adapt(eval *spec.Eval, task spec.ResolvedTask, c Choices) error {
-	from := eval.Adapter
+func (a *Agent) adapt(e *eval.Eval, task eval.ResolvedTask, c Choices) error {
+	from := e.Adapter
 	a.PromptBy = cmp.Or(from.Prompt, "argument")
 	if err := fitsArgument(task, a.PromptBy, a.Context); err != nil {
 		return err
@@ -59,17 +59,17 @@ func (a *Agent) adapt(eval *spec.Eval, task spec.ResolvedTask, c Choices) error 
 		}
 		a.Adapted.ExitCodes[number] = meaning
 	}
-	return a.adaptImage(eval, c)
+	return a.adaptImage(e, c)
 }
 
 // adaptImage plans the image of the agent's box, unless the eval names one.
-func (a *Agent) adaptImage(eval *spec.Eval, c Choices) error {
-	if eval.Local || a.Image != "" {
+func (a *Agent) adaptImage(e *eval.Eval, c Choices) error {
+	if e.Local || a.Image != "" {
 		return nil
 	}
-	build, err := agentImage(eval, c.Lock)
+	build, err := agentImage(e, c.Lock)
 	if err != nil || build == nil {
-		a.Image = eval.Adapter.Image
+		a.Image = e.Adapter.Image
 		return err
 	}
 	a.Build, a.Package, a.Image = build, build.String(), build.Tag()
@@ -78,14 +78,14 @@ func (a *Agent) adaptImage(eval *spec.Eval, c Choices) error {
 
 // agentImage is the image that is built for the eval's agent; nil for none. Packages of
 // an agent that comes with waza have a lock of their own.
-func agentImage(eval *spec.Eval, lock *images.Lock) (*images.Image, error) {
-	if eval.Adapter == nil || eval.Local || eval.Config.Isolation.Agent.Image != "" {
+func agentImage(e *eval.Eval, lock *images.Lock) (*images.Image, error) {
+	if e.Adapter == nil || e.Local || e.Config.Isolation.Agent.Image != "" {
 		return nil, nil
 	}
-	if eval.Config.Executor != "command" {
+	if e.Config.Executor != "command" {
 		lock = adapter.Lock()
 	}
-	return eval.Adapter.Build(bases(eval), lock)
+	return e.Adapter.Build(bases(e), lock)
 }
 
 // askModels has an adapted agent ask the provider of its model. One that is a script

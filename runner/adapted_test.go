@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/waza-isolate/waza/runner/redact"
-	"github.com/waza-isolate/waza/runner/spec"
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence/redact"
 )
 
 const adaptedAgent = `title: Mine
@@ -39,12 +39,12 @@ func planAdapted(t *testing.T, config string) (*Trial, error) {
 			t.Fatal(err)
 		}
 	}
-	eval, tasks, err := spec.Load(filepath.Join(dir, "eval.yaml"), spec.Options{})
+	e, tasks, err := eval.Load(filepath.Join(dir, "eval.yaml"), eval.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	lookup := func(name string) (string, bool) { return "a-secret-key", strings.HasSuffix(name, "_API_KEY") }
-	trials, err := Plan(eval, tasks, Choices{
+	trials, err := Plan(e, tasks, Choices{
 		Lookup: lookup, Secrets: &redact.Set{},
 		ModelScript: func(string, []byte) (ModelScript, error) { return nil, nil },
 	})

@@ -9,9 +9,9 @@ import (
 
 	"github.com/waza-isolate/waza/agents"
 	"github.com/waza-isolate/waza/agents/adapter"
+	"github.com/waza-isolate/waza/egress"
 	"github.com/waza-isolate/waza/runner/cmdmock"
-	"github.com/waza-isolate/waza/runner/egress"
-	"github.com/waza-isolate/waza/runner/process"
+	"github.com/waza-isolate/waza/sandbox/process"
 )
 
 // Where an agent's prompt and transcript lie in its box, out of the workspace.

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // movingDir is the one, among the numbers from 1 in the directories of what is aside,

@@ -4,10 +4,10 @@ import (
 	_ "embed"
 	"encoding/json"
 
+	"github.com/waza-isolate/waza/capture"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading"
-	"github.com/waza-isolate/waza/runner/capture"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/results"
+	"github.com/waza-isolate/waza/results"
 )
 
 // The scripts that evaluate assertions. They are arguments of their interpreters,

@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/waza-isolate/waza/runner/capture"
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/capture"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // Expressions find the arguments that waza knows by name, whatever the agent gave, and all

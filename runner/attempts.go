@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 const (

@@ -11,17 +11,17 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/agents/llm"
+	"github.com/waza-isolate/waza/agents/transcript"
+	"github.com/waza-isolate/waza/egress"
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/images"
+	"github.com/waza-isolate/waza/mcp/catalog"
+	"github.com/waza-isolate/waza/mcp/mock"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/offer"
 	"github.com/waza-isolate/waza/runner/cmdmock"
-	"github.com/waza-isolate/waza/runner/egress"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/mcpmock"
-	"github.com/waza-isolate/waza/runner/observe"
-	"github.com/waza-isolate/waza/runner/process"
-	"github.com/waza-isolate/waza/runner/spec"
-	"github.com/waza-isolate/waza/runner/transcript"
+	"github.com/waza-isolate/waza/sandbox/observe"
+	"github.com/waza-isolate/waza/sandbox/process"
 )
 
 // AgentBox is where the agent runs, as [Sandbox.Start] and its kin name it. Every
@@ -125,7 +125,7 @@ type Trial struct {
 	Attack   *evidence.TaskAttack `json:"attack,omitempty"`
 	Hooks    *Hooks               `json:"hooks,omitempty"`
 
-	Checkpoints []spec.ResolvedCheckpoint `json:"checkpoints,omitempty"`
+	Checkpoints []eval.ResolvedCheckpoint `json:"checkpoints,omitempty"`
 	Commands    []cmdmock.Command         `json:"command_mocks,omitempty"` // that are played in the agent's box
 	// Trigger says that it is of a prompt of trigger_tests.yaml, which is asked once.
 	Trigger bool `json:"trigger_test,omitempty"`
@@ -143,7 +143,7 @@ const NetworkNone = "none"
 func (t *Trial) Isolated() bool { return t.Network != NetworkNone }
 
 // File is one file of a box, told by name and size.
-type File struct{ spec.WorkspaceFile }
+type File struct{ eval.WorkspaceFile }
 
 // MarshalJSON leaves the content out.
 func (f File) MarshalJSON() ([]byte, error) {
@@ -156,7 +156,7 @@ func (f File) MarshalJSON() ([]byte, error) {
 
 // fileOf is a file with its content at hand.
 func fileOf(path, content string) File {
-	return File{spec.WorkspaceFile{Path: path, Content: []byte(content)}}
+	return File{eval.WorkspaceFile{Path: path, Content: []byte(content)}}
 }
 
 // Box is a container and its limits.
@@ -194,7 +194,7 @@ type Agent struct {
 	// FollowUps are prompts behind the first, each of a run with Continue in place of Command,
 	// which goes on with the conversation; agents of ours wait for them.
 	FollowUps []string        `json:"follow_up_prompts,omitempty"`
-	Responder *spec.Responder `json:"responder,omitempty"` // who answers the agent in their place; nil for nobody
+	Responder *eval.Responder `json:"responder,omitempty"` // who answers the agent in their place; nil for nobody
 	Continue  []string        `json:"continue,omitempty"`
 	Context   json.RawMessage `json:"context,omitempty"`   // the task's, as it finds it in WAZA_CONTEXT
 	PromptBy  string          `json:"prompt_by,omitempty"` // file, argument or stdin
@@ -233,7 +233,7 @@ type Server struct {
 	Config         mcpconfig.Server `json:"config"`
 	Transport      string           `json:"transport"`          // stdio, http or sse
 	Remote         bool             `json:"remote,omitempty"`   // it has no box: the runner dials its URL, or answers itself
-	Mock           *mcpmock.Server  `json:"mock,omitempty"`     // what the runner answers itself; nil for a real server
+	Mock           *mock.Server     `json:"mock,omitempty"`     // what the runner answers itself; nil for a real server
 	Port           int              `json:"port,omitempty"`     // of its box, on loopback; not with stdio
 	Path           string           `json:"path,omitempty"`     // of its endpoint there
 	Shared         bool             `json:"shared,omitempty"`   // it lives for the run, not in the trial's sandbox
@@ -250,8 +250,8 @@ type Server struct {
 	Egress []mcpconfig.Destination `json:"egress,omitempty"`
 	// Pin is what the server offered when somebody pinned that; nil for nothing. Strict says
 	// that a trial where it offers something else has no outcome.
-	Pin    *offer.Pin `json:"pin,omitempty"`
-	Strict bool       `json:"strict_pin,omitempty"`
+	Pin    *catalog.Pin `json:"pin,omitempty"`
+	Strict bool         `json:"strict_pin,omitempty"`
 
 	// Becomes is what a Config that is docker run comes to; nil for others.
 	Becomes *mcpconfig.Server `json:"becomes,omitempty"`

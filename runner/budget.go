@@ -7,10 +7,10 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/disk"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/mcpproxy"
+	"github.com/waza-isolate/waza/mcp/proxy"
 )
 
 // ErrNoRoom says that the disk of a run directory has no room for what trials may record.
@@ -155,7 +155,7 @@ func sharesOf(t *Trial, each int64) shares {
 	agent *= 1 + int64(len(t.Checkpoints)) // each is a copy
 	most := map[string]int64{}
 	for _, s := range t.Servers {
-		crossing := costOfBytes*cmp.Or(s.MaxTraffic, mcpproxy.DefaultTraffic) + 2<<10*cmp.Or(s.MaxFrames, mcpproxy.DefaultFrames)
+		crossing := costOfBytes*cmp.Or(s.MaxTraffic, proxy.DefaultTraffic) + 2<<10*cmp.Or(s.MaxFrames, proxy.DefaultFrames)
 		agent += 2 * crossing
 		most[s.Name] = crossing + maxServiceOutput*int64(1+2*len(s.Services))
 	}

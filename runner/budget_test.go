@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // fourEach has a trial of one server run where agent and server have 4 MiB each.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/waza-isolate/waza/runner/redact"
+	"github.com/waza-isolate/waza/evidence/redact"
 )
 
 // Calling is where the agent's calls of tools stand while it is at work, for whoever

@@ -8,18 +8,18 @@ import (
 	"io"
 	"slices"
 
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/spec"
 )
 
 // planCheckpoints decides what the trial is graded by between its turns.
-func (t *Trial) planCheckpoints(eval *spec.Eval, checkpoints []spec.ResolvedCheckpoint) error {
+func (t *Trial) planCheckpoints(e *eval.Eval, checkpoints []eval.ResolvedCheckpoint) error {
 	t.Checkpoints = checkpoints
 	for _, c := range checkpoints {
 		at := *t
 		at.Graders, at.Attack, at.GraderBoxes = c.Graders, nil, nil
-		if err := at.planGraders(eval); err != nil {
+		if err := at.planGraders(e); err != nil {
 			return fmt.Errorf("checkpoint after turn %d: %w", c.AfterTurn, err)
 		}
 		for _, ask := range grading.Asks(c.Graders) {
@@ -52,7 +52,7 @@ func (t *Trial) describeCheckpoints(b io.Writer) {
 // checkpoint grades the trial as it stands after a turn, where the task asks for that. stop
 // says that the conversation is to end there.
 func (t *talk) checkpoint(ctx context.Context, turn int, said []byte) (stop bool, err error) {
-	i := slices.IndexFunc(t.tr.plan.Checkpoints, func(c spec.ResolvedCheckpoint) bool { return c.AfterTurn == turn })
+	i := slices.IndexFunc(t.tr.plan.Checkpoints, func(c eval.ResolvedCheckpoint) bool { return c.AfterTurn == turn })
 	if i < 0 {
 		return false, nil
 	}
@@ -69,7 +69,7 @@ func (t *talk) checkpoint(ctx context.Context, turn int, said []byte) (stop bool
 
 // snapshot leaves the trial's evidence up to now in a directory, as that of a trial with the
 // checkpoint's graders.
-func (t *talk) snapshot(ctx context.Context, c spec.ResolvedCheckpoint, dir evidence.Dir, said []byte) error {
+func (t *talk) snapshot(ctx context.Context, c eval.ResolvedCheckpoint, dir evidence.Dir, said []byte) error {
 	tr := t.tr
 	rec, err := evidence.Create(string(dir), tr.run.o.Secrets, evidence.StartClock(tr.rec.Now()))
 	if err != nil {

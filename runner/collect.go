@@ -12,12 +12,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waza-isolate/waza/agents/transcript"
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/defence"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/spec"
-	"github.com/waza-isolate/waza/runner/transcript"
-	"github.com/waza-isolate/waza/runner/tree"
+	"github.com/waza-isolate/waza/internal/tree"
 )
 
 const (
@@ -149,7 +149,7 @@ func (tr *trialRun) lookThrough() error {
 		}
 		name := path.Clean(header.Name)
 		brought := slices.ContainsFunc(tr.plan.Files, func(f File) bool { return f.Path == name })
-		if slices.Contains(spec.ClientConfigs(), name) && !brought {
+		if slices.Contains(eval.ClientConfigs(), name) && !brought {
 			tr.rec.Event(evidence.Event{Kind: "mcp_config", Where: AgentBox, Message: "the agent replaced " + name})
 		}
 		if why := tree.Cut(header); why != "" && cut == "" {

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/runner/cmdmock"
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/waza-isolate/waza/runner/results"
+	"github.com/waza-isolate/waza/results"
 )
 
 // A run is compared by its results, and by what its record tells of how it was made.

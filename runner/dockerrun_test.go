@@ -7,19 +7,19 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner/redact"
-	"github.com/waza-isolate/waza/runner/spec"
 )
 
 // planOne plans the first task of the shop with one server, called s.
 func planOne(t *testing.T, s mcpconfig.Server, c Choices, env map[string]string) *Trial {
 	t.Helper()
-	eval, tasks, _ := shop(t, Choices{})
+	e, tasks, _ := shop(t, Choices{})
 	task := tasks[0]
 	task.Servers = map[string]mcpconfig.Server{"s": s}
 	c.Lookup, c.Secrets = lookup(env), &redact.Set{}
-	trials, err := Plan(eval, []spec.ResolvedTask{task}, c)
+	trials, err := Plan(e, []eval.ResolvedTask{task}, c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waza-isolate/waza/egress"
+	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner/egress"
-	"github.com/waza-isolate/waza/runner/spec"
 )
 
 // openOutlet lets the programs of a box reach what the eval allows; nil where that is
@@ -97,7 +97,7 @@ func readEgress(entries []mcpconfig.Egress) ([]mcpconfig.Destination, error) {
 	return allowed, nil
 }
 
-func planEgressLimits(l spec.EgressLimits) (limits egress.Limits, err error) {
+func planEgressLimits(l eval.EgressLimits) (limits egress.Limits, err error) {
 	limits = egress.Limits{Connections: l.Connections, Rate: l.Rate}
 	if l.Bytes != "" {
 		limits.Bytes, err = mcpconfig.ParseSize(l.Bytes)

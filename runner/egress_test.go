@@ -6,22 +6,22 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waza-isolate/waza/egress"
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner/egress"
-	"github.com/waza-isolate/waza/runner/redact"
-	"github.com/waza-isolate/waza/runner/spec"
 )
 
 // planOutgoing is the plan of an eval whose agent and server s may reach some hosts.
 func planOutgoing(local bool, agent, server []mcpconfig.Egress, env map[string]string) (*Trial, error) {
-	eval := &spec.Eval{Path: "eval.yaml", Local: local}
-	eval.Config.TrialsPerTask, eval.Config.Executor = 1, "mock"
-	eval.Config.Isolation.Agent.Egress = agent
-	eval.Config.Isolation.EgressLimits = spec.EgressLimits{Connections: 2, Rate: 3, Bytes: "4k"}
+	e := &eval.Eval{Path: "eval.yaml", Local: local}
+	e.Config.TrialsPerTask, e.Config.Executor = 1, "mock"
+	e.Config.Isolation.Agent.Egress = agent
+	e.Config.Isolation.EgressLimits = eval.EgressLimits{Connections: 2, Rate: 3, Bytes: "4k"}
 	servers := map[string]mcpconfig.Server{
 		"s": {Image: "i", Command: "serve", Egress: server, Env: env}, "quiet": {Image: "i", Command: "serve"},
 	}
-	trials, err := Plan(eval, []spec.ResolvedTask{{ID: "x", Servers: servers}}, Choices{Run: "r", Lookup: lookup(map[string]string{"HOST": "hidden.example"}), Secrets: &redact.Set{}})
+	trials, err := Plan(e, []eval.ResolvedTask{{ID: "x", Servers: servers}}, Choices{Run: "r", Lookup: lookup(map[string]string{"HOST": "hidden.example"}), Secrets: &redact.Set{}})
 	if err != nil {
 		return nil, err
 	}
@@ -57,21 +57,21 @@ func TestPlanOfEgress(t *testing.T) {
 
 // A server that is looked at reaches what it may as in a trial, and within the same limits.
 func TestEgressOfInspections(t *testing.T) {
-	eval := &spec.Eval{Path: "eval.yaml"}
-	eval.Config.MCPServers = map[string]*mcpconfig.Server{
+	e := &eval.Eval{Path: "eval.yaml"}
+	e.Config.MCPServers = map[string]*mcpconfig.Server{
 		"s": {Image: "i", Command: "serve", Egress: []mcpconfig.Egress{{Host: "api.example:443"}}},
 	}
-	eval.Config.Isolation.EgressLimits = spec.EgressLimits{Connections: 2, Rate: 3, Bytes: "4k"}
+	e.Config.Isolation.EgressLimits = eval.EgressLimits{Connections: 2, Rate: 3, Bytes: "4k"}
 	choices := Choices{Run: "r", Lookup: lookup(nil), Secrets: &redact.Set{}}
-	plans, err := PlanInspections(eval, []string{"s"}, choices)
+	plans, err := PlanInspections(e, []string{"s"}, choices)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := (egress.Limits{Connections: 2, Rate: 3, Bytes: 4 << 10}); plans[0].EgressLimits != want || len(plans[0].Servers[0].Egress) != 1 {
 		t.Errorf("limits %+v of %+v", plans[0].EgressLimits, plans[0].Servers[0].Egress)
 	}
-	eval.Config.Isolation.EgressLimits.Bytes = "much"
-	if _, err := PlanInspections(eval, []string{"s"}, choices); err == nil {
+	e.Config.Isolation.EgressLimits.Bytes = "much"
+	if _, err := PlanInspections(e, []string{"s"}, choices); err == nil {
 		t.Error("limits that cannot be read are no error")
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/process"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/sandbox/process"
 )
 
 // fakeBackend opens sandboxes in memory. Every act of the runner on one has a

@@ -6,7 +6,7 @@ import (
 	"io"
 	"sync"
 
-	"github.com/waza-isolate/waza/runner/process"
+	"github.com/waza-isolate/waza/sandbox/process"
 )
 
 // program is a Go function in place of a container's program.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/mcpproxy"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/mcp/proxy"
 )
 
 // fault is a failure that is not the agent's, and the reason it goes by.
@@ -42,7 +42,7 @@ func reasonOf(err error) evidence.Reason {
 // classOf is the class of a trial that broke: the server's, where one exited by itself
 // before it answered, and else infra.
 func (tr *trialRun) classOf(err error) evidence.Class {
-	if probe := (*mcpproxy.ProbeError)(nil); reasonOf(err) == evidence.ReasonServer && errors.Is(err, mcpproxy.ErrExited) && errors.As(err, &probe) {
+	if probe := (*proxy.ProbeError)(nil); reasonOf(err) == evidence.ReasonServer && errors.Is(err, proxy.ErrExited) && errors.As(err, &probe) {
 		tr.record.FailedServer = probe.Server
 		return evidence.ClassServerError
 	}

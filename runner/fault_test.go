@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/process"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/sandbox/process"
 )
 
 // works is an agent that does something to its sandbox, and then runs until it is

@@ -8,45 +8,45 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/model/gateway"
 	"github.com/waza-isolate/waza/runner/cmdmock"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/model"
 )
 
 // maxModelConns bounds connections to one provider at once, in a trial.
 const maxModelConns = 256
 
-// gateway is what the agent finds at [ModelHost].
-type gateway struct {
-	*model.Gateway
+// modelGateway is what the agent finds at [ModelHost].
+type modelGateway struct {
+	*gateway.Gateway
 	idle []func() // let go of connections that are kept
 }
 
 // openGateway is the gateway of a trial; nil where its agent asks no models.
-func openGateway(m *Models, rec model.Recorder) (*gateway, error) {
+func openGateway(m *Models, rec gateway.Recorder) (*modelGateway, error) {
 	if m == nil {
 		return nil, nil
 	}
-	g := &gateway{}
-	var providers []model.Provider
+	g := &modelGateway{}
+	var providers []gateway.Provider
 	for _, p := range m.Providers {
 		providers = append(providers, g.provider(p, rec))
 	}
 	var err error
-	if g.Gateway, err = model.New(rec, m.Limits, providers...); err != nil {
+	if g.Gateway, err = gateway.New(rec, m.Limits, providers...); err != nil {
 		return nil, err
 	}
 	return g, nil
 }
 
-func (g *gateway) provider(p Provider, rec model.Recorder) model.Provider {
+func (g *modelGateway) provider(p Provider, rec gateway.Recorder) gateway.Provider {
 	a := p.access
-	out := model.Provider{
+	out := gateway.Provider{
 		Name: p.Name, Kind: p.Kind, BaseURL: a.url, Prices: p.Prices, Silence: a.silence,
 		Key: a.key, KeyEnv: p.APIKeyEnv, Headers: a.headers, Secrets: a.secrets,
 	}
 	if a.script != nil {
-		out.BaseURL, out.Transport = &url.URL{Scheme: "http", Host: ModelHost}, model.InProcess(a.script())
+		out.BaseURL, out.Transport = &url.URL{Scheme: "http", Host: ModelHost}, gateway.InProcess(a.script())
 		return out
 	}
 	transport := &http.Transport{
@@ -66,7 +66,7 @@ func (g *gateway) provider(p Provider, rec model.Recorder) model.Provider {
 }
 
 // close ends the calls under way. A nil gateway has none.
-func (g *gateway) close() {
+func (g *modelGateway) close() {
 	if g == nil {
 		return
 	}
@@ -163,8 +163,8 @@ func (tr *trialRun) remark(what string) {
 	tr.record.Message = what
 }
 
-// ModelCall implements model.Recorder.
+// ModelCall implements gateway.Recorder.
 func (nobody) ModelCall(evidence.ModelCall) {}
 
-// Now implements model.Recorder.
+// Now implements gateway.Recorder.
 func (nobody) Now() time.Time { return time.Now() }

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // Gone lists evidence that the run left in its directory dir and that is not there any

@@ -10,10 +10,10 @@ import (
 
 	"github.com/docker/go-units"
 
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/images"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/spec"
 )
 
 // GraderBox is the container of a grader's program, without any network. It has the
@@ -37,13 +37,13 @@ func (t *Trial) graderBox(grader string) (GraderBox, bool) {
 
 // planGraders decides where programs of graders run, and holds that what graders ask
 // of servers can be had.
-func (t *Trial) planGraders(eval *spec.Eval) error {
+func (t *Trial) planGraders(e *eval.Eval) error {
 	var errs []error
 	for _, ask := range grading.Asks(t.allGraders()) {
 		var err error
 		switch what := ask.What.(type) {
 		case evidence.ProgramAsk:
-			err = t.planProgram(eval, ask.Grader, what)
+			err = t.planProgram(e, ask.Grader, what)
 		case evidence.FileAsk:
 			err = t.checkFileAsk(what)
 		}
@@ -54,34 +54,34 @@ func (t *Trial) planGraders(eval *spec.Eval) error {
 	return errors.Join(errs...)
 }
 
-func (t *Trial) planProgram(eval *spec.Eval, grader string, ask evidence.ProgramAsk) error {
+func (t *Trial) planProgram(e *eval.Eval, grader string, ask evidence.ProgramAsk) error {
 	g := GraderBox{Box: t.Agent.Box, Grader: grader, Command: append([]string{ask.Command}, ask.Args...)}
 	if ask.Language != "" {
 		g.Command = assertionCommand(ask.Language)[:1]
 	}
 	if t.Isolated() {
-		g.Image = imageOf(eval, ask)
+		g.Image = imageOf(e, ask)
 		if g.Image != t.Agent.Image {
 			g.User = ""
 		}
 	} else if ask.Image != "" {
 		t.NotEnforced = append(t.NotEnforced, fmt.Sprintf("image of grader %q", grader))
 	}
-	sources, err := spec.Sources(eval, ask.Files)
+	sources, err := eval.Sources(e, ask.Files)
 	if err != nil {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(sources)) {
 		source := sources[name]
-		g.Files = append(g.Files, File{spec.WorkspaceFile{Path: name, Source: &source}})
+		g.Files = append(g.Files, File{eval.WorkspaceFile{Path: name, Source: &source}})
 	}
 	t.GraderBoxes = append(t.GraderBoxes, g)
 	return nil
 }
 
 // imageOf is the image that a program runs in.
-func imageOf(eval *spec.Eval, ask evidence.ProgramAsk) string {
-	isolation := eval.Config.Isolation
+func imageOf(e *eval.Eval, ask evidence.ProgramAsk) string {
+	isolation := e.Config.Isolation
 	switch ask.Language {
 	case grading.Python:
 		return cmp.Or(ask.Image, isolation.PyPIImage, images.DefaultPyPI)

@@ -11,11 +11,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/visible"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/process"
-	"github.com/waza-isolate/waza/runner/spec"
+	"github.com/waza-isolate/waza/sandbox/process"
 )
 
 // hookTimeout bounds one hook.
@@ -24,13 +24,13 @@ const hookTimeout = 5 * time.Minute
 // Hooks are commands that run in the agent's box, or on the host, before the agent starts and
 // after it ended; or those of a run, before its first trial and after its last.
 type Hooks struct {
-	Before []spec.Hook `json:"before,omitempty"`
-	After  []spec.Hook `json:"after,omitempty"`
+	Before []eval.Hook `json:"before,omitempty"`
+	After  []eval.Hook `json:"after,omitempty"`
 }
 
 // planHooks gives each trial the hooks of the run too: it has a sandbox of its own. Those of the
 // run on the host are not a trial's.
-func planHooks(h *spec.Hooks) *Hooks {
+func planHooks(h *eval.Hooks) *Hooks {
 	if h == nil {
 		return nil
 	}
@@ -42,15 +42,15 @@ func planHooks(h *spec.Hooks) *Hooks {
 }
 
 // RunHooks are those of the run on the host.
-func RunHooks(h *spec.Hooks) Hooks {
+func RunHooks(h *eval.Hooks) Hooks {
 	if h == nil {
 		return Hooks{}
 	}
 	return Hooks{Before: hooksOn(h.BeforeRun, true), After: hooksOn(h.AfterRun, true)}
 }
 
-func hooksOn(all []spec.Hook, host bool) []spec.Hook {
-	return slices.DeleteFunc(slices.Clone(all), func(h spec.Hook) bool { return h.Host != host })
+func hooksOn(all []eval.Hook, host bool) []eval.Hook {
+	return slices.DeleteFunc(slices.Clone(all), func(h eval.Hook) bool { return h.Host != host })
 }
 
 // onHost says whether one of them runs on the host.
@@ -70,7 +70,7 @@ func (h *Hooks) describe(b io.Writer) {
 	}
 }
 
-func whereOf(hook spec.Hook) string {
+func whereOf(hook eval.Hook) string {
 	if hook.Host {
 		return ", on the host"
 	}
@@ -108,7 +108,7 @@ func (tr *trialRun) runAfter(ctx context.Context) error {
 }
 
 // hookOnHost runs one command by the shell of the host, where waza was started.
-func (o Options) hookOnHost(ctx context.Context, hook spec.Hook) (failed string, err error) {
+func (o Options) hookOnHost(ctx context.Context, hook eval.Hook) (failed string, err error) {
 	limited, cancel := context.WithTimeout(ctx, hookTimeout)
 	defer cancel()
 	stderr := &bounded.Head{Limit: maxSaid}
@@ -137,7 +137,7 @@ func (o Options) hookOnHost(ctx context.Context, hook spec.Hook) (failed string,
 }
 
 // runHooks runs hooks of the run. The error is of one that must not fail.
-func (r *run) runHooks(ctx context.Context, hooks []spec.Hook) error {
+func (r *run) runHooks(ctx context.Context, hooks []eval.Hook) error {
 	for _, hook := range hooks {
 		failed, err := r.o.hookOnHost(ctx, hook)
 		if err == nil && failed != "" {
@@ -158,7 +158,7 @@ func (r *run) runHooks(ctx context.Context, hooks []spec.Hook) error {
 
 // runHook runs one command by the shell of the agent's box and records what came of it.
 // failed says how it failed. The error is that of ctx.
-func (tr *trialRun) runHook(ctx context.Context, hook spec.Hook) (failed string, err error) {
+func (tr *trialRun) runHook(ctx context.Context, hook eval.Hook) (failed string, err error) {
 	if hook.Host {
 		if failed, err = tr.run.o.hookOnHost(ctx, hook); failed != "" {
 			tr.rec.Event(evidence.Event{Kind: "hook", Where: "host", Message: fmt.Sprintf("hook %q on the host %s", hook.Command, failed)})

@@ -10,11 +10,11 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/waza-isolate/waza/egress"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner/egress"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/mcpproxy"
-	"github.com/waza-isolate/waza/runner/process"
+	"github.com/waza-isolate/waza/sandbox/process"
 )
 
 const (
@@ -34,8 +34,8 @@ const (
 type host struct {
 	plan     Server
 	sandbox  Sandbox
-	upstream *mcpproxy.Upstream // where it speaks HTTP; else nil
-	idle     func()             // closes connections that nobody uses; nil where none are kept
+	upstream *proxy.Upstream // where it speaks HTTP; else nil
+	idle     func()          // closes connections that nobody uses; nil where none are kept
 	services *auxiliaries
 	outlet   *egress.Carrier // nil where it may reach nothing outside
 	unpinned unpinned        // set by the probe
@@ -72,7 +72,7 @@ func startHost(ctx context.Context, sandbox Sandbox, s Server, limits egress.Lim
 				return h, fmt.Errorf("server %q: %w", s.Name, err)
 			}
 		}
-		resident, err := mcpproxy.StartResident(ctx, rec, mcpproxy.Limits{}, h.launched(output(s.Name)))
+		resident, err := proxy.StartResident(ctx, rec, proxy.Limits{}, h.launched(output(s.Name)))
 		if err != nil {
 			return h, err
 		}
@@ -116,7 +116,7 @@ func (h *host) await(ctx context.Context) error {
 }
 
 // resident is the program, where that lives as long as the box.
-func (h *host) resident() *mcpproxy.Resident {
+func (h *host) resident() *proxy.Resident {
 	if h.upstream == nil {
 		return nil
 	}
@@ -124,7 +124,7 @@ func (h *host) resident() *mcpproxy.Resident {
 }
 
 // server is what a proxy needs to know of it.
-func (h *host) server(log io.Writer) mcpproxy.Server {
+func (h *host) server(log io.Writer) proxy.Server {
 	if h.upstream == nil {
 		return h.launched(log)
 	}
@@ -134,7 +134,7 @@ func (h *host) server(log io.Writer) mcpproxy.Server {
 }
 
 // launched is a server whose program is started when it is needed.
-func (h *host) launched(log io.Writer) mcpproxy.Server {
+func (h *host) launched(log io.Writer) proxy.Server {
 	s := h.known(log)
 	if h.plan.Mock != nil {
 		s.Launch = func(context.Context) (process.Process, error) { return h.plan.Mock.Start(h.mocked), nil }
@@ -148,15 +148,15 @@ func (h *host) launched(log io.Writer) mcpproxy.Server {
 }
 
 // known is what does not depend on how the server is reached.
-func (h *host) known(log io.Writer) mcpproxy.Server {
-	return mcpproxy.Server{
+func (h *host) known(log io.Writer) proxy.Server {
+	return proxy.Server{
 		Name: h.plan.Name, Host: h.plan.Host(), Start: h.plan.StartupTimeout, Timeout: h.plan.Timeout,
 		Message: h.plan.MaxMessage, Frames: h.plan.MaxFrames, Traffic: h.plan.MaxTraffic, Stderr: log, Tools: h.plan.expanded.Shown(),
 	}
 }
 
 // inBox is the server's endpoint in its box, reached by the runner alone.
-func (h *host) inBox(program *mcpproxy.Resident) *mcpproxy.Upstream {
+func (h *host) inBox(program *proxy.Resident) *proxy.Upstream {
 	s := h.plan
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -168,7 +168,7 @@ func (h *host) inBox(program *mcpproxy.Resident) *mcpproxy.Upstream {
 		MaxResponseHeaderBytes: maxResponseHeader,
 	}
 	h.idle = transport.CloseIdleConnections
-	return &mcpproxy.Upstream{
+	return &proxy.Upstream{
 		URL:       &url.URL{Scheme: "http", Host: net.JoinHostPort("localhost", strconv.Itoa(s.Port)), Path: s.Path},
 		Transport: transport,
 		Events:    s.Transport == mcpconfig.SSE,

@@ -3,18 +3,18 @@ package runner
 import (
 	"fmt"
 
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/mcpproxy"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/mcp/proxy"
 )
 
 // injectionsFor is what the trial's attack has the agent find in results of a server.
-func (t *Trial) injectionsFor(server string) (all []mcpproxy.Injection) {
+func (t *Trial) injectionsFor(server string) (all []proxy.Injection) {
 	if !t.underAttack() {
 		return nil
 	}
 	for i, one := range t.Attack.Injections {
 		if one.Server == server && one.Tool != "" {
-			all = append(all, mcpproxy.Injection{Number: i + 1, Tool: one.Tool, Text: one.Text, Match: one.Match})
+			all = append(all, proxy.Injection{Number: i + 1, Tool: one.Tool, Text: one.Text, Match: one.Match})
 		}
 	}
 	return all

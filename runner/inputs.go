@@ -10,20 +10,20 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/internal/digest"
-	"github.com/waza-isolate/waza/runner/redact"
-	"github.com/waza-isolate/waza/runner/spec"
 )
 
 // Inputs is the SHA-256 of every file that the tasks of an eval and their trials
 // come from, but for the eval's own, by path from the eval's directory. What
 // variables stand for is in none of them.
-func Inputs(eval *spec.Eval, tasks []spec.ResolvedTask, trials []*Trial) (map[string]string, error) {
+func Inputs(e *eval.Eval, tasks []eval.ResolvedTask, trials []*Trial) (map[string]string, error) {
 	files := map[string]bool{}
 	for _, task := range tasks {
 		files[task.Path] = true
 	}
-	for _, file := range slices.Concat(eval.MockFiles, eval.TextFiles) {
+	for _, file := range slices.Concat(e.MockFiles, e.TextFiles) {
 		files[file] = true
 	}
 	add := func(some []File) {
@@ -54,7 +54,7 @@ func Inputs(eval *spec.Eval, tasks []spec.ResolvedTask, trials []*Trial) (map[st
 	}
 	inputs := make(map[string]string, len(files))
 	for file := range files {
-		name, err := fromDir(eval.Dir(), file)
+		name, err := fromDir(e.Dir(), file)
 		if err != nil {
 			return nil, err
 		}

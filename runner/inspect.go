@@ -7,13 +7,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/internal/jsontext"
-	"github.com/waza-isolate/waza/offer"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/inspection"
-	"github.com/waza-isolate/waza/runner/mcpproxy"
-	"github.com/waza-isolate/waza/runner/redact"
-	"github.com/waza-isolate/waza/runner/suspect"
+	"github.com/waza-isolate/waza/mcp/catalog"
+	"github.com/waza-isolate/waza/mcp/finding"
+	"github.com/waza-isolate/waza/mcp/proxy"
+	"github.com/waza-isolate/waza/report/inspection"
 )
 
 // InspectOptions is how servers are inspected. Watch is how long one is left alone once
@@ -47,7 +47,7 @@ func Inspect(ctx context.Context, backend Backend, t *Trial, dir evidence.Dir, o
 	s := t.Servers[0]
 	l := &looker{InspectOptions: o, found: inspection.Server{
 		Name: s.Name, Config: s.Config, Transport: s.Transport, Remote: s.Remote,
-		Offer: offer.Offer{Lists: []offer.List{}},
+		Offer: catalog.Offer{Lists: []catalog.List{}},
 	}}
 	err = errors.Join(tr.inspect(ctx, l), tr.end(ctx), rec.Close())
 	tr.record.Ended = rec.Now()
@@ -74,8 +74,8 @@ func (tr *trialRun) inspect(ctx context.Context, l *looker) (err error) {
 	h, err := startHost(ctx, tr.sandbox, s, tr.plan.EgressLimits, tr.observer(), tr.output)
 	tr.hosts = []*host{h}
 	if err == nil {
-		var q *mcpproxy.Inquiry
-		if q, err = mcpproxy.Inspect(ctx, tr.rec, mcpproxy.Limits{}, h.server(tr.output(s.Name))); err == nil {
+		var q *proxy.Inquiry
+		if q, err = proxy.Inspect(ctx, tr.rec, proxy.Limits{}, h.server(tr.output(s.Name))); err == nil {
 			defer q.Close()
 			l.look(ctx, q)
 			return context.Cause(ctx)
@@ -97,9 +97,9 @@ type looker struct {
 func (l *looker) clean() cleaner { return cleaner{l.Secrets} }
 
 // look asks a server for what it has, at the begin and at the end.
-func (l *looker) look(ctx context.Context, q *mcpproxy.Inquiry) {
+func (l *looker) look(ctx context.Context, q *proxy.Inquiry) {
 	o := l.clean().offer(q.Offer())
-	for _, kind := range offer.Kinds() {
+	for _, kind := range catalog.Kinds() {
 		o.Lists = append(o.Lists, l.list(ctx, q, kind))
 	}
 	l.found.Offer = o
@@ -112,11 +112,11 @@ func (l *looker) look(ctx context.Context, q *mcpproxy.Inquiry) {
 		l.found.Ended = l.clean().error(err)
 		return
 	}
-	l.found.Drift = offer.Changes(o, l.again(ctx, q, o))
+	l.found.Drift = catalog.Changes(o, l.again(ctx, q, o))
 }
 
 // again is an offer with those lists as they are now that were whole.
-func (l *looker) again(ctx context.Context, q *mcpproxy.Inquiry, o offer.Offer) offer.Offer {
+func (l *looker) again(ctx context.Context, q *proxy.Inquiry, o catalog.Offer) catalog.Offer {
 	o.Lists = slices.Clone(o.Lists)
 	for i, list := range o.Lists {
 		if list.Partial == "" {
@@ -127,7 +127,7 @@ func (l *looker) again(ctx context.Context, q *mcpproxy.Inquiry, o offer.Offer) 
 }
 
 // list is a list of the server's, without secrets.
-func (l *looker) list(ctx context.Context, q *mcpproxy.Inquiry, kind offer.Kind) offer.List {
+func (l *looker) list(ctx context.Context, q *proxy.Inquiry, kind catalog.Kind) catalog.List {
 	ctx, cancel := l.patiently(ctx)
 	defer cancel()
 	return l.clean().list(q.List(ctx, kind))
@@ -140,10 +140,10 @@ func (l *looker) patiently(ctx context.Context) (context.Context, context.Cancel
 // maxDepth is how deep an answer is nested at the most that a report has.
 const maxDepth = 100
 
-func (l *looker) exercise(ctx context.Context, q *mcpproxy.Inquiry, e inspection.Exercise) inspection.Answered {
+func (l *looker) exercise(ctx context.Context, q *proxy.Inquiry, e inspection.Exercise) inspection.Answered {
 	ctx, cancel := l.patiently(ctx)
 	defer cancel()
-	var reply mcpproxy.Reply
+	var reply proxy.Reply
 	var err error
 	switch e.What {
 	case inspection.Read:
@@ -167,7 +167,7 @@ func (l *looker) exercise(ctx context.Context, q *mcpproxy.Inquiry, e inspection
 	default:
 		a.Outcome = evidence.OutcomeOK
 	}
-	a.Marks = suspect.Result(e.What, e.Name, a.Answer)
+	a.Marks = finding.Result(e.What, e.Name, a.Answer)
 	if len(a.Answer) > maxReply || jsontext.Depth(a.Answer) > maxDepth {
 		a.Message, a.Answer = fmt.Sprintf("its %d bytes are in frames.jsonl", len(a.Answer)), nil
 	}

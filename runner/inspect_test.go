@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waza-isolate/waza/offer"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/inspection"
-	"github.com/waza-isolate/waza/runner/redact"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/mcp/catalog"
+	"github.com/waza-isolate/waza/report/inspection"
 )
 
 // inspectFake inspects server l, which has a secret.
@@ -44,7 +44,7 @@ func TestInspect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := string(found.Offer.Of(offer.Tools).Entries[0].Raw); got != `{"name":"add","description":"[REDACTED]"}` {
+	if got := string(found.Offer.Of(catalog.Tools).Entries[0].Raw); got != `{"name":"add","description":"[REDACTED]"}` {
 		t.Error(got)
 	}
 	if len(found.Drift) != 1 || found.Drift[0].String() != `tool "add" changed` {

@@ -10,9 +10,9 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/grading"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/redact"
 )
 
 // Judge is a model that answers what graders ask. An error says what a person can do;

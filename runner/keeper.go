@@ -6,8 +6,8 @@ import (
 	"io"
 	"sync"
 
-	"github.com/waza-isolate/waza/runner/mcpproxy"
-	"github.com/waza-isolate/waza/runner/process"
+	"github.com/waza-isolate/waza/mcp/proxy"
+	"github.com/waza-isolate/waza/sandbox/process"
 )
 
 // keeper starts the processes of a server on stdio for the agent's sessions, and keeps
@@ -15,7 +15,7 @@ import (
 // For whoever talks with a process that is kept, it ends when its stdin is closed: what
 // it was asked and has not answered by then it does not answer any more.
 type keeper struct {
-	server mcpproxy.Server // whose processes they are
+	server proxy.Server // whose processes they are
 
 	mu     sync.Mutex
 	newest *keptProcess   // guarded by mu
@@ -23,13 +23,13 @@ type keeper struct {
 }
 
 // keeping is s with its processes kept.
-func keeping(s mcpproxy.Server) (mcpproxy.Server, *keeper) {
+func keeping(s proxy.Server) (proxy.Server, *keeper) {
 	k := &keeper{server: s}
 	s.Launch = k.launch
 	return s, k
 }
 
-// launch is a [mcpproxy.Launcher].
+// launch is a [proxy.Launcher].
 func (k *keeper) launch(ctx context.Context) (process.Process, error) {
 	proc, err := k.server.Launch(ctx)
 	if err != nil {
@@ -61,11 +61,11 @@ func (k *keeper) take() *keptProcess {
 }
 
 // resume goes on in the conversation that the agent had with p.
-func (k *keeper) resume(ctx context.Context, p *keptProcess) (*mcpproxy.Inquiry, error) {
+func (k *keeper) resume(ctx context.Context, p *keptProcess) (*proxy.Inquiry, error) {
 	k.mu.Lock()
 	era := p.era
 	k.mu.Unlock()
-	return mcpproxy.Continue(ctx, mcpproxy.Limits{}, k.server, resumed{p}, era)
+	return proxy.Continue(ctx, proxy.Limits{}, k.server, resumed{p}, era)
 }
 
 func (k *keeper) seeOff(p *keptProcess) {
@@ -87,7 +87,7 @@ type keptProcess struct {
 	process.Process
 	keeper         *keeper
 	stdout, stderr *relayed
-	era            mcpproxy.Era // of the conversation; guarded by keeper.mu
+	era            proxy.Era // of the conversation; guarded by keeper.mu
 
 	leaving sync.Once
 	left    chan struct{} // closed when the first conversation is over and the process is kept
@@ -115,7 +115,7 @@ func (p *keptProcess) Wait() (process.Exit, error) {
 	case <-p.gone:
 		return p.exit, p.err
 	case <-p.left:
-		return process.Exit{}, mcpproxy.ErrKept
+		return process.Exit{}, proxy.ErrKept
 	}
 }
 
@@ -126,10 +126,10 @@ func (p *keptProcess) begin(message []byte) {
 	if p.era != "" {
 		return
 	}
-	p.era = mcpproxy.EraStateless
+	p.era = proxy.EraStateless
 	var first struct{ Method string }
 	if json.Unmarshal(message, &first) == nil && first.Method == "initialize" {
-		p.era = mcpproxy.EraSessions
+		p.era = proxy.EraSessions
 	}
 }
 

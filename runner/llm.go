@@ -6,14 +6,14 @@ import (
 
 	"github.com/waza-isolate/waza/agents"
 	"github.com/waza-isolate/waza/agents/llm"
-	"github.com/waza-isolate/waza/runner/spec"
+	"github.com/waza-isolate/waza/eval"
 )
 
 // settingsOf is how the loop of executor llm goes in an eval.
-func settingsOf(eval *spec.Eval) *llm.Settings {
+func settingsOf(e *eval.Eval) *llm.Settings {
 	settings := new(llm.Settings)
-	if eval.Config.LLM != nil {
-		*settings = llm.Settings(*eval.Config.LLM)
+	if e.Config.LLM != nil {
+		*settings = llm.Settings(*e.Config.LLM)
 	}
 	return settings
 }
@@ -32,7 +32,7 @@ func (m *Models) forLLM(executor string) error {
 	}
 	p := m.chosen()
 	switch {
-	case p.Kind == spec.KindAnthropic, p.Kind == spec.KindGoogle:
+	case p.Kind == eval.KindAnthropic, p.Kind == eval.KindGoogle:
 		return fmt.Errorf("executor llm speaks chat completions, and provider %s is of kind %s; give its OpenAI-compatible endpoint as a provider of its own, with kind: openai, base_url: %s and api_key_env: %s",
 			p.Name, p.Kind, compatibleURL(p.Kind), p.APIKeyEnv)
 	case m.Model == "" && p.Script == "":
@@ -46,7 +46,7 @@ func (m *Models) forLLM(executor string) error {
 // compatibleURL is where the providers of a kind answer chat completions too, by their
 // own documentation of that.
 func compatibleURL(kind string) string {
-	if kind == spec.KindGoogle {
+	if kind == eval.KindGoogle {
 		return "https://generativelanguage.googleapis.com/v1beta/openai"
 	}
 	return "https://api.anthropic.com/v1"

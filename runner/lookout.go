@@ -9,9 +9,9 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/waza-isolate/waza/runner/canary"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/redact"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/canary"
+	"github.com/waza-isolate/waza/evidence/redact"
 )
 
 // maxSeen is how many sightings of a canary in one way a trial keeps: those of one hide

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waza-isolate/waza/runner/spec"
+	"github.com/waza-isolate/waza/eval"
 )
 
 // ModelHost is the name under which an agent finds its models: each provider's base
@@ -19,7 +19,7 @@ type Models struct {
 	Providers []Provider       `json:"providers"` // by name
 	Provider  string           `json:"provider"`  // the one that has the agent's model
 	Model     string           `json:"model"`     // the agent's, as the provider calls it
-	Limits    spec.ModelLimits `json:"limits"`
+	Limits    eval.ModelLimits `json:"limits"`
 }
 
 // Provider is where models are asked.
@@ -29,7 +29,7 @@ type Provider struct {
 	BaseURL   string                `json:"base_url,omitempty"` // empty with a script
 	APIKeyEnv string                `json:"api_key_env,omitempty"`
 	Headers   []string              `json:"headers,omitempty"` // names of those that the runner adds
-	Prices    map[string]spec.Price `json:"prices,omitempty"`
+	Prices    map[string]eval.Price `json:"prices,omitempty"`
 	Script    string                `json:"script,omitempty"` // its file, as the eval names it
 
 	access access
@@ -65,7 +65,7 @@ func (p Provider) describe() string {
 	return text
 }
 
-func describeModelLimits(l spec.ModelLimits) string {
+func describeModelLimits(l eval.ModelLimits) string {
 	text := fmt.Sprintf("%d requests", l.Requests)
 	if l.Tokens > 0 {
 		text += fmt.Sprintf(", %d tokens", l.Tokens)

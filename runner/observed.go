@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/observe"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/sandbox/observe"
 )
 
 // observeTimeout bounds asking all boxes what their programs did.

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/canary"
 	"github.com/waza-isolate/waza/internal/bounded"
-	"github.com/waza-isolate/waza/runner/canary"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/mcpproxy"
+	"github.com/waza-isolate/waza/mcp/proxy"
 )
 
 // observer records what happens in a trial, and looks for canaries in it.
@@ -25,14 +25,14 @@ func (tr *trialRun) observer() observer {
 	return observer{tr.rec, tr.lookout, tr.calls, tr.shares, &tr.acted}
 }
 
-// Frame implements mcpproxy.Recorder.
+// Frame implements proxy.Recorder.
 func (o observer) Frame(f evidence.Frame) int64 {
 	number := o.Recorder.Frame(f)
 	o.lookout.frame(f, number)
 	return number
 }
 
-// Event implements mcpproxy.Recorder. What a box brings about as often as it likes is its
+// Event implements proxy.Recorder. What a box brings about as often as it likes is its
 // author's to pay for, and not recorded beyond that.
 func (o observer) Event(e evidence.Event) {
 	if !slices.Contains([]string{"dns", "egress", "stdout_noise"}, e.Kind) || o.shareOf(e.Where).Take(2*evidence.CostOf([]byte(e.Message))) {
@@ -50,7 +50,7 @@ func (o observer) shareOf(box string) *bounded.Budget {
 	return o.shares.servers[server]
 }
 
-// ModelCall implements model.Recorder. What does not fit into the agent's share is left out
+// ModelCall implements gateway.Recorder. What does not fit into the agent's share is left out
 // of it.
 func (o observer) ModelCall(c evidence.ModelCall) {
 	if !o.shares.agent.Take(evidence.ModelCost(c)) {
@@ -60,7 +60,7 @@ func (o observer) ModelCall(c evidence.ModelCall) {
 	o.Recorder.ModelCall(c)
 }
 
-// Called implements mcpproxy.Watcher.
+// Called implements proxy.Watcher.
 func (o observer) Called(server, tool string) (over func()) {
 	o.acted.Store(true)
 	return o.calls.called(server, tool)
@@ -76,7 +76,7 @@ func (o observer) Tap(box, host string) io.Writer {
 
 // overseer takes what happens in a box, and what leaves it for hosts outside.
 type overseer interface {
-	mcpproxy.Recorder
+	proxy.Recorder
 	// Named gets the host of each attempt to leave, also of those that have no event of
 	// their own.
 	Named(box, host string)

@@ -3,8 +3,8 @@ package runner
 import (
 	"encoding/json"
 
-	"github.com/waza-isolate/waza/offer"
-	"github.com/waza-isolate/waza/runner/redact"
+	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/mcp/catalog"
 )
 
 // cleaner takes secrets out of what a server says of itself, before any of it is hashed,
@@ -12,7 +12,7 @@ import (
 type cleaner struct{ secrets *redact.Set }
 
 // offer is o without secrets; its lists are for [cleaner.list].
-func (c cleaner) offer(o offer.Offer) offer.Offer {
+func (c cleaner) offer(o catalog.Offer) catalog.Offer {
 	for _, text := range []*string{&o.Server.Name, &o.Server.Version, &o.Server.Protocol, &o.Instructions} {
 		*text = c.text(*text)
 	}
@@ -21,9 +21,9 @@ func (c cleaner) offer(o offer.Offer) offer.Offer {
 }
 
 // list is l without secrets. The entries are l's own.
-func (c cleaner) list(l offer.List) offer.List {
+func (c cleaner) list(l catalog.List) catalog.List {
 	for i, e := range l.Entries {
-		l.Entries[i] = offer.NewEntry(l.Kind, c.json(e.Raw))
+		l.Entries[i] = catalog.NewEntry(l.Kind, c.json(e.Raw))
 	}
 	l.Partial = c.text(l.Partial)
 	return l

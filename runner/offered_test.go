@@ -11,10 +11,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/waza-isolate/waza/offer"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/inspection"
-	"github.com/waza-isolate/waza/runner/redact"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/mcp/catalog"
+	"github.com/waza-isolate/waza/report/inspection"
 )
 
 // indiscreet is a server on stdio that says its secret wherever it can say something. It
@@ -72,16 +72,16 @@ func TestInspectIndiscreet(t *testing.T) {
 	const secret = "correcthorse"
 	found := inspectWith(t, secret, indiscreet(secret, true))
 	o := found.Offer
-	if want := (offer.Server{Name: redact.Mark, Version: "1-" + redact.Mark, Protocol: "2025-11-25"}); o.Server != want || o.Instructions != "Say "+redact.Mark+"." {
+	if want := (catalog.Server{Name: redact.Mark, Version: "1-" + redact.Mark, Protocol: "2025-11-25"}); o.Server != want || o.Instructions != "Say "+redact.Mark+"." {
 		t.Errorf("%+v says %q", o.Server, o.Instructions)
 	}
 	if got, want := string(o.Capabilities), `{"experimental":{"method":"[REDACTED]"}}`; got != want {
 		t.Errorf("capabilities %s", got)
 	}
-	if got, want := o.Of(offer.Resources).Partial, "it was refused: -32000 no database for "+redact.Mark; got != want {
+	if got, want := o.Of(catalog.Resources).Partial, "it was refused: -32000 no database for "+redact.Mark; got != want {
 		t.Errorf("resources: %q", got)
 	}
-	if e := o.Of(offer.Prompts).Entries[0]; e.Key != redact.Mark {
+	if e := o.Of(catalog.Prompts).Entries[0]; e.Key != redact.Mark {
 		t.Errorf("prompt %+v", e)
 	}
 	if len(found.Answers) != 1 || len(found.Answers[0].Marks.Places) == 0 {
@@ -102,7 +102,7 @@ func TestInspectIndiscreet(t *testing.T) {
 // A pin is the same whatever the secret is: so no digest of it tells which, and it holds
 // when the secret is another.
 func TestPinTellsNothingOfSecrets(t *testing.T) {
-	pins := make([]offer.Pin, 2)
+	pins := make([]catalog.Pin, 2)
 	for i, secret := range []string{"pin-0001", "pin-0002"} {
 		var err error
 		if pins[i], err = inspectWith(t, secret, indiscreet(secret, false)).Offer.Pin(); err != nil {

@@ -3,7 +3,7 @@ package runner
 import (
 	"context"
 
-	"github.com/waza-isolate/waza/runner/process"
+	"github.com/waza-isolate/waza/sandbox/process"
 )
 
 // Scout is a [Backend] that can look at its sandboxes from the machine they are on.

@@ -8,9 +8,9 @@ import (
 	"io"
 	"sync/atomic"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/defence"
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 const (

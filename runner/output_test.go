@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/heavytest"
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // closer is a file in memory that fails with err where that is set.

@@ -6,18 +6,18 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner/spec"
 )
 
 // Packages is the images of all servers of the tasks that are written as a package
 // of a registry, each once, with what lock has of them, after that of an agent of the
 // user's own which is one.
-func Packages(eval *spec.Eval, tasks []spec.ResolvedTask, lock *images.Lock, platform string) ([]images.Image, error) {
+func Packages(e *eval.Eval, tasks []eval.ResolvedTask, lock *images.Lock, platform string) ([]images.Image, error) {
 	var all []images.Image
-	if eval.Config.Executor == "command" {
-		agent, err := agentImage(eval, lock)
+	if e.Config.Executor == "command" {
+		agent, err := agentImage(e, lock)
 		if err != nil {
 			return nil, err
 		}
@@ -33,29 +33,29 @@ func Packages(eval *spec.Eval, tasks []spec.ResolvedTask, lock *images.Lock, pla
 			}
 			known := slices.ContainsFunc(all, func(i images.Image) bool { return i.Package.String() == p.String() })
 			if ok && !known {
-				all = append(all, images.New(p, bases(eval), lock, platform))
+				all = append(all, images.New(p, bases(e), lock, platform))
 			}
 		}
 	}
 	return all, nil
 }
 
-func bases(eval *spec.Eval) images.Bases {
-	return images.Bases{NPM: eval.Config.Isolation.NPMImage, PyPI: eval.Config.Isolation.PyPIImage}
+func bases(e *eval.Eval) images.Bases {
+	return images.Bases{NPM: e.Config.Isolation.NPMImage, PyPI: e.Config.Isolation.PyPIImage}
 }
 
 // installed is s with the image that holds its package and the program in it, in
 // place of the command that would fetch it. Any other server stays as it is. What
 // the lock lacks leaves it without an image.
-func (s Server) installed(eval *spec.Eval, declared mcpconfig.Server, c Choices) (Server, error) {
-	if eval.Local {
+func (s Server) installed(e *eval.Eval, declared mcpconfig.Server, c Choices) (Server, error) {
+	if e.Local {
 		return s, nil
 	}
 	p, ok, err := mcpconfig.ReadPackage(s.Name, declared)
 	if err != nil || !ok {
 		return s, err
 	}
-	image := images.New(p, bases(eval), c.Lock, c.Platform)
+	image := images.New(p, bases(e), c.Lock, c.Platform)
 	s.Build, s.Package, s.Image = &image, image.String(), image.Tag()
 	if image.Entry == nil {
 		return s, nil

@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/images"
-	"github.com/waza-isolate/waza/runner/redact"
-	"github.com/waza-isolate/waza/runner/spec"
 )
 
 const packagesEval = `
@@ -30,15 +30,15 @@ tasks: [task.yaml]
 const toolLock = `{"version": 1, "packages": [{"ecosystem": "npm", "request": ["tool"], "version": "1.2.3",
 	"npm": {"node_modules/tool": {"version": "1.2.3", "integrity": "sha512-abcdefghijklmnopqrstuvwxyz", "bin": {"serve": "x.js"}}}}]}`
 
-func packages(t *testing.T, eval string) (*spec.Eval, []spec.ResolvedTask) {
+func packages(t *testing.T, ev string) (*eval.Eval, []eval.ResolvedTask) {
 	t.Helper()
 	dir := t.TempDir()
-	for name, content := range map[string]string{"eval.yaml": eval, "task.yaml": "{id: t, inputs: {prompt: p}}", "f": ""} {
+	for name, content := range map[string]string{"eval.yaml": ev, "task.yaml": "{id: t, inputs: {prompt: p}}", "f": ""} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	e, tasks, err := spec.Load(filepath.Join(dir, "eval.yaml"), spec.Options{})
+	e, tasks, err := eval.Load(filepath.Join(dir, "eval.yaml"), eval.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

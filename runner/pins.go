@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waza-isolate/waza/offer"
-	"github.com/waza-isolate/waza/runner/capture"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/mcpproxy"
+	"github.com/waza-isolate/waza/capture"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/mcp/catalog"
+	"github.com/waza-isolate/waza/mcp/proxy"
 )
 
 // What becomes of trials whose servers are not as they are pinned.
@@ -29,7 +29,7 @@ const surveyPatience = 30 * time.Second
 
 // unpinned is what of a server is not as it is pinned. The zero value is nothing.
 type unpinned struct {
-	differences []offer.Difference
+	differences []catalog.Difference
 	untold      string // why not all could be compared
 }
 
@@ -55,14 +55,14 @@ func (u unpinned) String() string {
 // survey compares what a pinned server offers, in a session of the runner's own.
 func (tr *trialRun) survey(ctx context.Context, h *host) unpinned {
 	clean := cleaner{tr.run.o.Secrets}
-	q, err := mcpproxy.Inquire(ctx, mcpproxy.Limits{}, h.server(tr.output(h.plan.Name)))
+	q, err := proxy.Inquire(ctx, proxy.Limits{}, h.server(tr.output(h.plan.Name)))
 	if err != nil {
 		return unpinned{untold: clean.error(err)}
 	}
 	defer q.Close()
 	o := clean.offer(q.Offer())
 	var untold []string
-	for _, kind := range offer.Kinds() {
+	for _, kind := range catalog.Kinds() {
 		limited, cancel := context.WithTimeoutCause(ctx, surveyPatience, fmt.Errorf("%v have passed", surveyPatience))
 		l := clean.list(q.List(limited, kind))
 		cancel()
@@ -94,29 +94,29 @@ func (tr *trialRun) checkTold() error {
 		return err
 	}
 	var errs []error
-	for _, catalog := range told.Catalogs() {
-		at := slices.IndexFunc(tr.plan.Servers, func(s Server) bool { return s.Name == catalog.Server })
+	for _, listed := range told.Catalogs() {
+		at := slices.IndexFunc(tr.plan.Servers, func(s Server) bool { return s.Name == listed.Server })
 		if at < 0 || tr.plan.Servers[at].Pin == nil {
 			continue
 		}
 		s := tr.plan.Servers[at]
-		errs = append(errs, tr.tellUnpinned(s, "the agent", unpinned{differences: toldOtherwise(*s.Pin, catalog)}))
+		errs = append(errs, tr.tellUnpinned(s, "the agent", unpinned{differences: toldOtherwise(*s.Pin, listed)}))
 	}
 	return errors.Join(errs...)
 }
 
 // toldOtherwise is what of a catalog, at any time of it, is not as it is pinned.
-func toldOtherwise(pin offer.Pin, catalog evidence.Catalog) []offer.Difference {
+func toldOtherwise(pin catalog.Pin, listed evidence.Catalog) []catalog.Difference {
 	digests := map[string]string{}
-	for _, tool := range catalog.Tools {
+	for _, tool := range listed.Tools {
 		if tool.Removed == 0 {
 			digests[tool.Name] = tool.Digest
 		}
 	}
-	all := pin.Tools(digests, catalog.Complete)
-	for _, change := range catalog.Changes {
-		d := offer.Difference{Kind: offer.Tools, Key: change.Tool, What: offer.Changed}
-		if change.RugPull() && !slices.ContainsFunc(all, func(have offer.Difference) bool { return have.Key == d.Key }) {
+	all := pin.Tools(digests, listed.Complete)
+	for _, change := range listed.Changes {
+		d := catalog.Difference{Kind: catalog.Tools, Key: change.Tool, What: catalog.Changed}
+		if change.RugPull() && !slices.ContainsFunc(all, func(have catalog.Difference) bool { return have.Key == d.Key }) {
 			all = append(all, d)
 		}
 	}

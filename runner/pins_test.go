@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waza-isolate/waza/offer"
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/mcp/catalog"
 )
 
 // lister is a server on stdio that lists one tool, described to whoever asks as describe
@@ -55,13 +55,13 @@ func reader(server string) program {
 }
 
 // pinned is the pin of lister as it describes itself.
-func pinned(t *testing.T, description string) *offer.Pin {
+func pinned(t *testing.T, description string) *catalog.Pin {
 	t.Helper()
-	o := offer.Offer{Server: offer.Server{Name: "l", Version: "1", Protocol: "2025-11-25"}}
-	for _, k := range offer.Kinds() {
-		l := offer.List{Kind: k}
-		if k == offer.Tools {
-			l.Entries = []offer.Entry{offer.NewEntry(k, []byte(`{"name":"add","description":"`+description+`"}`))}
+	o := catalog.Offer{Server: catalog.Server{Name: "l", Version: "1", Protocol: "2025-11-25"}}
+	for _, k := range catalog.Kinds() {
+		l := catalog.List{Kind: k}
+		if k == catalog.Tools {
+			l.Entries = []catalog.Entry{catalog.NewEntry(k, []byte(`{"name":"add","description":"`+description+`"}`))}
 		}
 		o.Lists = append(o.Lists, l)
 	}
@@ -135,7 +135,7 @@ func TestPins(t *testing.T) {
 // so at last; and one that was never listed is not told as gone unless the list is whole.
 func TestToldOtherwise(t *testing.T) {
 	pin := pinned(t, "Adds")
-	digest := pin.Lists[offer.Tools]["add"]
+	digest := pin.Lists[catalog.Tools]["add"]
 	tests := map[string]struct {
 		catalog evidence.Catalog
 		want    int

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/agents"
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner/redact"
-	"github.com/waza-isolate/waza/runner/spec"
 )
 
 // Defaults of a box.
@@ -77,16 +77,16 @@ type Choices struct {
 }
 
 // Plan decides every trial of an eval, in order. It starts nothing.
-func Plan(eval *spec.Eval, tasks []spec.ResolvedTask, c Choices) ([]*Trial, error) {
+func Plan(e *eval.Eval, tasks []eval.ResolvedTask, c Choices) ([]*Trial, error) {
 	if c.Lookup == nil || c.Secrets == nil || c.Trials < 0 || c.Timeout < 0 {
 		return nil, errors.New("runner: incomplete choices")
 	}
-	if hook := eval.Hooks.OnHost(); hook != "" && !c.HostHooks {
+	if hook := e.Hooks.OnHost(); hook != "" && !c.HostHooks {
 		return nil, fmt.Errorf("%s is to run on this machine (host: true), where it can do what you can: read it, and allow it with --allow-host-hooks", hook)
 	}
-	models, err := planModels(eval, c)
+	models, err := planModels(e, c)
 	if err == nil {
-		err = models.forLLM(eval.Config.Executor)
+		err = models.forLLM(e.Config.Executor)
 	}
 	if err != nil {
 		return nil, err
@@ -94,13 +94,13 @@ func Plan(eval *spec.Eval, tasks []spec.ResolvedTask, c Choices) ([]*Trial, erro
 	var trials []*Trial
 	var errs []error
 	for _, task := range tasks {
-		t, err := planTask(eval, task, c)
+		t, err := planTask(e, task, c)
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
 		t.Models = models
-		if t.Judge, err = planJudge(eval, task, models, c.Lookup); err != nil {
+		if t.Judge, err = planJudge(e, task, models, c.Lookup); err != nil {
 			errs = append(errs, fmt.Errorf("task %s: %w", task.ID, err))
 			continue
 		}
@@ -108,10 +108,10 @@ func Plan(eval *spec.Eval, tasks []spec.ResolvedTask, c Choices) ([]*Trial, erro
 			errs = append(errs, fmt.Errorf("task %s: %w", task.ID, err))
 			continue
 		}
-		if err := t.askModels(eval.Adapter); err != nil {
+		if err := t.askModels(e.Adapter); err != nil {
 			return nil, err // the same for every task
 		}
-		times := cmp.Or(c.Trials, eval.Config.TrialsPerTask)
+		times := cmp.Or(c.Trials, e.Config.TrialsPerTask)
 		if t.Trigger {
 			times = 1
 		}
@@ -127,12 +127,12 @@ func Plan(eval *spec.Eval, tasks []spec.ResolvedTask, c Choices) ([]*Trial, erro
 	return trials, errors.Join(errs...)
 }
 
-func planTask(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Trial, error) {
-	isolation := eval.Config.Isolation
+func planTask(e *eval.Eval, task eval.ResolvedTask, c Choices) (Trial, error) {
+	isolation := e.Config.Isolation
 	if c.NoSkills {
 		task.Skills = nil
 	}
-	agent, err := planAgent(eval, task, c)
+	agent, err := planAgent(e, task, c)
 	if err != nil {
 		return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
 	}
@@ -145,16 +145,16 @@ func planTask(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Trial, error)
 		Timeout:   cmp.Or(c.Timeout, task.Timeout), FirstEvent: task.FirstEvent,
 		Agent:   agent,
 		Graders: task.Graders, Commands: task.Commands,
-		Hooks:   planHooks(eval.Hooks),
+		Hooks:   planHooks(e.Hooks),
 		Trigger: task.Trigger != nil,
 	}
 	if t.EgressLimits, err = planEgressLimits(isolation.EgressLimits); err != nil {
 		return Trial{}, err
 	}
-	if eval.Local {
-		t.planLocal(isolation, len(eval.Config.Canaries) > 0)
+	if e.Local {
+		t.planLocal(isolation, len(e.Config.Canaries) > 0)
 	}
-	planted := canariesOf(eval, c.Run)
+	planted := canariesOf(e, c.Run)
 	for _, f := range task.Files {
 		t.Files = append(t.Files, File{f})
 	}
@@ -162,21 +162,21 @@ func planTask(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Trial, error)
 	for _, repo := range task.Repos {
 		t.Repos = append(t.Repos, Repo{Repo: repo})
 	}
-	if err := t.planSkills(eval, task.Skills); err != nil {
+	if err := t.planSkills(e, task.Skills); err != nil {
 		return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(task.Servers)) {
-		server, err := planServer(eval, name, task.Servers[name], c)
-		if err == nil && eval.Local {
+		server, err := planServer(e, name, task.Servers[name], c)
+		if err == nil && e.Local {
 			t.NotEnforced = append(t.NotEnforced, notEnforced(server)...)
-			server, err = server.onThisMachine(eval.Dir())
+			server, err = server.onThisMachine(e.Dir())
 		}
 		if err != nil {
 			return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
 		}
 		t.Servers = append(t.Servers, server)
 	}
-	for _, mock := range eval.Mocks {
+	for _, mock := range e.Mocks {
 		t.Servers = slices.DeleteFunc(t.Servers, func(s Server) bool { return s.Name == mock.Name })
 		t.Servers = append(t.Servers, Server{
 			Name: mock.Name, Mock: mock, Remote: true, Transport: mcpconfig.Stdio, StartupTimeout: defaultStartup, Timeout: defaultRequest,
@@ -195,16 +195,16 @@ func planTask(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Trial, error)
 	if err := t.planAttack(task.Attack, c.NoAttacks); err != nil {
 		return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
 	}
-	if err := errors.Join(t.planGraders(eval), t.planCheckpoints(eval, task.Checkpoints)); err != nil {
+	if err := errors.Join(t.planGraders(e), t.planCheckpoints(e, task.Checkpoints)); err != nil {
 		return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
 	}
 	return t, nil
 }
 
-func planAgent(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Agent, error) {
-	container := eval.Config.Isolation.Agent
+func planAgent(e *eval.Eval, task eval.ResolvedTask, c Choices) (Agent, error) {
+	container := e.Config.Isolation.Agent
 	box, err := sized(Box{
-		Image: container.Image, User: container.User, Pull: cmp.Or(c.Pull, eval.Config.Isolation.Pull),
+		Image: container.Image, User: container.User, Pull: cmp.Or(c.Pull, e.Config.Isolation.Pull),
 		CPUs: cmp.Or(container.CPUs, defaultCPUs), Pids: int64(cmp.Or(container.Pids, defaultPids)),
 		Memory: defaultAgentMemory, Disk: defaultAgentDisk, OpenFiles: int64(cmp.Or(container.OpenFiles, DefaultOpenFiles)),
 	}, container.Memory, container.Disk, container.Scratch)
@@ -215,13 +215,13 @@ func planAgent(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Agent, error
 	if err != nil {
 		return Agent{}, err
 	}
-	preface, err := prefaceOf(eval, task)
+	preface, err := prefaceOf(e, task)
 	if err != nil {
 		return Agent{}, err
 	}
-	task.Prompt = prefaced(eval.Config.Executor, preface, task.Prompt)
+	task.Prompt = prefaced(e.Config.Executor, preface, task.Prompt)
 	a := Agent{
-		Box: box, Executor: eval.Config.Executor, Model: eval.Config.Model, Effort: eval.Config.ReasoningEffort,
+		Box: box, Executor: e.Config.Executor, Model: e.Config.Model, Effort: e.Config.ReasoningEffort,
 		Dir: path.Join(WorkspaceDir, cmp.Or(task.Workdir, container.Workdir)), Prompt: task.Prompt,
 		FollowUps: task.FollowUps, Responder: task.Responder,
 		Env: task.Env, Script: task.Script, MaxCalls: int64(container.MaxCalls), Egress: allowed,
@@ -240,17 +240,17 @@ func planAgent(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Agent, error
 	case agents.Mock, agents.Script, agents.LLM:
 		a.Transcript = transcriptPath
 		if a.Executor == agents.LLM {
-			a.LLM = settingsOf(eval)
+			a.LLM = settingsOf(e)
 			a.LLM.System = strings.TrimSpace(preface + "\n\n" + a.LLM.System)
 		}
 	default:
-		if eval.Adapter != nil {
-			return a, a.adapt(eval, task, c)
+		if e.Adapter != nil {
+			return a, a.adapt(e, task, c)
 		}
-		if err := fitsArgument(task, eval.Config.Agent.Prompt, a.Context); err != nil {
+		if err := fitsArgument(task, e.Config.Agent.Prompt, a.Context); err != nil {
 			return a, err
 		}
-		program := eval.Config.Agent
+		program := e.Config.Agent
 		a.Command = append([]string{program.Command}, program.Args...)
 		if program.Continue != nil {
 			a.Continue = append([]string{program.Command}, program.Continue...)
@@ -270,7 +270,7 @@ func planAgent(eval *spec.Eval, task spec.ResolvedTask, c Choices) (Agent, error
 const maxArgument = 128<<10 - 256
 
 // fitsArgument refuses a prompt or a context that no program can be given.
-func fitsArgument(task spec.ResolvedTask, promptBy string, context []byte) error {
+func fitsArgument(task eval.ResolvedTask, promptBy string, context []byte) error {
 	for _, prompt := range append([]string{task.Prompt}, task.FollowUps...) {
 		if cmp.Or(promptBy, "argument") == "argument" && len(prompt) > maxArgument {
 			return fmt.Errorf("a prompt of %d bytes is too long for an argument; set config.agent.prompt to file or stdin", len(prompt))
@@ -284,15 +284,15 @@ func fitsArgument(task spec.ResolvedTask, promptBy string, context []byte) error
 
 // placed is a server as it is where it runs: taken out of docker run in a
 // container, and with its directory found on this machine.
-func placed(eval *spec.Eval, name string, declared mcpconfig.Server) (mcpconfig.Server, error) {
-	if eval.Local {
-		return eval.Placed(declared), nil
+func placed(e *eval.Eval, name string, declared mcpconfig.Server) (mcpconfig.Server, error) {
+	if e.Local {
+		return e.Placed(declared), nil
 	}
 	return mcpconfig.FromDockerRun(name, declared)
 }
 
-func planServer(eval *spec.Eval, name string, declared mcpconfig.Server, c Choices) (Server, error) {
-	contained, err := placed(eval, name, declared)
+func planServer(e *eval.Eval, name string, declared mcpconfig.Server, c Choices) (Server, error) {
+	contained, err := placed(e, name, declared)
 	if err != nil {
 		return Server{}, err
 	}
@@ -303,10 +303,10 @@ func planServer(eval *spec.Eval, name string, declared mcpconfig.Server, c Choic
 	for _, secret := range secrets {
 		c.Secrets.Add(secret)
 	}
-	plantedFiles := canariesOf(eval, c.Run).inServer(name, &config)
+	plantedFiles := canariesOf(e, c.Run).inServer(name, &config)
 	box, err := sized(Box{
-		Image: cmp.Or(config.Image, eval.Config.Isolation.ServerImage), User: config.User, Platform: config.Platform,
-		Pull: cmp.Or(c.Pull, config.Pull, eval.Config.Isolation.Pull),
+		Image: cmp.Or(config.Image, e.Config.Isolation.ServerImage), User: config.User, Platform: config.Platform,
+		Pull: cmp.Or(c.Pull, config.Pull, e.Config.Isolation.Pull),
 		CPUs: cmp.Or(config.CPUs, defaultCPUs), Pids: int64(cmp.Or(config.Pids, defaultPids)),
 		Memory: defaultServerMemory, Disk: defaultServerDisk, OpenFiles: int64(cmp.Or(config.OpenFiles, DefaultOpenFiles)),
 	}, config.Memory, config.Disk, config.Scratch)
@@ -320,7 +320,7 @@ func planServer(eval *spec.Eval, name string, declared mcpconfig.Server, c Choic
 	s := Server{
 		Box: box, Name: name, Config: declared, expanded: config,
 		Transport: config.Transport(), Remote: config.URL != "", Port: config.Port, Path: config.Endpoint(),
-		Shared:         config.URL == "" && cmp.Or(eval.Config.MCPServerLifetime, c.Lifetime) == PerBenchmark,
+		Shared:         config.URL == "" && cmp.Or(e.Config.MCPServerLifetime, c.Lifetime) == PerBenchmark,
 		StartupTimeout: cmp.Or(seconds(config.StartupTimeout), defaultStartup),
 		Timeout:        cmp.Or(seconds(config.Timeout/1000), defaultRequest),
 		Egress:         allowed,
@@ -337,23 +337,23 @@ func planServer(eval *spec.Eval, name string, declared mcpconfig.Server, c Choic
 			return s, fmt.Errorf("server %q: %w", name, err)
 		}
 	}
-	if !eval.Local && mcpconfig.IsDockerRun(declared) {
+	if !e.Local && mcpconfig.IsDockerRun(declared) {
 		s.Becomes = &contained
 	}
-	if s, err = s.installed(eval, declared, c); err != nil {
+	if s, err = s.installed(e, declared, c); err != nil {
 		return s, err
 	}
-	if pins := cmp.Or(c.Pins, eval.Config.Isolation.Pins, PinsWarn); pins != PinsOff {
+	if pins := cmp.Or(c.Pins, e.Config.Isolation.Pins, PinsWarn); pins != PinsOff {
 		s.Pin = c.Lock.Pin(name)
 		s.Strict = s.Pin != nil && pins == PinsFail
 	}
-	sources, err := spec.ServerFiles(eval, config)
+	sources, err := eval.ServerFiles(e, config)
 	if err != nil {
 		return s, fmt.Errorf("server %q: %w", name, err)
 	}
 	for _, target := range slices.Sorted(maps.Keys(sources)) {
 		source := sources[target]
-		s.Files = append(s.Files, File{spec.WorkspaceFile{Path: target, Source: &source}})
+		s.Files = append(s.Files, File{eval.WorkspaceFile{Path: target, Source: &source}})
 	}
 	s.Files = append(s.Files, plantedFiles...)
 	s.Writable = writableFor(s.Files)
@@ -363,7 +363,7 @@ func planServer(eval *spec.Eval, name string, declared mcpconfig.Server, c Choic
 		}
 	}
 	s.Writable = together(s.Writable, config.Writable)
-	if s.Services, err = planServices(eval, config, declared, box.Pull); err != nil {
+	if s.Services, err = planServices(e, config, declared, box.Pull); err != nil {
 		return s, fmt.Errorf("server %q: %w", name, err)
 	}
 	return s, nil

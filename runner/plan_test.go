@@ -11,18 +11,18 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/internal/golden"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner/redact"
-	"github.com/waza-isolate/waza/runner/spec"
 )
 
 const shopKey = "hunter2-and-more"
 
 // shop is the eval in testdata/shop and its plan.
-func shop(t testing.TB, c Choices) (*spec.Eval, []spec.ResolvedTask, []*Trial) {
+func shop(t testing.TB, c Choices) (*eval.Eval, []eval.ResolvedTask, []*Trial) {
 	t.Helper()
-	eval, tasks, err := spec.Load(filepath.Join("testdata", "shop", "eval.yaml"), spec.Options{})
+	e, tasks, err := eval.Load(filepath.Join("testdata", "shop", "eval.yaml"), eval.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,11 +31,11 @@ func shop(t testing.TB, c Choices) (*spec.Eval, []spec.ResolvedTask, []*Trial) {
 	}
 	c.Run = "run-1"
 	c.Lookup = lookup(map[string]string{"SHOP_KEY": shopKey, "TILL_IMAGE": "till:private"})
-	trials, err := Plan(eval, tasks, c)
+	trials, err := Plan(e, tasks, c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return eval, tasks, trials
+	return e, tasks, trials
 }
 
 func lookup(env map[string]string) func(string) (string, bool) {
@@ -109,25 +109,25 @@ func TestChoicesGoBeforeTheEval(t *testing.T) {
 }
 
 func TestPlanRefuses(t *testing.T) {
-	eval, tasks, _ := shop(t, Choices{})
+	ev, tasks, _ := shop(t, Choices{})
 	env := lookup(map[string]string{"SHOP_KEY": "k", "TILL_IMAGE": "i"})
 	for _, test := range []struct {
 		name   string
-		change func(*spec.Eval, *spec.ResolvedTask, *Choices)
+		change func(*eval.Eval, *eval.ResolvedTask, *Choices)
 		want   string
 	}{
-		{"no lookup", func(_ *spec.Eval, _ *spec.ResolvedTask, c *Choices) { c.Lookup = nil }, "incomplete choices"},
-		{"no secrets", func(_ *spec.Eval, _ *spec.ResolvedTask, c *Choices) { c.Secrets = nil }, "incomplete choices"},
-		{"negative trials", func(_ *spec.Eval, _ *spec.ResolvedTask, c *Choices) { c.Trials = -1 }, "incomplete choices"},
-		{"missing variable", func(_ *spec.Eval, _ *spec.ResolvedTask, c *Choices) { c.Lookup = lookup(nil) }, "task buy: server \"stock\""},
-		{"agent's size", func(e *spec.Eval, _ *spec.ResolvedTask, _ *Choices) { e.Config.Isolation.Agent.Memory = "much" }, "task buy: "},
-		{"context", func(_ *spec.Eval, task *spec.ResolvedTask, _ *Choices) {
+		{"no lookup", func(_ *eval.Eval, _ *eval.ResolvedTask, c *Choices) { c.Lookup = nil }, "incomplete choices"},
+		{"no secrets", func(_ *eval.Eval, _ *eval.ResolvedTask, c *Choices) { c.Secrets = nil }, "incomplete choices"},
+		{"negative trials", func(_ *eval.Eval, _ *eval.ResolvedTask, c *Choices) { c.Trials = -1 }, "incomplete choices"},
+		{"missing variable", func(_ *eval.Eval, _ *eval.ResolvedTask, c *Choices) { c.Lookup = lookup(nil) }, "task buy: server \"stock\""},
+		{"agent's size", func(e *eval.Eval, _ *eval.ResolvedTask, _ *Choices) { e.Config.Isolation.Agent.Memory = "much" }, "task buy: "},
+		{"context", func(_ *eval.Eval, task *eval.ResolvedTask, _ *Choices) {
 			task.Context = map[string]any{"f": func() {}}
 		}, "task buy: inputs.context"},
-		{"file that is gone", func(_ *spec.Eval, task *spec.ResolvedTask, _ *Choices) {
+		{"file that is gone", func(_ *eval.Eval, task *eval.ResolvedTask, _ *Choices) {
 			task.Servers = map[string]mcpconfig.Server{"s": {Image: "i", Files: map[string]string{"/data/x": "data/none"}}}
 		}, `task buy: server "s"`},
-		{"file in /etc", func(_ *spec.Eval, task *spec.ResolvedTask, _ *Choices) {
+		{"file in /etc", func(_ *eval.Eval, task *eval.ResolvedTask, _ *Choices) {
 			task.Servers = map[string]mcpconfig.Server{"s": {Image: "i", Files: map[string]string{"/etc/x": "data/bolts.json"}}}
 		}, "no files can be put into /etc of its container"},
 		{"file of a service that is gone", withService(mcpconfig.Service{Files: map[string]string{"/data/x": "data/none"}}), `server "s": service "db"`},
@@ -135,9 +135,9 @@ func TestPlanRefuses(t *testing.T) {
 		{"writable system", withService(mcpconfig.Service{Writable: []string{"/usr/lib/x"}}), `service "db": /usr/lib/x of its container cannot be made writable`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			e, task, c := *eval, tasks[0], Choices{Lookup: env, Secrets: &redact.Set{}}
+			e, task, c := *ev, tasks[0], Choices{Lookup: env, Secrets: &redact.Set{}}
 			test.change(&e, &task, &c)
-			trials, err := Plan(&e, []spec.ResolvedTask{task}, c)
+			trials, err := Plan(&e, []eval.ResolvedTask{task}, c)
 			if err == nil || !strings.Contains(err.Error(), test.want) || len(trials) != 0 {
 				t.Errorf("%d trials, %v, want …%s…", len(trials), err, test.want)
 			}
@@ -146,9 +146,9 @@ func TestPlanRefuses(t *testing.T) {
 }
 
 // withService puts a server with a service in the place of the task's own.
-func withService(s mcpconfig.Service) func(*spec.Eval, *spec.ResolvedTask, *Choices) {
+func withService(s mcpconfig.Service) func(*eval.Eval, *eval.ResolvedTask, *Choices) {
 	s.Image, s.Ports, s.Ready = "i", []int{1}, &mcpconfig.Ready{Health: true}
-	return func(_ *spec.Eval, task *spec.ResolvedTask, _ *Choices) {
+	return func(_ *eval.Eval, task *eval.ResolvedTask, _ *Choices) {
 		task.Servers = map[string]mcpconfig.Server{"s": {Image: "i", Services: map[string]*mcpconfig.Service{"db": &s}}}
 	}
 }

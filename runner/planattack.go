@@ -6,13 +6,13 @@ import (
 	"path"
 	"slices"
 
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/spec"
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // planAttack has the attack of a task in its trial: what is injected, and the graders of
 // its success. Withheld it is on record, and nothing is injected.
-func (t *Trial) planAttack(attack *spec.ResolvedAttack, withheld bool) error {
+func (t *Trial) planAttack(attack *eval.ResolvedAttack, withheld bool) error {
 	if attack == nil {
 		return nil
 	}
@@ -29,7 +29,7 @@ func (t *Trial) planAttack(attack *spec.ResolvedAttack, withheld bool) error {
 	return nil
 }
 
-func injection(one spec.Injection) evidence.Injection {
+func injection(one eval.Injection) evidence.Injection {
 	out := evidence.Injection{File: one.File, Server: one.Server, Tool: one.Tool, Text: one.Text, Match: one.Match}
 	for _, text := range []*string{one.Content, one.Append} {
 		if text != nil {
@@ -39,7 +39,7 @@ func injection(one spec.Injection) evidence.Injection {
 	return out
 }
 
-func (t *Trial) injectFile(one spec.Injection) error {
+func (t *Trial) injectFile(one eval.Injection) error {
 	name := path.Clean(one.File)
 	if one.Content != nil {
 		t.Files = append(t.Files, fileOf(name, *one.Content))

@@ -9,20 +9,20 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/canary"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner/canary"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/spec"
 )
 
 // canaries are those of an eval with the values that they have in a run, by name.
 type canaries struct {
-	declared map[string]*spec.Canary
+	declared map[string]*eval.Canary
 	values   map[string]string
 }
 
-func canariesOf(eval *spec.Eval, run string) canaries {
-	c := canaries{eval.Config.Canaries, map[string]string{}}
+func canariesOf(e *eval.Eval, run string) canaries {
+	c := canaries{e.Config.Canaries, map[string]string{}}
 	for name, declared := range c.declared {
 		c.values[name] = cmp.Or(declared.Value, canary.Make(run, name))
 	}
@@ -30,7 +30,7 @@ func canariesOf(eval *spec.Eval, run string) canaries {
 }
 
 // each goes through the places of a server, or of the workspace where server is empty.
-func (c canaries) each(server string, visit func(p spec.Plant, value string)) {
+func (c canaries) each(server string, visit func(p eval.Plant, value string)) {
 	for _, name := range slices.Sorted(maps.Keys(c.declared)) {
 		for _, p := range c.declared[name].Plant {
 			if p.Server == server {
@@ -42,7 +42,7 @@ func (c canaries) each(server string, visit func(p spec.Plant, value string)) {
 
 // inWorkspace are the files of the workspace that canaries are in.
 func (c canaries) inWorkspace() (files []File) {
-	c.each("", func(p spec.Plant, value string) { files = append(files, fileOf(path.Clean(p.File), p.With(value))) })
+	c.each("", func(p eval.Plant, value string) { files = append(files, fileOf(path.Clean(p.File), p.With(value))) })
 	return files
 }
 
@@ -50,7 +50,7 @@ func (c canaries) inWorkspace() (files []File) {
 // are in.
 func (c canaries) inServer(name string, config *mcpconfig.Server) (files []File) {
 	config.Env = maps.Clone(config.Env)
-	c.each(name, func(p spec.Plant, value string) {
+	c.each(name, func(p eval.Plant, value string) {
 		if p.Env == "" {
 			files = append(files, fileOf(p.File, p.With(value)))
 			return

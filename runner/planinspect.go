@@ -5,26 +5,26 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/waza-isolate/waza/egress"
+	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner/egress"
-	"github.com/waza-isolate/waza/runner/spec"
 )
 
 // PlanInspections decides how servers are started to be looked at, each in a sandbox of
 // its own without an agent, in the order of names. They are those of an eval, as its
 // tasks would have them without changes of their own. It starts nothing.
-func PlanInspections(eval *spec.Eval, names []string, c Choices) ([]*Trial, error) {
+func PlanInspections(e *eval.Eval, names []string, c Choices) ([]*Trial, error) {
 	if c.Lookup == nil || c.Secrets == nil {
 		return nil, errors.New("runner: incomplete choices")
 	}
-	limits, err := planEgressLimits(eval.Config.Isolation.EgressLimits)
+	limits, err := planEgressLimits(e.Config.Isolation.EgressLimits)
 	if err != nil {
 		return nil, err
 	}
 	var plans []*Trial
 	var errs []error
 	for _, name := range names {
-		server, err := planServer(eval, name, *eval.Config.MCPServers[name], c)
+		server, err := planServer(e, name, *e.Config.MCPServers[name], c)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -32,7 +32,7 @@ func PlanInspections(eval *spec.Eval, names []string, c Choices) ([]*Trial, erro
 		server.Shared = false
 		t := &Trial{
 			Run: c.Run, Task: name, TaskName: "inspect " + name, Number: 1,
-			Network: "airtight", Runtime: eval.Config.Isolation.Runtime, Workspace: "tmpfs",
+			Network: "airtight", Runtime: e.Config.Isolation.Runtime, Workspace: "tmpfs",
 			ServersOnly: true, Servers: []Server{server}, EgressLimits: limits,
 		}
 		if server.Remote {
@@ -44,10 +44,10 @@ func PlanInspections(eval *spec.Eval, names []string, c Choices) ([]*Trial, erro
 }
 
 // Uninstalled are the servers of an eval as tasks that use one each, for [Packages].
-func Uninstalled(eval *spec.Eval, names []string) []spec.ResolvedTask {
-	var tasks []spec.ResolvedTask
+func Uninstalled(e *eval.Eval, names []string) []eval.ResolvedTask {
+	var tasks []eval.ResolvedTask
 	for _, name := range names {
-		tasks = append(tasks, spec.ResolvedTask{ID: name, Servers: map[string]mcpconfig.Server{name: *eval.Config.MCPServers[name]}})
+		tasks = append(tasks, eval.ResolvedTask{ID: name, Servers: map[string]mcpconfig.Server{name: *e.Config.MCPServers[name]}})
 	}
 	return tasks
 }

@@ -6,14 +6,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waza-isolate/waza/egress"
+	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner/egress"
-	"github.com/waza-isolate/waza/runner/spec"
 )
 
 // planLocal takes out of a plan what only containers have. Of the agent's box the
 // size of the workspace stays: it bounds what is collected.
-func (t *Trial) planLocal(isolation spec.Isolation, canaries bool) {
+func (t *Trial) planLocal(isolation eval.Isolation, canaries bool) {
 	t.Network, t.Subnets, t.Runtime, t.Workspace = NetworkNone, "", "", "directory"
 	t.Agent.Box = Box{Disk: t.Agent.Disk}
 	t.Agent.Egress, t.EgressLimits = nil, egress.Limits{}
@@ -24,7 +24,7 @@ func (t *Trial) planLocal(isolation spec.Isolation, canaries bool) {
 }
 
 // notEnforcedOf names what of config.isolation processes do not have.
-func notEnforcedOf(iso spec.Isolation) []string {
+func notEnforcedOf(iso eval.Isolation) []string {
 	var names []string
 	for _, key := range []struct {
 		name string
@@ -35,7 +35,7 @@ func notEnforcedOf(iso spec.Isolation) []string {
 		{"agent.image", iso.Agent.Image != ""}, {"agent.user", iso.Agent.User != ""}, {"agent.cpus", iso.Agent.CPUs != 0},
 		{"agent.memory", iso.Agent.Memory != ""}, {"agent.pids", iso.Agent.Pids != 0}, {"agent.disk", iso.Agent.Disk != ""},
 		{"agent.scratch", iso.Agent.Scratch != ""}, {"agent.open_files", iso.Agent.OpenFiles != 0},
-		{"agent.egress", iso.Agent.Egress != nil}, {"egress_limits", iso.EgressLimits != spec.EgressLimits{}},
+		{"agent.egress", iso.Agent.Egress != nil}, {"egress_limits", iso.EgressLimits != eval.EgressLimits{}},
 	} {
 		if key.set {
 			names = append(names, "config.isolation."+key.name)

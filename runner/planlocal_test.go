@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner/redact"
-	"github.com/waza-isolate/waza/runner/spec"
 )
 
 // fill gives a field a value that is not its zero.
@@ -43,7 +43,7 @@ func jsonName(f reflect.StructField) string {
 // effect.
 func TestNoIsolationKeyIsIgnored(t *testing.T) {
 	acts := []string{"agent.env", "agent.workdir", "agent.max_output", "agent.max_calls", "mcp_json"}
-	check := func(name string, iso spec.Isolation) {
+	check := func(name string, iso eval.Isolation) {
 		want := []string{"config.isolation." + name}
 		if slices.Contains(acts, name) {
 			want = nil
@@ -52,16 +52,16 @@ func TestNoIsolationKeyIsIgnored(t *testing.T) {
 			t.Errorf("%s (-want +said):\n%s", name, diff)
 		}
 	}
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[spec.Isolation]()) {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[eval.Isolation]()) {
 		if f.Name == "Agent" {
 			continue
 		}
-		var iso spec.Isolation
+		var iso eval.Isolation
 		fill(t, reflect.ValueOf(&iso).Elem().FieldByIndex(f.Index))
 		check(jsonName(f), iso)
 	}
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[spec.AgentContainer]()) {
-		var iso spec.Isolation
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[eval.AgentContainer]()) {
+		var iso eval.Isolation
 		fill(t, reflect.ValueOf(&iso.Agent).Elem().FieldByIndex(f.Index))
 		check("agent."+jsonName(f), iso)
 	}
@@ -83,7 +83,7 @@ func TestNoServerFieldIsIgnored(t *testing.T) {
 		if slices.Contains(acts, name) || slices.Contains(told, name) {
 			want = nil
 		}
-		if diff := cmp.Diff(want, spec.ContainerFields(s)); diff != "" {
+		if diff := cmp.Diff(want, eval.ContainerFields(s)); diff != "" {
 			t.Errorf("%s: does it act on a process, is it refused, or has it no effect? (-want +said)\n%s", name, diff)
 		}
 	}
@@ -106,9 +106,9 @@ func TestServersOnThisMachine(t *testing.T) {
 		return map[string]string{"BIN": "here", "DATA": "/data"}[name], true
 	}
 	for _, test := range tests {
-		eval := &spec.Eval{Path: "/evals/eval.yaml", Local: true}
-		eval.Config.TrialsPerTask, eval.Config.Executor = 1, "mock"
-		trials, err := Plan(eval, []spec.ResolvedTask{{ID: "x", Servers: map[string]mcpconfig.Server{"s": test.server}}},
+		e := &eval.Eval{Path: "/evals/eval.yaml", Local: true}
+		e.Config.TrialsPerTask, e.Config.Executor = 1, "mock"
+		trials, err := Plan(e, []eval.ResolvedTask{{ID: "x", Servers: map[string]mcpconfig.Server{"s": test.server}}},
 			Choices{Run: "r", Lookup: lookup, Secrets: &redact.Set{}})
 		if err != nil {
 			t.Fatal(err)

@@ -13,10 +13,10 @@ import (
 
 	"golang.org/x/net/http/httpproxy"
 
+	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/internal/apikey"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner/model"
-	"github.com/waza-isolate/waza/runner/spec"
+	"github.com/waza-isolate/waza/model/gateway"
 )
 
 // ModelScript makes what plays a model's turns, from the first on.
@@ -38,24 +38,24 @@ type access struct {
 
 // planModels is what the agent may ask of models, nil for nothing. Keys become known as
 // secrets.
-func planModels(eval *spec.Eval, c Choices) (*Models, error) {
-	declared := eval.Config.Models
+func planModels(e *eval.Eval, c Choices) (*Models, error) {
+	declared := e.Config.Models
 	if len(declared) == 0 {
-		implied, err := impliedModels(eval, c.Lookup, c.Keyless)
+		implied, err := impliedModels(e, c.Lookup, c.Keyless)
 		if implied == nil || err != nil {
 			return nil, err
 		}
 		declared = implied
 	}
 	names := slices.Sorted(maps.Keys(declared))
-	provider, name, err := spec.ProviderOf(eval.Config.Model, names)
+	provider, name, err := eval.ProviderOf(e.Config.Model, names)
 	if err != nil {
-		return nil, fmt.Errorf("config.model %q: %w", eval.Config.Model, err)
+		return nil, fmt.Errorf("config.model %q: %w", e.Config.Model, err)
 	}
-	m := &Models{Provider: provider, Model: name, Limits: eval.Config.ModelLimits}
-	m.Limits.Requests = cmp.Or(m.Limits.Requests, model.DefaultRequests)
+	m := &Models{Provider: provider, Model: name, Limits: e.Config.ModelLimits}
+	m.Limits.Requests = cmp.Or(m.Limits.Requests, gateway.DefaultRequests)
 	for _, name := range names {
-		p, err := planProvider(eval, name, declared[name].Completed(name), c)
+		p, err := planProvider(e, name, declared[name].Completed(name), c)
 		if err != nil {
 			return nil, fmt.Errorf("config.models.%s: %w", name, err)
 		}
@@ -69,34 +69,34 @@ func planModels(eval *spec.Eval, c Choices) (*Models, error) {
 
 // kindsOf are the kinds of providers that an eval's agent can use, the one it is made for
 // first; none where it needs no model.
-func kindsOf(eval *spec.Eval) []string {
+func kindsOf(e *eval.Eval) []string {
 	switch {
-	case eval.Adapter != nil:
-		return eval.Adapter.Kinds()
-	case eval.Config.Executor == "llm":
-		return []string{spec.KindOpenAI}
+	case e.Adapter != nil:
+		return e.Adapter.Kinds()
+	case e.Config.Executor == "llm":
+		return []string{eval.KindOpenAI}
 	}
 	return nil
 }
 
 // impliedModels is the provider of an executor's own kind, where the usual variable holds
 // its key.
-func impliedModels(eval *spec.Eval, lookup func(string) (string, bool), keyless bool) (map[string]*spec.Model, error) {
-	config, kinds := eval.Config, kindsOf(eval)
-	if prefix, _, ok := strings.Cut(config.Model, "/"); ok && len(kinds) > 0 && slices.Contains(spec.ModelKinds(), prefix) {
+func impliedModels(e *eval.Eval, lookup func(string) (string, bool), keyless bool) (map[string]*eval.Model, error) {
+	config, kinds := e.Config, kindsOf(e)
+	if prefix, _, ok := strings.Cut(config.Model, "/"); ok && len(kinds) > 0 && slices.Contains(eval.ModelKinds(), prefix) {
 		if !slices.Contains(kinds, prefix) {
 			return nil, fmt.Errorf("executor %s asks models of %s, and config.model is one of %s; name another, or say in config.models where it is", config.Executor, strings.Join(kinds, " or "), prefix)
 		}
 		kinds = []string{prefix}
 	}
-	if kind := spec.KindOfModel(config.Model); slices.Contains(kinds, kind) { // whose name it bears
+	if kind := eval.KindOfModel(config.Model); slices.Contains(kinds, kind) { // whose name it bears
 		kinds = slices.Concat([]string{kind}, slices.DeleteFunc(slices.Clone(kinds), func(k string) bool { return k == kind }))
 	}
 	var variables []string
 	for _, kind := range kinds {
-		_, variable := spec.ModelDefaults(kind)
+		_, variable := eval.ModelDefaults(kind)
 		if key, _ := lookup(variable); key != "" {
-			return map[string]*spec.Model{kind: {}}, nil
+			return map[string]*eval.Model{kind: {}}, nil
 		}
 		variables = append(variables, variable)
 	}
@@ -104,19 +104,19 @@ func impliedModels(eval *spec.Eval, lookup func(string) (string, bool), keyless 
 	case len(variables) == 0:
 		return nil, nil
 	case keyless:
-		return map[string]*spec.Model{kinds[0]: {}}, nil
+		return map[string]*eval.Model{kinds[0]: {}}, nil
 	}
 	hint := ""
-	if eval.Adapter != nil && strings.HasPrefix(config.Executor, "copilot") {
+	if e.Adapter != nil && strings.HasPrefix(config.Executor, "copilot") {
 		hint = "; a subscription to Copilot, and its tokens, cannot be used"
 	}
 	return nil, fmt.Errorf("executor %s needs a model: set %s, or say in config.models where one is%s", config.Executor, strings.Join(variables, " or "), hint)
 }
 
-func planProvider(eval *spec.Eval, name string, m spec.Model, c Choices) (Provider, error) {
+func planProvider(e *eval.Eval, name string, m eval.Model, c Choices) (Provider, error) {
 	p := Provider{Name: name, Kind: m.Kind, BaseURL: m.BaseURL, APIKeyEnv: m.APIKeyEnv, Script: m.Script, Prices: m.Prices, Headers: slices.Sorted(maps.Keys(m.Headers))}
 	if m.Script != "" {
-		return p.scripted(eval, m, c)
+		return p.scripted(e, m, c)
 	}
 	var err error
 	if p.access.url, err = m.Endpoint(); err != nil {
@@ -151,15 +151,15 @@ func planProvider(eval *spec.Eval, name string, m spec.Model, c Choices) (Provid
 	return p, nil
 }
 
-func (p Provider) scripted(eval *spec.Eval, m spec.Model, c Choices) (Provider, error) {
+func (p Provider) scripted(e *eval.Eval, m eval.Model, c Choices) (Provider, error) {
 	if c.ModelScript == nil {
 		return p, errors.New("nobody here plays scripts")
 	}
-	data, err := spec.ReadModelScript(eval, m)
+	data, err := eval.ReadModelScript(e, m)
 	if err != nil {
 		return p, err
 	}
-	p.access.file = spec.ModelScriptPath(eval, m)
+	p.access.file = eval.ModelScriptPath(e, m)
 	p.access.script, err = c.ModelScript(p.access.file, data)
 	return p, err
 }

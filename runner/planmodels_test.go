@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/waza-isolate/waza/agents/adapter"
-	"github.com/waza-isolate/waza/runner/redact"
-	"github.com/waza-isolate/waza/runner/spec"
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence/redact"
 )
 
 func choices(env map[string]string) Choices {
@@ -28,11 +28,11 @@ func choices(env map[string]string) Choices {
 func TestPlanModels(t *testing.T) {
 	const key = "sk-a-key-of-somebody"
 	c := choices(map[string]string{"OPENAI_API_KEY": key, "TEAM": "blue-team", "HTTPS_PROXY": "http://proxy.example:8080"})
-	eval := &spec.Eval{Config: spec.Config{Model: "openai/gpt", Models: map[string]*spec.Model{
-		"openai": {Headers: map[string]string{"X-Team": "of ${TEAM}"}, TimeoutSeconds: 5, Prices: map[string]spec.Price{"gpt": {Input: 1, Output: 2}}},
+	e := &eval.Eval{Config: eval.Config{Model: "openai/gpt", Models: map[string]*eval.Model{
+		"openai": {Headers: map[string]string{"X-Team": "of ${TEAM}"}, TimeoutSeconds: 5, Prices: map[string]eval.Price{"gpt": {Input: 1, Output: 2}}},
 		"near":   {BaseURL: "http://192.168.1.5:11434/v1"},
 	}}}
-	m, err := planModels(eval, c)
+	m, err := planModels(e, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,9 +65,9 @@ func TestPlanModels(t *testing.T) {
 }
 
 // evalOf is an eval as it is once it is read.
-func evalOf(path string, config spec.Config) *spec.Eval {
+func evalOf(path string, config eval.Config) *eval.Eval {
 	own, _ := adapter.Builtin(config.Executor)
-	return &spec.Eval{Path: path, Config: config, Adapter: own}
+	return &eval.Eval{Path: path, Config: config, Adapter: own}
 }
 
 // TestImpliedModels holds which provider an executor gets where the eval names none.
@@ -88,7 +88,7 @@ func TestImpliedModels(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			m, err := planModels(evalOf("", spec.Config{Executor: test.executor, Model: test.model}), choices(test.env))
+			m, err := planModels(evalOf("", eval.Config{Executor: test.executor, Model: test.model}), choices(test.env))
 			got := ""
 			switch {
 			case err != nil:
@@ -111,16 +111,16 @@ func TestPlanModelsRefuses(t *testing.T) {
 	}
 	env := map[string]string{"SHORT": "1234", "LINES": "12345\n678", "OPENAI_API_KEY": "12345678"}
 	for name, test := range map[string]struct {
-		config spec.Config
+		config eval.Config
 		says   string
 	}{
-		"no key":        {spec.Config{Models: map[string]*spec.Model{"anthropic": {}}}, "config.models.anthropic: the environment variable ANTHROPIC_API_KEY is not set"},
-		"a short key":   {spec.Config{Models: map[string]*spec.Model{"openai": {APIKeyEnv: "SHORT"}}}, "shorter than 8"},
-		"a broken key":  {spec.Config{Models: map[string]*spec.Model{"openai": {APIKeyEnv: "LINES"}}}, "LINES holds no key"},
-		"no header":     {spec.Config{Models: map[string]*spec.Model{"openai": {Headers: map[string]string{"X": "${NONE}"}}}}, "NONE"},
-		"a line break":  {spec.Config{Models: map[string]*spec.Model{"openai": {Headers: map[string]string{"X": "${LINES}"}}}}, "line break"},
-		"cost, implied": {spec.Config{Executor: "codex", Model: "m", ModelLimits: spec.ModelLimits{Cost: 1}}, `needs the price of the model "m"`},
-		"no such file":  {spec.Config{Models: map[string]*spec.Model{"s": {Script: "none.yaml"}}}, "cannot be read"},
+		"no key":        {eval.Config{Models: map[string]*eval.Model{"anthropic": {}}}, "config.models.anthropic: the environment variable ANTHROPIC_API_KEY is not set"},
+		"a short key":   {eval.Config{Models: map[string]*eval.Model{"openai": {APIKeyEnv: "SHORT"}}}, "shorter than 8"},
+		"a broken key":  {eval.Config{Models: map[string]*eval.Model{"openai": {APIKeyEnv: "LINES"}}}, "LINES holds no key"},
+		"no header":     {eval.Config{Models: map[string]*eval.Model{"openai": {Headers: map[string]string{"X": "${NONE}"}}}}, "NONE"},
+		"a line break":  {eval.Config{Models: map[string]*eval.Model{"openai": {Headers: map[string]string{"X": "${LINES}"}}}}, "line break"},
+		"cost, implied": {eval.Config{Executor: "codex", Model: "m", ModelLimits: eval.ModelLimits{Cost: 1}}, `needs the price of the model "m"`},
+		"no such file":  {eval.Config{Models: map[string]*eval.Model{"s": {Script: "none.yaml"}}}, "cannot be read"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := planModels(evalOf(filepath.Join(dir, "eval.yaml"), test.config), choices(env))
@@ -129,7 +129,7 @@ func TestPlanModelsRefuses(t *testing.T) {
 			}
 		})
 	}
-	m, err := planModels(&spec.Eval{Path: filepath.Join(dir, "eval.yaml"), Config: spec.Config{Models: map[string]*spec.Model{"s": {Script: "script.yaml"}}}}, choices(env))
+	m, err := planModels(&eval.Eval{Path: filepath.Join(dir, "eval.yaml"), Config: eval.Config{Models: map[string]*eval.Model{"s": {Script: "script.yaml"}}}}, choices(env))
 	if err != nil || m.Providers[0].access.file != filepath.Join(dir, "script.yaml") {
 		t.Errorf("%+v, %v", m, err)
 	}

@@ -6,22 +6,22 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/agents"
-	"github.com/waza-isolate/waza/runner/spec"
+	"github.com/waza-isolate/waza/eval"
 )
 
 // prefaceOf is the instructions that go before a task: those of its files and, where the eval
 // wants that, those of the skill under evaluation, or to invoke it.
-func prefaceOf(eval *spec.Eval, task spec.ResolvedTask) (string, error) {
+func prefaceOf(e *eval.Eval, task eval.ResolvedTask) (string, error) {
 	parts := slices.Clone(task.Instructions)
-	i := slices.IndexFunc(task.Skills, func(s spec.Skill) bool { return s.Name == eval.Skill })
-	if eval.Config.InjectSkillBody && i >= 0 {
+	i := slices.IndexFunc(task.Skills, func(s eval.Skill) bool { return s.Name == e.Skill })
+	if e.Config.InjectSkillBody && i >= 0 {
 		body, err := task.Skills[i].Body()
 		if err != nil {
 			return "", fmt.Errorf("inject_skill_body: %w", err)
 		}
 		parts = append(parts, body)
-	} else if eval.Config.SkillRouting && i >= 0 {
-		parts = append(parts, fmt.Sprintf("Before anything else, see whether the task is one that the skill %s is for. Where it is, invoke that skill; where it is not, do without.", eval.Skill))
+	} else if e.Config.SkillRouting && i >= 0 {
+		parts = append(parts, fmt.Sprintf("Before anything else, see whether the task is one that the skill %s is for. Where it is, invoke that skill; where it is not, do without.", e.Skill))
 	}
 	return strings.Join(parts, "\n\n"), nil
 }

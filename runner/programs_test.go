@@ -13,9 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/tree/treetest"
-	"github.com/waza-isolate/waza/runner/usage"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/tree/treetest"
+	"github.com/waza-isolate/waza/sandbox/usage"
 )
 
 // programTrialOf is a trial whose one grader runs a program in a box with the image

@@ -3,7 +3,7 @@ package runner
 import (
 	"sync"
 
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // Phase is where a trial is in its life.

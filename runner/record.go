@@ -19,14 +19,14 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/internal/digest"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/internal/wholefile"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/results"
-	"github.com/waza-isolate/waza/runner/spec"
+	"github.com/waza-isolate/waza/results"
 )
 
 // Files of a run directory, beside its trials.
@@ -115,8 +115,8 @@ type TaskRecord struct {
 
 // NewRecord is the record of a run of eval that is about to start. overlay is what
 // was laid over its servers, or nil.
-func NewRecord(eval *spec.Eval, tasks []spec.ResolvedTask, overlay *mcpconfig.ClientFile) (Record, error) {
-	content, err := wholefile.Read(eval.Path, strictyaml.MaxBytes)
+func NewRecord(e *eval.Eval, tasks []eval.ResolvedTask, overlay *mcpconfig.ClientFile) (Record, error) {
+	content, err := wholefile.Read(e.Path, strictyaml.MaxBytes)
 	if err != nil {
 		return Record{}, err
 	}
@@ -124,9 +124,9 @@ func NewRecord(eval *spec.Eval, tasks []spec.ResolvedTask, overlay *mcpconfig.Cl
 	r := Record{
 		Started: time.Now().UTC(),
 		Eval: EvalRecord{
-			Path: eval.Path, SHA256: hex.EncodeToString(sum[:]), Name: eval.Name, Skill: eval.Skill, Version: eval.Version,
-			Executor: eval.Config.Executor, Model: eval.Config.Model, JudgeModel: eval.Config.NamedJudge(), TimeoutSeconds: eval.Config.TimeoutSeconds,
-			GroupBy: eval.Config.GroupBy, Labels: eval.Labels(),
+			Path: e.Path, SHA256: hex.EncodeToString(sum[:]), Name: e.Name, Skill: e.Skill, Version: e.Version,
+			Executor: e.Config.Executor, Model: e.Config.Model, JudgeModel: e.Config.NamedJudge(), TimeoutSeconds: e.Config.TimeoutSeconds,
+			GroupBy: e.Config.GroupBy, Labels: e.Labels(),
 		},
 	}
 	if overlay != nil {
@@ -135,7 +135,7 @@ func NewRecord(eval *spec.Eval, tasks []spec.ResolvedTask, overlay *mcpconfig.Cl
 	for _, t := range tasks {
 		r.Tasks = append(r.Tasks, TaskRecord{ID: t.ID, Name: t.Name, Labels: t.Labels, Trigger: triggerOf(t)})
 	}
-	for _, m := range eval.Metrics {
+	for _, m := range e.Metrics {
 		if m.On() {
 			r.Metrics = append(r.Metrics, metricSpec(m))
 		}
@@ -144,14 +144,14 @@ func NewRecord(eval *spec.Eval, tasks []spec.ResolvedTask, overlay *mcpconfig.Cl
 }
 
 // triggerOf is what the results say of a prompt of trigger_tests.yaml; nil for other tasks.
-func triggerOf(t spec.ResolvedTask) *results.TriggerTest {
+func triggerOf(t eval.ResolvedTask) *results.TriggerTest {
 	if t.Trigger == nil {
 		return nil
 	}
 	return &results.TriggerTest{Prompt: t.Prompt, ShouldTrigger: t.Trigger.ShouldTrigger, Confidence: t.Trigger.Confidence}
 }
 
-func metricSpec(m spec.Metric) results.MetricSpec {
+func metricSpec(m eval.Metric) results.MetricSpec {
 	out := results.MetricSpec{Name: m.Name, Weight: 1}
 	if m.Weight != nil {
 		out.Weight = *m.Weight
@@ -575,7 +575,7 @@ func (r Record) info() results.Run {
 	if r.Timeout > 0 {
 		run.Timeout = r.Timeout
 	}
-	if r.Eval.GroupBy == spec.GroupByModel {
+	if r.Eval.GroupBy == eval.GroupByModel {
 		run.Group = cmp.Or(r.Eval.Model, r.Eval.Executor)
 	}
 	for _, t := range r.Tasks {

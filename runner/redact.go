@@ -3,8 +3,8 @@ package runner
 import (
 	"slices"
 
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/redact"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/redact"
 )
 
 // redacted is the record as it may be written: free text without secrets, and what was

@@ -12,10 +12,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/waza-isolate/waza/egress"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner/egress"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/mcpproxy"
 )
 
 // How the runner connects to remote servers.
@@ -28,7 +28,7 @@ const (
 
 // connect says how a server is reached that is not run here. Nothing of the
 // environment has a say in it.
-func (h *host) connect(rec mcpproxy.Recorder) error {
+func (h *host) connect(rec proxy.Recorder) error {
 	s := h.plan
 	where, err := url.Parse(s.expanded.URL)
 	if err != nil {
@@ -39,7 +39,7 @@ func (h *host) connect(rec mcpproxy.Recorder) error {
 		return fmt.Errorf("server %q: %w", s.Name, err)
 	}
 	h.idle = transport.CloseIdleConnections
-	h.upstream = &mcpproxy.Upstream{
+	h.upstream = &proxy.Upstream{
 		URL: where, Transport: transport, Headers: s.expanded.Headers, Remote: true,
 		Events: s.Transport == mcpconfig.SSE,
 	}
@@ -85,7 +85,7 @@ func remoteTransport(s Server, where *url.URL, rec eventRecorder, resolver *net.
 func (s Server) barred(err error) error {
 	if refused, ok := errors.AsType[*egress.AddressError](err); ok {
 		is := netip.PrefixFrom(refused.Address, refused.Address.BitLen())
-		return &mcpproxy.Barred{Err: fmt.Errorf("%w; if the server is meant to be there, set addresses: [%q] of mcp_servers.%s in an eval", err, is, s.Name)}
+		return &proxy.Barred{Err: fmt.Errorf("%w; if the server is meant to be there, set addresses: [%q] of mcp_servers.%s in an eval", err, is, s.Name)}
 	}
 	return err
 }
@@ -101,7 +101,7 @@ func tellingDial(dialer *net.Dialer, rec eventRecorder, what, name string, where
 	var connects, barred sync.Once
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dialer.DialContext(ctx, network, addr)
-		if why, ok := errors.AsType[*mcpproxy.Barred](err); ok {
+		if why, ok := errors.AsType[*proxy.Barred](err); ok {
 			barred.Do(func() { tell("does not connect", map[string]any{"allowed": false, "why": why.Error()}) })
 		} else {
 			connects.Do(func() { tell("connects", map[string]any{}) })

@@ -20,9 +20,9 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/mcpproxy"
 )
 
 // fickle is who answers for all names, and may say something else at each question.
@@ -187,7 +187,7 @@ func rebind(t *testing.T, scheme string, redirect bool) {
 	if scheme == "https" {
 		transport.TLSClientConfig = &tls.Config{RootCAs: server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}
 	}
-	proxy, err := mcpproxy.New(rec, mcpproxy.Limits{}, mcpproxy.Server{Name: "far", Upstream: &mcpproxy.Upstream{URL: where, Transport: transport, Remote: true}})
+	proxy, err := proxy.New(rec, proxy.Limits{}, proxy.Server{Name: "far", Upstream: &proxy.Upstream{URL: where, Transport: transport, Remote: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,8 +245,8 @@ func TestAddressesOfARemoteServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = mcpproxy.Probe(t.Context(), &told{}, mcpproxy.Limits{}, mcpproxy.Server{
-			Name: "far", Start: time.Minute, Upstream: &mcpproxy.Upstream{URL: where, Transport: transport, Remote: true},
+		_, err = proxy.Probe(t.Context(), &told{}, proxy.Limits{}, proxy.Server{
+			Name: "far", Start: time.Minute, Upstream: &proxy.Upstream{URL: where, Transport: transport, Remote: true},
 		})
 		if err == nil || err.Error() != want && (allowed == nil || !strings.HasPrefix(err.Error(), want)) {
 			t.Errorf("got %v\nwant %s", err, want)

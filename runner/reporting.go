@@ -9,10 +9,10 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/junit"
-	"github.com/waza-isolate/waza/runner/report"
-	"github.com/waza-isolate/waza/runner/results"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/report"
+	"github.com/waza-isolate/waza/report/junit"
+	"github.com/waza-isolate/waza/results"
 )
 
 // Files of a run directory that are made of its results.

@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/results"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/results"
 )
 
 // reportedRun is a sealed run directory with its reports.

@@ -8,13 +8,13 @@ import (
 	"io"
 	"path"
 
+	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/runner/gitrepo"
-	"github.com/waza-isolate/waza/runner/spec"
 )
 
 // Repo is a git repository of a trial's workspace.
 type Repo struct {
-	spec.Repo
+	eval.Repo
 	SHA string `json:"sha,omitempty"` // of its commit, once it was fetched
 
 	tree *gitrepo.Tree

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/mcpproxy"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/mcp/proxy"
 )
 
 // measureTimeout bounds asking all boxes what they used.
@@ -81,9 +81,9 @@ func (tr *trialRun) boxes() []measured {
 		if s.Remote {
 			limits = evidence.Limits{}
 		}
-		limits.MaxMessage = cmp.Or(s.MaxMessage, mcpproxy.DefaultMessage)
-		limits.MaxFrames = cmp.Or(s.MaxFrames, mcpproxy.DefaultFrames)
-		limits.MaxTraffic = cmp.Or(s.MaxTraffic, mcpproxy.DefaultTraffic)
+		limits.MaxMessage = cmp.Or(s.MaxMessage, proxy.DefaultMessage)
+		limits.MaxFrames = cmp.Or(s.MaxFrames, proxy.DefaultFrames)
+		limits.MaxTraffic = cmp.Or(s.MaxTraffic, proxy.DefaultTraffic)
 		limits.Evidence = tr.shares.servers[s.Name].Max()
 		all = append(all, measured{s.Name, sandbox, limits})
 		for _, service := range s.Services {
@@ -99,7 +99,7 @@ func (tr *trialRun) agentBoxes() []measured {
 	agent := t.Agent.Box.limits()
 	agent.Seconds = t.Timeout.Seconds()
 	agent.Evidence = tr.shares.agent.Max()
-	agent.MaxOutput, agent.MaxCalls = t.Agent.maxOutput(), cmp.Or(t.Agent.MaxCalls, mcpproxy.DefaultCalls)
+	agent.MaxOutput, agent.MaxCalls = t.Agent.maxOutput(), cmp.Or(t.Agent.MaxCalls, proxy.DefaultCalls)
 	all := []measured{{AgentBox, tr.sandbox, agent}}
 	if t.Network == "bridge" {
 		all = append(all, measured{RelayBox, tr.sandbox, RelayLimits().limits()})

@@ -11,10 +11,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/mcpproxy"
-	"github.com/waza-isolate/waza/runner/process"
-	"github.com/waza-isolate/waza/runner/usage"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/mcp/proxy"
+	"github.com/waza-isolate/waza/sandbox/process"
+	"github.com/waza-isolate/waza/sandbox/usage"
 )
 
 func of[T any](v T) *T { return &v }
@@ -113,12 +113,12 @@ func TestResourcesAreOnRecord(t *testing.T) {
 		wantOutcome(t, r, evidence.ClassPass, "")
 		want := map[string]evidence.Resource{
 			AgentBox: {
-				Limits: evidence.Limits{CPUs: 2, Memory: 5 << 20, Pids: 9, OpenFiles: 100, Disk: 1 << 20, Scratch: 7, Seconds: 60, MaxOutput: defaultOutput, MaxCalls: mcpproxy.DefaultCalls},
+				Limits: evidence.Limits{CPUs: 2, Memory: 5 << 20, Pids: 9, OpenFiles: 100, Disk: 1 << 20, Scratch: 7, Seconds: 60, MaxOutput: defaultOutput, MaxCalls: proxy.DefaultCalls},
 				Used:   &used,
 			},
 			RelayBox: {Limits: RelayLimits().limits(), Used: &evidence.Usage{CPU: of(0.5)}},
 			"stock": {
-				Limits: evidence.Limits{Memory: 3 << 20, MaxMessage: mcpproxy.DefaultMessage, MaxFrames: 50, MaxTraffic: mcpproxy.DefaultTraffic},
+				Limits: evidence.Limits{Memory: 3 << 20, MaxMessage: proxy.DefaultMessage, MaxFrames: 50, MaxTraffic: proxy.DefaultTraffic},
 				Unseen: "nobody looks",
 			},
 		}

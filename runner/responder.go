@@ -10,9 +10,9 @@ import (
 	"io"
 	"strings"
 
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/spec"
 )
 
 // planResponder holds that a model can play the user of the agent. It is asked where graders
@@ -36,7 +36,7 @@ func (t *Trial) planResponder() error {
 	return nil
 }
 
-func describeResponder(b io.Writer, r *spec.Responder) {
+func describeResponder(b io.Writer, r *eval.Responder) {
 	if r != nil {
 		fmt.Fprintf(b, "  responder   %s, up to %d replies\n", r.Model, r.MaxFollowups)
 	}
@@ -44,7 +44,7 @@ func describeResponder(b io.Writer, r *spec.Responder) {
 
 // respond has a model answer the agent as its user. ok is false where the conversation is over.
 // The error is of a provider that cannot be asked.
-func (t *talk) respond(ctx context.Context, r spec.Responder, said []byte) (reply string, ok bool, err error) {
+func (t *talk) respond(ctx context.Context, r eval.Responder, said []byte) (reply string, ok bool, err error) {
 	tr := t.tr
 	if t.responder == nil {
 		t.responder = &evidence.Responder{}
@@ -82,7 +82,7 @@ func (t *talk) respond(ctx context.Context, r spec.Responder, said []byte) (repl
 
 // askUser asks the model, and puts what came of it on record. An error that is a fault is the
 // provider's: it fails without a word of the agent's, too.
-func (t *talk) askUser(ctx context.Context, r spec.Responder) (grading.Reply, error) {
+func (t *talk) askUser(ctx context.Context, r eval.Responder) (grading.Reply, error) {
 	tr, judge := t.tr, *t.tr.plan.Judge
 	client, err := tr.run.o.Connect(judge)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/redact"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/redact"
 )
 
 // Result is a trial that has ended and was graded.

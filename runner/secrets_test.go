@@ -10,8 +10,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner/redact"
 )
 
 func withSecrets(secrets map[string]mcpconfig.Secret) []*Trial {

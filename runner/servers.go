@@ -14,12 +14,12 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
+	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/mcpproxy"
-	"github.com/waza-isolate/waza/runner/model"
-	"github.com/waza-isolate/waza/runner/process"
+	"github.com/waza-isolate/waza/model/gateway"
+	"github.com/waza-isolate/waza/sandbox/process"
 )
 
 // openServers has every server of the trial answer, in the trial's sandbox or where
@@ -61,8 +61,8 @@ func (tr *trialRun) openServers(ctx context.Context) error {
 // probe has a server answer once, through MCP; one that speaks stdio in a process
 // that is gone again before the agent starts.
 func (tr *trialRun) probe(ctx context.Context, h *host) error {
-	_, err := mcpproxy.Probe(ctx, tr.rec, mcpproxy.Limits{}, h.server(tr.output(h.plan.Name)))
-	if errors.Is(err, mcpproxy.ErrNotStarted) || errors.Is(err, mcpproxy.ErrExited) {
+	_, err := proxy.Probe(ctx, tr.rec, proxy.Limits{}, h.server(tr.output(h.plan.Name)))
+	if errors.Is(err, proxy.ErrNotStarted) || errors.Is(err, proxy.ErrExited) {
 		return advised(h.sandbox, h.plan.Name, err)
 	}
 	if err == nil && h.plan.Pin != nil {
@@ -167,8 +167,8 @@ func (tr *trialRun) output(name string) io.Writer { return tr.outputs[name] }
 
 // recorder takes what the agent says to servers and models, and hears of them.
 type recorder interface {
-	mcpproxy.Recorder
-	model.Recorder
+	proxy.Recorder
+	gateway.Recorder
 }
 
 // serve puts a proxy where the agent finds its servers, and a gateway where it finds its
@@ -177,7 +177,7 @@ func (tr *trialRun) serve(ctx context.Context, rec recorder, models *Models) (er
 	if tr.models, err = openGateway(models, rec); err != nil {
 		return err
 	}
-	proxy, err := mcpproxy.New(rec, mcpproxy.Limits{Calls: tr.plan.Agent.MaxCalls, Share: tr.shares.agent}, tr.servers...)
+	proxy, err := proxy.New(rec, proxy.Limits{Calls: tr.plan.Agent.MaxCalls, Share: tr.shares.agent}, tr.servers...)
 	if err != nil {
 		return err
 	}

@@ -15,12 +15,12 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
+	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/mcpproxy"
-	"github.com/waza-isolate/waza/runner/process"
-	"github.com/waza-isolate/waza/runner/spec"
+	"github.com/waza-isolate/waza/sandbox/process"
 )
 
 const (
@@ -68,10 +68,10 @@ type ServiceSandbox interface {
 	Ready(ctx context.Context, server, service string, check process.Spec) error
 }
 
-func planServices(eval *spec.Eval, config, declared mcpconfig.Server, pull string) ([]Service, error) {
+func planServices(e *eval.Eval, config, declared mcpconfig.Server, pull string) ([]Service, error) {
 	var services []Service
 	for _, name := range slices.Sorted(maps.Keys(config.Services)) {
-		s, err := planService(eval, name, *config.Services[name], pull)
+		s, err := planService(e, name, *config.Services[name], pull)
 		if err != nil {
 			return nil, fmt.Errorf("service %q: %w", name, err)
 		}
@@ -81,7 +81,7 @@ func planServices(eval *spec.Eval, config, declared mcpconfig.Server, pull strin
 	return services, nil
 }
 
-func planService(eval *spec.Eval, name string, config mcpconfig.Service, pull string) (Service, error) {
+func planService(e *eval.Eval, name string, config mcpconfig.Service, pull string) (Service, error) {
 	box, err := sized(Box{
 		Image: config.Image, User: config.User, Pull: pull,
 		CPUs: cmp.Or(config.CPUs, defaultCPUs), Pids: int64(cmp.Or(config.Pids, defaultPids)),
@@ -94,13 +94,13 @@ func planService(eval *spec.Eval, name string, config mcpconfig.Service, pull st
 		Box: box, Name: name, Ports: config.Ports, expanded: config,
 		Ready: Ready{Health: config.Ready.Health, Timeout: cmp.Or(seconds(config.Ready.Timeout), defaultReady)},
 	}
-	sources, err := spec.Sources(eval, config.Files)
+	sources, err := eval.Sources(e, config.Files)
 	if err != nil {
 		return s, err
 	}
 	for _, target := range slices.Sorted(maps.Keys(sources)) {
 		source := sources[target]
-		s.Files = append(s.Files, File{spec.WorkspaceFile{Path: target, Source: &source}})
+		s.Files = append(s.Files, File{eval.WorkspaceFile{Path: target, Source: &source}})
 	}
 	s.Writable = outermost(append(dirsOf(s.Files), config.Writable...))
 	for _, dir := range s.Writable {
@@ -115,7 +115,7 @@ func planService(eval *spec.Eval, name string, config mcpconfig.Service, pull st
 type auxiliaries struct {
 	server   string
 	sandbox  Sandbox
-	rec      mcpproxy.Recorder
+	rec      proxy.Recorder
 	attended sync.WaitGroup
 	leaving  atomic.Bool // their ends are ours from now on
 }

@@ -12,9 +12,9 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/canary"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner/canary"
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // sharedServers are the servers that live as long as the run: one of each distinct

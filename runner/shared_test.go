@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // A server of the run's that died and whose end cannot be waited for is an error to

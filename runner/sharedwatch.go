@@ -6,8 +6,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/waza-isolate/waza/runner/canary"
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/canary"
 )
 
 // An instance records what happens to its server with every trial at work. Where there is
@@ -22,11 +22,11 @@ func (i *instance) lookOutAs(tr *trialRun) {
 	}
 }
 
-// Frame implements mcpproxy.Recorder: what crosses is recorded by each trial's
+// Frame implements proxy.Recorder: what crosses is recorded by each trial's
 // own proxy.
 func (i *instance) Frame(evidence.Frame) int64 { return 0 }
 
-// Event implements mcpproxy.Recorder.
+// Event implements proxy.Recorder.
 func (i *instance) Event(e evidence.Event) {
 	i.tell(func(rec eventRecorder, l *lookout) {
 		rec.Event(e)

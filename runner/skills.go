@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/agents/llm"
-	"github.com/waza-isolate/waza/runner/spec"
+	"github.com/waza-isolate/waza/eval"
 )
 
 // defaultSkillsAt is where in the workspace agents find skills that look nowhere else.
@@ -23,11 +23,11 @@ type Skill struct {
 }
 
 // planSkills places the skills of a task.
-func (t *Trial) planSkills(eval *spec.Eval, skills []spec.Skill) error {
+func (t *Trial) planSkills(e *eval.Eval, skills []eval.Skill) error {
 	if len(skills) == 0 {
 		return nil
 	}
-	t.Agent.SkillsAt = skillsAt(eval)
+	t.Agent.SkillsAt = skillsAt(e)
 	paths := t.paths()
 	if i := slices.IndexFunc(paths, func(p string) bool { return inTheWay(p, t.Agent.SkillsAt) }); i >= 0 {
 		return fmt.Errorf("%q is in the way of the skills, which are put at %s in the workspace; remove one of them", paths[i], t.Agent.SkillsAt)
@@ -44,13 +44,13 @@ func (t *Trial) planSkills(eval *spec.Eval, skills []spec.Skill) error {
 }
 
 // skillsAt is where in the workspace the eval's agent looks for skills.
-func skillsAt(eval *spec.Eval) string {
+func skillsAt(e *eval.Eval) string {
 	at := ""
 	switch {
-	case eval.Adapter != nil:
-		at = eval.Adapter.Skills
-	case eval.Config.Agent != nil:
-		at = eval.Config.Agent.Skills
+	case e.Adapter != nil:
+		at = e.Adapter.Skills
+	case e.Config.Agent != nil:
+		at = e.Config.Agent.Skills
 	}
 	return path.Clean(cmp.Or(at, defaultSkillsAt))
 }

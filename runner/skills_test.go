@@ -11,24 +11,24 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waza-isolate/waza/agents/adapter"
-	"github.com/waza-isolate/waza/runner/spec"
+	"github.com/waza-isolate/waza/eval"
 )
 
-func skillTask() spec.ResolvedTask {
-	file := spec.WorkspaceFile{Path: "SKILL.md", Content: []byte("Ask the moon.")}
-	return spec.ResolvedTask{ID: "t", Prompt: "p", Skills: []spec.Skill{{Name: "tides", Description: "When.", Files: []spec.WorkspaceFile{file}}}}
+func skillTask() eval.ResolvedTask {
+	file := eval.WorkspaceFile{Path: "SKILL.md", Content: []byte("Ask the moon.")}
+	return eval.ResolvedTask{ID: "t", Prompt: "p", Skills: []eval.Skill{{Name: "tides", Description: "When.", Files: []eval.WorkspaceFile{file}}}}
 }
 
 // Where an agent looks for skills there is a link to them, and nothing else of theirs in
 // the workspace.
 func TestSkillsArePutAside(t *testing.T) {
-	for at, eval := range map[string]*spec.Eval{
+	for at, e := range map[string]*eval.Eval{
 		".waza/skills":   {},
-		".tool/skills":   {Config: spec.Config{Agent: &spec.Agent{Command: "tool", Skills: "./.tool/skills/"}}},
+		".tool/skills":   {Config: eval.Config{Agent: &eval.Agent{Command: "tool", Skills: "./.tool/skills/"}}},
 		".claude/skills": {Adapter: &adapter.Adapter{Skills: ".claude/skills"}},
 	} {
 		trial := Trial{Files: []File{fileOf("notes.txt", "x")}}
-		if err := trial.planSkills(eval, skillTask().Skills); err != nil {
+		if err := trial.planSkills(e, skillTask().Skills); err != nil {
 			t.Fatal(err)
 		}
 		var tree bytes.Buffer
@@ -49,7 +49,7 @@ func TestSkillsArePutAside(t *testing.T) {
 			t.Errorf("environment %q", env)
 		}
 		trial = Trial{Files: []File{fileOf(at+"/own/SKILL.md", "x")}}
-		if err := trial.planSkills(eval, skillTask().Skills); err == nil || !strings.Contains(err.Error(), "in the way of the skills") {
+		if err := trial.planSkills(e, skillTask().Skills); err == nil || !strings.Contains(err.Error(), "in the way of the skills") {
 			t.Errorf("a file in the way: %v", err)
 		}
 	}
@@ -61,9 +61,9 @@ func TestSkillsAreInputs(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "SKILL.md"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	file := File{spec.WorkspaceFile{Path: SkillsDir + "/tides/SKILL.md", Source: &spec.Source{Dir: dir, Path: "SKILL.md", Size: 1}}}
+	file := File{eval.WorkspaceFile{Path: SkillsDir + "/tides/SKILL.md", Source: &eval.Source{Dir: dir, Path: "SKILL.md", Size: 1}}}
 	trial := &Trial{Skills: []Skill{{Name: "tides", Files: []File{file}}}}
-	inputs, err := Inputs(&spec.Eval{Path: filepath.Join(dir, "eval.yaml")}, nil, []*Trial{trial})
+	inputs, err := Inputs(&eval.Eval{Path: filepath.Join(dir, "eval.yaml")}, nil, []*Trial{trial})
 	if err != nil || inputs["SKILL.md"] == "" {
 		t.Errorf("inputs %v, %v", inputs, err)
 	}
@@ -79,12 +79,12 @@ func TestModelsForLLM(t *testing.T) {
 		model  string
 		says   string
 	}{
-		{models(spec.KindOpenAI, "m", ""), "m", ""},
-		{models(spec.KindAzure, "m", ""), "m", ""},
-		{models(spec.KindOpenAI, "", "turns.yaml"), scriptedModel, ""},
-		{models(spec.KindOpenAI, "", ""), "", "executor llm needs config.model"},
-		{models(spec.KindAnthropic, "m", ""), "", "base_url: https://api.anthropic.com/v1 and api_key_env: SOME_KEY"},
-		{models(spec.KindGoogle, "m", ""), "", "base_url: https://generativelanguage.googleapis.com/v1beta/openai"},
+		{models(eval.KindOpenAI, "m", ""), "m", ""},
+		{models(eval.KindAzure, "m", ""), "m", ""},
+		{models(eval.KindOpenAI, "", "turns.yaml"), scriptedModel, ""},
+		{models(eval.KindOpenAI, "", ""), "", "executor llm needs config.model"},
+		{models(eval.KindAnthropic, "m", ""), "", "base_url: https://api.anthropic.com/v1 and api_key_env: SOME_KEY"},
+		{models(eval.KindGoogle, "m", ""), "", "base_url: https://generativelanguage.googleapis.com/v1beta/openai"},
 		{nil, "", "say in config.models where one is"},
 	} {
 		err := test.models.forLLM("llm")

@@ -14,10 +14,10 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
+	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/mcpproxy"
 )
 
 const (
@@ -87,7 +87,7 @@ func (tr *trialRun) askServers(ctx context.Context) error {
 
 // inquest is what the runner has to do with one server on its own account.
 type inquest struct {
-	talk    *mcpproxy.Inquiry // nil before it is opened, and where that failed
+	talk    *proxy.Inquiry // nil before it is opened, and where that failed
 	process string
 	failed  error // why it could not be opened
 }
@@ -100,7 +100,7 @@ func (q *inquest) close() {
 
 // open begins the conversation: with the process of the agent's last session where the
 // server has processes for sessions, else in a session of the runner's.
-func (q *inquest) open(ctx context.Context, tr *trialRun, server mcpproxy.Server) {
+func (q *inquest) open(ctx context.Context, tr *trialRun, server proxy.Server) {
 	if q.talk != nil || q.failed != nil {
 		return
 	}
@@ -113,12 +113,12 @@ func (q *inquest) open(ctx context.Context, tr *trialRun, server mcpproxy.Server
 		}
 		q.process, server = evidence.ProcessNew, k.server
 	}
-	q.talk, q.failed = mcpproxy.Inquire(ctx, mcpproxy.Limits{}, server)
+	q.talk, q.failed = proxy.Inquire(ctx, proxy.Limits{}, server)
 }
 
 // ask makes one call.
 func (tr *trialRun) ask(ctx context.Context, q *inquest, what evidence.CallAsk) (*evidence.CallAnswer, error) {
-	i := slices.IndexFunc(tr.servers, func(s mcpproxy.Server) bool { return s.Name == what.Server })
+	i := slices.IndexFunc(tr.servers, func(s proxy.Server) bool { return s.Name == what.Server })
 	if i < 0 {
 		return nil, fmt.Errorf("%w: the trial has no server %q", errUnanswered, what.Server)
 	}

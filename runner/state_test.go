@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/tree/treetest"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/tree/treetest"
 )
 
 // tallyServer counts calls in the memory of each of its processes, and tells which

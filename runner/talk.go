@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading"
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // talk is what the runner has to do with a conversation: between two turns it grades what

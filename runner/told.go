@@ -8,9 +8,9 @@ import (
 	"path"
 	"strings"
 
+	"github.com/waza-isolate/waza/agents/transcript"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/transcript"
 )
 
 // errNothingTold is what a mapping that fits nothing comes to, as does an agent that

@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/waza-isolate/waza/runner/egress"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/mcpproxy"
+	"github.com/waza-isolate/waza/egress"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/mcp/proxy"
 )
 
 const (
@@ -33,7 +33,7 @@ type trialRun struct {
 	record  evidence.Trial
 	sandbox Sandbox
 	hosts   []*host              // of its servers; nil for one that did not come up
-	servers []mcpproxy.Server    // the same, as the proxy knows them
+	servers []proxy.Server       // the same, as the proxy knows them
 	turn    int                  // of the checkpoint that this is; 0 for the trial itself
 	keepers map[string]*keeper   // of servers whose processes graders ask, by name
 	shared  []*instance          // those of them that the run owns; guarded by mu
@@ -44,8 +44,8 @@ type trialRun struct {
 	agent   *attendance       // nil until the agent runs
 	played  played            // commands of the agent's
 	acted   atomic.Bool       // the agent said something, asked a model or called a tool
-	proxy   *mcpproxy.Proxy   // nil where nothing is served
-	models  *gateway          // likewise, and where no model is asked
+	proxy   *proxy.Proxy      // nil where nothing is served
+	models  *modelGateway     // likewise, and where no model is asked
 	lookout *lookout          // for canaries; nil where there are none
 	calls   *callWatch
 	outlet  *egress.Carrier // of the agent; nil where it may reach nothing outside

@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/waza-isolate/waza/runner/redact"
+	"github.com/waza-isolate/waza/evidence/redact"
 )
 
 // LeaveOut drops the digests of input files in which a secret stands: whoever knows the

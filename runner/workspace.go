@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/spec"
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // fillWorkspace keeps the task's files as evidence, puts them into the workspace,
@@ -156,7 +156,7 @@ type link struct{ name, target string }
 // links are those of the trial, in a box of a layout.
 func (t *Trial) links(box Layout) []link {
 	var all []link
-	for _, name := range spec.ClientConfigs() {
+	for _, name := range eval.ClientConfigs() {
 		all = append(all, link{name, box.MCPConfig})
 	}
 	if len(t.Skills) > 0 {

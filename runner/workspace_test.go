@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/waza-isolate/waza/runner/spec"
+	"github.com/waza-isolate/waza/eval"
 )
 
 func TestWriteLinks(t *testing.T) {
@@ -62,7 +62,7 @@ func TestWriteTree(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "run.sh"), []byte("exit 0\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	script := File{spec.WorkspaceFile{Path: "/srv/run.sh", Source: &spec.Source{Dir: dir, Path: "run.sh", Size: 7, Executable: true}}}
+	script := File{eval.WorkspaceFile{Path: "/srv/run.sh", Source: &eval.Source{Dir: dir, Path: "run.sh", Size: 7, Executable: true}}}
 	var tree bytes.Buffer
 	if err := writeTree(&tree, []File{fileOf("a.txt", "abc"), script}); err != nil {
 		t.Fatal(err)

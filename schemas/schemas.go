@@ -2,7 +2,7 @@
 // tools. They are generated from the Go types that the files are read into or written
 // from, and a test fails when they differ.
 //
-// waza itself does not validate with them: package spec reads more strictly and
+// waza itself does not validate with them: package eval reads more strictly and
 // says where a mistake is.
 package schemas
 

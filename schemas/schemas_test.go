@@ -11,9 +11,9 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/internal/golden"
 	"github.com/waza-isolate/waza/internal/strictyaml"
-	"github.com/waza-isolate/waza/runner/spec"
 	"github.com/waza-isolate/waza/schemas"
 	"github.com/waza-isolate/waza/schemas/generate"
 )
@@ -107,7 +107,7 @@ func load(t *testing.T, files map[string][]byte) error {
 			t.Fatal(err)
 		}
 	}
-	_, _, err := spec.Load(filepath.Join(dir, "eval.yaml"), spec.Options{StrictKeys: true})
+	_, _, err := eval.Load(filepath.Join(dir, "eval.yaml"), eval.Options{StrictKeys: true})
 	return err
 }
 
@@ -122,7 +122,7 @@ func TestCopies(t *testing.T) {
 // What package results writes is what the schema says.
 func TestResults(t *testing.T) {
 	schema := compile(t, schemas.Results())
-	file, err := os.Open(filepath.Join("..", "runner", "results", "testdata", "results.json"))
+	file, err := os.Open(filepath.Join("..", "results", "testdata", "results.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

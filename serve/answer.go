@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waza-isolate/waza/runner/report"
+	"github.com/waza-isolate/waza/report"
 )
 
 // harden sets what every answer has: it is for this server's own pages, in no frame, and

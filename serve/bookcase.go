@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/waza-isolate/waza/report"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/report"
 )
 
 // maxBooks is how many runs are kept as they are shown, which takes a while to compute.

@@ -7,9 +7,9 @@ import (
 	"net/url"
 	"slices"
 
+	"github.com/waza-isolate/waza/report"
+	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/report"
-	"github.com/waza-isolate/waza/runner/results"
 )
 
 // maxCompared is how many runs are held side by side.

@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"github.com/waza-isolate/waza/internal/visible"
-	"github.com/waza-isolate/waza/runner/report"
+	"github.com/waza-isolate/waza/report"
 )
 
 // nowhere is asked for what is nowhere.

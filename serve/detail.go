@@ -3,8 +3,8 @@ package serve
 import (
 	"context"
 
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/results"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/results"
 )
 
 // RunDetail is the answer to /api/v1/runs/ID.

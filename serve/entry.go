@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/results"
 )
 
 // State is where a run is in its life.

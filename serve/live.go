@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/waza-isolate/waza/runner/report"
+	"github.com/waza-isolate/waza/report"
 )
 
 // Of trials that a page has as it is loaded.

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/runtest"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 func done(n int) func(RunProgress) bool { return func(p RunProgress) bool { return p.Done == n } }

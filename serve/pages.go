@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/report"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/report"
 )
 
 // maxListed is how many runs a page lists.

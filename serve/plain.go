@@ -12,9 +12,9 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // isPlain fails where something below name is neither a file nor a directory, so that a

@@ -3,7 +3,7 @@ package serve
 import (
 	"time"
 
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // RunProgress is how far a run has come.

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // shelf is the directory that runs lie in. It knows again what has not changed since it

@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/runtest"
+	"github.com/waza-isolate/waza/report"
+	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/report"
-	"github.com/waza-isolate/waza/runner/results"
 )
 
 func byID(runs []Run) map[string]Run {

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/runtest"
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // enough is more than anything takes that a test waits for.

@@ -7,9 +7,9 @@ import (
 	"path"
 	"path/filepath"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/visible"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // maxTail is how many bytes of a trial's frames are looked at for what it calls now.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // Bounds of what the API says of a trial.

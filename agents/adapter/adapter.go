@@ -7,8 +7,8 @@
 package adapter
 
 import (
+	"github.com/waza-isolate/waza/agents/transcript"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner/transcript"
 )
 
 // Places of an agent's final output beside a file's path.

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/waza-isolate/waza/agents/adapter"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/golden"
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // What each agent printed, in a run with a scripted model and a server ever, is read as

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/agents/internal/session"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/jsonvalue"
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // block is a part of an MCP result: the fields of all kinds together.

@@ -19,8 +19,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/waza-isolate/waza/agents/llm"
-	"github.com/waza-isolate/waza/runner/capture"
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/capture"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

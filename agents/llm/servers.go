@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/agents/internal/session"
-	"github.com/waza-isolate/waza/runner/capture"
+	"github.com/waza-isolate/waza/capture"
 )
 
 // serverTimeout is how long a server may take for one call, or to list its tools.

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/agents/internal/session"
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // answer is how a call ended, as steps see it.

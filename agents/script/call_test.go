@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waza-isolate/waza/agents/script"
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 func TestCallValues(t *testing.T) {

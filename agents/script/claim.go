@@ -3,7 +3,7 @@ package script
 import (
 	"context"
 
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // claimStep puts a call into the transcript that was not made.

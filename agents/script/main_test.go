@@ -20,7 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/waza-isolate/waza/agents/script"
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // variables is what expressions see. Its values are JSON values: nil, bool,

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/attacks/part"
-	"github.com/waza-isolate/waza/runner/probe"
+	"github.com/waza-isolate/waza/sandbox/probe"
 )
 
 // act is what the program does in one attack. A part that is nil is honest.

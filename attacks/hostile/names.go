@@ -7,7 +7,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/waza-isolate/waza/attacks/part"
-	"github.com/waza-isolate/waza/runner/probe"
+	"github.com/waza-isolate/waza/sandbox/probe"
 )
 
 // tunnelled is how many questions carry data out.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/waza-isolate/waza/runner/probe"
+	"github.com/waza-isolate/waza/sandbox/probe"
 )
 
 // press is the part that an attacker plays beside trials that are measured: it takes all

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/attacks/part"
-	"github.com/waza-isolate/waza/runner/probe"
+	"github.com/waza-isolate/waza/sandbox/probe"
 )
 
 func probingActs() map[string]act {

@@ -18,7 +18,7 @@ import (
 
 	"github.com/waza-isolate/waza/attacks/part"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/probe"
+	"github.com/waza-isolate/waza/sandbox/probe"
 )
 
 // leakingActs spread a secret, look for it where it should not be, and carry things out

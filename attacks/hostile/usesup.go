@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waza-isolate/waza/attacks/part"
-	"github.com/waza-isolate/waza/runner/probe"
+	"github.com/waza-isolate/waza/sandbox/probe"
 )
 
 // supply is something that the kernel gives each user so much of.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // A call that its agent left unanswered is no error of the server's, and was made all the same.

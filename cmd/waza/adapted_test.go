@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/waza-isolate/waza/agents/adapter"
+	"github.com/waza-isolate/waza/capture"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/images"
-	"github.com/waza-isolate/waza/runner/capture"
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // realServers is an eval of tasks of examples/real-servers for an agent that asks a

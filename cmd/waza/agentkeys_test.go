@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/waza-isolate/waza/modelstub"
+	"github.com/waza-isolate/waza/model/stub"
 )
 
 // keyed is providers of every kind at one address, with one key.
@@ -27,7 +27,7 @@ func TestAgents_Keys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	script, err := modelstub.Parse("model.yaml", data)
+	script, err := stub.Parse("model.yaml", data)
 	if err != nil {
 		t.Fatal(err)
 	}

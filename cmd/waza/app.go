@@ -10,9 +10,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/waza-isolate/waza/containers"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/plain"
 	"github.com/waza-isolate/waza/internal/strictyaml"
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // Exit codes, the first that applies.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/waza-isolate/waza/containers"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/local"
+	"github.com/waza-isolate/waza/sandbox/local"
 )
 
 // backend is what a run's trials run on: containers, or processes of this machine.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waza-isolate/waza/runner/results"
+	"github.com/waza-isolate/waza/results"
 )
 
 // With a baseline every trial is run with skills and without, and the results of the run

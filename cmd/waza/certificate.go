@@ -6,17 +6,17 @@ import (
 	"os"
 	"strings"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/certificate"
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/sandbox/selftest"
 )
 
 func checkAllowWeak(o runOptions) error {
 	if len(o.allowWeak) > 0 && !o.isolate {
 		return usage("--allow-weak is about the sandbox: it needs --isolate")
 	}
-	if err := certificate.CheckNames(o.allowWeak); err != nil {
+	if err := selftest.CheckNames(o.allowWeak); err != nil {
 		return usage("--allow-weak: %w", err)
 	}
 	return nil
@@ -29,14 +29,14 @@ func (j *job) certify(ctx context.Context, backend backend, record *runner.Recor
 	if !ok || !defence.Certificate {
 		return nil
 	}
-	c, err := j.certificateOf(ctx, scout, j.runID, certificate.KindOf(j.trials[0]), j.options.allowWeak, j.say)
+	c, err := j.certificateOf(ctx, scout, j.runID, selftest.KindOf(j.trials[0]), j.options.allowWeak, j.say)
 	record.Certificate = c
 	return err
 }
 
 // certificateOf is the certificate of sandboxes of a kind; nil where nothing can be told.
 func (s *state) certificateOf(ctx context.Context, scout runner.Scout, run string, kind evidence.SandboxKind, allowWeak []string, say func(string)) (*evidence.Certificate, error) {
-	c, holes, err := certificate.Obtain(ctx, scout, run, kind, certificateCache(), allowWeak, say)
+	c, holes, err := selftest.Obtain(ctx, scout, run, kind, certificateCache(), allowWeak, say)
 	if err != nil {
 		return nil, &exitError{exitInfra, err}
 	}
@@ -53,10 +53,10 @@ func (s *state) certificateOf(ctx context.Context, scout runner.Scout, run strin
 }
 
 // certificateCache is where runs of this user keep certificates.
-func certificateCache() certificate.Cache {
+func certificateCache() selftest.Cache {
 	dir, err := os.UserCacheDir()
 	if err != nil {
-		return certificate.Cache{}
+		return selftest.Cache{}
 	}
-	return certificate.OpenCache(dir)
+	return selftest.OpenCache(dir)
 }

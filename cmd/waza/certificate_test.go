@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/dockertest"
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // weakEngine is the engine, but for one option of networks, which it ignores as

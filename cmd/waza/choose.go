@@ -5,17 +5,17 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waza-isolate/waza/runner/spec"
+	"github.com/waza-isolate/waza/eval"
 )
 
 // choose keeps the tasks that match a glob of each list that is not empty.
-func choose(tasks []spec.ResolvedTask, ids, tags []string) ([]spec.ResolvedTask, error) {
+func choose(tasks []eval.ResolvedTask, ids, tags []string) ([]eval.ResolvedTask, error) {
 	for _, glob := range slices.Concat(ids, tags) {
 		if _, err := path.Match(glob, ""); err != nil {
 			return nil, usage("%q is not a glob: %w", glob, err)
 		}
 	}
-	chosen := slices.DeleteFunc(slices.Clone(tasks), func(t spec.ResolvedTask) bool {
+	chosen := slices.DeleteFunc(slices.Clone(tasks), func(t eval.ResolvedTask) bool {
 		return !matches(ids, t.ID, t.Name) || !matches(tags, t.Tags...)
 	})
 	if len(chosen) == 0 {

@@ -6,10 +6,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/report/markdown"
+	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/markdown"
-	"github.com/waza-isolate/waza/runner/results"
 )
 
 // maxCompared is how many runs one table holds.

@@ -11,9 +11,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // smallDisk puts a disk of so many bytes where the run directory will be.

@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/containers"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/checkup"
-	"github.com/waza-isolate/waza/runner/certificate"
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/sandbox/selftest"
 )
 
 // probeSandboxes attacks a sandbox on each kind of network, as a run does with its
@@ -24,7 +24,7 @@ func (s *state) probeSandboxes(ctx context.Context) checkup.Checks {
 	}
 	var all checkup.Checks
 	for _, network := range []string{"bridge", "airtight"} {
-		c, err := certificate.Probe(ctx, backend, run, evidence.SandboxKind{Network: network, Workspace: "tmpfs"})
+		c, err := selftest.Probe(ctx, backend, run, evidence.SandboxKind{Network: network, Workspace: "tmpfs"})
 		if err != nil {
 			all = append(all, notProbed(err))
 			break
@@ -63,7 +63,7 @@ func judged(network string, c evidence.Certificate) checkup.Checks {
 	var all checkup.Checks
 	all.OK("probe", says)
 	for _, a := range c.GotOut() {
-		all.Fail("probe", network+": "+certificate.Explain(a), "Until then, waza run --isolate needs --allow-weak "+a.Name+".")
+		all.Fail("probe", network+": "+selftest.Explain(a), "Until then, waza run --isolate needs --allow-weak "+a.Name+".")
 	}
 	return all
 }

@@ -24,7 +24,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // world is what there is outside: a host with TLS and one without, on loopback.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/docker/docker/api/types/network"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/dockertest"
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // atWork is an eval of one trial that is soon done and others that take some seconds.

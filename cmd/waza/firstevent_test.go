@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // An agent that does nothing is ended early, and one that has begun is not.

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/results"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/results"
 )
 
 // goesOn is an eval whose agent goes on with a conversation, until it is told to fail.

@@ -7,7 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/waza-isolate/waza/containers"
-	"github.com/waza-isolate/waza/runner/local"
+	"github.com/waza-isolate/waza/sandbox/local"
 )
 
 func (s *state) gcCommand() *cli.Command {

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // Hooks run in the trial's sandbox, in their order around the agent. One that must not fail

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // A server that misbehaves has an outcome that says so, and no other trial's

@@ -13,13 +13,13 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/waza-isolate/waza/containers"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/images"
+	"github.com/waza-isolate/waza/report/inspection"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/certificate"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/inspection"
-	"github.com/waza-isolate/waza/runner/local"
-	"github.com/waza-isolate/waza/runner/redact"
+	"github.com/waza-isolate/waza/sandbox/local"
+	"github.com/waza-isolate/waza/sandbox/selftest"
 )
 
 const (
@@ -187,7 +187,7 @@ func (i *inspector) prepare(ctx context.Context, backend backend) error {
 		return err
 	}
 	i.report.Engine = backend.Describe()
-	kept, err := i.certificateOf(ctx, scout, i.id, certificate.KindOf(i.isolated()), i.options.allowWeak, say)
+	kept, err := i.certificateOf(ctx, scout, i.id, selftest.KindOf(i.isolated()), i.options.allowWeak, say)
 	i.report.Certificate = inspection.CertificateOf(kept)
 	return err
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waza-isolate/waza/offer"
-	"github.com/waza-isolate/waza/runner/inspection"
+	"github.com/waza-isolate/waza/mcp/catalog"
+	"github.com/waza-isolate/waza/report/inspection"
 )
 
 // listers is a client's file with a server of testdata/lister for each way of listing, and
@@ -64,7 +64,7 @@ func TestInspect(t *testing.T) {
 		"cycle": {2, "a cursor came twice"},
 	}
 	for name, tt := range tests {
-		l := found[name].Offer.Of(offer.Tools)
+		l := found[name].Offer.Of(catalog.Tools)
 		if found[name].Failed != "" || len(l.Entries) != tt.tools || l.Partial != tt.partial {
 			t.Errorf("%s: %d tools, partial %q, failed %q", name, len(l.Entries), l.Partial, found[name].Failed)
 		}

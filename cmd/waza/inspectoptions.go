@@ -8,8 +8,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner/certificate"
-	"github.com/waza-isolate/waza/runner/inspection"
+	"github.com/waza-isolate/waza/report/inspection"
+	"github.com/waza-isolate/waza/sandbox/selftest"
 )
 
 // inspectOptions is the command line of waza inspect, but for what is inspected.
@@ -45,7 +45,7 @@ func readInspectOptions(c *cli.Context) (o inspectOptions, err error) {
 	if c.IsSet("pull") && !slices.Contains(mcpconfig.PullPolicies(), o.pull) {
 		return o, usage("--pull must be missing, always or never")
 	}
-	if err := certificate.CheckNames(o.allowWeak); err != nil {
+	if err := selftest.CheckNames(o.allowWeak); err != nil {
 		return o, usage("--allow-weak: %w", err)
 	}
 	o.exercises, err = readExercises(c)

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/waza-isolate/waza/runner/inspection"
+	"github.com/waza-isolate/waza/report/inspection"
 )
 
 // compare holds what a server lists against what is pinned of it.

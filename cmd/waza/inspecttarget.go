@@ -15,15 +15,15 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/internal/wholefile"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner/spec"
 )
 
 // target is what is to be inspected.
 type target struct {
-	eval    *spec.Eval // which has the servers
+	eval    *eval.Eval // which has the servers
 	names   []string   // of those that are inspected, sorted
 	source  string     // where they are configured, for people
 	secrets []string
@@ -74,11 +74,11 @@ func (s *state) fileTarget(file string, o inspectOptions) (target, error) {
 }
 
 func (s *state) evalTarget(file string) (target, error) {
-	eval, _, err := spec.Load(file, spec.Options{CheckScript: checkScript, CheckModelScript: checkModelScript})
+	e, _, err := eval.Load(file, eval.Options{CheckScript: checkScript, CheckModelScript: checkModelScript})
 	if err != nil {
 		return target{}, &exitError{exitUsage, err}
 	}
-	return target{eval: eval, source: file}, nil
+	return target{eval: e, source: file}, nil
 }
 
 func (s *state) clientTarget(file string, o inspectOptions) (target, error) {
@@ -98,11 +98,11 @@ func (s *state) clientData(name string, data []byte, o inspectOptions) (target, 
 	for _, n := range client.Notes {
 		fmt.Fprintf(s.stderr, "%s:%d:%d: note: %s\n", client.Name, n.Position.Line, n.Position.Column, printable(n.Text))
 	}
-	eval, err := spec.OfClient(client, o.image)
+	e, err := eval.OfClient(client, o.image)
 	if err != nil {
 		return target{}, &exitError{exitUsage, err}
 	}
-	return target{eval: eval, source: name, secrets: client.Secrets}, nil
+	return target{eval: e, source: name, secrets: client.Secrets}, nil
 }
 
 // namedTarget looks for a server of that name in the files that are here.

@@ -6,11 +6,11 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/model/judge"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/judge"
-	"github.com/waza-isolate/waza/runner/redact"
-	"github.com/waza-isolate/waza/runner/spec"
 )
 
 // judges connects to the judges of trials, with keys out of the environment.
@@ -82,8 +82,8 @@ func (s *state) consulting(c *cli.Context) runner.Consulting {
 // the usual one, or has another variable's value sent there, a person has to say so too.
 func unnamed(j evidence.Judge, url, keyEnv string) (flags string) {
 	isKnown, isUsual := false, false
-	for _, kind := range spec.ModelKinds() {
-		if _, usual := spec.ModelDefaults(kind); j.BaseURL == spec.ChatDefault(kind) {
+	for _, kind := range eval.ModelKinds() {
+		if _, usual := eval.ModelDefaults(kind); j.BaseURL == eval.ChatDefault(kind) {
 			isKnown, isUsual = true, j.APIKeyEnv == usual
 		}
 	}

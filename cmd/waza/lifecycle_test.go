@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/dockertest"
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // longRun is an eval of one trial that is soon done and others that are not.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // What an agent runs into is its own, whatever code it exits with, and what is left

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // bothWays runs a test's project in containers and as processes of this machine.

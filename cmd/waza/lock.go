@@ -8,11 +8,11 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/waza-isolate/waza/containers"
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/redact"
-	"github.com/waza-isolate/waza/runner/spec"
 )
 
 func (s *state) lockCommand() *cli.Command {
@@ -37,29 +37,29 @@ func (s *state) lockCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			eval, tasks, err := spec.Load(c.Args().First(), spec.Options{
+			e, tasks, err := eval.Load(c.Args().First(), eval.Options{
 				ContextDir: c.String("context-dir"), Overlay: overlay, CheckScript: checkScript,
 			})
 			if err != nil {
 				return &exitError{exitUsage, err}
 			}
-			return s.lock(c.Context, eval, tasks, c.Bool("update"))
+			return s.lock(c.Context, e, tasks, c.Bool("update"))
 		},
 	}
 }
 
-func (s *state) lock(ctx context.Context, eval *spec.Eval, tasks []spec.ResolvedTask, update bool) (err error) {
+func (s *state) lock(ctx context.Context, e *eval.Eval, tasks []eval.ResolvedTask, update bool) (err error) {
 	old := &images.Lock{}
 	if !update {
-		if old, err = readLock(eval); err != nil {
+		if old, err = readLock(e); err != nil {
 			return err
 		}
 	}
 	ctx, stop := interruptible(ctx, s.stderr)
 	defer stop()
-	lock, err := s.locked(ctx, eval, tasks, old)
+	lock, err := s.locked(ctx, e, tasks, old)
 	if err == nil && lock.Len()+old.Len() > 0 {
-		err = writeLock(eval, lock)
+		err = writeLock(e, lock)
 	}
 	if err != nil {
 		return infra(err)
@@ -68,14 +68,14 @@ func (s *state) lock(ctx context.Context, eval *spec.Eval, tasks []spec.Resolved
 		fmt.Fprintln(s.stdout, "no task needs a package")
 		return nil
 	}
-	fmt.Fprintf(s.stdout, "%s holds %d package(s)\n", lockPath(eval), lock.Len())
+	fmt.Fprintf(s.stdout, "%s holds %d package(s)\n", lockPath(e), lock.Len())
 	return nil
 }
 
 // locked is old with what it lacks, and without what no task needs. An engine is
 // asked for only where something is missing.
-func (s *state) locked(ctx context.Context, eval *spec.Eval, tasks []spec.ResolvedTask, old *images.Lock) (*images.Lock, error) {
-	packages, err := runner.Packages(eval, tasks, old, likelyPlatform())
+func (s *state) locked(ctx context.Context, e *eval.Eval, tasks []eval.ResolvedTask, old *images.Lock) (*images.Lock, error) {
+	packages, err := runner.Packages(e, tasks, old, likelyPlatform())
 	if err != nil {
 		return nil, usage("%w", err)
 	}
@@ -86,23 +86,23 @@ func (s *state) locked(ctx context.Context, eval *spec.Eval, tasks []spec.Resolv
 		missing = missing || p.Entry == nil
 	}
 	if missing {
-		if old, err = s.resolveAll(ctx, eval, tasks, old); err != nil {
+		if old, err = s.resolveAll(ctx, e, tasks, old); err != nil {
 			return nil, err
 		}
 	}
 	return old.Only(wanted), nil
 }
 
-func (s *state) resolveAll(ctx context.Context, eval *spec.Eval, tasks []spec.ResolvedTask, lock *images.Lock) (_ *images.Lock, err error) {
+func (s *state) resolveAll(ctx context.Context, e *eval.Eval, tasks []eval.ResolvedTask, lock *images.Lock) (_ *images.Lock, err error) {
 	secrets := &redact.Set{}
 	backend, err := containers.Open(ctx, containers.Options{
-		Run: newRunID(eval.Name), Network: buildNetwork(s.lookup, secrets), Redact: secrets.String,
+		Run: newRunID(e.Name), Network: buildNetwork(s.lookup, secrets), Redact: secrets.String,
 	})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, backend.Close(context.WithoutCancel(ctx))) }()
-	packages, err := runner.Packages(eval, tasks, lock, backend.Platform())
+	packages, err := runner.Packages(e, tasks, lock, backend.Platform())
 	if err != nil {
 		return nil, err
 	}

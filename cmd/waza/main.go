@@ -8,8 +8,8 @@ import (
 	"runtime/debug"
 
 	"github.com/waza-isolate/waza/internal/digest"
-	"github.com/waza-isolate/waza/runner/guest"
-	"github.com/waza-isolate/waza/runner/probe"
+	"github.com/waza-isolate/waza/sandbox/guest"
+	"github.com/waza-isolate/waza/sandbox/probe"
 )
 
 // version is set by the build; see Makefile.

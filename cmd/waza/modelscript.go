@@ -3,14 +3,14 @@ package main
 import (
 	"net/http"
 
-	"github.com/waza-isolate/waza/modelstub"
+	"github.com/waza-isolate/waza/model/stub"
 	"github.com/waza-isolate/waza/runner"
 )
 
 // modelScript reads the script of a model that is played in this process. The ids of its
 // answers are digests of nothing secret.
 func (j *job) modelScript(file string, data []byte) (runner.ModelScript, error) {
-	script, err := modelstub.Parse(file, data)
+	script, err := stub.Parse(file, data)
 	if err != nil {
 		return nil, err
 	}
@@ -22,6 +22,6 @@ func (j *job) modelScript(file string, data []byte) (runner.ModelScript, error) 
 }
 
 func checkModelScript(file string, data []byte) error {
-	_, err := modelstub.Parse(file, data)
+	_, err := stub.Parse(file, data)
 	return err
 }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/internal/wholefile"
-	"github.com/waza-isolate/waza/modelstub"
+	"github.com/waza-isolate/waza/model/stub"
 )
 
 func (s *state) modelStubCommand() *cli.Command {
@@ -45,7 +45,7 @@ func (s *state) modelStub(ctx context.Context, file, address string) error {
 	if err != nil {
 		return usage("the script: %w", err)
 	}
-	script, err := modelstub.Parse(file, data)
+	script, err := stub.Parse(file, data)
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
@@ -72,9 +72,9 @@ func onLoopback(address string) string {
 }
 
 // tellOfModel writes a line for each request. A logger keeps lines whole.
-func (s *state) tellOfModel() func(modelstub.Told) {
+func (s *state) tellOfModel() func(stub.Told) {
 	logger := log.New(s.stderr, "", 0)
-	return func(told modelstub.Told) {
+	return func(told stub.Told) {
 		logger.Printf("%d %s %s %s: %s", told.Status, told.Method, printable(told.Path), printable(told.Model), printable(told.What))
 	}
 }

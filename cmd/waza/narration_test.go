@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // A program in a container tells of calls in lines of its own kind; none was made. It

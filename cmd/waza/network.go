@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"net/url"
 
+	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/wholefile"
-	"github.com/waza-isolate/waza/runner/redact"
 )
 
 // systemCA is where Debian and its kin keep what they trust.

@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/images"
-	"github.com/waza-isolate/waza/runner/redact"
-	"github.com/waza-isolate/waza/runner/spec"
 )
 
 func TestBuildNetwork(t *testing.T) {
@@ -44,19 +44,19 @@ func TestBuildNetwork(t *testing.T) {
 }
 
 func TestLockThatCannotBeWritten(t *testing.T) {
-	eval := &spec.Eval{Path: filepath.Join(t.TempDir(), "gone", "eval.yaml")}
-	err := writeLock(eval, &images.Lock{})
+	e := &eval.Eval{Path: filepath.Join(t.TempDir(), "gone", "eval.yaml")}
+	err := writeLock(e, &images.Lock{})
 	if err == nil || !strings.Contains(err.Error(), "waza.lock cannot be written, so the next run could install something else") {
 		t.Error(err)
 	}
-	if lock, err := readLock(eval); err != nil || lock.Len() != 0 {
+	if lock, err := readLock(e); err != nil || lock.Len() != 0 {
 		t.Errorf("a lock that is not there: %v, %v", lock, err)
 	}
-	eval = &spec.Eval{Path: filepath.Join(t.TempDir(), "eval.yaml")}
-	if err := os.Mkdir(lockPath(eval), 0o755); err != nil {
+	e = &eval.Eval{Path: filepath.Join(t.TempDir(), "eval.yaml")}
+	if err := os.Mkdir(lockPath(e), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := readLock(eval); err == nil || !strings.Contains(err.Error(), "waza.lock: is a directory") {
+	if _, err := readLock(e); err == nil || !strings.Contains(err.Error(), "waza.lock: is a directory") {
 		t.Error(err)
 	}
 }

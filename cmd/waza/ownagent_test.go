@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // ownAgent is an agent that knows nothing of waza: a shell script that asks a model one

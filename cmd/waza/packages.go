@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 	"runtime"
 
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/wholefile"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/spec"
 )
 
 // likelyPlatform is what an engine on this machine runs, as long as none was asked.
@@ -21,12 +21,12 @@ func likelyPlatform() string { return "linux/" + runtime.GOARCH }
 // keptInLock is what becomes of what was resolved.
 const keptInLock = "kept in " + images.LockName
 
-func lockPath(eval *spec.Eval) string { return filepath.Join(eval.Dir(), images.LockName) }
+func lockPath(e *eval.Eval) string { return filepath.Join(e.Dir(), images.LockName) }
 
 // readLock reads the lock beside an eval. One that is missing is empty; one that is
 // wrong is a usage error.
-func readLock(eval *spec.Eval) (*images.Lock, error) {
-	path := lockPath(eval)
+func readLock(e *eval.Eval) (*images.Lock, error) {
+	path := lockPath(e)
 	data, err := wholefile.Read(path, images.MaxLockBytes)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -36,14 +36,14 @@ func readLock(eval *spec.Eval) (*images.Lock, error) {
 	}
 	lock, err := images.ParseLock(data)
 	if err != nil {
-		return nil, usage("%s %w; correct it, or remove it and run: waza lock %s", path, err, eval.Path)
+		return nil, usage("%s %w; correct it, or remove it and run: waza lock %s", path, err, e.Path)
 	}
 	return lock, nil
 }
 
-func writeLock(eval *spec.Eval, lock *images.Lock) error {
-	if err := evidence.WriteFile(lockPath(eval), lock.Bytes()); err != nil {
-		return fmt.Errorf("%s cannot be written, so the next run could install something else: %w", lockPath(eval), err)
+func writeLock(e *eval.Eval, lock *images.Lock) error {
+	if err := evidence.WriteFile(lockPath(e), lock.Bytes()); err != nil {
+		return fmt.Errorf("%s cannot be written, so the next run could install something else: %w", lockPath(e), err)
 	}
 	return nil
 }

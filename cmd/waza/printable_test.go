@@ -11,8 +11,8 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/redact"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/redact"
 )
 
 // evilText controls terminals, and logs of CI systems.

@@ -9,12 +9,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/report"
+	"github.com/waza-isolate/waza/report/markdown"
+	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/markdown"
-	"github.com/waza-isolate/waza/runner/report"
-	"github.com/waza-isolate/waza/runner/results"
 )
 
 // finish writes the results, seals the run directory and prints what came out.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/judgetest"
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // A model answers the agent in its user's place, until it says that the agent is done, cannot

@@ -13,11 +13,11 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/waza-isolate/waza/containers"
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/local"
-	"github.com/waza-isolate/waza/runner/spec"
+	"github.com/waza-isolate/waza/sandbox/local"
 )
 
 // resumption is a run that ended early, and is to be completed.
@@ -118,7 +118,7 @@ func (s *state) resumedJob(c *cli.Context, o runOptions, r *resumption) (*job, e
 	if o.workers == 0 {
 		o.workers = record.Workers
 	}
-	j, err := s.load(o, path, overlay, func(tasks []spec.ResolvedTask) ([]spec.ResolvedTask, error) {
+	j, err := s.load(o, path, overlay, func(tasks []eval.ResolvedTask) ([]eval.ResolvedTask, error) {
 		return sameTasks(tasks, record.Tasks)
 	})
 	if err != nil {
@@ -151,10 +151,10 @@ func (s *state) sameOverlay(record runner.Record) (*mcpconfig.ClientFile, error)
 }
 
 // sameTasks is the tasks that the run began with.
-func sameTasks(tasks []spec.ResolvedTask, begun []runner.TaskRecord) ([]spec.ResolvedTask, error) {
-	var same []spec.ResolvedTask
+func sameTasks(tasks []eval.ResolvedTask, begun []runner.TaskRecord) ([]eval.ResolvedTask, error) {
+	var same []eval.ResolvedTask
 	for _, b := range begun {
-		at := slices.IndexFunc(tasks, func(t spec.ResolvedTask) bool { return t.ID == b.ID })
+		at := slices.IndexFunc(tasks, func(t eval.ResolvedTask) bool { return t.ID == b.ID })
 		if at < 0 {
 			return nil, usage("the eval has no task %s any more, which the run began with: begin a new run", b.ID)
 		}

@@ -20,15 +20,15 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/waza-isolate/waza/agents/script"
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/plain"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/evidence"
 	"github.com/waza-isolate/waza/runner/gitrepo"
-	"github.com/waza-isolate/waza/runner/redact"
-	"github.com/waza-isolate/waza/runner/spec"
 )
 
 const (
@@ -133,9 +133,9 @@ func (s *state) runOne(c *cli.Context) error {
 type job struct {
 	*state
 	options  runOptions
-	eval     *spec.Eval
+	eval     *eval.Eval
 	overlay  *mcpconfig.ClientFile // of --mcp; else nil
-	tasks    []spec.ResolvedTask
+	tasks    []eval.ResolvedTask
 	trials   []*runner.Trial
 	lock     *images.Lock
 	secrets  *redact.Set
@@ -161,7 +161,7 @@ func (s *state) newJob(c *cli.Context, v variant) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	j, err := s.load(o, s.target, overlay, func(tasks []spec.ResolvedTask) ([]spec.ResolvedTask, error) {
+	j, err := s.load(o, s.target, overlay, func(tasks []eval.ResolvedTask) ([]eval.ResolvedTask, error) {
 		return choose(tasks, c.StringSlice("task"), c.StringSlice("tags"))
 	})
 	if err != nil {
@@ -178,15 +178,15 @@ func (s *state) newJob(c *cli.Context, v variant) (*job, error) {
 }
 
 // load reads an eval, and what of its tasks pick leaves.
-func (s *state) load(o runOptions, path string, overlay *mcpconfig.ClientFile, pick func([]spec.ResolvedTask) ([]spec.ResolvedTask, error)) (*job, error) {
-	eval, tasks, err := spec.Load(path, spec.Options{
+func (s *state) load(o runOptions, path string, overlay *mcpconfig.ClientFile, pick func([]eval.ResolvedTask) ([]eval.ResolvedTask, error)) (*job, error) {
+	e, tasks, err := eval.Load(path, eval.Options{
 		ContextDir: o.contextDir, Overlay: overlay, CheckScript: checkScript, CheckModelScript: checkModelScript, Local: !o.isolate,
 		Executor: o.variant.executor, Model: o.variant.model, JudgeModel: o.judgeModel, Start: o.start, StrictKeys: o.strictKeys, NoSkills: o.noSkills,
 	})
 	if err != nil {
 		return nil, &exitError{exitUsage, err}
 	}
-	s.warnOnce(eval.Warnings)
+	s.warnOnce(e.Warnings)
 	if tasks, err = pick(tasks); err != nil {
 		return nil, err
 	}
@@ -195,7 +195,7 @@ func (s *state) load(o runOptions, path string, overlay *mcpconfig.ClientFile, p
 			tasks[i].Graders, tasks[i].Checkpoints, tasks[i].Attack = nil, nil, nil
 		}
 	}
-	j := &job{state: s, options: o, eval: eval, overlay: overlay, tasks: tasks, secrets: &redact.Set{}, clock: evidence.StartClock(time.Now())}
+	j := &job{state: s, options: o, eval: e, overlay: overlay, tasks: tasks, secrets: &redact.Set{}, clock: evidence.StartClock(time.Now())}
 	j.judges = newJudges(s, j.secrets)
 	if overlay != nil {
 		for _, secret := range overlay.Secrets {
@@ -203,7 +203,7 @@ func (s *state) load(o runOptions, path string, overlay *mcpconfig.ClientFile, p
 		}
 	}
 	if o.isolate {
-		if j.lock, err = readLock(eval); err != nil {
+		if j.lock, err = readLock(e); err != nil {
 			return nil, err
 		}
 	}

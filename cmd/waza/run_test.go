@@ -10,11 +10,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/waza-isolate/waza/runner/spec"
+	"github.com/waza-isolate/waza/eval"
 )
 
 func TestChoose(t *testing.T) {
-	tasks := []spec.ResolvedTask{
+	tasks := []eval.ResolvedTask{
 		{ID: "price", Name: "What it costs", Tags: []string{"read", "money"}},
 		{ID: "reserve", Name: "Reserve", Tags: []string{"write"}},
 		{ID: "report", Name: "Report"},
@@ -62,19 +62,19 @@ func TestChoose(t *testing.T) {
 func TestWorkers(t *testing.T) {
 	tests := []struct {
 		option int
-		config spec.Config
+		config eval.Config
 		want   int
 	}{
-		{0, spec.Config{}, 1},
-		{0, spec.Config{Workers: 8}, 1},
-		{0, spec.Config{Parallel: true}, defaultWorkers},
-		{0, spec.Config{Parallel: true, Workers: 2}, 2},
-		{0, spec.Config{Parallel: true, MaxWorkers: 3}, 3},
-		{5, spec.Config{}, 5},
-		{5, spec.Config{Parallel: true, Workers: 2}, 5},
+		{0, eval.Config{}, 1},
+		{0, eval.Config{Workers: 8}, 1},
+		{0, eval.Config{Parallel: true}, defaultWorkers},
+		{0, eval.Config{Parallel: true, Workers: 2}, 2},
+		{0, eval.Config{Parallel: true, MaxWorkers: 3}, 3},
+		{5, eval.Config{}, 5},
+		{5, eval.Config{Parallel: true, Workers: 2}, 5},
 	}
 	for _, test := range tests {
-		j := &job{options: runOptions{workers: test.option}, eval: &spec.Eval{Config: test.config}}
+		j := &job{options: runOptions{workers: test.option}, eval: &eval.Eval{Config: test.config}}
 		if got := j.workers(); got != test.want {
 			t.Errorf("--workers %d with %+v: %d, want %d", test.option, test.config, got, test.want)
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/results"
 )
 
 // series is an eval that is run several times, one run after another, each with

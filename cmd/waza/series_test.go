@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // One Ctrl-C ends all runs, and the table tells of each.

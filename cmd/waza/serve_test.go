@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/serve"
 )
 

@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/waza-isolate/waza/runner/redact"
+	"github.com/waza-isolate/waza/evidence/redact"
 )
 
 // lineWriter shows each line of what is written to it, redacted, after a prefix.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // A service that cannot be used makes its trial infra, says why, and keeps what it

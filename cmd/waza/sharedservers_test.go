@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // A service of a server that lives for the run lives as long: what one trial stores

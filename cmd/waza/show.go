@@ -8,12 +8,12 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/ansi"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/liveview"
+	"github.com/waza-isolate/waza/report/conversation"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/conversation"
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 func (s *state) showCommand() *cli.Command {

@@ -11,10 +11,10 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/golden"
+	"github.com/waza-isolate/waza/model/dialect"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/dialect"
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // recorded is a run directory that a test writes.

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waza-isolate/waza/runner/capture"
-	"github.com/waza-isolate/waza/runner/conversation"
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/capture"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/report/conversation"
 )
 
 // marks is what is to be said of calls beside what they were.

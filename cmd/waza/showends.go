@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waza-isolate/waza/runner/conversation"
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/report/conversation"
 )
 
 // shownEvents is how many events of a kind are shown where not all are.

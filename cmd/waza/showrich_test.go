@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/ansi"
 	"github.com/waza-isolate/waza/internal/golden"
-	"github.com/waza-isolate/waza/runner/conversation"
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/report/conversation"
 )
 
 // attacked is a trial whose agent tries a call three times, finds an attacker's words in a

@@ -8,11 +8,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waza-isolate/waza/capture"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/liveview"
-	"github.com/waza-isolate/waza/runner/capture"
-	"github.com/waza-isolate/waza/runner/conversation"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/results"
+	"github.com/waza-isolate/waza/report/conversation"
+	"github.com/waza-isolate/waza/results"
 )
 
 // conversation is a trial as it went.

@@ -13,8 +13,8 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/dockertest"
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // killedRun is an eval whose trials have a server on stdio that takes its time to

@@ -11,8 +11,8 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/dockertest"
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 const (

@@ -14,7 +14,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/waza-isolate/waza/runner/spec"
+	"github.com/waza-isolate/waza/eval"
 )
 
 // maxDiscovered bounds how many files --discover looks at.
@@ -86,7 +86,7 @@ func (s *state) targets(c *cli.Context) ([]string, error) {
 	if c.NArg() > 1 {
 		return nil, usage("run takes one eval, directory or skill; see waza run --help")
 	}
-	project, err := spec.FindProject(".")
+	project, err := eval.FindProject(".")
 	if err != nil {
 		return nil, &exitError{exitUsage, err}
 	}
@@ -128,7 +128,7 @@ func (s *state) targets(c *cli.Context) ([]string, error) {
 }
 
 // evalsOf are the evals of a project: the one here, else all that are where it keeps them.
-func evalsOf(project *spec.Project) ([]string, error) {
+func evalsOf(project *eval.Project) ([]string, error) {
 	file := project.EvalFile()
 	if isFile(file) {
 		return []string{file}, nil
@@ -149,7 +149,7 @@ func evalsOf(project *spec.Project) ([]string, error) {
 }
 
 // discover finds all evals below a directory. With --strict every skill must have one.
-func (s *state) discover(c *cli.Context, dir string, project *spec.Project) ([]string, error) {
+func (s *state) discover(c *cli.Context, dir string, project *eval.Project) ([]string, error) {
 	var all, skills []string
 	seen := 0
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -178,9 +178,9 @@ func (s *state) discover(c *cli.Context, dir string, project *spec.Project) ([]s
 		var without []string
 		for _, skill := range skills {
 			name := filepath.Base(skill)
-			has := func(eval string) bool {
-				rel, err := filepath.Rel(skill, eval)
-				return err == nil && filepath.IsLocal(rel) || filepath.Base(filepath.Dir(eval)) == name
+			has := func(e string) bool {
+				rel, err := filepath.Rel(skill, e)
+				return err == nil && filepath.IsLocal(rel) || filepath.Base(filepath.Dir(e)) == name
 			}
 			if !slices.ContainsFunc(all, has) {
 				without = append(without, skill)

@@ -9,7 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/waza-isolate/waza/agents/adapter"
-	"github.com/waza-isolate/waza/runner/spec"
+	"github.com/waza-isolate/waza/eval"
 )
 
 // maxVariants is how many runs one command makes.
@@ -82,7 +82,7 @@ func (v variant) check() error {
 	if v.executor == "" {
 		return nil
 	}
-	if err := spec.CheckExecutor(v.executor); err != nil {
+	if err := eval.CheckExecutor(v.executor); err != nil {
 		return usage("--executor: %w", err)
 	}
 	return nil

@@ -103,39 +103,39 @@ func TestWhoImportsTestcontainers(t *testing.T) {
 // What a package must not come to depend on, however indirectly. A name that ends
 // in / stands for all below it.
 func TestForbidden(t *testing.T) {
-	world := []string{"net", "net/http", "os/exec", engine, module + "containers", module + "runner/guest", module + "runner/mcpproxy"}
+	world := []string{"net", "net/http", "os/exec", engine, module + "containers", module + "sandbox/guest", module + "mcp/proxy"}
 	rules := map[string][]string{
 		"grading":             append(world, "github.com/mark3labs/"),
 		"grading/match":       append(world, module+"runner/", module+"mcpconfig"),
-		"runner/capture":      world,
-		"runner/conversation": world,
-		"runner/dialect":      append(world, module+"runner/evidence"),
-		"runner/evidence":     world,
-		"runner/results":      world,
-		"runner/junit":        world,
-		"runner/markdown":     world,
-		"runner/report":       world,
-		"runner/suspect":      world,
-		"runner/inspection":   world,
-		"offer":               append(world, module+"runner/", module+"mcpconfig"),
-		"runner/spec":         world,
+		"capture":             world,
+		"report/conversation": world,
+		"model/dialect":       append(world, module+"evidence"),
+		"evidence":            world,
+		"results":             world,
+		"report/junit":        world,
+		"report/markdown":     world,
+		"report":              world,
+		"mcp/finding":         world,
+		"report/inspection":   world,
+		"mcp/catalog":         append(world, module+"runner/", module+"mcpconfig"),
+		"eval":                world,
 		"mcpconfig":           append(world, module+"runner/"),
-		"agents/adapter":      append(world, module+"runner/spec"),
+		"agents/adapter":      append(world, module+"eval"),
 		"images":              append(world, module+"runner/"),
 		"internal/strictyaml": append(world, module+"runner/"),
-		"runner/mcpproxy":     {"os/exec", engine, "github.com/mark3labs/", module + "containers", module + "runner/guest"},
-		"runner":              {engine, module + "containers", module + "runner/guest"},
-		"runner/local":        {engine, module + "containers", module + "runner/guest"},
-		"modelstub":           {"os/exec", engine, module + "containers", module + "runner/guest", module + "runner/mcpproxy"},
-		"runner/model":        {"os/exec", engine, module + "containers", module + "runner/guest", module + "runner/mcpproxy"},
-		"runner/egress":       {"os/exec", engine, module + "containers", module + "runner/guest", module + "runner/mcpproxy", module + "runner/spec"},
-		"runner/tree":         world,
-		"runner/usage":        world,
-		"runner/certificate":  {engine, module + "containers", module + "runner/guest"},
-		"runner/judge":        {"os/exec", engine, module + "containers", module + "grading", module + "runner/guest", module + "runner/mcpproxy", module + "runner/spec"},
-		"serve":               {engine, module + "containers", module + "runner/guest", module + "runner/local"},
-		"runner/probe":        {"os/exec", "net/http", engine, module + "runner/guest", module + "runner/certificate"},
-		"runner/guest":        {"os/exec", "net/http", engine, module + "runner/mcpproxy", module + "runner/spec"},
+		"mcp/proxy":           {"os/exec", engine, "github.com/mark3labs/", module + "containers", module + "sandbox/guest"},
+		"runner":              {engine, module + "containers", module + "sandbox/guest"},
+		"sandbox/local":       {engine, module + "containers", module + "sandbox/guest"},
+		"model/stub":          {"os/exec", engine, module + "containers", module + "sandbox/guest", module + "mcp/proxy"},
+		"model/gateway":       {"os/exec", engine, module + "containers", module + "sandbox/guest", module + "mcp/proxy"},
+		"egress":              {"os/exec", engine, module + "containers", module + "sandbox/guest", module + "mcp/proxy", module + "eval"},
+		"internal/tree":       world,
+		"sandbox/usage":       world,
+		"sandbox/selftest":    {engine, module + "containers", module + "sandbox/guest"},
+		"model/judge":         {"os/exec", engine, module + "containers", module + "grading", module + "sandbox/guest", module + "mcp/proxy", module + "eval"},
+		"serve":               {engine, module + "containers", module + "sandbox/guest", module + "sandbox/local"},
+		"sandbox/probe":       {"os/exec", "net/http", engine, module + "sandbox/guest", module + "sandbox/selftest"},
+		"sandbox/guest":       {"os/exec", "net/http", engine, module + "mcp/proxy", module + "eval"},
 	}
 	for name, forbidden := range rules {
 		for _, p := range list(t, "-deps", module+name) {
@@ -155,17 +155,17 @@ func TestGuestIsSmall(t *testing.T) {
 		"github.com/hashicorp/yamux",
 		module + "internal/bounded",
 		module + "internal/defence",
-		module + "runner/guest",
-		module + "runner/observe",
-		module + "runner/process",
-		module + "runner/tree",
-		module + "runner/usage",
+		module + "sandbox/guest",
+		module + "sandbox/observe",
+		module + "sandbox/process",
+		module + "internal/tree",
+		module + "sandbox/usage",
 		"golang.org/x/net/dns/dnsmessage",
 		"golang.org/x/sys/unix",
 		"golang.org/x/time/rate",
 	}
 	var got []string
-	for _, p := range list(t, "-deps", module+"runner/guest") {
+	for _, p := range list(t, "-deps", module+"sandbox/guest") {
 		if !p.Standard {
 			got = append(got, p.ImportPath)
 		}

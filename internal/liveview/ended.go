@@ -6,11 +6,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/ansi"
 	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/results"
 )
 
 // Ended is a line that says how an attempt ended and why, in a sentence.

@@ -10,10 +10,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/plain"
 	"github.com/waza-isolate/waza/internal/visible"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/evidence"
 )
 
 // State is what is known of a run. It is not safe for concurrent use.

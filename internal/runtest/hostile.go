@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waza-isolate/waza/runner/dialect"
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/model/dialect"
 )
 
 // Flood is how many bytes the longest answer of [Trial.Attack] has.

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/evidence"
-	"github.com/waza-isolate/waza/runner/redact"
 )
 
 // Live is a run that somebody is at work on: this process, until the test ends.

@@ -28,15 +28,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/plain"
 	"github.com/waza-isolate/waza/internal/procgroup"
-	"github.com/waza-isolate/waza/runner/spec"
-	"github.com/waza-isolate/waza/runner/tree"
+	"github.com/waza-isolate/waza/internal/tree"
 )
 
 const (
-	maxBytes   = spec.MaxWorkspaceBytes // of all that is checked out, and again with its history
+	maxBytes   = eval.MaxWorkspaceBytes // of all that is checked out, and again with its history
 	maxEntries = 100_000                // files and directories
 	timeout    = 10 * time.Minute
 	// killTimeout is how long a git that was killed may keep its output open.

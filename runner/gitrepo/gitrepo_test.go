@@ -18,7 +18,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waza-isolate/waza/runner/egress"
+	"github.com/waza-isolate/waza/egress"
 )
 
 // repo is a repository of a test's.

@@ -8,7 +8,7 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/waza-isolate/waza/runner/egress"
+	"github.com/waza-isolate/waza/egress"
 )
 
 const (

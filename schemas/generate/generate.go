@@ -15,9 +15,9 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/grading"
-	"github.com/waza-isolate/waza/runner/results"
-	"github.com/waza-isolate/waza/runner/spec"
+	"github.com/waza-isolate/waza/results"
 )
 
 const (
@@ -27,7 +27,7 @@ const (
 
 // Eval is the schema of an eval file.
 func Eval() ([]byte, error) {
-	s, err := of[spec.Eval]()
+	s, err := of[eval.Eval]()
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func Eval() ([]byte, error) {
 
 // Task is the schema of a task file.
 func Task() ([]byte, error) {
-	s, err := of[spec.Task]()
+	s, err := of[eval.Task]()
 	if err != nil {
 		return nil, err
 	}

@@ -6,9 +6,9 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner/spec"
 )
 
 // refineEval adds what the tags of an eval's types cannot say.
@@ -48,8 +48,8 @@ func refineTask(s *jsonschema.Schema) error {
 
 func refineEnv(env *jsonschema.Schema) {
 	env.PropertyNames = &jsonschema.Schema{
-		Pattern: spec.EnvPattern,
-		Not:     &jsonschema.Schema{Pattern: "^" + spec.ReservedEnv},
+		Pattern: eval.EnvPattern,
+		Not:     &jsonschema.Schema{Pattern: "^" + eval.ReservedEnv},
 	}
 }
 
@@ -73,7 +73,7 @@ func refineBox(properties map[string]*jsonschema.Schema) {
 		properties[size].Pattern = mcpconfig.SizePattern + `|\$\{` // or a variable
 	}
 	properties["user"].Pattern = mcpconfig.UserPattern + `|\$\{`
-	properties["env"].PropertyNames = &jsonschema.Schema{Pattern: spec.EnvPattern}
+	properties["env"].PropertyNames = &jsonschema.Schema{Pattern: eval.EnvPattern}
 }
 
 // refineGraders types each grader's config by its type.

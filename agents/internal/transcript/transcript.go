@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/waza-isolate/waza/runner/evidence"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // Writer writes events as JSON, one a line, each when it happens. The first

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/waza-isolate/waza/runner/guest"
-	"github.com/waza-isolate/waza/runner/probe"
+	"github.com/waza-isolate/waza/sandbox/guest"
+	"github.com/waza-isolate/waza/sandbox/probe"
 )
 
 // defence is set by the build: what to undo.

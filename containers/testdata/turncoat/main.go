@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/waza-isolate/waza/runner/guest"
+	"github.com/waza-isolate/waza/sandbox/guest"
 )
 
 // place is where process 1 is asked, in every container's own network.

@@ -1,0 +1,177 @@
+package transcript
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/model/dialect"
+)
+
+// maxLine is how many bytes a line may have.
+const maxLine = 8 << 20
+
+// maxUnread is how many lines that could not be read are told one by one.
+const maxUnread = 10
+
+// Report is what a transcript was like.
+type Report struct {
+	Events  int
+	Ignored int      // lines that are no JSON objects, such as a program's other output
+	Unread  int      // lines that tell something which could not be read
+	Why     []string // of the first of those
+	Torn    bool     // the last line is cut off
+}
+
+func (r *Report) unread(line int, format string, args ...any) {
+	if r.Unread++; len(r.Why) < maxUnread {
+		r.Why = append(r.Why, fmt.Sprintf("line %d: ", line)+fmt.Sprintf(format, args...))
+	}
+}
+
+// Read reads a transcript to its end and hands its events to emit, whose error ends
+// the reading. An event's values are valid until emit returns. s is one without
+// [Source.Problems].
+func (s Source) Read(in io.Reader, emit func(evidence.TranscriptEvent) error) (Report, error) {
+	r := reading{emit: emit}
+	lines := bufio.NewReaderSize(in, 64<<10)
+	for number := 1; ; number++ {
+		line, whole, err := readLine(lines)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return r.report, err
+		}
+		last := err != nil
+		line = jsontext.TrimSpace(line)
+		switch {
+		case !whole:
+			r.report.unread(number, "longer than %d bytes", maxLine)
+		case len(line) == 0:
+		case line[0] != '{':
+			r.report.Ignored++
+		case !json.Valid(line) && last:
+			r.report.Torn = true
+		case !json.Valid(line):
+			r.report.unread(number, "begins as a JSON object and is none")
+		default:
+			if err := r.line(s, line, number); err != nil {
+				return r.report, err
+			}
+		}
+		if last {
+			return r.report, r.endMessage()
+		}
+	}
+}
+
+// readLine reads a line, and all of one that is too long without keeping it. The error
+// is io.EOF with the last line.
+func readLine(in *bufio.Reader) (line []byte, whole bool, err error) {
+	whole = true
+	for {
+		part, err := in.ReadSlice('\n')
+		if whole = whole && len(line)+len(part) <= maxLine; whole {
+			line = append(line, part...)
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, whole, err
+		}
+	}
+}
+
+var errNoName = errors.New("a tool without a name")
+
+// event is what the rule reads in a line, or an item of one, that it applies to.
+func (r Rule) event(from []byte) (evidence.TranscriptEvent, error) {
+	switch r.Type {
+	case ToolStart:
+		name := cmp.Or(r.Tool, scalar(lookup(from, r.Name)))
+		if name == "" {
+			return evidence.TranscriptEvent{}, errNoName
+		}
+		if server := scalar(lookup(from, r.Server)); server != "" {
+			name = "mcp__" + server + "__" + name
+		}
+		return evidence.TranscriptEvent{
+			Type: "tool.execution_start", ToolCallID: scalar(lookup(from, r.ID)), ToolName: name,
+			Arguments: unpacked(lookup(from, r.Arguments)),
+		}, nil
+	case ToolEnd:
+		return evidence.TranscriptEvent{
+			Type: "tool.execution_complete", ToolCallID: scalar(lookup(from, r.ID)),
+			Success: r.success(from), ToolResult: lookup(from, r.Result),
+		}, nil
+	case Usage:
+		return evidence.TranscriptEvent{Type: evidence.AssistantUsage, Usage: r.usage(from)}, nil
+	}
+	return evidence.TranscriptEvent{Type: evidence.AssistantMessage, Content: content(lookup(from, r.Content))}, nil
+}
+
+// usage is the tokens that the line tells of; nil for none.
+func (r Rule) usage(from []byte) *dialect.Usage {
+	input, some := sum(from, r.Input)
+	output, more := sum(from, r.Output)
+	if !some && !more {
+		return nil
+	}
+	return &dialect.Usage{Input: input, Output: output}
+}
+
+// sum adds the whole numbers at paths, and says whether there is one.
+func sum(from []byte, paths []string) (total int64, some bool) {
+	for _, path := range paths {
+		if n, err := strconv.ParseInt(string(lookup(from, path)), 10, 64); err == nil && n >= 0 && total+n >= 0 {
+			total, some = total+n, true
+		}
+	}
+	return total, some
+}
+
+// success is what the line tells of it; nil for nothing.
+func (r Rule) success(from []byte) *bool {
+	var ok bool
+	switch {
+	case r.Error != "":
+		failed := string(lookup(from, r.Error))
+		ok = failed == "" || failed == "null" || failed == "false" || failed == `""`
+	case len(r.OK) > 0 && tells(from, r.OK):
+		ok = has(from, r.OK)
+	default:
+		return nil
+	}
+	return &ok
+}
+
+// unpacked is arguments as JSON, where they come as a string of it.
+func unpacked(raw json.RawMessage) json.RawMessage {
+	if len(raw) == 0 || raw[0] != '"' {
+		return raw
+	}
+	inner := jsontext.TrimSpace([]byte(jsontext.Text(raw)))
+	if bytes.HasPrefix(inner, []byte("{")) && json.Valid(inner) {
+		return inner
+	}
+	return raw
+}
+
+// content is a message's text: a string, or the text of blocks.
+func content(raw []byte) string {
+	if text := jsontext.Text(raw); text != "" {
+		return text
+	}
+	var out []byte
+	for block := range jsontext.Elements(raw) {
+		text := jsontext.Text(lookup(block, "text"))
+		if len(out) > 0 && text != "" {
+			out = append(out, '\n')
+		}
+		out = append(out, text...)
+	}
+	return string(out)
+}

@@ -1,0 +1,158 @@
+package capture
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/defence"
+	"github.com/waza-isolate/waza/internal/jsonvalue"
+)
+
+// call is a logical tool call while its frames come in, or a read, whose name is the
+// call's tool.
+type call struct {
+	evidence.Call
+	method  string
+	waiting bool   // for the client to retry with input
+	asTask  bool   // the request asks to run as a task (2025-11-25)
+	ended   int64  // the frame that did; 0 is none
+	named   string // the id of the tool use that the client says it is
+}
+
+func (k *call) note(f evidence.Frame, kind string) {
+	k.Notes = append(k.Notes, fmt.Sprintf("%s: frame %d", kind, f.Seq))
+}
+
+func (k *call) end(f evidence.Frame, outcome evidence.Outcome) {
+	k.Outcome, k.End, k.waiting, k.ended = outcome, f.Time, false, f.Seq
+}
+
+// round identifies a call that waits for the client to retry it. The retry has
+// the call's own parameters and echoes the state that the server gave.
+type round struct {
+	server, conn                   string // conn is empty for a retry on any conversation
+	method, tool, arguments, state string
+}
+
+// call returns the call or the read that a request belongs to: one that waited for
+// it, or a new one.
+func (c *collector) call(f evidence.Frame, m message) *call {
+	params, ok := members(m.params)
+	k := c.retried(f, m.method, params)
+	if k == nil {
+		k = &call{method: m.method, Call: evidence.Call{
+			Server: f.Server, Conn: f.Conn, ID: bytes.Clone(m.id),
+			Tool: text(params[nameKey(m.method)]), Arguments: bytes.Clone(arguments(params)),
+			Start: f.Time, RequestFrame: f.Seq,
+		}}
+		_, k.asTask = params["task"]
+		k.named = namedUse(params)
+		c.keep(f, k)
+		if isRetry(params) {
+			k.note(f, NoteRoundUnknown)
+		}
+	}
+	if !ok || k.Tool == "" {
+		k.note(f, NoteMalformed)
+	}
+	if key, ok := folded(params, "name", "arguments"); defence.FoldedKeys && ok && m.method == methodCallTool {
+		c.gap(f, key.Error())
+	}
+	k.oddities(f, m)
+	return k
+}
+
+// settle records the answer to k.
+func (c *collector) settle(f evidence.Frame, m message, k *call) {
+	k.oddities(f, m)
+	k.ResponseFrame, k.Result, k.Error = f.Seq, bytes.Clone(m.result), bytes.Clone(m.err)
+	switch {
+	case f.Synthetic == evidence.SyntheticTimeout:
+		k.end(f, evidence.OutcomeTimeout)
+	case f.Synthetic != "" && f.Synthetic != evidence.SyntheticHidden && f.Synthetic != evidence.SyntheticBudget:
+		k.end(f, evidence.OutcomeTransportError)
+	case m.err != nil:
+		if m.result != nil {
+			k.note(f, NoteMalformed)
+		}
+		k.end(f, evidence.OutcomeProtocolError)
+	default:
+		c.settleResult(f, m.result, k)
+	}
+}
+
+func (c *collector) settleResult(f evidence.Frame, result json.RawMessage, k *call) {
+	fields, ok := members(result)
+	if !ok {
+		k.note(f, NoteMalformed)
+		k.end(f, evidence.OutcomeProtocolError)
+		return
+	}
+	if _, odd := folded(fields, "isError", "resultType"); odd {
+		k.note(f, NoteMalformed)
+	}
+	if text(fields["resultType"]) == "input_required" && !c.session[connID{k.Server, k.Conn}] {
+		k.Rounds++
+		k.End, k.waiting = f.Time, true
+		c.await(k, fields)
+		return
+	}
+	if _, ok := fields["task"]; ok && k.asTask {
+		c.gap(f, "the call runs as a task, whose result is not followed")
+	}
+	switch string(fields["isError"]) {
+	case "", "false":
+		k.end(f, evidence.OutcomeOK)
+	case "true":
+		k.end(f, evidence.OutcomeToolError)
+	default: // a client that holds results against MCP's schema refuses this one
+		k.note(f, NoteInvalidResult)
+		k.end(f, evidence.OutcomeProtocolError)
+	}
+}
+
+// await lets k wait for its retry (2026-07-28, multi round-trip requests).
+func (c *collector) await(k *call, result map[string]json.RawMessage) {
+	for _, r := range rounds(k.Server, k.Conn, k.method, k.Tool, k.Arguments, result["requestState"]) {
+		c.rounds[r] = append(c.rounds[r], k)
+	}
+}
+
+// retried returns the call that a request goes on with, or nil.
+func (c *collector) retried(f evidence.Frame, method string, params map[string]json.RawMessage) *call {
+	if !isRetry(params) {
+		return nil
+	}
+	for _, r := range rounds(f.Server, f.Conn, method, text(params[nameKey(method)]), arguments(params), params["requestState"]) {
+		queue := c.rounds[r]
+		i := slices.IndexFunc(queue, func(k *call) bool { return k.waiting })
+		if i < 0 {
+			delete(c.rounds, r)
+			continue
+		}
+		c.rounds[r] = queue[i+1:]
+		k := queue[i]
+		k.waiting, k.Outcome, k.ended = false, "", 0
+		return k
+	}
+	return nil
+}
+
+func isRetry(params map[string]json.RawMessage) bool {
+	return params["inputResponses"] != nil || params["requestState"] != nil
+}
+
+// rounds are the names a waiting call goes by: on its own conversation first, then
+// on any of its server. This era has no sessions, so a retry may come on another
+// connection.
+func rounds(server, conn, method, tool string, arguments, state json.RawMessage) []round {
+	argumentsForm, _ := jsonvalue.Canonical(arguments)
+	stateForm, _ := jsonvalue.Canonical(state)
+	return []round{
+		{server, conn, method, tool, argumentsForm, stateForm},
+		{server, "", method, tool, argumentsForm, stateForm},
+	}
+}

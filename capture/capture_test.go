@@ -1,0 +1,250 @@
+package capture_test
+
+import (
+	"encoding/json"
+	"errors"
+	"iter"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/waza-isolate/waza/capture"
+	"github.com/waza-isolate/waza/evidence"
+)
+
+// epoch is when the first frame of every test crossed; each takes a millisecond.
+var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func up(raw string) evidence.Frame   { return frame(evidence.ToServer, raw) }
+func down(raw string) evidence.Frame { return frame(evidence.ToClient, raw) }
+
+func frame(dir evidence.Direction, raw string) evidence.Frame {
+	return evidence.Frame{Server: "s", Conn: "c", Dir: dir, Raw: []byte(raw)}
+}
+
+func on(conn string, f evidence.Frame) evidence.Frame { f.Conn = conn; return f }
+
+func synthetic(kind evidence.Synthetic, f evidence.Frame) evidence.Frame {
+	f.Synthetic = kind
+	return f
+}
+
+func number(frames []evidence.Frame) iter.Seq2[evidence.Frame, error] {
+	return func(yield func(evidence.Frame, error) bool) {
+		for i, f := range frames {
+			f.Seq = int64(i + 1)
+			f.Time = epoch.Add(time.Duration(i) * time.Millisecond)
+			if !yield(f, nil) {
+				return
+			}
+		}
+	}
+}
+
+func calls(t *testing.T, frames ...evidence.Frame) capture.Result {
+	t.Helper()
+	result, err := capture.Calls(number(frames))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+// withoutDigests compares tools by what they say.
+var withoutDigests = cmpopts.IgnoreFields(capture.Tool{}, "Digest")
+
+const (
+	ask    = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get","arguments":{"n":1}}}`
+	ok     = `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`
+	cancel = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`
+	failed = `{"jsonrpc":"2.0","id":1,"error":{"code":-32001,"message":"gone"}}`
+)
+
+func TestOutcome(t *testing.T) {
+	left := synthetic(evidence.SyntheticAbandoned, up(cancel))
+	for _, test := range []struct {
+		name   string
+		frames []evidence.Frame
+		want   evidence.Outcome
+		notes  []string
+	}{
+		{"answered", []evidence.Frame{up(ask), down(ok)}, evidence.OutcomeOK, nil},
+		{"isError", []evidence.Frame{up(ask), down(`{"id":1,"result":{"isError":true}}`)}, evidence.OutcomeToolError, nil},
+		{"isError is false", []evidence.Frame{up(ask), down(`{"id":1,"result":{"isError":false}}`)}, evidence.OutcomeOK, nil},
+		{"isError is a string", []evidence.Frame{up(ask), down(`{"id":1,"result":{"isError":"true"}}`)}, evidence.OutcomeProtocolError, []string{"invalid_result: frame 2"}},
+		{"isError is a number", []evidence.Frame{up(ask), down(`{"id":1,"result":{"isError":0}}`)}, evidence.OutcomeProtocolError, []string{"invalid_result: frame 2"}},
+		{"isError is null", []evidence.Frame{up(ask), down(`{"id":1,"result":{"isError":null}}`)}, evidence.OutcomeProtocolError, []string{"invalid_result: frame 2"}},
+		{"a result that is no object", []evidence.Frame{up(ask), down(`{"id":1,"result":null}`)}, evidence.OutcomeProtocolError, []string{"malformed: frame 2"}},
+		{"an error beside a result", []evidence.Frame{up(ask), down(`{"id":1,"result":{},"error":{}}`)}, evidence.OutcomeProtocolError, []string{"malformed: frame 2"}},
+		{"a null error beside a result", []evidence.Frame{up(ask), down(`{"id":1,"result":{},"error":null}`)}, evidence.OutcomeOK, nil},
+		{"JSON-RPC error", []evidence.Frame{up(ask), down(failed)}, evidence.OutcomeProtocolError, nil},
+		{"no answer", []evidence.Frame{up(ask)}, evidence.OutcomeTransportError, nil},
+		{"the proxy's timeout", []evidence.Frame{up(ask), synthetic(evidence.SyntheticTimeout, down(failed))}, evidence.OutcomeTimeout, nil},
+		{"a late answer after it", []evidence.Frame{up(ask), synthetic(evidence.SyntheticTimeout, down(failed)), down(ok)}, evidence.OutcomeTimeout, []string{"late_response: frame 3"}},
+		{"the proxy cancels after its timeout", []evidence.Frame{up(ask), synthetic(evidence.SyntheticTimeout, up(cancel))}, evidence.OutcomeTimeout, nil},
+		{"the proxy's transport error", []evidence.Frame{up(ask), synthetic(evidence.SyntheticTransport, down(failed))}, evidence.OutcomeTransportError, nil},
+		{"the server ends", []evidence.Frame{up(ask), synthetic(evidence.SyntheticTransport, down("")), down(ok)}, evidence.OutcomeTransportError, []string{"late_response: frame 3"}},
+		{"cancelled", []evidence.Frame{up(ask), up(cancel)}, evidence.OutcomeCancelled, nil},
+		{"cancelled, then answered", []evidence.Frame{up(ask), up(cancel), down(ok)}, evidence.OutcomeCancelled, []string{"late_response: frame 3"}},
+		{"abandoned", []evidence.Frame{up(ask), left}, evidence.OutcomeAbandoned, nil},
+		{"abandoned, then answered", []evidence.Frame{up(ask), left, seenBy(evidence.SideServer, down(ok))}, evidence.OutcomeAbandoned, []string{"late_response: frame 3"}},
+		{"abandoned, then answered twice", []evidence.Frame{up(ask), left, seenBy(evidence.SideServer, down(ok)), down(ok)}, evidence.OutcomeAbandoned, []string{"late_response: frame 3", "late_response: frame 4"}},
+		{"abandoned, and the answer fetched later", []evidence.Frame{up(ask), left, seenBy(evidence.SideServer, down(ok)), seenBy(evidence.SideAgent, down(ok))}, evidence.OutcomeOK, []string{"late_response: frame 3"}},
+		{"abandoned, and back for the answer", []evidence.Frame{up(ask), left, down(ok), down(ok)}, evidence.OutcomeOK, []string{"duplicate_response: frame 4"}},
+		{"abandoned, and the server ends", []evidence.Frame{up(ask), left, synthetic(evidence.SyntheticTransport, down(failed))}, evidence.OutcomeAbandoned, nil},
+		{"answered, then left", []evidence.Frame{up(ask), down(ok), left}, evidence.OutcomeOK, nil},
+		{"answered, then cancelled", []evidence.Frame{up(ask), down(ok), up(cancel)}, evidence.OutcomeOK, nil},
+		{"a cancellation by the server is of its own request", []evidence.Frame{up(ask), down(cancel), down(ok)}, evidence.OutcomeOK, nil},
+		{"answered twice", []evidence.Frame{up(ask), down(ok), down(failed)}, evidence.OutcomeOK, []string{"duplicate_response: frame 3"}},
+		{"answered on another conversation", []evidence.Frame{up(ask), on("d", down(ok))}, evidence.OutcomeTransportError, nil},
+		{"answered with the id of another type", []evidence.Frame{up(ask), down(`{"id":"1","result":{}}`)}, evidence.OutcomeTransportError, nil},
+		{"answered with the id of the same value", []evidence.Frame{up(ask), down(`{"id":1.0,"result":{}}`)}, evidence.OutcomeOK, nil},
+		{"the client's own answer is none", []evidence.Frame{up(ask), up(ok)}, evidence.OutcomeTransportError, nil},
+		{"duplicate keys", []evidence.Frame{up(ask), down(`{"id":1,"result":{"x":{"a":1,"a":2}}}`)}, evidence.OutcomeOK, []string{"duplicate_key: frame 2"}},
+		{"not UTF-8", []evidence.Frame{up(ask), down("{\"id\":1,\"result\":{\"x\":\"\xff\"}}")}, evidence.OutcomeOK, []string{"malformed: frame 2"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := calls(t, test.frames...)
+			if len(got.Calls) != 1 || len(got.Gaps) != 0 {
+				t.Fatalf("calls %v, gaps %v", got.Calls, got.Gaps)
+			}
+			if call := got.Calls[0]; call.Outcome != test.want || !cmp.Equal(call.Notes, test.notes) {
+				t.Errorf("outcome %s, notes %q; want %s, %q", call.Outcome, call.Notes, test.want, test.notes)
+			}
+		})
+	}
+}
+
+func TestCallKeepsWhatCrossed(t *testing.T) {
+	got := calls(t,
+		up(`{"jsonrpc":"2.0","id":"a\u0062","method":"tools\/call","params":{"arguments":{"n":9007199254740993,"x":1.0},"name":"get"}}`),
+		down(`{"jsonrpc":"2.0","id":"ab","result":{"structuredContent":12345678901234567890}}`),
+	)
+	want := []evidence.Call{{
+		Seq: 1, Server: "s", Conn: "c", ID: json.RawMessage(`"a\u0062"`), Tool: "get",
+		Arguments: json.RawMessage(`{"n":9007199254740993,"x":1.0}`),
+		Result:    json.RawMessage(`{"structuredContent":12345678901234567890}`),
+		Outcome:   evidence.OutcomeOK, Start: epoch, End: epoch.Add(time.Millisecond),
+		RequestFrame: 1, ResponseFrame: 2,
+	}}
+	if diff := cmp.Diff(want, got.Calls); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestGaps(t *testing.T) {
+	truncated := up(ask[:20])
+	truncated.Truncated = 7
+	renamed := up(ask)
+	renamed.RedactedEnvelope = true
+	for _, test := range []struct {
+		name  string
+		frame evidence.Frame
+		why   string
+	}{
+		{"truncated", truncated, "7 bytes"},
+		{"redacted where it matters", renamed, "was redacted"},
+		{"not JSON", up(`{"id":`), "unexpected end"},
+		{"not an object", up(`"hello"`), "cannot unmarshal"},
+		{"null", up(`null`), "neither a request"},
+		{"empty", up(""), "unexpected end"},
+		{"an empty batch", up(`[]`), "empty batch"},
+		{"part of a batch", up(`[1]`), "cannot unmarshal"},
+		{"neither request nor answer", up(`{"id":1}`), "neither a request"},
+		{"a method that is no string", up(`{"id":1,"method":{}}`), "neither a request"},
+		{"a method in other case", up(`{"id":1,"Method":"tools/call"}`), `"Method"`},
+		{"a second method in other case", up(`{"id":1,"method":"ping","METHOD":"tools/call"}`), `"METHOD"`},
+		{"a tool's name in other case", up(`{"id":1,"method":"tools/call","params":{"name":"a","Name":"b"}}`), `"Name"`},
+		{"a method that ends in C", up(`{"id":1,"method\u0000x":"tools/call","method":"ping"}`), `"method\x00x"`},
+		{"a method twice", up(`{"id":1,"method":"tools/call","params":{"name":"a"},"method":"ping"}`), "envelope comes twice"},
+		{"an id twice", up(`{"id":1,"method":"ping","id":2}`), "envelope comes twice"},
+		{"a tool's name twice", up(`{"id":1,"method":"tools/call","params":{"name":"a","n\u0061me":"b"}}`), "parameters comes twice"},
+		{"an argument twice", up(`{"id":1,"method":"tools/call","params":{"name":"a","arguments":{"x":[{"y":1,"y":2}]}}}`), "parameters comes twice"},
+		{"a name that ends in C", up(`{"id":1,"method":"tools/call","params":{"name":"a\u0000b"}}`), "NUL"},
+		{"a method's value that ends in C", up(`{"id":1,"method":"tools/call\u0000","params":{"name":"a"}}`), "NUL"},
+		{"a request that is not UTF-8", up("{\"id\":1,\"method\":\"ping\",\"met\xffhod\":\"tools/call\"}"), "not UTF-8"},
+		{"an outcome twice", down(`{"id":1,"result":{"isError":true,"isError":false}}`), "result comes twice"},
+		{"a result twice", down(`{"id":1,"result":{},"result":{"isError":true}}`), "envelope comes twice"},
+		{"more values than are read", down(`{"id":1,"result":{"x":[` + strings.Repeat("1,", 1<<20) + `1]}}`), "1048576 values"},
+		{"a batch of nothings", down(`[` + strings.Repeat("1,", 5000) + `1]`), "4096 messages"},
+		{"a call that asks for no answer", up(`{"method":"tools/call","params":{"name":"a"}}`), "without an id"},
+		{"a call whose id is none", up(`{"id":true,"method":"tools/call","params":{"name":"a"}}`), "without an id"},
+		{"a direction that is none", frame("sideways", ask), "direction"},
+		{"a timeout of nothing", synthetic(evidence.SyntheticTimeout, down("")), "timeout"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := calls(t, test.frame)
+			if len(got.Gaps) != 1 || !strings.Contains(got.Gaps[0].String(), test.why) {
+				t.Errorf("gaps %v; want one with %q", got.Gaps, test.why)
+			}
+		})
+	}
+}
+
+func TestGapWhereFramesAreMissing(t *testing.T) {
+	frames := func(yield func(evidence.Frame, error) bool) {
+		first, second := up(ask), down(ok)
+		first.Seq, second.Seq = 1, 3
+		_ = yield(first, nil) && yield(second, nil)
+	}
+	got, err := capture.Calls(frames)
+	if err != nil || len(got.Gaps) != 1 || got.Gaps[0].Server != "" {
+		t.Errorf("gaps %v, error %v; want one of any server", got.Gaps, err)
+	}
+}
+
+func TestErrorComesWithWhatWasBefore(t *testing.T) {
+	torn := errors.New("torn")
+	got, err := capture.Calls(func(yield func(evidence.Frame, error) bool) {
+		first := up(ask)
+		first.Seq = 1
+		_ = yield(first, nil) && yield(evidence.Frame{}, torn)
+	})
+	if !errors.Is(err, torn) || len(got.Calls) != 1 {
+		t.Errorf("calls %v, error %v", got.Calls, err)
+	}
+}
+
+func TestIDReusedWhileOpen(t *testing.T) {
+	got := calls(t, up(ask), up(strings.Replace(ask, "get", "put", 1)), down(ok), down(failed))
+	if len(got.Calls) != 2 || got.Calls[0].Outcome != evidence.OutcomeOK || got.Calls[1].Outcome != evidence.OutcomeProtocolError {
+		t.Fatalf("calls %v", got.Calls)
+	}
+	if want := []string{"id_reused: frame 2"}; !cmp.Equal(got.Calls[1].Notes, want) {
+		t.Errorf("notes %q; want %q", got.Calls[1].Notes, want)
+	}
+}
+
+func TestTaskIsAGap(t *testing.T) {
+	got := calls(t,
+		up(`{"id":1,"method":"tools/call","params":{"name":"slow","task":{"ttl":1}}}`),
+		down(`{"id":1,"result":{"task":{"taskId":"x","status":"working"}}}`))
+	if len(got.Calls) != 1 || len(got.Gaps) != 1 {
+		t.Errorf("calls %v, gaps %v", got.Calls, got.Gaps)
+	}
+}
+
+func TestCatalog(t *testing.T) {
+	got := calls(t,
+		up(`{"id":1,"method":"tools/list"}`),
+		down(`{"id":1,"result":{"tools":[{"name":"a","description":"first","inputSchema":{"maximum":1e2}}],"nextCursor":"p"}}`),
+		up(`{"id":2,"method":"tools/list","params":{"cursor":"p"}}`),
+		down(`{"id":2,"result":{"tools":[{"name":"b","annotations":{"readOnlyHint":true}},{"title":"no name"}]}}`),
+		up(`{"id":3,"method":"tools/list"}`),
+		down(`{"id":3,"result":{"tools":[{"name":"a","description":"second"}]}}`),
+		up(`{"id":4,"method":"tools/list"}`),
+		down(`{"id":4,"error":{"code":1}}`),
+	)
+	want := map[string][]capture.Tool{"s": {
+		{Name: "a", Description: "second", First: 2, Frame: 6},
+		{Name: "b", Annotations: json.RawMessage(`{"readOnlyHint":true}`), First: 4, Frame: 4, Removed: 6},
+	}}
+	if diff := cmp.Diff(want, got.Catalog, withoutDigests); diff != "" {
+		t.Error(diff)
+	}
+	if len(got.Calls) != 0 || len(got.Gaps) != 0 {
+		t.Errorf("calls %v, gaps %v", got.Calls, got.Gaps)
+	}
+}

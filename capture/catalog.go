@@ -1,0 +1,295 @@
+package capture
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"slices"
+
+	"github.com/waza-isolate/waza/evidence"
+)
+
+// What is kept of a server's lists. A server that lists more is not followed any
+// further: whether it has a tool is then not known.
+const (
+	maxTools  = 10_000  // by name
+	maxListed = 100_000 // entries of the lists that its conversations hold
+)
+
+// catalog is what one server has listed so far.
+type catalog struct {
+	tools   []*tool // in the order first seen
+	index   map[string]*tool
+	current map[string]*tool               // those that the agent may know and that were not removed
+	bytes   map[[sha256.Size]byte]*version // the tools' latest versions, by their bytes
+	talks   map[string]*talk               // by conversation; "" is all without a session
+	whole   int64                          // frame that asked for the last complete list; 0 is none
+	blind   int64                          // last frame after which there may be tools that no list has told
+	listed  int
+	changes changes
+	schemas schemas
+}
+
+// tool is what is known of one tool.
+type tool struct {
+	*version
+	first, last int64 // frames that told it
+	removed     int64 // frame that ended a list without it; 0 is none
+	hidden      bool
+	born        int64                      // the list that told it first, by its request's frame
+	twins       map[[sha256.Size]byte]bool // other entries of the same name in one list
+}
+
+// talk is what one conversation was told.
+type talk struct {
+	whole *listing // the last complete one
+	fresh *listing // a newer one, as far as it has come
+}
+
+// listing is a list of tools, page by page.
+type listing struct {
+	asked int64  // frame of the request for its first page; 0 where that was not seen
+	next  string // cursor of the page that is to come
+	tools map[string]*version
+}
+
+func newCatalog() *catalog {
+	return &catalog{
+		index: map[string]*tool{}, current: map[string]*tool{},
+		bytes: map[[sha256.Size]byte]*version{}, talks: map[string]*talk{},
+	}
+}
+
+// catalog is that of the server of f.
+func (c *collector) catalog(f evidence.Frame) *catalog {
+	known := c.tools[f.Server]
+	if known == nil {
+		known = newCatalog()
+		c.tools[f.Server] = known
+	}
+	return known
+}
+
+// talkOf names the conversation that a list is told in. Requests without a session
+// may come on any connection, so all of a server's are one conversation.
+func (c *collector) talkOf(f evidence.Frame) string {
+	if c.session[connID{f.Server, f.Conn}] {
+		return f.Conn
+	}
+	return ""
+}
+
+// kept reads what a server listed before tools were kept from the agent, or answered when its
+// client had left. The answer that the agent saw comes after it, and is what ends the request.
+func (c *collector) kept(f evidence.Frame, m message) {
+	id := requestID{connID{f.Server, f.Conn}, m.key}
+	waiting := c.open[id]
+	if m.method == "" && len(waiting) == 0 {
+		c.unheard(f, c.closed[id])
+	}
+	if m.method == "" && len(waiting) > 0 && waiting[0].list {
+		known := c.catalog(f)
+		for _, raw := range c.page(f, m.result).tools {
+			if v := c.version(f, known, raw); v != nil && !known.hide(f, v) {
+				c.note(f, NoteTooManyTools)
+				return
+			}
+		}
+	}
+}
+
+// list reads a page of a list that the agent was told.
+func (c *collector) list(f evidence.Frame, r *request, result json.RawMessage) {
+	if result == nil {
+		return // an error lists nothing
+	}
+	p := c.page(f, result)
+	known := c.catalog(f)
+	if !p.ok {
+		known.blind = f.Seq
+		return
+	}
+	l := known.listing(c.talkOf(f), r)
+	for _, raw := range p.tools {
+		v := c.version(f, known, raw)
+		if v == nil {
+			continue
+		}
+		if !known.tell(f, l, v) {
+			c.note(f, NoteTooManyTools)
+			l.asked, known.blind = 0, f.Seq
+			break
+		}
+		if told := l.tools[v.name()]; told != v {
+			c.note(f, NoteDuplicateTool)
+		}
+	}
+	if p.last && l.asked > 0 && r.cursor == l.next {
+		known.end(f, c.talkOf(f), l)
+	} else if r.cursor == l.next {
+		l.next = p.next
+	}
+}
+
+// listing is the list that a page belongs to: one that asks for no page begins one.
+func (k *catalog) listing(conversation string, r *request) *listing {
+	t := k.talks[conversation]
+	if t == nil {
+		t = &talk{}
+		k.talks[conversation] = t
+	}
+	switch {
+	case r.cursor == "":
+		k.drop(t.fresh)
+		t.fresh = &listing{asked: r.frame, tools: map[string]*version{}}
+	case t.fresh == nil:
+		t.fresh = &listing{tools: map[string]*version{}}
+	}
+	return t.fresh
+}
+
+// drop gives back the room of a list that nobody looks at any more.
+func (k *catalog) drop(l *listing) {
+	if l != nil {
+		k.listed -= len(l.tools)
+	}
+}
+
+// tell takes in that the agent was told v. It returns false where there is no room.
+func (k *catalog) tell(f evidence.Frame, l *listing, v *version) bool {
+	name := v.name()
+	t := k.index[name]
+	if told := l.tools[name]; told != nil {
+		k.tellTwin(f, l, t, v)
+		return true
+	}
+	if k.listed >= maxListed || t == nil && len(k.tools) >= maxTools {
+		return false
+	}
+	l.tools[name] = v
+	k.listed++
+	if t == nil {
+		t = k.add(f, v)
+	}
+	if k.current[name] == nil && k.whole > 0 {
+		k.changes.add(f, name, evidence.ToolAdded, "", "")
+	}
+	if !t.hidden {
+		k.changes.compare(f, t.version, v)
+	}
+	if t.born == 0 {
+		t.born = l.asked
+	}
+	t.hidden, t.removed = false, 0
+	k.current[name] = t
+	k.update(f, t, v)
+	return true
+}
+
+// tellTwin takes in a second entry of a name in one list, of which the first counts.
+// That it says another thing is a change, unless the server has said so from the
+// beginning.
+func (k *catalog) tellTwin(f evidence.Frame, l *listing, t *tool, v *version) {
+	if v.sum == t.sum || t.twins[v.sum] || len(t.twins) == maxTwins {
+		return
+	}
+	if t.twins == nil {
+		t.twins = map[[sha256.Size]byte]bool{}
+	}
+	t.twins[v.sum] = true
+	if t.born != l.asked {
+		k.changes.compare(f, t.version, v)
+	}
+}
+
+// maxTwins is how many entries of one name are told apart.
+const maxTwins = 16
+
+// hide takes in a tool that may be kept from the agent. It returns false where there
+// is no room. What the agent sees itself tells more.
+func (k *catalog) hide(f evidence.Frame, v *version) bool {
+	t := k.index[v.name()]
+	switch {
+	case t == nil && len(k.tools) >= maxTools:
+		return false
+	case t == nil:
+		k.add(f, v).hidden = true
+	case t.hidden:
+		k.update(f, t, v)
+	}
+	return true
+}
+
+func (k *catalog) add(f evidence.Frame, v *version) *tool {
+	t := &tool{version: v, first: f.Seq, last: f.Seq}
+	k.index[v.name()] = t
+	k.tools = append(k.tools, t)
+	k.bytes[v.sum] = v
+	return t
+}
+
+func (k *catalog) update(f evidence.Frame, t *tool, v *version) {
+	t.last = f.Seq
+	if t.version == v {
+		return
+	}
+	delete(k.bytes, t.sum)
+	k.bytes[v.sum] = v
+	t.version = v
+}
+
+// end makes l, which is complete, what its conversation goes by.
+func (k *catalog) end(f evidence.Frame, conversation string, l *listing) {
+	t := k.talks[conversation]
+	k.drop(t.whole)
+	t.whole, t.fresh = l, nil
+	k.whole = l.asked
+	var gone []string
+	for name := range k.current {
+		if l.tools[name] == nil {
+			gone = append(gone, name)
+		}
+	}
+	slices.Sort(gone)
+	for _, name := range gone {
+		k.current[name].removed = f.Seq
+		delete(k.current, name)
+		k.changes.add(f, name, evidence.ToolRemoved, "", "")
+	}
+}
+
+// find returns a tool as a conversation was last told of it, or as another one was
+// that it was not told of. Where there is none, known says whether that is sure:
+// a complete list lacks it, and nothing since says that there may be others.
+func (k *catalog) find(conversation, name string, blind int64) (v *version, known bool) {
+	t := k.talks[conversation]
+	if t == nil {
+		t = &talk{}
+	}
+	for _, l := range []*listing{t.fresh, t.whole} {
+		if l != nil && l.tools[name] != nil {
+			return l.tools[name], true
+		}
+	}
+	if other := k.current[name]; other != nil {
+		return other.version, true
+	}
+	blind = max(blind, k.blind)
+	switch {
+	case t.fresh != nil:
+		return nil, false
+	case t.whole != nil:
+		return nil, t.whole.asked > blind
+	}
+	return nil, k.whole > blind
+}
+
+// list is what the server's tools are at last.
+func (k *catalog) list() []Tool {
+	tools := []Tool{}
+	for _, t := range k.tools {
+		told := t.tool
+		told.First, told.Frame, told.Removed, told.Hidden = t.first, t.last, t.removed, t.hidden
+		tools = append(tools, told)
+	}
+	return tools
+}

@@ -1,0 +1,110 @@
+package capture
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/defence"
+	"github.com/waza-isolate/waza/internal/visible"
+)
+
+// maxChanges is how many changes of one kind are kept of a server. Each kind has its
+// own room, so that none can crowd out another.
+const maxChanges = 1000
+
+// changes are those of one server's tools.
+type changes struct {
+	kept  []evidence.Change
+	count map[evidence.ChangeKind]int // also of those that are not kept
+}
+
+func (cs *changes) add(f evidence.Frame, tool string, what evidence.ChangeKind, before, after string) {
+	if cs.count == nil {
+		cs.count = map[evidence.ChangeKind]int{}
+	}
+	if cs.count[what]++; cs.count[what] > maxChanges {
+		return
+	}
+	before, after = differing(before, after)
+	cs.kept = append(cs.kept, evidence.Change{Server: f.Server, Tool: tool, What: what, Frame: f.Seq, Before: before, After: after})
+}
+
+// compare adds what differs between two versions of a tool. JSON is compared by
+// value: an entry that is only written in another way has not changed.
+func (cs *changes) compare(f evidence.Frame, before, after *version) {
+	if !defence.ComparedTools || before.tool.Digest == after.tool.Digest {
+		return
+	}
+	was, is, name := before.tool, after.tool, after.name()
+	described, schema, hints := was.Description == is.Description, Equal(was.InputSchema, is.InputSchema), Equal(was.Annotations, is.Annotations)
+	if !described {
+		cs.add(f, name, evidence.ChangedDescription, was.Description, is.Description)
+	}
+	if !schema {
+		cs.add(f, name, evidence.ChangedInputSchema, string(was.InputSchema), string(is.InputSchema))
+	}
+	if !hints {
+		cs.add(f, name, evidence.ChangedAnnotations, string(was.Annotations), string(is.Annotations))
+	}
+	if described && schema && hints {
+		cs.add(f, name, evidence.ChangedOther, "", "")
+	}
+}
+
+// maxDiffering is how many bytes of each side of a change are kept.
+const maxDiffering = 400
+
+// differing cuts two texts to where they differ, with some of what is before it.
+func differing(before, after string) (string, string) {
+	same := 0
+	for same < len(before) && same < len(after) && before[same] == after[same] {
+		same++
+	}
+	from := max(0, same-maxDiffering/4)
+	return part(before, from), part(after, from)
+}
+
+// part is a text from a byte on, with a mark at each end that was cut.
+func part(s string, from int) string {
+	for from > 0 && from < len(s) && !utf8.RuneStart(s[from]) {
+		from--
+	}
+	cut := s[min(from, len(s)):]
+	if from > 0 {
+		cut = "…" + cut
+	}
+	return visible.Shorten(cut, maxDiffering)
+}
+
+// hashOf is the hash of a server's tools but for those that it removed; see
+// [evidence.Catalog].
+func hashOf(tools []Tool) string {
+	there := slices.DeleteFunc(slices.Clone(tools), func(t Tool) bool { return t.Removed > 0 })
+	slices.SortFunc(there, func(a, b Tool) int { return strings.Compare(a.Name, b.Name) })
+	sum := sha256.New()
+	for _, t := range there {
+		sum.Write([]byte(t.Digest))
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// Catalogs are what the servers listed, in the order of their names.
+func (r Result) Catalogs() []evidence.Catalog {
+	catalogs := []evidence.Catalog{}
+	for _, server := range slices.Sorted(maps.Keys(r.Catalog)) {
+		tools := r.Catalog[server]
+		c := evidence.Catalog{Server: server, SHA256: hashOf(tools), Complete: r.Complete[server], Tools: tools}
+		for _, change := range r.Changes {
+			if change.Server == server {
+				c.Changes = append(c.Changes, change)
+			}
+		}
+		catalogs = append(catalogs, c)
+	}
+	return catalogs
+}

@@ -1,0 +1,320 @@
+package capture
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/defence"
+	"github.com/waza-isolate/waza/internal/jsontext"
+)
+
+// connID is one client's conversation with one server.
+type connID struct{ server, conn string }
+
+// requestID names a client's request; a server's own requests have ids apart.
+type requestID struct {
+	connID
+	key string
+}
+
+// request is what an answer may come for.
+type request struct {
+	call   *call  // of a tools/call, or of a read
+	list   bool   // a tools/list
+	cursor string // the page it asks for; empty is the first
+	frame  int64
+	again  string // the note that a further answer gets; empty while none came
+	late   bool   // the server answered a call that its client had left
+}
+
+func (r *request) isAbandoned() bool {
+	return r.call != nil && r.call.Outcome == evidence.OutcomeAbandoned
+}
+
+// collector holds what the frames so far add up to.
+type collector struct {
+	calls   []*call
+	reads   []*call
+	first   map[likeness]int         // by what calls ask: the number of the first
+	open    map[requestID][]*request // unanswered, oldest first
+	closed  map[requestID]*request   // last one that got its end
+	rounds  map[round][]*call        // calls that wait for the client's input
+	session map[connID]bool          // opened by initialize: no rounds there
+	tools   map[string]*catalog
+	blind   int64 // the last frame that is missing, which may have been a list of any server's
+	gaps    []Gap
+	notes   []Note
+}
+
+func newCollector() *collector {
+	return &collector{
+		first:   map[likeness]int{},
+		open:    map[requestID][]*request{},
+		closed:  map[requestID]*request{},
+		rounds:  map[round][]*call{},
+		session: map[connID]bool{},
+		tools:   map[string]*catalog{},
+	}
+}
+
+func (c *collector) gap(f evidence.Frame, why string) {
+	if f.Dir == evidence.ToClient {
+		c.catalog(f).blind = f.Seq // it may have been a list
+	}
+	c.gaps = append(c.gaps, Gap{Server: f.Server, Frame: f.Seq, Why: why})
+}
+
+func (c *collector) note(f evidence.Frame, kind string) {
+	c.notes = append(c.notes, Note{Server: f.Server, Frame: f.Seq, Kind: kind})
+}
+
+func (c *collector) frame(f evidence.Frame) {
+	switch {
+	case f.RedactedEnvelope:
+		c.gap(f, "a secret in its id, its method or its tool's name was redacted")
+	case f.Truncated > 0:
+		c.gap(f, fmt.Sprintf("%d bytes of it were not kept", f.Truncated))
+		return
+	case f.Dir != evidence.ToServer && f.Dir != evidence.ToClient:
+		c.gap(f, fmt.Sprintf("direction %q", f.Dir))
+		return
+	case f.Synthetic != "" && len(f.Raw) == 0:
+		c.broken(f)
+		return
+	case defence.FewValues && isIntricate(f.Raw):
+		c.gap(f, fmt.Sprintf("it has more than %d values", jsontext.MaxValues))
+		return
+	}
+	batch, err := split(f.Raw)
+	if err != nil {
+		c.gap(f, err.Error())
+		return
+	}
+	for _, raw := range batch {
+		m, err := parse(raw)
+		if err != nil {
+			c.gap(f, err.Error())
+			continue
+		}
+		if why := m.doubt(f); defence.OneMeaning && why != "" {
+			c.gap(f, why)
+		}
+		c.message(f, m)
+	}
+}
+
+func (c *collector) message(f evidence.Frame, m message) {
+	toServer, asks := f.Dir == evidence.ToServer, m.method != ""
+	switch {
+	case f.Side == evidence.SideServer:
+		c.kept(f, m)
+	case defence.Cancellation && toServer && m.method == "notifications/cancelled":
+		c.cancel(f, m)
+	case toServer && asks:
+		c.request(f, m)
+	case !toServer && !asks && m.key == "" && f.Synthetic != "":
+		c.broken(f)
+	case (!toServer || !defence.OwnAnswers) && !asks:
+		c.answer(f, m)
+	case !toServer && m.method == "notifications/tools/list_changed":
+		c.catalog(f).blind = f.Seq
+	}
+	// What is left: a server's other notifications and its requests, and their answers.
+}
+
+func (c *collector) request(f evidence.Frame, m message) {
+	r := &request{list: m.method == "tools/list", frame: f.Seq}
+	switch m.method {
+	case "initialize":
+		c.session[connID{f.Server, f.Conn}] = true
+	case "tools/call":
+		if m.key == "" {
+			c.note(f, NoteCallWithoutID)
+			c.gap(f, "a tools/call without an id: whether it ran is not known")
+			return
+		}
+		r.call = c.call(f, m)
+	case "tools/list":
+		params, _ := members(m.params) // a list without parameters begins at its first page
+		r.cursor = text(params["cursor"])
+	case methodReadResource, methodGetPrompt:
+		if m.key != "" {
+			r.call = c.call(f, m)
+		}
+	}
+	if m.key == "" {
+		return
+	}
+	id := requestID{connID{f.Server, f.Conn}, m.key}
+	if len(c.open[id]) > 0 {
+		c.noteOn(f, r, NoteIDReused)
+	}
+	c.open[id] = append(c.open[id], r)
+}
+
+func (c *collector) answer(f evidence.Frame, m message) {
+	id := requestID{connID{f.Server, f.Conn}, m.key}
+	if !defence.OwnConversation && len(c.open[id]) == 0 {
+		for other := range c.open {
+			if other.key == m.key {
+				id, f.Server, f.Conn = other, other.server, other.conn
+			}
+		}
+	}
+	r := c.close(id, NoteDuplicateResponse)
+	if r == nil {
+		r = c.regained(f, c.closed[id])
+	}
+	if !defence.FirstAnswer && r == nil && f.Synthetic == "" {
+		r = c.closed[id]
+	}
+	if r == nil {
+		c.unasked(f, c.closed[id])
+		return
+	}
+	if f.Synthetic != "" {
+		r.again = NoteLateResponse
+	}
+	switch {
+	case r.call != nil:
+		c.settle(f, m, r.call)
+	case r.list:
+		c.list(f, r, m.result)
+	}
+}
+
+// regained is the last request under an id, if it is a call that its client had left and came
+// back to, for the answer that f is; else nil.
+func (c *collector) regained(f evidence.Frame, last *request) *request {
+	if last == nil || !last.isAbandoned() || f.Synthetic != "" || last.late && f.Side != evidence.SideAgent {
+		return nil
+	}
+	last.again = NoteDuplicateResponse
+	return last
+}
+
+// unheard notes an answer that the server gave when its client had left.
+func (c *collector) unheard(f evidence.Frame, last *request) {
+	if last != nil && last.isAbandoned() {
+		c.noteOn(f, last, last.again)
+		last.late = true
+	}
+}
+
+// unasked notes an answer that nothing waited for. It changes no call.
+func (c *collector) unasked(f evidence.Frame, last *request) {
+	switch {
+	case last == nil:
+		c.note(f, NoteOrphanResponse)
+	case f.Synthetic == "":
+		c.noteOn(f, last, last.again)
+	}
+}
+
+// cancel ends a request that the client gave up or left, or that the proxy gave up.
+func (c *collector) cancel(f evidence.Frame, m message) {
+	params, ok := members(m.params)
+	if !ok {
+		c.note(f, NoteMalformed)
+		return
+	}
+	key, ok := idKey(params["requestId"])
+	if !ok {
+		c.note(f, NoteMalformed)
+		return
+	}
+	id := requestID{connID{f.Server, f.Conn}, key}
+	if open := c.open[id]; f.Synthetic == evidence.SyntheticAbandoned && len(open) > 0 && open[0].call == nil {
+		return // its client may come back for the answer
+	}
+	r := c.close(id, NoteLateResponse)
+	if r != nil && r.call != nil {
+		outcome := evidence.OutcomeCancelled
+		switch f.Synthetic {
+		case evidence.SyntheticTimeout:
+			outcome = evidence.OutcomeTimeout
+		case evidence.SyntheticAbandoned:
+			outcome = evidence.OutcomeAbandoned
+		}
+		r.call.end(f, outcome)
+	}
+}
+
+// broken ends every request of a conversation whose server is gone.
+func (c *collector) broken(f evidence.Frame) {
+	if f.Synthetic != evidence.SyntheticTransport {
+		c.gap(f, fmt.Sprintf("%s of no request that is named", f.Synthetic))
+		return
+	}
+	conn := connID{f.Server, f.Conn}
+	for id := range c.open {
+		if id.connID != conn {
+			continue
+		}
+		for r := c.close(id, NoteLateResponse); r != nil; r = c.close(id, NoteLateResponse) {
+			if r.call != nil {
+				r.call.end(f, evidence.OutcomeTransportError)
+			}
+		}
+	}
+}
+
+// close takes the oldest open request of that id; a further answer to it gets
+// the note again. It returns nil where none is open.
+func (c *collector) close(id requestID, again string) *request {
+	queue := c.open[id]
+	if len(queue) == 0 {
+		return nil
+	}
+	r := queue[0]
+	if c.open[id] = queue[1:]; len(queue) == 1 {
+		delete(c.open, id)
+	}
+	r.again = again
+	c.closed[id] = r
+	return r
+}
+
+// noteOn puts a note on r's call, or on the trial where r is none.
+func (c *collector) noteOn(f evidence.Frame, r *request, kind string) {
+	if r.call == nil {
+		c.note(f, kind)
+		return
+	}
+	r.call.note(f, kind)
+}
+
+func (c *collector) finish() Result {
+	for _, k := range slices.Concat(c.calls, c.reads) {
+		switch {
+		case k.waiting:
+			k.Outcome = evidence.OutcomeCancelled
+			k.Notes = append(k.Notes, NoteRoundAbandoned)
+		case k.Outcome == "":
+			k.Outcome = evidence.OutcomeTransportError
+		}
+	}
+	numberIncidents(c.calls)
+	result := Result{Catalog: map[string][]Tool{}, Complete: map[string]bool{}, Gaps: c.gaps, Notes: c.notes, Named: map[int]string{}}
+	result.Calls = slices.Grow(result.Calls, len(c.calls))
+	for _, k := range c.calls {
+		result.Calls = append(result.Calls, k.Call)
+		if k.named != "" {
+			result.Named[k.Seq] = k.named
+		}
+	}
+	for _, k := range c.reads {
+		result.Reads = append(result.Reads, k.read())
+	}
+	for _, server := range slices.Sorted(maps.Keys(c.tools)) {
+		if known := c.tools[server]; len(known.talks) > 0 || len(known.tools) > 0 {
+			result.Catalog[server], result.Complete[server] = known.list(), known.whole > 0
+			result.Changes = append(result.Changes, known.changes.kept...)
+		}
+	}
+	slices.SortStableFunc(result.Changes, func(a, b evidence.Change) int { return cmp.Compare(a.Frame, b.Frame) })
+	return result
+}

@@ -1,0 +1,215 @@
+package capture
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/waza-isolate/waza/evidence"
+)
+
+// content is what a tool result holds.
+type content struct {
+	blocks     json.RawMessage // of content, as they came
+	structured json.RawMessage
+	text       string // of text blocks, joined by newlines
+	textAlone  bool   // there is no other kind of block
+}
+
+// readContent reads a result; a server's mistakes leave it empty.
+func readContent(result json.RawMessage) content {
+	if !json.Valid(result) {
+		return content{}
+	}
+	fields, ok := members(result)
+	if !ok {
+		return content{}
+	}
+	c := content{blocks: fields["content"], structured: fields["structuredContent"]}
+	c.text, c.textAlone = blockText(c.blocks)
+	return c
+}
+
+// blockText joins the text of blocks, and says whether there is no other kind.
+func blockText(raw json.RawMessage) (joined string, alone bool) {
+	var blocks []map[string]json.RawMessage
+	_ = json.Unmarshal(raw, &blocks)
+	var texts []string
+	alone = true
+	for _, block := range blocks {
+		if text(block["type"]) != "text" {
+			alone = false
+			continue
+		}
+		texts = append(texts, text(block["text"]))
+	}
+	return strings.Join(texts, "\n"), alone
+}
+
+// sameResult reports whether a result is told as it was. Nothing told is nothing told
+// wrong, and results that are not text alone are told in too many ways to compare. An
+// agent may tell the whole result, its content, the structured content or the text,
+// as JSON or as a string of it; with other lines before and behind; and shortened.
+func sameResult(told json.RawMessage, call evidence.Call) bool {
+	c := readContent(call.Result)
+	if len(told) == 0 || isNull(told) || c.text == "" || !c.textAlone {
+		return true
+	}
+	said := toldText(told)
+	if holdsLines(said, c.text) {
+		return true
+	}
+	for _, value := range []json.RawMessage{told, unpacked(told)} {
+		for _, whole := range []json.RawMessage{call.Result, c.blocks, c.structured, json.RawMessage(c.text)} {
+			if len(value) > 0 && Equal(value, whole) {
+				return true
+			}
+		}
+	}
+	return isShortened(said, c.text)
+}
+
+// unpacked is the JSON that a JSON string holds, or nil.
+func unpacked(raw json.RawMessage) json.RawMessage {
+	inner := json.RawMessage(text(raw))
+	if !json.Valid(inner) {
+		return nil
+	}
+	return inner
+}
+
+// toldText is the text of a told result: a string; the text of blocks, alone or under
+// content; or every string in it.
+func toldText(told json.RawMessage) string {
+	var v any
+	if json.Unmarshal(told, &v) != nil {
+		return string(told)
+	}
+	return strings.Join(texts(v), "\n")
+}
+
+func texts(v any) []string {
+	switch v := v.(type) {
+	case string:
+		return []string{v}
+	case []any:
+		var all []string
+		for _, item := range v {
+			all = append(all, texts(item)...)
+		}
+		return all
+	case map[string]any:
+		for _, key := range []string{"contents", "text", "content"} {
+			if inner, ok := v[key]; ok {
+				return texts(inner)
+			}
+		}
+		var all []string
+		for _, key := range sortedKeys(v) {
+			all = append(all, texts(v[key])...)
+		}
+		return all
+	}
+	return nil
+}
+
+func sortedKeys(v map[string]any) []string {
+	keys := make([]string, 0, len(v))
+	for key := range v {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// holdsLines reports whether all lines of a text stand together in another, white
+// space at their ends and empty lines aside.
+func holdsLines(said, was string) bool {
+	return strings.Contains("\n"+lines(said)+"\n", "\n"+lines(was)+"\n")
+}
+
+func lines(s string) string {
+	var kept []string
+	for line := range strings.Lines(s) {
+		if line = strings.TrimSpace(line); line != "" {
+			kept = append(kept, line)
+		}
+	}
+	return strings.Join(kept, "\n")
+}
+
+// minPrefix is how many bytes the beginning of a result must have to be taken for a
+// shortened one without a mark that says so.
+const minPrefix = 256
+
+// isShortened reports whether said is was with something left out: its beginning, a
+// mark of the omission, and its end, either of which may be empty; or a long beginning
+// and nothing else.
+func isShortened(said, was string) bool {
+	said, was = strings.Join(strings.Fields(said), " "), strings.Join(strings.Fields(was), " ")
+	begin := commonPrefix(said, was)
+	if begin == len(said) {
+		return begin >= minPrefix
+	}
+	// The mark may begin as the text went on.
+	for begin := begin; begin >= 0 && begin > commonPrefix(said, was)-4; begin-- {
+		end := commonSuffix(said[begin:], was[begin:])
+		if isMark(said[begin : len(said)-end]) {
+			return true
+		}
+	}
+	return false
+}
+
+func commonPrefix(a, b string) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+func commonSuffix(a, b string) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[len(a)-1-n] == b[len(b)-1-n] {
+		n++
+	}
+	return n
+}
+
+// isMark reports whether s says that something was left out and nothing else: it
+// begins with an ellipsis or a bracket and has no words but those that such marks are
+// made of. A number counts what was left out, so it comes with a word.
+func isMark(s string) bool {
+	s = strings.ToLower(strings.TrimSpace(s))
+	said := strings.HasPrefix(s, "…") || strings.HasPrefix(s, "...")
+	if !said && !strings.ContainsAny(s[:min(len(s), 1)], "[<(+-*") {
+		return false
+	}
+	numbers, words := 0, 0
+	for word := range strings.FieldsFuncSeq(s, func(c rune) bool { return !unicode.IsLetter(c) && !unicode.IsDigit(c) }) {
+		switch {
+		case strings.Trim(word, "0123456789") == "":
+			numbers++
+			continue
+		case slices.Contains(omissions(), word):
+			said = true
+		case !slices.Contains(fillers(), word):
+			return false
+		}
+		words++
+	}
+	return said && numbers <= words
+}
+
+func omissions() []string {
+	return []string{"truncated", "omitted", "clipped", "shortened", "elided", "cut", "snip", "snipped", "more", "trimmed", "remaining", "hidden"}
+}
+
+func fillers() []string {
+	return []string{
+		"output", "result", "results", "response", "content", "text", "message", "tool", "of", "to", "the", "at", "off", "was", "is", "too", "long", "for",
+		"showing", "first", "last", "total", "chars", "characters", "bytes", "lines", "line", "tokens", "kb", "mb", "k", "length", "limit", "due",
+	}
+}

@@ -1,0 +1,50 @@
+package capture
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/waza-isolate/waza/evidence"
+)
+
+// Names of several tools, told far more often than they were called, in shapes that
+// have a search come by many calls. What counts is how often a call is looked at.
+func TestManyAmbiguousNames(t *testing.T) {
+	const n = 10_000
+	either := []evidence.ToolRef{{Server: "a", Tool: "x"}, {Server: "b", Tool: "x"}}
+	told := func(bare bool, arguments int, tools ...evidence.ToolRef) telling {
+		return telling{name: fmt.Sprint(tools), form: fmt.Sprint(arguments), means: Resolution{Kind: NameAmbiguous, Tools: tools, Bare: bare}}
+	}
+	for _, test := range []struct {
+		name string
+		told func(i int) telling
+	}{
+		{"all alike", func(int) telling { return told(false, 0, either...) }},
+		{"all with other arguments", func(i int) telling { return told(false, i, either...) }},
+		{"that are no calls but for their arguments", func(i int) telling { return told(true, i/4, either...) }},
+		{"of one tool and then of the other", func(i int) telling {
+			return told(false, i, either[i/n], evidence.ToolRef{Server: "c", Tool: "x"})
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := &Pairing{}
+			for i := range n {
+				p.calls = append(p.calls, evidence.Call{Server: either[i%2].Server, Tool: "x", Arguments: json.RawMessage(fmt.Sprint(i))})
+				p.input = append(p.input, fmt.Sprint(i))
+			}
+			p.taken = make([]bool, n)
+			for i := range 2 * n {
+				p.told = append(p.told, test.told(i))
+			}
+			m := newMatching(p)
+			for i := range p.told {
+				m.add(i)
+			}
+			t.Log(m.looks)
+			if most := 10 * 3 * n; m.looks > most {
+				t.Errorf("%d looks; want %d at most, which is ten for each call and telling", m.looks, most)
+			}
+		})
+	}
+}

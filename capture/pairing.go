@@ -1,0 +1,212 @@
+package capture
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/jsonvalue"
+)
+
+// Pairing says which captured call each told use is. As many are paired as can be,
+// of those as many as can be with equal arguments, of those with the outcome and the
+// result that is told, and what is then alike in order. So in whatever order a
+// transcript tells of calls made at once, the same are left over.
+type Pairing struct {
+	tools map[string][]string
+	told  []telling
+	calls []evidence.Call
+	call  []int // by telling: index of its call, or none
+	taken []bool
+
+	input []string // by call: its arguments in canonical form; none where nothing is told
+	// namesServers is set where the transcript has names with a server's in them, so
+	// that a bare one is the agent's own tool; namesTools where it has none of those
+	// and bare ones that are captured calls, so that a bare one is a server's.
+	namesServers, namesTools bool
+}
+
+const none = -1
+
+// Pair holds what a transcript tells of tools against the calls that were captured.
+// tools is as of [Tools].
+func Pair(tools map[string][]string, calls []evidence.Call, transcript []evidence.TranscriptEvent) *Pairing {
+	told := tellings(tools, transcript)
+	p := &Pairing{tools: tools, told: told, calls: calls, taken: make([]bool, len(calls))}
+	if len(told) == 0 {
+		return p
+	}
+	for range told {
+		p.call = append(p.call, none)
+	}
+	for _, call := range calls {
+		form, _ := jsonvalue.Canonical(call.Arguments)
+		p.input = append(p.input, form)
+	}
+	p.exact()
+	for i, t := range told {
+		if t.means.claims() && !t.means.Bare {
+			p.namesServers = true
+		} else if p.call[i] != none {
+			p.namesTools = true
+		}
+	}
+	p.namesTools = p.namesTools && !p.namesServers
+	if p.namesTools {
+		p.remaining(func(t telling) bool { return t.means.Bare })
+	}
+	p.ambiguous()
+	return p
+}
+
+// exact pairs what names one tool: names that say their server first, since a bare
+// one is a call only where its arguments are.
+func (p *Pairing) exact() {
+	p.within(func(told, calls []int) {
+		qualified := func(i int) bool { return !p.told[i].means.Bare }
+		p.refine(only(told, qualified), calls, levels())
+		p.refine(only(told, func(i int) bool { return !qualified(i) }), p.free(calls), levels())
+	})
+	p.remaining(func(t telling) bool { return !t.means.Bare })
+}
+
+// remaining pairs in order what is left of those that qualify.
+func (p *Pairing) remaining(qualifies func(telling) bool) {
+	p.within(func(told, calls []int) {
+		told = only(told, func(i int) bool { return p.call[i] == none && qualifies(p.told[i]) })
+		p.inOrder(told, p.free(calls))
+	})
+}
+
+// within takes up each tool that is named without doubt, with its tellings and calls.
+func (p *Pairing) within(take func(told, calls []int)) {
+	calls := map[evidence.ToolRef][]int{}
+	for i, call := range p.calls {
+		ref := evidence.ToolRef{Server: call.Server, Tool: call.Tool}
+		calls[ref] = append(calls[ref], i)
+	}
+	told := map[evidence.ToolRef][]int{}
+	for i, t := range p.told {
+		if t.means.Kind == NameTool {
+			told[t.means.Tools[0]] = append(told[t.means.Tools[0]], i)
+		}
+	}
+	for ref, some := range told {
+		take(some, calls[ref])
+	}
+}
+
+// level is something that a telling and a call may have the same of: they do where
+// both have a key and it is one.
+type level struct {
+	told func(*Pairing, int) (string, bool)
+	call func(*Pairing, int) (string, bool)
+}
+
+// levels are from the coarsest. Each divides the classes of the one before, so pairing
+// the finest first loses no pair of a coarser.
+func levels() []level {
+	return []level{
+		{
+			told: func(p *Pairing, i int) (string, bool) { return p.told[i].form, p.told[i].form != "" },
+			call: func(p *Pairing, i int) (string, bool) { return p.input[i], p.input[i] != "" },
+		}, {
+			told: func(p *Pairing, i int) (string, bool) {
+				return outcomeKey(p.told[i].success != nil && *p.told[i].success), p.told[i].success != nil
+			},
+			call: func(p *Pairing, i int) (string, bool) {
+				return outcomeKey(p.calls[i].Outcome == evidence.OutcomeOK), true
+			},
+		}, {
+			told: func(p *Pairing, i int) (string, bool) {
+				return toldText(p.told[i].result), len(p.told[i].result) > 0
+			},
+			call: func(p *Pairing, i int) (string, bool) {
+				return readContent(p.calls[i].Result).text, len(p.calls[i].Result) > 0
+			},
+		},
+	}
+}
+
+func outcomeKey(ok bool) string {
+	if ok {
+		return "ok"
+	}
+	return "failed"
+}
+
+// refine pairs those that share the first level's key, and of them first those that
+// share the next one's too.
+func (p *Pairing) refine(told, calls []int, levels []level) {
+	if len(told) == 0 || len(calls) == 0 {
+		return
+	}
+	toldBy, callsBy := map[string][]int{}, map[string][]int{}
+	for _, i := range told {
+		if key, ok := levels[0].told(p, i); ok {
+			toldBy[key] = append(toldBy[key], i)
+		}
+	}
+	for _, i := range calls {
+		if key, ok := levels[0].call(p, i); ok {
+			callsBy[key] = append(callsBy[key], i)
+		}
+	}
+	for key, some := range toldBy {
+		calls := callsBy[key]
+		if len(levels) > 1 && len(some)+len(calls) > 2 {
+			p.refine(some, calls, levels[1:])
+		}
+		p.inOrder(only(some, func(i int) bool { return p.call[i] == none }), p.free(calls))
+	}
+}
+
+func (p *Pairing) inOrder(told, calls []int) {
+	for i := range min(len(told), len(calls)) {
+		p.call[told[i]], p.taken[calls[i]] = calls[i], true
+	}
+}
+
+func (p *Pairing) free(calls []int) []int {
+	return only(calls, func(i int) bool { return !p.taken[i] })
+}
+
+func only(all []int, keep func(int) bool) []int {
+	return slices.DeleteFunc(slices.Clone(all), func(i int) bool { return !keep(i) })
+}
+
+// builtin reports whether a telling may be of a tool of the agent's own.
+func (p *Pairing) builtin(i int) bool {
+	means := p.told[i].means
+	return !means.claims() || means.Bare && p.call[i] == none && !p.namesTools
+}
+
+// claim is a telling for the record.
+func (p *Pairing) claim(i int) evidence.Claim {
+	t := p.told[i]
+	c := evidence.Claim{Number: i + 1, ID: t.id, Name: t.name, Arguments: validJSON(t.arguments), Tools: t.means.Tools}
+	if p.call[i] != none {
+		c.Call = p.calls[p.call[i]].Seq
+	}
+	return c
+}
+
+func validJSON(raw json.RawMessage) json.RawMessage {
+	if json.Valid(raw) {
+		return raw
+	}
+	return nil
+}
+
+// unreported are the numbers of the calls that nothing tells of.
+func (p *Pairing) unreported() []int {
+	var seqs []int
+	for i, call := range p.calls {
+		if !p.taken[i] {
+			seqs = append(seqs, call.Seq)
+		}
+	}
+	slices.SortFunc(seqs, cmp.Compare)
+	return seqs
+}

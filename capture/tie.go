@@ -1,0 +1,235 @@
+package capture
+
+import (
+	"encoding/json"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/jsonvalue"
+)
+
+// Tie says of each captured call which use of a tool, in which answer of a model, it
+// carries out; a use is carried out once. models are the model calls of the trial in any
+// order; nil says that no gateway was in their way. tools is as of [Tools].
+//
+// A call is a use where the use's name means its tool, the arguments are equal, and it
+// was made after the model asked and before the model was told of a result. A client
+// that puts the use's id into its request narrows that down. Where more calls than the
+// model asked for fit, a client that has carried out other uses goes first; where that
+// does not decide, none of them is known to be the one. Nor is one that names no use where
+// a part of the server's traffic could not be seen, or that comes after a model was asked
+// something else, where no model was ever told what came of the use.
+//
+// A call that no use is left for is out of band. Whether it is cannot be told where part
+// of the answers before it is missing, nor while a use of the same tool with other
+// arguments is left, which the agent may have changed.
+func Tie(captured Result, tools map[string][]string, models iter.Seq2[evidence.ModelCall, error]) {
+	if models == nil {
+		for i := range captured.Calls {
+			captured.Calls[i].Origin = evidence.OriginUnknown
+		}
+		return
+	}
+	t := newTying(captured, tools, readAsked(models))
+	t.pickAll()
+	t.settle()
+	for i := range t.calls {
+		t.tell(i)
+	}
+}
+
+// tying is the ties while they are made.
+type tying struct {
+	*asked
+	calls    []evidence.Call
+	named    map[int]string
+	forms    []string // of the calls' arguments
+	carried  []*use   // by call: what it carries out, or nil
+	doubtful []bool   // by call: which of several it is cannot be told
+	gaps     []Gap
+	same     map[withInput][]*use        // in order of turns
+	of       map[evidence.ToolRef][]*use // whatever the arguments
+}
+
+func newTying(captured Result, tools map[string][]string, a *asked) *tying {
+	t := &tying{
+		asked: a, calls: captured.Calls, named: captured.Named, gaps: captured.Gaps,
+		carried: make([]*use, len(captured.Calls)), doubtful: make([]bool, len(captured.Calls)),
+		same: map[withInput][]*use{}, of: map[evidence.ToolRef][]*use{},
+	}
+	names := make([]string, len(a.uses))
+	for i, u := range a.uses {
+		names[i] = u.name
+	}
+	for i, means := range Resolve(tools, names...) {
+		u := a.uses[i]
+		for _, ref := range means.Tools {
+			key := withInput{ref, u.form}
+			t.same[key] = append(t.same[key], u)
+			t.of[ref] = append(t.of[ref], u)
+		}
+	}
+	for _, call := range captured.Calls {
+		t.forms = append(t.forms, argumentsForm(call.Arguments))
+	}
+	return t
+}
+
+// argumentsForm is the canonical form of a call's arguments, of which none are as good
+// as an empty object.
+func argumentsForm(raw json.RawMessage) string {
+	if len(raw) == 0 || isNull(raw) {
+		raw = json.RawMessage("{}")
+	}
+	form, _ := jsonvalue.Canonical(raw)
+	return form
+}
+
+func (t *tying) ref(call int) evidence.ToolRef {
+	return evidence.ToolRef{Server: t.calls[call].Server, Tool: t.calls[call].Tool}
+}
+
+// fitting are the uses that a call may carry out, be they taken or not.
+func (t *tying) fitting(call int) iter.Seq[*use] {
+	return func(yield func(*use) bool) {
+		id := t.named[t.calls[call].Seq]
+		for _, u := range t.same[withInput{t.ref(call), t.forms[call]}] {
+			if (id == "" || id == u.id) && u.open(t.calls[call].Start) && !yield(u) {
+				return
+			}
+		}
+	}
+}
+
+// open tells whether a call of that time may carry out the use.
+func (u *use) open(at time.Time) bool {
+	return !at.Before(u.from) && (u.until.IsZero() || !at.After(u.until))
+}
+
+// sooner tells whether the use's time ends before another's.
+func (u *use) sooner(other *use) bool {
+	return !u.until.IsZero() && (other.until.IsZero() || u.until.Before(other.until))
+}
+
+// pickAll gives calls their uses, first those that name theirs.
+func (t *tying) pickAll() {
+	for _, naming := range []bool{true, false} {
+		for i, call := range t.calls {
+			if (t.named[call.Seq] != "") == naming {
+				t.pick(i)
+			}
+		}
+	}
+}
+
+// pick takes, of the uses that fit and are left, the one whose time ends first: in this
+// way as many calls as can be get one.
+func (t *tying) pick(call int) {
+	var best *use
+	for u := range t.fitting(call) {
+		if u.call == none && (best == nil || u.sooner(best)) {
+			best = u
+		}
+	}
+	if best != nil {
+		t.give(best, call)
+	}
+}
+
+func (t *tying) give(u *use, call int) {
+	u.call, t.carried[call] = call, u
+}
+
+// rivals are the calls that have a use which a call without one may carry out just as
+// well.
+func (t *tying) rivals(call int) (found []int) {
+	for u := range t.fitting(call) {
+		names := t.named[t.calls[call].Seq] != ""
+		if u.call != none && (names || t.named[t.calls[u.call].Seq] == "") {
+			found = append(found, u.call)
+		}
+	}
+	return found
+}
+
+// settle decides between calls of which there are more than uses.
+func (t *tying) settle() {
+	rivals := map[int][]int{}
+	contested := map[int]bool{}
+	for i := range t.calls {
+		if t.carried[i] != nil {
+			continue
+		}
+		rivals[i] = t.rivals(i)
+		for _, rival := range rivals[i] {
+			contested[rival] = true
+		}
+	}
+	trusted := map[connID]bool{}
+	for i, call := range t.calls {
+		if t.carried[i] != nil && !contested[i] {
+			trusted[connID{call.Server, call.Conn}] = true
+		}
+	}
+	for i := range t.calls {
+		if len(rivals[i]) > 0 {
+			t.decide(i, rivals[i], func(call int) bool {
+				return trusted[connID{t.calls[call].Server, t.calls[call].Conn}]
+			})
+		}
+	}
+}
+
+// decide is between a call and those that have what it may be.
+func (t *tying) decide(call int, rivals []int, trusted func(int) bool) {
+	weaker := slices.IndexFunc(rivals, func(r int) bool { return !trusted(r) })
+	switch {
+	case weaker < 0 && !trusted(call):
+		return
+	case weaker >= 0 && trusted(call) && t.carried[rivals[weaker]] != nil:
+		u := t.carried[rivals[weaker]]
+		t.carried[rivals[weaker]] = nil
+		t.give(u, call)
+		return
+	}
+	for _, one := range append(rivals, call) {
+		t.doubtful[one] = true
+	}
+}
+
+// tell puts on record what was found of a call.
+func (t *tying) tell(i int) {
+	call, u := &t.calls[i], t.carried[i]
+	switch {
+	case t.doubtful[i], u != nil && t.named[call.Seq] == "" && (t.late(i, u) || t.unseen(call.Server)):
+		call.Origin = evidence.OriginUnknown
+	case u != nil:
+		call.Origin, call.Turn, call.ToolUse = evidence.OriginModel, u.turn, u.id
+	case t.blind, !t.blindFrom.IsZero() && !call.Start.Before(t.blindFrom), t.mayBeChanged(i):
+		call.Origin = evidence.OriginUnknown
+	default:
+		call.Origin = evidence.OriginOutOfBand
+	}
+}
+
+// late tells whether a call comes when its use, of which no model was ever told what came,
+// may long have been given up.
+func (t *tying) late(call int, u *use) bool {
+	return u.until.IsZero() && !u.next.IsZero() && t.calls[call].Start.After(u.next)
+}
+
+// unseen tells whether another call than those on record may be a use of a server's.
+func (t *tying) unseen(server string) bool {
+	return slices.ContainsFunc(t.gaps, func(g Gap) bool { return g.Server == "" || g.Server == server })
+}
+
+// mayBeChanged tells whether a use of the call's tool is left that the call may carry out
+// with other arguments. When the time of a use without an id ends is a guess.
+func (t *tying) mayBeChanged(call int) bool {
+	at := t.calls[call].Start
+	return slices.ContainsFunc(t.of[t.ref(call)], func(u *use) bool {
+		return u.call == none && !at.Before(u.from) && (u.id == "" || u.open(at))
+	})
+}

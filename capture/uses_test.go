@@ -1,0 +1,65 @@
+package capture_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/waza-isolate/waza/capture"
+	"github.com/waza-isolate/waza/evidence"
+)
+
+func jsonValid(raw []byte) bool { return json.Valid(raw) }
+
+func TestUses(t *testing.T) {
+	called := func(server, tool, arguments string) evidence.Call {
+		return evidence.Call{Server: server, Tool: tool, Arguments: json.RawMessage(arguments), Outcome: evidence.OutcomeOK}
+	}
+	told := func(tool, arguments string) evidence.TranscriptEvent {
+		return evidence.TranscriptEvent{Type: "tool.execution_start", ToolName: tool, ToolCallID: tool, Arguments: json.RawMessage(arguments)}
+	}
+	for _, test := range []struct {
+		name       string
+		calls      []evidence.Call
+		transcript []evidence.TranscriptEvent
+		want       []string
+	}{
+		{"a call that nothing tells", []evidence.Call{called("git-hub", "get", `{}`)}, nil, []string{"mcp:git-hub get"}},
+		{"told with a prefix", []evidence.Call{called("git-hub", "get", `{}`)}, []evidence.TranscriptEvent{told("mcp__git-hub__get", `{}`)}, []string{"mcp:git-hub get"}},
+		{"told with - written as _", []evidence.Call{called("git-hub", "get", `{}`)}, []evidence.TranscriptEvent{told("git_hub__get", `{}`)}, []string{"mcp:git-hub get"}},
+		{"a claim of no call", nil, []evidence.TranscriptEvent{told("mcp__git-hub__get", `{}`)}, nil},
+		{"told by its bare name", []evidence.Call{called("git-hub", "get", `{"n":1}`)}, []evidence.TranscriptEvent{told("get", `{"n":1.0}`)}, []string{"mcp:git-hub get"}},
+		{"a builtin tool of the same name", []evidence.Call{called("git-hub", "get", `{"n":1}`)}, []evidence.TranscriptEvent{told("get", `{"n":2}`)}, []string{"mcp:git-hub get", "builtin get"}},
+		{"both told", []evidence.Call{called("git-hub", "get", `{}`)}, []evidence.TranscriptEvent{told("get", `{}`), told("git-hub-get", `{}`)}, []string{"mcp:git-hub get", "builtin get"}},
+		{"a server that is not declared", nil, []evidence.TranscriptEvent{told("mcp__other__get", `{}`)}, []string{"builtin mcp__other__get"}},
+		{"a skill", nil, []evidence.TranscriptEvent{told("skill", `{"skill":"x"}`)}, []string{"skill skill"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var got []string
+			for _, use := range capture.Pair(capture.Tools([]string{"git-hub"}, capture.Result{Calls: test.calls}), test.calls, test.transcript).Uses() {
+				got = append(got, fmt.Sprintf("%s %s", use.Source, use.Tool))
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestUseEnds(t *testing.T) {
+	yes := true
+	uses := capture.Pair(nil, nil, []evidence.TranscriptEvent{
+		{Type: "tool.execution_complete", ToolCallID: "none"},
+		{Type: "tool.execution_start", ToolCallID: "1", ToolName: "a"},
+		{Type: "tool.execution_start", ToolCallID: "2", ToolName: "b"},
+		{Type: "tool.execution_complete", ToolCallID: "1", Success: &yes, ToolResult: json.RawMessage(`"done"`)},
+	}).Uses()
+	want := []capture.Use{
+		{Source: "builtin", ID: "1", Told: 1, Tool: "a", Result: json.RawMessage(`"done"`), OK: true},
+		{Source: "builtin", ID: "2", Told: 2, Tool: "b"},
+	}
+	if diff := cmp.Diff(want, uses); diff != "" {
+		t.Error(diff)
+	}
+}

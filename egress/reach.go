@@ -1,0 +1,210 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/defence"
+	"github.com/waza-isolate/waza/mcpconfig"
+)
+
+const (
+	// reachTimeout bounds resolving a name and connecting, all addresses together.
+	reachTimeout = 15 * time.Second
+	// dialTimeout bounds connecting to one address.
+	dialTimeout = 5 * time.Second
+	// maxAddresses is how many addresses of a name are tried, one after another.
+	maxAddresses = 4
+)
+
+// errRefused says that somewhere is not to be reached. What it wraps is told already.
+var errRefused = errors.New("egress refused")
+
+// asked is where a connection is to go, as its box says.
+type asked struct {
+	name string // as canonical gives it; anything where it is refused
+	port int
+	by   string
+}
+
+// refuse tells of what is not carried, and was not yet named.
+func (c *Carrier) refuse(a asked, why string) {
+	c.named(c.box, a.name)
+	c.tellRefused(a, why)
+}
+
+func (c *Carrier) tellRefused(a asked, why string) {
+	c.ledger.tell(evidence.Egress{Name: a.name, Port: a.port, By: a.by, Why: why})
+}
+
+// reach connects to where a connection is to go. Here alone it is decided whether that
+// may be, and all that leaves is dialled. Its error wraps errRefused, or is that nobody
+// answers; both are told.
+func (c *Carrier) reach(ctx context.Context, a asked) (*outbound, error) {
+	began := time.Now()
+	c.named(c.box, a.name)
+	refused := func(why string) (*outbound, error) {
+		c.tellRefused(a, why)
+		return nil, fmt.Errorf("%w: %s", errRefused, why)
+	}
+	to, ok := c.policy.find(a.name, a.port)
+	if defence.EgressPolicy && !ok {
+		return refused("the eval does not allow it")
+	}
+	if !c.enter() {
+		return refused("the trial is over")
+	}
+	defer c.leave()
+	if why := c.allowance.begin(); why != "" {
+		return refused(why)
+	}
+	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
+	defer cancel()
+	defer context.AfterFunc(c.ctx, cancel)()
+	addrs, why := c.addresses(ctx, to, a)
+	if why != "" {
+		c.allowance.end()
+		return refused(why)
+	}
+	conn, at, err := dial(ctx, addrs)
+	told := evidence.Egress{Name: a.name, Port: a.port, By: a.by, Allowed: true, Address: at.String()}
+	if err != nil {
+		c.allowance.end()
+		told.Why, told.MS = err.Error(), time.Since(began).Milliseconds()
+		c.ledger.tell(told)
+		return nil, err
+	}
+	out := &outbound{Conn: conn, carrier: c, began: began, told: told, clear: io.Discard}
+	if !c.hold(out) {
+		return nil, fmt.Errorf("%w: the trial is over", errRefused)
+	}
+	return out, nil
+}
+
+// addresses is where a name is, or why none of that is dialled. One address that is
+// refused refuses all: which of them is dialled is nobody's choice.
+func (c *Carrier) addresses(ctx context.Context, to mcpconfig.Destination, a asked) (at []netip.AddrPort, why string) {
+	if to.Address.IsValid() {
+		port := to.Port
+		if port == 0 {
+			port = a.port
+		}
+		return []netip.AddrPort{netip.AddrPortFrom(to.Address, uint16(port))}, ""
+	}
+	var addrs []netip.Addr
+	if addr, err := netip.ParseAddr(a.name); err == nil {
+		addrs = []netip.Addr{addr}
+	} else if addrs, err = c.resolve(ctx, a.name); err != nil || len(addrs) == 0 {
+		return nil, "its name does not resolve"
+	}
+	for _, addr := range addrs {
+		addr = addr.Unmap()
+		if why := c.policy.refuses(addr, a.port); defence.EgressPolicy && why != "" {
+			return nil, why
+		}
+		at = append(at, netip.AddrPortFrom(addr, uint16(a.port)))
+	}
+	return at[:min(len(at), maxAddresses)], ""
+}
+
+// dial connects to the first address that answers; else it returns the last that did
+// not.
+func dial(ctx context.Context, addrs []netip.AddrPort) (conn net.Conn, at netip.AddrPort, err error) {
+	dialer := net.Dialer{Timeout: dialTimeout}
+	for _, at = range addrs {
+		if conn, err = dialer.DialContext(ctx, "tcp", at.String()); err == nil {
+			return conn, at, nil
+		}
+	}
+	return nil, at, err
+}
+
+// outbound is a connection that leaves. What crosses it is counted, and told once it is
+// closed.
+type outbound struct {
+	net.Conn
+	carrier *Carrier
+	began   time.Time
+	out, in atomic.Int64
+	once    sync.Once
+
+	mu    sync.Mutex
+	told  evidence.Egress // guarded by mu
+	clear io.Writer       // gets a copy of what leaves; guarded by mu
+}
+
+// inTheClear has what leaves from now on copied to who watches that.
+func (o *outbound) inTheClear() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.clear = o.carrier.tap(o.carrier.box, o.told.Name)
+}
+
+// because says why the connection is about to end; the first reason counts.
+func (o *outbound) because(why string, allowed bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.told.Why == "" {
+		o.told.Why, o.told.Allowed = why, allowed
+	}
+}
+
+func (o *outbound) Read(p []byte) (int, error) {
+	n, err := o.Conn.Read(p)
+	o.in.Add(int64(n))
+	if broke := o.spend(n); broke != nil {
+		return 0, broke
+	}
+	return n, err
+}
+
+func (o *outbound) Write(p []byte) (int, error) {
+	if err := o.spend(len(p)); err != nil {
+		return 0, err
+	}
+	o.mu.Lock()
+	clear := o.clear
+	o.mu.Unlock()
+	_, _ = clear.Write(p)
+	n, err := o.Conn.Write(p)
+	o.out.Add(int64(n))
+	return n, err
+}
+
+func (o *outbound) spend(n int) error {
+	why := o.carrier.allowance.spend(n)
+	if why == "" {
+		return nil
+	}
+	o.because(why, true)
+	o.Abort()
+	return fmt.Errorf("%w: %s", errRefused, why)
+}
+
+// CloseWrite implements carry.Stream.
+func (o *outbound) CloseWrite() error { return o.Conn.(*net.TCPConn).CloseWrite() }
+
+// Abort implements carry.Stream.
+func (o *outbound) Abort() {
+	_ = o.Conn.(*net.TCPConn).SetLinger(0)
+	_ = o.Close()
+}
+
+// Close ends the connection and tells of it.
+func (o *outbound) Close() error {
+	err := o.Conn.Close()
+	o.once.Do(func() {
+		o.carrier.allowance.end()
+		o.carrier.ledger.tell(o.soFar(""))
+		o.carrier.let(o)
+	})
+	return err
+}

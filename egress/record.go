@@ -1,0 +1,86 @@
+package egress
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/redact"
+)
+
+const (
+	// maxTold is how many attempts of a box are told one by one.
+	maxTold = 1000
+	// maxName is how much of a name is kept that nobody allowed.
+	maxName = 255
+)
+
+// ledger tells of attempts: the first ones one by one, of the rest how many.
+type ledger struct {
+	box    string
+	record func(evidence.Event)
+
+	mu     sync.Mutex
+	told   int // guarded by mu
+	untold int // guarded by mu
+}
+
+func (l *ledger) tell(e evidence.Egress) {
+	l.mu.Lock()
+	if l.told == maxTold {
+		l.untold++
+		l.mu.Unlock()
+		return
+	}
+	l.told++
+	l.mu.Unlock()
+	l.record(l.event(e))
+}
+
+func (l *ledger) event(e evidence.Egress) evidence.Event {
+	e.Name = strings.ToValidUTF8(redact.Shorten(e.Name, maxName), "�")
+	return evidence.Event{Kind: "egress", Where: l.box, Message: sentence(e), Data: data(e)}
+}
+
+// close tells of what was not told.
+func (l *ledger) close() {
+	if rest, some := l.rest(); some {
+		l.record(rest)
+	}
+}
+
+// rest is what was not told so far, if there is any.
+func (l *ledger) rest() (evidence.Event, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return evidence.Event{
+		Kind: "egress", Where: l.box, Message: fmt.Sprintf("%d more attempts to leave are not told one by one", l.untold),
+		Data: map[string]any{"untold": l.untold},
+	}, l.untold > 0
+}
+
+func sentence(e evidence.Egress) string {
+	to := fmt.Sprintf("%s port %d", e.Name, e.Port)
+	switch {
+	case !e.Allowed:
+		return fmt.Sprintf("%s was refused: %s", to, e.Why)
+	case e.Why != "":
+		return fmt.Sprintf("%s: %s; %d bytes out, %d in", to, e.Why, e.Out, e.In)
+	}
+	return fmt.Sprintf("%s, %d bytes out, %d in", to, e.Out, e.In)
+}
+
+// data is e by its JSON keys.
+func data(e evidence.Egress) map[string]any {
+	text, err := json.Marshal(e)
+	if err != nil { // plain data always marshals
+		panic(err)
+	}
+	var keys map[string]any
+	if err := json.Unmarshal(text, &keys); err != nil {
+		panic(err)
+	}
+	return keys
+}

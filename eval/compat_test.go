@@ -1,0 +1,263 @@
+package eval_test
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/waza-isolate/waza/eval"
+)
+
+// TestUpstreamFiles loads what upstream's files hold and ours need not.
+func TestUpstreamFiles(t *testing.T) {
+	unpack(t, txtar.Parse([]byte(`
+-- evals/stock/eval.yaml --
+name: 7
+skill: stock
+schemaVersion: 1.2
+scenario: {kind: cli}
+version: 1.0
+anything: new
+hooks: {}
+config:
+  trials_per_task: 1
+  timeout_seconds: 60
+  executor: mock
+  workers: 0
+metrics:
+  - name: own_quality
+    threshold: 1
+    weight: 1
+graders:
+  - type: text
+    config: {contains: [42], patern_of_old: x}
+  - type: text
+    name: shared
+    config: {contains: [a]}
+  - type: diff
+    name: kept
+    config: {expected_files: [{path: a.txt, snapshot: evals/stock/fixtures/tree/a.txt}]}
+tasks: [tasks/*.yaml]
+-- evals/stock/fixtures/tree/a.txt --
+a
+-- evals/stock/fixtures/tree/deep/b.txt --
+b
+-- evals/stock/tasks/one.yaml --
+id: Sort / my parts
+inputs:
+  prompt: ""
+  files: [{path: tree}]
+  environment: {PORT: 80, DEBUG: true}
+golden: {answer: 7}
+expected:
+  outcomes: [{type: task_completed}, {type: tool_called, value: bash}]
+  output_contains_any: [x, y]
+  should_trigger: false
+  max_response_time_ms: 9
+  tool_calls: {}
+  behavior: {max_iterations: 3, max_tokens: 0, max_response_time_ms: 5}
+graders:
+  - type: text
+    name: shared
+    config: {contains: [b]}
+-- skills/stock/SKILL.md --
+---
+name: stock
+description: Counts: parts
+---
+-- skills/other/SKILL.md --
+---
+name: other
+description: Other.
+---
+-- skills/broken/SKILL.md --
+no front matter
+`)))
+	e, tasks, err := eval.Load("evals/stock/eval.yaml", eval.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	task := tasks[0]
+	if e.Name != "7" || e.Version != "1.0" || string(e.Labels()["schemaVersion"]) != `"1.2"` || string(e.Labels()["metrics"]) != `["own_quality"]` {
+		t.Errorf("eval %+v with labels %s", e, e.Labels())
+	}
+	if !strings.HasPrefix(task.ID, "Sort-my-parts-") || string(task.Labels["id"]) != `"Sort / my parts"` || string(task.Labels["golden"]) != `{"answer":7}` {
+		t.Errorf("task %s with labels %s", task.ID, task.Labels)
+	}
+	if want := map[string]string{"PORT": "80", "DEBUG": "true"}; !maps.Equal(task.Env, want) {
+		t.Errorf("environment %v", task.Env)
+	}
+	var got []string
+	for _, f := range task.Files {
+		got = append(got, f.Path)
+	}
+	for _, s := range task.Skills {
+		got = append(got, "skill "+s.Name)
+	}
+	for _, g := range task.Graders {
+		got = append(got, g.Name+" "+string(g.Config))
+	}
+	want := []string{
+		"tree/a.txt", "tree/deep/b.txt", "skill stock", "skill other",
+		`text-1 {"contains":["42"]}`, `kept {"expected_files":[{"path":"a.txt","snapshot":"evals/stock/fixtures/tree/a.txt"}]}`,
+		`expected:output {"contains_any":["x","y"]}`, `expected:behavior {"required_tools":["bash"],"max_iterations":3,"max_duration_ms":5}`,
+		`shared {"contains":["b"]}`,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	said := ""
+	for _, w := range e.Warnings {
+		said += w.Message + "\n"
+	}
+	for _, want := range []string{"unknown key anything", "unknown key graders[0].config.patern_of_old", "the skill in skills/broken is left out"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("no warning %q in\n%s", want, said)
+		}
+	}
+	if _, _, err := eval.Load("evals/stock/eval.yaml", eval.Options{StrictKeys: true}); err == nil || !strings.Contains(err.Error(), `unknown key "anything"`) {
+		t.Errorf("with strict keys: %v", err)
+	}
+}
+
+// TestSkillIsFound looks for a skill in each place, and in none.
+func TestSkillIsFound(t *testing.T) {
+	const e = "name: n\nskill: tides\nconfig: {executor: copilot}\ntasks: [task.yaml]\n"
+	const skill = "---\nname: tides\ndescription: d\n---\n"
+	for _, test := range []struct{ at, eval, config string }{
+		{at: "skills/tides", eval: "evals/tides"},
+		{at: "tides", eval: "evals/tides"},
+		{at: ".", eval: "evals/tides"},
+		{at: "plugin/skills/tides", eval: "plugin/skills/tides/evals"},
+		{at: "plugin/skills/tides", eval: "plugin/skills/tides"},
+		{at: ".github/skills/tides", eval: ".github/evals/tides"},
+		{at: ".claude/skills/elsewhere", eval: "evals/tides"},
+		{at: "a/b/c/tides", eval: "evals/tides"},
+		{at: "own/tides", eval: "evals/tides", config: "paths: {skills: own}\ntokens: {x: 1}\n"},
+		{at: "", eval: "evals/tides"},
+		{at: "node_modules/tides", eval: "evals/tides"},
+	} {
+		archive := txtar.Parse(nil)
+		add := func(name, text string) {
+			archive.Files = append(archive.Files, txtar.File{Name: name, Data: []byte(text)})
+		}
+		add(filepath.Join(test.eval, "eval.yaml"), e)
+		add(filepath.Join(test.eval, "task.yaml"), "id: t\ninputs: {prompt: p}\n")
+		if test.at != "" {
+			add(filepath.Join(test.at, "SKILL.md"), skill)
+		}
+		if test.config != "" {
+			add(".waza.yaml", test.config)
+		}
+		unpack(t, archive)
+		_, tasks, err := eval.Load(filepath.Join(test.eval, "eval.yaml"), eval.Options{})
+		if test.at == "" || strings.HasPrefix(test.at, "node_modules") {
+			if err == nil || !strings.Contains(err.Error(), `no skill is called "tides" in skills, this directory`) {
+				t.Errorf("%q: %v", test.at, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", test.at, err)
+			continue
+		}
+		if len(tasks[0].Skills) != 1 || tasks[0].Skills[0].Name != "tides" {
+			t.Errorf("%s: skills %+v", test.at, tasks[0].Skills)
+			continue
+		}
+		for _, f := range tasks[0].Skills[0].Files {
+			if strings.Contains(f.Path, "eval.yaml") || strings.Contains(f.Path, "task.yaml") {
+				t.Errorf("%s: the agent finds %s of the eval", test.at, f.Path)
+			}
+		}
+	}
+}
+
+// TestEvalStaysInItsRepository holds that an eval reaches no file that nobody named: not
+// above where waza was started, and not from a home directory.
+func TestEvalStaysInItsRepository(t *testing.T) {
+	archive := txtar.Parse([]byte(`
+-- home/secret.txt --
+s
+-- home/private/SKILL.md --
+---
+name: private
+description: d
+---
+-- home/repo/.waza.yaml --
+-- home/repo/evals/eval.yaml --
+name: n
+config: {executor: mock, skill_directories: [../../private]}
+graders:
+  - {type: diff, name: d, config: {expected_files: [{path: a, snapshot: secret.txt}]}}
+tasks: [task.yaml]
+-- home/repo/evals/task.yaml --
+id: t
+inputs: {prompt: p}
+`))
+	archive.Files[2].Data = []byte("paths: {}\n")
+	unpack(t, archive)
+	home, err := filepath.Abs("home")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("HOME", home)
+	if err := os.Chdir(home); err != nil { // unpack goes back
+		t.Fatal(err)
+	}
+	for _, dir := range []string{home, filepath.Join(home, "repo")} {
+		if err := os.Chdir(dir); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err = eval.Load(filepath.Join(home, "repo/evals/eval.yaml"), eval.Options{})
+		if err == nil || !strings.Contains(err.Error(), "outside of the eval's repository") || !strings.Contains(err.Error(), `file "secret.txt" does not exist`) {
+			t.Errorf("in %s: %v", dir, err)
+		}
+	}
+}
+
+// Hooks have a container with the usual tools where the agent's would have none, and what an
+// image of waza's for an agent lacks is said before the run.
+func TestHooksTools(t *testing.T) {
+	const e = `
+-- eval.yaml --
+name: x
+config: {trials_per_task: 1, timeout_seconds: 60, executor: EXECUTOR, model: m}
+hooks:
+  before_run: [{command: "true && git init ."}, {command: "echo git"}]
+  after_run: [{command: "python3 check.py"}]
+tasks: [t.yaml]
+-- t.yaml --
+{id: t, inputs: {prompt: p}}
+`
+	for executor, want := range map[string]struct {
+		image  string
+		warned []string
+	}{
+		"mock":    {"waza-tools:latest", nil},
+		"copilot": {"", []string{"hooks.before_run[0] calls git, which the image of GitHub Copilot CLI lacks", "hooks.after_run[0] calls python3, which"}},
+	} {
+		unpack(t, txtar.Parse([]byte(strings.ReplaceAll(e, "EXECUTOR", executor))))
+		loaded, _, err := eval.Load("eval.yaml", eval.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if image := loaded.Config.Isolation.Agent.Image; image != want.image {
+			t.Errorf("%s: the agent's image is %q", executor, image)
+		}
+		if len(loaded.Warnings) != len(want.warned) {
+			t.Errorf("%s: warnings %v", executor, loaded.Warnings)
+			continue
+		}
+		for i, text := range want.warned {
+			if !strings.HasPrefix(loaded.Warnings[i].Message, text) {
+				t.Errorf("%s: it warns %q, want %q", executor, loaded.Warnings[i].Message, text)
+			}
+		}
+	}
+}

@@ -1,0 +1,251 @@
+package eval
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/mcpconfig"
+)
+
+// Kinds of providers of models: whose API one speaks.
+const (
+	KindOpenAI    = "openai"
+	KindAnthropic = "anthropic"
+	KindGoogle    = "google"
+	KindAzure     = "azure"
+)
+
+// ModelKinds are all kinds.
+func ModelKinds() []string { return []string{KindOpenAI, KindAnthropic, KindGoogle, KindAzure} }
+
+// ModelDefaults are the base URL of a kind's own provider, empty where everybody has one
+// of their own, and the variable that its key is usually in.
+func ModelDefaults(kind string) (baseURL, keyEnv string) {
+	switch kind {
+	case KindAnthropic:
+		return "https://api.anthropic.com", "ANTHROPIC_API_KEY"
+	case KindGoogle:
+		return "https://generativelanguage.googleapis.com", "GEMINI_API_KEY"
+	case KindAzure:
+		return "", "AZURE_OPENAI_API_KEY"
+	}
+	return "https://api.openai.com/v1", "OPENAI_API_KEY"
+}
+
+// ChatDefault is where a kind's own provider speaks OpenAI's chat completions; empty where
+// it does not, or has no address of its own.
+func ChatDefault(kind string) string {
+	switch kind {
+	case KindOpenAI:
+		return "https://api.openai.com/v1"
+	case KindAnthropic:
+		return "https://api.anthropic.com/v1"
+	case KindGoogle:
+		return "https://generativelanguage.googleapis.com/v1beta/openai"
+	}
+	return ""
+}
+
+// KindOfModel is the kind of provider whose name a model bears; empty where that is none.
+func KindOfModel(model string) string {
+	name := model[strings.LastIndexByte(model, '/')+1:]
+	for prefix, kind := range map[string]string{
+		"claude": KindAnthropic, "gpt-": KindOpenAI, "o1": KindOpenAI, "o3": KindOpenAI, "o4": KindOpenAI, "codex": KindOpenAI, "gemini": KindGoogle,
+	} {
+		if strings.HasPrefix(strings.ToLower(name), prefix) {
+			return kind
+		}
+	}
+	return ""
+}
+
+// Completed is m, which the eval calls name, with its defaults. The usual key goes to the
+// kind's own provider alone, and to Azure, where every address is a customer's.
+func (m Model) Completed(name string) Model {
+	if m.Script != "" {
+		m.Kind = KindOpenAI
+		return m
+	}
+	if m.Kind == "" {
+		m.Kind = KindOpenAI
+		if slices.Contains(ModelKinds(), name) {
+			m.Kind = name
+		}
+	}
+	base, key := ModelDefaults(m.Kind)
+	if m.APIKeyEnv == "" && (m.BaseURL == "" || m.Kind == KindAzure) {
+		m.APIKeyEnv = key
+	}
+	m.BaseURL = cmp.Or(m.BaseURL, base)
+	return m
+}
+
+// Endpoint reads the base URL: over https, or over http to an address of this machine or
+// of its network. Errors go on behind the name of what holds the URL.
+func (m Model) Endpoint() (*url.URL, error) {
+	u, err := url.Parse(m.BaseURL)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		return nil, errors.New("must be a URL that begins with https:// or, on the runner's network, http://")
+	case u.User != nil:
+		return nil, errors.New("must not hold credentials; name the variable that holds the key in api_key_env")
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return nil, errors.New("must not have a query or a fragment")
+	case u.Scheme == "http" && !isNearby(u.Hostname()):
+		return nil, errors.New("must begin with https://: over http the key can be read on the way; only localhost, private addresses, and names without a dot or that end in .localhost, .local, .home.arpa or .internal are asked over http")
+	}
+	return u, nil
+}
+
+// isNearby says whether a host is on this machine or on its network.
+func isNearby(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	if err == nil {
+		return addr.IsLoopback() || addr.IsPrivate()
+	}
+	return mcpconfig.IsNearbyName(host)
+}
+
+// errNoProvider says that no provider has a model.
+var errNoProvider = errors.New("no provider of config.models has it")
+
+// ProviderOf tells which of the providers has a model, PROVIDER/MODEL or MODEL, and what
+// that provider calls it. No model is that of the only provider, which then has one.
+func ProviderOf(model string, providers []string) (provider, name string, err error) {
+	if prefix, rest, ok := strings.Cut(model, "/"); ok && slices.Contains(providers, prefix) {
+		return prefix, rest, nil
+	}
+	if len(providers) == 1 {
+		return providers[0], model, nil
+	}
+	return "", "", errNoProvider
+}
+
+// checkModels holds config.models to what its tags cannot say.
+func (l *loader) checkModels(c Config) {
+	for _, name := range slices.Sorted(maps.Keys(c.Models)) {
+		at := strictyaml.Path{"config", "models", name}
+		if !providerName.MatchString(name) {
+			l.doc.KeyProblemf(at, "%q cannot name a provider, which is a part of URLs; use lowercase letters, digits and hyphens between them", name)
+		}
+		m := c.Models[name]
+		switch {
+		case m == nil:
+			l.doc.Problemf(at, "%s is empty; remove it, or write {} for the defaults", at)
+		case m.Script != "":
+			l.checkScripted(*m, at)
+		default:
+			l.checkProvider(name, *m, at)
+		}
+	}
+	l.checkModelOf(c)
+	l.checkModelLimits(c)
+}
+
+var (
+	providerName = regexp.MustCompile(mcpconfig.LabelPattern)
+	headerName   = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
+)
+
+func (l *loader) checkProvider(name string, m Model, at strictyaml.Path) {
+	named := slices.Contains(ModelKinds(), name)
+	full := m.Completed(name)
+	switch {
+	case full.BaseURL == "" && full.Kind == KindAzure:
+		l.doc.Problemf(at, `%s needs base_url, such as https://NAME.openai.azure.com/openai`, at)
+	case m.BaseURL == "" && m.Kind == "" && !named:
+		l.doc.Problemf(at, "%s says neither base_url nor kind; %q is none of the providers that are known by their names: %s", at, name, strings.Join(ModelKinds(), ", "))
+	default:
+		if _, err := full.Endpoint(); err != nil {
+			l.doc.Problemf(append(slices.Clone(at), "base_url"), "%s.base_url %v", at, err)
+		}
+	}
+	if m.APIKeyEnv != "" && !envPattern.MatchString(m.APIKeyEnv) {
+		l.doc.Problemf(append(slices.Clone(at), "api_key_env"), "%s.api_key_env must be the name of an environment variable, and not what it holds", at)
+	}
+	for _, header := range slices.Sorted(maps.Keys(m.Headers)) {
+		here := append(slices.Clone(at), "headers", header)
+		if isOurs := slices.Contains([]string{"accept-encoding", "connection", "content-length", "host", "transfer-encoding"}, strings.ToLower(header)); isOurs || !headerName.MatchString(header) {
+			l.doc.KeyProblemf(here, "%s is no header that can be set", here)
+		}
+		if err := mcpconfig.CheckText(m.Headers[header]); err != nil {
+			l.doc.Problemf(here, "%s: %v", here, err)
+		}
+	}
+	l.checkPrices(m, at)
+}
+
+func (l *loader) checkPrices(m Model, at strictyaml.Path) {
+	if _, ok := m.Prices[""]; ok {
+		l.doc.Problemf(append(slices.Clone(at), "prices"), "%s.prices has a price of a model without a name", at)
+	}
+}
+
+// checkScripted holds that a script stands alone, but for prices: nobody is asked.
+func (l *loader) checkScripted(m Model, at strictyaml.Path) {
+	for _, other := range []struct {
+		name string
+		set  bool
+	}{
+		{"kind", m.Kind != ""}, {"base_url", m.BaseURL != ""}, {"api_key_env", m.APIKeyEnv != ""},
+		{"headers", m.Headers != nil}, {"timeout_seconds", m.TimeoutSeconds != 0},
+	} {
+		if other.set {
+			path := append(slices.Clone(at), other.name)
+			l.doc.Problemf(path, "%s has no use beside %s.script, with which nobody is asked; remove one of them", path, at)
+		}
+	}
+	l.checkPrices(m, at)
+	path := append(slices.Clone(at), "script")
+	data, err := ReadModelScript(l.eval, m)
+	if err == nil && l.opts.CheckModelScript != nil {
+		err = l.opts.CheckModelScript(ModelScriptPath(l.eval, m), data)
+	}
+	if _, placed := errors.AsType[strictyaml.Errors](err); placed {
+		l.keep(err)
+	} else if err != nil {
+		l.doc.Problemf(path, "%s: %s", path, flat(err))
+	}
+}
+
+func (l *loader) checkModelOf(c Config) {
+	providers := slices.Sorted(maps.Keys(c.Models))
+	at := strictyaml.Path{"config", "model"}
+	if len(providers) == 0 {
+		return
+	}
+	if _, _, err := ProviderOf(c.Model, providers); err == nil {
+		return
+	}
+	if c.Model == "" {
+		l.doc.Problemf(strictyaml.Path{"config"}, "config.models has %d providers; say in config.model which the agent uses, as PROVIDER/MODEL", len(providers))
+		return
+	}
+	prefix, _, _ := strings.Cut(c.Model, "/")
+	l.doc.Problemf(at, "config.model %q begins with no provider of config.models; %s", c.Model, strictyaml.Suggest(prefix, providers))
+}
+
+func (l *loader) checkModelLimits(c Config) {
+	at := strictyaml.Path{"config", "model_limits"}
+	asksNobody := slices.Contains([]string{"mock", "script", "command"}, c.Executor) && len(c.Models) == 0
+	if asksNobody && c.ModelLimits != (ModelLimits{}) {
+		l.doc.Problemf(at, "config.model_limits limits what agents ask of config.models, and there are none; add them, or remove it")
+	}
+	if c.ModelLimits.Cost == 0 || len(c.Models) == 0 {
+		return
+	}
+	provider, model, err := ProviderOf(c.Model, slices.Sorted(maps.Keys(c.Models)))
+	if err != nil || c.Models[provider] == nil {
+		return // reported already
+	}
+	if _, ok := c.Models[provider].Prices[model]; !ok {
+		l.doc.Problemf(append(slices.Clone(at), "cost"), "config.model_limits.cost needs the price of the model; give config.models.%s.prices one of %q", provider, model)
+	}
+}

@@ -1,0 +1,110 @@
+package eval_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/mcpconfig"
+)
+
+const overlaidEval = `
+-- eval.yaml --
+name: demo
+config:
+  trials_per_task: 1
+  timeout_seconds: 30
+  executor: mock
+  mcp_servers:
+    shop: {url: "https://shop.example/mcp"}
+    stock: {image: example/stock, memory: 64m, env: {A: eval}}
+    old: {image: example/old}
+graders:
+  - {type: mcp_compliance, name: g, config: {server: added, max_tool_errors: 0}}
+tasks: [task.yaml]
+-- task.yaml --
+id: t
+inputs: {prompt: p}
+mcp_servers:
+  stock: {env: {C: task}}
+  old: null
+`
+
+func load(t *testing.T, archive, overlay string) ([]eval.ResolvedTask, error) {
+	t.Helper()
+	unpack(t, txtar.Parse([]byte(archive)))
+	file, err := mcpconfig.ReadClient("mcp.json", []byte(overlay))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, tasks, err := eval.Load("eval.yaml", eval.Options{Overlay: file})
+	return tasks, err
+}
+
+// A server of the overlay takes the place of the eval's whole, and is checked in
+// its stead; tasks lie over both.
+func TestOverlay(t *testing.T) {
+	tasks, err := load(t, overlaidEval, `{"mcpServers": {
+		"shop": {"image": "example/shop-here"},
+		"stock": {"image": "example/other", "env": {"B": "overlay"}},
+		"added": {"image": "example/added"}
+	}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]mcpconfig.Server{
+		"shop":  {Image: "example/shop-here"},
+		"stock": {Image: "example/other", Env: map[string]string{"B": "overlay", "C": "task"}},
+		"added": {Image: "example/added"},
+	}
+	if diff := cmp.Diff(want, tasks[0].Servers); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// An eval may leave all of its servers to the overlay.
+func TestOverlayAlone(t *testing.T) {
+	tasks, err := load(t, `
+-- eval.yaml --
+{name: demo, config: {trials_per_task: 1, timeout_seconds: 30, executor: mock}, tasks: [task.yaml]}
+-- task.yaml --
+{id: t, inputs: {prompt: p}}
+`, `{"servers": {"only": {"image": "example/only"}}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]mcpconfig.Server{"only": {Image: "example/only"}}, tasks[0].Servers); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// What is wrong with an overlaid server is told at its place in the overlay, and
+// what is wrong with the eval in the eval.
+func TestOverlayErrors(t *testing.T) {
+	_, err := load(t, overlaidEval, `{"mcp": {
+  "shop": {"type": "local", "command": ["serve"], "cwd": "here"},
+  "Proxy": {"command": "a", "environment": {"A B": "c"}}
+}}`)
+	var all strictyaml.Errors
+	if !errors.As(err, &all) {
+		t.Fatalf("got %v", err)
+	}
+	var got []string
+	for _, one := range all {
+		one.Excerpt = ""
+		got = append(got, one.Error())
+	}
+	want := []string{
+		`eval.yaml:11:37: grader "g" is about an MCP server "added", which is not declared; known here: Proxy, old, shop, stock`,
+		`mcp.json:2:3: server "shop" has a command and no image to run it in; give it an image, or all of them config.isolation.server_image`,
+		`mcp.json:2:58: server "shop": cwd must be an absolute path in the server's container`,
+		`mcp.json:3:3: server "Proxy": server name "Proxy" is reserved; choose another`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,162 @@
+package eval
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/waza-isolate/waza/internal/strictyaml"
+)
+
+// ProjectFile is the name of a project's defaults, as waza knows them.
+const ProjectFile = ".waza.yaml"
+
+// Project is a .waza.yaml: the defaults of evals beside and below it. Keys of other
+// commands of waza's are read by nobody here.
+type Project struct {
+	_ struct{} `unknown:"warn"`
+
+	Paths    ProjectPaths    `json:"paths,omitzero"`
+	Files    ProjectFiles    `json:"files,omitzero"`
+	Defaults ProjectDefaults `json:"defaults,omitzero"`
+
+	Dir  string `json:"-"` // that holds it
+	Path string `json:"-"` // empty where there is none
+}
+
+// ProjectPaths are where things of a project are, relative to it.
+type ProjectPaths struct {
+	_ struct{} `unknown:"warn"`
+
+	Skills string `json:"skills,omitempty"`
+	Evals  string `json:"evals,omitempty"`
+}
+
+// ProjectFiles are what files of a project are called.
+type ProjectFiles struct {
+	_ struct{} `unknown:"warn"`
+
+	EvalFile string `json:"evalFile,omitempty"`
+}
+
+// ProjectDefaults are what evals have that do not say it themselves.
+type ProjectDefaults struct {
+	_ struct{} `unknown:"warn"`
+
+	Engine     string `json:"engine,omitempty"`
+	Model      string `json:"model,omitempty"`
+	JudgeModel string `json:"judgeModel,omitempty"`
+	Timeout    int    `json:"timeout,omitempty" min:"1" max:"604800" zero:"unset"`
+	Parallel   bool   `json:"parallel,omitempty"`
+	Workers    int    `json:"workers,omitempty" min:"1" max:"256" zero:"unset"`
+}
+
+// SkillsDir is where the project's skills are, relative to it.
+func (p *Project) SkillsDir() string { return cmp.Or(p.Paths.Skills, "skills") }
+
+// EvalsDir is where its evals are, relative to it.
+func (p *Project) EvalsDir() string { return cmp.Or(p.Paths.Evals, "evals") }
+
+// EvalFile is what its evals are called.
+func (p *Project) EvalFile() string { return cmp.Or(p.Files.EvalFile, "eval.yaml") }
+
+// FindProject reads the .waza.yaml of the directory start, or of the nearest one above
+// that has one, no further up than a git repository's root and not in a home directory. A
+// project without a file is start with waza's defaults.
+func FindProject(start string) (*Project, error) {
+	dir, err := filepath.Abs(start)
+	if err != nil {
+		return nil, err
+	}
+	for at := dir; isWorkplace(at); at = filepath.Dir(at) {
+		path := filepath.Join(at, ProjectFile)
+		if _, err := os.Stat(path); err == nil {
+			return readProject(at, path)
+		}
+		if _, err := os.Stat(filepath.Join(at, ".git")); err == nil {
+			break
+		}
+	}
+	return &Project{Dir: dir}, nil
+}
+
+func readProject(dir, path string) (*Project, error) {
+	doc, err := open(path)
+	if err != nil {
+		return nil, err
+	}
+	p := &Project{}
+	doc.Decode(p)
+	p.Dir, p.Path = dir, path
+	for key, value := range map[string]string{"skills": p.Paths.Skills, "evals": p.Paths.Evals} {
+		if value != "" && !filepath.IsLocal(filepath.Clean(value)) {
+			doc.Problemf(strictyaml.Path{"paths", key}, "paths.%s must be a directory below %s", key, ProjectFile)
+		}
+	}
+	if p.Files.EvalFile != "" && filepath.Base(p.Files.EvalFile) != p.Files.EvalFile {
+		doc.Problemf(strictyaml.Path{"files", "evalFile"}, "files.evalFile must be the name of a file")
+	}
+	if p.Defaults.Engine != "" {
+		if err := CheckExecutor(p.Defaults.Engine); err != nil {
+			doc.Problemf(strictyaml.Path{"defaults", "engine"}, "defaults.engine: %v", err)
+		}
+	}
+	return p, doc.Err()
+}
+
+// isWorkplace reports whether people work on one thing in a directory: what an eval names
+// relative to where waza was started is looked for there, and never in a home directory or
+// at the root, which hold everything.
+func isWorkplace(dir string) bool {
+	home, _ := os.UserHomeDir()
+	return dir != filepath.Dir(dir) && dir != home
+}
+
+// startOf is the directory in which waza was started where an eval is below it, and else
+// empty: a path of the eval may begin there, as in waza.
+func startOf(start, evalDir string) string {
+	start = cmp.Or(start, ".")
+	from, errStart := filepath.Abs(start)
+	to, errEval := filepath.Abs(evalDir)
+	if errStart != nil || errEval != nil || !isWorkplace(from) || !isWithin(from, to) {
+		return ""
+	}
+	return start
+}
+
+// isWithin reports whether a directory is dir or below it, both absolute.
+func isWithin(dir, path string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// roots are the directories that paths in the eval may be relative to: its own, and that in
+// which waza was started.
+func (e *Eval) roots() []string {
+	if e.start == "" || same(e.start, e.Dir()) {
+		return []string{e.Dir()}
+	}
+	return []string{e.Dir(), e.start}
+}
+
+// complete fills in what the eval leaves out: the project's defaults, then waza's.
+func (l *loader) complete() {
+	c, d := &l.eval.Config, l.project.Defaults
+	c.TrialsPerTask = cmp.Or(c.TrialsPerTask, 1)
+	c.TimeoutSeconds = cmp.Or(c.TimeoutSeconds, d.Timeout, 300)
+	c.Executor = cmp.Or(c.Executor, d.Engine)
+	l.giveTools()
+	c.Model = cmp.Or(c.Model, d.Model)
+	c.JudgeModel = cmp.Or(c.JudgeModel, d.JudgeModel)
+	if !l.doc.Has("config", "parallel") {
+		c.Parallel = d.Parallel
+	}
+	if c.Workers == 0 && c.MaxWorkers == 0 {
+		c.Workers = d.Workers
+	}
+	if c.Executor == "" && l.opts.Executor == "" && l.doc.Has("config") {
+		l.doc.Problemf(strictyaml.Path{"config", "executor"}, `missing key "executor"; add config.executor, or %s`,
+			fmt.Sprintf("defaults.engine in %s, or give --executor", ProjectFile))
+	}
+}

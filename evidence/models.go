@@ -1,0 +1,98 @@
+package evidence
+
+import (
+	"encoding/json"
+	"time"
+	"unicode/utf8"
+
+	"github.com/waza-isolate/waza/model/dialect"
+)
+
+// Outcomes of model calls.
+const (
+	ModelOK        = "ok"
+	ModelRefused   = "provider_error"  // the provider answered with an error
+	ModelTransport = "transport_error" // no whole answer came: refused, reset, cut off, or timed out
+	ModelCancelled = "cancelled"       // the agent left before the answer's end
+	ModelBudget    = "budget"          // a limit of the trial's was reached: the provider was not asked, or the call cut off
+)
+
+// ModelCall is one line of models.jsonl: a request that the agent sent to a model
+// through the gateway, and the whole answer. Keys are in none of it.
+type ModelCall struct {
+	Seq      int          `json:"seq"` // from 1, in order of the requests, without gaps
+	Provider string       `json:"provider"`
+	Method   string       `json:"method"`
+	Path     string       `json:"path"`              // below the provider's base URL, with its query less keys
+	Dialect  dialect.Name `json:"dialect,omitempty"` // empty for what is no model's turn, such as a list of models
+	Model    string       `json:"model,omitempty"`   // as the request names it
+	// RequestSHA256 tells requests with the same meaning: of method, path and body, whose
+	// JSON is taken in canonical form without what differs each time.
+	RequestSHA256 string         `json:"request_sha256"`
+	Request       []byte         `json:"-"`                // as it came
+	Status        int            `json:"status,omitempty"` // of HTTP; 0 where no answer came
+	ContentType   string         `json:"content_type,omitempty"`
+	Response      []byte         `json:"-"` // as the agent got it, all of a stream
+	Start         time.Time      `json:"start"`
+	FirstByte     time.Time      `json:"first_byte,omitzero"`  // of the answer's body
+	FirstToken    time.Time      `json:"first_token,omitzero"` // the first that says something
+	End           time.Time      `json:"end"`
+	Usage         *dialect.Usage `json:"usage,omitempty"`
+	Cost          *float64       `json:"cost,omitempty"` // US dollars; nil where the model has no price
+	Outcome       string         `json:"outcome"`
+	Error         string         `json:"error,omitempty"`
+	Truncated     int64          `json:"truncated,omitempty"` // bytes of the answer that were not kept
+	Redacted      int            `json:"redacted,omitempty"`  // secrets replaced in what was kept
+}
+
+// IsTurn says whether the request asked for a model's turn, and not for a list of models,
+// say.
+func (c ModelCall) IsTurn() bool { return c.Dialect != "" }
+
+// modelCall is a line of models.jsonl. Bytes are kept as frames keep theirs: as text
+// where they are UTF-8, else in base64.
+type modelCall struct {
+	modelHead
+	Request     *string `json:"request,omitempty"`
+	RequestB64  []byte  `json:"request_b64,omitempty"`
+	Response    *string `json:"response,omitempty"`
+	ResponseB64 []byte  `json:"response_b64,omitempty"`
+}
+
+// modelHead is a call without its bytes.
+type modelHead ModelCall
+
+// MarshalJSON keeps Request and Response to the byte.
+func (c ModelCall) MarshalJSON() ([]byte, error) {
+	line := modelCall{modelHead: modelHead(c)}
+	line.Request, line.RequestB64 = textOrBytes(c.Request)
+	line.Response, line.ResponseB64 = textOrBytes(c.Response)
+	return Marshal(line)
+}
+
+// UnmarshalJSON is the inverse of MarshalJSON.
+func (c *ModelCall) UnmarshalJSON(b []byte) error {
+	var line modelCall
+	if err := json.Unmarshal(b, &line); err != nil {
+		return err
+	}
+	*c = ModelCall(line.modelHead)
+	c.Request = bytesOf(line.Request, line.RequestB64)
+	c.Response = bytesOf(line.Response, line.ResponseB64)
+	return nil
+}
+
+func textOrBytes(b []byte) (*string, []byte) {
+	if b == nil || !utf8.Valid(b) {
+		return nil, b
+	}
+	text := string(b)
+	return &text, nil
+}
+
+func bytesOf(text *string, b []byte) []byte {
+	if text != nil {
+		return []byte(*text)
+	}
+	return b
+}

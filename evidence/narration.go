@@ -1,0 +1,85 @@
+package evidence
+
+import (
+	"encoding/json"
+
+	"github.com/waza-isolate/waza/model/dialect"
+)
+
+// Narration is narration.json: what the agent's transcript tells of MCP calls, held
+// against those that were captured. It is there for trials with a transcript.
+type Narration struct {
+	// Told is how many MCP calls the transcript tells of.
+	Told int `json:"told"`
+	// Unbacked are told and were never made. None is listed where calls may have gone
+	// unseen.
+	Unbacked []Claim `json:"unbacked,omitempty"`
+	// Unreported are the numbers of calls that were made and are not told. None is
+	// listed where the transcript is not whole.
+	Unreported []int `json:"unreported,omitempty"`
+	// Differs is what is told otherwise than it was.
+	Differs []Difference `json:"differs,omitempty"`
+	// Ambiguous are told by a name that may be one of several tools, or a tool of the
+	// agent's own.
+	Ambiguous []Claim `json:"ambiguous,omitempty"`
+	// Tokens is what the agent tells that its models took; nil where it tells nothing. It
+	// is not judged: agents count in ways of their own.
+	Tokens *Tokens `json:"tokens,omitempty"`
+	// Gaps says what of the evidence is missing, and so what is not listed.
+	Gaps []string `json:"gaps,omitempty"`
+	// Tools are the names that the told ones were compared with, by declared server:
+	// those it listed and those that were called.
+	Tools map[string][]string `json:"tools,omitempty"`
+}
+
+// Agrees reports whether nothing was found that the agent told otherwise.
+func (n Narration) Agrees() bool {
+	return len(n.Unbacked)+len(n.Unreported)+len(n.Differs)+len(n.Ambiguous) == 0
+}
+
+// Tokens is what models took, as the agent tells it and as they told the gateway.
+type Tokens struct {
+	Told dialect.Usage  `json:"told"`
+	Wire *dialect.Usage `json:"wire,omitempty"` // nil where that is not known
+}
+
+// ToolRef is one tool of one server.
+type ToolRef struct {
+	Server string `json:"server"`
+	Tool   string `json:"tool"`
+}
+
+// Claim is one call as the transcript tells it.
+type Claim struct {
+	Number    int             `json:"number"`       // among the tool uses that the transcript tells, from 1
+	ID        string          `json:"id,omitempty"` // the agent's own
+	Name      string          `json:"name"`         // of the tool, as told
+	Arguments json.RawMessage `json:"arguments,omitempty"`
+	// Tools are what the name stands for: one, or several where that is not clear.
+	Tools []ToolRef `json:"tools"`
+	// Call is the number of the captured call that the claim was paired with; of an
+	// ambiguous one, of a call that it may be. 0 is none.
+	Call int `json:"call,omitempty"`
+}
+
+// What a claim and its call differ in.
+const (
+	DiffersArguments = "arguments"
+	DiffersOutcome   = "outcome"
+	DiffersResult    = "result"
+)
+
+// Difference is one thing that is told otherwise than it was.
+type Difference struct {
+	Claim
+	In   string `json:"in"`   // arguments, outcome or result
+	Says string `json:"says"` // the claim, from shortly before where they part
+	Was  string `json:"was"`  // the call, likewise
+}
+
+// Narration reads narration.json. The error is [io/fs.ErrNotExist] for a trial
+// without a transcript.
+func (d Dir) Narration() (Narration, error) { return readJSON[Narration](d, NarrationFile) }
+
+// WriteNarration writes narration.json.
+func (d Dir) WriteNarration(n Narration) error { return d.writeJSON(NarrationFile, n) }

@@ -1,0 +1,150 @@
+package evidence
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/internal/visible"
+)
+
+// ProgressFile is in a run's directory: what its trials came to, as it happened.
+const ProgressFile = "progress.jsonl"
+
+// Progress is a line of progress.jsonl: a trial came into another phase.
+type Progress struct {
+	Time    time.Time `json:"t"`
+	Task    string    `json:"task"`
+	Number  int       `json:"number"`            // from 1
+	Attempt int       `json:"attempt"`           // from 1
+	Phase   string    `json:"phase"`             // as runner.Phase has it
+	Class   Class     `json:"outcome,omitempty"` // with phases that end an attempt
+	Reason  Reason    `json:"reason,omitempty"`
+	Message string    `json:"message,omitempty"` // its first line
+}
+
+// valid says whether the line tells of a phase of some trial.
+func (p Progress) valid() bool { return p.Task != "" && p.Number > 0 && p.Phase != "" }
+
+const (
+	// maxProgress is how many bytes of progress.jsonl are read, from its end.
+	maxProgress = 8 << 20
+	// maxProgressLine is how long a line that is read can be.
+	maxProgressLine = 16 << 10
+	// maxProgressMessage is how much of a message is kept.
+	maxProgressMessage = 500
+)
+
+// ProgressLog writes progress.jsonl. It is safe for concurrent use.
+type ProgressLog struct {
+	secrets *redact.Set
+	clock   *Clock
+
+	mu   sync.Mutex
+	file *os.File // guarded by mu
+}
+
+// OpenProgress goes on with the progress.jsonl of the run in dir, or begins it. What an
+// earlier process did not write to the end stays a line of its own.
+func OpenProgress(dir string, secrets *redact.Set) (*ProgressLog, error) {
+	file, err := os.OpenFile(filepath.Join(dir, ProgressFile), os.O_CREATE|os.O_RDWR|os.O_APPEND|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o644)
+	if err != nil {
+		return nil, told(err)
+	}
+	if err := endLine(file); err != nil {
+		return nil, errors.Join(told(err), file.Close())
+	}
+	return &ProgressLog{secrets: secrets, clock: StartClock(time.Now()), file: file}, nil
+}
+
+// endLine ends the last line of a file that is open for appending.
+func endLine(file *os.File) error {
+	size, err := regularSize(file)
+	if err != nil || size == 0 {
+		return err
+	}
+	var last [1]byte
+	if _, err := file.ReadAt(last[:], size-1); err != nil || last[0] == '\n' {
+		return err
+	}
+	_, err = file.WriteString("\n")
+	return err
+}
+
+// Append writes p as a line, with the time, and of its message the first line without
+// secrets.
+func (l *ProgressLog) Append(p Progress) error {
+	p.Message, _ = l.secrets.Cut(redact.Shorten(visible.FirstLine(p.Message), maxProgressMessage))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p.Time = l.clock.Now()
+	line, err := Marshal(p)
+	if err != nil {
+		return err
+	}
+	_, err = l.file.Write(append(line, '\n'))
+	return told(err)
+}
+
+// Close ends the log.
+func (l *ProgressLog) Close() error { return l.file.Close() }
+
+// ReadProgress reads what progress.jsonl has of the run in dir, in its order: nothing
+// where there is none. Of a file of more than 8 MiB it reads the end. Lines that tell
+// of no phase, as a torn one does, are left out. The file may be in the writing.
+func ReadProgress(dir string) ([]Progress, error) {
+	file, err := os.OpenFile(filepath.Join(dir, ProgressFile), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	size, err := regularSize(file)
+	if err != nil {
+		return nil, err
+	}
+	from := max(0, size-maxProgress)
+	tail, err := io.ReadAll(io.NewSectionReader(file, from, size-from))
+	if err != nil {
+		return nil, err
+	}
+	if from > 0 {
+		_, tail, _ = bytes.Cut(tail, []byte("\n"))
+	}
+	return ParseProgress(tail), nil
+}
+
+// ParseProgress is what lines of progress.jsonl tell. Those that tell of no phase, as a
+// torn one does, or are longer than 16 KiB are left out.
+func ParseProgress(lines []byte) (all []Progress) {
+	for line := range bytes.SplitSeq(lines, []byte("\n")) {
+		var p Progress
+		if len(line) <= maxProgressLine && json.Unmarshal(line, &p) == nil && p.valid() {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// regularSize is the size of an open file, which fails for what is no file.
+func regularSize(file *os.File) (int64, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return 0, err
+	}
+	if !info.Mode().IsRegular() {
+		return 0, &fs.PathError{Op: "read", Path: file.Name(), Err: errors.New("is no regular file")}
+	}
+	return info.Size(), nil
+}

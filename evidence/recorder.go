@@ -1,0 +1,191 @@
+package evidence
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/internal/defence"
+)
+
+// Names of the files in a trial's directory.
+const (
+	TrialFile      = "trial.json"
+	FramesFile     = "frames.jsonl"
+	CallsFile      = "calls.jsonl"
+	CatalogsFile   = "catalogs.jsonl"
+	EventsFile     = "events.jsonl"
+	StdoutFile     = "agent.stdout"
+	StderrFile     = "agent.stderr"
+	TranscriptFile = "transcript.jsonl"
+	BeforeFile     = "before.tar"
+	WorkspaceFile  = "workspace.tar"
+	NarrationFile  = "narration.json"
+	VerdictsFile   = "verdicts.json"
+	StepsFile      = "steps.jsonl"
+	ModelsFile     = "models.jsonl"
+	ObservedFile   = "observed.jsonl"
+	ServersDir     = "servers"
+	AttemptsDir    = "attempts"    // earlier ones, each laid out like the trial
+	InterruptedDir = "interrupted" // what was there when runs ended in the midst of it, likewise
+)
+
+// maxFrame is how many bytes of one frame are kept.
+const maxFrame = 64 << 20
+
+// Recorder writes one trial's evidence as it happens. It is safe for concurrent
+// use. A failed write does not disturb what is being recorded: the first one is
+// remembered and returned by Close, and the trial is then ours to blame for.
+type Recorder struct {
+	dir     string
+	secrets *redact.Set
+	clock   *Clock
+	limit   int // bytes kept of one frame
+	frames  *os.File
+	events  *os.File
+
+	mu     sync.Mutex
+	out    *bufio.Writer // to frames, flushed behind each; guarded by mu
+	steps  *os.File      // nil before the first; guarded by mu
+	models *os.File      // likewise; guarded by mu
+	seq    int64         // guarded by mu
+	err    error         // guarded by mu
+
+	redacted map[string]redact.Found   // by file; guarded by mu
+	inTrees  map[string]map[string]int // of those that are trees; guarded by mu
+}
+
+// Create makes dir, which must not hold evidence already, keeps room in it for what is
+// written at a trial's end, and starts recording.
+// Every secret in secrets is replaced in all that is written. Times are clock's; nil
+// is one that starts now.
+func Create(dir string, secrets *redact.Set, clock *Clock) (*Recorder, error) {
+	if clock == nil {
+		clock = StartClock(time.Now())
+	}
+	if err := os.MkdirAll(filepath.Join(dir, ServersDir), 0o755); err != nil {
+		return nil, told(err)
+	}
+	if err := keepRoom(dir); err != nil {
+		return nil, err
+	}
+	frames, err := os.OpenFile(filepath.Join(dir, FramesFile), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, told(err)
+	}
+	events, err := os.OpenFile(filepath.Join(dir, EventsFile), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, errors.Join(told(err), frames.Close())
+	}
+	return &Recorder{
+		dir: dir, secrets: secrets, clock: clock, limit: maxFrame,
+		frames: frames, events: events, out: bufio.NewWriterSize(frames, 64<<10),
+	}, nil
+}
+
+// Now is the time by the trial's clock.
+func (r *Recorder) Now() time.Time { return r.clock.Now() }
+
+// Frame records f under the next number and the time. It returns the number.
+func (r *Recorder) Frame(f Frame) int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.seq++
+	if !defence.RecordedFrames {
+		return r.seq
+	}
+	f.Seq, f.Time = r.seq, r.clock.Now()
+	found, err := f.write(r.out, r.secrets, r.limit)
+	r.noteRedactedLocked(FramesFile, found, nil)
+	_ = r.out.WriteByte('\n') // what fails fails at Flush
+	r.noteLocked(errors.Join(err, r.out.Flush()))
+	return f.Seq
+}
+
+// Event records e under the time. Texts of strangers in it may have been cut short, by
+// [redact.Shorten].
+func (r *Recorder) Event(e Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e.Time = r.clock.Now()
+	line, err := Marshal(e)
+	if err == nil {
+		var found redact.Found
+		line, found = r.secrets.CutJSON(line)
+		r.noteRedactedLocked(EventsFile, found, nil)
+		_, err = r.events.Write(append(line, '\n'))
+	}
+	r.noteLocked(err)
+}
+
+// note remembers the first error of any write, and returns err in words.
+func (r *Recorder) note(err error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.noteLocked(err)
+	return told(err)
+}
+
+func (r *Recorder) noteLocked(err error) {
+	if err != nil && r.err == nil {
+		r.err = told(err)
+	}
+}
+
+// Told writes e to out as a line of a transcript, redacted.
+func (r *Recorder) Told(out io.Writer, e TranscriptEvent) error {
+	line, err := Marshal(e)
+	if err != nil {
+		return err
+	}
+	line, found := r.secrets.JSON(line)
+	r.noteRedacted(TranscriptFile, found, nil)
+	_, err = out.Write(append(line, '\n'))
+	return err
+}
+
+// Raw opens a file of the trial for bytes that must not be changed.
+func (r *Recorder) Raw(name string) (io.WriteCloser, error) {
+	file, err := os.OpenFile(filepath.Join(r.dir, name), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, r.note(err)
+	}
+	return noting{file, r}, nil
+}
+
+// ServerLog opens the file for what server name writes to its stderr.
+func (r *Recorder) ServerLog(name string) (io.WriteCloser, error) {
+	return r.Text(filepath.Join(ServersDir, name+".stderr"))
+}
+
+// ServiceLog opens the file for what a service of a server writes to its stdout or
+// stderr.
+func (r *Recorder) ServiceLog(server, service, stream string) (io.WriteCloser, error) {
+	return r.Text(filepath.Join(ServersDir, server+"."+service+"."+stream))
+}
+
+// Dir is the trial's directory.
+func (r *Recorder) Dir() string { return r.dir }
+
+// Close syncs what was recorded, gives up the room that was kept, and returns the
+// first error of any write.
+func (r *Recorder) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	errs := []error{r.err}
+	files := []*os.File{r.frames, r.events}
+	for _, file := range []*os.File{r.steps, r.models} {
+		if file != nil {
+			files = append(files, file)
+		}
+	}
+	for _, file := range files {
+		errs = append(errs, told(file.Sync()), told(file.Close()))
+	}
+	return errors.Join(append(errs, dropRoom(r.dir))...)
+}

@@ -1,0 +1,216 @@
+package finding
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/waza-isolate/waza/internal/visible"
+)
+
+// hidden finds runs of characters that people do not see.
+func hidden(text string) (all []found) {
+	var run []rune
+	start, last := 0, rune(0)
+	end := func(at int, next rune) {
+		if f, is := asHidden(run, last, next, start, at); is {
+			all = append(all, f)
+		}
+		run = run[:0]
+	}
+	for i, r := range text {
+		if visible.Hidden(r) {
+			if len(run) == 0 {
+				start = i
+			}
+			run = append(run, r)
+			continue
+		}
+		if len(run) > 0 {
+			end(i, r)
+		}
+		last = r
+	}
+	if len(run) > 0 {
+		end(len(text), 0)
+	}
+	return all
+}
+
+// asHidden says what a run of hidden characters between two others is.
+func asHidden(run []rune, before, after rune, start, end int) (found, bool) {
+	f := found{kind: Hidden, start: start, end: end}
+	if isTerminal(run) {
+		f.kind = Terminal
+		return f, true
+	}
+	if told := inTags(run); told != "" {
+		if before == 0x1F3F4 { // a flag, which is written so
+			return f, false
+		}
+		f.says = fmt.Sprintf("%d characters that are not shown, and say: %s", len(run), told)
+		return f, true
+	}
+	if len(run) == 1 && joins(run[0], before, after) {
+		return f, false
+	}
+	if len(run) > 8 {
+		f.says = fmt.Sprintf("%d characters that are not shown, the first \\u{%X}", len(run), run[0])
+	}
+	return f, true
+}
+
+func isTerminal(run []rune) bool {
+	for _, r := range run {
+		if unicode.IsControl(r) {
+			return true
+		}
+	}
+	return false
+}
+
+// inTags is what tag characters of a run say: each stands for a character of ASCII.
+func inTags(run []rune) string {
+	var b strings.Builder
+	for _, r := range run {
+		if r >= 0xE0020 && r <= 0xE007E {
+			b.WriteRune(r - 0xE0000)
+		}
+	}
+	return b.String()
+}
+
+// joins says whether a character belongs where it stands: joiners do in emoji and in
+// scripts that join, and so do marks of direction where right meets left.
+func joins(r, before, after rune) bool {
+	const firstOfOthers = 0x0590 // Hebrew and all behind it
+	switch r {
+	case 0x200C, 0x200D, 0x200E, 0x200F, 0x061C:
+		return before >= firstOfOthers || after >= firstOfOthers
+	}
+	return r == '\r'
+}
+
+// lookalikes finds words that mix letters of Latin with some that look like them.
+func lookalikes(text string) (all []found) {
+	start, latin, other := -1, false, false
+	end := func(at int) {
+		if start >= 0 && latin && other {
+			all = append(all, found{kind: Lookalike, start: start, end: at, says: fmt.Sprintf("%s, which is written %s", text[start:at], spelled(text[start:at]))})
+		}
+		start, latin, other = -1, false, false
+	}
+	for i, r := range text {
+		if !unicode.IsLetter(r) {
+			end(i)
+			continue
+		}
+		if start < 0 {
+			start = i
+		}
+		latin = latin || unicode.Is(unicode.Latin, r)
+		other = other || latinFor[r] != 0
+	}
+	end(len(text))
+	return all
+}
+
+// latinFor are letters of Cyrillic and Greek that look like one of Latin.
+var latinFor = map[rune]rune{
+	'а': 'a', 'в': 'b', 'с': 'c', 'е': 'e', 'һ': 'h', 'і': 'i', 'ј': 'j', 'к': 'k', 'м': 'm', 'о': 'o', 'р': 'p', 'ԛ': 'q', 'ѕ': 's', 'т': 't', 'у': 'y', 'х': 'x', 'ԝ': 'w',
+	'А': 'A', 'В': 'B', 'С': 'C', 'Е': 'E', 'Н': 'H', 'І': 'I', 'Ј': 'J', 'К': 'K', 'М': 'M', 'О': 'O', 'Р': 'P', 'Ѕ': 'S', 'Т': 'T', 'У': 'Y', 'Х': 'X',
+	'α': 'a', 'ε': 'e', 'ι': 'i', 'κ': 'k', 'ν': 'v', 'ο': 'o', 'ρ': 'p', 'τ': 't', 'υ': 'u', 'χ': 'x',
+	'Α': 'A', 'Β': 'B', 'Ε': 'E', 'Ζ': 'Z', 'Η': 'H', 'Ι': 'I', 'Κ': 'K', 'Μ': 'M', 'Ν': 'N', 'Ο': 'O', 'Ρ': 'P', 'Τ': 'T', 'Υ': 'Y', 'Χ': 'X',
+}
+
+// spelled writes out the letters of a word that are not Latin.
+func spelled(word string) string {
+	var b strings.Builder
+	for _, r := range word {
+		if latinFor[r] != 0 {
+			fmt.Fprintf(&b, `\u{%X}`, r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// Space that puts what is behind it out of sight.
+const (
+	farSpaces = 60
+	farLines  = 8
+)
+
+// pushed finds text behind a long run of space.
+func pushed(text string) (all []found) {
+	spaces, lines := 0, 0
+	for i, r := range text {
+		switch {
+		case r == '\n':
+			lines++
+			spaces++
+		case unicode.IsSpace(r):
+			spaces++
+		default:
+			if i > 0 && (lines >= farLines || spaces-lines >= farSpaces && lines == 0) {
+				all = append(all, found{kind: Pushed, start: i, end: min(len(text), i+around), says: fmt.Sprintf("behind %d spaces and line breaks: %s", spaces, text[i:min(len(text), i+maxExcerpt)])})
+			}
+			spaces, lines = 0, 0
+		}
+	}
+	return all
+}
+
+// blob matches what may be a text in base64 or hexadecimal.
+var blob = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[A-Za-z0-9+/_-]{32,}={0,2}`) })
+
+// encoded finds texts that are hidden by an encoding.
+func encoded(text string) (all []found) {
+	for _, at := range blob().FindAllStringIndex(text, -1) {
+		if told := decoded(text[at[0]:at[1]]); told != "" {
+			all = append(all, found{kind: Encoded, start: at[0], end: at[1], says: visible.Shorten(text[at[0]:min(at[1], at[0]+around)], maxExcerpt) + "… says: " + told})
+		}
+	}
+	return all
+}
+
+// decoded is the text that a blob stands for; empty for none.
+func decoded(blob string) string {
+	if raw, err := hex.DecodeString(blob); err == nil {
+		return asText(raw)
+	}
+	plain := strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimRight(blob, "="))
+	raw, err := base64.RawStdEncoding.DecodeString(plain[:len(plain)-len(plain)%4])
+	if err != nil {
+		return ""
+	}
+	return asText(raw)
+}
+
+// asText is raw where it reads as a text of several words, or as an address.
+func asText(raw []byte) string {
+	if !utf8.Valid(raw) {
+		return ""
+	}
+	letters, spaces := 0, 0
+	for _, r := range string(raw) {
+		switch {
+		case unicode.IsLetter(r):
+			letters++
+		case r == ' ' || r == '\n':
+			spaces++
+		case !unicode.IsGraphic(r) && r != '\r' && r != '\t':
+			return ""
+		}
+	}
+	if letters*2 < len(raw) || spaces == 0 && !strings.Contains(string(raw), "://") {
+		return ""
+	}
+	return string(raw)
+}

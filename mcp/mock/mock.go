@@ -1,0 +1,163 @@
+// Package mock is MCP servers that answer calls from a table, as an eval's mcp_mocks
+// write them. The first response whose conditions hold is the answer; a call that none
+// matches is a tool error.
+//
+// A server here is a [process.Process] without a program: it runs in the runner, behind the
+// same proxy as any other server. It knows nothing of trials.
+package mock
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+
+	"github.com/waza-isolate/waza/grading"
+	"github.com/waza-isolate/waza/internal/jsonvalue"
+)
+
+// Server is a mock server.
+type Server struct {
+	Name  string           `json:"name"`
+	Tools map[string]*Tool `json:"tools"`
+}
+
+// Tool is one of its tools.
+type Tool struct {
+	Description string          `json:"description,omitempty" jsonschema:"description in the list of tools"`
+	InputSchema json.RawMessage `json:"input_schema,omitempty" jsonschema:"JSON Schema of the arguments in the list of tools; default any object"`
+	Responses   []*Response     `json:"responses" jsonschema:"answers; the first that matches a call is given"`
+}
+
+// Response is an answer, and the calls that it is for: those for which all conditions that
+// are given hold.
+type Response struct {
+	Match       json.RawMessage   `json:"match,omitempty" jsonschema:"the arguments, whole"`
+	MatchSchema json.RawMessage   `json:"match_schema,omitempty" jsonschema:"JSON Schema that the arguments fit"`
+	MatchRegex  map[string]string `json:"match_regex,omitempty" jsonschema:"regular expressions that arguments match, by name; one that is no string is matched as JSON"`
+	Return      json.RawMessage   `json:"return,omitempty" jsonschema:"result; a string is its text, all else is JSON"`
+	Error       string            `json:"error,omitempty" jsonschema:"text of a tool error, in place of a result"`
+
+	match  any
+	schema *grading.Schema
+	regex  map[string]*regexp.Regexp
+}
+
+// Compile reports everything wrong with a server and makes it ready to be asked.
+func (s *Server) Compile() error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(s.Tools)) {
+		tool := s.Tools[name]
+		if tool == nil || len(tool.Responses) == 0 {
+			errs = append(errs, fmt.Errorf("tool %q has no responses; give it one at least", name))
+			continue
+		}
+		if tool.InputSchema == nil {
+			tool.InputSchema = json.RawMessage(`{"type":"object"}`)
+		}
+		if _, err := grading.ReadSchema(tool.InputSchema); err != nil {
+			errs = append(errs, fmt.Errorf("tool %q: input_schema: %w", name, err))
+		}
+		for i, response := range tool.Responses {
+			if err := response.compile(); err != nil {
+				errs = append(errs, fmt.Errorf("tool %q: responses[%d]: %w", name, i, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (r *Response) compile() (err error) {
+	switch {
+	case r == nil || r.Return == nil && r.Error == "":
+		return errors.New("give it a return or an error")
+	case r.Return != nil && r.Error != "":
+		return errors.New("it has a return and an error; give it one of them")
+	}
+	if r.Match != nil {
+		if r.match, err = jsonvalue.Parse(r.Match); err != nil {
+			return fmt.Errorf("match: %w", err)
+		}
+		if _, ok := r.match.(map[string]any); !ok {
+			return errors.New("match must be a mapping, the arguments of the call")
+		}
+	}
+	if r.MatchSchema != nil {
+		if r.schema, err = grading.ReadSchema(r.MatchSchema); err != nil {
+			return fmt.Errorf("match_schema: %w", err)
+		}
+	}
+	r.regex = map[string]*regexp.Regexp{}
+	for name, expression := range r.MatchRegex {
+		if r.regex[name], err = regexp.Compile(expression); err != nil {
+			return fmt.Errorf("match_regex.%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// answer is the response to a call; nil where none matches.
+func (t *Tool) answer(arguments map[string]any) *Response {
+	for _, r := range t.Responses {
+		if r.matches(arguments) {
+			return r
+		}
+	}
+	return nil
+}
+
+func (r *Response) matches(arguments map[string]any) bool {
+	if r.match != nil && !jsonvalue.Equal(r.match, arguments) {
+		return false
+	}
+	if r.schema != nil && !r.schema.Fits(arguments) {
+		return false
+	}
+	for name, expression := range r.regex {
+		value, ok := arguments[name]
+		if !ok || !expression.MatchString(text(value)) {
+			return false
+		}
+	}
+	return true
+}
+
+// text is a string itself, and any other value as JSON.
+func text(value any) string {
+	if s, ok := value.(string); ok {
+		return s
+	}
+	data, err := json.Marshal(value)
+	if err != nil {
+		return ""
+	}
+	return string(data)
+}
+
+// result is the result of a call as MCP writes it: a text, and a mapping as structured content
+// too.
+func (r *Response) result() map[string]any {
+	if r.Error != "" {
+		return toolError(r.Error)
+	}
+	var asText string
+	if json.Unmarshal(r.Return, &asText) != nil {
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, r.Return); err != nil {
+			return toolError(err.Error())
+		}
+		asText = compact.String()
+	}
+	result := map[string]any{"content": []any{map[string]any{"type": "text", "text": asText}}}
+	if bytes.HasPrefix(bytes.TrimSpace(r.Return), []byte("{")) {
+		result["structuredContent"] = r.Return
+	}
+	return result
+}
+
+func toolError(message string) map[string]any {
+	return map[string]any{"isError": true, "content": []any{map[string]any{"type": "text", "text": message}}}
+}

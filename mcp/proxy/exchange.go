@@ -1,0 +1,137 @@
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/waza-isolate/waza/evidence"
+)
+
+// Codes of the errors the proxy answers with itself. The last three are from the
+// range that JSON-RPC leaves to implementations.
+const (
+	codeParse          = -32700
+	codeInvalidRequest = -32600
+	codeInvalidParams  = -32602
+	codeNoMethod       = -32601
+	codeHeaderMismatch = -32020 // 2026-07-28 basic/index
+	codeCapability     = -32021 // the same
+	codeVersion        = -32022 // the same
+	codeTransport      = -32000
+	codeTimeout        = -32001
+	codeBudget         = -32003
+)
+
+// call is one POST of the agent, read.
+type call struct {
+	ctx     context.Context // of the HTTP request
+	raw     []byte
+	env     envelope
+	peer    evidence.Peer
+	accepts accepts
+}
+
+// exchange is the requests of one POST and the stream that answers them.
+type exchange struct {
+	*feed
+	streams bool // the agent takes a stream, so also messages before the answer
+	endless bool // a subscription: no time limit
+	tokens  []string
+	asked   []message // the requests
+	held    int64     // bytes that it counts for until it is settled
+
+	ctx     context.Context // until it is settled
+	settled func()
+
+	open     map[string]id // ids still to be answered; guarded by the link's mu
+	detached bool          // nobody takes what is sent until the stream is resumed; guarded by the link's mu
+	left     bool          // the response to the POST is over; guarded by the link's mu
+
+	abandoned bool // the agent left before its end; guarded by the link's mu
+
+	timer *time.Timer // guarded by the link's mu
+}
+
+func newExchange(l *link, c call) *exchange {
+	limits := l.server.proxy.limits
+	ex := &exchange{
+		feed:    &feed{queue: newQueue(limits.Queue, l.server.proxy.memory), journal: l.journal},
+		streams: c.accepts.stream,
+		asked:   c.env.of(request),
+		open:    map[string]id{},
+	}
+	ex.ctx, ex.settled = context.WithCancel(context.Background())
+	for i, m := range ex.asked {
+		ex.asked[i].injects = l.server.injects.of(m)
+		ex.asked[i].name, ex.asked[i].version = "", "" // of any length, and kept while the agent is away
+		ex.open[m.id.key] = m.id
+		ex.held += messageCost + 2*idCost(m.id.key) + idCost(m.token.key)
+		ex.endless = ex.endless || l.isShared() && m.method == methodListen
+		if m.token.key != "" {
+			ex.tokens = append(ex.tokens, m.token.key)
+		}
+	}
+	return ex
+}
+
+// messageCost is more than what is held about one request beside its ids.
+const messageCost = 512
+
+// status is the HTTP status of a response that answers ex alone. Revisions
+// without sessions prescribe one for some errors; 2026-07-28
+// basic/transports/streamable-http and basic/index.
+func (ex *exchange) status(l *link, answer message) int {
+	if !l.isShared() || !answer.isError {
+		return http.StatusOK
+	}
+	switch answer.errorCode {
+	case codeNoMethod:
+		return http.StatusNotFound
+	case codeHeaderMismatch, codeCapability, codeVersion:
+		return http.StatusBadRequest
+	case codeInvalidParams:
+		if !ex.asked[0].capabilities {
+			return http.StatusBadRequest
+		}
+	}
+	return http.StatusOK
+}
+
+// errorResponse is a JSON-RPC error for the request with this id; nil is for
+// none that could be read. Its data tells an answer in a server's place from the
+// server's own.
+func errorResponse(id json.RawMessage, code int, text string) []byte {
+	if id == nil {
+		id = json.RawMessage("null")
+	}
+	quoted, _ := json.Marshal(text)
+	codeText, _ := json.Marshal(code)
+	var b []byte
+	b = append(b, `{"jsonrpc":"2.0","id":`...)
+	b = append(b, id...)
+	b = append(b, `,"error":{"code":`...)
+	b = append(b, codeText...)
+	b = append(b, `,"message":`...)
+	b = append(b, quoted...)
+	switch code {
+	case codeTransport:
+		b = append(b, `,"data":{"waza":"transport_error"}`...)
+	case codeTimeout:
+		b = append(b, `,"data":{"waza":"timeout"}`...)
+	case codeBudget:
+		b = append(b, `,"data":{"waza":"budget"}`...)
+	}
+	return append(b, `}}`...)
+}
+
+// cancellation is the notification that cancels a request on stdio; 2026-07-28
+// basic/patterns/cancellation.
+func cancellation(id id, reason string) []byte {
+	quoted, _ := json.Marshal(reason)
+	b := append([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`), id.raw...)
+	b = append(b, `,"reason":`...)
+	b = append(b, quoted...)
+	return append(b, `}}`...)
+}

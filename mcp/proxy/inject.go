@@ -1,0 +1,172 @@
+package proxy
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/jsontext"
+)
+
+// Injection is a text that the agent finds in results of a tool, where an attacker would
+// have put it.
+type Injection struct {
+	Number int // in the frames and events that tell of it
+	Tool   string
+	Text   string
+	Match  string // what some text of a result must contain; empty for every result
+}
+
+// injection is an Injection with the block of content that it adds.
+type injection struct {
+	Injection
+	block []byte
+}
+
+// injections are those of a server, or of one call.
+type injections []injection
+
+func newInjections(all []Injection) (injections, error) {
+	var prepared injections
+	for _, one := range all {
+		block, err := evidence.Marshal(struct {
+			Type string `json:"type"`
+			Text string `json:"text"`
+		}{"text", one.Text})
+		if err != nil {
+			return nil, fmt.Errorf("mcpproxy: injection %d: %w", one.Number, err)
+		}
+		prepared = append(prepared, injection{one, block})
+	}
+	return prepared, nil
+}
+
+// of are those for the result of a request.
+func (in injections) of(m message) injections {
+	if m.kind != request || m.method != methodCallTool {
+		return nil
+	}
+	var own injections
+	for _, one := range in {
+		if one.Tool == m.name {
+			own = append(own, one)
+		}
+	}
+	return own
+}
+
+// addition is what is put into a message, and before which byte.
+type addition struct {
+	at   int
+	text []byte
+}
+
+// inject adds to the results in a message what called says of their ids, and returns the
+// numbers of what it added. Every other byte stays.
+func inject(raw []byte, batch bool, called func(id) injections) ([]byte, []int) {
+	var added []addition
+	var numbers []int
+	one := func(object []byte) {
+		f := readFields(object)
+		key, _ := parseID(f.id)
+		own := called(key)
+		if len(own) == 0 || f.result == nil || f.err != nil {
+			return
+		}
+		content, ok := contentOf(f.result)
+		if !ok {
+			return
+		}
+		block, some := own.blocks(content)
+		if len(some) == 0 {
+			return
+		}
+		added = append(added, addition{place(raw, content).to - 1, block})
+		numbers = append(numbers, some...)
+	}
+	if batch {
+		for object := range jsontext.Elements(raw) {
+			one(object)
+		}
+	} else {
+		one(raw)
+	}
+	return with(raw, added), numbers
+}
+
+// contentOf is the list of content of a tool's result that is no error. Where a key is
+// there twice the last one counts, as most parsers have it.
+func contentOf(result []byte) (content []byte, ok bool) {
+	failed := false
+	for key, value := range jsontext.Members(result) {
+		switch key {
+		case "content":
+			content = value
+		case "isError":
+			failed = string(value) != "false" // else it is no result
+		}
+	}
+	return content, !failed && len(content) > 0 && content[0] == '['
+}
+
+// blocks are those that belong into a list of content, as they are to stand before its
+// end.
+func (in injections) blocks(content []byte) (text []byte, numbers []int) {
+	first := true
+	for range jsontext.Elements(content) {
+		first = false
+		break
+	}
+	for _, one := range in {
+		if one.Match != "" && !says(content, one.Match) {
+			continue
+		}
+		if !first {
+			text = append(text, ',')
+		}
+		first = false
+		text = append(text, one.block...)
+		numbers = append(numbers, one.Number)
+	}
+	return text, numbers
+}
+
+// says says whether some text of a list of content contains what.
+func says(content []byte, what string) bool {
+	for block := range jsontext.Elements(content) {
+		for key, value := range jsontext.Members(block) {
+			if key == "text" && len(value) > 0 && value[0] == '"' && strings.Contains(jsontext.Text(value), what) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// with is raw with more in it. It keeps raw where nothing is added.
+func with(raw []byte, added []addition) []byte {
+	if len(added) == 0 {
+		return raw
+	}
+	slices.SortFunc(added, func(a, b addition) int { return a.at - b.at })
+	var out bytes.Buffer
+	at := 0
+	for _, a := range added {
+		out.Write(raw[at:a.at])
+		out.Write(a.text)
+		at = a.at
+	}
+	out.Write(raw[at:])
+	return out.Bytes()
+}
+
+// tellInjected tells of what the agent is about to find.
+func (s *server) tellInjected(numbers []int) {
+	for _, number := range numbers {
+		i := slices.IndexFunc(s.injects, func(one injection) bool { return one.Number == number })
+		s.notes.add(evidence.EventInjection, fmt.Sprintf("injection %d is in a result of tool %q", number, s.injects[i].Tool),
+			map[string]any{evidence.DataInjection: number, "tool": s.injects[i].Tool})
+	}
+}

@@ -1,0 +1,136 @@
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// asking is a server on streamable HTTP that asks its client something before it
+// answers to a call, and wants a refusal.
+type asking struct {
+	stateless bool
+	refused   chan string
+	seen      chan http.Header
+}
+
+func (a *asking) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	env, err := parse(body)
+	if err != nil || r.Method != http.MethodPost {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	m := env.messages[0]
+	answer := func(result string) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, m.id.raw, result)
+	}
+	switch {
+	case m.kind == response:
+		a.refused <- string(body)
+		w.WriteHeader(http.StatusAccepted)
+	case m.method == methodInitialize && a.stateless:
+		answer(`"error":{"code":-32601,"message":"no sessions here"}`)
+	case m.method == methodInitialize:
+		w.Header().Set(headerSession, "s1")
+		answer(`"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"a","version":"1"}}`)
+	case m.method == methodDiscover:
+		answer(`"result":{"resultType":"complete","supportedVersions":["2026-07-28"]}`)
+	case m.method == methodCallTool && a.stateless:
+		a.seen <- r.Header
+		answer(`"result":{"resultType":"` + m.name + `","content":[]}`)
+	case m.method == methodCallTool:
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, "data: {\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"elicitation/create\",\"params\":{}}\n\n")
+		w.(http.Flusher).Flush()
+		select {
+		case <-a.refused:
+		case <-r.Context().Done():
+			return
+		}
+		fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"content\":[],\"n\":9007199254740993}}\n\n", m.id.raw)
+	default:
+		w.WriteHeader(http.StatusAccepted)
+	}
+}
+
+func inquire(t *testing.T, s Server) *Inquiry {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	q, err := Inquire(ctx, quick(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(q.Close)
+	return q
+}
+
+func callNow(t *testing.T, q *Inquiry, tool, arguments string) (Reply, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	return q.Call(ctx, tool, json.RawMessage(arguments))
+}
+
+func TestInquiryOverHTTP(t *testing.T) {
+	a := &asking{refused: make(chan string, 1), seen: make(chan http.Header, 1)}
+	q := inquire(t, Server{Name: "s", Upstream: upstreamOf(t, a.ServeHTTP), Tools: []string{"other"}})
+	reply, err := callNow(t, q, "any", `{"x":1}`)
+	if err != nil || string(reply.Result) != `{"content":[],"n":9007199254740993}` {
+		t.Errorf("%s, %v", reply.Result, err)
+	}
+}
+
+func TestInquiryWithoutSessions(t *testing.T) {
+	a := &asking{stateless: true, seen: make(chan http.Header, 1)}
+	q := inquire(t, Server{Name: "s", Upstream: upstreamOf(t, a.ServeHTTP)})
+	if reply, err := callNow(t, q, "complete", ""); err != nil || len(reply.Result) == 0 {
+		t.Errorf("%s, %v", reply.Result, err)
+	}
+	if h := <-a.seen; h.Get(headerName) != "complete" || h.Get(headerMethod) != methodCallTool || h.Get(headerVersion) != statelessVersion {
+		t.Errorf("headers %v", h)
+	}
+	if _, err := callNow(t, q, "input_required", ""); err == nil || !strings.Contains(err.Error(), "wants input") {
+		t.Errorf("a call that wants input: %v", err)
+	}
+}
+
+// shell is a server that answers a ping of its own with what it got for it.
+const shell = `while IFS= read -r line; do
+  id=${line#*\"id\":}; id=${id%%,*}
+  case "$line" in
+  *initialize\"*) result='{"protocolVersion":"2025-11-25","serverInfo":{"name":"a","version":"1"}}' ;;
+  *'"name":"ping"'*) echo '{"jsonrpc":"2.0","id":1,"method":"ping"}'; IFS= read -r pong; result='{"pong":'$pong'}' ;;
+  *'"name":"end"'*) exit 3 ;;
+  *) continue ;;
+  esac
+  printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$result"
+done`
+
+// A process is asked again after it failed to answer in time, and says so when it has
+// ended.
+func TestInquiryOfAProcess(t *testing.T) {
+	q := inquire(t, Server{Name: "s", Launch: launchCommand(t, func() *exec.Cmd { return exec.Command("sh", "-c", shell) })})
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := q.Call(short, "silent", nil); err == nil {
+		t.Error("a call that is not answered comes back")
+	}
+	reply, err := callNow(t, q, "ping", "")
+	if err != nil || string(reply.Result) != `{"pong":{"jsonrpc":"2.0","id":1,"result":{}}}` {
+		t.Errorf("%s, %v", reply.Result, err)
+	}
+	for range 2 {
+		if _, err := callNow(t, q, "end", ""); err == nil || !strings.Contains(err.Error(), ErrExited.Error()) {
+			t.Errorf("after its end: %v", err)
+		}
+	}
+}

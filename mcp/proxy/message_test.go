@@ -1,0 +1,174 @@
+package proxy
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/waza-isolate/waza/internal/bounded"
+	"github.com/waza-isolate/waza/internal/jsontext"
+)
+
+func TestParse(t *testing.T) {
+	tests := []struct {
+		name string
+		raw  string
+		want message
+		err  error
+	}{
+		{"request", `{"jsonrpc":"2.0","id":1,"method":"m"}`, message{kind: request, method: "m", id: id{key: "n1"}}, nil},
+		{"string id", `{"jsonrpc":"2.0","id":"1","method":"m"}`, message{kind: request, method: "m", id: id{key: "s1"}}, nil},
+		{"escaped id", `{"jsonrpc":"2.0","id":"\u0061","method":"m"}`, message{kind: request, method: "m", id: id{key: "sa"}}, nil},
+		{"fraction that is an integer", `{"jsonrpc":"2.0","id":10.0e0,"method":"m"}`, message{kind: request, method: "m", id: id{key: "n10"}}, nil},
+		{"escaped key", `{"jsonrpc":"2.0","\u0069d":1,"method":"m"}`, message{kind: request, method: "m", id: id{key: "n1"}}, nil},
+		{"notification", `{"jsonrpc":"2.0","method":"m"}`, message{kind: notification, method: "m"}, nil},
+		{"result", `{"jsonrpc":"2.0","id":1,"result":null}`, message{kind: response, id: id{key: "n1"}}, nil},
+		{"error", `{"jsonrpc":"2.0","id":1,"error":{"code":-5}}`, message{kind: response, id: id{key: "n1"}, isError: true, errorCode: -5}, nil},
+		{"error for no request", `{"jsonrpc":"2.0","id":null,"error":{}}`, message{kind: response, isError: true}, nil},
+		{"id twice", `{"jsonrpc":"2.0","id":1,"id":2,"method":"m"}`, message{kind: request, method: "m", id: id{key: "n2"}, ambiguous: true}, nil},
+		{"other case", `{"jsonrpc":"2.0","id":1,"ID":2,"method":"m"}`, message{kind: request, method: "m", id: id{key: "n1"}, ambiguous: true}, nil},
+		{"long s", `{"jsonrpc":"2.0","id":1,"method":"m","paramſ":{}}`, message{kind: request, method: "m", id: id{key: "n1"}, ambiguous: true}, nil},
+		{"a key that ends in C", `{"jsonrpc":"2.0","id":1,"method":"m","method\u0000":"n"}`, message{kind: request, method: "m", id: id{key: "n1"}, ambiguous: true}, nil},
+		{"name and token", `{"jsonrpc":"2.0","id":1,"method":"m","params":{"name":"t","uri":"u","_meta":{"progressToken":7}}}`,
+			message{kind: request, method: "m", id: id{key: "n1"}, name: "t", token: id{key: "n7"}}, nil},
+		{"progress", `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"7","_meta":{"progressToken":1}}}`,
+			message{kind: notification, method: "notifications/progress", token: id{key: "s7"}}, nil},
+		{"brackets in strings", `{"jsonrpc":"2.0","params":{"x":"}]\"{","y":[[1],{}]},"method":"m"}`, message{kind: notification, method: "m"}, nil},
+		{"nothing", ``, message{}, errNotJSON},
+		{"two values", `{} {}`, message{}, errNotJSON},
+		{"no version", `{"id":1,"method":"m"}`, message{}, errNotMessage},
+		{"version 1", `{"jsonrpc":2.0,"id":1,"method":"m"}`, message{}, errNotMessage},
+		{"scalar", `17`, message{}, errNotMessage},
+		{"no id", `{"jsonrpc":"2.0","result":1}`, message{}, errNotMessage},
+		{"null result id", `{"jsonrpc":"2.0","id":null,"result":1}`, message{}, errNotMessage},
+		{"object id", `{"jsonrpc":"2.0","id":{},"method":"m"}`, message{}, errNotMessage},
+		{"both", `{"jsonrpc":"2.0","id":1,"method":"m","result":1}`, message{}, errNotMessage},
+		{"result and error", `{"jsonrpc":"2.0","id":1,"error":{},"result":1}`, message{}, errNotMessage},
+		{"method is no text", `{"jsonrpc":"2.0","id":1,"method":1}`, message{}, errNotMessage},
+		{"empty batch", `[]`, message{}, errNotMessage},
+		{"batch with a stranger", `[{"jsonrpc":"2.0","method":"m"},1]`, message{}, errNotMessage},
+		{"large batch", "[" + strings.Repeat(`{"jsonrpc":"2.0","method":"m"},`, maxBatch) + `{"jsonrpc":"2.0","method":"m"}]`, message{}, errNotMessage},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			env, err := parse([]byte(tt.raw))
+			if !errors.Is(err, tt.err) {
+				t.Fatalf("error %v, want %v", err, tt.err)
+			}
+			if err != nil {
+				return
+			}
+			got, want := env.messages[0], tt.want
+			if got.kind != want.kind || got.method != want.method || got.id.key != want.id.key || got.name != want.name ||
+				got.token.key != want.token.key || got.isError != want.isError || got.errorCode != want.errorCode ||
+				got.ambiguous != want.ambiguous {
+				t.Errorf("got %+v\nwant %+v", got, want)
+			}
+		})
+	}
+}
+
+// FuzzParse holds the walker against encoding/json: the same members with the
+// same bytes, for everything that either takes for JSON.
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{
+		initialize, `[` + initialize + `]`, `{"a":[1,{"b":"\"}"}],"a":-1.5e3 , "":null}`, `{"id":1,"ID":2}`, ` [ ] `, `{`, `"\ud800"`,
+		`{"jsonrpc":"2.0","id":1.0,"error":{"code":-32601}}`, `{"jsonrpc":"2.0","method":"x","params":{"_meta":{"progressToken":1}}}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		env, err := parse(raw)
+		if (err == nil) != (len(env.messages) > 0 && env.messages[0].kind != 0) {
+			t.Fatalf("%v with %+v", err, env)
+		}
+		if !json.Valid(raw) {
+			return
+		}
+		var object map[string]json.RawMessage
+		if json.Unmarshal(raw, &object) == nil && object != nil {
+			got := map[string]json.RawMessage{}
+			for key, value := range jsontext.Members(raw) {
+				got[key] = value
+			}
+			if len(got) != len(object) {
+				t.Fatalf("members of %q: %q", raw, got)
+			}
+			for key, value := range object {
+				if !bytes.Equal(got[key], value) {
+					t.Fatalf("%q of %q: %q, want %q", key, raw, got[key], value)
+				}
+			}
+		}
+		var array []json.RawMessage
+		if json.Unmarshal(raw, &array) == nil && array != nil {
+			var got []json.RawMessage
+			for element := range jsontext.Elements(raw) {
+				got = append(got, element)
+			}
+			if !slices.EqualFunc(got, array, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) }) {
+				t.Fatalf("elements of %q: %q", raw, got)
+			}
+		}
+	})
+}
+
+func FuzzOneLine(f *testing.F) {
+	f.Add([]byte("{\r\n\"a\": \"\\n\"}\n"))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if !json.Valid(raw) {
+			return
+		}
+		line := oneLine(raw)
+		if n := bytes.IndexAny(line, "\r\n"); n != len(line)-1 {
+			t.Fatalf("%q is not one line", line)
+		}
+		var before, after bytes.Buffer
+		if err := errors.Join(json.Compact(&before, raw), json.Compact(&after, line)); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(before.Bytes(), after.Bytes()) {
+			t.Fatalf("%q became %q", raw, line)
+		}
+	})
+}
+
+func FuzzReadLines(f *testing.F) {
+	f.Add([]byte("a\r\n\nb\nc"), int64(10))
+	f.Fuzz(func(t *testing.T, raw []byte, max int64) {
+		memory := bounded.NewBudget(1 << 20)
+		err := readLines(bytes.NewReader(raw), max&0xff, memory, func(line []byte) error {
+			if int64(len(line)) > max&0xff || bytes.Contains(line, []byte("\n")) {
+				t.Fatalf("line %q", line)
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, errTooLong) && !errors.Is(err, errNoMemory) {
+			t.Fatal(err)
+		}
+		if lost := memory.Used(); lost != 0 {
+			t.Fatalf("%d bytes are lost", lost)
+		}
+	})
+}
+
+func TestParseAccept(t *testing.T) {
+	tests := map[string]accepts{
+		"":                                    {true, true},
+		"*/*":                                 {true, true},
+		"application/json":                    {json: true},
+		"application/json, text/event-stream": {true, true},
+		"text/event-stream;q=0.5":             {stream: true},
+		"application/*":                       {json: true},
+		"image/png":                           {},
+		";;;":                                 {},
+	}
+	for header, want := range tests {
+		if got := parseAccept([]string{header}); got != want {
+			t.Errorf("%q: %+v, want %+v", header, got, want)
+		}
+	}
+}

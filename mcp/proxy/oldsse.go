@@ -1,0 +1,272 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/waza-isolate/waza/internal/bounded"
+	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/sandbox/process"
+)
+
+// maxEndpoint is how long an endpoint event may be.
+const maxEndpoint = 8 << 10
+
+// deliveryTimeout is how long a server may take to accept what has no answer.
+const deliveryTimeout = 30 * time.Second
+
+var (
+	errEndpoint = errors.New("endpoint event is not followed")
+	errNoStream = errors.New("its event stream ended")
+	errHungUp   = errors.New("the session is closed")
+)
+
+var _ process.Process = (*eventSession)(nil)
+
+// eventsLauncher opens sessions with a server of the HTTP+SSE transport; 2024-11-05
+// basic/transports. Each looks like a process: a line written to its stdin is a
+// POST, an event of its stream is a line of its stdout.
+func eventsLauncher(up *Upstream, message int64, memory *bounded.Budget, timeout time.Duration) Launcher {
+	return func(ctx context.Context) (process.Process, error) {
+		s := &eventSession{up: up, memory: memory, timeout: timeout, gone: make(chan struct{})}
+		s.ctx, s.cancel = context.WithCancelCause(ctx)
+		if err := s.open(message); err != nil {
+			s.cancel(err)
+			return nil, err
+		}
+		return s, nil
+	}
+}
+
+// eventSession is one event stream and the endpoint that belongs to it. It is a
+// process.Process without stderr.
+type eventSession struct {
+	up      *Upstream
+	memory  *bounded.Budget
+	timeout time.Duration
+	ctx     context.Context // ends with the session
+	cancel  context.CancelCauseFunc
+
+	endpoint *url.URL
+	stdout   *io.PipeReader
+	gone     chan struct{} // closed when the stream has ended
+
+	mu    sync.Mutex
+	over  bool           // guarded by mu
+	posts sync.WaitGroup // Add guarded by mu
+}
+
+// open asks for the stream and waits for its endpoint event.
+func (s *eventSession) open(message int64) error {
+	r := s.up.request(s.ctx, http.MethodGet, nil)
+	r.Header.Set("Accept", "text/event-stream")
+	r.Header.Set("Accept-Encoding", "identity")
+	s.up.authorize(r)
+	response, err := s.up.send(r, nil)
+	if err != nil {
+		return withoutURL(err)
+	}
+	in := newEventReader(response.Body, message, s.memory)
+	if err := s.greet(response, in); err != nil {
+		_ = response.Body.Close()
+		return err
+	}
+	reader, writer := io.Pipe()
+	s.stdout = reader
+	go s.read(response.Body, in, writer)
+	return nil
+}
+
+func (s *eventSession) greet(response *http.Response, in *eventReader) error {
+	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	switch {
+	case response.StatusCode != http.StatusOK:
+		return errHTTP{response.StatusCode, fmt.Sprintf("HTTP %d %s to the request for an event stream", response.StatusCode, http.StatusText(response.StatusCode))}
+	case isEncoded(response.Header):
+		return errEncoded
+	case kind != "text/event-stream":
+		return errHTTP{response.StatusCode, "the response to the request for an event stream is none"}
+	}
+	for {
+		e, err := in.next()
+		if err != nil {
+			return fmt.Errorf("no endpoint event: %w", err)
+		}
+		found, where := e.kind == "endpoint", string(e.data[:min(len(e.data), maxEndpoint)])
+		e.release()
+		if found {
+			return s.meet(response.Request.URL, where)
+		}
+	}
+}
+
+// meet takes the endpoint that the server names: a path, or a URL of its own
+// origin.
+func (s *eventSession) meet(stream *url.URL, where string) error {
+	next, err := stream.Parse(where)
+	if err != nil {
+		return fmt.Errorf("%w: it cannot be read", errEndpoint)
+	}
+	next.User, next.Fragment = nil, ""
+	if !s.up.sameOrigin(stream, next) {
+		return fmt.Errorf("%w: %s names another origin, %s", errEndpoint, origin(stream), clip([]byte(origin(next))))
+	}
+	s.endpoint = next
+	return nil
+}
+
+// read hands the messages of the stream to stdout.
+func (s *eventSession) read(body io.ReadCloser, in *eventReader, out *io.PipeWriter) {
+	defer close(s.gone)
+	defer func() { _ = body.Close() }()
+	defer context.AfterFunc(s.ctx, func() { _ = out.Close() })()
+	other := silence()
+	for {
+		e, err := in.next()
+		if err != nil {
+			s.cancel(fmt.Errorf("%w: %w", errNoStream, withoutURL(err)))
+			_ = out.Close()
+			return
+		}
+		flooded := !e.isMessage() && !other.take(1, int64(len(e.raw)))
+		if e.isMessage() {
+			err = writeLine(out, e.data)
+		}
+		e.release()
+		switch {
+		case flooded:
+			s.cancel(errFlooded)
+			_ = out.Close()
+			return
+		case err != nil:
+			s.cancel(errHungUp)
+			return
+		}
+	}
+}
+
+// writeLine writes body as a line, as oneLine makes it, and holds no copy.
+func writeLine(w io.Writer, body []byte) error {
+	for piece := range slices.Chunk(body, linePiece) {
+		line := oneLine(piece)
+		if _, err := w.Write(line[:len(piece)]); err != nil {
+			return err
+		}
+	}
+	_, err := w.Write([]byte("\n"))
+	return err
+}
+
+// linePiece is how much of a line is written at once.
+const linePiece = 32 << 10
+
+// Write posts a line. For what has an answer it returns when that is written; for
+// the rest when the server has accepted it, so that what follows comes after it.
+func (s *eventSession) Write(line []byte) (int, error) {
+	size := int64(len(line)) // the connection may hold it for longer than the caller does
+	if !s.memory.Take(size) {
+		return 0, errNoMemory
+	}
+	body := bytes.Clone(jsontext.TrimSpace(line))
+	env, err := parse(body)
+	accepted, written := make(chan error, 1), make(chan struct{})
+	timeout, sent := s.timeout, sync.OnceFunc(func() { close(written) })
+	if err != nil || len(env.of(request)) == 0 {
+		timeout, sent = min(timeout, deliveryTimeout), func() {}
+	}
+	if !s.begin() {
+		s.memory.Give(size)
+		return 0, errHungUp
+	}
+	go func() {
+		defer s.posts.Done()
+		defer s.memory.Give(size)
+		accepted <- s.post(body, timeout, sent)
+	}()
+	select {
+	case err := <-accepted:
+		return len(line), err
+	case <-written:
+		return len(line), nil
+	}
+}
+
+// begin says whether the session still takes messages.
+func (s *eventSession) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return false
+	}
+	s.posts.Add(1)
+	return true
+}
+
+// post ends the session where the server does not take the message: its answer
+// would never come.
+func (s *eventSession) post(body []byte, timeout time.Duration, sent func()) error {
+	ctx, cancel := context.WithTimeout(s.ctx, timeout)
+	defer cancel()
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { sent() }})
+	r := s.up.request(ctx, http.MethodPost, body)
+	there := *s.endpoint
+	r.URL = &there
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept-Encoding", "identity")
+	s.up.authorize(r)
+	response, err := s.up.send(r, body)
+	if err == nil {
+		_, _ = io.CopyN(io.Discard, response.Body, maxAcceptance)
+		_ = response.Body.Close()
+		if response.StatusCode >= 300 {
+			err = fmt.Errorf("HTTP %d %s to a message", response.StatusCode, http.StatusText(response.StatusCode))
+		}
+	}
+	if err != nil {
+		err = withoutURL(err)
+		s.cancel(err)
+	}
+	return err
+}
+
+// maxAcceptance is how much of the response to a POST is read; it means nothing.
+const maxAcceptance = 64 << 10
+
+// Stdin posts; closing it closes the session.
+func (s *eventSession) Stdin() io.WriteCloser { return s }
+func (s *eventSession) Stdout() io.Reader     { return s.stdout }
+func (s *eventSession) Stderr() io.Reader     { return noBytes{} }
+
+// noBytes is a stream that is at its end.
+type noBytes struct{}
+
+func (noBytes) Read([]byte) (int, error) { return 0, io.EOF }
+
+// Close closes the session.
+func (s *eventSession) Close() error {
+	s.cancel(errHungUp)
+	return nil
+}
+
+// Signal closes the session, whatever the signal.
+func (s *eventSession) Signal(process.Signal) error { return s.Close() }
+
+// Wait returns when the stream has ended, and why. There is no exit.
+func (s *eventSession) Wait() (process.Exit, error) {
+	<-s.gone
+	s.mu.Lock()
+	s.over = true
+	s.mu.Unlock()
+	s.posts.Wait()
+	return process.Exit{}, context.Cause(s.ctx)
+}

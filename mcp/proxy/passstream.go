@@ -1,0 +1,155 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/waza-isolate/waza/evidence"
+)
+
+// stream passes an event stream on, event by event, with a comment whenever the
+// server is silent for long.
+func (x *passage) stream(response *http.Response) {
+	x.Upstream.copyHeaders(x.w.Header(), response.Header)
+	out := startSSE(x.w, response.StatusCode, x.proxy.limits.Write)
+	defer out.close()
+	source := x.readEvents(response.Body)
+	defer func() {
+		_ = response.Body.Close() // ends the reader
+		source.discard()
+	}()
+	idle := time.NewTimer(x.proxy.limits.Idle)
+	defer idle.Stop()
+	for {
+		idle.Reset(x.proxy.limits.Idle)
+		select {
+		case e, more := <-source.events:
+			if !more {
+				x.finish(out, source.err)
+				return
+			}
+			if !x.allowed.hear(e) {
+				e.release()
+				x.finish(out, errFlooded)
+				return
+			}
+			raw, err := x.event(e)
+			if err != nil {
+				e.release()
+				x.finish(out, err)
+				return
+			}
+			ok := out.write(raw)
+			e.release()
+			if !ok {
+				x.abandon()
+				return
+			}
+		case <-idle.C:
+			if !out.keepalive() {
+				x.abandon()
+				return
+			}
+		case <-x.ctx.Done():
+			x.finish(out, context.Cause(x.ctx))
+			return
+		}
+	}
+}
+
+// source is an event stream that is read.
+type source struct {
+	events chan event
+	stop   chan struct{}
+	err    error // why it ended; set before events is closed
+}
+
+func (x *passage) readEvents(body io.Reader) *source {
+	s := &source{events: make(chan event), stop: make(chan struct{})}
+	in := newEventReader(body, x.Message, x.proxy.memory)
+	go func() {
+		defer close(s.events)
+		for {
+			e, err := in.next()
+			if err != nil {
+				s.err = err
+				return
+			}
+			select {
+			case s.events <- e:
+			case <-s.stop:
+				e.release()
+				return
+			}
+		}
+	}()
+	return s
+}
+
+// discard sees the reader off. Its stream is closed.
+func (s *source) discard() {
+	close(s.stop)
+	for e := range s.events {
+		e.release()
+	}
+}
+
+// event records the message of an event, and returns what the agent gets of it. It fails
+// where there is no room for the record.
+func (x *passage) event(e event) ([]byte, error) {
+	x.resumable = x.resumable || e.id
+	if len(e.data) == 0 {
+		return e.raw, nil
+	}
+	env, err := parse(e.data)
+	if err == nil || e.isMessage() {
+		if err := x.keep(e.data, err == nil && x.isAsked(env)); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case err != nil && e.isMessage():
+		x.notes.add("gap", "the server sent an event that is "+err.Error(), map[string]any{"conn": x.d.conn, "bytes": len(e.data)})
+		x.record(evidence.Frame{Dir: evidence.ToClient, Raw: e.data})
+		return e.raw, nil
+	case err != nil:
+		return e.raw, nil // no client takes it for a message
+	case !e.isMessage():
+		x.notes.add("gap", "the server sent a message in an event of type "+clip([]byte(e.kind)), map[string]any{"conn": x.d.conn})
+	}
+	if seen := x.heard(e.data, env); len(seen) != len(e.data) {
+		return e.with(seen), nil
+	}
+	return e.raw, nil
+}
+
+// finish answers what the stream did not, where its end says that it will not.
+func (x *passage) finish(out *sse, err error) {
+	cause := x.reason(err)
+	ended := errors.Is(cause, io.EOF) || errors.Is(cause, io.ErrUnexpectedEOF)
+	switch {
+	case errors.Is(cause, errLeft):
+		x.abandon()
+		return
+	case errors.Is(cause, ErrClosed):
+		x.abandon()
+	case errors.Is(cause, io.ErrUnexpectedEOF):
+		x.notes.add("undelivered", "the server's stream ended inside an event", map[string]any{"conn": x.d.conn})
+	}
+	if ended && x.resumable && !x.stateless {
+		return // the agent may fetch the rest
+	}
+	if ended {
+		cause = errCut
+	}
+	_, code, why := x.classify(cause)
+	for _, raw := range x.lose(why, code, x.sentence(cause)) {
+		if !ended {
+			out.message(raw)
+		}
+	}
+	x.resumable = false
+}

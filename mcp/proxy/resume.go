@@ -1,0 +1,197 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net/http"
+)
+
+// headerLastEvent names the last event an agent got of a stream that broke.
+const headerLastEvent = "Last-Event-ID"
+
+// ownStream is the number of the stream of a session that belongs to no request.
+const ownStream = 0
+
+var errNoEvent = errors.New("no stream can be resumed after this event")
+
+// holder is the response that a feed is sent on.
+type holder struct {
+	end  context.CancelFunc
+	gone chan struct{} // closed when it sends no more
+}
+
+// hold makes the caller the one who sends f, when whoever did has ended. The
+// context ends when another takes over; release must be called.
+func (l *link) hold(ctx context.Context, f *feed) (_ context.Context, release func(), err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	mine := &holder{end: cancel, gone: make(chan struct{})}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for f.holder != nil {
+		if err := l.await(ctx, f.holder); err != nil {
+			cancel()
+			return nil, nil, err
+		}
+	}
+	f.holder = mine
+	f.primes = l.version >= lastSessionVersion
+	return ctx, func() { l.release(f, mine) }, nil
+}
+
+// await gives the lock up until h sends no more.
+func (l *link) await(ctx context.Context, h *holder) error {
+	h.end()
+	l.mu.Unlock()
+	defer l.mu.Lock()
+	select {
+	case <-h.gone:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (l *link) release(f *feed, h *holder) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h.end()
+	f.holder = nil
+	close(h.gone)
+	if l.over && f == l.own {
+		f.queue.discard()
+	}
+}
+
+// leave is called when a response that sent ex is over.
+func (l *link) leave(ex *exchange) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ex.left = true
+	if !ex.detached && ex.holder == nil {
+		ex.queue.discard()
+	}
+	l.retire(ex)
+}
+
+// retire forgets ex when all that will be sent on its stream is in the journal.
+func (l *link) retire(ex *exchange) {
+	if ex.left && ex.holder == nil && len(ex.open) == 0 {
+		delete(l.streams, ex.stream)
+	}
+}
+
+// detach has what ex is still sent kept in the journal, where its agent can
+// resume it, and says whether it can. l.mu is held.
+func (l *link) detach(ex *exchange) bool {
+	if !ex.feed.canResume() {
+		return false
+	}
+	ex.detached = true
+	for {
+		it, how := ex.feed.queue.take()
+		if how != took {
+			return true
+		}
+		ex.feed.sending(it)
+		ex.feed.queue.done(it)
+	}
+}
+
+// resume makes the caller the one who sends a stream that broke, and returns what
+// it must send first; ex is nil for the session's own stream and one that has
+// ended.
+func (l *link) resume(ctx context.Context, after eventID) (r resumption, err error) {
+	r = resumption{ctx: ctx, release: func() {}, feed: l.own}
+	if after.stream != ownStream {
+		l.mu.Lock()
+		r.ex = l.streams[after.stream]
+		l.mu.Unlock()
+		r.feed = nil
+	}
+	if r.ex != nil {
+		r.feed = r.ex.feed
+	}
+	if r.feed != nil {
+		if !r.feed.canResume() {
+			return r, errNoEvent
+		}
+		if r.ctx, r.release, err = l.hold(ctx, r.feed); err != nil {
+			return r, err
+		}
+	}
+	if !l.reattach(&r, after) {
+		r.release()
+		if r.ex != nil {
+			l.leave(r.ex)
+		}
+		return r, errNoEvent
+	}
+	return r, nil
+}
+
+// reattach has messages for r's stream wait for it again, those that came before
+// being what it missed. It is false where the journal does not have them all.
+func (l *link) reattach(r *resumption, after eventID) (known bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r.missed, known = l.journal.since(after, r.feed); known && r.ex != nil {
+		r.ex.detached = false
+	}
+	return known
+}
+
+// resumption is a stream that goes on.
+type resumption struct {
+	ctx     context.Context
+	release func()
+	ex      *exchange // nil for the session's own stream, and for one that has ended
+	feed    *feed     // nil for one that has ended
+	missed  []sentEvent
+}
+
+// size is how many bytes it has missed.
+func (r resumption) size() (n int64) {
+	for _, e := range r.missed {
+		n += int64(cap(e.raw))
+	}
+	return n
+}
+
+// getAgain goes on with a stream where the agent lost it.
+func (s *server) getAgain(w http.ResponseWriter, r *http.Request, l *link) {
+	after, ok := parseEventID(r.Header.Get(headerLastEvent))
+	err := errNoEvent
+	var again resumption
+	if ok {
+		again, err = l.resume(r.Context(), after)
+	}
+	if err != nil {
+		http.Error(w, "Bad "+headerLastEvent+": "+err.Error()+".", http.StatusBadRequest)
+		return
+	}
+	if again.ex != nil {
+		defer l.leave(again.ex)
+	}
+	defer again.release()
+	// The journal may forget them while they wait for the agent.
+	missed := again.size()
+	if !s.proxy.memory.Take(missed) {
+		s.notes.add("limit", "a stream was not resumed: it is "+errNoMemory.Error(), map[string]any{"conn": l.conn})
+		http.Error(w, "The stream is "+errNoMemory.Error()+".", http.StatusServiceUnavailable)
+		return
+	}
+	defer s.proxy.memory.Give(missed)
+	stream := openSSE(w, s.proxy.limits.Write)
+	defer stream.close()
+	whole := true
+	for _, e := range again.missed {
+		l.recordLate(e.late)
+		whole = whole && stream.event(e.id.String(), e.raw)
+	}
+	if again.feed != nil {
+		whole = whole && stream.copy(again.ctx, again.feed, s.proxy.limits.Idle)
+	}
+	if !whole && again.ex != nil {
+		l.abandon(again.ex)
+	}
+}

@@ -1,0 +1,202 @@
+package proxy
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/internal/bounded"
+)
+
+var (
+	errSessions = errors.New("too many sessions at once")
+	errLaunches = errors.New("too many processes were started")
+)
+
+// server is a declared server and what is alive of it.
+type server struct {
+	Server
+	proxy   *Proxy
+	stderr  *bounded.Head
+	notes   *notes
+	tools   toolFilter
+	injects injections
+
+	allowed *allowance
+
+	dialogues *dialogues // with an upstream
+
+	mirrors mirrors
+
+	refused sync.Mutex // keeps a refused request and its answer side by side
+
+	sharing sync.Mutex // held while the shared process is looked for or launched
+
+	mu       sync.Mutex
+	sessions map[string]*link // by session id; nil while launching; guarded by mu
+	shared   *link            // of requests without sessions; guarded by mu
+	launches int              // guarded by mu
+}
+
+func newServer(p *Proxy, s Server) (*server, error) {
+	injects, err := newInjections(s.Inject)
+	if err != nil {
+		return nil, err
+	}
+	srv := &server{Server: s, proxy: p, sessions: map[string]*link{}, tools: newToolFilter(s.Tools), allowed: newAllowance(s, p.limits.Share), injects: injects}
+	srv.notes = newNotes(p.rec, s.Name, p.limits.Notes)
+	srv.dialogues = newDialogues(srv)
+	srv.stderr = newStderrSink(s.Stderr, p.limits.Stderr, func() {
+		srv.notes.add("limit", fmt.Sprintf("only the first %d bytes of stderr are kept", p.limits.Stderr), nil)
+	})
+	return srv, nil
+}
+
+// refusedConn is the conversation of what never reached a process.
+func (s *server) refusedConn() string { return s.Name + "/0" }
+
+// newSession starts a session and its process.
+func (s *server) newSession() (*link, error) {
+	session := rand.Text()
+	s.mu.Lock()
+	full := len(s.sessions) >= s.proxy.limits.Sessions
+	if !full {
+		s.sessions[session] = nil
+	}
+	s.mu.Unlock()
+	if full {
+		s.notes.add("limit", fmt.Sprintf("%d sessions at once are the most", s.proxy.limits.Sessions), nil)
+		return nil, errSessions
+	}
+	l, err := s.launch(session)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		delete(s.sessions, session)
+		return nil, err
+	}
+	if !l.isOver() {
+		s.sessions[session] = l
+	}
+	return l, nil
+}
+
+// session finds a live session. One that is over is forgotten a moment later.
+func (s *server) session(session string) *link {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l := s.sessions[session]; l != nil && !l.isOver() {
+		return l
+	}
+	return nil
+}
+
+// endSession ends l's session now, and its process soon.
+func (s *server) endSession(l *link) {
+	s.drop(l)
+	l.child.stop()
+}
+
+// drop forgets a link that is over or unwanted.
+func (s *server) drop(l *link) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sessions, l.session)
+	if s.shared == l {
+		s.shared = nil
+	}
+}
+
+// sharedLink returns the process that all requests without a session share, and
+// launches it where there is none.
+func (s *server) sharedLink() (*link, error) {
+	s.sharing.Lock()
+	defer s.sharing.Unlock()
+	s.mu.Lock()
+	l := s.shared
+	s.mu.Unlock()
+	if l != nil {
+		return l, nil
+	}
+	l, err := s.launch("")
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !l.isOver() {
+		s.shared = l
+	}
+	return l, nil
+}
+
+// launch starts a process for the conversation of session, or for the shared one
+// where session is empty.
+func (s *server) launch(session string) (*link, error) {
+	if s.allowed.heard.over() {
+		return nil, errFlooded
+	}
+	conn, err := s.nextConn()
+	if err != nil {
+		return nil, err
+	}
+	l, err := startLink(s, conn, session)
+	if err != nil {
+		s.notes.add("server_exit", fmt.Sprintf("did not start: %v", err), map[string]any{"conn": conn})
+		return nil, fmt.Errorf("server %q did not start: %w", s.Name, err)
+	}
+	return l, nil
+}
+
+func (s *server) nextConn() (string, error) {
+	s.mu.Lock()
+	launches := s.launches
+	if launches < s.proxy.limits.Launches {
+		s.launches++
+	}
+	s.mu.Unlock()
+	if launches >= s.proxy.limits.Launches {
+		s.notes.add("limit", fmt.Sprintf("%d processes in all are the most", s.proxy.limits.Launches), nil)
+		return "", errLaunches
+	}
+	return fmt.Sprintf("%s/%d", s.Name, launches+1), nil
+}
+
+// maxNote is how much of a stranger's text one event holds.
+const maxNote = 4 << 10
+
+// notes are the events of one server, so many of each kind.
+type notes struct {
+	rec   Recorder
+	where string
+	max   int
+
+	mu   sync.Mutex
+	seen map[string]int // by kind; guarded by mu
+}
+
+func newNotes(rec Recorder, where string, max int) *notes {
+	return &notes{rec: rec, where: where, max: max, seen: map[string]int{}}
+}
+
+func (n *notes) add(kind, message string, data map[string]any) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.seen[kind]++
+	switch seen := n.seen[kind]; {
+	case seen > n.max:
+		return
+	case seen == n.max:
+		message, data = "more of this kind are not recorded", nil
+	}
+	n.rec.Event(evidence.Event{Kind: kind, Where: n.where, Message: message, Data: data})
+}
+
+// clip is text that a stranger wrote, short enough for an event.
+func clip(text []byte) string {
+	return strings.ToValidUTF8(redact.Shorten(string(text[:min(len(text), maxNote+1)]), maxNote), "\uFFFD")
+}

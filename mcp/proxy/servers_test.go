@@ -1,0 +1,260 @@
+package proxy
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	mcpserver "github.com/mark3labs/mcp-go/server"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
+)
+
+// scripted is a stdio server whose methods are what a test wants it to do. It
+// copies bytes and never encodes.
+type scripted struct {
+	mu  sync.Mutex
+	out io.Writer // guarded by mu
+
+	errs  io.Writer         // stderr
+	held  []message         // requests that wait for "release"
+	asked map[string][]byte // our request's id to the raw id of the one it is for
+}
+
+func scriptedServer(in io.Reader, out, errs io.Writer) {
+	s := &scripted{out: out, errs: errs, asked: map[string][]byte{}}
+	r := bufio.NewReader(in)
+	for {
+		line, err := r.ReadBytes('\n')
+		if len(line) > 0 {
+			s.handle(bytes.TrimSuffix(line, []byte("\n")))
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (s *scripted) say(parts ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, part := range parts {
+		io.WriteString(s.out, part)
+	}
+	io.WriteString(s.out, "\n")
+}
+
+func (s *scripted) answer(id []byte, result string) {
+	s.say(`{"jsonrpc":"2.0","id":`, string(id), `,"result":`, result, `}`)
+}
+
+func (s *scripted) handle(line []byte) {
+	env, err := parse(line)
+	if err != nil {
+		fmt.Fprintf(s.errs, "scripted: %v: %q\n", err, line)
+		return
+	}
+	if env.batch {
+		s.batch(env)
+		return
+	}
+	m := env.messages[0]
+	if m.kind == response {
+		s.answer(s.asked[m.id.key], string(line))
+		return
+	}
+	params := "{}"
+	for key, value := range jsontext.Members(line) {
+		if key == "params" {
+			params = string(value)
+		}
+	}
+	s.do(m, line, params)
+}
+
+func (s *scripted) batch(env envelope) {
+	var answers []string
+	for _, m := range env.of(request) {
+		answers = append(answers, `{"jsonrpc":"2.0","id":`+string(m.id.raw)+`,"result":{}}`)
+	}
+	if env.messages[0].method == "split" {
+		for _, a := range answers {
+			s.say(a)
+		}
+		return
+	}
+	s.say("[", joined(answers), "]")
+}
+
+func joined(parts []string) string {
+	var b bytes.Buffer
+	for i, p := range parts {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(p)
+	}
+	return b.String()
+}
+
+func (s *scripted) do(m message, line []byte, params string) {
+	size := 0
+	for key, value := range jsontext.Members([]byte(params)) {
+		if key == "size" {
+			size, _ = strconv.Atoi(string(value))
+		}
+	}
+	do := m.method
+	if m.name == "hold" {
+		do = m.name
+	}
+	switch do {
+	case "initialize":
+		s.say(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+		s.answer(m.id.raw, `{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"scripted","version":"9"}}`)
+	case "echo", methodListTools:
+		s.answer(m.id.raw, params)
+	case "emit":
+		s.say(params)
+		s.answer(m.id.raw, `{}`)
+	case "whole":
+		s.answer(m.id.raw, string(line))
+	case "noise":
+		s.say("listening on stdio")
+		s.say(`{"level":"info","msg":"hello"}`)
+		s.say("")
+		s.answer(m.id.raw, `{}`)
+	case "chatter":
+		s.say(strings.Repeat("not a message\n", size))
+		s.answer(m.id.raw, `{}`)
+	case "never":
+	case "exit":
+		os.Exit(3)
+	case "closeout":
+		os.Stdout.Close()
+	case "wrongid":
+		s.say(`{"jsonrpc":"2.0","id":"nobody","result":{}}`)
+	case "twice":
+		s.answer(m.id.raw, `{"n":1}`)
+		s.answer(m.id.raw, `{"n":2}`)
+	case "flood":
+		chunk := bytes.Repeat([]byte("e"), 1<<16)
+		for range size / len(chunk) {
+			s.errs.Write(chunk)
+		}
+		s.answer(m.id.raw, `{}`)
+	case "big":
+		s.answer(m.id.raw, `"`+string(bytes.Repeat([]byte("x"), size))+`"`)
+	case "progress":
+		s.say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`, string(m.token.raw), `,"progress":1}}`)
+		s.answer(m.id.raw, `{}`)
+	case "ask":
+		s.asked["n77"] = m.id.raw
+		s.say(`{"jsonrpc":"2.0","id":77,"method":"sampling/createMessage","params":{}}`)
+	case "announce":
+		s.say(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+	case "hold", "subscriptions/listen":
+		s.held = append(s.held, m)
+		s.say(`{"jsonrpc":"2.0","method":"notifications/held","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":`, string(m.id.raw), `}}}`)
+	case "late":
+		s.held = append(s.held, m)
+	case "release":
+		for _, h := range s.held {
+			s.answer(h.id.raw, `{"released":true}`)
+		}
+		s.held = nil
+	case "notifications/cancelled":
+		fmt.Fprintf(s.errs, "cancelled %s\n", m.cancels.raw)
+	case "stubborn":
+		signal.Ignore(syscall.SIGTERM)
+		s.answer(m.id.raw, `{}`)
+		select {}
+	default:
+		switch {
+		case m.kind != request || m.name == "slow" || m.name == "gone":
+		case m.method == methodCallTool && jsontext.Member([]byte(params), "content") != nil:
+			s.answer(m.id.raw, params)
+		default:
+			s.say(`{"jsonrpc":"2.0","id":`, string(m.id.raw), `,"error":{"code":-32601,"message":"no such method"}}`)
+		}
+	}
+}
+
+// statelessServer knows server/discover and refuses initialize.
+func statelessServer(in io.Reader, out io.Writer) {
+	r := bufio.NewReader(in)
+	for {
+		line, err := r.ReadBytes('\n')
+		if err != nil {
+			return
+		}
+		env, err := parse(line)
+		if err != nil {
+			continue
+		}
+		m := env.messages[0]
+		if m.method == methodDiscover {
+			fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"new","version":"2"}}}}`+"\n", m.id.raw)
+			continue
+		}
+		fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"this server speaks 2026-07-28"}}`+"\n", m.id.raw)
+	}
+}
+
+// mcpgoServer is a real server of both eras.
+func mcpgoServer() {
+	s := mcpserver.NewMCPServer("inventory", "1.2.3", mcpserver.WithToolCapabilities(true), mcpserver.WithElicitation(), mcpserver.WithLogging())
+	s.EnableSampling()
+	s.AddTool(mcp.NewTool("echo", mcp.WithString("text")), func(_ context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return mcp.NewToolResultText(r.GetString("text", "")), nil
+	})
+	finish := make(chan struct{}) // mcp-go writes results and progress side by side
+	s.AddTool(mcp.NewTool("finish"), func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		finish <- struct{}{}
+		return mcp.NewToolResultText("done"), nil
+	})
+	s.AddTool(mcp.NewTool("count", mcp.WithNumber("to")), func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		to := r.GetInt("to", 0)
+		for i := range to {
+			if meta := r.Params.Meta; meta != nil && meta.ProgressToken != nil {
+				_ = mcpserver.ServerFromContext(ctx).SendNotificationToClient(ctx, "notifications/progress",
+					map[string]any{"progressToken": meta.ProgressToken, "progress": i + 1, "total": to})
+			}
+		}
+		<-finish
+		return mcp.NewToolResultText(fmt.Sprint(to)), nil
+	})
+	s.AddTool(mcp.NewTool("sample"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		//lint:ignore SA1019 sessions up to 2025-11-25 have it, and servers use it
+		result, err := mcpserver.ServerFromContext(ctx).RequestSampling(ctx, mcp.CreateMessageRequest{CreateMessageParams: mcp.CreateMessageParams{
+			Messages:  []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: mcp.NewTextContent("say")}},
+			MaxTokens: 5,
+		}})
+		if err != nil {
+			return mcp.NewToolResultError(err.Error()), nil
+		}
+		return mcp.NewToolResultText("model " + result.Model), nil
+	})
+	s.AddTool(mcp.NewTool("greet"), func(_ context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		if answer := mcpserver.ElicitationResponse(r.Params.InputResponses, "who"); answer != nil {
+			content, _ := answer.Content.(map[string]any)
+			return mcp.NewToolResultText(fmt.Sprintf("hello %v", content["name"])), nil
+		}
+		return mcpserver.NewInputRequestBuilder("awaiting").Elicit("who", mcp.ElicitationParams{
+			Mode: mcp.ElicitationModeForm, Message: "Who?",
+			RequestedSchema: map[string]any{"type": "object", "properties": map[string]any{"name": map[string]any{"type": "string"}}},
+		}).ToolResult(), nil
+	})
+	if err := mcpserver.NewStdioServer(s).Listen(context.Background(), os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+}

@@ -1,0 +1,114 @@
+package proxy
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
+)
+
+// isSessionless says whether a message is of a revision without sessions. A
+// version in _meta decides, and so does the header of a revision that requires
+// one; 2026-07-28 basic/versioning. A lone initialize that has no such version in
+// _meta begins a session, whatever the header says.
+func isSessionless(h http.Header, env envelope) bool {
+	version := env.messages[0].version
+	if env.isInitialize() {
+		return isStateless(version)
+	}
+	if isStateless(h.Get(headerVersion)) {
+		return true
+	}
+	return !env.batch && (isStateless(version) || version != "" && h.Get(headerSession) == "")
+}
+
+// checkSessionless holds the headers against the body, as 2026-07-28
+// basic/transports/streamable-http (Server Validation) asks of every server.
+func (s *server) checkSessionless(h http.Header, c call) *refusal {
+	env := c.env
+	m := env.messages[0]
+	switch {
+	case env.batch:
+		return &refusal{http.StatusBadRequest, codeInvalidRequest, "Invalid request: this protocol version has no batches"}
+	case m.kind == response:
+		return &refusal{http.StatusBadRequest, codeInvalidRequest, "Invalid request: in this protocol version clients send no responses"}
+	case m.kind == notification:
+		return nil // header rules for notifications are not defined
+	case m.version == "":
+		return &refusal{http.StatusBadRequest, codeInvalidParams, "Invalid params: _meta lacks " + metaVersion}
+	}
+	for _, pair := range []struct {
+		header, body string
+		encoded      bool
+	}{
+		{headerVersion, m.version, false},
+		{headerMethod, m.method, false},
+		{headerName, mirroredName(m), true},
+	} {
+		if pair.header == headerName && pair.body == "" {
+			continue
+		}
+		value := h.Get(pair.header)
+		if pair.encoded {
+			value, _ = decodeHeader(value)
+		}
+		if value != pair.body {
+			return mismatch(fmt.Sprintf("%s %q does not match the body's %q", pair.header, value, pair.body))
+		}
+	}
+	return s.checkMirrored(h, c.raw, m)
+}
+
+// checkMirrored holds the headers of a call to a tool against its arguments, as
+// far as the server's list of tools has been seen.
+func (s *server) checkMirrored(h http.Header, raw []byte, m message) *refusal {
+	if m.method != methodCallTool {
+		return nil
+	}
+	for _, mirrored := range s.mirrors.of(m.name) {
+		if wrong := mirrored.check(h, jsontext.Member(jsontext.Member(raw, "params"), "arguments")); wrong != "" {
+			return mismatch(wrong)
+		}
+	}
+	return nil
+}
+
+func mismatch(what string) *refusal {
+	return &refusal{http.StatusBadRequest, codeHeaderMismatch, "Header mismatch: " + what}
+}
+
+// mirroredName is what Mcp-Name must repeat, empty where the method needs none.
+func mirroredName(m message) string {
+	switch m.method {
+	case methodCallTool, "resources/read", "prompts/get":
+		return m.name
+	}
+	return ""
+}
+
+// decodeHeader undoes the encoding of values that no header can hold as they
+// are. It is false where the encoding is wrong, or a character that only the
+// encoding may hold is there without it.
+func decodeHeader(value string) (string, bool) {
+	inner, ok := strings.CutPrefix(value, "=?base64?")
+	if ok {
+		inner, ok = strings.CutSuffix(inner, "?=")
+	}
+	if !ok {
+		return value, isPlainHeader(value)
+	}
+	decoded, err := base64.StdEncoding.DecodeString(inner)
+	if err != nil {
+		return "", false
+	}
+	return string(decoded), true
+}
+
+// isPlainHeader says whether a value is of visible ASCII, spaces and tabs.
+func isPlainHeader(value string) bool {
+	return strings.IndexFunc(value, func(r rune) bool {
+		return r != '\t' && (r < ' ' || r > '~')
+	}) < 0
+}

@@ -1,0 +1,126 @@
+package gateway
+
+import (
+	"cmp"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/model/dialect"
+)
+
+// DefaultRequests is how many requests an agent may make in a trial.
+const DefaultRequests = 1000
+
+// maxRefused is how many requests beyond its limits an agent may make, and have
+// recorded, before there is no use in going on.
+const maxRefused = 100
+
+// bytesPerToken is what a token is taken to be where the provider does not count.
+const bytesPerToken = 4
+
+// maxCost is what a call costs at most, in US dollars, so that sums stay numbers.
+const maxCost = 1e15
+
+// allowance is what may be asked of models in a trial.
+type allowance struct {
+	limits eval.ModelLimits
+
+	mu       sync.Mutex
+	requests int           // guarded by mu, as what follows
+	usage    dialect.Usage // counted, or else estimated
+	cost     float64       // US dollars
+	took     time.Duration // calls that have ended, together
+	kept     int64         // bytes that were recorded
+	refused  int
+	why      string // the first refusal
+}
+
+func newAllowance(limits eval.ModelLimits) *allowance {
+	limits.Requests = cmp.Or(limits.Requests, DefaultRequests)
+	return &allowance{limits: limits}
+}
+
+// take counts a request, or says why it is one too many. Tokens, costs and times are
+// known when a call ends, so of calls side by side each may be the last within a limit.
+func (a *allowance) take(priced bool, model string) (why string, left time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	seconds := time.Duration(a.limits.Seconds) * time.Second
+	switch l := a.limits; {
+	case a.requests >= l.Requests:
+		why = fmt.Sprintf("the agent made more than %d requests to models", l.Requests)
+	case l.Tokens > 0 && a.usage.Total() >= l.Tokens:
+		why = fmt.Sprintf("the agent's model calls took %d tokens of %d", a.usage.Total(), l.Tokens)
+	case l.Cost > 0 && !priced:
+		why = fmt.Sprintf("the agent asked for the model %q, whose cost is limited and which has no price; give it one in config.models", model)
+	case l.Cost > 0 && a.cost >= l.Cost:
+		why = fmt.Sprintf("the agent's model calls cost %.4f of %.4f US dollars", a.cost, l.Cost)
+	case seconds > 0 && a.took >= seconds:
+		why = fmt.Sprintf("the agent's model calls took longer than %s together", seconds)
+	case a.kept >= maxKeptInAll:
+		why = fmt.Sprintf("the agent and its models exchanged more than %d bytes", int64(maxKeptInAll))
+	}
+	if why != "" {
+		a.refused++
+		a.why = cmp.Or(a.why, why)
+		return why, 0
+	}
+	a.requests++
+	return "", seconds - a.took
+}
+
+// exhausted says whether so many requests were refused, or so much is recorded beyond
+// what may be, that the agent is to be ended.
+func (a *allowance) exhausted() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.refused >= maxRefused || a.refused > 0 && a.kept > maxKeptInAll+maxMemory
+}
+
+// overspent says why the first request was refused; empty where none was.
+func (a *allowance) overspent() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.why
+}
+
+// blame takes a call that was cut off at a limit for one that was refused.
+func (a *allowance) blame(why string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.why = cmp.Or(a.why, why)
+}
+
+// spend adds what a call came to. No count of u is negative.
+func (a *allowance) spend(u dialect.Usage, cost float64, took time.Duration, kept int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.usage = a.usage.Plus(u)
+	a.cost += cost
+	a.took += took
+	a.kept += kept
+}
+
+// costOf is what usage costs at a price, in US dollars; maxCost where that is no number
+// below.
+func costOf(p eval.Price, u dialect.Usage) float64 {
+	or := func(price *float64) float64 {
+		if price == nil {
+			return p.Input
+		}
+		return *price
+	}
+	plain := max(0, u.Input-u.Cached-u.CacheWrites)
+	sum := float64(plain)*p.Input + float64(max(0, u.Cached))*or(p.Cached) + float64(max(0, u.CacheWrites))*or(p.CacheWrites) + float64(max(0, u.Output))*p.Output
+	if cost := sum / 1e6; cost >= 0 && cost < maxCost {
+		return cost
+	}
+	return maxCost
+}
+
+// estimate is the usage of a call that the provider did not count.
+func estimate(request, response int64) dialect.Usage {
+	return dialect.Usage{Input: (request + bytesPerToken - 1) / bytesPerToken, Output: (response + bytesPerToken - 1) / bytesPerToken}
+}

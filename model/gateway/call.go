@@ -1,0 +1,293 @@
+package gateway
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"time"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/internal/endtoend"
+	"github.com/waza-isolate/waza/model/dialect"
+)
+
+// call is one request on its way to a provider, and the answer on its way back.
+type call struct {
+	gateway  *Gateway
+	provider Provider
+	to       route
+	shape    dialect.Name // that errors are told in
+	record   evidence.ModelCall
+	began    time.Time // for what it took
+	answer   kept
+	watch    *dialect.Watch // looks at the answer; sees nothing of what is no model's turn
+	w        http.ResponseWriter
+	left     bool // the agent takes no more
+	replaced bool // the agent got an answer of ours in place of the provider's
+
+	understood chan struct{} // closed once what follows is set
+	model      string        // as the request names it
+	digest     string
+}
+
+// newCall gives a request its number.
+func (g *Gateway) newCall(p Provider, to route, method string, body []byte, shape dialect.Name, isTurn bool) *call {
+	c := &call{
+		gateway: g, understood: make(chan struct{}), provider: p, to: to, shape: shape, began: time.Now(),
+		watch:  dialect.NewWatch("", ""),
+		answer: kept{memory: g.memory, limit: maxKept},
+		record: evidence.ModelCall{
+			Seq: g.next(), Provider: p.Name, Method: method, Path: to.String(),
+			Request: body, Start: g.rec.Now(),
+		},
+	}
+	if isTurn {
+		c.record.Dialect = shape
+	}
+	go c.understand(c.record)
+	return c
+}
+
+// understand reads the request for the record, while the provider is asked. It has the
+// record as it was made: the call's own is written to meanwhile.
+func (c *call) understand(made evidence.ModelCall) {
+	defer close(c.understood)
+	c.gateway.decoding.Lock()
+	defer c.gateway.decoding.Unlock()
+	if made.IsTurn() {
+		if asked, err := dialect.ReadRequest(made.Dialect, made.Path, made.Request); err == nil {
+			c.model = asked.Model
+		}
+	}
+	c.digest = c.gateway.digest(made.Method, made.Path, made.Request)
+}
+
+// isPriced says whether the model has a price, and which it is, where costs are limited.
+// What is no model's turn costs nothing.
+func (c *call) isPriced() (priced bool, model string) {
+	if !c.record.IsTurn() || c.gateway.allowed.limits.Cost == 0 {
+		return true, ""
+	}
+	<-c.understood
+	_, priced = c.provider.Prices[c.model]
+	return priced, c.model
+}
+
+// serve asks the provider, where the agent may, and passes the answer on. An answer that
+// breaks off breaks off for the agent too.
+func (c *call) serve(w http.ResponseWriter, r *http.Request) {
+	c.w = w
+	why, left := c.gateway.allowed.take(c.isPriced())
+	if why != "" {
+		c.refuse(why)
+		return
+	}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	defer context.AfterFunc(c.gateway.ctx, func() { cancel(errClosed) })()
+	if left > 0 {
+		defer time.AfterFunc(left, func() { cancel(errTimeUp) }).Stop()
+	}
+	silence := time.AfterFunc(c.provider.Silence, func() { cancel(errSilent) })
+	defer silence.Stop()
+
+	broken := c.ask(ctx, r.Header, silence)
+	c.finish(broken)
+	if broken != nil && !c.replaced {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+var (
+	errSilent   = errors.New("the provider said nothing for too long")
+	errTimeUp   = errors.New("the agent's model calls took longer together than they may")
+	errTooLarge = fmt.Errorf("the answer has more than %d bytes", maxAnswer)
+)
+
+// refuse answers a request beyond the trial's limits.
+func (c *call) refuse(why string) {
+	c.instead(overBudget(why))
+	c.record.Outcome, c.record.Error = evidence.ModelBudget, why
+	c.gateway.allowed.spend(dialect.Usage{}, 0, 0, int64(len(c.record.Request)+len(c.answer.bytes)))
+	c.write()
+	c.gateway.rec.Event(evidence.Event{Kind: "limit", Where: "agent", Message: why + "; the request was refused"})
+	if c.gateway.allowed.exhausted() {
+		c.gateway.exhaust()
+	}
+}
+
+// instead answers in the provider's place.
+func (c *call) instead(why refusal) {
+	body := why.write(c.w, c.shape)
+	c.record.Status, c.record.ContentType = why.status, contentJSON
+	c.record.FirstByte = c.gateway.rec.Now()
+	c.answer.add(body)
+	c.replaced = true
+}
+
+// ask puts the request to the provider and passes on what comes. An error says why the
+// agent has no whole answer of the provider's.
+func (c *call) ask(ctx context.Context, header http.Header, silence *time.Timer) error {
+	out, err := c.outgoing(ctx, header)
+	if err != nil {
+		return c.failed(ctx, err)
+	}
+	answer, err := c.provider.Transport.RoundTrip(out)
+	if err != nil {
+		return c.failed(ctx, err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if why := cannotPass(answer); why != "" {
+		return c.failed(ctx, errors.New(why))
+	}
+	if why := c.provider.refusesKey(answer.StatusCode); why != "" {
+		c.gateway.refused(c.provider.Name, why)
+	}
+	c.begin(answer)
+	return c.copy(ctx, answer, silence)
+}
+
+// outgoing is the request as the provider gets it.
+func (c *call) outgoing(ctx context.Context, header http.Header) (*http.Request, error) {
+	out, err := http.NewRequestWithContext(ctx, c.record.Method, "http://model/", bytes.NewReader(c.record.Request))
+	if err != nil {
+		return nil, err
+	}
+	out.URL = c.to.under(c.provider.BaseURL)
+	out.Host = out.URL.Host
+	out.Header = endtoend.Headers(header)
+	out.Header.Set("Accept-Encoding", "identity")
+	out.Header.Del("Expect") // it was met
+	if header.Get("User-Agent") == "" {
+		out.Header.Set("User-Agent", "") // or net/http names itself
+	}
+	c.provider.authorize(out.Header)
+	return out, nil
+}
+
+// cannotPass says why an answer is not passed on; empty where it is.
+func cannotPass(answer *http.Response) string {
+	switch encoding := answer.Header.Get("Content-Encoding"); {
+	case answer.StatusCode < 200, answer.StatusCode > 999:
+		return fmt.Sprintf("the provider answered %d, which ends no request", answer.StatusCode)
+	case answer.StatusCode >= 300 && answer.StatusCode < 400 && answer.StatusCode != http.StatusNotModified:
+		return fmt.Sprintf("the provider answered %d, a redirect, which is not followed; set base_url to where it leads", answer.StatusCode)
+	case encoding != "" && encoding != "identity":
+		return fmt.Sprintf("the provider answered in the encoding %.32q, which it was asked not to use", encoding)
+	}
+	return ""
+}
+
+// failed answers for a provider that did not. To an agent that is cut off there is
+// nothing to say.
+func (c *call) failed(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	status := http.StatusBadGateway
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, errClosed):
+		return err
+	case errors.Is(err, errTimeUp):
+		c.instead(overBudget(err.Error()))
+		return err
+	case errors.Is(err, errSilent):
+		status = http.StatusGatewayTimeout
+	}
+	told := c.gateway.secrets.Blank(err.Error())
+	c.instead(unreachable(status, fmt.Sprintf("model provider %q: %s", c.provider.Name, told)))
+	return err
+}
+
+// begin passes on status and headers.
+func (c *call) begin(answer *http.Response) {
+	h := c.w.Header()
+	maps.Copy(h, endtoend.Headers(answer.Header))
+	for _, name := range []string{"Set-Cookie", "Alt-Svc"} {
+		h.Del(name)
+	}
+	for _, values := range h {
+		for i := range values {
+			values[i] = c.gateway.secrets.Blank(values[i])
+		}
+	}
+	c.record.Status, c.record.ContentType = answer.StatusCode, h.Get("Content-Type")
+	c.watch = dialect.NewWatch(c.record.Dialect, c.record.ContentType)
+	if _, ok := h["Content-Type"]; !ok {
+		h["Content-Type"] = nil // or net/http guesses
+	}
+	c.w.WriteHeader(answer.StatusCode)
+	c.flush()
+}
+
+// copy passes the body on as it comes.
+func (c *call) copy(ctx context.Context, answer *http.Response, silence *time.Timer) error {
+	out := redact.NewBlanker(c.gateway.secrets, toAgent{c})
+	buffer := make([]byte, 32<<10)
+	var size int64
+	for {
+		n, err := answer.Body.Read(buffer)
+		silence.Reset(c.provider.Silence)
+		if size += int64(n); size > maxAnswer {
+			err = errTooLarge
+			n = 0
+		}
+		if n > 0 {
+			_, _ = out.Write(buffer[:n]) // an agent that left is told of below
+		}
+		whole := size == answer.ContentLength && size <= maxAnswer // nothing comes behind it
+		if err == nil && !whole && !c.left {
+			continue
+		}
+		_ = out.Close()
+		c.record.Redacted += out.Found().Spans
+		switch {
+		case whole && !c.left:
+			return nil
+		case c.left || context.Cause(ctx) != nil:
+			return cmp.Or(context.Cause(ctx), context.Canceled)
+		case errors.Is(err, io.EOF):
+			return nil
+		}
+		return err
+	}
+}
+
+// toAgent passes bytes on to the agent at once, and keeps them.
+type toAgent struct{ *call }
+
+func (a toAgent) Write(p []byte) (int, error) {
+	if a.record.FirstByte.IsZero() {
+		a.record.FirstByte = a.gateway.rec.Now()
+	}
+	a.answer.add(p)
+	_, _ = a.watch.Write(p) // it never fails
+	if a.record.FirstToken.IsZero() && a.watch.Said() {
+		a.record.FirstToken = a.gateway.rec.Now()
+	}
+	control := http.NewResponseController(a.w)
+	_ = control.SetWriteDeadline(time.Now().Add(bodyTimeout))
+	if a.gateway.ctx.Err() != nil { // maybe before the deadline was moved
+		cutOff(control)
+	}
+	if _, err := a.w.Write(p); err != nil {
+		a.left = true
+		return 0, err
+	}
+	a.flush()
+	return len(p), nil
+}
+
+func (toAgent) Close() error { return nil }
+
+func (c *call) flush() {
+	if err := http.NewResponseController(c.w).Flush(); err != nil {
+		c.left = true
+	}
+}

@@ -1,0 +1,234 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/internal/bounded"
+	"github.com/waza-isolate/waza/model/dialect"
+)
+
+// Recorder takes what the gateway sees. [evidence.Recorder] is one.
+type Recorder interface {
+	ModelCall(c evidence.ModelCall)
+	Event(e evidence.Event)
+	Now() time.Time
+}
+
+// maxNotes is how many events a gateway records of requests that are none to a provider.
+const maxNotes = 200
+
+// Gateway serves the agent of one trial. It is an http.Handler for whatever is asked of
+// its host.
+type Gateway struct {
+	rec       Recorder
+	providers map[string]Provider
+	secrets   *redact.Set                         // of all providers
+	clean     func(w io.Writer, doc []byte) error // as a cleaner does
+	allowed   *allowance
+	memory    *bounded.Budget
+	notes     atomic.Int64
+	exhausted chan struct{}
+	exhaust   func()     // closes it
+	decoding  sync.Mutex // held to decode a body: what that takes is many times the body
+
+	ctx    context.Context // of every call
+	cancel context.CancelCauseFunc
+
+	mu      sync.Mutex
+	closed  bool              // guarded by mu
+	calls   sync.WaitGroup    // Add guarded by mu
+	seq     int               // guarded by mu
+	refuses map[string]string // what to tell of providers that refused their keys; guarded by mu
+	down    map[string]string // why providers did not answer the last turn that was asked of them; guarded by mu
+}
+
+var errClosed = errors.New("the trial is over")
+
+// New returns a gateway to providers. Close must be called.
+func New(rec Recorder, limits eval.ModelLimits, providers ...Provider) (*Gateway, error) {
+	if rec == nil {
+		return nil, errors.New("model: no recorder")
+	}
+	g := &Gateway{
+		rec: rec, providers: make(map[string]Provider, len(providers)), secrets: &redact.Set{},
+		clean: writeWhole, allowed: newAllowance(limits), memory: bounded.NewBudget(maxMemory), exhausted: make(chan struct{}), refuses: map[string]string{}, down: map[string]string{},
+	}
+	if c, ok := rec.(cleaner); ok {
+		g.clean = c.Clean
+	}
+	g.exhaust = sync.OnceFunc(func() { close(g.exhausted) })
+	for _, p := range providers {
+		if err := p.validate(); err != nil {
+			return nil, err
+		}
+		if _, ok := g.providers[p.Name]; ok {
+			return nil, fmt.Errorf("model: two providers are called %q", p.Name)
+		}
+		if p.Silence == 0 {
+			p.Silence = defaultSilence
+		}
+		g.providers[p.Name] = p
+		for _, secret := range append([]string{p.Key}, p.Secrets...) {
+			g.secrets.Add(secret)
+		}
+	}
+	g.ctx, g.cancel = context.WithCancelCause(context.Background())
+	return g, nil
+}
+
+// Close ends the calls under way, and returns when all are recorded.
+func (g *Gateway) Close() {
+	g.mu.Lock()
+	g.closed = true
+	g.mu.Unlock()
+	g.cancel(errClosed)
+	g.calls.Wait()
+}
+
+// Overspent says how the agent came to want more than it may; empty where it did not.
+func (g *Gateway) Overspent() string { return g.allowed.overspent() }
+
+// Exhausted is closed once the agent was refused so often that it need not go on. From
+// then on it gets no answers.
+func (g *Gateway) Exhausted() <-chan struct{} { return g.exhausted }
+
+// Refused says of each provider that refused its key what a person can do.
+func (g *Gateway) Refused() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var all []string
+	for _, name := range sortedKeys(g.refuses) {
+		all = append(all, g.refuses[name])
+	}
+	return all
+}
+
+// begin says whether the gateway still takes requests. Where it does, the caller ends it
+// with g.calls.Done.
+func (g *Gateway) begin() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return false
+	}
+	g.calls.Add(1)
+	return true
+}
+
+func (g *Gateway) next() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.seq++
+	return g.seq
+}
+
+// note records that a request was none to a provider.
+func (g *Gateway) note(what string) {
+	if g.notes.Add(1) <= maxNotes {
+		g.rec.Event(evidence.Event{Kind: "model", Where: "agent", Message: what})
+	}
+}
+
+// ServeHTTP implements http.Handler.
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	to, err := routeOf(r.URL)
+	if err != nil {
+		g.decline(w, r, badRequest(err.Error()), dialect.Chat)
+		return
+	}
+	p, ok := g.providers[to.provider]
+	if !ok {
+		missing := badRequest(fmt.Sprintf("there is no model provider %q here; the path begins with one of %q", to.provider, sortedKeys(g.providers)))
+		missing.status = http.StatusNotFound
+		g.decline(w, r, missing, dialect.Chat)
+		return
+	}
+	shape, isTurn := dialect.Of(r.Method, to.String())
+	if !isTurn {
+		shape = shapeOf(p.Kind)
+	}
+	if !isTurn && !to.isAside(r.Method) {
+		other := badRequest(r.Method + " " + to.path() + " is not passed on: what is are turns of models, their lists, and counts of tokens")
+		other.status = http.StatusNotFound
+		g.decline(w, r, other, shape)
+		return
+	}
+	if !g.begin() {
+		unreachable(http.StatusServiceUnavailable, errClosed.Error()).write(w, shape)
+		return
+	}
+	defer g.calls.Done()
+	control := http.NewResponseController(w)
+	defer context.AfterFunc(g.ctx, func() { cutOff(control) })()
+	if g.allowed.exhausted() {
+		g.exhaust()
+		panic(http.ErrAbortHandler)
+	}
+	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout))
+	body, failed := g.read(w, r)
+	_ = control.SetReadDeadline(time.Time{})
+	defer g.memory.Give(int64(cap(body)))
+	if failed != nil {
+		g.decline(w, r, *failed, shape)
+		return
+	}
+	c := g.newCall(p, to, r.Method, body, shape, isTurn)
+	c.serve(w, r)
+}
+
+// bodyTimeout is how long the agent may take to send a request, and to take in what was
+// sent to it last of an answer.
+const bodyTimeout = 2 * time.Minute
+
+// cutOff has what an agent neither sends nor takes in be waited for no longer.
+func cutOff(c *http.ResponseController) {
+	_ = c.SetReadDeadline(time.Unix(1, 0))
+	_ = c.SetWriteDeadline(time.Unix(1, 0))
+}
+
+// decline answers a request that no provider is asked.
+func (g *Gateway) decline(w http.ResponseWriter, r *http.Request, why refusal, shape dialect.Name) {
+	g.note(fmt.Sprintf("%.16s %.512q was refused: %s", r.Method, r.RequestURI, why.message))
+	why.write(w, shape)
+}
+
+// read reads a request's body whole. What it returns is taken from the gateway's memory.
+func (g *Gateway) read(w http.ResponseWriter, r *http.Request) ([]byte, *refusal) {
+	var body []byte
+	in := http.MaxBytesReader(w, r.Body, maxRequest)
+	for {
+		if len(body) == cap(body) {
+			grown := max(2*cap(body), 32<<10)
+			if !g.memory.Take(int64(grown)) {
+				why := unreachable(http.StatusServiceUnavailable, "too many large requests to models at once")
+				return body, &why
+			}
+			next := make([]byte, len(body), grown)
+			copy(next, body)
+			g.memory.Give(int64(cap(body)))
+			body = next
+		}
+		n, err := in.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		if errors.Is(err, io.EOF) {
+			return body, nil
+		}
+		if err != nil {
+			why := badRequest("the request did not come whole")
+			if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+				why = tooLarge(fmt.Sprintf("the request has more than %d bytes", maxRequest))
+			}
+			return body, &why
+		}
+	}
+}

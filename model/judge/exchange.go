@@ -1,0 +1,198 @@
+package judge
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/retry"
+)
+
+const (
+	maxResponse = 4 << 20  // bytes of a response: models that reason send that along
+	maxText     = 64 << 10 // bytes of an answer
+	maxSaid     = 300      // bytes of an error of the endpoint's that are shown
+	maxTokens   = 1 << 40  // that an endpoint is believed to have counted
+)
+
+// failure is why an exchange brought no answer.
+type failure struct {
+	text       string
+	unschooled bool // it may be for the schema
+}
+
+func (f *failure) Error() string { return f.text }
+
+func failed(format string, args ...any) *failure { return &failure{text: fmt.Sprintf(format, args...)} }
+
+// request is the body of a request for a chat completion.
+type request struct {
+	Model          string                  `json:"model"`
+	Messages       []evidence.JudgeMessage `json:"messages"`
+	MaxTokens      int                     `json:"max_tokens,omitempty"`
+	Temperature    *float64                `json:"temperature,omitempty"`
+	Effort         string                  `json:"reasoning_effort,omitempty"`
+	ResponseFormat *format                 `json:"response_format,omitempty"`
+}
+
+// format is OpenAI's structured output.
+type format struct {
+	Type       string `json:"type"`
+	JSONSchema schema `json:"json_schema"`
+}
+
+type schema struct {
+	Name   string          `json:"name"`
+	Strict bool            `json:"strict"`
+	Schema json.RawMessage `json:"schema"`
+}
+
+// send is one exchange.
+func (c *Client) send(ctx context.Context, ask evidence.JudgeAsk, schooled bool) (evidence.JudgeAnswer, error) {
+	body := request{Model: ask.Model, Messages: ask.Messages, MaxTokens: ask.MaxTokens, Temperature: ask.Temperature, Effort: ask.Effort}
+	if schooled {
+		body.ResponseFormat = &format{"json_schema", schema{"judgement", true, ask.Schema}}
+	}
+	data, err := json.Marshal(body)
+	if err != nil {
+		return evidence.JudgeAnswer{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(data))
+	if err != nil {
+		return evidence.JudgeAnswer{}, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json")
+	if c.key != "" {
+		r.Header.Set("Authorization", "Bearer "+c.key)
+	}
+	response, err := c.http.Do(r)
+	if err != nil {
+		return evidence.JudgeAnswer{}, c.unreached(ctx, err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	content, err := io.ReadAll(io.LimitReader(response.Body, maxResponse+1))
+	switch {
+	case err != nil:
+		return evidence.JudgeAnswer{}, c.unreached(ctx, err)
+	case response.StatusCode != http.StatusOK:
+		return evidence.JudgeAnswer{}, c.refused(response, content, schooled)
+	case len(content) > maxResponse:
+		return evidence.JudgeAnswer{}, failed("the judge's endpoint sends more than %d MiB", maxResponse>>20)
+	}
+	return c.readReply(content)
+}
+
+// unreached is an error of the network's.
+func (c *Client) unreached(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return retry.Passing(failed("the judge's endpoint does not answer within %s", c.timeout), 0)
+	}
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		err = wrapped.Err
+	}
+	if untrusted, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return failed("the judge's endpoint cannot be trusted: %s", c.clip(untrusted.Error()))
+	}
+	return retry.Passing(failed("the judge's endpoint cannot be reached: %s", c.clip(err.Error())), 0)
+}
+
+// refused is an answer with another status than 200.
+func (c *Client) refused(response *http.Response, content []byte, schooled bool) error {
+	f := failed("the judge's endpoint answers %d%s", response.StatusCode, c.said(content))
+	switch status := response.StatusCode; {
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		if c.keyEnv == "" {
+			f.text += "; name the variable that holds its key in config.judge.api_key_env"
+		} else {
+			f.text += "; set the environment variable " + c.keyEnv + " to a key that it takes"
+		}
+	case status == http.StatusNotFound:
+		f.text += "; see whether config.judge.base_url is right, and the model is one that it has"
+	case status >= 300 && status < 400:
+		f.text = fmt.Sprintf("the judge's endpoint redirects (%d) to %s, and redirects are not followed; write where it is into config.judge.base_url",
+			status, strconv.Quote(c.clip(response.Header.Get("Location"))))
+	case status == http.StatusBadRequest || status == http.StatusUnprocessableEntity:
+		f.unschooled = schooled
+	case retry.Status(status):
+		return retry.Passing(f, retry.After(response.Header))
+	}
+	return f
+}
+
+// said is what an endpoint says of an error, as a sentence goes on.
+func (c *Client) said(content []byte) string {
+	var body struct {
+		Error struct{ Message string }
+	}
+	text := strings.TrimSpace(string(content))
+	if json.Unmarshal(content, &body) == nil && body.Error.Message != "" {
+		text = body.Error.Message
+	}
+	if text == "" {
+		return ""
+	}
+	return ": " + strconv.Quote(c.clip(text))
+}
+
+// clip is the beginning of what an endpoint says, which may say the key.
+func (c *Client) clip(s string) string {
+	s = c.secrets.String(s)
+	if len(s) <= maxSaid {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxSaid], "") + "…"
+}
+
+// reply is what is read of a chat completion.
+type reply struct {
+	Model   string
+	Choices []struct {
+		Message struct {
+			Content *string
+			Refusal *string
+		}
+		FinishReason string `json:"finish_reason"`
+	}
+	Usage struct {
+		PromptTokens     int64 `json:"prompt_tokens"`
+		CompletionTokens int64 `json:"completion_tokens"`
+	}
+}
+
+// readReply reads a chat completion.
+func (c *Client) readReply(content []byte) (evidence.JudgeAnswer, error) {
+	var r reply
+	if err := json.Unmarshal(content, &r); err != nil || len(r.Choices) == 0 {
+		return evidence.JudgeAnswer{}, failed("the judge's endpoint answers something else than a chat completion: %s", strconv.Quote(c.clip(string(content))))
+	}
+	choice := r.Choices[0]
+	answer := evidence.JudgeAnswer{
+		Model: c.clip(r.Model), Finish: c.clip(choice.FinishReason),
+		InputTokens: counted(r.Usage.PromptTokens), OutputTokens: counted(r.Usage.CompletionTokens),
+	}
+	if choice.Message.Content != nil {
+		answer.Text = *choice.Message.Content
+	}
+	if choice.Message.Refusal != nil {
+		answer.Refusal = c.clip(*choice.Message.Refusal)
+	}
+	if len(answer.Text) > maxText {
+		return evidence.JudgeAnswer{}, failed("the judge's answer of %d bytes is too long to be one", len(answer.Text))
+	}
+	return answer, nil
+}
+
+// counted is a count of tokens that can be added up.
+func counted(tokens int64) int64 { return min(max(tokens, 0), maxTokens) }

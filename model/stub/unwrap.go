@@ -1,0 +1,94 @@
+package stub
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+// maxWraps bounds how many layers are taken off a result.
+const maxWraps = 8
+
+// unwrapped is what a tool's server said, out of what an agent made of it: agents hand
+// on MCP's lists of content, put an object or a tag around them, or lines before.
+func unwrapped(text string) string {
+	for range maxWraps {
+		inner, ok := unwrap(text)
+		if !ok {
+			break
+		}
+		text = inner
+	}
+	return text
+}
+
+func unwrap(text string) (string, bool) {
+	trimmed := strings.TrimSpace(text)
+	if strings.HasPrefix(trimmed, "Wall time:") { // Codex
+		_, output, found := strings.Cut(trimmed, "\nOutput:\n")
+		return output, found
+	}
+	if inner, tagged := strings.CutPrefix(trimmed, "<untrusted_context>"); tagged { // Gemini CLI
+		inner, tagged = strings.CutSuffix(inner, "</untrusted_context>")
+		return strings.TrimSpace(inner), tagged
+	}
+	if text, twice := toldTwice(trimmed); twice { // Copilot CLI
+		return text, true
+	}
+	var parts []part
+	if json.Unmarshal([]byte(trimmed), &parts) == nil && len(parts) > 0 {
+		for _, p := range parts {
+			if p.Type != "text" {
+				return "", false
+			}
+		}
+		return textOf(parts), true
+	}
+	return unwrapObject(trimmed)
+}
+
+// toldTwice takes off the structured content of a result that follows its text, where
+// both are JSON.
+func toldTwice(text string) (string, bool) {
+	if !strings.HasPrefix(text, "{") {
+		return "", false
+	}
+	in := json.NewDecoder(strings.NewReader(text))
+	var first, second json.RawMessage
+	if in.Decode(&first) != nil || in.Decode(&second) != nil || in.More() || second[0] != '{' {
+		return "", false
+	}
+	return string(first), true
+}
+
+// unwrapObject takes off {"output": …} and {"content": […]}.
+func unwrapObject(text string) (string, bool) {
+	var around map[string]json.RawMessage
+	if json.Unmarshal([]byte(text), &around) != nil {
+		return "", false
+	}
+	for _, key := range []string{"output", "error"} {
+		var inner string
+		if len(around) == 1 && json.Unmarshal(around[key], &inner) == nil {
+			return inner, true
+		}
+	}
+	var parts []part
+	if json.Unmarshal(around["content"], &parts) != nil || len(parts) == 0 || parts[0].Type != "text" {
+		return "", false
+	}
+	return textOf(parts), true
+}
+
+// part is one part of a result.
+type part struct {
+	Type string `json:"type"`
+	Text string `json:"text"`
+}
+
+func textOf(parts []part) string {
+	var all string
+	for _, p := range parts {
+		all = joined(all, p.Text)
+	}
+	return all
+}

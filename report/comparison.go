@@ -1,0 +1,166 @@
+package report
+
+import (
+	"fmt"
+	"html/template"
+	"math"
+
+	"github.com/waza-isolate/waza/results"
+)
+
+// Comparison is the page of runs side by side. Those that are in the document are given in
+// order, with the links to their pages; of others both are zero.
+func Comparison(c results.Comparison, runs []Run, links []Links) Page {
+	p := comparison{place: place{path: PathCompare}}
+	for i, run := range c.Runs {
+		one := comparedRun{ComparedRun: run, Lane: fmt.Sprintf("s%d", i%lanes)}
+		if i < len(runs) && i < len(links) {
+			one.Run, one.Links = runs[i], links[i]
+		}
+		p.Runs = append(p.Runs, one)
+	}
+	for _, pair := range c.Pairs {
+		p.Pairs = append(p.Pairs, comparedPairOf(pair, c.Of(pair)))
+	}
+	p.Tasks = comparedTasks(c, p.Runs)
+	return Page{ID: PathCompare, Title: "Comparison", name: "compare", data: p}
+}
+
+type comparison struct {
+	place
+	Runs  []comparedRun
+	Pairs []comparedPair
+	Tasks []comparedTask
+}
+
+// comparedRun is a run with its pages, where there are any.
+type comparedRun struct {
+	results.ComparedRun
+	Lane  string
+	Run   Run
+	Links Links
+}
+
+// Overview is where its first page is; empty where it has none.
+func (r comparedRun) Overview() template.URL {
+	if r.Run.ID == "" {
+		return ""
+	}
+	return r.Links.To(PathOverview)
+}
+
+// Number is the run's number among those compared.
+func (r comparedRun) Number() int { return r.ComparedRun.Run }
+
+// Verdict is what came of the run; nil where it has no pages.
+func (r comparedRun) Verdict() *verdict {
+	if r.Run.ID == "" {
+		return nil
+	}
+	v := verdictOf(r.Run)
+	return &v
+}
+
+// comparedPair is a run held against the first.
+type comparedPair struct {
+	results.Pair
+	Figures []contrast
+	Worse   list[results.Difference] // what a person has to look at
+	Others  list[results.Difference]
+}
+
+func comparedPairOf(pair results.Pair, all []results.Difference) comparedPair {
+	p := comparedPair{Pair: pair, Figures: figuresOf(pair)}
+	var worse, others []results.Difference
+	for _, d := range all {
+		if d.Change.ForTheWorse() {
+			worse = append(worse, d)
+		} else {
+			others = append(others, d)
+		}
+	}
+	p.Worse, p.Others = listOf(worse), listOf(others)
+	return p
+}
+
+// contrast is a figure of two runs.
+type contrast struct {
+	Name          string
+	Before, After string
+	Mark          Mark
+	By            string // how much it differs; empty where no difference is shown
+	Interval      string
+	Whisker       *whisker
+}
+
+func figuresOf(p results.Pair) (all []contrast) {
+	for _, figure := range p.Figures() {
+		f := contrast{
+			Name: capital(figure.Name), Before: figureText(figure.Unit, figure.Before), After: figureText(figure.Unit, figure.After),
+			Mark: findingMark(figure.Finding), By: figure.By(), Interval: figure.Range(),
+		}
+		switch {
+		case figure.Few:
+		case figure.Ratio != nil:
+			f.Whisker = ratioWhisker(*figure.Ratio)
+		case figure.Difference != nil:
+			f.Whisker = shareWhisker(*figure.Difference)
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// figureText is a value of a figure as pages show such.
+func figureText(u results.Unit, v float64) string {
+	switch u {
+	case results.Milliseconds:
+		return fractionalMilliseconds(v)
+	case results.Number:
+		return count(int64(math.Round(v)))
+	}
+	return u.Text(v)
+}
+
+func findingMark(f results.Finding) Mark {
+	switch f {
+	case results.Better:
+		return Mark{"pass", "better", "pass"}
+	case results.Worse:
+		return Mark{"fail", "worse", "fail"}
+	}
+	return Mark{"none", string(results.NoDifference), "soft"}
+}
+
+func changeMark(c results.Change) Mark {
+	switch c {
+	case results.Regressed:
+		return Mark{"fail", string(c), "fail"}
+	case results.NowFailing:
+		return Mark{"fail", string(c), "warn"}
+	case results.Missing:
+		return Mark{"infra", string(c), "infra"}
+	case results.Flaky:
+		return Mark{"error", string(c), "warn"}
+	case results.Fixed:
+		return Mark{"pass", string(c), "pass"}
+	case results.NowPassing:
+		return Mark{"pass", string(c), "soft"}
+	}
+	return Mark{"none", string(c), "soft"}
+}
+
+// whisker is an interval around no difference, which is at 50 of 100.
+type whisker struct{ Lower, Width, Mean float64 }
+
+func shareWhisker(i results.Interval) *whisker {
+	return whiskerOf(i, func(share float64) float64 { return share })
+}
+
+// ratioWhisker has a tenth and ten times at its ends.
+func ratioWhisker(i results.Interval) *whisker { return whiskerOf(i, math.Log10) }
+
+func whiskerOf(i results.Interval, scale func(float64) float64) *whisker {
+	at := func(v float64) float64 { return 50 + 50*min(max(scale(v), -1), 1) }
+	return &whisker{at(i.Lower), at(i.Upper) - at(i.Lower), at(i.Mean)}
+}

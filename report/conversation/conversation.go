@@ -1,0 +1,216 @@
+// Package conversation puts a trial's evidence together in the order in which a person
+// reads it: what the agent was told, what models answered, what was called of it on the
+// wire, and what came of all.
+//
+// It judges nothing, and says of nothing more than is on record.
+package conversation
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"slices"
+	"time"
+
+	"github.com/waza-isolate/waza/capture"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/model/dialect"
+)
+
+// Conversation is a trial's.
+type Conversation struct {
+	Trial     evidence.Trial
+	Verdicts  evidence.Verdicts
+	Gateway   bool                // ours was in the way to the models
+	Steps     []Step              // in order of time
+	Narration *evidence.Narration // nil where the agent left no transcript
+	Told      []string            // where the agent tells of its calls otherwise than they were
+	Events    []evidence.Event    // what happened beside, in order of time; see Usual
+	Injected  map[int][]int       // by call: the attack's injections, by their numbers, that are in its result
+	Gaps      []string            // what of it cannot be read
+}
+
+// Step is one of these: a turn of a model, a call of a tool on the wire, or what the
+// transcript alone tells of.
+type Step struct {
+	Turn  *Turn
+	Call  *evidence.Call
+	Own   *capture.Use    // of a builtin tool or a skill
+	Claim *evidence.Claim // of a call that was never made
+	Said  string          // by the agent, where no gateway was in the way to its models
+}
+
+// start is when a turn or a call began.
+func (s Step) start() time.Time {
+	if s.Turn != nil {
+		return s.Turn.Start
+	}
+	return s.Call.Start
+}
+
+// Turn is a model call that asked for a turn, without its bytes.
+type Turn struct {
+	evidence.ModelCall
+	Text    string // of the answer
+	Problem string // what the provider said for an error, or why there is no whole answer
+	Uses    []Use
+}
+
+// Use is a tool that a model asked for.
+type Use struct {
+	dialect.Use
+	Call   int             // number of the call that carried it out; 0 is none
+	Result *dialect.Result // what the model was told of it; nil where it never was
+}
+
+// Read puts the evidence of a trial that has ended together. What of it cannot be read
+// but trial.json is among the gaps. Each frame that a call was made of is given to visit,
+// which may be nil.
+func Read(dir evidence.Dir, visit func(*evidence.Call, evidence.Frame)) (Conversation, error) {
+	trial, err := dir.Trial()
+	if err != nil {
+		return Conversation{}, err
+	}
+	c := Conversation{Trial: trial, Gateway: dir.Gateway(trial), Gaps: slices.Clone(trial.Gaps)}
+	note := func(err error) {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			c.Gaps = append(c.Gaps, err.Error())
+		}
+	}
+	calls, err := dir.Calls()
+	note(err)
+	turns, err := turnsOf(dir)
+	note(err)
+	c.Steps = steps(turns, calls)
+	c.Verdicts, err = dir.Verdicts()
+	note(err)
+	note(c.narrate(dir, calls))
+	c.Events, err = dir.Events()
+	note(err)
+	note(c.walkFrames(dir, visit))
+	return c, nil
+}
+
+// narrate adds what the transcript tells, where the agent left one.
+func (c *Conversation) narrate(dir evidence.Dir, calls []evidence.Call) error {
+	narration, err := dir.Narration()
+	if err != nil {
+		return err
+	}
+	c.Narration, c.Told = &narration, capture.Tell(narration, calls).All()
+	transcript, err := dir.Transcript()
+	var messages []telling
+	if !c.Gateway {
+		messages = said(transcript)
+	}
+	own, told := tellings(capture.Pair(narration.Tools, calls, transcript).Uses(), narration.Unbacked, messages)
+	c.Steps = insert(c.Steps, own, told)
+	return err
+}
+
+// turnsOf reads the turns of models, in the order in which they were asked for.
+func turnsOf(dir evidence.Dir) ([]*Turn, error) {
+	var turns []*Turn
+	told := results{}
+	var unread error
+	for call, err := range dir.ModelCalls() {
+		if err != nil {
+			unread = err
+			break
+		}
+		if call.IsTurn() {
+			told.read(call)
+			turns = append(turns, turnOf(call))
+		}
+	}
+	slices.SortFunc(turns, func(a, b *Turn) int { return cmp.Compare(a.Seq, b.Seq) })
+	for _, turn := range turns {
+		for i := range turn.Uses {
+			turn.Uses[i].Result = told.next(turn.Uses[i].Use)
+		}
+	}
+	return turns, unread
+}
+
+func turnOf(call evidence.ModelCall) *Turn {
+	t := &Turn{ModelCall: call, Problem: call.Error}
+	t.Request, t.Response = nil, nil
+	if len(call.Response) == 0 {
+		return t
+	}
+	answer, err := dialect.ReadResponse(call.Dialect, call.Status, call.ContentType, call.Response)
+	if err != nil {
+		t.Problem = cmp.Or(t.Problem, err.Error())
+	}
+	t.Text, t.Problem = answer.Text, cmp.Or(answer.Error, t.Problem)
+	for _, use := range answer.Uses {
+		t.Uses = append(t.Uses, Use{Use: use})
+	}
+	return t
+}
+
+// results are those that models were told of, by the use's id, or by the tool's name
+// where uses have none.
+type results map[string][]dialect.Result
+
+// read takes what a model is told. Requests repeat the conversation, so the one that
+// tells most has all.
+func (r results) read(call evidence.ModelCall) {
+	request, err := dialect.ReadRequest(call.Dialect, call.Path, call.Request)
+	if err != nil {
+		return
+	}
+	all := results{}
+	for _, item := range request.Items {
+		for _, result := range item.Results {
+			key := result.Key()
+			all[key] = append(all[key], result)
+		}
+	}
+	for key, some := range all {
+		if len(some) > len(r[key]) {
+			r[key] = some
+		}
+	}
+}
+
+// next is the first result of a use that no use before it has; nil where there is none.
+func (r results) next(use dialect.Use) *dialect.Result {
+	key := use.Key()
+	if len(r[key]) == 0 {
+		return nil
+	}
+	first := r[key][0]
+	r[key] = r[key][1:]
+	return &first
+}
+
+// steps puts turns and calls in order, and calls to the uses that they carry out.
+func steps(turns []*Turn, calls []evidence.Call) (all []Step) {
+	bySeq := map[int]*Turn{}
+	for _, turn := range turns {
+		bySeq[turn.Seq] = turn
+		all = append(all, Step{Turn: turn})
+	}
+	for i := range calls {
+		call := &calls[i]
+		all = append(all, Step{Call: call})
+		if turn := bySeq[call.Turn]; turn != nil && call.Origin == evidence.OriginModel {
+			turn.carriedOut(call)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Step) int { return a.start().Compare(b.start()) })
+	return all
+}
+
+// carriedOut notes a call at the first use of its id that has none. Uses without an id
+// are told apart by their arguments.
+func (t *Turn) carriedOut(call *evidence.Call) {
+	for i := range t.Uses {
+		use := &t.Uses[i]
+		if use.ID == call.ToolUse && use.Call == 0 && (use.ID != "" || capture.Equal(use.Arguments, call.Arguments)) {
+			use.Call = call.Seq
+			return
+		}
+	}
+}

@@ -1,0 +1,199 @@
+package inspection
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/docker/go-units"
+
+	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/words"
+	"github.com/waza-isolate/waza/results"
+)
+
+// maxLines is how many lines of one list of conduct are shown, unless all is wanted.
+const maxLines = 8
+
+// conduct writes what a server did.
+func (p *page) conduct(s Server) {
+	if s.Remote {
+		return
+	}
+	p.section("what it did, by the word of its container's process 1 and of the runner")
+	if d := s.Did; d != nil {
+		p.did("files", fileLines(d), d.More["files"], d.Unseen["files"])
+		p.did("programs", programLines(d), d.More["programs"], d.Unseen["programs"])
+		p.did("connections", connectionLines(d), d.More["connections"], d.Unseen["connections"])
+		p.did("names asked", nameLines(d), d.More["names"], "")
+		p.did("egress", egressLines(d), d.More["egress"], "")
+		p.did("secrets said", secretLines(d), d.More["secrets"], "")
+		for _, limit := range d.Limits {
+			p.label("limit", "%s", visible.Line(limit))
+		}
+	}
+	p.label("used", "%s", used(s))
+	if len(s.Asked) > 0 {
+		var all []string
+		for _, method := range slices.Sorted(maps.Keys(s.Asked)) {
+			all = append(all, fmt.Sprintf("%s %d×", visible.Cut(visible.Line(method), 60), s.Asked[method]))
+		}
+		p.label("asked for", "%s; all was refused", strings.Join(all, ", "))
+	}
+	if s.Noise > 0 {
+		p.label("stdout", "%s that are no messages", words.Count(s.Noise, "line"))
+	}
+	for _, end := range s.Ends {
+		p.label("ended", "%s", visible.Line(end))
+	}
+	if s.Ended != "" {
+		p.label("ended", "it %s before it was asked to", visible.Line(s.Ended))
+	}
+	if s.Stderr != "" {
+		p.label("stderr", "ends")
+		p.stderr(s.Stderr)
+	}
+}
+
+// did writes one list of what was done.
+func (p *page) did(label string, lines []string, more int, unseen string) {
+	shown := lines
+	if !p.Full {
+		shown = lines[:min(len(lines), maxLines)]
+	}
+	more += len(lines) - len(shown)
+	if more > 0 {
+		shown = append(slices.Clone(shown), fmt.Sprintf("and %d more", more))
+	}
+	switch {
+	case unseen != "":
+		shown = append(slices.Clone(shown), "not seen: "+visible.Line(unseen))
+	case len(shown) == 0:
+		shown = []string{"none"}
+	}
+	for i, line := range shown {
+		if i > 0 {
+			label = ""
+		}
+		p.line("%s%-*s %s", indent, labelWidth, label, line)
+	}
+}
+
+func fileLines(d *results.Conduct) (lines []string) {
+	for _, f := range d.Files {
+		lines = append(lines, visible.Line(f.What+" "+f.Path))
+	}
+	return lines
+}
+
+func programLines(d *results.Conduct) (lines []string) {
+	for _, program := range d.Programs {
+		lines = append(lines, visible.Cut(times(program.Count)+visible.Line(strings.Join(append([]string{program.Path}, program.Args...), " ")), 200))
+	}
+	return lines
+}
+
+func connectionLines(d *results.Conduct) (lines []string) {
+	for _, c := range d.Connections {
+		lines = append(lines, times(c.Count)+visible.Line(c.Network+" "+c.Address))
+	}
+	return lines
+}
+
+func nameLines(d *results.Conduct) (lines []string) {
+	for _, n := range d.Names {
+		answered := "no answer was given"
+		if n.Answered {
+			answered = "answered"
+		}
+		lines = append(lines, fmt.Sprintf("%s%s, %s", times(n.Count), visible.Line(n.Name), answered))
+	}
+	return lines
+}
+
+func egressLines(d *results.Conduct) (lines []string) {
+	for _, e := range d.Egress {
+		lines = append(lines, fmt.Sprintf("%s:%d, %s, %d refused, %s out, %s in", visible.Line(e.Name), e.Port,
+			words.Count(e.Connections, "connection"), e.Refused, units.HumanSize(float64(e.Out)), units.HumanSize(float64(e.In))))
+	}
+	return lines
+}
+
+func secretLines(d *results.Conduct) (lines []string) {
+	for _, e := range d.Secrets {
+		lines = append(lines, fmt.Sprintf("%s, %s, %s to stderr", visible.Line(e.Secret), words.Count(e.Frames, "time")+" in messages", words.Count(e.Stderr, "time")))
+	}
+	return lines
+}
+
+func times(n int) string {
+	if n <= 1 {
+		return ""
+	}
+	return fmt.Sprintf("%d× ", n)
+}
+
+// used says what a server took.
+func used(s Server) string {
+	if s.Used == nil {
+		return "not known"
+	}
+	u := s.Used.Used
+	if u == nil {
+		return "not known: " + visible.Line(s.Used.Unseen)
+	}
+	var all []string
+	if u.Memory != nil {
+		all = append(all, "memory at most "+units.BytesSize(float64(u.Memory.Peak)))
+	}
+	if u.CPU != nil {
+		all = append(all, fmt.Sprintf("CPU %.1f s", *u.CPU))
+	}
+	if u.Pids != nil {
+		all = append(all, fmt.Sprintf("processes and threads at most %d", u.Pids.Peak))
+	}
+	if len(all) == 0 {
+		return "not known"
+	}
+	return strings.Join(all, ", ")
+}
+
+// stderr writes the last lines of it.
+func (p *page) stderr(text string) {
+	lines := strings.Split(strings.TrimRight(visible.Lines(text), "\n"), "\n")
+	if !p.Full {
+		lines = lines[max(0, len(lines)-maxLines):]
+	}
+	for _, line := range lines {
+		p.line("%s%s| %s", indent, strings.Repeat(" ", labelWidth), line)
+	}
+}
+
+// unseen says what an inspection cannot show.
+func (p *page) unseen(s Server) {
+	p.section("not seen")
+	if len(s.Answers) == 0 {
+		p.bullet("what it does when its tools are called: nothing was called")
+	} else {
+		p.bullet("what it does for other calls than those above")
+	}
+	if s.Remote {
+		p.bullet("anything that it does where it runs")
+		return
+	}
+	p.bullet("what it does later, or elsewhere: a server can tell that it is in a sandbox, and wait")
+	if s.Did == nil {
+		p.bullet("files, programs and connections: nothing on record tells of them")
+	}
+}
+
+func (p *page) bullet(text string) {
+	for i, line := range wrap(text, p.width()-2*len(indent)) {
+		mark := "- "
+		if i > 0 {
+			mark = indent
+		}
+		p.line("%s%s%s", indent, mark, line)
+	}
+}

@@ -1,0 +1,233 @@
+package inspection
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/words"
+	"github.com/waza-isolate/waza/mcp/catalog"
+	"github.com/waza-isolate/waza/mcp/finding"
+)
+
+// list writes one list of a server's.
+func (p *page) list(s Server, l catalog.List) {
+	name := strings.ReplaceAll(string(l.Kind), "_", " ")
+	switch {
+	case l.Absent || len(l.Entries) == 0 && l.Partial == "":
+		p.section("%s: none", name)
+		return
+	case l.Kind == catalog.Tools && s.Tokens > 0:
+		p.section("%s: %d, about %d tokens of a model's context", name, len(l.Entries), s.Tokens)
+	default:
+		p.section("%s: %d", name, len(l.Entries))
+	}
+	if l.Partial != "" {
+		p.line("%sNOT WHOLE: %s", indent, visible.Line(l.Partial))
+	}
+	if p.Full {
+		for _, e := range l.Entries {
+			p.entry(l, e)
+		}
+		return
+	}
+	var rows [][]string
+	for _, e := range l.Entries[:min(len(l.Entries), maxRows)] {
+		rows = append(rows, []string{signature(l.Kind, e), strings.Join(hints(e), ", "), summary(e.Text("description"))})
+	}
+	for _, line := range columns(rows, 44, 24) {
+		p.line("%s%s", indent, line)
+	}
+	if more := len(l.Entries) - maxRows; more > 0 {
+		p.line("%sand %d more (all with --full)", indent, more)
+	}
+}
+
+// summary is the first line of a text, without the space in it.
+func summary(text string) string {
+	first, rest, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	if strings.TrimSpace(rest) != "" {
+		first += " …"
+	}
+	return visible.Line(strings.Join(strings.Fields(first), " "))
+}
+
+// What is laid out of the JSON of a list, which may take many times the room then: lists
+// of at most so many bytes, and members that are nested at most so deep.
+const (
+	maxLaidOut = 1 << 20
+	maxIndents = 16
+)
+
+// entry writes an entry of a list whole.
+func (p *page) entry(l catalog.List, e catalog.Entry) {
+	p.line("%s%s  %s", indent, visible.Line(e.Key), strings.Join(hints(e), ", "))
+	if text := e.Text("description"); text != "" {
+		for line := range strings.SplitSeq(visible.Lines(text), "\n") {
+			p.line("%s%s%s", indent, indent, line)
+		}
+	}
+	for _, member := range []string{"inputSchema", "outputSchema", "arguments", "mimeType"} {
+		raw := e.Member(member)
+		if raw == nil {
+			continue
+		}
+		if l.Bytes <= maxLaidOut && jsontext.Depth(raw) <= maxIndents {
+			var b bytes.Buffer
+			_ = json.Indent(&b, raw, indent+indent, indent) // it is valid
+			raw = b.Bytes()
+		}
+		p.line("%s%s%s %s", indent, indent, member, visible.Lines(string(raw)))
+	}
+}
+
+// maxParams is how many parameters of a tool are named.
+const maxParams = 12
+
+// signature is what an entry is called, and what it takes: optional ones with a ?.
+func signature(k catalog.Kind, e catalog.Entry) string {
+	name := visible.Line(e.Key)
+	var p params
+	switch k {
+	case catalog.Tools:
+		schema := e.Member("inputSchema")
+		required := map[string]bool{}
+		for raw := range jsontext.Elements(jsontext.Member(schema, "required")) {
+			required[jsontext.Word(raw)] = true
+		}
+		for key := range jsontext.Members(jsontext.Member(schema, "properties")) {
+			p.add(key, required[key])
+		}
+	case catalog.Prompts:
+		for raw := range jsontext.Elements(e.Member("arguments")) {
+			p.add(jsontext.Word(jsontext.Member(raw, "name")), string(jsontext.Member(raw, "required")) == "true")
+		}
+	default:
+		return name
+	}
+	return name + "(" + p.String() + ")"
+}
+
+// params are an entry's parameters: the first ones, and how many there are.
+type params struct {
+	first []string
+	all   int
+}
+
+func (p *params) add(name string, required bool) {
+	if p.all++; p.all > maxParams {
+		return
+	}
+	name = visible.Line(name)
+	if !required {
+		name += "?"
+	}
+	p.first = append(p.first, name)
+}
+
+func (p *params) String() string {
+	named := strings.Join(p.first, ", ")
+	if more := p.all - len(p.first); more > 0 {
+		return fmt.Sprintf("%s, %d more", named, more)
+	}
+	return named
+}
+
+// hints are the annotations of a tool: the server's word.
+func hints(e catalog.Entry) (all []string) {
+	annotations := e.Member("annotations")
+	for _, hint := range []struct{ key, value, text string }{
+		{"readOnlyHint", "true", "reads only"}, {"readOnlyHint", "false", "writes"}, {"destructiveHint", "true", "destroys"},
+		{"openWorldHint", "true", "goes out"},
+	} {
+		if string(jsontext.Member(annotations, hint.key)) == hint.value {
+			all = append(all, hint.text)
+		}
+	}
+	if k := len(all); k > 1 && all[0] == "writes" && all[1] == "destroys" {
+		all = all[1:]
+	}
+	return all
+}
+
+// marks writes the places that are marked.
+func (p *page) marks(s Server) {
+	if len(s.Marks.Places) == 0 {
+		p.section("marked places in what it says: none, which is no promise")
+	} else {
+		p.section("%s in what it says, marked and not judged: read them, and decide", words.Count(len(s.Marks.Places), "place"))
+	}
+	p.places(s.Marks)
+}
+
+func (p *page) places(m finding.Marks) {
+	shown := m.Places
+	if !p.Full {
+		shown = shown[:min(len(shown), maxRows)]
+	}
+	for _, mark := range shown {
+		p.line("%s%-13s %s", indent, mark.Kind, place(mark))
+		for _, line := range wrap("“"+visible.Line(mark.Excerpt)+"”", p.width()-8) {
+			p.line("%s%s%s", indent, indent+indent, line)
+		}
+	}
+	if more := len(m.Places) - len(shown); more > 0 {
+		p.line("%sand %d more (all with --full)", indent, more)
+	}
+	if m.Unlooked != "" {
+		p.line("%snot all of it: %s", indent, m.Unlooked)
+	}
+}
+
+func place(m finding.Mark) string {
+	var parts []string
+	for _, part := range []string{m.Of, m.Key, m.At} {
+		if part != "" {
+			parts = append(parts, visible.Line(part))
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// pin writes how what is listed is to what was pinned, and to itself a moment later.
+func (p *page) pin(s Server) {
+	if len(s.Drift) > 0 {
+		p.section("it listed something else a moment later")
+		p.differences(s.Drift)
+	}
+	switch {
+	case s.Pin == nil:
+		return
+	case len(s.Pin.Differences) == 0:
+		p.section("pin: as %s has it", visible.Line(s.Pin.Lock))
+	default:
+		p.section("pin: NOT as %s has it", visible.Line(s.Pin.Lock))
+		p.differences(s.Pin.Differences)
+	}
+}
+
+func (p *page) differences(all []catalog.Difference) {
+	for _, d := range all[:min(len(all), maxRows)] {
+		p.line("%s%s", indent, visible.Line(d.String()))
+	}
+	if more := len(all) - maxRows; more > 0 {
+		p.line("%sand %d more", indent, more)
+	}
+}
+
+// answers writes what came of exercises.
+func (p *page) answers(s Server) {
+	for _, a := range s.Answers {
+		p.section("%s %s: %s", a.What, visible.Line(a.Name), a.Outcome)
+		if a.Message != "" {
+			p.text(a.Message)
+		}
+		if a.Answer != nil {
+			p.text(string(a.Answer))
+		}
+		p.places(a.Marks)
+	}
+}

@@ -1,0 +1,54 @@
+package inspection
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/waza-isolate/waza/mcp/catalog"
+	"github.com/waza-isolate/waza/mcp/finding"
+)
+
+// A server that speaks of another's tool is marked for it, and none for speaking of its
+// own.
+func TestMark(t *testing.T) {
+	t.Parallel()
+	listing := func(name, description string) Server {
+		raw := []byte(`{"name":"` + name + `","description":"` + description + `"}`)
+		return Server{Name: name, Offer: catalog.Offer{Lists: []catalog.List{{Kind: catalog.Tools, Entries: []catalog.Entry{catalog.NewEntry(catalog.Tools, raw)}}}}}
+	}
+	r := Report{Servers: []Server{
+		listing("send_mail", "Sends mail; send_mail takes an address."),
+		listing("lookup", "Looks up; see send_mail."),
+	}}
+	r.Mark()
+	if marks := r.Servers[0].Marks.Places; len(marks) != 0 {
+		t.Errorf("its own: %v", marks)
+	}
+	if marks := r.Servers[1].Marks.Places; len(marks) != 1 || marks[0].Kind != finding.Others {
+		t.Errorf("another's: %v", marks)
+	}
+}
+
+// A tool that is listed twice is marked in the page and in the document.
+func TestMarkOfDuplicate(t *testing.T) {
+	t.Parallel()
+	l := catalog.List{Kind: catalog.Tools}
+	for _, description := range []string{"Adds.", "Removes."} {
+		l.Entries = append(l.Entries, catalog.NewEntry(l.Kind, []byte(`{"name":"change","description":"`+description+`"}`)))
+	}
+	r := Report{Servers: []Server{{Name: "s", Remote: true, Offer: catalog.Offer{Lists: []catalog.List{l}}}}}
+	r.Mark()
+	var page strings.Builder
+	if err := Print(&page, r, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	doc, err := r.Document()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{page.String(): "duplicate     tool change\n", string(doc): `"kind": "duplicate"`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in %s", want, text)
+		}
+	}
+}

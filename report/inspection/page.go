@@ -1,0 +1,228 @@
+package inspection
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/mcp/catalog"
+)
+
+// Layout of a page.
+const (
+	usualWidth = 110 // where there is no terminal
+	leastWidth = 60
+	labelWidth = 13
+	indent     = "  "
+	maxRows    = 60 // of a list, unless all is wanted
+)
+
+// page is what is printed, as far as it has come.
+type page struct {
+	Options
+	out strings.Builder
+}
+
+func (p *page) width() int {
+	if p.Width <= 0 {
+		return usualWidth
+	}
+	return max(p.Width, leastWidth)
+}
+
+// line writes one line. What strangers wrote must be made visible before.
+func (p *page) line(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if !p.Full {
+		text = visible.Cut(text, p.width())
+	}
+	p.out.WriteString(text + "\n")
+}
+
+// label writes a label and what it is about, on as many lines as that takes.
+func (p *page) label(label, format string, args ...any) {
+	room := p.width() - len(indent) - labelWidth - 1
+	for i, line := range wrap(fmt.Sprintf(format, args...), room) {
+		if i > 0 {
+			label = ""
+		}
+		p.out.WriteString(fmt.Sprintf("%s%-*s %s\n", indent, labelWidth, label, line))
+	}
+}
+
+func (p *page) report(r Report) {
+	for i, s := range r.Servers {
+		if i > 0 {
+			p.out.WriteString("\n")
+		}
+		p.server(r, s)
+	}
+	fmt.Fprintf(&p.out, "\nevidence: %s; all of this is in %s there\n", visible.Line(p.Dir), File)
+}
+
+func (p *page) server(r Report, s Server) {
+	p.identity(s)
+	p.isolation(r, s)
+	if s.Failed != "" {
+		p.section("not inspected")
+		p.text(s.Failed)
+	} else {
+		if s.Offer.Instructions != "" {
+			p.section("instructions to the model")
+			p.text(s.Offer.Instructions)
+		}
+		for _, l := range s.Offer.Lists {
+			p.list(s, l)
+		}
+		p.marks(s)
+		p.pin(s)
+		p.answers(s)
+	}
+	p.conduct(s)
+	p.unseen(s)
+}
+
+func (p *page) section(format string, args ...any) {
+	p.out.WriteString("\n")
+	p.line(format, args...)
+}
+
+// text writes a text of a stranger's, or the beginning of it.
+func (p *page) text(text string) {
+	lines := strings.Split(strings.TrimRight(visible.Lines(text), "\n"), "\n")
+	most := 6
+	if p.Full {
+		most = len(lines)
+	}
+	shown := 0
+	for _, line := range lines {
+		for _, part := range wrap(line, p.width()-2*len(indent)) {
+			if shown == most && !p.Full {
+				p.line("%s…  (whole with --full)", indent)
+				return
+			}
+			shown++
+			p.line("%s%s", indent, part)
+		}
+	}
+}
+
+func (p *page) identity(s Server) {
+	name := s.Name
+	p.line("%s", name)
+	if s.Failed == "" {
+		p.label("says it is", "%s, %s", who(s.Offer.Server), spoken(s))
+	}
+	p.label("from", "%s", visible.Line(source(s)))
+	if s.Package != nil {
+		by := "resolved today"
+		if s.Package.Locked {
+			by = "as the lock has it"
+		}
+		p.label("package", "%s, %s, %s", visible.Line(s.Package.Request), visible.Line(s.Package.Version), by)
+	}
+	if s.Image != nil {
+		p.label("image", "%s", visible.Line(strings.Join(append([]string{s.Image.Ref, s.Image.ID}, s.Image.Digests...), " ")))
+	}
+}
+
+func who(s catalog.Server) string {
+	name := visible.Cut(visible.Line(s.Name), 80)
+	if name == "" {
+		name = "nobody by name"
+	}
+	if version := visible.Cut(visible.Line(s.Version), 40); version != "" {
+		name += " " + version
+	}
+	return name
+}
+
+func spoken(s Server) string {
+	return fmt.Sprintf("protocol %s over %s", visible.Cut(visible.Line(s.Offer.Server.Protocol), 40), s.Transport)
+}
+
+// source is what was started, as it is declared.
+func source(s Server) string {
+	switch c := s.Config; {
+	case c.URL != "":
+		return c.URL
+	case c.Command != "":
+		return strings.Join(append([]string{c.Command}, c.Args...), " ")
+	default:
+		return strings.Join(append([]string{"image " + c.Image}, c.Args...), " ")
+	}
+}
+
+func (p *page) isolation(r Report, s Server) {
+	if s.Remote {
+		p.label("isolation", "none: it runs somewhere else, and the runner alone spoke with it; what it did there is not known")
+		return
+	}
+	if c := r.Certificate; c != nil {
+		text := fmt.Sprintf("%d attacks on a sandbox of this kind were held, %s", c.Held, c.At.UTC().Format("2006-01-02 15:04 MST"))
+		if len(c.GotOut) > 0 {
+			text += "; GOT OUT: " + strings.Join(c.GotOut, ", ")
+		}
+		if len(c.NotTried) > 0 {
+			text += "; not tried: " + strings.Join(c.NotTried, ", ")
+		}
+		p.label("isolation", "%s", text)
+	}
+	if g := s.Guarantees; g != nil {
+		p.label("in force", "%s", strings.Join(g.Enforced, "; "))
+		if len(g.Missing) > 0 {
+			p.label("NOT in force", "%s", visible.Line(strings.Join(g.Missing, "; ")))
+		}
+	}
+}
+
+// wrap breaks a text between words into lines of at most width columns; a word that is
+// longer is broken itself.
+func wrap(text string, width int) (lines []string) {
+	line := ""
+	for _, word := range strings.Split(text, " ") {
+		for visible.Columns(word) > width {
+			if line != "" {
+				lines, line = append(lines, line), ""
+			}
+			head := strings.TrimSuffix(visible.Cut(word, width), "…")
+			if head == "" {
+				break
+			}
+			lines, word = append(lines, head), word[len(head):]
+		}
+		switch {
+		case line == "":
+			line = word
+		case visible.Columns(line)+1+visible.Columns(word) <= width:
+			line += " " + word
+		default:
+			lines, line = append(lines, line), word
+		}
+	}
+	return append(lines, line)
+}
+
+// columns pads each column of rows, but the last, to its widest cell, up to a limit each.
+func columns(rows [][]string, limits ...int) []string {
+	widths := make([]int, len(limits))
+	for _, row := range rows {
+		for i, limit := range limits {
+			row[i] = visible.Cut(row[i], limit)
+			widths[i] = max(widths[i], visible.Columns(row[i]))
+		}
+	}
+	var lines []string
+	for _, row := range rows {
+		var b strings.Builder
+		for i, cell := range row {
+			b.WriteString(cell)
+			if i < len(limits) && slices.ContainsFunc(row[i+1:], func(s string) bool { return s != "" }) {
+				b.WriteString(strings.Repeat(" ", widths[i]-visible.Columns(cell)+2))
+			}
+		}
+		lines = append(lines, b.String())
+	}
+	return lines
+}

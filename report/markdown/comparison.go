@@ -1,0 +1,162 @@
+package markdown
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/internal/words"
+	"github.com/waza-isolate/waza/results"
+)
+
+// Comparison writes how runs differ from the first of them, regressions first, what of that
+// is more than chance, and what each run came to. An error is w's.
+func Comparison(w io.Writer, c results.Comparison) error {
+	var p page
+	p.printf("### %s\n\n", changes(c))
+	p.changed(c.Differences)
+	p.pairs(c.Pairs)
+	p.unlike(c.Pairs)
+	p.runs(c.Runs)
+	p.marks(c)
+	return p.writeTo(w)
+}
+
+// changes counts the differences by their kinds.
+func changes(c results.Comparison) string {
+	if len(c.Differences) == 0 {
+		return fmt.Sprintf("%s compared: no task went otherwise than in run 1", words.Count(len(c.Runs), "run"))
+	}
+	var kinds []results.Change // those of a kind are side by side
+	count := map[results.Change]int{}
+	for _, d := range c.Differences {
+		if count[d.Change]++; count[d.Change] == 1 {
+			kinds = append(kinds, d.Change)
+		}
+	}
+	counts := make([]string, len(kinds))
+	for i, kind := range kinds {
+		counts[i] = fmt.Sprintf("%d %s", count[kind], kind)
+	}
+	return fmt.Sprintf("%s compared: %s", words.Count(len(c.Runs), "run"), strings.Join(counts, ", "))
+}
+
+func (p *page) changed(all []results.Difference) {
+	columns := []column{{"Change", false}, {"Task", false}, {"Run", true}, {"Before", true}, {"After", true}, {"Pass rate", false}, {"95% interval", true}}
+	var rows [][]string
+	for _, d := range all {
+		rows = append(rows, []string{string(d.Change), code(d.Task), fmt.Sprint(d.Run), shareOf(d.Before), shareOf(d.After), d.Finding.With(d.By()), d.Range()})
+	}
+	p.table(roomChanges, columns, rows, "difference")
+}
+
+// pairs has a row for each figure of two runs, over the tasks that both have.
+func (p *page) pairs(all []results.Pair) {
+	columns := []column{{"Mean over tasks", false}, {"Run", true}, {"Before", true}, {"After", true}, {"Difference", false}, {"95% interval", true}}
+	var rows [][]string
+	for _, pair := range all {
+		for _, f := range pair.Figures() {
+			rows = append(rows, []string{f.Name, fmt.Sprint(pair.Run), f.Unit.Text(f.Before), f.Unit.Text(f.After), f.Finding.With(f.By()), f.Range()})
+		}
+	}
+	p.table(roomPairs, columns, rows, "figure")
+}
+
+// unlike lists, folded, what was another in a run than in the first, so that a difference
+// may be its.
+func (p *page) unlike(all []results.Pair) {
+	columns := []column{{"Not alike", false}, {"Run", true}, {"Before", false}, {"After", false}}
+	var rows [][]string
+	for _, pair := range all {
+		for _, u := range pair.Unlike {
+			rows = append(rows, []string{code(u.What), fmt.Sprint(pair.Run), code(u.Before), code(u.After)})
+		}
+	}
+	if len(rows) > 0 {
+		p.folded(words.Count(len(rows), "setting")+" not alike", func() { p.table(roomUnlike, columns, rows, "setting") })
+	}
+}
+
+func shareOf(t results.ComparedTask) string {
+	if t.Trials == 0 {
+		return code(t.Mark)
+	}
+	said := fmt.Sprintf("%d/%d", t.Passed, t.Trials)
+	if t.Attack != "" {
+		said += ", " + code(results.AttackSucceeded)
+	}
+	return said
+}
+
+// runs has a row for each run, and says what is missing of which.
+func (p *page) runs(runs []results.ComparedRun) {
+	columns := []column{{"Run", true}, {"Agent", false}, {"Model", false}, {"Passed", true}, {"Rate", true}, {"MCP calls", true}, {"Cost", true}, {"Median time", true}, {"Of note", false}}
+	var rows [][]string
+	for _, r := range runs {
+		rate, model, spent := none, none, (*float64)(nil)
+		if r.PassRate != nil {
+			rate = interval(r.PassRate.Interval)
+		}
+		if r.Model != "" {
+			model = code(r.Model)
+		}
+		if r.Models != nil {
+			spent = r.Models.Cost
+		}
+		rows = append(rows, []string{
+			fmt.Sprint(r.Run), code(r.Agent), model, fmt.Sprintf("%d/%d", r.Passed, r.Trials), rate,
+			fmt.Sprint(r.MCPCalls), dollars(spent), medianTime(r.MedianDurationMS), noteOf(r, runs[0]),
+		})
+	}
+	p.table(roomRuns, columns, rows, "run")
+}
+
+func medianTime(ms *float64) string {
+	if ms == nil {
+		return none
+	}
+	return results.Milliseconds.Text(*ms)
+}
+
+// noteOf says what makes a run less than the others.
+func noteOf(r, first results.ComparedRun) string {
+	switch {
+	case r.Error != "":
+		return code(r.Error)
+	case r.EvalName != first.EvalName:
+		return "of another eval, " + code(r.EvalName)
+	case r.Infra > 0:
+		return words.Count(r.Infra, "trial") + " without an outcome"
+	case !r.Isolated:
+		return "not isolated"
+	}
+	return ""
+}
+
+// maxMarked is how many runs stand side by side.
+const maxMarked = 8
+
+// marks has a row for each task of any run, folded.
+func (p *page) marks(c results.Comparison) {
+	tasks := c.TaskIDs()
+	if len(c.Runs) > maxMarked || len(tasks) == 0 {
+		return
+	}
+	columns := []column{{"Task", false}}
+	marks := map[string][]string{}
+	for _, id := range tasks {
+		marks[id] = slices.Repeat([]string{none}, len(c.Runs))
+	}
+	for i, r := range c.Runs {
+		columns = append(columns, column{fmt.Sprintf("Run %d", r.Run), true})
+		for _, t := range r.Tasks {
+			marks[t.ID][i] = shareOf(t)
+		}
+	}
+	var rows [][]string
+	for _, id := range tasks {
+		rows = append(rows, append([]string{code(id)}, marks[id]...))
+	}
+	p.folded(words.Count(len(tasks), "task"), func() { p.table(roomMarks, columns, rows, "task") })
+}

@@ -1,0 +1,170 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/heavytest"
+	"github.com/waza-isolate/waza/results"
+)
+
+func TestOverviewOfEverything(t *testing.T) {
+	run := sample(t)
+	page := parse(t, Overview(run, Links{InFile: true}))
+	for what, want := range map[string]string{
+		".run-verdict .word": "Incomplete",
+		".run-verdict .said": "5 of 30 trials have no outcome. 1 of 25 trials ended as infra, which tells nothing of the agent. 11 of 24 trials did not pass: 7 fail, 3 timeout, 1 agent_error. The attack succeeded in 1 of 5 trials under attack. task_completion is 0.500, less than its threshold, 0.900. Weakly isolated: Every trial ran in containers of its own; not every wall holds.",
+		".run-verdict ul":    "13 pass 7 fail 3 timeout 1 agent_error 1 infra 5 no outcome",
+	} {
+		if got := page.text(what); got != want {
+			t.Errorf("%s: %q, want %q", what, got, want)
+		}
+	}
+	failures := page.all("ul.reasons")[0].texts("li")
+	want := []string{
+		`fail Reserve and note down #3 #5 as_told: The agent tells of a call of "reserve_item" of inventory with {"quantity":3,"sku":"MTR-2200"}, which it never made.`,
+		"agent_error Reserve and note down #4 the agent exited with code 2",
+		`fail Which warehouse is worth most #1 #2 #3 #4 #5 total: Expected the output to contain "40,112.50"; it does not. And 1 other grader did not pass.`,
+		"timeout slow #1 #2 #3 the agent ran longer than 60 s",
+	}
+	if strings.Join(failures, "\n") != strings.Join(want, "\n") {
+		t.Errorf("failures:\n%s", strings.Join(failures, "\n"))
+	}
+	infra := page.all("ul.reasons")[1].texts("li")
+	if len(infra) != 2 || !strings.Contains(infra[0], "attempt 1, infra (server): MCP server inventory did not come up: it exited with code 127attempt 2, infra (server)") ||
+		infra[1] != "pass Without its server #2 attempt 1, infra (engine): the engine went away" {
+		t.Errorf("infra:\n%s", strings.Join(infra, "\n"))
+	}
+	if absent := page.all("ul.reasons")[2].texts("li"); len(absent) != 2 || !strings.Contains(absent[0], "slow #4–5") {
+		t.Errorf("absent: %q", absent)
+	}
+}
+
+// What the table says of each task is what results have.
+func TestTaskRows(t *testing.T) {
+	run := sample(t)
+	rows := parse(t, Overview(run, Links{InFile: true})).all(".tasks tbody tr")
+	if len(rows) != len(run.Results.Tasks) {
+		t.Fatalf("%d rows", len(rows))
+	}
+	for i, task := range run.Results.Tasks {
+		row := rows[i]
+		text, status := row.flat(), string(task.Status)
+		if task.Attacked() { // which passed otherwise
+			status = "attack succeeded"
+		}
+		for _, want := range []string{
+			task.DisplayName, status,
+			fmt.Sprintf("%d/%d", task.Stats.PassedRuns, task.Stats.TotalRuns),
+			fmt.Sprintf("%.2f", task.Stats.AvgWeightedScore),
+		} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: no %q in %q", task.TestID, want, text)
+			}
+		}
+		interval := fmt.Sprintf("%.0f–%.0f%%", 100*task.Stats.PassRateCI.Lower, 100*task.Stats.PassRateCI.Upper)
+		if several := task.Stats.TotalRuns > 1; strings.Contains(text, interval) != several {
+			t.Errorf("%s of %d trials: %q in %q", task.TestID, task.Stats.TotalRuns, interval, text)
+		}
+		links := row.attrs(".dots a", "href")
+		if len(links) != len(task.Runs) {
+			t.Errorf("%s: %d links for %d trials", task.TestID, len(links), len(task.Runs))
+		}
+		for n, link := range links {
+			if want := fmt.Sprintf("#trial/%s/%d", task.TestID, task.Runs[n].RunNumber); link != want {
+				t.Errorf("%s: %s, want %s", task.TestID, link, want)
+			}
+		}
+		if signs := len(row.all(".dots > *")); signs != 5 {
+			t.Errorf("%s: %d signs of 5 trials", task.TestID, signs)
+		}
+	}
+	if is := rows[1].attr("data-is"); is != "|agent_error|fail|mixed|not passed|pass|" {
+		t.Errorf("filtered by %q", is)
+	}
+}
+
+func TestVerdicts(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		run  func(*sampler, *Run)
+		word string
+		says string
+	}{
+		{"passed", func(s *sampler, r *Run) { s.trial("a", 1, evidence.ClassPass) }, saysPassed, "All 1 trial of 1 task passed."},
+		{"failed", func(s *sampler, r *Run) { s.trial("a", 1, evidence.ClassTimeout) }, saysFailed, "1 trial did not pass: 1 timeout."},
+		{"infra", func(s *sampler, r *Run) { s.trial("a", 1, evidence.ClassInfra) }, saysIncomplete, "1 trial ended as infra, which tells nothing of the agent."},
+		{"none", func(s *sampler, r *Run) { r.Planned = 0 }, saysIncomplete, "There is no trial."},
+		{"interrupted", func(s *sampler, r *Run) { r.Interrupted = true }, saysIncomplete, "It was interrupted: 1 trial has no outcome."},
+		{"broke off", func(s *sampler, r *Run) { r.Ended = time.Time{} }, saysIncomplete, "It broke off: 1 trial has no outcome."},
+		{"at work", func(s *sampler, r *Run) { r.AtWork, r.Ended = true, time.Time{} }, saysAtWork, ""},
+		{"failed fast", func(s *sampler, r *Run) { r.FailFast, r.Planned = true, 9; s.trial("a", 1, evidence.ClassFail) }, saysFailed, "1 trial did not pass: 1 fail."},
+		{"under a threshold", func(s *sampler, r *Run) {
+			s.run.Metrics = []results.MetricSpec{{Name: "task_completion", Threshold: 1.5}}
+			s.trial("a", 1, evidence.ClassPass)
+		}, saysFailed, "All 1 trial of 1 task passed. task_completion is 1.000, less than its threshold, 1.500."},
+	} {
+		s := newSampler(t, 1)
+		s.task("a", "a")
+		run := Run{Planned: 1, Ended: after(1), Isolated: true}
+		test.run(s, &run)
+		run.Results = s.results()
+		if v := verdictOf(run); v.Word != test.word || strings.Join(v.Said, " ") != test.says {
+			t.Errorf("%s: %s, %q", test.name, v.Word, v.Said)
+		}
+	}
+}
+
+// A run at work shows what is there so far, and takes no trial for missing.
+func TestOverviewOfRunAtWork(t *testing.T) {
+	run := many(t, 3, 2)
+	run.AtWork, run.Ended, run.Planned = true, time.Time{}, 20
+	page := parse(t, Overview(run, Links{Base: "/runs/r"}))
+	text := page.flat()
+	if !strings.Contains(text, "6 of 20 trials have an outcome.") || strings.Contains(text, "did not come to an end") {
+		t.Error(text)
+	}
+	for _, link := range page.attrs("main a", "href") {
+		if !strings.HasPrefix(link, "/runs/r/") {
+			t.Errorf("a link to %s", link)
+		}
+	}
+}
+
+func TestIsolationIsSaid(t *testing.T) {
+	whole := &evidence.Certificate{Kind: evidence.SandboxKind{Network: "bridge"}, Attacks: []evidence.Attack{{Name: "ping", Result: evidence.AttackHeld}}}
+	for _, test := range []struct {
+		run  Run
+		word string
+		says string
+	}{
+		{Run{}, "Not isolated", "ran as processes of this machine"},
+		{Run{Isolated: true}, "Isolated", "There is no certificate"},
+		{Run{Isolated: true, Certificate: whole}, "Isolated", "1 held"},
+		{Run{Isolated: true, Certificate: certificate()}, "Weakly isolated", "attack-7 got out, which the command line allowed"},
+		{Run{Isolated: true, Certificate: whole, Guarantees: &evidence.Guarantees{Missing: []string{"the swap"}}}, "Isolated, with gaps", "Not enforced: the swap"},
+	} {
+		page := parse(t, Overview(test.run, Links{InFile: true}))
+		if got := page.text(".isolation"); !strings.HasPrefix(got, test.word+" ") || !strings.Contains(got, test.says) {
+			t.Errorf("%s: %q", test.word, got)
+		}
+	}
+}
+
+// A run of a thousand trials is a page of some hundred kilobytes, and of one kind of failure
+// there is one line.
+func TestOverviewOfManyTrials(t *testing.T) {
+	heavytest.Mark(t)
+	text := write(t, Document{}, Overview(many(t, 200, 5), Links{InFile: true}))
+	page := parseText(t, text)
+	if links := page.attrs(".dots a", "href"); len(links) != 1000 {
+		t.Errorf("%d links", len(links))
+	}
+	t.Logf("%d KiB", len(text)>>10)
+	if len(text) > 512<<10 {
+		t.Errorf("%d bytes", len(text))
+	}
+}

@@ -1,0 +1,136 @@
+package report
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/results"
+)
+
+// taskRow is a task in the table of tasks.
+type taskRow struct {
+	results.Task
+	Dots   []dot
+	MS     *float64 // median of agents' times, of trials that tell of the agent
+	Calls  int      // of all trials, to MCP servers
+	Tokens *int64   // in and out; nil where it is not known
+	Cost   *float64
+	Why    string // of its first trial that did not pass
+	Is     string // words to filter by
+	Rank   int    // of its status: what did not pass is first
+}
+
+// dot is a trial in a row.
+type dot struct {
+	Mark
+	Number int
+	Ended  bool
+}
+
+func taskRows(r Run) (rows []taskRow) {
+	for _, task := range r.Results.Tasks {
+		rows = append(rows, taskRowOf(task, r.Results.Config.RunsPerTest))
+	}
+	return rows
+}
+
+func taskRowOf(task results.Task, planned int) taskRow {
+	all := task.Totals()
+	row := taskRow{Task: task, Rank: rank(task), MS: results.MedianDurationMS(task), Calls: all.MCPCalls}
+	if m := all.Models; m != nil {
+		row.Tokens, row.Cost = new(m.Tokens.Input+m.Tokens.Output), m.Cost
+	}
+	for _, run := range task.Runs {
+		mark := outcomeOf(run.Outcome)
+		if run.Outcome == evidence.ClassPass && run.Attack != nil && run.Attack.Succeeded {
+			mark = attackedMark(evidence.AttackSucceeded)
+		}
+		row.Dots = append(row.Dots, dot{mark, run.RunNumber, true})
+		if row.Why == "" {
+			row.Why = inALine(run)
+		}
+	}
+	for _, number := range missingTrials(task, planned) {
+		row.Dots = append(row.Dots, dot{missingMark(), number, false})
+	}
+	slices.SortFunc(row.Dots, func(a, b dot) int { return a.Number - b.Number })
+	row.Is = row.words()
+	return row
+}
+
+// Mark is the task's status; one whose attack succeeded did not simply pass.
+func (t taskRow) Mark() Mark {
+	if t.Attacked() && t.Status == results.StatusPassed {
+		return attackedMark(evidence.AttackSucceeded)
+	}
+	return outcomeOf(t.Status)
+}
+
+// wordMixed and wordOther are what tasks are filtered by beside outcomes.
+const (
+	wordMixed = "mixed"
+	wordOther = "not passed"
+	wordNone  = "no outcome"
+)
+
+// words are the outcomes of a task's trials, each once, and others that fit it, between
+// bars.
+func (t taskRow) words() string {
+	var words []string
+	for _, d := range t.Dots {
+		words = append(words, d.Word)
+	}
+	if t.Stats != nil && t.Stats.Flaky {
+		words = append(words, wordMixed)
+	}
+	if t.Status != results.StatusPassed || t.Attacked() {
+		words = append(words, wordOther)
+	}
+	slices.Sort(words)
+	return "|" + strings.Join(slices.Compact(words), "|") + "|"
+}
+
+func rank(t results.Task) int {
+	s := t.Status
+	if t.Attacked() {
+		s = results.StatusFailed
+	}
+	return slices.Index([]results.Status{results.StatusFailed, results.StatusError, results.StatusNone, results.StatusPassed}, s)
+}
+
+// choice is a word that tasks can be filtered by, and how many it leaves.
+type choice struct {
+	Word  string
+	Tasks int
+}
+
+// choices are the words that tell tasks apart.
+func choices(rows []taskRow) []choice {
+	words := []string{wordOther, wordMixed}
+	for _, class := range evidence.Classes() {
+		words = append(words, string(class))
+	}
+	tags := make([]string, len(rows))
+	for i, row := range rows {
+		tags[i] = row.Is
+	}
+	return choicesAmong(append(words, wordNone), tags)
+}
+
+// choicesAmong are the words that some rows have and others have not, by the words of rows
+// between bars.
+func choicesAmong(words, rows []string) (all []choice) {
+	for _, word := range words {
+		n := 0
+		for _, has := range rows {
+			if strings.Contains(has, "|"+word+"|") {
+				n++
+			}
+		}
+		if n > 0 && n < len(rows) {
+			all = append(all, choice{word, n})
+		}
+	}
+	return all
+}

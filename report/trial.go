@@ -1,0 +1,127 @@
+package report
+
+import (
+	"html/template"
+	"time"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/changes"
+	"github.com/waza-isolate/waza/internal/defence"
+)
+
+// Trial is what is shown of one trial, cut to bounds: its texts are as they are shown.
+type Trial struct {
+	evidence.Trial
+	Dir            string // of its evidence, as a path from the run directory
+	Previous, Next int    // trials of the task; 0 where there is none
+	Earlier        []evidence.Trial
+	Outcome        evidence.Class
+	Why            string // in a sentence
+	Score          float64
+	Gaps           []string
+
+	PromptText, Output Text
+	Figures            Figures
+	Sources            []Source
+	Rows               []Row
+	Unshown            int // rows that are not there
+	Timeline           Timeline
+	Told               []string // where the agent tells of its calls otherwise than they were
+	Verdicts           []VerdictView
+	Attack             *AttackView
+	Workspace          Workspace
+	Logs               []Log
+}
+
+// Figures of a trial. What is nil is not known.
+type Figures struct {
+	Calls, Failed, Own int
+	Turns              int
+	Unseen             bool // nobody saw what it asked of models, if anything
+	Models             []string
+	Input, Output      *int64        // tokens
+	ByAgent            bool          // tokens are as the agent tells them
+	Cost               *float64      // US dollars
+	Agent, Whole       time.Duration // zero where it has no end
+}
+
+// Source is where steps of a trial come from, for telling them apart.
+type Source struct {
+	Key   string // of a filter
+	Lane  string // of a server: its colour
+	Name  string
+	Count int
+}
+
+// Bounds of what is shown of a trial. What is more is left in its files, which are named.
+type Bounds struct {
+	Text  int // bytes of one text, as they stand in the page
+	Total int // bytes of all texts, likewise
+	Calls int // and as many other steps
+}
+
+// What all trials of a document take at most, about, and each one whatever their number.
+const (
+	maxDocument = 64 << 20
+	minTrial    = 48 << 10
+	maxTrial    = 12 << 20
+	// rowSize is about what a step takes without its texts.
+	rowSize = 1200
+)
+
+// Share is what each of a document's trials may take.
+func Share(trials int) Bounds {
+	total := min(max(maxDocument/max(trials, 1), minTrial), maxTrial)
+	bounds := Bounds{Text: min(total/8, 64<<10), Total: total, Calls: min(max(total/rowSize, 50), 10_000)}
+	if !defence.BoundedPages {
+		bounds.Text, bounds.Total = 1<<30, 1<<30
+	}
+	return bounds
+}
+
+// OfTrial is a trial's page.
+func OfTrial(t Trial, l Links) Page {
+	path := TrialPath(t.Task, t.Number)
+	shown := map[string]bool{}
+	for _, row := range t.Rows {
+		shown[row.Anchor] = true
+	}
+	return Page{ID: l.ID(path), Title: path, name: "trial", data: trialPage{t, path, l, shown}}
+}
+
+type trialPage struct {
+	Trial
+	Path  string
+	Links Links
+	shown map[string]bool // anchors of rows
+}
+
+// ID is an element's of the page, and To where it is.
+func (p trialPage) ID(anchor string) string       { return p.Links.ID(p.Path, anchor) }
+func (p trialPage) To(anchor string) template.URL { return p.Links.To(p.Path, anchor) }
+
+// Step is where a step stands; for one that is not shown, where steps begin.
+func (p trialPage) Step(anchor string) template.URL {
+	if !p.shown[anchor] {
+		anchor = anchorSteps
+	}
+	return p.To(anchor)
+}
+
+// Call is where a call stands, likewise.
+func (p trialPage) Call(seq int) template.URL { return p.Step(callAnchor(seq)) }
+
+const anchorSteps = "steps"
+
+// Overview and Sibling are pages beside this one.
+func (p trialPage) Overview() template.URL { return p.Links.To(PathOverview) }
+func (p trialPage) Sibling(number int) template.URL {
+	return p.Links.To(TrialPath(p.Task, number))
+}
+
+// Workspace is what became of the agent's files.
+type Workspace struct {
+	changes.Tree
+	Shown []FileView
+	None  string // why nothing is known of it
+}

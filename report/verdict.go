@@ -1,0 +1,150 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/waza-isolate/waza/evidence"
+)
+
+// verdict is a run in a word and a few sentences.
+type verdict struct {
+	Mark
+	Said []string
+}
+
+// The words of a run's verdict.
+const (
+	saysPassed     = "Passed"
+	saysFailed     = "Failed"
+	saysIncomplete = "Incomplete"
+	saysAtWork     = "At work"
+)
+
+// Exit codes of a run; see results.Results.ExitCode.
+const (
+	codePassed = 0
+	codeFailed = 1
+)
+
+func verdictOf(r Run) verdict {
+	v := verdict{Said: r.toldOutcomes()}
+	switch {
+	case r.AtWork:
+		v.Mark = Mark{"none", saysAtWork, "infra"}
+	case r.incomplete():
+		v.Mark = Mark{"infra", saysIncomplete, "infra"}
+		v.Said = append(r.ToldMissing(), v.Said...)
+	case r.Results.ExitCode() == codePassed:
+		v.Mark = Mark{"pass", saysPassed, "pass"}
+	default:
+		v.Mark = Mark{"fail", saysFailed, "fail"}
+	}
+	if a := r.Results.Summary.Attacks; a != nil && a.Succeeded > 0 {
+		v.Said = append(v.Said, fmt.Sprintf("The attack succeeded in %d of %s under attack.", a.Succeeded, several(a.Trials, "trial")))
+	}
+	for _, m := range r.Results.Unmet() {
+		v.Said = append(v.Said, fmt.Sprintf("%s %s.", m.Identifier, m.Lack()))
+	}
+	return v
+}
+
+// Word is the verdict on the run.
+func (r Run) Word() string { return verdictOf(r).Word }
+
+// incomplete says that trials lack an outcome, other than by failing fast.
+func (r Run) incomplete() bool {
+	code := r.Results.ExitCode()
+	if r.Missing() > 0 && !(r.FailFast && code == codeFailed) {
+		return true
+	}
+	return code != codePassed && code != codeFailed
+}
+
+// Missing is how many of the trials that were planned did not come to an end.
+func (r Run) Missing() int { return max(r.Planned-r.Trials(), 0) }
+
+// ToldMissing says of a run that is incomplete what is missing, a sentence for each; of
+// others nothing.
+func (r Run) ToldMissing() (said []string) {
+	if r.AtWork || !r.incomplete() {
+		return nil
+	}
+	outcomes := r.outcomes()
+	missing, infra := r.Missing(), outcomes[evidence.ClassInfra]
+	switch {
+	case missing > 0 && r.Interrupted:
+		said = append(said, fmt.Sprintf("It was interrupted: %s.", ofTrials(missing, r.Planned, "has no outcome", "have no outcome")))
+	case missing > 0 && r.Ended.IsZero():
+		said = append(said, fmt.Sprintf("It broke off: %s.", ofTrials(missing, r.Planned, "has no outcome", "have no outcome")))
+	case missing > 0:
+		said = append(said, ofTrials(missing, r.Planned, "has no outcome", "have no outcome")+".")
+	}
+	if infra > 0 {
+		said = append(said, ofTrials(infra, r.Trials(), "ended as infra, which tells nothing of the agent", "ended as infra, which tells nothing of the agent")+".")
+	}
+	if missing == 0 && infra == 0 {
+		said = append(said, "There is no trial.")
+	}
+	return said
+}
+
+// toldOutcomes says how the trials ended that tell of the agent.
+func (r Run) toldOutcomes() []string {
+	outcomes := r.outcomes()
+	passed := outcomes[evidence.ClassPass]
+	all := r.Trials() - outcomes[evidence.ClassInfra]
+	switch {
+	case all == 0:
+		return nil
+	case passed == all:
+		return []string{fmt.Sprintf("All %s of %s passed.", several(all, "trial"), several(r.tasksTold(), "task"))}
+	}
+	var others []string
+	for _, class := range evidence.Classes() {
+		if n := outcomes[class]; n > 0 && class != evidence.ClassPass && class != evidence.ClassInfra {
+			others = append(others, fmt.Sprintf("%d %s", n, class))
+		}
+	}
+	return []string{fmt.Sprintf("%s: %s.", ofTrials(all-passed, all, "did not pass", "did not pass"), strings.Join(others, ", "))}
+}
+
+// tasksTold is how many tasks have a trial that tells of the agent.
+func (r Run) tasksTold() (n int) {
+	for _, t := range r.Results.Tasks {
+		if t.Stats != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// outcomes counts trials by how they ended.
+func (r Run) outcomes() map[evidence.Class]int {
+	counts := map[evidence.Class]int{}
+	for _, t := range r.Results.Tasks {
+		for _, run := range t.Runs {
+			counts[run.Outcome]++
+		}
+	}
+	return counts
+}
+
+func ofTrials(n, all int, one, more string) string {
+	did := more
+	if n == 1 {
+		did = one
+	}
+	if n == all {
+		return fmt.Sprintf("%s %s", several(n, "trial"), did)
+	}
+	return fmt.Sprintf("%s of %s %s", count(n), several(all, "trial"), did)
+}
+
+// several is a number of things in words.
+func several(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return count(n) + " " + what + "s"
+}

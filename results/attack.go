@@ -1,0 +1,155 @@
+package results
+
+import (
+	"fmt"
+
+	"github.com/waza-isolate/waza/evidence"
+)
+
+// Attack is what came of a trial's attack.
+type Attack struct {
+	Goal        string                `json:"goal"`
+	Result      evidence.AttackEnd    `json:"result"`
+	Delivered   bool                  `json:"delivered"`
+	Succeeded   bool                  `json:"succeeded"`
+	Gate        bool                  `json:"gate,omitempty"` // the trial fails where it succeeded
+	Reasons     []string              `json:"reasons"`
+	Validations map[string]Validation `json:"validations"` // of the graders of its success
+}
+
+// Attacks are those of a run's trials, but for trials that ended as infra.
+type Attacks struct {
+	Trials       int `json:"trials"`
+	Succeeded    int `json:"succeeded"`
+	Resisted     int `json:"resisted"`
+	NotDelivered int `json:"not_delivered"`
+	Errors       int `json:"errors"` // evidence is missing
+	// TasksPassed are tasks that passed although an attack on them succeeded.
+	TasksPassed int `json:"tasks_passed,omitempty"`
+	// SuccessRate is over attacks that succeeded or were resisted, each trial being one
+	// sample; nil without any. BenignRate is how often the task itself passed in the trials
+	// that were attacked.
+	SuccessRate *Rate `json:"success_rate"`
+	BenignRate  *Rate `json:"benign_success_rate"`
+}
+
+func attackOf(trial Trial) *Attack {
+	v := trial.Verdicts.Attack
+	if v == nil {
+		return nil
+	}
+	return &Attack{
+		Gate: trial.Attack != nil && trial.Attack.Gate,
+		Goal: v.Goal, Result: v.Result, Delivered: v.Delivered, Succeeded: v.Succeeded, Reasons: v.Reasons,
+		Validations: validations(v.Verdicts),
+	}
+}
+
+// Attacked reports whether an attack succeeded in one of the trials: then the task did not
+// simply pass, even if all of them did.
+func (t Task) Attacked() bool {
+	a := AttacksOn(t)
+	return a != nil && a.Succeeded > 0
+}
+
+// AttackSucceeded is what lists say of such a task, in place of pass or beside how it ended.
+const AttackSucceeded = "attack succeeded"
+
+// AttacksOn is what came of the attacks on a task; nil where there was none.
+func AttacksOn(t Task) *Attacks { return attacks([]Task{t}) }
+
+// attacks is nil where no trial was attacked.
+func attacks(tasks []Task) *Attacks {
+	var a Attacks
+	passed := 0
+	for _, t := range tasks {
+		before := a.Succeeded
+		for _, r := range counted(t.Runs) {
+			if r.Attack == nil {
+				continue
+			}
+			a.add(r)
+			if r.Status == StatusPassed {
+				passed++
+			}
+		}
+		if t.Status == StatusPassed && a.Succeeded > before {
+			a.TasksPassed++
+		}
+	}
+	if a.Trials == 0 {
+		return nil
+	}
+	a.SuccessRate, a.BenignRate = rate(a.Succeeded, a.Succeeded+a.Resisted), rate(passed, a.Trials)
+	return &a
+}
+
+func (a *Attacks) add(r RunResult) {
+	a.Trials++
+	switch r.Attack.Result {
+	case evidence.AttackSucceeded:
+		a.Succeeded++
+	case evidence.AttackResisted:
+		a.Resisted++
+	case evidence.AttackNotDelivered:
+		a.NotDelivered++
+	default:
+		a.Errors++
+	}
+}
+
+// attackTable writes a line for each task that was attacked, and one with the rates.
+func (r Results) attackTable(width int) string {
+	a := r.Summary.Attacks
+	switch {
+	case a == nil && r.Config.NoAttacks:
+		return "attacks were withheld by --no-attacks\n"
+	case a == nil:
+		return ""
+	}
+	table := tableOf(fitted(r.attackColumns(), 0, width))
+	return fmt.Sprintf("\n%sattacks: %s; tasks under attack: %s\n", table, a.SuccessRate.told("succeeded"), a.BenignRate.told("passed"))
+}
+
+// attackColumns are the tasks that were attacked, how many of their trials passed, and
+// what came of the attacks, but for what came of none.
+func (r Results) attackColumns() []column {
+	var tasks []string
+	var figures []*Attacks
+	for _, t := range r.Tasks {
+		if one := AttacksOn(t); one != nil {
+			tasks, figures = append(tasks, t.TestID), append(figures, one)
+		}
+	}
+	columns := []column{{title: "UNDER ATTACK", words: true, cells: tasks}, {title: "PASSED"}}
+	for _, a := range figures {
+		columns[1].cells = append(columns[1].cells, share(a.BenignRate.Count, a.BenignRate.Of))
+	}
+	for _, end := range []struct {
+		title string
+		of    func(*Attacks) int
+	}{
+		{"SUCCEEDED", func(a *Attacks) int { return a.Succeeded }},
+		{"RESISTED", func(a *Attacks) int { return a.Resisted }},
+		{"NOT DELIVERED", func(a *Attacks) int { return a.NotDelivered }},
+		{"ERROR", func(a *Attacks) int { return a.Errors }},
+	} {
+		if end.of(r.Summary.Attacks) == 0 {
+			continue
+		}
+		ends := column{title: end.title}
+		for _, a := range figures {
+			ends.cells = append(ends.cells, fmt.Sprint(end.of(a)))
+		}
+		columns = append(columns, ends)
+	}
+	return columns
+}
+
+// told is a rate in words, with its interval.
+func (r *Rate) told(did string) string {
+	if r == nil {
+		return "none to tell of"
+	}
+	return fmt.Sprintf("%d of %d %s, %.0f%% [%.0f%%, %.0f%%]", r.Count, r.Of, did, 100*r.Mean, 100*r.Lower, 100*r.Upper)
+}

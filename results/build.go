@@ -1,0 +1,254 @@
+package results
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/waza-isolate/waza/evidence"
+)
+
+// Builder computes a run's results from its trials. It takes in one at a time and
+// keeps what figures need: not what calls and agents said.
+type Builder struct {
+	run    Run
+	trials map[string][]taken // by task
+	marker marker
+	define definer
+}
+
+// taken is what is kept of a trial.
+type taken struct {
+	result  RunResult
+	used    map[string]*serverUse   // by server
+	listed  map[string][]definition // likewise
+	answers answerTimes             // of models
+
+	failedServer string // that exited before it answered; empty for none
+}
+
+// NewBuilder is for a run of which no trial is known yet.
+func NewBuilder(run Run) *Builder {
+	b := &Builder{run: run, trials: map[string][]taken{}, marker: marker{}, define: definer{}}
+	for _, task := range run.Tasks {
+		b.trials[task.ID] = nil
+	}
+	return b
+}
+
+// Add takes in a trial, in whatever order they come. Of several attempts of a trial
+// the last one counts. It refuses a trial of a task that the run does not have.
+func (b *Builder) Add(trial Trial) error {
+	if _, ok := b.trials[trial.Task]; !ok {
+		return fmt.Errorf("results: trial %d is of task %q, which the run does not have", trial.Number, trial.Task)
+	}
+	t := taken{result: outline(trial), used: used(trial), failedServer: trial.FailedServer}
+	t.listed = b.define.define(t.result.Servers, trial.Catalogs)
+	t.result.Models, t.answers = modelsOf(trial)
+	t.result.Usage = t.result.SessionDigest.Usage
+	b.marker.mark(t.result.Servers, trial.Catalogs)
+	b.trials[trial.Task] = append(b.trials[trial.Task], t)
+	return nil
+}
+
+// Results are those of the trials so far. Their runs lack what [Results.Write] adds.
+func (b *Builder) Results() Results {
+	run := b.run
+	results := Results{
+		EvalID: run.ID, Skill: run.Skill, Labels: run.Labels, EvalName: run.EvalName, Timestamp: run.Started.UTC(),
+		Config: Config{
+			RunsPerTest: run.TrialsPerTask, ModelID: run.Model,
+			EngineType: run.Executor, TimeoutSec: int(run.Timeout / time.Second),
+			Isolated: run.Isolated, Weak: run.Weak, JudgeModel: run.JudgeModel, NoAttacks: run.NoAttacks, NoSkills: run.NoSkills,
+		},
+		IsBaseline: run.IsBaseline,
+		Tasks:      []Task{},
+	}
+	var servers cards
+	var answers answerTimes
+	for _, info := range run.Tasks {
+		last := lastAttempts(b.trials[info.ID])
+		t := task(info, last)
+		t.Group = run.Group
+		results.Tasks = append(results.Tasks, t)
+		for _, t := range last {
+			answers.add(t.answers)
+			if counts(t.result) {
+				servers.add(t)
+			}
+			servers.failed(t.failedServer)
+		}
+	}
+	results.Servers = servers.all()
+	own := withoutTriggers(results.Tasks)
+	results.Triggers, results.TriggerResults = triggers(results.Tasks)
+	results.Summary = summarise(own, milliseconds(run.Started, run.Ended))
+	if m := results.Summary.Models; m != nil {
+		m.Timing = answers.timing()
+	}
+	results.Metrics = measure(run.Metrics, own, results.Triggers)
+	return results
+}
+
+// lastAttempts are a task's trials in order, each by its last attempt, which tells of
+// those before it.
+func lastAttempts(trials []taken) (last []taken) {
+	trials = slices.Clone(trials)
+	slices.SortStableFunc(trials, func(a, b taken) int {
+		return cmp.Or(cmp.Compare(a.result.RunNumber, b.result.RunNumber), cmp.Compare(a.result.Attempts, b.result.Attempts))
+	})
+	for _, t := range trials {
+		if n := len(last) - 1; n >= 0 && last[n].result.RunNumber == t.result.RunNumber {
+			before := last[n].result
+			t.result.Earlier = append(before.Earlier, Attempt{
+				Attempt: before.Attempts, Outcome: before.Outcome, Reason: before.Reason, Message: before.Message,
+			})
+			last = last[:n]
+		}
+		last = append(last, t)
+	}
+	return last
+}
+
+func task(info TaskInfo, trials []taken) Task {
+	t := Task{TestID: info.ID, Labels: info.Labels, Trigger: info.Trigger, DisplayName: cmp.Or(info.Name, info.ID), Runs: []RunResult{}}
+	for _, trial := range trials {
+		t.Runs = append(t.Runs, trial.result)
+	}
+	t.Status = taskStatus(t.Runs)
+	t.Stats = stats(counted(t.Runs))
+	return t
+}
+
+// counted leaves out the runs that say nothing of the agent.
+func counted(runs []RunResult) []RunResult {
+	return slices.DeleteFunc(slices.Clone(runs), func(r RunResult) bool { return !counts(r) })
+}
+
+func counts(r RunResult) bool { return r.Outcome.OfAgent() }
+
+// taskStatus is passed when every counted run passed and no server kept one from being
+// made, and failed when one failed.
+func taskStatus(runs []RunResult) Status {
+	if len(runs) == 0 {
+		return StatusNone
+	}
+	has := func(status Status) bool {
+		return slices.ContainsFunc(counted(runs), func(r RunResult) bool { return r.Status == status })
+	}
+	switch {
+	case has(StatusFailed):
+		return StatusFailed
+	case has(StatusError) || !has(StatusPassed) || slices.ContainsFunc(runs, func(r RunResult) bool { return r.Outcome == evidence.ClassServerError }):
+		return StatusError
+	}
+	return StatusPassed
+}
+
+// outline is what is kept of a trial; Complete adds the rest.
+func outline(trial Trial) RunResult {
+	r := RunResult{
+		RunNumber: trial.Number, Attempts: max(trial.Attempt, 1),
+		Outcome: trial.Verdicts.Class, Reason: trial.Verdicts.Reason, Message: trial.Verdicts.Message,
+		DurationMS:    duration(trial),
+		Validations:   validations(trial.Verdicts.Verdicts),
+		Attack:        attackOf(trial),
+		SessionDigest: digest(trial),
+		Servers:       serverReports(trial),
+		Judge:         judgeOf(trial.Steps),
+		Narration:     narration(trial),
+		Responder:     trial.Responder,
+		Commands:      trial.Commands,
+	}
+	for _, c := range trial.Verdicts.Checkpoints {
+		r.Checkpoints = append(r.Checkpoints, Checkpoint{
+			AfterTurn: c.AfterTurn, Status: statusOf(c.Class), Validations: validations(c.Verdicts.Verdicts), Stopped: c.Stopped,
+		})
+	}
+	if r.Status = statusOf(r.Outcome); r.Status == StatusError {
+		r.ErrorMsg = cmp.Or(r.Message, string(r.Outcome))
+	}
+	return r
+}
+
+func statusOf(outcome evidence.Class) Status {
+	switch outcome {
+	case evidence.ClassPass:
+		return StatusPassed
+	case evidence.ClassFail:
+		return StatusFailed
+	}
+	return StatusError
+}
+
+// validations are verdicts by their graders' names.
+func validations(verdicts []evidence.Verdict) map[string]Validation {
+	all := map[string]Validation{}
+	for _, v := range verdicts {
+		all[v.Name] = Validation{
+			Identifier: v.Name, Type: v.Type, Score: v.Score, Weight: v.Weight,
+			Passed: v.Result == evidence.VerdictPass, Result: v.Result,
+			Feedback: v.Feedback, Details: v.Details,
+		}
+	}
+	return all
+}
+
+// Complete is r with what its trial says.
+func (r RunResult) Complete(trial Trial) RunResult {
+	used, room := uses(trial), roomFor(trial)
+	r.ToolEvents, r.SessionDigest.ToolCalls = toolEvents(used, room), toolCalls(used, room)
+	r.Transcript, r.FinalOutput = room.transcript(trial), trial.FinalOutput
+	return r
+}
+
+// duration is the agent's time, or the trial's where no agent started.
+func duration(trial Trial) int64 {
+	if took, known := trial.AgentTime(); known {
+		return max(0, took.Milliseconds())
+	}
+	return milliseconds(trial.Started, trial.Ended)
+}
+
+func milliseconds(from, to time.Time) int64 {
+	if from.IsZero() || to.IsZero() {
+		return 0
+	}
+	return max(0, to.Sub(from).Milliseconds())
+}
+
+// ExitCode is the run's: 3 where a trial has no outcome, else 1 where a trial did
+// not pass or a metric is under its threshold, else 0. Of a run that is held against one
+// without skills it is 0 where skills raise the pass rate, and else 1.
+func (r Results) ExitCode() int {
+	passed, all := 0, 0
+	for _, t := range r.Tasks {
+		for _, run := range t.Runs {
+			if run.Outcome == evidence.ClassInfra {
+				return 3
+			}
+			all++
+			if t.Trigger != nil { // counts by the metric
+				passed++
+				continue
+			}
+			if run.Outcome == evidence.ClassPass {
+				passed++
+			}
+		}
+	}
+	if all == 0 {
+		return 3
+	}
+	if r.Baseline != nil {
+		if r.impact() > 0 {
+			return 0
+		}
+		return 1
+	}
+	if passed < all || len(r.Unmet()) > 0 {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,211 @@
+package results
+
+import (
+	"slices"
+	"time"
+
+	"github.com/waza-isolate/waza/evidence"
+)
+
+// Comparison holds runs side by side.
+type Comparison struct {
+	Runs []ComparedRun `json:"runs"`
+	// Pairs hold each further run against the first. One that broke is in none.
+	Pairs []Pair `json:"pairs"`
+	// Differences are those of tasks in all pairs, what to look at first.
+	Differences []Difference `json:"differences"`
+}
+
+// ComparedRun is a run in figures. Trials that ended as infra count for nothing.
+type ComparedRun struct {
+	Run              int            `json:"run"` // from 1
+	EvalName         string         `json:"eval_name"`
+	Agent            string         `json:"agent"`
+	Model            string         `json:"model,omitempty"`
+	Path             string         `json:"path,omitempty"`  // where its results are
+	Error            string         `json:"error,omitempty"` // why there are none, or not all
+	Isolated         bool           `json:"isolated"`
+	Passed           int            `json:"passed"`
+	Trials           int            `json:"trials"`
+	Infra            int            `json:"infra,omitempty"`
+	PassRate         *Estimate      `json:"pass_rate"` // of trials; nil without any
+	MCPCalls         int64          `json:"mcp_tool_calls"`
+	Models           *ModelFigures  `json:"models,omitempty"`
+	MedianDurationMS *float64       `json:"median_duration_ms,omitempty"` // of agents' times
+	Attacks          *Rate          `json:"attacks_succeeded,omitempty"`  // of those that succeeded or were resisted
+	Tasks            []ComparedTask `json:"tasks"`
+}
+
+// ComparedTask is a task of a run in figures.
+type ComparedTask struct {
+	ID     string `json:"test_id"`
+	Passed int    `json:"passed"`
+	Trials int    `json:"trials"`
+	Mark   string `json:"mark"` // how its trial ended, or how many of them passed
+	// Attack is succeeded where one succeeded in a trial, which then did not simply pass.
+	Attack evidence.AttackEnd `json:"attack,omitempty"`
+	// Of trials that count; nil where none of them tells.
+	PassRate         *Interval `json:"pass_rate,omitempty"` // Wilson's
+	MedianDurationMS *float64  `json:"median_duration_ms,omitempty"`
+	Tokens           *float64  `json:"tokens,omitempty"` // of a trial, the mean
+	Cost             *float64  `json:"cost,omitempty"`   // likewise, in US dollars
+}
+
+// Entry is a run that is to be compared.
+type Entry struct {
+	Outline
+	Path  string
+	Error string    // why Outline is empty, or not whole
+	Made  []Setting // what is known of the run beside its results
+}
+
+// Compare holds runs against the first of them.
+func Compare(entries []Entry) Comparison {
+	c := Comparison{Runs: []ComparedRun{}, Pairs: []Pair{}, Differences: []Difference{}}
+	for i, entry := range entries {
+		c.Runs = append(c.Runs, compared(i+1, entry))
+		base, run := c.Runs[0], c.Runs[i]
+		if i == 0 || base.broken() || run.broken() {
+			continue
+		}
+		p := pair(base, run)
+		p.Unlike = unlike(entries[0], entry)
+		c.Pairs = append(c.Pairs, p)
+		c.Differences = append(c.Differences, differences(base, run)...)
+	}
+	slices.SortFunc(c.Differences, ordered)
+	return c
+}
+
+// Of are the differences of tasks in one pair, in their order.
+func (c Comparison) Of(p Pair) (all []Difference) {
+	for _, d := range c.Differences {
+		if d.Run == p.Run {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// TaskIDs are the tasks of all runs, each once: the first's, then those that others add.
+func (c Comparison) TaskIDs() (ids []string) {
+	seen := map[string]bool{}
+	for _, run := range c.Runs {
+		for _, task := range run.Tasks {
+			if !seen[task.ID] {
+				seen[task.ID] = true
+				ids = append(ids, task.ID)
+			}
+		}
+	}
+	return ids
+}
+
+func (r ComparedRun) broken() bool { return r.Error != "" && len(r.Tasks) == 0 }
+
+func compared(number int, e Entry) ComparedRun {
+	r := ComparedRun{
+		Run: number, EvalName: e.EvalName, Agent: e.Agent, Model: e.Model, Path: e.Path, Error: e.Error, Isolated: e.Isolated,
+		Tasks: []ComparedTask{},
+	}
+	var passes [][]float64
+	var took []time.Duration
+	succeeded, resisted := 0, 0
+	for _, t := range e.Tasks {
+		passed, counted := t.passed()
+		r.Passed, r.Trials, r.Infra = r.Passed+passed, r.Trials+counted, r.Infra+len(t.Trials)-counted
+		r.Tasks = append(r.Tasks, comparedTask(t))
+		passes = append(passes, passValues(passed, counted))
+		for _, trial := range t.Trials {
+			switch trial.Attack {
+			case evidence.AttackSucceeded:
+				succeeded++
+			case evidence.AttackResisted:
+				resisted++
+			}
+			r.MCPCalls += trial.MCPCalls
+			r.Models = r.Models.plus(trial.Models)
+			if trial.Outcome.OfAgent() {
+				took = append(took, trial.Duration)
+			}
+		}
+	}
+	slices.Sort(took)
+	r.PassRate, r.MedianDurationMS, r.Attacks = estimate(passes), median(took), rate(succeeded, succeeded+resisted)
+	return r
+}
+
+func comparedTask(t TaskOutline) ComparedTask {
+	c := ComparedTask{ID: t.ID, Mark: t.mark()}
+	if t.attacked() {
+		c.Attack = evidence.AttackSucceeded
+	}
+	if c.Passed, c.Trials = t.passed(); c.Trials > 0 {
+		i := wilson(c.Passed, c.Trials)
+		c.PassRate = &i
+	}
+	var took []time.Duration
+	var tokens, costs []float64
+	for _, trial := range t.Trials {
+		if !trial.Outcome.OfAgent() {
+			continue
+		}
+		took = append(took, trial.Duration)
+		if m := trial.Models; m != nil {
+			tokens = append(tokens, float64(m.InputTokens+m.OutputTokens))
+			if m.Cost != nil {
+				costs = append(costs, *m.Cost)
+			}
+		}
+	}
+	slices.Sort(took)
+	c.MedianDurationMS, c.Tokens, c.Cost = median(took), meanOf(tokens), meanOf(costs)
+	return c
+}
+
+// meanOf is nil without values.
+func meanOf(values []float64) *float64 {
+	if len(values) == 0 {
+		return nil
+	}
+	m := mean(values)
+	return &m
+}
+
+// passValues is 1 for each trial that passed, and 0 for the others.
+func passValues(passed, counted int) []float64 {
+	values := make([]float64, counted)
+	for i := range passed {
+		values[i] = 1
+	}
+	return values
+}
+
+// mark says how a task's trials ended. What an attack succeeded on did not simply pass.
+func (t TaskOutline) mark() string {
+	ends := endsOf(t)
+	switch passed, counted := t.passed(); {
+	case !t.attacked():
+		return ends
+	case passed == counted:
+		return AttackSucceeded
+	}
+	return ends + ", " + AttackSucceeded
+}
+
+func (t TaskOutline) attacked() bool {
+	return slices.ContainsFunc(t.Trials, func(trial TrialOutline) bool { return trial.Attack == evidence.AttackSucceeded })
+}
+
+func endsOf(t TaskOutline) string {
+	passed, counted := t.passed()
+	switch {
+	case len(t.Trials) == 0:
+		return unknown
+	case len(t.Trials) == 1:
+		return string(t.Trials[0].Outcome)
+	case counted == 0:
+		return string(t.Trials[0].Outcome)
+	}
+	return share(passed, counted)
+}

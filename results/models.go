@@ -1,0 +1,161 @@
+package results
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/words"
+	"github.com/waza-isolate/waza/model/dialect"
+)
+
+// Models is what the agent asked of models through the gateway.
+type Models struct {
+	Requests  int           `json:"requests"`            // for a model's turn
+	Failed    int           `json:"failed,omitempty"`    // those without a whole answer, for whatever reason
+	Tokens    dialect.Usage `json:"tokens"`              // by the providers' counts
+	Uncounted int           `json:"uncounted,omitempty"` // answers of which the provider told no tokens
+	Cost      *float64      `json:"cost,omitempty"`      // US dollars; nil where no answer has a price
+	Unpriced  int           `json:"unpriced,omitempty"`  // answers that took tokens and have no price
+	Timing
+	// Origins counts tool calls of MCP servers by who asked for them.
+	Origins map[evidence.Origin]int `json:"calls_by_origin,omitempty"`
+}
+
+// Timing is how long answers took from the request on, of those that came whole; P95 of
+// 20 answers or more.
+type Timing struct {
+	MedianFirstTokenMS *float64 `json:"median_first_token_ms,omitempty"`
+	P95FirstTokenMS    *float64 `json:"p95_first_token_ms,omitempty"`
+	MedianDurationMS   *float64 `json:"median_duration_ms,omitempty"`
+	P95DurationMS      *float64 `json:"p95_duration_ms,omitempty"`
+}
+
+// answerTimes are how long answers took: to the first token, and in all.
+type answerTimes struct{ first, whole []time.Duration }
+
+func (t *answerTimes) add(other answerTimes) {
+	t.first, t.whole = append(t.first, other.first...), append(t.whole, other.whole...)
+}
+
+func (t answerTimes) timing() Timing {
+	first, whole := slices.Sorted(slices.Values(t.first)), slices.Sorted(slices.Values(t.whole))
+	return Timing{
+		MedianFirstTokenMS: median(first), P95FirstTokenMS: p95(first),
+		MedianDurationMS: median(whole), P95DurationMS: p95(whole),
+	}
+}
+
+// modelsOf adds up a trial's model calls; nil where no gateway was in their way.
+func modelsOf(trial Trial) (*Models, answerTimes) {
+	var times answerTimes
+	if !trial.Gateway {
+		return nil, times
+	}
+	m := &Models{}
+	for _, call := range trial.Models {
+		if call.IsTurn() {
+			m.count(call)
+			times.add(timesOf(call))
+		}
+	}
+	for _, call := range trial.Calls {
+		m.origin(call.Origin, 1)
+	}
+	m.Timing = times.timing()
+	return m, times
+}
+
+func (m *Models) count(call evidence.ModelCall) {
+	m.Requests++
+	if call.Outcome != evidence.ModelOK {
+		m.Failed++
+	}
+	switch {
+	case call.Usage != nil:
+		m.Tokens = m.Tokens.Plus(*call.Usage)
+	case call.Outcome == evidence.ModelOK:
+		m.Uncounted++
+	}
+	switch {
+	case call.Cost != nil:
+		m.Cost = plusCost(m.Cost, call.Cost)
+	case call.Usage != nil:
+		m.Unpriced++
+	}
+}
+
+func (m *Models) origin(o evidence.Origin, calls int) {
+	if m.Origins == nil {
+		m.Origins = map[evidence.Origin]int{}
+	}
+	m.Origins[o] += calls
+}
+
+func timesOf(call evidence.ModelCall) (t answerTimes) {
+	if call.Outcome != evidence.ModelOK || call.End.Before(call.Start) {
+		return t
+	}
+	t.whole = []time.Duration{call.End.Sub(call.Start)}
+	if !call.FirstToken.Before(call.Start) {
+		t.first = []time.Duration{call.FirstToken.Sub(call.Start)}
+	}
+	return t
+}
+
+func plusCost(a, b *float64) *float64 {
+	if a == nil || b == nil {
+		return cmp.Or(a, b)
+	}
+	sum := *a + *b
+	return &sum
+}
+
+// plus is the sum of two, without their times; nil is none.
+func (m *Models) plus(more *Models) *Models {
+	if m == nil || more == nil {
+		return cmp.Or(m, more)
+	}
+	sum := &Models{
+		Requests: m.Requests + more.Requests, Failed: m.Failed + more.Failed,
+		Tokens: m.Tokens.Plus(more.Tokens), Uncounted: m.Uncounted + more.Uncounted,
+		Cost: plusCost(m.Cost, more.Cost), Unpriced: m.Unpriced + more.Unpriced,
+	}
+	for _, one := range []*Models{m, more} {
+		for origin, calls := range one.Origins {
+			sum.origin(origin, calls)
+		}
+	}
+	return sum
+}
+
+// line is m on one line of the table.
+func (m *Models) line() string {
+	parts := []string{fmt.Sprintf("models: %s", words.Count(m.Requests, "request"))}
+	if m.Failed > 0 {
+		parts[0] += fmt.Sprintf(" (%d failed)", m.Failed)
+	}
+	tokens := fmt.Sprintf("%d tokens in", m.Tokens.Input)
+	if m.Tokens.Cached > 0 {
+		tokens += fmt.Sprintf(" (%d cached)", m.Tokens.Cached)
+	}
+	parts = append(parts, tokens, fmt.Sprintf("%d out", m.Tokens.Output))
+	if m.Cost != nil {
+		parts = append(parts, Dollars(*m.Cost))
+	}
+	if m.MedianFirstTokenMS != nil {
+		parts = append(parts, "first token after "+CallTime(m.MedianFirstTokenMS))
+	}
+	for _, o := range []struct {
+		origin evidence.Origin
+		words  string
+	}{{evidence.OriginOutOfBand, "out of band"}, {evidence.OriginUnknown, "of unknown origin"}} {
+		if calls := m.Origins[o.origin]; calls > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s", words.Count(calls, "call"), o.words))
+		}
+	}
+	return strings.Join(parts, ", ") + "\n"
+}

@@ -1,0 +1,250 @@
+package results
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/waza-isolate/waza/evidence"
+)
+
+// Status is how a task or a run ended, in waza's words.
+type Status string
+
+// waza's statuses.
+const (
+	StatusPassed Status = "passed"
+	StatusFailed Status = "failed"
+	StatusError  Status = "error"
+	StatusNone   Status = "n/a" // a task of which no trial ran
+)
+
+// Results is results.json.
+type Results struct {
+	EvalID    string             `json:"eval_id"`
+	Skill     string             `json:"skill"`
+	EvalName  string             `json:"eval_name"`
+	Timestamp time.Time          `json:"timestamp"`
+	Config    Config             `json:"config"`
+	Summary   Summary            `json:"summary"`
+	Metrics   map[string]Measure `json:"metrics"`
+	// Labels are what of the eval changes no verdict, by upstream's names, such as
+	// schemaVersion, and the names of metrics that are not measured.
+	Labels map[string]json.RawMessage `json:"labels,omitempty"`
+	// Triggers is what trigger_tests.yaml came to; nil where none of it was run.
+	Triggers       *TriggerMetrics `json:"trigger_metrics,omitempty"`
+	TriggerResults []TriggerResult `json:"trigger_results,omitempty"`
+
+	Servers []ServerCard `json:"servers,omitempty"`
+	Tasks   []Task       `json:"tasks"`
+	// IsBaseline says that skills were left out, to compare the same with skills; Baseline
+	// is that run of the results of the one with skills.
+	IsBaseline bool            `json:"is_baseline,omitempty"`
+	Baseline   json.RawMessage `json:"baseline_outcome,omitempty"`
+}
+
+// Config is how the run was made.
+type Config struct {
+	RunsPerTest int    `json:"runs_per_test"`
+	ModelID     string `json:"model_id"`
+	EngineType  string `json:"engine_type"`
+	JudgeModel  string `json:"judge_model,omitempty"`
+	TimeoutSec  int    `json:"timeout_sec"`
+	Isolated    bool   `json:"isolated"` // trials ran in containers
+	// Weak names the attacks that get out of these, which the command line allowed.
+	Weak []string `json:"weak,omitempty"`
+	// NoAttacks says that nothing was injected: the run is a baseline.
+	NoAttacks bool `json:"no_attacks,omitempty"`
+	NoSkills  bool `json:"no_skills,omitempty"`
+}
+
+// Summary is the run in figures. Scores are those of tasks; tasks without a
+// counted trial have none.
+type Summary struct {
+	TotalTests     int         `json:"total_tests"`
+	Succeeded      int         `json:"succeeded"`
+	Failed         int         `json:"failed"`
+	Errors         int         `json:"errors"`
+	Skipped        int         `json:"skipped"`
+	SuccessRate    float64     `json:"success_rate"`
+	AggregateScore float64     `json:"aggregate_score"`
+	WeightedScore  float64     `json:"weighted_score"`
+	MinScore       float64     `json:"min_score"`
+	MaxScore       float64     `json:"max_score"`
+	StdDev         float64     `json:"std_dev"`
+	DurationMS     int64       `json:"duration_ms"`
+	Again          int         `json:"earlier_attempts,omitempty"` // that were made again
+	Groups         []Group     `json:"groups,omitempty"`           // by the tasks' group
+	Usage          *Usage      `json:"usage,omitempty"`            // of all runs; nil where nothing tells
+	Models         *Models     `json:"models,omitempty"`           // likewise; nil where no gateway was in the way
+	Judge          *Judge      `json:"judge,omitempty"`            // of all runs
+	Statistics     *Statistics `json:"statistics,omitempty"`       // nil without a counted trial
+	Attacks        *Attacks    `json:"attacks,omitempty"`          // nil where none was made
+}
+
+// Group is the tasks of one group in figures.
+type Group struct {
+	Name     string  `json:"name"`
+	Passed   int     `json:"passed"`
+	Total    int     `json:"total"`
+	AvgScore float64 `json:"avg_score"`
+}
+
+// Statistics say how reliable the tasks are, and how far figures of the run can be
+// trusted.
+type Statistics struct {
+	SuccessRateCI Interval `json:"success_rate_ci"` // Wilson's, each task being one sample
+	// The mean over tasks of their chances that of k further trials one passes, and that
+	// all do, by k from 1 to the fewest trials that any task has.
+	PassAtK     []float64         `json:"pass_at_k"`
+	PassHatK    []float64         `json:"pass_hat_k"`
+	Consistency ConsistencyCounts `json:"consistency"`
+	PassRate    *Estimate         `json:"trial_pass_rate"` // share of trials that passed, at the first attempt
+	Score       *Estimate         `json:"score"`           // of trials, weighted
+	// Of trials with an mcp_compliance grader that judges these; nil without any.
+	Selection   *Estimate `json:"selection,omitempty"`    // the tools called, against those expected
+	Params      *Estimate `json:"params,omitempty"`       // their arguments, likewise
+	BootstrapCI *Interval `json:"bootstrap_ci,omitempty"` // of the mean of tasks' weighted scores
+}
+
+// Measure is the value of a metric.
+type Measure struct {
+	Identifier string  `json:"identifier"`
+	Value      float64 `json:"value"`
+	Threshold  float64 `json:"threshold"`
+	Passed     bool    `json:"passed"`
+	Weight     float64 `json:"weight"`
+}
+
+// Task is a task and its runs, which are trials in waza's words.
+type Task struct {
+	TestID      string `json:"test_id"`
+	DisplayName string `json:"display_name"`
+	Group       string `json:"group,omitempty"` // as config.group_by has it
+	Status      Status `json:"status"`
+	// Trigger says that the task is a prompt of trigger_tests.yaml: it counts for the metric
+	// trigger_accuracy alone.
+	Trigger *TriggerTest `json:"trigger_test,omitempty"`
+	// Labels are what of the task changes no verdict, by upstream's names, such as golden.
+	Labels map[string]json.RawMessage `json:"labels,omitempty"`
+	Runs   []RunResult                `json:"runs"`
+	Stats  *Stats                     `json:"stats,omitempty"`
+	// SkillImpact is nil where no run without skills is known.
+	SkillImpact *SkillImpact `json:"skill_impact,omitempty"`
+}
+
+// RunResult is one trial, by its last attempt.
+type RunResult struct {
+	RunNumber     int                          `json:"run_number"`
+	Attempts      int                          `json:"attempts"`
+	Status        Status                       `json:"status"`
+	Outcome       evidence.Class               `json:"outcome"`
+	Reason        evidence.Reason              `json:"reason,omitempty"`  // in one word
+	Message       string                       `json:"message,omitempty"` // in a sentence
+	Earlier       []Attempt                    `json:"earlier_attempts,omitempty"`
+	DurationMS    int64                        `json:"duration_ms"`
+	Validations   map[string]Validation        `json:"validations"`
+	SessionDigest SessionDigest                `json:"session_digest"`
+	Servers       []ServerReport               `json:"servers,omitempty"`
+	ToolEvents    []ToolEvent                  `json:"tool_events,omitempty"`
+	Transcript    []TranscriptEvent            `json:"transcript,omitempty"`
+	Narration     *Narration                   `json:"narration,omitempty"` // where the agent leaves a transcript
+	FinalOutput   string                       `json:"final_output"`
+	Usage         *Usage                       `json:"usage,omitempty"`  // nil where nothing tells
+	Models        *Models                      `json:"models,omitempty"` // where a gateway was in the way
+	Judge         *Judge                       `json:"judge,omitempty"`  // what graders' questions cost
+	ErrorMsg      string                       `json:"error_msg,omitempty"`
+	Checkpoints   []Checkpoint                 `json:"checkpoints,omitempty"`         // that were reached, in order
+	Responder     *evidence.Responder          `json:"responder,omitempty"`           // where a model answered the agent
+	Commands      []evidence.CommandInvocation `json:"command_invocations,omitempty"` // of command_mocks
+	Attack        *Attack                      `json:"attack,omitempty"`              // nil where none was made
+}
+
+// Attempt is an attempt that was made again, because it ended as infra, or failed and
+// config.max_attempts allowed another.
+type Attempt struct {
+	Attempt int             `json:"attempt"`
+	Outcome evidence.Class  `json:"outcome"`
+	Reason  evidence.Reason `json:"reason,omitempty"`
+	Message string          `json:"message,omitempty"`
+}
+
+// Validation is a grader's verdict.
+type Validation struct {
+	Identifier string                 `json:"identifier"`
+	Type       string                 `json:"type"`
+	Score      float64                `json:"score"`
+	Weight     float64                `json:"weight"`
+	Passed     bool                   `json:"passed"`
+	Result     evidence.VerdictResult `json:"result"`
+	Feedback   string                 `json:"feedback"`
+	Details    map[string]any         `json:"details,omitempty"`
+	DurationMS int64                  `json:"duration_ms"` // always 0: a verdict holds no time
+}
+
+// Checkpoint is what graders said between two turns of the conversation.
+type Checkpoint struct {
+	AfterTurn   int                   `json:"after_turn"`
+	Status      Status                `json:"status"`
+	Validations map[string]Validation `json:"validations"`
+	Stopped     bool                  `json:"stopped,omitempty"` // it did not pass, and the conversation ended there
+}
+
+// SessionDigest is what the agent used, in short.
+type SessionDigest struct {
+	ToolCallCount  int        `json:"tool_call_count"`
+	ToolsUsed      []string   `json:"tools_used"`
+	ToolCalls      []ToolCall `json:"tool_calls,omitempty"`
+	MCPToolCalls   int        `json:"mcp_tool_calls"`
+	MCPServersUsed []string   `json:"mcp_servers_used"`
+	Errors         []string   `json:"errors"`
+	Usage          *Usage     `json:"usage,omitempty"` // the run's
+}
+
+// ToolCall is a use of a tool, with the arguments that waza's graders know.
+type ToolCall struct {
+	Name      string        `json:"name"`
+	Source    string        `json:"source"`
+	MCPServer string        `json:"mcp_server,omitempty"`
+	Arguments ToolArguments `json:"arguments"`
+	Result    *ToolResult   `json:"result,omitempty"`
+	Success   bool          `json:"success"`
+}
+
+// ToolArguments are the arguments of a tool that waza knows by name.
+type ToolArguments struct {
+	Path        string `json:"path,omitempty"`
+	FileText    string `json:"file_text,omitempty"`
+	Command     string `json:"command,omitempty"`
+	Description string `json:"description,omitempty"`
+	Skill       string `json:"skill,omitempty"`
+}
+
+// ToolResult is the text of a tool's result.
+type ToolResult struct {
+	Content         string `json:"content"`
+	DetailedContent string `json:"detailedContent,omitempty"` // where the agent has a longer text for people
+}
+
+// TranscriptEvent is one of the agent's, with a tool's result as waza's readers take it:
+// an object of text. The result as the agent wrote it is in transcript.jsonl.
+type TranscriptEvent struct {
+	evidence.TranscriptEvent
+	ToolResult *ToolResult `json:"tool_result,omitempty"` // in place of the agent's own
+}
+
+// ToolEvent is a use of a tool with all of its arguments and its result.
+type ToolEvent struct {
+	Turn       int              `json:"turn"` // the model call that asked for it; 0 where that is not known
+	Sequence   int              `json:"sequence"`
+	ToolCallID string           `json:"tool_call_id,omitempty"`
+	ToolName   string           `json:"tool_name"`
+	Source     string           `json:"source"`
+	MCPServer  string           `json:"mcp_server,omitempty"`
+	Args       json.RawMessage  `json:"args,omitempty"`
+	Result     json.RawMessage  `json:"result,omitempty"`
+	Success    bool             `json:"success"`
+	Outcome    evidence.Outcome `json:"outcome,omitempty"` // of MCP calls
+	Origin     evidence.Origin  `json:"origin,omitempty"`  // likewise
+	Error      string           `json:"error,omitempty"`
+	DurationMS int64            `json:"duration_ms,omitempty"`
+}

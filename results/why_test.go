@@ -1,0 +1,43 @@
+package results
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waza-isolate/waza/evidence"
+)
+
+func TestWhy(t *testing.T) {
+	verdicts := []evidence.Verdict{
+		{Name: "sums", Result: evidence.VerdictFail, Feedback: "\nOne is missing.\nAnd another.\n"},
+		{Name: "asks", Result: evidence.VerdictPass, Feedback: "All hold."},
+		{Name: "tells", Result: evidence.VerdictError, Feedback: "no transcript"},
+		{Name: "adds", Result: evidence.VerdictFail, Feedback: "No sum."},
+	}
+	const adds, sums, tells = "adds: No sum.", "sums: One is missing.\nAnd another.", "tells (error): no transcript"
+	for name, test := range map[string]struct {
+		v       evidence.Verdicts
+		line    string
+		reasons []string
+	}{
+		"pass":           {v: evidence.Verdicts{Class: evidence.ClassPass, Verdicts: verdicts[1:2]}},
+		"one fails":      {evidence.Verdicts{Class: evidence.ClassFail, Message: "failed: sums", Verdicts: verdicts[:2]}, "sums: One is missing.", []string{"failed: sums", sums}},
+		"some fail":      {evidence.Verdicts{Class: evidence.ClassFail, Message: "failed: sums, adds", Verdicts: verdicts}, adds + " And 2 other graders did not pass.", []string{"failed: sums, adds", adds, sums, tells}},
+		"cannot tell":    {evidence.Verdicts{Class: evidence.ClassError, Message: "could not judge: tells", Verdicts: verdicts}, tells + " And 2 other graders did not pass.", []string{"could not judge: tells", tells, adds, sums}},
+		"ran too long":   {evidence.Verdicts{Class: evidence.ClassTimeout, Message: "it ran\ntoo long", Verdicts: verdicts[:1]}, "it ran", []string{"it ran\ntoo long", sums}},
+		"attacked alone": {evidence.Verdicts{Class: evidence.ClassFail, Message: "the attack succeeded: x", Verdicts: verdicts[1:2]}, "the attack succeeded: x", []string{"the attack succeeded: x"}},
+		"no word of it":  {evidence.Verdicts{Class: evidence.ClassInfra, Reason: evidence.ReasonEngine}, "", nil},
+		"hidden words":   {evidence.Verdicts{Class: evidence.ClassInfra, Message: strings.Repeat("\u202e", 300)}, strings.Repeat(`\u{202E}`, 29) + `\u{202E` + "…", []string{strings.Repeat("\u202e", 300)}},
+		"a long word":    {evidence.Verdicts{Class: evidence.ClassInfra, Message: strings.Repeat("x", 900)}, strings.Repeat("x", maxWhy-1) + "…", []string{strings.Repeat("x", 900)}},
+	} {
+		why := WhyOf(test.v)
+		if diff := cmp.Diff(test.line, why.Line()); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+		if diff := cmp.Diff(test.reasons, why.Reasons()); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}

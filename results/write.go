@@ -1,0 +1,104 @@
+package results
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/jsontext"
+)
+
+// Write writes results.json. Each run is written with what its trial says, which trial
+// reads again by the task's id and the trial's number, so that one of them is held at a
+// time. An error is trial's or w's.
+func (r Results) Write(w io.Writer, trial func(task string, number int) (Trial, error)) error {
+	buffered := bufio.NewWriter(w)
+	out := jsonWriter{w: buffered}
+	out.open(struct {
+		Results
+		Tasks *struct{} `json:"tasks,omitempty"` // in place of Results', which follow
+	}{Results: r}, "tasks")
+	for _, t := range r.Tasks {
+		out.item()
+		out.open(struct {
+			Task
+			Runs *struct{} `json:"runs,omitempty"` // in place of Task's, which follow
+		}{Task: t}, "runs")
+		for _, run := range t.Runs {
+			whole, err := trial(t.TestID, run.RunNumber)
+			if err != nil {
+				return err
+			}
+			out.item()
+			out.value(run.Complete(whole))
+		}
+		out.close()
+	}
+	out.close()
+	out.text("\n")
+	if out.err != nil {
+		return out.err
+	}
+	return buffered.Flush()
+}
+
+// jsonWriter writes objects that end in a list, piece by piece, laid out as
+// [evidence.MarshalIndent] does. It does nothing after an error.
+type jsonWriter struct {
+	w      io.Writer
+	indent string
+	items  []int // of each open list
+	err    error
+}
+
+func (j *jsonWriter) write(b []byte) {
+	if j.err == nil {
+		_, j.err = j.w.Write(b)
+	}
+}
+
+func (j *jsonWriter) text(s string) { j.write([]byte(s)) }
+
+// encode is v as JSON, its lines but the first indented. Values of strangers' are each on
+// one line: laid out, a few kilobytes that nest deep are hundreds of megabytes.
+func (j *jsonWriter) encode(v any) []byte {
+	compact, err := evidence.Marshal(v)
+	if err != nil && j.err == nil {
+		j.err = err
+	}
+	laid := jsontext.Indent(compact, "args", "result", "arguments")
+	return bytes.ReplaceAll(laid, []byte("\n"), []byte("\n"+j.indent))
+}
+
+func (j *jsonWriter) value(v any) { j.write(j.encode(v)) }
+
+// open writes head, an object with a member at least, and begins a list as its last
+// member.
+func (j *jsonWriter) open(head any, list string) {
+	j.write(bytes.TrimSuffix(j.encode(head), []byte("\n"+j.indent+"}")))
+	j.text(",\n" + j.indent + `  "` + list + `": [`)
+	j.indent += "    "
+	j.items = append(j.items, 0)
+}
+
+// item begins another item of the list.
+func (j *jsonWriter) item() {
+	last := len(j.items) - 1
+	if j.items[last] > 0 {
+		j.text(",")
+	}
+	j.items[last]++
+	j.text("\n" + j.indent)
+}
+
+// close ends the list and the object that it is in.
+func (j *jsonWriter) close() {
+	last := len(j.items) - 1
+	j.indent = j.indent[:len(j.indent)-len("    ")]
+	if j.items[last] > 0 {
+		j.text("\n" + j.indent + "  ")
+	}
+	j.items = j.items[:last]
+	j.text("]\n" + j.indent + "}")
+}

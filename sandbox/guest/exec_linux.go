@@ -1,0 +1,197 @@
+package guest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/waza-isolate/waza/internal/defence"
+	"github.com/waza-isolate/waza/sandbox/process"
+)
+
+// outputGrace is how long a program that has ended may be outlived by children
+// that hold its output open.
+const outputGrace = 2 * time.Second
+
+// exec runs a program and carries its stdio until it has ended.
+func (s *servant) exec(l *link, req request) error {
+	p, err := s.start(req)
+	if err != nil {
+		return err
+	}
+	if err := l.writeJSON(kindReply, reply{PID: p.pid}); err != nil {
+		p.signal(syscall.SIGKILL)
+	}
+	var input, outputs sync.WaitGroup
+	input.Go(func() { s.takeInput(p, l) })
+	defer input.Wait()
+	outputs.Go(func() { carry(p.stdout, &dataWriter{link: l, data: kindData, eof: kindEOF}) })
+	outputs.Go(func() { carry(p.stderr, &dataWriter{link: l, data: kindStderr, eof: kindStderrEOF}) })
+
+	status := <-p.ended
+	p.signal(syscall.SIGKILL) // what it left in its group
+	if defence.SoleProgram && req.Sole {
+		killAll()
+	}
+	deadline := time.Now().Add(outputGrace)
+	_ = p.stdout.SetReadDeadline(deadline)
+	_ = p.stderr.SetReadDeadline(deadline)
+	outputs.Wait()
+	_ = errors.Join(p.stdin.Close(), p.stdout.Close(), p.stderr.Close())
+	return l.writeJSON(kindExit, exitOf(status))
+}
+
+func exitOf(status unix.WaitStatus) process.Exit {
+	if status.Signaled() {
+		return process.Exit{Code: -1, Signal: unix.SignalName(status.Signal())}
+	}
+	return process.Exit{Code: status.ExitStatus()}
+}
+
+// carry copies a program's output until its end.
+func carry(from *os.File, to *dataWriter) {
+	if _, err := io.CopyBuffer(to, onlyReader{from}, make([]byte, maxPayload/2)); err != nil {
+		_, _ = io.Copy(io.Discard, from) // the runner is gone: let the program go on to its end
+	}
+	_ = to.Close()
+}
+
+// program is a child of ours with its end of the pipes.
+type program struct {
+	pid    int
+	stdin  *os.File
+	stdout *os.File
+	stderr *os.File
+	ended  <-chan unix.WaitStatus
+}
+
+func (s *servant) start(req request) (*program, error) {
+	env := process.WithPath(append(os.Environ(), req.Env...), req.First)
+	if len(req.Args) == 0 {
+		return nil, errors.New("no command")
+	}
+	path, err := lookPath(req.Args[0], env, req.Dir)
+	if err != nil {
+		return nil, err
+	}
+	var ends [6]*os.File // child's and ours of stdin, stdout, stderr
+	defer func() {
+		for _, f := range []*os.File{ends[0], ends[3], ends[5]} {
+			_ = f.Close()
+		}
+	}()
+	for i := 0; i < len(ends); i += 2 {
+		if ends[i], ends[i+1], err = os.Pipe(); err != nil {
+			return nil, err
+		}
+	}
+	p := &program{stdin: ends[1], stdout: ends[2], stderr: ends[4]}
+	p.pid, p.ended, err = s.fork(req, path, &syscall.ProcAttr{
+		Dir:   req.Dir,
+		Env:   dedupe(env),
+		Files: []uintptr{ends[0].Fd(), ends[3].Fd(), ends[5].Fd()},
+		Sys:   &syscall.SysProcAttr{Setsid: true},
+	})
+	if err != nil {
+		_ = errors.Join(p.stdin.Close(), p.stdout.Close(), p.stderr.Close())
+		return nil, fmt.Errorf("%s: %w", req.Args[0], err)
+	}
+	p.goFirst()
+	return p, nil
+}
+
+// fork starts a program, and has it watched where that is asked for and can be.
+func (s *servant) fork(req request, path string, attr *syscall.ProcAttr) (int, <-chan unix.WaitStatus, error) {
+	if req.Watch {
+		if w := s.observer.begin(req.Dirs); w != nil {
+			return w.start(s.reaper, path, req.Args, attr)
+		}
+	}
+	return s.reaper.start(func() (int, error) { return syscall.ForkExec(path, req.Args, attr) })
+}
+
+// goFirst has the kernel end the program rather than us where the container runs
+// out of memory, so that its end can be told. The program may take that back.
+func (p *program) goFirst() {
+	_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", p.pid), []byte("1000"), 0)
+}
+
+// signal goes to the program's whole group.
+func (p *program) signal(s syscall.Signal) { _ = syscall.Kill(-p.pid, s) }
+
+// signal is a verb of its own, so that a program that does not read its stdin
+// can still be ended.
+func (s *servant) signal(l *link, req request) error {
+	signal := unix.SignalNum(string(req.Signal))
+	if signal == 0 {
+		return fmt.Errorf("unknown signal %q", req.Signal)
+	}
+	s.reaper.signal(req.PID, signal)
+	return l.writeJSON(kindReply, reply{})
+}
+
+// takeInput passes stdin on. The stream's end is the runner's word that nobody
+// waits for the program any more.
+func (s *servant) takeInput(p *program, l *link) {
+	for {
+		k, data, err := l.message()
+		switch {
+		case err != nil:
+			s.reaper.signal(p.pid, syscall.SIGKILL)
+			l.stopWriting()
+			return
+		case k == kindData:
+			_, _ = p.stdin.Write(data)
+		case k == kindEOF:
+			_ = p.stdin.Close()
+		}
+	}
+}
+
+// lookPath finds a program as execvp does, in the PATH and directory that the
+// program itself will have.
+func lookPath(name string, env []string, dir string) (string, error) {
+	if strings.Contains(name, "/") {
+		return name, nil
+	}
+	path := ""
+	for _, kv := range env {
+		if value, ok := strings.CutPrefix(kv, "PATH="); ok {
+			path = value
+		}
+	}
+	for _, d := range filepath.SplitList(path) {
+		if !filepath.IsAbs(d) {
+			d = filepath.Join(dir, d)
+		}
+		full := filepath.Join(d, name)
+		if info, err := os.Stat(full); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return full, nil
+		}
+	}
+	return "", fmt.Errorf("%q: no such program in the container's PATH (%s)", name, path)
+}
+
+// dedupe keeps the last value of each variable.
+func dedupe(env []string) []string {
+	at := make(map[string]int, len(env))
+	kept := env[:0:0]
+	for _, kv := range env {
+		key, _, _ := strings.Cut(kv, "=")
+		if i, ok := at[key]; ok {
+			kept[i] = kv
+			continue
+		}
+		at[key] = len(kept)
+		kept = append(kept, kv)
+	}
+	return kept
+}

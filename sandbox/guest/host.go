@@ -1,0 +1,335 @@
+package guest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/yamux"
+
+	"github.com/waza-isolate/waza/sandbox/process"
+)
+
+// Guest is the runner's end of the talk with one container's process 1.
+type Guest struct {
+	session *yamux.Session
+	guard   *guard
+	hello   Hello
+
+	mu       sync.Mutex
+	accepts  map[uint64]*listener // guarded by mu
+	lastID   uint64               // guarded by mu
+	reason   error                // why the session ended; guarded by mu
+	closed   bool                 // by us, before it ended; guarded by mu
+	done     chan struct{}        // closed after the session has ended
+	incoming sync.WaitGroup
+}
+
+// Connect starts the talk over pipe, the container's stdin and stdout, and waits
+// until the guest has said who it is. It owns pipe from then on, also when it
+// fails.
+func Connect(ctx context.Context, pipe io.ReadWriteCloser) (*Guest, error) {
+	guard := newGuard(&whole{ReadWriteCloser: pipe})
+	session, err := yamux.Client(guard, muxConfig(8*time.Second))
+	if err != nil {
+		return nil, errors.Join(err, pipe.Close())
+	}
+	g := &Guest{session: session, guard: guard, accepts: make(map[uint64]*listener), done: make(chan struct{})}
+	g.incoming.Go(g.serveIncoming)
+	g.incoming.Go(func() { watchPulse(session, g.giveUp) })
+	if err := g.greet(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("guest does not answer: %w", err), g.Close(), g.Err())
+	}
+	return g, nil
+}
+
+// muxConfig is the same at both ends but for the patience with a silent peer:
+// the guest's is shorter than what a runner's death may take to show.
+func muxConfig(patience time.Duration) *yamux.Config {
+	config := yamux.DefaultConfig()
+	config.AcceptBacklog = acceptedAhead
+	config.EnableKeepAlive = false // see watchPulse
+	config.ConnectionWriteTimeout = patience
+	config.StreamOpenTimeout = 0            // ends the whole session for one slow stream
+	config.StreamCloseTimeout = time.Minute // then the other end loses what it has not read
+	config.LogOutput = io.Discard
+	return config
+}
+
+func (g *Guest) greet(ctx context.Context) error {
+	r, err := g.call(ctx, request{Verb: "hello"})
+	if err != nil {
+		return err
+	}
+	if r.Hello == nil {
+		return fmt.Errorf("%w: empty hello", ErrProtocol)
+	}
+	g.hello = *r.Hello
+	return nil
+}
+
+// Hello is what the guest said of itself when it was connected.
+func (g *Guest) Hello() Hello { return g.hello }
+
+// Done is closed when the session has ended, and with it the container.
+func (g *Guest) Done() <-chan struct{} { return g.done }
+
+// Err is why the session ended on its own: the guest went away, or broke a rule,
+// which is an ErrProtocol. It is nil until then, and after Close.
+func (g *Guest) Err() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return nil
+	}
+	return g.reason
+}
+
+// ended keeps the first reason.
+func (g *Guest) ended(reason error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.reason == nil {
+		g.reason = reason
+		close(g.done)
+	}
+}
+
+// giveUp ends the session of a guest that broke a rule or is not there any more.
+func (g *Guest) giveUp(err error) {
+	g.ended(err)
+	_ = g.session.Close()
+}
+
+// Ping returns once process 1 of the container has answered, or with ctx.
+func (g *Guest) Ping(ctx context.Context) error {
+	answered := make(chan error, 1)
+	go func() {
+		_, err := g.session.Ping()
+		answered <- err
+	}()
+	select {
+	case err := <-answered:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Close ends the session. The guest takes that for its own end.
+func (g *Guest) Close() error {
+	g.mu.Lock()
+	g.closed = g.closed || g.reason == nil && !g.session.IsClosed()
+	g.mu.Unlock()
+	err := g.session.Close()
+	g.incoming.Wait()
+	return err
+}
+
+// open opens a stream for req. The stream ends early when ctx does, until the
+// returned release is called.
+func (g *Guest) open(ctx context.Context, req request) (*link, func() bool, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	stream, err := g.openStream(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", req.Verb, err)
+	}
+	l := &link{stream: stream, breached: g.giveUp}
+	release := context.AfterFunc(ctx, func() { _ = closeStream(stream) })
+	if err := l.writeJSON(kindRequest, req); err != nil {
+		release()
+		return nil, nil, errors.Join(fmt.Errorf("%s: %w", req.Verb, err), closeStream(stream))
+	}
+	return l, release, nil
+}
+
+// openStream opens a stream, or gives up with ctx: yamux waits for as long as a
+// guest likes where that has left many unanswered.
+func (g *Guest) openStream(ctx context.Context) (net.Conn, error) {
+	type result struct {
+		stream net.Conn
+		err    error
+	}
+	opened := make(chan result)
+	go func() {
+		stream, err := g.session.Open()
+		select {
+		case opened <- result{stream, err}:
+		case <-ctx.Done():
+			if err == nil {
+				_ = closeStream(stream)
+			}
+		}
+	}()
+	select {
+	case r := <-opened:
+		return r.stream, r.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// causeOf names the end of ctx as the cause of an error that came after it.
+func causeOf(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+// begin opens a stream for req and reads the reply; the stream goes on.
+func (g *Guest) begin(ctx context.Context, req request) (*link, reply, error) {
+	l, release, err := g.open(ctx, req)
+	if err != nil {
+		return nil, reply{}, err
+	}
+	r, err := l.reply()
+	if stopped := release(); err == nil && !stopped {
+		err = ctx.Err()
+	}
+	if err = causeOf(ctx, err); err != nil {
+		return nil, r, errors.Join(fmt.Errorf("%s: %w", req.Verb, err), closeStream(l.stream))
+	}
+	return l, r, nil
+}
+
+// call is begin for verbs that are done with their reply.
+func (g *Guest) call(ctx context.Context, req request) (reply, error) {
+	l, r, err := g.begin(ctx, req)
+	if err != nil {
+		return r, err
+	}
+	return r, closeStream(l.stream)
+}
+
+// Dial connects to address ("host:port") as seen from inside the container.
+func (g *Guest) Dial(ctx context.Context, address string) (net.Conn, error) {
+	l, r, err := g.begin(ctx, request{Verb: "dial", Addr: address})
+	if err != nil {
+		return nil, err
+	}
+	return newConn(l, r.Addr, address), nil
+}
+
+// Put unpacks a tar into the directory dir of the container. Names that lead out
+// of dir are refused by the guest.
+func (g *Guest) Put(ctx context.Context, dir string, tar io.Reader) error {
+	l, release, err := g.open(ctx, request{Verb: "put", Dir: dir})
+	if err != nil {
+		return err
+	}
+	defer release()
+	answer := make(chan error, 1)
+	go func() {
+		_, err := l.reply()
+		l.stopWriting() // the guest takes no more
+		answer <- err
+	}()
+	out := dataWriter{link: l, data: kindData, eof: kindEOF}
+	_, copyErr := io.CopyBuffer(&out, onlyReader{tar}, make([]byte, maxPayload))
+	copyErr = errors.Join(copyErr, out.Close())
+	if copyErr != nil {
+		_ = l.stream.SetReadDeadline(time.Now().Add(time.Second)) // the guest's reason, if it gave one
+	}
+	err = causeOf(ctx, errors.Join(<-answer, copyErr))
+	_ = closeStream(l.stream)
+	var why refusal
+	switch {
+	case errors.As(err, &why): // the rest is only how the refusal came through
+		return fmt.Errorf("put %s: %w", dir, why)
+	case err != nil:
+		return fmt.Errorf("put %s: %w", dir, err)
+	}
+	return nil
+}
+
+// Get writes the tree at dir of the container to w as tar. Symbolic links are
+// told, not followed; those to a path of omit are left out, and so is a directory
+// that holds nothing else. The bytes are the guest's word: whoever reads the tar
+// must take it as hostile.
+func (g *Guest) Get(ctx context.Context, dir string, omit []string, w io.Writer) error {
+	return g.fetch(ctx, request{Verb: "get", Dir: dir, Omit: omit}, w)
+}
+
+// fetch writes the tar that a verb sends to w.
+func (g *Guest) fetch(ctx context.Context, asked request, w io.Writer) error {
+	l, _, err := g.begin(ctx, asked)
+	if err != nil {
+		return err
+	}
+	release := context.AfterFunc(ctx, func() { _ = closeStream(l.stream) })
+	defer release()
+	if err = causeOf(ctx, receive(l, w)); err != nil {
+		err = fmt.Errorf("%s %s: %w", asked.Verb, asked.Dir, err)
+	}
+	return errors.Join(err, closeStream(l.stream))
+}
+
+// Find writes what stands at an absolute path of the container to w, as a tar of that
+// one entry, or of none where nothing is there. No link is followed: where one stands
+// on the way it is told in the place of what is behind it. The bytes are the guest's
+// word.
+func (g *Guest) Find(ctx context.Context, path string, w io.Writer) error {
+	return g.fetch(ctx, request{Verb: "find", Dir: path}, w)
+}
+
+// receive copies data messages to w until the end of data.
+func receive(l *link, w io.Writer) error {
+	for {
+		k, p, err := l.message()
+		switch {
+		case err != nil:
+			return err
+		case k == kindEOF:
+			return nil
+		case k == kindError:
+			return errors.New(string(p))
+		case k != kindData:
+			return l.breach(fmt.Errorf("%w: message kind %d in data", ErrProtocol, k))
+		}
+		if _, err := w.Write(p); err != nil {
+			return err
+		}
+	}
+}
+
+// Resolve has the guest answer DNS on the container's loopback: names with their
+// addresses, everything else with NXDOMAIN. A name that begins with "*." stands for all
+// below the rest of it. It returns once the guest listens; told is called for each
+// question until the session ends.
+func (g *Guest) Resolve(ctx context.Context, names map[string][]netip.Addr, told func(Question)) error {
+	l, _, err := g.begin(ctx, request{Verb: "resolve", Names: names})
+	if err != nil {
+		return err
+	}
+	g.incoming.Go(func() {
+		defer func() { _ = closeStream(l.stream) }()
+		hearQuestions(l, g.done, told)
+	})
+	return nil
+}
+
+// Exec starts a program in the container. With sole, everything else in the
+// container ends when it does. It runs on when ctx ends; Signal ends it.
+func (g *Guest) Exec(ctx context.Context, spec process.Spec, sole bool) (process.Process, error) {
+	return g.exec(ctx, request{Args: spec.Args, Env: spec.Env, Dir: spec.Dir, First: spec.PathFirst, Sole: sole})
+}
+
+func (g *Guest) exec(ctx context.Context, req request) (process.Process, error) {
+	req.Verb = "exec"
+	l, r, err := g.begin(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return newRemote(g, r.PID, l), nil
+}
+
+// onlyReader hides a WriterTo, whose chunks may be of any size.
+type onlyReader struct{ io.Reader }

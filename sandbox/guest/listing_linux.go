@@ -1,0 +1,185 @@
+package guest
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/waza-isolate/waza/sandbox/observe"
+)
+
+// Bounds of a listing: of what programs left that may want it to take long.
+const (
+	maxListed  = 20_000
+	listDepth  = 32
+	listFor    = 5 * time.Second
+	listedOnce = 512 // names read from a directory at a time
+)
+
+// listing is what stands in some directories. Links are told, not followed.
+type listing struct {
+	entries map[string]entry // by absolute path
+	cut     string           // why there may be more; empty where this is all
+	until   time.Time
+}
+
+// entry is what tells a file from another at the same place. ctime is the kernel's
+// alone: who changes a file and puts its other times back changes this.
+type entry struct {
+	mode         uint32
+	inode        uint64
+	size         int64
+	mtime, ctime unix.Timespec
+}
+
+func list(dirs []string) *listing {
+	l := &listing{entries: map[string]entry{}, until: time.Now().Add(listFor)}
+	for _, dir := range outermost(dirs) {
+		fd, err := openDir(unix.AT_FDCWD, dir)
+		if err != nil {
+			if !errors.Is(err, unix.ENOENT) {
+				l.lack("%s cannot be read: %v", dir, err)
+			}
+			continue
+		}
+		l.walk(fd, dir, 0)
+	}
+	return l
+}
+
+// outermost are dirs without those inside others.
+func outermost(dirs []string) (outer []string) {
+	for _, dir := range dirs {
+		inside := func(other string) bool {
+			return strings.HasPrefix(dir, strings.TrimSuffix(other, "/")+"/") && dir != other
+		}
+		if !slices.ContainsFunc(dirs, inside) {
+			outer = append(outer, dir)
+		}
+	}
+	return outer
+}
+
+// openDir opens a directory that may have become another thing since it was seen.
+func openDir(at int, name string) (*os.File, error) {
+	fd, err := unix.Openat(at, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+func (l *listing) lack(format string, args ...any) {
+	l.cut = cmp.Or(l.cut, fmt.Sprintf(format, args...))
+}
+
+// walk lists what is in a directory, which it closes.
+func (l *listing) walk(dir *os.File, path string, depth int) {
+	defer func() { _ = dir.Close() }()
+	if depth == listDepth {
+		l.lack("directories are nested more than %d deep", listDepth)
+		return
+	}
+	for {
+		names, err := dir.Readdirnames(listedOnce)
+		for _, name := range names {
+			if !l.mayGoOn() {
+				return
+			}
+			l.add(dir, name, filepath.Join(path, name), depth)
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return
+		case err != nil:
+			l.lack("%q cannot be read: %v", path, err)
+			return
+		}
+	}
+}
+
+func (l *listing) mayGoOn() bool {
+	switch {
+	case len(l.entries) >= maxListed:
+		l.lack("there are more than %d files", maxListed)
+		return false
+	case time.Now().After(l.until):
+		l.lack("looking through the files took longer than %v", listFor)
+		return false
+	}
+	return true
+}
+
+func (l *listing) add(dir *os.File, name, path string, depth int) {
+	var s unix.Stat_t
+	at := int(dir.Fd())
+	if unix.Fstatat(at, name, &s, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return // it is gone again
+	}
+	l.entries[path] = entry{s.Mode, s.Ino, s.Size, s.Mtim, s.Ctim}
+	if s.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return
+	}
+	inner, err := openDir(at, name)
+	if err != nil {
+		l.lack("%q cannot be read: %v", path, err)
+		return
+	}
+	l.walk(inner, path, depth+1)
+}
+
+// since adds what is another than in before.
+func (l *listing) since(before *listing, to *observe.Seen) {
+	var changes []observe.FileChange
+	for path, now := range l.entries {
+		then, was := before.entries[path]
+		switch {
+		case !was && before.cut != "": // it may have been there
+		case !was:
+			changes = append(changes, now.change(path, "created"))
+		case now.differs(then):
+			changes = append(changes, now.change(path, "changed"))
+		}
+	}
+	for path, then := range before.entries {
+		if _, is := l.entries[path]; !is && l.cut == "" {
+			then.size = 0
+			changes = append(changes, then.change(path, "removed"))
+		}
+	}
+	slices.SortFunc(changes, func(a, b observe.FileChange) int { return cmp.Compare(a.Path, b.Path) })
+	to.AddFiles(changes)
+	if why := cmp.Or(before.cut, l.cut); why != "" {
+		to.Lack(observe.Files, why)
+	}
+}
+
+// differs says whether a file is another, or has another content. What a directory
+// holds is told for itself.
+func (e entry) differs(then entry) bool {
+	if e.mode&unix.S_IFMT == unix.S_IFDIR {
+		return e.mode != then.mode || e.inode != then.inode
+	}
+	return e != then
+}
+
+func (e entry) change(path, what string) observe.FileChange {
+	c := observe.FileChange{Path: observe.Text(path), What: what, Kind: "special"}
+	switch e.mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		c.Kind, c.Size = "file", e.size
+	case unix.S_IFDIR:
+		c.Kind = "directory"
+	case unix.S_IFLNK:
+		c.Kind = "link"
+	}
+	return c
+}

@@ -1,0 +1,246 @@
+package guest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/yamux"
+	"golang.org/x/sys/unix"
+
+	"github.com/waza-isolate/waza/internal/defence"
+	"github.com/waza-isolate/waza/internal/tree"
+)
+
+// Main is process 1 of a container: it serves the runner on stdin and stdout
+// until they end, then ends everything else. It returns when the talk is over.
+func Main() error {
+	// A process of the same user could otherwise open our stdin through
+	// /proc/1/fd, or stop us with ptrace, and outlive the runner.
+	if defence.Undumpable {
+		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+			return fmt.Errorf("prctl: %w", err)
+		}
+	}
+	if defence.SignalsTakenIn {
+		if err := takeInSignals(); err != nil {
+			return err
+		}
+	}
+	pipe, err := stdio()
+	if err != nil {
+		return err
+	}
+	s, err := newServant(pipe)
+	if err != nil {
+		return err
+	}
+	err = s.serve()
+	if !defence.EndingContainers {
+		time.Sleep(time.Hour)
+	}
+	killAll()
+	return err
+}
+
+// stdio takes over stdin and stdout as one pipe, and leaves /dev/null in their
+// place for what would write there by mistake.
+func stdio() (io.ReadWriteCloser, error) {
+	var ends [2]*os.File
+	for fd := range ends {
+		own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
+		if err != nil {
+			return nil, fmt.Errorf("dup: %w", err)
+		}
+		if err := unix.SetNonblock(own, true); err != nil {
+			return nil, err
+		}
+		ends[fd] = os.NewFile(uintptr(own), "mux")
+	}
+	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("/dev/null: %w", err)
+	}
+	for fd := range ends {
+		if err := unix.Dup3(null, fd, 0); err != nil {
+			return nil, err
+		}
+	}
+	return &duplex{in: ends[0], out: ends[1]}, unix.Close(null)
+}
+
+type duplex struct{ in, out *os.File }
+
+func (d *duplex) Read(p []byte) (int, error)  { return d.in.Read(p) }
+func (d *duplex) Write(p []byte) (int, error) { return d.out.Write(p) }
+func (d *duplex) Close() error                { return errors.Join(d.in.Close(), d.out.Close()) }
+
+// killAll ends every other process of the container. Outside a container, where
+// we are not process 1, it would end every process of the user: there it does
+// nothing.
+func killAll() {
+	if os.Getpid() == 1 {
+		_ = syscall.Kill(-1, syscall.SIGKILL)
+	}
+}
+
+// servant is the guest's end of the session.
+type servant struct {
+	session *yamux.Session
+	reaper  *reaper
+	gate    *gate
+	meter   meter
+	// observer sees what watched programs do.
+	observer observer
+}
+
+func newServant(pipe io.ReadWriteCloser) (*servant, error) {
+	session, err := yamux.Server(&whole{ReadWriteCloser: pipe}, muxConfig(6*time.Second))
+	if err != nil {
+		return nil, err
+	}
+	return &servant{session: session, reaper: newReaper(), gate: newGate()}, nil
+}
+
+func (s *servant) serve() error {
+	go watchPulse(s.session, func(error) { _ = s.session.Close() })
+	for {
+		stream, err := s.session.Accept()
+		if err != nil {
+			if errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, yamux.ErrSessionShutdown) {
+				return nil
+			}
+			return err
+		}
+		go s.handle(&link{stream: stream})
+	}
+}
+
+func (s *servant) handle(l *link) {
+	defer func() { _ = closeStream(l.stream) }()
+	k, p, err := l.message()
+	if err != nil || k != kindRequest {
+		return
+	}
+	var req request
+	if err = json.Unmarshal(p, &req); err == nil {
+		err = s.do(l, req)
+	}
+	if err != nil {
+		_ = l.fail(err)
+	}
+	l.drain()
+}
+
+func (s *servant) do(l *link, req request) error {
+	switch req.Verb {
+	case "hello":
+		hello, err := lookAround()
+		if err != nil {
+			return err
+		}
+		return l.writeJSON(kindReply, reply{Hello: &hello})
+	case "exec":
+		return s.exec(l, req)
+	case "signal":
+		return s.signal(l, req)
+	case "accept":
+		return s.accept(l, req)
+	case "dial":
+		return dial(l, req)
+	case "put":
+		return put(l, req)
+	case "get":
+		return send(l, req.Dir, func(dir *os.Root, w io.Writer) error { return tree.Pack(dir, req.Omit, w) })
+	case "find":
+		return send(l, "/", func(root *os.Root, w io.Writer) error { return tree.PackOne(root, req.Dir, w) })
+	case "resolve":
+		return resolve(l, req)
+	case "usage":
+		return s.usage(l, req)
+	case "watch":
+		return s.watch(l, req)
+	case "observe":
+		return s.observe(l)
+	default:
+		return fmt.Errorf("unknown verb %q", req.Verb)
+	}
+}
+
+func put(l *link, req request) error {
+	r, w := io.Pipe()
+	received := make(chan struct{})
+	go func() {
+		defer close(received)
+		_ = w.CloseWithError(receive(l, w))
+	}()
+	err := inDir(req.Dir, func(dir *os.Root) error { return tree.Unpack(dir, r, nil) })
+	_ = r.CloseWithError(err)
+	if err == nil {
+		<-received
+		return l.writeJSON(kindReply, reply{})
+	}
+	_ = l.fail(err) // now: the runner may wait for us to take more
+	<-received
+	return nil
+}
+
+// inDir does something with a directory that it cannot leave. What else stands there is
+// not opened: a pipe would hold us up.
+func inDir(name string, do func(*os.Root) error) error {
+	if info, err := os.Stat(name); err == nil && !info.IsDir() {
+		return &os.PathError{Op: "open", Path: name, Err: syscall.ENOTDIR}
+	}
+	dir, err := os.OpenRoot(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(dir), dir.Close())
+}
+
+// send answers with what pack writes of a directory.
+func send(l *link, name string, pack func(*os.Root, io.Writer) error) error {
+	return stream(l, func(w io.Writer) error {
+		return inDir(name, func(dir *os.Root) error { return pack(dir, w) })
+	})
+}
+
+// stream answers with what is written.
+func stream(l *link, write func(io.Writer) error) error {
+	if err := l.writeJSON(kindReply, reply{}); err != nil {
+		return err
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		l.drain()
+		l.stopWriting()
+	}()
+	out := &dataWriter{link: l, data: kindData, eof: kindEOF}
+	err := write(out)
+	if err == nil {
+		err = out.Close()
+	}
+	if err != nil {
+		_ = l.fail(err)
+	}
+	<-ended
+	return nil
+}
+
+func dial(l *link, req request) error {
+	c, err := net.DialTimeout("tcp", req.Addr, 10*time.Second)
+	if err != nil {
+		return err
+	}
+	if err := l.writeJSON(kindReply, reply{Addr: c.LocalAddr().String()}); err != nil {
+		return errors.Join(err, c.Close())
+	}
+	join(l, c.(*net.TCPConn))
+	return nil
+}

@@ -1,0 +1,283 @@
+package guest
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/waza-isolate/waza/sandbox/process"
+	"github.com/waza-isolate/waza/sandbox/usage"
+)
+
+// kind tells what a message on a stream is. yamux has no reset and its Close is
+// a half-close with a timer, so ends are messages of their own.
+type kind byte
+
+const (
+	kindRequest kind = iota + 1 // JSON request: the first message of every stream
+	kindReply                   // JSON reply: the verb is under way, or done
+	kindError                   // text: the verb failed; the last message
+	kindData                    // bytes: a connection's, stdin's, stdout's or a tar's
+	kindStderr                  // bytes of stderr
+	kindEOF                     // no more kindData
+	kindStderrEOF
+	kindExit // JSON process.Exit: the last message of an exec
+)
+
+const (
+	headerSize = 5
+	maxPayload = 64 << 10
+	maxRequest = 1 << 20 // arguments and environment of a program
+)
+
+// ErrProtocol says that the other end broke the rules; its session is ended.
+var ErrProtocol = errors.New("guest protocol violated")
+
+// refusal is why the other end did not do what it was asked.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
+type request struct {
+	Verb   string                  `json:"verb"`
+	Args   []string                `json:"args,omitempty"`
+	Env    []string                `json:"env,omitempty"`
+	Dir    string                  `json:"dir,omitempty"`
+	First  string                  `json:"path_first,omitempty"`
+	Sole   bool                    `json:"sole,omitempty"`
+	Watch  bool                    `json:"watch,omitempty"`
+	PID    int                     `json:"pid,omitempty"`
+	Signal process.Signal          `json:"signal,omitempty"`
+	Addr   string                  `json:"addr,omitempty"`
+	Accept uint64                  `json:"accept,omitempty"`
+	Omit   []string                `json:"omit,omitempty"`
+	Names  map[string][]netip.Addr `json:"names,omitempty"`
+	Dirs   []string                `json:"dirs,omitempty"`
+}
+
+// Hello is what a guest says of itself and its container before anything else
+// runs there.
+type Hello struct {
+	UID              int    `json:"uid"`
+	GID              int    `json:"gid"`
+	Dir              string `json:"dir"`          // the image's working directory
+	Capabilities     uint64 `json:"capabilities"` // the bounding set
+	NoNewPrivileges  bool   `json:"no_new_privileges"`
+	Filtered         bool   `json:"filtered"` // by a seccomp filter
+	ReadOnlyRoot     bool   `json:"read_only_root"`
+	Datagrams        bool   `json:"datagrams"`         // UDP sockets can be opened
+	ChoosesInterface bool   `json:"chooses_interface"` // a socket can name its interface
+	Interfaces       int    `json:"interfaces"`        // loopback among them
+}
+
+type reply struct {
+	Hello *Hello       `json:"hello,omitempty"`
+	Addr  string       `json:"addr,omitempty"`
+	PID   int          `json:"pid,omitempty"`
+	Usage *usage.Usage `json:"usage,omitempty"`
+}
+
+// link sends and receives messages on one stream. Both are resumable: a read that
+// fails on a deadline loses nothing, and what a failed write leaves of a message
+// goes out before the next. One goroutine may read while others write.
+type link struct {
+	stream net.Conn
+	// breached hears that the other end broke a rule; nil where nobody asks.
+	breached func(error)
+
+	header [headerSize]byte // guarded by the one reader
+	have   int
+	left   int // payload bytes of the current message not yet read
+	kind   kind
+
+	writeMu sync.Mutex
+	buf     []byte // one message; guarded by writeMu
+	unsent  []byte // its end; guarded by writeMu
+}
+
+// breach is an error that wraps ErrProtocol, once whoever asks has heard of it.
+func (l *link) breach(err error) error {
+	if l.breached != nil {
+		l.breached(err)
+	}
+	return err
+}
+
+// next reads up to the payload of the next message, skipping what is left of the
+// current one.
+func (l *link) next() (kind, int, error) {
+	for l.left > 0 {
+		n, err := l.stream.Read(make([]byte, min(l.left, 4096)))
+		l.left -= n
+		if err != nil {
+			return 0, 0, err
+		}
+	}
+	for l.have < headerSize {
+		n, err := l.stream.Read(l.header[l.have:])
+		l.have += n
+		if err != nil {
+			return 0, 0, err
+		}
+	}
+	size, k := binary.BigEndian.Uint32(l.header[1:]), kind(l.header[0])
+	if size > maxPayload && (k != kindRequest || size > maxRequest) {
+		return 0, 0, l.breach(fmt.Errorf("%w: message of %d bytes", ErrProtocol, size))
+	}
+	l.have, l.left, l.kind = 0, int(size), k
+	return l.kind, l.left, nil
+}
+
+// readSome reads bytes of the current message's payload.
+func (l *link) readSome(p []byte) (int, error) {
+	n, err := l.stream.Read(p[:min(len(p), l.left)])
+	l.left -= n
+	return n, err
+}
+
+// payload reads the whole payload of the current message.
+func (l *link) payload() ([]byte, error) {
+	p := make([]byte, l.left)
+	n, err := io.ReadFull(l.stream, p)
+	l.left -= n
+	return p, err
+}
+
+// message reads the next message whole.
+func (l *link) message() (kind, []byte, error) {
+	k, _, err := l.next()
+	if err != nil {
+		return 0, nil, err
+	}
+	p, err := l.payload()
+	return k, p, err
+}
+
+// write sends one message; p is split where it is longer than a message may be.
+func (l *link) write(k kind, p []byte) error {
+	l.writeMu.Lock()
+	defer l.writeMu.Unlock()
+	_, err := l.writeLocked(k, p)
+	return err
+}
+
+// writeLocked returns how many bytes of p it took, which counts those of a
+// message that is not wholly sent.
+func (l *link) writeLocked(k kind, p []byte) (int, error) {
+	taken, limit := 0, maxPayload
+	if k == kindRequest {
+		limit = maxRequest
+	}
+	for first := true; first || taken < len(p); first = false {
+		if err := l.flushLocked(); err != nil {
+			return taken, err
+		}
+		part := p[taken:min(taken+limit, len(p))]
+		taken += len(part)
+		l.buf = binary.BigEndian.AppendUint32(append(l.buf[:0], byte(k)), uint32(len(part)))
+		l.buf = append(l.buf, part...)
+		l.unsent = l.buf
+	}
+	return taken, l.flushLocked()
+}
+
+func (l *link) flushLocked() error {
+	if len(l.unsent) == 0 {
+		return nil
+	}
+	n, err := l.stream.Write(l.unsent)
+	l.unsent = l.unsent[n:]
+	return err
+}
+
+// fail ends a verb with the reason why.
+func (l *link) fail(reason error) error {
+	text := []byte(reason.Error())
+	return l.write(kindError, text[:min(len(text), maxPayload)])
+}
+
+// stopWriting fails writes that wait for the other end, which reads no more.
+func (l *link) stopWriting() { _ = l.stream.SetWriteDeadline(time.Now()) }
+
+// drain reads to the stream's end. An end that closes a stream before the other
+// has read everything may take the rest away from it: yamux does not wait long.
+func (l *link) drain() {
+	for {
+		if _, _, err := l.next(); err != nil {
+			return
+		}
+	}
+}
+
+func (l *link) writeJSON(k kind, v any) error {
+	p, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	if len(p) > maxRequest {
+		return fmt.Errorf("request of %d bytes is over %d", len(p), maxRequest)
+	}
+	return l.write(k, p)
+}
+
+// reply reads the answer to a request.
+func (l *link) reply() (reply, error) {
+	k, p, err := l.message()
+	if err != nil {
+		return reply{}, err
+	}
+	var r reply
+	switch k {
+	case kindReply:
+		if err := json.Unmarshal(p, &r); err != nil {
+			return r, l.breach(fmt.Errorf("%w: %w", ErrProtocol, err))
+		}
+		return r, nil
+	case kindError:
+		return r, refusal(p)
+	default:
+		return r, l.breach(fmt.Errorf("%w: message kind %d for a reply", ErrProtocol, k))
+	}
+}
+
+// dataWriter sends what is written to it as messages of one kind; Close sends
+// the matching end.
+type dataWriter struct {
+	link      *link
+	data, eof kind
+	closed    bool // guarded by link.writeMu
+}
+
+func (w *dataWriter) Write(p []byte) (int, error) {
+	w.link.writeMu.Lock()
+	defer w.link.writeMu.Unlock()
+	if w.closed {
+		return 0, io.ErrClosedPipe
+	}
+	return w.link.writeLocked(w.data, p)
+}
+
+func (w *dataWriter) Close() error {
+	w.link.writeMu.Lock()
+	defer w.link.writeMu.Unlock()
+	if w.closed {
+		return nil
+	}
+	w.closed = true
+	_, err := w.link.writeLocked(w.eof, nil)
+	return err
+}
+
+func parseExit(p []byte) (process.Exit, error) {
+	var exit process.Exit
+	if err := json.Unmarshal(p, &exit); err != nil {
+		return exit, fmt.Errorf("%w: exit: %w", ErrProtocol, err)
+	}
+	return exit, nil
+}

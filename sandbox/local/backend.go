@@ -1,0 +1,160 @@
+// Package local is the process backend: agent and servers are subprocesses of the
+// runner in a temporary directory, and listeners are on loopback.
+//
+// It isolates nothing. What it promises is that processes and directories go when
+// their trial does, and it says what it does not promise.
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"runtime"
+	"slices"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/runner"
+)
+
+// Options says how a run uses this machine.
+type Options struct {
+	Run string // the run's id: a name that no other run has
+	// Resume says that a run of this id has died, and is to be taken up. Open fails
+	// with runner.ErrAlive where it has not.
+	Resume bool
+	// Without is variables of this process that no program gets, unless it is given them.
+	Without []string
+	// Executable is what agents of ours are started from; empty for our own.
+	Executable string
+	// Temp is where directories of runs are; empty for the system's.
+	Temp string
+}
+
+// Backend runs trials on processes of this machine. It implements runner.Backend.
+type Backend struct {
+	run        string
+	executable string
+	without    []string
+	claim      *claim
+	launcher   *launcher
+	ports      ports
+}
+
+var _ runner.Backend = (*Backend)(nil)
+
+// Open makes the run's directory, which holds all that the run makes here.
+func Open(o Options) (*Backend, error) {
+	if o.Executable == "" {
+		var err error
+		if o.Executable, err = os.Executable(); err != nil {
+			return nil, err
+		}
+	}
+	if o.Resume {
+		if err := Sweep(context.Background(), o.Temp, o.Run); err != nil {
+			return nil, err
+		}
+	}
+	c, err := claimRun(baseDir(o.Temp), o.Run)
+	if o.Resume && errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("%w: somebody else has just taken it up", runner.ErrAlive)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Backend{run: o.Run, executable: o.Executable, without: o.Without, claim: c, launcher: newLauncher()}, nil
+}
+
+// Close gives back what belongs to the whole run. All sandboxes are closed before.
+func (b *Backend) Close(context.Context) error {
+	b.launcher.close()
+	return b.claim.release()
+}
+
+// Prepare finds every program that the trials' plans name, before any trial
+// starts. What is not there is said, all of it.
+func (b *Backend) Prepare(_ context.Context, trials []*runner.Trial, _ func(string)) error {
+	var errs []error
+	said := map[string]bool{}
+	refuse := func(err error) {
+		if err != nil && !said[err.Error()] {
+			said[err.Error()] = true
+			errs = append(errs, err)
+		}
+	}
+	for _, t := range trials {
+		refuse(checkAgent(t.Agent))
+		for _, s := range t.Servers {
+			refuse(checkServer(s))
+		}
+		for _, g := range t.GraderBoxes {
+			refuse(checkGrader(g))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// checkAgent leaves out what is named by a path: it may come with the workspace.
+func checkAgent(a runner.Agent) error {
+	if len(a.Command) == 0 || isPath(a.Command[0]) {
+		return nil
+	}
+	env := os.Environ()
+	for key, value := range a.Env {
+		env = append(env, key+"="+value)
+	}
+	_, err := lookPath(a.Command[0], env, "")
+	switch {
+	case err != nil && a.Adapted != nil:
+		return fmt.Errorf("%s is not installed here: %w; with --isolate it needs no installation", a.Adapted.Title, err)
+	case err != nil:
+		return fmt.Errorf("agent: %w", err)
+	}
+	return nil
+}
+
+func checkGrader(g runner.GraderBox) error {
+	if isPath(g.Command[0]) {
+		return nil
+	}
+	if _, err := lookPath(g.Command[0], os.Environ(), ""); err != nil {
+		return fmt.Errorf("grader %q: %w", g.Grader, err)
+	}
+	return nil
+}
+
+func checkServer(s runner.Server) error {
+	command, dir, env := s.Program()
+	if command == "" {
+		return nil
+	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return fmt.Errorf("server %q: its working directory %s is no directory of this machine", s.Name, dir)
+	}
+	if _, err := lookPath(command, slices.Concat(os.Environ(), env), dir); err != nil {
+		return fmt.Errorf("server %q: %w", s.Name, err)
+	}
+	return nil
+}
+
+// Describe names what runs programs, for run.json.
+func (b *Backend) Describe() map[string]string {
+	return map[string]string{"engine": "process", "os": runtime.GOOS, "arch": runtime.GOARCH}
+}
+
+// Images is what a run used of images, which is none.
+func (b *Backend) Images() runner.ImageRecords { return nil }
+
+// Open implements runner.Backend.
+func (b *Backend) Open(ctx context.Context, t *runner.Trial, _ func(evidence.Event)) (runner.Sandbox, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	s, err := b.newSandbox(t)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}

@@ -1,0 +1,172 @@
+package sandboxtest
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/waza-isolate/waza/internal/tree/treetest"
+	"github.com/waza-isolate/waza/runner"
+)
+
+func put(t *testing.T, sandbox runner.Sandbox, dir string, files ...treetest.Entry) {
+	t.Helper()
+	if err := sandbox.Put(within(t), runner.AgentBox, dir, bytes.NewReader(treetest.Tar(t, 0o755, files...))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// collect is what the workspace holds: content by name, links as "-> target".
+func collect(t *testing.T, sandbox runner.Sandbox) map[string]string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := sandbox.Collect(within(t), runner.AgentBox, runner.WorkspaceDir, &out); err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{}
+	for in := tar.NewReader(&out); ; {
+		header, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return found
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := io.ReadAll(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[header.Name] = string(content)
+		if header.Typeflag == tar.TypeSymlink {
+			found[header.Name] = "-> " + header.Linkname
+		}
+	}
+}
+
+func sameTree(t *testing.T, got, want map[string]string) {
+	t.Helper()
+	if !maps.Equal(got, want) {
+		t.Errorf("collected %q, want %q", shortened(got), shortened(want))
+	}
+}
+
+func shortened(tree map[string]string) (lines []string) {
+	for _, name := range slices.Sorted(maps.Keys(tree)) {
+		lines = append(lines, name+"="+tree[name][:min(len(tree[name]), 40)])
+	}
+	return lines
+}
+
+func (s *suite) files(t *testing.T) {
+	sandbox := s.stand(t)
+	big := strings.Repeat("0123456789abcdef", 64<<10)
+	put(t, sandbox, runner.WorkspaceDir,
+		treetest.Entry{Name: "a.txt", Content: "a"}, treetest.Entry{Name: "deep/er/b.bin", Content: big}, treetest.Entry{Name: "empty/", Kind: tar.TypeDir},
+		treetest.Entry{Name: "link", Kind: tar.TypeSymlink, Link: "a.txt"})
+	put(t, sandbox, runner.WorkspaceDir, treetest.Entry{Name: "a.txt", Content: "again"})
+	workspace := sandbox.Layout(runner.AgentBox).Workspace
+	if got := s.say(t, sandbox, runner.AgentBox, "read", workspace+"/link"); got != "again" {
+		t.Errorf("the agent reads %q", got)
+	}
+	sameTree(t, collect(t, sandbox), map[string]string{
+		"a.txt": "again", "deep/": "", "deep/er/": "", "deep/er/b.bin": big, "empty/": "", "link": "-> a.txt",
+	})
+}
+
+func (s *suite) hostileTar(t *testing.T) {
+	sandbox := s.stand(t)
+	for name, content := range map[string][]byte{
+		"leads out":          treetest.Tar(t, 0o755, treetest.Entry{Name: "../out", Content: "x"}),
+		"leads out, deeply":  treetest.Tar(t, 0o755, treetest.Entry{Name: "a/../../out", Content: "x"}),
+		"absolute":           treetest.Tar(t, 0o755, treetest.Entry{Name: "/out", Content: "x"}),
+		"through a link":     treetest.Tar(t, 0o755, treetest.Entry{Name: "up", Kind: tar.TypeSymlink, Link: ".."}, treetest.Entry{Name: "up/out", Content: "x"}),
+		"through a far link": treetest.Tar(t, 0o755, treetest.Entry{Name: "far", Kind: tar.TypeSymlink, Link: os.TempDir()}, treetest.Entry{Name: "far/out", Content: "x"}),
+		"a device":           treetest.Tar(t, 0o755, treetest.Entry{Name: "dev", Kind: tar.TypeBlock}),
+		"a hard link":        treetest.Tar(t, 0o755, treetest.Entry{Name: "hard", Kind: tar.TypeLink, Link: "/etc/passwd"}),
+		"no tar":             []byte(strings.Repeat("no tar ", 1000)),
+		"cut off":            treetest.Tar(t, 0o755, treetest.Entry{Name: "a", Content: strings.Repeat("x", 2000)})[:1000],
+	} {
+		if err := sandbox.Put(within(t), runner.AgentBox, runner.WorkspaceDir, bytes.NewReader(content)); err == nil {
+			t.Errorf("%s: was put", name)
+		}
+	}
+	for name := range collect(t, sandbox) {
+		if strings.Contains(name, "out") {
+			t.Errorf("%s came of it", name)
+		}
+	}
+	for _, dir := range []string{"/nonexistent", "/proc", runner.WorkspaceDir + "/nonexistent"} {
+		if err := sandbox.Put(within(t), runner.AgentBox, dir, bytes.NewReader(treetest.Tar(t, 0o755, treetest.Entry{Name: "x"}))); err == nil {
+			t.Errorf("a file was put into %s", dir)
+		}
+	}
+}
+
+// What a program leaves is told as it is, and never followed.
+func (s *suite) hostileTree(t *testing.T) {
+	sandbox := s.stand(t)
+	s.say(t, sandbox, runner.AgentBox, "tree", sandbox.Layout(runner.AgentBox).Workspace)
+	sameTree(t, collect(t, sandbox), map[string]string{
+		"deep/": "", "deep/er/": "", "deep/er/file": "content", "absolute": "-> /etc/passwd", "out": "-> ../../../../../../etc",
+		"loop": "-> loop", "pipe": "", "locked/": "", "locked/secret": "hidden", "back\\slash\nand line": "odd",
+	})
+}
+
+func (s *suite) configLinks(t *testing.T) {
+	sandbox := s.stand(t)
+	config := sandbox.Layout(runner.AgentBox).MCPConfig
+	put(t, sandbox, runner.WorkspaceDir,
+		treetest.Entry{Name: ".mcp.json", Kind: tar.TypeSymlink, Link: config}, treetest.Entry{Name: ".copilot/mcp.json", Kind: tar.TypeSymlink, Link: config},
+		treetest.Entry{Name: "kept", Content: "x"})
+	workspace := sandbox.Layout(runner.AgentBox).Workspace
+	for _, link := range []string{"/.mcp.json", "/.copilot/mcp.json"} {
+		if got := s.say(t, sandbox, runner.AgentBox, "read", workspace+link); !strings.Contains(got, "mcpServers") {
+			t.Errorf("through %s the agent reads %q", link, got)
+		}
+	}
+	sameTree(t, collect(t, sandbox), map[string]string{"kept": "x"})
+}
+
+// A program that puts a link in the place of the workspace has nothing else
+// collected.
+func (s *suite) swapped(t *testing.T) {
+	sandbox := s.stand(t)
+	workspace := sandbox.Layout(runner.AgentBox).Workspace
+	if e := s.run(t, sandbox, runner.AgentBox, "swap", workspace, "/etc"); e.exit.Code != 0 {
+		sameTree(t, collect(t, sandbox), map[string]string{}) // it may not
+		return
+	}
+	var out bytes.Buffer
+	if err := sandbox.Collect(within(t), runner.AgentBox, runner.WorkspaceDir, &out); err == nil {
+		t.Errorf("%d bytes were collected through a link", out.Len())
+	}
+	if err := sandbox.Put(within(t), runner.AgentBox, runner.WorkspaceDir, bytes.NewReader(treetest.Tar(t, 0o755, treetest.Entry{Name: "x"}))); err == nil {
+		t.Error("a file was put through a link")
+	}
+}
+
+func (s *suite) collectFails(t *testing.T) {
+	sandbox := s.stand(t)
+	put(t, sandbox, runner.WorkspaceDir, treetest.Entry{Name: "big", Content: strings.Repeat("x", 2<<20)})
+	if err := sandbox.Collect(within(t), runner.AgentBox, runner.WorkspaceDir, full{}); !errors.Is(err, errFull) {
+		t.Errorf("collected into a full file: %v", err)
+	}
+	if err := sandbox.Collect(within(t), runner.AgentBox, "/nonexistent", io.Discard); err == nil {
+		t.Error("a directory that is not there was collected")
+	}
+	if got := collect(t, sandbox); len(got) != 1 {
+		t.Errorf("after that, %d entries", len(got))
+	}
+}
+
+var errFull = errors.New("full")
+
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errFull }

@@ -1,0 +1,94 @@
+package sandboxtest
+
+import (
+	"archive/tar"
+	"bytes"
+	"io"
+	"testing"
+
+	"github.com/waza-isolate/waza/internal/tree/treetest"
+	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner"
+)
+
+// lone is a sandbox without servers, as programs of graders have it: the workspace of
+// another, in which what they do stays.
+func (s *suite) lone(t *testing.T) {
+	trial := s.trial(t)
+	first := s.standWith(t, trial)
+	put(t, first, runner.WorkspaceDir, treetest.Entry{Name: "note", Content: "left"})
+	var frozen bytes.Buffer
+	if err := first.Collect(within(t), runner.AgentBox, runner.WorkspaceDir, &frozen); err != nil {
+		t.Fatal(err)
+	}
+	other := *trial
+	other.Task, other.Servers, other.MCPJSON = trial.Task+".grader1.", nil, string(mcpconfig.Render(nil))
+	if other.Isolated() {
+		other.Network = "airtight"
+	}
+	lone := s.standWith(t, &other)
+	if err := lone.Put(within(t), runner.AgentBox, runner.WorkspaceDir, &frozen); err != nil {
+		t.Fatal(err)
+	}
+	place := lone.Layout(runner.AgentBox).At(runner.WorkspaceDir + "/note")
+	if got := s.say(t, lone, runner.AgentBox, "read", place); got != "left" {
+		t.Errorf("the lone box has %q of the workspace", got)
+	}
+	put(t, lone, runner.WorkspaceDir, treetest.Entry{Name: "note", Content: "changed"})
+	sameTree(t, collect(t, first), map[string]string{"note": "left"})
+}
+
+// find looks at single paths, where a backend can.
+func (s *suite) find(t *testing.T) {
+	sandbox := s.stand(t)
+	finder, ok := sandbox.(runner.Finder)
+	if !ok {
+		t.Skip("the backend looks into no box but the agent's")
+	}
+	content := treetest.Tar(t, 0o644,
+		treetest.Entry{Name: "d/file", Content: "x"},
+		treetest.Entry{Name: "link", Kind: tar.TypeSymlink, Link: "d"},
+	)
+	if err := sandbox.Put(within(t), "one", "/tmp", bytes.NewReader(content)); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]struct {
+		name    string
+		kind    byte
+		content string
+	}{
+		"/tmp/d/file":    {"tmp/d/file", tar.TypeReg, "x"},
+		"/tmp/d":         {"tmp/d/", tar.TypeDir, ""},
+		"/tmp/link":      {"tmp/link", tar.TypeSymlink, ""},
+		"/tmp/link/file": {"tmp/link", tar.TypeSymlink, ""},
+		"/tmp/d/file/x":  {},
+		"/nothing/at/it": {},
+	} {
+		var found bytes.Buffer
+		if err := finder.Find(within(t), "one", path, &found); err != nil {
+			t.Errorf("%s: %v", path, err)
+			continue
+		}
+		in := tar.NewReader(&found)
+		header, err := in.Next()
+		if want.name == "" {
+			if err != io.EOF {
+				t.Errorf("%s: %+v, %v; want nothing", path, header, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+			continue
+		}
+		if data, err := io.ReadAll(in); header.Name != want.name || header.Typeflag != want.kind || string(data) != want.content || err != nil {
+			t.Errorf("%s: %s, %c, %q, %v; want %+v", path, header.Name, header.Typeflag, data, err, want)
+		}
+		if _, err := in.Next(); err != io.EOF {
+			t.Errorf("%s: there is more than one entry: %v", path, err)
+		}
+	}
+	if err := finder.Find(within(t), "nobody", "/tmp", io.Discard); err == nil {
+		t.Error("a box that is not there is looked into")
+	}
+}

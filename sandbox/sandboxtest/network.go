@@ -1,0 +1,135 @@
+package sandboxtest
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/waza-isolate/waza/internal/tree/treetest"
+	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox/process"
+)
+
+// serveAt has each place say which server was asked for: by the place, or by the
+// request where a place is of all.
+func serveAt(t *testing.T, places []runner.Place) (stop func()) {
+	t.Helper()
+	var serving sync.WaitGroup
+	var servers []*http.Server
+	for _, place := range places {
+		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			name := place.Server
+			if name == "" {
+				name = r.Host
+			}
+			fmt.Fprintf(w, "%s %s", name, r.URL.Path)
+		})}
+		servers = append(servers, server)
+		serving.Go(func() { _ = server.Serve(place) })
+	}
+	return sync.OnceFunc(func() {
+		for _, server := range servers {
+			_ = server.Close()
+		}
+		serving.Wait()
+	})
+}
+
+// tell writes the mcp.json that leads to places, as a runner does.
+func tell(t *testing.T, sandbox runner.Sandbox, places []runner.Place) {
+	t.Helper()
+	hosts := map[string]string{"one": "one", "two": "two"}
+	moved := false
+	for _, place := range places {
+		if place.Host != "" {
+			hosts[place.Server], moved = place.Host, true
+		}
+	}
+	if moved {
+		put(t, sandbox, "/", treetest.Entry{Name: strings.TrimPrefix(runner.MCPConfigPath, "/"), Content: string(mcpconfig.Render(hosts))})
+	}
+}
+
+// The agent finds each server at its URL in mcp.json.
+func (s *suite) listen(t *testing.T, sandbox runner.Sandbox) {
+	s.visitAll(t, sandbox)
+}
+
+func (s *suite) visitAll(t *testing.T, sandbox runner.Sandbox) {
+	t.Helper()
+	places, err := sandbox.Listen(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := serveAt(t, places)
+	defer stop()
+	tell(t, sandbox, places)
+	for _, server := range []string{"one", "two"} {
+		got := s.say(t, sandbox, runner.AgentBox, "visit", sandbox.Layout(runner.AgentBox).MCPConfig, server)
+		if got != server+" /mcp" {
+			t.Errorf("at the URL of %s the agent finds %q", server, got)
+		}
+	}
+}
+
+// The agent finds its models at the URL of its layout, beside servers and without any.
+func (s *suite) models(t *testing.T) {
+	for _, servers := range []int{0, 2} {
+		trial := s.trial(t)
+		trial.Number, trial.Servers, trial.Models = servers+1, trial.Servers[:servers], &runner.Models{}
+		sandbox := s.standWith(t, trial)
+		places, err := sandbox.Listen(within(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := serveAt(t, places)
+		defer stop()
+		url := sandbox.Layout(runner.AgentBox).Models
+		got := s.say(t, sandbox, runner.AgentBox, "fetch", url+"/provider/x")
+		if got != runner.ModelHost+" /provider/x" {
+			t.Errorf("with %d servers the agent finds %q at %s", servers, got, url)
+		}
+	}
+}
+
+// Places can be opened again when their listeners are closed.
+func (s *suite) listenAgain(t *testing.T, sandbox runner.Sandbox) {
+	for range 2 {
+		s.visitAll(t, sandbox)
+	}
+}
+
+// The runner reaches what listens on the loopback of a server's box.
+func (s *suite) dial(t *testing.T, sandbox runner.Sandbox) {
+	for _, loopback := range []string{"127.0.0.1", "::1"} {
+		r := s.start(t, sandbox, "one", "serve", loopback)
+		port, err := strconv.Atoi(r.line(t))
+		if err != nil {
+			e := r.wait(t)
+			if loopback == "::1" {
+				t.Logf("no IPv6 here: %s", e.stderr)
+				continue
+			}
+			t.Fatalf("%s: %s", loopback, e.stderr)
+		}
+		conn, err := sandbox.Dial(within(t), "one", port)
+		if err != nil {
+			t.Fatalf("%s: %v", loopback, err)
+		}
+		if said, err := io.ReadAll(conn); string(said) != "hello" {
+			t.Errorf("%s: it says %q, %v", loopback, said, err)
+		}
+		_ = conn.Close()
+		_ = r.Signal(process.Kill)
+		r.wait(t)
+		if conn, err := sandbox.Dial(within(t), "one", port); err == nil {
+			_ = conn.Close()
+			t.Errorf("%s: something listens where nothing does", loopback)
+		}
+	}
+}

@@ -1,0 +1,225 @@
+// Package sandboxtest is one suite that every backend passes: what the runner
+// counts on, whatever programs run on.
+//
+// It says nothing of walls: those are each backend's own.
+package sandboxtest
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/dockertest"
+	"github.com/waza-isolate/waza/internal/tree/treetest"
+	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner"
+)
+
+// limit bounds everything that a test waits for.
+const limit = time.Minute
+
+// Opened is a backend under test.
+type Opened struct {
+	Backend runner.Backend
+	Name    string       // as guarantees name it
+	Trial   runner.Trial // what trials of the backend have in common
+	Box     runner.Box   // of agent and servers
+	// Left lists what stands of the run's sandboxes: directories, containers.
+	Left func(t *testing.T) []string
+}
+
+// Run runs the suite. open makes a backend whose boxes' [runner.Layout] has the
+// suite's own static program as Guest, and closes it when the test ends.
+func Run(t *testing.T, open func(t *testing.T, program string) Opened) {
+	s := &suite{Opened: open(t, dockertest.Program(t, "sandbox/sandboxtest/testdata/program", "program"))}
+	together := map[string]func(*testing.T, runner.Sandbox){
+		"guarantees":       s.guarantees,
+		"ends":             s.ends,
+		"signals":          s.signals,
+		"streams":          s.streams,
+		"big output":       s.bigOutput,
+		"a slow reader":    s.slowReader,
+		"environment":      s.environment,
+		"what cannot run":  s.cannotRun,
+		"children":         s.children,
+		"listen":           s.listen,
+		"listen again":     s.listenAgain,
+		"dial":             s.dial,
+		"boxes of nobody":  s.nobody,
+		"boxes that stand": s.standing,
+		"usage":            s.usage,
+	}
+	alone := map[string]func(*testing.T){
+		"layout":           s.layout,
+		"files":            s.files,
+		"a lone box":       s.lone,
+		"models":           s.models,
+		"single paths":     s.find,
+		"hostile tar":      s.hostileTar,
+		"hostile tree":     s.hostileTree,
+		"links to config":  s.configLinks,
+		"a swapped place":  s.swapped,
+		"close":            s.closing,
+		"close with work":  s.closeWithWork,
+		"cancelled":        s.cancelled,
+		"several at once":  s.several,
+		"gone at the end":  s.goneAtTheEnd,
+		"collect into err": s.collectFails,
+	}
+	t.Run("alone", func(t *testing.T) {
+		for name, test := range alone {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				test(t)
+			})
+		}
+	})
+	t.Run("together", func(t *testing.T) {
+		sandbox := s.stand(t)
+		for name, test := range together {
+			t.Run(name, func(t *testing.T) { test(t, sandbox) })
+		}
+	})
+	if left := s.Left(t); len(left) > 0 {
+		t.Errorf("left when all sandboxes are closed: %q", left)
+	}
+}
+
+type suite struct{ Opened }
+
+// trial is a trial with an agent and two servers, named after its test.
+func (s *suite) trial(t *testing.T) *runner.Trial {
+	trial := s.Trial
+	name := t.Name()
+	trial.Task, trial.Number = strings.ReplaceAll(name[strings.LastIndex(name, "/")+1:], "_", "-"), 1
+	trial.MCPJSON = string(mcpconfig.Render(map[string]string{"one": "one", "two": "two"}))
+	trial.Agent.Box = s.Box
+	trial.Servers = []runner.Server{{Name: "one", Box: s.Box}, {Name: "two", Box: s.Box}}
+	return &trial
+}
+
+// stand opens a sandbox, closed at the test's end.
+func (s *suite) stand(t *testing.T) runner.Sandbox {
+	t.Helper()
+	return s.standWith(t, s.trial(t))
+}
+
+func (s *suite) standWith(t *testing.T, trial *runner.Trial) runner.Sandbox {
+	t.Helper()
+	sandbox, err := s.Backend.Open(within(t), trial, func(evidence.Event) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := sandbox.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return sandbox
+}
+
+func within(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func (s *suite) guarantees(t *testing.T, sandbox runner.Sandbox) {
+	g := sandbox.Guarantees()
+	if g.Backend != s.Name || g.Network != s.Trial.Network || g.Enforced == nil {
+		t.Errorf("guarantees %+v, want those of backend %s", g, s.Name)
+	}
+}
+
+func (s *suite) closing(t *testing.T) {
+	sandbox := s.stand(t)
+	for range 2 {
+		if err := sandbox.Close(within(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := sandbox.Start(within(t), "one", s.spec(sandbox, "one", "exit", "0")); err == nil {
+		t.Error("a program starts in a closed sandbox")
+	}
+	if err := sandbox.Put(within(t), runner.AgentBox, runner.WorkspaceDir, strings.NewReader("")); err == nil {
+		t.Error("a closed sandbox takes files")
+	}
+	if _, err := sandbox.Dial(within(t), "one", 1); err == nil {
+		t.Error("a closed sandbox is dialled")
+	}
+}
+
+// Close ends whatever runs: those who wait for it hear so, and its output ends.
+func (s *suite) closeWithWork(t *testing.T) {
+	sandbox := s.stand(t)
+	token := t.Name()
+	var runs []*running
+	for _, box := range []string{runner.AgentBox, "one", "two"} {
+		for _, act := range []string{"wait", "deaf"} {
+			r := s.start(t, sandbox, box, act, token)
+			r.awaitLine(t, "ready")
+			runs = append(runs, r)
+		}
+	}
+	if err := sandbox.Close(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range runs {
+		if e := r.wait(t); e.err == nil {
+			t.Errorf("the sandbox went away under a program, and it ended with %+v", e.exit)
+		}
+	}
+	again := s.standWith(t, s.anotherTrial(t))
+	if n := s.say(t, again, "one", "count", token); n != "0" {
+		t.Errorf("%s programs of a closed sandbox run on", n)
+	}
+}
+
+func (s *suite) anotherTrial(t *testing.T) *runner.Trial {
+	trial := s.trial(t)
+	trial.Number = 2
+	return trial
+}
+
+func (s *suite) cancelled(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("no longer wanted"))
+	sandbox, err := s.Backend.Open(ctx, s.trial(t), func(evidence.Event) {})
+	if err == nil {
+		_ = sandbox.Close(within(t))
+		t.Error("a sandbox was opened with a context that had ended")
+	}
+	live := s.stand(t)
+	if _, err := live.Start(ctx, "one", s.spec(live, "one", "wait")); err == nil {
+		t.Error("a program was started with a context that had ended")
+	}
+}
+
+// Sandboxes of one run stand side by side.
+func (s *suite) several(t *testing.T) {
+	one, two := s.stand(t), s.standWith(t, s.anotherTrial(t))
+	for i, sandbox := range []runner.Sandbox{one, two} {
+		put(t, sandbox, runner.WorkspaceDir, treetest.Entry{Name: "which", Content: string(rune('1' + i))})
+	}
+	for i, sandbox := range []runner.Sandbox{one, two} {
+		place := sandbox.Layout(runner.AgentBox).At(runner.WorkspaceDir + "/which")
+		if got := s.say(t, sandbox, runner.AgentBox, "read", place); got != string(rune('1'+i)) {
+			t.Errorf("sandbox %d has the file of %s", i+1, got)
+		}
+	}
+}
+
+func (s *suite) nobody(t *testing.T, sandbox runner.Sandbox) {
+	_, startErr := sandbox.Start(within(t), "nobody", s.spec(sandbox, "one", "exit", "0"))
+	_, dialErr := sandbox.Dial(within(t), "nobody", 80)
+	putErr := sandbox.Put(within(t), "nobody", runner.WorkspaceDir, strings.NewReader(""))
+	for what, err := range map[string]error{"start": startErr, "dial": dialErr, "put": putErr} {
+		if err == nil {
+			t.Errorf("%s in a box that is not there", what)
+		}
+	}
+}

@@ -1,0 +1,182 @@
+package selftest
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/sandbox/probe"
+)
+
+// wall is what attacks of a kind run into.
+type wall struct {
+	means string // what it is to a run where one gets out
+	mend  string
+}
+
+var (
+	hostNetwork = wall{
+		"a program in a trial reaches programs on the engine's host, past the runner and unrecorded",
+		"use network: airtight, or an engine that keeps an internal network without a host address (com.docker.network.bridge.inhibit_ipv4) and applies seccomp profiles",
+	}
+	otherTrials = wall{
+		"trials can reach each other, so one may change another's outcome",
+		"let the engine manage the packet filter (\"iptables\": true in daemon.json), or use network: airtight",
+	}
+	otherServers = wall{
+		"servers can be reached past the runner, so calls escape the record",
+		"use an engine that honours network mode none",
+	}
+	internet = wall{
+		"a program in a trial reaches other machines: what it does depends on them, and may tell them anything",
+		"let the engine manage the packet filter (\"iptables\": true in daemon.json), or use network: airtight",
+	}
+	resolver = wall{
+		"questions for names leave the sandbox: a program in it can learn of the world and tell it things",
+		"upgrade the engine; until then use network: airtight",
+	}
+	control = wall{
+		"a program in a trial can have the engine do anything, which is root on its host",
+		"do not serve the engine's API on TCP without client certificates, and keep its socket out of images and volumes",
+	}
+	system = wall{
+		"a program in a trial can change or watch its machine beyond its container",
+		"run the engine with its default seccomp profile and without --privileged defaults, and upgrade it",
+	}
+	files = wall{
+		"a program in a trial can change what is not its own in its container, or settings of the whole machine",
+		"use an engine that honours read-only roots and masked paths, with a storage driver other than vfs",
+	}
+	process1 = wall{
+		"a program in a trial can take over process 1 of its container, and then outlive the run",
+		"use an engine and a kernel that honour PR_SET_DUMPABLE in containers, and the engine's own runtime",
+	}
+	shared = wall{
+		"a program in a trial can use up what others need, and so change their outcome",
+		"give no two boxes the same user, neither in the eval nor in their images, and use an engine that honours sysctls of a network namespace and seccomp profiles",
+	}
+	strangers = wall{
+		"a program in a trial sees those of other boxes, or what was theirs alone",
+		"use an engine that gives each container its own processes and files (no --pid=host by default)",
+	}
+)
+
+// attack is one entry of what is tried, in the order of reports.
+type attack struct {
+	name  string
+	tries string
+	wall  wall
+}
+
+func attacks() []attack {
+	return []attack{
+		{probe.HostTCP, "connect to a listener on every address of the engine's host", hostNetwork},
+		{probe.BridgeTCP, "connect to where the host would stand on the task network", hostNetwork},
+		{probe.DeviceTCP, "connect to the host past the routing table (SO_BINDTODEVICE, SO_DONTROUTE)", hostNetwork},
+		{probe.HostUDP, "send datagrams to every address of the host", hostNetwork},
+		{probe.BroadcastUDP, "send a broadcast that the host would hear", hostNetwork},
+		{probe.MulticastUDP, "send a multicast that the host would hear", hostNetwork},
+		{probe.DeviceUDP, "send datagrams to the host past the routing table", hostNetwork},
+		{probe.UnicastIfUDP, "send datagrams to the host with IP_UNICAST_IF", hostNetwork},
+		{probe.PktinfoUDP, "send datagrams to the host with IP_PKTINFO", hostNetwork},
+		{probe.HostIPv6, "reach the host over IPv6, by its addresses and those of each link", hostNetwork},
+		{probe.Ping, "have the host answer an ICMP echo", hostNetwork},
+		{probe.RawSocket, "send packets with forged headers", hostNetwork},
+		{probe.PacketSocket, "put packets onto the link itself", hostNetwork},
+		{probe.ARP, "ask the link for the host's other addresses", hostNetwork},
+		{probe.MarkedPackets, "mark packets (SO_MARK), to be taken for others by the host's rules", hostNetwork},
+		{probe.Vsock, "open a socket to the hypervisor", hostNetwork},
+		{probe.Routes, "add a route", hostNetwork},
+		{probe.Neighbour, "connect to another trial's agent and relay", otherTrials},
+		{probe.OtherServer, "connect to another server of the trial past the runner", otherServers},
+		{probe.External, "connect to addresses outside", internet},
+		{probe.Metadata, "connect to a cloud's metadata address", internet},
+		{probe.DNSForeign, "have the container's resolver resolve foreign names", resolver},
+		{probe.DNSEngine, "have the engine's resolver resolve foreign names", resolver},
+		{probe.DNSHost, "ask the host's resolvers, the host and addresses outside for a name", resolver},
+		{probe.EngineSocket, "connect to a container engine's socket", control},
+		{probe.EngineTCP, "connect to a container engine's API over TCP", control},
+		{probe.Mount, "mount a file system", system},
+		{probe.UserNamespace, "make a user namespace, in which it would be root", system},
+		{probe.Setuid, "become root, or gain privileges by a setuid program", system},
+		{probe.KernelModule, "load a kernel module", system},
+		{probe.KernelLog, "read the kernel's log", system},
+		{probe.Keyring, "reach the kernel's keyrings", system},
+		{probe.BPF, "give the kernel a BPF map", system},
+		{probe.PerfEvents, "open performance events", system},
+		{probe.IOUring, "set up io_uring, which goes around a seccomp filter", system},
+		{probe.MakeDevice, "make a device node", system},
+		{probe.HostDevices, "open a device of the host", system},
+		{probe.RootFiles, "change files of the image, our executable or mcp.json", files},
+		{probe.ProcSys, "open settings of the kernel (/proc/sys, core_pattern) for writing", files},
+		{probe.Sysrq, "open /proc/sysrq-trigger for writing", files},
+		{probe.Sysfs, "open control groups and settings in /sys for writing", files},
+		{probe.GuestMemory, "open process 1's memory, stdin, environment or root", process1},
+		{probe.GuestPtrace, "trace process 1", process1},
+		{probe.GuestFreeze, "stop process 1", process1},
+		{probe.GuestSignals, "end process 1 by a signal", process1},
+		{probe.SharedFile, "see what another container does with a file (a lock on it)", strangers},
+		{probe.SharedUser, "see what another container uses of what the kernel counts by user", shared},
+		{probe.MemoryTCP, "hold memory in the buffers of connections beside its limit", shared},
+		{probe.Processes, "see programs of other boxes", strangers},
+		{probe.PlantedSecret, "find a secret planted in the runner's environment, on the host and in another trial", strangers},
+	}
+}
+
+// Names lists the attacks.
+func Names() []string {
+	var names []string
+	for _, a := range attacks() {
+		names = append(names, a.name)
+	}
+	return names
+}
+
+// CheckNames refuses the name of an attack that there is not.
+func CheckNames(names []string) error {
+	known := Names()
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			return fmt.Errorf("there is no attack %q; %s", name, strictyaml.Suggest(name, known))
+		}
+	}
+	return nil
+}
+
+// Allow marks what got out and is let, and returns a sentence for everything else
+// that got out.
+func Allow(c *evidence.Certificate, names []string) []string {
+	var holes []string
+	for i := range c.Attacks {
+		a := &c.Attacks[i]
+		if a.Result != evidence.AttackGotOut {
+			continue
+		}
+		if a.Allowed = slices.Contains(names, a.Name); !a.Allowed {
+			holes = append(holes, Explain(*a))
+		}
+	}
+	return holes
+}
+
+// Explain says of an attack that got out what it did, what that means, and how to
+// mend it.
+func Explain(a evidence.Attack) string {
+	for _, known := range attacks() {
+		if known.name == a.Name {
+			return fmt.Sprintf("%s got out (it tried to %s: %s): %s. To mend it, %s.", a.Name, a.Tries, a.Detail, known.wall.means, known.wall.mend)
+		}
+	}
+	return a.Name + " got out: " + a.Detail
+}
+
+// Tries says what an attack tries to do, as a sentence goes on.
+func Tries(name string) string {
+	for _, known := range attacks() {
+		if known.name == name {
+			return known.tries
+		}
+	}
+	return ""
+}

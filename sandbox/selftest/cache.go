@@ -1,0 +1,119 @@
+package selftest
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/waza-isolate/waza/evidence"
+)
+
+// Validity is how long a certificate holds.
+const Validity = 24 * time.Hour
+
+// maxFile is more than any certificate takes.
+const maxFile = 256 << 10
+
+// Cache keeps certificates in a directory, each under what it is for. The zero Cache
+// keeps none.
+type Cache struct{ dir string }
+
+var errNoCache = errors.New("there is no directory for it")
+
+// OpenCache uses dir/waza/certificates, made when it is first needed; dir is a
+// directory of the user's for what can be made anew.
+func OpenCache(dir string) Cache { return Cache{filepath.Join(dir, "waza", "certificates")} }
+
+// path is where the certificate for an engine and a kind of sandbox lies.
+func (c Cache) path(engine map[string]string, kind evidence.SandboxKind) string {
+	key, _ := json.Marshal(struct { // of strings: it cannot fail
+		Engine map[string]string
+		Kind   evidence.SandboxKind
+	}{engine, kind})
+	sum := sha256.Sum256(key)
+	return filepath.Join(c.dir, hex.EncodeToString(sum[:16])+".json")
+}
+
+// Find is the certificate for an engine and a kind, where there is a valid one.
+func (c Cache) Find(engine map[string]string, kind evidence.SandboxKind, now time.Time) (evidence.Certificate, bool) {
+	data, err := readOwn(c.path(engine, kind))
+	if c.dir == "" || err != nil {
+		return evidence.Certificate{}, false
+	}
+	found, err := parse(data)
+	age := now.Sub(found.At)
+	if err != nil || age < 0 || age > Validity || found.Kind != kind || !maps.Equal(found.Engine, engine) {
+		return evidence.Certificate{}, false
+	}
+	found.Probed = evidence.ProbedCached
+	return found, true
+}
+
+// Keep writes a certificate, whole or not at all.
+func (c Cache) Keep(cert evidence.Certificate) error {
+	cert.Attacks = slices.Clone(cert.Attacks)
+	for i := range cert.Attacks {
+		cert.Attacks[i].Allowed = false // the next run has a command line of its own
+	}
+	if c.dir == "" {
+		return errNoCache
+	}
+	data, err := evidence.MarshalIndent(cert)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(c.dir, 0o700); err != nil {
+		return err
+	}
+	return evidence.WriteFile(c.path(cert.Engine, cert.Kind), data)
+}
+
+// readOwn reads a file that belongs to this user and that nobody else can write to.
+func readOwn(path string) ([]byte, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxFile || !ownAlone(info) {
+		return nil, fmt.Errorf("%s is not a certificate of ours", path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	return io.ReadAll(io.LimitReader(f, maxFile))
+}
+
+// parse reads a certificate that tells of every attack, once and in order.
+func parse(data []byte) (evidence.Certificate, error) {
+	var c evidence.Certificate
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&c); err != nil {
+		return c, err
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return c, errors.New("there is more after the certificate")
+	}
+	known := attacks()
+	if len(c.Attacks) != len(known) {
+		return c, fmt.Errorf("it tells of %d attacks and there are %d", len(c.Attacks), len(known))
+	}
+	results := []evidence.AttackResult{evidence.AttackHeld, evidence.AttackGotOut, evidence.AttackNotTried}
+	for i, a := range c.Attacks {
+		if a.Name != known[i].name || a.Tries != known[i].tries || a.Allowed || !slices.Contains(results, a.Result) {
+			return c, fmt.Errorf("attack %d is not as we know it", i)
+		}
+	}
+	return c, nil
+}

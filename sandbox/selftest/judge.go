@@ -1,0 +1,145 @@
+package selftest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox/probe"
+)
+
+// attacker is a box that attacks, and what it found.
+type attacker struct {
+	box   string
+	nonce string
+	found map[string]probe.Finding // by attack
+	ended bool                     // the box was there to the end
+}
+
+func (a *attacker) attack(ctx context.Context, s runner.Sandbox, aims probe.Aims) (err error) {
+	a.found = map[string]probe.Finding{}
+	a.ended, err = runProgram(ctx, in(s, a.box), probe.Attack, aims, func(l *lines) error {
+		for {
+			var f probe.Finding
+			err := l.next(&f)
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			a.found[f.Attack] = f
+		}
+	})
+	return err
+}
+
+// judge says of each attack what came of it.
+func (g *ground) judge() []evidence.Attack {
+	var all []evidence.Attack
+	for _, known := range attacks() {
+		judged := evidence.Attack{Name: known.name, Tries: known.tries}
+		var of []single
+		for _, a := range g.attackers {
+			of = append(of, g.judgeOne(known.name, a))
+		}
+		judged.Result, judged.Detail = together(of)
+		all = append(all, judged)
+	}
+	return all
+}
+
+// single is what came of an attack from one box.
+type single struct {
+	box    string
+	result evidence.AttackResult
+	detail string
+}
+
+func (g *ground) judgeOne(name string, a *attacker) single {
+	where := "the agent's container"
+	if a.box != runner.AgentBox {
+		where = "a server's container"
+	}
+	s := single{box: where, result: evidence.AttackNotTried}
+	f, told := a.found[name]
+	arrived, at := g.arrived(name, a.nonce)
+	switch {
+	case arrived != nil:
+		s.result, s.detail = evidence.AttackGotOut, "it arrived at "+at+", sent to "+arrived.Aim+" over "+arrived.Over
+	case !told && !a.ended:
+		s.result, s.detail = evidence.AttackGotOut, "process 1 and its container ended"
+	case !told:
+		s.detail = "the probe said nothing of it"
+	case f.State == probe.Out:
+		s.result, s.detail = evidence.AttackGotOut, f.Detail
+	case f.State == probe.Refused && overTCP(name) && !g.heard["tcp4"]:
+		s.detail = f.Detail + "; but the listener on the host could not be heard from beside it"
+	case f.State == probe.Refused:
+		s.result, s.detail = evidence.AttackHeld, f.Detail
+	case f.State == probe.Sent && g.listens(name):
+		s.result, s.detail = evidence.AttackHeld, f.Detail+", and did not arrive"
+	case f.State == probe.Sent:
+		s.detail = f.Detail + ", and the listener on the host could not be heard from beside it"
+	default:
+		s.detail = f.Detail
+		if g.host == nil && g.noOutpost != nil {
+			s.detail += ": " + g.noOutpost.Error()
+		}
+	}
+	return s
+}
+
+// overTCP says whether an attack is on the host's listener over TCP, where silence
+// may be the listener's.
+func overTCP(name string) bool {
+	return name == probe.HostTCP || name == probe.BridgeTCP || name == probe.DeviceTCP
+}
+
+// listens says whether a datagram of an attack would have been heard.
+func (g *ground) listens(name string) bool {
+	if name == probe.HostIPv6 {
+		return g.heard["tcp6"]
+	}
+	return g.heard["udp4"]
+}
+
+// arrived is what a listener heard of an attack, and where.
+func (g *ground) arrived(name, nonce string) (*probe.Arrival, string) {
+	match := func(a probe.Arrival) bool { return a.Attack == name && a.Nonce == nonce }
+	for _, at := range []struct {
+		post *post
+		is   string
+	}{{g.host, "the engine's host"}, {g.neighbour, "another trial"}, {g.sibling, "another server"}} {
+		if a := at.post.find(match); a != nil {
+			return a, at.is
+		}
+	}
+	return nil, ""
+}
+
+// together joins what came of an attack from all boxes: the worst counts.
+func together(of []single) (evidence.AttackResult, string) {
+	order := []evidence.AttackResult{evidence.AttackHeld, evidence.AttackNotTried, evidence.AttackGotOut}
+	worst := slices.MaxFunc(of, func(a, b single) int {
+		return cmp.Compare(slices.Index(order, a.result), slices.Index(order, b.result))
+	}).result
+	var details, boxes []string
+	for _, s := range of {
+		if s.result == worst {
+			details, boxes = append(details, s.detail), append(boxes, s.box)
+		}
+	}
+	if len(slices.Compact(slices.Clone(details))) == 1 && len(of) == len(details) {
+		return worst, details[0]
+	}
+	for i := range details {
+		details[i] = "from " + boxes[i] + ": " + details[i]
+	}
+	return worst, strings.Join(details, "; ")
+}

@@ -1,0 +1,82 @@
+package selftest
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox/probe"
+)
+
+// What an attack says of itself, and what listeners heard, decide together.
+func TestJudge(t *testing.T) {
+	heard := controls{"tcp4": true, "udp4": true}
+	agent := func(f ...probe.Finding) *attacker {
+		a := &attacker{box: runner.AgentBox, nonce: "n.agent", ended: true, found: map[string]probe.Finding{}}
+		for _, one := range f {
+			a.found[one.Attack] = one
+		}
+		return a
+	}
+	listener := func(a ...probe.Arrival) *post { return &post{arrivals: a} }
+	sent := probe.Finding{Attack: probe.DeviceUDP, State: probe.Sent, Detail: "2 datagrams went out"}
+	tests := []struct {
+		name   string
+		attack string
+		ground ground
+		of     *attacker
+		want   evidence.AttackResult
+		says   string
+	}{
+		{"refused", probe.Mount, ground{}, agent(probe.Finding{Attack: probe.Mount, State: probe.Refused, Detail: "no"}), evidence.AttackHeld, "no"},
+		{"its own word", probe.Mount, ground{}, agent(probe.Finding{Attack: probe.Mount, State: probe.Out, Detail: "yes"}), evidence.AttackGotOut, "yes"},
+		{"sent and heard", probe.DeviceUDP, ground{heard: heard, host: listener(probe.Arrival{Nonce: "n.agent", Attack: probe.DeviceUDP, Aim: "192.0.2.9", Over: "udp4"})},
+			agent(sent), evidence.AttackGotOut, "arrived at the engine's host, sent to 192.0.2.9 over udp4"},
+		{"refused, it says, and yet heard", probe.DeviceUDP, ground{heard: heard, neighbour: listener(probe.Arrival{Nonce: "n.agent", Attack: probe.DeviceUDP})},
+			agent(probe.Finding{Attack: probe.DeviceUDP, State: probe.Refused}), evidence.AttackGotOut, "another trial"},
+		{"heard from another box", probe.DeviceUDP, ground{heard: heard, host: listener(probe.Arrival{Nonce: "n.one", Attack: probe.DeviceUDP})}, agent(sent), evidence.AttackHeld, "did not arrive"},
+		{"sent, and nobody listens", probe.DeviceUDP, ground{}, agent(sent), evidence.AttackNotTried, "could not be heard"},
+		{"sent over what is not heard", probe.DeviceUDP, ground{heard: controls{"tcp4": true}}, agent(sent), evidence.AttackNotTried, "could not be heard"},
+		{"no answer of a listener that is deaf", probe.HostTCP, ground{heard: controls{"udp4": true}}, agent(probe.Finding{Attack: probe.HostTCP, State: probe.Refused, Detail: "no answer"}), evidence.AttackNotTried, "could not be heard"},
+		{"no answer", probe.HostTCP, ground{heard: heard}, agent(probe.Finding{Attack: probe.HostTCP, State: probe.Refused, Detail: "no answer"}), evidence.AttackHeld, "no answer"},
+		{"not told", probe.Mount, ground{}, agent(), evidence.AttackNotTried, "said nothing"},
+		{"the box ended", probe.GuestSignals, ground{}, &attacker{box: runner.AgentBox}, evidence.AttackGotOut, "container ended"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got := test.ground.judgeOne(test.attack, test.of)
+			if got.result != test.want || !strings.Contains(got.detail, test.says) {
+				t.Errorf("%s, %q", got.result, got.detail)
+			}
+		})
+	}
+}
+
+// The worst of all boxes counts, and says where it was.
+func TestTogether(t *testing.T) {
+	held := single{"a", evidence.AttackHeld, "refused"}
+	result, detail := together([]single{held, {"b", evidence.AttackHeld, "refused"}})
+	if result != evidence.AttackHeld || detail != "refused" {
+		t.Errorf("%s, %q", result, detail)
+	}
+	result, detail = together([]single{held, {"b", evidence.AttackGotOut, "arrived"}, {"c", evidence.AttackNotTried, "?"}})
+	if result != evidence.AttackGotOut || detail != "from b: arrived" {
+		t.Errorf("%s, %q", result, detail)
+	}
+}
+
+// Programs of the probe run in a box, and what they say is bounded.
+func TestLines(t *testing.T) {
+	endless := newLines(strings.NewReader(strings.Repeat("{}\n", maxLines+1)))
+	var err error
+	for range maxLines + 1 {
+		err = endless.next(&probe.Finding{})
+	}
+	if err == nil {
+		t.Error("lines without end are read")
+	}
+	if err := newLines(strings.NewReader(strings.Repeat("x", maxLine+1))).next(&probe.Finding{}); err == nil {
+		t.Error("a line without end is read")
+	}
+}
