@@ -1,0 +1,155 @@
+package archtest
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// floors are all packages of the module, from the ground up. A package imports packages of
+// lower floors only, so what a floor is about is decided without those above it.
+var floors = [][]string{
+	// Helpers of the standard library's kind, and what only tests need.
+	{
+		"internal/ansi", "internal/apikey", "internal/archtest", "internal/bounded", "internal/carry", "internal/checkup",
+		"internal/defence", "internal/digest", "internal/disk", "internal/dockertest", "internal/endtoend", "internal/golden",
+		"internal/heavytest", "internal/jsontext", "internal/judgetest", "internal/linediff", "internal/memtest",
+		"internal/procgroup", "internal/procid", "internal/pypitest", "internal/retry", "internal/strictyaml",
+		"internal/tree/treetest", "internal/upstreamtest", "internal/wholefile", "internal/words", "internal/written",
+		"bench/mcppeer", "compat", "conformance", "docs", "examples/mcp-eval/server", "examples/services/server", "frozen",
+		"pagetest", "schemas",
+	},
+	// Helpers that use those.
+	{"internal/browsertest", "internal/jsonvalue", "internal/plain", "internal/tree", "internal/visible", "bench/peer"},
+	// Single ideas: a configuration, a format, a matcher, one kind of observation.
+	{
+		"evidence/canary", "evidence/changes", "evidence/redact", "grading/match", "internal/frontmatter", "internal/termtest",
+		"mcp/catalog", "mcpconfig", "model/dialect", "runner/cmdmock", "sandbox/observe", "sandbox/probe", "sandbox/process",
+		"sandbox/usage",
+	},
+	// What a trial leaves, and process 1 of its containers.
+	{"evidence", "images", "mcp/finding", "sandbox/guest", "attacks/part"},
+	// What goes over the wire, and what it adds up to.
+	{
+		"agents/internal/program", "agents/internal/session", "agents/internal/transcript", "capture", "egress", "mcp/proxy",
+		"model/judge", "attacks/hostileguest",
+	},
+	// Verdicts, numbers, transcripts.
+	{"agents/transcript", "grading", "model/stub", "report/conversation", "results"},
+	// Agents and reports.
+	{
+		"agents/adapter", "agents/llm", "agents/mock", "agents/script", "mcp/mock", "report", "report/inspection",
+		"report/junit",
+	},
+	// The eval, which names graders, agents and mocks.
+	{"agents", "eval", "report/markdown"},
+	{"model/gateway", "runner/gitrepo", "schemas/generate"},
+	{"runner"},
+	// What is attached to runs: backends, the dashboard, progress on a terminal.
+	{
+		"containers", "internal/liveview", "internal/runtest", "sandbox/local", "sandbox/sandboxtest", "sandbox/selftest",
+		"serve", "attacks/hostile",
+	},
+	// Programs.
+	{"agents/adapter/lock", "attacks", "bench", "cmd/waza"},
+}
+
+// modulePackages are the packages of the module, without its path.
+func modulePackages(t *testing.T) []pkg {
+	all := list(t, module+"...")
+	for i := range all {
+		all[i].ImportPath = strings.TrimPrefix(all[i].ImportPath, module)
+	}
+	return all
+}
+
+func TestFloors(t *testing.T) {
+	floor := map[string]int{}
+	for n, names := range floors {
+		for _, name := range names {
+			if _, twice := floor[name]; twice {
+				t.Errorf("%s has two floors", name)
+			}
+			floor[name] = n
+		}
+	}
+	document, err := os.ReadFile("../../ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range modulePackages(t) {
+		n, known := floor[p.ImportPath]
+		if !known {
+			t.Errorf("%s has no floor: add it to floors", p.ImportPath)
+			continue
+		}
+		delete(floor, p.ImportPath)
+		if !strings.Contains(string(document), "`"+p.ImportPath+"`") {
+			t.Errorf("ARCHITECTURE.md does not mention %s", p.ImportPath)
+		}
+		for _, imported := range p.Imports {
+			below, own := strings.CutPrefix(imported, module)
+			if own && !slices.ContainsFunc(floors[:n], func(names []string) bool { return slices.Contains(names, below) }) {
+				t.Errorf("%s, on floor %d, imports %s, which is on no lower floor", p.ImportPath, n, below)
+			}
+		}
+	}
+	for name := range floor {
+		t.Errorf("%s has a floor and does not exist", name)
+	}
+}
+
+// deletable are features that nothing else needs, so that each can be deleted with its
+// command or flag: cmd/waza imports them, and whoever is listed here with a reason.
+var deletable = map[string]map[string]string{
+	"containers": {
+		"agents/adapter/lock": "resolves the packages of agents in containers",
+		"bench":               "measures it",
+	},
+	"agents/adapter": {
+		"agents/adapter/lock": "writes its lock",
+		"eval":                "not yet: an eval names its executor, and eval checks it",
+		"runner":              "not yet: the runner plans how each executor is started",
+	},
+	"agents/llm":    {"agents": "lists it", "runner": "not yet: as agents/adapter"},
+	"agents/mock":   {"agents": "lists it"},
+	"agents/script": {"agents": "lists it"},
+	"mcp/mock": {
+		"eval":   "not yet: a mock is part of the eval's types",
+		"runner": "not yet: the runner starts mocks as it starts servers",
+	},
+	"model/judge":       {},
+	"model/stub":        {},
+	"internal/liveview": {},
+	"report/inspection": {"runner": "not yet: the runner makes the inspection from the evidence"},
+	"report/junit":      {"runner": "not yet: the runner writes every run's files"},
+	"report/markdown":   {},
+	"sandbox/local":     {},
+	"sandbox/selftest":  {"attacks": "attacks what it probes"},
+	"serve":             {},
+}
+
+func TestDeletable(t *testing.T) {
+	found := map[string][]string{}
+	for _, p := range modulePackages(t) {
+		for _, imported := range p.Imports {
+			name := strings.TrimPrefix(imported, module)
+			if _, is := deletable[name]; is {
+				found[name] = append(found[name], p.ImportPath)
+			}
+		}
+	}
+	for feature, exceptions := range deletable {
+		for _, importer := range found[feature] {
+			if _, excepted := exceptions[importer]; !excepted && importer != "cmd/waza" {
+				t.Errorf("%s imports %s, which is to be deletable", importer, feature)
+			}
+		}
+		for importer := range exceptions {
+			if !slices.Contains(found[feature], importer) {
+				t.Errorf("%s imports %s no longer: delete the exception", importer, feature)
+			}
+		}
+	}
+}
