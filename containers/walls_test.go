@@ -3,7 +3,9 @@ package containers
 import (
 	"archive/tar"
 	"bytes"
+	"fmt"
 	"io"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/api/types/network"
+	"golang.org/x/sys/unix"
 
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/runner"
@@ -184,6 +187,22 @@ func TestWallsFromInside(t *testing.T) {
 			mustSh(t, s, box, "echo '#!/bin/sh' > /tmp/x && chmod +x /tmp/x && /tmp/x && touch "+runner.HomeDir)
 		}
 	})
+}
+
+// A 32-bit program, whose calls have other numbers, is ended at its first.
+func TestAttacks_ProgramOf32Bits(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("32-bit programs are built for amd64 alone")
+	}
+	b := openRun(t)
+	s, _ := stand(t, b, trialOf(b, networkAirtight, debian))
+	if err := s.Put(within(t), runner.AgentBox, "/tmp", bytes.NewReader(program(t, "echo", "GOARCH=386"))); err != nil {
+		t.Fatal(err)
+	}
+	e := sh(t, s, runner.AgentBox, "/tmp/echo; echo ended with $?")
+	if want := fmt.Sprintf("ended with %d\n", 128+int(unix.SIGSYS)); e.stdout != want {
+		t.Errorf("a 32-bit program %q, want %q", e.stdout, want)
+	}
 }
 
 // mcp.json can be read by the agent and neither be changed nor replaced.
