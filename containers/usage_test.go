@@ -33,7 +33,7 @@ func TestFullDirectoryIsRemembered(t *testing.T) {
 }
 
 // A container that runs out of memory loses a program and not process 1.
-func TestGuestOutlivesWhatEatsMemory(t *testing.T) {
+func TestFaults_GuestOutlivesWhatEatsMemory(t *testing.T) {
 	t.Parallel()
 	b := openRun(t)
 	s, seen := stand(t, b, trialOf(b, networkAirtight))
@@ -57,7 +57,7 @@ func TestGuestOutlivesWhatEatsMemory(t *testing.T) {
 
 // Files in tmpfs are memory that no program holds: what writes them ends, and process 1
 // may follow, with no memory left for itself. Either way it is known what they ran into.
-func TestFilesThatFillMemory(t *testing.T) {
+func TestFaults_FilesThatFillMemory(t *testing.T) {
 	t.Parallel()
 	b := openRun(t)
 	trial := trialOf(b, networkAirtight)

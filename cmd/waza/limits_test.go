@@ -10,7 +10,7 @@ import (
 
 // What an agent runs into is its own, whatever code it exits with, and what is left
 // of it is graded.
-func TestAgentsLimits(t *testing.T) {
+func TestFaults_AgentsLimits(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		how    string
@@ -141,7 +141,7 @@ func plausible(t *testing.T, r evidence.Resource) {
 
 // What a server runs into is its own: graders decide, and events and resources say
 // what happened.
-func TestServersLimits(t *testing.T) {
+func TestFaults_ServersLimits(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		how    string
