@@ -9,6 +9,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/jsonvalue"
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
 
 // call is a logical tool call while its frames come in, or a read, whose name is the
@@ -39,13 +40,13 @@ type round struct {
 
 // call returns the call or the read that a request belongs to: one that waited for
 // it, or a new one.
-func (c *collector) call(f evidence.Frame, m message) *call {
-	params, ok := members(m.params)
-	k := c.retried(f, m.method, params)
+func (c *collector) call(f evidence.Frame, m jsonrpc.Message) *call {
+	params, ok := members(m.Params)
+	k := c.retried(f, m.Method, params)
 	if k == nil {
-		k = &call{method: m.method, Call: evidence.Call{
-			Server: f.Server, Conn: f.Conn, ID: bytes.Clone(m.id),
-			Tool: text(params[nameKey(m.method)]), Arguments: bytes.Clone(arguments(params)),
+		k = &call{method: m.Method, Call: evidence.Call{
+			Server: f.Server, Conn: f.Conn, ID: bytes.Clone(m.ID.Raw),
+			Tool: text(params[nameKey(m.Method)]), Arguments: bytes.Clone(arguments(params)),
 			Start: f.Time, RequestFrame: f.Seq,
 		}}
 		_, k.asTask = params["task"]
@@ -58,29 +59,29 @@ func (c *collector) call(f evidence.Frame, m message) *call {
 	if !ok || k.Tool == "" {
 		k.note(f, NoteMalformed)
 	}
-	if key, ok := folded(params, "name", "arguments"); defence.FoldedKeys && ok && m.method == methodCallTool {
-		c.gap(f, key.Error())
+	if key, as := folded(params, "name", "arguments"); defence.FoldedKeys && as != "" && m.Method == methodCallTool {
+		c.gap(f, fmt.Sprintf("key %q, which some read as %q", key, as))
 	}
 	k.oddities(f, m)
 	return k
 }
 
 // settle records the answer to k.
-func (c *collector) settle(f evidence.Frame, m message, k *call) {
+func (c *collector) settle(f evidence.Frame, m jsonrpc.Message, k *call) {
 	k.oddities(f, m)
-	k.ResponseFrame, k.Result, k.Error = f.Seq, bytes.Clone(m.result), bytes.Clone(m.err)
+	k.ResponseFrame, k.Result, k.Error = f.Seq, bytes.Clone(m.Result), bytes.Clone(errorOf(m))
 	switch {
 	case f.Synthetic == evidence.SyntheticTimeout:
 		k.end(f, evidence.OutcomeTimeout)
 	case f.Synthetic != "" && f.Synthetic != evidence.SyntheticHidden && f.Synthetic != evidence.SyntheticBudget:
 		k.end(f, evidence.OutcomeTransportError)
-	case m.err != nil:
-		if m.result != nil {
+	case errorOf(m) != nil:
+		if m.Result != nil {
 			k.note(f, NoteMalformed)
 		}
 		k.end(f, evidence.OutcomeProtocolError)
 	default:
-		c.settleResult(f, m.result, k)
+		c.settleResult(f, m.Result, k)
 	}
 }
 
@@ -91,7 +92,7 @@ func (c *collector) settleResult(f evidence.Frame, result json.RawMessage, k *ca
 		k.end(f, evidence.OutcomeProtocolError)
 		return
 	}
-	if _, odd := folded(fields, "isError", "resultType"); odd {
+	if _, as := folded(fields, "isError", "resultType"); as != "" {
 		k.note(f, NoteMalformed)
 	}
 	if text(fields["resultType"]) == "input_required" && !c.session[connID{k.Server, k.Conn}] {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
 
 // What is kept of a server's lists. A server that lists more is not followed any
@@ -80,15 +81,15 @@ func (c *collector) talkOf(f evidence.Frame) string {
 
 // kept reads what a server listed before tools were kept from the agent, or answered when its
 // client had left. The answer that the agent saw comes after it, and is what ends the request.
-func (c *collector) kept(f evidence.Frame, m message) {
-	id := requestID{connID{f.Server, f.Conn}, m.key}
+func (c *collector) kept(f evidence.Frame, m jsonrpc.Message) {
+	id := requestID{connID{f.Server, f.Conn}, m.ID.Key}
 	waiting := c.open[id]
-	if m.method == "" && len(waiting) == 0 {
+	if m.Method == "" && len(waiting) == 0 {
 		c.unheard(f, c.closed[id])
 	}
-	if m.method == "" && len(waiting) > 0 && waiting[0].list {
+	if m.Method == "" && len(waiting) > 0 && waiting[0].list {
 		known := c.catalog(f)
-		for _, raw := range c.page(f, m.result).tools {
+		for _, raw := range c.page(f, m.Result).tools {
 			if v := c.version(f, known, raw); v != nil && !known.hide(f, v) {
 				c.note(f, NoteTooManyTools)
 				return

@@ -9,6 +9,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
 
 // connID is one client's conversation with one server.
@@ -88,78 +89,78 @@ func (c *collector) frame(f evidence.Frame) {
 		c.gap(f, fmt.Sprintf("it has more than %d values", jsontext.MaxValues))
 		return
 	}
-	batch, err := split(f.Raw)
+	batch, _, err := jsonrpc.Split(f.Raw)
 	if err != nil {
 		c.gap(f, err.Error())
 		return
 	}
 	for _, raw := range batch {
-		m, err := parse(raw)
-		if err != nil {
+		m, err := jsonrpc.Read(raw)
+		if err = cmp.Or(m.Misread, err); err != nil {
 			c.gap(f, err.Error())
 			continue
 		}
-		if why := m.doubt(f); defence.OneMeaning && why != "" {
+		if why := doubt(f, m); defence.OneMeaning && why != "" {
 			c.gap(f, why)
 		}
 		c.message(f, m)
 	}
 }
 
-func (c *collector) message(f evidence.Frame, m message) {
-	toServer, asks := f.Dir == evidence.ToServer, m.method != ""
+func (c *collector) message(f evidence.Frame, m jsonrpc.Message) {
+	toServer, asks := f.Dir == evidence.ToServer, m.Method != ""
 	switch {
 	case f.Side == evidence.SideServer:
 		c.kept(f, m)
-	case defence.Cancellation && toServer && m.method == "notifications/cancelled":
+	case defence.Cancellation && toServer && m.Method == "notifications/cancelled":
 		c.cancel(f, m)
 	case toServer && asks:
 		c.request(f, m)
-	case !toServer && !asks && m.key == "" && f.Synthetic != "":
+	case !toServer && !asks && m.ID.Key == "" && f.Synthetic != "":
 		c.broken(f)
 	case (!toServer || !defence.OwnAnswers) && !asks:
 		c.answer(f, m)
-	case !toServer && m.method == "notifications/tools/list_changed":
+	case !toServer && m.Method == "notifications/tools/list_changed":
 		c.catalog(f).blind = f.Seq
 	}
 	// What is left: a server's other notifications and its requests, and their answers.
 }
 
-func (c *collector) request(f evidence.Frame, m message) {
-	r := &request{list: m.method == "tools/list", frame: f.Seq}
-	switch m.method {
+func (c *collector) request(f evidence.Frame, m jsonrpc.Message) {
+	r := &request{list: m.Method == "tools/list", frame: f.Seq}
+	switch m.Method {
 	case "initialize":
 		c.session[connID{f.Server, f.Conn}] = true
 	case "tools/call":
-		if m.key == "" {
+		if m.ID.Key == "" {
 			c.note(f, NoteCallWithoutID)
 			c.gap(f, "a tools/call without an id: whether it ran is not known")
 			return
 		}
 		r.call = c.call(f, m)
 	case "tools/list":
-		params, _ := members(m.params) // a list without parameters begins at its first page
+		params, _ := members(m.Params) // a list without parameters begins at its first page
 		r.cursor = text(params["cursor"])
 	case methodReadResource, methodGetPrompt:
-		if m.key != "" {
+		if m.ID.Key != "" {
 			r.call = c.call(f, m)
 		}
 	}
-	if m.key == "" {
+	if m.ID.Key == "" {
 		return
 	}
-	id := requestID{connID{f.Server, f.Conn}, m.key}
+	id := requestID{connID{f.Server, f.Conn}, m.ID.Key}
 	if len(c.open[id]) > 0 {
 		c.noteOn(f, r, NoteIDReused)
 	}
 	c.open[id] = append(c.open[id], r)
 }
 
-func (c *collector) answer(f evidence.Frame, m message) {
-	id := requestID{connID{f.Server, f.Conn}, m.key}
+func (c *collector) answer(f evidence.Frame, m jsonrpc.Message) {
+	id := requestID{connID{f.Server, f.Conn}, m.ID.Key}
 	if !defence.OwnConversation && len(c.open[id]) == 0 {
 		for other := range c.open {
-			if other.key == m.key {
+			if other.key == m.ID.Key {
 				id, f.Server, f.Conn = other, other.server, other.conn
 			}
 		}
@@ -182,7 +183,7 @@ func (c *collector) answer(f evidence.Frame, m message) {
 	case r.call != nil:
 		c.settle(f, m, r.call)
 	case r.list:
-		c.list(f, r, m.result)
+		c.list(f, r, m.Result)
 	}
 }
 
@@ -215,18 +216,18 @@ func (c *collector) unasked(f evidence.Frame, last *request) {
 }
 
 // cancel ends a request that the client gave up or left, or that the proxy gave up.
-func (c *collector) cancel(f evidence.Frame, m message) {
-	params, ok := members(m.params)
+func (c *collector) cancel(f evidence.Frame, m jsonrpc.Message) {
+	params, ok := members(m.Params)
 	if !ok {
 		c.note(f, NoteMalformed)
 		return
 	}
-	key, ok := idKey(params["requestId"])
+	cancelled, ok := jsonrpc.ParseID(params["requestId"])
 	if !ok {
 		c.note(f, NoteMalformed)
 		return
 	}
-	id := requestID{connID{f.Server, f.Conn}, key}
+	id := requestID{connID{f.Server, f.Conn}, cancelled.Key}
 	if open := c.open[id]; f.Synthetic == evidence.SyntheticAbandoned && len(open) > 0 && open[0].call == nil {
 		return // its client may come back for the answer
 	}

@@ -6,58 +6,49 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
 
 // doubt says why whoever got a message may have read another one than is recorded; it
 // is empty where nothing that counts can be read in two ways. Of what an agent asks all
 // of it counts, of an answer what decides on its outcome.
-func (m message) doubt(f evidence.Frame) string {
-	if repeats(m.raw, "jsonrpc", "id", "method", "params", "result", "error") {
+func doubt(f evidence.Frame, m jsonrpc.Message) string {
+	if m.Repeated {
 		return "a key of its envelope comes twice"
 	}
 	if f.Dir == evidence.ToClient {
-		if repeats(m.result, "isError", "resultType", "content", "structuredContent", "tools") {
+		if repeats(m.Result, "isError", "resultType", "content", "structuredContent", "tools") {
 			return "a key of its result comes twice"
 		}
 		return ""
 	}
-	name := text(member(m.params, nameKey(m.method)))
+	name := text(jsontext.Member(m.Params, nameKey(m.Method)))
 	switch {
-	case !utf8.Valid(m.raw):
+	case !utf8.Valid(m.Raw):
 		return "it is not UTF-8"
-	case strings.Contains(m.method, "\x00"), strings.Contains(name, "\x00"):
+	case strings.Contains(m.Method, "\x00"), strings.Contains(name, "\x00"):
 		return "a NUL is in its method or in the name of what it asks for, where some end a text"
-	case m.isAsked() && duplicateKeys(m.params):
+	case isAsked(m) && duplicateKeys(m.Params):
 		return "a key of its parameters comes twice"
 	}
 	return ""
 }
 
 // isAsked says whether a message asks for a tool's call or a read.
-func (m message) isAsked() bool {
-	switch m.method {
+func isAsked(m jsonrpc.Message) bool {
+	switch m.Method {
 	case methodCallTool, methodReadResource, methodGetPrompt:
 		return true
 	}
 	return false
 }
 
-// member is the value of a key of an object, the last one where there are several.
-func member(object []byte, key string) (found []byte) {
-	for k, value := range jsontext.Members(object) {
-		if k == key {
-			found = value
-		}
-	}
-	return found
-}
-
 // oddities notes what of a message different parsers may read differently.
-func (k *call) oddities(f evidence.Frame, m message) {
-	if duplicateKeys(m.raw) {
+func (k *call) oddities(f evidence.Frame, m jsonrpc.Message) {
+	if duplicateKeys(m.Raw) {
 		k.note(f, NoteDuplicateKey)
 	}
-	if !utf8.Valid(m.raw) {
+	if !utf8.Valid(m.Raw) {
 		k.note(f, NoteMalformed)
 	}
 }

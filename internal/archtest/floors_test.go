@@ -25,8 +25,8 @@ var floors = [][]string{
 	// Single ideas: a configuration, a format, a matcher, one kind of observation.
 	{
 		"evidence/canary", "evidence/changes", "evidence/redact", "grading/match", "internal/frontmatter", "internal/termtest",
-		"mcp/catalog", "mcpconfig", "model/dialect", "runner/cmdmock", "sandbox/observe", "sandbox/probe", "sandbox/process",
-		"sandbox/usage",
+		"mcp/catalog", "mcp/jsonrpc", "mcpconfig", "model/dialect", "runner/cmdmock", "sandbox/observe", "sandbox/probe",
+		"sandbox/process", "sandbox/usage",
 	},
 	// What a trial leaves, and process 1 of its containers.
 	{"evidence", "images", "mcp/finding", "sandbox/guest", "attacks/part"},

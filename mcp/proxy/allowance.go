@@ -174,7 +174,7 @@ func (s *server) refuseSpent(w http.ResponseWriter, c call, why string) {
 	}
 	var answers [][]byte
 	for _, m := range c.env.of(request) {
-		raw := errorResponse(m.id.raw, codeBudget, why)
+		raw := errorResponse(m.id.Raw, codeBudget, why)
 		if kept {
 			record(evidence.Frame{Dir: evidence.ToClient, Raw: raw, Synthetic: evidence.SyntheticBudget})
 		}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/waza-isolate/waza/internal/bounded"
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
 
 // held is how much memory f leaves behind in what it returns.
@@ -105,12 +106,12 @@ func TestExchangesKeepNoMessage(t *testing.T) {
 }
 
 func TestLongIDsAndMethodsAreNone(t *testing.T) {
-	long := strings.Repeat("1", maxID+1)
+	long := strings.Repeat("1", jsonrpc.MaxName+1)
 	for _, raw := range []string{
 		`{"jsonrpc":"2.0","id":` + long + `,"method":"x"}`, `{"jsonrpc":"2.0","id":"` + long + `","method":"x"}`,
 		`{"jsonrpc":"2.0","id":"` + long + `","result":{}}`, `{"jsonrpc":"2.0","id":1,"method":"` + long + `"}`,
 	} {
-		if _, err := parse([]byte(raw)); !errors.Is(err, errNotMessage) {
+		if _, err := parse([]byte(raw)); !errors.Is(err, jsonrpc.ErrNotMessage) {
 			t.Errorf("%.60s: %v", raw, err)
 		}
 	}
@@ -228,7 +229,7 @@ func TestListOfManySmallElements(t *testing.T) {
 	raw := []byte(`{"result":{"tools":[` + strings.Repeat("1,", 256<<10) + `{"name":"a"},` + strings.Repeat("1,", 256<<10) + `1]}}`)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	seen := newToolFilter([]string{"a"}).cut(raw, false, func(id) bool { return true })
+	seen := newToolFilter([]string{"a"}).cut(raw, false, func(jsonrpc.ID) bool { return true })
 	runtime.ReadMemStats(&after)
 	if string(seen) != `{"result":{"tools":[{"name":"a"}]}}` {
 		t.Errorf("left are %d bytes", len(seen))

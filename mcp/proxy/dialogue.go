@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
 
 // dialogue is a conversation with a server over HTTP: a session of the server's,
@@ -19,7 +21,7 @@ type dialogue struct {
 
 // asked is a request of the agent's.
 type asked struct {
-	id      id
+	id      jsonrpc.ID
 	method  string
 	injects injections // what is to be added to the result of a call
 	kept    bool       // its response is over; guarded by dialogues.mu
@@ -58,7 +60,7 @@ func (ds *dialogues) join(session string, env envelope) (*dialogue, []*asked, er
 	var waiting []*asked
 	for _, m := range requests {
 		a := &asked{id: m.id, method: m.method, injects: ds.server.injects.of(m)}
-		d.open[m.id.key] = append(d.open[m.id.key], a)
+		d.open[m.id.Key] = append(d.open[m.id.Key], a)
 		waiting = append(waiting, a)
 	}
 	if len(waiting) > 0 {
@@ -75,7 +77,7 @@ func (ds *dialogues) find(session string, env envelope) (*dialogue, error) {
 		return ds.begin() // it gets its session from the response
 	}
 	free := func(d *dialogue) bool {
-		return !slices.ContainsFunc(env.of(request), func(m message) bool { return len(d.open[m.id.key]) > 0 })
+		return !slices.ContainsFunc(env.of(request), func(m message) bool { return len(d.open[m.id.Key]) > 0 })
 	}
 	if i := slices.IndexFunc(ds.loose, free); i >= 0 {
 		return ds.loose[i], nil
@@ -103,7 +105,7 @@ func (ds *dialogues) learn(d *dialogue, method string, initialize bool, response
 	defer ds.mu.Unlock()
 	session := response.Header.Get(headerSession)
 	switch {
-	case initialize && session != "" && len(session) <= maxID:
+	case initialize && session != "" && len(session) <= jsonrpc.MaxName:
 		d.session = session
 		ds.sessions[session] = d
 	case d.session == "":
@@ -160,7 +162,7 @@ func (ds *dialogues) unanswered(d *dialogue, waiting []*asked) []*asked {
 	defer ds.mu.Unlock()
 	var left []*asked
 	for _, a := range waiting {
-		if slices.Contains(d.open[a.id.key], a) {
+		if slices.Contains(d.open[a.id.Key], a) {
 			left = append(left, a)
 		}
 	}
@@ -177,14 +179,14 @@ func (ds *dialogues) leave(d *dialogue, waiting []*asked, keep bool) {
 	defer ds.mu.Unlock()
 	d.active--
 	for _, a := range waiting {
-		i := slices.Index(d.open[a.id.key], a)
+		i := slices.Index(d.open[a.id.Key], a)
 		switch {
 		case i < 0:
 		case keep && ds.kept < maxKept:
 			a.kept = true
 			ds.kept++
 		default:
-			ds.drop(d, a.id.key, i)
+			ds.drop(d, a.id.Key, i)
 		}
 	}
 }

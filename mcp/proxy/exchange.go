@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
 
 // Codes of the errors the proxy answers with itself. The last three are from the
@@ -45,9 +46,9 @@ type exchange struct {
 	ctx     context.Context // until it is settled
 	settled func()
 
-	open     map[string]id // ids still to be answered; guarded by the link's mu
-	detached bool          // nobody takes what is sent until the stream is resumed; guarded by the link's mu
-	left     bool          // the response to the POST is over; guarded by the link's mu
+	open     map[string]jsonrpc.ID // ids still to be answered; guarded by the link's mu
+	detached bool                  // nobody takes what is sent until the stream is resumed; guarded by the link's mu
+	left     bool                  // the response to the POST is over; guarded by the link's mu
 
 	abandoned bool // the agent left before its end; guarded by the link's mu
 
@@ -60,17 +61,17 @@ func newExchange(l *link, c call) *exchange {
 		feed:    &feed{queue: newQueue(limits.Queue, l.server.proxy.memory), journal: l.journal},
 		streams: c.accepts.stream,
 		asked:   c.env.of(request),
-		open:    map[string]id{},
+		open:    map[string]jsonrpc.ID{},
 	}
 	ex.ctx, ex.settled = context.WithCancel(context.Background())
 	for i, m := range ex.asked {
 		ex.asked[i].injects = l.server.injects.of(m)
 		ex.asked[i].name, ex.asked[i].version = "", "" // of any length, and kept while the agent is away
-		ex.open[m.id.key] = m.id
-		ex.held += messageCost + 2*idCost(m.id.key) + idCost(m.token.key)
+		ex.open[m.id.Key] = m.id
+		ex.held += messageCost + 2*idCost(m.id.Key) + idCost(m.token.Key)
 		ex.endless = ex.endless || l.isShared() && m.method == methodListen
-		if m.token.key != "" {
-			ex.tokens = append(ex.tokens, m.token.key)
+		if m.token.Key != "" {
+			ex.tokens = append(ex.tokens, m.token.Key)
 		}
 	}
 	return ex
@@ -128,9 +129,9 @@ func errorResponse(id json.RawMessage, code int, text string) []byte {
 
 // cancellation is the notification that cancels a request on stdio; 2026-07-28
 // basic/patterns/cancellation.
-func cancellation(id id, reason string) []byte {
+func cancellation(id jsonrpc.ID, reason string) []byte {
 	quoted, _ := json.Marshal(reason)
-	b := append([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`), id.raw...)
+	b := append([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`), id.Raw...)
 	b = append(b, `,"reason":`...)
 	b = append(b, quoted...)
 	return append(b, `}}`...)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/defence"
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
 
 // open records the requests of a POST and has their answers routed to the
@@ -100,8 +101,8 @@ func (l *link) begin(ex *exchange, c call) {
 }
 
 // giveUp closes ex to answers, and returns the ids it still waited for.
-func (l *link) giveUp(ex *exchange) []id {
-	var given []id
+func (l *link) giveUp(ex *exchange) []jsonrpc.ID {
+	var given []jsonrpc.ID
 	for key, id := range ex.open {
 		given = append(given, id)
 		l.late++
@@ -130,8 +131,8 @@ func (l *link) settle(ex *exchange, key string) {
 }
 
 // answer gives ex an answer of the proxy's own, and records it as such.
-func (l *link) answer(ex *exchange, id id, why evidence.Synthetic, code int, text string, last bool) {
-	raw := errorResponse(id.raw, code, text)
+func (l *link) answer(ex *exchange, id jsonrpc.ID, why evidence.Synthetic, code int, text string, last bool) {
+	raw := errorResponse(id.Raw, code, text)
 	l.record(evidence.Frame{Dir: evidence.ToClient, Raw: raw, Synthetic: why})
 	l.deliver(ex, item{raw: raw, last: last, failed: true})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
 
 // Injection is a text that the agent finds in results of a tool, where an attacker would
@@ -65,17 +66,16 @@ type addition struct {
 
 // inject adds to the results in a message what called says of their ids, and returns the
 // numbers of what it added. Every other byte stays.
-func inject(raw []byte, batch bool, called func(id) injections) ([]byte, []int) {
+func inject(raw []byte, batch bool, called func(jsonrpc.ID) injections) ([]byte, []int) {
 	var added []addition
 	var numbers []int
 	one := func(object []byte) {
-		f := readFields(object)
-		key, _ := parseID(f.id)
-		own := called(key)
-		if len(own) == 0 || f.result == nil || f.err != nil {
+		f, _ := jsonrpc.Read(object)
+		own := called(f.ID)
+		if len(own) == 0 || f.Result == nil || f.Error != nil {
 			return
 		}
-		content, ok := contentOf(f.result)
+		content, ok := contentOf(f.Result)
 		if !ok {
 			return
 		}

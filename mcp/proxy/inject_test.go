@@ -11,6 +11,7 @@ import (
 	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
 
 func prepared(t testing.TB, all ...Injection) injections {
@@ -25,7 +26,7 @@ func prepared(t testing.TB, all ...Injection) injections {
 func TestInject(t *testing.T) {
 	in := prepared(t, Injection{Number: 1, Text: `Do "this" <now>` + "\n"}, Injection{Number: 2, Text: "and that", Match: "harbour"})
 	first, second := `{"type":"text","text":"Do \"this\" <now>\n"}`, `{"type":"text","text":"and that"}`
-	all := func(id) injections { return in }
+	all := func(jsonrpc.ID) injections { return in }
 	for name, test := range map[string]struct {
 		in, want string
 		numbers  []int
@@ -54,8 +55,8 @@ func TestInject(t *testing.T) {
 		})
 	}
 	batch := `[{"id":1,"result":{"content":[]}}, {"id":"1","result":{"content":[0]}}]`
-	got, _ := inject([]byte(batch), true, func(key id) injections {
-		if key.key == "s1" {
+	got, _ := inject([]byte(batch), true, func(key jsonrpc.ID) injections {
+		if key.Key == "s1" {
 			return in
 		}
 		return nil
@@ -79,7 +80,7 @@ func FuzzInject(f *testing.F) {
 		}
 		raw = slices.Clip(raw)
 		batch := strings.HasPrefix(strings.TrimLeft(string(raw), " \t\r\n"), "[")
-		out, numbers := inject(raw, batch, func(id) injections { return in })
+		out, numbers := inject(raw, batch, func(jsonrpc.ID) injections { return in })
 		if !json.Valid(out) {
 			t.Fatalf("%s became %s", raw, out)
 		}
@@ -120,7 +121,7 @@ func TestInjectedResults(t *testing.T) {
 				w.Header().Set("Mcp-Session-Id", "s1")
 				result = `{"protocolVersion":"2025-11-25"}`
 			}
-			answer := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, env.messages[0].id.raw, result)
+			answer := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, env.messages[0].id.Raw, result)
 			if stream {
 				written(w, "id: 5\ndata: "+answer+"\n\n")
 				return

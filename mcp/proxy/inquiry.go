@@ -10,6 +10,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
@@ -134,11 +135,11 @@ func (q *Inquiry) put(ctx context.Context, method string, params ...string) (Rep
 	if err != nil {
 		return Reply{}, err
 	}
-	f := readFields(raw)
-	if q.era == EraStateless && jsontext.Word(jsontext.Member(f.result, keyResultType)) == "input_required" {
+	f, _ := jsonrpc.Read(raw)
+	if q.era == EraStateless && jsontext.Word(jsontext.Member(f.Result, keyResultType)) == "input_required" {
 		return Reply{}, errors.New("the server wants input before it answers, and nobody gives it any")
 	}
-	return Reply{Result: json.RawMessage(f.result), Error: json.RawMessage(f.err)}, nil
+	return Reply{Result: f.Result, Error: f.Error}, nil
 }
 
 // Close ends the session, and the process where it was the session's own.
@@ -165,7 +166,7 @@ func (p *prober) refusalOf(raw []byte) []byte {
 	if err != nil || env.batch || env.messages[0].kind != request {
 		return nil
 	}
-	id := env.messages[0].id.raw
+	id := env.messages[0].id.Raw
 	if env.messages[0].method == "ping" {
 		return append(append([]byte(`{"jsonrpc":"2.0","id":`), id...), `,"result":{}}`...)
 	}

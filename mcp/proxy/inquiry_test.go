@@ -30,7 +30,7 @@ func (a *asking) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m := env.messages[0]
 	answer := func(result string) {
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, m.id.raw, result)
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, m.id.Raw, result)
 	}
 	switch {
 	case m.kind == response:
@@ -55,7 +55,7 @@ func (a *asking) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case <-r.Context().Done():
 			return
 		}
-		fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"content\":[],\"n\":9007199254740993}}\n\n", m.id.raw)
+		fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"content\":[],\"n\":9007199254740993}}\n\n", m.id.Raw)
 	default:
 		w.WriteHeader(http.StatusAccepted)
 	}

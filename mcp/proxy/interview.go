@@ -114,7 +114,7 @@ func question(era Era) string {
 func isAnswer(raw []byte, request string) bool {
 	env, err := parse(raw)
 	asked, _ := parse([]byte(request))
-	return err == nil && !env.batch && env.messages[0].kind == response && env.messages[0].id.key == asked.messages[0].id.key
+	return err == nil && !env.batch && env.messages[0].kind == response && env.messages[0].id.Key == asked.messages[0].id.Key
 }
 
 // answer is both eras' first answer, as far as a probe reads it.

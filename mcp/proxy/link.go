@@ -10,6 +10,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/defence"
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
 
 var (
@@ -145,7 +146,7 @@ func (l *link) abandon(ex *exchange) {
 	given := l.giveUp(ex)
 	l.mu.Unlock()
 	for _, id := range given {
-		l.server.notes.add("cancelled", reasonLeft, map[string]any{"conn": l.conn, "id": string(id.raw)})
+		l.server.notes.add("cancelled", reasonLeft, map[string]any{"conn": l.conn, "id": string(id.Raw)})
 	}
 	l.cancelOnStdio(given, reasonLeft)
 }
@@ -183,14 +184,14 @@ func (l *link) recordLeft(ex *exchange) {
 
 // recordCancel records cancellations, which cancelOnStdio writes where there is something to
 // cancel. They are the proxy's own, and their frames say so.
-func (l *link) recordCancel(given []id, why evidence.Synthetic, reason string) {
+func (l *link) recordCancel(given []jsonrpc.ID, why evidence.Synthetic, reason string) {
 	for _, id := range given {
 		l.record(evidence.Frame{Dir: evidence.ToServer, Raw: cancellation(id, reason), Synthetic: why})
 	}
 }
 
 // cancelOnStdio tells the server that answers are no longer wanted.
-func (l *link) cancelOnStdio(given []id, reason string) {
+func (l *link) cancelOnStdio(given []jsonrpc.ID, reason string) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), l.server.proxy.limits.Grace, errTimeout)
 	defer cancel()
 	for _, id := range given {

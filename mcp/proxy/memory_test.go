@@ -21,6 +21,7 @@ import (
 	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/memtest"
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
 
 const (
@@ -97,7 +98,7 @@ func hostileServer(in io.Reader, out, errs io.Writer) {
 		}
 		switch m := env.messages[0]; m.method {
 		case methodInitialize:
-			fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"h","version":"1"}}}`+"\n", m.id.raw)
+			fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"h","version":"1"}}}`+"\n", m.id.Raw)
 		case "deaf":
 			select {}
 		case "endless line":
@@ -109,7 +110,7 @@ func hostileServer(in io.Reader, out, errs io.Writer) {
 		case "stderr":
 			forever(errs, filler)
 		case "echo":
-			fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", m.id.raw, jsontext.Member(line, "params"))
+			fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", m.id.Raw, jsontext.Member(line, "params"))
 		}
 	}
 }
@@ -299,7 +300,7 @@ func TestMemoryUnderAttack(t *testing.T) {
 		}},
 		{"batches of long ids", all, func(a attacker) {
 			var ids []string
-			for i := range maxBatch {
+			for i := range jsonrpc.MaxBatch {
 				ids = append(ids, ask(fmt.Sprintf(`"%d%s"`, i, strings.Repeat("i", 4000)), "x", "{}"))
 			}
 			batch := "[" + strings.Join(ids, ",") + "]"

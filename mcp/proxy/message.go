@@ -1,17 +1,11 @@
 package proxy
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"math"
+	"cmp"
 	"strconv"
-	"strings"
-	"unicode/utf8"
 
-	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
 
 // Keys of _meta, 2026-07-28 basic/index.
@@ -29,14 +23,6 @@ const (
 	methodCancelled  = "notifications/cancelled"
 )
 
-// maxBatch is how many messages one batch may hold.
-const maxBatch = 1024
-
-var (
-	errNotJSON    = errors.New("not JSON")
-	errNotMessage = errors.New("not a JSON-RPC 2.0 message")
-)
-
 type kind uint8
 
 const (
@@ -45,31 +31,22 @@ const (
 	response
 )
 
-// id is a JSON-RPC id or a progress token: how it was written, and a key that is
-// equal for equal ids. "1" and 1 have different keys. Both are copies.
-type id struct {
-	key string
-	raw json.RawMessage
-}
-
 // message is what the proxy needs to know of one JSON-RPC message to route it.
 // Where a key is given twice the last one counts, as most parsers have it.
 type message struct {
 	kind         kind
-	id           id // of requests and responses; empty on an error for no request
+	id           jsonrpc.ID // of requests and responses; empty on an error for no request
 	method       string
-	name         string // params.name, else params.uri
-	token        id     // the progress token asked for or reported on
-	cancels      id     // params.requestId
-	subscription id     // _meta's subscription id
-	version      string // _meta's protocol version
-	capabilities bool   // _meta has client capabilities
-	errorCode    int    // of a response that is an error
+	name         string     // params.name, else params.uri
+	token        jsonrpc.ID // the progress token asked for or reported on
+	cancels      jsonrpc.ID // params.requestId
+	subscription jsonrpc.ID // _meta's subscription id
+	version      string     // _meta's protocol version
+	capabilities bool       // _meta has client capabilities
+	errorCode    int        // of a response that is an error
 	isError      bool
 	injects      injections // what is to be added to the result, where it is a call
-	// ambiguous is set where another parser could read the envelope otherwise:
-	// a key of it twice, one that [jsontext.FoldKey] takes for it, or one that is broken.
-	ambiguous bool
+	ambiguous    bool       // another parser could read the envelope otherwise
 }
 
 // envelope is one line or one HTTP body: a message, or a batch of them
@@ -103,35 +80,20 @@ func (e envelope) isInitialize() bool {
 	return !e.batch && e.messages[0].kind == request && e.messages[0].method == methodInitialize
 }
 
-// parse reads raw. It fails with errNotJSON or errNotMessage; what it returns
-// else has at least one message.
+// parse reads raw. Its errors are those of [jsonrpc]; what it returns else has at least one
+// message.
 func parse(raw []byte) (envelope, error) {
-	if !json.Valid(raw) {
-		return envelope{}, errNotJSON
+	objects, batch, err := jsonrpc.Split(raw)
+	if err != nil {
+		return envelope{}, err
 	}
-	value := jsontext.TrimSpace(raw)
-	if value[0] != '[' {
-		m, err := parseMessage(value)
-		if err != nil {
+	e := envelope{batch: batch, messages: make([]message, len(objects))}
+	for i, object := range objects {
+		if e.messages[i], err = parseMessage(object); err != nil {
 			return envelope{}, err
 		}
-		return envelope{messages: []message{m}}, nil
 	}
-	batch := envelope{batch: true}
-	for element := range jsontext.Elements(value) {
-		if len(batch.messages) == maxBatch {
-			return envelope{}, fmt.Errorf("%w: more than %d in one batch", errNotMessage, maxBatch)
-		}
-		m, err := parseMessage(element)
-		if err != nil {
-			return envelope{}, err
-		}
-		batch.messages = append(batch.messages, m)
-	}
-	if len(batch.messages) == 0 {
-		return envelope{}, fmt.Errorf("%w: an empty batch", errNotMessage)
-	}
-	return batch, nil
+	return e, nil
 }
 
 // parseCost is more than what parse holds of raw: ids, names and versions are copies,
@@ -141,93 +103,29 @@ func parseCost(raw []byte) int64 {
 	if value := jsontext.TrimSpace(raw); size == 0 || len(value) == 0 || value[0] != '[' {
 		return messageCost + min(3*size, 3*jsontext.Piece)
 	}
-	return min(size/smallestMessage+1, maxBatch)*messageCost + min(3*size, maxBatch*6*maxID)
+	return min(size/smallestMessage+1, jsonrpc.MaxBatch)*messageCost + min(3*size, jsonrpc.MaxBatch*6*jsonrpc.MaxName)
 }
 
 // smallestMessage is fewer bytes than any message has in a batch.
 const smallestMessage = 16
 
-// fields are the members of a JSON-RPC envelope.
-type fields struct {
-	jsonrpc, id, method, params, result, err []byte
-	ambiguous                                bool
-}
-
-func (f *fields) at(key string) *[]byte {
-	switch key {
-	case "jsonrpc":
-		return &f.jsonrpc
-	case "id":
-		return &f.id
-	case "method":
-		return &f.method
-	case "params":
-		return &f.params
-	case "result":
-		return &f.result
-	case "error":
-		return &f.err
-	}
-	return nil
-}
-
-func readFields(object []byte) fields {
-	var f fields
-	for key, value := range jsontext.Members(object) {
-		field := f.at(key)
-		if field == nil {
-			f.ambiguous = f.ambiguous || isBroken(key) || f.at(jsontext.FoldKey(key)) != nil
-			continue
-		}
-		f.ambiguous = f.ambiguous || *field != nil
-		*field = value
-	}
-	return f
-}
-
-// isBroken says whether text was not UTF-8. Some leave the bytes out that are not, and
-// so read a word that is not there.
-func isBroken(text string) bool { return strings.ContainsRune(text, utf8.RuneError) }
-
 func parseMessage(object []byte) (message, error) {
-	f := readFields(object)
-	if jsontext.Word(f.jsonrpc) != "2.0" {
-		return message{}, fmt.Errorf(`%w: no "jsonrpc": "2.0"`, errNotMessage)
+	read, err := jsonrpc.Read(object)
+	if err = cmp.Or(err, read.Valid()); err != nil {
+		return message{}, err
 	}
-	m := message{ambiguous: f.ambiguous}
-	var hasID bool
-	m.id, hasID = parseID(f.id)
+	m := message{kind: response, id: read.ID, method: read.Method, ambiguous: read.Repeated || read.Misread != nil}
 	switch {
-	case f.method != nil:
-		return parseCall(m, f, hasID)
-	case f.result != nil && f.err != nil, f.result == nil && f.err == nil:
-		return message{}, fmt.Errorf("%w: it needs a method, a result or an error", errNotMessage)
-	case !hasID && (f.err == nil || f.id != nil && string(f.id) != "null"):
-		return message{}, fmt.Errorf("%w: a response needs a string or number as id", errNotMessage)
-	}
-	m.kind = response
-	if f.err != nil {
-		m.isError = true
-		m.errorCode = errorCode(f.err)
-	}
-	return m, nil
-}
-
-func parseCall(m message, f fields, hasID bool) (message, error) {
-	m.method = jsontext.Word(f.method)
-	switch {
-	case m.method == "" || len(m.method) > maxID:
-		return message{}, fmt.Errorf("%w: method is not a name", errNotMessage)
-	case f.result != nil || f.err != nil:
-		return message{}, fmt.Errorf("%w: both a call and a response", errNotMessage)
-	case hasID:
+	case read.IsRequest():
 		m.kind = request
-	case f.id != nil:
-		return message{}, fmt.Errorf("%w: an id is a string or a number, of 4 KiB at the most", errNotMessage)
-	default:
+	case read.Method != "":
 		m.kind = notification
+	case read.Error != nil:
+		m.isError, m.errorCode = true, errorCode(read.Error)
 	}
-	m.readParams(f.params)
+	if read.Method != "" {
+		m.readParams(read.Params)
+	}
 	return m, nil
 }
 
@@ -240,10 +138,10 @@ func (m *message) readParams(params []byte) {
 		case "uri":
 			uri = jsontext.Word(value)
 		case "requestId":
-			m.cancels, _ = parseID(value)
+			m.cancels, _ = jsonrpc.ParseID(value)
 		case "progressToken":
 			if m.method == methodProgress {
-				m.token, _ = parseID(value)
+				m.token, _ = jsonrpc.ParseID(value)
 			}
 		case "_meta":
 			m.readMeta(value)
@@ -260,14 +158,14 @@ func (m *message) readMeta(meta []byte) {
 		switch key {
 		case "progressToken":
 			if m.method != methodProgress {
-				m.token, _ = parseID(value)
+				m.token, _ = jsonrpc.ParseID(value)
 			}
 		case metaVersion:
 			m.version = jsontext.Word(value)
 		case metaCapabilities:
 			m.capabilities = true
 		case metaSubscription:
-			m.subscription, _ = parseID(value)
+			m.subscription, _ = jsonrpc.ParseID(value)
 		}
 	}
 }
@@ -280,38 +178,4 @@ func errorCode(object []byte) int {
 		}
 	}
 	return code
-}
-
-// maxID is how long an id and a method may be. They are kept for longer than their
-// message is, and count for no memory.
-const maxID = 4 << 10
-
-// parseID says whether raw is a string or a number of up to maxID bytes. Numbers
-// that are one integer written in two ways (1 and 1.0) are one id, since servers
-// answer with the number and not with its text. The id keeps nothing of raw.
-func parseID(raw []byte) (id, bool) {
-	if len(raw) == 0 || len(raw) > maxID {
-		return id{}, false
-	}
-	switch c := raw[0]; {
-	case c == '"' && !defence.TypedIDs:
-		return id{key: "n" + jsontext.Text(raw), raw: bytes.Clone(raw)}, true
-	case c == '"':
-		return id{key: "s" + jsontext.Text(raw), raw: bytes.Clone(raw)}, true
-	case c == '-' || c >= '0' && c <= '9':
-		return id{key: "n" + integerText(string(raw)), raw: bytes.Clone(raw)}, true
-	}
-	return id{}, false
-}
-
-func integerText(number string) string {
-	if n, err := strconv.ParseInt(number, 10, 64); err == nil {
-		return strconv.FormatInt(n, 10)
-	}
-	const exact = 1 << 53
-	f, err := strconv.ParseFloat(number, 64)
-	if err != nil || f != math.Trunc(f) || math.Abs(f) > exact {
-		return number
-	}
-	return strconv.FormatInt(int64(f), 10)
 }

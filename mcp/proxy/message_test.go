@@ -10,6 +10,7 @@ import (
 
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
 
 func TestParse(t *testing.T) {
@@ -19,38 +20,38 @@ func TestParse(t *testing.T) {
 		want message
 		err  error
 	}{
-		{"request", `{"jsonrpc":"2.0","id":1,"method":"m"}`, message{kind: request, method: "m", id: id{key: "n1"}}, nil},
-		{"string id", `{"jsonrpc":"2.0","id":"1","method":"m"}`, message{kind: request, method: "m", id: id{key: "s1"}}, nil},
-		{"escaped id", `{"jsonrpc":"2.0","id":"\u0061","method":"m"}`, message{kind: request, method: "m", id: id{key: "sa"}}, nil},
-		{"fraction that is an integer", `{"jsonrpc":"2.0","id":10.0e0,"method":"m"}`, message{kind: request, method: "m", id: id{key: "n10"}}, nil},
-		{"escaped key", `{"jsonrpc":"2.0","\u0069d":1,"method":"m"}`, message{kind: request, method: "m", id: id{key: "n1"}}, nil},
+		{"request", `{"jsonrpc":"2.0","id":1,"method":"m"}`, message{kind: request, method: "m", id: jsonrpc.ID{Key: "n1e0"}}, nil},
+		{"string id", `{"jsonrpc":"2.0","id":"1","method":"m"}`, message{kind: request, method: "m", id: jsonrpc.ID{Key: "s1"}}, nil},
+		{"escaped id", `{"jsonrpc":"2.0","id":"\u0061","method":"m"}`, message{kind: request, method: "m", id: jsonrpc.ID{Key: "sa"}}, nil},
+		{"fraction that is an integer", `{"jsonrpc":"2.0","id":10.0e0,"method":"m"}`, message{kind: request, method: "m", id: jsonrpc.ID{Key: "n1e1"}}, nil},
+		{"escaped key", `{"jsonrpc":"2.0","\u0069d":1,"method":"m"}`, message{kind: request, method: "m", id: jsonrpc.ID{Key: "n1e0"}}, nil},
 		{"notification", `{"jsonrpc":"2.0","method":"m"}`, message{kind: notification, method: "m"}, nil},
-		{"result", `{"jsonrpc":"2.0","id":1,"result":null}`, message{kind: response, id: id{key: "n1"}}, nil},
-		{"error", `{"jsonrpc":"2.0","id":1,"error":{"code":-5}}`, message{kind: response, id: id{key: "n1"}, isError: true, errorCode: -5}, nil},
+		{"result", `{"jsonrpc":"2.0","id":1,"result":null}`, message{kind: response, id: jsonrpc.ID{Key: "n1e0"}}, nil},
+		{"error", `{"jsonrpc":"2.0","id":1,"error":{"code":-5}}`, message{kind: response, id: jsonrpc.ID{Key: "n1e0"}, isError: true, errorCode: -5}, nil},
 		{"error for no request", `{"jsonrpc":"2.0","id":null,"error":{}}`, message{kind: response, isError: true}, nil},
-		{"id twice", `{"jsonrpc":"2.0","id":1,"id":2,"method":"m"}`, message{kind: request, method: "m", id: id{key: "n2"}, ambiguous: true}, nil},
-		{"other case", `{"jsonrpc":"2.0","id":1,"ID":2,"method":"m"}`, message{kind: request, method: "m", id: id{key: "n1"}, ambiguous: true}, nil},
-		{"long s", `{"jsonrpc":"2.0","id":1,"method":"m","paramſ":{}}`, message{kind: request, method: "m", id: id{key: "n1"}, ambiguous: true}, nil},
-		{"a key that ends in C", `{"jsonrpc":"2.0","id":1,"method":"m","method\u0000":"n"}`, message{kind: request, method: "m", id: id{key: "n1"}, ambiguous: true}, nil},
+		{"id twice", `{"jsonrpc":"2.0","id":1,"id":2,"method":"m"}`, message{kind: request, method: "m", id: jsonrpc.ID{Key: "n2e0"}, ambiguous: true}, nil},
+		{"other case", `{"jsonrpc":"2.0","id":1,"ID":2,"method":"m"}`, message{kind: request, method: "m", id: jsonrpc.ID{Key: "n1e0"}, ambiguous: true}, nil},
+		{"long s", `{"jsonrpc":"2.0","id":1,"method":"m","paramſ":{}}`, message{kind: request, method: "m", id: jsonrpc.ID{Key: "n1e0"}, ambiguous: true}, nil},
+		{"a key that ends in C", `{"jsonrpc":"2.0","id":1,"method":"m","method\u0000":"n"}`, message{kind: request, method: "m", id: jsonrpc.ID{Key: "n1e0"}, ambiguous: true}, nil},
 		{"name and token", `{"jsonrpc":"2.0","id":1,"method":"m","params":{"name":"t","uri":"u","_meta":{"progressToken":7}}}`,
-			message{kind: request, method: "m", id: id{key: "n1"}, name: "t", token: id{key: "n7"}}, nil},
+			message{kind: request, method: "m", id: jsonrpc.ID{Key: "n1e0"}, name: "t", token: jsonrpc.ID{Key: "n7e0"}}, nil},
 		{"progress", `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"7","_meta":{"progressToken":1}}}`,
-			message{kind: notification, method: "notifications/progress", token: id{key: "s7"}}, nil},
+			message{kind: notification, method: "notifications/progress", token: jsonrpc.ID{Key: "s7"}}, nil},
 		{"brackets in strings", `{"jsonrpc":"2.0","params":{"x":"}]\"{","y":[[1],{}]},"method":"m"}`, message{kind: notification, method: "m"}, nil},
-		{"nothing", ``, message{}, errNotJSON},
-		{"two values", `{} {}`, message{}, errNotJSON},
-		{"no version", `{"id":1,"method":"m"}`, message{}, errNotMessage},
-		{"version 1", `{"jsonrpc":2.0,"id":1,"method":"m"}`, message{}, errNotMessage},
-		{"scalar", `17`, message{}, errNotMessage},
-		{"no id", `{"jsonrpc":"2.0","result":1}`, message{}, errNotMessage},
-		{"null result id", `{"jsonrpc":"2.0","id":null,"result":1}`, message{}, errNotMessage},
-		{"object id", `{"jsonrpc":"2.0","id":{},"method":"m"}`, message{}, errNotMessage},
-		{"both", `{"jsonrpc":"2.0","id":1,"method":"m","result":1}`, message{}, errNotMessage},
-		{"result and error", `{"jsonrpc":"2.0","id":1,"error":{},"result":1}`, message{}, errNotMessage},
-		{"method is no text", `{"jsonrpc":"2.0","id":1,"method":1}`, message{}, errNotMessage},
-		{"empty batch", `[]`, message{}, errNotMessage},
-		{"batch with a stranger", `[{"jsonrpc":"2.0","method":"m"},1]`, message{}, errNotMessage},
-		{"large batch", "[" + strings.Repeat(`{"jsonrpc":"2.0","method":"m"},`, maxBatch) + `{"jsonrpc":"2.0","method":"m"}]`, message{}, errNotMessage},
+		{"nothing", ``, message{}, jsonrpc.ErrNotJSON},
+		{"two values", `{} {}`, message{}, jsonrpc.ErrNotJSON},
+		{"no version", `{"id":1,"method":"m"}`, message{}, jsonrpc.ErrNotMessage},
+		{"version 1", `{"jsonrpc":2.0,"id":1,"method":"m"}`, message{}, jsonrpc.ErrNotMessage},
+		{"scalar", `17`, message{}, jsonrpc.ErrNotMessage},
+		{"no id", `{"jsonrpc":"2.0","result":1}`, message{}, jsonrpc.ErrNotMessage},
+		{"null result id", `{"jsonrpc":"2.0","id":null,"result":1}`, message{}, jsonrpc.ErrNotMessage},
+		{"object id", `{"jsonrpc":"2.0","id":{},"method":"m"}`, message{}, jsonrpc.ErrNotMessage},
+		{"both", `{"jsonrpc":"2.0","id":1,"method":"m","result":1}`, message{}, jsonrpc.ErrNotMessage},
+		{"result and error", `{"jsonrpc":"2.0","id":1,"error":{},"result":1}`, message{}, jsonrpc.ErrNotMessage},
+		{"method is no text", `{"jsonrpc":"2.0","id":1,"method":1}`, message{}, jsonrpc.ErrNotMessage},
+		{"empty batch", `[]`, message{}, jsonrpc.ErrNotMessage},
+		{"batch with a stranger", `[{"jsonrpc":"2.0","method":"m"},1]`, message{}, jsonrpc.ErrNotMessage},
+		{"large batch", "[" + strings.Repeat(`{"jsonrpc":"2.0","method":"m"},`, jsonrpc.MaxBatch) + `{"jsonrpc":"2.0","method":"m"}]`, message{}, jsonrpc.ErrNotMessage},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -62,8 +63,8 @@ func TestParse(t *testing.T) {
 				return
 			}
 			got, want := env.messages[0], tt.want
-			if got.kind != want.kind || got.method != want.method || got.id.key != want.id.key || got.name != want.name ||
-				got.token.key != want.token.key || got.isError != want.isError || got.errorCode != want.errorCode ||
+			if got.kind != want.kind || got.method != want.method || got.id.Key != want.id.Key || got.name != want.name ||
+				got.token.Key != want.token.Key || got.isError != want.isError || got.errorCode != want.errorCode ||
 				got.ambiguous != want.ambiguous {
 				t.Errorf("got %+v\nwant %+v", got, want)
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
 
 // passage is one request of the agent's on its way to a server that speaks HTTP,
@@ -269,7 +270,7 @@ func (x *passage) hear(raw []byte, status int) ([]byte, error) {
 
 // isAsked says whether a message has nothing but answers that the agent waits for.
 func (x *passage) isAsked(env envelope) bool {
-	return !slices.ContainsFunc(env.messages, func(m message) bool { return m.kind != response || !x.dialogues.awaits(x.d, m.id.key) })
+	return !slices.ContainsFunc(env.messages, func(m message) bool { return m.kind != response || !x.dialogues.awaits(x.d, m.id.Key) })
 }
 
 // heard records a message of the server's, and returns what of it the agent gets.
@@ -278,17 +279,17 @@ func (x *passage) heard(raw []byte, env envelope) []byte {
 	for _, m := range env.of(response) {
 		// An answer that nobody waits for may be one to tools/list all the same, sent
 		// again where a stream is resumed.
-		a := x.dialogues.answer(x.d, m.id.key)
+		a := x.dialogues.answer(x.d, m.id.Key)
 		if a == nil || a.method == methodListTools {
-			listed[m.id.key] = true
+			listed[m.id.Key] = true
 		}
 		if a != nil && len(a.injects) > 0 {
-			injects[m.id.key] = a.injects
+			injects[m.id.Key] = a.injects
 		}
 	}
 	return x.change(raw, env.batch, answers{
-		lists:  func(key id) bool { return listed[key.key] },
-		called: func(key id) injections { return injects[key.key] },
+		lists:  func(key jsonrpc.ID) bool { return listed[key.Key] },
+		called: func(key jsonrpc.ID) injections { return injects[key.Key] },
 	}, x.record)
 }
 

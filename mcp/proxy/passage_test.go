@@ -88,7 +88,7 @@ func rpc(w http.ResponseWriter, r *http.Request, result string) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, env.messages[0].id.raw, result)
+	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, env.messages[0].id.Raw, result)
 }
 
 func readAll(r io.Reader) []byte {

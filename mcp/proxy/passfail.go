@@ -22,7 +22,7 @@ var (
 // lose records that the requests which are not answered will not be.
 func (x *passage) lose(why evidence.Synthetic, code int, text string) (answers [][]byte) {
 	for _, a := range x.dialogues.unanswered(x.d, x.waiting) {
-		raw := errorResponse(a.id.raw, code, text)
+		raw := errorResponse(a.id.Raw, code, text)
 		x.record(evidence.Frame{Dir: evidence.ToClient, Raw: raw, Synthetic: why})
 		answers = append(answers, raw)
 	}
@@ -122,7 +122,7 @@ func (x *passage) abandon() {
 	for _, a := range x.dialogues.unanswered(x.d, x.waiting) {
 		x.record(evidence.Frame{Dir: evidence.ToServer, Raw: cancellation(a.id, reasonLeft), Synthetic: why})
 		if x.stateless {
-			x.notes.add("cancelled", reasonLeft, map[string]any{"conn": x.d.conn, "id": string(a.id.raw)})
+			x.notes.add("cancelled", reasonLeft, map[string]any{"conn": x.d.conn, "id": string(a.id.Raw)})
 		}
 	}
 }

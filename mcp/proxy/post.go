@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
 
 // refusal is why a POST is not forwarded.
@@ -67,7 +68,7 @@ func (s *server) withBody(w http.ResponseWriter, r *http.Request, handle func(ra
 func (s *server) understand(raw []byte) (envelope, *refusal) {
 	env, err := parse(raw)
 	switch {
-	case errors.Is(err, errNotJSON):
+	case errors.Is(err, jsonrpc.ErrNotJSON):
 		s.notes.add("gap", "the agent sent what is not JSON", map[string]any{"bytes": len(raw)})
 		return envelope{}, &refusal{http.StatusBadRequest, codeParse, "Parse error: the body is not JSON"}
 	case err != nil:
@@ -85,10 +86,10 @@ func (s *server) understand(raw []byte) (envelope, *refusal) {
 func repeatsID(env envelope) bool {
 	seen := map[string]bool{}
 	for _, m := range env.of(request) {
-		if seen[m.id.key] {
+		if seen[m.id.Key] {
 			return true
 		}
-		seen[m.id.key] = true
+		seen[m.id.Key] = true
 	}
 	return false
 }
@@ -176,7 +177,7 @@ func (s *server) refuse(w http.ResponseWriter, c call, no refusal) {
 	asked := c.env.of(request)
 	answer := errorResponse(nil, no.code, no.text)
 	for _, m := range asked {
-		answer = errorResponse(m.id.raw, no.code, no.text)
+		answer = errorResponse(m.id.Raw, no.code, no.text)
 		s.recordRefused(evidence.Frame{Dir: evidence.ToClient, Raw: answer, Synthetic: evidence.SyntheticTransport})
 	}
 	s.refused.Unlock()

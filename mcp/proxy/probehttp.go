@@ -296,7 +296,7 @@ func (h *httpProbe) read(ctx context.Context, response *http.Response, request s
 // isRefusal says whether a message is an error for a request whose id is not told.
 func isRefusal(raw []byte) bool {
 	env, err := parse(raw)
-	return err == nil && !env.batch && env.messages[0].isError && env.messages[0].id.key == ""
+	return err == nil && !env.batch && env.messages[0].isError && env.messages[0].id.Key == ""
 }
 
 func noEOF(err error) error {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
 
 // receive records a line of the server's stdout and hands it to the stream it
@@ -54,7 +55,7 @@ func (l *link) isAsked(env envelope) bool {
 		if m.kind != response {
 			return false
 		}
-		if l.pending[m.id.key] == nil {
+		if l.pending[m.id.Key] == nil {
 			late++
 		}
 	}
@@ -68,8 +69,8 @@ func (l *link) isAsked(env envelope) bool {
 // withhold answers the agent in the place of a server whose answers cannot be recorded.
 func (l *link) withhold(answers []message, why error) {
 	for _, answer := range answers {
-		if ex := l.pending[answer.id.key]; ex != nil {
-			l.settle(ex, answer.id.key)
+		if ex := l.pending[answer.id.Key]; ex != nil {
+			l.settle(ex, answer.id.Key)
 			l.answer(ex, answer.id, evidence.SyntheticBudget, codeBudget, why.Error(), len(ex.open) == 0)
 		}
 	}
@@ -79,7 +80,7 @@ func (l *link) withhold(answers []message, why error) {
 func (l *link) isUnheard(answers []message) bool {
 	waited := false
 	for _, answer := range answers {
-		ex := l.pending[answer.id.key]
+		ex := l.pending[answer.id.Key]
 		if ex == nil {
 			continue
 		}
@@ -119,16 +120,16 @@ func (l *link) recordLate(late *evidence.Frame) {
 // change records a line and returns what the agent gets in its place.
 func (l *link) change(line []byte, env envelope, record func(evidence.Frame)) []byte {
 	return l.server.change(line, env.batch, answers{
-		lists:  func(key id) bool { return l.asked(key).method == methodListTools },
-		called: func(key id) injections { return l.asked(key).injects },
+		lists:  func(key jsonrpc.ID) bool { return l.asked(key).method == methodListTools },
+		called: func(key jsonrpc.ID) injections { return l.asked(key).injects },
 	}, record)
 }
 
 // asked is the request in flight with an id; empty where there is none.
-func (l *link) asked(key id) message {
-	if ex := l.pending[key.key]; ex != nil {
+func (l *link) asked(key jsonrpc.ID) message {
+	if ex := l.pending[key.Key]; ex != nil {
 		for _, m := range ex.asked {
-			if m.id.key == key.key {
+			if m.id.Key == key.Key {
 				return m
 			}
 		}
@@ -144,10 +145,10 @@ func (l *link) routeAnswers(line []byte, answers []message, late *evidence.Frame
 	var status int
 	var failed bool
 	for _, answer := range answers {
-		l.owed.drop(answer.id.key)
-		ex := l.pending[answer.id.key]
+		l.owed.drop(answer.id.Key)
+		ex := l.pending[answer.id.Key]
 		if ex == nil {
-			if answer.id.key == "" && len(l.order) == 1 {
+			if answer.id.Key == "" && len(l.order) == 1 {
 				touched = append(touched, l.order[0])
 			}
 			continue
@@ -157,7 +158,7 @@ func (l *link) routeAnswers(line []byte, answers []message, late *evidence.Frame
 		}
 		status, failed = ex.status(l, answer), answer.isError
 		l.learn(ex, line, answer)
-		l.settle(ex, answer.id.key)
+		l.settle(ex, answer.id.Key)
 	}
 	for _, ex := range touched {
 		l.deliver(ex, item{raw: line, last: len(ex.open) == 0, failed: failed, status: status, late: late})
@@ -215,7 +216,7 @@ func (l *link) overflow(ex *exchange) {
 //     session's own stream, where it waits until the agent opens it.
 func (l *link) route(line []byte, m message) {
 	if l.isShared() && m.method == methodCancelled {
-		if ex := l.pending[m.cancels.key]; ex != nil && ex.endless {
+		if ex := l.pending[m.cancels.Key]; ex != nil && ex.endless {
 			l.giveUp(ex) // the server tears a subscription down: its stream closes
 			ex.queue.close()
 			return
@@ -236,8 +237,8 @@ func (l *link) route(line []byte, m message) {
 
 // target is the exchange a message of the server's belongs to, nil for none.
 func (l *link) target(m message) *exchange {
-	if m.subscription.key != "" {
-		if ex := l.pending[m.subscription.key]; ex != nil {
+	if m.subscription.Key != "" {
+		if ex := l.pending[m.subscription.Key]; ex != nil {
 			return ex
 		}
 	}
@@ -245,7 +246,7 @@ func (l *link) target(m message) *exchange {
 		return nil // 2026-07-28 has no requests to the client
 	}
 	if m.method == methodProgress {
-		return l.progressing(m.token.key)
+		return l.progressing(m.token.Key)
 	}
 	if l.own.holder != nil && isAboutNoRequest(m.method) {
 		return nil

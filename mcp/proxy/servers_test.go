@@ -69,7 +69,7 @@ func (s *scripted) handle(line []byte) {
 	}
 	m := env.messages[0]
 	if m.kind == response {
-		s.answer(s.asked[m.id.key], string(line))
+		s.answer(s.asked[m.id.Key], string(line))
 		return
 	}
 	params := "{}"
@@ -84,7 +84,7 @@ func (s *scripted) handle(line []byte) {
 func (s *scripted) batch(env envelope) {
 	var answers []string
 	for _, m := range env.of(request) {
-		answers = append(answers, `{"jsonrpc":"2.0","id":`+string(m.id.raw)+`,"result":{}}`)
+		answers = append(answers, `{"jsonrpc":"2.0","id":`+string(m.id.Raw)+`,"result":{}}`)
 	}
 	if env.messages[0].method == "split" {
 		for _, a := range answers {
@@ -120,22 +120,22 @@ func (s *scripted) do(m message, line []byte, params string) {
 	switch do {
 	case "initialize":
 		s.say(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
-		s.answer(m.id.raw, `{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"scripted","version":"9"}}`)
+		s.answer(m.id.Raw, `{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"scripted","version":"9"}}`)
 	case "echo", methodListTools:
-		s.answer(m.id.raw, params)
+		s.answer(m.id.Raw, params)
 	case "emit":
 		s.say(params)
-		s.answer(m.id.raw, `{}`)
+		s.answer(m.id.Raw, `{}`)
 	case "whole":
-		s.answer(m.id.raw, string(line))
+		s.answer(m.id.Raw, string(line))
 	case "noise":
 		s.say("listening on stdio")
 		s.say(`{"level":"info","msg":"hello"}`)
 		s.say("")
-		s.answer(m.id.raw, `{}`)
+		s.answer(m.id.Raw, `{}`)
 	case "chatter":
 		s.say(strings.Repeat("not a message\n", size))
-		s.answer(m.id.raw, `{}`)
+		s.answer(m.id.Raw, `{}`)
 	case "never":
 	case "exit":
 		os.Exit(3)
@@ -144,47 +144,47 @@ func (s *scripted) do(m message, line []byte, params string) {
 	case "wrongid":
 		s.say(`{"jsonrpc":"2.0","id":"nobody","result":{}}`)
 	case "twice":
-		s.answer(m.id.raw, `{"n":1}`)
-		s.answer(m.id.raw, `{"n":2}`)
+		s.answer(m.id.Raw, `{"n":1}`)
+		s.answer(m.id.Raw, `{"n":2}`)
 	case "flood":
 		chunk := bytes.Repeat([]byte("e"), 1<<16)
 		for range size / len(chunk) {
 			s.errs.Write(chunk)
 		}
-		s.answer(m.id.raw, `{}`)
+		s.answer(m.id.Raw, `{}`)
 	case "big":
-		s.answer(m.id.raw, `"`+string(bytes.Repeat([]byte("x"), size))+`"`)
+		s.answer(m.id.Raw, `"`+string(bytes.Repeat([]byte("x"), size))+`"`)
 	case "progress":
-		s.say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`, string(m.token.raw), `,"progress":1}}`)
-		s.answer(m.id.raw, `{}`)
+		s.say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`, string(m.token.Raw), `,"progress":1}}`)
+		s.answer(m.id.Raw, `{}`)
 	case "ask":
-		s.asked["n77"] = m.id.raw
+		s.asked["n77e0"] = m.id.Raw
 		s.say(`{"jsonrpc":"2.0","id":77,"method":"sampling/createMessage","params":{}}`)
 	case "announce":
 		s.say(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 	case "hold", "subscriptions/listen":
 		s.held = append(s.held, m)
-		s.say(`{"jsonrpc":"2.0","method":"notifications/held","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":`, string(m.id.raw), `}}}`)
+		s.say(`{"jsonrpc":"2.0","method":"notifications/held","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":`, string(m.id.Raw), `}}}`)
 	case "late":
 		s.held = append(s.held, m)
 	case "release":
 		for _, h := range s.held {
-			s.answer(h.id.raw, `{"released":true}`)
+			s.answer(h.id.Raw, `{"released":true}`)
 		}
 		s.held = nil
 	case "notifications/cancelled":
-		fmt.Fprintf(s.errs, "cancelled %s\n", m.cancels.raw)
+		fmt.Fprintf(s.errs, "cancelled %s\n", m.cancels.Raw)
 	case "stubborn":
 		signal.Ignore(syscall.SIGTERM)
-		s.answer(m.id.raw, `{}`)
+		s.answer(m.id.Raw, `{}`)
 		select {}
 	default:
 		switch {
 		case m.kind != request || m.name == "slow" || m.name == "gone":
 		case m.method == methodCallTool && jsontext.Member([]byte(params), "content") != nil:
-			s.answer(m.id.raw, params)
+			s.answer(m.id.Raw, params)
 		default:
-			s.say(`{"jsonrpc":"2.0","id":`, string(m.id.raw), `,"error":{"code":-32601,"message":"no such method"}}`)
+			s.say(`{"jsonrpc":"2.0","id":`, string(m.id.Raw), `,"error":{"code":-32601,"message":"no such method"}}`)
 		}
 	}
 }
@@ -203,10 +203,10 @@ func statelessServer(in io.Reader, out io.Writer) {
 		}
 		m := env.messages[0]
 		if m.method == methodDiscover {
-			fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"new","version":"2"}}}}`+"\n", m.id.raw)
+			fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"new","version":"2"}}}}`+"\n", m.id.Raw)
 			continue
 		}
-		fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"this server speaks 2026-07-28"}}`+"\n", m.id.raw)
+		fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"this server speaks 2026-07-28"}}`+"\n", m.id.Raw)
 	}
 }
 

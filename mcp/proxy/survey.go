@@ -9,6 +9,7 @@ import (
 
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/mcp/catalog"
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
 
 // Most of what is taken of one list. A server that lists more has a list that is not
@@ -35,7 +36,8 @@ func lists(k catalog.Kind) (method, at string) {
 
 // Offer is what the server said of itself when the conversation began, without lists.
 func (q *Inquiry) Offer() catalog.Offer {
-	result := readFields(q.hello).result
+	hello, _ := jsonrpc.Read(q.hello)
+	result := hello.Result
 	return catalog.Offer{
 		Server:       catalog.Server{Name: q.info.Name, Version: q.info.Version, Protocol: q.info.ProtocolVersion},
 		Instructions: jsontext.Text(jsontext.Member(result, "instructions")),
@@ -99,12 +101,12 @@ func (p *prober) list(ctx context.Context, era Era, t talk, k catalog.Kind) (cat
 		if err != nil {
 			return l, err
 		}
-		f := readFields(raw)
-		if f.result == nil {
-			refused(&l, f.err)
+		f, _ := jsonrpc.Read(raw)
+		if f.Result == nil {
+			refused(&l, f.Error)
 			return l, nil
 		}
-		if cursor = take(&l, f.result, at); cursor == "" || l.Partial != "" {
+		if cursor = take(&l, f.Result, at); cursor == "" || l.Partial != "" {
 			return l, nil
 		}
 		if seen[cursor] {

@@ -43,7 +43,7 @@ func (l listing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, m.id.raw, answer)
+	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, m.id.Raw, answer)
 }
 
 // inspecting opens a conversation that is recorded.

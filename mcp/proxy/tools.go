@@ -5,10 +5,12 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
 
 const (
@@ -36,7 +38,7 @@ func newToolFilter(tools []string) toolFilter {
 func (f toolFilter) hides(object []byte) bool {
 	named := false
 	for key, value := range jsontext.Members(object) {
-		if isBroken(key) {
+		if !isText(key) {
 			return true
 		}
 		if jsontext.FoldKey(key) != "name" {
@@ -77,7 +79,7 @@ func (f toolFilter) hidden(raw []byte, env envelope) bool {
 
 // mayCall says whether some parser takes a method for a call of a tool.
 func mayCall(method string) bool {
-	return isBroken(method) || jsontext.FoldKey(method) == methodCallTool
+	return !isText(method) || jsontext.FoldKey(method) == methodCallTool
 }
 
 // hiddenByHeader says whether the headers of a call name a tool that the agent does
@@ -108,15 +110,13 @@ func place(whole, part []byte) span {
 // cut takes the hidden tools out of the tools/list results in a message. asked says
 // which answers are such results. Every byte but those of the tools and the commas
 // between them stays, and the message itself does where nothing is hidden.
-func (f toolFilter) cut(raw []byte, batch bool, asked func(id) bool) []byte {
+func (f toolFilter) cut(raw []byte, batch bool, asked func(jsonrpc.ID) bool) []byte {
 	if f == nil {
 		return raw
 	}
 	var gone []span
 	one := func(object []byte) {
-		answer := readFields(object)
-		key, _ := parseID(answer.id)
-		if asked(key) {
+		if answer, _ := jsonrpc.Read(object); asked(answer.ID) {
 			gone = append(gone, f.listed(raw, object)...)
 		}
 	}
@@ -187,8 +187,8 @@ func without(raw []byte, gone []span) []byte {
 
 // answers says what a message of the server's answers, by the ids in it.
 type answers struct {
-	lists  func(id) bool       // the request was for tools
-	called func(id) injections // what is to be added to the result of a call
+	lists  func(jsonrpc.ID) bool       // the request was for tools
+	called func(jsonrpc.ID) injections // what is to be added to the result of a call
 }
 
 // change records a message of the server's, and returns what the agent gets in its
@@ -212,7 +212,7 @@ func (s *server) refuseHidden(w http.ResponseWriter, c call, record func(evidenc
 	record(evidence.Frame{Dir: evidence.ToServer, Raw: c.raw, Side: evidence.SideAgent, Peer: &c.peer})
 	var answers [][]byte
 	for _, m := range c.env.of(request) {
-		raw := errorResponse(m.id.raw, codeInvalidParams, unknownTool(m.name))
+		raw := errorResponse(m.id.Raw, codeInvalidParams, unknownTool(m.name))
 		record(evidence.Frame{Dir: evidence.ToClient, Raw: raw, Side: evidence.SideAgent, Synthetic: evidence.SyntheticHidden})
 		answers = append(answers, raw)
 	}
@@ -230,3 +230,7 @@ func (s *server) refuseHidden(w http.ResponseWriter, c call, record func(evidenc
 // unknownTool is the text of the error for a tool that there is none of;
 // 2025-11-25 server/tools, Error Handling.
 func unknownTool(name string) string { return "Unknown tool: " + strings.ToValidUTF8(name, "\uFFFD") }
+
+// isText reports whether text was UTF-8. Some parsers leave out the bytes that are not, and
+// so read a word that is not there.
+func isText(text string) bool { return !strings.ContainsRune(text, utf8.RuneError) }

@@ -10,11 +10,12 @@ import (
 
 	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
 
 func TestCut(t *testing.T) {
 	show := newToolFilter([]string{"a", "b"})
-	all := func(id) bool { return true }
+	all := func(jsonrpc.ID) bool { return true }
 	for name, test := range map[string]struct{ in, want string }{
 		"all stay":        {`{"id":1,"result":{"tools":[{"name":"a"}, {"name":"b"}]}}`, ""},
 		"the first":       {`{"result":{"tools":[ {"name":"x"} , {"name":"a"} ]}}`, `{"result":{"tools":[ {"name":"a"} ]}}`},
@@ -41,7 +42,7 @@ func TestCut(t *testing.T) {
 		})
 	}
 	batch := `[{"id":1,"result":{"tools":[{"name":"x"}]}}, {"id":2,"result":{"tools":[{"name":"x"}]}}]`
-	got := show.cut([]byte(batch), true, func(key id) bool { return key.key == "n2" })
+	got := show.cut([]byte(batch), true, func(key jsonrpc.ID) bool { return key.Key == "n2e0" })
 	if want := `[{"id":1,"result":{"tools":[{"name":"x"}]}}, {"id":2,"result":{"tools":[]}}]`; string(got) != want {
 		t.Errorf("batch: %s", got)
 	}
@@ -58,7 +59,7 @@ func FuzzCut(f *testing.F) {
 			return
 		}
 		in = slices.Clip(in)
-		out := show.cut(in, false, func(id) bool { return true })
+		out := show.cut(in, false, func(jsonrpc.ID) bool { return true })
 		if !json.Valid(out) {
 			t.Fatalf("%s became %s", in, out)
 		}
@@ -75,7 +76,7 @@ func FuzzCut(f *testing.F) {
 				t.Errorf("%s became %s", in, out)
 			}
 		}
-		if again := show.cut(out, false, func(id) bool { return true }); string(again) != string(out) {
+		if again := show.cut(out, false, func(jsonrpc.ID) bool { return true }); string(again) != string(out) {
 			t.Errorf("%s became %s and then %s", in, out, again)
 		}
 	})
@@ -105,7 +106,7 @@ func TestToolsThatTheAgentDoesNotSee(t *testing.T) {
 			case "tools/list":
 				result = toolsResult
 			}
-			answer := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, env.messages[0].id.raw, result)
+			answer := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, env.messages[0].id.Raw, result)
 			if stream {
 				written(w, "id: 5\ndata: "+answer+"\n\n")
 				return

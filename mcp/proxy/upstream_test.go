@@ -184,7 +184,7 @@ func TestProbeOverHTTP(t *testing.T) {
 		case env.messages[0].method == "tools/list":
 			result = `{"tools":[{"name":"one"}],"nextCursor":"2"}`
 		}
-		written(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}\n\n", fmt.Sprintf("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", env.messages[0].id.raw, result))
+		written(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}\n\n", fmt.Sprintf("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", env.messages[0].id.Raw, result))
 	}
 	status := func(code int) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(code) }

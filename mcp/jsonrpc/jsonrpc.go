@@ -1,0 +1,197 @@
+// Package jsonrpc reads JSON-RPC 2.0 messages as MCP sends them: what kind a message is,
+// its id, and its params, result or error as they were written. Whoever looks at such a
+// message looks at it through this package, so that a proxy, a record and a grader agree on
+// which answer belongs to which request:
+//
+//   - ids are equal where they have the same type and the same value, to the last digit;
+//   - the case of a key counts;
+//   - of a key that is there twice the last one counts, and the message says that it was.
+//
+// It writes no messages, and knows no methods.
+package jsonrpc
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/waza-isolate/waza/internal/defence"
+	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/internal/jsonvalue"
+)
+
+// MaxBatch is how many messages one batch may have.
+const MaxBatch = 1024
+
+// MaxName is how many bytes an id and a method may have.
+const MaxName = 4 << 10
+
+var (
+	ErrNotJSON    = errors.New("not JSON")
+	ErrNotMessage = errors.New("not a JSON-RPC 2.0 message")
+)
+
+// ID is a request's id, or a progress token. Its zero value is none.
+type ID struct {
+	Key string          // equal for equal ids, not empty
+	Raw json.RawMessage // as it was written; a copy
+}
+
+// ParseID reports whether raw is a string or a number of up to [MaxName] bytes. A number is
+// the same id however it is written (1 and 1.0), since servers answer with the number and
+// not with its text.
+func ParseID(raw []byte) (ID, bool) {
+	if len(raw) == 0 || len(raw) > MaxName {
+		return ID{}, false
+	}
+	key := ""
+	switch c := raw[0]; {
+	case c == '"' && !defence.TypedIDs:
+		key = "n" + jsonvalue.NumberForm(jsontext.Text(raw))
+	case c == '"':
+		key = "s" + jsontext.Text(raw)
+	case c == '-' || c >= '0' && c <= '9':
+		key = "n" + jsonvalue.NumberForm(string(raw))
+	default:
+		return ID{}, false
+	}
+	return ID{Key: key, Raw: bytes.Clone(raw)}, true
+}
+
+// Message is one message. All but its ID and its Method are parts of what it was read from.
+type Message struct {
+	Raw    json.RawMessage
+	ID     ID     // none where absent, null, or of a type that no id has
+	Method string // empty for a response
+
+	Params, Result, Error json.RawMessage // nil where absent
+
+	// Repeated reports whether a key of the envelope is there twice.
+	Repeated bool
+	// Misread says which key some parsers take for one of the envelope's: those that ignore
+	// case, that end a text at a NUL, or that leave out what is not UTF-8. It is nil where
+	// there is none.
+	Misread error
+
+	version, method, id []byte // as they were written
+}
+
+// Split returns the messages of a batch (2025-03-26), or raw alone where it is none.
+func Split(raw []byte) (messages [][]byte, batch bool, err error) {
+	if !json.Valid(raw) {
+		var value json.RawMessage
+		return nil, false, fmt.Errorf("%w: %w", ErrNotJSON, json.Unmarshal(raw, &value))
+	}
+	value := jsontext.TrimSpace(raw)
+	if value[0] != '[' {
+		return [][]byte{value}, false, nil
+	}
+	for element := range jsontext.Elements(value) {
+		if len(messages) == MaxBatch {
+			return nil, true, fmt.Errorf("%w: more than %d messages in one batch", ErrNotMessage, MaxBatch)
+		}
+		messages = append(messages, element)
+	}
+	if len(messages) == 0 {
+		return nil, true, fmt.Errorf("%w: an empty batch", ErrNotMessage)
+	}
+	return messages, true, nil
+}
+
+// Read reads one message of valid JSON, as a lenient server does: with or without a version.
+// The error is of class [ErrNotMessage]; what was read so far comes with it.
+func Read(object []byte) (Message, error) {
+	m := Message{Raw: object}
+	for key, value := range jsontext.Members(object) {
+		field := m.at(key)
+		if field == nil {
+			m.suspect(key)
+			continue
+		}
+		m.Repeated = m.Repeated || *field != nil
+		*field = value
+	}
+	m.Method = jsontext.Word(m.method)
+	m.ID, _ = ParseID(m.id)
+	switch {
+	case m.method != nil && m.Method == "":
+		return m, fmt.Errorf("%w: its method is not a name", ErrNotMessage)
+	case m.method == nil && m.Result == nil && m.Error == nil:
+		return m, fmt.Errorf("%w: it is neither a request, a notification nor a response", ErrNotMessage)
+	}
+	return m, nil
+}
+
+// ReadOne reads raw where it is one message, and no batch.
+func ReadOne(raw []byte) (Message, error) {
+	all, batch, err := Split(raw)
+	switch {
+	case err != nil:
+		return Message{}, err
+	case batch:
+		return Message{}, fmt.Errorf("%w: it is a batch", ErrNotMessage)
+	}
+	return Read(all[0])
+}
+
+// at is where the value of a key goes; nil where the key is not of the envelope.
+func (m *Message) at(key string) *[]byte {
+	switch key {
+	case "jsonrpc":
+		return &m.version
+	case "id":
+		return &m.id
+	case "method":
+		return &m.method
+	case "params":
+		return (*[]byte)(&m.Params)
+	case "result":
+		return (*[]byte)(&m.Result)
+	case "error":
+		return (*[]byte)(&m.Error)
+	}
+	return nil
+}
+
+// suspect looks at a key that is not of the envelope.
+func (m *Message) suspect(key string) {
+	switch known := jsontext.FoldKey(key); {
+	case m.Misread != nil:
+	case m.at(known) != nil:
+		m.Misread = fmt.Errorf("key %q, which some read as %q", key, known)
+	case strings.ContainsRune(key, utf8.RuneError):
+		m.Misread = fmt.Errorf("key %q, which is not UTF-8", key)
+	}
+}
+
+// IsRequest reports whether m asks for a response.
+func (m Message) IsRequest() bool { return m.Method != "" && m.ID.Key != "" }
+
+// Valid returns an error of class [ErrNotMessage] where m, which [Read] has read, is not what
+// the specification has a message be.
+func (m Message) Valid() error {
+	hasID := m.ID.Key != ""
+	wrong := ""
+	switch {
+	case jsontext.Word(m.version) != "2.0":
+		wrong = `no "jsonrpc": "2.0"`
+	case len(m.Method) > MaxName:
+		wrong = fmt.Sprintf("its method has more than %d bytes", MaxName)
+	case m.Method != "" && (m.Result != nil || m.Error != nil):
+		wrong = "both a call and a response"
+	case m.Method != "" && !hasID && m.id != nil:
+		wrong = fmt.Sprintf("an id is a string or a number, of %d KiB at the most", MaxName>>10)
+	case m.Method != "":
+	case m.Result != nil && m.Error != nil:
+		wrong = "both a result and an error"
+	case !hasID && (m.Error == nil || m.id != nil && string(m.id) != "null"):
+		wrong = "a response needs a string or number as id"
+	}
+	if wrong != "" {
+		return fmt.Errorf("%w: %s", ErrNotMessage, wrong)
+	}
+	return nil
+}

@@ -1,0 +1,188 @@
+package jsonrpc_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
+)
+
+// Ids are equal by type and by value, to the last digit.
+func TestID(t *testing.T) {
+	for _, same := range [][]string{
+		{`1`, `1.0`, `10e-1`, `1.000E0`},
+		{`"1"`, `"\u0031"`},
+		{`9007199254740993`, `9007199254740993.0`},
+		{`9007199254740992`},
+		{`"9007199254740993"`},
+		{`0`, `-0`, `0e9`},
+		{`-5`},
+		{`1.5`},
+		{`1e400`, `10E399`},
+		{`""`},
+		{`"n1e0"`},
+	} {
+		first, ok := jsonrpc.ParseID([]byte(same[0]))
+		if !ok || first.Key == "" || string(first.Raw) != same[0] {
+			t.Fatalf("%s is %+v", same[0], first)
+		}
+		for _, raw := range same {
+			if id, _ := jsonrpc.ParseID([]byte(raw)); id.Key != first.Key {
+				t.Errorf("%s is another id than %s", raw, same[0])
+			}
+		}
+		if seen[first.Key] {
+			t.Errorf("%s is the id of others too", same[0])
+		}
+		seen[first.Key] = true
+	}
+	for _, raw := range []string{``, `null`, `true`, `{}`, `[1]`, strings.Repeat("1", jsonrpc.MaxName+1)} {
+		if id, ok := jsonrpc.ParseID([]byte(raw)); ok || id.Key != "" {
+			t.Errorf("%.20s is an id", raw)
+		}
+	}
+}
+
+func TestRead(t *testing.T) {
+	for raw, want := range map[string]string{
+		`{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":1}}`: `m request {"a":1}`,
+		`{"jsonrpc":"2.0","method":"m"}`:                         `m`,
+		`{"jsonrpc":"2.0","id":"x","result":null}`:               `response null`,
+		`{"jsonrpc":"2.0","id":null,"error":{}}`:                 `response {}`,
+		`{"jsonrpc":"2.0","\u0069d":1,"method":"m"}`:             `m request`,
+		`{"jsonrpc":"2.0","id":1,"method":"m","method":"n"}`:     `n request repeated`,
+		`{"jsonrpc":"2.0","id":1,"method":"m","Method":"n"}`:     `m request key "Method", which some read as "method"`,
+		`{"jsonrpc":"2.0","method":"m","paramſ":{"a":1}}`:        `m key "paramſ", which some read as "params"`,
+		`{"jsonrpc":"2.0","method":"m","id\u0000":1}`:            `m key "id\x00", which some read as "id"`,
+		"{\"jsonrpc\":\"2.0\",\"method\":\"m\",\"i\xffd\":1}":    `m key "i�d", which is not UTF-8`,
+		// A lenient server takes what the specification does not allow.
+		`{"id":1,"method":"m"}`:                               `m request invalid`,
+		`{"jsonrpc":"1.0","id":1,"method":"m"}`:               `m request invalid`,
+		`{"jsonrpc":"2.0","id":null,"method":"m"}`:            `m invalid`,
+		`{"jsonrpc":"2.0","id":{},"method":"m"}`:              `m invalid`,
+		`{"jsonrpc":"2.0","id":1,"method":"m","result":1}`:    `m request 1 invalid`,
+		`{"jsonrpc":"2.0","id":1,"result":1,"error":2}`:       `response 1 2 invalid`,
+		`{"jsonrpc":"2.0","result":1}`:                        `response 1 invalid`,
+		`{"jsonrpc":"2.0","id":null,"result":1}`:              `response 1 invalid`,
+		`{"jsonrpc":"2.0","id":1,"method":1}`:                 `no message`,
+		`{"jsonrpc":"2.0","id":1}`:                            `no message`,
+		`{"jsonrpc":"2.0","METHOD":"m"}`:                      `no message key "METHOD", which some read as "method"`,
+		`17`:                                                  `no message`,
+		`null`:                                                `no message`,
+		`{"jsonrpc":"2.0","method":"` + longName + `"}`:       longName + ` invalid`,
+		`{"jsonrpc":"2.0","id":"` + longName + `","error":1}`: `response 1 invalid`,
+	} {
+		m, err := jsonrpc.Read([]byte(raw))
+		if got := describe(m, err); got != want {
+			t.Errorf("%.80s is\n%.80s, want\n%.80s", raw, got, want)
+		}
+	}
+}
+
+var (
+	longName = strings.Repeat("x", jsonrpc.MaxName+1)
+	seen     = map[string]bool{}
+)
+
+func describe(m jsonrpc.Message, err error) string {
+	var said []string
+	switch {
+	case err != nil:
+		said = append(said, "no message")
+	case m.Method != "":
+		said = append(said, m.Method)
+	default:
+		said = append(said, "response")
+	}
+	if m.IsRequest() {
+		said = append(said, "request")
+	}
+	for _, part := range []json.RawMessage{m.Params, m.Result, m.Error} {
+		if part != nil {
+			said = append(said, string(part))
+		}
+	}
+	if m.Repeated {
+		said = append(said, "repeated")
+	}
+	if m.Misread != nil {
+		said = append(said, m.Misread.Error())
+	}
+	if err == nil && m.Valid() != nil {
+		said = append(said, "invalid")
+	}
+	return strings.Join(said, " ")
+}
+
+func TestSplit(t *testing.T) {
+	element := `{"jsonrpc":"2.0","method":"m"}`
+	for raw, want := range map[string]struct {
+		messages int
+		batch    bool
+		err      error
+	}{
+		" " + element + "\r\n":               {1, false, nil},
+		"[" + element + " , 1]":              {2, true, nil},
+		"[]":                                 {0, true, jsonrpc.ErrNotMessage},
+		"":                                   {0, false, jsonrpc.ErrNotJSON},
+		"{} {}":                              {0, false, jsonrpc.ErrNotJSON},
+		"[" + element:                        {0, false, jsonrpc.ErrNotJSON},
+		batchOf(element, jsonrpc.MaxBatch):   {jsonrpc.MaxBatch, true, nil},
+		batchOf(element, jsonrpc.MaxBatch+1): {0, true, jsonrpc.ErrNotMessage},
+		batchOf("[1,2]", 3):                  {3, true, nil},
+		`"` + strings.Repeat("[", 100) + `"`: {1, false, nil},
+	} {
+		messages, batch, err := jsonrpc.Split([]byte(raw))
+		if len(messages) != want.messages || batch != want.batch || !errors.Is(err, want.err) {
+			t.Errorf("%.60s is %d messages, %v, %v", raw, len(messages), batch, err)
+		}
+	}
+}
+
+func batchOf(element string, n int) string {
+	return "[" + strings.TrimSuffix(strings.Repeat(element+",", n), ",") + "]"
+}
+
+// FuzzRead holds what is read against encoding/json: the same members with the same bytes.
+func FuzzRead(f *testing.F) {
+	for _, seed := range []string{
+		`{"jsonrpc":"2.0","id":1.0,"error":{"code":-32601}}`, `[{"jsonrpc":"2.0","method":"x","params":{"_meta":{}}}]`,
+		`{"a":[1,{"b":"\"}"}],"a":-1.5e3 , "":null}`, `{"id":1,"ID":2}`, ` [ ] `, `{`, `"\ud800"`, "{\"i\xffd\":1}",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		messages, batch, err := jsonrpc.Split(raw)
+		if (err == nil) != (len(messages) > 0) {
+			t.Fatalf("%d messages and %v", len(messages), err)
+		}
+		if !json.Valid(raw) != errors.Is(err, jsonrpc.ErrNotJSON) {
+			t.Fatalf("%q: %v", raw, err)
+		}
+		var all []json.RawMessage
+		if err == nil && batch && (json.Unmarshal(raw, &all) != nil || len(all) != len(messages)) {
+			t.Fatalf("%d messages, want %d", len(messages), len(all))
+		}
+		for i, one := range messages {
+			if batch && !bytes.Equal(one, all[i]) {
+				t.Fatalf("%q, want %q", one, all[i])
+			}
+			m, err := jsonrpc.Read(one)
+			var fields map[string]json.RawMessage
+			if json.Unmarshal(one, &fields) != nil && err == nil {
+				t.Fatalf("%q is a message", one)
+			}
+			for key, part := range map[string]json.RawMessage{"params": m.Params, "result": m.Result, "error": m.Error} {
+				if !bytes.Equal(part, fields[key]) {
+					t.Fatalf("%s of %q: %q, want %q", key, one, part, fields[key])
+				}
+			}
+			if id, ok := jsonrpc.ParseID(fields["id"]); ok != (m.ID.Key != "") || id.Key != m.ID.Key {
+				t.Fatalf("id of %q: %q, want %q", one, m.ID.Key, id.Key)
+			}
+		}
+	})
+}
