@@ -2,10 +2,10 @@ package runner
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"sync"
 
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
 	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
@@ -127,8 +127,7 @@ func (p *keptProcess) begin(message []byte) {
 		return
 	}
 	p.era = proxy.EraStateless
-	var first struct{ Method string }
-	if json.Unmarshal(message, &first) == nil && first.Method == "initialize" {
+	if m, err := jsonrpc.ReadOne(message); err == nil && m.Method == "initialize" {
 		p.era = proxy.EraSessions
 	}
 }

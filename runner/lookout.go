@@ -12,6 +12,8 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/canary"
 	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
 
 // maxSeen is how many sightings of a canary in one way a trial keeps: those of one hide
@@ -98,14 +100,11 @@ const maxToolName = 256
 
 // toolOf is the tool that a message calls; empty where it calls none, or several.
 func toolOf(raw []byte) string {
-	var message struct {
-		Method string
-		Params struct{ Name string }
-	}
-	if json.Unmarshal(raw, &message) != nil || message.Method != "tools/call" {
+	m, err := jsonrpc.ReadOne(raw)
+	if err != nil || m.Method != "tools/call" {
 		return ""
 	}
-	return strings.ToValidUTF8(redact.Shorten(message.Params.Name, maxToolName), "\uFFFD")
+	return strings.ToValidUTF8(redact.Shorten(jsontext.Word(jsontext.Member(m.Params, "name")), maxToolName), "\uFFFD")
 }
 
 // request looks at what of a request to a server is not its message.

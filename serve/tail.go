@@ -8,7 +8,9 @@ import (
 	"path/filepath"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
 	"github.com/waza-isolate/waza/runner"
 )
 
@@ -44,21 +46,19 @@ func newestOpen(lines []byte) (newest *CallProgress) {
 	open := map[request]*CallProgress{}
 	for line := range bytes.SplitSeq(lines, []byte("\n")) {
 		var frame evidence.Frame
-		var message struct {
-			ID     json.RawMessage `json:"id"`
-			Method string          `json:"method"`
-			Params struct {
-				Name string `json:"name"`
-			} `json:"params"`
-		}
-		if json.Unmarshal(line, &frame) != nil || json.Unmarshal(frame.Raw, &message) != nil || len(message.ID) == 0 {
+		if json.Unmarshal(line, &frame) != nil {
 			continue
 		}
-		of := request{frame.Conn, string(message.ID)}
+		m, err := jsonrpc.ReadOne(frame.Raw)
+		if err != nil || m.ID.Key == "" {
+			continue
+		}
+		of := request{frame.Conn, m.ID.Key}
 		switch {
-		case frame.Dir == evidence.ToServer && message.Method == "tools/call":
-			open[of] = &CallProgress{Server: visible.Shorten(frame.Server, maxToldName), Tool: visible.Shorten(message.Params.Name, maxToldName), Since: frame.Time}
-		case frame.Dir == evidence.ToClient && message.Method == "":
+		case frame.Dir == evidence.ToServer && m.Method == "tools/call":
+			tool := jsontext.Word(jsontext.Member(m.Params, "name"))
+			open[of] = &CallProgress{Server: visible.Shorten(frame.Server, maxToldName), Tool: visible.Shorten(tool, maxToldName), Since: frame.Time}
+		case frame.Dir == evidence.ToClient && m.Method == "":
 			delete(open, of)
 		}
 	}

@@ -2,7 +2,6 @@ package mock
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,7 +9,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/jsonvalue"
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
@@ -71,13 +72,6 @@ func (p *session) serve(out *io.PipeWriter) {
 	}
 }
 
-// request is a JSON-RPC request, or a notification where ID is nil.
-type request struct {
-	ID     json.RawMessage `json:"id"`
-	Method string          `json:"method"`
-	Params json.RawMessage `json:"params"`
-}
-
 // JSON-RPC's error codes.
 const (
 	methodNotFound = -32601
@@ -86,11 +80,11 @@ const (
 
 // handle answers one message; nil where there is nothing to answer.
 func (s *Server) handle(line []byte, unmatched func(string)) []byte {
-	var r request
-	if json.Unmarshal(line, &r) != nil || len(r.ID) == 0 || r.Method == "" {
+	r, err := jsonrpc.ReadOne(line)
+	if err != nil || !r.IsRequest() {
 		return nil
 	}
-	answer := map[string]any{"jsonrpc": "2.0", "id": r.ID}
+	answer := map[string]any{"jsonrpc": "2.0", "id": r.ID.Raw}
 	switch r.Method {
 	case "initialize":
 		answer["result"] = s.initialize(r.Params)
@@ -115,15 +109,12 @@ func (s *Server) handle(line []byte, unmatched func(string)) []byte {
 }
 
 func (s *Server) initialize(params json.RawMessage) any {
-	var asked struct {
-		ProtocolVersion string `json:"protocolVersion"`
-	}
-	_ = json.Unmarshal(params, &asked) // what cannot be read asks for nothing
-	if !slices.Contains(versions, asked.ProtocolVersion) {
-		asked.ProtocolVersion = versions[len(versions)-1]
+	version := jsontext.Word(jsontext.Member(params, "protocolVersion"))
+	if !slices.Contains(versions, version) {
+		version = versions[len(versions)-1]
 	}
 	return map[string]any{
-		"protocolVersion": asked.ProtocolVersion,
+		"protocolVersion": version,
 		"capabilities":    map[string]any{"tools": struct{}{}},
 		"serverInfo":      map[string]any{"name": s.Name, "version": "mock"},
 	}
@@ -139,15 +130,13 @@ func (s *Server) list() []any {
 
 // call is the result of a call; nil where it is none of a tool.
 func (s *Server) call(params json.RawMessage, unmatched func(string)) any {
-	var called struct {
-		Name      string          `json:"name"`
-		Arguments json.RawMessage `json:"arguments"`
-	}
-	if json.Unmarshal(params, &called) != nil || s.Tools[called.Name] == nil {
+	name := jsontext.Word(jsontext.Member(params, "name"))
+	tool := s.Tools[name]
+	if tool == nil {
 		return nil
 	}
 	arguments := map[string]any{}
-	if raw := bytes.TrimSpace(called.Arguments); len(raw) > 0 && string(raw) != "null" {
+	if raw := jsontext.Member(params, "arguments"); len(raw) > 0 && string(raw) != "null" {
 		parsed, err := jsonvalue.Parse(raw)
 		given, ok := parsed.(map[string]any)
 		if err != nil || !ok {
@@ -155,14 +144,14 @@ func (s *Server) call(params json.RawMessage, unmatched func(string)) any {
 		}
 		arguments = given
 	}
-	if response := s.Tools[called.Name].answer(arguments); response != nil {
+	if response := tool.answer(arguments); response != nil {
 		return response.result()
 	}
 	given := text(arguments)
 	if len(given) > maxTold {
 		given = strings.ToValidUTF8(given[:maxTold], "") + "…"
 	}
-	message := fmt.Sprintf("no response of the mock matches the call of %s with %s", called.Name, given)
+	message := fmt.Sprintf("no response of the mock matches the call of %s with %s", name, given)
 	unmatched(message)
 	return toolError(message)
 }
