@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/jsonvalue"
 	"github.com/waza-isolate/waza/model/dialect"
 )
@@ -22,7 +23,7 @@ const (
 
 func namedUse(params map[string]json.RawMessage) string {
 	meta, _ := members(params["_meta"])
-	return cmp.Or(text(meta[metaOfClaude]), text(meta[MetaToolUse]))
+	return cmp.Or(jsontext.Text(meta[metaOfClaude]), jsontext.Text(meta[MetaToolUse]))
 }
 
 // statusRefused is what the gateway answers in place of a provider, beyond a limit (429).

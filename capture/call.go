@@ -8,6 +8,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/defence"
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/jsonvalue"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
@@ -46,7 +47,7 @@ func (c *collector) call(f evidence.Frame, m jsonrpc.Message) *call {
 	if k == nil {
 		k = &call{method: m.Method, Call: evidence.Call{
 			Server: f.Server, Conn: f.Conn, ID: bytes.Clone(m.ID.Raw),
-			Tool: text(params[nameKey(m.Method)]), Arguments: bytes.Clone(arguments(params)),
+			Tool: jsontext.Text(params[nameKey(m.Method)]), Arguments: bytes.Clone(arguments(params)),
 			Start: f.Time, RequestFrame: f.Seq,
 		}}
 		_, k.asTask = params["task"]
@@ -95,7 +96,7 @@ func (c *collector) settleResult(f evidence.Frame, result json.RawMessage, k *ca
 	if _, as := folded(fields, "isError", "resultType"); as != "" {
 		k.note(f, NoteMalformed)
 	}
-	if text(fields["resultType"]) == "input_required" && !c.session[connID{k.Server, k.Conn}] {
+	if jsontext.Text(fields["resultType"]) == "input_required" && !c.session[connID{k.Server, k.Conn}] {
 		k.Rounds++
 		k.End, k.waiting = f.Time, true
 		c.await(k, fields)
@@ -127,7 +128,7 @@ func (c *collector) retried(f evidence.Frame, method string, params map[string]j
 	if !isRetry(params) {
 		return nil
 	}
-	for _, r := range rounds(f.Server, f.Conn, method, text(params[nameKey(method)]), arguments(params), params["requestState"]) {
+	for _, r := range rounds(f.Server, f.Conn, method, jsontext.Text(params[nameKey(method)]), arguments(params), params["requestState"]) {
 		queue := c.rounds[r]
 		i := slices.IndexFunc(queue, func(k *call) bool { return k.waiting })
 		if i < 0 {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/defence"
-	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // maxChanges is how many changes of one kind are kept of a server. Each kind has its
@@ -78,7 +78,7 @@ func part(s string, from int) string {
 	if from > 0 {
 		cut = "…" + cut
 	}
-	return visible.Shorten(cut, maxDiffering)
+	return text.Shorten(cut, maxDiffering)
 }
 
 // hashOf is the hash of a server's tools but for those that it removed; see

@@ -140,7 +140,7 @@ func (c *collector) request(f evidence.Frame, m jsonrpc.Message) {
 		r.call = c.call(f, m)
 	case "tools/list":
 		params, _ := members(m.Params) // a list without parameters begins at its first page
-		r.cursor = text(params["cursor"])
+		r.cursor = jsontext.Text(params["cursor"])
 	case methodReadResource, methodGetPrompt:
 		if m.ID.Key != "" {
 			r.call = c.call(f, m)

@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // content is what a tool result holds.
@@ -38,11 +39,11 @@ func blockText(raw json.RawMessage) (joined string, alone bool) {
 	var texts []string
 	alone = true
 	for _, block := range blocks {
-		if text(block["type"]) != "text" {
+		if jsontext.Text(block["type"]) != "text" {
 			alone = false
 			continue
 		}
-		texts = append(texts, text(block["text"]))
+		texts = append(texts, jsontext.Text(block["text"]))
 	}
 	return strings.Join(texts, "\n"), alone
 }
@@ -72,7 +73,7 @@ func sameResult(told json.RawMessage, call evidence.Call) bool {
 
 // unpacked is the JSON that a JSON string holds, or nil.
 func unpacked(raw json.RawMessage) json.RawMessage {
-	inner := json.RawMessage(text(raw))
+	inner := json.RawMessage(jsontext.Text(raw))
 	if !json.Valid(inner) {
 		return nil
 	}

@@ -22,7 +22,7 @@ func doubt(f evidence.Frame, m jsonrpc.Message) string {
 		}
 		return ""
 	}
-	name := text(jsontext.Member(m.Params, nameKey(m.Method)))
+	name := jsontext.Text(jsontext.Member(m.Params, nameKey(m.Method)))
 	switch {
 	case !utf8.Valid(m.Raw):
 		return "it is not UTF-8"

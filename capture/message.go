@@ -61,9 +61,6 @@ func duplicateKeys(raw []byte) bool {
 
 func isNull(raw json.RawMessage) bool { return string(raw) == "null" }
 
-// text is a JSON string's value, or empty for anything else.
-func text(raw json.RawMessage) string { return jsontext.Text(raw) }
-
 // errorOf is the error of a response; nil where it has none, or null.
 func errorOf(m jsonrpc.Message) json.RawMessage {
 	if isNull(m.Error) {

@@ -9,8 +9,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
-
-	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 const (
@@ -27,12 +26,12 @@ func misfits(err *jsonschema.ValidationError) []string {
 		if len(told) == maxMisfits {
 			return append(told, fmt.Sprintf("and %d more", len(all)-i))
 		}
-		text := describe(leaf)
+		s := describe(leaf)
 		if at := pointer(leaf); at != "" {
-			text = at + ": " + text
+			s = at + ": " + s
 		}
-		if text = visible.Shorten(text, maxMisfit); !slices.Contains(told, text) {
-			told = append(told, text)
+		if s = text.Shorten(s, maxMisfit); !slices.Contains(told, s) {
+			told = append(told, s)
 		}
 	}
 	return told

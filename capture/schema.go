@@ -10,7 +10,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/waza-isolate/waza/internal/jsonvalue"
-	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // schemas hold arguments against the input schemas of one server, each of which is
@@ -172,7 +172,7 @@ func faultOf(doc any, err error) string {
 		return "has patterns that are too large"
 	}
 	if ref := outside(doc); ref != "" {
-		return fmt.Sprintf("refers to %q, which is not loaded", visible.Shorten(ref, maxMisfit))
+		return fmt.Sprintf("refers to %q, which is not loaded", text.Shorten(ref, maxMisfit))
 	}
 	return "is no valid JSON Schema"
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // Sentences say in words where a narration and the calls differ: one for each kind,
@@ -59,16 +60,8 @@ func counted(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-func listed[T any](all []T, text func(T) string) string {
-	var shown []string
-	for i, one := range all {
-		if i == maxNamed {
-			shown = append(shown, fmt.Sprintf("%d more", len(all)-i))
-			break
-		}
-		shown = append(shown, text(one))
-	}
-	return strings.Join(shown, "; ")
+func listed[T any](all []T, describe func(T) string) string {
+	return strings.Join(text.Some(all, maxNamed, describe), "; ")
 }
 
 func claimText(c evidence.Claim) string {
@@ -98,8 +91,5 @@ func brief(arguments json.RawMessage) string {
 	if s == "" {
 		s = "{}"
 	}
-	if len(s) > maxBrief {
-		s = strings.ToValidUTF8(s[:maxBrief], "") + "…"
-	}
-	return s
+	return text.Shorten(s, maxBrief)
 }

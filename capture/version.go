@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/jsonvalue"
 )
 
@@ -36,7 +37,7 @@ func (c *collector) page(f evidence.Frame, result json.RawMessage) page {
 		return page{}
 	}
 	p.ok = true
-	p.next = text(fields["nextCursor"])
+	p.next = jsontext.Text(fields["nextCursor"])
 	switch cursor := string(fields["nextCursor"]); {
 	case cursor == "", cursor == "null", cursor == `""`: // clients take all three for the end
 		p.last = true
@@ -54,7 +55,7 @@ func (c *collector) version(f evidence.Frame, known *catalog, raw json.RawMessag
 		return v
 	}
 	fields, _ := members(raw) // what is no object has no name
-	name := text(fields["name"])
+	name := jsontext.Text(fields["name"])
 	if name == "" {
 		c.note(f, NoteMalformed)
 		return nil
@@ -62,7 +63,7 @@ func (c *collector) version(f evidence.Frame, known *catalog, raw json.RawMessag
 	digest, _ := jsonvalue.Digest(raw)
 	return &version{
 		tool: Tool{
-			Name: name, Description: text(fields["description"]),
+			Name: name, Description: jsontext.Text(fields["description"]),
 			InputSchema: bytes.Clone(fields["inputSchema"]), Annotations: bytes.Clone(fields["annotations"]),
 			Digest: digest,
 		},

@@ -21,7 +21,7 @@ import (
 	"github.com/waza-isolate/waza/internal/checkup"
 	"github.com/waza-isolate/waza/internal/digest"
 	"github.com/waza-isolate/waza/internal/disk"
-	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // facts are what an examination finds out about an engine. What they mean is
@@ -62,13 +62,13 @@ func Examine(ctx context.Context) checkup.Checks {
 			"Try again when the machine has less to do, or restart Docker.")
 		return none
 	case err != nil:
-		none.Fail("engine", visible.FirstLine(err.Error()), "Point DOCKER_HOST or the docker command's context at an engine that is 20.10 or later and runs Linux containers.")
+		none.Fail("engine", text.FirstLine(err.Error()), "Point DOCKER_HOST or the docker command's context at an engine that is 20.10 or later and runs Linux containers.")
 		return none
 	}
 	defer func() { _ = e.Close() }()
 	f := facts{found: howFound()}
 	if err := e.examine(ctx, &f); err != nil {
-		none.Fail("engine", "it answers some questions and not others: "+visible.FirstLine(err.Error()), "See the engine's own log.")
+		none.Fail("engine", "it answers some questions and not others: "+text.FirstLine(err.Error()), "See the engine's own log.")
 		return none
 	}
 	return assess(f)
@@ -153,7 +153,7 @@ func (e *engine) examineImages(ctx context.Context, f *facts) error {
 		f.own = guestReference(sum)
 	}
 	if err != nil {
-		f.guest = visible.FirstLine(err.Error())
+		f.guest = text.FirstLine(err.Error())
 	}
 	if f.guests, err = e.guestImages(ctx); err != nil {
 		return err

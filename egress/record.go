@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 const (
@@ -40,7 +40,7 @@ func (l *ledger) tell(e evidence.Egress) {
 }
 
 func (l *ledger) event(e evidence.Egress) evidence.Event {
-	e.Name = strings.ToValidUTF8(redact.Shorten(e.Name, maxName), "�")
+	e.Name = strings.ToValidUTF8(text.Shorten(e.Name, maxName), "�")
 	return evidence.Event{Kind: "egress", Where: l.box, Message: sentence(e), Data: data(e)}
 }
 

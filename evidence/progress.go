@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waza-isolate/waza/evidence/redact"
-	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // ProgressFile is in a run's directory: what its trials came to, as it happened.
@@ -83,7 +83,7 @@ func endLine(file *os.File) error {
 // Append writes p as a line, with the time, and of its message the first line without
 // secrets.
 func (l *ProgressLog) Append(p Progress) error {
-	p.Message, _ = l.secrets.Cut(redact.Shorten(visible.FirstLine(p.Message), maxProgressMessage))
+	p.Message, _ = l.secrets.Cut(text.Shorten(text.FirstLine(p.Message), maxProgressMessage))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p.Time = l.clock.Now()

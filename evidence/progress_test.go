@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/text"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
@@ -60,7 +62,7 @@ func TestProgressGoesOn(t *testing.T) {
 	}
 	want := []Progress{begun, {
 		Task: "buy", Number: 1, Attempt: 1, Phase: "done", Class: ClassFail, Reason: ReasonGraders,
-		Message: "said [REDACTED]" + strings.Repeat(".", maxProgressMessage-len("said s3cret-key")) + redact.Ellipsis,
+		Message: "said [REDACTED]" + strings.Repeat(".", maxProgressMessage-len("said s3cret-key")) + text.Ellipsis,
 	}}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(Progress{}, "Time")); diff != "" {
 		t.Error(diff)

@@ -108,7 +108,7 @@ func (r *Recorder) Frame(f Frame) int64 {
 }
 
 // Event records e under the time. Texts of strangers in it may have been cut short, by
-// [redact.Shorten].
+// [text.Shorten].
 func (r *Recorder) Event(e Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waza-isolate/waza/internal/text"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waza-isolate/waza/evidence/redact"
@@ -94,7 +96,7 @@ func TestCutBeforeRedacted(t *testing.T) {
 	ledger.Program("/bin/x", func() []string { return []string{strings.Repeat("x", 190) + secret} })
 	seen := ledger.Seen()
 	seen.AddFiles([]observe.FileChange{{Path: observe.Text("/tmp/" + secret), What: "created"}})
-	r.Event(Event{Kind: "stdout_noise", Message: redact.Shorten("> "+secret, 300) + ": it said", Data: map[string]any{"name": redact.Shorten(secret, 200)}})
+	r.Event(Event{Kind: "stdout_noise", Message: text.Shorten("> "+secret, 300) + ": it said", Data: map[string]any{"name": text.Shorten(secret, 200)}})
 	if err := errors.Join(r.Observed([]Observed{{"it", seen}, {"other", observe.Seen{Unseen: map[string]string{"files": secret}}}}), r.Close()); err != nil {
 		t.Fatal(err)
 	}

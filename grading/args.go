@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waza-isolate/waza/internal/text"
+
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/waza-isolate/waza/grading/match"
 	"github.com/waza-isolate/waza/internal/jsonvalue"
@@ -236,5 +238,5 @@ func misfit(schema *jsonschema.Schema, raw json.RawMessage) string {
 	if len(found) == 0 {
 		return ""
 	}
-	return "does not fit the schema (" + strings.Join(cut(found), "; ") + ")"
+	return "does not fit the schema (" + strings.Join(text.Few(found, maxShown), "; ") + ")"
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // CanaryConfig configures the canary grader: that no planted value went where it has no
@@ -170,10 +171,7 @@ func describeLeaks(events []evidence.Event) string {
 		texts = append(texts, clean(e.Message))
 	}
 	texts = slices.Compact(texts)
-	if len(texts) > maxListedLeaks {
-		texts = append(texts[:maxListedLeaks:maxListedLeaks], fmt.Sprintf("and %d more", len(texts)-maxListedLeaks))
-	}
-	return strings.Join(texts, "; ")
+	return strings.Join(text.Few(texts, maxListedLeaks), "; ")
 }
 
 // maxListedLeaks is how many leaks a sentence tells.

@@ -8,8 +8,7 @@ import (
 
 	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/visible"
-	"github.com/waza-isolate/waza/internal/words"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // failures are the calls that failed, sorted by what is made of them.
@@ -158,15 +157,15 @@ func why(call evidence.Call) string {
 	ended := strings.TrimSpace(fmt.Sprintf("%s %s", call.Outcome, told.Code))
 	switch {
 	case told.Message != "":
-		return ended + ": " + quote(visible.FirstLine(told.Message))
+		return ended + ": " + quote(text.FirstLine(told.Message))
 	case len(told.Content) > 0 && told.Content[0].Text != "":
-		return ended + ": " + quote(visible.FirstLine(told.Content[0].Text))
+		return ended + ": " + quote(text.FirstLine(told.Content[0].Text))
 	}
 	return ended
 }
 
 func (f failures) describe(limit int) string {
-	text := fmt.Sprintf("Expected at most %s to fail; found %d: %s.", words.Count(limit, "call"), len(f.counted), listOf(f.counted, func(call evidence.Call) string {
+	text := fmt.Sprintf("Expected at most %s to fail; found %d: %s.", text.Count(limit, "call"), len(f.counted), listOf(f.counted, func(call evidence.Call) string {
 		return fmt.Sprintf("call %d (%s of %s: %s)", call.Seq, quote(call.Tool), call.Server, why(call))
 	}))
 	if len(f.recovered) > 0 {

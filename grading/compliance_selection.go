@@ -10,7 +10,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading/match"
-	"github.com/waza-isolate/waza/internal/words"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // selection is which of the expected calls were made, and which others.
@@ -143,7 +143,7 @@ func (c *ComplianceConfig) counts(sel selection) gate {
 			return c.Errors.made(call) && sel.expected[i].Takes(given(call))
 		})
 		if len(found) > most {
-			g.add(found, "Expected at most %s of %s; found %d: %s.", words.Count(most, "call"), sel.describe(i), len(found), describeCalls(found))
+			g.add(found, "Expected at most %s of %s; found %d: %s.", text.Count(most, "call"), sel.describe(i), len(found), describeCalls(found))
 		}
 	}
 	return g

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/waza-isolate/waza/internal/text"
+
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/jsonvalue"
@@ -77,19 +79,11 @@ func (c *JSONSchemaConfig) grade(s *subject) (report, error) {
 	if err != nil {
 		return report{}, err
 	}
-	r.check(len(violations) == 0, "Expected the output to fit the schema; %s.", strings.Join(cut(violations), "; "))
+	r.check(len(violations) == 0, "Expected the output to fit the schema; %s.", strings.Join(text.Few(violations, maxShown), "; "))
 	if len(violations) > 0 {
 		r.details = map[string]any{"violations": shown(violations)}
 	}
 	return r, nil
-}
-
-// cut is what a sentence shows of a list.
-func cut(list []string) []string {
-	if len(list) <= maxShown {
-		return list
-	}
-	return append(list[:maxShown:maxShown], fmt.Sprintf("%d more", len(list)-maxShown))
 }
 
 // outputValue is the JSON value that an output is, or that alone stands in it where

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // opinion is what a judge answers.
@@ -96,12 +98,7 @@ func (o *opinion) set(name string, value json.Token) error {
 const maxExcerpt = 300
 
 // excerpt is the beginning of a stranger's text, quoted.
-func excerpt(s string) string {
-	if len(s) > maxExcerpt {
-		return strconv.Quote(strings.ToValidUTF8(s[:maxExcerpt], "")) + "…"
-	}
-	return strconv.Quote(s)
-}
+func excerpt(s string) string { return text.Quote(s, maxExcerpt) }
 
 // clean is text on one line without what is not printed.
 func clean(s string) string {

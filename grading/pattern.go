@@ -12,6 +12,7 @@ import (
 
 	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/grading/match"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // ToolPattern describes uses of tools.
@@ -232,7 +233,7 @@ func (m toolMatch) nearest(uses []capture.Use) mention {
 		}
 	}
 	named := describe([]capture.Use{near})
-	named.text = fmt.Sprintf("%s, whose %s", named, strings.Join(cut(found), "; "))
+	named.text = fmt.Sprintf("%s, whose %s", named, strings.Join(text.Few(found, maxShown), "; "))
 	return named
 }
 

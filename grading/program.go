@@ -11,7 +11,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/defence"
-	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 const (
@@ -153,7 +153,7 @@ func spoken(a evidence.ProgramAnswer) string {
 const maxSpoken = 2 << 10
 
 // shorten is the beginning of a text.
-func shorten(text string) string { return visible.Shorten(text, maxSpoken) }
+func shorten(s string) string { return text.Shorten(s, maxSpoken) }
 
 func programDetails(a evidence.ProgramAnswer) map[string]any {
 	details := map[string]any{"stdout": shorten(a.Stdout.Text), "stderr": shorten(a.Stderr.Text)}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // report collects the checks of one grader.
@@ -104,32 +105,14 @@ func list(names []string) string {
 // maxQuoted is how many bytes of a foreign string a sentence shows.
 const maxQuoted = 100
 
-func quote(s string) string {
-	if len(s) > maxQuoted {
-		return fmt.Sprintf("%q…", s[:maxQuoted])
-	}
-	return fmt.Sprintf("%q", s)
-}
+func quote(s string) string { return text.Quote(s, maxQuoted) }
 
 // clip cuts a text that is shown as it is, JSON above all.
-func clip(s string) string {
-	if len(s) > maxQuoted {
-		return strings.ToValidUTF8(s[:maxQuoted], "") + "…"
-	}
-	return s
-}
+func clip(s string) string { return text.Shorten(s, maxQuoted) }
 
 // listOf writes things for a sentence, cut after maxShown.
 func listOf[T any](all []T, describe func(T) string) string {
-	var shown []string
-	for i, one := range all {
-		if i == maxShown {
-			shown = append(shown, fmt.Sprintf("%d more", len(all)-i))
-			break
-		}
-		shown = append(shown, describe(one))
-	}
-	return strings.Join(shown, ", ")
+	return strings.Join(text.Some(all, maxShown, describe), ", ")
 }
 
 func percent(share float64) string { return fmt.Sprintf("%g%%", math.Round(share*1000)/10) }

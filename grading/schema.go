@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/waza-isolate/waza/internal/text"
+
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/waza-isolate/waza/internal/jsonvalue"
@@ -54,7 +56,7 @@ func schemaError(err error) error {
 	var invalid *jsonschema.SchemaValidationError
 	var violation *jsonschema.ValidationError
 	if errors.As(err, &invalid) && errors.As(invalid.Err, &violation) {
-		return errors.New(strings.Join(cut(leaves(violation)), "; "))
+		return errors.New(strings.Join(text.Few(leaves(violation), maxShown), "; "))
 	}
 	var outside *jsonschema.LoadURLError
 	if errors.As(err, &outside) {
@@ -93,11 +95,7 @@ func leaves(v *jsonschema.ValidationError) []string {
 	if len(v.InstanceLocation) > 0 {
 		at = quote(strings.Join(v.InstanceLocation, "/"))
 	}
-	text := v.DetailedOutput().Error.String()
-	if len(text) > 3*maxQuoted {
-		text = strings.ToValidUTF8(text[:3*maxQuoted], "") + "…"
-	}
-	return []string{at + ": " + text}
+	return []string{at + ": " + text.Shorten(v.DetailedOutput().Error.String(), 3*maxQuoted)}
 }
 
 // plainNumbers refuses numbers that take long to compare: a schema compares them as

@@ -6,7 +6,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // softError says how a successful result reads like an error, in a few words; empty
@@ -34,7 +34,7 @@ func softError(result json.RawMessage) string {
 			return why
 		}
 		if errorText.MatchString(block.Text) {
-			return fmt.Sprintf("it begins with %s", quote(visible.FirstLine(block.Text)))
+			return fmt.Sprintf("it begins with %s", quote(text.FirstLine(block.Text)))
 		}
 		return ""
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"reflect"
 	"regexp"
@@ -13,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // clientServer is one server of a client's file. Fields that are named like one
@@ -303,9 +303,4 @@ func firstMap(all ...map[string]string) map[string]string {
 }
 
 // quote is a word of a stranger's file, made safe to print and not too long.
-func quote(word string) string {
-	if runes := []rune(word); len(runes) > 64 {
-		word = string(runes[:64]) + "…"
-	}
-	return fmt.Sprintf("%q", word)
-}
+func quote(word string) string { return text.Quote(word, 64) }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 const shapes = "mcpServers (Claude, Cursor, Copilot CLI, Gemini CLI, Windsurf, Cline, Roo Code), servers (VS Code), mcp (OpenCode) or context_servers (Zed)"
@@ -111,14 +112,4 @@ func (r *clientReader) leftOut(keys []string) {
 }
 
 // quoted lists some words.
-func quoted(words []string) string {
-	const most = 8
-	shown := make([]string, 0, most)
-	for _, word := range words[:min(most, len(words))] {
-		shown = append(shown, quote(word))
-	}
-	if len(words) > most {
-		shown = append(shown, "…")
-	}
-	return strings.Join(shown, ", ")
-}
+func quoted(words []string) string { return strings.Join(text.Some(words, 8, quote), ", ") }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/waza-isolate/waza/internal/browsertest"
 	"github.com/waza-isolate/waza/internal/runtest"
-	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 func file(path string) string { return (&url.URL{Scheme: "file", Path: path}).String() }
@@ -36,9 +36,9 @@ func TestHostileReport(t *testing.T) {
 	b := browsertest.Start(t)
 	t.Run("as text", func(t *testing.T) {
 		p := b.Open(t, file(path)+"#trial/hostile/1", browsertest.View{})
-		text := browsertest.Eval[string](p, `document.getElementById("trial/hostile/1").textContent`)
+		s := browsertest.Eval[string](p, `document.getElementById("trial/hostile/1").textContent`)
 		for _, attack := range runtest.Attacks() {
-			if !strings.Contains(text, visible.Line(attack)) {
+			if !strings.Contains(s, text.Visible(attack)) {
 				t.Errorf("cannot be read in the trial's page: %q", attack)
 			}
 		}

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/results"
 )
 
@@ -51,7 +51,7 @@ const maxReason = 240
 
 // brokeBy says behind "infra" what broke a trial: whose doing it was in a word, and how.
 func brokeBy(by evidence.Reason, message string) string {
-	message = visible.Cut(visible.FirstLine(message), maxReason)
+	message = text.Fit(text.FirstLine(message), maxReason)
 	switch {
 	case message == "":
 		return fmt.Sprintf(" (%s)", by)

@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/results"
 )
 
 // funcs are what templates call.
 var funcs = template.FuncMap{
-	"line":     visible.Line,  // a stranger's text of one line
-	"lines":    visible.Lines, // and of several
+	"line":     text.Visible,      // a stranger's text of one line
+	"lines":    text.VisibleLines, // and of several
 	"count":    count[int],
 	"count64":  count[int64],
 	"bytes":    byteCount,

@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/net/html"
+	"github.com/waza-isolate/waza/internal/text"
 
-	"github.com/waza-isolate/waza/internal/visible"
+	"golang.org/x/net/html"
 )
 
 // parts of pages that are ours: whatever strangers wrote, there are no others.
@@ -67,9 +67,9 @@ func checkElement(t *testing.T, token html.Token) {
 	}
 }
 
-func checkText(t *testing.T, text string) {
-	for _, r := range text {
-		if visible.Hidden(r) {
+func checkText(t *testing.T, s string) {
+	for _, r := range s {
+		if text.Hidden(r) {
 			t.Fatalf("%q is not visible", r)
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // Label is a text at a bar, where there is room for it.
@@ -63,17 +63,17 @@ func labelRow(bars []*Bar) {
 // where the room behind it begins.
 func (b *Bar) label(from, to float64) float64 {
 	end := b.At + b.Wide
-	for _, text := range b.Says {
-		needs := labelColumn*float64(visible.Columns(text)) + 2*labelMargin
+	for _, s := range b.Says {
+		needs := labelColumn*float64(text.Columns(s)) + 2*labelMargin
 		switch {
 		case b.Wide >= needs:
-			b.Label = Label{inPercent(b.At + labelMargin), text, "in " + b.Kind}
+			b.Label = Label{inPercent(b.At + labelMargin), s, "in " + b.Kind}
 			return end
 		case to-end >= needs:
-			b.Label = Label{inPercent(end + labelMargin), text, ""}
+			b.Label = Label{inPercent(end + labelMargin), s, ""}
 			return end + needs
 		case b.At-from >= needs:
-			b.Label = Label{inPercent(b.At - labelMargin), text, "left"}
+			b.Label = Label{inPercent(b.At - labelMargin), s, "left"}
 			return end
 		}
 	}

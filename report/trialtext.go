@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/waza-isolate/waza/internal/jsontext"
-	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // Text is a stranger's text as it is shown: all that it holds is visible.
@@ -33,7 +33,7 @@ func (b *budget) show(raw string) Text {
 	var shown strings.Builder
 	for start < len(raw) {
 		end := pieceEnd(raw, start)
-		piece := visible.Lines(raw[start:end])
+		piece := text.VisibleLines(raw[start:end])
 		cost := cost(piece)
 		if cost > room {
 			break
@@ -88,9 +88,9 @@ func (b *budget) json(raw []byte) Text {
 	if !ok {
 		return b.show(string(raw))
 	}
-	text := b.show(laid)
-	text.JSON = true
-	return text
+	s := b.show(laid)
+	s.JSON = true
+	return s
 }
 
 func layOut(raw []byte, most int) (string, bool) {
@@ -110,8 +110,8 @@ func (b *budget) either(text string) Text {
 }
 
 // brief is a value or text on one line, for a row.
-func brief(text string, most int) string {
-	head := strings.TrimSpace(text[:min(len(text), 4*most)])
+func brief(s string, most int) string {
+	head := strings.TrimSpace(s[:min(len(s), 4*most)])
 	head = strings.Join(strings.Fields(strings.ToValidUTF8(head, "\uFFFD")), " ")
-	return visible.Cut(visible.Line(head), most)
+	return text.Fit(text.Visible(head), most)
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waza-isolate/waza/internal/plain"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // maxMarks is how many tasks have a column of their own where width is no limit.
@@ -33,7 +33,7 @@ func (c Comparison) Table(w io.Writer, width int) error {
 	for _, r := range c.Runs {
 		out.WriteString(r.notes())
 	}
-	_, err := io.WriteString(w, plain.Text(out.String()))
+	_, err := io.WriteString(w, text.InertLines(out.String()))
 	return err
 }
 

@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // maxShownLabel is how many bytes of a label are shown.
@@ -16,14 +16,14 @@ const maxShownLabel = 120
 // else the JSON in one line.
 func LabelTexts(labels map[string]json.RawMessage) (all []string) {
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
-		var text string
-		if json.Unmarshal(labels[name], &text) != nil {
+		var s string
+		if json.Unmarshal(labels[name], &s) != nil {
 			var line bytes.Buffer
 			if json.Compact(&line, labels[name]) == nil {
-				text = line.String()
+				s = line.String()
 			}
 		}
-		all = append(all, visible.Shorten(name+" "+text, maxShownLabel))
+		all = append(all, text.Shorten(name+" "+s, maxShownLabel))
 	}
 	return all
 }

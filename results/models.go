@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/words"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
@@ -134,7 +134,7 @@ func (m *Models) plus(more *Models) *Models {
 
 // line is m on one line of the table.
 func (m *Models) line() string {
-	parts := []string{fmt.Sprintf("models: %s", words.Count(m.Requests, "request"))}
+	parts := []string{fmt.Sprintf("models: %s", text.Count(m.Requests, "request"))}
 	if m.Failed > 0 {
 		parts[0] += fmt.Sprintf(" (%d failed)", m.Failed)
 	}
@@ -154,7 +154,7 @@ func (m *Models) line() string {
 		words  string
 	}{{evidence.OriginOutOfBand, "out of band"}, {evidence.OriginUnknown, "of unknown origin"}} {
 		if calls := m.Origins[o.origin]; calls > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s", words.Count(calls, "call"), o.words))
+			parts = append(parts, fmt.Sprintf("%s %s", text.Count(calls, "call"), o.words))
 		}
 	}
 	return strings.Join(parts, ", ") + "\n"

@@ -6,8 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waza-isolate/waza/internal/plain"
-	"github.com/waza-isolate/waza/internal/words"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // PairTables writes each further run held against the first: what was not alike, the
@@ -22,16 +21,16 @@ func (c Comparison) PairTables(w io.Writer, width int) error {
 		}
 		out.WriteString(p.head() + p.table() + "\n" + differenceTable(c.Of(p), p, width))
 	}
-	_, err := io.WriteString(w, plain.Text(out.String()))
+	_, err := io.WriteString(w, text.InertLines(out.String()))
 	return err
 }
 
 func (p Pair) head() string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "run %d against run %d: %s in both\n", p.Run, p.Against, words.Count(p.Tasks, "task"))
+	fmt.Fprintf(&out, "run %d against run %d: %s in both\n", p.Run, p.Against, text.Count(p.Tasks, "task"))
 	for _, only := range []struct{ tasks, run int }{{p.Missing, p.Against}, {p.Added, p.Run}} {
 		if only.tasks > 0 {
-			fmt.Fprintf(&out, "left out: %s that only run %d has\n", words.Count(only.tasks, "task"), only.run)
+			fmt.Fprintf(&out, "left out: %s that only run %d has\n", text.Count(only.tasks, "task"), only.run)
 		}
 	}
 	for _, u := range p.Unlike {

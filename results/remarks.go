@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/sandbox/observe"
 )
 
@@ -86,11 +87,7 @@ func (c *Conduct) remarkable() (said []string) {
 
 // few names the first of a list.
 func few(all []string) string {
-	text := strings.Join(all[:min(len(all), maxRemarked)], ", ")
-	if more := len(all) - maxRemarked; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
+	return strings.Join(text.Few(all, maxRemarked), ", ")
 }
 
 // printable is a name that somebody else chose, as a terminal may get it.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // ServerReport is what became of a server in a trial.
@@ -76,15 +77,8 @@ func messages(trial Trial, server, kind string) (told []string) {
 	return told
 }
 
-func rugPulls(catalog evidence.Catalog) (told []string) {
-	pulls := catalog.RugPulls()
-	for _, change := range pulls[:min(len(pulls), maxEnds)] {
-		told = append(told, change.String())
-	}
-	if more := len(pulls) - maxEnds; more > 0 {
-		told = append(told, fmt.Sprintf("and %d more", more))
-	}
-	return told
+func rugPulls(catalog evidence.Catalog) []string {
+	return text.Some(catalog.RugPulls(), maxEnds, evidence.Change.String)
 }
 
 func ends(trial Trial, server string) []string {

@@ -8,8 +8,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/plain"
-	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // Table writes a line for each task, at most width columns wide, with as many of these as
@@ -33,7 +32,7 @@ func (r Results) Table(w io.Writer, width int) error {
 		fmt.Fprintf(&out, "judge: %d answers, %d tokens in, %d out\n", j.Answers, j.InputTokens, j.OutputTokens)
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Labels)) {
-		fmt.Fprintf(&out, "label %s: %s\n", name, visible.Shorten(string(r.Labels[name]), maxLabel))
+		fmt.Fprintf(&out, "label %s: %s\n", name, text.Shorten(string(r.Labels[name]), maxLabel))
 	}
 	if len(r.Config.Weak) > 0 {
 		fmt.Fprintf(&out, "weak sandbox: %s got out, allowed by --allow-weak\n", strings.Join(r.Config.Weak, ", "))
@@ -41,7 +40,7 @@ func (r Results) Table(w io.Writer, width int) error {
 	if !r.Config.Isolated {
 		out.WriteString("not isolated\n")
 	}
-	_, err := io.WriteString(w, plain.Text(out.String()))
+	_, err := io.WriteString(w, text.InertLines(out.String()))
 	return err
 }
 

@@ -8,8 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/visible"
-	"github.com/waza-isolate/waza/internal/words"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // Why is why a trial did not pass; it is empty of one that passed. Its texts are
@@ -68,15 +67,15 @@ func (w Why) Line() string {
 	}
 	line := cutLine(w.Against[0].said())
 	if others := len(w.Against) - 1; others > 0 {
-		line += fmt.Sprintf(" And %s did not pass.", words.Count(others, "other grader"))
+		line += fmt.Sprintf(" And %s did not pass.", text.Count(others, "other grader"))
 	}
 	return line
 }
 
 // cutLine is visible text, which takes as much room as it has columns wherever it is shown.
-func cutLine(text string) string {
-	beginning, _ := visible.Beginning(visible.FirstLine(text), utf8.UTFMax*maxWhy)
-	return visible.Cut(visible.Line(beginning), maxWhy)
+func cutLine(s string) string {
+	beginning, _ := text.Beginning(text.FirstLine(s), utf8.UTFMax*maxWhy)
+	return text.Fit(text.Visible(beginning), maxWhy)
 }
 
 // Reasons are all of them: what is said of the trial itself, and what each grader says.

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // Calling is where the agent's calls of tools stand while it is at work, for whoever
@@ -45,7 +46,7 @@ func (r *run) watchCalls(t *Trial) *callWatch {
 
 // called is told of a call, and the function it returns of its end.
 func (w *callWatch) called(server, tool string) (over func()) {
-	tool, _ = w.secrets.Cut(strings.ToValidUTF8(redact.Shorten(tool, maxToolName), "\uFFFD"))
+	tool, _ = w.secrets.Cut(strings.ToValidUTF8(text.Shorten(tool, maxToolName), "\uFFFD"))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.calls++

@@ -14,7 +14,7 @@ import (
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
-	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
@@ -125,7 +125,7 @@ func (o Options) hookOnHost(ctx context.Context, hook eval.Hook) (failed string,
 		return fmt.Sprintf("ran longer than %s", hookTimeout), nil
 	case errors.As(err, &exited) && exited.ExitCode() >= 0:
 		if !slices.Contains(hook.Accepted(), exited.ExitCode()) {
-			failed = fmt.Sprintf("exited with code %d: %s", exited.ExitCode(), visible.FirstLine(o.Secrets.String(stderr.String())))
+			failed = fmt.Sprintf("exited with code %d: %s", exited.ExitCode(), text.FirstLine(o.Secrets.String(stderr.String())))
 		}
 		return failed, nil
 	case err != nil:
@@ -185,7 +185,7 @@ func (tr *trialRun) runHook(ctx context.Context, hook eval.Hook) (failed string,
 		case a.exit.Signal != "":
 			failed = "was ended by " + a.exit.Signal
 		case !slices.Contains(hook.Accepted(), a.exit.Code):
-			failed = fmt.Sprintf("exited with code %d: %s", a.exit.Code, visible.FirstLine(a.stderr.String()))
+			failed = fmt.Sprintf("exited with code %d: %s", a.exit.Code, text.FirstLine(a.stderr.String()))
 		}
 	}
 	if failed != "" {

@@ -11,8 +11,8 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/canary"
-	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
 
@@ -104,7 +104,7 @@ func toolOf(raw []byte) string {
 	if err != nil || m.Method != "tools/call" {
 		return ""
 	}
-	return strings.ToValidUTF8(redact.Shorten(jsontext.Word(jsontext.Member(m.Params, "name")), maxToolName), "\uFFFD")
+	return strings.ToValidUTF8(text.Shorten(jsontext.Word(jsontext.Member(m.Params, "name")), maxToolName), "\uFFFD")
 }
 
 // request looks at what of a request to a server is not its message.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcp/catalog"
 	"github.com/waza-isolate/waza/mcp/proxy"
 )
@@ -39,13 +40,7 @@ func (u unpinned) none() bool { return len(u.differences) == 0 && u.untold == ""
 const maxDifferences = 8
 
 func (u unpinned) String() string {
-	var all []string
-	for _, d := range u.differences[:min(len(u.differences), maxDifferences)] {
-		all = append(all, d.String())
-	}
-	if more := len(u.differences) - maxDifferences; more > 0 {
-		all = append(all, fmt.Sprintf("%d more", more))
-	}
+	all := text.Some(u.differences, maxDifferences, catalog.Difference.String)
 	if u.untold != "" {
 		all = append(all, "not all could be compared: "+u.untold)
 	}

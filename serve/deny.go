@@ -4,7 +4,7 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report"
 )
 
@@ -33,7 +33,7 @@ func refusalFor(err error) *refusal {
 	case errors.Is(err, errTooMany):
 		return &refusal{http.StatusServiceUnavailable, "Too many pages watch runs already. Close some."}
 	}
-	return &refusal{http.StatusInternalServerError, "This cannot be read: " + visible.Shorten(err.Error(), maxToldMessage) + "."}
+	return &refusal{http.StatusInternalServerError, "This cannot be read: " + text.Shorten(err.Error(), maxToldMessage) + "."}
 }
 
 // badRequest is a request that cannot be understood.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner"
 )
@@ -78,7 +78,7 @@ func problemWith(name string, err error) string {
 	if errors.Is(err, errNotThere) {
 		return fmt.Sprintf("It has no %s.", name)
 	}
-	return fmt.Sprintf("Its %s cannot be read: %s.", name, visible.Shorten(err.Error(), maxToldMessage))
+	return fmt.Sprintf("Its %s cannot be read: %s.", name, text.Shorten(err.Error(), maxToldMessage))
 }
 
 func readRecord(p *place) (record runner.Record, err error) {
@@ -103,8 +103,8 @@ func readHead(p *place) (results.Results, error) {
 }
 
 func (r *Run) describe(record runner.Record) {
-	r.Eval, r.Agent, r.Model = visible.Shorten(record.Eval.Name, maxToldMessage), visible.Shorten(record.Eval.Executor, maxToldName), visible.Shorten(record.Eval.Model, maxToldMessage)
-	r.Isolated, r.Network, r.Started, r.Ended = record.Isolated, visible.Shorten(record.Network, maxToldName), record.Started, record.Ended
+	r.Eval, r.Agent, r.Model = text.Shorten(record.Eval.Name, maxToldMessage), text.Shorten(record.Eval.Executor, maxToldName), text.Shorten(record.Eval.Model, maxToldMessage)
+	r.Isolated, r.Network, r.Started, r.Ended = record.Isolated, text.Shorten(record.Network, maxToldName), record.Started, record.Ended
 	r.workers = record.Workers
 	r.Tasks, r.Planned = len(record.Tasks), record.Planned()
 	if !r.Ended.IsZero() {

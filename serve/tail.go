@@ -9,7 +9,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/jsontext"
-	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
 	"github.com/waza-isolate/waza/runner"
 )
@@ -57,7 +57,7 @@ func newestOpen(lines []byte) (newest *CallProgress) {
 		switch {
 		case frame.Dir == evidence.ToServer && m.Method == "tools/call":
 			tool := jsontext.Word(jsontext.Member(m.Params, "name"))
-			open[of] = &CallProgress{Server: visible.Shorten(frame.Server, maxToldName), Tool: visible.Shorten(tool, maxToldName), Since: frame.Time}
+			open[of] = &CallProgress{Server: text.Shorten(frame.Server, maxToldName), Tool: text.Shorten(tool, maxToldName), Since: frame.Time}
 		case frame.Dir == evidence.ToClient && m.Method == "":
 			delete(open, of)
 		}

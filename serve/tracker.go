@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/runner"
 )
 
@@ -126,7 +126,7 @@ func (t *tracker) stepLocked(p evidence.Progress) {
 		trial.began = p.Time
 	}
 	trial.Attempt, trial.Phase, trial.Since, trial.Call = p.Attempt, p.Phase, p.Time, nil
-	trial.Outcome, trial.Reason, trial.Message = p.Class, p.Reason, visible.Shorten(p.Message, maxToldMessage)
+	trial.Outcome, trial.Reason, trial.Message = p.Class, p.Reason, text.Shorten(p.Message, maxToldMessage)
 	delete(t.tails, id)
 	if trial.ended() {
 		t.ended++

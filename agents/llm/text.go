@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // head is the beginning of a text, and how much more there was.
@@ -18,14 +19,7 @@ func head(text string, limit int) string {
 }
 
 // quote makes a stranger's text fit into a sentence.
-func quote(text string) string {
-	const limit = 300
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	if len(text) > limit {
-		text = strings.ToValidUTF8(text[:limit], "") + "…"
-	}
-	return fmt.Sprintf("%q", text)
-}
+func quote(said string) string { return text.Quote(said, 300) }
 
 // encode is a value as JSON; nil for what JSON cannot hold.
 func encode(value any) json.RawMessage {

@@ -11,8 +11,8 @@ import (
 
 	"github.com/waza-isolate/waza/containers"
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/plain"
 	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // Exit codes, the first that applies.
@@ -97,7 +97,7 @@ func (s *state) main(ctx context.Context) int {
 func (s *state) complain(err error) {
 	var problems strictyaml.Errors
 	if errors.As(err, &problems) {
-		fmt.Fprintln(s.stderr, plain.Text(strings.TrimRight(problems.Error(), "\n")))
+		fmt.Fprintln(s.stderr, text.InertLines(strings.TrimRight(problems.Error(), "\n")))
 		return
 	}
 	fmt.Fprintf(s.stderr, "waza: %s\n", indented(err.Error()))

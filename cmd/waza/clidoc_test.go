@@ -177,7 +177,7 @@ a run directory, such as a run names at its end.
 `)
 	all := commands(app.Commands, "")
 	for _, c := range all {
-		fmt.Fprintf(&out, "| [`waza %s`](#waza-%s) | %s |\n", c.name, strings.ReplaceAll(c.name, " ", "-"), text(c.Usage))
+		fmt.Fprintf(&out, "| [`waza %s`](#waza-%s) | %s |\n", c.name, strings.ReplaceAll(c.name, " ", "-"), inMarkdown(c.Usage))
 	}
 	out.WriteString("\n## Exit codes\n\nThe first that applies:\n\n| code | when |\n|---|---|\n")
 	for _, e := range []struct {
@@ -201,7 +201,7 @@ func (c named) section() string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "\n## waza %s\n\n%s.\n\n```\nwaza %s\n```\n", c.name, sentence(c.Usage), strings.Join(slices.DeleteFunc([]string{c.name, options(c), c.ArgsUsage}, isEmpty), " "))
 	if c.Description != "" {
-		fmt.Fprintf(&out, "\n%s\n", text(c.Description))
+		fmt.Fprintf(&out, "\n%s\n", inMarkdown(c.Description))
 	}
 	if len(c.Flags) > 0 {
 		out.WriteString("\n| option | what it does | default |\n|---|---|---|\n")
@@ -254,14 +254,14 @@ func row(flag cli.Flag) string {
 	if documented.TakesValue() {
 		standard = strings.Trim(documented.GetDefaultText(), `"`)
 	}
-	return fmt.Sprintf("| %s | %s | %s |\n", strings.Join(names, ", "), text(usage), text(standard))
+	return fmt.Sprintf("| %s | %s | %s |\n", strings.Join(names, ", "), inMarkdown(usage), inMarkdown(standard))
 }
 
 // mentioned is what a command's own text names: options, files, and pages of ours.
 var mentioned = regexp.MustCompile(`docs/[\w-]+\.md|(?:waza [a-z]+ )?--[a-z][a-z-]*|\B-[a-z]\b|[\w.-]+\.(?:lock|json|yaml|html|xml)\b`)
 
-// text is a command's own text in Markdown.
-func text(s string) string {
+// inMarkdown is a command's own text in Markdown.
+func inMarkdown(s string) string {
 	return mentioned.ReplaceAllStringFunc(strings.NewReplacer("<", "&lt;", "|", "\\|", "*", "\\*").Replace(s), func(what string) string {
 		if page, ok := strings.CutPrefix(what, "docs/"); ok {
 			return "[" + page + "](" + page + ")"
@@ -270,4 +270,4 @@ func text(s string) string {
 	})
 }
 
-func sentence(s string) string { return strings.ToUpper(s[:1]) + text(s[1:]) }
+func sentence(s string) string { return strings.ToUpper(s[:1]) + inMarkdown(s[1:]) }

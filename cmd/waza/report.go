@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report"
 	"github.com/waza-isolate/waza/report/markdown"
 	"github.com/waza-isolate/waza/results"
@@ -59,7 +59,7 @@ func attemptsBefore(r runner.Result) string {
 		return ""
 	}
 	said := func(reason evidence.Reason, message string) string {
-		return strings.TrimPrefix(fmt.Sprintf("%s: %s", reason, printable(visible.FirstLine(message))), ": ")
+		return strings.TrimPrefix(fmt.Sprintf("%s: %s", reason, printable(text.FirstLine(message))), ": ")
 	}
 	var why, ends []string
 	for _, attempt := range r.Earlier {

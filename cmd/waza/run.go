@@ -24,8 +24,8 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/images"
-	"github.com/waza-isolate/waza/internal/plain"
 	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/gitrepo"
@@ -279,7 +279,7 @@ func newRunID(name string) string {
 
 func (j *job) dryRun() error {
 	for _, t := range j.trials {
-		if _, err := fmt.Fprintln(j.stdout, plain.Text(j.secrets.String(t.String()))); err != nil {
+		if _, err := fmt.Fprintln(j.stdout, text.InertLines(j.secrets.String(t.String()))); err != nil {
 			return err
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner"
 )
@@ -158,7 +158,7 @@ func (r *series) one(ctx context.Context, i int, j *job) (results.Entry, int) {
 }
 
 func firstLine(s string) string {
-	return printable(visible.FirstLine(s))
+	return printable(text.FirstLine(s))
 }
 
 // worse is the exit code that says more of what went wrong.

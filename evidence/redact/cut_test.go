@@ -5,6 +5,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/waza-isolate/waza/internal/text"
+
 	"pgregory.net/rapid"
 )
 
@@ -42,12 +44,12 @@ func TestShortenedAnywhere(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		encoded := rapid.SampledFrom([]string{secret, encodings(secret)["query"], encodings(secret)["hex"], marshalled(secret)}).Draw(t, "encoded")
 		most := rapid.IntRange(0, len(encoded)+5).Draw(t, "most")
-		short := Shorten("-> "+encoded+" .", most)
-		if !utf8.ValidString(short) || len(short) > most+len(Ellipsis) {
+		short := text.Shorten("-> "+encoded+" .", most)
+		if !utf8.ValidString(short) || len(short) > most+len(text.Ellipsis) {
 			t.Fatalf("%q", short)
 		}
 		got, _ := s.Cut(short)
-		if rest := strings.NewReplacer(Mark, "", Ellipsis, "", `"`, "").Replace(got); strings.Trim(rest, "-> .") != "" {
+		if rest := strings.NewReplacer(Mark, "", text.Ellipsis, "", `"`, "").Replace(got); strings.Trim(rest, "-> .") != "" {
 			t.Fatalf("%q became %q", short, got)
 		}
 	})

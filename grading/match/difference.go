@@ -11,7 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // MaxDifferences is how many differences of one call's arguments are told.
@@ -86,18 +86,18 @@ func (t *tally) count(holds bool, want, got string) {
 }
 
 func (t *tally) where() string {
-	var text strings.Builder
+	var said strings.Builder
 	for _, s := range t.path {
 		if s.index > 0 {
-			fmt.Fprintf(&text, "[%d]", s.index-1)
+			fmt.Fprintf(&said, "[%d]", s.index-1)
 		} else {
-			text.WriteString(key(s.name))
+			said.WriteString(key(s.name))
 		}
 	}
-	if text.Len() == 0 {
+	if said.Len() == 0 {
 		return "arguments"
 	}
-	return strings.TrimPrefix(text.String(), ".")
+	return strings.TrimPrefix(said.String(), ".")
 }
 
 // ordered yields the keys of m, in order where it matters.
@@ -111,15 +111,10 @@ func ordered(m map[string]any, matters bool) iter.Seq[string] {
 // maxShown is how many bytes of a value are shown.
 const maxShown = 100
 
-func shorten(text string) string { return visible.Shorten(text, maxShown) }
+func shorten(s string) string { return text.Shorten(s, maxShown) }
 
 // quote writes a string, or its beginning.
-func quote(s string) string {
-	if short := shorten(s); short != s {
-		return strconv.Quote(strings.TrimSuffix(short, "…")) + "…"
-	}
-	return strconv.Quote(s)
-}
+func quote(s string) string { return text.Quote(s, maxShown) }
 
 // show writes a value, or its beginning.
 func show(v any) string {

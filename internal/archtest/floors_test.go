@@ -16,12 +16,12 @@ var floors = [][]string{
 		"internal/defence", "internal/digest", "internal/disk", "internal/dockertest", "internal/endtoend", "internal/golden",
 		"internal/heavytest", "internal/jsontext", "internal/judgetest", "internal/linediff", "internal/memtest",
 		"internal/procgroup", "internal/procid", "internal/pypitest", "internal/retry", "internal/strictyaml",
-		"internal/tree/treetest", "internal/upstreamtest", "internal/wholefile", "internal/words", "internal/written",
+		"internal/tree/treetest", "internal/upstreamtest", "internal/wholefile", "internal/written",
 		"bench/mcppeer", "compat", "conformance", "docs", "examples/mcp-eval/server", "examples/services/server", "frozen",
 		"pagetest", "schemas",
 	},
 	// Helpers that use those.
-	{"internal/browsertest", "internal/jsonvalue", "internal/plain", "internal/tree", "internal/visible", "bench/peer"},
+	{"internal/browsertest", "internal/jsonvalue", "internal/text", "internal/tree", "bench/peer"},
 	// Single ideas: a configuration, a format, a matcher, one kind of observation.
 	{
 		"evidence/canary", "evidence/changes", "evidence/redact", "grading/match", "internal/frontmatter", "internal/termtest",

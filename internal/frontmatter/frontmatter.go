@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/goccy/go-yaml"
+	"github.com/waza-isolate/waza/internal/text"
 
-	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/goccy/go-yaml"
 )
 
 // SkillFile is what a skill's instructions are in.
@@ -29,16 +29,16 @@ func Read(content string) (Skill, string, error) {
 	var s Skill
 	content = strings.ReplaceAll(strings.TrimPrefix(content, "\uFEFF"), "\r\n", "\n")
 	rest, begins := strings.CutPrefix(content, "---\n")
-	text, body, ends := strings.Cut("\n"+rest, "\n---")
+	said, body, ends := strings.Cut("\n"+rest, "\n---")
 	if !begins || !ends {
 		return s, content, errors.New("begins with no front matter: name and description between two lines ---")
 	}
 	_, body, _ = strings.Cut(body, "\n")
-	err := unmarshal(text, &s)
+	err := unmarshal(said, &s)
 	if err == nil {
 		return s, body, nil
 	}
-	for line := range strings.SplitSeq(text, "\n") {
+	for line := range strings.SplitSeq(said, "\n") {
 		key, value, _ := strings.Cut(line, ": ")
 		value = strings.Trim(strings.TrimSpace(value), `"'`)
 		switch key {
@@ -49,7 +49,7 @@ func Read(content string) (Skill, string, error) {
 		}
 	}
 	if s.Name == "" || strings.ContainsAny(s.Description, "|>") && len(s.Description) < 3 {
-		return s, body, fmt.Errorf("has a front matter that is no YAML: %s", visible.FirstLine(err.Error()))
+		return s, body, fmt.Errorf("has a front matter that is no YAML: %s", text.FirstLine(err.Error()))
 	}
 	return s, body, nil
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/ansi"
-	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner"
 )
@@ -48,7 +48,7 @@ func (s *State) Pulse(now time.Time) string {
 	slices.SortStableFunc(running, func(a, b *working) int { return a.since.Compare(b.since) })
 	var named []string
 	for _, w := range running[:min(len(running), maxNamed)] {
-		named = append(named, fmt.Sprintf("%s (%s, %s)", w.named(60), visible.Cut(w.doing(false), 80), seconds(now.Sub(w.since))))
+		named = append(named, fmt.Sprintf("%s (%s, %s)", w.named(60), text.Fit(w.doing(false), 80), seconds(now.Sub(w.since))))
 	}
 	if more := len(running) - len(named); more > 0 {
 		named = append(named, fmt.Sprintf("%d more", more))

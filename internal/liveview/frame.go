@@ -6,8 +6,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/internal/ansi"
-	"github.com/waza-isolate/waza/internal/visible"
-	"github.com/waza-isolate/waza/internal/words"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/runner"
 )
 
@@ -35,7 +34,7 @@ func (s *State) Frame(now time.Time, size Size, style ansi.Style) []string {
 		lines = append(lines, l.line(w, now, style))
 	}
 	if more := len(running) - shown; more > 0 {
-		lines = append(lines, style.Faint(visible.Cut(fmt.Sprintf("  and %d more", more), size.Columns-1)))
+		lines = append(lines, style.Faint(text.Fit(fmt.Sprintf("  and %d more", more), size.Columns-1)))
 	}
 	return append(lines, s.totals(now, size.Columns-1, style))
 }
@@ -84,10 +83,10 @@ func (l layout) line(w *working, now time.Time, style ansi.Style) string {
 // named is the trial's name in so many columns, with its number whole.
 func (w *working) named(columns int) string {
 	name := w.task + w.number
-	if visible.Columns(name) <= columns {
+	if text.Columns(name) <= columns {
 		return name
 	}
-	return visible.Cut(w.task, columns-len(w.number)) + w.number
+	return text.Fit(w.task, columns-len(w.number)) + w.number
 }
 
 // doing is what a trial does, in few words or in more.
@@ -117,11 +116,11 @@ func (w *working) calls() string {
 	if w.call == nil {
 		return ""
 	}
-	return words.Count(w.call.Calls, "call")
+	return text.Count(w.call.Calls, "call")
 }
 
 // pad is text in just so many columns.
-func pad(text string, columns int) string {
-	text = visible.Cut(text, columns)
-	return text + strings.Repeat(" ", max(0, columns-visible.Columns(text)))
+func pad(s string, columns int) string {
+	s = text.Fit(s, columns)
+	return s + strings.Repeat(" ", max(0, columns-text.Columns(s)))
 }

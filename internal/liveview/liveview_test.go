@@ -13,7 +13,7 @@ import (
 	"github.com/waza-isolate/waza/internal/golden"
 	"github.com/waza-isolate/waza/internal/liveview"
 	"github.com/waza-isolate/waza/internal/termtest"
-	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/runner"
 )
 
@@ -97,8 +97,8 @@ func TestFrames(t *testing.T) {
 			plain := state.Frame(at(75), size, ansi.Style{})
 			golden.Check(t, "testdata/"+fmt.Sprintf("%s-%d.golden", strings.ReplaceAll(name, " ", "-"), columns), strings.Join(plain, "\n")+"\n")
 			for _, line := range plain {
-				if visible.Columns(line) >= columns || strings.ContainsAny(line, "\x1b\t\n") {
-					t.Errorf("%s in %d: %q takes %d", name, columns, line, visible.Columns(line))
+				if text.Columns(line) >= columns || strings.ContainsAny(line, "\x1b\t\n") {
+					t.Errorf("%s in %d: %q takes %d", name, columns, line, text.Columns(line))
 				}
 			}
 			coloured := state.Frame(at(75), size, ansi.Coloured())
@@ -151,8 +151,8 @@ func TestEnded(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	u.Result.Verdicts.Message = strings.Repeat("\u202e", 300)
-	if got := liveview.Ended(u, ansi.Style{}); visible.Columns(got) > 300 {
-		t.Errorf("%d columns: %q", visible.Columns(got), got)
+	if got := liveview.Ended(u, ansi.Style{}); text.Columns(got) > 300 {
+		t.Errorf("%d columns: %q", text.Columns(got), got)
 	}
 	u.Result.Verdicts.Message = ""
 	if got, want := liveview.Ended(u, ansi.Style{}), "fail        price/3  31.0s"; got != want {

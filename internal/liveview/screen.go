@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // What a terminal is told.
@@ -25,18 +25,18 @@ type Screen struct {
 // Draw is what to write at once for lines to be the last ones, in place of those that
 // are, with text in front of them that stays. Lines must not be as long as the terminal
 // is wide. text is nothing or whole lines.
-func (s *Screen) Draw(text string, lines []string, columns int) string {
+func (s *Screen) Draw(said string, lines []string, columns int) string {
 	var out strings.Builder
 	if rows := s.rows(columns); rows > 0 {
 		out.WriteString("\r" + eraseRest) // what somebody typed
 		fmt.Fprintf(&out, up, rows)
-		if text != "" || len(lines) == 0 {
+		if said != "" || len(lines) == 0 {
 			// Line by line: some terminals keep a screen that is erased as a whole.
 			out.WriteString(strings.Repeat(eraseLine+"\n", rows))
 			fmt.Fprintf(&out, up, rows)
 		}
 	}
-	out.WriteString(text)
+	out.WriteString(said)
 	for _, line := range lines {
 		// Erased as a whole it is no longer one that was broken, which terminals remember.
 		out.WriteString(eraseLine + bounded(line) + "\n")
@@ -46,7 +46,7 @@ func (s *Screen) Draw(text string, lines []string, columns int) string {
 	}
 	s.widths = s.widths[:0]
 	for _, line := range lines {
-		s.widths = append(s.widths, visible.Columns(unpainted(line)))
+		s.widths = append(s.widths, text.Columns(unpainted(line)))
 	}
 	return out.String()
 }

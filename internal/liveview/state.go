@@ -11,8 +11,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/plain"
-	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/runner"
 )
 
@@ -72,7 +71,7 @@ func (s *State) Update(u runner.Update, now time.Time) {
 
 func (s *State) begin(id runner.TrialID, now time.Time) (at int) {
 	w := &working{id: id, task: safe(id.Task), number: fmt.Sprintf("/%d", id.Number), since: now}
-	s.name = max(s.name, visible.Columns(w.task+w.number))
+	s.name = max(s.name, text.Columns(w.task+w.number))
 	if at = slices.Index(s.slots, nil); at < 0 {
 		at = len(s.slots)
 		s.slots = append(s.slots, nil)
@@ -128,7 +127,7 @@ func (s *State) left(now time.Time) (time.Duration, bool) {
 }
 
 // safe is a stranger's text on one line.
-func safe(text string) string { return plain.Line(visible.Line(text)) }
+func safe(s string) string { return text.Inert(text.Visible(s)) }
 
 // seconds is a time in few characters.
 func seconds(d time.Duration) string {

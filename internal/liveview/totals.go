@@ -7,8 +7,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/internal/ansi"
-	"github.com/waza-isolate/waza/internal/visible"
-	"github.com/waza-isolate/waza/internal/words"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // part is a piece of a line, and how it is painted.
@@ -26,7 +25,7 @@ func (s *State) totals(now time.Time, columns int, style ansi.Style) string {
 	}
 	long, middle, short := s.tally(style)
 	if s.Stopping {
-		stopping := part{"stopping: ending " + words.Count(len(s.running()), "trial"), style.Doubtful}
+		stopping := part{"stopping: ending " + text.Count(len(s.running()), "trial"), style.Doubtful}
 		long, middle, short = slices.Insert(long, 0, stopping, part{text: "  "}), append([]part{stopping, {text: "  "}}, short...), []part{stopping}
 	}
 	for _, parts := range [][]part{slices.Concat(long, end), slices.Concat(middle, end), slices.Concat(long, took), slices.Concat(middle, took), slices.Concat(short, took)} {
@@ -34,7 +33,7 @@ func (s *State) totals(now time.Time, columns int, style ansi.Style) string {
 			return painted(parts)
 		}
 	}
-	return visible.Cut(short[0].text, columns)
+	return text.Fit(short[0].text, columns)
 }
 
 // tally is how many trials came to what, at three lengths.
@@ -62,7 +61,7 @@ func counted(n int, what string, paint func(string) string) part {
 
 func columnsOf(parts []part) (n int) {
 	for _, p := range parts {
-		n += visible.Columns(p.text)
+		n += text.Columns(p.text)
 	}
 	return n
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // Terminal shows what is written to it. It knows line ends, cursor up, erasing to the end
@@ -105,7 +105,7 @@ func (t *Terminal) put(r rune) {
 		t.column = 0
 		return
 	}
-	width := visible.Columns(string(r))
+	width := text.Columns(string(r))
 	if t.column+width > t.columns {
 		if t.noWrap {
 			t.column = t.columns - width

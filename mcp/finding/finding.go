@@ -14,7 +14,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // Kind is what a place is marked for.
@@ -86,22 +86,22 @@ func Text(text string, others map[string]bool) []Mark {
 }
 
 // excerpt is the place and some of what is around it.
-func (f found) excerpt(text string) string {
+func (f found) excerpt(s string) string {
 	if f.says != "" {
-		return visible.Line(visible.Shorten(f.says, maxExcerpt))
+		return text.Visible(text.Shorten(f.says, maxExcerpt))
 	}
-	from, to := max(0, f.start-around), min(len(text), f.start+maxExcerpt-around, f.end+around)
-	for from > 0 && !runeStart(text[from]) {
+	from, to := max(0, f.start-around), min(len(s), f.start+maxExcerpt-around, f.end+around)
+	for from > 0 && !runeStart(s[from]) {
 		from--
 	}
-	for to < len(text) && !runeStart(text[to]) {
+	for to < len(s) && !runeStart(s[to]) {
 		to++
 	}
-	cut := visible.Line(strings.Join(strings.Fields(text[from:to]), " "))
+	cut := text.Visible(strings.Join(strings.Fields(s[from:to]), " "))
 	if from > 0 {
 		cut = "…" + cut
 	}
-	if to < len(text) {
+	if to < len(s) {
 		cut += "…"
 	}
 	return cut

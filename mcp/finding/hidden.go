@@ -10,11 +10,11 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // hidden finds runs of characters that people do not see.
-func hidden(text string) (all []found) {
+func hidden(s string) (all []found) {
 	var run []rune
 	start, last := 0, rune(0)
 	end := func(at int, next rune) {
@@ -23,8 +23,8 @@ func hidden(text string) (all []found) {
 		}
 		run = run[:0]
 	}
-	for i, r := range text {
-		if visible.Hidden(r) {
+	for i, r := range s {
+		if text.Hidden(r) {
 			if len(run) == 0 {
 				start = i
 			}
@@ -37,7 +37,7 @@ func hidden(text string) (all []found) {
 		last = r
 	}
 	if len(run) > 0 {
-		end(len(text), 0)
+		end(len(s), 0)
 	}
 	return all
 }
@@ -171,10 +171,10 @@ func pushed(text string) (all []found) {
 var blob = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[A-Za-z0-9+/_-]{32,}={0,2}`) })
 
 // encoded finds texts that are hidden by an encoding.
-func encoded(text string) (all []found) {
-	for _, at := range blob().FindAllStringIndex(text, -1) {
-		if told := decoded(text[at[0]:at[1]]); told != "" {
-			all = append(all, found{kind: Encoded, start: at[0], end: at[1], says: visible.Shorten(text[at[0]:min(at[1], at[0]+around)], maxExcerpt) + "… says: " + told})
+func encoded(s string) (all []found) {
+	for _, at := range blob().FindAllStringIndex(s, -1) {
+		if told := decoded(s[at[0]:at[1]]); told != "" {
+			all = append(all, found{kind: Encoded, start: at[0], end: at[1], says: text.Shorten(s[at[0]:min(at[1], at[0]+around)], maxExcerpt) + "… says: " + told})
 		}
 	}
 	return all

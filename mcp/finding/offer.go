@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/jsontext"
-	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcp/catalog"
 )
 
@@ -159,7 +159,7 @@ func (r *reader) place() string {
 		if i > 0 {
 			b.WriteByte('.')
 		}
-		b.WriteString(visible.Shorten(step, maxExcerpt))
+		b.WriteString(text.Shorten(step, maxExcerpt))
 	}
 	return b.String()
 }

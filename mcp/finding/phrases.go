@@ -6,7 +6,7 @@ import (
 	"sync"
 	"unicode"
 
-	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // phrase is a pattern over folded text. One of the words must be in the text, which is
@@ -80,13 +80,13 @@ type folded struct {
 	length int     // of that text
 }
 
-func fold(text string) folded {
-	f := folded{places: make([]int32, 0, len(text)), length: len(text)}
+func fold(s string) folded {
+	f := folded{places: make([]int32, 0, len(s)), length: len(s)}
 	var b strings.Builder
 	space := false
-	for i, r := range text {
+	for i, r := range s {
 		switch {
-		case visible.Hidden(r):
+		case text.Hidden(r):
 			continue
 		case unicode.IsSpace(r):
 			if space {

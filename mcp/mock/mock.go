@@ -118,15 +118,15 @@ func (r *Response) matches(arguments map[string]any) bool {
 	}
 	for name, expression := range r.regex {
 		value, ok := arguments[name]
-		if !ok || !expression.MatchString(text(value)) {
+		if !ok || !expression.MatchString(textOf(value)) {
 			return false
 		}
 	}
 	return true
 }
 
-// text is a string itself, and any other value as JSON.
-func text(value any) string {
+// textOf is a string itself, and any other value as JSON.
+func textOf(value any) string {
 	if s, ok := value.(string); ok {
 		return s
 	}

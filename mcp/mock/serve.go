@@ -11,6 +11,7 @@ import (
 
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/jsonvalue"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
@@ -147,10 +148,7 @@ func (s *Server) call(params json.RawMessage, unmatched func(string)) any {
 	if response := tool.answer(arguments); response != nil {
 		return response.result()
 	}
-	given := text(arguments)
-	if len(given) > maxTold {
-		given = strings.ToValidUTF8(given[:maxTold], "") + "…"
-	}
+	given := text.Shorten(textOf(arguments), maxTold)
 	message := fmt.Sprintf("no response of the mock matches the call of %s with %s", name, given)
 	unmatched(message)
 	return toolError(message)

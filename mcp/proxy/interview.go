@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcp/catalog"
 )
 
@@ -77,18 +77,7 @@ func quoted(names []string) string {
 	if len(names) == 0 {
 		return "none"
 	}
-	var b strings.Builder
-	for i, name := range names {
-		if i == maxQuoted {
-			fmt.Fprintf(&b, " and %d more", len(names)-i)
-			break
-		}
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(strconv.Quote(name[:min(len(name), 128)]))
-	}
-	return b.String()
+	return strings.Join(text.Some(names, maxQuoted, func(name string) string { return text.Quote(name, 128) }), ", ")
 }
 
 // probeID begins the ids of a probe's requests. They are strings, so that no server

@@ -8,8 +8,8 @@ import (
 	"sync"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/internal/bounded"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 var (
@@ -197,6 +197,6 @@ func (n *notes) add(kind, message string, data map[string]any) {
 }
 
 // clip is text that a stranger wrote, short enough for an event.
-func clip(text []byte) string {
-	return strings.ToValidUTF8(redact.Shorten(string(text[:min(len(text), maxNote+1)]), maxNote), "\uFFFD")
+func clip(said []byte) string {
+	return strings.ToValidUTF8(text.Shorten(string(said[:min(len(said), maxNote+1)]), maxNote), "\uFFFD")
 }

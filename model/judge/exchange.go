@@ -15,6 +15,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/retry"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 const (
@@ -148,11 +149,7 @@ func (c *Client) said(content []byte) string {
 
 // clip is the beginning of what an endpoint says, which may say the key.
 func (c *Client) clip(s string) string {
-	s = c.secrets.String(s)
-	if len(s) <= maxSaid {
-		return s
-	}
-	return strings.ToValidUTF8(s[:maxSaid], "") + "…"
+	return text.Shorten(c.secrets.String(s), maxSaid)
 }
 
 // reply is what is read of a chat completion.

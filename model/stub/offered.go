@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/capture"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // offered is a tool that a request lets the model call.
@@ -94,12 +95,5 @@ func names(tools []offered) string {
 	if len(tools) == 0 {
 		return "none"
 	}
-	all := make([]string, 0, len(tools))
-	for _, t := range tools[:min(len(tools), shownNames)] {
-		all = append(all, excerpt(t.full()))
-	}
-	if len(tools) > shownNames {
-		all = append(all, fmt.Sprintf("and %d more", len(tools)-shownNames))
-	}
-	return strings.Join(all, ", ")
+	return strings.Join(text.Some(tools, shownNames, func(t offered) string { return excerpt(t.full()) }), ", ")
 }

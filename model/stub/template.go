@@ -11,6 +11,7 @@ import (
 
 	"github.com/waza-isolate/waza/internal/jsonvalue"
 	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // template is a text with places for what tools answered.
@@ -200,10 +201,4 @@ func descend(v any, step string) (any, bool) {
 }
 
 // excerpt is s, short enough for a message.
-func excerpt(s string) string {
-	const shown = 200 // bytes
-	if len(s) > shown {
-		return strings.ToValidUTF8(s[:shown], "") + "…"
-	}
-	return s
-}
+func excerpt(s string) string { return text.Shorten(s, 200) }

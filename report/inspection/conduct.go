@@ -8,8 +8,7 @@ import (
 
 	"github.com/docker/go-units"
 
-	"github.com/waza-isolate/waza/internal/visible"
-	"github.com/waza-isolate/waza/internal/words"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/results"
 )
 
@@ -30,25 +29,25 @@ func (p *page) conduct(s Server) {
 		p.did("egress", egressLines(d), d.More["egress"], "")
 		p.did("secrets said", secretLines(d), d.More["secrets"], "")
 		for _, limit := range d.Limits {
-			p.label("limit", "%s", visible.Line(limit))
+			p.label("limit", "%s", text.Visible(limit))
 		}
 	}
 	p.label("used", "%s", used(s))
 	if len(s.Asked) > 0 {
 		var all []string
 		for _, method := range slices.Sorted(maps.Keys(s.Asked)) {
-			all = append(all, fmt.Sprintf("%s %d×", visible.Cut(visible.Line(method), 60), s.Asked[method]))
+			all = append(all, fmt.Sprintf("%s %d×", text.Fit(text.Visible(method), 60), s.Asked[method]))
 		}
 		p.label("asked for", "%s; all was refused", strings.Join(all, ", "))
 	}
 	if s.Noise > 0 {
-		p.label("stdout", "%s that are no messages", words.Count(s.Noise, "line"))
+		p.label("stdout", "%s that are no messages", text.Count(s.Noise, "line"))
 	}
 	for _, end := range s.Ends {
-		p.label("ended", "%s", visible.Line(end))
+		p.label("ended", "%s", text.Visible(end))
 	}
 	if s.Ended != "" {
-		p.label("ended", "it %s before it was asked to", visible.Line(s.Ended))
+		p.label("ended", "it %s before it was asked to", text.Visible(s.Ended))
 	}
 	if s.Stderr != "" {
 		p.label("stderr", "ends")
@@ -68,7 +67,7 @@ func (p *page) did(label string, lines []string, more int, unseen string) {
 	}
 	switch {
 	case unseen != "":
-		shown = append(slices.Clone(shown), "not seen: "+visible.Line(unseen))
+		shown = append(slices.Clone(shown), "not seen: "+text.Visible(unseen))
 	case len(shown) == 0:
 		shown = []string{"none"}
 	}
@@ -82,21 +81,21 @@ func (p *page) did(label string, lines []string, more int, unseen string) {
 
 func fileLines(d *results.Conduct) (lines []string) {
 	for _, f := range d.Files {
-		lines = append(lines, visible.Line(f.What+" "+f.Path))
+		lines = append(lines, text.Visible(f.What+" "+f.Path))
 	}
 	return lines
 }
 
 func programLines(d *results.Conduct) (lines []string) {
 	for _, program := range d.Programs {
-		lines = append(lines, visible.Cut(times(program.Count)+visible.Line(strings.Join(append([]string{program.Path}, program.Args...), " ")), 200))
+		lines = append(lines, text.Fit(times(program.Count)+text.Visible(strings.Join(append([]string{program.Path}, program.Args...), " ")), 200))
 	}
 	return lines
 }
 
 func connectionLines(d *results.Conduct) (lines []string) {
 	for _, c := range d.Connections {
-		lines = append(lines, times(c.Count)+visible.Line(c.Network+" "+c.Address))
+		lines = append(lines, times(c.Count)+text.Visible(c.Network+" "+c.Address))
 	}
 	return lines
 }
@@ -107,22 +106,22 @@ func nameLines(d *results.Conduct) (lines []string) {
 		if n.Answered {
 			answered = "answered"
 		}
-		lines = append(lines, fmt.Sprintf("%s%s, %s", times(n.Count), visible.Line(n.Name), answered))
+		lines = append(lines, fmt.Sprintf("%s%s, %s", times(n.Count), text.Visible(n.Name), answered))
 	}
 	return lines
 }
 
 func egressLines(d *results.Conduct) (lines []string) {
 	for _, e := range d.Egress {
-		lines = append(lines, fmt.Sprintf("%s:%d, %s, %d refused, %s out, %s in", visible.Line(e.Name), e.Port,
-			words.Count(e.Connections, "connection"), e.Refused, units.HumanSize(float64(e.Out)), units.HumanSize(float64(e.In))))
+		lines = append(lines, fmt.Sprintf("%s:%d, %s, %d refused, %s out, %s in", text.Visible(e.Name), e.Port,
+			text.Count(e.Connections, "connection"), e.Refused, units.HumanSize(float64(e.Out)), units.HumanSize(float64(e.In))))
 	}
 	return lines
 }
 
 func secretLines(d *results.Conduct) (lines []string) {
 	for _, e := range d.Secrets {
-		lines = append(lines, fmt.Sprintf("%s, %s, %s to stderr", visible.Line(e.Secret), words.Count(e.Frames, "time")+" in messages", words.Count(e.Stderr, "time")))
+		lines = append(lines, fmt.Sprintf("%s, %s, %s to stderr", text.Visible(e.Secret), text.Count(e.Frames, "time")+" in messages", text.Count(e.Stderr, "time")))
 	}
 	return lines
 }
@@ -141,7 +140,7 @@ func used(s Server) string {
 	}
 	u := s.Used.Used
 	if u == nil {
-		return "not known: " + visible.Line(s.Used.Unseen)
+		return "not known: " + text.Visible(s.Used.Unseen)
 	}
 	var all []string
 	if u.Memory != nil {
@@ -160,8 +159,8 @@ func used(s Server) string {
 }
 
 // stderr writes the last lines of it.
-func (p *page) stderr(text string) {
-	lines := strings.Split(strings.TrimRight(visible.Lines(text), "\n"), "\n")
+func (p *page) stderr(s string) {
+	lines := strings.Split(strings.TrimRight(text.VisibleLines(s), "\n"), "\n")
 	if !p.Full {
 		lines = lines[max(0, len(lines)-maxLines):]
 	}

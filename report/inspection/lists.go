@@ -7,8 +7,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/jsontext"
-	"github.com/waza-isolate/waza/internal/visible"
-	"github.com/waza-isolate/waza/internal/words"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcp/catalog"
 	"github.com/waza-isolate/waza/mcp/finding"
 )
@@ -26,7 +25,7 @@ func (p *page) list(s Server, l catalog.List) {
 		p.section("%s: %d", name, len(l.Entries))
 	}
 	if l.Partial != "" {
-		p.line("%sNOT WHOLE: %s", indent, visible.Line(l.Partial))
+		p.line("%sNOT WHOLE: %s", indent, text.Visible(l.Partial))
 	}
 	if p.Full {
 		for _, e := range l.Entries {
@@ -47,12 +46,12 @@ func (p *page) list(s Server, l catalog.List) {
 }
 
 // summary is the first line of a text, without the space in it.
-func summary(text string) string {
-	first, rest, _ := strings.Cut(strings.TrimSpace(text), "\n")
+func summary(s string) string {
+	first, rest, _ := strings.Cut(strings.TrimSpace(s), "\n")
 	if strings.TrimSpace(rest) != "" {
 		first += " …"
 	}
-	return visible.Line(strings.Join(strings.Fields(first), " "))
+	return text.Visible(strings.Join(strings.Fields(first), " "))
 }
 
 // What is laid out of the JSON of a list, which may take many times the room then: lists
@@ -64,9 +63,9 @@ const (
 
 // entry writes an entry of a list whole.
 func (p *page) entry(l catalog.List, e catalog.Entry) {
-	p.line("%s%s  %s", indent, visible.Line(e.Key), strings.Join(hints(e), ", "))
-	if text := e.Text("description"); text != "" {
-		for line := range strings.SplitSeq(visible.Lines(text), "\n") {
+	p.line("%s%s  %s", indent, text.Visible(e.Key), strings.Join(hints(e), ", "))
+	if s := e.Text("description"); s != "" {
+		for line := range strings.SplitSeq(text.VisibleLines(s), "\n") {
 			p.line("%s%s%s", indent, indent, line)
 		}
 	}
@@ -80,7 +79,7 @@ func (p *page) entry(l catalog.List, e catalog.Entry) {
 			_ = json.Indent(&b, raw, indent+indent, indent) // it is valid
 			raw = b.Bytes()
 		}
-		p.line("%s%s%s %s", indent, indent, member, visible.Lines(string(raw)))
+		p.line("%s%s%s %s", indent, indent, member, text.VisibleLines(string(raw)))
 	}
 }
 
@@ -89,7 +88,7 @@ const maxParams = 12
 
 // signature is what an entry is called, and what it takes: optional ones with a ?.
 func signature(k catalog.Kind, e catalog.Entry) string {
-	name := visible.Line(e.Key)
+	name := text.Visible(e.Key)
 	var p params
 	switch k {
 	case catalog.Tools:
@@ -121,7 +120,7 @@ func (p *params) add(name string, required bool) {
 	if p.all++; p.all > maxParams {
 		return
 	}
-	name = visible.Line(name)
+	name = text.Visible(name)
 	if !required {
 		name += "?"
 	}
@@ -158,7 +157,7 @@ func (p *page) marks(s Server) {
 	if len(s.Marks.Places) == 0 {
 		p.section("marked places in what it says: none, which is no promise")
 	} else {
-		p.section("%s in what it says, marked and not judged: read them, and decide", words.Count(len(s.Marks.Places), "place"))
+		p.section("%s in what it says, marked and not judged: read them, and decide", text.Count(len(s.Marks.Places), "place"))
 	}
 	p.places(s.Marks)
 }
@@ -170,7 +169,7 @@ func (p *page) places(m finding.Marks) {
 	}
 	for _, mark := range shown {
 		p.line("%s%-13s %s", indent, mark.Kind, place(mark))
-		for _, line := range wrap("“"+visible.Line(mark.Excerpt)+"”", p.width()-8) {
+		for _, line := range wrap("“"+text.Visible(mark.Excerpt)+"”", p.width()-8) {
 			p.line("%s%s%s", indent, indent+indent, line)
 		}
 	}
@@ -186,7 +185,7 @@ func place(m finding.Mark) string {
 	var parts []string
 	for _, part := range []string{m.Of, m.Key, m.At} {
 		if part != "" {
-			parts = append(parts, visible.Line(part))
+			parts = append(parts, text.Visible(part))
 		}
 	}
 	return strings.Join(parts, " ")
@@ -202,16 +201,16 @@ func (p *page) pin(s Server) {
 	case s.Pin == nil:
 		return
 	case len(s.Pin.Differences) == 0:
-		p.section("pin: as %s has it", visible.Line(s.Pin.Lock))
+		p.section("pin: as %s has it", text.Visible(s.Pin.Lock))
 	default:
-		p.section("pin: NOT as %s has it", visible.Line(s.Pin.Lock))
+		p.section("pin: NOT as %s has it", text.Visible(s.Pin.Lock))
 		p.differences(s.Pin.Differences)
 	}
 }
 
 func (p *page) differences(all []catalog.Difference) {
 	for _, d := range all[:min(len(all), maxRows)] {
-		p.line("%s%s", indent, visible.Line(d.String()))
+		p.line("%s%s", indent, text.Visible(d.String()))
 	}
 	if more := len(all) - maxRows; more > 0 {
 		p.line("%sand %d more", indent, more)
@@ -221,7 +220,7 @@ func (p *page) differences(all []catalog.Difference) {
 // answers writes what came of exercises.
 func (p *page) answers(s Server) {
 	for _, a := range s.Answers {
-		p.section("%s %s: %s", a.What, visible.Line(a.Name), a.Outcome)
+		p.section("%s %s: %s", a.What, text.Visible(a.Name), a.Outcome)
 		if a.Message != "" {
 			p.text(a.Message)
 		}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcp/catalog"
 )
 
@@ -33,11 +33,11 @@ func (p *page) width() int {
 
 // line writes one line. What strangers wrote must be made visible before.
 func (p *page) line(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
+	s := fmt.Sprintf(format, args...)
 	if !p.Full {
-		text = visible.Cut(text, p.width())
+		s = text.Fit(s, p.width())
 	}
-	p.out.WriteString(text + "\n")
+	p.out.WriteString(s + "\n")
 }
 
 // label writes a label and what it is about, on as many lines as that takes.
@@ -58,7 +58,7 @@ func (p *page) report(r Report) {
 		}
 		p.server(r, s)
 	}
-	fmt.Fprintf(&p.out, "\nevidence: %s; all of this is in %s there\n", visible.Line(p.Dir), File)
+	fmt.Fprintf(&p.out, "\nevidence: %s; all of this is in %s there\n", text.Visible(p.Dir), File)
 }
 
 func (p *page) server(r Report, s Server) {
@@ -89,8 +89,8 @@ func (p *page) section(format string, args ...any) {
 }
 
 // text writes a text of a stranger's, or the beginning of it.
-func (p *page) text(text string) {
-	lines := strings.Split(strings.TrimRight(visible.Lines(text), "\n"), "\n")
+func (p *page) text(s string) {
+	lines := strings.Split(strings.TrimRight(text.VisibleLines(s), "\n"), "\n")
 	most := 6
 	if p.Full {
 		most = len(lines)
@@ -114,32 +114,32 @@ func (p *page) identity(s Server) {
 	if s.Failed == "" {
 		p.label("says it is", "%s, %s", who(s.Offer.Server), spoken(s))
 	}
-	p.label("from", "%s", visible.Line(source(s)))
+	p.label("from", "%s", text.Visible(source(s)))
 	if s.Package != nil {
 		by := "resolved today"
 		if s.Package.Locked {
 			by = "as the lock has it"
 		}
-		p.label("package", "%s, %s, %s", visible.Line(s.Package.Request), visible.Line(s.Package.Version), by)
+		p.label("package", "%s, %s, %s", text.Visible(s.Package.Request), text.Visible(s.Package.Version), by)
 	}
 	if s.Image != nil {
-		p.label("image", "%s", visible.Line(strings.Join(append([]string{s.Image.Ref, s.Image.ID}, s.Image.Digests...), " ")))
+		p.label("image", "%s", text.Visible(strings.Join(append([]string{s.Image.Ref, s.Image.ID}, s.Image.Digests...), " ")))
 	}
 }
 
 func who(s catalog.Server) string {
-	name := visible.Cut(visible.Line(s.Name), 80)
+	name := text.Fit(text.Visible(s.Name), 80)
 	if name == "" {
 		name = "nobody by name"
 	}
-	if version := visible.Cut(visible.Line(s.Version), 40); version != "" {
+	if version := text.Fit(text.Visible(s.Version), 40); version != "" {
 		name += " " + version
 	}
 	return name
 }
 
 func spoken(s Server) string {
-	return fmt.Sprintf("protocol %s over %s", visible.Cut(visible.Line(s.Offer.Server.Protocol), 40), s.Transport)
+	return fmt.Sprintf("protocol %s over %s", text.Fit(text.Visible(s.Offer.Server.Protocol), 40), s.Transport)
 }
 
 // source is what was started, as it is declared.
@@ -172,21 +172,21 @@ func (p *page) isolation(r Report, s Server) {
 	if g := s.Guarantees; g != nil {
 		p.label("in force", "%s", strings.Join(g.Enforced, "; "))
 		if len(g.Missing) > 0 {
-			p.label("NOT in force", "%s", visible.Line(strings.Join(g.Missing, "; ")))
+			p.label("NOT in force", "%s", text.Visible(strings.Join(g.Missing, "; ")))
 		}
 	}
 }
 
 // wrap breaks a text between words into lines of at most width columns; a word that is
 // longer is broken itself.
-func wrap(text string, width int) (lines []string) {
+func wrap(s string, width int) (lines []string) {
 	line := ""
-	for _, word := range strings.Split(text, " ") {
-		for visible.Columns(word) > width {
+	for _, word := range strings.Split(s, " ") {
+		for text.Columns(word) > width {
 			if line != "" {
 				lines, line = append(lines, line), ""
 			}
-			head := strings.TrimSuffix(visible.Cut(word, width), "…")
+			head := strings.TrimSuffix(text.Fit(word, width), "…")
 			if head == "" {
 				break
 			}
@@ -195,7 +195,7 @@ func wrap(text string, width int) (lines []string) {
 		switch {
 		case line == "":
 			line = word
-		case visible.Columns(line)+1+visible.Columns(word) <= width:
+		case text.Columns(line)+1+text.Columns(word) <= width:
 			line += " " + word
 		default:
 			lines, line = append(lines, line), word
@@ -209,8 +209,8 @@ func columns(rows [][]string, limits ...int) []string {
 	widths := make([]int, len(limits))
 	for _, row := range rows {
 		for i, limit := range limits {
-			row[i] = visible.Cut(row[i], limit)
-			widths[i] = max(widths[i], visible.Columns(row[i]))
+			row[i] = text.Fit(row[i], limit)
+			widths[i] = max(widths[i], text.Columns(row[i]))
 		}
 	}
 	var lines []string
@@ -219,7 +219,7 @@ func columns(rows [][]string, limits ...int) []string {
 		for i, cell := range row {
 			b.WriteString(cell)
 			if i < len(limits) && slices.ContainsFunc(row[i+1:], func(s string) bool { return s != "" }) {
-				b.WriteString(strings.Repeat(" ", widths[i]-visible.Columns(cell)+2))
+				b.WriteString(strings.Repeat(" ", widths[i]-text.Columns(cell)+2))
 			}
 		}
 		lines = append(lines, b.String())

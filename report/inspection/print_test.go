@@ -10,7 +10,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/heavytest"
-	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcp/catalog"
 	"github.com/waza-isolate/waza/mcp/finding"
 	"github.com/waza-isolate/waza/mcpconfig"
@@ -55,18 +55,18 @@ func FuzzPrint(f *testing.F) {
 		f.Add(seed, false)
 		f.Add(seed, true)
 	}
-	f.Fuzz(func(t *testing.T, text string, full bool) {
+	f.Fuzz(func(t *testing.T, s string, full bool) {
 		var out strings.Builder
-		if err := Print(&out, reportOf(text), Options{Width: 80, Full: full, Dir: "dir"}); err != nil {
+		if err := Print(&out, reportOf(s), Options{Width: 80, Full: full, Dir: "dir"}); err != nil {
 			t.Fatal(err)
 		}
 		for line := range strings.SplitSeq(out.String(), "\n") {
 			for _, r := range line {
-				if visible.Hidden(r) || !unicode.IsGraphic(r) {
+				if text.Hidden(r) || !unicode.IsGraphic(r) {
 					t.Fatalf("%q has %U", line, r)
 				}
 			}
-			if columns := visible.Columns(line); !full && columns > 80 {
+			if columns := text.Columns(line); !full && columns > 80 {
 				t.Fatalf("%q takes %d columns", line, columns)
 			}
 		}

@@ -58,8 +58,8 @@ type suite struct {
 	Time       seconds    `xml:"time,attr"`
 	Properties []property `xml:"properties>property"`
 	Cases      []testcase `xml:"testcase"`
-	SystemOut  text       `xml:"system-out"`
-	SystemErr  text       `xml:"system-err"`
+	SystemOut  content    `xml:"system-out"`
+	SystemErr  content    `xml:"system-err"`
 }
 
 type property struct {
@@ -79,7 +79,7 @@ type testcase struct {
 // problem is why a case did not pass: Type in a word, Message in a line, Text in full.
 type problem struct {
 	Type, Message string
-	Text          text
+	Text          content
 }
 
 func (p problem) MarshalXML(e *xml.Encoder, start xml.StartElement) error {
@@ -121,7 +121,7 @@ func suiteOf(r results.Results) suite {
 		s.Cases = append(s.Cases, taskCase(class, r.Config.RunsPerTest, task, &texts))
 		before.WriteString(string(texts.take(again(task))))
 	}
-	s.SystemOut = text(before.String())
+	s.SystemOut = content(before.String())
 	for _, m := range r.MetricsByName() {
 		if m.Threshold > 0 {
 			s.Cases = append(s.Cases, metricCase(class, m))

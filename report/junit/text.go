@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/waza-isolate/waza/internal/defence"
-	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // Bounds of strangers' texts. All is in results.json.
@@ -21,41 +21,41 @@ const (
 // nameOf is a name as the schema takes it: a line without blanks at its ends or side by
 // side, and never empty.
 func nameOf(s string) string {
-	return cmp.Or(strings.Join(strings.Fields(visible.Cut(lineOf(s), maxName)), " "), "unnamed")
+	return cmp.Or(strings.Join(strings.Fields(text.Fit(lineOf(s), maxName)), " "), "unnamed")
 }
 
 // line is a text on one line.
-func line(s string) string { return visible.Cut(lineOf(s), maxLine) }
+func line(s string) string { return text.Fit(lineOf(s), maxLine) }
 
 // lineOf is visible text of the beginning of s.
 func lineOf(s string) string {
-	beginning, _ := visible.Beginning(s, utf8.UTFMax*maxLine)
-	return visible.Line(beginning)
+	beginning, _ := text.Beginning(s, utf8.UTFMax*maxLine)
+	return text.Visible(beginning)
 }
 
 // budget is how many bytes of reasons there is room for.
 type budget struct{ left int }
 
 // take is s as a person can see all of it, as far as there is room.
-func (b *budget) take(s string) text {
+func (b *budget) take(s string) content {
 	if s == "" {
 		return ""
 	}
 	room := min(maxText, b.left)
-	beginning, more := visible.Beginning(s, room)
-	shown, hidden := visible.Beginning(visible.Lines(beginning), room)
+	beginning, more := text.Beginning(s, room)
+	shown, hidden := text.Beginning(text.VisibleLines(beginning), room)
 	b.left -= len(shown)
 	if more || hidden {
 		shown += "\n… results.json has more\n"
 	}
-	return text(shown)
+	return content(shown)
 }
 
-// text is the text of an element. Its line breaks are written as they are, which
+// content is the text of an element. Its line breaks are written as they are, which
 // encoding/xml does for tokens alone.
-type text string
+type content string
 
-func (t text) MarshalXML(e *xml.Encoder, start xml.StartElement) error {
+func (t content) MarshalXML(e *xml.Encoder, start xml.StartElement) error {
 	if !defence.EscapedXML {
 		return e.EncodeElement(struct {
 			Raw string `xml:",innerxml"`

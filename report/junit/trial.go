@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/results"
 )
 
@@ -71,7 +71,7 @@ func again(task results.Task) string {
 	var out strings.Builder
 	for _, run := range task.Runs {
 		for _, before := range run.Earlier {
-			fmt.Fprintf(&out, "%s #%d, attempt %d: %s: %s\n", task.TestID, run.RunNumber, before.Attempt, before.Outcome.With(before.Reason), visible.FirstLine(before.Message))
+			fmt.Fprintf(&out, "%s #%d, attempt %d: %s: %s\n", task.TestID, run.RunNumber, before.Attempt, before.Outcome.With(before.Reason), text.FirstLine(before.Message))
 		}
 	}
 	return out.String()

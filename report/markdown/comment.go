@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/words"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report"
 	"github.com/waza-isolate/waza/results"
 )
@@ -43,11 +43,11 @@ func (p *page) verdict(run report.Run) {
 		}
 	}
 	p.printf("### %s: %s\n\n", run.Word(), code(r.EvalName))
-	p.printf("%d of %s passed", r.Summary.Succeeded, words.Count(r.Summary.TotalTests, "task"))
+	p.printf("%d of %s passed", r.Summary.Succeeded, text.Count(r.Summary.TotalTests, "task"))
 	if s := r.Summary.Statistics; s != nil {
 		p.printf(", %s", interval(s.SuccessRateCI))
 	}
-	p.printf("; %d of %s", passed, words.Count(counted, "trial"))
+	p.printf("; %d of %s", passed, text.Count(counted, "trial"))
 	if r.Summary.DurationMS > 0 { // it has come to its end
 		p.printf("; %s", took(r.Summary.DurationMS))
 	}
@@ -65,7 +65,7 @@ func (p *page) verdict(run report.Run) {
 		p.printf("%s.\n\n", lines[0])
 	}
 	if a := r.Summary.Attacks; a != nil {
-		p.printf("Of %s on agents %d succeeded and %d were resisted.\n\n", words.Count(a.Trials, "attack"), a.Succeeded, a.Resisted)
+		p.printf("Of %s on agents %d succeeded and %d were resisted.\n\n", text.Count(a.Trials, "attack"), a.Succeeded, a.Resisted)
 	}
 }
 

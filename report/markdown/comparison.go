@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waza-isolate/waza/internal/words"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/results"
 )
 
@@ -26,7 +26,7 @@ func Comparison(w io.Writer, c results.Comparison) error {
 // changes counts the differences by their kinds.
 func changes(c results.Comparison) string {
 	if len(c.Differences) == 0 {
-		return fmt.Sprintf("%s compared: no task went otherwise than in run 1", words.Count(len(c.Runs), "run"))
+		return fmt.Sprintf("%s compared: no task went otherwise than in run 1", text.Count(len(c.Runs), "run"))
 	}
 	var kinds []results.Change // those of a kind are side by side
 	count := map[results.Change]int{}
@@ -39,7 +39,7 @@ func changes(c results.Comparison) string {
 	for i, kind := range kinds {
 		counts[i] = fmt.Sprintf("%d %s", count[kind], kind)
 	}
-	return fmt.Sprintf("%s compared: %s", words.Count(len(c.Runs), "run"), strings.Join(counts, ", "))
+	return fmt.Sprintf("%s compared: %s", text.Count(len(c.Runs), "run"), strings.Join(counts, ", "))
 }
 
 func (p *page) changed(all []results.Difference) {
@@ -74,7 +74,7 @@ func (p *page) unlike(all []results.Pair) {
 		}
 	}
 	if len(rows) > 0 {
-		p.folded(words.Count(len(rows), "setting")+" not alike", func() { p.table(roomUnlike, columns, rows, "setting") })
+		p.folded(text.Count(len(rows), "setting")+" not alike", func() { p.table(roomUnlike, columns, rows, "setting") })
 	}
 }
 
@@ -127,7 +127,7 @@ func noteOf(r, first results.ComparedRun) string {
 	case r.EvalName != first.EvalName:
 		return "of another eval, " + code(r.EvalName)
 	case r.Infra > 0:
-		return words.Count(r.Infra, "trial") + " without an outcome"
+		return text.Count(r.Infra, "trial") + " without an outcome"
 	case !r.Isolated:
 		return "not isolated"
 	}
@@ -158,5 +158,5 @@ func (p *page) marks(c results.Comparison) {
 	for _, id := range tasks {
 		rows = append(rows, append([]string{code(id)}, marks[id]...))
 	}
-	p.folded(words.Count(len(tasks), "task"), func() { p.table(roomMarks, columns, rows, "task") })
+	p.folded(text.Count(len(tasks), "task"), func() { p.table(roomMarks, columns, rows, "task") })
 }

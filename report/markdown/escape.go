@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/waza-isolate/waza/internal/defence"
-	"github.com/waza-isolate/waza/internal/visible"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // maxName is how many columns of a name are shown.
@@ -14,15 +14,15 @@ const maxName = 80
 
 // code is a stranger's text of one line.
 func code(s string) string {
-	beginning, _ := visible.Beginning(s, utf8.UTFMax*maxName)
-	return "<code>" + escaped(visible.Cut(visible.Line(beginning), maxName)) + "</code>"
+	beginning, _ := text.Beginning(s, utf8.UTFMax*maxName)
+	return "<code>" + escaped(text.Fit(text.Visible(beginning), maxName)) + "</code>"
 }
 
 // pre is a stranger's text of several lines, of so many bytes at most before it is
 // escaped. It begins and ends its lines.
 func pre(s string, most int) string {
-	beginning, more := visible.Beginning(strings.TrimSpace(s), most)
-	shown, hidden := visible.Beginning(visible.Lines(beginning), most)
+	beginning, more := text.Beginning(strings.TrimSpace(s), most)
+	shown, hidden := text.Beginning(text.VisibleLines(beginning), most)
 	if more || hidden {
 		shown += " …"
 	}

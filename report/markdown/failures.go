@@ -5,8 +5,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/visible"
-	"github.com/waza-isolate/waza/internal/words"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/results"
 )
 
@@ -45,14 +44,14 @@ func (p *page) failures(tasks []results.Task) {
 	if trials == 0 {
 		return
 	}
-	p.folded(words.Count(trials, "trial")+" did not pass", func() {
+	p.folded(text.Count(trials, "trial")+" did not pass", func() {
 		left := p.fill(roomFailures, len(all), func(i int) string { return all[i].text() })
 		more := 0
 		for _, f := range all[len(all)-left:] {
 			more += len(f.numbers)
 		}
 		if more > 0 {
-			p.printf("%s more.\n\n", words.Count(more, "trial"))
+			p.printf("%s more.\n\n", text.Count(more, "trial"))
 		}
 	})
 }
@@ -81,6 +80,6 @@ func (f *failure) text() string {
 // reasons are as much of all that is said why a trial did not pass as may be shown, which
 // says that there is more.
 func reasons(r results.RunResult) string {
-	beginning, _ := visible.Beginning(strings.Join(r.Why().Reasons(), "\n"), 2*maxReason)
+	beginning, _ := text.Beginning(strings.Join(r.Why().Reasons(), "\n"), 2*maxReason)
 	return strings.Clone(beginning)
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waza-isolate/waza/internal/words"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // Room of the parts of a comment, in bytes. GitHub takes 65,536 characters in all.
@@ -84,7 +84,7 @@ func (p *page) table(room int, columns []column, rows [][]string, what string) {
 	})
 	p.WriteString("\n")
 	if left > 0 {
-		p.printf("%s more.\n\n", words.Count(left, what))
+		p.printf("%s more.\n\n", text.Count(left, what))
 	}
 }
 

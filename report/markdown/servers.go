@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/words"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report"
 	"github.com/waza-isolate/waza/results"
 )
@@ -20,20 +20,20 @@ func (p *page) servers(all []results.ServerCard) {
 	for _, s := range all {
 		rows = append(rows, []string{code(s.Name), fmt.Sprint(s.Calls), s.ErrorRate.Text(), s.RecoveryRate.Text(), results.CallTime(s.MedianDurationMS), ofNote(s)})
 	}
-	p.folded(words.Count(len(all), "server"), func() { p.table(roomServers, columns, rows, "server") })
+	p.folded(text.Count(len(all), "server"), func() { p.table(roomServers, columns, rows, "server") })
 }
 
 // ofNote says what a person should look at before they trust a server.
 func ofNote(s results.ServerCard) string {
 	var said []string
 	if s.RugPulls > 0 {
-		said = append(said, "changed its tools in "+words.Count(s.RugPulls, "trial"))
+		said = append(said, "changed its tools in "+text.Count(s.RugPulls, "trial"))
 	}
 	if s.Failed > 0 {
-		said = append(said, "exited before it answered in "+words.Count(s.Failed, "trial"))
+		said = append(said, "exited before it answered in "+text.Count(s.Failed, "trial"))
 	}
 	if s.Unpinned > 0 {
-		said = append(said, "not as pinned in "+words.Count(s.Unpinned, "trial"))
+		said = append(said, "not as pinned in "+text.Count(s.Unpinned, "trial"))
 	}
 	if m := s.Marks; m != nil && len(m.Places) > 0 {
 		said = append(said, "suspicious descriptions")
@@ -67,13 +67,5 @@ func missing(g *evidence.Guarantees) string {
 	if g == nil || len(g.Missing) == 0 {
 		return ""
 	}
-	var named []string
-	for _, what := range g.Missing[:min(len(g.Missing), maxMissing)] {
-		named = append(named, code(what))
-	}
-	text := "; **not enforced**: " + strings.Join(named, ", ")
-	if more := len(g.Missing) - maxMissing; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
+	return "; **not enforced**: " + strings.Join(text.Some(g.Missing, maxMissing, code), ", ")
 }

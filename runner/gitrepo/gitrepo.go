@@ -30,8 +30,8 @@ import (
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/internal/bounded"
-	"github.com/waza-isolate/waza/internal/plain"
 	"github.com/waza-isolate/waza/internal/procgroup"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/internal/tree"
 )
 
@@ -255,13 +255,13 @@ func (t *Tree) check(root *os.Root) error {
 			return err
 		}
 		if why := tree.Cut(header); why != "" {
-			return refused("%s is not taken: %s", plain.Line(header.Name), why)
+			return refused("%s is not taken: %s", text.Inert(header.Name), why)
 		}
 		if header.Typeflag != tar.TypeSymlink {
 			continue
 		}
 		if _, err := root.Stat(header.Name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return refused("the link %s leads out of it", plain.Line(header.Name))
+			return refused("the link %s leads out of it", text.Inert(header.Name))
 		}
 	}
 }
@@ -321,7 +321,7 @@ func (g git) command(ctx context.Context, args ...string) *exec.Cmd {
 // fatal returns the first line that says what is fatal, or the last.
 func fatal(said string) (last string) {
 	for line := range strings.Lines(said) {
-		if line = strings.TrimSpace(plain.Line(line)); line != "" && !strings.HasPrefix(last, "fatal: ") {
+		if line = strings.TrimSpace(text.Inert(line)); line != "" && !strings.HasPrefix(last, "fatal: ") {
 			last = line
 		}
 	}

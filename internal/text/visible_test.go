@@ -1,4 +1,4 @@
-package visible
+package text
 
 import (
 	"strings"
@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-func TestLine(t *testing.T) {
+func TestVisible(t *testing.T) {
 	tests := map[string]string{
 		"plain":               "plain",
 		"two\nlines\tand":     `two\nlines and`,
@@ -20,11 +20,11 @@ func TestLine(t *testing.T) {
 		"filler\u3164\u2800.": `filler\u{3164}\u{2800}.`,
 	}
 	for text, want := range tests {
-		if got := Line(text); got != want {
+		if got := Visible(text); got != want {
 			t.Errorf("%q: %s, want %s", text, got, want)
 		}
 	}
-	if got := Lines("a\nb\x07"); got != "a\nb\\u{7}" {
+	if got := VisibleLines("a\nb\x07"); got != "a\nb\\u{7}" {
 		t.Errorf("lines: %q", got)
 	}
 }
@@ -63,11 +63,11 @@ func TestCut(t *testing.T) {
 	}{
 		{"short", 10, "short"}, {"exactly", 7, "exactly"}, {"too long", 5, "too …"}, {"漢字漢字", 5, "漢字…"},
 	} {
-		if got := Cut(tt.text, tt.columns); got != tt.want || Columns(got) > tt.columns {
+		if got := Fit(tt.text, tt.columns); got != tt.want || Columns(got) > tt.columns {
 			t.Errorf("%q in %d: %q", tt.text, tt.columns, got)
 		}
 	}
-	if got := Cut("a"+strings.Repeat("\u0301", 10_000), 4); len(got) > 100 {
+	if got := Fit("a"+strings.Repeat("\u0301", 10_000), 4); len(got) > 100 {
 		t.Errorf("marks without end: %d bytes", len(got))
 	}
 }
@@ -78,13 +78,13 @@ func FuzzLine(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		line := Line(text)
+		line := Visible(text)
 		for _, r := range line {
 			if r == '\n' || r == '\t' || Hidden(r) || !unicode.IsGraphic(r) {
 				t.Fatalf("%q has %U", line, r)
 			}
 		}
-		if cut := Cut(line, 40); Columns(cut) > 40 {
+		if cut := Fit(line, 40); Columns(cut) > 40 {
 			t.Fatalf("%q takes %d columns", cut, Columns(cut))
 		}
 	})

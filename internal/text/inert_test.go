@@ -1,4 +1,4 @@
-package plain_test
+package text_test
 
 import (
 	"bytes"
@@ -11,10 +11,10 @@ import (
 	"testing/iotest"
 	"unicode"
 
-	"github.com/waza-isolate/waza/internal/plain"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
-func TestLine(t *testing.T) {
+func TestInert(t *testing.T) {
 	for said, want := range map[string]string{
 		"as it is, \tтак и есть — 1️":                        "as it is, \tтак и есть — 1️",
 		"\x1b]0;title\a\x1b[2J\u009b31m\u202e\u2066\u2028\r": "]0;title[2J31m",
@@ -30,11 +30,11 @@ func TestLine(t *testing.T) {
 		"##teamcity[testFailed]":                             "# #teamcity[testFailed]",
 		"## a title [of three]":                              "## a title [of three]",
 	} {
-		if got := plain.Line(said); got != want {
+		if got := text.Inert(said); got != want {
 			t.Errorf("%q is %q, want %q", said, got, want)
 		}
 	}
-	if got, want := plain.Text("a\n ::error::b\n\x1bc"), "a\n : :error::b\nc"; got != want {
+	if got, want := text.InertLines("a\n ::error::b\n\x1bc"), "a\n : :error::b\nc"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
@@ -46,11 +46,11 @@ func FuzzText(f *testing.F) {
 	f.Add("\x1b[2J::error::\n ##vso[a]")
 	f.Add("#####[::")
 	f.Fuzz(func(t *testing.T, said string) {
-		got := plain.Text(said)
+		got := text.InertLines(said)
 		if at := strings.IndexFunc(got, obeyed); at >= 0 || command.MatchString(got) {
 			t.Errorf("%q becomes %q", said, got)
 		}
-		if again := plain.Text(got); again != got {
+		if again := text.InertLines(got); again != got {
 			t.Errorf("%q becomes %q, and then %q", said, got, again)
 		}
 	})
@@ -80,10 +80,10 @@ func FuzzJSON(f *testing.F) {
 	})
 }
 
-func through(t *testing.T, text []byte) []byte {
+func through(t *testing.T, s []byte) []byte {
 	var got bytes.Buffer
-	out := plain.JSON(&got)
-	_, err := io.Copy(out, iotest.OneByteReader(bytes.NewReader(text)))
+	out := text.InertJSON(&got)
+	_, err := io.Copy(out, iotest.OneByteReader(bytes.NewReader(s)))
 	if err != nil || out.Close() != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package plain
+package text
 
 import (
 	"fmt"
@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// JSON returns a writer that passes JSON on with the same values, in characters that
+// InertJSON returns a writer that passes JSON on with the same values, in characters that
 // neither a terminal nor a CI system obeys: others stand as escapes, which they can
 // only be in strings. It holds back less than a character; Close writes that.
-func JSON(w io.Writer) io.WriteCloser { return &jsonWriter{w: w} }
+func InertJSON(w io.Writer) io.WriteCloser { return &jsonWriter{w: w} }
 
 type jsonWriter struct {
 	w    io.Writer

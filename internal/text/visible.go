@@ -1,7 +1,4 @@
-// Package visible writes text of strangers so that a person sees all of it: what would
-// control a terminal, take no room, or change the order in which characters are shown is
-// written out, as \u{202E}.
-package visible
+package text
 
 import (
 	"fmt"
@@ -12,11 +9,11 @@ import (
 	"github.com/waza-isolate/waza/internal/defence"
 )
 
-// Line is s on one line: a line break is written out too, as \n.
-func Line(s string) string { return write(s, false) }
+// Visible is s on one line: a line break is written out too, as \n.
+func Visible(s string) string { return write(s, false) }
 
-// Lines is s with its own line breaks.
-func Lines(s string) string { return write(s, true) }
+// VisibleLines is s with its own line breaks.
+func VisibleLines(s string) string { return write(s, true) }
 
 func write(s string, breaks bool) string {
 	var b strings.Builder
@@ -77,9 +74,9 @@ func wide(r rune) bool {
 		r >= 0x1F300 && r <= 0x1FAFF || r >= 0x20000 && r <= 0x3FFFD
 }
 
-// Cut is the beginning of s that takes at most columns, with a mark where more was there.
+// Fit is the beginning of s that takes at most columns, with a mark where more was there.
 // Marks upon others are bounded too: what takes no room must not be without end.
-func Cut(s string, columns int) string {
+func Fit(s string, columns int) string {
 	if Columns(s) <= columns && len(s) <= 8*columns+8 {
 		return s
 	}
@@ -87,36 +84,8 @@ func Cut(s string, columns int) string {
 	for i, r := range s {
 		used += Columns(string(r))
 		if used > columns-1 || i > 8*columns {
-			return s[:i] + "…"
+			return s[:i] + Ellipsis
 		}
 	}
 	return s
-}
-
-// Beginning is s, or as much of its beginning as most bytes hold: no character is broken.
-// Bytes that are none are kept.
-func Beginning(s string, most int) (beginning string, isCut bool) {
-	if len(s) <= most {
-		return s, false
-	}
-	end := most
-	for end > 0 && end > most-utf8.UTFMax && !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end], true
-}
-
-// Shorten is s, or its beginning in most bytes and a mark where more was there.
-func Shorten(s string, most int) string {
-	beginning, isCut := Beginning(s, most)
-	if isCut {
-		beginning += "…"
-	}
-	return beginning
-}
-
-// FirstLine is the first line of s that is not blank, without blanks at its ends.
-func FirstLine(s string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
-	return strings.TrimSpace(line)
 }

@@ -1,7 +1,4 @@
-// Package plain makes what strangers said fit to be printed: for terminals, which obey
-// control characters, and for the logs of CI systems, which take some lines for commands
-// of their own.
-package plain
+package text
 
 import (
 	"regexp"
@@ -11,10 +8,10 @@ import (
 	"github.com/waza-isolate/waza/internal/defence"
 )
 
-// Line is a text of one line without what would control a terminal, or the order in
+// Inert is a text of one line without what would control a terminal, or the order in
 // which it shows characters, and without what a CI system would obey. Nothing in it ends
 // the line.
-func Line(s string) string {
+func Inert(s string) string {
 	if !defence.InertText {
 		return s
 	}
@@ -26,11 +23,11 @@ func Line(s string) string {
 	}, s))
 }
 
-// Text is [Line] for each line of a text.
-func Text(s string) string {
+// InertLines is [Inert] for each line of a text.
+func InertLines(s string) string {
 	lines := strings.Split(s, "\n")
 	for i := range lines {
-		lines[i] = Line(lines[i])
+		lines[i] = Inert(lines[i])
 	}
 	return strings.Join(lines, "\n")
 }

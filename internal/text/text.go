@@ -1,0 +1,78 @@
+// Package text makes texts for persons: counts, lists, and the beginnings of what may be
+// long. What strangers wrote is made visible whole ([Visible]), or is printed without what
+// terminals and CI systems obey ([Inert]).
+package text
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Ellipsis stands where a text was cut off.
+const Ellipsis = "…"
+
+// Count is a number of things, of which the one is named: 1 trial, 2 trials.
+func Count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// Some describes the first things of a list, most at most, and counts the others: a, b, and
+// 3 more.
+func Some[T any](all []T, most int, describe func(T) string) []string {
+	var some []string
+	for i, one := range all {
+		if i == most {
+			return append(some, fmt.Sprintf("and %d more", len(all)-i))
+		}
+		some = append(some, describe(one))
+	}
+	return some
+}
+
+// Few is [Some] of texts as they are.
+func Few(all []string, most int) []string {
+	return Some(all, most, func(s string) string { return s })
+}
+
+// Beginning is s, or as much of its beginning as most bytes hold: no character is broken.
+// Bytes that are none are kept.
+func Beginning(s string, most int) (beginning string, isCut bool) {
+	if len(s) <= most {
+		return s, false
+	}
+	end := most
+	for end > max(0, most-utf8.UTFMax) && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end], true
+}
+
+// Shorten is s, or its beginning in most bytes and an [Ellipsis].
+func Shorten(s string, most int) string {
+	beginning, isCut := Beginning(s, most)
+	if isCut {
+		beginning += Ellipsis
+	}
+	return beginning
+}
+
+// Quote is s in quotes, or its beginning in most bytes and an [Ellipsis] behind the quotes.
+func Quote(s string, most int) string {
+	beginning, isCut := Beginning(s, most)
+	quoted := strconv.Quote(beginning)
+	if isCut {
+		quoted += Ellipsis
+	}
+	return quoted
+}
+
+// FirstLine is the first line of s that is not blank, without blanks at its ends.
+func FirstLine(s string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	return strings.TrimSpace(line)
+}

@@ -1,0 +1,31 @@
+package text
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestCount(t *testing.T) {
+	for n, want := range map[int]string{0: "0 trials", 1: "1 trial", 2: "2 trials", 12345: "12345 trials"} {
+		if got := Count(n, "trial"); got != want {
+			t.Errorf("%d: %s", n, got)
+		}
+	}
+}
+
+func TestSome(t *testing.T) {
+	names := []string{"a", "b", "c", "d"}
+	for most, want := range map[int]string{0: "and 4 more", 2: "a, b, and 2 more", 3: "a, b, c, and 1 more", 4: "a, b, c, d"} {
+		if got := strings.Join(Few(names, most), ", "); got != want {
+			t.Errorf("%d: %s", most, got)
+		}
+	}
+}
+
+func TestQuote(t *testing.T) {
+	for s, want := range map[string]string{"a": `"a"`, "a\n": `"a\n"`, "abc": `"abc"`, "abcd": `"abc"…`, "abä": `"ab"…`} {
+		if got := Quote(s, 3); got != want {
+			t.Errorf("%q: %s", s, got)
+		}
+	}
+}
