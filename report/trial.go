@@ -29,6 +29,9 @@ type Trial struct {
 	Told               []string // where the agent tells of its calls otherwise than they were
 	Verdicts           []VerdictView
 	Attack             *AttackView
+	Reached            []CheckpointView
+	Replies            []ReplyView
+	MoreReplies        int // that are not there
 	Workspace          Workspace
 	Logs               []Log
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,9 +30,19 @@ func sampled(t testing.TB, text string, calls int) evidence.Dir {
 	must(t, dir.WriteTrial(evidence.Trial{
 		Task: "task", TaskName: text, Number: 2, Prompt: text, FinalOutput: text, Executor: text, Message: text,
 		Servers: []evidence.ServerRecord{{Name: "inventory"}}, AgentStart: start, AgentEnd: at(10 * calls), Gaps: []string{text},
+		Responder: &evidence.Responder{FollowupsSent: 1, Outcome: text},
 	}))
 	quoted, _ := json.Marshal(text)
 	raw := func(format string) json.RawMessage { return json.RawMessage(fmt.Sprintf(format, quoted)) }
+	answered := func(format string) json.RawMessage {
+		answer := format
+		if strings.Contains(format, "%") {
+			answer = fmt.Sprintf(format, quoted)
+		}
+		line, err := evidence.Marshal(evidence.JudgeAnswer{Text: answer})
+		must(t, err)
+		return line
+	}
 	var all []evidence.Call
 	var frames bytes.Buffer
 	for i := range calls {
@@ -52,7 +63,16 @@ func sampled(t testing.TB, text string, calls int) evidence.Dir {
 	must(t, dir.WriteCalls(all))
 	files := map[string][]byte{
 		evidence.FramesFile: frames.Bytes(),
-		evidence.EventsFile: jsonLine(t, evidence.Event{Time: at(5), Kind: "oom", Where: text, Message: text, Data: map[string]any{text: text}}),
+		evidence.EventsFile: slices.Concat(
+			jsonLine(t, evidence.Event{Time: at(5), Kind: "oom", Where: text, Message: text, Data: map[string]any{text: text}}),
+			jsonLine(t, evidence.Event{Time: at(6), Kind: "command", Where: "agent", Message: text, Data: map[string]any{"exit_code": 3, "response_index": 0}}),
+			jsonLine(t, evidence.Event{Time: at(7), Kind: "command", Where: "agent", Message: text, Data: map[string]any{"exit_code": 1, "response_index": -1}}),
+		),
+		evidence.StepsFile: slices.Concat(
+			jsonLine(t, evidence.Step{Kind: evidence.StepResponder, Answer: answered(`{"action":"reply","text":%s}`)}),
+			jsonLine(t, evidence.Step{Kind: evidence.StepResponder, Answer: answered(`{"action":"stop","text":""}`)}),
+			jsonLine(t, evidence.Step{Kind: evidence.StepResponder, Error: text}),
+		),
 		evidence.TranscriptFile: append(jsonLine(t, evidence.TranscriptEvent{Type: "tool.execution_start", ToolCallID: "1", ToolName: text, Arguments: raw(`[%s]`)}),
 			jsonLine(t, evidence.TranscriptEvent{Type: "assistant.message", Content: text + "said"})...),
 		evidence.StdoutFile: []byte(text), evidence.StderrFile: []byte(text),
@@ -69,7 +89,10 @@ func sampled(t testing.TB, text string, calls int) evidence.Dir {
 	}))
 	must(t, dir.WriteVerdicts(evidence.Verdicts{Class: evidence.ClassFail, Message: text, Verdicts: []evidence.Verdict{
 		{Name: text, Type: text, Result: evidence.VerdictFail, Feedback: text + ". call 2 failed, and call 3", Details: map[string]any{"about_calls": []int{2}, text: text}},
-	}}))
+	}, Checkpoints: []evidence.CheckpointVerdicts{{
+		Checkpoint: evidence.Checkpoint{AfterTurn: 7, Stopped: true},
+		Verdicts:   evidence.Verdicts{Class: evidence.ClassFail, Verdicts: []evidence.Verdict{{Name: text, Type: text, Result: evidence.VerdictFail, Feedback: "too early, " + text}}},
+	}}}))
 	return dir
 }
 
@@ -134,6 +157,15 @@ func TestTrialShows(t *testing.T) {
 		"a bar in the timeline":                  `class="bar fail"`,
 		"a frame, folded":                        "frame 3, to the server",
 		"a gap":                                  "Missing from the evidence: some text",
+		"a checkpoint":                           "Checkpoint after turn 7",
+		"that it ended the conversation":         "The conversation ended here.",
+		"what a checkpoint's grader says":        "too early, some text",
+		"how the user's replies ended":           "1 reply, some text",
+		"a reply":                                `<span class="soft">replies</span><pre tabindex="0">` + "\nsome text",
+		"the end of the replies":                 "ends the conversation",
+		"that there was no reply":                "no reply",
+		"a program that is mocked":               "exit code 3",
+		"one that is not":                        "unmatched",
 		"where steps of a call in a row lead to": `id="trial/task/2/call-6"`,
 	} {
 		if !strings.Contains(page, want) {

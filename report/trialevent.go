@@ -22,6 +22,9 @@ func quiet(e evidence.Event) bool {
 		return true
 	case eventEnd:
 		return e.Data == nil
+	case conversation.EventCommand:
+		_, matched := conversation.Invocation(e)
+		return matched
 	case "egress":
 		allowed, _ := e.Data["allowed"].(bool)
 		return allowed
@@ -29,9 +32,9 @@ func quiet(e evidence.Event) bool {
 	return conversation.Usual(e)
 }
 
-// alike says whether two events make one row.
+// alike says whether two events make one row; each program that is mocked has one.
 func alike(a, b evidence.Event) bool {
-	return a.Kind == b.Kind && a.Where == b.Where && quiet(a) && quiet(b)
+	return a.Kind != conversation.EventCommand && a.Kind == b.Kind && a.Where == b.Where && quiet(a) && quiet(b)
 }
 
 // eventGroups are events in order, those together that follow each other and are alike.
@@ -88,7 +91,13 @@ func (r *reading) eventRow(group []evidence.Event) Row {
 	if len(group) > 1 {
 		row.Preview = fmt.Sprintf("%d: %s", len(group), brief(messages(group), previewSize))
 	}
-	if !quiet(first) {
+	if first.Kind == conversation.EventCommand {
+		end, matched := conversation.Invocation(first)
+		row.End, row.Failed = &Mark{"none", end, "infra"}, !matched
+		if !matched {
+			row.End = &Mark{"fail", end, "fail"}
+		}
+	} else if !quiet(first) {
 		row.End = &Mark{"error", "notice", "warn"}
 		row.Failed = slices.Contains([]string{"oom", "pids", "disk", "limit", "canary", "gap", "box_exit", "service_exit", "server_exit", eventEnd}, first.Kind)
 	}

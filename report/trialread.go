@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
@@ -94,6 +95,8 @@ func (r *reading) trial() (Trial, error) {
 	}
 	t.Previous, t.Next = siblings(r.dir, t.Number)
 	t.Verdicts, t.Attack = r.verdicts(judged.Verdicts), r.attack()
+	t.Reached = r.checkpoints()
+	t.Replies, t.MoreReplies = r.replies()
 	t.Why = brief(cmp.Or(results.WhyOf(judged).Line(), judged.Message, untold(judged.Class, len(judged.Verdicts))), noteSize)
 	t.Figures = r.figures()
 	t.Timeline = r.timeline()
@@ -106,6 +109,9 @@ func (r *reading) trial() (Trial, error) {
 	t.Told = briefs(r.talk.Told)
 	// What was read of it is in the page's own words now.
 	t.TaskName, t.Executor, t.Signal = brief(t.TaskName, nameSize), brief(t.Executor, nameSize), brief(t.Signal, nameSize)
+	if user := t.Responder; user != nil {
+		t.Responder = &evidence.Responder{FollowupsSent: user.FollowupsSent, Outcome: brief(strings.ReplaceAll(user.Outcome, "_", " "), nameSize)}
+	}
 	t.Trial.Prompt, t.Trial.FinalOutput, t.Trial.Message, t.Trial.Plan = "", "", "", nil
 	return t, nil
 }

@@ -28,6 +28,34 @@ type AttackView struct {
 	Shown    []VerdictView
 }
 
+// CheckpointView is what a checkpoint came to.
+type CheckpointView struct {
+	evidence.Checkpoint
+	Outcome evidence.Class
+	Shown   []VerdictView
+}
+
+func (r *reading) checkpoints() (views []CheckpointView) {
+	for _, c := range r.talk.Verdicts.Checkpoints {
+		views = append(views, CheckpointView{c.Checkpoint, c.Class, r.verdicts(c.Verdicts.Verdicts)})
+	}
+	return views
+}
+
+// ReplyView is what a model did that played the agent's user.
+type ReplyView struct {
+	Did  string
+	Text Text
+}
+
+func (r *reading) replies() (views []ReplyView, more int) {
+	all := r.talk.Replies
+	for _, reply := range all[:min(len(all), maxNotes)] {
+		views = append(views, ReplyView{reply.Did(), r.room.show(reply.Text())})
+	}
+	return views, len(all) - len(views)
+}
+
 // verdicts are those that do not pass first.
 func (r *reading) verdicts(all []evidence.Verdict) (views []VerdictView) {
 	for _, passes := range []bool{false, true} {

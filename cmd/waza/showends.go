@@ -65,23 +65,42 @@ func (s shown) event(e evidence.Event) string {
 			facts = append(facts, s.line(text))
 		}
 	}
+	if e.Kind == conversation.EventCommand {
+		end, matched := conversation.Invocation(e)
+		if !matched {
+			end = s.style.Bad(end)
+		}
+		facts = append(facts, end)
+	}
 	return s.at(e.Time) + strings.Join(facts, "  ") + "\n"
 }
 
 // verdicts are what graders say, with the calls that they speak of.
 func (s shown) verdicts(v evidence.Verdicts) string {
 	var out strings.Builder
-	out.WriteString(s.title("verdicts"))
-	for _, one := range v.Verdicts {
-		out.WriteString(s.verdict(one))
-	}
-	if len(v.Verdicts) == 0 {
-		out.WriteString("  none\n")
+	out.WriteString(s.graded("verdicts", v.Verdicts))
+	for _, c := range v.Checkpoints {
+		title := fmt.Sprintf("checkpoint after turn %d: %s", c.AfterTurn, s.line(string(c.Class)))
+		if c.Stopped {
+			title += ", and the conversation ended there"
+		}
+		out.WriteString(s.graded(title, c.Verdicts.Verdicts))
 	}
 	if v.Attack != nil {
 		out.WriteString(s.attack(*v.Attack))
 	}
 	return out.String()
+}
+
+func (s shown) graded(title string, all []evidence.Verdict) string {
+	out := s.title(title)
+	for _, one := range all {
+		out += s.verdict(one)
+	}
+	if len(all) == 0 {
+		out += "  none\n"
+	}
+	return out
 }
 
 func (s shown) verdict(v evidence.Verdict) string {

@@ -81,6 +81,43 @@ func (r recorded) lines(dir evidence.Dir, name string, lines ...string) {
 	r.must(os.WriteFile(filepath.Join(string(dir), name), []byte(strings.Join(lines, "\n")+"\n"), 0o644))
 }
 
+// talked is a trial whose user a model played, with programs that were mocked, and with a
+// checkpoint that ended the conversation.
+func (r recorded) talked() {
+	fails := []evidence.Verdict{{Name: "early", Result: evidence.VerdictFail, Feedback: "Nothing is ordered."}}
+	r.trial(
+		evidence.Trial{
+			Task: "order", Number: 1, Executor: "command", Prompt: "Order hinges.", FinalOutput: "How many?", AgentStart: second(0),
+			Responder: &evidence.Responder{FollowupsSent: 1, Outcome: evidence.ResponderStopped},
+		},
+		evidence.Verdicts{
+			Class: evidence.ClassFail, Message: "the conversation ended at the checkpoint after turn 2: failed: early",
+			Verdicts: []evidence.Verdict{{Name: "asked", Result: evidence.VerdictPass, Score: 1, Feedback: "It asks."}},
+			Checkpoints: []evidence.CheckpointVerdicts{
+				{Checkpoint: evidence.Checkpoint{AfterTurn: 1}, Verdicts: evidence.Verdicts{Class: evidence.ClassPass}},
+				{Checkpoint: evidence.Checkpoint{AfterTurn: 2, Stopped: true}, Verdicts: evidence.Verdicts{Class: evidence.ClassFail, Verdicts: fails}},
+			},
+		}, nil, nil)
+	dir := evidence.Dir(filepath.Join(r.dir, "trials", "order", "1"))
+	r.lines(dir, evidence.EventsFile,
+		`{"t":"2026-01-02T03:04:06Z","kind":"command","where":"agent","message":"git push","data":{"exit_code":3,"response_index":0}}`,
+		`{"t":"2026-01-02T03:04:07Z","kind":"command","where":"agent","message":"git pull","data":{"exit_code":127,"response_index":-1}}`)
+	r.lines(dir, evidence.StepsFile,
+		`{"grader":"","kind":"responder","ask":{},"answer":{"text":"{\"action\":\"reply\",\"text\":\"Six.\\nverdicts\"}"}}`,
+		`{"grader":"","kind":"responder","ask":{},"answer":{"text":"{\"action\":\"abstain\",\"text\":\"which colour\"}"}}`,
+		`{"grader":"","kind":"responder","ask":{},"answer":{"text":"no idea"}}`)
+}
+
+func TestShowTalked(t *testing.T) {
+	r := newRecorded(t)
+	r.talked()
+	out, complaint, code := r.show("order", "1")
+	if code != exitOK {
+		t.Fatal(complaint)
+	}
+	golden.Check(t, filepath.Join("testdata", "show", "talked.golden"), out)
+}
+
 // TestShowAttacked shows all that there is to show, without colours and with.
 func TestShowAttacked(t *testing.T) {
 	r := newRecorded(t)

@@ -36,11 +36,27 @@ func (s shown) conversation(c conversation.Conversation) []byte {
 		out.WriteString("\n" + s.step(step, told))
 	}
 	s.until(&out, events, conversation.Step{})
+	out.WriteString(s.replies(c))
 	out.WriteString(s.title("final output") + s.text("  ", c.Trial.FinalOutput))
 	out.WriteString(s.section("told otherwise by the agent", c.Told))
 	out.WriteString(s.section("missing", c.Gaps))
 	out.WriteString(s.verdicts(c.Verdicts))
 	return out.Bytes()
+}
+
+// replies are what a model said that played the agent's user; they have no time.
+func (s shown) replies(c conversation.Conversation) string {
+	var out strings.Builder
+	if user := c.Trial.Responder; user != nil || len(c.Replies) > 0 {
+		out.WriteString(s.title("replies of the simulated user"))
+	}
+	for _, reply := range c.Replies {
+		out.WriteString("  " + reply.Did() + "\n" + s.text("    ", reply.Text()))
+	}
+	if user := c.Trial.Responder; user != nil {
+		fmt.Fprintf(&out, "  in the end: %s\n", s.line(strings.ReplaceAll(user.Outcome, "_", " ")))
+	}
+	return out.String()
 }
 
 // title begins a section.

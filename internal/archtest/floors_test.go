@@ -36,7 +36,9 @@ var floors = [][]string{
 		"model/judge", "attacks/hostileguest",
 	},
 	// Verdicts, numbers, transcripts.
-	{"agents/transcript", "grading", "model/stub", "report/conversation", "results"},
+	{"agents/transcript", "grading", "model/stub", "results"},
+	// All of a trial, in the order in which a person reads it.
+	{"report/conversation"},
 	// Agents and reports.
 	{
 		"agents/adapter", "agents/llm", "agents/mock", "agents/script", "mcp/mock", "report", "report/inspection",

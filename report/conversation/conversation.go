@@ -26,6 +26,7 @@ type Conversation struct {
 	Narration *evidence.Narration // nil where the agent left no transcript
 	Told      []string            // where the agent tells of its calls otherwise than they were
 	Events    []evidence.Event    // what happened beside, in order of time; see Usual
+	Replies   []Reply             // of a model that played the agent's user
 	Injected  map[int][]int       // by call: the attack's injections, by their numbers, that are in its result
 	Gaps      []string            // what of it cannot be read
 }
@@ -86,6 +87,8 @@ func Read(dir evidence.Dir, visit func(*evidence.Call, evidence.Frame)) (Convers
 	note(err)
 	note(c.narrate(dir, calls))
 	c.Events, err = dir.Events()
+	note(err)
+	c.Replies, err = replies(dir)
 	note(err)
 	note(c.walkFrames(dir, visit))
 	return c, nil

@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/waza-isolate/waza/evidence"
@@ -71,4 +72,17 @@ func (c Conversation) Calls() (all []evidence.Call) {
 	}
 	slices.SortFunc(all, func(a, b evidence.Call) int { return a.Seq - b.Seq })
 	return all
+}
+
+// EventCommand is the kind of the events that tell of programs of command_mocks.
+const EventCommand = "command"
+
+// Invocation says how a program of command_mocks ended that an event tells of; matched is
+// false where the mock had no response for it.
+func Invocation(e evidence.Event) (end string, matched bool) {
+	code, _ := e.Data["exit_code"].(float64)
+	if index, _ := e.Data["response_index"].(float64); index < 0 {
+		return "unmatched", false
+	}
+	return fmt.Sprintf("exit code %.0f", code), true
 }
