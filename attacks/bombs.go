@@ -6,7 +6,7 @@ import (
 	"github.com/waza-isolate/waza/attacks/part"
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // usesUp takes all of what the kernel gives a user of something.
@@ -29,26 +29,26 @@ func bombAttacks() []Attack {
 	}
 	fork := within(first, "have more processes at once than a container may", someProcesses())
 	fork.In, fork.Won = "", func(s Scene) (bool, string) {
-		used := s.used(runner.AgentBox)
+		used := s.used(sandbox.Agent)
 		if used.Pids == nil {
 			return true, "nobody saw how many there were"
 		}
 		return used.Pids.Peak > part.Pids, fmt.Sprintf("there were %d at once", used.Pids.Peak)
 	}
 	fork.Tried = func(s Scene) bool {
-		refused := s.used(runner.AgentBox).ForksRefused
+		refused := s.used(sandbox.Agent).ForksRefused
 		return refused != nil && *refused > 0
 	}
 	memory := within("memory-bomb", "write to more memory than a container may", someMemory())
 	memory.Won = func(s Scene) (bool, string) {
-		used := s.used(runner.AgentBox)
+		used := s.used(sandbox.Agent)
 		if used.Memory == nil {
 			return true, "nobody saw how much it was"
 		}
 		const counting = 1 << 20 // control groups count what they are about to refuse
 		return used.Memory.Peak > part.Memory+counting, fmt.Sprintf("it had %d bytes", used.Memory.Peak)
 	}
-	memory.Tried = func(s Scene) bool { kills := s.used(runner.AgentBox).OOMKills; return kills != nil && *kills > 0 }
+	memory.Tried = func(s Scene) bool { kills := s.used(sandbox.Agent).OOMKills; return kills != nil && *kills > 0 }
 	return []Attack{
 		fork, memory,
 		within("thread-bomb", "have more threads at once than a container may", someProcesses()),

@@ -9,7 +9,7 @@ import (
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // frontingAttacks are by an agent that may reach a host, and asks there for others.
@@ -50,7 +50,7 @@ func (s Scene) egress() []evidence.Egress {
 	for _, e := range events {
 		data, _ := json.Marshal(e.Data) // it came as JSON
 		var told evidence.Egress
-		if e.Kind == "egress" && e.Where == runner.AgentBox && json.Unmarshal(data, &told) == nil && told.Allowed && told.Out > 0 {
+		if e.Kind == "egress" && e.Where == sandbox.Agent && json.Unmarshal(data, &told) == nil && told.Allowed && told.Out > 0 {
 			all = append(all, told)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // port is where the peer serves in its container.
@@ -110,7 +111,7 @@ func (b *bench) trialsOf(ctx context.Context, plan *runner.Trial, count, workers
 	var held error
 	o := runner.Options{Dir: dir, Workers: workers, Secrets: b.secrets, Progress: func(runner.Update) {}}
 	if hold != nil {
-		o.Hold = func(ctx context.Context, t *runner.Trial, _ runner.Sandbox) { held = hold(ctx, t) }
+		o.Hold = func(ctx context.Context, t *runner.Trial, _ sandbox.Sandbox) { held = hold(ctx, t) }
 	}
 	began := time.Now()
 	results, err := runner.Run(ctx, b.backend, trials, o)

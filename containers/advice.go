@@ -3,12 +3,12 @@ package containers
 import (
 	"strings"
 
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
-// Advice implements runner.Adviser: an image that counts on root gets none, which
+// Advice implements sandbox.Adviser: an image that counts on root gets none, which
 // its own message seldom says.
-func (s *sandbox) Advice(name string) string {
+func (s *trialSandbox) Advice(name string) string {
 	b, ok := s.boxes[name]
 	planned := s.limits(name)
 	if !ok || planned.Image == "" || planned.User != "" || !isRoot(b.image.user) || b.image.ours {
@@ -19,7 +19,7 @@ func (s *sandbox) Advice(name string) string {
 		names = "names root as its user"
 	}
 	advice := "its image " + names + ", so it ran as a user without rights, on a read-only root file system"
-	if name == runner.AgentBox {
+	if name == sandbox.Agent {
 		return advice + "; if that is the reason, set config.isolation.agent.user to the user it is made for"
 	}
 	if program := dropsRoot(b.image); program != "" {
@@ -29,8 +29,8 @@ func (s *sandbox) Advice(name string) string {
 }
 
 // limits is a box of the trial as planned.
-func (s *sandbox) limits(name string) runner.Box {
-	if name == runner.AgentBox {
+func (s *trialSandbox) limits(name string) sandbox.Box {
+	if name == sandbox.Agent {
 		return s.trial.Agent.Box
 	}
 	for _, server := range s.trial.Servers {
@@ -38,12 +38,12 @@ func (s *sandbox) limits(name string) runner.Box {
 			return server.Box
 		}
 		for _, service := range server.Services {
-			if runner.ServiceBox(server.Name, service.Name) == name {
+			if sandbox.ServiceName(server.Name, service.Name) == name {
 				return service.Box
 			}
 		}
 	}
-	return runner.Box{}
+	return sandbox.Box{}
 }
 
 // dropsRoot is the program in an image's entrypoint that begins as root and gives

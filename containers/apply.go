@@ -13,14 +13,15 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/guest"
 )
 
 // apply carries out a plan: all containers side by side, those on the network after
 // it. On error everything is taken away again.
-func (b *Backend) apply(ctx context.Context, lease *box, t *runner.Trial, on scene, observe func(evidence.Event)) (_ *sandbox, err error) {
+func (b *Backend) apply(ctx context.Context, lease *box, t *runner.Trial, on scene, observe func(evidence.Event)) (_ *trialSandbox, err error) {
 	p := planTrial(t, on)
-	s := &sandbox{backend: b, lease: lease, trial: t, plan: p, users: on.pool, dir: b.dirs.take(), observe: observe, boxes: map[string]*box{}, over: make(chan struct{})}
+	s := &trialSandbox{backend: b, lease: lease, trial: t, plan: p, users: on.pool, dir: b.dirs.take(), observe: observe, boxes: map[string]*box{}, over: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			b.expectMore()
@@ -70,7 +71,7 @@ func (b *Backend) apply(ctx context.Context, lease *box, t *runner.Trial, on sce
 }
 
 // makeForAgent makes what the agent's container and the relay stand on.
-func (s *sandbox) makeForAgent(ctx context.Context) (a addresses, err error) {
+func (s *trialSandbox) makeForAgent(ctx context.Context) (a addresses, err error) {
 	if s.plan.network != "" {
 		if a, s.release, err = s.backend.createNetwork(ctx, s.plan.network, s.plan.trial, s.trial.Subnets); err != nil {
 			return a, err
@@ -94,7 +95,7 @@ func (b *Backend) makeWorkspace(ctx context.Context, p trialPlan) error {
 		return fmt.Errorf("workspace volume: %w", err)
 	}
 	for _, c := range p.containers {
-		if c.box == runner.AgentBox {
+		if c.box == sandbox.Agent {
 			return b.giveVolume(ctx, p.workspace, c.conf.User)
 		}
 	}
@@ -103,11 +104,11 @@ func (b *Backend) makeWorkspace(ctx context.Context, p trialPlan) error {
 
 // settle checks the walls of every container from the inside, before anything
 // foreign runs there, and has each guest answer its container's DNS.
-func (s *sandbox) settle(ctx context.Context, a addresses) error {
+func (s *trialSandbox) settle(ctx context.Context, a addresses) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for name, box := range s.boxes {
 		group.Go(func() error {
-			onBridge := s.plan.network != "" && (name == runner.AgentBox || name == relayBox)
+			onBridge := s.plan.network != "" && (name == sandbox.Agent || name == relayBox)
 			if err := checkWalls(box.guest.Hello(), onBridge, s.filtered(), ownKernel(s.trial.Runtime)); err != nil {
 				return fmt.Errorf("container of %s: %w", name, err)
 			}
@@ -131,7 +132,7 @@ func (s *sandbox) settle(ctx context.Context, a addresses) error {
 
 // names is what resolves in a box: for the agent its servers, for a server its
 // services, and for both what they may reach outside, at their own loopback.
-func (s *sandbox) names(box string, a addresses) map[string][]netip.Addr {
+func (s *trialSandbox) names(box string, a addresses) map[string][]netip.Addr {
 	names := map[string][]netip.Addr{"localhost": {netip.MustParseAddr("127.0.0.1")}}
 	if !defence.NamesOfTrial {
 		names["host.docker.internal"] = []netip.Addr{netip.MustParseAddr("192.0.2.123")}
@@ -139,7 +140,7 @@ func (s *sandbox) names(box string, a addresses) map[string][]netip.Addr {
 	for name, at := range egress.Names(egressOf(s.trial, box)) {
 		names[name] = []netip.Addr{at}
 	}
-	if box != runner.AgentBox {
+	if box != sandbox.Agent {
 		for name, at := range serviceAddresses(s.trial, box) {
 			names[name] = []netip.Addr{at}
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/guest"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
@@ -170,7 +171,7 @@ func program(t *testing.T, name string, environ ...string) []byte {
 }
 
 func attackedTrial(run, task, networkKind string) *runner.Trial {
-	box := runner.Box{CPUs: 1, Memory: 256 << 20, Disk: 64 << 20, Pids: 64}
+	box := sandbox.Box{CPUs: 1, Memory: 256 << 20, Disk: 64 << 20, Pids: 64}
 	return &runner.Trial{
 		Run: run, Task: task, Number: 1, Network: networkKind, Workspace: "tmpfs", MCPJSON: "{}",
 		Agent:   runner.Agent{Box: box},
@@ -194,7 +195,7 @@ func openBackend(t *testing.T) *Backend {
 	return b
 }
 
-func openSandbox(t *testing.T, b *Backend, trial *runner.Trial, observe func(evidence.Event)) *sandbox {
+func openSandbox(t *testing.T, b *Backend, trial *runner.Trial, observe func(evidence.Event)) *trialSandbox {
 	t.Helper()
 	s, err := b.Open(t.Context(), trial, observe)
 	if err != nil {
@@ -205,7 +206,7 @@ func openSandbox(t *testing.T, b *Backend, trial *runner.Trial, observe func(evi
 			t.Error(err)
 		}
 	})
-	return s.(*sandbox)
+	return s.(*trialSandbox)
 }
 
 // openUndefended starts the agent's container alone, on a network made by create,
@@ -223,7 +224,7 @@ func openUndefended(t *testing.T, b *Backend, trial *runner.Trial, options func(
 	}
 	for _, c := range p.containers {
 		c = p.placed(c, trial, a)
-		if c.box != runner.AgentBox {
+		if c.box != sandbox.Agent {
 			continue
 		}
 		undo(&c)
@@ -336,7 +337,7 @@ func TestNoContainerReachesTheHost(t *testing.T) {
 }
 
 // bridgeAddr is where the host would stand on a task network, if it did.
-func bridgeAddr(t *testing.T, s *sandbox) string {
+func bridgeAddr(t *testing.T, s *trialSandbox) string {
 	t.Helper()
 	n, err := s.backend.engine.NetworkInspect(t.Context(), s.plan.network, network.InspectOptions{})
 	if err != nil {
@@ -397,7 +398,7 @@ func TestTrialsDoNotReachEachOther(t *testing.T) {
 	if _, err := mine.Listen(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for _, box := range []string{runner.AgentBox, "victim"} {
+	for _, box := range []string{sandbox.Agent, "victim"} {
 		g := mine.boxes[box].guest
 		arm(t, g, program)
 		for _, addr := range at {
@@ -408,7 +409,7 @@ func TestTrialsDoNotReachEachOther(t *testing.T) {
 	}
 	// The agent does reach its own relay, on the port the runner listens on and no
 	// other.
-	g := mine.boxes[runner.AgentBox].guest
+	g := mine.boxes[sandbox.Agent].guest
 	if done, said := attack(t, startIn(g), "tcp", "victim", strconv.Itoa(port)); !done {
 		t.Errorf("the agent does not reach its own relay: %s", said)
 	}
@@ -420,12 +421,12 @@ func TestTrialsDoNotReachEachOther(t *testing.T) {
 }
 
 // listenEverywhere listens in a sandbox's relay and agent and returns where.
-func listenEverywhere(t *testing.T, s *sandbox, port int) []string {
+func listenEverywhere(t *testing.T, s *trialSandbox, port int) []string {
 	t.Helper()
 	if _, err := s.Listen(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.boxes[runner.AgentBox].guest.Listen(t.Context(), ":"+strconv.Itoa(port)); err != nil {
+	if _, err := s.boxes[sandbox.Agent].guest.Listen(t.Context(), ":"+strconv.Itoa(port)); err != nil {
 		t.Fatal(err)
 	}
 	n, err := s.backend.engine.NetworkInspect(t.Context(), s.plan.network, network.InspectOptions{})
@@ -464,7 +465,7 @@ func TestServersStandAlone(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			server, agent := s.boxes["victim"].guest, s.boxes[runner.AgentBox].guest
+			server, agent := s.boxes["victim"].guest, s.boxes[sandbox.Agent].guest
 			arm(t, server, program)
 			arm(t, agent, program)
 			for _, aim := range [][2]string{{"other", port}, {"agent", port}, {"relay", "80"}, {"victim", "80"}, {"127.0.1.1", "80"}} {
@@ -486,7 +487,7 @@ func TestServersStandAlone(t *testing.T) {
 func TestNoOtherSockets(t *testing.T) {
 	b, program := openBackend(t), attacker(t)
 	s := openSandbox(t, b, attackedTrial(b.run, "sockets", networkBridge), func(evidence.Event) {})
-	g := s.boxes[runner.AgentBox].guest
+	g := s.boxes[sandbox.Agent].guest
 	arm(t, g, program)
 	for _, how := range []string{"raw", "packet", "vsock", "ping", "sctp", "high-bits", "io-uring"} {
 		if done, said := attack(t, startIn(g), how); done {
@@ -506,7 +507,7 @@ func TestNoOtherSockets(t *testing.T) {
 func TestNobodyTakesOverProcessOne(t *testing.T) {
 	b, program := openBackend(t), attacker(t)
 	s := openSandbox(t, b, attackedTrial(b.run, "process-one", networkAirtight), func(evidence.Event) {})
-	g := s.boxes[runner.AgentBox].guest
+	g := s.boxes[sandbox.Agent].guest
 	arm(t, g, program)
 	for _, how := range []string{"fd", "mem", "ptrace", "freeze"} {
 		if done, said := attack(t, startIn(g), how, "1"); done {
@@ -554,7 +555,7 @@ func TestNamesStayInside(t *testing.T) {
 					asked <- e.Where + " " + e.Data["name"].(string)
 				}
 			})
-			for _, box := range []string{runner.AgentBox, "victim"} {
+			for _, box := range []string{sandbox.Agent, "victim"} {
 				g := s.boxes[box].guest
 				arm(t, g, program)
 				for _, name := range []string{"secret-in-a-name.example", "host.docker.internal", "nosuch"} {
@@ -564,7 +565,7 @@ func TestNamesStayInside(t *testing.T) {
 					wantEvent(t, asked, box+" "+name)
 				}
 			}
-			if done, said := attack(t, startIn(s.boxes[runner.AgentBox].guest), "resolve", "victim"); !done {
+			if done, said := attack(t, startIn(s.boxes[sandbox.Agent].guest), "resolve", "victim"); !done {
 				t.Errorf("a server's name does not resolve for the agent: %s", said)
 			}
 		})

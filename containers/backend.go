@@ -15,6 +15,7 @@ import (
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/digest"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // cleanupTimeout bounds taking away what one trial or run owns.
@@ -163,7 +164,7 @@ func (b *Backend) giveBackLocked(ctx context.Context) error {
 }
 
 // Open implements runner.Backend.
-func (b *Backend) Open(ctx context.Context, t *runner.Trial, observe func(evidence.Event)) (runner.Sandbox, error) {
+func (b *Backend) Open(ctx context.Context, t *runner.Trial, observe func(evidence.Event)) (sandbox.Sandbox, error) {
 	lease, err := b.leased(ctx)
 	if err != nil {
 		return nil, b.blame(ctx, nil, err)

@@ -21,6 +21,7 @@ import (
 	"github.com/waza-isolate/waza/internal/pypitest"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 const proxySecret = "proxy-password-0815"
@@ -128,7 +129,7 @@ func buildAtOnce(t *testing.T, ctx context.Context, b *Backend, i images.Image) 
 	t.Helper()
 	other := openRun(t)
 	other.network = b.network
-	trial := &runner.Trial{Servers: []runner.Server{{Name: "s", Box: runner.Box{Image: i.Tag()}, Build: &i}}}
+	trial := &runner.Trial{Servers: []runner.Server{{Name: "s", Box: sandbox.Box{Image: i.Tag()}, Build: &i}}}
 	said := map[*Backend]*[]string{b: {}, other: {}}
 	var both sync.WaitGroup
 	for one, lines := range said {

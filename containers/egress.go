@@ -9,12 +9,13 @@ import (
 	"github.com/waza-isolate/waza/egress"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
-var _ runner.Outlet = (*sandbox)(nil)
+var _ sandbox.Outlet = (*trialSandbox)(nil)
 
-// ListenAt implements runner.Outlet.
-func (s *sandbox) ListenAt(ctx context.Context, box string, at netip.AddrPort) (net.Listener, error) {
+// ListenAt implements sandbox.Outlet.
+func (s *trialSandbox) ListenAt(ctx context.Context, box string, at netip.AddrPort) (net.Listener, error) {
 	b, err := s.box(box)
 	if err != nil {
 		return nil, err
@@ -24,7 +25,7 @@ func (s *sandbox) ListenAt(ctx context.Context, box string, at netip.AddrPort) (
 
 // egressOf is what a box may reach outside.
 func egressOf(t *runner.Trial, box string) []mcpconfig.Destination {
-	if box == runner.AgentBox && !t.ServersOnly {
+	if box == sandbox.Agent && !t.ServersOnly {
 		return t.Agent.Egress
 	}
 	for _, server := range t.Servers {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // Names that a box may reach are at its own loopback, and no other box knows them.
@@ -19,13 +20,13 @@ func TestNamesOfEgress(t *testing.T) {
 	}
 	trial := &runner.Trial{Servers: []runner.Server{{Name: "s0", Egress: allowed}, {Name: "s1"}}}
 	trial.Agent.Egress = allowed
-	s := &sandbox{trial: trial}
+	s := &trialSandbox{trial: trial}
 	at := func(text string) []netip.Addr { return []netip.Addr{netip.MustParseAddr(text)} }
 	localhost := at("127.0.0.1")
 	for box, want := range map[string]map[string][]netip.Addr{
-		"s0":            {"localhost": localhost, "api.example": at("127.0.3.1"), "*.wild.example": at("127.0.3.2")},
-		"s1":            {"localhost": localhost},
-		runner.AgentBox: {"localhost": localhost, "api.example": at("127.0.3.1"), "*.wild.example": at("127.0.3.2"), "s0": at("127.0.1.1"), "s1": at("127.0.1.1")},
+		"s0":          {"localhost": localhost, "api.example": at("127.0.3.1"), "*.wild.example": at("127.0.3.2")},
+		"s1":          {"localhost": localhost},
+		sandbox.Agent: {"localhost": localhost, "api.example": at("127.0.3.1"), "*.wild.example": at("127.0.3.2"), "s0": at("127.0.1.1"), "s1": at("127.0.1.1")},
 	} {
 		if diff := cmp.Diff(want, s.names(box, addresses{}), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", box, diff)
@@ -33,7 +34,7 @@ func TestNamesOfEgress(t *testing.T) {
 	}
 	subnet := addresses{netip.MustParsePrefix("10.213.0.0/29")}
 	for _, network := range []string{"n", ""} {
-		for box, want := range map[string]int{runner.AgentBox: 3, "s0": 1, "s1": 0} {
+		for box, want := range map[string]int{sandbox.Agent: 3, "s0": 1, "s1": 0} {
 			hosts := (trialPlan{network: network}).placed(containerPlan{box: box}, trial, subnet).host.ExtraHosts
 			if len(hosts) != want || want > 0 && !slices.Contains(hosts, "api.example:127.0.3.1") {
 				t.Errorf("on network %q the hosts of %s are %q", network, box, hosts)

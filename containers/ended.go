@@ -11,40 +11,41 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/guest"
 )
 
-// Ended implements runner.Sandbox. What speaks for a box is nothing that its
+// Ended implements sandbox.Sandbox. What speaks for a box is nothing that its
 // programs can reach: the lease, a container on the same engine over the same
 // connection, and the engine's word on who ended the container.
-func (s *sandbox) Ended(ctx context.Context, name string) runner.Ending {
+func (s *trialSandbox) Ended(ctx context.Context, name string) sandbox.Exit {
 	b := s.boxes[name]
 	switch {
 	case b == nil:
-		return runner.Ending{}
+		return sandbox.Exit{}
 	case b.answers(ctx) != nil:
 	case name == relayBox && s.isCut(ctx):
 		s.cut()
 	default:
-		return runner.Ending{}
+		return sandbox.Exit{}
 	}
 	if errors.Is(b.guest.Err(), guest.ErrProtocol) {
-		return runner.Ending{By: runner.EndedByBreach, Message: fmt.Sprintf("what came from process 1 of its container broke the rules: %v", b.guest.Err())}
+		return sandbox.Exit{Cause: sandbox.ByBreach, Message: fmt.Sprintf("what came from process 1 of its container broke the rules: %v", b.guest.Err())}
 	}
 	if err := s.backend.engineLives(ctx, s.lease); err != nil {
-		return runner.Ending{By: runner.EndedByEngine, Message: "the engine went away: " + err.Error()}
+		return sandbox.Exit{Cause: sandbox.ByEngine, Message: "the engine went away: " + err.Error()}
 	}
 	if name == relayBox && s.task.wasCut() {
-		return runner.Ending{By: runner.EndedFromOutside, Message: "its network was taken away through the engine"}
+		return sandbox.Exit{Cause: sandbox.FromOutside, Message: "its network was taken away through the engine"}
 	}
 	if done := b.followed.outside(ctx); done != "" {
-		return runner.Ending{By: runner.EndedFromOutside, Message: "its container " + done + " through the engine"}
+		return sandbox.Exit{Cause: sandbox.FromOutside, Message: "its container " + done + " through the engine"}
 	}
 	how := "does not answer"
 	if err := b.guest.Err(); err != nil {
 		how = "went away: " + err.Error()
 	}
-	return runner.Ending{By: runner.EndedByItself, Message: "process 1 of its container " + how}
+	return sandbox.Exit{Cause: sandbox.ByItself, Message: "process 1 of its container " + how}
 }
 
 // answers asks process 1 whether it is there.
@@ -94,11 +95,11 @@ func (n *taskNetwork) wasCut() bool {
 
 // followNetwork ends the relay where somebody takes the network away: without it the
 // relay is of no use.
-func (s *sandbox) followNetwork() (leave func()) {
+func (s *trialSandbox) followNetwork() (leave func()) {
 	return s.backend.engine.watch.followNetwork(s.plan.network, s.cut)
 }
 
-func (s *sandbox) cut() {
+func (s *trialSandbox) cut() {
 	s.task.mu.Lock()
 	s.task.isCut = true
 	s.task.mu.Unlock()
@@ -107,14 +108,14 @@ func (s *sandbox) cut() {
 
 // isCut looks whether a container that stands is not on the network any more. What
 // the engine says of it by itself may come later than the agent's complaint.
-func (s *sandbox) isCut(ctx context.Context) bool {
+func (s *trialSandbox) isCut(ctx context.Context) bool {
 	asking, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	found, err := s.backend.engine.NetworkInspect(asking, s.plan.network, network.InspectOptions{})
 	if err != nil {
 		return errdefs.IsNotFound(err)
 	}
-	for _, name := range []string{relayBox, runner.AgentBox} {
+	for _, name := range []string{relayBox, sandbox.Agent} {
 		id := s.boxes[name].id
 		if _, there := found.Containers[id]; !there && s.backend.engine.stands(ctx, id) {
 			return true

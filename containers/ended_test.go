@@ -8,7 +8,7 @@ import (
 	"github.com/docker/docker/client"
 
 	"github.com/waza-isolate/waza/internal/dockertest"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
@@ -18,7 +18,7 @@ func turncoat(t *testing.T) string {
 }
 
 // standOn opens a sandbox whose guests are a program.
-func standOn(t *testing.T, guest, network string) (*Backend, *sandbox) {
+func standOn(t *testing.T, guest, network string) (*Backend, *trialSandbox) {
 	t.Helper()
 	dockertest.Image(t, debian)
 	b, err := Open(within(t), Options{Run: runID(t), Guest: guest})
@@ -35,9 +35,9 @@ func standOn(t *testing.T, guest, network string) (*Backend, *sandbox) {
 }
 
 // betray has process 1 of a box do something, without waiting for what comes of it.
-func betray(t *testing.T, s *sandbox, box, how string) {
+func betray(t *testing.T, s *trialSandbox, box, how string) {
 	t.Helper()
-	p, err := s.boxes[box].guest.Exec(within(t), process.Spec{Args: []string{runner.GuestPath, "act", how}}, false)
+	p, err := s.boxes[box].guest.Exec(within(t), process.Spec{Args: []string{sandbox.GuestPath, "act", how}}, false)
 	if err != nil {
 		t.Logf("process 1 did it before it could tell that it started: %v", err)
 		return
@@ -48,18 +48,18 @@ func betray(t *testing.T, s *sandbox, box, how string) {
 // Whose doing the end of a box was is told by what its programs cannot reach.
 func TestFaults_WhoseEnd(t *testing.T) {
 	t.Parallel()
-	kill := func(signal string) func(*testing.T, *client.Client, *sandbox, string) {
-		return func(t *testing.T, engine *client.Client, s *sandbox, box string) {
+	kill := func(signal string) func(*testing.T, *client.Client, *trialSandbox, string) {
+		return func(t *testing.T, engine *client.Client, s *trialSandbox, box string) {
 			if err := engine.ContainerKill(within(t), s.boxes[box].id, signal); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	act := func(how string) func(*testing.T, *client.Client, *sandbox, string) {
-		return func(t *testing.T, _ *client.Client, s *sandbox, box string) { betray(t, s, box, how) }
+	act := func(how string) func(*testing.T, *client.Client, *trialSandbox, string) {
+		return func(t *testing.T, _ *client.Client, s *trialSandbox, box string) { betray(t, s, box, how) }
 	}
-	disconnect := func(whom string) func(*testing.T, *client.Client, *sandbox, string) {
-		return func(t *testing.T, engine *client.Client, s *sandbox, _ string) {
+	disconnect := func(whom string) func(*testing.T, *client.Client, *trialSandbox, string) {
+		return func(t *testing.T, engine *client.Client, s *trialSandbox, _ string) {
 			if err := engine.NetworkDisconnect(within(t), s.plan.network, s.boxes[whom].id, true); err != nil {
 				t.Fatal(err)
 			}
@@ -67,47 +67,47 @@ func TestFaults_WhoseEnd(t *testing.T) {
 	}
 	tests := []struct {
 		name, network, box string
-		end                func(*testing.T, *client.Client, *sandbox, string)
-		want               runner.EndedBy
+		end                func(*testing.T, *client.Client, *trialSandbox, string)
+		want               sandbox.Cause
 	}{
-		{"the agent ends its guest", networkAirtight, runner.AgentBox, act("end"), runner.EndedByItself},
-		{"the agent ends its guest on a bridge", networkBridge, runner.AgentBox, act("end"), runner.EndedByItself},
-		{"the agent freezes its guest", networkAirtight, runner.AgentBox, act("freeze"), runner.EndedByItself},
-		{"the agent breaks the mux", networkAirtight, runner.AgentBox, act("garbage"), runner.EndedByBreach},
-		{"the relay is broken", networkBridge, relayBox, act("garbage"), runner.EndedByBreach},
-		{"the relay ends", networkBridge, relayBox, act("end"), runner.EndedByItself},
-		{"a server ends its guest", networkAirtight, "s0", act("end"), runner.EndedByItself},
-		{"the agent is killed", networkAirtight, runner.AgentBox, kill("KILL"), runner.EndedFromOutside},
-		{"the relay is killed", networkBridge, relayBox, kill("KILL"), runner.EndedFromOutside},
-		{"a server is killed", networkAirtight, "s0", kill("KILL"), runner.EndedFromOutside},
-		{"the agent is stopped", networkAirtight, runner.AgentBox, kill("STOP"), runner.EndedFromOutside},
-		{"the agent is paused", networkAirtight, runner.AgentBox, func(t *testing.T, engine *client.Client, s *sandbox, box string) {
+		{"the agent ends its guest", networkAirtight, sandbox.Agent, act("end"), sandbox.ByItself},
+		{"the agent ends its guest on a bridge", networkBridge, sandbox.Agent, act("end"), sandbox.ByItself},
+		{"the agent freezes its guest", networkAirtight, sandbox.Agent, act("freeze"), sandbox.ByItself},
+		{"the agent breaks the mux", networkAirtight, sandbox.Agent, act("garbage"), sandbox.ByBreach},
+		{"the relay is broken", networkBridge, relayBox, act("garbage"), sandbox.ByBreach},
+		{"the relay ends", networkBridge, relayBox, act("end"), sandbox.ByItself},
+		{"a server ends its guest", networkAirtight, "s0", act("end"), sandbox.ByItself},
+		{"the agent is killed", networkAirtight, sandbox.Agent, kill("KILL"), sandbox.FromOutside},
+		{"the relay is killed", networkBridge, relayBox, kill("KILL"), sandbox.FromOutside},
+		{"a server is killed", networkAirtight, "s0", kill("KILL"), sandbox.FromOutside},
+		{"the agent is stopped", networkAirtight, sandbox.Agent, kill("STOP"), sandbox.FromOutside},
+		{"the agent is paused", networkAirtight, sandbox.Agent, func(t *testing.T, engine *client.Client, s *trialSandbox, box string) {
 			if err := engine.ContainerPause(within(t), s.boxes[box].id); err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = engine.ContainerUnpause(context.Background(), s.boxes[box].id) })
-		}, runner.EndedFromOutside},
-		{"the agent is removed", networkAirtight, runner.AgentBox, func(t *testing.T, engine *client.Client, s *sandbox, box string) {
+		}, sandbox.FromOutside},
+		{"the agent is removed", networkAirtight, sandbox.Agent, func(t *testing.T, engine *client.Client, s *trialSandbox, box string) {
 			if err := engine.ContainerRemove(within(t), s.boxes[box].id, container.RemoveOptions{Force: true}); err != nil {
 				t.Fatal(err)
 			}
-		}, runner.EndedFromOutside},
-		{"the agent is taken off its network", networkBridge, relayBox, disconnect(runner.AgentBox), runner.EndedFromOutside},
-		{"the relay is taken off its network", networkBridge, relayBox, disconnect(relayBox), runner.EndedFromOutside},
-		{"a signal that does nothing, and then the agent", networkAirtight, runner.AgentBox, func(t *testing.T, engine *client.Client, s *sandbox, box string) {
+		}, sandbox.FromOutside},
+		{"the agent is taken off its network", networkBridge, relayBox, disconnect(sandbox.Agent), sandbox.FromOutside},
+		{"the relay is taken off its network", networkBridge, relayBox, disconnect(relayBox), sandbox.FromOutside},
+		{"a signal that does nothing, and then the agent", networkAirtight, sandbox.Agent, func(t *testing.T, engine *client.Client, s *trialSandbox, box string) {
 			kill("TERM")(t, engine, s, box)
 			betray(t, s, box, "end")
-		}, runner.EndedByItself},
-		{"the agent, while a server is killed", networkAirtight, runner.AgentBox, func(t *testing.T, engine *client.Client, s *sandbox, box string) {
+		}, sandbox.ByItself},
+		{"the agent, while a server is killed", networkAirtight, sandbox.Agent, func(t *testing.T, engine *client.Client, s *trialSandbox, box string) {
 			kill("KILL")(t, engine, s, "s0")
 			<-s.Gone("s0")
 			betray(t, s, box, "end")
-		}, runner.EndedByItself},
-		{"the agent, when the lease is gone", networkAirtight, runner.AgentBox, func(t *testing.T, engine *client.Client, s *sandbox, box string) {
+		}, sandbox.ByItself},
+		{"the agent, when the lease is gone", networkAirtight, sandbox.Agent, func(t *testing.T, engine *client.Client, s *trialSandbox, box string) {
 			dockertest.Kill(t, engine, s.backend.run, roleLease)
 			<-s.lease.guest.Done()
 			betray(t, s, box, "end")
-		}, runner.EndedByEngine},
+		}, sandbox.ByEngine},
 	}
 	slots := make(chan struct{}, 4)
 	for _, test := range tests {
@@ -120,8 +120,8 @@ func TestFaults_WhoseEnd(t *testing.T) {
 				guest = dockertest.Waza(t)
 			}
 			_, s := standOn(t, guest, test.network)
-			for _, box := range []string{runner.AgentBox, relayBox, "s0"} {
-				if e := s.Ended(within(t), box); e != (runner.Ending{}) {
+			for _, box := range []string{sandbox.Agent, relayBox, "s0"} {
+				if e := s.Ended(within(t), box); e != (sandbox.Exit{}) {
 					t.Fatalf("%s stands, and its end is %+v", box, e)
 				}
 			}
@@ -131,10 +131,10 @@ func TestFaults_WhoseEnd(t *testing.T) {
 			case <-within(t).Done():
 				t.Fatal("the end is not noticed")
 			}
-			if e := s.Ended(within(t), test.box); e.By != test.want || e.Message == "" {
-				t.Errorf("ended by %q: %s; want %q", e.By, e.Message, test.want)
+			if e := s.Ended(within(t), test.box); e.Cause != test.want || e.Message == "" {
+				t.Errorf("ended by %q: %s; want %q", e.Cause, e.Message, test.want)
 			}
-			if other := s.Ended(within(t), relayBox); test.box == runner.AgentBox && other != (runner.Ending{}) {
+			if other := s.Ended(within(t), relayBox); test.box == sandbox.Agent && other != (sandbox.Exit{}) {
 				t.Errorf("the relay's end is %+v", other)
 			}
 		})
@@ -145,7 +145,7 @@ func TestFaults_WhoseEnd(t *testing.T) {
 // cut network at once.
 func TestFaults_CutNetworkIsSeenAtOnce(t *testing.T) {
 	t.Parallel()
-	for _, whom := range []string{runner.AgentBox, relayBox} {
+	for _, whom := range []string{sandbox.Agent, relayBox} {
 		t.Run(whom, func(t *testing.T) {
 			t.Parallel()
 			b, s := standOn(t, turncoat(t), networkBridge)
@@ -153,8 +153,8 @@ func TestFaults_CutNetworkIsSeenAtOnce(t *testing.T) {
 			if err := dockertest.Engine(t).NetworkDisconnect(within(t), s.plan.network, s.boxes[whom].id, true); err != nil {
 				t.Fatal(err)
 			}
-			if e := s.Ended(within(t), relayBox); e.By != runner.EndedFromOutside {
-				t.Errorf("ended by %q: %s", e.By, e.Message)
+			if e := s.Ended(within(t), relayBox); e.Cause != sandbox.FromOutside {
+				t.Errorf("ended by %q: %s", e.Cause, e.Message)
 			}
 		})
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 
 	"github.com/waza-isolate/waza/internal/dockertest"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
@@ -143,7 +143,7 @@ exec "$@"
 			t.Errorf("%s: advice\n%s\nwant\n%s", test.box, got, test.advice)
 		}
 	}
-	if got := s.Advice(runner.AgentBox); !strings.HasSuffix(got, "set config.isolation.agent.user to the user it is made for") {
+	if got := s.Advice(sandbox.Agent); !strings.HasSuffix(got, "set config.isolation.agent.user to the user it is made for") {
 		t.Errorf("advice for the agent: %s", got)
 	}
 	if got := s.Advice(relayBox) + s.Advice("nobody"); got != "" {

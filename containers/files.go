@@ -9,7 +9,7 @@ import (
 
 	"github.com/docker/docker/api/types/mount"
 
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // filesDir is where the lease's container has the volume of its run's files.
@@ -25,10 +25,10 @@ const resolvConf = "nameserver 127.0.0.1\nsearch .\noptions use-vc\n"
 // The lease's guest writes the files to the run's volume, and each is mounted by itself,
 // read-only. No two containers have one file: a lock on it, or a watch, would tell one
 // something of the other.
-func (s *sandbox) withFiles(ctx context.Context, c containerPlan) (containerPlan, error) {
+func (s *trialSandbox) withFiles(ctx context.Context, c containerPlan) (containerPlan, error) {
 	files := map[string]string{}
-	if c.box == runner.AgentBox {
-		files[runner.MCPConfigPath] = s.trial.MCPJSON
+	if c.box == sandbox.Agent {
+		files[sandbox.MCPConfigPath] = s.trial.MCPJSON
 	}
 	if c.host.NetworkMode.IsNone() {
 		files["/etc/hosts"] = hostsFile(c.host.ExtraHosts)

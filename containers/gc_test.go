@@ -20,6 +20,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // A process with this variable in its environment is no test but a runner that
@@ -198,7 +199,7 @@ func TestFaults_GCBesideLiveRuns(t *testing.T) {
 				trial := trialOf(b, network, "")
 				trial.Workspace = "volume"
 				s, _ := stand(t, b, trial)
-				mustSh(t, s, runner.AgentBox, "echo here > /workspace/file && cat /workspace/file /etc/waza/mcp.json")
+				mustSh(t, s, sandbox.Agent, "echo here > /workspace/file && cat /workspace/file /etc/waza/mcp.json")
 				if err := s.Close(t.Context()); err != nil {
 					t.Error(err)
 				}

@@ -16,7 +16,7 @@ import (
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/image"
 
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 const guestRepository = "waza-guest"
@@ -72,7 +72,7 @@ func (e *engine) ensureGuestImage(ctx context.Context, path, sum string) (info i
 	}
 	content, w := io.Pipe()
 	go func() {
-		_ = w.CloseWithError(writeLayer(w, []layerFile{{name: runner.GuestPath, executable: path}, {name: filesDir, dir: true}}))
+		_ = w.CloseWithError(writeLayer(w, []layerFile{{name: sandbox.GuestPath, executable: path}, {name: filesDir, dir: true}}))
 	}()
 	defer func() { _ = content.Close() }()
 	progress, err := e.ImageImport(ctx, image.ImportSource{Source: content, SourceName: "-"}, ref, image.ImportOptions{

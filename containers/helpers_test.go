@@ -19,6 +19,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
@@ -78,12 +79,12 @@ func trialOf(b *Backend, network string, servers ...string) *runner.Trial {
 	return t
 }
 
-func boxOf(image string) runner.Box {
-	return runner.Box{Image: image, CPUs: 1, Memory: 128 << 20, Disk: 4 << 20, Pids: 64}
+func boxOf(image string) sandbox.Box {
+	return sandbox.Box{Image: image, CPUs: 1, Memory: 128 << 20, Disk: 4 << 20, Pids: 64}
 }
 
 // stand opens a trial's sandbox, closed at the test's end.
-func stand(t *testing.T, b *Backend, trial *runner.Trial) (*sandbox, *observed) {
+func stand(t *testing.T, b *Backend, trial *runner.Trial) (*trialSandbox, *observed) {
 	t.Helper()
 	seen := &observed{}
 	return openSandbox(t, b, trial, seen.add), seen
@@ -122,7 +123,7 @@ type ended struct {
 }
 
 // sh runs a shell script in a box of the sandbox to its end.
-func sh(t *testing.T, s *sandbox, box, script string, env ...string) ended {
+func sh(t *testing.T, s *trialSandbox, box, script string, env ...string) ended {
 	t.Helper()
 	p, err := s.Start(within(t), box, process.Spec{Args: []string{"/bin/sh", "-c", script}, Env: env})
 	if err != nil {
@@ -146,7 +147,7 @@ func sh(t *testing.T, s *sandbox, box, script string, env ...string) ended {
 }
 
 // mustSh is sh for a script that has to succeed; it returns what it said.
-func mustSh(t *testing.T, s *sandbox, box, script string) string {
+func mustSh(t *testing.T, s *trialSandbox, box, script string) string {
 	t.Helper()
 	e := sh(t, s, box, script)
 	if e.err != nil || e.exit.Code != 0 {

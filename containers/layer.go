@@ -20,7 +20,7 @@ import (
 	"github.com/docker/docker/api/types/mount"
 
 	"github.com/waza-isolate/waza/images"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // Labels of a layer: an image that is another one with files of ours on top. Containers
@@ -56,7 +56,7 @@ func (b *Backend) guestLayer(ctx context.Context, of string, base imageInfo) (_ 
 		r, w := io.Pipe()
 		go func() {
 			_ = w.CloseWithError(writeLayer(w, []layerFile{
-				{name: runner.GuestPath, executable: b.executable},
+				{name: sandbox.GuestPath, executable: b.executable},
 				{name: "/etc/passwd", text: users.passwd(passwd)},
 				{name: "/etc/group", text: users.group(group)},
 			}))

@@ -10,7 +10,7 @@ import (
 	"github.com/docker/docker/api/types/mount"
 
 	"github.com/waza-isolate/waza/internal/procid"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 const (
@@ -25,7 +25,7 @@ const (
 func (b *Backend) takeLease(ctx context.Context) (*box, error) {
 	c := planContainer(boxRequest{
 		run: b.run, trial: wholeRun, box: roleLease, role: roleLease, name: "waza-" + b.run + "-" + roleLease,
-		limits: runner.Box{CPUs: 0.5, Memory: leaseMemory, Pids: leasePids}, image: b.guest, mode: "none",
+		limits: sandbox.Box{CPUs: 0.5, Memory: leaseMemory, Pids: leasePids}, image: b.guest, mode: "none",
 		scene: scene{user: b.engine.userRange().lease},
 	})
 	c.conf.NetworkDisabled = true

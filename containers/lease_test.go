@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/internal/dockertest"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 func TestLeaseLives(t *testing.T) {
@@ -76,7 +76,7 @@ func TestFaults_LeaseIsTakenAnew(t *testing.T) {
 	for name, next := range map[string]func(t *testing.T, b *Backend){
 		"by a trial": func(t *testing.T, b *Backend) {
 			s, _ := stand(t, b, trialOf(b, networkAirtight))
-			if got := mustSh(t, s, runner.AgentBox, "cat "+runner.MCPConfigPath); got == "" {
+			if got := mustSh(t, s, sandbox.Agent, "cat "+sandbox.MCPConfigPath); got == "" {
 				t.Error("the trial has no mcp.json")
 			}
 		},

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/observe"
 )
 
@@ -16,10 +16,10 @@ const sharedMemory = "/dev/shm"
 // observeTimeout bounds asking a guest that looks through the files of its container.
 const observeTimeout = 10 * time.Second
 
-var _ runner.Observer = (*sandbox)(nil)
+var _ sandbox.Observer = (*trialSandbox)(nil)
 
-// Observe implements runner.Observer.
-func (s *sandbox) Observe(ctx context.Context, name string) (observe.Seen, error) {
+// Observe implements sandbox.Observer.
+func (s *trialSandbox) Observe(ctx context.Context, name string) (observe.Seen, error) {
 	b, err := s.box(name)
 	if err != nil {
 		return observe.Seen{}, err

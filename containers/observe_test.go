@@ -12,6 +12,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/observe"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
@@ -30,7 +31,7 @@ func TestServersAreObserved(t *testing.T) {
 		}
 	}
 	for _, act := range [][]string{
-		{"connect"}, {"write", runner.HomeDir}, {"start"}, {"silence"}, {"hide"}, {"memory"}, {"storm", "300", "20"},
+		{"connect"}, {"write", sandbox.HomeDir}, {"start"}, {"silence"}, {"hide"}, {"memory"}, {"storm", "300", "20"},
 	} {
 		runStray(t, s, "victim", act...)
 	}
@@ -54,7 +55,7 @@ func TestServersAreObserved(t *testing.T) {
 	}
 }
 
-func runStray(t *testing.T, s *sandbox, box string, act ...string) {
+func runStray(t *testing.T, s *trialSandbox, box string, act ...string) {
 	t.Helper()
 	p, err := s.Start(t.Context(), box, process.Spec{Args: append([]string{"/tmp/stray"}, act...)})
 	if err != nil {
@@ -76,7 +77,7 @@ func compareSeen(t *testing.T, seen observe.Seen) {
 	}
 	wantFiles := map[string]string{
 		"/dev/shm/left": "created file", "/tmp/two\nlines": "created file", "/tmp/root": "created link",
-		"/tmp/closed": "created directory", "/tmp/unreadable": "created file", runner.HomeDir + "/.profile": "created file",
+		"/tmp/closed": "created directory", "/tmp/unreadable": "created file", sandbox.HomeDir + "/.profile": "created file",
 	}
 	if diff := cmp.Diff(wantFiles, files); diff != "" {
 		t.Errorf("files: -want +got\n%s", diff)

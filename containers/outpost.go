@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
@@ -19,7 +20,7 @@ type outpost struct {
 func (b *Backend) Outpost(ctx context.Context) (runner.Outpost, error) {
 	c := planContainer(boxRequest{
 		run: b.run, trial: wholeRun, box: roleOutpost, role: roleOutpost, name: "waza-" + b.run + "-" + roleOutpost,
-		limits: runner.RelayLimits(), image: b.guest, mode: "none", scene: scene{user: b.engine.userRange().lease},
+		limits: sandbox.RelayLimits(), image: b.guest, mode: "none", scene: scene{user: b.engine.userRange().lease},
 	})
 	c.host.NetworkMode = "host"
 	c.host.Sysctls = nil       // they would be the host's

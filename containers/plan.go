@@ -17,10 +17,11 @@ import (
 
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 const (
-	relayBox = runner.RelayBox
+	relayBox = sandbox.Relay
 
 	scratchDir  = "/tmp"
 	guestDir    = "/opt/waza"
@@ -120,17 +121,17 @@ func planTrial(t *runner.Trial, s scene) trialPlan {
 	if t.Workspace == "volume" {
 		p.workspace = base + "-workspace"
 	}
-	build := func(box, role string, b runner.Box, mode container.NetworkMode) containerPlan {
+	build := func(box, role string, b sandbox.Box, mode container.NetworkMode) containerPlan {
 		return planContainer(boxRequest{
 			run: t.Run, trial: label, box: box, role: role, name: base + "-" + fileName(box),
 			limits: b, image: s.images[b.Image], mode: mode, runtime: t.Runtime, scene: s,
 		})
 	}
 	if p.network != "" {
-		p.containers = append(p.containers, build(relayBox, roleRelay, runner.RelayLimits(), mode))
+		p.containers = append(p.containers, build(relayBox, roleRelay, sandbox.RelayLimits(), mode))
 	}
 	if !t.ServersOnly {
-		agent := build(runner.AgentBox, roleAgent, t.Agent.Box, mode)
+		agent := build(sandbox.Agent, roleAgent, t.Agent.Box, mode)
 		addWorkspace(&agent, t, p.workspace)
 		p.containers = append(p.containers, agent)
 	}
@@ -144,7 +145,7 @@ func planTrial(t *runner.Trial, s scene) trialPlan {
 		}
 		p.containers = append(p.containers, c)
 		for _, service := range server.Services {
-			c := build(runner.ServiceBox(server.Name, service.Name), roleService, service.Box, "none")
+			c := build(sandbox.ServiceName(server.Name, service.Name), roleService, service.Box, "none")
 			p.containers = append(p.containers, asService(c, t.Run, service))
 		}
 	}
@@ -153,7 +154,7 @@ func planTrial(t *runner.Trial, s scene) trialPlan {
 
 type boxRequest struct {
 	run, trial, box, role, name string
-	limits                      runner.Box
+	limits                      sandbox.Box
 	image                       imageInfo
 	mode                        container.NetworkMode
 	runtime                     string
@@ -205,7 +206,7 @@ func planContainer(r boxRequest) containerPlan {
 		for _, dir := range r.image.volumes {
 			host.Tmpfs[dir] = tmpfsOptions(user, r.limits.Disk)
 		}
-		for _, dir := range []string{scratchDir, runner.HomeDir} {
+		for _, dir := range []string{scratchDir, sandbox.HomeDir} {
 			host.Tmpfs[dir] = tmpfsOptions(user, cmp.Or(r.limits.Scratch, r.limits.Disk))
 		}
 	}
@@ -227,7 +228,7 @@ func planContainer(r boxRequest) containerPlan {
 			Image:       r.image.layer,
 			User:        user,
 			WorkingDir:  "/", // the image's may lead the engine's runtime astray
-			Entrypoint:  []string{runner.GuestPath, "guest"},
+			Entrypoint:  []string{sandbox.GuestPath, "guest"},
 			Labels:      labels(r.run, r.trial, r.role),
 			OpenStdin:   true,
 			StdinOnce:   true,
@@ -252,9 +253,9 @@ var maskedPaths = []string{
 const lockedMemory = 64 << 10
 
 // resources are the limits of a container.
-func resources(b runner.Box) container.Resources {
+func resources(b sandbox.Box) container.Resources {
 	cpus, memory, pids := int64(b.CPUs*1e9), b.Memory, b.Pids
-	openFiles := cmp.Or(b.OpenFiles, runner.DefaultOpenFiles)
+	openFiles := cmp.Or(b.OpenFiles, sandbox.DefaultOpenFiles)
 	if !defence.BoundedCPU {
 		cpus = 0 // no limit
 	}
@@ -301,9 +302,9 @@ func (s scene) profile() string {
 // addWorkspace gives the agent its workspace.
 func addWorkspace(c *containerPlan, t *runner.Trial, volume string) {
 	if volume != "" {
-		c.host.Mounts = append(c.host.Mounts, mount.Mount{Type: mount.TypeVolume, Source: volume, Target: runner.WorkspaceDir, VolumeOptions: &mount.VolumeOptions{NoCopy: true}})
+		c.host.Mounts = append(c.host.Mounts, mount.Mount{Type: mount.TypeVolume, Source: volume, Target: sandbox.WorkspaceDir, VolumeOptions: &mount.VolumeOptions{NoCopy: true}})
 	} else {
-		c.host.Tmpfs[runner.WorkspaceDir] = tmpfsOptions(c.conf.User, t.Agent.Disk)
+		c.host.Tmpfs[sandbox.WorkspaceDir] = tmpfsOptions(c.conf.User, t.Agent.Disk)
 	}
 }
 
@@ -314,7 +315,7 @@ func (p trialPlan) placed(c containerPlan, t *runner.Trial, a addresses) contain
 	switch c.box {
 	case relayBox:
 		c.addr = a.relay()
-	case runner.AgentBox:
+	case sandbox.Agent:
 		target := airtightAddr
 		if p.network != "" {
 			c.addr, target = a.agent(), a.relay()
@@ -323,7 +324,7 @@ func (p trialPlan) placed(c containerPlan, t *runner.Trial, a addresses) contain
 			}
 		}
 		if t.AsksRunner() {
-			c.host.ExtraHosts = append(c.host.ExtraHosts, runner.ModelHost+":"+target.String())
+			c.host.ExtraHosts = append(c.host.ExtraHosts, sandbox.ModelHost+":"+target.String())
 		}
 		for _, server := range t.Servers {
 			c.host.ExtraHosts = append(c.host.ExtraHosts, server.Host()+":"+target.String())
@@ -344,7 +345,7 @@ func (p trialPlan) placed(c containerPlan, t *runner.Trial, a addresses) contain
 
 // standsOnNetwork says whether a box is on the task network, where there is one.
 func standsOnNetwork(box string) bool {
-	return box == relayBox || box == runner.AgentBox || !defence.NoNetworkForServers
+	return box == relayBox || box == sandbox.Agent || !defence.NoNetworkForServers
 }
 
 func (c containerPlan) networking(name string) *network.NetworkingConfig {

@@ -8,21 +8,22 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // planned is a trial with an agent and two servers, and the scene of its run.
 func planned() (*runner.Trial, scene) {
 	t := &runner.Trial{
 		Run: "r1", Task: "price", Number: 2, Network: networkBridge, Workspace: "tmpfs",
-		Agent: runner.Agent{Box: runner.Box{Image: "team/agent", CPUs: 2, Memory: 1 << 30, Disk: 512 << 20, Pids: 256}},
+		Agent: runner.Agent{Box: sandbox.Box{Image: "team/agent", CPUs: 2, Memory: 1 << 30, Disk: 512 << 20, Pids: 256}},
 		Servers: []runner.Server{
-			{Name: "files", Box: runner.Box{Image: "team/node", CPUs: 0.5, Memory: 512 << 20, Disk: 256 << 20, Pids: 100}, Writable: []string{"/data"}},
-			{Name: "stock", Box: runner.Box{Image: "team/stock", CPUs: 1, Memory: 64 << 20, Disk: 16 << 20, Pids: 32}},
+			{Name: "files", Box: sandbox.Box{Image: "team/node", CPUs: 0.5, Memory: 512 << 20, Disk: 256 << 20, Pids: 100}, Writable: []string{"/data"}},
+			{Name: "stock", Box: sandbox.Box{Image: "team/stock", CPUs: 1, Memory: 64 << 20, Disk: 16 << 20, Pids: 32}},
 		},
 	}
 	t.Servers[1].Services = []runner.Service{
-		{Name: "cache", Box: runner.Box{Image: "team/stock", CPUs: 1, Memory: 64 << 20, Disk: 16 << 20, Pids: 32}, Ports: []int{6379}},
-		{Name: "db", Box: runner.Box{Image: "team/stock", User: "26:26", CPUs: 1, Memory: 64 << 20, Disk: 16 << 20, Pids: 32}, Ports: []int{5432}, Writable: []string{"/data"}},
+		{Name: "cache", Box: sandbox.Box{Image: "team/stock", CPUs: 1, Memory: 64 << 20, Disk: 16 << 20, Pids: 32}, Ports: []int{6379}},
+		{Name: "db", Box: sandbox.Box{Image: "team/stock", User: "26:26", CPUs: 1, Memory: 64 << 20, Disk: 16 << 20, Pids: 32}, Ports: []int{5432}, Writable: []string{"/data"}},
 	}
 	return t, scene{
 		images: map[string]imageInfo{
@@ -168,7 +169,7 @@ func TestPlanWalls(t *testing.T) {
 				"memory without swap":      r.Memory > 0 && r.MemorySwap == r.Memory,
 				"cpu, process, file limit": r.NanoCPUs > 0 && *r.PidsLimit > 0 && len(r.Ulimits) == 3,
 				"stdin that ends it":       c.conf.OpenStdin && c.conf.StdinOnce,
-				"guest is process 1":       cmp.Equal([]string(c.conf.Entrypoint), []string{runner.GuestPath, "guest"}) && len(c.conf.Cmd) == 0,
+				"guest is process 1":       cmp.Equal([]string(c.conf.Entrypoint), []string{sandbox.GuestPath, "guest"}) && len(c.conf.Cmd) == 0,
 				"no environment":           len(c.conf.Env) == 0,
 				"labels":                   c.conf.Labels[labelRun] == "r1" && c.conf.Labels[labelTrial] == "price/2" && c.conf.Labels[labelRole] != "",
 				"runtime passes through":   c.host.Runtime == "runsc",
@@ -201,7 +202,7 @@ func TestWithAddresses(t *testing.T) {
 		plan := planTrial(trial, s)
 		for _, c := range plan.containers {
 			c = plan.placed(c, trial, subnet)
-			want := map[string]string{relayBox: test.relay, runner.AgentBox: test.agent}[c.box]
+			want := map[string]string{relayBox: test.relay, sandbox.Agent: test.agent}[c.box]
 			got := ""
 			if net := c.networking("n"); net != nil {
 				got = net.EndpointsConfig["n"].IPAMConfig.IPv4Address
@@ -211,7 +212,7 @@ func TestWithAddresses(t *testing.T) {
 			}
 			var hosts []string
 			switch c.box {
-			case runner.AgentBox:
+			case sandbox.Agent:
 				hosts = test.hosts
 			case "stock":
 				hosts = []string{"cache:127.0.2.1", "db:127.0.2.2"}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // Prepare has every image that trials need on the engine, before any trial starts.
@@ -83,7 +84,7 @@ func pullPolicy(ref string, trials []*runner.Trial) string {
 		if t.Agent.Image == ref && t.Agent.Build != nil {
 			return mcpconfig.PullNever // its tag is ours, and no registry's
 		}
-		boxes := []runner.Box{t.Agent.Box}
+		boxes := []sandbox.Box{t.Agent.Box}
 		for _, server := range t.Servers {
 			if server.Image == ref && server.Build != nil {
 				return mcpconfig.PullNever // its tag is ours, and no registry's

@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/internal/carry"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // reachTimeout bounds connecting to a service for its server.
 const reachTimeout = 10 * time.Second
 
 // expose has a server's guest take in connections for a service of its.
-func (s *sandbox) expose(ctx context.Context, server, service string) error {
+func (s *trialSandbox) expose(ctx context.Context, server, service string) error {
 	at, ok := serviceAddresses(s.trial, server)[service]
 	b, err := s.box(server)
 	if err != nil || !ok {
@@ -27,12 +27,12 @@ func (s *sandbox) expose(ctx context.Context, server, service string) error {
 		if err != nil {
 			return fmt.Errorf("port %d in the container of server %q: %w", port, server, err)
 		}
-		s.carried.Go(func() { s.takeIn(ln, runner.ServiceBox(server, service), port) })
+		s.carried.Go(func() { s.takeIn(ln, sandbox.ServiceName(server, service), port) })
 	}
 	return nil
 }
 
-func (s *sandbox) portsOf(server, service string) []int {
+func (s *trialSandbox) portsOf(server, service string) []int {
 	for _, srv := range s.trial.Servers {
 		for _, svc := range srv.Services {
 			if srv.Name == server && svc.Name == service {
@@ -45,7 +45,7 @@ func (s *sandbox) portsOf(server, service string) []int {
 
 // takeIn carries what connects, until the server's container ends. How many at
 // once is up to the guest, which lets the others wait.
-func (s *sandbox) takeIn(ln net.Listener, service string, port int) {
+func (s *trialSandbox) takeIn(ln net.Listener, service string, port int) {
 	for {
 		conn, err := ln.Accept()
 		if err != nil {
@@ -63,7 +63,7 @@ func (s *sandbox) takeIn(ln net.Listener, service string, port int) {
 	}
 }
 
-func (s *sandbox) reach(service string, port int) (carry.Stream, error) {
+func (s *trialSandbox) reach(service string, port int) (carry.Stream, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), reachTimeout)
 	defer cancel()
 	conn, err := s.Dial(ctx, service, port)

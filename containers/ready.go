@@ -16,7 +16,7 @@ import (
 	"github.com/testcontainers/testcontainers-go/wait"
 
 	"github.com/waza-isolate/waza/internal/bounded"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/guest"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
@@ -28,14 +28,14 @@ const (
 	checkGrace = 2 * time.Second
 )
 
-// Ready implements runner.ServiceSandbox.
-func (s *sandbox) Ready(ctx context.Context, server, service string, check process.Spec) error {
-	b, err := s.box(runner.ServiceBox(server, service))
+// Ready implements sandbox.Services.
+func (s *trialSandbox) Ready(ctx context.Context, server, service string, check process.Spec) error {
+	b, err := s.box(sandbox.ServiceName(server, service))
 	if err != nil {
 		return err
 	}
 	if b.service == nil {
-		return fmt.Errorf("%s is no service", runner.ServiceBox(server, service))
+		return fmt.Errorf("%s is no service", sandbox.ServiceName(server, service))
 	}
 	if err := b.awaitReady(ctx, check); err != nil {
 		return err

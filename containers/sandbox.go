@@ -15,12 +15,13 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/guest"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-// sandbox is one trial's network and containers. It implements runner.Sandbox.
-type sandbox struct {
+// trialSandbox is one trial's network and containers. It implements sandbox.Sandbox.
+type trialSandbox struct {
 	backend *Backend
 	lease   *box // of the run when the sandbox was opened
 	trial   *runner.Trial
@@ -43,12 +44,12 @@ type sandbox struct {
 // httpPort is the port on which the agent finds every server.
 const httpPort = "80"
 
-// Listen implements runner.Sandbox. The two kinds of network differ here alone:
+// Listen implements sandbox.Sandbox. The two kinds of network differ here alone:
 // the agent finds its servers at the relay, or at its own loopback.
-func (s *sandbox) Listen(ctx context.Context) ([]runner.Place, error) {
+func (s *trialSandbox) Listen(ctx context.Context) ([]sandbox.Endpoint, error) {
 	box, at := s.boxes[relayBox], ":"+httpPort
 	if box == nil {
-		box, at = s.boxes[runner.AgentBox], net.JoinHostPort(airtightAddr.String(), httpPort)
+		box, at = s.boxes[sandbox.Agent], net.JoinHostPort(airtightAddr.String(), httpPort)
 	}
 	if !defence.OneRelayPort {
 		if _, err := box.guest.Listen(ctx, ":81"); err != nil {
@@ -59,14 +60,14 @@ func (s *sandbox) Listen(ctx context.Context) ([]runner.Place, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []runner.Place{{Listener: ln}}, nil
+	return []sandbox.Endpoint{{Listener: ln}}, nil
 }
 
-// Layout implements runner.Sandbox.
-func (s *sandbox) Layout(string) runner.Layout { return runner.ContainerLayout() }
+// Layout implements sandbox.Sandbox.
+func (s *trialSandbox) Layout(string) sandbox.Layout { return sandbox.ContainerLayout() }
 
-// Dial implements runner.Sandbox.
-func (s *sandbox) Dial(ctx context.Context, server string, port int) (net.Conn, error) {
+// Dial implements sandbox.Sandbox.
+func (s *trialSandbox) Dial(ctx context.Context, server string, port int) (net.Conn, error) {
 	b, err := s.box(server)
 	if err != nil {
 		return nil, err
@@ -82,8 +83,8 @@ func (s *sandbox) Dial(ctx context.Context, server string, port int) (net.Conn, 
 	return nil, errors.Join(errs...)
 }
 
-// Gone implements runner.Sandbox.
-func (s *sandbox) Gone(name string) <-chan struct{} {
+// Gone implements sandbox.Sandbox.
+func (s *trialSandbox) Gone(name string) <-chan struct{} {
 	if b, ok := s.boxes[name]; ok {
 		return b.guest.Done()
 	}
@@ -95,9 +96,9 @@ func (s *sandbox) Gone(name string) <-chan struct{} {
 	return gone
 }
 
-// Start implements runner.Sandbox. What the agent starts ends with it; what others start
+// Start implements sandbox.Sandbox. What the agent starts ends with it; what others start
 // is watched.
-func (s *sandbox) Start(ctx context.Context, name string, p process.Spec) (process.Process, error) {
+func (s *trialSandbox) Start(ctx context.Context, name string, p process.Spec) (process.Process, error) {
 	b, err := s.box(name)
 	if err != nil {
 		return nil, err
@@ -106,14 +107,14 @@ func (s *sandbox) Start(ctx context.Context, name string, p process.Spec) (proce
 		return nil, fmt.Errorf("%s: no command, and its image has none", name)
 	}
 	p.Dir = cmp.Or(p.Dir, b.image.dir)
-	if name == runner.AgentBox {
+	if name == sandbox.Agent {
 		return b.guest.Exec(ctx, p, true)
 	}
 	return b.guest.ExecWatched(ctx, p, b.writable)
 }
 
-// Put implements runner.Sandbox.
-func (s *sandbox) Put(ctx context.Context, name, dir string, tar io.Reader) error {
+// Put implements sandbox.Sandbox.
+func (s *trialSandbox) Put(ctx context.Context, name, dir string, tar io.Reader) error {
 	b, err := s.box(name)
 	if err != nil {
 		return err
@@ -121,8 +122,8 @@ func (s *sandbox) Put(ctx context.Context, name, dir string, tar io.Reader) erro
 	return b.guest.Put(ctx, dir, tar)
 }
 
-// Collect implements runner.Sandbox.
-func (s *sandbox) Collect(ctx context.Context, name, dir string, w io.Writer) error {
+// Collect implements sandbox.Sandbox.
+func (s *trialSandbox) Collect(ctx context.Context, name, dir string, w io.Writer) error {
 	b, err := s.box(name)
 	if err != nil {
 		return err
@@ -130,8 +131,8 @@ func (s *sandbox) Collect(ctx context.Context, name, dir string, w io.Writer) er
 	return b.guest.Get(ctx, dir, s.Layout(name).Ours(), w)
 }
 
-// Find implements runner.Finder.
-func (s *sandbox) Find(ctx context.Context, name, path string, w io.Writer) error {
+// Find implements sandbox.Finder.
+func (s *trialSandbox) Find(ctx context.Context, name, path string, w io.Writer) error {
 	b, err := s.box(name)
 	if err != nil {
 		return err
@@ -139,7 +140,7 @@ func (s *sandbox) Find(ctx context.Context, name, path string, w io.Writer) erro
 	return b.guest.Find(ctx, path, w)
 }
 
-func (s *sandbox) box(name string) (*box, error) {
+func (s *trialSandbox) box(name string) (*box, error) {
 	b, ok := s.boxes[name]
 	if !ok || name == relayBox {
 		return nil, fmt.Errorf("trial has no container %q", name)
@@ -148,7 +149,7 @@ func (s *sandbox) box(name string) (*box, error) {
 }
 
 // Containers tells the containers' names by box, for a person who wants to enter.
-func (s *sandbox) Containers() map[string]string {
+func (s *trialSandbox) Containers() map[string]string {
 	names := map[string]string{}
 	for _, c := range s.plan.containers {
 		if c.box != relayBox {
@@ -158,13 +159,13 @@ func (s *sandbox) Containers() map[string]string {
 	return names
 }
 
-// Close implements runner.Sandbox.
-func (s *sandbox) Close(ctx context.Context) error {
+// Close implements sandbox.Sandbox.
+func (s *trialSandbox) Close(ctx context.Context) error {
 	s.closeOnce.Do(func() { s.closeErr = s.close(ctx) })
 	return s.closeErr
 }
 
-func (s *sandbox) close(ctx context.Context) error {
+func (s *trialSandbox) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
 	defer cancel()
 	defer close(s.over)
@@ -219,7 +220,7 @@ func (s *sandbox) close(ctx context.Context) error {
 
 // abandon lets go of everything where the engine does not answer. What is there is
 // owed.
-func (s *sandbox) abandon(why error) error {
+func (s *trialSandbox) abandon(why error) error {
 	for _, b := range s.boxes {
 		b.abandon()
 	}
@@ -257,9 +258,9 @@ func checkWalls(h guest.Hello, onBridge, filtered, ownKernel bool) error {
 	return errors.Join(broken...)
 }
 
-// Guarantees implements runner.Sandbox. Each line was checked from inside the
+// Guarantees implements sandbox.Sandbox. Each line was checked from inside the
 // containers when they started, or is the engine's own limit.
-func (s *sandbox) Guarantees() evidence.Guarantees {
+func (s *trialSandbox) Guarantees() evidence.Guarantees {
 	g := evidence.Guarantees{
 		Backend: "docker",
 		Network: s.trial.Network,
@@ -296,7 +297,7 @@ func (s *sandbox) Guarantees() evidence.Guarantees {
 }
 
 // ofAgent adds what is enforced of the agent's container.
-func (s *sandbox) ofAgent(g *evidence.Guarantees) {
+func (s *trialSandbox) ofAgent(g *evidence.Guarantees) {
 	g.Enforced = append(g.Enforced, "the agent reaches its servers through the runner alone")
 	if s.plan.network == "" {
 		g.Enforced = append(g.Enforced, "the agent's container has no network interface")
@@ -311,7 +312,7 @@ func (s *sandbox) ofAgent(g *evidence.Guarantees) {
 }
 
 // ofUsers adds whether each container has a user of its own.
-func (s *sandbox) ofUsers(g *evidence.Guarantees) {
+func (s *trialSandbox) ofUsers(g *evidence.Guarantees) {
 	own := true
 	for _, c := range s.plan.containers {
 		if c.insists == "" {
@@ -330,7 +331,7 @@ func (s *sandbox) ofUsers(g *evidence.Guarantees) {
 }
 
 // filtered says whether the seccomp filter of the containers is ours.
-func (s *sandbox) filtered() bool {
+func (s *trialSandbox) filtered() bool {
 	profile, err := s.backend.seccomp()
 	return err == nil && profile != ""
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
@@ -19,7 +20,7 @@ func TestNamesResolve(t *testing.T) {
 	bothNetworks(t, func(t *testing.T, kind string) {
 		b := openRun(t)
 		s, seen := stand(t, b, trialOf(b, kind, debian))
-		for _, box := range []string{runner.AgentBox, "s0"} {
+		for _, box := range []string{sandbox.Agent, "s0"} {
 			asked := time.Now()
 			if e := sh(t, s, box, "getent hosts nowhere.example.com"); e.exit.Code == 0 {
 				t.Errorf("%s: a foreign name resolves: %s", box, e.stdout)
@@ -38,7 +39,7 @@ func TestNamesResolve(t *testing.T) {
 			want = bridgeAddr(t, s)
 			want = want[:strings.LastIndex(want, ".")+1]
 		}
-		if got := mustSh(t, s, runner.AgentBox, "getent hosts s0"); !strings.HasPrefix(got, want) {
+		if got := mustSh(t, s, sandbox.Agent, "getent hosts s0"); !strings.HasPrefix(got, want) {
 			t.Errorf("the server's name is %q, want %s", got, want)
 		}
 		if e := sh(t, s, "s0", "getent hosts s0 agent relay"); e.exit.Code == 0 {
@@ -51,16 +52,16 @@ func TestWorkspaceLimit(t *testing.T) {
 	t.Parallel()
 	b := openRun(t)
 	s, _ := stand(t, b, trialOf(b, networkAirtight))
-	for _, dir := range []string{runner.WorkspaceDir, "/tmp", runner.HomeDir} {
-		e := sh(t, s, runner.AgentBox, "head -c 8388608 /dev/zero > "+dir+"/big")
+	for _, dir := range []string{sandbox.WorkspaceDir, "/tmp", sandbox.HomeDir} {
+		e := sh(t, s, sandbox.Agent, "head -c 8388608 /dev/zero > "+dir+"/big")
 		if e.exit.Code == 0 || !strings.Contains(e.stderr, "No space left on device") {
 			t.Errorf("%s took twice its limit: exit %+v, %s", dir, e.exit, e.stderr)
 		}
-		if size := mustSh(t, s, runner.AgentBox, "stat -c %s "+dir+"/big; rm "+dir+"/big"); size != "4194304" {
+		if size := mustSh(t, s, sandbox.Agent, "stat -c %s "+dir+"/big; rm "+dir+"/big"); size != "4194304" {
 			t.Errorf("%s holds %s bytes, want its limit of 4194304", dir, size)
 		}
 		count := "cd " + dir + "; mkdir $(seq 6000) 2>/dev/null; ls | wc -l"
-		if dirs, err := strconv.Atoi(mustSh(t, s, runner.AgentBox, count)); err != nil || dirs >= 4096 || dirs < 4000 {
+		if dirs, err := strconv.Atoi(mustSh(t, s, sandbox.Agent, count)); err != nil || dirs >= 4096 || dirs < 4000 {
 			t.Errorf("%s holds %d directories, %v, want not quite 4096", dir, dirs, err)
 		}
 	}
@@ -75,7 +76,7 @@ func TestWorkspaceVolume(t *testing.T) {
 			trial := trialOf(b, networkAirtight)
 			trial.Workspace, trial.Agent.User = "volume", user
 			s, _ := stand(t, b, trial)
-			got := mustSh(t, s, runner.AgentBox, "echo x > /workspace/file; stat -c '%u:%g' /workspace /workspace/file | uniq")
+			got := mustSh(t, s, sandbox.Agent, "echo x > /workspace/file; stat -c '%u:%g' /workspace /workspace/file | uniq")
 			if want := s.plan.containers[0].conf.User; got != want || user != "" && got != user {
 				t.Errorf("the workspace and a file in it are owned by %q, want %s", got, want)
 			}
@@ -93,13 +94,13 @@ func TestMemoryLimit(t *testing.T) {
 	t.Parallel()
 	b := openRun(t)
 	s, _ := stand(t, b, trialOf(b, networkAirtight, debian))
-	for _, box := range []string{runner.AgentBox, "s0"} {
+	for _, box := range []string{sandbox.Agent, "s0"} {
 		e := sh(t, s, box, "exec tail /dev/zero")
 		if e.err == nil && e.exit.Signal != "SIGKILL" {
 			t.Errorf("%s: a program of unlimited memory ended with %+v", box, e.exit)
 		}
 	}
-	mustSh(t, s, runner.AgentBox, "true")
+	mustSh(t, s, sandbox.Agent, "true")
 	mustSh(t, s, "s0", "true")
 }
 
@@ -107,11 +108,11 @@ func TestProcessLimit(t *testing.T) {
 	t.Parallel()
 	b := openRun(t)
 	s, _ := stand(t, b, trialOf(b, networkAirtight))
-	e := sh(t, s, runner.AgentBox, "for i in $(seq 100); do sleep 60 & done")
+	e := sh(t, s, sandbox.Agent, "for i in $(seq 100); do sleep 60 & done")
 	if e.exit.Code == 0 || !strings.Contains(e.stderr, "Cannot fork") {
 		t.Errorf("100 processes where 64 are allowed: exit %+v, %s", e.exit, e.stderr)
 	}
-	mustSh(t, s, runner.AgentBox, "test $(ls -d /proc/[0-9]* | wc -l) -lt 8") // the agent's children went with it
+	mustSh(t, s, sandbox.Agent, "test $(ls -d /proc/[0-9]* | wc -l) -lt 8") // the agent's children went with it
 }
 
 // Environment goes to the program, and the engine never hears of it.
@@ -138,7 +139,7 @@ func TestEnvironmentIsNoConfig(t *testing.T) {
 			t.Errorf("inspecting %s shows the secret", role)
 		}
 	}
-	if e := sh(t, s, runner.AgentBox, "cat /proc/[0-9]*/environ"); strings.Contains(e.stdout, secret) {
+	if e := sh(t, s, sandbox.Agent, "cat /proc/[0-9]*/environ"); strings.Contains(e.stdout, secret) {
 		t.Error("the agent sees the secret")
 	}
 	_ = p.Stdin().Close()
@@ -155,7 +156,7 @@ func TestClose(t *testing.T) {
 		trial := trialOf(b, kind, debian)
 		trial.Workspace = "volume"
 		s, _ := stand(t, b, trial)
-		if _, err := s.Start(within(t), runner.AgentBox, process.Spec{Args: []string{"/bin/sh", "-c", "trap '' TERM HUP INT; setsid sleep 60 & sleep 60"}}); err != nil {
+		if _, err := s.Start(within(t), sandbox.Agent, process.Spec{Args: []string{"/bin/sh", "-c", "trap '' TERM HUP INT; setsid sleep 60 & sleep 60"}}); err != nil {
 			t.Fatal(err)
 		}
 		var closers sync.WaitGroup
@@ -171,7 +172,7 @@ func TestClose(t *testing.T) {
 		if err := s.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
-		if _, err := s.Start(within(t), runner.AgentBox, process.Spec{Args: []string{"true"}}); err == nil {
+		if _, err := s.Start(within(t), sandbox.Agent, process.Spec{Args: []string{"true"}}); err == nil {
 			t.Error("a program starts in a closed sandbox")
 		}
 	})

@@ -21,6 +21,7 @@ import (
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
@@ -38,7 +39,7 @@ func withService(trial *runner.Trial, image string) *runner.Trial {
 
 // serveEcho starts the echo service in a server's db, and puts its other end into
 // that server.
-func serveEcho(t *testing.T, s *sandbox, echo []byte) process.Process {
+func serveEcho(t *testing.T, s *trialSandbox, echo []byte) process.Process {
 	t.Helper()
 	for _, box := range []string{"s0", "s0/db"} {
 		if err := s.Put(within(t), box, "/tmp", bytes.NewReader(echo)); err != nil {
@@ -54,7 +55,7 @@ func serveEcho(t *testing.T, s *sandbox, echo []byte) process.Process {
 }
 
 // serve starts the echo service, which lasts until its sandbox ends.
-func serve(t *testing.T, s *sandbox, address string) process.Process {
+func serve(t *testing.T, s *trialSandbox, address string) process.Process {
 	t.Helper()
 	p, err := s.Start(within(t), "s0/db", process.Spec{Args: []string{"/tmp/echo", "serve", address}})
 	if err != nil {
@@ -110,10 +111,10 @@ func TestServiceStandsAlone(t *testing.T) {
 		}
 		host := newVictim(t)
 		attempts := map[string][][2]string{
-			runner.AgentBox: {{"db", dbPort}, {"127.0.2.1", dbPort}, {"s0", dbPort}},
-			"s1":            {{"db", dbPort}, {"127.0.2.1", dbPort}, {"s0", dbPort}},
-			"s0/other":      {{"db", dbPort}, {"127.0.2.1", dbPort}, {"s0", "8080"}, {"s0", "80"}},
-			"s0/db":         {{"other", "8080"}, {"127.0.2.2", "8080"}, {"s0", "8080"}, {"s1", "8080"}, {"s0", "80"}, {"agent", "8080"}, {"relay", "80"}, {"127.0.1.1", "80"}, {nowhere, "80"}},
+			sandbox.Agent: {{"db", dbPort}, {"127.0.2.1", dbPort}, {"s0", dbPort}},
+			"s1":          {{"db", dbPort}, {"127.0.2.1", dbPort}, {"s0", dbPort}},
+			"s0/other":    {{"db", dbPort}, {"127.0.2.1", dbPort}, {"s0", "8080"}, {"s0", "80"}},
+			"s0/db":       {{"other", "8080"}, {"127.0.2.2", "8080"}, {"s0", "8080"}, {"s1", "8080"}, {"s0", "80"}, {"agent", "8080"}, {"relay", "80"}, {"127.0.1.1", "80"}, {nowhere, "80"}},
 		}
 		for _, address := range hostAddrs(t) {
 			attempts["s0/db"] = append(attempts["s0/db"], [2]string{address, host.port})

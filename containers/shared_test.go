@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/probe"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
@@ -59,7 +60,7 @@ func TestWhatIsShared(t *testing.T) {
 		trial.Servers[0].Writable = []string{"/data"}
 		s, _ := stand(t, b, trial)
 		namespaces := map[string]string{}
-		for _, box := range []string{runner.AgentBox, "s0"} {
+		for _, box := range []string{sandbox.Agent, "s0"} {
 			for at := range strings.FieldsSeq(mustSh(t, s, box, "cut -d ' ' -f 5 /proc/self/mountinfo")) {
 				if !listed[at] && !strings.HasPrefix(at, "/sys/fs/cgroup/") && at != "/data" {
 					t.Errorf("%s: %s is mounted, and docs/isolation.md does not list it", box, at)
@@ -102,7 +103,7 @@ func listedAsShared(t *testing.T) map[string]bool {
 }
 
 func probeProgram(name string) process.Spec {
-	return process.Spec{Args: []string{runner.GuestPath, probe.Subcommand, name}}
+	return process.Spec{Args: []string{sandbox.GuestPath, probe.Subcommand, name}}
 }
 
 // marked is the probe in a container, which has left its marks there.

@@ -74,8 +74,8 @@ func (m *meter) starve() {
 	}
 }
 
-// Usage implements runner.Sandbox.
-func (s *sandbox) Usage(ctx context.Context, name string) (evidence.Usage, error) {
+// Usage implements sandbox.Sandbox.
+func (s *trialSandbox) Usage(ctx context.Context, name string) (evidence.Usage, error) {
 	b, ok := s.boxes[name]
 	if !ok {
 		return evidence.Usage{}, fmt.Errorf("trial has no container %q", name)
@@ -96,7 +96,7 @@ func (s *sandbox) Usage(ctx context.Context, name string) (evidence.Usage, error
 }
 
 // unseen names what of the containers' use their guests cannot see.
-func (s *sandbox) unseen() []string {
+func (s *trialSandbox) unseen() []string {
 	var missing []string
 	for _, look := range []struct {
 		what string

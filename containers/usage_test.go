@@ -5,7 +5,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/dockertest"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // A directory that was full while the guest watched has been full, whatever its
@@ -14,18 +14,18 @@ func TestFullDirectoryIsRemembered(t *testing.T) {
 	t.Parallel()
 	b := openRun(t)
 	s, seen := stand(t, b, trialOf(b, networkAirtight))
-	sh(t, s, runner.AgentBox, "head -c 8388608 /dev/zero > /tmp/big")
-	full := func(e evidence.Event) bool { return e.Kind == "disk" && e.Where == runner.AgentBox }
+	sh(t, s, sandbox.Agent, "head -c 8388608 /dev/zero > /tmp/big")
+	full := func(e evidence.Event) bool { return e.Kind == "disk" && e.Where == sandbox.Agent }
 	dockertest.Await(t, timeout, "the guest to see it", func() bool { return seen.has(full) })
-	mustSh(t, s, runner.AgentBox, "rm /tmp/big")
-	used, err := s.Usage(within(t), runner.AgentBox)
+	mustSh(t, s, sandbox.Agent, "rm /tmp/big")
+	used, err := s.Usage(within(t), sandbox.Agent)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if d := used.Disks["/tmp"]; !d.Full || d.Peak != d.Size || d.Size != 4<<20 {
 		t.Errorf("/tmp %+v", d)
 	}
-	for _, dir := range []string{runner.WorkspaceDir, runner.HomeDir} {
+	for _, dir := range []string{sandbox.WorkspaceDir, sandbox.HomeDir} {
 		if d, ok := used.Disks[dir]; !ok || d.Full {
 			t.Errorf("%s %+v", dir, d)
 		}
@@ -38,19 +38,19 @@ func TestFaults_GuestOutlivesWhatEatsMemory(t *testing.T) {
 	b := openRun(t)
 	s, seen := stand(t, b, trialOf(b, networkAirtight))
 	for range 5 {
-		sh(t, s, runner.AgentBox, "tail /dev/zero & tail /dev/zero & tail /dev/zero; wait")
+		sh(t, s, sandbox.Agent, "tail /dev/zero & tail /dev/zero & tail /dev/zero; wait")
 	}
-	used, err := s.Usage(within(t), runner.AgentBox)
+	used, err := s.Usage(within(t), sandbox.Agent)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if used.OOMKills == nil || *used.OOMKills < 5 || used.Memory.Peak < 100<<20 || used.Memory.Peak > 129<<20 {
 		t.Errorf("used %+v, %v kills", used.Memory, used.OOMKills)
 	}
-	if !seen.has(func(e evidence.Event) bool { return e.Kind == "oom" && e.Where == runner.AgentBox }) {
+	if !seen.has(func(e evidence.Event) bool { return e.Kind == "oom" && e.Where == sandbox.Agent }) {
 		t.Error("nobody is told")
 	}
-	if err := s.boxes[runner.AgentBox].guest.Err(); err != nil {
+	if err := s.boxes[sandbox.Agent].guest.Err(); err != nil {
 		t.Errorf("process 1: %v", err)
 	}
 }
@@ -63,15 +63,15 @@ func TestFaults_FilesThatFillMemory(t *testing.T) {
 	trial := trialOf(b, networkAirtight)
 	trial.Agent.Memory, trial.Agent.Disk = 64<<20, 256<<20
 	s, seen := stand(t, b, trial)
-	e := sh(t, s, runner.AgentBox, "head -c 134217728 /dev/zero > /workspace/big")
+	e := sh(t, s, sandbox.Agent, "head -c 134217728 /dev/zero > /workspace/big")
 	if e.err == nil && e.exit.Code == 0 {
 		t.Errorf("it ended with %+v", e.exit)
 	}
-	used, err := s.Usage(within(t), runner.AgentBox)
+	used, err := s.Usage(within(t), sandbox.Agent)
 	if err != nil || used.OOMKills == nil || *used.OOMKills == 0 {
 		t.Errorf("used %+v, %v", used, err)
 	}
-	if !seen.has(func(e evidence.Event) bool { return e.Kind == "oom" && e.Where == runner.AgentBox }) {
+	if !seen.has(func(e evidence.Event) bool { return e.Kind == "oom" && e.Where == sandbox.Agent }) {
 		t.Error("nobody is told")
 	}
 }
@@ -81,10 +81,10 @@ func TestUsageOfWhatIsGone(t *testing.T) {
 	t.Parallel()
 	b := openRun(t)
 	s, _ := stand(t, b, trialOf(b, networkAirtight))
-	if err := s.boxes[runner.AgentBox].guest.Close(); err != nil {
+	if err := s.boxes[sandbox.Agent].guest.Close(); err != nil {
 		t.Fatal(err)
 	}
-	used, err := s.Usage(within(t), runner.AgentBox)
+	used, err := s.Usage(within(t), sandbox.Agent)
 	if err != nil || used.Memory == nil || used.Memory.Peak <= 0 {
 		t.Errorf("used %+v, %v", used, err)
 	}
@@ -108,7 +108,7 @@ func TestMeter(t *testing.T) {
 }
 
 func TestUnseen(t *testing.T) {
-	s := &sandbox{boxes: map[string]*box{"agent": {meter: newMeter(containerPlan{}, nil)}}}
+	s := &trialSandbox{boxes: map[string]*box{"agent": {meter: newMeter(containerPlan{}, nil)}}}
 	if n := len(s.unseen()); n != 5 {
 		t.Errorf("of what nobody told %d things are missing", n)
 	}

@@ -11,7 +11,7 @@ import (
 	"sync"
 
 	"github.com/waza-isolate/waza/internal/defence"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // The kernel counts by user what no control group counts: watches of files, descriptors
@@ -52,7 +52,7 @@ func numbers(n int) string { return fmt.Sprintf("%d:%d", n, n) }
 // find themselves. All have the same name: what programs print of it must not differ
 // from run to run.
 func (r userRange) passwd(image string) string {
-	return r.accounts(image, func(n string) string { return "waza:x:" + n + ":" + n + "::" + runner.HomeDir + ":/bin/sh\n" })
+	return r.accounts(image, func(n string) string { return "waza:x:" + n + ":" + n + "::" + sandbox.HomeDir + ":/bin/sh\n" })
 }
 
 // group returns an image's /etc/group with every group of the range.

@@ -13,6 +13,7 @@ import (
 	"github.com/containerd/errdefs"
 
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // userKey is a user as an image or an eval names them.
@@ -24,7 +25,7 @@ const maxPasswd = 1 << 20
 // namedUsers finds the numbers of the users of t's containers that are given by name.
 // Directories that the engine makes for them are owned by number.
 func (b *Backend) namedUsers(ctx context.Context, t *runner.Trial, images map[string]imageInfo) (map[userKey]string, error) {
-	boxes := []runner.Box{t.Agent.Box}
+	boxes := []sandbox.Box{t.Agent.Box}
 	for _, server := range t.Servers {
 		boxes = append(boxes, server.Box)
 		for _, service := range server.Services {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/dockertest"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
@@ -35,11 +35,11 @@ func TestUsersByName(t *testing.T) {
 	trial := attackedTrial(b.run, "users", networkAirtight)
 	trial.Agent.Image, trial.Agent.User = "debian:bookworm-slim", "nobody"
 	s := openSandbox(t, b, trial, func(evidence.Event) {})
-	if uid := s.boxes[runner.AgentBox].guest.Hello().UID; uid != 65534 {
+	if uid := s.boxes[sandbox.Agent].guest.Hello().UID; uid != 65534 {
 		t.Errorf("runs as %d", uid)
 	}
-	for _, dir := range []string{runner.WorkspaceDir, runner.HomeDir, "/tmp"} {
-		p, err := s.Start(t.Context(), runner.AgentBox, process.Spec{Args: []string{"touch", dir + "/mine"}})
+	for _, dir := range []string{sandbox.WorkspaceDir, sandbox.HomeDir, "/tmp"} {
+		p, err := s.Start(t.Context(), sandbox.Agent, process.Spec{Args: []string{"touch", dir + "/mine"}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waza-isolate/waza/internal/dockertest"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // buildImage builds an image from Debian and some lines of a Dockerfile.
@@ -86,7 +86,7 @@ func TestWallsOnTheEngine(t *testing.T) {
 
 // checkUsers checks that programs of every box are a user of their box alone, and find
 // themselves in its accounts.
-func checkUsers(t *testing.T, s *sandbox) {
+func checkUsers(t *testing.T, s *trialSandbox) {
 	t.Helper()
 	seen := map[string]string{}
 	for _, c := range s.plan.containers {
@@ -98,7 +98,7 @@ func checkUsers(t *testing.T, s *sandbox) {
 			t.Errorf("%s runs as %s, and so does %q", c.box, uid, seen[uid])
 		}
 		seen[uid] = c.box
-		if got, want := mustSh(t, s, c.box, "id -un; id -gn; getent passwd $(id -u)"), "waza\nwaza\nwaza:x:"+uid+":"+uid+"::"+runner.HomeDir+":/bin/sh"; got != want {
+		if got, want := mustSh(t, s, c.box, "id -un; id -gn; getent passwd $(id -u)"), "waza\nwaza\nwaza:x:"+uid+":"+uid+"::"+sandbox.HomeDir+":/bin/sh"; got != want {
 			t.Errorf("%s finds itself as %q, want %q", c.box, got, want)
 		}
 	}
@@ -173,7 +173,7 @@ func TestWallsFromInside(t *testing.T) {
 	bothNetworks(t, func(t *testing.T, kind string) {
 		b := openRun(t)
 		s, _ := stand(t, b, trialOf(b, kind, debian))
-		for _, box := range []string{runner.AgentBox, "s0"} {
+		for _, box := range []string{sandbox.Agent, "s0"} {
 			for _, script := range []string{
 				"echo x > /file", "echo x > /opt/waza/waza", "echo x > /etc/passwd", "mkdir /x",
 				"mount -t tmpfs none /tmp", "chown root /tmp", "su -c true",
@@ -184,7 +184,7 @@ func TestWallsFromInside(t *testing.T) {
 				}
 			}
 			mustSh(t, s, box, "kill -9 1")
-			mustSh(t, s, box, "echo '#!/bin/sh' > /tmp/x && chmod +x /tmp/x && /tmp/x && touch "+runner.HomeDir)
+			mustSh(t, s, box, "echo '#!/bin/sh' > /tmp/x && chmod +x /tmp/x && /tmp/x && touch "+sandbox.HomeDir)
 		}
 	})
 }
@@ -196,10 +196,10 @@ func TestAttacks_ProgramOf32Bits(t *testing.T) {
 	}
 	b := openRun(t)
 	s, _ := stand(t, b, trialOf(b, networkAirtight, debian))
-	if err := s.Put(within(t), runner.AgentBox, "/tmp", bytes.NewReader(program(t, "echo", "GOARCH=386"))); err != nil {
+	if err := s.Put(within(t), sandbox.Agent, "/tmp", bytes.NewReader(program(t, "echo", "GOARCH=386"))); err != nil {
 		t.Fatal(err)
 	}
-	e := sh(t, s, runner.AgentBox, "/tmp/echo; echo ended with $?")
+	e := sh(t, s, sandbox.Agent, "/tmp/echo; echo ended with $?")
 	if want := fmt.Sprintf("ended with %d\n", 128+int(unix.SIGSYS)); e.stdout != want {
 		t.Errorf("a 32-bit program %q, want %q", e.stdout, want)
 	}
@@ -216,11 +216,11 @@ func TestMCPConfigIsReadOnly(t *testing.T) {
 			"echo mine > $F", "echo mine >> $F", "rm -f $F", "mv $F /tmp/x", "ln -sf /tmp/x $F",
 			"cp /etc/hostname $F", "chmod 666 $F", "touch /etc/waza/other", "mv /etc/waza /etc/else", "umount /etc/waza",
 		} {
-			if e := sh(t, s, runner.AgentBox, script, "F="+runner.MCPConfigPath); e.exit.Code == 0 {
+			if e := sh(t, s, sandbox.Agent, script, "F="+sandbox.MCPConfigPath); e.exit.Code == 0 {
 				t.Errorf("%s: succeeded", script)
 			}
 		}
-		if got := mustSh(t, s, runner.AgentBox, "cat "+runner.MCPConfigPath); got+"\n" != trial.MCPJSON {
+		if got := mustSh(t, s, sandbox.Agent, "cat "+sandbox.MCPConfigPath); got+"\n" != trial.MCPJSON {
 			t.Errorf("mcp.json is %q, want %q", got, trial.MCPJSON)
 		}
 	})

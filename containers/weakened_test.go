@@ -16,6 +16,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/guest"
 	"github.com/waza-isolate/waza/sandbox/selftest"
 )
@@ -29,10 +30,10 @@ type weakened struct {
 	box     func(*containerPlan)         // of the agent and servers; nil for the usual
 	place   func(*trialPlan, []containerPlan, addresses)
 	worldly bool
-	settled func(context.Context, *sandbox) error
+	settled func(context.Context, *trialSandbox) error
 }
 
-func (w *weakened) Open(ctx context.Context, t *runner.Trial, observe func(evidence.Event)) (_ runner.Sandbox, err error) {
+func (w *weakened) Open(ctx context.Context, t *runner.Trial, observe func(evidence.Event)) (_ sandbox.Sandbox, err error) {
 	scene, err := w.scene(ctx, t)
 	if err != nil {
 		return nil, err
@@ -41,7 +42,7 @@ func (w *weakened) Open(ctx context.Context, t *runner.Trial, observe func(evide
 		scene.user = func() string { return w.user }
 	}
 	p := planTrial(t, scene)
-	s := &sandbox{backend: w.Backend, lease: w.lease, trial: t, plan: p, users: scene.pool, dir: w.dirs.take(), observe: observe, boxes: map[string]*box{}, over: make(chan struct{})}
+	s := &trialSandbox{backend: w.Backend, lease: w.lease, trial: t, plan: p, users: scene.pool, dir: w.dirs.take(), observe: observe, boxes: map[string]*box{}, over: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			_ = s.Close(context.WithoutCancel(ctx))

@@ -15,7 +15,7 @@ import (
 	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/api/types/network"
 
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // oneNetwork puts the agents of all trials onto the network of the first.
@@ -42,7 +42,7 @@ func oneNetwork() func(*trialPlan, []containerPlan, addresses) {
 
 // hostHasLinkAddress waits until the host has its IPv6 address of the link on a sandbox's
 // network. The kernel gives it one up to some seconds after the first box is there.
-func hostHasLinkAddress(ctx context.Context, s *sandbox) error {
+func hostHasLinkAddress(ctx context.Context, s *trialSandbox) error {
 	n, err := s.backend.engine.NetworkInspect(ctx, s.plan.network, network.InspectOptions{})
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func hostHasLinkAddress(ctx context.Context, s *sandbox) error {
 func serversOnNetwork(p *trialPlan, placed []containerPlan, a addresses) {
 	next := a.agent().Next()
 	for i, c := range placed {
-		if c.box != relayBox && c.box != runner.AgentBox {
+		if c.box != relayBox && c.box != sandbox.Agent {
 			placed[i].addr, next = next, next.Next()
 			placed[i].host.NetworkMode = container.NetworkMode(p.network)
 			placed[i].host.SecurityOpt = placed[0].host.SecurityOpt // the relay's, which is for a bridge
@@ -85,8 +85,8 @@ func bind(path string) func(*containerPlan) {
 }
 
 // enginePort listens where an engine would.
-func enginePort(ctx context.Context, s *sandbox) error {
-	_, err := s.boxes[runner.AgentBox].guest.Listen(ctx, "127.0.0.1:2375")
+func enginePort(ctx context.Context, s *trialSandbox) error {
+	_, err := s.boxes[sandbox.Agent].guest.Listen(ctx, "127.0.0.1:2375")
 	return err
 }
 

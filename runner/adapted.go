@@ -13,6 +13,7 @@ import (
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // Adapted is what an adapter says of an agent that no other agent has. Its strings, and
@@ -119,7 +120,7 @@ func (t *Trial) askModels(from *adapter.Adapter) error {
 // values are what templates of t's adapter stand for, where servers are found at hosts;
 // nil where it has none. The prompt's own are left to givePrompt, since a prompt may hold
 // anything.
-func (t *Trial) values(box Layout, hosts map[string]string) map[string]string {
+func (t *Trial) values(box sandbox.Layout, hosts map[string]string) map[string]string {
 	a := t.Agent
 	if a.Adapted == nil {
 		return nil
@@ -141,14 +142,14 @@ func (a Agent) homeFiles(values map[string]string) []File {
 	}
 	var files []File
 	for _, name := range slices.Sorted(maps.Keys(a.Adapted.Home)) {
-		files = append(files, fileOf(path.Join(HomeDir, name), adapter.Fill(a.Adapted.Home[name], values)))
+		files = append(files, fileOf(path.Join(sandbox.HomeDir, name), adapter.Fill(a.Adapted.Home[name], values)))
 	}
 	return files
 }
 
 // adaptedEnv is the environment of an adapted agent, below its own. Its home is the
 // trial's, wherever it runs.
-func (a Agent) adaptedEnv(values map[string]string, box Layout) map[string]string {
+func (a Agent) adaptedEnv(values map[string]string, box sandbox.Layout) map[string]string {
 	if a.Adapted == nil {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 const adaptedAgent = `title: Mine
@@ -59,7 +60,7 @@ func TestAdaptedLaunch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := launchOf(trial, ContainerLayout(), map[string]string{"files": "files"})
+	l, err := launchOf(trial, sandbox.ContainerLayout(), map[string]string{"files": "files"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,13 +11,14 @@ import (
 	"github.com/waza-isolate/waza/agents/adapter"
 	"github.com/waza-isolate/waza/egress"
 	"github.com/waza-isolate/waza/runner/cmdmock"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
 // Where an agent's prompt and transcript lie in its box, out of the workspace.
 const (
-	promptPath     = HomeDir + "/prompt.md"
-	transcriptPath = HomeDir + "/transcript/transcript.jsonl"
+	promptPath     = sandbox.HomeDir + "/prompt.md"
+	transcriptPath = sandbox.HomeDir + "/transcript/transcript.jsonl"
 )
 
 // launch is how an agent is started: its program, what it reads on stdin, and
@@ -30,7 +31,7 @@ type launch struct {
 
 // launchOf says how to start the agent of t, which finds servers at hosts. A new agent
 // of ours goes here and into plan.go; one that is a program is a file of agents/adapter.
-func launchOf(t *Trial, box Layout, hosts map[string]string) (launch, error) {
+func launchOf(t *Trial, box sandbox.Layout, hosts map[string]string) (launch, error) {
 	a, values := t.Agent, t.values(box, hosts)
 	l := launch{process: process.Spec{Env: agentEnv(t, box, values), Dir: box.At(a.Dir), PathFirst: t.commandsIn(box)}, files: a.homeFiles(values)}
 	for _, arg := range a.Command {
@@ -86,7 +87,7 @@ const (
 
 // agentEnv is what every agent finds in its environment, beside what the image
 // and the eval set.
-func agentEnv(t *Trial, box Layout, values map[string]string) []string {
+func agentEnv(t *Trial, box sandbox.Layout, values map[string]string) []string {
 	env := map[string]string{
 		"WAZA_WORKSPACE":  box.Workspace,
 		"WAZA_MCP_CONFIG": box.MCPConfig,
@@ -97,7 +98,7 @@ func agentEnv(t *Trial, box Layout, values map[string]string) []string {
 		env["WAZA_REASONING_EFFORT"] = t.Agent.Effort
 	}
 	if len(t.Skills) > 0 {
-		env["WAZA_SKILLS"] = box.At(SkillsDir)
+		env["WAZA_SKILLS"] = box.At(sandbox.SkillsDir)
 	}
 	if url := modelURL(t, box); url != "" {
 		env["WAZA_MODEL_URL"] = url

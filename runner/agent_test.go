@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waza-isolate/waza/agents"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 func TestLaunchOfACommand(t *testing.T) {
@@ -30,7 +31,7 @@ func TestLaunchOfACommand(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			trial := &Trial{Agent: Agent{Executor: "command", Command: test.args, Prompt: prompt, PromptBy: test.promptBy, Dir: "/workspace/src"}}
 			before := append([]string{}, test.args...)
-			l, err := launchOf(trial, ContainerLayout(), nil)
+			l, err := launchOf(trial, sandbox.ContainerLayout(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -54,14 +55,14 @@ func TestLaunchOfOurAgents(t *testing.T) {
 	for _, executor := range []string{agents.Mock, agents.Script} {
 		trial := testTrial(1)
 		trial.Agent = Agent{
-			Executor: executor, Prompt: "p", Transcript: transcriptPath, Dir: WorkspaceDir,
+			Executor: executor, Prompt: "p", Transcript: transcriptPath, Dir: sandbox.WorkspaceDir,
 			Context: json.RawMessage(`{"n":9007199254740993}`), Script: json.RawMessage(`[{"say":"x"}]`),
 		}
-		l, err := launchOf(trial, ContainerLayout(), nil)
+		l, err := launchOf(trial, sandbox.ContainerLayout(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff([]string{GuestPath, "agent", executor}, l.process.Args); diff != "" {
+		if diff := cmp.Diff([]string{sandbox.GuestPath, "agent", executor}, l.process.Args); diff != "" {
 			t.Error(diff)
 		}
 		want := `{"prompt":"p","context":{"n":9007199254740993},"script":[{"say":"x"}],"files":1,` +
@@ -83,7 +84,7 @@ func TestAgentEnv(t *testing.T) {
 		"HOME=/elsewhere", "SHOP=west", `WAZA_CONTEXT={"a":1}`, "WAZA_MCP_CONFIG=/etc/waza/mcp.json",
 		"WAZA_MODEL=small-1", "WAZA_TASK=buy", "WAZA_WORKSPACE=/workspace",
 	}
-	if diff := cmp.Diff(want, agentEnv(trial, ContainerLayout(), nil)); diff != "" {
+	if diff := cmp.Diff(want, agentEnv(trial, sandbox.ContainerLayout(), nil)); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/results"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // failsFirst fails an act the first n times, over all sandboxes.
@@ -128,7 +129,7 @@ func checkAttempts(t *testing.T, dir string, attempts int, class evidence.Class)
 func TestOthersAreNotRunAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, o := testBackend(), options(t)
-		b.programs[AgentBox], o.InfraRetries = ends(3), 2
+		b.programs[sandbox.Agent], o.InfraRetries = ends(3), 2
 		if r := runOne(t, b, testTrial(1), o); len(b.opened()) != 1 || r.Trial.Attempt != 1 {
 			t.Errorf("%d sandboxes", len(b.opened()))
 		}
@@ -185,14 +186,14 @@ func TestServerThatExits(t *testing.T) {
 		io.WriteString(p.err, "no license\n"+strings.Repeat("trace\n", 1000)+"giving up\n")
 		return 3
 	}}
-	for _, lost := range []EndedBy{"", EndedFromOutside} {
+	for _, lost := range []sandbox.Cause{"", sandbox.FromOutside} {
 		synctest.Test(t, func(t *testing.T) {
 			b, o := testBackend(), options(t)
 			b.programs["stock"] = exits
 			o.InfraRetries = 2
 			if lost != "" {
 				b.on["start stock"] = func(int) error {
-					b.opened()[len(b.opened())-1].lose("stock", Ending{By: lost})
+					b.opened()[len(b.opened())-1].lose("stock", sandbox.Exit{Cause: lost})
 					return nil
 				}
 			}

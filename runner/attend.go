@@ -10,6 +10,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/defence"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
@@ -22,11 +23,11 @@ const (
 
 // runAgent runs the agent to its end or its time limit.
 func (tr *trialRun) runAgent(ctx context.Context) error {
-	l, err := launchOf(tr.plan, tr.sandbox.Layout(AgentBox), tr.found)
+	l, err := launchOf(tr.plan, tr.sandbox.Layout(sandbox.Agent), tr.found)
 	if err != nil {
 		return err
 	}
-	if err := tr.put(ctx, AgentBox, "/", l.files); err != nil {
+	if err := tr.put(ctx, sandbox.Agent, "/", l.files); err != nil {
 		return tr.excused(ctx, because(evidence.ReasonSandbox, err))
 	}
 	stdout, stderr, err := tr.openOutputs()
@@ -39,7 +40,7 @@ func (tr *trialRun) runAgent(ctx context.Context) error {
 	defer clock.begins(tr.plan.FirstEvent, &tr.acted)()
 	agent, err := tr.startAgent(ctx, l, talk)
 	if err != nil {
-		err = tr.excused(ctx, because(evidence.ReasonSandbox, advised(tr.sandbox, AgentBox, fmt.Errorf("agent: %w", err))))
+		err = tr.excused(ctx, because(evidence.ReasonSandbox, advised(tr.sandbox, sandbox.Agent, fmt.Errorf("agent: %w", err))))
 		return errors.Join(err, stdout.file.Close(), stderr.file.Close())
 	}
 	tr.record.AgentStart = tr.rec.Now()
@@ -69,8 +70,8 @@ func (tr *trialRun) judge(ctx context.Context, took span) error {
 	if err := tr.foreignEnding(ctx); err != nil {
 		return err
 	}
-	relay := tr.sandbox.Ended(ctx, RelayBox)
-	if err := foreignFault(RelayBox, relay); err != nil {
+	relay := tr.sandbox.Ended(ctx, sandbox.Relay)
+	if err := foreignFault(sandbox.Relay, relay); err != nil {
 		return err
 	}
 	if tr.models != nil {
@@ -104,14 +105,14 @@ func (tr *trialRun) judge(ctx context.Context, took span) error {
 	}
 	switch {
 	case tr.record.Class != "":
-	case relay.By != "":
+	case relay.Cause != "":
 		tr.blameGuest("the relay", relay)
 	case a.err != nil:
-		own := tr.sandbox.Ended(ctx, AgentBox)
-		if err := foreignFault(AgentBox, own); err != nil {
+		own := tr.sandbox.Ended(ctx, sandbox.Agent)
+		if err := foreignFault(sandbox.Agent, own); err != nil {
 			return err
 		}
-		if own.By == "" {
+		if own.Cause == "" {
 			own.Message = a.err.Error()
 		}
 		tr.blameGuest("its container's guest", own)
@@ -134,9 +135,9 @@ func (tr *trialRun) blameTime(took span, and string) {
 }
 
 // blameGuest blames the agent for what became of a guest of ours.
-func (tr *trialRun) blameGuest(which string, e Ending) {
+func (tr *trialRun) blameGuest(which string, e sandbox.Exit) {
 	reason := evidence.ReasonGuest
-	if e.By == EndedByBreach {
+	if e.Cause == sandbox.ByBreach {
 		reason = evidence.ReasonMux
 	}
 	tr.blame(evidence.ClassAgentError, reason, fmt.Sprintf("the agent broke %s: %s", which, e.Message))
@@ -150,7 +151,7 @@ func (tr *trialRun) exited(a *attendance) error {
 		err = fmt.Errorf("%w: %s", err, adapted.ExitCodes[a.exit.Code])
 	}
 	if len(tr.plan.Agent.Command) > 0 && a.stdout.size == 0 {
-		return advised(tr.sandbox, AgentBox, err)
+		return advised(tr.sandbox, sandbox.Agent, err)
 	}
 	return err
 }

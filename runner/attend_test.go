@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
@@ -48,7 +49,7 @@ func TestTheAgentsEnd(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b, trial := testBackend(), testTrial(1)
 				trial.Agent.Prompt = strings.Repeat("p", 1<<12) // which none of these agents reads
-				b.programs[AgentBox] = test.agent
+				b.programs[sandbox.Agent] = test.agent
 				r := runOne(t, b, trial, options(t))
 				wantOutcome(t, r, test.class, test.reason)
 				if took := r.Trial.AgentEnd.Sub(r.Trial.AgentStart); took != test.took {

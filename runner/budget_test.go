@@ -13,6 +13,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // fourEach has a trial of one server run where agent and server have 4 MiB each.
@@ -85,7 +86,7 @@ func TestSharesOfEvidence(t *testing.T) {
 			trial, o := fourEach(t)
 			trial.Agent.Disk = 64 << 20
 			b := testBackend()
-			b.programs[AgentBox], b.programs["stock"] = test.agent, test.server
+			b.programs[sandbox.Agent], b.programs["stock"] = test.agent, test.server
 			r := runOne(t, b, trial, o)
 			if blamed := r.Verdicts.Class == evidence.ClassAgentError; blamed != test.byAgent || r.Verdicts.Class == evidence.ClassInfra {
 				t.Errorf("outcome %s, %s: %s", r.Verdicts.Class, r.Verdicts.Reason, r.Verdicts.Message)
@@ -138,7 +139,7 @@ func TestLateAnswersAreTheAgents(t *testing.T) {
 		})
 		return 0
 	}}
-	b.programs[AgentBox] = program{run: func(p *fakeProcess) int {
+	b.programs[sandbox.Agent] = program{run: func(p *fakeProcess) int {
 		c, err := openSession(p.box, "stock")
 		if err != nil {
 			return 1

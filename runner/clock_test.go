@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 var recordedTime = regexp.MustCompile(`"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[^"\\]*)"`)
@@ -19,7 +21,7 @@ func TestSteppedClock(t *testing.T) {
 	const work = 10 * time.Second
 	synctest.Test(t, func(t *testing.T) {
 		b, o := testBackend(), options(t)
-		b.programs[AgentBox] = program{run: func(p *fakeProcess) int {
+		b.programs[sandbox.Agent] = program{run: func(p *fakeProcess) int {
 			time.Sleep(work / 2)
 			code := buyer("stock").run(p)
 			time.Sleep(work / 2)

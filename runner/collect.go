@@ -18,6 +18,7 @@ import (
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/tree"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 const (
@@ -117,7 +118,7 @@ func (tr *trialRun) collectWorkspace(ctx context.Context) error {
 	if !defence.BoundedTrees {
 		limit = max(limit, 160<<20) // for the sake of the machine
 	}
-	err = tr.sandbox.Collect(ctx, AgentBox, WorkspaceDir, &bounded.Head{W: file, Limit: limit, Share: tr.shares.agent, Fail: errTooLarge})
+	err = tr.sandbox.Collect(ctx, sandbox.Agent, sandbox.WorkspaceDir, &bounded.Head{W: file, Limit: limit, Share: tr.shares.agent, Fail: errTooLarge})
 	if errors.Is(err, errTooLarge) {
 		tr.blame(evidence.ClassAgentError, evidence.ReasonOutput, "the agent's workspace, holes filled in, "+errTooLarge.Error())
 	}
@@ -150,14 +151,14 @@ func (tr *trialRun) lookThrough() error {
 		name := path.Clean(header.Name)
 		brought := slices.ContainsFunc(tr.plan.Files, func(f File) bool { return f.Path == name })
 		if slices.Contains(eval.ClientConfigs(), name) && !brought {
-			tr.rec.Event(evidence.Event{Kind: "mcp_config", Where: AgentBox, Message: "the agent replaced " + name})
+			tr.rec.Event(evidence.Event{Kind: "mcp_config", Where: sandbox.Agent, Message: "the agent replaced " + name})
 		}
 		if why := tree.Cut(header); why != "" && cut == "" {
 			cut = fmt.Sprintf("what the agent left in %.100q is not collected: it %s", name, why)
 		}
 	}
 	if cut != "" {
-		tr.rec.Event(evidence.Event{Kind: "limit", Where: AgentBox, Message: cut})
+		tr.rec.Event(evidence.Event{Kind: "limit", Where: sandbox.Agent, Message: cut})
 		tr.blame(evidence.ClassAgentError, evidence.ReasonOutput, cut)
 	}
 	return nil
@@ -171,7 +172,7 @@ func (tr *trialRun) collectTranscript(ctx context.Context) error {
 	tree, out := io.Pipe()
 	collected := make(chan error, 1)
 	go func() {
-		err := tr.sandbox.Collect(ctx, AgentBox, path.Dir(tr.plan.Agent.Transcript), &bounded.Head{W: out, Limit: maxTranscript, Fail: errTooLarge})
+		err := tr.sandbox.Collect(ctx, sandbox.Agent, path.Dir(tr.plan.Agent.Transcript), &bounded.Head{W: out, Limit: maxTranscript, Fail: errTooLarge})
 		_ = out.CloseWithError(err)
 		collected <- err
 	}()

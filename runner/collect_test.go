@@ -16,6 +16,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // withOutput is a trial whose final output is a file that the agent writes.
@@ -67,9 +68,9 @@ func TestWhatTheAgentLeaves(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := testBackend()
-				b.programs[AgentBox] = test.agent
+				b.programs[sandbox.Agent] = test.agent
 				if test.tree != nil {
-					b.collect[WorkspaceDir] = func(w io.Writer) error { _, err := w.Write(test.tree); return err }
+					b.collect[sandbox.WorkspaceDir] = func(w io.Writer) error { _, err := w.Write(test.tree); return err }
 				}
 				r := runOne(t, b, withOutput(), options(t))
 				wantOutcome(t, r, test.class, test.reason)
@@ -103,7 +104,7 @@ func TestWorkspaceThatCannotBeCollected(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b, trial := testBackend(), testTrial(1)
 				trial.Graders = append(trial.Graders, grader("file", `{"must_exist":["notes.txt"]}`))
-				b.collect[WorkspaceDir] = func(w io.Writer) error {
+				b.collect[sandbox.WorkspaceDir] = func(w io.Writer) error {
 					w = &bounded.Head{W: w, Limit: 8 << 20, Fail: errTooLarge} // the plan's own limit takes longer
 					return collect(w)
 				}
@@ -129,7 +130,7 @@ func TestWorkspaceThatCannotBeCollected(t *testing.T) {
 func TestCollectingIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := testBackend()
-		b.collect[WorkspaceDir] = func(io.Writer) error {
+		b.collect[sandbox.WorkspaceDir] = func(io.Writer) error {
 			time.Sleep(collectTimeout)
 			return context.DeadlineExceeded
 		}
@@ -157,7 +158,7 @@ func TestTranscript(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b, trial := testBackend(), testTrial(1)
 				trial.Agent.Executor, trial.Agent.Transcript = "script", transcriptPath
-				b.programs[AgentBox] = leaves(transcriptPath, test.file)
+				b.programs[sandbox.Agent] = leaves(transcriptPath, test.file)
 				r := runOne(t, b, trial, options(t))
 				wantGap(t, r, test.gap)
 				got, _ := os.ReadFile(filepath.Join(string(r.Dir), evidence.TranscriptFile))

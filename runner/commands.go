@@ -15,17 +15,18 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/runner/cmdmock"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 const (
 	// commandsDir is where the agent's box has the programs that are played.
-	commandsDir = HomeDir + "/commands"
+	commandsDir = sandbox.HomeDir + "/commands"
 	// maxPlayed is how many invocations are answered in a trial.
 	maxPlayed = 10_000
 )
 
 // commandsIn is the directory in a box in which programs are looked for first; empty for none.
-func (t *Trial) commandsIn(box Layout) string {
+func (t *Trial) commandsIn(box sandbox.Layout) string {
 	if len(t.Commands) == 0 {
 		return ""
 	}
@@ -39,7 +40,7 @@ func (tr *trialRun) putCommands(ctx context.Context) error {
 	}
 	var tree bytes.Buffer
 	out := tar.NewWriter(&tree)
-	guest := tr.sandbox.Layout(AgentBox).Guest
+	guest := tr.sandbox.Layout(sandbox.Agent).Guest
 	var errs []error
 	for _, c := range tr.plan.Commands {
 		errs = append(errs, out.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: path.Base(commandsDir) + "/" + c.Name, Linkname: guest, Mode: 0o777}))
@@ -47,7 +48,7 @@ func (tr *trialRun) putCommands(ctx context.Context) error {
 	if err := errors.Join(append(errs, out.Close())...); err != nil {
 		return err
 	}
-	return tr.sandbox.Put(ctx, AgentBox, HomeDir, &tree)
+	return tr.sandbox.Put(ctx, sandbox.Agent, sandbox.HomeDir, &tree)
 }
 
 // played is the invocations of a trial.
@@ -65,7 +66,7 @@ func (tr *trialRun) playCommand(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprintf("cannot be answered: %v", err), http.StatusBadRequest)
 		return
 	}
-	answer := tr.plan.Commands[i].Answer(in, tr.sandbox.Layout(AgentBox).Workspace)
+	answer := tr.plan.Commands[i].Answer(in, tr.sandbox.Layout(sandbox.Agent).Workspace)
 	done := evidence.CommandInvocation{Command: in.Command, Args: in.Args, ExitCode: answer.ExitCode, ResponseIndex: answer.Response}
 	if !tr.keepInvocation(done) {
 		http.Error(w, "the agent has started more commands than it may", http.StatusTooManyRequests)
@@ -73,7 +74,7 @@ func (tr *trialRun) playCommand(w http.ResponseWriter, r *http.Request) {
 	}
 	tr.acted.Store(true)
 	tr.rec.Event(evidence.Event{
-		Kind: "command", Where: AgentBox, Message: strings.Join(append([]string{in.Command}, in.Args...), " "),
+		Kind: "command", Where: sandbox.Agent, Message: strings.Join(append([]string{in.Command}, in.Args...), " "),
 		Data: map[string]any{"args": in.Args, "exit_code": answer.ExitCode, "response_index": answer.Response},
 	})
 	w.Header().Set("Content-Type", "application/json")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/waza-isolate/waza/agents"
 	"github.com/waza-isolate/waza/internal/bounded"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
@@ -32,30 +33,30 @@ func (t *Trial) takesTurns() bool {
 func (tr *trialRun) startAgent(ctx context.Context, first launch, talk *talk) (process.Process, error) {
 	a := tr.plan.Agent
 	if !tr.plan.takesTurns() {
-		return tr.sandbox.Start(ctx, AgentBox, first.process)
+		return tr.sandbox.Start(ctx, sandbox.Agent, first.process)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	next := func(said []byte) (string, bool) { return talk.over(ctx, said) }
 	if agents.IsOurs(a.Executor) {
-		p, err := tr.sandbox.Start(ctx, AgentBox, first.process)
+		p, err := tr.sandbox.Start(ctx, sandbox.Agent, first.process)
 		return &dialogue{Process: p, next: next, stop: stop, said: &bounded.Head{Limit: a.maxOutput()}}, err
 	}
 	c := &conversation{done: make(chan struct{}), next: next, stop: stop, limit: a.maxOutput()}
 	c.again = func(prompt string) (process.Process, []byte, error) {
 		again := *tr.plan
 		again.Agent.Prompt, again.Agent.Command = prompt, a.Continue
-		l, err := launchOf(&again, tr.sandbox.Layout(AgentBox), tr.found)
+		l, err := launchOf(&again, tr.sandbox.Layout(sandbox.Agent), tr.found)
 		if err != nil {
 			return nil, nil, err
 		}
 		l.files = slices.DeleteFunc(l.files, func(f File) bool { return f.Path != promptPath }) // the others are there
-		if err := tr.put(ctx, AgentBox, "/", l.files); err != nil {
+		if err := tr.put(ctx, sandbox.Agent, "/", l.files); err != nil {
 			return nil, nil, err
 		}
-		p, err := tr.sandbox.Start(ctx, AgentBox, l.process)
+		p, err := tr.sandbox.Start(ctx, sandbox.Agent, l.process)
 		return p, l.stdin, err
 	}
-	p, err := tr.sandbox.Start(ctx, AgentBox, first.process)
+	p, err := tr.sandbox.Start(ctx, sandbox.Agent, first.process)
 	if err == nil {
 		c.begin(p, first.stdin)
 	}

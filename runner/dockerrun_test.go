@@ -10,6 +10,7 @@ import (
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // planOne plans the first task of the shop with one server, called s.
@@ -36,7 +37,7 @@ func TestPlanOfDockerRun(t *testing.T) {
 	if s.Image != "example/s" || s.User != "4711" || s.Memory != 64<<20 || s.Pull != "never" || !cmp.Equal(s.Writable, []string{"/var/lib/s"}) {
 		t.Errorf("planned as %+v", s)
 	}
-	p := serverProcess(s.expanded, HomeDir)
+	p := serverProcess(s.expanded, sandbox.HomeDir)
 	if !p.OfImage || !cmp.Equal(p.Args, []string{"serve", "hidden/root"}) || !cmp.Equal(p.Env, []string{"HOME=/home/agent", "MODE=quick", "TOKEN=hunter2"}) {
 		t.Errorf("started as %+v", p)
 	}

@@ -11,15 +11,16 @@ import (
 	"github.com/waza-isolate/waza/egress"
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // openOutlet lets the programs of a box reach what the eval allows; nil where that is
 // nothing. It lasts until its Close.
-func openOutlet(ctx context.Context, sandbox Sandbox, box string, allowed []mcpconfig.Destination, limits egress.Limits, rec overseer) (*egress.Carrier, error) {
+func openOutlet(ctx context.Context, sb sandbox.Sandbox, box string, allowed []mcpconfig.Destination, limits egress.Limits, rec overseer) (*egress.Carrier, error) {
 	if len(allowed) == 0 {
 		return nil, nil
 	}
-	outlet, ok := sandbox.(Outlet)
+	outlet, ok := sb.(sandbox.Outlet)
 	if !ok {
 		return nil, errors.New("egress cannot be had of this backend; run with --isolate")
 	}
@@ -42,7 +43,7 @@ func openOutlet(ctx context.Context, sandbox Sandbox, box string, allowed []mcpc
 
 // openAgentOutlet lets the agent reach what the eval allows it, until drain.
 func (tr *trialRun) openAgentOutlet(ctx context.Context) (err error) {
-	tr.outlet, err = openOutlet(ctx, tr.sandbox, AgentBox, tr.plan.Agent.Egress, tr.plan.EgressLimits, tr.observer())
+	tr.outlet, err = openOutlet(ctx, tr.sandbox, sandbox.Agent, tr.plan.Agent.Egress, tr.plan.EgressLimits, tr.observer())
 	if err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}
@@ -60,7 +61,7 @@ func (tr *trialRun) closeAgentOutlet() {
 func (t *Trial) agentNames() []string {
 	var names []string
 	if t.AsksRunner() {
-		names = append(names, ModelHost)
+		names = append(names, sandbox.ModelHost)
 	}
 	for _, s := range t.Servers {
 		names = append(names, s.Host())

@@ -10,6 +10,7 @@ import (
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // planOutgoing is the plan of an eval whose agent and server s may reach some hosts.
@@ -49,7 +50,7 @@ func TestPlanOfEgress(t *testing.T) {
 	if env["NO_PROXY"] != "mine" || env["no_proxy"] != "s,localhost,127.0.0.1,::1,127.0.0.0/8" || env["HTTPS_PROXY"] != "http://127.0.3.254:3128" || len(quiet.toldOfProxy().Env) != 0 {
 		t.Errorf("environment %v", env)
 	}
-	agent := agentEnv(trial, ContainerLayout(), nil)
+	agent := agentEnv(trial, sandbox.ContainerLayout(), nil)
 	if !cmp.Equal(filter(agent, "no_proxy="), []string{"no_proxy=quiet,s,localhost,127.0.0.1,::1,127.0.0.0/8"}) {
 		t.Errorf("the agent's environment %v", agent)
 	}

@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
@@ -44,8 +45,8 @@ type fakeBackend struct {
 // fails makes an act fail, each time.
 func fails(err error) func(int) error { return func(int) error { return err } }
 
-func (b *fakeBackend) Open(_ context.Context, t *Trial, observe func(evidence.Event)) (Sandbox, error) {
-	s := &fakeSandbox{backend: b, trial: t, observe: observe, files: map[string]fakeFile{}, gone: map[string]chan struct{}{}, endings: map[string]Ending{}}
+func (b *fakeBackend) Open(_ context.Context, t *Trial, observe func(evidence.Event)) (sandbox.Sandbox, error) {
+	s := &fakeSandbox{backend: b, trial: t, observe: observe, files: map[string]fakeFile{}, gone: map[string]chan struct{}{}, endings: map[string]sandbox.Exit{}}
 	if err := s.act("open"); err != nil {
 		return nil, err
 	}
@@ -81,7 +82,7 @@ type fakeSandbox struct {
 	listener  *fakeListener       // guarded by mu
 
 	gone    map[string]chan struct{} // by box; guarded by mu
-	endings map[string]Ending        // by box; guarded by mu
+	endings map[string]sandbox.Exit  // by box; guarded by mu
 	closed  bool                     // guarded by mu
 }
 
@@ -138,14 +139,14 @@ func (s *fakeSandbox) Gone(box string) <-chan struct{} {
 	return gone
 }
 
-func (s *fakeSandbox) Ended(_ context.Context, box string) Ending {
+func (s *fakeSandbox) Ended(_ context.Context, box string) sandbox.Exit {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.endings[box]
 }
 
 // lose has a box end.
-func (s *fakeSandbox) lose(box string, e Ending) {
+func (s *fakeSandbox) lose(box string, e sandbox.Exit) {
 	s.Gone(box)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,7 +154,7 @@ func (s *fakeSandbox) lose(box string, e Ending) {
 	close(s.gone[box])
 }
 
-func (s *fakeSandbox) Layout(string) Layout { return ContainerLayout() }
+func (s *fakeSandbox) Layout(string) sandbox.Layout { return sandbox.ContainerLayout() }
 
 func (s *fakeSandbox) Advice(box string) string { return s.backend.advice[box] }
 
@@ -161,7 +162,7 @@ func (s *fakeSandbox) Dial(context.Context, string, int) (net.Conn, error) {
 	return nil, errors.New("nothing listens")
 }
 
-func (s *fakeSandbox) Listen(context.Context) ([]Place, error) {
+func (s *fakeSandbox) Listen(context.Context) ([]sandbox.Endpoint, error) {
 	if err := s.act("listen"); err != nil {
 		return nil, err
 	}
@@ -169,7 +170,7 @@ func (s *fakeSandbox) Listen(context.Context) ([]Place, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.listener = l
-	return []Place{{Listener: l}}, nil
+	return []sandbox.Endpoint{{Listener: l}}, nil
 }
 
 func (s *fakeSandbox) Start(_ context.Context, box string, spec process.Spec) (process.Process, error) {
@@ -184,7 +185,7 @@ func (s *fakeSandbox) Start(_ context.Context, box string, spec process.Spec) (p
 }
 
 func (s *fakeSandbox) Ready(ctx context.Context, server, service string, check process.Spec) error {
-	if err := s.act(fmt.Sprintf("ready %s %q", ServiceBox(server, service), check.Args)); err != nil {
+	if err := s.act(fmt.Sprintf("ready %s %q", sandbox.ServiceName(server, service), check.Args)); err != nil {
 		return err
 	}
 	if s.backend.ready != nil {
@@ -209,7 +210,7 @@ func (s *fakeSandbox) Put(_ context.Context, box, dir string, r io.Reader) error
 		if err != nil {
 			return err
 		}
-		if box == AgentBox {
+		if box == sandbox.Agent {
 			s.write(path.Join(dir, header.Name), fakeFile{string(content), header.Linkname})
 		}
 	}
@@ -235,7 +236,7 @@ func (s *fakeSandbox) Collect(_ context.Context, box, dir string, w io.Writer) e
 	for _, name := range slices.Sorted(maps.Keys(s.files)) {
 		rel, within := strings.CutPrefix(name, dir+"/")
 		f := s.files[name]
-		if !within || f.link == MCPConfigPath {
+		if !within || f.link == sandbox.MCPConfigPath {
 			continue
 		}
 		header := &tar.Header{Typeflag: tar.TypeReg, Name: rel, Mode: 0o644, Size: int64(len(f.content))}
@@ -288,7 +289,7 @@ func (s *fakeSandbox) Close(ctx context.Context) error {
 	}
 	s.closed = true
 	for box, gone := range s.gone {
-		if s.endings[box] == (Ending{}) {
+		if s.endings[box] == (sandbox.Exit{}) {
 			close(gone)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/mcp/proxy"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // fault is a failure that is not the agent's, and the reason it goes by.
@@ -62,11 +63,11 @@ func (tr *trialRun) excused(ctx context.Context, err error) error {
 }
 
 // foreignFault is the fault of an ending that is nobody's in the trial; else nil.
-func foreignFault(box string, e Ending) error {
-	switch e.By {
-	case EndedFromOutside:
+func foreignFault(box string, e sandbox.Exit) error {
+	switch e.Cause {
+	case sandbox.FromOutside:
 		return &fault{evidence.ReasonKilled, fmt.Errorf("%s: %s", titleOf(box), e.Message)}
-	case EndedByEngine:
+	case sandbox.ByEngine:
 		return &fault{evidence.ReasonEngine, errors.New(e.Message)}
 	}
 	return nil
@@ -75,7 +76,7 @@ func foreignFault(box string, e Ending) error {
 // titleOf is a box in a sentence.
 func titleOf(box string) string {
 	switch server, service, found := strings.Cut(box, "/"); {
-	case box == AgentBox || box == RelayBox:
+	case box == sandbox.Agent || box == sandbox.Relay:
 		return "the " + box
 	case found:
 		return fmt.Sprintf("service %q of server %q", service, server)
@@ -86,21 +87,21 @@ func titleOf(box string) string {
 
 // member is a box that a trial counts on, in the sandbox that it is in.
 type member struct {
-	sandbox Sandbox
+	sandbox sandbox.Sandbox
 	box     string
 }
 
 // members are the boxes that the agent needs: what connects it, its servers and
 // their services.
 func (tr *trialRun) members() []member {
-	all := []member{{tr.sandbox, RelayBox}}
+	all := []member{{tr.sandbox, sandbox.Relay}}
 	for _, h := range tr.hosts {
 		if h == nil || h.plan.Remote {
 			continue
 		}
 		all = append(all, member{h.sandbox, h.plan.Name})
 		for _, service := range h.plan.Services {
-			all = append(all, member{h.sandbox, ServiceBox(h.plan.Name, service.Name)})
+			all = append(all, member{h.sandbox, sandbox.ServiceName(h.plan.Name, service.Name)})
 		}
 	}
 	return all
@@ -131,7 +132,7 @@ func (tr *trialRun) watch(ctx context.Context) *vigil {
 				return
 			}
 			tr.tellEnding(m.box, e)
-			if e.foreign() || m.box == RelayBox {
+			if e.Foreign() || m.box == sandbox.Relay {
 				v.once.Do(func() { close(v.lost) })
 			}
 		})
@@ -145,9 +146,9 @@ func (v *vigil) close() {
 	v.watchers.Wait()
 }
 
-func (tr *trialRun) tellEnding(box string, e Ending) {
-	if e.By != "" {
-		tr.rec.Event(evidence.Event{Kind: "box_exit", Where: box, Message: e.Message, Data: map[string]any{"by": e.By}})
+func (tr *trialRun) tellEnding(box string, e sandbox.Exit) {
+	if e.Cause != "" {
+		tr.rec.Event(evidence.Event{Kind: "box_exit", Where: box, Message: e.Message, Data: map[string]any{"by": e.Cause}})
 	}
 }
 
@@ -157,7 +158,7 @@ func (tr *trialRun) foreignEnding(ctx context.Context) error {
 	if tr.sandbox == nil {
 		return nil
 	}
-	for _, m := range append(tr.members(), member{tr.sandbox, AgentBox}) {
+	for _, m := range append(tr.members(), member{tr.sandbox, sandbox.Agent}) {
 		select {
 		case <-m.sandbox.Gone(m.box):
 		default:

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
@@ -26,20 +27,20 @@ func works(do func(s *fakeSandbox)) program {
 
 // Whose end it was decides the class, and the reason says what it was.
 func TestWhoseFault(t *testing.T) {
-	itself := Ending{By: EndedByItself, Message: "went away"}
-	breach := Ending{By: EndedByBreach, Message: "broke the rules"}
-	outside := Ending{By: EndedFromOutside, Message: "was killed"}
-	engine := Ending{By: EndedByEngine, Message: "the engine went away"}
-	lose := func(box string, e Ending) program { return works(func(s *fakeSandbox) { s.lose(box, e) }) }
+	itself := sandbox.Exit{Cause: sandbox.ByItself, Message: "went away"}
+	breach := sandbox.Exit{Cause: sandbox.ByBreach, Message: "broke the rules"}
+	outside := sandbox.Exit{Cause: sandbox.FromOutside, Message: "was killed"}
+	engine := sandbox.Exit{Cause: sandbox.ByEngine, Message: "the engine went away"}
+	lose := func(box string, e sandbox.Exit) program { return works(func(s *fakeSandbox) { s.lose(box, e) }) }
 	// own is an agent whose own box ends under it.
-	own := func(e Ending) program {
+	own := func(e sandbox.Exit) program {
 		return program{run: func(p *fakeProcess) int {
-			p.box.lose(AgentBox, e)
+			p.box.lose(sandbox.Agent, e)
 			p.end(process.Exit{}, errGone)
 			return 0
 		}}
 	}
-	exits := func(box string, e Ending, code int) program {
+	exits := func(box string, e sandbox.Exit, code int) program {
 		return program{run: func(p *fakeProcess) int { p.box.lose(box, e); return code }}
 	}
 	for _, test := range []struct {
@@ -53,22 +54,22 @@ func TestWhoseFault(t *testing.T) {
 		{"its own mux", own(breach), evidence.ClassAgentError, evidence.ReasonMux, "broke the rules"},
 		{"killed from outside", own(outside), evidence.ClassInfra, evidence.ReasonKilled, "the agent: was killed"},
 		{"the engine", own(engine), evidence.ClassInfra, evidence.ReasonEngine, "the engine went away"},
-		{"the relay", lose(RelayBox, itself), evidence.ClassAgentError, evidence.ReasonGuest, "the agent broke the relay: went away"},
-		{"the relay's mux", lose(RelayBox, breach), evidence.ClassAgentError, evidence.ReasonMux, "the agent broke the relay: broke the rules"},
-		{"the relay, and a good end", exits(RelayBox, itself, 0), evidence.ClassAgentError, evidence.ReasonGuest, "the agent broke the relay"},
-		{"the relay from outside", lose(RelayBox, outside), evidence.ClassInfra, evidence.ReasonKilled, "the relay: was killed"},
-		{"the relay from outside, and a bad end", exits(RelayBox, outside, 1), evidence.ClassInfra, evidence.ReasonKilled, "the relay: was killed"},
+		{"the relay", lose(sandbox.Relay, itself), evidence.ClassAgentError, evidence.ReasonGuest, "the agent broke the relay: went away"},
+		{"the relay's mux", lose(sandbox.Relay, breach), evidence.ClassAgentError, evidence.ReasonMux, "the agent broke the relay: broke the rules"},
+		{"the relay, and a good end", exits(sandbox.Relay, itself, 0), evidence.ClassAgentError, evidence.ReasonGuest, "the agent broke the relay"},
+		{"the relay from outside", lose(sandbox.Relay, outside), evidence.ClassInfra, evidence.ReasonKilled, "the relay: was killed"},
+		{"the relay from outside, and a bad end", exits(sandbox.Relay, outside, 1), evidence.ClassInfra, evidence.ReasonKilled, "the relay: was killed"},
 		{"a server from outside", lose("stock", outside), evidence.ClassInfra, evidence.ReasonKilled, `server "stock": was killed`},
 		{"a server with the engine", lose("stock", engine), evidence.ClassInfra, evidence.ReasonEngine, "the engine went away"},
 		{"a server by itself", lose("stock", itself), evidence.ClassTimeout, evidence.ReasonTimeLimit, "ran longer"},
 		{"a server that breaks rules", lose("stock", breach), evidence.ClassTimeout, evidence.ReasonTimeLimit, "ran longer"},
 		{"exit code", ends(3), evidence.ClassAgentError, evidence.ReasonExitCode, "code 3"},
-		{"immortal without a relay", program{immortal: true, run: lose(RelayBox, itself).run}, evidence.ClassAgentError, evidence.ReasonGuest, "did not end when it was killed"},
+		{"immortal without a relay", program{immortal: true, run: lose(sandbox.Relay, itself).run}, evidence.ClassAgentError, evidence.ReasonGuest, "did not end when it was killed"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := testBackend()
-				b.programs[AgentBox] = test.agent
+				b.programs[sandbox.Agent] = test.agent
 				began := time.Now()
 				r := runOne(t, b, testTrial(1), options(t))
 				if r.Verdicts.Class != test.class || r.Verdicts.Reason != test.reason || !strings.Contains(r.Verdicts.Message, test.says) {
@@ -92,27 +93,27 @@ func TestReasonsOfInfra(t *testing.T) {
 	for _, test := range []struct {
 		act  string
 		err  error
-		lost Ending
+		lost sandbox.Exit
 		want evidence.Reason
 	}{
-		{"open", broken, Ending{}, evidence.ReasonSandbox},
-		{"open", errors.Join(ErrEngineGone, broken), Ending{}, evidence.ReasonEngine},
-		{"start stock", broken, Ending{}, evidence.ReasonServer},
-		{"start stock", broken, Ending{By: EndedByItself}, evidence.ReasonServer},
-		{"start stock", broken, Ending{By: EndedByEngine}, evidence.ReasonEngine},
-		{"start stock", broken, Ending{By: EndedFromOutside}, evidence.ReasonKilled},
-		{"listen", broken, Ending{}, evidence.ReasonSandbox},
-		{"put agent /workspace", broken, Ending{By: EndedByEngine}, evidence.ReasonEngine},
-		{"start agent", broken, Ending{}, evidence.ReasonSandbox},
-		{"start agent", broken, Ending{By: EndedFromOutside}, evidence.ReasonKilled},
-		{"collect agent /workspace", broken, Ending{By: EndedByEngine}, evidence.ReasonEngine},
-		{"close", broken, Ending{}, evidence.ReasonRunner},
+		{"open", broken, sandbox.Exit{}, evidence.ReasonSandbox},
+		{"open", errors.Join(ErrEngineGone, broken), sandbox.Exit{}, evidence.ReasonEngine},
+		{"start stock", broken, sandbox.Exit{}, evidence.ReasonServer},
+		{"start stock", broken, sandbox.Exit{Cause: sandbox.ByItself}, evidence.ReasonServer},
+		{"start stock", broken, sandbox.Exit{Cause: sandbox.ByEngine}, evidence.ReasonEngine},
+		{"start stock", broken, sandbox.Exit{Cause: sandbox.FromOutside}, evidence.ReasonKilled},
+		{"listen", broken, sandbox.Exit{}, evidence.ReasonSandbox},
+		{"put agent /workspace", broken, sandbox.Exit{Cause: sandbox.ByEngine}, evidence.ReasonEngine},
+		{"start agent", broken, sandbox.Exit{}, evidence.ReasonSandbox},
+		{"start agent", broken, sandbox.Exit{Cause: sandbox.FromOutside}, evidence.ReasonKilled},
+		{"collect agent /workspace", broken, sandbox.Exit{Cause: sandbox.ByEngine}, evidence.ReasonEngine},
+		{"close", broken, sandbox.Exit{}, evidence.ReasonRunner},
 	} {
-		t.Run(test.act+string(test.lost.By), func(t *testing.T) {
+		t.Run(test.act+string(test.lost.Cause), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := testBackend()
 				b.on[test.act] = func(int) error {
-					if test.lost.By != "" {
+					if test.lost.Cause != "" {
 						b.opened()[0].lose("stock", test.lost)
 					}
 					return test.err
@@ -131,7 +132,7 @@ func TestCollectFailsByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := testBackend()
 		b.on["collect agent /workspace"] = func(int) error {
-			b.opened()[0].lose(AgentBox, Ending{By: EndedByItself})
+			b.opened()[0].lose(sandbox.Agent, sandbox.Exit{Cause: sandbox.ByItself})
 			return errors.New("broken")
 		}
 		r := runOne(t, b, testTrial(1), options(t))

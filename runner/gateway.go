@@ -11,12 +11,13 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/model/gateway"
 	"github.com/waza-isolate/waza/runner/cmdmock"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // maxModelConns bounds connections to one provider at once, in a trial.
 const maxModelConns = 256
 
-// modelGateway is what the agent finds at [ModelHost].
+// modelGateway is what the agent finds at [sandbox.ModelHost].
 type modelGateway struct {
 	*gateway.Gateway
 	idle []func() // let go of connections that are kept
@@ -46,7 +47,7 @@ func (g *modelGateway) provider(p Provider, rec gateway.Recorder) gateway.Provid
 		Key: a.key, KeyEnv: p.APIKeyEnv, Headers: a.headers, Secrets: a.secrets,
 	}
 	if a.script != nil {
-		out.BaseURL, out.Transport = &url.URL{Scheme: "http", Host: ModelHost}, gateway.InProcess(a.script())
+		out.BaseURL, out.Transport = &url.URL{Scheme: "http", Host: sandbox.ModelHost}, gateway.InProcess(a.script())
 		return out
 	}
 	transport := &http.Transport{
@@ -99,7 +100,7 @@ func (tr *trialRun) exhausted() <-chan struct{} {
 }
 
 // at is who answers at a place: models under their host's name, and servers else.
-func (tr *trialRun) at(place Place) http.Handler {
+func (tr *trialRun) at(place sandbox.Endpoint) http.Handler {
 	servers := tr.lookout.requests(tr.only(place), tr.proxy.Handler(tr.only(place)))
 	if !tr.plan.AsksRunner() {
 		return servers
@@ -118,7 +119,7 @@ func (tr *trialRun) at(place Place) http.Handler {
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case place.Server == ModelHost:
+		case place.Server == sandbox.ModelHost:
 			atAddress(place.Host, models).ServeHTTP(w, r)
 		case place.Server == "" && isModelHost(r.Host):
 			models.ServeHTTP(w, r)
@@ -129,7 +130,7 @@ func (tr *trialRun) at(place Place) http.Handler {
 }
 
 func isModelHost(host string) bool {
-	return strings.EqualFold(strings.TrimSuffix(host, ":80"), ModelHost)
+	return strings.EqualFold(strings.TrimSuffix(host, ":80"), sandbox.ModelHost)
 }
 
 // atAddress lets in who asks for an address of this machine's by itself: no page that a

@@ -14,12 +14,13 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/images"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // GraderBox is the container of a grader's program, without any network. It has the
 // limits of the agent's.
 type GraderBox struct {
-	Box
+	sandbox.Box
 	Grader  string   `json:"grader"`
 	Turn    int      `json:"turn,omitempty"`  // of the checkpoint that the grader is of; 0 for none
 	Command []string `json:"command"`         // of assertions, their interpreter

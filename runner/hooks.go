@@ -15,6 +15,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
@@ -165,12 +166,12 @@ func (tr *trialRun) runHook(ctx context.Context, hook eval.Hook) (failed string,
 		}
 		return failed, err
 	}
-	box := tr.sandbox.Layout(AgentBox)
+	box := tr.sandbox.Layout(sandbox.Agent)
 	what := process.Spec{
-		Args: []string{"sh", "-c", hook.Command}, Dir: box.At(path.Join(WorkspaceDir, hook.WorkingDirectory)),
+		Args: []string{"sh", "-c", hook.Command}, Dir: box.At(path.Join(sandbox.WorkspaceDir, hook.WorkingDirectory)),
 		Env: agentEnv(tr.plan, box, tr.plan.values(box, tr.found)),
 	}
-	started, err := tr.sandbox.Start(ctx, AgentBox, what)
+	started, err := tr.sandbox.Start(ctx, sandbox.Agent, what)
 	if err != nil {
 		failed = "cannot be started: " + err.Error()
 	} else {
@@ -189,7 +190,7 @@ func (tr *trialRun) runHook(ctx context.Context, hook eval.Hook) (failed string,
 		}
 	}
 	if failed != "" {
-		tr.rec.Event(evidence.Event{Kind: "hook", Where: AgentBox, Message: fmt.Sprintf("hook %q %s", hook.Command, failed)})
+		tr.rec.Event(evidence.Event{Kind: "hook", Where: sandbox.Agent, Message: fmt.Sprintf("hook %q %s", hook.Command, failed)})
 	}
 	return failed, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
@@ -33,7 +34,7 @@ const (
 // host is a server where it lives: in its box, or far away.
 type host struct {
 	plan     Server
-	sandbox  Sandbox
+	sandbox  sandbox.Sandbox
 	upstream *proxy.Upstream // where it speaks HTTP; else nil
 	idle     func()          // closes connections that nobody uses; nil where none are kept
 	services *auxiliaries
@@ -47,8 +48,8 @@ type host struct {
 // each session, and a remote one is there. What happens meanwhile goes to rec, and
 // what is written to the outputs that output names. The host is there to be stopped
 // also where it failed.
-func startHost(ctx context.Context, sandbox Sandbox, s Server, limits egress.Limits, rec overseer, output func(string) io.Writer) (_ *host, err error) {
-	h := &host{plan: s, sandbox: sandbox, services: &auxiliaries{server: s.Name, sandbox: sandbox, rec: rec}}
+func startHost(ctx context.Context, sb sandbox.Sandbox, s Server, limits egress.Limits, rec overseer, output func(string) io.Writer) (_ *host, err error) {
+	h := &host{plan: s, sandbox: sb, services: &auxiliaries{server: s.Name, sandbox: sb, rec: rec}}
 	if s.Mock != nil {
 		h.mocked = func(message string) { rec.Event(evidence.Event{Kind: "mock", Where: s.Name, Message: message}) }
 		return h, nil
@@ -59,15 +60,15 @@ func startHost(ctx context.Context, sandbox Sandbox, s Server, limits egress.Lim
 	if err := h.services.start(ctx, s.Services, output); err != nil {
 		return h, err
 	}
-	if err := put(ctx, sandbox, s.Name, "/", s.Files); err != nil {
+	if err := put(ctx, sb, s.Name, "/", s.Files); err != nil {
 		return h, fmt.Errorf("files of server %q: %w", s.Name, err)
 	}
-	if h.outlet, err = openOutlet(ctx, sandbox, s.Name, s.Egress, limits, rec); err != nil {
+	if h.outlet, err = openOutlet(ctx, sb, s.Name, s.Egress, limits, rec); err != nil {
 		return h, fmt.Errorf("server %q: %w", s.Name, err)
 	}
 	switch s.Transport {
 	case mcpconfig.HTTP, mcpconfig.SSE:
-		if sharer, ok := sandbox.(PortSharer); ok {
+		if sharer, ok := sb.(sandbox.PortSharer); ok {
 			if err := sharer.TakePort(ctx, s.Name, s.Port); err != nil {
 				return h, fmt.Errorf("server %q: %w", s.Name, err)
 			}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/mcp/proxy"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // injectionsFor is what the trial's attack has the agent find in results of a server.
@@ -28,7 +29,7 @@ func (tr *trialRun) tellInjectedFiles() {
 	for i, one := range tr.plan.Attack.Injections {
 		if one.File != "" {
 			tr.rec.Event(evidence.Event{
-				Kind: evidence.EventInjection, Where: AgentBox, Message: fmt.Sprintf("injection %d is in file %s", i+1, one.File),
+				Kind: evidence.EventInjection, Where: sandbox.Agent, Message: fmt.Sprintf("injection %d is in file %s", i+1, one.File),
 				Data: map[string]any{evidence.DataInjection: i + 1, "file": one.File},
 			})
 		}

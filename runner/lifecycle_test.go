@@ -18,6 +18,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // testTrial is a trial of a command that reads its prompt from stdin, with one
@@ -26,8 +27,8 @@ func testTrial(number int) *Trial {
 	return &Trial{
 		Run: "run-1", Task: "buy", TaskName: "Buy a bolt", Number: number, Network: "bridge", Workspace: "tmpfs", Timeout: time.Minute,
 		Agent: Agent{
-			Box: Box{Image: "agent", Disk: 1 << 20}, Executor: "command", Command: []string{"buyer"},
-			Dir: WorkspaceDir, Prompt: "Buy a bolt.", PromptBy: "stdin",
+			Box: sandbox.Box{Image: "agent", Disk: 1 << 20}, Executor: "command", Command: []string{"buyer"},
+			Dir: sandbox.WorkspaceDir, Prompt: "Buy a bolt.", PromptBy: "stdin",
 		},
 		Servers: []Server{{Name: "stock", Files: []File{fileOf("/data/db", "bolts")}, StartupTimeout: time.Second, Timeout: time.Second}},
 		Files:   []File{fileOf("notes.txt", "old")},
@@ -42,7 +43,7 @@ func grader(kind, config string) evidence.GraderSpec {
 // testBackend has all that testTrial needs.
 func testBackend() *fakeBackend {
 	return &fakeBackend{
-		programs: map[string]program{AgentBox: buyer("stock"), "stock": stockServer("4.20", "stock is open\n")},
+		programs: map[string]program{sandbox.Agent: buyer("stock"), "stock": stockServer("4.20", "stock is open\n")},
 		on:       map[string]func(int) error{},
 		collect:  map[string]func(io.Writer) error{},
 	}
@@ -202,7 +203,7 @@ func TestAdvice(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := testBackend()
-				b.advice = map[string]string{"stock": "it has no roof", AgentBox: "it has no roof"}
+				b.advice = map[string]string{"stock": "it has no roof", sandbox.Agent: "it has no roof"}
 				if test.server.run != nil {
 					b.programs["stock"] = test.server
 				}
@@ -225,8 +226,8 @@ func TestAdviceForTheAgent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := testBackend()
-				b.advice = map[string]string{AgentBox: "it has no roof"}
-				b.programs[AgentBox] = program{run: func(p *fakeProcess) int { io.WriteString(p.out, test.says); return 1 }}
+				b.advice = map[string]string{sandbox.Agent: "it has no roof"}
+				b.programs[sandbox.Agent] = program{run: func(p *fakeProcess) int { io.WriteString(p.out, test.says); return 1 }}
 				r := runOne(t, b, testTrial(1), options(t))
 				if got := strings.Contains(r.Verdicts.Message, "code 1\nnote: it has no roof"); got != test.advised || r.Verdicts.Class != evidence.ClassAgentError {
 					t.Errorf("%s: %s", r.Verdicts.Class, r.Verdicts.Message)
@@ -286,7 +287,7 @@ func TestInterruptedAgentIsStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		b, o := testBackend(), options(t)
-		b.programs[AgentBox] = program{deaf: true, run: func(p *fakeProcess) int { cancel(); <-p.ctx.Done(); return 0 }}
+		b.programs[sandbox.Agent] = program{deaf: true, run: func(p *fakeProcess) int { cancel(); <-p.ctx.Done(); return 0 }}
 		results, err := Run(ctx, b, []*Trial{testTrial(1)}, o)
 		if err != nil || len(results) != 0 {
 			t.Errorf("results %v, %v", results, err)
@@ -312,7 +313,7 @@ func TestCloseFails(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := testBackend()
-				b.programs[AgentBox] = test.agent
+				b.programs[sandbox.Agent] = test.agent
 				b.on["close"] = fails(stuck)
 				wantOutcome(t, runOne(t, b, testTrial(1), options(t)), test.class, test.reason)
 			})

@@ -7,11 +7,8 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/sandbox"
 )
-
-// ModelHost is the name under which an agent finds its models: each provider's base
-// URL is http://model/PROVIDER there.
-const ModelHost = "model"
 
 // Models is what a trial's agent may ask of models, through the runner. Keys are in no
 // plan.
@@ -45,7 +42,7 @@ func (m *Models) describe(b *strings.Builder) {
 	line := func(format string, args ...any) { fmt.Fprintf(b, "              "+format+"\n", args...) }
 	fmt.Fprintf(b, "  models      %s of provider %s\n", cmp.Or(m.Model, "any model"), m.Provider)
 	for _, p := range m.Providers {
-		line("http://%s/%s is %s", ModelHost, p.Name, p.describe())
+		line("http://%s/%s is %s", sandbox.ModelHost, p.Name, p.describe())
 	}
 	line("at most %s", describeModelLimits(m.Limits))
 }
@@ -81,7 +78,7 @@ func describeModelLimits(l eval.ModelLimits) string {
 
 // modelURL is the base URL of the provider that has the agent's model, as the agent
 // reaches it; empty where it has none.
-func modelURL(t *Trial, box Layout) string {
+func modelURL(t *Trial, box sandbox.Layout) string {
 	if t.Models == nil {
 		return ""
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/observe"
 )
 
@@ -29,7 +30,7 @@ func (tr *trialRun) observe(ctx context.Context, boxes []measured) {
 // watched are the boxes of servers and services that are here.
 func watched(boxes []measured) (here []measured) {
 	for _, box := range boxes {
-		if box.sandbox != nil && box.name != AgentBox && box.name != RelayBox {
+		if box.sandbox != nil && box.name != sandbox.Agent && box.name != sandbox.Relay {
 			here = append(here, box)
 		}
 	}
@@ -38,8 +39,8 @@ func watched(boxes []measured) (here []measured) {
 
 // Observe is what the programs of a server's or a service's box did so far. Where that
 // cannot be seen, it says so of everything.
-func Observe(ctx context.Context, sandbox Sandbox, box string) observe.Seen {
-	observer, ok := sandbox.(Observer)
+func Observe(ctx context.Context, sb sandbox.Sandbox, box string) observe.Seen {
+	observer, ok := sb.(sandbox.Observer)
 	if !ok {
 		return observe.Nothing("without --isolate it is not watched")
 	}

@@ -9,12 +9,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/observe"
 )
 
 // onlooker is a sandbox that watches.
 type onlooker struct {
-	Sandbox
+	sandbox.Sandbox
 	seen observe.Seen
 	err  error
 }
@@ -24,7 +25,7 @@ func (o onlooker) Observe(context.Context, string) (observe.Seen, error) { retur
 func TestObserve(t *testing.T) {
 	seen := observe.Seen{Programs: []observe.Program{{Path: "/bin/sh", Count: 1}}}
 	for name, test := range map[string]struct {
-		sandbox Sandbox
+		sandbox sandbox.Sandbox
 		want    observe.Seen
 	}{
 		"watched":     {onlooker{seen: seen}, seen},

@@ -10,6 +10,7 @@ import (
 	"github.com/waza-isolate/waza/evidence/canary"
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/mcp/proxy"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // observer records what happens in a trial, and looks for canaries in it.
@@ -43,7 +44,7 @@ func (o observer) Event(e evidence.Event) {
 
 // shareOf is the share of who lives in a box; nil, which has no end, for nobody's.
 func (o observer) shareOf(box string) *bounded.Budget {
-	if box == AgentBox {
+	if box == sandbox.Agent {
 		return o.shares.agent
 	}
 	server, _, _ := strings.Cut(box, "/")

@@ -15,6 +15,7 @@ import (
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/mcp/catalog"
 	"github.com/waza-isolate/waza/report/inspection"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // indiscreet is a server on stdio that says its secret wherever it can say something. It
@@ -115,7 +116,7 @@ func TestPinTellsNothingOfSecrets(t *testing.T) {
 
 	const third = "pin-0003"
 	backend := testBackend()
-	backend.programs = map[string]program{AgentBox: reader("l"), "l": indiscreet(third, false)}
+	backend.programs = map[string]program{sandbox.Agent: reader("l"), "l": indiscreet(third, false)}
 	trial := testTrial(1)
 	trial.Graders = nil
 	trial.Servers = []Server{{Name: "l", Transport: "stdio", Pin: &pins[0], Strict: true, StartupTimeout: time.Minute, Timeout: time.Minute}}

@@ -11,6 +11,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/defence"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 const (
@@ -95,10 +96,10 @@ func (tr *trialRun) keepOutput(stdout, stderr *output) {
 	for _, o := range []*output{stdout, stderr} {
 		if o.isOver() {
 			message := fmt.Sprintf("only the first %d of %d bytes of %s are kept", o.limit, o.size, o.name)
-			tr.rec.Event(evidence.Event{Kind: "limit", Where: AgentBox, Message: message})
+			tr.rec.Event(evidence.Event{Kind: "limit", Where: sandbox.Agent, Message: message})
 		}
 		if o.spent {
-			tr.rec.Event(evidence.Event{Kind: "limit", Where: AgentBox, Message: fmt.Sprintf("%s is cut off where the agent's share of the evidence, %d bytes, is full", o.name, o.share.Max())})
+			tr.rec.Event(evidence.Event{Kind: "limit", Where: sandbox.Agent, Message: fmt.Sprintf("%s is cut off where the agent's share of the evidence, %d bytes, is full", o.name, o.share.Max())})
 		}
 	}
 	if stdout.head == nil {

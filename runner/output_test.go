@@ -10,6 +10,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/heavytest"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // closer is a file in memory that fails with err where that is set.
@@ -90,7 +91,7 @@ func TestFinalOutputThatIsTooLarge(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := testBackend()
 			test.trial.Servers = nil
-			b.programs[AgentBox] = test.agent
+			b.programs[sandbox.Agent] = test.agent
 			r := runOne(t, b, test.trial, options(t))
 			wantOutcome(t, r, evidence.ClassAgentError, "the agent's final output is larger than 16777216 bytes")
 			wantGap(t, r, "final output: only the first 16777216 bytes are kept")
@@ -113,7 +114,7 @@ func TestOutputThatIsCutIsAnEvent(t *testing.T) {
 		t.Fatal(err)
 	}
 	events, err := dir.Events()
-	if err != nil || len(events) != 1 || events[0].Kind != "limit" || events[0].Where != AgentBox ||
+	if err != nil || len(events) != 1 || events[0].Kind != "limit" || events[0].Where != sandbox.Agent ||
 		events[0].Message != "only the first 5 of 6 bytes of stderr are kept" {
 		t.Errorf("events %+v, %v", events, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // Packages is the images of all servers of the tasks that are written as a package
@@ -64,6 +65,6 @@ func (s Server) installed(e *eval.Eval, declared mcpconfig.Server, c Choices) (S
 		return s, fmt.Errorf("server %q: %w", s.Name, err)
 	}
 	s.expanded.Args = s.expanded.Args[len(s.expanded.Args)-len(p.Args):]
-	s.expanded.Cwd = cmp.Or(s.expanded.Cwd, s.expanded.WorkingDir, HomeDir)
+	s.expanded.Cwd = cmp.Or(s.expanded.Cwd, s.expanded.WorkingDir, sandbox.HomeDir)
 	return s, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/images"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 const packagesEval = `
@@ -74,7 +75,7 @@ func TestPlanPackages(t *testing.T) {
 		t.Errorf("the package: %+v", tool)
 	}
 	got := []any{tool.expanded.Command, tool.expanded.Args, tool.expanded.Cwd, same.expanded.Args, same.expanded.Cwd}
-	want := []any{"/opt/server/node_modules/.bin/serve", []string{"--key", "the-value"}, HomeDir, []string{}, "/srv"}
+	want := []any{"/opt/server/node_modules/.bin/serve", []string{"--key", "the-value"}, sandbox.HomeDir, []string{}, "/srv"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

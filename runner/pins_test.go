@@ -10,6 +10,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/mcp/catalog"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // lister is a server on stdio that lists one tool, described to whoever asks as describe
@@ -96,7 +97,7 @@ func TestPins(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			backend := testBackend()
-			backend.programs = map[string]program{AgentBox: reader("l"), "l": lister(tt.describe)}
+			backend.programs = map[string]program{sandbox.Agent: reader("l"), "l": lister(tt.describe)}
 			trial := testTrial(1)
 			trial.Graders = nil
 			trial.Servers = []Server{{Name: "l", Transport: "stdio", Pin: pinned(t, "Adds"), Strict: tt.strict, StartupTimeout: time.Minute, Timeout: time.Minute}}

@@ -16,6 +16,7 @@ import (
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // Defaults of a box.
@@ -203,10 +204,10 @@ func planTask(e *eval.Eval, task eval.ResolvedTask, c Choices) (Trial, error) {
 
 func planAgent(e *eval.Eval, task eval.ResolvedTask, c Choices) (Agent, error) {
 	container := e.Config.Isolation.Agent
-	box, err := sized(Box{
+	box, err := sized(sandbox.Box{
 		Image: container.Image, User: container.User, Pull: cmp.Or(c.Pull, e.Config.Isolation.Pull),
 		CPUs: cmp.Or(container.CPUs, defaultCPUs), Pids: int64(cmp.Or(container.Pids, defaultPids)),
-		Memory: defaultAgentMemory, Disk: defaultAgentDisk, OpenFiles: int64(cmp.Or(container.OpenFiles, DefaultOpenFiles)),
+		Memory: defaultAgentMemory, Disk: defaultAgentDisk, OpenFiles: int64(cmp.Or(container.OpenFiles, sandbox.DefaultOpenFiles)),
 	}, container.Memory, container.Disk, container.Scratch)
 	if err != nil {
 		return Agent{}, err
@@ -222,7 +223,7 @@ func planAgent(e *eval.Eval, task eval.ResolvedTask, c Choices) (Agent, error) {
 	task.Prompt = prefaced(e.Config.Executor, preface, task.Prompt)
 	a := Agent{
 		Box: box, Executor: e.Config.Executor, Model: e.Config.Model, Effort: e.Config.ReasoningEffort,
-		Dir: path.Join(WorkspaceDir, cmp.Or(task.Workdir, container.Workdir)), Prompt: task.Prompt,
+		Dir: path.Join(sandbox.WorkspaceDir, cmp.Or(task.Workdir, container.Workdir)), Prompt: task.Prompt,
 		FollowUps: task.FollowUps, Responder: task.Responder,
 		Env: task.Env, Script: task.Script, MaxCalls: int64(container.MaxCalls), Egress: allowed,
 	}
@@ -304,11 +305,11 @@ func planServer(e *eval.Eval, name string, declared mcpconfig.Server, c Choices)
 		c.Secrets.Add(secret)
 	}
 	plantedFiles := canariesOf(e, c.Run).inServer(name, &config)
-	box, err := sized(Box{
+	box, err := sized(sandbox.Box{
 		Image: cmp.Or(config.Image, e.Config.Isolation.ServerImage), User: config.User, Platform: config.Platform,
 		Pull: cmp.Or(c.Pull, config.Pull, e.Config.Isolation.Pull),
 		CPUs: cmp.Or(config.CPUs, defaultCPUs), Pids: int64(cmp.Or(config.Pids, defaultPids)),
-		Memory: defaultServerMemory, Disk: defaultServerDisk, OpenFiles: int64(cmp.Or(config.OpenFiles, DefaultOpenFiles)),
+		Memory: defaultServerMemory, Disk: defaultServerDisk, OpenFiles: int64(cmp.Or(config.OpenFiles, sandbox.DefaultOpenFiles)),
 	}, config.Memory, config.Disk, config.Scratch)
 	if err != nil {
 		return Server{}, fmt.Errorf("server %q: %w", name, err)
@@ -372,7 +373,7 @@ func planServer(e *eval.Eval, name string, declared mcpconfig.Server, c Choices)
 // together is the directories that a server names, and of those of its files the
 // ones that lie in none of them.
 func together(ofFiles, named []string) []string {
-	all := slices.DeleteFunc(slices.Clone(named), func(dir string) bool { return dir == "/tmp" || dir == HomeDir })
+	all := slices.DeleteFunc(slices.Clone(named), func(dir string) bool { return dir == "/tmp" || dir == sandbox.HomeDir })
 	for _, dir := range ofFiles {
 		if !slices.ContainsFunc(named, func(n string) bool { return dir == n || strings.HasPrefix(dir, n+"/") }) {
 			all = append(all, dir)
@@ -386,7 +387,7 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 
 // sized is b with the sizes that are given in place of its own. Scratch is as large
 // as the disk where it has no size of its own.
-func sized(b Box, memory, disk, scratch string) (Box, error) {
+func sized(b sandbox.Box, memory, disk, scratch string) (sandbox.Box, error) {
 	var errs [3]error
 	if memory != "" {
 		b.Memory, errs[0] = mcpconfig.ParseSize(memory)
@@ -417,7 +418,7 @@ func dirsOf(files []File) []string {
 // outermost is dirs without those that lie in another, or in one that is writable
 // as it is.
 func outermost(dirs []string) []string {
-	dirs = append(dirs, "/tmp", HomeDir)
+	dirs = append(dirs, "/tmp", sandbox.HomeDir)
 	slices.Sort(dirs)
 	var outer []string
 	for _, dir := range slices.Compact(dirs) {
@@ -426,5 +427,5 @@ func outermost(dirs []string) []string {
 			outer = append(outer, dir)
 		}
 	}
-	return slices.DeleteFunc(outer, func(dir string) bool { return dir == "/tmp" || dir == HomeDir })
+	return slices.DeleteFunc(outer, func(dir string) bool { return dir == "/tmp" || dir == sandbox.HomeDir })
 }

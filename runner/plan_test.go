@@ -15,6 +15,7 @@ import (
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/internal/golden"
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 const shopKey = "hunter2-and-more"
@@ -89,7 +90,7 @@ func TestPlanHoldsNoValueOfAVariable(t *testing.T) {
 		}
 	}
 	stock := trials[0].Servers[0]
-	process := serverProcess(stock.expanded, HomeDir)
+	process := serverProcess(stock.expanded, sandbox.HomeDir)
 	if diff := cmp.Diff([]string{"stock-server", "--key", shopKey}, process.Args); diff != "" {
 		t.Errorf("the server itself has the key:\n%s", diff)
 	}
@@ -168,7 +169,7 @@ func TestWritableFor(t *testing.T) {
 		{[]string{"/data/a", "/data/sub/b"}, []string{"/data"}},
 		{[]string{"/data/sub/b", "/database/c"}, []string{"/data/sub", "/database"}},
 		{[]string{"/a-b/f", "/a/f", "/a/c/f"}, []string{"/a", "/a-b"}},
-		{[]string{"/tmp/a", HomeDir + "/x/y"}, nil}, // writable as it is
+		{[]string{"/tmp/a", sandbox.HomeDir + "/x/y"}, nil}, // writable as it is
 		{[]string{"/home/a"}, []string{"/home"}},
 		{[]string{"/a"}, []string{"/"}},
 	} {
@@ -188,7 +189,7 @@ func TestTogether(t *testing.T) {
 		{[]string{"/data"}, nil, []string{"/data"}},
 		{[]string{"/data", "/srv/a"}, []string{"/srv"}, []string{"/data", "/srv"}},
 		{[]string{"/data"}, []string{"/data"}, []string{"/data"}},
-		{nil, []string{"/b/c", "/b", "/b", "/tmp", HomeDir}, []string{"/b", "/b/c"}},
+		{nil, []string{"/b/c", "/b", "/b", "/tmp", sandbox.HomeDir}, []string{"/b", "/b/c"}},
 		{[]string{"/srv"}, []string{"/srv/a"}, []string{"/srv", "/srv/a"}},
 	} {
 		if got := together(test.ofFiles, test.named); !slices.Equal(got, test.want) {

@@ -11,6 +11,7 @@ import (
 	"github.com/docker/go-units"
 
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // JSON is the plan as trial.json keeps it.
@@ -49,7 +50,7 @@ func (t *Trial) String() string {
 		for _, d := range t.Agent.Egress {
 			fmt.Fprintf(&b, "              egress %s\n", d)
 		}
-		fmt.Fprintf(&b, "              workspace %s on %s, %d file(s)\n", WorkspaceDir, t.Workspace, len(t.Files))
+		fmt.Fprintf(&b, "              workspace %s on %s, %d file(s)\n", sandbox.WorkspaceDir, t.Workspace, len(t.Files))
 	} else {
 		fmt.Fprintf(&b, "              a process of this machine; workspace in a temporary directory, %d file(s)\n", len(t.Files))
 	}
@@ -104,7 +105,7 @@ func (a Agent) describePackage() string {
 }
 
 // declaredBox has what stands for an image whose packages are not locked yet.
-func (a Agent) declaredBox() Box {
+func (a Agent) declaredBox() sandbox.Box {
 	b := a.Box
 	if a.Package != "" && b.Image == "" {
 		b.Image = toBeBuilt
@@ -185,7 +186,7 @@ func (t *Trial) describeNetwork() string {
 
 func (t *Trial) describeMCPConfig() string {
 	if t.Isolated() {
-		return MCPConfigPath
+		return sandbox.MCPConfigPath
 	}
 	return "in a temporary directory, with addresses on 127.0.0.1 in place of names"
 }
@@ -244,7 +245,7 @@ func (s Server) contained() Server {
 
 // declaredBox has its image and its user as the eval names them: variables may
 // stand in them.
-func (s Server) declaredBox() Box {
+func (s Server) declaredBox() sandbox.Box {
 	b, c := s.Box, s.contained().Config
 	b.Image, b.User = cmp.Or(c.Image, b.Image), cmp.Or(c.User, b.User)
 	if s.Package != "" && b.Image == "" {
@@ -255,26 +256,3 @@ func (s Server) declaredBox() Box {
 
 // toBeBuilt stands for an image that has no name yet.
 const toBeBuilt = "to be built"
-
-// String names the image and the limits.
-func (b Box) String() string {
-	image := b.Image
-	if image == "" {
-		image = "waza's own"
-	}
-	user := ""
-	if b.User != "" {
-		user = ", user " + b.User
-	}
-	if b.Pull != "" {
-		image += " (pull " + b.Pull + ")"
-	}
-	text := fmt.Sprintf("image %s%s, cpus %g, memory %s, disk %s, pids %d", image, user, b.CPUs, units.BytesSize(float64(b.Memory)), units.BytesSize(float64(b.Disk)), b.Pids)
-	if b.Scratch != b.Disk {
-		text += ", scratch " + units.BytesSize(float64(b.Scratch))
-	}
-	if b.OpenFiles != DefaultOpenFiles {
-		text += fmt.Sprintf(", open files %d", b.OpenFiles)
-	}
-	return text
-}

@@ -19,13 +19,14 @@ import (
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
 const (
 	// programDir is where programs of graders start, with their files. It is not the
 	// workspace, whose files many a program would take for its own.
-	programDir = HomeDir + "/grader"
+	programDir = sandbox.HomeDir + "/grader"
 	// maxSaid is how many bytes are kept of each output of a grader's program, and
 	// maxResults of the script's that evaluates assertions.
 	maxSaid    = 64 << 10
@@ -93,7 +94,7 @@ func (tr *trialRun) runProgram(ctx context.Context, number int, grader string, a
 	if !ok {
 		return nil, fmt.Errorf("%w: the plan has no box for it", errUnanswered)
 	}
-	sandbox, err := tr.run.backend.Open(ctx, tr.programTrial(number, box), func(e evidence.Event) {
+	sb, err := tr.run.backend.Open(ctx, tr.programTrial(number, box), func(e evidence.Event) {
 		e.Where = "grader/" + grader
 		tr.rec.Event(e)
 	})
@@ -104,16 +105,16 @@ func (tr *trialRun) runProgram(ctx context.Context, number int, grader string, a
 	defer func() {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 		defer cancel()
-		err = errors.Join(err, sandbox.Close(closing), program.await(closing))
+		err = errors.Join(err, sb.Close(closing), program.await(closing))
 	}()
 	answer := &evidence.ProgramAnswer{Image: box.Image}
-	spec, stdin, err := tr.prepareProgram(ctx, sandbox, box, ask)
+	spec, stdin, err := tr.prepareProgram(ctx, sb, box, ask)
 	if err != nil {
-		return nil, unlessForeign(ctx, sandbox, err)
+		return nil, unlessForeign(ctx, sb, err)
 	}
-	started, err := sandbox.Start(ctx, AgentBox, spec)
+	started, err := sb.Start(ctx, sandbox.Agent, spec)
 	if err != nil {
-		if err := unlessForeign(ctx, sandbox, err); !errors.Is(err, errUnanswered) {
+		if err := unlessForeign(ctx, sb, err); !errors.Is(err, errUnanswered) {
 			return nil, err
 		}
 		answer.Unfound = err.Error()
@@ -130,10 +131,10 @@ func (tr *trialRun) runProgram(ctx context.Context, number int, grader string, a
 	}
 	if !defence.FrozenWorkspace {
 		if file, err := tr.rec.Raw(evidence.WorkspaceFile); err == nil {
-			_ = errors.Join(sandbox.Collect(ctx, AgentBox, WorkspaceDir, file), file.Close())
+			_ = errors.Join(sb.Collect(ctx, sandbox.Agent, sandbox.WorkspaceDir, file), file.Close())
 		}
 	}
-	return answer, tr.judgeProgram(ctx, sandbox, program, answer)
+	return answer, tr.judgeProgram(ctx, sb, program, answer)
 }
 
 // programTrial is a sandbox with the program's box and nothing else. A task's name
@@ -158,18 +159,18 @@ func (tr *trialRun) programTrial(number int, box GraderBox) *Trial {
 }
 
 // prepareProgram fills a program's box, and says what to start in it.
-func (tr *trialRun) prepareProgram(ctx context.Context, sandbox Sandbox, box GraderBox, ask evidence.ProgramAsk) (spec process.Spec, stdin []byte, err error) {
-	if err := tr.putFrozen(ctx, sandbox); err != nil {
+func (tr *trialRun) prepareProgram(ctx context.Context, sb sandbox.Sandbox, box GraderBox, ask evidence.ProgramAsk) (spec process.Spec, stdin []byte, err error) {
+	if err := tr.putFrozen(ctx, sb); err != nil {
 		return spec, nil, fmt.Errorf("the workspace: %w", err)
 	}
 	var files bytes.Buffer
 	if err := writeProgramFiles(&files, box.Files); err != nil {
 		return spec, nil, err
 	}
-	if err := sandbox.Put(ctx, AgentBox, HomeDir, &files); err != nil {
+	if err := sb.Put(ctx, sandbox.Agent, sandbox.HomeDir, &files); err != nil {
 		return spec, nil, err
 	}
-	layout := sandbox.Layout(AgentBox)
+	layout := sb.Layout(sandbox.Agent)
 	spec = process.Spec{Dir: layout.At(programDir), Env: []string{"WAZA_WORKSPACE_DIR=" + layout.Workspace}}
 	if layout.Home != "" {
 		spec.Env = append(spec.Env, "HOME="+layout.Home)
@@ -184,7 +185,7 @@ func (tr *trialRun) prepareProgram(ctx context.Context, sandbox Sandbox, box Gra
 }
 
 // putFrozen puts the workspace as it was collected into a program's box.
-func (tr *trialRun) putFrozen(ctx context.Context, sandbox Sandbox) error {
+func (tr *trialRun) putFrozen(ctx context.Context, sb sandbox.Sandbox) error {
 	file, err := os.Open(tr.file(evidence.WorkspaceFile))
 	if err != nil {
 		return err
@@ -192,7 +193,7 @@ func (tr *trialRun) putFrozen(ctx context.Context, sandbox Sandbox) error {
 	defer func() { _ = file.Close() }()
 	r, w := io.Pipe()
 	go func() { _ = w.CloseWithError(copyPlain(w, file)) }()
-	err = sandbox.Put(ctx, AgentBox, WorkspaceDir, r)
+	err = sb.Put(ctx, sandbox.Agent, sandbox.WorkspaceDir, r)
 	_ = r.CloseWithError(err)
 	return err
 }
@@ -244,25 +245,25 @@ func writeProgramFiles(w io.Writer, files []File) error {
 
 // unlessForeign is an error in a program's box: of class errUnanswered, unless
 // somebody else ended the box.
-func unlessForeign(ctx context.Context, sandbox Sandbox, err error) error {
+func unlessForeign(ctx context.Context, sb sandbox.Sandbox, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err := foreignFault(AgentBox, sandbox.Ended(ctx, AgentBox)); err != nil {
+	if err := foreignFault(sandbox.Agent, sb.Ended(ctx, sandbox.Agent)); err != nil {
 		return err
 	}
 	return fmt.Errorf("%w: %w", errUnanswered, err)
 }
 
 // judgeProgram says how a program ended: by itself, at a limit, or with its box.
-func (tr *trialRun) judgeProgram(ctx context.Context, sandbox Sandbox, p *attended, answer *evidence.ProgramAnswer) error {
-	ending := sandbox.Ended(ctx, AgentBox)
-	if err := foreignFault(AgentBox, ending); err != nil {
+func (tr *trialRun) judgeProgram(ctx context.Context, sb sandbox.Sandbox, p *attended, answer *evidence.ProgramAnswer) error {
+	ending := sb.Ended(ctx, sandbox.Agent)
+	if err := foreignFault(sandbox.Agent, ending); err != nil {
 		return err
 	}
 	limited, cancel := context.WithTimeout(ctx, measureTimeout)
 	defer cancel()
-	if used, err := sandbox.Usage(limited, AgentBox); err == nil {
+	if used, err := sb.Usage(limited, sandbox.Agent); err == nil {
 		for _, b := range used.Breaches() {
 			answer.Breaches = append(answer.Breaches, evidence.Breach(b))
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/tree/treetest"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/usage"
 )
 
@@ -23,15 +24,15 @@ import (
 func programTrialOf(config string) *Trial {
 	t := testTrial(1)
 	t.Graders = []evidence.GraderSpec{grader("program", config)}
-	t.GraderBoxes = []GraderBox{{Box: Box{Image: "checker"}, Grader: "program", Command: []string{"check"}}}
+	t.GraderBoxes = []GraderBox{{Box: sandbox.Box{Image: "checker"}, Grader: "program", Command: []string{"check"}}}
 	return t
 }
 
 // checkerBackend runs check in place of a grader's program, and the agent elsewhere.
 func checkerBackend(check program) *fakeBackend {
 	b := testBackend()
-	agent := b.programs[AgentBox]
-	b.programs[AgentBox] = program{deaf: check.deaf, immortal: check.immortal, run: func(p *fakeProcess) int {
+	agent := b.programs[sandbox.Agent]
+	b.programs[sandbox.Agent] = program{deaf: check.deaf, immortal: check.immortal, run: func(p *fakeProcess) int {
 		if p.box.trial.Agent.Image == "checker" {
 			return check.run(p)
 		}
@@ -71,7 +72,7 @@ func TestProgramOfAGrader(t *testing.T) {
 		all, _ := io.ReadAll(p.in)
 		stdin, dir, env = string(all), p.spec.Dir, p.spec.Env
 		p.box.mu.Lock()
-		workspace = p.box.files[WorkspaceDir+"/notes.txt"].content
+		workspace = p.box.files[sandbox.WorkspaceDir+"/notes.txt"].content
 		p.box.mu.Unlock()
 		io.WriteString(p.out, "all is well\n")
 		return 0
@@ -156,16 +157,16 @@ func TestProgramsThatCannotRun(t *testing.T) {
 	for _, test := range []struct {
 		name, act string
 		err       error
-		ending    Ending
+		ending    sandbox.Exit
 		class     evidence.Class
 		want      string
 	}{
-		{"no sandbox", "open", errors.New("no such image"), Ending{}, evidence.ClassInfra, "no such image"},
-		{"no such program", "start agent", errors.New("check: no such program"), Ending{}, evidence.ClassError, "could not judge: program"},
-		{"somebody ended it", "start agent", errors.New("gone"), Ending{By: EndedFromOutside, Message: "was ended"}, evidence.ClassInfra, "was ended"},
-		{"the engine went away", "put agent /workspace", errors.New("gone"), Ending{By: EndedByEngine, Message: "the engine went away"}, evidence.ClassInfra, "the engine went away"},
-		{"no room for the workspace", "put agent /workspace", errors.New("no space left"), Ending{}, evidence.ClassError, "could not judge: program"},
-		{"it cannot be taken down", "close", errors.New("stuck"), Ending{}, evidence.ClassInfra, "stuck"},
+		{"no sandbox", "open", errors.New("no such image"), sandbox.Exit{}, evidence.ClassInfra, "no such image"},
+		{"no such program", "start agent", errors.New("check: no such program"), sandbox.Exit{}, evidence.ClassError, "could not judge: program"},
+		{"somebody ended it", "start agent", errors.New("gone"), sandbox.Exit{Cause: sandbox.FromOutside, Message: "was ended"}, evidence.ClassInfra, "was ended"},
+		{"the engine went away", "put agent /workspace", errors.New("gone"), sandbox.Exit{Cause: sandbox.ByEngine, Message: "the engine went away"}, evidence.ClassInfra, "the engine went away"},
+		{"no room for the workspace", "put agent /workspace", errors.New("no space left"), sandbox.Exit{}, evidence.ClassError, "could not judge: program"},
+		{"it cannot be taken down", "close", errors.New("stuck"), sandbox.Exit{}, evidence.ClassInfra, "stuck"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			b := checkerBackend(ends(0))
@@ -173,8 +174,8 @@ func TestProgramsThatCannotRun(t *testing.T) {
 				if act != test.act || !inChecker(s.trial) {
 					return nil
 				}
-				if test.ending != (Ending{}) {
-					s.lose(AgentBox, test.ending)
+				if test.ending != (sandbox.Exit{}) {
+					s.lose(sandbox.Agent, test.ending)
 				}
 				return test.err
 			}
@@ -186,7 +187,7 @@ func TestProgramsThatCannotRun(t *testing.T) {
 
 func TestProgramWithoutAWorkspace(t *testing.T) {
 	b := checkerBackend(ends(0))
-	b.collect[WorkspaceDir] = func(io.Writer) error { return errors.New("it went away") }
+	b.collect[sandbox.WorkspaceDir] = func(io.Writer) error { return errors.New("it went away") }
 	r := runOne(t, b, programTrialOf(`{"command":"check"}`), options(t))
 	if v := r.Verdicts.Verdicts[0]; v.Result != evidence.VerdictError || !strings.Contains(v.Feedback, "it went away") || len(b.opened()) != 1 {
 		t.Errorf("%+v, %d sandboxes", v, len(b.opened()))
@@ -198,8 +199,8 @@ func TestProgramWithoutAWorkspace(t *testing.T) {
 func TestProgramAfterATimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := checkerBackend(program{run: func(p *fakeProcess) int { return 5 }})
-		checks := b.programs[AgentBox].run
-		b.programs[AgentBox] = program{run: func(p *fakeProcess) int {
+		checks := b.programs[sandbox.Agent].run
+		b.programs[sandbox.Agent] = program{run: func(p *fakeProcess) int {
 			if p.box.trial.Agent.Image != "checker" {
 				return lasts().run(p)
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 func (u *updates) phases() (all []Phase) {
@@ -114,7 +115,7 @@ func TestProgressThatFailsLater(t *testing.T) {
 // TestCallsAreFollowed has an agent call tools, one after another.
 func TestCallsAreFollowed(t *testing.T) {
 	b, o, seen := testBackend(), options(t), &updates{}
-	b.programs[AgentBox] = program{run: func(p *fakeProcess) int {
+	b.programs[sandbox.Agent] = program{run: func(p *fakeProcess) int {
 		for range 3 {
 			if _, err := callStock(p.box, "stock"); err != nil {
 				t.Error(err)

@@ -19,6 +19,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/results"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // aRun is a run directory with a trial that passed, one that failed, one that is
@@ -28,7 +29,7 @@ func aRun(t *testing.T) (dir string, record Record) {
 	o := options(t)
 	o.Dir = filepath.Join(o.Dir, "run [1]*?") // nothing in a path is a pattern
 	b := testBackend()
-	b.programs[AgentBox] = program{run: func(p *fakeProcess) int {
+	b.programs[sandbox.Agent] = program{run: func(p *fakeProcess) int {
 		if p.box.trial.Number == 1 {
 			return buyer("stock").run(p)
 		}

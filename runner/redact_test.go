@@ -15,6 +15,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // secrets that a server may hold: text, digits that stand in the plan's numbers,
@@ -43,7 +44,7 @@ func gossip(all string) program {
 		}
 		said, _ := json.Marshal(evidence.TranscriptEvent{Type: "assistant.message", Content: all})
 		p.box.write(transcriptPath, fakeFile{content: string(said) + "\n"})
-		p.box.observe(evidence.Event{Kind: "dns", Where: AgentBox, Message: all})
+		p.box.observe(evidence.Event{Kind: "dns", Where: sandbox.Agent, Message: all})
 		return 0
 	}}
 }
@@ -58,8 +59,8 @@ func TestNoSecretIsWritten(t *testing.T) {
 		trial.Servers[0].Image = "registry/" + all
 		trial.Graders = []evidence.GraderSpec{grader("text", `{"contains":["[REDACTED]"]}`)}
 		b.programs["stock"] = stockServer(all, all)
-		b.programs[AgentBox] = gossip(all)
-		b.collect[WorkspaceDir] = func(io.Writer) error { return errors.New("no " + all) }
+		b.programs[sandbox.Agent] = gossip(all)
+		b.collect[sandbox.WorkspaceDir] = func(io.Writer) error { return errors.New("no " + all) }
 		b.on["close"] = fails(errors.New("cannot remove " + all))
 		r := runOne(t, b, trial, o)
 		wantOutcome(t, r, evidence.ClassInfra, "cannot remove [REDACTED] [REDACTED] [REDACTED]")

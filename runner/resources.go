@@ -9,6 +9,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/mcp/proxy"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // measureTimeout bounds asking all boxes what they used.
@@ -17,7 +18,7 @@ const measureTimeout = 10 * time.Second
 // measured is a box and what is planned for it.
 type measured struct {
 	name    string
-	sandbox Sandbox // nil for a server that is far away
+	sandbox sandbox.Sandbox // nil for a server that is far away
 	limits  evidence.Limits
 }
 
@@ -38,7 +39,7 @@ func (tr *trialRun) measure(ctx context.Context) {
 	all.Wait()
 	tr.record.Resources = make(map[string]evidence.Resource, len(boxes))
 	for i, box := range boxes {
-		if box.name == AgentBox && tr.agentUsed != nil {
+		if box.name == sandbox.Agent && tr.agentUsed != nil {
 			found[i].Used, found[i].Unseen = tr.agentUsed, "" // without what collecting took
 		}
 		tr.record.Resources[box.name] = found[i]
@@ -68,16 +69,16 @@ func (tr *trialRun) boxes() []measured {
 		all = append(all, tr.agentBoxes()...)
 	}
 	for i, s := range t.Servers {
-		sandbox := tr.sandbox
+		sb := tr.sandbox
 		switch {
 		case s.Remote:
-			sandbox = nil
+			sb = nil
 		case tr.hosts != nil && tr.hosts[i] != nil:
-			sandbox = tr.hosts[i].sandbox
+			sb = tr.hosts[i].sandbox
 		case s.Shared:
 			continue // it never came up
 		}
-		limits := s.Box.limits()
+		limits := s.Box.Limits()
 		if s.Remote {
 			limits = evidence.Limits{}
 		}
@@ -85,9 +86,9 @@ func (tr *trialRun) boxes() []measured {
 		limits.MaxFrames = cmp.Or(s.MaxFrames, proxy.DefaultFrames)
 		limits.MaxTraffic = cmp.Or(s.MaxTraffic, proxy.DefaultTraffic)
 		limits.Evidence = tr.shares.servers[s.Name].Max()
-		all = append(all, measured{s.Name, sandbox, limits})
+		all = append(all, measured{s.Name, sb, limits})
 		for _, service := range s.Services {
-			all = append(all, measured{ServiceBox(s.Name, service.Name), sandbox, service.Box.limits()})
+			all = append(all, measured{sandbox.ServiceName(s.Name, service.Name), sb, service.Box.Limits()})
 		}
 	}
 	return all
@@ -96,22 +97,15 @@ func (tr *trialRun) boxes() []measured {
 // agentBoxes are the agent's and what connects it.
 func (tr *trialRun) agentBoxes() []measured {
 	t := tr.plan
-	agent := t.Agent.Box.limits()
+	agent := t.Agent.Box.Limits()
 	agent.Seconds = t.Timeout.Seconds()
 	agent.Evidence = tr.shares.agent.Max()
 	agent.MaxOutput, agent.MaxCalls = t.Agent.maxOutput(), cmp.Or(t.Agent.MaxCalls, proxy.DefaultCalls)
-	all := []measured{{AgentBox, tr.sandbox, agent}}
+	all := []measured{{sandbox.Agent, tr.sandbox, agent}}
 	if t.Network == "bridge" {
-		all = append(all, measured{RelayBox, tr.sandbox, RelayLimits().limits()})
+		all = append(all, measured{sandbox.Relay, tr.sandbox, sandbox.RelayLimits().Limits()})
 	}
 	return all
-}
-
-func (b Box) limits() evidence.Limits {
-	return evidence.Limits{
-		CPUs: b.CPUs, Memory: b.Memory, Pids: b.Pids, OpenFiles: b.OpenFiles,
-		Disk: b.Disk, Scratch: b.Scratch,
-	}
 }
 
 // breach is a limit that the agent ran into.
@@ -132,7 +126,7 @@ func (tr *trialRun) breaches(ctx context.Context, a *attendance) []breach {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), measureTimeout)
 	defer cancel()
-	if used, err := tr.sandbox.Usage(ctx, AgentBox); err == nil {
+	if used, err := tr.sandbox.Usage(ctx, sandbox.Agent); err == nil {
 		tr.agentUsed = &used
 		for _, b := range used.Breaches() {
 			all = append(all, breach{evidence.Reason(b.Kind), "the agent's container " + b.What})

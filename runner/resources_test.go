@@ -13,6 +13,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/mcp/proxy"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 	"github.com/waza-isolate/waza/sandbox/usage"
 )
@@ -49,8 +50,8 @@ func TestBreachesAreTheAgents(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b, trial := testBackend(), testTrial(1)
 				trial.Servers = nil
-				b.programs[AgentBox] = test.agent
-				b.used = map[string]evidence.Usage{AgentBox: test.used}
+				b.programs[sandbox.Agent] = test.agent
+				b.used = map[string]evidence.Usage{sandbox.Agent: test.used}
 				r := runOne(t, b, trial, options(t))
 				wantOutcome(t, r, test.class, test.says)
 				if r.Verdicts.Reason != test.reason {
@@ -73,7 +74,7 @@ func TestAgentThatWritesTooMuch(t *testing.T) {
 				b, trial := testBackend(), testTrial(1)
 				trial.Servers = nil
 				trial.Agent.MaxOutput = 1000
-				b.programs[AgentBox] = program{deaf: true, run: func(p *fakeProcess) int {
+				b.programs[sandbox.Agent] = program{deaf: true, run: func(p *fakeProcess) int {
 					out := p.out
 					if stream == "stderr" {
 						out = p.err
@@ -103,20 +104,20 @@ func TestAgentThatWritesTooMuch(t *testing.T) {
 func TestResourcesAreOnRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, trial := testBackend(), testTrial(1)
-		trial.Agent.Box = Box{Image: "agent", CPUs: 2, Memory: 5 << 20, Disk: 1 << 20, Pids: 9, OpenFiles: 100, Scratch: 7}
+		trial.Agent.Box = sandbox.Box{Image: "agent", CPUs: 2, Memory: 5 << 20, Disk: 1 << 20, Pids: 9, OpenFiles: 100, Scratch: 7}
 		trial.Servers[0].MaxFrames, trial.Servers[0].Memory = 50, 3<<20
 		used := evidence.Usage{Memory: &usage.Level{Peak: 4 << 20, Now: 1}, Pids: &usage.Level{Peak: 3, Now: 1}}
-		b.used = map[string]evidence.Usage{AgentBox: used, RelayBox: {CPU: of(0.5)}}
+		b.used = map[string]evidence.Usage{sandbox.Agent: used, sandbox.Relay: {CPU: of(0.5)}}
 		o := options(t)
 		o.Free = func() (int64, bool) { return 0, false }
 		r := runOne(t, b, trial, o)
 		wantOutcome(t, r, evidence.ClassPass, "")
 		want := map[string]evidence.Resource{
-			AgentBox: {
+			sandbox.Agent: {
 				Limits: evidence.Limits{CPUs: 2, Memory: 5 << 20, Pids: 9, OpenFiles: 100, Disk: 1 << 20, Scratch: 7, Seconds: 60, MaxOutput: defaultOutput, MaxCalls: proxy.DefaultCalls},
 				Used:   &used,
 			},
-			RelayBox: {Limits: RelayLimits().limits(), Used: &evidence.Usage{CPU: of(0.5)}},
+			sandbox.Relay: {Limits: sandbox.RelayLimits().Limits(), Used: &evidence.Usage{CPU: of(0.5)}},
 			"stock": {
 				Limits: evidence.Limits{Memory: 3 << 20, MaxMessage: proxy.DefaultMessage, MaxFrames: 50, MaxTraffic: proxy.DefaultTraffic},
 				Unseen: "nobody looks",

@@ -12,6 +12,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // Result is a trial that has ended and was graded.
@@ -50,7 +51,7 @@ type Options struct {
 	Connect func(evidence.Judge) (Judge, error)
 	// Hold is called with a trial's sandbox once its evidence is complete, and
 	// keeps it standing until it returns; nil for none.
-	Hold func(ctx context.Context, t *Trial, s Sandbox)
+	Hold func(ctx context.Context, t *Trial, s sandbox.Sandbox)
 	// Free tells how many bytes are free on the disk of Dir; nil asks the disk.
 	Free func() (int64, bool)
 	// Wall is the machine's clock, which is asked once a trial; nil for time.Now.

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 func TestEvidenceThatCannotBeKept(t *testing.T) {
@@ -40,7 +41,7 @@ func TestWorkersBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var now, most atomic.Int64
 		b, o := testBackend(), options(t)
-		b.programs[AgentBox] = program{run: func(p *fakeProcess) int {
+		b.programs[sandbox.Agent] = program{run: func(p *fakeProcess) int {
 			most.Store(max(most.Load(), now.Add(1)))
 			time.Sleep(10 * time.Second)
 			now.Add(-1)
@@ -75,7 +76,7 @@ func TestFailFast(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b, o := testBackend(), options(t)
 			var runs atomic.Int64
-			b.programs[AgentBox] = program{run: func(p *fakeProcess) int {
+			b.programs[sandbox.Agent] = program{run: func(p *fakeProcess) int {
 				if runs.Add(1) == 2 {
 					return 1
 				}
@@ -112,7 +113,7 @@ func TestHold(t *testing.T) {
 					}
 					return nil
 				}
-				o.Hold = func(ctx context.Context, trial *Trial, s Sandbox) {
+				o.Hold = func(ctx context.Context, trial *Trial, s sandbox.Sandbox) {
 					held = true
 					if answer, err := callStock(s.(*fakeSandbox), "stock"); err != nil || !strings.Contains(answer, "4.20") {
 						t.Errorf("no server within reach: %q, %v", answer, err)

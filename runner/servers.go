@@ -19,6 +19,7 @@ import (
 	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/model/gateway"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
@@ -95,8 +96,8 @@ func (tr *trialRun) awaitServers(ctx context.Context) error {
 }
 
 // advised is err with what a sandbox knows of the box that it comes from.
-func advised(sandbox Sandbox, box string, err error) error {
-	adviser, ok := sandbox.(Adviser)
+func advised(sb sandbox.Sandbox, box string, err error) error {
+	adviser, ok := sb.(sandbox.Adviser)
 	if !ok {
 		return err
 	}
@@ -133,7 +134,7 @@ func (tr *trialRun) openLogs() error {
 		}
 		for _, service := range server.Services {
 			for _, stream := range []string{"stdout", "stderr"} {
-				err := tr.openLog(serviceOutput(server.Name, service.Name, stream), ServiceBox(server.Name, service.Name), share, func() (io.WriteCloser, error) {
+				err := tr.openLog(serviceOutput(server.Name, service.Name, stream), sandbox.ServiceName(server.Name, service.Name), share, func() (io.WriteCloser, error) {
 					return tr.rec.ServiceLog(server.Name, service.Name, stream)
 				})
 				if err != nil {
@@ -200,7 +201,7 @@ func (tr *trialRun) serve(ctx context.Context, rec recorder, models *Models) (er
 
 // only is the one server that can be meant at a place, whatever Host a request
 // names; empty where there are several.
-func (tr *trialRun) only(place Place) string {
+func (tr *trialRun) only(place sandbox.Endpoint) string {
 	if len(tr.servers) == 1 {
 		return tr.servers[0].Name
 	}
@@ -209,14 +210,14 @@ func (tr *trialRun) only(place Place) string {
 
 // tellPlaces keeps where the agent finds servers, and writes mcp.json again where that
 // is not under their names.
-func (tr *trialRun) tellPlaces(ctx context.Context, places []Place) error {
+func (tr *trialRun) tellPlaces(ctx context.Context, places []sandbox.Endpoint) error {
 	hosts := make(map[string]string, len(tr.servers))
 	for _, server := range tr.servers {
 		hosts[server.Name] = server.Host
 	}
 	moved := false
 	for _, place := range places {
-		if place.Host != "" && place.Server != ModelHost {
+		if place.Host != "" && place.Server != sandbox.ModelHost {
 			hosts[place.Server], moved = place.Host, true
 		}
 	}
@@ -224,7 +225,7 @@ func (tr *trialRun) tellPlaces(ctx context.Context, places []Place) error {
 	if !moved {
 		return nil
 	}
-	return tr.put(ctx, AgentBox, "/", []File{fileOf(MCPConfigPath, string(mcpconfig.Render(hosts)))})
+	return tr.put(ctx, sandbox.Agent, "/", []File{fileOf(sandbox.MCPConfigPath, string(mcpconfig.Render(hosts)))})
 }
 
 // drain lets every server end and every answer be recorded.

@@ -20,6 +20,7 @@ import (
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
@@ -36,7 +37,7 @@ const defaultReady = 60 * time.Second
 // Service is what a server needs beside it, and its box. What its variables stand
 // for goes to the service alone.
 type Service struct {
-	Box
+	sandbox.Box
 	Name     string   `json:"name"`
 	Ports    []int    `json:"ports"`              // of its box, on loopback
 	Writable []string `json:"writable,omitempty"` // directories, beside scratch and home
@@ -53,21 +54,6 @@ type Ready struct {
 	Timeout time.Duration `json:"timeout_ns"`
 }
 
-// ServiceBox is the box of a server's service, as [Sandbox.Start] and its kin name
-// it.
-func ServiceBox(server, service string) string { return server + "/" + service }
-
-// ServiceSandbox is a Sandbox whose servers may have services.
-type ServiceSandbox interface {
-	Sandbox
-	// Ready returns once a service is ready: when check, started in the service's
-	// box again and again, has exited with 0, or where it has no Args when the
-	// image's own health check says so. From then on the service's server reaches
-	// it under its name, and nothing else does. It ends with ctx; its error says
-	// what the last check found.
-	Ready(ctx context.Context, server, service string, check process.Spec) error
-}
-
 func planServices(e *eval.Eval, config, declared mcpconfig.Server, pull string) ([]Service, error) {
 	var services []Service
 	for _, name := range slices.Sorted(maps.Keys(config.Services)) {
@@ -82,10 +68,10 @@ func planServices(e *eval.Eval, config, declared mcpconfig.Server, pull string) 
 }
 
 func planService(e *eval.Eval, name string, config mcpconfig.Service, pull string) (Service, error) {
-	box, err := sized(Box{
+	box, err := sized(sandbox.Box{
 		Image: config.Image, User: config.User, Pull: pull,
 		CPUs: cmp.Or(config.CPUs, defaultCPUs), Pids: int64(cmp.Or(config.Pids, defaultPids)),
-		Memory: defaultServerMemory, Disk: defaultServerDisk, OpenFiles: int64(cmp.Or(config.OpenFiles, DefaultOpenFiles)),
+		Memory: defaultServerMemory, Disk: defaultServerDisk, OpenFiles: int64(cmp.Or(config.OpenFiles, sandbox.DefaultOpenFiles)),
 	}, config.Memory, config.Disk, config.Scratch)
 	if err != nil {
 		return Service{}, err
@@ -114,7 +100,7 @@ func planService(e *eval.Eval, name string, config mcpconfig.Service, pull strin
 // auxiliaries are the services of one server.
 type auxiliaries struct {
 	server   string
-	sandbox  Sandbox
+	sandbox  sandbox.Sandbox
 	rec      proxy.Recorder
 	attended sync.WaitGroup
 	leaving  atomic.Bool // their ends are ours from now on
@@ -150,7 +136,7 @@ type auxiliary struct {
 }
 
 func (as *auxiliaries) auxiliary(s Service, output func(string) io.Writer) *auxiliary {
-	a := &auxiliary{box: ServiceBox(as.server, s.Name), plan: s}
+	a := &auxiliary{box: sandbox.ServiceName(as.server, s.Name), plan: s}
 	kept := func(stream string) *bounded.Ends {
 		file := &bounded.Head{W: output(serviceOutput(as.server, s.Name, stream)), Limit: maxServiceOutput, Full: func() {
 			message := fmt.Sprintf("only the first %d bytes of %s are kept", maxServiceOutput, stream)
@@ -164,21 +150,21 @@ func (as *auxiliaries) auxiliary(s Service, output func(string) io.Writer) *auxi
 
 // serviceOutput names an output of a service among all that servers write.
 func serviceOutput(server, service, stream string) string {
-	return ServiceBox(server, service) + "/" + stream
+	return sandbox.ServiceName(server, service) + "/" + stream
 }
 
 // startOne starts one service and waits until it is ready.
 func (as *auxiliaries) startOne(ctx context.Context, a *auxiliary) error {
-	sandbox, ok := as.sandbox.(ServiceSandbox)
+	sb, ok := as.sandbox.(sandbox.Services)
 	if !ok {
 		return errors.New("cannot be run by this backend; run with --isolate")
 	}
-	if err := put(ctx, sandbox, a.box, "/", a.plan.Files); err != nil {
+	if err := put(ctx, sb, a.box, "/", a.plan.Files); err != nil {
 		return fmt.Errorf("did not get its files: %w", err)
 	}
-	home := sandbox.Layout(a.box).Home
+	home := sb.Layout(a.box).Home
 	program, check := serviceProcess(a.plan.expanded, home), checkProcess(a.plan.expanded, home)
-	running, err := sandbox.Start(ctx, a.box, program)
+	running, err := sb.Start(ctx, a.box, program)
 	if err != nil {
 		return fmt.Errorf("did not start: %w", err)
 	}
@@ -188,12 +174,12 @@ func (as *auxiliaries) startOne(ctx context.Context, a *auxiliary) error {
 	limit := a.plan.Ready.Timeout
 	waiting, stop := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%v have passed", limit))
 	defer stop()
-	err = sandbox.Ready(waiting, as.server, a.plan.Name, check)
+	err = sb.Ready(waiting, as.server, a.plan.Name, check)
 	switch ended, late := context.Cause(ctx), context.Cause(waiting); {
 	case err == nil:
 		return nil
 	case ended != nil: // and then no check succeeds
-		return advised(sandbox, a.box, fmt.Errorf("is not ready: %w%s", ended, a.lastWords()))
+		return advised(sb, a.box, fmt.Errorf("is not ready: %w%s", ended, a.lastWords()))
 	case late != nil:
 		return fmt.Errorf("is not ready: %w: %v%s", late, err, a.lastWords())
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // serviceTrial is testTrial with a service of the server's.
@@ -124,9 +125,9 @@ func TestServiceEndIsTold(t *testing.T) {
 // bareBackend has sandboxes that know nothing of services.
 type bareBackend struct{ *fakeBackend }
 
-func (b bareBackend) Open(ctx context.Context, t *Trial, observe func(evidence.Event)) (Sandbox, error) {
+func (b bareBackend) Open(ctx context.Context, t *Trial, observe func(evidence.Event)) (sandbox.Sandbox, error) {
 	s, err := b.fakeBackend.Open(ctx, t, observe)
-	return struct{ Sandbox }{s}, err
+	return struct{ sandbox.Sandbox }{s}, err
 }
 
 func TestBackendWithoutServices(t *testing.T) {

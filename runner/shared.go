@@ -15,6 +15,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/canary"
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // sharedServers are the servers that live as long as the run: one of each distinct
@@ -45,7 +46,7 @@ type slot struct {
 type instance struct {
 	name    string
 	number  int // from 1
-	sandbox Sandbox
+	sandbox sandbox.Sandbox
 	host    *host
 	closing chan struct{} // closed when the run ends it
 	watch   sync.WaitGroup

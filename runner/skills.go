@@ -10,12 +10,13 @@ import (
 
 	"github.com/waza-isolate/waza/agents/llm"
 	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // defaultSkillsAt is where in the workspace agents find skills that look nowhere else.
 const defaultSkillsAt = ".waza/skills"
 
-// Skill is a skill of a trial. Its files are by absolute path, below [SkillsDir].
+// Skill is a skill of a trial. Its files are by absolute path, below [sandbox.SkillsDir].
 type Skill struct {
 	Name        string `json:"name"`
 	Description string `json:"description"`
@@ -35,7 +36,7 @@ func (t *Trial) planSkills(e *eval.Eval, skills []eval.Skill) error {
 	for _, s := range skills {
 		planned := Skill{Name: s.Name, Description: s.Description}
 		for _, f := range s.Files {
-			f.Path = path.Join(SkillsDir, s.Name, f.Path)
+			f.Path = path.Join(sandbox.SkillsDir, s.Name, f.Path)
 			planned.Files = append(planned.Files, File{f})
 		}
 		t.Skills = append(t.Skills, planned)
@@ -66,14 +67,14 @@ func (tr *trialRun) putSkills(ctx context.Context) error {
 	for _, s := range tr.plan.Skills {
 		files = append(files, s.Files...)
 	}
-	return tr.put(ctx, AgentBox, "/", files)
+	return tr.put(ctx, sandbox.Agent, "/", files)
 }
 
 // skillsFor are the skills as the loop of executor llm finds them.
-func skillsFor(t *Trial, box Layout) []llm.Skill {
+func skillsFor(t *Trial, box sandbox.Layout) []llm.Skill {
 	var all []llm.Skill
 	for _, s := range t.Skills {
-		all = append(all, llm.Skill{Name: s.Name, Description: s.Description, Dir: box.At(path.Join(SkillsDir, s.Name))})
+		all = append(all, llm.Skill{Name: s.Name, Description: s.Description, Dir: box.At(path.Join(sandbox.SkillsDir, s.Name))})
 	}
 	return all
 }

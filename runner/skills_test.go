@@ -12,6 +12,7 @@ import (
 
 	"github.com/waza-isolate/waza/agents/adapter"
 	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 func skillTask() eval.ResolvedTask {
@@ -32,20 +33,20 @@ func TestSkillsArePutAside(t *testing.T) {
 			t.Fatal(err)
 		}
 		var tree bytes.Buffer
-		if err := writeLinks(&tree, trial.links(ContainerLayout()), trial.paths()); err != nil {
+		if err := writeLinks(&tree, trial.links(sandbox.ContainerLayout()), trial.paths()); err != nil {
 			t.Fatal(err)
 		}
 		var links []string
 		for _, header := range headers(t, &tree) {
 			links = append(links, header.Name+" -> "+header.Linkname)
 		}
-		if want := at + " -> " + SkillsDir; !slices.Contains(links, want) || !slices.Contains(ContainerLayout().Ours(), SkillsDir) {
+		if want := at + " -> " + sandbox.SkillsDir; !slices.Contains(links, want) || !slices.Contains(sandbox.ContainerLayout().Ours(), sandbox.SkillsDir) {
 			t.Errorf("links %q, want %q, which is not collected", links, want)
 		}
-		if diff := cmp.Diff(SkillsDir+"/tides/SKILL.md", trial.Skills[0].Files[0].Path); diff != "" {
+		if diff := cmp.Diff(sandbox.SkillsDir+"/tides/SKILL.md", trial.Skills[0].Files[0].Path); diff != "" {
 			t.Error(diff)
 		}
-		if env := agentEnv(&trial, ContainerLayout(), nil); !slices.Contains(env, "WAZA_SKILLS="+SkillsDir) {
+		if env := agentEnv(&trial, sandbox.ContainerLayout(), nil); !slices.Contains(env, "WAZA_SKILLS="+sandbox.SkillsDir) {
 			t.Errorf("environment %q", env)
 		}
 		trial = Trial{Files: []File{fileOf(at+"/own/SKILL.md", "x")}}
@@ -61,7 +62,7 @@ func TestSkillsAreInputs(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "SKILL.md"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	file := File{eval.WorkspaceFile{Path: SkillsDir + "/tides/SKILL.md", Source: &eval.Source{Dir: dir, Path: "SKILL.md", Size: 1}}}
+	file := File{eval.WorkspaceFile{Path: sandbox.SkillsDir + "/tides/SKILL.md", Source: &eval.Source{Dir: dir, Path: "SKILL.md", Size: 1}}}
 	trial := &Trial{Skills: []Skill{{Name: "tides", Files: []File{file}}}}
 	inputs, err := Inputs(&eval.Eval{Path: filepath.Join(dir, "eval.yaml")}, nil, []*Trial{trial})
 	if err != nil || inputs["SKILL.md"] == "" {

@@ -18,6 +18,7 @@ import (
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 const (
@@ -161,7 +162,7 @@ func (tr *trialRun) lookAt(ctx context.Context, what evidence.FileAsk) (*evidenc
 	if i < 0 {
 		return nil, fmt.Errorf("%w: the trial has no server %q", errUnanswered, what.Server)
 	}
-	finder, ok := tr.hosts[i].sandbox.(Finder)
+	finder, ok := tr.hosts[i].sandbox.(sandbox.Finder)
 	if !ok || tr.hosts[i].plan.Remote {
 		return nil, fmt.Errorf("%w: server %q has no container to look into", errUnanswered, what.Server)
 	}

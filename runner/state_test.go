@@ -12,6 +12,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/tree/treetest"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // tallyServer counts calls in the memory of each of its processes, and tells which
@@ -91,7 +92,7 @@ func TestStateAsksTheLastProcess(t *testing.T) {
 			var started, running atomic.Int64
 			b := testBackend()
 			b.programs["stock"] = tallyServer(&started, &running)
-			b.programs[AgentBox] = visitor(test.sessions, test.ends)
+			b.programs[sandbox.Agent] = visitor(test.sessions, test.ends)
 			r := runOne(t, b, stateTrial(test.process, test.count), options(t))
 			wantOutcome(t, r, evidence.ClassPass, "")
 			calls, err := r.Dir.Calls()
@@ -108,18 +109,18 @@ func TestStateAsksTheLastProcess(t *testing.T) {
 func TestStateOfAServerThatIsGone(t *testing.T) {
 	for _, test := range []struct {
 		name   string
-		ending Ending
+		ending sandbox.Exit
 		class  evidence.Class
 		want   string
 	}{
-		{"by itself", Ending{By: EndedByItself, Message: "went away"}, evidence.ClassFail, "failed: state"},
-		{"by somebody", Ending{By: EndedFromOutside, Message: "was killed through the engine"}, evidence.ClassInfra, "was killed"},
+		{"by itself", sandbox.Exit{Cause: sandbox.ByItself, Message: "went away"}, evidence.ClassFail, "failed: state"},
+		{"by somebody", sandbox.Exit{Cause: sandbox.FromOutside, Message: "was killed through the engine"}, evidence.ClassInfra, "was killed"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var started, running atomic.Int64
 			b := testBackend()
 			b.programs["stock"] = tallyServer(&started, &running)
-			b.programs[AgentBox] = visitor(1, func(int) bool { return true })
+			b.programs[sandbox.Agent] = visitor(1, func(int) bool { return true })
 			b.onTrial = func(act string, s *fakeSandbox) error {
 				if act == "collect agent /workspace" {
 					s.lose("stock", test.ending)
@@ -142,7 +143,7 @@ func TestStepsAreRedacted(t *testing.T) {
 	o.Secrets.Add("process-two")
 	b := testBackend()
 	b.programs["stock"] = stockServer("it is process-two", "")
-	b.programs[AgentBox] = ends(0)
+	b.programs[sandbox.Agent] = ends(0)
 	trial := stateTrial(2, 1)
 	trial.Graders[0].Config = json.RawMessage(`{"server":"stock","calls":[{"tool":"t","contains":"it is"}]}`)
 	r := runOne(t, b, trial, o)

@@ -11,6 +11,7 @@ import (
 	"github.com/waza-isolate/waza/agents/transcript"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // errNothingTold is what a mapping that fits nothing comes to, as does an agent that
@@ -70,7 +71,7 @@ func (tr *trialRun) openTold(from string, read func(io.Reader) error) error {
 func (tr *trialRun) tellReading(source transcript.Source, r transcript.Report) error {
 	event := func(kind, format string, args ...any) {
 		message := fmt.Sprintf("transcript in %s: ", source.From) + fmt.Sprintf(format, args...)
-		tr.rec.Event(evidence.Event{Kind: kind, Where: AgentBox, Message: message})
+		tr.rec.Event(evidence.Event{Kind: kind, Where: sandbox.Agent, Message: message})
 	}
 	if r.Ignored > 0 {
 		event("transcript_noise", "%d line(s) are no JSON objects", r.Ignored)

@@ -15,6 +15,7 @@ import (
 	"github.com/waza-isolate/waza/agents/transcript"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/heavytest"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // tellsIn is a trial whose agent prints or leaves lines of its own kind.
@@ -59,14 +60,14 @@ func TestAgentTells(t *testing.T) {
 			}
 			synctest.Test(t, func(t *testing.T) {
 				b := testBackend()
-				b.programs[AgentBox] = program{run: func(p *fakeProcess) int {
+				b.programs[sandbox.Agent] = program{run: func(p *fakeProcess) int {
 					switch {
 					case test.from == "stdout":
 						io.WriteString(p.out, test.said)
 					case test.from == "stderr":
 						io.WriteString(p.err, test.said)
 					case test.said != "":
-						p.box.write(WorkspaceDir+"/"+test.from, fakeFile{content: test.said})
+						p.box.write(sandbox.WorkspaceDir+"/"+test.from, fakeFile{content: test.said})
 					}
 					return 0
 				}}
@@ -111,7 +112,7 @@ func TestFinalOutputInTheTranscript(t *testing.T) {
 				trial.Agent.Output = "transcript"
 				trial.Agent.Tells.Events = append(trial.Agent.Tells.Events, transcript.Rule{When: map[string]any{"did": "say"}, Type: transcript.Message, Content: "text"})
 				trial.Graders = testTrial(1).Graders
-				b.programs[AgentBox] = program{run: func(p *fakeProcess) int { io.WriteString(p.out, test.stdout); return 0 }}
+				b.programs[sandbox.Agent] = program{run: func(p *fakeProcess) int { io.WriteString(p.out, test.stdout); return 0 }}
 				r := runOne(t, b, trial, options(t))
 				wantOutcome(t, r, test.class, test.reason)
 				wantGap(t, r, test.gap)
@@ -129,9 +130,9 @@ func TestAgentTellsSecrets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, o := testBackend(), options(t)
 		o.Secrets = testSet()
-		b.programs[AgentBox] = program{run: func(p *fakeProcess) int {
+		b.programs[sandbox.Agent] = program{run: func(p *fakeProcess) int {
 			line, _ := json.Marshal(map[string]string{"did": "start", "n": "1", "tool": "say", "with": `{"x":"\u0068unter2-and-more"}`})
-			p.box.write(WorkspaceDir+"/events.jsonl", fakeFile{content: string(line) + "\n"})
+			p.box.write(sandbox.WorkspaceDir+"/events.jsonl", fakeFile{content: string(line) + "\n"})
 			return 0
 		}}
 		r := runOne(t, b, tellsIn("events.jsonl"), o)
@@ -143,7 +144,7 @@ func TestAgentTellsSecrets(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		b := testBackend()
-		b.programs[AgentBox] = leaves(WorkspaceDir+"/events.jsonl", fakeFile{link: "/etc/passwd"})
+		b.programs[sandbox.Agent] = leaves(sandbox.WorkspaceDir+"/events.jsonl", fakeFile{link: "/etc/passwd"})
 		wantGap(t, runOne(t, b, tellsIn("events.jsonl"), options(t)), "transcript: no regular file")
 	})
 }
@@ -157,7 +158,7 @@ func TestClaimsAreNoCalls(t *testing.T) {
 			grader("behavior", `{"max_mcp_calls":1,"required_mcp_servers":["stock"]}`),
 			{Name: "not claimed", Type: "tool_constraint", Weight: 1, Config: json.RawMessage(`{"reject_tools":[{"tool":"refund"}]}`)},
 		}
-		b.programs[AgentBox] = program{run: func(p *fakeProcess) int {
+		b.programs[sandbox.Agent] = program{run: func(p *fakeProcess) int {
 			for i := range 3 {
 				fmt.Fprintf(p.out, `{"did":"start","n":%d,"tool":"mcp__stock__refund","with":{}}`+"\n", i)
 				fmt.Fprintf(p.out, `{"did":"end","n":%d,"got":"refunded"}`+"\n", i)

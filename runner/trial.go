@@ -12,6 +12,7 @@ import (
 	"github.com/waza-isolate/waza/egress"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/mcp/proxy"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 const (
@@ -31,7 +32,7 @@ type trialRun struct {
 	plan    *Trial
 	rec     *evidence.Recorder
 	record  evidence.Trial
-	sandbox Sandbox
+	sandbox sandbox.Sandbox
 	hosts   []*host              // of its servers; nil for one that did not come up
 	servers []proxy.Server       // the same, as the proxy knows them
 	turn    int                  // of the checkpoint that this is; 0 for the trial itself

@@ -12,6 +12,7 @@ import (
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // fillWorkspace keeps the task's files as evidence, puts them into the workspace,
@@ -22,7 +23,7 @@ func (tr *trialRun) fillWorkspace(ctx context.Context) error {
 	}
 	files, fill := io.Pipe()
 	go func() { _ = fill.CloseWithError(tr.plan.writeWorkspace(fill)) }()
-	err := tr.sandbox.Put(ctx, AgentBox, WorkspaceDir, files)
+	err := tr.sandbox.Put(ctx, sandbox.Agent, sandbox.WorkspaceDir, files)
 	_ = files.CloseWithError(err)
 	if err != nil {
 		return err
@@ -34,10 +35,10 @@ func (tr *trialRun) fillWorkspace(ctx context.Context) error {
 		return err
 	}
 	var tree bytes.Buffer
-	if err := writeLinks(&tree, tr.plan.links(tr.sandbox.Layout(AgentBox)), tr.plan.paths()); err != nil {
+	if err := writeLinks(&tree, tr.plan.links(tr.sandbox.Layout(sandbox.Agent)), tr.plan.paths()); err != nil {
 		return err
 	}
-	if err := tr.sandbox.Put(ctx, AgentBox, WorkspaceDir, &tree); err != nil {
+	if err := tr.sandbox.Put(ctx, sandbox.Agent, sandbox.WorkspaceDir, &tree); err != nil {
 		return err
 	}
 	if err := tr.putCommands(ctx); err != nil {
@@ -50,7 +51,7 @@ func (tr *trialRun) fillWorkspace(ctx context.Context) error {
 // makeWorkdir makes the directory of the workspace that the agent starts in, where no file
 // has brought it.
 func (tr *trialRun) makeWorkdir(ctx context.Context) error {
-	dir, ok := strings.CutPrefix(tr.plan.Agent.Dir, WorkspaceDir+"/")
+	dir, ok := strings.CutPrefix(tr.plan.Agent.Dir, sandbox.WorkspaceDir+"/")
 	if !ok || slices.ContainsFunc(tr.plan.Files, func(f File) bool { return strings.HasPrefix(f.Path, dir+"/") }) {
 		return nil
 	}
@@ -60,7 +61,7 @@ func (tr *trialRun) makeWorkdir(ctx context.Context) error {
 	if err := errors.Join(err, out.Close()); err != nil {
 		return err
 	}
-	return tr.sandbox.Put(ctx, AgentBox, WorkspaceDir, &tree)
+	return tr.sandbox.Put(ctx, sandbox.Agent, sandbox.WorkspaceDir, &tree)
 }
 
 // keepBefore keeps the task's files as workspace.tar is kept, so that one can be held
@@ -103,7 +104,7 @@ func (tr *trialRun) put(ctx context.Context, box, dir string, files []File) erro
 	return put(ctx, tr.sandbox, box, dir, files)
 }
 
-func put(ctx context.Context, sandbox Sandbox, box, dir string, files []File) error {
+func put(ctx context.Context, sb sandbox.Sandbox, box, dir string, files []File) error {
 	if len(files) == 0 {
 		return nil
 	}
@@ -111,7 +112,7 @@ func put(ctx context.Context, sandbox Sandbox, box, dir string, files []File) er
 	if err := writeTree(&tree, files); err != nil {
 		return err
 	}
-	return sandbox.Put(ctx, box, dir, &tree)
+	return sb.Put(ctx, box, dir, &tree)
 }
 
 // writeTree writes files as tar. Paths are relative to where it is unpacked.
@@ -154,13 +155,13 @@ func writeFile(out *tar.Writer, f File) error {
 type link struct{ name, target string }
 
 // links are those of the trial, in a box of a layout.
-func (t *Trial) links(box Layout) []link {
+func (t *Trial) links(box sandbox.Layout) []link {
 	var all []link
 	for _, name := range eval.ClientConfigs() {
 		all = append(all, link{name, box.MCPConfig})
 	}
 	if len(t.Skills) > 0 {
-		all = append(all, link{t.Agent.SkillsAt, box.At(SkillsDir)})
+		all = append(all, link{t.Agent.SkillsAt, box.At(sandbox.SkillsDir)})
 	}
 	return all
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 func TestWriteLinks(t *testing.T) {
@@ -29,7 +30,7 @@ func TestWriteLinks(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var tree bytes.Buffer
-			if err := writeLinks(&tree, new(Trial).links(ContainerLayout()), test.files); err != nil {
+			if err := writeLinks(&tree, new(Trial).links(sandbox.ContainerLayout()), test.files); err != nil {
 				t.Fatal(err)
 			}
 			var links []string

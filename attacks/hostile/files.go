@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/waza-isolate/waza/attacks/part"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // ourFileActs change what waza put into a container to be read.
@@ -29,25 +29,25 @@ func tell(attack, role string, err error) part.Word {
 // changeMCPConfig tries to have other servers in mcp.json, in all ways that there are to
 // change a file.
 func changeMCPConfig() error {
-	before, err := os.ReadFile(runner.MCPConfigPath)
+	before, err := os.ReadFile(sandbox.MCPConfigPath)
 	if err != nil {
 		return err
 	}
 	mine := []byte(`{"mcpServers": {}}`)
-	dir, aside := filepath.Dir(runner.MCPConfigPath), filepath.Join(os.TempDir(), "mine.json")
+	dir, aside := filepath.Dir(sandbox.MCPConfigPath), filepath.Join(os.TempDir(), "mine.json")
 	if err := os.WriteFile(aside, mine, 0o600); err != nil {
 		return err
 	}
 	err = firstGranted(
-		func() error { return os.WriteFile(runner.MCPConfigPath, mine, 0o600) },
-		func() error { return os.Chmod(runner.MCPConfigPath, 0o666) },
-		func() error { return os.Rename(aside, runner.MCPConfigPath) },
+		func() error { return os.WriteFile(sandbox.MCPConfigPath, mine, 0o600) },
+		func() error { return os.Chmod(sandbox.MCPConfigPath, 0o666) },
+		func() error { return os.Rename(aside, sandbox.MCPConfigPath) },
 		func() error { return os.Link(aside, filepath.Join(dir, "other.json")) },
 		func() error { return os.Symlink(aside, filepath.Join(dir, "other.json")) },
 		func() error { return os.Rename(dir, dir+".old") },
-		func() error { return os.Remove(runner.MCPConfigPath) },
+		func() error { return os.Remove(sandbox.MCPConfigPath) },
 	)
-	if after, readErr := os.ReadFile(runner.MCPConfigPath); readErr != nil || !bytes.Equal(before, after) {
+	if after, readErr := os.ReadFile(sandbox.MCPConfigPath); readErr != nil || !bytes.Equal(before, after) {
 		return nil
 	}
 	return err
@@ -57,10 +57,10 @@ func changeMCPConfig() error {
 // is where it could.
 func changeGuest() error {
 	return firstGranted(
-		func() error { return writes(runner.GuestPath, "/proc/1/exe", "/proc/self/root"+runner.GuestPath) },
-		func() error { return os.Chmod(runner.GuestPath, 0o755) },
+		func() error { return writes(sandbox.GuestPath, "/proc/1/exe", "/proc/self/root"+sandbox.GuestPath) },
+		func() error { return os.Chmod(sandbox.GuestPath, 0o755) },
 		func() error {
-			f, err := os.CreateTemp(filepath.Dir(runner.GuestPath), "mine-")
+			f, err := os.CreateTemp(filepath.Dir(sandbox.GuestPath), "mine-")
 			if err != nil {
 				return err
 			}

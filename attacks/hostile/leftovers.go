@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waza-isolate/waza/attacks/part"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 const workspace = "/workspace"
@@ -43,11 +43,11 @@ func said(attack string, err error) part.Word {
 func strangeFiles(context.Context) []part.Word {
 	for name, target := range map[string]string{
 		part.HostLink: "/etc/os-release", "chain": "chain-2", "chain-2": "../../../../../../etc/passwd", "loop": "loop",
-		part.OwnLink: runner.MCPConfigPath, "root": "/proc/self/root",
+		part.OwnLink: sandbox.MCPConfigPath, "root": "/proc/self/root",
 	} {
 		_ = os.Symlink(target, filepath.Join(workspace, name))
 	}
-	hard := os.Link(runner.MCPConfigPath, filepath.Join(workspace, part.HardLink))
+	hard := os.Link(sandbox.MCPConfigPath, filepath.Join(workspace, part.HardLink))
 	if hard != nil {
 		hard = os.Link("/hostile", filepath.Join(workspace, part.HardLink))
 	}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/attacks/part"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // lingeringActs have programs outlive what should end them.
@@ -87,7 +87,7 @@ func leaveMark(pid int) error {
 	for until := time.Now().Add(lingering); time.Now().Before(until); time.Sleep(time.Millisecond) {
 		if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 			time.Sleep(time.Second)
-			return os.WriteFile(filepath.Join(runner.WorkspaceDir, part.Mark), []byte("survived\n"), 0o600)
+			return os.WriteFile(filepath.Join(sandbox.WorkspaceDir, part.Mark), []byte("survived\n"), 0o600)
 		}
 	}
 	return nil

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/attacks/part"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/probe"
 )
 
@@ -63,7 +63,7 @@ func spreadFurther(ctx context.Context) []part.Word {
 	if err != nil {
 		return nil
 	}
-	_ = os.WriteFile(filepath.Join(runner.WorkspaceDir, "told.txt"), []byte(said), 0o600) // one of several ways
+	_ = os.WriteFile(filepath.Join(sandbox.WorkspaceDir, "told.txt"), []byte(said), 0o600) // one of several ways
 	fmt.Fprintln(os.Stderr, said)
 	return part.Hear(said)
 }

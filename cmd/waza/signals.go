@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 var errInterrupted = errors.New("interrupted")
@@ -66,7 +67,7 @@ type entrances interface{ Containers() map[string]string }
 type directory interface{ Directory() string }
 
 // hold tells how to enter a sandbox and waits for Ctrl-C.
-func (j *job) hold(ctx context.Context, t *runner.Trial, s runner.Sandbox) {
+func (j *job) hold(ctx context.Context, t *runner.Trial, s sandbox.Sandbox) {
 	j.progress.close()
 	fmt.Fprintf(j.stderr, "\nthe sandbox of %s/%d is standing; its servers answer. To enter:\n", t.Task, t.Number)
 	switch e := s.(type) {
@@ -82,7 +83,7 @@ func (j *job) hold(ctx context.Context, t *runner.Trial, s runner.Sandbox) {
 		}
 		fmt.Fprintln(j.stderr, "An image without a shell cannot be entered. Press Ctrl-C to remove the sandbox.")
 	case directory:
-		fmt.Fprintf(j.stderr, "  cd %s\n", e.Directory()+runner.WorkspaceDir)
+		fmt.Fprintf(j.stderr, "  cd %s\n", e.Directory()+sandbox.WorkspaceDir)
 		fmt.Fprintln(j.stderr, "Nothing is isolated there. Press Ctrl-C to remove it.")
 	}
 	<-ctx.Done()

@@ -33,7 +33,7 @@ var floors = [][]string{
 	// What goes over the wire, and what it adds up to.
 	{
 		"agents/internal/program", "agents/internal/session", "agents/internal/transcript", "capture", "egress", "mcp/proxy",
-		"model/judge", "attacks/hostileguest",
+		"model/judge", "sandbox", "attacks/hostileguest",
 	},
 	// Verdicts, numbers, transcripts.
 	{"agents/transcript", "grading", "model/stub", "results"},

@@ -16,6 +16,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // Options says how a run uses this machine.
@@ -148,7 +149,7 @@ func (b *Backend) Describe() map[string]string {
 func (b *Backend) Images() runner.ImageRecords { return nil }
 
 // Open implements runner.Backend.
-func (b *Backend) Open(ctx context.Context, t *runner.Trial, _ func(evidence.Event)) (runner.Sandbox, error) {
+func (b *Backend) Open(ctx context.Context, t *runner.Trial, _ func(evidence.Event)) (sandbox.Sandbox, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}

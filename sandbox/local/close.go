@@ -20,13 +20,13 @@ const (
 	killGrace = 10 * time.Second
 )
 
-// Close implements runner.Sandbox.
-func (s *sandbox) Close(ctx context.Context) error {
+// Close implements sandbox.Sandbox.
+func (s *trialSandbox) Close(ctx context.Context) error {
 	s.closeOnce.Do(func() { s.closeErr = s.close(ctx) })
 	return s.closeErr
 }
 
-func (s *sandbox) close(ctx context.Context) error {
+func (s *trialSandbox) close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
 	programs, listeners := s.programs, s.listeners
@@ -72,7 +72,7 @@ func awaitAll(ctx context.Context, programs []*program, d time.Duration) {
 }
 
 // removeDir removes the sandbox's directory.
-func (s *sandbox) removeDir() error {
+func (s *trialSandbox) removeDir() error {
 	return errors.Join(s.root.Close(), removeTree(s.dir))
 }
 
@@ -101,8 +101,8 @@ func unlock(root *os.Root, name string) {
 	}
 }
 
-// Guarantees implements runner.Sandbox.
-func (s *sandbox) Guarantees() evidence.Guarantees {
+// Guarantees implements sandbox.Sandbox.
+func (s *trialSandbox) Guarantees() evidence.Guarantees {
 	g := evidence.Guarantees{
 		Backend:  "process",
 		Network:  runner.NetworkNone,

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/internal/dockertest"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
@@ -41,7 +41,7 @@ func TestProgramsOutliveThreads(t *testing.T) {
 			go startHere() // but not the first one
 			return
 		}
-		p, err := s.Start(t.Context(), runner.AgentBox, process.Spec{Args: []string{"cat"}})
+		p, err := s.Start(t.Context(), sandbox.Agent, process.Spec{Args: []string{"cat"}})
 		starts <- start{p, syscall.Gettid(), err}
 	}
 	go startHere()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 func open(t *testing.T, temp, run string) *Backend {
@@ -29,7 +30,7 @@ func closed(t *testing.T, b *Backend) {
 	}
 }
 
-func stand(t *testing.T, b *Backend) runner.Sandbox {
+func stand(t *testing.T, b *Backend) sandbox.Sandbox {
 	t.Helper()
 	s, err := b.Open(t.Context(), &runner.Trial{Task: "task", Number: 1}, func(evidence.Event) {})
 	if err != nil {
@@ -72,7 +73,7 @@ func TestRelativeTemp(t *testing.T) {
 	defer closed(t, b)
 	s := stand(t, b)
 	defer func() { _ = s.Close(context.Background()) }()
-	if l := s.Layout(runner.AgentBox); !filepath.IsAbs(l.Workspace) || !filepath.IsAbs(l.MCPConfig) || !filepath.IsAbs(l.Private) {
+	if l := s.Layout(sandbox.Agent); !filepath.IsAbs(l.Workspace) || !filepath.IsAbs(l.MCPConfig) || !filepath.IsAbs(l.Private) {
 		t.Errorf("%+v", l)
 	}
 }

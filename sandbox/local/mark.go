@@ -8,7 +8,7 @@ const markVariable = "WAZA_SANDBOX"
 
 // mark names a box of a sandbox, or with an empty name what all its boxes' marks
 // begin with.
-func (s *sandbox) mark(box string) string { return s.dir + ":" + box }
+func (s *trialSandbox) mark(box string) string { return s.dir + ":" + box }
 
 // isMarked says whether an environment, as the system shows it, has a mark that
 // is mark, or begins with it where mark ends in a separator.

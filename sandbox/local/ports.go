@@ -8,13 +8,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // portCheck is how long to look whether somebody listens on a port.
 const portCheck = 2 * time.Second
 
-var _ runner.PortSharer = (*sandbox)(nil)
+var _ sandbox.PortSharer = (*trialSandbox)(nil)
 
 // ports are those of this machine that servers of the run listen on.
 type ports struct {
@@ -23,7 +23,7 @@ type ports struct {
 }
 
 type portOwner struct {
-	sandbox *sandbox
+	sandbox *trialSandbox
 	server  string
 }
 
@@ -42,7 +42,7 @@ func (p *ports) take(port int, by portOwner) error {
 }
 
 // leave gives back every port of a sandbox.
-func (p *ports) leave(s *sandbox) {
+func (p *ports) leave(s *trialSandbox) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for port, owner := range p.owners {
@@ -53,16 +53,16 @@ func (p *ports) leave(s *sandbox) {
 }
 
 // title is what people call the sandbox.
-func (s *sandbox) title() string {
+func (s *trialSandbox) title() string {
 	if s.trial.ServersOnly {
 		return "the run"
 	}
 	return fmt.Sprintf("%s/%d", s.trial.Task, s.trial.Number)
 }
 
-// TakePort implements runner.PortSharer: a port of this machine is for one server
+// TakePort implements sandbox.PortSharer: a port of this machine is for one server
 // at a time, and nobody else may answer at it.
-func (s *sandbox) TakePort(ctx context.Context, server string, port int) error {
+func (s *trialSandbox) TakePort(ctx context.Context, server string, port int) error {
 	if err := s.check(server); err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/waza-isolate/waza/runner"
 )
 
-func standWith(t *testing.T, b *Backend, task string, servers ...string) *sandbox {
+func standWith(t *testing.T, b *Backend, task string, servers ...string) *trialSandbox {
 	t.Helper()
 	trial := &runner.Trial{Task: task, Number: 1}
 	for _, name := range servers {
@@ -22,7 +22,7 @@ func standWith(t *testing.T, b *Backend, task string, servers ...string) *sandbo
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close(context.Background()) })
-	return s.(*sandbox)
+	return s.(*trialSandbox)
 }
 
 // freePort is one that nobody listens on.
@@ -45,7 +45,7 @@ func TestPortsOfARun(t *testing.T) {
 	if err := first.TakePort(t.Context(), "a", port); err != nil {
 		t.Fatal(err)
 	}
-	for server, s := range map[string]*sandbox{"b": first, "c": second} {
+	for server, s := range map[string]*trialSandbox{"b": first, "c": second} {
 		if err := s.TakePort(t.Context(), server, port); err == nil || !strings.Contains(err.Error(), `server "a" of first/1 has it`) {
 			t.Errorf("%s: %v", server, err)
 		}

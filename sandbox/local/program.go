@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
@@ -36,7 +36,7 @@ type program struct {
 
 // launch starts a program in a session, and so a process group, of its own: it
 // shares no terminal with us and gets none of the terminal's signals.
-func (s *sandbox) launch(box string, spec process.Spec) (*program, error) {
+func (s *trialSandbox) launch(box string, spec process.Spec) (*program, error) {
 	mark := s.mark(box)
 	env := lastOfEach(append(withoutProxy(append(without(os.Environ(), s.backend.without), spec.Env...)), markVariable+"="+mark))
 	env = lastOfEach(process.WithPath(env, spec.PathFirst))
@@ -65,7 +65,7 @@ func (s *sandbox) launch(box string, spec process.Spec) (*program, error) {
 	forget, err := s.backend.claim.remember(p.proc.Pid)
 	go p.see(func(state *os.ProcessState) {
 		s.spent(box, state)
-		if box == runner.AgentBox {
+		if box == sandbox.Agent {
 			killMarked(mark)
 		}
 		forget()

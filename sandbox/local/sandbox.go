@@ -16,15 +16,16 @@ import (
 
 	"github.com/waza-isolate/waza/internal/tree"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-// sandbox is one trial's directory, processes and listeners. It implements
-// runner.Sandbox.
+// trialSandbox is one trial's directory, processes and listeners. It implements
+// sandbox.Sandbox.
 //
 // The directory has the places of a plan at the paths that plans know: the
 // workspace of /workspace is DIR/workspace.
-type sandbox struct {
+type trialSandbox struct {
 	backend *Backend
 	trial   *runner.Trial
 	dir     string
@@ -46,11 +47,11 @@ type sandbox struct {
 
 // planned are the places of a plan, all in the agent's box.
 func planned() []string {
-	return []string{runner.WorkspaceDir, runner.HomeDir, filepath.Dir(runner.MCPConfigPath)}
+	return []string{sandbox.WorkspaceDir, sandbox.HomeDir, filepath.Dir(sandbox.MCPConfigPath)}
 }
 
-func (b *Backend) newSandbox(t *runner.Trial) (_ *sandbox, err error) {
-	s := &sandbox{backend: b, trial: t, gone: make(chan struct{}), used: map[string]time.Duration{}}
+func (b *Backend) newSandbox(t *runner.Trial) (_ *trialSandbox, err error) {
+	s := &trialSandbox{backend: b, trial: t, gone: make(chan struct{}), used: map[string]time.Duration{}}
 	if s.dir, s.root, err = b.claim.makeDir(fmt.Sprintf("%s-%d", t.Task, t.Number)); err != nil {
 		return nil, err
 	}
@@ -58,7 +59,7 @@ func (b *Backend) newSandbox(t *runner.Trial) (_ *sandbox, err error) {
 		err = errors.Join(err, s.root.MkdirAll(inRoot(dir), 0o700))
 	}
 	if err == nil {
-		err = s.root.WriteFile(inRoot(runner.MCPConfigPath), []byte(t.MCPJSON), 0o644)
+		err = s.root.WriteFile(inRoot(sandbox.MCPConfigPath), []byte(t.MCPJSON), 0o644)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.removeDir())
@@ -69,14 +70,14 @@ func (b *Backend) newSandbox(t *runner.Trial) (_ *sandbox, err error) {
 // inRoot is a planned path as a path in the sandbox's directory.
 func inRoot(planned string) string { return strings.TrimPrefix(filepath.Clean(planned), "/") }
 
-// Layout implements runner.Sandbox. Programs keep the home they have: an agent's
+// Layout implements sandbox.Sandbox. Programs keep the home they have: an agent's
 // credentials and a server's settings are there.
-func (s *sandbox) Layout(box string) runner.Layout {
-	l := runner.Layout{Guest: s.backend.executable}
-	if box == runner.AgentBox {
-		l.Workspace = s.dir + runner.WorkspaceDir
-		l.MCPConfig = s.dir + runner.MCPConfigPath
-		l.Private = s.dir + runner.HomeDir
+func (s *trialSandbox) Layout(box string) sandbox.Layout {
+	l := sandbox.Layout{Guest: s.backend.executable}
+	if box == sandbox.Agent {
+		l.Workspace = s.dir + sandbox.WorkspaceDir
+		l.MCPConfig = s.dir + sandbox.MCPConfigPath
+		l.Private = s.dir + sandbox.HomeDir
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		l.Models = s.models
@@ -84,9 +85,9 @@ func (s *sandbox) Layout(box string) runner.Layout {
 	return l
 }
 
-// Listen implements runner.Sandbox: every server is at a port of its own, and so
+// Listen implements sandbox.Sandbox: every server is at a port of its own, and so
 // are the models.
-func (s *sandbox) Listen(ctx context.Context) (places []runner.Place, err error) {
+func (s *trialSandbox) Listen(ctx context.Context) (places []sandbox.Endpoint, err error) {
 	defer func() {
 		if err != nil {
 			for _, place := range places {
@@ -100,7 +101,7 @@ func (s *sandbox) Listen(ctx context.Context) (places []runner.Place, err error)
 		if err != nil {
 			return places, err
 		}
-		places = append(places, runner.Place{Listener: ln, Server: name, Host: ln.Addr().String()})
+		places = append(places, sandbox.Endpoint{Listener: ln, Server: name, Host: ln.Addr().String()})
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,7 +110,7 @@ func (s *sandbox) Listen(ctx context.Context) (places []runner.Place, err error)
 	}
 	for _, place := range places {
 		s.listeners = append(s.listeners, place.Listener)
-		if place.Server == runner.ModelHost {
+		if place.Server == sandbox.ModelHost {
 			s.models = "http://" + place.Host
 		}
 	}
@@ -117,19 +118,19 @@ func (s *sandbox) Listen(ctx context.Context) (places []runner.Place, err error)
 }
 
 // names are those that the agent finds something under.
-func (s *sandbox) names() []string {
+func (s *trialSandbox) names() []string {
 	var all []string
 	for _, server := range s.trial.Servers {
 		all = append(all, server.Name)
 	}
 	if s.trial.AsksRunner() {
-		all = append(all, runner.ModelHost)
+		all = append(all, sandbox.ModelHost)
 	}
 	return all
 }
 
-// Dial implements runner.Sandbox.
-func (s *sandbox) Dial(ctx context.Context, server string, port int) (net.Conn, error) {
+// Dial implements sandbox.Sandbox.
+func (s *trialSandbox) Dial(ctx context.Context, server string, port int) (net.Conn, error) {
 	if err := s.check(server); err != nil {
 		return nil, err
 	}
@@ -145,17 +146,17 @@ func (s *sandbox) Dial(ctx context.Context, server string, port int) (net.Conn, 
 }
 
 // Gone is closed when the sandbox has ended: a box does not end before.
-func (s *sandbox) Gone(string) <-chan struct{} { return s.gone }
+func (s *trialSandbox) Gone(string) <-chan struct{} { return s.gone }
 
-// Ended implements runner.Sandbox: a box stands until Close.
-func (s *sandbox) Ended(context.Context, string) runner.Ending { return runner.Ending{} }
+// Ended implements sandbox.Sandbox: a box stands until Close.
+func (s *trialSandbox) Ended(context.Context, string) sandbox.Exit { return sandbox.Exit{} }
 
 // Directory is where everything of the sandbox is, for a person to look at.
-func (s *sandbox) Directory() string { return s.dir }
+func (s *trialSandbox) Directory() string { return s.dir }
 
-// Start implements runner.Sandbox. What the agent starts ends with it, as far as
+// Start implements sandbox.Sandbox. What the agent starts ends with it, as far as
 // it can be found.
-func (s *sandbox) Start(ctx context.Context, box string, spec process.Spec) (process.Process, error) {
+func (s *trialSandbox) Start(ctx context.Context, box string, spec process.Spec) (process.Process, error) {
 	if err := s.check(box); err != nil {
 		return nil, err
 	}
@@ -179,12 +180,12 @@ func (s *sandbox) Start(ctx context.Context, box string, spec process.Spec) (pro
 	return p, nil
 }
 
-// Put implements runner.Sandbox.
-func (s *sandbox) Put(ctx context.Context, box, dir string, tar io.Reader) error {
+// Put implements sandbox.Sandbox.
+func (s *trialSandbox) Put(ctx context.Context, box, dir string, tar io.Reader) error {
 	if err := s.check(box); err != nil {
 		return err
 	}
-	if box != runner.AgentBox {
+	if box != sandbox.Agent {
 		return fmt.Errorf("files of server %q need --isolate", box)
 	}
 	root, err := s.root.OpenRoot(filepath.Join(".", inRoot(dir)))
@@ -202,12 +203,12 @@ func (s *sandbox) Put(ctx context.Context, box, dir string, tar io.Reader) error
 	return nil
 }
 
-// Collect implements runner.Sandbox.
-func (s *sandbox) Collect(ctx context.Context, box, dir string, w io.Writer) error {
+// Collect implements sandbox.Sandbox.
+func (s *trialSandbox) Collect(ctx context.Context, box, dir string, w io.Writer) error {
 	if err := s.check(box); err != nil {
 		return err
 	}
-	if box != runner.AgentBox || !slices.ContainsFunc(planned(), func(p string) bool { return strings.HasPrefix(dir+"/", p+"/") }) {
+	if box != sandbox.Agent || !slices.ContainsFunc(planned(), func(p string) bool { return strings.HasPrefix(dir+"/", p+"/") }) {
 		return fmt.Errorf("get %s: there is no such place in %s", dir, box)
 	}
 	root, err := s.root.OpenRoot(inRoot(dir))
@@ -222,8 +223,8 @@ func (s *sandbox) Collect(ctx context.Context, box, dir string, w io.Writer) err
 }
 
 // check says whether the trial has a box and still stands.
-func (s *sandbox) check(box string) error {
-	known := box == runner.AgentBox || slices.ContainsFunc(s.trial.Servers, func(server runner.Server) bool { return server.Name == box })
+func (s *trialSandbox) check(box string) error {
+	known := box == sandbox.Agent || slices.ContainsFunc(s.trial.Servers, func(server runner.Server) bool { return server.Name == box })
 	if !known {
 		return fmt.Errorf("trial has no process %q", box)
 	}

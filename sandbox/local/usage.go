@@ -14,7 +14,7 @@ var errUnseen = errors.New("what processes of the machine use is known once they
 
 // spent counts what a program used that has ended; nil is one of which that is not
 // known.
-func (s *sandbox) spent(box string, state *os.ProcessState) {
+func (s *trialSandbox) spent(box string, state *os.ProcessState) {
 	if state == nil {
 		return
 	}
@@ -23,9 +23,9 @@ func (s *sandbox) spent(box string, state *os.ProcessState) {
 	s.used[box] += state.UserTime() + state.SystemTime()
 }
 
-// Usage implements runner.Sandbox. A process tells its time alone: no peak of one
+// Usage implements sandbox.Sandbox. A process tells its time alone: no peak of one
 // is that of all of a box.
-func (s *sandbox) Usage(_ context.Context, box string) (evidence.Usage, error) {
+func (s *trialSandbox) Usage(_ context.Context, box string) (evidence.Usage, error) {
 	s.usedMu.Lock()
 	defer s.usedMu.Unlock()
 	spent, known := s.used[box]

@@ -3,23 +3,23 @@ package sandboxtest
 import (
 	"testing"
 
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // boxes are those of a trial of the suite.
-func boxes() []string { return []string{runner.AgentBox, runner.RelayBox, "one", "two"} }
+func boxes() []string { return []string{sandbox.Agent, sandbox.Relay, "one", "two"} }
 
 // A box in which programs come and go, however they end, stands.
-func (s *suite) standing(t *testing.T, sandbox runner.Sandbox) {
-	for _, box := range []string{runner.AgentBox, "one"} {
-		s.run(t, sandbox, box, "exit", "7")
+func (s *suite) standing(t *testing.T, sb sandbox.Sandbox) {
+	for _, box := range []string{sandbox.Agent, "one"} {
+		s.run(t, sb, box, "exit", "7")
 	}
 	for _, box := range boxes() {
-		if e := sandbox.Ended(within(t), box); e != (runner.Ending{}) {
+		if e := sb.Ended(within(t), box); e != (sandbox.Exit{}) {
 			t.Errorf("%s ended: %+v", box, e)
 		}
 		select {
-		case <-sandbox.Gone(box):
+		case <-sb.Gone(box):
 			t.Errorf("%s is gone", box)
 		default:
 		}

@@ -12,21 +12,21 @@ import (
 	"testing"
 
 	"github.com/waza-isolate/waza/internal/tree/treetest"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
-func put(t *testing.T, sandbox runner.Sandbox, dir string, files ...treetest.Entry) {
+func put(t *testing.T, sb sandbox.Sandbox, dir string, files ...treetest.Entry) {
 	t.Helper()
-	if err := sandbox.Put(within(t), runner.AgentBox, dir, bytes.NewReader(treetest.Tar(t, 0o755, files...))); err != nil {
+	if err := sb.Put(within(t), sandbox.Agent, dir, bytes.NewReader(treetest.Tar(t, 0o755, files...))); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // collect is what the workspace holds: content by name, links as "-> target".
-func collect(t *testing.T, sandbox runner.Sandbox) map[string]string {
+func collect(t *testing.T, sb sandbox.Sandbox) map[string]string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := sandbox.Collect(within(t), runner.AgentBox, runner.WorkspaceDir, &out); err != nil {
+	if err := sb.Collect(within(t), sandbox.Agent, sandbox.WorkspaceDir, &out); err != nil {
 		t.Fatal(err)
 	}
 	found := map[string]string{}
@@ -64,23 +64,23 @@ func shortened(tree map[string]string) (lines []string) {
 }
 
 func (s *suite) files(t *testing.T) {
-	sandbox := s.stand(t)
+	sb := s.stand(t)
 	big := strings.Repeat("0123456789abcdef", 64<<10)
-	put(t, sandbox, runner.WorkspaceDir,
+	put(t, sb, sandbox.WorkspaceDir,
 		treetest.Entry{Name: "a.txt", Content: "a"}, treetest.Entry{Name: "deep/er/b.bin", Content: big}, treetest.Entry{Name: "empty/", Kind: tar.TypeDir},
 		treetest.Entry{Name: "link", Kind: tar.TypeSymlink, Link: "a.txt"})
-	put(t, sandbox, runner.WorkspaceDir, treetest.Entry{Name: "a.txt", Content: "again"})
-	workspace := sandbox.Layout(runner.AgentBox).Workspace
-	if got := s.say(t, sandbox, runner.AgentBox, "read", workspace+"/link"); got != "again" {
+	put(t, sb, sandbox.WorkspaceDir, treetest.Entry{Name: "a.txt", Content: "again"})
+	workspace := sb.Layout(sandbox.Agent).Workspace
+	if got := s.say(t, sb, sandbox.Agent, "read", workspace+"/link"); got != "again" {
 		t.Errorf("the agent reads %q", got)
 	}
-	sameTree(t, collect(t, sandbox), map[string]string{
+	sameTree(t, collect(t, sb), map[string]string{
 		"a.txt": "again", "deep/": "", "deep/er/": "", "deep/er/b.bin": big, "empty/": "", "link": "-> a.txt",
 	})
 }
 
 func (s *suite) hostileTar(t *testing.T) {
-	sandbox := s.stand(t)
+	sb := s.stand(t)
 	for name, content := range map[string][]byte{
 		"leads out":          treetest.Tar(t, 0o755, treetest.Entry{Name: "../out", Content: "x"}),
 		"leads out, deeply":  treetest.Tar(t, 0o755, treetest.Entry{Name: "a/../../out", Content: "x"}),
@@ -92,17 +92,17 @@ func (s *suite) hostileTar(t *testing.T) {
 		"no tar":             []byte(strings.Repeat("no tar ", 1000)),
 		"cut off":            treetest.Tar(t, 0o755, treetest.Entry{Name: "a", Content: strings.Repeat("x", 2000)})[:1000],
 	} {
-		if err := sandbox.Put(within(t), runner.AgentBox, runner.WorkspaceDir, bytes.NewReader(content)); err == nil {
+		if err := sb.Put(within(t), sandbox.Agent, sandbox.WorkspaceDir, bytes.NewReader(content)); err == nil {
 			t.Errorf("%s: was put", name)
 		}
 	}
-	for name := range collect(t, sandbox) {
+	for name := range collect(t, sb) {
 		if strings.Contains(name, "out") {
 			t.Errorf("%s came of it", name)
 		}
 	}
-	for _, dir := range []string{"/nonexistent", "/proc", runner.WorkspaceDir + "/nonexistent"} {
-		if err := sandbox.Put(within(t), runner.AgentBox, dir, bytes.NewReader(treetest.Tar(t, 0o755, treetest.Entry{Name: "x"}))); err == nil {
+	for _, dir := range []string{"/nonexistent", "/proc", sandbox.WorkspaceDir + "/nonexistent"} {
+		if err := sb.Put(within(t), sandbox.Agent, dir, bytes.NewReader(treetest.Tar(t, 0o755, treetest.Entry{Name: "x"}))); err == nil {
 			t.Errorf("a file was put into %s", dir)
 		}
 	}
@@ -110,57 +110,57 @@ func (s *suite) hostileTar(t *testing.T) {
 
 // What a program leaves is told as it is, and never followed.
 func (s *suite) hostileTree(t *testing.T) {
-	sandbox := s.stand(t)
-	s.say(t, sandbox, runner.AgentBox, "tree", sandbox.Layout(runner.AgentBox).Workspace)
-	sameTree(t, collect(t, sandbox), map[string]string{
+	sb := s.stand(t)
+	s.say(t, sb, sandbox.Agent, "tree", sb.Layout(sandbox.Agent).Workspace)
+	sameTree(t, collect(t, sb), map[string]string{
 		"deep/": "", "deep/er/": "", "deep/er/file": "content", "absolute": "-> /etc/passwd", "out": "-> ../../../../../../etc",
 		"loop": "-> loop", "pipe": "", "locked/": "", "locked/secret": "hidden", "back\\slash\nand line": "odd",
 	})
 }
 
 func (s *suite) configLinks(t *testing.T) {
-	sandbox := s.stand(t)
-	config := sandbox.Layout(runner.AgentBox).MCPConfig
-	put(t, sandbox, runner.WorkspaceDir,
+	sb := s.stand(t)
+	config := sb.Layout(sandbox.Agent).MCPConfig
+	put(t, sb, sandbox.WorkspaceDir,
 		treetest.Entry{Name: ".mcp.json", Kind: tar.TypeSymlink, Link: config}, treetest.Entry{Name: ".copilot/mcp.json", Kind: tar.TypeSymlink, Link: config},
 		treetest.Entry{Name: "kept", Content: "x"})
-	workspace := sandbox.Layout(runner.AgentBox).Workspace
+	workspace := sb.Layout(sandbox.Agent).Workspace
 	for _, link := range []string{"/.mcp.json", "/.copilot/mcp.json"} {
-		if got := s.say(t, sandbox, runner.AgentBox, "read", workspace+link); !strings.Contains(got, "mcpServers") {
+		if got := s.say(t, sb, sandbox.Agent, "read", workspace+link); !strings.Contains(got, "mcpServers") {
 			t.Errorf("through %s the agent reads %q", link, got)
 		}
 	}
-	sameTree(t, collect(t, sandbox), map[string]string{"kept": "x"})
+	sameTree(t, collect(t, sb), map[string]string{"kept": "x"})
 }
 
 // A program that puts a link in the place of the workspace has nothing else
 // collected.
 func (s *suite) swapped(t *testing.T) {
-	sandbox := s.stand(t)
-	workspace := sandbox.Layout(runner.AgentBox).Workspace
-	if e := s.run(t, sandbox, runner.AgentBox, "swap", workspace, "/etc"); e.exit.Code != 0 {
-		sameTree(t, collect(t, sandbox), map[string]string{}) // it may not
+	sb := s.stand(t)
+	workspace := sb.Layout(sandbox.Agent).Workspace
+	if e := s.run(t, sb, sandbox.Agent, "swap", workspace, "/etc"); e.exit.Code != 0 {
+		sameTree(t, collect(t, sb), map[string]string{}) // it may not
 		return
 	}
 	var out bytes.Buffer
-	if err := sandbox.Collect(within(t), runner.AgentBox, runner.WorkspaceDir, &out); err == nil {
+	if err := sb.Collect(within(t), sandbox.Agent, sandbox.WorkspaceDir, &out); err == nil {
 		t.Errorf("%d bytes were collected through a link", out.Len())
 	}
-	if err := sandbox.Put(within(t), runner.AgentBox, runner.WorkspaceDir, bytes.NewReader(treetest.Tar(t, 0o755, treetest.Entry{Name: "x"}))); err == nil {
+	if err := sb.Put(within(t), sandbox.Agent, sandbox.WorkspaceDir, bytes.NewReader(treetest.Tar(t, 0o755, treetest.Entry{Name: "x"}))); err == nil {
 		t.Error("a file was put through a link")
 	}
 }
 
 func (s *suite) collectFails(t *testing.T) {
-	sandbox := s.stand(t)
-	put(t, sandbox, runner.WorkspaceDir, treetest.Entry{Name: "big", Content: strings.Repeat("x", 2<<20)})
-	if err := sandbox.Collect(within(t), runner.AgentBox, runner.WorkspaceDir, full{}); !errors.Is(err, errFull) {
+	sb := s.stand(t)
+	put(t, sb, sandbox.WorkspaceDir, treetest.Entry{Name: "big", Content: strings.Repeat("x", 2<<20)})
+	if err := sb.Collect(within(t), sandbox.Agent, sandbox.WorkspaceDir, full{}); !errors.Is(err, errFull) {
 		t.Errorf("collected into a full file: %v", err)
 	}
-	if err := sandbox.Collect(within(t), runner.AgentBox, "/nonexistent", io.Discard); err == nil {
+	if err := sb.Collect(within(t), sandbox.Agent, "/nonexistent", io.Discard); err == nil {
 		t.Error("a directory that is not there was collected")
 	}
-	if got := collect(t, sandbox); len(got) != 1 {
+	if got := collect(t, sb); len(got) != 1 {
 		t.Errorf("after that, %d entries", len(got))
 	}
 }

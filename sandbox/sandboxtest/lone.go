@@ -8,7 +8,7 @@ import (
 
 	"github.com/waza-isolate/waza/internal/tree/treetest"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // lone is a sandbox without servers, as programs of graders have it: the workspace of
@@ -16,9 +16,9 @@ import (
 func (s *suite) lone(t *testing.T) {
 	trial := s.trial(t)
 	first := s.standWith(t, trial)
-	put(t, first, runner.WorkspaceDir, treetest.Entry{Name: "note", Content: "left"})
+	put(t, first, sandbox.WorkspaceDir, treetest.Entry{Name: "note", Content: "left"})
 	var frozen bytes.Buffer
-	if err := first.Collect(within(t), runner.AgentBox, runner.WorkspaceDir, &frozen); err != nil {
+	if err := first.Collect(within(t), sandbox.Agent, sandbox.WorkspaceDir, &frozen); err != nil {
 		t.Fatal(err)
 	}
 	other := *trial
@@ -27,21 +27,21 @@ func (s *suite) lone(t *testing.T) {
 		other.Network = "airtight"
 	}
 	lone := s.standWith(t, &other)
-	if err := lone.Put(within(t), runner.AgentBox, runner.WorkspaceDir, &frozen); err != nil {
+	if err := lone.Put(within(t), sandbox.Agent, sandbox.WorkspaceDir, &frozen); err != nil {
 		t.Fatal(err)
 	}
-	place := lone.Layout(runner.AgentBox).At(runner.WorkspaceDir + "/note")
-	if got := s.say(t, lone, runner.AgentBox, "read", place); got != "left" {
+	place := lone.Layout(sandbox.Agent).At(sandbox.WorkspaceDir + "/note")
+	if got := s.say(t, lone, sandbox.Agent, "read", place); got != "left" {
 		t.Errorf("the lone box has %q of the workspace", got)
 	}
-	put(t, lone, runner.WorkspaceDir, treetest.Entry{Name: "note", Content: "changed"})
+	put(t, lone, sandbox.WorkspaceDir, treetest.Entry{Name: "note", Content: "changed"})
 	sameTree(t, collect(t, first), map[string]string{"note": "left"})
 }
 
 // find looks at single paths, where a backend can.
 func (s *suite) find(t *testing.T) {
-	sandbox := s.stand(t)
-	finder, ok := sandbox.(runner.Finder)
+	sb := s.stand(t)
+	finder, ok := sb.(sandbox.Finder)
 	if !ok {
 		t.Skip("the backend looks into no box but the agent's")
 	}
@@ -49,7 +49,7 @@ func (s *suite) find(t *testing.T) {
 		treetest.Entry{Name: "d/file", Content: "x"},
 		treetest.Entry{Name: "link", Kind: tar.TypeSymlink, Link: "d"},
 	)
-	if err := sandbox.Put(within(t), "one", "/tmp", bytes.NewReader(content)); err != nil {
+	if err := sb.Put(within(t), "one", "/tmp", bytes.NewReader(content)); err != nil {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]struct {

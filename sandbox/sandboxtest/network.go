@@ -12,12 +12,13 @@ import (
 	"github.com/waza-isolate/waza/internal/tree/treetest"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
 // serveAt has each place say which server was asked for: by the place, or by the
 // request where a place is of all.
-func serveAt(t *testing.T, places []runner.Place) (stop func()) {
+func serveAt(t *testing.T, places []sandbox.Endpoint) (stop func()) {
 	t.Helper()
 	var serving sync.WaitGroup
 	var servers []*http.Server
@@ -41,7 +42,7 @@ func serveAt(t *testing.T, places []runner.Place) (stop func()) {
 }
 
 // tell writes the mcp.json that leads to places, as a runner does.
-func tell(t *testing.T, sandbox runner.Sandbox, places []runner.Place) {
+func tell(t *testing.T, sb sandbox.Sandbox, places []sandbox.Endpoint) {
 	t.Helper()
 	hosts := map[string]string{"one": "one", "two": "two"}
 	moved := false
@@ -51,26 +52,26 @@ func tell(t *testing.T, sandbox runner.Sandbox, places []runner.Place) {
 		}
 	}
 	if moved {
-		put(t, sandbox, "/", treetest.Entry{Name: strings.TrimPrefix(runner.MCPConfigPath, "/"), Content: string(mcpconfig.Render(hosts))})
+		put(t, sb, "/", treetest.Entry{Name: strings.TrimPrefix(sandbox.MCPConfigPath, "/"), Content: string(mcpconfig.Render(hosts))})
 	}
 }
 
 // The agent finds each server at its URL in mcp.json.
-func (s *suite) listen(t *testing.T, sandbox runner.Sandbox) {
-	s.visitAll(t, sandbox)
+func (s *suite) listen(t *testing.T, sb sandbox.Sandbox) {
+	s.visitAll(t, sb)
 }
 
-func (s *suite) visitAll(t *testing.T, sandbox runner.Sandbox) {
+func (s *suite) visitAll(t *testing.T, sb sandbox.Sandbox) {
 	t.Helper()
-	places, err := sandbox.Listen(within(t))
+	places, err := sb.Listen(within(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	stop := serveAt(t, places)
 	defer stop()
-	tell(t, sandbox, places)
+	tell(t, sb, places)
 	for _, server := range []string{"one", "two"} {
-		got := s.say(t, sandbox, runner.AgentBox, "visit", sandbox.Layout(runner.AgentBox).MCPConfig, server)
+		got := s.say(t, sb, sandbox.Agent, "visit", sb.Layout(sandbox.Agent).MCPConfig, server)
 		if got != server+" /mcp" {
 			t.Errorf("at the URL of %s the agent finds %q", server, got)
 		}
@@ -82,32 +83,32 @@ func (s *suite) models(t *testing.T) {
 	for _, servers := range []int{0, 2} {
 		trial := s.trial(t)
 		trial.Number, trial.Servers, trial.Models = servers+1, trial.Servers[:servers], &runner.Models{}
-		sandbox := s.standWith(t, trial)
-		places, err := sandbox.Listen(within(t))
+		sb := s.standWith(t, trial)
+		places, err := sb.Listen(within(t))
 		if err != nil {
 			t.Fatal(err)
 		}
 		stop := serveAt(t, places)
 		defer stop()
-		url := sandbox.Layout(runner.AgentBox).Models
-		got := s.say(t, sandbox, runner.AgentBox, "fetch", url+"/provider/x")
-		if got != runner.ModelHost+" /provider/x" {
+		url := sb.Layout(sandbox.Agent).Models
+		got := s.say(t, sb, sandbox.Agent, "fetch", url+"/provider/x")
+		if got != sandbox.ModelHost+" /provider/x" {
 			t.Errorf("with %d servers the agent finds %q at %s", servers, got, url)
 		}
 	}
 }
 
 // Places can be opened again when their listeners are closed.
-func (s *suite) listenAgain(t *testing.T, sandbox runner.Sandbox) {
+func (s *suite) listenAgain(t *testing.T, sb sandbox.Sandbox) {
 	for range 2 {
-		s.visitAll(t, sandbox)
+		s.visitAll(t, sb)
 	}
 }
 
 // The runner reaches what listens on the loopback of a server's box.
-func (s *suite) dial(t *testing.T, sandbox runner.Sandbox) {
+func (s *suite) dial(t *testing.T, sb sandbox.Sandbox) {
 	for _, loopback := range []string{"127.0.0.1", "::1"} {
-		r := s.start(t, sandbox, "one", "serve", loopback)
+		r := s.start(t, sb, "one", "serve", loopback)
 		port, err := strconv.Atoi(r.line(t))
 		if err != nil {
 			e := r.wait(t)
@@ -117,7 +118,7 @@ func (s *suite) dial(t *testing.T, sandbox runner.Sandbox) {
 			}
 			t.Fatalf("%s: %s", loopback, e.stderr)
 		}
-		conn, err := sandbox.Dial(within(t), "one", port)
+		conn, err := sb.Dial(within(t), "one", port)
 		if err != nil {
 			t.Fatalf("%s: %v", loopback, err)
 		}
@@ -127,7 +128,7 @@ func (s *suite) dial(t *testing.T, sandbox runner.Sandbox) {
 		_ = conn.Close()
 		_ = r.Signal(process.Kill)
 		r.wait(t)
-		if conn, err := sandbox.Dial(within(t), "one", port); err == nil {
+		if conn, err := sb.Dial(within(t), "one", port); err == nil {
 			_ = conn.Close()
 			t.Errorf("%s: something listens where nothing does", loopback)
 		}

@@ -13,13 +13,13 @@ import (
 
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/internal/tree/treetest"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
 // spec has the suite's program do something.
-func (s *suite) spec(sandbox runner.Sandbox, box string, args ...string) process.Spec {
-	return process.Spec{Args: append([]string{sandbox.Layout(box).Guest}, args...)}
+func (s *suite) spec(sb sandbox.Sandbox, box string, args ...string) process.Spec {
+	return process.Spec{Args: append([]string{sb.Layout(box).Guest}, args...)}
 }
 
 // running is a program whose output is being read.
@@ -38,14 +38,14 @@ type ended struct {
 	err            error
 }
 
-func (s *suite) start(t *testing.T, sandbox runner.Sandbox, box string, args ...string) *running {
+func (s *suite) start(t *testing.T, sb sandbox.Sandbox, box string, args ...string) *running {
 	t.Helper()
-	return attend(t, sandbox, box, s.spec(sandbox, box, args...))
+	return attend(t, sb, box, s.spec(sb, box, args...))
 }
 
-func attend(t *testing.T, sandbox runner.Sandbox, box string, spec process.Spec) *running {
+func attend(t *testing.T, sb sandbox.Sandbox, box string, spec process.Spec) *running {
 	t.Helper()
-	p, err := sandbox.Start(within(t), box, spec)
+	p, err := sb.Start(within(t), box, spec)
 	if err != nil {
 		t.Fatalf("%q: %v", spec.Args, err)
 	}
@@ -96,36 +96,36 @@ func (r *running) wait(t *testing.T) ended {
 	}
 }
 
-func (s *suite) run(t *testing.T, sandbox runner.Sandbox, box string, args ...string) ended {
+func (s *suite) run(t *testing.T, sb sandbox.Sandbox, box string, args ...string) ended {
 	t.Helper()
-	r := s.start(t, sandbox, box, args...)
+	r := s.start(t, sb, box, args...)
 	_ = r.Stdin().Close()
 	return r.wait(t)
 }
 
 // say runs a program that must succeed, and is what it says.
-func (s *suite) say(t *testing.T, sandbox runner.Sandbox, box string, args ...string) string {
+func (s *suite) say(t *testing.T, sb sandbox.Sandbox, box string, args ...string) string {
 	t.Helper()
-	e := s.run(t, sandbox, box, args...)
+	e := s.run(t, sb, box, args...)
 	if e.err != nil || e.exit != (process.Exit{}) {
 		t.Fatalf("%q: %+v, %v: %s", args, e.exit, e.err, e.stderr)
 	}
 	return e.stdout
 }
 
-func (s *suite) ends(t *testing.T, sandbox runner.Sandbox) {
-	for _, box := range []string{runner.AgentBox, "one"} {
+func (s *suite) ends(t *testing.T, sb sandbox.Sandbox) {
+	for _, box := range []string{sandbox.Agent, "one"} {
 		for arg, want := range map[string]int{"0": 0, "7": 7, "255": 255} {
-			if e := s.run(t, sandbox, box, "exit", arg); e.err != nil || e.exit != (process.Exit{Code: want}) {
+			if e := s.run(t, sb, box, "exit", arg); e.err != nil || e.exit != (process.Exit{Code: want}) {
 				t.Errorf("%s: exit %s came as %+v, %v", box, arg, e.exit, e.err)
 			}
 		}
 	}
 }
 
-func (s *suite) signals(t *testing.T, sandbox runner.Sandbox) {
+func (s *suite) signals(t *testing.T, sb sandbox.Sandbox) {
 	for _, signal := range []process.Signal{process.Interrupt, process.Terminate, process.Kill} {
-		r := s.start(t, sandbox, "one", "wait")
+		r := s.start(t, sb, "one", "wait")
 		r.awaitLine(t, "ready")
 		if err := r.Signal(signal); err != nil {
 			t.Fatal(err)
@@ -137,7 +137,7 @@ func (s *suite) signals(t *testing.T, sandbox runner.Sandbox) {
 			t.Errorf("%s: %+v, %v", signal, e.exit, e.err)
 		}
 	}
-	deaf := s.start(t, sandbox, "one", "deaf")
+	deaf := s.start(t, sb, "one", "deaf")
 	deaf.awaitLine(t, "ready")
 	for _, signal := range []process.Signal{process.Interrupt, process.Terminate, process.Kill} {
 		if err := deaf.Signal(signal); err != nil {
@@ -155,12 +155,12 @@ func (s *suite) signals(t *testing.T, sandbox runner.Sandbox) {
 	}
 }
 
-func (s *suite) streams(t *testing.T, sandbox runner.Sandbox) {
-	e := s.run(t, sandbox, "one", "say", "out", "err")
+func (s *suite) streams(t *testing.T, sb sandbox.Sandbox) {
+	e := s.run(t, sb, "one", "say", "out", "err")
 	if e.stdout != "out" || e.stderr != "err" {
 		t.Errorf("stdout %q, stderr %q", e.stdout, e.stderr)
 	}
-	r := s.start(t, sandbox, "one", "cat")
+	r := s.start(t, sb, "one", "cat")
 	text := strings.Repeat("line of text\n", 200_000)
 	if _, err := io.WriteString(r.Stdin(), text); err != nil {
 		t.Fatal(err)
@@ -173,9 +173,9 @@ func (s *suite) streams(t *testing.T, sandbox runner.Sandbox) {
 	}
 }
 
-func (s *suite) bigOutput(t *testing.T, sandbox runner.Sandbox) {
+func (s *suite) bigOutput(t *testing.T, sb sandbox.Sandbox) {
 	const size = 32 << 20
-	p, err := sandbox.Start(within(t), "one", s.spec(sandbox, "one", "flood", "33554432"))
+	p, err := sb.Start(within(t), "one", s.spec(sb, "one", "flood", "33554432"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,8 +189,8 @@ func (s *suite) bigOutput(t *testing.T, sandbox runner.Sandbox) {
 }
 
 // What a program said before its end is all there for whoever reads it late.
-func (s *suite) slowReader(t *testing.T, sandbox runner.Sandbox) {
-	p, err := sandbox.Start(within(t), "one", s.spec(sandbox, "one", "flood", "40000"))
+func (s *suite) slowReader(t *testing.T, sb sandbox.Sandbox) {
+	p, err := sb.Start(within(t), "one", s.spec(sb, "one", "flood", "40000"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,73 +204,73 @@ func (s *suite) slowReader(t *testing.T, sandbox runner.Sandbox) {
 	}
 }
 
-func (s *suite) environment(t *testing.T, sandbox runner.Sandbox) {
-	spec := s.spec(sandbox, "one", "env", "TOKEN")
+func (s *suite) environment(t *testing.T, sb sandbox.Sandbox) {
+	spec := s.spec(sb, "one", "env", "TOKEN")
 	spec.Env = []string{"TOKEN=first", "TOKEN=the=second"}
-	r := attend(t, sandbox, "one", spec)
+	r := attend(t, sb, "one", spec)
 	if e := r.wait(t); e.stdout != "the=second" {
 		t.Errorf("a variable that is given is %q", e.stdout)
 	}
-	workspace := sandbox.Layout(runner.AgentBox).Workspace
-	spec = s.spec(sandbox, runner.AgentBox, "dir")
+	workspace := sb.Layout(sandbox.Agent).Workspace
+	spec = s.spec(sb, sandbox.Agent, "dir")
 	spec.Dir = workspace
-	if e := attend(t, sandbox, runner.AgentBox, spec).wait(t); e.stdout != workspace {
+	if e := attend(t, sb, sandbox.Agent, spec).wait(t); e.stdout != workspace {
 		t.Errorf("a program that is to start in %s starts in %q", workspace, e.stdout)
 	}
 }
 
-func (s *suite) cannotRun(t *testing.T, sandbox runner.Sandbox) {
-	guest := sandbox.Layout("one").Guest
+func (s *suite) cannotRun(t *testing.T, sb sandbox.Sandbox) {
+	guest := sb.Layout("one").Guest
 	for name, spec := range map[string]process.Spec{
 		"a program that is not in PATH": {Args: []string{"waza-no-such-program"}},
 		"a path with nothing there":     {Args: []string{"/nonexistent/program"}},
 		"a directory":                   {Args: []string{"/proc"}},
 		"no such working directory":     {Args: []string{guest, "exit", "0"}, Dir: "/nonexistent"},
 	} {
-		p, err := sandbox.Start(within(t), "one", spec)
+		p, err := sb.Start(within(t), "one", spec)
 		if err == nil {
 			_ = p.Signal(process.Kill)
 			t.Errorf("%s: was started", name)
 		}
 	}
-	s.say(t, sandbox, "one", "exit", "0")
+	s.say(t, sb, "one", "exit", "0")
 }
 
 // A child that holds the output of a program open does not hold up its end, and
 // goes with it; of the agent, also one that has left its group.
-func (s *suite) children(t *testing.T, sandbox runner.Sandbox) {
+func (s *suite) children(t *testing.T, sb sandbox.Sandbox) {
 	for _, test := range []struct{ box, act string }{
-		{"one", "child"}, {runner.AgentBox, "child"}, {runner.AgentBox, "stray"},
+		{"one", "child"}, {sandbox.Agent, "child"}, {sandbox.Agent, "stray"},
 	} {
 		token := t.Name() + test.box + test.act
 		began := time.Now()
-		e := s.run(t, sandbox, test.box, test.act, token)
+		e := s.run(t, sb, test.box, test.act, token)
 		if e.err != nil || e.exit != (process.Exit{}) || time.Since(began) > limit/2 {
 			t.Errorf("%+v: %+v, %v, after %s", test, e.exit, e.err, time.Since(began))
 		}
 		dockertest.Await(t, limit/2, "the child is gone", func() bool {
-			return s.say(t, sandbox, test.box, "count", token) == "0"
+			return s.say(t, sb, test.box, "count", token) == "0"
 		})
 	}
 }
 
 func (s *suite) layout(t *testing.T) {
 	trial := s.trial(t)
-	sandbox := s.standWith(t, trial)
-	l := sandbox.Layout(runner.AgentBox)
+	sb := s.standWith(t, trial)
+	l := sb.Layout(sandbox.Agent)
 	for planned, actual := range map[string]string{
-		runner.WorkspaceDir: l.Workspace, runner.MCPConfigPath: l.MCPConfig, runner.GuestPath: l.Guest,
-		runner.WorkspaceDir + "/a/b": l.Workspace + "/a/b", "/elsewhere": "/elsewhere",
+		sandbox.WorkspaceDir: l.Workspace, sandbox.MCPConfigPath: l.MCPConfig, sandbox.GuestPath: l.Guest,
+		sandbox.WorkspaceDir + "/a/b": l.Workspace + "/a/b", "/elsewhere": "/elsewhere",
 	} {
 		if got := l.At(planned); got != actual {
 			t.Errorf("%s is at %s, want %s", planned, got, actual)
 		}
 	}
-	if got := s.say(t, sandbox, runner.AgentBox, "read", l.MCPConfig); got != trial.MCPJSON {
+	if got := s.say(t, sb, sandbox.Agent, "read", l.MCPConfig); got != trial.MCPJSON {
 		t.Errorf("mcp.json is\n%s", cmp.Diff(trial.MCPJSON, got))
 	}
-	put(t, sandbox, "/", treetest.Entry{Name: runner.HomeDir[1:] + "/private/file", Content: "mine"})
-	if got := s.say(t, sandbox, runner.AgentBox, "read", l.At(runner.HomeDir+"/private/file")); got != "mine" {
+	put(t, sb, "/", treetest.Entry{Name: sandbox.HomeDir[1:] + "/private/file", Content: "mine"})
+	if got := s.say(t, sb, sandbox.Agent, "read", l.At(sandbox.HomeDir+"/private/file")); got != "mine" {
 		t.Errorf("what was put beside the workspace is %q", got)
 	}
 }

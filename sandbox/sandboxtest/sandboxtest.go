@@ -16,6 +16,7 @@ import (
 	"github.com/waza-isolate/waza/internal/tree/treetest"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // limit bounds everything that a test waits for.
@@ -26,16 +27,16 @@ type Opened struct {
 	Backend runner.Backend
 	Name    string       // as guarantees name it
 	Trial   runner.Trial // what trials of the backend have in common
-	Box     runner.Box   // of agent and servers
+	Box     sandbox.Box  // of agent and servers
 	// Left lists what stands of the run's sandboxes: directories, containers.
 	Left func(t *testing.T) []string
 }
 
-// Run runs the suite. open makes a backend whose boxes' [runner.Layout] has the
+// Run runs the suite. open makes a backend whose boxes' [sandbox.Layout] has the
 // suite's own static program as Guest, and closes it when the test ends.
 func Run(t *testing.T, open func(t *testing.T, program string) Opened) {
 	s := &suite{Opened: open(t, dockertest.Program(t, "sandbox/sandboxtest/testdata/program", "program"))}
-	together := map[string]func(*testing.T, runner.Sandbox){
+	together := map[string]func(*testing.T, sandbox.Sandbox){
 		"guarantees":       s.guarantees,
 		"ends":             s.ends,
 		"signals":          s.signals,
@@ -78,9 +79,9 @@ func Run(t *testing.T, open func(t *testing.T, program string) Opened) {
 		}
 	})
 	t.Run("together", func(t *testing.T) {
-		sandbox := s.stand(t)
+		sb := s.stand(t)
 		for name, test := range together {
-			t.Run(name, func(t *testing.T) { test(t, sandbox) })
+			t.Run(name, func(t *testing.T) { test(t, sb) })
 		}
 	})
 	if left := s.Left(t); len(left) > 0 {
@@ -102,23 +103,23 @@ func (s *suite) trial(t *testing.T) *runner.Trial {
 }
 
 // stand opens a sandbox, closed at the test's end.
-func (s *suite) stand(t *testing.T) runner.Sandbox {
+func (s *suite) stand(t *testing.T) sandbox.Sandbox {
 	t.Helper()
 	return s.standWith(t, s.trial(t))
 }
 
-func (s *suite) standWith(t *testing.T, trial *runner.Trial) runner.Sandbox {
+func (s *suite) standWith(t *testing.T, trial *runner.Trial) sandbox.Sandbox {
 	t.Helper()
-	sandbox, err := s.Backend.Open(within(t), trial, func(evidence.Event) {})
+	sb, err := s.Backend.Open(within(t), trial, func(evidence.Event) {})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := sandbox.Close(context.Background()); err != nil {
+		if err := sb.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})
-	return sandbox
+	return sb
 }
 
 func within(t *testing.T) context.Context {
@@ -128,44 +129,44 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
-func (s *suite) guarantees(t *testing.T, sandbox runner.Sandbox) {
-	g := sandbox.Guarantees()
+func (s *suite) guarantees(t *testing.T, sb sandbox.Sandbox) {
+	g := sb.Guarantees()
 	if g.Backend != s.Name || g.Network != s.Trial.Network || g.Enforced == nil {
 		t.Errorf("guarantees %+v, want those of backend %s", g, s.Name)
 	}
 }
 
 func (s *suite) closing(t *testing.T) {
-	sandbox := s.stand(t)
+	sb := s.stand(t)
 	for range 2 {
-		if err := sandbox.Close(within(t)); err != nil {
+		if err := sb.Close(within(t)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := sandbox.Start(within(t), "one", s.spec(sandbox, "one", "exit", "0")); err == nil {
+	if _, err := sb.Start(within(t), "one", s.spec(sb, "one", "exit", "0")); err == nil {
 		t.Error("a program starts in a closed sandbox")
 	}
-	if err := sandbox.Put(within(t), runner.AgentBox, runner.WorkspaceDir, strings.NewReader("")); err == nil {
+	if err := sb.Put(within(t), sandbox.Agent, sandbox.WorkspaceDir, strings.NewReader("")); err == nil {
 		t.Error("a closed sandbox takes files")
 	}
-	if _, err := sandbox.Dial(within(t), "one", 1); err == nil {
+	if _, err := sb.Dial(within(t), "one", 1); err == nil {
 		t.Error("a closed sandbox is dialled")
 	}
 }
 
 // Close ends whatever runs: those who wait for it hear so, and its output ends.
 func (s *suite) closeWithWork(t *testing.T) {
-	sandbox := s.stand(t)
+	sb := s.stand(t)
 	token := t.Name()
 	var runs []*running
-	for _, box := range []string{runner.AgentBox, "one", "two"} {
+	for _, box := range []string{sandbox.Agent, "one", "two"} {
 		for _, act := range []string{"wait", "deaf"} {
-			r := s.start(t, sandbox, box, act, token)
+			r := s.start(t, sb, box, act, token)
 			r.awaitLine(t, "ready")
 			runs = append(runs, r)
 		}
 	}
-	if err := sandbox.Close(within(t)); err != nil {
+	if err := sb.Close(within(t)); err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range runs {
@@ -202,21 +203,21 @@ func (s *suite) cancelled(t *testing.T) {
 // Sandboxes of one run stand side by side.
 func (s *suite) several(t *testing.T) {
 	one, two := s.stand(t), s.standWith(t, s.anotherTrial(t))
-	for i, sandbox := range []runner.Sandbox{one, two} {
-		put(t, sandbox, runner.WorkspaceDir, treetest.Entry{Name: "which", Content: string(rune('1' + i))})
+	for i, sb := range []sandbox.Sandbox{one, two} {
+		put(t, sb, sandbox.WorkspaceDir, treetest.Entry{Name: "which", Content: string(rune('1' + i))})
 	}
-	for i, sandbox := range []runner.Sandbox{one, two} {
-		place := sandbox.Layout(runner.AgentBox).At(runner.WorkspaceDir + "/which")
-		if got := s.say(t, sandbox, runner.AgentBox, "read", place); got != string(rune('1'+i)) {
+	for i, sb := range []sandbox.Sandbox{one, two} {
+		place := sb.Layout(sandbox.Agent).At(sandbox.WorkspaceDir + "/which")
+		if got := s.say(t, sb, sandbox.Agent, "read", place); got != string(rune('1'+i)) {
 			t.Errorf("sandbox %d has the file of %s", i+1, got)
 		}
 	}
 }
 
-func (s *suite) nobody(t *testing.T, sandbox runner.Sandbox) {
-	_, startErr := sandbox.Start(within(t), "nobody", s.spec(sandbox, "one", "exit", "0"))
-	_, dialErr := sandbox.Dial(within(t), "nobody", 80)
-	putErr := sandbox.Put(within(t), "nobody", runner.WorkspaceDir, strings.NewReader(""))
+func (s *suite) nobody(t *testing.T, sb sandbox.Sandbox) {
+	_, startErr := sb.Start(within(t), "nobody", s.spec(sb, "one", "exit", "0"))
+	_, dialErr := sb.Dial(within(t), "nobody", 80)
+	putErr := sb.Put(within(t), "nobody", sandbox.WorkspaceDir, strings.NewReader(""))
 	for what, err := range map[string]error{"start": startErr, "dial": dialErr, "put": putErr} {
 		if err == nil {
 			t.Errorf("%s in a box that is not there", what)

@@ -3,7 +3,7 @@ package sandboxtest
 import (
 	"testing"
 
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // overshoot is how much more than its limit the kernel may let a container have for
@@ -11,10 +11,10 @@ import (
 const overshoot = 1 << 20
 
 // usage holds that what a box used is its own, and no more than it may.
-func (s *suite) usage(t *testing.T, sandbox runner.Sandbox) {
-	for _, box := range []string{runner.AgentBox, "one"} {
-		s.say(t, sandbox, box, "say", "something", "")
-		used, err := sandbox.Usage(within(t), box)
+func (s *suite) usage(t *testing.T, sb sandbox.Sandbox) {
+	for _, box := range []string{sandbox.Agent, "one"} {
+		s.say(t, sb, box, "say", "something", "")
+		used, err := sb.Usage(within(t), box)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -31,7 +31,7 @@ func (s *suite) usage(t *testing.T, sandbox runner.Sandbox) {
 			t.Errorf("%s: breaches %+v", box, breaches)
 		}
 	}
-	if used, err := sandbox.Usage(within(t), "nobody"); err == nil {
+	if used, err := sb.Usage(within(t), "nobody"); err == nil {
 		t.Errorf("a box that is not there used %+v", used)
 	}
 }

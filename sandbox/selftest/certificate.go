@@ -14,6 +14,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/probe"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
@@ -61,12 +62,12 @@ type ground struct {
 	kind    evidence.SandboxKind
 	nonce   string
 
-	own, other runner.Sandbox // the second is another trial's
-	outpost    runner.Outpost // nil where there can be none
+	own, other sandbox.Sandbox // the second is another trial's
+	outpost    runner.Outpost  // nil where there can be none
 	noOutpost  error
 
 	host, neighbour, sibling *post // nil where nothing listens
-	places                   []runner.Place
+	places                   []sandbox.Endpoint
 	attackers                []*attacker
 	heard                    controls
 }
@@ -99,7 +100,7 @@ func (g *ground) probe(ctx context.Context) error {
 		return err
 	}
 	group, attacking := errgroup.WithContext(ctx)
-	for _, box := range []string{runner.AgentBox, attackingServer} {
+	for _, box := range []string{sandbox.Agent, attackingServer} {
 		a := &attacker{box: box, nonce: g.nonce + "." + box}
 		g.attackers = append(g.attackers, a)
 		group.Go(func() error { return a.attack(attacking, g.own, g.aims(a.nonce)) })
@@ -138,7 +139,7 @@ func (g *ground) open(ctx context.Context) error {
 // trial is planned as any other of the kind, with nothing but our executable in its
 // boxes.
 func (g *ground) trial(task string, servers ...string) *runner.Trial {
-	box := runner.Box{CPUs: 1, Memory: 128 << 20, Disk: 16 << 20, Pids: 64}
+	box := sandbox.Box{CPUs: 1, Memory: 128 << 20, Disk: 16 << 20, Pids: 64}
 	t := &runner.Trial{
 		Run: g.run, Task: "waza-" + task, Number: 1, Network: g.kind.Network, Subnets: g.kind.Subnets, Runtime: g.kind.Runtime,
 		Workspace: g.kind.Workspace, MCPJSON: "{\"mcpServers\":{}}\n", Agent: runner.Agent{Box: box},
@@ -152,7 +153,7 @@ func (g *ground) trial(task string, servers ...string) *runner.Trial {
 // listen starts every listener, has both trials' places of the agent opened, and
 // plants secrets.
 func (g *ground) listen(ctx context.Context) (err error) {
-	for _, s := range []runner.Sandbox{g.own, g.other} {
+	for _, s := range []sandbox.Sandbox{g.own, g.other} {
 		places, err := s.Listen(ctx)
 		if err != nil {
 			return err
@@ -161,7 +162,7 @@ func (g *ground) listen(ctx context.Context) (err error) {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
-		g.neighbour, err = g.watch(ctx, in(g.other, runner.AgentBox), "neighbour")
+		g.neighbour, err = g.watch(ctx, in(g.other, sandbox.Agent), "neighbour")
 		return err
 	})
 	group.Go(func() (err error) {
@@ -181,12 +182,12 @@ func (g *ground) listen(ctx context.Context) (err error) {
 // starter starts a program somewhere.
 type starter func(context.Context, process.Spec) (process.Process, error)
 
-func in(s runner.Sandbox, box string) starter {
+func in(s sandbox.Sandbox, box string) starter {
 	return func(ctx context.Context, p process.Spec) (process.Process, error) { return s.Start(ctx, box, p) }
 }
 
 func program(name string, args ...string) process.Spec {
-	return process.Spec{Args: append([]string{runner.GuestPath, probe.Subcommand, name}, args...)}
+	return process.Spec{Args: append([]string{sandbox.GuestPath, probe.Subcommand, name}, args...)}
 }
 
 // aims is what one box aims at.
@@ -223,7 +224,7 @@ func (g *ground) close(ctx context.Context) error {
 		_ = place.Close() // its sandbox is about to end
 	}
 	closers := []func(context.Context) error{}
-	for _, s := range []runner.Sandbox{g.own, g.other} {
+	for _, s := range []sandbox.Sandbox{g.own, g.other} {
 		if s != nil {
 			closers = append(closers, s.Close)
 		}

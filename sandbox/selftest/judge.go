@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/probe"
 )
 
@@ -21,7 +21,7 @@ type attacker struct {
 	ended bool                     // the box was there to the end
 }
 
-func (a *attacker) attack(ctx context.Context, s runner.Sandbox, aims probe.Aims) (err error) {
+func (a *attacker) attack(ctx context.Context, s sandbox.Sandbox, aims probe.Aims) (err error) {
 	a.found = map[string]probe.Finding{}
 	a.ended, err = runProgram(ctx, in(s, a.box), probe.Attack, aims, func(l *lines) error {
 		for {
@@ -63,7 +63,7 @@ type single struct {
 
 func (g *ground) judgeOne(name string, a *attacker) single {
 	where := "the agent's container"
-	if a.box != runner.AgentBox {
+	if a.box != sandbox.Agent {
 		where = "a server's container"
 	}
 	s := single{box: where, result: evidence.AttackNotTried}

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/probe"
 )
 
@@ -13,7 +13,7 @@ import (
 func TestJudge(t *testing.T) {
 	heard := controls{"tcp4": true, "udp4": true}
 	agent := func(f ...probe.Finding) *attacker {
-		a := &attacker{box: runner.AgentBox, nonce: "n.agent", ended: true, found: map[string]probe.Finding{}}
+		a := &attacker{box: sandbox.Agent, nonce: "n.agent", ended: true, found: map[string]probe.Finding{}}
 		for _, one := range f {
 			a.found[one.Attack] = one
 		}
@@ -41,7 +41,7 @@ func TestJudge(t *testing.T) {
 		{"no answer of a listener that is deaf", probe.HostTCP, ground{heard: controls{"udp4": true}}, agent(probe.Finding{Attack: probe.HostTCP, State: probe.Refused, Detail: "no answer"}), evidence.AttackNotTried, "could not be heard"},
 		{"no answer", probe.HostTCP, ground{heard: heard}, agent(probe.Finding{Attack: probe.HostTCP, State: probe.Refused, Detail: "no answer"}), evidence.AttackHeld, "no answer"},
 		{"not told", probe.Mount, ground{}, agent(), evidence.AttackNotTried, "said nothing"},
-		{"the box ended", probe.GuestSignals, ground{}, &attacker{box: runner.AgentBox}, evidence.AttackGotOut, "container ended"},
+		{"the box ended", probe.GuestSignals, ground{}, &attacker{box: sandbox.Agent}, evidence.AttackGotOut, "container ended"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

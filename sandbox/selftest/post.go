@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/probe"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
@@ -172,7 +172,7 @@ func (g *ground) plant(ctx context.Context) error {
 	if err := w.Close(); err != nil {
 		return err
 	}
-	return g.other.Put(ctx, runner.AgentBox, runner.WorkspaceDir, &buf)
+	return g.other.Put(ctx, sandbox.Agent, sandbox.WorkspaceDir, &buf)
 }
 
 // controls is whether the host's listener heard who stands beside it, by transport

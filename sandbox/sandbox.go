@@ -1,0 +1,121 @@
+// Package sandbox is what the runner asks of a backend's sandbox: the containers of one
+// trial, where programs are started in them and files put and collected, and why one ended.
+//
+// A sandbox does only what every backend can do. What some can do besides is an interface
+// of its own, which the runner looks for. The package decides nothing and starts nothing.
+package sandbox
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/netip"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/sandbox/observe"
+	"github.com/waza-isolate/waza/sandbox/process"
+)
+
+// Agent is the container in which the agent runs, as [Sandbox.Start] and other methods name
+// it. Every other container is a server's, under its own name, or a service's, see
+// [ServiceName].
+const Agent = "agent"
+
+// Relay is what connects the agent's container with the runner, where that is a container
+// of its own: it is gone when the network is, too. In a sandbox that has none it lasts as
+// long as the sandbox.
+const Relay = "relay"
+
+// ServiceName is the name of the container of a server's service.
+func ServiceName(server, service string) string { return server + "/" + service }
+
+// Sandbox is what one trial owns.
+type Sandbox interface {
+	// Layout returns where programs in a container find things.
+	Layout(container string) Layout
+	// Listen opens the endpoints where the agent finds its servers, and its models where it
+	// has any.
+	Listen(ctx context.Context) ([]Endpoint, error)
+	// Dial connects to a port on the loopback of a server's container, over IPv4 or
+	// IPv6.
+	Dial(ctx context.Context, server string, port int) (net.Conn, error)
+	// Start starts a program in a container; with no Args, or OfImage, that of its image.
+	Start(ctx context.Context, container string, p process.Spec) (process.Process, error)
+	// Put unpacks a tar into a directory of a container.
+	Put(ctx context.Context, container, dir string, tar io.Reader) error
+	// Collect writes a directory of a container to w as tar, without links to
+	// [MCPConfigPath]. The container may put any bytes into it.
+	Collect(ctx context.Context, container, dir string, w io.Writer) error
+	// Usage returns what a container used so far, by its own account, and the last account
+	// where it has ended. It fails where nothing of that can be seen.
+	Usage(ctx context.Context, container string) (evidence.Usage, error)
+	// Gone is closed when a container has ended, by itself or at Close.
+	Gone(container string) <-chan struct{}
+	// Ended reports whether a container does not answer any more, and who caused that. It
+	// is called before Close. What runs in the container cannot have it name somebody
+	// else.
+	Ended(ctx context.Context, container string) Exit
+	// Guarantees returns what is really enforced.
+	Guarantees() evidence.Guarantees
+	// Close ends everything, the output of every process too. It may be called
+	// twice and joins what went wrong.
+	Close(ctx context.Context) error
+}
+
+// Endpoint is where the agent finds servers.
+type Endpoint struct {
+	net.Listener
+	Server string // the one found here, or [ModelHost]; empty for all, told apart by HTTP's Host
+	Host   string // what stands for the server in its URL; empty for its name
+}
+
+// Adviser is a [Sandbox] that knows what is special about its containers.
+type Adviser interface {
+	// Advice returns what may have kept a program from starting in a container, and what
+	// to do; empty for nothing.
+	Advice(container string) string
+}
+
+// Finder is a [Sandbox] that looks into all of its containers.
+type Finder interface {
+	// Find writes what is at an absolute path of a container to w, as a tar of that one
+	// entry, or of none where nothing is there. No link is followed: one on the way is
+	// written in place of what is behind it. The container may put any bytes into it.
+	Find(ctx context.Context, container, path string, w io.Writer) error
+}
+
+// Observer is a [Sandbox] that watches what the programs of servers and services do
+// besides answering.
+type Observer interface {
+	// Observe returns what those of a container did so far, by its guest's account. It
+	// fails where the container has ended.
+	Observe(ctx context.Context, container string) (observe.Seen, error)
+}
+
+// PortSharer is a [Sandbox] whose containers share the ports of one machine.
+type PortSharer interface {
+	// TakePort keeps a port for a server's program alone, until Close. It is called
+	// before that is started, and fails where somebody else has the port: who
+	// listens there would be taken for the server.
+	TakePort(ctx context.Context, server string, port int) error
+}
+
+// Outlet is a [Sandbox] whose containers may reach what is outside, through the runner.
+type Outlet interface {
+	Sandbox
+	// ListenAt accepts what connects to an address of a container's own loopback, until the
+	// listener is closed or the container has ended. Names that the container may
+	// reach resolve there, as egress.Names returns them.
+	ListenAt(ctx context.Context, container string, at netip.AddrPort) (net.Listener, error)
+}
+
+// Services is a [Sandbox] whose servers may have services.
+type Services interface {
+	Sandbox
+	// Ready returns once a service is ready: when check, started in the service's
+	// container again and again, has exited with 0, or where it has no Args when the
+	// image's own health check says so. From then on the service's server reaches
+	// it under its name, and nothing else does. It ends with ctx; its error says
+	// what the last check found.
+	Ready(ctx context.Context, server, service string, check process.Spec) error
+}
