@@ -1,13 +1,15 @@
 package grading
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
+	"strconv"
 
 	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/text"
 )
 
@@ -73,11 +75,7 @@ func (r *ErrorRules) expects(call evidence.Call) bool {
 }
 
 func errorCode(raw json.RawMessage) int64 {
-	var e struct{ Code json.Number }
-	if json.Unmarshal(raw, &e) != nil {
-		return 0
-	}
-	code, _ := e.Code.Int64()
+	code, _ := strconv.ParseInt(string(jsontext.Member(raw, "code")), 10, 64)
 	return code
 }
 
@@ -142,26 +140,19 @@ func (f failures) part(limit int) float64 {
 
 // why says what went wrong with a call that failed.
 func why(call evidence.Call) string {
-	var told struct {
-		Message string `json:"message"`
-		Code    json.Number
-		Content []struct {
-			Text string `json:"text"`
-		} `json:"content"`
+	ended := string(call.Outcome)
+	if code := errorCode(call.Error); code != 0 {
+		ended += " " + strconv.FormatInt(code, 10)
 	}
-	raw := call.Error
-	if raw == nil {
-		raw = call.Result
+	message := jsontext.Text(jsontext.Member(call.Error, "message"))
+	for block := range jsontext.Elements(jsontext.Member(call.Result, "content")) {
+		message = cmp.Or(message, jsontext.Text(jsontext.Member(block, "text")))
+		break
 	}
-	_ = json.Unmarshal(raw, &told) // what cannot be read is not told
-	ended := strings.TrimSpace(fmt.Sprintf("%s %s", call.Outcome, told.Code))
-	switch {
-	case told.Message != "":
-		return ended + ": " + quote(text.FirstLine(told.Message))
-	case len(told.Content) > 0 && told.Content[0].Text != "":
-		return ended + ": " + quote(text.FirstLine(told.Content[0].Text))
+	if message == "" {
+		return ended
 	}
-	return ended
+	return ended + ": " + quote(text.FirstLine(message))
 }
 
 func (f failures) describe(limit int) string {

@@ -34,44 +34,51 @@ func unfenced(answer string) string {
 // fenced is a text that is one fenced block and nothing else.
 var fenced = regexp.MustCompile("^```(?:json)?[ \t]*\r?\n((?s:.*?))\r?\n?```$")
 
-// parseOpinion reads a judge's answer: one JSON object with exactly a score and a
-// reason, in a fenced block or bare, with nothing around it.
+// parseOpinion reads a judge's answer, which has exactly a score and a reason.
 func parseOpinion(text string) (opinion, error) {
+	var o opinion
+	seen, err := readAnswered(text, o.set)
+	if err == nil && (!seen["score"] || !seen["reason"]) {
+		err = errors.New("it lacks a score or a reason")
+	}
+	return o, err
+}
+
+// readAnswered reads what a model was to answer: one JSON object, in a fenced block or bare,
+// with nothing around it. Each key, as it is written and at most once, goes to set with what
+// begins its value, and set refuses what is no scalar.
+func readAnswered(text string, set func(key string, value json.Token) error) (seen map[string]bool, err error) {
 	in := json.NewDecoder(strings.NewReader(unfenced(text)))
 	in.UseNumber()
-	var o opinion
-	seen := map[string]bool{}
+	seen = map[string]bool{}
 	if token, err := in.Token(); err != nil || token != json.Delim('{') {
-		return o, errors.New("no JSON object")
+		return nil, errors.New("no JSON object")
 	}
 	for in.More() {
 		key, err := in.Token()
 		if err != nil {
-			return o, errors.New("no valid JSON")
+			return nil, errors.New("no valid JSON")
 		}
 		name, _ := key.(string)
 		value, err := in.Token()
 		switch {
 		case err != nil:
-			return o, errors.New("no valid JSON")
+			return nil, errors.New("no valid JSON")
 		case seen[name]:
-			return o, fmt.Errorf("%s stands there twice", excerpt(name))
+			return nil, fmt.Errorf("%s stands there twice", excerpt(name))
 		}
 		seen[name] = true
-		if err := o.set(name, value); err != nil {
-			return o, err
+		if err := set(name, value); err != nil {
+			return nil, err
 		}
 	}
 	if _, err := in.Token(); err != nil {
-		return o, errors.New("no valid JSON")
+		return nil, errors.New("no valid JSON")
 	}
 	if _, err := in.Token(); !errors.Is(err, io.EOF) {
-		return o, errors.New("something follows the object")
+		return nil, errors.New("something follows the object")
 	}
-	if !seen["score"] || !seen["reason"] {
-		return o, errors.New("it lacks a score or a reason")
-	}
-	return o, nil
+	return seen, nil
 }
 
 func (o *opinion) set(name string, value json.Token) error {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
@@ -61,21 +60,14 @@ func AskUser(judge evidence.Judge, model, instructions string, conversation []Ex
 	}
 }
 
-// ReadReply reads what was answered: one JSON object, in a fenced block or bare, with nothing
-// around it.
+// ReadReply reads what was answered.
 func ReadReply(answer evidence.JudgeAnswer) (Reply, error) {
-	text := unfenced(answer.Text)
-	in := json.NewDecoder(strings.NewReader(text))
-	in.DisallowUnknownFields()
 	var r Reply
 	if answer.Refusal != "" {
 		return r, fmt.Errorf("the model refuses: %s", excerpt(answer.Refusal))
 	}
-	if err := in.Decode(&r); err != nil {
-		return r, fmt.Errorf("no JSON object with action and text: %s", excerpt(text))
-	}
-	if _, err := in.Token(); !errors.Is(err, io.EOF) {
-		return r, errors.New("something follows the object")
+	if _, err := readAnswered(answer.Text, r.set); err != nil {
+		return r, fmt.Errorf("no JSON object with action and text alone: %w: %s", err, excerpt(answer.Text))
 	}
 	switch empty := strings.TrimSpace(r.Text) == ""; {
 	case r.Action != ActionReply && r.Action != ActionStop && r.Action != ActionAbstain:
@@ -86,4 +78,19 @@ func ReadReply(answer evidence.JudgeAnswer) (Reply, error) {
 		return r, fmt.Errorf("its text has %d bytes", len(r.Text))
 	}
 	return r, nil
+}
+
+func (r *Reply) set(key string, value json.Token) error {
+	text, ok := value.(string)
+	switch {
+	case !ok:
+		return fmt.Errorf("its %s is no string", excerpt(key))
+	case key == "action":
+		r.Action = text
+	case key == "text":
+		r.Text = text
+	default:
+		return fmt.Errorf("it has a key %s", excerpt(key))
+	}
+	return nil
 }

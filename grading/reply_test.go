@@ -17,6 +17,9 @@ func TestReadReply(t *testing.T) {
 		`{"action":"shout","text":"x"}`:                                  {},
 		`{"action":"stop","text":""} and more`:                           {},
 		`{"action":"stop","text":"","score":1}`:                          {},
+		`{"Action":"reply","text":"six"}`:                                {},
+		`{"action":"stop","action":"reply","text":"six"}`:                {},
+		`{"action":"reply","text":["six"]}`:                              {},
 		`I would say six.`:                                               {},
 		`{"action":"reply","text":"` + strings.Repeat("x", 1<<20) + `"}`: {},
 	} {

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/text"
 )
 
@@ -13,28 +14,19 @@ import (
 // where it does not. It looks at the structured content and at the first text: at an
 // object's own word that something went wrong, or at how the text begins. It guesses.
 func softError(result json.RawMessage) string {
-	var told struct {
-		Structured json.RawMessage `json:"structuredContent"`
-		Content    []struct {
-			Type string `json:"type"`
-			Text string `json:"text"`
-		} `json:"content"`
-	}
-	if json.Unmarshal(result, &told) != nil {
-		return ""
-	}
-	if why := objectError(told.Structured); why != "" {
+	if why := objectError(jsontext.Member(result, "structuredContent")); why != "" {
 		return why
 	}
-	for _, block := range told.Content {
-		if block.Type != "text" {
+	for block := range jsontext.Elements(jsontext.Member(result, "content")) {
+		if jsontext.Text(jsontext.Member(block, "type")) != "text" {
 			continue
 		}
-		if why := objectError(json.RawMessage(block.Text)); why != "" {
+		said := jsontext.Text(jsontext.Member(block, "text"))
+		if why := objectError(json.RawMessage(said)); why != "" {
 			return why
 		}
-		if errorText.MatchString(block.Text) {
-			return fmt.Sprintf("it begins with %s", quote(text.FirstLine(block.Text)))
+		if errorText.MatchString(said) {
+			return fmt.Sprintf("it begins with %s", quote(text.FirstLine(said)))
 		}
 		return ""
 	}

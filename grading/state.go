@@ -12,6 +12,7 @@ import (
 	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading/match"
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // StateConfig configures the state grader: what a server was left with. After the agent
@@ -274,22 +275,15 @@ func (r *report) holdsValue(what string, value json.RawMessage, unread string, w
 // message.
 func answerText(a evidence.CallAnswer) string {
 	if a.Outcome == evidence.OutcomeProtocolError {
-		var e struct {
-			Message string `json:"message"`
-		}
-		_ = json.Unmarshal(a.Error, &e) // else there is none
-		return cmp.Or(e.Message, string(a.Error))
+		return cmp.Or(jsontext.Text(jsontext.Member(a.Error, "message")), string(a.Error))
 	}
 	return capture.Text(a.Result)
 }
 
 // answerValue is an answer as JSON: a result's structured content, else its text.
 func answerValue(a evidence.CallAnswer, text string) json.RawMessage {
-	var result struct {
-		Structured json.RawMessage `json:"structuredContent"`
-	}
-	if json.Unmarshal(a.Result, &result) == nil && len(result.Structured) > 0 && string(result.Structured) != "null" {
-		return result.Structured
+	if structured := jsontext.Member(a.Result, "structuredContent"); structured != nil && string(structured) != "null" {
+		return structured
 	}
 	return json.RawMessage(text)
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/sandbox"
@@ -150,10 +151,7 @@ func (tr *trialRun) ask(ctx context.Context, q *inquest, what evidence.CallAsk) 
 }
 
 func isToolError(result json.RawMessage) bool {
-	var r struct {
-		IsError bool `json:"isError"`
-	}
-	return json.Unmarshal(result, &r) == nil && r.IsError
+	return string(jsontext.Member(result, "isError")) == "true"
 }
 
 // lookAt looks at one path of a server's container.

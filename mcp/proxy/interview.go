@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcp/catalog"
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
 
 // talk is a probe's conversation with a server. Its errors are of type
@@ -106,43 +106,22 @@ func isAnswer(raw []byte, request string) bool {
 	return err == nil && !env.batch && env.messages[0].kind == response && env.messages[0].id.Key == asked.messages[0].id.Key
 }
 
-// answer is both eras' first answer, as far as a probe reads it.
-type answer struct {
-	Result *struct {
-		ProtocolVersion   string          `json:"protocolVersion"`
-		SupportedVersions json.RawMessage `json:"supportedVersions"`
-		ServerInfo        identity        `json:"serverInfo"`
-		Meta              struct {
-			ServerInfo identity `json:"io.modelcontextprotocol/serverInfo"`
-		} `json:"_meta"`
-	} `json:"result"`
-	Error *struct {
-		Code    int    `json:"code"`
-		Message string `json:"message"`
-	} `json:"error"`
-}
-
-type identity struct {
-	Name    string `json:"name"`
-	Version string `json:"version"`
-}
-
+// readAnswer reads both eras' first answer, as far as a probe does.
 func readAnswer(era Era, line []byte) (ServerInfo, error) {
-	var a answer
-	if err := json.Unmarshal(line, &a); err != nil {
+	m, err := jsonrpc.Read(line)
+	switch {
+	case err != nil:
 		return ServerInfo{}, fmt.Errorf("its answer cannot be read: %w", err)
-	}
-	if a.Error != nil {
-		return ServerInfo{}, fmt.Errorf("%d %s", a.Error.Code, clip([]byte(a.Error.Message)))
-	}
-	if a.Result == nil {
+	case m.Error != nil:
+		return ServerInfo{}, fmt.Errorf("%d %s", errorCode(m.Error), clip([]byte(jsontext.Text(jsontext.Member(m.Error, "message")))))
+	case m.Result == nil:
 		return ServerInfo{}, errors.New("its answer has no result")
 	}
-	info := ServerInfo{Era: era, ProtocolVersion: a.Result.ProtocolVersion}
-	who := a.Result.ServerInfo
+	info := ServerInfo{Era: era, ProtocolVersion: jsontext.Text(jsontext.Member(m.Result, "protocolVersion"))}
+	who := jsontext.Member(m.Result, "serverInfo")
 	if era == EraStateless {
-		who = a.Result.Meta.ServerInfo
-		for version := range jsontext.Elements(a.Result.SupportedVersions) {
+		who = jsontext.Member(jsontext.Member(m.Result, "_meta"), "io.modelcontextprotocol/serverInfo")
+		for version := range jsontext.Elements(jsontext.Member(m.Result, "supportedVersions")) {
 			info.ProtocolVersion = jsontext.Word(version)
 			break
 		}
@@ -151,6 +130,7 @@ func readAnswer(era Era, line []byte) (ServerInfo, error) {
 		return ServerInfo{}, errors.New("its answer names no protocol version")
 	}
 	info.ProtocolVersion = clip([]byte(info.ProtocolVersion))
-	info.Name, info.Version = clip([]byte(who.Name)), clip([]byte(who.Version))
+	info.Name = clip([]byte(jsontext.Text(jsontext.Member(who, "name"))))
+	info.Version = clip([]byte(jsontext.Text(jsontext.Member(who, "version"))))
 	return info, nil
 }
