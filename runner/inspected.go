@@ -10,7 +10,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading"
-	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
 	"github.com/waza-isolate/waza/results"
 )
 
@@ -86,11 +86,11 @@ func asked(dir evidence.Dir) (map[string]int, error) {
 		if err != nil {
 			return nil, fmt.Errorf("inspection: %w", err)
 		}
-		method, id := jsontext.Word(jsontext.Member(f.Raw, "method")), jsontext.Member(f.Raw, "id")
-		if f.Dir != evidence.ToClient || method == "" || id == nil || len(count) == maxAsked && count[method] == 0 {
+		m, err := jsonrpc.ReadOne(f.Raw)
+		if err != nil || f.Dir != evidence.ToClient || !m.IsRequest() || len(count) == maxAsked && count[m.Method] == 0 {
 			continue
 		}
-		count[method]++
+		count[m.Method]++
 	}
 	return count, nil
 }
