@@ -58,7 +58,7 @@ type Trial struct {
 	Stderr     map[string]Written         // by server
 	Echoes     map[string][]evidence.Echo // by server
 	Transcript []evidence.TranscriptEvent
-	Steps      []evidence.Step
+	Steps      []evidence.Step      // also those of checkpoints
 	Narration  *evidence.Narration  // nil without a transcript
 	Gateway    bool                 // ours was in the way to the trial's models
 	Models     []evidence.ModelCall // without their bytes

@@ -520,6 +520,13 @@ func readRecorded(d evidence.Dir, t results.Trial) (results.Trial, error) {
 	if t.Steps, err = d.Steps(); err != nil {
 		return t, err
 	}
+	for _, c := range t.Checkpoints {
+		steps, err := d.Checkpoint(c.AfterTurn).Steps()
+		if err != nil {
+			return t, err
+		}
+		t.Steps = append(t.Steps, steps...)
+	}
 	t.Gateway = d.Gateway(t.Trial)
 	for call, err := range d.ModelCalls() {
 		if err != nil {

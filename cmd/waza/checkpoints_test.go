@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/judgetest"
 	"github.com/waza-isolate/waza/results"
 )
 
@@ -80,6 +81,62 @@ func TestCheckpoints(t *testing.T) {
 		if !strings.Contains(c.stderr.String(), want) {
 			t.Errorf("%s: it does not say %q:\n%s", wrong, want, c.stderr.String())
 		}
+	}
+}
+
+// What a judge did not answer at a checkpoint is asked later, of what stood there then, and
+// its answers are evidence from then on.
+func TestCheckpointIsJudgedLater(t *testing.T) {
+	t.Parallel()
+	e := judgetest.Serve(t, judgetest.Saying("no idea"))
+	p := judgedProject(t, strings.Replace(goesOn, "  agent:\n", `  judge: {base_url: "ENDPOINT", api_key_env: JUDGE_KEY, model: house}
+  agent:
+`, 1)+`-- tasks/1.yaml --
+id: goes-on
+inputs: {prompt: one, follow_up_prompts: [two]}
+checkpoints: [{after_turn: 1, graders: [{type: prompt, name: polite, config: {prompt: Was it polite?}}]}]
+graders: [{type: text, name: output, config: {contains: [one and then two]}}]
+`, e)
+	p.startLocal().wait(exitOK)
+	polite := func() results.Validation { return p.results().Tasks[0].Runs[0].Checkpoints[0].Validations["polite"] }
+	if v := polite(); v.Result != evidence.VerdictError {
+		t.Fatalf("without a readable answer: %+v", v)
+	}
+	e.Script(judgetest.Saying(judgement))
+	judge := []string{"--judge-url", e.URL, "--judge-key-env", "JUDGE_KEY"}
+	for _, step := range []struct {
+		args []string
+		said string
+		all  int // answers on record
+	}{
+		{nil, "", 2}, // at the checkpoint, and once more when the trial had ended
+		{append([]string{"--judge"}, judge...), "questions put to the judge: 1\n", 3},
+		{append([]string{"--judge"}, judge...), "questions put to the judge: 0\n", 3},
+		{append([]string{"--judge-again"}, judge...), "questions put to the judge: 1\n", 4},
+		{nil, "", 4},
+	} {
+		c := p.start(append([]string{"grade", "run"}, step.args...)...).wait(exitOK)
+		if c.stderr.String() != step.said {
+			t.Errorf("%q: stderr %q, want %q", step.args, c.stderr.String(), step.said)
+		}
+		want := evidence.VerdictPass
+		if step.all == 2 {
+			want = evidence.VerdictError
+		}
+		if v := polite(); v.Result != want {
+			t.Errorf("%q: %+v", step.args, v)
+		}
+		if judge := p.results().Summary.Judge; judge == nil || judge.Answers != step.all {
+			t.Errorf("%q: the judge took %+v, want %d answers", step.args, judge, step.all)
+		}
+	}
+	for _, asked := range e.Asked() {
+		if shown := asked.Body.Messages[1].Content; !strings.Contains(shown, "first: one") || strings.Contains(shown, "then two") {
+			t.Errorf("the judge is shown\n%s", shown)
+		}
+	}
+	if left := unsealed(t, p); len(left) > 0 {
+		t.Errorf("not sealed: %q", left)
 	}
 }
 
