@@ -160,16 +160,21 @@ func outline(trial Trial) RunResult {
 		Narration:     narration(trial),
 		Responder:     trial.Responder,
 		Commands:      trial.Commands,
-	}
-	for _, c := range trial.Verdicts.Checkpoints {
-		r.Checkpoints = append(r.Checkpoints, Checkpoint{
-			AfterTurn: c.AfterTurn, Status: statusOf(c.Class), Validations: validations(c.Verdicts.Verdicts), Stopped: c.Stopped,
-		})
+		Checkpoints:   checkpoints(trial.Verdicts.Checkpoints),
 	}
 	if r.Status = statusOf(r.Outcome); r.Status == StatusError {
 		r.ErrorMsg = cmp.Or(r.Message, string(r.Outcome))
 	}
 	return r
+}
+
+func checkpoints(verdicts []evidence.CheckpointVerdicts) (all []Checkpoint) {
+	for _, c := range verdicts {
+		all = append(all, Checkpoint{
+			AfterTurn: c.AfterTurn, Status: statusOf(c.Class), Validations: validations(c.Verdicts.Verdicts), Stopped: c.Stopped,
+		})
+	}
+	return all
 }
 
 func statusOf(outcome evidence.Class) Status {

@@ -20,8 +20,8 @@ type Why struct {
 	deciding evidence.VerdictResult // that puts a trial into its class; empty where no grader does
 }
 
-// Why goes by the trial's class. Graders that did not pass it are in the order of their
-// names, those first that decided.
+// Why goes by the trial's class. Graders that did not pass it, or a checkpoint that ended its
+// conversation, are in the order of their names, those first that decided.
 func (r RunResult) Why() Why {
 	if r.Outcome == evidence.ClassPass {
 		return Why{}
@@ -38,6 +38,14 @@ func (r RunResult) Why() Why {
 			w.Against = append(w.Against, v)
 		}
 	}
+	for _, c := range r.Checkpoints {
+		for _, v := range c.Validations {
+			if c.Stopped && v.Result != evidence.VerdictPass {
+				v.Identifier += fmt.Sprintf(" after turn %d", c.AfterTurn)
+				w.Against = append(w.Against, v)
+			}
+		}
+	}
 	slices.SortFunc(w.Against, func(a, b Validation) int {
 		return cmp.Or(w.rank(a)-w.rank(b), cmp.Compare(a.Identifier, b.Identifier))
 	})
@@ -46,7 +54,7 @@ func (r RunResult) Why() Why {
 
 // WhyOf is the same of a trial's verdicts.
 func WhyOf(v evidence.Verdicts) Why {
-	return RunResult{Outcome: v.Class, Reason: v.Reason, Message: v.Message, Validations: validations(v.Verdicts)}.Why()
+	return RunResult{Outcome: v.Class, Reason: v.Reason, Message: v.Message, Validations: validations(v.Verdicts), Checkpoints: checkpoints(v.Checkpoints)}.Why()
 }
 
 func (w Why) rank(v Validation) int {

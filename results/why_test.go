@@ -22,11 +22,18 @@ func TestWhy(t *testing.T) {
 		line    string
 		reasons []string
 	}{
-		"pass":           {v: evidence.Verdicts{Class: evidence.ClassPass, Verdicts: verdicts[1:2]}},
-		"one fails":      {evidence.Verdicts{Class: evidence.ClassFail, Message: "failed: sums", Verdicts: verdicts[:2]}, "sums: One is missing.", []string{"failed: sums", sums}},
-		"some fail":      {evidence.Verdicts{Class: evidence.ClassFail, Message: "failed: sums, adds", Verdicts: verdicts}, adds + " And 2 other graders did not pass.", []string{"failed: sums, adds", adds, sums, tells}},
-		"cannot tell":    {evidence.Verdicts{Class: evidence.ClassError, Message: "could not judge: tells", Verdicts: verdicts}, tells + " And 2 other graders did not pass.", []string{"could not judge: tells", tells, adds, sums}},
-		"ran too long":   {evidence.Verdicts{Class: evidence.ClassTimeout, Message: "it ran\ntoo long", Verdicts: verdicts[:1]}, "it ran", []string{"it ran\ntoo long", sums}},
+		"pass":         {v: evidence.Verdicts{Class: evidence.ClassPass, Verdicts: verdicts[1:2]}},
+		"one fails":    {evidence.Verdicts{Class: evidence.ClassFail, Message: "failed: sums", Verdicts: verdicts[:2]}, "sums: One is missing.", []string{"failed: sums", sums}},
+		"some fail":    {evidence.Verdicts{Class: evidence.ClassFail, Message: "failed: sums, adds", Verdicts: verdicts}, adds + " And 2 other graders did not pass.", []string{"failed: sums, adds", adds, sums, tells}},
+		"cannot tell":  {evidence.Verdicts{Class: evidence.ClassError, Message: "could not judge: tells", Verdicts: verdicts}, tells + " And 2 other graders did not pass.", []string{"could not judge: tells", tells, adds, sums}},
+		"ran too long": {evidence.Verdicts{Class: evidence.ClassTimeout, Message: "it ran\ntoo long", Verdicts: verdicts[:1]}, "it ran", []string{"it ran\ntoo long", sums}},
+		"a checkpoint stopped it": {
+			evidence.Verdicts{Class: evidence.ClassFail, Message: "the conversation ended", Verdicts: verdicts[1:2], Checkpoints: []evidence.CheckpointVerdicts{
+				{Checkpoint: evidence.Checkpoint{AfterTurn: 1}, Verdicts: evidence.Verdicts{Class: evidence.ClassFail, Verdicts: verdicts[3:]}},
+				{Checkpoint: evidence.Checkpoint{AfterTurn: 2, Stopped: true}, Verdicts: evidence.Verdicts{Class: evidence.ClassFail, Verdicts: verdicts[:2]}},
+			}},
+			"sums after turn 2: One is missing.", []string{"the conversation ended", "sums after turn 2: One is missing.\nAnd another."},
+		},
 		"attacked alone": {evidence.Verdicts{Class: evidence.ClassFail, Message: "the attack succeeded: x", Verdicts: verdicts[1:2]}, "the attack succeeded: x", []string{"the attack succeeded: x"}},
 		"no word of it":  {evidence.Verdicts{Class: evidence.ClassInfra, Reason: evidence.ReasonEngine}, "", nil},
 		"hidden words":   {evidence.Verdicts{Class: evidence.ClassInfra, Message: strings.Repeat("\u202e", 300)}, strings.Repeat(`\u{202E}`, 29) + `\u{202E` + "…", []string{strings.Repeat("\u202e", 300)}},
