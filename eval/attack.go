@@ -58,7 +58,7 @@ func (r resolver) attack(taken claims, names map[string]string) *ResolvedAttack 
 	for i, one := range a.Inject {
 		r.checkInjection(one, taken, append(slices.Clone(at), "inject", i))
 	}
-	g := graders{doc: r.doc, roots: r.loader.eval.roots(), seen: names, config: r.loader.eval.Config}
+	g := graders{doc: r.doc, eval: r.loader.eval, seen: names}
 	g.add(a.Success, append(slices.Clone(at), "success"), " in this task's attack")
 	g.checkServers(r.serverNames())
 	return &ResolvedAttack{*a, g.specs}

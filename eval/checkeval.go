@@ -38,7 +38,7 @@ func (l *loader) checkEval() {
 	l.checkCanaries(c.Canaries)
 	l.checkModels(c)
 	l.servers = append(slices.Collect(maps.Keys(c.MCPServers)), l.eval.mockNames()...)
-	l.graders = graders{doc: l.doc, roots: l.eval.roots(), seen: map[string]string{}, config: c}
+	l.graders = graders{doc: l.doc, eval: l.eval, update: l.opts.UpdateSnapshots, seen: map[string]string{}}
 	l.graders.add(l.eval.Graders, strictyaml.Path{"graders"}, "")
 	l.checkMetrics()
 }

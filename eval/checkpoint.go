@@ -36,7 +36,7 @@ func (r resolver) checkpoints() []ResolvedCheckpoint {
 		case c.AfterTurn > turns:
 			r.doc.Problemf(at, "%s is %d, and the conversation has %d turn(s)", at, c.AfterTurn, turns)
 		}
-		g := graders{doc: r.doc, roots: r.loader.eval.roots(), seen: map[string]string{}, config: r.loader.eval.Config}
+		g := graders{doc: r.doc, eval: r.loader.eval, update: r.loader.opts.UpdateSnapshots, seen: map[string]string{}}
 		g.add(c.Graders, strictyaml.Path{"checkpoints", i, "graders"}, "")
 		g.checkServers(r.serverNames())
 		all = append(all, ResolvedCheckpoint{AfterTurn: c.AfterTurn, Graders: g.specs, Stop: c.OnFailure == "stop"})

@@ -18,9 +18,9 @@ import (
 // name.
 type graders struct {
 	doc     *strictyaml.Document
-	roots   []string          // directories that files which configs name are relative to, the eval's first
+	eval    *Eval
+	update  bool              // snapshots are written by the run
 	seen    map[string]string // name → whose it is, for the message
-	config  Config            // the eval's
 	specs   []evidence.GraderSpec
 	servers []serverName
 }
@@ -187,7 +187,7 @@ func (g *graders) bring(program *grading.ProgramConfig, one *Grader) {
 			if len(program.Files) >= maxBrought || len(name) > 200 || !strings.ContainsAny(name, "/.") || !isInside(name) || program.Files[name] != "" {
 				continue
 			}
-			if _, err := locate(g.roots, name); err != nil {
+			if _, err := locate(g.eval.roots(), name); err != nil {
 				continue
 			}
 			if program.Files == nil {
@@ -205,7 +205,7 @@ func (g *graders) bring(program *grading.ProgramConfig, one *Grader) {
 
 // checkPlanted holds that a grader is about canaries that there are.
 func (g *graders) checkPlanted(grader string, names []string, at strictyaml.Path) {
-	known := slices.Sorted(maps.Keys(g.config.Canaries))
+	known := slices.Sorted(maps.Keys(g.eval.Config.Canaries))
 	if len(known) == 0 {
 		g.doc.Problemf(at, "grader %q is about canaries, and the eval plants none; add config.canaries", grader)
 		return

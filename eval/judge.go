@@ -23,7 +23,7 @@ func checkJudge(doc *strictyaml.Document, j *Judge) {
 // at, asks one.
 func (g *graders) checkAsked(name string, config any, at strictyaml.Path) {
 	own, asks := grading.AsksJudge(config)
-	c := g.config
+	c := g.eval.Config
 	switch {
 	case !asks || c.JudgeModel != "" || own != "":
 	case c.Judge == nil && c.Model == "":

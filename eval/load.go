@@ -39,6 +39,9 @@ type Options struct {
 	StrictKeys bool
 	// NoSkills has nobody look for the skill that the eval is about.
 	NoSkills bool
+	// UpdateSnapshots takes snapshots of diff graders that are not there as empty, and
+	// refuses those that [Eval.WriteSnapshot] would not write.
+	UpdateSnapshots bool
 	// Local reads the eval to run it on processes of this machine: what cannot be
 	// without containers is refused.
 	Local bool

@@ -160,7 +160,7 @@ func (r resolver) checkScript() {
 
 // graders are the task's, with the names that they have.
 func (r resolver) graders(skills []Skill) ([]evidence.GraderSpec, map[string]string) {
-	g := graders{doc: r.doc, roots: r.loader.eval.roots(), seen: map[string]string{}, config: r.loader.eval.Config}
+	g := graders{doc: r.doc, eval: r.loader.eval, update: r.loader.opts.UpdateSnapshots, seen: map[string]string{}}
 	g.expected(r.task.Expected)
 	r.shouldTrigger(&g, skills)
 	g.add(r.task.Graders, strictyaml.Path{"graders"}, " in this task")

@@ -14,10 +14,11 @@ import (
 // what was expected of them. That a file can be read, its snapshot and each fragment
 // is one check.
 type DiffConfig struct {
-	_ struct{} `later:"update_snapshots" unknown:"warn"`
+	_ struct{} `unknown:"warn"`
 
-	ExpectedFiles []ExpectedFile `json:"expected_files" jsonschema:"files of the workspace"`
-	ContextDir    string         `json:"context_dir,omitempty" jsonschema:"directory of the snapshots, relative to the eval; default the eval's own"`
+	ExpectedFiles   []ExpectedFile `json:"expected_files" jsonschema:"files of the workspace"`
+	ContextDir      string         `json:"context_dir,omitempty" jsonschema:"directory of the snapshots, relative to the eval; default the eval's own"`
+	UpdateSnapshots bool           `json:"update_snapshots,omitempty" jsonschema:"has no effect: snapshots are written where the command line has --update-snapshots"`
 
 	snapshots map[string][]byte
 }
@@ -84,15 +85,42 @@ func (c *DiffConfig) Hold(files map[string][]byte) error {
 	return nil
 }
 
-func (c *DiffConfig) grade(s *subject) (report, error) {
-	if err := s.kept(evidence.GapWorkspace); err != nil {
-		return report{}, err
-	}
+// read finds the expected files in the workspace of the trial in dir.
+func (c *DiffConfig) read(dir evidence.Dir) (map[string]*entry, error) {
 	wanted := map[string]bool{}
 	for _, f := range c.ExpectedFiles {
 		wanted[path.Clean(f.Path)] = true
 	}
-	files, err := readWorkspace(s.dir, wanted)
+	return readWorkspace(dir, wanted)
+}
+
+// Snapshots returns what the workspace of the trial in dir has of the files that a diff
+// grader compares with snapshots, by the snapshots' names; nothing for other graders, and
+// nothing of files that cannot be read.
+func Snapshots(dir evidence.Dir, spec evidence.GraderSpec) map[string][]byte {
+	g, err := load(spec)
+	c, ok := g.(*DiffConfig)
+	if err != nil || !ok {
+		return nil
+	}
+	files, err := c.read(dir)
+	if err != nil {
+		return nil // the grader says so
+	}
+	found := map[string][]byte{}
+	for _, f := range c.ExpectedFiles {
+		if file := files[path.Clean(f.Path)]; f.Snapshot != "" && file.unread() == "" && found[c.snapshot(f)] == nil {
+			found[c.snapshot(f)] = file.content
+		}
+	}
+	return found
+}
+
+func (c *DiffConfig) grade(s *subject) (report, error) {
+	if err := s.kept(evidence.GapWorkspace); err != nil {
+		return report{}, err
+	}
+	files, err := c.read(s.dir)
 	if err != nil {
 		return report{}, fmt.Errorf("%w: %s", errEvidence, s.explain(err))
 	}

@@ -82,6 +82,11 @@ func (r *run) attempt(ctx context.Context, t *Trial, dir evidence.Dir) (*Result,
 		}
 		return nil, err
 	}
+	if r.o.Snapshots != nil {
+		if _, err := r.o.Snapshots.take(dir); err != nil {
+			return nil, err
+		}
+	}
 	if err := grade(dir); err != nil {
 		return nil, err
 	}

@@ -116,7 +116,7 @@ func (r Record) Consult(ctx context.Context, dir string, c Consulting) (put int,
 		asked, err := c.trial(ctx, trial)
 		put += asked
 		if asked > 0 {
-			err = errors.Join(err, r.renew(dir, trial), grade(trial))
+			err = errors.Join(err, r.renew(dir, trial, evidence.StepsFile), grade(trial))
 		}
 		if err != nil {
 			return put, err
@@ -125,17 +125,17 @@ func (r Record) Consult(ctx context.Context, dir string, c Consulting) (put int,
 	return put, nil
 }
 
-// renew takes the steps of a trial, and of its checkpoints, into the record of a run that was
+// renew takes a file of a trial, and of its checkpoints, into the record of a run that was
 // sealed.
-func (r Record) renew(dir string, trial evidence.Dir) error {
+func (r Record) renew(dir string, trial evidence.Dir, name string) error {
 	if r.Files == nil {
 		return nil
 	}
-	checkpoints, err := fs.Glob(os.DirFS(string(trial)), evidence.CheckpointsDir+"/*/"+evidence.StepsFile)
+	checkpoints, err := fs.Glob(os.DirFS(string(trial)), evidence.CheckpointsDir+"/*/"+name)
 	if err != nil {
 		return err
 	}
-	for _, file := range append(checkpoints, evidence.StepsFile) {
+	for _, file := range append(checkpoints, name) {
 		name, err := filepath.Rel(dir, filepath.Join(string(trial), filepath.FromSlash(file)))
 		if err != nil {
 			return err

@@ -108,7 +108,7 @@ func (r Record) recoverTrial(ctx context.Context, run string, id TrialID, c Cons
 	if _, err := c.trial(ctx, result.Dir); err != nil {
 		return result, err
 	}
-	if err := r.renew(run, result.Dir); err != nil {
+	if err := r.renew(run, result.Dir, evidence.StepsFile); err != nil {
 		return result, err
 	}
 	if err := grade(result.Dir); err != nil {

@@ -49,6 +49,8 @@ type Options struct {
 	ServerLog func(t *Trial, server string) io.Writer
 	// Connect finds the judge that a trial's graders ask; required where they do.
 	Connect func(evidence.Judge) (Judge, error)
+	// Snapshots takes what trials leave as snapshots; nil leaves those as they are.
+	Snapshots *Snapshots
 	// Hold is called with a trial's sandbox once its evidence is complete, and
 	// keeps it standing until it returns; nil for none.
 	Hold func(ctx context.Context, t *Trial, s sandbox.Sandbox)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/runner"
 )
 
@@ -20,6 +21,7 @@ func (s *state) gradeCommand() *cli.Command {
 		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "judge", Usage: "ask the judge what it has not answered"},
 			&cli.BoolFlag{Name: "judge-again", Usage: "ask the judge everything anew; what it answered before stays on record and counts no more"},
+			&cli.StringFlag{Name: "update-snapshots", Usage: "write what the run left over the snapshots that diff graders of this `EVAL` compare with"},
 			outputFlag(), formatFlag(formatDefault, formatJSON, formatGitHub),
 		}, judgeFlags("--judge or --judge-again")...),
 		Action: func(c *cli.Context) error {
@@ -44,6 +46,9 @@ func (s *state) gradeCommand() *cli.Command {
 			}
 			if err := s.askJudges(c, record, dir); err != nil {
 				return infra(err)
+			}
+			if err := s.updateSnapshots(c.String("update-snapshots"), record, dir); err != nil {
+				return err
 			}
 			if err := runner.Regrade(dir); err != nil {
 				return infra(err)
@@ -79,6 +84,26 @@ func (s *state) askJudges(c *cli.Context, record runner.Record, dir string) erro
 	put, err := record.Consult(c.Context, dir, consulting)
 	fmt.Fprintf(s.stderr, "questions put to the judge: %d\n", put)
 	return err
+}
+
+// updateSnapshots writes the snapshots of an eval, if any, of what a run of it left. The run
+// may be a stranger's, so it does not say where the eval is.
+func (s *state) updateSnapshots(path string, record runner.Record, dir string) error {
+	if path == "" {
+		return nil
+	}
+	o := runOptions{isolate: record.Isolated, variant: variant{record.Executor, record.Model}, noSkills: true, updateSnapshots: true}
+	j, err := s.load(o, path, nil, func(tasks []eval.ResolvedTask) ([]eval.ResolvedTask, error) { return tasks, nil })
+	if err != nil {
+		return err
+	}
+	if j.eval.Name != record.Eval.Name {
+		return usage("the run is of the eval %q, and %s is the eval %q", record.Eval.Name, path, j.eval.Name)
+	}
+	if err := record.UpdateSnapshots(dir, j.snapshots()); err != nil {
+		return infra(err)
+	}
+	return nil
 }
 
 func asksJudges(c *cli.Context) bool { return c.Bool("judge") || c.Bool("judge-again") }

@@ -42,6 +42,7 @@ type runOptions struct {
 	parallel        bool
 	judgeModel      string
 	skipGraders     bool
+	updateSnapshots bool
 	apart           string // what tells files of this run apart from those of others of the command
 	exports         exports
 	start           string // where the run was begun, which paths of evals may be relative to; empty for here
@@ -55,7 +56,7 @@ func readOptions(c *cli.Context) (runOptions, error) {
 		isolate: c.Bool("isolate"), pull: c.String("pull"), pins: c.String("pins"),
 		contextDir: c.String("context-dir"), runDir: c.String("run-dir"), keep: c.Bool("keep"),
 		allowWeak: c.StringSlice("allow-weak"), noAttacks: c.Bool("no-attacks"), noSkills: c.Bool("no-skills"), strictKeys: c.Bool("strict-keys"), dryRun: c.Bool("dry-run"),
-		judgeModel: c.String("judge-model"), skipGraders: c.Bool("skip-graders"),
+		judgeModel: c.String("judge-model"), skipGraders: c.Bool("skip-graders"), updateSnapshots: c.Bool("update-snapshots"),
 	}
 	if err := errors.Join(inRange(c, "trials", maxTrials), o.readHarmless(c)); err != nil {
 		return o, err
@@ -67,6 +68,8 @@ func readOptions(c *cli.Context) (runOptions, error) {
 		return o, usage("--timeout must be more than 0, such as 90s")
 	}
 	switch {
+	case o.updateSnapshots && o.skipGraders:
+		return o, usage("--update-snapshots writes what graders compare with, and --skip-graders leaves them out; give one of them")
 	case c.IsSet("pull") && !slices.Contains(mcpconfig.PullPolicies(), o.pull):
 		return o, usage("--pull must be missing, always or never")
 	case c.IsSet("pins") && !slices.Contains(runner.PinModes(), o.pins):

@@ -55,6 +55,7 @@ func (s *state) runCommand() *cli.Command {
 			&cli.GenericFlag{Name: "timeout", Value: &duration{}, Usage: "`TIME` an agent may take: whole seconds, or such as 5m", DefaultText: "the eval's"},
 			&cli.BoolFlag{Name: "parallel", Usage: "run trials side by side, as many as the eval's workers, or 4"},
 			&cli.StringFlag{Name: "judge-model", Usage: "have graders ask this `MODEL`, in place of all that the eval names"},
+			&cli.BoolFlag{Name: "update-snapshots", Usage: "write what trials leave over the snapshots that diff graders compare with, in the eval's directory"},
 			&cli.BoolFlag{Name: "skip-graders", Usage: "run the agents and grade nothing"},
 			&cli.BoolFlag{Name: "discover", Usage: "run all evals below the directory that is named, or this one"},
 			&cli.BoolFlag{Name: "strict", Usage: "with --discover: every SKILL.md must have an eval"},
@@ -114,6 +115,9 @@ func (s *state) runOne(c *cli.Context) error {
 		return usage("--baseline runs with and without skills and --no-skills without them: give one of them")
 	}
 	if len(variants) > 1 {
+		if c.Bool("update-snapshots") {
+			return usage("--update-snapshots takes snapshots of one run, and this would be %d; give one model and one executor", len(variants))
+		}
 		return s.runEach(c, variants)
 	}
 	j, err := s.newJob(c, variants[0])
@@ -121,6 +125,9 @@ func (s *state) runOne(c *cli.Context) error {
 		return err
 	}
 	if !j.options.noSkills && (c.Bool("baseline") || j.eval.Baseline) {
+		if c.Bool("update-snapshots") {
+			return usage("--update-snapshots takes snapshots of one run, and a baseline makes it two; leave out one of them")
+		}
 		return j.runPaired(c)
 	}
 	if c.Bool("dry-run") {
@@ -181,7 +188,7 @@ func (s *state) newJob(c *cli.Context, v variant) (*job, error) {
 func (s *state) load(o runOptions, path string, overlay *mcpconfig.ClientFile, pick func([]eval.ResolvedTask) ([]eval.ResolvedTask, error)) (*job, error) {
 	e, tasks, err := eval.Load(path, eval.Options{
 		ContextDir: o.contextDir, Overlay: overlay, CheckScript: checkScript, CheckModelScript: checkModelScript, Local: !o.isolate,
-		Executor: o.variant.executor, Model: o.variant.model, JudgeModel: o.judgeModel, Start: o.start, StrictKeys: o.strictKeys, NoSkills: o.noSkills,
+		Executor: o.variant.executor, Model: o.variant.model, JudgeModel: o.judgeModel, Start: o.start, StrictKeys: o.strictKeys, NoSkills: o.noSkills, UpdateSnapshots: o.updateSnapshots,
 	})
 	if err != nil {
 		return nil, &exitError{exitUsage, err}
@@ -470,7 +477,15 @@ func (j *job) runnerOptions(dir string) runner.Options {
 	if j.options.keep {
 		o.Hold = j.hold
 	}
+	if j.options.updateSnapshots {
+		o.Snapshots = j.snapshots()
+	}
 	return o
+}
+
+// snapshots writes the eval's snapshots.
+func (j *job) snapshots() *runner.Snapshots {
+	return runner.NewSnapshots(j.eval, j.tasks, func(said string) { fmt.Fprintln(j.stderr, printable(said)) })
 }
 
 func (j *job) workers() int {

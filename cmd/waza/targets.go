@@ -41,20 +41,19 @@ func (d *duration) String() string { return "" }
 // upstreamFlags are those of waza's that have nothing to do here, and what is said of them.
 func upstreamFlags() map[string]string {
 	return map[string]string{
-		"cache":            "nothing is cached here, so every trial is run",
-		"cache-dir":        "nothing is cached here",
-		"suggest":          "suggestions are not made here",
-		"recommend":        "recommendations are not made here",
-		"interpret":        "results are not interpreted here",
-		"no-cache":         "",
-		"no-summary":       "",
-		"snapshot":         "snapshots of trials are not made here; the run directory has all evidence",
-		"redact":           "secrets are always kept out of what is written",
-		"otel-file":        "traces are not exported here",
-		"update-snapshots": "snapshots are not updated here: copy the files from the workspace in the run directory",
-		"auto-file-issue":  "issues are not filed here",
-		"keep-workspace":   "the workspace is always kept, as workspace.tar in the evidence of each trial",
-		"no-update-check":  "",
+		"cache":           "nothing is cached here, so every trial is run",
+		"cache-dir":       "nothing is cached here",
+		"suggest":         "suggestions are not made here",
+		"recommend":       "recommendations are not made here",
+		"interpret":       "results are not interpreted here",
+		"no-cache":        "",
+		"no-summary":      "",
+		"snapshot":        "snapshots of trials are not made here; the run directory has all evidence",
+		"redact":          "secrets are always kept out of what is written",
+		"otel-file":       "traces are not exported here",
+		"auto-file-issue": "issues are not filed here",
+		"keep-workspace":  "the workspace is always kept, as workspace.tar in the evidence of each trial",
+		"no-update-check": "",
 	}
 }
 

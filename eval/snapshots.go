@@ -1,0 +1,85 @@
+package eval
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/waza-isolate/waza/evidence"
+)
+
+// readSnapshot reads a snapshot that is to be written; one that is not there is empty.
+func (e *Eval) readSnapshot(name string) ([]byte, error) {
+	if _, err := e.snapshotFile(name); err != nil {
+		return nil, err
+	}
+	source, err := findInside(e.roots(), name)
+	if err != nil {
+		return []byte{}, nil
+	}
+	return source.read(MaxGraderFile)
+}
+
+// WriteSnapshot writes the snapshot that a diff grader of the eval names, and says whether it
+// was created, updated or unchanged. It writes only in the eval's directory, and never
+// through a link.
+func (e *Eval) WriteSnapshot(name string, content []byte) (status string, err error) {
+	if len(content) > MaxGraderFile {
+		return "", fmt.Errorf("snapshot %q would have %d bytes, and at most %d are read", name, len(content), MaxGraderFile)
+	}
+	file, err := e.snapshotFile(name)
+	if err != nil {
+		return "", fmt.Errorf("snapshot %q %w", name, err)
+	}
+	old, err := os.ReadFile(file)
+	switch {
+	case err == nil && bytes.Equal(old, content):
+		return "unchanged", nil
+	case err == nil:
+		status = "updated"
+	case errors.Is(err, fs.ErrNotExist):
+		status, err = "created", os.MkdirAll(filepath.Dir(file), 0o755)
+	}
+	if err != nil {
+		return "", err
+	}
+	return status, evidence.WriteFile(file, content)
+}
+
+// snapshotFile is the file of a snapshot: where it is, else where it is to be. Its errors go
+// on behind the snapshot's name.
+func (e *Eval) snapshotFile(name string) (string, error) {
+	if !isInside(name) {
+		return "", errOutside
+	}
+	dir, err := filepath.Abs(e.Dir())
+	if err != nil {
+		return "", err
+	}
+	path := filepath.FromSlash(name)
+	file := filepath.Join(dir, path)
+	if from, err := filepath.Abs(e.start); err == nil && e.start != "" {
+		source, errFound := locate(e.roots(), path)
+		if started := filepath.Join(from, path); errFound == nil && source.Dir == e.start || errFound != nil && isWithin(dir, started) {
+			file = started
+		}
+	}
+	rel, err := filepath.Rel(dir, file)
+	if err != nil || !filepath.IsLocal(rel) {
+		return "", errors.New("is not in the eval's directory, and snapshots are written nowhere else")
+	}
+	for at := rel; at != "."; at = filepath.Dir(at) {
+		info, err := os.Lstat(filepath.Join(dir, at))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return "", errors.New("cannot be written: " + cause(err))
+		case at == rel && !info.Mode().IsRegular(), at != rel && !info.IsDir():
+			return "", fmt.Errorf("cannot be written: %q is a link or no file, and snapshots are written through none", filepath.ToSlash(at))
+		}
+	}
+	return file, nil
+}
