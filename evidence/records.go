@@ -336,6 +336,9 @@ type Trial struct {
 	// server's name, or SERVER/SERVICE.
 	Resources map[string]Resource `json:"resources,omitempty"`
 
+	// Baseline is the same trial without skills, where a grader compares the two.
+	Baseline *BaselineTrial `json:"baseline,omitempty"`
+
 	Attack   *TaskAttack `json:"attack,omitempty"`
 	Canaries []Canary    `json:"canaries,omitempty"`
 	Watched  []string    `json:"watched,omitempty"` // ways in which canaries were looked for
@@ -345,6 +348,12 @@ type Trial struct {
 
 	Commands  []CommandInvocation `json:"command_invocations,omitempty"` // of command_mocks, in order
 	Miscalled string              `json:"miscalled,omitempty"`           // what of them was not called as often as expected; empty for nothing
+}
+
+// BaselineTrial is what the same trial of a run without skills came to.
+type BaselineTrial struct {
+	FinalOutput string `json:"final_output"`
+	Missing     string `json:"missing,omitempty"` // why there is none
 }
 
 // CommandInvocation is that the agent started a program of command_mocks.

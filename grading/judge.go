@@ -54,6 +54,7 @@ type inquiry struct {
 	effort  string   // likewise
 	servers []string // whose calls the judge is shown; none for all
 
+	pairwise     bool // the output is compared with that of a run without skills, where there was one
 	conversation bool // the judge is shown the agent's transcript too
 }
 

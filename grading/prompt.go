@@ -3,34 +3,43 @@ package grading
 import "errors"
 
 // PromptConfig configures the prompt grader: a model judges the final output and the
-// calls by a rubric. It is one check, and the score is the judge's.
+// calls by a rubric, or compares the output with that of a run without skills. It is one
+// check, and the score is the judge's.
 type PromptConfig struct {
 	_ struct{} `unknown:"warn"`
 
 	Prompt          string       `json:"prompt" jsonschema:"what the model is to judge by, in words"`
 	Model           string       `json:"model,omitempty" jsonschema:"model to ask, in place of config.judge.model"`
-	Mode            string       `json:"mode,omitempty" enum:"independent" later:"pairwise" jsonschema:"independent, the default: each trial is judged by itself"`
+	Mode            string       `json:"mode,omitempty" enum:"independent pairwise" jsonschema:"independent, the default: each trial is judged by itself; pairwise: with a baseline, which output is better"`
 	ReasoningEffort string       `json:"reasoning_effort,omitempty" enum:"low medium high xhigh max" jsonschema:"how much the model is to reason, in place of config.judge_reasoning_effort"`
 	ContinueSession bool         `json:"continue_session,omitempty" jsonschema:"show the judge the agent's conversation too, in a conversation of the judge's own; default false"`
 	Judge           *JudgeConfig `json:"judge,omitempty" jsonschema:"how often it is asked, and what its answers come to; min_score is 1 where left out"`
 }
 
-// Validate refuses an empty prompt and what of waza's is not here.
+const modePairwise = "pairwise"
+
+// Validate refuses an empty prompt, and settings of one mode in the other.
 func (c *PromptConfig) Validate() error {
 	q, _ := c.inquiry()
 	var errs []error
 	if c.Prompt == "" {
 		errs = append(errs, errors.New("prompt: empty"))
 	}
-	if c.Mode != "" && c.Mode != "independent" {
-		errs = append(errs, errors.New("mode: not supported yet but for independent"))
+	switch c.Mode {
+	case "", "independent":
+	case modePairwise:
+		if c.Judge != nil {
+			errs = append(errs, errors.New("judge: in mode pairwise the judge is asked twice, once in each order, and the better output wins; leave it out"))
+		}
+	default:
+		errs = append(errs, errors.New("mode: neither independent nor pairwise"))
 	}
 	return errors.Join(append(errs, q.check())...)
 }
 
 // inquiry has waza's rule that no criterion may fail as the least score.
 func (c *PromptConfig) inquiry() (inquiry, bool) {
-	q := inquiry{rubric: c.Prompt, model: c.Model, effort: c.ReasoningEffort, conversation: c.ContinueSession}
+	q := inquiry{rubric: c.Prompt, model: c.Model, effort: c.ReasoningEffort, conversation: c.ContinueSession, pairwise: c.Mode == modePairwise}
 	if c.Judge != nil {
 		q.JudgeConfig = *c.Judge
 	}
@@ -43,6 +52,9 @@ func (c *PromptConfig) inquiry() (inquiry, bool) {
 
 func (c *PromptConfig) grade(s *subject) (report, error) {
 	q, _ := c.inquiry()
+	if s.pairs(q) {
+		return s.gradePair(q)
+	}
 	said, err := s.rule(q)
 	if err != nil {
 		return report{}, err
@@ -50,5 +62,8 @@ func (c *PromptConfig) grade(s *subject) (report, error) {
 	score := said.score()
 	r := report{own: &score, said: said.sentence(), details: map[string]any{"judge": said.details()}}
 	r.check(said.passes(), "%s", said.failure())
+	if q.pairwise {
+		r.note("There was no run without skills to compare with, so it is judged by itself.")
+	}
 	return r, nil
 }

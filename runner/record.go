@@ -63,6 +63,7 @@ type Record struct {
 	NoAttacks   bool                 `json:"no_attacks,omitempty"` // what attacks inject was left out
 	NoSkills    bool                 `json:"no_skills,omitempty"`  // skills were left out
 	Baseline    bool                 `json:"baseline,omitempty"`   // likewise, to compare the same with skills
+	Against     string               `json:"against,omitempty"`    // directory of the same run without skills
 	Retries     int                  `json:"infra_retries"`
 	MaxAttempts int                  `json:"max_attempts,omitempty"`
 	Directory   string               `json:"directory,omitempty"`   // that relative paths of the command line are from

@@ -49,6 +49,8 @@ type Options struct {
 	ServerLog func(t *Trial, server string) io.Writer
 	// Connect finds the judge that a trial's graders ask; required where they do.
 	Connect func(evidence.Judge) (Judge, error)
+	// Against is the directory of the same run without skills; empty for none.
+	Against string
 	// Snapshots takes what trials leave as snapshots; nil leaves those as they are.
 	Snapshots *Snapshots
 	// Hold is called with a trial's sandbox once its evidence is complete, and

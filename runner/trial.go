@@ -11,6 +11,7 @@ import (
 
 	"github.com/waza-isolate/waza/egress"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/sandbox"
 )
@@ -73,6 +74,7 @@ func (r *run) trial(ctx context.Context, t *Trial, dir evidence.Dir) (ended bool
 		return false, err
 	}
 	tr := newTrialRun(r, t, rec)
+	tr.record.Baseline = r.baselineOf(t)
 	if tr.lookout, err = lookoutFor(t, rec); err != nil {
 		return false, errors.Join(err, rec.Close())
 	}
@@ -260,6 +262,21 @@ func (tr *trialRun) blame(class evidence.Class, reason evidence.Reason, message 
 // into an error.
 func (tr *trialRun) gap(what string, err error) {
 	tr.record.Gaps = append(tr.record.Gaps, fmt.Sprintf("%s: %v", what, err))
+}
+
+// baselineOf is the same trial without skills, where a grader compares with it.
+func (r *run) baselineOf(t *Trial) *evidence.BaselineTrial {
+	if r.o.Against == "" || !grading.ComparesPairs(t.Graders) {
+		return nil
+	}
+	base, err := TrialDir(r.o.Against, t.Task, t.Number).Trial()
+	switch {
+	case err != nil:
+		return &evidence.BaselineTrial{Missing: "its trial cannot be read"}
+	case base.Class != "":
+		return &evidence.BaselineTrial{Missing: "its trial ended as " + string(base.Class)}
+	}
+	return &evidence.BaselineTrial{FinalOutput: base.FinalOutput}
 }
 
 func newRecord(t *Trial, started time.Time) evidence.Trial {

@@ -201,6 +201,11 @@ func (j *job) begin(dir string, record *runner.Record) error {
 		if err := runner.WriteBaseline(dir, j.against); err != nil {
 			return err
 		}
+		against, err := filepath.Abs(j.against)
+		if err != nil {
+			return err
+		}
+		record.Against = against
 	}
 	return record.Write(dir)
 }

@@ -363,7 +363,7 @@ func (j *job) carryOut(ctx context.Context, dir string, record runner.Record) (b
 	todo := j.todo()
 	j.progress = newProgress(ctx, j.screen(), j.lookup, j.options.loudness, len(todo), j.workers())
 	options := j.runnerOptions(dir)
-	options.Weak = record.Weak()
+	options.Weak, options.Against = record.Weak(), record.Against
 	done, runErr := runner.Run(ctx, backend, todo, options)
 	j.progress.close()
 	runErr = errors.Join(runErr, backend.Close(context.WithoutCancel(ctx)))
