@@ -17,6 +17,7 @@ import (
 
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/defence"
+	"github.com/waza-isolate/waza/internal/retry"
 	"github.com/waza-isolate/waza/sandbox/guest"
 )
 
@@ -157,10 +158,8 @@ func (e *engine) removeContainer(ctx context.Context, id string) error {
 		if _, err := e.ContainerInspect(ctx, id); errdefs.IsNotFound(err) {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("remove container %.12s: %w", id, ctx.Err())
-		case <-time.After(50 * time.Millisecond):
+		if err := retry.Sleep(ctx, 50*time.Millisecond); err != nil {
+			return fmt.Errorf("remove container %.12s: %w", id, err)
 		}
 	}
 }

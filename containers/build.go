@@ -21,6 +21,7 @@ import (
 	"github.com/docker/docker/api/types/image"
 
 	"github.com/waza-isolate/waza/images"
+	"github.com/waza-isolate/waza/internal/retry"
 )
 
 // Limits of building one image.
@@ -181,10 +182,8 @@ func (e *engine) dropStages(ctx context.Context, run, wanted string) error {
 		if !busy {
 			break
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("a build of the run %s does not end: %w", run, ctx.Err())
-		case <-time.After(50 * time.Millisecond):
+		if err := retry.Sleep(ctx, 50*time.Millisecond); err != nil {
+			return fmt.Errorf("a build of the run %s does not end: %w", run, err)
 		}
 	}
 	stages, err := e.untagged(ctx, labelRun+"="+run)

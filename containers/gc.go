@@ -14,6 +14,7 @@ import (
 	"github.com/docker/docker/api/types/volume"
 
 	"github.com/waza-isolate/waza/internal/digest"
+	"github.com/waza-isolate/waza/internal/retry"
 )
 
 // Garbage is what a gc found of dead runs and removed.
@@ -79,10 +80,8 @@ func (e *engine) collect(ctx context.Context, sweep func(context.Context) (Garba
 		if err != nil || g.none() {
 			return all, err
 		}
-		select {
-		case <-ctx.Done():
-			return all, context.Cause(ctx)
-		case <-time.After(settling):
+		if err := retry.Sleep(ctx, settling); err != nil {
+			return all, err
 		}
 	}
 	return all, nil

@@ -14,6 +14,7 @@ import (
 	"github.com/docker/docker/api/types/network"
 
 	"github.com/waza-isolate/waza/internal/defence"
+	"github.com/waza-isolate/waza/internal/retry"
 )
 
 // defaultRange is where task networks are cut from. The engine's own pools end
@@ -109,10 +110,8 @@ func (e *engine) removeNetwork(ctx context.Context, id string) error {
 		if !errdefs.IsPermissionDenied(err) || time.Now().After(until) { // "has active endpoints"
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return errors.Join(err, ctx.Err())
-		case <-time.After(50 * time.Millisecond):
+		if late := retry.Sleep(ctx, 50*time.Millisecond); late != nil {
+			return errors.Join(err, late)
 		}
 	}
 }

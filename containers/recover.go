@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/internal/defence"
+	"github.com/waza-isolate/waza/internal/retry"
 	"github.com/waza-isolate/waza/runner"
 )
 
@@ -28,10 +29,8 @@ func (b *Backend) Recover(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
+		if retry.Sleep(ctx, pause) != nil {
 			return fmt.Errorf("the engine does not come back: %w", err)
-		case <-time.After(pause):
 		}
 	}
 }

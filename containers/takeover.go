@@ -8,6 +8,7 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 
+	"github.com/waza-isolate/waza/internal/retry"
 	"github.com/waza-isolate/waza/runner"
 )
 
@@ -75,10 +76,8 @@ func (b *Backend) dropDead(ctx context.Context) error {
 		if time.Since(begun) > patience {
 			return fmt.Errorf("%w: its lease on the engine says so", runner.ErrAlive)
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(200 * time.Millisecond):
+		if err := retry.Sleep(ctx, 200*time.Millisecond); err != nil {
+			return err
 		}
 	}
 }

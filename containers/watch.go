@@ -9,6 +9,8 @@ import (
 
 	"github.com/docker/docker/api/types/events"
 	"github.com/docker/docker/api/types/filters"
+
+	"github.com/waza-isolate/waza/internal/retry"
 )
 
 // watch follows what the engine says of a run's containers and networks, over one
@@ -76,10 +78,8 @@ func (w *watch) read(ctx context.Context, s eventStream) {
 			s.since, pause = fmt.Sprintf("%d.%09d", m.TimeNano/1e9, m.TimeNano%1e9), firstPause
 			w.take(ctx, m)
 		case <-s.errs:
-			select {
-			case <-ctx.Done():
+			if retry.Sleep(ctx, pause) != nil {
 				return
-			case <-time.After(pause):
 			}
 			s, pause = w.open(ctx, s.since), min(2*pause, lastPause)
 		}

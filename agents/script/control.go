@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/waza-isolate/waza/internal/retry"
 )
 
 // sayStep is an assistant's message.
@@ -42,14 +44,7 @@ type sleepStep struct{ duration time.Duration }
 func (p *parser) sleep(n node) action { return sleepStep{p.duration(n)} }
 
 func (s sleepStep) run(ctx context.Context, _ *runner) (any, error) {
-	timer := time.NewTimer(s.duration)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	return nil, retry.Sleep(ctx, s.duration)
 }
 
 // awaitStep ends a turn, and waits for the next prompt.

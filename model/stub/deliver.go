@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/retry"
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
@@ -121,15 +122,5 @@ func reset(conn net.Conn) {
 
 // wait returns after d, or when ctx ends; then with false.
 func wait(ctx context.Context, d time.Duration) bool {
-	if d == 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return ctx.Err() == nil && retry.Sleep(ctx, d) == nil
 }

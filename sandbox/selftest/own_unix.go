@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/waza-isolate/waza/internal/retry"
 )
 
 // ownAlone says whether a file is this user's, and only this user can write to it.
@@ -42,10 +44,8 @@ func (c Cache) lock(ctx context.Context) (release func(), err error) {
 		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
 			return nil, errors.Join(err, f.Close())
 		}
-		select {
-		case <-time.After(lockPoll):
-		case <-ctx.Done():
-			return nil, errors.Join(ctx.Err(), f.Close())
+		if err := retry.Sleep(ctx, lockPoll); err != nil {
+			return nil, errors.Join(err, f.Close())
 		}
 	}
 }
