@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
@@ -92,13 +91,8 @@ func (t *target) Exec(ctx context.Context, args []string, _ ...tcexec.ProcessOpt
 	var exit process.Exit
 	ended := make(chan error, 1)
 	go func() {
-		var streams sync.WaitGroup
-		_ = p.Stdin().Close()
-		streams.Go(func() { _, _ = io.Copy(said, p.Stdout()) })
-		streams.Go(func() { _, _ = io.Copy(said, p.Stderr()) })
 		var err error
-		exit, err = p.Wait()
-		streams.Wait()
+		exit, err = process.Attend(p, nil, said, said)
 		ended <- err
 	}()
 	select {

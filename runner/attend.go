@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 	"time"
 
@@ -180,24 +179,8 @@ func attend(agent process.Process, stdin []byte, stdout, stderr *output) *attend
 // see lasts as long as the agent, or its sandbox.
 func (a *attendance) see(stdin []byte) {
 	defer close(a.ended)
-	a.exit, a.err = feed(a.agent, stdin, a.stdout, a.stderr)
+	a.exit, a.err = process.Attend(a.agent, stdin, a.stdout, a.stderr)
 	a.kept = errors.Join(a.stdout.close(), a.stderr.close())
-}
-
-// feed gives a program its stdin, takes what it says, and returns its end once all of
-// that is there.
-func feed(p process.Process, stdin []byte, stdout, stderr io.Writer) (process.Exit, error) {
-	var streams sync.WaitGroup
-	streams.Go(func() { _, _ = io.Copy(stdout, p.Stdout()) })
-	streams.Go(func() { _, _ = io.Copy(stderr, p.Stderr()) })
-	streams.Go(func() {
-		_, _ = p.Stdin().Write(stdin) // a program need not read it
-		_ = p.Stdin().Close()
-	})
-	exit, err := p.Wait()
-	_ = p.Stdin().Close() // a write to it may still wait
-	streams.Wait()
-	return exit, err
 }
 
 // span is how long an agent took.

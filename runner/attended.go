@@ -30,7 +30,7 @@ func attendProgram(p process.Process, stdin []byte, kept int64) *attended {
 
 func (a *attended) see(stdin []byte) {
 	defer close(a.ended)
-	a.exit, a.err = feed(a.program, stdin, a.stdout, a.stderr)
+	a.exit, a.err = process.Attend(a.program, stdin, a.stdout, a.stderr)
 }
 
 // within waits for the program's end, and ends it at the limit or with ctx. It says

@@ -160,7 +160,7 @@ func (c *conversation) begin(p process.Process, stdin []byte) {
 		defer func() { _, _ = out.Close(), errs.Close() }()
 		said := &bounded.Head{Limit: c.limit}
 		for {
-			c.exit, c.err = feed(p, stdin, io.MultiWriter(said, out), errs)
+			c.exit, c.err = process.Attend(p, stdin, io.MultiWriter(said, out), errs)
 			if c.err != nil || c.exit != (process.Exit{}) || c.isStopped() {
 				return
 			}

@@ -190,12 +190,7 @@ func (as *auxiliaries) startOne(ctx context.Context, a *auxiliary) error {
 // service, and so this, lasts no longer than its sandbox.
 func (as *auxiliaries) attend(a *auxiliary, p process.Process, ended context.CancelCauseFunc) {
 	as.attended.Go(func() {
-		_ = p.Stdin().Close()
-		var streams sync.WaitGroup
-		streams.Go(func() { _, _ = io.Copy(a.stdout, p.Stdout()) })
-		streams.Go(func() { _, _ = io.Copy(a.stderr, p.Stderr()) })
-		exit, err := p.Wait()
-		streams.Wait()
+		exit, err := process.Attend(p, nil, a.stdout, a.stderr)
 		how := ending(exit, err)
 		ended(errors.New("it " + how))
 		if !as.leaving.Load() {

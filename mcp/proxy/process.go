@@ -115,12 +115,7 @@ func startChild(ctx context.Context, c childConfig) (*child, error) {
 
 // drain sees a process off that nobody wants any more.
 func drain(proc process.Process, cancel context.CancelCauseFunc) {
-	var outputs sync.WaitGroup
-	outputs.Go(func() { _, _ = io.Copy(io.Discard, proc.Stdout()) })
-	outputs.Go(func() { _, _ = io.Copy(io.Discard, proc.Stderr()) })
-	_ = proc.Stdin().Close()
-	_, err := proc.Wait()
-	outputs.Wait()
+	_, err := process.Attend(proc, nil, io.Discard, io.Discard)
 	cancel(err)
 }
 

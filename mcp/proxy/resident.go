@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"io"
 	"sync"
 	"time"
 
@@ -45,12 +44,7 @@ func StartResident(ctx context.Context, rec Recorder, limits Limits, s Server) (
 
 func (r *Resident) attend() {
 	defer close(r.gone)
-	_ = r.proc.Stdin().Close()
-	var outputs sync.WaitGroup
-	outputs.Go(func() { _, _ = io.Copy(r.words, r.proc.Stdout()) })
-	outputs.Go(func() { _, _ = io.Copy(r.words, r.proc.Stderr()) })
-	r.end.exit, r.end.err = r.proc.Wait()
-	outputs.Wait()
+	r.end.exit, r.end.err = process.Attend(r.proc, nil, r.words, r.words)
 	r.mu.Lock()
 	r.end.asked = r.asked
 	r.mu.Unlock()
