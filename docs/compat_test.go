@@ -26,10 +26,8 @@ func TestCompatNamesEveryKey(t *testing.T) {
 		of := reflect.TypeOf(mapping)
 		for _, field := range reflect.VisibleFields(of) {
 			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-			for _, key := range append(strings.Fields(field.Tag.Get("later")), name) {
-				if key != "" && key != "-" {
-					named(of.Name(), key)
-				}
+			if name != "" && name != "-" {
+				named(of.Name(), name)
 			}
 		}
 	}

@@ -132,9 +132,6 @@ func (d decoder) structure(n *node, v reflect.Value, path Path) {
 // ignores reports whether an unknown key of a lenient struct is left out, with a warning:
 // one that is no misspelt key.
 func (d decoder) ignores(p pair, at Path, known shape) bool {
-	if known.later[p.key] {
-		return p.value.isZero() // asks for nothing
-	}
 	if d.doc.strict || isNearMiss(p.key, known.names) {
 		return false
 	}
@@ -144,12 +141,8 @@ func (d decoder) ignores(p pair, at Path, known shape) bool {
 
 // unknown reports a key and returns the one it stands for, if that is clear.
 func (d decoder) unknown(p pair, at Path, known shape) (meant string) {
-	switch {
-	case len(d.doc.problems) >= maxProblems: // not worth the search
+	if len(d.doc.problems) >= maxProblems { // not worth the search
 		d.doc.dropped++
-		return ""
-	case known.later[p.key]:
-		d.doc.report(p.keyPos, at, ErrNotSupported, "not supported yet: "+at.String())
 		return ""
 	}
 	d.doc.report(p.keyPos, at, ErrInvalid, fmt.Sprintf("unknown key %q; %s", p.key, Suggest(p.key, known.names)))
@@ -248,8 +241,8 @@ func (d decoder) str(n *node, v reflect.Value, path Path, lim Limits) {
 		return
 	}
 	v.SetString(text)
-	if message, class := lim.checkString(path, text); message != "" {
-		d.doc.report(n.pos, path, class, message)
+	if message := lim.checkString(path, text); message != "" {
+		d.doc.report(n.pos, path, ErrInvalid, message)
 	}
 }
 

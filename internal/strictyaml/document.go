@@ -4,13 +4,10 @@
 //
 // A struct says what is allowed by its tags. `json` names the key; a key
 // without omitempty or omitzero is required and must not be empty. `enum`
-// lists the values of a string, `min`, `max` and `over` bound a number (`over`
-// excludes the bound itself), and `later` lists what is known and not supported
-// yet: values where it stands on a field, keys where it stands on a field
-// named _. The lists are separated by spaces. `unknown:"warn"` on a field named _ has
-// unknown keys left out with a warning, unless they are misspelt known ones, and keys
-// without a value taken as left out; so are keys of `later` that ask for nothing.
-// `zero:"unset"` has 0 taken as left out.
+// lists the values of a string, separated by spaces, and `min`, `max` and `over` bound a number
+// (`over` excludes the bound itself). `unknown:"warn"` on a field named _ has unknown keys
+// left out with a warning, unless they are misspelt known ones, and keys without a value
+// taken as left out. `zero:"unset"` has 0 taken as left out.
 //
 // A string is set from every scalar, as it is written: 1.0 is "1.0".
 //

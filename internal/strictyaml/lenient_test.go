@@ -11,7 +11,7 @@ import (
 )
 
 type lenient struct {
-	_ struct{} `later:"later" unknown:"warn"`
+	_ struct{} `unknown:"warn"`
 
 	Name  string            `json:"name,omitempty"`
 	Tags  []string          `json:"tags,omitempty"`
@@ -36,19 +36,18 @@ func TestLenient(t *testing.T) {
 		}
 		return v, warnings, doc.Err()
 	}
-	v, warnings, err := read("name: 1.0\nlater: {}\nzero: 0\ntags: [1, v2, true, 007, 2024-01-01]\nenv: {PORT: 80, DEBUG: yes}\ncount:\nother: {a: 1}\nraw: {x: 1}\n", false)
+	v, warnings, err := read("name: 1.0\nzero: 0\ntags: [1, v2, true, 007, 2024-01-01]\nenv: {PORT: 80, DEBUG: yes}\ncount:\nother: {a: 1}\nraw: {x: 1}\n", false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if v.Name != "1.0" || strings.Join(v.Tags, " ") != "1 v2 true 007 2024-01-01" || !maps.Equal(v.Env, map[string]string{"PORT": "80", "DEBUG": "yes"}) || v.Count != 0 {
 		t.Errorf("read %+v", v)
 	}
-	if len(warnings) != 1 || !strings.Contains(warnings[0], "f.yaml:7:1: unknown key other") {
+	if len(warnings) != 1 || !strings.Contains(warnings[0], "f.yaml:6:1: unknown key other") {
 		t.Errorf("warnings %q", warnings)
 	}
 	for text, want := range map[string]string{
 		"nmae: x":    `did you mean "name"`,
-		"later: x":   "not supported yet: later",
 		"count: 0":   "at least 1",
 		"count: 007": "plain decimal digits",
 		"name: [x]":  "must be a string",

@@ -12,7 +12,6 @@ import (
 type shape struct {
 	names  []string // keys in the order of the fields
 	fields map[string]field
-	later  map[string]bool // keys that are known and not supported yet
 	// lenient says that unknown keys are left out with a warning, and that a key without
 	// a value is as good as none.
 	lenient bool
@@ -30,17 +29,13 @@ type Limits struct {
 	Required       bool     // there, and not empty
 	Zero           bool     // 0 is as good as left out
 	Enum           []string // what a string may be; empty: anything
-	Later          []string // what it will be one day
 	Min, Max, Over *float64 // of a number; nil: unbounded
 }
 
 func shapeOf(t reflect.Type) shape {
-	s := shape{fields: map[string]field{}, later: map[string]bool{}}
+	s := shape{fields: map[string]field{}}
 	for _, f := range reflect.VisibleFields(t) {
 		if f.Name == "_" {
-			for key := range strings.FieldsSeq(f.Tag.Get("later")) {
-				s.later[key] = true
-			}
 			s.lenient = s.lenient || f.Tag.Get("unknown") == "warn"
 			continue
 		}
@@ -64,7 +59,6 @@ func LimitsOf(f reflect.StructField) Limits {
 		Required: !optional,
 		Zero:     f.Tag.Get("zero") == "unset",
 		Enum:     strings.Fields(f.Tag.Get("enum")),
-		Later:    strings.Fields(f.Tag.Get("later")),
 		Min:      bound(f, "min"),
 		Max:      bound(f, "max"),
 		Over:     bound(f, "over"),
@@ -88,16 +82,14 @@ func (l Limits) ofElements() Limits {
 }
 
 // checkString says what is wrong with s at path; nothing is "".
-func (l Limits) checkString(path Path, s string) (message string, class error) {
+func (l Limits) checkString(path Path, s string) (message string) {
 	switch {
-	case slices.Contains(l.Later, s):
-		return fmt.Sprintf("not supported yet: %v %s", path[len(path)-1], s), ErrNotSupported
 	case len(l.Enum) > 0 && !slices.Contains(l.Enum, s):
-		return fmt.Sprintf("%s must be %s, not %q", path, orList(l.Enum), s), ErrInvalid
+		return fmt.Sprintf("%s must be %s, not %q", path, orList(l.Enum), s)
 	case l.Required && s == "":
-		return fmt.Sprintf("%s must not be empty", path), ErrInvalid
+		return fmt.Sprintf("%s must not be empty", path)
 	}
-	return "", nil
+	return ""
 }
 
 // checkNumber says what n should be instead; nothing is "".

@@ -18,10 +18,8 @@ import (
 )
 
 type file struct {
-	_ struct{} `later:"hooks baseline"`
-
 	Name    string                     `json:"name"`
-	Mode    string                     `json:"mode,omitempty" enum:"fast slow" later:"warp"`
+	Mode    string                     `json:"mode,omitempty" enum:"fast slow"`
 	Config  config                     `json:"config,omitzero"`
 	Tasks   []string                   `json:"tasks,omitempty"`
 	Graders []grader                   `json:"graders,omitempty"`
@@ -47,8 +45,6 @@ func (s *step) SetShort(name string) error {
 }
 
 type config struct {
-	_ struct{} `later:"skill_directories"`
-
 	TrialsPerTask int     `json:"trials_per_task" min:"1" max:"100"`
 	MaxWorkers    int     `json:"max_workers,omitempty"`
 	CPUs          float64 `json:"cpus,omitempty" over:"0"`
