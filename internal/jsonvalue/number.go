@@ -42,17 +42,20 @@ func parseNumber(n string) decimal {
 
 // NumberForm writes a JSON number as digits and a power of ten, so that 1, 1.0 and
 // 10e-1 are one.
-func NumberForm(n string) string {
+func NumberForm(n string) string { return string(AppendNumberForm(nil, n)) }
+
+// AppendNumberForm appends the [NumberForm] of n to out.
+func AppendNumberForm(out []byte, n string) []byte {
 	d := parseNumber(n)
 	switch {
 	case d.digits == "":
-		return "0"
+		return append(out, '0')
 	case d.isBeyond():
-		return n
+		return append(out, n...)
 	case d.negative:
-		return "-" + d.digits + "e" + strconv.FormatInt(d.exponent, 10)
+		out = append(out, '-')
 	}
-	return d.digits + "e" + strconv.FormatInt(d.exponent, 10)
+	return strconv.AppendInt(append(append(out, d.digits...), 'e'), d.exponent, 10)
 }
 
 // sameNumber reports whether a and b share a [NumberForm].

@@ -85,7 +85,7 @@ func appendForm(out []byte, v any) []byte {
 		}
 		return append(out, ']')
 	case json.Number:
-		return append(out, NumberForm(string(v))...)
+		return AppendNumberForm(out, string(v))
 	case string:
 		return strconv.AppendQuote(out, v)
 	case bool:

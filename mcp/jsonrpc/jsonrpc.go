@@ -47,18 +47,18 @@ func ParseID(raw []byte) (ID, bool) {
 	if len(raw) == 0 || len(raw) > MaxName {
 		return ID{}, false
 	}
-	key := ""
+	key := make([]byte, 0, 32)
 	switch c := raw[0]; {
 	case c == '"' && !defence.TypedIDs:
-		key = "n" + jsonvalue.NumberForm(jsontext.Text(raw))
+		key = jsonvalue.AppendNumberForm(append(key, 'n'), jsontext.Text(raw))
 	case c == '"':
-		key = "s" + jsontext.Text(raw)
+		key = append(append(key, 's'), jsontext.Text(raw)...)
 	case c == '-' || c >= '0' && c <= '9':
-		key = "n" + jsonvalue.NumberForm(string(raw))
+		key = jsonvalue.AppendNumberForm(append(key, 'n'), string(raw))
 	default:
 		return ID{}, false
 	}
-	return ID{Key: key, Raw: bytes.Clone(raw)}, true
+	return ID{Key: string(key), Raw: bytes.Clone(raw)}, true
 }
 
 // Message is one message. All but its ID and its Method are parts of what it was read from.
@@ -176,7 +176,7 @@ func (m Message) Valid() error {
 	hasID := m.ID.Key != ""
 	wrong := ""
 	switch {
-	case jsontext.Word(m.version) != "2.0":
+	case string(m.version) != `"2.0"` && jsontext.Word(m.version) != "2.0":
 		wrong = `no "jsonrpc": "2.0"`
 	case len(m.Method) > MaxName:
 		wrong = fmt.Sprintf("its method has more than %d bytes", MaxName)

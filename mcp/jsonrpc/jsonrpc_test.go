@@ -186,3 +186,20 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// BenchmarkRead is what a call costs twice on its way: its request, and a response of 1 KiB.
+func BenchmarkRead(b *testing.B) {
+	for name, raw := range map[string]string{
+		"request":  `{"jsonrpc":"2.0","id":17,"method":"tools/call","params":{"name":"find_item","arguments":{"sku":"BRG-6204","n":3}}}`,
+		"response": `{"jsonrpc":"2.0","id":17,"result":{"content":[{"type":"text","text":"` + strings.Repeat("x", 1<<10) + `"}]}}`,
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if m, err := jsonrpc.ReadOne([]byte(raw)); err != nil || m.Valid() != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
