@@ -103,9 +103,9 @@ type messageReader struct {
 // holding, also after an error.
 func (r *messageReader) next() (*holding, error) {
 	h := &holding{max: r.max, memory: r.memory}
-	var s valueScanner
+	var s jsontext.Scanner
 	for {
-		end, found := s.scan(r.chunk)
+		end, found := s.Scan(r.chunk)
 		if err := h.add(r.chunk[:end]); err != nil {
 			return h, err
 		}
@@ -123,34 +123,6 @@ func (r *messageReader) next() (*holding, error) {
 		n, r.ended = r.in.Read(r.buf)
 		r.chunk = r.buf[:n]
 	}
-}
-
-// valueScanner finds the end of an object or an array, piece by piece. It finds none of what is
-// neither.
-type valueScanner struct {
-	depth           int
-	inText, escaped bool
-}
-
-// scan returns how much of p belongs to the value, and whether that ends there.
-func (s *valueScanner) scan(p []byte) (end int, found bool) {
-	for i, c := range p {
-		switch {
-		case s.escaped:
-			s.escaped = false
-		case s.inText:
-			s.escaped, s.inText = c == '\\', c != '"'
-		case c == '"':
-			s.inText = true
-		case c == '{' || c == '[':
-			s.depth++
-		case c == '}' || c == ']':
-			if s.depth--; s.depth == 0 {
-				return i + 1, true
-			}
-		}
-	}
-	return len(p), false
 }
 
 // readLines calls each with every line of r, without its terminator, until r

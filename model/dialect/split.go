@@ -3,6 +3,8 @@ package dialect
 import (
 	"bytes"
 	"strings"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // splitter parts an answer into the JSON texts that it is made of, as it comes. What it
@@ -99,52 +101,31 @@ const bom = "\xef\xbb\xbf"
 // elements parts a JSON array into its elements, where they are objects. An object that
 // stands alone is one too. Those above maxEvent are left out.
 type elements struct {
-	element  []byte
-	depth    int // of braces and brackets within the element
-	inString bool
-	escaped  bool
-	spoiled  bool // the element is too long
-	lost     bool // an element was
+	element []byte
+	scan    jsontext.Scanner
+	spoiled bool // the element is too long
+	lost    bool // an element was
 }
 
 func (e *elements) feed(chunk []byte, yield func([]byte)) {
-	from := 0
-	for i, c := range chunk {
-		if e.depth == 0 {
-			if c != '{' {
-				continue
+	for {
+		if !e.scan.Within() {
+			begin := bytes.IndexByte(chunk, '{')
+			if begin < 0 {
+				return
 			}
-			from, e.depth = i, 1
-			continue
+			chunk = chunk[begin:]
 		}
-		if e.step(c); e.depth > 0 {
-			continue
+		end, found := e.scan.Scan(chunk)
+		e.keep(chunk[:end])
+		if !found {
+			return
 		}
-		e.keep(chunk[from : i+1])
 		if !e.spoiled {
 			yield(e.element)
 		}
 		e.element, e.spoiled = e.element[:0], false
-	}
-	if e.depth > 0 {
-		e.keep(chunk[from:])
-	}
-}
-
-// step follows the nesting by one byte.
-func (e *elements) step(c byte) {
-	switch {
-	case e.escaped:
-		e.escaped = false
-	case e.inString && c == '\\':
-		e.escaped = true
-	case c == '"':
-		e.inString = !e.inString
-	case e.inString:
-	case c == '{', c == '[':
-		e.depth++
-	case c == '}', c == ']':
-		e.depth--
+		chunk = chunk[end:]
 	}
 }
 
