@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
-	"strings"
+
+	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
 // Classes of an [Error].
@@ -36,24 +37,7 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Class }
 
 // Errors is everything wrong with a server, or with several.
-type Errors []*Error
-
-func (e Errors) Error() string {
-	texts := make([]string, len(e))
-	for i, one := range e {
-		texts[i] = one.Error()
-	}
-	return strings.Join(texts, "\n")
-}
-
-// Unwrap gives the single errors.
-func (e Errors) Unwrap() []error {
-	all := make([]error, len(e))
-	for i, one := range e {
-		all[i] = one
-	}
-	return all
-}
+type Errors = strictyaml.List[*Error]
 
 // findings collects what is wrong with one server.
 type findings struct {

@@ -52,20 +52,23 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Class }
 
 // Errors is every problem found, in the order of the files.
-type Errors []*Error
+type Errors = List[*Error]
 
-func (e Errors) Error() string {
-	texts := make([]string, len(e))
-	for i, one := range e {
+// List is several errors as one, each on lines of its own.
+type List[E error] []E
+
+func (l List[E]) Error() string {
+	texts := make([]string, len(l))
+	for i, one := range l {
 		texts[i] = one.Error()
 	}
 	return strings.Join(texts, "\n")
 }
 
-// Unwrap gives the single problems.
-func (e Errors) Unwrap() []error {
-	all := make([]error, len(e))
-	for i, one := range e {
+// Unwrap gives the single errors.
+func (l List[E]) Unwrap() []error {
+	all := make([]error, len(l))
+	for i, one := range l {
 		all[i] = one
 	}
 	return all
