@@ -103,7 +103,7 @@ func TestDrainingIsBounded(t *testing.T) {
 			return nil
 		}
 		r := runOne(t, b, testTrial(1), options(t))
-		wantOutcome(t, r, evidence.ClassTimeout, "the agent ran longer than 1m0s; mcpproxy: close: context deadline exceeded")
+		wantOutcome(t, r, evidence.ClassTimeout, "the agent ran longer than 1m0s; proxy: close: context deadline exceeded")
 		if strings.Contains(r.Trial.Message, "context that had ended") {
 			t.Errorf("the sandbox had no time left: %q", r.Trial.Message)
 		}

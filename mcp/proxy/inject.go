@@ -37,7 +37,7 @@ func newInjections(all []Injection) (injections, error) {
 			Text string `json:"text"`
 		}{"text", one.Text})
 		if err != nil {
-			return nil, fmt.Errorf("mcpproxy: injection %d: %w", one.Number, err)
+			return nil, fmt.Errorf("proxy: injection %d: %w", one.Number, err)
 		}
 		prepared = append(prepared, injection{one, block})
 	}

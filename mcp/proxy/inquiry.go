@@ -73,7 +73,7 @@ func newInquirer(rec Recorder, limits Limits, s Server) (*prober, error) {
 		return nil, err
 	}
 	if !limits.valid() {
-		return nil, errors.New("mcpproxy: a limit is negative")
+		return nil, errors.New("proxy: a limit is negative")
 	}
 	s.Tools = nil // the runner sees all
 	return newProber(rec, limits.withDefaults(), s), nil

@@ -78,7 +78,7 @@ func Probe(ctx context.Context, rec Recorder, limits Limits, s Server) (ServerIn
 		return ServerInfo{}, err
 	}
 	if !limits.valid() {
-		return ServerInfo{}, errors.New("mcpproxy: a limit is negative")
+		return ServerInfo{}, errors.New("proxy: a limit is negative")
 	}
 	p := newProber(rec, limits.withDefaults(), s)
 	ctx, cancel := context.WithTimeoutCause(ctx, p.server.Start, fmt.Errorf("%v have passed", p.server.Start))

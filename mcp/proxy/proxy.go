@@ -62,14 +62,14 @@ func (s Server) withDefaults(l Limits) Server {
 func (s Server) validate() error {
 	switch {
 	case s.Name == "" || strings.ContainsAny(s.Name, "/:@ \t\r\n"):
-		return fmt.Errorf("mcpproxy: %q is no name for a server", s.Name)
+		return fmt.Errorf("proxy: %q is no name for a server", s.Name)
 	case (s.Launch == nil) == (s.Upstream == nil):
-		return fmt.Errorf("mcpproxy: server %q needs a launcher or an upstream", s.Name)
+		return fmt.Errorf("proxy: server %q needs a launcher or an upstream", s.Name)
 	case s.Start < 0 || s.Timeout < 0 || s.Message < 0 || s.Frames < 0 || s.Traffic < 0:
-		return fmt.Errorf("mcpproxy: server %q has a negative limit", s.Name)
+		return fmt.Errorf("proxy: server %q has a negative limit", s.Name)
 	case s.Upstream != nil:
 		if err := s.Upstream.validate(); err != nil {
-			return fmt.Errorf("mcpproxy: server %q: %w", s.Name, err)
+			return fmt.Errorf("proxy: server %q: %w", s.Name, err)
 		}
 	}
 	return nil
@@ -121,10 +121,10 @@ type Proxy struct {
 // Its processes end with [Proxy.Close], which must be called.
 func New(rec Recorder, limits Limits, servers ...Server) (*Proxy, error) {
 	if rec == nil {
-		return nil, errors.New("mcpproxy: no recorder")
+		return nil, errors.New("proxy: no recorder")
 	}
 	if !limits.valid() {
-		return nil, errors.New("mcpproxy: a limit is negative")
+		return nil, errors.New("proxy: a limit is negative")
 	}
 	p := &Proxy{
 		limits:  limits.withDefaults(),
@@ -142,7 +142,7 @@ func New(rec Recorder, limits Limits, servers ...Server) (*Proxy, error) {
 		}
 		key := s.hostKey()
 		if p.servers[key] != nil {
-			return nil, fmt.Errorf("mcpproxy: two servers are called %q", s.Name)
+			return nil, fmt.Errorf("proxy: two servers are called %q", s.Name)
 		}
 		var err error
 		if p.servers[key], err = newServer(p, s.withDefaults(p.limits)); err != nil {
@@ -207,7 +207,7 @@ func (p *Proxy) Close(ctx context.Context) error {
 	for l := range p.links {
 		_ = l.child.proc.Signal(process.Kill)
 	}
-	return fmt.Errorf("mcpproxy: close: %w", context.Cause(ctx))
+	return fmt.Errorf("proxy: close: %w", context.Cause(ctx))
 }
 
 // finish waits until no process and no handler is left. A handler may adopt a

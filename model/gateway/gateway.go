@@ -57,7 +57,7 @@ var errClosed = errors.New("the trial is over")
 // New returns a gateway to providers. Close must be called.
 func New(rec Recorder, limits eval.ModelLimits, providers ...Provider) (*Gateway, error) {
 	if rec == nil {
-		return nil, errors.New("model: no recorder")
+		return nil, errors.New("gateway: no recorder")
 	}
 	g := &Gateway{
 		rec: rec, providers: make(map[string]Provider, len(providers)), secrets: &redact.Set{},
@@ -72,7 +72,7 @@ func New(rec Recorder, limits eval.ModelLimits, providers ...Provider) (*Gateway
 			return nil, err
 		}
 		if _, ok := g.providers[p.Name]; ok {
-			return nil, fmt.Errorf("model: two providers are called %q", p.Name)
+			return nil, fmt.Errorf("gateway: two providers are called %q", p.Name)
 		}
 		if p.Silence == 0 {
 			p.Silence = defaultSilence

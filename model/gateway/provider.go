@@ -35,11 +35,11 @@ const defaultSilence = 10 * time.Minute
 func (p Provider) validate() error {
 	switch {
 	case p.Name == "" || strings.ContainsAny(p.Name, "/%?# "):
-		return fmt.Errorf("model: %q is no name for a provider", p.Name)
+		return fmt.Errorf("gateway: %q is no name for a provider", p.Name)
 	case p.BaseURL == nil || p.Transport == nil:
-		return fmt.Errorf("model: provider %q has no URL or no transport", p.Name)
+		return fmt.Errorf("gateway: provider %q has no URL or no transport", p.Name)
 	case p.Silence < 0:
-		return errors.New("model: a limit is negative")
+		return errors.New("gateway: a limit is negative")
 	}
 	return nil
 }
