@@ -49,7 +49,7 @@ func ParseID(raw []byte) (ID, bool) {
 	}
 	key := make([]byte, 0, 32)
 	switch c := raw[0]; {
-	case c == '"' && !defence.TypedIDs:
+	case c == '"' && !defence.TypedIDs && json.Valid([]byte(jsontext.Text(raw))):
 		key = jsonvalue.AppendNumberForm(append(key, 'n'), jsontext.Text(raw))
 	case c == '"':
 		key = append(append(key, 's'), jsontext.Text(raw)...)
