@@ -25,6 +25,7 @@ func (l *loader) checkEval() {
 	l.checkLLM(c)
 	l.evalSkills = l.skills(l.doc, c.SkillDirectories, strictyaml.Path{"config", "skill_directories"})
 	l.findSkills()
+	l.warnOfScripts()
 	l.checkSchemaVersion()
 	l.checkEffort(c)
 	if l.eval.Adversarial != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
 // TestUpstreamFiles loads what upstream's files hold and ours need not.
@@ -217,6 +218,41 @@ inputs: {prompt: p}
 		_, _, err = eval.Load(filepath.Join(home, "repo/evals/eval.yaml"), eval.Options{})
 		if err == nil || !strings.Contains(err.Error(), "outside of the eval's repository") || !strings.Contains(err.Error(), `file "secret.txt" does not exist`) {
 			t.Errorf("in %s: %v", dir, err)
+		}
+	}
+}
+
+// Programs of skills that an image of waza's for an agent cannot run are said before the run.
+func TestSkillsTools(t *testing.T) {
+	const e = `
+-- eval.yaml --
+name: x
+skill: counts
+config: {trials_per_task: 1, timeout_seconds: 60, executor: EXECUTOR, model: m, skill_directories: [skills]}
+tasks: [t.yaml]
+-- t.yaml --
+{id: t, inputs: {prompt: p}}
+-- skills/counts/SKILL.md --
+---
+name: counts
+description: d
+---
+-- skills/counts/scripts/count.py --
+print(1)
+`
+	for _, test := range []struct {
+		executor string
+		local    bool
+		want     bool
+	}{{"copilot", false, true}, {"copilot", true, false}, {"mock", false, false}} {
+		unpack(t, txtar.Parse([]byte(strings.ReplaceAll(e, "EXECUTOR", test.executor))))
+		loaded, _, err := eval.Load("eval.yaml", eval.Options{Local: test.local})
+		if err != nil {
+			t.Fatal(err)
+		}
+		const text = "skill counts has scripts/count.py, and the image of GitHub Copilot CLI lacks Python"
+		if got := slices.ContainsFunc(loaded.Warnings, func(w *strictyaml.Error) bool { return strings.HasPrefix(w.Message, text) }); got != test.want {
+			t.Errorf("%+v: warnings %v", test, loaded.Warnings)
 		}
 	}
 }

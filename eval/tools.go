@@ -73,6 +73,23 @@ func (l *loader) giveHooksTools(iso *Isolation) {
 // have.
 var lackedPrograms = regexp.MustCompile(`(?:^|[;&|(\n])\s*(git|python3?|curl|jq|make|rg)(?:\s|$)`)
 
+// warnOfScripts says of the first skill with Python programs that the image of waza's for the
+// agent lacks Python.
+func (l *loader) warnOfScripts() {
+	own, builtin := adapter.Builtin(l.eval.Config.Executor)
+	if !builtin || l.eval.Local || l.eval.Config.Isolation.Agent.Image != "" {
+		return
+	}
+	for _, skill := range slices.Concat(l.evalSkills, l.foundSkills) {
+		for _, file := range skill.Files {
+			if path.Ext(file.Path) == ".py" {
+				l.doc.Warnf(strictyaml.Path{"config", "executor"}, "skill %s has %s, and the image of %s lacks Python; name one that has both in config.isolation.agent.image", skill.Name, file.Path, own.Title)
+				return
+			}
+		}
+	}
+}
+
 // bringServer has the files of a server's directory, or those that its arguments name, put
 // into its container.
 func (l *loader) bringServer(name string, s *mcpconfig.Server) {
