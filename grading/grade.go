@@ -43,10 +43,9 @@ func Grade(dir evidence.Dir) (evidence.Verdicts, error) {
 	if err != nil {
 		return evidence.Verdicts{}, err
 	}
-	v := stopped(classify(trial, verdicts), checkpoints, trial.Class != "")
-	v.Checkpoints = checkpoints
-	v.Score, v.Verdicts, v.Attack = mean(v.Class, verdicts), verdicts, attacked(s)
-	return gated(v, trial.Attack), nil
+	v := classify(trial, verdicts)
+	v.Score, v.Verdicts, v.Attack, v.Checkpoints = mean(v.Class, verdicts), verdicts, attacked(s), checkpoints
+	return gated(stopped(v, trial.Class != ""), trial.Attack), nil
 }
 
 // reached grades the checkpoints of a trial, each by the evidence that it left.
@@ -62,14 +61,14 @@ func reached(dir evidence.Dir, trial evidence.Trial) ([]evidence.CheckpointVerdi
 	return all, nil
 }
 
-// stopped is v, but for a trial that a checkpoint ended: that one decides, unless the trial
-// broke before it was graded.
-func stopped(v evidence.Verdicts, checkpoints []evidence.CheckpointVerdicts, broke bool) evidence.Verdicts {
-	for _, c := range checkpoints {
+// stopped is v, but for a trial that a checkpoint ended: that one decides, as a gate does,
+// unless the trial broke before it was graded.
+func stopped(v evidence.Verdicts, broke bool) evidence.Verdicts {
+	for _, c := range v.Checkpoints {
 		if !c.Stopped || c.Class == evidence.ClassPass || broke {
 			continue
 		}
-		v.Class, v.Reason = c.Class, c.Reason
+		v.Class, v.Reason, v.Score = c.Class, c.Reason, 0
 		v.Message = fmt.Sprintf("the conversation ended at the checkpoint after turn %d: %s", c.AfterTurn, c.Message)
 	}
 	return v

@@ -83,9 +83,13 @@ func (r RunResult) passedAtFirst() bool {
 }
 
 // scores are the plain and the weighted mean of the graders'. A run without
-// graders has 1 if it passed and else 0.
+// graders has 1 if it passed and else 0. One that a gate failed, or a checkpoint that
+// ended the conversation, has 0.
 func (r RunResult) scores() (plain, weighted float64) {
 	if a := r.Attack; a != nil && a.Gate && a.Succeeded {
+		return 0, 0
+	}
+	if slices.ContainsFunc(r.Checkpoints, func(c Checkpoint) bool { return c.Stopped && c.Status != StatusPassed }) {
 		return 0, 0
 	}
 	if len(r.Validations) == 0 {

@@ -51,6 +51,9 @@ func checkCheckpoints(t *testing.T, p *project) {
 	if stopped.Outcome != evidence.ClassFail || strings.Contains(stopped.FinalOutput, "three") || len(stopped.Checkpoints) != 1 || !stopped.Checkpoints[0].Stopped || !stopped.Validations["end"].Passed {
 		t.Errorf("%s: %s, %+v", stopped.Outcome, stopped.FinalOutput, stopped.Checkpoints)
 	}
+	if least := p.results().Summary.MinScore; least != 0 {
+		t.Errorf("the task that a checkpoint failed has the score %v", least)
+	}
 	if want := "the conversation ended at the checkpoint after turn 2: failed: output"; stopped.Message != want {
 		t.Errorf("it says %q", stopped.Message)
 	}

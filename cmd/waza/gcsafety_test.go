@@ -50,6 +50,10 @@ func TestFaults_GCAwaitsWhatIsStillMade(t *testing.T) {
 		}
 		return false
 	})
+	t.Cleanup(func() { // a test that fails must not leave requests waiting: the proxies wait for them
+		announce()
+		once.Do(func() { close(looked) })
+	})
 	c := p.through(runner, "run", "--isolate", "eval.yaml", "--run-dir", "run")
 	victim <- c
 	<-c.ended

@@ -240,6 +240,9 @@ func TestJournalIsBounded(t *testing.T) {
 	first, leave := b.holding(t, session, "1")
 	leave()
 	b.released(t, session)
+	if e := eventsOf(t, b.again(session, first))(); e == nil { // the journal has it by then
+		t.Fatal("the answer is not kept")
+	}
 	if r := b.post(session, `{"jsonrpc":"2.0","id":3,"method":"big","params":{"size":100000}}`); len(r.body) < 100000 {
 		t.Fatalf("%d bytes", len(r.body))
 	}
