@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/network"
@@ -30,11 +31,24 @@ func Containers(t testing.TB, c *client.Client, run string) []container.Summary 
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), lookTimeout)
 	defer cancel()
-	found, err := c.ContainerList(ctx, container.ListOptions{All: true, Filters: ofRun(run)})
+	found, err := containersOf(ctx, c, run)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return found
+}
+
+// containersOf lists the containers of a run. Engine 20.10 can list one after it was
+// removed: dead, without a name, and not known by its id. Such a one is not there.
+func containersOf(ctx context.Context, c *client.Client, run string) ([]container.Summary, error) {
+	found, err := c.ContainerList(ctx, container.ListOptions{All: true, Filters: ofRun(run)})
+	return slices.DeleteFunc(found, func(s container.Summary) bool {
+		if len(s.Names) > 0 {
+			return false
+		}
+		_, err := c.ContainerInspect(ctx, s.ID)
+		return errdefs.IsNotFound(err)
+	}), err
 }
 
 // Kill kills the one container of a run that has this role.
@@ -128,7 +142,7 @@ func ofRun(run string) filters.Args {
 
 func list(ctx context.Context, c *client.Client, run string) ([]string, error) {
 	var all []string
-	found, err := c.ContainerList(ctx, container.ListOptions{All: true, Filters: ofRun(run)})
+	found, err := containersOf(ctx, c, run)
 	if err != nil {
 		return nil, err
 	}
