@@ -21,7 +21,7 @@ import (
 // it. On error everything is taken away again.
 func (b *Backend) apply(ctx context.Context, lease *box, t *runner.Trial, on scene, observe func(evidence.Event)) (_ *trialSandbox, err error) {
 	p := planTrial(t, on)
-	s := &trialSandbox{backend: b, lease: lease, trial: t, plan: p, users: on.pool, dir: b.dirs.take(), observe: observe, boxes: map[string]*box{}, over: make(chan struct{})}
+	s := &trialSandbox{backend: b, lease: lease, trial: t, plan: p, users: on.pool, dir: b.dirs.take(), files: on.files, observe: observe, boxes: map[string]*box{}, over: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			b.expectMore()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -62,7 +63,7 @@ type Backend struct {
 	users   *pool                // guarded by mu
 	subnets *subnetPool
 	dirs    *pool  // of trials in the volume of the run's files
-	files   string // where the engine keeps that volume; set with the first lease
+	files   string // where the engine keeps that volume; guarded by mu
 
 	closeOnce sync.Once
 	closeErr  error // set by closeOnce
@@ -86,7 +87,7 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 	}
 	b := &Backend{
 		engine: e, library: library, run: o.Run, network: o.Network, redact: o.Redact,
-		seccomp: sync.OnceValues(seccompProfile), subnets: newSubnetPool(), dirs: newDirPool(),
+		seccomp: sync.OnceValues(seccompProfile), subnets: newSubnetPool(), dirs: newPool(strconv.Itoa),
 		owed: map[string]bool{}, images: map[string]imageInfo{}, userIDs: map[userKey]string{},
 	}
 	if err := b.open(ctx, o); err != nil {
@@ -222,9 +223,9 @@ func (b *Backend) Images() runner.ImageRecords {
 // scene makes what the trial shares with others of its run.
 func (b *Backend) scene(ctx context.Context, t *runner.Trial) (scene, error) {
 	b.mu.Lock()
-	users := b.users
+	users, files := b.users, b.files
 	b.mu.Unlock()
-	s := scene{images: map[string]imageInfo{"": b.guest}, pool: users, user: users.take}
+	s := scene{images: map[string]imageInfo{"": b.guest}, pool: users, user: users.take, files: files}
 	for _, ref := range imagesOf(t) {
 		info, err := b.image(ctx, ref, pullPolicy(ref, []*runner.Trial{t}), func(string) {})
 		if err != nil {

@@ -36,12 +36,15 @@ func (s *trialSandbox) withFiles(ctx context.Context, c containerPlan) (containe
 		c.conf.NetworkDisabled = true
 		c.host.ExtraHosts, c.host.DNS, c.host.DNSSearch, c.host.DNSOptions = nil, nil, nil, nil
 	}
+	if len(files) == 0 {
+		return c, nil
+	}
 	var all []layerFile
 	for _, at := range sortedKeys(files) {
 		name := path.Join(s.dir, fileName(c.box)+"."+path.Base(at))
 		all = append(all, layerFile{name: name, text: files[at]})
 		c.host.Mounts = append(c.host.Mounts[:len(c.host.Mounts):len(c.host.Mounts)], mount.Mount{
-			Type: mount.TypeBind, Source: path.Join(s.backend.files, name), Target: at, ReadOnly: true,
+			Type: mount.TypeBind, Source: path.Join(s.files, name), Target: at, ReadOnly: true,
 		})
 	}
 	var content bytes.Buffer

@@ -2,6 +2,7 @@ package containers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -68,14 +69,17 @@ func (b *Backend) leased(ctx context.Context) (*box, error) {
 	}
 	b.lease = lease
 	files, err := b.engine.VolumeInspect(ctx, filesVolume(b.run))
-	if err != nil {
-		return nil, fmt.Errorf("lease: %w", err)
+	var users *pool
+	if err == nil {
+		users, err = b.takeUsers(ctx)
 	}
-	users, err := b.takeUsers(ctx)
+	if err != nil { // the next to ask takes it anew
+		return nil, errors.Join(fmt.Errorf("lease: %w", err), b.dropLease(ctx))
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.files, b.users = files.Mountpoint, users
-	return lease, err
+	return lease, nil
 }
 
 // dropLease removes what is left of a lease that has ended. The run's numbers of users

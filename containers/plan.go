@@ -59,6 +59,7 @@ type scene struct {
 	pool    *pool                // of the run
 	user    func() string        // a user that no other container has; empty where there is none
 	seccomp string               // profile; empty for the engine's own
+	files   string               // where the engine keeps the volume of the run's files
 }
 
 // containerPlan is one container, ready for the engine.

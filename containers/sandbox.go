@@ -28,6 +28,7 @@ type trialSandbox struct {
 	plan    trialPlan
 	users   *pool  // what the containers' numbers are from
 	dir     string // of its files in the run's volume
+	files   string // where the engine keeps that volume
 	observe func(evidence.Event)
 	boxes   map[string]*box // complete before the sandbox is handed out
 	release func()          // gives the subnet back; nil without one

@@ -79,22 +79,18 @@ type pool struct {
 	free []string // guarded by mu
 }
 
-// newUserPool returns the users of a run's block.
-func newUserPool(first int) *pool {
+// newPool returns as many names as a run can have containers at once.
+func newPool(name func(n int) string) *pool {
 	p := &pool{}
 	for n := range usersOfRun {
-		p.free = append(p.free, numbers(first+n))
+		p.free = append(p.free, name(n))
 	}
 	return p
 }
 
-// newDirPool returns names of directories, as many as a run can have trials at once.
-func newDirPool() *pool {
-	p := &pool{}
-	for n := range usersOfRun {
-		p.free = append(p.free, strconv.Itoa(n))
-	}
-	return p
+// newUserPool returns the users of a run's block.
+func newUserPool(first int) *pool {
+	return newPool(func(n int) string { return numbers(first + n) })
 }
 
 // take hands out a name that giveBack takes again. Where all are in use it is empty.
@@ -109,7 +105,11 @@ func (p *pool) take() string {
 	return name
 }
 
+// giveBack takes back what take handed out; nothing where that is empty.
 func (p *pool) giveBack(name string) {
+	if name == "" {
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.free = append(p.free, name)
@@ -169,7 +169,7 @@ func (p trialPlan) lacksUsers() bool {
 // giveBack gives back the users that the containers have from the pool.
 func (p trialPlan) giveBack(to *pool) {
 	for _, c := range p.containers {
-		if c.insists == "" && c.conf.User != "" {
+		if c.insists == "" {
 			to.giveBack(c.conf.User)
 		}
 	}

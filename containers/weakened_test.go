@@ -42,7 +42,7 @@ func (w *weakened) Open(ctx context.Context, t *runner.Trial, observe func(evide
 		scene.user = func() string { return w.user }
 	}
 	p := planTrial(t, scene)
-	s := &trialSandbox{backend: w.Backend, lease: w.lease, trial: t, plan: p, users: scene.pool, dir: w.dirs.take(), observe: observe, boxes: map[string]*box{}, over: make(chan struct{})}
+	s := &trialSandbox{backend: w.Backend, lease: w.lease, trial: t, plan: p, users: scene.pool, dir: w.dirs.take(), files: scene.files, observe: observe, boxes: map[string]*box{}, over: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			_ = s.Close(context.WithoutCancel(ctx))
