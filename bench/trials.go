@@ -94,9 +94,9 @@ type outcome struct {
 	dirs []evidence.Dir
 }
 
-// trialsOf runs count trials of one plan, so many at once. It fails where one did not
+// trialsOf runs a trial count times, so many at once. It fails where one did not
 // pass. With hold, the last step of each is to call it while its sandbox stands.
-func (b *bench) trialsOf(ctx context.Context, plan *runner.Trial, count, workers int, hold func(context.Context, *runner.Trial) error) (outcome, error) {
+func (b *bench) trialsOf(ctx context.Context, trial *runner.Trial, count, workers int, hold func(context.Context, *runner.Trial) error) (outcome, error) {
 	dir, err := os.MkdirTemp(b.dir, "run-")
 	if err != nil {
 		return outcome{}, err
@@ -104,7 +104,7 @@ func (b *bench) trialsOf(ctx context.Context, plan *runner.Trial, count, workers
 	trials := make([]*runner.Trial, count)
 	for i := range trials {
 		b.trials++
-		one := *plan
+		one := *trial
 		one.Number = b.trials
 		trials[i] = &one
 	}

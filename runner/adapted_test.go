@@ -60,7 +60,7 @@ func TestAdaptedLaunch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := launchOf(trial, sandbox.ContainerLayout(), map[string]string{"files": "files"})
+	l, err := trial.launch(sandbox.ContainerLayout(), map[string]string{"files": "files"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,9 +29,9 @@ type launch struct {
 	files   []File // absolute paths
 }
 
-// launchOf says how to start the agent of t, which finds servers at hosts. A new agent
-// of ours goes here and into plan.go; one that is a program is a file of agents/adapter.
-func launchOf(t *Trial, box sandbox.Layout, hosts map[string]string) (launch, error) {
+// launch says how to start the agent, which finds servers at hosts. A new agent of ours
+// goes here and into planAgent; one that is a program is a file of agents/adapter.
+func (t *Trial) launch(box sandbox.Layout, hosts map[string]string) (launch, error) {
 	a, values := t.Agent, t.values(box, hosts)
 	l := launch{process: process.Spec{Env: agentEnv(t, box, values), Dir: box.At(a.Dir), PathFirst: t.commandsIn(box)}, files: a.homeFiles(values)}
 	for _, arg := range a.Command {
@@ -85,6 +85,11 @@ const (
 	promptFileArg = "{{prompt_file}}"
 )
 
+// environment is what the agent finds in its environment where servers are found at hosts.
+func (t *Trial) environment(box sandbox.Layout, hosts map[string]string) []string {
+	return agentEnv(t, box, t.values(box, hosts))
+}
+
 // agentEnv is what every agent finds in its environment, beside what the image
 // and the eval set.
 func agentEnv(t *Trial, box sandbox.Layout, values map[string]string) []string {
@@ -128,8 +133,8 @@ const (
 	outputTranscript = adapter.Transcript // all messages of it
 )
 
-// outputPath is the file that holds the agent's final output, or "" for none.
-func outputPath(a Agent) string {
+// outputFile is the file that holds the agent's final output, or "" for none.
+func (a Agent) outputFile() string {
 	switch a.Output {
 	case "", outputStdout, outputTranscript:
 		return ""

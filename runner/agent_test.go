@@ -31,7 +31,7 @@ func TestLaunchOfACommand(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			trial := &Trial{Agent: Agent{Executor: "command", Command: test.args, Prompt: prompt, PromptBy: test.promptBy, Dir: "/workspace/src"}}
 			before := append([]string{}, test.args...)
-			l, err := launchOf(trial, sandbox.ContainerLayout(), nil)
+			l, err := trial.launch(sandbox.ContainerLayout(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -53,12 +53,12 @@ func TestLaunchOfACommand(t *testing.T) {
 
 func TestLaunchOfOurAgents(t *testing.T) {
 	for _, executor := range []string{agents.Mock, agents.Script} {
-		trial := testTrial(1)
+		trial := &Trial{Files: []File{fileOf("notes.txt", "old")}}
 		trial.Agent = Agent{
 			Executor: executor, Prompt: "p", Transcript: transcriptPath, Dir: sandbox.WorkspaceDir,
 			Context: json.RawMessage(`{"n":9007199254740993}`), Script: json.RawMessage(`[{"say":"x"}]`),
 		}
-		l, err := launchOf(trial, sandbox.ContainerLayout(), nil)
+		l, err := trial.launch(sandbox.ContainerLayout(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,9 +89,9 @@ func TestAgentEnv(t *testing.T) {
 	}
 }
 
-func TestOutputPath(t *testing.T) {
+func TestOutputFile(t *testing.T) {
 	for output, want := range map[string]string{"": "", "stdout": "", "transcript": "", "a.txt": "a.txt", "./out//a.txt": "out/a.txt"} {
-		if got := outputPath(Agent{Output: output}); got != want {
+		if got := (Agent{Output: output}).outputFile(); got != want {
 			t.Errorf("%q: %q, want %q", output, got, want)
 		}
 	}

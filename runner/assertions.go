@@ -19,14 +19,14 @@ var (
 	javascriptScript string
 )
 
-// assertionCommand evaluates the assertions that it reads from stdin. Python's -I
-// leaves the working directory, the environment and the user's packages out of what
-// is imported.
-func assertionCommand(language string) []string {
+// assertionArgs have the interpreter of a language evaluate the assertions that it reads
+// from stdin. Python's -I leaves the working directory, the environment and the user's
+// packages out of what is imported.
+func assertionArgs(language string) []string {
 	if language == grading.JavaScript {
-		return []string{"node", "--eval", javascriptScript}
+		return []string{"--eval", javascriptScript}
 	}
-	return []string{"python3", "-I", "-c", pythonScript}
+	return []string{"-I", "-c", pythonScript}
 }
 
 // assertionInput is what the scripts read.

@@ -22,7 +22,7 @@ const (
 
 // runAgent runs the agent to its end or its time limit.
 func (tr *trialRun) runAgent(ctx context.Context) error {
-	l, err := launchOf(tr.plan, tr.sandbox.Layout(sandbox.Agent), tr.found)
+	l, err := tr.plan.launch(tr.sandbox.Layout(sandbox.Agent), tr.found)
 	if err != nil {
 		return err
 	}

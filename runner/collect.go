@@ -52,7 +52,7 @@ func (tr *trialRun) collect(ctx context.Context) error {
 			return err
 		}
 	}
-	if name := outputPath(tr.plan.Agent); name != "" {
+	if name := tr.plan.Agent.outputFile(); name != "" {
 		tr.collectOutput(name)
 	}
 	if tells := tr.plan.Agent.Tells; tells != nil {

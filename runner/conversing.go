@@ -45,7 +45,7 @@ func (tr *trialRun) startAgent(ctx context.Context, first launch, talk *talk) (p
 	c.again = func(prompt string) (process.Process, []byte, error) {
 		again := *tr.plan
 		again.Agent.Prompt, again.Agent.Command = prompt, a.Continue
-		l, err := launchOf(&again, tr.sandbox.Layout(sandbox.Agent), tr.found)
+		l, err := again.launch(tr.sandbox.Layout(sandbox.Agent), tr.found)
 		if err != nil {
 			return nil, nil, err
 		}

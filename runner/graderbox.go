@@ -58,7 +58,7 @@ func (t *Trial) planGraders(e *eval.Eval) error {
 func (t *Trial) planProgram(e *eval.Eval, grader string, ask evidence.ProgramAsk) error {
 	g := GraderBox{Box: t.Agent.Box, Grader: grader, Command: append([]string{ask.Command}, ask.Args...)}
 	if ask.Language != "" {
-		g.Command = assertionCommand(ask.Language)[:1]
+		g.Command = []string{interpreter(ask.Language)}
 	}
 	if t.Isolated() {
 		g.Image = imageOf(e, ask)
@@ -78,6 +78,14 @@ func (t *Trial) planProgram(e *eval.Eval, grader string, ask evidence.ProgramAsk
 	}
 	t.GraderBoxes = append(t.GraderBoxes, g)
 	return nil
+}
+
+// interpreter is the program that evaluates assertions of a language.
+func interpreter(language string) string {
+	if language == grading.JavaScript {
+		return "node"
+	}
+	return "python3"
 }
 
 // imageOf is the image that a program runs in.

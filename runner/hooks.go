@@ -169,7 +169,7 @@ func (tr *trialRun) runHook(ctx context.Context, hook eval.Hook) (failed string,
 	box := tr.sandbox.Layout(sandbox.Agent)
 	what := process.Spec{
 		Args: []string{"sh", "-c", hook.Command}, Dir: box.At(path.Join(sandbox.WorkspaceDir, hook.WorkingDirectory)),
-		Env: agentEnv(tr.plan, box, tr.plan.values(box, tr.found)),
+		Env: tr.plan.environment(box, tr.found),
 	}
 	started, err := tr.sandbox.Start(ctx, sandbox.Agent, what)
 	if err != nil {

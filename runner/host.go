@@ -141,7 +141,7 @@ func (h *host) launched(log io.Writer) proxy.Server {
 		s.Launch = func(context.Context) (process.Process, error) { return h.plan.Mock.Start(h.mocked), nil }
 		return s
 	}
-	program := serverProcess(h.plan.toldOfProxy(), h.sandbox.Layout(s.Name).Home)
+	program := h.plan.process(h.sandbox.Layout(s.Name).Home)
 	s.Launch = func(ctx context.Context) (process.Process, error) {
 		return h.sandbox.Start(ctx, s.Name, program)
 	}

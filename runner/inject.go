@@ -8,8 +8,8 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// injectionsFor is what the trial's attack has the agent find in results of a server.
-func (t *Trial) injectionsFor(server string) (all []proxy.Injection) {
+// injectionsFor is what a trial's attack has the agent find in results of a server.
+func injectionsFor(t *Trial, server string) (all []proxy.Injection) {
 	if !t.underAttack() {
 		return nil
 	}

@@ -176,7 +176,7 @@ func (tr *trialRun) prepareProgram(ctx context.Context, sb sandbox.Sandbox, box 
 		spec.Env = append(spec.Env, "HOME="+layout.Home)
 	}
 	if ask.Language != "" {
-		spec.Args = assertionCommand(ask.Language)
+		spec.Args = append(slices.Clone(box.Command), assertionArgs(ask.Language)...)
 		stdin, err = tr.assertionsOver(ask.Assertions, layout.Workspace)
 		return spec, stdin, err
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/results"
@@ -221,7 +222,10 @@ func TestReadRecordOfSomethingElse(t *testing.T) {
 }
 
 func TestNewRecord(t *testing.T) {
-	eval, tasks, _ := shop(t, Choices{})
+	eval, tasks, err := eval.Load(filepath.Join("plan", "testdata", "shop", "eval.yaml"), eval.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	r, err := NewRecord(eval, tasks, nil)
 	if err != nil {
 		t.Fatal(err)

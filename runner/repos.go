@@ -42,8 +42,8 @@ func FetchRepos(ctx context.Context, trials []*Trial, say func(string)) error {
 	return nil
 }
 
-// write adds the repository to a workspace.
-func (r Repo) write(out *tar.Writer) error {
+// writeRepo adds a repository to a workspace.
+func writeRepo(out *tar.Writer, r Repo) error {
 	if r.tree == nil {
 		return errors.New("it was not fetched")
 	}

@@ -51,7 +51,7 @@ func (tr *trialRun) openServers(ctx context.Context) error {
 	}
 	for _, h := range tr.hosts {
 		server := h.server(tr.output(h.plan.Name))
-		server.Inject = tr.plan.injectionsFor(server.Name)
+		server.Inject = injectionsFor(tr.plan, server.Name)
 		server.Share = tr.shares.servers[server.Name]
 		tr.servers = append(tr.servers, server)
 	}
@@ -106,6 +106,9 @@ func advised(sb sandbox.Sandbox, box string, err error) error {
 	}
 	return err
 }
+
+// process is the server's program with what it finds of egress in its environment.
+func (s Server) process(home string) process.Spec { return serverProcess(s.toldOfProxy(), home) }
 
 // serverProcess is a server's program; without a command it is its image's own,
 // with the server's arguments.

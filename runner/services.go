@@ -163,7 +163,7 @@ func (as *auxiliaries) startOne(ctx context.Context, a *auxiliary) error {
 		return fmt.Errorf("did not get its files: %w", err)
 	}
 	home := sb.Layout(a.box).Home
-	program, check := serviceProcess(a.plan.expanded, home), checkProcess(a.plan.expanded, home)
+	program, check := a.plan.process(home), a.plan.check(home)
 	running, err := sb.Start(ctx, a.box, program)
 	if err != nil {
 		return fmt.Errorf("did not start: %w", err)
@@ -209,14 +209,17 @@ func ending(exit process.Exit, err error) string {
 	return fmt.Sprintf("exited with code %d", exit.Code)
 }
 
-func serviceProcess(s mcpconfig.Service, home string) process.Spec {
-	return serverProcess(mcpconfig.Server{Command: s.Command, Args: s.Args, Env: s.Env}, home)
+// process is the service's program.
+func (s Service) process(home string) process.Spec {
+	of := s.expanded
+	return serverProcess(mcpconfig.Server{Command: of.Command, Args: of.Args, Env: of.Env}, home)
 }
 
-// checkProcess has no Args where the image's health check is asked instead.
-func checkProcess(s mcpconfig.Service, home string) process.Spec {
-	check := serviceProcess(s, home)
-	check.Args = s.Ready.Exec
+// check is the program that says whether the service is ready. It has no Args where the
+// image's health check is asked instead.
+func (s Service) check(home string) process.Spec {
+	check := s.process(home)
+	check.Args = s.expanded.Ready.Exec
 	return check
 }
 

@@ -19,16 +19,16 @@ import (
 func TestSharedServerThatDoesNotClose(t *testing.T) {
 	backend := &fakeBackend{on: map[string]func(int) error{"close": fails(errors.New("stuck"))}}
 	shared := newSharedServers(&run{backend: backend})
-	plan := Server{Name: "s", Shared: true}
+	server := Server{Name: "s", Shared: true}
 	sandbox, err := backend.Open(t.Context(), &Trial{}, func(evidence.Event) {})
 	if err != nil {
 		t.Fatal(err)
 	}
-	shared.slots[configKey(plan)] = &slot{name: "shared-s", current: &instance{
-		name: "s", sandbox: sandbox, host: &host{plan: plan, sandbox: sandbox, services: &auxiliaries{}},
+	shared.slots[configKey(server)] = &slot{name: "shared-s", current: &instance{
+		name: "s", sandbox: sandbox, host: &host{plan: server, sandbox: sandbox, services: &auxiliaries{}},
 		closing: make(chan struct{}), died: "its box ended",
 	}}
-	if _, err := shared.join(t.Context(), &trialRun{}, plan); err == nil {
+	if _, err := shared.join(t.Context(), &trialRun{}, server); err == nil {
 		t.Error("no error")
 	}
 	if err := shared.close(t.Context()); err != nil {

@@ -22,7 +22,7 @@ func (tr *trialRun) fillWorkspace(ctx context.Context) error {
 		return err
 	}
 	files, fill := io.Pipe()
-	go func() { _ = fill.CloseWithError(tr.plan.writeWorkspace(fill)) }()
+	go func() { _ = fill.CloseWithError(writeWorkspace(fill, tr.plan)) }()
 	err := tr.sandbox.Put(ctx, sandbox.Agent, sandbox.WorkspaceDir, files)
 	_ = files.CloseWithError(err)
 	if err != nil {
@@ -35,7 +35,7 @@ func (tr *trialRun) fillWorkspace(ctx context.Context) error {
 		return err
 	}
 	var tree bytes.Buffer
-	if err := writeLinks(&tree, tr.plan.links(tr.sandbox.Layout(sandbox.Agent)), tr.plan.paths()); err != nil {
+	if err := writeLinks(&tree, tr.plan.links(tr.sandbox.Layout(sandbox.Agent))); err != nil {
 		return err
 	}
 	if err := tr.sandbox.Put(ctx, sandbox.Agent, sandbox.WorkspaceDir, &tree); err != nil {
@@ -71,17 +71,17 @@ func (tr *trialRun) keepBefore() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(tr.plan.writeWorkspace(before), before.Close())
+	return errors.Join(writeWorkspace(before, tr.plan), before.Close())
 }
 
-// writeWorkspace writes the task's files and repositories as tar.
-func (t *Trial) writeWorkspace(w io.Writer) error {
+// writeWorkspace writes a task's files and repositories as tar.
+func writeWorkspace(w io.Writer, t *Trial) error {
 	out := tar.NewWriter(w)
 	if err := writeFiles(out, t.Files); err != nil {
 		return err
 	}
 	for _, r := range t.Repos {
-		if err := r.write(out); err != nil {
+		if err := writeRepo(out, r); err != nil {
 			return fmt.Errorf("repository %s: %w", r.Source, err)
 		}
 	}
@@ -154,7 +154,8 @@ func writeFile(out *tar.Writer, f File) error {
 // link is a link of ours in the workspace.
 type link struct{ name, target string }
 
-// links are those of the trial, in a box of a layout.
+// links are those of the trial, in a box of a layout, but for places where something of the
+// workspace stands or is in the way.
 func (t *Trial) links(box sandbox.Layout) []link {
 	var all []link
 	for _, name := range eval.ClientConfigs() {
@@ -163,17 +164,16 @@ func (t *Trial) links(box sandbox.Layout) []link {
 	if len(t.Skills) > 0 {
 		all = append(all, link{t.Agent.SkillsAt, box.At(sandbox.SkillsDir)})
 	}
-	return all
+	taken := t.paths()
+	return slices.DeleteFunc(all, func(l link) bool {
+		return slices.ContainsFunc(taken, func(name string) bool { return inTheWay(name, l.name) })
+	})
 }
 
-// writeLinks writes links as tar, but for places where something of the workspace
-// stands or is in the way.
-func writeLinks(w io.Writer, links []link, taken []string) error {
+// writeLinks writes links as tar.
+func writeLinks(w io.Writer, links []link) error {
 	out := tar.NewWriter(w)
 	for _, l := range links {
-		if slices.ContainsFunc(taken, func(name string) bool { return inTheWay(name, l.name) }) {
-			continue
-		}
 		if err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: l.name, Linkname: l.target, Mode: 0o777}); err != nil {
 			return err
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-func TestWriteLinks(t *testing.T) {
+func TestLinks(t *testing.T) {
 	const root, copilot = ".mcp.json -> /etc/waza/mcp.json", ".copilot/mcp.json -> /etc/waza/mcp.json"
 	for _, test := range []struct {
 		name  string
@@ -29,13 +29,13 @@ func TestWriteLinks(t *testing.T) {
 		{"a directory for a file", []string{".mcp.json/x"}, []string{copilot}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var tree bytes.Buffer
-			if err := writeLinks(&tree, new(Trial).links(sandbox.ContainerLayout()), test.files); err != nil {
-				t.Fatal(err)
+			trial := new(Trial)
+			for _, name := range test.files {
+				trial.Files = append(trial.Files, fileOf(name, ""))
 			}
 			var links []string
-			for _, header := range headers(t, &tree) {
-				links = append(links, header.Name+" -> "+header.Linkname)
+			for _, l := range trial.links(sandbox.ContainerLayout()) {
+				links = append(links, l.name+" -> "+l.target)
 			}
 			if diff := cmp.Diff(test.want, links); diff != "" {
 				t.Error(diff)
