@@ -17,13 +17,13 @@ import (
 
 	"github.com/waza-isolate/waza/bench/mcppeer"
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
 )
 
 // way is one transport, captured and direct.
 type way struct {
 	name     string
-	trial    *runner.Trial // whose agent calls its server
+	trial    *plan.Trial // whose agent calls its server
 	direct   func(context.Context) (mcppeer.Report, error)
 	captured []mcppeer.Report
 	bare     []mcppeer.Report

@@ -10,6 +10,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
 )
 
 // burn is the attacker that only takes the processor time that the others take too: each
@@ -85,7 +86,7 @@ func (b *bench) beside(ctx context.Context, kind string, use func(context.Contex
 	attacking, stop := context.WithCancel(ctx)
 	go func() {
 		defer close(ended)
-		_, err := runner.Run(attacking, b.backend, []*runner.Trial{attack}, runner.Options{Dir: dir, Workers: 1, Secrets: b.secrets, Progress: func(runner.Update) {}})
+		_, err := runner.Run(attacking, b.backend, []*plan.Trial{attack}, runner.Options{Dir: dir, Workers: 1, Secrets: b.secrets, Progress: func(runner.Update) {}})
 		cancel(errors.Join(errors.New("the attacker ended"), err)) // what was measured after that is worth nothing
 	}()
 	defer func() { stop(); <-ended; cancel(nil) }()

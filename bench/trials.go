@@ -11,6 +11,7 @@ import (
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -71,7 +72,7 @@ func (b *bench) writeEval(s settings) (string, error) {
 }
 
 // plan plans one trial, and has its images at hand.
-func (b *bench) plan(ctx context.Context, s settings) (*runner.Trial, error) {
+func (b *bench) plan(ctx context.Context, s settings) (*plan.Trial, error) {
 	path, err := b.writeEval(s)
 	if err != nil {
 		return nil, err
@@ -81,7 +82,7 @@ func (b *bench) plan(ctx context.Context, s settings) (*runner.Trial, error) {
 		return nil, err
 	}
 	none := func(string) (string, bool) { return "", false }
-	trials, err := runner.Plan(e, tasks, runner.Choices{Run: b.run, Lookup: none, Secrets: b.secrets})
+	trials, err := plan.Plan(e, tasks, plan.Choices{Run: b.run, Lookup: none, Secrets: b.secrets})
 	if err != nil {
 		return nil, err
 	}
@@ -96,12 +97,12 @@ type outcome struct {
 
 // trialsOf runs a trial count times, so many at once. It fails where one did not
 // pass. With hold, the last step of each is to call it while its sandbox stands.
-func (b *bench) trialsOf(ctx context.Context, trial *runner.Trial, count, workers int, hold func(context.Context, *runner.Trial) error) (outcome, error) {
+func (b *bench) trialsOf(ctx context.Context, trial *plan.Trial, count, workers int, hold func(context.Context, *plan.Trial) error) (outcome, error) {
 	dir, err := os.MkdirTemp(b.dir, "run-")
 	if err != nil {
 		return outcome{}, err
 	}
-	trials := make([]*runner.Trial, count)
+	trials := make([]*plan.Trial, count)
 	for i := range trials {
 		b.trials++
 		one := *trial
@@ -111,7 +112,7 @@ func (b *bench) trialsOf(ctx context.Context, trial *runner.Trial, count, worker
 	var held error
 	o := runner.Options{Dir: dir, Workers: workers, Secrets: b.secrets, Progress: func(runner.Update) {}}
 	if hold != nil {
-		o.Hold = func(ctx context.Context, t *runner.Trial, _ sandbox.Sandbox) { held = hold(ctx, t) }
+		o.Hold = func(ctx context.Context, t *plan.Trial, _ sandbox.Sandbox) { held = hold(ctx, t) }
 	}
 	began := time.Now()
 	results, err := runner.Run(ctx, b.backend, trials, o)
@@ -137,7 +138,7 @@ func (b *bench) trialsOf(ctx context.Context, trial *runner.Trial, count, worker
 // subject is a trial to measure and its floor.
 type subject struct {
 	network string
-	trial   *runner.Trial
+	trial   *plan.Trial
 	floor   shape
 }
 
@@ -148,7 +149,7 @@ func (b *bench) newSubject(ctx context.Context, network string) (subject, error)
 	if s.trial, err = b.plan(ctx, oneCall(network)); err != nil {
 		return s, err
 	}
-	_, err = b.trialsOf(ctx, s.trial, 1, 1, func(ctx context.Context, t *runner.Trial) (err error) {
+	_, err = b.trialsOf(ctx, s.trial, 1, 1, func(ctx context.Context, t *plan.Trial) (err error) {
 		s.floor, err = b.shapeOf(ctx, t.Task+"/"+strconv.Itoa(t.Number))
 		return err
 	})

@@ -12,14 +12,14 @@ import (
 	"github.com/waza-isolate/waza/egress"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/defence"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/guest"
 )
 
 // apply carries out a plan: all containers side by side, those on the network after
 // it. On error everything is taken away again.
-func (b *Backend) apply(ctx context.Context, lease *box, t *runner.Trial, on scene, observe func(evidence.Event)) (_ *trialSandbox, err error) {
+func (b *Backend) apply(ctx context.Context, lease *box, t *plan.Trial, on scene, observe func(evidence.Event)) (_ *trialSandbox, err error) {
 	p := planTrial(t, on)
 	s := &trialSandbox{backend: b, lease: lease, trial: t, plan: p, users: on.pool, dir: b.dirs.take(), files: on.files, observe: observe, boxes: map[string]*box{}, over: make(chan struct{})}
 	defer func() {

@@ -19,7 +19,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/dockertest"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/guest"
 	"github.com/waza-isolate/waza/sandbox/process"
@@ -170,12 +170,12 @@ func program(t *testing.T, name string, environ ...string) []byte {
 	return buf.Bytes()
 }
 
-func attackedTrial(run, task, networkKind string) *runner.Trial {
+func attackedTrial(run, task, networkKind string) *plan.Trial {
 	box := sandbox.Box{CPUs: 1, Memory: 256 << 20, Disk: 64 << 20, Pids: 64}
-	return &runner.Trial{
+	return &plan.Trial{
 		Run: run, Task: task, Number: 1, Network: networkKind, Workspace: "tmpfs", MCPJSON: "{}",
-		Agent:   runner.Agent{Box: box},
-		Servers: []runner.Server{{Box: box, Name: "victim"}},
+		Agent:   plan.Agent{Box: box},
+		Servers: []plan.Server{{Box: box, Name: "victim"}},
 	}
 }
 
@@ -195,7 +195,7 @@ func openBackend(t *testing.T) *Backend {
 	return b
 }
 
-func openSandbox(t *testing.T, b *Backend, trial *runner.Trial, observe func(evidence.Event)) *trialSandbox {
+func openSandbox(t *testing.T, b *Backend, trial *plan.Trial, observe func(evidence.Event)) *trialSandbox {
 	t.Helper()
 	s, err := b.Open(t.Context(), trial, observe)
 	if err != nil {
@@ -211,7 +211,7 @@ func openSandbox(t *testing.T, b *Backend, trial *runner.Trial, observe func(evi
 
 // openUndefended starts the agent's container alone, on a network made by create,
 // after undo has taken a defence out of its plan.
-func openUndefended(t *testing.T, b *Backend, trial *runner.Trial, options func(*network.CreateOptions), undo func(*containerPlan)) *guest.Guest {
+func openUndefended(t *testing.T, b *Backend, trial *plan.Trial, options func(*network.CreateOptions), undo func(*containerPlan)) *guest.Guest {
 	t.Helper()
 	s, err := b.scene(t.Context(), trial)
 	if err != nil {
@@ -454,7 +454,7 @@ func TestServersStandAlone(t *testing.T) {
 	for _, kind := range []string{networkBridge, networkAirtight} {
 		t.Run(kind, func(t *testing.T) {
 			trial := attackedTrial(b.run, "alone-"+kind, kind)
-			trial.Servers = append(trial.Servers, runner.Server{Box: trial.Servers[0].Box, Name: "other"})
+			trial.Servers = append(trial.Servers, plan.Server{Box: trial.Servers[0].Box, Name: "other"})
 			s := openSandbox(t, b, trial, func(evidence.Event) {})
 			if _, err := s.Listen(t.Context()); err != nil {
 				t.Fatal(err)

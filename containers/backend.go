@@ -16,6 +16,7 @@ import (
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/digest"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -165,7 +166,7 @@ func (b *Backend) giveBackLocked(ctx context.Context) error {
 }
 
 // Open implements runner.Backend.
-func (b *Backend) Open(ctx context.Context, t *runner.Trial, observe func(evidence.Event)) (sandbox.Sandbox, error) {
+func (b *Backend) Open(ctx context.Context, t *plan.Trial, observe func(evidence.Event)) (sandbox.Sandbox, error) {
 	lease, err := b.leased(ctx)
 	if err != nil {
 		return nil, b.blame(ctx, nil, err)
@@ -221,13 +222,13 @@ func (b *Backend) Images() runner.ImageRecords {
 }
 
 // scene makes what the trial shares with others of its run.
-func (b *Backend) scene(ctx context.Context, t *runner.Trial) (scene, error) {
+func (b *Backend) scene(ctx context.Context, t *plan.Trial) (scene, error) {
 	b.mu.Lock()
 	users, files := b.users, b.files
 	b.mu.Unlock()
 	s := scene{images: map[string]imageInfo{"": b.guest}, pool: users, user: users.take, files: files}
 	for _, ref := range imagesOf(t) {
-		info, err := b.image(ctx, ref, pullPolicy(ref, []*runner.Trial{t}), func(string) {})
+		info, err := b.image(ctx, ref, pullPolicy(ref, []*plan.Trial{t}), func(string) {})
 		if err != nil {
 			return s, err
 		}

@@ -20,7 +20,7 @@ import (
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/internal/pypitest"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -129,12 +129,12 @@ func buildAtOnce(t *testing.T, ctx context.Context, b *Backend, i images.Image) 
 	t.Helper()
 	other := openRun(t)
 	other.network = b.network
-	trial := &runner.Trial{Servers: []runner.Server{{Name: "s", Box: sandbox.Box{Image: i.Tag()}, Build: &i}}}
+	trial := &plan.Trial{Servers: []plan.Server{{Name: "s", Box: sandbox.Box{Image: i.Tag()}, Build: &i}}}
 	said := map[*Backend]*[]string{b: {}, other: {}}
 	var both sync.WaitGroup
 	for one, lines := range said {
 		both.Go(func() {
-			if err := one.Prepare(ctx, []*runner.Trial{trial}, func(s string) { *lines = append(*lines, s) }); err != nil {
+			if err := one.Prepare(ctx, []*plan.Trial{trial}, func(s string) { *lines = append(*lines, s) }); err != nil {
 				t.Error(err)
 			}
 		})

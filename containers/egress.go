@@ -8,7 +8,7 @@ import (
 
 	"github.com/waza-isolate/waza/egress"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -24,7 +24,7 @@ func (s *trialSandbox) ListenAt(ctx context.Context, box string, at netip.AddrPo
 }
 
 // egressOf is what a box may reach outside.
-func egressOf(t *runner.Trial, box string) []mcpconfig.Destination {
+func egressOf(t *plan.Trial, box string) []mcpconfig.Destination {
 	if box == sandbox.Agent && !t.ServersOnly {
 		return t.Agent.Egress
 	}

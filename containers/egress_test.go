@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -18,7 +18,7 @@ func TestNamesOfEgress(t *testing.T) {
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	trial := &runner.Trial{Servers: []runner.Server{{Name: "s0", Egress: allowed}, {Name: "s1"}}}
+	trial := &plan.Trial{Servers: []plan.Server{{Name: "s0", Egress: allowed}, {Name: "s1"}}}
 	trial.Agent.Egress = allowed
 	s := &trialSandbox{trial: trial}
 	at := func(text string) []netip.Addr { return []netip.Addr{netip.MustParseAddr(text)} }

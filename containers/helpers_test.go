@@ -18,7 +18,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/dockertest"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
@@ -68,13 +68,13 @@ func openRun(t *testing.T) *Backend {
 
 // trialOf is a trial with an agent on Debian and a server on each image given,
 // called s0, s1 and so on.
-func trialOf(b *Backend, network string, servers ...string) *runner.Trial {
-	t := &runner.Trial{
+func trialOf(b *Backend, network string, servers ...string) *plan.Trial {
+	t := &plan.Trial{
 		Run: b.run, Task: "task", Number: 1, Network: network, Workspace: "tmpfs", MCPJSON: "{\"mcpServers\":{}}\n",
-		Agent: runner.Agent{Box: boxOf(debian)},
+		Agent: plan.Agent{Box: boxOf(debian)},
 	}
 	for i, image := range servers {
-		t.Servers = append(t.Servers, runner.Server{Name: "s" + string(rune('0'+i)), Box: boxOf(image)})
+		t.Servers = append(t.Servers, plan.Server{Name: "s" + string(rune('0'+i)), Box: boxOf(image)})
 	}
 	return t
 }
@@ -84,7 +84,7 @@ func boxOf(image string) sandbox.Box {
 }
 
 // stand opens a trial's sandbox, closed at the test's end.
-func stand(t *testing.T, b *Backend, trial *runner.Trial) (*trialSandbox, *observed) {
+func stand(t *testing.T, b *Backend, trial *plan.Trial) (*trialSandbox, *observed) {
 	t.Helper()
 	seen := &observed{}
 	return openSandbox(t, b, trial, seen.add), seen

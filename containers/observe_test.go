@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/observe"
 	"github.com/waza-isolate/waza/sandbox/process"
@@ -22,7 +22,7 @@ import (
 func TestServersAreObserved(t *testing.T) {
 	b := openBackend(t)
 	trial := attackedTrial(b.run, "observed", networkAirtight)
-	trial.Servers = append(trial.Servers, runner.Server{Box: trial.Servers[0].Box, Name: "calm"})
+	trial.Servers = append(trial.Servers, plan.Server{Box: trial.Servers[0].Box, Name: "calm"})
 	s := openSandbox(t, b, trial, func(evidence.Event) {})
 	stray := program(t, "stray")
 	for _, box := range []string{"victim", "calm"} {

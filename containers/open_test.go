@@ -21,7 +21,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/dockertest"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
 )
 
 // An Open that fails says why and leaves nothing of its trial; the next one works.
@@ -31,19 +31,19 @@ func TestOpenFails(t *testing.T) {
 	crowded := crowd(t)
 	tests := []struct {
 		name   string
-		change func(*runner.Trial)
+		change func(*plan.Trial)
 		want   string
 	}{
-		{"image missing", func(t *runner.Trial) { t.Servers[0].Image = "waza-nobody.invalid/has:this" }, `image "waza-nobody.invalid/has:this" is not on the engine and cannot be pulled`},
-		{"no such runtime", func(t *runner.Trial) { t.Runtime = "no-such-runtime" }, "no-such-runtime"},
-		{"no free subnet", func(t *runner.Trial) { t.Subnets = crowded }, "no free subnet in " + crowded},
-		{"bad subnets", func(t *runner.Trial) { t.Subnets = "nonsense" }, "task network"},
-		{"root by another name", func(t *runner.Trial) { t.Servers[0].User = "00" }, "runs as root"},
-		{"no such user", func(t *runner.Trial) { t.Servers[0].User = "nobody-of-this-name" }, "nobody-of-this-name"},
-		{"service's user", func(t *runner.Trial) { withService(t, debian).Servers[0].Services[0].User = "nobody-of-this-name" }, "nobody-of-this-name"},
-		{"service as root", func(t *runner.Trial) { withService(t, debian).Servers[0].Services[0].User = "00" }, "container of s0/db: runs as root"},
-		{"too little memory for a service", func(t *runner.Trial) { withService(t, debian).Servers[0].Services[0].Memory = 1 << 20 }, ""},
-		{"too little memory to start", func(t *runner.Trial) { t.Servers[0].Memory = 1 << 20 }, ""},
+		{"image missing", func(t *plan.Trial) { t.Servers[0].Image = "waza-nobody.invalid/has:this" }, `image "waza-nobody.invalid/has:this" is not on the engine and cannot be pulled`},
+		{"no such runtime", func(t *plan.Trial) { t.Runtime = "no-such-runtime" }, "no-such-runtime"},
+		{"no free subnet", func(t *plan.Trial) { t.Subnets = crowded }, "no free subnet in " + crowded},
+		{"bad subnets", func(t *plan.Trial) { t.Subnets = "nonsense" }, "task network"},
+		{"root by another name", func(t *plan.Trial) { t.Servers[0].User = "00" }, "runs as root"},
+		{"no such user", func(t *plan.Trial) { t.Servers[0].User = "nobody-of-this-name" }, "nobody-of-this-name"},
+		{"service's user", func(t *plan.Trial) { withService(t, debian).Servers[0].Services[0].User = "nobody-of-this-name" }, "nobody-of-this-name"},
+		{"service as root", func(t *plan.Trial) { withService(t, debian).Servers[0].Services[0].User = "00" }, "container of s0/db: runs as root"},
+		{"too little memory for a service", func(t *plan.Trial) { withService(t, debian).Servers[0].Services[0].Memory = 1 << 20 }, ""},
+		{"too little memory to start", func(t *plan.Trial) { t.Servers[0].Memory = 1 << 20 }, ""},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"github.com/docker/go-units"
 
 	"github.com/waza-isolate/waza/internal/defence"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -103,7 +103,7 @@ func (a addresses) server(i int) netip.Addr {
 }
 
 // planTrial decides what to create for t.
-func planTrial(t *runner.Trial, s scene) trialPlan {
+func planTrial(t *plan.Trial, s scene) trialPlan {
 	label := TrialLabel(t.Task, t.Number, t.Attempt)
 	base := fmt.Sprintf("waza-%s-%s-%d", t.Run, t.Task, t.Number)
 	if t.Attempt > 1 { // of what was cancelled something may still come into being
@@ -301,7 +301,7 @@ func (s scene) profile() string {
 }
 
 // addWorkspace gives the agent its workspace.
-func addWorkspace(c *containerPlan, t *runner.Trial, volume string) {
+func addWorkspace(c *containerPlan, t *plan.Trial, volume string) {
 	if volume != "" {
 		c.host.Mounts = append(c.host.Mounts, mount.Mount{Type: mount.TypeVolume, Source: volume, Target: sandbox.WorkspaceDir, VolumeOptions: &mount.VolumeOptions{NoCopy: true}})
 	} else {
@@ -311,7 +311,7 @@ func addWorkspace(c *containerPlan, t *runner.Trial, volume string) {
 
 // placed puts a container of the plan on a task network of its own subnet, or, without
 // one, points the agent at itself.
-func (p trialPlan) placed(c containerPlan, t *runner.Trial, a addresses) containerPlan {
+func (p trialPlan) placed(c containerPlan, t *plan.Trial, a addresses) containerPlan {
 	c.host.ExtraHosts = hostsOfEgress(egressOf(t, c.box))
 	switch c.box {
 	case relayBox:

@@ -7,21 +7,21 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
 // planned is a trial with an agent and two servers, and the scene of its run.
-func planned() (*runner.Trial, scene) {
-	t := &runner.Trial{
+func planned() (*plan.Trial, scene) {
+	t := &plan.Trial{
 		Run: "r1", Task: "price", Number: 2, Network: networkBridge, Workspace: "tmpfs",
-		Agent: runner.Agent{Box: sandbox.Box{Image: "team/agent", CPUs: 2, Memory: 1 << 30, Disk: 512 << 20, Pids: 256}},
-		Servers: []runner.Server{
+		Agent: plan.Agent{Box: sandbox.Box{Image: "team/agent", CPUs: 2, Memory: 1 << 30, Disk: 512 << 20, Pids: 256}},
+		Servers: []plan.Server{
 			{Name: "files", Box: sandbox.Box{Image: "team/node", CPUs: 0.5, Memory: 512 << 20, Disk: 256 << 20, Pids: 100}, Writable: []string{"/data"}},
 			{Name: "stock", Box: sandbox.Box{Image: "team/stock", CPUs: 1, Memory: 64 << 20, Disk: 16 << 20, Pids: 32}},
 		},
 	}
-	t.Servers[1].Services = []runner.Service{
+	t.Servers[1].Services = []plan.Service{
 		{Name: "cache", Box: sandbox.Box{Image: "team/stock", CPUs: 1, Memory: 64 << 20, Disk: 16 << 20, Pids: 32}, Ports: []int{6379}},
 		{Name: "db", Box: sandbox.Box{Image: "team/stock", User: "26:26", CPUs: 1, Memory: 64 << 20, Disk: 16 << 20, Pids: 32}, Ports: []int{5432}, Writable: []string{"/data"}},
 	}
@@ -40,10 +40,10 @@ func planned() (*runner.Trial, scene) {
 func TestPlan(t *testing.T) {
 	tests := []struct {
 		name   string
-		change func(*runner.Trial, *scene)
+		change func(*plan.Trial, *scene)
 		want   string
 	}{
-		{"bridge", func(*runner.Trial, *scene) {}, `
+		{"bridge", func(*plan.Trial, *scene) {}, `
 trial price/2
   network waza-r1-price-2 (internal, no address on the host)
   container waza-r1-price-2-relay
@@ -81,7 +81,7 @@ trial price/2
     /tmp <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=26,gid=26,exec
     /var/lib/stock <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=26,gid=26,exec
 `},
-		{"airtight", func(t *runner.Trial, _ *scene) { t.Network = networkAirtight }, `
+		{"airtight", func(t *plan.Trial, _ *scene) { t.Network = networkAirtight }, `
 trial price/2
   container waza-r1-price-2-agent
     image sha256:agent+ user 7000:7000 network none
@@ -115,7 +115,7 @@ trial price/2
     /tmp <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=26,gid=26,exec
     /var/lib/stock <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=26,gid=26,exec
 `},
-		{"volume workspace of a numeric user, guest's own image", func(t *runner.Trial, s *scene) {
+		{"volume workspace of a numeric user, guest's own image", func(t *plan.Trial, s *scene) {
 			t.Network, t.Workspace, t.Servers = networkAirtight, "volume", t.Servers[:1]
 			t.Agent.Image, t.Agent.User = "", "4711:12"
 			s.images["team/node"] = imageInfo{id: "sha256:node", layer: "sha256:node+", user: "65532"}
@@ -198,7 +198,7 @@ func TestWithAddresses(t *testing.T) {
 	}
 	for _, test := range tests {
 		trial, s := planned()
-		trial.Network, trial.Models = test.network, &runner.Models{}
+		trial.Network, trial.Models = test.network, &plan.Models{}
 		plan := planTrial(trial, s)
 		for _, c := range plan.containers {
 			c = plan.placed(c, trial, subnet)

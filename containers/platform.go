@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
 )
 
 // checkPlatforms refuses what the engine could only emulate. An arm64 is v8, said
 // or not.
-func (e *engine) checkPlatforms(trials []*runner.Trial) error {
+func (e *engine) checkPlatforms(trials []*plan.Trial) error {
 	own := e.info.OSType + "/" + e.arch()
 	for _, t := range trials {
 		for _, s := range t.Servers {

@@ -6,13 +6,13 @@ import (
 	"fmt"
 
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
 // Prepare has every image that trials need on the engine, before any trial starts.
 // What is being built or pulled goes to say.
-func (b *Backend) Prepare(ctx context.Context, trials []*runner.Trial, say func(string)) error {
+func (b *Backend) Prepare(ctx context.Context, trials []*plan.Trial, say func(string)) error {
 	if err := b.engine.checkPlatforms(trials); err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func (b *Backend) Prepare(ctx context.Context, trials []*runner.Trial, say func(
 }
 
 // buildAll builds the images of packages.
-func (b *Backend) buildAll(ctx context.Context, trials []*runner.Trial, say func(string)) error {
+func (b *Backend) buildAll(ctx context.Context, trials []*plan.Trial, say func(string)) error {
 	built := map[string]bool{}
 	for _, t := range trials {
 		if agent := t.Agent; agent.Build != nil && !built[agent.Image] {
@@ -57,7 +57,7 @@ func (b *Backend) buildAll(ctx context.Context, trials []*runner.Trial, say func
 }
 
 // imagesOf is the images of a trial's containers, the guest's own as "".
-func imagesOf(t *runner.Trial) []string {
+func imagesOf(t *plan.Trial) []string {
 	var refs []string
 	if !t.ServersOnly {
 		refs = append(refs, t.Agent.Image)
@@ -78,7 +78,7 @@ func imagesOf(t *runner.Trial) []string {
 
 // pullPolicy is when an image is pulled: always where one box wants that, and
 // never where all do.
-func pullPolicy(ref string, trials []*runner.Trial) string {
+func pullPolicy(ref string, trials []*plan.Trial) string {
 	wanted := map[string]bool{}
 	for _, t := range trials {
 		if t.Agent.Image == ref && t.Agent.Build != nil {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/defence"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/guest"
 	"github.com/waza-isolate/waza/sandbox/process"
@@ -24,7 +24,7 @@ import (
 type trialSandbox struct {
 	backend *Backend
 	lease   *box // of the run when the sandbox was opened
-	trial   *runner.Trial
+	trial   *plan.Trial
 	plan    trialPlan
 	users   *pool  // what the containers' numbers are from
 	dir     string // of its files in the run's volume
@@ -272,7 +272,7 @@ func (s *trialSandbox) Guarantees() evidence.Guarantees {
 			"containers end with the runner",
 		},
 	}
-	if slices.ContainsFunc(s.trial.Servers, func(server runner.Server) bool { return len(server.Services) > 0 }) {
+	if slices.ContainsFunc(s.trial.Servers, func(server plan.Server) bool { return len(server.Services) > 0 }) {
 		g.Enforced = append(g.Enforced, "every service in a container of its own without a network interface, within reach of its server alone")
 	}
 	if ownKernel(s.trial.Runtime) {

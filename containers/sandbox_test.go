@@ -11,7 +11,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/dockertest"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
@@ -179,7 +179,7 @@ func TestClose(t *testing.T) {
 }
 
 // noTrialObjects fails the test if the engine has anything of the trial.
-func noTrialObjects(t *testing.T, b *Backend, trial *runner.Trial) {
+func noTrialObjects(t *testing.T, b *Backend, trial *plan.Trial) {
 	t.Helper()
 	all, err := b.engine.labelledObjects(context.Background(), ours())
 	if err != nil {

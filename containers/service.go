@@ -19,7 +19,7 @@ import (
 	"github.com/testcontainers/testcontainers-go"
 
 	"github.com/waza-isolate/waza/internal/bounded"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox/guest"
 )
 
@@ -29,7 +29,7 @@ func serviceAddr(i int) netip.Addr { return netip.AddrFrom4([4]byte{127, 0, 2, b
 
 // serviceAddresses are the services that a box reaches, by name: those of the
 // server that lives there.
-func serviceAddresses(t *runner.Trial, box string) map[string]netip.Addr {
+func serviceAddresses(t *plan.Trial, box string) map[string]netip.Addr {
 	addresses := map[string]netip.Addr{}
 	for _, server := range t.Servers {
 		if server.Name == box {
@@ -42,7 +42,7 @@ func serviceAddresses(t *runner.Trial, box string) map[string]netip.Addr {
 }
 
 // asService makes of a server's container a service's.
-func asService(c containerPlan, run string, s runner.Service) containerPlan {
+func asService(c containerPlan, run string, s plan.Service) containerPlan {
 	c.service = true
 	c.conf.Labels = maps.Clone(c.conf.Labels)
 	c.conf.Labels[labelSession] = run

@@ -20,7 +20,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/dockertest"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
@@ -29,11 +29,11 @@ import (
 const dbPort = "7000"
 
 // withService gives the trial's first server a service db on an image.
-func withService(trial *runner.Trial, image string) *runner.Trial {
+func withService(trial *plan.Trial, image string) *plan.Trial {
 	box := boxOf(image)
 	box.Disk = 64 << 20
 	trial.Servers[0].Disk, trial.Servers[0].Memory = box.Disk, 256<<20
-	trial.Servers[0].Services = append(trial.Servers[0].Services, runner.Service{Name: "db", Box: box, Ports: []int{7000}})
+	trial.Servers[0].Services = append(trial.Servers[0].Services, plan.Service{Name: "db", Box: box, Ports: []int{7000}})
 	return trial
 }
 
@@ -94,7 +94,7 @@ func TestServiceStandsAlone(t *testing.T) {
 	bothNetworks(t, func(t *testing.T, kind string) {
 		b := openRun(t)
 		trial := withService(trialOf(b, kind, debian, debian), debian)
-		trial.Servers[0].Services = append(trial.Servers[0].Services, runner.Service{Name: "other", Box: trial.Servers[0].Services[0].Box, Ports: []int{7000}})
+		trial.Servers[0].Services = append(trial.Servers[0].Services, plan.Service{Name: "other", Box: trial.Servers[0].Services[0].Box, Ports: []int{7000}})
 		for i := range trial.Servers {
 			trial.Servers[i].Disk = 64 << 20
 		}
@@ -209,7 +209,7 @@ func TestReady(t *testing.T) {
 	trial := withService(trialOf(b, networkAirtight, debian), debian)
 	box := trial.Servers[0].Services[0].Box
 	box.Image = image
-	trial.Servers[0].Services = append(trial.Servers[0].Services, runner.Service{Name: "healthy", Box: box, Ports: []int{7000}, Ready: runner.Ready{Health: true}})
+	trial.Servers[0].Services = append(trial.Servers[0].Services, plan.Service{Name: "healthy", Box: box, Ports: []int{7000}, Ready: plan.Ready{Health: true}})
 	s, _ := stand(t, b, trial)
 	sh := func(script string) process.Spec {
 		return process.Spec{Args: []string{"/bin/sh", "-c", script}, Env: []string{"NAME=value"}}

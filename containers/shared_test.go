@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/probe"
 	"github.com/waza-isolate/waza/sandbox/process"
@@ -27,7 +27,7 @@ func TestAttacks_NothingShared(t *testing.T) {
 		airtight.Number = 2
 		alone := trialOf(b, networkAirtight, debian) // as shared servers and graders' boxes are
 		alone.Number, alone.ServersOnly = 3, true
-		for _, trial := range []*runner.Trial{bridge, airtight, alone} {
+		for _, trial := range []*plan.Trial{bridge, airtight, alone} {
 			s, _ := stand(t, b, trial)
 			for name, box := range s.boxes {
 				p, err := box.guest.Exec(within(t), probeProgram(probe.Shared), false)

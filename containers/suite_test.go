@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/waza-isolate/waza/internal/dockertest"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/sandboxtest"
 )
@@ -26,7 +26,7 @@ func TestSuite(t *testing.T) {
 			})
 			return sandboxtest.Opened{
 				Backend: b, Name: "docker",
-				Trial: runner.Trial{Run: run, Network: network, Workspace: "tmpfs"},
+				Trial: plan.Trial{Run: run, Network: network, Workspace: "tmpfs"},
 				Box:   sandbox.Box{CPUs: 1, Memory: 128 << 20, Disk: 32 << 20, Pids: 64},
 				Left:  func(t *testing.T) []string { return ofTrials(t, run) },
 			}

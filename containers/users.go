@@ -12,7 +12,7 @@ import (
 
 	"github.com/containerd/errdefs"
 
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -24,7 +24,7 @@ const maxPasswd = 1 << 20
 
 // namedUsers finds the numbers of the users of t's containers that are given by name.
 // Directories that the engine makes for them are owned by number.
-func (b *Backend) namedUsers(ctx context.Context, t *runner.Trial, images map[string]imageInfo) (map[userKey]string, error) {
+func (b *Backend) namedUsers(ctx context.Context, t *plan.Trial, images map[string]imageInfo) (map[userKey]string, error) {
 	boxes := []sandbox.Box{t.Agent.Box}
 	for _, server := range t.Servers {
 		boxes = append(boxes, server.Box)

@@ -15,7 +15,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/dockertest"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/guest"
 	"github.com/waza-isolate/waza/sandbox/selftest"
@@ -33,7 +33,7 @@ type weakened struct {
 	settled func(context.Context, *trialSandbox) error
 }
 
-func (w *weakened) Open(ctx context.Context, t *runner.Trial, observe func(evidence.Event)) (_ sandbox.Sandbox, err error) {
+func (w *weakened) Open(ctx context.Context, t *plan.Trial, observe func(evidence.Event)) (_ sandbox.Sandbox, err error) {
 	scene, err := w.scene(ctx, t)
 	if err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/runner/plan"
 )
 
 // movingDir is the one, among the numbers from 1 in the directories of what is aside,
@@ -31,7 +32,7 @@ func wasSetAside(file string) bool {
 // SetAside makes room in the directory of a trial that is to be run: what is there
 // goes into [evidence.AttemptsDir] where it is an attempt that ended, else into
 // [evidence.InterruptedDir].
-func (r Recovered) SetAside(run string, id TrialID) error {
+func (r Recovered) SetAside(run string, id plan.TrialID) error {
 	kind := evidence.InterruptedDir
 	if r.again[id] {
 		kind = evidence.AttemptsDir

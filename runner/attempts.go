@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/runner/plan"
 )
 
 const (
@@ -22,7 +23,7 @@ const (
 // one runs a trial to its outcome and grades it. It is run again where it ended as infra and
 // another attempt could end otherwise, and where it failed and has attempts left. A trial
 // that was interrupted has no result.
-func (r *run) one(ctx context.Context, t *Trial) (*Result, error) {
+func (r *run) one(ctx context.Context, t *plan.Trial) (*Result, error) {
 	dir := TrialDir(r.o.Dir, t.Task, t.Number)
 	earlier, err := dir.Earlier()
 	if err != nil {
@@ -72,7 +73,7 @@ func failures(attempts []evidence.Trial) (count int) {
 }
 
 // attempt runs and grades a trial once.
-func (r *run) attempt(ctx context.Context, t *Trial, dir evidence.Dir) (*Result, error) {
+func (r *run) attempt(ctx context.Context, t *plan.Trial, dir evidence.Dir) (*Result, error) {
 	if ended, err := r.trial(ctx, t, dir); err != nil || !ended {
 		return nil, err
 	}
@@ -100,7 +101,7 @@ func (r *run) attempt(ctx context.Context, t *Trial, dir evidence.Dir) (*Result,
 }
 
 // consult has the trial's judge asked, where its graders ask one.
-func (r *run) consult(ctx context.Context, t *Trial, dir evidence.Dir) error {
+func (r *run) consult(ctx context.Context, t *plan.Trial, dir evidence.Dir) error {
 	if t.Judge == nil {
 		return nil
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/results"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -150,7 +151,7 @@ func TestWaitingForTheBackend(t *testing.T) {
 				return nil
 			}
 			o.InfraRetries = 1
-			done, err := Run(t.Context(), recovering{b, func(context.Context) error { time.Sleep(30 * time.Second); away = false; return nil }}, []*Trial{testTrial(1)}, o)
+			done, err := Run(t.Context(), recovering{b, func(context.Context) error { time.Sleep(30 * time.Second); away = false; return nil }}, []*plan.Trial{testTrial(1)}, o)
 			if err != nil || len(done) != 1 || done[0].Verdicts.Class != evidence.ClassPass || len(done[0].Earlier) != 1 || done[0].Earlier[0].Reason != evidence.ReasonEngine {
 				t.Errorf("%+v, %v", done, err)
 			}
@@ -161,7 +162,7 @@ func TestWaitingForTheBackend(t *testing.T) {
 			b, o := testBackend(), options(t)
 			b.on["open"] = fails(ErrEngineGone)
 			o.InfraRetries, o.Workers = 5, 2
-			var trials []*Trial
+			var trials []*plan.Trial
 			for number := range 10 {
 				trials = append(trials, testTrial(number+1))
 			}

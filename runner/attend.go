@@ -22,11 +22,11 @@ const (
 
 // runAgent runs the agent to its end or its time limit.
 func (tr *trialRun) runAgent(ctx context.Context) error {
-	l, err := tr.plan.launch(tr.sandbox.Layout(sandbox.Agent), tr.found)
+	l, err := tr.plan.Launch(tr.sandbox.Layout(sandbox.Agent), tr.found)
 	if err != nil {
 		return err
 	}
-	if err := tr.put(ctx, sandbox.Agent, "/", l.files); err != nil {
+	if err := tr.put(ctx, sandbox.Agent, "/", l.Files); err != nil {
 		return tr.excused(ctx, because(evidence.ReasonSandbox, err))
 	}
 	stdout, stderr, err := tr.openOutputs()
@@ -43,7 +43,7 @@ func (tr *trialRun) runAgent(ctx context.Context) error {
 		return errors.Join(err, stdout.file.Close(), stderr.file.Close())
 	}
 	tr.record.AgentStart = tr.rec.Now()
-	tr.agent = attend(agent, l.stdin, stdout, stderr)
+	tr.agent = attend(agent, l.Stdin, stdout, stderr)
 	watch := tr.watch(ctx)
 	took := tr.agent.await(limit, watch.lost, tr.exhausted())
 	if took == overrun && errors.Is(context.Cause(limit), errNoEvent) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
@@ -13,7 +14,7 @@ import (
 type Backend interface {
 	// Open makes a trial's network and boxes and returns when process 1 of each
 	// answers. Happenings inside go to observe until Close returns.
-	Open(ctx context.Context, t *Trial, observe func(evidence.Event)) (sandbox.Sandbox, error)
+	Open(ctx context.Context, t *plan.Trial, observe func(evidence.Event)) (sandbox.Sandbox, error)
 }
 
 // ErrEngineGone says that what a [Backend] is on went away, or does not answer.

@@ -11,6 +11,7 @@ import (
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/disk"
 	"github.com/waza-isolate/waza/mcp/proxy"
+	"github.com/waza-isolate/waza/runner/plan"
 )
 
 // ErrNoRoom says that the disk of a run directory has no room for what trials may record.
@@ -52,13 +53,13 @@ type budget struct {
 	each int64 // bytes that a trial may cause; 0 where it is not known what is free
 
 	mu   sync.Mutex
-	open map[*Trial]shares // of trials under way; guarded by mu
-	owed int64             // bytes that results and reports may take of trials that have ended; guarded by mu
+	open map[*plan.Trial]shares // of trials under way; guarded by mu
+	owed int64                  // bytes that results and reports may take of trials that have ended; guarded by mu
 }
 
 // CheckDisk reports whether the disk below dir, which need not be there yet, has room for
 // trials of which so many run at once. Where it has not, it fails with [ErrNoRoom].
-func CheckDisk(dir string, trials []*Trial, workers int) error {
+func CheckDisk(dir string, trials []*plan.Trial, workers int) error {
 	_, err := newBudget(func() (int64, bool) { return freeBelow(dir) }, trials, workers)
 	return err
 }
@@ -78,8 +79,8 @@ func freeBelow(dir string) (int64, bool) {
 
 // newBudget divides what is free by the trials that run at once, and by more where more are
 // to come and the parts stay large enough.
-func newBudget(free func() (int64, bool), trials []*Trial, workers int) (*budget, error) {
-	b := &budget{free: free, open: map[*Trial]shares{}}
+func newBudget(free func() (int64, bool), trials []*plan.Trial, workers int) (*budget, error) {
+	b := &budget{free: free, open: map[*plan.Trial]shares{}}
 	there, known := free()
 	if !known || len(trials) == 0 {
 		return b, nil
@@ -103,18 +104,18 @@ func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<2
 
 // sizeOf is how much a task's files take. They stand in before.tar and in workspace.tar, and
 // no share counts them.
-func sizeOf(files []File) (n int64) {
+func sizeOf(files []plan.File) (n int64) {
 	for _, f := range files {
 		n += f.Size()
 	}
 	return n
 }
 
-func leastOf(t *Trial) int64 { return minShare * int64(1+len(t.Servers)) }
+func leastOf(t *plan.Trial) int64 { return minShare * int64(1+len(t.Servers)) }
 
 // begin gives a trial its shares, which are returned by end. It fails where others took the
 // room that was there before the first trial.
-func (b *budget) begin(t *Trial) (shares, error) {
+func (b *budget) begin(t *plan.Trial) (shares, error) {
 	if b.each == 0 {
 		return shares{}, nil
 	}
@@ -137,7 +138,7 @@ func (b *budget) begin(t *Trial) (shares, error) {
 	return s, nil
 }
 
-func (b *budget) end(t *Trial) {
+func (b *budget) end(t *plan.Trial) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	used, _ := b.open[t].used()
@@ -147,8 +148,8 @@ func (b *budget) end(t *Trial) {
 
 // sharesOf divides each between the agent and the servers: half is the agent's, and nobody
 // has more than other limits let it write.
-func sharesOf(t *Trial, each int64) shares {
-	agent := costOfBytes*2*t.Agent.maxOutput() + maxTree(t.Agent.Disk) + 2*maxTranscript
+func sharesOf(t *plan.Trial, each int64) shares {
+	agent := costOfBytes*2*t.Agent.OutputLimit() + maxTree(t.Agent.Disk) + 2*maxTranscript
 	if t.Models != nil {
 		agent += modelEvidence
 	}

@@ -13,11 +13,12 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
 // fourEach has a trial of one server run where agent and server have 4 MiB each.
-func fourEach(t *testing.T) (*Trial, Options) {
+func fourEach(t *testing.T) (*plan.Trial, Options) {
 	trial, o := testTrial(1), options(t)
 	trial.Timeout, trial.Servers[0].Timeout = 5*time.Minute, time.Minute
 	room := leastOf(trial) + runReserve + trialReserve + 2*sizeOf(trial.Files)
@@ -223,7 +224,7 @@ func TestNoRoomBeforeTheFirstTrial(t *testing.T) {
 	room, _ := o.Free()
 	o.Free = func() (int64, bool) { return room - 1, true }
 	b := testBackend()
-	results, err := Run(t.Context(), b, []*Trial{trial}, o)
+	results, err := Run(t.Context(), b, []*plan.Trial{trial}, o)
 	if len(results) != 0 || !errors.Is(err, ErrNoRoom) || len(b.opened()) != 0 {
 		t.Errorf("%d results, %d sandboxes, %v", len(results), len(b.opened()), err)
 	}
@@ -267,7 +268,7 @@ func TestBudget(t *testing.T) {
 		{100, 16, 32, 16},
 		{100, 4, 3, 0},
 	} {
-		var trials []*Trial
+		var trials []*plan.Trial
 		for n := range test.trials {
 			trial := testTrial(n + 1)
 			trial.Files = nil
@@ -290,7 +291,7 @@ func TestBudget(t *testing.T) {
 // A trial has what is left by those under way and by the reports of those before it.
 func TestBudgetOfTrialsAtOnce(t *testing.T) {
 	const least = 8 << 20
-	trials := []*Trial{testTrial(1), testTrial(2), testTrial(3)}
+	trials := []*plan.Trial{testTrial(1), testTrial(2), testTrial(3)}
 	for _, trial := range trials {
 		trial.Files = nil
 	}

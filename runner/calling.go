@@ -7,6 +7,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/runner/plan"
 )
 
 // Calling is where the agent's calls of tools stand while it is at work, for whoever
@@ -38,7 +39,7 @@ type openCall struct {
 	server, tool string
 }
 
-func (r *run) watchCalls(t *Trial) *callWatch {
+func (r *run) watchCalls(t *plan.Trial) *callWatch {
 	return &callWatch{secrets: r.o.Secrets, tell: func(c Calling) {
 		r.o.Progress(Update{Task: t.Task, Number: t.Number, Attempt: max(t.Attempt, 1), Phase: PhaseAgent, Call: &c})
 	}}

@@ -5,49 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading"
+	"github.com/waza-isolate/waza/runner/plan"
 )
-
-// planCheckpoints decides what the trial is graded by between its turns.
-func (t *Trial) planCheckpoints(e *eval.Eval, checkpoints []eval.ResolvedCheckpoint) error {
-	t.Checkpoints = checkpoints
-	for _, c := range checkpoints {
-		at := *t
-		at.Graders, at.Attack, at.GraderBoxes = c.Graders, nil, nil
-		if err := at.planGraders(e); err != nil {
-			return fmt.Errorf("checkpoint after turn %d: %w", c.AfterTurn, err)
-		}
-		for _, ask := range grading.Asks(c.Graders) {
-			if ask.Kind == evidence.StepCall {
-				return fmt.Errorf("checkpoint after turn %d: grader %q asks a server, with which the agent still talks then; ask it in graders", c.AfterTurn, ask.Grader)
-			}
-		}
-		for _, box := range at.GraderBoxes {
-			box.Turn = c.AfterTurn
-			t.GraderBoxes = append(t.GraderBoxes, box)
-		}
-		t.NotEnforced = at.NotEnforced
-	}
-	return nil
-}
-
-func (t *Trial) describeCheckpoints(b io.Writer) {
-	for _, c := range t.Checkpoints {
-		then := ""
-		if c.Stop {
-			then = ", which has to pass"
-		}
-		fmt.Fprintf(b, "  checkpoint  after turn %d%s\n", c.AfterTurn, then)
-		for _, g := range c.Graders {
-			fmt.Fprintf(b, "    grader    %s (%s)\n", g.Name, g.Type)
-		}
-	}
-}
 
 // checkpoint grades the trial as it stands after a turn, where the task asks for that. stop
 // says that the conversation is to end there.
@@ -118,7 +82,7 @@ func (tr *trialRun) take(ctx context.Context, from *evidence.Recorder, said []by
 	if err := errors.Join(err, stdout.Close()); err != nil {
 		return err
 	}
-	if cmp.Or(tr.plan.Agent.Output, outputStdout) == outputStdout {
+	if cmp.Or(tr.plan.Agent.Output, plan.OutputStdout) == plan.OutputStdout {
 		tr.record.FinalOutput = string(upTo(said, maxFinal))
 	}
 	if err := tr.collect(ctx); err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/tree"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -52,7 +53,7 @@ func (tr *trialRun) collect(ctx context.Context) error {
 			return err
 		}
 	}
-	if name := tr.plan.Agent.outputFile(); name != "" {
+	if name := tr.plan.Agent.OutputFile(); name != "" {
 		tr.collectOutput(name)
 	}
 	if tells := tr.plan.Agent.Tells; tells != nil {
@@ -69,7 +70,7 @@ func (tr *trialRun) collectTold(tells transcript.Source) {
 	if err != nil {
 		tr.gap(evidence.GapTranscript, err)
 	}
-	if tr.plan.Agent.Output != outputTranscript {
+	if tr.plan.Agent.Output != plan.OutputTranscript {
 		return
 	}
 	tr.record.FinalOutput = string(upTo([]byte(said), maxFinal))
@@ -149,7 +150,7 @@ func (tr *trialRun) lookThrough() error {
 			break // its end; that it is cut off is for grading to find
 		}
 		name := path.Clean(header.Name)
-		brought := slices.ContainsFunc(tr.plan.Files, func(f File) bool { return f.Path == name })
+		brought := slices.ContainsFunc(tr.plan.Files, func(f plan.File) bool { return f.Path == name })
 		if slices.Contains(eval.ClientConfigs(), name) && !brought {
 			tr.rec.Event(evidence.Event{Kind: "mcp_config", Where: sandbox.Agent, Message: "the agent replaced " + name})
 		}

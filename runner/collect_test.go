@@ -16,11 +16,12 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
 // withOutput is a trial whose final output is a file that the agent writes.
-func withOutput() *Trial {
+func withOutput() *plan.Trial {
 	trial := testTrial(1)
 	trial.Agent.Output = "out/answer.txt"
 	return trial
@@ -157,8 +158,8 @@ func TestTranscript(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b, trial := testBackend(), testTrial(1)
-				trial.Agent.Executor, trial.Agent.Transcript = "script", transcriptPath
-				b.programs[sandbox.Agent] = leaves(transcriptPath, test.file)
+				trial.Agent.Executor, trial.Agent.Transcript = "script", plan.TranscriptPath
+				b.programs[sandbox.Agent] = leaves(plan.TranscriptPath, test.file)
 				r := runOne(t, b, trial, options(t))
 				wantGap(t, r, test.gap)
 				got, _ := os.ReadFile(filepath.Join(string(r.Dir), evidence.TranscriptFile))

@@ -15,23 +15,14 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/runner/cmdmock"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
 const (
-	// commandsDir is where the agent's box has the programs that are played.
-	commandsDir = sandbox.HomeDir + "/commands"
 	// maxPlayed is how many invocations are answered in a trial.
 	maxPlayed = 10_000
 )
-
-// commandsIn is the directory in a box in which programs are looked for first; empty for none.
-func (t *Trial) commandsIn(box sandbox.Layout) string {
-	if len(t.Commands) == 0 {
-		return ""
-	}
-	return box.At(commandsDir)
-}
 
 // putCommands puts our executable into the agent's box under the names of what it plays.
 func (tr *trialRun) putCommands(ctx context.Context) error {
@@ -43,7 +34,7 @@ func (tr *trialRun) putCommands(ctx context.Context) error {
 	guest := tr.sandbox.Layout(sandbox.Agent).Guest
 	var errs []error
 	for _, c := range tr.plan.Commands {
-		errs = append(errs, out.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: path.Base(commandsDir) + "/" + c.Name, Linkname: guest, Mode: 0o777}))
+		errs = append(errs, out.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: path.Base(plan.CommandsDir) + "/" + c.Name, Linkname: guest, Mode: 0o777}))
 	}
 	if err := errors.Join(append(errs, out.Close())...); err != nil {
 		return err

@@ -3,62 +3,48 @@ package runner
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"slices"
 	"sync"
 
 	"github.com/waza-isolate/waza/agents"
 	"github.com/waza-isolate/waza/internal/bounded"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-// canContinue holds that an agent that is a program can be asked again, where it is to be. The
-// message names the key that says how.
-func (a Agent) canContinue(key string) error {
-	if (len(a.FollowUps) > 0 || a.Responder != nil) && len(a.Continue) == 0 {
-		return fmt.Errorf("inputs.follow_up_prompts and inputs.responder need an agent that goes on with a conversation: say how in %s", key)
-	}
-	return nil
-}
-
-// takesTurns reports whether something is to be done when the agent is done with a prompt.
-func (t *Trial) takesTurns() bool {
-	return len(t.Agent.FollowUps)+len(t.Checkpoints) > 0 || t.Agent.Responder != nil
-}
-
 // startAgent starts the agent, which has the prompts behind the first from talk: one of ours
 // as it waits for them, and another in a further run for each.
-func (tr *trialRun) startAgent(ctx context.Context, first launch, talk *talk) (process.Process, error) {
+func (tr *trialRun) startAgent(ctx context.Context, first plan.Launch, talk *talk) (process.Process, error) {
 	a := tr.plan.Agent
-	if !tr.plan.takesTurns() {
-		return tr.sandbox.Start(ctx, sandbox.Agent, first.process)
+	if !tr.plan.TakesTurns() {
+		return tr.sandbox.Start(ctx, sandbox.Agent, first.Process)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	next := func(said []byte) (string, bool) { return talk.over(ctx, said) }
 	if agents.IsOurs(a.Executor) {
-		p, err := tr.sandbox.Start(ctx, sandbox.Agent, first.process)
-		return &dialogue{Process: p, next: next, stop: stop, said: &bounded.Head{Limit: a.maxOutput()}}, err
+		p, err := tr.sandbox.Start(ctx, sandbox.Agent, first.Process)
+		return &dialogue{Process: p, next: next, stop: stop, said: &bounded.Head{Limit: a.OutputLimit()}}, err
 	}
-	c := &conversation{done: make(chan struct{}), next: next, stop: stop, limit: a.maxOutput()}
+	c := &conversation{done: make(chan struct{}), next: next, stop: stop, limit: a.OutputLimit()}
 	c.again = func(prompt string) (process.Process, []byte, error) {
 		again := *tr.plan
 		again.Agent.Prompt, again.Agent.Command = prompt, a.Continue
-		l, err := again.launch(tr.sandbox.Layout(sandbox.Agent), tr.found)
+		l, err := again.Launch(tr.sandbox.Layout(sandbox.Agent), tr.found)
 		if err != nil {
 			return nil, nil, err
 		}
-		l.files = slices.DeleteFunc(l.files, func(f File) bool { return f.Path != promptPath }) // the others are there
-		if err := tr.put(ctx, sandbox.Agent, "/", l.files); err != nil {
+		l.Files = slices.DeleteFunc(l.Files, func(f plan.File) bool { return f.Path != plan.PromptPath }) // the others are there
+		if err := tr.put(ctx, sandbox.Agent, "/", l.Files); err != nil {
 			return nil, nil, err
 		}
-		p, err := tr.sandbox.Start(ctx, sandbox.Agent, l.process)
-		return p, l.stdin, err
+		p, err := tr.sandbox.Start(ctx, sandbox.Agent, l.Process)
+		return p, l.Stdin, err
 	}
-	p, err := tr.sandbox.Start(ctx, sandbox.Agent, first.process)
+	p, err := tr.sandbox.Start(ctx, sandbox.Agent, first.Process)
 	if err == nil {
-		c.begin(p, first.stdin)
+		c.begin(p, first.Stdin)
 	}
 	return c, err
 }

@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
@@ -32,7 +33,7 @@ type fakeBackend struct {
 	// used is what boxes used; of others nothing can be seen.
 	used map[string]evidence.Usage
 	// usedBy is the same by trial, in place of used; nil for none.
-	usedBy func(*Trial) evidence.Usage
+	usedBy func(*plan.Trial) evidence.Usage
 	// onTrial is called at an act after on; nil for none.
 	onTrial func(act string, s *fakeSandbox) error
 	// ready waits for a service; nil does not.
@@ -45,7 +46,7 @@ type fakeBackend struct {
 // fails makes an act fail, each time.
 func fails(err error) func(int) error { return func(int) error { return err } }
 
-func (b *fakeBackend) Open(_ context.Context, t *Trial, observe func(evidence.Event)) (sandbox.Sandbox, error) {
+func (b *fakeBackend) Open(_ context.Context, t *plan.Trial, observe func(evidence.Event)) (sandbox.Sandbox, error) {
 	s := &fakeSandbox{backend: b, trial: t, observe: observe, files: map[string]fakeFile{}, gone: map[string]chan struct{}{}, endings: map[string]sandbox.Exit{}}
 	if err := s.act("open"); err != nil {
 		return nil, err
@@ -71,7 +72,7 @@ type fakeFile struct {
 
 type fakeSandbox struct {
 	backend *fakeBackend
-	trial   *Trial
+	trial   *plan.Trial
 	observe func(evidence.Event)
 	running sync.WaitGroup
 

@@ -11,6 +11,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/model/gateway"
 	"github.com/waza-isolate/waza/runner/cmdmock"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -24,7 +25,7 @@ type modelGateway struct {
 }
 
 // openGateway is the gateway of a trial; nil where its agent asks no models.
-func openGateway(m *Models, rec gateway.Recorder) (*modelGateway, error) {
+func openGateway(m *plan.Models, rec gateway.Recorder) (*modelGateway, error) {
 	if m == nil {
 		return nil, nil
 	}
@@ -40,19 +41,19 @@ func openGateway(m *Models, rec gateway.Recorder) (*modelGateway, error) {
 	return g, nil
 }
 
-func (g *modelGateway) provider(p Provider, rec gateway.Recorder) gateway.Provider {
-	a := p.access
+func (g *modelGateway) provider(p plan.Provider, rec gateway.Recorder) gateway.Provider {
+	a := p.Access
 	out := gateway.Provider{
-		Name: p.Name, Kind: p.Kind, BaseURL: a.url, Prices: p.Prices, Silence: a.silence,
-		Key: a.key, KeyEnv: p.APIKeyEnv, Headers: a.headers, Secrets: a.secrets,
+		Name: p.Name, Kind: p.Kind, BaseURL: a.URL, Prices: p.Prices, Silence: a.Silence,
+		Key: a.Key, KeyEnv: p.APIKeyEnv, Headers: a.Headers, Secrets: a.Secrets,
 	}
-	if a.script != nil {
-		out.BaseURL, out.Transport = &url.URL{Scheme: "http", Host: sandbox.ModelHost}, gateway.InProcess(a.script())
+	if a.Script != nil {
+		out.BaseURL, out.Transport = &url.URL{Scheme: "http", Host: sandbox.ModelHost}, gateway.InProcess(a.Script())
 		return out
 	}
 	transport := &http.Transport{
-		DialContext:            tellingDial(&net.Dialer{Timeout: connectTimeout}, rec, "provider", p.Name, a.url),
-		Proxy:                  func(r *http.Request) (*url.URL, error) { return a.proxy(r.URL) },
+		DialContext:            tellingDial(&net.Dialer{Timeout: connectTimeout}, rec, "provider", p.Name, a.URL),
+		Proxy:                  func(r *http.Request) (*url.URL, error) { return a.Proxy(r.URL) },
 		ForceAttemptHTTP2:      true,
 		TLSHandshakeTimeout:    connectTimeout,
 		IdleConnTimeout:        idleConnection,

@@ -14,6 +14,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
@@ -33,7 +34,7 @@ const (
 
 // host is a server where it lives: in its box, or far away.
 type host struct {
-	plan     Server
+	plan     plan.Server
 	sandbox  sandbox.Sandbox
 	upstream *proxy.Upstream // where it speaks HTTP; else nil
 	idle     func()          // closes connections that nobody uses; nil where none are kept
@@ -48,7 +49,7 @@ type host struct {
 // each session, and a remote one is there. What happens meanwhile goes to rec, and
 // what is written to the outputs that output names. The host is there to be stopped
 // also where it failed.
-func startHost(ctx context.Context, sb sandbox.Sandbox, s Server, limits egress.Limits, rec overseer, output func(string) io.Writer) (_ *host, err error) {
+func startHost(ctx context.Context, sb sandbox.Sandbox, s plan.Server, limits egress.Limits, rec overseer, output func(string) io.Writer) (_ *host, err error) {
 	h := &host{plan: s, sandbox: sb, services: &auxiliaries{server: s.Name, sandbox: sb, rec: rec}}
 	if s.Mock != nil {
 		h.mocked = func(message string) { rec.Event(evidence.Event{Kind: "mock", Where: s.Name, Message: message}) }
@@ -141,7 +142,7 @@ func (h *host) launched(log io.Writer) proxy.Server {
 		s.Launch = func(context.Context) (process.Process, error) { return h.plan.Mock.Start(h.mocked), nil }
 		return s
 	}
-	program := h.plan.process(h.sandbox.Layout(s.Name).Home)
+	program := h.plan.Process(h.sandbox.Layout(s.Name).Home)
 	s.Launch = func(ctx context.Context) (process.Process, error) {
 		return h.sandbox.Start(ctx, s.Name, program)
 	}
@@ -152,7 +153,7 @@ func (h *host) launched(log io.Writer) proxy.Server {
 func (h *host) known(log io.Writer) proxy.Server {
 	return proxy.Server{
 		Name: h.plan.Name, Host: h.plan.Host(), Start: h.plan.StartupTimeout, Timeout: h.plan.Timeout,
-		Message: h.plan.MaxMessage, Frames: h.plan.MaxFrames, Traffic: h.plan.MaxTraffic, Stderr: log, Tools: h.plan.expanded.Shown(),
+		Message: h.plan.MaxMessage, Frames: h.plan.MaxFrames, Traffic: h.plan.MaxTraffic, Stderr: log, Tools: h.plan.Expanded.Shown(),
 	}
 }
 

@@ -5,12 +5,13 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/mcp/proxy"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
 // injectionsFor is what a trial's attack has the agent find in results of a server.
-func injectionsFor(t *Trial, server string) (all []proxy.Injection) {
-	if !t.underAttack() {
+func injectionsFor(t *plan.Trial, server string) (all []proxy.Injection) {
+	if !t.UnderAttack() {
 		return nil
 	}
 	for i, one := range t.Attack.Injections {
@@ -23,7 +24,7 @@ func injectionsFor(t *Trial, server string) (all []proxy.Injection) {
 
 // tellInjectedFiles tells which injections are in the workspace that the agent gets.
 func (tr *trialRun) tellInjectedFiles() {
-	if !tr.plan.underAttack() {
+	if !tr.plan.UnderAttack() {
 		return
 	}
 	for i, one := range tr.plan.Attack.Injections {

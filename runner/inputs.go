@@ -13,12 +13,13 @@ import (
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/internal/digest"
+	"github.com/waza-isolate/waza/runner/plan"
 )
 
 // Inputs is the SHA-256 of every file that the tasks of an eval and their trials
 // come from, but for the eval's own, by path from the eval's directory. What
 // variables stand for is in none of them.
-func Inputs(e *eval.Eval, tasks []eval.ResolvedTask, trials []*Trial) (map[string]string, error) {
+func Inputs(e *eval.Eval, tasks []eval.ResolvedTask, trials []*plan.Trial) (map[string]string, error) {
 	files := map[string]bool{}
 	for _, task := range tasks {
 		files[task.Path] = true
@@ -26,7 +27,7 @@ func Inputs(e *eval.Eval, tasks []eval.ResolvedTask, trials []*Trial) (map[strin
 	for _, file := range slices.Concat(e.MockFiles, e.TextFiles) {
 		files[file] = true
 	}
-	add := func(some []File) {
+	add := func(some []plan.File) {
 		for _, f := range some {
 			if f.Source != nil {
 				files[filepath.Join(f.Source.Dir, f.Source.Path)] = true
@@ -41,7 +42,7 @@ func Inputs(e *eval.Eval, tasks []eval.ResolvedTask, trials []*Trial) (map[strin
 		if t.Models != nil {
 			for _, p := range t.Models.Providers {
 				if p.Script != "" {
-					files[p.access.file] = true
+					files[p.Access.File] = true
 				}
 			}
 		}
@@ -104,7 +105,7 @@ func (r Record) CheckInputs(path string) error {
 }
 
 // PlanDigest tells plans apart: by what trial.json keeps of them, without secrets.
-func PlanDigest(trials []*Trial, secrets *redact.Set) string {
+func PlanDigest(trials []*plan.Trial, secrets *redact.Set) string {
 	sum := sha256.New()
 	for _, t := range trials {
 		plan, _ := secrets.JSON(t.JSON())

@@ -14,6 +14,7 @@ import (
 	"github.com/waza-isolate/waza/mcp/finding"
 	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/report/inspection"
+	"github.com/waza-isolate/waza/runner/plan"
 )
 
 // InspectOptions is how servers are inspected. Watch is how long one is left alone once
@@ -31,11 +32,11 @@ type InspectOptions struct {
 // that it lists, and does nothing else with it but the exercises. What happens is evidence
 // in dir, which is laid out as a trial's. The error is ours, or ctx's; what is wrong with
 // the server is in the result.
-func Inspect(ctx context.Context, backend Backend, t *Trial, dir evidence.Dir, o InspectOptions) (inspection.Server, error) {
+func Inspect(ctx context.Context, backend Backend, t *plan.Trial, dir evidence.Dir, o InspectOptions) (inspection.Server, error) {
 	if o.Watch <= 0 || o.Patience <= 0 || o.Secrets == nil {
 		return inspection.Server{}, errors.New("runner: incomplete options")
 	}
-	if err := t.checkInspected(); err != nil {
+	if err := t.CheckInspected(); err != nil {
 		return inspection.Server{}, err
 	}
 	rec, err := evidence.Create(string(dir), o.Secrets, nil)

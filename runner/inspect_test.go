@@ -9,6 +9,7 @@ import (
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/mcp/catalog"
 	"github.com/waza-isolate/waza/report/inspection"
+	"github.com/waza-isolate/waza/runner/plan"
 )
 
 // inspectFake inspects server l, which has a secret.
@@ -16,7 +17,7 @@ func inspectFake(t *testing.T, backend *fakeBackend, dir, secret string) (inspec
 	t.Helper()
 	secrets := &redact.Set{}
 	secrets.Add(secret)
-	found, err := Inspect(t.Context(), backend, &Trial{Task: "l", Number: 1, ServersOnly: true, Servers: []Server{{Name: "l", Transport: "stdio", StartupTimeout: time.Minute}}},
+	found, err := Inspect(t.Context(), backend, &plan.Trial{Task: "l", Number: 1, ServersOnly: true, Servers: []plan.Server{{Name: "l", Transport: "stdio", StartupTimeout: time.Minute}}},
 		evidence.Dir(dir), InspectOptions{
 			Watch: time.Millisecond, Patience: time.Minute, Secrets: secrets,
 			Exercises: []inspection.Exercise{{What: inspection.Call, Name: "add"}},

@@ -18,20 +18,21 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
 // testTrial is a trial of a command that reads its prompt from stdin, with one
 // server and one fixture.
-func testTrial(number int) *Trial {
-	return &Trial{
+func testTrial(number int) *plan.Trial {
+	return &plan.Trial{
 		Run: "run-1", Task: "buy", TaskName: "Buy a bolt", Number: number, Network: "bridge", Workspace: "tmpfs", Timeout: time.Minute,
-		Agent: Agent{
+		Agent: plan.Agent{
 			Box: sandbox.Box{Image: "agent", Disk: 1 << 20}, Executor: "command", Command: []string{"buyer"},
 			Dir: sandbox.WorkspaceDir, Prompt: "Buy a bolt.", PromptBy: "stdin",
 		},
-		Servers: []Server{{Name: "stock", Files: []File{fileOf("/data/db", "bolts")}, StartupTimeout: time.Second, Timeout: time.Second}},
-		Files:   []File{fileOf("notes.txt", "old")},
+		Servers: []plan.Server{{Name: "stock", Files: []plan.File{plan.NewFile("/data/db", "bolts")}, StartupTimeout: time.Second, Timeout: time.Second}},
+		Files:   []plan.File{plan.NewFile("notes.txt", "old")},
 		Graders: []evidence.GraderSpec{grader("text", `{"contains":["4.20"]}`)},
 	}
 }
@@ -66,9 +67,9 @@ func options(t testing.TB) Options {
 }
 
 // runOne runs one trial, which must have a result.
-func runOne(t *testing.T, b *fakeBackend, trial *Trial, o Options) Result {
+func runOne(t *testing.T, b *fakeBackend, trial *plan.Trial, o Options) Result {
 	t.Helper()
-	results, err := Run(t.Context(), b, []*Trial{trial}, o)
+	results, err := Run(t.Context(), b, []*plan.Trial{trial}, o)
 	if err != nil || len(results) != 1 {
 		t.Fatalf("got %d results and %v", len(results), err)
 	}
@@ -259,7 +260,7 @@ func TestInterruptedInEachPhase(t *testing.T) {
 					}
 					return nil
 				}
-				results, err := Run(ctx, b, []*Trial{testTrial(1), testTrial(2), testTrial(3)}, o)
+				results, err := Run(ctx, b, []*plan.Trial{testTrial(1), testTrial(2), testTrial(3)}, o)
 				if err != nil || len(results) != 1 || results[0].Trial.Number != 1 {
 					t.Errorf("results %v and %v, want the first trial's", results, err)
 				}
@@ -288,7 +289,7 @@ func TestInterruptedAgentIsStopped(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		b, o := testBackend(), options(t)
 		b.programs[sandbox.Agent] = program{deaf: true, run: func(p *fakeProcess) int { cancel(); <-p.ctx.Done(); return 0 }}
-		results, err := Run(ctx, b, []*Trial{testTrial(1)}, o)
+		results, err := Run(ctx, b, []*plan.Trial{testTrial(1)}, o)
 		if err != nil || len(results) != 0 {
 			t.Errorf("results %v, %v", results, err)
 		}
@@ -325,7 +326,7 @@ func TestCloseFails(t *testing.T) {
 			b := testBackend()
 			b.on["start agent"] = func(int) error { cancel(); return nil }
 			b.on["close"] = fails(stuck)
-			results, err := Run(ctx, b, []*Trial{testTrial(1)}, options(t))
+			results, err := Run(ctx, b, []*plan.Trial{testTrial(1)}, options(t))
 			if len(results) != 0 || !errors.Is(err, stuck) {
 				t.Errorf("results %v, %v", results, err)
 			}

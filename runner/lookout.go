@@ -14,6 +14,7 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
+	"github.com/waza-isolate/waza/runner/plan"
 )
 
 // maxSeen is how many sightings of a canary in one way a trial keeps: those of one hide
@@ -41,7 +42,7 @@ type sightedAs struct{ canary, how string }
 type eventRecorder interface{ Event(evidence.Event) }
 
 // lookoutFor is nil where the trial has no canaries.
-func lookoutFor(t *Trial, rec *evidence.Recorder) (*lookout, error) {
+func lookoutFor(t *plan.Trial, rec *evidence.Recorder) (*lookout, error) {
 	if len(t.Canaries) == 0 {
 		return nil, nil
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/mcp/catalog"
 	"github.com/waza-isolate/waza/report/inspection"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -119,7 +120,7 @@ func TestPinTellsNothingOfSecrets(t *testing.T) {
 	backend.programs = map[string]program{sandbox.Agent: reader("l"), "l": indiscreet(third, false)}
 	trial := testTrial(1)
 	trial.Graders = nil
-	trial.Servers = []Server{{Name: "l", Transport: "stdio", Pin: &pins[0], Strict: true, StartupTimeout: time.Minute, Timeout: time.Minute}}
+	trial.Servers = []plan.Server{{Name: "l", Transport: "stdio", Pin: &pins[0], Strict: true, StartupTimeout: time.Minute, Timeout: time.Minute}}
 	o := options(t)
 	o.Secrets.Add(third)
 	wantOutcome(t, runOne(t, backend, trial, o), evidence.ClassPass, "")

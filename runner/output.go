@@ -11,12 +11,11 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/defence"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
 const (
-	// defaultOutput is how many bytes each of the agent's outputs may have.
-	defaultOutput = 64 << 20
 	// maxFinal is how many bytes a final output may have. It stands in trial.json
 	// and in the results.
 	maxFinal = 16 << 20
@@ -41,17 +40,14 @@ type output struct {
 // its end.
 func (o *output) isOver() bool { return defence.BoundedOutput && o.size > o.limit }
 
-// maxOutput is how many bytes each of the agent's outputs may have.
-func (a Agent) maxOutput() int64 { return cmp.Or(a.MaxOutput, defaultOutput) }
-
 // openOutputs makes the files of the agent's outputs. Stdout is kept in memory
 // too where it is the final output.
 func (tr *trialRun) openOutputs() (stdout, stderr *output, err error) {
-	limit := tr.plan.Agent.maxOutput()
+	limit := tr.plan.Agent.OutputLimit()
 	share := tr.shares.agent
 	stdout, stderr = &output{name: "stdout", limit: limit, share: share}, &output{name: "stderr", limit: limit, share: share}
 	stdout.acted = &tr.acted
-	if cmp.Or(tr.plan.Agent.Output, outputStdout) == outputStdout {
+	if cmp.Or(tr.plan.Agent.Output, plan.OutputStdout) == plan.OutputStdout {
 		stdout.head = &bytes.Buffer{}
 	}
 	if stdout.file, err = tr.rec.Text(evidence.StdoutFile); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/heavytest"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -36,12 +37,12 @@ func TestOutput(t *testing.T) {
 		{0, "onetwothree", "onetwothree"},
 		{maxFinal - 5, "onetw", "onetwothree"},
 		{maxFinal, "", "onetwothree"},
-		{defaultOutput - 5, "", "onetw"},
-		{defaultOutput + 5, "", ""},
+		{plan.DefaultOutput - 5, "", "onetw"},
+		{plan.DefaultOutput + 5, "", ""},
 	} {
 		file := &closer{}
 		flooded := false
-		o := &output{limit: defaultOutput, flood: func() { flooded = true }, file: file, head: &bytes.Buffer{}, size: test.before}
+		o := &output{limit: plan.DefaultOutput, flood: func() { flooded = true }, file: file, head: &bytes.Buffer{}, size: test.before}
 		for _, part := range []string{"one", "two", "three"} {
 			if n, err := io.WriteString(o, part); n != len(part) || err != nil {
 				t.Errorf("%q: %d, %v", part, n, err)
@@ -53,7 +54,7 @@ func TestOutput(t *testing.T) {
 	}
 
 	full := errors.New("disk full")
-	o := &output{limit: defaultOutput, file: &closer{err: full}}
+	o := &output{limit: plan.DefaultOutput, file: &closer{err: full}}
 	if n, err := io.WriteString(o, "one"); n != 3 || err != nil {
 		t.Errorf("an agent is held up: %d, %v", n, err)
 	}
@@ -82,7 +83,7 @@ func TestFinalOutputThatIsTooLarge(t *testing.T) {
 	asFile := withOutput()
 	asFile.Agent.Disk = maxFinal * 2
 	for name, test := range map[string]struct {
-		trial *Trial
+		trial *plan.Trial
 		agent program
 	}{
 		"stdout": {testTrial(1), says(text)},

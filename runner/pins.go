@@ -13,17 +13,8 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcp/catalog"
 	"github.com/waza-isolate/waza/mcp/proxy"
+	"github.com/waza-isolate/waza/runner/plan"
 )
-
-// What becomes of trials whose servers are not as they are pinned.
-const (
-	PinsWarn = "warn" // it is said
-	PinsFail = "fail" // they have no outcome
-	PinsOff  = "off"  // nothing is compared
-)
-
-// PinModes are all of them.
-func PinModes() []string { return []string{PinsWarn, PinsFail, PinsOff} }
 
 // surveyPatience is how long one list of a pinned server may take.
 const surveyPatience = 30 * time.Second
@@ -81,7 +72,7 @@ func (tr *trialRun) comparePins() error {
 // checkTold compares what the agent was told of tools: a server may tell it something
 // else than the probe.
 func (tr *trialRun) checkTold() error {
-	if !slices.ContainsFunc(tr.plan.Servers, func(s Server) bool { return s.Pin != nil }) {
+	if !slices.ContainsFunc(tr.plan.Servers, func(s plan.Server) bool { return s.Pin != nil }) {
 		return nil
 	}
 	told, err := capture.Calls(evidence.Dir(tr.rec.Dir()).Frames())
@@ -90,7 +81,7 @@ func (tr *trialRun) checkTold() error {
 	}
 	var errs []error
 	for _, listed := range told.Catalogs() {
-		at := slices.IndexFunc(tr.plan.Servers, func(s Server) bool { return s.Name == listed.Server })
+		at := slices.IndexFunc(tr.plan.Servers, func(s plan.Server) bool { return s.Name == listed.Server })
 		if at < 0 || tr.plan.Servers[at].Pin == nil {
 			continue
 		}
@@ -119,7 +110,7 @@ func toldOtherwise(pin catalog.Pin, listed evidence.Catalog) []catalog.Differenc
 }
 
 // tellUnpinned records that a server is not as it is pinned.
-func (tr *trialRun) tellUnpinned(s Server, whom string, u unpinned) error {
+func (tr *trialRun) tellUnpinned(s plan.Server, whom string, u unpinned) error {
 	if u.none() {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/mcp/catalog"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -100,7 +101,7 @@ func TestPins(t *testing.T) {
 			backend.programs = map[string]program{sandbox.Agent: reader("l"), "l": lister(tt.describe)}
 			trial := testTrial(1)
 			trial.Graders = nil
-			trial.Servers = []Server{{Name: "l", Transport: "stdio", Pin: pinned(t, "Adds"), Strict: tt.strict, StartupTimeout: time.Minute, Timeout: time.Minute}}
+			trial.Servers = []plan.Server{{Name: "l", Transport: "stdio", Pin: pinned(t, "Adds"), Strict: tt.strict, StartupTimeout: time.Minute, Timeout: time.Minute}}
 			o := options(t)
 			o.InfraRetries = 3
 			result := runOne(t, backend, trial, o)

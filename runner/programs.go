@@ -19,6 +19,7 @@ import (
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
@@ -62,7 +63,7 @@ var errUnanswered = errors.New("no answer")
 // asks is what the trial's graders have done, of the kinds.
 func (tr *trialRun) asks(kinds ...string) []grading.Ask {
 	var wanted []grading.Ask
-	for _, ask := range grading.Asks(tr.plan.allGraders()) {
+	for _, ask := range grading.Asks(tr.plan.AllGraders()) {
 		if slices.Contains(kinds, ask.Kind) {
 			wanted = append(wanted, ask)
 		}
@@ -90,7 +91,7 @@ func (tr *trialRun) runProgram(ctx context.Context, number int, grader string, a
 	if missing, lost := tr.record.Lost(evidence.GapWorkspace); lost {
 		return nil, fmt.Errorf("%w: there is no workspace to look at: %s", errUnanswered, missing)
 	}
-	box, ok := tr.plan.graderBox(grader)
+	box, ok := tr.plan.GraderBoxOf(grader)
 	if !ok {
 		return nil, fmt.Errorf("%w: the plan has no box for it", errUnanswered)
 	}
@@ -139,15 +140,15 @@ func (tr *trialRun) runProgram(ctx context.Context, number int, grader string, a
 
 // programTrial is a sandbox with the program's box and nothing else. A task's name
 // cannot end in a dot, so it is nobody else's.
-func (tr *trialRun) programTrial(number int, box GraderBox) *Trial {
+func (tr *trialRun) programTrial(number int, box plan.GraderBox) *plan.Trial {
 	task := tr.plan.Task
 	if tr.turn > 0 {
 		task += fmt.Sprintf(".turn%d", tr.turn)
 	}
-	t := &Trial{
+	t := &plan.Trial{
 		Run: tr.plan.Run, Task: fmt.Sprintf("%s.grader%d.", task, number), Number: tr.plan.Number, Attempt: tr.plan.Attempt,
-		Network: NetworkNone, Runtime: tr.plan.Runtime, Workspace: tr.plan.Workspace,
-		Agent: Agent{Box: box.Box}, MCPJSON: string(mcpconfig.Render(nil)),
+		Network: plan.NetworkNone, Runtime: tr.plan.Runtime, Workspace: tr.plan.Workspace,
+		Agent: plan.Agent{Box: box.Box}, MCPJSON: string(mcpconfig.Render(nil)),
 	}
 	if tr.plan.Isolated() {
 		t.Network = "airtight"
@@ -159,7 +160,7 @@ func (tr *trialRun) programTrial(number int, box GraderBox) *Trial {
 }
 
 // prepareProgram fills a program's box, and says what to start in it.
-func (tr *trialRun) prepareProgram(ctx context.Context, sb sandbox.Sandbox, box GraderBox, ask evidence.ProgramAsk) (spec process.Spec, stdin []byte, err error) {
+func (tr *trialRun) prepareProgram(ctx context.Context, sb sandbox.Sandbox, box plan.GraderBox, ask evidence.ProgramAsk) (spec process.Spec, stdin []byte, err error) {
 	if err := tr.putFrozen(ctx, sb); err != nil {
 		return spec, nil, fmt.Errorf("the workspace: %w", err)
 	}
@@ -228,7 +229,7 @@ func copyPlain(w io.Writer, r io.Reader) error {
 }
 
 // writeProgramFiles writes the program's directory, and the files in it.
-func writeProgramFiles(w io.Writer, files []File) error {
+func writeProgramFiles(w io.Writer, files []plan.File) error {
 	dir := path.Base(programDir)
 	out := tar.NewWriter(w)
 	if err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755}); err != nil {

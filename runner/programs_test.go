@@ -15,16 +15,17 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/tree/treetest"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/usage"
 )
 
 // programTrialOf is a trial whose one grader runs a program in a box with the image
 // "checker".
-func programTrialOf(config string) *Trial {
+func programTrialOf(config string) *plan.Trial {
 	t := testTrial(1)
 	t.Graders = []evidence.GraderSpec{grader("program", config)}
-	t.GraderBoxes = []GraderBox{{Box: sandbox.Box{Image: "checker"}, Grader: "program", Command: []string{"check"}}}
+	t.GraderBoxes = []plan.GraderBox{{Box: sandbox.Box{Image: "checker"}, Grader: "program", Command: []string{"check"}}}
 	return t
 }
 
@@ -78,7 +79,7 @@ func TestProgramOfAGrader(t *testing.T) {
 		return 0
 	}})
 	trial := programTrialOf(`{"command":"check","args":["-v"]}`)
-	trial.Servers = append(trial.Servers, Server{Name: "other", StartupTimeout: time.Second, Timeout: time.Second})
+	trial.Servers = append(trial.Servers, plan.Server{Name: "other", StartupTimeout: time.Second, Timeout: time.Second})
 	b.programs["other"] = stockServer("x", "")
 	r := runOne(t, b, trial, options(t))
 	wantOutcome(t, r, evidence.ClassPass, "")
@@ -130,7 +131,7 @@ func TestHowProgramsOfGradersEnd(t *testing.T) {
 				b := checkerBackend(test.check)
 				o := options(t)
 				if test.used.OOMKills != nil || test.used.Disks != nil {
-					b.usedBy = func(trial *Trial) evidence.Usage {
+					b.usedBy = func(trial *plan.Trial) evidence.Usage {
 						if trial.Agent.Image == "checker" {
 							return test.used
 						}
@@ -153,7 +154,7 @@ func TestHowProgramsOfGradersEnd(t *testing.T) {
 // What fails on our side is infra and tried again; what the eval's author has to mend
 // is an error of the grader's.
 func TestProgramsThatCannotRun(t *testing.T) {
-	inChecker := func(trial *Trial) bool { return trial.Agent.Image == "checker" }
+	inChecker := func(trial *plan.Trial) bool { return trial.Agent.Image == "checker" }
 	for _, test := range []struct {
 		name, act string
 		err       error

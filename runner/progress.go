@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/runner/plan"
 )
 
 // Phase is where a trial is in its life.
@@ -77,12 +78,12 @@ func (l *progressLog) close() {
 }
 
 // enters says that a trial comes into a phase.
-func (r *run) enters(t *Trial, phase Phase) {
+func (r *run) enters(t *plan.Trial, phase Phase) {
 	r.tell(Update{Task: t.Task, Number: t.Number, Attempt: max(t.Attempt, 1), Phase: phase})
 }
 
 // ends says that an attempt at a trial has a result.
-func (r *run) ends(t *Trial, phase Phase, result *Result) {
+func (r *run) ends(t *plan.Trial, phase Phase, result *Result) {
 	r.tell(Update{Task: t.Task, Number: t.Number, Attempt: max(t.Attempt, 1), Phase: phase, Result: result})
 }
 

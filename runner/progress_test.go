@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -82,7 +83,7 @@ func TestProgressThatCannotBeKept(t *testing.T) {
 	}
 	var told []string
 	o.Warn = func(err error) { told = append(told, err.Error()) }
-	results, err := Run(t.Context(), testBackend(), []*Trial{testTrial(1), testTrial(2)}, o)
+	results, err := Run(t.Context(), testBackend(), []*plan.Trial{testTrial(1), testTrial(2)}, o)
 	if err != nil || len(results) != 2 {
 		t.Fatalf("%d results, %v", len(results), err)
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/waza-isolate/waza/internal/wholefile"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/results"
+	"github.com/waza-isolate/waza/runner/plan"
 )
 
 // Files of a run directory, beside its trials.
@@ -74,7 +75,7 @@ type Record struct {
 	Metrics     []results.MetricSpec `json:"metrics,omitempty"`
 	Engine      map[string]string    `json:"engine,omitempty"`
 	Images      ImageRecords         `json:"images,omitempty"`
-	Models      *Models              `json:"models,omitempty"` // that agents may ask
+	Models      *plan.Models         `json:"models,omitempty"` // that agents may ask
 	Guarantees  *evidence.Guarantees `json:"guarantees,omitempty"`
 	// Certificate is what came of trying to get out of a sandbox; nil without any.
 	Certificate *evidence.Certificate `json:"certificate,omitempty"`
@@ -387,7 +388,7 @@ func Summarise(dir string, r Record) (results.Results, error) {
 	}
 	return summary, evidence.WriteFileBy(filepath.Join(dir, ResultsFile), func(w io.Writer) error {
 		return summary.Write(w, func(task string, number int) (results.Trial, error) {
-			return readTrial(found[TrialID{Task: task, Number: number}])
+			return readTrial(found[plan.TrialID{Task: task, Number: number}])
 		})
 	})
 }
@@ -403,13 +404,13 @@ func Complete(dir, task string, run results.RunResult) (results.RunResult, error
 
 // compute computes a run's results over the trials that have verdicts, and says where
 // these are.
-func compute(dir string, r Record) (results.Results, map[TrialID]evidence.Dir, error) {
+func compute(dir string, r Record) (results.Results, map[plan.TrialID]evidence.Dir, error) {
 	dirs, err := Trials(dir)
 	if err != nil {
 		return results.Results{}, nil, err
 	}
 	builder := results.NewBuilder(r.info())
-	found := map[TrialID]evidence.Dir{}
+	found := map[plan.TrialID]evidence.Dir{}
 	for _, d := range dirs {
 		trial, err := readTrial(d)
 		if err != nil {
@@ -418,7 +419,7 @@ func compute(dir string, r Record) (results.Results, map[TrialID]evidence.Dir, e
 		if trial.Verdicts.Class == "" {
 			continue
 		}
-		found[TrialID{Task: trial.Task, Number: trial.Number}] = d
+		found[plan.TrialID{Task: trial.Task, Number: trial.Number}] = d
 		if err := addTrial(builder, d, trial); err != nil {
 			return results.Results{}, nil, err
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/results"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -44,7 +45,7 @@ func aRun(t *testing.T) (dir string, record Record) {
 		}
 		return nil
 	}
-	done, err := Run(t.Context(), b, []*Trial{testTrial(1), testTrial(2), testTrial(3)}, o)
+	done, err := Run(t.Context(), b, []*plan.Trial{testTrial(1), testTrial(2), testTrial(3)}, o)
 	if err != nil || len(done) != 3 {
 		t.Fatalf("%d results, %v", len(done), err)
 	}

@@ -10,29 +10,19 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/runner/plan"
 )
-
-// TrialID tells a trial of a run.
-type TrialID struct {
-	Task   string
-	Number int // from 1
-}
-
-func (id TrialID) String() string { return id.Task + "/" + strconv.Itoa(id.Number) }
-
-// ID tells the trial in its run.
-func (t *Trial) ID() TrialID { return TrialID{t.Task, t.Number} }
 
 // Recovered is what the directory of a run that ended early holds.
 type Recovered struct {
 	// Kept are the trials that have ended with an outcome that counts.
-	Kept map[TrialID]Result
+	Kept map[plan.TrialID]Result
 	// Damaged says of trials that had ended why they are not among them.
 	Damaged []string
 	// Complete says that no trial is left to run.
 	Complete bool
 
-	again map[TrialID]bool // those that ended, and are to be run again as another attempt
+	again map[plan.TrialID]bool // those that ended, and are to be run again as another attempt
 }
 
 // Recover reads what a run left, and grades trials that ended and were not graded; what
@@ -40,14 +30,14 @@ type Recovered struct {
 // A trial counts as ended with its trial.json, which is written last; one that is
 // infra, or failed and has attempts left, counts as not run.
 func Recover(ctx context.Context, dir string, r Record, c Consulting) (Recovered, error) {
-	all := Recovered{Kept: map[TrialID]Result{}, again: map[TrialID]bool{}}
+	all := Recovered{Kept: map[plan.TrialID]Result{}, again: map[plan.TrialID]bool{}}
 	if err := evidence.RemoveHalfWritten(dir); err != nil {
 		return all, err
 	}
 	lost := false
 	for _, task := range r.Tasks {
 		for number := 1; number <= r.TrialsOf(task); number++ {
-			id := TrialID{task.ID, number}
+			id := plan.TrialID{Task: task.ID, Number: number}
 			result, err := r.recoverTrial(ctx, dir, id, c)
 			var damaged *damage
 			switch {
@@ -80,7 +70,7 @@ type damage struct{ why string }
 
 func (d *damage) Error() string { return d.why }
 
-func (r Record) recoverTrial(ctx context.Context, run string, id TrialID, c Consulting) (Result, error) {
+func (r Record) recoverTrial(ctx context.Context, run string, id plan.TrialID, c Consulting) (Result, error) {
 	result := Result{Dir: TrialDir(run, id.Task, id.Number)}
 	err := evidence.RemoveHalfWritten(string(result.Dir))
 	if err != nil {
@@ -119,7 +109,7 @@ func (r Record) recoverTrial(ctx context.Context, run string, id TrialID, c Cons
 }
 
 // damageIn is the first file of a trial that is no longer as the run sealed it.
-func (r Record) damageIn(run string, id TrialID) error {
+func (r Record) damageIn(run string, id plan.TrialID) error {
 	of := Record{Files: map[string]string{}}
 	for name, sum := range r.Files {
 		within, ok := strings.CutPrefix(name, path.Join(trialsDir, id.Task, strconv.Itoa(id.Number))+"/")

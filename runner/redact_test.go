@@ -15,6 +15,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -43,7 +44,7 @@ func gossip(all string) program {
 			io.WriteString(p.err, all[i:i+1])
 		}
 		said, _ := json.Marshal(evidence.TranscriptEvent{Type: "assistant.message", Content: all})
-		p.box.write(transcriptPath, fakeFile{content: string(said) + "\n"})
+		p.box.write(plan.TranscriptPath, fakeFile{content: string(said) + "\n"})
 		p.box.observe(evidence.Event{Kind: "dns", Where: sandbox.Agent, Message: all})
 		return 0
 	}}
@@ -54,7 +55,7 @@ func TestNoSecretIsWritten(t *testing.T) {
 		all := strings.Join(testSecrets, " ")
 		b, o, trial := testBackend(), options(t), testTrial(1)
 		o.Secrets = testSet()
-		trial.Agent.Executor, trial.Agent.Transcript = "script", transcriptPath
+		trial.Agent.Executor, trial.Agent.Transcript = "script", plan.TranscriptPath
 		trial.Agent.Prompt = "Log in with " + all
 		trial.Servers[0].Image = "registry/" + all
 		trial.Graders = []evidence.GraderSpec{grader("text", `{"contains":["[REDACTED]"]}`)}

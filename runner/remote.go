@@ -16,6 +16,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/plan"
 )
 
 // How the runner connects to remote servers.
@@ -30,7 +31,7 @@ const (
 // environment has a say in it.
 func (h *host) connect(rec proxy.Recorder) error {
 	s := h.plan
-	where, err := url.Parse(s.expanded.URL)
+	where, err := url.Parse(s.Expanded.URL)
 	if err != nil {
 		return fmt.Errorf("server %q: its url cannot be read", s.Name)
 	}
@@ -40,7 +41,7 @@ func (h *host) connect(rec proxy.Recorder) error {
 	}
 	h.idle = transport.CloseIdleConnections
 	h.upstream = &proxy.Upstream{
-		URL: where, Transport: transport, Headers: s.expanded.Headers, Remote: true,
+		URL: where, Transport: transport, Headers: s.Expanded.Headers, Remote: true,
 		Events: s.Transport == mcpconfig.SSE,
 	}
 	return nil
@@ -49,7 +50,7 @@ func (h *host) connect(rec proxy.Recorder) error {
 // remoteTransport is how the runner asks a server that is at where, over addresses that
 // its name may lead to, or through its proxy, which finds them itself. A nil resolver is
 // this machine's.
-func remoteTransport(s Server, where *url.URL, rec eventRecorder, resolver *net.Resolver) (*http.Transport, error) {
+func remoteTransport(s plan.Server, where *url.URL, rec eventRecorder, resolver *net.Resolver) (*http.Transport, error) {
 	dialer := &net.Dialer{Timeout: connectTimeout, Resolver: resolver}
 	transport := &http.Transport{
 		DialContext:            tellingDial(dialer, rec, "server", s.Name, where),
@@ -59,8 +60,8 @@ func remoteTransport(s Server, where *url.URL, rec eventRecorder, resolver *net.
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: maxResponseHeader,
 	}
-	if s.expanded.Proxy != "" {
-		proxy, err := url.Parse(s.expanded.Proxy)
+	if s.Expanded.Proxy != "" {
+		proxy, err := url.Parse(s.Expanded.Proxy)
 		if err != nil {
 			return nil, errors.New("its proxy cannot be read")
 		}
@@ -68,7 +69,7 @@ func remoteTransport(s Server, where *url.URL, rec eventRecorder, resolver *net.
 		return transport, nil
 	}
 	named := egress.Named{Host: where.Hostname()}
-	for i, entry := range s.expanded.Addresses {
+	for i, entry := range s.Expanded.Addresses {
 		in, err := mcpconfig.ReadAddress(entry)
 		if err != nil {
 			return nil, fmt.Errorf("addresses[%d] %w", i, err)
@@ -76,13 +77,13 @@ func remoteTransport(s Server, where *url.URL, rec eventRecorder, resolver *net.
 		named.Allowed = append(named.Allowed, in)
 	}
 	dialer.ControlContext = func(ctx context.Context, network, address string, conn syscall.RawConn) error {
-		return s.barred(named.Judge(ctx, network, address, conn))
+		return barred(s, named.Judge(ctx, network, address, conn))
 	}
 	return transport, nil
 }
 
 // barred is a judge's error with what to write where the address is right.
-func (s Server) barred(err error) error {
+func barred(s plan.Server, err error) error {
 	if refused, ok := errors.AsType[*egress.AddressError](err); ok {
 		is := netip.PrefixFrom(refused.Address, refused.Address.BitLen())
 		return &proxy.Barred{Err: fmt.Errorf("%w; if the server is meant to be there, set addresses: [%q] of mcp_servers.%s in an eval", err, is, s.Name)}
@@ -98,11 +99,11 @@ func tellingDial(dialer *net.Dialer, rec eventRecorder, what, name string, where
 		data[what], data["origin"] = name, origin
 		rec.Event(evidence.Event{Kind: "egress", Where: name, Message: "the runner " + does + " to " + origin, Data: data})
 	}
-	var connects, barred sync.Once
+	var connects, refused sync.Once
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dialer.DialContext(ctx, network, addr)
 		if why, ok := errors.AsType[*proxy.Barred](err); ok {
-			barred.Do(func() { tell("does not connect", map[string]any{"allowed": false, "why": why.Error()}) })
+			refused.Do(func() { tell("does not connect", map[string]any{"allowed": false, "why": why.Error()}) })
 		} else {
 			connects.Do(func() { tell("connects", map[string]any{}) })
 		}

@@ -23,6 +23,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/plan"
 )
 
 // fickle is who answers for all names, and may say something else at each question.
@@ -177,7 +178,7 @@ func rebind(t *testing.T, scheme string, redirect bool) {
 	}))
 
 	rec := &told{}
-	plan := Server{Name: "far", expanded: mcpconfig.Server{Addresses: []string{serverAt}}}
+	plan := plan.Server{Name: "far", Expanded: mcpconfig.Server{Addresses: []string{serverAt}}}
 	where := &url.URL{Scheme: scheme, Host: "example.com:" + portOf(at), Path: "/mcp"}
 	transport, err := remoteTransport(plan, where, rec, names.resolver())
 	if err != nil {
@@ -241,7 +242,7 @@ func TestAddressesOfARemoteServer(t *testing.T) {
 		`MCP server "far" cannot be reached: 127.0.0.2 is no public address but loopback; if the server is meant to be there, set addresses: ["127.0.0.2/32"] of mcp_servers.far in an eval`: nil,
 		`MCP server "far" wants authorization`: {"127.0.0.2/32"},
 	} {
-		transport, err := remoteTransport(Server{Name: "far", expanded: mcpconfig.Server{Addresses: allowed}}, where, &told{}, names.resolver())
+		transport, err := remoteTransport(plan.Server{Name: "far", Expanded: mcpconfig.Server{Addresses: allowed}}, where, &told{}, names.resolver())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/waza-isolate/waza/report"
 	"github.com/waza-isolate/waza/report/junit"
 	"github.com/waza-isolate/waza/results"
+	"github.com/waza-isolate/waza/runner/plan"
 )
 
 // Files of a run directory that are made of its results.
@@ -204,7 +205,7 @@ func pagesOf(run report.Run, links report.Links, most report.Bounds) iter.Seq2[r
 		}
 		for _, task := range run.Results.Tasks {
 			for _, result := range task.Runs {
-				page, err := trialPage(run.Dir, found, TrialID{Task: task.TestID, Number: result.RunNumber}, links, most)
+				page, err := trialPage(run.Dir, found, plan.TrialID{Task: task.TestID, Number: result.RunNumber}, links, most)
 				if !yield(page, err) || err != nil {
 					return
 				}
@@ -214,23 +215,23 @@ func pagesOf(run report.Run, links report.Links, most report.Bounds) iter.Seq2[r
 }
 
 // locate says where the trials that have ended are, by what they say of themselves.
-func locate(dir string) (map[TrialID]evidence.Dir, error) {
+func locate(dir string) (map[plan.TrialID]evidence.Dir, error) {
 	dirs, err := Trials(dir)
 	if err != nil {
 		return nil, err
 	}
-	found := map[TrialID]evidence.Dir{}
+	found := map[plan.TrialID]evidence.Dir{}
 	for _, d := range dirs {
 		trial, err := d.Trial()
 		if err != nil {
 			return nil, err
 		}
-		found[TrialID{Task: trial.Task, Number: trial.Number}] = d
+		found[plan.TrialID{Task: trial.Task, Number: trial.Number}] = d
 	}
 	return found, nil
 }
 
-func trialPage(dir string, found map[TrialID]evidence.Dir, id TrialID, links report.Links, most report.Bounds) (report.Page, error) {
+func trialPage(dir string, found map[plan.TrialID]evidence.Dir, id plan.TrialID, links report.Links, most report.Bounds) (report.Page, error) {
 	at, ok := found[id]
 	if !ok {
 		return report.Page{}, fmt.Errorf("trial %s is not there any more", id)

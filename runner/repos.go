@@ -8,21 +8,13 @@ import (
 	"io"
 	"path"
 
-	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/runner/gitrepo"
+	"github.com/waza-isolate/waza/runner/plan"
 )
-
-// Repo is a git repository of a trial's workspace.
-type Repo struct {
-	eval.Repo
-	SHA string `json:"sha,omitempty"` // of its commit, once it was fetched
-
-	tree *gitrepo.Tree
-}
 
 // FetchRepos fetches the repositories of the trials, each once, and notes in their plans
 // which commit each is at. What takes a while is said.
-func FetchRepos(ctx context.Context, trials []*Trial, say func(string)) error {
+func FetchRepos(ctx context.Context, trials []*plan.Trial, say func(string)) error {
 	trees := map[gitrepo.Source]*gitrepo.Tree{}
 	for _, t := range trials {
 		for i := range t.Repos {
@@ -36,18 +28,18 @@ func FetchRepos(ctx context.Context, trials []*Trial, say func(string)) error {
 				}
 				trees[source] = tree
 			}
-			r.tree, r.SHA = trees[source], trees[source].Commit
+			r.Tree, r.SHA = trees[source], trees[source].Commit
 		}
 	}
 	return nil
 }
 
 // writeRepo adds a repository to a workspace.
-func writeRepo(out *tar.Writer, r Repo) error {
-	if r.tree == nil {
+func writeRepo(out *tar.Writer, r plan.Repo) error {
+	if r.Tree == nil {
 		return errors.New("it was not fetched")
 	}
-	for in := r.tree.Open(); ; {
+	for in := r.Tree.Open(); ; {
 		header, err := in.Next()
 		if errors.Is(err, io.EOF) {
 			return nil

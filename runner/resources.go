@@ -100,7 +100,7 @@ func (tr *trialRun) agentBoxes() []measured {
 	agent := t.Agent.Box.Limits()
 	agent.Seconds = t.Timeout.Seconds()
 	agent.Evidence = tr.shares.agent.Max()
-	agent.MaxOutput, agent.MaxCalls = t.Agent.maxOutput(), cmp.Or(t.Agent.MaxCalls, proxy.DefaultCalls)
+	agent.MaxOutput, agent.MaxCalls = t.Agent.OutputLimit(), cmp.Or(t.Agent.MaxCalls, proxy.DefaultCalls)
 	all := []measured{{sandbox.Agent, tr.sandbox, agent}}
 	if t.Network == "bridge" {
 		all = append(all, measured{sandbox.Relay, tr.sandbox, sandbox.RelayLimits().Limits()})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/mcp/proxy"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 	"github.com/waza-isolate/waza/sandbox/usage"
@@ -114,7 +115,7 @@ func TestResourcesAreOnRecord(t *testing.T) {
 		wantOutcome(t, r, evidence.ClassPass, "")
 		want := map[string]evidence.Resource{
 			sandbox.Agent: {
-				Limits: evidence.Limits{CPUs: 2, Memory: 5 << 20, Pids: 9, OpenFiles: 100, Disk: 1 << 20, Scratch: 7, Seconds: 60, MaxOutput: defaultOutput, MaxCalls: proxy.DefaultCalls},
+				Limits: evidence.Limits{CPUs: 2, Memory: 5 << 20, Pids: 9, OpenFiles: 100, Disk: 1 << 20, Scratch: 7, Seconds: 60, MaxOutput: plan.DefaultOutput, MaxCalls: proxy.DefaultCalls},
 				Used:   &used,
 			},
 			sandbox.Relay: {Limits: sandbox.RelayLimits().Limits(), Used: &evidence.Usage{CPU: of(0.5)}},

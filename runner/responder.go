@@ -2,45 +2,17 @@ package runner
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading"
+	"github.com/waza-isolate/waza/runner/plan"
 )
-
-// planResponder holds that a model can play the user of the agent. It is asked where graders
-// ask theirs.
-func (t *Trial) planResponder() error {
-	r := t.Agent.Responder
-	if r == nil {
-		return nil
-	}
-	own := *r
-	if own.Model = cmp.Or(r.Model, t.Judge.Model); own.Model == "" {
-		return errors.New("inputs.responder: nobody says which model plays the user; name it in inputs.responder.model or in config.model")
-	}
-	t.Agent.Responder = &own
-	switch a := t.Agent; {
-	case cmp.Or(a.Output, outputStdout) == outputStdout:
-	case a.Output == outputTranscript && a.Tells.From == "stdout":
-	default:
-		return errors.New("inputs.responder: what the agent says has to come on stdout, itself or as its transcript")
-	}
-	return nil
-}
-
-func describeResponder(b io.Writer, r *eval.Responder) {
-	if r != nil {
-		fmt.Fprintf(b, "  responder   %s, up to %d replies\n", r.Model, r.MaxFollowups)
-	}
-}
 
 // respond has a model answer the agent as its user. ok is false where the conversation is over.
 // The error is of a provider that cannot be asked.
@@ -114,7 +86,7 @@ func (t *talk) askUser(ctx context.Context, r eval.Responder) (grading.Reply, er
 
 // words is what an agent says, of what it wrote on stdout.
 func (tr *trialRun) words(stdout []byte) string {
-	if tr.plan.Agent.Output != outputTranscript {
+	if tr.plan.Agent.Output != plan.OutputTranscript {
 		return string(stdout)
 	}
 	var all []string

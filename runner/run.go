@@ -12,6 +12,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -39,14 +40,14 @@ type Options struct {
 	Warn func(error)
 
 	// Hooks are those of the run, and Start is where hooks on the host start; empty for here.
-	Hooks Hooks
+	Hooks plan.Hooks
 	Start string
 
 	// Weak names the attacks that get out of sandboxes, which the run is to bear.
 	Weak []string
 
 	// ServerLog gets a server's stderr as it comes; nil for none.
-	ServerLog func(t *Trial, server string) io.Writer
+	ServerLog func(t *plan.Trial, server string) io.Writer
 	// Connect finds the judge that a trial's graders ask; required where they do.
 	Connect func(evidence.Judge) (Judge, error)
 	// Against is the directory of the same run without skills; empty for none.
@@ -55,7 +56,7 @@ type Options struct {
 	Snapshots *Snapshots
 	// Hold is called with a trial's sandbox once its evidence is complete, and
 	// keeps it standing until it returns; nil for none.
-	Hold func(ctx context.Context, t *Trial, s sandbox.Sandbox)
+	Hold func(ctx context.Context, t *plan.Trial, s sandbox.Sandbox)
 	// Free tells how many bytes are free on the disk of Dir; nil asks the disk.
 	Free func() (int64, bool)
 	// Wall is the machine's clock, which is asked once a trial; nil for time.Now.
@@ -90,11 +91,11 @@ type run struct {
 // further trial is started, those under way are stopped and taken down, and the
 // results of those that had ended are returned. So it is when the backend goes away
 // and does not come back. The error is only ever ours: with [ErrNoRoom] no trial was begun.
-func Run(ctx context.Context, backend Backend, trials []*Trial, o Options) ([]Result, error) {
+func Run(ctx context.Context, backend Backend, trials []*plan.Trial, o Options) ([]Result, error) {
 	if o.Workers < 1 || o.Dir == "" || o.Secrets == nil || o.Progress == nil || o.InfraRetries < 0 {
 		return nil, errors.New("runner: incomplete options")
 	}
-	if o.Connect == nil && slices.ContainsFunc(trials, func(t *Trial) bool { return t.Judge != nil }) {
+	if o.Connect == nil && slices.ContainsFunc(trials, func(t *plan.Trial) bool { return t.Judge != nil }) {
 		return nil, errors.New("runner: no judge to connect to")
 	}
 	if o.Free == nil {

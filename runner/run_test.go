@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -22,7 +23,7 @@ func TestEvidenceThatCannotBeKept(t *testing.T) {
 	t.Run("a directory with evidence", func(t *testing.T) {
 		b, o := testBackend(), options(t)
 		runOne(t, b, testTrial(1), o)
-		results, err := Run(t.Context(), b, []*Trial{testTrial(1)}, o)
+		results, err := Run(t.Context(), b, []*plan.Trial{testTrial(1)}, o)
 		if len(results) != 0 || !errors.Is(err, os.ErrExist) || len(b.opened()) != 1 {
 			t.Errorf("results %v, %v, %d sandboxes", results, err, len(b.opened()))
 		}
@@ -30,7 +31,7 @@ func TestEvidenceThatCannotBeKept(t *testing.T) {
 	t.Run("a directory that is gone", func(t *testing.T) {
 		b, o := testBackend(), options(t)
 		b.on["close"] = func(int) error { return os.RemoveAll(filepath.Join(o.Dir, "trials")) }
-		results, err := Run(t.Context(), b, []*Trial{testTrial(1)}, o)
+		results, err := Run(t.Context(), b, []*plan.Trial{testTrial(1)}, o)
 		if len(results) != 0 || !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("results %v, %v", results, err)
 		}
@@ -49,7 +50,7 @@ func TestWorkersBound(t *testing.T) {
 			return 0
 		}}
 		o.Workers = 3
-		var trials []*Trial
+		var trials []*plan.Trial
 		for number := range 7 {
 			trials = append(trials, testTrial(number+1))
 		}
@@ -84,7 +85,7 @@ func TestFailFast(t *testing.T) {
 				return 0
 			}}
 			o.FailFast = test.failFast
-			results, err := Run(t.Context(), b, []*Trial{testTrial(1), testTrial(2), testTrial(3), testTrial(4)}, o)
+			results, err := Run(t.Context(), b, []*plan.Trial{testTrial(1), testTrial(2), testTrial(3), testTrial(4)}, o)
 			if err != nil || len(results) != test.want || len(b.opened()) != test.want {
 				t.Errorf("fail_fast %v: %d results, %v", test.failFast, len(results), err)
 			}
@@ -113,7 +114,7 @@ func TestHold(t *testing.T) {
 					}
 					return nil
 				}
-				o.Hold = func(ctx context.Context, trial *Trial, s sandbox.Sandbox) {
+				o.Hold = func(ctx context.Context, trial *plan.Trial, s sandbox.Sandbox) {
 					held = true
 					if answer, err := callStock(s.(*fakeSandbox), "stock"); err != nil || !strings.Contains(answer, "4.20") {
 						t.Errorf("no server within reach: %q, %v", answer, err)
@@ -122,7 +123,7 @@ func TestHold(t *testing.T) {
 					cancel()
 					<-ctx.Done()
 				}
-				results, err := Run(ctx, b, []*Trial{testTrial(1)}, o)
+				results, err := Run(ctx, b, []*plan.Trial{testTrial(1)}, o)
 				if err != nil || len(results) != 1 || held != test.held {
 					t.Fatalf("results %v, %v, held %v", results, err, held)
 				}

@@ -18,6 +18,7 @@ import (
 	"github.com/waza-isolate/waza/internal/procgroup"
 	"github.com/waza-isolate/waza/internal/wholefile"
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/plan"
 )
 
 const (
@@ -42,7 +43,7 @@ type Vault struct {
 // commands in the eval's directory dir, variables by lookup. Whatever is read is known
 // to secrets as SERVER/NAME from then on. Its error names every secret that cannot be
 // had, and no value.
-func OpenVault(ctx context.Context, trials []*Trial, dir string, lookup func(string) (string, bool), secrets *redact.Set) (*Vault, error) {
+func OpenVault(ctx context.Context, trials []*plan.Trial, dir string, lookup func(string) (string, bool), secrets *redact.Set) (*Vault, error) {
 	v := &Vault{values: map[string]string{}, dir: dir, lookup: lookup, known: secrets}
 	failed := map[string]bool{}
 	var errs []error
@@ -171,18 +172,18 @@ func runHere(ctx context.Context, dir string, command []string, stdout, stderr i
 }
 
 // Give hands every server its own secrets, for the environment that it is started with.
-func (v *Vault) Give(trials []*Trial) {
+func (v *Vault) Give(trials []*plan.Trial) {
 	for _, t := range trials {
 		for i := range t.Servers {
 			s := &t.Servers[i]
-			env := maps.Clone(s.expanded.Env)
+			env := maps.Clone(s.Expanded.Env)
 			for name, from := range s.Config.Secrets {
 				if env == nil {
 					env = map[string]string{}
 				}
 				env[name] = v.values[sourceKey(from)]
 			}
-			s.expanded.Env = env
+			s.Expanded.Env = env
 		}
 	}
 }

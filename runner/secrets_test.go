@@ -12,14 +12,15 @@ import (
 
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/plan"
 )
 
 func variables(env map[string]string) func(string) (string, bool) {
 	return func(name string) (string, bool) { value, ok := env[name]; return value, ok }
 }
 
-func withSecrets(secrets map[string]mcpconfig.Secret) []*Trial {
-	return []*Trial{{Servers: []Server{{Name: "it", Config: mcpconfig.Server{Secrets: secrets}}, {Name: "other"}}}}
+func withSecrets(secrets map[string]mcpconfig.Secret) []*plan.Trial {
+	return []*plan.Trial{{Servers: []plan.Server{{Name: "it", Config: mcpconfig.Server{Secrets: secrets}}, {Name: "other"}}}}
 }
 
 // What a source has is given as it is, but for one line break at its end.
@@ -44,10 +45,10 @@ func TestOpenVault(t *testing.T) {
 	}
 	vault.Give(trials)
 	want := map[string]string{"A": "from a variable\n", "B": "from a file\n", "C": "from DOS", "D": dir, "E": dir}
-	if got := trials[0].Servers[0].expanded.Env; !maps.Equal(got, want) {
+	if got := trials[0].Servers[0].Expanded.Env; !maps.Equal(got, want) {
 		t.Errorf("given %q, want %q", got, want)
 	}
-	if got := trials[0].Servers[1].expanded.Env; len(got) > 0 {
+	if got := trials[0].Servers[1].Expanded.Env; len(got) > 0 {
 		t.Errorf("another server got %q", got)
 	}
 	if asked, err := os.ReadFile(filepath.Join(dir, "asked")); err != nil || string(asked) != "asked\n" {

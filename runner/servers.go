@@ -1,15 +1,12 @@
 package runner
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"net"
-	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -19,8 +16,8 @@ import (
 	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/model/gateway"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
-	"github.com/waza-isolate/waza/sandbox/process"
 )
 
 // openServers has every server of the trial answer, in the trial's sandbox or where
@@ -107,27 +104,6 @@ func advised(sb sandbox.Sandbox, box string, err error) error {
 	return err
 }
 
-// process is the server's program with what it finds of egress in its environment.
-func (s Server) process(home string) process.Spec { return serverProcess(s.toldOfProxy(), home) }
-
-// serverProcess is a server's program; without a command it is its image's own,
-// with the server's arguments.
-func serverProcess(config mcpconfig.Server, home string) process.Spec {
-	spec := process.Spec{Dir: cmp.Or(config.Cwd, config.WorkingDir)}
-	if home != "" {
-		spec.Env = []string{"HOME=" + home}
-	}
-	if config.Command != "" {
-		spec.Args = append([]string{config.Command}, config.Args...)
-	} else {
-		spec.Args, spec.OfImage = config.Args, true
-	}
-	for _, key := range slices.Sorted(maps.Keys(config.Env)) {
-		spec.Env = append(spec.Env, key+"="+config.Env[key])
-	}
-	return spec
-}
-
 // openLogs makes the files of what servers and their services write.
 func (tr *trialRun) openLogs() error {
 	for _, server := range tr.plan.Servers {
@@ -177,7 +153,7 @@ type recorder interface {
 
 // serve puts a proxy where the agent finds its servers, and a gateway where it finds its
 // models. What crosses them goes to rec. They last until drain.
-func (tr *trialRun) serve(ctx context.Context, rec recorder, models *Models) (err error) {
+func (tr *trialRun) serve(ctx context.Context, rec recorder, models *plan.Models) (err error) {
 	if tr.models, err = openGateway(models, rec); err != nil {
 		return err
 	}
@@ -228,7 +204,7 @@ func (tr *trialRun) tellPlaces(ctx context.Context, places []sandbox.Endpoint) e
 	if !moved {
 		return nil
 	}
-	return tr.put(ctx, sandbox.Agent, "/", []File{fileOf(sandbox.MCPConfigPath, string(mcpconfig.Render(hosts)))})
+	return tr.put(ctx, sandbox.Agent, "/", []plan.File{plan.NewFile(sandbox.MCPConfigPath, string(mcpconfig.Render(hosts)))})
 }
 
 // drain lets every server end and every answer be recorded.

@@ -1,25 +1,20 @@
 package runner
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/mcp/proxy"
-	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
@@ -30,72 +25,6 @@ const (
 	// maxLastWords is how much of its end is there for messages.
 	maxLastWords = 2 << 10
 )
-
-// defaultReady is how long a service may take until it is ready.
-const defaultReady = 60 * time.Second
-
-// Service is what a server needs beside it, and its box. What its variables stand
-// for goes to the service alone.
-type Service struct {
-	sandbox.Box
-	Name     string   `json:"name"`
-	Ports    []int    `json:"ports"`              // of its box, on loopback
-	Writable []string `json:"writable,omitempty"` // directories, beside scratch and home
-	Files    []File   `json:"files,omitempty"`    // by absolute path
-	Ready    Ready    `json:"ready"`
-
-	declared, expanded mcpconfig.Service
-}
-
-// Ready is how a service is seen to be ready: by its image's own health check, or
-// else by a command.
-type Ready struct {
-	Health  bool          `json:"health"`
-	Timeout time.Duration `json:"timeout_ns"`
-}
-
-func planServices(e *eval.Eval, config, declared mcpconfig.Server, pull string) ([]Service, error) {
-	var services []Service
-	for _, name := range slices.Sorted(maps.Keys(config.Services)) {
-		s, err := planService(e, name, *config.Services[name], pull)
-		if err != nil {
-			return nil, fmt.Errorf("service %q: %w", name, err)
-		}
-		s.declared = *declared.Services[name]
-		services = append(services, s)
-	}
-	return services, nil
-}
-
-func planService(e *eval.Eval, name string, config mcpconfig.Service, pull string) (Service, error) {
-	box, err := sized(sandbox.Box{
-		Image: config.Image, User: config.User, Pull: pull,
-		CPUs: cmp.Or(config.CPUs, defaultCPUs), Pids: int64(cmp.Or(config.Pids, defaultPids)),
-		Memory: defaultServerMemory, Disk: defaultServerDisk, OpenFiles: int64(cmp.Or(config.OpenFiles, sandbox.DefaultOpenFiles)),
-	}, config.Memory, config.Disk, config.Scratch)
-	if err != nil {
-		return Service{}, err
-	}
-	s := Service{
-		Box: box, Name: name, Ports: config.Ports, expanded: config,
-		Ready: Ready{Health: config.Ready.Health, Timeout: cmp.Or(seconds(config.Ready.Timeout), defaultReady)},
-	}
-	sources, err := eval.Sources(e, config.Files)
-	if err != nil {
-		return s, err
-	}
-	for _, target := range slices.Sorted(maps.Keys(sources)) {
-		source := sources[target]
-		s.Files = append(s.Files, File{eval.WorkspaceFile{Path: target, Source: &source}})
-	}
-	s.Writable = outermost(append(dirsOf(s.Files), config.Writable...))
-	for _, dir := range s.Writable {
-		if mcpconfig.ReservedDir(dir) {
-			return s, fmt.Errorf("%s of its container cannot be made writable; choose a directory of its own, such as /data", dir)
-		}
-	}
-	return s, nil
-}
 
 // auxiliaries are the services of one server.
 type auxiliaries struct {
@@ -108,7 +37,7 @@ type auxiliaries struct {
 
 // start starts what a server needs beside it, all of it together, and
 // returns when each is ready.
-func (as *auxiliaries) start(ctx context.Context, services []Service, output func(string) io.Writer) error {
+func (as *auxiliaries) start(ctx context.Context, services []plan.Service, output func(string) io.Writer) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, service := range services {
 		a := as.auxiliary(service, output)
@@ -131,11 +60,11 @@ func (as *auxiliaries) await() { as.attended.Wait() }
 // auxiliary is a service under way: what it says is kept, and its end is told.
 type auxiliary struct {
 	box            string
-	plan           Service
+	plan           plan.Service
 	stdout, stderr *bounded.Ends
 }
 
-func (as *auxiliaries) auxiliary(s Service, output func(string) io.Writer) *auxiliary {
+func (as *auxiliaries) auxiliary(s plan.Service, output func(string) io.Writer) *auxiliary {
 	a := &auxiliary{box: sandbox.ServiceName(as.server, s.Name), plan: s}
 	kept := func(stream string) *bounded.Ends {
 		file := &bounded.Head{W: output(serviceOutput(as.server, s.Name, stream)), Limit: maxServiceOutput, Full: func() {
@@ -163,7 +92,7 @@ func (as *auxiliaries) startOne(ctx context.Context, a *auxiliary) error {
 		return fmt.Errorf("did not get its files: %w", err)
 	}
 	home := sb.Layout(a.box).Home
-	program, check := a.plan.process(home), a.plan.check(home)
+	program, check := a.plan.Process(home), a.plan.Check(home)
 	running, err := sb.Start(ctx, a.box, program)
 	if err != nil {
 		return fmt.Errorf("did not start: %w", err)
@@ -207,20 +136,6 @@ func ending(exit process.Exit, err error) string {
 		return "was ended by " + exit.Signal
 	}
 	return fmt.Sprintf("exited with code %d", exit.Code)
-}
-
-// process is the service's program.
-func (s Service) process(home string) process.Spec {
-	of := s.expanded
-	return serverProcess(mcpconfig.Server{Command: of.Command, Args: of.Args, Env: of.Env}, home)
-}
-
-// check is the program that says whether the service is ready. It has no Args where the
-// image's health check is asked instead.
-func (s Service) check(home string) process.Spec {
-	check := s.process(home)
-	check.Args = s.expanded.Ready.Exec
-	return check
 }
 
 // lastWords is the end of a service's output, as a sentence of its own.

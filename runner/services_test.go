@@ -16,15 +16,16 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
 // serviceTrial is testTrial with a service of the server's.
-func serviceTrial() *Trial {
+func serviceTrial() *plan.Trial {
 	t := testTrial(1)
-	t.Servers[0].Services = []Service{{
-		Name: "db", Ports: []int{1}, Files: []File{fileOf("/data/seed", "x")}, Ready: Ready{Timeout: time.Minute},
-		expanded: mcpconfig.Service{Command: "postgres", Env: map[string]string{"A": "b"}, Ready: &mcpconfig.Ready{Exec: []string{"is-ready"}}},
+	t.Servers[0].Services = []plan.Service{{
+		Name: "db", Ports: []int{1}, Files: []plan.File{plan.NewFile("/data/seed", "x")}, Ready: plan.Ready{Timeout: time.Minute},
+		Expanded: mcpconfig.Service{Command: "postgres", Env: map[string]string{"A": "b"}, Ready: &mcpconfig.Ready{Exec: []string{"is-ready"}}},
 	}}
 	return t
 }
@@ -125,14 +126,14 @@ func TestServiceEndIsTold(t *testing.T) {
 // bareBackend has sandboxes that know nothing of services.
 type bareBackend struct{ *fakeBackend }
 
-func (b bareBackend) Open(ctx context.Context, t *Trial, observe func(evidence.Event)) (sandbox.Sandbox, error) {
+func (b bareBackend) Open(ctx context.Context, t *plan.Trial, observe func(evidence.Event)) (sandbox.Sandbox, error) {
 	s, err := b.fakeBackend.Open(ctx, t, observe)
 	return struct{ sandbox.Sandbox }{s}, err
 }
 
 func TestBackendWithoutServices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		results, err := Run(t.Context(), bareBackend{serviceBackend()}, []*Trial{serviceTrial()}, options(t))
+		results, err := Run(t.Context(), bareBackend{serviceBackend()}, []*plan.Trial{serviceTrial()}, options(t))
 		if err != nil || len(results) != 1 {
 			t.Fatalf("%d results, %v", len(results), err)
 		}

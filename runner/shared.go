@@ -15,6 +15,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/canary"
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -66,11 +67,11 @@ func newSlot(server string) *slot {
 
 // configKey tells configurations apart: by all that a server is started with. It holds
 // secrets, and is for comparison alone.
-func configKey(s Server) string {
+func configKey(s plan.Server) string {
 	data, err := json.Marshal(struct {
-		Plan     Server
+		Plan     plan.Server
 		Expanded mcpconfig.Server
-	}{s, s.expanded})
+	}{s, s.Expanded})
 	if err != nil { // plain data always marshals
 		panic(err)
 	}
@@ -78,7 +79,7 @@ func configKey(s Server) string {
 }
 
 // joinShared has the trial use a server of the run's.
-func (tr *trialRun) joinShared(ctx context.Context, s Server) (*host, error) {
+func (tr *trialRun) joinShared(ctx context.Context, s plan.Server) (*host, error) {
 	i, err := tr.run.shared.join(ctx, tr, s)
 	if err != nil {
 		return nil, err
@@ -98,7 +99,7 @@ func (tr *trialRun) leaveShared() {
 }
 
 // join has a trial use the server of s, which is opened where it does not live.
-func (p *sharedServers) join(ctx context.Context, tr *trialRun, s Server) (*instance, error) {
+func (p *sharedServers) join(ctx context.Context, tr *trialRun, s plan.Server) (*instance, error) {
 	key := configKey(s)
 	p.mu.Lock()
 	at := p.slots[key]
@@ -130,12 +131,12 @@ func (p *sharedServers) join(ctx context.Context, tr *trialRun, s Server) (*inst
 }
 
 // open starts a life. What is said meanwhile is evidence of the trial it is for.
-func (p *sharedServers) open(ctx context.Context, tr *trialRun, s Server, name string, number int) (_ *instance, err error) {
+func (p *sharedServers) open(ctx context.Context, tr *trialRun, s plan.Server, name string, number int) (_ *instance, err error) {
 	i := &instance{name: s.Name, number: number, closing: make(chan struct{}), users: map[*trialRun]struct{}{tr: {}}}
 	i.lookOutAs(tr)
-	i.sandbox, err = p.run.backend.Open(ctx, &Trial{
+	i.sandbox, err = p.run.backend.Open(ctx, &plan.Trial{
 		Run: tr.plan.Run, Task: name, Number: number,
-		Runtime: tr.plan.Runtime, ServersOnly: true, Servers: []Server{s},
+		Runtime: tr.plan.Runtime, ServersOnly: true, Servers: []plan.Server{s},
 	}, i.Event)
 	if err != nil {
 		return nil, fmt.Errorf("server %q, which the run shares: %w", s.Name, err)

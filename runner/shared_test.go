@@ -12,6 +12,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/plan"
 )
 
 // A server of the run's that died and whose end cannot be waited for is an error to
@@ -19,8 +20,8 @@ import (
 func TestSharedServerThatDoesNotClose(t *testing.T) {
 	backend := &fakeBackend{on: map[string]func(int) error{"close": fails(errors.New("stuck"))}}
 	shared := newSharedServers(&run{backend: backend})
-	server := Server{Name: "s", Shared: true}
-	sandbox, err := backend.Open(t.Context(), &Trial{}, func(evidence.Event) {})
+	server := plan.Server{Name: "s", Shared: true}
+	sandbox, err := backend.Open(t.Context(), &plan.Trial{}, func(evidence.Event) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,17 +41,17 @@ func TestSharedServerThatDoesNotClose(t *testing.T) {
 // them which of all PINs it has. One configuration has one name in a run.
 func TestSharedNamesTellNothingOfSecrets(t *testing.T) {
 	pins := []string{"0001", "0002"}
-	servers := make([]Server, len(pins))
+	servers := make([]plan.Server, len(pins))
 	hashes := map[string]string{} // as names can hold them, by PIN
 	for i, pin := range pins {
-		servers[i] = Server{
+		servers[i] = plan.Server{
 			Name: "stock", Shared: true, StartupTimeout: time.Minute, Timeout: time.Minute,
-			expanded: mcpconfig.Server{Env: map[string]string{"PIN": pin}},
+			Expanded: mcpconfig.Server{Env: map[string]string{"PIN": pin}},
 		}
-		for _, guess := range []any{pin, servers[i].expanded, struct {
-			Plan     Server
+		for _, guess := range []any{pin, servers[i].Expanded, struct {
+			Plan     plan.Server
 			Expanded mcpconfig.Server
-		}{servers[i], servers[i].expanded}} {
+		}{servers[i], servers[i].Expanded}} {
 			data, err := json.Marshal(guess)
 			if err != nil {
 				t.Fatal(err)
@@ -76,14 +77,14 @@ func TestSharedNamesTellNothingOfSecrets(t *testing.T) {
 }
 
 // sharedNames are those of the sandboxes of shared servers in a run with two trials of each.
-func sharedNames(t *testing.T, servers []Server) []string {
+func sharedNames(t *testing.T, servers []plan.Server) []string {
 	t.Helper()
 	backend := testBackend()
-	var trials []*Trial
+	var trials []*plan.Trial
 	for i, s := range servers {
 		for n := range 2 {
 			trial := testTrial(2*i + n + 1)
-			trial.Servers = []Server{s}
+			trial.Servers = []plan.Server{s}
 			trials = append(trials, trial)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/waza-isolate/waza/egress"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/plan"
 )
 
 // sharingTrial is a trial of a run with a canary, and what it has recorded.
@@ -24,7 +25,7 @@ func sharingTrial(t *testing.T) (*trialRun, func() []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan := &Trial{Canaries: []evidence.Canary{{Name: "token", Value: testCanary}}}
+	plan := &plan.Trial{Canaries: []evidence.Canary{{Name: "token", Value: testCanary}}}
 	tr := newTrialRun(&run{}, plan, rec)
 	if tr.lookout, err = lookoutFor(plan, rec); err != nil {
 		t.Fatal(err)

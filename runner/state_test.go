@@ -12,6 +12,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/tree/treetest"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -31,7 +32,7 @@ func tallyServer(started, running *atomic.Int64) program {
 }
 
 // stateTrial asks the server stock what process it is and how often it was called.
-func stateTrial(process, count int) *Trial {
+func stateTrial(process, count int) *plan.Trial {
 	t := testTrial(1)
 	t.Servers[0].Transport = "stdio"
 	t.Graders = []evidence.GraderSpec{grader("state", fmt.Sprintf(

@@ -15,11 +15,12 @@ import (
 	"github.com/waza-isolate/waza/agents/transcript"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/heavytest"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
 // tellsIn is a trial whose agent prints or leaves lines of its own kind.
-func tellsIn(from string) *Trial {
+func tellsIn(from string) *plan.Trial {
 	trial := testTrial(1)
 	trial.Graders = nil
 	trial.Agent.Disk = 2 * maxTranscript // for the one that tells too much

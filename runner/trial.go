@@ -13,6 +13,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/mcp/proxy"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -30,7 +31,7 @@ const newAbove = 3
 // trialRun is one trial under way.
 type trialRun struct {
 	run     *run
-	plan    *Trial
+	plan    *plan.Trial
 	rec     *evidence.Recorder
 	record  evidence.Trial
 	sandbox sandbox.Sandbox
@@ -60,7 +61,7 @@ type trialRun struct {
 	mu sync.Mutex
 }
 
-func newTrialRun(r *run, t *Trial, rec *evidence.Recorder) *trialRun {
+func newTrialRun(r *run, t *plan.Trial, rec *evidence.Recorder) *trialRun {
 	return &trialRun{run: r, plan: t, rec: rec, record: newRecord(t, rec.Now()), outputs: map[string]io.Writer{}, calls: r.watchCalls(t)}
 }
 
@@ -68,7 +69,7 @@ func newTrialRun(r *run, t *Trial, rec *evidence.Recorder) *trialRun {
 // whether it has an outcome. One that ctx interrupted has none and, as after a
 // crash, no trial.json. The error is only ever ours: that evidence could not be
 // kept, or that something may be left of an interrupted trial.
-func (r *run) trial(ctx context.Context, t *Trial, dir evidence.Dir) (ended bool, err error) {
+func (r *run) trial(ctx context.Context, t *plan.Trial, dir evidence.Dir) (ended bool, err error) {
 	rec, err := evidence.Create(string(dir), r.o.Secrets, evidence.StartClock(r.o.wall()))
 	if err != nil {
 		return false, err
@@ -172,14 +173,14 @@ func (tr *trialRun) guarantees() evidence.Guarantees {
 	for _, attack := range tr.run.o.Weak {
 		g.Missing = append(g.Missing, fmt.Sprintf("the attack %q gets out, which --allow-weak lets it", attack))
 	}
-	if tr.plan.Hooks.onHost() || tr.run.o.Hooks.onHost() {
+	if tr.plan.Hooks.OnHost() || tr.run.o.Hooks.OnHost() {
 		g.Missing = append(g.Missing, "hooks of the eval run on the host, which --allow-host-hooks lets them")
 	}
 	if tr.plan.Models != nil && tr.plan.Isolated() {
 		g.Enforced = append(g.Enforced, "models are asked by the runner, which alone has their keys")
 	}
-	for _, box := range tr.plan.outgoing() {
-		g.Missing = append(g.Missing, fmt.Sprintf("%s may reach %s: what it sends there leaves the trial", box.who, describeEgress(box.allowed)))
+	for _, box := range tr.plan.Outgoing() {
+		g.Missing = append(g.Missing, fmt.Sprintf("%s may reach %s: what it sends there leaves the trial", box.Who, describeEgress(box.Allowed)))
 	}
 	for _, s := range tr.plan.Servers {
 		if s.Shared {
@@ -265,7 +266,7 @@ func (tr *trialRun) gap(what string, err error) {
 }
 
 // baselineOf is the same trial without skills, where a grader compares with it.
-func (r *run) baselineOf(t *Trial) *evidence.BaselineTrial {
+func (r *run) baselineOf(t *plan.Trial) *evidence.BaselineTrial {
 	if r.o.Against == "" || !grading.ComparesPairs(t.Graders) {
 		return nil
 	}
@@ -279,7 +280,7 @@ func (r *run) baselineOf(t *Trial) *evidence.BaselineTrial {
 	return &evidence.BaselineTrial{FinalOutput: base.FinalOutput}
 }
 
-func newRecord(t *Trial, started time.Time) evidence.Trial {
+func newRecord(t *plan.Trial, started time.Time) evidence.Trial {
 	servers := make([]evidence.ServerRecord, 0, len(t.Servers))
 	for _, s := range t.Servers {
 		servers = append(servers, evidence.ServerRecord{Name: s.Name, Transport: s.Transport, Image: s.Image, Mocked: s.Mock != nil})

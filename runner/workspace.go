@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -35,7 +35,7 @@ func (tr *trialRun) fillWorkspace(ctx context.Context) error {
 		return err
 	}
 	var tree bytes.Buffer
-	if err := writeLinks(&tree, tr.plan.links(tr.sandbox.Layout(sandbox.Agent))); err != nil {
+	if err := writeLinks(&tree, tr.plan.Links(tr.sandbox.Layout(sandbox.Agent))); err != nil {
 		return err
 	}
 	if err := tr.sandbox.Put(ctx, sandbox.Agent, sandbox.WorkspaceDir, &tree); err != nil {
@@ -52,7 +52,7 @@ func (tr *trialRun) fillWorkspace(ctx context.Context) error {
 // has brought it.
 func (tr *trialRun) makeWorkdir(ctx context.Context) error {
 	dir, ok := strings.CutPrefix(tr.plan.Agent.Dir, sandbox.WorkspaceDir+"/")
-	if !ok || slices.ContainsFunc(tr.plan.Files, func(f File) bool { return strings.HasPrefix(f.Path, dir+"/") }) {
+	if !ok || slices.ContainsFunc(tr.plan.Files, func(f plan.File) bool { return strings.HasPrefix(f.Path, dir+"/") }) {
 		return nil
 	}
 	var tree bytes.Buffer
@@ -75,7 +75,7 @@ func (tr *trialRun) keepBefore() error {
 }
 
 // writeWorkspace writes a task's files and repositories as tar.
-func writeWorkspace(w io.Writer, t *Trial) error {
+func writeWorkspace(w io.Writer, t *plan.Trial) error {
 	out := tar.NewWriter(w)
 	if err := writeFiles(out, t.Files); err != nil {
 		return err
@@ -88,23 +88,12 @@ func writeWorkspace(w io.Writer, t *Trial) error {
 	return out.Close()
 }
 
-// paths are the places of the workspace that the task takes.
-func (t *Trial) paths() (all []string) {
-	for _, f := range t.Files {
-		all = append(all, f.Path)
-	}
-	for _, r := range t.Repos {
-		all = append(all, r.Dest)
-	}
-	return all
-}
-
 // put puts files into a directory of a box.
-func (tr *trialRun) put(ctx context.Context, box, dir string, files []File) error {
+func (tr *trialRun) put(ctx context.Context, box, dir string, files []plan.File) error {
 	return put(ctx, tr.sandbox, box, dir, files)
 }
 
-func put(ctx context.Context, sb sandbox.Sandbox, box, dir string, files []File) error {
+func put(ctx context.Context, sb sandbox.Sandbox, box, dir string, files []plan.File) error {
 	if len(files) == 0 {
 		return nil
 	}
@@ -116,7 +105,7 @@ func put(ctx context.Context, sb sandbox.Sandbox, box, dir string, files []File)
 }
 
 // writeTree writes files as tar. Paths are relative to where it is unpacked.
-func writeTree(w io.Writer, files []File) error {
+func writeTree(w io.Writer, files []plan.File) error {
 	out := tar.NewWriter(w)
 	if err := writeFiles(out, files); err != nil {
 		return err
@@ -124,7 +113,7 @@ func writeTree(w io.Writer, files []File) error {
 	return out.Close()
 }
 
-func writeFiles(out *tar.Writer, files []File) error {
+func writeFiles(out *tar.Writer, files []plan.File) error {
 	for _, f := range files {
 		if err := writeFile(out, f); err != nil {
 			return fmt.Errorf("%s: %w", f.Path, err)
@@ -133,7 +122,7 @@ func writeFiles(out *tar.Writer, files []File) error {
 	return nil
 }
 
-func writeFile(out *tar.Writer, f File) error {
+func writeFile(out *tar.Writer, f plan.File) error {
 	content, err := f.Open()
 	if err != nil {
 		return err
@@ -151,30 +140,11 @@ func writeFile(out *tar.Writer, f File) error {
 	return err
 }
 
-// link is a link of ours in the workspace.
-type link struct{ name, target string }
-
-// links are those of the trial, in a box of a layout, but for places where something of the
-// workspace stands or is in the way.
-func (t *Trial) links(box sandbox.Layout) []link {
-	var all []link
-	for _, name := range eval.ClientConfigs() {
-		all = append(all, link{name, box.MCPConfig})
-	}
-	if len(t.Skills) > 0 {
-		all = append(all, link{t.Agent.SkillsAt, box.At(sandbox.SkillsDir)})
-	}
-	taken := t.paths()
-	return slices.DeleteFunc(all, func(l link) bool {
-		return slices.ContainsFunc(taken, func(name string) bool { return inTheWay(name, l.name) })
-	})
-}
-
 // writeLinks writes links as tar.
-func writeLinks(w io.Writer, links []link) error {
+func writeLinks(w io.Writer, links []plan.Link) error {
 	out := tar.NewWriter(w)
 	for _, l := range links {
-		if err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: l.name, Linkname: l.target, Mode: 0o777}); err != nil {
+		if err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: l.Name, Linkname: l.Target, Mode: 0o777}); err != nil {
 			return err
 		}
 	}

@@ -12,37 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waza-isolate/waza/eval"
-	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/runner/plan"
 )
-
-func TestLinks(t *testing.T) {
-	const root, copilot = ".mcp.json -> /etc/waza/mcp.json", ".copilot/mcp.json -> /etc/waza/mcp.json"
-	for _, test := range []struct {
-		name  string
-		files []string
-		want  []string
-	}{
-		{"nothing else", nil, []string{root, copilot}},
-		{"others", []string{"mcp.json", ".mcp.jsonl", ".copilot/agents.md"}, []string{root, copilot}},
-		{"its own file", []string{".mcp.json"}, []string{copilot}},
-		{"a file for a directory", []string{".copilot"}, []string{root}},
-		{"a directory for a file", []string{".mcp.json/x"}, []string{copilot}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			trial := new(Trial)
-			for _, name := range test.files {
-				trial.Files = append(trial.Files, fileOf(name, ""))
-			}
-			var links []string
-			for _, l := range trial.links(sandbox.ContainerLayout()) {
-				links = append(links, l.name+" -> "+l.target)
-			}
-			if diff := cmp.Diff(test.want, links); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
-}
 
 func headers(t *testing.T, r io.Reader) (all []*tar.Header) {
 	t.Helper()
@@ -63,9 +34,9 @@ func TestWriteTree(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "run.sh"), []byte("exit 0\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	script := File{eval.WorkspaceFile{Path: "/srv/run.sh", Source: &eval.Source{Dir: dir, Path: "run.sh", Size: 7, Executable: true}}}
+	script := plan.File{WorkspaceFile: eval.WorkspaceFile{Path: "/srv/run.sh", Source: &eval.Source{Dir: dir, Path: "run.sh", Size: 7, Executable: true}}}
 	var tree bytes.Buffer
-	if err := writeTree(&tree, []File{fileOf("a.txt", "abc"), script}); err != nil {
+	if err := writeTree(&tree, []plan.File{plan.NewFile("a.txt", "abc"), script}); err != nil {
 		t.Fatal(err)
 	}
 	type entry struct {
@@ -84,7 +55,7 @@ func TestWriteTree(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "run.sh"), nil, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeTree(io.Discard, []File{script}); !errors.Is(err, io.EOF) {
+	if err := writeTree(io.Discard, []plan.File{script}); !errors.Is(err, io.EOF) {
 		t.Errorf("a file that shrank since it was planned: %v", err)
 	}
 }

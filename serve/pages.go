@@ -12,7 +12,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/report"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
 )
 
 // maxListed is how many runs a page lists.
@@ -161,7 +161,7 @@ func (s *Server) trialDir(ctx context.Context, run, task, numbered string) (at e
 		return "", "", err
 	}
 	defer func() { _ = p.Close() }()
-	within = trialPath(runner.TrialID{Task: task, Number: n})
+	within = trialPath(plan.TrialID{Task: task, Number: n})
 	if _, err := p.stat(within); err != nil {
 		return "", "", err
 	}

@@ -12,16 +12,17 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
 )
 
 // maxTail is how many bytes of a trial's frames are looked at for what it calls now.
 const maxTail = 64 << 10
 
 // framesPath is where a trial's frames are in its run's directory.
-func framesPath(id runner.TrialID) string { return path.Join(trialPath(id), evidence.FramesFile) }
+func framesPath(id plan.TrialID) string { return path.Join(trialPath(id), evidence.FramesFile) }
 
 // trialPath is where a trial is in its run's directory.
-func trialPath(id runner.TrialID) string {
+func trialPath(id plan.TrialID) string {
 	return filepath.ToSlash(string(runner.TrialDir("", id.Task, id.Number)))
 }
 

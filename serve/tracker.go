@@ -10,6 +10,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
 )
 
 // Bounds of what is followed of a run.
@@ -49,19 +50,19 @@ func (t TrialProgress) atAgent() bool { return t.Phase == string(runner.PhaseAge
 // tracker follows a run's progress.jsonl, and reads of it what is new.
 type tracker struct {
 	mu      sync.Mutex
-	file    os.FileInfo                       // as it was read last; guarded by mu
-	offset  int64                             // up to which it was read; guarded by mu
-	trials  []*TrialProgress                  // guarded by mu, as what they point to
-	byID    map[runner.TrialID]*TrialProgress // of trials; guarded by mu
-	tails   map[runner.TrialID]os.FileInfo    // frames.jsonl as it was read last; guarded by mu
-	version int                               // counts changes; guarded by mu
-	ended   int                               // trials; guarded by mu
-	took    time.Duration                     // by these together; guarded by mu
-	last    time.Time                         // of what it knows; guarded by mu
+	file    os.FileInfo                     // as it was read last; guarded by mu
+	offset  int64                           // up to which it was read; guarded by mu
+	trials  []*TrialProgress                // guarded by mu, as what they point to
+	byID    map[plan.TrialID]*TrialProgress // of trials; guarded by mu
+	tails   map[plan.TrialID]os.FileInfo    // frames.jsonl as it was read last; guarded by mu
+	version int                             // counts changes; guarded by mu
+	ended   int                             // trials; guarded by mu
+	took    time.Duration                   // by these together; guarded by mu
+	last    time.Time                       // of what it knows; guarded by mu
 }
 
 func newTracker() *tracker {
-	return &tracker{byID: map[runner.TrialID]*TrialProgress{}, tails: map[runner.TrialID]os.FileInfo{}}
+	return &tracker{byID: map[plan.TrialID]*TrialProgress{}, tails: map[plan.TrialID]os.FileInfo{}}
 }
 
 // read takes in what progress.jsonl has since it was read last. A file that is not there
@@ -109,7 +110,7 @@ func (t *tracker) takeLocked(lines []byte) {
 }
 
 func (t *tracker) stepLocked(p evidence.Progress) {
-	id := runner.TrialID{Task: p.Task, Number: p.Number}
+	id := plan.TrialID{Task: p.Task, Number: p.Number}
 	trial := t.byID[id]
 	if trial == nil {
 		if len(t.trials) == maxToldTrials {
@@ -138,12 +139,12 @@ func (t *tracker) stepLocked(p evidence.Progress) {
 }
 
 // working is the trials whose agents are at work.
-func (t *tracker) working() (all []runner.TrialID) {
+func (t *tracker) working() (all []plan.TrialID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, trial := range t.trials {
 		if trial.atAgent() {
-			all = append(all, runner.TrialID{Task: trial.Task, Number: trial.Number})
+			all = append(all, plan.TrialID{Task: trial.Task, Number: trial.Number})
 		}
 	}
 	return all
@@ -159,7 +160,7 @@ func (t *tracker) calls(p *place) {
 }
 
 // calling notes what a trial calls by frames that info is of.
-func (t *tracker) calling(id runner.TrialID, call *CallProgress, info os.FileInfo) {
+func (t *tracker) calling(id plan.TrialID, call *CallProgress, info os.FileInfo) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	trial := t.byID[id]
@@ -176,7 +177,7 @@ func (t *tracker) calling(id runner.TrialID, call *CallProgress, info os.FileInf
 func sameCall(a, b *CallProgress) bool { return a == b || a != nil && b != nil && *a == *b }
 
 // newestCall reads a trial's newest open call, unless its frames are as they were.
-func (t *tracker) newestCall(p *place, id runner.TrialID) (call *CallProgress, info os.FileInfo, changed bool) {
+func (t *tracker) newestCall(p *place, id plan.TrialID) (call *CallProgress, info os.FileInfo, changed bool) {
 	file, info, err := p.open(framesPath(id))
 	if err != nil {
 		return nil, nil, false

@@ -7,6 +7,7 @@ import (
 
 	"github.com/waza-isolate/waza/containers"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox/local"
 )
 
@@ -14,7 +15,7 @@ import (
 type backend interface {
 	runner.Backend
 	// Prepare has everything there that trials need, or says what is missing.
-	Prepare(ctx context.Context, trials []*runner.Trial, say func(string)) error
+	Prepare(ctx context.Context, trials []*plan.Trial, say func(string)) error
 	// Describe and Images are for run.json.
 	Describe() map[string]string
 	Images() runner.ImageRecords
@@ -31,7 +32,7 @@ func (j *job) openBackend(ctx context.Context) (backend, error) {
 			Network: buildNetwork(j.lookup, j.secrets), Redact: j.secrets.String,
 		})
 	}
-	return local.Open(local.Options{Run: j.runID, Resume: j.resumed != nil, Without: runner.KeyVariables(j.trials)})
+	return local.Open(local.Options{Run: j.runID, Resume: j.resumed != nil, Without: plan.KeyVariables(j.trials)})
 }
 
 // warnOf says what failed and harms no trial.
@@ -44,7 +45,7 @@ func (j *job) warn() {
 		return
 	}
 	fmt.Fprintln(j.stderr, "without --isolate nothing is isolated: agents and servers run as processes of yours, with your files, network and environment")
-	if names := runner.NotEnforced(j.trials); len(names) > 0 {
+	if names := plan.NotEnforced(j.trials); len(names) > 0 {
 		fmt.Fprintf(j.stderr, "without --isolate these have no effect: %s\n", strings.Join(names, ", "))
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
 )
 
 // runPaired runs the eval without skills, then with them, and says what they change. The
@@ -42,7 +42,7 @@ func (j *job) runPaired(c *cli.Context) error {
 
 // hasSkills reports whether there is anything to compare, and says where there is not.
 func (j *job) hasSkills() bool {
-	has := slices.ContainsFunc(j.trials, func(t *runner.Trial) bool { return len(t.Skills) > 0 })
+	has := slices.ContainsFunc(j.trials, func(t *plan.Trial) bool { return len(t.Skills) > 0 })
 	if !has {
 		fmt.Fprintln(j.stderr, "no task has a skill, so there is nothing to compare; running without a baseline")
 	}

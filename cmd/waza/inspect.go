@@ -18,6 +18,7 @@ import (
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/report/inspection"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox/local"
 	"github.com/waza-isolate/waza/sandbox/selftest"
 )
@@ -73,7 +74,7 @@ type inspector struct {
 	target  target
 	lock    *images.Lock // with what was resolved for this time
 	kept    *images.Lock // as its file is
-	plans   []*runner.Trial
+	plans   []*plan.Trial
 	secrets *redact.Set
 	vault   *runner.Vault // nil until servers are about to be started
 	id      string
@@ -118,7 +119,7 @@ func (s *state) newInspector(c *cli.Context) (*inspector, error) {
 }
 
 func (i *inspector) plan(platform string) (err error) {
-	i.plans, err = runner.PlanInspections(i.target.eval, i.target.names, runner.Choices{
+	i.plans, err = plan.PlanInspections(i.target.eval, i.target.names, plan.Choices{
 		Run: i.id, Pull: i.options.pull, Lookup: i.lookup, Secrets: i.secrets, Lock: i.lock, Platform: platform,
 	})
 	if err != nil {
@@ -141,7 +142,7 @@ func (i *inspector) readSecrets(ctx context.Context) (err error) {
 
 // remote says whether nothing is to be run here.
 func (i *inspector) remote() bool {
-	return !slices.ContainsFunc(i.plans, func(t *runner.Trial) bool { return !t.Servers[0].Remote })
+	return !slices.ContainsFunc(i.plans, func(t *plan.Trial) bool { return !t.Servers[0].Remote })
 }
 
 func (i *inspector) open(ctx context.Context) (backend, error) {
@@ -193,13 +194,13 @@ func (i *inspector) prepare(ctx context.Context, backend backend) error {
 }
 
 // isolated is one of the plans that are not of remote servers.
-func (i *inspector) isolated() *runner.Trial {
-	return i.plans[slices.IndexFunc(i.plans, func(t *runner.Trial) bool { return !t.Servers[0].Remote })]
+func (i *inspector) isolated() *plan.Trial {
+	return i.plans[slices.IndexFunc(i.plans, func(t *plan.Trial) bool { return !t.Servers[0].Remote })]
 }
 
 // install resolves the packages that the lock lacks, for this time.
 func (i *inspector) install(ctx context.Context, backend installer) error {
-	packages, err := runner.Packages(i.target.eval, runner.Uninstalled(i.target.eval, i.target.names), i.lock, backend.Platform())
+	packages, err := plan.Packages(i.target.eval, plan.Uninstalled(i.target.eval, i.target.names), i.lock, backend.Platform())
 	if err != nil || len(packages) == 0 {
 		return err
 	}
@@ -247,7 +248,7 @@ func weakOf(c *inspection.Certificate) []string {
 }
 
 // identify says what was run.
-func (i *inspector) identify(found *inspection.Server, s runner.Server, images runner.ImageRecords) {
+func (i *inspector) identify(found *inspection.Server, s plan.Server, images runner.ImageRecords) {
 	if s.Remote {
 		return
 	}

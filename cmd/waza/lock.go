@@ -12,7 +12,7 @@ import (
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
 )
 
 func (s *state) lockCommand() *cli.Command {
@@ -75,7 +75,7 @@ func (s *state) lock(ctx context.Context, e *eval.Eval, tasks []eval.ResolvedTas
 // locked is old with what it lacks, and without what no task needs. An engine is
 // asked for only where something is missing.
 func (s *state) locked(ctx context.Context, e *eval.Eval, tasks []eval.ResolvedTask, old *images.Lock) (*images.Lock, error) {
-	packages, err := runner.Packages(e, tasks, old, likelyPlatform())
+	packages, err := plan.Packages(e, tasks, old, likelyPlatform())
 	if err != nil {
 		return nil, usage("%w", err)
 	}
@@ -102,7 +102,7 @@ func (s *state) resolveAll(ctx context.Context, e *eval.Eval, tasks []eval.Resol
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, backend.Close(context.WithoutCancel(ctx))) }()
-	packages, err := runner.Packages(e, tasks, lock, backend.Platform())
+	packages, err := plan.Packages(e, tasks, lock, backend.Platform())
 	if err != nil {
 		return nil, err
 	}

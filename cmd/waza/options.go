@@ -11,6 +11,7 @@ import (
 
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
 )
 
 func outputFlag() cli.Flag {
@@ -72,7 +73,7 @@ func readOptions(c *cli.Context) (runOptions, error) {
 		return o, usage("--update-snapshots writes what graders compare with, and --skip-graders leaves them out; give one of them")
 	case c.IsSet("pull") && !slices.Contains(mcpconfig.PullPolicies(), o.pull):
 		return o, usage("--pull must be missing, always or never")
-	case c.IsSet("pins") && !slices.Contains(runner.PinModes(), o.pins):
+	case c.IsSet("pins") && !slices.Contains(plan.PinModes(), o.pins):
 		return o, usage("--pins must be warn, fail or off")
 	case c.IsSet("pins") && !o.isolate:
 		return o, usage("--pins is about waza.lock, which is read with --isolate alone: it needs --isolate")

@@ -12,7 +12,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/wholefile"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
 )
 
 // likelyPlatform is what an engine on this machine runs, as long as none was asked.
@@ -76,7 +76,7 @@ func (s *state) resolve(ctx context.Context, backend installer, packages []image
 // lockPackages resolves what the lock lacks, keeps it there, and plans again. What
 // another run kept there meanwhile stays.
 func (j *job) lockPackages(ctx context.Context, backend installer) error {
-	packages, err := runner.Packages(j.eval, j.tasks, j.lock, backend.Platform())
+	packages, err := plan.Packages(j.eval, j.tasks, j.lock, backend.Platform())
 	if err != nil || len(packages) == 0 {
 		return err
 	}

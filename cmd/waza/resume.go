@@ -17,6 +17,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox/local"
 )
 
@@ -211,11 +212,11 @@ func (j *job) begin(dir string, record *runner.Record) error {
 }
 
 // todo is the trials that are to be run.
-func (j *job) todo() []*runner.Trial {
+func (j *job) todo() []*plan.Trial {
 	if j.resumed == nil {
 		return j.trials
 	}
-	return slices.DeleteFunc(slices.Clone(j.trials), func(t *runner.Trial) bool {
+	return slices.DeleteFunc(slices.Clone(j.trials), func(t *plan.Trial) bool {
 		_, kept := j.resumed.left.Kept[t.ID()]
 		return kept
 	})
@@ -228,15 +229,15 @@ func (j *job) withKept(done []runner.Result) []runner.Result {
 	}
 	all := maps.Clone(j.resumed.left.Kept)
 	for _, result := range done {
-		all[runner.TrialID{Task: result.Trial.Task, Number: result.Trial.Number}] = result
+		all[plan.TrialID{Task: result.Trial.Task, Number: result.Trial.Number}] = result
 	}
 	return inOrder(j.resumed.record, all)
 }
 
-func inOrder(record runner.Record, all map[runner.TrialID]runner.Result) (results []runner.Result) {
+func inOrder(record runner.Record, all map[plan.TrialID]runner.Result) (results []runner.Result) {
 	for _, task := range record.Tasks {
 		for number := 1; number <= record.TrialsOf(task); number++ {
-			if result, ok := all[runner.TrialID{Task: task.ID, Number: number}]; ok {
+			if result, ok := all[plan.TrialID{Task: task.ID, Number: number}]; ok {
 				results = append(results, result)
 			}
 		}

@@ -29,6 +29,7 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/gitrepo"
+	"github.com/waza-isolate/waza/runner/plan"
 )
 
 const (
@@ -143,7 +144,7 @@ type job struct {
 	eval     *eval.Eval
 	overlay  *mcpconfig.ClientFile // of --mcp; else nil
 	tasks    []eval.ResolvedTask
-	trials   []*runner.Trial
+	trials   []*plan.Trial
 	lock     *images.Lock
 	secrets  *redact.Set
 	vault    *runner.Vault // nil until a run is about to begin
@@ -231,11 +232,11 @@ func (s *state) warnOnce(warnings []*strictyaml.Error) {
 
 // plan plans every trial, with what the lock has for an engine of the platform.
 func (j *job) plan(platform string) (err error) {
-	lifetime := runner.PerTask
+	lifetime := plan.PerTask
 	if !j.options.isolate {
-		lifetime = runner.PerBenchmark
+		lifetime = plan.PerBenchmark
 	}
-	j.trials, err = runner.Plan(j.eval, j.tasks, runner.Choices{
+	j.trials, err = plan.Plan(j.eval, j.tasks, plan.Choices{
 		Run: j.runID, Trials: j.options.trials, Timeout: j.options.timeout, Pull: j.options.pull, Lookup: j.lookup, Secrets: j.secrets,
 		Lock: j.lock, Platform: platform, Lifetime: lifetime, Pins: j.options.pins, ModelScript: j.modelScript,
 		NoAttacks: j.options.noAttacks, Keyless: j.options.dryRun, NoSkills: j.options.noSkills, HostHooks: j.options.hostHooks,
@@ -467,10 +468,10 @@ func (j *job) runnerOptions(dir string) runner.Options {
 	o := runner.Options{
 		Dir: dir, Workers: j.workers(), FailFast: j.eval.Config.FailFast, InfraRetries: j.options.infraRetries, MaxAttempts: j.eval.Config.MaxAttempts,
 		Secrets: j.secrets, Progress: j.progress.update, Warn: j.warnOf, Connect: j.judges.connect,
-		Hooks: runner.RunHooks(j.eval.Hooks), Start: j.options.start,
+		Hooks: plan.RunHooks(j.eval.Hooks), Start: j.options.start,
 	}
 	if j.options.loudness == loud {
-		o.ServerLog = func(t *runner.Trial, server string) io.Writer {
+		o.ServerLog = func(t *plan.Trial, server string) io.Writer {
 			return &lineWriter{out: j.stderr, prefix: fmt.Sprintf("[%s/%d %s] ", t.Task, t.Number, server), secrets: j.secrets}
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"syscall"
 
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -67,7 +67,7 @@ type entrances interface{ Containers() map[string]string }
 type directory interface{ Directory() string }
 
 // hold tells how to enter a sandbox and waits for Ctrl-C.
-func (j *job) hold(ctx context.Context, t *runner.Trial, s sandbox.Sandbox) {
+func (j *job) hold(ctx context.Context, t *plan.Trial, s sandbox.Sandbox) {
 	j.progress.close()
 	fmt.Fprintf(j.stderr, "\nthe sandbox of %s/%d is standing; its servers answer. To enter:\n", t.Task, t.Number)
 	switch e := s.(type) {

@@ -134,6 +134,7 @@ func TestForbidden(t *testing.T) {
 		"internal/tree":       pure,
 		"sandbox/usage":       pure,
 		"mcp/proxy":           append(outside, "github.com/mark3labs/", module+"sandbox/guest"),
+		"runner/plan":         {engine, module + "sandbox/guest", module + "mcp/proxy"},
 		"runner":              {engine, module + "sandbox/guest"},
 		"sandbox/local":       {engine, module + "sandbox/guest"},
 		"sandbox/selftest":    {engine, module + "sandbox/guest"},

@@ -47,6 +47,7 @@ var floors = [][]string{
 	// The eval, which names graders, agents and mocks.
 	{"agents", "eval", "report/markdown"},
 	{"model/gateway", "runner/gitrepo", "schemas/generate"},
+	{"runner/plan"},
 	{"runner"},
 	// What is attached to runs: backends, the dashboard, progress on a terminal.
 	{
@@ -112,14 +113,14 @@ var deletable = map[string]map[string]string{
 	"agents/adapter": {
 		"agents/adapter/lock": "writes its lock",
 		"eval":                "not yet: an eval names its executor, and eval checks it",
-		"runner":              "not yet: the runner plans how each executor is started",
+		"runner/plan":         "not yet: the plan says how each executor is started",
 	},
-	"agents/llm":    {"agents": "lists it", "runner": "not yet: as agents/adapter"},
+	"agents/llm":    {"agents": "lists it", "runner/plan": "not yet: as agents/adapter"},
 	"agents/mock":   {"agents": "lists it"},
 	"agents/script": {"agents": "lists it"},
 	"mcp/mock": {
-		"eval":   "not yet: a mock is part of the eval's types",
-		"runner": "not yet: the runner starts mocks as it starts servers",
+		"eval":        "not yet: a mock is part of the eval's types",
+		"runner/plan": "not yet: a plan says which servers are mocks",
 	},
 	"model/judge":       {},
 	"model/stub":        {},

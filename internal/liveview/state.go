@@ -13,6 +13,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
 )
 
 // State is what is known of a run. It is not safe for concurrent use.
@@ -32,7 +33,7 @@ type State struct {
 
 // working is a trial at work.
 type working struct {
-	id      runner.TrialID
+	id      plan.TrialID
 	task    string // to be shown
 	number  string // likewise, with the slash in front
 	attempt int
@@ -48,7 +49,7 @@ func New(total, workers int, now time.Time) *State {
 
 // Update takes what the runner tells.
 func (s *State) Update(u runner.Update, now time.Time) {
-	id := runner.TrialID{Task: u.Task, Number: u.Number}
+	id := plan.TrialID{Task: u.Task, Number: u.Number}
 	at := slices.IndexFunc(s.slots, func(w *working) bool { return w != nil && w.id == id })
 	switch {
 	case u.Phase == runner.PhaseDone:
@@ -69,7 +70,7 @@ func (s *State) Update(u runner.Update, now time.Time) {
 	}
 }
 
-func (s *State) begin(id runner.TrialID, now time.Time) (at int) {
+func (s *State) begin(id plan.TrialID, now time.Time) (at int) {
 	w := &working{id: id, task: safe(id.Task), number: fmt.Sprintf("/%d", id.Number), since: now}
 	s.name = max(s.name, text.Columns(w.task+w.number))
 	if at = slices.Index(s.slots, nil); at < 0 {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -76,7 +77,7 @@ func (b *Backend) Close(context.Context) error {
 
 // Prepare finds every program that the trials' plans name, before any trial
 // starts. What is not there is said, all of it.
-func (b *Backend) Prepare(_ context.Context, trials []*runner.Trial, _ func(string)) error {
+func (b *Backend) Prepare(_ context.Context, trials []*plan.Trial, _ func(string)) error {
 	var errs []error
 	said := map[string]bool{}
 	refuse := func(err error) {
@@ -98,7 +99,7 @@ func (b *Backend) Prepare(_ context.Context, trials []*runner.Trial, _ func(stri
 }
 
 // checkAgent leaves out what is named by a path: it may come with the workspace.
-func checkAgent(a runner.Agent) error {
+func checkAgent(a plan.Agent) error {
 	if len(a.Command) == 0 || isPath(a.Command[0]) {
 		return nil
 	}
@@ -116,7 +117,7 @@ func checkAgent(a runner.Agent) error {
 	return nil
 }
 
-func checkGrader(g runner.GraderBox) error {
+func checkGrader(g plan.GraderBox) error {
 	if isPath(g.Command[0]) {
 		return nil
 	}
@@ -126,7 +127,7 @@ func checkGrader(g runner.GraderBox) error {
 	return nil
 }
 
-func checkServer(s runner.Server) error {
+func checkServer(s plan.Server) error {
 	command, dir, env := s.Program()
 	if command == "" {
 		return nil
@@ -149,7 +150,7 @@ func (b *Backend) Describe() map[string]string {
 func (b *Backend) Images() runner.ImageRecords { return nil }
 
 // Open implements runner.Backend.
-func (b *Backend) Open(ctx context.Context, t *runner.Trial, _ func(evidence.Event)) (sandbox.Sandbox, error) {
+func (b *Backend) Open(ctx context.Context, t *plan.Trial, _ func(evidence.Event)) (sandbox.Sandbox, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
@@ -105,7 +105,7 @@ func unlock(root *os.Root, name string) {
 func (s *trialSandbox) Guarantees() evidence.Guarantees {
 	g := evidence.Guarantees{
 		Backend:  "process",
-		Network:  runner.NetworkNone,
+		Network:  plan.NetworkNone,
 		Enforced: []string{"the process group of every program ends with its trial, or with the run where that is how long a server lives"},
 		Missing: []string{
 			"nothing was isolated: agent and servers ran as processes of the user, with the user's files, network, environment and credentials",

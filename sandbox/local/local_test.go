@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -32,7 +32,7 @@ func closed(t *testing.T, b *Backend) {
 
 func stand(t *testing.T, b *Backend) sandbox.Sandbox {
 	t.Helper()
-	s, err := b.Open(t.Context(), &runner.Trial{Task: "task", Number: 1}, func(evidence.Event) {})
+	s, err := b.Open(t.Context(), &plan.Trial{Task: "task", Number: 1}, func(evidence.Event) {})
 	if err != nil {
 		t.Fatal(err)
 	}

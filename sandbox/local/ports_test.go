@@ -8,14 +8,14 @@ import (
 	"testing"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
 )
 
 func standWith(t *testing.T, b *Backend, task string, servers ...string) *trialSandbox {
 	t.Helper()
-	trial := &runner.Trial{Task: task, Number: 1}
+	trial := &plan.Trial{Task: task, Number: 1}
 	for _, name := range servers {
-		trial.Servers = append(trial.Servers, runner.Server{Name: name})
+		trial.Servers = append(trial.Servers, plan.Server{Name: name})
 	}
 	s, err := b.Open(t.Context(), trial, func(evidence.Event) {})
 	if err != nil {

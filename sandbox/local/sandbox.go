@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/internal/tree"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
@@ -27,7 +27,7 @@ import (
 // workspace of /workspace is DIR/workspace.
 type trialSandbox struct {
 	backend *Backend
-	trial   *runner.Trial
+	trial   *plan.Trial
 	dir     string
 	root    *os.Root // dir, wherever programs move it
 	gone    chan struct{}
@@ -50,7 +50,7 @@ func planned() []string {
 	return []string{sandbox.WorkspaceDir, sandbox.HomeDir, filepath.Dir(sandbox.MCPConfigPath)}
 }
 
-func (b *Backend) newSandbox(t *runner.Trial) (_ *trialSandbox, err error) {
+func (b *Backend) newSandbox(t *plan.Trial) (_ *trialSandbox, err error) {
 	s := &trialSandbox{backend: b, trial: t, gone: make(chan struct{}), used: map[string]time.Duration{}}
 	if s.dir, s.root, err = b.claim.makeDir(fmt.Sprintf("%s-%d", t.Task, t.Number)); err != nil {
 		return nil, err
@@ -224,7 +224,7 @@ func (s *trialSandbox) Collect(ctx context.Context, box, dir string, w io.Writer
 
 // check says whether the trial has a box and still stands.
 func (s *trialSandbox) check(box string) error {
-	known := box == sandbox.Agent || slices.ContainsFunc(s.trial.Servers, func(server runner.Server) bool { return server.Name == box })
+	known := box == sandbox.Agent || slices.ContainsFunc(s.trial.Servers, func(server plan.Server) bool { return server.Name == box })
 	if !known {
 		return fmt.Errorf("trial has no process %q", box)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox/local"
 	"github.com/waza-isolate/waza/sandbox/sandboxtest"
 )
@@ -31,7 +31,7 @@ func TestSuite(t *testing.T) {
 		})
 		return sandboxtest.Opened{
 			Backend: b, Name: "process",
-			Trial: runner.Trial{Run: "suite", Network: runner.NetworkNone},
+			Trial: plan.Trial{Run: "suite", Network: plan.NetworkNone},
 			Left:  func(t *testing.T) []string { return glob(t, temp, "*", "suite", "*-1*") },
 		}
 	})

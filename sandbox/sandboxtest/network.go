@@ -11,7 +11,7 @@ import (
 
 	"github.com/waza-isolate/waza/internal/tree/treetest"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
@@ -82,7 +82,7 @@ func (s *suite) visitAll(t *testing.T, sb sandbox.Sandbox) {
 func (s *suite) models(t *testing.T) {
 	for _, servers := range []int{0, 2} {
 		trial := s.trial(t)
-		trial.Number, trial.Servers, trial.Models = servers+1, trial.Servers[:servers], &runner.Models{}
+		trial.Number, trial.Servers, trial.Models = servers+1, trial.Servers[:servers], &plan.Models{}
 		sb := s.standWith(t, trial)
 		places, err := sb.Listen(within(t))
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/waza-isolate/waza/internal/tree/treetest"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -25,9 +26,9 @@ const limit = time.Minute
 // Opened is a backend under test.
 type Opened struct {
 	Backend runner.Backend
-	Name    string       // as guarantees name it
-	Trial   runner.Trial // what trials of the backend have in common
-	Box     sandbox.Box  // of agent and servers
+	Name    string      // as guarantees name it
+	Trial   plan.Trial  // what trials of the backend have in common
+	Box     sandbox.Box // of agent and servers
 	// Left lists what stands of the run's sandboxes: directories, containers.
 	Left func(t *testing.T) []string
 }
@@ -92,13 +93,13 @@ func Run(t *testing.T, open func(t *testing.T, program string) Opened) {
 type suite struct{ Opened }
 
 // trial is a trial with an agent and two servers, named after its test.
-func (s *suite) trial(t *testing.T) *runner.Trial {
+func (s *suite) trial(t *testing.T) *plan.Trial {
 	trial := s.Trial
 	name := t.Name()
 	trial.Task, trial.Number = strings.ReplaceAll(name[strings.LastIndex(name, "/")+1:], "_", "-"), 1
 	trial.MCPJSON = string(mcpconfig.Render(map[string]string{"one": "one", "two": "two"}))
 	trial.Agent.Box = s.Box
-	trial.Servers = []runner.Server{{Name: "one", Box: s.Box}, {Name: "two", Box: s.Box}}
+	trial.Servers = []plan.Server{{Name: "one", Box: s.Box}, {Name: "two", Box: s.Box}}
 	return &trial
 }
 
@@ -108,7 +109,7 @@ func (s *suite) stand(t *testing.T) sandbox.Sandbox {
 	return s.standWith(t, s.trial(t))
 }
 
-func (s *suite) standWith(t *testing.T, trial *runner.Trial) sandbox.Sandbox {
+func (s *suite) standWith(t *testing.T, trial *plan.Trial) sandbox.Sandbox {
 	t.Helper()
 	sb, err := s.Backend.Open(within(t), trial, func(evidence.Event) {})
 	if err != nil {
@@ -180,7 +181,7 @@ func (s *suite) closeWithWork(t *testing.T) {
 	}
 }
 
-func (s *suite) anotherTrial(t *testing.T) *runner.Trial {
+func (s *suite) anotherTrial(t *testing.T) *plan.Trial {
 	trial := s.trial(t)
 	trial.Number = 2
 	return trial

@@ -14,6 +14,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/probe"
 	"github.com/waza-isolate/waza/sandbox/process"
@@ -23,7 +24,7 @@ import (
 const probeTimeout = 2 * time.Minute
 
 // KindOf is the kind of sandbox that a trial is planned for.
-func KindOf(t *runner.Trial) evidence.SandboxKind {
+func KindOf(t *plan.Trial) evidence.SandboxKind {
 	return evidence.SandboxKind{Network: t.Network, Subnets: t.Subnets, Runtime: t.Runtime, Workspace: t.Workspace}
 }
 
@@ -138,14 +139,14 @@ func (g *ground) open(ctx context.Context) error {
 
 // trial is planned as any other of the kind, with nothing but our executable in its
 // boxes.
-func (g *ground) trial(task string, servers ...string) *runner.Trial {
+func (g *ground) trial(task string, servers ...string) *plan.Trial {
 	box := sandbox.Box{CPUs: 1, Memory: 128 << 20, Disk: 16 << 20, Pids: 64}
-	t := &runner.Trial{
+	t := &plan.Trial{
 		Run: g.run, Task: "waza-" + task, Number: 1, Network: g.kind.Network, Subnets: g.kind.Subnets, Runtime: g.kind.Runtime,
-		Workspace: g.kind.Workspace, MCPJSON: "{\"mcpServers\":{}}\n", Agent: runner.Agent{Box: box},
+		Workspace: g.kind.Workspace, MCPJSON: "{\"mcpServers\":{}}\n", Agent: plan.Agent{Box: box},
 	}
 	for _, name := range servers {
-		t.Servers = append(t.Servers, runner.Server{Box: box, Name: name, Transport: "stdio"})
+		t.Servers = append(t.Servers, plan.Server{Box: box, Name: name, Transport: "stdio"})
 	}
 	return t
 }

@@ -1,4 +1,4 @@
-package runner
+package plan
 
 import (
 	"cmp"
@@ -13,27 +13,104 @@ import (
 
 	"golang.org/x/net/http/httpproxy"
 
+	"github.com/waza-isolate/waza/agents"
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/internal/apikey"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/model/gateway"
+	"github.com/waza-isolate/waza/sandbox"
 )
+
+// Models is what a trial's agent may ask of models, through the runner. Keys are in no
+// plan.
+type Models struct {
+	Providers []Provider       `json:"providers"` // by name
+	Provider  string           `json:"provider"`  // the one that has the agent's model
+	Model     string           `json:"model"`     // the agent's, as the provider calls it
+	Limits    eval.ModelLimits `json:"limits"`
+}
+
+// Provider is where models are asked.
+type Provider struct {
+	Name      string                `json:"name"`
+	Kind      string                `json:"kind"`               // whose API it speaks
+	BaseURL   string                `json:"base_url,omitempty"` // empty with a script
+	APIKeyEnv string                `json:"api_key_env,omitempty"`
+	Headers   []string              `json:"headers,omitempty"` // names of those that the runner adds
+	Prices    map[string]eval.Price `json:"prices,omitempty"`
+	Script    string                `json:"script,omitempty"` // its file, as the eval names it
+
+	Access Access `json:"-"`
+}
+
+// chosen is the provider that has the agent's model.
+func (m *Models) chosen() Provider {
+	return m.Providers[slices.IndexFunc(m.Providers, func(p Provider) bool { return p.Name == m.Provider })]
+}
+
+// describe tells of the models as a person reads it.
+func (m *Models) describe(b *strings.Builder) {
+	line := func(format string, args ...any) { fmt.Fprintf(b, "              "+format+"\n", args...) }
+	fmt.Fprintf(b, "  models      %s of provider %s\n", cmp.Or(m.Model, "any model"), m.Provider)
+	for _, p := range m.Providers {
+		line("http://%s/%s is %s", sandbox.ModelHost, p.Name, p.describe())
+	}
+	line("at most %s", describeModelLimits(m.Limits))
+}
+
+func (p Provider) describe() string {
+	if p.Script != "" {
+		return "the script " + p.Script
+	}
+	key := "without a key"
+	if p.APIKeyEnv != "" {
+		key = "the key in $" + p.APIKeyEnv
+	}
+	text := fmt.Sprintf("%s, %s API, %s", p.BaseURL, p.Kind, key)
+	if len(p.Headers) > 0 {
+		text += fmt.Sprintf(", headers %q", p.Headers)
+	}
+	return text
+}
+
+func describeModelLimits(l eval.ModelLimits) string {
+	text := fmt.Sprintf("%d requests", l.Requests)
+	if l.Tokens > 0 {
+		text += fmt.Sprintf(", %d tokens", l.Tokens)
+	}
+	if l.Cost > 0 {
+		text += fmt.Sprintf(", %g US dollars", l.Cost)
+	}
+	if l.Seconds > 0 {
+		text += fmt.Sprintf(", %d seconds", l.Seconds)
+	}
+	return text
+}
+
+// modelURL is the base URL of the provider that has the agent's model, as the agent
+// reaches it; empty where it has none.
+func modelURL(t *Trial, box sandbox.Layout) string {
+	if t.Models == nil {
+		return ""
+	}
+	return box.Models + "/" + t.Models.Provider
+}
 
 // ModelScript makes what plays a model's turns, from the first on.
 type ModelScript func() http.Handler
 
-// access is what it takes to ask a provider, and is in no plan.
-type access struct {
-	url     *url.URL
-	key     string
-	headers map[string]string
-	secrets []string // of headers
+// Access is what it takes to ask a provider, and is in no plan.
+type Access struct {
+	URL     *url.URL
+	Key     string
+	Headers map[string]string
+	Secrets []string // of headers
 	// variables are those that headers take their values from.
 	variables []string
-	silence   time.Duration
-	proxy     func(*url.URL) (*url.URL, error)
-	script    ModelScript
-	file      string // of the script
+	Silence   time.Duration
+	Proxy     func(*url.URL) (*url.URL, error)
+	Script    ModelScript
+	File      string // of the script
 }
 
 // planModels is what the agent may ask of models, nil for nothing. Keys become known as
@@ -119,19 +196,19 @@ func planProvider(e *eval.Eval, name string, m eval.Model, c Choices) (Provider,
 		return p.scripted(e, m, c)
 	}
 	var err error
-	if p.access.url, err = m.Endpoint(); err != nil {
+	if p.Access.URL, err = m.Endpoint(); err != nil {
 		return p, fmt.Errorf("base_url %w", err)
 	}
 	if m.APIKeyEnv != "" {
-		p.access.key, _ = c.Lookup(m.APIKeyEnv)
-		if err := apikey.Check(m.APIKeyEnv, p.access.key, fmt.Sprintf("the model provider %q", name)); err != nil && !c.Keyless {
+		p.Access.Key, _ = c.Lookup(m.APIKeyEnv)
+		if err := apikey.Check(m.APIKeyEnv, p.Access.Key, fmt.Sprintf("the model provider %q", name)); err != nil && !c.Keyless {
 			return p, err
 		}
-		c.Secrets.Add(p.access.key)
+		c.Secrets.Add(p.Access.Key)
 	}
-	p.access.headers = map[string]string{}
+	p.Access.Headers = map[string]string{}
 	lookup := func(variable string) (string, bool) {
-		p.access.variables = append(p.access.variables, variable)
+		p.Access.variables = append(p.Access.variables, variable)
 		return c.Lookup(variable)
 	}
 	for header, text := range m.Headers {
@@ -145,9 +222,9 @@ func planProvider(e *eval.Eval, name string, m eval.Model, c Choices) (Provider,
 		for _, secret := range secrets {
 			c.Secrets.Add(secret)
 		}
-		p.access.headers[header], p.access.secrets = value, append(p.access.secrets, secrets...)
+		p.Access.Headers[header], p.Access.Secrets = value, append(p.Access.Secrets, secrets...)
 	}
-	p.access.silence, p.access.proxy = time.Duration(m.TimeoutSeconds)*time.Second, proxyOf(c.Lookup)
+	p.Access.Silence, p.Access.Proxy = time.Duration(m.TimeoutSeconds)*time.Second, proxyOf(c.Lookup)
 	return p, nil
 }
 
@@ -159,8 +236,8 @@ func (p Provider) scripted(e *eval.Eval, m eval.Model, c Choices) (Provider, err
 	if err != nil {
 		return p, err
 	}
-	p.access.file = eval.ModelScriptPath(e, m)
-	p.access.script, err = c.ModelScript(p.access.file, data)
+	p.Access.File = eval.ModelScriptPath(e, m)
+	p.Access.Script, err = c.ModelScript(p.Access.File, data)
 	return p, err
 }
 
@@ -195,9 +272,43 @@ func KeyVariables(trials []*Trial) []string {
 			continue
 		}
 		for _, p := range t.Models.Providers {
-			names = append(append(names, p.APIKeyEnv), p.access.variables...)
+			names = append(append(names, p.APIKeyEnv), p.Access.variables...)
 		}
 	}
 	slices.Sort(names)
 	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" })
+}
+
+// scriptedModel is what the loop asks for where a script answers to any name.
+const scriptedModel = "scripted"
+
+// forLLM holds an eval's models to what executor llm can ask: a model that has a name, of
+// a provider that speaks chat completions. Other executors may have any.
+func (m *Models) forLLM(executor string) error {
+	if executor != agents.LLM {
+		return nil
+	}
+	if m == nil {
+		return errors.New("executor llm needs a model: say in config.models where one is")
+	}
+	p := m.chosen()
+	switch {
+	case p.Kind == eval.KindAnthropic, p.Kind == eval.KindGoogle:
+		return fmt.Errorf("executor llm speaks chat completions, and provider %s is of kind %s; give its OpenAI-compatible endpoint as a provider of its own, with kind: openai, base_url: %s and api_key_env: %s",
+			p.Name, p.Kind, compatibleURL(p.Kind), p.APIKeyEnv)
+	case m.Model == "" && p.Script == "":
+		return errors.New("executor llm needs config.model: the name of a model, as its provider calls it")
+	case m.Model == "":
+		m.Model = scriptedModel
+	}
+	return nil
+}
+
+// compatibleURL is where the providers of a kind answer chat completions too, by their
+// own documentation of that.
+func compatibleURL(kind string) string {
+	if kind == eval.KindGoogle {
+		return "https://generativelanguage.googleapis.com/v1beta/openai"
+	}
+	return "https://api.anthropic.com/v1"
 }

@@ -1,4 +1,4 @@
-package runner
+package plan
 
 import (
 	"errors"
@@ -52,8 +52,8 @@ func Uninstalled(e *eval.Eval, names []string) []eval.ResolvedTask {
 	return tasks
 }
 
-// checkInspected holds that a plan is one of [PlanInspections].
-func (t *Trial) checkInspected() error {
+// CheckInspected holds that a plan is one of [PlanInspections].
+func (t *Trial) CheckInspected() error {
 	if !t.ServersOnly || len(t.Servers) != 1 || slices.ContainsFunc(t.Servers, func(s Server) bool { return s.Shared }) {
 		return fmt.Errorf("runner: trial %s is no inspection", t.Task)
 	}

@@ -1,4 +1,4 @@
-package runner
+package plan
 
 import (
 	"cmp"
@@ -14,6 +14,79 @@ import (
 	"github.com/waza-isolate/waza/evidence/canary"
 	"github.com/waza-isolate/waza/mcpconfig"
 )
+
+// planAttack has the attack of a task in its trial: what is injected, and the graders of
+// its success. Withheld it is on record, and nothing is injected.
+func (t *Trial) planAttack(attack *eval.ResolvedAttack, withheld bool) error {
+	if attack == nil {
+		return nil
+	}
+	t.Attack = &evidence.TaskAttack{Goal: attack.Goal, Gate: attack.Gate, Success: attack.Success, Withheld: withheld}
+	for _, one := range attack.Inject {
+		t.Attack.Injections = append(t.Attack.Injections, injection(one))
+		if one.File == "" || withheld {
+			continue
+		}
+		if err := t.injectFile(one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func injection(one eval.Injection) evidence.Injection {
+	out := evidence.Injection{File: one.File, Server: one.Server, Tool: one.Tool, Text: one.Text, Match: one.Match}
+	for _, text := range []*string{one.Content, one.Append} {
+		if text != nil {
+			out.Text = *text
+		}
+	}
+	return out
+}
+
+func (t *Trial) injectFile(one eval.Injection) error {
+	name := path.Clean(one.File)
+	if one.Content != nil {
+		t.Files = append(t.Files, NewFile(name, *one.Content))
+		return nil
+	}
+	i := slices.IndexFunc(t.Files, func(f File) bool { return f.Path == name })
+	if i < 0 {
+		return fmt.Errorf("attack: the workspace has no file %s to add to", name)
+	}
+	t.Files[i].Added = append(slices.Clone(t.Files[i].Added), *one.Append...)
+	return nil
+}
+
+// UnderAttack says whether something is injected.
+func (t *Trial) UnderAttack() bool { return t.Attack != nil && !t.Attack.Withheld }
+
+// AllGraders are the trial's and those of its attack's success.
+func (t *Trial) AllGraders() []evidence.GraderSpec {
+	return evidence.Trial{Graders: t.Graders, Attack: t.Attack}.AllGraders()
+}
+
+// describeAttack tells what is injected where.
+func (t *Trial) describeAttack(b io.Writer) {
+	if t.Attack == nil {
+		return
+	}
+	withheld := ""
+	if t.Attack.Withheld {
+		withheld = ", withheld"
+	}
+	fmt.Fprintf(b, "  attack      %s%s\n", t.Attack.Goal, withheld)
+	for _, one := range t.Attack.Injections {
+		where := "file " + one.File
+		if one.Tool != "" {
+			where = fmt.Sprintf("results of %s of server %s", one.Tool, one.Server)
+		}
+		fmt.Fprintf(b, "              %d bytes in %s\n", len(one.Text), where)
+	}
+	for _, g := range t.Attack.Success {
+		fmt.Fprintf(b, "    success   %s (%s)\n", g.Name, g.Type)
+	}
+}
 
 // canaries are those of an eval with the values that they have in a run, by name.
 type canaries struct {
@@ -42,7 +115,7 @@ func (c canaries) each(server string, visit func(p eval.Plant, value string)) {
 
 // inWorkspace are the files of the workspace that canaries are in.
 func (c canaries) inWorkspace() (files []File) {
-	c.each("", func(p eval.Plant, value string) { files = append(files, fileOf(path.Clean(p.File), p.With(value))) })
+	c.each("", func(p eval.Plant, value string) { files = append(files, NewFile(path.Clean(p.File), p.With(value))) })
 	return files
 }
 
@@ -52,7 +125,7 @@ func (c canaries) inServer(name string, config *mcpconfig.Server) (files []File)
 	config.Env = maps.Clone(config.Env)
 	c.each(name, func(p eval.Plant, value string) {
 		if p.Env == "" {
-			files = append(files, fileOf(p.File, p.With(value)))
+			files = append(files, NewFile(p.File, p.With(value)))
 			return
 		}
 		if config.Env == nil {

@@ -1,4 +1,4 @@
-package runner
+package plan
 
 import (
 	"encoding/json"
@@ -90,7 +90,7 @@ func TestPlanHoldsNoValueOfAVariable(t *testing.T) {
 		}
 	}
 	stock := trials[0].Servers[0]
-	process := serverProcess(stock.expanded, sandbox.HomeDir)
+	process := serverProcess(stock.Expanded, sandbox.HomeDir)
 	if diff := cmp.Diff([]string{"stock-server", "--key", shopKey}, process.Args); diff != "" {
 		t.Errorf("the server itself has the key:\n%s", diff)
 	}
@@ -175,7 +175,7 @@ func TestWritableFor(t *testing.T) {
 	} {
 		var files []File
 		for _, name := range test.files {
-			files = append(files, fileOf(name, ""))
+			files = append(files, NewFile(name, ""))
 		}
 		if got := writableFor(files); !slices.Equal(got, test.want) {
 			t.Errorf("%q: %q, want %q", test.files, got, test.want)

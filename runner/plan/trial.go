@@ -1,7 +1,8 @@
-package runner
+package plan
 
 import (
 	"encoding/json"
+	"strconv"
 	"time"
 
 	"github.com/waza-isolate/waza/agents/llm"
@@ -86,8 +87,8 @@ func (f File) MarshalJSON() ([]byte, error) {
 	}{f.Path, f.Size(), f.Executable()})
 }
 
-// fileOf is a file with its content at hand.
-func fileOf(path, content string) File {
+// NewFile is a file with its content at hand.
+func NewFile(path, content string) File {
 	return File{eval.WorkspaceFile{Path: path, Content: []byte(content)}}
 }
 
@@ -171,8 +172,21 @@ type Server struct {
 	Package string        `json:"package,omitempty"`
 	Build   *images.Image `json:"-"`
 
-	expanded mcpconfig.Server
+	// Expanded is Config as the server is started with it. It holds values of variables and
+	// secrets.
+	Expanded mcpconfig.Server `json:"-"`
 }
 
 // Host is the host name under which the agent reaches the server.
 func (s Server) Host() string { return mcpconfig.HostName(s.Name) }
+
+// TrialID tells a trial of a run.
+type TrialID struct {
+	Task   string
+	Number int // from 1
+}
+
+func (id TrialID) String() string { return id.Task + "/" + strconv.Itoa(id.Number) }
+
+// ID tells the trial in its run.
+func (t *Trial) ID() TrialID { return TrialID{t.Task, t.Number} }

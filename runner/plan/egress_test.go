@@ -1,4 +1,4 @@
-package runner
+package plan
 
 import (
 	"strings"
@@ -111,7 +111,7 @@ func TestEgressOnThisMachine(t *testing.T) {
 			t.Errorf("%q is not said to have no effect: %s", one, told)
 		}
 	}
-	if len(trial.outgoing()) != 0 || trial.Servers[1].toldOfProxy().Env != nil {
-		t.Errorf("%+v", trial.outgoing())
+	if len(trial.Outgoing()) != 0 || trial.Servers[1].toldOfProxy().Env != nil {
+		t.Errorf("%+v", trial.Outgoing())
 	}
 }

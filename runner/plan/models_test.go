@@ -1,4 +1,4 @@
-package runner
+package plan
 
 import (
 	"encoding/json"
@@ -40,16 +40,16 @@ func TestPlanModels(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	near, openai := m.Providers[0], m.Providers[1]
-	if near.Kind != "openai" || near.APIKeyEnv != "" || near.access.key != "" {
+	if near.Kind != "openai" || near.APIKeyEnv != "" || near.Access.Key != "" {
 		t.Errorf("a provider of one's own gets %+v", near)
 	}
-	if openai.BaseURL != "https://api.openai.com/v1" || openai.access.key != key || openai.access.headers["X-Team"] != "of blue-team" || openai.access.silence.Seconds() != 5 {
+	if openai.BaseURL != "https://api.openai.com/v1" || openai.Access.Key != key || openai.Access.Headers["X-Team"] != "of blue-team" || openai.Access.Silence.Seconds() != 5 {
 		t.Errorf("%+v", openai)
 	}
-	if proxy, err := openai.access.proxy(openai.access.url); err != nil || proxy.String() != "http://proxy.example:8080" {
+	if proxy, err := openai.Access.Proxy(openai.Access.URL); err != nil || proxy.String() != "http://proxy.example:8080" {
 		t.Errorf("proxy %v, %v", proxy, err)
 	}
-	if proxy, err := openai.access.proxy(&url.URL{Scheme: "http", Host: "127.0.0.1:1"}); err != nil || proxy != nil {
+	if proxy, err := openai.Access.Proxy(&url.URL{Scheme: "http", Host: "127.0.0.1:1"}); err != nil || proxy != nil {
 		t.Errorf("proxy to this machine %v, %v", proxy, err)
 	}
 	trial := &Trial{Models: m}
@@ -130,7 +130,35 @@ func TestPlanModelsRefuses(t *testing.T) {
 		})
 	}
 	m, err := planModels(&eval.Eval{Path: filepath.Join(dir, "eval.yaml"), Config: eval.Config{Models: map[string]*eval.Model{"s": {Script: "script.yaml"}}}}, choices(env))
-	if err != nil || m.Providers[0].access.file != filepath.Join(dir, "script.yaml") {
+	if err != nil || m.Providers[0].Access.File != filepath.Join(dir, "script.yaml") {
 		t.Errorf("%+v, %v", m, err)
+	}
+}
+
+// Executor llm can ask those that speak chat completions, and says what to do of others.
+func TestModelsForLLM(t *testing.T) {
+	models := func(kind, model, script string) *Models {
+		return &Models{Provider: "p", Model: model, Providers: []Provider{{Name: "o"}, {Name: "p", Kind: kind, Script: script, APIKeyEnv: "SOME_KEY"}}}
+	}
+	for _, test := range []struct {
+		models *Models
+		model  string
+		says   string
+	}{
+		{models(eval.KindOpenAI, "m", ""), "m", ""},
+		{models(eval.KindAzure, "m", ""), "m", ""},
+		{models(eval.KindOpenAI, "", "turns.yaml"), scriptedModel, ""},
+		{models(eval.KindOpenAI, "", ""), "", "executor llm needs config.model"},
+		{models(eval.KindAnthropic, "m", ""), "", "base_url: https://api.anthropic.com/v1 and api_key_env: SOME_KEY"},
+		{models(eval.KindGoogle, "m", ""), "", "base_url: https://generativelanguage.googleapis.com/v1beta/openai"},
+		{nil, "", "say in config.models where one is"},
+	} {
+		err := test.models.forLLM("llm")
+		if (test.says == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), test.says) || err == nil && test.models.Model != test.model {
+			t.Errorf("%+v: %v, want %q", test.models, err, test.says)
+		}
+		if err := test.models.forLLM("command"); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -1,4 +1,4 @@
-package runner
+package plan
 
 import (
 	"cmp"
@@ -75,7 +75,7 @@ func (t *Trial) String() string {
 	}
 	for _, g := range t.Graders {
 		fmt.Fprintf(&b, "  grader      %s (%s)\n", g.Name, g.Type)
-		if box, ok := t.graderBox(g.Name); ok {
+		if box, ok := t.GraderBoxOf(g.Name); ok {
 			box.describe(&b, t.Isolated())
 		}
 	}

@@ -1,4 +1,4 @@
-package runner
+package plan
 
 import (
 	"encoding/json"
@@ -23,26 +23,26 @@ func TestLaunchOfACommand(t *testing.T) {
 		{"argument, appended", []string{"run", "-q"}, "argument", []string{"run", "-q", prompt}, "", false},
 		{"argument, placed", []string{"run", "{{prompt}}", "-q"}, "argument", []string{"run", prompt, "-q"}, "", false},
 		{"argument, not within a word", []string{"run", "--p={{prompt}}"}, "argument", []string{"run", "--p={{prompt}}", prompt}, "", false},
-		{"argument and file", []string{"run", "-f", "{{prompt_file}}"}, "argument", []string{"run", "-f", promptPath, prompt}, "", true},
-		{"file, placed", []string{"run", "--p={{prompt_file}}"}, "file", []string{"run", "--p=" + promptPath}, "", true},
+		{"argument and file", []string{"run", "-f", "{{prompt_file}}"}, "argument", []string{"run", "-f", PromptPath, prompt}, "", true},
+		{"file, placed", []string{"run", "--p={{prompt_file}}"}, "file", []string{"run", "--p=" + PromptPath}, "", true},
 		{"file, found", []string{"run"}, "file", []string{"run"}, "", true},
 		{"stdin", []string{"run"}, "stdin", []string{"run"}, prompt, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			trial := &Trial{Agent: Agent{Executor: "command", Command: test.args, Prompt: prompt, PromptBy: test.promptBy, Dir: "/workspace/src"}}
 			before := append([]string{}, test.args...)
-			l, err := trial.launch(sandbox.ContainerLayout(), nil)
+			l, err := trial.Launch(sandbox.ContainerLayout(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(test.want, l.process.Args); diff != "" {
+			if diff := cmp.Diff(test.want, l.Process.Args); diff != "" {
 				t.Error(diff)
 			}
-			if string(l.stdin) != test.stdin || l.process.Dir != "/workspace/src" {
-				t.Errorf("stdin %q, directory %s", l.stdin, l.process.Dir)
+			if string(l.Stdin) != test.stdin || l.Process.Dir != "/workspace/src" {
+				t.Errorf("stdin %q, directory %s", l.Stdin, l.Process.Dir)
 			}
-			if file := len(l.files) == 1 && l.files[0].Path == promptPath && string(l.files[0].Content) == prompt; file != test.file {
-				t.Errorf("files %v", l.files)
+			if file := len(l.Files) == 1 && l.Files[0].Path == PromptPath && string(l.Files[0].Content) == prompt; file != test.file {
+				t.Errorf("files %v", l.Files)
 			}
 			if diff := cmp.Diff(before, trial.Agent.Command); diff != "" {
 				t.Errorf("the plan was changed: %s", diff)
@@ -53,25 +53,25 @@ func TestLaunchOfACommand(t *testing.T) {
 
 func TestLaunchOfOurAgents(t *testing.T) {
 	for _, executor := range []string{agents.Mock, agents.Script} {
-		trial := &Trial{Files: []File{fileOf("notes.txt", "old")}}
+		trial := &Trial{Files: []File{NewFile("notes.txt", "old")}}
 		trial.Agent = Agent{
-			Executor: executor, Prompt: "p", Transcript: transcriptPath, Dir: sandbox.WorkspaceDir,
+			Executor: executor, Prompt: "p", Transcript: TranscriptPath, Dir: sandbox.WorkspaceDir,
 			Context: json.RawMessage(`{"n":9007199254740993}`), Script: json.RawMessage(`[{"say":"x"}]`),
 		}
-		l, err := trial.launch(sandbox.ContainerLayout(), nil)
+		l, err := trial.Launch(sandbox.ContainerLayout(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff([]string{sandbox.GuestPath, "agent", executor}, l.process.Args); diff != "" {
+		if diff := cmp.Diff([]string{sandbox.GuestPath, "agent", executor}, l.Process.Args); diff != "" {
 			t.Error(diff)
 		}
 		want := `{"prompt":"p","context":{"n":9007199254740993},"script":[{"say":"x"}],"files":1,` +
 			`"workspace":"/workspace","mcp_config":"/etc/waza/mcp.json","transcript":"/home/agent/transcript/transcript.jsonl","dir":"/workspace"}`
-		if string(l.stdin) != want {
-			t.Errorf("stdin %s\nwant  %s", l.stdin, want)
+		if string(l.Stdin) != want {
+			t.Errorf("stdin %s\nwant  %s", l.Stdin, want)
 		}
-		if len(l.files) != 1 || l.files[0].Path != transcriptPath {
-			t.Errorf("files %v", l.files)
+		if len(l.Files) != 1 || l.Files[0].Path != TranscriptPath {
+			t.Errorf("files %v", l.Files)
 		}
 	}
 }
@@ -91,7 +91,7 @@ func TestAgentEnv(t *testing.T) {
 
 func TestOutputFile(t *testing.T) {
 	for output, want := range map[string]string{"": "", "stdout": "", "transcript": "", "a.txt": "a.txt", "./out//a.txt": "out/a.txt"} {
-		if got := (Agent{Output: output}).outputFile(); got != want {
+		if got := (Agent{Output: output}).OutputFile(); got != want {
 			t.Errorf("%q: %q, want %q", output, got, want)
 		}
 	}

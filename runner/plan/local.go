@@ -1,4 +1,4 @@
-package runner
+package plan
 
 import (
 	"fmt"
@@ -71,9 +71,9 @@ func (s Server) onThisMachine(evalDir string) (Server, error) {
 		}
 		return filepath.Join(dir, path)
 	}
-	s.expanded.Cwd, s.expanded.WorkingDir = beside(directoryOf(s.expanded)), ""
-	if strings.Contains(s.expanded.Command, "/") {
-		s.expanded.Command = beside(s.expanded.Command)
+	s.Expanded.Cwd, s.Expanded.WorkingDir = beside(directoryOf(s.Expanded)), ""
+	if strings.Contains(s.Expanded.Command, "/") {
+		s.Expanded.Command = beside(s.Expanded.Command)
 	}
 	return s, nil
 }
@@ -88,7 +88,7 @@ func directoryOf(config mcpconfig.Server) string {
 // Program is what a server on processes is started with, before anything is; its
 // Args are empty where it is none of ours to start.
 func (s Server) Program() (command, dir string, env []string) {
-	p := serverProcess(s.expanded, "")
+	p := serverProcess(s.Expanded, "")
 	if s.Remote || len(p.Args) == 0 {
 		return "", "", nil
 	}

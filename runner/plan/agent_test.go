@@ -1,4 +1,4 @@
-package runner
+package plan
 
 import (
 	"os"
@@ -60,24 +60,24 @@ func TestAdaptedLaunch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := trial.launch(sandbox.ContainerLayout(), map[string]string{"files": "files"})
+	l, err := trial.Launch(sandbox.ContainerLayout(), map[string]string{"files": "files"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"mine", "--model=m-1", "say {{home}}", "--openai"}, l.process.Args); diff != "" {
+	if diff := cmp.Diff([]string{"mine", "--model=m-1", "say {{home}}", "--openai"}, l.Process.Args); diff != "" {
 		t.Error(diff)
 	}
 	for _, want := range []string{
 		"HOME=/home/agent", "MINE_URL=http://model/big", "MINE_DIR=/workspace", "MINE_LEVEL=high", "MINE_KIND=openai",
 	} {
-		if !slices.Contains(l.process.Env, want) {
-			t.Errorf("no %s in %q", want, l.process.Env)
+		if !slices.Contains(l.Process.Env, want) {
+			t.Errorf("no %s in %q", want, l.Process.Env)
 		}
 	}
-	if len(l.files) != 1 || l.files[0].Path != "/home/agent/.mine/mcp.json" || !strings.Contains(string(l.files[0].Content), `"httpUrl": "http://files/mcp"`) {
-		t.Errorf("files %+v", l.files)
+	if len(l.Files) != 1 || l.Files[0].Path != "/home/agent/.mine/mcp.json" || !strings.Contains(string(l.Files[0].Content), `"httpUrl": "http://files/mcp"`) {
+		t.Errorf("files %+v", l.Files)
 	}
-	if all := strings.Join(l.process.Env, " ") + string(trial.JSON()); strings.Contains(all, "a-secret-key") {
+	if all := strings.Join(l.Process.Env, " ") + string(trial.JSON()); strings.Contains(all, "a-secret-key") {
 		t.Error("the key is in what the agent gets, or in the plan")
 	}
 	if got := trial.Agent.Adapted.ExitCodes[3]; got != "it gave up" || trial.Agent.Image != "example/mine" {

@@ -1,0 +1,196 @@
+// Package plan makes the plan of every trial of an eval: plain data, decided before
+// anything starts, and printed by --dry-run. It reads the files of the eval and the
+// variables that it is given, and touches nothing else: no network, no processes, no
+// engine, no clock.
+package plan
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/images"
+	"github.com/waza-isolate/waza/mcpconfig"
+)
+
+// Lifetimes of servers: one set for each trial, or one for the run.
+const (
+	PerTask      = "per_task"
+	PerBenchmark = "per_benchmark"
+)
+
+// Choices is what the command line decides about a plan. Lookup and Secrets are
+// required.
+type Choices struct {
+	Run     string
+	Trials  int           // of each task; 0 for the eval's own
+	Timeout time.Duration // of each agent; 0 for the task's own
+	// Lifetime is that of servers where the eval says none: per_task or
+	// per_benchmark; empty is per_task.
+	Lifetime string
+	// Pull is when images are pulled, as in mcpconfig.PullPolicies; empty for the
+	// eval's own.
+	Pull string
+	// Keyless plans without the keys of models, for plans that nobody runs.
+	Keyless bool
+	// NoAttacks leaves out what attacks inject.
+	NoAttacks bool
+	// NoSkills leaves out all skills.
+	NoSkills bool
+	// HostHooks lets hooks run on the host that ask for it.
+	HostHooks bool
+	// Lookup finds variables of the configuration; what it brings in is added to
+	// Secrets.
+	Lookup  func(string) (string, bool)
+	Secrets *redact.Set
+	// Lock is what packages were resolved to; nil for none yet. Platform is the
+	// engine's, such as linux/amd64, which some of them depend on.
+	Lock     *images.Lock
+	Platform string
+	// Pins says what becomes of trials whose servers are not as Lock has them pinned: warn,
+	// fail or off; empty for the eval's own.
+	Pins string
+	// ModelScript reads the script of a model, by its file's name and content; required
+	// where the eval has one.
+	ModelScript func(file string, data []byte) (ModelScript, error)
+}
+
+// Plan decides every trial of an eval, in order. It starts nothing.
+func Plan(e *eval.Eval, tasks []eval.ResolvedTask, c Choices) ([]*Trial, error) {
+	if c.Lookup == nil || c.Secrets == nil || c.Trials < 0 || c.Timeout < 0 {
+		return nil, errors.New("runner: incomplete choices")
+	}
+	if hook := e.Hooks.OnHost(); hook != "" && !c.HostHooks {
+		return nil, fmt.Errorf("%s is to run on this machine (host: true), where it can do what you can: read it, and allow it with --allow-host-hooks", hook)
+	}
+	models, err := planModels(e, c)
+	if err == nil {
+		err = models.forLLM(e.Config.Executor)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var trials []*Trial
+	var errs []error
+	for _, task := range tasks {
+		t, err := planTask(e, task, c)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		t.Models = models
+		if t.Judge, err = planJudge(e, task, models, c.Lookup); err != nil {
+			errs = append(errs, fmt.Errorf("task %s: %w", task.ID, err))
+			continue
+		}
+		if err := t.planResponder(); err != nil {
+			errs = append(errs, fmt.Errorf("task %s: %w", task.ID, err))
+			continue
+		}
+		if err := t.askModels(e.Adapter); err != nil {
+			return nil, err // the same for every task
+		}
+		times := cmp.Or(c.Trials, e.Config.TrialsPerTask)
+		if t.Trigger {
+			times = 1
+		}
+		for number := 1; number <= times; number++ {
+			trial := t
+			if models != nil {
+				trial.Agent.Model = models.Model
+			}
+			trial.Number = number
+			trials = append(trials, &trial)
+		}
+	}
+	return trials, errors.Join(errs...)
+}
+
+func planTask(e *eval.Eval, task eval.ResolvedTask, c Choices) (Trial, error) {
+	isolation := e.Config.Isolation
+	if c.NoSkills {
+		task.Skills = nil
+	}
+	agent, err := planAgent(e, task, c)
+	if err != nil {
+		return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
+	}
+	t := Trial{
+		Run: c.Run, Task: task.ID, TaskName: task.Name,
+		Network:   cmp.Or(isolation.Network, "bridge"),
+		Subnets:   isolation.Subnets,
+		Runtime:   isolation.Runtime,
+		Workspace: cmp.Or(isolation.Workspace, "tmpfs"),
+		Timeout:   cmp.Or(c.Timeout, task.Timeout), FirstEvent: task.FirstEvent,
+		Agent:   agent,
+		Graders: task.Graders, Commands: task.Commands,
+		Hooks:   planHooks(e.Hooks),
+		Trigger: task.Trigger != nil,
+	}
+	if t.EgressLimits, err = planEgressLimits(isolation.EgressLimits); err != nil {
+		return Trial{}, err
+	}
+	if e.Local {
+		t.planLocal(isolation, len(e.Config.Canaries) > 0)
+	}
+	planted := canariesOf(e, c.Run)
+	for _, f := range task.Files {
+		t.Files = append(t.Files, File{f})
+	}
+	t.Files = append(t.Files, planted.inWorkspace()...)
+	for _, repo := range task.Repos {
+		t.Repos = append(t.Repos, Repo{Repo: repo})
+	}
+	if err := t.planSkills(e, task.Skills); err != nil {
+		return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(task.Servers)) {
+		server, err := planServer(e, name, task.Servers[name], c)
+		if err == nil && e.Local {
+			t.NotEnforced = append(t.NotEnforced, notEnforced(server)...)
+			server, err = server.onThisMachine(e.Dir())
+		}
+		if err != nil {
+			return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
+		}
+		t.Servers = append(t.Servers, server)
+	}
+	for _, mock := range e.Mocks {
+		t.Servers = slices.DeleteFunc(t.Servers, func(s Server) bool { return s.Name == mock.Name })
+		t.Servers = append(t.Servers, Server{
+			Name: mock.Name, Mock: mock, Remote: true, Transport: mcpconfig.Stdio, StartupTimeout: defaultStartup, Timeout: defaultRequest,
+		})
+	}
+	var names []string
+	for _, s := range t.Servers {
+		names = append(names, s.Name)
+	}
+	hosts, err := mcpconfig.HostNames(names)
+	if err := errors.Join(err, t.ownNames()); err != nil {
+		return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
+	}
+	t.MCPJSON = string(mcpconfig.Render(hosts))
+	t.Canaries = planted.record(t.Servers)
+	if err := t.planAttack(task.Attack, c.NoAttacks); err != nil {
+		return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
+	}
+	if err := errors.Join(t.planGraders(e), t.planCheckpoints(e, task.Checkpoints)); err != nil {
+		return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
+	}
+	return t, nil
+}
+
+// What becomes of trials whose servers are not as they are pinned.
+const (
+	PinsWarn = "warn" // it is said
+	PinsFail = "fail" // they have no outcome
+	PinsOff  = "off"  // nothing is compared
+)
+
+// PinModes are all of them.
+func PinModes() []string { return []string{PinsWarn, PinsFail, PinsOff} }
