@@ -3,9 +3,10 @@ package serve
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/waza-isolate/waza/mcp/sse"
 )
 
 // events tells a page how far a run has come, as server-sent events: "progress" with a
@@ -19,7 +20,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer leave()
-	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Content-Type", sse.ContentType)
 	w.WriteHeader(http.StatusOK)
 	if r.Method == http.MethodHead {
 		return
@@ -61,10 +62,10 @@ func (s *Server) tellAll(ctx context.Context, w http.ResponseWriter, c *client) 
 }
 
 func sendEvent(w http.ResponseWriter, name string, v any) error {
-	data, err := json.Marshal(v) // of one line
+	data, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "event: %s\ndata: %s\n\n", name, data)
+	_, err = sse.Message{Type: name, Data: data}.WriteTo(w)
 	return err
 }

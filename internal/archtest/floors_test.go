@@ -21,7 +21,7 @@ var floors = [][]string{
 		"pagetest", "schemas",
 	},
 	// Helpers that use those.
-	{"internal/browsertest", "internal/jsonvalue", "internal/text", "internal/tree", "bench/peer"},
+	{"internal/browsertest", "internal/jsonvalue", "internal/text", "internal/tree", "mcp/sse", "bench/peer"},
 	// Single ideas: a configuration, a format, a matcher, one kind of observation.
 	{
 		"evidence/canary", "evidence/changes", "evidence/redact", "grading/match", "internal/frontmatter", "internal/termtest",

@@ -7,28 +7,39 @@ import (
 	"io/fs"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 )
 
-// envelopeReaders are the files that may look for a key of a JSON-RPC message by its name,
-// with the reason. All others ask mcp/jsonrpc, so that no two disagree on what a message says.
-var envelopeReaders = map[string]string{
-	"mcp/jsonrpc/jsonrpc.go":  "it is the reader",
-	"mcp/proxy/tools.go":      "looks for every key that some server may take for the method of a call that is hidden",
-	"evidence/redact/json.go": "leaves methods alone, in the copy that is written",
-	"evidence/models.go":      "the method is that of a request over HTTP",
+// formats are what only one package reads and writes, so that no two disagree on what is
+// written: what shows that a file does, and the files that may, with the reason.
+var formats = map[string]struct {
+	uses func(ast.Node) bool
+	may  map[string]string
+}{
+	"JSON-RPC messages": {readsEnvelope, map[string]string{
+		"mcp/jsonrpc/jsonrpc.go":  "it is the reader",
+		"mcp/proxy/tools.go":      "looks for every key that some server may take for the method of a call that is hidden",
+		"evidence/redact/json.go": "leaves methods alone, in the copy that is written",
+		"evidence/models.go":      "the method is that of a request over HTTP",
+	}},
+	"event streams": {writesEvents, map[string]string{
+		"mcp/sse/sse.go":         "it is the reader and the writer",
+		"agents/llm/pictures.go": "data is the scheme of a URL",
+	}},
 }
 
 // notOurs are directories of peers that tests and measurements talk to.
 var notOurs = []string{"attacks", "bench", "conformance", "examples", "testdata", ".git"}
 
-// TestOneEnvelopeReader looks for struct tags, cases and lookups that name a key which only
-// JSON-RPC messages have.
-func TestOneEnvelopeReader(t *testing.T) {
-	found := map[string]bool{}
+func TestOneReader(t *testing.T) {
+	found := map[string]map[string]bool{}
+	for format := range formats {
+		found[format] = map[string]bool{}
+	}
 	root := filepath.Join("..", "..")
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -46,8 +57,10 @@ func TestOneEnvelopeReader(t *testing.T) {
 		}
 		name, _ := filepath.Rel(root, path) // below it
 		ast.Inspect(file, func(n ast.Node) bool {
-			if readsEnvelope(n) {
-				found[filepath.ToSlash(name)] = true
+			for format, rule := range formats {
+				if rule.uses(n) {
+					found[format][filepath.ToSlash(name)] = true
+				}
 			}
 			return true
 		})
@@ -56,18 +69,34 @@ func TestOneEnvelopeReader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name := range found {
-		if envelopeReaders[name] == "" {
-			t.Errorf("%s reads JSON-RPC messages by itself; use mcp/jsonrpc", name)
+	for format, rule := range formats {
+		for name := range found[format] {
+			if rule.may[name] == "" {
+				t.Errorf("%s reads or writes %s by itself; use the package that does", name, format)
+			}
 		}
-	}
-	for name := range envelopeReaders {
-		if !found[name] {
-			t.Errorf("%s reads no JSON-RPC messages and may leave the list", name)
+		for name := range rule.may {
+			if !found[format][name] {
+				t.Errorf("%s has nothing to do with %s and may leave the list", name, format)
+			}
 		}
 	}
 }
 
+// eventText is what a string has in it that is part of an event stream, or names its type.
+var eventText = regexp.MustCompile(`^text/event-stream|(^|\n)data:( |$)`)
+
+func writesEvents(n ast.Node) bool {
+	literal, ok := n.(*ast.BasicLit)
+	if !ok || literal.Kind != token.STRING {
+		return false
+	}
+	text, _ := strconv.Unquote(literal.Value) // Go's parser has accepted it
+	return eventText.MatchString(text)
+}
+
+// readsEnvelope looks for struct tags, cases and lookups that name a key which only JSON-RPC
+// messages have.
 func readsEnvelope(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.Field:

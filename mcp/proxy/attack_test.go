@@ -239,10 +239,10 @@ func TestListOfManySmallElements(t *testing.T) {
 	}
 }
 
-// What is held about the lines of an event counts like the event.
-func TestLinesOfAnEventCount(t *testing.T) {
+// A copy of the data of an event counts like the event.
+func TestDataOfAnEventCounts(t *testing.T) {
 	memory := bounded.NewBudget(1 << 20)
-	in := newEventReader(strings.NewReader(strings.Repeat("a\n", 100<<10)+"\n"), 1<<20, memory)
+	in := newEventReader(strings.NewReader(strings.Repeat("data:"+strings.Repeat("a", 1<<10)+"\n", 600)+"\n"), 1<<20, memory)
 	if _, err := in.next(); !errors.Is(err, errNoMemory) {
 		t.Errorf("got %v", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/mcp/sse"
 )
 
 // endpoint is the path of every server.
@@ -139,7 +140,7 @@ func (s *server) get(w http.ResponseWriter, r *http.Request) {
 		return // the agent left
 	}
 	defer release()
-	stream := openSSE(w, s.proxy.limits.Write)
+	stream := openStream(w, s.proxy.limits.Write)
 	defer stream.close()
 	stream.copy(ctx, l.own, s.proxy.limits.Idle)
 }
@@ -192,7 +193,7 @@ func parseAccept(values []string) accepts {
 			continue
 		}
 		a.json = a.json || kind == "application/json" || kind == "application/*" || kind == "*/*"
-		a.stream = a.stream || kind == "text/event-stream" || kind == "text/*" || kind == "*/*"
+		a.stream = a.stream || kind == sse.ContentType || kind == "text/*" || kind == "*/*"
 	}
 	return a
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/mcp/sse"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
@@ -69,7 +69,7 @@ type eventSession struct {
 // open asks for the stream and waits for its endpoint event.
 func (s *eventSession) open(message int64) error {
 	r := s.up.request(s.ctx, http.MethodGet, nil)
-	r.Header.Set("Accept", "text/event-stream")
+	r.Header.Set("Accept", sse.ContentType)
 	r.Header.Set("Accept-Encoding", "identity")
 	s.up.authorize(r)
 	response, err := s.up.send(r, nil)
@@ -88,13 +88,12 @@ func (s *eventSession) open(message int64) error {
 }
 
 func (s *eventSession) greet(response *http.Response, in *eventReader) error {
-	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
 	switch {
 	case response.StatusCode != http.StatusOK:
 		return errHTTP{response.StatusCode, fmt.Sprintf("HTTP %d %s to the request for an event stream", response.StatusCode, http.StatusText(response.StatusCode))}
 	case isEncoded(response.Header):
 		return errEncoded
-	case kind != "text/event-stream":
+	case !sse.IsContentType(response.Header.Get("Content-Type")):
 		return errHTTP{response.StatusCode, "the response to the request for an event stream is none"}
 	}
 	for {
@@ -102,7 +101,7 @@ func (s *eventSession) greet(response *http.Response, in *eventReader) error {
 		if err != nil {
 			return fmt.Errorf("no endpoint event: %w", err)
 		}
-		found, where := e.kind == "endpoint", string(e.data[:min(len(e.data), maxEndpoint)])
+		found, where := string(e.Type) == "endpoint", string(e.data[:min(len(e.data), maxEndpoint)])
 		e.release()
 		if found {
 			return s.meet(response.Request.URL, where)
@@ -138,8 +137,8 @@ func (s *eventSession) read(body io.ReadCloser, in *eventReader, out *io.PipeWri
 			_ = out.Close()
 			return
 		}
-		flooded := !e.isMessage() && !other.take(1, int64(len(e.raw)))
-		if e.isMessage() {
+		flooded := !e.IsMessage() && !other.take(1, int64(len(e.raw)))
+		if e.IsMessage() {
 			err = writeLine(out, e.data)
 		}
 		e.release()

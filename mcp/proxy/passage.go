@@ -16,6 +16,7 @@ import (
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
+	"github.com/waza-isolate/waza/mcp/sse"
 )
 
 // passage is one request of the agent's on its way to a server that speaks HTTP,
@@ -170,7 +171,7 @@ func (x *passage) answer(response *http.Response) {
 		return
 	}
 	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
-	if kind == "text/event-stream" && x.r.Method != http.MethodHead {
+	if kind == sse.ContentType && x.r.Method != http.MethodHead {
 		x.stream(response)
 		return
 	}
@@ -190,8 +191,8 @@ func (x *passage) answer(response *http.Response) {
 // messages passes JSON on message by message, where its server does not tell how long it is: it
 // may go on like a stream.
 func (x *passage) messages(response *http.Response) {
-	in := &messageReader{in: response.Body, max: x.Message, memory: x.proxy.memory}
-	var out *sse // once something is out
+	in := newMessageReader(response.Body, x.Message, x.proxy.memory)
+	var out *eventWriter // once something is out
 	for more := true; more; {
 		body, err := in.next()
 		raw := body.buf
@@ -204,7 +205,7 @@ func (x *passage) messages(response *http.Response) {
 		}
 		if err == nil && out == nil {
 			x.Upstream.copyHeaders(x.w.Header(), response.Header)
-			out = startSSE(x.w, response.StatusCode, x.proxy.limits.Write)
+			out = startStream(x.w, response.StatusCode, x.proxy.limits.Write)
 			defer out.close()
 		}
 		more = err == nil

@@ -233,9 +233,9 @@ func FuzzMessages(f *testing.F) {
 	f.Add([]byte(" {\"a\":\"}\\\"\"}[1][{}]\n"), uint8(3))
 	f.Add([]byte("}{\"\\"), uint8(1))
 	f.Fuzz(func(t *testing.T, data []byte, size uint8) {
-		in := &messageReader{in: iotest.OneByteReader(bytes.NewReader(data)), max: 1 << 20, memory: bounded.NewBudget(1 << 30)}
+		in := newMessageReader(iotest.OneByteReader(bytes.NewReader(data)), 1<<20, bounded.NewBudget(1<<30))
 		if size > 0 {
-			in.in = &pieces{data, int(size)}
+			in.parts.in = &pieces{data, int(size)}
 		}
 		var all []byte
 		for {

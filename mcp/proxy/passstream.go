@@ -14,7 +14,7 @@ import (
 // server is silent for long.
 func (x *passage) stream(response *http.Response) {
 	x.Upstream.copyHeaders(x.w.Header(), response.Header)
-	out := startSSE(x.w, response.StatusCode, x.proxy.limits.Write)
+	out := startStream(x.w, response.StatusCode, x.proxy.limits.Write)
 	defer out.close()
 	source := x.readEvents(response.Body)
 	defer func() {
@@ -100,34 +100,34 @@ func (s *source) discard() {
 // event records the message of an event, and returns what the agent gets of it. It fails
 // where there is no room for the record.
 func (x *passage) event(e event) ([]byte, error) {
-	x.resumable = x.resumable || e.id
+	x.resumable = x.resumable || e.HasID
 	if len(e.data) == 0 {
 		return e.raw, nil
 	}
 	env, err := parse(e.data)
-	if err == nil || e.isMessage() {
+	if err == nil || e.IsMessage() {
 		if err := x.keep(e.data, err == nil && x.isAsked(env)); err != nil {
 			return nil, err
 		}
 	}
 	switch {
-	case err != nil && e.isMessage():
+	case err != nil && e.IsMessage():
 		x.notes.add("gap", "the server sent an event that is "+err.Error(), map[string]any{"conn": x.d.conn, "bytes": len(e.data)})
 		x.record(evidence.Frame{Dir: evidence.ToClient, Raw: e.data})
 		return e.raw, nil
 	case err != nil:
 		return e.raw, nil // no client takes it for a message
-	case !e.isMessage():
-		x.notes.add("gap", "the server sent a message in an event of type "+clip([]byte(e.kind)), map[string]any{"conn": x.d.conn})
+	case !e.IsMessage():
+		x.notes.add("gap", "the server sent a message in an event of type "+clip(e.Type), map[string]any{"conn": x.d.conn})
 	}
 	if seen := x.heard(e.data, env); len(seen) != len(e.data) {
-		return e.with(seen), nil
+		return e.WithData(seen), nil
 	}
 	return e.raw, nil
 }
 
 // finish answers what the stream did not, where its end says that it will not.
-func (x *passage) finish(out *sse, err error) {
+func (x *passage) finish(out *eventWriter, err error) {
 	cause := x.reason(err)
 	ended := errors.Is(cause, io.EOF) || errors.Is(cause, io.ErrUnexpectedEOF)
 	switch {
@@ -148,7 +148,7 @@ func (x *passage) finish(out *sse, err error) {
 	_, code, why := x.classify(cause)
 	for _, raw := range x.lose(why, code, x.sentence(cause)) {
 		if !ended {
-			out.message(raw)
+			out.message("", raw)
 		}
 	}
 	x.resumable = false

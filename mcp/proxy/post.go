@@ -269,9 +269,9 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request, l *link, ex *exc
 		return
 	}
 	defer release()
-	stream := openSSE(w, s.proxy.limits.Write)
+	stream := openStream(w, s.proxy.limits.Write)
 	defer stream.close()
-	begun := how == took && stream.send(ex.feed, first) || how == idled && stream.silent(ex.feed)
+	begun := how == took && stream.next(ex.feed, first) || how == idled && stream.silent(ex.feed)
 	if !begun || !stream.copy(ctx, ex.feed, s.proxy.limits.Idle) {
 		l.abandon(ex)
 	}

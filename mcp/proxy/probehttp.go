@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/waza-isolate/waza/mcp/sse"
 )
 
 // How a probe asks again: a server that starts first refuses connections, then may
@@ -224,7 +225,7 @@ func (h *httpProbe) exchange(ctx context.Context, request string) ([]byte, error
 func (h *httpProbe) post(ctx context.Context, message string) (*http.Response, error) {
 	r := h.request(ctx, http.MethodPost)
 	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json, text/event-stream")
+	r.Header.Set("Accept", "application/json, "+sse.ContentType)
 	if h.era == EraStateless {
 		r.Header.Set(headerVersion, statelessVersion)
 		if env, err := parse([]byte(message)); err == nil {
@@ -254,7 +255,7 @@ func (h *httpProbe) request(ctx context.Context, method string) *http.Request {
 // read finds the answer in a response; nil where there is none.
 func (h *httpProbe) read(ctx context.Context, response *http.Response, request string) ([]byte, error) {
 	memory := h.budget()
-	if kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")); kind != "text/event-stream" {
+	if !sse.IsContentType(response.Header.Get("Content-Type")) {
 		body, err := readBody(response.Body, h.message(), memory)
 		if err != nil {
 			return nil, err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/mcp/sse"
 )
 
 var (
@@ -87,33 +88,32 @@ func readBody(r io.Reader, max int64, memory *bounded.Budget) (*holding, error) 
 	}
 }
 
-// messageReader reads JSON values that stand one behind the other.
-type messageReader struct {
+// partReader reads a stream in parts, whose ends a scanner finds.
+type partReader struct {
 	in     io.Reader
 	max    int64
 	memory *bounded.Budget
+	scan   func(chunk []byte) (n int, whole bool)
 
 	buf   []byte
 	chunk []byte // of buf: read and not taken yet
 	ended error  // of in
 }
 
-// next reads up to the end of an object or an array, with the white space before it. Where the
-// input ends first it returns the rest with io.EOF or another error. The caller releases the
-// holding, also after an error.
-func (r *messageReader) next() (*holding, error) {
+// next reads one part. Where the input ends first it returns the rest with io.EOF or another
+// error. The caller releases the holding, also after an error.
+func (r *partReader) next() (*holding, error) {
 	h := &holding{max: r.max, memory: r.memory}
-	var s jsontext.Scanner
 	for {
-		end, found := s.Scan(r.chunk)
+		end, whole := r.scan(r.chunk)
 		if err := h.add(r.chunk[:end]); err != nil {
 			return h, err
 		}
 		r.chunk = r.chunk[end:]
-		if found || r.ended != nil {
-			if err := h.note(parseCost(h.buf)); err != nil || found {
-				return h, err
-			}
+		if whole {
+			return h, nil
+		}
+		if r.ended != nil {
 			return h, r.ended
 		}
 		if r.buf == nil {
@@ -123,6 +123,69 @@ func (r *messageReader) next() (*holding, error) {
 		n, r.ended = r.in.Read(r.buf)
 		r.chunk = r.buf[:n]
 	}
+}
+
+// messageReader reads JSON values that stand one behind the other, each an object or an
+// array with the white space before it.
+type messageReader struct{ parts partReader }
+
+func newMessageReader(r io.Reader, max int64, memory *bounded.Budget) *messageReader {
+	var s jsontext.Scanner
+	return &messageReader{partReader{in: r, max: max, memory: memory, scan: s.Scan}}
+}
+
+// next reads one value. Where the input ends first it returns the rest with io.EOF or
+// another error. The caller releases the holding, also after an error.
+func (r *messageReader) next() (*holding, error) {
+	h, err := r.parts.next()
+	if err == nil || err == r.parts.ended {
+		if noted := h.note(parseCost(h.buf)); noted != nil {
+			err = noted
+		}
+	}
+	return h, err
+}
+
+// event is a part of an event stream that is held.
+type event struct {
+	sse.Event
+	raw  []byte // as it came
+	data []byte // nil without a data line
+	held *holding
+}
+
+// release gives back the memory that the event counts for.
+func (e event) release() { e.held.release() }
+
+// eventReader reads an event stream.
+type eventReader struct{ parts partReader }
+
+func newEventReader(r io.Reader, max int64, memory *bounded.Budget) *eventReader {
+	var s sse.Scanner
+	return &eventReader{partReader{in: r, max: max + 1<<10, memory: memory, scan: s.Scan}}
+}
+
+// next reads one part of the stream, which the caller releases. At the end of the stream it
+// fails with io.EOF where that comes between events, else with io.ErrUnexpectedEOF; what
+// came of an unfinished event is no event.
+func (r *eventReader) next() (event, error) {
+	h, err := r.parts.next()
+	if err == io.EOF && len(bytes.Trim(h.buf, "\r\n")) > 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	e := event{Event: sse.Parse(h.buf), raw: h.buf, held: h}
+	if err == nil {
+		err = h.note(e.DataCost())
+	}
+	if err == nil {
+		e.data = e.Data()
+		err = h.note(parseCost(e.data))
+	}
+	if err != nil {
+		h.release()
+		return event{}, err
+	}
+	return e, nil
 }
 
 // readLines calls each with every line of r, without its terminator, until r

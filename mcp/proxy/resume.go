@@ -181,12 +181,12 @@ func (s *server) getAgain(w http.ResponseWriter, r *http.Request, l *link) {
 		return
 	}
 	defer s.proxy.memory.Give(missed)
-	stream := openSSE(w, s.proxy.limits.Write)
+	stream := openStream(w, s.proxy.limits.Write)
 	defer stream.close()
 	whole := true
 	for _, e := range again.missed {
 		l.recordLate(e.late)
-		whole = whole && stream.event(e.id.String(), e.raw)
+		whole = whole && stream.message(e.id.String(), e.raw)
 	}
 	if again.feed != nil {
 		whole = whole && stream.copy(again.ctx, again.feed, s.proxy.limits.Idle)

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// sse writes events as providers do, each with its type as event.
-func sse(events ...string) string {
+// eventsOf writes events as providers do, each with its type as event.
+func eventsOf(events ...string) string {
 	var out strings.Builder
 	for _, event := range events {
 		var head struct{ Type string }
@@ -49,7 +49,7 @@ func answers() []answer {
 		},
 		{
 			name: "chat stream", dialect: Chat, kind: eventStream, says: `"I "`,
-			body: sse(
+			body: eventsOf(
 				`{"id":"x","model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}],"usage":null}`,
 				`{"id":"x","model":"m","choices":[{"index":0,"delta":{"content":"I "}}]}`,
 				`{"id":"x","model":"m","choices":[{"index":0,"delta":{"content":"look."}}]}`,
@@ -67,7 +67,7 @@ func answers() []answer {
 		},
 		{
 			name: "chat stream of a server that numbers no calls", dialect: Chat, kind: eventStream, says: `"c1"`,
-			body: sse(
+			body: eventsOf(
 				`{"choices":[{"delta":{"tool_calls":[{"id":"c1","function":{"name":"find","arguments":"{\"sku\": \"A\"}"}}]}}]}`,
 				`{"choices":[{"delta":{"tool_calls":[{"id":"c2","function":{"name":"find","arguments":"{\"sku\": \"A\"}"}}]},"finish_reason":"stop"}]}`),
 			want: Response{Uses: append(use("c1"), use("c2")...), Stop: "stop"},
@@ -82,7 +82,7 @@ func answers() []answer {
 		},
 		{
 			name: "responses stream", dialect: Responses, kind: eventStream, says: `"I `,
-			body: sse(
+			body: eventsOf(
 				`{"type":"response.created","response":{"id":"resp_1","model":"m","status":"in_progress","output":[]}}`,
 				`{"type":"response.output_item.added","output_index":0,"item":{"type":"message","id":"msg_1","role":"assistant","content":[]}}`,
 				`{"type":"response.content_part.added","item_id":"msg_1","output_index":0,"content_index":0,"part":{"type":"output_text","text":""}}`,
@@ -100,7 +100,7 @@ func answers() []answer {
 		},
 		{
 			name: "responses stream that keeps its items to itself at the end", dialect: Responses, kind: eventStream, says: `mcp__shop__`,
-			body: sse(
+			body: eventsOf(
 				`{"type":"response.output_item.done","output_index":0,"item":{"type":"function_call","call_id":"c1","namespace":"mcp__shop__","name":"find","arguments":"{}"}}`,
 				`{"type":"response.incomplete","response":{"id":"resp_1","status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"output":[]}}`),
 			want: Response{ID: "resp_1", Stop: "max_output_tokens", Uses: []Use{{ID: "c1", Name: "mcp__shop__find", Arguments: json.RawMessage("{}")}}},
@@ -113,7 +113,7 @@ func answers() []answer {
 		},
 		{
 			name: "messages stream", dialect: Messages, kind: eventStream, says: `hm`,
-			body: sse(
+			body: eventsOf(
 				`{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[],"stop_reason":null,"usage":{"input_tokens":3,"cache_creation_input_tokens":20,"cache_read_input_tokens":100,"output_tokens":1}}}`,
 				`{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":""}}`,
 				`{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"hm"}}`,
@@ -138,7 +138,7 @@ func answers() []answer {
 		},
 		{
 			name: "generateContent stream", dialect: Generate, kind: eventStream, says: `I `,
-			body: sse(
+			body: eventsOf(
 				`{"candidates":[{"content":{"parts":[{"text":"I "}],"role":"model"}}],"usageMetadata":{"promptTokenCount":10,"candidatesTokenCount":1},"modelVersion":"m","responseId":"r"}`,
 				`{"candidates":[{"content":{"parts":[{"text":"look."},{"functionCall":{"id":"f1","name":"find","args":{"sku": "A"}}}],"role":"model"}}]}`,
 				`{"candidates":[{"content":{"parts":[{"functionCall":{"name":"find","args":{"sku": "A"}}}],"role":"model"},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":10,"candidatesTokenCount":5}}`),

@@ -2,9 +2,9 @@ package dialect
 
 import (
 	"bytes"
-	"strings"
 
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/mcp/sse"
 )
 
 // splitter parts an answer into the JSON texts that it is made of, as it comes. What it
@@ -22,7 +22,7 @@ type splitter interface {
 func splitterFor(contentType string, start []byte) splitter {
 	start = bytes.TrimLeft(start, " \t\r\n")
 	switch {
-	case strings.HasPrefix(strings.ToLower(contentType), "text/event-stream"):
+	case sse.IsContentType(contentType):
 		return &events{}
 	case len(start) > 0 && (start[0] == '{' || start[0] == '['):
 		return &elements{}
@@ -30,81 +30,59 @@ func splitterFor(contentType string, start []byte) splitter {
 	return &events{}
 }
 
-// events parts server-sent events (HTML standard, section 9.2) and gives the data of
-// each. An event above maxEvent is left out.
+// part is what is held of an event or an element. One above maxEvent is left out.
+type part struct {
+	held    []byte
+	spoiled bool // it is too long
+	lost    bool // one was
+}
+
+func (p *part) keep(piece []byte) {
+	if p.spoiled = p.spoiled || len(p.held)+len(piece) > maxEvent; p.spoiled {
+		p.held, p.lost = p.held[:0], true
+		return
+	}
+	p.held = append(p.held, piece...)
+}
+
+// take returns what is held unless that is too long, and begins the next. It is valid until
+// that is kept.
+func (p *part) take() []byte {
+	whole := p.held
+	p.held, p.spoiled = p.held[:0], false
+	return whole
+}
+
+func (p *part) left() bool { return p.lost }
+
+// events splits server-sent events and gives the data of each.
 type events struct {
-	line    []byte // the one that is not ended yet
-	data    []byte // of the event
-	some    bool   // the event has data
-	spoiled bool   // the event is too long
-	lost    bool   // an event was
-	wasCR   bool   // a line feed that comes next belongs to the last line's end
+	part
+	scan sse.Scanner
 }
 
 func (e *events) feed(chunk []byte, yield func([]byte)) {
 	for len(chunk) > 0 {
-		if e.wasCR && chunk[0] == '\n' {
-			chunk = chunk[1:]
+		n, whole := e.scan.Scan(chunk)
+		e.keep(chunk[:n])
+		if whole {
+			e.end(yield)
 		}
-		e.wasCR = false
-		end := bytes.IndexAny(chunk, "\r\n")
-		if end < 0 {
-			e.keep(chunk)
-			return
-		}
-		e.keep(chunk[:end])
-		e.endLine(yield)
-		e.wasCR = chunk[end] == '\r'
-		chunk = chunk[end+1:]
+		chunk = chunk[n:]
 	}
-}
-
-// keep adds to the line. One that is too long keeps a byte, so that it is not blank.
-func (e *events) keep(part []byte) {
-	if len(e.line)+len(part)+len(e.data) > maxEvent {
-		e.spoiled, e.lost = true, true
-		e.line = append(e.line[:0], ':')
-		return
-	}
-	e.line = append(e.line, part...)
-}
-
-func (e *events) endLine(yield func([]byte)) {
-	if len(e.line) == 0 {
-		e.end(yield)
-		return
-	}
-	if value, ok := bytes.CutPrefix(bytes.TrimPrefix(e.line, []byte(bom)), []byte("data:")); ok {
-		if e.some {
-			e.data = append(e.data, '\n')
-		}
-		e.data = append(e.data, bytes.TrimPrefix(value, []byte{' '})...)
-		e.some = true
-	}
-	e.line = e.line[:0]
 }
 
 func (e *events) end(yield func([]byte)) {
-	if len(e.line) > 0 {
-		e.endLine(yield)
+	if data := sse.Parse(e.take()).Data(); data != nil {
+		yield(data)
 	}
-	if e.some && !e.spoiled {
-		yield(e.data)
-	}
-	e.data, e.some, e.spoiled = e.data[:0], false, false
 }
 
-func (e *events) left() bool { return e.lost }
-
-const bom = "\xef\xbb\xbf"
-
-// elements parts a JSON array into its elements, where they are objects. An object that
-// stands alone is one too. Those above maxEvent are left out.
+// elements splits a JSON array into its elements, where they are objects. An object that
+// stands alone is one too.
 type elements struct {
-	element []byte
-	scan    jsontext.Scanner
-	spoiled bool // the element is too long
-	lost    bool // an element was
+	part
+	scan jsontext.Scanner
 }
 
 func (e *elements) feed(chunk []byte, yield func([]byte)) {
@@ -116,27 +94,16 @@ func (e *elements) feed(chunk []byte, yield func([]byte)) {
 			}
 			chunk = chunk[begin:]
 		}
-		end, found := e.scan.Scan(chunk)
-		e.keep(chunk[:end])
-		if !found {
+		n, whole := e.scan.Scan(chunk)
+		e.keep(chunk[:n])
+		if !whole {
 			return
 		}
-		if !e.spoiled {
-			yield(e.element)
+		if element := e.take(); len(element) > 0 {
+			yield(element)
 		}
-		e.element, e.spoiled = e.element[:0], false
-		chunk = chunk[end:]
+		chunk = chunk[n:]
 	}
-}
-
-func (e *elements) keep(part []byte) {
-	if len(e.element)+len(part) > maxEvent {
-		e.spoiled, e.lost = true, true
-		return
-	}
-	e.element = append(e.element, part...)
 }
 
 func (e *elements) end(func([]byte)) {}
-
-func (e *elements) left() bool { return e.lost }

@@ -1,6 +1,7 @@
 package stub
 
 import (
+	"bytes"
 	"context"
 	"net"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/internal/retry"
+	"github.com/waza-isolate/waza/mcp/sse"
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
@@ -28,7 +30,7 @@ func (e *exchange) encoded(asked *request, a answer) (body, error) {
 	if asked.dialect == dialect.Generate && asked.asArray {
 		return arrayOf(events)
 	}
-	made := body{contentType: "text/event-stream", stream: true}
+	made := body{contentType: sse.ContentType, stream: true}
 	for _, event := range events {
 		part, err := event.lines()
 		if err != nil {
@@ -41,13 +43,10 @@ func (e *exchange) encoded(asked *request, a answer) (body, error) {
 
 // lines are the event as a stream of events has it.
 func (e event) lines() ([]byte, error) {
-	var out []byte
-	if e.name != "" {
-		out = append(out, "event: "+e.name+"\n"...)
-	}
 	data, err := e.content()
-	out = append(append(out, "data: "...), data...)
-	return append(out, "\n\n"...), err
+	var out bytes.Buffer
+	_, _ = sse.Message{Type: e.name, Data: data}.WriteTo(&out) // a buffer takes all
+	return out.Bytes(), err
 }
 
 func (e event) content() ([]byte, error) {

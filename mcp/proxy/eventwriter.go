@@ -1,0 +1,116 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/waza-isolate/waza/mcp/sse"
+)
+
+// eventWriter writes an event stream to one response. Each write has the agent's time
+// limit; after a failed one the stream is of no use.
+type eventWriter struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	limit   time.Duration
+	begun   bool // an event with an id went out
+	broken  bool
+}
+
+// retry is how long an agent shall wait until it resumes a stream.
+const retry = time.Second
+
+// openStream sends the headers of a stream.
+func openStream(w http.ResponseWriter, limit time.Duration) *eventWriter {
+	h := w.Header()
+	h.Set("Content-Type", sse.ContentType)
+	h.Set("Cache-Control", "no-cache, no-transform")
+	h.Set("X-Accel-Buffering", "no")
+	return startStream(w, http.StatusOK, limit)
+}
+
+// startStream sends a stream's status and the headers that are set.
+func startStream(w http.ResponseWriter, status int, limit time.Duration) *eventWriter {
+	s := &eventWriter{w: w, control: http.NewResponseController(w), limit: limit}
+	w.WriteHeader(status)
+	s.write(nil)
+	return s
+}
+
+// next sends the next message of f.
+func (s *eventWriter) next(f *feed, it item) bool {
+	if f.journal == nil {
+		return s.message("", it.raw)
+	}
+	return s.message(f.sending(it).String(), it.raw)
+}
+
+// silent tells the agent that the stream is alive. The first time, where it can be
+// resumed, the agent also learns after which event: the specification has servers
+// say so at once, but nearly every stream has ended by now.
+func (s *eventWriter) silent(f *feed) bool {
+	if f.journal == nil || s.begun || !f.primes {
+		return s.keepalive()
+	}
+	return s.event(sse.Message{ID: f.prime().String()})
+}
+
+// message sends raw as one event, with an id where it is not "".
+func (s *eventWriter) message(id string, raw []byte) bool {
+	return s.event(sse.Message{ID: id, Type: "message", Data: raw})
+}
+
+// event sends m; the first on a stream that can be resumed says when to.
+func (s *eventWriter) event(m sse.Message) bool {
+	if m.ID != "" && !s.begun {
+		s.begun = true
+		m.Retry = retry
+	}
+	return s.send(m)
+}
+
+func (s *eventWriter) keepalive() bool { return s.write([]byte(sse.KeepAlive)) }
+
+func (s *eventWriter) write(raw []byte) bool { return s.send(bytes.NewReader(raw)) }
+
+func (s *eventWriter) send(what io.WriterTo) bool {
+	if s.broken {
+		return false
+	}
+	_ = s.control.SetWriteDeadline(time.Now().Add(s.limit))
+	_, err := what.WriteTo(s.w)
+	s.broken = err != nil || s.control.Flush() != nil
+	return !s.broken
+}
+
+// close lifts the time limit, so that the connection can serve again.
+func (s *eventWriter) close() {
+	if !s.broken {
+		_ = s.control.SetWriteDeadline(time.Time{})
+	}
+}
+
+// copy sends what f holds until it is closed, and a sign of life whenever it was
+// silent for idle. It says whether it came to the end.
+func (s *eventWriter) copy(ctx context.Context, f *feed, idle time.Duration) bool {
+	for {
+		it, how := f.queue.next(ctx, idle)
+		switch {
+		case how == closed:
+			return true
+		case how == left:
+			return false
+		case how == idled && !s.silent(f):
+			return false
+		case how == took:
+			sent := s.next(f, it)
+			f.queue.done(it)
+			if !sent {
+				return false
+			}
+		}
+	}
+}

@@ -1,0 +1,260 @@
+// Package sse reads and writes event streams (server-sent events) as the HTML standard
+// describes them in section 9.2. Whoever reads such a stream reads it through this package,
+// so that what is passed on and what is recorded of it agree.
+//
+// It reads from nothing and holds nothing: a [Scanner] finds where an event ends in bytes
+// that come in pieces, the caller keeps them within bounds of its own, and [Parse] reads
+// the event where it stands. It does not reconnect.
+package sse
+
+import (
+	"bytes"
+	"io"
+	"iter"
+	"mime"
+	"strconv"
+	"time"
+)
+
+// ContentType is the media type of event streams.
+const ContentType = "text/event-stream"
+
+// IsContentType reports whether a Content-Type header names an event stream.
+func IsContentType(header string) bool {
+	kind, _, _ := mime.ParseMediaType(header)
+	return kind == ContentType
+}
+
+const byteOrderMark = "\xef\xbb\xbf"
+
+// Scanner splits a stream into parts: an event with the blank line that ends it, a comment
+// outside of any event, a blank line by itself, or the byte order mark that a stream may
+// begin with. Put together, the parts are the stream. The zero value is at its beginning.
+type Scanner struct {
+	mark      int  // bytes of the byte order mark that have come
+	begun     bool // past where the mark may be
+	inLine    bool // the line has begun
+	inEvent   bool // the part has a line that has ended
+	inComment bool // the part is a comment
+	afterCR   bool // a line feed that comes next belongs to the end of the last line
+}
+
+// Scan returns how many bytes of chunk belong to the part that is under way, and whether it
+// ends with them. What is left of chunk begins the next. A part ends with the carriage
+// return of its last line if the line feed is not in the chunk, and then the next begins
+// with the line feed.
+func (s *Scanner) Scan(chunk []byte) (n int, whole bool) {
+	if !s.begun {
+		if n, whole = s.scanMark(chunk); whole || n == len(chunk) {
+			return n, whole
+		}
+	}
+	for n < len(chunk) {
+		if s.afterCR {
+			s.afterCR = false
+			if chunk[n] == '\n' {
+				n++
+				continue
+			}
+		}
+		if !s.inLine && !s.inEvent && chunk[n] == ':' {
+			s.inComment = true
+		}
+		end := bytes.IndexAny(chunk[n:], "\r\n")
+		if end < 0 {
+			s.inLine = true
+			return len(chunk), false
+		}
+		blank := end == 0 && !s.inLine
+		s.inLine = false
+		n += end + 1
+		if chunk[n-1] == '\r' {
+			s.afterCR = n == len(chunk)
+			if !s.afterCR && chunk[n] == '\n' {
+				n++
+			}
+		}
+		if blank || s.inComment {
+			s.inEvent, s.inComment = false, false
+			return n, true
+		}
+		s.inEvent = true
+	}
+	return n, false
+}
+
+// scanMark takes the byte order mark. Bytes that only begin like it begin the first line.
+func (s *Scanner) scanMark(chunk []byte) (n int, whole bool) {
+	for n < len(chunk) && s.mark < len(byteOrderMark) && chunk[n] == byteOrderMark[s.mark] {
+		n++
+		s.mark++
+	}
+	whole = s.mark == len(byteOrderMark)
+	s.begun = whole || n < len(chunk)
+	s.inLine = s.begun && !whole && s.mark > 0
+	return n, whole
+}
+
+// Event is one part of a stream as a client sees it. It refers to what it was read from.
+type Event struct {
+	Type []byte // empty where the stream does not say
+	// HasID reports whether the event sets the stream's last event ID, so that the stream
+	// can be resumed after it.
+	HasID bool
+
+	raw   []byte
+	data  []byte // of the first data line
+	lines int    // of data
+	size  int    // of all data
+}
+
+// Parse reads one part of a stream. It holds no copy of anything.
+func Parse(raw []byte) Event {
+	e := Event{raw: raw}
+	for line := range fields(raw) {
+		switch string(line.name) {
+		case "event":
+			e.Type = line.value
+		case "id":
+			e.HasID = e.HasID || bytes.IndexByte(line.value, 0) < 0
+		case "data":
+			if e.lines++; e.lines == 1 {
+				e.data, e.size = line.value[:len(line.value):len(line.value)], len(line.value)
+			} else {
+				e.size += len("\n") + len(line.value)
+			}
+		}
+	}
+	return e
+}
+
+// IsMessage reports whether the event has data for those who listen to messages.
+func (e Event) IsMessage() bool {
+	return e.size > 0 && (len(e.Type) == 0 || string(e.Type) == "message")
+}
+
+// Data returns the data of all data lines, nil without one. It is part of what was parsed
+// where there is one line, as there nearly always is.
+func (e Event) Data() []byte {
+	if e.lines < 2 {
+		return e.data
+	}
+	all := make([]byte, 0, e.size+len("\n"))
+	for line := range fields(e.raw) {
+		if string(line.name) == "data" {
+			all = append(append(all, line.value...), '\n')
+		}
+	}
+	return all[:e.size]
+}
+
+// DataCost returns how many bytes [Event.Data] allocates.
+func (e Event) DataCost() int64 {
+	if e.lines < 2 {
+		return 0
+	}
+	return int64(e.size) + int64(len("\n"))
+}
+
+// WithData returns what was parsed with other data in place of its own, and all lines that
+// are not data as they were.
+func (e Event) WithData(data []byte) []byte {
+	var out []byte
+	replaced := false
+	for line := range fields(e.raw) {
+		switch {
+		case string(line.name) != "data":
+			out = append(out, line.raw...)
+		case !replaced:
+			replaced = true
+			for value := range dataLines(data) {
+				out = append(append(append(out, "data: "...), value...), '\n')
+			}
+		}
+	}
+	return out
+}
+
+// field is one line of an event: raw with its end, and the name and value that it gives. A
+// comment's and a blank line's name is empty.
+type field struct{ raw, name, value []byte }
+
+func fields(raw []byte) iter.Seq[field] {
+	return func(yield func(field) bool) {
+		for len(raw) > 0 {
+			size := len(raw)
+			text := raw
+			if end := bytes.IndexAny(raw, "\r\n"); end >= 0 {
+				text, size = raw[:end], end+1
+				if bytes.HasPrefix(raw[end:], []byte("\r\n")) {
+					size++
+				}
+			}
+			name, value, found := bytes.Cut(text, []byte(":"))
+			if !found {
+				value = text[len(text):] // not nil: data without a colon is data
+			}
+			if !yield(field{raw[:size], name, bytes.TrimPrefix(value, []byte(" "))}) {
+				return
+			}
+			raw = raw[size:]
+		}
+	}
+}
+
+// dataLines yields the lines that data is written as. A carriage return and a line feed each
+// end one: the reader gets a line feed for either, which in JSON is the same white space.
+func dataLines(data []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for {
+			end := bytes.IndexAny(data, "\r\n")
+			if end < 0 {
+				yield(data)
+				return
+			}
+			if !yield(data[:end]) {
+				return
+			}
+			data = data[end+1:]
+		}
+	}
+}
+
+// Message is an event to be written. ID and Type have no line breaks.
+type Message struct {
+	ID    string        // not written where empty
+	Retry time.Duration // how long to wait before the stream is resumed; not written where zero
+	Type  string        // not written where empty
+	Data  []byte
+}
+
+// WriteTo writes m, without a copy of its data.
+func (m Message) WriteTo(w io.Writer) (int64, error) {
+	var head []byte
+	if m.ID != "" {
+		head = append(append(append(head, "id: "...), m.ID...), '\n')
+	}
+	if m.Retry > 0 {
+		head = append(strconv.AppendInt(append(head, "retry: "...), m.Retry.Milliseconds(), 10), '\n')
+	}
+	if m.Type != "" {
+		head = append(append(append(head, "event: "...), m.Type...), '\n')
+	}
+	var size int64
+	for value := range dataLines(m.Data) {
+		head = append(head, "data: "...)
+		for _, part := range [][]byte{head, value, []byte("\n")} {
+			n, err := w.Write(part)
+			size += int64(n)
+			if err != nil {
+				return size, err
+			}
+		}
+		head = head[:0]
+	}
+	n, err := w.Write([]byte("\n"))
+	return size + int64(n), err
+}
+
+// KeepAlive is a comment, which shows that a stream is alive.
+const KeepAlive = ": keepalive\n\n"
