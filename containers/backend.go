@@ -15,7 +15,6 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/digest"
-	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
@@ -27,7 +26,7 @@ const cleanupTimeout = 60 * time.Second
 type Options struct {
 	Run string // the run's id: a name that no other run has
 	// Resume says that a run of this id has died, and is to be taken up. Open fails
-	// with runner.ErrAlive where it has not.
+	// with sandbox.ErrAlive where it has not.
 	Resume bool
 	// Guest is the static Linux executable that becomes process 1; empty for our
 	// own.
@@ -40,7 +39,7 @@ type Options struct {
 	Redact func(string) string
 }
 
-// Backend runs trials on a Docker engine. It implements runner.Backend.
+// Backend runs trials on a Docker engine. It implements the runner's Backend.
 type Backend struct {
 	engine     *engine
 	run        string
@@ -70,7 +69,7 @@ type Backend struct {
 	closeErr  error // set by closeOnce
 }
 
-var _ runner.Scout = (*Backend)(nil)
+var _ sandbox.HostProber = (*Backend)(nil)
 
 // Open connects to the engine and puts up what a run needs: its lease, and numbers for
 // the users of its containers.
@@ -165,7 +164,7 @@ func (b *Backend) giveBackLocked(ctx context.Context) error {
 	return errors.Join(append(errs, b.engine.removeVolumes(ctx, labelled(b.run, wholeRun)))...)
 }
 
-// Open implements runner.Backend.
+// Open opens the sandbox of a trial.
 func (b *Backend) Open(ctx context.Context, t *plan.Trial, observe func(evidence.Event)) (sandbox.Sandbox, error) {
 	lease, err := b.leased(ctx)
 	if err != nil {
@@ -208,15 +207,15 @@ func (b *Backend) Describe() map[string]string {
 }
 
 // Images tells what the images that were used are, by reference.
-func (b *Backend) Images() runner.ImageRecords {
+func (b *Backend) Images() evidence.ImageRecords {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	records := make(runner.ImageRecords, len(b.images))
+	records := make(evidence.ImageRecords, len(b.images))
 	for ref, info := range b.images {
 		if ref == "" {
 			ref = guestRepository
 		}
-		records[ref] = runner.ImageRecord{ID: info.id, Digests: info.digests}
+		records[ref] = evidence.ImageRecord{ID: info.id, Digests: info.digests}
 	}
 	return records
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/docker/docker/api/types/network"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/guest"
 )
@@ -64,7 +63,7 @@ func (b *Backend) blame(ctx context.Context, lease *box, err error) error {
 	if lease == nil && b.engine.answers(ctx) == nil {
 		return err
 	}
-	return fmt.Errorf("%w: %w", runner.ErrEngineGone, err)
+	return fmt.Errorf("%w: %w", sandbox.ErrEngineGone, err)
 }
 
 // engineLives asks the engine, and the lease that the run held when a sandbox was

@@ -56,7 +56,7 @@ const (
 	roleServer    = "server"
 	roleService   = "service"
 	roleWorkspace = "workspace"
-	roleOutpost   = "outpost"
+	roleHostProbe = "outpost"
 )
 
 func labels(run, trial, role string) map[string]string {

@@ -90,7 +90,7 @@ func TestFaults_LeaseIsTakenAnew(t *testing.T) {
 			opened.Wait()
 		},
 		"by waiting": func(t *testing.T, b *Backend) {
-			if err := b.Recover(within(t)); err != nil {
+			if err := b.Reconnect(within(t)); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -122,7 +122,7 @@ func TestDebtsArePaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.owe(TrialLabel(trial.Task, trial.Number, 1))
-	if err := b.Recover(within(t)); err != nil {
+	if err := b.Reconnect(within(t)); err != nil {
 		t.Fatal(err)
 	}
 	noTrialObjects(t, b, trial)

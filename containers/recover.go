@@ -8,10 +8,10 @@ import (
 
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/retry"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
-var _ runner.Recoverer = (*Backend)(nil)
+var _ sandbox.Reconnector = (*Backend)(nil)
 
 const (
 	// askTimeout bounds one question that an engine answers at once unless it is busy.
@@ -21,9 +21,9 @@ const (
 	lastPause  = 3 * time.Second
 )
 
-// Recover implements runner.Recoverer: the engine answers, the run holds its lease,
+// Reconnect implements sandbox.Reconnector: the engine answers, the run holds its lease,
 // and nothing is left of trials that could not be taken down before.
-func (b *Backend) Recover(ctx context.Context) error {
+func (b *Backend) Reconnect(ctx context.Context) error {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		err := b.recover(ctx)
 		if err == nil {

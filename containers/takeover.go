@@ -9,7 +9,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 
 	"github.com/waza-isolate/waza/internal/retry"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // dying is how long containers of a dead runner may run on: their guests end when
@@ -24,7 +24,7 @@ func (b *Backend) takeOver(ctx context.Context) error {
 	}
 	_, err := b.leased(ctx)
 	if errdefs.IsConflict(err) {
-		return fmt.Errorf("%w: somebody else has just taken it up: %w", runner.ErrAlive, err)
+		return fmt.Errorf("%w: somebody else has just taken it up: %w", sandbox.ErrAlive, err)
 	}
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func (b *Backend) dropDead(ctx context.Context) error {
 			return nil
 		}
 		if time.Since(begun) > patience {
-			return fmt.Errorf("%w: its lease on the engine says so", runner.ErrAlive)
+			return fmt.Errorf("%w: its lease on the engine says so", sandbox.ErrAlive)
 		}
 		if err := retry.Sleep(ctx, 200*time.Millisecond); err != nil {
 			return err

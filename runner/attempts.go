@@ -6,6 +6,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 const (
@@ -126,7 +127,7 @@ func (c *comeback) gone() error {
 
 // recover returns nil once sandboxes can be opened, as far as the backend can tell.
 func (c *comeback) recover(ctx context.Context, b Backend) error {
-	recoverer, ok := b.(Recoverer)
+	reconnector, ok := b.(sandbox.Reconnector)
 	if !ok {
 		return nil
 	}
@@ -142,7 +143,7 @@ func (c *comeback) recover(ctx context.Context, b Backend) error {
 	}
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	err := recoverer.Recover(limited)
+	err := reconnector.Reconnect(limited)
 	if ctx.Err() == nil {
 		c.lost = err
 	}

@@ -146,7 +146,7 @@ func TestWaitingForTheBackend(t *testing.T) {
 			away := true
 			b.on["open"] = func(int) error {
 				if away {
-					return ErrEngineGone
+					return sandbox.ErrEngineGone
 				}
 				return nil
 			}
@@ -160,7 +160,7 @@ func TestWaitingForTheBackend(t *testing.T) {
 	t.Run("does not", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b, o := testBackend(), options(t)
-			b.on["open"] = fails(ErrEngineGone)
+			b.on["open"] = fails(sandbox.ErrEngineGone)
 			o.InfraRetries, o.Workers = 5, 2
 			var trials []*plan.Trial
 			for number := range 10 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/results"
 )
 
@@ -17,7 +18,7 @@ func TestReadEntry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir, record := aRun(t)
 		record.Waza, record.Eval.SHA256, record.Inputs = "1.2.0", "0123456789abcdef", map[string]string{"tasks/buy.yaml": "ab"}
-		record.Images = ImageRecords{"debian:bookworm-slim": {ID: "sha256:fedcba9876543210"}}
+		record.Images = evidence.ImageRecords{"debian:bookworm-slim": {ID: "sha256:fedcba9876543210"}}
 		write := func() {
 			t.Helper()
 			if err := record.Write(dir); err != nil {
@@ -37,7 +38,7 @@ func TestReadEntry(t *testing.T) {
 		}
 
 		record.Waza, record.Eval.SHA256, record.Inputs["tasks/buy.yaml"] = "1.3.0", "123", "cd"
-		record.Images["debian:bookworm-slim"] = ImageRecord{ID: "sha256:0000"}
+		record.Images["debian:bookworm-slim"] = evidence.ImageRecord{ID: "sha256:0000"}
 		write()
 		var what []string
 		for _, u := range results.Compare([]results.Entry{before, read(t, dir)}).Pairs[0].Unlike {

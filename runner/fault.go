@@ -31,7 +31,7 @@ func because(reason evidence.Reason, err error) error {
 
 // reasonOf is the reason of an infra.
 func reasonOf(err error) evidence.Reason {
-	if errors.Is(err, ErrEngineGone) {
+	if errors.Is(err, sandbox.ErrEngineGone) {
 		return evidence.ReasonEngine
 	}
 	if f := (*fault)(nil); errors.As(err, &f) {

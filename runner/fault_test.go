@@ -97,7 +97,7 @@ func TestReasonsOfInfra(t *testing.T) {
 		want evidence.Reason
 	}{
 		{"open", broken, sandbox.Exit{}, evidence.ReasonSandbox},
-		{"open", errors.Join(ErrEngineGone, broken), sandbox.Exit{}, evidence.ReasonEngine},
+		{"open", errors.Join(sandbox.ErrEngineGone, broken), sandbox.Exit{}, evidence.ReasonEngine},
 		{"start stock", broken, sandbox.Exit{}, evidence.ReasonServer},
 		{"start stock", broken, sandbox.Exit{Cause: sandbox.ByItself}, evidence.ReasonServer},
 		{"start stock", broken, sandbox.Exit{Cause: sandbox.ByEngine}, evidence.ReasonEngine},
@@ -148,4 +148,4 @@ type recovering struct {
 	recover func(ctx context.Context) error
 }
 
-func (r recovering) Recover(ctx context.Context) error { return r.recover(ctx) }
+func (r recovering) Reconnect(ctx context.Context) error { return r.recover(ctx) }

@@ -6,13 +6,12 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/waza-isolate/waza/sandbox"
 )
 
-// ErrAlive says that another process is at work on a run.
-var ErrAlive = errors.New("the run is still at work")
-
 // Hold takes a run directory for this process, until it closes what is returned or
-// ends, however that is. It fails with [ErrAlive] where another has it. On file
+// ends, however that is. It fails with [sandbox.ErrAlive] where another has it. On file
 // systems that know no locks it holds nothing.
 func Hold(dir string) (*os.File, error) {
 	file, err := os.Open(dir)
@@ -26,7 +25,7 @@ func Hold(dir string) (*os.File, error) {
 		}
 	}
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		return nil, errors.Join(fmt.Errorf("%s: %w", dir, ErrAlive), file.Close())
+		return nil, errors.Join(fmt.Errorf("%s: %w", dir, sandbox.ErrAlive), file.Close())
 	}
 	mark(file)
 	return file, nil

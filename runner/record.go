@@ -40,43 +40,43 @@ const (
 
 // Record is run.json: what the run was, and at its end the digest of every file.
 type Record struct {
-	ID          string               `json:"id"`
-	Waza        string               `json:"waza"`            // our version
-	Build       string               `json:"build,omitempty"` // of our executable: the beginning of its SHA-256
-	Eval        EvalRecord           `json:"eval"`
-	Inputs      map[string]string    `json:"inputs,omitempty"` // SHA-256 of the other files that were read, by path from the eval's directory
-	Plan        string               `json:"plan,omitempty"`   // as PlanDigest; empty until images are there
-	MCP         *MCPRecord           `json:"mcp,omitempty"`    // where the command line overlaid servers
-	Started     time.Time            `json:"started"`
-	Resumed     []time.Time          `json:"resumed,omitempty"`
-	Ended       time.Time            `json:"ended,omitzero"`
-	Interrupted bool                 `json:"interrupted,omitempty"`
-	Isolated    bool                 `json:"isolated"`
-	Network     string               `json:"network"`
-	Workers     int                  `json:"workers"`
-	Trials      int                  `json:"trials_per_task"`
-	Timeout     time.Duration        `json:"timeout_ns,omitempty"`   // where the command line set it
-	Executor    string               `json:"executor,omitempty"`     // likewise, in place of the eval's
-	Model       string               `json:"model,omitempty"`        // likewise
-	JudgeModel  string               `json:"judge_model,omitempty"`  // likewise
-	SkipGraders bool                 `json:"skip_graders,omitempty"` // nothing was graded
-	FailFast    bool                 `json:"fail_fast,omitempty"`
-	NoAttacks   bool                 `json:"no_attacks,omitempty"` // what attacks inject was left out
-	NoSkills    bool                 `json:"no_skills,omitempty"`  // skills were left out
-	Baseline    bool                 `json:"baseline,omitempty"`   // likewise, to compare the same with skills
-	Against     string               `json:"against,omitempty"`    // directory of the same run without skills
-	Retries     int                  `json:"infra_retries"`
-	MaxAttempts int                  `json:"max_attempts,omitempty"`
-	Directory   string               `json:"directory,omitempty"`   // that relative paths of the command line are from
-	ContextDir  string               `json:"context_dir,omitempty"` // where the command line set it
-	Pull        string               `json:"pull,omitempty"`        // likewise
-	Pins        string               `json:"pins,omitempty"`        // likewise
-	Tasks       []TaskRecord         `json:"tasks"`
-	Metrics     []results.MetricSpec `json:"metrics,omitempty"`
-	Engine      map[string]string    `json:"engine,omitempty"`
-	Images      ImageRecords         `json:"images,omitempty"`
-	Models      *plan.Models         `json:"models,omitempty"` // that agents may ask
-	Guarantees  *evidence.Guarantees `json:"guarantees,omitempty"`
+	ID          string                `json:"id"`
+	Waza        string                `json:"waza"`            // our version
+	Build       string                `json:"build,omitempty"` // of our executable: the beginning of its SHA-256
+	Eval        EvalRecord            `json:"eval"`
+	Inputs      map[string]string     `json:"inputs,omitempty"` // SHA-256 of the other files that were read, by path from the eval's directory
+	Plan        string                `json:"plan,omitempty"`   // as PlanDigest; empty until images are there
+	MCP         *MCPRecord            `json:"mcp,omitempty"`    // where the command line overlaid servers
+	Started     time.Time             `json:"started"`
+	Resumed     []time.Time           `json:"resumed,omitempty"`
+	Ended       time.Time             `json:"ended,omitzero"`
+	Interrupted bool                  `json:"interrupted,omitempty"`
+	Isolated    bool                  `json:"isolated"`
+	Network     string                `json:"network"`
+	Workers     int                   `json:"workers"`
+	Trials      int                   `json:"trials_per_task"`
+	Timeout     time.Duration         `json:"timeout_ns,omitempty"`   // where the command line set it
+	Executor    string                `json:"executor,omitempty"`     // likewise, in place of the eval's
+	Model       string                `json:"model,omitempty"`        // likewise
+	JudgeModel  string                `json:"judge_model,omitempty"`  // likewise
+	SkipGraders bool                  `json:"skip_graders,omitempty"` // nothing was graded
+	FailFast    bool                  `json:"fail_fast,omitempty"`
+	NoAttacks   bool                  `json:"no_attacks,omitempty"` // what attacks inject was left out
+	NoSkills    bool                  `json:"no_skills,omitempty"`  // skills were left out
+	Baseline    bool                  `json:"baseline,omitempty"`   // likewise, to compare the same with skills
+	Against     string                `json:"against,omitempty"`    // directory of the same run without skills
+	Retries     int                   `json:"infra_retries"`
+	MaxAttempts int                   `json:"max_attempts,omitempty"`
+	Directory   string                `json:"directory,omitempty"`   // that relative paths of the command line are from
+	ContextDir  string                `json:"context_dir,omitempty"` // where the command line set it
+	Pull        string                `json:"pull,omitempty"`        // likewise
+	Pins        string                `json:"pins,omitempty"`        // likewise
+	Tasks       []TaskRecord          `json:"tasks"`
+	Metrics     []results.MetricSpec  `json:"metrics,omitempty"`
+	Engine      map[string]string     `json:"engine,omitempty"`
+	Images      evidence.ImageRecords `json:"images,omitempty"`
+	Models      *plan.Models          `json:"models,omitempty"` // that agents may ask
+	Guarantees  *evidence.Guarantees  `json:"guarantees,omitempty"`
 	// Certificate is what came of trying to get out of a sandbox; nil without any.
 	Certificate *evidence.Certificate `json:"certificate,omitempty"`
 	Files       map[string]string     `json:"files,omitempty"` // SHA-256 by path

@@ -12,6 +12,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 func mustRecover(t *testing.T, dir string, r Record) Recovered {
@@ -155,7 +156,7 @@ func TestHoldDirectory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Hold(dir); !errors.Is(err, ErrAlive) {
+	if _, err := Hold(dir); !errors.Is(err, sandbox.ErrAlive) {
 		t.Errorf("held twice: %v", err)
 	}
 	if err := held.Close(); err != nil {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/containers"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox/local"
@@ -18,7 +19,7 @@ type backend interface {
 	Prepare(ctx context.Context, trials []*plan.Trial, say func(string)) error
 	// Describe and Images are for run.json.
 	Describe() map[string]string
-	Images() runner.ImageRecords
+	Images() evidence.ImageRecords
 	Close(ctx context.Context) error
 }
 

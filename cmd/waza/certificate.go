@@ -25,18 +25,18 @@ func checkAllowWeak(o runOptions) error {
 // certify has the run's certificate in its record. The error tells of what gets out
 // and is not allowed to.
 func (j *job) certify(ctx context.Context, backend backend, record *runner.Record) error {
-	scout, ok := backend.(runner.Scout)
+	attackable, ok := backend.(selftest.Backend)
 	if !ok || !defence.Certificate {
 		return nil
 	}
-	c, err := j.certificateOf(ctx, scout, j.runID, selftest.KindOf(j.trials[0]), j.options.allowWeak, j.say)
+	c, err := j.certificateOf(ctx, attackable, j.runID, selftest.KindOf(j.trials[0]), j.options.allowWeak, j.say)
 	record.Certificate = c
 	return err
 }
 
 // certificateOf is the certificate of sandboxes of a kind; nil where nothing can be told.
-func (s *state) certificateOf(ctx context.Context, scout runner.Scout, run string, kind evidence.SandboxKind, allowWeak []string, say func(string)) (*evidence.Certificate, error) {
-	c, holes, err := selftest.Obtain(ctx, scout, run, kind, certificateCache(), allowWeak, say)
+func (s *state) certificateOf(ctx context.Context, attackable selftest.Backend, run string, kind evidence.SandboxKind, allowWeak []string, say func(string)) (*evidence.Certificate, error) {
+	c, holes, err := selftest.Obtain(ctx, attackable, run, kind, certificateCache(), allowWeak, say)
 	if err != nil {
 		return nil, &exitError{exitInfra, err}
 	}

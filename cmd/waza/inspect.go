@@ -177,7 +177,7 @@ func (i *inspector) run(ctx context.Context) (err error) {
 
 // prepare has all images there, and attacks a sandbox of the kind that they go into.
 func (i *inspector) prepare(ctx context.Context, backend backend) error {
-	scout, ok := backend.(runner.Scout)
+	attackable, ok := backend.(selftest.Backend)
 	if installer, installs := backend.(installer); installs {
 		if err := i.install(ctx, installer); err != nil {
 			return err
@@ -188,7 +188,7 @@ func (i *inspector) prepare(ctx context.Context, backend backend) error {
 		return err
 	}
 	i.report.Engine = backend.Describe()
-	kept, err := i.certificateOf(ctx, scout, i.id, selftest.KindOf(i.isolated()), i.options.allowWeak, say)
+	kept, err := i.certificateOf(ctx, attackable, i.id, selftest.KindOf(i.isolated()), i.options.allowWeak, say)
 	i.report.Certificate = inspection.CertificateOf(kept)
 	return err
 }
@@ -248,7 +248,7 @@ func weakOf(c *inspection.Certificate) []string {
 }
 
 // identify says what was run.
-func (i *inspector) identify(found *inspection.Server, s plan.Server, images runner.ImageRecords) {
+func (i *inspector) identify(found *inspection.Server, s plan.Server, images evidence.ImageRecords) {
 	if s.Remote {
 		return
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/waza-isolate/waza/report"
 	"github.com/waza-isolate/waza/report/markdown"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // maxReported is how many runs one report holds.
@@ -88,7 +89,7 @@ func (s *state) report(dirs []string, file string, f format) error {
 func (s *state) reportInto(dir string) error {
 	const elsewhere = "--output writes its page elsewhere"
 	record, held, err := takeRun(dir)
-	if errors.Is(err, runner.ErrAlive) {
+	if errors.Is(err, sandbox.ErrAlive) {
 		return usage("%w: %s", err, elsewhere)
 	}
 	if err != nil {

@@ -176,7 +176,7 @@ func (j *job) samePlan(record *runner.Record) error {
 }
 
 // sameImages refuses other images than the run began with.
-func sameImages(begun, now runner.ImageRecords) error {
+func sameImages(begun, now evidence.ImageRecords) error {
 	for _, ref := range slices.Sorted(maps.Keys(begun)) {
 		if found, ok := now[ref]; ok && found.ID != begun[ref].ID {
 			return usage("image %s is another than the run began with (%.19s, now %.19s): begin a new run", ref, begun[ref].ID, found.ID)

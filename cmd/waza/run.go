@@ -417,7 +417,7 @@ func (j *job) prepare(ctx context.Context, backend backend, record *runner.Recor
 	if err := backend.Prepare(ctx, j.trials, j.say); err != nil {
 		return err
 	}
-	images := runner.ImageRecords{}
+	images := evidence.ImageRecords{}
 	for ref, image := range backend.Images() {
 		images[j.secrets.String(ref)] = j.hideNames(image)
 	}
@@ -439,7 +439,7 @@ func (j *job) fetchRepos(ctx context.Context) error {
 }
 
 // hideNames is i without what is secret in the names of its repositories.
-func (j *job) hideNames(i runner.ImageRecord) runner.ImageRecord {
+func (j *job) hideNames(i evidence.ImageRecord) evidence.ImageRecord {
 	digests := make([]string, len(i.Digests))
 	for n, digest := range i.Digests {
 		digests[n] = j.secrets.String(digest)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // runDir is a run directory that this process has just made and holds.
@@ -56,7 +57,7 @@ func (d *runDir) removeMade() error {
 
 // alive is err, as a usage error where it says that a run is at work.
 func alive(err error) error {
-	if errors.Is(err, runner.ErrAlive) {
+	if errors.Is(err, sandbox.ErrAlive) {
 		return usage("%w", err)
 	}
 	return infra(err)

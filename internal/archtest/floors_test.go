@@ -48,10 +48,11 @@ var floors = [][]string{
 	{"agents", "eval", "report/markdown"},
 	{"model/gateway", "runner/gitrepo", "schemas/generate"},
 	{"runner/plan"},
-	{"runner"},
-	// What is attached to runs: backends, the dashboard, progress on a terminal.
+	// Runs, and the backends of their sandboxes, which know plans and not runs.
+	{"containers", "runner", "sandbox/local"},
+	// What is attached to runs: the dashboard, progress on a terminal, the certificate.
 	{
-		"containers", "internal/liveview", "internal/runtest", "sandbox/local", "sandbox/sandboxtest", "sandbox/selftest",
+		"internal/liveview", "internal/runtest", "sandbox/sandboxtest", "sandbox/selftest",
 		"serve", "attacks/hostile",
 	},
 	// Programs.

@@ -15,7 +15,6 @@ import (
 	"slices"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
@@ -24,7 +23,7 @@ import (
 type Options struct {
 	Run string // the run's id: a name that no other run has
 	// Resume says that a run of this id has died, and is to be taken up. Open fails
-	// with runner.ErrAlive where it has not.
+	// with sandbox.ErrAlive where it has not.
 	Resume bool
 	// Without is variables of this process that no program gets, unless it is given them.
 	Without []string
@@ -34,7 +33,7 @@ type Options struct {
 	Temp string
 }
 
-// Backend runs trials on processes of this machine. It implements runner.Backend.
+// Backend runs trials on processes of this machine. It implements the runner's Backend.
 type Backend struct {
 	run        string
 	executable string
@@ -43,8 +42,6 @@ type Backend struct {
 	launcher   *launcher
 	ports      ports
 }
-
-var _ runner.Backend = (*Backend)(nil)
 
 // Open makes the run's directory, which holds all that the run makes here.
 func Open(o Options) (*Backend, error) {
@@ -61,7 +58,7 @@ func Open(o Options) (*Backend, error) {
 	}
 	c, err := claimRun(baseDir(o.Temp), o.Run)
 	if o.Resume && errors.Is(err, fs.ErrExist) {
-		return nil, fmt.Errorf("%w: somebody else has just taken it up", runner.ErrAlive)
+		return nil, fmt.Errorf("%w: somebody else has just taken it up", sandbox.ErrAlive)
 	}
 	if err != nil {
 		return nil, err
@@ -147,9 +144,9 @@ func (b *Backend) Describe() map[string]string {
 }
 
 // Images is what a run used of images, which is none.
-func (b *Backend) Images() runner.ImageRecords { return nil }
+func (b *Backend) Images() evidence.ImageRecords { return nil }
 
-// Open implements runner.Backend.
+// Open opens the sandbox of a trial.
 func (b *Backend) Open(ctx context.Context, t *plan.Trial, _ func(evidence.Event)) (sandbox.Sandbox, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)

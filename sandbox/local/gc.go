@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // Garbage is what a gc found of dead runs and removed.
@@ -42,7 +42,7 @@ func GC(ctx context.Context, temp string) (Garbage, error) {
 }
 
 // Sweep ends the processes of one dead run and removes its directory. It fails with
-// runner.ErrAlive where the run is not dead.
+// sandbox.ErrAlive where the run is not dead.
 func Sweep(ctx context.Context, temp, run string) error {
 	base := baseDir(temp)
 	if _, err := os.Lstat(filepath.Join(base, run)); errors.Is(err, fs.ErrNotExist) {
@@ -57,7 +57,7 @@ func Sweep(ctx context.Context, temp, run string) error {
 	err = errors.Join(err, all.Close())
 	switch {
 	case errors.Is(err, unix.EWOULDBLOCK):
-		return fmt.Errorf("%w: it holds %s", runner.ErrAlive, c.dir)
+		return fmt.Errorf("%w: it holds %s", sandbox.ErrAlive, c.dir)
 	case errors.Is(err, fs.ErrNotExist):
 		return nil // somebody else's gc was quicker
 	case err != nil:

@@ -28,13 +28,19 @@ func KindOf(t *plan.Trial) evidence.SandboxKind {
 	return evidence.SandboxKind{Network: t.Network, Subnets: t.Subnets, Runtime: t.Runtime, Workspace: t.Workspace}
 }
 
+// Backend is one whose sandboxes can be attacked from beside them, too.
+type Backend interface {
+	runner.Backend
+	sandbox.HostProber
+}
+
 // Probe opens sandboxes of a kind, tries to get out of one, and takes them down
 // again. run is the backend's run. The error says that nothing could be told; what
 // got out is in the certificate.
 //
 // A container that ends while it attacks may have lost its runner on a machine under
 // load. So that is tried once more.
-func Probe(ctx context.Context, b runner.Scout, run string, kind evidence.SandboxKind) (evidence.Certificate, error) {
+func Probe(ctx context.Context, b Backend, run string, kind evidence.SandboxKind) (evidence.Certificate, error) {
 	c, whole, err := probeOnce(ctx, b, run, kind)
 	if err == nil && !whole {
 		c, _, err = probeOnce(ctx, b, run, kind)
@@ -43,7 +49,7 @@ func Probe(ctx context.Context, b runner.Scout, run string, kind evidence.Sandbo
 }
 
 // probeOnce says whether all boxes were there to the end.
-func probeOnce(ctx context.Context, b runner.Scout, run string, kind evidence.SandboxKind) (_ evidence.Certificate, whole bool, err error) {
+func probeOnce(ctx context.Context, b Backend, run string, kind evidence.SandboxKind) (_ evidence.Certificate, whole bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	c := evidence.Certificate{Probed: evidence.ProbedNow, At: time.Now().UTC().Truncate(time.Second), Engine: b.Describe(), Kind: kind}
@@ -58,14 +64,14 @@ func probeOnce(ctx context.Context, b runner.Scout, run string, kind evidence.Sa
 
 // ground is where a probe takes place.
 type ground struct {
-	backend runner.Scout
+	backend Backend
 	run     string
 	kind    evidence.SandboxKind
 	nonce   string
 
-	own, other sandbox.Sandbox // the second is another trial's
-	outpost    runner.Outpost  // nil where there can be none
-	noOutpost  error
+	own, other  sandbox.Sandbox   // the second is another trial's
+	hostProbe   sandbox.HostProbe // nil where there can be none
+	noHostProbe error
 
 	host, neighbour, sibling *post // nil where nothing listens
 	places                   []sandbox.Endpoint
@@ -118,7 +124,7 @@ func (g *ground) plantHere() (func(), error) {
 	return func() { _ = os.Unsetenv(name) }, os.Setenv(name, g.secret()+"-runner")
 }
 
-// open opens both sandboxes as trials', and the outpost.
+// open opens both sandboxes as trials', and the host probe.
 func (g *ground) open(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	ignore := func(evidence.Event) {}
@@ -131,7 +137,7 @@ func (g *ground) open(ctx context.Context) error {
 		return err
 	})
 	group.Go(func() error {
-		g.outpost, g.noOutpost = g.backend.Outpost(ctx)
+		g.hostProbe, g.noHostProbe = g.backend.HostProbe(ctx)
 		return nil
 	})
 	return group.Wait()
@@ -171,9 +177,9 @@ func (g *ground) listen(ctx context.Context) (err error) {
 		return err
 	})
 	group.Go(func() error { return g.plant(ctx) })
-	if g.outpost != nil {
+	if g.hostProbe != nil {
 		group.Go(func() error {
-			g.host, g.noOutpost = g.watch(ctx, g.outpost.Start, "host")
+			g.host, g.noHostProbe = g.watch(ctx, g.hostProbe.Start, "host")
 			return nil
 		})
 	}
@@ -230,8 +236,8 @@ func (g *ground) close(ctx context.Context) error {
 			closers = append(closers, s.Close)
 		}
 	}
-	if g.outpost != nil {
-		closers = append(closers, g.outpost.Close)
+	if g.hostProbe != nil {
+		closers = append(closers, g.hostProbe.Close)
 	}
 	errs := make(chan error, len(closers))
 	for _, c := range closers {

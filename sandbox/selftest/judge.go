@@ -88,8 +88,8 @@ func (g *ground) judgeOne(name string, a *attacker) single {
 		s.detail = f.Detail + ", and the listener on the host could not be heard from beside it"
 	default:
 		s.detail = f.Detail
-		if g.host == nil && g.noOutpost != nil {
-			s.detail += ": " + g.noOutpost.Error()
+		if g.host == nil && g.noHostProbe != nil {
+			s.detail += ": " + g.noHostProbe.Error()
 		}
 	}
 	return s

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/runner"
 )
 
 // Obtain is the certificate for a kind of sandbox: one that is kept, or a new one,
@@ -14,7 +13,7 @@ import (
 // others that got out holes has a sentence each. A certificate with holes is probed
 // anew each time, since they may be mended by then. say is told what takes a while,
 // and what could not be kept.
-func Obtain(ctx context.Context, b runner.Scout, run string, kind evidence.SandboxKind, cache Cache, allow []string, say func(string)) (_ evidence.Certificate, holes []string, err error) {
+func Obtain(ctx context.Context, b Backend, run string, kind evidence.SandboxKind, cache Cache, allow []string, say func(string)) (_ evidence.Certificate, holes []string, err error) {
 	usable := func() (evidence.Certificate, bool) {
 		c, ok := cache.Find(b.Describe(), kind, time.Now())
 		return c, ok && len(Allow(&c, allow)) == 0

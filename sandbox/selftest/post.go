@@ -179,7 +179,7 @@ func (g *ground) plant(ctx context.Context) error {
 // and address.
 type controls map[string]bool
 
-// knock has the outpost reach for the host's listener, and waits for it to be heard:
+// knock has the host probe reach for the host's listener, and waits for it to be heard:
 // that shows that the listener hears, and, after the attacks, that it has heard
 // whatever came before.
 func (g *ground) knock(ctx context.Context, when string) error {
@@ -187,7 +187,7 @@ func (g *ground) knock(ctx context.Context, when string) error {
 		return nil
 	}
 	aims := probe.Aims{Nonce: g.nonce + "." + when, Host: g.host.place}
-	ended, err := runProgram(ctx, g.outpost.Start, probe.Knock, aims, func(*lines) error { return nil })
+	ended, err := runProgram(ctx, g.hostProbe.Start, probe.Knock, aims, func(*lines) error { return nil })
 	if err != nil || !ended {
 		return errors.Join(err, ctx.Err())
 	}

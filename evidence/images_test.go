@@ -1,4 +1,4 @@
-package runner
+package evidence
 
 import (
 	"encoding/json"
