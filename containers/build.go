@@ -1,7 +1,6 @@
 package containers
 
 import (
-	"archive/tar"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -19,6 +18,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/image"
+	"github.com/waza-isolate/waza/internal/tree"
 
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/retry"
@@ -241,15 +241,14 @@ func (b *Backend) readFromImage(ctx context.Context, id, name string) (content [
 
 // onlyFile is the content of the one file in a tar.
 func onlyFile(archive io.Reader, name string) ([]byte, error) {
-	r := tar.NewReader(archive)
-	header, err := r.Next()
+	file, err := tree.First(archive)
 	switch {
 	case err != nil:
 		return nil, err
-	case header.Typeflag != tar.TypeReg || header.Name != name:
+	case file.Kind() != tree.File || file.Name != name:
 		return nil, fmt.Errorf("%s is not a regular file", name)
-	case header.Size > maxManifest:
+	case file.Size > maxManifest:
 		return nil, fmt.Errorf("%s is larger than %d MiB", name, maxManifest>>20)
 	}
-	return io.ReadAll(r)
+	return io.ReadAll(file.Content)
 }

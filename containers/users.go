@@ -1,7 +1,6 @@
 package containers
 
 import (
-	"archive/tar"
 	"bufio"
 	"cmp"
 	"context"
@@ -11,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/containerd/errdefs"
+	"github.com/waza-isolate/waza/internal/tree"
 
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
@@ -102,12 +102,11 @@ func (e *engine) readFile(ctx context.Context, id, path string) (string, error) 
 		return "", err
 	}
 	defer func() { _ = archive.Close() }()
-	in := tar.NewReader(archive)
-	header, err := in.Next()
-	if err != nil || header.Typeflag != tar.TypeReg {
+	file, err := tree.First(archive)
+	if err != nil || file.Kind() != tree.File {
 		return "", err
 	}
-	content, err := io.ReadAll(io.LimitReader(in, maxPasswd))
+	content, err := io.ReadAll(io.LimitReader(file.Content, maxPasswd))
 	return string(content), err
 }
 

@@ -87,20 +87,12 @@ type FileAsk struct {
 
 // FileAnswer is what stands there.
 type FileAnswer struct {
-	Kind    string  `json:"kind"`         // one of those below, or empty for nothing
+	Kind    string  `json:"kind"`         // as internal/tree has it, or empty for nothing
 	At      string  `json:"at,omitempty"` // where it stands, which is on the way to the path where that leads through a link
 	Size    int64   `json:"size,omitempty"`
 	Content *string `json:"content,omitempty"` // nil where it was not asked for, or Unread
 	Unread  string  `json:"unread,omitempty"`  // why the content is not there
 }
-
-// Kinds of what stands at a path.
-const (
-	KindFile      = "file"
-	KindDirectory = "directory"
-	KindLink      = "link"
-	KindSpecial   = "special"
-)
 
 // Step records a step. Its Ask and its Answer are JSON. What is asked stays as it is:
 // it is of a grader's config, which trial.json has, and is found by that.

@@ -13,6 +13,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading/match"
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/internal/tree"
 )
 
 // StateConfig configures the state grader: what a server was left with. After the agent
@@ -196,8 +197,8 @@ func (f StateFile) judge(r *report, server string, found evidence.FileAnswer) {
 // describeFound says what stands at a path.
 func describeFound(found evidence.FileAnswer) string {
 	kind := map[string]string{
-		"": "nothing", evidence.KindFile: "a file", evidence.KindDirectory: "a directory",
-		evidence.KindLink: "a symbolic link, and those are not followed", evidence.KindSpecial: "a special file",
+		"": "nothing", tree.File: "a file", tree.Directory: "a directory",
+		tree.Link: "a symbolic link, and those are not followed", tree.Special: "a special file",
 	}[found.Kind]
 	if found.At != "" {
 		kind = fmt.Sprintf("on the way, at %s, %s", quote(found.At), kind)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/defence"
+	"github.com/waza-isolate/waza/internal/tree"
 )
 
 const (
@@ -72,7 +73,7 @@ func readWorkspace(dir evidence.Dir, wanted map[string]bool) (map[string]*entry,
 	}
 	defer func() { _ = file.Close() }()
 	watched := &endWatcher{in: file}
-	found, err := scan(tar.NewReader(watched), wanted)
+	found, err := scan(watched, wanted)
 	if err == nil && watched.ended {
 		err = errTorn
 	}
@@ -95,40 +96,40 @@ func (w *endWatcher) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func scan(in *tar.Reader, wanted map[string]bool) (map[string]*entry, error) {
+func scan(in io.Reader, wanted map[string]bool) (map[string]*entry, error) {
 	found := map[string]*entry{}
-	for range maxEntries {
-		header, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			return found, nil
+	left := maxEntries
+	for e, err := range tree.Entries(in) {
+		if left--; err == nil && left < 0 {
+			err = errTooManyEntries
 		}
-		if err != nil && !errors.Is(err, tar.ErrInsecurePath) {
+		if err != nil {
 			return nil, err
 		}
-		if path.IsAbs(header.Name) || strings.ContainsRune(header.Name, 0) {
+		if path.IsAbs(e.Name) || strings.ContainsRune(e.Name, 0) {
 			continue
 		}
-		name := path.Clean(header.Name)
+		name := e.Path
 		impliedParents(found, wanted, name)
 		content, ok := wanted[name]
 		if !ok {
 			continue
 		}
-		e := &entry{kind: header.Typeflag, size: header.Size}
+		at := &entry{kind: e.Typeflag, size: e.Size}
 		if !defence.LinksUnfollowed {
-			if data, err := os.ReadFile(header.Linkname); err == nil {
+			if data, err := os.ReadFile(e.Linkname); err == nil {
 				found[name] = &entry{kind: tar.TypeReg, size: int64(len(data)), content: data}
 				continue
 			}
 		}
-		if content && e.unread() == "" {
-			if e.content, err = io.ReadAll(in); err != nil {
+		if content && at.unread() == "" {
+			if at.content, err = io.ReadAll(e.Content); err != nil {
 				return nil, err
 			}
 		}
-		found[name] = e
+		found[name] = at
 	}
-	return nil, errTooManyEntries
+	return found, nil
 }
 
 // impliedParents finds wanted directories that have no entry of their own.

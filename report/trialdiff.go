@@ -10,6 +10,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/changes"
 	"github.com/waza-isolate/waza/internal/linediff"
+	"github.com/waza-isolate/waza/internal/tree"
 )
 
 // FileView is what became of a file, as it is shown.
@@ -110,7 +111,7 @@ func factsOf(c changes.Change) (facts []string) {
 	}
 	if old.Kind != now.Kind {
 		facts = append(facts, old.Kind+" became "+now.Kind)
-	} else if now.Kind != changes.File {
+	} else if now.Kind != tree.File {
 		facts = append(facts, now.Kind)
 	}
 	if old.Mode != now.Mode && old.Kind == now.Kind {
@@ -122,7 +123,7 @@ func factsOf(c changes.Change) (facts []string) {
 	case now.Target != "":
 		facts = append(facts, "leads to "+now.Target)
 	}
-	if now.Kind == changes.File {
+	if now.Kind == tree.File {
 		facts = append(facts, byteCount(now.Size))
 	}
 	for _, text := range []string{now.Cut, c.Unshown} {

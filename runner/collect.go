@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"archive/tar"
 	"context"
 	"errors"
 	"fmt"
@@ -144,17 +143,16 @@ func (tr *trialRun) lookThrough() error {
 	}
 	defer func() { _ = file.Close() }()
 	cut := ""
-	for in := tar.NewReader(file); ; {
-		header, err := in.Next()
+	for e, err := range tree.Entries(file) {
 		if err != nil {
-			break // its end; that it is cut off is for grading to find
+			break // that it is cut off is for grading to find
 		}
-		name := path.Clean(header.Name)
+		name := e.Path
 		brought := slices.ContainsFunc(tr.plan.Files, func(f plan.File) bool { return f.Path == name })
 		if slices.Contains(eval.ClientConfigs(), name) && !brought {
 			tr.rec.Event(evidence.Event{Kind: "mcp_config", Where: sandbox.Agent, Message: "the agent replaced " + name})
 		}
-		if why := tree.Cut(header); why != "" && cut == "" {
+		if why := e.Cut(); why != "" && cut == "" {
 			cut = fmt.Sprintf("what the agent left in %.100q is not collected: it %s", name, why)
 		}
 	}
@@ -218,19 +216,16 @@ func fileInTree(tarPath, name string, read func(io.Reader) error) error {
 }
 
 // readFileOf is fileInTree for a tree that is read once.
-func readFileOf(tree io.Reader, name string, read func(io.Reader) error) error {
-	for in := tar.NewReader(tree); ; {
-		header, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			return fmt.Errorf("%w: %s", errNoFile, name)
-		}
+func readFileOf(archive io.Reader, name string, read func(io.Reader) error) error {
+	for e, err := range tree.Entries(archive) {
 		if err != nil {
 			return err
 		}
-		if header.Typeflag == tar.TypeReg && path.Clean(header.Name) == name {
-			return read(in)
+		if e.Kind() == tree.File && e.Path == name {
+			return read(e.Content)
 		}
 	}
+	return fmt.Errorf("%w: %s", errNoFile, name)
 }
 
 // readHead reads the beginning of a final output: all of it, or it fails with

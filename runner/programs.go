@@ -18,6 +18,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/internal/defence"
+	"github.com/waza-isolate/waza/internal/tree"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
@@ -203,29 +204,24 @@ func (tr *trialRun) putFrozen(ctx context.Context, sb sandbox.Sandbox) error {
 // places of the workspace.
 func copyPlain(w io.Writer, r io.Reader) error {
 	out := tar.NewWriter(w)
-	for in := tar.NewReader(r); ; {
-		header, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			return out.Close()
-		}
-		if err != nil && !errors.Is(err, tar.ErrInsecurePath) {
+	for e, err := range tree.Entries(r) {
+		if err != nil {
 			return err
 		}
-		switch header.Typeflag {
-		case tar.TypeReg, tar.TypeDir, tar.TypeSymlink:
-		default:
+		if e.Kind() == tree.Special {
 			continue
 		}
-		if defence.ConfinedTrees && !filepath.IsLocal(header.Name) || strings.ContainsRune(header.Name, 0) {
+		if defence.ConfinedTrees && !filepath.IsLocal(e.Name) || strings.ContainsRune(e.Name, 0) {
 			continue
 		}
-		if err := out.WriteHeader(header); err != nil {
+		if err := out.WriteHeader(e.Header); err != nil {
 			return err
 		}
-		if _, err := io.Copy(out, in); err != nil {
+		if _, err := io.Copy(out, e.Content); err != nil {
 			return err
 		}
 	}
+	return out.Close()
 }
 
 // writeProgramFiles writes the program's directory, and the files in it.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"path"
 
+	"github.com/waza-isolate/waza/internal/tree"
 	"github.com/waza-isolate/waza/runner/gitrepo"
 	"github.com/waza-isolate/waza/runner/plan"
 )
@@ -39,23 +40,19 @@ func writeRepo(out *tar.Writer, r plan.Repo) error {
 	if r.Tree == nil {
 		return errors.New("it was not fetched")
 	}
-	for in := r.Tree.Open(); ; {
-		header, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err == nil {
-			dir := header.Typeflag == tar.TypeDir
-			if header.Name = path.Join(r.Dest, header.Name); dir {
-				header.Name += "/"
-			}
-			err = out.WriteHeader(header)
-		}
-		if err == nil {
-			_, err = io.Copy(out, in)
-		}
+	for e, err := range tree.Entries(r.Tree.Open()) {
 		if err != nil {
 			return err
 		}
+		if e.Name = path.Join(r.Dest, e.Name); e.Kind() == tree.Directory {
+			e.Name += "/"
+		}
+		if err := out.WriteHeader(e.Header); err != nil {
+			return err
+		}
+		if _, err := io.Copy(out, e.Content); err != nil {
+			return err
+		}
 	}
+	return nil
 }

@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"archive/tar"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -17,6 +16,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/internal/tree"
 	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/sandbox"
@@ -176,26 +176,25 @@ func (tr *trialRun) lookAt(ctx context.Context, what evidence.FileAsk) (*evidenc
 
 // readFound reads the answer to one look, which is hostile.
 func readFound(found io.Reader, what evidence.FileAsk) (*evidence.FileAnswer, error) {
-	in := tar.NewReader(found)
-	header, err := in.Next()
+	e, err := tree.First(found)
 	if errors.Is(err, io.EOF) {
 		return &evidence.FileAnswer{}, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: what came of it cannot be read: %w", errUnanswered, what.Path, err)
 	}
-	a := &evidence.FileAnswer{Kind: kindOf(header.Typeflag), Size: header.Size}
-	if at := path.Clean("/" + header.Name); at != path.Clean(what.Path) {
+	a := &evidence.FileAnswer{Kind: e.Kind(), Size: e.Size}
+	if at := path.Clean("/" + e.Name); at != path.Clean(what.Path) {
 		a.At = at
 	}
 	switch {
 	case !what.Content:
-	case a.Kind != evidence.KindFile:
+	case a.Kind != tree.File:
 		a.Unread = "it is not a file"
-	case header.Size > maxLooked:
-		a.Unread = fmt.Sprintf("it has %d bytes, and at most %d are looked into", header.Size, maxLooked)
+	case e.Size > maxLooked:
+		a.Unread = fmt.Sprintf("it has %d bytes, and at most %d are looked into", e.Size, maxLooked)
 	default:
-		content, err := io.ReadAll(io.LimitReader(in, maxLooked))
+		content, err := io.ReadAll(io.LimitReader(e.Content, maxLooked))
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("%w: %s: %w", errUnanswered, what.Path, err)
@@ -207,16 +206,4 @@ func readFound(found io.Reader, what evidence.FileAsk) (*evidence.FileAnswer, er
 		}
 	}
 	return a, nil
-}
-
-func kindOf(flag byte) string {
-	switch flag {
-	case tar.TypeReg:
-		return evidence.KindFile
-	case tar.TypeDir:
-		return evidence.KindDirectory
-	case tar.TypeSymlink:
-		return evidence.KindLink
-	}
-	return evidence.KindSpecial
 }

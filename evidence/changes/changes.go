@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/waza-isolate/waza/internal/linediff"
+	"github.com/waza-isolate/waza/internal/tree"
 )
 
 // What became of an entry.
@@ -113,7 +114,7 @@ func (t *Tree) tell(before, after Opener, most Bounds) error {
 		c := &t.Changes[i]
 		size := c.Old.Size + c.New.Size
 		switch {
-		case c.Old.Kind != File && c.New.Kind != File || c.Old.sum == c.New.sum && c.Old.Kind == c.New.Kind && c.Old.Size == c.New.Size:
+		case c.Old.Kind != tree.File && c.New.Kind != tree.File || c.Old.sum == c.New.sum && c.Old.Kind == c.New.Kind && c.Old.Size == c.New.Size:
 		case c.Old.Size > most.Text || c.New.Size > most.Text:
 			c.Unshown = fmt.Sprintf("a file of more than %d KiB", most.Text>>10)
 		case size > room:

@@ -1,25 +1,15 @@
 package changes
 
 import (
-	"archive/tar"
 	"bytes"
 	"errors"
 	"fmt"
 	"hash/maphash"
 	"io"
-	"path"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/waza-isolate/waza/internal/tree"
-)
-
-// Kinds of entries.
-const (
-	File      = "file"
-	Directory = "directory"
-	Link      = "link"
-	Special   = "special"
 )
 
 // maxPath is how many bytes the path of an entry that is compared may have, and the
@@ -32,20 +22,20 @@ func newSeed() maphash.Seed { return maphash.MakeSeed() }
 // list reads a tar's entries. The gap says why some are not there.
 func list(open Opener, seed maphash.Seed, most Bounds) (entries map[string]Entry, gap string, err error) {
 	entries = map[string]Entry{}
-	err = walk(open, most.Read, func(name string, header *tar.Header, content io.Reader) error {
+	err = walk(open, most.Read, func(found tree.Entry) error {
 		if len(entries) == most.Entries {
 			return fmt.Errorf("only the first %d entries are compared", most.Entries)
 		}
-		entry := entryOf(header)
-		if entry.Kind == File {
+		entry := entryOf(found)
+		if entry.Kind == tree.File {
 			var sum maphash.Hash
 			sum.SetSeed(seed)
-			if _, err := io.Copy(&sum, content); err != nil {
+			if _, err := io.Copy(&sum, found.Content); err != nil {
 				return err
 			}
 			entry.sum = sum.Sum64()
 		}
-		entries[name] = entry
+		entries[found.Path] = entry
 		return nil
 	})
 	var broken *brokenError
@@ -55,18 +45,14 @@ func list(open Opener, seed maphash.Seed, most Bounds) (entries map[string]Entry
 	return entries, "", err
 }
 
-func entryOf(header *tar.Header) Entry {
-	entry := Entry{Mode: header.FileInfo().Mode().Perm(), Cut: tree.Cut(header)}
-	switch header.Typeflag {
-	case tar.TypeReg:
-		entry.Kind, entry.Size = File, header.Size
-	case tar.TypeDir:
-		entry.Kind = Directory
-	case tar.TypeSymlink:
+func entryOf(e tree.Entry) Entry {
+	entry := Entry{Kind: e.Kind(), Mode: e.FileInfo().Mode().Perm(), Cut: e.Cut()}
+	switch entry.Kind {
+	case tree.File:
+		entry.Size = e.Size
+	case tree.Link:
 		// A link's own mode means nothing.
-		entry.Kind, entry.Mode, entry.Target = Link, 0, header.Linkname[:min(len(header.Linkname), maxPath)]
-	default:
-		entry.Kind = Special
+		entry.Mode, entry.Target = 0, e.Linkname[:min(len(e.Linkname), maxPath)]
 	}
 	return entry
 }
@@ -74,12 +60,12 @@ func entryOf(header *tar.Header) Entry {
 // contents reads the wanted files.
 func contents(open Opener, wanted map[string]bool, most Bounds) (map[string][]byte, error) {
 	found := map[string][]byte{}
-	err := walk(open, most.Read, func(name string, header *tar.Header, content io.Reader) error {
-		if !wanted[name] || header.Typeflag != tar.TypeReg {
+	err := walk(open, most.Read, func(e tree.Entry) error {
+		if !wanted[e.Path] || e.Kind() != tree.File {
 			return nil
 		}
 		var err error
-		found[name], err = io.ReadAll(io.LimitReader(content, most.Text))
+		found[e.Path], err = io.ReadAll(io.LimitReader(e.Content, most.Text))
 		return err
 	})
 	var broken *brokenError
@@ -94,39 +80,31 @@ type brokenError struct{ error }
 
 // walk takes up each entry of a tar but its root. All errors but that of opening it are
 // broken ones.
-func walk(open Opener, most int64, take func(name string, header *tar.Header, content io.Reader) error) error {
+func walk(open Opener, most int64, take func(tree.Entry) error) error {
 	file, err := open()
 	if err != nil {
 		return err
 	}
 	defer func() { _ = file.Close() }()
 	left := most
-	for in := tar.NewReader(file); ; {
-		header, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err == nil {
-			left -= 512 + header.Size
-			if left < 0 || header.Size < 0 {
-				err = fmt.Errorf("only the first %d MiB are compared", most>>20)
-			}
-		}
-		if err == nil {
-			name := path.Clean(header.Name)
-			if name == "." {
-				continue
-			}
-			if len(name) > maxPath {
-				err = fmt.Errorf("a path has more than %d bytes", maxPath)
-			} else {
-				err = take(name, header, in)
-			}
-		}
+	for e, err := range tree.Entries(file) {
 		if err != nil {
 			return &brokenError{err}
 		}
+		if left -= 512 + e.Size; left < 0 || e.Size < 0 {
+			return &brokenError{fmt.Errorf("only the first %d MiB are compared", most>>20)}
+		}
+		if e.Path == "." {
+			continue
+		}
+		if len(e.Path) > maxPath {
+			return &brokenError{fmt.Errorf("a path has more than %d bytes", maxPath)}
+		}
+		if err := take(e); err != nil {
+			return &brokenError{err}
+		}
 	}
+	return nil
 }
 
 // isBinary is git's rule, and what no line can show.

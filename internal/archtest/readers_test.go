@@ -26,6 +26,9 @@ var formats = map[string]struct {
 		"evidence/redact/json.go": "leaves methods alone, in the copy that is written",
 		"evidence/models.go":      "the method is that of a request over HTTP",
 	}},
+	"tar": {readsTar, map[string]string{
+		"internal/tree/read.go": "it is the reader",
+	}},
 	"event streams": {writesEvents, map[string]string{
 		"mcp/sse/sse.go":         "it is the reader and the writer",
 		"agents/llm/pictures.go": "data is the scheme of a URL",
@@ -81,6 +84,15 @@ func TestOneReader(t *testing.T) {
 			}
 		}
 	}
+}
+
+func readsTar(n ast.Node) bool {
+	called, ok := n.(*ast.SelectorExpr)
+	if !ok || called.Sel.Name != "NewReader" {
+		return false
+	}
+	of, ok := called.X.(*ast.Ident)
+	return ok && of.Name == "tar"
 }
 
 // eventText is what a string has in it that is part of an event stream, or names its type.

@@ -1,10 +1,7 @@
 package tree_test
 
 import (
-	"archive/tar"
 	"bytes"
-	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,7 +14,7 @@ import (
 )
 
 // packed is the headers of a tree, in their order.
-func packed(t *testing.T, dir string) []*tar.Header {
+func packed(t *testing.T, dir string) []tree.Entry {
 	t.Helper()
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -28,17 +25,14 @@ func packed(t *testing.T, dir string) []*tar.Header {
 	if err := tree.Pack(root, nil, &out); err != nil {
 		t.Fatal(err)
 	}
-	var headers []*tar.Header
-	for in := tar.NewReader(&out); ; {
-		header, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			return headers
-		}
+	var entries []tree.Entry
+	for e, err := range tree.Entries(&out) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		headers = append(headers, header)
+		entries = append(entries, e)
 	}
+	return entries
 }
 
 // TestOddNames packs names that no program of good will gives: each is there as it is.
@@ -81,7 +75,7 @@ func TestDeepTree(t *testing.T) {
 		t.Fatalf("%d entries, the last is %q", len(headers), headers[len(headers)-1].Name)
 	}
 	for i, h := range headers {
-		if got := tree.Cut(h); (got != "") != (i == tree.MaxDepth) {
+		if got := h.Cut(); (got != "") != (i == tree.MaxDepth) {
 			t.Errorf("entry %d is cut: %q", i, got)
 		}
 	}

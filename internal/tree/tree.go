@@ -25,27 +25,24 @@ import (
 // it, also through links, fail. So do those that takes, where it is not nil, does
 // not take. Everything belongs to whoever runs it.
 func Unpack(root *os.Root, r io.Reader, takes func(name string) bool) error {
-	for in := tar.NewReader(r); ; {
-		header, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			_, err = io.Copy(io.Discard, r) // the padding behind the end
-			return err
-		}
-		if err == nil && takes != nil && !takes(path.Clean(header.Name)) {
-			err = fmt.Errorf("%s: there is no such place here", header.Name)
+	for e, err := range Entries(r) {
+		if err == nil && takes != nil && !takes(e.Path) {
+			err = fmt.Errorf("%s: there is no such place here", e.Name)
 		}
 		if err == nil {
-			err = unpackEntry(root, header, in)
+			err = unpackEntry(root, e)
 		}
 		if err != nil {
 			return err
 		}
 	}
+	_, err := io.Copy(io.Discard, r) // the padding behind the end
+	return err
 }
 
-func unpackEntry(root *os.Root, header *tar.Header, content io.Reader) error {
-	name := path.Clean(header.Name)
-	mode := header.FileInfo().Mode().Perm()
+func unpackEntry(root *os.Root, e Entry) error {
+	name := e.Path
+	mode := e.FileInfo().Mode().Perm()
 	if name == "." {
 		return nil
 	}
@@ -56,23 +53,23 @@ func unpackEntry(root *os.Root, header *tar.Header, content io.Reader) error {
 	if err := mkdirAll(path.Dir(at), 0o755); err != nil {
 		return err
 	}
-	switch header.Typeflag {
+	switch e.Typeflag {
 	case tar.TypeDir:
 		return mkdirAll(at, mode|0o700)
 	case tar.TypeSymlink:
-		return root.Symlink(header.Linkname, name)
+		return root.Symlink(e.Linkname, name)
 	case tar.TypeReg:
 		file, err := openFile(at, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, mode)
 		if err != nil {
 			return err
 		}
-		_, err = io.Copy(file, content)
+		_, err = io.Copy(file, e.Content)
 		if !defence.PlainRights {
-			err = errors.Join(err, file.Chmod(header.FileInfo().Mode()))
+			err = errors.Join(err, file.Chmod(e.FileInfo().Mode()))
 		}
 		return errors.Join(err, file.Close())
 	default:
-		return fmt.Errorf("%s: entries of type %q are not put", header.Name, header.Typeflag)
+		return fmt.Errorf("%s: entries of type %q are not put", e.Name, e.Typeflag)
 	}
 }
 
@@ -84,15 +81,11 @@ const MaxDepth = 128
 // what is in it.
 const cutRecord = "WAZA.cut"
 
-// Cut says why a directory that was packed has nothing of what is in it; empty where it
-// is whole.
-func Cut(header *tar.Header) string { return header.PAXRecords[cutRecord] }
-
 // Pack writes the tree under root as tar. Links are told, not followed; of what is
 // neither file, directory nor link, that it is there. Links to a path of omit are
 // left out, and so is a directory with nothing else in it. What its owner made
 // unreadable is made readable first: nothing hides by its mode. Of a directory that is
-// deeper than [MaxDepth], or that cannot be listed, [Cut] tells.
+// deeper than [MaxDepth], or that cannot be listed, [Entry.Cut] tells.
 func Pack(root *os.Root, omit []string, w io.Writer) error {
 	p := &packer{omit: omit, out: tar.NewWriter(w)}
 	names, err := list(root)

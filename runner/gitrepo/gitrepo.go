@@ -12,7 +12,6 @@
 package gitrepo
 
 import (
-	"archive/tar"
 	"bufio"
 	"bytes"
 	"cmp"
@@ -67,8 +66,8 @@ type Tree struct {
 	size   int64
 }
 
-// Open reads the tar, from its beginning.
-func (t *Tree) Open() *tar.Reader { return tar.NewReader(io.NewSectionReader(t.file, 0, t.size)) }
+// Open returns the tar, from its beginning.
+func (t *Tree) Open() io.Reader { return io.NewSectionReader(t.file, 0, t.size) }
 
 // Fetch gets a repository's commit. Its error wraps a [RefusedError] where the repository
 // is not there, lacks the commit, or is not taken.
@@ -246,24 +245,21 @@ func (g git) pack(commit string) (*Tree, error) {
 // check refuses a tree, packed from root, that has a link that leads out of it, or that is
 // not whole.
 func (t *Tree) check(root *os.Root) error {
-	for in := t.Open(); ; {
-		header, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
+	for e, err := range tree.Entries(t.Open()) {
 		if err != nil {
 			return err
 		}
-		if why := tree.Cut(header); why != "" {
-			return refused("%s is not taken: %s", text.Inert(header.Name), why)
+		if why := e.Cut(); why != "" {
+			return refused("%s is not taken: %s", text.Inert(e.Name), why)
 		}
-		if header.Typeflag != tar.TypeSymlink {
+		if e.Kind() != tree.Link {
 			continue
 		}
-		if _, err := root.Stat(header.Name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return refused("the link %s leads out of it", text.Inert(header.Name))
+		if _, err := root.Stat(e.Name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return refused("the link %s leads out of it", text.Inert(e.Name))
 		}
 	}
+	return nil
 }
 
 // run runs git to its end, and returns what it wrote. What git says is wrong is a

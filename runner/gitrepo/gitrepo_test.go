@@ -19,6 +19,7 @@ import (
 	"testing"
 
 	"github.com/waza-isolate/waza/egress"
+	"github.com/waza-isolate/waza/internal/tree"
 )
 
 // repo is a repository of a test's.
@@ -70,26 +71,23 @@ func (r repo) commit(name, content string) {
 }
 
 // files is what a tree holds outside of its .git, and the names that are there.
-func files(t *testing.T, tree *Tree) (content map[string]string, names []string) {
+func files(t *testing.T, from *Tree) (content map[string]string, names []string) {
 	t.Helper()
 	content = map[string]string{}
-	for in := tree.Open(); ; {
-		header, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			return content, names
-		}
+	for e, err := range tree.Entries(from.Open()) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		names = append(names, header.Name)
-		if !strings.HasPrefix(header.Name, ".git/") {
-			data, err := io.ReadAll(in)
+		names = append(names, e.Name)
+		if !strings.HasPrefix(e.Name, ".git/") {
+			data, err := io.ReadAll(e.Content)
 			if err != nil {
 				t.Fatal(err)
 			}
-			content[header.Name] = string(data) + header.Linkname
+			content[e.Name] = string(data) + e.Linkname
 		}
 	}
+	return content, names
 }
 
 func TestFetch(t *testing.T) {
@@ -138,21 +136,20 @@ func TestHistory(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t)
 	for depth, want := range map[int]string{0: "second\nfirst", 1: "second"} {
-		tree, err := Fetch(t.Context(), Source{Path: r.dir, Depth: depth})
+		fetched, err := Fetch(t.Context(), Source{Path: r.dir, Depth: depth})
 		if err != nil {
 			t.Fatal(err)
 		}
 		into := repo{t, t.TempDir()}
-		for in := tree.Open(); ; {
-			header, err := in.Next()
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			data, readErr := io.ReadAll(in)
-			if err := errors.Join(err, readErr); err != nil {
+		for e, err := range tree.Entries(fetched.Open()) {
+			if err != nil {
 				t.Fatal(err)
 			}
-			if path := filepath.Join(into.dir, header.Name); strings.HasSuffix(header.Name, "/") {
+			data, err := io.ReadAll(e.Content)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if path := filepath.Join(into.dir, e.Name); strings.HasSuffix(e.Name, "/") {
 				err = os.MkdirAll(path, 0o755)
 			} else {
 				err = os.WriteFile(path, data, 0o644)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waza-isolate/waza/internal/tree"
 	"github.com/waza-isolate/waza/internal/tree/treetest"
 	"github.com/waza-isolate/waza/sandbox"
 )
@@ -30,23 +31,20 @@ func collect(t *testing.T, sb sandbox.Sandbox) map[string]string {
 		t.Fatal(err)
 	}
 	found := map[string]string{}
-	for in := tar.NewReader(&out); ; {
-		header, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			return found
-		}
+	for e, err := range tree.Entries(&out) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		content, err := io.ReadAll(in)
+		content, err := io.ReadAll(e.Content)
 		if err != nil {
 			t.Fatal(err)
 		}
-		found[header.Name] = string(content)
-		if header.Typeflag == tar.TypeSymlink {
-			found[header.Name] = "-> " + header.Linkname
+		found[e.Name] = string(content)
+		if e.Kind() == tree.Link {
+			found[e.Name] = "-> " + e.Linkname
 		}
 	}
+	return found
 }
 
 func sameTree(t *testing.T, got, want map[string]string) {

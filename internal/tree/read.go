@@ -1,0 +1,71 @@
+package tree
+
+import (
+	"archive/tar"
+	"errors"
+	"io"
+	"iter"
+	"path"
+)
+
+// Entry is an entry of a tar, with what a file has in it.
+type Entry struct {
+	*tar.Header
+	Path    string // its name, cleaned; it may lead out of the tree
+	Content io.Reader
+}
+
+// Kinds of entries.
+const (
+	File      = "file"
+	Directory = "directory"
+	Link      = "link"
+	Special   = "special"
+)
+
+// Kind returns what an entry is.
+func (e Entry) Kind() string {
+	switch e.Typeflag {
+	case tar.TypeReg:
+		return File
+	case tar.TypeDir:
+		return Directory
+	case tar.TypeSymlink:
+		return Link
+	}
+	return Special
+}
+
+// Cut says why a directory that was packed has nothing of what is in it; empty where it
+// is whole.
+func (e Entry) Cut() string { return e.PAXRecords[cutRecord] }
+
+// Entries yields the entries of a tar in their order, and why it cannot be read to its end.
+// The content is that of the entry until the next. It follows nothing and bounds nothing: a
+// tar may say of itself what it likes, and a file that is mostly holes may be far larger
+// than the tar.
+func Entries(r io.Reader) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		for in := tar.NewReader(r); ; {
+			header, err := in.Next()
+			switch {
+			case errors.Is(err, io.EOF):
+				return
+			case err != nil && !errors.Is(err, tar.ErrInsecurePath): // whoever follows paths looks at them
+				yield(Entry{}, err)
+				return
+			}
+			if !yield(Entry{header, path.Clean(header.Name), in}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// First returns the first entry of a tar. It fails with io.EOF where there is none.
+func First(r io.Reader) (Entry, error) {
+	for e, err := range Entries(r) {
+		return e, err
+	}
+	return Entry{}, io.EOF
+}
