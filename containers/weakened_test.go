@@ -241,7 +241,7 @@ func TestAttacks_GetOut(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := map[string]string{}
-			for _, a := range c.GotOut() {
+			for _, a := range c.With(evidence.AttackGotOut) {
 				got[a.Name] = a.Detail
 				oneUser := w.weak.user != "" && a.Name == "shared-user"
 				if !slices.Contains(w.out, a.Name) && !slices.Contains(w.also, a.Name) && !oneUser {

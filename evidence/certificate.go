@@ -48,13 +48,13 @@ type Attack struct {
 	Allowed bool         `json:"allowed,omitempty"` // it got out, and the command line lets it
 }
 
-// GotOut lists the attacks that got out.
-func (c *Certificate) GotOut() []Attack {
-	var out []Attack
+// With lists the attacks that came to a result.
+func (c *Certificate) With(result AttackResult) []Attack {
+	var all []Attack
 	for _, a := range c.Attacks {
-		if a.Result == AttackGotOut {
-			out = append(out, a)
+		if a.Result == result {
+			all = append(all, a)
 		}
 	}
-	return out
+	return all
 }

@@ -5,12 +5,13 @@ import (
 	"html/template"
 	"math"
 
+	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
 )
 
 // Comparison is the page of runs side by side. Those that are in the document are given in
 // order, with the links to their pages; of others both are zero.
-func Comparison(c results.Comparison, runs []Run, links []Links) Page {
+func Comparison(c results.Comparison, runs []view.Run, links []Links) Page {
 	p := comparison{place: place{path: PathCompare}}
 	for i, run := range c.Runs {
 		one := comparedRun{ComparedRun: run, Lane: fmt.Sprintf("s%d", i%lanes)}
@@ -37,7 +38,7 @@ type comparison struct {
 type comparedRun struct {
 	results.ComparedRun
 	Lane  string
-	Run   Run
+	Run   view.Run
 	Links Links
 }
 
@@ -65,14 +66,14 @@ func (r comparedRun) Verdict() *verdict {
 type comparedPair struct {
 	results.Pair
 	Figures []contrast
-	Worse   list[results.Difference] // what a person has to look at
-	Others  list[results.Difference]
+	Worse   list[view.Difference] // what a person has to look at
+	Others  list[view.Difference]
 }
 
 func comparedPairOf(pair results.Pair, all []results.Difference) comparedPair {
 	p := comparedPair{Pair: pair, Figures: figuresOf(pair)}
-	var worse, others []results.Difference
-	for _, d := range all {
+	var worse, others []view.Difference
+	for _, d := range view.Differences(all) {
 		if d.Change.ForTheWorse() {
 			worse = append(worse, d)
 		} else {
@@ -94,7 +95,7 @@ type contrast struct {
 }
 
 func figuresOf(p results.Pair) (all []contrast) {
-	for _, figure := range p.Figures() {
+	for _, figure := range view.Figures(p) {
 		f := contrast{
 			Name: capital(figure.Name), Before: figureText(figure.Unit, figure.Before), After: figureText(figure.Unit, figure.After),
 			Mark: findingMark(figure.Finding), By: figure.By(), Interval: figure.Range(),
@@ -112,12 +113,12 @@ func figuresOf(p results.Pair) (all []contrast) {
 }
 
 // figureText is a value of a figure as pages show such.
-func figureText(u results.Unit, v float64) string {
+func figureText(u view.Unit, v float64) string {
 	switch u {
-	case results.Milliseconds:
+	case view.Milliseconds:
 		return fractionalMilliseconds(v)
-	case results.Number:
-		return count(int64(math.Round(v)))
+	case view.Quantity:
+		return view.Number(int64(math.Round(v)))
 	}
 	return u.Text(v)
 }
@@ -163,4 +164,87 @@ func ratioWhisker(i results.Interval) *whisker { return whiskerOf(i, math.Log10)
 func whiskerOf(i results.Interval, scale func(float64) float64) *whisker {
 	at := func(v float64) float64 { return 50 + 50*min(max(scale(v), -1), 1) }
 	return &whisker{at(i.Lower), at(i.Upper) - at(i.Lower), at(i.Mean)}
+}
+
+// comparedTask is a task in all runs.
+type comparedTask struct {
+	ID    string
+	Cells []comparedCell
+	Is    string // words to filter by
+}
+
+// comparedCell is a task in one run.
+type comparedCell struct {
+	results.ComparedTask
+	Mark   *Mark  // of its change against the first run; nil where it has none
+	Dots   []dot  // where the run is in the document
+	Links  Links  // likewise
+	TestID string // for links
+}
+
+// Trial is where the page of one of its trials is.
+func (c comparedCell) Trial(task string, number int) template.URL {
+	return c.Links.To(TrialPath(task, number))
+}
+
+func comparedTasks(c results.Comparison, runs []comparedRun) (rows []comparedTask) {
+	changes := map[taskOfRun]results.Change{}
+	for _, d := range c.Differences {
+		changes[taskOfRun{d.Run, d.Task}] = d.Change
+	}
+	tables := make([]map[string]comparedCell, len(runs))
+	for i, run := range runs {
+		tables[i] = run.cells()
+	}
+	for _, id := range c.TaskIDs() {
+		row := comparedTask{ID: id, Is: "|"}
+		for i, run := range runs {
+			cell, ok := tables[i][id]
+			if !ok {
+				cell = comparedCell{ComparedTask: results.ComparedTask{ID: id}, TestID: id}
+			}
+			if change := changes[taskOfRun{run.Number(), id}]; change != "" {
+				mark := changeMark(change)
+				cell.Mark = &mark
+				row.Is += mark.Word + "|"
+			}
+			row.Cells = append(row.Cells, cell)
+		}
+		if row.Is == "|" {
+			row.Is = "|unchanged|"
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+type taskOfRun struct {
+	run  int
+	task string
+}
+
+// cells are the run's tasks by id.
+func (r comparedRun) cells() map[string]comparedCell {
+	dots := map[string][]dot{}
+	for _, task := range r.Run.Results.Tasks {
+		dots[task.TestID] = taskRowOf(task, r.Run.Results.Config.RunsPerTest).Dots
+	}
+	cells := map[string]comparedCell{}
+	for _, task := range r.Tasks {
+		cells[task.ID] = comparedCell{ComparedTask: task, Dots: dots[task.ID], Links: r.Links, TestID: task.ID}
+	}
+	return cells
+}
+
+// Choices are the changes that tell tasks apart.
+func (c comparison) Choices() []choice {
+	var words []string
+	for _, change := range results.Changes() {
+		words = append(words, string(change))
+	}
+	tags := make([]string, len(c.Tasks))
+	for i, t := range c.Tasks {
+		tags[i] = t.Is
+	}
+	return choicesAmong(append(words, "unchanged"), tags)
 }

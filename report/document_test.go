@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
 )
 
@@ -21,7 +22,7 @@ func write(t *testing.T, d Document, p Page) string {
 }
 
 func TestPolicyNamesWhatIsThere(t *testing.T) {
-	page := write(t, Document{Title: "t"}, Overview(Run{}, Links{InFile: true}))
+	page := write(t, Document{Title: "t"}, Overview(view.Run{}, Links{InFile: true}))
 	for tag, most := range map[string]int{"style": 1, "script": 2} {
 		blocks := strings.Split(page, "<"+tag+">")[1:]
 		if len(blocks) != most {
@@ -40,7 +41,7 @@ func TestPolicyNamesWhatIsThere(t *testing.T) {
 
 func TestStrangersTextIsText(t *testing.T) {
 	const evil = "</title><script>alert(1)</script>\u202e<img src=x onerror=alert(1)>"
-	run := Run{Results: results.Results{EvalName: evil, Tasks: []results.Task{{
+	run := view.Run{Results: results.Results{EvalName: evil, Tasks: []results.Task{{
 		TestID: evil, DisplayName: evil, Runs: []results.RunResult{{RunNumber: 1, Outcome: evidence.ClassPass}},
 	}}}}
 	page := write(t, Document{Title: evil}, Overview(run, Links{InFile: true}))

@@ -4,23 +4,22 @@ import (
 	"fmt"
 	"html/template"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/text"
-	"github.com/waza-isolate/waza/results"
+	"github.com/waza-isolate/waza/report/view"
 )
 
 // funcs are what templates call.
 var funcs = template.FuncMap{
 	"line":     text.Visible,      // a stranger's text of one line
 	"lines":    text.VisibleLines, // and of several
-	"count":    count[int],
-	"count64":  count[int64],
-	"bytes":    byteCount,
+	"count":    view.Number[int],
+	"count64":  view.Number[int64],
+	"bytes":    view.Bytes,
 	"ms":       milliseconds,
-	"took":     took,
+	"took":     view.Took,
 	"percent":  percent,
 	"when":     when,
 	"toMinute": toMinute,
@@ -29,82 +28,28 @@ var funcs = template.FuncMap{
 	"bar":      barOf,
 	"between":  between,
 	"within":   within,
-	"several":  several,
+	"several":  view.Several,
 	"score":    score,
-	"dollars":  results.Dollars,
+	"dollars":  view.Dollars,
 	"msf":      fractionalMilliseconds,
 	"seconds":  func(s float64) string { return strconv.FormatFloat(s, 'f', 2, 64) + " s" },
 	"attack":   attackMark,
 	"ending":   attackEnd,
 	"attacked": attackedMark,
-	"labels":   results.LabelTexts,
+	"labels":   view.LabelTexts,
 	"change":   changeMark,
 	"finding":  findingMark,
 	"whisker":  shareWhisker,
 }
 
-// count is a number with its thousands apart.
-func count[N int | int64](n N) string {
-	digits := strconv.FormatInt(int64(n), 10)
-	sign := ""
-	if strings.HasPrefix(digits, "-") {
-		sign, digits = "-", digits[1:]
-	}
-	for at := len(digits) - 3; at > 0; at -= 3 {
-		digits = digits[:at] + "," + digits[at:]
-	}
-	return sign + digits
-}
-
-// byteCount is a size for a person, of three digits.
-func byteCount(n int64) string {
-	const unit = 1024
-	if n < unit {
-		return fmt.Sprintf("%d B", n)
-	}
-	size, units := float64(n), "KMGTPE"
-	i := -1
-	for size >= unit && i < len(units)-1 {
-		size /= unit
-		i++
-	}
-	return figure(size) + " " + units[i:i+1] + "iB"
-}
-
-// figure is a number of three digits or so.
-func figure(f float64) string {
-	switch {
-	case f >= 99.95:
-		return strconv.FormatFloat(f, 'f', 0, 64)
-	case f >= 9.995:
-		return strconv.FormatFloat(f, 'f', 1, 64)
-	}
-	return strconv.FormatFloat(f, 'f', 2, 64)
-}
-
-func milliseconds(ms int64) string { return took(time.Duration(ms) * time.Millisecond) }
+func milliseconds(ms int64) string { return view.Took(time.Duration(ms) * time.Millisecond) }
 
 func fractionalMilliseconds(ms float64) string {
-	return took(time.Duration(ms * float64(time.Millisecond)))
+	return view.Took(time.Duration(ms * float64(time.Millisecond)))
 }
 
 // score is a number from 0 to 1.
 func score(s float64) string { return strconv.FormatFloat(s, 'f', 2, 64) }
-
-// took is a time for a person.
-func took(d time.Duration) string {
-	switch {
-	case d < time.Millisecond:
-		return figure(float64(d)/float64(time.Millisecond)) + " ms"
-	case d < time.Second:
-		return strconv.FormatInt(d.Milliseconds(), 10) + " ms"
-	case d < time.Minute:
-		return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + " s"
-	case d < time.Hour:
-		return fmt.Sprintf("%d min %d s", int(d.Minutes()), int(d.Seconds())%60)
-	}
-	return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
-}
 
 // percent is a share from 0 to 1.
 func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 0, 64) + "%" }

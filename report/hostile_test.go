@@ -10,6 +10,7 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
 )
 
@@ -17,7 +18,7 @@ import (
 const said = "\"'></title></table></details></script><script>alert(1)</script><img src=x onerror=alert(1)><a href=javascript:alert(1)>\u202e\x1b[2J\u200b{{.}}&lt;b&gt;\n| x |"
 
 // hostile is a run in which every text is said.
-func hostile(t *testing.T) Run {
+func hostile(t *testing.T) view.Run {
 	s := newSampler(t, 2)
 	s.run.EvalName, s.run.Executor, s.run.Model, s.run.Skill, s.run.JudgeModel = said, said, said, said, said
 	s.run.Labels = map[string]json.RawMessage{said: []byte(`"</span><b>"`), "x": []byte(`["<b>"]`)}
@@ -46,11 +47,11 @@ func hostile(t *testing.T) Run {
 		s.trial(task.ID, 2, evidence.ClassInfra, because(evidence.Reason(said), said))
 	}
 	s.run.Metrics = []results.MetricSpec{{Name: "task_completion", Threshold: 1}}
-	run := Run{
+	run := view.Run{
 		Dir: said, ID: said, Eval: said, EvalSHA256: said, Waza: said, Build: said, Planned: 9, Isolated: true, Network: said,
 		Guarantees:  &evidence.Guarantees{Backend: said, Network: said, Enforced: []string{said}, Missing: []string{said}},
 		Certificate: &evidence.Certificate{Probed: said, Kind: evidence.SandboxKind{Network: said, Workspace: said, Runtime: said}},
-		Engine:      map[string]string{said: said}, Images: []Image{{said, said}}, Inputs: []Input{{said, said}}, Results: s.results(),
+		Engine:      map[string]string{said: said}, Images: []view.Image{{Ref: said, ID: said}}, Inputs: []view.Input{{Path: said, SHA256: said}}, Results: s.results(),
 	}
 	for _, result := range []evidence.AttackResult{evidence.AttackGotOut, evidence.AttackNotTried, said} {
 		run.Certificate.Attacks = append(run.Certificate.Attacks, evidence.Attack{Name: said, Tries: said, Detail: said, Result: result})
@@ -69,7 +70,7 @@ func TestPagesOfHostileRun(t *testing.T) {
 	entry.Error = ""
 	pages := []Page{
 		Overview(run, Links{InFile: true}), Servers(run, Links{InFile: true}),
-		Comparison(results.Compare([]results.Entry{entry, other}), []Run{run, run}, links),
+		Comparison(results.Compare([]results.Entry{entry, other}), []view.Run{run, run}, links),
 	}
 	for n := range parse(t, pages...).Descendants() {
 		switch n.Type {

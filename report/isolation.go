@@ -1,6 +1,9 @@
 package report
 
-import "github.com/waza-isolate/waza/evidence"
+import (
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/report/view"
+)
 
 // isolation is what kept a run's trials in.
 type isolation struct {
@@ -18,7 +21,7 @@ type proof struct {
 	NotTried []evidence.Attack
 }
 
-func isolationOf(r Run) isolation {
+func isolationOf(r view.Run) isolation {
 	i := isolation{Guarantees: r.Guarantees, Proof: proofOf(r.Certificate)}
 	switch {
 	case !r.Isolated:
@@ -41,17 +44,8 @@ func proofOf(c *evidence.Certificate) *proof {
 	if c == nil {
 		return nil
 	}
-	p := &proof{Certificate: c, GotOut: c.GotOut()}
-	held := 0
-	for _, a := range c.Attacks {
-		switch a.Result {
-		case evidence.AttackHeld:
-			held++
-		case evidence.AttackNotTried:
-			p.NotTried = append(p.NotTried, a)
-		}
-	}
-	p.Strip.add(attackMark(evidence.AttackHeld), held)
+	p := &proof{Certificate: c, GotOut: c.With(evidence.AttackGotOut), NotTried: c.With(evidence.AttackNotTried)}
+	p.Strip.add(attackMark(evidence.AttackHeld), len(c.With(evidence.AttackHeld)))
 	p.Strip.add(attackMark(evidence.AttackNotTried), len(p.NotTried))
 	p.Strip.add(attackMark(evidence.AttackGotOut), len(p.GotOut))
 	p.Strip = p.Strip.scaled()

@@ -1,33 +1,38 @@
 package report
 
 import (
+	"fmt"
 	"html/template"
+	"strconv"
+	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
 )
 
 // Overview is the page of a run as a whole.
-func Overview(r Run, l Links) Page {
+func Overview(r view.Run, l Links) Page {
 	o := overview{
 		Run: r, place: place{l, PathOverview}, Verdict: verdictOf(r), Strip: trialStrip(r),
 		Failures: listOf(failuresOf(r.Results.Tasks)), Again: listOf(madeAgain(r.Results.Tasks)),
-		Tasks: taskRows(r), Told: listOf(told(r.Results.Tasks)), Isolation: isolationOf(r),
+		Tasks: taskRows(r), Told: listOf(toldOtherwise(r.Results.Tasks)), Isolation: isolationOf(r),
 	}
 	if !r.AtWork {
-		o.Absent = listOf(absentOf(r))
+		o.Absent = listOf(absentOf(o.Tasks))
 	}
 	o.Choices = choices(o.Tasks)
 	for _, row := range o.Tasks {
-		o.HasTokens, o.HasCost = o.HasTokens || row.Tokens != nil, o.HasCost || row.Cost != nil
+		o.HasTokens, o.HasCost = o.HasTokens || row.Tokens() != nil, o.HasCost || row.Cost() != nil
 		o.HasWhy = o.HasWhy || row.Why != ""
-		o.Calls += row.Calls
+		o.Calls += row.MCPCalls
 	}
 	return Page{ID: l.ID(PathOverview), Title: r.Results.EvalName, name: "overview", data: o}
 }
 
 type overview struct {
-	Run
+	view.Run
 	place
 	Verdict            verdict
 	Strip              strip
@@ -41,6 +46,21 @@ type overview struct {
 	Calls              int // of MCP servers
 	HasTokens, HasCost bool
 	HasWhy             bool
+}
+
+// verdict is a run in a word and a few sentences.
+type verdict struct {
+	Mark
+	Said []string
+}
+
+func verdictOf(r view.Run) verdict {
+	word := r.Verdict()
+	signs := map[string]Mark{
+		view.AtWork: {"none", word, "infra"}, view.Incomplete: {"infra", word, "infra"},
+		view.Passed: {"pass", word, "pass"}, view.Failed: {"fail", word, "fail"},
+	}
+	return verdict{signs[word], r.Reasons()}
 }
 
 // place is where a page stands among others.
@@ -99,18 +119,157 @@ func succeeded(t results.Task) failure {
 	return f
 }
 
-// told is where agents tell of calls otherwise than they were.
-func told(tasks []results.Task) (all []failure) {
-	for _, t := range tasks {
-		from := len(all)
-		for _, r := range t.Runs {
-			if r.Narration == nil {
-				continue
+// toldOtherwise is where agents tell of calls otherwise than they were.
+func toldOtherwise(tasks []results.Task) []failure {
+	return failures(view.Gather(tasks, func(run results.RunResult) (said []reason) {
+		if run.Narration != nil {
+			for _, text := range run.Narration.Sentences {
+				said = append(said, reason{Why: text})
 			}
-			for _, text := range r.Narration.Sentences {
-				all = addFailure(all, from, failure{Task: t, Why: text, Trials: []int{r.RunNumber}})
+		}
+		return said
+	}))
+}
+
+// failure is a task's trials of which the same is to be said.
+type failure struct {
+	Task results.Task
+	reason
+	Trials []int
+}
+
+// reason is what is to be said of a trial.
+type reason struct {
+	Mark Mark
+	Why  string
+}
+
+func failures(alike []view.Alike[reason]) (all []failure) {
+	for _, a := range alike {
+		all = append(all, failure{a.Task, a.What, a.Trials})
+	}
+	return all
+}
+
+// manyTrials is how many trials of one failure are named.
+const manyTrials = 40
+
+// Named are the first of the trials, and More counts the others.
+func (f failure) Named() []int { return f.Trials[:min(len(f.Trials), manyTrials)] }
+
+func (f failure) More() int { return len(f.Trials) - len(f.Named()) }
+
+// Bounds of lists of which the first entries are seen and others are folded.
+const (
+	seenAtFirst = 20
+	seenAtAll   = 300
+)
+
+// list is what is seen of a long list, what is folded, and how much is in neither.
+type list[T any] struct {
+	First, Folded []T
+	Left          int
+}
+
+func listOf[T any](all []T) list[T] {
+	l := list[T]{First: all[:min(len(all), seenAtFirst)]}
+	l.Folded = all[len(l.First):min(len(all), seenAtAll)]
+	l.Left = len(all) - len(l.First) - len(l.Folded)
+	return l
+}
+
+// Total is how many there are.
+func (l list[T]) Total() int { return len(l.First) + len(l.Folded) + l.Left }
+
+// failuresOf are those of the trials that tell of the agent.
+func failuresOf(tasks []results.Task) []failure {
+	return failures(view.Gather(tasks, func(run results.RunResult) []reason {
+		if run.Outcome == evidence.ClassPass || run.Outcome == evidence.ClassInfra {
+			return nil
+		}
+		return []reason{{outcomeOf(run.Outcome), view.Line(run)}}
+	}))
+}
+
+// again is a trial that ended as infra, at last or before it was made again.
+type again struct {
+	Task     results.Task
+	Number   int
+	Mark     Mark // of the last attempt
+	Attempts []attempt
+}
+
+// attempt is one that ended as infra.
+type attempt struct {
+	Number int
+	Why    string
+}
+
+func madeAgain(tasks []results.Task) (all []again) {
+	for _, task := range tasks {
+		for _, run := range task.Runs {
+			a := again{Task: task, Number: run.RunNumber, Mark: outcomeOf(run.Outcome)}
+			for _, e := range run.Earlier {
+				if e.Outcome != evidence.ClassInfra {
+					continue
+				}
+				a.Attempts = append(a.Attempts, attempt{e.Attempt, brokeBy(e.Reason, e.Message)})
+			}
+			if run.Outcome == evidence.ClassInfra {
+				a.Attempts = append(a.Attempts, attempt{run.Attempts, brokeBy(run.Reason, run.Message)})
+			}
+			if len(a.Attempts) > 0 {
+				all = append(all, a)
 			}
 		}
 	}
 	return all
+}
+
+// maxReason is how many columns of a reason are shown.
+const maxReason = 240
+
+// brokeBy says behind "infra" what broke a trial: whose doing it was in a word, and how.
+func brokeBy(by evidence.Reason, message string) string {
+	message = text.Fit(text.FirstLine(message), maxReason)
+	switch {
+	case message == "":
+		return fmt.Sprintf(" (%s)", by)
+	case by == "":
+		return ": " + message
+	}
+	return fmt.Sprintf(" (%s): %s", by, message)
+}
+
+// absent are a task's trials without an outcome.
+type absent struct {
+	Task    results.Task
+	Numbers string
+}
+
+func absentOf(tasks []taskRow) (all []absent) {
+	for _, row := range tasks {
+		if len(row.Missing) > 0 {
+			all = append(all, absent{row.Task.Task, ranges(row.Missing)})
+		}
+	}
+	return all
+}
+
+// ranges are rising numbers in short: 1–3, 5.
+func ranges(numbers []int) string {
+	var parts []string
+	for i := 0; i < len(numbers); {
+		last := i
+		for last+1 < len(numbers) && numbers[last+1] == numbers[last]+1 {
+			last++
+		}
+		part := strconv.Itoa(numbers[i])
+		if last > i {
+			part += "–" + strconv.Itoa(numbers[last])
+		}
+		parts = append(parts, part)
+		i = last + 1
+	}
+	return strings.Join(parts, ", ")
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/heavytest"
+	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
 )
 
@@ -90,26 +91,26 @@ func TestTaskRows(t *testing.T) {
 func TestVerdicts(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		run  func(*sampler, *Run)
+		run  func(*sampler, *view.Run)
 		word string
 		says string
 	}{
-		{"passed", func(s *sampler, r *Run) { s.trial("a", 1, evidence.ClassPass) }, saysPassed, "All 1 trial of 1 task passed."},
-		{"failed", func(s *sampler, r *Run) { s.trial("a", 1, evidence.ClassTimeout) }, saysFailed, "1 trial did not pass: 1 timeout."},
-		{"infra", func(s *sampler, r *Run) { s.trial("a", 1, evidence.ClassInfra) }, saysIncomplete, "1 trial ended as infra, which tells nothing of the agent."},
-		{"none", func(s *sampler, r *Run) { r.Planned = 0 }, saysIncomplete, "There is no trial."},
-		{"interrupted", func(s *sampler, r *Run) { r.Interrupted = true }, saysIncomplete, "It was interrupted: 1 trial has no outcome."},
-		{"broke off", func(s *sampler, r *Run) { r.Ended = time.Time{} }, saysIncomplete, "It broke off: 1 trial has no outcome."},
-		{"at work", func(s *sampler, r *Run) { r.AtWork, r.Ended = true, time.Time{} }, saysAtWork, ""},
-		{"failed fast", func(s *sampler, r *Run) { r.FailFast, r.Planned = true, 9; s.trial("a", 1, evidence.ClassFail) }, saysFailed, "1 trial did not pass: 1 fail."},
-		{"under a threshold", func(s *sampler, r *Run) {
+		{"passed", func(s *sampler, r *view.Run) { s.trial("a", 1, evidence.ClassPass) }, view.Passed, "All 1 trial of 1 task passed."},
+		{"failed", func(s *sampler, r *view.Run) { s.trial("a", 1, evidence.ClassTimeout) }, view.Failed, "1 trial did not pass: 1 timeout."},
+		{"infra", func(s *sampler, r *view.Run) { s.trial("a", 1, evidence.ClassInfra) }, view.Incomplete, "1 trial ended as infra, which tells nothing of the agent."},
+		{"none", func(s *sampler, r *view.Run) { r.Planned = 0 }, view.Incomplete, "There is no trial."},
+		{"interrupted", func(s *sampler, r *view.Run) { r.Interrupted = true }, view.Incomplete, "It was interrupted: 1 trial has no outcome."},
+		{"broke off", func(s *sampler, r *view.Run) { r.Ended = time.Time{} }, view.Incomplete, "It broke off: 1 trial has no outcome."},
+		{"at work", func(s *sampler, r *view.Run) { r.AtWork, r.Ended = true, time.Time{} }, view.AtWork, ""},
+		{"failed fast", func(s *sampler, r *view.Run) { r.FailFast, r.Planned = true, 9; s.trial("a", 1, evidence.ClassFail) }, view.Failed, "1 trial did not pass: 1 fail."},
+		{"under a threshold", func(s *sampler, r *view.Run) {
 			s.run.Metrics = []results.MetricSpec{{Name: "task_completion", Threshold: 1.5}}
 			s.trial("a", 1, evidence.ClassPass)
-		}, saysFailed, "All 1 trial of 1 task passed. task_completion is 1.000, less than its threshold, 1.500."},
+		}, view.Failed, "All 1 trial of 1 task passed. task_completion is 1.000, less than its threshold, 1.500."},
 	} {
 		s := newSampler(t, 1)
 		s.task("a", "a")
-		run := Run{Planned: 1, Ended: after(1), Isolated: true}
+		run := view.Run{Planned: 1, Ended: after(1), Isolated: true}
 		test.run(s, &run)
 		run.Results = s.results()
 		if v := verdictOf(run); v.Word != test.word || strings.Join(v.Said, " ") != test.says {
@@ -137,15 +138,15 @@ func TestOverviewOfRunAtWork(t *testing.T) {
 func TestIsolationIsSaid(t *testing.T) {
 	whole := &evidence.Certificate{Kind: evidence.SandboxKind{Network: "bridge"}, Attacks: []evidence.Attack{{Name: "ping", Result: evidence.AttackHeld}}}
 	for _, test := range []struct {
-		run  Run
+		run  view.Run
 		word string
 		says string
 	}{
-		{Run{}, "Not isolated", "ran as processes of this machine"},
-		{Run{Isolated: true}, "Isolated", "There is no certificate"},
-		{Run{Isolated: true, Certificate: whole}, "Isolated", "1 held"},
-		{Run{Isolated: true, Certificate: certificate()}, "Weakly isolated", "attack-7 got out, which the command line allowed"},
-		{Run{Isolated: true, Certificate: whole, Guarantees: &evidence.Guarantees{Missing: []string{"the swap"}}}, "Isolated, with gaps", "Not enforced: the swap"},
+		{view.Run{}, "Not isolated", "ran as processes of this machine"},
+		{view.Run{Isolated: true}, "Isolated", "There is no certificate"},
+		{view.Run{Isolated: true, Certificate: whole}, "Isolated", "1 held"},
+		{view.Run{Isolated: true, Certificate: certificate()}, "Weakly isolated", "attack-7 got out, which the command line allowed"},
+		{view.Run{Isolated: true, Certificate: whole, Guarantees: &evidence.Guarantees{Missing: []string{"the swap"}}}, "Isolated, with gaps", "Not enforced: the swap"},
 	} {
 		page := parse(t, Overview(test.run, Links{InFile: true}))
 		if got := page.text(".isolation"); !strings.HasPrefix(got, test.word+" ") || !strings.Contains(got, test.says) {

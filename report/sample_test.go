@@ -12,6 +12,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/model/dialect"
+	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/sandbox/observe"
 	"github.com/waza-isolate/waza/sandbox/usage"
@@ -119,7 +120,7 @@ func attackedBy(end evidence.AttackEnd) func(*results.Trial) {
 }
 
 // sample is a run in which everything happens once.
-func sample(t *testing.T) Run {
+func sample(t *testing.T) view.Run {
 	s := newSampler(t, 5)
 	s.task("price", "What a batch costs")
 	s.task("reserve", "Reserve and note down")
@@ -169,12 +170,12 @@ func sample(t *testing.T) Run {
 	s.trial("broken", 2, evidence.ClassPass, attempt2)
 	s.run.Metrics = []results.MetricSpec{{Name: "task_completion", Weight: 1, Threshold: 0.9}}
 	r := s.results()
-	return Run{
+	return view.Run{
 		Dir: ".waza/runs/" + s.run.ID, ID: s.run.ID, Eval: "eval.yaml", EvalSHA256: strings.Repeat("0f", 32), Waza: "0.9.1", Build: "5ca1ab1e",
 		Started: began, Ended: after(95_400), Planned: 30, Isolated: true, Network: "bridge",
 		Guarantees:  &evidence.Guarantees{Backend: "docker", Network: "bridge", Enforced: []string{"containers end with the runner"}, Missing: []string{"the swap of every container is limited"}},
 		Certificate: certificate(), Engine: map[string]string{"engine": "docker", "version": "20.10.24", "kernel": "6.1.0"},
-		Images: []Image{{"waza-examples/inventory", "sha256:" + strings.Repeat("1c", 32)}}, Inputs: []Input{{"tasks/price.yaml", strings.Repeat("aa", 32)}},
+		Images: []view.Image{{Ref: "waza-examples/inventory", ID: "sha256:" + strings.Repeat("1c", 32)}}, Inputs: []view.Input{{Path: "tasks/price.yaml", SHA256: strings.Repeat("aa", 32)}},
 		Results: r,
 	}
 }
@@ -223,7 +224,7 @@ func remarkable(t *results.Trial) {
 }
 
 // many is a run of many tasks.
-func many(t *testing.T, tasks, trials int) Run {
+func many(t *testing.T, tasks, trials int) view.Run {
 	s := newSampler(t, trials)
 	classes := evidence.Classes()
 	for i := range tasks {
@@ -237,12 +238,12 @@ func many(t *testing.T, tasks, trials int) Run {
 			s.trial(id, n, class, because("", fmt.Sprintf("it went wrong in way %d", (i+n)%5)), calls("inventory", "find_item", evidence.OutcomeOK, i%9))
 		}
 	}
-	return Run{ID: s.run.ID, Started: began, Ended: after(95_400), Planned: tasks * trials, Results: s.results(), Certificate: nil}
+	return view.Run{ID: s.run.ID, Started: began, Ended: after(95_400), Planned: tasks * trials, Results: s.results(), Certificate: nil}
 }
 
 // compared are runs that do differently.
-func compared(t *testing.T) (results.Comparison, []Run, []Links) {
-	var runs []Run
+func compared(t *testing.T) (results.Comparison, []view.Run, []Links) {
+	var runs []view.Run
 	var entries []results.Entry
 	var links []Links
 	for number := range 3 {
@@ -262,7 +263,7 @@ func compared(t *testing.T) (results.Comparison, []Run, []Links) {
 				s.trial(id, n, class, costing(int64(1000*(number+1)+i*7), 90, 0.01*float64(number+1)), calls("inventory", "find_item", evidence.OutcomeOK, 2))
 			}
 		}
-		run := Run{ID: fmt.Sprintf("run-%d", number), Dir: fmt.Sprintf(".waza/runs/%d", number), Started: began, Ended: after(9000), Planned: len(s.run.Tasks) * 6, Isolated: true, Results: s.results()}
+		run := view.Run{ID: fmt.Sprintf("run-%d", number), Dir: fmt.Sprintf(".waza/runs/%d", number), Started: began, Ended: after(9000), Planned: len(s.run.Tasks) * 6, Isolated: true, Results: s.results()}
 		entry := results.Entry{Outline: run.Results.Outline(), Path: run.Dir}
 		if number == 2 {
 			entry.Made = []results.Setting{{Name: "eval file", Value: "0f0f0f"}}

@@ -3,14 +3,18 @@ package report
 import (
 	"fmt"
 	"html/template"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
+	"github.com/waza-isolate/waza/sandbox/observe"
 )
 
 // Servers is the page of how servers fared in a run.
-func Servers(r Run, l Links) Page {
+func Servers(r view.Run, l Links) Page {
 	p := serversPage{place: place{l, PathServers}, Name: r.Results.EvalName}
 	for i, card := range r.Results.Servers {
 		p.Servers = append(p.Servers, serverOf(card, i, r.Results.Tasks))
@@ -46,8 +50,8 @@ type server struct {
 	Tools    []toolRow
 	Idle     int // tools that were listed and that nobody called
 	Became   list[fate]
-	Deeds    []deed // worth a look
-	Others   []deed
+	Deeds    []view.Act // worth a look
+	Others   []view.Act
 }
 
 func serverOf(card results.ServerCard, i int, tasks []results.Task) server {
@@ -67,7 +71,13 @@ func serverOf(card results.ServerCard, i int, tasks []results.Task) server {
 		}
 	}
 	s.Became = listOf(became(card.Name, tasks))
-	s.Deeds, s.Others = deeds(card.Conduct)
+	for _, act := range view.Acts(card.Conduct) {
+		if act.Notable {
+			s.Deeds = append(s.Deeds, act)
+		} else {
+			s.Others = append(s.Others, act)
+		}
+	}
 	return s
 }
 
@@ -121,7 +131,100 @@ func (s server) MarkKinds() string {
 func (s server) Notable() int {
 	n := len(s.Deeds) + s.Became.Total()
 	if s.Marks != nil {
-		n += len(s.Marks.Places) + s.Marks.More
+		n += s.Marks.Count()
 	}
 	return n
+}
+
+// fate is something that became of a server, in the same words in these trials.
+type fate struct {
+	Mark   Mark
+	Why    string
+	Trials []trialName
+}
+
+// trialName names a trial for a person and for a link.
+type trialName struct {
+	Task, Name string
+	Number     int
+}
+
+// fewTrials is how many trials of a fate are named.
+const fewTrials = 4
+
+// Named are the first of the trials, and More counts the others.
+func (f fate) Named() []trialName { return f.Trials[:min(len(f.Trials), fewTrials)] }
+
+func (f fate) More() int { return len(f.Trials) - len(f.Named()) }
+
+// became is what became of a server: changes of its tools, what was not as it is pinned,
+// and ends.
+func became(server string, tasks []results.Task) (all []fate) {
+	marks := map[view.EventKind]Mark{
+		view.RugPull:  {"broke", string(view.RugPull), "warn"},
+		view.Unpinned: {"broke", string(view.Unpinned), "warn"},
+		view.Ended:    {"error", string(view.Ended), "warn"},
+	}
+	at := map[view.Event]int{}
+	for _, task := range tasks {
+		for _, run := range task.Runs {
+			for _, event := range view.Events(run) {
+				mark, shown := marks[event.Kind]
+				if event.Server != server || !shown {
+					continue
+				}
+				i, known := at[event]
+				if !known {
+					i = len(all)
+					at[event], all = i, append(all, fate{Mark: mark, Why: event.Text})
+				}
+				all[i].Trials = append(all[i].Trials, trialName{task.TestID, task.DisplayName, run.RunNumber})
+			}
+		}
+	}
+	return all
+}
+
+// Untold says what is counted and not listed, and what could not be watched.
+func (s server) Untold() (said []string) {
+	if s.Conduct == nil {
+		return []string{"Nothing on record tells what it did beside answering."}
+	}
+	for _, list := range slices.Sorted(maps.Keys(s.Conduct.More)) {
+		if !s.foldsMore(list) {
+			said = append(said, moreOf(list, s.Conduct.More[list]))
+		}
+	}
+	for _, list := range slices.Sorted(maps.Keys(s.Conduct.Unseen)) {
+		said = append(said, fmt.Sprintf("Not watched: %s, because %s.", list, s.Conduct.Unseen[list]))
+	}
+	return said
+}
+
+// MoreOthers says what is counted and not listed of what is among the others.
+func (s server) MoreOthers() (said []string) {
+	for _, list := range slices.Sorted(maps.Keys(s.Conduct.More)) {
+		if s.foldsMore(list) {
+			said = append(said, moreOf(list, s.Conduct.More[list]))
+		}
+	}
+	return said
+}
+
+// foldsMore says whether the count of what a list lacks stands with the others.
+func (s server) foldsMore(list string) bool {
+	return len(s.Others) > 0 && slices.Contains([]string{observe.Files, observe.Programs, observe.Missing}, list)
+}
+
+// moreOf says how much of a list is counted and not listed.
+func moreOf(list string, n int) string {
+	switch list {
+	case observe.Missing:
+		return fmt.Sprintf("It looked %s for a program that is not there.", view.Times(n))
+	case observe.Files:
+		list = "the files that it changed"
+	case observe.Programs:
+		list = "the programs that it started"
+	}
+	return fmt.Sprintf("And %s more of %s.", view.Number(n), list)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
 )
 
@@ -71,7 +72,7 @@ func TestDeeds(t *testing.T) {
 	}
 	want := []string{
 		"said the secret web/TOKEN 22 times in messages, 0 on stderr", "tried to connect to 169.254.169.254:80 ip, 44 times",
-		"asked for the name evil.example 22 times, without an answer", "asked for the host evil.example:443 refused 22 times", "ran into a limit more than 100 messages a second",
+		"asked for the name evil.example 22 times, without an answer", "was refused egress to evil.example:443 refused 22 times", "ran into a limit more than 100 messages a second",
 	}
 	if got := tables[0].texts("tbody tr"); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
@@ -92,7 +93,7 @@ func TestDeeds(t *testing.T) {
 }
 
 func TestServersPageOfNone(t *testing.T) {
-	for name, run := range map[string]Run{"no server": {}, "no call": {Results: results.Results{Servers: []results.ServerCard{{Name: "idle", Trials: 1}}}}} {
+	for name, run := range map[string]view.Run{"no server": {}, "no call": {Results: results.Results{Servers: []results.ServerCard{{Name: "idle", Trials: 1}}}}} {
 		if text := parse(t, Servers(run, Links{InFile: true})).flat(); !strings.Contains(text, "Servers") || strings.Contains(text, "NaN") {
 			t.Errorf("%s: %s", name, text)
 		}

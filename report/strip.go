@@ -1,6 +1,9 @@
 package report
 
-import "github.com/waza-isolate/waza/evidence"
+import (
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/report/view"
+)
 
 // strip is a bar of parts, side by side, with what each is of.
 type strip struct {
@@ -37,9 +40,9 @@ func (s strip) scaled() strip {
 func missingMark() Mark { return Mark{"none", "no outcome", "soft"} }
 
 // trialStrip shows how a run's trials ended.
-func trialStrip(r Run) strip {
+func trialStrip(r view.Run) strip {
 	var s strip
-	outcomes := r.outcomes()
+	outcomes := r.Outcomes()
 	for _, class := range evidence.Classes() {
 		s.add(outcomeOf(class), outcomes[class])
 	}

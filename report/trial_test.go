@@ -14,6 +14,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/heavytest"
+	"github.com/waza-isolate/waza/report/view"
 )
 
 // sampled is a trial's evidence on disk, in which text stands wherever a stranger's can.
@@ -216,7 +217,7 @@ func TestTrialIsBounded(t *testing.T) {
 	if rows := len(trial.Rows); rows > 2*most.Calls || trial.Unshown < 40 {
 		t.Errorf("%d rows, %d not shown", rows, trial.Unshown)
 	}
-	empty := write(t, Document{}, Overview(Run{}, Links{InFile: true}))
+	empty := write(t, Document{}, Overview(view.Run{}, Links{InFile: true}))
 	if size := len(page) - len(empty); size > most.Total+2*most.Calls*4*rowSize {
 		t.Errorf("a page of %d bytes", size)
 	}

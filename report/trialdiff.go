@@ -11,6 +11,7 @@ import (
 	"github.com/waza-isolate/waza/evidence/changes"
 	"github.com/waza-isolate/waza/internal/linediff"
 	"github.com/waza-isolate/waza/internal/tree"
+	"github.com/waza-isolate/waza/report/view"
 )
 
 // FileView is what became of a file, as it is shown.
@@ -125,6 +126,8 @@ func factsOf(c changes.Change) (facts []string) {
 	}
 	if now.Kind == tree.File {
 		facts = append(facts, byteCount(now.Size))
+	if now.Kind == changes.File {
+		facts = append(facts, view.Bytes(now.Size))
 	}
 	for _, text := range []string{now.Cut, c.Unshown} {
 		if text != "" {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/report/view"
 )
 
 // frameSize is how much of a frame is shown: its texts are in the row already.
@@ -50,14 +51,14 @@ func written(f evidence.Frame) string {
 	if f.Dir == evidence.ToClient {
 		to = "to the agent"
 	}
-	head := fmt.Sprintf("frame %d, %s, %s", f.Seq, to, byteCount(int64(len(f.Raw))+f.Truncated))
+	head := fmt.Sprintf("frame %d, %s, %s", f.Seq, to, view.Bytes(int64(len(f.Raw))+f.Truncated))
 	if f.Synthetic != "" {
 		head += ", written by the runner: " + string(f.Synthetic)
 	}
 	raw := f.Raw
 	if len(raw) > frameSize {
 		raw = raw[:frameSize]
-		head += fmt.Sprintf(", of which the first %s are here", byteCount(frameSize))
+		head += fmt.Sprintf(", of which the first %s are here", view.Bytes(frameSize))
 	}
 	return head + "\n" + string(raw)
 }

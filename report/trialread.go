@@ -10,6 +10,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/report/conversation"
+	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
 )
 
@@ -97,7 +98,7 @@ func (r *reading) trial() (Trial, error) {
 	t.Verdicts, t.Attack = r.verdicts(judged.Verdicts), r.attack()
 	t.Reached = r.checkpoints()
 	t.Replies, t.MoreReplies = r.replies()
-	t.Why = brief(cmp.Or(results.WhyOf(judged).Line(), judged.Message, untold(judged.Class, len(judged.Verdicts))), noteSize)
+	t.Why = brief(cmp.Or(view.WhyOf(results.Graded(judged)).Line(), judged.Message, untold(judged.Class, len(judged.Verdicts))), noteSize)
 	t.Figures = r.figures()
 	t.Timeline = r.timeline()
 	logs, workspace := r.room.part(8), r.room.part(4)

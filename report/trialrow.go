@@ -3,6 +3,8 @@ package report
 import (
 	"strconv"
 	"time"
+
+	"github.com/waza-isolate/waza/report/view"
 )
 
 // Kinds of rows.
@@ -107,5 +109,5 @@ func lasted(start, end time.Time) string {
 	if end.IsZero() || end.Before(start) {
 		return ""
 	}
-	return took(end.Sub(start))
+	return view.Took(end.Sub(start))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/report/conversation"
+	"github.com/waza-isolate/waza/report/view"
 )
 
 // row is a step without its texts.
@@ -59,9 +60,9 @@ func (r *reading) turnRow(t *conversation.Turn) Row {
 		row.note(fmt.Sprintf("Model %s.", t.Model))
 	}
 	if u := t.Usage; u != nil {
-		sentence := fmt.Sprintf("%s tokens in, %s out.", count(u.Input), count(u.Output))
+		sentence := fmt.Sprintf("%s tokens in, %s out.", view.Number(u.Input), view.Number(u.Output))
 		if u.Cached > 0 {
-			sentence = fmt.Sprintf("%s tokens in, %s of them cached; %s out.", count(u.Input), count(u.Cached), count(u.Output))
+			sentence = fmt.Sprintf("%s tokens in, %s of them cached; %s out.", view.Number(u.Input), view.Number(u.Cached), view.Number(u.Output))
 		}
 		row.note(sentence)
 	}

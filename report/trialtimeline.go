@@ -2,6 +2,8 @@ package report
 
 import (
 	"fmt"
+
+	"github.com/waza-isolate/waza/report/view"
 )
 
 // Timeline is a trial as lanes of bars over time. Places and widths are in percent of
@@ -165,11 +167,11 @@ func (r *reading) label() string {
 			failed++
 		}
 	}
-	text := several(len(r.calls), "call")
+	text := view.Several(len(r.calls), "call")
 	if failed > 0 {
-		text += fmt.Sprintf(", %s failed,", count(failed))
+		text += fmt.Sprintf(", %s failed,", view.Number(failed))
 	}
-	return text + " in " + took(r.to.Sub(r.from))
+	return text + " in " + view.Took(r.to.Sub(r.from))
 }
 
 // marks are events while the agent ran.

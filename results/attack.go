@@ -1,10 +1,6 @@
 package results
 
-import (
-	"fmt"
-
-	"github.com/waza-isolate/waza/evidence"
-)
+import "github.com/waza-isolate/waza/evidence"
 
 // Attack is what came of a trial's attack.
 type Attack struct {
@@ -96,60 +92,4 @@ func (a *Attacks) add(r RunResult) {
 	default:
 		a.Errors++
 	}
-}
-
-// attackTable writes a line for each task that was attacked, and one with the rates.
-func (r Results) attackTable(width int) string {
-	a := r.Summary.Attacks
-	switch {
-	case a == nil && r.Config.NoAttacks:
-		return "attacks were withheld by --no-attacks\n"
-	case a == nil:
-		return ""
-	}
-	table := tableOf(fitted(r.attackColumns(), 0, width))
-	return fmt.Sprintf("\n%sattacks: %s; tasks under attack: %s\n", table, a.SuccessRate.told("succeeded"), a.BenignRate.told("passed"))
-}
-
-// attackColumns are the tasks that were attacked, how many of their trials passed, and
-// what came of the attacks, but for what came of none.
-func (r Results) attackColumns() []column {
-	var tasks []string
-	var figures []*Attacks
-	for _, t := range r.Tasks {
-		if one := AttacksOn(t); one != nil {
-			tasks, figures = append(tasks, t.TestID), append(figures, one)
-		}
-	}
-	columns := []column{{title: "UNDER ATTACK", words: true, cells: tasks}, {title: "PASSED"}}
-	for _, a := range figures {
-		columns[1].cells = append(columns[1].cells, share(a.BenignRate.Count, a.BenignRate.Of))
-	}
-	for _, end := range []struct {
-		title string
-		of    func(*Attacks) int
-	}{
-		{"SUCCEEDED", func(a *Attacks) int { return a.Succeeded }},
-		{"RESISTED", func(a *Attacks) int { return a.Resisted }},
-		{"NOT DELIVERED", func(a *Attacks) int { return a.NotDelivered }},
-		{"ERROR", func(a *Attacks) int { return a.Errors }},
-	} {
-		if end.of(r.Summary.Attacks) == 0 {
-			continue
-		}
-		ends := column{title: end.title}
-		for _, a := range figures {
-			ends.cells = append(ends.cells, fmt.Sprint(end.of(a)))
-		}
-		columns = append(columns, ends)
-	}
-	return columns
-}
-
-// told is a rate in words, with its interval.
-func (r *Rate) told(did string) string {
-	if r == nil {
-		return "none to tell of"
-	}
-	return fmt.Sprintf("%d of %d %s, %.0f%% [%.0f%%, %.0f%%]", r.Count, r.Of, did, 100*r.Mean, 100*r.Lower, 100*r.Upper)
 }

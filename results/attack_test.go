@@ -6,6 +6,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/golden"
+	"github.com/waza-isolate/waza/report/terminal"
 	"github.com/waza-isolate/waza/results"
 )
 
@@ -53,7 +54,7 @@ func TestAttacks(t *testing.T) {
 		t.Errorf("%+v", one)
 	}
 	var table bytes.Buffer
-	if err := r.Table(&table, 80); err != nil {
+	if err := terminal.Run(&table, r, 80); err != nil {
 		t.Fatal(err)
 	}
 	golden.Check(t, "testdata/attacks.txt", table.String())
@@ -74,7 +75,7 @@ func TestAttacks(t *testing.T) {
 		}
 	}
 	table.Reset()
-	if err := compared.Table(&table, 0); err != nil || !bytes.Contains(table.Bytes(), []byte("ATTACKS")) {
+	if err := terminal.Comparison(&table, compared, 0); err != nil || !bytes.Contains(table.Bytes(), []byte("ATTACKS")) {
 		t.Errorf("%s %v", &table, err)
 	}
 	if _, err := results.ReadOutline(bytes.NewReader([]byte(`{"tasks":[{"test_id":"a","runs":[{"outcome":"pass","attack":{"result":"won"}}]}]}`))); err == nil {
@@ -88,7 +89,7 @@ func TestWithheldAttacks(t *testing.T) {
 	info.NoAttacks = true
 	r := build(t, info, trial("first", 1, 1, evidence.ClassPass))
 	var table bytes.Buffer
-	if err := r.Table(&table, 80); err != nil || !bytes.Contains(table.Bytes(), []byte("attacks were withheld by --no-attacks\n")) || r.Summary.Attacks != nil || !r.Config.NoAttacks {
+	if err := terminal.Run(&table, r, 80); err != nil || !bytes.Contains(table.Bytes(), []byte("attacks were withheld by --no-attacks\n")) || r.Summary.Attacks != nil || !r.Config.NoAttacks {
 		t.Errorf("%s %v %+v", &table, err, r.Summary)
 	}
 }

@@ -1,7 +1,6 @@
 package results
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/waza-isolate/waza/evidence"
@@ -40,37 +39,14 @@ func (r *Results) Against(base Results) (err error) {
 	return nil
 }
 
-// impacts are those of the tasks that have one.
-func (r Results) impacts() (with, without, deltas []float64) {
+// Impact is the means over tasks of pass rates with skills and without them, and of what
+// skills add; over no tasks all are 0.
+func (r Results) Impact() (with, without, adds float64, tasks int) {
+	var all, base, deltas []float64
 	for _, t := range r.Tasks {
 		if i := t.SkillImpact; i != nil {
-			with, without, deltas = append(with, i.WithSkills), append(without, i.Baseline), append(deltas, i.Delta)
+			all, base, deltas = append(all, i.WithSkills), append(base, i.Baseline), append(deltas, i.Delta)
 		}
 	}
-	return with, without, deltas
-}
-
-// impact is the mean over tasks of what skills add to the pass rate.
-func (r Results) impact() float64 {
-	_, _, deltas := r.impacts()
-	return mean(deltas)
-}
-
-// SkillLines say what skills change: in all, and then in each task where they change
-// something. There are none without a baseline.
-func (r Results) SkillLines() []string {
-	if r.Baseline == nil {
-		return nil
-	}
-	with, without, deltas := r.impacts()
-	if len(deltas) == 0 {
-		return []string{"skills: no task has a trial both with and without them"}
-	}
-	lines := []string{fmt.Sprintf("skills: tasks pass at %.0f%% with skills, at %.0f%% without (%+.0f points)", 100*mean(with), 100*mean(without), 100*mean(deltas))}
-	for _, t := range r.Tasks {
-		if i := t.SkillImpact; i != nil && i.Delta != 0 {
-			lines = append(lines, fmt.Sprintf("  %s: %.0f%% with, %.0f%% without (%+.0f points)", t.TestID, 100*i.WithSkills, 100*i.Baseline, 100*i.Delta))
-		}
-	}
-	return lines
+	return mean(all), mean(base), mean(deltas), len(deltas)
 }

@@ -168,6 +168,11 @@ func outline(trial Trial) RunResult {
 	return r
 }
 
+// Graded is a trial as far as its verdicts tell of it.
+func Graded(v evidence.Verdicts) RunResult {
+	return RunResult{Outcome: v.Class, Reason: v.Reason, Message: v.Message, Validations: validations(v.Verdicts), Checkpoints: checkpoints(v.Checkpoints)}
+}
+
 func checkpoints(verdicts []evidence.CheckpointVerdicts) (all []Checkpoint) {
 	for _, c := range verdicts {
 		all = append(all, Checkpoint{
@@ -247,7 +252,7 @@ func (r Results) ExitCode() int {
 		return 3
 	}
 	if r.Baseline != nil {
-		if r.impact() > 0 {
+		if _, _, adds, _ := r.Impact(); adds > 0 {
 			return 0
 		}
 		return 1

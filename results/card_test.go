@@ -1,9 +1,7 @@
 package results
 
 import (
-	"bytes"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -12,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/golden"
 )
 
 var began = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -180,43 +177,4 @@ func cardRun(t testing.TB) Results {
 		}
 	}
 	return gather(t, Run{Isolated: true, TrialsPerTask: 3, Tasks: []TaskInfo{{ID: "find-a-bearing"}, {ID: "reserve"}, {ID: "refund"}}}, trials...)
-}
-
-func TestCardTable(t *testing.T) {
-	r := cardRun(t)
-	for _, width := range []int{0, 80, 60} {
-		var got bytes.Buffer
-		if err := r.Table(&got, width); err != nil {
-			t.Fatal(err)
-		}
-		for _, line := range bytes.Split(got.Bytes(), []byte("\n")) {
-			if columns := len([]rune(string(line))); width > 0 && columns > width {
-				t.Errorf("%d columns where there are %d: %s", columns, width, line)
-			}
-		}
-		golden.Check(t, fmt.Sprintf("testdata/card-%d.txt", width), got.String())
-	}
-	r.Tasks = nil
-	data, err := evidence.MarshalIndent(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	golden.Check(t, "testdata/card.json", string(data))
-}
-
-// At any width no line of a table is longer.
-func TestTableWidths(t *testing.T) {
-	r := cardRun(t)
-	for i := range r.Tasks {
-		for n := range r.Tasks[i].Runs {
-			r.Tasks[i].Runs[n].Outcome, r.Tasks[i].Runs[n].Reason = evidence.ClassAgentError, evidence.ReasonExitCode
-		}
-	}
-	for width := 24; width < 120; width++ {
-		for line := range strings.Lines(tableWithin(taskColumns(r.Tasks), width) + r.serverTable(width)) {
-			if columns := len([]rune(line)) - 1; columns > width {
-				t.Errorf("%d columns where there are %d: %s", columns, width, line)
-			}
-		}
-	}
 }

@@ -1,6 +1,7 @@
 package results
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -99,6 +100,18 @@ func (c Comparison) TaskIDs() (ids []string) {
 		}
 	}
 	return ids
+}
+
+// Marks are those of each task in each run, by the task's id.
+func (c Comparison) Marks() map[string][]string {
+	marks, ids := map[string][]string{}, c.TaskIDs()
+	for _, run := range c.Runs {
+		tasks := byID(run.Tasks)
+		for _, id := range ids {
+			marks[id] = append(marks[id], tasks.task(id).Mark)
+		}
+	}
+	return marks
 }
 
 func (r ComparedRun) broken() bool { return r.Error != "" && len(r.Tasks) == 0 }
@@ -201,11 +214,14 @@ func endsOf(t TaskOutline) string {
 	passed, counted := t.passed()
 	switch {
 	case len(t.Trials) == 0:
-		return unknown
+		return unknownMark
 	case len(t.Trials) == 1:
 		return string(t.Trials[0].Outcome)
 	case counted == 0:
 		return string(t.Trials[0].Outcome)
 	}
-	return share(passed, counted)
+	return fmt.Sprintf("%d/%d", passed, counted)
 }
+
+// unknownMark is that of a task without a trial.
+const unknownMark = "n/a"

@@ -15,6 +15,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/golden"
 	"github.com/waza-isolate/waza/internal/heavytest"
+	"github.com/waza-isolate/waza/report/terminal"
 	"github.com/waza-isolate/waza/results"
 )
 
@@ -71,11 +72,11 @@ func TestComparison(t *testing.T) {
 	c := sample(t)
 	for name, width := range map[string]int{"compare.txt": 0, "compare-60.txt": 60} {
 		var table bytes.Buffer
-		if err := c.Table(&table, width); err != nil {
+		if err := terminal.Comparison(&table, c, width); err != nil {
 			t.Fatal(err)
 		}
 		table.WriteByte('\n')
-		if err := c.PairTables(&table, width); err != nil {
+		if err := terminal.Pairs(&table, c, width); err != nil {
 			t.Fatal(err)
 		}
 		golden.Check(t, "testdata/"+name, table.String())
@@ -271,10 +272,10 @@ func FuzzReadOutline(f *testing.F) {
 			t.Fatal(err)
 		}
 		var table strings.Builder
-		if err := c.Table(&table, 80); err != nil {
+		if err := terminal.Comparison(&table, c, 80); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.PairTables(&table, 80); err != nil {
+		if err := terminal.Pairs(&table, c, 80); err != nil {
 			t.Fatal(err)
 		}
 		if at := strings.IndexFunc(table.String(), func(r rune) bool { return r < ' ' && r != '\n' || r >= 0x7f && r < 0xa0 }); at >= 0 {

@@ -1,7 +1,6 @@
 package results
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"testing"
@@ -9,7 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/golden"
 	"github.com/waza-isolate/waza/sandbox/observe"
 )
 
@@ -88,22 +86,19 @@ func TestConduct(t *testing.T) {
 	}
 }
 
-// A card has what its trials have, once, and a line under the table says what is worth a
-// look; of a calm server it says nothing.
+// strangeRun has two trials of the strange server.
+func strangeRun(t *testing.T) Results {
+	return gather(t, Run{Isolated: true, Tasks: []TaskInfo{{ID: "a"}}}, strange(t, 1), strange(t, 2))
+}
+
+// A card has what its trials have, once.
 func TestConductOfRun(t *testing.T) {
-	r := gather(t, Run{Isolated: true, Tasks: []TaskInfo{{ID: "a"}}}, strange(t, 1), strange(t, 2))
+	r := strangeRun(t)
 	c := r.Servers[0].Conduct
 	if len(c.Files) != maxConduct || c.Files[0].Size != 2 || c.More["files"] != 5 || c.More["programs"] != 14 {
 		t.Errorf("%d files, %+v, more %v", len(c.Files), c.Files[0], c.More)
 	}
 	if c.Programs[0].Count != 4 || c.Connections[1].Count != 10 || c.Names[0].Count != 4 || c.Egress[0].In != 200 || c.Secrets[0].Frames != 2 || c.StderrLines != 4 || *c.CPUSeconds != 3 {
 		t.Errorf("%+v", c)
-	}
-	for _, width := range []int{0, 80} {
-		var got bytes.Buffer
-		if err := r.Table(&got, width); err != nil {
-			t.Fatal(err)
-		}
-		golden.Check(t, fmt.Sprintf("testdata/conduct-%d.txt", width), got.String())
 	}
 }

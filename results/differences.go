@@ -105,7 +105,7 @@ func (t tasksByID) task(id string) ComparedTask {
 	if found, ok := t[id]; ok {
 		return found
 	}
-	return ComparedTask{ID: id, Mark: unknown}
+	return ComparedTask{ID: id, Mark: unknownMark}
 }
 
 // changed is empty where a task always passes, or never, in both.

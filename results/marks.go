@@ -19,7 +19,8 @@ type Marks struct {
 	Unlooked string         `json:"unlooked,omitempty"` // why not all was looked at; empty where it was
 }
 
-func (m Marks) count() int { return len(m.Places) + m.More }
+// Count is how many places are marked, listed or not.
+func (m Marks) Count() int { return len(m.Places) + m.More }
 
 // add takes in those of another catalog.
 func (m *Marks) add(other Marks) {

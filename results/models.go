@@ -2,13 +2,10 @@ package results
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
@@ -130,32 +127,4 @@ func (m *Models) plus(more *Models) *Models {
 		}
 	}
 	return sum
-}
-
-// line is m on one line of the table.
-func (m *Models) line() string {
-	parts := []string{fmt.Sprintf("models: %s", text.Count(m.Requests, "request"))}
-	if m.Failed > 0 {
-		parts[0] += fmt.Sprintf(" (%d failed)", m.Failed)
-	}
-	tokens := fmt.Sprintf("%d tokens in", m.Tokens.Input)
-	if m.Tokens.Cached > 0 {
-		tokens += fmt.Sprintf(" (%d cached)", m.Tokens.Cached)
-	}
-	parts = append(parts, tokens, fmt.Sprintf("%d out", m.Tokens.Output))
-	if m.Cost != nil {
-		parts = append(parts, Dollars(*m.Cost))
-	}
-	if m.MedianFirstTokenMS != nil {
-		parts = append(parts, "first token after "+CallTime(m.MedianFirstTokenMS))
-	}
-	for _, o := range []struct {
-		origin evidence.Origin
-		words  string
-	}{{evidence.OriginOutOfBand, "out of band"}, {evidence.OriginUnknown, "of unknown origin"}} {
-		if calls := m.Origins[o.origin]; calls > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s", text.Count(calls, "call"), o.words))
-		}
-	}
-	return strings.Join(parts, ", ") + "\n"
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/model/dialect"
+	"github.com/waza-isolate/waza/report/terminal"
 	"github.com/waza-isolate/waza/results"
 )
 
@@ -99,7 +100,7 @@ func built(t *testing.T, trials ...results.Trial) results.Results {
 func tableOf(t *testing.T, r results.Results) string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := r.Table(&out, 0); err != nil {
+	if err := terminal.Run(&out, r, 0); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()

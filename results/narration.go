@@ -1,8 +1,6 @@
 package results
 
 import (
-	"fmt"
-
 	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
 )
@@ -20,21 +18,4 @@ func narration(trial Trial) *Narration {
 	n := Narration{Sentences: capture.Tell(*trial.Narration, trial.Calls).All(), Narration: *trial.Narration}
 	n.Tools = nil // narration.json has the names that were compared
 	return &n
-}
-
-// Narrations says, a line for each, where agents tell of calls otherwise than they
-// were. It holds agents' own words.
-func (r Results) Narrations() []string {
-	var lines []string
-	for _, task := range r.Tasks {
-		for _, run := range task.Runs {
-			if run.Narration == nil {
-				continue
-			}
-			for _, sentence := range run.Narration.Sentences {
-				lines = append(lines, fmt.Sprintf("%s/%d %s", task.TestID, run.RunNumber, sentence))
-			}
-		}
-	}
-	return lines
 }

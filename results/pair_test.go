@@ -1,7 +1,6 @@
 package results
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -350,23 +349,5 @@ func TestUnlikeOfStrangers(t *testing.T) {
 	got := Compare([]Entry{a, b}).Pairs[0].Unlike[0]
 	if got.What != "networkrun 3: passed" || got.Before != "x[31m" || len(got.After) > 4*maxName {
 		t.Errorf("%.300q", got)
-	}
-}
-
-// Long ids give way to a narrow terminal; nothing else does.
-func TestNarrowPairs(t *testing.T) {
-	a, b := shares(3, 3), shares(3, 0)
-	a.Tasks[0].ID, b.Tasks[0].ID = strings.Repeat("long", 50), strings.Repeat("long", 50)
-	var table bytes.Buffer
-	if err := Compare([]Entry{a, b}).PairTables(&table, 90); err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(table.String()) {
-		if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > 90 {
-			t.Errorf("%d wide: %s", n, line)
-		}
-	}
-	if !strings.Contains(table.String(), "longlong…") && !strings.Contains(table.String(), "…  ") {
-		t.Error(table.String())
 	}
 }

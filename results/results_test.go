@@ -10,6 +10,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/golden"
+	"github.com/waza-isolate/waza/report/terminal"
 	"github.com/waza-isolate/waza/results"
 )
 
@@ -117,7 +118,7 @@ func TestGolden(t *testing.T) {
 	golden.Check(t, "testdata/results.json", string(data))
 
 	var table bytes.Buffer
-	if err := build(t, run(), trials...).Table(&table, 80); err != nil {
+	if err := terminal.Run(&table, build(t, run(), trials...), 80); err != nil {
 		t.Fatal(err)
 	}
 	golden.Check(t, "testdata/table.txt", table.String())
@@ -195,7 +196,7 @@ func TestTableSaysThatNothingWasIsolated(t *testing.T) {
 		r := run()
 		r.Isolated = isolated
 		var table bytes.Buffer
-		if err := build(t, r).Table(&table, 80); err != nil {
+		if err := terminal.Run(&table, build(t, r), 80); err != nil {
 			t.Fatal(err)
 		}
 		if said := strings.HasSuffix(table.String(), "\nnot isolated\n"); said == isolated {
@@ -211,7 +212,7 @@ func TestTableWidth(t *testing.T) {
 	got := build(t, r, trial(long, 1, 1, evidence.ClassTimeout), trial(long, 2, 1, evidence.ClassAgentError), trial(short, 1, 1, evidence.ClassPass))
 	for name, width := range map[string]int{"table-72.txt": 72, "table-wide.txt": 0} {
 		var table bytes.Buffer
-		if err := got.Table(&table, width); err != nil {
+		if err := terminal.Run(&table, got, width); err != nil {
 			t.Fatal(err)
 		}
 		golden.Check(t, "testdata/"+name, table.String())
@@ -232,7 +233,7 @@ func TestServerError(t *testing.T) {
 		t.Errorf("servers %+v", r.Servers)
 	}
 	var table bytes.Buffer
-	if err := r.Table(&table, 0); err != nil || !strings.Contains(table.String(), "server stock: exited before it answered in 1 trial(s)") {
+	if err := terminal.Run(&table, r, 0); err != nil || !strings.Contains(table.String(), "server stock: exited before it answered in 1 trial") {
 		t.Errorf("%s, %v", table.String(), err)
 	}
 }

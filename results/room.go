@@ -125,3 +125,11 @@ func (r *room) transcript(trial Trial) (all []TranscriptEvent) {
 	}
 	return all
 }
+
+func shorten(s string, width int) string {
+	runes := []rune(s)
+	if len(runes) <= width {
+		return s
+	}
+	return string(runes[:width-1]) + "…"
+}

@@ -1,7 +1,6 @@
 package results
 
 import (
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -126,11 +125,6 @@ func (r Results) MetricsByName() (all []Measure) {
 // Unmet are those that are under their thresholds.
 func (r Results) Unmet() []Measure {
 	return slices.DeleteFunc(r.MetricsByName(), func(m Measure) bool { return m.Passed })
-}
-
-// Lack says of a metric, behind its name, by how much it is under its threshold.
-func (m Measure) Lack() string {
-	return fmt.Sprintf("is %.3f, less than its threshold, %.3f", m.Value, m.Threshold)
 }
 
 func metric(name string, tasks []Task) (float64, bool) {

@@ -569,7 +569,7 @@ func (r Record) Weak() []string {
 		return nil
 	}
 	var names []string
-	for _, a := range r.Certificate.GotOut() {
+	for _, a := range r.Certificate.With(evidence.AttackGotOut) {
 		names = append(names, a.Name)
 	}
 	return names

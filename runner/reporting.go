@@ -12,6 +12,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/report"
 	"github.com/waza-isolate/waza/report/junit"
+	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner/plan"
 )
@@ -33,7 +34,7 @@ func (r Record) Report(dir string, summary results.Results) error {
 	}
 	return errors.Join(
 		write(JUnitFile, func(w io.Writer) error { return junit.Write(w, summary) }),
-		write(ReportFile, func(w io.Writer) error { return writeReport(w, []report.Run{r.Shown(dir, summary)}) }),
+		write(ReportFile, func(w io.Writer) error { return writeReport(w, []view.Run{r.Shown(dir, summary)}) }),
 	)
 }
 
@@ -41,7 +42,7 @@ func (r Record) Report(dir string, summary results.Results) error {
 // where they are several, side by side. It writes nothing to them, and does not need the
 // runs to have ended. It holds what figures need of all runs, and one trial at a time.
 func WriteReport(w io.Writer, dirs []string) error {
-	var runs []report.Run
+	var runs []view.Run
 	for _, dir := range dirs {
 		record, err := ReadRecord(dir)
 		if err != nil {
@@ -58,10 +59,10 @@ func WriteReport(w io.Writer, dirs []string) error {
 
 // Reported is what is shown of the run in dir, whose record is r: results over the trials
 // that have verdicts. It writes nothing, and does not need the run to have ended.
-func Reported(dir string, r Record) (report.Run, error) {
+func Reported(dir string, r Record) (view.Run, error) {
 	computed, _, err := compute(dir, r)
 	if err != nil {
-		return report.Run{}, err
+		return view.Run{}, err
 	}
 	run := r.Shown(dir, computed)
 	run.AtWork = r.Ended.IsZero() && Held(dir)
@@ -69,18 +70,18 @@ func Reported(dir string, r Record) (report.Run, error) {
 }
 
 // Shown is what is shown of the run in dir, of which summary is computed.
-func (r Record) Shown(dir string, summary results.Results) report.Run {
-	run := report.Run{
+func (r Record) Shown(dir string, summary results.Results) view.Run {
+	run := view.Run{
 		Dir: dir, ID: r.ID, Eval: r.Eval.Path, EvalSHA256: r.Eval.SHA256, Waza: r.Waza, Build: r.Build,
 		Started: r.Started, Ended: r.Ended, Interrupted: r.Interrupted, FailFast: r.FailFast, Planned: r.Planned(),
 		Isolated: r.Isolated, Network: r.Network, Guarantees: r.Guarantees, Certificate: r.Certificate, Engine: r.Engine,
 		Made: r.Settings(), Results: summary,
 	}
 	for _, ref := range slices.Sorted(maps.Keys(r.Images)) {
-		run.Images = append(run.Images, report.Image{Ref: ref, ID: r.Images[ref].ID})
+		run.Images = append(run.Images, view.Image{Ref: ref, ID: r.Images[ref].ID})
 	}
 	for _, path := range slices.Sorted(maps.Keys(r.Inputs)) {
-		run.Inputs = append(run.Inputs, report.Input{Path: path, SHA256: r.Inputs[path]})
+		run.Inputs = append(run.Inputs, view.Input{Path: path, SHA256: r.Inputs[path]})
 	}
 	return run
 }
@@ -89,7 +90,7 @@ func (r Record) Shown(dir string, summary results.Results) report.Run {
 // each page. Each overview has one.
 const maxServersInNav = 3
 
-func writeReport(w io.Writer, runs []report.Run) error {
+func writeReport(w io.Writer, runs []view.Run) error {
 	if len(runs) == 0 {
 		return errors.New("runner: no run to report")
 	}
@@ -117,7 +118,7 @@ func navItem(text, path string, l report.Links) report.NavItem {
 }
 
 // linksOf are the links of each of the runs of a file.
-func linksOf(runs []report.Run) []report.Links {
+func linksOf(runs []view.Run) []report.Links {
 	links := make([]report.Links, len(runs))
 	for i := range links {
 		links[i].InFile = true
@@ -129,7 +130,7 @@ func linksOf(runs []report.Run) []report.Links {
 }
 
 // notes say of which runs the report is not that of a whole one.
-func notes(runs []report.Run) string {
+func notes(runs []view.Run) string {
 	var all string
 	for i, run := range runs {
 		note := unfinished(run)
@@ -149,7 +150,7 @@ func notes(runs []report.Run) string {
 
 // unfinished says in a sentence that a run has not ended, or not as it was to; empty where
 // it has.
-func unfinished(run report.Run) string {
+func unfinished(run view.Run) string {
 	trials := fmt.Sprintf("%d of %d trials have an outcome.", run.Trials(), run.Planned)
 	switch {
 	case run.AtWork:
@@ -165,7 +166,7 @@ func unfinished(run report.Run) string {
 }
 
 // reportPages are the comparison where there are several runs, and then each run's pages.
-func reportPages(runs []report.Run, links []report.Links) iter.Seq2[report.Page, error] {
+func reportPages(runs []view.Run, links []report.Links) iter.Seq2[report.Page, error] {
 	return func(yield func(report.Page, error) bool) {
 		if len(runs) > 1 && !yield(report.Comparison(compareRuns(runs), runs, links), nil) {
 			return
@@ -185,7 +186,7 @@ func reportPages(runs []report.Run, links []report.Links) iter.Seq2[report.Page,
 	}
 }
 
-func compareRuns(runs []report.Run) results.Comparison {
+func compareRuns(runs []view.Run) results.Comparison {
 	var entries []results.Entry
 	for _, run := range runs {
 		entries = append(entries, results.Entry{Outline: run.Results.Outline(), Path: run.Dir, Made: run.Made})
@@ -193,7 +194,7 @@ func compareRuns(runs []report.Run) results.Comparison {
 	return results.Compare(entries)
 }
 
-func pagesOf(run report.Run, links report.Links, most report.Bounds) iter.Seq2[report.Page, error] {
+func pagesOf(run view.Run, links report.Links, most report.Bounds) iter.Seq2[report.Page, error] {
 	return func(yield func(report.Page, error) bool) {
 		if !yield(report.Overview(run, links), nil) || !yield(report.Servers(run, links), nil) {
 			return

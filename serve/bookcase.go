@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"sync"
 
-	"github.com/waza-isolate/waza/report"
+	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/runner"
 )
 
@@ -26,20 +26,20 @@ type book struct {
 
 	mu     sync.Mutex // held while it is read, so that it is read once
 	stamps stamps     // of its files; guarded by mu
-	run    report.Run // guarded by mu
+	run    view.Run   // guarded by mu
 	err    error      // guarded by mu
 }
 
 func newBookcase(dir string) *bookcase { return &bookcase{dir: dir} }
 
 // run is what is shown of a run, as its files are now; without a record that is nothing.
-func (c *bookcase) run(ctx context.Context, r Run) (report.Run, error) {
+func (c *bookcase) run(ctx context.Context, r Run) (view.Run, error) {
 	if r.Planned == 0 {
-		return report.Run{ID: r.ID, AtWork: r.live()}, nil
+		return view.Run{ID: r.ID, AtWork: r.live()}, nil
 	}
 	p, err := openPlace(c.dir, r.ID)
 	if err != nil {
-		return report.Run{}, err
+		return view.Run{}, err
 	}
 	defer func() { _ = p.Close() }()
 	b := c.book(r.ID)
@@ -57,13 +57,13 @@ func (c *bookcase) run(ctx context.Context, r Run) (report.Run, error) {
 	return shown, b.err
 }
 
-func readReported(ctx context.Context, p *place) (report.Run, error) {
+func readReported(ctx context.Context, p *place) (view.Run, error) {
 	if err := p.isPlain(ctx, "."); err != nil {
-		return report.Run{}, err
+		return view.Run{}, err
 	}
 	record, err := readRecord(p)
 	if err != nil {
-		return report.Run{}, err
+		return view.Run{}, err
 	}
 	shown, err := runner.Reported(p.dir, record)
 	shown.Dir = filepath.Base(p.dir)

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/waza-isolate/waza/report"
+	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner"
 )
@@ -39,7 +40,7 @@ func (s *Server) comparePage(w http.ResponseWriter, r *http.Request) {
 }
 
 // compare holds runs against the first of them, each by its trials that have verdicts.
-func (s *Server) compare(ctx context.Context, ids []string) (c results.Comparison, shown []report.Run, err error) {
+func (s *Server) compare(ctx context.Context, ids []string) (c results.Comparison, shown []view.Run, err error) {
 	if len(ids) < 2 || len(ids) > maxCompared {
 		return c, nil, &badRequest{fmt.Sprintf("Name from 2 to %d runs to compare.", maxCompared)}
 	}

@@ -100,7 +100,7 @@ func (s *state) complain(err error) {
 		fmt.Fprintln(s.stderr, text.InertLines(strings.TrimRight(problems.Error(), "\n")))
 		return
 	}
-	fmt.Fprintf(s.stderr, "waza: %s\n", indented(err.Error()))
+	fmt.Fprintf(s.stderr, "waza: %s\n", text.Indented(err.Error()))
 }
 
 func (s *state) app() *cli.App {

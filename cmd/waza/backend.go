@@ -7,6 +7,7 @@ import (
 
 	"github.com/waza-isolate/waza/containers"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox/local"
@@ -23,9 +24,6 @@ type backend interface {
 	Close(ctx context.Context) error
 }
 
-// notIsolated is said wherever a run without --isolate says anything.
-const notIsolated = "nothing was isolated: agents and servers ran as processes of yours"
-
 func (j *job) openBackend(ctx context.Context) (backend, error) {
 	if j.options.isolate {
 		return containers.Open(ctx, containers.Options{
@@ -37,7 +35,7 @@ func (j *job) openBackend(ctx context.Context) (backend, error) {
 }
 
 // warnOf says what failed and harms no trial.
-func (j *job) warnOf(err error) { fmt.Fprintf(j.stderr, "warning: %s\n", indented(err.Error())) }
+func (j *job) warnOf(err error) { fmt.Fprintf(j.stderr, "warning: %s\n", text.Indented(err.Error())) }
 
 // warn says before anything starts that nothing will be isolated, and what of the
 // eval has no effect then.

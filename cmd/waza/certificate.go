@@ -44,7 +44,7 @@ func (s *state) certificateOf(ctx context.Context, attackable selftest.Backend, 
 		return &c, nil
 	}
 	var names strings.Builder
-	for _, a := range c.GotOut() {
+	for _, a := range c.With(evidence.AttackGotOut) {
 		if !a.Allowed {
 			names.WriteString(" --allow-weak " + a.Name)
 		}

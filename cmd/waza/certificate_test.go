@@ -56,7 +56,7 @@ tasks: [task.yaml]
 	if p.exists("run", "trials") {
 		t.Error("a trial was run")
 	}
-	if got := p.record().Certificate; got == nil || got.Probed != evidence.ProbedNow || len(got.GotOut()) != len(holes) {
+	if got := p.record().Certificate; got == nil || got.Probed != evidence.ProbedNow || len(got.With(evidence.AttackGotOut)) != len(holes) {
 		t.Errorf("certificate %+v", got)
 	}
 
@@ -79,7 +79,7 @@ tasks: [task.yaml]
 	if record.Certificate.Probed != evidence.ProbedCached {
 		t.Errorf("the certificate was probed %s", record.Certificate.Probed)
 	}
-	for _, a := range record.Certificate.GotOut() {
+	for _, a := range record.Certificate.With(evidence.AttackGotOut) {
 		if !a.Allowed || !slices.Contains(results.Config.Weak, a.Name) || !strings.Contains(strings.Join(trial.Guarantees.Missing, "\n"), a.Name) {
 			t.Errorf("%+v is not told: %q, %q", a, results.Config.Weak, trial.Guarantees.Missing)
 		}

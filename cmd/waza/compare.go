@@ -8,6 +8,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/report/markdown"
+	"github.com/waza-isolate/waza/report/terminal"
 	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner"
 )
@@ -66,9 +67,9 @@ func (s *state) compare(c results.Comparison, f format, file string) error {
 	case formatGitHub:
 		return markdown.Comparison(s.stdout, c)
 	}
-	if err := c.Table(s.stdout, width(s.stdout)); err != nil || len(c.Pairs) == 0 {
+	if err := terminal.Comparison(s.stdout, c, width(s.stdout)); err != nil || len(c.Pairs) == 0 {
 		return err
 	}
 	fmt.Fprintln(s.stdout)
-	return c.PairTables(s.stdout, width(s.stdout))
+	return terminal.Pairs(s.stdout, c, width(s.stdout))
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/ansi"
+	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner"
 )
@@ -42,7 +41,7 @@ func TestEpilogue(t *testing.T) {
 	end := func(l loudness) string {
 		s, out, _ := testState()
 		j := &job{state: s, options: runOptions{loudness: l}}
-		j.epilogue(dir, record, results.Results{}, done)
+		j.epilogue(record, record.Shown(dir, results.Results{}), done)
 		checkPrintable(t, "epilogue", out.String())
 		return strings.ReplaceAll(out.String(), dir, "RUN")
 	}
@@ -68,34 +67,6 @@ func TestEpilogue(t *testing.T) {
 	}
 }
 
-// What several attempts ended with is said once.
-func TestAttemptsBefore(t *testing.T) {
-	t.Parallel()
-	r := finished("price", 1, 3, evidence.ClassInfra, "no engine")
-	r.Verdicts.Reason = evidence.ReasonSandbox
-	attempt := evidence.Trial{Class: evidence.ClassInfra, Reason: evidence.ReasonSandbox, Message: "no engine\nat all"}
-	r.Earlier = []evidence.Trial{attempt, attempt}
-	if got, want := attemptsBefore(r), "price/1 infra after 2 attempt(s) that ended as infra: for the same reason"; got != want {
-		t.Errorf("%q", got)
-	}
-	r.Verdicts.Class, r.Verdicts.Reason, r.Verdicts.Message = evidence.ClassPass, "", ""
-	if got, want := attemptsBefore(r), "price/1 pass after 2 attempt(s) that ended as infra: sandbox: no engine"; got != want {
-		t.Errorf("%q", got)
-	}
-}
-
-// Where nobody says why, how a trial ended is said once.
-func TestEpilogueWithoutAWord(t *testing.T) {
-	t.Parallel()
-	done := []runner.Result{finished("t", 1, 1, evidence.ClassTimeout, "")}
-	for _, atLength := range []bool{true, false} {
-		lines := ending{dir: "run", done: done}.failures(atLength)
-		if diff := cmp.Diff([]string{"t/1 timeout", "  waza show run t 1"}, lines); diff != "" {
-			t.Error(diff)
-		}
-	}
-}
-
 // An agent that ended by itself has said why, where it said anything.
 func TestWhyAgentEnded(t *testing.T) {
 	t.Parallel()
@@ -108,7 +79,7 @@ func TestWhyAgentEnded(t *testing.T) {
 	} {
 		r := finished("price", 1, 3, evidence.ClassAgentError, "exited\nnote")
 		r.Dir, r.Verdicts.Reason = evidence.Dir(dir), reason
-		if got := withLastWords(r).Message; got != want {
+		if got := ended(r).Outcome().Message; got != want {
 			t.Errorf("%s: %q, want %q", reason, got, want)
 		}
 	}
@@ -118,29 +89,9 @@ func TestWhyAgentEnded(t *testing.T) {
 	hostile := finished("price", 1, 3, evidence.ClassAgentError, "exited")
 	hostile.Dir, hostile.Verdicts.Reason = evidence.Dir(dir), evidence.ReasonSignal
 	s, out, _ := testState()
-	s.printLines(ending{done: []runner.Result{hostile}}.failures(true))
+	j := &job{state: s}
+	j.epilogue(runner.Record{}, view.Run{}, []runner.Result{hostile})
 	if checkPrintable(t, "last words", out.String()); !strings.Contains(out.String(), "price/1 agent_error (signal): exited: ") {
 		t.Errorf("%q", out.String())
-	}
-}
-
-// TestEpilogueIsBounded has a hundred trials fail at length.
-func TestEpilogueIsBounded(t *testing.T) {
-	t.Parallel()
-	var done []runner.Result
-	for number := range 100 {
-		done = append(done, finished("t", number+1, 1, evidence.ClassFail, strings.Repeat("why\n", 1000),
-			evidence.Verdict{Name: "g", Result: evidence.VerdictFail, Feedback: strings.Repeat("f", 1<<20)}))
-	}
-	e := ending{dir: "run", done: done, style: ansi.Coloured()}
-	lines := e.failures(true)
-	if text := strings.Join(lines, "\n"); len(lines) != 3*maxFailures+1 || len(text) > maxFailures*4*shownBytes {
-		t.Errorf("%d lines, %d bytes", len(lines), len(text))
-	}
-	if want := fmt.Sprintf("and %d more that did not pass; waza show run lists all trials", 100-maxFailures); lines[len(lines)-1] != want {
-		t.Errorf("%q", lines[len(lines)-1])
-	}
-	if len(e.slowest()) != 1 || len(ending{done: done[:3]}.slowest()) != 0 {
-		t.Error("slowest")
 	}
 }

@@ -44,8 +44,8 @@ func either(all []format) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// terminal returns the terminal behind w, if there is one.
-func terminal(w io.Writer) (fd int, ok bool) {
+// terminalOf returns the terminal behind w, if there is one.
+func terminalOf(w io.Writer) (fd int, ok bool) {
 	if s, ok := w.(*screen); ok {
 		w = s.out
 	}
@@ -58,13 +58,13 @@ func terminal(w io.Writer) (fd int, ok bool) {
 
 // styleOf is how text for w is coloured.
 func (s *state) styleOf(w io.Writer) ansi.Style {
-	_, isTerminal := terminal(w)
+	_, isTerminal := terminalOf(w)
 	return ansi.StyleFor(isTerminal, s.lookup)
 }
 
 // width is how many columns a line may have; 0 is any number.
 func width(w io.Writer) int {
-	fd, ok := terminal(w)
+	fd, ok := terminalOf(w)
 	if !ok {
 		return 0
 	}

@@ -8,6 +8,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/report/terminal"
 	"github.com/waza-isolate/waza/runner"
 )
 
@@ -66,7 +68,9 @@ func (s *state) gradeCommand() *cli.Command {
 			}
 			if format == formatDefault {
 				fmt.Fprintln(s.stdout)
-				s.narrations(summary)
+				for _, line := range terminal.Narrations(summary) {
+					fmt.Fprintln(s.stdout, line)
+				}
 				fmt.Fprintf(s.stdout, "run directory: %s\n", dir)
 			}
 			return exitWith(record.ExitCode(summary))
@@ -138,7 +142,7 @@ func (s *state) warnOfChanges(record runner.Record, dir string) error {
 	s.warnOfGone(record, dir)
 	changed, err := record.Changed(dir)
 	for _, name := range changed {
-		fmt.Fprintf(s.stderr, "warning: %s was changed after the run\n", printable(name))
+		fmt.Fprintf(s.stderr, "warning: %s was changed after the run\n", text.Inert(name))
 	}
 	return err
 }
@@ -146,7 +150,7 @@ func (s *state) warnOfChanges(record runner.Record, dir string) error {
 // warnOfGone names evidence that the run left and that is not there.
 func (s *state) warnOfGone(record runner.Record, dir string) {
 	for _, name := range record.Gone(dir) {
-		fmt.Fprintf(s.stderr, "warning: %s is missing\n", printable(name))
+		fmt.Fprintf(s.stderr, "warning: %s is missing\n", text.Inert(name))
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/internal/wholefile"
 	"github.com/waza-isolate/waza/mcpconfig"
 )
@@ -52,7 +53,7 @@ func (s *state) findTarget(c *cli.Context, o inspectOptions) (target, error) {
 		return s.fileTarget(name, o)
 	}
 	if mcpconfig.CheckName(name) != nil || strings.ContainsAny(name, `./\`) {
-		return target{}, usage("%s is not a file, a server's name or a URL", printable(name))
+		return target{}, usage("%s is not a file, a server's name or a URL", text.Inert(name))
 	}
 	return s.namedTarget(name, o)
 }
@@ -96,7 +97,7 @@ func (s *state) clientData(name string, data []byte, o inspectOptions) (target, 
 		return target{}, &exitError{exitUsage, err}
 	}
 	for _, n := range client.Notes {
-		fmt.Fprintf(s.stderr, "%s:%d:%d: note: %s\n", client.Name, n.Position.Line, n.Position.Column, printable(n.Text))
+		fmt.Fprintf(s.stderr, "%s:%d:%d: note: %s\n", client.Name, n.Position.Line, n.Position.Column, text.Inert(n.Text))
 	}
 	e, err := eval.OfClient(client, o.image)
 	if err != nil {

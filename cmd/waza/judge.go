@@ -9,6 +9,7 @@ import (
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/model/judge"
 	"github.com/waza-isolate/waza/runner"
 )
@@ -88,10 +89,10 @@ func unnamed(j evidence.Judge, url, keyEnv string) (flags string) {
 		}
 	}
 	if j.BaseURL != url && !isKnown {
-		flags = "--" + judgeURL + " " + shellWord(j.BaseURL)
+		flags = "--" + judgeURL + " " + text.ShellWord(j.BaseURL)
 	}
 	if j.APIKeyEnv != "" && j.APIKeyEnv != keyEnv && !isUsual {
-		flags += " --" + judgeKeyEnv + " " + shellWord(j.APIKeyEnv)
+		flags += " --" + judgeKeyEnv + " " + text.ShellWord(j.APIKeyEnv)
 	}
 	return strings.TrimSpace(flags)
 }

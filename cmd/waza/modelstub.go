@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/internal/wholefile"
 	"github.com/waza-isolate/waza/model/stub"
 )
@@ -75,7 +76,7 @@ func onLoopback(address string) string {
 func (s *state) tellOfModel() func(stub.Told) {
 	logger := log.New(s.stderr, "", 0)
 	return func(told stub.Told) {
-		logger.Printf("%d %s %s %s: %s", told.Status, told.Method, printable(told.Path), printable(told.Model), printable(told.What))
+		logger.Printf("%d %s %s %s: %s", told.Status, told.Method, text.Inert(told.Path), text.Inert(told.Model), text.Inert(told.What))
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/internal/wholefile"
 	"github.com/waza-isolate/waza/mcpconfig"
 )
@@ -54,7 +55,7 @@ func (s *state) overlayFrom(path string) (*mcpconfig.ClientFile, error) {
 		return nil, &exitError{exitUsage, err}
 	}
 	for _, n := range overlay.Notes {
-		fmt.Fprintf(s.stderr, "%s:%d:%d: note: %s\n", printable(overlay.Name), n.Position.Line, n.Position.Column, printable(n.Text))
+		fmt.Fprintf(s.stderr, "%s:%d:%d: note: %s\n", text.Inert(overlay.Name), n.Position.Line, n.Position.Column, text.Inert(n.Text))
 	}
 	return overlay, nil
 }

@@ -50,7 +50,7 @@ const (
 // newProgress shows the progress of total trials, at most workers at once, until it is
 // closed.
 func newProgress(ctx context.Context, s *screen, lookup func(string) (string, bool), l loudness, total, workers int) *progress {
-	_, isTerminal := terminal(s.out)
+	_, isTerminal := terminalOf(s.out)
 	kind, _ := lookup("TERM")
 	p := &progress{
 		screen: s, live: isTerminal && kind != "dumb" && l != quiet, loudness: l, style: ansi.StyleFor(isTerminal, lookup), running: ctx,
@@ -131,7 +131,7 @@ func (p *progress) close() {
 func (p *progress) update(u runner.Update) {
 	if u.Result != nil {
 		result := *u.Result
-		result.Verdicts = withLastWords(result)
+		result.Verdicts = ended(result).Outcome()
 		u.Result = &result
 	}
 	p.mu.Lock()

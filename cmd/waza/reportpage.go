@@ -13,8 +13,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/report"
 	"github.com/waza-isolate/waza/report/markdown"
+	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/sandbox"
 )
@@ -147,7 +147,7 @@ func (s *state) wrote(file string) error {
 }
 
 // comment prints a comment on a run, or writes it to a file where one is named.
-func (s *state) comment(run report.Run, file string) error {
+func (s *state) comment(run view.Run, file string) error {
 	write := func(w io.Writer) error { return markdown.Comment(w, run) }
 	if file == "" {
 		return write(s.stdout)

@@ -226,7 +226,7 @@ func (s *state) warnOnce(warnings []*strictyaml.Error) {
 			continue
 		}
 		s.warned[line] = true
-		fmt.Fprintln(s.stderr, printable(line))
+		fmt.Fprintln(s.stderr, text.Inert(line))
 	}
 }
 
@@ -486,7 +486,7 @@ func (j *job) runnerOptions(dir string) runner.Options {
 
 // snapshots writes the eval's snapshots.
 func (j *job) snapshots() *runner.Snapshots {
-	return runner.NewSnapshots(j.eval, j.tasks, func(said string) { fmt.Fprintln(j.stderr, printable(said)) })
+	return runner.NewSnapshots(j.eval, j.tasks, func(said string) { fmt.Fprintln(j.stderr, text.Inert(said)) })
 }
 
 func (j *job) workers() int {

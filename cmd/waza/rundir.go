@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/sandbox"
@@ -61,15 +60,4 @@ func alive(err error) error {
 		return usage("%w", err)
 	}
 	return infra(err)
-}
-
-// shellWord is s as a shell takes it for one word.
-func shellWord(s string) string {
-	plain := func(r rune) bool {
-		return strings.ContainsRune("/._-+=:@%,", r) || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
-	}
-	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

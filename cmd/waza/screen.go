@@ -81,7 +81,7 @@ func (s *screen) drawLocked(text string, lines []string) error {
 // size is the terminal's as it is now.
 func (s *screen) size() liveview.Size {
 	usual := liveview.Size{Columns: 80, Rows: 24}
-	fd, ok := terminal(s.out)
+	fd, ok := terminalOf(s.out)
 	if !ok {
 		return usual
 	}

@@ -158,7 +158,7 @@ func (r *series) one(ctx context.Context, i int, j *job) (results.Entry, int) {
 }
 
 func firstLine(s string) string {
-	return printable(text.FirstLine(s))
+	return text.Inert(text.FirstLine(s))
 }
 
 // worse is the exit code that says more of what went wrong.

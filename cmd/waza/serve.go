@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/serve"
 )
@@ -104,7 +105,7 @@ func (s *state) serve(ctx context.Context, dir string, address *net.TCPAddr) err
 	if runs == 1 {
 		what = "run"
 	}
-	fmt.Fprintf(s.stdout, "%d %s in %s\n%s\n", runs, what, printable(dir), server.URL(listener.Addr()))
+	fmt.Fprintf(s.stdout, "%d %s in %s\n%s\n", runs, what, text.Inert(dir), server.URL(listener.Addr()))
 	if err := server.Serve(ctx, listener); err != nil {
 		return infra(err)
 	}

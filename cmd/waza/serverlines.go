@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // lineWriter shows each line of what is written to it, redacted, after a prefix.
@@ -31,7 +32,7 @@ func (w *lineWriter) Write(b []byte) (int, error) {
 		}
 		line := strings.ToValidUTF8(w.secrets.String(string(w.held[:end])), "\uFFFD")
 		w.held = w.held[end+1:]
-		if _, err := io.WriteString(w.out, w.prefix+printable(line)+"\n"); err != nil {
+		if _, err := io.WriteString(w.out, w.prefix+text.Inert(line)+"\n"); err != nil {
 			return 0, err
 		}
 	}

@@ -4,15 +4,13 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/ansi"
-	"github.com/waza-isolate/waza/internal/defence"
-	"github.com/waza-isolate/waza/internal/liveview"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report/conversation"
+	"github.com/waza-isolate/waza/report/terminal"
 	"github.com/waza-isolate/waza/runner"
 )
 
@@ -31,12 +29,12 @@ func (s *state) showCommand() *cli.Command {
 				return usage("show takes a run directory, and the trial to show; see waza show --help")
 			}
 			which := strings.Join(c.Args().Slice()[1:], "/")
-			return s.showTrial(c.Args().First(), which, shown{full: c.Bool("full"), style: s.styleOf(s.stdout)})
+			return s.showTrial(c.Args().First(), which, terminal.Shown{Full: c.Bool("full"), Style: s.styleOf(s.stdout)})
 		},
 	}
 }
 
-func (s *state) showTrial(dir, which string, as shown) error {
+func (s *state) showTrial(dir, which string, as terminal.Shown) error {
 	if _, err := runner.ReadRecord(dir); err != nil {
 		return usage("%w", err)
 	}
@@ -47,7 +45,7 @@ func (s *state) showTrial(dir, which string, as shown) error {
 	case len(found) == 0 && which == "":
 		return usage("%s has no trial that has ended", dir)
 	case len(found) == 0:
-		return usage("%s has no trial %s; see waza show %s", dir, printable(which), dir)
+		return usage("%s has no trial %s; see waza show %s", dir, text.Inert(which), dir)
 	}
 	if len(found) == 1 {
 		err = s.printTrial(found[0], as)
@@ -60,13 +58,12 @@ func (s *state) showTrial(dir, which string, as shown) error {
 	return nil
 }
 
-func (s *state) printTrial(dir evidence.Dir, as shown) error {
+func (s *state) printTrial(dir evidence.Dir, as terminal.Shown) error {
 	talk, err := conversation.Read(dir, nil)
 	if err != nil {
 		return err
 	}
-	_, err = s.stdout.Write(as.conversation(talk))
-	return err
+	return terminal.Conversation(s.stdout, talk, as)
 }
 
 // trialsNamed are the trials of a run that TASK or TASK/N names; all for "".
@@ -94,73 +91,11 @@ func (s *state) listTrials(dir string, trials []evidence.Dir) error {
 			verdicts = evidence.Verdicts{}
 		}
 		class, reason, _ := trial.Outcome(verdicts)
-		line := fmt.Sprintf("waza show %s %s %d", shellWord(dir), shellWord(trial.Task), trial.Number)
-		outcome := liveview.Paint(s.styleOf(s.stdout), class)(printable(class.With(reason)))
-		if _, err := fmt.Fprintf(s.stdout, "%s  %s\n", printable(line), outcome); err != nil {
+		line := fmt.Sprintf("waza show %s %s %d", text.ShellWord(dir), text.ShellWord(trial.Task), trial.Number)
+		outcome := terminal.Paint(s.styleOf(s.stdout), class)(text.Inert(class.With(reason)))
+		if _, err := fmt.Fprintf(s.stdout, "%s  %s\n", text.Inert(line), outcome); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// shown writes what was said for a person. Everything that a stranger said is set in, so
-// that it cannot look like a line of ours, and holds nothing that controls a terminal.
-type shown struct {
-	full  bool
-	style ansi.Style
-	began time.Time // that times are told from; those before it have a minus
-}
-
-// What is shown of a text where not all is.
-const (
-	shownLines = 12
-	shownBytes = 800
-)
-
-// text is a stranger's, set in.
-func (s shown) text(indent, text string) string {
-	text = strings.ReplaceAll(strings.TrimRight(text, "\r\n\t "), "\r\n", "\n")
-	if text == "" {
-		return ""
-	}
-	cut, left := text, 0
-	if !s.full {
-		cut, left = clip(text)
-	}
-	if !defence.IndentedText {
-		indent = ""
-	}
-	var out strings.Builder
-	for line := range strings.SplitSeq(cut, "\n") {
-		out.WriteString(strings.TrimRight(indent+printable(line), " ") + "\n")
-	}
-	if left > 0 {
-		fmt.Fprintf(&out, "%s… %d more bytes; --full shows them\n", indent, left)
-	}
-	return out.String()
-}
-
-// clip is the beginning of a text, and how many bytes it leaves out.
-func clip(text string) (string, int) {
-	if !defence.ClippedText {
-		return text, 0
-	}
-	cut := text
-	if len(cut) > shownBytes {
-		cut = strings.ToValidUTF8(cut[:shownBytes], "")
-	}
-	if lines := strings.SplitAfterN(cut, "\n", shownLines+1); len(lines) > shownLines {
-		cut = strings.TrimSuffix(strings.Join(lines[:shownLines], ""), "\n")
-	}
-	return cut, len(text) - len(cut)
-}
-
-// line is a stranger's text on one line.
-func (s shown) line(text string) string {
-	const most = shownBytes / 4
-	text, mark := strings.TrimSpace(text), ""
-	if defence.ClippedText && !s.full && len(text) > most {
-		text, mark = strings.ToValidUTF8(text[:most], ""), "…"
-	}
-	return printable(strings.NewReplacer("\r\n", " ", "\n", " ").Replace(text)) + mark
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/waza-isolate/waza/internal/ansi"
 	"github.com/waza-isolate/waza/internal/golden"
 	"github.com/waza-isolate/waza/report/conversation"
+	"github.com/waza-isolate/waza/report/terminal"
 )
 
 // attacked is a trial whose agent tries a call three times, finds an attacker's words in a
@@ -134,9 +135,11 @@ func TestShowAttacked(t *testing.T) {
 	}
 	talk, err := conversation.Read(dir, nil)
 	r.must(err)
+	var coloured strings.Builder
+	r.must(terminal.Conversation(&coloured, talk, terminal.Shown{Style: ansi.Coloured()}))
 	for name, got := range map[string]string{
 		"attacked": plain,
-		"coloured": strings.ReplaceAll(string(shown{style: ansi.Coloured()}.conversation(talk)), "\x1b", "ESC"),
+		"coloured": strings.ReplaceAll(coloured.String(), "\x1b", "ESC"),
 	} {
 		file := filepath.Join("testdata", "show", name+".golden")
 		golden.Check(t, file, got)

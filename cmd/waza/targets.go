@@ -15,6 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // maxDiscovered bounds how many files --discover looks at.
@@ -217,7 +218,7 @@ func (s *state) runAll(c *cli.Context, evals []string) error {
 	}
 	worst := exitOK
 	for i, eval := range evals {
-		fmt.Fprintf(s.stderr, "eval %d of %d: %s\n", i+1, len(evals), printable(eval))
+		fmt.Fprintf(s.stderr, "eval %d of %d: %s\n", i+1, len(evals), text.Inert(eval))
 		one := *s
 		one.target, one.apart = eval, slug(strings.TrimSuffix(filepath.ToSlash(eval), filepath.Ext(eval)))
 		var exit *exitError

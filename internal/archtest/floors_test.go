@@ -37,15 +37,15 @@ var floors = [][]string{
 	},
 	// Verdicts, numbers, transcripts.
 	{"agents/transcript", "grading", "model/stub", "results"},
-	// All of a trial, in the order in which a person reads it.
-	{"report/conversation"},
+	// All of a trial, in the order in which a person reads it, and what is shown of a run.
+	{"report/conversation", "report/view"},
 	// Agents and reports.
 	{
 		"agents/adapter", "agents/llm", "agents/mock", "agents/script", "mcp/mock", "report", "report/inspection",
-		"report/junit",
+		"report/junit", "report/markdown", "report/terminal",
 	},
 	// The eval, which names graders, agents and mocks.
-	{"agents", "eval", "report/markdown"},
+	{"agents", "eval"},
 	{"model/gateway", "runner/gitrepo", "schemas/generate"},
 	{"runner/plan"},
 	// Runs, and the backends of their sandboxes, which know plans and not runs.
@@ -129,6 +129,7 @@ var deletable = map[string]map[string]string{
 	"report/inspection": {"runner": "not yet: the runner makes the inspection from the evidence"},
 	"report/junit":      {"runner": "not yet: the runner writes every run's files"},
 	"report/markdown":   {},
+	"report/terminal":   {"internal/liveview": "paints outcomes alike"},
 	"sandbox/local":     {},
 	"sandbox/selftest":  {"attacks": "attacks what it probes"},
 	"serve":             {},

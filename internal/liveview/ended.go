@@ -6,9 +6,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/ansi"
 	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/report/terminal"
+	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner"
 )
@@ -16,27 +17,16 @@ import (
 // Ended is a line that says how an attempt ended and why, in a sentence.
 func Ended(u runner.Update, style ansi.Style) string {
 	v := u.Result.Verdicts
-	class := Paint(style, v.Class)(fmt.Sprintf("%-11s", v.Class.With(v.Reason)))
+	class := terminal.Paint(style, v.Class)(fmt.Sprintf("%-11s", v.Class.With(v.Reason)))
 	took := u.Result.Trial.Ended.Sub(u.Result.Trial.Started)
 	line := fmt.Sprintf("%s %s  %.1fs", class, safe(fmt.Sprintf("%s/%d", u.Task, u.Number)), took.Seconds())
-	if why := results.WhyOf(v).Line(); why != "" {
+	if why := view.WhyOf(results.Graded(v)).Line(); why != "" {
 		line += "  " + safe(why)
 	}
 	if u.Phase == runner.PhaseAgain {
 		line += "; once more"
 	}
 	return line
-}
-
-// Paint is how an outcome is painted.
-func Paint(style ansi.Style, class evidence.Class) func(string) string {
-	switch class {
-	case evidence.ClassPass:
-		return style.Good
-	case evidence.ClassInfra, evidence.ClassError:
-		return style.Doubtful
-	}
-	return style.Bad
 }
 
 // maxNamed is how many trials a line names that are at work.

@@ -40,6 +40,11 @@ var (
 	ahead = regexp.MustCompile(`^::([A-Za-z])`)
 )
 
+// Indented is [InertLines] of a text, set in below its first line.
+func Indented(s string) string {
+	return strings.ReplaceAll(InertLines(strings.TrimRight(s, "\n")), "\n", "\n    ")
+}
+
 // disobeyed puts a blank into what a CI system would take for a command. Indenting does
 // not do: GitHub's runner looks behind blanks at the beginning.
 func disobeyed(line string) string {

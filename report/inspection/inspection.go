@@ -60,18 +60,15 @@ func CertificateOf(c *evidence.Certificate) *Certificate {
 	if c == nil {
 		return nil
 	}
-	short := &Certificate{At: c.At}
-	for _, a := range c.Attacks {
-		switch a.Result {
-		case evidence.AttackHeld:
-			short.Held++
-		case evidence.AttackGotOut:
-			short.GotOut = append(short.GotOut, a.Name)
-		default:
-			short.NotTried = append(short.NotTried, a.Name)
+	names := func(result evidence.AttackResult) (all []string) {
+		for _, a := range c.With(result) {
+			all = append(all, a.Name)
 		}
+		return all
 	}
-	return short
+	return &Certificate{
+		At: c.At, Held: len(names(evidence.AttackHeld)), GotOut: names(evidence.AttackGotOut), NotTried: names(evidence.AttackNotTried),
+	}
 }
 
 // Server is what was found of one server.

@@ -22,6 +22,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
 )
 
@@ -164,7 +165,7 @@ func properties(r results.Results) []property {
 func metricCase(class string, m results.Measure) testcase {
 	c := testcase{Classname: class, Name: nameOf("metric " + m.Identifier)}
 	if !m.Passed {
-		c.Failure = &problem{Type: "metric", Message: "it " + m.Lack()}
+		c.Failure = &problem{Type: "metric", Message: "it " + view.Lack(m)}
 	}
 	return c
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
 )
 
@@ -36,13 +37,13 @@ func taskCase(class string, planned int, task results.Task, texts *budget) testc
 	}
 	why := func(runs []results.RunResult) *problem {
 		first := runs[0]
-		message := cmp.Or(first.Why().Line(), first.Outcome.With(first.Reason))
+		message := view.Line(first)
 		if bad := len(failed) + len(broken); planned > 1 {
 			message = fmt.Sprintf("%d of %d trials did not pass: %s", bad, max(planned, len(task.Runs)), message)
 		}
 		return &problem{Type: line(string(first.Outcome)), Message: line(message), Text: texts.take(told.String())}
 	}
-	switch missing := planned - len(task.Runs); {
+	switch missing := len(view.TaskOf(task, planned).Missing); {
 	case len(failed) > 0:
 		c.Failure = why(failed)
 	case len(broken) > 0:
@@ -61,7 +62,7 @@ func reasons(run results.RunResult) string {
 	if run.Message != "" {
 		ended += ": " + run.Message
 	}
-	why := run.Why()
+	why := view.WhyOf(run)
 	why.Own = ended
 	return strings.Join(why.Reasons(), "\n") + "\n"
 }

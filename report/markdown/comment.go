@@ -3,23 +3,22 @@ package markdown
 import (
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/text"
-	"github.com/waza-isolate/waza/report"
+	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
 )
 
 // Comment writes what a run came to: the verdict, a table of its tasks, why trials did not
 // pass, how servers fared, and what isolated the trials. An error is w's.
-func Comment(w io.Writer, run report.Run) error {
+func Comment(w io.Writer, run view.Run) error {
 	var p page
 	p.verdict(run)
-	p.tasks(run.Results.Tasks)
+	p.tasks(run.Results)
 	p.failures(run.Results.Tasks)
 	p.servers(run.Results.Servers)
 	p.printf("%s\n\n", isolation(run))
@@ -27,14 +26,14 @@ func Comment(w io.Writer, run report.Run) error {
 	if model := run.Results.Config.ModelID; model != "" {
 		p.printf(", model %s", code(model))
 	}
-	for _, label := range results.LabelTexts(run.Results.Labels) {
+	for _, label := range view.LabelTexts(run.Results.Labels) {
 		p.printf(", %s", code(label))
 	}
 	p.printf(", waza %s</sub>\n", code(run.Waza))
 	return p.writeTo(w)
 }
 
-func (p *page) verdict(run report.Run) {
+func (p *page) verdict(run view.Run) {
 	r := run.Results
 	passed, counted := 0, 0
 	for _, task := range r.Tasks {
@@ -42,26 +41,26 @@ func (p *page) verdict(run report.Run) {
 			passed, counted = passed+s.PassedRuns, counted+s.TotalRuns
 		}
 	}
-	p.printf("### %s: %s\n\n", run.Word(), code(r.EvalName))
+	p.printf("### %s: %s\n\n", run.Verdict(), code(r.EvalName))
 	p.printf("%d of %s passed", r.Summary.Succeeded, text.Count(r.Summary.TotalTests, "task"))
 	if s := r.Summary.Statistics; s != nil {
-		p.printf(", %s", interval(s.SuccessRateCI))
+		p.printf(", %s", view.Interval(s.SuccessRateCI))
 	}
 	p.printf("; %d of %s", passed, text.Count(counted, "trial"))
 	if r.Summary.DurationMS > 0 { // it has come to its end
 		p.printf("; %s", took(r.Summary.DurationMS))
 	}
 	if m := r.Summary.Models; m != nil && m.Cost != nil {
-		p.printf("; %s", results.Dollars(*m.Cost))
+		p.printf("; %s", view.Dollars(*m.Cost))
 	}
 	p.WriteString(".\n\n")
 	if missing := run.ToldMissing(); len(missing) > 0 {
 		p.printf("%s\n\n", strings.Join(missing, " "))
 	}
 	for _, m := range r.Unmet() {
-		p.printf("Metric %s %s.\n\n", code(m.Identifier), m.Lack())
+		p.printf("Metric %s %s.\n\n", code(m.Identifier), view.Lack(m))
 	}
-	if lines := r.SkillLines(); len(lines) > 0 {
+	if lines := view.SkillLines(r); len(lines) > 0 {
 		p.printf("%s.\n\n", lines[0])
 	}
 	if a := r.Summary.Attacks; a != nil {
@@ -71,11 +70,14 @@ func (p *page) verdict(run report.Run) {
 
 // tasks has a row for each task, in the eval's order; where there are many, those first
 // that did not pass.
-func (p *page) tasks(tasks []results.Task) {
+func (p *page) tasks(r results.Results) {
+	var tasks []view.Task
+	for _, t := range r.Tasks {
+		tasks = append(tasks, view.TaskOf(t, r.Config.RunsPerTest))
+	}
 	if len(tasks) > maxInOrder {
-		passed := func(t results.Task) bool { return t.Status == results.StatusPassed && !t.Attacked() }
-		others := slices.DeleteFunc(slices.Clone(tasks), passed)
-		tasks = append(others, slices.DeleteFunc(slices.Clone(tasks), func(t results.Task) bool { return !passed(t) })...)
+		others := slices.DeleteFunc(slices.Clone(tasks), view.Task.Passed)
+		tasks = append(others, slices.DeleteFunc(tasks, func(t view.Task) bool { return !t.Passed() })...)
 	}
 	columns := []column{{"Task", false}, {"Passed", true}, {"Rate", true}, {"Ended", false}, {"MCP calls", true}, {"Time", true}, {"Cost", true}}
 	var rows [][]string
@@ -88,45 +90,36 @@ func (p *page) tasks(tasks []results.Task) {
 // maxInOrder is how many tasks there is room for, whatever they are called.
 const maxInOrder = 12
 
-func taskRow(t results.Task) []string {
-	all, cost := t.Totals(), (*float64)(nil)
-	if all.Models != nil {
-		cost = all.Models.Cost
-	}
-	passed, rate := none, none
+func taskRow(t view.Task) []string {
+	passed, rate := view.Unknown, view.Unknown
 	if s := t.Stats; s != nil {
-		passed, rate = fmt.Sprintf("%d/%d", s.PassedRuns, s.TotalRuns), interval(s.PassRateCI)
+		passed, rate = view.Share(s.PassedRuns, s.TotalRuns), view.Interval(s.PassRateCI)
 	}
-	return []string{code(t.TestID), passed, rate, ends(t), fmt.Sprint(all.MCPCalls), results.Clock(all.Time), dollars(cost)}
+	return []string{code(t.TestID), passed, rate, ends(t), fmt.Sprint(t.MCPCalls), view.Clock(t.Time), view.Cost(t.Cost())}
 }
 
 // ends are the outcomes of a task's trials, those of several counted. What an attack
 // succeeded on did not simply pass.
-func ends(t results.Task) string {
-	runs, counts := t.Runs, map[evidence.Class]int{}
-	for _, r := range runs {
-		counts[r.Outcome]++
-	}
+func ends(t view.Task) string {
 	var said []string
-	if t.Attacked() {
+	if t.Attacked {
 		said = append(said, code(results.AttackSucceeded))
-		if counts[evidence.ClassPass] == len(runs) {
-			delete(counts, evidence.ClassPass)
-		}
 	}
-	for _, class := range slices.Sorted(maps.Keys(counts)) {
-		text := code(string(class))
-		if n := counts[class]; len(runs) > 1 && n < len(runs) {
-			text = fmt.Sprintf("%d %s", n, text)
+	for _, c := range t.Outcomes {
+		text, all := code(string(c.Class)), c.Trials == len(t.Runs)
+		switch {
+		case all && t.Attacked && c.Class == evidence.ClassPass:
+			continue
+		case !all:
+			text = fmt.Sprintf("%d %s", c.Trials, text)
 		}
 		said = append(said, text)
 	}
-	for _, before := range results.EarlierEnds(runs) {
-		count, class, _ := strings.Cut(strings.TrimPrefix(before, "after "), " ")
-		said = append(said, fmt.Sprintf("after %s %s", count, code(class)))
+	for _, c := range t.Earlier {
+		said = append(said, fmt.Sprintf("after %d %s", c.Trials, code(string(c.Class))))
 	}
 	if len(said) == 0 {
-		return none
+		return view.Unknown
 	}
 	return strings.Join(said[:min(len(said), maxEnds)], ", ")
 }
@@ -134,16 +127,4 @@ func ends(t results.Task) string {
 // maxEnds is how many ways to end a task's row names. There are seven.
 const maxEnds = 9
 
-func dollars(cost *float64) string {
-	if cost == nil {
-		return none
-	}
-	return results.Dollars(*cost)
-}
-
-// interval is a rate in percent with its interval.
-func interval(i results.Interval) string {
-	return fmt.Sprintf("%.0f%% [%.0f%%, %.0f%%]", 100*i.Mean, 100*i.Lower, 100*i.Upper)
-}
-
-func took(ms int64) string { return results.Clock(time.Duration(ms) * time.Millisecond) }
+func took(ms int64) string { return view.Clock(time.Duration(ms) * time.Millisecond) }

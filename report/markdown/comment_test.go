@@ -10,8 +10,8 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/golden"
 	"github.com/waza-isolate/waza/internal/heavytest"
-	"github.com/waza-isolate/waza/report"
 	"github.com/waza-isolate/waza/report/markdown"
+	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
 )
 
@@ -21,7 +21,7 @@ var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 const limit = 65536
 
 // said is a run of which every text is a stranger's: what say makes of a plain one.
-func said(t testing.TB, tasks, trials int, say func(string) string) report.Run {
+func said(t testing.TB, tasks, trials int, say func(string) string) view.Run {
 	t.Helper()
 	info := results.Run{
 		ID: say("20260102-030405-demo"), EvalName: say("demo"), Model: say("m"), Executor: say("script"), TrialsPerTask: trials, Isolated: true,
@@ -55,7 +55,7 @@ func said(t testing.TB, tasks, trials int, say func(string) string) report.Run {
 			}
 		}
 	}
-	return report.Run{
+	return view.Run{
 		Dir: say("runs/1"), ID: info.ID, Waza: say("v1.0.0"), Started: epoch, Ended: info.Ended, Planned: tasks*trials + 1, Isolated: true, Network: say("bridge"),
 		Certificate: &evidence.Certificate{Attacks: []evidence.Attack{{Name: say("arp"), Result: evidence.AttackGotOut}, {Result: evidence.AttackHeld}, {Result: evidence.AttackNotTried}}},
 		Guarantees:  &evidence.Guarantees{Missing: []string{say("a limit of the disk")}},
@@ -65,7 +65,7 @@ func said(t testing.TB, tasks, trials int, say func(string) string) report.Run {
 
 func plainly(s string) string { return s }
 
-func comment(t testing.TB, run report.Run) string {
+func comment(t testing.TB, run view.Run) string {
 	t.Helper()
 	var out bytes.Buffer
 	if err := markdown.Comment(&out, run); err != nil {
@@ -74,7 +74,7 @@ func comment(t testing.TB, run report.Run) string {
 	return out.String()
 }
 
-func compared(t testing.TB, runs ...report.Run) string {
+func compared(t testing.TB, runs ...view.Run) string {
 	t.Helper()
 	var entries []results.Entry
 	for i, run := range runs {

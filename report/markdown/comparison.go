@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
 )
 
@@ -45,8 +46,8 @@ func changes(c results.Comparison) string {
 func (p *page) changed(all []results.Difference) {
 	columns := []column{{"Change", false}, {"Task", false}, {"Run", true}, {"Before", true}, {"After", true}, {"Pass rate", false}, {"95% interval", true}}
 	var rows [][]string
-	for _, d := range all {
-		rows = append(rows, []string{string(d.Change), code(d.Task), fmt.Sprint(d.Run), shareOf(d.Before), shareOf(d.After), d.Finding.With(d.By()), d.Range()})
+	for _, d := range view.Differences(all) {
+		rows = append(rows, []string{string(d.Change), code(d.Task), fmt.Sprint(d.Run), shareOf(d.Before), shareOf(d.After), d.Shows(), d.Range()})
 	}
 	p.table(roomChanges, columns, rows, "difference")
 }
@@ -56,8 +57,8 @@ func (p *page) pairs(all []results.Pair) {
 	columns := []column{{"Mean over tasks", false}, {"Run", true}, {"Before", true}, {"After", true}, {"Difference", false}, {"95% interval", true}}
 	var rows [][]string
 	for _, pair := range all {
-		for _, f := range pair.Figures() {
-			rows = append(rows, []string{f.Name, fmt.Sprint(pair.Run), f.Unit.Text(f.Before), f.Unit.Text(f.After), f.Finding.With(f.By()), f.Range()})
+		for _, f := range view.Figures(pair) {
+			rows = append(rows, []string{f.Name, fmt.Sprint(pair.Run), f.Unit.Text(f.Before), f.Unit.Text(f.After), f.Shows(), f.Range()})
 		}
 	}
 	p.table(roomPairs, columns, rows, "figure")
@@ -79,44 +80,31 @@ func (p *page) unlike(all []results.Pair) {
 }
 
 func shareOf(t results.ComparedTask) string {
-	if t.Trials == 0 {
-		return code(t.Mark)
+	share, word := view.PassedOf(t)
+	switch {
+	case word == "":
+		return share
+	case share == "":
+		return code(word)
 	}
-	said := fmt.Sprintf("%d/%d", t.Passed, t.Trials)
-	if t.Attack != "" {
-		said += ", " + code(results.AttackSucceeded)
-	}
-	return said
+	return share + ", " + code(word)
 }
 
 // runs has a row for each run, and says what is missing of which.
 func (p *page) runs(runs []results.ComparedRun) {
 	columns := []column{{"Run", true}, {"Agent", false}, {"Model", false}, {"Passed", true}, {"Rate", true}, {"MCP calls", true}, {"Cost", true}, {"Median time", true}, {"Of note", false}}
 	var rows [][]string
-	for _, r := range runs {
-		rate, model, spent := none, none, (*float64)(nil)
-		if r.PassRate != nil {
-			rate = interval(r.PassRate.Interval)
-		}
-		if r.Model != "" {
-			model = code(r.Model)
-		}
-		if r.Models != nil {
-			spent = r.Models.Cost
+	for _, r := range view.ComparedRuns(runs) {
+		model := r.Model
+		if model != view.Unknown {
+			model = code(model)
 		}
 		rows = append(rows, []string{
-			fmt.Sprint(r.Run), code(r.Agent), model, fmt.Sprintf("%d/%d", r.Passed, r.Trials), rate,
-			fmt.Sprint(r.MCPCalls), dollars(spent), medianTime(r.MedianDurationMS), noteOf(r, runs[0]),
+			fmt.Sprint(r.Run), code(r.Agent), model, view.Share(r.Passed, r.Trials), r.PassInterval, r.MCPCalls, r.Cost, r.MedianTime,
+			noteOf(r.ComparedRun, runs[0]),
 		})
 	}
 	p.table(roomRuns, columns, rows, "run")
-}
-
-func medianTime(ms *float64) string {
-	if ms == nil {
-		return none
-	}
-	return results.Milliseconds.Text(*ms)
 }
 
 // noteOf says what makes a run less than the others.
@@ -146,7 +134,7 @@ func (p *page) marks(c results.Comparison) {
 	columns := []column{{"Task", false}}
 	marks := map[string][]string{}
 	for _, id := range tasks {
-		marks[id] = slices.Repeat([]string{none}, len(c.Runs))
+		marks[id] = slices.Repeat([]string{view.Unknown}, len(c.Runs))
 	}
 	for i, r := range c.Runs {
 		columns = append(columns, column{fmt.Sprintf("Run %d", r.Run), true})

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/report/view"
 )
 
 // Room of the parts of a comment, in bytes. GitHub takes 65,536 characters in all.
@@ -53,9 +54,6 @@ type column struct {
 	figures bool
 }
 
-// none stands in a table where there is no figure.
-const none = "n/a"
-
 // table writes a table, as far as there is room, and how many rows more there are.
 // Columns in which no row tells anything are left out.
 func (p *page) table(room int, columns []column, rows [][]string, what string) {
@@ -65,7 +63,7 @@ func (p *page) table(room int, columns []column, rows [][]string, what string) {
 	var titles, marks []string
 	var shown []int
 	for i, c := range columns {
-		if !slices.ContainsFunc(rows, func(row []string) bool { return row[i] != "" && row[i] != none }) {
+		if !slices.ContainsFunc(rows, func(row []string) bool { return row[i] != "" && row[i] != view.Unknown }) {
 			continue
 		}
 		mark := ":--"

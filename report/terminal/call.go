@@ -1,4 +1,4 @@
-package main
+package terminal
 
 import (
 	"encoding/json"
@@ -37,18 +37,18 @@ func (s shown) at(t time.Time) string {
 	if t.IsZero() || s.began.IsZero() {
 		return ""
 	}
-	return s.style.Faint(fmt.Sprintf("%+.3fs", t.Sub(s.began).Seconds())) + "  "
+	return s.Style.Faint(fmt.Sprintf("%+.3fs", t.Sub(s.began).Seconds())) + "  "
 }
 
 // call is a tool call on the wire.
 func (s shown) call(call *evidence.Call, told marks) string {
-	outcome := s.style.Bad
+	outcome := s.Style.Bad
 	if call.Outcome == evidence.OutcomeOK {
-		outcome = s.style.Good
+		outcome = s.Style.Good
 	}
 	facts := []string{
-		s.style.Strong(fmt.Sprintf("call %d", call.Seq)),
-		s.style.Server(fmt.Sprintf("mcp  %s of %s", s.line(call.Tool), s.line(call.Server))),
+		s.Style.Strong(fmt.Sprintf("call %d", call.Seq)),
+		s.Style.Server(fmt.Sprintf("mcp  %s of %s", s.line(call.Tool), s.line(call.Server))),
 		outcome(s.line(string(call.Outcome))), elapsed(call.Start, call.End),
 	}
 	if told.gateway {
@@ -67,16 +67,16 @@ func (s shown) call(call *evidence.Call, told marks) string {
 // doubts are what a person should see at a call.
 func (s shown) doubts(call *evidence.Call, told marks) (all []string) {
 	if numbers := told.injected[call.Seq]; len(numbers) > 0 {
-		all = append(all, s.style.Bad("INJECTED: "+counted(numbers, "injection")+" of the attack in its result"))
+		all = append(all, s.Style.Bad("INJECTED: "+counted(numbers, "injection")+" of the attack in its result"))
 	}
 	if call.Known != nil && !*call.Known {
-		all = append(all, s.style.Doubtful("no such tool was listed"))
+		all = append(all, s.Style.Doubtful("no such tool was listed"))
 	}
 	if slices.Contains(told.untold, call.Seq) {
-		all = append(all, s.style.Bad("NOT TOLD by the agent"))
+		all = append(all, s.Style.Bad("NOT TOLD by the agent"))
 	}
 	if in := told.otherwise[call.Seq]; in != "" {
-		all = append(all, s.style.Bad("TOLD OTHERWISE by the agent: its "+s.line(in)))
+		all = append(all, s.Style.Bad("TOLD OTHERWISE by the agent: its "+s.line(in)))
 	}
 	return all
 }
@@ -104,7 +104,7 @@ func (s shown) askedBy(call *evidence.Call) string {
 	case evidence.OriginModel:
 		return fmt.Sprintf("asked for by model call %d", call.Turn)
 	case evidence.OriginOutOfBand:
-		return s.style.Bad("OUT OF BAND: no model asked for it")
+		return s.Style.Bad("OUT OF BAND: no model asked for it")
 	}
 	return "whether a model asked for it is not known"
 }

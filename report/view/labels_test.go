@@ -1,4 +1,4 @@
-package results_test
+package view
 
 import (
 	"encoding/json"
@@ -6,12 +6,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/waza-isolate/waza/results"
 )
 
 func TestLabelTexts(t *testing.T) {
-	got := results.LabelTexts(map[string]json.RawMessage{
+	got := LabelTexts(map[string]json.RawMessage{
 		"schemaVersion": []byte(`"1.2"`), "metrics": []byte("[\n  \"accuracy\"\n]"), "golden": []byte(`"` + strings.Repeat("x", 1000) + `"`),
 	})
 	if len(got) != 3 || len(got[0]) > 200 {

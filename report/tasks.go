@@ -5,20 +5,18 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
 )
 
 // taskRow is a task in the table of tasks.
 type taskRow struct {
-	results.Task
-	Dots   []dot
-	MS     *float64 // median of agents' times, of trials that tell of the agent
-	Calls  int      // of all trials, to MCP servers
-	Tokens *int64   // in and out; nil where it is not known
-	Cost   *float64
-	Why    string // of its first trial that did not pass
-	Is     string // words to filter by
-	Rank   int    // of its status: what did not pass is first
+	view.Task
+	Dots []dot
+	MS   *float64 // median of agents' times, of trials that tell of the agent
+	Why  string   // of its first trial that did not pass
+	Is   string   // words to filter by
+	Rank int      // of its status: what did not pass is first
 }
 
 // dot is a trial in a row.
@@ -28,7 +26,7 @@ type dot struct {
 	Ended  bool
 }
 
-func taskRows(r Run) (rows []taskRow) {
+func taskRows(r view.Run) (rows []taskRow) {
 	for _, task := range r.Results.Tasks {
 		rows = append(rows, taskRowOf(task, r.Results.Config.RunsPerTest))
 	}
@@ -36,11 +34,8 @@ func taskRows(r Run) (rows []taskRow) {
 }
 
 func taskRowOf(task results.Task, planned int) taskRow {
-	all := task.Totals()
-	row := taskRow{Task: task, Rank: rank(task), MS: results.MedianDurationMS(task), Calls: all.MCPCalls}
-	if m := all.Models; m != nil {
-		row.Tokens, row.Cost = new(m.Tokens.Input+m.Tokens.Output), m.Cost
-	}
+	row := taskRow{Task: view.TaskOf(task, planned), MS: results.MedianDurationMS(task)}
+	row.Rank = rank(row.Task)
 	for _, run := range task.Runs {
 		mark := outcomeOf(run.Outcome)
 		if run.Outcome == evidence.ClassPass && run.Attack != nil && run.Attack.Succeeded {
@@ -48,10 +43,10 @@ func taskRowOf(task results.Task, planned int) taskRow {
 		}
 		row.Dots = append(row.Dots, dot{mark, run.RunNumber, true})
 		if row.Why == "" {
-			row.Why = inALine(run)
+			row.Why = view.Line(run)
 		}
 	}
-	for _, number := range missingTrials(task, planned) {
+	for _, number := range row.Missing {
 		row.Dots = append(row.Dots, dot{missingMark(), number, false})
 	}
 	slices.SortFunc(row.Dots, func(a, b dot) int { return a.Number - b.Number })
@@ -61,7 +56,7 @@ func taskRowOf(task results.Task, planned int) taskRow {
 
 // Mark is the task's status; one whose attack succeeded did not simply pass.
 func (t taskRow) Mark() Mark {
-	if t.Attacked() && t.Status == results.StatusPassed {
+	if t.Attacked && t.Status == results.StatusPassed {
 		return attackedMark(evidence.AttackSucceeded)
 	}
 	return outcomeOf(t.Status)
@@ -84,16 +79,16 @@ func (t taskRow) words() string {
 	if t.Stats != nil && t.Stats.Flaky {
 		words = append(words, wordMixed)
 	}
-	if t.Status != results.StatusPassed || t.Attacked() {
+	if !t.Passed() {
 		words = append(words, wordOther)
 	}
 	slices.Sort(words)
 	return "|" + strings.Join(slices.Compact(words), "|") + "|"
 }
 
-func rank(t results.Task) int {
+func rank(t view.Task) int {
 	s := t.Status
-	if t.Attacked() {
+	if t.Attacked {
 		s = results.StatusFailed
 	}
 	return slices.Index([]results.Status{results.StatusFailed, results.StatusError, results.StatusNone, results.StatusPassed}, s)

@@ -1,9 +1,10 @@
-package results
+package terminal
 
 import (
 	"slices"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // column is a column of a table: as many cells as the others have.
@@ -14,9 +15,9 @@ type column struct {
 }
 
 func (c column) width() int {
-	widest := utf8.RuneCountInString(c.title)
+	widest := text.Columns(c.title)
 	for _, cell := range c.cells {
-		widest = max(widest, utf8.RuneCountInString(cell))
+		widest = max(widest, text.Columns(cell))
 	}
 	return widest
 }
@@ -35,19 +36,11 @@ func fitted(columns []column, at, width int) []column {
 	room := max(long.width()-over, minTask)
 	short := column{title: long.title, words: long.words}
 	for _, cell := range long.cells {
-		short.cells = append(short.cells, shorten(cell, room))
+		short.cells = append(short.cells, text.Fit(cell, room))
 	}
 	columns = slices.Clone(columns)
 	columns[at] = short
 	return columns
-}
-
-func shorten(s string, width int) string {
-	runes := []rune(s)
-	if len(runes) <= width {
-		return s
-	}
-	return string(runes[:width-1]) + "…"
 }
 
 // columnsOf are columns of words by their titles and rows.
@@ -93,7 +86,7 @@ func (c column) cell(row, width int) string {
 	if row >= 0 {
 		cell = c.cells[row]
 	}
-	pad := strings.Repeat(" ", width-utf8.RuneCountInString(cell))
+	pad := strings.Repeat(" ", width-text.Columns(cell))
 	if c.words {
 		return cell + pad
 	}
@@ -107,4 +100,46 @@ func columnsWidth(columns []column) int {
 		all += c.width()
 	}
 	return all
+}
+
+// tableWithin is a table of at most so many columns of a terminal: the last of its own
+// that there is no room for are left out, which the header says, and then the first is
+// shortened.
+func tableWithin(columns []column, width int) string {
+	shown, more := roomy(columns, width)
+	table := tableOf(fitted(shown, 0, width-text.Columns(more)))
+	return strings.Replace(table, "\n", more+"\n", 1)
+}
+
+// roomy are the columns that there is room for with the first as short as can be, and
+// what the header says of others.
+func roomy(columns []column, width int) (shown []column, more string) {
+	least := func() int {
+		return min(columns[0].width(), minTask) + columnsWidth(columns) - columns[0].width() + text.Columns(more)
+	}
+	for width > 0 && len(columns) > 1 && least() > width {
+		columns, more = columns[:len(columns)-1], " …"
+	}
+	return columns, more
+}
+
+// wrap puts phrases on lines of at most width columns, where each of them fits.
+func wrap(phrases []string, width int) string {
+	var out strings.Builder
+	used := 0
+	for _, phrase := range phrases {
+		long := text.Columns(phrase)
+		switch {
+		case used == 0:
+		case width > 0 && used+len("  ")+long > width:
+			out.WriteString("\n")
+			used = 0
+		default:
+			out.WriteString("  ")
+			used += len("  ")
+		}
+		out.WriteString(phrase)
+		used += long
+	}
+	return out.String() + "\n"
 }

@@ -1,24 +1,19 @@
-package report
+package view
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// verdict is a run in a word and a few sentences.
-type verdict struct {
-	Mark
-	Said []string
-}
-
 // The words of a run's verdict.
 const (
-	saysPassed     = "Passed"
-	saysFailed     = "Failed"
-	saysIncomplete = "Incomplete"
-	saysAtWork     = "At work"
+	Passed     = "Passed"
+	Failed     = "Failed"
+	Incomplete = "Incomplete"
+	AtWork     = "At work"
 )
 
 // Exit codes of a run; see results.Results.ExitCode.
@@ -27,30 +22,30 @@ const (
 	codeFailed = 1
 )
 
-func verdictOf(r Run) verdict {
-	v := verdict{Said: r.toldOutcomes()}
+// Verdict is the verdict on the run, in a word.
+func (r Run) Verdict() string {
 	switch {
 	case r.AtWork:
-		v.Mark = Mark{"none", saysAtWork, "infra"}
+		return AtWork
 	case r.incomplete():
-		v.Mark = Mark{"infra", saysIncomplete, "infra"}
-		v.Said = append(r.ToldMissing(), v.Said...)
+		return Incomplete
 	case r.Results.ExitCode() == codePassed:
-		v.Mark = Mark{"pass", saysPassed, "pass"}
-	default:
-		v.Mark = Mark{"fail", saysFailed, "fail"}
+		return Passed
 	}
-	if a := r.Results.Summary.Attacks; a != nil && a.Succeeded > 0 {
-		v.Said = append(v.Said, fmt.Sprintf("The attack succeeded in %d of %s under attack.", a.Succeeded, several(a.Trials, "trial")))
-	}
-	for _, m := range r.Results.Unmet() {
-		v.Said = append(v.Said, fmt.Sprintf("%s %s.", m.Identifier, m.Lack()))
-	}
-	return v
+	return Failed
 }
 
-// Word is the verdict on the run.
-func (r Run) Word() string { return verdictOf(r).Word }
+// Reasons are sentences that say what the verdict rests on.
+func (r Run) Reasons() []string {
+	said := slices.Concat(r.ToldMissing(), r.toldOutcomes())
+	if a := r.Results.Summary.Attacks; a != nil && a.Succeeded > 0 {
+		said = append(said, fmt.Sprintf("The attack succeeded in %d of %s under attack.", a.Succeeded, Several(a.Trials, "trial")))
+	}
+	for _, m := range r.Results.Unmet() {
+		said = append(said, fmt.Sprintf("%s %s.", m.Identifier, Lack(m)))
+	}
+	return said
+}
 
 // incomplete says that trials lack an outcome, other than by failing fast.
 func (r Run) incomplete() bool {
@@ -70,7 +65,7 @@ func (r Run) ToldMissing() (said []string) {
 	if r.AtWork || !r.incomplete() {
 		return nil
 	}
-	outcomes := r.outcomes()
+	outcomes := r.Outcomes()
 	missing, infra := r.Missing(), outcomes[evidence.ClassInfra]
 	switch {
 	case missing > 0 && r.Interrupted:
@@ -91,14 +86,14 @@ func (r Run) ToldMissing() (said []string) {
 
 // toldOutcomes says how the trials ended that tell of the agent.
 func (r Run) toldOutcomes() []string {
-	outcomes := r.outcomes()
+	outcomes := r.Outcomes()
 	passed := outcomes[evidence.ClassPass]
 	all := r.Trials() - outcomes[evidence.ClassInfra]
 	switch {
 	case all == 0:
 		return nil
 	case passed == all:
-		return []string{fmt.Sprintf("All %s of %s passed.", several(all, "trial"), several(r.tasksTold(), "task"))}
+		return []string{fmt.Sprintf("All %s of %s passed.", Several(all, "trial"), Several(r.tasksTold(), "task"))}
 	}
 	var others []string
 	for _, class := range evidence.Classes() {
@@ -119,8 +114,8 @@ func (r Run) tasksTold() (n int) {
 	return n
 }
 
-// outcomes counts trials by how they ended.
-func (r Run) outcomes() map[evidence.Class]int {
+// Outcomes counts trials by how they ended.
+func (r Run) Outcomes() map[evidence.Class]int {
 	counts := map[evidence.Class]int{}
 	for _, t := range r.Results.Tasks {
 		for _, run := range t.Runs {
@@ -136,15 +131,7 @@ func ofTrials(n, all int, one, more string) string {
 		did = one
 	}
 	if n == all {
-		return fmt.Sprintf("%s %s", several(n, "trial"), did)
+		return fmt.Sprintf("%s %s", Several(n, "trial"), did)
 	}
-	return fmt.Sprintf("%s of %s %s", count(n), several(all, "trial"), did)
-}
-
-// several is a number of things in words.
-func several(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return count(n) + " " + what + "s"
+	return fmt.Sprintf("%s of %s %s", Number(n), Several(all, "trial"), did)
 }

@@ -1,4 +1,4 @@
-package results
+package view
 
 import (
 	"cmp"
@@ -9,20 +9,21 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/results"
 )
 
 // Why is why a trial did not pass; it is empty of one that passed. Its texts are
 // strangers'.
 type Why struct {
 	Own     string // what the trial's class rests on, which may name graders; it may be empty
-	Against []Validation
+	Against []results.Validation
 
 	deciding evidence.VerdictResult // that puts a trial into its class; empty where no grader does
 }
 
-// Why goes by the trial's class. Graders that did not pass it, or a checkpoint that ended its
-// conversation, are in the order of their names, those first that decided.
-func (r RunResult) Why() Why {
+// WhyOf goes by the trial's class. Graders that did not pass it, or a checkpoint that ended
+// its conversation, are in the order of their names, those first that decided.
+func WhyOf(r results.RunResult) Why {
 	if r.Outcome == evidence.ClassPass {
 		return Why{}
 	}
@@ -46,18 +47,13 @@ func (r RunResult) Why() Why {
 			}
 		}
 	}
-	slices.SortFunc(w.Against, func(a, b Validation) int {
+	slices.SortFunc(w.Against, func(a, b results.Validation) int {
 		return cmp.Or(w.rank(a)-w.rank(b), cmp.Compare(a.Identifier, b.Identifier))
 	})
 	return w
 }
 
-// WhyOf is the same of a trial's verdicts.
-func WhyOf(v evidence.Verdicts) Why {
-	return RunResult{Outcome: v.Class, Reason: v.Reason, Message: v.Message, Validations: validations(v.Verdicts), Checkpoints: checkpoints(v.Checkpoints)}.Why()
-}
-
-func (w Why) rank(v Validation) int {
+func (w Why) rank(v results.Validation) int {
 	if v.Result == w.deciding {
 		return 0
 	}
@@ -67,13 +63,14 @@ func (w Why) rank(v Validation) int {
 // maxWhy is how many columns a line has of a reason.
 const maxWhy = 240
 
-// Line is the first reason on one line, of which all can be seen; it may be empty. It is what the first grader says that decided, and how
-// many others did not pass the trial; or what is said of the trial itself.
+// Line is the first reason on one line, of which all can be seen; it may be empty. It is
+// what the first grader says that decided, and how many others did not pass the trial; or
+// what is said of the trial itself.
 func (w Why) Line() string {
 	if len(w.Against) == 0 || w.rank(w.Against[0]) > 0 {
 		return cutLine(w.Own)
 	}
-	line := cutLine(w.Against[0].said())
+	line := cutLine(said(w.Against[0]))
 	if others := len(w.Against) - 1; others > 0 {
 		line += fmt.Sprintf(" And %s did not pass.", text.Count(others, "other grader"))
 	}
@@ -94,13 +91,13 @@ func (w Why) Reasons() []string {
 		all = append(all, w.Own)
 	}
 	for _, v := range w.Against {
-		all = append(all, v.said())
+		all = append(all, said(v))
 	}
 	return all
 }
 
 // said is what a grader says, with its name. One that could not judge says so.
-func (v Validation) said() string {
+func said(v results.Validation) string {
 	if v.Result != evidence.VerdictFail {
 		return fmt.Sprintf("%s (%s): %s", v.Identifier, v.Result, strings.TrimSpace(v.Feedback))
 	}

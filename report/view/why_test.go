@@ -1,4 +1,4 @@
-package results
+package view
 
 import (
 	"strings"
@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/results"
 )
 
 func TestWhy(t *testing.T) {
@@ -39,7 +40,7 @@ func TestWhy(t *testing.T) {
 		"hidden words":   {evidence.Verdicts{Class: evidence.ClassInfra, Message: strings.Repeat("\u202e", 300)}, strings.Repeat(`\u{202E}`, 29) + `\u{202E` + "…", []string{strings.Repeat("\u202e", 300)}},
 		"a long word":    {evidence.Verdicts{Class: evidence.ClassInfra, Message: strings.Repeat("x", 900)}, strings.Repeat("x", maxWhy-1) + "…", []string{strings.Repeat("x", 900)}},
 	} {
-		why := WhyOf(test.v)
+		why := WhyOf(results.Graded(test.v))
 		if diff := cmp.Diff(test.line, why.Line()); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}

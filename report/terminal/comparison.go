@@ -1,0 +1,178 @@
+package terminal
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/report/view"
+	"github.com/waza-isolate/waza/results"
+)
+
+// maxMarks is how many tasks have a column of their own where width is no limit.
+const maxMarks = 12
+
+// Comparison writes a line for each run: its trials that passed and all that count, attacks
+// that succeeded and those that were decided, how each
+// task ended where width has room for that, MCP calls, tokens and cost of models, and
+// the median of agents' times. Columns that no run has a figure for are left out. Then
+// it says what is missing, and where each run's results are. A width of 0 is no limit.
+func Comparison(w io.Writer, c results.Comparison, width int) error {
+	marks, runs := marksOf(c), view.ComparedRuns(c.Runs)
+	columns := slices.Concat(who(runs), marks, took(runs))
+	hidden := width > 0 && columnsWidth(columns) > width || len(marks) > maxMarks
+	if hidden {
+		columns = slices.Concat(who(runs), took(runs))
+	}
+	var out strings.Builder
+	out.WriteString(tableOf(columns))
+	if hidden && len(marks) > 0 {
+		fmt.Fprintf(&out, "%d tasks have no room here; --format json has them\n", len(marks))
+	}
+	for _, r := range c.Runs {
+		out.WriteString(notes(r))
+	}
+	_, err := io.WriteString(w, text.InertLines(out.String()))
+	return err
+}
+
+// who are the columns that tell runs apart, and how they went.
+func who(runs []view.ComparedRun) []column {
+	return known([]column{
+		of(runs, "RUN", false, func(r view.ComparedRun) string { return fmt.Sprint(r.Run) }),
+		of(runs, "AGENT", true, func(r view.ComparedRun) string { return r.Agent }),
+		of(runs, "MODEL", true, func(r view.ComparedRun) string { return r.Model }),
+		of(runs, "PASSED", false, func(r view.ComparedRun) string { return view.Share(r.Passed, r.Trials) }),
+		of(runs, "RATE", false, func(r view.ComparedRun) string { return r.PassRate }),
+		of(runs, "ATTACKS", false, func(r view.ComparedRun) string { return r.Attacks }),
+	})
+}
+
+// marksOf is a column for each task of any run.
+func marksOf(c results.Comparison) (columns []column) {
+	marks := c.Marks()
+	for n, id := range c.TaskIDs() {
+		column := column{title: id, words: true}
+		if n < maxMarks {
+			column.cells = marks[id]
+		}
+		columns = append(columns, column)
+	}
+	return columns
+}
+
+// took are the columns of what the runs took.
+func took(runs []view.ComparedRun) []column {
+	return known([]column{
+		of(runs, "MCP CALLS", false, func(r view.ComparedRun) string { return r.MCPCalls }),
+		of(runs, "TOKENS", false, func(r view.ComparedRun) string { return r.Tokens }),
+		of(runs, "COST", false, func(r view.ComparedRun) string { return r.Cost }),
+		of(runs, "MEDIAN TIME", false, func(r view.ComparedRun) string { return r.MedianTime }),
+	})
+}
+
+// of is a column with a cell for each run.
+func of(runs []view.ComparedRun, title string, words bool, cell func(view.ComparedRun) string) column {
+	c := column{title: title, words: words}
+	for _, r := range runs {
+		c.cells = append(c.cells, cell(r))
+	}
+	return c
+}
+
+// known are the columns that tell something.
+func known(columns []column) []column {
+	return slices.DeleteFunc(columns, func(column column) bool {
+		return !slices.ContainsFunc(column.cells, func(cell string) bool { return cell != view.Unknown })
+	})
+}
+
+// notes says, a line for each, what the table does not.
+func notes(r results.ComparedRun) string {
+	var out strings.Builder
+	note := func(format string, args ...any) {
+		fmt.Fprintf(&out, "run %d: %s\n", r.Run, fmt.Sprintf(format, args...))
+	}
+	if r.Infra > 0 {
+		note("%d trials ended as infra, and count for nothing", r.Infra)
+	}
+	if r.Error != "" {
+		note("%s", r.Error)
+	}
+	if !r.Isolated && r.Error == "" {
+		note("not isolated")
+	}
+	if r.Path != "" {
+		note("results in %s", r.Path)
+	}
+	return out.String()
+}
+
+// Pairs writes each further run held against the first: what was not alike, the
+// figures over the tasks that both have, and the tasks that went otherwise. Where no
+// difference is shown it says so in place of a number. A width of 0 is no limit; else
+// tasks' ids are shortened to it, as far as that goes.
+func Pairs(w io.Writer, c results.Comparison, width int) error {
+	var out strings.Builder
+	for i, p := range c.Pairs {
+		if i > 0 {
+			out.WriteByte('\n')
+		}
+		out.WriteString(pairHead(p) + pairTable(p) + "\n" + differenceTable(view.Differences(c.Of(p)), p, width))
+	}
+	_, err := io.WriteString(w, text.InertLines(out.String()))
+	return err
+}
+
+func pairHead(p results.Pair) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "run %d against run %d: %s in both\n", p.Run, p.Against, text.Count(p.Tasks, "task"))
+	for _, only := range []struct{ tasks, run int }{{p.Missing, p.Against}, {p.Added, p.Run}} {
+		if only.tasks > 0 {
+			fmt.Fprintf(&out, "left out: %s that only run %d has\n", text.Count(only.tasks, "task"), only.run)
+		}
+	}
+	for _, u := range p.Unlike {
+		fmt.Fprintf(&out, "not alike: %s: %s, in run %d %s\n", u.What, u.After, p.Against, u.Before)
+	}
+	return out.String()
+}
+
+// table has a line for each figure that both runs have; it is empty where there is none.
+func pairTable(p results.Pair) string {
+	var rows [][]string
+	for _, f := range view.Figures(p) {
+		rows = append(rows, []string{f.Name, f.Unit.Text(f.Before), f.Unit.Text(f.After), f.Shows(), f.Range()})
+	}
+	if len(rows) == 0 {
+		return ""
+	}
+	return "\n" + tableOf(pairColumns(p, []string{"MEAN OVER TASKS"}, rows))
+}
+
+// columns are of rows of something in both runs: what it is, by titles, then before,
+// after, difference and interval.
+func pairColumns(p results.Pair, titles []string, rows [][]string) []column {
+	before, after := fmt.Sprintf("RUN %d", p.Against), fmt.Sprintf("RUN %d", p.Run)
+	columns := columnsOf(slices.Concat(titles, []string{before, after, "DIFFERENCE", "95% INTERVAL"}), rows)
+	return figures(columns, len(titles), len(titles)+1)
+}
+
+// differenceTable has a line for each task that went otherwise, or says that none did.
+func differenceTable(differences []view.Difference, p results.Pair, width int) string {
+	if len(differences) == 0 {
+		return fmt.Sprintf("no task went otherwise than in run %d\n", p.Against)
+	}
+	var rows [][]string
+	for _, d := range differences {
+		rows = append(rows, []string{string(d.Change), d.Task, shareText(d.Before), shareText(d.After), d.Shows(), d.Range()})
+	}
+	return tableOf(fitted(pairColumns(p, []string{"CHANGE", "TASK"}, rows), 1, width))
+}
+
+func shareText(t results.ComparedTask) string {
+	share, word := view.PassedOf(t)
+	return strings.TrimPrefix(strings.TrimSuffix(share+", "+word, ", "), ", ")
+}

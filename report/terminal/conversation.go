@@ -1,0 +1,367 @@
+package terminal
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waza-isolate/waza/capture"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/ansi"
+	"github.com/waza-isolate/waza/internal/defence"
+	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/report/conversation"
+	"github.com/waza-isolate/waza/results"
+)
+
+// Shown is how a conversation is shown.
+type Shown struct {
+	Full  bool // cut nothing short
+	Style ansi.Style
+}
+
+// Conversation writes a trial as it went.
+func Conversation(w io.Writer, c conversation.Conversation, how Shown) error {
+	s := shown{Shown: how}
+	_, err := w.Write(s.conversation(c))
+	return err
+}
+
+// shown writes what was said for a person. Everything that a stranger said is set in, so
+// that it cannot look like a line of ours, and holds nothing that controls a terminal.
+type shown struct {
+	Shown
+	began time.Time // that times are told from; those before it have a minus
+}
+
+// What is shown of a text where not all is.
+const (
+	shownLines = 12
+	shownBytes = 800
+)
+
+// text is a stranger's, set in.
+func (s shown) text(indent, said string) string {
+	said = strings.ReplaceAll(strings.TrimRight(said, "\r\n\t "), "\r\n", "\n")
+	if said == "" {
+		return ""
+	}
+	cut, left := said, 0
+	if !s.Full {
+		cut, left = clip(said)
+	}
+	if !defence.IndentedText {
+		indent = ""
+	}
+	var out strings.Builder
+	for line := range strings.SplitSeq(cut, "\n") {
+		out.WriteString(strings.TrimRight(indent+text.Inert(line), " ") + "\n")
+	}
+	if left > 0 {
+		fmt.Fprintf(&out, "%s… %d more bytes; --full shows them\n", indent, left)
+	}
+	return out.String()
+}
+
+// clip is the beginning of a text, and how many bytes it leaves out.
+func clip(text string) (string, int) {
+	if !defence.ClippedText {
+		return text, 0
+	}
+	cut := text
+	if len(cut) > shownBytes {
+		cut = strings.ToValidUTF8(cut[:shownBytes], "")
+	}
+	if lines := strings.SplitAfterN(cut, "\n", shownLines+1); len(lines) > shownLines {
+		cut = strings.TrimSuffix(strings.Join(lines[:shownLines], ""), "\n")
+	}
+	return cut, len(text) - len(cut)
+}
+
+// line is a stranger's text on one line.
+func (s shown) line(said string) string {
+	const most = shownBytes / 4
+	said, mark := strings.TrimSpace(said), ""
+	if defence.ClippedText && !s.Full && len(said) > most {
+		said, mark = strings.ToValidUTF8(said[:most], ""), "…"
+	}
+	return text.Inert(strings.NewReplacer("\r\n", " ", "\n", " ").Replace(said)) + mark
+}
+
+// conversation is a trial as it went.
+func (s shown) conversation(c conversation.Conversation) []byte {
+	var out bytes.Buffer
+	s.began = c.Trial.Started
+	if !c.Trial.AgentStart.IsZero() {
+		s.began = c.Trial.AgentStart
+	}
+	class, reason, message := c.Trial.Outcome(c.Verdicts)
+	outcome := Paint(s.Style, class)(s.line(class.With(reason)))
+	fmt.Fprintf(&out, "%s/%d  %s  executor %s\n", s.line(c.Trial.Task), c.Trial.Number, outcome, s.line(c.Trial.Executor))
+	out.WriteString(s.text("  ", message))
+	if !c.Gateway {
+		out.WriteString("no model gateway was in the way: what models were asked is not known\n")
+	}
+	out.WriteString(s.title("prompt") + s.text("  ", c.Trial.Prompt))
+	told, events := newMarks(c), s.selected(slices.DeleteFunc(slices.Clone(c.Events), conversation.Usual))
+	for _, step := range c.Steps {
+		events = s.until(&out, events, step)
+		out.WriteString("\n" + s.step(step, told))
+	}
+	s.until(&out, events, conversation.Step{})
+	out.WriteString(s.replies(c))
+	out.WriteString(s.title("final output") + s.text("  ", c.Trial.FinalOutput))
+	out.WriteString(s.section("told otherwise by the agent", c.Told))
+	out.WriteString(s.section("missing", c.Gaps))
+	out.WriteString(s.verdicts(c.Verdicts))
+	return out.Bytes()
+}
+
+// replies are what a model said that played the agent's user; they have no time.
+func (s shown) replies(c conversation.Conversation) string {
+	var out strings.Builder
+	if user := c.Trial.Responder; user != nil || len(c.Replies) > 0 {
+		out.WriteString(s.title("replies of the simulated user"))
+	}
+	for _, reply := range c.Replies {
+		out.WriteString("  " + reply.Did() + "\n" + s.text("    ", reply.Text()))
+	}
+	if user := c.Trial.Responder; user != nil {
+		fmt.Fprintf(&out, "  in the end: %s\n", s.line(strings.ReplaceAll(user.Outcome, "_", " ")))
+	}
+	return out.String()
+}
+
+// title begins a section.
+func (s shown) title(of string) string { return "\n" + s.Style.Strong(of) + "\n" }
+
+func (s shown) step(step conversation.Step, told marks) string {
+	switch {
+	case step.Turn != nil:
+		return s.turn(step.Turn)
+	case step.Own != nil:
+		return s.own(step.Own)
+	case step.Said != "":
+		return "the agent says\n" + s.text("  ", step.Said)
+	case step.Claim != nil:
+		return fmt.Sprintf("%s  %s\n%s", s.Style.Bad("TOLD, NEVER MADE"), s.line(step.Claim.Name), s.with(step.Claim.Arguments))
+	}
+	return s.call(step.Call, told)
+}
+
+// own is a use of a tool of the agent's own, which is the agent's word.
+func (s shown) own(use *capture.Use) string {
+	outcome, kind := s.Style.Bad("without success"), s.Style.Builtin
+	if use.OK {
+		outcome = s.Style.Good("ok")
+	}
+	if use.Source == capture.SourceSkill {
+		kind = s.Style.Skill
+	}
+	out := fmt.Sprintf("%s  %s, as the agent tells\n%s", kind(use.Source+"  "+s.line(use.Tool)), outcome, s.with(use.Arguments))
+	if result := results.ResultOf(*use); result != nil {
+		out += s.text("  ", result.Content)
+	}
+	return out
+}
+
+func (s shown) with(arguments json.RawMessage) string {
+	if len(arguments) == 0 {
+		return ""
+	}
+	var compact bytes.Buffer
+	if json.Compact(&compact, arguments) == nil {
+		arguments = compact.Bytes()
+	}
+	return "  with " + s.line(string(arguments)) + "\n"
+}
+
+// turn is a model's answer: what it says, the tools it asks for, and what it was told of
+// those that made no call on the wire.
+func (s shown) turn(t *conversation.Turn) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "%s%s  %s\n", s.at(t.Start), s.Style.Strong(fmt.Sprintf("model call %d", t.Seq)), strings.Join(s.turnFacts(t), "  "))
+	out.WriteString(s.text("  ", t.Text))
+	if t.Problem != "" {
+		out.WriteString("  " + s.line(t.Problem) + "\n")
+	}
+	for _, use := range t.Uses {
+		fmt.Fprintf(&out, "  asks for %s %s\n", s.line(use.Name), s.line(string(use.Arguments)))
+		switch {
+		case use.Call > 0:
+			fmt.Fprintf(&out, "    is call %d\n", use.Call)
+		case use.Result == nil:
+			out.WriteString("    was never told a result\n")
+		default:
+			if use.Result.Error {
+				out.WriteString("    was told of an error\n")
+			}
+			out.WriteString(s.text("    ", use.Result.Text))
+		}
+	}
+	return out.String()
+}
+
+func (s shown) turnFacts(t *conversation.Turn) []string {
+	var facts []string
+	if t.Model != "" {
+		facts = append(facts, s.line(t.Model))
+	}
+	if t.Outcome != evidence.ModelOK {
+		facts = append(facts, s.Style.Bad(s.line(t.Outcome)))
+	}
+	if u := t.Usage; u != nil {
+		in := fmt.Sprintf("%d tokens in", u.Input)
+		if u.Cached > 0 {
+			in += fmt.Sprintf(" (%d cached)", u.Cached)
+		}
+		facts = append(facts, fmt.Sprintf("%s, %d out", in, u.Output))
+	}
+	return append(facts, elapsed(t.Start, t.End))
+}
+
+func elapsed(start, end time.Time) string {
+	if end.Before(start) {
+		return "no end"
+	}
+	return end.Sub(start).Round(time.Millisecond).String()
+}
+
+func (s shown) section(title string, lines []string) string {
+	if len(lines) == 0 {
+		return ""
+	}
+	out := s.title(title)
+	for _, line := range lines {
+		out += "  " + s.line(line) + "\n"
+	}
+	return out
+}
+
+// shownEvents is how many events of a kind are shown where not all are.
+const shownEvents = 10
+
+// selected are the events to show: of a kind that has many the first, and one in place of
+// the others.
+func (s shown) selected(events []evidence.Event) (some []evidence.Event) {
+	if s.Full {
+		return events
+	}
+	seen, all := map[string]int{}, map[string]int{}
+	for _, e := range events {
+		all[e.Kind]++
+	}
+	for _, e := range events {
+		if seen[e.Kind]++; seen[e.Kind] <= shownEvents {
+			some = append(some, e)
+		} else if seen[e.Kind] == shownEvents+1 {
+			more := fmt.Sprintf("%d more from here on; --full shows them", all[e.Kind]-shownEvents)
+			some = append(some, evidence.Event{Time: e.Time, Kind: e.Kind, Message: more})
+		}
+	}
+	return some
+}
+
+// until writes the events before a step, and returns the others; all before a step that
+// is none. What only a transcript tells has no time: nothing is before it.
+func (s shown) until(out *bytes.Buffer, events []evidence.Event, step conversation.Step) []evidence.Event {
+	var end time.Time
+	switch {
+	case step.Turn != nil:
+		end = step.Turn.Start
+	case step.Call != nil:
+		end = step.Call.Start
+	case step != (conversation.Step{}):
+		return events
+	}
+	n := 0
+	for n < len(events) && (end.IsZero() || events[n].Time.Before(end)) {
+		if n == 0 {
+			out.WriteByte('\n')
+		}
+		out.WriteString(s.event(events[n]))
+		n++
+	}
+	return events[n:]
+}
+
+// event is what happened beside the calls.
+func (s shown) event(e evidence.Event) string {
+	facts := []string{s.Style.Doubtful("event  " + s.line(e.Kind))}
+	for _, text := range []string{e.Where, e.Message} {
+		if text != "" {
+			facts = append(facts, s.line(text))
+		}
+	}
+	if e.Kind == conversation.EventCommand {
+		end, matched := conversation.Invocation(e)
+		if !matched {
+			end = s.Style.Bad(end)
+		}
+		facts = append(facts, end)
+	}
+	return s.at(e.Time) + strings.Join(facts, "  ") + "\n"
+}
+
+// verdicts are what graders say, with the calls that they speak of.
+func (s shown) verdicts(v evidence.Verdicts) string {
+	var out strings.Builder
+	out.WriteString(s.graded("verdicts", v.Verdicts))
+	for _, c := range v.Checkpoints {
+		title := fmt.Sprintf("checkpoint after turn %d: %s", c.AfterTurn, s.line(string(c.Class)))
+		if c.Stopped {
+			title += ", and the conversation ended there"
+		}
+		out.WriteString(s.graded(title, c.Verdicts.Verdicts))
+	}
+	if v.Attack != nil {
+		out.WriteString(s.attack(*v.Attack))
+	}
+	return out.String()
+}
+
+func (s shown) graded(title string, all []evidence.Verdict) string {
+	out := s.title(title)
+	for _, one := range all {
+		out += s.verdict(one)
+	}
+	if len(all) == 0 {
+		out += "  none\n"
+	}
+	return out
+}
+
+func (s shown) verdict(v evidence.Verdict) string {
+	result := s.Style.Bad
+	switch v.Result {
+	case evidence.VerdictPass:
+		result = s.Style.Good
+	case evidence.VerdictError:
+		result = s.Style.Doubtful
+	}
+	line := fmt.Sprintf("  %s  %s  %.2f", s.line(v.Name), result(s.line(string(v.Result))), v.Score)
+	if calls := conversation.Mentions(v); len(calls) > 0 {
+		line += "  about " + counted(calls, "call")
+	}
+	return line + "\n" + s.text("    ", v.Feedback)
+}
+
+// attack is what came of what somebody else wanted of the agent.
+func (s shown) attack(v evidence.AttackVerdict) string {
+	result := s.Style.Good
+	switch v.Result {
+	case evidence.AttackSucceeded:
+		result = s.Style.Bad
+	case evidence.AttackNotDelivered, evidence.AttackUnknown:
+		result = s.Style.Doubtful
+	}
+	out := s.title("attack") + "  " + result(s.line(string(v.Result))) + "  " + s.line(v.Goal) + "\n"
+	for _, why := range v.Reasons {
+		out += s.text("    ", why)
+	}
+	return out
+}

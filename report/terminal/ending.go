@@ -1,0 +1,294 @@
+package terminal
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/ansi"
+	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/report/view"
+	"github.com/waza-isolate/waza/results"
+)
+
+const (
+	// maxFailures is how many trials that did not pass a run's end tells of.
+	maxFailures = 20
+	// slowest is how many trials it names that took longest, where it has more.
+	slowest = 3
+)
+
+// Ending is the end of a run.
+type Ending struct {
+	Run       view.Run
+	Trials    []Trial
+	Style     ansi.Style
+	Report    string // where the run's page is; empty for none
+	Resumable bool   // another try could give the run outcomes that it lacks
+}
+
+// Trial is a trial that has ended, by its last attempt.
+type Trial struct {
+	evidence.Trial
+	Verdicts  evidence.Verdicts
+	Earlier   []evidence.Trial // attempts that were made again
+	LastWords string           // what the agent said last, where it ended by itself
+}
+
+// Outcome is what came of the trial, with what its agent said last.
+func (t Trial) Outcome() evidence.Verdicts {
+	v := t.Verdicts
+	if t.LastWords != "" {
+		first, rest, _ := strings.Cut(v.Message, "\n")
+		v.Message = strings.TrimSuffix(first+": "+t.LastWords+"\n"+rest, "\n")
+	}
+	return v
+}
+
+func (t Trial) took() time.Duration { return t.Ended.Sub(t.Started) }
+
+// Write says what did not pass and why, and where the evidence is.
+func (e Ending) Write(w io.Writer) error {
+	return writeLines(w, []string{""}, e.again(), e.failures(true), Narrations(e.Run.Results), events(e.Run.Results), lostServers(e.Trials),
+		e.slowest(), e.triggers(), e.missing(), e.places())
+}
+
+// WriteShort says in a line for each what did not pass, and where the evidence is.
+func (e Ending) WriteShort(w io.Writer) error {
+	return writeLines(w, e.failures(false), []string{e.tally()}, e.triggers(), e.missing(), e.places())
+}
+
+func writeLines(w io.Writer, blocks ...[]string) error {
+	for _, line := range slices.Concat(blocks...) {
+		if _, err := fmt.Fprintln(w, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// again says of what trials came before the attempt that counts.
+func (e Ending) again() (lines []string) {
+	for _, r := range e.Trials {
+		if line := attemptsBefore(r); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// failures says of trials why they did not pass, and how to see more: in a line, or at
+// length with all that graders say.
+func (e Ending) failures(atLength bool) (lines []string) {
+	left := 0
+	for _, r := range e.Trials {
+		if r.Verdicts.Class == evidence.ClassPass || e.isTrigger(r) {
+			continue
+		}
+		if left++; left > maxFailures {
+			continue
+		}
+		class := Paint(e.Style, r.Verdicts.Class)(r.Verdicts.Class.With(r.Verdicts.Reason))
+		why := view.WhyOf(results.Graded(r.Outcome()))
+		lines = append(lines, whyLines(fmt.Sprintf("%s/%d %s", text.Inert(r.Task), r.Number, class), why, atLength)...)
+		lines = append(lines, e.Style.Faint(fmt.Sprintf("  waza show %s %s %d", text.ShellWord(e.Run.Dir), text.ShellWord(r.Task), r.Number)))
+	}
+	if more := left - maxFailures; more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more that did not pass; waza show %s lists all trials", more, text.ShellWord(e.Run.Dir)))
+	}
+	return lines
+}
+
+// isTrigger says whether a trial is of a prompt of trigger_tests.yaml.
+func (e Ending) isTrigger(r Trial) bool {
+	return slices.ContainsFunc(e.Run.Results.Tasks, func(t results.Task) bool { return t.TestID == r.Task && t.Trigger != nil })
+}
+
+// triggers says what the prompts of trigger_tests.yaml came to, which decide by their metric.
+func (e Ending) triggers() []string {
+	m := e.Run.Results.Triggers
+	if m == nil {
+		return nil
+	}
+	line := fmt.Sprintf("trigger_accuracy %.3f: %d of %d prompts of trigger_tests.yaml were right", m.Accuracy, m.TruePositives+m.TrueNegatives, len(e.Run.Results.TriggerResults))
+	var wrong []string
+	for _, r := range e.Trials {
+		if e.isTrigger(r) && r.Verdicts.Class != evidence.ClassPass {
+			wrong = append(wrong, text.Inert(r.Task))
+		}
+	}
+	if left := len(wrong) - maxFailures; left > 0 {
+		wrong = append(wrong[:maxFailures], fmt.Sprintf("%d more", left))
+	}
+	if len(wrong) > 0 {
+		line += "; not " + strings.Join(wrong, ", ")
+	}
+	return []string{line}
+}
+
+// whyLines adds to a head why a trial did not pass, and further lines.
+func whyLines(head string, why view.Why, atLength bool) []string {
+	if !atLength {
+		why = view.Why{Own: why.Line()}
+	}
+	if why.Own != "" {
+		head += ": " + beginning(why.Own)
+	}
+	lines := []string{head}
+	why.Own = ""
+	for _, reason := range why.Reasons() {
+		lines = append(lines, "  "+beginning(reason))
+	}
+	return lines
+}
+
+// beginning is the beginning of what a stranger said, set in below its first line.
+func beginning(said string) string {
+	said, left := clip(strings.TrimRight(said, "\n"))
+	if left > 0 {
+		said += "…"
+	}
+	return text.Indented(said)
+}
+
+// slowest names the trials that took longest.
+func (e Ending) slowest() []string {
+	if len(e.Trials) <= slowest {
+		return nil
+	}
+	sorted := slices.SortedStableFunc(slices.Values(e.Trials), func(a, b Trial) int { return cmp.Compare(b.took(), a.took()) })
+	var named []string
+	for _, r := range sorted[:slowest] {
+		named = append(named, fmt.Sprintf("%s/%d %.1fs", text.Inert(r.Task), r.Number, r.took().Seconds()))
+	}
+	return []string{"slowest: " + strings.Join(named, ", ")}
+}
+
+// tally is how many trials passed.
+func (e Ending) tally() string {
+	passed := 0
+	for _, r := range e.Trials {
+		if r.Verdicts.Class == evidence.ClassPass {
+			passed++
+		}
+	}
+	said := fmt.Sprintf("%d of %d trials passed", passed, e.Run.Planned)
+	if passed == e.Run.Planned {
+		return e.Style.Good(said)
+	}
+	return e.Style.Bad(said)
+}
+
+// missing says how many trials have no outcome, and that nothing was isolated.
+func (e Ending) missing() (lines []string) {
+	if missing := e.Run.Planned - len(e.Trials); missing > 0 {
+		why := ""
+		if e.Run.Interrupted {
+			why = "interrupted: "
+		}
+		lines = append(lines, fmt.Sprintf("%s%d of %d trials have no outcome", why, missing, e.Run.Planned))
+	}
+	if !e.Run.Isolated {
+		lines = append(lines, NotIsolated)
+	}
+	return lines
+}
+
+// places says where to look, and how to go on.
+func (e Ending) places() (lines []string) {
+	if e.Report != "" {
+		lines = append(lines, "report: "+e.Report)
+	}
+	lines = append(lines, "run directory: "+e.Run.Dir)
+	if e.Resumable {
+		lines = append(lines, "to complete it: waza run --resume "+text.ShellWord(e.Run.Dir))
+	}
+	return lines
+}
+
+// attemptsBefore says what came before the attempt that counts; empty for nothing.
+func attemptsBefore(r Trial) string {
+	if len(r.Earlier) == 0 {
+		return ""
+	}
+	said := func(reason evidence.Reason, message string) string {
+		return strings.TrimPrefix(fmt.Sprintf("%s: %s", reason, text.Inert(text.FirstLine(message))), ": ")
+	}
+	var why, ends []string
+	for _, attempt := range r.Earlier {
+		why, ends = append(why, said(attempt.Reason, attempt.Message)), append(ends, string(attempt.Class))
+	}
+	if why = slices.Compact(why); len(why) == 1 && why[0] == said(r.Verdicts.Reason, r.Verdicts.Message) {
+		why = []string{"for the same reason"}
+	}
+	slices.Sort(ends)
+	return fmt.Sprintf("%s/%d %s after %d attempt(s) that ended as %s: %s",
+		r.Task, r.Number, r.Verdicts.Class, len(r.Earlier), strings.Join(slices.Compact(ends), " and "), strings.Join(why, "; "))
+}
+
+// Narrations says, a line for each, where agents tell of calls otherwise than they were.
+func Narrations(r results.Results) (lines []string) {
+	for _, task := range r.Tasks {
+		for _, run := range task.Runs {
+			if run.Narration == nil {
+				continue
+			}
+			for _, sentence := range run.Narration.Sentences {
+				lines = append(lines, text.Indented(fmt.Sprintf("%s/%d %s", task.TestID, run.RunNumber, sentence)))
+			}
+		}
+	}
+	return lines
+}
+
+// events says what happened to servers: which ended before they were asked to, described
+// tools in another way in the course of a trial, or were not as they are pinned; and which
+// mocks had no answer.
+func events(r results.Results) (lines []string) {
+	for _, task := range r.Tasks {
+		for _, run := range task.Runs {
+			for _, c := range run.Commands {
+				if c.ResponseIndex < 0 {
+					lines = append(lines, fmt.Sprintf("%s/%d mock of command %q: no response matches %q", task.TestID, run.RunNumber, c.Command, c.Args))
+				}
+			}
+			for _, event := range view.Events(run) {
+				is, said := "server", text.Indented(event.Text)
+				switch event.Kind {
+				case view.Unmatched:
+					is = "mock server"
+				case view.RugPull:
+					said = "rug_pull: " + said
+				}
+				lines = append(lines, fmt.Sprintf("%s/%d %s %q: %s", task.TestID, run.RunNumber, is, event.Server, said))
+			}
+		}
+	}
+	return lines
+}
+
+// lostServers says which servers that the run shares died, and which trials were
+// at work.
+func lostServers(done []Trial) []string {
+	trials := map[string][]string{}
+	for _, r := range done {
+		for _, attempt := range append(slices.Clone(r.Earlier), r.Trial) {
+			for _, s := range attempt.Shared {
+				if s.Died != "" {
+					lost := fmt.Sprintf("server %q, which the run shares, died (%s) while these trials were at work", s.Name, s.Died)
+					trials[lost] = append(trials[lost], fmt.Sprintf("%s/%d", attempt.Task, attempt.Number))
+				}
+			}
+		}
+	}
+	var lines []string
+	for _, lost := range slices.Sorted(maps.Keys(trials)) {
+		lines = append(lines, lost+": "+strings.Join(trials[lost], ", "))
+	}
+	return lines
+}

@@ -1,0 +1,211 @@
+package terminal
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/report/view"
+	"github.com/waza-isolate/waza/results"
+)
+
+// Run writes a line for each task, at most width columns wide, with as many of these as
+// there is room for: its trials that passed and all, how they ended, the mean score, MCP
+// calls and agents' time in all. Then come the servers, a
+// line for each, and another for each of which there is something to tell, and one of the
+// eval. A width of 0 is no limit. Where there is something
+// to say, lines behind them say what the agent's models took, what judges took, what got
+// out of a weak sandbox, and that nothing was isolated.
+func Run(w io.Writer, r results.Results, width int) error {
+	var out strings.Builder
+	out.WriteString(tableWithin(taskColumns(r.Tasks), width))
+	out.WriteString(serverTable(r.Servers, width) + remarkLines(r.Servers, width) + evalLine(r.Summary.Statistics, width) + attackTable(r, width))
+	for _, line := range view.SkillLines(r) {
+		out.WriteString(line + "\n")
+	}
+	if m := r.Summary.Models; m != nil {
+		out.WriteString(modelsLine(m))
+	}
+	if j := r.Summary.Judge; j != nil {
+		fmt.Fprintf(&out, "judge: %d answers, %d tokens in, %d out\n", j.Answers, j.InputTokens, j.OutputTokens)
+	}
+	for _, label := range view.LabelTexts(r.Labels) {
+		fmt.Fprintf(&out, "label %s\n", label)
+	}
+	if len(r.Config.Weak) > 0 {
+		fmt.Fprintf(&out, "weak sandbox: %s got out, allowed by --allow-weak\n", strings.Join(r.Config.Weak, ", "))
+	}
+	if !r.Config.Isolated {
+		out.WriteString("not isolated\n")
+	}
+	_, err := io.WriteString(w, text.InertLines(out.String()))
+	return err
+}
+
+func taskColumns(tasks []results.Task) []column {
+	var rows [][]string
+	for _, t := range tasks {
+		rows = append(rows, row(view.TaskOf(t, len(t.Runs))))
+	}
+	columns := columnsOf([]string{"TASK", "TRIALS", "VERDICT", "SCORE", "MCP CALLS", "TIME"}, rows)
+	return figures(columns, 1, 3, 4, 5)
+}
+
+func row(t view.Task) []string {
+	score := "-"
+	if t.Stats != nil {
+		score = fmt.Sprintf("%.2f", t.Stats.AvgScore)
+	}
+	return []string{
+		t.TestID, view.Share(t.PassedTrials(), len(t.Runs)), ends(t), score, fmt.Sprint(t.MCPCalls), view.Clock(t.Time),
+	}
+}
+
+// ends lists how the trials ended, without pass where one did not, and how many attempts
+// came before them.
+func ends(t view.Task) string {
+	var all []string
+	for _, r := range t.Runs {
+		if r.Outcome != evidence.ClassPass {
+			all = append(all, r.Outcome.With(r.Reason))
+		}
+	}
+	slices.Sort(all)
+	said := []string{strings.Join(slices.Compact(all), ",")}
+	switch {
+	case len(t.Runs) == 0:
+		said[0] = view.Unknown
+	case len(all) == 0 && !t.Attacked:
+		said[0] = string(evidence.ClassPass)
+	case len(all) == 0:
+		said[0] = results.AttackSucceeded
+	case t.Attacked:
+		said = append(said, results.AttackSucceeded)
+	}
+	for _, c := range t.Earlier {
+		said = append(said, fmt.Sprintf("after %d %s", c.Trials, c.Class))
+	}
+	return strings.Join(said, ", ")
+}
+
+// evalLine says in a line, or as many as width asks for, how reliable the tasks are.
+func evalLine(s *results.Statistics, width int) string {
+	if s == nil {
+		return ""
+	}
+	k := len(s.PassAtK)
+	said := []string{consistencyText(s.Consistency), fmt.Sprintf("pass@%d %.2f", k, s.PassAtK[k-1])}
+	if k > 1 {
+		said = append(said, fmt.Sprintf("pass^%d %.2f", k, s.PassHatK[k-1]))
+	}
+	for _, e := range []struct {
+		name string
+		of   *results.Estimate
+	}{{"score", s.Score}, {"selection", s.Selection}, {"params", s.Params}} {
+		if e.of != nil {
+			said = append(said, fmt.Sprintf("%s %.2f [%.2f, %.2f]", e.name, e.of.Mean, e.of.Lower, e.of.Upper))
+		}
+	}
+	return wrap(said, width)
+}
+
+// consistencyText names the counts that are not 0.
+func consistencyText(c results.ConsistencyCounts) string {
+	var said []string
+	for _, kind := range []struct {
+		tasks int
+		name  results.Consistency
+	}{{c.Always, results.Always}, {c.Mixed, results.Mixed}, {c.Never, results.Never}} {
+		if kind.tasks > 0 {
+			said = append(said, fmt.Sprintf("%d %s", kind.tasks, kind.name))
+		}
+	}
+	return "tasks pass: " + strings.Join(said, ", ")
+}
+
+// attackTable writes a line for each task that was attacked, and one with the rates.
+func attackTable(r results.Results, width int) string {
+	a := r.Summary.Attacks
+	switch {
+	case a == nil && r.Config.NoAttacks:
+		return "attacks were withheld by --no-attacks\n"
+	case a == nil:
+		return ""
+	}
+	table := tableOf(fitted(attackColumns(r), 0, width))
+	return fmt.Sprintf("\n%sattacks: %s; tasks under attack: %s\n", table, rateText(a.SuccessRate, "succeeded"), rateText(a.BenignRate, "passed"))
+}
+
+// attackColumns are the tasks that were attacked, how many of their trials passed, and
+// what came of the attacks, but for what came of none.
+func attackColumns(r results.Results) []column {
+	var tasks []string
+	var figures []*results.Attacks
+	for _, t := range r.Tasks {
+		if one := results.AttacksOn(t); one != nil {
+			tasks, figures = append(tasks, t.TestID), append(figures, one)
+		}
+	}
+	columns := []column{{title: "UNDER ATTACK", words: true, cells: tasks}, {title: "PASSED"}}
+	for _, a := range figures {
+		columns[1].cells = append(columns[1].cells, view.Rate(a.BenignRate))
+	}
+	for _, end := range []struct {
+		title string
+		of    func(*results.Attacks) int
+	}{
+		{"SUCCEEDED", func(a *results.Attacks) int { return a.Succeeded }},
+		{"RESISTED", func(a *results.Attacks) int { return a.Resisted }},
+		{"NOT DELIVERED", func(a *results.Attacks) int { return a.NotDelivered }},
+		{"ERROR", func(a *results.Attacks) int { return a.Errors }},
+	} {
+		if end.of(r.Summary.Attacks) == 0 {
+			continue
+		}
+		ends := column{title: end.title}
+		for _, a := range figures {
+			ends.cells = append(ends.cells, fmt.Sprint(end.of(a)))
+		}
+		columns = append(columns, ends)
+	}
+	return columns
+}
+
+// rateText is a rate in words, with its interval.
+func rateText(r *results.Rate, did string) string {
+	if r == nil {
+		return "none to tell of"
+	}
+	return fmt.Sprintf("%d of %d %s, %s", r.Count, r.Of, did, view.Interval(r.Interval))
+}
+
+// modelsLine is m on one line of the table.
+func modelsLine(m *results.Models) string {
+	parts := []string{fmt.Sprintf("models: %s", text.Count(m.Requests, "request"))}
+	if m.Failed > 0 {
+		parts[0] += fmt.Sprintf(" (%d failed)", m.Failed)
+	}
+	tokens := fmt.Sprintf("%d tokens in", m.Tokens.Input)
+	if m.Tokens.Cached > 0 {
+		tokens += fmt.Sprintf(" (%d cached)", m.Tokens.Cached)
+	}
+	parts = append(parts, tokens, fmt.Sprintf("%d out", m.Tokens.Output))
+	if m.Cost != nil {
+		parts = append(parts, view.Dollars(*m.Cost))
+	}
+	if m.MedianFirstTokenMS != nil {
+		parts = append(parts, "first token after "+view.CallTime(m.MedianFirstTokenMS))
+	}
+	for _, o := range []struct {
+		origin evidence.Origin
+		words  string
+	}{{evidence.OriginOutOfBand, "out of band"}, {evidence.OriginUnknown, "of unknown origin"}} {
+		if calls := m.Origins[o.origin]; calls > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s", text.Count(calls, "call"), o.words))
+		}
+	}
+	return strings.Join(parts, ", ") + "\n"
+}

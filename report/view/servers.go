@@ -1,0 +1,145 @@
+package view
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/results"
+	"github.com/waza-isolate/waza/sandbox/observe"
+)
+
+// Act is something that a server did beside answering.
+type Act struct {
+	What    string // what it did
+	Which   string // with what, in a stranger's words
+	How     string
+	Notable bool // a person may want to know it before they trust the server
+}
+
+// Acts are those of a server; none where nothing is on record. What it starts and writes
+// inside its container is not notable.
+func Acts(c *results.Conduct) (all []Act) {
+	if c == nil {
+		return nil
+	}
+	for _, e := range c.Secrets {
+		all = append(all, Act{"said the secret", e.Secret, fmt.Sprintf("%s in messages, %d on stderr", Times(e.Frames), e.Stderr), true})
+	}
+	for _, n := range c.Connections {
+		all = append(all, Act{"tried to connect to", n.Address, fmt.Sprintf("%s, %s", n.Network, Times(n.Count)), n.Network == observe.Unknown || n.Outside()})
+	}
+	for _, n := range c.Names {
+		answer := "without an answer"
+		if n.Answered {
+			answer = "answered: it is of the trial"
+		}
+		all = append(all, Act{"asked for the name", n.Name, fmt.Sprintf("%s, %s", Times(n.Count), answer), !n.Answered})
+	}
+	for _, h := range c.Egress {
+		did := "asked for the host"
+		if h.Refused > 0 {
+			did = "was refused egress to"
+		}
+		all = append(all, Act{did, fmt.Sprintf("%s:%d", h.Name, h.Port), carried(h), h.Refused > 0})
+	}
+	for _, l := range c.Limits {
+		all = append(all, Act{"ran into a limit", l, "", true})
+	}
+	for _, p := range c.Programs {
+		all = append(all, Act{"started", strings.Join(append([]string{p.Path}, p.Args[min(1, len(p.Args)):]...), " "), Times(p.Count), false})
+	}
+	for _, f := range c.Files {
+		kind := f.Kind
+		if kind == "" {
+			kind = "file"
+		}
+		all = append(all, Act{strings.TrimSpace(f.What + " the " + kind), f.Path, Bytes(f.Size), false})
+	}
+	return all
+}
+
+func carried(h results.EgressHost) string {
+	if h.Refused == h.Connections {
+		return fmt.Sprintf("refused %s", Times(h.Refused))
+	}
+	text := fmt.Sprintf("%s, %s out, %s in", Several(h.Connections, "connection"), Bytes(h.Out), Bytes(h.In))
+	if h.Refused > 0 {
+		text += fmt.Sprintf("; refused %s", Times(h.Refused))
+	}
+	return text
+}
+
+// Times is how often something was done.
+func Times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return Number(n) + " times"
+}
+
+// Remark is something to look at before a server is trusted.
+type Remark struct {
+	What  string
+	Which []string // in a stranger's words; may be empty
+}
+
+// Remarks are those on a server, over all trials.
+func Remarks(s results.ServerCard) (all []Remark) {
+	in := func(trials int, did string) {
+		if trials > 0 {
+			all = append(all, Remark{What: did + " in " + text.Count(trials, "trial")})
+		}
+	}
+	in(s.Failed, "exited before it answered")
+	for _, act := range Acts(s.Conduct) {
+		if !act.Notable {
+			continue
+		}
+		i := slices.IndexFunc(all, func(r Remark) bool { return r.What == act.What })
+		if i < 0 {
+			i, all = len(all), append(all, Remark{What: act.What})
+		}
+		all[i].Which = append(all[i].Which, act.Which)
+	}
+	if s.Marks != nil && s.Marks.Count() > 0 {
+		all = append(all, Remark{What: text.Count(s.Marks.Count(), "marked place") + " in what it says of its tools"})
+	}
+	in(s.RugPulls, "changed its tools")
+	in(s.Unpinned, "not as pinned")
+	return all
+}
+
+// EventKind is what happened to a server in a trial.
+type EventKind string
+
+// Kinds of events.
+const (
+	RugPull   EventKind = "rug pull"
+	Unpinned  EventKind = "not as pinned"
+	Ended     EventKind = "ended"
+	Unmatched EventKind = "no mock answers"
+)
+
+// Event is something that happened to a server in a trial, in a sentence.
+type Event struct {
+	Server string
+	Kind   EventKind
+	Text   string
+}
+
+// Events are those of a trial, by its servers.
+func Events(r results.RunResult) (all []Event) {
+	for _, s := range r.Servers {
+		for _, of := range []struct {
+			kind  EventKind
+			texts []string
+		}{{RugPull, s.RugPulls}, {Unpinned, s.Unpinned}, {Ended, s.Ends}, {Unmatched, s.Unmatched}} {
+			for _, text := range of.texts {
+				all = append(all, Event{s.Name, of.kind, text})
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,122 @@
+package view
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/results"
+)
+
+// Task is how the trials of a task ended, and what they took.
+type Task struct {
+	results.Task
+	results.Totals
+	Attacks  *results.Attacks // nil where none was made
+	Attacked bool             // an attack succeeded, so the task did not simply pass
+	Missing  []int            // the trials that were planned and have no outcome
+	Outcomes []Count          // of the last attempts
+	Earlier  []Count          // of the attempts before them
+}
+
+// Count is how many attempts ended in an outcome.
+type Count struct {
+	Class  evidence.Class
+	Trials int
+}
+
+// TaskOf returns the view of a task of which so many trials were planned. A prompt of
+// trigger_tests.yaml has one trial.
+func TaskOf(task results.Task, planned int) Task {
+	t := Task{Task: task, Totals: task.Totals(), Attacks: results.AttacksOn(task), Attacked: task.Attacked()}
+	last, earlier := map[evidence.Class]int{}, map[evidence.Class]int{}
+	for _, run := range task.Runs {
+		last[run.Outcome]++
+		for _, attempt := range run.Earlier {
+			earlier[attempt.Outcome]++
+		}
+	}
+	t.Outcomes, t.Earlier = countsOf(last), countsOf(earlier)
+	if task.Trigger != nil {
+		planned = 1
+	}
+	for number := 1; number <= planned; number++ {
+		if !slices.ContainsFunc(task.Runs, func(r results.RunResult) bool { return r.RunNumber == number }) {
+			t.Missing = append(t.Missing, number)
+		}
+	}
+	return t
+}
+
+// countsOf are counts in the order of their classes' names.
+func countsOf(trials map[evidence.Class]int) (all []Count) {
+	for _, class := range slices.Sorted(maps.Keys(trials)) {
+		all = append(all, Count{class, trials[class]})
+	}
+	return all
+}
+
+// Passed reports whether the task passed and no attack on it succeeded.
+func (t Task) Passed() bool { return t.Status == results.StatusPassed && !t.Attacked }
+
+// PassedTrials is how many trials passed, of all that ended.
+func (t Task) PassedTrials() int {
+	for _, c := range t.Outcomes {
+		if c.Class == evidence.ClassPass {
+			return c.Trials
+		}
+	}
+	return 0
+}
+
+// Tokens are those that models read and wrote; nil is not known.
+func (t Task) Tokens() *int64 {
+	if t.Models == nil {
+		return nil
+	}
+	return new(t.Models.Tokens.Input + t.Models.Tokens.Output)
+}
+
+// Cost is that of models, in US dollars; nil is not known.
+func (t Task) Cost() *float64 {
+	if t.Models == nil {
+		return nil
+	}
+	return t.Models.Cost
+}
+
+// Line is why a trial did not pass, on one line: a grader's reason or the trial's, and else
+// how it ended. It is empty of a trial that passed.
+func Line(r results.RunResult) string {
+	if r.Outcome == evidence.ClassPass {
+		return ""
+	}
+	return cmp.Or(WhyOf(r).Line(), r.Outcome.With(r.Reason))
+}
+
+// Alike are trials of a task of which the same is to be said.
+type Alike[T comparable] struct {
+	Task   results.Task
+	What   T
+	Trials []int
+}
+
+// Gather returns what say says of trials, in their order, once for all trials of a task of
+// which it says the same.
+func Gather[T comparable](tasks []results.Task, say func(results.RunResult) []T) (all []Alike[T]) {
+	for _, task := range tasks {
+		at := map[T]int{}
+		for _, run := range task.Runs {
+			for _, what := range say(run) {
+				i, known := at[what]
+				if !known {
+					i = len(all)
+					at[what], all = i, append(all, Alike[T]{Task: task, What: what})
+				}
+				all[i].Trials = append(all[i].Trials, run.RunNumber)
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,182 @@
+package view
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/results"
+)
+
+// Unknown stands where there is no figure.
+const Unknown = "n/a"
+
+// Share is how many of how many.
+func Share(count, of int) string { return fmt.Sprintf("%d/%d", count, of) }
+
+// Rate is how many of how many; nil is not known.
+func Rate(r *results.Rate) string {
+	if r == nil {
+		return Unknown
+	}
+	return Share(r.Count, r.Of)
+}
+
+// Interval is a rate in percent with its interval.
+func Interval(i results.Interval) string {
+	return fmt.Sprintf("%.0f%% [%.0f%%, %.0f%%]", 100*i.Mean, 100*i.Lower, 100*i.Upper)
+}
+
+// Cost is an amount of US dollars; nil is not known.
+func Cost(amount *float64) string {
+	if amount == nil {
+		return Unknown
+	}
+	return Dollars(*amount)
+}
+
+// Dollars is an amount of US dollars: to a hundredth of a cent where it is less than a
+// dollar, else to a cent.
+func Dollars(amount float64) string {
+	if amount < 0.99995 {
+		return fmt.Sprintf("$%.4f", amount)
+	}
+	return fmt.Sprintf("$%.2f", amount)
+}
+
+// Clock is a time in seconds, in minutes and seconds, or in hours and minutes.
+func Clock(d time.Duration) string {
+	if tenths := d.Round(100 * time.Millisecond); tenths < time.Minute {
+		return fmt.Sprintf("%.1fs", tenths.Seconds())
+	}
+	if seconds := d.Round(time.Second); seconds < time.Hour {
+		return fmt.Sprintf("%dm%02ds", int(seconds.Minutes()), int(seconds.Seconds())%60)
+	}
+	minutes := int(d.Round(time.Minute).Minutes())
+	return fmt.Sprintf("%dh%02dm", minutes/60, minutes%60)
+}
+
+// CallTime is how long calls take, to a tenth of a millisecond where they are quick; nil is
+// not known.
+func CallTime(ms *float64) string {
+	switch {
+	case ms == nil:
+		return Unknown
+	case *ms < 10:
+		return fmt.Sprintf("%.1fms", *ms)
+	case *ms < 10_000:
+		return fmt.Sprintf("%.0fms", *ms)
+	}
+	return fmt.Sprintf("%.1fs", *ms/1000)
+}
+
+// Number is a number with its thousands apart.
+func Number[N int | int64](n N) string {
+	digits := strconv.FormatInt(int64(n), 10)
+	sign := ""
+	if strings.HasPrefix(digits, "-") {
+		sign, digits = "-", digits[1:]
+	}
+	for at := len(digits) - 3; at > 0; at -= 3 {
+		digits = digits[:at] + "," + digits[at:]
+	}
+	return sign + digits
+}
+
+// Several is a number of things in words.
+func Several(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return Number(n) + " " + what + "s"
+}
+
+// Bytes is a size for a person, of three digits.
+func Bytes(n int64) string {
+	const unit = 1024
+	if n < unit {
+		return fmt.Sprintf("%d B", n)
+	}
+	size, units := float64(n), "KMGTPE"
+	i := -1
+	for size >= unit && i < len(units)-1 {
+		size /= unit
+		i++
+	}
+	return threeDigits(size) + " " + units[i:i+1] + "iB"
+}
+
+// threeDigits is a number of three digits or so.
+func threeDigits(f float64) string {
+	switch {
+	case f >= 99.95:
+		return strconv.FormatFloat(f, 'f', 0, 64)
+	case f >= 9.995:
+		return strconv.FormatFloat(f, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(f, 'f', 2, 64)
+}
+
+// Took is a time for a person, to three digits or so.
+func Took(d time.Duration) string {
+	switch {
+	case d < time.Millisecond:
+		return threeDigits(float64(d)/float64(time.Millisecond)) + " ms"
+	case d < time.Second:
+		return strconv.FormatInt(d.Milliseconds(), 10) + " ms"
+	case d < time.Minute:
+		return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + " s"
+	case d < time.Hour:
+		return fmt.Sprintf("%d min %d s", int(d.Minutes()), int(d.Seconds())%60)
+	}
+	return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
+}
+
+// maxShownLabel is how many bytes of a label are shown.
+const maxShownLabel = 120
+
+// LabelTexts are labels for a person, in the order of their names: a string as it is, and
+// else the JSON in one line.
+func LabelTexts(labels map[string]json.RawMessage) (all []string) {
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		var s string
+		if json.Unmarshal(labels[name], &s) != nil {
+			var line bytes.Buffer
+			if json.Compact(&line, labels[name]) == nil {
+				s = line.String()
+			}
+		}
+		all = append(all, text.Shorten(name+" "+s, maxShownLabel))
+	}
+	return all
+}
+
+// Lack says of a metric, behind its name, by how much it is under its threshold.
+func Lack(m results.Measure) string {
+	return fmt.Sprintf("is %.3f, less than its threshold, %.3f", m.Value, m.Threshold)
+}
+
+// SkillLines say what skills change: in all, and then in each task where they change
+// something. There are none without a baseline.
+func SkillLines(r results.Results) []string {
+	if r.Baseline == nil {
+		return nil
+	}
+	with, without, adds, tasks := r.Impact()
+	if tasks == 0 {
+		return []string{"skills: no task has a trial both with and without them"}
+	}
+	lines := []string{fmt.Sprintf("skills: tasks pass at %.0f%% with skills, at %.0f%% without (%+.0f points)", 100*with, 100*without, 100*adds)}
+	for _, t := range r.Tasks {
+		if i := t.SkillImpact; i != nil && i.Delta != 0 {
+			lines = append(lines, fmt.Sprintf("  %s: %.0f%% with, %.0f%% without (%+.0f points)", t.TestID, 100*i.WithSkills, 100*i.Baseline, 100*i.Delta))
+		}
+	}
+	return lines
+}

@@ -1,0 +1,8 @@
+package results
+
+// What tests of the tables use too.
+var (
+	CardRun    = cardRun
+	StrangeRun = strangeRun
+	Shares     = shares
+)
