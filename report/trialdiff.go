@@ -125,8 +125,6 @@ func factsOf(c changes.Change) (facts []string) {
 		facts = append(facts, "leads to "+now.Target)
 	}
 	if now.Kind == tree.File {
-		facts = append(facts, byteCount(now.Size))
-	if now.Kind == changes.File {
 		facts = append(facts, view.Bytes(now.Size))
 	}
 	for _, text := range []string{now.Cut, c.Unshown} {
