@@ -34,8 +34,8 @@ func serversStandAlone() Defence {
 	return without(openBuild, "no network for servers", "NoNetworkForServers", "CheckedWalls")
 }
 
-func relayListens() Defence {
-	return without(openBuild, "one port of the relay", "OneRelayPort")
+func oneServerPort() Defence {
+	return without(openBuild, "one port for all servers", "OneServerPort")
 }
 
 func graderAlone() Defence {

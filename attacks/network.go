@@ -20,15 +20,14 @@ func networkAttacks() []Attack {
 	}
 	between := stands
 	between.Without = kept("a network for each trial", "the engine keeps its networks apart; tests of containers have two trials on one")
-	relay := stands
-	relay.Promise, relay.Without = AllRecorded, relayListens()
+	ports := stands
+	ports.Promise, ports.Without = AllRecorded, oneServerPort()
 	return []Attack{
 		as(stands, part.Reaching, Agent, "connect to a server past the runner, at every address of its network and by name"),
 		as(stands, "server-to-server", Server, "connect to another server of its trial"),
-		as(stands, "server-to-agent", Server, "connect to its agent, which listens"),
-		as(stands, "server-to-relay", Server, "connect to the relay, and speak there as the agent"),
-		as(between, part.TrialToTrial, Both, "connect to agents, relays and servers at every address of other trials"),
-		as(relay, "relay-ports", Agent, "connect to other ports of the relay than that of its servers"),
+		as(stands, "server-to-agent", Server, "connect to its agent, which listens, and speak as the agent where the agent's guest listens"),
+		as(between, part.TrialToTrial, Both, "connect to agents and servers at every address of other trials"),
+		as(ports, part.ServerPorts, Agent, "connect to another port of its own guest than that of its servers"),
 		{
 			Name: part.Tunnel, As: Both, Promise: NamesStay, Without: unknownNames(),
 			Tries: "carry data out in names that it asks for", Won: tunnelled, Tried: Told,

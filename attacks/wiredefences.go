@@ -43,7 +43,7 @@ func goHTTP() Defence {
 }
 
 func noModel() Defence {
-	return kept("models are asked below their providers' URLs alone", "tests of model/gateway hold it against these and more; here is nothing but servers behind the relay")
+	return kept("models are asked below their providers' URLs alone", "tests of model/gateway hold it against these and more; here is nothing but servers")
 }
 
 func countedFrames() Defence {

@@ -21,7 +21,7 @@ import (
 // it. On error everything is taken away again.
 func (b *Backend) apply(ctx context.Context, lease *box, t *plan.Trial, on scene, observe func(evidence.Event)) (_ *trialSandbox, err error) {
 	p := planTrial(t, on)
-	s := &trialSandbox{backend: b, lease: lease, trial: t, plan: p, users: on.pool, dir: b.dirs.take(), files: on.files, observe: observe, boxes: map[string]*box{}, over: make(chan struct{})}
+	s := &trialSandbox{backend: b, lease: lease, trial: t, plan: p, users: on.pool, dir: b.dirs.take(), files: on.files, observe: observe, boxes: map[string]*box{}}
 	defer func() {
 		if err != nil {
 			b.expectMore()
@@ -67,10 +67,11 @@ func (b *Backend) apply(ctx context.Context, lease *box, t *plan.Trial, on scene
 	if p.network != "" {
 		s.leaveNetwork = s.followNetwork()
 	}
-	return s, s.settle(ctx, a)
+	s.servers = p.serversAt(a)
+	return s, s.settle(ctx)
 }
 
-// makeForAgent makes what the agent's container and the relay stand on.
+// makeForAgent makes what the agent's container stands on.
 func (s *trialSandbox) makeForAgent(ctx context.Context) (a addresses, err error) {
 	if s.plan.network != "" {
 		if a, s.release, err = s.backend.createNetwork(ctx, s.plan.network, s.plan.trial, s.trial.Subnets); err != nil {
@@ -104,21 +105,18 @@ func (b *Backend) makeWorkspace(ctx context.Context, p trialPlan) error {
 
 // settle checks the walls of every container from the inside, before anything
 // foreign runs there, and has each guest answer its container's DNS.
-func (s *trialSandbox) settle(ctx context.Context, a addresses) error {
+func (s *trialSandbox) settle(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for name, box := range s.boxes {
 		group.Go(func() error {
-			onBridge := s.plan.network != "" && (name == sandbox.Agent || name == relayBox)
+			onBridge := s.plan.network != "" && name == sandbox.Agent
 			if err := checkWalls(box.guest.Hello(), onBridge, s.filtered(), ownKernel(s.trial.Runtime)); err != nil {
 				return fmt.Errorf("container of %s: %w", name, err)
 			}
 			if err := box.meter.attend(ctx, box.guest); err != nil {
 				return fmt.Errorf("container of %s: %w%s", name, err, behind(box.stderr))
 			}
-			if name == relayBox {
-				return nil
-			}
-			err := box.guest.Resolve(ctx, s.names(name, a), func(q guest.Question) {
+			err := box.guest.Resolve(ctx, s.names(name), func(q guest.Question) {
 				s.observe(dnsEvent(name, q))
 			})
 			if err != nil {
@@ -132,7 +130,7 @@ func (s *trialSandbox) settle(ctx context.Context, a addresses) error {
 
 // names is what resolves in a box: for the agent its servers, for a server its
 // services, and for both what they may reach outside, at their own loopback.
-func (s *trialSandbox) names(box string, a addresses) map[string][]netip.Addr {
+func (s *trialSandbox) names(box string) map[string][]netip.Addr {
 	names := map[string][]netip.Addr{"localhost": {netip.MustParseAddr("127.0.0.1")}}
 	if !defence.NamesOfTrial {
 		names["host.docker.internal"] = []netip.Addr{netip.MustParseAddr("192.0.2.123")}
@@ -146,12 +144,8 @@ func (s *trialSandbox) names(box string, a addresses) map[string][]netip.Addr {
 		}
 		return names
 	}
-	target := airtightAddr
-	if s.plan.network != "" {
-		target = a.relay()
-	}
 	for _, server := range s.trial.Servers {
-		names[server.Host()] = []netip.Addr{target}
+		names[server.Host()] = []netip.Addr{s.servers}
 	}
 	return names
 }

@@ -20,8 +20,8 @@ const (
 	// the images of an eval may.
 	noEngineRoom, littleEngineRoom = 256 << 20, 5 << 30
 	// trialMemory is what the containers of a usual trial may take: an agent's
-	// default limit, a server's, and the relay's.
-	trialMemory = (1024 + 512 + 64) << 20
+	// default limit and a server's.
+	trialMemory = (1024 + 512) << 20
 )
 
 // assess says what facts mean for a run.

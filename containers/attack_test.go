@@ -315,9 +315,6 @@ func TestNoContainerReachesTheHost(t *testing.T) {
 				aims = append(aims, bridgeAddr(t, s))
 			}
 			for name, box := range s.boxes {
-				if name == relayBox { // runs nothing foreign, and has nowhere to put it
-					continue
-				}
 				arm(t, box.guest, program)
 				for _, how := range towardsHost() {
 					for _, aim := range aims {
@@ -387,68 +384,53 @@ func TestAttacksOnTheHostWork(t *testing.T) {
 }
 
 // TestTrialsDoNotReachEachOther aims at everything another trial has an address
-// for: its relay, which listens, its agent, and a listener in its agent's
-// container.
+// for: its agent's container, whose guest listens.
 func TestTrialsDoNotReachEachOther(t *testing.T) {
 	b, program := openBackend(t), attacker(t)
 	mine := openSandbox(t, b, attackedTrial(b.run, "mine", networkBridge), func(evidence.Event) {})
 	theirs := openSandbox(t, b, attackedTrial(b.run, "theirs", networkBridge), func(evidence.Event) {})
 	const port = 80
-	at := listenEverywhere(t, theirs, port)
+	at := listens(t, theirs)
 	if _, err := mine.Listen(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for _, box := range []string{sandbox.Agent, "victim"} {
 		g := mine.boxes[box].guest
 		arm(t, g, program)
-		for _, addr := range at {
-			if done, said := attack(t, startIn(g), "tcp", addr, strconv.Itoa(port)); done {
-				t.Errorf("%s reached %s of another trial: %s", box, addr, said)
-			}
+		if done, said := attack(t, startIn(g), "tcp", at, strconv.Itoa(port)); done {
+			t.Errorf("%s reached %s of another trial: %s", box, at, said)
 		}
 	}
-	// The agent does reach its own relay, on the port the runner listens on and no
+	// The agent does reach its own servers, on the port the runner listens on and no
 	// other.
 	g := mine.boxes[sandbox.Agent].guest
 	if done, said := attack(t, startIn(g), "tcp", "victim", strconv.Itoa(port)); !done {
-		t.Errorf("the agent does not reach its own relay: %s", said)
+		t.Errorf("the agent does not reach its own servers: %s", said)
 	}
 	for _, other := range []string{"22", "53", "81", "443"} {
 		if done, _ := attack(t, startIn(g), "tcp", "victim", other); done {
-			t.Errorf("the relay answers on port %s, which nobody asked for", other)
+			t.Errorf("the guest answers on port %s, which nobody asked for", other)
 		}
 	}
 }
 
-// listenEverywhere listens in a sandbox's relay and agent and returns where.
-func listenEverywhere(t *testing.T, s *trialSandbox, port int) []string {
+// listens has the guest of a sandbox's agent listen for its servers, and returns where.
+func listens(t *testing.T, s *trialSandbox) string {
 	t.Helper()
 	if _, err := s.Listen(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.boxes[sandbox.Agent].guest.Listen(t.Context(), ":"+strconv.Itoa(port)); err != nil {
 		t.Fatal(err)
 	}
 	n, err := s.backend.engine.NetworkInspect(t.Context(), s.plan.network, network.InspectOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var at []string
-	for _, endpoint := range n.Containers {
-		ip, _, err := net.ParseCIDR(endpoint.IPv4Address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		at = append(at, ip.String())
+	if len(n.Containers) != 1 {
+		t.Fatalf("a task network has %d members, want the agent alone", len(n.Containers))
 	}
-	if len(at) != 2 {
-		t.Fatalf("a task network has %d members, want the relay and the agent", len(at))
-	}
-	return at
+	return s.servers.String()
 }
 
-// TestServersStandAlone has a server look for the agent, the relay and another
-// server, and the agent for a port that a server listens on.
+// TestServersStandAlone has a server look for the agent and another server, and the agent for a port that a server listens on.
 func TestServersStandAlone(t *testing.T) {
 	b, program := openBackend(t), attacker(t)
 	for _, kind := range []string{networkBridge, networkAirtight} {
@@ -468,7 +450,7 @@ func TestServersStandAlone(t *testing.T) {
 			server, agent := s.boxes["victim"].guest, s.boxes[sandbox.Agent].guest
 			arm(t, server, program)
 			arm(t, agent, program)
-			for _, aim := range [][2]string{{"other", port}, {"agent", port}, {"relay", "80"}, {"victim", "80"}, {"127.0.1.1", "80"}} {
+			for _, aim := range [][2]string{{"other", port}, {"agent", port}, {"agent", "80"}, {"victim", "80"}, {"127.0.1.1", "80"}} {
 				if done, _ := attack(t, startIn(server), "tcp", aim[0], aim[1]); done {
 					t.Errorf("a server reached %s", aim)
 				}

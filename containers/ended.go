@@ -23,7 +23,7 @@ func (s *trialSandbox) Ended(ctx context.Context, name string) sandbox.Exit {
 	case b == nil:
 		return sandbox.Exit{}
 	case b.answers(ctx) != nil:
-	case name == relayBox && s.isCut(ctx):
+	case name == sandbox.Agent && s.isCut(ctx):
 		s.cut()
 	default:
 		return sandbox.Exit{}
@@ -34,7 +34,7 @@ func (s *trialSandbox) Ended(ctx context.Context, name string) sandbox.Exit {
 	if err := s.backend.engineLives(ctx, s.lease); err != nil {
 		return sandbox.Exit{Cause: sandbox.ByEngine, Message: "the engine went away: " + err.Error()}
 	}
-	if name == relayBox && s.task.wasCut() {
+	if name == sandbox.Agent && s.task.wasCut() {
 		return sandbox.Exit{Cause: sandbox.FromOutside, Message: "its network was taken away through the engine"}
 	}
 	if done := b.followed.outside(ctx); done != "" {
@@ -92,8 +92,8 @@ func (n *taskNetwork) wasCut() bool {
 	return n.isCut
 }
 
-// followNetwork ends the relay where somebody takes the network away: without it the
-// relay is of no use.
+// followNetwork ends the agent's container where somebody takes the network away: without
+// it the agent finds no server.
 func (s *trialSandbox) followNetwork() (leave func()) {
 	return s.backend.engine.watch.followNetwork(s.plan.network, s.cut)
 }
@@ -102,23 +102,22 @@ func (s *trialSandbox) cut() {
 	s.task.mu.Lock()
 	s.task.isCut = true
 	s.task.mu.Unlock()
-	_ = s.boxes[relayBox].guest.Close()
+	_ = s.boxes[sandbox.Agent].guest.Close()
 }
 
-// isCut looks whether a container that stands is not on the network any more. What
-// the engine says of it by itself may come later than the agent's complaint.
+// isCut reports whether the agent's container, while it runs, is no longer on its network.
+// What the engine says of it by itself may come later than the agent's complaint.
 func (s *trialSandbox) isCut(ctx context.Context) bool {
+	if s.plan.network == "" {
+		return false
+	}
 	asking, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	found, err := s.backend.engine.NetworkInspect(asking, s.plan.network, network.InspectOptions{})
 	if err != nil {
 		return errdefs.IsNotFound(err)
 	}
-	for _, name := range []string{relayBox, sandbox.Agent} {
-		id := s.boxes[name].id
-		if _, there := found.Containers[id]; !there && s.backend.engine.stands(ctx, id) {
-			return true
-		}
-	}
-	return false
+	id := s.boxes[sandbox.Agent].id
+	_, there := found.Containers[id]
+	return !there && s.backend.engine.stands(ctx, id)
 }

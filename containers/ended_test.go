@@ -58,11 +58,9 @@ func TestFaults_WhoseEnd(t *testing.T) {
 	act := func(how string) func(*testing.T, *client.Client, *trialSandbox, string) {
 		return func(t *testing.T, _ *client.Client, s *trialSandbox, box string) { betray(t, s, box, how) }
 	}
-	disconnect := func(whom string) func(*testing.T, *client.Client, *trialSandbox, string) {
-		return func(t *testing.T, engine *client.Client, s *trialSandbox, _ string) {
-			if err := engine.NetworkDisconnect(within(t), s.plan.network, s.boxes[whom].id, true); err != nil {
-				t.Fatal(err)
-			}
+	disconnect := func(t *testing.T, engine *client.Client, s *trialSandbox, box string) {
+		if err := engine.NetworkDisconnect(within(t), s.plan.network, s.boxes[box].id, true); err != nil {
+			t.Fatal(err)
 		}
 	}
 	tests := []struct {
@@ -74,11 +72,10 @@ func TestFaults_WhoseEnd(t *testing.T) {
 		{"the agent ends its guest on a bridge", networkBridge, sandbox.Agent, act("end"), sandbox.ByItself},
 		{"the agent freezes its guest", networkAirtight, sandbox.Agent, act("freeze"), sandbox.ByItself},
 		{"the agent breaks the mux", networkAirtight, sandbox.Agent, act("garbage"), sandbox.ByBreach},
-		{"the relay is broken", networkBridge, relayBox, act("garbage"), sandbox.ByBreach},
-		{"the relay ends", networkBridge, relayBox, act("end"), sandbox.ByItself},
+		{"the agent breaks the mux on a bridge", networkBridge, sandbox.Agent, act("garbage"), sandbox.ByBreach},
 		{"a server ends its guest", networkAirtight, "s0", act("end"), sandbox.ByItself},
 		{"the agent is killed", networkAirtight, sandbox.Agent, kill("KILL"), sandbox.FromOutside},
-		{"the relay is killed", networkBridge, relayBox, kill("KILL"), sandbox.FromOutside},
+		{"the agent is killed on a bridge", networkBridge, sandbox.Agent, kill("KILL"), sandbox.FromOutside},
 		{"a server is killed", networkAirtight, "s0", kill("KILL"), sandbox.FromOutside},
 		{"the agent is stopped", networkAirtight, sandbox.Agent, kill("STOP"), sandbox.FromOutside},
 		{"the agent is paused", networkAirtight, sandbox.Agent, func(t *testing.T, engine *client.Client, s *trialSandbox, box string) {
@@ -92,8 +89,7 @@ func TestFaults_WhoseEnd(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, sandbox.FromOutside},
-		{"the agent is taken off its network", networkBridge, relayBox, disconnect(sandbox.Agent), sandbox.FromOutside},
-		{"the relay is taken off its network", networkBridge, relayBox, disconnect(relayBox), sandbox.FromOutside},
+		{"the agent is taken off its network", networkBridge, sandbox.Agent, disconnect, sandbox.FromOutside},
 		{"a signal that does nothing, and then the agent", networkAirtight, sandbox.Agent, func(t *testing.T, engine *client.Client, s *trialSandbox, box string) {
 			kill("TERM")(t, engine, s, box)
 			betray(t, s, box, "end")
@@ -120,7 +116,7 @@ func TestFaults_WhoseEnd(t *testing.T) {
 				guest = dockertest.Waza(t)
 			}
 			_, s := standOn(t, guest, test.network)
-			for _, box := range []string{sandbox.Agent, relayBox, "s0"} {
+			for _, box := range []string{sandbox.Agent, "s0"} {
 				if e := s.Ended(within(t), box); e != (sandbox.Exit{}) {
 					t.Fatalf("%s stands, and its end is %+v", box, e)
 				}
@@ -134,9 +130,6 @@ func TestFaults_WhoseEnd(t *testing.T) {
 			if e := s.Ended(within(t), test.box); e.Cause != test.want || e.Message == "" {
 				t.Errorf("ended by %q: %s; want %q", e.Cause, e.Message, test.want)
 			}
-			if other := s.Ended(within(t), relayBox); test.box == sandbox.Agent && other != (sandbox.Exit{}) {
-				t.Errorf("the relay's end is %+v", other)
-			}
 		})
 	}
 }
@@ -145,17 +138,12 @@ func TestFaults_WhoseEnd(t *testing.T) {
 // cut network at once.
 func TestFaults_CutNetworkIsSeenAtOnce(t *testing.T) {
 	t.Parallel()
-	for _, whom := range []string{sandbox.Agent, relayBox} {
-		t.Run(whom, func(t *testing.T) {
-			t.Parallel()
-			b, s := standOn(t, turncoat(t), networkBridge)
-			b.engine.watch.close() // the engine says nothing
-			if err := dockertest.Engine(t).NetworkDisconnect(within(t), s.plan.network, s.boxes[whom].id, true); err != nil {
-				t.Fatal(err)
-			}
-			if e := s.Ended(within(t), relayBox); e.Cause != sandbox.FromOutside {
-				t.Errorf("ended by %q: %s", e.Cause, e.Message)
-			}
-		})
+	b, s := standOn(t, turncoat(t), networkBridge)
+	b.engine.watch.close() // the engine says nothing
+	if err := dockertest.Engine(t).NetworkDisconnect(within(t), s.plan.network, s.boxes[sandbox.Agent].id, true); err != nil {
+		t.Fatal(err)
+	}
+	if e := s.Ended(within(t), sandbox.Agent); e.Cause != sandbox.FromOutside {
+		t.Errorf("ended by %q: %s", e.Cause, e.Message)
 	}
 }

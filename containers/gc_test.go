@@ -98,7 +98,7 @@ func TestFaults_RunnerKilled(t *testing.T) {
 	if g := gc(t); !slices.Contains(g.Live, run) || slices.Contains(g.Runs, run) {
 		t.Fatalf("gc takes a live run for dead: %+v", g)
 	}
-	const trialContainers = 4*2 + 3*2 // on a bridge agent, server, service and relay; airtight all but the relay
+	const trialContainers = 3 * 4 // agent, server and service, on bridges and airtight
 	if got := len(dockertest.Containers(t, engine, run)); got != trialContainers+2 {
 		t.Errorf("%d containers stand, want %d", got, trialContainers+2)
 	}

@@ -14,12 +14,17 @@ type hostProbe struct {
 	box    *box
 }
 
+const (
+	hostProbeMemory = 128 << 20
+	hostProbePids   = 64
+)
+
 // HostProbe implements sandbox.HostProber. The container has the walls of every other but
 // for its network, and nothing foreign runs in it.
 func (b *Backend) HostProbe(ctx context.Context) (sandbox.HostProbe, error) {
 	c := planContainer(boxRequest{
 		run: b.run, trial: wholeRun, box: roleHostProbe, role: roleHostProbe, name: "waza-" + b.run + "-" + roleHostProbe,
-		limits: sandbox.RelayLimits(), image: b.guest, mode: "none", scene: scene{user: b.engine.userRange().lease},
+		limits: sandbox.Box{CPUs: 1, Memory: hostProbeMemory, Pids: hostProbePids}, image: b.guest, mode: "none", scene: scene{user: b.engine.userRange().lease},
 	})
 	c.host.NetworkMode = "host"
 	c.host.Sysctls = nil       // they would be the host's

@@ -51,7 +51,6 @@ const (
 	roleUsers     = "users"
 	roleFiles     = "files"
 	roleNetwork   = "network"
-	roleRelay     = "relay"
 	roleAgent     = "agent"
 	roleServer    = "server"
 	roleService   = "service"

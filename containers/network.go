@@ -21,7 +21,7 @@ import (
 // at some thirty networks.
 const defaultRange = "10.213.0.0/16"
 
-// taskBits is the size of a task network: bridge, relay, agent and no room.
+// taskBits is the size of a task network: the bridge, the agent, and no room for others to speak of.
 const taskBits = 29
 
 // parseRange reads where task networks may be cut from.

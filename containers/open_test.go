@@ -166,7 +166,7 @@ func TestLabelsFromCreation(t *testing.T) {
 	stand(t, b, trial)
 
 	want := []string{
-		"container agent task/1", "container aside -", "container lease -", "container relay task/1", "container server task/1",
+		"container agent task/1", "container aside -", "container lease -", "container server task/1",
 		"network network task/1",
 		"volume files -", "volume users -", "volume workspace task/1",
 	}

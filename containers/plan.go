@@ -21,8 +21,6 @@ import (
 )
 
 const (
-	relayBox = sandbox.Relay
-
 	scratchDir  = "/tmp"
 	guestDir    = "/opt/waza"
 	sharedBytes = 16 << 20 // /dev/shm, which counts as memory
@@ -34,7 +32,7 @@ const (
 	networkAirtight = "airtight"
 )
 
-// airtightAddr is where the agent's own guest accepts when there is no network.
+// airtightAddr is where the agent's own guest accepts connections when there is no network.
 var airtightAddr = netip.MustParseAddr("127.0.1.1")
 
 // imageInfo is what a plan needs to know of an image.
@@ -90,8 +88,7 @@ type trialPlan struct {
 // without use.
 type addresses struct{ subnet netip.Prefix }
 
-func (a addresses) relay() netip.Addr { return a.subnet.Addr().Next().Next() }
-func (a addresses) agent() netip.Addr { return a.relay().Next() }
+func (a addresses) agent() netip.Addr { return a.subnet.Addr().Next().Next() }
 
 // server is where the server at i would stand, if servers had a network.
 func (a addresses) server(i int) netip.Addr {
@@ -127,9 +124,6 @@ func planTrial(t *plan.Trial, s scene) trialPlan {
 			run: t.Run, trial: label, box: box, role: role, name: base + "-" + fileName(box),
 			limits: b, image: s.images[b.Image], mode: mode, runtime: t.Runtime, scene: s,
 		})
-	}
-	if p.network != "" {
-		p.containers = append(p.containers, build(relayBox, roleRelay, sandbox.RelayLimits(), mode))
 	}
 	if !t.ServersOnly {
 		agent := build(sandbox.Agent, roleAgent, t.Agent.Box, mode)
@@ -309,17 +303,24 @@ func addWorkspace(c *containerPlan, t *plan.Trial, volume string) {
 	}
 }
 
-// placed puts a container of the plan on a task network of its own subnet, or, without
-// one, points the agent at itself.
+// serversAt returns the address at which the agent's own guest accepts what the agent sends
+// to its servers and models.
+func (p trialPlan) serversAt(a addresses) netip.Addr {
+	if p.network == "" {
+		return airtightAddr
+	}
+	return a.agent()
+}
+
+// placed puts a container of the plan on a task network of its own subnet, and points the
+// agent at itself.
 func (p trialPlan) placed(c containerPlan, t *plan.Trial, a addresses) containerPlan {
 	c.host.ExtraHosts = hostsOfEgress(egressOf(t, c.box))
 	switch c.box {
-	case relayBox:
-		c.addr = a.relay()
 	case sandbox.Agent:
-		target := airtightAddr
+		target := p.serversAt(a)
 		if p.network != "" {
-			c.addr, target = a.agent(), a.relay()
+			c.addr = target
 			if !defence.NoIPv6 {
 				c.host.Sysctls["net.ipv6.conf.all.disable_ipv6"] = "0"
 			}
@@ -346,7 +347,7 @@ func (p trialPlan) placed(c containerPlan, t *plan.Trial, a addresses) container
 
 // standsOnNetwork says whether a box is on the task network, where there is one.
 func standsOnNetwork(box string) bool {
-	return box == relayBox || box == sandbox.Agent || !defence.NoNetworkForServers
+	return box == sandbox.Agent || !defence.NoNetworkForServers
 }
 
 func (c containerPlan) networking(name string) *network.NetworkingConfig {

@@ -46,15 +46,12 @@ func TestPlan(t *testing.T) {
 		{"bridge", func(*plan.Trial, *scene) {}, `
 trial price/2
   network waza-r1-price-2 (internal, no address on the host)
-  container waza-r1-price-2-relay
-    image sha256:guest user 7000:7000 network waza-r1-price-2
-    cpus 1.00 memory 128MiB pids 64
   container waza-r1-price-2-agent
-    image sha256:agent+ user 7001:7001 network waza-r1-price-2
+    image sha256:agent+ user 7000:7000 network waza-r1-price-2
     cpus 2.00 memory 1GiB pids 256
-    /home/agent <- tmpfs size=536870912,nr_inodes=524288,mode=0700,uid=7001,gid=7001,exec
-    /tmp <- tmpfs size=536870912,nr_inodes=524288,mode=0700,uid=7001,gid=7001,exec
-    /workspace <- tmpfs size=536870912,nr_inodes=524288,mode=0700,uid=7001,gid=7001,exec
+    /home/agent <- tmpfs size=536870912,nr_inodes=524288,mode=0700,uid=7000,gid=7000,exec
+    /tmp <- tmpfs size=536870912,nr_inodes=524288,mode=0700,uid=7000,gid=7000,exec
+    /workspace <- tmpfs size=536870912,nr_inodes=524288,mode=0700,uid=7000,gid=7000,exec
   container waza-r1-price-2-files
     image sha256:node+ user 1001:1002 network none
     cpus 0.50 memory 512MiB pids 100
@@ -62,17 +59,17 @@ trial price/2
     /home/agent <- tmpfs size=268435456,nr_inodes=262144,mode=0700,uid=1001,gid=1002,exec
     /tmp <- tmpfs size=268435456,nr_inodes=262144,mode=0700,uid=1001,gid=1002,exec
   container waza-r1-price-2-stock
+    image sha256:stock+ user 7001:7001 network none
+    cpus 1.00 memory 64MiB pids 32
+    /home/agent <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=7001,gid=7001,exec
+    /tmp <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=7001,gid=7001,exec
+    /var/lib/stock <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=7001,gid=7001,exec
+  container waza-r1-price-2-stock.cache
     image sha256:stock+ user 7002:7002 network none
     cpus 1.00 memory 64MiB pids 32
     /home/agent <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=7002,gid=7002,exec
     /tmp <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=7002,gid=7002,exec
     /var/lib/stock <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=7002,gid=7002,exec
-  container waza-r1-price-2-stock.cache
-    image sha256:stock+ user 7003:7003 network none
-    cpus 1.00 memory 64MiB pids 32
-    /home/agent <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=7003,gid=7003,exec
-    /tmp <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=7003,gid=7003,exec
-    /var/lib/stock <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=7003,gid=7003,exec
   container waza-r1-price-2-stock.db
     image sha256:stock+ user 26:26 network none
     cpus 1.00 memory 64MiB pids 32
@@ -189,12 +186,11 @@ func TestWithAddresses(t *testing.T) {
 	subnet := addresses{netip.MustParsePrefix("10.213.0.8/29")}
 	tests := []struct {
 		network string
-		relay   string // address; empty for none
-		agent   string
+		agent   string // address; empty for none
 		hosts   []string
 	}{
-		{networkBridge, "10.213.0.10", "10.213.0.11", []string{"model:10.213.0.10", "files:10.213.0.10", "stock:10.213.0.10"}},
-		{networkAirtight, "", "", []string{"model:127.0.1.1", "files:127.0.1.1", "stock:127.0.1.1"}},
+		{networkBridge, "10.213.0.10", []string{"model:10.213.0.10", "files:10.213.0.10", "stock:10.213.0.10"}},
+		{networkAirtight, "", []string{"model:127.0.1.1", "files:127.0.1.1", "stock:127.0.1.1"}},
 	}
 	for _, test := range tests {
 		trial, s := planned()
@@ -202,7 +198,7 @@ func TestWithAddresses(t *testing.T) {
 		plan := planTrial(trial, s)
 		for _, c := range plan.containers {
 			c = plan.placed(c, trial, subnet)
-			want := map[string]string{relayBox: test.relay, sandbox.Agent: test.agent}[c.box]
+			want := map[string]string{sandbox.Agent: test.agent}[c.box]
 			got := ""
 			if net := c.networking("n"); net != nil {
 				got = net.EndpointsConfig["n"].IPAMConfig.IPv4Address

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,9 +35,9 @@ type trialSandbox struct {
 	release func()          // gives the subnet back; nil without one
 	carried sync.WaitGroup  // connections to services, and who takes them in
 	task    taskNetwork
+	servers netip.Addr // where the agent finds its servers
 
-	over         chan struct{} // closed with the sandbox
-	leaveNetwork func()        // nil where there is no network
+	leaveNetwork func() // nil where there is no network
 
 	closeOnce sync.Once
 	closeErr  error
@@ -45,19 +46,16 @@ type trialSandbox struct {
 // httpPort is the port on which the agent finds every server.
 const httpPort = "80"
 
-// Listen implements sandbox.Sandbox. The two kinds of network differ here alone:
-// the agent finds its servers at the relay, or at its own loopback.
+// Listen implements sandbox.Sandbox. The agent finds its servers in its own container, at
+// an address of the task network or of its loopback.
 func (s *trialSandbox) Listen(ctx context.Context) ([]sandbox.Endpoint, error) {
-	box, at := s.boxes[relayBox], ":"+httpPort
-	if box == nil {
-		box, at = s.boxes[sandbox.Agent], net.JoinHostPort(airtightAddr.String(), httpPort)
-	}
-	if !defence.OneRelayPort {
-		if _, err := box.guest.Listen(ctx, ":81"); err != nil {
+	box := s.boxes[sandbox.Agent]
+	if !defence.OneServerPort {
+		if _, err := box.guest.Listen(ctx, net.JoinHostPort(s.servers.String(), "81")); err != nil {
 			return nil, err
 		}
 	}
-	ln, err := box.guest.Listen(ctx, at)
+	ln, err := box.guest.Listen(ctx, net.JoinHostPort(s.servers.String(), httpPort))
 	if err != nil {
 		return nil, err
 	}
@@ -88,9 +86,6 @@ func (s *trialSandbox) Dial(ctx context.Context, server string, port int) (net.C
 func (s *trialSandbox) Gone(name string) <-chan struct{} {
 	if b, ok := s.boxes[name]; ok {
 		return b.guest.Done()
-	}
-	if name == relayBox {
-		return s.over
 	}
 	gone := make(chan struct{})
 	close(gone)
@@ -143,7 +138,7 @@ func (s *trialSandbox) Find(ctx context.Context, name, path string, w io.Writer)
 
 func (s *trialSandbox) box(name string) (*box, error) {
 	b, ok := s.boxes[name]
-	if !ok || name == relayBox {
+	if !ok {
 		return nil, fmt.Errorf("trial has no container %q", name)
 	}
 	return b, nil
@@ -153,9 +148,7 @@ func (s *trialSandbox) box(name string) (*box, error) {
 func (s *trialSandbox) Containers() map[string]string {
 	names := map[string]string{}
 	for _, c := range s.plan.containers {
-		if c.box != relayBox {
-			names[c.box] = c.name
-		}
+		names[c.box] = c.name
 	}
 	return names
 }
@@ -169,7 +162,6 @@ func (s *trialSandbox) Close(ctx context.Context) error {
 func (s *trialSandbox) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
 	defer cancel()
-	defer close(s.over)
 	if s.leaveNetwork != nil {
 		s.leaveNetwork()
 	}
@@ -303,7 +295,7 @@ func (s *trialSandbox) ofAgent(g *evidence.Guarantees) {
 	if s.plan.network == "" {
 		g.Enforced = append(g.Enforced, "the agent's container has no network interface")
 	} else {
-		g.Enforced = append(g.Enforced, "the agent's network holds the relay alone, carries TCP only and has no address on the host")
+		g.Enforced = append(g.Enforced, "the agent's network holds nobody else, carries TCP only and has no address on the host")
 	}
 	if s.plan.workspace == "" {
 		g.Enforced = append(g.Enforced, "the workspace has a hard size limit")

@@ -114,7 +114,7 @@ func TestServiceStandsAlone(t *testing.T) {
 			sandbox.Agent: {{"db", dbPort}, {"127.0.2.1", dbPort}, {"s0", dbPort}},
 			"s1":          {{"db", dbPort}, {"127.0.2.1", dbPort}, {"s0", dbPort}},
 			"s0/other":    {{"db", dbPort}, {"127.0.2.1", dbPort}, {"s0", "8080"}, {"s0", "80"}},
-			"s0/db":       {{"other", "8080"}, {"127.0.2.2", "8080"}, {"s0", "8080"}, {"s1", "8080"}, {"s0", "80"}, {"agent", "8080"}, {"relay", "80"}, {"127.0.1.1", "80"}, {nowhere, "80"}},
+			"s0/db":       {{"other", "8080"}, {"127.0.2.2", "8080"}, {"s0", "8080"}, {"s1", "8080"}, {"s0", "80"}, {"agent", "8080"}, {"agent", "80"}, {"127.0.1.1", "80"}, {nowhere, "80"}},
 		}
 		for _, address := range hostAddrs(t) {
 			attempts["s0/db"] = append(attempts["s0/db"], [2]string{address, host.port})

@@ -58,9 +58,6 @@ func TestWallsOnTheEngine(t *testing.T) {
 		s, _ := stand(t, b, trialOf(b, kind, debian, "", greedy))
 		all := inspectAll(t, b.run)
 		want := map[string]int{roleLease: 1, roleAgent: 1, roleServer: 3}
-		if kind == networkBridge {
-			want[roleRelay] = 1
-		}
 		for role, count := range want {
 			if len(all[role]) != count {
 				t.Errorf("%d containers of role %s, want %d", len(all[role]), role, count)
@@ -90,7 +87,7 @@ func checkUsers(t *testing.T, s *trialSandbox) {
 	t.Helper()
 	seen := map[string]string{}
 	for _, c := range s.plan.containers {
-		if c.box == relayBox || c.box == "s1" { // without a shell
+		if c.box == "s1" { // without a shell
 			continue
 		}
 		uid := mustSh(t, s, c.box, "id -u")
@@ -153,13 +150,13 @@ func checkNetwork(t *testing.T, name string) {
 		t.Fatal(err)
 	}
 	checks := map[string]bool{
-		"is internal":                 n.Internal,
-		"has no IPv6":                 !n.EnableIPv6,
-		"has no address on the host":  n.Options["com.docker.network.bridge.inhibit_ipv4"] == "true",
-		"is one /29":                  len(n.IPAM.Config) == 1 && strings.HasSuffix(n.IPAM.Config[0].Subnet, "/29"),
-		"holds the agent and a relay": len(n.Containers) == 2,
-		"has labels":                  n.Labels[labelRun] != "" && n.Labels[labelTrial] == "task/1",
-		"cannot be joined at will":    !n.Attachable && !n.Ingress,
+		"is internal":                n.Internal,
+		"has no IPv6":                !n.EnableIPv6,
+		"has no address on the host": n.Options["com.docker.network.bridge.inhibit_ipv4"] == "true",
+		"is one /29":                 len(n.IPAM.Config) == 1 && strings.HasSuffix(n.IPAM.Config[0].Subnet, "/29"),
+		"holds the agent alone":      len(n.Containers) == 1,
+		"has labels":                 n.Labels[labelRun] != "" && n.Labels[labelTrial] == "task/1",
+		"cannot be joined at will":   !n.Attachable && !n.Ingress,
 	}
 	for what, ok := range checks {
 		if !ok {

@@ -42,7 +42,7 @@ func (w *weakened) Open(ctx context.Context, t *plan.Trial, observe func(evidenc
 		scene.user = func() string { return w.user }
 	}
 	p := planTrial(t, scene)
-	s := &trialSandbox{backend: w.Backend, lease: w.lease, trial: t, plan: p, users: scene.pool, dir: w.dirs.take(), files: scene.files, observe: observe, boxes: map[string]*box{}, over: make(chan struct{})}
+	s := &trialSandbox{backend: w.Backend, lease: w.lease, trial: t, plan: p, users: scene.pool, dir: w.dirs.take(), files: scene.files, observe: observe, boxes: map[string]*box{}}
 	defer func() {
 		if err != nil {
 			_ = s.Close(context.WithoutCancel(ctx))
@@ -52,7 +52,7 @@ func (w *weakened) Open(ctx context.Context, t *plan.Trial, observe func(evidenc
 	if err != nil {
 		return nil, err
 	}
-	s.release = release
+	s.release, s.servers = release, p.serversAt(a)
 	var placed []containerPlan
 	for _, c := range p.containers {
 		placed = append(placed, p.placed(c, t, a))
@@ -61,7 +61,7 @@ func (w *weakened) Open(ctx context.Context, t *plan.Trial, observe func(evidenc
 		w.place(&p, placed, a)
 	}
 	for _, c := range placed {
-		if c.box != relayBox && w.box != nil {
+		if w.box != nil {
 			w.box(&c)
 		}
 		if c, err = s.withFiles(ctx, c); err != nil {
@@ -71,10 +71,8 @@ func (w *weakened) Open(ctx context.Context, t *plan.Trial, observe func(evidenc
 			delete(s.boxes, c.box)
 			return nil, err
 		}
-		if c.box != relayBox {
-			if err := w.resolve(ctx, s.boxes[c.box].guest, s.names(c.box, a)); err != nil {
-				return nil, err
-			}
+		if err := w.resolve(ctx, s.boxes[c.box].guest, s.names(c.box)); err != nil {
+			return nil, err
 		}
 	}
 	if w.settled != nil {

@@ -69,10 +69,10 @@ func hostHasLinkAddress(ctx context.Context, s *trialSandbox) error {
 func serversOnNetwork(p *trialPlan, placed []containerPlan, a addresses) {
 	next := a.agent().Next()
 	for i, c := range placed {
-		if c.box != relayBox && c.box != sandbox.Agent {
+		if c.box != sandbox.Agent {
 			placed[i].addr, next = next, next.Next()
 			placed[i].host.NetworkMode = container.NetworkMode(p.network)
-			placed[i].host.SecurityOpt = placed[0].host.SecurityOpt // the relay's, which is for a bridge
+			placed[i].host.SecurityOpt = placed[0].host.SecurityOpt // the agent's, which is for a bridge
 		}
 	}
 }

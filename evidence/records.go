@@ -150,7 +150,7 @@ type Call struct {
 type Event struct {
 	Time    time.Time      `json:"t"`
 	Kind    string         `json:"kind"`            // dns, health, limit, oom, pids, disk, mcp_config, stdout_noise, server_exit, service_exit, box_exit, gap, cancelled, undelivered, …
-	Where   string         `json:"where,omitempty"` // "agent", "relay", a server's name, or SERVER/SERVICE
+	Where   string         `json:"where,omitempty"` // "agent", a server's name, or SERVER/SERVICE
 	Message string         `json:"message,omitempty"`
 	Data    map[string]any `json:"data,omitempty"`
 }
@@ -332,7 +332,7 @@ type Trial struct {
 	Gaps         []string    `json:"gaps,omitempty"` // evidence that is missing and why
 	// Redacted is what was taken out of the trial's files, by their names.
 	Redacted map[string]Redaction `json:"redacted,omitempty"`
-	// Resources is what each box may use and what it used, by box: "agent", "relay", a
+	// Resources is what each box may use and what it used, by box: "agent", a
 	// server's name, or SERVER/SERVICE.
 	Resources map[string]Resource `json:"resources,omitempty"`
 

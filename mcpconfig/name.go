@@ -20,7 +20,7 @@ var (
 )
 
 // ReservedNames are host names on the task network that are not for servers.
-func ReservedNames() []string { return []string{"localhost", "model", "proxy", "relay"} }
+func ReservedNames() []string { return []string{"localhost", "model", "proxy"} }
 
 // HostName is the host name under which the agent reaches the server of a name: the name
 // itself, or the nearest to it, in lowercase and with a hyphen for each run of what host

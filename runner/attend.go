@@ -63,14 +63,13 @@ func (tr *trialRun) runAgent(ctx context.Context) error {
 
 // judge decides whose end it was. What somebody else ended, by way of the engine or
 // with it, is returned. All else is the agent's: no agent may choose not to be graded,
-// so its own box, and the relay, which nobody else reaches, are its to look after. A
-// limit that it ran into says more than how it ended.
+// so its own box is its to look after. A limit that it ran into says more than how it ended.
 func (tr *trialRun) judge(ctx context.Context, took span) error {
 	if err := tr.foreignEnding(ctx); err != nil {
 		return err
 	}
-	relay := tr.sandbox.Ended(ctx, sandbox.Relay)
-	if err := foreignFault(sandbox.Relay, relay); err != nil {
+	own := tr.sandbox.Ended(ctx, sandbox.Agent)
+	if err := foreignFault(sandbox.Agent, own); err != nil {
 		return err
 	}
 	if tr.models != nil {
@@ -89,7 +88,7 @@ func (tr *trialRun) judge(ctx context.Context, took span) error {
 		case overbid:
 			tr.blame(evidence.ClassAgentError, evidence.ReasonBudget, tr.overspent()+", and the agent did not end when it was killed")
 		default:
-			tr.blameGuest("the relay, and did not end when it was killed", relay)
+			tr.blame(evidence.ClassAgentError, evidence.ReasonGuest, "the agent did not end when it was killed")
 		}
 		return nil // its output goes on
 	}
@@ -104,17 +103,11 @@ func (tr *trialRun) judge(ctx context.Context, took span) error {
 	}
 	switch {
 	case tr.record.Class != "":
-	case relay.Cause != "":
-		tr.blameGuest("the relay", relay)
-	case a.err != nil:
-		own := tr.sandbox.Ended(ctx, sandbox.Agent)
-		if err := foreignFault(sandbox.Agent, own); err != nil {
-			return err
-		}
+	case a.err != nil || own.Cause != "":
 		if own.Cause == "" {
 			own.Message = a.err.Error()
 		}
-		tr.blameGuest("its container's guest", own)
+		tr.blameGuest(own)
 	case a.exit.Signal != "":
 		tr.blame(evidence.ClassAgentError, evidence.ReasonSignal, "the agent was ended by "+a.exit.Signal)
 	case a.exit.Code != 0:
@@ -133,13 +126,13 @@ func (tr *trialRun) blameTime(took span, and string) {
 	tr.blame(evidence.ClassTimeout, evidence.ReasonTimeLimit, fmt.Sprintf("the agent ran longer than %s%s", tr.plan.Timeout, and))
 }
 
-// blameGuest blames the agent for what became of a guest of ours.
-func (tr *trialRun) blameGuest(which string, e sandbox.Exit) {
+// blameGuest blames the agent for what became of its container's guest.
+func (tr *trialRun) blameGuest(e sandbox.Exit) {
 	reason := evidence.ReasonGuest
 	if e.Cause == sandbox.ByBreach {
 		reason = evidence.ReasonMux
 	}
-	tr.blame(evidence.ClassAgentError, reason, fmt.Sprintf("the agent broke %s: %s", which, e.Message))
+	tr.blame(evidence.ClassAgentError, reason, "the agent broke its container's guest: "+e.Message)
 }
 
 // exited is what to say of an agent that ended badly by itself. One that is

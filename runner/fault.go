@@ -76,8 +76,8 @@ func foreignFault(box string, e sandbox.Exit) error {
 // titleOf is a box in a sentence.
 func titleOf(box string) string {
 	switch server, service, found := strings.Cut(box, "/"); {
-	case box == sandbox.Agent || box == sandbox.Relay:
-		return "the " + box
+	case box == sandbox.Agent:
+		return "the agent"
 	case found:
 		return fmt.Sprintf("service %q of server %q", service, server)
 	default:
@@ -91,10 +91,9 @@ type member struct {
 	box     string
 }
 
-// members are the boxes that the agent needs: what connects it, its servers and
-// their services.
+// members are the boxes that the agent needs: its servers and their services.
 func (tr *trialRun) members() []member {
-	all := []member{{tr.sandbox, sandbox.Relay}}
+	var all []member
 	for _, h := range tr.hosts {
 		if h == nil || h.plan.Remote {
 			continue
@@ -108,8 +107,8 @@ func (tr *trialRun) members() []member {
 }
 
 // vigil watches what an agent needs while it is at work. What is lost by its own
-// fault is an event, and goes on being a server's; but an agent without a way to its
-// servers, or with a server that somebody else took from it, need not go on.
+// fault is an event, and goes on being a server's; but an agent from which somebody else
+// took a server need not go on.
 type vigil struct {
 	lost     chan struct{} // closed when the agent need not go on
 	stop     context.CancelFunc
@@ -132,7 +131,7 @@ func (tr *trialRun) watch(ctx context.Context) *vigil {
 				return
 			}
 			tr.tellEnding(m.box, e)
-			if e.Foreign() || m.box == sandbox.Relay {
+			if e.Foreign() {
 				v.once.Do(func() { close(v.lost) })
 			}
 		})

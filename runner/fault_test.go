@@ -54,17 +54,13 @@ func TestWhoseFault(t *testing.T) {
 		{"its own mux", own(breach), evidence.ClassAgentError, evidence.ReasonMux, "broke the rules"},
 		{"killed from outside", own(outside), evidence.ClassInfra, evidence.ReasonKilled, "the agent: was killed"},
 		{"the engine", own(engine), evidence.ClassInfra, evidence.ReasonEngine, "the engine went away"},
-		{"the relay", lose(sandbox.Relay, itself), evidence.ClassAgentError, evidence.ReasonGuest, "the agent broke the relay: went away"},
-		{"the relay's mux", lose(sandbox.Relay, breach), evidence.ClassAgentError, evidence.ReasonMux, "the agent broke the relay: broke the rules"},
-		{"the relay, and a good end", exits(sandbox.Relay, itself, 0), evidence.ClassAgentError, evidence.ReasonGuest, "the agent broke the relay"},
-		{"the relay from outside", lose(sandbox.Relay, outside), evidence.ClassInfra, evidence.ReasonKilled, "the relay: was killed"},
-		{"the relay from outside, and a bad end", exits(sandbox.Relay, outside, 1), evidence.ClassInfra, evidence.ReasonKilled, "the relay: was killed"},
+		{"its own guest, and a good end", exits(sandbox.Agent, itself, 0), evidence.ClassAgentError, evidence.ReasonGuest, "the agent broke its container's guest"},
+		{"killed from outside, and a bad end", exits(sandbox.Agent, outside, 1), evidence.ClassInfra, evidence.ReasonKilled, "the agent: was killed"},
 		{"a server from outside", lose("stock", outside), evidence.ClassInfra, evidence.ReasonKilled, `server "stock": was killed`},
 		{"a server with the engine", lose("stock", engine), evidence.ClassInfra, evidence.ReasonEngine, "the engine went away"},
 		{"a server by itself", lose("stock", itself), evidence.ClassTimeout, evidence.ReasonTimeLimit, "ran longer"},
 		{"a server that breaks rules", lose("stock", breach), evidence.ClassTimeout, evidence.ReasonTimeLimit, "ran longer"},
 		{"exit code", ends(3), evidence.ClassAgentError, evidence.ReasonExitCode, "code 3"},
-		{"immortal without a relay", program{immortal: true, run: lose(sandbox.Relay, itself).run}, evidence.ClassAgentError, evidence.ReasonGuest, "did not end when it was killed"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

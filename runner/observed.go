@@ -30,7 +30,7 @@ func (tr *trialRun) observe(ctx context.Context, boxes []measured) {
 // watched are the boxes of servers and services that are here.
 func watched(boxes []measured) (here []measured) {
 	for _, box := range boxes {
-		if box.sandbox != nil && box.name != sandbox.Agent && box.name != sandbox.Relay {
+		if box.sandbox != nil && box.name != sandbox.Agent {
 			here = append(here, box)
 		}
 	}

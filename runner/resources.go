@@ -66,7 +66,7 @@ func (tr *trialRun) boxes() []measured {
 	t := tr.plan
 	var all []measured
 	if !t.ServersOnly {
-		all = append(all, tr.agentBoxes()...)
+		all = append(all, tr.agentBox())
 	}
 	for i, s := range t.Servers {
 		sb := tr.sandbox
@@ -94,18 +94,14 @@ func (tr *trialRun) boxes() []measured {
 	return all
 }
 
-// agentBoxes are the agent's and what connects it.
-func (tr *trialRun) agentBoxes() []measured {
+// agentBox is the agent's.
+func (tr *trialRun) agentBox() measured {
 	t := tr.plan
 	agent := t.Agent.Box.Limits()
 	agent.Seconds = t.Timeout.Seconds()
 	agent.Evidence = tr.shares.agent.Max()
 	agent.MaxOutput, agent.MaxCalls = t.Agent.OutputLimit(), cmp.Or(t.Agent.MaxCalls, proxy.DefaultCalls)
-	all := []measured{{sandbox.Agent, tr.sandbox, agent}}
-	if t.Network == "bridge" {
-		all = append(all, measured{sandbox.Relay, tr.sandbox, sandbox.RelayLimits().Limits()})
-	}
-	return all
+	return measured{sandbox.Agent, tr.sandbox, agent}
 }
 
 // breach is a limit that the agent ran into.

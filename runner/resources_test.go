@@ -108,7 +108,7 @@ func TestResourcesAreOnRecord(t *testing.T) {
 		trial.Agent.Box = sandbox.Box{Image: "agent", CPUs: 2, Memory: 5 << 20, Disk: 1 << 20, Pids: 9, OpenFiles: 100, Scratch: 7}
 		trial.Servers[0].MaxFrames, trial.Servers[0].Memory = 50, 3<<20
 		used := evidence.Usage{Memory: &usage.Level{Peak: 4 << 20, Now: 1}, Pids: &usage.Level{Peak: 3, Now: 1}}
-		b.used = map[string]evidence.Usage{sandbox.Agent: used, sandbox.Relay: {CPU: of(0.5)}}
+		b.used = map[string]evidence.Usage{sandbox.Agent: used}
 		o := options(t)
 		o.Free = func() (int64, bool) { return 0, false }
 		r := runOne(t, b, trial, o)
@@ -118,7 +118,6 @@ func TestResourcesAreOnRecord(t *testing.T) {
 				Limits: evidence.Limits{CPUs: 2, Memory: 5 << 20, Pids: 9, OpenFiles: 100, Disk: 1 << 20, Scratch: 7, Seconds: 60, MaxOutput: plan.DefaultOutput, MaxCalls: proxy.DefaultCalls},
 				Used:   &used,
 			},
-			sandbox.Relay: {Limits: sandbox.RelayLimits().Limits(), Used: &evidence.Usage{CPU: of(0.5)}},
 			"stock": {
 				Limits: evidence.Limits{Memory: 3 << 20, MaxMessage: proxy.DefaultMessage, MaxFrames: 50, MaxTraffic: proxy.DefaultTraffic},
 				Unseen: "nobody looks",

@@ -33,11 +33,6 @@ type Box struct {
 	Pull string `json:"pull,omitempty"`
 }
 
-// RelayLimits are the limits of [Relay].
-func RelayLimits() Box {
-	return Box{CPUs: 1, Memory: 128 << 20, Pids: 64, OpenFiles: DefaultOpenFiles}
-}
-
 // Limits returns the limits, as evidence has them.
 func (b Box) Limits() evidence.Limits {
 	return evidence.Limits{

@@ -21,11 +21,6 @@ import (
 // [ServiceName].
 const Agent = "agent"
 
-// Relay is what connects the agent's container with the runner, where that is a container
-// of its own: it is gone when the network is, too. In a sandbox that has none it lasts as
-// long as the sandbox.
-const Relay = "relay"
-
 // ServiceName is the name of the container of a server's service.
 func ServiceName(server, service string) string { return server + "/" + service }
 

@@ -19,13 +19,13 @@ func reachingActs() map[string]act {
 	return map[string]act{
 		part.Reaching: {
 			agent: func(ctx context.Context) []part.Word {
+				words := []part.Word{ports(ctx)} // before it listens itself
 				stop, err := beThere()
 				if err != nil {
 					return nil
 				}
 				defer stop()
-				words := reach(ctx, agent)
-				return append(words, ports(ctx))
+				return append(words, reach(ctx, agent)...)
 			},
 			tool: func(ctx context.Context) []part.Word { return reach(ctx, stdioServer) },
 		},
@@ -37,7 +37,7 @@ const (
 	dialsAtOnce = 64
 	serversPort = 80
 	maxPort     = 10_000
-	taskNetwork = 29 // bits; the relay has the second address of each, the agent the third
+	taskNetwork = 29 // bits; the agent has the second address of each
 )
 
 // beThere listens where a server might look for an agent.
@@ -69,11 +69,7 @@ func reach(ctx context.Context, role string) []part.Word {
 		}
 		home := netip.PrefixFrom(addr, taskNetwork).Masked()
 		beside := len(own) == 0 || slices.ContainsFunc(own, func(p netip.Prefix) bool { return p.Overlaps(home) })
-		whom := whose(addr, home)
-		if role == agent && beside && whom == "relay" {
-			continue // that is where its servers are
-		}
-		attack := role + "-to-" + whom
+		attack := role + "-to-" + whose(addr, home)
 		if !beside {
 			attack = part.TrialToTrial
 		}
@@ -97,11 +93,7 @@ func reach(ctx context.Context, role string) []part.Word {
 
 // whose address on a task network it would be.
 func whose(addr netip.Addr, home netip.Prefix) string {
-	relay := home.Addr().Next().Next()
-	switch addr {
-	case relay:
-		return "relay"
-	case relay.Next():
+	if addr == home.Addr().Next().Next() {
 		return agent
 	}
 	return stdioServer
@@ -115,7 +107,7 @@ func told(attack, role string, open []string, tried int) part.Word {
 	return w
 }
 
-// ports looks for another port of the relay than that of servers.
+// ports looks for another port at its servers' address than theirs.
 func ports(ctx context.Context) part.Word {
 	var addrs []string
 	for port := 1; port <= maxPort; port++ {
@@ -123,7 +115,7 @@ func ports(ctx context.Context) part.Word {
 			addrs = append(addrs, at(victim, port))
 		}
 	}
-	return told("relay-ports", agent, connect(ctx, addrs), len(addrs))
+	return told(part.ServerPorts, agent, connect(ctx, addrs), len(addrs))
 }
 
 func at(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }

@@ -25,6 +25,7 @@ const Subnets = "10.214.77.0/24"
 // Attacks that others share a trial with, or whose names are needed on both sides.
 const (
 	Reaching     = "agent-to-server"
+	ServerPorts  = "server-ports"
 	TrialToTrial = "trial-to-trial"
 	Tunnel       = "dns-tunnel"
 	Kernel       = "userfaultfd"

@@ -30,9 +30,9 @@ tasks: [task.yaml]
 `, inventory)
 	engine := dockertest.Engine(t)
 	takes := []func(t *testing.T, engine *client.Client, run, trial string){
-		func(t *testing.T, e *client.Client, run, trial string) { killBox(t, e, run, trial, "relay") },
+		func(t *testing.T, e *client.Client, run, trial string) { killBox(t, e, run, trial, "agent") },
 		func(t *testing.T, e *client.Client, run, trial string) { killBox(t, e, run, trial, "server") },
-		removeRelay,
+		removeAgent,
 		removeTaskNetwork,
 	}
 	c := p.startRun()
@@ -98,10 +98,10 @@ func killBox(t *testing.T, engine *client.Client, run, trial, role string) {
 	}
 }
 
-// removeRelay may find it gone already: it removes itself once it is killed.
-func removeRelay(t *testing.T, engine *client.Client, run, trial string) {
+// removeAgent may find it gone already: it removes itself once it is killed.
+func removeAgent(t *testing.T, engine *client.Client, run, trial string) {
 	t.Helper()
-	err := engine.ContainerRemove(t.Context(), boxOf(t, engine, run, trial, "relay"), container.RemoveOptions{Force: true})
+	err := engine.ContainerRemove(t.Context(), boxOf(t, engine, run, trial, "agent"), container.RemoveOptions{Force: true})
 	if err != nil && !errdefs.IsConflict(err) && !errdefs.IsNotFound(err) {
 		t.Error(err)
 	}

@@ -174,7 +174,7 @@ var killChains = []killChain{
 	}},
 	{"bridge", "tmpfs", []killPoint{
 		{name: "task network: create asked for", when: before, request: `^create network `},
-		{name: "relay attached", when: after, request: `^attach container .*-relay$`},
+		{name: "agent attached", when: after, request: `^attach container .*-agent$`},
 		{name: "one trial done, another at work", file: besides},
 	}},
 	{"airtight", "tmpfs", []killPoint{

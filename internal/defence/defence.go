@@ -27,9 +27,9 @@ const (
 	// NoNetworkForPrograms gives a grader's program no network. Without it the program
 	// reaches the host.
 	NoNetworkForPrograms = true
-	// OneRelayPort has the relay listen on the port of the servers alone. Without it
+	// OneServerPort has the agent's guest listen on the port of the servers alone. Without it
 	// another port answers the agent too.
-	OneRelayPort = true
+	OneServerPort = true
 	// NamesOfTrial resolves the names of the trial and no other. Without it a name of the
 	// engine's resolves.
 	NamesOfTrial = true

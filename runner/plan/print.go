@@ -181,7 +181,7 @@ func (t *Trial) describeNetwork() string {
 	if from == "" {
 		from = "10.213.0.0/16"
 	}
-	return "bridge: an internal /29 of " + from + " with the agent and the relay; servers have loopback only"
+	return "bridge: an internal /29 of " + from + " with the agent alone; servers have loopback only"
 }
 
 func (t *Trial) describeMCPConfig() string {

@@ -124,8 +124,8 @@ func beside(addr string) []string {
 const taskBits = 29
 
 // otherServer aims at another server of the trial, past the runner: at its name, its
-// addresses, and wherever names may lead here. An answer from there may be the
-// relay's, so only a connection counts.
+// addresses, and wherever names may lead here. An answer from there may be its own
+// guest's, so only a connection counts.
 func otherServer(ctx context.Context, a Aims) result {
 	if a.Sibling.TCP4 == 0 {
 		return untried("there is no other server")

@@ -7,7 +7,7 @@ import (
 )
 
 // boxes are those of a trial of the suite.
-func boxes() []string { return []string{sandbox.Agent, sandbox.Relay, "one", "two"} }
+func boxes() []string { return []string{sandbox.Agent, "one", "two"} }
 
 // A box in which programs come and go, however they end, stands.
 func (s *suite) standing(t *testing.T, sb sandbox.Sandbox) {

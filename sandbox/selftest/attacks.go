@@ -88,7 +88,7 @@ func attacks() []attack {
 		{probe.MarkedPackets, "mark packets (SO_MARK), to be taken for others by the host's rules", hostNetwork},
 		{probe.Vsock, "open a socket to the hypervisor", hostNetwork},
 		{probe.Routes, "add a route", hostNetwork},
-		{probe.Neighbour, "connect to another trial's agent and relay", otherTrials},
+		{probe.Neighbour, "connect to another trial's agent", otherTrials},
 		{probe.OtherServer, "connect to another server of the trial past the runner", otherServers},
 		{probe.External, "connect to addresses outside", internet},
 		{probe.Metadata, "connect to a cloud's metadata address", internet},
