@@ -173,7 +173,7 @@ func (b *bench) directServer(ctx context.Context, s shape) (d direct, err error)
 	if err != nil {
 		return d, err
 	}
-	server.offset = 2
+	server.offset = 3 // beside the agent's
 	addr := netip.AddrPortFrom(server.addr(d.subnet), port)
 	server.conf.Cmd = []string{"http", addr.String()}
 	d.url = "http://" + addr.String() + "/mcp"

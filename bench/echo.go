@@ -16,7 +16,7 @@ import (
 const echoSize = 400
 
 // passes is how often a captured call takes the engine's way into a container and out
-// of it: to the relay and back, and to its server and back.
+// of it: to the agent's container and back, and to its server's and back.
 const passes = 2
 
 // echoes has a container give back what it is sent, over the pipe that the engine

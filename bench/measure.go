@@ -49,7 +49,7 @@ func (b *bench) measureTrials(ctx context.Context) ([]Figure, error) {
 	var figures []Figure
 	for _, s := range subjects {
 		f := Figure{
-			Name: "trial_vs_floor." + s.network, What: "a trial on " + s.network + ", against the same containers by bare engine calls",
+			Name: "trial_vs_floor." + s.network, What: fmt.Sprintf("a trial on %s, against %s by bare engine calls", s.network, s.floor),
 			Value:   median(trials[s.network]) / median(floors[s.network]),
 			Samples: map[string][]float64{"trial_s": trials[s.network], "floor_s": floors[s.network]},
 		}

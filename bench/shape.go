@@ -28,7 +28,8 @@ type box struct {
 	offset int // of its address in the network's subnet; 0 where it has none
 }
 
-// shapeOf looks at a trial that stands. Its containers' programs are not part of it:
+// shapeOf looks at a trial that runs. A network has a second container on it in every
+// shape, as trials had once, so that figures can be compared over time. Its containers' programs are not part of it:
 // in their place comes the peer, which waits and does nothing, so that the floor
 // holds the engine's cost alone.
 func (b *bench) shapeOf(ctx context.Context, trial string) (shape, error) {
@@ -54,6 +55,11 @@ func (b *bench) shapeOf(ctx context.Context, trial string) (shape, error) {
 			return s, err
 		}
 		s.boxes = append(s.boxes, one)
+	}
+	if i := slices.IndexFunc(s.boxes, func(x box) bool { return x.offset != 0 }); i >= 0 {
+		beside := s.boxes[i]
+		beside.role, beside.offset = "beside the agent", beside.offset+1
+		s.boxes = append(s.boxes, beside)
 	}
 	if len(s.boxes) < 3 || s.network == nil != (len(networks) == 0) {
 		return s, fmt.Errorf("trial %s has %d containers, which is not what was to be measured", trial, len(s.boxes))
@@ -102,6 +108,15 @@ func (x box) addr(subnet netip.Prefix) netip.Addr {
 	addr := subnet.Addr().As4()
 	addr[3] += byte(x.offset)
 	return netip.AddrFrom4(addr)
+}
+
+// String counts what is in a shape.
+func (s shape) String() string {
+	containers := fmt.Sprintf("%d containers", len(s.boxes))
+	if s.network != nil {
+		return "one network and " + containers
+	}
+	return containers
 }
 
 // role finds one box of a shape.
