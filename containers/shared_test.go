@@ -16,7 +16,7 @@ import (
 )
 
 // No container sees a mark of another on its files, or counts with its user: of two
-// runs at once, and of two trials at once in each, neither agent, relay, server, service,
+// runs at once, and of two trials at once in each, neither agent, server, service,
 // nor what lives for the whole run or for a grader.
 func TestAttacks_NothingShared(t *testing.T) {
 	var marks []*marked
