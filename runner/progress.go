@@ -31,6 +31,16 @@ type Update struct {
 	Result  *Result
 }
 
+// Progress is the update as it goes on record, without its time.
+func (u Update) Progress() evidence.Progress {
+	p := evidence.Progress{Task: u.Task, Number: u.Number, Attempt: u.Attempt, Phase: string(u.Phase)}
+	if u.Result != nil {
+		v := u.Result.Verdicts
+		p.Class, p.Reason, p.Message = v.Class, v.Reason, v.Message
+	}
+	return p
+}
+
 // progressLog puts phases on record. What cannot be written harms no trial, and is told
 // once. A nil one does nothing.
 type progressLog struct {
@@ -57,12 +67,7 @@ func (l *progressLog) add(u Update) {
 	if l == nil {
 		return
 	}
-	p := evidence.Progress{Task: u.Task, Number: u.Number, Attempt: u.Attempt, Phase: string(u.Phase)}
-	if u.Result != nil {
-		v := u.Result.Verdicts
-		p.Class, p.Reason, p.Message = v.Class, v.Reason, v.Message
-	}
-	l.tell(l.log.Append(p))
+	l.tell(l.log.Append(u.Progress()))
 }
 
 func (l *progressLog) tell(err error) {

@@ -16,7 +16,7 @@ type RunProgress struct {
 	Planned   int                    `json:"planned_trials"`    // trials of all tasks
 	Done      int                    `json:"done_trials"`       // that have an outcome
 	Outcomes  map[evidence.Class]int `json:"outcomes"`          // how many of these have which
-	LeftMS    *int64                 `json:"left_ms,omitempty"` // at the pace so far; left out where nothing tells
+	LeftMS    *int64                 `json:"left_ms,omitempty"` // at the pace so far; left out until as many trials are done as run at once
 	Version   int                    `json:"version"`           // grows with each change
 	Trials    []TrialProgress        `json:"trials"`            // those that have begun; in an event, those that have changed
 }
@@ -47,7 +47,7 @@ func (w *watches) describe(s sighting, since int) RunProgress {
 	}
 	r := RunProgress{
 		Run: run.ID, State: run.State, Started: run.Started, Workers: run.workers, Planned: run.Planned,
-		Done: told.ended, Outcomes: told.outcomes, Version: told.version, Trials: told.trials,
+		Done: told.done, Outcomes: told.outcomes, Version: told.version, Trials: told.trials,
 	}
 	switch {
 	case run.live() && !run.Started.IsZero():
@@ -57,19 +57,10 @@ func (w *watches) describe(s sighting, since int) RunProgress {
 	case !run.Started.IsZero() && !told.last.IsZero(): // it was killed
 		r.ElapsedMS = max(0, told.last.Sub(run.Started).Milliseconds())
 	}
-	if run.State == StateRunning {
-		r.LeftMS = left(told, run.Planned, run.workers)
+	if run.State == StateRunning && s.told != nil {
+		if left, known := s.told.left(run.Planned, run.workers, w.now()); known {
+			r.LeftMS = new(left.Milliseconds())
+		}
 	}
 	return r
-}
-
-// left is how long the trials that are left take, when they take what those before them
-// did; nil where there were none.
-func left(told account, planned, workers int) *int64 {
-	if told.ended == 0 || workers < 1 || planned < told.ended {
-		return nil
-	}
-	each := told.took / time.Duration(told.ended)
-	ms := (each * time.Duration(planned-told.ended) / time.Duration(workers)).Milliseconds()
-	return &ms
 }

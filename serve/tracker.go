@@ -3,6 +3,7 @@ package serve
 import (
 	"bytes"
 	"io"
+	"maps"
 	"os"
 	"sync"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/runner/progress"
 )
 
 // Bounds of what is followed of a run.
@@ -32,9 +34,6 @@ type TrialProgress struct {
 	Reason  evidence.Reason `json:"reason,omitempty"`  // for that, in a word; left out of one that passed
 	Message string          `json:"message,omitempty"` // likewise, in a sentence; left out where none is told
 	Call    *CallProgress   `json:"call,omitempty"`    // the newest call without an answer; left out without any
-
-	began   time.Time // the trial's last attempt
-	changed int       // the version of the tracker's account that is the first to have this
 }
 
 // CallProgress is a call that waits for its answer.
@@ -44,25 +43,24 @@ type CallProgress struct {
 	Since  time.Time `json:"since"`  // when it was made, UTC
 }
 
-func (t TrialProgress) ended() bool   { return t.Phase == string(runner.PhaseDone) }
-func (t TrialProgress) atAgent() bool { return t.Phase == string(runner.PhaseAgent) }
+func (t TrialProgress) ended() bool { return t.Phase == string(runner.PhaseDone) }
 
 // tracker follows a run's progress.jsonl, and reads of it what is new.
 type tracker struct {
 	mu      sync.Mutex
-	file    os.FileInfo                     // as it was read last; guarded by mu
-	offset  int64                           // up to which it was read; guarded by mu
-	trials  []*TrialProgress                // guarded by mu, as what they point to
-	byID    map[plan.TrialID]*TrialProgress // of trials; guarded by mu
-	tails   map[plan.TrialID]os.FileInfo    // frames.jsonl as it was read last; guarded by mu
-	version int                             // counts changes; guarded by mu
-	ended   int                             // trials; guarded by mu
-	took    time.Duration                   // by these together; guarded by mu
-	last    time.Time                       // of what it knows; guarded by mu
+	file    os.FileInfo                    // as it was read last; guarded by mu
+	offset  int64                          // up to which it was read; guarded by mu
+	run     progress.State                 // guarded by mu, as what follows
+	calls   map[plan.TrialID]*CallProgress // the newest without an answer
+	changed map[plan.TrialID]int           // the first version that has a trial as it is
+	tails   map[plan.TrialID]os.FileInfo   // frames.jsonl as it was read last
+	version int                            // counts changes
 }
 
 func newTracker() *tracker {
-	return &tracker{byID: map[plan.TrialID]*TrialProgress{}, tails: map[plan.TrialID]os.FileInfo{}}
+	t := &tracker{}
+	t.startOverLocked()
+	return t
 }
 
 // read takes in what progress.jsonl has since it was read last. A file that is not there
@@ -95,9 +93,8 @@ func (t *tracker) read(p *place) {
 
 // startOverLocked forgets what another file said.
 func (t *tracker) startOverLocked() {
-	t.offset, t.trials, t.ended, t.took, t.last = 0, nil, 0, 0, time.Time{}
-	clear(t.byID)
-	clear(t.tails)
+	t.offset, t.run = 0, progress.State{Most: maxToldTrials}
+	t.calls, t.changed, t.tails = map[plan.TrialID]*CallProgress{}, map[plan.TrialID]int{}, map[plan.TrialID]os.FileInfo{}
 	t.version++
 }
 
@@ -110,49 +107,32 @@ func (t *tracker) takeLocked(lines []byte) {
 }
 
 func (t *tracker) stepLocked(p evidence.Progress) {
-	id := plan.TrialID{Task: p.Task, Number: p.Number}
-	trial := t.byID[id]
+	p.Message = text.Shorten(p.Message, maxToldMessage)
+	trial := t.run.Add(p)
 	if trial == nil {
-		if len(t.trials) == maxToldTrials {
-			return
-		}
-		trial = &TrialProgress{Task: p.Task, Number: p.Number}
-		t.byID[id] = trial
-		t.trials = append(t.trials, trial)
+		return
 	}
-	if trial.ended() { // a resumed run makes it again
-		t.ended--
-	}
-	if trial.Attempt != p.Attempt || p.Phase == string(runner.PhaseStart) {
-		trial.began = p.Time
-	}
-	trial.Attempt, trial.Phase, trial.Since, trial.Call = p.Attempt, p.Phase, p.Time, nil
-	trial.Outcome, trial.Reason, trial.Message = p.Class, p.Reason, text.Shorten(p.Message, maxToldMessage)
-	delete(t.tails, id)
-	if trial.ended() {
-		t.ended++
-		t.took += max(0, p.Time.Sub(trial.began))
-	}
-	t.last = p.Time
+	delete(t.tails, trial.TrialID)
+	delete(t.calls, trial.TrialID)
 	t.version++
-	trial.changed = t.version
+	t.changed[trial.TrialID] = t.version
 }
 
-// working is the trials whose agents are at work.
-func (t *tracker) working() (all []plan.TrialID) {
+// atAgent is the trials whose agents are at work.
+func (t *tracker) atAgent() (all []plan.TrialID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, trial := range t.trials {
-		if trial.atAgent() {
-			all = append(all, plan.TrialID{Task: trial.Task, Number: trial.Number})
+	for _, trial := range t.run.Running() {
+		if trial.Phase == runner.PhaseAgent {
+			all = append(all, trial.TrialID)
 		}
 	}
 	return all
 }
 
-// calls looks for what agents call just now, where their frames have changed.
-func (t *tracker) calls(p *place) {
-	for _, id := range t.working() {
+// look looks for what agents call just now, where their frames have changed.
+func (t *tracker) look(p *place) {
+	for _, id := range t.atAgent() {
 		if call, info, changed := t.newestCall(p, id); changed {
 			t.calling(id, call, info)
 		}
@@ -163,14 +143,14 @@ func (t *tracker) calls(p *place) {
 func (t *tracker) calling(id plan.TrialID, call *CallProgress, info os.FileInfo) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	trial := t.byID[id]
-	if trial == nil || !trial.atAgent() {
+	trial := t.run.Trial(id)
+	if trial == nil || trial.Phase != runner.PhaseAgent {
 		return
 	}
 	t.tails[id] = info
-	if !sameCall(trial.Call, call) {
+	if !sameCall(t.calls[id], call) {
 		t.version++
-		trial.Call, trial.changed = call, t.version
+		t.calls[id], t.changed[id] = call, t.version
 	}
 }
 
@@ -196,17 +176,23 @@ func (t *tracker) newestCall(p *place, id plan.TrialID) (call *CallProgress, inf
 type account struct {
 	version  int
 	trials   []TrialProgress // those that have changed, in the order in which they began
-	ended    int
-	took     time.Duration // by these together
-	last     time.Time     // something became of a trial; zero before anything did
+	done     int
+	last     time.Time // something became of a trial; zero before anything did
 	outcomes map[evidence.Class]int
 }
 
 // counts are how many trials have ended, and the version of the account.
-func (t *tracker) counts() (ended, version int) {
+func (t *tracker) counts() (done, version int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.ended, t.version
+	return t.run.Done(), t.version
+}
+
+// left is about how long the rest of a run's trials takes.
+func (t *tracker) left(planned, workers int, now time.Time) (time.Duration, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.run.Left(planned, workers, now)
 }
 
 // account tells what has changed since a version of the account; of version 0
@@ -214,13 +200,14 @@ func (t *tracker) counts() (ended, version int) {
 func (t *tracker) account(since int) account {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	a := account{version: t.version, trials: []TrialProgress{}, ended: t.ended, took: t.took, last: t.last, outcomes: map[evidence.Class]int{}}
-	for _, trial := range t.trials {
-		if trial.changed > since {
-			a.trials = append(a.trials, *trial)
-		}
-		if trial.ended() {
-			a.outcomes[trial.Outcome]++
+	a := account{version: t.version, trials: []TrialProgress{}, done: t.run.Done(), last: t.run.Last(), outcomes: map[evidence.Class]int{}}
+	maps.Copy(a.outcomes, t.run.Outcomes())
+	for _, trial := range t.run.Trials() {
+		if t.changed[trial.TrialID] > since {
+			a.trials = append(a.trials, TrialProgress{
+				Task: trial.Task, Number: trial.Number, Attempt: trial.Attempt, Phase: string(trial.Phase), Since: trial.Since,
+				Outcome: trial.Class, Reason: trial.Reason, Message: trial.Message, Call: t.calls[trial.TrialID],
+			})
 		}
 	}
 	return a

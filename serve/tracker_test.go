@@ -53,7 +53,7 @@ func TestTrackerReadsWhatIsWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	tracker.read(p)
-	if a := tracker.account(0); a.ended != 0 || len(a.trials) != 1 || a.trials[0].Task != "other" {
+	if a := tracker.account(0); a.done != 0 || len(a.trials) != 1 || a.trials[0].Task != "other" {
 		t.Errorf("of another file: %+v", a)
 	}
 }
@@ -72,8 +72,8 @@ func FuzzProgress(f *testing.F) {
 				t.Errorf("%+v", trial)
 			}
 		}
-		if a.ended < 0 || a.ended > len(a.trials) {
-			t.Errorf("%d of %d have ended", a.ended, len(a.trials))
+		if a.done < 0 || a.done > len(a.trials) {
+			t.Errorf("%d of %d have ended", a.done, len(a.trials))
 		}
 	})
 }

@@ -117,7 +117,7 @@ func (w *watches) sight(id string) (s sighting) {
 		return s
 	}
 	if p, err := openPlace(w.shelf.dir, id); err == nil {
-		s.told.calls(p)
+		s.told.look(p)
 		_ = p.Close()
 	}
 	_, s.version = s.told.counts()

@@ -50,6 +50,7 @@ var floors = [][]string{
 	{"runner/plan"},
 	// Runs, and the backends of their sandboxes, which know plans and not runs.
 	{"containers", "runner", "sandbox/local"},
+	{"runner/progress"},
 	// What is attached to runs: the dashboard, progress on a terminal, the certificate.
 	{
 		"internal/liveview", "internal/runtest", "sandbox/sandboxtest", "sandbox/selftest",

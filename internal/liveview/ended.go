@@ -35,10 +35,10 @@ const maxNamed = 3
 // Pulse is one line that says what is at work, those that are at it longest first.
 func (s *State) Pulse(now time.Time) string {
 	running := s.running()
-	slices.SortStableFunc(running, func(a, b *working) int { return a.since.Compare(b.since) })
+	slices.SortStableFunc(running, func(a, b working) int { return a.Began.Compare(b.Began) })
 	var named []string
 	for _, w := range running[:min(len(running), maxNamed)] {
-		named = append(named, fmt.Sprintf("%s (%s, %s)", w.named(60), text.Fit(w.doing(false), 80), seconds(now.Sub(w.since))))
+		named = append(named, fmt.Sprintf("%s (%s, %s)", w.named(60), text.Fit(w.doing(false), 80), seconds(now.Sub(w.Began))))
 	}
 	if more := len(running) - len(named); more > 0 {
 		named = append(named, fmt.Sprintf("%d more", more))
@@ -50,7 +50,7 @@ func (s *State) Pulse(now time.Time) string {
 	if s.Stopping {
 		verb = "stopping"
 	}
-	line := fmt.Sprintf("%s after %s: %s; %d of %d done", verb, seconds(now.Sub(s.started)), strings.Join(named, ", "), s.done(), s.total)
+	line := fmt.Sprintf("%s after %s: %s; %d of %d done", verb, seconds(now.Sub(s.started)), strings.Join(named, ", "), s.run.Done(), s.total)
 	if left, known := s.left(now); known {
 		line += ", " + about(left)
 	}

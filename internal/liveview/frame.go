@@ -65,7 +65,7 @@ func layoutFor(columns, longest int) layout {
 	return l
 }
 
-func (l layout) line(w *working, now time.Time, style ansi.Style) string {
+func (l layout) line(w working, now time.Time, style ansi.Style) string {
 	line := "  " + pad(w.named(l.name), l.name)
 	if l.doing > 0 {
 		doing := pad(w.doing(l.doing < spacious), l.doing)
@@ -77,22 +77,22 @@ func (l layout) line(w *working, now time.Time, style ansi.Style) string {
 	if l.calls > 0 {
 		line += "  " + style.Faint(fmt.Sprintf("%*s", l.calls, w.calls()))
 	}
-	return line + "  " + style.Faint(fmt.Sprintf("%*s", timeColumns, seconds(now.Sub(w.since))))
+	return line + "  " + style.Faint(fmt.Sprintf("%*s", timeColumns, seconds(now.Sub(w.Began))))
 }
 
 // named is the trial's name in so many columns, with its number whole.
-func (w *working) named(columns int) string {
-	name := w.task + w.number
+func (w working) named(columns int) string {
+	name := w.task() + w.number()
 	if text.Columns(name) <= columns {
 		return name
 	}
-	return text.Fit(w.task, columns-len(w.number)) + w.number
+	return text.Fit(w.task(), columns-len(w.number())) + w.number()
 }
 
 // doing is what a trial does, in few words or in more.
-func (w *working) doing(short bool) string {
-	text := string(w.phase)
-	if w.phase == runner.PhaseAgent && w.call != nil {
+func (w working) doing(short bool) string {
+	text := string(w.Phase)
+	if w.Phase == runner.PhaseAgent && w.call != nil {
 		tool := safe(w.call.Server + "." + w.call.Tool)
 		switch {
 		case short && w.call.Open > 0:
@@ -106,13 +106,13 @@ func (w *working) doing(short bool) string {
 			text += ", last called " + tool
 		}
 	}
-	if w.attempt > 1 && !short {
-		text = fmt.Sprintf("attempt %d: %s", w.attempt, text)
+	if w.Attempt > 1 && !short {
+		text = fmt.Sprintf("attempt %d: %s", w.Attempt, text)
 	}
 	return text
 }
 
-func (w *working) calls() string {
+func (w working) calls() string {
 	if w.call == nil {
 		return ""
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/ansi"
 	"github.com/waza-isolate/waza/internal/text"
 )
@@ -38,15 +39,18 @@ func (s *State) totals(now time.Time, columns int, style ansi.Style) string {
 
 // tally is how many trials came to what, at three lengths.
 func (s *State) tally(style ansi.Style) (long, middle, short []part) {
-	passed, failed, infra := counted(s.passed, "passed", style.Good), counted(s.failed, "failed", style.Bad), counted(s.infra, "infra", style.Doubtful)
+	outcomes, done := s.run.Outcomes(), s.run.Done()
+	broke := outcomes[evidence.ClassInfra]
+	passed, infra := counted(outcomes[evidence.ClassPass], "passed", style.Good), counted(broke, "infra", style.Doubtful)
+	failed := counted(done-outcomes[evidence.ClassPass]-broke, "failed", style.Bad)
 	comma := part{text: ", "}
-	short = []part{{text: fmt.Sprintf("%d/%d", s.done(), s.total)}}
+	short = []part{{text: fmt.Sprintf("%d/%d", done, s.total)}}
 	middle = append(slices.Clone(short), part{text: "  "}, passed, comma, failed)
-	if s.infra > 0 {
+	if broke > 0 {
 		middle = append(middle, comma, infra)
 	}
 	return []part{
-		{text: fmt.Sprintf("%d of %d trials done: ", s.done(), s.total)},
+		{text: fmt.Sprintf("%d of %d trials done: ", done, s.total)},
 		passed, comma, failed, comma, infra, {text: fmt.Sprintf(", %d running", len(s.running()))},
 	}, middle, short
 }
