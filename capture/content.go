@@ -20,7 +20,7 @@ type content struct {
 
 // readContent reads a result; a server's mistakes leave it empty.
 func readContent(result json.RawMessage) content {
-	if !json.Valid(result) {
+	if !jsontext.Valid(result) {
 		return content{}
 	}
 	fields, ok := members(result)
@@ -35,7 +35,7 @@ func readContent(result json.RawMessage) content {
 // blockText joins the text of blocks, and says whether there is no other kind.
 func blockText(raw json.RawMessage) (joined string, alone bool) {
 	var blocks []map[string]json.RawMessage
-	_ = json.Unmarshal(raw, &blocks)
+	_ = jsontext.Unmarshal(raw, &blocks)
 	var texts []string
 	alone = true
 	for _, block := range blocks {
@@ -74,7 +74,7 @@ func sameResult(told json.RawMessage, call evidence.Call) bool {
 // unpacked is the JSON that a JSON string holds, or nil.
 func unpacked(raw json.RawMessage) json.RawMessage {
 	inner := json.RawMessage(jsontext.Text(raw))
-	if !json.Valid(inner) {
+	if !jsontext.Valid(inner) {
 		return nil
 	}
 	return inner
@@ -84,7 +84,7 @@ func unpacked(raw json.RawMessage) json.RawMessage {
 // content; or every string in it.
 func toldText(told json.RawMessage) string {
 	var v any
-	if json.Unmarshal(told, &v) != nil {
+	if jsontext.Unmarshal(told, &v) != nil {
 		return string(told)
 	}
 	return strings.Join(texts(v), "\n")

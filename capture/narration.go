@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // Narration is where the transcript tells of MCP calls otherwise than they were. It takes
@@ -62,7 +63,7 @@ func (p *Pairing) differences(claim evidence.Claim, i int) []evidence.Difference
 // they differ; or the text as it came.
 func compact(raw json.RawMessage) string {
 	var v map[string]json.RawMessage
-	if json.Unmarshal(raw, &v) != nil || v == nil {
+	if jsontext.Unmarshal(raw, &v) != nil || v == nil {
 		return string(raw)
 	}
 	sorted, err := json.Marshal(v)

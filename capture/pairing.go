@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/jsonvalue"
 )
 
@@ -193,7 +194,7 @@ func (p *Pairing) claim(i int) evidence.Claim {
 }
 
 func validJSON(raw json.RawMessage) json.RawMessage {
-	if json.Valid(raw) {
+	if jsontext.Valid(raw) {
 		return raw
 	}
 	return nil

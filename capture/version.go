@@ -32,7 +32,7 @@ type page struct {
 func (c *collector) page(f evidence.Frame, result json.RawMessage) page {
 	var p page
 	fields, ok := members(result)
-	if !ok || json.Unmarshal(fields["tools"], &p.tools) != nil {
+	if !ok || jsontext.Unmarshal(fields["tools"], &p.tools) != nil {
 		c.note(f, NoteMalformed)
 		return page{}
 	}

@@ -85,7 +85,7 @@ func (c StateCall) validate() error {
 	switch {
 	case c.Tool == "":
 		return errors.New("tool: missing")
-	case len(c.Arguments) > 0 && (json.Unmarshal(c.Arguments, &arguments) != nil || arguments == nil):
+	case len(c.Arguments) > 0 && (jsontext.Unmarshal(c.Arguments, &arguments) != nil || arguments == nil):
 		return errors.New("arguments: must be an object")
 	}
 	return errors.Join(checkSeconds("timeout", c.Timeout), expectations(c.Contains, c.Matches, "result", c.Result))
@@ -260,7 +260,7 @@ func (r *report) holdsValue(what string, value json.RawMessage, unread string, w
 	case unread != "":
 		r.check(false, "Could not compare %s: %s.", what, unread)
 		return
-	case !json.Valid(value):
+	case !jsontext.Valid(value):
 		r.check(false, "Expected %s to be JSON; it is %s.", what, quote(string(value)))
 		return
 	}

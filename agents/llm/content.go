@@ -7,6 +7,7 @@ import (
 
 	"github.com/waza-isolate/waza/agents/internal/session"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/jsonvalue"
 )
 
@@ -38,7 +39,7 @@ func mcpResult(a session.Answer) result {
 		Content    []block         `json:"content"`
 		Structured json.RawMessage `json:"structuredContent"`
 	}
-	if err := json.Unmarshal(a.Result, &got); err != nil {
+	if err := jsontext.Unmarshal(a.Result, &got); err != nil {
 		return result{text: "the result cannot be read: " + quote(err.Error()), failed: true, raw: a.Result}
 	}
 	var texts []string

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/retry"
 )
 
@@ -93,10 +94,10 @@ func saidIn(body []byte) saying {
 		Type    string `json:"type"`
 		Code    any    `json:"code"`
 	}
-	if json.Unmarshal(body, &envelope) != nil {
+	if jsontext.Unmarshal(body, &envelope) != nil {
 		return saying{message: string(body)}
 	}
-	if json.Unmarshal(envelope.Error, &inner) != nil || inner.Message == "" {
+	if jsontext.Unmarshal(envelope.Error, &inner) != nil || inner.Message == "" {
 		return saying{message: string(body)}
 	}
 	const spent = "insufficient_quota"

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // Shapes of a chat completion that are needed here. See OpenAI's reference of the API,
@@ -63,7 +65,7 @@ type arguments string
 // endpoints send.
 func (a *arguments) UnmarshalJSON(raw []byte) error {
 	var text string
-	if json.Unmarshal(raw, &text) == nil {
+	if jsontext.Unmarshal(raw, &text) == nil {
 		*a = arguments(text)
 		return nil
 	}
@@ -78,7 +80,7 @@ func (a arguments) object() (json.RawMessage, error) {
 		return json.RawMessage("{}"), nil
 	}
 	var fields map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(text), &fields); err != nil {
+	if err := jsontext.Unmarshal([]byte(text), &fields); err != nil {
 		return nil, fmt.Errorf("the arguments are not a JSON object: %w", err)
 	}
 	var compact bytes.Buffer
@@ -133,7 +135,7 @@ func readAnswer(body []byte) (answer, error) {
 			} `json:"message"`
 		} `json:"choices"`
 	}
-	if err := json.Unmarshal(body, &completion); err != nil {
+	if err := jsontext.Unmarshal(body, &completion); err != nil {
 		return answer{}, fmt.Errorf("something else than a chat completion: %s", quote(string(body)))
 	}
 	if len(completion.Choices) == 0 {
@@ -161,14 +163,14 @@ type content string
 // UnmarshalJSON leaves out what is not text.
 func (c *content) UnmarshalJSON(raw []byte) error {
 	var text string
-	if json.Unmarshal(raw, &text) == nil {
+	if jsontext.Unmarshal(raw, &text) == nil {
 		*c = content(text)
 		return nil
 	}
 	var parts []struct {
 		Text string `json:"text"`
 	}
-	_ = json.Unmarshal(raw, &parts)
+	_ = jsontext.Unmarshal(raw, &parts)
 	var all strings.Builder
 	for _, part := range parts {
 		all.WriteString(part.Text)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/waza-isolate/waza/agents/internal/session"
 	"github.com/waza-isolate/waza/capture"
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // serverTimeout is how long a server may take for one call, or to list its tools.
@@ -67,7 +68,7 @@ func (a *agent) remote(server string, t session.Tool, name string) *tool {
 // parameters is a schema as endpoints take it: an object's, with properties.
 func parameters(schema json.RawMessage) json.RawMessage {
 	var fields map[string]json.RawMessage
-	if json.Unmarshal(schema, &fields) != nil || fields == nil {
+	if jsontext.Unmarshal(schema, &fields) != nil || fields == nil {
 		fields = map[string]json.RawMessage{}
 	}
 	if string(fields["type"]) == `"object"` && fields["properties"] != nil {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"os/exec"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // tool is something that the model may use.
@@ -79,7 +81,7 @@ func local[T any](name, description, schema string, run func(context.Context, T)
 		name: name, description: description, schema: json.RawMessage(schema),
 		run: func(ctx context.Context, _ string, raw json.RawMessage) result {
 			var arguments T
-			if err := json.Unmarshal(raw, &arguments); err != nil {
+			if err := jsontext.Unmarshal(raw, &arguments); err != nil {
 				return failure(fmt.Sprintf("the arguments do not fit the tool: %v", err))
 			}
 			return run(ctx, arguments)

@@ -55,9 +55,9 @@ func (s Source) Read(in io.Reader, emit func(evidence.TranscriptEvent) error) (R
 		case len(line) == 0:
 		case line[0] != '{':
 			r.report.Ignored++
-		case !json.Valid(line) && last:
+		case !jsontext.Valid(line) && last:
 			r.report.Torn = true
-		case !json.Valid(line):
+		case !jsontext.Valid(line):
 			r.report.unread(number, "begins as a JSON object and is none")
 		default:
 			if err := r.line(s, line, number); err != nil {
@@ -154,7 +154,7 @@ func unpacked(raw json.RawMessage) json.RawMessage {
 		return raw
 	}
 	inner := jsontext.TrimSpace([]byte(jsontext.Text(raw)))
-	if bytes.HasPrefix(inner, []byte("{")) && json.Valid(inner) {
+	if bytes.HasPrefix(inner, []byte("{")) && jsontext.Valid(inner) {
 		return inner
 	}
 	return raw

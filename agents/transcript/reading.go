@@ -1,9 +1,8 @@
 package transcript
 
 import (
-	"encoding/json"
-
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // reading is a transcript on its way to events.
@@ -16,7 +15,7 @@ type reading struct {
 func (r *reading) line(s Source, line []byte, number int) error {
 	if s.Format == FormatWaza {
 		var event evidence.TranscriptEvent
-		if err := json.Unmarshal(line, &event); err != nil {
+		if err := jsontext.Unmarshal(line, &event); err != nil {
 			r.report.unread(number, "%v", err)
 			return nil
 		}

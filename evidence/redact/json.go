@@ -45,7 +45,7 @@ func (s *Set) clean(text string) (string, Found) {
 
 // writeJSON is WriteJSON with what clean makes of each string that is not long.
 func (s *Set) writeJSON(w io.Writer, doc []byte, clean func(string) (string, Found)) (Found, error) {
-	if !json.Valid(doc) {
+	if !jsontext.Valid(doc) {
 		found, err := s.pass(w, slices.Values([][]byte{doc}))
 		found.Envelope = found.Spans > 0
 		return found, err
@@ -116,7 +116,7 @@ func (r *jsonRedactor) text(quoted []byte, key bool) {
 		return
 	}
 	var text string
-	_ = json.Unmarshal(quoted, &text) // the document is valid
+	_ = jsontext.Unmarshal(quoted, &text) // the document is valid
 	if key {
 		r.path[len(r.path)-1] = text
 	}

@@ -18,7 +18,7 @@ import (
 
 // Parse reads the one JSON value that raw is, its numbers as [json.Number].
 func Parse(raw []byte) (any, error) {
-	if !json.Valid(raw) {
+	if !jsontext.Valid(raw) {
 		return nil, errors.New("not a JSON value")
 	}
 	return jsontext.Decode(raw), nil

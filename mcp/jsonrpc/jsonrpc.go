@@ -49,7 +49,7 @@ func ParseID(raw []byte) (ID, bool) {
 	}
 	key := make([]byte, 0, 32)
 	switch c := raw[0]; {
-	case c == '"' && !defence.TypedIDs && json.Valid([]byte(jsontext.Text(raw))):
+	case c == '"' && !defence.TypedIDs && jsontext.Valid([]byte(jsontext.Text(raw))):
 		key = jsonvalue.AppendNumberForm(append(key, 'n'), jsontext.Text(raw))
 	case c == '"':
 		key = append(append(key, 's'), jsontext.Text(raw)...)
@@ -81,9 +81,9 @@ type Message struct {
 
 // Split returns the messages of a batch (2025-03-26), or raw alone where it is none.
 func Split(raw []byte) (messages [][]byte, batch bool, err error) {
-	if !json.Valid(raw) {
+	if !jsontext.Valid(raw) {
 		var value json.RawMessage
-		return nil, false, fmt.Errorf("%w: %w", ErrNotJSON, json.Unmarshal(raw, &value))
+		return nil, false, fmt.Errorf("%w: %w", ErrNotJSON, jsontext.Unmarshal(raw, &value))
 	}
 	value := jsontext.TrimSpace(raw)
 	if value[0] != '[' {

@@ -16,6 +16,7 @@ import (
 	"slices"
 
 	"github.com/waza-isolate/waza/grading"
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/jsonvalue"
 )
 
@@ -144,7 +145,7 @@ func (r *Response) result() map[string]any {
 		return toolError(r.Error)
 	}
 	var asText string
-	if json.Unmarshal(r.Return, &asText) != nil {
+	if jsontext.Unmarshal(r.Return, &asText) != nil {
 		var compact bytes.Buffer
 		if err := json.Compact(&compact, r.Return); err != nil {
 			return toolError(err.Error())

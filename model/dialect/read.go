@@ -138,7 +138,7 @@ func arguments(text string) json.RawMessage {
 	if strings.TrimSpace(text) == "" {
 		return json.RawMessage("{}")
 	}
-	if json.Valid([]byte(text)) {
+	if jsontext.Valid([]byte(text)) {
 		return json.RawMessage(text)
 	}
 	quoted, err := json.Marshal(text)
@@ -162,7 +162,7 @@ func (c *content) UnmarshalJSON(raw []byte) error {
 // read leaves out what is neither.
 func (c *content) read(raw json.RawMessage) {
 	*c = content{}
-	if json.Unmarshal(raw, &c.text) == nil {
+	if jsontext.Unmarshal(raw, &c.text) == nil {
 		return
 	}
 	var alone block
@@ -213,7 +213,7 @@ func (b block) said() string {
 type problem struct{ Message string }
 
 func (p *problem) UnmarshalJSON(raw []byte) error {
-	if json.Unmarshal(raw, &p.Message) == nil {
+	if jsontext.Unmarshal(raw, &p.Message) == nil {
 		return nil
 	}
 	var told struct {
@@ -228,8 +228,8 @@ func (p *problem) UnmarshalJSON(raw []byte) error {
 
 // decode reads JSON, and leaves out what is of another type than it should be.
 func decode(raw []byte, into any) error {
-	err := json.Unmarshal(raw, into)
-	var other *json.UnmarshalTypeError
+	err := jsontext.Unmarshal(raw, into)
+	var other *jsontext.TypeError
 	if errors.As(err, &other) && other.Field != "" {
 		return nil
 	}

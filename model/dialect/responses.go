@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"strings"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // responsesItem is an item of a conversation, asked or answered.
@@ -120,7 +122,7 @@ func (i responsesItem) input() string {
 		return i.Input
 	}
 	var text string
-	if json.Unmarshal(i.Arguments, &text) == nil {
+	if jsontext.Unmarshal(i.Arguments, &text) == nil {
 		return text
 	}
 	return string(i.Arguments)

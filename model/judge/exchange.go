@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/retry"
 	"github.com/waza-isolate/waza/internal/text"
 )
@@ -135,10 +136,12 @@ func (c *Client) refused(response *http.Response, content []byte, schooled bool)
 // said is what an endpoint says of an error, as a sentence goes on.
 func (c *Client) said(content []byte) string {
 	var body struct {
-		Error struct{ Message string }
+		Error struct {
+			Message string `json:"message"`
+		} `json:"error"`
 	}
 	text := strings.TrimSpace(string(content))
-	if json.Unmarshal(content, &body) == nil && body.Error.Message != "" {
+	if jsontext.Unmarshal(content, &body) == nil && body.Error.Message != "" {
 		text = body.Error.Message
 	}
 	if text == "" {
@@ -154,24 +157,24 @@ func (c *Client) clip(s string) string {
 
 // reply is what is read of a chat completion.
 type reply struct {
-	Model   string
+	Model   string `json:"model"`
 	Choices []struct {
 		Message struct {
-			Content *string
-			Refusal *string
-		}
+			Content *string `json:"content"`
+			Refusal *string `json:"refusal"`
+		} `json:"message"`
 		FinishReason string `json:"finish_reason"`
-	}
+	} `json:"choices"`
 	Usage struct {
 		PromptTokens     int64 `json:"prompt_tokens"`
 		CompletionTokens int64 `json:"completion_tokens"`
-	}
+	} `json:"usage"`
 }
 
 // readReply reads a chat completion.
 func (c *Client) readReply(content []byte) (evidence.JudgeAnswer, error) {
 	var r reply
-	if err := json.Unmarshal(content, &r); err != nil || len(r.Choices) == 0 {
+	if err := jsontext.Unmarshal(content, &r); err != nil || len(r.Choices) == 0 {
 		return evidence.JudgeAnswer{}, failed("the judge's endpoint answers something else than a chat completion: %s", strconv.Quote(c.clip(string(content))))
 	}
 	choice := r.Choices[0]

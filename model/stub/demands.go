@@ -3,6 +3,7 @@ package stub
 import (
 	"encoding/json"
 
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
@@ -56,7 +57,7 @@ type responsesTool struct {
 // demandsOf takes what it can read: body is JSON already.
 func demandsOf(name dialect.Name, body []byte) demands {
 	var a asked
-	_ = json.Unmarshal(body, &a) // what is of another type than it should be is left out
+	_ = jsontext.Unmarshal(body, &a) // what is of another type than it should be is left out
 	d := demands{
 		format:    a.schema(),
 		maxTokens: max(a.MaxTokens, a.MaxCompletionTokens, a.MaxOutputTokens, a.GenerationConfig.MaxOutputTokens),
@@ -103,7 +104,7 @@ func references(input json.RawMessage) []mark {
 		Type string `json:"type"`
 		ID   string `json:"id"`
 	}
-	_ = json.Unmarshal(input, &items) // a text has none
+	_ = jsontext.Unmarshal(input, &items) // a text has none
 	var all []mark
 	for _, item := range items {
 		if m, ok := readMark(item.ID); ok && item.Type == "item_reference" {

@@ -3,18 +3,20 @@ package stub
 import (
 	"encoding/json"
 	"strings"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // schema is what of a JSON Schema says what an example is; Google's writes types in
 // capitals.
 type schema struct {
-	Type       any // a name or a list of them
-	Enum       []json.RawMessage
-	Const      json.RawMessage
-	Properties map[string]schema
-	Required   []string
-	Items      *schema
-	AnyOf      []schema
+	Type       any               `json:"type"` // a name or a list of them
+	Enum       []json.RawMessage `json:"enum"`
+	Const      json.RawMessage   `json:"const"`
+	Properties map[string]schema `json:"properties"`
+	Required   []string          `json:"required"`
+	Items      *schema           `json:"items"`
+	AnyOf      []schema          `json:"anyOf"`
 }
 
 // maxExampleDepth bounds how deep an example goes.
@@ -23,7 +25,7 @@ const maxExampleDepth = 16
 // example is a small JSON value that fits a schema, as far as its types and enums go.
 func example(raw json.RawMessage) string {
 	var s schema
-	if json.Unmarshal(raw, &s) != nil {
+	if jsontext.Unmarshal(raw, &s) != nil {
 		return "{}"
 	}
 	encoded, err := encode(s.example(0))

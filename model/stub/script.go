@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
@@ -75,7 +76,7 @@ type duration time.Duration
 // UnmarshalJSON takes a string that time.ParseDuration takes.
 func (d *duration) UnmarshalJSON(b []byte) error {
 	var text string
-	if err := json.Unmarshal(b, &text); err != nil {
+	if err := jsontext.Unmarshal(b, &text); err != nil {
 		return errors.New("must be a time such as 500ms")
 	}
 	parsed, err := time.ParseDuration(text)

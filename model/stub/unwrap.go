@@ -3,6 +3,8 @@ package stub
 import (
 	"encoding/json"
 	"strings"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // maxWraps bounds how many layers are taken off a result.
@@ -35,7 +37,7 @@ func unwrap(text string) (string, bool) {
 		return text, true
 	}
 	var parts []part
-	if json.Unmarshal([]byte(trimmed), &parts) == nil && len(parts) > 0 {
+	if jsontext.Unmarshal([]byte(trimmed), &parts) == nil && len(parts) > 0 {
 		for _, p := range parts {
 			if p.Type != "text" {
 				return "", false
@@ -52,28 +54,27 @@ func toldTwice(text string) (string, bool) {
 	if !strings.HasPrefix(text, "{") {
 		return "", false
 	}
-	in := json.NewDecoder(strings.NewReader(text))
-	var first, second json.RawMessage
-	if in.Decode(&first) != nil || in.Decode(&second) != nil || in.More() || second[0] != '{' {
-		return "", false
-	}
-	return string(first), true
+	var scan jsontext.Scanner
+	end, _ := scan.Scan([]byte(text))
+	first, second := text[:end], strings.TrimSpace(text[end:])
+	twice := strings.HasPrefix(second, "{") && jsontext.Valid([]byte(first)) && jsontext.Valid([]byte(second))
+	return first, twice
 }
 
 // unwrapObject takes off {"output": …} and {"content": […]}.
 func unwrapObject(text string) (string, bool) {
 	var around map[string]json.RawMessage
-	if json.Unmarshal([]byte(text), &around) != nil {
+	if jsontext.Unmarshal([]byte(text), &around) != nil {
 		return "", false
 	}
 	for _, key := range []string{"output", "error"} {
 		var inner string
-		if len(around) == 1 && json.Unmarshal(around[key], &inner) == nil {
+		if len(around) == 1 && jsontext.Unmarshal(around[key], &inner) == nil {
 			return inner, true
 		}
 	}
 	var parts []part
-	if json.Unmarshal(around["content"], &parts) != nil || len(parts) == 0 || parts[0].Type != "text" {
+	if jsontext.Unmarshal(around["content"], &parts) != nil || len(parts) == 0 || parts[0].Type != "text" {
 		return "", false
 	}
 	return textOf(parts), true

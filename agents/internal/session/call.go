@@ -9,6 +9,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/waza-isolate/waza/internal/jsontext"
 
 	"github.com/waza-isolate/waza/evidence"
 )
@@ -81,7 +82,7 @@ func answered(ctx context.Context, response *transport.JSONRPCResponse, err erro
 		return Answer{Outcome: evidence.OutcomeProtocolError, Result: response.Result, Message: err.Error()}
 	}
 	var result map[string]json.RawMessage
-	if json.Unmarshal(response.Result, &result) != nil || result == nil {
+	if jsontext.Unmarshal(response.Result, &result) != nil || result == nil {
 		return Answer{Outcome: evidence.OutcomeProtocolError, Message: "the result is not an object"}
 	}
 	switch string(result["isError"]) {

@@ -1,9 +1,9 @@
 package session
 
 import (
-	"encoding/json"
 	"fmt"
 
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/wholefile"
 )
 
@@ -22,7 +22,7 @@ func readConfig(path string) (map[string]string, error) {
 			URL  string `json:"url"`
 		} `json:"mcpServers"`
 	}
-	if err := json.Unmarshal(raw, &config); err != nil {
+	if err := jsontext.Unmarshal(raw, &config); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	urls := make(map[string]string, len(config.Servers))

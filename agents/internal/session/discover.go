@@ -1,11 +1,11 @@
 package session
 
 import (
-	"encoding/json"
 	"slices"
 
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // modernOrNone is the answer to server/discover, or a refusal in its place where it
@@ -18,7 +18,7 @@ func modernOrNone(answer *transport.JSONRPCResponse) *transport.JSONRPCResponse 
 	var discovered struct {
 		SupportedVersions []string `json:"supportedVersions"`
 	}
-	if json.Unmarshal(answer.Result, &discovered) != nil || slices.ContainsFunc(discovered.SupportedVersions, mcp.IsModernProtocol) {
+	if jsontext.Unmarshal(answer.Result, &discovered) != nil || slices.ContainsFunc(discovered.SupportedVersions, mcp.IsModernProtocol) {
 		return answer
 	}
 	refused := *answer

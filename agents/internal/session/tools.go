@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/waza-isolate/waza/internal/jsontext"
 
 	"github.com/waza-isolate/waza/evidence"
 )
@@ -81,7 +82,7 @@ func (c conversation) page(usable *mcp.ListToolsResult) ([]Tool, error) {
 	var raw struct {
 		Tools []Tool `json:"tools"`
 	}
-	if err := json.Unmarshal(c.wire.answer.Result, &raw); err != nil {
+	if err := jsontext.Unmarshal(c.wire.answer.Result, &raw); err != nil {
 		return nil, err
 	}
 	can := map[string]bool{}

@@ -1,0 +1,22 @@
+package jsontext
+
+import (
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	v1 "github.com/go-json-experiment/json/v1"
+)
+
+// TypeError is the error of [Unmarshal] where a value is of another type than it should be.
+// All else is read.
+type TypeError = v1.UnmarshalTypeError
+
+// Unmarshal is json.Unmarshal, except that the case of a key counts: what crossed the wire
+// means what it says, and of {"text": "a", "Text": "b"} one is a text.
+func Unmarshal(data []byte, into any) error {
+	return json.Unmarshal(data, into, v1.DefaultOptionsV1(), json.MatchCaseInsensitiveNames(false))
+}
+
+// Valid is json.Valid, in less time.
+func Valid(data []byte) bool {
+	return jsontext.Value(data).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+}
