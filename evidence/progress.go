@@ -26,7 +26,7 @@ type Progress struct {
 	Task    string    `json:"task"`
 	Number  int       `json:"number"`            // from 1
 	Attempt int       `json:"attempt"`           // from 1
-	Phase   string    `json:"phase"`             // as runner.Phase has it
+	Phase   string    `json:"phase"`             // as Phase has it
 	Class   Class     `json:"outcome,omitempty"` // with phases that end an attempt
 	Reason  Reason    `json:"reason,omitempty"`
 	Message string    `json:"message,omitempty"` // its first line

@@ -8,7 +8,6 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/browsertest"
 	"github.com/waza-isolate/waza/internal/runtest"
-	"github.com/waza-isolate/waza/runner"
 )
 
 func made(t *testing.T, dir, id, says string) {
@@ -33,7 +32,7 @@ func TestServedPages(t *testing.T) {
 	made(t, dir, "first", "It costs 12 cents.")
 	made(t, dir, "second", "No idea.")
 	run := runtest.Begin(t, dir, "third <b>", 4)
-	run.Step(1, runner.PhaseDone, evidence.ClassPass)
+	run.Step(1, evidence.PhaseDone, evidence.ClassPass)
 	address := served(t, dir)
 	b := browsertest.Start(t)
 	p := b.Open(t, address, browsertest.View{})
@@ -47,10 +46,10 @@ func live(t *testing.T, p *browsertest.Page, run *runtest.Live) {
 	p.Click(`a[href*="third"]`)
 	p.Click(".now h2")
 	p.Await(`document.querySelector('[data-now="done"]')?.textContent === "1"`)
-	run.Step(2, runner.PhaseAgent, "")
+	run.Step(2, evidence.PhaseAgent, "")
 	run.Frames(2, evidence.Frame{Server: "stock", Conn: "c", Dir: evidence.ToServer, Raw: []byte(`{"id":1,"method":"tools/call","params":{"name":"<img src=x onerror=alert(1)>\u202e"}}`)})
 	p.Await(`document.querySelector('[data-now="working"]').textContent.includes("stock <img src=x onerror=alert(1)>\\u{202E}")`)
-	run.Tell(evidence.Progress{Task: "buy", Number: 3, Attempt: 1, Phase: string(runner.PhaseDone), Class: evidence.ClassFail, Message: "<script>alert(1)</script>"})
+	run.Tell(evidence.Progress{Task: "buy", Number: 3, Attempt: 1, Phase: string(evidence.PhaseDone), Class: evidence.ClassFail, Message: "<script>alert(1)</script>"})
 	p.Await(`document.querySelector('[data-now="ended"]').textContent.includes("<script>")`)
 	p.Await(`document.querySelector('[data-now="ended"] a').getAttribute("href") === "/runs/third%20%3Cb%3E/trial/buy/3"`)
 	t.Run("live", func(t *testing.T) { look(t, p.For(t), "serve-live") })
@@ -70,7 +69,7 @@ func unseen(p *browsertest.Page, run *runtest.Live) {
 	p.Await(`((close) => { EventSource.prototype.close = function () { document.body.dataset.closed = "yes"; close.call(this); }; return true; })(EventSource.prototype.close)`)
 	hidden(true)
 	p.Await(`document.body.dataset.closed === "yes"`)
-	run.Step(2, runner.PhaseDone, evidence.ClassPass)
+	run.Step(2, evidence.PhaseDone, evidence.ClassPass)
 	hidden(false)
 	p.Await(`document.querySelector('[data-now="done"]').textContent === "3"`)
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
@@ -50,10 +51,10 @@ func (r *run) one(ctx context.Context, t *plan.Trial) (*Result, error) {
 			again = failed < r.o.MaxAttempts && !attacked && !t.Trigger // nothing makes up for an attack that succeeded
 		}
 		if !again || ctx.Err() != nil || evidence.CheckRoom(string(dir)) != nil || r.backs.recover(ctx, r.backend) != nil {
-			r.ends(&attempt, PhaseDone, result)
+			r.ends(&attempt, evidence.PhaseDone, result)
 			return result, nil
 		}
-		r.ends(&attempt, PhaseAgain, result)
+		r.ends(&attempt, evidence.PhaseAgain, result)
 		if err := setAside(dir, evidence.AttemptsDir); err != nil {
 			return nil, err
 		}
@@ -75,7 +76,9 @@ func failures(attempts []evidence.Trial) (count int) {
 
 // attempt runs and grades a trial once.
 func (r *run) attempt(ctx context.Context, t *plan.Trial, dir evidence.Dir) (*Result, error) {
-	if ended, err := r.trial(ctx, t, dir); err != nil || !ended {
+	ended, err := runTrial(ctx, t, dir, r.trialOptions(t))
+	r.budget.end(t)
+	if err != nil || !ended {
 		return nil, err
 	}
 	if err := r.consult(ctx, t, dir); err != nil {
@@ -93,7 +96,6 @@ func (r *run) attempt(ctx context.Context, t *plan.Trial, dir evidence.Dir) (*Re
 		return nil, err
 	}
 	result := &Result{Dir: dir}
-	var err error
 	if result.Trial, err = dir.Trial(); err != nil {
 		return nil, err
 	}
@@ -101,13 +103,41 @@ func (r *run) attempt(ctx context.Context, t *plan.Trial, dir evidence.Dir) (*Re
 	return result, err
 }
 
+// trialOptions is how a trial of the run is run.
+func (r *run) trialOptions(t *plan.Trial) trialOptions {
+	return trialOptions{
+		Backend: r.backend, Secrets: r.o.Secrets, Wall: r.o.wall(), Shared: r.shared, Baseline: r.baselineOf(t), Connect: r.o.Connect,
+		Room:    func() (shares, error) { return r.budget.begin(t) },
+		Entered: func(phase evidence.Phase) { r.enters(t, phase) },
+		Called: func(c Calling) {
+			r.o.Progress(Update{Task: t.Task, Number: t.Number, Attempt: max(t.Attempt, 1), Phase: evidence.PhaseAgent, Call: &c})
+		},
+		Weak: r.o.Weak, HostHooks: r.o.Hooks.OnHost(), Start: r.o.Start, ServerLog: r.o.ServerLog, Hold: r.o.Hold,
+	}
+}
+
+// baselineOf is the same trial without skills, where a grader compares with it.
+func (r *run) baselineOf(t *plan.Trial) *evidence.BaselineTrial {
+	if r.o.Against == "" || !grading.ComparesPairs(t.Graders) {
+		return nil
+	}
+	base, err := TrialDir(r.o.Against, t.Task, t.Number).Trial()
+	switch {
+	case err != nil:
+		return &evidence.BaselineTrial{Missing: "its trial cannot be read"}
+	case base.Class != "":
+		return &evidence.BaselineTrial{Missing: "its trial ended as " + string(base.Class)}
+	}
+	return &evidence.BaselineTrial{FinalOutput: base.FinalOutput}
+}
+
 // consult has the trial's judge asked, where its graders ask one.
 func (r *run) consult(ctx context.Context, t *plan.Trial, dir evidence.Dir) error {
 	if t.Judge == nil {
 		return nil
 	}
-	r.enters(t, PhaseJudge)
-	_, err := Consulting{Connect: r.o.Connect, Secrets: r.o.Secrets}.trial(ctx, dir)
+	r.enters(t, evidence.PhaseJudge)
+	_, err := Consulting{Connect: r.o.Connect, Secrets: r.o.Secrets}.ask(ctx, dir)
 	return err
 }
 

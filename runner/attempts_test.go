@@ -57,11 +57,11 @@ func TestInfraIsRunAgain(t *testing.T) {
 			}
 			again := 0
 			for _, u := range seen.all {
-				if u.Phase == PhaseAgain {
+				if u.Phase == evidence.PhaseAgain {
 					again++
 				}
 			}
-			if again != test.attempts-1 || seen.all[len(seen.all)-1].Phase != PhaseDone {
+			if again != test.attempts-1 || seen.all[len(seen.all)-1].Phase != evidence.PhaseDone {
 				t.Errorf("%+v: %d updates of another attempt", test, again)
 			}
 			for i, s := range b.opened() {

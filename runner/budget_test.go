@@ -19,11 +19,11 @@ import (
 
 // fourEach has a trial of one server run where agent and server have 4 MiB each.
 func fourEach(t *testing.T) (*plan.Trial, Options) {
-	trial, o := testTrial(1), options(t)
-	trial.Timeout, trial.Servers[0].Timeout = 5*time.Minute, time.Minute
-	room := leastOf(trial) + runReserve + trialReserve + 2*sizeOf(trial.Files)
+	one, o := testTrial(1), options(t)
+	one.Timeout, one.Servers[0].Timeout = 5*time.Minute, time.Minute
+	room := leastOf(one) + runReserve + trialReserve + 2*sizeOf(one.Files)
 	o.Free = func() (int64, bool) { return room, true }
-	return trial, o
+	return one, o
 }
 
 // asking is an agent that calls the tool of "stock" so often, with arguments of so many

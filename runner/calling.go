@@ -7,7 +7,6 @@ import (
 
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/internal/text"
-	"github.com/waza-isolate/waza/runner/plan"
 )
 
 // Calling is where the agent's calls of tools stand while it is at work, for whoever
@@ -37,12 +36,6 @@ type callWatch struct {
 type openCall struct {
 	number       int
 	server, tool string
-}
-
-func (r *run) watchCalls(t *plan.Trial) *callWatch {
-	return &callWatch{secrets: r.o.Secrets, tell: func(c Calling) {
-		r.o.Progress(Update{Task: t.Task, Number: t.Number, Attempt: max(t.Attempt, 1), Phase: PhaseAgent, Call: &c})
-	}}
 }
 
 // called is told of a call, and the function it returns of its end.

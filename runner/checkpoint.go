@@ -35,7 +35,7 @@ func (t *talk) checkpoint(ctx context.Context, turn int, said []byte) (stop bool
 // checkpoint's graders.
 func (t *talk) snapshot(ctx context.Context, c eval.ResolvedCheckpoint, dir evidence.Dir, said []byte) error {
 	tr := t.tr
-	rec, err := evidence.Create(string(dir), tr.run.o.Secrets, evidence.StartClock(tr.rec.Now()))
+	rec, err := evidence.Create(string(dir), tr.o.Secrets, evidence.StartClock(tr.rec.Now()))
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (t *talk) snapshot(ctx context.Context, c eval.ResolvedCheckpoint, dir evid
 			plan.GraderBoxes = append(plan.GraderBoxes, box)
 		}
 	}
-	at := newTrialRun(tr.run, &plan, rec)
+	at := newTrialRun(&plan, rec, tr.o)
 	at.turn, at.sandbox, at.hosts, at.found, at.shares = c.AfterTurn, tr.sandbox, tr.hosts, tr.found, tr.shares
 	at.ending.Do(func() {}) // the sandbox is not its own
 	at.record.Guarantees, at.record.AgentStart, at.record.AgentEnd = tr.record.Guarantees, t.started, rec.Now()
@@ -65,7 +65,7 @@ func (t *talk) snapshot(ctx context.Context, c eval.ResolvedCheckpoint, dir evid
 	if plan.Judge == nil {
 		return nil
 	}
-	_, err = Consulting{Connect: tr.run.o.Connect, Secrets: tr.run.o.Secrets}.trial(ctx, dir)
+	_, err = Consulting{Connect: tr.o.Connect, Secrets: tr.o.Secrets}.ask(ctx, dir)
 	return err
 }
 

@@ -179,7 +179,7 @@ func (c *conversation) follow(p process.Process) {
 }
 
 // Stdin takes nothing: each run has its own.
-func (c *conversation) Stdin() io.WriteCloser { return nothing{} }
+func (c *conversation) Stdin() io.WriteCloser { return stayingOpen{io.Discard} }
 func (c *conversation) Stdout() io.Reader     { return c.stdout }
 func (c *conversation) Stderr() io.Reader     { return c.stderr }
 

@@ -13,7 +13,9 @@ import (
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/internal/bounded"
+	"github.com/waza-isolate/waza/internal/procgroup"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
@@ -52,16 +54,16 @@ func (tr *trialRun) runAfter(ctx context.Context) error {
 	return nil
 }
 
-// hookOnHost runs one command by the shell of the host, where waza was started.
-func (o Options) hookOnHost(ctx context.Context, hook eval.Hook) (failed string, err error) {
+// hookOnHost runs one command by the shell of the host, below start.
+func hookOnHost(ctx context.Context, hook eval.Hook, start string, secrets *redact.Set) (failed string, err error) {
 	limited, cancel := context.WithTimeout(ctx, hookTimeout)
 	defer cancel()
 	stderr := &bounded.Head{Limit: maxSaid}
 	dir := hook.WorkingDirectory
 	if !filepath.IsAbs(dir) {
-		dir = filepath.Join(o.Start, dir)
+		dir = filepath.Join(start, dir)
 	}
-	err = runHere(limited, dir, []string{"sh", "-c", hook.Command}, io.Discard, stderr)
+	err = procgroup.Run(limited, dir, []string{"sh", "-c", hook.Command}, io.Discard, stderr)
 	exited := (*exec.ExitError)(nil)
 	switch {
 	case ctx.Err() != nil:
@@ -70,7 +72,7 @@ func (o Options) hookOnHost(ctx context.Context, hook eval.Hook) (failed string,
 		return fmt.Sprintf("ran longer than %s", hookTimeout), nil
 	case errors.As(err, &exited) && exited.ExitCode() >= 0:
 		if !slices.Contains(hook.Accepted(), exited.ExitCode()) {
-			failed = fmt.Sprintf("exited with code %d: %s", exited.ExitCode(), text.FirstLine(o.Secrets.String(stderr.String())))
+			failed = fmt.Sprintf("exited with code %d: %s", exited.ExitCode(), text.FirstLine(secrets.String(stderr.String())))
 		}
 		return failed, nil
 	case err != nil:
@@ -84,7 +86,7 @@ func (o Options) hookOnHost(ctx context.Context, hook eval.Hook) (failed string,
 // runHooks runs hooks of the run. The error is of one that must not fail.
 func (r *run) runHooks(ctx context.Context, hooks []eval.Hook) error {
 	for _, hook := range hooks {
-		failed, err := r.o.hookOnHost(ctx, hook)
+		failed, err := hookOnHost(ctx, hook, r.o.Start, r.o.Secrets)
 		if err == nil && failed != "" {
 			err = fmt.Errorf("hook %q on the host %s", hook.Command, failed)
 			if !hook.ErrorOnFail && r.o.Warn != nil {
@@ -105,7 +107,7 @@ func (r *run) runHooks(ctx context.Context, hooks []eval.Hook) error {
 // failed says how it failed. The error is that of ctx.
 func (tr *trialRun) runHook(ctx context.Context, hook eval.Hook) (failed string, err error) {
 	if hook.Host {
-		if failed, err = tr.run.o.hookOnHost(ctx, hook); failed != "" {
+		if failed, err = hookOnHost(ctx, hook, tr.o.Start, tr.o.Secrets); failed != "" {
 			tr.rec.Event(evidence.Event{Kind: "hook", Where: "host", Message: fmt.Sprintf("hook %q on the host %s", hook.Command, failed)})
 		}
 		return failed, err

@@ -28,11 +28,11 @@ type InspectOptions struct {
 	Weak      []string // as [Options] has it
 }
 
-// Inspect starts the one server of a plan of [PlanInspections], asks who it is and for all
+// lookAtServer starts the one server of a plan of [plan.PlanInspections], asks who it is and for all
 // that it lists, and does nothing else with it but the exercises. What happens is evidence
 // in dir, which is laid out as a trial's. The error is ours, or ctx's; what is wrong with
 // the server is in the result.
-func Inspect(ctx context.Context, backend Backend, t *plan.Trial, dir evidence.Dir, o InspectOptions) (inspection.Server, error) {
+func lookAtServer(ctx context.Context, backend Backend, t *plan.Trial, dir evidence.Dir, o InspectOptions) (inspection.Server, error) {
 	if o.Watch <= 0 || o.Patience <= 0 || o.Secrets == nil {
 		return inspection.Server{}, errors.New("runner: incomplete options")
 	}
@@ -43,8 +43,7 @@ func Inspect(ctx context.Context, backend Backend, t *plan.Trial, dir evidence.D
 	if err != nil {
 		return inspection.Server{}, err
 	}
-	r := &run{backend: backend, o: Options{Dir: string(dir), Secrets: o.Secrets, Progress: func(Update) {}, Weak: o.Weak}}
-	tr := newTrialRun(r, t, rec)
+	tr := newTrialRun(t, rec, trialOptions{Backend: backend, Secrets: o.Secrets, Weak: o.Weak})
 	s := t.Servers[0]
 	l := &looker{InspectOptions: o, found: inspection.Server{
 		Name: s.Name, Config: s.Config, Transport: s.Transport, Remote: s.Remote,
@@ -55,15 +54,12 @@ func Inspect(ctx context.Context, backend Backend, t *plan.Trial, dir evidence.D
 	if err != nil {
 		tr.blame(evidence.ClassInfra, evidence.ReasonRunner, onceEach(err))
 	}
-	if err = errors.Join(err, dir.Sync(newAbove), tr.writeRecord(dir)); err == nil {
-		err = l.gather(dir)
-	}
-	return l.found, err
+	return l.found, errors.Join(err, dir.Sync(newAbove), tr.writeRecord(dir))
 }
 
 // inspect is the life of a server that is looked at.
 func (tr *trialRun) inspect(ctx context.Context, l *looker) (err error) {
-	if tr.sandbox, err = tr.run.backend.Open(ctx, tr.plan, tr.rec.Event); err != nil {
+	if tr.sandbox, err = tr.o.Backend.Open(ctx, tr.plan, tr.rec.Event); err != nil {
 		return err
 	}
 	guarantees := tr.guarantees()

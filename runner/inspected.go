@@ -2,6 +2,7 @@ package runner
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -11,11 +12,23 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
+	"github.com/waza-isolate/waza/report/inspection"
 	"github.com/waza-isolate/waza/results"
+	"github.com/waza-isolate/waza/runner/plan"
 )
 
+// Inspect looks at the one server of a plan of [plan.PlanInspections] as [lookAtServer] does, and
+// adds what its evidence tells.
+func Inspect(ctx context.Context, backend Backend, t *plan.Trial, dir evidence.Dir, o InspectOptions) (inspection.Server, error) {
+	found, err := lookAtServer(ctx, backend, t, dir, o)
+	if err == nil {
+		err = gather(&found, dir)
+	}
+	return found, err
+}
+
 // gather adds what the evidence of a server that was looked at tells of it.
-func (l *looker) gather(dir evidence.Dir) error {
+func gather(f *inspection.Server, dir evidence.Dir) error {
 	if _, err := grading.Grade(dir); err != nil { // it derives what servers listed
 		return err
 	}
@@ -27,7 +40,6 @@ func (l *looker) gather(dir evidence.Dir) error {
 	if err != nil {
 		return err
 	}
-	f := &l.found
 	f.Guarantees = trial.Guarantees
 	for _, report := range all.Reports() {
 		f.Did, f.Ends = report.Conduct, report.Ends

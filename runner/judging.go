@@ -28,17 +28,17 @@ type Consulting struct {
 	Again   bool // also what was answered
 }
 
-// trial has its judge answer what the graders of a trial that has ended ask, and puts
+// ask has its judge answer what the graders of a trial that has ended ask, and puts
 // the answers on its record: where there is none that a grader can read, or, again,
 // every one anew. It returns how many questions were put. When ctx ends, what is not
 // answered is left to another time.
-func (c Consulting) trial(ctx context.Context, dir evidence.Dir) (put int, err error) {
+func (c Consulting) ask(ctx context.Context, dir evidence.Dir) (put int, err error) {
 	record, err := dir.Trial()
 	if err != nil || record.Judge == nil {
 		return 0, err
 	}
 	for _, checkpoint := range record.Checkpoints {
-		asked, err := c.trial(ctx, dir.Checkpoint(checkpoint.AfterTurn))
+		asked, err := c.ask(ctx, dir.Checkpoint(checkpoint.AfterTurn))
 		put += asked
 		if err != nil {
 			return put, err
@@ -113,7 +113,7 @@ func (r Record) Consult(ctx context.Context, dir string, c Consulting) (put int,
 		return 0, err
 	}
 	for _, trial := range trials {
-		asked, err := c.trial(ctx, trial)
+		asked, err := c.ask(ctx, trial)
 		put += asked
 		if asked > 0 {
 			err = errors.Join(err, r.renew(dir, trial, evidence.StepsFile), grade(trial))

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"archive/tar"
 	"context"
 	"encoding/json"
 	"errors"
@@ -105,7 +106,7 @@ func TestALifeInOrder(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}
-		if diff := cmp.Diff([]Phase{PhaseStart, PhaseProbe, PhaseAgent, PhaseCollect, PhaseDone}, seen.phases()); diff != "" {
+		if diff := cmp.Diff([]evidence.Phase{evidence.PhaseStart, evidence.PhaseProbe, evidence.PhaseAgent, evidence.PhaseCollect, evidence.PhaseDone}, seen.phases()); diff != "" {
 			t.Error(diff)
 		}
 		if last := seen.all[len(seen.all)-1]; last.Task != "buy" || last.Number != 1 || last.Result.Verdicts.Class != evidence.ClassPass {
@@ -142,10 +143,11 @@ func checkEvidence(t *testing.T, run string, r Result) {
 	}
 	for _, name := range []string{evidence.BeforeFile, evidence.WorkspaceFile} {
 		var got []byte
-		err := fileInTree(filepath.Join(string(r.Dir), name), "notes.txt", func(in io.Reader) (err error) {
-			got, err = io.ReadAll(in)
-			return err
-		})
+		tree := tar.NewReader(strings.NewReader(readAll(t, r.Dir, name)))
+		header, err := tree.Next()
+		if err == nil && header.Name == "notes.txt" {
+			got, err = io.ReadAll(tree)
+		}
 		if err != nil || string(got) != "old" {
 			t.Errorf("%s: notes.txt %q, %v", name, got, err)
 		}

@@ -78,10 +78,11 @@ type zeroReader struct{}
 func (zeroReader) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
 func TestFinalOutputThatIsTooLarge(t *testing.T) {
+	const final = 16 << 20
 	heavytest.Mark(t)
-	text := strings.Repeat("4.20 ", maxFinal/5+1)
+	text := strings.Repeat("4.20 ", final/5+1)
 	asFile := withOutput()
-	asFile.Agent.Disk = maxFinal * 2
+	asFile.Agent.Disk = final * 2
 	for name, test := range map[string]struct {
 		trial *plan.Trial
 		agent program
@@ -96,7 +97,7 @@ func TestFinalOutputThatIsTooLarge(t *testing.T) {
 			r := runOne(t, b, test.trial, options(t))
 			wantOutcome(t, r, evidence.ClassAgentError, "the agent's final output is larger than 16777216 bytes")
 			wantGap(t, r, "final output: only the first 16777216 bytes are kept")
-			if len(r.Trial.FinalOutput) != maxFinal {
+			if len(r.Trial.FinalOutput) != final {
 				t.Errorf("kept %d bytes", len(r.Trial.FinalOutput))
 			}
 		})

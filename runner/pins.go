@@ -40,7 +40,7 @@ func (u unpinned) String() string {
 
 // survey compares what a pinned server offers, in a session of the runner's own.
 func (tr *trialRun) survey(ctx context.Context, h *host) unpinned {
-	clean := cleaner{tr.run.o.Secrets}
+	clean := cleaner{tr.o.Secrets}
 	q, err := proxy.Inquire(ctx, proxy.Limits{}, h.server(tr.output(h.plan.Name)))
 	if err != nil {
 		return unpinned{untold: clean.error(err)}

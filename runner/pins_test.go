@@ -136,8 +136,8 @@ func TestPins(t *testing.T) {
 // A tool that was described otherwise for a while is not as it was pinned, though it is
 // so at last; and one that was never listed is not told as gone unless the list is whole.
 func TestToldOtherwise(t *testing.T) {
-	pin := pinned(t, "Adds")
-	digest := pin.Lists[catalog.Tools]["add"]
+	const digest = "sha256:1"
+	pin := catalog.Pin{Lists: map[catalog.Kind]map[string]string{catalog.Tools: {"add": digest}}}
 	tests := map[string]struct {
 		catalog evidence.Catalog
 		want    int
@@ -150,7 +150,7 @@ func TestToldOtherwise(t *testing.T) {
 		"one more":    {evidence.Catalog{Tools: []evidence.Tool{{Name: "new", Digest: "x"}}}, 1},
 	}
 	for name, tt := range tests {
-		if got := toldOtherwise(*pin, tt.catalog); len(got) != tt.want {
+		if got := toldOtherwise(pin, tt.catalog); len(got) != tt.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

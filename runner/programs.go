@@ -40,7 +40,7 @@ const (
 // in the steps; what fails on our side is returned.
 func (tr *trialRun) runPrograms(ctx context.Context) error {
 	asks := tr.asks(evidence.StepProgram)
-	if len(asks) > 0 && tr.run.o.Hold == nil {
+	if len(asks) > 0 && tr.o.Hold == nil {
 		if err := tr.end(ctx); err != nil { // its room is for them
 			return err
 		}
@@ -96,7 +96,7 @@ func (tr *trialRun) runProgram(ctx context.Context, number int, grader string, a
 	if !ok {
 		return nil, fmt.Errorf("%w: the plan has no box for it", errUnanswered)
 	}
-	sb, err := tr.run.backend.Open(ctx, tr.programTrial(number, box), func(e evidence.Event) {
+	sb, err := tr.o.Backend.Open(ctx, tr.programTrial(number, box), func(e evidence.Event) {
 		e.Where = "grader/" + grader
 		tr.rec.Event(e)
 	})

@@ -86,7 +86,7 @@ func TestProgramOfAGrader(t *testing.T) {
 	if got := r.Verdicts.Verdicts[0].Feedback; got != "all is well" {
 		t.Errorf("feedback %q", got)
 	}
-	if stdin != r.Trial.FinalOutput || !strings.Contains(stdin, "4.20") || dir != programDir || workspace != "old" {
+	if stdin != r.Trial.FinalOutput || !strings.Contains(stdin, "4.20") || dir != sandbox.HomeDir+"/grader" || workspace != "old" {
 		t.Errorf("stdin %q, dir %q, file %q", stdin, dir, workspace)
 	}
 	if got := strings.Join(env, " "); got != "WAZA_WORKSPACE_DIR=/workspace HOME=/home/agent" {
@@ -123,7 +123,7 @@ func TestHowProgramsOfGradersEnd(t *testing.T) {
 		{"full disk", `{"command":"check"}`, ends(1), evidence.Usage{Disks: map[string]usage.Disk{"/tmp": {Size: 10, Full: true}}},
 			evidence.VerdictFail, "it exited with 1, and its container filled /tmp"},
 		{"does not read", `{"command":"check"}`, ends(0), evidence.Usage{}, evidence.VerdictPass, "The one check holds."},
-		{"says much", `{"command":"check"}`, program{run: func(p *fakeProcess) int { io.WriteString(p.out, strings.Repeat("x", maxSaid+7)); return 0 }}, evidence.Usage{},
+		{"says much", `{"command":"check"}`, program{run: func(p *fakeProcess) int { io.WriteString(p.out, strings.Repeat("x", 64<<10+7)); return 0 }}, evidence.Usage{},
 			evidence.VerdictPass, "xxx"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -143,7 +143,7 @@ func TestHowProgramsOfGradersEnd(t *testing.T) {
 				if v.Result != test.result || !strings.Contains(v.Feedback, test.want) {
 					t.Errorf("%s: %s; want %s …%s…", v.Result, v.Feedback, test.result, test.want)
 				}
-				if a := programAnswer(t, r); test.name == "says much" && (len(a.Stdout.Text) != maxSaid || a.Stdout.Cut != 7) {
+				if a := programAnswer(t, r); test.name == "says much" && (len(a.Stdout.Text) != 64<<10 || a.Stdout.Cut != 7) {
 					t.Errorf("%d bytes kept, %d cut", len(a.Stdout.Text), a.Stdout.Cut)
 				}
 			})

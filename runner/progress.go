@@ -7,26 +7,13 @@ import (
 	"github.com/waza-isolate/waza/runner/plan"
 )
 
-// Phase is where a trial is in its life.
-type Phase string
-
-const (
-	PhaseStart   Phase = "starting"
-	PhaseProbe   Phase = "probing servers"
-	PhaseAgent   Phase = "agent at work"
-	PhaseCollect Phase = "collecting"
-	PhaseJudge   Phase = "asking the judge"
-	PhaseAgain   Phase = "once more" // it ended as infra, or failed and has attempts left
-	PhaseDone    Phase = "done"
-)
-
 // Update is a step in a trial's life: it came into a phase, or in the phase that it is in
 // a tool was called. Result is set with PhaseAgain and PhaseDone.
 type Update struct {
 	Task    string
 	Number  int
 	Attempt int // from 1
-	Phase   Phase
+	Phase   evidence.Phase
 	Call    *Calling // nil where the phase is what is new
 	Result  *Result
 }
@@ -83,12 +70,12 @@ func (l *progressLog) close() {
 }
 
 // enters says that a trial comes into a phase.
-func (r *run) enters(t *plan.Trial, phase Phase) {
+func (r *run) enters(t *plan.Trial, phase evidence.Phase) {
 	r.tell(Update{Task: t.Task, Number: t.Number, Attempt: max(t.Attempt, 1), Phase: phase})
 }
 
 // ends says that an attempt at a trial has a result.
-func (r *run) ends(t *plan.Trial, phase Phase, result *Result) {
+func (r *run) ends(t *plan.Trial, phase evidence.Phase, result *Result) {
 	r.tell(Update{Task: t.Task, Number: t.Number, Attempt: max(t.Attempt, 1), Phase: phase, Result: result})
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-func (u *updates) phases() (all []Phase) {
+func (u *updates) phases() (all []evidence.Phase) {
 	for _, update := range u.all {
 		if update.Call == nil {
 			all = append(all, update.Phase)
@@ -49,7 +49,7 @@ func TestProgressOnRecord(t *testing.T) {
 			}
 			got = append(got, evidence.Progress{Task: line.Task, Number: line.Number, Attempt: line.Attempt, Phase: line.Phase, Class: line.Class, Reason: line.Reason})
 		}
-		of := func(number, attempt int, class evidence.Class, reason evidence.Reason, phases ...Phase) (all []evidence.Progress) {
+		of := func(number, attempt int, class evidence.Class, reason evidence.Reason, phases ...evidence.Phase) (all []evidence.Progress) {
 			for i, phase := range phases {
 				p := evidence.Progress{Task: "buy", Number: number, Attempt: attempt, Phase: string(phase)}
 				if i == len(phases)-1 {
@@ -59,9 +59,9 @@ func TestProgressOnRecord(t *testing.T) {
 			}
 			return all
 		}
-		want := of(1, 1, evidence.ClassInfra, evidence.ReasonServer, PhaseStart, PhaseProbe, PhaseAgain)
-		want = append(want, of(1, 2, evidence.ClassPass, "", PhaseStart, PhaseProbe, PhaseAgent, PhaseCollect, PhaseDone)...)
-		want = append(want, of(2, 1, evidence.ClassPass, "", PhaseStart, PhaseProbe, PhaseAgent, PhaseCollect, PhaseDone)...)
+		want := of(1, 1, evidence.ClassInfra, evidence.ReasonServer, evidence.PhaseStart, evidence.PhaseProbe, evidence.PhaseAgain)
+		want = append(want, of(1, 2, evidence.ClassPass, "", evidence.PhaseStart, evidence.PhaseProbe, evidence.PhaseAgent, evidence.PhaseCollect, evidence.PhaseDone)...)
+		want = append(want, of(2, 1, evidence.ClassPass, "", evidence.PhaseStart, evidence.PhaseProbe, evidence.PhaseAgent, evidence.PhaseCollect, evidence.PhaseDone)...)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}
@@ -101,12 +101,12 @@ func TestProgressThatFailsLater(t *testing.T) {
 	var told []string
 	o.Warn = func(err error) { told = append(told, err.Error()) }
 	l := openProgress(o)
-	l.add(Update{Task: "buy", Number: 1, Attempt: 1, Phase: PhaseStart})
+	l.add(Update{Task: "buy", Number: 1, Attempt: 1, Phase: evidence.PhaseStart})
 	if err := l.log.Close(); err != nil || len(told) > 0 {
 		t.Fatalf("%v, %q", err, told)
 	}
-	l.add(Update{Task: "buy", Number: 1, Attempt: 1, Phase: PhaseProbe})
-	l.add(Update{Task: "buy", Number: 1, Attempt: 1, Phase: PhaseAgent})
+	l.add(Update{Task: "buy", Number: 1, Attempt: 1, Phase: evidence.PhaseProbe})
+	l.add(Update{Task: "buy", Number: 1, Attempt: 1, Phase: evidence.PhaseAgent})
 	l.close()
 	if len(told) != 1 {
 		t.Errorf("told %q", told)

@@ -95,7 +95,7 @@ func (r Record) recoverTrial(ctx context.Context, run string, id plan.TrialID, c
 	if result.Verdicts, err = result.Dir.Verdicts(); err == nil && result.Verdicts.Class != "" {
 		return result, nil
 	}
-	if _, err := c.trial(ctx, result.Dir); err != nil {
+	if _, err := c.ask(ctx, result.Dir); err != nil {
 		return result, err
 	}
 	if err := r.renew(run, result.Dir, evidence.StepsFile); err != nil {

@@ -11,7 +11,7 @@ import (
 // taken out of it and of the trial's other files. What names things (tasks, servers,
 // graders) stays, or nothing would find them.
 func (tr *trialRun) redacted() evidence.Trial {
-	secrets, record := tr.run.o.Secrets, tr.record
+	secrets, record := tr.o.Secrets, tr.record
 	var all redact.Found
 	clean := func(text string) string {
 		cleaned, found := secrets.Bytes([]byte(text))

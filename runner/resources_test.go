@@ -91,7 +91,7 @@ func TestAgentThatWritesTooMuch(t *testing.T) {
 				if r.Verdicts.Reason != evidence.ReasonOutput {
 					t.Errorf("reason %q", r.Verdicts.Reason)
 				}
-				if took := r.Trial.AgentEnd.Sub(r.Trial.AgentStart); took > stopGrace+time.Second {
+				if took := r.Trial.AgentEnd.Sub(r.Trial.AgentStart); took > 3*time.Second {
 					t.Errorf("it ran for %v", took)
 				}
 				if kept := readEvidence(t, r, "agent."+stream); len(kept) != 1000 {

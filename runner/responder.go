@@ -24,7 +24,7 @@ func (t *talk) respond(ctx context.Context, r eval.Responder, said []byte) (repl
 	}
 	info := t.responder
 	whole := tr.words(said)
-	clean, _ := tr.run.o.Secrets.Bytes([]byte(strings.TrimPrefix(whole, t.heard)))
+	clean, _ := tr.o.Secrets.Bytes([]byte(strings.TrimPrefix(whole, t.heard)))
 	t.heard = whole
 	t.exchanges[len(t.exchanges)-1].Said = string(clean)
 	if info.FollowupsSent == r.MaxFollowups {
@@ -56,7 +56,7 @@ func (t *talk) respond(ctx context.Context, r eval.Responder, said []byte) (repl
 // provider's: it fails without a word of the agent's, too.
 func (t *talk) askUser(ctx context.Context, r eval.Responder) (grading.Reply, error) {
 	tr, judge := t.tr, *t.tr.plan.Judge
-	client, err := tr.run.o.Connect(judge)
+	client, err := tr.o.Connect(judge)
 	if err != nil {
 		return grading.Reply{}, because(evidence.ReasonModel, err)
 	}
@@ -80,7 +80,7 @@ func (t *talk) askUser(ctx context.Context, r eval.Responder) (grading.Reply, er
 		return grading.Reply{}, err
 	}
 	reply, err := grading.ReadReply(answer)
-	reply.Text = tr.run.o.Secrets.String(reply.Text)
+	reply.Text = tr.o.Secrets.String(reply.Text)
 	return reply, err
 }
 

@@ -106,7 +106,7 @@ func Run(ctx context.Context, backend Backend, trials []*plan.Trial, o Options) 
 		return nil, err
 	}
 	r := &run{backend: backend, o: o, backs: comeback{turn: make(chan struct{}, 1)}, budget: budget}
-	r.shared = newSharedServers(r)
+	r.shared = newSharedServers(backend)
 	r.progress = openProgress(o)
 	defer r.progress.close()
 	if err := r.runHooks(ctx, o.Hooks.Before); err != nil {

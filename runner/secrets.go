@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -149,7 +147,7 @@ func (v *Vault) ask(ctx context.Context, command []string) (string, error) {
 	limited, cancel := context.WithTimeout(ctx, secretTimeout)
 	defer cancel()
 	stdout, stderr := &bounded.Head{Limit: maxSecret + 3}, &bounded.Head{Limit: maxComplaint}
-	err := runHere(limited, v.dir, command, stdout, stderr)
+	err := procgroup.Run(limited, v.dir, command, stdout, stderr)
 	switch {
 	case limited.Err() != nil && ctx.Err() == nil:
 		return "", fmt.Errorf("the command took longer than %s", secretTimeout)
@@ -160,15 +158,6 @@ func (v *Vault) ask(ctx context.Context, command []string) (string, error) {
 		return "", err
 	}
 	return string(stdout.Bytes()), nil
-}
-
-// runHere runs a command of the eval's on the host. The whole of its process group ends with
-// ctx.
-func runHere(ctx context.Context, dir string, command []string, stdout, stderr io.Writer) error {
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, stdout, stderr
-	procgroup.Own(cmd, time.Second)
-	return cmd.Run()
 }
 
 // Give hands every server its own secrets, for the environment that it is started with.

@@ -136,8 +136,8 @@ func (tr *trialRun) openLog(name, box string, share *bounded.Budget, open func()
 		tr.rec.Event(evidence.Event{Kind: "limit", Where: box, Message: fmt.Sprintf("its server's share of the evidence, %d bytes, is full: no more of its output is kept", share.Max())})
 	}}
 	tr.outputs[name] = kept
-	if tr.run.o.ServerLog != nil {
-		tr.outputs[name] = io.MultiWriter(kept, tr.run.o.ServerLog(tr.plan, box))
+	if tr.o.ServerLog != nil {
+		tr.outputs[name] = io.MultiWriter(kept, tr.o.ServerLog(tr.plan, box))
 	}
 	return nil
 }

@@ -23,14 +23,14 @@ import (
 // configuration, opened for the first trial that needs it, and anew for the next
 // one where it has died.
 type sharedServers struct {
-	run *run
+	backend Backend
 
 	mu    sync.Mutex
 	slots map[string]*slot // by configuration; guarded by mu
 }
 
-func newSharedServers(r *run) *sharedServers {
-	return &sharedServers{run: r, slots: map[string]*slot{}}
+func newSharedServers(b Backend) *sharedServers {
+	return &sharedServers{backend: b, slots: map[string]*slot{}}
 }
 
 // slot is the place of one configuration. Its name, which goes into names that others see,
@@ -80,7 +80,7 @@ func configKey(s plan.Server) string {
 
 // joinShared has the trial use a server of the run's.
 func (tr *trialRun) joinShared(ctx context.Context, s plan.Server) (*host, error) {
-	i, err := tr.run.shared.join(ctx, tr, s)
+	i, err := tr.o.Shared.join(ctx, tr, s)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func (p *sharedServers) join(ctx context.Context, tr *trialRun, s plan.Server) (
 func (p *sharedServers) open(ctx context.Context, tr *trialRun, s plan.Server, name string, number int) (_ *instance, err error) {
 	i := &instance{name: s.Name, number: number, closing: make(chan struct{}), users: map[*trialRun]struct{}{tr: {}}}
 	i.lookOutAs(tr)
-	i.sandbox, err = p.run.backend.Open(ctx, &plan.Trial{
+	i.sandbox, err = p.backend.Open(ctx, &plan.Trial{
 		Run: tr.plan.Run, Task: name, Number: number,
 		Runtime: tr.plan.Runtime, ServersOnly: true, Servers: []plan.Server{s},
 	}, i.Event)

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -10,23 +11,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // A server of the run's that died and whose end cannot be waited for is an error to
 // the next trial, once.
 func TestSharedServerThatDoesNotClose(t *testing.T) {
-	backend := &fakeBackend{on: map[string]func(int) error{"close": fails(errors.New("stuck"))}}
-	shared := newSharedServers(&run{backend: backend})
+	shared := newSharedServers(nil)
 	server := plan.Server{Name: "s", Shared: true}
-	sandbox, err := backend.Open(t.Context(), &plan.Trial{}, func(evidence.Event) {})
-	if err != nil {
-		t.Fatal(err)
-	}
 	shared.slots[configKey(server)] = &slot{name: "shared-s", current: &instance{
-		name: "s", sandbox: sandbox, host: &host{plan: server, sandbox: sandbox, services: &auxiliaries{}},
+		name: "s", sandbox: stuck{}, host: &host{plan: server, sandbox: stuck{}, services: &auxiliaries{}},
 		closing: make(chan struct{}), died: "its box ended",
 	}}
 	if _, err := shared.join(t.Context(), &trialRun{}, server); err == nil {
@@ -36,6 +32,11 @@ func TestSharedServerThatDoesNotClose(t *testing.T) {
 		t.Errorf("it was closed twice: %v", err)
 	}
 }
+
+// stuck is a sandbox that cannot be closed.
+type stuck struct{ sandbox.Sandbox }
+
+func (stuck) Close(context.Context) error { return errors.New("stuck") }
 
 // Who sees the names of containers, and knows all of a server but its PIN, cannot tell by
 // them which of all PINs it has. One configuration has one name in a run.

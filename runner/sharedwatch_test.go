@@ -26,7 +26,7 @@ func sharingTrial(t *testing.T) (*trialRun, func() []string) {
 		t.Fatal(err)
 	}
 	plan := &plan.Trial{Canaries: []evidence.Canary{{Name: "token", Value: testCanary}}}
-	tr := newTrialRun(&run{}, plan, rec)
+	tr := newTrialRun(plan, rec, trialOptions{})
 	if tr.lookout, err = lookoutFor(plan, rec); err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/waza-isolate/waza/egress"
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/grading"
+	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
@@ -28,9 +28,42 @@ const (
 // the trials', and the run's.
 const newAbove = 3
 
+// trialOptions is how one trial is run. Backend, Secrets, Room, Entered and Called are
+// required.
+type trialOptions struct {
+	Backend Backend
+	Secrets *redact.Set
+	// Room gives the trial its shares of the disk, or says why there are none.
+	Room func() (shares, error)
+	// Entered is called when the trial comes into a phase, and Called when the agent calls a
+	// tool and when it has its answer.
+	Entered func(evidence.Phase)
+	Called  func(Calling)
+	// Wall is the machine's time when the trial starts.
+	Wall time.Time
+
+	// Shared are the servers that live as long as the run; nil where the trial has none.
+	Shared *sharedServers
+	// Baseline is the same trial without skills, where a grader compares with it.
+	Baseline *evidence.BaselineTrial
+	// Weak names the attacks that get out of sandboxes, which the run is to bear.
+	Weak []string
+	// HostHooks says that hooks of the run run on the host, and Start is where those of the
+	// trial start that do; empty for here.
+	HostHooks bool
+	Start     string
+	// ServerLog gets a server's stderr as it comes; nil for none.
+	ServerLog func(t *plan.Trial, server string) io.Writer
+	// Connect finds the judge that a trial's graders ask; required where they do.
+	Connect func(evidence.Judge) (Judge, error)
+	// Hold is called with the trial's sandbox once its evidence is complete, and keeps it
+	// standing until it returns; nil for none.
+	Hold func(ctx context.Context, t *plan.Trial, s sandbox.Sandbox)
+}
+
 // trialRun is one trial under way.
 type trialRun struct {
-	run     *run
+	o       trialOptions
 	plan    *plan.Trial
 	rec     *evidence.Recorder
 	record  evidence.Trial
@@ -61,28 +94,28 @@ type trialRun struct {
 	mu sync.Mutex
 }
 
-func newTrialRun(r *run, t *plan.Trial, rec *evidence.Recorder) *trialRun {
-	return &trialRun{run: r, plan: t, rec: rec, record: newRecord(t, rec.Now()), outputs: map[string]io.Writer{}, calls: r.watchCalls(t)}
+func newTrialRun(t *plan.Trial, rec *evidence.Recorder, o trialOptions) *trialRun {
+	calls := &callWatch{secrets: o.Secrets, tell: o.Called}
+	return &trialRun{o: o, plan: t, rec: rec, record: newRecord(t, rec.Now()), outputs: map[string]io.Writer{}, calls: calls}
 }
 
-// trial runs t in a sandbox of its own, leaves its evidence in dir, and says
+// runTrial runs t in a sandbox of its own, leaves its evidence in dir, and says
 // whether it has an outcome. One that ctx interrupted has none and, as after a
 // crash, no trial.json. The error is only ever ours: that evidence could not be
 // kept, or that something may be left of an interrupted trial.
-func (r *run) trial(ctx context.Context, t *plan.Trial, dir evidence.Dir) (ended bool, err error) {
-	rec, err := evidence.Create(string(dir), r.o.Secrets, evidence.StartClock(r.o.wall()))
+func runTrial(ctx context.Context, t *plan.Trial, dir evidence.Dir, o trialOptions) (ended bool, err error) {
+	rec, err := evidence.Create(string(dir), o.Secrets, evidence.StartClock(o.Wall))
 	if err != nil {
 		return false, err
 	}
-	tr := newTrialRun(r, t, rec)
-	tr.record.Baseline = r.baselineOf(t)
+	tr := newTrialRun(t, rec, o)
+	tr.record.Baseline = o.Baseline
 	if tr.lookout, err = lookoutFor(t, rec); err != nil {
 		return false, errors.Join(err, rec.Close())
 	}
 	tr.record.Watched = tr.lookout.ways(t.Isolated())
-	defer r.budget.end(t)
 	var broke error
-	if tr.shares, broke = r.budget.begin(t); broke == nil {
+	if tr.shares, broke = o.Room(); broke == nil {
 		broke = tr.live(ctx)
 	}
 	interrupted := broke != nil && ctx.Err() != nil
@@ -108,14 +141,14 @@ func (tr *trialRun) live(ctx context.Context) error {
 	if err := tr.prepare(ctx); err != nil {
 		return err
 	}
-	tr.run.enters(tr.plan, PhaseAgent)
+	tr.o.Entered(evidence.PhaseAgent)
 	if err := tr.runAgent(ctx); err != nil {
 		return err
 	}
 	if err := tr.runAfter(ctx); err != nil {
 		return err
 	}
-	tr.run.enters(tr.plan, PhaseCollect)
+	tr.o.Entered(evidence.PhaseCollect)
 	if err := tr.drain(ctx); err != nil {
 		return err
 	}
@@ -135,7 +168,7 @@ func (tr *trialRun) live(ctx context.Context) error {
 	if err := tr.runPrograms(ctx); err != nil {
 		return err
 	}
-	if tr.run.o.Hold != nil {
+	if tr.o.Hold != nil {
 		return tr.hold(ctx)
 	}
 	return nil
@@ -143,15 +176,15 @@ func (tr *trialRun) live(ctx context.Context) error {
 
 // prepare does everything up to the agent's start.
 func (tr *trialRun) prepare(ctx context.Context) (err error) {
-	tr.run.enters(tr.plan, PhaseStart)
-	tr.sandbox, err = tr.run.backend.Open(ctx, tr.plan, tr.observer().Event)
+	tr.o.Entered(evidence.PhaseStart)
+	tr.sandbox, err = tr.o.Backend.Open(ctx, tr.plan, tr.observer().Event)
 	if err != nil {
 		return because(evidence.ReasonSandbox, err)
 	}
 	defer func() { err = tr.excused(ctx, err) }()
 	guarantees := tr.guarantees()
 	tr.record.Guarantees = &guarantees
-	tr.run.enters(tr.plan, PhaseProbe)
+	tr.o.Entered(evidence.PhaseProbe)
 	if err := tr.openServers(ctx); err != nil {
 		return because(evidence.ReasonServer, err)
 	}
@@ -170,10 +203,10 @@ func (tr *trialRun) prepare(ctx context.Context) (err error) {
 // guarantees are the sandbox's, less what servers take away that outlive it.
 func (tr *trialRun) guarantees() evidence.Guarantees {
 	g := tr.sandbox.Guarantees()
-	for _, attack := range tr.run.o.Weak {
+	for _, attack := range tr.o.Weak {
 		g.Missing = append(g.Missing, fmt.Sprintf("the attack %q gets out, which --allow-weak lets it", attack))
 	}
-	if tr.plan.Hooks.OnHost() || tr.run.o.Hooks.OnHost() {
+	if tr.plan.Hooks.OnHost() || tr.o.HostHooks {
 		g.Missing = append(g.Missing, "hooks of the eval run on the host, which --allow-host-hooks lets them")
 	}
 	if tr.plan.Models != nil && tr.plan.Isolated() {
@@ -200,7 +233,7 @@ func (tr *trialRun) hold(ctx context.Context) error {
 		}
 		return err
 	}
-	tr.run.o.Hold(ctx, tr.plan, tr.sandbox)
+	tr.o.Hold(ctx, tr.plan, tr.sandbox)
 	return nil
 }
 
@@ -263,21 +296,6 @@ func (tr *trialRun) blame(class evidence.Class, reason evidence.Reason, message 
 // into an error.
 func (tr *trialRun) gap(what string, err error) {
 	tr.record.Gaps = append(tr.record.Gaps, fmt.Sprintf("%s: %v", what, err))
-}
-
-// baselineOf is the same trial without skills, where a grader compares with it.
-func (r *run) baselineOf(t *plan.Trial) *evidence.BaselineTrial {
-	if r.o.Against == "" || !grading.ComparesPairs(t.Graders) {
-		return nil
-	}
-	base, err := TrialDir(r.o.Against, t.Task, t.Number).Trial()
-	switch {
-	case err != nil:
-		return &evidence.BaselineTrial{Missing: "its trial cannot be read"}
-	case base.Class != "":
-		return &evidence.BaselineTrial{Missing: "its trial ended as " + string(base.Class)}
-	}
-	return &evidence.BaselineTrial{FinalOutput: base.FinalOutput}
 }
 
 func newRecord(t *plan.Trial, started time.Time) evidence.Trial {

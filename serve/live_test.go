@@ -40,16 +40,16 @@ func TestTwentyWatch(t *testing.T) {
 		t.Errorf("one looks for %d clients", all)
 	}
 	s.watches.mu.Unlock()
-	run.Step(1, runner.PhaseStart, "")
-	run.Step(2, runner.PhaseStart, "")
-	run.Step(1, runner.PhaseDone, evidence.ClassPass)
+	run.Step(1, evidence.PhaseStart, "")
+	run.Step(2, evidence.PhaseStart, "")
+	run.Step(1, evidence.PhaseDone, evidence.ClassPass)
 	for _, c := range clients {
 		p := c.until(done(1))
 		if p.State != StateRunning || p.Planned != 3 || p.Outcomes[evidence.ClassPass] != 1 || p.LeftMS != nil { // of two that run at once only one is done
 			t.Errorf("%+v", p)
 		}
 	}
-	run.Step(2, runner.PhaseDone, evidence.ClassFail)
+	run.Step(2, evidence.PhaseDone, evidence.ClassFail)
 	for _, c := range clients {
 		if p := c.until(done(2)); len(p.Trials) != 1 || p.Trials[0].Number != 2 || p.Trials[0].Outcome != evidence.ClassFail {
 			t.Errorf("what has changed is %+v", p.Trials)
@@ -96,7 +96,7 @@ func TestClientsThatLeave(t *testing.T) {
 		t.Error(err)
 	}
 	for n := 1; n <= 500; n++ {
-		run.Step(n, runner.PhaseDone, evidence.ClassPass)
+		run.Step(n, evidence.PhaseDone, evidence.ClassPass)
 	}
 	stayer.until(done(500))
 	if err := s.end(); err != nil { // with two that are still watching
@@ -124,7 +124,7 @@ func TestClientsThatDoNotLook(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n := 1; n <= 9; n++ {
-		run.Step(n, runner.PhaseDone, evidence.ClassPass)
+		run.Step(n, evidence.PhaseDone, evidence.ClassPass)
 		for seen := 0; seen < n; {
 			select {
 			case <-looks.news:
@@ -151,8 +151,8 @@ func TestEndsOfRuns(t *testing.T) {
 	if err := run.Record.Write(run.Dir); err != nil {
 		t.Fatal(err)
 	}
-	run.Step(1, runner.PhaseDone, evidence.ClassPass)
-	run.Step(2, runner.PhaseAgent, "")
+	run.Step(1, evidence.PhaseDone, evidence.ClassPass)
+	run.Step(2, evidence.PhaseAgent, "")
 	s := open(t, dir)
 	ends := func(c *stream, state State) {
 		t.Helper()
@@ -195,8 +195,8 @@ func TestEndsOfRuns(t *testing.T) {
 
 	run.Resume()
 	watching = s.watch("a")
-	run.Step(2, runner.PhaseStart, "")
-	run.Step(2, runner.PhaseDone, evidence.ClassFail)
+	run.Step(2, evidence.PhaseStart, "")
+	run.Step(2, evidence.PhaseDone, evidence.ClassFail)
 	watching.until(done(2))
 	stands(StateRunning, 2, 2)
 	if err := os.Rename(run.Dir, filepath.Join(t.TempDir(), "gone")); err != nil { // whole, at once
@@ -215,14 +215,14 @@ func TestRestartDuringRun(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	run := runtest.Begin(t, dir, "a", 3)
-	run.Step(1, runner.PhaseDone, evidence.ClassPass)
+	run.Step(1, evidence.PhaseDone, evidence.ClassPass)
 	first := open(t, dir)
 	watching := first.watch("a")
 	watching.until(done(1))
 	if err := first.end(); err != nil {
 		t.Fatal(err)
 	}
-	run.Step(2, runner.PhaseDone, evidence.ClassFail)
+	run.Step(2, evidence.PhaseDone, evidence.ClassFail)
 	second := open(t, dir)
 	if p := second.watch("a").until(done(2)); len(p.Trials) != 2 || p.State != StateRunning {
 		t.Errorf("%+v", p)
@@ -237,8 +237,8 @@ func TestLivePage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	run := runtest.Begin(t, dir, "a", 3)
-	run.Step(1, runner.PhaseDone, evidence.ClassFail)
-	run.Step(2, runner.PhaseAgent, "")
+	run.Step(1, evidence.PhaseDone, evidence.ClassFail)
+	run.Step(2, evidence.PhaseAgent, "")
 	run.Frames(2,
 		evidence.Frame{Server: "stock", Conn: "c", Dir: evidence.ToServer, Raw: []byte(`{"id":1,"method":"tools/call","params":{"name":"price"}}`)},
 		evidence.Frame{Server: "stock", Conn: "c", Dir: evidence.ToClient, Raw: []byte(`{"id":1,"result":{}}`)},

@@ -57,7 +57,7 @@ func TestHalfWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = held.Close() }()
-	runtest.Begin(t, dir, "running", 4).Step(1, runner.PhaseDone, evidence.ClassPass)
+	runtest.Begin(t, dir, "running", 4).Step(1, evidence.PhaseDone, evidence.ClassPass)
 	runtest.Begin(t, dir, "killed", 4).Kill()
 
 	s := open(t, dir)

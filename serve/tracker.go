@@ -10,7 +10,6 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/text"
-	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/runner/progress"
 )
@@ -43,7 +42,7 @@ type CallProgress struct {
 	Since  time.Time `json:"since"`  // when it was made, UTC
 }
 
-func (t TrialProgress) ended() bool { return t.Phase == string(runner.PhaseDone) }
+func (t TrialProgress) ended() bool { return t.Phase == string(evidence.PhaseDone) }
 
 // tracker follows a run's progress.jsonl, and reads of it what is new.
 type tracker struct {
@@ -123,7 +122,7 @@ func (t *tracker) atAgent() (all []plan.TrialID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, trial := range t.run.Running() {
-		if trial.Phase == runner.PhaseAgent {
+		if trial.Phase == evidence.PhaseAgent {
 			all = append(all, trial.TrialID)
 		}
 	}
@@ -144,7 +143,7 @@ func (t *tracker) calling(id plan.TrialID, call *CallProgress, info os.FileInfo)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	trial := t.run.Trial(id)
-	if trial == nil || trial.Phase != runner.PhaseAgent {
+	if trial == nil || trial.Phase != evidence.PhaseAgent {
 		return
 	}
 	t.tails[id] = info

@@ -17,12 +17,12 @@ import (
 	"github.com/waza-isolate/waza/runner"
 )
 
-func came(task string, number int, phase runner.Phase) runner.Update {
+func came(task string, number int, phase evidence.Phase) runner.Update {
 	return runner.Update{Task: task, Number: number, Attempt: 1, Phase: phase}
 }
 
 func over(task string, number int, class evidence.Class, message string) runner.Update {
-	u := came(task, number, runner.PhaseDone)
+	u := came(task, number, evidence.PhaseDone)
 	u.Result = &runner.Result{Verdicts: evidence.Verdicts{Class: class, Message: message}}
 	return u
 }
@@ -56,16 +56,16 @@ func TestLiveView(t *testing.T) {
 	var all sync.WaitGroup
 	for number := range 3 {
 		all.Go(func() {
-			p.update(came("price", number+1, runner.PhaseStart))
+			p.update(came("price", number+1, evidence.PhaseStart))
 			for call := range 1000 {
-				u := came("price", number+1, runner.PhaseAgent)
+				u := came("price", number+1, evidence.PhaseAgent)
 				u.Call = &runner.Calling{Server: "inventory", Tool: "find", Open: 1, Calls: call + 1}
 				p.update(u)
 			}
 		})
 	}
 	all.Wait()
-	p.update(came("price", 1, runner.PhaseAgent))
+	p.update(came("price", 1, evidence.PhaseAgent))
 	shows("price/1  inventory.find")
 	pty.Resize(t, 100, 10)
 	shows("calling inventory.find")
@@ -103,7 +103,7 @@ func TestNoLiveView(t *testing.T) {
 	} {
 		pty := termtest.Open(t, 60, 10)
 		p := newProgress(t.Context(), &screen{out: pty.File}, environment("TERM", test.term, "NO_COLOR", "1"), test.loudness, 2, 2)
-		p.update(came("price", 1, runner.PhaseStart))
+		p.update(came("price", 1, evidence.PhaseStart))
 		p.update(over("price", 1, evidence.ClassPass, ""))
 		p.update(over("price", 2, evidence.ClassFail, "why"))
 		p.close()
@@ -120,10 +120,10 @@ func TestLogOfCI(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var out bytes.Buffer
 			p := newProgress(t.Context(), &screen{out: &out}, environment(), l, 4, 2)
-			p.update(came("price", 1, runner.PhaseStart))
+			p.update(came("price", 1, evidence.PhaseStart))
 			time.Sleep(50 * time.Second)
 			p.update(over("price", 1, evidence.ClassPass, ""))
-			p.update(came("price", 2, runner.PhaseStart))
+			p.update(came("price", 2, evidence.PhaseStart))
 			synctest.Wait()
 			time.Sleep(150 * time.Second)
 			p.update(over("price", 2, evidence.ClassInfra, "no engine"))

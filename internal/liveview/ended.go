@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/ansi"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report/terminal"
@@ -23,7 +24,7 @@ func Ended(u runner.Update, style ansi.Style) string {
 	if why := view.WhyOf(results.Graded(v)).Line(); why != "" {
 		line += "  " + safe(why)
 	}
-	if u.Phase == runner.PhaseAgain {
+	if u.Phase == evidence.PhaseAgain {
 		line += "; once more"
 	}
 	return line

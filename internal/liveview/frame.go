@@ -5,9 +5,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/ansi"
 	"github.com/waza-isolate/waza/internal/text"
-	"github.com/waza-isolate/waza/runner"
 )
 
 // Size of a terminal.
@@ -92,7 +92,7 @@ func (w working) named(columns int) string {
 // doing is what a trial does, in few words or in more.
 func (w working) doing(short bool) string {
 	text := string(w.Phase)
-	if w.Phase == runner.PhaseAgent && w.call != nil {
+	if w.Phase == evidence.PhaseAgent && w.call != nil {
 		tool := safe(w.call.Server + "." + w.call.Tool)
 		switch {
 		case short && w.call.Open > 0:

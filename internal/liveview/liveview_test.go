@@ -22,18 +22,18 @@ var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 func at(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
 
 func ended(task string, number int, class evidence.Class, message string) runner.Update {
-	return runner.Update{Task: task, Number: number, Attempt: 1, Phase: runner.PhaseDone, Result: &runner.Result{
+	return runner.Update{Task: task, Number: number, Attempt: 1, Phase: evidence.PhaseDone, Result: &runner.Result{
 		Trial:    evidence.Trial{Started: noon, Ended: at(31)},
 		Verdicts: evidence.Verdicts{Class: class, Reason: evidence.ReasonGraders, Message: message},
 	}}
 }
 
-func entered(task string, number int, phase runner.Phase) runner.Update {
+func entered(task string, number int, phase evidence.Phase) runner.Update {
 	return runner.Update{Task: task, Number: number, Attempt: 1, Phase: phase}
 }
 
 func calling(task string, number int, c runner.Calling) runner.Update {
-	return runner.Update{Task: task, Number: number, Attempt: 1, Phase: runner.PhaseAgent, Call: &c}
+	return runner.Update{Task: task, Number: number, Attempt: 1, Phase: evidence.PhaseAgent, Call: &c}
 }
 
 // scenes are states of a run of 16 trials, 4 at once.
@@ -43,10 +43,10 @@ func scenes() map[string]*liveview.State {
 	all["nothing yet"] = begun
 
 	early := liveview.New(16, 4, noon)
-	early.Update(entered("price", 1, runner.PhaseStart), at(0))
-	early.Update(entered("price", 1, runner.PhaseAgent), at(1))
-	early.Update(entered("a-task-with-a-rather-long-name-of-its-own", 12, runner.PhaseProbe), at(1))
-	again := entered("reserve", 1, runner.PhaseStart)
+	early.Update(entered("price", 1, evidence.PhaseStart), at(0))
+	early.Update(entered("price", 1, evidence.PhaseAgent), at(1))
+	early.Update(entered("a-task-with-a-rather-long-name-of-its-own", 12, evidence.PhaseProbe), at(1))
+	again := entered("reserve", 1, evidence.PhaseStart)
 	early.Update(again, at(2))
 	again.Attempt = 2
 	early.Update(again, at(3))
@@ -54,34 +54,34 @@ func scenes() map[string]*liveview.State {
 
 	calls := liveview.New(16, 4, noon)
 	for number := range 4 {
-		calls.Update(entered("price", number+1, runner.PhaseStart), at(0))
-		calls.Update(entered("price", number+1, runner.PhaseAgent), at(1))
+		calls.Update(entered("price", number+1, evidence.PhaseStart), at(0))
+		calls.Update(entered("price", number+1, evidence.PhaseAgent), at(1))
 	}
 	calls.Update(calling("price", 1, runner.Calling{Server: "inventory", Tool: "find_item", Open: 1, Calls: 1}), at(2))
 	calls.Update(calling("price", 2, runner.Calling{Server: "inventory", Tool: "find_item", Open: 3, Calls: 12345}), at(2))
 	calls.Update(calling("price", 3, runner.Calling{Server: "inventory", Tool: "find_item", Calls: 7}), at(2))
 	calls.Update(calling("price", 4, runner.Calling{Server: "在庫", Tool: "探す\x1b[2J\u202e\t::error::" + strings.Repeat("す", 60), Open: 1, Calls: 2}), at(2))
-	calls.Update(entered("price", 3, runner.PhaseCollect), at(3))
+	calls.Update(entered("price", 3, evidence.PhaseCollect), at(3))
 	all["calls"] = calls
 
 	late := liveview.New(16, 4, noon)
 	for number := range 9 {
 		class := []evidence.Class{evidence.ClassPass, evidence.ClassPass, evidence.ClassFail, evidence.ClassInfra, evidence.ClassTimeout}[number%5]
-		late.Update(entered("price", number+1, runner.PhaseStart), at(0))
+		late.Update(entered("price", number+1, evidence.PhaseStart), at(0))
 		late.Update(ended("price", number+1, class, ""), at(25))
 	}
-	late.Update(entered("reserve", 1, runner.PhaseAgent), at(20))
+	late.Update(entered("reserve", 1, evidence.PhaseAgent), at(20))
 	all["late"] = late
 
 	stopping := liveview.New(16, 4, noon)
-	stopping.Update(entered("price", 1, runner.PhaseAgent), at(0))
-	stopping.Update(entered("price", 2, runner.PhaseAgent), at(0))
+	stopping.Update(entered("price", 1, evidence.PhaseAgent), at(0))
+	stopping.Update(entered("price", 2, evidence.PhaseAgent), at(0))
 	stopping.Stopping = true
 	all["stopping"] = stopping
 
 	many := liveview.New(1000, 64, noon)
 	for number := range 64 {
-		many.Update(entered("price", number+1, runner.PhaseAgent), at(number))
+		many.Update(entered("price", number+1, evidence.PhaseAgent), at(number))
 	}
 	all["many"] = many
 	return all
@@ -168,7 +168,7 @@ func TestEnded(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	u.Result.Verdicts.Verdicts = nil
-	u.Phase, u.Result.Verdicts.Class, u.Result.Verdicts.Reason = runner.PhaseAgain, evidence.ClassInfra, evidence.ReasonServer
+	u.Phase, u.Result.Verdicts.Class, u.Result.Verdicts.Reason = evidence.PhaseAgain, evidence.ClassInfra, evidence.ReasonServer
 	u.Result.Verdicts.Message = strings.Repeat("m", 10_000)
 	if got := liveview.Ended(u, ansi.Coloured()); len(got) > 600 || !strings.HasPrefix(got, "\x1b[33minfra (server)\x1b[0m") || !strings.HasSuffix(got, "…; once more") {
 		t.Errorf("%q", got)

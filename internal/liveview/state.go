@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/plan"
@@ -49,7 +50,7 @@ func (s *State) Update(u runner.Update, now time.Time) {
 		}
 		return
 	}
-	if known == nil || known.Attempt != u.Attempt || u.Phase == runner.PhaseDone {
+	if known == nil || known.Attempt != u.Attempt || u.Phase == evidence.PhaseDone {
 		delete(s.calls, id)
 	}
 	event := u.Progress()

@@ -2,6 +2,8 @@
 package procgroup
 
 import (
+	"context"
+	"io"
 	"os/exec"
 	"syscall"
 	"time"
@@ -14,4 +16,12 @@ func Own(cmd *exec.Cmd, grace time.Duration) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = grace
+}
+
+// Run runs a command in a directory, until it ends or ctx does.
+func Run(ctx context.Context, dir string, command []string, stdout, stderr io.Writer) error {
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, stdout, stderr
+	Own(cmd, time.Second)
+	return cmd.Run()
 }

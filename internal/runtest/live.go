@@ -56,7 +56,7 @@ func (l *Live) Resume() {
 }
 
 // Step has a trial come into a phase.
-func (l *Live) Step(number int, phase runner.Phase, class evidence.Class) {
+func (l *Live) Step(number int, phase evidence.Phase, class evidence.Class) {
 	l.Tell(evidence.Progress{Task: "buy", Number: number, Attempt: 1, Phase: string(phase), Class: class})
 }
 

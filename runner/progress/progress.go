@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/plan"
 )
 
@@ -17,7 +16,7 @@ import (
 type Trial struct {
 	plan.TrialID
 	Attempt int // from 1
-	Phase   runner.Phase
+	Phase   evidence.Phase
 	Since   time.Time // it came into that phase
 	Began   time.Time // its first attempt
 	// Class, Reason and Message are how an attempt ended; empty until then.
@@ -29,7 +28,7 @@ type Trial struct {
 }
 
 // Done reports whether the trial has its outcome.
-func (t *Trial) Done() bool { return t.Phase == runner.PhaseDone }
+func (t *Trial) Done() bool { return t.Phase == evidence.PhaseDone }
 
 // State is what is known of a run. The zero State is that of one in which nothing has
 // happened. It is not safe for concurrent use.
@@ -58,13 +57,13 @@ func (s *State) Add(p evidence.Progress) *Trial {
 			s.byID, s.outcomes = map[plan.TrialID]*Trial{}, map[evidence.Class]int{}
 		}
 		s.byID[id], s.trials = t, append(s.trials, t)
-	case t.Done() || p.Phase == string(runner.PhaseStart) && p.Attempt <= t.Attempt: // a resumed run makes it again
+	case t.Done() || p.Phase == string(evidence.PhaseStart) && p.Attempt <= t.Attempt: // a resumed run makes it again
 		if t.Done() {
 			s.count(t, -1)
 		}
 		t.Began = p.Time
 	}
-	t.Attempt, t.Phase, t.Since = p.Attempt, runner.Phase(p.Phase), p.Time
+	t.Attempt, t.Phase, t.Since = p.Attempt, evidence.Phase(p.Phase), p.Time
 	t.Class, t.Reason, t.Message = p.Class, p.Reason, p.Message
 	s.last = p.Time
 	at := slices.Index(s.slots, t)
