@@ -7,6 +7,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/runner/trial"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -76,7 +77,7 @@ func failures(attempts []evidence.Trial) (count int) {
 
 // attempt runs and grades a trial once.
 func (r *run) attempt(ctx context.Context, t *plan.Trial, dir evidence.Dir) (*Result, error) {
-	ended, err := runTrial(ctx, t, dir, r.trialOptions(t))
+	ended, err := trial.Run(ctx, t, dir, r.trialOptions(t))
 	r.budget.end(t)
 	if err != nil || !ended {
 		return nil, err
@@ -104,12 +105,12 @@ func (r *run) attempt(ctx context.Context, t *plan.Trial, dir evidence.Dir) (*Re
 }
 
 // trialOptions is how a trial of the run is run.
-func (r *run) trialOptions(t *plan.Trial) trialOptions {
-	return trialOptions{
+func (r *run) trialOptions(t *plan.Trial) trial.Options {
+	return trial.Options{
 		Backend: r.backend, Secrets: r.o.Secrets, Wall: r.o.wall(), Shared: r.shared, Baseline: r.baselineOf(t), Connect: r.o.Connect,
-		Room:    func() (shares, error) { return r.budget.begin(t) },
+		Room:    func() (trial.Shares, error) { return r.budget.begin(t) },
 		Entered: func(phase evidence.Phase) { r.enters(t, phase) },
-		Called: func(c Calling) {
+		Called: func(c trial.Calling) {
 			r.o.Progress(Update{Task: t.Task, Number: t.Number, Attempt: max(t.Attempt, 1), Phase: evidence.PhaseAgent, Call: &c})
 		},
 		Weak: r.o.Weak, HostHooks: r.o.Hooks.OnHost(), Start: r.o.Start, ServerLog: r.o.ServerLog, Hold: r.o.Hold,
@@ -137,7 +138,7 @@ func (r *run) consult(ctx context.Context, t *plan.Trial, dir evidence.Dir) erro
 		return nil
 	}
 	r.enters(t, evidence.PhaseJudge)
-	_, err := Consulting{Connect: r.o.Connect, Secrets: r.o.Secrets}.ask(ctx, dir)
+	_, err := trial.Consulting{Connect: r.o.Connect, Secrets: r.o.Secrets}.Ask(ctx, dir)
 	return err
 }
 
@@ -156,7 +157,7 @@ func (c *comeback) gone() error {
 }
 
 // recover returns nil once sandboxes can be opened, as far as the backend can tell.
-func (c *comeback) recover(ctx context.Context, b Backend) error {
+func (c *comeback) recover(ctx context.Context, b trial.Backend) error {
 	reconnector, ok := b.(sandbox.Reconnector)
 	if !ok {
 		return nil

@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,8 +11,8 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/runner/trial"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -21,7 +20,7 @@ import (
 func fourEach(t *testing.T) (*plan.Trial, Options) {
 	one, o := testTrial(1), options(t)
 	one.Timeout, one.Servers[0].Timeout = 5*time.Minute, time.Minute
-	room := leastOf(one) + runReserve + trialReserve + 2*sizeOf(one.Files)
+	room := trial.LeastShare(one) + runReserve + trialReserve + 2*trial.SizeOf(one.Files)
 	o.Free = func() (int64, bool) { return room, true }
 	return one, o
 }
@@ -191,33 +190,6 @@ func sizeBelow(t *testing.T, dir string) (n int64) {
 	return n
 }
 
-// What is asked of models beyond the share leaves its head alone.
-func TestModelCallBeyondTheShare(t *testing.T) {
-	dir := evidence.Dir(filepath.Join(t.TempDir(), "1"))
-	rec, err := evidence.Create(string(dir), nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := observer{Recorder: rec, shares: shares{agent: bounded.NewBudget(4 << 10)}}
-	body, _ := json.Marshal(strings.Repeat("x", 2<<10))
-	for range 3 {
-		o.ModelCall(evidence.ModelCall{Request: body, Response: []byte("{}")})
-	}
-	if err := rec.Close(); err != nil {
-		t.Fatal(err)
-	}
-	var kept []int
-	for call, err := range dir.ModelCalls() {
-		if err != nil {
-			t.Fatal(err)
-		}
-		kept = append(kept, len(call.Request))
-	}
-	if fmt.Sprint(kept) != fmt.Sprint([]int{len(body), 0, 0}) || !o.shares.agent.Over() {
-		t.Errorf("kept %d", kept)
-	}
-}
-
 // Where not even the smallest trial fits, none is begun.
 func TestNoRoomBeforeTheFirstTrial(t *testing.T) {
 	trial, o := fourEach(t)
@@ -301,8 +273,8 @@ func TestBudgetOfTrialsAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	first, err := b.begin(trials[0])
-	if err != nil || first.agent.Max() != least || first.servers["stock"].Max() != least {
-		t.Fatalf("%d and %d, %v", first.agent.Max(), first.servers["stock"].Max(), err)
+	if err != nil || first.Agent.Max() != least || first.Servers["stock"].Max() != least {
+		t.Fatalf("%d and %d, %v", first.Agent.Max(), first.Servers["stock"].Max(), err)
 	}
 	free = 3 * least // 2 of them are promised
 	if _, err := b.begin(trials[1]); err != nil {
@@ -312,7 +284,7 @@ func TestBudgetOfTrialsAtOnce(t *testing.T) {
 		t.Errorf("all is promised: %v", err)
 	}
 	b.end(trials[0])
-	if s, err := b.begin(trials[2]); err != nil || s.agent.Max() != least {
-		t.Errorf("%d, %v", s.agent.Max(), err)
+	if s, err := b.begin(trials[2]); err != nil || s.Agent.Max() != least {
+		t.Errorf("%d, %v", s.Agent.Max(), err)
 	}
 }

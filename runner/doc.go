@@ -1,4 +1,4 @@
-// Package runner runs the trials that package plan has planned: it opens a sandbox for
-// each, lets the agent run in it between proxies that record, and leaves evidence that is
-// then graded. [Run] hands trials to workers; a trial's life is in trial.go.
+// Package runner runs the trials that package plan has planned: [Run] hands them to workers,
+// which run each by package trial, as often as it takes, and grade its evidence. It keeps the
+// run directory, from which a run is resumed, graded anew, summarised and reported.
 package runner

@@ -10,6 +10,7 @@ import (
 	"github.com/waza-isolate/waza/mcp/catalog"
 	"github.com/waza-isolate/waza/report/inspection"
 	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/runner/trial"
 )
 
 // inspectFake inspects server l, which has a secret.
@@ -18,7 +19,7 @@ func inspectFake(t *testing.T, backend *fakeBackend, dir, secret string) (inspec
 	secrets := &redact.Set{}
 	secrets.Add(secret)
 	found, err := Inspect(t.Context(), backend, &plan.Trial{Task: "l", Number: 1, ServersOnly: true, Servers: []plan.Server{{Name: "l", Transport: "stdio", StartupTimeout: time.Minute}}},
-		evidence.Dir(dir), InspectOptions{
+		evidence.Dir(dir), trial.InspectOptions{
 			Watch: time.Millisecond, Patience: time.Minute, Secrets: secrets,
 			Exercises: []inspection.Exercise{{What: inspection.Call, Name: "add"}},
 		})

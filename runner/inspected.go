@@ -15,12 +15,13 @@ import (
 	"github.com/waza-isolate/waza/report/inspection"
 	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/runner/trial"
 )
 
 // Inspect looks at the one server of a plan of [plan.PlanInspections] as [lookAtServer] does, and
 // adds what its evidence tells.
-func Inspect(ctx context.Context, backend Backend, t *plan.Trial, dir evidence.Dir, o InspectOptions) (inspection.Server, error) {
-	found, err := lookAtServer(ctx, backend, t, dir, o)
+func Inspect(ctx context.Context, backend trial.Backend, t *plan.Trial, dir evidence.Dir, o trial.InspectOptions) (inspection.Server, error) {
+	found, err := trial.Inspect(ctx, backend, t, dir, o)
 	if err == nil {
 		err = gather(&found, dir)
 	}

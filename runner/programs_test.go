@@ -1,8 +1,6 @@
 package runner
 
 import (
-	"archive/tar"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -14,7 +12,6 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/tree/treetest"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/usage"
@@ -229,56 +226,4 @@ func readAll(t *testing.T, dir evidence.Dir, name string) string {
 		t.Fatal(err)
 	}
 	return string(data)
-}
-
-// What no box takes of a hostile tree is left out, so that nobody escapes a grader by
-// leaving it.
-func TestCopyPlain(t *testing.T) {
-	hostile := treetest.Tar(t, 0o644,
-		treetest.Entry{Name: "a", Content: "x"},
-		treetest.Entry{Name: "pipe", Kind: tar.TypeFifo},
-		treetest.Entry{Name: "hard", Kind: tar.TypeLink, Link: "a"},
-		treetest.Entry{Name: "../out", Content: "x"},
-		treetest.Entry{Name: "/etc/passwd", Content: "x"},
-		treetest.Entry{Name: "link", Kind: tar.TypeSymlink, Link: "/etc/passwd"},
-	)
-	var out bytes.Buffer
-	if err := copyPlain(&out, bytes.NewReader(hostile)); err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for in := tar.NewReader(&out); ; {
-		header, err := in.Next()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		names = append(names, header.Name)
-	}
-	if got := strings.Join(names, " "); got != "a link" {
-		t.Errorf("copied %q", got)
-	}
-}
-
-// FuzzCopyPlain copies any bytes: what comes of it can be put.
-func FuzzCopyPlain(f *testing.F) {
-	f.Add(treetest.Tar(f, 0o644, treetest.Entry{Name: "a", Content: "x"}))
-	f.Add([]byte("x"))
-	f.Fuzz(func(t *testing.T, hostile []byte) {
-		var out bytes.Buffer
-		if copyPlain(&out, bytes.NewReader(hostile)) != nil {
-			return
-		}
-		for in := tar.NewReader(&out); ; {
-			header, err := in.Next()
-			if err == io.EOF {
-				return
-			}
-			if err != nil || !filepath.IsLocal(header.Name) || !strings.Contains("0 2 5 \x00", string(header.Typeflag)) {
-				t.Fatalf("%+v, %v", header, err)
-			}
-		}
-	})
 }

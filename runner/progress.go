@@ -5,6 +5,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/runner/trial"
 )
 
 // Update is a step in a trial's life: it came into a phase, or in the phase that it is in
@@ -14,7 +15,7 @@ type Update struct {
 	Number  int
 	Attempt int // from 1
 	Phase   evidence.Phase
-	Call    *Calling // nil where the phase is what is new
+	Call    *trial.Calling // nil where the phase is what is new
 	Result  *Result
 }
 

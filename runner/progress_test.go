@@ -12,6 +12,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/runner/trial"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -127,7 +128,7 @@ func TestCallsAreFollowed(t *testing.T) {
 	}}
 	o.Progress = seen.add
 	wantOutcome(t, runOne(t, b, testTrial(1), o), evidence.ClassPass, "")
-	asked, calls := 0, Calling{}
+	asked, calls := 0, trial.Calling{}
 	for _, u := range seen.all {
 		if u.Call == nil {
 			continue
@@ -139,30 +140,5 @@ func TestCallsAreFollowed(t *testing.T) {
 	}
 	if calls.Calls != 3 || calls.Open != 0 || asked == 0 {
 		t.Errorf("at the end %+v, and at most %d open", calls, asked)
-	}
-}
-
-func TestCallWatch(t *testing.T) {
-	t.Parallel()
-	var last Calling
-	w := &callWatch{tell: func(c Calling) { last = c }}
-	first := w.called("a", "one")
-	second := w.called("b", "two")
-	if want := (Calling{"b", "two", 2, 2}); last != want {
-		t.Errorf("%+v", last)
-	}
-	second()
-	if want := (Calling{"a", "one", 1, 2}); last != want {
-		t.Errorf("%+v", last)
-	}
-	first()
-	if want := (Calling{"a", "one", 0, 2}); last != want {
-		t.Errorf("%+v", last)
-	}
-	for range 3 * maxOpenCalls {
-		w.called("c", strings.Repeat("n", 2*maxToolName))
-	}
-	if len(w.open) != maxOpenCalls || last.Open != 3*maxOpenCalls || len(last.Tool) > maxToolName+len("…") {
-		t.Errorf("%d kept, %+v", len(w.open), last)
 	}
 }

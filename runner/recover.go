@@ -11,6 +11,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/runner/trial"
 )
 
 // Recovered is what the directory of a run that ended early holds.
@@ -29,7 +30,7 @@ type Recovered struct {
 // they ask of a judge is asked first.
 // A trial counts as ended with its trial.json, which is written last; one that is
 // infra, or failed and has attempts left, counts as not run.
-func Recover(ctx context.Context, dir string, r Record, c Consulting) (Recovered, error) {
+func Recover(ctx context.Context, dir string, r Record, c trial.Consulting) (Recovered, error) {
 	all := Recovered{Kept: map[plan.TrialID]Result{}, again: map[plan.TrialID]bool{}}
 	if err := evidence.RemoveHalfWritten(dir); err != nil {
 		return all, err
@@ -70,7 +71,7 @@ type damage struct{ why string }
 
 func (d *damage) Error() string { return d.why }
 
-func (r Record) recoverTrial(ctx context.Context, run string, id plan.TrialID, c Consulting) (Result, error) {
+func (r Record) recoverTrial(ctx context.Context, run string, id plan.TrialID, c trial.Consulting) (Result, error) {
 	result := Result{Dir: TrialDir(run, id.Task, id.Number)}
 	err := evidence.RemoveHalfWritten(string(result.Dir))
 	if err != nil {
@@ -95,7 +96,7 @@ func (r Record) recoverTrial(ctx context.Context, run string, id plan.TrialID, c
 	if result.Verdicts, err = result.Dir.Verdicts(); err == nil && result.Verdicts.Class != "" {
 		return result, nil
 	}
-	if _, err := c.ask(ctx, result.Dir); err != nil {
+	if _, err := c.Ask(ctx, result.Dir); err != nil {
 		return result, err
 	}
 	if err := r.renew(run, result.Dir, evidence.StepsFile); err != nil {

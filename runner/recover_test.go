@@ -12,12 +12,13 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/runner/trial"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
 func mustRecover(t *testing.T, dir string, r Record) Recovered {
 	t.Helper()
-	found, err := Recover(t.Context(), dir, r, Consulting{})
+	found, err := Recover(t.Context(), dir, r, trial.Consulting{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,14 +1,9 @@
 package runner
 
 import (
-	"archive/tar"
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"path"
 
-	"github.com/waza-isolate/waza/internal/tree"
 	"github.com/waza-isolate/waza/runner/gitrepo"
 	"github.com/waza-isolate/waza/runner/plan"
 )
@@ -30,28 +25,6 @@ func FetchRepos(ctx context.Context, trials []*plan.Trial, say func(string)) err
 				trees[source] = tree
 			}
 			r.Tree, r.SHA = trees[source], trees[source].Commit
-		}
-	}
-	return nil
-}
-
-// writeRepo adds a repository to a workspace.
-func writeRepo(out *tar.Writer, r plan.Repo) error {
-	if r.Tree == nil {
-		return errors.New("it was not fetched")
-	}
-	for e, err := range tree.Entries(r.Tree.Open()) {
-		if err != nil {
-			return err
-		}
-		if e.Name = path.Join(r.Dest, e.Name); e.Kind() == tree.Directory {
-			e.Name += "/"
-		}
-		if err := out.WriteHeader(e.Header); err != nil {
-			return err
-		}
-		if _, err := io.Copy(out, e.Content); err != nil {
-			return err
 		}
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/runner/trial"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -49,7 +50,7 @@ type Options struct {
 	// ServerLog gets a server's stderr as it comes; nil for none.
 	ServerLog func(t *plan.Trial, server string) io.Writer
 	// Connect finds the judge that a trial's graders ask; required where they do.
-	Connect func(evidence.Judge) (Judge, error)
+	Connect func(evidence.Judge) (trial.Judge, error)
 	// Against is the directory of the same run without skills; empty for none.
 	Against string
 	// Snapshots takes what trials leave as snapshots; nil leaves those as they are.
@@ -78,9 +79,9 @@ func TrialDir(run, task string, number int) evidence.Dir {
 }
 
 type run struct {
-	backend Backend
+	backend trial.Backend
 	o       Options
-	shared  *sharedServers
+	shared  *trial.SharedServers
 	backs   comeback
 	budget  *budget
 
@@ -91,7 +92,7 @@ type run struct {
 // further trial is started, those under way are stopped and taken down, and the
 // results of those that had ended are returned. So it is when the backend goes away
 // and does not come back. The error is only ever ours: with [ErrNoRoom] no trial was begun.
-func Run(ctx context.Context, backend Backend, trials []*plan.Trial, o Options) ([]Result, error) {
+func Run(ctx context.Context, backend trial.Backend, trials []*plan.Trial, o Options) ([]Result, error) {
 	if o.Workers < 1 || o.Dir == "" || o.Secrets == nil || o.Progress == nil || o.InfraRetries < 0 {
 		return nil, errors.New("runner: incomplete options")
 	}
@@ -106,7 +107,7 @@ func Run(ctx context.Context, backend Backend, trials []*plan.Trial, o Options) 
 		return nil, err
 	}
 	r := &run{backend: backend, o: o, backs: comeback{turn: make(chan struct{}, 1)}, budget: budget}
-	r.shared = newSharedServers(backend)
+	r.shared = trial.NewSharedServers(backend)
 	r.progress = openProgress(o)
 	defer r.progress.close()
 	if err := r.runHooks(ctx, o.Hooks.Before); err != nil {
@@ -149,5 +150,5 @@ func Run(ctx context.Context, backend Backend, trials []*plan.Trial, o Options) 
 			done = append(done, *result)
 		}
 	}
-	return done, errors.Join(append(errs, r.backs.gone(), r.shared.close(ctx))...)
+	return done, errors.Join(append(errs, r.backs.gone(), r.shared.Close(ctx))...)
 }

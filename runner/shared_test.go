@@ -1,11 +1,9 @@
 package runner
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"maps"
 	"slices"
 	"testing"
@@ -13,30 +11,7 @@ import (
 
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/plan"
-	"github.com/waza-isolate/waza/sandbox"
 )
-
-// A server of the run's that died and whose end cannot be waited for is an error to
-// the next trial, once.
-func TestSharedServerThatDoesNotClose(t *testing.T) {
-	shared := newSharedServers(nil)
-	server := plan.Server{Name: "s", Shared: true}
-	shared.slots[configKey(server)] = &slot{name: "shared-s", current: &instance{
-		name: "s", sandbox: stuck{}, host: &host{plan: server, sandbox: stuck{}, services: &auxiliaries{}},
-		closing: make(chan struct{}), died: "its box ended",
-	}}
-	if _, err := shared.join(t.Context(), &trialRun{}, server); err == nil {
-		t.Error("no error")
-	}
-	if err := shared.close(t.Context()); err != nil {
-		t.Errorf("it was closed twice: %v", err)
-	}
-}
-
-// stuck is a sandbox that cannot be closed.
-type stuck struct{ sandbox.Sandbox }
-
-func (stuck) Close(context.Context) error { return errors.New("stuck") }
 
 // Who sees the names of containers, and knows all of a server but its PIN, cannot tell by
 // them which of all PINs it has. One configuration has one name in a run.

@@ -1,9 +1,7 @@
 package runner
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -11,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/tree/treetest"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
@@ -152,19 +149,4 @@ func TestStepsAreRedacted(t *testing.T) {
 	if text := readAll(t, r.Dir, evidence.StepsFile); strings.Contains(text, "process-two") || !strings.Contains(text, "it is ") {
 		t.Errorf("steps.jsonl: %s", text)
 	}
-}
-
-// FuzzReadFound reads what a hostile box says of a path.
-func FuzzReadFound(f *testing.F) {
-	f.Add(treetest.Tar(f, 0o644, treetest.Entry{Name: "a", Content: "x"}), "/a")
-	f.Add([]byte("x"), "/a")
-	f.Fuzz(func(t *testing.T, found []byte, path string) {
-		a, err := readFound(bytes.NewReader(found), evidence.FileAsk{Path: path, Content: true})
-		switch {
-		case err != nil && !errors.Is(err, errUnanswered):
-			t.Error(err)
-		case err == nil && a.Kind != "" && a.Content == nil && a.Unread == "":
-			t.Errorf("%+v", a)
-		}
-	})
 }

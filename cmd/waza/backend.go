@@ -8,14 +8,14 @@ import (
 	"github.com/waza-isolate/waza/containers"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/text"
-	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/runner/trial"
 	"github.com/waza-isolate/waza/sandbox/local"
 )
 
 // backend is what a run's trials run on: containers, or processes of this machine.
 type backend interface {
-	runner.Backend
+	trial.Backend
 	// Prepare has everything there that trials need, or says what is missing.
 	Prepare(ctx context.Context, trials []*plan.Trial, say func(string)) error
 	// Describe and Images are for run.json.

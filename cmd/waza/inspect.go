@@ -19,6 +19,7 @@ import (
 	"github.com/waza-isolate/waza/report/inspection"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/runner/trial"
 	"github.com/waza-isolate/waza/sandbox/local"
 	"github.com/waza-isolate/waza/sandbox/selftest"
 )
@@ -224,7 +225,7 @@ func (i *inspector) inspectAll(ctx context.Context, backend backend) error {
 	for _, t := range i.plans {
 		s := t.Servers[0]
 		fmt.Fprintf(i.stderr, "inspecting %s\n", s.Name)
-		found, err := runner.Inspect(ctx, backend, t, evidence.Dir(filepath.Join(i.dir, s.Name)), runner.InspectOptions{
+		found, err := runner.Inspect(ctx, backend, t, evidence.Dir(filepath.Join(i.dir, s.Name)), trial.InspectOptions{
 			Watch: i.options.watch, Patience: i.options.patience, Exercises: i.options.exercises, Secrets: i.secrets,
 			Weak: weakOf(i.report.Certificate),
 		})

@@ -11,7 +11,7 @@ import (
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/model/judge"
-	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/trial"
 )
 
 // judges connects to the judges of trials, with keys out of the environment.
@@ -35,7 +35,7 @@ func newJudges(s *state, secrets *redact.Set) *judges {
 
 // connect reads the key of j and returns a client for its endpoint, the same for the
 // same one. What is wrong is a usage error.
-func (c *judges) connect(j evidence.Judge) (runner.Judge, error) {
+func (c *judges) connect(j evidence.Judge) (trial.Judge, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at := endpoint{j.BaseURL, j.APIKeyEnv, j.TimeoutSeconds}
@@ -68,9 +68,9 @@ func judgeFlags(with string) []cli.Flag {
 }
 
 // consulting asks judges that are on record, as far as the command line c lets it.
-func (s *state) consulting(c *cli.Context) runner.Consulting {
+func (s *state) consulting(c *cli.Context) trial.Consulting {
 	judges := newJudges(s, &redact.Set{})
-	return runner.Consulting{Secrets: judges.secrets, Connect: func(j evidence.Judge) (runner.Judge, error) {
+	return trial.Consulting{Secrets: judges.secrets, Connect: func(j evidence.Judge) (trial.Judge, error) {
 		if missing := unnamed(j, c.String(judgeURL), c.String(judgeKeyEnv)); missing != "" {
 			return nil, usage("the run's record says where its judge is asked and with which variable as key, and may be a stranger's: if you want that, give %s", missing)
 		}

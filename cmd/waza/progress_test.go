@@ -15,6 +15,7 @@ import (
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/internal/termtest"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/trial"
 )
 
 func came(task string, number int, phase evidence.Phase) runner.Update {
@@ -59,7 +60,7 @@ func TestLiveView(t *testing.T) {
 			p.update(came("price", number+1, evidence.PhaseStart))
 			for call := range 1000 {
 				u := came("price", number+1, evidence.PhaseAgent)
-				u.Call = &runner.Calling{Server: "inventory", Tool: "find", Open: 1, Calls: call + 1}
+				u.Call = &trial.Calling{Server: "inventory", Tool: "find", Open: 1, Calls: call + 1}
 				p.update(u)
 			}
 		})

@@ -135,6 +135,7 @@ func TestForbidden(t *testing.T) {
 		"sandbox/usage":       pure,
 		"mcp/proxy":           append(outside, "github.com/mark3labs/", module+"sandbox/guest"),
 		"runner/plan":         {engine, module + "sandbox/guest", module + "mcp/proxy"},
+		"runner/trial":        {engine, module + "sandbox/guest"},
 		"runner":              {engine, module + "sandbox/guest"},
 		"sandbox/local":       {engine, module + "sandbox/guest"},
 		"sandbox/selftest":    {engine, module + "sandbox/guest"},

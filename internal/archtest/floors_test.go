@@ -48,6 +48,7 @@ var floors = [][]string{
 	{"agents", "eval"},
 	{"model/gateway", "runner/gitrepo", "schemas/generate"},
 	{"runner/plan"},
+	{"runner/trial"},
 	// Runs, and the backends of their sandboxes, which know plans and not runs.
 	{"containers", "runner", "sandbox/local"},
 	{"runner/progress"},
@@ -127,7 +128,7 @@ var deletable = map[string]map[string]string{
 	"model/judge":       {},
 	"model/stub":        {},
 	"internal/liveview": {},
-	"report/inspection": {"runner": "not yet: the runner makes the inspection from the evidence"},
+	"report/inspection": {"runner": "not yet: the runner makes the inspection from the evidence", "runner/trial": "not yet: likewise"},
 	"report/junit":      {"runner": "not yet: the runner writes every run's files"},
 	"report/markdown":   {},
 	"report/terminal":   {"internal/liveview": "paints outcomes alike"},

@@ -15,6 +15,7 @@ import (
 	"github.com/waza-isolate/waza/internal/termtest"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/trial"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -32,7 +33,7 @@ func entered(task string, number int, phase evidence.Phase) runner.Update {
 	return runner.Update{Task: task, Number: number, Attempt: 1, Phase: phase}
 }
 
-func calling(task string, number int, c runner.Calling) runner.Update {
+func calling(task string, number int, c trial.Calling) runner.Update {
 	return runner.Update{Task: task, Number: number, Attempt: 1, Phase: evidence.PhaseAgent, Call: &c}
 }
 
@@ -57,10 +58,10 @@ func scenes() map[string]*liveview.State {
 		calls.Update(entered("price", number+1, evidence.PhaseStart), at(0))
 		calls.Update(entered("price", number+1, evidence.PhaseAgent), at(1))
 	}
-	calls.Update(calling("price", 1, runner.Calling{Server: "inventory", Tool: "find_item", Open: 1, Calls: 1}), at(2))
-	calls.Update(calling("price", 2, runner.Calling{Server: "inventory", Tool: "find_item", Open: 3, Calls: 12345}), at(2))
-	calls.Update(calling("price", 3, runner.Calling{Server: "inventory", Tool: "find_item", Calls: 7}), at(2))
-	calls.Update(calling("price", 4, runner.Calling{Server: "在庫", Tool: "探す\x1b[2J\u202e\t::error::" + strings.Repeat("す", 60), Open: 1, Calls: 2}), at(2))
+	calls.Update(calling("price", 1, trial.Calling{Server: "inventory", Tool: "find_item", Open: 1, Calls: 1}), at(2))
+	calls.Update(calling("price", 2, trial.Calling{Server: "inventory", Tool: "find_item", Open: 3, Calls: 12345}), at(2))
+	calls.Update(calling("price", 3, trial.Calling{Server: "inventory", Tool: "find_item", Calls: 7}), at(2))
+	calls.Update(calling("price", 4, trial.Calling{Server: "在庫", Tool: "探す\x1b[2J\u202e\t::error::" + strings.Repeat("す", 60), Open: 1, Calls: 2}), at(2))
 	calls.Update(entered("price", 3, evidence.PhaseCollect), at(3))
 	all["calls"] = calls
 

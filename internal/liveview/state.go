@@ -14,6 +14,7 @@ import (
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/runner/progress"
+	"github.com/waza-isolate/waza/runner/trial"
 )
 
 // State is what is known of a run. It is not safe for concurrent use.
@@ -25,19 +26,19 @@ type State struct {
 	workers int // trials at once
 	started time.Time
 	run     progress.State
-	calls   map[plan.TrialID]*runner.Calling // of trials at work, in their last attempt
-	name    int                              // columns of the longest name so far
+	calls   map[plan.TrialID]*trial.Calling // of trials at work, in their last attempt
+	name    int                             // columns of the longest name so far
 }
 
 // working is a trial at work.
 type working struct {
 	*progress.Trial
-	call *runner.Calling // the last; nil before any
+	call *trial.Calling // the last; nil before any
 }
 
 // New is the state of a run of total trials, at most workers at once, that begins now.
 func New(total, workers int, now time.Time) *State {
-	return &State{total: total, workers: workers, started: now, calls: map[plan.TrialID]*runner.Calling{}}
+	return &State{total: total, workers: workers, started: now, calls: map[plan.TrialID]*trial.Calling{}}
 }
 
 // Update takes what the runner tells.

@@ -15,8 +15,8 @@ import (
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/internal/tree/treetest"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/runner/trial"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -25,7 +25,7 @@ const limit = time.Minute
 
 // Opened is a backend under test.
 type Opened struct {
-	Backend runner.Backend
+	Backend trial.Backend
 	Name    string      // as guarantees name it
 	Trial   plan.Trial  // what trials of the backend have in common
 	Box     sandbox.Box // of agent and servers

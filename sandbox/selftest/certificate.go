@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/runner/trial"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/probe"
 	"github.com/waza-isolate/waza/sandbox/process"
@@ -30,7 +30,7 @@ func KindOf(t *plan.Trial) evidence.SandboxKind {
 
 // Backend is one whose sandboxes can be attacked from beside them, too.
 type Backend interface {
-	runner.Backend
+	trial.Backend
 	sandbox.HostProber
 }
 

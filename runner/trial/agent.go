@@ -1,0 +1,337 @@
+package trial
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/bounded"
+	"github.com/waza-isolate/waza/internal/defence"
+	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/process"
+)
+
+const (
+	// stopGrace is what an agent gets between SIGTERM and SIGKILL.
+	stopGrace = 2 * time.Second
+	// killGrace is how long after SIGKILL its box may take to say that it ended.
+	killGrace = 10 * time.Second
+)
+
+// runAgent runs the agent to its end or its time limit.
+func (tr *trialRun) runAgent(ctx context.Context) error {
+	l, err := tr.plan.Launch(tr.sandbox.Layout(sandbox.Agent), tr.found)
+	if err != nil {
+		return err
+	}
+	if err := tr.put(ctx, sandbox.Agent, "/", l.Files); err != nil {
+		return tr.excused(ctx, because(evidence.ReasonSandbox, err))
+	}
+	stdout, stderr, err := tr.openOutputs()
+	if err != nil {
+		return err
+	}
+	limit, clock := startAgentClock(ctx, tr.plan.Timeout)
+	defer clock.stop()
+	talk := &talk{tr: tr, clock: clock, started: tr.rec.Now()}
+	defer clock.begins(tr.plan.FirstEvent, &tr.acted)()
+	agent, err := tr.startAgent(ctx, l, talk)
+	if err != nil {
+		err = tr.excused(ctx, because(evidence.ReasonSandbox, advised(tr.sandbox, sandbox.Agent, fmt.Errorf("agent: %w", err))))
+		return errors.Join(err, stdout.file.Close(), stderr.file.Close())
+	}
+	tr.record.AgentStart = tr.rec.Now()
+	tr.agent = attend(agent, l.Stdin, stdout, stderr)
+	watch := tr.watch(ctx)
+	took := tr.agent.await(limit, watch.lost, tr.exhausted())
+	if took == overrun && errors.Is(context.Cause(limit), errNoEvent) {
+		took = silent
+	}
+	watch.close()
+	tr.record.AgentEnd = tr.rec.Now()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	tr.keepPlayed()
+	if err := talk.end(); err != nil {
+		return tr.excused(ctx, err)
+	}
+	return tr.judge(ctx, took)
+}
+
+// judge decides whose end it was. What somebody else ended, by way of the engine or
+// with it, is returned. All else is the agent's: no agent may choose not to be graded,
+// so its own box is its to look after. A limit that it ran into says more than how it ended.
+func (tr *trialRun) judge(ctx context.Context, took span) error {
+	if err := tr.foreignEnding(ctx); err != nil {
+		return err
+	}
+	own := tr.sandbox.Ended(ctx, sandbox.Agent)
+	if err := foreignFault(sandbox.Agent, own); err != nil {
+		return err
+	}
+	if tr.models != nil {
+		if err := tr.models.Down(ctx); err != nil {
+			return &fault{evidence.ReasonModel, err}
+		}
+	}
+	a := tr.agent
+	if !a.endsWithin(0) {
+		tr.gap(evidence.GapFinalOutput, errors.New("the agent did not end"))
+		switch took {
+		case overrun, silent:
+			tr.blameTime(took, " and did not end when it was killed")
+		case flooded:
+			tr.blame(evidence.ClassAgentError, evidence.ReasonOutput, "the agent wrote more than it may and did not end when it was killed")
+		case overbid:
+			tr.blame(evidence.ClassAgentError, evidence.ReasonBudget, tr.overspent()+", and the agent did not end when it was killed")
+		default:
+			tr.blame(evidence.ClassAgentError, evidence.ReasonGuest, "the agent did not end when it was killed")
+		}
+		return nil // its output goes on
+	}
+	if a.err == nil {
+		tr.record.ExitCode, tr.record.Signal = &a.exit.Code, a.exit.Signal
+	}
+	if took == overrun || took == silent {
+		tr.blameTime(took, "")
+	}
+	for _, b := range tr.breaches(ctx, a) {
+		tr.blame(evidence.ClassAgentError, b.reason, b.message)
+	}
+	switch {
+	case tr.record.Class != "":
+	case a.err != nil || own.Cause != "":
+		if own.Cause == "" {
+			own.Message = a.err.Error()
+		}
+		tr.blameGuest(own)
+	case a.exit.Signal != "":
+		tr.blame(evidence.ClassAgentError, evidence.ReasonSignal, "the agent was ended by "+a.exit.Signal)
+	case a.exit.Code != 0:
+		tr.blame(evidence.ClassAgentError, evidence.ReasonExitCode, tr.exited(a).Error())
+	}
+	tr.keepOutput(a.stdout, a.stderr)
+	return nil
+}
+
+// blameTime blames the agent for a limit of its time.
+func (tr *trialRun) blameTime(took span, and string) {
+	if took == silent {
+		tr.blame(evidence.ClassTimeout, evidence.ReasonNoEvent, fmt.Sprintf("the agent said nothing, asked no model and called no tool within %s%s", tr.plan.FirstEvent, and))
+		return
+	}
+	tr.blame(evidence.ClassTimeout, evidence.ReasonTimeLimit, fmt.Sprintf("the agent ran longer than %s%s", tr.plan.Timeout, and))
+}
+
+// blameGuest blames the agent for what became of its container's guest.
+func (tr *trialRun) blameGuest(e sandbox.Exit) {
+	reason := evidence.ReasonGuest
+	if e.Cause == sandbox.ByBreach {
+		reason = evidence.ReasonMux
+	}
+	tr.blame(evidence.ClassAgentError, reason, "the agent broke its container's guest: "+e.Message)
+}
+
+// exited is what to say of an agent that ended badly by itself. One that is
+// somebody's program and said nothing may never have come up.
+func (tr *trialRun) exited(a *attendance) error {
+	err := fmt.Errorf("the agent exited with code %d", a.exit.Code)
+	if adapted := tr.plan.Agent.Adapted; adapted != nil && adapted.ExitCodes[a.exit.Code] != "" {
+		err = fmt.Errorf("%w: %s", err, adapted.ExitCodes[a.exit.Code])
+	}
+	if len(tr.plan.Agent.Command) > 0 && a.stdout.size == 0 {
+		return advised(tr.sandbox, sandbox.Agent, err)
+	}
+	return err
+}
+
+// attendance is an agent under way: it is fed, and what it says is kept.
+type attendance struct {
+	agent          process.Process
+	stdout, stderr *output
+	ended          chan struct{} // closed when it has ended and its output is kept
+	flooded        chan struct{} // closed when it has written more than it may
+
+	// Set before ended is closed.
+	exit process.Exit
+	err  error // of Wait: there is no exit
+	kept error // what of its output could not be written
+}
+
+func attend(agent process.Process, stdin []byte, stdout, stderr *output) *attendance {
+	a := &attendance{agent: agent, stdout: stdout, stderr: stderr, ended: make(chan struct{}), flooded: make(chan struct{})}
+	flood := sync.OnceFunc(func() { close(a.flooded) })
+	stdout.flood, stderr.flood = flood, flood
+	go a.see(stdin)
+	return a
+}
+
+// see lasts as long as the agent, or its sandbox.
+func (a *attendance) see(stdin []byte) {
+	defer close(a.ended)
+	a.exit, a.err = process.Attend(a.agent, stdin, a.stdout, a.stderr)
+	a.kept = errors.Join(a.stdout.close(), a.stderr.close())
+}
+
+// span is how long an agent took.
+type span int
+
+const (
+	inTime  span = iota
+	overrun      // the limit of its time came first
+	silent       // it did nothing in the time in which it must begin
+	flooded      // it wrote more than it may
+	cutOff       // what it needs was lost
+	overbid      // it asked models for more than it may, over and over
+)
+
+// await returns when the agent has ended. At the limit of its time, or of what it
+// may write, once what it needs is lost, or once it has nothing more to get of models, it
+// is asked to, then made to; where that
+// does nothing either its box is beyond us, and await returns all the same.
+func (a *attendance) await(limit context.Context, lost, exhausted <-chan struct{}) span {
+	var took span
+	select {
+	case <-a.ended:
+		return inTime
+	case <-a.flooded:
+		took = flooded
+	case <-limit.Done():
+		took = overrun
+	case <-lost:
+		took = cutOff
+	case <-exhausted:
+		took = overbid
+	}
+	_ = a.agent.Signal(process.Terminate)
+	if !a.endsWithin(stopGrace) {
+		if defence.KilledAgents {
+			_ = a.agent.Signal(process.Kill)
+		}
+		a.endsWithin(killGrace)
+	}
+	return took
+}
+
+func (a *attendance) endsWithin(d time.Duration) bool {
+	select {
+	case <-a.ended:
+		return true
+	default:
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-a.ended:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+const (
+	// maxFinal is how many bytes a final output may have. It stands in trial.json
+	// and in the results.
+	maxFinal = 16 << 20
+)
+
+// output keeps the beginning of one of the agent's outputs. Writing to it never
+// fails: what cannot be kept is no reason to hold the agent up.
+type output struct {
+	name  string
+	limit int64        // bytes
+	flood func()       // called whenever more has come
+	acted *atomic.Bool // set when something comes; nil where that tells nothing
+	file  io.WriteCloser
+	head  *bytes.Buffer // the final output; nil where that is not here
+	size  int64         // bytes that came
+	err   error         // the first one of the file
+	share *bounded.Budget
+	spent bool // something did not fit into the share
+}
+
+// isOver says whether more came than may. It is to be asked when the output is at
+// its end.
+func (o *output) isOver() bool { return defence.BoundedOutput && o.size > o.limit }
+
+// openOutputs makes the files of the agent's outputs. Stdout is kept in memory
+// too where it is the final output.
+func (tr *trialRun) openOutputs() (stdout, stderr *output, err error) {
+	limit := tr.plan.Agent.OutputLimit()
+	share := tr.shares.Agent
+	stdout, stderr = &output{name: "stdout", limit: limit, share: share}, &output{name: "stderr", limit: limit, share: share}
+	stdout.acted = &tr.acted
+	if cmp.Or(tr.plan.Agent.Output, plan.OutputStdout) == plan.OutputStdout {
+		stdout.head = &bytes.Buffer{}
+	}
+	if stdout.file, err = tr.rec.Text(evidence.StdoutFile); err != nil {
+		return nil, nil, err
+	}
+	if stderr.file, err = tr.rec.Text(evidence.StderrFile); err != nil {
+		return nil, nil, errors.Join(err, stdout.file.Close())
+	}
+	return stdout, stderr, nil
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	if o.acted != nil {
+		o.acted.Store(true)
+	}
+	kept := p
+	if defence.BoundedOutput {
+		kept = upTo(p, o.limit-o.size)
+		o.spent = o.spent || !o.share.Take(int64(len(kept)))
+	}
+	if o.head != nil && !o.spent {
+		o.head.Write(upTo(p, maxFinal-o.size))
+	}
+	if o.err == nil && !o.spent {
+		_, o.err = o.file.Write(kept)
+	}
+	o.size += int64(len(p))
+	if o.isOver() || o.spent {
+		o.flood()
+	}
+	return len(p), nil
+}
+
+// upTo is the first n bytes of p, or all that there are.
+func upTo(p []byte, n int64) []byte { return p[:max(0, min(n, int64(len(p))))] }
+
+func (o *output) close() error { return errors.Join(o.err, o.file.Close()) }
+
+// keepOutput takes the final output from stdout, where it comes from there, and
+// says what of the outputs was not kept.
+func (tr *trialRun) keepOutput(stdout, stderr *output) {
+	for _, o := range []*output{stdout, stderr} {
+		if o.isOver() {
+			message := fmt.Sprintf("only the first %d of %d bytes of %s are kept", o.limit, o.size, o.name)
+			tr.rec.Event(evidence.Event{Kind: "limit", Where: sandbox.Agent, Message: message})
+		}
+		if o.spent {
+			tr.rec.Event(evidence.Event{Kind: "limit", Where: sandbox.Agent, Message: fmt.Sprintf("%s is cut off where the agent's share of the evidence, %d bytes, is full", o.name, o.share.Max())})
+		}
+	}
+	if stdout.head == nil {
+		return
+	}
+	tr.record.FinalOutput = stdout.head.String()
+	if stdout.size > maxFinal {
+		tr.outputTooLarge()
+	}
+}
+
+// outputTooLarge blames the agent: graders cannot judge half an output.
+func (tr *trialRun) outputTooLarge() {
+	tr.gap(evidence.GapFinalOutput, fmt.Errorf("only the first %d bytes are kept", maxFinal))
+	tr.blame(evidence.ClassAgentError, evidence.ReasonOutput, fmt.Sprintf("the agent's final output is larger than %d bytes", maxFinal))
+}

@@ -1,0 +1,314 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/agents/transcript"
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/bounded"
+	"github.com/waza-isolate/waza/internal/defence"
+	"github.com/waza-isolate/waza/internal/tree"
+	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/sandbox"
+)
+
+const (
+	// maxTranscript is how much is brought out of the transcript's directory.
+	maxTranscript = 64 << 20
+	// A workspace may be larger as tar than its size limit: by so many times that, up to
+	// so many bytes.
+	treeRatio = 4
+	treeSlack = 256 << 20
+)
+
+// collect brings out what the agent left. What cannot be had is a gap in the
+// evidence, which graders that need it turn into an error; where somebody else is to
+// blame for that it is returned.
+func (tr *trialRun) collect(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, collectTimeout)
+	defer cancel()
+	complete := true
+	if err := tr.collectWorkspace(limited); err != nil {
+		tr.gap(evidence.GapWorkspace, err)
+		complete = false
+	}
+	if tr.plan.Agent.Transcript != "" {
+		if err := tr.collectTranscript(limited); err != nil {
+			tr.gap(evidence.GapTranscript, err)
+			complete = false
+		}
+	}
+	if !complete {
+		if err := tr.foreignEnding(ctx); err != nil {
+			return err
+		}
+	}
+	if name := tr.plan.Agent.OutputFile(); name != "" {
+		tr.collectOutput(name)
+	}
+	if tells := tr.plan.Agent.Tells; tells != nil {
+		tr.collectTold(*tells)
+	}
+	tr.keepFinal()
+	return nil
+}
+
+// collectTold keeps what the agent tells, and takes the final output from there where
+// it is its messages. Without one it is the agent that left none.
+func (tr *trialRun) collectTold(tells transcript.Source) {
+	said, err := tr.keepTold(tells)
+	if err != nil {
+		tr.gap(evidence.GapTranscript, err)
+	}
+	if tr.plan.Agent.Output != plan.OutputTranscript {
+		return
+	}
+	tr.record.FinalOutput = string(upTo([]byte(said), maxFinal))
+	silent := err == nil || errors.Is(err, errNothingTold) || errors.Is(err, errNoFile)
+	switch {
+	case len(said) > maxFinal:
+		tr.outputTooLarge()
+	case said == "" && silent:
+		tr.blame(evidence.ClassAgentError, evidence.ReasonOutput, "the agent left no final output: "+errNoMessage.Error())
+		tr.gap(evidence.GapFinalOutput, errNoMessage)
+	case err != nil:
+		tr.gap(evidence.GapFinalOutput, err)
+	}
+}
+
+var errNoMessage = errors.New("its transcript has no message")
+
+// collectOutput takes the final output from a file of the workspace. That there is
+// none where the workspace is whole is the agent's doing.
+func (tr *trialRun) collectOutput(name string) {
+	err := fileInTree(tr.file(evidence.WorkspaceFile), name, func(in io.Reader) (err error) {
+		tr.record.FinalOutput, err = readHead(in)
+		return err
+	})
+	switch {
+	case errors.Is(err, errTooLarge):
+		tr.outputTooLarge()
+	case errors.Is(err, errNoFile):
+		tr.blame(evidence.ClassAgentError, evidence.ReasonOutput, "the agent left no final output: "+err.Error())
+		fallthrough
+	case err != nil:
+		tr.gap(evidence.GapFinalOutput, err)
+	}
+}
+
+func (tr *trialRun) file(name string) string { return filepath.Join(tr.rec.Dir(), name) }
+
+// collectWorkspace writes workspace.tar, whole or not at all, with asterisks in place of
+// secrets. That it cannot be whole for what the agent left is the agent's doing.
+func (tr *trialRun) collectWorkspace(ctx context.Context) error {
+	file, err := tr.rec.Tree(evidence.WorkspaceFile)
+	if err != nil {
+		return err
+	}
+	limit := maxTree(tr.plan.Agent.Disk)
+	if !defence.BoundedTrees {
+		limit = max(limit, 160<<20) // for the sake of the machine
+	}
+	err = tr.sandbox.Collect(ctx, sandbox.Agent, sandbox.WorkspaceDir, &bounded.Head{W: file, Limit: limit, Share: tr.shares.Agent, Fail: errTooLarge})
+	if errors.Is(err, errTooLarge) {
+		tr.blame(evidence.ClassAgentError, evidence.ReasonOutput, "the agent's workspace, holes filled in, "+errTooLarge.Error())
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		if !defence.BoundedTrees {
+			return err
+		}
+		return errors.Join(err, os.Remove(tr.file(evidence.WorkspaceFile)))
+	}
+	return tr.lookThrough()
+}
+
+// maxTree is how large a workspace of a size limit may be as tar.
+func maxTree(disk int64) int64 { return disk + min(treeRatio*disk, treeSlack) }
+
+// lookThrough notes where the agent put something in the place of a link to its mcp.json
+// (what it called is recorded all the same), and where it left what is not collected.
+func (tr *trialRun) lookThrough() error {
+	file, err := os.Open(tr.file(evidence.WorkspaceFile))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	cut := ""
+	for e, err := range tree.Entries(file) {
+		if err != nil {
+			break // that it is cut off is for grading to find
+		}
+		name := e.Path
+		brought := slices.ContainsFunc(tr.plan.Files, func(f plan.File) bool { return f.Path == name })
+		if slices.Contains(eval.ClientConfigs(), name) && !brought {
+			tr.rec.Event(evidence.Event{Kind: "mcp_config", Where: sandbox.Agent, Message: "the agent replaced " + name})
+		}
+		if why := e.Cut(); why != "" && cut == "" {
+			cut = fmt.Sprintf("what the agent left in %.100q is not collected: it %s", name, why)
+		}
+	}
+	if cut != "" {
+		tr.rec.Event(evidence.Event{Kind: "limit", Where: sandbox.Agent, Message: cut})
+		tr.blame(evidence.ClassAgentError, evidence.ReasonOutput, cut)
+	}
+	return nil
+}
+
+// collectTranscript keeps the one file of the transcript's directory. Nothing of that
+// is on the disk before secrets are taken out of it.
+func (tr *trialRun) collectTranscript(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	tree, out := io.Pipe()
+	collected := make(chan error, 1)
+	go func() {
+		err := tr.sandbox.Collect(ctx, sandbox.Agent, path.Dir(tr.plan.Agent.Transcript), &bounded.Head{W: out, Limit: maxTranscript, Fail: errTooLarge})
+		_ = out.CloseWithError(err)
+		collected <- err
+	}()
+	err := readFileOf(tree, path.Base(tr.plan.Agent.Transcript), tr.keepTranscript)
+	if err == nil || errors.Is(err, errNoFile) {
+		_, rest := io.Copy(io.Discard, tree) // what is behind it, and whether all of it comes
+		err = errors.Join(err, rest)
+	}
+	_ = tree.CloseWithError(errDone)
+	cancel()
+	if ended := <-collected; err == nil {
+		err = ended
+	}
+	return err
+}
+
+var errDone = errors.New("nobody reads on")
+
+func (tr *trialRun) keepTranscript(in io.Reader) error {
+	out, err := tr.rec.Text(evidence.TranscriptFile)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(&bounded.Head{W: out, Limit: maxTranscript, Share: tr.shares.Agent, Fail: errTooLarge}, in)
+	return errors.Join(err, out.Close())
+}
+
+var (
+	errNoFile   = errors.New("no regular file of that name")
+	errTooLarge = errors.New("is larger than its limit allows")
+)
+
+// fileInTree has one regular file of a tar read. It may be far larger than the
+// tar, which is hostile: holes take no room there.
+func fileInTree(tarPath, name string, read func(io.Reader) error) error {
+	file, err := os.Open(tarPath)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	return readFileOf(file, name, read)
+}
+
+// readFileOf is fileInTree for a tree that is read once.
+func readFileOf(archive io.Reader, name string, read func(io.Reader) error) error {
+	for e, err := range tree.Entries(archive) {
+		if err != nil {
+			return err
+		}
+		if e.Kind() == tree.File && e.Path == name {
+			return read(e.Content)
+		}
+	}
+	return fmt.Errorf("%w: %s", errNoFile, name)
+}
+
+// readHead reads the beginning of a final output: all of it, or it fails with
+// errTooLarge.
+func readHead(r io.Reader) (string, error) {
+	var content strings.Builder
+	n, err := io.Copy(&content, io.LimitReader(r, maxFinal+1))
+	if n > maxFinal {
+		return content.String()[:maxFinal], errTooLarge
+	}
+	return content.String(), err
+}
+
+// errNothingTold is what a mapping that fits nothing comes to, as does an agent that
+// tells nothing: that is not known, and no account of having called nothing.
+var errNothingTold = errors.New("no line tells of anything")
+
+// keepTold reads what the agent tells where the eval says that it does, and keeps it
+// as waza's events. What of it cannot be read is an event; where that may have told of
+// a tool's use it is an error too, since the transcript is not whole. said is all that the
+// agent said, a message below the other, or a little more of it than a final output has.
+func (tr *trialRun) keepTold(source transcript.Source) (said string, err error) {
+	file, err := tr.rec.Raw(evidence.TranscriptFile)
+	if err != nil {
+		return "", err
+	}
+	out, events := &bounded.Head{W: file, Limit: maxTranscript, Share: tr.shares.Agent, Fail: errTooLarge}, 0
+	var messages strings.Builder
+	err = tr.openTold(source.From, func(in io.Reader) error {
+		report, err := source.Read(in, func(e evidence.TranscriptEvent) error {
+			if e.Type == evidence.AssistantMessage && e.Content != "" && messages.Len() <= maxFinal {
+				if messages.Len() > 0 {
+					messages.WriteByte('\n')
+				}
+				messages.WriteString(e.Content)
+			}
+			return tr.rec.Told(out, e)
+		})
+		events = report.Events
+		return errors.Join(tr.tellReading(source, report), err)
+	})
+	if err == nil && events == 0 {
+		err = errNothingTold
+	}
+	err = errors.Join(err, file.Close())
+	if events == 0 {
+		err = errors.Join(err, os.Remove(tr.file(evidence.TranscriptFile)))
+	}
+	return messages.String(), err
+}
+
+// openTold has the place read where the agent tells.
+func (tr *trialRun) openTold(from string, read func(io.Reader) error) error {
+	name, ofAgent := map[string]string{"stdout": evidence.StdoutFile, "stderr": evidence.StderrFile}[from]
+	if !ofAgent {
+		return fileInTree(tr.file(evidence.WorkspaceFile), path.Clean(from), read)
+	}
+	file, err := os.Open(tr.file(name))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	return read(file)
+}
+
+// tellReading records what of a transcript was passed over, and fails where it may
+// have told of something.
+func (tr *trialRun) tellReading(source transcript.Source, r transcript.Report) error {
+	event := func(kind, format string, args ...any) {
+		message := fmt.Sprintf("transcript in %s: ", source.From) + fmt.Sprintf(format, args...)
+		tr.rec.Event(evidence.Event{Kind: kind, Where: sandbox.Agent, Message: message})
+	}
+	if r.Ignored > 0 {
+		event("transcript_noise", "%d line(s) are no JSON objects", r.Ignored)
+	}
+	if r.Torn {
+		event("gap", "the last line is cut off")
+	}
+	for _, why := range r.Why {
+		event("gap", "%s", why)
+	}
+	if r.Unread > 0 {
+		return fmt.Errorf("%d line(s) cannot be read, the first: %s", r.Unread, r.Why[0])
+	}
+	return nil
+}

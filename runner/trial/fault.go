@@ -1,0 +1,172 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/mcp/proxy"
+	"github.com/waza-isolate/waza/sandbox"
+)
+
+// fault is a failure that is not the agent's, and the reason it goes by.
+type fault struct {
+	reason evidence.Reason
+	err    error
+}
+
+func (f *fault) Error() string { return f.err.Error() }
+
+func (f *fault) Unwrap() error { return f.err }
+
+// because gives an error a reason, where it has none of its own.
+func because(reason evidence.Reason, err error) error {
+	if known := (*fault)(nil); err == nil || errors.As(err, &known) {
+		return err
+	}
+	return &fault{reason, err}
+}
+
+// reasonOf is the reason of an infra.
+func reasonOf(err error) evidence.Reason {
+	if errors.Is(err, sandbox.ErrEngineGone) {
+		return evidence.ReasonEngine
+	}
+	if f := (*fault)(nil); errors.As(err, &f) {
+		return f.reason
+	}
+	return evidence.ReasonRunner
+}
+
+// classOf is the class of a trial that broke: the server's, where one exited by itself
+// before it answered, and else infra.
+func (tr *trialRun) classOf(err error) evidence.Class {
+	if probe := (*proxy.ProbeError)(nil); reasonOf(err) == evidence.ReasonServer && errors.Is(err, proxy.ErrExited) && errors.As(err, &probe) {
+		tr.record.FailedServer = probe.Server
+		return evidence.ClassServerError
+	}
+	return evidence.ClassInfra
+}
+
+// excused is a failure of a trial's beginning, which is somebody else's where they
+// ended a box meanwhile.
+func (tr *trialRun) excused(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	if foreign := tr.foreignEnding(ctx); foreign != nil {
+		return &fault{reasonOf(foreign), fmt.Errorf("%w; %w", foreign, err)}
+	}
+	return err
+}
+
+// foreignFault is the fault of an ending that is nobody's in the trial; else nil.
+func foreignFault(box string, e sandbox.Exit) error {
+	switch e.Cause {
+	case sandbox.FromOutside:
+		return &fault{evidence.ReasonKilled, fmt.Errorf("%s: %s", titleOf(box), e.Message)}
+	case sandbox.ByEngine:
+		return &fault{evidence.ReasonEngine, errors.New(e.Message)}
+	}
+	return nil
+}
+
+// titleOf is a box in a sentence.
+func titleOf(box string) string {
+	switch server, service, found := strings.Cut(box, "/"); {
+	case box == sandbox.Agent:
+		return "the agent"
+	case found:
+		return fmt.Sprintf("service %q of server %q", service, server)
+	default:
+		return fmt.Sprintf("server %q", box)
+	}
+}
+
+// member is a box that a trial counts on, in the sandbox that it is in.
+type member struct {
+	sandbox sandbox.Sandbox
+	box     string
+}
+
+// members are the boxes that the agent needs: its servers and their services.
+func (tr *trialRun) members() []member {
+	var all []member
+	for _, h := range tr.hosts {
+		if h == nil || h.plan.Remote {
+			continue
+		}
+		all = append(all, member{h.sandbox, h.plan.Name})
+		for _, service := range h.plan.Services {
+			all = append(all, member{h.sandbox, sandbox.ServiceName(h.plan.Name, service.Name)})
+		}
+	}
+	return all
+}
+
+// vigil watches what an agent needs while it is at work. What is lost by its own
+// fault is an event, and goes on being a server's; but an agent from which somebody else
+// took a server need not go on.
+type vigil struct {
+	lost     chan struct{} // closed when the agent need not go on
+	stop     context.CancelFunc
+	watchers sync.WaitGroup
+	once     sync.Once
+}
+
+func (tr *trialRun) watch(ctx context.Context) *vigil {
+	ctx, cancel := context.WithCancel(ctx)
+	v := &vigil{lost: make(chan struct{}), stop: cancel}
+	for _, m := range tr.members() {
+		v.watchers.Go(func() {
+			select {
+			case <-m.sandbox.Gone(m.box):
+			case <-ctx.Done():
+				return
+			}
+			e := m.sandbox.Ended(ctx, m.box)
+			if ctx.Err() != nil {
+				return
+			}
+			tr.tellEnding(m.box, e)
+			if e.Foreign() {
+				v.once.Do(func() { close(v.lost) })
+			}
+		})
+	}
+	return v
+}
+
+// close ends the watch. What is lost by then and not yet told is asked for later.
+func (v *vigil) close() {
+	v.stop()
+	v.watchers.Wait()
+}
+
+func (tr *trialRun) tellEnding(box string, e sandbox.Exit) {
+	if e.Cause != "" {
+		tr.rec.Event(evidence.Event{Kind: "box_exit", Where: box, Message: e.Message, Data: map[string]any{"by": e.Cause}})
+	}
+}
+
+// foreignEnding is the first fault of nobody in the trial among the boxes of a
+// trial; nil where there is none.
+func (tr *trialRun) foreignEnding(ctx context.Context) error {
+	if tr.sandbox == nil {
+		return nil
+	}
+	for _, m := range append(tr.members(), member{tr.sandbox, sandbox.Agent}) {
+		select {
+		case <-m.sandbox.Gone(m.box):
+		default:
+			continue
+		}
+		if err := foreignFault(m.box, m.sandbox.Ended(ctx, m.box)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/internal/bounded"
+	"github.com/waza-isolate/waza/internal/procgroup"
+	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/process"
+)
+
+// hookTimeout bounds one hook.
+const hookTimeout = 5 * time.Minute
+
+// runBefore runs what is to run before the agent. The error is of a hook that must not fail.
+func (tr *trialRun) runBefore(ctx context.Context) error {
+	if tr.plan.Hooks == nil {
+		return nil
+	}
+	for _, hook := range tr.plan.Hooks.Before {
+		failed, err := tr.runHook(ctx, hook)
+		if err != nil {
+			return err
+		}
+		if failed != "" && hook.ErrorOnFail {
+			return fmt.Errorf("hook %q %s", hook.Command, failed)
+		}
+	}
+	return nil
+}
+
+// runAfter runs what is to run after the agent, whose trial it cannot fail.
+func (tr *trialRun) runAfter(ctx context.Context) error {
+	if tr.plan.Hooks == nil || !tr.agent.endsWithin(0) {
+		return nil
+	}
+	for _, hook := range tr.plan.Hooks.After {
+		if _, err := tr.runHook(ctx, hook); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// HookOnHost runs one command by the shell of the host, below start.
+func HookOnHost(ctx context.Context, hook eval.Hook, start string, secrets *redact.Set) (failed string, err error) {
+	limited, cancel := context.WithTimeout(ctx, hookTimeout)
+	defer cancel()
+	stderr := &bounded.Head{Limit: maxSaid}
+	dir := hook.WorkingDirectory
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(start, dir)
+	}
+	err = procgroup.Run(limited, dir, []string{"sh", "-c", hook.Command}, io.Discard, stderr)
+	exited := (*exec.ExitError)(nil)
+	switch {
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	case limited.Err() != nil:
+		return fmt.Sprintf("ran longer than %s", hookTimeout), nil
+	case errors.As(err, &exited) && exited.ExitCode() >= 0:
+		if !slices.Contains(hook.Accepted(), exited.ExitCode()) {
+			failed = fmt.Sprintf("exited with code %d: %s", exited.ExitCode(), text.FirstLine(secrets.String(stderr.String())))
+		}
+		return failed, nil
+	case err != nil:
+		return "failed: " + err.Error(), nil
+	case !slices.Contains(hook.Accepted(), 0):
+		return "exited with code 0", nil
+	}
+	return "", nil
+}
+
+// runHook runs one command by the shell of the agent's box and records what came of it.
+// failed says how it failed. The error is that of ctx.
+func (tr *trialRun) runHook(ctx context.Context, hook eval.Hook) (failed string, err error) {
+	if hook.Host {
+		if failed, err = HookOnHost(ctx, hook, tr.o.Start, tr.o.Secrets); failed != "" {
+			tr.rec.Event(evidence.Event{Kind: "hook", Where: "host", Message: fmt.Sprintf("hook %q on the host %s", hook.Command, failed)})
+		}
+		return failed, err
+	}
+	box := tr.sandbox.Layout(sandbox.Agent)
+	what := process.Spec{
+		Args: []string{"sh", "-c", hook.Command}, Dir: box.At(path.Join(sandbox.WorkspaceDir, hook.WorkingDirectory)),
+		Env: tr.plan.Environment(box, tr.found),
+	}
+	started, err := tr.sandbox.Start(ctx, sandbox.Agent, what)
+	if err != nil {
+		failed = "cannot be started: " + err.Error()
+	} else {
+		a := attendProgram(started, nil, maxSaid)
+		switch inTime := a.within(ctx, hookTimeout); {
+		case ctx.Err() != nil:
+			return "", context.Cause(ctx)
+		case !inTime:
+			failed = fmt.Sprintf("ran longer than %s", hookTimeout)
+		case a.err != nil:
+			failed = "was lost: " + a.err.Error()
+		case a.exit.Signal != "":
+			failed = "was ended by " + a.exit.Signal
+		case !slices.Contains(hook.Accepted(), a.exit.Code):
+			failed = fmt.Sprintf("exited with code %d: %s", a.exit.Code, text.FirstLine(a.stderr.String()))
+		}
+	}
+	if failed != "" {
+		tr.rec.Event(evidence.Event{Kind: "hook", Where: sandbox.Agent, Message: fmt.Sprintf("hook %q %s", hook.Command, failed)})
+	}
+	return failed, nil
+}

@@ -1,0 +1,275 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/waza-isolate/waza/egress"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/mcp/proxy"
+	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/process"
+)
+
+const (
+	// stopTimeout bounds ending a server's program; its box ends after it.
+	stopTimeout = 15 * time.Second
+	// maxResponseHeader is how much a server's response headers may be.
+	maxResponseHeader = 64 << 10
+	// keptIdle is how long a connection to a server in its box waits for the next
+	// request. It is shorter than any server's own limit, so that no request meets a
+	// connection that the server is just closing.
+	keptIdle = 500 * time.Millisecond
+	// maxIdle is how many connections to one server wait so.
+	maxIdle = 8
+)
+
+// host is a server where it lives: in its box, or far away.
+type host struct {
+	plan     plan.Server
+	sandbox  sandbox.Sandbox
+	upstream *proxy.Upstream // where it speaks HTTP; else nil
+	idle     func()          // closes connections that nobody uses; nil where none are kept
+	services *auxiliaries
+	outlet   *egress.Carrier // nil where it may reach nothing outside
+	unpinned unpinned        // set by the probe
+	mocked   func(string)    // is told of calls that a mock has no response for; nil for a real server
+}
+
+// startHost starts the services of a server, puts the server's files into its box,
+// and starts its program where it speaks HTTP; one that speaks stdio is started for
+// each session, and a remote one is there. What happens meanwhile goes to rec, and
+// what is written to the outputs that output names. The host is there to be stopped
+// also where it failed.
+func startHost(ctx context.Context, sb sandbox.Sandbox, s plan.Server, limits egress.Limits, rec overseer, output func(string) io.Writer) (_ *host, err error) {
+	h := &host{plan: s, sandbox: sb, services: &auxiliaries{server: s.Name, sandbox: sb, rec: rec}}
+	if s.Mock != nil {
+		h.mocked = func(message string) { rec.Event(evidence.Event{Kind: "mock", Where: s.Name, Message: message}) }
+		return h, nil
+	}
+	if s.Remote {
+		return h, h.connect(rec)
+	}
+	if err := h.services.start(ctx, s.Services, output); err != nil {
+		return h, err
+	}
+	if err := put(ctx, sb, s.Name, "/", s.Files); err != nil {
+		return h, fmt.Errorf("files of server %q: %w", s.Name, err)
+	}
+	if h.outlet, err = openOutlet(ctx, sb, s.Name, s.Egress, limits, rec); err != nil {
+		return h, fmt.Errorf("server %q: %w", s.Name, err)
+	}
+	switch s.Transport {
+	case mcpconfig.HTTP, mcpconfig.SSE:
+		if sharer, ok := sb.(sandbox.PortSharer); ok {
+			if err := sharer.TakePort(ctx, s.Name, s.Port); err != nil {
+				return h, fmt.Errorf("server %q: %w", s.Name, err)
+			}
+		}
+		resident, err := proxy.StartResident(ctx, rec, proxy.Limits{}, h.launched(output(s.Name)))
+		if err != nil {
+			return h, err
+		}
+		h.upstream = h.inBox(resident)
+	}
+	return h, nil
+}
+
+// stop ends a program that startHost started. Its services end with their boxes.
+func (h *host) stop(ctx context.Context) {
+	h.services.leave()
+	if h.resident() == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	h.resident().Stop(ctx)
+}
+
+// await waits until what is left of the programs has ended with their boxes, and what
+// they have under way outside.
+func (h *host) await(ctx context.Context) error {
+	if h.outlet != nil {
+		h.outlet.Close()
+	}
+	h.services.await()
+	if h.idle != nil {
+		h.idle()
+	}
+	if h.resident() == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	select {
+	case <-h.resident().Gone():
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("the output of server %q did not end with its sandbox", h.plan.Name)
+	}
+}
+
+// resident is the program, where that lives as long as the box.
+func (h *host) resident() *proxy.Resident {
+	if h.upstream == nil {
+		return nil
+	}
+	return h.upstream.Process
+}
+
+// server is what a proxy needs to know of it.
+func (h *host) server(log io.Writer) proxy.Server {
+	if h.upstream == nil {
+		return h.launched(log)
+	}
+	s := h.known(log)
+	s.Upstream = h.upstream
+	return s
+}
+
+// launched is a server whose program is started when it is needed.
+func (h *host) launched(log io.Writer) proxy.Server {
+	s := h.known(log)
+	if h.plan.Mock != nil {
+		s.Launch = func(context.Context) (process.Process, error) { return h.plan.Mock.Start(h.mocked), nil }
+		return s
+	}
+	program := h.plan.Process(h.sandbox.Layout(s.Name).Home)
+	s.Launch = func(ctx context.Context) (process.Process, error) {
+		return h.sandbox.Start(ctx, s.Name, program)
+	}
+	return s
+}
+
+// known is what does not depend on how the server is reached.
+func (h *host) known(log io.Writer) proxy.Server {
+	return proxy.Server{
+		Name: h.plan.Name, Host: h.plan.Host(), Start: h.plan.StartupTimeout, Timeout: h.plan.Timeout,
+		Message: h.plan.MaxMessage, Frames: h.plan.MaxFrames, Traffic: h.plan.MaxTraffic, Stderr: log, Tools: h.plan.Expanded.Shown(),
+	}
+}
+
+// inBox is the server's endpoint in its box, reached by the runner alone.
+func (h *host) inBox(program *proxy.Resident) *proxy.Upstream {
+	s := h.plan
+	transport := &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return h.sandbox.Dial(ctx, s.Name, s.Port)
+		},
+		DisableCompression:     true,
+		IdleConnTimeout:        keptIdle,
+		MaxIdleConnsPerHost:    maxIdle,
+		MaxResponseHeaderBytes: maxResponseHeader,
+	}
+	h.idle = transport.CloseIdleConnections
+	return &proxy.Upstream{
+		URL:       &url.URL{Scheme: "http", Host: net.JoinHostPort("localhost", strconv.Itoa(s.Port)), Path: s.Path},
+		Transport: transport,
+		Events:    s.Transport == mcpconfig.SSE,
+		Process:   program,
+	}
+}
+
+// How the runner connects to remote servers.
+const (
+	connectTimeout = 10 * time.Second
+	// idleConnection is shorter than what common servers keep, so that a request
+	// does not meet a connection that its server is closing.
+	idleConnection = 4 * time.Second
+)
+
+// connect says how a server is reached that is not run here. Nothing of the
+// environment has a say in it.
+func (h *host) connect(rec proxy.Recorder) error {
+	s := h.plan
+	where, err := url.Parse(s.Expanded.URL)
+	if err != nil {
+		return fmt.Errorf("server %q: its url cannot be read", s.Name)
+	}
+	transport, err := remoteTransport(s, where, rec, nil)
+	if err != nil {
+		return fmt.Errorf("server %q: %w", s.Name, err)
+	}
+	h.idle = transport.CloseIdleConnections
+	h.upstream = &proxy.Upstream{
+		URL: where, Transport: transport, Headers: s.Expanded.Headers, Remote: true,
+		Events: s.Transport == mcpconfig.SSE,
+	}
+	return nil
+}
+
+// remoteTransport is how the runner asks a server that is at where, over addresses that
+// its name may lead to, or through its proxy, which finds them itself. A nil resolver is
+// this machine's.
+func remoteTransport(s plan.Server, where *url.URL, rec eventRecorder, resolver *net.Resolver) (*http.Transport, error) {
+	dialer := &net.Dialer{Timeout: connectTimeout, Resolver: resolver}
+	transport := &http.Transport{
+		DialContext:            tellingDial(dialer, rec, "server", s.Name, where),
+		ForceAttemptHTTP2:      true,
+		TLSHandshakeTimeout:    connectTimeout,
+		IdleConnTimeout:        idleConnection,
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: maxResponseHeader,
+	}
+	if s.Expanded.Proxy != "" {
+		proxy, err := url.Parse(s.Expanded.Proxy)
+		if err != nil {
+			return nil, errors.New("its proxy cannot be read")
+		}
+		transport.Proxy = http.ProxyURL(proxy)
+		return transport, nil
+	}
+	named := egress.Named{Host: where.Hostname()}
+	for i, entry := range s.Expanded.Addresses {
+		in, err := mcpconfig.ReadAddress(entry)
+		if err != nil {
+			return nil, fmt.Errorf("addresses[%d] %w", i, err)
+		}
+		named.Allowed = append(named.Allowed, in)
+	}
+	dialer.ControlContext = func(ctx context.Context, network, address string, conn syscall.RawConn) error {
+		return barred(s, named.Judge(ctx, network, address, conn))
+	}
+	return transport, nil
+}
+
+// barred is a judge's error with what to write where the address is right.
+func barred(s plan.Server, err error) error {
+	if refused, ok := errors.AsType[*egress.AddressError](err); ok {
+		is := netip.PrefixFrom(refused.Address, refused.Address.BitLen())
+		return &proxy.Barred{Err: fmt.Errorf("%w; if the server is meant to be there, set addresses: [%q] of mcp_servers.%s in an eval", err, is, s.Name)}
+	}
+	return err
+}
+
+// tellingDial dials for a server, or for what else is named, and records once that the trial
+// went out there, or that it was not let.
+func tellingDial(dialer *net.Dialer, rec eventRecorder, what, name string, where *url.URL) func(context.Context, string, string) (net.Conn, error) {
+	origin := where.Scheme + "://" + where.Host
+	tell := func(does string, data map[string]any) {
+		data[what], data["origin"] = name, origin
+		rec.Event(evidence.Event{Kind: "egress", Where: name, Message: "the runner " + does + " to " + origin, Data: data})
+	}
+	var connects, refused sync.Once
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dialer.DialContext(ctx, network, addr)
+		if why, ok := errors.AsType[*proxy.Barred](err); ok {
+			refused.Do(func() { tell("does not connect", map[string]any{"allowed": false, "why": why.Error()}) })
+		} else {
+			connects.Do(func() { tell("connects", map[string]any{}) })
+		}
+		return conn, err
+	}
+}

@@ -1,0 +1,102 @@
+package trial
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/grading"
+)
+
+// Judge is a model that answers what graders ask. An error says what a person can do;
+// the questions of a trial that have no answer leave its graders without evidence.
+type Judge interface {
+	Answer(ctx context.Context, ask evidence.JudgeAsk) (evidence.JudgeAnswer, error)
+}
+
+// Consulting is how judges are asked. Connect and Secrets are required.
+type Consulting struct {
+	Connect func(evidence.Judge) (Judge, error)
+	Secrets *redact.Set
+	Again   bool // also what was answered
+}
+
+// Ask has its judge answer what the graders of a trial that has ended ask, and puts
+// the answers on its record: where there is none that a grader can read, or, again,
+// every one anew. It returns how many questions were put. When ctx ends, what is not
+// answered is left to another time.
+func (c Consulting) Ask(ctx context.Context, dir evidence.Dir) (put int, err error) {
+	record, err := dir.Trial()
+	if err != nil || record.Judge == nil {
+		return 0, err
+	}
+	for _, checkpoint := range record.Checkpoints {
+		asked, err := c.Ask(ctx, dir.Checkpoint(checkpoint.AfterTurn))
+		put += asked
+		if err != nil {
+			return put, err
+		}
+	}
+	questions, err := grading.Questions(dir)
+	if err != nil {
+		return put, err
+	}
+	if !c.Again {
+		questions = slices.DeleteFunc(questions, func(q grading.Question) bool { return q.Answered })
+	}
+	if len(questions) == 0 {
+		return put, nil
+	}
+	judge, err := c.Connect(*record.Judge)
+	if err != nil {
+		return put, err
+	}
+	return put + len(questions), c.put(ctx, dir, judge, questions)
+}
+
+// put puts questions to a judge, side by side.
+func (c Consulting) put(ctx context.Context, dir evidence.Dir, judge Judge, questions []grading.Question) error {
+	var asking sync.WaitGroup
+	var mu sync.Mutex
+	var errs []error // guarded by mu
+	for _, q := range questions {
+		asking.Go(func() {
+			answer, err := judge.Answer(ctx, q.Ask)
+			if ctx.Err() != nil {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			errs = append(errs, addStep(dir, q, answer, err, c.Secrets))
+		})
+	}
+	asking.Wait()
+	if ctx.Err() != nil {
+		errs = append(errs, context.Cause(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// addStep puts what came of a question on record. The question itself is made of what
+// is on record already.
+func addStep(dir evidence.Dir, q grading.Question, answer evidence.JudgeAnswer, failed error, secrets *redact.Set) error {
+	raw, err := q.Raw()
+	if err != nil {
+		return err
+	}
+	step := evidence.Step{Grader: q.Grader, Kind: evidence.StepJudge, Ask: raw}
+	if failed != nil {
+		step.Error = secrets.String(failed.Error())
+		return dir.AddStep(step)
+	}
+	data, err := json.Marshal(answer)
+	if err != nil {
+		return err
+	}
+	step.Answer, _ = secrets.JSON(data)
+	return dir.AddStep(step)
+}

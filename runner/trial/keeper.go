@@ -1,0 +1,225 @@
+package trial
+
+import (
+	"context"
+	"io"
+	"sync"
+
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
+	"github.com/waza-isolate/waza/mcp/proxy"
+	"github.com/waza-isolate/waza/sandbox/process"
+)
+
+// keeper starts the processes of a server on stdio for the agent's sessions, and keeps
+// the newest one when its session is over, so that graders can ask it what it knows.
+// For whoever talks with a process that is kept, it ends when its stdin is closed: what
+// it was asked and has not answered by then it does not answer any more.
+type keeper struct {
+	server proxy.Server // whose processes they are
+
+	mu     sync.Mutex
+	newest *keptProcess   // guarded by mu
+	leave  sync.WaitGroup // those that a newer one has replaced; Add guarded by mu
+}
+
+// keeping is s with its processes kept.
+func keeping(s proxy.Server) (proxy.Server, *keeper) {
+	k := &keeper{server: s}
+	s.Launch = k.launch
+	return s, k
+}
+
+// launch is a [proxy.Launcher].
+func (k *keeper) launch(ctx context.Context) (process.Process, error) {
+	proc, err := k.server.Launch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := &keptProcess{Process: proc, keeper: k, left: make(chan struct{}), gone: make(chan struct{})}
+	p.stdout, p.stderr = newRelayed(proc.Stdout()), newRelayed(proc.Stderr())
+	go p.see()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if old := k.newest; old != nil && isClosed(old.left) {
+		k.leave.Go(func() { k.seeOff(old) })
+	}
+	k.newest = p
+	return p, nil
+}
+
+// take hands out the newest process, once its session is over or it has ended itself;
+// nil where none is there. Whoever takes it sees it off.
+func (k *keeper) take() *keptProcess {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	p := k.newest
+	if p == nil || !isClosed(p.left) && !isClosed(p.gone) {
+		return nil
+	}
+	k.newest = nil
+	return p
+}
+
+// resume goes on in the conversation that the agent had with p.
+func (k *keeper) resume(ctx context.Context, p *keptProcess) (*proxy.Inquiry, error) {
+	k.mu.Lock()
+	era := p.era
+	k.mu.Unlock()
+	return proxy.Continue(ctx, proxy.Limits{}, k.server, resumed{p}, era)
+}
+
+func (k *keeper) seeOff(p *keptProcess) {
+	if q, err := k.resume(context.Background(), p); err == nil {
+		q.Close()
+	}
+}
+
+// close ends what is kept.
+func (k *keeper) close() {
+	if p := k.take(); p != nil {
+		k.seeOff(p)
+	}
+	k.leave.Wait()
+}
+
+// keptProcess is a process that outlives its first conversation.
+type keptProcess struct {
+	process.Process
+	keeper         *keeper
+	stdout, stderr *relayed
+	era            proxy.Era // of the conversation; guarded by keeper.mu
+
+	leaving sync.Once
+	left    chan struct{} // closed when the first conversation is over and the process is kept
+	gone    chan struct{} // closed when the process has ended and its output with it
+
+	// Set before gone is closed.
+	exit process.Exit
+	err  error
+}
+
+func (p *keptProcess) see() {
+	defer close(p.gone)
+	p.exit, p.err = p.Process.Wait()
+	<-p.stdout.over
+	<-p.stderr.over
+}
+
+func (p *keptProcess) Stdin() io.WriteCloser { return keptStdin{p} }
+
+func (p *keptProcess) Stdout() io.Reader { return &relayReader{from: p.stdout, until: p.left} }
+
+func (p *keptProcess) Stderr() io.Reader { return &relayReader{from: p.stderr, until: p.left} }
+
+// Wait implements process.Process for the first conversation.
+func (p *keptProcess) Wait() (process.Exit, error) {
+	select {
+	case <-p.gone:
+		return p.exit, p.err
+	case <-p.left:
+		return process.Exit{}, proxy.ErrKept
+	}
+}
+
+// begin learns from the first message which era the conversation is of.
+func (p *keptProcess) begin(message []byte) {
+	p.keeper.mu.Lock()
+	defer p.keeper.mu.Unlock()
+	if p.era != "" {
+		return
+	}
+	p.era = proxy.EraStateless
+	if m, err := jsonrpc.ReadOne(message); err == nil && m.Method == "initialize" {
+		p.era = proxy.EraSessions
+	}
+}
+
+// leave ends the first conversation, and the process unless it is the newest.
+func (p *keptProcess) leave() (err error) {
+	p.leaving.Do(func() {
+		p.keeper.mu.Lock()
+		defer p.keeper.mu.Unlock()
+		if p.keeper.newest == p && !isClosed(p.gone) {
+			close(p.left)
+			return
+		}
+		err = p.Process.Stdin().Close()
+	})
+	return err
+}
+
+// keptStdin is the stdin of a first conversation.
+type keptStdin struct{ p *keptProcess }
+
+func (s keptStdin) Write(b []byte) (int, error) {
+	s.p.begin(b)
+	return s.p.Process.Stdin().Write(b)
+}
+
+func (s keptStdin) Close() error { return s.p.leave() }
+
+// resumed is a kept process in its second conversation.
+type resumed struct{ *keptProcess }
+
+func (r resumed) Stdin() io.WriteCloser { return r.Process.Stdin() }
+
+func (r resumed) Stdout() io.Reader { return &relayReader{from: r.stdout} }
+
+func (r resumed) Stderr() io.Reader { return &relayReader{from: r.stderr} }
+
+func (r resumed) Wait() (process.Exit, error) {
+	<-r.gone
+	return r.exit, r.err
+}
+
+// relayed is an output that one reader after another takes from.
+type relayed struct {
+	chunks chan []byte
+	over   chan struct{} // closed at its end
+}
+
+func newRelayed(from io.Reader) *relayed {
+	r := &relayed{chunks: make(chan []byte), over: make(chan struct{})}
+	go func() {
+		defer close(r.over)
+		_, _ = io.Copy(r, from)
+	}()
+	return r
+}
+
+// Write returns when somebody has taken b.
+func (r *relayed) Write(b []byte) (int, error) {
+	r.chunks <- append([]byte(nil), b...)
+	return len(b), nil
+}
+
+// relayReader takes from an output to its end, or until its time is over.
+type relayReader struct {
+	from  *relayed
+	until <-chan struct{} // nil for to the end
+	rest  []byte
+}
+
+func (r *relayReader) Read(b []byte) (int, error) {
+	if len(r.rest) == 0 {
+		select {
+		case r.rest = <-r.from.chunks:
+		case <-r.from.over:
+			return 0, io.EOF
+		case <-r.until:
+			return 0, io.EOF
+		}
+	}
+	n := copy(b, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,224 @@
+package trial
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/canary"
+	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
+	"github.com/waza-isolate/waza/runner/plan"
+)
+
+// maxSeen is how many sightings of a canary in one way a trial keeps: those of one hide
+// no other.
+const maxSeen = 100
+
+// lookout looks for canaries in what leaves the boxes of a trial, and records where it sees
+// one that has no business there. What the agent asks its models is no such place: it
+// reads canaries there like all it works with. A nil lookout sees nothing.
+type lookout struct {
+	set *canary.Set
+	rec eventRecorder
+	may map[string][]string // by canary: servers and hosts that it may reach
+
+	servers []string // of the trial
+
+	mu   sync.Mutex
+	seen map[sightedAs]int // guarded by mu
+}
+
+// sightedAs is what is counted together.
+type sightedAs struct{ canary, how string }
+
+// eventRecorder takes what the lookout has to tell.
+type eventRecorder interface{ Event(evidence.Event) }
+
+// lookoutFor is nil where the trial has no canaries.
+func lookoutFor(t *plan.Trial, rec *evidence.Recorder) (*lookout, error) {
+	if len(t.Canaries) == 0 {
+		return nil, nil
+	}
+	l := &lookout{rec: rec, may: map[string][]string{}, seen: map[sightedAs]int{}}
+	for _, s := range t.Servers {
+		l.servers = append(l.servers, s.Name)
+	}
+	var values []canary.Value
+	for _, c := range t.Canaries {
+		values = append(values, canary.Value{Name: c.Name, Value: c.Value})
+		l.may[c.Name] = slices.Clone(c.MayReach)
+		for _, p := range c.Planted {
+			if p.Server != "" {
+				l.may[c.Name] = append(l.may[c.Name], p.Server)
+			}
+		}
+	}
+	var err error
+	l.set, err = canary.New(values...)
+	return l, err
+}
+
+// telling is a lookout for the same, from the beginning, that tells another.
+func (l *lookout) telling(rec eventRecorder) *lookout {
+	if l == nil {
+		return nil
+	}
+	return &lookout{set: l.set, rec: rec, may: l.may, servers: l.servers, seen: map[sightedAs]int{}}
+}
+
+// ways are those in which canaries of the trial are looked for.
+func (l *lookout) ways(isolated bool) []string {
+	switch {
+	case l == nil:
+		return nil
+	case !isolated:
+		return []string{evidence.ByArgument}
+	}
+	return []string{evidence.ByArgument, evidence.ByDNS, evidence.ByEgress}
+}
+
+// frame looks at a message that reached a server.
+func (l *lookout) frame(f evidence.Frame, number int64) {
+	if l == nil || f.Dir != evidence.ToServer || f.Side == evidence.SideAgent || f.Synthetic != "" {
+		return
+	}
+	for _, found := range l.set.In(f.Raw) {
+		l.sighted(f.Server, f.Server, evidence.CanarySeen{
+			Canary: found.Canary, How: evidence.ByArgument, Encoding: found.Encoding, Tool: toolOf(f.Raw), Frame: number,
+		})
+	}
+}
+
+// maxToolName is how much of a tool's name an event has.
+const maxToolName = 256
+
+// toolOf is the tool that a message calls; empty where it calls none, or several.
+func toolOf(raw []byte) string {
+	m, err := jsonrpc.ReadOne(raw)
+	if err != nil || m.Method != "tools/call" {
+		return ""
+	}
+	return strings.ToValidUTF8(text.Shorten(jsontext.Word(jsontext.Member(m.Params, "name")), maxToolName), "\uFFFD")
+}
+
+// request looks at what of a request to a server is not its message.
+func (l *lookout) request(server string, r *http.Request) {
+	if !slices.ContainsFunc(l.servers, func(name string) bool { return strings.EqualFold(name, server) }) {
+		return // the proxy refuses it
+	}
+	var head strings.Builder
+	head.WriteString(r.RequestURI)
+	for name, values := range r.Header {
+		head.WriteString("\n" + name + ": " + strings.Join(values, "\n"))
+	}
+	for _, found := range l.set.In([]byte(head.String())) {
+		l.sighted(server, server, evidence.CanarySeen{Canary: found.Canary, How: evidence.ByArgument, Encoding: found.Encoding})
+	}
+}
+
+// requests has the lookout look at requests on their way to servers; only is the one that
+// is meant whatever Host they name, if any.
+func (l *lookout) requests(only string, next http.Handler) http.Handler {
+	if l == nil {
+		return next
+	}
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		server := only
+		if server == "" {
+			server, _, _ = strings.Cut(strings.ToLower(r.Host), ":")
+		}
+		l.request(server, r)
+		next.ServeHTTP(rw, r)
+	})
+}
+
+// event looks at the names that programs of a box asked for.
+func (l *lookout) event(e evidence.Event) {
+	if e.Kind == "dns" {
+		name, _ := e.Data["name"].(string)
+		l.named(e.Where, evidence.ByDNS, name)
+	}
+}
+
+// maxHostName is how much of a name a sighting has.
+const maxHostName = 255
+
+// named looks at the name of a host that a program of a box chose.
+func (l *lookout) named(box, how, name string) {
+	if l == nil {
+		return
+	}
+	for _, found := range l.set.InName(name) {
+		l.sighted(box, "", evidence.CanarySeen{
+			Canary: found.Canary, How: how, Encoding: found.Encoding, Name: strings.ToValidUTF8(name[:min(len(name), maxHostName)], "\uFFFD"),
+		})
+	}
+}
+
+// outgoing looks through the bytes of a connection.
+func (l *lookout) outgoing(found func(canary.Found)) io.Writer {
+	if l == nil {
+		return io.Discard
+	}
+	return l.set.Writer(found)
+}
+
+// left records what was seen of a box's bytes for a host.
+func (l *lookout) left(box, host string, found canary.Found) {
+	if l == nil {
+		return
+	}
+	l.sighted(box, host, evidence.CanarySeen{Canary: found.Canary, How: evidence.ByEgress, Encoding: found.Encoding, Name: host})
+}
+
+// sighted records that a canary was seen, unless it may reach the one that it is on its
+// way to; empty is nobody who may.
+func (l *lookout) sighted(where, to string, what evidence.CanarySeen) {
+	if to != "" && slices.ContainsFunc(l.may[what.Canary], func(name string) bool { return strings.EqualFold(name, to) }) {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	as := sightedAs{what.Canary, what.How}
+	l.seen[as]++
+	e := evidence.Event{Kind: evidence.EventCanary, Where: where, Message: sighting(where, what), Data: dataOf(what)}
+	switch seen := l.seen[as]; {
+	case seen > maxSeen:
+		return
+	case seen == maxSeen:
+		e.Message += "; more of it in this way are not recorded"
+	}
+	l.rec.Event(e)
+}
+
+func sighting(where string, what evidence.CanarySeen) string {
+	switch {
+	case what.How == evidence.ByEgress:
+		return fmt.Sprintf("canary %q left %s for %s (%s)", what.Canary, where, what.Name, what.Encoding)
+	case what.How == evidence.ByDNS:
+		return fmt.Sprintf("canary %q is in a name that %s asked for (%s)", what.Canary, where, what.Encoding)
+	case what.Tool != "":
+		return fmt.Sprintf("canary %q went to server %s in a call of %q (%s)", what.Canary, where, what.Tool, what.Encoding)
+	}
+	return fmt.Sprintf("canary %q went to server %s (%s)", what.Canary, where, what.Encoding)
+}
+
+// dataOf is what an event has of a sighting.
+func dataOf(what evidence.CanarySeen) map[string]any {
+	var data map[string]any
+	raw, err := json.Marshal(what)
+	if err == nil {
+		err = json.Unmarshal(raw, &data)
+	}
+	if err != nil { // plain data always marshals
+		return nil
+	}
+	return data
+}

@@ -1,0 +1,99 @@
+package trial
+
+import (
+	"archive/tar"
+	"bytes"
+	"encoding/json"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/waza-isolate/waza/capture"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/tree/treetest"
+)
+
+// Expressions find the arguments that waza knows by name, whatever the agent gave, and all
+// others as they were.
+func TestAssertionArguments(t *testing.T) {
+	for given, want := range map[string]string{
+		"":     `{"command":"","description":"","file_text":"","path":"","skill":""}`,
+		"null": `{"command":"","description":"","file_text":"","path":"","skill":""}`,
+		`{"command":"ls","id":12345678901234567890}`: `{"command":"ls","description":"","file_text":"","id":12345678901234567890,"path":"","skill":""}`,
+		`{"path":["a"]}`: `{"command":"","description":"","file_text":"","path":["a"],"skill":""}`,
+		`[1]`:            `[1]`,
+	} {
+		call := assertionCallOf(capture.Use{Tool: "bash", Arguments: json.RawMessage(given)})
+		if string(call.Arguments) != want {
+			t.Errorf("%s: %s, want %s", given, call.Arguments, want)
+		}
+	}
+}
+
+// Expressions name tools as upstream waza does.
+func TestAssertionName(t *testing.T) {
+	for _, test := range []struct {
+		use  capture.Use
+		want string
+	}{
+		{capture.Use{Tool: "find_item", Call: &evidence.Call{Server: "inventory"}}, "inventory-find_item"},
+		{capture.Use{Tool: "bash"}, "bash"},
+	} {
+		if got := assertionCallOf(test.use).Name; got != test.want {
+			t.Errorf("name %q, want %q", got, test.want)
+		}
+	}
+}
+
+// What no box takes of a hostile tree is left out, so that nobody escapes a grader by
+// leaving it.
+func TestCopyPlain(t *testing.T) {
+	hostile := treetest.Tar(t, 0o644,
+		treetest.Entry{Name: "a", Content: "x"},
+		treetest.Entry{Name: "pipe", Kind: tar.TypeFifo},
+		treetest.Entry{Name: "hard", Kind: tar.TypeLink, Link: "a"},
+		treetest.Entry{Name: "../out", Content: "x"},
+		treetest.Entry{Name: "/etc/passwd", Content: "x"},
+		treetest.Entry{Name: "link", Kind: tar.TypeSymlink, Link: "/etc/passwd"},
+	)
+	var out bytes.Buffer
+	if err := copyPlain(&out, bytes.NewReader(hostile)); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for in := tar.NewReader(&out); ; {
+		header, err := in.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, header.Name)
+	}
+	if got := strings.Join(names, " "); got != "a link" {
+		t.Errorf("copied %q", got)
+	}
+}
+
+// FuzzCopyPlain copies any bytes: what comes of it can be put.
+func FuzzCopyPlain(f *testing.F) {
+	f.Add(treetest.Tar(f, 0o644, treetest.Entry{Name: "a", Content: "x"}))
+	f.Add([]byte("x"))
+	f.Fuzz(func(t *testing.T, hostile []byte) {
+		var out bytes.Buffer
+		if copyPlain(&out, bytes.NewReader(hostile)) != nil {
+			return
+		}
+		for in := tar.NewReader(&out); ; {
+			header, err := in.Next()
+			if err == io.EOF {
+				return
+			}
+			if err != nil || !filepath.IsLocal(header.Name) || !strings.Contains("0 2 5 \x00", string(header.Typeflag)) {
+				t.Fatalf("%+v, %v", header, err)
+			}
+		}
+	})
+}

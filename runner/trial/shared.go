@@ -1,0 +1,375 @@
+package trial
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/canary"
+	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/sandbox"
+)
+
+// SharedServers are the servers that live as long as the run: one of each distinct
+// configuration, opened for the first trial that needs it, and anew for the next
+// one where it has died.
+type SharedServers struct {
+	backend Backend
+
+	mu    sync.Mutex
+	slots map[string]*slot // by configuration; guarded by mu
+}
+
+func NewSharedServers(b Backend) *SharedServers {
+	return &SharedServers{backend: b, slots: map[string]*slot{}}
+}
+
+// slot is the place of one configuration. Its name, which goes into names that others see,
+// is drawn by lot: what is computed from the configuration would let who knows the rest
+// of it try out secrets.
+type slot struct {
+	name    string
+	mu      sync.Mutex // held while an instance is opened
+	current *instance  // nil before the first; guarded by mu
+	opened  int        // guarded by mu
+}
+
+// instance is one life of a shared server.
+type instance struct {
+	name    string
+	number  int // from 1
+	sandbox sandbox.Sandbox
+	host    *host
+	closing chan struct{} // closed when the run ends it
+	watch   sync.WaitGroup
+	// canaries are those of the run's trials, which have all the same; nil for none.
+	canaries *canary.Set
+
+	mu    sync.Mutex
+	users map[*trialRun]struct{} // trials at work; guarded by mu
+	round int                    // counts changes of users; guarded by mu
+	idle  idle                   // for when there are none; guarded by mu
+	died  string                 // why it ended by itself; guarded by mu
+}
+
+func newSlot(server string) *slot {
+	return &slot{name: "shared-" + server + "-" + strings.ToLower(rand.Text()[:8])}
+}
+
+// configKey tells configurations apart: by all that a server is started with. It holds
+// secrets, and is for comparison alone.
+func configKey(s plan.Server) string {
+	data, err := json.Marshal(struct {
+		Plan     plan.Server
+		Expanded mcpconfig.Server
+	}{s, s.Expanded})
+	if err != nil { // plain data always marshals
+		panic(err)
+	}
+	return string(data)
+}
+
+// joinShared has the trial use a server of the run's.
+func (tr *trialRun) joinShared(ctx context.Context, s plan.Server) (*host, error) {
+	i, err := tr.o.Shared.join(ctx, tr, s)
+	if err != nil {
+		return nil, err
+	}
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.shared = append(tr.shared, i)
+	return i.host, nil
+}
+
+// leaveShared is the end of the trial's use of the run's servers.
+func (tr *trialRun) leaveShared() {
+	for _, i := range tr.shared {
+		tr.record.Shared = append(tr.record.Shared, i.leave(tr))
+	}
+	slices.SortFunc(tr.record.Shared, func(a, b evidence.SharedServer) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// join has a trial use the server of s, which is opened where it does not live.
+func (p *SharedServers) join(ctx context.Context, tr *trialRun, s plan.Server) (*instance, error) {
+	key := configKey(s)
+	p.mu.Lock()
+	at := p.slots[key]
+	if at == nil {
+		at = newSlot(s.Name)
+		p.slots[key] = at
+	}
+	p.mu.Unlock()
+
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	if at.current != nil && at.current.admit(tr) {
+		return at.current, nil
+	}
+	if dead := at.current; dead != nil {
+		at.current = nil // it is closed once, however that goes
+		if err := dead.close(ctx); err != nil {
+			return nil, err
+		}
+		dead.hand(tr)
+	}
+	at.opened++
+	i, err := p.open(ctx, tr, s, at.name, at.opened)
+	if err != nil {
+		return nil, err
+	}
+	at.current = i
+	return i, nil
+}
+
+// open starts a life. What is said meanwhile is evidence of the trial it is for.
+func (p *SharedServers) open(ctx context.Context, tr *trialRun, s plan.Server, name string, number int) (_ *instance, err error) {
+	i := &instance{name: s.Name, number: number, closing: make(chan struct{}), users: map[*trialRun]struct{}{tr: {}}}
+	i.lookOutAs(tr)
+	i.sandbox, err = p.backend.Open(ctx, &plan.Trial{
+		Run: tr.plan.Run, Task: name, Number: number,
+		Runtime: tr.plan.Runtime, ServersOnly: true, Servers: []plan.Server{s},
+	}, i.Event)
+	if err != nil {
+		return nil, fmt.Errorf("server %q, which the run shares: %w", s.Name, err)
+	}
+	if i.host, err = startHost(ctx, i.sandbox, s, tr.plan.EgressLimits, i, i.output); err == nil {
+		err = tr.probe(ctx, i.host)
+	}
+	i.watch.Go(i.await)
+	if err != nil {
+		return nil, errors.Join(err, i.close(ctx))
+	}
+	return i, nil
+}
+
+// await waits for the server's end.
+func (i *instance) await() {
+	var exited <-chan struct{}
+	if program := i.host.resident(); program != nil {
+		exited = program.Gone()
+	}
+	select {
+	case <-i.sandbox.Gone(i.name):
+		i.die("its box ended")
+	case <-exited:
+		i.die("its program ended")
+	case <-i.closing:
+	}
+}
+
+// output is where every trial at work keeps an output.
+func (i *instance) output(name string) io.Writer { return &sharedOutput{i, name} }
+
+type sharedOutput struct {
+	*instance
+	name string
+}
+
+// Write never fails: a server is not to stall on it.
+func (o *sharedOutput) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for tr := range o.users {
+		_, _ = tr.outputs[o.name].Write(p)
+	}
+	return len(p), nil
+}
+
+// Close ends every server that still lives.
+func (p *SharedServers) Close(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var errs []error
+	for _, at := range p.slots {
+		if at.current != nil {
+			errs = append(errs, at.current.close(ctx))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (i *instance) close(ctx context.Context) error {
+	close(i.closing)
+	i.watch.Wait()
+	i.host.stop(ctx)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	return errors.Join(i.sandbox.Close(ctx), i.host.await(ctx))
+}
+
+// admit counts a trial in, unless the server has died.
+func (i *instance) admit(tr *trialRun) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.died != "" {
+		return false
+	}
+	i.users[tr] = struct{}{}
+	i.round++
+	i.idle.hand(tr.rec)
+	return true
+}
+
+// leave counts a trial out, with what its server has under way on its record, and says whether and why the server died under it.
+func (i *instance) leave(tr *trialRun) evidence.SharedServer {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.host != nil && i.host.outlet != nil {
+		for _, e := range i.host.outlet.Underway() {
+			tr.rec.Event(e)
+		}
+	}
+	delete(i.users, tr)
+	i.round++
+	return evidence.SharedServer{Name: i.name, Instance: i.number, Died: i.died}
+}
+
+// die tells every trial at work that they have lost the server, and who they are.
+func (i *instance) die(why string) {
+	i.mu.Lock()
+	if i.died != "" {
+		i.mu.Unlock()
+		return
+	}
+	i.died = why
+	users := slices.Collect(maps.Keys(i.users))
+	i.mu.Unlock()
+	var names []string
+	for _, tr := range users {
+		names = append(names, fmt.Sprintf("%s/%d", tr.plan.Task, tr.plan.Number))
+	}
+	slices.Sort(names)
+	i.Event(evidence.Event{
+		Kind: "shared_server", Where: i.name,
+		Message: fmt.Sprintf("the server, which the run shares, is gone: %s; trials at work: %s", why, strings.Join(names, ", ")),
+		Data:    map[string]any{"instance": i.number, "trials": names},
+	})
+}
+
+// An instance records what happens to its server with every trial at work. Where there is
+// none, the next one gets it.
+var _ overseer = (*instance)(nil)
+
+// lookOutAs has the instance look for what a trial looks for. It is called once, before
+// anything happens.
+func (i *instance) lookOutAs(tr *trialRun) {
+	if tr.lookout != nil {
+		i.canaries, i.idle.lookout = tr.lookout.set, tr.lookout.telling(&i.idle)
+	}
+}
+
+// Frame implements proxy.Recorder: what crosses is recorded by each trial's
+// own proxy.
+func (i *instance) Frame(evidence.Frame) int64 { return 0 }
+
+// Event implements proxy.Recorder.
+func (i *instance) Event(e evidence.Event) {
+	i.tell(func(rec eventRecorder, l *lookout) {
+		rec.Event(e)
+		l.event(e)
+	})
+}
+
+// Named implements overseer.
+func (i *instance) Named(box, host string) {
+	i.tell(func(_ eventRecorder, l *lookout) { l.named(box, evidence.ByEgress, host) })
+}
+
+// tell has something told to every trial at work.
+func (i *instance) tell(one func(eventRecorder, *lookout)) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for tr := range i.users {
+		one(tr.rec, tr.lookout)
+	}
+	if len(i.users) == 0 {
+		one(&i.idle, i.idle.lookout)
+	}
+}
+
+// Tap implements overseer: what leaves is looked through for whoever is at work when it
+// does. It takes no
+// lock of the instance, which asks what is under way with that held.
+func (i *instance) Tap(box, host string) io.Writer {
+	if i.canaries == nil {
+		return io.Discard
+	}
+	return &sharedTap{instance: i, through: i.canaries.Writer(func(found canary.Found) {
+		i.tell(func(_ eventRecorder, l *lookout) { l.left(box, host, found) })
+	})}
+}
+
+// sharedTap looks through one connection, which may outlive trials.
+type sharedTap struct {
+	*instance
+	through *canary.Writer
+	round   int // of the bytes so far
+}
+
+// Write implements io.Writer. What was told to some trials is told to others again.
+func (t *sharedTap) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	round := t.instance.round
+	t.mu.Unlock()
+	if round != t.round {
+		t.round = round
+		t.through.Again()
+	}
+	return t.through.Write(p)
+}
+
+// hand gives a trial what is kept of a life that is over.
+func (i *instance) hand(tr *trialRun) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.idle.hand(tr.rec)
+}
+
+// maxKept is how many events are kept for the next trial, sightings of canaries aside:
+// those are bounded by the lookout.
+const maxKept = 2000
+
+// idle keeps what happens to a server while no trial is at work, and looks for canaries
+// in it.
+type idle struct {
+	lookout *lookout // nil where the run has no canaries
+	kept    []evidence.Event
+	dropped map[string]int // by kind
+}
+
+// Event implements eventRecorder.
+func (k *idle) Event(e evidence.Event) {
+	if e.Kind != evidence.EventCanary && len(k.kept) >= maxKept {
+		if k.dropped == nil {
+			k.dropped = map[string]int{}
+		}
+		k.dropped[e.Kind]++
+		return
+	}
+	e.Message += " (while no trial was at work)"
+	k.kept = append(k.kept, e)
+}
+
+// hand records what is kept, and keeps it no longer.
+func (k *idle) hand(rec eventRecorder) {
+	for _, e := range k.kept {
+		rec.Event(e)
+	}
+	for _, kind := range slices.Sorted(maps.Keys(k.dropped)) {
+		n := k.dropped[kind]
+		rec.Event(evidence.Event{
+			Kind: kind, Message: fmt.Sprintf("%d more of this kind are not on record, from while no trial was at work", n),
+			Data: map[string]any{"untold": n, "untold_before": n},
+		})
+	}
+	k.kept, k.dropped, k.lookout = nil, nil, k.lookout.telling(k)
+}

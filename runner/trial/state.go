@@ -1,0 +1,209 @@
+package trial
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/bounded"
+	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/internal/tree"
+	"github.com/waza-isolate/waza/mcp/proxy"
+	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/sandbox"
+)
+
+const (
+	// maxLooked is how many bytes of a server's file are kept.
+	maxLooked = 1 << 20
+	// maxReply is how many bytes of a server's answer to a call of ours are kept.
+	maxReply = 1 << 20
+)
+
+// keepAsked has the processes of servers kept that graders ask.
+func (tr *trialRun) keepAsked() {
+	tr.keepers = map[string]*keeper{}
+	asked := tr.asks(evidence.StepCall)
+	for i, h := range tr.hosts {
+		for _, ask := range asked {
+			name := ask.What.(evidence.CallAsk).Server
+			if h.plan.Name == name && h.plan.Transport == mcpconfig.Stdio && tr.keepers[name] == nil {
+				tr.servers[i], tr.keepers[name] = keeping(tr.servers[i])
+			}
+		}
+	}
+}
+
+// closeKeepers ends what was kept of servers.
+func (tr *trialRun) closeKeepers() {
+	var all sync.WaitGroup
+	for _, k := range tr.keepers {
+		all.Go(k.close)
+	}
+	all.Wait()
+}
+
+// askServers does what graders ask of servers, in their order, after the agent has
+// stopped and its sessions are over.
+func (tr *trialRun) askServers(ctx context.Context) error {
+	talks := map[string]*inquest{}
+	defer func() {
+		for _, talk := range talks {
+			talk.close()
+		}
+		tr.closeKeepers()
+	}()
+	for _, ask := range tr.asks(evidence.StepCall, evidence.StepFiles) {
+		var answer any
+		var unanswered error
+		switch what := ask.What.(type) {
+		case evidence.FileAsk:
+			answer, unanswered = tr.lookAt(ctx, what)
+		case evidence.CallAsk:
+			if talks[what.Server] == nil {
+				talks[what.Server] = &inquest{}
+			}
+			answer, unanswered = tr.ask(ctx, talks[what.Server], what)
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := tr.foreignEnding(ctx); err != nil {
+			return err
+		}
+		if err := tr.step(ask, answer, unanswered); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inquest is what the runner has to do with one server on its own account.
+type inquest struct {
+	talk    *proxy.Inquiry // nil before it is opened, and where that failed
+	process string
+	failed  error // why it could not be opened
+}
+
+func (q *inquest) close() {
+	if q.talk != nil {
+		q.talk.Close()
+	}
+}
+
+// open begins the conversation: with the process of the agent's last session where the
+// server has processes for sessions, else in a session of the runner's.
+func (q *inquest) open(ctx context.Context, tr *trialRun, server proxy.Server) {
+	if q.talk != nil || q.failed != nil {
+		return
+	}
+	q.process = evidence.ProcessServer
+	if k := tr.keepers[server.Name]; k != nil {
+		if kept := k.take(); kept != nil {
+			q.process = evidence.ProcessLast
+			q.talk, q.failed = k.resume(ctx, kept)
+			return
+		}
+		q.process, server = evidence.ProcessNew, k.server
+	}
+	q.talk, q.failed = proxy.Inquire(ctx, proxy.Limits{}, server)
+}
+
+// ask makes one call.
+func (tr *trialRun) ask(ctx context.Context, q *inquest, what evidence.CallAsk) (*evidence.CallAnswer, error) {
+	i := slices.IndexFunc(tr.servers, func(s proxy.Server) bool { return s.Name == what.Server })
+	if i < 0 {
+		return nil, fmt.Errorf("%w: the trial has no server %q", errUnanswered, what.Server)
+	}
+	q.open(ctx, tr, tr.servers[i])
+	if q.failed != nil {
+		return &evidence.CallAnswer{Process: q.process, Outcome: evidence.OutcomeTransportError, Message: q.failed.Error()}, nil
+	}
+	limited, cancel := context.WithTimeout(ctx, time.Duration(what.Seconds)*time.Second)
+	defer cancel()
+	reply, err := q.talk.Call(limited, what.Tool, what.Arguments)
+	a := &evidence.CallAnswer{Process: q.process, Result: reply.Result, Error: reply.Error}
+	switch {
+	case err != nil && limited.Err() != nil:
+		a.Outcome, a.Message = evidence.OutcomeTimeout, fmt.Sprintf("the server did not answer within %d s", what.Seconds)
+	case err != nil:
+		a.Outcome, a.Message = evidence.OutcomeTransportError, err.Error()
+	case len(reply.Result)+len(reply.Error) > maxReply:
+		return nil, fmt.Errorf("%w: server %q answered to %s with %d bytes, and at most %d are kept",
+			errUnanswered, what.Server, what.Tool, len(reply.Result)+len(reply.Error), maxReply)
+	case len(reply.Error) > 0:
+		a.Outcome = evidence.OutcomeProtocolError
+	case isToolError(reply.Result):
+		a.Outcome = evidence.OutcomeToolError
+	default:
+		a.Outcome = evidence.OutcomeOK
+	}
+	return a, nil
+}
+
+func isToolError(result json.RawMessage) bool {
+	return string(jsontext.Member(result, "isError")) == "true"
+}
+
+// lookAt looks at one path of a server's container.
+func (tr *trialRun) lookAt(ctx context.Context, what evidence.FileAsk) (*evidence.FileAnswer, error) {
+	i := slices.IndexFunc(tr.hosts, func(h *host) bool { return h.plan.Name == what.Server })
+	if i < 0 {
+		return nil, fmt.Errorf("%w: the trial has no server %q", errUnanswered, what.Server)
+	}
+	finder, ok := tr.hosts[i].sandbox.(sandbox.Finder)
+	if !ok || tr.hosts[i].plan.Remote {
+		return nil, fmt.Errorf("%w: server %q has no container to look into", errUnanswered, what.Server)
+	}
+	ctx, cancel := context.WithTimeout(ctx, collectTimeout)
+	defer cancel()
+	var found bytes.Buffer
+	err := finder.Find(ctx, what.Server, what.Path, &bounded.Head{W: &found, Limit: maxLooked + 64<<10, Fail: errTooLarge})
+	if err != nil && !errors.Is(err, errTooLarge) {
+		return nil, fmt.Errorf("%w: %s in the container of server %q: %w", errUnanswered, what.Path, what.Server, err)
+	}
+	return readFound(&found, what)
+}
+
+// readFound reads the answer to one look, which is hostile.
+func readFound(found io.Reader, what evidence.FileAsk) (*evidence.FileAnswer, error) {
+	e, err := tree.First(found)
+	if errors.Is(err, io.EOF) {
+		return &evidence.FileAnswer{}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: what came of it cannot be read: %w", errUnanswered, what.Path, err)
+	}
+	a := &evidence.FileAnswer{Kind: e.Kind(), Size: e.Size}
+	if at := path.Clean("/" + e.Name); at != path.Clean(what.Path) {
+		a.At = at
+	}
+	switch {
+	case !what.Content:
+	case a.Kind != tree.File:
+		a.Unread = "it is not a file"
+	case e.Size > maxLooked:
+		a.Unread = fmt.Sprintf("it has %d bytes, and at most %d are looked into", e.Size, maxLooked)
+	default:
+		content, err := io.ReadAll(io.LimitReader(e.Content, maxLooked))
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("%w: %s: %w", errUnanswered, what.Path, err)
+		case !utf8.Valid(content):
+			a.Unread = "it is not UTF-8 text"
+		default:
+			text := string(content)
+			a.Content = &text
+		}
+	}
+	return a, nil
+}
