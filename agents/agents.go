@@ -1,6 +1,6 @@
-// Package agents is the agents that come with waza and run inside the agent's
-// container as our own executable. An agent that is somebody's program needs
-// nothing here: see the command executor in package runner.
+// Package agents holds the agents that come with waza and run inside the agent's container
+// as our own executable. An agent that is somebody's program needs nothing here: see the
+// command executor in package runner.
 package agents
 
 import (

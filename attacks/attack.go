@@ -1,9 +1,9 @@
-// Package attacks is what waza's promises are held against: attacks by servers,
-// agents and graders' programs, each with the promise that it tries to break, the
-// defence that holds it, and how one sees from outside whether it succeeded. Its tests
-// carry them out with the real executable on a real engine, and once more with each
-// defence taken out, where the attack must succeed: a suite in which nothing could ever
-// succeed shows nothing. What is taken out is a constant of package defence.
+// Package attacks lists attacks by servers, agents and graders' programs, each with the
+// promise that it tries to break, the defence that stops it, and how to see from outside
+// whether it succeeded. Its tests carry them out with the real executable on a real
+// engine, and once more with each defence taken out, where the attack must succeed: a
+// suite in which nothing could ever succeed shows nothing. What is taken out is a constant
+// of package defence.
 //
 // What attacks is the program in hostile, and process 1 by package hostileguest; what they
 // and this package all know is in part.

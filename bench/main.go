@@ -1,6 +1,5 @@
-// Command bench measures what isolation costs, beside what the engine costs without
-// it: every figure is a ratio or a difference of two things that were measured in
-// turn, in one run, on one machine. docs/performance.md says what each figure is.
+// Command bench measures what isolation costs, as ratios to and differences from the bare
+// engine, measured in turn in one run.
 //
 // It makes nothing that it does not remove, also when it is interrupted, and touches
 // nothing that is not its own.

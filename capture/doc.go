@@ -1,5 +1,5 @@
-// Package capture reads what crossed the proxy: frames become calls, the tools
-// that servers listed and how these changed, and a list of what could not be seen.
+// Package capture reads what crossed the proxy: it turns frames into calls and catalogs of
+// tools, and lists what could not be seen.
 //
 // It is pure: frames in, values out. It understands both eras of the protocol,
 // sessions opened by initialize and stateless requests with their rounds of

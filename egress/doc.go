@@ -1,5 +1,5 @@
-// Package egress lets programs of a sandbox's box reach hosts outside that the eval
-// allows, and none else.
+// Package egress lets programs in a sandbox reach the outside hosts that the eval allows,
+// and no others.
 //
 // A box has no route anywhere. For each name that it may reach it has an address of its
 // own loopback, where connections are handed to the runner, and one for all of them,

@@ -1,6 +1,6 @@
-// Package eval is waza's eval and task files: their Go types, which are also
-// what the JSON Schemas are generated from, a strict reader for them, and what
-// they come to once defaults, fixtures and layers are resolved.
+// Package eval reads eval and task files: it defines their types, which the JSON Schemas
+// are generated from, reports mistakes with their lines, and resolves defaults, fixtures
+// and overlays.
 //
 // It starts nothing, expands no variables and knows no engine.
 package eval

@@ -1,5 +1,5 @@
-// Package evidence is a run's directory: the names of its files, the records in
-// them, and how they are written and read back.
+// Package evidence defines the directory of a run: its files, the records in them, and how
+// they are written and read.
 //
 // It holds what happened and judges nothing. Writers append a record when the
 // thing happens; readers need no engine, no network and no process of the run.

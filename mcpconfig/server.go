@@ -1,5 +1,5 @@
-// Package mcpconfig is the configuration of MCP servers: what it means, whether
-// it holds together, how variables enter it and how one layer lies over another.
+// Package mcpconfig holds the configuration of MCP servers: validation, variables, and how
+// one layer overrides another.
 //
 // It starts nothing and reads no files.
 package mcpconfig

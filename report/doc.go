@@ -1,5 +1,4 @@
-// Package report shows runs as pages of HTML: one file that needs no network, or pages of
-// a server.
+// Package report renders runs as HTML pages, in one file or served.
 //
 // What it shows was captured of strangers. All of it goes through html/template and, where
 // it is of one line or could change the order of what is shown, through internal/visible;

@@ -1,5 +1,5 @@
-// Package results is what a run amounts to: results.json in waza's format, the
-// tables at a run's end, and the exit code.
+// Package results computes the figures of a run, results.json in waza's format, and
+// compares runs.
 //
 // It computes from records alone: no file is read, no clock asked, and chance is
 // seeded, so the same records give the same bytes. It grades nothing. What calls and

@@ -1,5 +1,5 @@
-// Package sandbox is what the runner asks of a backend's sandbox: the containers of one
-// trial, where programs are started in them and files put and collected, and why one ended.
+// Package sandbox defines the sandbox of one trial: starting programs in its containers,
+// copying files in and out, and reporting why a container ended.
 //
 // A sandbox does only what every backend can do. What some can do besides is an interface
 // of its own, which the runner looks for. The package decides nothing and starts nothing.

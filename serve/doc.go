@@ -1,5 +1,5 @@
-// Package serve shows run directories to a browser and to programs on the same machine:
-// the pages of report, runs as they happen, and JSON.
+// Package serve serves run directories over HTTP on the same machine: pages, JSON, and
+// runs at work as events.
 //
 // It reads what is on disk when it is asked, and keeps nothing of its own there. What a
 // run holds was captured of strangers: no link in it is followed, no file of it is served

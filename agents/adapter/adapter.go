@@ -1,7 +1,6 @@
-// Package adapter reads how a command-line agent is run, from a file for each: what
-// its image is made of, its command line, how it gets the prompt, its servers and its
-// model, and where it tells what it did. Those that come with waza are embedded; a
-// user's own have the same format.
+// Package adapter reads how a command-line agent is run: what its image is made of, its
+// command line, how it gets its prompt, servers and model, and where it reports what it
+// did. Those that come with waza are embedded; a user's own have the same format.
 //
 // It is pure: it starts nothing, and knows neither trials nor engines.
 package adapter

@@ -1,6 +1,6 @@
-// Package llm is an agent loop of our own: it asks a model through an endpoint that
-// speaks OpenAI's chat completions, runs the tools that the model asks for, and ends with
-// the model's answer. It is there to evaluate servers and models rather than agents.
+// Package llm is an agent that loops with a model over OpenAI's chat completions API: it
+// runs the tools that the model asks for and ends with the model's answer. It is there to
+// evaluate servers and models rather than agents.
 //
 // It has no opinion of its own: no plan, no memory beyond the conversation, nothing that
 // shortens it. It does not stream, and it does not answer what servers ask of their

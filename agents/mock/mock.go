@@ -1,5 +1,5 @@
-// Package mock is waza's mock agent: it answers without a model and without
-// tools, so that an eval's own machinery can be tried.
+// Package mock is an agent that answers without a model and without tools, to try out the
+// rest of an eval.
 //
 // It never reads a file's content. A deterministic agent that does something is
 // package script.

@@ -1,7 +1,6 @@
-// Package script is a deterministic agent: it does what a task's script says,
-// step by step, and speaks real MCP over the network to the servers of mcp.json.
-// Examples, tests and benchmarks stand on it where a model would answer
-// differently each time.
+// Package script is a deterministic agent: it follows a task's script step by step and
+// speaks MCP to the servers of mcp.json. Examples, tests and benchmarks stand on it where
+// a model would answer differently each time.
 //
 // It is not a language. It has no conditions and no functions, it does not retry,
 // and it does not answer what a server asks of its client (sampling, elicitation,

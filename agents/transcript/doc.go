@@ -1,5 +1,5 @@
-// Package transcript reads what an agent tells of itself, in lines of JSON of its own
-// kind, as waza's events. Which lines tell what is said by a mapping of paths.
+// Package transcript reads the JSON lines in which an agent reports what it does, and maps
+// them to waza's events. Which lines tell what is said by a mapping of paths.
 //
 // It is pure, and takes the agent's word for everything: what was really called is
 // captured elsewhere. What it reads is hostile: lines are bounded, none is held in

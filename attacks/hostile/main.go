@@ -1,6 +1,6 @@
-// Command hostile is what attacks in the attack suite: a server over stdio or HTTP, an
-// agent, and a grader's program, by the name of the attack. It bounds itself, so that
-// nothing breaks where a defence is missing.
+// Command hostile is the hostile server, agent or grader's program of the attack suite, by
+// the name of the attack. It bounds itself, so that nothing breaks where a defence is
+// missing.
 package main
 
 import (

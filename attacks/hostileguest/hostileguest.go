@@ -1,7 +1,7 @@
-// Package hostileguest has process 1 of a container attack, as one would that the
-// container's program had taken over. An executable that imports it is hostile where it
-// is a guest, and as it was everywhere else. None that is shipped does: the tests of
-// package attacks build one, with a file more.
+// Package hostileguest is a hostile process 1, as if a program in the container had taken
+// the guest over. An executable that imports it is hostile where it is a guest, and as it
+// was everywhere else. None that is shipped does: the tests of package attacks build one,
+// with a file more.
 //
 // It stands between the runner and the real guest, passes on what they say to each other,
 // and adds frames of its own. Which, the last argument of a program says that the runner

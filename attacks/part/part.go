@@ -1,4 +1,4 @@
-// Package part is what the hostile program and those who judge its attacks both know.
+// Package part holds what the hostile program and the tests that judge it both need.
 package part
 
 import (

@@ -1,7 +1,6 @@
-// Package mcppeer is both ends of what the benchmark measures: a small MCP server, on
-// stdio or on streamable HTTP, and a client that calls it and takes the time. Both
-// do as little as they can, so that what is between them shows. Neither is a model
-// of how MCP is to be spoken: they know just what they say to each other.
+// Package mcppeer is a small MCP server and a client that calls it and measures the time.
+// Both do as little as they can, so that what is between them shows. Neither is a model of
+// how MCP is to be spoken: they know just what they say to each other.
 package mcppeer
 
 import (

@@ -1,5 +1,5 @@
-// Package canary finds planted values in bytes that leave: values that have no business
-// there, so that whoever sends them has read what it should not pass on.
+// Package canary finds canaries, planted values that should stay where they are, in bytes
+// that leave.
 //
 // A value is found as it is, in base64 at any alignment (both alphabets), in hex and in
 // base32; each of these also behind escapes of JSON, two deep, and of URLs. Letters of

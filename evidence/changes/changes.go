@@ -1,4 +1,4 @@
-// Package changes says what became of a tree of files, from its tars of before and after.
+// Package changes compares a tree of files before and after, from two tars.
 //
 // Both are an agent's. So all is bounded, in entries, bytes and lines, and what is left
 // out is counted. It judges nothing.

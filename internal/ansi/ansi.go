@@ -1,5 +1,5 @@
-// Package ansi colours text for terminals, in few of the sixteen colours that all of
-// them have. What a colour says is to be said by a word too: not everybody sees it.
+// Package ansi colours text for terminals. What a colour says is to be said by a word too:
+// not everybody sees it.
 package ansi
 
 // Style says whether text is coloured. The zero Style leaves it as it is.

@@ -1,5 +1,4 @@
-// Package apikey tells keys of providers from what is none, before anybody is asked with
-// one.
+// Package apikey rejects texts that cannot be keys of model providers.
 package apikey
 
 import (

@@ -1,5 +1,5 @@
-// Package archtest holds the import graph: what ARCHITECTURE.md says of who knows
-// what, as a test. It looks at imports alone, not at how they are used.
+// Package archtest tests the structure of the module: which package imports which, and what
+// the documents say of packages.
 package archtest
 
 import (
@@ -25,6 +25,7 @@ const (
 type pkg struct {
 	ImportPath   string
 	Dir          string
+	Doc          string // the first sentence of its comment
 	GoFiles      []string
 	Standard     bool
 	Imports      []string
@@ -36,7 +37,7 @@ type pkg struct {
 // tests' own dependencies.
 func list(t *testing.T, args ...string) []pkg {
 	t.Helper()
-	cmd := exec.Command("go", append([]string{"list", "-json=ImportPath,Dir,GoFiles,Standard,Imports,TestImports,XTestImports"}, args...)...)
+	cmd := exec.Command("go", append([]string{"list", "-json=ImportPath,Dir,Doc,GoFiles,Standard,Imports,TestImports,XTestImports"}, args...)...)
 	cmd.Env = append(cmd.Environ(), "GOOS=linux", "CGO_ENABLED=0")
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package bounded limits what others may have us keep: the beginning of a stream, both its
-// ends, and the bytes that several holders keep together.
+// Package bounded limits what strangers have us keep: the beginning of a stream, both its
+// ends, and bytes that several holders share.
 package bounded
 
 import (

@@ -1,6 +1,6 @@
-// Package browsertest opens pages in a real browser for tests: headless Chromium, by its
-// DevTools protocol. A test says how a page is seen, works it as a person would, and holds
-// what the browser noted against what it expects.
+// Package browsertest opens pages in headless Chromium for tests. A test says how a page
+// is seen, works it as a person would, and holds what the browser noted against what it
+// expects.
 //
 // The browser resolves no name and reaches this machine's loopback alone. Everything has a
 // deadline, for machines that are busy; nothing of it is left after the test.

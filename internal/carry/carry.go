@@ -1,4 +1,5 @@
-// Package carry joins two connections. It opens none and bounds nothing.
+// Package carry copies between two connections until both are done. It opens none and
+// bounds nothing.
 package carry
 
 import (

@@ -1,5 +1,5 @@
-// Package checkup is what `waza doctor` finds: checks, how each went, and what a
-// person can do. It looks at nothing itself.
+// Package checkup holds the checks of `waza doctor`, their results and what to do about
+// them. It looks at nothing itself.
 package checkup
 
 // Status is how a check went.

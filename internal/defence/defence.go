@@ -1,8 +1,8 @@
-// Package defence names each defence that a test takes out, to show that the attacks
-// that it holds succeed without it. Each is a constant that is true, so the compiler
-// leaves out what would do without it, and no file, variable or argument switches
-// anything. The tests of package attacks build weakened executables with another copy
-// of this one file, through go build -overlay.
+// Package defence names each defence as a constant that a test can turn off, to show that
+// an attack then succeeds. Each is a constant that is true, so the compiler leaves out
+// what would do without it, and no file, variable or argument switches anything. The tests
+// of package attacks build weakened executables with another copy of this one file,
+// through go build -overlay.
 //
 // The package has nothing else, and imports nothing.
 package defence

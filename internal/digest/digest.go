@@ -1,4 +1,4 @@
-// Package digest tells the SHA-256 of files, in hexadecimal.
+// Package digest computes the SHA-256 of files in hexadecimal.
 package digest
 
 import (

@@ -1,6 +1,6 @@
 //go:build linux || darwin
 
-// Package disk tells how much room a filesystem has.
+// Package disk reports how much room a filesystem has.
 package disk
 
 import "golang.org/x/sys/unix"

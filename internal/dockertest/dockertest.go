@@ -1,5 +1,4 @@
-// Package dockertest is what tests that use a Docker engine share: that there is
-// one, that it has an image, a waza executable, and what a run has on the engine.
+// Package dockertest holds what tests that use a Docker engine share.
 //
 // It makes nothing on the engine and removes nothing but images it is told to: what
 // a test makes is the test's to take away. Everything is looked up by the id of one

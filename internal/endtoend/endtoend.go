@@ -1,5 +1,5 @@
-// Package endtoend tells the headers of HTTP that are passed on from those that belong
-// to one connection; RFC 9110, section 7.6.1.
+// Package endtoend tells end-to-end HTTP headers from hop-by-hop ones (RFC 9110, section
+// 7.6.1).
 package endtoend
 
 import (

@@ -1,5 +1,4 @@
-// Package frontmatter reads the YAML between the lines --- that a SKILL.md begins with,
-// and what comes behind it.
+// Package frontmatter reads the YAML front matter of a SKILL.md and the text after it.
 package frontmatter
 
 import (

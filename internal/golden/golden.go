@@ -1,4 +1,4 @@
-// Package golden compares what code makes with files that hold what it is to make.
+// Package golden compares output with golden files.
 package golden
 
 import (

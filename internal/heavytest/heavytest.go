@@ -1,7 +1,4 @@
-// Package heavytest marks tests that the race detector makes ten times as slow, by the
-// memory they move, and that have no more to show it than lighter ones do. scripts/test
-// runs those that are marked without it, with the attacks where their package is one that
-// it runs under the detector.
+// Package heavytest marks tests that move too much memory to run under the race detector.
 package heavytest
 
 import "testing"

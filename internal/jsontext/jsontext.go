@@ -1,6 +1,5 @@
-// Package jsontext reads JSON where it stands: it writes and reads the inside of long
-// strings piece by piece, and walks objects and arrays, so that nobody needs a second
-// copy of one.
+// Package jsontext reads JSON in place: it walks objects and arrays and reads long strings
+// piece by piece, without copying.
 package jsontext
 
 import (

@@ -1,7 +1,6 @@
-// Package jsonvalue compares JSON values as this project does everywhere: numbers
-// by value and exact to the last digit (1 = 1.0), strings as they are, arrays in
-// order, objects without regard to the order of keys, and no type for another
-// (1 ≠ "1", 1 ≠ true).
+// Package jsonvalue compares JSON values: numbers by value to the last digit (1 = 1.0),
+// strings exactly, arrays in order, objects without regard to key order, and no type equal
+// to another.
 package jsonvalue
 
 import (

@@ -1,5 +1,4 @@
-// Package judgetest is a scripted endpoint of chat completions, for tests: what it
-// answers is told beforehand, and what it was asked is told afterwards.
+// Package judgetest is a scripted chat completions endpoint for tests.
 package judgetest
 
 import (

@@ -1,4 +1,4 @@
-// Package linediff finds which lines of a text became which of another. It bounds the
+// Package linediff finds which lines of one text became which of another. It bounds the
 // work that texts can make: beyond it, all lines are taken out and others put in.
 package linediff
 

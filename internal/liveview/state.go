@@ -1,6 +1,4 @@
-// Package liveview says on a few lines what a run is at work on: what it has been told,
-// a time and the size of a terminal become lines, and lines become what to write to a
-// terminal so that they stay its last ones.
+// Package liveview renders a run's progress as the last lines of a terminal.
 //
 // It reads no clock and writes nothing.
 package liveview

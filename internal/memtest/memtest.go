@@ -1,5 +1,5 @@
-// Package memtest runs what a test attacks in a process of its own, so that its
-// memory can be told from the attacker's.
+// Package memtest runs what a test attacks in a process of its own, so that its memory can
+// be measured apart from the attacker's.
 package memtest
 
 import (

@@ -1,4 +1,4 @@
-// Package procgroup ends a program with all that it has started.
+// Package procgroup ends a program and everything that it started.
 package procgroup
 
 import (

@@ -1,5 +1,5 @@
-// Package procid tells processes apart beyond their numbers, which are used again:
-// by when they were started, and in which run of the system.
+// Package procid identifies processes by boot, start time and number, since numbers are
+// used again.
 package procid
 
 import (

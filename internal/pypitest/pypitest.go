@@ -1,5 +1,4 @@
-// Package pypitest serves a Python index (PEP 503) of a test's own, with wheels
-// that the test makes, to builds on the engine.
+// Package pypitest serves a Python package index (PEP 503) with wheels that a test makes.
 package pypitest
 
 import (

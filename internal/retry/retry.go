@@ -1,6 +1,5 @@
-// Package retry asks again what may be answered another time: as late as whoever is asked
-// wants it, else later each time, and not for ever. It knows what answers over HTTP say of
-// that, and sends none.
+// Package retry repeats requests with growing delays, and waits as long as the other side
+// asks. It knows what answers over HTTP say of that, and sends none.
 package retry
 
 import (

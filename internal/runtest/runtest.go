@@ -1,6 +1,5 @@
-// Package runtest makes run directories for tests without an engine: what servers and
-// agents would have sent goes through the writers of evidence, is captured, graded and
-// summed up as in a run. It holds no figures and no verdicts of its own.
+// Package runtest makes run directories for tests without an engine. It holds no figures
+// and no verdicts of its own.
 package runtest
 
 import (

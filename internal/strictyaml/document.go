@@ -1,6 +1,5 @@
-// Package strictyaml reads a YAML or JSON file into a Go value and reports everything
-// that is wrong with it at once: unknown, duplicate, missing and mistyped keys,
-// each with file, line, column, an excerpt, and what to do about it.
+// Package strictyaml decodes YAML and JSON files into Go values and reports every mistake
+// at once, with file, line, column, an excerpt and a suggestion.
 //
 // A struct says what is allowed by its tags. `json` names the key; a key
 // without omitempty or omitzero is required and must not be empty. `enum`

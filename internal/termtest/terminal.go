@@ -1,5 +1,4 @@
-// Package termtest is for tests: a terminal that understands what waza writes to one, and
-// a real pseudoterminal to write it to.
+// Package termtest provides a small terminal emulator and a pseudoterminal for tests.
 package termtest
 
 import (

@@ -1,5 +1,5 @@
-// Package text makes texts for persons: counts, lists, and the beginnings of what may be
-// long. What strangers wrote is made visible whole ([Visible]), or is printed without what
+// Package text formats text for people: counts, lists, and the beginnings of long texts.
+// What strangers wrote is made visible whole ([Visible]), or is printed without what
 // terminals and CI systems obey ([Inert]).
 package text
 

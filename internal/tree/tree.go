@@ -1,6 +1,5 @@
-// Package tree carries trees of files as tar, in and out of directories that
-// hostile programs write to: it never follows a link out of one, and never fails
-// for what it finds there.
+// Package tree packs and unpacks trees of files as tar, in and out of directories that
+// hostile programs write to, and never follows a link out of one.
 //
 // It holds nothing in memory and bounds no size: writers do.
 package tree

@@ -1,7 +1,7 @@
-// Package upstreamtest reads a results.json in tests as the tools of upstream waza do: by
-// types that mirror those of its reader. A value of another JSON type than these have
-// makes upstream refuse the whole file, so what can be decoded here can be compared,
-// graded and served there. Keys that upstream does not know it passes over.
+// Package upstreamtest reads results.json in tests as the tools of upstream waza do. A
+// value of another JSON type than these have makes upstream refuse the whole file, so what
+// can be decoded here can be compared, graded and served there. Keys that upstream does
+// not know it passes over.
 package upstreamtest
 
 import (

@@ -1,5 +1,5 @@
-// Package wholefile reads what people hand over whole, up to a size: a file that is larger
-// is refused before it takes memory, and what is no file before it is waited for.
+// Package wholefile reads files whole, up to a size, and refuses what is not a regular
+// file.
 package wholefile
 
 import (

@@ -1,6 +1,6 @@
-// Package written says how encoders write a value: as it is, in hexadecimal digits, in
-// base32 and in base64, there amid any other bytes. It is for those who look for values,
-// and knows no escapes: what they do about these differs.
+// Package written encodes a value in the ways in which it may appear between other bytes:
+// as it is, in hexadecimal, base32 and base64. It is for those who look for values, and
+// knows no escapes: what they do about these differs.
 package written
 
 import (

@@ -1,6 +1,5 @@
-// Package catalog is what an MCP server says that it has: its instructions, tools,
-// resources, resource templates and prompts, as it wrote them; what of it somebody
-// pinned; and how another offer differs from that.
+// Package catalog holds what an MCP server lists (instructions, tools, resources,
+// prompts), the pins of that, and the differences between two lists.
 //
 // It is pure. Every byte of an offer is the server's word. What a call answers is no
 // part of it, and neither is what a server does.

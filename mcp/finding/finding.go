@@ -1,6 +1,5 @@
-// Package finding marks places in what an MCP server says of itself that a person should
-// read before a model does: text that gives orders to a model, text that people do not see
-// as models do, and entries of which a model may have another one than people read.
+// Package finding finds places in an MCP server's descriptions that a person should read:
+// orders to a model, text that people do not see, and ambiguous entries.
 //
 // It marks and does not judge. Descriptions of honest servers give orders too, and a
 // server that means harm can do it in words that nothing here knows. So a mark is no

@@ -1,6 +1,5 @@
-// Package mock is MCP servers that answer calls from a table, as an eval's mcp_mocks
-// write them. The first response whose conditions hold is the answer; a call that none
-// matches is a tool error.
+// Package mock answers MCP calls from a table, as an eval's mcp_mocks define it. The first
+// response whose conditions hold is the answer; a call that none matches is a tool error.
 //
 // A server here is a [process.Process] without a program: it runs in the runner, behind the
 // same proxy as any other server. It knows nothing of trials.

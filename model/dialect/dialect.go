@@ -1,6 +1,5 @@
-// Package dialect reads what agents and models say to each other over HTTP, in the
-// four shapes that there are: OpenAI's chat completions and responses, Anthropic's
-// messages and Google's generateContent, streamed and not.
+// Package dialect reads requests and answers of four model APIs, streamed or not: OpenAI's
+// chat completions and responses, Anthropic's messages, Google's generateContent.
 //
 // It is pure: bytes in, values out. Nothing that it reads is believed to be well
 // formed, and what it does not know it leaves out.

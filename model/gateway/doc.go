@@ -1,7 +1,8 @@
-// Package gateway is the gateway to models: what an agent finds at http://model. A request
-// for /PROVIDER/rest goes to that provider's base URL and rest, with the provider's key in
-// place of whatever credentials came, and the answer goes back as it comes, byte for byte.
-// Each request is recorded with its whole answer.
+// Package gateway is the agent's gateway to models, at http://model: it adds keys, passes
+// bytes on, records, and enforces limits. A request for /PROVIDER/rest goes to that
+// provider's base URL and rest, with the provider's key in place of whatever credentials
+// came, and the answer goes back as it comes, byte for byte. Each request is recorded with
+// its whole answer.
 //
 // Bytes are never encoded anew: a copy of them is read for what they say. Two things are
 // kept from the agent: cookies, and a provider's secrets, which are blanked at their

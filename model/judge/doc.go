@@ -1,4 +1,4 @@
-// Package judge asks models through endpoints that speak OpenAI's chat completions.
+// Package judge asks models that judge, over OpenAI's chat completions API.
 //
 // It takes a question as it is on record and brings an answer to be put on record. It
 // neither writes questions nor reads what answers say: package grading does both.

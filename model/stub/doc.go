@@ -1,6 +1,4 @@
-// Package stub is a model that answers by script: it calls the tools and says the
-// words that a file tells it to, in the shapes of OpenAI's chat completions and
-// responses, Anthropic's messages and Google's generateContent, streamed and not.
+// Package stub is a model that answers from a script, in the formats of four model APIs.
 //
 // Which turn a conversation is at is read from the conversation itself: the ids of
 // tool calls carry the turn that made them. So a request that is sent again gets the

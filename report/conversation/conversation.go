@@ -1,6 +1,5 @@
-// Package conversation puts a trial's evidence together in the order in which a person
-// reads it: what the agent was told, what models answered, what was called of it on the
-// wire, and what came of all.
+// Package conversation puts a trial's evidence into the order in which a person reads it:
+// prompt, model answers, calls, and verdicts.
 //
 // It judges nothing, and says of nothing more than is on record.
 package conversation

@@ -1,6 +1,5 @@
-// Package inspection is what `waza inspect` tells of servers, as a document and as a page
-// for a terminal: who they say that they are, what they list, which places of that are
-// marked, what they did meanwhile, how they were held, and what could not be seen.
+// Package inspection renders what `waza inspect` found out about servers, as a document
+// and for a terminal.
 //
 // It is pure and judges nothing: whether to trust a server a person decides. All that it
 // tells of a server's own words is written so that a terminal shows it as it is.

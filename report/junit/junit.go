@@ -1,6 +1,5 @@
-// Package junit writes a run's results as JUnit XML, the form that Jenkins, GitLab and
-// actions for GitHub read. What it writes is valid by the schema of Ant's JUnit tasks,
-// the strictest in use, and so by Jenkins' own.
+// Package junit writes a run's results as JUnit XML. What it writes is valid by the schema
+// of Ant's JUnit tasks, the strictest in use, and so by Jenkins' own.
 //
 // A run is one suite, and each of its tasks a case, under the names that waza gives them:
 // passed; a failure, where graders say so of a trial; an error, where there is no verdict

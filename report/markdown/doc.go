@@ -1,5 +1,5 @@
-// Package markdown writes what a run came to, or several compared, as a comment for a
-// pull request on GitHub.
+// Package markdown writes a run, or a comparison of several, as a comment for a pull
+// request.
 //
 // Texts of strangers are shown as code, and in no other way: in code, GitHub makes no
 // links of addresses, names, numbers of issues and digests of commits, and draws neither

@@ -1,5 +1,5 @@
-// Package terminal writes runs for a terminal: the tables at the end of a run and of a
-// comparison, why trials did not pass, and the conversation of a trial.
+// Package terminal writes runs for a terminal: tables, why trials did not pass, and the
+// conversation of a trial.
 //
 // What strangers said is in all of it. It is written without characters that control a
 // terminal, and where it has lines of its own they are set in, so that they cannot look

@@ -1,5 +1,5 @@
-// Package cmdmock is command-line programs that answer from a table, as an eval's
-// command_mocks write them. The first response whose conditions hold is the answer; an
+// Package cmdmock answers for command-line programs from a table, as an eval's
+// command_mocks define it. The first response whose conditions hold is the answer; an
 // invocation that none matches fails.
 //
 // The program in the agent's box is our own executable, under the command's name: it asks the

@@ -1,5 +1,5 @@
-// Package gitrepo gets a commit of a git repository for a workspace: from a directory or a
-// bundle of this machine, or over https. It asks the git command of this machine.
+// Package gitrepo fetches a commit of a git repository, local or over https, for a
+// workspace. It asks the git command of this machine.
 //
 // The repository is a stranger's. Git reads no configuration but what is given here, and
 // runs no hook, no filter, no credential helper and no other program that the repository

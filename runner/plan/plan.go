@@ -1,7 +1,6 @@
-// Package plan makes the plan of every trial of an eval: plain data, decided before
-// anything starts, and printed by --dry-run. It reads the files of the eval and the
-// variables that it is given, and touches nothing else: no network, no processes, no
-// engine, no clock.
+// Package plan plans every trial of an eval: plain data, decided before anything starts,
+// and printed by --dry-run. It reads the files of the eval and the variables that it is
+// given, and touches nothing else: no network, no processes, no engine, no clock.
 package plan
 
 import (

@@ -1,5 +1,5 @@
-// Package guest is the runner's hand in a container: process 1 of every container
-// of a trial, and the runner's side of the talk with it.
+// Package guest is process 1 of every container of a trial, and the runner's side of the
+// connection to it.
 //
 // The two ends share one yamux session over the container's attached stdin and
 // stdout. Each stream is one verb:

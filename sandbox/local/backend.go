@@ -1,5 +1,5 @@
-// Package local is the process backend: agent and servers are subprocesses of the
-// runner in a temporary directory, and listeners are on loopback.
+// Package local is the backend without isolation: agent and servers are processes of this
+// machine in a temporary directory.
 //
 // It isolates nothing. What it promises is that processes and directories go when
 // their trial does, and it says what it does not promise.

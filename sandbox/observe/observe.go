@@ -1,6 +1,6 @@
-// Package observe is what the programs of a box do beside answering: which files they
-// change, which programs they start, and where they try to connect to. It has the words
-// for that, and counts it within bounds.
+// Package observe counts what the programs of a container do besides answering: files
+// changed, programs started, connections tried. It has the words for that, and counts it
+// within bounds.
 //
 // It watches nothing itself and blames nobody.
 package observe

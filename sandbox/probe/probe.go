@@ -1,6 +1,6 @@
-// Package probe is the programs that try to get out of a container, and that
-// listen outside for whatever does. They are part of our own executable, so they
-// run wherever a guest does.
+// Package probe holds the programs that try to get out of a container, and the listeners
+// outside that notice. They are part of our own executable, so they run wherever a guest
+// does.
 //
 // An attack breaks nothing: what it opens it closes, what it adds it removes, and it
 // writes nothing to what it must not have. It says what it saw; what arrived is for

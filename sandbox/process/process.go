@@ -1,5 +1,5 @@
-// Package process says what a program started in a sandbox looks like from the
-// runner, whichever backend started it.
+// Package process defines a program that was started in a sandbox, whatever backend
+// started it.
 package process
 
 import (

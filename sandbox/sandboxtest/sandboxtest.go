@@ -1,5 +1,4 @@
-// Package sandboxtest is one suite that every backend passes: what the runner
-// counts on, whatever programs run on.
+// Package sandboxtest is the test suite that every backend passes.
 //
 // It says nothing of walls: those are each backend's own.
 package sandboxtest

@@ -1,5 +1,5 @@
-// Package selftest tries to get out of a sandbox of the kind that a run is about
-// to use, on its engine and with its build of waza, and says what came of it.
+// Package selftest attacks a sandbox of the kind that a run is about to use, and reports
+// what got out.
 //
 // What is probed is opened as a trial's sandbox is. Two are opened, so that one can
 // reach for the other, and a listener is put on the network of the engine's host. An

@@ -1,5 +1,4 @@
-// Package usage is what the programs of a box used, and how a container reads that
-// from its own control groups, of version 1 and of version 2.
+// Package usage reads what a container used from its control groups, version 1 or 2.
 //
 // It bounds nothing and blames nobody.
 package usage

@@ -1,5 +1,5 @@
-// Package generate makes the JSON Schemas of waza's files from the Go types they
-// are read into or written from, and from the same tags that package strictyaml obeys.
+// Package generate generates the JSON Schemas of waza's files from the Go types that they
+// are read into.
 //
 // A schema is no stricter than the reader with --strict-keys, but for keys without a value.
 // What ties several keys or files

@@ -1,7 +1,6 @@
-// Command lock resolves the packages of the agents that come with waza, through an
-// engine, and writes what they come to where package adapter embeds it. What the lock
-// has already stays as it is. Its argument is a waza that scripts/build has built, which
-// becomes process 1 of the engine's containers.
+// Command lock resolves the packages of the agents that come with waza and writes the lock
+// that package adapter embeds. What the lock has already stays as it is. Its argument is a
+// waza that scripts/build has built, which becomes process 1 of the engine's containers.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Package program runs programs for agents, to their end and with bounds on what they
-// say. It starts no shell of its own accord, and it confines nothing: the agent's box does.
+// Package program runs programs for agents to their end and bounds their output. It starts
+// no shell of its own accord, and it confines nothing: the agent's box does.
 package program
 
 import (

@@ -1,5 +1,4 @@
-// Package session is an agent's MCP sessions with the servers of its mcp.json, over
-// the network as every agent's.
+// Package session holds an agent's MCP sessions with the servers of its mcp.json.
 //
 // It does not answer what a server asks of its client (sampling, elicitation, roots),
 // it does not retry, and it holds no opinion on what servers answer.

@@ -1,0 +1,114 @@
+package archtest
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/waza-isolate/waza/internal/golden"
+)
+
+const packagesHead = `# Packages
+
+Every package with what its own comment says of it first. This page is generated: change
+the comment, and run ` + "`make golden`" + `. Packages of tests alone are left out.
+
+| package | what it does |
+|---|---|
+`
+
+// TestPackagesDocument holds docs/packages.md against the packages' comments.
+func TestPackagesDocument(t *testing.T) {
+	var page strings.Builder
+	page.WriteString(packagesHead)
+	for _, p := range modulePackages(t) {
+		if len(p.GoFiles) == 0 {
+			continue
+		}
+		kind, said, _ := strings.Cut(p.Doc, " ")
+		name, said, _ := strings.Cut(said, " ")
+		if kind != "Command" && (kind != "Package" || name != path.Base(p.ImportPath)) {
+			t.Errorf("the comment of %s begins with %q, not with its name", p.ImportPath, p.Doc)
+		}
+		fmt.Fprintf(&page, "| `%s` | %s |\n", p.ImportPath, strings.TrimSuffix(said, "."))
+	}
+	golden.Check(t, "../../docs/packages.md", page.String())
+}
+
+// walked is a name in the walk of ARCHITECTURE.md: a package's function, type or method.
+var walked = regexp.MustCompile("`([a-z]+)\\.([A-Z]\\w*(?:\\.[A-Z]\\w*)?)`")
+
+// TestWalk finds each function that the walk from an eval to its verdicts names.
+func TestWalk(t *testing.T) {
+	document, err := os.ReadFile("../../ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, walk, found := strings.Cut(string(document), "\n## From eval to verdict\n")
+	walk, _, ended := strings.Cut(walk, "\n## ")
+	if !found || !ended {
+		t.Fatal("ARCHITECTURE.md has no walk from eval to verdict")
+	}
+	exported := map[string]bool{}
+	for _, p := range modulePackages(t) {
+		for name := range exports(t, p) {
+			exported[path.Base(p.ImportPath)+"."+name] = true
+		}
+	}
+	named := walked.FindAllStringSubmatch(walk, -1)
+	if len(named) < 10 {
+		t.Errorf("the walk names %d functions", len(named))
+	}
+	for _, name := range named {
+		if !exported[name[1]+"."+name[2]] {
+			t.Errorf("ARCHITECTURE.md names %s, which does not exist", name[0])
+		}
+	}
+}
+
+// exports returns the exported functions, types and methods of a package; a method's name
+// is behind its type's.
+func exports(t *testing.T, p pkg) map[string]bool {
+	t.Helper()
+	names := map[string]bool{}
+	for _, file := range p.GoFiles {
+		parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, file), nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, decl := range parsed.Decls {
+			switch d := decl.(type) {
+			case *ast.FuncDecl:
+				names[receiver(d)+d.Name.Name] = true
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					if s, ok := spec.(*ast.TypeSpec); ok {
+						names[s.Name.Name] = true
+					}
+				}
+			}
+		}
+	}
+	return names
+}
+
+func receiver(d *ast.FuncDecl) string {
+	if d.Recv == nil {
+		return ""
+	}
+	of := d.Recv.List[0].Type
+	if star, ok := of.(*ast.StarExpr); ok {
+		of = star.X
+	}
+	if name, ok := of.(*ast.Ident); ok {
+		return name.Name + "."
+	}
+	return ""
+}
