@@ -2,7 +2,9 @@ package grading
 
 import (
 	"encoding/json"
+	"maps"
 	"reflect"
+	"slices"
 
 	"github.com/google/jsonschema-go/jsonschema"
 )
@@ -17,12 +19,7 @@ import (
 func NewConfig(graderType string) (any, bool) { return newGrader(graderType) }
 
 // Types lists the grader types there are, in alphabetical order.
-func Types() []string {
-	return []string{
-		"action_sequence", "behavior", "canary", "code", "diff", "file", "json_schema", "mcp_compliance",
-		"program", "prompt", "skill_invocation", "state", "text", "tool_calls", "tool_constraint", "trigger",
-	}
-}
+func Types() []string { return slices.Sorted(maps.Keys(graders())) }
 
 // TypeSchemas holds the JSON Schemas of config types that cannot be inferred
 // from their Go type.

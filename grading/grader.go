@@ -32,42 +32,34 @@ type filed interface {
 	Hold(map[string][]byte) error
 }
 
-func newGrader(graderType string) (grader, bool) {
-	switch graderType {
-	case "action_sequence":
-		return new(ActionSequenceConfig), true
-	case "canary":
-		return new(CanaryConfig), true
-	case "behavior":
-		return new(BehaviorConfig), true
-	case "diff":
-		return new(DiffConfig), true
-	case "code":
-		return new(CodeConfig), true
-	case "file":
-		return new(FileConfig), true
-	case "json_schema":
-		return new(JSONSchemaConfig), true
-	case "mcp_compliance":
-		return new(ComplianceConfig), true
-	case "skill_invocation":
-		return new(SkillInvocationConfig), true
-	case "program":
-		return new(ProgramConfig), true
-	case "prompt":
-		return new(PromptConfig), true
-	case "state":
-		return new(StateConfig), true
-	case "text":
-		return new(TextConfig), true
-	case "tool_calls":
-		return new(ToolCallsConfig), true
-	case "tool_constraint":
-		return new(ToolConstraintConfig), true
-	case "trigger":
-		return new(TriggerConfig), true
+// graders makes the empty config of each type of grader.
+func graders() map[string]func() grader {
+	return map[string]func() grader{
+		"action_sequence":  func() grader { return new(ActionSequenceConfig) },
+		"behavior":         func() grader { return new(BehaviorConfig) },
+		"canary":           func() grader { return new(CanaryConfig) },
+		"code":             func() grader { return new(CodeConfig) },
+		"diff":             func() grader { return new(DiffConfig) },
+		"file":             func() grader { return new(FileConfig) },
+		"json_schema":      func() grader { return new(JSONSchemaConfig) },
+		"mcp_compliance":   func() grader { return new(ComplianceConfig) },
+		"program":          func() grader { return new(ProgramConfig) },
+		"prompt":           func() grader { return new(PromptConfig) },
+		"skill_invocation": func() grader { return new(SkillInvocationConfig) },
+		"state":            func() grader { return new(StateConfig) },
+		"text":             func() grader { return new(TextConfig) },
+		"tool_calls":       func() grader { return new(ToolCallsConfig) },
+		"tool_constraint":  func() grader { return new(ToolConstraintConfig) },
+		"trigger":          func() grader { return new(TriggerConfig) },
 	}
-	return nil, false
+}
+
+func newGrader(graderType string) (grader, bool) {
+	made, ok := graders()[graderType]
+	if !ok {
+		return nil, false
+	}
+	return made(), true
 }
 
 // load reads a grader of spec's type from its config.
