@@ -1,7 +1,6 @@
 package grading
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/waza-isolate/waza/internal/text"
 )
 
@@ -47,20 +47,19 @@ func parseOpinion(text string) (opinion, error) {
 // readAnswered reads what a model was to answer: one JSON object, in a fenced block or bare,
 // with nothing around it. Each key, as it is written and at most once, goes to set with what
 // begins its value, and set refuses what is no scalar.
-func readAnswered(text string, set func(key string, value json.Token) error) (seen map[string]bool, err error) {
-	in := json.NewDecoder(strings.NewReader(unfenced(text)))
-	in.UseNumber()
+func readAnswered(text string, set func(key string, value jsontext.Token) error) (seen map[string]bool, err error) {
+	in := jsontext.NewDecoder(strings.NewReader(unfenced(text)), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	seen = map[string]bool{}
-	if token, err := in.Token(); err != nil || token != json.Delim('{') {
+	if token, err := in.ReadToken(); err != nil || token.Kind() != '{' {
 		return nil, errors.New("no JSON object")
 	}
-	for in.More() {
-		key, err := in.Token()
+	for in.PeekKind() != '}' {
+		key, err := in.ReadToken()
 		if err != nil {
 			return nil, errors.New("no valid JSON")
 		}
-		name, _ := key.(string)
-		value, err := in.Token()
+		name := key.String()
+		value, err := in.ReadToken()
 		switch {
 		case err != nil:
 			return nil, errors.New("no valid JSON")
@@ -72,29 +71,26 @@ func readAnswered(text string, set func(key string, value json.Token) error) (se
 			return nil, err
 		}
 	}
-	if _, err := in.Token(); err != nil {
-		return nil, errors.New("no valid JSON")
-	}
-	if _, err := in.Token(); !errors.Is(err, io.EOF) {
+	_, _ = in.ReadToken() // the object's end
+	if _, err := in.ReadToken(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("something follows the object")
 	}
 	return seen, nil
 }
 
-func (o *opinion) set(name string, value json.Token) error {
-	var ok bool
+func (o *opinion) set(name string, value jsontext.Token) error {
 	switch name {
 	case "score":
-		number, is := value.(json.Number)
-		score, err := strconv.ParseFloat(string(number), 64)
-		if !is || err != nil || !(score >= 0 && score <= 1) {
+		score, err := strconv.ParseFloat(value.String(), 64)
+		if value.Kind() != '0' || err != nil || !(score >= 0 && score <= 1) {
 			return errors.New("its score is no number from 0 to 1")
 		}
 		o.Score = score + 0 // -0 is 0
 	case "reason":
-		if o.Reason, ok = value.(string); !ok {
+		if value.Kind() != '"' {
 			return errors.New("its reason is no string")
 		}
+		o.Reason = value.String()
 	default:
 		return fmt.Errorf("it has a key %s", excerpt(name))
 	}

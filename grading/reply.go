@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/waza-isolate/waza/evidence"
 )
 
@@ -80,10 +81,10 @@ func ReadReply(answer evidence.JudgeAnswer) (Reply, error) {
 	return r, nil
 }
 
-func (r *Reply) set(key string, value json.Token) error {
-	text, ok := value.(string)
+func (r *Reply) set(key string, value jsontext.Token) error {
+	text := value.String()
 	switch {
-	case !ok:
+	case value.Kind() != '"':
 		return fmt.Errorf("its %s is no string", excerpt(key))
 	case key == "action":
 		r.Action = text

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // maxHead is how many bytes of a results.json may stand before its tasks.
@@ -14,23 +16,28 @@ const maxHead = 4 << 20
 // its servers and tasks. It reads no further.
 func ReadHead(r io.Reader) (Results, error) {
 	var head Results
-	dec := json.NewDecoder(io.LimitReader(r, maxHead))
-	if token, err := dec.Token(); err != nil || token != json.Delim('{') {
+	dec := jsontext.NewDecoder(io.LimitReader(r, maxHead), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	if token, err := dec.ReadToken(); err != nil || token.Kind() != '{' {
 		return Results{}, errors.Join(errNoHead, err)
 	}
-	for dec.More() {
-		key, err := dec.Token()
+	for dec.PeekKind() == '"' {
+		token, err := dec.ReadToken()
 		if err != nil {
 			return Results{}, errors.Join(errNoHead, err)
 		}
-		to, wanted := map[json.Token]any{
+		key := token.String()
+		to, wanted := map[string]any{
 			"eval_id": &head.EvalID, "skill": &head.Skill, "eval_name": &head.EvalName, "timestamp": &head.Timestamp,
 			"config": &head.Config, "summary": &head.Summary, "metrics": &head.Metrics, "labels": &head.Labels,
 		}[key]
 		if !wanted {
 			break
 		}
-		if err := dec.Decode(to); err != nil {
+		value, err := dec.ReadValue()
+		if err == nil {
+			err = json.Unmarshal(value, to)
+		}
+		if err != nil {
 			return Results{}, fmt.Errorf("%w: %q: %w", errNoHead, key, err)
 		}
 	}

@@ -33,7 +33,7 @@ func ReadOutline(r io.Reader) (Outline, error) {
 	switch {
 	case err == nil && !w.hasTasks:
 		err = errors.New("it names no tasks")
-	case err == nil && w.dec.More():
+	case err == nil && !w.ended():
 		err = errors.New("more stands behind it")
 	}
 	if err != nil {

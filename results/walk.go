@@ -1,12 +1,14 @@
 package results
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Limits of a results.json that is read: it may be anybody's.
@@ -20,16 +22,13 @@ const (
 
 // walker reads a JSON text in place, and holds no more of it than a value.
 type walker struct {
-	dec   *json.Decoder
+	dec   *jsontext.Decoder
 	leash *leash
-	depth int
 }
 
 func newWalker(r io.Reader) *walker {
 	l := &leash{r: r, left: maxValue}
-	w := &walker{dec: json.NewDecoder(l), leash: l}
-	w.dec.UseNumber()
-	return w
+	return &walker{jsontext.NewDecoder(l, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)), l}
 }
 
 // leash ends a text of which too much is read before a value of it ends.
@@ -48,13 +47,22 @@ func (l *leash) Read(p []byte) (int, error) {
 }
 
 // token is the next of the text.
-func (w *walker) token() (json.Token, error) {
-	token, err := w.dec.Token()
+func (w *walker) token() (jsontext.Token, error) {
+	token, err := w.dec.ReadToken()
 	w.leash.left = maxValue
-	if errors.Is(err, io.EOF) {
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		err = io.ErrUnexpectedEOF
+	case err == nil && w.dec.StackDepth() > maxDepth:
+		err = fmt.Errorf("values are nested more than %d deep", maxDepth)
 	}
 	return token, err
+}
+
+// ended reports whether nothing but white space is left.
+func (w *walker) ended() bool {
+	_, err := w.dec.ReadToken()
+	return errors.Is(err, io.EOF)
 }
 
 // members reads an object: of the members named, by their functions, and each at most
@@ -64,12 +72,12 @@ func (w *walker) members(read map[string]func() error) error {
 		return err
 	}
 	seen := map[string]bool{}
-	for w.dec.More() {
+	for {
 		token, err := w.token()
-		if err != nil {
+		if err != nil || token.Kind() == '}' {
 			return err
 		}
-		key, _ := token.(string)
+		key := token.String()
 		member, wanted := read[key]
 		switch {
 		case !wanted:
@@ -84,7 +92,6 @@ func (w *walker) members(read map[string]func() error) error {
 			return err
 		}
 	}
-	return w.close()
 }
 
 // elements reads a list, each element by a function. Null is an empty one.
@@ -92,55 +99,32 @@ func (w *walker) elements(read func() error) error {
 	if open, err := w.open('['); !open {
 		return err
 	}
-	for w.dec.More() {
+	for w.dec.PeekKind() != ']' {
 		if err := read(); err != nil {
 			return err
 		}
 	}
-	return w.close()
-}
-
-// open begins an object or a list; not where null stands in its place.
-func (w *walker) open(want json.Delim) (bool, error) {
-	token, err := w.token()
-	switch {
-	case err != nil || token == nil:
-		return false, err
-	case token != want:
-		return false, fmt.Errorf("%v stands where a %v begins", told(token), want)
-	case w.depth == maxDepth:
-		return false, errDeep
-	}
-	w.depth++
-	return true, nil
-}
-
-var errDeep = fmt.Errorf("values are nested more than %d deep", maxDepth)
-
-func (w *walker) close() error {
-	w.depth--
 	_, err := w.token()
 	return err
 }
 
+// open begins an object or a list; not where null stands in its place.
+func (w *walker) open(want jsontext.Kind) (bool, error) {
+	token, err := w.token()
+	switch {
+	case err != nil || token.Kind() == 'n':
+		return false, err
+	case token.Kind() != want:
+		return false, fmt.Errorf("%v stands where a %c begins", told(token), want)
+	}
+	return true, nil
+}
+
 // skip reads a value of any kind.
 func (w *walker) skip() error {
-	for depth := w.depth; ; {
-		token, err := w.token()
-		if err != nil {
+	for depth := w.dec.StackDepth(); ; {
+		if _, err := w.token(); err != nil || w.dec.StackDepth() == depth {
 			return err
-		}
-		switch token {
-		case json.Delim('{'), json.Delim('['):
-			depth++
-		case json.Delim('}'), json.Delim(']'):
-			depth--
-		}
-		switch {
-		case depth > maxDepth:
-			return errDeep
-		case depth == w.depth:
-			return nil
 		}
 	}
 }
@@ -150,14 +134,13 @@ func (w *walker) skip() error {
 func (w *walker) text(to *string) func() error {
 	return func() error {
 		token, err := w.token()
-		if err != nil || token == nil {
+		if err != nil || token.Kind() == 'n' {
 			return err
 		}
-		s, ok := token.(string)
-		if !ok {
+		if token.Kind() != '"' {
 			return fmt.Errorf("%v stands where a text should", told(token))
 		}
-		*to = name(s)
+		*to = name(token.String())
 		return nil
 	}
 }
@@ -177,12 +160,11 @@ func name(s string) string {
 func (w *walker) count(to *int64) func() error {
 	return func() error {
 		token, err := w.token()
-		if err != nil || token == nil {
+		if err != nil || token.Kind() == 'n' {
 			return err
 		}
-		number, _ := token.(json.Number)
-		n, err := number.Int64()
-		if err != nil || n < 0 || n > maxFigure {
+		n, err := strconv.ParseInt(token.String(), 10, 64)
+		if token.Kind() != '0' || err != nil || n < 0 || n > maxFigure {
 			return fmt.Errorf("%v stands where a count should", told(token))
 		}
 		*to = n
@@ -194,12 +176,11 @@ func (w *walker) count(to *int64) func() error {
 func (w *walker) amount(to **float64) func() error {
 	return func() error {
 		token, err := w.token()
-		if err != nil || token == nil {
+		if err != nil || token.Kind() == 'n' {
 			return err
 		}
-		number, _ := token.(json.Number)
-		f, err := number.Float64()
-		if err != nil || !(f >= 0 && f <= maxFigure) {
+		f, err := strconv.ParseFloat(token.String(), 64)
+		if token.Kind() != '0' || err != nil || !(f >= 0 && f <= maxFigure) {
 			return fmt.Errorf("%v stands where an amount should", told(token))
 		}
 		*to = &f
@@ -210,17 +191,16 @@ func (w *walker) amount(to **float64) func() error {
 func (w *walker) truth(to *bool) func() error {
 	return func() error {
 		token, err := w.token()
-		if err != nil || token == nil {
+		if err != nil || token.Kind() == 'n' {
 			return err
 		}
-		truth, ok := token.(bool)
-		if !ok {
+		if token.Kind() != 't' && token.Kind() != 'f' {
 			return fmt.Errorf("%v stands where true or false should", told(token))
 		}
-		*to = truth
+		*to = token.Bool()
 		return nil
 	}
 }
 
 // told is a token as an error names it.
-func told(token json.Token) string { return shorten(fmt.Sprintf("%q", fmt.Sprint(token)), 40) }
+func told(token jsontext.Token) string { return shorten(strconv.Quote(token.String()), 40) }

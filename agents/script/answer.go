@@ -6,6 +6,7 @@ import (
 
 	"github.com/waza-isolate/waza/agents/internal/session"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/jsonvalue"
 )
 
 // answer is how a call ended, as steps see it.
@@ -16,7 +17,7 @@ func (a answer) result() map[string]any {
 	if a.Message != "" || a.Result == nil {
 		return nil
 	}
-	decoded, err := decodeJSON(a.Result)
+	decoded, err := jsonvalue.Parse(a.Result)
 	result, ok := decoded.(map[string]any)
 	if err != nil || !ok {
 		return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/expr-lang/expr/types"
 	"github.com/expr-lang/expr/vm"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/jsonvalue"
 )
 
 // Bounds of one expression. expr has no limit of time; a run's context is only
@@ -125,7 +126,7 @@ func (e expression) eval(v *variables) (any, error) {
 	if err != nil {
 		return nil, e.wrap(err)
 	}
-	return decodeJSON(raw)
+	return jsonvalue.Parse(raw)
 }
 
 // wrap puts the expression before err, and makes expr's errors one line.

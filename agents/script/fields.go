@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/waza-isolate/waza/internal/jsonvalue"
 )
 
 // fields is an object of the script, with keys from a fixed set.
@@ -129,7 +131,7 @@ func (p *parser) value(n node) value {
 	if n.raw == nil {
 		return literal{}
 	}
-	decoded, err := decodeJSON(n.raw)
+	decoded, err := jsonvalue.Parse(n.raw)
 	if err != nil {
 		p.failf(n.path, "%v", err)
 		return literal{}

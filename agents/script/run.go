@@ -10,6 +10,7 @@ import (
 
 	"github.com/waza-isolate/waza/agents/internal/session"
 	"github.com/waza-isolate/waza/agents/internal/transcript"
+	"github.com/waza-isolate/waza/internal/jsonvalue"
 )
 
 var (
@@ -108,7 +109,7 @@ func contextValue(raw json.RawMessage) (any, error) {
 	if isNull(raw) {
 		return map[string]any{}, nil
 	}
-	value, err := decodeJSON(raw)
+	value, err := jsonvalue.Parse(raw)
 	if err != nil {
 		return nil, fmt.Errorf("context: %w", err)
 	}

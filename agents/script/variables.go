@@ -1,14 +1,12 @@
 package script
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
-	"io"
 	"strconv"
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/jsonvalue"
 )
 
 // variables is what expressions see. Its values are JSON values: nil, bool,
@@ -70,20 +68,6 @@ func computable(value any) any {
 // number is n as a JSON value.
 func number(n int) json.Number { return json.Number(strconv.Itoa(n)) }
 
-// decodeJSON decodes one JSON value and keeps the digits of its numbers.
-func decodeJSON(raw []byte) (any, error) {
-	in := json.NewDecoder(bytes.NewReader(raw))
-	in.UseNumber()
-	var value any
-	if err := in.Decode(&value); err != nil {
-		return nil, err
-	}
-	if _, err := in.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("more than one JSON value")
-	}
-	return value, nil
-}
-
 // asText is a value inside a longer text: a string as it is, anything else as
 // JSON.
 func asText(value any) (string, error) {
@@ -96,7 +80,7 @@ func asText(value any) (string, error) {
 
 // withJSON adds "json" to fields where text is a JSON value.
 func withJSON(fields map[string]any, text string) map[string]any {
-	if value, err := decodeJSON([]byte(strings.TrimSpace(text))); err == nil {
+	if value, err := jsonvalue.Parse([]byte(strings.TrimSpace(text))); err == nil {
 		fields["json"] = value
 	}
 	return fields

@@ -89,7 +89,7 @@ func (r *jsonRedactor) step(doc []byte) []byte {
 	doc = doc[i:]
 	switch doc[0] {
 	case '"':
-		end := stringLength(doc)
+		end := jsontext.StringLength(doc)
 		r.text(doc[:end], isKey(doc[end:]))
 		return doc[end:]
 	case '{':
@@ -169,19 +169,6 @@ func isWord(text string) bool {
 	return !strings.ContainsFunc(text, func(c rune) bool {
 		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != '_' && c != '/' && c != '$'
 	})
-}
-
-// stringLength is the length of the JSON string that doc begins with.
-func stringLength(doc []byte) int {
-	for i := 1; i < len(doc); i++ {
-		switch doc[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
-		}
-	}
-	return len(doc)
 }
 
 func isKey(rest []byte) bool {

@@ -38,6 +38,13 @@ var formats = map[string]format{
 		uses: foldsKeys,
 		in:   []string{"agents/internal", "agents/llm", "agents/transcript", "capture", "mcp", "model"},
 	},
+	"JSON token by token": {uses: scansJSON, may: map[string]string{
+		"internal/jsontext/walk.go":   "it walks valid JSON",
+		"internal/jsontext/layout.go": "it lays valid JSON out",
+		"internal/jsontext/decode.go": "it decodes valid JSON",
+		"evidence/redact/json.go":     "copies all that stands between strings as it is",
+		"internal/strictyaml/json.go": "reads comments too, and quotes nothing of what it refuses",
+	}},
 	"tar": {uses: readsTar, may: map[string]string{
 		"internal/tree/read.go": "it is the reader",
 	}},
@@ -104,6 +111,15 @@ func readsTar(n ast.Node) bool { return isName(n, "tar", "NewReader") }
 // case; internal/jsontext does not.
 func foldsKeys(n ast.Node) bool {
 	return isName(n, "json", "Unmarshal") || isName(n, "json", "NewDecoder")
+}
+
+// scansJSON finds tokens of encoding/json, and cases of what JSON's values begin with.
+func scansJSON(n ast.Node) bool {
+	clause, ok := n.(*ast.CaseClause)
+	return isName(n, "json", "Token") || isName(n, "json", "Delim") || ok && slices.ContainsFunc(clause.List, func(e ast.Expr) bool {
+		literal, ok := e.(*ast.BasicLit)
+		return ok && (literal.Value == "'{'" || literal.Value == "'['")
+	})
 }
 
 // isName reports whether n is a name of a package.

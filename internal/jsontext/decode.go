@@ -35,7 +35,7 @@ func decode(b []byte) (v any, rest []byte) {
 func decodeObject(inside []byte) (map[string]any, []byte) {
 	members := map[string]any{}
 	for inside[0] != '}' {
-		n := stringLength(inside)
+		n := StringLength(inside)
 		key := Text(inside[:n])
 		colon := skipSpace(inside[n:])
 		var rest []byte

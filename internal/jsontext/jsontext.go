@@ -1,5 +1,6 @@
 // Package jsontext reads JSON in place: it walks objects and arrays and reads long strings
-// piece by piece, without copying.
+// piece by piece, without copying. Input that may be invalid is validated, decoded and read
+// as tokens by go-json-experiment/json.
 package jsontext
 
 import (

@@ -11,7 +11,7 @@ func Depth(value []byte) (deepest int) {
 	for i := 0; i < len(value); i++ {
 		switch value[i] {
 		case '"':
-			i += stringLength(value[i:]) - 1
+			i += StringLength(value[i:]) - 1
 		case '{', '[':
 			depth++
 			deepest = max(deepest, depth)
@@ -42,7 +42,7 @@ func Indent(compact []byte, whole ...string) []byte {
 		case ':':
 			l.WriteString(": ")
 		case '"':
-			n = stringLength(rest)
+			n = StringLength(rest)
 			if key := rest[:n]; n < len(rest) && rest[n] == ':' && slices.Contains(whole, Word(key)) {
 				l.Write(key)
 				l.WriteString(": ")

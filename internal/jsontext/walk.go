@@ -7,8 +7,10 @@ import (
 	"strings"
 )
 
-// The functions here walk JSON that json.Valid has accepted. They exist because
-// encoding/json ignores case in keys, hides duplicates and copies values.
+// The functions here walk JSON that [Valid] has accepted. They exist because
+// encoding/json ignores case in keys, hides duplicates and copies values, and because a
+// decoder of tokens checks each value again whenever it steps over it: of a message with
+// two megabytes of text that takes forty times as long.
 
 const space = " \t\r\n"
 
@@ -30,7 +32,7 @@ func Members(value []byte) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		rest, ok := enter(value, '{')
 		for ok && len(rest) > 0 && rest[0] != '}' {
-			n := stringLength(rest)
+			n := StringLength(rest)
 			key := Word(rest[:n])
 			rest = skipSpace(rest[n:])
 			rest = skipSpace(rest[1:]) // the colon
@@ -96,7 +98,7 @@ func afterComma(rest []byte) []byte {
 func valueLength(b []byte) int {
 	switch b[0] {
 	case '"':
-		return stringLength(b)
+		return StringLength(b)
 	case '{', '[':
 		return nestedLength(b)
 	}
@@ -106,7 +108,8 @@ func valueLength(b []byte) int {
 	return len(b)
 }
 
-func stringLength(b []byte) int {
+// StringLength is the length of the JSON string that b starts with, its quotes counted.
+func StringLength(b []byte) int {
 	for i := 1; i < len(b); {
 		n := bytes.IndexByte(b[i:], '"')
 		if n < 0 {
@@ -130,7 +133,7 @@ func nestedLength(b []byte) int {
 	for i := 0; i < len(b); i++ {
 		switch b[i] {
 		case '"':
-			i += stringLength(b[i:]) - 1
+			i += StringLength(b[i:]) - 1
 		case '{', '[':
 			depth++
 		case '}', ']':

@@ -13,7 +13,8 @@ import (
 // settings (JSONC).
 //
 // Such files hold tokens in places nobody foresees: their problems show neither
-// lines of the file nor strings out of it, beside keys.
+// lines of the file nor strings out of it, beside keys. A tokenizer of JSON would
+// refuse the comments, and quote what it refuses.
 func ParseJSON(file string, data []byte) (*Document, error) {
 	d := &Document{file: file, private: true, bad: map[string]bool{}}
 	r := jsonReader{doc: d, text: strings.TrimPrefix(string(data), "\ufeff"), pos: Position{Line: 1, Column: 1}}

@@ -145,8 +145,6 @@ func mirrorsArgument(value string, argument []byte) bool {
 		return value == jsontext.Word(argument)
 	case 't', 'f':
 		return value == string(argument)
-	case '{', '[':
-		return false
 	}
 	want, ok := safeInteger(string(argument))
 	got, fine := safeInteger(value)
