@@ -26,132 +26,169 @@ const (
 	killGrace = 10 * time.Second
 )
 
-// runAgent runs the agent to its end or its time limit.
-func (tr *trialRun) runAgent(ctx context.Context) error {
-	l, err := tr.plan.Launch(tr.sandbox.Layout(sandbox.Agent), tr.found)
+// agentWork is the phase in which the agent works.
+type agentWork struct {
+	*stage
+	endpoints *endpoints
+	used      *evidence.Usage // by the agent's container up to its end; nil where that could not be seen
+}
+
+// run runs the agent to its end or its time limit. An agent that was started is returned
+// also where something failed.
+func (w *agentWork) run(ctx context.Context) (*attendance, error) {
+	l, err := w.plan.Launch(w.sandbox.Layout(sandbox.Agent), w.found)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := tr.put(ctx, sandbox.Agent, "/", l.Files); err != nil {
-		return tr.excused(ctx, because(evidence.ReasonSandbox, err))
+	if err := w.put(ctx, sandbox.Agent, "/", l.Files); err != nil {
+		return nil, w.excused(ctx, because(evidence.ReasonSandbox, err))
 	}
-	stdout, stderr, err := tr.openOutputs()
+	stdout, stderr, err := w.openOutputs()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	limit, clock := startAgentClock(ctx, tr.plan.Timeout)
+	limit, clock := startAgentClock(ctx, w.plan.Timeout)
 	defer clock.stop()
-	talk := &talk{tr: tr, clock: clock, started: tr.rec.Now()}
-	defer clock.begins(tr.plan.FirstEvent, &tr.acted)()
-	agent, err := tr.startAgent(ctx, l, talk)
+	talk := &talk{work: w, clock: clock, started: w.rec.Now()}
+	defer clock.begins(w.plan.FirstEvent, &w.acted)()
+	agent, err := w.startAgent(ctx, l, talk)
 	if err != nil {
-		err = tr.excused(ctx, because(evidence.ReasonSandbox, advised(tr.sandbox, sandbox.Agent, fmt.Errorf("agent: %w", err))))
-		return errors.Join(err, stdout.file.Close(), stderr.file.Close())
+		err = w.excused(ctx, because(evidence.ReasonSandbox, advised(w.sandbox, sandbox.Agent, fmt.Errorf("agent: %w", err))))
+		return nil, errors.Join(err, stdout.file.Close(), stderr.file.Close())
 	}
-	tr.record.AgentStart = tr.rec.Now()
-	tr.agent = attend(agent, l.Stdin, stdout, stderr)
-	watch := tr.watch(ctx)
-	took := tr.agent.await(limit, watch.lost, tr.exhausted())
+	w.record.AgentStart = w.rec.Now()
+	attended := attend(agent, l.Stdin, stdout, stderr)
+	watch := w.watch(ctx)
+	took := attended.await(limit, watch.lost, w.endpoints.exhausted())
 	if took == overrun && errors.Is(context.Cause(limit), errNoEvent) {
 		took = silent
 	}
 	watch.close()
-	tr.record.AgentEnd = tr.rec.Now()
+	w.record.AgentEnd = w.rec.Now()
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return attended, context.Cause(ctx)
 	}
-	tr.keepPlayed()
+	w.endpoints.commands.end()
 	if err := talk.end(); err != nil {
-		return tr.excused(ctx, err)
+		return attended, w.excused(ctx, err)
 	}
-	return tr.judge(ctx, took)
+	return attended, w.judge(ctx, attended, took)
 }
 
 // judge decides whose end it was. What somebody else ended, by way of the engine or
 // with it, is returned. All else is the agent's: no agent may choose not to be graded,
 // so its own box is its to look after. A limit that it ran into says more than how it ended.
-func (tr *trialRun) judge(ctx context.Context, took span) error {
-	if err := tr.foreignEnding(ctx); err != nil {
+func (w *agentWork) judge(ctx context.Context, a *attendance, took span) error {
+	if err := w.foreignEnding(ctx); err != nil {
 		return err
 	}
-	own := tr.sandbox.Ended(ctx, sandbox.Agent)
+	own := w.sandbox.Ended(ctx, sandbox.Agent)
 	if err := foreignFault(sandbox.Agent, own); err != nil {
 		return err
 	}
-	if tr.models != nil {
-		if err := tr.models.Down(ctx); err != nil {
+	if w.endpoints.models != nil {
+		if err := w.endpoints.models.Down(ctx); err != nil {
 			return &fault{evidence.ReasonModel, err}
 		}
 	}
-	a := tr.agent
 	if !a.endsWithin(0) {
-		tr.gap(evidence.GapFinalOutput, errors.New("the agent did not end"))
+		w.gap(evidence.GapFinalOutput, errors.New("the agent did not end"))
 		switch took {
 		case overrun, silent:
-			tr.blameTime(took, " and did not end when it was killed")
+			w.blameTime(took, " and did not end when it was killed")
 		case flooded:
-			tr.blame(evidence.ClassAgentError, evidence.ReasonOutput, "the agent wrote more than it may and did not end when it was killed")
+			w.blame(evidence.ClassAgentError, evidence.ReasonOutput, "the agent wrote more than it may and did not end when it was killed")
 		case overbid:
-			tr.blame(evidence.ClassAgentError, evidence.ReasonBudget, tr.overspent()+", and the agent did not end when it was killed")
+			w.blame(evidence.ClassAgentError, evidence.ReasonBudget, w.endpoints.overspent()+", and the agent did not end when it was killed")
 		default:
-			tr.blame(evidence.ClassAgentError, evidence.ReasonGuest, "the agent did not end when it was killed")
+			w.blame(evidence.ClassAgentError, evidence.ReasonGuest, "the agent did not end when it was killed")
 		}
 		return nil // its output goes on
 	}
 	if a.err == nil {
-		tr.record.ExitCode, tr.record.Signal = &a.exit.Code, a.exit.Signal
+		w.record.ExitCode, w.record.Signal = &a.exit.Code, a.exit.Signal
 	}
 	if took == overrun || took == silent {
-		tr.blameTime(took, "")
+		w.blameTime(took, "")
 	}
-	for _, b := range tr.breaches(ctx, a) {
-		tr.blame(evidence.ClassAgentError, b.reason, b.message)
+	for _, b := range w.breaches(ctx, a) {
+		w.blame(evidence.ClassAgentError, b.reason, b.message)
 	}
 	switch {
-	case tr.record.Class != "":
+	case w.record.Class != "":
 	case a.err != nil || own.Cause != "":
 		if own.Cause == "" {
 			own.Message = a.err.Error()
 		}
-		tr.blameGuest(own)
+		w.blameGuest(own)
 	case a.exit.Signal != "":
-		tr.blame(evidence.ClassAgentError, evidence.ReasonSignal, "the agent was ended by "+a.exit.Signal)
+		w.blame(evidence.ClassAgentError, evidence.ReasonSignal, "the agent was ended by "+a.exit.Signal)
 	case a.exit.Code != 0:
-		tr.blame(evidence.ClassAgentError, evidence.ReasonExitCode, tr.exited(a).Error())
+		w.blame(evidence.ClassAgentError, evidence.ReasonExitCode, w.exited(a).Error())
 	}
-	tr.keepOutput(a.stdout, a.stderr)
+	w.keepOutput(a.stdout, a.stderr)
 	return nil
 }
 
 // blameTime blames the agent for a limit of its time.
-func (tr *trialRun) blameTime(took span, and string) {
+func (w *agentWork) blameTime(took span, and string) {
 	if took == silent {
-		tr.blame(evidence.ClassTimeout, evidence.ReasonNoEvent, fmt.Sprintf("the agent said nothing, asked no model and called no tool within %s%s", tr.plan.FirstEvent, and))
+		w.blame(evidence.ClassTimeout, evidence.ReasonNoEvent, fmt.Sprintf("the agent said nothing, asked no model and called no tool within %s%s", w.plan.FirstEvent, and))
 		return
 	}
-	tr.blame(evidence.ClassTimeout, evidence.ReasonTimeLimit, fmt.Sprintf("the agent ran longer than %s%s", tr.plan.Timeout, and))
+	w.blame(evidence.ClassTimeout, evidence.ReasonTimeLimit, fmt.Sprintf("the agent ran longer than %s%s", w.plan.Timeout, and))
 }
 
 // blameGuest blames the agent for what became of its container's guest.
-func (tr *trialRun) blameGuest(e sandbox.Exit) {
+func (w *agentWork) blameGuest(e sandbox.Exit) {
 	reason := evidence.ReasonGuest
 	if e.Cause == sandbox.ByBreach {
 		reason = evidence.ReasonMux
 	}
-	tr.blame(evidence.ClassAgentError, reason, "the agent broke its container's guest: "+e.Message)
+	w.blame(evidence.ClassAgentError, reason, "the agent broke its container's guest: "+e.Message)
 }
 
 // exited is what to say of an agent that ended badly by itself. One that is
 // somebody's program and said nothing may never have come up.
-func (tr *trialRun) exited(a *attendance) error {
+func (w *agentWork) exited(a *attendance) error {
 	err := fmt.Errorf("the agent exited with code %d", a.exit.Code)
-	if adapted := tr.plan.Agent.Adapted; adapted != nil && adapted.ExitCodes[a.exit.Code] != "" {
+	if adapted := w.plan.Agent.Adapted; adapted != nil && adapted.ExitCodes[a.exit.Code] != "" {
 		err = fmt.Errorf("%w: %s", err, adapted.ExitCodes[a.exit.Code])
 	}
-	if len(tr.plan.Agent.Command) > 0 && a.stdout.size == 0 {
-		return advised(tr.sandbox, sandbox.Agent, err)
+	if len(w.plan.Agent.Command) > 0 && a.stdout.size == 0 {
+		return advised(w.sandbox, sandbox.Agent, err)
 	}
 	return err
+}
+
+// breach is a limit that the agent ran into.
+type breach struct {
+	reason  evidence.Reason
+	message string
+}
+
+// breaches are the limits that the agent ran into, the one that ended it first. To be
+// ended by the kernel for want of memory, or by us for what it wrote, shows as a
+// signal otherwise.
+func (w *agentWork) breaches(ctx context.Context, a *attendance) []breach {
+	var all []breach
+	for _, o := range []*output{a.stdout, a.stderr} {
+		if o.isOver() {
+			all = append(all, breach{evidence.ReasonOutput, fmt.Sprintf("the agent wrote more than %d bytes to %s", o.limit, o.name)})
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), measureTimeout)
+	defer cancel()
+	if used, err := w.sandbox.Usage(ctx, sandbox.Agent); err == nil {
+		w.used = &used
+		for _, b := range used.Breaches() {
+			all = append(all, breach{evidence.Reason(b.Kind), "the agent's container " + b.What})
+		}
+	}
+	if why := w.endpoints.overspent(); why != "" {
+		all = append(all, breach{evidence.ReasonBudget, why})
+	}
+	return all
 }
 
 // attendance is an agent under way: it is fed, and what it says is kept.
@@ -265,18 +302,18 @@ func (o *output) isOver() bool { return defence.BoundedOutput && o.size > o.limi
 
 // openOutputs makes the files of the agent's outputs. Stdout is kept in memory
 // too where it is the final output.
-func (tr *trialRun) openOutputs() (stdout, stderr *output, err error) {
-	limit := tr.plan.Agent.OutputLimit()
-	share := tr.shares.Agent
+func (w *agentWork) openOutputs() (stdout, stderr *output, err error) {
+	limit := w.plan.Agent.OutputLimit()
+	share := w.shares.Agent
 	stdout, stderr = &output{name: "stdout", limit: limit, share: share}, &output{name: "stderr", limit: limit, share: share}
-	stdout.acted = &tr.acted
-	if cmp.Or(tr.plan.Agent.Output, plan.OutputStdout) == plan.OutputStdout {
+	stdout.acted = &w.acted
+	if cmp.Or(w.plan.Agent.Output, plan.OutputStdout) == plan.OutputStdout {
 		stdout.head = &bytes.Buffer{}
 	}
-	if stdout.file, err = tr.rec.Text(evidence.StdoutFile); err != nil {
+	if stdout.file, err = w.rec.Text(evidence.StdoutFile); err != nil {
 		return nil, nil, err
 	}
-	if stderr.file, err = tr.rec.Text(evidence.StderrFile); err != nil {
+	if stderr.file, err = w.rec.Text(evidence.StderrFile); err != nil {
 		return nil, nil, errors.Join(err, stdout.file.Close())
 	}
 	return stdout, stderr, nil
@@ -311,27 +348,27 @@ func (o *output) close() error { return errors.Join(o.err, o.file.Close()) }
 
 // keepOutput takes the final output from stdout, where it comes from there, and
 // says what of the outputs was not kept.
-func (tr *trialRun) keepOutput(stdout, stderr *output) {
+func (w *agentWork) keepOutput(stdout, stderr *output) {
 	for _, o := range []*output{stdout, stderr} {
 		if o.isOver() {
 			message := fmt.Sprintf("only the first %d of %d bytes of %s are kept", o.limit, o.size, o.name)
-			tr.rec.Event(evidence.Event{Kind: "limit", Where: sandbox.Agent, Message: message})
+			w.rec.Event(evidence.Event{Kind: "limit", Where: sandbox.Agent, Message: message})
 		}
 		if o.spent {
-			tr.rec.Event(evidence.Event{Kind: "limit", Where: sandbox.Agent, Message: fmt.Sprintf("%s is cut off where the agent's share of the evidence, %d bytes, is full", o.name, o.share.Max())})
+			w.rec.Event(evidence.Event{Kind: "limit", Where: sandbox.Agent, Message: fmt.Sprintf("%s is cut off where the agent's share of the evidence, %d bytes, is full", o.name, o.share.Max())})
 		}
 	}
 	if stdout.head == nil {
 		return
 	}
-	tr.record.FinalOutput = stdout.head.String()
+	w.record.FinalOutput = stdout.head.String()
 	if stdout.size > maxFinal {
-		tr.outputTooLarge()
+		w.outputTooLarge()
 	}
 }
 
 // outputTooLarge blames the agent: graders cannot judge half an output.
-func (tr *trialRun) outputTooLarge() {
-	tr.gap(evidence.GapFinalOutput, fmt.Errorf("only the first %d bytes are kept", maxFinal))
-	tr.blame(evidence.ClassAgentError, evidence.ReasonOutput, fmt.Sprintf("the agent's final output is larger than %d bytes", maxFinal))
+func (r *recording) outputTooLarge() {
+	r.gap(evidence.GapFinalOutput, fmt.Errorf("only the first %d bytes are kept", maxFinal))
+	r.blame(evidence.ClassAgentError, evidence.ReasonOutput, fmt.Sprintf("the agent's final output is larger than %d bytes", maxFinal))
 }

@@ -120,8 +120,8 @@ func TestOutputThatIsCutIsAnEvent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr := &trialRun{rec: rec}
-	tr.keepOutput(&output{name: "stdout", limit: 5, size: 5}, &output{name: "stderr", limit: 5, size: 6})
+	work := &agentWork{stage: &stage{recording: &recording{rec: rec}}}
+	work.keepOutput(&output{name: "stdout", limit: 5, size: 5}, &output{name: "stderr", limit: 5, size: 6})
 	if err := rec.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -16,12 +16,12 @@ import (
 // checkpoint grades the trial as it stands after a turn, where the task asks for that. stop
 // says that the conversation is to end there.
 func (t *talk) checkpoint(ctx context.Context, turn int, said []byte) (stop bool, err error) {
-	i := slices.IndexFunc(t.tr.plan.Checkpoints, func(c eval.ResolvedCheckpoint) bool { return c.AfterTurn == turn })
+	i := slices.IndexFunc(t.work.plan.Checkpoints, func(c eval.ResolvedCheckpoint) bool { return c.AfterTurn == turn })
 	if i < 0 {
 		return false, nil
 	}
-	c := t.tr.plan.Checkpoints[i]
-	dir := evidence.Dir(t.tr.rec.Dir()).Checkpoint(turn)
+	c := t.work.plan.Checkpoints[i]
+	dir := evidence.Dir(t.work.rec.Dir()).Checkpoint(turn)
 	if err := t.snapshot(ctx, c, dir, said); err != nil {
 		return false, fmt.Errorf("checkpoint after turn %d: %w", turn, err)
 	}
@@ -34,26 +34,26 @@ func (t *talk) checkpoint(ctx context.Context, turn int, said []byte) (stop bool
 // snapshot leaves the trial's evidence up to now in a directory, as that of a trial with the
 // checkpoint's graders.
 func (t *talk) snapshot(ctx context.Context, c eval.ResolvedCheckpoint, dir evidence.Dir, said []byte) error {
-	tr := t.tr
-	rec, err := evidence.Create(string(dir), tr.o.Secrets, evidence.StartClock(tr.rec.Now()))
+	w := t.work
+	rec, err := evidence.Create(string(dir), w.o.Secrets, evidence.StartClock(w.rec.Now()))
 	if err != nil {
 		return err
 	}
-	plan := *tr.plan
+	plan := *w.plan
 	plan.Graders, plan.Attack, plan.Checkpoints, plan.GraderBoxes = c.Graders, nil, nil, nil
-	for _, box := range tr.plan.GraderBoxes {
+	for _, box := range w.plan.GraderBoxes {
 		if box.Turn == c.AfterTurn {
 			box.Turn = 0
 			plan.GraderBoxes = append(plan.GraderBoxes, box)
 		}
 	}
-	at := newTrialRun(&plan, rec, tr.o)
-	at.turn, at.sandbox, at.hosts, at.found, at.shares = c.AfterTurn, tr.sandbox, tr.hosts, tr.found, tr.shares
-	at.ending.Do(func() {}) // the sandbox is not its own
-	at.record.Guarantees, at.record.AgentStart, at.record.AgentEnd = tr.record.Guarantees, t.started, rec.Now()
-	at.record.Watched = tr.record.Watched
+	at := newRecording(&plan, rec, w.o)
+	at.turn, at.shares = c.AfterTurn, w.shares
+	at.record.Guarantees, at.record.AgentStart, at.record.AgentEnd = w.record.Guarantees, t.started, rec.Now()
+	at.record.Watched = w.record.Watched
 	at.record.BetweenTurns = t.clock.paused()
-	err = errors.Join(at.take(ctx, tr.rec, said), rec.Close())
+	stands := &stage{recording: at, sandbox: w.sandbox, servers: &servers{recording: at, hosts: w.servers.hosts}, found: w.found}
+	err = errors.Join(stands.take(ctx, w.rec, said), rec.Close())
 	if err != nil {
 		return err
 	}
@@ -65,16 +65,16 @@ func (t *talk) snapshot(ctx context.Context, c eval.ResolvedCheckpoint, dir evid
 	if plan.Judge == nil {
 		return nil
 	}
-	_, err = Consulting{Connect: tr.o.Connect, Secrets: tr.o.Secrets}.Ask(ctx, dir)
+	_, err = Consulting{Connect: w.o.Connect, Secrets: w.o.Secrets}.Ask(ctx, dir)
 	return err
 }
 
 // take has what was recorded so far in at's own directory, and what its graders ask for.
-func (tr *trialRun) take(ctx context.Context, from *evidence.Recorder, said []byte) error {
-	if err := from.CopyTo(tr.rec, tr.shares.Agent); err != nil {
+func (s *stage) take(ctx context.Context, from *evidence.Recorder, said []byte) error {
+	if err := from.CopyTo(s.rec, s.shares.Agent); err != nil {
 		return err
 	}
-	stdout, err := tr.rec.Text(evidence.StdoutFile)
+	stdout, err := s.rec.Text(evidence.StdoutFile)
 	if err != nil {
 		return err
 	}
@@ -82,14 +82,14 @@ func (tr *trialRun) take(ctx context.Context, from *evidence.Recorder, said []by
 	if err := errors.Join(err, stdout.Close()); err != nil {
 		return err
 	}
-	if cmp.Or(tr.plan.Agent.Output, plan.OutputStdout) == plan.OutputStdout {
-		tr.record.FinalOutput = string(upTo(said, maxFinal))
+	if cmp.Or(s.plan.Agent.Output, plan.OutputStdout) == plan.OutputStdout {
+		s.record.FinalOutput = string(upTo(said, maxFinal))
 	}
-	if err := tr.collect(ctx); err != nil {
+	if err := (&collector{s}).collect(ctx); err != nil {
 		return err
 	}
-	if err := tr.askServers(ctx); err != nil {
+	if err := (&asker{s}).askAll(ctx); err != nil {
 		return err
 	}
-	return tr.runPrograms(ctx)
+	return (&programs{recording: s.recording}).runAll(ctx)
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -30,58 +29,61 @@ const (
 	treeSlack = 256 << 20
 )
 
+// collector is the phase in which what the agent left is brought out.
+type collector struct{ *stage }
+
 // collect brings out what the agent left. What cannot be had is a gap in the
 // evidence, which graders that need it turn into an error; where somebody else is to
 // blame for that it is returned.
-func (tr *trialRun) collect(ctx context.Context) error {
+func (c *collector) collect(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()
 	complete := true
-	if err := tr.collectWorkspace(limited); err != nil {
-		tr.gap(evidence.GapWorkspace, err)
+	if err := c.collectWorkspace(limited); err != nil {
+		c.gap(evidence.GapWorkspace, err)
 		complete = false
 	}
-	if tr.plan.Agent.Transcript != "" {
-		if err := tr.collectTranscript(limited); err != nil {
-			tr.gap(evidence.GapTranscript, err)
+	if c.plan.Agent.Transcript != "" {
+		if err := c.collectTranscript(limited); err != nil {
+			c.gap(evidence.GapTranscript, err)
 			complete = false
 		}
 	}
 	if !complete {
-		if err := tr.foreignEnding(ctx); err != nil {
+		if err := c.foreignEnding(ctx); err != nil {
 			return err
 		}
 	}
-	if name := tr.plan.Agent.OutputFile(); name != "" {
-		tr.collectOutput(name)
+	if name := c.plan.Agent.OutputFile(); name != "" {
+		c.collectOutput(name)
 	}
-	if tells := tr.plan.Agent.Tells; tells != nil {
-		tr.collectTold(*tells)
+	if tells := c.plan.Agent.Tells; tells != nil {
+		c.collectTold(*tells)
 	}
-	tr.keepFinal()
+	c.keepFinal()
 	return nil
 }
 
 // collectTold keeps what the agent tells, and takes the final output from there where
 // it is its messages. Without one it is the agent that left none.
-func (tr *trialRun) collectTold(tells transcript.Source) {
-	said, err := tr.keepTold(tells)
+func (c *collector) collectTold(tells transcript.Source) {
+	said, err := c.keepTold(tells)
 	if err != nil {
-		tr.gap(evidence.GapTranscript, err)
+		c.gap(evidence.GapTranscript, err)
 	}
-	if tr.plan.Agent.Output != plan.OutputTranscript {
+	if c.plan.Agent.Output != plan.OutputTranscript {
 		return
 	}
-	tr.record.FinalOutput = string(upTo([]byte(said), maxFinal))
+	c.record.FinalOutput = string(upTo([]byte(said), maxFinal))
 	silent := err == nil || errors.Is(err, errNothingTold) || errors.Is(err, errNoFile)
 	switch {
 	case len(said) > maxFinal:
-		tr.outputTooLarge()
+		c.outputTooLarge()
 	case said == "" && silent:
-		tr.blame(evidence.ClassAgentError, evidence.ReasonOutput, "the agent left no final output: "+errNoMessage.Error())
-		tr.gap(evidence.GapFinalOutput, errNoMessage)
+		c.blame(evidence.ClassAgentError, evidence.ReasonOutput, "the agent left no final output: "+errNoMessage.Error())
+		c.gap(evidence.GapFinalOutput, errNoMessage)
 	case err != nil:
-		tr.gap(evidence.GapFinalOutput, err)
+		c.gap(evidence.GapFinalOutput, err)
 	}
 }
 
@@ -89,46 +91,44 @@ var errNoMessage = errors.New("its transcript has no message")
 
 // collectOutput takes the final output from a file of the workspace. That there is
 // none where the workspace is whole is the agent's doing.
-func (tr *trialRun) collectOutput(name string) {
-	err := fileInTree(tr.file(evidence.WorkspaceFile), name, func(in io.Reader) (err error) {
-		tr.record.FinalOutput, err = readHead(in)
+func (c *collector) collectOutput(name string) {
+	err := fileInTree(c.file(evidence.WorkspaceFile), name, func(in io.Reader) (err error) {
+		c.record.FinalOutput, err = readHead(in)
 		return err
 	})
 	switch {
 	case errors.Is(err, errTooLarge):
-		tr.outputTooLarge()
+		c.outputTooLarge()
 	case errors.Is(err, errNoFile):
-		tr.blame(evidence.ClassAgentError, evidence.ReasonOutput, "the agent left no final output: "+err.Error())
+		c.blame(evidence.ClassAgentError, evidence.ReasonOutput, "the agent left no final output: "+err.Error())
 		fallthrough
 	case err != nil:
-		tr.gap(evidence.GapFinalOutput, err)
+		c.gap(evidence.GapFinalOutput, err)
 	}
 }
 
-func (tr *trialRun) file(name string) string { return filepath.Join(tr.rec.Dir(), name) }
-
 // collectWorkspace writes workspace.tar, whole or not at all, with asterisks in place of
 // secrets. That it cannot be whole for what the agent left is the agent's doing.
-func (tr *trialRun) collectWorkspace(ctx context.Context) error {
-	file, err := tr.rec.Tree(evidence.WorkspaceFile)
+func (c *collector) collectWorkspace(ctx context.Context) error {
+	file, err := c.rec.Tree(evidence.WorkspaceFile)
 	if err != nil {
 		return err
 	}
-	limit := maxTree(tr.plan.Agent.Disk)
+	limit := maxTree(c.plan.Agent.Disk)
 	if !defence.BoundedTrees {
 		limit = max(limit, 160<<20) // for the sake of the machine
 	}
-	err = tr.sandbox.Collect(ctx, sandbox.Agent, sandbox.WorkspaceDir, &bounded.Head{W: file, Limit: limit, Share: tr.shares.Agent, Fail: errTooLarge})
+	err = c.sandbox.Collect(ctx, sandbox.Agent, sandbox.WorkspaceDir, &bounded.Head{W: file, Limit: limit, Share: c.shares.Agent, Fail: errTooLarge})
 	if errors.Is(err, errTooLarge) {
-		tr.blame(evidence.ClassAgentError, evidence.ReasonOutput, "the agent's workspace, holes filled in, "+errTooLarge.Error())
+		c.blame(evidence.ClassAgentError, evidence.ReasonOutput, "the agent's workspace, holes filled in, "+errTooLarge.Error())
 	}
 	if err = errors.Join(err, file.Close()); err != nil {
 		if !defence.BoundedTrees {
 			return err
 		}
-		return errors.Join(err, os.Remove(tr.file(evidence.WorkspaceFile)))
+		return errors.Join(err, os.Remove(c.file(evidence.WorkspaceFile)))
 	}
-	return tr.lookThrough()
+	return c.lookThrough()
 }
 
 // maxTree is how large a workspace of a size limit may be as tar.
@@ -136,8 +136,8 @@ func maxTree(disk int64) int64 { return disk + min(treeRatio*disk, treeSlack) }
 
 // lookThrough notes where the agent put something in the place of a link to its mcp.json
 // (what it called is recorded all the same), and where it left what is not collected.
-func (tr *trialRun) lookThrough() error {
-	file, err := os.Open(tr.file(evidence.WorkspaceFile))
+func (c *collector) lookThrough() error {
+	file, err := os.Open(c.file(evidence.WorkspaceFile))
 	if err != nil {
 		return err
 	}
@@ -148,34 +148,34 @@ func (tr *trialRun) lookThrough() error {
 			break // that it is cut off is for grading to find
 		}
 		name := e.Path
-		brought := slices.ContainsFunc(tr.plan.Files, func(f plan.File) bool { return f.Path == name })
+		brought := slices.ContainsFunc(c.plan.Files, func(f plan.File) bool { return f.Path == name })
 		if slices.Contains(eval.ClientConfigs(), name) && !brought {
-			tr.rec.Event(evidence.Event{Kind: "mcp_config", Where: sandbox.Agent, Message: "the agent replaced " + name})
+			c.rec.Event(evidence.Event{Kind: "mcp_config", Where: sandbox.Agent, Message: "the agent replaced " + name})
 		}
 		if why := e.Cut(); why != "" && cut == "" {
 			cut = fmt.Sprintf("what the agent left in %.100q is not collected: it %s", name, why)
 		}
 	}
 	if cut != "" {
-		tr.rec.Event(evidence.Event{Kind: "limit", Where: sandbox.Agent, Message: cut})
-		tr.blame(evidence.ClassAgentError, evidence.ReasonOutput, cut)
+		c.rec.Event(evidence.Event{Kind: "limit", Where: sandbox.Agent, Message: cut})
+		c.blame(evidence.ClassAgentError, evidence.ReasonOutput, cut)
 	}
 	return nil
 }
 
 // collectTranscript keeps the one file of the transcript's directory. Nothing of that
 // is on the disk before secrets are taken out of it.
-func (tr *trialRun) collectTranscript(ctx context.Context) error {
+func (c *collector) collectTranscript(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	tree, out := io.Pipe()
 	collected := make(chan error, 1)
 	go func() {
-		err := tr.sandbox.Collect(ctx, sandbox.Agent, path.Dir(tr.plan.Agent.Transcript), &bounded.Head{W: out, Limit: maxTranscript, Fail: errTooLarge})
+		err := c.sandbox.Collect(ctx, sandbox.Agent, path.Dir(c.plan.Agent.Transcript), &bounded.Head{W: out, Limit: maxTranscript, Fail: errTooLarge})
 		_ = out.CloseWithError(err)
 		collected <- err
 	}()
-	err := readFileOf(tree, path.Base(tr.plan.Agent.Transcript), tr.keepTranscript)
+	err := readFileOf(tree, path.Base(c.plan.Agent.Transcript), c.keepTranscript)
 	if err == nil || errors.Is(err, errNoFile) {
 		_, rest := io.Copy(io.Discard, tree) // what is behind it, and whether all of it comes
 		err = errors.Join(err, rest)
@@ -190,12 +190,12 @@ func (tr *trialRun) collectTranscript(ctx context.Context) error {
 
 var errDone = errors.New("nobody reads on")
 
-func (tr *trialRun) keepTranscript(in io.Reader) error {
-	out, err := tr.rec.Text(evidence.TranscriptFile)
+func (c *collector) keepTranscript(in io.Reader) error {
+	out, err := c.rec.Text(evidence.TranscriptFile)
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(&bounded.Head{W: out, Limit: maxTranscript, Share: tr.shares.Agent, Fail: errTooLarge}, in)
+	_, err = io.Copy(&bounded.Head{W: out, Limit: maxTranscript, Share: c.shares.Agent, Fail: errTooLarge}, in)
 	return errors.Join(err, out.Close())
 }
 
@@ -247,14 +247,14 @@ var errNothingTold = errors.New("no line tells of anything")
 // as waza's events. What of it cannot be read is an event; where that may have told of
 // a tool's use it is an error too, since the transcript is not whole. said is all that the
 // agent said, a message below the other, or a little more of it than a final output has.
-func (tr *trialRun) keepTold(source transcript.Source) (said string, err error) {
-	file, err := tr.rec.Raw(evidence.TranscriptFile)
+func (c *collector) keepTold(source transcript.Source) (said string, err error) {
+	file, err := c.rec.Raw(evidence.TranscriptFile)
 	if err != nil {
 		return "", err
 	}
-	out, events := &bounded.Head{W: file, Limit: maxTranscript, Share: tr.shares.Agent, Fail: errTooLarge}, 0
+	out, events := &bounded.Head{W: file, Limit: maxTranscript, Share: c.shares.Agent, Fail: errTooLarge}, 0
 	var messages strings.Builder
-	err = tr.openTold(source.From, func(in io.Reader) error {
+	err = c.openTold(source.From, func(in io.Reader) error {
 		report, err := source.Read(in, func(e evidence.TranscriptEvent) error {
 			if e.Type == evidence.AssistantMessage && e.Content != "" && messages.Len() <= maxFinal {
 				if messages.Len() > 0 {
@@ -262,28 +262,28 @@ func (tr *trialRun) keepTold(source transcript.Source) (said string, err error) 
 				}
 				messages.WriteString(e.Content)
 			}
-			return tr.rec.Told(out, e)
+			return c.rec.Told(out, e)
 		})
 		events = report.Events
-		return errors.Join(tr.tellReading(source, report), err)
+		return errors.Join(c.tellReading(source, report), err)
 	})
 	if err == nil && events == 0 {
 		err = errNothingTold
 	}
 	err = errors.Join(err, file.Close())
 	if events == 0 {
-		err = errors.Join(err, os.Remove(tr.file(evidence.TranscriptFile)))
+		err = errors.Join(err, os.Remove(c.file(evidence.TranscriptFile)))
 	}
 	return messages.String(), err
 }
 
 // openTold has the place read where the agent tells.
-func (tr *trialRun) openTold(from string, read func(io.Reader) error) error {
+func (c *collector) openTold(from string, read func(io.Reader) error) error {
 	name, ofAgent := map[string]string{"stdout": evidence.StdoutFile, "stderr": evidence.StderrFile}[from]
 	if !ofAgent {
-		return fileInTree(tr.file(evidence.WorkspaceFile), path.Clean(from), read)
+		return fileInTree(c.file(evidence.WorkspaceFile), path.Clean(from), read)
 	}
-	file, err := os.Open(tr.file(name))
+	file, err := os.Open(c.file(name))
 	if err != nil {
 		return err
 	}
@@ -293,10 +293,10 @@ func (tr *trialRun) openTold(from string, read func(io.Reader) error) error {
 
 // tellReading records what of a transcript was passed over, and fails where it may
 // have told of something.
-func (tr *trialRun) tellReading(source transcript.Source, r transcript.Report) error {
+func (c *collector) tellReading(source transcript.Source, r transcript.Report) error {
 	event := func(kind, format string, args ...any) {
 		message := fmt.Sprintf("transcript in %s: ", source.From) + fmt.Sprintf(format, args...)
-		tr.rec.Event(evidence.Event{Kind: kind, Where: sandbox.Agent, Message: message})
+		c.rec.Event(evidence.Event{Kind: kind, Where: sandbox.Agent, Message: message})
 	}
 	if r.Ignored > 0 {
 		event("transcript_noise", "%d line(s) are no JSON objects", r.Ignored)

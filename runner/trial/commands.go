@@ -25,46 +25,49 @@ const (
 )
 
 // putCommands puts our executable into the agent's box under the names of what it plays.
-func (tr *trialRun) putCommands(ctx context.Context) error {
-	if len(tr.plan.Commands) == 0 {
+func (s *stage) putCommands(ctx context.Context) error {
+	if len(s.plan.Commands) == 0 {
 		return nil
 	}
 	var tree bytes.Buffer
 	out := tar.NewWriter(&tree)
-	guest := tr.sandbox.Layout(sandbox.Agent).Guest
+	guest := s.sandbox.Layout(sandbox.Agent).Guest
 	var errs []error
-	for _, c := range tr.plan.Commands {
+	for _, c := range s.plan.Commands {
 		errs = append(errs, out.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: path.Base(plan.CommandsDir) + "/" + c.Name, Linkname: guest, Mode: 0o777}))
 	}
 	if err := errors.Join(append(errs, out.Close())...); err != nil {
 		return err
 	}
-	return tr.sandbox.Put(ctx, sandbox.Agent, sandbox.HomeDir, &tree)
+	return s.sandbox.Put(ctx, sandbox.Agent, sandbox.HomeDir, &tree)
 }
 
-// played is the invocations of a trial.
-type played struct {
-	mu  sync.Mutex
-	all []evidence.CommandInvocation // guarded by mu
+// commands answers for the programs that a trial mocks.
+type commands struct {
+	*recording
+	workspace string // where the agent has it
+
+	mu     sync.Mutex
+	played []evidence.CommandInvocation // guarded by mu
 }
 
-// playCommand answers a program in the agent's box, and puts what it was started with on record.
+// ServeHTTP answers a program in the agent's box, and puts what it was started with on record.
 // The record is of what was asked here: no file in the box counts.
-func (tr *trialRun) playCommand(w http.ResponseWriter, r *http.Request) {
+func (c *commands) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	in, err := cmdmock.ReadInvocation(r.Body)
-	i := slices.IndexFunc(tr.plan.Commands, func(c cmdmock.Command) bool { return c.Name == in.Command })
+	i := slices.IndexFunc(c.plan.Commands, func(mock cmdmock.Command) bool { return mock.Name == in.Command })
 	if err != nil || i < 0 || r.Method != http.MethodPost {
 		http.Error(w, fmt.Sprintf("cannot be answered: %v", err), http.StatusBadRequest)
 		return
 	}
-	answer := tr.plan.Commands[i].Answer(in, tr.sandbox.Layout(sandbox.Agent).Workspace)
+	answer := c.plan.Commands[i].Answer(in, c.workspace)
 	done := evidence.CommandInvocation{Command: in.Command, Args: in.Args, ExitCode: answer.ExitCode, ResponseIndex: answer.Response}
-	if !tr.keepInvocation(done) {
+	if !c.keep(done) {
 		http.Error(w, "the agent has started more commands than it may", http.StatusTooManyRequests)
 		return
 	}
-	tr.acted.Store(true)
-	tr.rec.Event(evidence.Event{
+	c.acted.Store(true)
+	c.rec.Event(evidence.Event{
 		Kind: "command", Where: sandbox.Agent, Message: strings.Join(append([]string{in.Command}, in.Args...), " "),
 		Data: map[string]any{"args": in.Args, "exit_code": answer.ExitCode, "response_index": answer.Response},
 	})
@@ -72,32 +75,32 @@ func (tr *trialRun) playCommand(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// keepInvocation reports whether there is room for it.
-func (tr *trialRun) keepInvocation(done evidence.CommandInvocation) bool {
-	tr.played.mu.Lock()
-	defer tr.played.mu.Unlock()
+// keep reports whether there is room for it.
+func (c *commands) keep(done evidence.CommandInvocation) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	args, _ := json.Marshal(done.Args)
-	if len(tr.played.all) == maxPlayed || !tr.shares.Agent.Take(3*evidence.CostOf(args)) {
+	if len(c.played) == maxPlayed || !c.shares.Agent.Take(3*evidence.CostOf(args)) {
 		return false
 	}
-	tr.played.all = append(tr.played.all, done)
+	c.played = append(c.played, done)
 	return true
 }
 
-// keepPlayed puts the invocations on the trial's record, and what of them was not expected.
-func (tr *trialRun) keepPlayed() {
-	tr.played.mu.Lock()
-	defer tr.played.mu.Unlock()
-	tr.record.Commands = tr.played.all
-	for _, c := range tr.plan.Commands {
+// end puts the invocations on the trial's record, and what of them was not expected.
+func (c *commands) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.record.Commands = c.played
+	for _, mock := range c.plan.Commands {
 		count := 0
-		for _, done := range tr.played.all {
-			if done.Command == c.Name {
+		for _, done := range c.played {
+			if done.Command == mock.Name {
 				count++
 			}
 		}
-		if c.ExpectCalls != nil && count != *c.ExpectCalls && tr.record.Miscalled == "" {
-			tr.record.Miscalled = fmt.Sprintf("command %q was called %d time(s), and is expected to be called %d time(s)", c.Name, count, *c.ExpectCalls)
+		if mock.ExpectCalls != nil && count != *mock.ExpectCalls && c.record.Miscalled == "" {
+			c.record.Miscalled = fmt.Sprintf("command %q was called %d time(s), and is expected to be called %d time(s)", mock.Name, count, *mock.ExpectCalls)
 		}
 	}
 }

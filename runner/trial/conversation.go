@@ -25,33 +25,33 @@ import (
 
 // startAgent starts the agent, which has the prompts behind the first from talk: one of ours
 // as it waits for them, and another in a further run for each.
-func (tr *trialRun) startAgent(ctx context.Context, first plan.Launch, talk *talk) (process.Process, error) {
-	a := tr.plan.Agent
-	if !tr.plan.TakesTurns() {
-		return tr.sandbox.Start(ctx, sandbox.Agent, first.Process)
+func (w *agentWork) startAgent(ctx context.Context, first plan.Launch, talk *talk) (process.Process, error) {
+	a := w.plan.Agent
+	if !w.plan.TakesTurns() {
+		return w.sandbox.Start(ctx, sandbox.Agent, first.Process)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	next := func(said []byte) (string, bool) { return talk.over(ctx, said) }
 	if agents.IsOurs(a.Executor) {
-		p, err := tr.sandbox.Start(ctx, sandbox.Agent, first.Process)
+		p, err := w.sandbox.Start(ctx, sandbox.Agent, first.Process)
 		return &dialogue{Process: p, next: next, stop: stop, said: &bounded.Head{Limit: a.OutputLimit()}}, err
 	}
 	c := &conversation{done: make(chan struct{}), next: next, stop: stop, limit: a.OutputLimit()}
 	c.again = func(prompt string) (process.Process, []byte, error) {
-		again := *tr.plan
+		again := *w.plan
 		again.Agent.Prompt, again.Agent.Command = prompt, a.Continue
-		l, err := again.Launch(tr.sandbox.Layout(sandbox.Agent), tr.found)
+		l, err := again.Launch(w.sandbox.Layout(sandbox.Agent), w.found)
 		if err != nil {
 			return nil, nil, err
 		}
 		l.Files = slices.DeleteFunc(l.Files, func(f plan.File) bool { return f.Path != plan.PromptPath }) // the others are there
-		if err := tr.put(ctx, sandbox.Agent, "/", l.Files); err != nil {
+		if err := w.put(ctx, sandbox.Agent, "/", l.Files); err != nil {
 			return nil, nil, err
 		}
-		p, err := tr.sandbox.Start(ctx, sandbox.Agent, l.Process)
+		p, err := w.sandbox.Start(ctx, sandbox.Agent, l.Process)
 		return p, l.Stdin, err
 	}
-	p, err := tr.sandbox.Start(ctx, sandbox.Agent, first.Process)
+	p, err := w.sandbox.Start(ctx, sandbox.Agent, first.Process)
 	if err == nil {
 		c.begin(p, first.Stdin)
 	}
@@ -211,7 +211,7 @@ func (c *conversation) Wait() (process.Exit, error) {
 // there is, where the task has a checkpoint there, and finds the next prompt. The agent's
 // time stands still meanwhile.
 type talk struct {
-	tr      *trialRun
+	work    *agentWork
 	clock   *agentClock
 	started time.Time
 
@@ -249,10 +249,10 @@ func (t *talk) over(ctx context.Context, said []byte) (prompt string, ok bool) {
 }
 
 func (t *talk) next(ctx context.Context, said []byte) (prompt string, ok bool, err error) {
-	if r := t.tr.plan.Agent.Responder; r != nil {
+	if r := t.work.plan.Agent.Responder; r != nil {
 		return t.respond(ctx, *r, said)
 	}
-	if prompts := t.tr.plan.Agent.FollowUps; t.turns <= len(prompts) {
+	if prompts := t.work.plan.Agent.FollowUps; t.turns <= len(prompts) {
 		return prompts[t.turns-1], true, nil
 	}
 	return "", false, nil
@@ -262,10 +262,10 @@ func (t *talk) next(ctx context.Context, said []byte) (prompt string, ok bool, e
 func (t *talk) end() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	to := &t.tr.record
+	to := &t.work.record
 	to.Checkpoints, to.Responder, to.BetweenTurns = t.checkpoints, t.responder, t.clock.paused()
 	if t.blame != "" {
-		t.tr.blame(evidence.ClassError, evidence.ReasonResponder, t.blame)
+		t.work.blame(evidence.ClassError, evidence.ReasonResponder, t.blame)
 	}
 	return t.err
 }
@@ -338,14 +338,14 @@ func (c *agentClock) stop() {
 // respond has a model answer the agent as its user. ok is false where the conversation is over.
 // The error is of a provider that cannot be asked.
 func (t *talk) respond(ctx context.Context, r eval.Responder, said []byte) (reply string, ok bool, err error) {
-	tr := t.tr
+	w := t.work
 	if t.responder == nil {
 		t.responder = &evidence.Responder{}
-		t.exchanges = []grading.Exchange{{Prompt: tr.plan.Agent.Prompt}}
+		t.exchanges = []grading.Exchange{{Prompt: w.plan.Agent.Prompt}}
 	}
 	info := t.responder
-	whole := tr.words(said)
-	clean, _ := tr.o.Secrets.Bytes([]byte(strings.TrimPrefix(whole, t.heard)))
+	whole := w.words(said)
+	clean, _ := w.o.Secrets.Bytes([]byte(strings.TrimPrefix(whole, t.heard)))
 	t.heard = whole
 	t.exchanges[len(t.exchanges)-1].Said = string(clean)
 	if info.FollowupsSent == r.MaxFollowups {
@@ -376,8 +376,8 @@ func (t *talk) respond(ctx context.Context, r eval.Responder, said []byte) (repl
 // askUser asks the model, and puts what came of it on record. An error that is a fault is the
 // provider's: it fails without a word of the agent's, too.
 func (t *talk) askUser(ctx context.Context, r eval.Responder) (grading.Reply, error) {
-	tr, judge := t.tr, *t.tr.plan.Judge
-	client, err := tr.o.Connect(judge)
+	w, judge := t.work, *t.work.plan.Judge
+	client, err := w.o.Connect(judge)
 	if err != nil {
 		return grading.Reply{}, because(evidence.ReasonModel, err)
 	}
@@ -397,21 +397,21 @@ func (t *talk) askUser(ctx context.Context, r eval.Responder) (grading.Reply, er
 	} else if step.Answer, err = json.Marshal(answer); err != nil {
 		return grading.Reply{}, err
 	}
-	if err := errors.Join(failed, tr.rec.Step(step)); err != nil {
+	if err := errors.Join(failed, w.rec.Step(step)); err != nil {
 		return grading.Reply{}, err
 	}
 	reply, err := grading.ReadReply(answer)
-	reply.Text = tr.o.Secrets.String(reply.Text)
+	reply.Text = w.o.Secrets.String(reply.Text)
 	return reply, err
 }
 
 // words is what an agent says, of what it wrote on stdout.
-func (tr *trialRun) words(stdout []byte) string {
-	if tr.plan.Agent.Output != plan.OutputTranscript {
+func (w *agentWork) words(stdout []byte) string {
+	if w.plan.Agent.Output != plan.OutputTranscript {
 		return string(stdout)
 	}
 	var all []string
-	_, _ = tr.plan.Agent.Tells.Read(bytes.NewReader(stdout), func(e evidence.TranscriptEvent) error { // what cannot be read is told in the end
+	_, _ = w.plan.Agent.Tells.Read(bytes.NewReader(stdout), func(e evidence.TranscriptEvent) error { // what cannot be read is told in the end
 		if e.Type == evidence.AssistantMessage && e.Content != "" {
 			all = append(all, e.Content)
 		}

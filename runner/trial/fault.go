@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -41,23 +40,13 @@ func reasonOf(err error) evidence.Reason {
 	return evidence.ReasonRunner
 }
 
-// classOf is the class of a trial that broke: the server's, where one exited by itself
-// before it answered, and else infra.
-func (tr *trialRun) classOf(err error) evidence.Class {
-	if probe := (*proxy.ProbeError)(nil); reasonOf(err) == evidence.ReasonServer && errors.Is(err, proxy.ErrExited) && errors.As(err, &probe) {
-		tr.record.FailedServer = probe.Server
-		return evidence.ClassServerError
-	}
-	return evidence.ClassInfra
-}
-
 // excused is a failure of a trial's beginning, which is somebody else's where they
 // ended a box meanwhile.
-func (tr *trialRun) excused(ctx context.Context, err error) error {
+func (s *stage) excused(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	if foreign := tr.foreignEnding(ctx); foreign != nil {
+	if foreign := s.foreignEnding(ctx); foreign != nil {
 		return &fault{reasonOf(foreign), fmt.Errorf("%w; %w", foreign, err)}
 	}
 	return err
@@ -93,9 +82,9 @@ type member struct {
 }
 
 // members are the boxes that the agent needs: its servers and their services.
-func (tr *trialRun) members() []member {
+func (s *stage) members() []member {
 	var all []member
-	for _, h := range tr.hosts {
+	for _, h := range s.servers.hosts {
 		if h == nil || h.plan.Remote {
 			continue
 		}
@@ -117,10 +106,10 @@ type vigil struct {
 	once     sync.Once
 }
 
-func (tr *trialRun) watch(ctx context.Context) *vigil {
+func (s *stage) watch(ctx context.Context) *vigil {
 	ctx, cancel := context.WithCancel(ctx)
 	v := &vigil{lost: make(chan struct{}), stop: cancel}
-	for _, m := range tr.members() {
+	for _, m := range s.members() {
 		v.watchers.Go(func() {
 			select {
 			case <-m.sandbox.Gone(m.box):
@@ -131,7 +120,7 @@ func (tr *trialRun) watch(ctx context.Context) *vigil {
 			if ctx.Err() != nil {
 				return
 			}
-			tr.tellEnding(m.box, e)
+			s.tellEnding(m.box, e)
 			if e.Foreign() {
 				v.once.Do(func() { close(v.lost) })
 			}
@@ -146,19 +135,10 @@ func (v *vigil) close() {
 	v.watchers.Wait()
 }
 
-func (tr *trialRun) tellEnding(box string, e sandbox.Exit) {
-	if e.Cause != "" {
-		tr.rec.Event(evidence.Event{Kind: "box_exit", Where: box, Message: e.Message, Data: map[string]any{"by": e.Cause}})
-	}
-}
-
 // foreignEnding is the first fault of nobody in the trial among the boxes of a
 // trial; nil where there is none.
-func (tr *trialRun) foreignEnding(ctx context.Context) error {
-	if tr.sandbox == nil {
-		return nil
-	}
-	for _, m := range append(tr.members(), member{tr.sandbox, sandbox.Agent}) {
+func (s *stage) foreignEnding(ctx context.Context) error {
+	for _, m := range append(s.members(), member{s.sandbox, sandbox.Agent}) {
 		select {
 		case <-m.sandbox.Gone(m.box):
 		default:

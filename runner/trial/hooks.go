@@ -25,12 +25,12 @@ import (
 const hookTimeout = 5 * time.Minute
 
 // runBefore runs what is to run before the agent. The error is of a hook that must not fail.
-func (tr *trialRun) runBefore(ctx context.Context) error {
-	if tr.plan.Hooks == nil {
+func (s *stage) runBefore(ctx context.Context) error {
+	if s.plan.Hooks == nil {
 		return nil
 	}
-	for _, hook := range tr.plan.Hooks.Before {
-		failed, err := tr.runHook(ctx, hook)
+	for _, hook := range s.plan.Hooks.Before {
+		failed, err := s.runHook(ctx, hook)
 		if err != nil {
 			return err
 		}
@@ -42,12 +42,12 @@ func (tr *trialRun) runBefore(ctx context.Context) error {
 }
 
 // runAfter runs what is to run after the agent, whose trial it cannot fail.
-func (tr *trialRun) runAfter(ctx context.Context) error {
-	if tr.plan.Hooks == nil || !tr.agent.endsWithin(0) {
+func (s *stage) runAfter(ctx context.Context) error {
+	if s.plan.Hooks == nil {
 		return nil
 	}
-	for _, hook := range tr.plan.Hooks.After {
-		if _, err := tr.runHook(ctx, hook); err != nil {
+	for _, hook := range s.plan.Hooks.After {
+		if _, err := s.runHook(ctx, hook); err != nil {
 			return err
 		}
 	}
@@ -85,19 +85,19 @@ func HookOnHost(ctx context.Context, hook eval.Hook, start string, secrets *reda
 
 // runHook runs one command by the shell of the agent's box and records what came of it.
 // failed says how it failed. The error is that of ctx.
-func (tr *trialRun) runHook(ctx context.Context, hook eval.Hook) (failed string, err error) {
+func (s *stage) runHook(ctx context.Context, hook eval.Hook) (failed string, err error) {
 	if hook.Host {
-		if failed, err = HookOnHost(ctx, hook, tr.o.Start, tr.o.Secrets); failed != "" {
-			tr.rec.Event(evidence.Event{Kind: "hook", Where: "host", Message: fmt.Sprintf("hook %q on the host %s", hook.Command, failed)})
+		if failed, err = HookOnHost(ctx, hook, s.o.Start, s.o.Secrets); failed != "" {
+			s.rec.Event(evidence.Event{Kind: "hook", Where: "host", Message: fmt.Sprintf("hook %q on the host %s", hook.Command, failed)})
 		}
 		return failed, err
 	}
-	box := tr.sandbox.Layout(sandbox.Agent)
+	box := s.sandbox.Layout(sandbox.Agent)
 	what := process.Spec{
 		Args: []string{"sh", "-c", hook.Command}, Dir: box.At(path.Join(sandbox.WorkspaceDir, hook.WorkingDirectory)),
-		Env: tr.plan.Environment(box, tr.found),
+		Env: s.plan.Environment(box, s.found),
 	}
-	started, err := tr.sandbox.Start(ctx, sandbox.Agent, what)
+	started, err := s.sandbox.Start(ctx, sandbox.Agent, what)
 	if err != nil {
 		failed = "cannot be started: " + err.Error()
 	} else {
@@ -116,7 +116,7 @@ func (tr *trialRun) runHook(ctx context.Context, hook eval.Hook) (failed string,
 		}
 	}
 	if failed != "" {
-		tr.rec.Event(evidence.Event{Kind: "hook", Where: sandbox.Agent, Message: fmt.Sprintf("hook %q %s", hook.Command, failed)})
+		s.rec.Event(evidence.Event{Kind: "hook", Where: sandbox.Agent, Message: fmt.Sprintf("hook %q %s", hook.Command, failed)})
 	}
 	return failed, nil
 }

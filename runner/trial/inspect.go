@@ -43,36 +43,37 @@ func Inspect(ctx context.Context, backend Backend, t *plan.Trial, dir evidence.D
 	if err != nil {
 		return inspection.Server{}, err
 	}
-	tr := newTrialRun(t, rec, Options{Backend: backend, Secrets: o.Secrets, Weak: o.Weak})
-	s := t.Servers[0]
+	r := newRecording(t, rec, Options{Backend: backend, Secrets: o.Secrets, Weak: o.Weak})
+	s, up := t.Servers[0], &running{}
 	l := &looker{InspectOptions: o, found: inspection.Server{
 		Name: s.Name, Config: s.Config, Transport: s.Transport, Remote: s.Remote,
 		Offer: catalog.Offer{Lists: []catalog.List{}},
 	}}
-	err = errors.Join(tr.inspect(ctx, l), tr.end(ctx), rec.Close())
-	tr.record.Ended = rec.Now()
+	err = errors.Join(r.inspect(ctx, l, up), up.takeDown(ctx), rec.Close())
+	r.record.Ended = rec.Now()
 	if err != nil {
-		tr.blame(evidence.ClassInfra, evidence.ReasonRunner, onceEach(err))
+		r.blame(evidence.ClassInfra, evidence.ReasonRunner, onceEach(err))
 	}
-	return l.found, errors.Join(err, dir.Sync(newAbove), tr.writeRecord(dir))
+	return l.found, errors.Join(err, dir.Sync(newAbove), r.writeRecord(dir))
 }
 
 // inspect is the life of a server that is looked at.
-func (tr *trialRun) inspect(ctx context.Context, l *looker) (err error) {
-	if tr.sandbox, err = tr.o.Backend.Open(ctx, tr.plan, tr.rec.Event); err != nil {
+func (r *recording) inspect(ctx context.Context, l *looker, up *running) (err error) {
+	stands := &stage{recording: r, servers: newServers(r)}
+	if stands.sandbox, err = r.o.Backend.Open(ctx, r.plan, r.rec.Event); err != nil {
 		return err
 	}
-	guarantees := tr.guarantees()
-	tr.record.Guarantees = &guarantees
-	if err := tr.openLogs(); err != nil {
+	up.stage = stands
+	stands.keepGuarantees()
+	if err := stands.servers.openLogs(); err != nil {
 		return err
 	}
-	s := tr.plan.Servers[0]
-	h, err := startHost(ctx, tr.sandbox, s, tr.plan.EgressLimits, tr.observer(), tr.output)
-	tr.hosts = []*host{h}
+	s := r.plan.Servers[0]
+	h, err := startHost(ctx, stands.sandbox, s, r.plan.EgressLimits, r.observer(), stands.servers.output)
+	stands.servers.hosts = []*host{h}
 	if err == nil {
 		var q *proxy.Inquiry
-		if q, err = proxy.Inspect(ctx, tr.rec, proxy.Limits{}, h.server(tr.output(s.Name))); err == nil {
+		if q, err = proxy.Inspect(ctx, r.rec, proxy.Limits{}, h.server(stands.servers.output(s.Name))); err == nil {
 			defer q.Close()
 			l.look(ctx, q)
 			return context.Cause(ctx)
@@ -81,7 +82,7 @@ func (tr *trialRun) inspect(ctx context.Context, l *looker) (err error) {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	l.found.Failed = l.clean().error(advised(tr.sandbox, s.Name, err))
+	l.found.Failed = l.clean().error(advised(stands.sandbox, s.Name, err))
 	return nil
 }
 

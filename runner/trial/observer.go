@@ -25,10 +25,6 @@ type observer struct {
 	acted   *atomic.Bool // set when the agent calls a tool
 }
 
-func (tr *trialRun) observer() observer {
-	return observer{tr.rec, tr.lookout, tr.calls, tr.shares, &tr.acted}
-}
-
 // Frame implements proxy.Recorder.
 func (o observer) Frame(f evidence.Frame) int64 {
 	number := o.Recorder.Frame(f)

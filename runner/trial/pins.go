@@ -41,9 +41,9 @@ func (u unpinned) String() string {
 }
 
 // survey compares what a pinned server offers, in a session of the runner's own.
-func (tr *trialRun) survey(ctx context.Context, h *host) unpinned {
-	clean := cleaner{tr.o.Secrets}
-	q, err := proxy.Inquire(ctx, proxy.Limits{}, h.server(tr.output(h.plan.Name)))
+func (s *servers) survey(ctx context.Context, h *host) unpinned {
+	clean := cleaner{s.o.Secrets}
+	q, err := proxy.Inquire(ctx, proxy.Limits{}, h.server(s.output(h.plan.Name)))
 	if err != nil {
 		return unpinned{untold: clean.error(err)}
 	}
@@ -63,32 +63,32 @@ func (tr *trialRun) survey(ctx context.Context, h *host) unpinned {
 }
 
 // comparePins tells which servers are not as they are pinned. It fails where one has to be.
-func (tr *trialRun) comparePins() error {
+func (s *servers) comparePins() error {
 	var errs []error
-	for _, h := range tr.hosts {
-		errs = append(errs, tr.tellUnpinned(h.plan, "the runner's probe", h.unpinned))
+	for _, h := range s.hosts {
+		errs = append(errs, s.tellUnpinned(h.plan, "the runner's probe", h.unpinned))
 	}
 	return errors.Join(errs...)
 }
 
 // checkTold compares what the agent was told of tools: a server may tell it something
 // else than the probe.
-func (tr *trialRun) checkTold() error {
-	if !slices.ContainsFunc(tr.plan.Servers, func(s plan.Server) bool { return s.Pin != nil }) {
+func (r *recording) checkTold() error {
+	if !slices.ContainsFunc(r.plan.Servers, func(s plan.Server) bool { return s.Pin != nil }) {
 		return nil
 	}
-	told, err := capture.Calls(evidence.Dir(tr.rec.Dir()).Frames())
+	told, err := capture.Calls(evidence.Dir(r.rec.Dir()).Frames())
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, listed := range told.Catalogs() {
-		at := slices.IndexFunc(tr.plan.Servers, func(s plan.Server) bool { return s.Name == listed.Server })
-		if at < 0 || tr.plan.Servers[at].Pin == nil {
+		at := slices.IndexFunc(r.plan.Servers, func(s plan.Server) bool { return s.Name == listed.Server })
+		if at < 0 || r.plan.Servers[at].Pin == nil {
 			continue
 		}
-		s := tr.plan.Servers[at]
-		errs = append(errs, tr.tellUnpinned(s, "the agent", unpinned{differences: toldOtherwise(*s.Pin, listed)}))
+		s := r.plan.Servers[at]
+		errs = append(errs, r.tellUnpinned(s, "the agent", unpinned{differences: toldOtherwise(*s.Pin, listed)}))
 	}
 	return errors.Join(errs...)
 }
@@ -112,12 +112,12 @@ func toldOtherwise(pin catalog.Pin, listed evidence.Catalog) []catalog.Differenc
 }
 
 // tellUnpinned records that a server is not as it is pinned.
-func (tr *trialRun) tellUnpinned(s plan.Server, whom string, u unpinned) error {
+func (r *recording) tellUnpinned(s plan.Server, whom string, u unpinned) error {
 	if u.none() {
 		return nil
 	}
 	message := fmt.Sprintf("not as it is pinned, by what it told %s: %v", whom, u)
-	tr.rec.Event(evidence.Event{
+	r.rec.Event(evidence.Event{
 		Kind: "pin", Where: s.Name, Message: message,
 		Data: map[string]any{"differences": u.differences[:min(len(u.differences), maxPinEvent)], "more": max(0, len(u.differences)-maxPinEvent)},
 	})

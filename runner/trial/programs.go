@@ -39,22 +39,28 @@ const (
 	maxResults = 1 << 20
 )
 
-// runPrograms runs what graders ask for over the workspace as the agent left it: each
+// programs is the phase in which graders run programs.
+type programs struct {
+	*recording
+	makeRoom func(context.Context) error // is called before the first; nil where there is nothing to do
+}
+
+// runAll runs what graders ask for over the workspace as the agent left it: each
 // in a sandbox of its own, which has nothing of the trial's. What the programs do is
 // in the steps; what fails on our side is returned.
-func (tr *trialRun) runPrograms(ctx context.Context) error {
-	asks := tr.asks(evidence.StepProgram)
-	if len(asks) > 0 && tr.o.Hold == nil {
-		if err := tr.end(ctx); err != nil { // its room is for them
+func (p *programs) runAll(ctx context.Context) error {
+	asks := p.asks(evidence.StepProgram)
+	if len(asks) > 0 && p.makeRoom != nil {
+		if err := p.makeRoom(ctx); err != nil {
 			return err
 		}
 	}
 	for i, ask := range asks {
-		answer, err := tr.runProgram(ctx, i+1, ask.Grader, ask.What.(evidence.ProgramAsk))
+		answer, err := p.runProgram(ctx, i+1, ask.Grader, ask.What.(evidence.ProgramAsk))
 		if err != nil && (ctx.Err() != nil || !errors.Is(err, errUnanswered)) {
 			return fmt.Errorf("grader %q: %w", ask.Grader, err)
 		}
-		if err := tr.step(ask, answer, err); err != nil {
+		if err := p.step(ask, answer, err); err != nil {
 			return err
 		}
 	}
@@ -65,44 +71,18 @@ func (tr *trialRun) runPrograms(ctx context.Context) error {
 // fault that another attempt would mend.
 var errUnanswered = errors.New("no answer")
 
-// asks is what the trial's graders have done, of the kinds.
-func (tr *trialRun) asks(kinds ...string) []grading.Ask {
-	var wanted []grading.Ask
-	for _, ask := range grading.Asks(tr.plan.AllGraders()) {
-		if slices.Contains(kinds, ask.Kind) {
-			wanted = append(wanted, ask)
-		}
-	}
-	return wanted
-}
-
-// step records what came of an ask: an answer, or why there is none.
-func (tr *trialRun) step(ask grading.Ask, answer any, unanswered error) error {
-	s := evidence.Step{Grader: ask.Grader, Kind: ask.Kind}
-	var err error
-	if s.Ask, err = ask.Raw(); err != nil {
-		return err
-	}
-	if unanswered != nil {
-		s.Error = unanswered.Error()
-	} else if s.Answer, err = json.Marshal(answer); err != nil {
-		return err
-	}
-	return tr.rec.Step(s)
-}
-
 // runProgram runs one program. An error of class errUnanswered says why it could not.
-func (tr *trialRun) runProgram(ctx context.Context, number int, grader string, ask evidence.ProgramAsk) (_ *evidence.ProgramAnswer, err error) {
-	if missing, lost := tr.record.Lost(evidence.GapWorkspace); lost {
+func (p *programs) runProgram(ctx context.Context, number int, grader string, ask evidence.ProgramAsk) (_ *evidence.ProgramAnswer, err error) {
+	if missing, lost := p.record.Lost(evidence.GapWorkspace); lost {
 		return nil, fmt.Errorf("%w: there is no workspace to look at: %s", errUnanswered, missing)
 	}
-	box, ok := tr.plan.GraderBoxOf(grader)
+	box, ok := p.plan.GraderBoxOf(grader)
 	if !ok {
 		return nil, fmt.Errorf("%w: the plan has no box for it", errUnanswered)
 	}
-	sb, err := tr.o.Backend.Open(ctx, tr.programTrial(number, box), func(e evidence.Event) {
+	sb, err := p.o.Backend.Open(ctx, p.programTrial(number, box), func(e evidence.Event) {
 		e.Where = "grader/" + grader
-		tr.rec.Event(e)
+		p.rec.Event(e)
 	})
 	if err != nil {
 		return nil, because(evidence.ReasonSandbox, err)
@@ -114,7 +94,7 @@ func (tr *trialRun) runProgram(ctx context.Context, number int, grader string, a
 		err = errors.Join(err, sb.Close(closing), program.await(closing))
 	}()
 	answer := &evidence.ProgramAnswer{Image: box.Image}
-	spec, stdin, err := tr.prepareProgram(ctx, sb, box, ask)
+	spec, stdin, err := p.prepareProgram(ctx, sb, box, ask)
 	if err != nil {
 		return nil, unlessForeign(ctx, sb, err)
 	}
@@ -136,26 +116,26 @@ func (tr *trialRun) runProgram(ctx context.Context, number int, grader string, a
 		return nil, context.Cause(ctx)
 	}
 	if !defence.FrozenWorkspace {
-		if file, err := tr.rec.Raw(evidence.WorkspaceFile); err == nil {
+		if file, err := p.rec.Raw(evidence.WorkspaceFile); err == nil {
 			_ = errors.Join(sb.Collect(ctx, sandbox.Agent, sandbox.WorkspaceDir, file), file.Close())
 		}
 	}
-	return answer, tr.judgeProgram(ctx, sb, program, answer)
+	return answer, p.judgeProgram(ctx, sb, program, answer)
 }
 
 // programTrial is a sandbox with the program's box and nothing else. A task's name
 // cannot end in a dot, so it is nobody else's.
-func (tr *trialRun) programTrial(number int, box plan.GraderBox) *plan.Trial {
-	task := tr.plan.Task
-	if tr.turn > 0 {
-		task += fmt.Sprintf(".turn%d", tr.turn)
+func (p *programs) programTrial(number int, box plan.GraderBox) *plan.Trial {
+	task := p.plan.Task
+	if p.turn > 0 {
+		task += fmt.Sprintf(".turn%d", p.turn)
 	}
 	t := &plan.Trial{
-		Run: tr.plan.Run, Task: fmt.Sprintf("%s.grader%d.", task, number), Number: tr.plan.Number, Attempt: tr.plan.Attempt,
-		Network: plan.NetworkNone, Runtime: tr.plan.Runtime, Workspace: tr.plan.Workspace,
+		Run: p.plan.Run, Task: fmt.Sprintf("%s.grader%d.", task, number), Number: p.plan.Number, Attempt: p.plan.Attempt,
+		Network: plan.NetworkNone, Runtime: p.plan.Runtime, Workspace: p.plan.Workspace,
 		Agent: plan.Agent{Box: box.Box}, MCPJSON: string(mcpconfig.Render(nil)),
 	}
-	if tr.plan.Isolated() {
+	if p.plan.Isolated() {
 		t.Network = "airtight"
 	}
 	if !defence.NoNetworkForPrograms {
@@ -165,8 +145,8 @@ func (tr *trialRun) programTrial(number int, box plan.GraderBox) *plan.Trial {
 }
 
 // prepareProgram fills a program's box, and says what to start in it.
-func (tr *trialRun) prepareProgram(ctx context.Context, sb sandbox.Sandbox, box plan.GraderBox, ask evidence.ProgramAsk) (spec process.Spec, stdin []byte, err error) {
-	if err := tr.putFrozen(ctx, sb); err != nil {
+func (p *programs) prepareProgram(ctx context.Context, sb sandbox.Sandbox, box plan.GraderBox, ask evidence.ProgramAsk) (spec process.Spec, stdin []byte, err error) {
+	if err := p.putFrozen(ctx, sb); err != nil {
 		return spec, nil, fmt.Errorf("the workspace: %w", err)
 	}
 	var files bytes.Buffer
@@ -183,16 +163,16 @@ func (tr *trialRun) prepareProgram(ctx context.Context, sb sandbox.Sandbox, box 
 	}
 	if ask.Language != "" {
 		spec.Args = append(slices.Clone(box.Command), assertionArgs(ask.Language)...)
-		stdin, err = tr.assertionsOver(ask.Assertions, layout.Workspace)
+		stdin, err = p.assertionsOver(ask.Assertions, layout.Workspace)
 		return spec, stdin, err
 	}
 	spec.Args = append([]string{layout.At(ask.Command)}, ask.Args...)
-	return spec, []byte(tr.redacted().FinalOutput), nil
+	return spec, []byte(p.redacted().FinalOutput), nil
 }
 
 // putFrozen puts the workspace as it was collected into a program's box.
-func (tr *trialRun) putFrozen(ctx context.Context, sb sandbox.Sandbox) error {
-	file, err := os.Open(tr.file(evidence.WorkspaceFile))
+func (p *programs) putFrozen(ctx context.Context, sb sandbox.Sandbox) error {
+	file, err := os.Open(p.file(evidence.WorkspaceFile))
 	if err != nil {
 		return err
 	}
@@ -257,7 +237,7 @@ func unlessForeign(ctx context.Context, sb sandbox.Sandbox, err error) error {
 }
 
 // judgeProgram says how a program ended: by itself, at a limit, or with its box.
-func (tr *trialRun) judgeProgram(ctx context.Context, sb sandbox.Sandbox, p *attended, answer *evidence.ProgramAnswer) error {
+func (p *programs) judgeProgram(ctx context.Context, sb sandbox.Sandbox, program *attended, answer *evidence.ProgramAnswer) error {
 	ending := sb.Ended(ctx, sandbox.Agent)
 	if err := foreignFault(sandbox.Agent, ending); err != nil {
 		return err
@@ -270,18 +250,18 @@ func (tr *trialRun) judgeProgram(ctx context.Context, sb sandbox.Sandbox, p *att
 		}
 	}
 	answer.Broke = ending.Message
-	if !isClosed(p.ended) {
+	if !isClosed(program.ended) {
 		return nil
 	}
-	if p.err != nil && ending.Message == "" {
-		answer.Broke = p.err.Error()
+	if program.err != nil && ending.Message == "" {
+		answer.Broke = program.err.Error()
 	}
-	if p.err == nil && p.exit.Signal != "" {
-		answer.Signal = p.exit.Signal
-	} else if p.err == nil {
-		answer.ExitCode = &p.exit.Code
+	if program.err == nil && program.exit.Signal != "" {
+		answer.Signal = program.exit.Signal
+	} else if program.err == nil {
+		answer.ExitCode = &program.exit.Code
 	}
-	answer.Stdout, answer.Stderr = outputOf(p.stdout), outputOf(p.stderr)
+	answer.Stdout, answer.Stderr = outputOf(program.stdout), outputOf(program.stderr)
 	return nil
 }
 
@@ -401,8 +381,8 @@ type assertionCall struct {
 
 // assertionsOver makes the input of the assertions: nothing of it but the output is
 // the trial's own memory, so that evidence tells what they saw.
-func (tr *trialRun) assertionsOver(assertions []string, workspace string) ([]byte, error) {
-	dir := evidence.Dir(tr.rec.Dir())
+func (p *programs) assertionsOver(assertions []string, workspace string) ([]byte, error) {
+	dir := evidence.Dir(p.rec.Dir())
 	captured, err := capture.Calls(dir.Frames())
 	if err != nil {
 		return nil, err
@@ -411,7 +391,7 @@ func (tr *trialRun) assertionsOver(assertions []string, workspace string) ([]byt
 	if err != nil {
 		return nil, err
 	}
-	record := tr.redacted()
+	record := p.redacted()
 	v := assertionVariables{
 		Output: record.FinalOutput, Workspace: workspace, Transcript: []results.TranscriptEvent{},
 		Outcome:   assertionOutcome{Class: record.Class, Reason: record.Reason, ExitCode: record.ExitCode},
@@ -427,7 +407,7 @@ func (tr *trialRun) assertionsOver(assertions []string, workspace string) ([]byt
 		v.Errors = append(v.Errors, record.Message)
 	}
 	var servers []string
-	for _, s := range tr.plan.Servers {
+	for _, s := range p.plan.Servers {
 		servers = append(servers, s.Name)
 	}
 	for _, use := range capture.Pair(capture.Tools(servers, captured), captured.Calls, transcript).Uses() {

@@ -1,20 +1,141 @@
 package trial
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/grading"
+	"github.com/waza-isolate/waza/mcp/proxy"
+	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/sandbox"
 )
+
+// recording is the evidence of a trial while it is made: the plan, what is on record so far,
+// and where more of it goes.
+type recording struct {
+	o       Options
+	plan    *plan.Trial
+	turn    int // of the checkpoint that this is; 0 for the trial itself
+	rec     *evidence.Recorder
+	record  evidence.Trial
+	shares  Shares   // of what is recorded
+	lookout *lookout // for canaries; nil where there are none
+	calls   *callWatch
+	acted   atomic.Bool // the agent said something, asked a model or called a tool
+}
+
+func newRecording(t *plan.Trial, rec *evidence.Recorder, o Options) *recording {
+	calls := &callWatch{secrets: o.Secrets, tell: o.Called}
+	return &recording{o: o, plan: t, rec: rec, record: newRecord(t, rec.Now()), calls: calls}
+}
+
+// blame sets the outcome class and its reason. The first ones stay; a later
+// message is added.
+func (r *recording) blame(class evidence.Class, reason evidence.Reason, message string) {
+	if r.record.Class == "" {
+		r.record.Class, r.record.Reason, r.record.Message = class, reason, message
+		return
+	}
+	r.record.Message += "; " + message
+}
+
+// gap says that evidence of a kind is missing, which graders that need it turn
+// into an error.
+func (r *recording) gap(what string, err error) {
+	r.record.Gaps = append(r.record.Gaps, fmt.Sprintf("%s: %v", what, err))
+}
+
+// remark adds to what a person is told of the trial.
+func (r *recording) remark(what string) {
+	if r.record.Message != "" {
+		what = r.record.Message + "; " + what
+	}
+	r.record.Message = what
+}
+
+// classOf is the class of a trial that broke: the server's, where one exited by itself
+// before it answered, and else infra.
+func (r *recording) classOf(err error) evidence.Class {
+	if probe := (*proxy.ProbeError)(nil); reasonOf(err) == evidence.ReasonServer && errors.Is(err, proxy.ErrExited) && errors.As(err, &probe) {
+		r.record.FailedServer = probe.Server
+		return evidence.ClassServerError
+	}
+	return evidence.ClassInfra
+}
+
+func (r *recording) tellEnding(box string, e sandbox.Exit) {
+	if e.Cause != "" {
+		r.rec.Event(evidence.Event{Kind: "box_exit", Where: box, Message: e.Message, Data: map[string]any{"by": e.Cause}})
+	}
+}
+
+// file is where a file of the evidence lies.
+func (r *recording) file(name string) string { return filepath.Join(r.rec.Dir(), name) }
+
+// asks is what the trial's graders have done, of the kinds.
+func (r *recording) asks(kinds ...string) []grading.Ask {
+	var wanted []grading.Ask
+	for _, ask := range grading.Asks(r.plan.AllGraders()) {
+		if slices.Contains(kinds, ask.Kind) {
+			wanted = append(wanted, ask)
+		}
+	}
+	return wanted
+}
+
+// step records what came of an ask: an answer, or why there is none.
+func (r *recording) step(ask grading.Ask, answer any, unanswered error) error {
+	s := evidence.Step{Grader: ask.Grader, Kind: ask.Kind}
+	var err error
+	if s.Ask, err = ask.Raw(); err != nil {
+		return err
+	}
+	if unanswered != nil {
+		s.Error = unanswered.Error()
+	} else if s.Answer, err = json.Marshal(answer); err != nil {
+		return err
+	}
+	return r.rec.Step(s)
+}
+
+// overShare says that the agent wanted more than its share; empty where it did not.
+func (r *recording) overShare() string {
+	if !r.shares.Agent.Over() {
+		return ""
+	}
+	return fmt.Sprintf("the agent caused more than %d bytes of evidence, which is its share of the disk", r.shares.Agent.Max())
+}
+
+// keepFinal has the final output in the record where it fits into the agent's share, and
+// blames the agent for what did not.
+func (r *recording) keepFinal() {
+	if len(r.record.FinalOutput) > 0 && !r.shares.Agent.Take(evidence.CostOf([]byte(r.record.FinalOutput))) {
+		r.record.FinalOutput = ""
+		r.gap(evidence.GapFinalOutput, errors.New("it does not fit into the agent's share of the disk"))
+	}
+	if why := r.overShare(); why != "" && r.record.Class == "" {
+		r.blame(evidence.ClassAgentError, evidence.ReasonBudget, why)
+	}
+}
+
+// observer records what happens in the trial.
+func (r *recording) observer() observer {
+	return observer{r.rec, r.lookout, r.calls, r.shares, &r.acted}
+}
 
 // redacted is the record as it may be written: free text without secrets, and what was
 // taken out of it and of the trial's other files. What names things (tasks, servers,
 // graders) stays, or nothing would find them.
-func (tr *trialRun) redacted() evidence.Trial {
-	secrets, record := tr.o.Secrets, tr.record
+func (r *recording) redacted() evidence.Trial {
+	secrets, record := r.o.Secrets, r.record
 	var all redact.Found
 	clean := func(text string) string {
 		cleaned, found := secrets.Bytes([]byte(text))
@@ -30,9 +151,9 @@ func (tr *trialRun) redacted() evidence.Trial {
 		*text = clean(*text)
 	}
 	record.Message = shortened(record.Message)
-	if r := record.Responder; r != nil {
-		own := *r
-		own.Reason = shortened(r.Reason)
+	if responder := record.Responder; responder != nil {
+		own := *responder
+		own.Reason = shortened(responder.Reason)
 		record.Responder = &own
 	}
 	record.Commands = slices.Clone(record.Commands)
@@ -53,7 +174,7 @@ func (tr *trialRun) redacted() evidence.Trial {
 	plan, found := secrets.JSON(record.Plan)
 	all.Add(found)
 	record.Plan = plan
-	record.Redacted = tr.rec.Redacted()
+	record.Redacted = r.rec.Redacted()
 	if all.Spans > 0 {
 		record.Redacted[evidence.TrialFile] = evidence.Redaction{Spans: all.Spans, Secrets: all.Secrets}
 	}
@@ -78,22 +199,22 @@ func onceEach(err error) string {
 // writeRecord writes trial.json. Where the disk is full the trial is ours to blame
 // for, and its evidence, of which a part is lost already, makes room for that to be
 // said.
-func (tr *trialRun) writeRecord(dir evidence.Dir) error {
-	err := dir.WriteTrial(tr.redacted())
+func (r *recording) writeRecord(dir evidence.Dir) error {
+	err := dir.WriteTrial(r.redacted())
 	if !evidence.DiskFull(err) {
 		return err
 	}
-	if tr.record.Class.OfAgent() {
-		tr.blame(evidence.ClassInfra, evidence.ReasonRunner, err.Error())
+	if r.record.Class.OfAgent() {
+		r.blame(evidence.ClassInfra, evidence.ReasonRunner, err.Error())
 	}
 	for _, name := range largeFiles {
-		if os.Remove(tr.file(name)) == nil {
-			tr.gap(name, errors.New("removed to make room"))
+		if os.Remove(r.file(name)) == nil {
+			r.gap(name, errors.New("removed to make room"))
 		}
 	}
-	if len(tr.record.FinalOutput) > 0 {
-		tr.record.FinalOutput = ""
-		tr.gap(evidence.GapFinalOutput, errors.New("removed to make room"))
+	if len(r.record.FinalOutput) > 0 {
+		r.record.FinalOutput = ""
+		r.gap(evidence.GapFinalOutput, errors.New("removed to make room"))
 	}
-	return dir.WriteTrial(tr.redacted())
+	return dir.WriteTrial(r.redacted())
 }

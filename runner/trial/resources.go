@@ -3,7 +3,6 @@ package trial
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -23,29 +22,35 @@ type measured struct {
 	limits  evidence.Limits
 }
 
+// meter measures what the containers of a trial used and did.
+type meter struct {
+	*stage
+	used *evidence.Usage // by the agent's up to the agent's end; nil where that could not be seen
+}
+
 // measure records what every box may use, what it used, and what servers did. It is to be called while
 // they stand; the first call counts.
-func (tr *trialRun) measure(ctx context.Context) {
-	if tr.sandbox == nil || tr.record.Resources != nil || ctx.Err() != nil {
+func (m *meter) measure(ctx context.Context) {
+	if m.record.Resources != nil || ctx.Err() != nil {
 		return
 	}
 	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), measureTimeout)
 	defer cancel()
-	boxes := tr.boxes()
+	boxes := m.boxes()
 	found := make([]evidence.Resource, len(boxes))
 	var all sync.WaitGroup
 	for i, box := range boxes {
 		all.Go(func() { found[i] = box.measure(asking) })
 	}
 	all.Wait()
-	tr.record.Resources = make(map[string]evidence.Resource, len(boxes))
+	m.record.Resources = make(map[string]evidence.Resource, len(boxes))
 	for i, box := range boxes {
-		if box.name == sandbox.Agent && tr.agentUsed != nil {
-			found[i].Used, found[i].Unseen = tr.agentUsed, "" // without what collecting took
+		if box.name == sandbox.Agent && m.used != nil {
+			found[i].Used, found[i].Unseen = m.used, "" // without what collecting took
 		}
-		tr.record.Resources[box.name] = found[i]
+		m.record.Resources[box.name] = found[i]
 	}
-	tr.observe(ctx, watched(boxes))
+	m.observe(ctx, watched(boxes))
 }
 
 func (m measured) measure(ctx context.Context) evidence.Resource {
@@ -63,19 +68,19 @@ func (m measured) measure(ctx context.Context) evidence.Resource {
 }
 
 // boxes are those of the trial, and those of servers that the run shares.
-func (tr *trialRun) boxes() []measured {
-	t := tr.plan
+func (m *meter) boxes() []measured {
+	t := m.plan
 	var all []measured
 	if !t.ServersOnly {
-		all = append(all, tr.agentBox())
+		all = append(all, m.agentBox())
 	}
 	for i, s := range t.Servers {
-		sb := tr.sandbox
+		sb := m.sandbox
 		switch {
 		case s.Remote:
 			sb = nil
-		case tr.hosts != nil && tr.hosts[i] != nil:
-			sb = tr.hosts[i].sandbox
+		case m.servers.hosts != nil && m.servers.hosts[i] != nil:
+			sb = m.servers.hosts[i].sandbox
 		case s.Shared:
 			continue // it never came up
 		}
@@ -86,7 +91,7 @@ func (tr *trialRun) boxes() []measured {
 		limits.MaxMessage = cmp.Or(s.MaxMessage, proxy.DefaultMessage)
 		limits.MaxFrames = cmp.Or(s.MaxFrames, proxy.DefaultFrames)
 		limits.MaxTraffic = cmp.Or(s.MaxTraffic, proxy.DefaultTraffic)
-		limits.Evidence = tr.shares.Servers[s.Name].Max()
+		limits.Evidence = m.shares.Servers[s.Name].Max()
 		all = append(all, measured{s.Name, sb, limits})
 		for _, service := range s.Services {
 			all = append(all, measured{sandbox.ServiceName(s.Name, service.Name), sb, service.Box.Limits()})
@@ -96,43 +101,13 @@ func (tr *trialRun) boxes() []measured {
 }
 
 // agentBox is the agent's.
-func (tr *trialRun) agentBox() measured {
-	t := tr.plan
+func (m *meter) agentBox() measured {
+	t := m.plan
 	agent := t.Agent.Box.Limits()
 	agent.Seconds = t.Timeout.Seconds()
-	agent.Evidence = tr.shares.Agent.Max()
+	agent.Evidence = m.shares.Agent.Max()
 	agent.MaxOutput, agent.MaxCalls = t.Agent.OutputLimit(), cmp.Or(t.Agent.MaxCalls, proxy.DefaultCalls)
-	return measured{sandbox.Agent, tr.sandbox, agent}
-}
-
-// breach is a limit that the agent ran into.
-type breach struct {
-	reason  evidence.Reason
-	message string
-}
-
-// breaches are the limits that the agent ran into, the one that ended it first. To be
-// ended by the kernel for want of memory, or by us for what it wrote, shows as a
-// signal otherwise.
-func (tr *trialRun) breaches(ctx context.Context, a *attendance) []breach {
-	var all []breach
-	for _, o := range []*output{a.stdout, a.stderr} {
-		if o.isOver() {
-			all = append(all, breach{evidence.ReasonOutput, fmt.Sprintf("the agent wrote more than %d bytes to %s", o.limit, o.name)})
-		}
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), measureTimeout)
-	defer cancel()
-	if used, err := tr.sandbox.Usage(ctx, sandbox.Agent); err == nil {
-		tr.agentUsed = &used
-		for _, b := range used.Breaches() {
-			all = append(all, breach{evidence.Reason(b.Kind), "the agent's container " + b.What})
-		}
-	}
-	if why := tr.overspent(); why != "" {
-		all = append(all, breach{evidence.ReasonBudget, why})
-	}
-	return all
+	return measured{sandbox.Agent, m.sandbox, agent}
 }
 
 // observeTimeout bounds asking all boxes what their programs did.
@@ -140,7 +115,7 @@ const observeTimeout = 15 * time.Second
 
 // observe records what servers and their services did beside answering. It is to be
 // called while their boxes stand.
-func (tr *trialRun) observe(ctx context.Context, boxes []measured) {
+func (m *meter) observe(ctx context.Context, boxes []measured) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), observeTimeout)
 	defer cancel()
 	var all sync.WaitGroup
@@ -149,7 +124,7 @@ func (tr *trialRun) observe(ctx context.Context, boxes []measured) {
 		all.Go(func() { found[i] = evidence.Observed{Box: box.name, Seen: Observe(ctx, box.sandbox, box.name)} })
 	}
 	all.Wait()
-	_ = tr.rec.Observed(found) // the recorder tells at its end
+	_ = m.rec.Observed(found) // the recorder tells at its end
 }
 
 // watched are the boxes of servers and services that are here.

@@ -9,10 +9,12 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/waza-isolate/waza/egress"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/model/gateway"
 	"github.com/waza-isolate/waza/runner/cmdmock"
@@ -83,43 +85,136 @@ func (g *modelGateway) close() {
 	}
 }
 
+// recorder takes what the agent says to servers and models, and hears of them.
+type recorder interface {
+	proxy.Recorder
+	gateway.Recorder
+}
+
+// endpoints are what answers the agent, where it finds its servers, its models and what is
+// outside.
+type endpoints struct {
+	*recording
+	servers  []proxy.Server
+	proxy    *proxy.Proxy  // nil until it is opened, and once it was drained
+	models   *modelGateway // nil where no model is asked, too
+	commands *commands
+	outlet   *egress.Carrier // nil where the agent may reach nothing outside
+	serving  sync.WaitGroup
+}
+
+// open puts a proxy where the agent finds its servers, and a gateway where it finds its
+// models, and returns where the servers are, by name. What crosses them goes to rec. They
+// last until drain.
+func (e *endpoints) open(ctx context.Context, sb sandbox.Sandbox, rec recorder, models *plan.Models) (found map[string]string, err error) {
+	if e.models, err = openGateway(models, rec); err != nil {
+		return nil, err
+	}
+	proxy, err := proxy.New(rec, proxy.Limits{Calls: e.plan.Agent.MaxCalls, Share: e.shares.Agent}, e.servers...)
+	if err != nil {
+		return nil, err
+	}
+	e.proxy = proxy
+	places, err := sb.Listen(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, place := range places {
+		handler := e.at(place)
+		e.serving.Go(func() {
+			err := proxy.Serve(context.WithoutCancel(ctx), place, handler)
+			if err != nil && !errors.Is(err, net.ErrClosed) {
+				rec.Event(evidence.Event{Kind: "proxy", Message: err.Error()})
+			}
+		})
+	}
+	return e.tellPlaces(ctx, sb, places)
+}
+
+// only is the one server that can be meant at a place, whatever Host a request
+// names; empty where there are several.
+func (e *endpoints) only(place sandbox.Endpoint) string {
+	if len(e.servers) == 1 {
+		return e.servers[0].Name
+	}
+	return place.Server
+}
+
+// tellPlaces says where the agent finds servers, and writes mcp.json again where that
+// is not under their names.
+func (e *endpoints) tellPlaces(ctx context.Context, sb sandbox.Sandbox, places []sandbox.Endpoint) (map[string]string, error) {
+	hosts := make(map[string]string, len(e.servers))
+	for _, server := range e.servers {
+		hosts[server.Name] = server.Host
+	}
+	moved := false
+	for _, place := range places {
+		if place.Host != "" && place.Server != sandbox.ModelHost {
+			hosts[place.Server], moved = place.Host, true
+		}
+	}
+	if !moved {
+		return hosts, nil
+	}
+	return hosts, put(ctx, sb, sandbox.Agent, "/", []plan.File{plan.NewFile(sandbox.MCPConfigPath, string(mcpconfig.Render(hosts)))})
+}
+
+// drain lets every server end and every answer be recorded.
+func (e *endpoints) drain(ctx context.Context) error {
+	e.closeOutlet()
+	e.closeModels()
+	defer func() { e.models = nil }()
+	if e.proxy == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	err := e.proxy.Close(ctx)
+	e.serving.Wait()
+	if why := e.overspent(); why != "" && e.record.Class == "" && e.record.Ended.IsZero() { // with its last breath
+		e.blame(evidence.ClassAgentError, evidence.ReasonBudget, why)
+	}
+	e.proxy = nil
+	return err
+}
+
 // overspent says how the agent came to want more than it may, of tools, of models or of
 // evidence.
-func (tr *trialRun) overspent() string {
+func (e *endpoints) overspent() string {
 	var all []string
-	if tr.proxy != nil {
-		all = append(all, tr.proxy.Overspent())
+	if e.proxy != nil {
+		all = append(all, e.proxy.Overspent())
 	}
-	if tr.models != nil {
-		all = append(all, tr.models.Overspent())
+	if e.models != nil {
+		all = append(all, e.models.Overspent())
 	}
-	return cmp.Or(strings.Trim(strings.Join(all, "; "), "; "), tr.overShare())
+	return cmp.Or(strings.Trim(strings.Join(all, "; "), "; "), e.overShare())
 }
 
 // exhausted is closed once the agent was refused models so often that it is to be ended;
 // nil, which never is, where it has none.
-func (tr *trialRun) exhausted() <-chan struct{} {
-	if tr.models == nil {
+func (e *endpoints) exhausted() <-chan struct{} {
+	if e.models == nil {
 		return nil
 	}
-	return tr.models.Exhausted()
+	return e.models.Exhausted()
 }
 
 // at is who answers at a place: models under their host's name, and servers else.
-func (tr *trialRun) at(place sandbox.Endpoint) http.Handler {
-	servers := tr.lookout.requests(tr.only(place), tr.proxy.Handler(tr.only(place)))
-	if !tr.plan.AsksRunner() {
+func (e *endpoints) at(place sandbox.Endpoint) http.Handler {
+	servers := e.lookout.requests(e.only(place), e.proxy.Handler(e.only(place)))
+	if !e.plan.AsksRunner() {
 		return servers
 	}
-	gateway := tr.models
+	gateway := e.models
 	models := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case r.URL.Path == cmdmock.Path && len(tr.plan.Commands) > 0:
-			tr.playCommand(w, r)
+		case r.URL.Path == cmdmock.Path && len(e.plan.Commands) > 0:
+			e.commands.ServeHTTP(w, r)
 		case gateway == nil:
 			http.NotFound(w, r)
 		default:
-			tr.acted.Store(true)
+			e.acted.Store(true)
 			gateway.ServeHTTP(w, r)
 		}
 	})
@@ -152,22 +247,14 @@ func atAddress(addr string, h http.Handler) http.Handler {
 }
 
 // closeModels ends what the agent asks of models, and tells of keys that were refused.
-func (tr *trialRun) closeModels() {
-	tr.models.close()
-	if tr.models == nil || !tr.record.Ended.IsZero() {
+func (e *endpoints) closeModels() {
+	e.models.close()
+	if e.models == nil || !e.record.Ended.IsZero() {
 		return
 	}
-	for _, why := range tr.models.Refused() {
-		tr.remark(why)
+	for _, why := range e.models.Refused() {
+		e.remark(why)
 	}
-}
-
-// remark adds to what a person is told of the trial.
-func (tr *trialRun) remark(what string) {
-	if tr.record.Message != "" {
-		what = tr.record.Message + "; " + what
-	}
-	tr.record.Message = what
 }
 
 // ModelCall implements gateway.Recorder.
@@ -203,19 +290,19 @@ func openOutlet(ctx context.Context, sb sandbox.Sandbox, box string, allowed []m
 	return carrier, nil
 }
 
-// openAgentOutlet lets the agent reach what the eval allows it, until drain.
-func (tr *trialRun) openAgentOutlet(ctx context.Context) (err error) {
-	tr.outlet, err = openOutlet(ctx, tr.sandbox, sandbox.Agent, tr.plan.Agent.Egress, tr.plan.EgressLimits, tr.observer())
+// openOutlet lets the agent reach what the eval allows it, until drain.
+func (e *endpoints) openOutlet(ctx context.Context, sb sandbox.Sandbox) (err error) {
+	e.outlet, err = openOutlet(ctx, sb, sandbox.Agent, e.plan.Agent.Egress, e.plan.EgressLimits, e.observer())
 	if err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}
 	return nil
 }
 
-// closeAgentOutlet ends what the agent has under way outside. It may be called twice.
-func (tr *trialRun) closeAgentOutlet() {
-	if tr.outlet != nil {
-		tr.outlet.Close()
+// closeOutlet ends what the agent has under way outside. It may be called twice.
+func (e *endpoints) closeOutlet() {
+	if e.outlet != nil {
+		e.outlet.Close()
 	}
 }
 

@@ -55,10 +55,10 @@ type instance struct {
 	canaries *canary.Set
 
 	mu    sync.Mutex
-	users map[*trialRun]struct{} // trials at work; guarded by mu
-	round int                    // counts changes of users; guarded by mu
-	idle  idle                   // for when there are none; guarded by mu
-	died  string                 // why it ended by itself; guarded by mu
+	users map[*servers]struct{} // trials at work; guarded by mu
+	round int                   // counts changes of users; guarded by mu
+	idle  idle                  // for when there are none; guarded by mu
+	died  string                // why it ended by itself; guarded by mu
 }
 
 func newSlot(server string) *slot {
@@ -79,27 +79,27 @@ func configKey(s plan.Server) string {
 }
 
 // joinShared has the trial use a server of the run's.
-func (tr *trialRun) joinShared(ctx context.Context, s plan.Server) (*host, error) {
-	i, err := tr.o.Shared.join(ctx, tr, s)
+func (user *servers) joinShared(ctx context.Context, s plan.Server) (*host, error) {
+	i, err := user.o.Shared.join(ctx, user, s)
 	if err != nil {
 		return nil, err
 	}
-	tr.mu.Lock()
-	defer tr.mu.Unlock()
-	tr.shared = append(tr.shared, i)
+	user.mu.Lock()
+	defer user.mu.Unlock()
+	user.shared = append(user.shared, i)
 	return i.host, nil
 }
 
 // leaveShared is the end of the trial's use of the run's servers.
-func (tr *trialRun) leaveShared() {
-	for _, i := range tr.shared {
-		tr.record.Shared = append(tr.record.Shared, i.leave(tr))
+func (user *servers) leaveShared() {
+	for _, i := range user.shared {
+		user.record.Shared = append(user.record.Shared, i.leave(user))
 	}
-	slices.SortFunc(tr.record.Shared, func(a, b evidence.SharedServer) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(user.record.Shared, func(a, b evidence.SharedServer) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // join has a trial use the server of s, which is opened where it does not live.
-func (p *SharedServers) join(ctx context.Context, tr *trialRun, s plan.Server) (*instance, error) {
+func (p *SharedServers) join(ctx context.Context, user *servers, s plan.Server) (*instance, error) {
 	key := configKey(s)
 	p.mu.Lock()
 	at := p.slots[key]
@@ -111,7 +111,7 @@ func (p *SharedServers) join(ctx context.Context, tr *trialRun, s plan.Server) (
 
 	at.mu.Lock()
 	defer at.mu.Unlock()
-	if at.current != nil && at.current.admit(tr) {
+	if at.current != nil && at.current.admit(user) {
 		return at.current, nil
 	}
 	if dead := at.current; dead != nil {
@@ -119,10 +119,10 @@ func (p *SharedServers) join(ctx context.Context, tr *trialRun, s plan.Server) (
 		if err := dead.close(ctx); err != nil {
 			return nil, err
 		}
-		dead.hand(tr)
+		dead.hand(user)
 	}
 	at.opened++
-	i, err := p.open(ctx, tr, s, at.name, at.opened)
+	i, err := p.open(ctx, user, s, at.name, at.opened)
 	if err != nil {
 		return nil, err
 	}
@@ -131,18 +131,18 @@ func (p *SharedServers) join(ctx context.Context, tr *trialRun, s plan.Server) (
 }
 
 // open starts a life. What is said meanwhile is evidence of the trial it is for.
-func (p *SharedServers) open(ctx context.Context, tr *trialRun, s plan.Server, name string, number int) (_ *instance, err error) {
-	i := &instance{name: s.Name, number: number, closing: make(chan struct{}), users: map[*trialRun]struct{}{tr: {}}}
-	i.lookOutAs(tr)
+func (p *SharedServers) open(ctx context.Context, user *servers, s plan.Server, name string, number int) (_ *instance, err error) {
+	i := &instance{name: s.Name, number: number, closing: make(chan struct{}), users: map[*servers]struct{}{user: {}}}
+	i.lookOutAs(user)
 	i.sandbox, err = p.backend.Open(ctx, &plan.Trial{
-		Run: tr.plan.Run, Task: name, Number: number,
-		Runtime: tr.plan.Runtime, ServersOnly: true, Servers: []plan.Server{s},
+		Run: user.plan.Run, Task: name, Number: number,
+		Runtime: user.plan.Runtime, ServersOnly: true, Servers: []plan.Server{s},
 	}, i.Event)
 	if err != nil {
 		return nil, fmt.Errorf("server %q, which the run shares: %w", s.Name, err)
 	}
-	if i.host, err = startHost(ctx, i.sandbox, s, tr.plan.EgressLimits, i, i.output); err == nil {
-		err = tr.probe(ctx, i.host)
+	if i.host, err = startHost(ctx, i.sandbox, s, user.plan.EgressLimits, i, i.output); err == nil {
+		err = user.probe(ctx, i.host)
 	}
 	i.watch.Go(i.await)
 	if err != nil {
@@ -178,8 +178,8 @@ type sharedOutput struct {
 func (o *sharedOutput) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for tr := range o.users {
-		_, _ = tr.outputs[o.name].Write(p)
+	for user := range o.users {
+		_, _ = user.outputs[o.name].Write(p)
 	}
 	return len(p), nil
 }
@@ -207,28 +207,28 @@ func (i *instance) close(ctx context.Context) error {
 }
 
 // admit counts a trial in, unless the server has died.
-func (i *instance) admit(tr *trialRun) bool {
+func (i *instance) admit(user *servers) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.died != "" {
 		return false
 	}
-	i.users[tr] = struct{}{}
+	i.users[user] = struct{}{}
 	i.round++
-	i.idle.hand(tr.rec)
+	i.idle.hand(user.rec)
 	return true
 }
 
 // leave counts a trial out, with what its server has under way on its record, and says whether and why the server died under it.
-func (i *instance) leave(tr *trialRun) evidence.SharedServer {
+func (i *instance) leave(user *servers) evidence.SharedServer {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.host != nil && i.host.outlet != nil {
 		for _, e := range i.host.outlet.Underway() {
-			tr.rec.Event(e)
+			user.rec.Event(e)
 		}
 	}
-	delete(i.users, tr)
+	delete(i.users, user)
 	i.round++
 	return evidence.SharedServer{Name: i.name, Instance: i.number, Died: i.died}
 }
@@ -244,8 +244,8 @@ func (i *instance) die(why string) {
 	users := slices.Collect(maps.Keys(i.users))
 	i.mu.Unlock()
 	var names []string
-	for _, tr := range users {
-		names = append(names, fmt.Sprintf("%s/%d", tr.plan.Task, tr.plan.Number))
+	for _, user := range users {
+		names = append(names, fmt.Sprintf("%s/%d", user.plan.Task, user.plan.Number))
 	}
 	slices.Sort(names)
 	i.Event(evidence.Event{
@@ -261,9 +261,9 @@ var _ overseer = (*instance)(nil)
 
 // lookOutAs has the instance look for what a trial looks for. It is called once, before
 // anything happens.
-func (i *instance) lookOutAs(tr *trialRun) {
-	if tr.lookout != nil {
-		i.canaries, i.idle.lookout = tr.lookout.set, tr.lookout.telling(&i.idle)
+func (i *instance) lookOutAs(user *servers) {
+	if user.lookout != nil {
+		i.canaries, i.idle.lookout = user.lookout.set, user.lookout.telling(&i.idle)
 	}
 }
 
@@ -288,8 +288,8 @@ func (i *instance) Named(box, host string) {
 func (i *instance) tell(one func(eventRecorder, *lookout)) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	for tr := range i.users {
-		one(tr.rec, tr.lookout)
+	for user := range i.users {
+		one(user.rec, user.lookout)
 	}
 	if len(i.users) == 0 {
 		one(&i.idle, i.idle.lookout)
@@ -328,10 +328,10 @@ func (t *sharedTap) Write(p []byte) (int, error) {
 }
 
 // hand gives a trial what is kept of a life that is over.
-func (i *instance) hand(tr *trialRun) {
+func (i *instance) hand(user *servers) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.idle.hand(tr.rec)
+	i.idle.hand(user.rec)
 }
 
 // maxKept is how many events are kept for the next trial, sightings of canaries aside:

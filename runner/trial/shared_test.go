@@ -29,7 +29,7 @@ func TestSharedServerThatDoesNotClose(t *testing.T) {
 		name: "s", sandbox: stuck{}, host: &host{plan: server, sandbox: stuck{}, services: &auxiliaries{}},
 		closing: make(chan struct{}), died: "its box ended",
 	}}
-	if _, err := shared.join(t.Context(), &trialRun{}, server); err == nil {
+	if _, err := shared.join(t.Context(), newServers(&recording{}), server); err == nil {
 		t.Error("no error")
 	}
 	if err := shared.Close(t.Context()); err != nil {
@@ -43,7 +43,7 @@ type stuck struct{ sandbox.Sandbox }
 func (stuck) Close(context.Context) error { return errors.New("stuck") }
 
 // sharingTrial is a trial of a run with a canary, and what it has recorded.
-func sharingTrial(t *testing.T) (*trialRun, func() []string) {
+func sharingTrial(t *testing.T) (*servers, func() []string) {
 	t.Helper()
 	dir := evidence.Dir(filepath.Join(t.TempDir(), "trial"))
 	rec, err := evidence.Create(string(dir), nil, nil)
@@ -51,11 +51,11 @@ func sharingTrial(t *testing.T) (*trialRun, func() []string) {
 		t.Fatal(err)
 	}
 	plan := &plan.Trial{Canaries: []evidence.Canary{{Name: "token", Value: testCanary}}}
-	tr := newTrialRun(plan, rec, Options{})
-	if tr.lookout, err = lookoutFor(plan, rec); err != nil {
+	user := newServers(newRecording(plan, rec, Options{}))
+	if user.lookout, err = lookoutFor(plan, rec); err != nil {
 		t.Fatal(err)
 	}
-	return tr, func() (said []string) {
+	return user, func() (said []string) {
 		t.Helper()
 		if err := rec.Close(); err != nil {
 			t.Fatal(err)
@@ -72,9 +72,9 @@ func sharingTrial(t *testing.T) (*trialRun, func() []string) {
 }
 
 // sharedBy is an instance that a trial has opened.
-func sharedBy(tr *trialRun) *instance {
-	i := &instance{name: "crm", number: 1, users: map[*trialRun]struct{}{tr: {}}}
-	i.lookOutAs(tr)
+func sharedBy(user *servers) *instance {
+	i := &instance{name: "crm", number: 1, users: map[*servers]struct{}{user: {}}}
+	i.lookOutAs(user)
 	return i
 }
 
@@ -153,8 +153,8 @@ func TestSharedConnectionsUnderWay(t *testing.T) {
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	tr, said := sharingTrial(t)
-	i := sharedBy(tr)
+	user, said := sharingTrial(t)
+	i := sharedBy(user)
 	outlet, err := egress.New(egress.Options{Box: "crm", Allowed: allowed, Record: i.Event, Named: i.Named, Tap: i.Tap})
 	if err != nil {
 		t.Fatal(err)
@@ -172,7 +172,7 @@ func TestSharedConnectionsUnderWay(t *testing.T) {
 	if _, err := io.ReadFull(conn, make([]byte, len("HTTP/1.1 200"))); err != nil {
 		t.Fatal(err)
 	}
-	i.leave(tr)
+	i.leave(user)
 	outlet.Close()
 	_ = conn.Close()
 	if got, want := said(), fmt.Sprintf("egress <nil> api.example port %d: it is still open; 0 bytes out, 0 in", at.Port); !slices.Equal(got, []string{want}) {

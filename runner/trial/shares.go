@@ -2,10 +2,7 @@ package trial
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 
-	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/runner/plan"
@@ -69,24 +66,4 @@ func SharesOf(t *plan.Trial, each int64) Shares {
 		s.Servers[name] = bounded.NewBudget(min(limit, each/2/int64(len(most))))
 	}
 	return s
-}
-
-// overShare says that the agent wanted more than its share; empty where it did not.
-func (tr *trialRun) overShare() string {
-	if !tr.shares.Agent.Over() {
-		return ""
-	}
-	return fmt.Sprintf("the agent caused more than %d bytes of evidence, which is its share of the disk", tr.shares.Agent.Max())
-}
-
-// keepFinal has the final output in the record where it fits into the agent's share, and
-// blames the agent for what did not.
-func (tr *trialRun) keepFinal() {
-	if len(tr.record.FinalOutput) > 0 && !tr.shares.Agent.Take(evidence.CostOf([]byte(tr.record.FinalOutput))) {
-		tr.record.FinalOutput = ""
-		tr.gap(evidence.GapFinalOutput, errors.New("it does not fit into the agent's share of the disk"))
-	}
-	if why := tr.overShare(); why != "" && tr.record.Class == "" {
-		tr.blame(evidence.ClassAgentError, evidence.ReasonBudget, why)
-	}
 }

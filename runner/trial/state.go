@@ -9,7 +9,6 @@ import (
 	"io"
 	"path"
 	"slices"
-	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -18,7 +17,6 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/tree"
 	"github.com/waza-isolate/waza/mcp/proxy"
-	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -29,58 +27,38 @@ const (
 	maxReply = 1 << 20
 )
 
-// keepAsked has the processes of servers kept that graders ask.
-func (tr *trialRun) keepAsked() {
-	tr.keepers = map[string]*keeper{}
-	asked := tr.asks(evidence.StepCall)
-	for i, h := range tr.hosts {
-		for _, ask := range asked {
-			name := ask.What.(evidence.CallAsk).Server
-			if h.plan.Name == name && h.plan.Transport == mcpconfig.Stdio && tr.keepers[name] == nil {
-				tr.servers[i], tr.keepers[name] = keeping(tr.servers[i])
-			}
-		}
-	}
-}
+// asker is the phase in which graders ask servers.
+type asker struct{ *stage }
 
-// closeKeepers ends what was kept of servers.
-func (tr *trialRun) closeKeepers() {
-	var all sync.WaitGroup
-	for _, k := range tr.keepers {
-		all.Go(k.close)
-	}
-	all.Wait()
-}
-
-// askServers does what graders ask of servers, in their order, after the agent has
+// askAll does what graders ask of servers, in their order, after the agent has
 // stopped and its sessions are over.
-func (tr *trialRun) askServers(ctx context.Context) error {
+func (a *asker) askAll(ctx context.Context) error {
 	talks := map[string]*inquest{}
 	defer func() {
 		for _, talk := range talks {
 			talk.close()
 		}
-		tr.closeKeepers()
+		a.servers.closeKeepers()
 	}()
-	for _, ask := range tr.asks(evidence.StepCall, evidence.StepFiles) {
+	for _, ask := range a.asks(evidence.StepCall, evidence.StepFiles) {
 		var answer any
 		var unanswered error
 		switch what := ask.What.(type) {
 		case evidence.FileAsk:
-			answer, unanswered = tr.lookAt(ctx, what)
+			answer, unanswered = a.lookAt(ctx, what)
 		case evidence.CallAsk:
 			if talks[what.Server] == nil {
 				talks[what.Server] = &inquest{}
 			}
-			answer, unanswered = tr.ask(ctx, talks[what.Server], what)
+			answer, unanswered = a.ask(ctx, talks[what.Server], what)
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if err := tr.foreignEnding(ctx); err != nil {
+		if err := a.foreignEnding(ctx); err != nil {
 			return err
 		}
-		if err := tr.step(ask, answer, unanswered); err != nil {
+		if err := a.step(ask, answer, unanswered); err != nil {
 			return err
 		}
 	}
@@ -102,12 +80,12 @@ func (q *inquest) close() {
 
 // open begins the conversation: with the process of the agent's last session where the
 // server has processes for sessions, else in a session of the runner's.
-func (q *inquest) open(ctx context.Context, tr *trialRun, server proxy.Server) {
+func (q *inquest) open(ctx context.Context, keepers map[string]*keeper, server proxy.Server) {
 	if q.talk != nil || q.failed != nil {
 		return
 	}
 	q.process = evidence.ProcessServer
-	if k := tr.keepers[server.Name]; k != nil {
+	if k := keepers[server.Name]; k != nil {
 		if kept := k.take(); kept != nil {
 			q.process = evidence.ProcessLast
 			q.talk, q.failed = k.resume(ctx, kept)
@@ -119,35 +97,35 @@ func (q *inquest) open(ctx context.Context, tr *trialRun, server proxy.Server) {
 }
 
 // ask makes one call.
-func (tr *trialRun) ask(ctx context.Context, q *inquest, what evidence.CallAsk) (*evidence.CallAnswer, error) {
-	i := slices.IndexFunc(tr.servers, func(s proxy.Server) bool { return s.Name == what.Server })
+func (a *asker) ask(ctx context.Context, q *inquest, what evidence.CallAsk) (*evidence.CallAnswer, error) {
+	i := slices.IndexFunc(a.servers.proxied, func(s proxy.Server) bool { return s.Name == what.Server })
 	if i < 0 {
 		return nil, fmt.Errorf("%w: the trial has no server %q", errUnanswered, what.Server)
 	}
-	q.open(ctx, tr, tr.servers[i])
+	q.open(ctx, a.servers.keepers, a.servers.proxied[i])
 	if q.failed != nil {
 		return &evidence.CallAnswer{Process: q.process, Outcome: evidence.OutcomeTransportError, Message: q.failed.Error()}, nil
 	}
 	limited, cancel := context.WithTimeout(ctx, time.Duration(what.Seconds)*time.Second)
 	defer cancel()
 	reply, err := q.talk.Call(limited, what.Tool, what.Arguments)
-	a := &evidence.CallAnswer{Process: q.process, Result: reply.Result, Error: reply.Error}
+	answer := &evidence.CallAnswer{Process: q.process, Result: reply.Result, Error: reply.Error}
 	switch {
 	case err != nil && limited.Err() != nil:
-		a.Outcome, a.Message = evidence.OutcomeTimeout, fmt.Sprintf("the server did not answer within %d s", what.Seconds)
+		answer.Outcome, answer.Message = evidence.OutcomeTimeout, fmt.Sprintf("the server did not answer within %d s", what.Seconds)
 	case err != nil:
-		a.Outcome, a.Message = evidence.OutcomeTransportError, err.Error()
+		answer.Outcome, answer.Message = evidence.OutcomeTransportError, err.Error()
 	case len(reply.Result)+len(reply.Error) > maxReply:
 		return nil, fmt.Errorf("%w: server %q answered to %s with %d bytes, and at most %d are kept",
 			errUnanswered, what.Server, what.Tool, len(reply.Result)+len(reply.Error), maxReply)
 	case len(reply.Error) > 0:
-		a.Outcome = evidence.OutcomeProtocolError
+		answer.Outcome = evidence.OutcomeProtocolError
 	case isToolError(reply.Result):
-		a.Outcome = evidence.OutcomeToolError
+		answer.Outcome = evidence.OutcomeToolError
 	default:
-		a.Outcome = evidence.OutcomeOK
+		answer.Outcome = evidence.OutcomeOK
 	}
-	return a, nil
+	return answer, nil
 }
 
 func isToolError(result json.RawMessage) bool {
@@ -155,13 +133,13 @@ func isToolError(result json.RawMessage) bool {
 }
 
 // lookAt looks at one path of a server's container.
-func (tr *trialRun) lookAt(ctx context.Context, what evidence.FileAsk) (*evidence.FileAnswer, error) {
-	i := slices.IndexFunc(tr.hosts, func(h *host) bool { return h.plan.Name == what.Server })
+func (a *asker) lookAt(ctx context.Context, what evidence.FileAsk) (*evidence.FileAnswer, error) {
+	i := slices.IndexFunc(a.servers.hosts, func(h *host) bool { return h.plan.Name == what.Server })
 	if i < 0 {
 		return nil, fmt.Errorf("%w: the trial has no server %q", errUnanswered, what.Server)
 	}
-	finder, ok := tr.hosts[i].sandbox.(sandbox.Finder)
-	if !ok || tr.hosts[i].plan.Remote {
+	finder, ok := a.servers.hosts[i].sandbox.(sandbox.Finder)
+	if !ok || a.servers.hosts[i].plan.Remote {
 		return nil, fmt.Errorf("%w: server %q has no container to look into", errUnanswered, what.Server)
 	}
 	ctx, cancel := context.WithTimeout(ctx, collectTimeout)

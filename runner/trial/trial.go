@@ -11,13 +11,10 @@ import (
 	"fmt"
 	"io"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/waza-isolate/waza/egress"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/redact"
-	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
@@ -66,44 +63,6 @@ type Options struct {
 	Hold func(ctx context.Context, t *plan.Trial, s sandbox.Sandbox)
 }
 
-// trialRun is one trial under way.
-type trialRun struct {
-	o       Options
-	plan    *plan.Trial
-	rec     *evidence.Recorder
-	record  evidence.Trial
-	sandbox sandbox.Sandbox
-	hosts   []*host              // of its servers; nil for one that did not come up
-	servers []proxy.Server       // the same, as the proxy knows them
-	turn    int                  // of the checkpoint that this is; 0 for the trial itself
-	keepers map[string]*keeper   // of servers whose processes graders ask, by name
-	shared  []*instance          // those of them that the run owns; guarded by mu
-	outputs map[string]io.Writer // of servers and services
-	shares  Shares               // of what is recorded
-	logs    []io.Closer
-	found   map[string]string // where the agent finds servers, by name
-	agent   *attendance       // nil until the agent runs
-	played  played            // commands of the agent's
-	acted   atomic.Bool       // the agent said something, asked a model or called a tool
-	proxy   *proxy.Proxy      // nil where nothing is served
-	models  *modelGateway     // likewise, and where no model is asked
-	lookout *lookout          // for canaries; nil where there are none
-	calls   *callWatch
-	outlet  *egress.Carrier // of the agent; nil where it may reach nothing outside
-	// agentUsed is what the agent's box used up to the agent's end; nil where that
-	// could not be seen.
-	agentUsed *evidence.Usage
-	serving   sync.WaitGroup
-	ending    sync.Once
-
-	mu sync.Mutex
-}
-
-func newTrialRun(t *plan.Trial, rec *evidence.Recorder, o Options) *trialRun {
-	calls := &callWatch{secrets: o.Secrets, tell: o.Called}
-	return &trialRun{o: o, plan: t, rec: rec, record: newRecord(t, rec.Now()), outputs: map[string]io.Writer{}, calls: calls}
-}
-
 // Run runs t in a sandbox of its own, leaves its evidence in dir, and says
 // whether it has an outcome. One that ctx interrupted has none and, as after a
 // crash, no trial.json. The error is only ever ours: that evidence could not be
@@ -113,132 +72,160 @@ func Run(ctx context.Context, t *plan.Trial, dir evidence.Dir, o Options) (ended
 	if err != nil {
 		return false, err
 	}
-	tr := newTrialRun(t, rec, o)
-	tr.record.Baseline = o.Baseline
-	if tr.lookout, err = lookoutFor(t, rec); err != nil {
+	r := newRecording(t, rec, o)
+	r.record.Baseline = o.Baseline
+	if r.lookout, err = lookoutFor(t, rec); err != nil {
 		return false, errors.Join(err, rec.Close())
 	}
-	tr.record.Watched = tr.lookout.ways(t.Isolated())
+	r.record.Watched = r.lookout.ways(t.Isolated())
+	up := &running{}
 	var broke error
-	if tr.shares, broke = o.Room(); broke == nil {
-		broke = tr.live(ctx)
+	if r.shares, broke = o.Room(); broke == nil {
+		broke = r.phases(ctx, up)
 	}
 	interrupted := broke != nil && ctx.Err() != nil
 	if interrupted {
 		rec.Event(evidence.Event{Kind: "interrupted", Message: broke.Error()})
 	}
-	closed := errors.Join(tr.end(ctx), rec.Close(), dir.Sync(newAbove))
+	closed := errors.Join(up.takeDown(ctx), rec.Close(), dir.Sync(newAbove))
 	if interrupted {
 		return false, closed
 	}
 	if err := errors.Join(broke, closed); err != nil {
-		tr.blame(tr.classOf(err), reasonOf(err), onceEach(err))
+		r.blame(r.classOf(err), reasonOf(err), onceEach(err))
 	}
-	if tr.record.Ended.IsZero() {
-		tr.record.Ended = rec.Now()
+	if r.record.Ended.IsZero() {
+		r.record.Ended = rec.Now()
 	}
-	return true, tr.writeRecord(dir)
+	return true, r.writeRecord(dir)
 }
 
-// live is a trial's life up to its end. What fails before the agent starts, and
-// whatever fails on our side, is returned; what the agent does is in the record.
-func (tr *trialRun) live(ctx context.Context) error {
-	if err := tr.prepare(ctx); err != nil {
+// phases takes a trial through its phases: setup, agent, collect, steps. What it leaves
+// running, up has to take down. What fails before the agent starts, and whatever fails on
+// our side, is returned; what the agent does is on record.
+func (r *recording) phases(ctx context.Context, up *running) error {
+	s, err := r.setUp(ctx, up)
+	if err != nil {
 		return err
 	}
-	tr.o.Entered(evidence.PhaseAgent)
-	if err := tr.runAgent(ctx); err != nil {
+	r.o.Entered(evidence.PhaseAgent)
+	work := &agentWork{stage: s, endpoints: up.endpoints}
+	up.agent, err = work.run(ctx)
+	up.used = work.used
+	if err != nil {
 		return err
 	}
-	if err := tr.runAfter(ctx); err != nil {
+	if up.agent.endsWithin(0) {
+		if err := s.runAfter(ctx); err != nil {
+			return err
+		}
+	}
+	r.o.Entered(evidence.PhaseCollect)
+	if err := up.endpoints.drain(ctx); err != nil {
 		return err
 	}
-	tr.o.Entered(evidence.PhaseCollect)
-	if err := tr.drain(ctx); err != nil {
+	if err := (&collector{s}).collect(ctx); err != nil {
 		return err
 	}
-	if err := tr.collect(ctx); err != nil {
+	if err := (&asker{s}).askAll(ctx); err != nil {
 		return err
 	}
-	if err := tr.askServers(ctx); err != nil {
-		return err
-	}
-	tr.measure(ctx)
+	(&meter{s, up.used}).measure(ctx)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err := tr.checkTold(); err != nil {
+	if err := r.checkTold(); err != nil {
 		return err
 	}
-	if err := tr.runPrograms(ctx); err != nil {
+	graders := &programs{recording: r}
+	if r.o.Hold == nil {
+		graders.makeRoom = up.takeDown
+	}
+	if err := graders.runAll(ctx); err != nil {
 		return err
 	}
-	if tr.o.Hold != nil {
-		return tr.hold(ctx)
+	if r.o.Hold != nil {
+		return s.hold(ctx, up)
 	}
 	return nil
 }
 
-// prepare does everything up to the agent's start.
-func (tr *trialRun) prepare(ctx context.Context) (err error) {
-	tr.o.Entered(evidence.PhaseStart)
-	tr.sandbox, err = tr.o.Backend.Open(ctx, tr.plan, tr.observer().Event)
-	if err != nil {
-		return because(evidence.ReasonSandbox, err)
-	}
-	defer func() { err = tr.excused(ctx, err) }()
-	guarantees := tr.guarantees()
-	tr.record.Guarantees = &guarantees
-	tr.o.Entered(evidence.PhaseProbe)
-	if err := tr.openServers(ctx); err != nil {
-		return because(evidence.ReasonServer, err)
-	}
-	if err := tr.serve(ctx, tr.observer(), tr.plan.Models); err != nil {
-		return because(evidence.ReasonSandbox, err)
-	}
-	if err := tr.openAgentOutlet(ctx); err != nil {
-		return because(evidence.ReasonSandbox, err)
-	}
-	if err := tr.fillWorkspace(ctx); err != nil {
-		return because(evidence.ReasonSandbox, err)
-	}
-	return because(evidence.ReasonSandbox, tr.runBefore(ctx))
+// stage is a trial's sandbox with its servers, where the agent works.
+type stage struct {
+	*recording
+	sandbox sandbox.Sandbox
+	servers *servers
+	found   map[string]string // where the agent finds servers, by name
 }
 
-// guarantees are the sandbox's, less what servers take away that outlive it.
-func (tr *trialRun) guarantees() evidence.Guarantees {
-	g := tr.sandbox.Guarantees()
-	for _, attack := range tr.o.Weak {
+// setUp does everything up to the agent's start.
+func (r *recording) setUp(ctx context.Context, up *running) (_ *stage, err error) {
+	r.o.Entered(evidence.PhaseStart)
+	s := &stage{recording: r, servers: newServers(r)}
+	if s.sandbox, err = r.o.Backend.Open(ctx, r.plan, r.observer().Event); err != nil {
+		return nil, because(evidence.ReasonSandbox, err)
+	}
+	up.stage = s
+	defer func() { err = s.excused(ctx, err) }()
+	s.keepGuarantees()
+	r.o.Entered(evidence.PhaseProbe)
+	if err := s.servers.open(ctx, s.sandbox); err != nil {
+		return nil, because(evidence.ReasonServer, err)
+	}
+	up.endpoints = s.newEndpoints()
+	if s.found, err = up.endpoints.open(ctx, s.sandbox, r.observer(), r.plan.Models); err != nil {
+		return nil, because(evidence.ReasonSandbox, err)
+	}
+	if err := up.endpoints.openOutlet(ctx, s.sandbox); err != nil {
+		return nil, because(evidence.ReasonSandbox, err)
+	}
+	if err := s.fillWorkspace(ctx); err != nil {
+		return nil, because(evidence.ReasonSandbox, err)
+	}
+	return s, because(evidence.ReasonSandbox, s.runBefore(ctx))
+}
+
+func (s *stage) newEndpoints() *endpoints {
+	mocks := &commands{recording: s.recording, workspace: s.sandbox.Layout(sandbox.Agent).Workspace}
+	return &endpoints{recording: s.recording, servers: s.servers.proxied, commands: mocks}
+}
+
+// keepGuarantees puts on record what the sandbox guarantees, less what servers take away
+// that outlive it.
+func (s *stage) keepGuarantees() {
+	g := s.sandbox.Guarantees()
+	for _, attack := range s.o.Weak {
 		g.Missing = append(g.Missing, fmt.Sprintf("the attack %q gets out, which --allow-weak lets it", attack))
 	}
-	if tr.plan.Hooks.OnHost() || tr.o.HostHooks {
+	if s.plan.Hooks.OnHost() || s.o.HostHooks {
 		g.Missing = append(g.Missing, "hooks of the eval run on the host, which --allow-host-hooks lets them")
 	}
-	if tr.plan.Models != nil && tr.plan.Isolated() {
+	if s.plan.Models != nil && s.plan.Isolated() {
 		g.Enforced = append(g.Enforced, "models are asked by the runner, which alone has their keys")
 	}
-	for _, box := range tr.plan.Outgoing() {
+	for _, box := range s.plan.Outgoing() {
 		g.Missing = append(g.Missing, fmt.Sprintf("%s may reach %s: what it sends there leaves the trial", box.Who, describeEgress(box.Allowed)))
 	}
-	for _, s := range tr.plan.Servers {
-		if s.Shared {
-			g.Missing = append(g.Missing, fmt.Sprintf("server %q lives for the whole run: what one trial leaves in it another may find", s.Name))
+	for _, server := range s.plan.Servers {
+		if server.Shared {
+			g.Missing = append(g.Missing, fmt.Sprintf("server %q lives for the whole run: what one trial leaves in it another may find", server.Name))
 		}
 	}
-	return g
+	s.record.Guarantees = &g
 }
 
 // hold keeps the sandbox standing for a person to look at, its servers within
 // reach. What they do there is no evidence any more, and models are not asked for it.
-func (tr *trialRun) hold(ctx context.Context) error {
-	tr.record.Ended = tr.rec.Now()
-	if err := tr.serve(ctx, nobody{}, nil); err != nil {
+func (s *stage) hold(ctx context.Context, up *running) error {
+	s.record.Ended = s.rec.Now()
+	up.endpoints = s.newEndpoints()
+	if _, err := up.endpoints.open(ctx, s.sandbox, nobody{}, nil); err != nil {
 		if ctx.Err() != nil {
 			return nil // the evidence was complete before
 		}
 		return err
 	}
-	tr.o.Hold(ctx, tr.plan, tr.sandbox)
+	s.o.Hold(ctx, s.plan, s.sandbox)
 	return nil
 }
 
@@ -249,59 +236,55 @@ func (nobody) Frame(evidence.Frame) int64 { return 0 }
 
 func (nobody) Event(evidence.Event) {}
 
-// end takes everything down, also where the trial never got far. The first call
+// running is what has to be taken down of a trial; nil is what never was there.
+type running struct {
+	stage     *stage
+	endpoints *endpoints
+	agent     *attendance
+	used      *evidence.Usage // by the agent's container up to the agent's end; nil where that could not be seen
+	once      sync.Once
+}
+
+// takeDown takes everything down, also where the trial never got far. The first call
 // counts.
-func (tr *trialRun) end(ctx context.Context) (err error) {
-	tr.ending.Do(func() { err = tr.takeDown(ctx) })
+func (up *running) takeDown(ctx context.Context) (err error) {
+	if up.stage != nil {
+		up.once.Do(func() { err = up.end(ctx) })
+	}
 	return err
 }
 
-func (tr *trialRun) takeDown(ctx context.Context) error {
-	tr.measure(ctx)
-	errs := []error{tr.drain(ctx)}
-	tr.closeKeepers()
-	tr.stopServers(ctx)
-	errs = append(errs, tr.closeSandbox(ctx), tr.awaitServers(ctx))
-	tr.leaveShared()
-	for _, log := range tr.logs {
+func (up *running) end(ctx context.Context) error {
+	servers := up.stage.servers
+	(&meter{up.stage, up.used}).measure(ctx)
+	var errs []error
+	if up.endpoints != nil {
+		errs = append(errs, up.endpoints.drain(ctx))
+	}
+	servers.closeKeepers()
+	servers.stop(ctx)
+	errs = append(errs, up.closeSandbox(ctx), servers.await(ctx))
+	servers.leaveShared()
+	for _, log := range servers.logs {
 		errs = append(errs, log.Close())
 	}
 	return errors.Join(errs...)
 }
 
 // closeSandbox has limits of its own: what came before may have used up others.
-func (tr *trialRun) closeSandbox(ctx context.Context) error {
-	if tr.sandbox == nil {
-		return nil
-	}
+func (up *running) closeSandbox(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
-	err := tr.sandbox.Close(ctx)
-	if tr.agent == nil {
+	err := up.stage.sandbox.Close(ctx)
+	if up.agent == nil {
 		return err
 	}
 	select {
-	case <-tr.agent.ended:
-		return errors.Join(err, tr.agent.kept)
+	case <-up.agent.ended:
+		return errors.Join(err, up.agent.kept)
 	case <-ctx.Done():
 		return errors.Join(err, errors.New("the agent's output did not end with its sandbox"))
 	}
-}
-
-// blame sets the outcome class and its reason. The first ones stay; a later
-// message is added.
-func (tr *trialRun) blame(class evidence.Class, reason evidence.Reason, message string) {
-	if tr.record.Class == "" {
-		tr.record.Class, tr.record.Reason, tr.record.Message = class, reason, message
-		return
-	}
-	tr.record.Message += "; " + message
-}
-
-// gap says that evidence of a kind is missing, which graders that need it turn
-// into an error.
-func (tr *trialRun) gap(what string, err error) {
-	tr.record.Gaps = append(tr.record.Gaps, fmt.Sprintf("%s: %v", what, err))
 }
 
 func newRecord(t *plan.Trial, started time.Time) evidence.Trial {

@@ -20,42 +20,42 @@ import (
 
 // fillWorkspace keeps the task's files as evidence, puts them into the workspace,
 // and adds the links to mcp.json and to the skills, which are put out of the workspace.
-func (tr *trialRun) fillWorkspace(ctx context.Context) error {
-	if err := tr.keepBefore(); err != nil {
+func (s *stage) fillWorkspace(ctx context.Context) error {
+	if err := s.keepBefore(); err != nil {
 		return err
 	}
 	files, fill := io.Pipe()
-	go func() { _ = fill.CloseWithError(writeWorkspace(fill, tr.plan)) }()
-	err := tr.sandbox.Put(ctx, sandbox.Agent, sandbox.WorkspaceDir, files)
+	go func() { _ = fill.CloseWithError(writeWorkspace(fill, s.plan)) }()
+	err := s.sandbox.Put(ctx, sandbox.Agent, sandbox.WorkspaceDir, files)
 	_ = files.CloseWithError(err)
 	if err != nil {
 		return err
 	}
-	if err := tr.makeWorkdir(ctx); err != nil {
+	if err := s.makeWorkdir(ctx); err != nil {
 		return err
 	}
-	if err := tr.putSkills(ctx); err != nil {
+	if err := s.putSkills(ctx); err != nil {
 		return err
 	}
 	var tree bytes.Buffer
-	if err := writeLinks(&tree, tr.plan.Links(tr.sandbox.Layout(sandbox.Agent))); err != nil {
+	if err := writeLinks(&tree, s.plan.Links(s.sandbox.Layout(sandbox.Agent))); err != nil {
 		return err
 	}
-	if err := tr.sandbox.Put(ctx, sandbox.Agent, sandbox.WorkspaceDir, &tree); err != nil {
+	if err := s.sandbox.Put(ctx, sandbox.Agent, sandbox.WorkspaceDir, &tree); err != nil {
 		return err
 	}
-	if err := tr.putCommands(ctx); err != nil {
+	if err := s.putCommands(ctx); err != nil {
 		return err
 	}
-	tr.tellInjectedFiles()
+	s.tellInjectedFiles()
 	return nil
 }
 
 // makeWorkdir makes the directory of the workspace that the agent starts in, where no file
 // has brought it.
-func (tr *trialRun) makeWorkdir(ctx context.Context) error {
-	dir, ok := strings.CutPrefix(tr.plan.Agent.Dir, sandbox.WorkspaceDir+"/")
-	if !ok || slices.ContainsFunc(tr.plan.Files, func(f plan.File) bool { return strings.HasPrefix(f.Path, dir+"/") }) {
+func (s *stage) makeWorkdir(ctx context.Context) error {
+	dir, ok := strings.CutPrefix(s.plan.Agent.Dir, sandbox.WorkspaceDir+"/")
+	if !ok || slices.ContainsFunc(s.plan.Files, func(f plan.File) bool { return strings.HasPrefix(f.Path, dir+"/") }) {
 		return nil
 	}
 	var tree bytes.Buffer
@@ -64,17 +64,17 @@ func (tr *trialRun) makeWorkdir(ctx context.Context) error {
 	if err := errors.Join(err, out.Close()); err != nil {
 		return err
 	}
-	return tr.sandbox.Put(ctx, sandbox.Agent, sandbox.WorkspaceDir, &tree)
+	return s.sandbox.Put(ctx, sandbox.Agent, sandbox.WorkspaceDir, &tree)
 }
 
 // keepBefore keeps the task's files as workspace.tar is kept, so that one can be held
 // against the other.
-func (tr *trialRun) keepBefore() error {
-	before, err := tr.rec.Tree(evidence.BeforeFile)
+func (r *recording) keepBefore() error {
+	before, err := r.rec.Tree(evidence.BeforeFile)
 	if err != nil {
 		return err
 	}
-	return errors.Join(writeWorkspace(before, tr.plan), before.Close())
+	return errors.Join(writeWorkspace(before, r.plan), before.Close())
 }
 
 // writeWorkspace writes a task's files and repositories as tar.
@@ -92,8 +92,8 @@ func writeWorkspace(w io.Writer, t *plan.Trial) error {
 }
 
 // put puts files into a directory of a box.
-func (tr *trialRun) put(ctx context.Context, box, dir string, files []plan.File) error {
-	return put(ctx, tr.sandbox, box, dir, files)
+func (s *stage) put(ctx context.Context, box, dir string, files []plan.File) error {
+	return put(ctx, s.sandbox, box, dir, files)
 }
 
 func put(ctx context.Context, sb sandbox.Sandbox, box, dir string, files []plan.File) error {
@@ -177,12 +177,12 @@ func writeRepo(out *tar.Writer, r plan.Repo) error {
 }
 
 // putSkills puts the skills into the agent's box, out of the workspace.
-func (tr *trialRun) putSkills(ctx context.Context) error {
+func (s *stage) putSkills(ctx context.Context) error {
 	var files []plan.File
-	for _, s := range tr.plan.Skills {
-		files = append(files, s.Files...)
+	for _, skill := range s.plan.Skills {
+		files = append(files, skill.Files...)
 	}
-	return tr.put(ctx, sandbox.Agent, "/", files)
+	return s.put(ctx, sandbox.Agent, "/", files)
 }
 
 // injectionsFor is what a trial's attack has the agent find in results of a server.
@@ -199,13 +199,13 @@ func injectionsFor(t *plan.Trial, server string) (all []proxy.Injection) {
 }
 
 // tellInjectedFiles tells which injections are in the workspace that the agent gets.
-func (tr *trialRun) tellInjectedFiles() {
-	if !tr.plan.UnderAttack() {
+func (r *recording) tellInjectedFiles() {
+	if !r.plan.UnderAttack() {
 		return
 	}
-	for i, one := range tr.plan.Attack.Injections {
+	for i, one := range r.plan.Attack.Injections {
 		if one.File != "" {
-			tr.rec.Event(evidence.Event{
+			r.rec.Event(evidence.Event{
 				Kind: evidence.EventInjection, Where: sandbox.Agent, Message: fmt.Sprintf("injection %d is in file %s", i+1, one.File),
 				Data: map[string]any{evidence.DataInjection: i + 1, "file": one.File},
 			})
