@@ -366,9 +366,3 @@ func (w *agentWork) keepOutput(stdout, stderr *output) {
 		w.outputTooLarge()
 	}
 }
-
-// outputTooLarge blames the agent: graders cannot judge half an output.
-func (r *recording) outputTooLarge() {
-	r.gap(evidence.GapFinalOutput, fmt.Errorf("only the first %d bytes are kept", maxFinal))
-	r.blame(evidence.ClassAgentError, evidence.ReasonOutput, fmt.Sprintf("the agent's final output is larger than %d bytes", maxFinal))
-}

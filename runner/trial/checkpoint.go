@@ -52,8 +52,8 @@ func (t *talk) snapshot(ctx context.Context, c eval.ResolvedCheckpoint, dir evid
 	at.record.Guarantees, at.record.AgentStart, at.record.AgentEnd = w.record.Guarantees, t.started, rec.Now()
 	at.record.Watched = w.record.Watched
 	at.record.BetweenTurns = t.clock.paused()
-	stands := &stage{recording: at, sandbox: w.sandbox, servers: &servers{recording: at, hosts: w.servers.hosts}, found: w.found}
-	err = errors.Join(stands.take(ctx, w.rec, said), rec.Close())
+	now := &stage{recording: at, sandbox: w.sandbox, servers: &servers{recording: at, hosts: w.servers.hosts}, found: w.found}
+	err = errors.Join(t.take(ctx, now, said), rec.Close())
 	if err != nil {
 		return err
 	}
@@ -69,12 +69,12 @@ func (t *talk) snapshot(ctx context.Context, c eval.ResolvedCheckpoint, dir evid
 	return err
 }
 
-// take has what was recorded so far in at's own directory, and what its graders ask for.
-func (s *stage) take(ctx context.Context, from *evidence.Recorder, said []byte) error {
-	if err := from.CopyTo(s.rec, s.shares.Agent); err != nil {
+// take has what was recorded so far in the directory of at, and what its graders ask for.
+func (t *talk) take(ctx context.Context, at *stage, said []byte) error {
+	if err := t.work.rec.CopyTo(at.rec, at.shares.Agent); err != nil {
 		return err
 	}
-	stdout, err := s.rec.Text(evidence.StdoutFile)
+	stdout, err := at.rec.Text(evidence.StdoutFile)
 	if err != nil {
 		return err
 	}
@@ -82,14 +82,14 @@ func (s *stage) take(ctx context.Context, from *evidence.Recorder, said []byte) 
 	if err := errors.Join(err, stdout.Close()); err != nil {
 		return err
 	}
-	if cmp.Or(s.plan.Agent.Output, plan.OutputStdout) == plan.OutputStdout {
-		s.record.FinalOutput = string(upTo(said, maxFinal))
+	if cmp.Or(at.plan.Agent.Output, plan.OutputStdout) == plan.OutputStdout {
+		at.record.FinalOutput = string(upTo(said, maxFinal))
 	}
-	if err := (&collector{s}).collect(ctx); err != nil {
+	if err := (&collector{at}).collect(ctx); err != nil {
 		return err
 	}
-	if err := (&asker{s}).askAll(ctx); err != nil {
+	if err := (&asker{at}).askAll(ctx); err != nil {
 		return err
 	}
-	return (&programs{recording: s.recording}).runAll(ctx)
+	return (&programs{recording: at.recording}).runAll(ctx)
 }

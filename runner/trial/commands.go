@@ -1,21 +1,15 @@
 package trial
 
 import (
-	"archive/tar"
-	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
-	"path"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/runner/cmdmock"
-	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -23,24 +17,6 @@ const (
 	// maxPlayed is how many invocations are answered in a trial.
 	maxPlayed = 10_000
 )
-
-// putCommands puts our executable into the agent's box under the names of what it plays.
-func (s *stage) putCommands(ctx context.Context) error {
-	if len(s.plan.Commands) == 0 {
-		return nil
-	}
-	var tree bytes.Buffer
-	out := tar.NewWriter(&tree)
-	guest := s.sandbox.Layout(sandbox.Agent).Guest
-	var errs []error
-	for _, c := range s.plan.Commands {
-		errs = append(errs, out.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: path.Base(plan.CommandsDir) + "/" + c.Name, Linkname: guest, Mode: 0o777}))
-	}
-	if err := errors.Join(append(errs, out.Close())...); err != nil {
-		return err
-	}
-	return s.sandbox.Put(ctx, sandbox.Agent, sandbox.HomeDir, &tree)
-}
 
 // commands answers for the programs that a trial mocks.
 type commands struct {

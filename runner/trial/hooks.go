@@ -24,13 +24,16 @@ import (
 // hookTimeout bounds one hook.
 const hookTimeout = 5 * time.Minute
 
-// runBefore runs what is to run before the agent. The error is of a hook that must not fail.
-func (s *stage) runBefore(ctx context.Context) error {
-	if s.plan.Hooks == nil {
+// hooks are a trial's own.
+type hooks struct{ *stage }
+
+// before runs what is to run before the agent. The error is of a hook that must not fail.
+func (h hooks) before(ctx context.Context) error {
+	if h.plan.Hooks == nil {
 		return nil
 	}
-	for _, hook := range s.plan.Hooks.Before {
-		failed, err := s.runHook(ctx, hook)
+	for _, hook := range h.plan.Hooks.Before {
+		failed, err := h.run(ctx, hook)
 		if err != nil {
 			return err
 		}
@@ -41,13 +44,13 @@ func (s *stage) runBefore(ctx context.Context) error {
 	return nil
 }
 
-// runAfter runs what is to run after the agent, whose trial it cannot fail.
-func (s *stage) runAfter(ctx context.Context) error {
-	if s.plan.Hooks == nil {
+// after runs what is to run after the agent, whose trial it cannot fail.
+func (h hooks) after(ctx context.Context) error {
+	if h.plan.Hooks == nil {
 		return nil
 	}
-	for _, hook := range s.plan.Hooks.After {
-		if _, err := s.runHook(ctx, hook); err != nil {
+	for _, hook := range h.plan.Hooks.After {
+		if _, err := h.run(ctx, hook); err != nil {
 			return err
 		}
 	}
@@ -83,21 +86,21 @@ func HookOnHost(ctx context.Context, hook eval.Hook, start string, secrets *reda
 	return "", nil
 }
 
-// runHook runs one command by the shell of the agent's box and records what came of it.
+// run runs one command by the shell of the agent's box and records what came of it.
 // failed says how it failed. The error is that of ctx.
-func (s *stage) runHook(ctx context.Context, hook eval.Hook) (failed string, err error) {
+func (h hooks) run(ctx context.Context, hook eval.Hook) (failed string, err error) {
 	if hook.Host {
-		if failed, err = HookOnHost(ctx, hook, s.o.Start, s.o.Secrets); failed != "" {
-			s.rec.Event(evidence.Event{Kind: "hook", Where: "host", Message: fmt.Sprintf("hook %q on the host %s", hook.Command, failed)})
+		if failed, err = HookOnHost(ctx, hook, h.o.Start, h.o.Secrets); failed != "" {
+			h.rec.Event(evidence.Event{Kind: "hook", Where: "host", Message: fmt.Sprintf("hook %q on the host %s", hook.Command, failed)})
 		}
 		return failed, err
 	}
-	box := s.sandbox.Layout(sandbox.Agent)
+	box := h.sandbox.Layout(sandbox.Agent)
 	what := process.Spec{
 		Args: []string{"sh", "-c", hook.Command}, Dir: box.At(path.Join(sandbox.WorkspaceDir, hook.WorkingDirectory)),
-		Env: s.plan.Environment(box, s.found),
+		Env: h.plan.Environment(box, h.found),
 	}
-	started, err := s.sandbox.Start(ctx, sandbox.Agent, what)
+	started, err := h.sandbox.Start(ctx, sandbox.Agent, what)
 	if err != nil {
 		failed = "cannot be started: " + err.Error()
 	} else {
@@ -116,7 +119,7 @@ func (s *stage) runHook(ctx context.Context, hook eval.Hook) (failed string, err
 		}
 	}
 	if failed != "" {
-		s.rec.Event(evidence.Event{Kind: "hook", Where: sandbox.Agent, Message: fmt.Sprintf("hook %q %s", hook.Command, failed)})
+		h.rec.Event(evidence.Event{Kind: "hook", Where: sandbox.Agent, Message: fmt.Sprintf("hook %q %s", hook.Command, failed)})
 	}
 	return failed, nil
 }

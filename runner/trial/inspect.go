@@ -49,7 +49,7 @@ func Inspect(ctx context.Context, backend Backend, t *plan.Trial, dir evidence.D
 		Name: s.Name, Config: s.Config, Transport: s.Transport, Remote: s.Remote,
 		Offer: catalog.Offer{Lists: []catalog.List{}},
 	}}
-	err = errors.Join(r.inspect(ctx, l, up), up.takeDown(ctx), rec.Close())
+	err = errors.Join(l.inspect(ctx, r, up), up.takeDown(ctx), rec.Close())
 	r.record.Ended = rec.Now()
 	if err != nil {
 		r.blame(evidence.ClassInfra, evidence.ReasonRunner, onceEach(err))
@@ -57,8 +57,16 @@ func Inspect(ctx context.Context, backend Backend, t *plan.Trial, dir evidence.D
 	return l.found, errors.Join(err, dir.Sync(newAbove), r.writeRecord(dir))
 }
 
+// looker looks at one server.
+type looker struct {
+	InspectOptions
+	found inspection.Server
+}
+
+func (l *looker) clean() cleaner { return cleaner{l.Secrets} }
+
 // inspect is the life of a server that is looked at.
-func (r *recording) inspect(ctx context.Context, l *looker, up *running) (err error) {
+func (l *looker) inspect(ctx context.Context, r *recording, up *running) (err error) {
 	stands := &stage{recording: r, servers: newServers(r)}
 	if stands.sandbox, err = r.o.Backend.Open(ctx, r.plan, r.rec.Event); err != nil {
 		return err
@@ -85,14 +93,6 @@ func (r *recording) inspect(ctx context.Context, l *looker, up *running) (err er
 	l.found.Failed = l.clean().error(advised(stands.sandbox, s.Name, err))
 	return nil
 }
-
-// looker looks at one server.
-type looker struct {
-	InspectOptions
-	found inspection.Server
-}
-
-func (l *looker) clean() cleaner { return cleaner{l.Secrets} }
 
 // look asks a server for what it has, at the begin and at the end.
 func (l *looker) look(ctx context.Context, q *proxy.Inquiry) {

@@ -131,6 +131,12 @@ func (r *recording) observer() observer {
 	return observer{r.rec, r.lookout, r.calls, r.shares, &r.acted}
 }
 
+// outputTooLarge blames the agent: graders cannot judge half an output.
+func (r *recording) outputTooLarge() {
+	r.gap(evidence.GapFinalOutput, fmt.Errorf("only the first %d bytes are kept", maxFinal))
+	r.blame(evidence.ClassAgentError, evidence.ReasonOutput, fmt.Sprintf("the agent's final output is larger than %d bytes", maxFinal))
+}
+
 // redacted is the record as it may be written: free text without secrets, and what was
 // taken out of it and of the trial's other files. What names things (tasks, servers,
 // graders) stays, or nothing would find them.

@@ -116,7 +116,7 @@ func (r *recording) phases(ctx context.Context, up *running) error {
 		return err
 	}
 	if up.agent.endsWithin(0) {
-		if err := s.runAfter(ctx); err != nil {
+		if err := (hooks{s}).after(ctx); err != nil {
 			return err
 		}
 	}
@@ -179,10 +179,10 @@ func (r *recording) setUp(ctx context.Context, up *running) (_ *stage, err error
 	if err := up.endpoints.openOutlet(ctx, s.sandbox); err != nil {
 		return nil, because(evidence.ReasonSandbox, err)
 	}
-	if err := s.fillWorkspace(ctx); err != nil {
+	if err := (workspace{s}).fill(ctx); err != nil {
 		return nil, because(evidence.ReasonSandbox, err)
 	}
-	return s, because(evidence.ReasonSandbox, s.runBefore(ctx))
+	return s, because(evidence.ReasonSandbox, (hooks{s}).before(ctx))
 }
 
 func (s *stage) newEndpoints() *endpoints {
@@ -212,6 +212,11 @@ func (s *stage) keepGuarantees() {
 		}
 	}
 	s.record.Guarantees = &g
+}
+
+// put puts files into a directory of a box.
+func (s *stage) put(ctx context.Context, box, dir string, files []plan.File) error {
+	return put(ctx, s.sandbox, box, dir, files)
 }
 
 // hold keeps the sandbox standing for a person to look at, its servers within

@@ -18,44 +18,47 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// fillWorkspace keeps the task's files as evidence, puts them into the workspace,
+// workspace is the agent's, which is filled before the agent starts.
+type workspace struct{ *stage }
+
+// fill keeps the task's files as evidence, puts them into the workspace,
 // and adds the links to mcp.json and to the skills, which are put out of the workspace.
-func (s *stage) fillWorkspace(ctx context.Context) error {
-	if err := s.keepBefore(); err != nil {
+func (w workspace) fill(ctx context.Context) error {
+	if err := w.keepBefore(); err != nil {
 		return err
 	}
 	files, fill := io.Pipe()
-	go func() { _ = fill.CloseWithError(writeWorkspace(fill, s.plan)) }()
-	err := s.sandbox.Put(ctx, sandbox.Agent, sandbox.WorkspaceDir, files)
+	go func() { _ = fill.CloseWithError(writeWorkspace(fill, w.plan)) }()
+	err := w.sandbox.Put(ctx, sandbox.Agent, sandbox.WorkspaceDir, files)
 	_ = files.CloseWithError(err)
 	if err != nil {
 		return err
 	}
-	if err := s.makeWorkdir(ctx); err != nil {
+	if err := w.makeWorkdir(ctx); err != nil {
 		return err
 	}
-	if err := s.putSkills(ctx); err != nil {
+	if err := w.putSkills(ctx); err != nil {
 		return err
 	}
 	var tree bytes.Buffer
-	if err := writeLinks(&tree, s.plan.Links(s.sandbox.Layout(sandbox.Agent))); err != nil {
+	if err := writeLinks(&tree, w.plan.Links(w.sandbox.Layout(sandbox.Agent))); err != nil {
 		return err
 	}
-	if err := s.sandbox.Put(ctx, sandbox.Agent, sandbox.WorkspaceDir, &tree); err != nil {
+	if err := w.sandbox.Put(ctx, sandbox.Agent, sandbox.WorkspaceDir, &tree); err != nil {
 		return err
 	}
-	if err := s.putCommands(ctx); err != nil {
+	if err := w.putCommands(ctx); err != nil {
 		return err
 	}
-	s.tellInjectedFiles()
+	w.tellInjectedFiles()
 	return nil
 }
 
 // makeWorkdir makes the directory of the workspace that the agent starts in, where no file
 // has brought it.
-func (s *stage) makeWorkdir(ctx context.Context) error {
-	dir, ok := strings.CutPrefix(s.plan.Agent.Dir, sandbox.WorkspaceDir+"/")
-	if !ok || slices.ContainsFunc(s.plan.Files, func(f plan.File) bool { return strings.HasPrefix(f.Path, dir+"/") }) {
+func (w workspace) makeWorkdir(ctx context.Context) error {
+	dir, ok := strings.CutPrefix(w.plan.Agent.Dir, sandbox.WorkspaceDir+"/")
+	if !ok || slices.ContainsFunc(w.plan.Files, func(f plan.File) bool { return strings.HasPrefix(f.Path, dir+"/") }) {
 		return nil
 	}
 	var tree bytes.Buffer
@@ -64,17 +67,17 @@ func (s *stage) makeWorkdir(ctx context.Context) error {
 	if err := errors.Join(err, out.Close()); err != nil {
 		return err
 	}
-	return s.sandbox.Put(ctx, sandbox.Agent, sandbox.WorkspaceDir, &tree)
+	return w.sandbox.Put(ctx, sandbox.Agent, sandbox.WorkspaceDir, &tree)
 }
 
 // keepBefore keeps the task's files as workspace.tar is kept, so that one can be held
 // against the other.
-func (r *recording) keepBefore() error {
-	before, err := r.rec.Tree(evidence.BeforeFile)
+func (w workspace) keepBefore() error {
+	before, err := w.rec.Tree(evidence.BeforeFile)
 	if err != nil {
 		return err
 	}
-	return errors.Join(writeWorkspace(before, r.plan), before.Close())
+	return errors.Join(writeWorkspace(before, w.plan), before.Close())
 }
 
 // writeWorkspace writes a task's files and repositories as tar.
@@ -89,11 +92,6 @@ func writeWorkspace(w io.Writer, t *plan.Trial) error {
 		}
 	}
 	return out.Close()
-}
-
-// put puts files into a directory of a box.
-func (s *stage) put(ctx context.Context, box, dir string, files []plan.File) error {
-	return put(ctx, s.sandbox, box, dir, files)
 }
 
 func put(ctx context.Context, sb sandbox.Sandbox, box, dir string, files []plan.File) error {
@@ -177,12 +175,12 @@ func writeRepo(out *tar.Writer, r plan.Repo) error {
 }
 
 // putSkills puts the skills into the agent's box, out of the workspace.
-func (s *stage) putSkills(ctx context.Context) error {
+func (w workspace) putSkills(ctx context.Context) error {
 	var files []plan.File
-	for _, skill := range s.plan.Skills {
+	for _, skill := range w.plan.Skills {
 		files = append(files, skill.Files...)
 	}
-	return s.put(ctx, sandbox.Agent, "/", files)
+	return w.put(ctx, sandbox.Agent, "/", files)
 }
 
 // injectionsFor is what a trial's attack has the agent find in results of a server.
@@ -199,16 +197,34 @@ func injectionsFor(t *plan.Trial, server string) (all []proxy.Injection) {
 }
 
 // tellInjectedFiles tells which injections are in the workspace that the agent gets.
-func (r *recording) tellInjectedFiles() {
-	if !r.plan.UnderAttack() {
+func (w workspace) tellInjectedFiles() {
+	if !w.plan.UnderAttack() {
 		return
 	}
-	for i, one := range r.plan.Attack.Injections {
+	for i, one := range w.plan.Attack.Injections {
 		if one.File != "" {
-			r.rec.Event(evidence.Event{
+			w.rec.Event(evidence.Event{
 				Kind: evidence.EventInjection, Where: sandbox.Agent, Message: fmt.Sprintf("injection %d is in file %s", i+1, one.File),
 				Data: map[string]any{evidence.DataInjection: i + 1, "file": one.File},
 			})
 		}
 	}
+}
+
+// putCommands puts our executable into the agent's box under the names of what it plays.
+func (w workspace) putCommands(ctx context.Context) error {
+	if len(w.plan.Commands) == 0 {
+		return nil
+	}
+	var tree bytes.Buffer
+	out := tar.NewWriter(&tree)
+	guest := w.sandbox.Layout(sandbox.Agent).Guest
+	var errs []error
+	for _, c := range w.plan.Commands {
+		errs = append(errs, out.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: path.Base(plan.CommandsDir) + "/" + c.Name, Linkname: guest, Mode: 0o777}))
+	}
+	if err := errors.Join(append(errs, out.Close())...); err != nil {
+		return err
+	}
+	return w.sandbox.Put(ctx, sandbox.Agent, sandbox.HomeDir, &tree)
 }
