@@ -6,6 +6,10 @@
 // either case count, but for base64. That is all: a value that is compressed, encrypted,
 // reversed, encoded twice or sent in several messages is not found.
 //
+// Package redact looks for the same encodings of secrets, to cut them out: it needs where the
+// longest begins and ends, and holds bytes back for that. These bytes have been sent, so an
+// automaton that holds none of them is enough.
+//
 // It knows values and bytes, and neither servers nor trials.
 package canary
 

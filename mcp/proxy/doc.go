@@ -46,6 +46,9 @@
 // 2026-07-28 the headers that mirror arguments (Mcp-Param-*) are held against
 // them, for the tools whose schemas a tools/list has shown.
 //
+// It is no httputil.ReverseProxy: a message is within its limits and on record before any
+// byte of it reaches the other side, also where it is one event of a stream.
+//
 // Non-goals: it does not judge, pair or count calls (package capture does), does
 // not check results against schemas.
 package proxy

@@ -8,6 +8,9 @@
 // kept from the agent: cookies, and a provider's secrets, which are blanked at their
 // length wherever an answer holds them.
 //
+// It is no httputil.ReverseProxy, which does not say which side broke an answer off; the
+// record of a request does.
+//
 // It asks nobody by itself: it follows no redirect and repeats nothing, since agents do
 // that. It knows nothing of trials and where it is served.
 package gateway
