@@ -77,9 +77,9 @@ func failures(attempts []evidence.Trial) (count int) {
 
 // attempt runs and grades a trial once.
 func (r *run) attempt(ctx context.Context, t *plan.Trial, dir evidence.Dir) (*Result, error) {
-	ended, err := trial.Run(ctx, t, dir, r.trialOptions(t))
+	record, err := trial.Run(ctx, t, dir, r.trialOptions(t))
 	r.budget.end(t)
-	if err != nil || !ended {
+	if err != nil || record == nil {
 		return nil, err
 	}
 	if err := r.consult(ctx, t, dir); err != nil {
@@ -93,15 +93,8 @@ func (r *run) attempt(ctx context.Context, t *plan.Trial, dir evidence.Dir) (*Re
 			return nil, err
 		}
 	}
-	if err := grade(dir); err != nil {
-		return nil, err
-	}
-	result := &Result{Dir: dir}
-	if result.Trial, err = dir.Trial(); err != nil {
-		return nil, err
-	}
-	result.Verdicts, err = dir.Verdicts()
-	return result, err
+	verdicts, err := grade(dir)
+	return &Result{Dir: dir, Trial: *record, Verdicts: verdicts}, err
 }
 
 // trialOptions is how a trial of the run is run.

@@ -23,7 +23,8 @@ func (r Record) Consult(ctx context.Context, dir string, c trial.Consulting) (pu
 		asked, err := c.Ask(ctx, trial)
 		put += asked
 		if asked > 0 {
-			err = errors.Join(err, r.renew(dir, trial, evidence.StepsFile), grade(trial))
+			_, failed := grade(trial)
+			err = errors.Join(err, r.renew(dir, trial, evidence.StepsFile), failed)
 		}
 		if err != nil {
 			return put, err

@@ -364,19 +364,20 @@ func Regrade(dir string) error {
 		return err
 	}
 	for _, trial := range trials {
-		if err := grade(trial); err != nil {
+		if _, err := grade(trial); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func grade(dir evidence.Dir) error {
+// grade grades a trial from its evidence, and keeps the verdicts there.
+func grade(dir evidence.Dir) (evidence.Verdicts, error) {
 	verdicts, err := grading.Grade(dir)
 	if err != nil {
-		return err
+		return verdicts, err
 	}
-	return dir.WriteVerdicts(verdicts)
+	return verdicts, dir.WriteVerdicts(verdicts)
 }
 
 // Summarise computes a run's results from its directory and writes results.json. It

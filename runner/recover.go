@@ -102,10 +102,7 @@ func (r Record) recoverTrial(ctx context.Context, run string, id plan.TrialID, c
 	if err := r.renew(run, result.Dir, evidence.StepsFile); err != nil {
 		return result, err
 	}
-	if err := grade(result.Dir); err != nil {
-		return result, err
-	}
-	result.Verdicts, err = result.Dir.Verdicts()
+	result.Verdicts, err = grade(result.Dir)
 	return result, err
 }
 

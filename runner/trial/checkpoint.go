@@ -59,7 +59,7 @@ func (t *talk) snapshot(ctx context.Context, c eval.ResolvedCheckpoint, dir evid
 	}
 	at.record.Class, at.record.Reason = "", "" // its graders say what is missing
 	at.record.Ended = at.record.AgentEnd
-	if err := at.writeRecord(dir); err != nil {
+	if _, err := at.writeRecord(dir); err != nil {
 		return err
 	}
 	if plan.Judge == nil {

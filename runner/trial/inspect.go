@@ -54,7 +54,9 @@ func Inspect(ctx context.Context, backend Backend, t *plan.Trial, dir evidence.D
 	if err != nil {
 		r.blame(evidence.ClassInfra, evidence.ReasonRunner, onceEach(err))
 	}
-	return l.found, errors.Join(err, dir.Sync(newAbove), r.writeRecord(dir))
+	err = errors.Join(err, dir.Sync(newAbove))
+	_, failed := r.writeRecord(dir)
+	return l.found, errors.Join(err, failed)
 }
 
 // looker looks at one server.

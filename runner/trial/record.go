@@ -202,13 +202,13 @@ func onceEach(err error) string {
 	return strings.Join(lines, "\n")
 }
 
-// writeRecord writes trial.json. Where the disk is full the trial is ours to blame
+// writeRecord writes trial.json and returns what is in it. Where the disk is full the trial is ours to blame
 // for, and its evidence, of which a part is lost already, makes room for that to be
 // said.
-func (r *recording) writeRecord(dir evidence.Dir) error {
-	err := dir.WriteTrial(r.redacted())
-	if !evidence.DiskFull(err) {
-		return err
+func (r *recording) writeRecord(dir evidence.Dir) (written evidence.Trial, err error) {
+	written = r.redacted()
+	if err = dir.WriteTrial(written); !evidence.DiskFull(err) {
+		return written, err
 	}
 	if r.record.Class.OfAgent() {
 		r.blame(evidence.ClassInfra, evidence.ReasonRunner, err.Error())
@@ -222,5 +222,6 @@ func (r *recording) writeRecord(dir evidence.Dir) error {
 		r.record.FinalOutput = ""
 		r.gap(evidence.GapFinalOutput, errors.New("removed to make room"))
 	}
-	return dir.WriteTrial(r.redacted())
+	written = r.redacted()
+	return written, dir.WriteTrial(written)
 }

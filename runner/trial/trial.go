@@ -63,19 +63,19 @@ type Options struct {
 	Hold func(ctx context.Context, t *plan.Trial, s sandbox.Sandbox)
 }
 
-// Run runs t in a sandbox of its own, leaves its evidence in dir, and says
-// whether it has an outcome. One that ctx interrupted has none and, as after a
-// crash, no trial.json. The error is only ever ours: that evidence could not be
+// Run runs t in a sandbox of its own, leaves its evidence in dir, and returns what
+// trial.json has. A trial that ctx interrupted has no outcome: it returns nil and leaves,
+// as after a crash, no trial.json. The error is only ever ours: that evidence could not be
 // kept, or that something may be left of an interrupted trial.
-func Run(ctx context.Context, t *plan.Trial, dir evidence.Dir, o Options) (ended bool, err error) {
+func Run(ctx context.Context, t *plan.Trial, dir evidence.Dir, o Options) (*evidence.Trial, error) {
 	rec, err := evidence.Create(string(dir), o.Secrets, evidence.StartClock(o.Wall))
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	r := newRecording(t, rec, o)
 	r.record.Baseline = o.Baseline
 	if r.lookout, err = lookoutFor(t, rec); err != nil {
-		return false, errors.Join(err, rec.Close())
+		return nil, errors.Join(err, rec.Close())
 	}
 	r.record.Watched = r.lookout.ways(t.Isolated())
 	up := &running{}
@@ -89,7 +89,7 @@ func Run(ctx context.Context, t *plan.Trial, dir evidence.Dir, o Options) (ended
 	}
 	closed := errors.Join(up.takeDown(ctx), rec.Close(), dir.Sync(newAbove))
 	if interrupted {
-		return false, closed
+		return nil, closed
 	}
 	if err := errors.Join(broke, closed); err != nil {
 		r.blame(r.classOf(err), reasonOf(err), onceEach(err))
@@ -97,7 +97,8 @@ func Run(ctx context.Context, t *plan.Trial, dir evidence.Dir, o Options) (ended
 	if r.record.Ended.IsZero() {
 		r.record.Ended = rec.Now()
 	}
-	return true, r.writeRecord(dir)
+	written, err := r.writeRecord(dir)
+	return &written, err
 }
 
 // phases takes a trial through its phases: setup, agent, collect, steps. What it leaves
