@@ -96,21 +96,21 @@ func (s *stage) members() []member {
 	return all
 }
 
-// vigil watches what an agent needs while it is at work. What is lost by its own
+// watcher watches what an agent needs while it is at work. What is lost by its own
 // fault is an event, and goes on being a server's; but an agent from which somebody else
 // took a server need not go on.
-type vigil struct {
+type watcher struct {
 	lost     chan struct{} // closed when the agent need not go on
 	stop     context.CancelFunc
 	watchers sync.WaitGroup
 	once     sync.Once
 }
 
-func (s *stage) watch(ctx context.Context) *vigil {
+func (s *stage) watch(ctx context.Context) *watcher {
 	ctx, cancel := context.WithCancel(ctx)
-	v := &vigil{lost: make(chan struct{}), stop: cancel}
+	w := &watcher{lost: make(chan struct{}), stop: cancel}
 	for _, m := range s.members() {
-		v.watchers.Go(func() {
+		w.watchers.Go(func() {
 			select {
 			case <-m.sandbox.Gone(m.box):
 			case <-ctx.Done():
@@ -122,17 +122,17 @@ func (s *stage) watch(ctx context.Context) *vigil {
 			}
 			s.tellEnding(m.box, e)
 			if e.Foreign() {
-				v.once.Do(func() { close(v.lost) })
+				w.once.Do(func() { close(w.lost) })
 			}
 		})
 	}
-	return v
+	return w
 }
 
 // close ends the watch. What is lost by then and not yet told is asked for later.
-func (v *vigil) close() {
-	v.stop()
-	v.watchers.Wait()
+func (w *watcher) close() {
+	w.stop()
+	w.watchers.Wait()
 }
 
 // foreignEnding is the first fault of nobody in the trial among the boxes of a

@@ -33,7 +33,7 @@ type asker struct{ *stage }
 // askAll does what graders ask of servers, in their order, after the agent has
 // stopped and its sessions are over.
 func (a *asker) askAll(ctx context.Context) error {
-	talks := map[string]*inquest{}
+	talks := map[string]*serverSession{}
 	defer func() {
 		for _, talk := range talks {
 			talk.close()
@@ -48,7 +48,7 @@ func (a *asker) askAll(ctx context.Context) error {
 			answer, unanswered = a.lookAt(ctx, what)
 		case evidence.CallAsk:
 			if talks[what.Server] == nil {
-				talks[what.Server] = &inquest{}
+				talks[what.Server] = &serverSession{}
 			}
 			answer, unanswered = a.ask(ctx, talks[what.Server], what)
 		}
@@ -65,14 +65,14 @@ func (a *asker) askAll(ctx context.Context) error {
 	return nil
 }
 
-// inquest is what the runner has to do with one server on its own account.
-type inquest struct {
+// serverSession is what the runner has to do with one server on its own account.
+type serverSession struct {
 	talk    *proxy.Inquiry // nil before it is opened, and where that failed
 	process string
 	failed  error // why it could not be opened
 }
 
-func (q *inquest) close() {
+func (q *serverSession) close() {
 	if q.talk != nil {
 		q.talk.Close()
 	}
@@ -80,7 +80,7 @@ func (q *inquest) close() {
 
 // open begins the conversation: with the process of the agent's last session where the
 // server has processes for sessions, else in a session of the runner's.
-func (q *inquest) open(ctx context.Context, keepers map[string]*keeper, server proxy.Server) {
+func (q *serverSession) open(ctx context.Context, keepers map[string]*keeper, server proxy.Server) {
 	if q.talk != nil || q.failed != nil {
 		return
 	}
@@ -97,7 +97,7 @@ func (q *inquest) open(ctx context.Context, keepers map[string]*keeper, server p
 }
 
 // ask makes one call.
-func (a *asker) ask(ctx context.Context, q *inquest, what evidence.CallAsk) (*evidence.CallAnswer, error) {
+func (a *asker) ask(ctx context.Context, q *serverSession, what evidence.CallAsk) (*evidence.CallAnswer, error) {
 	i := slices.IndexFunc(a.servers.proxied, func(s proxy.Server) bool { return s.Name == what.Server })
 	if i < 0 {
 		return nil, fmt.Errorf("%w: the trial has no server %q", errUnanswered, what.Server)
