@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -115,7 +116,7 @@ func (s *state) app() *cli.App {
 		OnUsageError:              usageError,
 		CommandNotFound:           nil,
 		Suggest:                   true,
-		Commands:                  []*cli.Command{s.runCommand(), s.gradeCommand(), s.showCommand(), s.reportCommand(), s.compareCommand(), s.serveCommand(), s.inspectCommand(), s.lockCommand(), s.imagesCommand(), s.modelStubCommand(), s.doctorCommand(), s.gcCommand(), s.schemaCommand(), s.versionCommand()},
+		Commands:                  []*cli.Command{runCommand{s}.command(), gradeCommand{s}.command(), showCommand{s}.command(), reportCommand{s}.command(), compareCommand{s}.command(), serveCommand{s}.command(), inspectCommand{s}.command(), lockCommand{s}.command(), imagesCommand{s}.command(), modelStubCommand{s}.command(), doctorCommand{s}.command(), gcCommand{s}.command(), schemaCommand{s}.command(), versionCommand{s}.command()},
 		Action:                    noCommand,
 		DisableSliceFlagSeparator: true,
 	}
@@ -136,7 +137,10 @@ func usageError(c *cli.Context, err error, _ bool) error {
 	return usage("%v; see %s --help", err, name)
 }
 
-func (s *state) versionCommand() *cli.Command {
+// versionCommand is waza version.
+type versionCommand struct{ *state }
+
+func (s versionCommand) command() *cli.Command {
 	return &cli.Command{
 		Name: "version", Usage: "print the version", OnUsageError: usageError,
 		Action: func(c *cli.Context) error {
@@ -147,4 +151,17 @@ func (s *state) versionCommand() *cli.Command {
 			return err
 		},
 	}
+}
+
+// buildID tells builds of waza apart that have the same version.
+func (s *state) buildID() string {
+	path, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	sum, err := s.digest(path)
+	if err != nil {
+		return ""
+	}
+	return sum[:16]
 }

@@ -1,14 +1,8 @@
 package main
 
 import (
-	"fmt"
-	"io"
-
 	"github.com/urfave/cli/v2"
 
-	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/report/markdown"
-	"github.com/waza-isolate/waza/report/terminal"
 	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner"
 )
@@ -16,7 +10,10 @@ import (
 // maxCompared is how many runs one table holds.
 const maxCompared = 256
 
-func (s *state) compareCommand() *cli.Command {
+// compareCommand is waza compare.
+type compareCommand struct{ *state }
+
+func (s compareCommand) command() *cli.Command {
 	return &cli.Command{
 		Name:         "compare",
 		Usage:        "hold finished runs side by side",
@@ -47,29 +44,4 @@ func (s *state) compareCommand() *cli.Command {
 
 func comparisonFlag() cli.Flag {
 	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the comparison as JSON to this `FILE`"}
-}
-
-// compare prints a comparison in the wanted format, and writes it as JSON to a file
-// where one is named.
-func (s *state) compare(c results.Comparison, f format, file string) error {
-	data, err := evidence.MarshalIndent(c)
-	if err != nil {
-		return err
-	}
-	if file != "" {
-		if err := evidence.WriteFile(file, data); err != nil {
-			return usage("--output: %w", err)
-		}
-	}
-	switch f {
-	case formatJSON:
-		return s.printJSON(func(w io.Writer) error { _, err := w.Write(data); return err })
-	case formatGitHub:
-		return markdown.Comparison(s.stdout, c)
-	}
-	if err := terminal.Comparison(s.stdout, c, width(s.stdout)); err != nil || len(c.Pairs) == 0 {
-		return err
-	}
-	fmt.Fprintln(s.stdout)
-	return terminal.Pairs(s.stdout, c, width(s.stdout))
 }

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -9,10 +11,15 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/waza-isolate/waza/containers"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/checkup"
+	"github.com/waza-isolate/waza/sandbox/selftest"
 )
 
-func (s *state) doctorCommand() *cli.Command {
+// doctorCommand is waza doctor.
+type doctorCommand struct{ *state }
+
+func (s doctorCommand) command() *cli.Command {
 	return &cli.Command{
 		Name:        "doctor",
 		Usage:       "say whether waza run --isolate would work here, and what would mend it",
@@ -46,7 +53,7 @@ func (s *state) doctorCommand() *cli.Command {
 	}
 }
 
-func (s *state) printChecks(f format, all checkup.Checks) error {
+func (s doctorCommand) printChecks(f format, all checkup.Checks) error {
 	if f == formatJSON {
 		out := json.NewEncoder(s.stdout)
 		out.SetIndent("", "  ")
@@ -90,4 +97,60 @@ func fill(w io.Writer, columns int, head string, indent int, text string) {
 		}
 	}
 	fmt.Fprintln(w, line)
+}
+
+// probeSandboxes attacks a sandbox on each kind of network, as a run does with its
+// own, whatever certificates are kept.
+func (s doctorCommand) probeSandboxes(ctx context.Context) checkup.Checks {
+	ctx, stop := interruptible(ctx, s.stderr)
+	defer stop()
+	run := newRunID("doctor")
+	backend, err := containers.Open(ctx, containers.Options{Run: run, Guest: s.guest})
+	if err != nil {
+		return checkup.Checks{notProbed(err)}
+	}
+	var all checkup.Checks
+	for _, network := range []string{"bridge", "airtight"} {
+		c, err := selftest.Probe(ctx, backend, run, evidence.SandboxKind{Network: network, Workspace: "tmpfs"})
+		if err != nil {
+			all = append(all, notProbed(err))
+			break
+		}
+		all = append(all, judged(network, c)...)
+	}
+	if err := backend.Close(context.WithoutCancel(ctx)); err != nil {
+		all.Fail("probe", err.Error(), "Run waza gc.")
+	}
+	return all
+}
+
+func notProbed(err error) checkup.Check {
+	if errors.Is(err, context.Canceled) {
+		err = errors.New("interrupted")
+	}
+	return checkup.Check{Name: "probe", Status: checkup.Problem, Says: "the sandbox could not be probed: " + err.Error(), Mend: "Mend what is said above, and try again."}
+}
+
+// judged is a check of what held and what could not be tried, and one of each attack
+// that got out.
+func judged(network string, c evidence.Certificate) checkup.Checks {
+	held, untried := 0, []string(nil)
+	for _, a := range c.Attacks {
+		switch a.Result {
+		case evidence.AttackHeld:
+			held++
+		case evidence.AttackNotTried:
+			untried = append(untried, a.Name)
+		}
+	}
+	says := fmt.Sprintf("%s: %d attacks from inside were held", network, held)
+	if len(untried) > 0 {
+		says += "; not tried: " + strings.Join(untried, ", ")
+	}
+	var all checkup.Checks
+	all.OK("probe", says)
+	for _, a := range c.With(evidence.AttackGotOut) {
+		all.Fail("probe", network+": "+selftest.Explain(a), "Until then, waza run --isolate needs --allow-weak "+a.Name+".")
+	}
+	return all
 }

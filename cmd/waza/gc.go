@@ -10,7 +10,10 @@ import (
 	"github.com/waza-isolate/waza/sandbox/local"
 )
 
-func (s *state) gcCommand() *cli.Command {
+// gcCommand is waza gc.
+type gcCommand struct{ *state }
+
+func (s gcCommand) command() *cli.Command {
 	return &cli.Command{
 		Name:         "gc",
 		Usage:        "remove what dead runs left on the engine and on this machine",
@@ -29,7 +32,7 @@ func (s *state) gcCommand() *cli.Command {
 	}
 }
 
-func (s *state) gcLocal(ctx context.Context) error {
+func (s gcCommand) gcLocal(ctx context.Context) error {
 	g, err := local.GC(ctx, "")
 	if len(g.Runs) == 0 {
 		fmt.Fprintf(s.stdout, "nothing to remove on this machine; %d live run(s)\n", len(g.Live))
@@ -44,7 +47,7 @@ func (s *state) gcLocal(ctx context.Context) error {
 	return nil
 }
 
-func (s *state) gcEngine(ctx context.Context) error {
+func (s gcCommand) gcEngine(ctx context.Context) error {
 	g, err := containers.GC(ctx)
 	if err != nil {
 		return &exitError{exitInfra, fmt.Errorf("containers were not looked for: %w", err)}

@@ -13,7 +13,10 @@ import (
 	"github.com/waza-isolate/waza/runner"
 )
 
-func (s *state) gradeCommand() *cli.Command {
+// gradeCommand is waza grade.
+type gradeCommand struct{ *state }
+
+func (s gradeCommand) command() *cli.Command {
 	return &cli.Command{
 		Name:         "grade",
 		Usage:        "grade a run again from its evidence",
@@ -79,7 +82,7 @@ func (s *state) gradeCommand() *cli.Command {
 }
 
 // askJudges asks the judges of a run what the command line says.
-func (s *state) askJudges(c *cli.Context, record runner.Record, dir string) error {
+func (s gradeCommand) askJudges(c *cli.Context, record runner.Record, dir string) error {
 	if !asksJudges(c) {
 		return nil
 	}
@@ -92,7 +95,7 @@ func (s *state) askJudges(c *cli.Context, record runner.Record, dir string) erro
 
 // updateSnapshots writes the snapshots of an eval, if any, of what a run of it left. The run
 // may be a stranger's, so it does not say where the eval is.
-func (s *state) updateSnapshots(path string, record runner.Record, dir string) error {
+func (s gradeCommand) updateSnapshots(path string, record runner.Record, dir string) error {
 	if path == "" {
 		return nil
 	}
@@ -138,20 +141,13 @@ func takeRun(dir string) (record runner.Record, held io.Closer, err error) {
 }
 
 // warnOfChanges names evidence that is not what the run left.
-func (s *state) warnOfChanges(record runner.Record, dir string) error {
+func (s gradeCommand) warnOfChanges(record runner.Record, dir string) error {
 	s.warnOfGone(record, dir)
 	changed, err := record.Changed(dir)
 	for _, name := range changed {
 		fmt.Fprintf(s.stderr, "warning: %s was changed after the run\n", text.Inert(name))
 	}
 	return err
-}
-
-// warnOfGone names evidence that the run left and that is not there.
-func (s *state) warnOfGone(record runner.Record, dir string) {
-	for _, name := range record.Gone(dir) {
-		fmt.Fprintf(s.stderr, "warning: %s is missing\n", text.Inert(name))
-	}
 }
 
 // exitWith is the silent error that leads to an exit code.

@@ -18,7 +18,10 @@ import (
 	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
-func (s *state) imagesCommand() *cli.Command {
+// imagesCommand is waza images.
+type imagesCommand struct{ *state }
+
+func (s imagesCommand) command() *cli.Command {
 	baseFlag := &cli.StringFlag{Name: "base", Usage: "`IMAGE` to build on, as config.isolation.npm_image says", Value: images.DefaultNPM}
 	return &cli.Command{
 		Name:  "images",
@@ -79,7 +82,7 @@ func agentImages(base string) ([]images.Image, error) {
 	return all, nil
 }
 
-func (s *state) listImages(ctx context.Context, base string) error {
+func (s imagesCommand) listImages(ctx context.Context, base string) error {
 	agents, err := agentImages(base)
 	if err != nil {
 		return err
@@ -117,7 +120,7 @@ func whose(i containers.Stored) string {
 	return strings.Join(slices.DeleteFunc([]string{i.Agent, i.Content}, func(s string) bool { return s == "" }), ", ")
 }
 
-func (s *state) buildImages(ctx context.Context, names []string, base string) (err error) {
+func (s imagesCommand) buildImages(ctx context.Context, names []string, base string) (err error) {
 	agents, err := agentImages(base)
 	if err != nil {
 		return err
@@ -151,7 +154,7 @@ func (s *state) buildImages(ctx context.Context, names []string, base string) (e
 	return nil
 }
 
-func (s *state) pruneImages(ctx context.Context) error {
+func (s imagesCommand) pruneImages(ctx context.Context) error {
 	agents, err := agentImages("")
 	if err != nil {
 		return err

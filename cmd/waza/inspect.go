@@ -29,7 +29,10 @@ const (
 	defaultPatience = 30 * time.Second
 )
 
-func (s *state) inspectCommand() *cli.Command {
+// inspectCommand is waza inspect.
+type inspectCommand struct{ *state }
+
+func (s inspectCommand) command() *cli.Command {
 	return &cli.Command{
 		Name:      "inspect",
 		Usage:     "start MCP servers alone, and tell what they list and do",
@@ -83,7 +86,7 @@ type inspector struct {
 	report  inspection.Report
 }
 
-func (s *state) newInspector(c *cli.Context) (*inspector, error) {
+func (s inspectCommand) newInspector(c *cli.Context) (*inspector, error) {
 	o, err := readInspectOptions(c)
 	if err != nil {
 		return nil, err
@@ -92,7 +95,7 @@ func (s *state) newInspector(c *cli.Context) (*inspector, error) {
 	if err != nil {
 		return nil, err
 	}
-	i := &inspector{state: s, options: o, target: target, secrets: &redact.Set{}}
+	i := &inspector{state: s.state, options: o, target: target, secrets: &redact.Set{}}
 	for _, secret := range target.secrets {
 		i.secrets.Add(secret)
 	}

@@ -34,7 +34,7 @@ type target struct {
 func nearby() []string { return []string{"eval.yaml", "mcp.json", ".mcp.json"} }
 
 // findTarget reads the servers that the command line names.
-func (s *state) findTarget(c *cli.Context, o inspectOptions) (target, error) {
+func (s inspectCommand) findTarget(c *cli.Context, o inspectOptions) (target, error) {
 	args, command := c.Args().Slice(), []string(nil)
 	if at := slices.Index(s.args, "--"); at >= 0 {
 		command = s.args[at+1:]
@@ -59,7 +59,7 @@ func (s *state) findTarget(c *cli.Context, o inspectOptions) (target, error) {
 }
 
 // fileTarget is an eval's servers, or those of a client's file.
-func (s *state) fileTarget(file string, o inspectOptions) (target, error) {
+func (s inspectCommand) fileTarget(file string, o inspectOptions) (target, error) {
 	var t target
 	var err error
 	switch filepath.Ext(file) {
@@ -74,7 +74,7 @@ func (s *state) fileTarget(file string, o inspectOptions) (target, error) {
 	return t, t.pick(o.servers)
 }
 
-func (s *state) evalTarget(file string) (target, error) {
+func (s inspectCommand) evalTarget(file string) (target, error) {
 	e, _, err := eval.Load(file, eval.Options{CheckScript: checkScript, CheckModelScript: checkModelScript})
 	if err != nil {
 		return target{}, &exitError{exitUsage, err}
@@ -82,7 +82,7 @@ func (s *state) evalTarget(file string) (target, error) {
 	return target{eval: e, source: file}, nil
 }
 
-func (s *state) clientTarget(file string, o inspectOptions) (target, error) {
+func (s inspectCommand) clientTarget(file string, o inspectOptions) (target, error) {
 	data, err := wholefile.ReadNamed(file, strictyaml.MaxBytes)
 	if err != nil {
 		return target{}, usage("%w", err)
@@ -91,7 +91,7 @@ func (s *state) clientTarget(file string, o inspectOptions) (target, error) {
 }
 
 // clientData reads a client's file, or what is written as one.
-func (s *state) clientData(name string, data []byte, o inspectOptions) (target, error) {
+func (s inspectCommand) clientData(name string, data []byte, o inspectOptions) (target, error) {
 	client, err := mcpconfig.ReadClient(name, data)
 	if err != nil {
 		return target{}, &exitError{exitUsage, err}
@@ -107,7 +107,7 @@ func (s *state) clientData(name string, data []byte, o inspectOptions) (target, 
 }
 
 // namedTarget looks for a server of that name in the files that are here.
-func (s *state) namedTarget(name string, o inspectOptions) (target, error) {
+func (s inspectCommand) namedTarget(name string, o inspectOptions) (target, error) {
 	var found []target
 	var looked []string
 	for _, file := range nearby() {
@@ -139,14 +139,14 @@ func (s *state) namedTarget(name string, o inspectOptions) (target, error) {
 }
 
 // commandTarget is a server as a client's file would have it.
-func (s *state) commandTarget(command []string, o inspectOptions) (target, error) {
+func (s inspectCommand) commandTarget(command []string, o inspectOptions) (target, error) {
 	server := map[string]any{"command": command[0], "args": command[1:]}
 	t, err := s.single(nameOfCommand(command), server, o)
 	t.source = "the command line"
 	return t, err
 }
 
-func (s *state) urlTarget(text string, o inspectOptions) (target, error) {
+func (s inspectCommand) urlTarget(text string, o inspectOptions) (target, error) {
 	name := "remote"
 	if u, err := url.Parse(text); err == nil {
 		name = u.Hostname()
@@ -158,7 +158,7 @@ func (s *state) urlTarget(text string, o inspectOptions) (target, error) {
 
 // single is one server that is in no file. What it is called matters little: it has to be
 // a host's name.
-func (s *state) single(name string, server map[string]any, o inspectOptions) (target, error) {
+func (s inspectCommand) single(name string, server map[string]any, o inspectOptions) (target, error) {
 	if len(o.servers) > 0 {
 		return target{}, usage("--server chooses among the servers of a file")
 	}

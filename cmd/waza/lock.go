@@ -15,7 +15,10 @@ import (
 	"github.com/waza-isolate/waza/runner/plan"
 )
 
-func (s *state) lockCommand() *cli.Command {
+// lockCommand is waza lock.
+type lockCommand struct{ *state }
+
+func (s lockCommand) command() *cli.Command {
 	return &cli.Command{
 		Name:      "lock",
 		Usage:     "keep which versions an eval's npx and uvx packages are",
@@ -48,7 +51,7 @@ func (s *state) lockCommand() *cli.Command {
 	}
 }
 
-func (s *state) lock(ctx context.Context, e *eval.Eval, tasks []eval.ResolvedTask, update bool) (err error) {
+func (s lockCommand) lock(ctx context.Context, e *eval.Eval, tasks []eval.ResolvedTask, update bool) (err error) {
 	old := &images.Lock{}
 	if !update {
 		if old, err = readLock(e); err != nil {
@@ -74,7 +77,7 @@ func (s *state) lock(ctx context.Context, e *eval.Eval, tasks []eval.ResolvedTas
 
 // locked is old with what it lacks, and without what no task needs. An engine is
 // asked for only where something is missing.
-func (s *state) locked(ctx context.Context, e *eval.Eval, tasks []eval.ResolvedTask, old *images.Lock) (*images.Lock, error) {
+func (s lockCommand) locked(ctx context.Context, e *eval.Eval, tasks []eval.ResolvedTask, old *images.Lock) (*images.Lock, error) {
 	packages, err := plan.Packages(e, tasks, old, likelyPlatform())
 	if err != nil {
 		return nil, usage("%w", err)
@@ -93,7 +96,7 @@ func (s *state) locked(ctx context.Context, e *eval.Eval, tasks []eval.ResolvedT
 	return old.Only(wanted), nil
 }
 
-func (s *state) resolveAll(ctx context.Context, e *eval.Eval, tasks []eval.ResolvedTask, lock *images.Lock) (_ *images.Lock, err error) {
+func (s lockCommand) resolveAll(ctx context.Context, e *eval.Eval, tasks []eval.ResolvedTask, lock *images.Lock) (_ *images.Lock, err error) {
 	secrets := &redact.Set{}
 	backend, err := containers.Open(ctx, containers.Options{
 		Run: newRunID(e.Name), Network: buildNetwork(s.lookup, secrets), Redact: secrets.String,

@@ -19,7 +19,10 @@ import (
 	"github.com/waza-isolate/waza/model/stub"
 )
 
-func (s *state) modelStubCommand() *cli.Command {
+// modelStubCommand is waza model-stub.
+type modelStubCommand struct{ *state }
+
+func (s modelStubCommand) command() *cli.Command {
 	return &cli.Command{
 		Name:  "model-stub",
 		Usage: "answer as a model would, by a script",
@@ -41,7 +44,7 @@ func (s *state) modelStubCommand() *cli.Command {
 	}
 }
 
-func (s *state) modelStub(ctx context.Context, file, address string) error {
+func (s modelStubCommand) modelStub(ctx context.Context, file, address string) error {
 	data, err := wholefile.ReadNamed(file, strictyaml.MaxBytes)
 	if err != nil {
 		return usage("the script: %w", err)
@@ -73,7 +76,7 @@ func onLoopback(address string) string {
 }
 
 // tellOfModel writes a line for each request. A logger keeps lines whole.
-func (s *state) tellOfModel() func(stub.Told) {
+func (s modelStubCommand) tellOfModel() func(stub.Told) {
 	logger := log.New(s.stderr, "", 0)
 	return func(told stub.Told) {
 		logger.Printf("%d %s %s %s: %s", told.Status, told.Method, text.Inert(told.Path), text.Inert(told.Model), text.Inert(told.What))

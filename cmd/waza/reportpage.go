@@ -22,7 +22,10 @@ import (
 // maxReported is how many runs one report holds.
 const maxReported = 32
 
-func (s *state) reportCommand() *cli.Command {
+// reportCommand is waza report.
+type reportCommand struct{ *state }
+
+func (s reportCommand) command() *cli.Command {
 	return &cli.Command{
 		Name:      "report",
 		Usage:     "write the report of a run, or of several side by side",
@@ -56,7 +59,7 @@ func (s *state) reportCommand() *cli.Command {
 	}
 }
 
-func (s *state) report(dirs []string, file string, f format) error {
+func (s reportCommand) report(dirs []string, file string, f format) error {
 	if file == "" && f == formatDefault {
 		return s.reportInto(dirs[0])
 	}
@@ -86,7 +89,7 @@ func (s *state) report(dirs []string, file string, f format) error {
 }
 
 // reportInto writes the reports of the run in dir into it.
-func (s *state) reportInto(dir string) error {
+func (s reportCommand) reportInto(dir string) error {
 	const elsewhere = "--output writes its page elsewhere"
 	record, held, err := takeRun(dir)
 	if errors.Is(err, sandbox.ErrAlive) {
@@ -141,13 +144,13 @@ func writeTo(file string, write func(io.Writer) error) error {
 	return nil
 }
 
-func (s *state) wrote(file string) error {
+func (s reportCommand) wrote(file string) error {
 	_, err := fmt.Fprintln(s.stdout, file)
 	return err
 }
 
 // comment prints a comment on a run, or writes it to a file where one is named.
-func (s *state) comment(run view.Run, file string) error {
+func (s reportCommand) comment(run view.Run, file string) error {
 	write := func(w io.Writer) error { return markdown.Comment(w, run) }
 	if file == "" {
 		return write(s.stdout)

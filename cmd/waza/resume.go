@@ -27,8 +27,11 @@ type resumption struct {
 	left   runner.Recovered
 }
 
+// resumeCommand is waza run --resume.
+type resumeCommand struct{ *state }
+
 // resumeRun completes the run that --resume names, as it was begun.
-func (s *state) resumeRun(c *cli.Context) error {
+func (s resumeCommand) resumeRun(c *cli.Context) error {
 	o, err := readResumeOptions(c)
 	if err != nil {
 		return err
@@ -91,7 +94,7 @@ func readResumeOptions(c *cli.Context) (o runOptions, err error) {
 
 // resumedJob plans the run anew, and refuses where that does not come to what was
 // begun.
-func (s *state) resumedJob(c *cli.Context, o runOptions, r *resumption) (*job, error) {
+func (s resumeCommand) resumedJob(c *cli.Context, o runOptions, r *resumption) (*job, error) {
 	record := r.record
 	if record.Waza != s.version || record.Build != s.buildID() {
 		return nil, usage("the run was begun by waza %s (build %s) and this is waza %s (build %s): resume it with that one, or begin a new run",
@@ -137,7 +140,7 @@ func fromDirectory(record runner.Record, path string) string {
 	return filepath.Join(record.Directory, path)
 }
 
-func (s *state) sameOverlay(record runner.Record) (*mcpconfig.ClientFile, error) {
+func (s resumeCommand) sameOverlay(record runner.Record) (*mcpconfig.ClientFile, error) {
 	if record.MCP == nil {
 		return nil, nil
 	}
@@ -247,14 +250,14 @@ func inOrder(record runner.Record, all map[plan.TrialID]runner.Result) (results 
 
 // conclude is the end of a run that has no trial left to run. One that was killed
 // before it could say so is swept and sealed.
-func (s *state) conclude(ctx context.Context, dir string, o runOptions, r *resumption) error {
+func (s resumeCommand) conclude(ctx context.Context, dir string, o runOptions, r *resumption) error {
 	fmt.Fprintf(s.stderr, "%s is complete: no trial is left to run\n", dir)
 	record := r.record
 	if record.Ended.IsZero() || record.Interrupted {
 		if err := sweep(ctx, record); err != nil {
 			return alive(err)
 		}
-		j := &job{state: s, options: o, resumed: r, clock: evidence.StartClock(time.Now())}
+		j := &job{state: s.state, options: o, resumed: r, clock: evidence.StartClock(time.Now())}
 		return j.finish(ctx, dir, record, inOrder(record, r.left.Kept), nil)
 	}
 	summary, err := runner.Summarise(dir, record)
@@ -285,17 +288,4 @@ func sweep(ctx context.Context, record runner.Record) error {
 // isResumable says whether another try could give the run outcomes that it lacks.
 func isResumable(record runner.Record, done []runner.Result) bool {
 	return record.Interrupted || slices.ContainsFunc(done, func(r runner.Result) bool { return r.Verdicts.Class == evidence.ClassInfra })
-}
-
-// buildID tells builds of waza apart that have the same version.
-func (s *state) buildID() string {
-	path, err := os.Executable()
-	if err != nil {
-		return ""
-	}
-	sum, err := s.digest(path)
-	if err != nil {
-		return ""
-	}
-	return sum[:16]
 }

@@ -1,17 +1,9 @@
 package main
 
 import (
-	"cmp"
-	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -21,15 +13,7 @@ import (
 
 	"github.com/waza-isolate/waza/agents/script"
 	"github.com/waza-isolate/waza/eval"
-	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/evidence/redact"
-	"github.com/waza-isolate/waza/images"
-	"github.com/waza-isolate/waza/internal/strictyaml"
-	"github.com/waza-isolate/waza/internal/text"
-	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/gitrepo"
-	"github.com/waza-isolate/waza/runner/plan"
 )
 
 const (
@@ -38,7 +22,10 @@ const (
 	maxWorkers     = 256
 )
 
-func (s *state) runCommand() *cli.Command {
+// runCommand is waza run.
+type runCommand struct{ *state }
+
+func (s runCommand) command() *cli.Command {
 	return &cli.Command{
 		Name:         "run",
 		Usage:        "run an eval",
@@ -82,9 +69,9 @@ func (s *state) runCommand() *cli.Command {
 			formatFlag(formatDefault, formatJSON, formatGitHub),
 		}, slices.Concat(judgeFlags("--resume"), exportFlags(), inertFlags())...),
 		Action: func(c *cli.Context) error {
-			s := s.onScreen()
+			s := runCommand{s.onScreen()}
 			if c.IsSet("resume") {
-				return s.resumeRun(c)
+				return resumeCommand{s.state}.resumeRun(c)
 			}
 			if c.IsSet(judgeURL) || c.IsSet(judgeKeyEnv) {
 				return usage("--%s and --%s are for --resume: an eval says in config.judge where its judge is", judgeURL, judgeKeyEnv)
@@ -107,7 +94,7 @@ func (s *state) runCommand() *cli.Command {
 }
 
 // runOne runs the eval that the state is about.
-func (s *state) runOne(c *cli.Context) error {
+func (s runCommand) runOne(c *cli.Context) error {
 	variants, err := readVariants(c)
 	if err != nil {
 		return err
@@ -135,25 +122,6 @@ func (s *state) runOne(c *cli.Context) error {
 		return j.dryRun()
 	}
 	return j.run(c.Context)
-}
-
-// job is one waza run.
-type job struct {
-	*state
-	options  runOptions
-	eval     *eval.Eval
-	overlay  *mcpconfig.ClientFile // of --mcp; else nil
-	tasks    []eval.ResolvedTask
-	trials   []*plan.Trial
-	lock     *images.Lock
-	secrets  *redact.Set
-	vault    *runner.Vault // nil until a run is about to begin
-	judges   *judges
-	runID    string
-	clock    *evidence.Clock
-	resumed  *resumption // of a run that ended early; nil for a new one
-	against  string      // the directory of the same run without skills; empty for none
-	progress *progress
 }
 
 // newJob reads the command line and the eval, and plans every trial. What is
@@ -185,88 +153,6 @@ func (s *state) newJob(c *cli.Context, v variant) (*job, error) {
 	return j, nil
 }
 
-// load reads an eval, and what of its tasks pick leaves.
-func (s *state) load(o runOptions, path string, overlay *mcpconfig.ClientFile, pick func([]eval.ResolvedTask) ([]eval.ResolvedTask, error)) (*job, error) {
-	e, tasks, err := eval.Load(path, eval.Options{
-		ContextDir: o.contextDir, Overlay: overlay, CheckScript: checkScript, CheckModelScript: checkModelScript, Local: !o.isolate,
-		Executor: o.variant.executor, Model: o.variant.model, JudgeModel: o.judgeModel, Start: o.start, StrictKeys: o.strictKeys, NoSkills: o.noSkills, UpdateSnapshots: o.updateSnapshots,
-	})
-	if err != nil {
-		return nil, &exitError{exitUsage, err}
-	}
-	s.warnOnce(e.Warnings)
-	if tasks, err = pick(tasks); err != nil {
-		return nil, err
-	}
-	if o.skipGraders {
-		for i := range tasks {
-			tasks[i].Graders, tasks[i].Checkpoints, tasks[i].Attack = nil, nil, nil
-		}
-	}
-	j := &job{state: s, options: o, eval: e, overlay: overlay, tasks: tasks, secrets: &redact.Set{}, clock: evidence.StartClock(time.Now())}
-	j.judges = newJudges(s, j.secrets)
-	if overlay != nil {
-		for _, secret := range overlay.Secrets {
-			j.secrets.Add(secret)
-		}
-	}
-	if o.isolate {
-		if j.lock, err = readLock(e); err != nil {
-			return nil, err
-		}
-	}
-	return j, nil
-}
-
-// warnOnce says what of files has no effect, each once however often they are read.
-func (s *state) warnOnce(warnings []*strictyaml.Error) {
-	for _, w := range warnings {
-		line := fmt.Sprintf("%s:%d:%d: warning: %s", w.File, w.Position.Line, w.Position.Column, w.Message)
-		if s.warned[line] {
-			continue
-		}
-		s.warned[line] = true
-		fmt.Fprintln(s.stderr, text.Inert(line))
-	}
-}
-
-// plan plans every trial, with what the lock has for an engine of the platform.
-func (j *job) plan(platform string) (err error) {
-	lifetime := plan.PerTask
-	if !j.options.isolate {
-		lifetime = plan.PerBenchmark
-	}
-	j.trials, err = plan.Plan(j.eval, j.tasks, plan.Choices{
-		Run: j.runID, Trials: j.options.trials, Timeout: j.options.timeout, Pull: j.options.pull, Lookup: j.lookup, Secrets: j.secrets,
-		Lock: j.lock, Platform: platform, Lifetime: lifetime, Pins: j.options.pins, ModelScript: j.modelScript,
-		NoAttacks: j.options.noAttacks, Keyless: j.options.dryRun, NoSkills: j.options.noSkills, HostHooks: j.options.hostHooks,
-	})
-	if err != nil {
-		return usage("%w", err)
-	}
-	if j.vault != nil {
-		j.vault.Give(j.trials)
-	}
-	if j.options.dryRun {
-		return nil
-	}
-	return j.checkJudges()
-}
-
-// readSecrets has the values of the servers' secrets at hand, and hands them out.
-func (j *job) readSecrets(ctx context.Context) error {
-	vault, err := runner.OpenVault(ctx, j.trials, j.eval.Dir(), j.lookup, j.secrets)
-	if err != nil {
-		if ctx.Err() != nil {
-			return infra(err)
-		}
-		return usage("%w", err)
-	}
-	j.vault = vault
-	j.vault.Give(j.trials)
-	return nil
-}
-
 func checkScript(steps json.RawMessage) error {
 	_, err := script.Parse(steps)
 	return err
@@ -283,223 +169,4 @@ func newRunID(name string) string {
 	_, _ = rand.Read(random[:])
 	safe := strings.Trim(unsafe.ReplaceAllString(strings.ToLower(name), "-"), "-")
 	return time.Now().UTC().Format("20060102-150405") + "-" + safe[:min(len(safe), 40)] + "-" + hex.EncodeToString(random[:])
-}
-
-func (j *job) dryRun() error {
-	for _, t := range j.trials {
-		if _, err := fmt.Fprintln(j.stdout, text.InertLines(j.secrets.String(t.String()))); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// run runs the trials and reports. Nothing of them is left on the engine or among
-// processes when it returns, and nothing at all where no trial could be begun.
-func (j *job) run(ctx context.Context) error {
-	dir, err := j.chooseRunDir()
-	if err != nil {
-		return err
-	}
-	ctx, stop := interruptible(ctx, j.stderr)
-	defer stop()
-	return j.runIn(ctx, dir)
-}
-
-// runIn is run, with a new or empty directory; the end of ctx is an interrupt.
-func (j *job) runIn(ctx context.Context, dir string) error {
-	if err := j.checkDisk(dir); err != nil {
-		return err
-	}
-	if err := j.readSecrets(ctx); err != nil {
-		return err
-	}
-	record, err := j.newRecord()
-	if err != nil {
-		return infra(err)
-	}
-	made, err := makeRunDir(dir)
-	if err != nil {
-		return infra(err)
-	}
-	defer func() { _ = made.held.Close() }()
-	err = record.Write(dir)
-	if err == nil {
-		var begun bool
-		if begun, err = j.carryOut(ctx, dir, record); begun {
-			return err
-		}
-	}
-	return infra(errors.Join(err, made.abandon()))
-}
-
-// checkDisk refuses a disk on which the trials that are to be run have no room.
-func (j *job) checkDisk(dir string) error {
-	if err := runner.CheckDisk(dir, j.todo(), j.workers()); err != nil {
-		return &exitError{exitUsage, err}
-	}
-	return nil
-}
-
-// carryOut runs the trials that are to be run, and reports; an interrupt ends ctx.
-// Until it has begun with that, nothing in the run directory has changed, but that
-// run.json keeps a certificate which forbids to begin.
-func (j *job) carryOut(ctx context.Context, dir string, record runner.Record) (begun bool, err error) {
-	j.warn()
-	backend, err := j.openBackend(ctx)
-	if err != nil {
-		return false, alive(err)
-	}
-	if err = j.prepare(ctx, backend, &record); err == nil {
-		if err = j.certify(ctx, backend, &record); err != nil && record.Certificate != nil {
-			return true, infra(errors.Join(err, record.Write(dir), backend.Close(context.WithoutCancel(ctx))))
-		}
-	}
-	if err == nil {
-		err = j.begin(dir, &record)
-	}
-	if err != nil {
-		return false, infra(errors.Join(err, backend.Close(context.WithoutCancel(ctx))))
-	}
-	todo := j.todo()
-	j.progress = newProgress(ctx, j.screen(), j.lookup, j.options.loudness, len(todo), j.workers())
-	options := j.runnerOptions(dir)
-	options.Weak, options.Against = record.Weak(), record.Against
-	done, runErr := runner.Run(ctx, backend, todo, options)
-	j.progress.close()
-	runErr = errors.Join(runErr, backend.Close(context.WithoutCancel(ctx)))
-	return true, j.finish(ctx, dir, record, j.withKept(done), runErr)
-}
-
-// newRecord is what run.json says of a run before anything is done.
-func (j *job) newRecord() (runner.Record, error) {
-	record, err := runner.NewRecord(j.eval, j.tasks, j.overlay)
-	if err != nil {
-		return record, err
-	}
-	if record.Inputs, err = runner.Inputs(j.eval, j.tasks, j.trials); err != nil {
-		return record, err
-	}
-	if err = record.LeaveOut(j.eval.Path, j.secrets); err != nil {
-		return record, err
-	}
-	record.Started = j.clock.Now()
-	if record.Directory, err = os.Getwd(); err != nil {
-		return record, err
-	}
-	record.ID, record.Waza, record.Build = j.runID, j.version, j.buildID()
-	record.Isolated, record.Network = j.options.isolate, j.trials[0].Network
-	record.Models = j.trials[0].Models
-	record.Workers, record.Trials, record.Retries = j.workers(), cmp.Or(j.options.trials, j.eval.Config.TrialsPerTask), j.options.infraRetries
-	record.MaxAttempts = j.eval.Config.MaxAttempts
-	record.Timeout, record.FailFast = j.options.timeout, j.eval.Config.FailFast
-	record.ContextDir, record.Pull, record.Pins = j.options.contextDir, j.options.pull, j.options.pins
-	record.NoAttacks, record.NoSkills, record.Baseline = j.options.noAttacks, j.options.noSkills, j.options.baseline
-	record.JudgeModel, record.SkipGraders = j.options.judgeModel, j.options.skipGraders
-	record.Executor, record.Model = j.options.variant.executor, j.options.variant.model
-	return record, nil
-}
-
-// prepare has all images on the engine, and adds to the record what they are and
-// what is about to run.
-func (j *job) prepare(ctx context.Context, backend backend, record *runner.Record) error {
-	if installer, ok := backend.(installer); ok {
-		if err := j.lockPackages(ctx, installer); err != nil {
-			return err
-		}
-	}
-	if err := j.fetchRepos(ctx); err != nil {
-		return err
-	}
-	if err := j.samePlan(record); err != nil {
-		return err
-	}
-	if err := backend.Prepare(ctx, j.trials, j.say); err != nil {
-		return err
-	}
-	images := evidence.ImageRecords{}
-	for ref, image := range backend.Images() {
-		images[j.secrets.String(ref)] = j.hideNames(image)
-	}
-	if err := sameImages(record.Images, images); err != nil {
-		return err
-	}
-	record.Engine, record.Images = backend.Describe(), images
-	return nil
-}
-
-// fetchRepos has the repositories of the tasks at hand.
-func (j *job) fetchRepos(ctx context.Context) error {
-	err := runner.FetchRepos(ctx, j.trials, j.say)
-	var refused gitrepo.RefusedError
-	if errors.As(err, &refused) {
-		return usage("%w", err)
-	}
-	return err
-}
-
-// hideNames is i without what is secret in the names of its repositories.
-func (j *job) hideNames(i evidence.ImageRecord) evidence.ImageRecord {
-	digests := make([]string, len(i.Digests))
-	for n, digest := range i.Digests {
-		digests[n] = j.secrets.String(digest)
-	}
-	i.Digests = digests
-	return i
-}
-
-// chooseRunDir names the run directory, which must be new or empty.
-func (j *job) chooseRunDir() (string, error) {
-	dir := j.options.runDir
-	if dir == "" {
-		return filepath.Join(".waza", "runs", j.runID), nil
-	}
-	entries, err := os.ReadDir(dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0:
-		return dir, nil
-	case err != nil:
-		return dir, usage("run directory: %w", err)
-	}
-	return dir, usage("run directory %s is not empty; name a new one with --run-dir", dir)
-}
-
-func (j *job) runnerOptions(dir string) runner.Options {
-	o := runner.Options{
-		Dir: dir, Workers: j.workers(), FailFast: j.eval.Config.FailFast, InfraRetries: j.options.infraRetries, MaxAttempts: j.eval.Config.MaxAttempts,
-		Secrets: j.secrets, Progress: j.progress.update, Warn: j.warnOf, Connect: j.judges.connect,
-		Hooks: plan.RunHooks(j.eval.Hooks), Start: j.options.start,
-	}
-	if j.options.loudness == loud {
-		o.ServerLog = func(t *plan.Trial, server string) io.Writer {
-			return &lineWriter{out: j.stderr, prefix: fmt.Sprintf("[%s/%d %s] ", t.Task, t.Number, server), secrets: j.secrets}
-		}
-	}
-	if j.options.keep {
-		o.Hold = j.hold
-	}
-	if j.options.updateSnapshots {
-		o.Snapshots = j.snapshots()
-	}
-	return o
-}
-
-// snapshots writes the eval's snapshots.
-func (j *job) snapshots() *runner.Snapshots {
-	return runner.NewSnapshots(j.eval, j.tasks, func(said string) { fmt.Fprintln(j.stderr, text.Inert(said)) })
-}
-
-func (j *job) workers() int {
-	c := j.eval.Config
-	switch {
-	case j.options.workers > 0:
-		return j.options.workers
-	case !c.Parallel && !j.options.parallel:
-		return 1
-	case c.Workers > 0:
-		return c.Workers
-	case c.MaxWorkers > 0:
-		return c.MaxWorkers
-	}
-	return defaultWorkers
 }

@@ -6,7 +6,10 @@ import (
 	"github.com/waza-isolate/waza/schemas"
 )
 
-func (s *state) schemaCommand() *cli.Command {
+// schemaCommand is waza schema.
+type schemaCommand struct{ *state }
+
+func (s schemaCommand) command() *cli.Command {
 	return &cli.Command{
 		Name: "schema", Usage: "print the JSON Schema of eval files, task files or results.json", ArgsUsage: "eval|task|results", OnUsageError: usageError,
 		Action: func(c *cli.Context) error {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"sync"
 
@@ -20,28 +19,6 @@ type screen struct {
 	view  liveview.Screen // guarded by mu
 	lines []string        // that are drawn; guarded by mu
 	held  []byte          // a line that has not ended; guarded by mu
-}
-
-// onScreen is s with a screen for its stderr.
-func (s *state) onScreen() *state {
-	screened := *s
-	screened.stderr = &screen{out: s.stderr}
-	return &screened
-}
-
-// screen is where the job says what it does.
-func (j *job) screen() *screen {
-	if s, ok := j.stderr.(*screen); ok {
-		return s
-	}
-	return &screen{out: j.stderr}
-}
-
-// say says what the job is about, unless it is to be quiet.
-func (j *job) say(what string) {
-	if j.options.loudness != quiet {
-		fmt.Fprintln(j.stderr, what)
-	}
 }
 
 // Write implements io.Writer.

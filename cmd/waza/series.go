@@ -27,11 +27,11 @@ type series struct {
 
 // runEach runs the eval with each variant and compares the runs. All of them are
 // planned before the first begins.
-func (s *state) runEach(c *cli.Context, variants []variant) error {
+func (s runCommand) runEach(c *cli.Context, variants []variant) error {
 	if c.Bool("keep") {
 		return usage("--keep keeps one sandbox and this would be %d runs; name one --executor and one --model", len(variants))
 	}
-	r := &series{state: s}
+	r := &series{state: s.state}
 	for _, v := range variants {
 		j, err := s.newJob(c, v)
 		if err != nil {

@@ -19,7 +19,10 @@ import (
 
 const otherMachines = "allow-other-machines"
 
-func (s *state) serveCommand() *cli.Command {
+// serveCommand is waza serve.
+type serveCommand struct{ *state }
+
+func (s serveCommand) command() *cli.Command {
 	return &cli.Command{
 		Name:      "serve",
 		Usage:     "show runs in a browser, also while they are at work",
@@ -86,7 +89,7 @@ func addressToServe(listen string, others bool) (*net.TCPAddr, error) {
 	return address, nil
 }
 
-func (s *state) serve(ctx context.Context, dir string, address *net.TCPAddr) error {
+func (s serveCommand) serve(ctx context.Context, dir string, address *net.TCPAddr) error {
 	listener, err := net.ListenTCP("tcp", address)
 	if err != nil {
 		return usage("--listen: %w", err)

@@ -14,7 +14,10 @@ import (
 	"github.com/waza-isolate/waza/runner"
 )
 
-func (s *state) showCommand() *cli.Command {
+// showCommand is waza show.
+type showCommand struct{ *state }
+
+func (s showCommand) command() *cli.Command {
 	return &cli.Command{
 		Name:         "show",
 		Usage:        "show the conversation of a trial",
@@ -34,7 +37,7 @@ func (s *state) showCommand() *cli.Command {
 	}
 }
 
-func (s *state) showTrial(dir, which string, as terminal.Shown) error {
+func (s showCommand) showTrial(dir, which string, as terminal.Shown) error {
 	if _, err := runner.ReadRecord(dir); err != nil {
 		return usage("%w", err)
 	}
@@ -58,7 +61,7 @@ func (s *state) showTrial(dir, which string, as terminal.Shown) error {
 	return nil
 }
 
-func (s *state) printTrial(dir evidence.Dir, as terminal.Shown) error {
+func (s showCommand) printTrial(dir evidence.Dir, as terminal.Shown) error {
 	talk, err := conversation.Read(dir, nil)
 	if err != nil {
 		return err
@@ -80,7 +83,7 @@ func trialsNamed(dir, which string) (named []evidence.Dir, err error) {
 }
 
 // listTrials prints a line for each trial, with what to type to see it.
-func (s *state) listTrials(dir string, trials []evidence.Dir) error {
+func (s showCommand) listTrials(dir string, trials []evidence.Dir) error {
 	for _, d := range trials {
 		trial, err := d.Trial()
 		if err != nil {

@@ -5,14 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"os/signal"
-	"slices"
 	"syscall"
-
-	"github.com/waza-isolate/waza/runner/plan"
-	"github.com/waza-isolate/waza/sandbox"
 )
 
 var errInterrupted = errors.New("interrupted")
@@ -65,26 +60,3 @@ type entrances interface{ Containers() map[string]string }
 
 // directory is what a sandbox of processes tells.
 type directory interface{ Directory() string }
-
-// hold tells how to enter a sandbox and waits for Ctrl-C.
-func (j *job) hold(ctx context.Context, t *plan.Trial, s sandbox.Sandbox) {
-	j.progress.close()
-	fmt.Fprintf(j.stderr, "\nthe sandbox of %s/%d is standing; its servers answer. To enter:\n", t.Task, t.Number)
-	switch e := s.(type) {
-	case entrances:
-		names := e.Containers()
-		for _, box := range slices.Sorted(maps.Keys(names)) {
-			fmt.Fprintf(j.stderr, "  %-12s docker exec -it %s sh\n", box, names[box])
-		}
-		for _, server := range t.Servers {
-			if server.Shared {
-				fmt.Fprintf(j.stderr, "  %-12s lives for the run; find it by: docker ps --filter label=waza.run=%s\n", server.Name, t.Run)
-			}
-		}
-		fmt.Fprintln(j.stderr, "An image without a shell cannot be entered. Press Ctrl-C to remove the sandbox.")
-	case directory:
-		fmt.Fprintf(j.stderr, "  cd %s\n", e.Directory()+sandbox.WorkspaceDir)
-		fmt.Fprintln(j.stderr, "Nothing is isolated there. Press Ctrl-C to remove it.")
-	}
-	<-ctx.Done()
-}

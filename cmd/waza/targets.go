@@ -71,7 +71,7 @@ func inertFlags() (flags []cli.Flag) {
 }
 
 // sayInert says of each flag that is given and changes nothing that it does not.
-func (s *state) sayInert(c *cli.Context) {
+func (s runCommand) sayInert(c *cli.Context) {
 	for _, flag := range inertFlags() {
 		name := flag.Names()[0]
 		if why := upstreamFlags()[name]; c.IsSet(name) && why != "" {
@@ -82,7 +82,7 @@ func (s *state) sayInert(c *cli.Context) {
 
 // targets are the eval files that a command line is about: the file or directory that it
 // names, or the skill; without a name those of the project.
-func (s *state) targets(c *cli.Context) ([]string, error) {
+func (s runCommand) targets(c *cli.Context) ([]string, error) {
 	if c.NArg() > 1 {
 		return nil, usage("run takes one eval, directory or skill; see waza run --help")
 	}
@@ -149,7 +149,7 @@ func evalsOf(project *eval.Project) ([]string, error) {
 }
 
 // discover finds all evals below a directory. With --strict every skill must have one.
-func (s *state) discover(c *cli.Context, dir string, project *eval.Project) ([]string, error) {
+func (s runCommand) discover(c *cli.Context, dir string, project *eval.Project) ([]string, error) {
 	var all, skills []string
 	seen := 0
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -212,17 +212,17 @@ func relative(path string) string {
 }
 
 // runAll runs evals one after another. The worst of the runs decides the exit code.
-func (s *state) runAll(c *cli.Context, evals []string) error {
+func (s runCommand) runAll(c *cli.Context, evals []string) error {
 	if c.String("run-dir") != "" || c.Bool("keep") {
 		return usage("--run-dir and --keep are for one eval, and this would run %d; name one of %s", len(evals), strings.Join(evals, ", "))
 	}
 	worst := exitOK
 	for i, eval := range evals {
 		fmt.Fprintf(s.stderr, "eval %d of %d: %s\n", i+1, len(evals), text.Inert(eval))
-		one := *s
+		one := *s.state
 		one.target, one.apart = eval, slug(strings.TrimSuffix(filepath.ToSlash(eval), filepath.Ext(eval)))
 		var exit *exitError
-		if err := one.runOne(c); errors.As(err, &exit) {
+		if err := (runCommand{&one}).runOne(c); errors.As(err, &exit) {
 			worst = worse(worst, exit.code)
 			if exit.err != nil {
 				s.complain(exit.err)

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/internal/wholefile"
+	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner"
+)
+
+func mcpFlag() cli.Flag {
+	return &cli.GenericFlag{
+		Name: "mcp", Value: &once{},
+		Usage: "lay the MCP servers of a client's `FILE`, such as mcp.json, over the eval's",
+	}
+}
+
+// once is the value of a flag that may be given once. The library takes the last
+// of several and says nothing.
+type once struct {
+	value string
+	set   bool
+}
+
+func (o *once) Set(value string) error {
+	if o.set {
+		return errors.New("the flag takes one file and is here twice; put the servers into one")
+	}
+	o.value, o.set = value, true
+	return nil
+}
+
+func (o *once) String() string { return o.value }
+
+// readOverlay reads the file of --mcp and says what of it was left out. It is nil
+// without the flag.
+func (s *state) readOverlay(c *cli.Context) (*mcpconfig.ClientFile, error) {
+	if !c.IsSet("mcp") {
+		return nil, nil
+	}
+	return s.overlayFrom(c.Generic("mcp").(*once).value)
+}
+
+func (s *state) overlayFrom(path string) (*mcpconfig.ClientFile, error) {
+	data, err := wholefile.ReadNamed(path, strictyaml.MaxBytes)
+	if err != nil {
+		return nil, usage("--mcp: %w", err)
+	}
+	overlay, err := mcpconfig.ReadClient(path, data)
+	if err != nil {
+		return nil, &exitError{exitUsage, err}
+	}
+	for _, n := range overlay.Notes {
+		fmt.Fprintf(s.stderr, "%s:%d:%d: note: %s\n", text.Inert(overlay.Name), n.Position.Line, n.Position.Column, text.Inert(n.Text))
+	}
+	return overlay, nil
+}
+
+// load reads an eval, and what of its tasks pick leaves.
+func (s *state) load(o runOptions, path string, overlay *mcpconfig.ClientFile, pick func([]eval.ResolvedTask) ([]eval.ResolvedTask, error)) (*job, error) {
+	e, tasks, err := eval.Load(path, eval.Options{
+		ContextDir: o.contextDir, Overlay: overlay, CheckScript: checkScript, CheckModelScript: checkModelScript, Local: !o.isolate,
+		Executor: o.variant.executor, Model: o.variant.model, JudgeModel: o.judgeModel, Start: o.start, StrictKeys: o.strictKeys, NoSkills: o.noSkills, UpdateSnapshots: o.updateSnapshots,
+	})
+	if err != nil {
+		return nil, &exitError{exitUsage, err}
+	}
+	s.warnOnce(e.Warnings)
+	if tasks, err = pick(tasks); err != nil {
+		return nil, err
+	}
+	if o.skipGraders {
+		for i := range tasks {
+			tasks[i].Graders, tasks[i].Checkpoints, tasks[i].Attack = nil, nil, nil
+		}
+	}
+	j := &job{state: s, options: o, eval: e, overlay: overlay, tasks: tasks, secrets: &redact.Set{}, clock: evidence.StartClock(time.Now())}
+	j.judges = newJudges(s, j.secrets)
+	if overlay != nil {
+		for _, secret := range overlay.Secrets {
+			j.secrets.Add(secret)
+		}
+	}
+	if o.isolate {
+		if j.lock, err = readLock(e); err != nil {
+			return nil, err
+		}
+	}
+	return j, nil
+}
+
+// warnOnce says what of files has no effect, each once however often they are read.
+func (s *state) warnOnce(warnings []*strictyaml.Error) {
+	for _, w := range warnings {
+		line := fmt.Sprintf("%s:%d:%d: warning: %s", w.File, w.Position.Line, w.Position.Column, w.Message)
+		if s.warned[line] {
+			continue
+		}
+		s.warned[line] = true
+		fmt.Fprintln(s.stderr, text.Inert(line))
+	}
+}
+
+// warnOfGone names evidence that the run left and that is not there.
+func (s *state) warnOfGone(record runner.Record, dir string) {
+	for _, name := range record.Gone(dir) {
+		fmt.Fprintf(s.stderr, "warning: %s is missing\n", text.Inert(name))
+	}
+}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/ansi"
+	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/report/markdown"
+	"github.com/waza-isolate/waza/report/terminal"
+	"github.com/waza-isolate/waza/report/view"
+	"github.com/waza-isolate/waza/results"
+	"github.com/waza-isolate/waza/runner"
+)
+
+// format is what a command prints on stdout.
+type format string
+
+const (
+	formatDefault format = "default"
+	formatJSON    format = "json"
+	formatGitHub  format = "github-comment" // Markdown for a pull request
+)
+
+// formatFlag is the flag of a command that can print all of these.
+func formatFlag(all ...format) cli.Flag {
+	return &cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: string(formatDefault), Usage: "print in this `FORMAT`: " + either(all)}
+}
+
+func formatOf(c *cli.Context, all ...format) (format, error) {
+	f := format(c.String("format"))
+	if !slices.Contains(all, f) {
+		return "", usage("--format %q: must be %s", f, either(all))
+	}
+	return f, nil
+}
+
+// either names formats as a sentence has them.
+func either(all []format) string {
+	words := make([]string, len(all))
+	for i, f := range all {
+		words[i] = string(f)
+	}
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
+// terminalOf returns the terminal behind w, if there is one.
+func terminalOf(w io.Writer) (fd int, ok bool) {
+	if s, ok := w.(*screen); ok {
+		w = s.out
+	}
+	file, isFile := w.(*os.File)
+	if !isFile {
+		return 0, false
+	}
+	return int(file.Fd()), term.IsTerminal(int(file.Fd()))
+}
+
+// styleOf is how text for w is coloured.
+func (s *state) styleOf(w io.Writer) ansi.Style {
+	_, isTerminal := terminalOf(w)
+	return ansi.StyleFor(isTerminal, s.lookup)
+}
+
+// width is how many columns a line may have; 0 is any number.
+func width(w io.Writer) int {
+	fd, ok := terminalOf(w)
+	if !ok {
+		return 0
+	}
+	columns, _, err := term.GetSize(fd)
+	if err != nil {
+		return 80
+	}
+	return columns
+}
+
+// printJSON prints JSON that write writes.
+func (s *state) printJSON(write func(io.Writer) error) error {
+	out := text.InertJSON(s.stdout)
+	return errors.Join(write(out), out.Close())
+}
+
+// showAs is show for a command line, which may want no table.
+func (s *state) showAs(run view.Run, o runOptions) error {
+	if o.loudness == quiet && o.format == formatDefault {
+		return saveResults(run.Dir, o.output)
+	}
+	return s.show(run, o.format, o.output)
+}
+
+// saveResults copies the results of the run in dir to a file; to none without a name.
+func saveResults(dir, file string) error {
+	if file == "" {
+		return nil
+	}
+	err := evidence.WriteFileBy(file, func(w io.Writer) error { return writeOut(w, dir) })
+	if err != nil {
+		return usage("--output: %w", err)
+	}
+	return nil
+}
+
+// show prints the results of a run in the wanted format, and copies them to a file where
+// one is named.
+func (s *state) show(run view.Run, f format, file string) error {
+	if err := saveResults(run.Dir, file); err != nil {
+		return err
+	}
+	switch f {
+	case formatJSON:
+		return s.printJSON(func(w io.Writer) error { return writeOut(w, run.Dir) })
+	case formatGitHub:
+		return markdown.Comment(s.stdout, run)
+	}
+	return terminal.Run(s.stdout, run.Results, width(s.stdout))
+}
+
+func writeOut(w io.Writer, dir string) error {
+	file, err := evidence.Open(dir, runner.ResultsFile)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	_, err = io.Copy(w, file)
+	return err
+}
+
+// compare prints a comparison in the wanted format, and writes it as JSON to a file
+// where one is named.
+func (s *state) compare(c results.Comparison, f format, file string) error {
+	data, err := evidence.MarshalIndent(c)
+	if err != nil {
+		return err
+	}
+	if file != "" {
+		if err := evidence.WriteFile(file, data); err != nil {
+			return usage("--output: %w", err)
+		}
+	}
+	switch f {
+	case formatJSON:
+		return s.printJSON(func(w io.Writer) error { _, err := w.Write(data); return err })
+	case formatGitHub:
+		return markdown.Comparison(s.stdout, c)
+	}
+	if err := terminal.Comparison(s.stdout, c, width(s.stdout)); err != nil || len(c.Pairs) == 0 {
+		return err
+	}
+	fmt.Fprintln(s.stdout)
+	return terminal.Pairs(s.stdout, c, width(s.stdout))
+}
+
+// onScreen is s with a screen for its stderr.
+func (s *state) onScreen() *state {
+	screened := *s
+	screened.stderr = &screen{out: s.stderr}
+	return &screened
+}
