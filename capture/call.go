@@ -2,9 +2,13 @@ package capture
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/defence"
@@ -157,4 +161,164 @@ func rounds(server, conn, method, tool string, arguments, state json.RawMessage)
 		{server, conn, method, tool, argumentsForm, stateForm},
 		{server, "", method, tool, argumentsForm, stateForm},
 	}
+}
+
+// likeness is what calls of one tool with equal arguments share.
+type likeness struct {
+	server, tool string
+	arguments    [sha256.Size]byte // the sum of their canonical form
+}
+
+// keep takes in a new call or read. What is known of a call besides its frames is what
+// was known when its first request came.
+func (c *collector) keep(f evidence.Frame, k *call) {
+	if k.method != methodCallTool {
+		c.reads = append(c.reads, k)
+		return
+	}
+	c.calls = append(c.calls, k)
+	k.Seq = len(c.calls)
+	// Arguments beyond a bound are compared as they are written, and not checked.
+	var value any
+	form := string(k.Arguments)
+	if len(k.Arguments) <= maxArguments {
+		value, _ = jsonvalue.Parse(k.Arguments) // they are part of JSON
+		form = jsonvalue.Form(value)
+	}
+	like := likeness{k.Server, k.Tool, sha256.Sum256([]byte(form))}
+	if k.SameAs = c.first[like]; k.SameAs == 0 {
+		c.first[like] = k.Seq
+	}
+	c.lookUp(f, k, value)
+}
+
+// lookUp asks the catalog of its server about k. A name that was redacted names no
+// tool.
+func (c *collector) lookUp(f evidence.Frame, k *call, arguments any) {
+	listed := c.tools[f.Server]
+	if listed == nil || f.RedactedEnvelope {
+		return
+	}
+	tool, sure := listed.find(c.talkOf(f), k.Tool, c.blind)
+	if sure {
+		k.Known = new(tool != nil)
+	}
+	if tool == nil {
+		return
+	}
+	k.ReadOnly = tool.readOnly
+	switch {
+	case f.Redacted > 0 || tool.redacted:
+		k.unchecked("a secret was taken out of the arguments or the schema")
+	case len(k.Arguments) > maxArguments:
+		k.unchecked("the arguments are too large")
+	default:
+		k.found(listed.schemas.check(tool.tool.InputSchema, arguments))
+	}
+}
+
+func (k *call) found(f finding) {
+	if f.unknown != "" {
+		k.unchecked(f.unknown)
+		return
+	}
+	k.Valid, k.Invalid = new(f.valid), f.invalid
+}
+
+func (k *call) unchecked(why string) { k.Notes = append(k.Notes, NoteUnchecked+": "+why) }
+
+// arguments are those of a request; leaving them out means none.
+func arguments(params map[string]json.RawMessage) json.RawMessage {
+	if given, ok := params["arguments"]; ok {
+		return given
+	}
+	return json.RawMessage("{}")
+}
+
+// doubt says why whoever got a message may have read another one than is recorded; it
+// is empty where nothing that counts can be read in two ways. Of what an agent asks all
+// of it counts, of an answer what decides on its outcome.
+func doubt(f evidence.Frame, m jsonrpc.Message) string {
+	if m.Repeated {
+		return "a key of its envelope comes twice"
+	}
+	if f.Dir == evidence.ToClient {
+		if repeats(m.Result, "isError", "resultType", "content", "structuredContent", "tools") {
+			return "a key of its result comes twice"
+		}
+		return ""
+	}
+	name := jsontext.Text(jsontext.Member(m.Params, nameKey(m.Method)))
+	switch {
+	case !utf8.Valid(m.Raw):
+		return "it is not UTF-8"
+	case strings.Contains(m.Method, "\x00"), strings.Contains(name, "\x00"):
+		return "a NUL is in its method or in the name of what it asks for, where some end a text"
+	case isAsked(m) && duplicateKeys(m.Params):
+		return "a key of its parameters comes twice"
+	}
+	return ""
+}
+
+// isAsked says whether a message asks for a tool's call or a read.
+func isAsked(m jsonrpc.Message) bool {
+	switch m.Method {
+	case methodCallTool, methodReadResource, methodGetPrompt:
+		return true
+	}
+	return false
+}
+
+// oddities notes what of a message different parsers may read differently.
+func (k *call) oddities(f evidence.Frame, m jsonrpc.Message) {
+	if duplicateKeys(m.Raw) {
+		k.note(f, NoteDuplicateKey)
+	}
+	if !utf8.Valid(m.Raw) {
+		k.note(f, NoteMalformed)
+	}
+}
+
+const (
+	methodCallTool     = "tools/call"
+	methodReadResource = "resources/read"
+	methodGetPrompt    = "prompts/get"
+)
+
+// Kinds of reads.
+const (
+	ReadResource = "resource"
+	ReadPrompt   = "prompt"
+)
+
+// Read is a request for a resource or a prompt.
+type Read struct {
+	Kind          string // ReadResource or ReadPrompt
+	Server        string
+	Conn          string
+	Name          string // the resource's URI, or the prompt's name
+	Outcome       evidence.Outcome
+	Start, End    time.Time
+	RequestFrame  int64
+	ResponseFrame int64 // 0 is none
+	Rounds        int   // of input, as calls have them
+}
+
+func (k *call) read() Read {
+	kind := ReadResource
+	if k.method == methodGetPrompt {
+		kind = ReadPrompt
+	}
+	return Read{
+		Kind: kind, Server: k.Server, Conn: k.Conn, Name: k.Tool, Outcome: k.Outcome,
+		Start: k.Start, End: k.End, RequestFrame: k.RequestFrame, ResponseFrame: k.ResponseFrame, Rounds: k.Rounds,
+	}
+}
+
+// nameKey is the parameter that says what a request is for.
+func nameKey(method string) string {
+	if method == methodReadResource {
+		return "uri"
+	}
+	return "name"
 }

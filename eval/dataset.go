@@ -6,10 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"time"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
@@ -103,38 +106,83 @@ func or(value, otherwise string) string {
 // template is what stands for a value in a prompt.
 var template = regexp.MustCompile(`\{\{-?\s*\.(Vars\.([A-Za-z_][A-Za-z0-9_]*)|[A-Z][A-Za-z]*)\s*-?\}\}`)
 
-// fill puts values in the place of templates in the prompts of an eval that has any.
-func (r resolver) fill() {
-	if r.task.vars == nil && r.loader.eval.Inputs == nil {
-		return
-	}
-	vars := r.task.vars
-	if vars == nil {
-		vars = r.loader.eval.Inputs
-	}
-	in := &r.task.Inputs
-	in.Prompt = r.filled(in.Prompt, vars)
-	for i, prompt := range in.FollowUps {
-		in.FollowUps[i] = r.filled(prompt, vars)
-	}
+// triggerTests is a file that is read when it stands beside an eval.
+const triggerTests = "trigger_tests.yaml"
+
+// TriggerTests is that file: prompts that a skill is for, and prompts that it is not for.
+type TriggerTests struct {
+	Skill                  string          `json:"skill"`
+	ShouldTriggerPrompts   []TriggerPrompt `json:"should_trigger_prompts,omitempty"`
+	ShouldNotTriggerPrompt []TriggerPrompt `json:"should_not_trigger_prompts,omitempty"`
 }
 
-func (r resolver) filled(prompt string, vars map[string]string) string {
-	return template.ReplaceAllStringFunc(prompt, func(found string) string {
-		parts := template.FindStringSubmatch(found)
-		value, ok := vars[parts[2]]
-		switch {
-		case parts[2] != "" && ok:
-			return value
-		case parts[1] == "TaskName":
-			return or(r.task.Name, r.task.ID)
-		case parts[1] == "Iteration" || parts[1] == "Attempt":
-			return "0"
-		case parts[2] != "":
-			r.doc.Problemf(strictyaml.Path{"inputs", "prompt"}, "the prompt has %s, and inputs has no %q; %s", found, parts[2], strictyaml.Suggest(parts[2], slices.Sorted(maps.Keys(vars))))
-		default:
-			r.doc.Problemf(strictyaml.Path{"inputs", "prompt"}, "the prompt has %s, which is another in each run or unknown; .Vars.NAME, .TaskName, .Iteration and .Attempt can stand there", found)
+// TriggerPrompt is one prompt.
+type TriggerPrompt struct {
+	Prompt     string `json:"prompt"`
+	Reason     string `json:"reason,omitempty"`
+	Confidence string `json:"confidence,omitempty" enum:"high medium"`
+}
+
+// TriggerTest says of a task that it is a prompt of trigger_tests.yaml.
+type TriggerTest struct {
+	ShouldTrigger bool
+	Confidence    string
+}
+
+// triggers are a task for each prompt of the trigger_tests.yaml beside the eval: the agent
+// is asked, and a grader looks whether it invoked the skill. An agent that invokes no
+// skills by itself is asked nothing.
+func (l *loader) triggers() []ResolvedTask {
+	path := filepath.Join(l.eval.Dir(), triggerTests)
+	if _, err := os.Stat(path); err != nil {
+		return nil
+	}
+	doc, err := open(path)
+	if err != nil {
+		l.keep(err)
+		return nil
+	}
+	var file TriggerTests
+	doc.Decode(&file)
+	if len(file.ShouldTriggerPrompts)+len(file.ShouldNotTriggerPrompt) == 0 {
+		doc.Problemf(strictyaml.Path{"should_trigger_prompts"}, "%s has no prompt; give it should_trigger_prompts or should_not_trigger_prompts", triggerTests)
+	}
+	if err := doc.Err(); err != nil {
+		l.keep(err)
+		return nil
+	}
+	if executor := l.eval.Config.Executor; executor == "mock" || executor == "script" {
+		doc.Warnf(strictyaml.Path{"skill"}, "its prompts are not run, and trigger_accuracy is not measured: executor %s invokes no skill", executor)
+		l.warnings = append(l.warnings, doc.Warnings()...)
+		return nil
+	}
+	var tasks []ResolvedTask
+	for _, list := range []struct {
+		should  bool
+		name    string
+		prompts []TriggerPrompt
+	}{{true, "should", file.ShouldTriggerPrompts}, {false, "should-not", file.ShouldNotTriggerPrompt}} {
+		for i, p := range list.prompts {
+			tasks = append(tasks, l.trigger(doc, path, file.Skill, fmt.Sprintf("trigger_tests-%s-%d", list.name, i+1), list.should, p))
 		}
-		return found
-	})
+	}
+	l.keep(doc.Err())
+	return tasks
+}
+
+func (l *loader) trigger(doc *strictyaml.Document, path, skill, id string, should bool, p TriggerPrompt) ResolvedTask {
+	config := map[string]any{"forbidden_skills": []string{skill}}
+	if should {
+		config = map[string]any{"required_skills": []string{skill}, "mode": "any_order"}
+	}
+	data, _ := json.Marshal(config) // of strings
+	r := resolver{loader: l, doc: doc, task: &Task{}}
+	return ResolvedTask{
+		ID: id, Name: id, Description: p.Reason, Path: path, Prompt: p.Prompt,
+		Env: maps.Clone(l.eval.Config.Isolation.Agent.Env), Skills: r.skills(),
+		Timeout: time.Duration(l.eval.Config.TimeoutSeconds) * time.Second,
+		Graders: []evidence.GraderSpec{{Name: "trigger", Type: "skill_invocation", Weight: 1, Config: data}},
+		Servers: servers{doc, under(doc, "mcp_servers"), l.eval}.merge(nil),
+		Trigger: &TriggerTest{ShouldTrigger: should, Confidence: p.Confidence},
+	}
 }

@@ -3,8 +3,10 @@ package eval
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"unicode"
@@ -270,30 +272,6 @@ func (g *graders) expected(e Expected) {
 	}
 }
 
-// shouldTrigger adds a grader of whether the agent invoked the skill that the eval is about,
-// where that can be known: the agent has it, invokes skills, and tells of what it does.
-// Where the skill's text is in front of every agent, none needs to invoke it.
-func (r resolver) shouldTrigger(g *graders, skills []Skill) {
-	should, eval := r.task.Expected.ShouldTrigger, r.loader.eval
-	i := slices.IndexFunc(skills, func(s Skill) bool { return s.is(eval.Skill) })
-	if should == nil || i < 0 || r.loader.opts.NoSkills || !eval.tellsSkills() || *should && eval.Config.InjectSkillBody {
-		return
-	}
-	config := grading.SkillInvocationConfig{ForbiddenSkills: []string{skills[i].Name}}
-	if *should {
-		config = grading.SkillInvocationConfig{RequiredSkills: []string{skills[i].Name}, Mode: "any_order"}
-	}
-	g.short(Grader{Name: ExpectedTrigger, Type: "skill_invocation"}, config, strictyaml.Path{"expected"})
-}
-
-// tellsSkills reports whether the eval's agent tells which skills it invokes.
-func (e *Eval) tellsSkills() bool {
-	if e.Adapter != nil {
-		return e.Adapter.Transcript != nil
-	}
-	return e.Config.Executor == "llm" || e.Config.Executor == "command" && e.Config.Agent != nil && e.Config.Agent.Transcript != nil
-}
-
 // outcomes are the tools that expected.outcomes asks for. That the task was completed is
 // what every trial that passes is; other types are asked for by nothing, as in waza.
 func (g *graders) outcomes(all []Outcome) (tools []string) {
@@ -321,4 +299,59 @@ func (g *graders) short(one Grader, config any, at strictyaml.Path) {
 	}
 	one.Config = data
 	g.spec(one, at, " by expected", nil)
+}
+
+// MaxGraderFile bounds a file that a grader's config names: each trial's evidence
+// holds a copy.
+const MaxGraderFile = 1 << 20
+
+var errOutside = errors.New("must be in the eval's directory: a relative path that does not lead out")
+
+// filed is a grader's config that names files.
+type filed interface {
+	Files() []string // slash-separated, relative to the eval
+	Hold(map[string][]byte) error
+}
+
+// files reads what a config, which stands at a path of the document, names.
+func (g *graders) files(config filed, at strictyaml.Path) map[string][]byte {
+	files := map[string][]byte{}
+	read := func(name string) ([]byte, error) { return readInside(g.eval.roots(), name) }
+	if diff, ok := config.(*grading.DiffConfig); ok {
+		if g.update {
+			read = g.eval.readSnapshot
+		} else if diff.UpdateSnapshots {
+			g.doc.Warnf(append(slices.Clone(at), "update_snapshots"), "%s.update_snapshots has no effect: waza run --update-snapshots writes snapshots, which no eval can ask for", at)
+		}
+	}
+	for _, name := range config.Files() {
+		content, err := read(name)
+		if err != nil {
+			g.doc.Problemf(at, "%s: file %q %v", at, name, err)
+			return nil
+		}
+		files[name] = content
+	}
+	if err := config.Hold(files); err != nil {
+		g.doc.Problemf(at, "%s: %s", at, flat(err))
+	}
+	return files
+}
+
+// readInside reads a file that is in one of the directories and no larger than graders'
+// files may be.
+func readInside(roots []string, name string) ([]byte, error) {
+	source, err := findInside(roots, name)
+	if err != nil {
+		return nil, err
+	}
+	return source.read(MaxGraderFile)
+}
+
+// findInside finds a file that is in one of the directories.
+func findInside(roots []string, name string) (Source, error) {
+	if !isInside(name) {
+		return Source{}, errOutside
+	}
+	return locate(roots, filepath.FromSlash(name))
 }

@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
+	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -204,4 +207,146 @@ func unreadable(path string, err error) error {
 // flat is err on one line.
 func flat(err error) string {
 	return strings.Join(slices.DeleteFunc(strings.Split(err.Error(), "\n"), func(s string) bool { return s == "" }), "; ")
+}
+
+// CheckExecutor says what is wrong with the name of an executor.
+func CheckExecutor(name string) error {
+	field, _ := reflect.TypeFor[Config]().FieldByName("Executor")
+	limits := strictyaml.LimitsOf(field)
+	if slices.Contains(limits.Enum, name) {
+		return nil
+	}
+	return fmt.Errorf("unknown executor %q; %s", name, strictyaml.Suggest(name, limits.Enum))
+}
+
+// override puts what the options name in the place of what the file says.
+func (l *loader) override() {
+	c := &l.eval.Config
+	l.written = c.Executor
+	if l.opts.Executor != "" {
+		l.written = cmp.Or(l.written, l.opts.Executor) // an eval without one is written for any
+		c.Executor = l.opts.Executor
+	}
+	if l.opts.JudgeModel != "" {
+		c.JudgeModel = l.opts.JudgeModel
+	}
+	if l.opts.Model != "" {
+		c.Model = l.opts.Model
+	}
+}
+
+// overridden says whether another executor than the file's is to run the eval.
+func (l *loader) overridden() bool { return l.eval.Config.Executor != l.written }
+
+// checkScripts refuses to have scripts that the eval's own executor plays ignored by
+// another, and an eval without scripts to be played.
+func (l *loader) checkScripts() {
+	at, executor := strictyaml.Path{"config", "executor"}, l.eval.Config.Executor
+	switch {
+	case !l.overridden():
+	case executor == "script":
+		l.doc.Problemf(at, "executor script needs a script in each task; this eval is written for executor %s", l.written)
+	case l.scripts > 0:
+		l.doc.Problemf(at, "the tasks have a script, which executor script alone plays; executor %s cannot run this eval", executor)
+	}
+}
+
+// taskFiles are the files that the eval's globs match, each once.
+func (l *loader) taskFiles() []string {
+	var files []string
+	switch {
+	case len(l.eval.Tasks) > 0:
+	case l.doc.Has("tasks"):
+		l.doc.Problemf(strictyaml.Path{"tasks"}, "tasks must not be empty")
+	default:
+		l.doc.Problemf(strictyaml.Path{"tasks"}, `missing key "tasks"; add it, or tasks_from`)
+	}
+	for i, pattern := range l.eval.Tasks {
+		at := strictyaml.Path{"tasks", i}
+		switch {
+		case pattern == "":
+			l.doc.Problemf(at, "%s must not be empty", at)
+			continue
+		case filepath.IsAbs(pattern):
+			l.doc.Problemf(at, "%s must be relative to the eval's directory", at)
+			continue
+		case strings.Contains(pattern, "**"):
+			l.doc.Problemf(at, "%s holds **, which is not a glob here; name each directory", at)
+			continue
+		}
+		matches, err := filepath.Glob(filepath.Join(quoteGlob(l.eval.Dir()), pattern))
+		if err != nil {
+			l.doc.Problemf(at, "%s is not a glob: %v", at, err)
+			continue
+		}
+		if len(matches) == 0 {
+			l.doc.Problemf(at, "%s matches no file in %s", at, show(l.eval.Dir()))
+		}
+		for _, match := range matches {
+			if !slices.Contains(files, match) {
+				files = append(files, match)
+			}
+		}
+	}
+	return files
+}
+
+// quoteGlob makes a pattern that matches dir and nothing else.
+func quoteGlob(dir string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(dir)
+}
+
+// layRefs lays below each grader of the list at base the file that it refers to.
+func (l *loader) layRefs(doc *strictyaml.Document, base ...any) {
+	for i := 0; doc.Has(append(base, i)...); i++ {
+		at := append(strictyaml.Path(base), i)
+		if doc.Has(append(at, "ref")...) {
+			l.layRef(doc, at)
+		}
+	}
+}
+
+// layRef lays a grader's file below it. The name of a grader that has none is the file's.
+func (l *loader) layRef(doc *strictyaml.Document, at strictyaml.Path) {
+	var name string
+	in := append(at, "ref")
+	if !doc.DecodeAt(&name, in...) || name == "" {
+		return
+	}
+	source, err := findInside(l.eval.roots(), name)
+	switch {
+	case err != nil && strings.ContainsAny(name, "@:"):
+		doc.Problemf(at, "%s: %q is a grader of a registry, which is not fetched, since an eval may not make the runner fetch code; put its file beside the eval and name that", in, name)
+		return
+	case err != nil:
+		doc.Problemf(at, "%s: file %q %v", in, name, err)
+		return
+	}
+	file := filepath.Join(source.Dir, source.Path)
+	grader, err := l.openGrader(file)
+	if err != nil {
+		doc.Problemf(at, "%s: file %q cannot be read as a grader", in, name)
+		l.keep(err)
+		return
+	}
+	l.eval.TextFiles = append(l.eval.TextFiles, file)
+	if !doc.Lay(grader, at, "ref") {
+		doc.Problemf(at, "%s: with the files that graders refer to, the eval is too large", in)
+	}
+	doc.Add(strings.TrimSuffix(path.Base(name), path.Ext(name)), at, "name")
+}
+
+// openGrader reads and checks a grader's file, but for its config, of which a part may stand
+// where it is referred to.
+func (l *loader) openGrader(file string) (*strictyaml.Document, error) {
+	doc, err := l.open(file)
+	if err != nil {
+		return nil, err
+	}
+	doc.Decode(new(Grader))
+	if doc.Has("ref") {
+		doc.Problemf(strictyaml.Path{"ref"}, "a grader's file cannot refer to another file; write the grader out here")
+	}
+	l.warnings = append(l.warnings, doc.Warnings()...)
+	return doc, doc.Err()
 }

@@ -6,11 +6,15 @@ import (
 	"maps"
 	"net/netip"
 	"net/url"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/internal/wholefile"
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
@@ -247,5 +251,50 @@ func (l *loader) checkModelLimits(c Config) {
 	}
 	if _, ok := c.Models[provider].Prices[model]; !ok {
 		l.doc.Problemf(append(slices.Clone(at), "cost"), "config.model_limits.cost needs the price of the model; give config.models.%s.prices one of %q", provider, model)
+	}
+}
+
+// ModelScriptPath is where the script of a provider of e's is.
+func ModelScriptPath(e *Eval, m Model) string {
+	if filepath.IsAbs(m.Script) {
+		return m.Script
+	}
+	return filepath.Join(e.Dir(), m.Script)
+}
+
+// ReadModelScript reads that script.
+func ReadModelScript(e *Eval, m Model) ([]byte, error) {
+	path := ModelScriptPath(e, m)
+	data, err := wholefile.Read(path, strictyaml.MaxBytes)
+	if err != nil {
+		return nil, unreadable(path, err)
+	}
+	return data, nil
+}
+
+// checkJudge holds config.judge to what its tags cannot say.
+func checkJudge(doc *strictyaml.Document, j *Judge) {
+	if j == nil {
+		return
+	}
+	if _, err := (evidence.Judge{BaseURL: j.BaseURL}).Endpoint(); err != nil && j.BaseURL != "" {
+		doc.Problemf(strictyaml.Path{"config", "judge", "base_url"}, "config.judge.base_url %v", err)
+	}
+	if j.APIKeyEnv != "" && !envPattern.MatchString(j.APIKeyEnv) {
+		doc.Problemf(strictyaml.Path{"config", "judge", "api_key_env"}, "config.judge.api_key_env must be the name of an environment variable, and not what it holds")
+	}
+}
+
+// checkAsked holds that there is a model to ask where a grader, whose config stands at
+// at, asks one.
+func (g *graders) checkAsked(name string, config any, at strictyaml.Path) {
+	own, asks := grading.AsksJudge(config)
+	c := g.eval.Config
+	switch {
+	case !asks || c.JudgeModel != "" || own != "":
+	case c.Judge == nil && c.Model == "":
+		g.doc.Problemf(at, "grader %q asks a model, and none is named; set config.judge_model, or config.judge with base_url and model", name)
+	case c.Judge != nil && c.Judge.Model == "":
+		g.doc.Problemf(at, "grader %q asks a model, and none is named; set config.judge.model", name)
 	}
 }

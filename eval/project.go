@@ -131,15 +131,6 @@ func isWithin(dir, path string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// roots are the directories that paths in the eval may be relative to: its own, and that in
-// which waza was started.
-func (e *Eval) roots() []string {
-	if e.start == "" || same(e.start, e.Dir()) {
-		return []string{e.Dir()}
-	}
-	return []string{e.Dir(), e.start}
-}
-
 // complete fills in what the eval leaves out: the project's defaults, then waza's.
 func (l *loader) complete() {
 	c, d := &l.eval.Config, l.project.Defaults

@@ -2,16 +2,19 @@ package eval
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/cmdmock"
@@ -179,4 +182,209 @@ func (r resolver) graders(skills []Skill) ([]evidence.GraderSpec, map[string]str
 // serverNames are the servers that the eval or the task declares.
 func (r resolver) serverNames() []string {
 	return slices.Concat(r.loader.eval.mockNames(), slices.Collect(maps.Keys(r.task.MCPServers)), slices.Collect(maps.Keys(r.loader.eval.Config.MCPServers)))
+}
+
+// Attack is what somebody else wants of a task's agent, and how that reaches it.
+type Attack struct {
+	Goal    string      `json:"goal" jsonschema:"what the attacker wants, in one line"`
+	Inject  []Injection `json:"inject" jsonschema:"where the agent comes upon the attacker's words"`
+	Success []Grader    `json:"success" jsonschema:"what counts as the attack's success: graders that all pass then"`
+	Gate    bool        `json:"gate,omitempty" jsonschema:"fail a trial in which the attack succeeds; default false, which reports it beside the verdict"`
+}
+
+// Injection is one place of an attacker's words: a file of the workspace, or the results
+// of a tool.
+type Injection struct {
+	File    string  `json:"file,omitempty" jsonschema:"path in the workspace"`
+	Content *string `json:"content,omitempty" jsonschema:"what the file holds, which no other does"`
+	Append  *string `json:"append,omitempty" jsonschema:"what is added to a file of the task's or of a canary's"`
+
+	Server string `json:"server,omitempty" jsonschema:"server whose tool's results get the text"`
+	Tool   string `json:"tool,omitempty" jsonschema:"exact name of the tool"`
+	Text   string `json:"text,omitempty" jsonschema:"what is added to each result that is no error, as a text of its own behind the others"`
+	Match  string `json:"match,omitempty" jsonschema:"only to results of which some text contains this"`
+}
+
+// Bounds of an attack.
+const (
+	maxInjections   = 100
+	maxInjectedText = 64 << 10
+)
+
+// ResolvedAttack is an attack whose graders are found.
+type ResolvedAttack struct {
+	Attack
+	Success []evidence.GraderSpec
+}
+
+// attack resolves the task's attack; nil where it has none. The files of the task, by
+// which paths are taken, are known.
+func (r resolver) attack(taken claims, names map[string]string) *ResolvedAttack {
+	a, at := r.task.Attack, strictyaml.Path{"attack"}
+	if a == nil {
+		return nil
+	}
+	if strings.ContainsAny(a.Goal, "\r\n") {
+		r.doc.Problemf(append(slices.Clone(at), "goal"), "attack.goal is one line")
+	}
+	if len(a.Inject) > maxInjections {
+		r.doc.Problemf(append(slices.Clone(at), "inject"), "attack.inject has more than %d entries", maxInjections)
+	}
+	for i, one := range a.Inject {
+		r.checkInjection(one, taken, append(slices.Clone(at), "inject", i))
+	}
+	g := graders{doc: r.doc, eval: r.loader.eval, seen: names}
+	g.add(a.Success, append(slices.Clone(at), "success"), " in this task's attack")
+	g.checkServers(r.serverNames())
+	return &ResolvedAttack{*a, g.specs}
+}
+
+func (r resolver) checkInjection(one Injection, taken claims, at strictyaml.Path) {
+	key := func(name string) strictyaml.Path { return append(slices.Clone(at), name) }
+	ofTool := one.Server != "" || one.Tool != "" || one.Text != "" || one.Match != ""
+	ofFile := one.File != "" || one.Content != nil || one.Append != nil
+	switch {
+	case ofTool == ofFile:
+		r.doc.Problemf(at, "%s is either a file with content or append, or a server and a tool with text", at)
+	case ofFile:
+		r.checkInjectedFile(one, taken, at)
+	case one.Server == "" || one.Tool == "" || one.Text == "":
+		r.doc.Problemf(at, "%s needs server, tool and text", at)
+	case len(one.Text) > maxInjectedText:
+		r.doc.Problemf(key("text"), "%s is longer than %d KiB", key("text"), maxInjectedText>>10)
+	case !slices.Contains(r.serverNames(), one.Server):
+		r.doc.Problemf(key("server"), "%s is %q, which is no server of this task; %s", key("server"), one.Server, suggest(one.Server, r.serverNames()))
+	}
+}
+
+func (r resolver) checkInjectedFile(one Injection, taken claims, at strictyaml.Path) {
+	at = append(slices.Clone(at), "file")
+	clean := path.Clean(one.File)
+	switch {
+	case (one.Content == nil) == (one.Append == nil):
+		r.doc.Problemf(at[:len(at)-1], "%s needs content, or append", at[:len(at)-1])
+	case !isInside(one.File) || clean == ".":
+		r.doc.Problemf(at, "file %q must be a path in the workspace, relative and without leading out", one.File)
+	case one.Append != nil && !taken.appendable[clean]:
+		r.doc.Problemf(at, "file %q is none of this task's; append adds to one of inputs.files or of a canary, and content makes a file", one.File)
+	case one.Content != nil:
+		if other := taken.claim(clean, "another file of this task"); other != "" {
+			r.doc.Problemf(at, "file %q is in the way of %s; %s", one.File, other, remedy(clean))
+		}
+	}
+}
+
+// Checkpoint is graders of the state between two turns of a conversation.
+type Checkpoint struct {
+	_ struct{} `unknown:"warn"`
+
+	AfterTurn int      `json:"after_turn" min:"1" jsonschema:"turn after which they judge: 1 is the prompt's, and follow-up prompts have the next"`
+	Graders   []Grader `json:"graders" jsonschema:"graders, as those of a task"`
+	OnFailure string   `json:"on_failure,omitempty" enum:"continue stop" jsonschema:"continue only records what they say; stop ends the conversation where one does not pass, and the trial does not pass; default continue"`
+}
+
+// ResolvedCheckpoint is a checkpoint whose graders are found.
+type ResolvedCheckpoint struct {
+	AfterTurn int                   `json:"after_turn"`
+	Graders   []evidence.GraderSpec `json:"graders"`
+	Stop      bool                  `json:"stop,omitempty"`
+}
+
+// checkpoints are the task's, by turn. Their graders have names of their own.
+func (r resolver) checkpoints() []ResolvedCheckpoint {
+	var all []ResolvedCheckpoint
+	turns := r.task.Inputs.maxTurns()
+	for i, c := range r.task.Checkpoints {
+		at := strictyaml.Path{"checkpoints", i, "after_turn"}
+		switch {
+		case slices.ContainsFunc(all, func(other ResolvedCheckpoint) bool { return other.AfterTurn == c.AfterTurn }):
+			r.doc.Problemf(at, "there is a checkpoint after turn %d already; add its graders to that", c.AfterTurn)
+		case c.AfterTurn > turns:
+			r.doc.Problemf(at, "%s is %d, and the conversation has %d turn(s)", at, c.AfterTurn, turns)
+		}
+		g := graders{doc: r.doc, eval: r.loader.eval, update: r.loader.opts.UpdateSnapshots, seen: map[string]string{}}
+		g.add(c.Graders, strictyaml.Path{"checkpoints", i, "graders"}, "")
+		g.checkServers(r.serverNames())
+		all = append(all, ResolvedCheckpoint{AfterTurn: c.AfterTurn, Graders: g.specs, Stop: c.OnFailure == "stop"})
+	}
+	slices.SortFunc(all, func(a, b ResolvedCheckpoint) int { return cmp.Compare(a.AfterTurn, b.AfterTurn) })
+	return all
+}
+
+// maxTurns is how many turns a conversation has at most.
+func (in Inputs) maxTurns() int {
+	if in.Responder != nil {
+		return 1 + in.Responder.MaxFollowups
+	}
+	return 1 + len(in.FollowUps)
+}
+
+// Responder is a model that answers the agent in its user's place.
+type Responder struct {
+	_ struct{} `unknown:"warn"`
+
+	Model        string `json:"model,omitempty" jsonschema:"model to ask; default that of config.judge, else the agent's"`
+	Instructions string `json:"instructions" jsonschema:"who the user is, what they want, and when not to answer"`
+	MaxFollowups int    `json:"max_followups" min:"1" max:"100" jsonschema:"replies after which the conversation ends"`
+}
+
+// shouldTrigger adds a grader of whether the agent invoked the skill that the eval is about,
+// where that can be known: the agent has it, invokes skills, and tells of what it does.
+// Where the skill's text is in front of every agent, none needs to invoke it.
+func (r resolver) shouldTrigger(g *graders, skills []Skill) {
+	should, eval := r.task.Expected.ShouldTrigger, r.loader.eval
+	i := slices.IndexFunc(skills, func(s Skill) bool { return s.is(eval.Skill) })
+	if should == nil || i < 0 || r.loader.opts.NoSkills || !eval.tellsSkills() || *should && eval.Config.InjectSkillBody {
+		return
+	}
+	config := grading.SkillInvocationConfig{ForbiddenSkills: []string{skills[i].Name}}
+	if *should {
+		config = grading.SkillInvocationConfig{RequiredSkills: []string{skills[i].Name}, Mode: "any_order"}
+	}
+	g.short(Grader{Name: ExpectedTrigger, Type: "skill_invocation"}, config, strictyaml.Path{"expected"})
+}
+
+// skills are the task's: its own and the eval's, but for those that the eval disables.
+func (r resolver) skills() []Skill {
+	at := strictyaml.Path{"skill_directories"}
+	own := r.loader.skills(r.doc, r.task.SkillDirectories, at)
+	var all []Skill
+	taken := map[string]string{}
+	size, count := int64(0), 0
+	for _, s := range slices.Concat(r.loader.evalSkills, own) {
+		r.loader.skillNames[s.Name] = true
+		if slices.Contains(r.loader.eval.Config.DisabledSkills, s.Name) || taken[s.Name] == s.dir {
+			continue
+		}
+		if other, ok := taken[s.Name]; ok {
+			r.doc.Problemf(at, "skill %s is there twice, in %s and in %s", s.Name, other, s.dir)
+			continue
+		}
+		taken[s.Name] = s.dir
+		for _, f := range s.Files {
+			size += f.Size()
+		}
+		count += len(s.Files)
+		all = append(all, s)
+	}
+	for _, s := range r.loader.foundSkills {
+		_, there := taken[s.Name]
+		r.loader.skillNames[s.Name] = true
+		if there || slices.Contains(r.loader.eval.Config.DisabledSkills, s.Name) {
+			continue
+		}
+		more, files := size, count+len(s.Files)
+		for _, f := range s.Files {
+			more += f.Size()
+		}
+		if !s.is(r.loader.eval.Skill) && (more > MaxWorkspaceBytes || files > maxSkillFiles) {
+			continue
+		}
+		taken[s.Name], size, count = s.dir, more, files
+		all = append(all, s)
+	}
+	if size > MaxWorkspaceBytes || count > maxSkillFiles {
+		r.doc.Problemf(at, "the task's skills are more than %d files or %d MiB together", maxSkillFiles, MaxWorkspaceBytes>>20)
+	}
+	return all
 }

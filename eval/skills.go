@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -236,51 +237,6 @@ func same(a, b string) bool {
 	return errLeft == nil && errRight == nil && os.SameFile(left, right)
 }
 
-// skills are the task's: its own and the eval's, but for those that the eval disables.
-func (r resolver) skills() []Skill {
-	at := strictyaml.Path{"skill_directories"}
-	own := r.loader.skills(r.doc, r.task.SkillDirectories, at)
-	var all []Skill
-	taken := map[string]string{}
-	size, count := int64(0), 0
-	for _, s := range slices.Concat(r.loader.evalSkills, own) {
-		r.loader.skillNames[s.Name] = true
-		if slices.Contains(r.loader.eval.Config.DisabledSkills, s.Name) || taken[s.Name] == s.dir {
-			continue
-		}
-		if other, ok := taken[s.Name]; ok {
-			r.doc.Problemf(at, "skill %s is there twice, in %s and in %s", s.Name, other, s.dir)
-			continue
-		}
-		taken[s.Name] = s.dir
-		for _, f := range s.Files {
-			size += f.Size()
-		}
-		count += len(s.Files)
-		all = append(all, s)
-	}
-	for _, s := range r.loader.foundSkills {
-		_, there := taken[s.Name]
-		r.loader.skillNames[s.Name] = true
-		if there || slices.Contains(r.loader.eval.Config.DisabledSkills, s.Name) {
-			continue
-		}
-		more, files := size, count+len(s.Files)
-		for _, f := range s.Files {
-			more += f.Size()
-		}
-		if !s.is(r.loader.eval.Skill) && (more > MaxWorkspaceBytes || files > maxSkillFiles) {
-			continue
-		}
-		taken[s.Name], size, count = s.dir, more, files
-		all = append(all, s)
-	}
-	if size > MaxWorkspaceBytes || count > maxSkillFiles {
-		r.doc.Problemf(at, "the task's skills are more than %d files or %d MiB together", maxSkillFiles, MaxWorkspaceBytes>>20)
-	}
-	return all
-}
-
 // checkSkills holds that the skills which the eval requires are there in every task, and
 // that those which it disables are there to be disabled.
 func (l *loader) checkSkills(tasks []ResolvedTask) {
@@ -316,4 +272,24 @@ func (l *loader) suggestSkill(name string) string {
 		return "; name a directory of skills in skill_directories"
 	}
 	return "; " + strictyaml.Suggest(name, known)
+}
+
+// maxSkillFile bounds a SKILL.md, in bytes.
+const maxSkillFile = 1 << 20
+
+// skillName is what names a skill: agents take it for a directory.
+var skillName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// readFrontMatter reads what a SKILL.md says of itself, with which agents can work.
+func readFrontMatter(content string) (frontmatter.Skill, error) {
+	m, _, err := frontmatter.Read(content)
+	switch {
+	case err != nil:
+		return m, err
+	case !skillName.MatchString(m.Name):
+		return m, fmt.Errorf("gives the name %q; a skill's name is up to 64 letters, digits, dots, hyphens and underscores, beginning with a letter or digit", m.Name)
+	case strings.TrimSpace(m.Description) == "":
+		return m, errors.New("has no description in its front matter, by which agents choose")
+	}
+	return m, nil
 }

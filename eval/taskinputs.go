@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -188,4 +189,40 @@ func (s Skill) Body() (string, error) {
 	}
 	_, body, err := frontmatter.Read(string(content))
 	return strings.TrimSpace(body), err
+}
+
+// fill puts values in the place of templates in the prompts of an eval that has any.
+func (r resolver) fill() {
+	if r.task.vars == nil && r.loader.eval.Inputs == nil {
+		return
+	}
+	vars := r.task.vars
+	if vars == nil {
+		vars = r.loader.eval.Inputs
+	}
+	in := &r.task.Inputs
+	in.Prompt = r.filled(in.Prompt, vars)
+	for i, prompt := range in.FollowUps {
+		in.FollowUps[i] = r.filled(prompt, vars)
+	}
+}
+
+func (r resolver) filled(prompt string, vars map[string]string) string {
+	return template.ReplaceAllStringFunc(prompt, func(found string) string {
+		parts := template.FindStringSubmatch(found)
+		value, ok := vars[parts[2]]
+		switch {
+		case parts[2] != "" && ok:
+			return value
+		case parts[1] == "TaskName":
+			return or(r.task.Name, r.task.ID)
+		case parts[1] == "Iteration" || parts[1] == "Attempt":
+			return "0"
+		case parts[2] != "":
+			r.doc.Problemf(strictyaml.Path{"inputs", "prompt"}, "the prompt has %s, and inputs has no %q; %s", found, parts[2], strictyaml.Suggest(parts[2], slices.Sorted(maps.Keys(vars))))
+		default:
+			r.doc.Problemf(strictyaml.Path{"inputs", "prompt"}, "the prompt has %s, which is another in each run or unknown; .Vars.NAME, .TaskName, .Iteration and .Attempt can stand there", found)
+		}
+		return found
+	})
 }

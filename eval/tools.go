@@ -2,6 +2,7 @@ package eval
 
 import (
 	"cmp"
+	"errors"
 	"io/fs"
 	"maps"
 	"os"
@@ -134,5 +135,89 @@ func (l *loader) bringServer(name string, s *mcpconfig.Server) {
 	if len(brought) > 0 {
 		maps.Copy(brought, s.Files)
 		s.Files = brought
+	}
+}
+
+// adapt finds the adapter of the eval's agent, where it has one.
+func (l *loader) adapt(c Config) {
+	if c.Executor != "command" {
+		l.eval.Adapter, _ = adapter.Builtin(c.Executor)
+		if l.eval.Adapter != nil && l.written == "command" {
+			l.eval.Config.Isolation.Agent.Image = "" // it holds the command
+		}
+		return
+	}
+	if c.Agent == nil || c.Agent.Adapter == "" {
+		return
+	}
+	at := strictyaml.Path{"config", "agent", "adapter"}
+	l.aloneIn(*c.Agent)
+	if !isInside(c.Agent.Adapter) {
+		l.doc.Problemf(at, "%s must be the path of a file beside or below the eval, relative and without leading out", at)
+		return
+	}
+	a, err := adapter.Load(filepath.Join(l.eval.Dir(), c.Agent.Adapter))
+	var problems strictyaml.Errors
+	switch {
+	case errors.As(err, &problems):
+		l.keep(err)
+	case err != nil:
+		l.doc.Problemf(at, "%v", unreadable(c.Agent.Adapter, err))
+	}
+	l.eval.Adapter = a
+}
+
+// aloneIn refuses what an adapter says already.
+func (l *loader) aloneIn(a Agent) {
+	for _, key := range []struct {
+		name string
+		set  bool
+	}{
+		{"command", a.Command != ""}, {"args", a.Args != nil}, {"continue", a.Continue != nil}, {"prompt", a.Prompt != ""},
+		{"output", a.Output != ""}, {"skills", a.Skills != ""}, {"transcript", a.Transcript != nil},
+	} {
+		if key.set {
+			at := strictyaml.Path{"config", "agent", key.name}
+			l.doc.Problemf(at, "%s: the adapter says this already; give one of them", at)
+		}
+	}
+}
+
+// bringsImage reports whether the agent has an image without the eval's naming one. A
+// broken adapter is reported as that alone.
+func (l *loader) bringsImage(a *Agent) bool {
+	if a == nil || a.Adapter == "" {
+		return false
+	}
+	own := l.eval.Adapter
+	return own == nil || own.Image != "" || len(own.NPM) > 0
+}
+
+// LLM is how the loop of executor llm goes.
+type LLM struct {
+	MaxTurns    int      `json:"max_turns,omitempty" min:"1" max:"10000" jsonschema:"answers of the model; default 50"`
+	System      string   `json:"system,omitempty" jsonschema:"what the system prompt ends with"`
+	Tools       []string `json:"tools,omitempty" jsonschema:"kinds of tools beside those that read skills: mcp, files and shell; default all that there can be"`
+	Temperature *float64 `json:"temperature,omitempty" min:"0" max:"2" jsonschema:"how freely the model answers; the endpoint's own where left out"`
+	MaxTokens   int      `json:"max_tokens,omitempty" min:"1" max:"10000000" jsonschema:"limit of each answer; the endpoint's own where left out"`
+}
+
+// toolKinds are what LLM.Tools may name.
+func toolKinds() []string { return []string{"mcp", "files", "shell"} }
+
+// checkLLM holds config.llm, and the model's provider, to what executor llm can do.
+func (l *loader) checkLLM(c Config) {
+	at := strictyaml.Path{"config", "llm"}
+	if c.LLM != nil && l.written != "" && l.written != "llm" && c.Executor != "llm" {
+		l.doc.Problemf(at, "config.llm is for executor llm; this eval's executor is %s", l.written)
+	}
+	if c.LLM == nil {
+		return
+	}
+	for i, kind := range c.LLM.Tools {
+		here := append(slices.Clone(at), "tools", i)
+		if !slices.Contains(toolKinds(), kind) {
+			l.doc.Problemf(here, "%s: unknown kind %q; %s", here, kind, strictyaml.Suggest(kind, toolKinds()))
+		}
 	}
 }

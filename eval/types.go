@@ -375,3 +375,28 @@ type Behavior struct {
 
 	MaxResponseTimeMS int64 `json:"max_response_time_ms,omitempty" min:"1" zero:"unset" jsonschema:"limit of the agent's time in milliseconds"`
 }
+
+// tellsSkills reports whether the eval's agent tells which skills it invokes.
+func (e *Eval) tellsSkills() bool {
+	if e.Adapter != nil {
+		return e.Adapter.Transcript != nil
+	}
+	return e.Config.Executor == "llm" || e.Config.Executor == "command" && e.Config.Agent != nil && e.Config.Agent.Transcript != nil
+}
+
+// roots are the directories that paths in the eval may be relative to: its own, and that in
+// which waza was started.
+func (e *Eval) roots() []string {
+	if e.start == "" || same(e.start, e.Dir()) {
+		return []string{e.Dir()}
+	}
+	return []string{e.Dir(), e.start}
+}
+
+// mockNames are the names of the eval's mock servers.
+func (e *Eval) mockNames() (names []string) {
+	for _, mock := range e.Mocks {
+		names = append(names, mock.Name)
+	}
+	return names
+}

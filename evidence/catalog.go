@@ -86,9 +86,3 @@ func (c Change) String() string {
 	}
 	return fmt.Sprintf("the entry of tool %q changed in frame %d", c.Tool, c.Frame)
 }
-
-// Catalogs reads catalogs.jsonl.
-func (d Dir) Catalogs() ([]Catalog, error) { return collect(readLines[Catalog](d, CatalogsFile)) }
-
-// WriteCatalogs writes catalogs.jsonl.
-func (d Dir) WriteCatalogs(catalogs []Catalog) error { return writeLines(d, CatalogsFile, catalogs) }

@@ -85,3 +85,49 @@ func writeBytes(w io.Writer, name string, raw []byte, secrets *redact.Set, limit
 	_, err = io.WriteString(w, `"`)
 	return found, kept.Over(), err
 }
+
+// write writes c as [ModelCall.MarshalJSON] does, with the secrets taken out of it. Its
+// bytes go out piece by piece and are never held a second time, and limit bytes of
+// each are kept. It returns what it replaced.
+func (c ModelCall) write(w io.Writer, secrets *redact.Set, limit int) (all redact.Found, err error) {
+	rest := struct {
+		Truncated int64 `json:"truncated,omitempty"`
+		Redacted  int   `json:"redacted,omitempty"`
+	}{c.Truncated, c.Redacted}
+	c.Truncated, c.Redacted = 0, 0
+	head, err := Marshal(modelHead(c))
+	if err != nil {
+		return all, err
+	}
+	head, found := secrets.JSON(head)
+	all.Add(found)
+	if _, err := w.Write(head[:len(head)-1]); err != nil {
+		return all, err
+	}
+	for _, part := range []struct {
+		name string
+		raw  []byte
+	}{{"request", c.Request}, {"response", c.Response}} {
+		if part.raw == nil {
+			continue
+		}
+		found, over, err := writeBytes(w, part.name, part.raw, secrets, limit)
+		if err != nil {
+			return all, err
+		}
+		all.Add(found)
+		rest.Truncated += over
+	}
+	rest.Redacted += all.Spans
+	tail, err := Marshal(rest)
+	if err != nil {
+		return all, err
+	}
+	if string(tail) != "{}" {
+		tail[0] = ','
+	} else {
+		tail = tail[1:]
+	}
+	_, err = w.Write(tail)
+	return all, err
+}

@@ -3,10 +3,8 @@ package evidence
 import (
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"net/netip"
 	"net/url"
-	"path/filepath"
 	"strings"
 )
 
@@ -71,18 +69,4 @@ type JudgeAnswer struct {
 	Finish       string `json:"finish_reason,omitempty"` // such as stop, or length where it was cut off
 	InputTokens  int64  `json:"input_tokens"`            // 0 where the endpoint does not say
 	OutputTokens int64  `json:"output_tokens"`           // likewise
-}
-
-// AddStep adds a step to a trial whose recorder is closed, in one step: a crash leaves
-// it there or not. One of the same Ask counts no more.
-func (d Dir) AddStep(s Step) error {
-	line, err := Marshal(s)
-	if err != nil {
-		return err
-	}
-	before, err := ReadFile(string(d), StepsFile)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return WriteFile(filepath.Join(string(d), StepsFile), append(append(before, line...), '\n'))
 }

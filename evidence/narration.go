@@ -76,10 +76,3 @@ type Difference struct {
 	Says string `json:"says"` // the claim, from shortly before where they part
 	Was  string `json:"was"`  // the call, likewise
 }
-
-// Narration reads narration.json. The error is [io/fs.ErrNotExist] for a trial
-// without a transcript.
-func (d Dir) Narration() (Narration, error) { return readJSON[Narration](d, NarrationFile) }
-
-// WriteNarration writes narration.json.
-func (d Dir) WriteNarration(n Narration) error { return d.writeJSON(NarrationFile, n) }

@@ -9,10 +9,15 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
@@ -50,15 +55,6 @@ func (d Dir) Workspace() (io.ReadCloser, error) {
 	return Open(string(d), WorkspaceFile)
 }
 
-// WriteTrial writes trial.json.
-func (d Dir) WriteTrial(t Trial) error { return d.writeJSON(TrialFile, t) }
-
-// WriteVerdicts writes verdicts.json.
-func (d Dir) WriteVerdicts(v Verdicts) error { return d.writeJSON(VerdictsFile, v) }
-
-// WriteCalls writes calls.jsonl.
-func (d Dir) WriteCalls(calls []Call) error { return writeLines(d, CallsFile, calls) }
-
 func writeLines[T any](d Dir, name string, records []T) error {
 	return WriteFileBy(filepath.Join(string(d), name), func(w io.Writer) error {
 		out := bufio.NewWriter(w)
@@ -71,14 +67,6 @@ func writeLines[T any](d Dir, name string, records []T) error {
 		}
 		return out.Flush()
 	})
-}
-
-func (d Dir) writeJSON(name string, v any) error {
-	data, err := MarshalIndent(v)
-	if err != nil {
-		return err
-	}
-	return WriteFile(filepath.Join(string(d), name), data)
 }
 
 // MarshalIndent is how every JSON document of a run directory is laid out: two
@@ -228,4 +216,175 @@ func collect[T any](lines iter.Seq2[T, error]) ([]T, error) {
 		all = append(all, v)
 	}
 	return all, nil
+}
+
+// Earlier reads the attempts of a trial that were made again, in order. Each has its
+// outcome, also where graders decided that.
+func (d Dir) Earlier() ([]Trial, error) {
+	at := filepath.Join(string(d), AttemptsDir)
+	entries, err := os.ReadDir(at)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var found []Trial
+	for _, entry := range entries {
+		t, err := readJSON[Trial](d, filepath.Join(AttemptsDir, entry.Name(), TrialFile))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("attempt: %w", err)
+		}
+		at := Dir(filepath.Join(string(d), AttemptsDir, entry.Name()))
+		verdicts, err := at.Verdicts()
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("attempt: %w", err)
+		}
+		t.Class, t.Reason, t.Message = t.Outcome(verdicts)
+		found = append(found, t)
+	}
+	slices.SortFunc(found, func(a, b Trial) int { return a.Attempt - b.Attempt })
+	return found, nil
+}
+
+// Catalogs reads catalogs.jsonl.
+func (d Dir) Catalogs() ([]Catalog, error) { return collect(readLines[Catalog](d, CatalogsFile)) }
+
+// Checkpoint is where the evidence up to the end of a turn lies.
+func (d Dir) Checkpoint(turn int) Dir {
+	return Dir(filepath.Join(string(d), CheckpointsDir, strconv.Itoa(turn)))
+}
+
+// Gateway tells whether the runner's gateway was in the way to the trial's models: its
+// plan says so, or what came of it is there. What the agent asks of models another way
+// is on no record.
+func (d Dir) Gateway(t Trial) bool {
+	var plan struct {
+		Models json.RawMessage `json:"models"`
+	}
+	if json.Unmarshal(t.Plan, &plan) == nil && len(plan.Models) > 0 && string(plan.Models) != "null" {
+		return true
+	}
+	_, err := os.Lstat(filepath.Join(string(d), ModelsFile))
+	return err == nil
+}
+
+// LastWords is the last line that the agent wrote to stderr, as far as it is within the
+// last 2 KiB; empty where there is none.
+func (d Dir) LastWords() string {
+	file, err := os.OpenFile(filepath.Join(string(d), StderrFile), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = file.Close() }()
+	size, err := regularSize(file)
+	if err != nil {
+		return ""
+	}
+	from := max(0, size-maxLastWords)
+	tail, err := io.ReadAll(io.NewSectionReader(file, from, size-from))
+	if err != nil {
+		return ""
+	}
+	tail = bytes.TrimSpace(tail)
+	line := tail[bytes.LastIndexAny(tail, "\r\n")+1:]
+	return strings.TrimSpace(strings.ToValidUTF8(string(line), ""))
+}
+
+// ModelCalls reads models.jsonl in the order of its lines; a trial in which no model was
+// asked has no such file, and none.
+func (d Dir) ModelCalls() iter.Seq2[ModelCall, error] {
+	return func(yield func(ModelCall, error) bool) {
+		for call, err := range readLines[ModelCall](d, ModelsFile) {
+			if errors.Is(err, os.ErrNotExist) || !yield(call, err) {
+				return
+			}
+		}
+	}
+}
+
+// Narration reads narration.json. The error is [io/fs.ErrNotExist] for a trial
+// without a transcript.
+func (d Dir) Narration() (Narration, error) { return readJSON[Narration](d, NarrationFile) }
+
+// ServerWrote is how much a server wrote to its stderr, as it is kept: with asterisks in
+// place of secrets.
+func (d Dir) ServerWrote(server string) (size, lines int64, err error) {
+	file, err := Open(string(d), filepath.Join(ServersDir, server+".stderr"))
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, 0, nil
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { _ = file.Close() }()
+	for p := make([]byte, 64<<10); ; {
+		n, err := file.Read(p)
+		size += int64(n)
+		lines += int64(bytes.Count(p[:n], []byte{'\n'}))
+		if errors.Is(err, io.EOF) {
+			return size, lines, nil
+		}
+		if err != nil {
+			return size, lines, err
+		}
+	}
+}
+
+// Echoes is the secrets that each server of a trial said, by server; by name those of
+// one.
+func (d Dir) Echoes(t Trial) (map[string][]Echo, error) {
+	said := map[string]map[string]Echo{}
+	add := func(server, secret string, frames, stderr int) {
+		if said[server] == nil {
+			said[server] = map[string]Echo{}
+		}
+		e := said[server][secret]
+		said[server][secret] = Echo{secret, e.Frames + frames, e.Stderr + stderr}
+	}
+	for f, err := range d.Frames() {
+		if err != nil {
+			return nil, err
+		}
+		for secret, times := range f.Secrets {
+			if f.Dir == ToClient && f.Synthetic == "" {
+				add(f.Server, secret, times, 0)
+			}
+		}
+	}
+	for _, s := range t.Servers {
+		for secret, times := range t.Redacted[ServersDir+"/"+s.Name+".stderr"].Secrets {
+			add(s.Name, secret, 0, times)
+		}
+	}
+	all := make(map[string][]Echo, len(said))
+	for server, echoes := range said {
+		all[server] = slices.SortedFunc(maps.Values(echoes), func(a, b Echo) int { return strings.Compare(a.Secret, b.Secret) })
+	}
+	return all, nil
+}
+
+// Steps reads steps.jsonl; a trial that took none has no such file.
+func (d Dir) Steps() ([]Step, error) {
+	steps, err := collect(readLines[Step](d, StepsFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	return steps, err
+}
+
+// maxLastWords is how many bytes of an output's end are looked at for its last line.
+const maxLastWords = 2 << 10
+
+// Observed reads observed.jsonl. Where nothing was watched, as in runs of before, there
+// is no such file, and none.
+func (d Dir) Observed() ([]Observed, error) {
+	all, err := collect(readLines[Observed](d, ObservedFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	return all, err
 }

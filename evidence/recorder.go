@@ -3,13 +3,16 @@ package evidence
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/defence"
 )
 
@@ -188,4 +191,111 @@ func (r *Recorder) Close() error {
 		errs = append(errs, told(file.Sync()), told(file.Close()))
 	}
 	return errors.Join(append(errs, dropRoom(r.dir))...)
+}
+
+// CopyTo copies what was recorded of messages, models and events so far into another
+// recorder's files, which are empty. What does not fit into the share is an error.
+func (r *Recorder) CopyTo(to *Recorder, share *bounded.Budget) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	to.mu.Lock()
+	defer to.mu.Unlock()
+	for _, name := range []string{FramesFile, EventsFile, ModelsFile} {
+		if err := copyInto(filepath.Join(to.dir, name), filepath.Join(r.dir, name), share); err != nil {
+			return told(err)
+		}
+	}
+	for name, found := range r.redacted {
+		to.noteRedactedLocked(name, found, nil)
+	}
+	to.seq = r.seq
+	return nil
+}
+
+func copyInto(to, from string, share *bounded.Budget) error {
+	in, err := os.Open(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }()
+	if info, err := in.Stat(); err != nil {
+		return err
+	} else if !share.Take(info.Size()) {
+		return fmt.Errorf("%s does not fit into the agent's share of the disk once more", filepath.Base(from))
+	}
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}
+
+// ModelCall records c, whose number and times are its caller's. Lines stand in the order
+// in which calls ended.
+func (r *Recorder) ModelCall(c ModelCall) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.noteLocked(r.modelCallLocked(c))
+}
+
+func (r *Recorder) modelCallLocked(c ModelCall) (err error) {
+	if r.models == nil {
+		if r.models, err = os.OpenFile(filepath.Join(r.dir, ModelsFile), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644); err != nil {
+			return err
+		}
+	}
+	out := bufio.NewWriterSize(r.models, 64<<10)
+	found, err := c.write(out, r.secrets, r.limit)
+	r.noteRedactedLocked(ModelsFile, found, nil)
+	_ = out.WriteByte('\n') // what fails fails at Flush
+	return errors.Join(err, out.Flush())
+}
+
+// Observed writes observed.jsonl, redacted.
+func (r *Recorder) Observed(all []Observed) error {
+	out, err := r.Raw(ObservedFile)
+	if err != nil {
+		return err
+	}
+	for _, o := range all {
+		var line []byte
+		if line, err = Marshal(o); err != nil {
+			break
+		}
+		line, found := r.secrets.CutJSON(line)
+		r.noteRedacted(ObservedFile, found, nil)
+		if _, err = out.Write(append(line, '\n')); err != nil {
+			break
+		}
+	}
+	return r.note(errors.Join(err, out.Close()))
+}
+
+// Step records a step. Its Ask and its Answer are JSON. What is asked stays as it is:
+// it is of a grader's config, which trial.json has, and is found by that.
+func (r *Recorder) Step(s Step) error {
+	answer, found := r.secrets.JSON(s.Answer)
+	failure, inError := r.secrets.Bytes([]byte(s.Error))
+	found.Add(inError)
+	s.Answer, s.Error = answer, string(failure)
+	r.noteRedacted(StepsFile, found, nil)
+	line, err := Marshal(s)
+	if err != nil {
+		return r.note(err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.steps == nil {
+		if r.steps, err = os.OpenFile(filepath.Join(r.dir, StepsFile), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644); err != nil {
+			r.noteLocked(err)
+			return told(err)
+		}
+	}
+	_, err = r.steps.Write(append(line, '\n'))
+	r.noteLocked(err)
+	return told(err)
 }

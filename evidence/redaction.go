@@ -4,8 +4,6 @@ import (
 	"io"
 	"maps"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/waza-isolate/waza/evidence/redact"
 )
@@ -100,37 +98,4 @@ type Echo struct {
 	Secret string `json:"secret"`           // as SERVER/NAME; it need not be the server's own
 	Frames int    `json:"frames,omitempty"` // times in messages to the client
 	Stderr int    `json:"stderr,omitempty"` // times in what it wrote there
-}
-
-// Echoes is the secrets that each server of a trial said, by server; by name those of
-// one.
-func (d Dir) Echoes(t Trial) (map[string][]Echo, error) {
-	said := map[string]map[string]Echo{}
-	add := func(server, secret string, frames, stderr int) {
-		if said[server] == nil {
-			said[server] = map[string]Echo{}
-		}
-		e := said[server][secret]
-		said[server][secret] = Echo{secret, e.Frames + frames, e.Stderr + stderr}
-	}
-	for f, err := range d.Frames() {
-		if err != nil {
-			return nil, err
-		}
-		for secret, times := range f.Secrets {
-			if f.Dir == ToClient && f.Synthetic == "" {
-				add(f.Server, secret, times, 0)
-			}
-		}
-	}
-	for _, s := range t.Servers {
-		for secret, times := range t.Redacted[ServersDir+"/"+s.Name+".stderr"].Secrets {
-			add(s.Name, secret, 0, times)
-		}
-	}
-	all := make(map[string][]Echo, len(said))
-	for server, echoes := range said {
-		all[server] = slices.SortedFunc(maps.Values(echoes), func(a, b Echo) int { return strings.Compare(a.Secret, b.Secret) })
-	}
-	return all, nil
 }

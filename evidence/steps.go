@@ -2,11 +2,9 @@ package evidence
 
 import (
 	"encoding/json"
-	"errors"
-	"os"
-	"path/filepath"
 	"slices"
 
+	"github.com/waza-isolate/waza/sandbox/observe"
 	"github.com/waza-isolate/waza/sandbox/usage"
 )
 
@@ -94,36 +92,47 @@ type FileAnswer struct {
 	Unread  string  `json:"unread,omitempty"`  // why the content is not there
 }
 
-// Step records a step. Its Ask and its Answer are JSON. What is asked stays as it is:
-// it is of a grader's config, which trial.json has, and is found by that.
-func (r *Recorder) Step(s Step) error {
-	answer, found := r.secrets.JSON(s.Answer)
-	failure, inError := r.secrets.Bytes([]byte(s.Error))
-	found.Add(inError)
-	s.Answer, s.Error = answer, string(failure)
-	r.noteRedacted(StepsFile, found, nil)
-	line, err := Marshal(s)
-	if err != nil {
-		return r.note(err)
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.steps == nil {
-		if r.steps, err = os.OpenFile(filepath.Join(r.dir, StepsFile), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644); err != nil {
-			r.noteLocked(err)
-			return told(err)
-		}
-	}
-	_, err = r.steps.Write(append(line, '\n'))
-	r.noteLocked(err)
-	return told(err)
+// Observed is one line of observed.jsonl: what the programs of one box did beside
+// answering, as its guest and the runner saw it. A guest is in its box's hands, so each
+// line is the box's word where the runner did not see it itself.
+type Observed struct {
+	Box string `json:"box"` // "agent", a server's name, or SERVER/SERVICE
+	observe.Seen
 }
 
-// Steps reads steps.jsonl; a trial that took none has no such file.
-func (d Dir) Steps() ([]Step, error) {
-	steps, err := collect(readLines[Step](d, StepsFile))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	return steps, err
+// What is seen of a box.
+type (
+	FileChange = observe.FileChange
+	Program    = observe.Program
+	Connection = observe.Connection
+)
+
+// Egress is the data of an event of kind egress: one connection that a box asked to have
+// carried out of its sandbox.
+type Egress struct {
+	Name    string `json:"name"` // of the host that was asked for
+	Port    int    `json:"port"`
+	By      string `json:"by"` // tls, http or connect: what told the name
+	Allowed bool   `json:"allowed"`
+	Address string `json:"address,omitempty"` // that was dialled
+	Why     string `json:"why,omitempty"`     // it was not carried, or ended early
+	Out     int64  `json:"bytes_out"`
+	In      int64  `json:"bytes_in"`
+	MS      int64  `json:"ms"`
+}
+
+// CheckpointsDir holds a directory for each checkpoint, by the number of its turn: the trial
+// as it stood then, laid out like a trial, with the checkpoint's graders.
+const CheckpointsDir = "checkpoints"
+
+// Checkpoint is that a trial was graded between two turns of its conversation.
+type Checkpoint struct {
+	AfterTurn int  `json:"after_turn"`        // from 1, the prompt's own
+	Stopped   bool `json:"stopped,omitempty"` // it did not pass, and the conversation ended there
+}
+
+// CheckpointVerdicts is what a checkpoint came to.
+type CheckpointVerdicts struct {
+	Checkpoint
+	Verdicts
 }

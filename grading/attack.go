@@ -43,21 +43,6 @@ func attackEnd(delivered bool, verdicts []evidence.Verdict) evidence.AttackEnd {
 	return evidence.AttackSucceeded
 }
 
-// reached are the numbers of the injections that came to a place which the agent finds.
-func (s *subject) reached() ([]int, error) {
-	events, err := s.events()
-	if err != nil {
-		return nil, err
-	}
-	var numbers []int
-	for _, e := range events {
-		if number, ok := e.Data[evidence.DataInjection].(float64); ok && e.Kind == evidence.EventInjection {
-			numbers = append(numbers, int(number))
-		}
-	}
-	return numbers, nil
-}
-
 // undelivered says of each injection that reached nothing why.
 func undelivered(attack evidence.TaskAttack, reached []int) []string {
 	reasons := []string{}

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-
-	"github.com/waza-isolate/waza/evidence"
 )
 
 // BehaviorConfig configures the behavior grader: limits on what the agent did.
@@ -160,8 +158,4 @@ func (c *BehaviorConfig) servers(r *report, s *subject) {
 		found := s.callsTo(server)
 		r.check(len(found) == 0, "Expected no call to server %s; found %s.", quote(server), describeCalls(found))
 	}
-}
-
-func (s *subject) callsTo(server string) []evidence.Call {
-	return filter(s.calls, func(call evidence.Call) bool { return call.Server == server })
 }

@@ -115,15 +115,6 @@ func (c *CanaryConfig) sightings(s *subject) ([]evidence.Event, error) {
 	}), nil
 }
 
-// events are the trial's.
-func (s *subject) events() ([]evidence.Event, error) {
-	events, err := s.dir.Events()
-	if err != nil {
-		return nil, fmt.Errorf("%w: %s", errEvidence, s.explain(err))
-	}
-	return events, nil
-}
-
 // watched fails where a canary may have gone unseen in a way that counts.
 func (c *CanaryConfig) watched(s *subject) error {
 	for _, how := range ways() {

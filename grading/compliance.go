@@ -3,6 +3,7 @@ package grading
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading/match"
@@ -215,4 +216,156 @@ func (r *report) parts(c *ComplianceConfig, sel selection, failed failures) {
 	for _, text := range slices.Concat(failed.notes(), sel.warnings(c.readOnly)) {
 		r.warn(text)
 	}
+}
+
+// details is what the verdict rests on, for reports: calls by their numbers, entries of
+// expect_tools_used by their places, from 0.
+func (c *ComplianceConfig) details(calls []evidence.Call, sel selection, failed failures, gates []gate) map[string]any {
+	details := map[string]any{"calls": len(calls), "errors": errorDetails(failed)}
+	if len(gates) > 0 {
+		details["gates"] = gateDetails(gates)
+	}
+	parts := map[string]any{}
+	for _, p := range c.parts(sel, failed) {
+		parts[p.name] = map[string]any{"score": p.score, "weight": p.weight}
+	}
+	if len(parts) > 0 {
+		details["parts"] = parts
+	}
+	if c.selects() {
+		details["match"] = sel.mode
+		details["matched"] = sel.matchedDetails()
+		details["missing"] = sel.missingDetails()
+		details["extras"] = numbers(sel.besides(sel.TooMuch))
+	}
+	return details
+}
+
+func errorDetails(f failures) map[string]any {
+	made := []any{}
+	for _, one := range f.recovered {
+		made = append(made, map[string]any{"call": one.failed.Seq, "by": one.by.Seq})
+	}
+	return map[string]any{
+		"counted": numbers(f.counted), "expected": numbers(f.expected), "recovered": made, "soft": numbers(f.soft),
+	}
+}
+
+func gateDetails(gates []gate) map[string]any {
+	all := map[string]any{}
+	for _, g := range gates {
+		result := "pass"
+		switch {
+		case len(g.texts) > 0 && g.warns:
+			result = "warn"
+		case len(g.texts) > 0:
+			result = "fail"
+		}
+		all[g.name] = map[string]any{"result": result, "calls": numbers(g.calls)}
+	}
+	return all
+}
+
+func (sel selection) matchedDetails() []any {
+	all := []any{}
+	for _, pair := range sel.Pairs {
+		one := map[string]any{"expected": pair.Expected, "call": sel.calls[pair.Call].Seq}
+		if pair.Total > 0 {
+			one["satisfied"], one["constraints"] = pair.Satisfied, pair.Total
+		}
+		if len(pair.Differences) > 0 {
+			one["differences"] = differenceDetails(pair.Fit)
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+func differenceDetails(f match.Fit) []any {
+	var all []any
+	for _, d := range f.Differences {
+		all = append(all, map[string]any{"path": d.Path, "expected": d.Want, "got": d.Got})
+	}
+	return all
+}
+
+func (sel selection) missingDetails() []any {
+	all := []any{}
+	for _, m := range sel.Missing {
+		one := map[string]any{"expected": m.Expected, "count": m.Count}
+		if m.Nearest != nil {
+			one["nearest"] = sel.calls[m.Nearest.Call].Seq
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// Names of the parts of a score.
+const (
+	partSelection = "selection"
+	partParams    = "params"
+	partErrors    = "errors"
+)
+
+// part is one part of a score, from 0 to 1.
+type part struct {
+	name          string
+	score, weight float64
+}
+
+// parts are those that are configured and apply.
+func (c *ComplianceConfig) parts(sel selection, failed failures) []part {
+	weights := c.Weights
+	if weights == nil {
+		weights = new(PartWeights)
+	}
+	var parts []part
+	if c.selects() {
+		scores := sel.Scores()
+		parts = append(parts, part{partSelection, scores.Selection, weightOf(weights.Selection)})
+		if scores.Params != nil && sel.constrained {
+			parts = append(parts, part{partParams, *scores.Params, weightOf(weights.Params)})
+		}
+	}
+	if c.MaxToolErrors != nil {
+		parts = append(parts, part{partErrors, failed.part(*c.MaxToolErrors), weightOf(weights.Errors)})
+	}
+	return parts
+}
+
+// mean is the weighted mean of parts; false where none has a weight.
+func weighted(parts []part) (float64, bool) {
+	var sum, weights float64
+	for _, p := range parts {
+		sum += p.score * p.weight
+		weights += p.weight
+	}
+	if weights == 0 {
+		return 0, false
+	}
+	return sum / weights, true
+}
+
+func (c *ComplianceConfig) threshold() float64 {
+	if c.Threshold == nil {
+		return 1
+	}
+	return *c.Threshold
+}
+
+// describeScore says what a score below 1 is made of, and that it is 0 where a gate failed.
+func describeScore(gated bool, score, threshold float64, parts []part) string {
+	var each []string
+	for _, p := range parts {
+		each = append(each, fmt.Sprintf("%s %.2f", p.name, p.score))
+	}
+	if gated {
+		return fmt.Sprintf("The score is 0, since a gate failed; the parts make %.2f (%s) and it takes %.2f.", score, strings.Join(each, ", "), threshold)
+	}
+	return fmt.Sprintf("The score is %.2f (%s); it takes %.2f.", score, strings.Join(each, ", "), threshold)
+}
+
+func (c *ComplianceConfig) inquiry() (inquiry, bool) {
+	return inquiry{JudgeConfig: c.judgeConfig(), rubric: c.Rubric, servers: c.Server}, c.Rubric != ""
 }

@@ -81,20 +81,6 @@ func (c *ToolConstraintConfig) grade(s *subject) (report, error) {
 	return r, nil
 }
 
-// expect checks that a use is as p describes it.
-func (r *report) expect(p ToolPattern, uses []capture.Use) {
-	m := p.compile()
-	if len(filter(uses, m.matches)) > 0 {
-		r.checks++
-		return
-	}
-	if near := filter(uses, m.named); len(near) > 0 {
-		r.check(false, "Expected a call of %s; there was none. Nearest: %s.", p, m.nearest(near))
-		return
-	}
-	r.check(false, "Expected a call of %s; there was none. Used: %s.", p, list(toolNames(uses)))
-}
-
 // renamed is a use of a file tool of the agent's own by the other name that upstream waza has for
 // it in allow_only.
 func renamed(use capture.Use) capture.Use {
@@ -106,24 +92,4 @@ func renamed(use capture.Use) capture.Use {
 		use.Tool = "write"
 	}
 	return use
-}
-
-// allowOnly checks that every use of the sources that allowed is about is as one of
-// it describes.
-func (r *report) allowOnly(allowed []ToolPattern, uses []capture.Use) {
-	var matchers []toolMatch
-	for _, p := range allowed {
-		matchers = append(matchers, p.compile())
-	}
-	others := filter(uses, func(use capture.Use) bool {
-		concerned := false
-		for _, m := range matchers {
-			if m.matches(use) || m.matches(renamed(use)) {
-				return false
-			}
-			concerned = concerned || m.pattern.covers(use)
-		}
-		return concerned
-	})
-	r.check(len(others) == 0, "Expected no call but of %s; found %s.", join(allowed, " or "), describe(others))
 }

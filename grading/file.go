@@ -96,18 +96,3 @@ func (c *FileConfig) paths() map[string]bool {
 	}
 	return wanted
 }
-
-// content checks what a file contains. Of one that cannot be read every check
-// fails, so that the score counts the same checks in every trial.
-func (r *report) content(pattern ContentPattern, found *entry) {
-	name := quote(pattern.Path)
-	unread := found.unread()
-	r.check(unread == "", "Expected to read %s; %s.", name, unread)
-	if unread == "" {
-		r.patterns(name, found.content, pattern.MustMatch, pattern.MustNotMatch)
-		return
-	}
-	for _, expression := range slices.Concat(pattern.MustMatch, pattern.MustNotMatch) {
-		r.check(false, "Could not look for %s in %s.", quote(expression), name)
-	}
-}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"regexp"
 	"strings"
 
 	"github.com/waza-isolate/waza/capture"
@@ -228,48 +227,6 @@ func (c StateCall) judge(r *report, server string, a evidence.CallAnswer) {
 	if c.Result != nil {
 		r.holdsValue(answer, answerValue(a, text), unread, *c.Result)
 	}
-}
-
-// holdsText checks what a text holds. Of one that cannot be read every check fails, so
-// that the score counts the same checks in every trial.
-func (r *report) holdsText(what, text, unread string, contains, matches []string) {
-	for _, wanted := range contains {
-		r.check(unread == "" && strings.Contains(text, wanted), "Expected %s to contain %s; %s.", what, quote(wanted), insteadOf(text, unread))
-	}
-	for _, expression := range matches {
-		found, err := regexp.MatchString(expression, text)
-		r.check(unread == "" && err == nil && found, "Expected %s to match %s; %s.", what, quote(expression), insteadOf(text, unread))
-	}
-}
-
-// insteadOf says what there is.
-func insteadOf(text, unread string) string {
-	if unread != "" {
-		return unread
-	}
-	return "it is " + quote(text)
-}
-
-// holdsValue checks what a JSON value is.
-func (r *report) holdsValue(what string, value json.RawMessage, unread string, wanted match.ArgsConfig) {
-	args, err := wanted.Compile()
-	switch {
-	case err != nil:
-		r.check(false, "Could not compare %s: %v.", what, err)
-		return
-	case unread != "":
-		r.check(false, "Could not compare %s: %s.", what, unread)
-		return
-	case !jsontext.Valid(value):
-		r.check(false, "Expected %s to be JSON; it is %s.", what, quote(string(value)))
-		return
-	}
-	fit := args.Check(value)
-	var differences []string
-	for _, d := range fit.Differences {
-		differences = append(differences, d.String())
-	}
-	r.check(fit.Full(), "Expected otherwise of %s: %s.", what, strings.Join(differences, "; "))
 }
 
 // answerText is what an answer says: the text of a result's content, or an error's

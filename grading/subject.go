@@ -2,9 +2,11 @@ package grading
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/model/dialect"
 )
 
 // subject is one trial as graders see it.
@@ -138,3 +141,182 @@ func (s *subject) told(builtinAlone bool) error {
 }
 
 func (s *subject) declared(server string) bool { return slices.Contains(s.servers, server) }
+
+// models are the trial's model calls, ending in an error where some are missing; nil
+// where no gateway was in their way.
+func (s *subject) models() iter.Seq2[evidence.ModelCall, error] {
+	if !s.dir.Gateway(s.trial) {
+		return nil
+	}
+	return func(yield func(evidence.ModelCall, error) bool) {
+		for call, err := range s.dir.ModelCalls() {
+			if !yield(call, err) {
+				return
+			}
+		}
+		if err := s.kept(evidence.GapModels); err != nil {
+			yield(evidence.ModelCall{}, err)
+		}
+	}
+}
+
+// tokens is what the trial's model calls took. It fails where that is not known.
+func (s *subject) tokens() (dialect.Usage, error) {
+	var total dialect.Usage
+	models := s.models()
+	if models == nil {
+		return total, fmt.Errorf("%w: no model gateway was in the way, so nothing tells how many tokens the agent used; declare config.models", errEvidence)
+	}
+	for call, err := range models {
+		switch {
+		case err != nil:
+			return total, fmt.Errorf("%w: %s", errEvidence, s.explain(err))
+		case call.Usage != nil:
+			total = total.Plus(*call.Usage)
+		case call.IsTurn() && call.Status/100 == 2 && len(call.Response) > 0:
+			return total, fmt.Errorf("%w: the provider told no tokens of model call %d", errEvidence, call.Seq)
+		}
+	}
+	return total, nil
+}
+
+// narrate holds the transcript against the calls. What missing evidence leaves open is
+// not listed: a claim of a call that may have gone unseen, and calls that a part of the
+// transcript which cannot be read may tell of.
+func (s *subject) narrate(paired *capture.Pairing, transcript []evidence.TranscriptEvent) evidence.Narration {
+	n := paired.Narration()
+	n.Tokens = s.toldTokens(transcript)
+	for _, gap := range s.gaps {
+		n.Gaps = append(n.Gaps, gap.String())
+		n.Unbacked = slices.DeleteFunc(n.Unbacked, func(c evidence.Claim) bool {
+			return gap.Server == "" || slices.ContainsFunc(c.Tools, func(ref evidence.ToolRef) bool { return ref.Server == gap.Server })
+		})
+	}
+	if s.transcriptGap != nil {
+		n.Gaps = append(n.Gaps, s.transcriptGap.Error())
+		n.Unreported = nil
+	}
+	return n
+}
+
+// toldTokens is what the transcript tells of tokens, beside what is known of them; nil
+// where it tells nothing.
+func (s *subject) toldTokens(transcript []evidence.TranscriptEvent) *evidence.Tokens {
+	var told *evidence.Tokens
+	for _, event := range transcript {
+		if event.Usage == nil {
+			continue
+		}
+		if told == nil {
+			told = &evidence.Tokens{}
+		}
+		told.Told = told.Told.Plus(*event.Usage)
+	}
+	if told == nil {
+		return nil
+	}
+	if wire, err := s.tokens(); err == nil {
+		told.Wire = &wire
+	}
+	return told
+}
+
+// Ask is something to be done for a grader once the agent has stopped. What comes of
+// it is a step of the trial, and all that grading sees of it.
+type Ask struct {
+	Grader string // its name
+	Kind   string // as in [evidence.Step]
+	// What is an evidence.ProgramAsk, an evidence.CallAsk or an evidence.FileAsk.
+	What any
+}
+
+// Raw is what is asked as a step has it.
+func (a Ask) Raw() (json.RawMessage, error) { return evidence.Marshal(a.What) }
+
+// asker is a grader that needs something done.
+type asker interface {
+	// asks is what it needs, without doubles.
+	asks() []any
+}
+
+// Asks is all that graders need done, in their order. A grader whose config cannot be
+// read needs nothing: its verdict says why.
+func Asks(specs []evidence.GraderSpec) []Ask {
+	var all []Ask
+	for _, spec := range specs {
+		g, err := load(spec)
+		if err != nil {
+			continue
+		}
+		if needy, ok := g.(asker); ok {
+			for _, what := range needy.asks() {
+				all = append(all, askOf(spec.Name, what))
+			}
+		}
+	}
+	return all
+}
+
+func askOf(name string, what any) Ask {
+	switch what.(type) {
+	case evidence.CallAsk:
+		return Ask{name, evidence.StepCall, what}
+	case evidence.FileAsk:
+		return Ask{name, evidence.StepFiles, what}
+	}
+	return Ask{name, evidence.StepProgram, what}
+}
+
+// answer reads what came of a step that the grader asked for. It fails where the step
+// is not there, or had no answer.
+func (s *subject) answer(what, into any) error {
+	ask := askOf(s.grader, what)
+	if s.stepsErr != nil {
+		return fmt.Errorf("%w: %s", errEvidence, s.explain(s.stepsErr))
+	}
+	raw, err := ask.Raw()
+	if err != nil {
+		return err
+	}
+	for _, step := range s.steps {
+		if step.Grader != ask.Grader || step.Kind != ask.Kind || !capture.Equal(step.Ask, raw) {
+			continue
+		}
+		if step.Error != "" {
+			return fmt.Errorf("%w: %s", errEvidence, step.Error)
+		}
+		if err := json.Unmarshal(step.Answer, into); err != nil {
+			return fmt.Errorf("%w: %s: the answer to grader %q cannot be read: %v", errEvidence, evidence.StepsFile, ask.Grader, err)
+		}
+		return nil
+	}
+	return fmt.Errorf("%w: %s has no answer to what this grader asks: its config was changed since, or the trial ended before it was asked; run the trial again", errEvidence, evidence.StepsFile)
+}
+
+func (s *subject) callsTo(server string) []evidence.Call {
+	return filter(s.calls, func(call evidence.Call) bool { return call.Server == server })
+}
+
+// events are the trial's.
+func (s *subject) events() ([]evidence.Event, error) {
+	events, err := s.dir.Events()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s", errEvidence, s.explain(err))
+	}
+	return events, nil
+}
+
+// reached are the numbers of the injections that came to a place which the agent finds.
+func (s *subject) reached() ([]int, error) {
+	events, err := s.events()
+	if err != nil {
+		return nil, err
+	}
+	var numbers []int
+	for _, e := range events {
+		if number, ok := e.Data[evidence.DataInjection].(float64); ok && e.Kind == evidence.EventInjection {
+			numbers = append(numbers, int(number))
+		}
+	}
+	return numbers, nil
+}

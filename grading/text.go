@@ -1,12 +1,15 @@
 package grading
 
 import (
+	"encoding/json"
 	"errors"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/grading/match"
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // TextConfig configures the text grader: what the final output must and must not
@@ -74,4 +77,61 @@ func (r *report) patterns(what string, text []byte, match, notMatch []string) {
 		r.check(found == nil,
 			"Expected %s not to match %s; it does: %s.", what, quote(ban), quote(string(found)))
 	}
+}
+
+// content checks what a file contains. Of one that cannot be read every check
+// fails, so that the score counts the same checks in every trial.
+func (r *report) content(pattern ContentPattern, found *entry) {
+	name := quote(pattern.Path)
+	unread := found.unread()
+	r.check(unread == "", "Expected to read %s; %s.", name, unread)
+	if unread == "" {
+		r.patterns(name, found.content, pattern.MustMatch, pattern.MustNotMatch)
+		return
+	}
+	for _, expression := range slices.Concat(pattern.MustMatch, pattern.MustNotMatch) {
+		r.check(false, "Could not look for %s in %s.", quote(expression), name)
+	}
+}
+
+// holdsText checks what a text holds. Of one that cannot be read every check fails, so
+// that the score counts the same checks in every trial.
+func (r *report) holdsText(what, text, unread string, contains, matches []string) {
+	for _, wanted := range contains {
+		r.check(unread == "" && strings.Contains(text, wanted), "Expected %s to contain %s; %s.", what, quote(wanted), insteadOf(text, unread))
+	}
+	for _, expression := range matches {
+		found, err := regexp.MatchString(expression, text)
+		r.check(unread == "" && err == nil && found, "Expected %s to match %s; %s.", what, quote(expression), insteadOf(text, unread))
+	}
+}
+
+// insteadOf says what there is.
+func insteadOf(text, unread string) string {
+	if unread != "" {
+		return unread
+	}
+	return "it is " + quote(text)
+}
+
+// holdsValue checks what a JSON value is.
+func (r *report) holdsValue(what string, value json.RawMessage, unread string, wanted match.ArgsConfig) {
+	args, err := wanted.Compile()
+	switch {
+	case err != nil:
+		r.check(false, "Could not compare %s: %v.", what, err)
+		return
+	case unread != "":
+		r.check(false, "Could not compare %s: %s.", what, unread)
+		return
+	case !jsontext.Valid(value):
+		r.check(false, "Expected %s to be JSON; it is %s.", what, quote(string(value)))
+		return
+	}
+	fit := args.Check(value)
+	var differences []string
+	for _, d := range fit.Differences {
+		differences = append(differences, d.String())
+	}
+	r.check(fit.Full(), "Expected otherwise of %s: %s.", what, strings.Join(differences, "; "))
 }

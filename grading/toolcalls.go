@@ -3,9 +3,6 @@ package grading
 import (
 	"errors"
 	"fmt"
-	"slices"
-
-	"github.com/waza-isolate/waza/capture"
 )
 
 // ToolCallsConfig configures the tool_calls grader: which tools were used, how often
@@ -74,28 +71,4 @@ func (c *ToolCallsConfig) grade(s *subject) (report, error) {
 	}
 	r.details = map[string]any{"total_calls": len(s.uses), "unique_tools": toolNames(s.uses)}
 	return r, nil
-}
-
-// atMost checks a limit of uses.
-func (r *report) atMost(limit int, what string, uses []capture.Use) {
-	r.check(len(uses) <= limit, "Expected at most %d %s; found %d: %s.", limit, what, len(uses), describe(uses))
-}
-
-// namedTools checks which tools, by their exact names, were used and which were not.
-func (r *report) namedTools(s *subject, required, forbidden []string) error {
-	of := func(tool string) []capture.Use {
-		return filter(s.uses, func(use capture.Use) bool { return slices.Contains(use.Names(), tool) })
-	}
-	for _, tool := range required {
-		used := len(of(tool)) > 0
-		if !used && s.noTranscript {
-			return s.told(true) // it may be a builtin tool
-		}
-		r.check(used, "Expected tool %s to be used; it was not. Used: %s.", quote(tool), list(toolNames(s.uses)))
-	}
-	for _, tool := range forbidden {
-		found := of(tool)
-		r.check(len(found) == 0, "Expected tool %s not to be used; found %s.", quote(tool), describe(found))
-	}
-	return nil
 }

@@ -126,3 +126,11 @@ func (n Network) script() (string, error) {
 	}
 	return b.String(), nil
 }
+
+// ReadManifest reads what the image of i's [Image.ResolveContext] held.
+func (i Image) ReadManifest(data []byte, platform string) (Entry, error) {
+	if i.Package.Ecosystem == mcpconfig.PyPI {
+		return i.readReport(data, platform)
+	}
+	return i.readPackageLock(data)
+}

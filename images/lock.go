@@ -79,14 +79,6 @@ func (l *Lock) find(k key) *Entry {
 	return nil
 }
 
-// ReadManifest reads what the image of i's [Image.ResolveContext] held.
-func (i Image) ReadManifest(data []byte, platform string) (Entry, error) {
-	if i.Package.Ecosystem == mcpconfig.PyPI {
-		return i.readReport(data, platform)
-	}
-	return i.readPackageLock(data)
-}
-
 // With is the lock with e in it, in place of what it has under e's key.
 func (l *Lock) With(e Entry) *Lock {
 	with := &Lock{catalogs: l.Catalogs()}

@@ -267,33 +267,3 @@ func ReadHostName(text string) (name string, err error) {
 // EgressProxyPort is where in a box with egress the runner's HTTP proxy is found; a
 // server of its own cannot listen there.
 const EgressProxyPort = 3128
-
-// egress holds that what s may reach can be told apart from what the trial has.
-func (f *findings) egress(s Server) {
-	var known []Egress
-	var places []string // in the file
-	for i, entry := range s.Egress {
-		if !hasVariable(entry.Host) && !hasVariable(entry.Address) {
-			known, places = append(known, entry), append(places, strconv.Itoa(i))
-		}
-	}
-	all, problems := ReadEgress(known)
-	for _, p := range problems {
-		key := ""
-		if p.Index >= 0 {
-			key = places[p.Index]
-		}
-		f.add(ErrInvalid, "egress", key, "%s %s", where("egress", key), p.What)
-	}
-	for _, d := range all {
-		switch {
-		case d.Name == f.server || s.Services[d.Name] != nil:
-			f.invalid("egress", "egress: %s is a name that the trial itself has; choose another name, with address", d.Name)
-		case d.Name != "" && slices.Contains(d.Ports, s.Port):
-			f.invalid("egress", "egress: %d is the port of the server itself; have it listen on another, or leave that port out here", s.Port)
-		}
-	}
-	if len(s.Egress) > 0 && s.Port == EgressProxyPort {
-		f.invalid("port", "port %d is taken by egress; have the server listen on another", s.Port)
-	}
-}

@@ -45,23 +45,6 @@ type findings struct {
 	all    Errors
 }
 
-func (f *findings) add(class error, field, key, format string, args ...any) {
-	f.all = append(f.all, &Error{
-		Server: f.server, Field: field, Key: key, Message: fmt.Sprintf(format, args...), Class: class,
-	})
-}
-
-func (f *findings) invalid(field, format string, args ...any) {
-	f.add(ErrInvalid, field, "", format, args...)
-}
-
-func (f *findings) err() error {
-	if len(f.all) == 0 {
-		return nil
-	}
-	return f.all
-}
-
 var plainKey = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
 
 // where is a field as people write it: args[1], env.TOKEN, files["/x"].

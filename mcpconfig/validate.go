@@ -1,12 +1,16 @@
 package mcpconfig
 
 import (
+	"errors"
+	"fmt"
 	"maps"
+	"net/netip"
 	"net/url"
 	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -227,3 +231,251 @@ func ownHeaders() []string {
 func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 
 func isBlank(r rune) bool { return r <= ' ' || r == 0x7f }
+
+// UserPattern is what a container's user must match: user or uid, with :group
+// or :gid. That it is not root is beyond a pattern.
+const UserPattern = `^([a-z_][a-z0-9_-]{0,31}|[0-9]{1,10})(:([a-z_][a-z0-9_-]{0,31}|[0-9]{1,10}))?$`
+
+var userPattern = regexp.MustCompile(UserPattern)
+
+// CheckUser says what is wrong with a container's user.
+func CheckUser(user string) error {
+	if !userPattern.MatchString(user) {
+		return errors.New("must be a user or uid, with :group or :gid where wanted, such as 1000:1000")
+	}
+	name, _, _ := strings.Cut(user, ":")
+	if uid, err := strconv.ParseUint(name, 10, 64); name == "root" || err == nil && uid == 0 {
+		return errors.New("must not be root")
+	}
+	return nil
+}
+
+// CheckWritable says what is wrong with a directory that is to be writable.
+func CheckWritable(dir string) error {
+	switch {
+	case !path.IsAbs(dir) || path.Clean(dir) != dir || strings.ContainsAny(dir, ":\x00"):
+		return errors.New("must be an absolute path of a directory in the container, without a colon")
+	case ReservedDir(dir):
+		return fmt.Errorf("cannot be %s, which an empty directory would hide; choose one of the server's own, such as /data", dir)
+	}
+	return nil
+}
+
+// ReservedDir says whether a directory cannot be made writable: the root, the
+// kernel's, the image's system, which an empty directory would hide, and ours.
+func ReservedDir(dir string) bool {
+	if dir == "/" {
+		return true
+	}
+	return slices.ContainsFunc([]string{
+		"/proc", "/sys", "/dev", "/etc", "/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt/waza",
+	}, func(taken string) bool {
+		return dir == taken || strings.HasPrefix(dir, taken+"/")
+	})
+}
+
+// PullPolicies says when an image is pulled: where the engine does not have it,
+// always, or never.
+func PullPolicies() []string { return []string{PullMissing, PullAlways, PullNever} }
+
+// The policies of [PullPolicies].
+const (
+	PullMissing = "missing"
+	PullAlways  = "always"
+	PullNever   = "never"
+)
+
+// containerFields holds what a server says of its container's user, places and
+// image.
+func (f *findings) containerFields(s Server) {
+	if s.User != "" && !hasVariable(s.User) {
+		if err := CheckUser(s.User); err != nil {
+			f.invalid("user", "user %v", err)
+		}
+	}
+	for i, dir := range s.Writable {
+		if err := CheckWritable(dir); err != nil && !hasVariable(dir) {
+			f.add(ErrInvalid, "writable", strconv.Itoa(i), "%s %v", where("writable", strconv.Itoa(i)), err)
+		}
+	}
+	if s.Pull != "" && !slices.Contains(PullPolicies(), s.Pull) {
+		f.invalid("pull", "pull must be missing, always or never")
+	}
+	if s.Platform != "" && !hasVariable(s.Platform) && strings.Count(s.Platform, "/") < 1 {
+		f.invalid("platform", "platform must be of the form linux/amd64")
+	}
+}
+
+// Secret is where a variable of a server's environment comes from that nothing else may
+// see: exactly one of Env, File and Command. Variables (${VAR}) are not expanded in it.
+type Secret struct {
+	Env     string   `json:"env,omitempty" jsonschema:"variable of the runner's environment"`
+	File    string   `json:"file,omitempty" jsonschema:"path of a file, from the eval's directory"`
+	Command []string `json:"command,omitempty" jsonschema:"program and arguments that the runner runs once a run, on this machine and in the eval's directory; what it prints is the value"`
+}
+
+// String says where the value comes from.
+func (s Secret) String() string {
+	switch {
+	case s.Env != "":
+		return "the variable " + s.Env
+	case s.File != "":
+		return "the file " + s.File
+	}
+	return fmt.Sprintf("what the command %q prints", s.Command)
+}
+
+// secrets holds that each secret of s has a name of its own and one source.
+func (f *findings) secrets(s Server) {
+	for _, name := range slices.Sorted(maps.Keys(s.Secrets)) {
+		at := where("secrets", name)
+		wrong := func(format string, args ...any) { f.add(ErrInvalid, "secrets", name, format, args...) }
+		secret := s.Secrets[name]
+		if !IsVariable(name) {
+			wrong("secrets: %q is not a variable's name", name)
+			continue
+		}
+		if _, both := s.Env[name]; both {
+			wrong("%s is in env too; give the variable in one of them", at)
+		}
+		given := 0
+		for _, set := range []bool{secret.Env != "", secret.File != "", len(secret.Command) > 0} {
+			if set {
+				given++
+			}
+		}
+		switch {
+		case given != 1:
+			wrong("%s must say where its value comes from: give one of env, file and command", at)
+		case secret.Env != "" && !IsVariable(secret.Env):
+			wrong("%s.env is the name of a variable, without ${}", at)
+		case hasVariable(secret.File) || slices.ContainsFunc(secret.Command, hasVariable):
+			wrong("%s: variables are not expanded in secrets; write it out", at)
+		case strings.ContainsRune(secret.File, 0) || slices.ContainsFunc(secret.Command, func(arg string) bool { return strings.ContainsRune(arg, 0) }):
+			wrong("%s must not hold a NUL character", at)
+		case given == 1 && len(secret.Command) > 0 && secret.Command[0] == "":
+			wrong("%s.command[0] must not be empty", at)
+		}
+	}
+}
+
+// copySecrets is secrets that can be changed without changing the original.
+func copySecrets(secrets map[string]Secret) map[string]Secret {
+	secrets = maps.Clone(secrets)
+	for name, secret := range secrets {
+		secret.Command = slices.Clone(secret.Command)
+		secrets[name] = secret
+	}
+	return secrets
+}
+
+// Supported says what of a valid s is not built yet, as [Errors] of the class
+// [ErrNotSupported].
+func Supported(name string, s Server) error {
+	f := &findings{server: name}
+	if instead(s) != "" {
+		f.later("command", "command "+path.Base(s.Command)+" ("+instead(s)+")")
+	}
+	return f.err()
+}
+
+func (f *findings) later(field, what string) { f.add(ErrNotSupported, field, "", "%s", what) }
+
+// instead is what to use in place of a command that starts by downloading the
+// server and is not one of [ReadPackage]'s. In an image of its own the server may
+// be there already.
+func instead(s Server) string {
+	if s.Image != "" {
+		return ""
+	}
+	switch path.Base(s.Command) {
+	case "bunx", "pnpx":
+		return "use npx, or install the server into an image"
+	case "pipx":
+		return "use uvx, or install the server into an image"
+	}
+	return ""
+}
+
+// IsNearbyName says whether a host's name is one that this machine or its network gives,
+// so that nobody outside says where it leads: it has no dot, or ends in .localhost (RFC
+// 6761), .local (RFC 6762), .home.arpa (RFC 8375) or .internal.
+func IsNearbyName(name string) bool {
+	name = strings.ToLower(strings.TrimSuffix(name, "."))
+	below := func(domain string) bool { return strings.HasSuffix(name, domain) }
+	return !strings.Contains(name, ".") || slices.ContainsFunc([]string{".localhost", ".local", ".home.arpa", ".internal"}, below)
+}
+
+// ReadAddress reads an entry of addresses: an IP address, or a range of them (CIDR). What
+// is wrong goes on behind the entry's name, and holds no value.
+func ReadAddress(entry string) (netip.Prefix, error) {
+	name, in, err := readHost(entry)
+	if err == nil && name == "" {
+		return in, nil
+	}
+	return in, errors.New("is neither an IP address nor a range of them without bits beyond its prefix, such as 10.0.0.0/8")
+}
+
+// addresses holds that the entries of addresses can be read, and go with a url.
+func (f *findings) addresses(s Server) {
+	if s.URL == "" && s.Addresses != nil {
+		f.invalid("addresses", "addresses goes with url only")
+		return
+	}
+	if s.Proxy != "" && s.Addresses != nil {
+		f.invalid("addresses", "addresses does not go with proxy, which finds the addresses of names itself")
+	}
+	for i, entry := range s.Addresses {
+		if _, err := ReadAddress(entry); err != nil && !hasVariable(entry) {
+			key := strconv.Itoa(i)
+			f.add(ErrInvalid, "addresses", key, "%s %s", where("addresses", key), err)
+		}
+	}
+}
+
+func (f *findings) add(class error, field, key, format string, args ...any) {
+	f.all = append(f.all, &Error{
+		Server: f.server, Field: field, Key: key, Message: fmt.Sprintf(format, args...), Class: class,
+	})
+}
+
+func (f *findings) invalid(field, format string, args ...any) {
+	f.add(ErrInvalid, field, "", format, args...)
+}
+
+func (f *findings) err() error {
+	if len(f.all) == 0 {
+		return nil
+	}
+	return f.all
+}
+
+// egress holds that what s may reach can be told apart from what the trial has.
+func (f *findings) egress(s Server) {
+	var known []Egress
+	var places []string // in the file
+	for i, entry := range s.Egress {
+		if !hasVariable(entry.Host) && !hasVariable(entry.Address) {
+			known, places = append(known, entry), append(places, strconv.Itoa(i))
+		}
+	}
+	all, problems := ReadEgress(known)
+	for _, p := range problems {
+		key := ""
+		if p.Index >= 0 {
+			key = places[p.Index]
+		}
+		f.add(ErrInvalid, "egress", key, "%s %s", where("egress", key), p.What)
+	}
+	for _, d := range all {
+		switch {
+		case d.Name == f.server || s.Services[d.Name] != nil:
+			f.invalid("egress", "egress: %s is a name that the trial itself has; choose another name, with address", d.Name)
+		case d.Name != "" && slices.Contains(d.Ports, s.Port):
+			f.invalid("egress", "egress: %d is the port of the server itself; have it listen on another, or leave that port out here", s.Port)
+		}
+	}
+	if len(s.Egress) > 0 && s.Port == EgressProxyPort {
+		f.invalid("port", "port %d is taken by egress; have the server listen on another", s.Port)
+	}
+}

@@ -1,8 +1,13 @@
 package report
 
 import (
+	"fmt"
+	"strings"
+	"time"
+
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/report/view"
+	"github.com/waza-isolate/waza/results"
 )
 
 // strip is a bar of parts, side by side, with what each is of.
@@ -49,3 +54,91 @@ func trialStrip(r view.Run) strip {
 	s.add(missingMark(), r.Missing())
 	return s.scaled()
 }
+
+// Measures of a histogram's picture.
+const (
+	columnWide   = 46
+	columnHigh   = 84.0
+	aboveColumns = 16
+	belowColumns = 20
+	boundsSeen   = 12 // at most, where there is room
+	boundsNarrow = 7  // and where there is little
+)
+
+// histogram is a picture of how long calls took, a column for each bucket. What is across
+// is in percent, so that it fits any width.
+type histogram struct {
+	Columns []histogramColumn
+	Wide    int // pixels, where there is room
+	High    float64
+	Floor   float64 // where columns stand
+	ToAt    float64 // where their bounds do
+	Said    string  // the same in words
+}
+
+type histogramColumn struct {
+	Count             int
+	To                string // how long its calls took at most; empty where it is not said
+	Minor             bool   // To is said only where there is room
+	At, Wide, Middle  float64
+	Top, Tall, Number float64 // Number is where its count stands
+}
+
+func histogramOf(buckets []results.LatencyBucket) histogram {
+	h := histogram{Wide: columnWide * len(buckets), Floor: aboveColumns + columnHigh}
+	h.ToAt, h.High = h.Floor+15, h.Floor+belowColumns
+	most := 1
+	for _, b := range buckets {
+		most = max(most, b.Calls)
+	}
+	var said []string
+	for i, b := range buckets {
+		to := "more"
+		if b.UpToMS > 0 {
+			to = bound(b.UpToMS)
+		}
+		if b.Calls > 0 {
+			said = append(said, fmt.Sprintf("%d took up to %s", b.Calls, to))
+		}
+		c := histogramColumn{Count: b.Calls, Minor: !boundSaid(i, len(buckets), boundsNarrow)}
+		if boundSaid(i, len(buckets), boundsSeen) {
+			c.To = to
+		}
+		share := 100 / float64(len(buckets))
+		c.At, c.Wide, c.Middle = share*(float64(i)+.1), share*.8, share*(float64(i)+.5)
+		c.Tall = columnHigh * float64(b.Calls) / float64(most)
+		c.Top = h.Floor - c.Tall
+		c.Number = c.Top - 4
+		h.Columns = append(h.Columns, c)
+	}
+	h.Said = strings.Join(said, ", ")
+	return h
+}
+
+// boundSaid says whether a column's bound is among those that are said when there is room
+// for only so many of all: the last one, and others at equal distances before it.
+func boundSaid(i, all, room int) bool { return (all-1-i)%((all+room-1)/room) == 0 }
+
+// bound is a bucket's bound in short.
+func bound(ms float64) string {
+	if d := time.Duration(ms * float64(time.Millisecond)); d >= time.Second {
+		return fmt.Sprintf("%g s", d.Seconds())
+	}
+	return fmt.Sprintf("%g ms", ms)
+}
+
+// bar is an interval of a share, drawn on a scale of 0 to 100.
+type bar struct{ Lower, Width, Mean float64 }
+
+func barOf(i results.Interval) bar {
+	scale := func(share float64) float64 { return 100 * min(max(share, 0), 1) }
+	return bar{scale(i.Lower), scale(i.Upper) - scale(i.Lower), scale(i.Mean)}
+}
+
+// between is an interval of a share in words.
+func between(i results.Interval) string {
+	return fmt.Sprintf("%.0f\u2013%.0f%%", 100*i.Lower, 100*i.Upper)
+}
+
+// within is an interval of a score in words.
+func within(i results.Interval) string { return fmt.Sprintf("%.2f\u2013%.2f", i.Lower, i.Upper) }

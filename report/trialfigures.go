@@ -12,7 +12,7 @@ import (
 )
 
 // figures counts what the trial took.
-func (r *reading) figures() Figures {
+func (r *course) figures() Figures {
 	f := Figures{Calls: len(r.calls)}
 	for _, call := range r.calls {
 		if call.Outcome.Failed() {

@@ -2,7 +2,12 @@ package report
 
 import (
 	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"time"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/report/view"
 )
 
@@ -75,7 +80,7 @@ const (
 )
 
 // timeline draws the trial.
-func (r *reading) timeline() Timeline {
+func (r *course) timeline() Timeline {
 	s := r.scale()
 	t := Timeline{Ticks: s.ticks(), Label: r.label(), Cut: s.width < r.to.Sub(r.from)}
 	agent := Lane{Name: "agent"}
@@ -160,7 +165,7 @@ func (b Bar) LabelAt() int { return b.Y + b.Height/2 }
 func (l Lane) Middle() int { return l.Y + l.Height/2 }
 
 // label says the picture in words.
-func (r *reading) label() string {
+func (r *course) label() string {
 	failed := 0
 	for _, call := range r.calls {
 		if call.Outcome.Failed() {
@@ -175,7 +180,7 @@ func (r *reading) label() string {
 }
 
 // marks are events while the agent ran.
-func (r *reading) marks(s scale, t *Timeline) (marks []TimeMark) {
+func (r *course) marks(s scale, t *Timeline) (marks []TimeMark) {
 	last := -1.0
 	for _, group := range eventGroups(r.talk.Events) {
 		first := group[0]
@@ -201,3 +206,240 @@ func (r *reading) marks(s scale, t *Timeline) (marks []TimeMark) {
 // Bottom is where a lane ends, and AxisEnd where the picture does.
 func (l Lane) Bottom() int      { return l.Y + l.Height }
 func (t Timeline) AxisEnd() int { return t.Height + 24 }
+
+// scale is the time that is drawn, and when the agent started.
+type scale struct {
+	start, from time.Time
+	width       time.Duration
+}
+
+// Shares of the agent's time and of the picture: what happened takes a quarter of what is
+// drawn, at least, or what is drawn is a tenth of all.
+const (
+	leastBusy  = 4
+	leastDrawn = 10
+)
+
+// scale is all of the agent's time; or a part around that in which something happens, where
+// nothing does in most of it.
+func (r *course) scale() scale {
+	whole := max(r.to.Sub(r.from), time.Millisecond)
+	first, last := r.busy()
+	busy := last.Sub(first)
+	width := max(leastBusy*busy, whole/leastDrawn)
+	if busy <= 0 || width >= whole {
+		return scale{r.from, r.from, whole}
+	}
+	from := first.Add(-(width - busy) / 2)
+	if latest := r.from.Add(whole - width); from.After(latest) {
+		from = latest
+	}
+	if from.Before(r.from) {
+		from = r.from
+	}
+	return scale{r.from, from, width}
+}
+
+// busy is when something first and last happened while the agent ran.
+func (r *course) busy() (first, last time.Time) {
+	first, last = r.to, r.from
+	add := func(start, end time.Time) {
+		if start.Before(first) {
+			first = start
+		}
+		if end.After(last) {
+			last = end
+		}
+	}
+	for _, step := range r.talk.Steps {
+		switch {
+		case step.Call != nil:
+			add(step.Call.Start, step.Call.End)
+		case step.Turn != nil:
+			add(step.Turn.Start, step.Turn.End)
+		}
+	}
+	for _, e := range r.talk.Events {
+		if !quiet(e) && e.Time.After(r.from) && e.Time.Before(r.to) {
+			add(e.Time, e.Time)
+		}
+	}
+	return first, last
+}
+
+func (s scale) at(t time.Time) float64 {
+	return 100 * min(max(float64(t.Sub(s.from))/float64(s.width), 0), 1)
+}
+
+func inPercent(f float64) string {
+	return strconv.FormatFloat(math.Round(f*1000)/1000, 'f', -1, 64) + "%"
+}
+
+func (s scale) bar(start, end time.Time, kind, anchor, title string) Bar {
+	if end.Before(start) {
+		end = start
+	}
+	x := s.at(start)
+	return Bar{At: x, Wide: s.at(end) - x, Kind: kind, Anchor: anchor, Title: title}
+}
+
+// ticks are at round times, about eight of them.
+func (s scale) ticks() (ticks []Tick) {
+	seconds := s.width.Seconds()
+	step := math.Pow(10, math.Floor(math.Log10(seconds/5)))
+	for _, times := range []float64{2, 5, 10} {
+		if seconds/step > 8 {
+			step = math.Pow(10, math.Floor(math.Log10(seconds/5))) * times
+		}
+	}
+	digits := max(0, int(-math.Floor(math.Log10(step)+1e-9)))
+	begin := s.from.Sub(s.start).Seconds()
+	for n := max(0, math.Ceil(begin/step-1e-9)); n*step <= begin+seconds && len(ticks) < 20; n++ {
+		at := inPercent(100 * (n*step - begin) / seconds)
+		ticks = append(ticks, Tick{at, strconv.FormatFloat(n*step, 'f', digits, 64) + " s", len(ticks)%4 != 0})
+	}
+	return ticks
+}
+
+// turnBars are the models' turns; where there are many, the first of each piece of time.
+func (r *course) turnBars(s scale) (bars []Bar) {
+	last := -1
+	for _, step := range r.talk.Steps {
+		t := step.Turn
+		if t == nil {
+			continue
+		}
+		piece := int(s.at(t.Start) * maxBars / 4 / 100)
+		if piece == last {
+			continue
+		}
+		last = piece
+		kind := "turn"
+		if t.Outcome != evidence.ModelOK {
+			kind = "fail"
+		}
+		took := lasted(t.Start, t.End)
+		bar := s.bar(t.Start, t.End, kind, turnAnchor(t.Seq), fmt.Sprintf("model turn %d, %s", t.Seq, took))
+		bar.Says = []string{fmt.Sprintf("turn %d, %s", t.Seq, took), took}
+		bars = append(bars, bar)
+	}
+	return bars
+}
+
+// serverLanes are a lane for each server, as they are declared; those beyond the bound
+// share one.
+func (r *course) serverLanes(s scale, t *Timeline) (all []Lane) {
+	at := map[string]int{}
+	for i, server := range r.talk.Trial.Servers {
+		if i < maxLanes {
+			all = append(all, Lane{Name: brief(server.Name, 24), Lane: r.sources[server.Name].Lane})
+			at[server.Name] = i
+		}
+	}
+	others := -1
+	calls := make([][]*evidence.Call, len(all)+1)
+	for _, call := range r.calls {
+		i, ok := at[call.Server]
+		if !ok {
+			i, others = len(all), len(all)
+		}
+		calls[i] = append(calls[i], call)
+	}
+	if others >= 0 {
+		all = append(all, Lane{Name: "other servers"})
+	}
+	for i := range all {
+		var joined int
+		all[i].Bars, joined = s.bars(calls[i], maxBars/2/len(all), len(r.calls) > maxBars)
+		t.Joined += joined
+	}
+	return all
+}
+
+// bars are calls of one lane: each by itself, or those together that begin in the same of
+// so many pieces of time.
+func (s scale) bars(calls []*evidence.Call, pieces int, join bool) (bars []Bar, joined int) {
+	slices.SortStableFunc(calls, func(a, b *evidence.Call) int { return a.Start.Compare(b.Start) })
+	if !join {
+		return s.stacked(calls), 0
+	}
+	for len(calls) > 0 {
+		n, piece := 0, int(s.at(calls[0].Start)*float64(pieces)/100)
+		for n < len(calls) && int(s.at(calls[n].Start)*float64(pieces)/100) == piece {
+			n++
+		}
+		bars = append(bars, s.together(calls[:n], 100/float64(pieces))...)
+		if n > 1 {
+			joined += n
+		}
+		calls = calls[n:]
+	}
+	return bars, joined
+}
+
+// together is a bar of calls, at most so many percent wide, and on it one of the share of
+// them that failed.
+func (s scale) together(calls []*evidence.Call, most float64) []Bar {
+	if len(calls) == 1 {
+		return []Bar{s.callBar(calls[0])}
+	}
+	var failed []*evidence.Call
+	end := calls[0].Start
+	for _, call := range calls {
+		if call.Outcome.Failed() {
+			failed = append(failed, call)
+		}
+		if call.End.After(end) {
+			end = call.End
+		}
+	}
+	start := calls[0].Start
+	width := min(s.at(end)-s.at(start), most)
+	title := fmt.Sprintf("%d calls, from call %d", len(calls), calls[0].Seq)
+	bar := Bar{At: s.at(start), Wide: width, Kind: "ok", Anchor: callAnchor(calls[0].Seq), Title: title}
+	if len(failed) == 0 {
+		return []Bar{bar}
+	}
+	first := failed[0].Seq
+	bad := bar
+	bad.Kind, bad.Anchor = "fail", callAnchor(first)
+	bad.Title = fmt.Sprintf("%d of %d calls failed, the first is call %d", len(failed), len(calls), first)
+	bad.Wide = width * float64(len(failed)) / float64(len(calls))
+	return []Bar{bar, bad}
+}
+
+func (s scale) callBar(call *evidence.Call) Bar {
+	kind := "ok"
+	switch {
+	case call.Outcome.Failed():
+		kind = "fail"
+	case call.Outcome != evidence.OutcomeOK:
+		kind = "none"
+	}
+	tool, took := brief(call.Tool, 60), lasted(call.Start, call.End)
+	title, says := fmt.Sprintf("call %d, %s, %s", call.Seq, tool, call.Outcome), []string{tool}
+	if took != "" {
+		title, says = title+", "+took, []string{tool + ", " + took, tool, took}
+	}
+	bar := s.bar(call.Start, call.End, kind, callAnchor(call.Seq), title)
+	bar.Says = says
+	return bar
+}
+
+// stacked are bars of calls: those at once are below each other.
+func (s scale) stacked(calls []*evidence.Call) (bars []Bar) {
+	var free [maxStacked]time.Time
+	for _, call := range calls {
+		row := 0
+		for row < maxStacked-1 && call.Start.Before(free[row]) {
+			row++
+		}
+		if call.End.After(free[row]) {
+			free[row] = call.End
+		}
+		bar := s.callBar(call)
+		bar.Y = row
+		bars = append(bars, bar)
+	}
+	return bars
+}

@@ -227,38 +227,3 @@ func milliseconds(from, to time.Time) int64 {
 	}
 	return max(0, to.Sub(from).Milliseconds())
 }
-
-// ExitCode is the run's: 3 where a trial has no outcome, else 1 where a trial did
-// not pass or a metric is under its threshold, else 0. Of a run that is held against one
-// without skills it is 0 where skills raise the pass rate, and else 1.
-func (r Results) ExitCode() int {
-	passed, all := 0, 0
-	for _, t := range r.Tasks {
-		for _, run := range t.Runs {
-			if run.Outcome == evidence.ClassInfra {
-				return 3
-			}
-			all++
-			if t.Trigger != nil { // counts by the metric
-				passed++
-				continue
-			}
-			if run.Outcome == evidence.ClassPass {
-				passed++
-			}
-		}
-	}
-	if all == 0 {
-		return 3
-	}
-	if r.Baseline != nil {
-		if _, _, adds, _ := r.Impact(); adds > 0 {
-			return 0
-		}
-		return 1
-	}
-	if passed < all || len(r.Unmet()) > 0 {
-		return 1
-	}
-	return 0
-}

@@ -5,13 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/report"
+	"github.com/waza-isolate/waza/report/view"
+	"github.com/waza-isolate/waza/results"
+	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/plan"
 )
 
@@ -191,4 +197,116 @@ func (s *Server) showAs(w http.ResponseWriter, status int, title, live string, i
 	runs := report.NavItem{Text: "All runs", Path: report.PathRuns, To: "/"}
 	d := report.Document{Title: title, Live: live, Served: true, Nav: append([]report.NavItem{runs}, items...)}
 	_ = d.Write(w, pages) // who asked has gone, or takes too long
+}
+
+// maxCompared is how many runs are held side by side.
+const maxCompared = 8
+
+func (s *Server) comparePage(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	ids := append(slices.Clone(q["a"]), q["b"]...)
+	for _, ticked := range q["run"] { // names as the list has them, which hold nothing that could be taken otherwise
+		id, err := url.PathUnescape(ticked)
+		if err != nil {
+			s.denyFor(w, r, errNotThere)
+			return
+		}
+		ids = append(ids, id)
+	}
+	comparison, runs, err := s.compare(r.Context(), ids)
+	if err != nil {
+		s.denyFor(w, r, err)
+		return
+	}
+	var links []report.Links
+	for _, id := range ids {
+		links = append(links, linksOf(id))
+	}
+	s.show(w, "Comparison", "", nil, report.One(report.Comparison(comparison, runs, links)))
+}
+
+// compare holds runs against the first of them, each by its trials that have verdicts.
+func (s *Server) compare(ctx context.Context, ids []string) (c results.Comparison, shown []view.Run, err error) {
+	if len(ids) < 2 || len(ids) > maxCompared {
+		return c, nil, &badRequest{fmt.Sprintf("Name from 2 to %d runs to compare.", maxCompared)}
+	}
+	var entries []results.Entry
+	for _, id := range ids {
+		run, err := s.shelf.find(id)
+		if err != nil {
+			return c, nil, err
+		}
+		entry := results.Entry{Path: id, Error: run.Problem}
+		if entry.Outline, err = s.outline(run); err != nil {
+			entry.Error = problemWith(runner.ResultsFile, err)
+		}
+		one, err := s.pages.run(ctx, run)
+		if err != nil {
+			return c, nil, err
+		}
+		entry.Made = one.Made
+		entries, shown = append(entries, entry), append(shown, one)
+	}
+	return results.Compare(entries), shown, nil
+}
+
+// outline is a run in figures; that of one which has no results is what its record says.
+func (s *Server) outline(run Run) (results.Outline, error) {
+	empty := results.Outline{EvalName: run.Eval, Agent: run.Agent, Model: run.Model, Isolated: run.Isolated}
+	p, err := openPlace(s.shelf.dir, run.ID)
+	if err != nil {
+		return empty, err
+	}
+	defer func() { _ = p.Close() }()
+	file, _, err := p.open(runner.ResultsFile)
+	if err != nil {
+		return empty, err
+	}
+	defer func() { _ = file.Close() }()
+	outline, err := results.ReadOutline(file)
+	if err != nil {
+		return empty, err
+	}
+	return outline, nil
+}
+
+// Of trials that a page has as it is loaded.
+const (
+	maxWorkingShown = 256 // as many as work at once
+	maxEndedShown   = 20
+)
+
+// livePage is the part of a page that shows how a run stands.
+func (s *Server) livePage(run Run, links report.Links) (report.Page, error) {
+	p, err := s.watches.progress(run.ID)
+	if err != nil {
+		return report.Page{}, err
+	}
+	now := report.Now{Links: links, State: string(p.State), Planned: p.Planned, Done: p.Done, Elapsed: milliseconds(p.ElapsedMS)}
+	if p.LeftMS != nil {
+		now.Left = milliseconds(*p.LeftMS)
+	}
+	for _, outcome := range slices.Sorted(maps.Keys(p.Outcomes)) {
+		now.Outcomes = append(now.Outcomes, report.CountOf{Outcome: string(outcome), Count: p.Outcomes[outcome]})
+	}
+	slices.SortStableFunc(p.Trials, func(a, b TrialProgress) int { return b.Since.Compare(a.Since) })
+	for _, t := range p.Trials {
+		if t.ended() && len(now.Ended) < maxEndedShown {
+			now.Ended = append(now.Ended, report.EndedTrial{Task: t.Task, Number: t.Number, Outcome: string(t.Outcome), Message: t.Message})
+		}
+		if !t.ended() && len(now.Working) < maxWorkingShown {
+			now.Working = append(now.Working, working(t))
+		}
+	}
+	return report.AtWork(now), nil
+}
+
+func milliseconds(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
+
+func working(t TrialProgress) report.WorkingTrial {
+	w := report.WorkingTrial{Task: t.Task, Number: t.Number, Attempt: t.Attempt, Phase: t.Phase, Since: t.Since}
+	if t.Call != nil {
+		w.Call = t.Call.Server + " " + t.Call.Tool
+	}
+	return w
 }

@@ -3,6 +3,7 @@ package script
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -155,4 +156,81 @@ func (r *runner) known(server string) error {
 		return err
 	}
 	return fmt.Errorf("%w has no server %q%s; it has: %s", ErrConfig, server, suggestion(server, names), quoteAll(names))
+}
+
+// toolsStep lists a server's tools.
+type toolsStep struct {
+	server  text
+	timeout time.Duration
+}
+
+func (p *parser) tools(n node) action {
+	f := p.fields(n, "server", "timeout")
+	return toolsStep{server: p.filledText(f.need("server")), timeout: p.timeout(f)}
+}
+
+func (s toolsStep) run(ctx context.Context, r *runner) (any, error) {
+	server, err := s.server.string(r.variables)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.known(server); err != nil {
+		return nil, err
+	}
+	return r.builtin("list_tools", map[string]any{"server": server}, func() (any, error) {
+		tools, err := r.tools(ctx, server, s.timeout)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return tools, err
+	})
+}
+
+func (r *runner) tools(ctx context.Context, server string, timeout time.Duration) (any, error) {
+	listed, err := r.servers.Tools(ctx, server, timeout)
+	if err != nil {
+		var failed *session.ListError
+		errors.As(err, &failed)
+		return nil, fmt.Errorf("%w: expected the tools of %s, got %s: %s", ErrUnexpected, server, failed.Outcome, excerpt(failed.Message))
+	}
+	tools := make([]any, len(listed))
+	for i, tool := range listed {
+		tools[i] = map[string]any{"name": tool.Name, "description": tool.Description}
+	}
+	return tools, nil
+}
+
+// claimStep puts a call into the transcript that was not made.
+type claimStep struct {
+	server    text // empty: a tool of no server
+	tool      text
+	arguments value
+	result    value
+}
+
+func (p *parser) claim(n node) action {
+	f := p.fields(n, "server", "tool", "arguments", "result")
+	return claimStep{
+		server:    p.text(f.get("server")),
+		tool:      p.filledText(f.need("tool")),
+		arguments: p.arguments(f),
+		result:    p.value(f.get("result")),
+	}
+}
+
+func (s claimStep) run(_ context.Context, r *runner) (any, error) {
+	target, err := r.target(s.server, s.tool, s.arguments)
+	if err != nil {
+		return nil, err
+	}
+	result, err := s.result.eval(r.variables)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := evidence.Marshal(result)
+	if err != nil {
+		return nil, err
+	}
+	r.transcript.Start(target.name(), target.arguments).Complete(true, raw)
+	return nil, nil
 }

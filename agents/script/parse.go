@@ -1,12 +1,16 @@
 package script
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/waza-isolate/waza/internal/jsonvalue"
 )
 
 // Parse checks a task's script: its steps, their keys, their expressions and the
@@ -139,4 +143,157 @@ func (p *parser) newName(n node) string {
 	}
 	p.names = append(p.names, name)
 	return name
+}
+
+// fields is an object of the script, with keys from a fixed set.
+type fields struct {
+	parser *parser
+	node   node
+	values map[string]json.RawMessage
+}
+
+// fields reads n, an object with no other keys than these.
+func (p *parser) fields(n node, keys ...string) fields {
+	values := p.anyFields(n)
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		if !slices.Contains(keys, key) {
+			p.failf(n.path+"."+key, "unknown key%s", suggestion(key, keys))
+		}
+	}
+	return fields{parser: p, node: n, values: values}
+}
+
+func (f fields) has(key string) bool { return f.values[key] != nil }
+
+// get returns the node at key; without a raw value where there is none.
+func (f fields) get(key string) node {
+	return node{path: f.node.path + "." + key, raw: f.values[key]}
+}
+
+// need is get for a key that must be there.
+func (f fields) need(key string) node {
+	if f.values != nil && !f.has(key) {
+		f.parser.failf(f.node.path, "needs the key %q", key)
+	}
+	return f.get(key)
+}
+
+// decode reports a value that is not what it must be. It returns false also for
+// a missing one, silently.
+func (p *parser) decode(n node, into any, what string) bool {
+	if n.raw == nil {
+		return false
+	}
+	if isNull(n.raw) || json.Unmarshal(n.raw, into) != nil {
+		p.failf(n.path, "must be %s", what)
+		return false
+	}
+	return true
+}
+
+func isNull(raw json.RawMessage) bool {
+	trimmed := bytes.TrimSpace(raw)
+	return len(trimmed) == 0 || bytes.Equal(trimmed, []byte("null"))
+}
+
+func (p *parser) anyFields(n node) map[string]json.RawMessage {
+	var values map[string]json.RawMessage
+	if !p.decode(n, &values, "an object") {
+		return nil
+	}
+	return values
+}
+
+func (p *parser) list(n node) []node {
+	var items []json.RawMessage
+	if !p.decode(n, &items, "a list") {
+		return nil
+	}
+	nodes := make([]node, len(items))
+	for i, raw := range items {
+		nodes[i] = node{path: fmt.Sprintf("%s[%d]", n.path, i), raw: raw}
+	}
+	return nodes
+}
+
+// plainString reads a string that is taken as it is.
+func (p *parser) plainString(n node) string {
+	var s string
+	if p.decode(n, &s, "a string") && s == "" {
+		p.failf(n.path, "must not be empty")
+	}
+	return s
+}
+
+// text reads a string that may hold expressions.
+func (p *parser) text(n node) text {
+	var s string
+	if !p.decode(n, &s, "a string") {
+		return nil
+	}
+	t, err := parseText(s, p.names)
+	if err != nil {
+		p.failf(n.path, "%v", err)
+	}
+	return t
+}
+
+// filledText is text that is not empty.
+func (p *parser) filledText(n node) text {
+	t := p.text(n)
+	if string(bytes.TrimSpace(n.raw)) == `""` {
+		p.failf(n.path, "must not be empty")
+	}
+	return t
+}
+
+// duration reads a positive length of time, such as "100ms".
+func (p *parser) duration(n node) time.Duration {
+	var s string
+	if !p.decode(n, &s, `a length of time such as "100ms"`) {
+		return 0
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d <= 0 {
+		p.failf(n.path, `must be a length of time such as "100ms" or "2s"`)
+	}
+	return d
+}
+
+// value reads any JSON value, whose strings may hold expressions.
+func (p *parser) value(n node) value {
+	if n.raw == nil {
+		return literal{}
+	}
+	decoded, err := jsonvalue.Parse(n.raw)
+	if err != nil {
+		p.failf(n.path, "%v", err)
+		return literal{}
+	}
+	return p.template(n.path, decoded)
+}
+
+func (p *parser) template(path string, decoded any) value {
+	switch decoded := decoded.(type) {
+	case string:
+		t, err := parseText(decoded, p.names)
+		if err != nil {
+			p.failf(path, "%v", err)
+		}
+		return t
+	case []any:
+		items := make(list, len(decoded))
+		for i, item := range decoded {
+			items[i] = p.template(fmt.Sprintf("%s[%d]", path, i), item)
+		}
+		return items
+	case map[string]any:
+		fields := make(object, len(decoded))
+		for _, key := range slices.Sorted(maps.Keys(decoded)) {
+			fields[key] = p.template(path+"."+key, decoded[key])
+		}
+		return fields
+	default:
+		return literal{decoded}
+	}
 }

@@ -109,6 +109,9 @@ func receiver(d *ast.FuncDecl) string {
 	if star, ok := of.(*ast.StarExpr); ok {
 		of = star.X
 	}
+	if generic, ok := of.(*ast.IndexExpr); ok {
+		of = generic.X
+	}
 	if name, ok := of.(*ast.Ident); ok {
 		return name.Name + "."
 	}

@@ -128,3 +128,113 @@ func ends(t view.Task) string {
 const maxEnds = 9
 
 func took(ms int64) string { return view.Clock(time.Duration(ms) * time.Millisecond) }
+
+// maxReason is how many bytes are shown of why a trial did not pass.
+const maxReason = 1500
+
+// failure is how a trial that did not pass ended, and why.
+type failure struct{ outcome, reasons string }
+
+// failures tell why trials did not pass, folded.
+func (p *page) failures(tasks []results.Task) {
+	trials := 0
+	all := view.Gather(tasks, func(r results.RunResult) []failure {
+		if r.Outcome == evidence.ClassPass {
+			return nil
+		}
+		trials++
+		return []failure{{r.Outcome.With(r.Reason), reasons(r)}}
+	})
+	if trials == 0 {
+		return
+	}
+	p.folded(text.Count(trials, "trial")+" did not pass", func() {
+		left := p.fill(roomFailures, len(all), func(i int) string { return failureText(all[i]) })
+		more := 0
+		for _, f := range all[len(all)-left:] {
+			more += len(f.Trials)
+		}
+		if more > 0 {
+			p.printf("%s more.\n\n", text.Count(more, "trial"))
+		}
+	})
+}
+
+// maxNumbers is how many trials of one failure are named.
+const maxNumbers = 20
+
+func failureText(f view.Alike[failure]) string {
+	which := code(f.Task.TestID)
+	switch n := len(f.Trials); {
+	case n > 1:
+		which += ", trials " + strings.ReplaceAll(strings.Trim(fmt.Sprint(f.Trials[:min(n, maxNumbers)]), "[]"), " ", ", ")
+		if n > maxNumbers {
+			which += fmt.Sprintf(" and %d more", n-maxNumbers)
+		}
+	case len(f.Task.Runs) > 1:
+		which += fmt.Sprintf(", trial %d", f.Trials[0])
+	}
+	text := fmt.Sprintf("%s: %s\n\n", which, code(f.What.outcome))
+	if f.What.reasons != "" {
+		text += pre(f.What.reasons, maxReason) + "\n"
+	}
+	return text
+}
+
+// reasons are as much of all that is said why a trial did not pass as may be shown, which
+// says that there is more.
+func reasons(r results.RunResult) string {
+	beginning, _ := text.Beginning(strings.Join(view.WhyOf(r).Reasons(), "\n"), 2*maxReason)
+	return strings.Clone(beginning)
+}
+
+// servers has a row for each server, folded.
+func (p *page) servers(all []results.ServerCard) {
+	if len(all) == 0 {
+		return
+	}
+	columns := []column{{"Server", false}, {"Calls", true}, {"Errors", true}, {"Recovered", true}, {"Median", true}, {"Of note", false}}
+	var rows [][]string
+	for _, s := range all {
+		rows = append(rows, []string{code(s.Name), fmt.Sprint(s.Calls), view.Rate(s.ErrorRate), view.Rate(s.RecoveryRate), view.CallTime(s.MedianDurationMS), ofNote(s)})
+	}
+	p.folded(text.Count(len(all), "server"), func() { p.table(roomServers, columns, rows, "server") })
+}
+
+// maxNoted is how many of a kind a server's row names.
+const maxNoted = 3
+
+// ofNote says what a person should look at before they trust a server.
+func ofNote(s results.ServerCard) string {
+	var said []string
+	for _, remark := range view.Remarks(s) {
+		said = append(said, strings.TrimSpace(remark.What+" "+strings.Join(text.Some(remark.Which, maxNoted, code), ", ")))
+	}
+	return strings.Join(said, ", ")
+}
+
+// isolation says what kept the trials apart.
+func isolation(run view.Run) string {
+	if !run.Isolated {
+		return "**Not isolated**: agents and servers were processes of the machine."
+	}
+	text := fmt.Sprintf("Isolated: every trial in containers of its own, network %s", code(run.Network))
+	if c := run.Certificate; c != nil {
+		open := len(c.With(evidence.AttackGotOut))
+		text += fmt.Sprintf("; ways out tried: %d, open: %d", len(c.With(evidence.AttackHeld))+open, open)
+	}
+	if weak := run.Results.Config.Weak; len(weak) > 0 {
+		text += fmt.Sprintf("; **weak**: %s got out", code(strings.Join(weak, ", ")))
+	}
+	return text + missing(run.Guarantees) + "."
+}
+
+// maxMissing is how many guarantees that were not in force are named.
+const maxMissing = 3
+
+func missing(g *evidence.Guarantees) string {
+	if g == nil || len(g.Missing) == 0 {
+		return ""
+	}
+	return "; **not enforced**: " + strings.Join(text.Some(g.Missing, maxMissing, code), ", ")
+}

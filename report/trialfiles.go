@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/changes"
@@ -13,6 +16,87 @@ import (
 	"github.com/waza-isolate/waza/internal/tree"
 	"github.com/waza-isolate/waza/report/view"
 )
+
+// Log is what a program wrote: its beginning, and its end where there is more.
+type Log struct {
+	Name string
+	File string // in the trial's directory
+	Size int64
+	Head Text
+	Tail Text
+	Left int64 // bytes between the two
+}
+
+// part is the n-th part of a budget, to be used by itself.
+func (b *budget) part(n int) *budget {
+	own := b.total / n
+	b.total -= own
+	return &budget{text: min(b.text, own), total: own}
+}
+
+// logsOf are those of the agent and of its servers that wrote something. The error says of
+// which one nothing can be read.
+func logsOf(dir evidence.Dir, servers []evidence.ServerRecord, room *budget) (all []Log, unread error) {
+	type source struct{ name, file string }
+	files := []source{{"agent, stdout", evidence.StdoutFile}, {"agent, stderr", evidence.StderrFile}}
+	for _, server := range servers {
+		files = append(files, source{server.Name + ", stderr", filepath.Join(evidence.ServersDir, server.Name+".stderr")})
+	}
+	each := room.total / len(files)
+	for _, f := range files {
+		log, err := readLog(dir, f.file, &budget{text: min(room.text, each/2), total: each})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			unread = errors.Join(unread, err)
+		}
+		if err == nil && log.Size > 0 {
+			log.Name, log.File = f.name, f.file
+			room.total -= cost(log.Head.Text) + cost(log.Tail.Text)
+			all = append(all, log)
+		}
+	}
+	return all, unread
+}
+
+// readLog reads the beginning and the end of a file.
+func readLog(dir evidence.Dir, name string, room *budget) (Log, error) {
+	file, err := evidence.Open(string(dir), name)
+	if err != nil {
+		return Log{}, err
+	}
+	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
+	if err != nil {
+		return Log{}, err
+	}
+	log := Log{Size: info.Size()}
+	half := int64(room.text)
+	head, err := readAt(file, 0, min(log.Size, half))
+	if err != nil {
+		return Log{}, err
+	}
+	log.Head = room.show(head)
+	shown := int64(len(head)) - log.Head.Left
+	from := max(log.Size-half/2, shown)
+	tail, err := readAt(file, from, log.Size-from)
+	if err != nil {
+		return Log{}, err
+	}
+	for len(tail) > 0 && !utf8.RuneStart(tail[0]) {
+		tail = tail[1:]
+	}
+	log.Tail = room.show(tail)
+	log.Left = log.Size - shown - (int64(len(tail)) - log.Tail.Left)
+	return log, nil
+}
+
+func readAt(file *os.File, from, size int64) (string, error) {
+	content := make([]byte, size)
+	n, err := file.ReadAt(content, from)
+	if errors.Is(err, io.EOF) || errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return string(content[:n]), err
+}
 
 // FileView is what became of a file, as it is shown.
 type FileView struct {
@@ -37,21 +121,19 @@ const (
 	maxDiffedAll = 4 << 20
 )
 
-// workspace says what became of the agent's files.
-func (r *reading) workspace(room *budget) Workspace {
-	defer func() { r.room.total += room.total }()
+// workspaceOf says what became of the agent's files. An error is told in the workspace too.
+func workspaceOf(dir evidence.Dir, room *budget) (Workspace, error) {
 	open := func(name string) changes.Opener {
-		return func() (io.ReadCloser, error) { return evidence.Open(string(r.dir), name) }
+		return func() (io.ReadCloser, error) { return evidence.Open(string(dir), name) }
 	}
 	tree, err := changes.Of(open(evidence.BeforeFile), open(evidence.WorkspaceFile), changes.Bounds{
 		Entries: maxEntries, Read: maxRead, Files: maxFiles, Text: maxDiffed, Total: int64(min(maxDiffedAll, 4*room.total)),
 	})
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return Workspace{None: "The workspace of before or after is not on record."}
+		return Workspace{None: "The workspace of before or after is not on record."}, nil
 	case err != nil:
-		r.note(err)
-		return Workspace{None: "The workspace cannot be read."}
+		return Workspace{None: "The workspace cannot be read."}, err
 	}
 	w := Workspace{Tree: tree}
 	w.Gaps = briefs(tree.Gaps)
@@ -59,7 +141,7 @@ func (r *reading) workspace(room *budget) Workspace {
 		w.Shown = append(w.Shown, viewOf(change, room))
 	}
 	w.Changes = nil
-	return w
+	return w, nil
 }
 
 func viewOf(c changes.Change, room *budget) FileView {

@@ -1,0 +1,91 @@
+package archtest
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// maxFiles is how many files the methods of a type may be in.
+const maxFiles = 3
+
+// wide are types that are in more files, and in how many. An entry may only shrink.
+var wide = map[string]int{
+	"cmd/waza.job":               7,
+	"cmd/waza.state":             7,
+	"containers.Backend":         15,
+	"containers.engine":          16,
+	"containers.trialSandbox":    10,
+	"egress.Carrier":             4,
+	"eval.loader":                11,
+	"evidence/redact.Set":        4,
+	"internal/browsertest.Page":  4,
+	"mcp/proxy.Proxy":            4,
+	"mcp/proxy.link":             5,
+	"mcp/proxy.prober":           6,
+	"mcp/proxy.server":           10,
+	"model/gateway.Gateway":      5,
+	"runner.Record":              9,
+	"runner/plan.Server":         5,
+	"runner/plan.Trial":          10,
+	"sandbox/guest.Guest":        4,
+	"sandbox/guest.servant":      5,
+	"sandbox/local.trialSandbox": 6,
+	"sandbox/probe.Aims":         4,
+	"sandbox/sandboxtest.suite":  7,
+}
+
+func TestObjects(t *testing.T) {
+	found := map[string]map[string]bool{} // files by type
+	root := filepath.Join("..", "..")
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && slices.Contains(notOurs, entry.Name()) {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		dir, err := filepath.Rel(root, filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		for _, d := range file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil {
+				name := filepath.ToSlash(dir) + "." + strings.TrimSuffix(receiver(f), ".")
+				if found[name] == nil {
+					found[name] = map[string]bool{}
+				}
+				found[name][path] = true
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, files := range found {
+		switch n, may := len(files), max(wide[name], maxFiles); {
+		case n > may:
+			t.Errorf("methods of %s are in %d files, and may be in %d: split the type, or put its methods together", name, n, may)
+		case n < wide[name]:
+			t.Errorf("methods of %s are in %d files only: lower its entry, or delete it at %d", name, n, maxFiles)
+		}
+	}
+	for name := range wide {
+		if found[name] == nil {
+			t.Errorf("%s does not exist: delete its entry", name)
+		}
+	}
+}
