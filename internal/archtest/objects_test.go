@@ -2,11 +2,7 @@ package archtest
 
 import (
 	"go/ast"
-	"go/parser"
-	"go/token"
-	"io/fs"
-	"path/filepath"
-	"slices"
+	"path"
 	"strings"
 	"testing"
 )
@@ -42,39 +38,17 @@ var wide = map[string]int{
 
 func TestObjects(t *testing.T) {
 	found := map[string]map[string]bool{} // files by type
-	root := filepath.Join("..", "..")
-	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if entry.IsDir() && slices.Contains(notOurs, entry.Name()) {
-			return filepath.SkipDir
-		}
-		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-			return nil
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
-		dir, err := filepath.Rel(root, filepath.Dir(path))
-		if err != nil {
-			return err
-		}
-		for _, d := range file.Decls {
+	ourFiles(t, func(file string, content *ast.File) {
+		for _, d := range content.Decls {
 			if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil {
-				name := filepath.ToSlash(dir) + "." + strings.TrimSuffix(receiver(f), ".")
+				name := path.Dir(file) + "." + strings.TrimSuffix(receiver(f), ".")
 				if found[name] == nil {
 					found[name] = map[string]bool{}
 				}
-				found[name][path] = true
+				found[name][file] = true
 			}
 		}
-		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, files := range found {
 		switch n, may := len(files), max(wide[name], maxFiles); {
 		case n > may:
