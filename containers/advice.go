@@ -6,7 +6,7 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// Advice implements sandbox.Adviser: an image that counts on root gets none, which
+// Advice implements sandbox.Hinter: an image that counts on root gets none, which
 // its own message seldom says.
 func (s *trialSandbox) Advice(name string) string {
 	b, ok := s.boxes[name]

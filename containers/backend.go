@@ -56,7 +56,7 @@ type Backend struct {
 	lease   *box       // guarded by leasing
 
 	mu      sync.Mutex
-	owed    map[string]bool      // labels of trials that could not be taken down; guarded by mu
+	pending map[string]bool      // labels of trials that could not be taken down; guarded by mu
 	late    bool                 // more may come than is known of; guarded by mu
 	images  map[string]imageInfo // by reference; guarded by mu
 	userIDs map[userKey]string   // guarded by mu
@@ -88,7 +88,7 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 	b := &Backend{
 		engine: e, library: library, run: o.Run, network: o.Network, redact: o.Redact,
 		seccomp: sync.OnceValues(seccompProfile), subnets: newSubnetPool(), dirs: newPool(strconv.Itoa),
-		owed: map[string]bool{}, images: map[string]imageInfo{}, userIDs: map[userKey]string{},
+		pending: map[string]bool{}, images: map[string]imageInfo{}, userIDs: map[userKey]string{},
 	}
 	if err := b.open(ctx, o); err != nil {
 		return nil, errors.Join(err, b.Close(context.WithoutCancel(ctx)))

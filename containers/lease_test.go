@@ -121,12 +121,12 @@ func TestDebtsArePaid(t *testing.T) {
 	if _, _, err := b.createNetwork(within(t), "waza-"+b.run+"-left", TrialLabel(trial.Task, trial.Number, 1), ""); err != nil {
 		t.Fatal(err)
 	}
-	b.owe(TrialLabel(trial.Task, trial.Number, 1))
+	b.addPending(TrialLabel(trial.Task, trial.Number, 1))
 	if err := b.Reconnect(within(t)); err != nil {
 		t.Fatal(err)
 	}
 	noTrialObjects(t, b, trial)
-	if len(b.owed) > 0 {
-		t.Errorf("still owed: %v", b.owed)
+	if len(b.pending) > 0 {
+		t.Errorf("still owed: %v", b.pending)
 	}
 }

@@ -53,12 +53,12 @@ func (e *engine) answers(ctx context.Context) error {
 	return err
 }
 
-// owe remembers a trial that could not be taken down.
-func (b *Backend) owe(trial string) {
+// addPending remembers a trial that could not be taken down.
+func (b *Backend) addPending(trial string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if defence.EndingContainers {
-		b.owed[trial] = true
+		b.pending[trial] = true
 	}
 }
 
@@ -74,13 +74,13 @@ func (b *Backend) expectMore() {
 func (b *Backend) owes() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.late || len(b.owed) > 0
+	return b.late || len(b.pending) > 0
 }
 
 // takeAway takes down what could not be before.
 func (b *Backend) takeAway(ctx context.Context) error {
 	b.mu.Lock()
-	owed := sortedKeys(b.owed)
+	owed := sortedKeys(b.pending)
 	b.mu.Unlock()
 	var errs []error
 	for _, trial := range owed {
@@ -91,7 +91,7 @@ func (b *Backend) takeAway(ctx context.Context) error {
 			continue
 		}
 		b.mu.Lock()
-		delete(b.owed, trial)
+		delete(b.pending, trial)
 		b.mu.Unlock()
 	}
 	return errors.Join(errs...)

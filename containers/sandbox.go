@@ -203,7 +203,7 @@ func (s *trialSandbox) close(ctx context.Context) error {
 	}
 	err := errors.Join(failed...)
 	if err != nil {
-		s.backend.owe(s.plan.trial)
+		s.backend.addPending(s.plan.trial)
 		return err
 	}
 	s.plan.giveBack(s.users)
@@ -221,7 +221,7 @@ func (s *trialSandbox) abandon(why error) error {
 	if s.release != nil {
 		s.release()
 	}
-	s.backend.owe(s.plan.trial)
+	s.backend.addPending(s.plan.trial)
 	return fmt.Errorf("its containers are left for later: %w", why)
 }
 

@@ -88,11 +88,11 @@ func (b *Backend) sweepOwn(ctx context.Context) (Garbage, error) {
 	if err != nil {
 		return Garbage{}, err
 	}
-	return b.engine.sweep(ctx, b.strange(all), nil)
+	return b.engine.sweep(ctx, b.orphaned(all), nil)
 }
 
-// strange is what of a run's objects this process did not make.
-func (b *Backend) strange(all objects) objects {
+// orphaned is what of a run's objects this process did not make.
+func (b *Backend) orphaned(all objects) objects {
 	b.leasing.Lock()
 	defer b.leasing.Unlock()
 	own := objects{networks: all.networks}

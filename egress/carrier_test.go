@@ -76,7 +76,7 @@ func (o *outside) requests() []string {
 // box is a carrier with its places on ports of this machine.
 type box struct {
 	t       *testing.T
-	carrier *Carrier
+	carrier *Proxy
 	at      map[string]string // addresses by host:port of the place; the proxy's is ""
 	// stop ends the carrier and returns what it told.
 	stop func() []evidence.Egress

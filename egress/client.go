@@ -28,7 +28,7 @@ const (
 // client is a connection of the box's.
 type client struct {
 	net.Conn
-	carrier *Carrier
+	carrier *Proxy
 	place   Place
 
 	again     bytes.Reader // what was read ahead, and is read first
@@ -37,7 +37,7 @@ type client struct {
 	once      sync.Once
 }
 
-func newClient(c *Carrier, conn net.Conn, place Place) *client {
+func newClient(c *Proxy, conn net.Conn, place Place) *client {
 	return &client{Conn: conn, carrier: c, place: place, transport: c.newTransport()}
 }
 
@@ -144,6 +144,6 @@ func (cl *client) done() {
 			})
 		}
 		_ = cl.Conn.Close()
-		c.let(cl)
+		c.forget(cl)
 	})
 }

@@ -3,7 +3,7 @@
 //
 // A box has no route anywhere. For each name that it may reach it has an address of its
 // own loopback, where connections are handed to the runner, and one for all of them,
-// where an HTTP proxy answers (Places). The Carrier takes them in here, and finds out
+// where an HTTP proxy answers (Places). The Proxy takes them in here, and finds out
 // where each is meant to go: by what TLS or HTTP say in the clear, or by CONNECT. Where
 // its policy allows that, it resolves the name once, looks at every address that came,
 // dials one of those, and carries bytes. It does not open TLS, takes no notice of the

@@ -36,19 +36,19 @@ type asked struct {
 }
 
 // refuse tells of what is not carried, and was not yet named.
-func (c *Carrier) refuse(a asked, why string) {
+func (c *Proxy) refuse(a asked, why string) {
 	c.named(c.box, a.name)
 	c.tellRefused(a, why)
 }
 
-func (c *Carrier) tellRefused(a asked, why string) {
+func (c *Proxy) tellRefused(a asked, why string) {
 	c.ledger.tell(evidence.Egress{Name: a.name, Port: a.port, By: a.by, Why: why})
 }
 
 // reach connects to where a connection is to go. Here alone it is decided whether that
 // may be, and all that leaves is dialled. Its error wraps errRefused, or is that nobody
 // answers; both are told.
-func (c *Carrier) reach(ctx context.Context, a asked) (*outbound, error) {
+func (c *Proxy) reach(ctx context.Context, a asked) (*outbound, error) {
 	began := time.Now()
 	c.named(c.box, a.name)
 	refused := func(why string) (*outbound, error) {
@@ -91,7 +91,7 @@ func (c *Carrier) reach(ctx context.Context, a asked) (*outbound, error) {
 
 // addresses is where a name is, or why none of that is dialled. One address that is
 // refused refuses all: which of them is dialled is nobody's choice.
-func (c *Carrier) addresses(ctx context.Context, to mcpconfig.Destination, a asked) (at []netip.AddrPort, why string) {
+func (c *Proxy) addresses(ctx context.Context, to mcpconfig.Destination, a asked) (at []netip.AddrPort, why string) {
 	if to.Address.IsValid() {
 		port := to.Port
 		if port == 0 {
@@ -131,7 +131,7 @@ func dial(ctx context.Context, addrs []netip.AddrPort) (conn net.Conn, at netip.
 // closed.
 type outbound struct {
 	net.Conn
-	carrier *Carrier
+	carrier *Proxy
 	began   time.Time
 	out, in atomic.Int64
 	once    sync.Once
@@ -204,7 +204,7 @@ func (o *outbound) Close() error {
 	o.once.Do(func() {
 		o.carrier.allowance.end()
 		o.carrier.ledger.tell(o.soFar(""))
-		o.carrier.let(o)
+		o.carrier.forget(o)
 	})
 	return err
 }

@@ -10,7 +10,7 @@ import (
 // Underway is what a box has under way outside, as events like those of the attempts that
 // have ended: its open connections with what crossed them so far, and how many attempts
 // are not told one by one. It calls nothing of [Options].
-func (c *Carrier) Underway() (events []evidence.Event) {
+func (c *Proxy) Underway() (events []evidence.Event) {
 	c.mu.Lock()
 	var open []*outbound
 	for one := range c.open {

@@ -27,7 +27,7 @@ const (
 
 // newWeb serves what is said in plain HTTP. Requests are read and written anew, so what
 // two readers would take for different requests does not get through.
-func (c *Carrier) newWeb() *http.Server {
+func (c *Proxy) newWeb() *http.Server {
 	return &http.Server{
 		Handler:           http.HandlerFunc(c.serveHTTP),
 		ReadHeaderTimeout: helloTimeout,
@@ -43,7 +43,7 @@ func (c *Carrier) newWeb() *http.Server {
 type clientKey struct{}
 
 // newTransport is for the requests of one connection of the box.
-func (c *Carrier) newTransport() *http.Transport {
+func (c *Proxy) newTransport() *http.Transport {
 	return &http.Transport{
 		DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
 			name, port, err := net.SplitHostPort(addr)
@@ -69,7 +69,7 @@ func (c *Carrier) newTransport() *http.Transport {
 	}
 }
 
-func (c *Carrier) serveHTTP(w http.ResponseWriter, r *http.Request) {
+func (c *Proxy) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	cl := r.Context().Value(clientKey{}).(*client)
 	if !c.enter() {
 		return

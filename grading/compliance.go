@@ -366,6 +366,6 @@ func describeScore(gated bool, score, threshold float64, parts []part) string {
 	return fmt.Sprintf("The score is %.2f (%s); it takes %.2f.", score, strings.Join(each, ", "), threshold)
 }
 
-func (c *ComplianceConfig) inquiry() (inquiry, bool) {
-	return inquiry{JudgeConfig: c.judgeConfig(), rubric: c.Rubric, servers: c.Server}, c.Rubric != ""
+func (c *ComplianceConfig) inquiry() (judgement, bool) {
+	return judgement{JudgeConfig: c.judgeConfig(), rubric: c.Rubric, servers: c.Server}, c.Rubric != ""
 }

@@ -47,8 +47,8 @@ func (c JudgeConfig) check() error {
 
 func (c JudgeConfig) samples() int { return cmp.Or(c.Samples, 1) }
 
-// inquiry is what a grader has a judge decide.
-type inquiry struct {
+// judgement is what a grader has a judge decide.
+type judgement struct {
 	JudgeConfig
 	rubric  string
 	model   string   // its own; empty for the eval's
@@ -59,15 +59,15 @@ type inquiry struct {
 	conversation bool // the judge is shown the agent's transcript too
 }
 
-// inquirer is a grader's config that may have a judge decide.
-type inquirer interface {
-	inquiry() (q inquiry, asks bool)
+// judged is a grader's config that may have a judge decide.
+type judged interface {
+	inquiry() (q judgement, asks bool)
 }
 
 // AsksJudge says whether a grader with this config, which is one of [NewConfig]'s, has
 // a judge decide, and which model it names for that; empty for none.
 func AsksJudge(config any) (model string, asks bool) {
-	if a, ok := config.(inquirer); ok {
+	if a, ok := config.(judged); ok {
 		q, asks := a.inquiry()
 		return q.model, asks
 	}
@@ -128,7 +128,7 @@ func (s *subject) asked(spec evidence.GraderSpec) []Question {
 	if err != nil {
 		return nil
 	}
-	a, ok := g.(inquirer)
+	a, ok := g.(judged)
 	if !ok {
 		return nil
 	}
@@ -215,7 +215,7 @@ func (c Judged) judgeConfig() JudgeConfig {
 }
 
 // judged adds to r what the judge says, as a check where the config has a least score.
-func (s *subject) judged(r *report, a inquirer) error {
+func (s *subject) judged(r *report, a judged) error {
 	q, asks := a.inquiry()
 	if !asks {
 		return nil
@@ -241,19 +241,19 @@ func (s *subject) judged(r *report, a inquirer) error {
 
 // ruling is what the judge's answers to an inquiry come to.
 type ruling struct {
-	inquiry
+	judgement
 	model    string // that was asked
 	opinions []opinion
 	leftOut  int // calls that it was not shown
 }
 
 // rule reads the judge's answers. Each must be there and readable.
-func (s *subject) rule(q inquiry) (ruling, error) {
+func (s *subject) rule(q judgement) (ruling, error) {
 	asks, leftOut, err := s.questions(q)
 	if err != nil {
 		return ruling{}, err
 	}
-	r := ruling{inquiry: q, model: asks[0].Model, leftOut: leftOut}
+	r := ruling{judgement: q, model: asks[0].Model, leftOut: leftOut}
 	for i, ask := range asks {
 		said, err := s.opinionOn(ask)
 		if err != nil && len(asks) > 1 {

@@ -37,9 +37,9 @@ func (c *PromptConfig) Validate() error {
 	return errors.Join(append(errs, q.check())...)
 }
 
-// inquiry has waza's rule that no criterion may fail as the least score.
-func (c *PromptConfig) inquiry() (inquiry, bool) {
-	q := inquiry{rubric: c.Prompt, model: c.Model, effort: c.ReasoningEffort, conversation: c.ContinueSession, pairwise: c.Mode == modePairwise}
+// judgement has waza's rule that no criterion may fail as the least score.
+func (c *PromptConfig) inquiry() (judgement, bool) {
+	q := judgement{rubric: c.Prompt, model: c.Model, effort: c.ReasoningEffort, conversation: c.ContinueSession, pairwise: c.Mode == modePairwise}
 	if c.Judge != nil {
 		q.JudgeConfig = *c.Judge
 	}

@@ -38,7 +38,7 @@ const judgeAnswer = `Answer with one JSON object and nothing else:
 
 // questions is what an inquiry asks of the judge, a question for each sample, and how
 // many of the calls they do not show.
-func (s *subject) questions(q inquiry) (all []evidence.JudgeAsk, leftOut int, err error) {
+func (s *subject) questions(q judgement) (all []evidence.JudgeAsk, leftOut int, err error) {
 	if s.trial.Judge == nil {
 		return nil, 0, errors.New("the trial names no judge")
 	}
@@ -217,7 +217,7 @@ const pairOrders = 2
 
 // pairQuestions asks which of the trial's output and its baseline's is better, in both
 // orders: in the first A is the baseline's.
-func (s *subject) pairQuestions(q inquiry) ([]evidence.JudgeAsk, error) {
+func (s *subject) pairQuestions(q judgement) ([]evidence.JudgeAsk, error) {
 	if err := s.kept(evidence.GapFinalOutput); err != nil {
 		return nil, err
 	}
@@ -279,7 +279,7 @@ func (p preference) score() float64 {
 }
 
 // gradePair passes a trial unless its baseline is better.
-func (s *subject) gradePair(q inquiry) (report, error) {
+func (s *subject) gradePair(q judgement) (report, error) {
 	asks, _, err := s.questions(q)
 	if err != nil {
 		return report{}, err
@@ -301,7 +301,7 @@ func (s *subject) gradePair(q inquiry) (report, error) {
 }
 
 // ask is one question of an inquiry.
-func (s *subject) ask(q inquiry, system string, exhibits []exhibit, sample int) evidence.JudgeAsk {
+func (s *subject) ask(q judgement, system string, exhibits []exhibit, sample int) evidence.JudgeAsk {
 	judge := s.trial.Judge
 	return evidence.JudgeAsk{
 		Model: cmp.Or(judge.Override, q.model, judge.Model),
@@ -315,7 +315,7 @@ func (s *subject) ask(q inquiry, system string, exhibits []exhibit, sample int) 
 }
 
 // pairs reports whether an inquiry compares the trial with one without skills.
-func (s *subject) pairs(q inquiry) bool { return q.pairwise && s.trial.Baseline != nil }
+func (s *subject) pairs(q judgement) bool { return q.pairwise && s.trial.Baseline != nil }
 
 // ComparesPairs reports whether one of the graders compares with a run without skills.
 func ComparesPairs(graders []evidence.GraderSpec) bool {

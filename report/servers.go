@@ -49,7 +49,7 @@ type server struct {
 	Latency  histogram
 	Tools    []toolRow
 	Idle     int // tools that were listed and that nobody called
-	Became   list[fate]
+	Became   list[serverOutcome]
 	Deeds    []view.Act // worth a look
 	Others   []view.Act
 }
@@ -136,8 +136,8 @@ func (s server) Notable() int {
 	return n
 }
 
-// fate is something that became of a server, in the same words in these trials.
-type fate struct {
+// serverOutcome is something that became of a server, in the same words in these trials.
+type serverOutcome struct {
 	Mark   Mark
 	Why    string
 	Trials []trialName
@@ -153,13 +153,13 @@ type trialName struct {
 const fewTrials = 4
 
 // Named are the first of the trials, and More counts the others.
-func (f fate) Named() []trialName { return f.Trials[:min(len(f.Trials), fewTrials)] }
+func (f serverOutcome) Named() []trialName { return f.Trials[:min(len(f.Trials), fewTrials)] }
 
-func (f fate) More() int { return len(f.Trials) - len(f.Named()) }
+func (f serverOutcome) More() int { return len(f.Trials) - len(f.Named()) }
 
 // became is what became of a server: changes of its tools, what was not as it is pinned,
 // and ends.
-func became(server string, tasks []results.Task) (all []fate) {
+func became(server string, tasks []results.Task) (all []serverOutcome) {
 	marks := map[view.EventKind]Mark{
 		view.RugPull:  {"broke", string(view.RugPull), "warn"},
 		view.Unpinned: {"broke", string(view.Unpinned), "warn"},
@@ -176,7 +176,7 @@ func became(server string, tasks []results.Task) (all []fate) {
 				i, known := at[event]
 				if !known {
 					i = len(all)
-					at[event], all = i, append(all, fate{Mark: mark, Why: event.Text})
+					at[event], all = i, append(all, serverOutcome{Mark: mark, Why: event.Text})
 				}
 				all[i].Trials = append(all[i].Trials, trialName{task.TestID, task.DisplayName, run.RunNumber})
 			}

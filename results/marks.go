@@ -76,7 +76,7 @@ func (m marker) of(listed evidence.Catalog) *Marks {
 func byName(a, b evidence.Tool) int { return cmp.Compare(a.Name, b.Name) }
 
 func marksOf(tools catalog.List) *Marks {
-	found := finding.Briefly(catalog.Offer{Lists: []catalog.List{tools}})
+	found := finding.Briefly(catalog.Catalog{Lists: []catalog.List{tools}})
 	if len(found.Places) == 0 && found.Unlooked == "" {
 		return nil
 	}

@@ -23,21 +23,21 @@ const (
 // walker reads a JSON text in place, and holds no more of it than a value.
 type walker struct {
 	dec   *jsontext.Decoder
-	leash *leash
+	leash *limitedReader
 }
 
 func newWalker(r io.Reader) *walker {
-	l := &leash{r: r, left: maxValue}
+	l := &limitedReader{r: r, left: maxValue}
 	return &walker{jsontext.NewDecoder(l, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)), l}
 }
 
-// leash ends a text of which too much is read before a value of it ends.
-type leash struct {
+// limitedReader ends a text of which too much is read before a value of it ends.
+type limitedReader struct {
 	r    io.Reader
 	left int
 }
 
-func (l *leash) Read(p []byte) (int, error) {
+func (l *limitedReader) Read(p []byte) (int, error) {
 	if l.left <= 0 {
 		return 0, fmt.Errorf("a value is longer than %d MiB", maxValue>>20)
 	}

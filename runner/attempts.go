@@ -135,22 +135,22 @@ func (r *run) consult(ctx context.Context, t *plan.Trial, dir evidence.Dir) erro
 	return err
 }
 
-// comeback has workers wait together for a backend that went away.
-type comeback struct {
+// reconnection has workers wait together for a backend that went away.
+type reconnection struct {
 	turn chan struct{} // holds one while one of them asks
 	lost error         // why it did not come back in time; of whose turn it is
 }
 
 // gone says why the backend is beyond hope; nil while it is not. It waits for whoever
 // asks.
-func (c *comeback) gone() error {
+func (c *reconnection) gone() error {
 	c.turn <- struct{}{}
 	defer func() { <-c.turn }()
 	return c.lost
 }
 
 // recover returns nil once sandboxes can be opened, as far as the backend can tell.
-func (c *comeback) recover(ctx context.Context, b trial.Backend) error {
+func (c *reconnection) recover(ctx context.Context, b trial.Backend) error {
 	reconnector, ok := b.(sandbox.Reconnector)
 	if !ok {
 		return nil

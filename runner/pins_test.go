@@ -59,7 +59,7 @@ func reader(server string) program {
 // pinned is the pin of lister as it describes itself.
 func pinned(t *testing.T, description string) *catalog.Pin {
 	t.Helper()
-	o := catalog.Offer{Server: catalog.Server{Name: "l", Version: "1", Protocol: "2025-11-25"}}
+	o := catalog.Catalog{Server: catalog.Server{Name: "l", Version: "1", Protocol: "2025-11-25"}}
 	for _, k := range catalog.Kinds() {
 		l := catalog.List{Kind: k}
 		if k == catalog.Tools {

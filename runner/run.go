@@ -82,7 +82,7 @@ type run struct {
 	backend trial.Backend
 	o       Options
 	shared  *trial.SharedServers
-	backs   comeback
+	backs   reconnection
 	budget  *budget
 
 	progress *progressLog
@@ -106,7 +106,7 @@ func Run(ctx context.Context, backend trial.Backend, trials []*plan.Trial, o Opt
 	if err != nil {
 		return nil, err
 	}
-	r := &run{backend: backend, o: o, backs: comeback{turn: make(chan struct{}, 1)}, budget: budget}
+	r := &run{backend: backend, o: o, backs: reconnection{turn: make(chan struct{}, 1)}, budget: budget}
 	r.shared = trial.NewSharedServers(backend)
 	r.progress = openProgress(o)
 	defer r.progress.close()

@@ -64,11 +64,11 @@ type Endpoint struct {
 	Host   string // what stands for the server in its URL; empty for its name
 }
 
-// Adviser is a [Sandbox] that knows what is special about its containers.
-type Adviser interface {
-	// Advice returns what may have kept a program from starting in a container, and what
+// Hinter is a [Sandbox] that knows what is special about its containers.
+type Hinter interface {
+	// Hint returns what may have kept a program from starting in a container, and what
 	// to do; empty for nothing.
-	Advice(container string) string
+	Hint(container string) string
 }
 
 // Finder is a [Sandbox] that looks into all of its containers.

@@ -114,7 +114,7 @@ func TestClientsThatDoNotLook(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	run := runtest.Begin(t, dir, "a", 9)
-	w := newWatches(newShelf(dir, runner.Held), time.Millisecond, time.Now)
+	w := newWatches(newIndex(dir, runner.Held), time.Millisecond, time.Now)
 	_, leave, err := w.join(t.Context(), "a")
 	if err != nil {
 		t.Fatal(err)

@@ -30,9 +30,9 @@ const (
 
 // Server serves the runs of one directory.
 type Server struct {
-	shelf   *shelf
+	shelf   *index
 	watches *watches
-	pages   *bookcase
+	pages   *runCache
 	token   string
 	active  active
 	waiting waiting
@@ -40,8 +40,8 @@ type Server struct {
 
 // New makes a server of the runs in dir, which need not be there yet.
 func New(dir string) *Server {
-	s := newShelf(dir, runner.Held)
-	return &Server{shelf: s, watches: newWatches(s, lookTime, time.Now), pages: newBookcase(dir), token: rand.Text()}
+	s := newIndex(dir, runner.Held)
+	return &Server{shelf: s, watches: newWatches(s, lookTime, time.Now), pages: newRunCache(dir), token: rand.Text()}
 }
 
 // Runs counts the runs that are there.

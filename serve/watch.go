@@ -18,7 +18,7 @@ var errTooMany = errors.New("too many pages watch runs already")
 
 // watches is what clients watch: each run by one look at a time, however many they are.
 type watches struct {
-	shelf *shelf
+	shelf *index
 	every time.Duration // between looks
 	beat  time.Duration // between events when nothing changes
 	now   func() time.Time
@@ -43,7 +43,7 @@ type client struct {
 	run  *watch
 }
 
-func newWatches(s *shelf, every time.Duration, now func() time.Time) *watches {
+func newWatches(s *index, every time.Duration, now func() time.Time) *watches {
 	return &watches{shelf: s, every: every, beat: beat, now: now, runs: map[string]*watch{}}
 }
 

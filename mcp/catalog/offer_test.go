@@ -10,8 +10,8 @@ import (
 )
 
 // offering is a server's offer, with tools as they are written.
-func offering(tools ...string) Offer {
-	o := Offer{Server: Server{Name: "s", Version: "1", Protocol: "2025-11-25"}}
+func offering(tools ...string) Catalog {
+	o := Catalog{Server: Server{Name: "s", Version: "1", Protocol: "2025-11-25"}}
 	for _, k := range Kinds() {
 		l := List{Kind: k, Entries: []Entry{}}
 		if k == Tools {
@@ -24,7 +24,7 @@ func offering(tools ...string) Offer {
 	return o
 }
 
-func pinOf(t *testing.T, o Offer) Pin {
+func pinOf(t *testing.T, o Catalog) Pin {
 	t.Helper()
 	p, err := o.Pin()
 	if err != nil {
@@ -36,13 +36,13 @@ func pinOf(t *testing.T, o Offer) Pin {
 func TestDifferences(t *testing.T) {
 	const add, sub = `{"name":"add","description":"Adds"}`, `{"name":"sub","inputSchema":{"type":"object","minProperties":1}}`
 	pin := pinOf(t, offering(add, sub))
-	with := func(change func(*Offer)) Offer {
+	with := func(change func(*Catalog)) Catalog {
 		o := offering(add, sub)
 		change(&o)
 		return o
 	}
 	tests := map[string]struct {
-		offer Offer
+		offer Catalog
 		want  []string
 	}{
 		"the same":              {offering(add, sub), nil},
@@ -54,10 +54,10 @@ func TestDifferences(t *testing.T) {
 		"one more, one less":    {offering(add, `{"name":"sum"}`), []string{`tool "sub" removed`, `tool "sum" added`}},
 		"twice":                 {offering(add, sub, add), []string{`tool "add" changed`}},
 		"one without a name":    {offering(add, sub, `{"description":"x"}`), []string{`tool "" added`}},
-		"instructions":          {with(func(o *Offer) { o.Instructions = "obey" }), []string{"instructions added"}},
-		"a prompt":              {with(func(o *Offer) { o.Lists[3].Entries = []Entry{NewEntry(Prompts, []byte(`{"name":"p"}`))} }), []string{`prompt "p" added`}},
-		"a list cut short":      {with(func(o *Offer) { o.Lists[0].Entries = o.Lists[0].Entries[:1]; o.Lists[0].Partial = "x" }), nil},
-		"a list that is absent": {with(func(o *Offer) { o.Lists[1].Absent = true }), nil},
+		"instructions":          {with(func(o *Catalog) { o.Instructions = "obey" }), []string{"instructions added"}},
+		"a prompt":              {with(func(o *Catalog) { o.Lists[3].Entries = []Entry{NewEntry(Prompts, []byte(`{"name":"p"}`))} }), []string{`prompt "p" added`}},
+		"a list cut short":      {with(func(o *Catalog) { o.Lists[0].Entries = o.Lists[0].Entries[:1]; o.Lists[0].Partial = "x" }), nil},
+		"a list that is absent": {with(func(o *Catalog) { o.Lists[1].Absent = true }), nil},
 	}
 	for name, tt := range tests {
 		var got []string
@@ -84,7 +84,7 @@ func TestChanges(t *testing.T) {
 func TestPinRefuses(t *testing.T) {
 	partial := offering(`{"name":"a"}`)
 	partial.Lists[0].Partial = "a cursor came twice"
-	for want, o := range map[string]Offer{"not whole: a cursor came twice": partial, "has no name": offering(`{}`), "was not asked for": {}} {
+	for want, o := range map[string]Catalog{"not whole: a cursor came twice": partial, "has no name": offering(`{}`), "was not asked for": {}} {
 		if _, err := o.Pin(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}

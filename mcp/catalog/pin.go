@@ -30,7 +30,7 @@ const (
 )
 
 // Pin is the pin of an offer that is whole.
-func (o Offer) Pin() (Pin, error) {
+func (o Catalog) Pin() (Pin, error) {
 	p := Pin{Server: o.Server, Lists: map[Kind]map[string]string{}}
 	if o.Instructions != "" {
 		p.Instructions = digest(o.Instructions)
@@ -131,7 +131,7 @@ func (d Difference) String() string {
 
 // Differences are what in o is not as it is pinned, by kind and then key. What is absent
 // of a list that is not whole is not told as removed.
-func (p Pin) Differences(o Offer) []Difference {
+func (p Pin) Differences(o Catalog) []Difference {
 	var all []Difference
 	if what := compare(p.Instructions, instructionsOf(o)); what != "" {
 		all = append(all, Difference{What: what})
@@ -145,7 +145,7 @@ func (p Pin) Differences(o Offer) []Difference {
 
 // Changes are what is another in after than in before. Of a list that is not whole in
 // both, only what both have is told of.
-func Changes(before, after Offer) (all []Difference) {
+func Changes(before, after Catalog) (all []Difference) {
 	for _, k := range Kinds() {
 		was, is := before.Of(k), after.Of(k)
 		p := Pin{Lists: map[Kind]map[string]string{k: was.digests()}}
@@ -197,7 +197,7 @@ func compare(was, is string) string {
 	return Changed
 }
 
-func instructionsOf(o Offer) string {
+func instructionsOf(o Catalog) string {
 	if o.Instructions == "" {
 		return ""
 	}

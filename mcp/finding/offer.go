@@ -23,12 +23,12 @@ type Marks struct {
 // Offer marks places in what a server says of itself: its instructions, and every text of
 // every entry that it lists, and what it lists more than once. others are the names of
 // tools of other servers that an agent would have beside it.
-func Offer(o catalog.Offer, others []string) Marks { return ofOffer(o, newReader(others, maxAll)) }
+func Offer(o catalog.Catalog, others []string) Marks { return ofOffer(o, newReader(others, maxAll)) }
 
 // Briefly is Offer for who looks at many offers: it looks at fewer bytes, and says so.
-func Briefly(o catalog.Offer) Marks { return ofOffer(o, newReader(nil, maxBrief)) }
+func Briefly(o catalog.Catalog) Marks { return ofOffer(o, newReader(nil, maxBrief)) }
 
-func ofOffer(o catalog.Offer, r *reader) Marks {
+func ofOffer(o catalog.Catalog, r *reader) Marks {
 	r.text(Mark{Of: "instructions"}, o.Instructions)
 	for _, l := range o.Lists {
 		r.duplicates(l)

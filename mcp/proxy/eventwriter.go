@@ -41,7 +41,7 @@ func startStream(w http.ResponseWriter, status int, limit time.Duration) *eventW
 }
 
 // next sends the next message of f.
-func (s *eventWriter) next(f *feed, it item) bool {
+func (s *eventWriter) next(f *agentStream, it item) bool {
 	if f.journal == nil {
 		return s.message("", it.raw)
 	}
@@ -51,7 +51,7 @@ func (s *eventWriter) next(f *feed, it item) bool {
 // silent tells the agent that the stream is alive. The first time, where it can be
 // resumed, the agent also learns after which event: the specification has servers
 // say so at once, but nearly every stream has ended by now.
-func (s *eventWriter) silent(f *feed) bool {
+func (s *eventWriter) silent(f *agentStream) bool {
 	if f.journal == nil || s.begun || !f.primes {
 		return s.keepalive()
 	}
@@ -95,7 +95,7 @@ func (s *eventWriter) close() {
 
 // copy sends what f holds until it is closed, and a sign of life whenever it was
 // silent for idle. It says whether it came to the end.
-func (s *eventWriter) copy(ctx context.Context, f *feed, idle time.Duration) bool {
+func (s *eventWriter) copy(ctx context.Context, f *agentStream, idle time.Duration) bool {
 	for {
 		it, how := f.queue.next(ctx, idle)
 		switch {

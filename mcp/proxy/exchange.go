@@ -36,7 +36,7 @@ type call struct {
 
 // exchange is the requests of one POST and the stream that answers them.
 type exchange struct {
-	*feed
+	*agentStream
 	streams bool // the agent takes a stream, so also messages before the answer
 	endless bool // a subscription: no time limit
 	tokens  []string
@@ -58,10 +58,10 @@ type exchange struct {
 func newExchange(l *link, c call) *exchange {
 	limits := l.server.proxy.limits
 	ex := &exchange{
-		feed:    &feed{queue: newQueue(limits.Queue, l.server.proxy.memory), journal: l.journal},
-		streams: c.accepts.stream,
-		asked:   c.env.of(request),
-		open:    map[string]jsonrpc.ID{},
+		agentStream: &agentStream{queue: newQueue(limits.Queue, l.server.proxy.memory), journal: l.journal},
+		streams:     c.accepts.stream,
+		asked:       c.env.of(request),
+		open:        map[string]jsonrpc.ID{},
 	}
 	ex.ctx, ex.settled = context.WithCancel(context.Background())
 	for i, m := range ex.asked {

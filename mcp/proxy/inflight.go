@@ -52,7 +52,7 @@ func (l *link) conflict(ex *exchange) (turn time.Duration, taken bool) {
 		if l.pending[key] != nil {
 			return 0, true
 		}
-		if left := l.owed.left(key); left > 0 {
+		if left := l.lateIDs.left(key); left > 0 {
 			return left, true
 		}
 	}
@@ -107,7 +107,7 @@ func (l *link) giveUp(ex *exchange) []jsonrpc.ID {
 		given = append(given, id)
 		l.late++
 		if !l.over {
-			l.owed.add(key)
+			l.lateIDs.add(key)
 		}
 		l.settle(ex, key)
 	}

@@ -7,9 +7,9 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// Inspect opens a session with a server that is looked at by itself, as [Inquire] does,
+// Inspect opens a session with a server that is looked at by itself, as [OpenClientSession] does,
 // and records every message of it as a frame. The server may send as many as to an agent.
-func Inspect(ctx context.Context, rec Recorder, limits Limits, s Server) (*Inquiry, error) {
+func Inspect(ctx context.Context, rec Recorder, limits Limits, s Server) (*ClientSession, error) {
 	p, err := newInquirer(rec, limits, s)
 	if err != nil {
 		return nil, err

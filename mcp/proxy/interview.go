@@ -26,8 +26,8 @@ type talk interface {
 	fail(class, cause error) error
 }
 
-// interview asks what a probe wants to know.
-func (p *prober) interview(ctx context.Context, era Era, t talk) (ServerInfo, error) {
+// handshake asks what a probe wants to know.
+func (p *prober) handshake(ctx context.Context, era Era, t talk) (ServerInfo, error) {
 	raw, err := t.ask(ctx, question(era), true)
 	if err != nil {
 		return ServerInfo{}, err

@@ -46,9 +46,9 @@ func parseEventID(s string) (eventID, bool) {
 	return id, ok && err == nil && err2 == nil && id.String() == s
 }
 
-// feed is one stream to the agent, which may outlive a connection: what waits to
+// stream is one stream to the agent, which may outlive a connection: what waits to
 // be sent on it, and how far it has come.
-type feed struct {
+type agentStream struct {
 	queue   *queue
 	journal *journal // nil where streams cannot be resumed
 	stream  uint64   // unique in its session
@@ -60,7 +60,7 @@ type feed struct {
 }
 
 // sending numbers a message that is about to go out, and keeps it.
-func (f *feed) sending(it item) eventID {
+func (f *agentStream) sending(it item) eventID {
 	j := f.journal
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -71,7 +71,7 @@ func (f *feed) sending(it item) eventID {
 }
 
 // prime is the id to resume after when nothing was sent yet.
-func (f *feed) prime() eventID {
+func (f *agentStream) prime() eventID {
 	f.journal.mu.Lock()
 	defer f.journal.mu.Unlock()
 	f.primed = true
@@ -79,7 +79,7 @@ func (f *feed) prime() eventID {
 }
 
 // canResume says whether the agent may know an id of the stream's.
-func (f *feed) canResume() bool {
+func (f *agentStream) canResume() bool {
 	if f.journal == nil {
 		return false
 	}
@@ -107,7 +107,7 @@ func (j *journal) keep(e sentEvent) {
 
 // since is what was sent on a stream after an event, live where the stream has
 // not ended. It is false where that is not known any more, or never was.
-func (j *journal) since(after eventID, live *feed) ([]sentEvent, bool) {
+func (j *journal) since(after eventID, live *agentStream) ([]sentEvent, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var missed []sentEvent

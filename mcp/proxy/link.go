@@ -26,15 +26,15 @@ type link struct {
 	conn    string
 	session string // empty where shared
 	child   *child
-	own     *feed    // messages for the agent that belong to no request
-	journal *journal // nil where shared
+	own     *agentStream // messages for the agent that belong to no request
+	journal *journal     // nil where shared
 
 	mu      sync.Mutex
 	version string               // negotiated by initialize; guarded by mu
 	pending map[string]*exchange // by id key; guarded by mu
 	order   []*exchange          // in flight, oldest first; guarded by mu
 	waiting int                  // requests that wait for their ids; guarded by mu
-	owed    owed                 // ids whose answer may still come; guarded by mu
+	lateIDs lateIDs              // ids whose answer may still come; guarded by mu
 	late    int                  // requests that were given up and are not answered yet; guarded by mu
 	changed chan struct{}        // closed and replaced when an id becomes free; guarded by mu
 	over    bool                 // no answer will come any more; guarded by mu
@@ -50,10 +50,10 @@ func startLink(s *server, conn, session string) (*link, error) {
 		server:  s,
 		conn:    conn,
 		session: session,
-		own:     &feed{queue: newQueue(p.limits.Queue, p.memory), stream: ownStream},
+		own:     &agentStream{queue: newQueue(p.limits.Queue, p.memory), stream: ownStream},
 		streams: map[uint64]*exchange{},
 		pending: map[string]*exchange{},
-		owed:    owed{memory: p.memory},
+		lateIDs: lateIDs{memory: p.memory},
 		changed: make(chan struct{}),
 	}
 	if session != "" {
@@ -214,7 +214,7 @@ func (l *link) end(e ending) {
 			l.answer(ex, id, evidence.SyntheticTransport, codeTransport, text, i == len(given)-1)
 		}
 	}
-	l.owed.clear()
+	l.lateIDs.clear()
 	l.wake()
 	l.own.queue.close()
 	if l.own.holder == nil {

@@ -20,7 +20,7 @@ var (
 )
 
 // lose records that the requests which are not answered will not be.
-func (x *passage) lose(why evidence.Synthetic, code int, text string) (answers [][]byte) {
+func (x *proxiedRequest) lose(why evidence.Synthetic, code int, text string) (answers [][]byte) {
 	for _, a := range x.dialogues.unanswered(x.d, x.waiting) {
 		raw := errorResponse(a.id.Raw, code, text)
 		x.record(evidence.Frame{Dir: evidence.ToClient, Raw: raw, Synthetic: why})
@@ -31,7 +31,7 @@ func (x *passage) lose(why evidence.Synthetic, code int, text string) (answers [
 
 // cut records that the requests which are not answered will not be, since a response of which
 // something is out goes no further.
-func (x *passage) cut(err error) {
+func (x *proxiedRequest) cut(err error) {
 	cause := x.reason(err)
 	switch {
 	case errors.Is(cause, errLeft), errors.Is(cause, ErrClosed):
@@ -47,7 +47,7 @@ func (x *passage) cut(err error) {
 
 // fail answers in the place of a server that did not. Nothing of a response is out
 // yet.
-func (x *passage) fail(err error) {
+func (x *proxiedRequest) fail(err error) {
 	cause := x.reason(err)
 	if errors.Is(cause, errLeft) {
 		x.abandon()
@@ -70,7 +70,7 @@ func (x *passage) fail(err error) {
 }
 
 // reason is why a request failed.
-func (x *passage) reason(err error) error {
+func (x *proxiedRequest) reason(err error) error {
 	if x.ctx.Err() != nil {
 		if cause := context.Cause(x.ctx); errors.Is(cause, errOverdue) || errors.Is(cause, ErrClosed) {
 			return cause
@@ -80,7 +80,7 @@ func (x *passage) reason(err error) error {
 	return withoutURL(err)
 }
 
-func (x *passage) classify(cause error) (status, code int, why evidence.Synthetic) {
+func (x *proxiedRequest) classify(cause error) (status, code int, why evidence.Synthetic) {
 	switch {
 	case errors.Is(cause, errOverdue):
 		return http.StatusGatewayTimeout, codeTimeout, evidence.SyntheticTimeout
@@ -98,7 +98,7 @@ func (x *passage) classify(cause error) (status, code int, why evidence.Syntheti
 
 // sentence is what the agent is told. How the runner came to fail at a remote server
 // is no affair of the agent's: errors of the network hold names and addresses.
-func (x *passage) sentence(cause error) string {
+func (x *proxiedRequest) sentence(cause error) string {
 	for _, own := range []error{errOverdue, ErrClosed, errTooLong, errNoMemory, errFlooded, errAgentShare, errRedirect, errStatus, errEncoded, errCut} {
 		if errors.Is(cause, own) {
 			return fmt.Sprintf("server %q: %v", x.Name, cause)
@@ -114,7 +114,7 @@ func (x *passage) sentence(cause error) string {
 // abandon is called when the agent has closed the connection, or its time is over. Up to
 // 2025-11-25 that cancels nothing, and the agent may come back for the rest; from 2026-07-28
 // it cancels the requests.
-func (x *passage) abandon() {
+func (x *proxiedRequest) abandon() {
 	why := evidence.SyntheticCancelled
 	if !x.stateless {
 		x.resumable, why = true, evidence.SyntheticAbandoned

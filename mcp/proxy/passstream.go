@@ -12,7 +12,7 @@ import (
 
 // stream passes an event stream on, event by event, with a comment whenever the
 // server is silent for long.
-func (x *passage) stream(response *http.Response) {
+func (x *proxiedRequest) stream(response *http.Response) {
 	x.Upstream.copyHeaders(x.w.Header(), response.Header)
 	out := startStream(x.w, response.StatusCode, x.proxy.limits.Write)
 	defer out.close()
@@ -67,7 +67,7 @@ type source struct {
 	err    error // why it ended; set before events is closed
 }
 
-func (x *passage) readEvents(body io.Reader) *source {
+func (x *proxiedRequest) readEvents(body io.Reader) *source {
 	s := &source{events: make(chan event), stop: make(chan struct{})}
 	in := newEventReader(body, x.Message, x.proxy.memory)
 	go func() {
@@ -99,7 +99,7 @@ func (s *source) discard() {
 
 // event records the message of an event, and returns what the agent gets of it. It fails
 // where there is no room for the record.
-func (x *passage) event(e event) ([]byte, error) {
+func (x *proxiedRequest) event(e event) ([]byte, error) {
 	x.resumable = x.resumable || e.HasID
 	if len(e.data) == 0 {
 		return e.raw, nil
@@ -127,7 +127,7 @@ func (x *passage) event(e event) ([]byte, error) {
 }
 
 // finish answers what the stream did not, where its end says that it will not.
-func (x *passage) finish(out *eventWriter, err error) {
+func (x *proxiedRequest) finish(out *eventWriter, err error) {
 	cause := x.reason(err)
 	ended := errors.Is(cause, io.EOF) || errors.Is(cause, io.ErrUnexpectedEOF)
 	switch {

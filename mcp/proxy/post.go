@@ -263,7 +263,7 @@ func (s *server) joined(it item, answers [][]byte) (item, wait) {
 }
 
 func (s *server) stream(w http.ResponseWriter, r *http.Request, l *link, ex *exchange, first item, how wait) {
-	ctx, release, err := l.hold(r.Context(), ex.feed)
+	ctx, release, err := l.hold(r.Context(), ex.agentStream)
 	if err != nil {
 		l.abandon(ex)
 		return
@@ -271,8 +271,8 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request, l *link, ex *exc
 	defer release()
 	stream := openStream(w, s.proxy.limits.Write)
 	defer stream.close()
-	begun := how == took && stream.next(ex.feed, first) || how == idled && stream.silent(ex.feed)
-	if !begun || !stream.copy(ctx, ex.feed, s.proxy.limits.Idle) {
+	begun := how == took && stream.next(ex.agentStream, first) || how == idled && stream.silent(ex.agentStream)
+	if !begun || !stream.copy(ctx, ex.agentStream, s.proxy.limits.Idle) {
 		l.abandon(ex)
 	}
 }

@@ -41,7 +41,7 @@ type httpProbe struct {
 func (p *prober) askHTTP(ctx context.Context, era Era) (ServerInfo, error) {
 	h := &httpProbe{prober: p, up: p.server.Upstream, era: era}
 	defer h.leave(ctx)
-	return p.interview(ctx, era, h)
+	return p.handshake(ctx, era, h)
 }
 
 // ask posts a request, the first one again while the server may still be starting.

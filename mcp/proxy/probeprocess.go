@@ -24,7 +24,7 @@ func (p *prober) askProcess(ctx context.Context, era Era) (ServerInfo, error) {
 		return ServerInfo{}, err
 	}
 	defer leave()
-	return p.interview(ctx, era, t)
+	return p.handshake(ctx, era, t)
 }
 
 // converse begins a conversation with the process that launch starts. leave sees it

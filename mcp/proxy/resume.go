@@ -22,7 +22,7 @@ type holder struct {
 
 // hold makes the caller the one who sends f, when whoever did has ended. The
 // context ends when another takes over; release must be called.
-func (l *link) hold(ctx context.Context, f *feed) (_ context.Context, release func(), err error) {
+func (l *link) hold(ctx context.Context, f *agentStream) (_ context.Context, release func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	mine := &holder{end: cancel, gone: make(chan struct{})}
 	l.mu.Lock()
@@ -51,7 +51,7 @@ func (l *link) await(ctx context.Context, h *holder) error {
 	}
 }
 
-func (l *link) release(f *feed, h *holder) {
+func (l *link) release(f *agentStream, h *holder) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	h.end()
@@ -83,17 +83,17 @@ func (l *link) retire(ex *exchange) {
 // detach has what ex is still sent kept in the journal, where its agent can
 // resume it, and says whether it can. l.mu is held.
 func (l *link) detach(ex *exchange) bool {
-	if !ex.feed.canResume() {
+	if !ex.agentStream.canResume() {
 		return false
 	}
 	ex.detached = true
 	for {
-		it, how := ex.feed.queue.take()
+		it, how := ex.agentStream.queue.take()
 		if how != took {
 			return true
 		}
-		ex.feed.sending(it)
-		ex.feed.queue.done(it)
+		ex.agentStream.sending(it)
+		ex.agentStream.queue.done(it)
 	}
 }
 
@@ -101,21 +101,21 @@ func (l *link) detach(ex *exchange) bool {
 // it must send first; ex is nil for the session's own stream and one that has
 // ended.
 func (l *link) resume(ctx context.Context, after eventID) (r resumption, err error) {
-	r = resumption{ctx: ctx, release: func() {}, feed: l.own}
+	r = resumption{ctx: ctx, release: func() {}, stream: l.own}
 	if after.stream != ownStream {
 		l.mu.Lock()
 		r.ex = l.streams[after.stream]
 		l.mu.Unlock()
-		r.feed = nil
+		r.stream = nil
 	}
 	if r.ex != nil {
-		r.feed = r.ex.feed
+		r.stream = r.ex.agentStream
 	}
-	if r.feed != nil {
-		if !r.feed.canResume() {
+	if r.stream != nil {
+		if !r.stream.canResume() {
 			return r, errNoEvent
 		}
-		if r.ctx, r.release, err = l.hold(ctx, r.feed); err != nil {
+		if r.ctx, r.release, err = l.hold(ctx, r.stream); err != nil {
 			return r, err
 		}
 	}
@@ -134,7 +134,7 @@ func (l *link) resume(ctx context.Context, after eventID) (r resumption, err err
 func (l *link) reattach(r *resumption, after eventID) (known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if r.missed, known = l.journal.since(after, r.feed); known && r.ex != nil {
+	if r.missed, known = l.journal.since(after, r.stream); known && r.ex != nil {
 		r.ex.detached = false
 	}
 	return known
@@ -144,8 +144,8 @@ func (l *link) reattach(r *resumption, after eventID) (known bool) {
 type resumption struct {
 	ctx     context.Context
 	release func()
-	ex      *exchange // nil for the session's own stream, and for one that has ended
-	feed    *feed     // nil for one that has ended
+	ex      *exchange    // nil for the session's own stream, and for one that has ended
+	stream  *agentStream // nil for one that has ended
 	missed  []sentEvent
 }
 
@@ -188,8 +188,8 @@ func (s *server) getAgain(w http.ResponseWriter, r *http.Request, l *link) {
 		l.recordLate(e.late)
 		whole = whole && stream.message(e.id.String(), e.raw)
 	}
-	if again.feed != nil {
-		whole = whole && stream.copy(again.ctx, again.feed, s.proxy.limits.Idle)
+	if again.stream != nil {
+		whole = whole && stream.copy(again.ctx, again.stream, s.proxy.limits.Idle)
 	}
 	if !whole && again.ex != nil {
 		l.abandon(again.ex)

@@ -261,7 +261,7 @@ func TestJournalIsBounded(t *testing.T) {
 func TestJournal(t *testing.T) {
 	memory := bounded.NewBudget(10)
 	j := &journal{max: 3, memory: memory}
-	f := &feed{journal: j, stream: 4}
+	f := &agentStream{journal: j, stream: 4}
 	for range 5 {
 		f.sending(item{raw: []byte("ab")})
 	}
@@ -278,7 +278,7 @@ func TestJournal(t *testing.T) {
 		{5, false, 0, true}, {2, false, 3, true}, {1, false, 0, false}, {6, false, 0, false},
 	}
 	for _, tt := range tests {
-		var live *feed
+		var live *agentStream
 		if tt.live {
 			live = f
 		}

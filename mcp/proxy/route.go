@@ -145,7 +145,7 @@ func (l *link) routeAnswers(line []byte, answers []message, late *evidence.Frame
 	var status int
 	var failed bool
 	for _, answer := range answers {
-		l.owed.drop(answer.id.Key)
+		l.lateIDs.drop(answer.id.Key)
 		ex := l.pending[answer.id.Key]
 		if ex == nil {
 			if answer.id.Key == "" && len(l.order) == 1 {

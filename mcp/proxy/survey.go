@@ -35,10 +35,10 @@ func lists(k catalog.Kind) (method, at string) {
 }
 
 // Offer is what the server said of itself when the conversation began, without lists.
-func (q *Inquiry) Offer() catalog.Offer {
+func (q *ClientSession) Offer() catalog.Catalog {
 	hello, _ := jsonrpc.Read(q.hello)
 	result := hello.Result
-	return catalog.Offer{
+	return catalog.Catalog{
 		Server:       catalog.Server{Name: q.info.Name, Version: q.info.Version, Protocol: q.info.ProtocolVersion},
 		Instructions: jsontext.Text(jsontext.Member(result, "instructions")),
 		Capabilities: capabilitiesOf(result),
@@ -57,7 +57,7 @@ func capabilitiesOf(result []byte) json.RawMessage {
 
 // List asks for a list, page by page, as far as it goes within the bounds of this
 // package and of ctx; why it goes no further is in the list.
-func (q *Inquiry) List(ctx context.Context, k catalog.Kind) catalog.List {
+func (q *ClientSession) List(ctx context.Context, k catalog.Kind) catalog.List {
 	l, err := q.list(ctx, q.era, q.talk, k)
 	if err != nil {
 		l.Partial = why(err)
@@ -65,14 +65,14 @@ func (q *Inquiry) List(ctx context.Context, k catalog.Kind) catalog.List {
 	return l
 }
 
-// Read asks for a resource, and Get for a prompt; see [Inquiry.Call]. Arguments are an
+// Read asks for a resource, and Get for a prompt; see [ClientSession.Call]. Arguments are an
 // object, or nothing.
-func (q *Inquiry) Read(ctx context.Context, uri string) (Reply, error) {
+func (q *ClientSession) Read(ctx context.Context, uri string) (Reply, error) {
 	text, _ := json.Marshal(uri)
 	return q.put(ctx, "resources/read", `"uri":`+string(text))
 }
 
-func (q *Inquiry) Get(ctx context.Context, prompt string, arguments json.RawMessage) (Reply, error) {
+func (q *ClientSession) Get(ctx context.Context, prompt string, arguments json.RawMessage) (Reply, error) {
 	name, _ := json.Marshal(prompt)
 	params := []string{`"name":` + string(name)}
 	if len(arguments) > 0 {
@@ -83,7 +83,7 @@ func (q *Inquiry) Get(ctx context.Context, prompt string, arguments json.RawMess
 
 // Listen hears the server while nothing is asked of it, until ctx ends. The error says
 // how it ended before that.
-func (q *Inquiry) Listen(ctx context.Context) error { return q.talk.listen(ctx) }
+func (q *ClientSession) Listen(ctx context.Context) error { return q.talk.listen(ctx) }
 
 // list is a list of the server's. The error is of the conversation; what the server
 // did not answer well is in the list.

@@ -47,7 +47,7 @@ func (l listing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // inspecting opens a conversation that is recorded.
-func inspecting(t *testing.T, rec Recorder, s Server) *Inquiry {
+func inspecting(t *testing.T, rec Recorder, s Server) *ClientSession {
 	t.Helper()
 	q, err := Inspect(t.Context(), rec, quick(), s)
 	if err != nil {

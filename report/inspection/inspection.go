@@ -82,8 +82,8 @@ type Server struct {
 	Evidence string `json:"evidence"`
 
 	// Failed is why the server could not be asked; then it offers nothing here.
-	Failed string        `json:"failed,omitempty"`
-	Offer  catalog.Offer `json:"offer"`
+	Failed string          `json:"failed,omitempty"`
+	Offer  catalog.Catalog `json:"offer"`
 	// Tokens are what tools take of a model's context, estimated as [results.Listed] does.
 	Tokens  int                  `json:"tokens_estimate"`
 	Marks   finding.Marks        `json:"marks"`

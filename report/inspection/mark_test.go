@@ -14,7 +14,7 @@ func TestMark(t *testing.T) {
 	t.Parallel()
 	listing := func(name, description string) Server {
 		raw := []byte(`{"name":"` + name + `","description":"` + description + `"}`)
-		return Server{Name: name, Offer: catalog.Offer{Lists: []catalog.List{{Kind: catalog.Tools, Entries: []catalog.Entry{catalog.NewEntry(catalog.Tools, raw)}}}}}
+		return Server{Name: name, Offer: catalog.Catalog{Lists: []catalog.List{{Kind: catalog.Tools, Entries: []catalog.Entry{catalog.NewEntry(catalog.Tools, raw)}}}}}
 	}
 	r := Report{Servers: []Server{
 		listing("send_mail", "Sends mail; send_mail takes an address."),
@@ -36,7 +36,7 @@ func TestMarkOfDuplicate(t *testing.T) {
 	for _, description := range []string{"Adds.", "Removes."} {
 		l.Entries = append(l.Entries, catalog.NewEntry(l.Kind, []byte(`{"name":"change","description":"`+description+`"}`)))
 	}
-	r := Report{Servers: []Server{{Name: "s", Remote: true, Offer: catalog.Offer{Lists: []catalog.List{l}}}}}
+	r := Report{Servers: []Server{{Name: "s", Remote: true, Offer: catalog.Catalog{Lists: []catalog.List{l}}}}}
 	r.Mark()
 	var page strings.Builder
 	if err := Print(&page, r, Options{}); err != nil {

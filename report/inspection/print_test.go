@@ -28,7 +28,7 @@ func reportOf(text string) Report {
 	s := Server{
 		Name: "s", Config: mcpconfig.Server{Command: "run", Args: []string{text}}, Transport: "stdio",
 		Image: &Image{Ref: "image", ID: "sha256:1"}, Package: &Package{Request: text, Version: text},
-		Offer:  catalog.Offer{Server: catalog.Server{Name: text, Version: text, Protocol: text}, Instructions: text},
+		Offer:  catalog.Catalog{Server: catalog.Server{Name: text, Version: text, Protocol: text}, Instructions: text},
 		Tokens: 3, Drift: []catalog.Difference{{Kind: catalog.Tools, Key: text, What: catalog.Added}},
 		Pin: &PinCheck{Lock: text, Differences: []catalog.Difference{{Kind: catalog.Prompts, Key: text, What: catalog.Removed}}}, Asked: map[string]int{text: 2},
 		Answers: []Answered{{Exercise: Exercise{What: Call, Name: text}, Outcome: evidence.OutcomeOK, Answer: quoted, Message: text}},
@@ -120,7 +120,7 @@ func TestHostileNesting(t *testing.T) {
 			raw := json.RawMessage(`{"name":"a","inputSchema":` + schema + `}`)
 			l.Entries, l.Bytes = append(l.Entries, catalog.NewEntry(l.Kind, raw)), l.Bytes+len(raw)
 		}
-		r := Report{Servers: []Server{{Name: "s", Remote: true, Offer: catalog.Offer{Lists: []catalog.List{l}}}}}
+		r := Report{Servers: []Server{{Name: "s", Remote: true, Offer: catalog.Catalog{Lists: []catalog.List{l}}}}}
 		doc, err := r.Document()
 		if err != nil || len(doc) > l.Bytes+10_000 {
 			t.Errorf("%s: %d bytes of %d, %v", name, len(doc), l.Bytes, err)

@@ -35,7 +35,7 @@ type agentWork struct {
 
 // run runs the agent to its end or its time limit. An agent that was started is returned
 // also where something failed.
-func (w *agentWork) run(ctx context.Context) (*attendance, error) {
+func (w *agentWork) run(ctx context.Context) (*agentProcess, error) {
 	l, err := w.plan.Launch(w.sandbox.Layout(sandbox.Agent), w.found)
 	if err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func (w *agentWork) run(ctx context.Context) (*attendance, error) {
 // judge decides whose end it was. What somebody else ended, by way of the engine or
 // with it, is returned. All else is the agent's: no agent may choose not to be graded,
 // so its own box is its to look after. A limit that it ran into says more than how it ended.
-func (w *agentWork) judge(ctx context.Context, a *attendance, took span) error {
+func (w *agentWork) judge(ctx context.Context, a *agentProcess, took span) error {
 	if err := w.foreignEnding(ctx); err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (w *agentWork) blameGuest(e sandbox.Exit) {
 
 // exited is what to say of an agent that ended badly by itself. One that is
 // somebody's program and said nothing may never have come up.
-func (w *agentWork) exited(a *attendance) error {
+func (w *agentWork) exited(a *agentProcess) error {
 	err := fmt.Errorf("the agent exited with code %d", a.exit.Code)
 	if adapted := w.plan.Agent.Adapted; adapted != nil && adapted.ExitCodes[a.exit.Code] != "" {
 		err = fmt.Errorf("%w: %s", err, adapted.ExitCodes[a.exit.Code])
@@ -170,7 +170,7 @@ type breach struct {
 // breaches are the limits that the agent ran into, the one that ended it first. To be
 // ended by the kernel for want of memory, or by us for what it wrote, shows as a
 // signal otherwise.
-func (w *agentWork) breaches(ctx context.Context, a *attendance) []breach {
+func (w *agentWork) breaches(ctx context.Context, a *agentProcess) []breach {
 	var all []breach
 	for _, o := range []*output{a.stdout, a.stderr} {
 		if o.isOver() {
@@ -191,8 +191,8 @@ func (w *agentWork) breaches(ctx context.Context, a *attendance) []breach {
 	return all
 }
 
-// attendance is an agent under way: it is fed, and what it says is kept.
-type attendance struct {
+// agentProcess is an agent under way: it is fed, and what it says is kept.
+type agentProcess struct {
 	agent          process.Process
 	stdout, stderr *output
 	ended          chan struct{} // closed when it has ended and its output is kept
@@ -204,8 +204,8 @@ type attendance struct {
 	kept error // what of its output could not be written
 }
 
-func attend(agent process.Process, stdin []byte, stdout, stderr *output) *attendance {
-	a := &attendance{agent: agent, stdout: stdout, stderr: stderr, ended: make(chan struct{}), flooded: make(chan struct{})}
+func attend(agent process.Process, stdin []byte, stdout, stderr *output) *agentProcess {
+	a := &agentProcess{agent: agent, stdout: stdout, stderr: stderr, ended: make(chan struct{}), flooded: make(chan struct{})}
 	flood := sync.OnceFunc(func() { close(a.flooded) })
 	stdout.flood, stderr.flood = flood, flood
 	go a.see(stdin)
@@ -213,7 +213,7 @@ func attend(agent process.Process, stdin []byte, stdout, stderr *output) *attend
 }
 
 // see lasts as long as the agent, or its sandbox.
-func (a *attendance) see(stdin []byte) {
+func (a *agentProcess) see(stdin []byte) {
 	defer close(a.ended)
 	a.exit, a.err = process.Attend(a.agent, stdin, a.stdout, a.stderr)
 	a.kept = errors.Join(a.stdout.close(), a.stderr.close())
@@ -235,7 +235,7 @@ const (
 // may write, once what it needs is lost, or once it has nothing more to get of models, it
 // is asked to, then made to; where that
 // does nothing either its box is beyond us, and await returns all the same.
-func (a *attendance) await(limit context.Context, lost, exhausted <-chan struct{}) span {
+func (a *agentProcess) await(limit context.Context, lost, exhausted <-chan struct{}) span {
 	var took span
 	select {
 	case <-a.ended:
@@ -259,7 +259,7 @@ func (a *attendance) await(limit context.Context, lost, exhausted <-chan struct{
 	return took
 }
 
-func (a *attendance) endsWithin(d time.Duration) bool {
+func (a *agentProcess) endsWithin(d time.Duration) bool {
 	select {
 	case <-a.ended:
 		return true

@@ -34,7 +34,7 @@ func (w *agentWork) startAgent(ctx context.Context, first plan.Launch, talk *tal
 	next := func(said []byte) (string, bool) { return talk.over(ctx, said) }
 	if agents.IsOurs(a.Executor) {
 		p, err := w.sandbox.Start(ctx, sandbox.Agent, first.Process)
-		return &dialogue{Process: p, next: next, stop: stop, said: &bounded.Head{Limit: a.OutputLimit()}}, err
+		return &promptedProcess{Process: p, next: next, stop: stop, said: &bounded.Head{Limit: a.OutputLimit()}}, err
 	}
 	c := &conversation{done: make(chan struct{}), next: next, stop: stop, limit: a.OutputLimit()}
 	c.again = func(prompt string) (process.Process, []byte, error) {
@@ -58,9 +58,9 @@ func (w *agentWork) startAgent(ctx context.Context, first plan.Launch, talk *tal
 	return c, err
 }
 
-// dialogue is an agent of ours in a conversation. Where it says that a turn is over it gets
+// promptedProcess is an agent of ours in a conversation. Where it says that a turn is over it gets
 // the next prompt, or the end of its stdin.
-type dialogue struct {
+type promptedProcess struct {
 	process.Process
 	next func(said []byte) (prompt string, ok bool)
 	stop context.CancelFunc
@@ -70,11 +70,11 @@ type dialogue struct {
 }
 
 // Stdin takes what the agent is started with, and stays open for further prompts.
-func (d *dialogue) Stdin() io.WriteCloser { return stayingOpen{d.Process.Stdin()} }
+func (d *promptedProcess) Stdin() io.WriteCloser { return stayingOpen{d.Process.Stdin()} }
 
-func (d *dialogue) Stdout() io.Reader { return d }
+func (d *promptedProcess) Stdout() io.Reader { return d }
 
-func (d *dialogue) Read(p []byte) (int, error) {
+func (d *promptedProcess) Read(p []byte) (int, error) {
 	for {
 		n, err := len(d.rest), error(nil)
 		if n > 0 {
@@ -99,7 +99,7 @@ func (d *dialogue) Read(p []byte) (int, error) {
 
 // answer gives the agent its next prompt. One that does not read it is not waited for: what
 // it is given fits into a pipe or is read by a program of ours.
-func (d *dialogue) answer() {
+func (d *promptedProcess) answer() {
 	stdin := d.Process.Stdin()
 	prompt, ok := d.next(d.said.Bytes())
 	line, err := json.Marshal(prompt)
@@ -110,12 +110,12 @@ func (d *dialogue) answer() {
 	go func() { _, _ = stdin.Write(append(line, '\n')) }()
 }
 
-func (d *dialogue) Signal(s process.Signal) error {
+func (d *promptedProcess) Signal(s process.Signal) error {
 	d.stop()
 	return d.Process.Signal(s)
 }
 
-func (d *dialogue) Wait() (process.Exit, error) {
+func (d *promptedProcess) Wait() (process.Exit, error) {
 	defer d.stop()
 	defer func() { _ = d.Process.Stdin().Close() }()
 	return d.Process.Wait()

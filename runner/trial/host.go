@@ -43,9 +43,9 @@ type host struct {
 	upstream *proxy.Upstream // where it speaks HTTP; else nil
 	idle     func()          // closes connections that nobody uses; nil where none are kept
 	services *auxiliaries
-	outlet   *egress.Carrier // nil where it may reach nothing outside
-	unpinned unpinned        // set by the probe
-	mocked   func(string)    // is told of calls that a mock has no response for; nil for a real server
+	outlet   *egress.Proxy // nil where it may reach nothing outside
+	unpinned unpinned      // set by the probe
+	mocked   func(string)  // is told of calls that a mock has no response for; nil for a real server
 }
 
 // startHost starts the services of a server, puts the server's files into its box,
@@ -53,7 +53,7 @@ type host struct {
 // each session, and a remote one is there. What happens meanwhile goes to rec, and
 // what is written to the outputs that output names. The host is there to be stopped
 // also where it failed.
-func startHost(ctx context.Context, sb sandbox.Sandbox, s plan.Server, limits egress.Limits, rec overseer, output func(string) io.Writer) (_ *host, err error) {
+func startHost(ctx context.Context, sb sandbox.Sandbox, s plan.Server, limits egress.Limits, rec outsideRecorder, output func(string) io.Writer) (_ *host, err error) {
 	h := &host{plan: s, sandbox: sb, services: &auxiliaries{server: s.Name, sandbox: sb, rec: rec}}
 	if s.Mock != nil {
 		h.mocked = func(message string) { rec.Event(evidence.Event{Kind: "mock", Where: s.Name, Message: message}) }

@@ -45,9 +45,9 @@ func Inspect(ctx context.Context, backend Backend, t *plan.Trial, dir evidence.D
 	}
 	r := newRecording(t, rec, Options{Backend: backend, Secrets: o.Secrets, Weak: o.Weak})
 	s, up := t.Servers[0], &running{}
-	l := &looker{InspectOptions: o, found: inspection.Server{
+	l := &inspected{InspectOptions: o, found: inspection.Server{
 		Name: s.Name, Config: s.Config, Transport: s.Transport, Remote: s.Remote,
-		Offer: catalog.Offer{Lists: []catalog.List{}},
+		Offer: catalog.Catalog{Lists: []catalog.List{}},
 	}}
 	err = errors.Join(l.inspect(ctx, r, up), up.takeDown(ctx), rec.Close())
 	r.record.Ended = rec.Now()
@@ -59,16 +59,16 @@ func Inspect(ctx context.Context, backend Backend, t *plan.Trial, dir evidence.D
 	return l.found, errors.Join(err, failed)
 }
 
-// looker looks at one server.
-type looker struct {
+// inspected looks at one server.
+type inspected struct {
 	InspectOptions
 	found inspection.Server
 }
 
-func (l *looker) clean() cleaner { return cleaner{l.Secrets} }
+func (l *inspected) clean() cleaner { return cleaner{l.Secrets} }
 
 // inspect is the life of a server that is looked at.
-func (l *looker) inspect(ctx context.Context, r *recording, up *running) (err error) {
+func (l *inspected) inspect(ctx context.Context, r *recording, up *running) (err error) {
 	stands := &stage{recording: r, servers: newServers(r)}
 	if stands.sandbox, err = r.o.Backend.Open(ctx, r.plan, r.rec.Event); err != nil {
 		return err
@@ -82,7 +82,7 @@ func (l *looker) inspect(ctx context.Context, r *recording, up *running) (err er
 	h, err := startHost(ctx, stands.sandbox, s, r.plan.EgressLimits, r.observer(), stands.servers.output)
 	stands.servers.hosts = []*host{h}
 	if err == nil {
-		var q *proxy.Inquiry
+		var q *proxy.ClientSession
 		if q, err = proxy.Inspect(ctx, r.rec, proxy.Limits{}, h.server(stands.servers.output(s.Name))); err == nil {
 			defer q.Close()
 			l.look(ctx, q)
@@ -97,7 +97,7 @@ func (l *looker) inspect(ctx context.Context, r *recording, up *running) (err er
 }
 
 // look asks a server for what it has, at the begin and at the end.
-func (l *looker) look(ctx context.Context, q *proxy.Inquiry) {
+func (l *inspected) look(ctx context.Context, q *proxy.ClientSession) {
 	o := l.clean().offer(q.Offer())
 	for _, kind := range catalog.Kinds() {
 		o.Lists = append(o.Lists, l.list(ctx, q, kind))
@@ -116,7 +116,7 @@ func (l *looker) look(ctx context.Context, q *proxy.Inquiry) {
 }
 
 // again is an offer with those lists as they are now that were whole.
-func (l *looker) again(ctx context.Context, q *proxy.Inquiry, o catalog.Offer) catalog.Offer {
+func (l *inspected) again(ctx context.Context, q *proxy.ClientSession, o catalog.Catalog) catalog.Catalog {
 	o.Lists = slices.Clone(o.Lists)
 	for i, list := range o.Lists {
 		if list.Partial == "" {
@@ -127,20 +127,20 @@ func (l *looker) again(ctx context.Context, q *proxy.Inquiry, o catalog.Offer) c
 }
 
 // list is a list of the server's, without secrets.
-func (l *looker) list(ctx context.Context, q *proxy.Inquiry, kind catalog.Kind) catalog.List {
+func (l *inspected) list(ctx context.Context, q *proxy.ClientSession, kind catalog.Kind) catalog.List {
 	ctx, cancel := l.patiently(ctx)
 	defer cancel()
 	return l.clean().list(q.List(ctx, kind))
 }
 
-func (l *looker) patiently(ctx context.Context) (context.Context, context.CancelFunc) {
+func (l *inspected) patiently(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, l.Patience, fmt.Errorf("%v have passed", l.Patience))
 }
 
 // maxDepth is how deep an answer is nested at the most that a report has.
 const maxDepth = 100
 
-func (l *looker) exercise(ctx context.Context, q *proxy.Inquiry, e inspection.Exercise) inspection.Answered {
+func (l *inspected) exercise(ctx context.Context, q *proxy.ClientSession, e inspection.Exercise) inspection.Answered {
 	ctx, cancel := l.patiently(ctx)
 	defer cancel()
 	var reply proxy.Reply

@@ -19,16 +19,16 @@ import (
 // observer records what happens in a trial, and looks for canaries in it.
 type observer struct {
 	*evidence.Recorder
-	lookout *lookout
-	calls   *callWatch
-	shares  Shares
-	acted   *atomic.Bool // set when the agent calls a tool
+	canaries *canaryScanner
+	calls    *callWatch
+	shares   Shares
+	acted    *atomic.Bool // set when the agent calls a tool
 }
 
 // Frame implements proxy.Recorder.
 func (o observer) Frame(f evidence.Frame) int64 {
 	number := o.Recorder.Frame(f)
-	o.lookout.frame(f, number)
+	o.canaries.frame(f, number)
 	return number
 }
 
@@ -38,7 +38,7 @@ func (o observer) Event(e evidence.Event) {
 	if !slices.Contains([]string{"dns", "egress", "stdout_noise"}, e.Kind) || o.shareOf(e.Where).Take(2*evidence.CostOf([]byte(e.Message))) {
 		o.Recorder.Event(e)
 	}
-	o.lookout.event(e)
+	o.canaries.event(e)
 }
 
 // shareOf is the share of who lives in a box; nil, which has no end, for nobody's.
@@ -67,15 +67,15 @@ func (o observer) Called(server, tool string) (over func()) {
 }
 
 // Named implements overseer.
-func (o observer) Named(box, host string) { o.lookout.named(box, evidence.ByEgress, host) }
+func (o observer) Named(box, host string) { o.canaries.named(box, evidence.ByEgress, host) }
 
 // Tap implements overseer.
 func (o observer) Tap(box, host string) io.Writer {
-	return o.lookout.outgoing(func(found canary.Found) { o.lookout.left(box, host, found) })
+	return o.canaries.outgoing(func(found canary.Found) { o.canaries.left(box, host, found) })
 }
 
-// overseer takes what happens in a box, and what leaves it for hosts outside.
-type overseer interface {
+// outsideRecorder takes what happens in a box, and what leaves it for hosts outside.
+type outsideRecorder interface {
 	proxy.Recorder
 	// Named gets the host of each attempt to leave, also of those that have no event of
 	// their own.

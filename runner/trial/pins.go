@@ -43,7 +43,7 @@ func (u unpinned) String() string {
 // survey compares what a pinned server offers, in a session of the runner's own.
 func (s *servers) survey(ctx context.Context, h *host) unpinned {
 	clean := cleaner{s.o.Secrets}
-	q, err := proxy.Inquire(ctx, proxy.Limits{}, h.server(s.output(h.plan.Name)))
+	q, err := proxy.OpenClientSession(ctx, proxy.Limits{}, h.server(s.output(h.plan.Name)))
 	if err != nil {
 		return unpinned{untold: clean.error(err)}
 	}
@@ -135,7 +135,7 @@ const maxPinEvent = 100
 type cleaner struct{ secrets *redact.Set }
 
 // offer is o without secrets; its lists are for [cleaner.list].
-func (c cleaner) offer(o catalog.Offer) catalog.Offer {
+func (c cleaner) offer(o catalog.Catalog) catalog.Catalog {
 	for _, text := range []*string{&o.Server.Name, &o.Server.Version, &o.Server.Protocol, &o.Instructions} {
 		*text = c.text(*text)
 	}

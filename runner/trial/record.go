@@ -21,15 +21,15 @@ import (
 // recording is the evidence of a trial while it is made: the plan, what is on record so far,
 // and where more of it goes.
 type recording struct {
-	o       Options
-	plan    *plan.Trial
-	turn    int // of the checkpoint that this is; 0 for the trial itself
-	rec     *evidence.Recorder
-	record  evidence.Trial
-	shares  Shares   // of what is recorded
-	lookout *lookout // for canaries; nil where there are none
-	calls   *callWatch
-	acted   atomic.Bool // the agent said something, asked a model or called a tool
+	o        Options
+	plan     *plan.Trial
+	turn     int // of the checkpoint that this is; 0 for the trial itself
+	rec      *evidence.Recorder
+	record   evidence.Trial
+	shares   Shares         // of what is recorded
+	canaries *canaryScanner // for canaries; nil where there are none
+	calls    *callWatch
+	acted    atomic.Bool // the agent said something, asked a model or called a tool
 }
 
 func newRecording(t *plan.Trial, rec *evidence.Recorder, o Options) *recording {
@@ -128,7 +128,7 @@ func (r *recording) keepFinal() {
 
 // observer records what happens in the trial.
 func (r *recording) observer() observer {
-	return observer{r.rec, r.lookout, r.calls, r.shares, &r.acted}
+	return observer{r.rec, r.canaries, r.calls, r.shares, &r.acted}
 }
 
 // outputTooLarge blames the agent: graders cannot judge half an output.

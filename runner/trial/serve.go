@@ -99,7 +99,7 @@ type endpoints struct {
 	proxy    *proxy.Proxy  // nil until it is opened, and once it was drained
 	models   *modelGateway // nil where no model is asked, too
 	commands *commands
-	outlet   *egress.Carrier // nil where the agent may reach nothing outside
+	outlet   *egress.Proxy // nil where the agent may reach nothing outside
 	serving  sync.WaitGroup
 }
 
@@ -202,7 +202,7 @@ func (e *endpoints) exhausted() <-chan struct{} {
 
 // at is who answers at a place: models under their host's name, and servers else.
 func (e *endpoints) at(place sandbox.Endpoint) http.Handler {
-	servers := e.lookout.requests(e.only(place), e.proxy.Handler(e.only(place)))
+	servers := e.canaries.requests(e.only(place), e.proxy.Handler(e.only(place)))
 	if !e.plan.AsksRunner() {
 		return servers
 	}
@@ -265,7 +265,7 @@ func (nobody) Now() time.Time { return time.Now() }
 
 // openOutlet lets the programs of a box reach what the eval allows; nil where that is
 // nothing. It lasts until its Close.
-func openOutlet(ctx context.Context, sb sandbox.Sandbox, box string, allowed []mcpconfig.Destination, limits egress.Limits, rec overseer) (*egress.Carrier, error) {
+func openOutlet(ctx context.Context, sb sandbox.Sandbox, box string, allowed []mcpconfig.Destination, limits egress.Limits, rec outsideRecorder) (*egress.Proxy, error) {
 	if len(allowed) == 0 {
 		return nil, nil
 	}

@@ -20,11 +20,11 @@ import (
 // servers are those of a trial, with their services: programs, and what they write.
 type servers struct {
 	*recording
-	hosts   []*host              // in the order of the plan; nil for one that did not come up
-	proxied []proxy.Server       // the same, as the proxy knows them
-	keepers map[string]*keeper   // of those whose processes graders ask, by name
-	outputs map[string]io.Writer // of servers and services
-	logs    []io.Closer
+	hosts     []*host              // in the order of the plan; nil for one that did not come up
+	proxied   []proxy.Server       // the same, as the proxy knows them
+	retainers map[string]*retainer // of those whose processes graders ask, by name
+	outputs   map[string]io.Writer // of servers and services
+	logs      []io.Closer
 
 	mu     sync.Mutex
 	shared []*instance // those of them that the run owns; guarded by mu
@@ -108,11 +108,11 @@ func (s *servers) await(ctx context.Context) error {
 
 // advised is err with what a sandbox knows of the box that it comes from.
 func advised(sb sandbox.Sandbox, box string, err error) error {
-	adviser, ok := sb.(sandbox.Adviser)
+	adviser, ok := sb.(sandbox.Hinter)
 	if !ok {
 		return err
 	}
-	if advice := adviser.Advice(box); advice != "" {
+	if advice := adviser.Hint(box); advice != "" {
 		return fmt.Errorf("%w\nnote: %s", err, advice)
 	}
 	return err
@@ -161,13 +161,13 @@ func (s *servers) output(name string) io.Writer { return s.outputs[name] }
 
 // keepAsked has the processes of servers kept that graders ask.
 func (s *servers) keepAsked() {
-	s.keepers = map[string]*keeper{}
+	s.retainers = map[string]*retainer{}
 	asked := s.asks(evidence.StepCall)
 	for i, h := range s.hosts {
 		for _, ask := range asked {
 			name := ask.What.(evidence.CallAsk).Server
-			if h.plan.Name == name && h.plan.Transport == mcpconfig.Stdio && s.keepers[name] == nil {
-				s.proxied[i], s.keepers[name] = keeping(s.proxied[i])
+			if h.plan.Name == name && h.plan.Transport == mcpconfig.Stdio && s.retainers[name] == nil {
+				s.proxied[i], s.retainers[name] = keeping(s.proxied[i])
 			}
 		}
 	}
@@ -176,7 +176,7 @@ func (s *servers) keepAsked() {
 // closeKeepers ends what was kept of servers.
 func (s *servers) closeKeepers() {
 	var all sync.WaitGroup
-	for _, k := range s.keepers {
+	for _, k := range s.retainers {
 		all.Go(k.close)
 	}
 	all.Wait()

@@ -257,13 +257,13 @@ func (i *instance) die(why string) {
 
 // An instance records what happens to its server with every trial at work. Where there is
 // none, the next one gets it.
-var _ overseer = (*instance)(nil)
+var _ outsideRecorder = (*instance)(nil)
 
 // lookOutAs has the instance look for what a trial looks for. It is called once, before
 // anything happens.
 func (i *instance) lookOutAs(user *servers) {
-	if user.lookout != nil {
-		i.canaries, i.idle.lookout = user.lookout.set, user.lookout.telling(&i.idle)
+	if user.canaries != nil {
+		i.canaries, i.idle.canaries = user.canaries.set, user.canaries.telling(&i.idle)
 	}
 }
 
@@ -273,7 +273,7 @@ func (i *instance) Frame(evidence.Frame) int64 { return 0 }
 
 // Event implements proxy.Recorder.
 func (i *instance) Event(e evidence.Event) {
-	i.tell(func(rec eventRecorder, l *lookout) {
+	i.tell(func(rec eventRecorder, l *canaryScanner) {
 		rec.Event(e)
 		l.event(e)
 	})
@@ -281,18 +281,18 @@ func (i *instance) Event(e evidence.Event) {
 
 // Named implements overseer.
 func (i *instance) Named(box, host string) {
-	i.tell(func(_ eventRecorder, l *lookout) { l.named(box, evidence.ByEgress, host) })
+	i.tell(func(_ eventRecorder, l *canaryScanner) { l.named(box, evidence.ByEgress, host) })
 }
 
 // tell has something told to every trial at work.
-func (i *instance) tell(one func(eventRecorder, *lookout)) {
+func (i *instance) tell(one func(eventRecorder, *canaryScanner)) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for user := range i.users {
-		one(user.rec, user.lookout)
+		one(user.rec, user.canaries)
 	}
 	if len(i.users) == 0 {
-		one(&i.idle, i.idle.lookout)
+		one(&i.idle, i.idle.canaries)
 	}
 }
 
@@ -304,7 +304,7 @@ func (i *instance) Tap(box, host string) io.Writer {
 		return io.Discard
 	}
 	return &sharedTap{instance: i, through: i.canaries.Writer(func(found canary.Found) {
-		i.tell(func(_ eventRecorder, l *lookout) { l.left(box, host, found) })
+		i.tell(func(_ eventRecorder, l *canaryScanner) { l.left(box, host, found) })
 	})}
 }
 
@@ -341,9 +341,9 @@ const maxKept = 2000
 // idle keeps what happens to a server while no trial is at work, and looks for canaries
 // in it.
 type idle struct {
-	lookout *lookout // nil where the run has no canaries
-	kept    []evidence.Event
-	dropped map[string]int // by kind
+	canaries *canaryScanner // nil where the run has no canaries
+	kept     []evidence.Event
+	dropped  map[string]int // by kind
 }
 
 // Event implements eventRecorder.
@@ -371,5 +371,5 @@ func (k *idle) hand(rec eventRecorder) {
 			Data: map[string]any{"untold": n, "untold_before": n},
 		})
 	}
-	k.kept, k.dropped, k.lookout = nil, nil, k.lookout.telling(k)
+	k.kept, k.dropped, k.canaries = nil, nil, k.canaries.telling(k)
 }

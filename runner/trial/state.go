@@ -67,7 +67,7 @@ func (a *asker) askAll(ctx context.Context) error {
 
 // serverSession is what the runner has to do with one server on its own account.
 type serverSession struct {
-	talk    *proxy.Inquiry // nil before it is opened, and where that failed
+	talk    *proxy.ClientSession // nil before it is opened, and where that failed
 	process string
 	failed  error // why it could not be opened
 }
@@ -80,7 +80,7 @@ func (q *serverSession) close() {
 
 // open begins the conversation: with the process of the agent's last session where the
 // server has processes for sessions, else in a session of the runner's.
-func (q *serverSession) open(ctx context.Context, keepers map[string]*keeper, server proxy.Server) {
+func (q *serverSession) open(ctx context.Context, keepers map[string]*retainer, server proxy.Server) {
 	if q.talk != nil || q.failed != nil {
 		return
 	}
@@ -93,7 +93,7 @@ func (q *serverSession) open(ctx context.Context, keepers map[string]*keeper, se
 		}
 		q.process, server = evidence.ProcessNew, k.server
 	}
-	q.talk, q.failed = proxy.Inquire(ctx, proxy.Limits{}, server)
+	q.talk, q.failed = proxy.OpenClientSession(ctx, proxy.Limits{}, server)
 }
 
 // ask makes one call.
@@ -102,7 +102,7 @@ func (a *asker) ask(ctx context.Context, q *serverSession, what evidence.CallAsk
 	if i < 0 {
 		return nil, fmt.Errorf("%w: the trial has no server %q", errUnanswered, what.Server)
 	}
-	q.open(ctx, a.servers.keepers, a.servers.proxied[i])
+	q.open(ctx, a.servers.retainers, a.servers.proxied[i])
 	if q.failed != nil {
 		return &evidence.CallAnswer{Process: q.process, Outcome: evidence.OutcomeTransportError, Message: q.failed.Error()}, nil
 	}

@@ -74,10 +74,10 @@ func Run(ctx context.Context, t *plan.Trial, dir evidence.Dir, o Options) (*evid
 	}
 	r := newRecording(t, rec, o)
 	r.record.Baseline = o.Baseline
-	if r.lookout, err = lookoutFor(t, rec); err != nil {
+	if r.canaries, err = lookoutFor(t, rec); err != nil {
 		return nil, errors.Join(err, rec.Close())
 	}
-	r.record.Watched = r.lookout.ways(t.Isolated())
+	r.record.Watched = r.canaries.ways(t.Isolated())
 	up := &running{}
 	var broke error
 	if r.shares, broke = o.Room(); broke == nil {
@@ -246,7 +246,7 @@ func (nobody) Event(evidence.Event) {}
 type running struct {
 	stage     *stage
 	endpoints *endpoints
-	agent     *attendance
+	agent     *agentProcess
 	used      *evidence.Usage // by the agent's container up to the agent's end; nil where that could not be seen
 	once      sync.Once
 }

@@ -33,8 +33,8 @@ func (s *servant) exec(l *link, req request) error {
 	var input, outputs sync.WaitGroup
 	input.Go(func() { s.takeInput(p, l) })
 	defer input.Wait()
-	outputs.Go(func() { carry(p.stdout, &dataWriter{link: l, data: kindData, eof: kindEOF}) })
-	outputs.Go(func() { carry(p.stderr, &dataWriter{link: l, data: kindStderr, eof: kindStderrEOF}) })
+	outputs.Go(func() { splice(p.stdout, &dataWriter{link: l, data: kindData, eof: kindEOF}) })
+	outputs.Go(func() { splice(p.stderr, &dataWriter{link: l, data: kindStderr, eof: kindStderrEOF}) })
 
 	status := <-p.ended
 	p.signal(syscall.SIGKILL) // what it left in its group
@@ -56,8 +56,8 @@ func exitOf(status unix.WaitStatus) process.Exit {
 	return process.Exit{Code: status.ExitStatus()}
 }
 
-// carry copies a program's output until its end.
-func carry(from *os.File, to *dataWriter) {
+// splice copies a program's output until its end.
+func splice(from *os.File, to *dataWriter) {
 	if _, err := io.CopyBuffer(to, onlyReader{from}, make([]byte, maxPayload/2)); err != nil {
 		_, _ = io.Copy(io.Discard, from) // the runner is gone: let the program go on to its end
 	}

@@ -56,8 +56,8 @@ type Server struct {
 	Protocol string `json:"protocol"` // the revision that it speaks with the runner
 }
 
-// Offer is what a server offers.
-type Offer struct {
+// Catalog is what a server offers.
+type Catalog struct {
 	Server       Server          `json:"server"`
 	Instructions string          `json:"instructions,omitempty"`
 	Capabilities json.RawMessage `json:"capabilities,omitempty"`
@@ -95,7 +95,7 @@ func (e Entry) Text(name string) string { return jsontext.Text(e.Member(name)) }
 func (e Entry) Member(name string) json.RawMessage { return jsontext.Member(e.Raw, name) }
 
 // Of is the list of a kind.
-func (o Offer) Of(k Kind) List {
+func (o Catalog) Of(k Kind) List {
 	for _, l := range o.Lists {
 		if l.Kind == k {
 			return l

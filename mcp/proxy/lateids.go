@@ -11,14 +11,14 @@ import (
 // requests, so that its late answer does not reach them.
 const lateGrace = 5 * time.Second
 
-// owed are the ids of requests that were given up. Where there is no memory for
+// lateIDs are the ids of requests that were given up. Where there is no memory for
 // one it is not kept: only an agent that floods is short of it.
-type owed struct {
+type lateIDs struct {
 	memory *bounded.Budget
 	until  map[string]time.Time
 }
 
-func (o *owed) add(key string) {
+func (o *lateIDs) add(key string) {
 	now := time.Now()
 	maps.DeleteFunc(o.until, func(key string, until time.Time) bool {
 		if !until.Before(now) {
@@ -37,16 +37,16 @@ func (o *owed) add(key string) {
 }
 
 // left is how long key is still kept.
-func (o *owed) left(key string) time.Duration { return time.Until(o.until[key]) }
+func (o *lateIDs) left(key string) time.Duration { return time.Until(o.until[key]) }
 
-func (o *owed) drop(key string) {
+func (o *lateIDs) drop(key string) {
 	if _, there := o.until[key]; there {
 		delete(o.until, key)
 		o.memory.Give(idCost(key))
 	}
 }
 
-func (o *owed) clear() {
+func (o *lateIDs) clear() {
 	for key := range o.until {
 		o.drop(key)
 	}

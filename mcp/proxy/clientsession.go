@@ -17,9 +17,9 @@ import (
 // keyResultType says of a result of 2026-07-28 what it is.
 const keyResultType = "resultType"
 
-// Inquiry is a conversation that the runner has with a server on its own account: when
+// ClientSession is a conversation that the runner has with a server on its own account: when
 // the agent has stopped, or where there is no agent.
-type Inquiry struct {
+type ClientSession struct {
 	*prober
 	talk  talk
 	era   Era
@@ -28,10 +28,10 @@ type Inquiry struct {
 	close func()
 }
 
-// Inquire opens a session with a server: in a process of its own, or over HTTP. Errors
+// OpenClientSession opens a session with a server: in a process of its own, or over HTTP. Errors
 // are of type [*ProbeError]. The caller closes it. Nothing of it is recorded as frames or
 // events: it is no part of what the agent did.
-func Inquire(ctx context.Context, limits Limits, s Server) (*Inquiry, error) {
+func OpenClientSession(ctx context.Context, limits Limits, s Server) (*ClientSession, error) {
 	p, err := newInquirer(nobody{}, limits, s)
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func Inquire(ctx context.Context, limits Limits, s Server) (*Inquiry, error) {
 	return p.inquire(ctx)
 }
 
-func (p *prober) inquire(ctx context.Context) (*Inquiry, error) {
+func (p *prober) inquire(ctx context.Context) (*ClientSession, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, p.server.Start, fmt.Errorf("%v have passed", p.server.Start))
 	defer cancel()
 	q, err := p.begin(ctx, EraSessions)
@@ -55,7 +55,7 @@ func (p *prober) inquire(ctx context.Context) (*Inquiry, error) {
 
 // Continue goes on in a conversation that somebody else began with a process of the
 // server's, and has left.
-func Continue(ctx context.Context, limits Limits, s Server, proc process.Process, era Era) (*Inquiry, error) {
+func Continue(ctx context.Context, limits Limits, s Server, proc process.Process, era Era) (*ClientSession, error) {
 	p, err := newInquirer(nobody{}, limits, s)
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func Continue(ctx context.Context, limits Limits, s Server, proc process.Process
 	if err != nil {
 		return nil, err
 	}
-	return &Inquiry{prober: p, talk: t, era: era, close: leave}, nil
+	return &ClientSession{prober: p, talk: t, era: era, close: leave}, nil
 }
 
 func newInquirer(rec Recorder, limits Limits, s Server) (*prober, error) {
@@ -86,8 +86,8 @@ func (nobody) Frame(evidence.Frame) int64 { return 0 }
 func (nobody) Event(evidence.Event)       {}
 
 // begin opens a session of an era.
-func (p *prober) begin(ctx context.Context, era Era) (*Inquiry, error) {
-	q := &Inquiry{prober: p, era: era}
+func (p *prober) begin(ctx context.Context, era Era) (*ClientSession, error) {
+	q := &ClientSession{prober: p, era: era}
 	if p.server.passes() {
 		h := &httpProbe{prober: p, up: p.server.Upstream, era: era}
 		q.talk, q.close = h, func() { h.leave(context.WithoutCancel(ctx)) }
@@ -99,7 +99,7 @@ func (p *prober) begin(ctx context.Context, era Era) (*Inquiry, error) {
 		q.talk, q.close = t, leave
 	}
 	var err error
-	if q.info, err = p.interview(ctx, era, q.talk); err != nil {
+	if q.info, err = p.handshake(ctx, era, q.talk); err != nil {
 		q.close()
 		return nil, err
 	}
@@ -119,7 +119,7 @@ type Reply struct {
 
 // Call calls a tool. What the server wants to know meanwhile it is refused. Errors are
 // of type [*ProbeError], or say that the answer is none.
-func (q *Inquiry) Call(ctx context.Context, tool string, arguments json.RawMessage) (Reply, error) {
+func (q *ClientSession) Call(ctx context.Context, tool string, arguments json.RawMessage) (Reply, error) {
 	name, _ := json.Marshal(tool)
 	params := []string{`"name":` + string(name)}
 	if len(arguments) > 0 {
@@ -129,7 +129,7 @@ func (q *Inquiry) Call(ctx context.Context, tool string, arguments json.RawMessa
 }
 
 // put makes a request of the given parameters.
-func (q *Inquiry) put(ctx context.Context, method string, params ...string) (Reply, error) {
+func (q *ClientSession) put(ctx context.Context, method string, params ...string) (Reply, error) {
 	q.calls++
 	raw, err := q.talk.ask(ctx, requestText(q.era, inquiryID+strconv.Itoa(q.calls), method, params), false)
 	if err != nil {
@@ -143,7 +143,7 @@ func (q *Inquiry) put(ctx context.Context, method string, params ...string) (Rep
 }
 
 // Close ends the session, and the process where it was the session's own.
-func (q *Inquiry) Close() { q.close() }
+func (q *ClientSession) Close() { q.close() }
 
 // inquiryID begins the ids of the runner's calls.
 const inquiryID = "waza-state-"

@@ -10,32 +10,32 @@ import (
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-// keeper starts the processes of a server on stdio for the agent's sessions, and keeps
+// retainer starts the processes of a server on stdio for the agent's sessions, and keeps
 // the newest one when its session is over, so that graders can ask it what it knows.
 // For whoever talks with a process that is kept, it ends when its stdin is closed: what
 // it was asked and has not answered by then it does not answer any more.
-type keeper struct {
+type retainer struct {
 	server proxy.Server // whose processes they are
 
 	mu     sync.Mutex
-	newest *keptProcess   // guarded by mu
-	leave  sync.WaitGroup // those that a newer one has replaced; Add guarded by mu
+	newest *retainedProcess // guarded by mu
+	leave  sync.WaitGroup   // those that a newer one has replaced; Add guarded by mu
 }
 
 // keeping is s with its processes kept.
-func keeping(s proxy.Server) (proxy.Server, *keeper) {
-	k := &keeper{server: s}
+func keeping(s proxy.Server) (proxy.Server, *retainer) {
+	k := &retainer{server: s}
 	s.Launch = k.launch
 	return s, k
 }
 
 // launch is a [proxy.Launcher].
-func (k *keeper) launch(ctx context.Context) (process.Process, error) {
+func (k *retainer) launch(ctx context.Context) (process.Process, error) {
 	proc, err := k.server.Launch(ctx)
 	if err != nil {
 		return nil, err
 	}
-	p := &keptProcess{Process: proc, keeper: k, left: make(chan struct{}), gone: make(chan struct{})}
+	p := &retainedProcess{Process: proc, keeper: k, left: make(chan struct{}), gone: make(chan struct{})}
 	p.stdout, p.stderr = newRelayed(proc.Stdout()), newRelayed(proc.Stderr())
 	go p.see()
 	k.mu.Lock()
@@ -49,7 +49,7 @@ func (k *keeper) launch(ctx context.Context) (process.Process, error) {
 
 // take hands out the newest process, once its session is over or it has ended itself;
 // nil where none is there. Whoever takes it sees it off.
-func (k *keeper) take() *keptProcess {
+func (k *retainer) take() *retainedProcess {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	p := k.newest
@@ -61,31 +61,31 @@ func (k *keeper) take() *keptProcess {
 }
 
 // resume goes on in the conversation that the agent had with p.
-func (k *keeper) resume(ctx context.Context, p *keptProcess) (*proxy.Inquiry, error) {
+func (k *retainer) resume(ctx context.Context, p *retainedProcess) (*proxy.ClientSession, error) {
 	k.mu.Lock()
 	era := p.era
 	k.mu.Unlock()
 	return proxy.Continue(ctx, proxy.Limits{}, k.server, resumed{p}, era)
 }
 
-func (k *keeper) seeOff(p *keptProcess) {
+func (k *retainer) seeOff(p *retainedProcess) {
 	if q, err := k.resume(context.Background(), p); err == nil {
 		q.Close()
 	}
 }
 
 // close ends what is kept.
-func (k *keeper) close() {
+func (k *retainer) close() {
 	if p := k.take(); p != nil {
 		k.seeOff(p)
 	}
 	k.leave.Wait()
 }
 
-// keptProcess is a process that outlives its first conversation.
-type keptProcess struct {
+// retainedProcess is a process that outlives its first conversation.
+type retainedProcess struct {
 	process.Process
-	keeper         *keeper
+	keeper         *retainer
 	stdout, stderr *relayed
 	era            proxy.Era // of the conversation; guarded by keeper.mu
 
@@ -98,21 +98,21 @@ type keptProcess struct {
 	err  error
 }
 
-func (p *keptProcess) see() {
+func (p *retainedProcess) see() {
 	defer close(p.gone)
 	p.exit, p.err = p.Process.Wait()
 	<-p.stdout.over
 	<-p.stderr.over
 }
 
-func (p *keptProcess) Stdin() io.WriteCloser { return keptStdin{p} }
+func (p *retainedProcess) Stdin() io.WriteCloser { return keptStdin{p} }
 
-func (p *keptProcess) Stdout() io.Reader { return &relayReader{from: p.stdout, until: p.left} }
+func (p *retainedProcess) Stdout() io.Reader { return &relayReader{from: p.stdout, until: p.left} }
 
-func (p *keptProcess) Stderr() io.Reader { return &relayReader{from: p.stderr, until: p.left} }
+func (p *retainedProcess) Stderr() io.Reader { return &relayReader{from: p.stderr, until: p.left} }
 
 // Wait implements process.Process for the first conversation.
-func (p *keptProcess) Wait() (process.Exit, error) {
+func (p *retainedProcess) Wait() (process.Exit, error) {
 	select {
 	case <-p.gone:
 		return p.exit, p.err
@@ -122,7 +122,7 @@ func (p *keptProcess) Wait() (process.Exit, error) {
 }
 
 // begin learns from the first message which era the conversation is of.
-func (p *keptProcess) begin(message []byte) {
+func (p *retainedProcess) begin(message []byte) {
 	p.keeper.mu.Lock()
 	defer p.keeper.mu.Unlock()
 	if p.era != "" {
@@ -135,7 +135,7 @@ func (p *keptProcess) begin(message []byte) {
 }
 
 // leave ends the first conversation, and the process unless it is the newest.
-func (p *keptProcess) leave() (err error) {
+func (p *retainedProcess) leave() (err error) {
 	p.leaving.Do(func() {
 		p.keeper.mu.Lock()
 		defer p.keeper.mu.Unlock()
@@ -149,7 +149,7 @@ func (p *keptProcess) leave() (err error) {
 }
 
 // keptStdin is the stdin of a first conversation.
-type keptStdin struct{ p *keptProcess }
+type keptStdin struct{ p *retainedProcess }
 
 func (s keptStdin) Write(b []byte) (int, error) {
 	s.p.begin(b)
@@ -159,7 +159,7 @@ func (s keptStdin) Write(b []byte) (int, error) {
 func (s keptStdin) Close() error { return s.p.leave() }
 
 // resumed is a kept process in its second conversation.
-type resumed struct{ *keptProcess }
+type resumed struct{ *retainedProcess }
 
 func (r resumed) Stdin() io.WriteCloser { return r.Process.Stdin() }
 

@@ -21,10 +21,10 @@ import (
 // no other.
 const maxSeen = 100
 
-// lookout looks for canaries in what leaves the boxes of a trial, and records where it sees
+// canaries looks for canaries in what leaves the boxes of a trial, and records where it sees
 // one that has no business there. What the agent asks its models is no such place: it
 // reads canaries there like all it works with. A nil lookout sees nothing.
-type lookout struct {
+type canaryScanner struct {
 	set *canary.Set
 	rec eventRecorder
 	may map[string][]string // by canary: servers and hosts that it may reach
@@ -42,11 +42,11 @@ type sightedAs struct{ canary, how string }
 type eventRecorder interface{ Event(evidence.Event) }
 
 // lookoutFor is nil where the trial has no canaries.
-func lookoutFor(t *plan.Trial, rec *evidence.Recorder) (*lookout, error) {
+func lookoutFor(t *plan.Trial, rec *evidence.Recorder) (*canaryScanner, error) {
 	if len(t.Canaries) == 0 {
 		return nil, nil
 	}
-	l := &lookout{rec: rec, may: map[string][]string{}, seen: map[sightedAs]int{}}
+	l := &canaryScanner{rec: rec, may: map[string][]string{}, seen: map[sightedAs]int{}}
 	for _, s := range t.Servers {
 		l.servers = append(l.servers, s.Name)
 	}
@@ -66,15 +66,15 @@ func lookoutFor(t *plan.Trial, rec *evidence.Recorder) (*lookout, error) {
 }
 
 // telling is a lookout for the same, from the beginning, that tells another.
-func (l *lookout) telling(rec eventRecorder) *lookout {
+func (l *canaryScanner) telling(rec eventRecorder) *canaryScanner {
 	if l == nil {
 		return nil
 	}
-	return &lookout{set: l.set, rec: rec, may: l.may, servers: l.servers, seen: map[sightedAs]int{}}
+	return &canaryScanner{set: l.set, rec: rec, may: l.may, servers: l.servers, seen: map[sightedAs]int{}}
 }
 
 // ways are those in which canaries of the trial are looked for.
-func (l *lookout) ways(isolated bool) []string {
+func (l *canaryScanner) ways(isolated bool) []string {
 	switch {
 	case l == nil:
 		return nil
@@ -85,12 +85,12 @@ func (l *lookout) ways(isolated bool) []string {
 }
 
 // frame looks at a message that reached a server.
-func (l *lookout) frame(f evidence.Frame, number int64) {
+func (l *canaryScanner) frame(f evidence.Frame, number int64) {
 	if l == nil || f.Dir != evidence.ToServer || f.Side == evidence.SideAgent || f.Synthetic != "" {
 		return
 	}
 	for _, found := range l.set.In(f.Raw) {
-		l.sighted(f.Server, f.Server, evidence.CanarySeen{
+		l.matched(f.Server, f.Server, evidence.CanarySeen{
 			Canary: found.Canary, How: evidence.ByArgument, Encoding: found.Encoding, Tool: toolOf(f.Raw), Frame: number,
 		})
 	}
@@ -109,7 +109,7 @@ func toolOf(raw []byte) string {
 }
 
 // request looks at what of a request to a server is not its message.
-func (l *lookout) request(server string, r *http.Request) {
+func (l *canaryScanner) request(server string, r *http.Request) {
 	if !slices.ContainsFunc(l.servers, func(name string) bool { return strings.EqualFold(name, server) }) {
 		return // the proxy refuses it
 	}
@@ -119,13 +119,13 @@ func (l *lookout) request(server string, r *http.Request) {
 		head.WriteString("\n" + name + ": " + strings.Join(values, "\n"))
 	}
 	for _, found := range l.set.In([]byte(head.String())) {
-		l.sighted(server, server, evidence.CanarySeen{Canary: found.Canary, How: evidence.ByArgument, Encoding: found.Encoding})
+		l.matched(server, server, evidence.CanarySeen{Canary: found.Canary, How: evidence.ByArgument, Encoding: found.Encoding})
 	}
 }
 
 // requests has the lookout look at requests on their way to servers; only is the one that
 // is meant whatever Host they name, if any.
-func (l *lookout) requests(only string, next http.Handler) http.Handler {
+func (l *canaryScanner) requests(only string, next http.Handler) http.Handler {
 	if l == nil {
 		return next
 	}
@@ -140,7 +140,7 @@ func (l *lookout) requests(only string, next http.Handler) http.Handler {
 }
 
 // event looks at the names that programs of a box asked for.
-func (l *lookout) event(e evidence.Event) {
+func (l *canaryScanner) event(e evidence.Event) {
 	if e.Kind == "dns" {
 		name, _ := e.Data["name"].(string)
 		l.named(e.Where, evidence.ByDNS, name)
@@ -151,19 +151,19 @@ func (l *lookout) event(e evidence.Event) {
 const maxHostName = 255
 
 // named looks at the name of a host that a program of a box chose.
-func (l *lookout) named(box, how, name string) {
+func (l *canaryScanner) named(box, how, name string) {
 	if l == nil {
 		return
 	}
 	for _, found := range l.set.InName(name) {
-		l.sighted(box, "", evidence.CanarySeen{
+		l.matched(box, "", evidence.CanarySeen{
 			Canary: found.Canary, How: how, Encoding: found.Encoding, Name: strings.ToValidUTF8(name[:min(len(name), maxHostName)], "\uFFFD"),
 		})
 	}
 }
 
 // outgoing looks through the bytes of a connection.
-func (l *lookout) outgoing(found func(canary.Found)) io.Writer {
+func (l *canaryScanner) outgoing(found func(canary.Found)) io.Writer {
 	if l == nil {
 		return io.Discard
 	}
@@ -171,16 +171,16 @@ func (l *lookout) outgoing(found func(canary.Found)) io.Writer {
 }
 
 // left records what was seen of a box's bytes for a host.
-func (l *lookout) left(box, host string, found canary.Found) {
+func (l *canaryScanner) left(box, host string, found canary.Found) {
 	if l == nil {
 		return
 	}
-	l.sighted(box, host, evidence.CanarySeen{Canary: found.Canary, How: evidence.ByEgress, Encoding: found.Encoding, Name: host})
+	l.matched(box, host, evidence.CanarySeen{Canary: found.Canary, How: evidence.ByEgress, Encoding: found.Encoding, Name: host})
 }
 
-// sighted records that a canary was seen, unless it may reach the one that it is on its
+// matched records that a canary was seen, unless it may reach the one that it is on its
 // way to; empty is nobody who may.
-func (l *lookout) sighted(where, to string, what evidence.CanarySeen) {
+func (l *canaryScanner) matched(where, to string, what evidence.CanarySeen) {
 	if to != "" && slices.ContainsFunc(l.may[what.Canary], func(name string) bool { return strings.EqualFold(name, to) }) {
 		return
 	}

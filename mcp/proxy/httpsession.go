@@ -9,9 +9,9 @@ import (
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
 
-// dialogue is a conversation with a server over HTTP: a session of the server's,
+// httpSession is a conversation with a server over HTTP: a session of the server's,
 // or requests that belong to none.
-type dialogue struct {
+type httpSession struct {
 	conn    string
 	session string // of the server; empty where there is none
 
@@ -32,19 +32,19 @@ type dialogues struct {
 	server *server
 
 	mu       sync.Mutex
-	sessions map[string]*dialogue // by the server's session id; guarded by mu
-	loose    []*dialogue          // without session; guarded by mu
-	count    int                  // ever; guarded by mu
-	kept     int                  // requests that are kept in mind; guarded by mu
+	sessions map[string]*httpSession // by the server's session id; guarded by mu
+	loose    []*httpSession          // without session; guarded by mu
+	count    int                     // ever; guarded by mu
+	kept     int                     // requests that are kept in mind; guarded by mu
 }
 
 func newDialogues(s *server) *dialogues {
-	return &dialogues{server: s, sessions: map[string]*dialogue{}}
+	return &dialogues{server: s, sessions: map[string]*httpSession{}}
 }
 
 // join finds the conversation that a request belongs to, begins it where there is
 // none, and notes the messages that the server is asked to answer.
-func (ds *dialogues) join(session string, env envelope) (*dialogue, []*asked, error) {
+func (ds *dialogues) join(session string, env envelope) (*httpSession, []*asked, error) {
 	limits := ds.server.proxy.limits
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
@@ -69,14 +69,14 @@ func (ds *dialogues) join(session string, env envelope) (*dialogue, []*asked, er
 	return d, waiting, nil
 }
 
-func (ds *dialogues) find(session string, env envelope) (*dialogue, error) {
+func (ds *dialogues) find(session string, env envelope) (*httpSession, error) {
 	if d := ds.sessions[session]; d != nil {
 		return d, nil
 	}
 	if len(env.messages) > 0 && env.isInitialize() {
 		return ds.begin() // it gets its session from the response
 	}
-	free := func(d *dialogue) bool {
+	free := func(d *httpSession) bool {
 		return !slices.ContainsFunc(env.of(request), func(m message) bool { return len(d.open[m.id.Key]) > 0 })
 	}
 	if i := slices.IndexFunc(ds.loose, free); i >= 0 {
@@ -89,18 +89,18 @@ func (ds *dialogues) find(session string, env envelope) (*dialogue, error) {
 	return d, err
 }
 
-func (ds *dialogues) begin() (*dialogue, error) {
+func (ds *dialogues) begin() (*httpSession, error) {
 	max := ds.server.proxy.limits.Launches
 	if ds.count >= max {
 		ds.server.notes.add("limit", fmt.Sprintf("%d conversations in all are the most", max), nil)
 		return nil, errSessions
 	}
 	ds.count++
-	return &dialogue{conn: fmt.Sprintf("%s/%d", ds.server.Name, ds.count), open: map[string][]*asked{}}, nil
+	return &httpSession{conn: fmt.Sprintf("%s/%d", ds.server.Name, ds.count), open: map[string][]*asked{}}, nil
 }
 
 // learn keeps the session that a response opened, or forgets one that is over.
-func (ds *dialogues) learn(d *dialogue, method string, initialize bool, response *http.Response) {
+func (ds *dialogues) learn(d *httpSession, method string, initialize bool, response *http.Response) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	session := response.Header.Get(headerSession)
@@ -116,7 +116,7 @@ func (ds *dialogues) learn(d *dialogue, method string, initialize bool, response
 }
 
 // forget drops the requests of a session that is over.
-func (ds *dialogues) forget(d *dialogue) {
+func (ds *dialogues) forget(d *httpSession) {
 	for key, open := range d.open {
 		for i := len(open) - 1; i >= 0; i-- {
 			if open[i].kept {
@@ -128,7 +128,7 @@ func (ds *dialogues) forget(d *dialogue) {
 
 // answer takes the oldest request with an id, which the server answered; nil where
 // none waits for that.
-func (ds *dialogues) answer(d *dialogue, key string) *asked {
+func (ds *dialogues) answer(d *httpSession, key string) *asked {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	waiting := d.open[key]
@@ -140,13 +140,13 @@ func (ds *dialogues) answer(d *dialogue, key string) *asked {
 }
 
 // awaits says whether a request with an id is not answered yet.
-func (ds *dialogues) awaits(d *dialogue, key string) bool {
+func (ds *dialogues) awaits(d *httpSession, key string) bool {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	return len(d.open[key]) > 0
 }
 
-func (ds *dialogues) drop(d *dialogue, key string, i int) {
+func (ds *dialogues) drop(d *httpSession, key string, i int) {
 	if d.open[key][i].kept {
 		ds.kept--
 	}
@@ -157,7 +157,7 @@ func (ds *dialogues) drop(d *dialogue, key string, i int) {
 }
 
 // unanswered is what of waiting the server has not answered yet.
-func (ds *dialogues) unanswered(d *dialogue, waiting []*asked) []*asked {
+func (ds *dialogues) unanswered(d *httpSession, waiting []*asked) []*asked {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	var left []*asked
@@ -171,7 +171,7 @@ func (ds *dialogues) unanswered(d *dialogue, waiting []*asked) []*asked {
 
 // leave ends the wait for a response. What it did not answer may still be answered
 // elsewhere where keep says so: streams of a session can be resumed.
-func (ds *dialogues) leave(d *dialogue, waiting []*asked, keep bool) {
+func (ds *dialogues) leave(d *httpSession, waiting []*asked, keep bool) {
 	if len(waiting) == 0 {
 		return
 	}

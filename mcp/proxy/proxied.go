@@ -19,15 +19,15 @@ import (
 	"github.com/waza-isolate/waza/mcp/sse"
 )
 
-// passage is one request of the agent's on its way to a server that speaks HTTP,
+// proxiedRequest is one request of the agent's on its way to a server that speaks HTTP,
 // and the response on its way back. Bytes pass as they are; a copy is recorded.
-type passage struct {
+type proxiedRequest struct {
 	*server
 	ctx  context.Context // ends with the agent's request, the time limit, and the proxy
 	w    http.ResponseWriter
 	r    *http.Request
 	call call
-	d    *dialogue
+	d    *httpSession
 
 	waiting   []*asked // what the response has to answer
 	stateless bool     // of a revision without sessions
@@ -49,7 +49,7 @@ func (s *server) pass(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.withBody(w, r, func(raw []byte) {
-		x := &passage{server: s, w: w, r: r}
+		x := &proxiedRequest{server: s, w: w, r: r}
 		x.call = call{ctx: r.Context(), raw: raw, peer: peerOf(r)}
 		var no *refusal
 		x.call.env, no = s.readEnvelope(raw)
@@ -97,7 +97,7 @@ func (s *server) readEnvelope(raw []byte) (envelope, *refusal) {
 	return env, nil
 }
 
-func (x *passage) run() {
+func (x *proxiedRequest) run() {
 	var err error
 	if x.d, x.waiting, err = x.dialogues.join(x.r.Header.Get(headerSession), x.call.env); err != nil {
 		x.refuse(x.w, x.call, *refusalFor(err))
@@ -128,7 +128,7 @@ func (x *passage) run() {
 }
 
 // limit bounds x in time, but for streams that have no end of their own.
-func (x *passage) limit() context.CancelCauseFunc {
+func (x *proxiedRequest) limit() context.CancelCauseFunc {
 	ctx, cancel := context.WithCancelCause(x.r.Context())
 	x.ctx = ctx
 	stops := []func() bool{context.AfterFunc(x.proxy.serving, func() { cancel(ErrClosed) })}
@@ -143,7 +143,7 @@ func (x *passage) limit() context.CancelCauseFunc {
 	}
 }
 
-func (x *passage) isEndless() bool {
+func (x *proxiedRequest) isEndless() bool {
 	if x.r.Method == http.MethodGet {
 		return true
 	}
@@ -155,7 +155,7 @@ func (x *passage) isEndless() bool {
 	return false
 }
 
-func (x *passage) answer(response *http.Response) {
+func (x *proxiedRequest) answer(response *http.Response) {
 	if response.StatusCode < http.StatusOK { // 101 answers what was not asked for; net/http panics at what is below 100
 		x.fail(errStatus)
 		return
@@ -190,7 +190,7 @@ func (x *passage) answer(response *http.Response) {
 
 // messages passes JSON on message by message, where its server does not tell how long it is: it
 // may go on like a stream.
-func (x *passage) messages(response *http.Response) {
+func (x *proxiedRequest) messages(response *http.Response) {
 	in := newMessageReader(response.Body, x.Message, x.proxy.memory)
 	var out *eventWriter // once something is out
 	for more := true; more; {
@@ -225,7 +225,7 @@ func (x *passage) messages(response *http.Response) {
 }
 
 // whole passes a response on that has come to its end.
-func (x *passage) whole(response *http.Response, body *holding) {
+func (x *proxiedRequest) whole(response *http.Response, body *holding) {
 	raw, err := x.hear(body.buf, response.StatusCode)
 	if err != nil {
 		x.fail(err)
@@ -248,7 +248,7 @@ func (x *passage) whole(response *http.Response, body *holding) {
 // What is no message is of no interest where the server says that it failed, or
 // had nothing to answer. It fails where there is no room for the record, or where the server has
 // sent all that it may.
-func (x *passage) hear(raw []byte, status int) ([]byte, error) {
+func (x *proxiedRequest) hear(raw []byte, status int) ([]byte, error) {
 	if len(raw) > 0 && !x.allowed.heard.take(1, int64(len(raw))) {
 		return nil, errFlooded
 	}
@@ -270,12 +270,12 @@ func (x *passage) hear(raw []byte, status int) ([]byte, error) {
 }
 
 // isAsked says whether a message has nothing but answers that the agent waits for.
-func (x *passage) isAsked(env envelope) bool {
+func (x *proxiedRequest) isAsked(env envelope) bool {
 	return !slices.ContainsFunc(env.messages, func(m message) bool { return m.kind != response || !x.dialogues.awaits(x.d, m.id.Key) })
 }
 
 // heard records a message of the server's, and returns what of it the agent gets.
-func (x *passage) heard(raw []byte, env envelope) []byte {
+func (x *proxiedRequest) heard(raw []byte, env envelope) []byte {
 	listed, injects := map[string]bool{}, map[string]injections{}
 	for _, m := range env.of(response) {
 		// An answer that nobody waits for may be one to tools/list all the same, sent
@@ -294,13 +294,13 @@ func (x *passage) heard(raw []byte, env envelope) []byte {
 	}, x.record)
 }
 
-func (x *passage) record(f evidence.Frame) {
+func (x *proxiedRequest) record(f evidence.Frame) {
 	f.Server, f.Conn = x.Name, x.d.conn
 	x.proxy.rec.Frame(f)
 }
 
 // isOwnHost says whether a Host is the one by which the agent found the server:
 // its name, or the address that the proxy listens on.
-func (x *passage) isOwnHost(host string) bool {
+func (x *proxiedRequest) isOwnHost(host string) bool {
 	return hostName(host) == x.hostKey() || isListener(x.r, host)
 }

@@ -36,7 +36,7 @@ func lookingOut(t *testing.T, more ...evidence.Canary) (observer, func() []strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	return observer{Recorder: rec, lookout: l}, func() (said []string) {
+	return observer{Recorder: rec, canaries: l}, func() (said []string) {
 		t.Helper()
 		if err := rec.Close(); err != nil {
 			t.Fatal(err)
@@ -88,8 +88,8 @@ func TestLookout(t *testing.T) {
 			}
 		}
 	}
-	o.lookout.request("nobody", httptest.NewRequest("GET", "/mcp?q="+testCanary, nil))
-	o.lookout.request("mail", httptest.NewRequest("GET", "/mcp?q="+testCanary, nil))
+	o.canaries.request("nobody", httptest.NewRequest("GET", "/mcp?q="+testCanary, nil))
+	o.canaries.request("mail", httptest.NewRequest("GET", "/mcp?q="+testCanary, nil))
 	if diff := cmp.Diff([]string{
 		"mail argument exact send 6 <nil>", "mail argument base64 <nil> 7 <nil>",
 		"crm dns hex <nil> <nil> " + hex.EncodeToString([]byte(testCanary)) + ".evil.example",
@@ -117,7 +117,7 @@ func TestSightingsAreBounded(t *testing.T) {
 	}
 	all.Wait()
 	o.Event(evidence.Event{Kind: "dns", Where: "crm", Data: map[string]any{"name": other}})
-	o.lookout.request("mail", httptest.NewRequest("GET", "/mcp?q="+testCanary, nil))
+	o.canaries.request("mail", httptest.NewRequest("GET", "/mcp?q="+testCanary, nil))
 	said := recorded()
 	behind := []string{"crm dns exact <nil> <nil> " + other, "mail argument exact <nil> <nil> <nil>"}
 	if len(said) != 2*maxSeen+len(behind) || !slices.Equal(said[2*maxSeen:], behind) {
@@ -135,7 +135,7 @@ func TestNoLookout(t *testing.T) {
 	if err != nil || l != nil {
 		t.Fatalf("%v, %v", l, err)
 	}
-	o := observer{Recorder: rec, lookout: l}
+	o := observer{Recorder: rec, canaries: l}
 	o.Frame(evidence.Frame{Dir: evidence.ToServer, Raw: []byte("{}")})
 	o.Event(evidence.Event{Kind: "dns", Data: map[string]any{"name": "x"}})
 	if _, err := io.WriteString(o.Tap("agent", "h"), "x"); err != nil || l.ways(true) != nil {

@@ -61,11 +61,11 @@ func (a *asking) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func inquire(t *testing.T, s Server) *Inquiry {
+func inquire(t *testing.T, s Server) *ClientSession {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	q, err := Inquire(ctx, quick(), s)
+	q, err := OpenClientSession(ctx, quick(), s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func inquire(t *testing.T, s Server) *Inquiry {
 	return q
 }
 
-func callNow(t *testing.T, q *Inquiry, tool, arguments string) (Reply, error) {
+func callNow(t *testing.T, q *ClientSession, tool, arguments string) (Reply, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()

@@ -9,19 +9,19 @@ import (
 	"github.com/waza-isolate/waza/runner"
 )
 
-// maxBooks is how many runs are kept as they are shown, which takes a while to compute.
-const maxBooks = 8
+// maxCachedRuns is how many runs are kept as they are shown, which takes a while to compute.
+const maxCachedRuns = 8
 
-// bookcase keeps what is shown of the runs that were looked at last.
-type bookcase struct {
+// runCache keeps what is shown of the runs that were looked at last.
+type runCache struct {
 	dir string
 
-	mu    sync.Mutex
-	books []*book // the one looked at last is last; guarded by mu
+	mu   sync.Mutex
+	runs []*cachedRun // the one looked at last is last; guarded by mu
 }
 
-// book is a run as it is shown.
-type book struct {
+// cachedRun is a run as it is shown.
+type cachedRun struct {
 	id string
 
 	mu     sync.Mutex // held while it is read, so that it is read once
@@ -30,10 +30,10 @@ type book struct {
 	err    error      // guarded by mu
 }
 
-func newBookcase(dir string) *bookcase { return &bookcase{dir: dir} }
+func newRunCache(dir string) *runCache { return &runCache{dir: dir} }
 
 // run is what is shown of a run, as its files are now; without a record that is nothing.
-func (c *bookcase) run(ctx context.Context, r Run) (view.Run, error) {
+func (c *runCache) run(ctx context.Context, r Run) (view.Run, error) {
 	if r.Planned == 0 {
 		return view.Run{ID: r.ID, AtWork: r.live()}, nil
 	}
@@ -70,19 +70,19 @@ func readReported(ctx context.Context, p *place) (view.Run, error) {
 	return shown, err
 }
 
-func (c *bookcase) book(id string) *book {
+func (c *runCache) book(id string) *cachedRun {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i, b := range c.books {
+	for i, b := range c.runs {
 		if b.id == id {
-			c.books = append(append(c.books[:i:i], c.books[i+1:]...), b)
+			c.runs = append(append(c.runs[:i:i], c.runs[i+1:]...), b)
 			return b
 		}
 	}
-	if len(c.books) == maxBooks {
-		c.books = c.books[1:]
+	if len(c.runs) == maxCachedRuns {
+		c.runs = c.runs[1:]
 	}
-	b := &book{id: id}
-	c.books = append(c.books, b)
+	b := &cachedRun{id: id}
+	c.runs = append(c.runs, b)
 	return b
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// Options is what a [Carrier] is made of. Box and Record are required.
+// Options is what a [Proxy] is made of. Box and Record are required.
 type Options struct {
 	Box     string // for events
 	Allowed []mcpconfig.Destination
@@ -35,8 +35,8 @@ type Options struct {
 	Tap func(box, host string) io.Writer
 }
 
-// Carrier carries the connections of one box. It is made by New and ended by Close.
-type Carrier struct {
+// Proxy carries the connections of one box. It is made by New and ended by Close.
+type Proxy struct {
 	box       string
 	policy    policy
 	resolve   func(context.Context, string) ([]netip.Addr, error)
@@ -56,7 +56,7 @@ type Carrier struct {
 }
 
 // New makes a carrier, which carries nothing before Serve.
-func New(o Options) (*Carrier, error) {
+func New(o Options) (*Proxy, error) {
 	if o.Box == "" || o.Record == nil {
 		return nil, errors.New("egress: incomplete options")
 	}
@@ -69,7 +69,7 @@ func New(o Options) (*Carrier, error) {
 	if o.Named == nil {
 		o.Named = func(string, string) {}
 	}
-	c := &Carrier{
+	c := &Proxy{
 		box: o.Box, policy: policy{o.Allowed, ofThisMachine}, resolve: o.Resolve, tap: o.Tap, named: o.Named,
 		allowance: newAllowance(o.Limits, time.Now), ledger: &ledger{box: o.Box, record: o.Record},
 		plain: newQueue(), open: map[io.Closer]struct{}{},
@@ -87,12 +87,12 @@ func lookup(ctx context.Context, name string) ([]netip.Addr, error) {
 
 // Serve takes in what connects to a place, until its listener ends or Close is called.
 // It owns ln.
-func (c *Carrier) Serve(ln net.Listener, place Place) {
+func (c *Proxy) Serve(ln net.Listener, place Place) {
 	if !c.hold(ln) {
 		return
 	}
 	go func() {
-		defer c.let(ln)
+		defer c.forget(ln)
 		defer func() { _ = ln.Close() }()
 		for {
 			conn, err := ln.Accept()
@@ -108,7 +108,7 @@ func (c *Carrier) Serve(ln net.Listener, place Place) {
 
 // Close ends every connection and returns when all that was tried is told. It may be
 // called twice.
-func (c *Carrier) Close() {
+func (c *Proxy) Close() {
 	c.mu.Lock()
 	was := c.closed
 	c.closed = true
@@ -127,7 +127,7 @@ func (c *Carrier) Close() {
 }
 
 // enter has Close wait until leave; after Close it is false.
-func (c *Carrier) enter() bool {
+func (c *Proxy) enter() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.closed {
@@ -136,11 +136,11 @@ func (c *Carrier) enter() bool {
 	return !c.closed
 }
 
-func (c *Carrier) leave() { c.work.Done() }
+func (c *Proxy) leave() { c.work.Done() }
 
 // hold has Close close one more thing, and wait until it is let. After Close it closes
 // it, and is false.
-func (c *Carrier) hold(one io.Closer) bool {
+func (c *Proxy) hold(one io.Closer) bool {
 	c.mu.Lock()
 	held := !c.closed
 	if held {
@@ -154,8 +154,8 @@ func (c *Carrier) hold(one io.Closer) bool {
 	return held
 }
 
-// let ends hold for a thing that is closed. One that was not held makes no difference.
-func (c *Carrier) let(one io.Closer) {
+// forget ends hold for a thing that is closed. One that was not held makes no difference.
+func (c *Proxy) forget(one io.Closer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, held := c.open[one]; held {

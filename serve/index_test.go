@@ -183,7 +183,7 @@ func TestWhatIsKnownIsNotRead(t *testing.T) {
 		}
 	}
 	asked := 0
-	s := newShelf(dir, func(string) bool { asked++; return false })
+	s := newIndex(dir, func(string) bool { asked++; return false })
 	list := func() time.Duration {
 		t.Helper()
 		began := time.Now()
@@ -219,7 +219,7 @@ func FuzzRun(f *testing.F) {
 		dir := t.TempDir()
 		lay(t, filepath.Join(dir, "a", runner.RunFile), string(record))
 		lay(t, filepath.Join(dir, "a", runner.ResultsFile), string(figures))
-		runs, err := newShelf(dir, func(string) bool { return false }).list()
+		runs, err := newIndex(dir, func(string) bool { return false }).list()
 		if err != nil || len(runs) != 1 {
 			t.Fatalf("%d runs, %v", len(runs), err)
 		}

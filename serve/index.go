@@ -14,9 +14,9 @@ import (
 	"github.com/waza-isolate/waza/runner"
 )
 
-// shelf is the directory that runs lie in. It knows again what has not changed since it
+// index is the directory that runs lie in. It knows again what has not changed since it
 // last looked, and reads no file of that.
-type shelf struct {
+type index struct {
 	dir  string
 	held func(dir string) bool // [runner.Held]
 
@@ -52,12 +52,12 @@ func stampsOf(p *place) (s stamps) {
 	return s
 }
 
-func newShelf(dir string, held func(string) bool) *shelf {
-	return &shelf{dir: dir, held: held, kept: map[string]*kept{}}
+func newIndex(dir string, held func(string) bool) *index {
+	return &index{dir: dir, held: held, kept: map[string]*kept{}}
 }
 
 // list is all runs, the newest first. Before anything was run it is empty.
-func (s *shelf) list() ([]Run, error) {
+func (s *index) list() ([]Run, error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -83,14 +83,14 @@ func (s *shelf) list() ([]Run, error) {
 func newestFirst(a, b Run) int { return cmp.Or(b.Started.Compare(a.Started), cmp.Compare(b.ID, a.ID)) }
 
 // find is one run.
-func (s *shelf) find(id string) (Run, error) {
+func (s *index) find(id string) (Run, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.lookLocked(id)
 }
 
 // tracker follows a run that was found not to have ended; nil for another.
-func (s *shelf) tracker(id string) *tracker {
+func (s *index) tracker(id string) *tracker {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if k := s.kept[id]; k != nil {
@@ -99,7 +99,7 @@ func (s *shelf) tracker(id string) *tracker {
 	return nil
 }
 
-func (s *shelf) lookLocked(id string) (Run, error) {
+func (s *index) lookLocked(id string) (Run, error) {
 	p, err := openPlace(s.dir, id)
 	if err != nil {
 		delete(s.kept, id) // another of that name has nothing of it
@@ -138,7 +138,7 @@ func (k *kept) follow(p *place) {
 }
 
 // atWork is a run that has not ended, by whether somebody is at work on it.
-func (s *shelf) atWork(run Run, now stamps) Run {
+func (s *index) atWork(run Run, now stamps) Run {
 	hasRecord, held := now[1] != nil, s.held(filepath.Join(s.dir, run.ID))
 	switch {
 	case held && !hasRecord:
