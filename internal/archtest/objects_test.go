@@ -17,7 +17,7 @@ var wide = map[string]int{
 	"containers.Backend":         15,
 	"containers.engine":          16,
 	"containers.trialSandbox":    10,
-	"egress.Proxy":             4,
+	"egress.Proxy":               4,
 	"eval.loader":                11,
 	"evidence/redact.Set":        4,
 	"internal/browsertest.Page":  4,
