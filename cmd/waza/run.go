@@ -71,7 +71,7 @@ func (s runCommand) command() *cli.Command {
 		Action: func(c *cli.Context) error {
 			s := runCommand{s.onScreen()}
 			if c.IsSet("resume") {
-				return resumeCommand{s.state}.resumeRun(c)
+				return resumeCommand(s).resumeRun(c)
 			}
 			if c.IsSet(judgeURL) || c.IsSet(judgeKeyEnv) {
 				return usage("--%s and --%s are for --resume: an eval says in config.judge where its judge is", judgeURL, judgeKeyEnv)

@@ -108,12 +108,12 @@ func (s *servers) await(ctx context.Context) error {
 
 // advised is err with what a sandbox knows of the box that it comes from.
 func advised(sb sandbox.Sandbox, box string, err error) error {
-	adviser, ok := sb.(sandbox.Hinter)
+	hinter, ok := sb.(sandbox.Hinter)
 	if !ok {
 		return err
 	}
-	if advice := adviser.Hint(box); advice != "" {
-		return fmt.Errorf("%w\nnote: %s", err, advice)
+	if hint := hinter.Hint(box); hint != "" {
+		return fmt.Errorf("%w\nnote: %s", err, hint)
 	}
 	return err
 }

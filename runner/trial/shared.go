@@ -79,23 +79,23 @@ func configKey(s plan.Server) string {
 }
 
 // joinShared has the trial use a server of the run's.
-func (user *servers) joinShared(ctx context.Context, s plan.Server) (*host, error) {
-	i, err := user.o.Shared.join(ctx, user, s)
+func (s *servers) joinShared(ctx context.Context, server plan.Server) (*host, error) {
+	i, err := s.o.Shared.join(ctx, s, server)
 	if err != nil {
 		return nil, err
 	}
-	user.mu.Lock()
-	defer user.mu.Unlock()
-	user.shared = append(user.shared, i)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shared = append(s.shared, i)
 	return i.host, nil
 }
 
 // leaveShared is the end of the trial's use of the run's servers.
-func (user *servers) leaveShared() {
-	for _, i := range user.shared {
-		user.record.Shared = append(user.record.Shared, i.leave(user))
+func (s *servers) leaveShared() {
+	for _, i := range s.shared {
+		s.record.Shared = append(s.record.Shared, i.leave(s))
 	}
-	slices.SortFunc(user.record.Shared, func(a, b evidence.SharedServer) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(s.record.Shared, func(a, b evidence.SharedServer) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // join has a trial use the server of s, which is opened where it does not live.
