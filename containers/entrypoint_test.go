@@ -139,14 +139,14 @@ exec "$@"
 		if err != nil || (exit.Code == 0) != (test.output != "") || string(said) != test.output {
 			t.Errorf("%s: %q, %+v, %v", test.box, said, exit, err)
 		}
-		if got := s.Advice(test.box); got != test.advice {
+		if got := s.Hint(test.box); got != test.advice {
 			t.Errorf("%s: advice\n%s\nwant\n%s", test.box, got, test.advice)
 		}
 	}
-	if got := s.Advice(sandbox.Agent); !strings.HasSuffix(got, "set config.isolation.agent.user to the user it is made for") {
+	if got := s.Hint(sandbox.Agent); !strings.HasSuffix(got, "set config.isolation.agent.user to the user it is made for") {
 		t.Errorf("advice for the agent: %s", got)
 	}
-	if got := s.Advice("nobody"); got != "" {
+	if got := s.Hint("nobody"); got != "" {
 		t.Errorf("advice for nobody: %s", got)
 	}
 }

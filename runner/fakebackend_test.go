@@ -157,7 +157,7 @@ func (s *fakeSandbox) lose(box string, e sandbox.Exit) {
 
 func (s *fakeSandbox) Layout(string) sandbox.Layout { return sandbox.ContainerLayout() }
 
-func (s *fakeSandbox) Advice(box string) string { return s.backend.advice[box] }
+func (s *fakeSandbox) Hint(box string) string { return s.backend.advice[box] }
 
 func (s *fakeSandbox) Dial(context.Context, string, int) (net.Conn, error) {
 	return nil, errors.New("nothing listens")

@@ -6,9 +6,11 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// Advice implements sandbox.Hinter: an image that counts on root gets none, which
+var _ sandbox.Hinter = (*trialSandbox)(nil)
+
+// Hint implements sandbox.Hinter: an image that counts on root gets none, which
 // its own message seldom says.
-func (s *trialSandbox) Advice(name string) string {
+func (s *trialSandbox) Hint(name string) string {
 	b, ok := s.boxes[name]
 	planned := s.limits(name)
 	if !ok || planned.Image == "" || planned.User != "" || !isRoot(b.image.user) || b.image.ours {
