@@ -38,7 +38,7 @@ func TestAttacks_NothingShared(t *testing.T) {
 			}
 		}
 	}
-	if len(marks) != 2*(4+3+1) {
+	if len(marks) != 2*(3+3+1) {
 		t.Fatalf("%d containers are marked", len(marks))
 	}
 	for _, m := range marks {

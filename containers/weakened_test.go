@@ -61,6 +61,9 @@ func (w *weakened) Open(ctx context.Context, t *plan.Trial, observe func(evidenc
 		w.place(&p, placed, a)
 	}
 	for _, c := range placed {
+		if c.addr.IsValid() && c.box == sandbox.Agent {
+			s.servers = c.addr
+		}
 		if w.box != nil {
 			w.box(&c)
 		}

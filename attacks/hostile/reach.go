@@ -64,7 +64,7 @@ func reach(ctx context.Context, role string) []part.Word {
 	aims := map[string][]string{}
 	own := ownPrefixes()
 	for _, addr := range everywhere() {
-		if slices.ContainsFunc(own, func(p netip.Prefix) bool { return p.Addr() == addr }) {
+		if mine(own, addr.String()) {
 			continue
 		}
 		home := netip.PrefixFrom(addr, taskNetwork).Masked()
@@ -76,7 +76,12 @@ func reach(ctx context.Context, role string) []part.Word {
 		aims[attack] = append(aims[attack], at(addr.String(), part.Port), at(addr.String(), serversPort))
 	}
 	if role == agent {
-		aims[agent+"-to-"+stdioServer] = append(aims[agent+"-to-"+stdioServer], at("calm", part.Port), at("calm", part.Port+1))
+		names, _ := net.DefaultResolver.LookupHost(ctx, "calm")
+		for _, addr := range names {
+			if !mine(own, addr) { // there is its own guest, see ports
+				aims[agent+"-to-"+stdioServer] = append(aims[agent+"-to-"+stdioServer], at(addr, part.Port), at(addr, part.Port+1))
+			}
+		}
 	} else {
 		aims[stdioServer+"-to-"+stdioServer] = append(aims[stdioServer+"-to-"+stdioServer], at("calm", part.Port), at("calm", serversPort))
 		aims[stdioServer+"-to-"+agent] = append(aims[stdioServer+"-to-"+agent], at(agent, part.Port))
@@ -89,6 +94,12 @@ func reach(ctx context.Context, role string) []part.Word {
 		words = append(words, told(attack, role, connect(ctx, addrs), len(addrs)))
 	}
 	return words
+}
+
+// mine reports whether an address is one of the container's own.
+func mine(own []netip.Prefix, addr string) bool {
+	ip, err := netip.ParseAddr(addr)
+	return err == nil && (ip.IsLoopback() || slices.ContainsFunc(own, func(p netip.Prefix) bool { return p.Addr() == ip }))
 }
 
 // whose address on a task network it would be.
