@@ -73,7 +73,7 @@ func TestFaults_RunnerKilledWithTrialsInFlight(t *testing.T) {
 	c := p.startRun()
 	p.awaitAgents(c, "slow-1", "slow-2", "slow-3", "slow-4")
 	run := p.runID()
-	if n := len(dockertest.Containers(t, engine, run)); n < 4*3 {
+	if n := len(dockertest.Containers(t, engine, run)); n < 4*2 {
 		t.Fatalf("%d containers stand with 4 trials in flight", n)
 	}
 	c.signal(syscall.SIGKILL)
