@@ -17,8 +17,8 @@ import (
 	"github.com/waza-isolate/waza/sandbox/guest"
 )
 
-// apply carries out a plan: all containers side by side, those on the network after
-// it. On error everything is taken away again.
+// apply plans the trial's containers and starts them in parallel. Those on the network wait
+// for it to exist. On error it removes everything again.
 func (b *Backend) apply(ctx context.Context, lease *box, t *plan.Trial, on scene, observe func(evidence.Event)) (_ *trialSandbox, err error) {
 	p := planTrial(t, on)
 	s := &trialSandbox{backend: b, lease: lease, trial: t, plan: p, users: on.pool, dir: b.dirs.take(), files: on.files, observe: observe, boxes: map[string]*box{}}

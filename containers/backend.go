@@ -39,7 +39,7 @@ type Options struct {
 	Redact func(string) string
 }
 
-// Backend runs trials on a Docker engine. It implements the runner's Backend.
+// Backend runs trials on a Docker engine. It implements trial.Backend.
 type Backend struct {
 	engine     *engine
 	run        string
@@ -220,7 +220,8 @@ func (b *Backend) Images() evidence.ImageRecords {
 	return records
 }
 
-// scene makes what the trial shares with others of its run.
+// scene collects what planning the trial needs: its images, user numbers, and the seccomp
+// profile.
 func (b *Backend) scene(ctx context.Context, t *plan.Trial) (scene, error) {
 	b.mu.Lock()
 	users, files := b.users, b.files

@@ -50,7 +50,8 @@ type imageInfo struct {
 	executable string   // SHA-256 of ours, of the guest's own image alone
 }
 
-// scene is what a trial's plan stands on: what its run has made already.
+// scene is the input of a trial's plan besides the trial: images, users and files that the
+// run has ready.
 type scene struct {
 	images  map[string]imageInfo // by reference; "" is the guest's own image
 	users   map[userKey]string   // numbers of the users that are given by name
@@ -90,7 +91,8 @@ type addresses struct{ subnet netip.Prefix }
 
 func (a addresses) agent() netip.Addr { return a.subnet.Addr().Next().Next() }
 
-// server is where the server at i would stand, if servers had a network.
+// server is the address of the server at i where a test turns defence.NoNetworkForServers
+// off. Otherwise servers have no network.
 func (a addresses) server(i int) netip.Addr {
 	at := a.agent().Next()
 	for range i {

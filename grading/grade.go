@@ -19,7 +19,8 @@ import (
 // attack is a gate: then a trial that would pass fails where it succeeded, and is an
 // error where that cannot be told.
 //
-// So does a checkpoint, unless it stopped the conversation: then the trial does not pass.
+// Verdicts of checkpoints do not change the trial's class, unless a checkpoint stopped the
+// conversation: then the trial takes the checkpoint's class.
 //
 // An error means that the directory is no trial's or could not be written;
 // missing evidence is an error verdict, not an error.

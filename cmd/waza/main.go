@@ -42,8 +42,8 @@ func main() {
 	os.Exit(s.main(context.Background()))
 }
 
-// garbage is how much there may be beside what is held, in percent. A hostile peer has
-// the runner hold a bounded amount, and Go's usual would double it.
+// garbage is our GOGC. A hostile peer can make the runner hold a bounded amount of memory,
+// and Go's default of 100 would let the heap grow to twice that.
 const garbage = 50
 
 func exitOn(err error) {

@@ -46,7 +46,7 @@ func parseEventID(s string) (eventID, bool) {
 	return id, ok && err == nil && err2 == nil && id.String() == s
 }
 
-// stream is one stream to the agent, which may outlive a connection: what waits to
+// agentStream is one stream to the agent, which may outlive a connection: what waits to
 // be sent on it, and how far it has come.
 type agentStream struct {
 	queue   *queue

@@ -122,8 +122,8 @@ func (s *server) forward(w http.ResponseWriter, r *http.Request, c call) *refusa
 	return nil
 }
 
-// linkFor finds the conversation a message belongs to, and starts it where the
-// message does that.
+// linkFor finds the link that a message belongs to. An initialize starts a new session; a
+// request without a session uses the shared process.
 func (s *server) linkFor(r *http.Request, c call) (*link, *refusal) {
 	if isSessionless(r.Header, c.env) {
 		if no := s.checkSessionless(r.Header, c); no != nil {

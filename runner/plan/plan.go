@@ -62,7 +62,7 @@ type Choices struct {
 // Plan decides every trial of an eval, in order. It starts nothing.
 func Plan(e *eval.Eval, tasks []eval.ResolvedTask, c Choices) ([]*Trial, error) {
 	if c.Lookup == nil || c.Secrets == nil || c.Trials < 0 || c.Timeout < 0 {
-		return nil, errors.New("runner: incomplete choices")
+		return nil, errors.New("plan: incomplete choices")
 	}
 	if hook := e.Hooks.OnHost(); hook != "" && !c.HostHooks {
 		return nil, fmt.Errorf("%s is to run on this machine (host: true), where it can do what you can: read it, and allow it with --allow-host-hooks", hook)

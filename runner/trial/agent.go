@@ -75,9 +75,9 @@ func (w *agentWork) run(ctx context.Context) (*agentProcess, error) {
 	return attended, w.judge(ctx, attended, took)
 }
 
-// judge decides whose end it was. What somebody else ended, by way of the engine or
-// with it, is returned. All else is the agent's: no agent may choose not to be graded,
-// so its own box is its to look after. A limit that it ran into says more than how it ended.
+// judge decides who caused the agent's end. It returns an error if that was somebody outside
+// the trial, or the engine. Everything else is blamed on the agent, even a broken container:
+// otherwise an agent could break its own to avoid being graded. A limit that it ran into says more than how it ended.
 func (w *agentWork) judge(ctx context.Context, a *agentProcess, took span) error {
 	if err := w.foreignEnding(ctx); err != nil {
 		return err
@@ -219,7 +219,7 @@ func (a *agentProcess) see(stdin []byte) {
 	a.kept = errors.Join(a.stdout.close(), a.stderr.close())
 }
 
-// span is how long an agent took.
+// span is why waiting for an agent ended.
 type span int
 
 const (
@@ -231,10 +231,9 @@ const (
 	overbid      // it asked models for more than it may, over and over
 )
 
-// await returns when the agent has ended. At the limit of its time, or of what it
-// may write, once what it needs is lost, or once it has nothing more to get of models, it
-// is asked to, then made to; where that
-// does nothing either its box is beyond us, and await returns all the same.
+// await waits for the agent to end. It sends SIGTERM, then SIGKILL, when the agent reaches
+// its time or output limit, loses something that it needs, or has used up its models. If
+// SIGKILL does not end it either, await returns anyway.
 func (a *agentProcess) await(limit context.Context, lost, exhausted <-chan struct{}) span {
 	var took span
 	select {

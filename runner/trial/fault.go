@@ -40,8 +40,8 @@ func reasonOf(err error) evidence.Reason {
 	return evidence.ReasonRunner
 }
 
-// excused is a failure of a trial's beginning, which is somebody else's where they
-// ended a box meanwhile.
+// excused returns err, or a fault that blames whoever outside the trial ended one of its
+// containers meanwhile.
 func (s *stage) excused(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil {
 		return err

@@ -26,8 +26,8 @@ const (
 	collectTimeout = 2 * time.Minute
 )
 
-// newAbove is how many directories above a trial's may be as new as it: the task's,
-// the trials', and the run's.
+// newAbove is how many parent directories may have been created with the trial's, and are
+// synced with it: those of the task, of all trials, and of the run.
 const newAbove = 3
 
 // Options is how one trial is run. Backend, Secrets, Room, Entered and Called are
@@ -35,7 +35,8 @@ const newAbove = 3
 type Options struct {
 	Backend Backend
 	Secrets *redact.Set
-	// Room gives the trial its shares of the disk, or says why there are none.
+	// Room reserves disk space for the trial's evidence and returns its shares, or the reason
+	// why there is no space.
 	Room func() (Shares, error)
 	// Entered is called when the trial comes into a phase, and Called when the agent calls a
 	// tool and when it has its answer.
@@ -101,9 +102,9 @@ func Run(ctx context.Context, t *plan.Trial, dir evidence.Dir, o Options) (*evid
 	return &written, err
 }
 
-// phases takes a trial through its phases: setup, agent, collect, steps. What it leaves
-// running, up has to take down. What fails before the agent starts, and whatever fails on
-// our side, is returned; what the agent does is on record.
+// phases takes a trial through its phases: setup, agent, collect, steps. The caller takes
+// down what up holds. It returns failures before the agent's start and failures of ours;
+// what the agent does goes into the record.
 func (r *recording) phases(ctx context.Context, up *running) error {
 	s, err := r.setUp(ctx, up)
 	if err != nil {
@@ -191,8 +192,8 @@ func (s *stage) newEndpoints() *endpoints {
 	return &endpoints{recording: s.recording, servers: s.servers.proxied, commands: mocks}
 }
 
-// keepGuarantees puts on record what the sandbox guarantees, less what servers take away
-// that outlive it.
+// keepGuarantees records what the sandbox guarantees, and what weakens that: shared servers,
+// egress, hooks on the host and attacks that are allowed.
 func (s *stage) keepGuarantees() {
 	g := s.sandbox.Guarantees()
 	for _, attack := range s.o.Weak {
