@@ -15,7 +15,7 @@ import (
 // tasks would have them without changes of their own. It starts nothing.
 func PlanInspections(e *eval.Eval, names []string, c Choices) ([]*Trial, error) {
 	if c.Lookup == nil || c.Secrets == nil {
-		return nil, errors.New("runner: incomplete choices")
+		return nil, errors.New("plan: incomplete choices")
 	}
 	limits, err := planEgressLimits(e.Config.Isolation.EgressLimits)
 	if err != nil {
