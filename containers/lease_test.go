@@ -127,6 +127,6 @@ func TestDebtsArePaid(t *testing.T) {
 	}
 	noTrialObjects(t, b, trial)
 	if len(b.pending) > 0 {
-		t.Errorf("still owed: %v", b.pending)
+		t.Errorf("still pending: %v", b.pending)
 	}
 }

@@ -21,7 +21,8 @@ import (
 // at some thirty networks.
 const defaultRange = "10.213.0.0/16"
 
-// taskBits is the size of a task network: the bridge, the agent, and no room for others to speak of.
+// taskBits is the size of a task network, in bits of its prefix: the smallest that also has
+// room for servers where a test puts them on it.
 const taskBits = 29
 
 // parseRange reads where task networks may be cut from.

@@ -80,10 +80,10 @@ func (b *Backend) owes() bool {
 // takeAway takes down what could not be before.
 func (b *Backend) takeAway(ctx context.Context) error {
 	b.mu.Lock()
-	owed := sortedKeys(b.pending)
+	pending := sortedKeys(b.pending)
 	b.mu.Unlock()
 	var errs []error
-	for _, trial := range owed {
+	for _, trial := range pending {
 		which := labelled(b.run, trial)
 		err := errors.Join(b.engine.removeContainers(ctx, which), b.engine.removeNetworks(ctx, which), b.engine.removeVolumes(ctx, which))
 		if err != nil {

@@ -211,8 +211,8 @@ func (s *trialSandbox) close(ctx context.Context) error {
 	return nil
 }
 
-// abandon lets go of everything where the engine does not answer. What is there is
-// owed.
+// abandon lets go of everything where the engine does not answer. What is left there is
+// removed later.
 func (s *trialSandbox) abandon(why error) error {
 	for _, b := range s.boxes {
 		b.abandon()

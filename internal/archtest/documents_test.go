@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
 	"os/exec"
 	"path"
@@ -47,60 +45,51 @@ func TestPackagesDocument(t *testing.T) {
 // walked is a name in the walk of ARCHITECTURE.md: a package's function, type or method.
 var walked = regexp.MustCompile("`([a-z]+)\\.([A-Z]\\w*(?:\\.[A-Z]\\w*)?)`")
 
-// TestWalk finds each function that the walk from an eval to its verdicts names.
-func TestWalk(t *testing.T) {
+// architecture is the text of ARCHITECTURE.md.
+func architecture(t *testing.T) string {
+	t.Helper()
 	document, err := os.ReadFile("../../ARCHITECTURE.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, walk, found := strings.Cut(string(document), "\n## From eval to verdict\n")
+	return string(document)
+}
+
+// TestWalk finds each function that the walk from an eval to its verdicts names.
+func TestWalk(t *testing.T) {
+	_, walk, found := strings.Cut(architecture(t), "\n## From eval to verdict\n")
 	walk, _, ended := strings.Cut(walk, "\n## ")
 	if !found || !ended {
 		t.Fatal("ARCHITECTURE.md has no walk from eval to verdict")
 	}
-	exported := map[string]bool{}
-	for _, p := range modulePackages(t) {
-		for name := range exports(t, p) {
-			exported[path.Base(p.ImportPath)+"."+name] = true
+	declared := map[string]bool{}
+	ourFiles(t, func(file string, content *ast.File) {
+		of := path.Base(path.Dir(file)) + "."
+		for _, decl := range content.Decls {
+			switch d := decl.(type) {
+			case *ast.FuncDecl:
+				declared[of+strings.TrimPrefix(receiver(d)+"."+d.Name.Name, ".")] = true
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					if s, ok := spec.(*ast.TypeSpec); ok {
+						declared[of+s.Name.Name] = true
+					}
+				}
+			}
 		}
-	}
+	})
 	named := walked.FindAllStringSubmatch(walk, -1)
 	if len(named) < 10 {
 		t.Errorf("the walk names %d functions", len(named))
 	}
 	for _, name := range named {
-		if !exported[name[1]+"."+name[2]] {
+		if !declared[name[1]+"."+name[2]] {
 			t.Errorf("ARCHITECTURE.md names %s, which does not exist", name[0])
 		}
 	}
 }
 
-// exports returns the exported functions, types and methods of a package; a method's name
-// is behind its type's.
-func exports(t *testing.T, p pkg) map[string]bool {
-	t.Helper()
-	names := map[string]bool{}
-	for _, file := range p.GoFiles {
-		parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, file), nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, decl := range parsed.Decls {
-			switch d := decl.(type) {
-			case *ast.FuncDecl:
-				names[receiver(d)+d.Name.Name] = true
-			case *ast.GenDecl:
-				for _, spec := range d.Specs {
-					if s, ok := spec.(*ast.TypeSpec); ok {
-						names[s.Name.Name] = true
-					}
-				}
-			}
-		}
-	}
-	return names
-}
-
+// receiver returns the name of a method's type; empty for a function.
 func receiver(d *ast.FuncDecl) string {
 	if d.Recv == nil {
 		return ""
@@ -109,11 +98,8 @@ func receiver(d *ast.FuncDecl) string {
 	if star, ok := of.(*ast.StarExpr); ok {
 		of = star.X
 	}
-	if generic, ok := of.(*ast.IndexExpr); ok {
-		of = generic.X
-	}
 	if name, ok := of.(*ast.Ident); ok {
-		return name.Name + "."
+		return name.Name
 	}
 	return ""
 }
@@ -123,11 +109,7 @@ var shown = regexp.MustCompile("(?ms)^```go\n// (\\S+\\.go)\n(.*?)^```$")
 
 // TestExamplesCompile compiles the files that ARCHITECTURE.md shows where they would be.
 func TestExamplesCompile(t *testing.T) {
-	document, err := os.ReadFile("../../ARCHITECTURE.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	examples := shown.FindAllStringSubmatch(string(document), -1)
+	examples := shown.FindAllStringSubmatch(architecture(t), -1)
 	if len(examples) < 2 {
 		t.Fatalf("ARCHITECTURE.md shows %d files", len(examples))
 	}

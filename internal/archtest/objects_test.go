@@ -3,7 +3,6 @@ package archtest
 import (
 	"go/ast"
 	"path"
-	"strings"
 	"testing"
 )
 
@@ -41,7 +40,7 @@ func TestObjects(t *testing.T) {
 	ourFiles(t, func(file string, content *ast.File) {
 		for _, d := range content.Decls {
 			if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil {
-				name := path.Dir(file) + "." + strings.TrimSuffix(receiver(f), ".")
+				name := path.Dir(file) + "." + receiver(f)
 				if found[name] == nil {
 					found[name] = map[string]bool{}
 				}

@@ -77,7 +77,8 @@ func (w *agentWork) run(ctx context.Context) (*agentProcess, error) {
 
 // judge decides who caused the agent's end. It returns an error if that was somebody outside
 // the trial, or the engine. Everything else is blamed on the agent, even a broken container:
-// otherwise an agent could break its own to avoid being graded. A limit that it ran into says more than how it ended.
+// otherwise an agent could break its own to avoid being graded. A limit that it ran into says
+// more than how it ended.
 func (w *agentWork) judge(ctx context.Context, a *agentProcess, took span) error {
 	if err := w.foreignEnding(ctx); err != nil {
 		return err
