@@ -96,11 +96,11 @@ func bombAttacks() []Attack {
 	}
 }
 
-// used is what a box of the trial used; without figures where nobody saw that.
-func (s Scene) used(box string) evidence.Usage {
+// used is what a container of the trial used; without figures where nobody saw that.
+func (s Scene) used(container string) evidence.Usage {
 	trial, err := s.Dir.Trial()
-	if err != nil || trial.Resources[box].Used == nil {
+	if err != nil || trial.Resources[container].Used == nil {
 		return evidence.Usage{}
 	}
-	return *trial.Resources[box].Used
+	return *trial.Resources[container].Used
 }

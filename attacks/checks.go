@@ -62,7 +62,7 @@ func checkAttacks() []Attack {
 		{
 			Name: leaves, In: first, As: Grader, Promise: NothingLeft, Tried: ran(leaves),
 			Tries:   "leave programs behind that go on when it has exited",
-			Without: kept("boxes that are removed", "a program's container is removed behind it, and all of its programs end with process 1"),
+			Without: kept("containers that are removed", "a program's container is removed behind it, and all of its programs end with process 1"),
 			Won: func(s Scene) (bool, string) {
 				for _, left := range s.Run.Left {
 					if strings.Contains(left, first) {

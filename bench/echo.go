@@ -23,12 +23,12 @@ const passes = 2
 // attaches to it, and returns how long each echo took in milliseconds. Whatever comes in
 // and out of a container without a network takes that long.
 func (b *bench) echoes(ctx context.Context, s shape) (_ []float64, err error) {
-	box, err := s.role("server")
+	ctr, err := s.role("server")
 	if err != nil {
 		return nil, err
 	}
-	box.conf.Cmd = []string{"echo"}
-	made, err := b.createBare(ctx, box, "", netip.Prefix{})
+	ctr.conf.Cmd = []string{"echo"}
+	made, err := b.createBare(ctx, ctr, "", netip.Prefix{})
 	if err != nil {
 		return nil, err
 	}

@@ -33,9 +33,9 @@ func (b *bench) floor(ctx context.Context, s shape) (_ time.Duration, err error)
 			return 0, err
 		}
 	}
-	ids := make([]string, len(s.boxes))
+	ids := make([]string, len(s.containers))
 	group, starting := errgroup.WithContext(ctx)
-	for i, x := range s.boxes {
+	for i, x := range s.containers {
 		group.Go(func() (err error) {
 			ids[i], err = b.startBare(starting, x, name, subnet)
 			return err
@@ -50,7 +50,7 @@ func (b *bench) floor(ctx context.Context, s shape) (_ time.Duration, err error)
 	return time.Since(began), nil
 }
 
-func (b *bench) startBare(ctx context.Context, x box, network string, subnet netip.Prefix) (string, error) {
+func (b *bench) startBare(ctx context.Context, x recordedContainer, network string, subnet netip.Prefix) (string, error) {
 	id, err := b.createBare(ctx, x, network, subnet)
 	if err != nil {
 		return "", err
@@ -58,7 +58,7 @@ func (b *bench) startBare(ctx context.Context, x box, network string, subnet net
 	return id, b.engine.ContainerStart(ctx, id, container.StartOptions{})
 }
 
-func (b *bench) createBare(ctx context.Context, x box, network string, subnet netip.Prefix) (string, error) {
+func (b *bench) createBare(ctx context.Context, x recordedContainer, network string, subnet netip.Prefix) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
@@ -80,11 +80,11 @@ func (b *bench) removeBare(ctx context.Context, s shape, ids []string, network s
 	var group errgroup.Group
 	var inNetwork sync.WaitGroup
 	for i, id := range ids {
-		if s.boxes[i].offset != 0 {
+		if s.containers[i].offset != 0 {
 			inNetwork.Add(1)
 		}
 		group.Go(func() error {
-			if s.boxes[i].offset != 0 {
+			if s.containers[i].offset != 0 {
 				defer inNetwork.Done()
 			}
 			return b.engine.kill(ctx, id)

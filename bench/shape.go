@@ -16,13 +16,13 @@ import (
 // shape is what a trial has on the engine, as the engine tells it, so that the same
 // can be made again by bare calls.
 type shape struct {
-	network *network.CreateOptions // nil where there is none
-	boxes   []box
+	network    *network.CreateOptions // nil where there is none
+	containers []recordedContainer
 }
 
-// box is one container of a shape.
-type box struct {
-	role   string // the box's name in its trial
+// container is one container of a shape.
+type recordedContainer struct {
+	role   string // the container's name in its trial
 	conf   container.Config
 	host   container.HostConfig
 	offset int // of its address in the network's subnet; 0 where it has none
@@ -50,32 +50,32 @@ func (b *bench) shapeOf(ctx context.Context, trial string) (shape, error) {
 		return s, err
 	}
 	for _, c := range found {
-		one, err := b.boxOf(ctx, c.ID)
+		one, err := b.containerOf(ctx, c.ID)
 		if err != nil {
 			return s, err
 		}
-		s.boxes = append(s.boxes, one)
+		s.containers = append(s.containers, one)
 	}
-	if i := slices.IndexFunc(s.boxes, func(x box) bool { return x.offset != 0 }); i >= 0 {
-		beside := s.boxes[i]
+	if i := slices.IndexFunc(s.containers, func(x recordedContainer) bool { return x.offset != 0 }); i >= 0 {
+		beside := s.containers[i]
 		beside.role, beside.offset = "beside the agent", beside.offset+1
-		s.boxes = append(s.boxes, beside)
+		s.containers = append(s.containers, beside)
 	}
-	if len(s.boxes) < 3 || s.network == nil != (len(networks) == 0) {
-		return s, fmt.Errorf("trial %s has %d containers, which is not what was to be measured", trial, len(s.boxes))
+	if len(s.containers) < 3 || s.network == nil != (len(networks) == 0) {
+		return s, fmt.Errorf("trial %s has %d containers, which is not what was to be measured", trial, len(s.containers))
 	}
 	return s, nil
 }
 
-func (b *bench) boxOf(ctx context.Context, id string) (box, error) {
+func (b *bench) containerOf(ctx context.Context, id string) (recordedContainer, error) {
 	c, err := b.engine.ContainerInspect(ctx, id)
 	if err != nil {
-		return box{}, err
+		return recordedContainer{}, err
 	}
 	if c.Config == nil || c.HostConfig == nil || c.NetworkSettings == nil {
-		return box{}, errors.New("the engine tells nothing of container " + c.Name)
+		return recordedContainer{}, errors.New("the engine tells nothing of container " + c.Name)
 	}
-	one := box{role: c.Config.Labels["waza.role"], host: *c.HostConfig, conf: container.Config{
+	one := recordedContainer{role: c.Config.Labels["waza.role"], host: *c.HostConfig, conf: container.Config{
 		Image: b.image, User: c.Config.User, Entrypoint: []string{"/peer"}, Cmd: []string{"stdio"}, Labels: b.labels(),
 		OpenStdin: true, StdinOnce: true, Healthcheck: c.Config.Healthcheck,
 	}}
@@ -91,8 +91,8 @@ func (b *bench) labels() map[string]string {
 	return map[string]string{labelRun: b.run, labelBench: b.run}
 }
 
-// on is the box in a network, or in none where that is empty.
-func (x box) on(name string, subnet netip.Prefix) (container.HostConfig, *network.NetworkingConfig) {
+// on is the container in a network, or in none where that is empty.
+func (x recordedContainer) on(name string, subnet netip.Prefix) (container.HostConfig, *network.NetworkingConfig) {
 	host := x.host
 	if x.offset == 0 {
 		return host, nil
@@ -103,8 +103,8 @@ func (x box) on(name string, subnet netip.Prefix) (container.HostConfig, *networ
 	}}
 }
 
-// addr is the box's address in a subnet.
-func (x box) addr(subnet netip.Prefix) netip.Addr {
+// addr is the container's address in a subnet.
+func (x recordedContainer) addr(subnet netip.Prefix) netip.Addr {
 	addr := subnet.Addr().As4()
 	addr[3] += byte(x.offset)
 	return netip.AddrFrom4(addr)
@@ -112,20 +112,20 @@ func (x box) addr(subnet netip.Prefix) netip.Addr {
 
 // String counts what is in a shape.
 func (s shape) String() string {
-	containers := fmt.Sprintf("%d containers", len(s.boxes))
+	containers := fmt.Sprintf("%d containers", len(s.containers))
 	if s.network != nil {
 		return "one network and " + containers
 	}
 	return containers
 }
 
-// role finds one box of a shape.
-func (s shape) role(name string) (box, error) {
-	i := slices.IndexFunc(s.boxes, func(x box) bool { return x.role == name })
+// role finds one container of a shape.
+func (s shape) role(name string) (recordedContainer, error) {
+	i := slices.IndexFunc(s.containers, func(x recordedContainer) bool { return x.role == name })
 	if i < 0 {
-		return box{}, fmt.Errorf("no container of the trial is its %s", name)
+		return recordedContainer{}, fmt.Errorf("no container of the trial is its %s", name)
 	}
-	found := s.boxes[i]
+	found := s.containers[i]
 	found.conf.Labels = maps.Clone(found.conf.Labels)
 	return found, nil
 }

@@ -19,9 +19,9 @@ import (
 
 // apply plans the trial's containers and starts them in parallel. Those on the network wait
 // for it to exist. On error it removes everything again.
-func (b *Backend) apply(ctx context.Context, lease *box, t *plan.Trial, on scene, observe func(evidence.Event)) (_ *trialSandbox, err error) {
+func (b *Backend) apply(ctx context.Context, lease *startedContainer, t *plan.Trial, on scene, observe func(evidence.Event)) (_ *trialSandbox, err error) {
 	p := planTrial(t, on)
-	s := &trialSandbox{backend: b, lease: lease, trial: t, plan: p, users: on.pool, dir: b.dirs.take(), files: on.files, observe: observe, boxes: map[string]*box{}}
+	s := &trialSandbox{backend: b, lease: lease, trial: t, plan: p, users: on.pool, dir: b.dirs.take(), files: on.files, observe: observe, containers: map[string]*startedContainer{}}
 	defer func() {
 		if err != nil {
 			b.expectMore()
@@ -29,15 +29,15 @@ func (b *Backend) apply(ctx context.Context, lease *box, t *plan.Trial, on scene
 		}
 	}()
 	if p.lacksUsers() || s.dir == "" {
-		return nil, errTooManyBoxes
+		return nil, errTooManyContainers
 	}
-	started := make([]*box, len(p.containers))
+	started := make([]*startedContainer, len(p.containers))
 	group, gctx := errgroup.WithContext(ctx)
 	made := sync.OnceValues(func() (addresses, error) { return s.makeForAgent(gctx) })
 	for i, c := range p.containers {
 		group.Go(func() (err error) {
 			var a addresses
-			if standsOnNetwork(c.box) {
+			if standsOnNetwork(c.container) {
 				if a, err = made(); err != nil {
 					return err
 				}
@@ -54,7 +54,7 @@ func (b *Backend) apply(ctx context.Context, lease *box, t *plan.Trial, on scene
 	for i, c := range p.containers {
 		if started[i] != nil {
 			started[i].meter, started[i].writable = newMeter(c, observe), writableDirs(c)
-			s.boxes[c.box] = started[i]
+			s.containers[c.container] = started[i]
 		}
 	}
 	if err != nil {
@@ -84,11 +84,11 @@ func (s *trialSandbox) makeForAgent(ctx context.Context) (a addresses, err error
 	return a, err
 }
 
-func (b *Backend) start(ctx context.Context, c containerPlan, network string) (*box, error) {
+func (b *Backend) start(ctx context.Context, c containerPlan, network string) (*startedContainer, error) {
 	if c.service {
 		return b.startService(ctx, c)
 	}
-	return b.engine.startBox(ctx, c, network)
+	return b.engine.startContainer(ctx, c, network)
 }
 
 func (b *Backend) makeWorkspace(ctx context.Context, p trialPlan) error {
@@ -96,7 +96,7 @@ func (b *Backend) makeWorkspace(ctx context.Context, p trialPlan) error {
 		return fmt.Errorf("workspace volume: %w", err)
 	}
 	for _, c := range p.containers {
-		if c.box == sandbox.Agent {
+		if c.container == sandbox.Agent {
 			return b.giveVolume(ctx, p.workspace, c.conf.User)
 		}
 	}
@@ -107,20 +107,20 @@ func (b *Backend) makeWorkspace(ctx context.Context, p trialPlan) error {
 // foreign runs there, and has each guest answer its container's DNS.
 func (s *trialSandbox) settle(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
-	for name, box := range s.boxes {
+	for name, ctr := range s.containers {
 		group.Go(func() error {
 			onBridge := s.plan.network != "" && name == sandbox.Agent
-			if err := checkWalls(box.guest.Hello(), onBridge, s.filtered(), ownKernel(s.trial.Runtime)); err != nil {
+			if err := checkWalls(ctr.guest.Hello(), onBridge, s.filtered(), ownKernel(s.trial.Runtime)); err != nil {
 				return fmt.Errorf("container of %s: %w", name, err)
 			}
-			if err := box.meter.attend(ctx, box.guest); err != nil {
-				return fmt.Errorf("container of %s: %w%s", name, err, behind(box.stderr))
+			if err := ctr.meter.attend(ctx, ctr.guest); err != nil {
+				return fmt.Errorf("container of %s: %w%s", name, err, behind(ctr.stderr))
 			}
-			err := box.guest.Resolve(ctx, s.names(name), func(q guest.Question) {
+			err := ctr.guest.Resolve(ctx, s.names(name), func(q guest.Question) {
 				s.observe(dnsEvent(name, q))
 			})
 			if err != nil {
-				return fmt.Errorf("container of %s: %w%s", name, err, behind(box.stderr))
+				return fmt.Errorf("container of %s: %w%s", name, err, behind(ctr.stderr))
 			}
 			return nil
 		})
@@ -128,18 +128,18 @@ func (s *trialSandbox) settle(ctx context.Context) error {
 	return group.Wait()
 }
 
-// names is what resolves in a box: for the agent its servers, for a server its
+// names is what resolves in a container: for the agent its servers, for a server its
 // services, and for both what they may reach outside, at their own loopback.
-func (s *trialSandbox) names(box string) map[string][]netip.Addr {
+func (s *trialSandbox) names(ctr string) map[string][]netip.Addr {
 	names := map[string][]netip.Addr{"localhost": {netip.MustParseAddr("127.0.0.1")}}
 	if !defence.NamesOfTrial {
 		names["host.docker.internal"] = []netip.Addr{netip.MustParseAddr("192.0.2.123")}
 	}
-	for name, at := range egress.Names(egressOf(s.trial, box)) {
+	for name, at := range egress.Names(egressOf(s.trial, ctr)) {
 		names[name] = []netip.Addr{at}
 	}
-	if box != sandbox.Agent {
-		for name, at := range serviceAddresses(s.trial, box) {
+	if ctr != sandbox.Agent {
+		for name, at := range serviceAddresses(s.trial, ctr) {
 			names[name] = []netip.Addr{at}
 		}
 		return names
@@ -150,13 +150,13 @@ func (s *trialSandbox) names(box string) map[string][]netip.Addr {
 	return names
 }
 
-func dnsEvent(box string, q guest.Question) evidence.Event {
+func dnsEvent(ctr string, q guest.Question) evidence.Event {
 	answer := "NXDOMAIN"
 	if q.Answered {
 		answer = "answered"
 	}
 	return evidence.Event{
-		Kind: "dns", Where: box, Message: fmt.Sprintf("%s %s: %s", q.Type, q.Name, answer),
+		Kind: "dns", Where: ctr, Message: fmt.Sprintf("%s %s: %s", q.Type, q.Name, answer),
 		Data: map[string]any{"name": q.Name, "type": q.Type, "answered": q.Answered},
 	}
 }

@@ -171,11 +171,11 @@ func program(t *testing.T, name string, environ ...string) []byte {
 }
 
 func attackedTrial(run, task, networkKind string) *plan.Trial {
-	box := sandbox.Box{CPUs: 1, Memory: 256 << 20, Disk: 64 << 20, Pids: 64}
+	ctr := sandbox.Container{CPUs: 1, Memory: 256 << 20, Disk: 64 << 20, Pids: 64}
 	return &plan.Trial{
 		Run: run, Task: task, Number: 1, Network: networkKind, Workspace: "tmpfs", MCPJSON: "{}",
-		Agent:   plan.Agent{Box: box},
-		Servers: []plan.Server{{Box: box, Name: "victim"}},
+		Agent:   plan.Agent{Container: ctr},
+		Servers: []plan.Server{{Container: ctr, Name: "victim"}},
 	}
 }
 
@@ -224,20 +224,20 @@ func openUndefended(t *testing.T, b *Backend, trial *plan.Trial, options func(*n
 	}
 	for _, c := range p.containers {
 		c = p.placed(c, trial, a)
-		if c.box != sandbox.Agent {
+		if c.container != sandbox.Agent {
 			continue
 		}
 		undo(&c)
-		box, err := b.engine.startBox(t.Context(), c, p.network)
+		ctr, err := b.engine.startContainer(t.Context(), c, p.network)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
-			if err := box.close(context.Background(), b.engine); err != nil {
+			if err := ctr.close(context.Background(), b.engine); err != nil {
 				t.Error(err)
 			}
 		})
-		return box.guest
+		return ctr.guest
 	}
 	t.Fatal("no agent in the plan")
 	return nil
@@ -314,11 +314,11 @@ func TestNoContainerReachesTheHost(t *testing.T) {
 			if kind == networkBridge {
 				aims = append(aims, bridgeAddr(t, s))
 			}
-			for name, box := range s.boxes {
-				arm(t, box.guest, program)
+			for name, ctr := range s.containers {
+				arm(t, ctr.guest, program)
 				for _, how := range towardsHost() {
 					for _, aim := range aims {
-						done, said := attack(t, startIn(box.guest), how, aim, v.port)
+						done, said := attack(t, startIn(ctr.guest), how, aim, v.port)
 						t.Logf("%s: %s to %s: %s", name, how, aim, said)
 						if done {
 							t.Errorf("%s: %s to %s was not refused", name, how, aim)
@@ -394,16 +394,16 @@ func TestTrialsDoNotReachEachOther(t *testing.T) {
 	if _, err := mine.Listen(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for _, box := range []string{sandbox.Agent, "victim"} {
-		g := mine.boxes[box].guest
+	for _, ctr := range []string{sandbox.Agent, "victim"} {
+		g := mine.containers[ctr].guest
 		arm(t, g, program)
 		if done, said := attack(t, startIn(g), "tcp", at, strconv.Itoa(port)); done {
-			t.Errorf("%s reached %s of another trial: %s", box, at, said)
+			t.Errorf("%s reached %s of another trial: %s", ctr, at, said)
 		}
 	}
 	// The agent does reach its own servers, on the port the runner listens on and no
 	// other.
-	g := mine.boxes[sandbox.Agent].guest
+	g := mine.containers[sandbox.Agent].guest
 	if done, said := attack(t, startIn(g), "tcp", "victim", strconv.Itoa(port)); !done {
 		t.Errorf("the agent does not reach its own servers: %s", said)
 	}
@@ -436,18 +436,18 @@ func TestServersStandAlone(t *testing.T) {
 	for _, kind := range []string{networkBridge, networkAirtight} {
 		t.Run(kind, func(t *testing.T) {
 			trial := attackedTrial(b.run, "alone-"+kind, kind)
-			trial.Servers = append(trial.Servers, plan.Server{Box: trial.Servers[0].Box, Name: "other"})
+			trial.Servers = append(trial.Servers, plan.Server{Container: trial.Servers[0].Container, Name: "other"})
 			s := openSandbox(t, b, trial, func(evidence.Event) {})
 			if _, err := s.Listen(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			const port = "8080"
 			for _, name := range []string{"victim", "other"} {
-				if _, err := s.boxes[name].guest.Listen(t.Context(), "0.0.0.0:"+port); err != nil {
+				if _, err := s.containers[name].guest.Listen(t.Context(), "0.0.0.0:"+port); err != nil {
 					t.Fatal(err)
 				}
 			}
-			server, agent := s.boxes["victim"].guest, s.boxes[sandbox.Agent].guest
+			server, agent := s.containers["victim"].guest, s.containers[sandbox.Agent].guest
 			arm(t, server, program)
 			arm(t, agent, program)
 			for _, aim := range [][2]string{{"other", port}, {"agent", port}, {"agent", "80"}, {"victim", "80"}, {"127.0.1.1", "80"}} {
@@ -469,7 +469,7 @@ func TestServersStandAlone(t *testing.T) {
 func TestNoOtherSockets(t *testing.T) {
 	b, program := openBackend(t), attacker(t)
 	s := openSandbox(t, b, attackedTrial(b.run, "sockets", networkBridge), func(evidence.Event) {})
-	g := s.boxes[sandbox.Agent].guest
+	g := s.containers[sandbox.Agent].guest
 	arm(t, g, program)
 	for _, how := range []string{"raw", "packet", "vsock", "ping", "sctp", "high-bits", "io-uring"} {
 		if done, said := attack(t, startIn(g), how); done {
@@ -489,7 +489,7 @@ func TestNoOtherSockets(t *testing.T) {
 func TestNobodyTakesOverProcessOne(t *testing.T) {
 	b, program := openBackend(t), attacker(t)
 	s := openSandbox(t, b, attackedTrial(b.run, "process-one", networkAirtight), func(evidence.Event) {})
-	g := s.boxes[sandbox.Agent].guest
+	g := s.containers[sandbox.Agent].guest
 	arm(t, g, program)
 	for _, how := range []string{"fd", "mem", "ptrace", "freeze"} {
 		if done, said := attack(t, startIn(g), how, "1"); done {
@@ -537,17 +537,17 @@ func TestNamesStayInside(t *testing.T) {
 					asked <- e.Where + " " + e.Data["name"].(string)
 				}
 			})
-			for _, box := range []string{sandbox.Agent, "victim"} {
-				g := s.boxes[box].guest
+			for _, ctr := range []string{sandbox.Agent, "victim"} {
+				g := s.containers[ctr].guest
 				arm(t, g, program)
 				for _, name := range []string{"secret-in-a-name.example", "host.docker.internal", "nosuch"} {
 					if done, said := attack(t, startIn(g), "resolve", name); done {
-						t.Errorf("%s resolves in the container of %s: %s", name, box, said)
+						t.Errorf("%s resolves in the container of %s: %s", name, ctr, said)
 					}
-					wantEvent(t, asked, box+" "+name)
+					wantEvent(t, asked, ctr+" "+name)
 				}
 			}
-			if done, said := attack(t, startIn(s.boxes[sandbox.Agent].guest), "resolve", "victim"); !done {
+			if done, said := attack(t, startIn(s.containers[sandbox.Agent].guest), "resolve", "victim"); !done {
 				t.Errorf("a server's name does not resolve for the agent: %s", said)
 			}
 		})

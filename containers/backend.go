@@ -52,8 +52,8 @@ type Backend struct {
 	// library is testcontainers on our engine, set up for the first service.
 	library func() (*testcontainers.DockerProvider, error)
 
-	leasing sync.Mutex // held while the lease is taken
-	lease   *box       // guarded by leasing
+	leasing sync.Mutex        // held while the lease is taken
+	lease   *startedContainer // guarded by leasing
 
 	mu      sync.Mutex
 	pending map[string]bool      // labels of trials that could not be taken down; guarded by mu
@@ -174,14 +174,14 @@ func (b *Backend) Open(ctx context.Context, t *plan.Trial, observe func(evidence
 	if err != nil {
 		return nil, b.blame(ctx, lease, err)
 	}
-	box, err := b.apply(ctx, lease, t, s, observe)
+	ctr, err := b.apply(ctx, lease, t, s, observe)
 	if errdefs.IsNotFound(err) { // somebody has removed an image
 		b.forgetImages()
 	}
 	if err != nil {
 		return nil, b.blame(ctx, lease, err)
 	}
-	return box, nil
+	return ctr, nil
 }
 
 func (b *Backend) forgetImages() {

@@ -27,8 +27,8 @@ const (
 	endGrace = 5 * time.Second
 )
 
-// box is one running container and the talk with its process 1.
-type box struct {
+// startedContainer is one running container and the talk with its process 1.
+type startedContainer struct {
 	id      string
 	onNet   bool // it has an address on the task network
 	guest   *guest.Guest
@@ -43,16 +43,16 @@ type box struct {
 	service  testcontainers.Container // of a service, else nil
 }
 
-// startBox creates, attaches to, and starts a container, in that order: one that
+// startContainer creates, attaches to, and starts a container, in that order: one that
 // is started unattached would have nobody to end it. On error nothing is left.
-func (e *engine) startBox(ctx context.Context, c containerPlan, network string) (_ *box, err error) {
+func (e *engine) startContainer(ctx context.Context, c containerPlan, network string) (_ *startedContainer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	id, err := e.createContainer(ctx, &c.conf, &c.host, c.networking(network), c.name)
 	if err != nil {
 		return nil, fmt.Errorf("create %s: %w", c.name, err)
 	}
-	b := &box{id: id, onNet: c.addr.IsValid(), image: c.image, stderr: &bounded.Ends{Tail: tailSize}, followed: e.watch.follow(id)}
+	b := &startedContainer{id: id, onNet: c.addr.IsValid(), image: c.image, stderr: &bounded.Ends{Tail: tailSize}, followed: e.watch.follow(id)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.close(context.WithoutCancel(ctx), e))
@@ -100,7 +100,7 @@ func (e *engine) awaitRemoval(ctx context.Context, id string) (<-chan error, con
 
 // close ends the container and returns when it is gone. A guest that does not
 // end by itself is removed by force.
-func (b *box) close(ctx context.Context, e *engine) error {
+func (b *startedContainer) close(ctx context.Context, e *engine) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
 	defer cancel()
 	if b.cancel != nil {
@@ -124,7 +124,7 @@ func (b *box) close(ctx context.Context, e *engine) error {
 }
 
 // abandon lets go of a container, and leaves it to others to see that it is gone.
-func (b *box) abandon() {
+func (b *startedContainer) abandon() {
 	b.followed.leave()
 	b.cancel()
 	_ = b.guest.Close()
@@ -132,7 +132,7 @@ func (b *box) abandon() {
 
 // leave ends the talk with process 1 and waits until the container is gone, which
 // it says.
-func (b *box) leave() bool {
+func (b *startedContainer) leave() bool {
 	if b.guest == nil {
 		return false
 	}

@@ -129,7 +129,7 @@ func buildAtOnce(t *testing.T, ctx context.Context, b *Backend, i images.Image) 
 	t.Helper()
 	other := openRun(t)
 	other.network = b.network
-	trial := &plan.Trial{Servers: []plan.Server{{Name: "s", Box: sandbox.Box{Image: i.Tag()}, Build: &i}}}
+	trial := &plan.Trial{Servers: []plan.Server{{Name: "s", Container: sandbox.Container{Image: i.Tag()}, Build: &i}}}
 	said := map[*Backend]*[]string{b: {}, other: {}}
 	var both sync.WaitGroup
 	for one, lines := range said {

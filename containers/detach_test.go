@@ -25,7 +25,7 @@ func TestNetworkIsRemovedOnceItIsLeft(t *testing.T) {
 		t.Fatalf("%d networks, %v", len(found), err)
 	}
 	if err := b.engine.removeNetworkOnce(within(t), found[0].ID); !errdefs.IsPermissionDenied(err) {
-		t.Errorf("with its boxes, it is removed: %v", err)
+		t.Errorf("with its containers, it is removed: %v", err)
 	}
 	removed := make(chan error, 1)
 	go func() { removed <- b.engine.removeNetwork(within(t), found[0].ID) }()
@@ -33,6 +33,6 @@ func TestNetworkIsRemovedOnceItIsLeft(t *testing.T) {
 		t.Error(err)
 	}
 	if err := ignoreGone(<-removed); err != nil {
-		t.Errorf("after its boxes, it stays: %v", err)
+		t.Errorf("after its containers, it stays: %v", err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// Names that a box may reach are at its own loopback, and no other box knows them.
+// Names that a container may reach are at its own loopback, and no other container knows them.
 func TestNamesOfEgress(t *testing.T) {
 	allowed, problems := mcpconfig.ReadEgress([]mcpconfig.Egress{{Host: "api.example"}, {Host: "10.0.0.0/8:1"}, {Host: "*.wild.example:443"}, {Host: "api.example:8443"}})
 	if len(problems) > 0 {
@@ -23,21 +23,21 @@ func TestNamesOfEgress(t *testing.T) {
 	s := &trialSandbox{trial: trial, servers: airtightAddr}
 	at := func(text string) []netip.Addr { return []netip.Addr{netip.MustParseAddr(text)} }
 	localhost := at("127.0.0.1")
-	for box, want := range map[string]map[string][]netip.Addr{
+	for ctr, want := range map[string]map[string][]netip.Addr{
 		"s0":          {"localhost": localhost, "api.example": at("127.0.3.1"), "*.wild.example": at("127.0.3.2")},
 		"s1":          {"localhost": localhost},
 		sandbox.Agent: {"localhost": localhost, "api.example": at("127.0.3.1"), "*.wild.example": at("127.0.3.2"), "s0": at("127.0.1.1"), "s1": at("127.0.1.1")},
 	} {
-		if diff := cmp.Diff(want, s.names(box), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", box, diff)
+		if diff := cmp.Diff(want, s.names(ctr), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", ctr, diff)
 		}
 	}
 	subnet := addresses{netip.MustParsePrefix("10.213.0.0/29")}
 	for _, network := range []string{"n", ""} {
-		for box, want := range map[string]int{sandbox.Agent: 3, "s0": 1, "s1": 0} {
-			hosts := (trialPlan{network: network}).placed(containerPlan{box: box}, trial, subnet).host.ExtraHosts
+		for ctr, want := range map[string]int{sandbox.Agent: 3, "s0": 1, "s1": 0} {
+			hosts := (trialPlan{network: network}).placed(containerPlan{container: ctr}, trial, subnet).host.ExtraHosts
 			if len(hosts) != want || want > 0 && !slices.Contains(hosts, "api.example:127.0.3.1") {
-				t.Errorf("on network %q the hosts of %s are %q", network, box, hosts)
+				t.Errorf("on network %q the hosts of %s are %q", network, ctr, hosts)
 			}
 		}
 	}

@@ -14,11 +14,11 @@ import (
 	"github.com/waza-isolate/waza/sandbox/guest"
 )
 
-// Ended implements sandbox.Sandbox. What speaks for a box is nothing that its
+// Ended implements sandbox.Sandbox. What speaks for a container is nothing that its
 // programs can reach: the lease, a container on the same engine over the same
 // connection, and the engine's word on who ended the container.
 func (s *trialSandbox) Ended(ctx context.Context, name string) sandbox.Exit {
-	b := s.boxes[name]
+	b := s.containers[name]
 	switch {
 	case b == nil:
 		return sandbox.Exit{}
@@ -48,7 +48,7 @@ func (s *trialSandbox) Ended(ctx context.Context, name string) sandbox.Exit {
 }
 
 // answers asks process 1 whether it is there.
-func (b *box) answers(ctx context.Context) error {
+func (b *startedContainer) answers(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	return b.guest.Ping(ctx)
@@ -56,7 +56,7 @@ func (b *box) answers(ctx context.Context) error {
 
 // blame says of a failure to open a sandbox whether the engine went away meanwhile.
 // lease is the one held before it, or nil.
-func (b *Backend) blame(ctx context.Context, lease *box, err error) error {
+func (b *Backend) blame(ctx context.Context, lease *startedContainer, err error) error {
 	if ctx.Err() != nil || lease != nil && b.engineLives(ctx, lease) == nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (b *Backend) blame(ctx context.Context, lease *box, err error) error {
 
 // engineLives asks the engine, and the lease that the run held when a sandbox was
 // opened: with that went every container of the time.
-func (b *Backend) engineLives(ctx context.Context, lease *box) error {
+func (b *Backend) engineLives(ctx context.Context, lease *startedContainer) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		if err := lease.answers(ctx); err != nil {
@@ -102,7 +102,7 @@ func (s *trialSandbox) cut() {
 	s.task.mu.Lock()
 	s.task.isCut = true
 	s.task.mu.Unlock()
-	_ = s.boxes[sandbox.Agent].guest.Close()
+	_ = s.containers[sandbox.Agent].guest.Close()
 }
 
 // isCut reports whether the agent's container, while it runs, is no longer on its network.
@@ -117,7 +117,7 @@ func (s *trialSandbox) isCut(ctx context.Context) bool {
 	if err != nil {
 		return errdefs.IsNotFound(err)
 	}
-	id := s.boxes[sandbox.Agent].id
+	id := s.containers[sandbox.Agent].id
 	_, there := found.Containers[id]
 	return !there && s.backend.engine.stands(ctx, id)
 }

@@ -34,10 +34,10 @@ func standOn(t *testing.T, guest, network string) (*Backend, *trialSandbox) {
 	return b, s
 }
 
-// betray has process 1 of a box do something, without waiting for what comes of it.
-func betray(t *testing.T, s *trialSandbox, box, how string) {
+// betray has process 1 of a container do something, without waiting for what comes of it.
+func betray(t *testing.T, s *trialSandbox, ctr, how string) {
 	t.Helper()
-	p, err := s.boxes[box].guest.Exec(within(t), process.Spec{Args: []string{sandbox.GuestPath, "act", how}}, false)
+	p, err := s.containers[ctr].guest.Exec(within(t), process.Spec{Args: []string{sandbox.GuestPath, "act", how}}, false)
 	if err != nil {
 		t.Logf("process 1 did it before it could tell that it started: %v", err)
 		return
@@ -45,28 +45,28 @@ func betray(t *testing.T, s *trialSandbox, box, how string) {
 	_ = p.Stdin().Close()
 }
 
-// Whose doing the end of a box was is told by what its programs cannot reach.
+// Whose doing the end of a container was is told by what its programs cannot reach.
 func TestFaults_WhoseEnd(t *testing.T) {
 	t.Parallel()
 	kill := func(signal string) func(*testing.T, *client.Client, *trialSandbox, string) {
-		return func(t *testing.T, engine *client.Client, s *trialSandbox, box string) {
-			if err := engine.ContainerKill(within(t), s.boxes[box].id, signal); err != nil {
+		return func(t *testing.T, engine *client.Client, s *trialSandbox, ctr string) {
+			if err := engine.ContainerKill(within(t), s.containers[ctr].id, signal); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	act := func(how string) func(*testing.T, *client.Client, *trialSandbox, string) {
-		return func(t *testing.T, _ *client.Client, s *trialSandbox, box string) { betray(t, s, box, how) }
+		return func(t *testing.T, _ *client.Client, s *trialSandbox, ctr string) { betray(t, s, ctr, how) }
 	}
-	disconnect := func(t *testing.T, engine *client.Client, s *trialSandbox, box string) {
-		if err := engine.NetworkDisconnect(within(t), s.plan.network, s.boxes[box].id, true); err != nil {
+	disconnect := func(t *testing.T, engine *client.Client, s *trialSandbox, ctr string) {
+		if err := engine.NetworkDisconnect(within(t), s.plan.network, s.containers[ctr].id, true); err != nil {
 			t.Fatal(err)
 		}
 	}
 	tests := []struct {
-		name, network, box string
-		end                func(*testing.T, *client.Client, *trialSandbox, string)
-		want               sandbox.Cause
+		name, network, container string
+		end                      func(*testing.T, *client.Client, *trialSandbox, string)
+		want                     sandbox.Cause
 	}{
 		{"the agent ends its guest", networkAirtight, sandbox.Agent, act("end"), sandbox.ByItself},
 		{"the agent ends its guest on a bridge", networkBridge, sandbox.Agent, act("end"), sandbox.ByItself},
@@ -78,31 +78,31 @@ func TestFaults_WhoseEnd(t *testing.T) {
 		{"the agent is killed on a bridge", networkBridge, sandbox.Agent, kill("KILL"), sandbox.FromOutside},
 		{"a server is killed", networkAirtight, "s0", kill("KILL"), sandbox.FromOutside},
 		{"the agent is stopped", networkAirtight, sandbox.Agent, kill("STOP"), sandbox.FromOutside},
-		{"the agent is paused", networkAirtight, sandbox.Agent, func(t *testing.T, engine *client.Client, s *trialSandbox, box string) {
-			if err := engine.ContainerPause(within(t), s.boxes[box].id); err != nil {
+		{"the agent is paused", networkAirtight, sandbox.Agent, func(t *testing.T, engine *client.Client, s *trialSandbox, ctr string) {
+			if err := engine.ContainerPause(within(t), s.containers[ctr].id); err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { _ = engine.ContainerUnpause(context.Background(), s.boxes[box].id) })
+			t.Cleanup(func() { _ = engine.ContainerUnpause(context.Background(), s.containers[ctr].id) })
 		}, sandbox.FromOutside},
-		{"the agent is removed", networkAirtight, sandbox.Agent, func(t *testing.T, engine *client.Client, s *trialSandbox, box string) {
-			if err := engine.ContainerRemove(within(t), s.boxes[box].id, container.RemoveOptions{Force: true}); err != nil {
+		{"the agent is removed", networkAirtight, sandbox.Agent, func(t *testing.T, engine *client.Client, s *trialSandbox, ctr string) {
+			if err := engine.ContainerRemove(within(t), s.containers[ctr].id, container.RemoveOptions{Force: true}); err != nil {
 				t.Fatal(err)
 			}
 		}, sandbox.FromOutside},
 		{"the agent is taken off its network", networkBridge, sandbox.Agent, disconnect, sandbox.FromOutside},
-		{"a signal that does nothing, and then the agent", networkAirtight, sandbox.Agent, func(t *testing.T, engine *client.Client, s *trialSandbox, box string) {
-			kill("TERM")(t, engine, s, box)
-			betray(t, s, box, "end")
+		{"a signal that does nothing, and then the agent", networkAirtight, sandbox.Agent, func(t *testing.T, engine *client.Client, s *trialSandbox, ctr string) {
+			kill("TERM")(t, engine, s, ctr)
+			betray(t, s, ctr, "end")
 		}, sandbox.ByItself},
-		{"the agent, while a server is killed", networkAirtight, sandbox.Agent, func(t *testing.T, engine *client.Client, s *trialSandbox, box string) {
+		{"the agent, while a server is killed", networkAirtight, sandbox.Agent, func(t *testing.T, engine *client.Client, s *trialSandbox, ctr string) {
 			kill("KILL")(t, engine, s, "s0")
 			<-s.Gone("s0")
-			betray(t, s, box, "end")
+			betray(t, s, ctr, "end")
 		}, sandbox.ByItself},
-		{"the agent, when the lease is gone", networkAirtight, sandbox.Agent, func(t *testing.T, engine *client.Client, s *trialSandbox, box string) {
+		{"the agent, when the lease is gone", networkAirtight, sandbox.Agent, func(t *testing.T, engine *client.Client, s *trialSandbox, ctr string) {
 			dockertest.Kill(t, engine, s.backend.run, roleLease)
 			<-s.lease.guest.Done()
-			betray(t, s, box, "end")
+			betray(t, s, ctr, "end")
 		}, sandbox.ByEngine},
 	}
 	slots := make(chan struct{}, 4)
@@ -116,18 +116,18 @@ func TestFaults_WhoseEnd(t *testing.T) {
 				guest = dockertest.Waza(t)
 			}
 			_, s := standOn(t, guest, test.network)
-			for _, box := range []string{sandbox.Agent, "s0"} {
-				if e := s.Ended(within(t), box); e != (sandbox.Exit{}) {
-					t.Fatalf("%s stands, and its end is %+v", box, e)
+			for _, ctr := range []string{sandbox.Agent, "s0"} {
+				if e := s.Ended(within(t), ctr); e != (sandbox.Exit{}) {
+					t.Fatalf("%s stands, and its end is %+v", ctr, e)
 				}
 			}
-			test.end(t, dockertest.Engine(t), s, test.box)
+			test.end(t, dockertest.Engine(t), s, test.container)
 			select {
-			case <-s.Gone(test.box):
+			case <-s.Gone(test.container):
 			case <-within(t).Done():
 				t.Fatal("the end is not noticed")
 			}
-			if e := s.Ended(within(t), test.box); e.Cause != test.want || e.Message == "" {
+			if e := s.Ended(within(t), test.container); e.Cause != test.want || e.Message == "" {
 				t.Errorf("ended by %q: %s; want %q", e.Cause, e.Message, test.want)
 			}
 		})
@@ -140,7 +140,7 @@ func TestFaults_CutNetworkIsSeenAtOnce(t *testing.T) {
 	t.Parallel()
 	b, s := standOn(t, turncoat(t), networkBridge)
 	b.engine.watch.close() // the engine says nothing
-	if err := dockertest.Engine(t).NetworkDisconnect(within(t), s.plan.network, s.boxes[sandbox.Agent].id, true); err != nil {
+	if err := dockertest.Engine(t).NetworkDisconnect(within(t), s.plan.network, s.containers[sandbox.Agent].id, true); err != nil {
 		t.Fatal(err)
 	}
 	if e := s.Ended(within(t), sandbox.Agent); e.Cause != sandbox.FromOutside {

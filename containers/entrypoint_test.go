@@ -61,9 +61,9 @@ func TestEntrypoint(t *testing.T) {
 	command := imageOf(t, b, script, container.Config{Cmd: []string{"/start", "usual"}})
 	s, _ := stand(t, b, trialOf(b, networkAirtight, both, command))
 	for _, test := range []struct {
-		box  string
-		spec process.Spec
-		want string
+		container string
+		spec      process.Spec
+		want      string
 	}{
 		{"s0", process.Spec{}, "start one usual"},
 		{"s0", process.Spec{OfImage: true}, "start one usual"},
@@ -72,18 +72,18 @@ func TestEntrypoint(t *testing.T) {
 		{"s1", process.Spec{OfImage: true}, "start usual"},
 		{"s1", process.Spec{OfImage: true, Args: []string{"/start", "mine"}}, "start mine"},
 	} {
-		p, err := s.Start(within(t), test.box, test.spec)
+		p, err := s.Start(within(t), test.container, test.spec)
 		if err != nil {
-			t.Errorf("%s %+v: %v", test.box, test.spec, err)
+			t.Errorf("%s %+v: %v", test.container, test.spec, err)
 			continue
 		}
 		go func() { _, _ = io.Copy(io.Discard, p.Stderr()) }()
 		said, _ := io.ReadAll(p.Stdout())
 		if _, err := p.Wait(); err != nil || strings.TrimSpace(string(said)) != test.want {
-			t.Errorf("%s %+v: %q, %v, want %q", test.box, test.spec, said, err, test.want)
+			t.Errorf("%s %+v: %q, %v, want %q", test.container, test.spec, said, err, test.want)
 		}
 	}
-	s.boxes["s0"].image = imageInfo{}
+	s.containers["s0"].image = imageInfo{}
 	if _, err := s.Start(within(t), "s0", process.Spec{OfImage: true}); err == nil || !strings.Contains(err.Error(), "no command, and its image has none") {
 		t.Errorf("neither entrypoint nor CMD: %v", err)
 	}
@@ -117,10 +117,10 @@ exec "$@"
 	s, _ := stand(t, b, trial)
 	const tail = "; if that is the reason, set user to the user it is made for, writable to the directories it writes to, and, where its entrypoint insists on root, command to the program itself"
 	for _, test := range []struct {
-		box    string
-		spec   process.Spec
-		output string // empty: it fails
-		advice string
+		container string
+		spec      process.Spec
+		output    string // empty: it fails
+		advice    string
 	}{
 		{"s0", process.Spec{OfImage: true}, "", "its image names no user, so it ran as a user without rights, on a read-only root file system" + tail},
 		{"s1", process.Spec{OfImage: true}, "", "its image names root as its user, so it ran as a user without rights, on a read-only root file system" + tail},
@@ -129,18 +129,18 @@ exec "$@"
 		{"s4", process.Spec{Args: write}, "kept\nnobody\n", ""},
 		{"s5", process.Spec{OfImage: true}, "kept\nnobody\n", ""},
 	} {
-		p, err := s.Start(within(t), test.box, test.spec)
+		p, err := s.Start(within(t), test.container, test.spec)
 		if err != nil {
-			t.Fatalf("%s: %v", test.box, err)
+			t.Fatalf("%s: %v", test.container, err)
 		}
 		go func() { _, _ = io.Copy(io.Discard, p.Stderr()) }()
 		said, _ := io.ReadAll(p.Stdout())
 		exit, err := p.Wait()
 		if err != nil || (exit.Code == 0) != (test.output != "") || string(said) != test.output {
-			t.Errorf("%s: %q, %+v, %v", test.box, said, exit, err)
+			t.Errorf("%s: %q, %+v, %v", test.container, said, exit, err)
 		}
-		if got := s.Hint(test.box); got != test.advice {
-			t.Errorf("%s: advice\n%s\nwant\n%s", test.box, got, test.advice)
+		if got := s.Hint(test.container); got != test.advice {
+			t.Errorf("%s: advice\n%s\nwant\n%s", test.container, got, test.advice)
 		}
 	}
 	if got := s.Hint(sandbox.Agent); !strings.HasSuffix(got, "set config.isolation.agent.user to the user it is made for") {

@@ -27,7 +27,7 @@ const resolvConf = "nameserver 127.0.0.1\nsearch .\noptions use-vc\n"
 // something of the other.
 func (s *trialSandbox) withFiles(ctx context.Context, c containerPlan) (containerPlan, error) {
 	files := map[string]string{}
-	if c.box == sandbox.Agent {
+	if c.container == sandbox.Agent {
 		files[sandbox.MCPConfigPath] = s.trial.MCPJSON
 	}
 	if c.host.NetworkMode.IsNone() {
@@ -41,7 +41,7 @@ func (s *trialSandbox) withFiles(ctx context.Context, c containerPlan) (containe
 	}
 	var all []layerFile
 	for _, at := range sortedKeys(files) {
-		name := path.Join(s.dir, fileName(c.box)+"."+path.Base(at))
+		name := path.Join(s.dir, fileName(c.container)+"."+path.Base(at))
 		all = append(all, layerFile{name: name, text: files[at]})
 		c.host.Mounts = append(c.host.Mounts[:len(c.host.Mounts):len(c.host.Mounts)], mount.Mount{
 			Type: mount.TypeBind, Source: path.Join(s.files, name), Target: at, ReadOnly: true,
@@ -69,5 +69,5 @@ func hostsFile(entries []string) string {
 	return b.String()
 }
 
-// fileName returns a box's name as part of a container's or a file's.
-func fileName(box string) string { return strings.ReplaceAll(box, "/", ".") }
+// fileName returns a container's name as part of a container's or a file's.
+func fileName(ctr string) string { return strings.ReplaceAll(ctr, "/", ".") }

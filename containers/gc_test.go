@@ -52,7 +52,7 @@ func openVictims(ctx context.Context, b *Backend) error {
 	for number := range victimTrials {
 		t := trialOf(b, []string{networkBridge, networkAirtight}[number%2], "")
 		t.Number, t.Agent.Image, t.Workspace = number+1, "", "volume"
-		t.Servers[0].Services = []plan.Service{{Name: "db", Box: boxOf("")}}
+		t.Servers[0].Services = []plan.Service{{Name: "db", Container: containerOf("")}}
 		if _, err := b.Open(ctx, t, func(evidence.Event) {}); err != nil {
 			return err
 		}

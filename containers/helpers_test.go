@@ -71,16 +71,16 @@ func openRun(t *testing.T) *Backend {
 func trialOf(b *Backend, network string, servers ...string) *plan.Trial {
 	t := &plan.Trial{
 		Run: b.run, Task: "task", Number: 1, Network: network, Workspace: "tmpfs", MCPJSON: "{\"mcpServers\":{}}\n",
-		Agent: plan.Agent{Box: boxOf(debian)},
+		Agent: plan.Agent{Container: containerOf(debian)},
 	}
 	for i, image := range servers {
-		t.Servers = append(t.Servers, plan.Server{Name: "s" + string(rune('0'+i)), Box: boxOf(image)})
+		t.Servers = append(t.Servers, plan.Server{Name: "s" + string(rune('0'+i)), Container: containerOf(image)})
 	}
 	return t
 }
 
-func boxOf(image string) sandbox.Box {
-	return sandbox.Box{Image: image, CPUs: 1, Memory: 128 << 20, Disk: 4 << 20, Pids: 64}
+func containerOf(image string) sandbox.Container {
+	return sandbox.Container{Image: image, CPUs: 1, Memory: 128 << 20, Disk: 4 << 20, Pids: 64}
 }
 
 // stand opens a trial's sandbox, closed at the test's end.
@@ -122,10 +122,10 @@ type ended struct {
 	err            error // of Wait
 }
 
-// sh runs a shell script in a box of the sandbox to its end.
-func sh(t *testing.T, s *trialSandbox, box, script string, env ...string) ended {
+// sh runs a shell script in a container of the sandbox to its end.
+func sh(t *testing.T, s *trialSandbox, ctr, script string, env ...string) ended {
 	t.Helper()
-	p, err := s.Start(within(t), box, process.Spec{Args: []string{"/bin/sh", "-c", script}, Env: env})
+	p, err := s.Start(within(t), ctr, process.Spec{Args: []string{"/bin/sh", "-c", script}, Env: env})
 	if err != nil {
 		t.Fatalf("%s: %v", script, err)
 	}
@@ -147,9 +147,9 @@ func sh(t *testing.T, s *trialSandbox, box, script string, env ...string) ended 
 }
 
 // mustSh is sh for a script that has to succeed; it returns what it said.
-func mustSh(t *testing.T, s *trialSandbox, box, script string) string {
+func mustSh(t *testing.T, s *trialSandbox, ctr, script string) string {
 	t.Helper()
-	e := sh(t, s, box, script)
+	e := sh(t, s, ctr, script)
 	if e.err != nil || e.exit.Code != 0 {
 		t.Fatalf("%s: exit %+v, %v\n%s%s", script, e.exit, e.err, e.stdout, e.stderr)
 	}

@@ -11,7 +11,7 @@ var _ sandbox.Hinter = (*trialSandbox)(nil)
 // Hint implements sandbox.Hinter: an image that counts on root gets none, which
 // its own message seldom says.
 func (s *trialSandbox) Hint(name string) string {
-	b, ok := s.boxes[name]
+	b, ok := s.containers[name]
 	planned := s.limits(name)
 	if !ok || planned.Image == "" || planned.User != "" || !isRoot(b.image.user) || b.image.ours {
 		return ""
@@ -30,22 +30,22 @@ func (s *trialSandbox) Hint(name string) string {
 	return advice + "; if that is the reason, set user to the user it is made for, writable to the directories it writes to, and, where its entrypoint insists on root, command to the program itself"
 }
 
-// limits is a box of the trial as planned.
-func (s *trialSandbox) limits(name string) sandbox.Box {
+// limits is a container of the trial as planned.
+func (s *trialSandbox) limits(name string) sandbox.Container {
 	if name == sandbox.Agent {
-		return s.trial.Agent.Box
+		return s.trial.Agent.Container
 	}
 	for _, server := range s.trial.Servers {
 		if server.Name == name {
-			return server.Box
+			return server.Container
 		}
 		for _, service := range server.Services {
 			if sandbox.ServiceName(server.Name, service.Name) == name {
-				return service.Box
+				return service.Container
 			}
 		}
 	}
-	return sandbox.Box{}
+	return sandbox.Container{}
 }
 
 // dropsRoot is the program in an image's entrypoint that begins as root and gives

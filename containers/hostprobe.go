@@ -10,8 +10,8 @@ import (
 
 // hostProbe is a container of ours on the network of the engine's host.
 type hostProbe struct {
-	engine *engine
-	box    *box
+	engine    *engine
+	container *startedContainer
 }
 
 const (
@@ -22,15 +22,15 @@ const (
 // HostProbe implements sandbox.HostProber. The container has the walls of every other but
 // for its network, and nothing foreign runs in it.
 func (b *Backend) HostProbe(ctx context.Context) (sandbox.HostProbe, error) {
-	c := planContainer(boxRequest{
-		run: b.run, trial: wholeRun, box: roleHostProbe, role: roleHostProbe, name: "waza-" + b.run + "-" + roleHostProbe,
-		limits: sandbox.Box{CPUs: 1, Memory: hostProbeMemory, Pids: hostProbePids}, image: b.guest, mode: "none", scene: scene{user: b.engine.userRange().lease},
+	c := planContainer(containerRequest{
+		run: b.run, trial: wholeRun, container: roleHostProbe, role: roleHostProbe, name: "waza-" + b.run + "-" + roleHostProbe,
+		limits: sandbox.Container{CPUs: 1, Memory: hostProbeMemory, Pids: hostProbePids}, image: b.guest, mode: "none", scene: scene{user: b.engine.userRange().lease},
 	})
 	c.host.NetworkMode = "host"
 	c.host.Sysctls = nil       // they would be the host's
 	c.host.UsernsMode = "host" // else the engine refuses where it maps users
 	c.host.DNS, c.host.DNSSearch, c.host.DNSOptions = nil, nil, nil
-	started, err := b.engine.startBox(ctx, c, "")
+	started, err := b.engine.startContainer(ctx, c, "")
 	if err != nil {
 		return nil, fmt.Errorf("host probe: %w", err)
 	}
@@ -39,8 +39,8 @@ func (b *Backend) HostProbe(ctx context.Context) (sandbox.HostProbe, error) {
 
 // Start implements sandbox.HostProbe.
 func (o *hostProbe) Start(ctx context.Context, p process.Spec) (process.Process, error) {
-	return o.box.guest.Exec(ctx, p, false)
+	return o.container.guest.Exec(ctx, p, false)
 }
 
 // Close implements sandbox.HostProbe.
-func (o *hostProbe) Close(ctx context.Context) error { return o.box.close(ctx, o.engine) }
+func (o *hostProbe) Close(ctx context.Context) error { return o.container.close(ctx, o.engine) }

@@ -23,10 +23,10 @@ const (
 // and trusts no clock: like every container of ours it ends with its runner,
 // wherever that runs, so a run whose lease does not run is dead. A run owns nothing
 // before it holds its lease.
-func (b *Backend) takeLease(ctx context.Context) (*box, error) {
-	c := planContainer(boxRequest{
-		run: b.run, trial: wholeRun, box: roleLease, role: roleLease, name: "waza-" + b.run + "-" + roleLease,
-		limits: sandbox.Box{CPUs: 0.5, Memory: leaseMemory, Pids: leasePids}, image: b.guest, mode: "none",
+func (b *Backend) takeLease(ctx context.Context) (*startedContainer, error) {
+	c := planContainer(containerRequest{
+		run: b.run, trial: wholeRun, container: roleLease, role: roleLease, name: "waza-" + b.run + "-" + roleLease,
+		limits: sandbox.Container{CPUs: 0.5, Memory: leaseMemory, Pids: leasePids}, image: b.guest, mode: "none",
 		scene: scene{user: b.engine.userRange().lease},
 	})
 	c.conf.NetworkDisabled = true
@@ -38,7 +38,7 @@ func (b *Backend) takeLease(ctx context.Context) (*box, error) {
 	for key, value := range home() {
 		c.conf.Labels[key] = value
 	}
-	lease, err := b.engine.startBox(ctx, c, "")
+	lease, err := b.engine.startContainer(ctx, c, "")
 	if err != nil {
 		return nil, fmt.Errorf("lease: %w", err)
 	}
@@ -50,7 +50,7 @@ func filesVolume(run string) string { return "waza-" + run + "-files" }
 
 // leased is the run's lease, which is taken anew where it has ended: with the
 // engine, as a rule.
-func (b *Backend) leased(ctx context.Context) (*box, error) {
+func (b *Backend) leased(ctx context.Context) (*startedContainer, error) {
 	b.leasing.Lock()
 	defer b.leasing.Unlock()
 	if b.lease != nil {

@@ -20,7 +20,7 @@ var _ sandbox.Observer = (*trialSandbox)(nil)
 
 // Observe implements sandbox.Observer.
 func (s *trialSandbox) Observe(ctx context.Context, name string) (observe.Seen, error) {
-	b, err := s.box(name)
+	b, err := s.container(name)
 	if err != nil {
 		return observe.Seen{}, err
 	}

@@ -22,11 +22,11 @@ import (
 func TestServersAreObserved(t *testing.T) {
 	b := openBackend(t)
 	trial := attackedTrial(b.run, "observed", networkAirtight)
-	trial.Servers = append(trial.Servers, plan.Server{Box: trial.Servers[0].Box, Name: "calm"})
+	trial.Servers = append(trial.Servers, plan.Server{Container: trial.Servers[0].Container, Name: "calm"})
 	s := openSandbox(t, b, trial, func(evidence.Event) {})
 	stray := program(t, "stray")
-	for _, box := range []string{"victim", "calm"} {
-		if err := s.Put(t.Context(), box, "/tmp", bytes.NewReader(stray)); err != nil {
+	for _, ctr := range []string{"victim", "calm"} {
+		if err := s.Put(t.Context(), ctr, "/tmp", bytes.NewReader(stray)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -55,9 +55,9 @@ func TestServersAreObserved(t *testing.T) {
 	}
 }
 
-func runStray(t *testing.T, s *trialSandbox, box string, act ...string) {
+func runStray(t *testing.T, s *trialSandbox, ctr string, act ...string) {
 	t.Helper()
-	p, err := s.Start(t.Context(), box, process.Spec{Args: append([]string{"/tmp/stray"}, act...)})
+	p, err := s.Start(t.Context(), ctr, process.Spec{Args: append([]string{"/tmp/stray"}, act...)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,12 +63,12 @@ type scene struct {
 
 // containerPlan is one container, ready for the engine.
 type containerPlan struct {
-	box   string
-	name  string
-	addr  netip.Addr // on the task network; invalid where it has none
-	conf  container.Config
-	host  container.HostConfig
-	image imageInfo
+	container string
+	name      string
+	addr      netip.Addr // on the task network; invalid where it has none
+	conf      container.Config
+	host      container.HostConfig
+	image     imageInfo
 	// insists names who insists on the user, the eval or the image; empty where nobody
 	// does.
 	insists string
@@ -121,14 +121,14 @@ func planTrial(t *plan.Trial, s scene) trialPlan {
 	if t.Workspace == "volume" {
 		p.workspace = base + "-workspace"
 	}
-	build := func(box, role string, b sandbox.Box, mode container.NetworkMode) containerPlan {
-		return planContainer(boxRequest{
-			run: t.Run, trial: label, box: box, role: role, name: base + "-" + fileName(box),
+	build := func(ctr, role string, b sandbox.Container, mode container.NetworkMode) containerPlan {
+		return planContainer(containerRequest{
+			run: t.Run, trial: label, container: ctr, role: role, name: base + "-" + fileName(ctr),
 			limits: b, image: s.images[b.Image], mode: mode, runtime: t.Runtime, scene: s,
 		})
 	}
 	if !t.ServersOnly {
-		agent := build(sandbox.Agent, roleAgent, t.Agent.Box, mode)
+		agent := build(sandbox.Agent, roleAgent, t.Agent.Container, mode)
 		addWorkspace(&agent, t, p.workspace)
 		p.containers = append(p.containers, agent)
 	}
@@ -136,31 +136,31 @@ func planTrial(t *plan.Trial, s scene) trialPlan {
 		if server.Remote || server.Shared && !t.ServersOnly {
 			continue
 		}
-		c := build(server.Name, roleServer, server.Box, serverMode)
+		c := build(server.Name, roleServer, server.Container, serverMode)
 		for _, dir := range server.Writable {
 			c.host.Tmpfs[dir] = tmpfsOptions(c.conf.User, server.Disk)
 		}
 		p.containers = append(p.containers, c)
 		for _, service := range server.Services {
-			c := build(sandbox.ServiceName(server.Name, service.Name), roleService, service.Box, "none")
+			c := build(sandbox.ServiceName(server.Name, service.Name), roleService, service.Container, "none")
 			p.containers = append(p.containers, asService(c, t.Run, service))
 		}
 	}
 	return p
 }
 
-type boxRequest struct {
-	run, trial, box, role, name string
-	limits                      sandbox.Box
-	image                       imageInfo
-	mode                        container.NetworkMode
-	runtime                     string
-	scene                       scene
+type containerRequest struct {
+	run, trial, container, role, name string
+	limits                            sandbox.Container
+	image                             imageInfo
+	mode                              container.NetworkMode
+	runtime                           string
+	scene                             scene
 }
 
 // planContainer gives every container the same walls: no capability, no way to
 // gain one, a read-only root, hard limits, no name server but its own guest.
-func planContainer(r boxRequest) containerPlan {
+func planContainer(r containerRequest) containerPlan {
 	user, insists := r.scene.userOf(r.limits.User, r.image)
 	if insists == "" {
 		user = r.scene.usual()
@@ -220,7 +220,7 @@ func planContainer(r boxRequest) containerPlan {
 		host.Devices = []container.DeviceMapping{{PathOnHost: "/dev/net/tun", PathInContainer: "/dev/net/tun", CgroupPermissions: "r"}}
 	}
 	plan := containerPlan{
-		box: r.box, name: r.name, image: r.image, host: host, insists: insists,
+		container: r.container, name: r.name, image: r.image, host: host, insists: insists,
 		conf: container.Config{
 			Image:       r.image.layer,
 			User:        user,
@@ -250,7 +250,7 @@ var maskedPaths = []string{
 const lockedMemory = 64 << 10
 
 // resources are the limits of a container.
-func resources(b sandbox.Box) container.Resources {
+func resources(b sandbox.Container) container.Resources {
 	cpus, memory, pids := int64(b.CPUs*1e9), b.Memory, b.Pids
 	openFiles := cmp.Or(b.OpenFiles, sandbox.DefaultOpenFiles)
 	if !defence.BoundedCPU {
@@ -317,8 +317,8 @@ func (p trialPlan) serversAt(a addresses) netip.Addr {
 // placed puts a container of the plan on a task network of its own subnet, and points the
 // agent at itself.
 func (p trialPlan) placed(c containerPlan, t *plan.Trial, a addresses) containerPlan {
-	c.host.ExtraHosts = hostsOfEgress(egressOf(t, c.box))
-	switch c.box {
+	c.host.ExtraHosts = hostsOfEgress(egressOf(t, c.container))
+	switch c.container {
 	case sandbox.Agent:
 		target := p.serversAt(a)
 		if p.network != "" {
@@ -335,11 +335,11 @@ func (p trialPlan) placed(c containerPlan, t *plan.Trial, a addresses) container
 		}
 	default:
 		for i, server := range t.Servers {
-			if !defence.NoNetworkForServers && server.Name == c.box {
+			if !defence.NoNetworkForServers && server.Name == c.container {
 				c.addr = a.server(i)
 			}
 		}
-		for name, at := range serviceAddresses(t, c.box) {
+		for name, at := range serviceAddresses(t, c.container) {
 			c.host.ExtraHosts = append(c.host.ExtraHosts, name+":"+at.String())
 		}
 		slices.Sort(c.host.ExtraHosts)
@@ -347,9 +347,9 @@ func (p trialPlan) placed(c containerPlan, t *plan.Trial, a addresses) container
 	return c
 }
 
-// standsOnNetwork says whether a box is on the task network, where there is one.
-func standsOnNetwork(box string) bool {
-	return box == sandbox.Agent || !defence.NoNetworkForServers
+// standsOnNetwork says whether a container is on the task network, where there is one.
+func standsOnNetwork(ctr string) bool {
+	return ctr == sandbox.Agent || !defence.NoNetworkForServers
 }
 
 func (c containerPlan) networking(name string) *network.NetworkingConfig {

@@ -15,15 +15,15 @@ import (
 func planned() (*plan.Trial, scene) {
 	t := &plan.Trial{
 		Run: "r1", Task: "price", Number: 2, Network: networkBridge, Workspace: "tmpfs",
-		Agent: plan.Agent{Box: sandbox.Box{Image: "team/agent", CPUs: 2, Memory: 1 << 30, Disk: 512 << 20, Pids: 256}},
+		Agent: plan.Agent{Container: sandbox.Container{Image: "team/agent", CPUs: 2, Memory: 1 << 30, Disk: 512 << 20, Pids: 256}},
 		Servers: []plan.Server{
-			{Name: "files", Box: sandbox.Box{Image: "team/node", CPUs: 0.5, Memory: 512 << 20, Disk: 256 << 20, Pids: 100}, Writable: []string{"/data"}},
-			{Name: "stock", Box: sandbox.Box{Image: "team/stock", CPUs: 1, Memory: 64 << 20, Disk: 16 << 20, Pids: 32}},
+			{Name: "files", Container: sandbox.Container{Image: "team/node", CPUs: 0.5, Memory: 512 << 20, Disk: 256 << 20, Pids: 100}, Writable: []string{"/data"}},
+			{Name: "stock", Container: sandbox.Container{Image: "team/stock", CPUs: 1, Memory: 64 << 20, Disk: 16 << 20, Pids: 32}},
 		},
 	}
 	t.Servers[1].Services = []plan.Service{
-		{Name: "cache", Box: sandbox.Box{Image: "team/stock", CPUs: 1, Memory: 64 << 20, Disk: 16 << 20, Pids: 32}, Ports: []int{6379}},
-		{Name: "db", Box: sandbox.Box{Image: "team/stock", User: "26:26", CPUs: 1, Memory: 64 << 20, Disk: 16 << 20, Pids: 32}, Ports: []int{5432}, Writable: []string{"/data"}},
+		{Name: "cache", Container: sandbox.Container{Image: "team/stock", CPUs: 1, Memory: 64 << 20, Disk: 16 << 20, Pids: 32}, Ports: []int{6379}},
+		{Name: "db", Container: sandbox.Container{Image: "team/stock", User: "26:26", CPUs: 1, Memory: 64 << 20, Disk: 16 << 20, Pids: 32}, Ports: []int{5432}, Writable: []string{"/data"}},
 	}
 	return t, scene{
 		images: map[string]imageInfo{
@@ -198,28 +198,28 @@ func TestWithAddresses(t *testing.T) {
 		plan := planTrial(trial, s)
 		for _, c := range plan.containers {
 			c = plan.placed(c, trial, subnet)
-			want := map[string]string{sandbox.Agent: test.agent}[c.box]
+			want := map[string]string{sandbox.Agent: test.agent}[c.container]
 			got := ""
 			if net := c.networking("n"); net != nil {
 				got = net.EndpointsConfig["n"].IPAMConfig.IPv4Address
 			}
 			if got != want {
-				t.Errorf("%s: %s has address %q, want %q", test.network, c.box, got, want)
+				t.Errorf("%s: %s has address %q, want %q", test.network, c.container, got, want)
 			}
 			var hosts []string
-			switch c.box {
+			switch c.container {
 			case sandbox.Agent:
 				hosts = test.hosts
 			case "stock":
 				hosts = []string{"cache:127.0.2.1", "db:127.0.2.2"}
 			}
 			if diff := cmp.Diff(hosts, c.host.ExtraHosts); diff != "" {
-				t.Errorf("%s: hosts of %s (-want +got):\n%s", test.network, c.box, diff)
+				t.Errorf("%s: hosts of %s (-want +got):\n%s", test.network, c.container, diff)
 			}
 		}
 		for _, c := range plan.containers {
 			if c.addr.IsValid() || c.host.ExtraHosts != nil {
-				t.Errorf("%s: placing %s changed the plan", test.network, c.box)
+				t.Errorf("%s: placing %s changed the plan", test.network, c.container)
 			}
 		}
 	}

@@ -70,13 +70,13 @@ func imagesOf(t *plan.Trial) []string {
 			refs = append(refs, service.Image)
 		}
 	}
-	for _, g := range t.GraderBoxes {
+	for _, g := range t.GraderContainers {
 		refs = append(refs, g.Image)
 	}
 	return refs
 }
 
-// pullPolicy is when an image is pulled: always where one box wants that, and
+// pullPolicy is when an image is pulled: always where one container wants that, and
 // never where all do.
 func pullPolicy(ref string, trials []*plan.Trial) string {
 	wanted := map[string]bool{}
@@ -84,22 +84,22 @@ func pullPolicy(ref string, trials []*plan.Trial) string {
 		if t.Agent.Image == ref && t.Agent.Build != nil {
 			return mcpconfig.PullNever // its tag is ours, and no registry's
 		}
-		boxes := []sandbox.Box{t.Agent.Box}
+		containers := []sandbox.Container{t.Agent.Container}
 		for _, server := range t.Servers {
 			if server.Image == ref && server.Build != nil {
 				return mcpconfig.PullNever // its tag is ours, and no registry's
 			}
-			boxes = append(boxes, server.Box)
+			containers = append(containers, server.Container)
 			for _, service := range server.Services {
-				boxes = append(boxes, service.Box)
+				containers = append(containers, service.Container)
 			}
 		}
-		for _, g := range t.GraderBoxes {
-			boxes = append(boxes, g.Box)
+		for _, g := range t.GraderContainers {
+			containers = append(containers, g.Container)
 		}
-		for _, box := range boxes {
-			if box.Image == ref {
-				wanted[cmp.Or(box.Pull, mcpconfig.PullMissing)] = true
+		for _, ctr := range containers {
+			if ctr.Image == ref {
+				wanted[cmp.Or(ctr.Pull, mcpconfig.PullMissing)] = true
 			}
 		}
 	}

@@ -215,9 +215,9 @@ func TestPolicyOfAnImageThatSeveralUse(t *testing.T) {
 	for want, pulls := range map[string][]string{
 		mcpconfig.PullAlways: {"never", "always", ""}, mcpconfig.PullMissing: {"never", ""}, mcpconfig.PullNever: {"never", "never"},
 	} {
-		trial := &plan.Trial{Agent: plan.Agent{Box: sandbox.Box{Image: "other", Pull: "always"}}}
+		trial := &plan.Trial{Agent: plan.Agent{Container: sandbox.Container{Image: "other", Pull: "always"}}}
 		for _, pull := range pulls {
-			trial.Servers = append(trial.Servers, plan.Server{Box: sandbox.Box{Image: "i", Pull: pull}})
+			trial.Servers = append(trial.Servers, plan.Server{Container: sandbox.Container{Image: "i", Pull: pull}})
 		}
 		if got := pullPolicy("i", []*plan.Trial{trial}); got != want {
 			t.Errorf("%q: %s, want %s", pulls, got, want)
@@ -228,7 +228,7 @@ func TestPolicyOfAnImageThatSeveralUse(t *testing.T) {
 // The image of a package has a tag of ours. A registry is never asked for one, since
 // whoever keeps that name there would choose the program.
 func TestBuiltImagesAreNotPulled(t *testing.T) {
-	trial := &plan.Trial{Servers: []plan.Server{{Box: sandbox.Box{Image: "waza-server:0", Pull: "always"}, Build: &images.Image{}}}}
+	trial := &plan.Trial{Servers: []plan.Server{{Container: sandbox.Container{Image: "waza-server:0", Pull: "always"}, Build: &images.Image{}}}}
 	if got := pullPolicy("waza-server:0", []*plan.Trial{trial}); got != mcpconfig.PullNever {
 		t.Errorf("got %s", got)
 	}
@@ -238,7 +238,7 @@ func TestPlatform(t *testing.T) {
 	e := &engine{}
 	e.info.OSType, e.info.Architecture = "linux", "aarch64"
 	for platform, want := range map[string]bool{"": true, "linux/arm64": true, "linux/arm64/v8": true, "Linux/ARM64": true, "linux/amd64": false, "windows/arm64": false, "linux/arm/v7": false} {
-		err := e.checkPlatforms([]*plan.Trial{{Servers: []plan.Server{{Name: "s", Box: sandbox.Box{Platform: platform}}}}})
+		err := e.checkPlatforms([]*plan.Trial{{Servers: []plan.Server{{Name: "s", Container: sandbox.Container{Platform: platform}}}}})
 		if (err == nil) != want || err != nil && !strings.Contains(err.Error(), "the engine's is linux/arm64") {
 			t.Errorf("%q: %v", platform, err)
 		}

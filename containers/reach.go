@@ -18,7 +18,7 @@ const reachTimeout = 10 * time.Second
 // expose has a server's guest take in connections for a service of its.
 func (s *trialSandbox) expose(ctx context.Context, server, service string) error {
 	at, ok := serviceAddresses(s.trial, server)[service]
-	b, err := s.box(server)
+	b, err := s.container(server)
 	if err != nil || !ok {
 		return errors.Join(err, fmt.Errorf("server %q has no service %q", server, service))
 	}

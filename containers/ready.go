@@ -29,7 +29,7 @@ const (
 
 // Ready implements sandbox.Services.
 func (s *trialSandbox) Ready(ctx context.Context, server, service string, check process.Spec) error {
-	b, err := s.box(sandbox.ServiceName(server, service))
+	b, err := s.container(sandbox.ServiceName(server, service))
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (s *trialSandbox) Ready(ctx context.Context, server, service string, check 
 }
 
 // awaitReady has testcontainers wait for the check, or for the image's own.
-func (b *box) awaitReady(ctx context.Context, check process.Spec) error {
+func (b *startedContainer) awaitReady(ctx context.Context, check process.Spec) error {
 	left := checkTimeout
 	if deadline, ok := ctx.Deadline(); ok {
 		left = time.Until(deadline)

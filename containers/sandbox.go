@@ -23,19 +23,19 @@ import (
 
 // trialSandbox is one trial's network and containers. It implements sandbox.Sandbox.
 type trialSandbox struct {
-	backend *Backend
-	lease   *box // of the run when the sandbox was opened
-	trial   *plan.Trial
-	plan    trialPlan
-	users   *pool  // what the containers' numbers are from
-	dir     string // of its files in the run's volume
-	files   string // where the engine keeps that volume
-	observe func(evidence.Event)
-	boxes   map[string]*box // complete before the sandbox is handed out
-	release func()          // gives the subnet back; nil without one
-	carried sync.WaitGroup  // connections to services, and who takes them in
-	task    taskNetwork
-	servers netip.Addr // where the agent finds its servers
+	backend    *Backend
+	lease      *startedContainer // of the run when the sandbox was opened
+	trial      *plan.Trial
+	plan       trialPlan
+	users      *pool  // what the containers' numbers are from
+	dir        string // of its files in the run's volume
+	files      string // where the engine keeps that volume
+	observe    func(evidence.Event)
+	containers map[string]*startedContainer // complete before the sandbox is handed out
+	release    func()                       // gives the subnet back; nil without one
+	carried    sync.WaitGroup               // connections to services, and who takes them in
+	task       taskNetwork
+	servers    netip.Addr // where the agent finds its servers
 
 	leaveNetwork func() // nil where there is no network
 
@@ -49,13 +49,13 @@ const httpPort = "80"
 // Listen implements sandbox.Sandbox. The agent finds its servers in its own container, at
 // an address of the task network or of its loopback.
 func (s *trialSandbox) Listen(ctx context.Context) ([]sandbox.Endpoint, error) {
-	box := s.boxes[sandbox.Agent]
+	ctr := s.containers[sandbox.Agent]
 	if !defence.OneServerPort {
-		if _, err := box.guest.Listen(ctx, net.JoinHostPort(s.servers.String(), "81")); err != nil {
+		if _, err := ctr.guest.Listen(ctx, net.JoinHostPort(s.servers.String(), "81")); err != nil {
 			return nil, err
 		}
 	}
-	ln, err := box.guest.Listen(ctx, net.JoinHostPort(s.servers.String(), httpPort))
+	ln, err := ctr.guest.Listen(ctx, net.JoinHostPort(s.servers.String(), httpPort))
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (s *trialSandbox) Layout(string) sandbox.Layout { return sandbox.ContainerL
 
 // Dial implements sandbox.Sandbox.
 func (s *trialSandbox) Dial(ctx context.Context, server string, port int) (net.Conn, error) {
-	b, err := s.box(server)
+	b, err := s.container(server)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (s *trialSandbox) Dial(ctx context.Context, server string, port int) (net.C
 
 // Gone implements sandbox.Sandbox.
 func (s *trialSandbox) Gone(name string) <-chan struct{} {
-	if b, ok := s.boxes[name]; ok {
+	if b, ok := s.containers[name]; ok {
 		return b.guest.Done()
 	}
 	gone := make(chan struct{})
@@ -95,7 +95,7 @@ func (s *trialSandbox) Gone(name string) <-chan struct{} {
 // Start implements sandbox.Sandbox. What the agent starts ends with it; what others start
 // is watched.
 func (s *trialSandbox) Start(ctx context.Context, name string, p process.Spec) (process.Process, error) {
-	b, err := s.box(name)
+	b, err := s.container(name)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func (s *trialSandbox) Start(ctx context.Context, name string, p process.Spec) (
 
 // Put implements sandbox.Sandbox.
 func (s *trialSandbox) Put(ctx context.Context, name, dir string, tar io.Reader) error {
-	b, err := s.box(name)
+	b, err := s.container(name)
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (s *trialSandbox) Put(ctx context.Context, name, dir string, tar io.Reader)
 
 // Collect implements sandbox.Sandbox.
 func (s *trialSandbox) Collect(ctx context.Context, name, dir string, w io.Writer) error {
-	b, err := s.box(name)
+	b, err := s.container(name)
 	if err != nil {
 		return err
 	}
@@ -129,26 +129,26 @@ func (s *trialSandbox) Collect(ctx context.Context, name, dir string, w io.Write
 
 // Find implements sandbox.Finder.
 func (s *trialSandbox) Find(ctx context.Context, name, path string, w io.Writer) error {
-	b, err := s.box(name)
+	b, err := s.container(name)
 	if err != nil {
 		return err
 	}
 	return b.guest.Find(ctx, path, w)
 }
 
-func (s *trialSandbox) box(name string) (*box, error) {
-	b, ok := s.boxes[name]
+func (s *trialSandbox) container(name string) (*startedContainer, error) {
+	b, ok := s.containers[name]
 	if !ok {
 		return nil, fmt.Errorf("trial has no container %q", name)
 	}
 	return b, nil
 }
 
-// Containers tells the containers' names by box, for a person who wants to enter.
+// Containers tells the containers' names by container, for a person who wants to enter.
 func (s *trialSandbox) Containers() map[string]string {
 	names := map[string]string{}
 	for _, c := range s.plan.containers {
-		names[c.box] = c.name
+		names[c.container] = c.name
 	}
 	return names
 }
@@ -170,8 +170,8 @@ func (s *trialSandbox) close(ctx context.Context) error {
 	}
 	which := labelled(s.backend.run, s.plan.trial)
 	var all, inNetwork sync.WaitGroup
-	errs := make(chan error, len(s.boxes)+1)
-	for _, b := range s.boxes {
+	errs := make(chan error, len(s.containers)+1)
+	for _, b := range s.containers {
 		if b.onNet {
 			inNetwork.Add(1)
 		}
@@ -194,7 +194,7 @@ func (s *trialSandbox) close(ctx context.Context) error {
 	for err := range errs {
 		failed = append(failed, err)
 	}
-	s.carried.Wait() // they end with the boxes
+	s.carried.Wait() // they end with the containers
 	if s.release != nil {
 		s.release()
 	}
@@ -214,7 +214,7 @@ func (s *trialSandbox) close(ctx context.Context) error {
 // abandon lets go of everything where the engine does not answer. What is left there is
 // removed later.
 func (s *trialSandbox) abandon(why error) error {
-	for _, b := range s.boxes {
+	for _, b := range s.containers {
 		b.abandon()
 	}
 	s.carried.Wait()
@@ -312,7 +312,7 @@ func (s *trialSandbox) ofUsers(g *evidence.Guarantees) {
 			continue
 		}
 		own = false
-		why := fmt.Sprintf("%s runs as the user that %s names: what the kernel counts by user it shares with other containers of that user", c.box, c.insists)
+		why := fmt.Sprintf("%s runs as the user that %s names: what the kernel counts by user it shares with other containers of that user", c.container, c.insists)
 		if strings.HasSuffix(c.conf.User, ":0") {
 			why += ", and it is in the group of root"
 		}

@@ -20,17 +20,17 @@ func TestNamesResolve(t *testing.T) {
 	bothNetworks(t, func(t *testing.T, kind string) {
 		b := openRun(t)
 		s, seen := stand(t, b, trialOf(b, kind, debian))
-		for _, box := range []string{sandbox.Agent, "s0"} {
+		for _, ctr := range []string{sandbox.Agent, "s0"} {
 			asked := time.Now()
-			if e := sh(t, s, box, "getent hosts nowhere.example.com"); e.exit.Code == 0 {
-				t.Errorf("%s: a foreign name resolves: %s", box, e.stdout)
+			if e := sh(t, s, ctr, "getent hosts nowhere.example.com"); e.exit.Code == 0 {
+				t.Errorf("%s: a foreign name resolves: %s", ctr, e.stdout)
 			}
 			if took := time.Since(asked); took > 4*time.Second { // a resolver that waits takes 5 s
-				t.Errorf("%s: NXDOMAIN took %s", box, took)
+				t.Errorf("%s: NXDOMAIN took %s", ctr, took)
 			}
 			dockertest.Await(t, 5*time.Second, "the question is an event", func() bool {
 				return seen.has(func(e evidence.Event) bool {
-					return e.Kind == "dns" && e.Where == box && e.Data["name"] == "nowhere.example.com" && e.Data["answered"] == false
+					return e.Kind == "dns" && e.Where == ctr && e.Data["name"] == "nowhere.example.com" && e.Data["answered"] == false
 				})
 			})
 		}
@@ -94,10 +94,10 @@ func TestMemoryLimit(t *testing.T) {
 	t.Parallel()
 	b := openRun(t)
 	s, _ := stand(t, b, trialOf(b, networkAirtight, debian))
-	for _, box := range []string{sandbox.Agent, "s0"} {
-		e := sh(t, s, box, "exec tail /dev/zero")
+	for _, ctr := range []string{sandbox.Agent, "s0"} {
+		e := sh(t, s, ctr, "exec tail /dev/zero")
 		if e.err == nil && e.exit.Signal != "SIGKILL" {
-			t.Errorf("%s: a program of unlimited memory ended with %+v", box, e.exit)
+			t.Errorf("%s: a program of unlimited memory ended with %+v", ctr, e.exit)
 		}
 	}
 	mustSh(t, s, sandbox.Agent, "true")

@@ -27,12 +27,12 @@ import (
 // where its own guest takes connections in.
 func serviceAddr(i int) netip.Addr { return netip.AddrFrom4([4]byte{127, 0, 2, byte(i + 1)}) }
 
-// serviceAddresses are the services that a box reaches, by name: those of the
+// serviceAddresses are the services that a container reaches, by name: those of the
 // server that lives there.
-func serviceAddresses(t *plan.Trial, box string) map[string]netip.Addr {
+func serviceAddresses(t *plan.Trial, ctr string) map[string]netip.Addr {
 	addresses := map[string]netip.Addr{}
 	for _, server := range t.Servers {
-		if server.Name == box {
+		if server.Name == ctr {
 			for i, service := range server.Services {
 				addresses[service.Name] = serviceAddr(i)
 			}
@@ -104,16 +104,16 @@ func (decided) NetworkList(context.Context, network.ListOptions) ([]network.Summ
 // Close does nothing: the connection is the whole run's.
 func (decided) Close() error { return nil }
 
-// startService is startBox through testcontainers, in the same order. On error
+// startService is startContainer through testcontainers, in the same order. On error
 // nothing is left.
-func (b *Backend) startService(ctx context.Context, c containerPlan) (_ *box, err error) {
+func (b *Backend) startService(ctx context.Context, c containerPlan) (_ *startedContainer, err error) {
 	library, err := b.library()
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	s := &box{image: c.image, stderr: &bounded.Ends{Tail: tailSize}}
+	s := &startedContainer{image: c.image, stderr: &bounded.Ends{Tail: tailSize}}
 	var attached types.HijackedResponse
 	defer func() {
 		if err == nil {

@@ -30,10 +30,10 @@ const dbPort = "7000"
 
 // withService gives the trial's first server a service db on an image.
 func withService(trial *plan.Trial, image string) *plan.Trial {
-	box := boxOf(image)
-	box.Disk = 64 << 20
-	trial.Servers[0].Disk, trial.Servers[0].Memory = box.Disk, 256<<20
-	trial.Servers[0].Services = append(trial.Servers[0].Services, plan.Service{Name: "db", Box: box, Ports: []int{7000}})
+	ctr := containerOf(image)
+	ctr.Disk = 64 << 20
+	trial.Servers[0].Disk, trial.Servers[0].Memory = ctr.Disk, 256<<20
+	trial.Servers[0].Services = append(trial.Servers[0].Services, plan.Service{Name: "db", Container: ctr, Ports: []int{7000}})
 	return trial
 }
 
@@ -41,8 +41,8 @@ func withService(trial *plan.Trial, image string) *plan.Trial {
 // that server.
 func serveEcho(t *testing.T, s *trialSandbox, echo []byte) process.Process {
 	t.Helper()
-	for _, box := range []string{"s0", "s0/db"} {
-		if err := s.Put(within(t), box, "/tmp", bytes.NewReader(echo)); err != nil {
+	for _, ctr := range []string{"s0", "s0/db"} {
+		if err := s.Put(within(t), ctr, "/tmp", bytes.NewReader(echo)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -94,7 +94,7 @@ func TestServiceStandsAlone(t *testing.T) {
 	bothNetworks(t, func(t *testing.T, kind string) {
 		b := openRun(t)
 		trial := withService(trialOf(b, kind, debian, debian), debian)
-		trial.Servers[0].Services = append(trial.Servers[0].Services, plan.Service{Name: "other", Box: trial.Servers[0].Services[0].Box, Ports: []int{7000}})
+		trial.Servers[0].Services = append(trial.Servers[0].Services, plan.Service{Name: "other", Container: trial.Servers[0].Services[0].Container, Ports: []int{7000}})
 		for i := range trial.Servers {
 			trial.Servers[i].Disk = 64 << 20
 		}
@@ -104,8 +104,8 @@ func TestServiceStandsAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		serveEcho(t, s, echo)
-		for _, box := range []string{"s0", "s1", "s0/other"} { // targets
-			if _, err := s.boxes[box].guest.Listen(t.Context(), "0.0.0.0:8080"); err != nil {
+		for _, ctr := range []string{"s0", "s1", "s0/other"} { // targets
+			if _, err := s.containers[ctr].guest.Listen(t.Context(), "0.0.0.0:8080"); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -119,19 +119,19 @@ func TestServiceStandsAlone(t *testing.T) {
 		for _, address := range hostAddrs(t) {
 			attempts["s0/db"] = append(attempts["s0/db"], [2]string{address, host.port})
 		}
-		for box, aims := range attempts {
-			arm(t, s.boxes[box].guest, program)
+		for ctr, aims := range attempts {
+			arm(t, s.containers[ctr].guest, program)
 			for _, aim := range aims {
-				if done, _ := attack(t, startIn(s.boxes[box].guest), "tcp", aim[0], aim[1]); done {
-					t.Errorf("%s reached %s", box, aim)
+				if done, _ := attack(t, startIn(s.containers[ctr].guest), "tcp", aim[0], aim[1]); done {
+					t.Errorf("%s reached %s", ctr, aim)
 				}
 			}
 		}
 		if got := host.reached(t); got != "" {
 			t.Errorf("the service reached the host: %s", got)
 		}
-		arm(t, s.boxes["s0"].guest, program)
-		if done, said := attack(t, startIn(s.boxes["s0"].guest), "tcp", "db", dbPort); !done {
+		arm(t, s.containers["s0"].guest, program)
+		if done, said := attack(t, startIn(s.containers["s0"].guest), "tcp", "db", dbPort); !done {
 			t.Errorf("the server does not reach its service: %s", said)
 		}
 		dockertest.Await(t, 10*time.Second, "the question for a service of another server is told", func() bool {
@@ -207,9 +207,9 @@ func TestReady(t *testing.T) {
 	image := buildImage(t, "HEALTHCHECK --interval=1s --retries=1 CMD cat /tmp/healthy 2>&1\n")
 	b := openRun(t)
 	trial := withService(trialOf(b, networkAirtight, debian), debian)
-	box := trial.Servers[0].Services[0].Box
-	box.Image = image
-	trial.Servers[0].Services = append(trial.Servers[0].Services, plan.Service{Name: "healthy", Box: box, Ports: []int{7000}, Ready: plan.Ready{Health: true}})
+	ctr := trial.Servers[0].Services[0].Container
+	ctr.Image = image
+	trial.Servers[0].Services = append(trial.Servers[0].Services, plan.Service{Name: "healthy", Container: ctr, Ports: []int{7000}, Ready: plan.Ready{Health: true}})
 	s, _ := stand(t, b, trial)
 	sh := func(script string) process.Spec {
 		return process.Spec{Args: []string{"/bin/sh", "-c", script}, Env: []string{"NAME=value"}}

@@ -25,12 +25,12 @@ func TestAttacks_NothingShared(t *testing.T) {
 		bridge := withService(trialOf(b, networkBridge, debian), debian)
 		airtight := withService(trialOf(b, networkAirtight, debian), debian)
 		airtight.Number = 2
-		alone := trialOf(b, networkAirtight, debian) // as shared servers and graders' boxes are
+		alone := trialOf(b, networkAirtight, debian) // as shared servers and graders' containers are
 		alone.Number, alone.ServersOnly = 3, true
 		for _, trial := range []*plan.Trial{bridge, airtight, alone} {
 			s, _ := stand(t, b, trial)
-			for name, box := range s.boxes {
-				p, err := box.guest.Exec(within(t), probeProgram(probe.Shared), false)
+			for name, ctr := range s.containers {
+				p, err := ctr.guest.Exec(within(t), probeProgram(probe.Shared), false)
 				if err != nil {
 					t.Fatalf("%s: %v", name, err)
 				}
@@ -60,13 +60,13 @@ func TestWhatIsShared(t *testing.T) {
 		trial.Servers[0].Writable = []string{"/data"}
 		s, _ := stand(t, b, trial)
 		namespaces := map[string]string{}
-		for _, box := range []string{sandbox.Agent, "s0"} {
-			for at := range strings.FieldsSeq(mustSh(t, s, box, "cut -d ' ' -f 5 /proc/self/mountinfo")) {
+		for _, ctr := range []string{sandbox.Agent, "s0"} {
+			for at := range strings.FieldsSeq(mustSh(t, s, ctr, "cut -d ' ' -f 5 /proc/self/mountinfo")) {
 				if !listed[at] && !strings.HasPrefix(at, "/sys/fs/cgroup/") && at != "/data" {
-					t.Errorf("%s: %s is mounted, and docs/isolation.md does not list it", box, at)
+					t.Errorf("%s: %s is mounted, and docs/isolation.md does not list it", ctr, at)
 				}
 			}
-			for line := range strings.FieldsSeq(mustSh(t, s, box, "cd /proc/self/ns; for n in *; do echo $n=$(readlink $n); done")) {
+			for line := range strings.FieldsSeq(mustSh(t, s, ctr, "cd /proc/self/ns; for n in *; do echo $n=$(readlink $n); done")) {
 				name, is, _ := strings.Cut(line, "=")
 				if namespaces[name] == is && !listed[strings.TrimSuffix(name, "_for_children")] {
 					t.Errorf("the namespace %s is that of both containers, and docs/isolation.md does not list it", name)

@@ -26,9 +26,9 @@ func TestSuite(t *testing.T) {
 			})
 			return sandboxtest.Opened{
 				Backend: b, Name: "docker",
-				Trial: plan.Trial{Run: run, Network: network, Workspace: "tmpfs"},
-				Box:   sandbox.Box{CPUs: 1, Memory: 128 << 20, Disk: 32 << 20, Pids: 64},
-				Left:  func(t *testing.T) []string { return ofTrials(t, run) },
+				Trial:     plan.Trial{Run: run, Network: network, Workspace: "tmpfs"},
+				Container: sandbox.Container{CPUs: 1, Memory: 128 << 20, Disk: 32 << 20, Pids: 64},
+				Left:      func(t *testing.T) []string { return ofTrials(t, run) },
 			}
 		})
 	})

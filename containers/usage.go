@@ -19,9 +19,9 @@ const usageTimeout = 5 * time.Second
 // meter is what a container used, by its guest's word, which can blame nobody but
 // itself. It tells of each limit that the container runs into, once.
 type meter struct {
-	box  string
-	dirs []string // of limited size
-	tell func(evidence.Event)
+	container string
+	dirs      []string // of limited size
+	tell      func(evidence.Event)
 
 	mu   sync.Mutex
 	seen *usage.Usage    // nil before the first word; guarded by mu
@@ -29,7 +29,7 @@ type meter struct {
 }
 
 func newMeter(c containerPlan, tell func(evidence.Event)) *meter {
-	return &meter{box: c.box, dirs: slices.Sorted(maps.Keys(c.host.Tmpfs)), tell: tell, told: map[string]bool{}}
+	return &meter{container: c.container, dirs: slices.Sorted(maps.Keys(c.host.Tmpfs)), tell: tell, told: map[string]bool{}}
 }
 
 // attend has the guest tell of breaches until it ends.
@@ -52,7 +52,7 @@ func (m *meter) take(u usage.Usage) usage.Usage {
 	for _, b := range u.Breaches() {
 		if !m.told[b.Kind] {
 			m.told[b.Kind] = true
-			m.tell(evidence.Event{Kind: b.Kind, Where: m.box, Message: "the container " + b.What})
+			m.tell(evidence.Event{Kind: b.Kind, Where: m.container, Message: "the container " + b.What})
 		}
 	}
 	return u
@@ -76,7 +76,7 @@ func (m *meter) starve() {
 
 // Usage implements sandbox.Sandbox.
 func (s *trialSandbox) Usage(ctx context.Context, name string) (evidence.Usage, error) {
-	b, ok := s.boxes[name]
+	b, ok := s.containers[name]
 	if !ok {
 		return evidence.Usage{}, fmt.Errorf("trial has no container %q", name)
 	}
@@ -108,7 +108,7 @@ func (s *trialSandbox) unseen() []string {
 		{"whether containers run out of processes", func(u usage.Usage) bool { return u.ForksRefused != nil }},
 		{"how much CPU time containers use", func(u usage.Usage) bool { return u.CPU != nil }},
 	} {
-		for _, b := range s.boxes {
+		for _, b := range s.containers {
 			if last := b.meter.last(); last == nil || !look.sees(*last) {
 				missing = append(missing, look.what+" cannot be seen: the kernel does not tell it there")
 				break

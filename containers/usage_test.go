@@ -50,7 +50,7 @@ func TestFaults_GuestOutlivesWhatEatsMemory(t *testing.T) {
 	if !seen.has(func(e evidence.Event) bool { return e.Kind == "oom" && e.Where == sandbox.Agent }) {
 		t.Error("nobody is told")
 	}
-	if err := s.boxes[sandbox.Agent].guest.Err(); err != nil {
+	if err := s.containers[sandbox.Agent].guest.Err(); err != nil {
 		t.Errorf("process 1: %v", err)
 	}
 }
@@ -81,7 +81,7 @@ func TestUsageOfWhatIsGone(t *testing.T) {
 	t.Parallel()
 	b := openRun(t)
 	s, _ := stand(t, b, trialOf(b, networkAirtight))
-	if err := s.boxes[sandbox.Agent].guest.Close(); err != nil {
+	if err := s.containers[sandbox.Agent].guest.Close(); err != nil {
 		t.Fatal(err)
 	}
 	used, err := s.Usage(within(t), sandbox.Agent)
@@ -92,7 +92,7 @@ func TestUsageOfWhatIsGone(t *testing.T) {
 
 func TestMeter(t *testing.T) {
 	var told []string
-	m := newMeter(containerPlan{box: "s0"}, func(e evidence.Event) { told = append(told, e.Kind+" "+e.Where) })
+	m := newMeter(containerPlan{container: "s0"}, func(e evidence.Event) { told = append(told, e.Kind+" "+e.Where) })
 	if m.last() != nil {
 		t.Error("it knows something")
 	}
@@ -108,13 +108,13 @@ func TestMeter(t *testing.T) {
 }
 
 func TestUnseen(t *testing.T) {
-	s := &trialSandbox{boxes: map[string]*box{"agent": {meter: newMeter(containerPlan{}, nil)}}}
+	s := &trialSandbox{containers: map[string]*startedContainer{"agent": {meter: newMeter(containerPlan{}, nil)}}}
 	if n := len(s.unseen()); n != 5 {
 		t.Errorf("of what nobody told %d things are missing", n)
 	}
 	level, n, seconds := &evidence.Usage{}, int64(0), 0.0
 	level.OOMKills, level.ForksRefused, level.CPU = &n, &n, &seconds
-	s.boxes["agent"].meter.take(*level)
+	s.containers["agent"].meter.take(*level)
 	if missing := s.unseen(); len(missing) != 2 {
 		t.Errorf("missing %q", missing)
 	}

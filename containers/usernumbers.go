@@ -137,7 +137,7 @@ func (b *Backend) takeUsers(ctx context.Context) (*pool, error) {
 }
 
 // errTooManyBoxes says that a run has more containers at once than its block has numbers.
-var errTooManyBoxes = errors.New("a run has at most " + strconv.Itoa(usersOfRun) + " containers at once; lower --workers")
+var errTooManyContainers = errors.New("a run has at most " + strconv.Itoa(usersOfRun) + " containers at once; lower --workers")
 
 // userOf returns who runs in a container of an image, as "uid:gid", where the eval or the
 // image insists on somebody, and who does; else all is empty. Root is nobody to insist

@@ -25,23 +25,23 @@ const maxPasswd = 1 << 20
 // namedUsers finds the numbers of the users of t's containers that are given by name.
 // Directories that the engine makes for them are owned by number.
 func (b *Backend) namedUsers(ctx context.Context, t *plan.Trial, images map[string]imageInfo) (map[userKey]string, error) {
-	boxes := []sandbox.Box{t.Agent.Box}
+	containers := []sandbox.Container{t.Agent.Container}
 	for _, server := range t.Servers {
-		boxes = append(boxes, server.Box)
+		containers = append(containers, server.Container)
 		for _, service := range server.Services {
-			boxes = append(boxes, service.Box)
+			containers = append(containers, service.Container)
 		}
 	}
 	numbers := map[userKey]string{}
-	for _, box := range boxes {
-		image := images[box.Image]
-		user := cmp.Or(box.User, image.user)
+	for _, ctr := range containers {
+		image := images[ctr.Image]
+		user := cmp.Or(ctr.User, image.user)
 		if isRoot(user) || isNumeric(user) {
 			continue
 		}
 		found, err := b.numbersOf(ctx, userKey{image.id, user})
 		if err != nil {
-			return nil, fmt.Errorf("image %q: %w; give the user by number", box.Image, err)
+			return nil, fmt.Errorf("image %q: %w; give the user by number", ctr.Image, err)
 		}
 		numbers[userKey{image.id, user}] = found
 	}

@@ -81,22 +81,22 @@ func TestWallsOnTheEngine(t *testing.T) {
 	})
 }
 
-// checkUsers checks that programs of every box are a user of their box alone, and find
+// checkUsers checks that programs of every container are a user of their container alone, and find
 // themselves in its accounts.
 func checkUsers(t *testing.T, s *trialSandbox) {
 	t.Helper()
 	seen := map[string]string{}
 	for _, c := range s.plan.containers {
-		if c.box == "s1" { // without a shell
+		if c.container == "s1" { // without a shell
 			continue
 		}
-		uid := mustSh(t, s, c.box, "id -u")
+		uid := mustSh(t, s, c.container, "id -u")
 		if n, err := strconv.Atoi(uid); err != nil || n < highUsers || seen[uid] != "" {
-			t.Errorf("%s runs as %s, and so does %q", c.box, uid, seen[uid])
+			t.Errorf("%s runs as %s, and so does %q", c.container, uid, seen[uid])
 		}
-		seen[uid] = c.box
-		if got, want := mustSh(t, s, c.box, "id -un; id -gn; getent passwd $(id -u)"), "waza\nwaza\nwaza:x:"+uid+":"+uid+"::"+sandbox.HomeDir+":/bin/sh"; got != want {
-			t.Errorf("%s finds itself as %q, want %q", c.box, got, want)
+		seen[uid] = c.container
+		if got, want := mustSh(t, s, c.container, "id -un; id -gn; getent passwd $(id -u)"), "waza\nwaza\nwaza:x:"+uid+":"+uid+"::"+sandbox.HomeDir+":/bin/sh"; got != want {
+			t.Errorf("%s finds itself as %q, want %q", c.container, got, want)
 		}
 	}
 }
@@ -170,18 +170,18 @@ func TestWallsFromInside(t *testing.T) {
 	bothNetworks(t, func(t *testing.T, kind string) {
 		b := openRun(t)
 		s, _ := stand(t, b, trialOf(b, kind, debian))
-		for _, box := range []string{sandbox.Agent, "s0"} {
+		for _, ctr := range []string{sandbox.Agent, "s0"} {
 			for _, script := range []string{
 				"echo x > /file", "echo x > /opt/waza/waza", "echo x > /etc/passwd", "mkdir /x",
 				"mount -t tmpfs none /tmp", "chown root /tmp", "su -c true",
 				"cat /proc/1/environ", "ls /proc/1/fd/", "ls /var/run/docker.sock",
 			} {
-				if e := sh(t, s, box, script); e.err != nil || e.exit.Code == 0 {
-					t.Errorf("%s: %s: exit %+v, %v\n%s", box, script, e.exit, e.err, e.stdout)
+				if e := sh(t, s, ctr, script); e.err != nil || e.exit.Code == 0 {
+					t.Errorf("%s: %s: exit %+v, %v\n%s", ctr, script, e.exit, e.err, e.stdout)
 				}
 			}
-			mustSh(t, s, box, "kill -9 1")
-			mustSh(t, s, box, "echo '#!/bin/sh' > /tmp/x && chmod +x /tmp/x && /tmp/x && touch "+sandbox.HomeDir)
+			mustSh(t, s, ctr, "kill -9 1")
+			mustSh(t, s, ctr, "echo '#!/bin/sh' > /tmp/x && chmod +x /tmp/x && /tmp/x && touch "+sandbox.HomeDir)
 		}
 	})
 }

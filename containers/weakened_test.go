@@ -25,12 +25,12 @@ import (
 // there.
 type weakened struct {
 	*Backend
-	user    string                       // who runs in the containers; empty for the usual
-	network func(*network.CreateOptions) // nil for the usual
-	box     func(*containerPlan)         // of the agent and servers; nil for the usual
-	place   func(*trialPlan, []containerPlan, addresses)
-	worldly bool
-	settled func(context.Context, *trialSandbox) error
+	user      string                       // who runs in the containers; empty for the usual
+	network   func(*network.CreateOptions) // nil for the usual
+	container func(*containerPlan)         // of the agent and servers; nil for the usual
+	place     func(*trialPlan, []containerPlan, addresses)
+	worldly   bool
+	settled   func(context.Context, *trialSandbox) error
 }
 
 func (w *weakened) Open(ctx context.Context, t *plan.Trial, observe func(evidence.Event)) (_ sandbox.Sandbox, err error) {
@@ -42,7 +42,7 @@ func (w *weakened) Open(ctx context.Context, t *plan.Trial, observe func(evidenc
 		scene.user = func() string { return w.user }
 	}
 	p := planTrial(t, scene)
-	s := &trialSandbox{backend: w.Backend, lease: w.lease, trial: t, plan: p, users: scene.pool, dir: w.dirs.take(), files: scene.files, observe: observe, boxes: map[string]*box{}}
+	s := &trialSandbox{backend: w.Backend, lease: w.lease, trial: t, plan: p, users: scene.pool, dir: w.dirs.take(), files: scene.files, observe: observe, containers: map[string]*startedContainer{}}
 	defer func() {
 		if err != nil {
 			_ = s.Close(context.WithoutCancel(ctx))
@@ -61,20 +61,20 @@ func (w *weakened) Open(ctx context.Context, t *plan.Trial, observe func(evidenc
 		w.place(&p, placed, a)
 	}
 	for _, c := range placed {
-		if c.addr.IsValid() && c.box == sandbox.Agent {
+		if c.addr.IsValid() && c.container == sandbox.Agent {
 			s.servers = c.addr
 		}
-		if w.box != nil {
-			w.box(&c)
+		if w.container != nil {
+			w.container(&c)
 		}
 		if c, err = s.withFiles(ctx, c); err != nil {
 			return nil, err
 		}
-		if s.boxes[c.box], err = w.engine.startBox(ctx, c, p.network); err != nil {
-			delete(s.boxes, c.box)
+		if s.containers[c.container], err = w.engine.startContainer(ctx, c, p.network); err != nil {
+			delete(s.containers, c.container)
 			return nil, err
 		}
-		if err := w.resolve(ctx, s.boxes[c.box].guest, s.names(c.box)); err != nil {
+		if err := w.resolve(ctx, s.containers[c.container].guest, s.names(c.container)); err != nil {
 			return nil, err
 		}
 	}
@@ -172,41 +172,41 @@ func weaknesses(t *testing.T) []weakness {
 	toldLast := []string{"guest-memory", "guest-ptrace", "guest-freeze"}
 	return []weakness{
 		{name: "an address of the host on the bridge", weak: weakened{network: hostAddress}, out: onHost},
-		{name: "no seccomp filter", weak: weakened{box: noFilter}, out: filterless},
-		{name: "neither", weak: weakened{network: hostAddress, box: noFilter}, out: slices.Concat(filterless, onHost, []string{"device-tcp", "ping", "host-udp"})},
-		{name: "IPv6", weak: weakened{box: func(c *containerPlan) {
+		{name: "no seccomp filter", weak: weakened{container: noFilter}, out: filterless},
+		{name: "neither", weak: weakened{network: hostAddress, container: noFilter}, out: slices.Concat(filterless, onHost, []string{"device-tcp", "ping", "host-udp"})},
+		{name: "IPv6", weak: weakened{container: func(c *containerPlan) {
 			if c.addr.IsValid() {
 				c.host.Sysctls["net.ipv6.conf.all.disable_ipv6"] = "0"
 			}
 		}, settled: hostHasLinkAddress}, out: []string{"host-ipv6"}},
-		{name: "root, CAP_NET_RAW, no filter", weak: weakened{user: root, box: both(noFilter, capable("NET_RAW"))},
+		{name: "root, CAP_NET_RAW, no filter", weak: weakened{user: root, container: both(noFilter, capable("NET_RAW"))},
 			out: []string{"raw-socket", "packet-socket", "arp", "marked-packets", "setuid"}, also: filterless},
-		{name: "root, CAP_NET_ADMIN", weak: weakened{user: root, box: capable("NET_ADMIN")}, out: []string{"routes", "marked-packets", "setuid"}},
+		{name: "root, CAP_NET_ADMIN", weak: weakened{user: root, container: capable("NET_ADMIN")}, out: []string{"routes", "marked-packets", "setuid"}},
 		{name: "one network for two trials", weak: weakened{place: oneNetwork()}, out: []string{"neighbour"}},
 		{name: "servers on the network", weak: weakened{place: serversOnNetwork}, out: []string{"other-server"}},
 		{name: "a network that has an address outside", alone: true, weak: weakened{network: around("198.51.100.0/29", "198.51.100.1")}, out: append(onHost, "external")},
 		{name: "a network that has the metadata address", alone: true, weak: weakened{network: around("169.254.169.248/29", "169.254.169.254")}, out: []string{"metadata", "host-tcp"}, also: onHost},
-		{name: "files in a volume of all", airtight: true, weak: weakened{box: oneGuest}, out: []string{"shared-file"}},
+		{name: "files in a volume of all", airtight: true, weak: weakened{container: oneGuest}, out: []string{"shared-file"}},
 		{name: "one user for all", airtight: true, weak: weakened{user: "4711:4711"}, out: []string{"shared-user"}},
-		{name: "large buffers of connections", airtight: true, weak: weakened{box: func(c *containerPlan) { c.host.Sysctls = nil }}, out: []string{"memory-tcp"}},
+		{name: "large buffers of connections", airtight: true, weak: weakened{container: func(c *containerPlan) { c.host.Sysctls = nil }}, out: []string{"memory-tcp"}},
 		{name: "a resolver that knows the world", weak: weakened{worldly: true}, out: []string{"dns-foreign", "dns-engine"}},
-		{name: "the engine's socket", weak: weakened{box: engineSocket(t)}, out: []string{"engine-socket"}},
+		{name: "the engine's socket", weak: weakened{container: engineSocket(t)}, out: []string{"engine-socket"}},
 		{name: "the engine's port", weak: weakened{settled: enginePort}, out: []string{"engine-tcp"}},
-		{name: "root, CAP_SYS_ADMIN", airtight: true, weak: weakened{user: root, box: capable("SYS_ADMIN")}, out: []string{"mount", "user-namespace", "bpf", "perf-events", "setuid"}, also: []string{"guest-memory"}},
-		{name: "new privileges", airtight: true, weak: weakened{box: func(c *containerPlan) { c.host.SecurityOpt = c.host.SecurityOpt[1:] }}, out: []string{"setuid"}},
-		{name: "root, CAP_MKNOD, CAP_SYSLOG", airtight: true, weak: weakened{user: root, box: capable("MKNOD", "SYSLOG")}, out: []string{"make-device", "kernel-log", "setuid"}},
-		{name: "root, a device", airtight: true, weak: weakened{user: root, box: func(c *containerPlan) {
+		{name: "root, CAP_SYS_ADMIN", airtight: true, weak: weakened{user: root, container: capable("SYS_ADMIN")}, out: []string{"mount", "user-namespace", "bpf", "perf-events", "setuid"}, also: []string{"guest-memory"}},
+		{name: "new privileges", airtight: true, weak: weakened{container: func(c *containerPlan) { c.host.SecurityOpt = c.host.SecurityOpt[1:] }}, out: []string{"setuid"}},
+		{name: "root, CAP_MKNOD, CAP_SYSLOG", airtight: true, weak: weakened{user: root, container: capable("MKNOD", "SYSLOG")}, out: []string{"make-device", "kernel-log", "setuid"}},
+		{name: "root, a device", airtight: true, weak: weakened{user: root, container: func(c *containerPlan) {
 			c.host.Devices = []container.DeviceMapping{{PathOnHost: "/dev/net/tun", PathInContainer: "/dev/net/tun", CgroupPermissions: "r"}}
 		}}, out: []string{"host-devices", "setuid"}},
-		{name: "root, a writable root", airtight: true, weak: weakened{user: root, box: func(c *containerPlan) { c.host.ReadonlyRootfs = false }}, out: []string{"root-files", "setuid"}},
-		{name: "root, kernel settings in the open", airtight: true, weak: weakened{user: root, box: func(c *containerPlan) {
+		{name: "root, a writable root", airtight: true, weak: weakened{user: root, container: func(c *containerPlan) { c.host.ReadonlyRootfs = false }}, out: []string{"root-files", "setuid"}},
+		{name: "root, kernel settings in the open", airtight: true, weak: weakened{user: root, container: func(c *containerPlan) {
 			c.host.ReadonlyPaths, c.host.MaskedPaths = []string{}, []string{}
 		}}, out: []string{"proc-sys", "setuid"}},
-		{name: "root, the host's control groups", airtight: true, weak: weakened{user: root, box: bind("/sys/fs/cgroup")}, out: []string{"sysfs", "setuid"}},
-		{name: "the processes of the host", airtight: true, alone: true, weak: weakened{box: func(c *containerPlan) { c.host.PidMode = "host" }},
+		{name: "root, the host's control groups", airtight: true, weak: weakened{user: root, container: bind("/sys/fs/cgroup")}, out: []string{"sysfs", "setuid"}},
+		{name: "the processes of the host", airtight: true, alone: true, weak: weakened{container: func(c *containerPlan) { c.host.PidMode = "host" }},
 			out:  []string{"processes", "guest-freeze", "guest-signals"},
 			also: toldLast},
-		{name: "the runner's environment", airtight: true, weak: weakened{box: func(c *containerPlan) { c.conf.Env = os.Environ() }}, out: []string{"planted-secret"}},
+		{name: "the runner's environment", airtight: true, weak: weakened{container: func(c *containerPlan) { c.conf.Env = os.Environ() }}, out: []string{"planted-secret"}},
 		{name: "a guest that can be dumped", airtight: true, guest: "undumpable", out: []string{"guest-memory", "guest-ptrace"}, also: []string{"guest-freeze"}},
 		{name: "a guest with default signals", airtight: true, guest: "signals", out: []string{"guest-signals"}, also: toldLast},
 	}

@@ -41,7 +41,7 @@ func oneNetwork() func(*trialPlan, []containerPlan, addresses) {
 }
 
 // hostHasLinkAddress waits until the host has its IPv6 address of the link on a sandbox's
-// network. The kernel gives it one up to some seconds after the first box is there.
+// network. The kernel gives it one up to some seconds after the first container is there.
 func hostHasLinkAddress(ctx context.Context, s *trialSandbox) error {
 	n, err := s.backend.engine.NetworkInspect(ctx, s.plan.network, network.InspectOptions{})
 	if err != nil {
@@ -69,7 +69,7 @@ func hostHasLinkAddress(ctx context.Context, s *trialSandbox) error {
 func serversOnNetwork(p *trialPlan, placed []containerPlan, a addresses) {
 	next := a.agent().Next()
 	for i, c := range placed {
-		if c.box != sandbox.Agent {
+		if c.container != sandbox.Agent {
 			placed[i].addr, next = next, next.Next()
 			placed[i].host.NetworkMode = container.NetworkMode(p.network)
 			placed[i].host.SecurityOpt = placed[0].host.SecurityOpt // the agent's, which is for a bridge
@@ -86,7 +86,7 @@ func bind(path string) func(*containerPlan) {
 
 // enginePort listens where an engine would.
 func enginePort(ctx context.Context, s *trialSandbox) error {
-	_, err := s.boxes[sandbox.Agent].guest.Listen(ctx, "127.0.0.1:2375")
+	_, err := s.containers[sandbox.Agent].guest.Listen(ctx, "127.0.0.1:2375")
 	return err
 }
 

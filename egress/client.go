@@ -25,7 +25,7 @@ const (
 	byConnect = "connect"
 )
 
-// client is a connection of the box's.
+// client is a connection of the container's.
 type client struct {
 	net.Conn
 	carrier *Proxy

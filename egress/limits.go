@@ -8,7 +8,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Limits bound what the connections of one box come to; 0 stands for the default.
+// Limits bound what the connections of one container come to; 0 stands for the default.
 type Limits struct {
 	Connections int   `json:"connections,omitempty"` // at once; 64
 	Rate        int   `json:"rate,omitempty"`        // new ones a second; 50
@@ -28,7 +28,7 @@ func (l Limits) orDefaults() Limits {
 	return l
 }
 
-// allowance is what is left of the limits of one box.
+// allowance is what is left of the limits of one container.
 type allowance struct {
 	limits Limits
 	now    func() time.Time
@@ -53,9 +53,9 @@ func (a *allowance) begin() (why string) {
 	case a.spent >= a.limits.Bytes:
 		return a.exceeded()
 	case a.open >= a.limits.Connections:
-		return fmt.Sprintf("its box has %d connections at once, its limit", a.limits.Connections)
+		return fmt.Sprintf("its container has %d connections at once, its limit", a.limits.Connections)
 	case !a.pace.AllowN(a.now(), 1):
-		return fmt.Sprintf("its box begins more than %d connections a second, its limit", a.limits.Rate)
+		return fmt.Sprintf("its container begins more than %d connections a second, its limit", a.limits.Rate)
 	}
 	a.open++
 	return ""
@@ -78,5 +78,5 @@ func (a *allowance) spend(n int) (why string) {
 }
 
 func (a *allowance) exceeded() string {
-	return fmt.Sprintf("its box carries more than %d bytes, its limit", a.limits.Bytes)
+	return fmt.Sprintf("its container carries more than %d bytes, its limit", a.limits.Bytes)
 }

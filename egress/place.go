@@ -8,15 +8,15 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// Place is an address of a box's loopback where connections are taken in.
+// Place is an address of a container's loopback where connections are taken in.
 type Place struct {
 	At netip.AddrPort
 	// Host is the name, or the names as in "*.example.com", that resolve to it in the
-	// box; empty for the HTTP proxy.
+	// container; empty for the HTTP proxy.
 	Host string
 }
 
-// MaxNames is how many names a box can have that it reaches: each has an address in
+// MaxNames is how many names a container can have that it reaches: each has an address in
 // 127.0.3.0/24, of which the last is the proxy's.
 const MaxNames = 253
 
@@ -26,7 +26,7 @@ func proxyAt() netip.AddrPort {
 	return netip.AddrPortFrom(address(MaxNames+1), mcpconfig.EgressProxyPort)
 }
 
-// Names is what resolves in a box that may reach some hosts: a name, or with a leading
+// Names is what resolves in a container that may reach some hosts: a name, or with a leading
 // "*." all below it, and where that is.
 func Names(allowed []mcpconfig.Destination) map[string]netip.Addr {
 	names := map[string]netip.Addr{}
@@ -38,7 +38,7 @@ func Names(allowed []mcpconfig.Destination) map[string]netip.Addr {
 	return names
 }
 
-// Places is where a box's connections are taken in; nowhere where it may reach nothing.
+// Places is where a container's connections are taken in; nowhere where it may reach nothing.
 func Places(allowed []mcpconfig.Destination) []Place {
 	if len(allowed) == 0 {
 		return nil
@@ -56,8 +56,8 @@ func Places(allowed []mcpconfig.Destination) []Place {
 	return places
 }
 
-// Env is what the programs of a box find in their environment: where the proxy is, and
-// that what the trial has itself is not reached through it. It is nil where the box may
+// Env is what the programs of a container find in their environment: where the proxy is, and
+// that what the trial has itself is not reached through it. It is nil where the container may
 // reach nothing.
 func Env(allowed []mcpconfig.Destination, own []string) map[string]string {
 	if len(allowed) == 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// policy says what one box may reach. What is not in it is refused.
+// policy says what one container may reach. What is not in it is refused.
 type policy struct {
 	allowed []mcpconfig.Destination
 	own     func(netip.Addr) bool // an address of the runner's machine

@@ -16,32 +16,32 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// Options is what a [Proxy] is made of. Box and Record are required.
+// Options is what a [Proxy] is made of. Container and Record are required.
 type Options struct {
-	Box     string // for events
-	Allowed []mcpconfig.Destination
-	Limits  Limits
+	Container string // for events
+	Allowed   []mcpconfig.Destination
+	Limits    Limits
 	// Record gets an event for each attempt, once it has ended; from several goroutines.
 	Record func(evidence.Event)
 	// Named is told the host of each attempt, allowed or not, before anything is done
 	// about it, also of those that have no event of their own; nil for nobody. It is
-	// called from several goroutines, and the name is any that the box chose.
-	Named func(box, host string)
+	// called from several goroutines, and the name is any that the container chose.
+	Named func(container, host string)
 	// Resolve finds the addresses of a name; nil asks this machine's resolver.
 	Resolve func(ctx context.Context, name string) ([]netip.Addr, error)
 	// Tap returns what gets a copy of the bytes that leave for a host without
 	// encryption, before they do, one call for each connection; nil for nothing. An
 	// error of it changes nothing.
-	Tap func(box, host string) io.Writer
+	Tap func(container, host string) io.Writer
 }
 
-// Proxy carries the connections of one box. It is made by New and ended by Close.
+// Proxy carries the connections of one container. It is made by New and ended by Close.
 type Proxy struct {
-	box       string
+	container string
 	policy    policy
 	resolve   func(context.Context, string) ([]netip.Addr, error)
-	tap       func(box, host string) io.Writer
-	named     func(box, host string)
+	tap       func(container, host string) io.Writer
+	named     func(container, host string)
 	allowance *allowance
 	ledger    *ledger
 	web       *http.Server
@@ -57,7 +57,7 @@ type Proxy struct {
 
 // New makes a carrier, which carries nothing before Serve.
 func New(o Options) (*Proxy, error) {
-	if o.Box == "" || o.Record == nil {
+	if o.Container == "" || o.Record == nil {
 		return nil, errors.New("egress: incomplete options")
 	}
 	if o.Resolve == nil {
@@ -70,8 +70,8 @@ func New(o Options) (*Proxy, error) {
 		o.Named = func(string, string) {}
 	}
 	c := &Proxy{
-		box: o.Box, policy: policy{o.Allowed, ofThisMachine}, resolve: o.Resolve, tap: o.Tap, named: o.Named,
-		allowance: newAllowance(o.Limits, time.Now), ledger: &ledger{box: o.Box, record: o.Record},
+		container: o.Container, policy: policy{o.Allowed, ofThisMachine}, resolve: o.Resolve, tap: o.Tap, named: o.Named,
+		allowance: newAllowance(o.Limits, time.Now), ledger: &ledger{container: o.Container, record: o.Record},
 		plain: newQueue(), open: map[io.Closer]struct{}{},
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())

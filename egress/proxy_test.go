@@ -73,8 +73,8 @@ func (o *outside) requests() []string {
 	return append([]string(nil), o.seen...)
 }
 
-// box is a carrier with its places on ports of this machine.
-type box struct {
+// container is a carrier with its places on ports of this machine.
+type container struct {
 	t       *testing.T
 	carrier *Proxy
 	at      map[string]string // addresses by host:port of the place; the proxy's is ""
@@ -82,11 +82,11 @@ type box struct {
 	stop func() []evidence.Egress
 }
 
-func newBox(t *testing.T, o Options) *box {
+func newContainer(t *testing.T, o Options) *container {
 	t.Helper()
 	var mu sync.Mutex
 	var told []evidence.Event
-	o.Box = "box"
+	o.Container = "container"
 	o.Record = func(e evidence.Event) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -99,7 +99,7 @@ func newBox(t *testing.T, o Options) *box {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &box{t: t, carrier: c, at: map[string]string{}}
+	b := &container{t: t, carrier: c, at: map[string]string{}}
 	for _, place := range Places(o.Allowed) {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -142,7 +142,7 @@ func egressOf(e evidence.Event) evidence.Egress {
 	}
 }
 
-func (b *box) dial(place string) net.Conn {
+func (b *container) dial(place string) net.Conn {
 	b.t.Helper()
 	at, ok := b.at[place]
 	if !ok {
@@ -158,7 +158,7 @@ func (b *box) dial(place string) net.Conn {
 }
 
 // say writes to a place and returns all that comes back.
-func (b *box) say(place, text string) string {
+func (b *container) say(place, text string) string {
 	b.t.Helper()
 	conn := b.dial(place)
 	_, _ = io.WriteString(conn, text)
@@ -167,7 +167,7 @@ func (b *box) say(place, text string) string {
 }
 
 // end is say, after which nothing more is said.
-func (b *box) end(place, text string) string {
+func (b *container) end(place, text string) string {
 	b.t.Helper()
 	conn := b.dial(place)
 	_, _ = io.WriteString(conn, text)
@@ -189,7 +189,7 @@ func secure(conn net.Conn, serverName, host string) (string, error) {
 }
 
 // connect opens a tunnel by the proxy; its answer is the status line where it fails.
-func (b *box) connect(to string) (net.Conn, string) {
+func (b *container) connect(to string) (net.Conn, string) {
 	b.t.Helper()
 	conn := b.dial("")
 	_, _ = fmt.Fprintf(conn, "CONNECT %s HTTP/1.1\r\nHost: %[1]s\r\n\r\n", to)
@@ -223,8 +223,8 @@ func TestCarried(t *testing.T) {
 	o := newOutside(t)
 	allowed := allow(t, pinned("api.example:443", o.secure), pinned("api.example:80", o.plain), pinned("*.wild.example:443", o.secure), pinned("api.example:8080", o.plain))
 	var tap lockedBuffer
-	b := newBox(t, Options{Allowed: allowed, Tap: func(box, host string) io.Writer {
-		_, _ = fmt.Fprintf(&tap, "[%s %s]", box, host)
+	b := newContainer(t, Options{Allowed: allowed, Tap: func(container, host string) io.Writer {
+		_, _ = fmt.Fprintf(&tap, "[%s %s]", container, host)
 		return &tap
 	}})
 	for place, name := range map[string]string{"api.example:443": "API.example", "*.wild.example:443": "a.b.wild.example"} {
@@ -260,7 +260,7 @@ func TestCarried(t *testing.T) {
 		}
 	}
 	clear := tap.String()
-	for _, want := range []string{"[box api.example]POST /p?a;b=%zz HTTP/1.1", "abc", "GET /q", "GET /r", "GET /s"} {
+	for _, want := range []string{"[container api.example]POST /p?a;b=%zz HTTP/1.1", "abc", "GET /q", "GET /r", "GET /s"} {
 		if !strings.Contains(clear, want) {
 			t.Errorf("%q did not go out in the clear: %q", want, clear)
 		}
@@ -290,7 +290,7 @@ func (l *lockedBuffer) String() string {
 // What names another host than its place, or none that can be read, is not carried.
 func TestRefused(t *testing.T) {
 	o := newOutside(t)
-	b := newBox(t, Options{Allowed: allow(t,
+	b := newContainer(t, Options{Allowed: allow(t,
 		pinned("api.example:443", o.secure), pinned("api.example:80", o.plain), pinned("*.wild.example:443", o.secure), pinned("api.example:8443", o.secure),
 		pinned("other.example:80", o.plain), pinned("api.example:8080", o.plain),
 		mcpconfig.Egress{Host: "absent.example:443"}, mcpconfig.Egress{Host: "198.51.100.0/24:443"})})
@@ -354,7 +354,7 @@ func TestRefused(t *testing.T) {
 // One connection's requests are each looked at, and go out as whole requests alone.
 func TestRequestsOfOneConnection(t *testing.T) {
 	o := newOutside(t)
-	b := newBox(t, Options{Allowed: allow(t, pinned("api.example:80", o.plain))})
+	b := newContainer(t, Options{Allowed: allow(t, pinned("api.example:80", o.plain))})
 	smuggled := "GET /smuggled HTTP/1.1\r\nHost: evil.example\r\n\r\n"
 	for _, text := range []string{
 		"GET /a HTTP/1.1\r\nHost: api.example\r\n\r\n" + smuggled,
@@ -377,10 +377,10 @@ func TestRequestsOfOneConnection(t *testing.T) {
 	}
 }
 
-// A redirect is the box's to follow, and an upgrade to a WebSocket works.
+// A redirect is the container's to follow, and an upgrade to a WebSocket works.
 func TestAnswers(t *testing.T) {
 	o := newOutside(t)
-	b := newBox(t, Options{Allowed: allow(t, pinned("api.example:80", o.plain))})
+	b := newContainer(t, Options{Allowed: allow(t, pinned("api.example:80", o.plain))})
 	if got := b.say("api.example:80", "GET /elsewhere HTTP/1.1\r\nHost: api.example\r\nConnection: close\r\n\r\n"); !strings.Contains(got, "302 Found") || !strings.Contains(got, "Location: http://evil.example/") {
 		t.Errorf("redirected: %q", got)
 	}

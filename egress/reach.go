@@ -28,7 +28,7 @@ const (
 // errRefused says that somewhere is not to be reached. What it wraps is told already.
 var errRefused = errors.New("egress refused")
 
-// asked is where a connection is to go, as its box says.
+// asked is where a connection is to go, as its container says.
 type asked struct {
 	name string // as canonical gives it; anything where it is refused
 	port int
@@ -37,7 +37,7 @@ type asked struct {
 
 // refuse tells of what is not carried, and was not yet named.
 func (c *Proxy) refuse(a asked, why string) {
-	c.named(c.box, a.name)
+	c.named(c.container, a.name)
 	c.tellRefused(a, why)
 }
 
@@ -50,7 +50,7 @@ func (c *Proxy) tellRefused(a asked, why string) {
 // answers; both are told.
 func (c *Proxy) reach(ctx context.Context, a asked) (*outbound, error) {
 	began := time.Now()
-	c.named(c.box, a.name)
+	c.named(c.container, a.name)
 	refused := func(why string) (*outbound, error) {
 		c.tellRefused(a, why)
 		return nil, fmt.Errorf("%w: %s", errRefused, why)
@@ -145,7 +145,7 @@ type outbound struct {
 func (o *outbound) inTheClear() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.clear = o.carrier.tap(o.carrier.box, o.told.Name)
+	o.clear = o.carrier.tap(o.carrier.container, o.told.Name)
 }
 
 // because says why the connection is about to end; the first reason counts.

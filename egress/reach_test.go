@@ -59,7 +59,7 @@ func TestAddressesThatAreRefused(t *testing.T) {
 		"nothing":         nil,
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBox(t, Options{
+			b := newContainer(t, Options{
 				Allowed: allow(t, mcpconfig.Egress{Host: fmt.Sprintf("api.example:%d", port)}),
 				Resolve: func(context.Context, string) ([]netip.Addr, error) { return answer, nil },
 			})
@@ -87,7 +87,7 @@ func TestAddressesThatAreRefused(t *testing.T) {
 func TestNameIsResolvedOnce(t *testing.T) {
 	o := newOutside(t)
 	var questions atomic.Int32
-	b := newBox(t, Options{
+	b := newContainer(t, Options{
 		Allowed: allow(t, mcpconfig.Egress{Host: "api.example:80"}),
 		Resolve: func(_ context.Context, name string) ([]netip.Addr, error) {
 			if questions.Add(1) == 1 {
@@ -114,7 +114,7 @@ func TestNameIsResolvedOnce(t *testing.T) {
 func TestAllowedByAddress(t *testing.T) {
 	o := newOutside(t)
 	port := portOf(t, o.plain.Listener.Addr().String())
-	b := newBox(t, Options{
+	b := newContainer(t, Options{
 		Allowed: allow(t, mcpconfig.Egress{Host: fmt.Sprintf("127.0.0.0/8:%d", port)}, mcpconfig.Egress{Host: "api.example", Ports: []int{port, 1}}, mcpconfig.Egress{Host: "169.254.0.0/16:80"}),
 		Resolve: func(context.Context, string) ([]netip.Addr, error) { return addrs("127.0.0.1"), nil },
 	})
@@ -130,7 +130,7 @@ func TestAllowedByAddress(t *testing.T) {
 		}
 	}
 	secured := allow(t, mcpconfig.Egress{Host: o.secure.Listener.Addr().String()})
-	b = newBox(t, Options{Allowed: secured})
+	b = newContainer(t, Options{Allowed: secured})
 	tunnel, _ := b.connect(o.secure.Listener.Addr().String())
 	if got, err := secure(tunnel, "", "x"); err != nil || !strings.Contains(got, "hello") {
 		t.Errorf("TLS to an address: %q, %v", got, err)
@@ -149,7 +149,7 @@ func TestHostThatDoesNotAnswer(t *testing.T) {
 	}
 	address := ln.Addr().String()
 	_ = ln.Close()
-	b := newBox(t, Options{Allowed: allow(t, mcpconfig.Egress{Host: "api.example", Ports: []int{80, 443}, Address: address})})
+	b := newContainer(t, Options{Allowed: allow(t, mcpconfig.Egress{Host: "api.example", Ports: []int{80, 443}, Address: address})})
 	if got := b.say("api.example:80", "GET / HTTP/1.1\r\nHost: api.example\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 502") {
 		t.Errorf("%q", got)
 	}
@@ -162,7 +162,7 @@ func TestHostThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// What the runner's own machine serves at a public address of its is not for boxes.
+// What the runner's own machine serves at a public address of its is not for containers.
 func TestAddressOfThisMachine(t *testing.T) {
 	public := netip.MustParseAddr("8.8.8.8")
 	for _, own := range []bool{true, false} {
@@ -204,7 +204,7 @@ func TestLimits(t *testing.T) {
 // Beyond the limit of bytes nothing crosses, and what is under way ends.
 func TestBytesAreLimited(t *testing.T) {
 	o := newOutside(t)
-	b := newBox(t, Options{Allowed: allow(t, pinned("api.example:80", o.plain)), Limits: Limits{Bytes: 64 << 10}})
+	b := newContainer(t, Options{Allowed: allow(t, pinned("api.example:80", o.plain)), Limits: Limits{Bytes: 64 << 10}})
 	tunnel, _ := b.connect("api.example:80")
 	_, _ = fmt.Fprintf(tunnel, "POST / HTTP/1.1\r\nHost: api.example\r\nContent-Length: %d\r\n\r\n", 1<<20)
 	_, err := io.Copy(tunnel, io.LimitReader(zeros{}, 1<<20))
@@ -230,7 +230,7 @@ func (zeros) Read(p []byte) (int, error) {
 // What is at work when the carrier is closed ends with it.
 func TestClose(t *testing.T) {
 	o := newOutside(t)
-	b := newBox(t, Options{Allowed: allow(t, pinned("api.example:443", o.secure), pinned("api.example:80", o.plain))})
+	b := newContainer(t, Options{Allowed: allow(t, pinned("api.example:443", o.secure), pinned("api.example:80", o.plain))})
 	quiet := b.dial("api.example:443") // which says nothing
 	tunnel, _ := b.connect("api.example:443")
 	c := tls.Client(tunnel, &tls.Config{ServerName: "api.example", InsecureSkipVerify: true})
@@ -260,7 +260,7 @@ func TestClose(t *testing.T) {
 // Only so many attempts are told one by one.
 func TestAttemptsAreTold(t *testing.T) {
 	var events []evidence.Event
-	l := &ledger{box: "box", record: func(e evidence.Event) { events = append(events, e) }}
+	l := &ledger{container: "container", record: func(e evidence.Event) { events = append(events, e) }}
 	for range maxTold + 7 {
 		l.tell(evidence.Egress{Name: strings.Repeat("\xff", 1<<16), Port: 443, By: byTLS, Why: "no"})
 	}
@@ -275,8 +275,8 @@ func TestEveryAttemptIsNamed(t *testing.T) {
 	var named []string
 	told := 0
 	c, err := New(Options{
-		Box: "box", Record: func(evidence.Event) { told++ },
-		Named: func(box, host string) { named = append(named, box+" "+host) },
+		Container: "container", Record: func(evidence.Event) { told++ },
+		Named: func(container, host string) { named = append(named, container+" "+host) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -293,7 +293,7 @@ func TestEveryAttemptIsNamed(t *testing.T) {
 	}
 	c.Close()
 	last := named[max(0, len(named)-2):]
-	if len(named) != maxTold+2 || !slices.Equal(last, []string{"box one.example", "box two.example"}) || told != maxTold+1 {
+	if len(named) != maxTold+2 || !slices.Equal(last, []string{"container one.example", "container two.example"}) || told != maxTold+1 {
 		t.Errorf("%d named, the last %q, %d told", len(named), last, told)
 	}
 }

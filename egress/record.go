@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// maxTold is how many attempts of a box are told one by one.
+	// maxTold is how many attempts of a container are told one by one.
 	maxTold = 1000
 	// maxName is how much of a name is kept that nobody allowed.
 	maxName = 255
@@ -19,8 +19,8 @@ const (
 
 // ledger tells of attempts: the first ones one by one, of the rest how many.
 type ledger struct {
-	box    string
-	record func(evidence.Event)
+	container string
+	record    func(evidence.Event)
 
 	mu     sync.Mutex
 	told   int // guarded by mu
@@ -41,7 +41,7 @@ func (l *ledger) tell(e evidence.Egress) {
 
 func (l *ledger) event(e evidence.Egress) evidence.Event {
 	e.Name = strings.ToValidUTF8(text.Shorten(e.Name, maxName), "�")
-	return evidence.Event{Kind: "egress", Where: l.box, Message: sentence(e), Data: data(e)}
+	return evidence.Event{Kind: "egress", Where: l.container, Message: sentence(e), Data: data(e)}
 }
 
 // close tells of what was not told.
@@ -56,7 +56,7 @@ func (l *ledger) rest() (evidence.Event, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return evidence.Event{
-		Kind: "egress", Where: l.box, Message: fmt.Sprintf("%d more attempts to leave are not told one by one", l.untold),
+		Kind: "egress", Where: l.container, Message: fmt.Sprintf("%d more attempts to leave are not told one by one", l.untold),
 		Data: map[string]any{"untold": l.untold},
 	}, l.untold > 0
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // tunnel answers CONNECT. Whoever speaks first is let: a host may, so it is connected to
-// before anything of the box is seen.
+// before anything of the container is seen.
 func (cl *client) tunnel(w http.ResponseWriter, ask asked) {
 	far, err := cl.carrier.reach(cl.carrier.ctx, ask)
 	if err != nil {
@@ -34,7 +34,7 @@ func (cl *client) tunnel(w http.ResponseWriter, ask asked) {
 	carry.Both(&vetted{client: cl, ask: ask, far: far}, far)
 }
 
-// vetted is a tunnel's end in the box. Nothing is read of it before what comes first is
+// vetted is a tunnel's end in the container. Nothing is read of it before what comes first is
 // seen: TLS must name the host that the tunnel is to, and all else goes in the clear.
 type vetted struct {
 	*client

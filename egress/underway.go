@@ -7,7 +7,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// Underway is what a box has under way outside, as events like those of the attempts that
+// Underway is what a container has under way outside, as events like those of the attempts that
 // have ended: its open connections with what crossed them so far, and how many attempts
 // are not told one by one. It calls nothing of [Options].
 func (c *Proxy) Underway() (events []evidence.Event) {

@@ -20,7 +20,7 @@ import (
 const (
 	// maxHeader is how much the headers of a request, and of an answer, may be.
 	maxHeader = 64 << 10
-	// idle is how long a connection to a host, and one of the box, waits for another
+	// idle is how long a connection to a host, and one of the container, waits for another
 	// request.
 	idle = 30 * time.Second
 )
@@ -42,7 +42,7 @@ func (c *Proxy) newWeb() *http.Server {
 
 type clientKey struct{}
 
-// newTransport is for the requests of one connection of the box.
+// newTransport is for the requests of one connection of the container.
 func (c *Proxy) newTransport() *http.Transport {
 	return &http.Transport{
 		DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
@@ -142,7 +142,7 @@ func splitHost(host string) (name string, port int, ok bool) {
 	return name, port, ok && strings.EqualFold(whole, host)
 }
 
-// forward asks a host what the box asked, and answers what it answers.
+// forward asks a host what the container asked, and answers what it answers.
 func (cl *client) forward(w http.ResponseWriter, r *http.Request, ask asked) {
 	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
 		r.Header.Del("Upgrade") // h2c would carry requests that nobody reads here

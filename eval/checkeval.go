@@ -165,7 +165,7 @@ type Hooks struct {
 	AfterRun   []Hook `json:"after_run,omitempty" jsonschema:"commands after every trial's agent, behind after_task; on the host once, after the last trial"`
 }
 
-// Hook is a command that runs in the agent's box, or on the host.
+// Hook is a command that runs in the agent's container, or on the host.
 type Hook struct {
 	_ struct{} `unknown:"warn"`
 

@@ -50,7 +50,7 @@ type ResolvedTask struct {
 	Servers      map[string]mcpconfig.Server // variables not expanded
 	Script       json.RawMessage             // a list, with executor script only
 	Checkpoints  []ResolvedCheckpoint        // by turn
-	Commands     []cmdmock.Command           // that are played in the agent's box
+	Commands     []cmdmock.Command           // that are played in the agent's container
 	Trigger      *TriggerTest                // nil unless it is a prompt of trigger_tests.yaml
 	Attack       *ResolvedAttack             // nil where the task has none
 	Labels       map[string]json.RawMessage  // what changes no verdict and is kept in the results

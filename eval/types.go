@@ -35,7 +35,7 @@ type Eval struct {
 	Baseline    bool              `json:"baseline,omitempty" jsonschema:"run every trial without skills too, and compare"`
 	Hooks       *Hooks            `json:"hooks,omitempty" jsonschema:"commands that run in every trial's sandbox before the agent and after it"`
 	MCPMocks    []MCPMock         `json:"mcp_mocks,omitempty" jsonschema:"MCP servers that answer from a table"`
-	Commands    []CommandMock     `json:"command_mocks,omitempty" jsonschema:"programs that answer from a table in the agent's box"`
+	Commands    []CommandMock     `json:"command_mocks,omitempty" jsonschema:"programs that answer from a table in the agent's container"`
 	Graders     []Grader          `json:"graders,omitempty" jsonschema:"graders of every task"`
 	Metrics     []Metric          `json:"metrics,omitempty" jsonschema:"figures over the whole run"`
 	Inputs      map[string]string `json:"inputs,omitempty" jsonschema:"values of {{.Vars.NAME}} in prompts"`
@@ -163,10 +163,10 @@ type Isolation struct {
 	Pins        string         `json:"pins,omitempty" enum:"warn fail off" jsonschema:"what becomes of trials whose servers list something else than waza.lock has pinned; default warn"`
 	MCPJSON     string         `json:"mcp_json,omitempty" enum:"error keep" jsonschema:"when a fixture brings its own mcp.json; default error"`
 
-	EgressLimits EgressLimits `json:"egress_limits,omitzero" jsonschema:"what a box with egress may carry out of its sandbox"`
+	EgressLimits EgressLimits `json:"egress_limits,omitzero" jsonschema:"what a container with egress may carry out of its sandbox"`
 }
 
-// EgressLimits bound what the connections of one box may come to that leave its sandbox.
+// EgressLimits bound what the connections of one container may come to that leave its sandbox.
 type EgressLimits struct {
 	Connections int    `json:"connections,omitempty" min:"1" max:"100" jsonschema:"connections at once; default 64"`
 	Rate        int    `json:"rate,omitempty" min:"1" max:"1000" jsonschema:"new connections a second; default 50"`

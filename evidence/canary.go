@@ -28,7 +28,7 @@ const (
 )
 
 // CanarySeen is the data of an event of kind canary, by its JSON keys. Where the event
-// is, is the server that it was sent to, or the box that it came from.
+// is, is the server that it was sent to, or the container that it came from.
 type CanarySeen struct {
 	Canary   string `json:"canary"`
 	How      string `json:"how"`

@@ -149,7 +149,7 @@ type Call struct {
 // Event is something that happened beside the frames.
 type Event struct {
 	Time    time.Time      `json:"t"`
-	Kind    string         `json:"kind"`            // dns, health, limit, oom, pids, disk, mcp_config, stdout_noise, server_exit, service_exit, box_exit, gap, cancelled, undelivered, …
+	Kind    string         `json:"kind"`            // dns, health, limit, oom, pids, disk, mcp_config, stdout_noise, server_exit, service_exit, container_exit, gap, cancelled, undelivered, …
 	Where   string         `json:"where,omitempty"` // "agent", a server's name, or SERVER/SERVICE
 	Message string         `json:"message,omitempty"`
 	Data    map[string]any `json:"data,omitempty"`
@@ -332,7 +332,7 @@ type Trial struct {
 	Gaps         []string    `json:"gaps,omitempty"` // evidence that is missing and why
 	// Redacted is what was taken out of the trial's files, by their names.
 	Redacted map[string]Redaction `json:"redacted,omitempty"`
-	// Resources is what each box may use and what it used, by box: "agent", a
+	// Resources is what each container may use and what it used, by container: "agent", a
 	// server's name, or SERVER/SERVICE.
 	Resources map[string]Resource `json:"resources,omitempty"`
 
@@ -404,17 +404,17 @@ func (t Trial) Lost(kind string) (why string, lost bool) {
 	return t.Gaps[i], true
 }
 
-// Usage is what a box used.
+// Usage is what a container used.
 type Usage = usage.Usage
 
-// Resource is what a box may use, and what it used.
+// Resource is what a container may use, and what it used.
 type Resource struct {
 	Limits Limits `json:"limits"`
 	Used   *Usage `json:"used,omitempty"`
 	Unseen string `json:"unseen,omitempty"` // why Used is not there
 }
 
-// Limits of a box, and of the agent or the server that lives there. What is 0 is not
+// Limits of a container, and of the agent or the server that lives there. What is 0 is not
 // limited.
 type Limits struct {
 	CPUs       float64 `json:"cpus,omitempty"`

@@ -27,16 +27,16 @@ type ProgramAnswer struct {
 	ExitCode *int     `json:"exit_code,omitempty"`   // where it exited
 	Signal   string   `json:"signal,omitempty"`      // that ended it, such as SIGKILL
 	TimedOut bool     `json:"timed_out,omitempty"`
-	Breaches []Breach `json:"breaches,omitempty"` // limits that its box ran into
-	Broke    string   `json:"broke,omitempty"`    // how it ended its box, and itself with it
+	Breaches []Breach `json:"breaches,omitempty"` // limits that its container ran into
+	Broke    string   `json:"broke,omitempty"`    // how it ended its container, and itself with it
 	Stdout   Output   `json:"stdout"`
 	Stderr   Output   `json:"stderr"`
 }
 
-// Breach is a limit that a box ran into, as [usage.Breach] has it.
+// Breach is a limit that a container ran into, as [usage.Breach] has it.
 type Breach struct {
 	Kind string `json:"kind"`
-	What string `json:"what"` // as a sentence goes on that names the box
+	What string `json:"what"` // as a sentence goes on that names the container
 }
 
 // OutOfMemory says whether the kernel ended something of the program for want of
@@ -92,22 +92,22 @@ type FileAnswer struct {
 	Unread  string  `json:"unread,omitempty"`  // why the content is not there
 }
 
-// Observed is one line of observed.jsonl: what the programs of one box did beside
-// answering, as its guest and the runner saw it. A guest is in its box's hands, so each
-// line is the box's word where the runner did not see it itself.
+// Observed is one line of observed.jsonl: what the programs of one container did beside
+// answering, as its guest and the runner saw it. A guest is in its container's hands, so each
+// line is the container's word where the runner did not see it itself.
 type Observed struct {
-	Box string `json:"box"` // "agent", a server's name, or SERVER/SERVICE
+	Container string `json:"container"` // "agent", a server's name, or SERVER/SERVICE
 	observe.Seen
 }
 
-// What is seen of a box.
+// What is seen of a container.
 type (
 	FileChange = observe.FileChange
 	Program    = observe.Program
 	Connection = observe.Connection
 )
 
-// Egress is the data of an event of kind egress: one connection that a box asked to have
+// Egress is the data of an event of kind egress: one connection that a container asked to have
 // carried out of its sandbox.
 type Egress struct {
 	Name    string `json:"name"` // of the host that was asked for

@@ -33,7 +33,7 @@ func TestProgram(t *testing.T) {
 		{"and says why", `{"exit_code":0,"stdout":{"text":" fine\n"}}`, pass, "fine"},
 		{"exits otherwise", `{"exit_code":2,"stderr":{"text":"no a.txt\n"}}`, fail, `Expected program "check" to exit with 0; it exited with 2. Its stderr: "no a.txt".`},
 		{"is killed", `{"signal":"SIGKILL","breaches":[{"kind":"oom","what":"ran out of memory"}]}`, fail, "ended by SIGKILL, and its container ran out of memory"},
-		{"breaks its box", `{"broke":"went away"}`, fail, "it broke its container: went away"},
+		{"breaks its container", `{"broke":"went away"}`, fail, "it broke its container: went away"},
 		{"does not start", `{"not_started":"no such program"}`, cannotSay, "could not be started: no such program"},
 		{"says nothing of its end", `{}`, fail, "not known"},
 		{"is no answer", `[]`, cannotSay, "cannot be read"},

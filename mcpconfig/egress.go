@@ -79,7 +79,7 @@ func (d Destination) String() string {
 	return strings.Join(ports, ", ") + at
 }
 
-// maxEgressPorts is how many ports all entries of a box may have together: its guest
+// maxEgressPorts is how many ports all entries of a container may have together: its guest
 // listens at each.
 const maxEgressPorts = 128
 
@@ -90,7 +90,7 @@ type EgressProblem struct {
 	What  string
 }
 
-// ReadEgress reads the entries of a box, and says what is wrong with them.
+// ReadEgress reads the entries of a container, and says what is wrong with them.
 func ReadEgress(entries []Egress) (all []Destination, problems []EgressProblem) {
 	ports := 0
 	for i, entry := range entries {
@@ -264,6 +264,6 @@ func ReadHostName(text string) (name string, err error) {
 	return name, nil
 }
 
-// EgressProxyPort is where in a box with egress the runner's HTTP proxy is found; a
+// EgressProxyPort is where in a container with egress the runner's HTTP proxy is found; a
 // server of its own cannot listen there.
 const EgressProxyPort = 3128

@@ -56,7 +56,7 @@ func (f *findings) services(s Server) {
 		f.program(at, *service)
 		f.ports(at+".ports", service.Ports, s.Port)
 		f.ready(at+".ready", service.Ready)
-		f.box(at, *service)
+		f.serviceContainer(at, *service)
 	}
 }
 
@@ -113,8 +113,8 @@ func (f *findings) ready(at string, r *Ready) {
 	}
 }
 
-// box holds that the fields of the service's container make sense.
-func (f *findings) box(at string, s Service) {
+// serviceContainer holds that the fields of the service's container make sense.
+func (f *findings) serviceContainer(at string, s Service) {
 	if s.User != "" && !hasVariable(s.User) && CheckUser(s.User) != nil {
 		f.invalid(at+".user", "%s.user must be a user or uid, with :group or :gid, and not root", at)
 	}

@@ -33,13 +33,13 @@ func hostile(t *testing.T) view.Run {
 		trial.Catalogs[0].Changes = []evidence.Change{{Tool: said, What: evidence.ChangedDescription, Before: said, After: said}}
 		calls(said, said, evidence.OutcomeToolError, 2)(trial)
 		remarkable(trial)
-		trial.Observed[0].Box = said
+		trial.Observed[0].Container = said
 		for i := range trial.Observed[0].Programs {
 			trial.Observed[0].Programs[i].Args = []string{said, said}
 		}
 		trial.Echoes = map[string][]evidence.Echo{said: {{Secret: said, Frames: 1}}}
 		trial.Events = append(trial.Events, evidence.Event{Kind: "limit", Where: said, Message: said}, evidence.Event{Kind: "pin", Where: said, Message: said},
-			evidence.Event{Kind: "box_exit", Where: said, Message: said}, evidence.Event{Kind: "dns", Where: said, Data: map[string]any{"name": said}})
+			evidence.Event{Kind: "container_exit", Where: said, Message: said}, evidence.Event{Kind: "dns", Where: said, Data: map[string]any{"name": said}})
 		trial.Narration = &evidence.Narration{Unbacked: []evidence.Claim{claim}}
 	}
 	for _, task := range s.run.Tasks {

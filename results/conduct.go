@@ -80,7 +80,7 @@ func conduct(trial Trial, server string) *Conduct {
 			seen.MemoryPeak = &used.Memory.Peak
 		}
 	}
-	i := slices.IndexFunc(trial.Observed, func(o evidence.Observed) bool { return o.Box == server })
+	i := slices.IndexFunc(trial.Observed, func(o evidence.Observed) bool { return o.Container == server })
 	switch {
 	case i >= 0:
 		seen.observed(trial.Observed[i].Seen)

@@ -45,10 +45,10 @@ func strange(t *testing.T, number int) Trial {
 		},
 		Stderr: map[string]Written{"web": {Bytes: 20, Lines: 2}},
 		Echoes: map[string][]evidence.Echo{"web": {{Secret: "web/TOKEN", Frames: 1}}},
-		Observed: []evidence.Observed{{Box: "calm", Seen: observe.Seen{
+		Observed: []evidence.Observed{{Container: "calm", Seen: observe.Seen{
 			Programs:    []observe.Program{{Path: "/usr/local/bin/node", Count: 1}},
 			Connections: []observe.Connection{{Network: "ip", Address: "127.0.0.1:53", Count: 2}, {Network: "unix", Address: "/run/a", Count: 1}},
-		}}, {Box: "web", Seen: observe.Seen{
+		}}, {Container: "web", Seen: observe.Seen{
 			Programs: []observe.Program{{Path: "/bin/sh", Args: []string{"sh", "-c", "true"}, Count: 2}},
 			Connections: []observe.Connection{
 				{Network: "ip", Address: "169.254.169.254:80", Count: 1}, {Network: "ip", Address: "192.0.2.1:80", Count: 5}, {Network: "unknown", Address: "hidden by its program", Count: 1},

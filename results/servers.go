@@ -18,7 +18,7 @@ type ServerReport struct {
 	// Unmatched are calls that no response of a mock was for.
 	Unmatched []string `json:"unmatched_calls,omitempty"`
 	Lost      int      `json:"lost,omitempty"` // calls that it did not answer, because it or the way to it ended
-	Ends      []string `json:"ends,omitempty"` // of its programs, its services and its box, where nobody asked for them
+	Ends      []string `json:"ends,omitempty"` // of its programs, its services and its container, where nobody asked for them
 	// RugPulls are the tools that it described in another way after it had listed them.
 	RugPulls []string `json:"rug_pulls,omitempty"`
 	// Unpinned says where it was not as it is pinned.
@@ -31,7 +31,7 @@ type ServerReport struct {
 // OfServers says whether an event tells what became of a server.
 func OfServers(e evidence.Event) bool {
 	switch e.Kind {
-	case "server_exit", "service_exit", "box_exit", "oom", "pin", "pids", "disk", "limit", "dns", "egress", "mock":
+	case "server_exit", "service_exit", "container_exit", "oom", "pin", "pids", "disk", "limit", "dns", "egress", "mock":
 		return true
 	}
 	return false
@@ -114,9 +114,9 @@ func endOf(trial Trial, server string, e evidence.Event, memory bool) string {
 		return text + during(trial.Calls, server, conn)
 	case e.Kind == "service_exit" && ofService:
 		return fmt.Sprintf("its service %q %s", service, e.Message)
-	case e.Kind == "box_exit" && e.Where == server:
+	case e.Kind == "container_exit" && e.Where == server:
 		return e.Message
-	case e.Kind == "box_exit" && ofService:
+	case e.Kind == "container_exit" && ofService:
 		return fmt.Sprintf("its service %q: %s", service, e.Message)
 	}
 	return ""

@@ -30,8 +30,8 @@ func TestServerReports(t *testing.T) {
 			{Kind: "oom", Where: "files", Message: "the container ran out of memory"},
 			{Kind: "service_exit", Where: "web/db", Message: "exited with code 1"},
 			{Kind: "service_exit", Where: "web/db", Message: "exited with code 1"},
-			{Kind: "box_exit", Where: "web", Message: "process 1 of its container went away: EOF"},
-			{Kind: "box_exit", Where: "agent", Message: "?"},
+			{Kind: "container_exit", Where: "web", Message: "process 1 of its container went away: EOF"},
+			{Kind: "container_exit", Where: "agent", Message: "?"},
 		},
 	})
 	const why = "nothing on record tells of it"

@@ -181,7 +181,7 @@ func TestWaitingForTheBackend(t *testing.T) {
 }
 
 // A server that exits by itself before it answers is its own failure: tried once, and never
-// graded. Where somebody else ended its box it is infra.
+// graded. Where somebody else ended its container it is infra.
 func TestServerThatExits(t *testing.T) {
 	exits := program{run: func(p *fakeProcess) int {
 		io.WriteString(p.err, "no license\n"+strings.Repeat("trace\n", 1000)+"giving up\n")

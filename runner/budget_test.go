@@ -29,7 +29,7 @@ func fourEach(t *testing.T) (*plan.Trial, Options) {
 // bytes, and then says what a buyer does.
 func asking(times, size int) program {
 	return program{run: func(p *fakeProcess) int {
-		c, err := openSession(p.box, "stock")
+		c, err := openSession(p.container, "stock")
 		if err != nil {
 			return 1
 		}
@@ -108,7 +108,7 @@ func TestSharesOfEvidence(t *testing.T) {
 // what the server asked, or did not, and calls again.
 func answering(size, answers int) program {
 	return program{run: func(p *fakeProcess) int {
-		c, err := openSession(p.box, "stock")
+		c, err := openSession(p.container, "stock")
 		if err != nil {
 			return 1
 		}
@@ -140,7 +140,7 @@ func TestLateAnswersAreTheAgents(t *testing.T) {
 		return 0
 	}}
 	b.programs[sandbox.Agent] = program{run: func(p *fakeProcess) int {
-		c, err := openSession(p.box, "stock")
+		c, err := openSession(p.container, "stock")
 		if err != nil {
 			return 1
 		}

@@ -28,7 +28,7 @@ func withOutput() *plan.Trial {
 
 // leaves is an agent that makes one file.
 func leaves(name string, f fakeFile) program {
-	return program{run: func(p *fakeProcess) int { p.box.write(name, f); return 0 }}
+	return program{run: func(p *fakeProcess) int { p.container.write(name, f); return 0 }}
 }
 
 func tarOf(t testing.TB, headers ...tar.Header) []byte {

@@ -22,15 +22,15 @@ import (
 // fakeBackend opens sandboxes in memory. Every act of the runner on one has a
 // name, such as "put agent /workspace".
 type fakeBackend struct {
-	programs map[string]program // by box
+	programs map[string]program // by container
 	// on is called at an act, and fails it where it returns an error. Its number
 	// counts acts of that name in the sandbox, from 1.
 	on map[string]func(number int) error
-	// collect stands in for a directory of the agent's box.
+	// collect stands in for a directory of the agent's container.
 	collect map[string]func(w io.Writer) error
-	// advice is what is special about its boxes.
+	// advice is what is special about its containers.
 	advice map[string]string
-	// used is what boxes used; of others nothing can be seen.
+	// used is what containers used; of others nothing can be seen.
 	used map[string]evidence.Usage
 	// usedBy is the same by trial, in place of used; nil for none.
 	usedBy func(*plan.Trial) evidence.Usage
@@ -64,7 +64,7 @@ func (b *fakeBackend) opened() []*fakeSandbox {
 	return slices.Clone(b.sandboxes)
 }
 
-// fakeFile is a file or link in a box.
+// fakeFile is a file or link in a container.
 type fakeFile struct {
 	content string
 	link    string
@@ -78,12 +78,12 @@ type fakeSandbox struct {
 
 	mu        sync.Mutex
 	acts      []string            // guarded by mu
-	files     map[string]fakeFile // of the agent's box, by absolute path; guarded by mu
+	files     map[string]fakeFile // of the agent's container, by absolute path; guarded by mu
 	processes []*fakeProcess      // guarded by mu
 	listener  *fakeListener       // guarded by mu
 
-	gone    map[string]chan struct{} // by box; guarded by mu
-	endings map[string]sandbox.Exit  // by box; guarded by mu
+	gone    map[string]chan struct{} // by container; guarded by mu
+	endings map[string]sandbox.Exit  // by container; guarded by mu
 	closed  bool                     // guarded by mu
 }
 
@@ -126,38 +126,38 @@ func (s *fakeSandbox) count(name string) (n int) {
 	return n
 }
 
-func (s *fakeSandbox) Gone(box string) <-chan struct{} {
+func (s *fakeSandbox) Gone(container string) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if gone, ok := s.gone[box]; ok {
+	if gone, ok := s.gone[container]; ok {
 		return gone
 	}
 	gone := make(chan struct{})
-	s.gone[box] = gone
+	s.gone[container] = gone
 	if s.closed {
 		close(gone)
 	}
 	return gone
 }
 
-func (s *fakeSandbox) Ended(_ context.Context, box string) sandbox.Exit {
+func (s *fakeSandbox) Ended(_ context.Context, container string) sandbox.Exit {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.endings[box]
+	return s.endings[container]
 }
 
-// lose has a box end.
-func (s *fakeSandbox) lose(box string, e sandbox.Exit) {
-	s.Gone(box)
+// lose has a container end.
+func (s *fakeSandbox) lose(container string, e sandbox.Exit) {
+	s.Gone(container)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.endings[box] = e
-	close(s.gone[box])
+	s.endings[container] = e
+	close(s.gone[container])
 }
 
 func (s *fakeSandbox) Layout(string) sandbox.Layout { return sandbox.ContainerLayout() }
 
-func (s *fakeSandbox) Hint(box string) string { return s.backend.advice[box] }
+func (s *fakeSandbox) Hint(container string) string { return s.backend.advice[container] }
 
 func (s *fakeSandbox) Dial(context.Context, string, int) (net.Conn, error) {
 	return nil, errors.New("nothing listens")
@@ -174,13 +174,13 @@ func (s *fakeSandbox) Listen(context.Context) ([]sandbox.Endpoint, error) {
 	return []sandbox.Endpoint{{Listener: l}}, nil
 }
 
-func (s *fakeSandbox) Start(_ context.Context, box string, spec process.Spec) (process.Process, error) {
-	if err := s.act("start " + box); err != nil {
+func (s *fakeSandbox) Start(_ context.Context, container string, spec process.Spec) (process.Process, error) {
+	if err := s.act("start " + container); err != nil {
 		return nil, err
 	}
 	s.mu.Lock() // what the program starts comes after it
 	defer s.mu.Unlock()
-	p := startFake(s, spec, s.backend.programs[box])
+	p := startFake(s, spec, s.backend.programs[container])
 	s.processes = append(s.processes, p)
 	return p, nil
 }
@@ -195,8 +195,8 @@ func (s *fakeSandbox) Ready(ctx context.Context, server, service string, check p
 	return nil
 }
 
-func (s *fakeSandbox) Put(_ context.Context, box, dir string, r io.Reader) error {
-	if err := s.act("put " + box + " " + dir); err != nil {
+func (s *fakeSandbox) Put(_ context.Context, container, dir string, r io.Reader) error {
+	if err := s.act("put " + container + " " + dir); err != nil {
 		return err
 	}
 	for in := tar.NewReader(r); ; {
@@ -211,21 +211,21 @@ func (s *fakeSandbox) Put(_ context.Context, box, dir string, r io.Reader) error
 		if err != nil {
 			return err
 		}
-		if box == sandbox.Agent {
+		if container == sandbox.Agent {
 			s.write(path.Join(dir, header.Name), fakeFile{string(content), header.Linkname})
 		}
 	}
 }
 
-// write makes a file in the agent's box.
+// write makes a file in the agent's container.
 func (s *fakeSandbox) write(name string, f fakeFile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.files[name] = f
 }
 
-func (s *fakeSandbox) Collect(_ context.Context, box, dir string, w io.Writer) error {
-	if err := s.act("collect " + box + " " + dir); err != nil {
+func (s *fakeSandbox) Collect(_ context.Context, container, dir string, w io.Writer) error {
+	if err := s.act("collect " + container + " " + dir); err != nil {
 		return err
 	}
 	if collect := s.backend.collect[dir]; collect != nil {
@@ -254,11 +254,11 @@ func (s *fakeSandbox) Collect(_ context.Context, box, dir string, w io.Writer) e
 	return out.Close()
 }
 
-func (s *fakeSandbox) Usage(_ context.Context, box string) (evidence.Usage, error) {
+func (s *fakeSandbox) Usage(_ context.Context, container string) (evidence.Usage, error) {
 	if s.backend.usedBy != nil {
 		return s.backend.usedBy(s.trial), nil
 	}
-	used, ok := s.backend.used[box]
+	used, ok := s.backend.used[container]
 	if !ok {
 		return used, errors.New("nobody looks")
 	}
@@ -289,8 +289,8 @@ func (s *fakeSandbox) Close(ctx context.Context) error {
 		panic("closed twice")
 	}
 	s.closed = true
-	for box, gone := range s.gone {
-		if s.endings[box] == (sandbox.Exit{}) {
+	for container, gone := range s.gone {
+		if s.endings[container] == (sandbox.Exit{}) {
 			close(gone)
 		}
 	}

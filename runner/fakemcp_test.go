@@ -100,7 +100,7 @@ func (c *mcpClient) post(body string) (string, error) {
 // buyer is an agent that calls server once and says what it got.
 func buyer(server string) program {
 	return program{run: func(p *fakeProcess) int {
-		answer, err := callStock(p.box, server)
+		answer, err := callStock(p.container, server)
 		if err != nil {
 			fmt.Fprintln(p.err, err)
 			return 1

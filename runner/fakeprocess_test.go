@@ -31,9 +31,9 @@ func lasts() program {
 
 // fakeProcess is a running program: both ends of its pipes.
 type fakeProcess struct {
-	program program
-	spec    process.Spec
-	box     *fakeSandbox
+	program   program
+	spec      process.Spec
+	container *fakeSandbox
 
 	ctx      context.Context // ends with the process
 	in       *io.PipeReader
@@ -51,13 +51,13 @@ type fakeProcess struct {
 
 var errGone = errors.New("container went away")
 
-func startFake(box *fakeSandbox, spec process.Spec, prog program) *fakeProcess {
-	p := &fakeProcess{program: prog, spec: spec, box: box, done: make(chan struct{})}
+func startFake(container *fakeSandbox, spec process.Spec, prog program) *fakeProcess {
+	p := &fakeProcess{program: prog, spec: spec, container: container, done: make(chan struct{})}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.in, p.stdin = io.Pipe()
 	p.stdout, p.out = io.Pipe()
 	p.stderr, p.err = io.Pipe()
-	box.running.Go(func() { p.end(process.Exit{Code: prog.run(p)}, nil) })
+	container.running.Go(func() { p.end(process.Exit{Code: prog.run(p)}, nil) })
 	return p
 }
 
@@ -78,7 +78,7 @@ func (p *fakeProcess) Stdout() io.Reader     { return p.stdout }
 func (p *fakeProcess) Stderr() io.Reader     { return p.stderr }
 
 func (p *fakeProcess) Signal(s process.Signal) error {
-	p.box.did("signal " + string(s))
+	p.container.did("signal " + string(s))
 	if p.program.immortal || p.program.deaf && s == process.Terminate {
 		return nil
 	}

@@ -19,7 +19,7 @@ import (
 func works(do func(s *fakeSandbox)) program {
 	return program{run: func(p *fakeProcess) int {
 		io.WriteString(p.out, "4.20")
-		do(p.box)
+		do(p.container)
 		<-p.ctx.Done()
 		return 0
 	}}
@@ -31,17 +31,19 @@ func TestWhoseFault(t *testing.T) {
 	breach := sandbox.Exit{Cause: sandbox.ByBreach, Message: "broke the rules"}
 	outside := sandbox.Exit{Cause: sandbox.FromOutside, Message: "was killed"}
 	engine := sandbox.Exit{Cause: sandbox.ByEngine, Message: "the engine went away"}
-	lose := func(box string, e sandbox.Exit) program { return works(func(s *fakeSandbox) { s.lose(box, e) }) }
-	// own is an agent whose own box ends under it.
+	lose := func(container string, e sandbox.Exit) program {
+		return works(func(s *fakeSandbox) { s.lose(container, e) })
+	}
+	// own is an agent whose own container ends under it.
 	own := func(e sandbox.Exit) program {
 		return program{run: func(p *fakeProcess) int {
-			p.box.lose(sandbox.Agent, e)
+			p.container.lose(sandbox.Agent, e)
 			p.end(process.Exit{}, errGone)
 			return 0
 		}}
 	}
-	exits := func(box string, e sandbox.Exit, code int) program {
-		return program{run: func(p *fakeProcess) int { p.box.lose(box, e); return code }}
+	exits := func(container string, e sandbox.Exit, code int) program {
+		return program{run: func(p *fakeProcess) int { p.container.lose(container, e); return code }}
 	}
 	for _, test := range []struct {
 		name   string
@@ -82,7 +84,7 @@ func TestWhoseFault(t *testing.T) {
 	}
 }
 
-// What fails before the agent starts has a reason of its own, or that of a box which
+// What fails before the agent starts has a reason of its own, or that of a container which
 // somebody else ended.
 func TestReasonsOfInfra(t *testing.T) {
 	broken := errors.New("broken")

@@ -49,7 +49,7 @@ func Inputs(e *eval.Eval, tasks []eval.ResolvedTask, trials []*plan.Trial) (map[
 		for _, s := range t.Servers {
 			add(s.Files)
 		}
-		for _, g := range t.GraderBoxes {
+		for _, g := range t.GraderContainers {
 			add(g.Files)
 		}
 	}

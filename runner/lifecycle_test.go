@@ -29,7 +29,7 @@ func testTrial(number int) *plan.Trial {
 	return &plan.Trial{
 		Run: "run-1", Task: "buy", TaskName: "Buy a bolt", Number: number, Network: "bridge", Workspace: "tmpfs", Timeout: time.Minute,
 		Agent: plan.Agent{
-			Box: sandbox.Box{Image: "agent", Disk: 1 << 20}, Executor: "command", Command: []string{"buyer"},
+			Container: sandbox.Container{Image: "agent", Disk: 1 << 20}, Executor: "command", Command: []string{"buyer"},
 			Dir: sandbox.WorkspaceDir, Prompt: "Buy a bolt.", PromptBy: "stdin",
 		},
 		Servers: []plan.Server{{Name: "stock", Files: []plan.File{plan.NewFile("/data/db", "bolts")}, StartupTimeout: time.Second, Timeout: time.Second}},
@@ -188,7 +188,7 @@ func TestInfraBeforeTheAgent(t *testing.T) {
 	}
 }
 
-// What a sandbox knows of a box is said where a program does not come up in it,
+// What a sandbox knows of a container is said where a program does not come up in it,
 // and not where it came up and answered wrongly.
 func TestAdvice(t *testing.T) {
 	deaf := program{run: func(*fakeProcess) int { return 1 }}
@@ -197,11 +197,11 @@ func TestAdvice(t *testing.T) {
 		act     string
 		advised bool
 	}{
-		"exits":                 {deaf, "", true},
-		"does not start":        {program{}, "start stock", true},
-		"agent cannot start":    {program{}, "start agent", true},
-		"never answers":         {lasts(), "", false},
-		"broken box on the way": {program{}, "put stock /", false},
+		"exits":                       {deaf, "", true},
+		"does not start":              {program{}, "start stock", true},
+		"agent cannot start":          {program{}, "start agent", true},
+		"never answers":               {lasts(), "", false},
+		"broken container on the way": {program{}, "put stock /", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

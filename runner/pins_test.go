@@ -45,7 +45,7 @@ func lister(describe func(client string) string) program {
 // reader is an agent that asks a server for its tools.
 func reader(server string) program {
 	return program{run: func(p *fakeProcess) int {
-		c, err := openSession(p.box, server)
+		c, err := openSession(p.container, server)
 		if err == nil {
 			_, err = c.post(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`)
 		}

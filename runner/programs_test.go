@@ -17,12 +17,12 @@ import (
 	"github.com/waza-isolate/waza/sandbox/usage"
 )
 
-// programTrialOf is a trial whose one grader runs a program in a box with the image
+// programTrialOf is a trial whose one grader runs a program in a container with the image
 // "checker".
 func programTrialOf(config string) *plan.Trial {
 	t := testTrial(1)
 	t.Graders = []evidence.GraderSpec{grader("program", config)}
-	t.GraderBoxes = []plan.GraderBox{{Box: sandbox.Box{Image: "checker"}, Grader: "program", Command: []string{"check"}}}
+	t.GraderContainers = []plan.GraderContainer{{Container: sandbox.Container{Image: "checker"}, Grader: "program", Command: []string{"check"}}}
 	return t
 }
 
@@ -31,7 +31,7 @@ func checkerBackend(check program) *fakeBackend {
 	b := testBackend()
 	agent := b.programs[sandbox.Agent]
 	b.programs[sandbox.Agent] = program{deaf: check.deaf, immortal: check.immortal, run: func(p *fakeProcess) int {
-		if p.box.trial.Agent.Image == "checker" {
+		if p.container.trial.Agent.Image == "checker" {
 			return check.run(p)
 		}
 		return agent.run(p)
@@ -69,9 +69,9 @@ func TestProgramOfAGrader(t *testing.T) {
 	b := checkerBackend(program{run: func(p *fakeProcess) int {
 		all, _ := io.ReadAll(p.in)
 		stdin, dir, env = string(all), p.spec.Dir, p.spec.Env
-		p.box.mu.Lock()
-		workspace = p.box.files[sandbox.WorkspaceDir+"/notes.txt"].content
-		p.box.mu.Unlock()
+		p.container.mu.Lock()
+		workspace = p.container.files[sandbox.WorkspaceDir+"/notes.txt"].content
+		p.container.mu.Unlock()
 		io.WriteString(p.out, "all is well\n")
 		return 0
 	}})
@@ -199,7 +199,7 @@ func TestProgramAfterATimeout(t *testing.T) {
 		b := checkerBackend(program{run: func(p *fakeProcess) int { return 5 }})
 		checks := b.programs[sandbox.Agent].run
 		b.programs[sandbox.Agent] = program{run: func(p *fakeProcess) int {
-			if p.box.trial.Agent.Image != "checker" {
+			if p.container.trial.Agent.Image != "checker" {
 				return lasts().run(p)
 			}
 			return checks(p)

@@ -119,7 +119,7 @@ func TestCallsAreFollowed(t *testing.T) {
 	b, o, seen := testBackend(), options(t), &updates{}
 	b.programs[sandbox.Agent] = program{run: func(p *fakeProcess) int {
 		for range 3 {
-			if _, err := callStock(p.box, "stock"); err != nil {
+			if _, err := callStock(p.container, "stock"); err != nil {
 				t.Error(err)
 			}
 		}

@@ -32,7 +32,7 @@ func aRun(t *testing.T) (dir string, record Record) {
 	o.Dir = filepath.Join(o.Dir, "run [1]*?") // nothing in a path is a pattern
 	b := testBackend()
 	b.programs[sandbox.Agent] = program{run: func(p *fakeProcess) int {
-		if p.box.trial.Number == 1 {
+		if p.container.trial.Number == 1 {
 			return buyer("stock").run(p)
 		}
 		io.WriteString(p.out, "nothing")

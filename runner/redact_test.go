@@ -35,7 +35,7 @@ func testSet() *redact.Set {
 // workspace, which is kept to the byte.
 func gossip(all string) program {
 	return program{run: func(p *fakeProcess) int {
-		if _, err := callStock(p.box, "stock"); err != nil {
+		if _, err := callStock(p.container, "stock"); err != nil {
 			fmt.Fprintln(p.err, err)
 			return 1
 		}
@@ -44,8 +44,8 @@ func gossip(all string) program {
 			io.WriteString(p.err, all[i:i+1])
 		}
 		said, _ := json.Marshal(evidence.TranscriptEvent{Type: "assistant.message", Content: all})
-		p.box.write(plan.TranscriptPath, fakeFile{content: string(said) + "\n"})
-		p.box.observe(evidence.Event{Kind: "dns", Where: sandbox.Agent, Message: all})
+		p.container.write(plan.TranscriptPath, fakeFile{content: string(said) + "\n"})
+		p.container.observe(evidence.Event{Kind: "dns", Where: sandbox.Agent, Message: all})
 		return 0
 	}}
 }

@@ -105,7 +105,7 @@ func TestAgentThatWritesTooMuch(t *testing.T) {
 func TestResourcesAreOnRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, trial := testBackend(), testTrial(1)
-		trial.Agent.Box = sandbox.Box{Image: "agent", CPUs: 2, Memory: 5 << 20, Disk: 1 << 20, Pids: 9, OpenFiles: 100, Scratch: 7}
+		trial.Agent.Container = sandbox.Container{Image: "agent", CPUs: 2, Memory: 5 << 20, Disk: 1 << 20, Pids: 9, OpenFiles: 100, Scratch: 7}
 		trial.Servers[0].MaxFrames, trial.Servers[0].Memory = 50, 3<<20
 		used := evidence.Usage{Memory: &usage.Level{Peak: 4 << 20, Now: 1}, Pids: &usage.Level{Peak: 3, Now: 1}}
 		b.used = map[string]evidence.Usage{sandbox.Agent: used}

@@ -41,7 +41,7 @@ func stateTrial(process, count int) *plan.Trial {
 func visitor(sessions int, ends func(session int) bool) program {
 	return program{run: func(p *fakeProcess) int {
 		for session := range sessions {
-			c := &mcpClient{http: &http.Client{Transport: &http.Transport{DialContext: p.box.dial, DisableKeepAlives: true}}, url: "http://stock/mcp"}
+			c := &mcpClient{http: &http.Client{Transport: &http.Transport{DialContext: p.container.dial, DisableKeepAlives: true}}, url: "http://stock/mcp"}
 			_, err := c.post(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`)
 			if err == nil {
 				_, err = c.post(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"t"}}`)

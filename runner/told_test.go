@@ -68,7 +68,7 @@ func TestAgentTells(t *testing.T) {
 					case test.from == "stderr":
 						io.WriteString(p.err, test.said)
 					case test.said != "":
-						p.box.write(sandbox.WorkspaceDir+"/"+test.from, fakeFile{content: test.said})
+						p.container.write(sandbox.WorkspaceDir+"/"+test.from, fakeFile{content: test.said})
 					}
 					return 0
 				}}
@@ -133,7 +133,7 @@ func TestAgentTellsSecrets(t *testing.T) {
 		o.Secrets = testSet()
 		b.programs[sandbox.Agent] = program{run: func(p *fakeProcess) int {
 			line, _ := json.Marshal(map[string]string{"did": "start", "n": "1", "tool": "say", "with": `{"x":"\u0068unter2-and-more"}`})
-			p.box.write(sandbox.WorkspaceDir+"/events.jsonl", fakeFile{content: string(line) + "\n"})
+			p.container.write(sandbox.WorkspaceDir+"/events.jsonl", fakeFile{content: string(line) + "\n"})
 			return 0
 		}}
 		r := runOne(t, b, tellsIn("events.jsonl"), o)
@@ -164,7 +164,7 @@ func TestClaimsAreNoCalls(t *testing.T) {
 				fmt.Fprintf(p.out, `{"did":"start","n":%d,"tool":"mcp__stock__refund","with":{}}`+"\n", i)
 				fmt.Fprintf(p.out, `{"did":"end","n":%d,"got":"refunded"}`+"\n", i)
 			}
-			if _, err := callStock(p.box, "stock"); err != nil {
+			if _, err := callStock(p.container, "stock"); err != nil {
 				return 1
 			}
 			return 0

@@ -11,8 +11,8 @@ import (
 // DefaultOpenFiles is how many files a process may have open.
 const DefaultOpenFiles = 4096
 
-// Box is a container and its limits.
-type Box struct {
+// Container is a container and its limits.
+type Container struct {
 	Image  string  `json:"image"` // empty: the guest's own image, which holds nothing else
 	User   string  `json:"user,omitempty"`
 	CPUs   float64 `json:"cpus"`
@@ -34,7 +34,7 @@ type Box struct {
 }
 
 // Limits returns the limits, as evidence has them.
-func (b Box) Limits() evidence.Limits {
+func (b Container) Limits() evidence.Limits {
 	return evidence.Limits{
 		CPUs: b.CPUs, Memory: b.Memory, Pids: b.Pids, OpenFiles: b.OpenFiles,
 		Disk: b.Disk, Scratch: b.Scratch,
@@ -42,7 +42,7 @@ func (b Box) Limits() evidence.Limits {
 }
 
 // String names the image and the limits.
-func (b Box) String() string {
+func (b Container) String() string {
 	image := b.Image
 	if image == "" {
 		image = "waza's own"

@@ -46,28 +46,28 @@ func (b *toolbox) add(tools ...*tool) {
 
 // toolbox collects the tools that are wanted and can be had.
 func (a *agent) toolbox(ctx context.Context, o Options, w workspace) (toolbox, error) {
-	box := toolbox{byName: map[string]*tool{}}
+	container := toolbox{byName: map[string]*tool{}}
 	if o.has(ToolsFiles) {
-		box.add(w.tools()...)
+		container.add(w.tools()...)
 	}
 	if o.has(ToolsShell) {
 		shell, err := exec.LookPath("sh")
 		if err == nil {
-			box.add(shellTool(shell, w.path))
+			container.add(shellTool(shell, w.path))
 		} else if o.Tools != nil {
-			return box, fmt.Errorf("config.llm.tools has %s, and the agent's image has no sh", ToolsShell)
+			return container, fmt.Errorf("config.llm.tools has %s, and the agent's image has no sh", ToolsShell)
 		}
 	}
-	box.add(skillTools(o.Skills)...)
+	container.add(skillTools(o.Skills)...)
 	if o.has(ToolsMCP) {
-		if err := a.addServers(ctx, &box, o); err != nil {
-			return box, err
+		if err := a.addServers(ctx, &container, o); err != nil {
+			return container, err
 		}
 	}
-	if len(box.all) > maxTools {
-		return box, fmt.Errorf("the servers list %d tools, more than a model is told of (%d); name those that are needed in the servers' tools", len(box.all), maxTools)
+	if len(container.all) > maxTools {
+		return container, fmt.Errorf("the servers list %d tools, more than a model is told of (%d); name those that are needed in the servers' tools", len(container.all), maxTools)
 	}
-	return box, nil
+	return container, nil
 }
 
 func (b *toolbox) definitions() []definition {
@@ -99,7 +99,7 @@ const serverTimeout = 5 * time.Minute
 
 // addServers adds the tools of all servers. One that does not list them is left out, with
 // a line in the log: an agent has what there is.
-func (a *agent) addServers(ctx context.Context, box *toolbox, o Options) error {
+func (a *agent) addServers(ctx context.Context, container *toolbox, o Options) error {
 	names, err := a.servers.Names()
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func (a *agent) addServers(ctx context.Context, box *toolbox, o Options) error {
 				_, _ = fmt.Fprintf(o.Log, "server %s: tool %s is left out: what it says of itself is too long\n", server, quote(t.Name))
 				continue
 			}
-			box.add(a.remote(server, t, box.free(server, t.Name)))
+			container.add(a.remote(server, t, container.free(server, t.Name)))
 		}
 	}
 	return nil

@@ -118,7 +118,7 @@ func tries(all []try) string {
 	return string(text)
 }
 
-func checkTries(t *testing.T, box, said string, all []try) {
+func checkTries(t *testing.T, container, said string, all []try) {
 	t.Helper()
 	for _, one := range all {
 		came, found := "", false
@@ -128,7 +128,7 @@ func checkTries(t *testing.T, box, said string, all []try) {
 			}
 		}
 		if !found || !strings.Contains(came, one.want) {
-			t.Errorf("%s, %s: %q, want %q", box, one.what, came, one.want)
+			t.Errorf("%s, %s: %q, want %q", container, one.what, came, one.want)
 		}
 	}
 }
@@ -230,8 +230,8 @@ inputs: {prompt: x, files: [{path: try.js}, {path: ca.pem}]}
 			all := slices.Concat(direct, proxied(within), past)
 			checkTries(t, "agent", p.runOf("x").FinalOutput, all)
 			checkTries(t, "server", p.read("run", "trials", "x", "1", "servers", "everything.stderr"), all)
-			for _, box := range []string{"agent", "everything"} {
-				checkEgressEvents(t, p.trial("x"), box)
+			for _, container := range []string{"agent", "everything"} {
+				checkEgressEvents(t, p.trial("x"), container)
 			}
 			missing := strings.Join(p.trialRecord("x").Guarantees.Missing, "\n")
 			for _, who := range []string{"the agent", `server "everything"`} {
@@ -326,9 +326,9 @@ func proxied(all []try) []try {
 	return out
 }
 
-// checkEgressEvents looks for what a box did among the events, and that nothing else of
+// checkEgressEvents looks for what a container did among the events, and that nothing else of
 // it was carried.
-func checkEgressEvents(t *testing.T, trial evidence.Dir, box string) {
+func checkEgressEvents(t *testing.T, trial evidence.Dir, container string) {
 	t.Helper()
 	events, err := trial.Events()
 	if err != nil {
@@ -336,7 +336,7 @@ func checkEgressEvents(t *testing.T, trial evidence.Dir, box string) {
 	}
 	told := map[string]bool{}
 	for _, e := range events {
-		if e.Kind != "egress" || e.Where != box {
+		if e.Kind != "egress" || e.Where != container {
 			continue
 		}
 		name, _ := e.Data["name"].(string)
@@ -344,7 +344,7 @@ func checkEgressEvents(t *testing.T, trial evidence.Dir, box string) {
 		told[fmt.Sprintf("%s %v %v %t", name, e.Data["port"], e.Data["by"], allowed)] = true
 		out, _ := e.Data["bytes_out"].(float64)
 		if allowed && (!strings.HasSuffix(name, ".egress.example") || !strings.HasPrefix(fmt.Sprint(e.Data["address"]), "127.0.0.1:")) || !allowed && out != 0 {
-			t.Errorf("%s: %s: %v", box, e.Message, e.Data)
+			t.Errorf("%s: %s: %v", container, e.Message, e.Data)
 		}
 	}
 	for _, want := range []string{
@@ -353,7 +353,7 @@ func checkEgressEvents(t *testing.T, trial evidence.Dir, box string) {
 		"api.egress.example 443 tls false", "api.egress.example 22 connect false", "absent.invalid 443 connect false",
 	} {
 		if !told[want] {
-			t.Errorf("%s: nobody tells of %s; told: %v", box, want, told)
+			t.Errorf("%s: nobody tells of %s; told: %v", container, want, told)
 		}
 	}
 }

@@ -385,8 +385,8 @@ func (j *job) hold(ctx context.Context, t *plan.Trial, s sandbox.Sandbox) {
 	switch e := s.(type) {
 	case entrances:
 		names := e.Containers()
-		for _, box := range slices.Sorted(maps.Keys(names)) {
-			fmt.Fprintf(j.stderr, "  %-12s docker exec -it %s sh\n", box, names[box])
+		for _, container := range slices.Sorted(maps.Keys(names)) {
+			fmt.Fprintf(j.stderr, "  %-12s docker exec -it %s sh\n", container, names[container])
 		}
 		for _, server := range t.Servers {
 			if server.Shared {

@@ -101,7 +101,7 @@ func TestFaults_SharedServerIsKilled(t *testing.T) {
 		t.Errorf("stdout: %s", said)
 	}
 	events, err := lost.Events()
-	if err != nil || !containsKind(events, "shared_server") || !containsKind(events, "box_exit") {
+	if err != nil || !containsKind(events, "shared_server") || !containsKind(events, "container_exit") {
 		t.Errorf("events %v, %v", events, err)
 	}
 }

@@ -24,7 +24,7 @@ func bothWays(t *testing.T, archive string, test func(t *testing.T, p *project, 
 	})
 }
 
-// A model's tools work in the agent's box; its skills are where agents look for them, and
+// A model's tools work in the agent's container; its skills are where agents look for them, and
 // are no part of what it leaves, whatever it does with them.
 func TestLLMAtWork(t *testing.T) {
 	t.Parallel()

@@ -16,7 +16,7 @@ import (
 var version = ""
 
 func main() {
-	if playsCommand(os.Args, os.LookupEnv) { // a program of an eval's command_mocks, in the agent's box
+	if playsCommand(os.Args, os.LookupEnv) { // a program of an eval's command_mocks, in the agent's container
 		os.Exit(playCommand(os.Args, os.Environ(), os.Stdout, os.Stderr))
 	}
 	if len(os.Args) > 1 {

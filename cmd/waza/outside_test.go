@@ -30,8 +30,8 @@ tasks: [task.yaml]
 `, inventory)
 	engine := dockertest.Engine(t)
 	takes := []func(t *testing.T, engine *client.Client, run, trial string){
-		func(t *testing.T, e *client.Client, run, trial string) { killBox(t, e, run, trial, "agent") },
-		func(t *testing.T, e *client.Client, run, trial string) { killBox(t, e, run, trial, "server") },
+		func(t *testing.T, e *client.Client, run, trial string) { killContainer(t, e, run, trial, "agent") },
+		func(t *testing.T, e *client.Client, run, trial string) { killContainer(t, e, run, trial, "server") },
 		removeAgent,
 		removeTaskNetwork,
 	}
@@ -79,7 +79,7 @@ func TestFaults_LeaseKilled(t *testing.T) {
 }
 
 // boxOf is the id of a trial's container of a role.
-func boxOf(t *testing.T, engine *client.Client, run, trial, role string) string {
+func containerOf(t *testing.T, engine *client.Client, run, trial, role string) string {
 	t.Helper()
 	all := dockertest.Containers(t, engine, run)
 	i := slices.IndexFunc(all, func(c container.Summary) bool {
@@ -91,9 +91,9 @@ func boxOf(t *testing.T, engine *client.Client, run, trial, role string) string 
 	return all[i].ID
 }
 
-func killBox(t *testing.T, engine *client.Client, run, trial, role string) {
+func killContainer(t *testing.T, engine *client.Client, run, trial, role string) {
 	t.Helper()
-	if err := engine.ContainerKill(t.Context(), boxOf(t, engine, run, trial, role), "KILL"); err != nil {
+	if err := engine.ContainerKill(t.Context(), containerOf(t, engine, run, trial, role), "KILL"); err != nil {
 		t.Error(err)
 	}
 }
@@ -101,7 +101,7 @@ func killBox(t *testing.T, engine *client.Client, run, trial, role string) {
 // removeAgent may find it gone already: it removes itself once it is killed.
 func removeAgent(t *testing.T, engine *client.Client, run, trial string) {
 	t.Helper()
-	err := engine.ContainerRemove(t.Context(), boxOf(t, engine, run, trial, "agent"), container.RemoveOptions{Force: true})
+	err := engine.ContainerRemove(t.Context(), containerOf(t, engine, run, trial, "agent"), container.RemoveOptions{Force: true})
 	if err != nil && !errdefs.IsConflict(err) && !errdefs.IsNotFound(err) {
 		t.Error(err)
 	}
@@ -109,7 +109,7 @@ func removeAgent(t *testing.T, engine *client.Client, run, trial string) {
 
 func removeTaskNetwork(t *testing.T, engine *client.Client, run, trial string) {
 	t.Helper()
-	id := boxOf(t, engine, run, trial, "agent")
+	id := containerOf(t, engine, run, trial, "agent")
 	found, err := engine.ContainerInspect(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)

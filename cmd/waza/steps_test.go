@@ -144,7 +144,7 @@ graders:
 	p.gradedAgain(exitFailed, "x")
 }
 
-// A grader's program has no way out of its box, and what it does to the workspace it
+// A grader's program has no way out of its container, and what it does to the workspace it
 // does to a copy.
 func TestProgramOfAGraderIsShutIn(t *testing.T) {
 	t.Parallel()

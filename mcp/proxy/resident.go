@@ -11,7 +11,7 @@ import (
 )
 
 // Resident is the program of a server that speaks HTTP: one process, which lives
-// as long as its box.
+// as long as its container.
 type Resident struct {
 	proc  process.Process
 	words *bounded.Ends

@@ -370,8 +370,8 @@ func TestProbeWhereNobodyListens(t *testing.T) {
 		class  error
 		says   string
 	}{
-		"remote":     {true, ErrUnreachable, "connection refused; check its url"},
-		"in its box": {false, ErrNoAnswer, fmt.Sprintf("; is %d the port that it listens on?", address.Port)},
+		"remote":           {true, ErrUnreachable, "connection refused; check its url"},
+		"in its container": {false, ErrNoAnswer, fmt.Sprintf("; is %d the port that it listens on?", address.Port)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -2,7 +2,7 @@
 // command_mocks define it. The first response whose conditions hold is the answer; an
 // invocation that none matches fails.
 //
-// The program in the agent's box is our own executable, under the command's name: it asks the
+// The program in the agent's container is our own executable, under the command's name: it asks the
 // runner, which alone has the table and keeps the record. Here is the table, and what is asked;
 // it knows nothing of trials, nor of networks.
 package cmdmock
@@ -106,7 +106,7 @@ type Answer struct {
 	Response int    `json:"-"` // its index; -1 for none
 }
 
-// Answer is the response to an invocation in a box whose workspace is there.
+// Answer is the response to an invocation in a container whose workspace is there.
 func (c *Command) Answer(in Invocation, workspace string) Answer {
 	for i, r := range c.Responses {
 		if r.matches(in, workspace) {

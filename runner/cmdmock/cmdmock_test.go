@@ -7,7 +7,7 @@ import (
 	"github.com/waza-isolate/waza/runner/cmdmock"
 )
 
-// Whatever a program in the agent's box asks has an answer.
+// Whatever a program in the agent's container asks has an answer.
 func FuzzReadInvocation(f *testing.F) {
 	f.Add(`{"command":"az","args":["a","b"],"env":{"X":"1"},"dir":"/workspace/sub"}`)
 	f.Add(`{"args":null}`)

@@ -15,7 +15,7 @@ const Path = "/.command"
 // MaxAnswer is how many bytes an answer has at most, as JSON.
 const MaxAnswer = 4 * maxOutput
 
-// ReadInvocation reads what a program asks. Whoever is in the agent's box may have written it.
+// ReadInvocation reads what a program asks. Whoever is in the agent's container may have written it.
 func ReadInvocation(body io.Reader) (Invocation, error) {
 	var in Invocation
 	raw, err := io.ReadAll(io.LimitReader(body, maxInvocation+1))

@@ -20,16 +20,16 @@ import (
 )
 
 func planAgent(e *eval.Eval, task eval.ResolvedTask, c Choices) (Agent, error) {
-	container := e.Config.Isolation.Agent
-	box, err := sized(sandbox.Box{
-		Image: container.Image, User: container.User, Pull: cmp.Or(c.Pull, e.Config.Isolation.Pull),
-		CPUs: cmp.Or(container.CPUs, defaultCPUs), Pids: int64(cmp.Or(container.Pids, defaultPids)),
-		Memory: defaultAgentMemory, Disk: defaultAgentDisk, OpenFiles: int64(cmp.Or(container.OpenFiles, sandbox.DefaultOpenFiles)),
-	}, container.Memory, container.Disk, container.Scratch)
+	declared := e.Config.Isolation.Agent
+	container, err := sized(sandbox.Container{
+		Image: declared.Image, User: declared.User, Pull: cmp.Or(c.Pull, e.Config.Isolation.Pull),
+		CPUs: cmp.Or(declared.CPUs, defaultCPUs), Pids: int64(cmp.Or(declared.Pids, defaultPids)),
+		Memory: defaultAgentMemory, Disk: defaultAgentDisk, OpenFiles: int64(cmp.Or(declared.OpenFiles, sandbox.DefaultOpenFiles)),
+	}, declared.Memory, declared.Disk, declared.Scratch)
 	if err != nil {
 		return Agent{}, err
 	}
-	allowed, err := readEgress(container.Egress)
+	allowed, err := readEgress(declared.Egress)
 	if err != nil {
 		return Agent{}, err
 	}
@@ -39,13 +39,13 @@ func planAgent(e *eval.Eval, task eval.ResolvedTask, c Choices) (Agent, error) {
 	}
 	task.Prompt = prefaced(e.Config.Executor, preface, task.Prompt)
 	a := Agent{
-		Box: box, Executor: e.Config.Executor, Model: e.Config.Model, Effort: e.Config.ReasoningEffort,
-		Dir: path.Join(sandbox.WorkspaceDir, cmp.Or(task.Workdir, container.Workdir)), Prompt: task.Prompt,
+		Container: container, Executor: e.Config.Executor, Model: e.Config.Model, Effort: e.Config.ReasoningEffort,
+		Dir: path.Join(sandbox.WorkspaceDir, cmp.Or(task.Workdir, declared.Workdir)), Prompt: task.Prompt,
 		FollowUps: task.FollowUps, Responder: task.Responder,
-		Env: task.Env, Script: task.Script, MaxCalls: int64(container.MaxCalls), Egress: allowed,
+		Env: task.Env, Script: task.Script, MaxCalls: int64(declared.MaxCalls), Egress: allowed,
 	}
-	if container.MaxOutput != "" {
-		if a.MaxOutput, err = mcpconfig.ParseSize(container.MaxOutput); err != nil {
+	if declared.MaxOutput != "" {
+		if a.MaxOutput, err = mcpconfig.ParseSize(declared.MaxOutput); err != nil {
 			return a, err
 		}
 	}
@@ -204,7 +204,7 @@ func (a *Agent) adapt(e *eval.Eval, task eval.ResolvedTask, c Choices) error {
 	return a.adaptImage(e, c)
 }
 
-// adaptImage plans the image of the agent's box, unless the eval names one.
+// adaptImage plans the image of the agent's container, unless the eval names one.
 func (a *Agent) adaptImage(e *eval.Eval, c Choices) error {
 	if e.Local || a.Image != "" {
 		return nil

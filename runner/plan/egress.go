@@ -23,7 +23,7 @@ func (t *Trial) agentNames() []string {
 	return names
 }
 
-// serviceNames are the names that a server's box has itself.
+// serviceNames are the names that a server's container has itself.
 func (s Server) serviceNames() []string {
 	names := []string{s.Host()}
 	for _, service := range s.Services {
@@ -63,26 +63,26 @@ func planEgressLimits(l eval.EgressLimits) (limits egress.Limits, err error) {
 // ownNames refuses egress to a name that the trial has itself.
 func (t *Trial) ownNames() error {
 	own := t.agentNames()
-	for _, box := range t.Outgoing() {
-		for _, d := range box.Allowed {
+	for _, container := range t.Outgoing() {
+		for _, d := range container.Allowed {
 			if slices.Contains(own, d.Name) {
-				return fmt.Errorf("egress of %s: %q is a server of this trial; choose another name, with address", box.Who, d.Name)
+				return fmt.Errorf("egress of %s: %q is a server of this trial; choose another name, with address", container.Who, d.Name)
 			}
 		}
 	}
 	return nil
 }
 
-// outgoing is a box that may reach something, by the name that people know it by.
+// outgoing is a container that may reach something, by the name that people know it by.
 type outgoing struct {
 	Who     string
 	Allowed []mcpconfig.Destination
 }
 
 func (t *Trial) Outgoing() []outgoing {
-	boxes := []outgoing{{"the agent", t.Agent.Egress}}
+	containers := []outgoing{{"the agent", t.Agent.Egress}}
 	for _, s := range t.Servers {
-		boxes = append(boxes, outgoing{fmt.Sprintf("server %q", s.Name), s.Egress})
+		containers = append(containers, outgoing{fmt.Sprintf("server %q", s.Name), s.Egress})
 	}
-	return slices.DeleteFunc(boxes, func(o outgoing) bool { return len(o.Allowed) == 0 })
+	return slices.DeleteFunc(containers, func(o outgoing) bool { return len(o.Allowed) == 0 })
 }

@@ -17,23 +17,23 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// GraderBox is the container of a grader's program, without any network. It has the
+// GraderContainer is the container of a grader's program, without any network. It has the
 // limits of the agent's.
-type GraderBox struct {
-	sandbox.Box
+type GraderContainer struct {
+	sandbox.Container
 	Grader  string   `json:"grader"`
 	Turn    int      `json:"turn,omitempty"`  // of the checkpoint that the grader is of; 0 for none
 	Command []string `json:"command"`         // of assertions, their interpreter
 	Files   []File   `json:"files,omitempty"` // by path in the program's directory
 }
 
-// GraderBoxOf is the box of a grader of the trial's own.
-func (t *Trial) GraderBoxOf(grader string) (GraderBox, bool) {
-	i := slices.IndexFunc(t.GraderBoxes, func(b GraderBox) bool { return b.Grader == grader && b.Turn == 0 })
+// GraderContainerOf is the container of a grader of the trial's own.
+func (t *Trial) GraderContainerOf(grader string) (GraderContainer, bool) {
+	i := slices.IndexFunc(t.GraderContainers, func(b GraderContainer) bool { return b.Grader == grader && b.Turn == 0 })
 	if i < 0 {
-		return GraderBox{}, false
+		return GraderContainer{}, false
 	}
-	return t.GraderBoxes[i], true
+	return t.GraderContainers[i], true
 }
 
 // planGraders decides where programs of graders run, and holds that what graders ask
@@ -56,7 +56,7 @@ func (t *Trial) planGraders(e *eval.Eval) error {
 }
 
 func (t *Trial) planProgram(e *eval.Eval, grader string, ask evidence.ProgramAsk) error {
-	g := GraderBox{Box: t.Agent.Box, Grader: grader, Command: append([]string{ask.Command}, ask.Args...)}
+	g := GraderContainer{Container: t.Agent.Container, Grader: grader, Command: append([]string{ask.Command}, ask.Args...)}
 	if ask.Language != "" {
 		g.Command = []string{interpreter(ask.Language)}
 	}
@@ -76,7 +76,7 @@ func (t *Trial) planProgram(e *eval.Eval, grader string, ask evidence.ProgramAsk
 		source := sources[name]
 		g.Files = append(g.Files, File{eval.WorkspaceFile{Path: name, Source: &source}})
 	}
-	t.GraderBoxes = append(t.GraderBoxes, g)
+	t.GraderContainers = append(t.GraderContainers, g)
 	return nil
 }
 
@@ -113,10 +113,10 @@ func (t *Trial) checkFileAsk(ask evidence.FileAsk) error {
 	return nil
 }
 
-func (g GraderBox) describe(b io.Writer, isolated bool) {
+func (g GraderContainer) describe(b io.Writer, isolated bool) {
 	line := func(format string, args ...any) { fmt.Fprintf(b, "              "+format+"\n", args...) }
 	if isolated {
-		line("%s, without a network", g.Box)
+		line("%s, without a network", g.Container)
 	} else {
 		line("a process of this machine, beside a copy of the workspace")
 	}
@@ -213,7 +213,7 @@ func (t *Trial) planCheckpoints(e *eval.Eval, checkpoints []eval.ResolvedCheckpo
 	t.Checkpoints = checkpoints
 	for _, c := range checkpoints {
 		at := *t
-		at.Graders, at.Attack, at.GraderBoxes = c.Graders, nil, nil
+		at.Graders, at.Attack, at.GraderContainers = c.Graders, nil, nil
 		if err := at.planGraders(e); err != nil {
 			return fmt.Errorf("checkpoint after turn %d: %w", c.AfterTurn, err)
 		}
@@ -222,9 +222,9 @@ func (t *Trial) planCheckpoints(e *eval.Eval, checkpoints []eval.ResolvedCheckpo
 				return fmt.Errorf("checkpoint after turn %d: grader %q asks a server, with which the agent still talks then; ask it in graders", c.AfterTurn, ask.Grader)
 			}
 		}
-		for _, box := range at.GraderBoxes {
-			box.Turn = c.AfterTurn
-			t.GraderBoxes = append(t.GraderBoxes, box)
+		for _, container := range at.GraderContainers {
+			container.Turn = c.AfterTurn
+			t.GraderContainers = append(t.GraderContainers, container)
 		}
 		t.NotEnforced = at.NotEnforced
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/waza-isolate/waza/eval"
 )
 
-// Hooks are commands that run in the agent's box, or on the host, before the agent starts and
+// Hooks are commands that run in the agent's container, or on the host, before the agent starts and
 // after it ended; or those of a run, before its first trial and after its last.
 type Hooks struct {
 	Before []eval.Hook `json:"before,omitempty"`

@@ -16,7 +16,7 @@ import (
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-// Where an agent's prompt and transcript lie in its box, out of the workspace.
+// Where an agent's prompt and transcript lie in its container, out of the workspace.
 const (
 	PromptPath     = sandbox.HomeDir + "/prompt.md"
 	TranscriptPath = sandbox.HomeDir + "/transcript/transcript.jsonl"
@@ -32,9 +32,9 @@ type Launch struct {
 
 // Launch says how to start the agent, which finds servers at hosts. A new agent of ours
 // goes here and into planAgent; one that is a program is a file of agents/adapter.
-func (t *Trial) Launch(box sandbox.Layout, hosts map[string]string) (Launch, error) {
-	a, values := t.Agent, t.values(box, hosts)
-	l := Launch{Process: process.Spec{Env: agentEnv(t, box, values), Dir: box.At(a.Dir), PathFirst: t.commandsIn(box)}, Files: a.homeFiles(values)}
+func (t *Trial) Launch(container sandbox.Layout, hosts map[string]string) (Launch, error) {
+	a, values := t.Agent, t.values(container, hosts)
+	l := Launch{Process: process.Spec{Env: agentEnv(t, container, values), Dir: container.At(a.Dir), PathFirst: t.commandsIn(container)}, Files: a.homeFiles(values)}
 	for _, arg := range a.Command {
 		l.Process.Args = append(l.Process.Args, adapter.Fill(arg, values))
 	}
@@ -45,14 +45,14 @@ func (t *Trial) Launch(box sandbox.Layout, hosts map[string]string) (Launch, err
 	case agents.Mock, agents.Script, agents.LLM:
 		input, err := json.Marshal(agents.Input{
 			Prompt: a.Prompt, Turns: t.TakesTurns(), Context: a.Context, Script: a.Script,
-			Files: len(t.Files), Workspace: box.Workspace, MCPConfig: box.MCPConfig, Transcript: box.At(a.Transcript),
-			Dir: l.Process.Dir, LLM: a.LLM, Model: a.Model, Effort: a.Effort, ModelURL: modelURL(t, box), Skills: skillsFor(t, box),
+			Files: len(t.Files), Workspace: container.Workspace, MCPConfig: container.MCPConfig, Transcript: container.At(a.Transcript),
+			Dir: l.Process.Dir, LLM: a.LLM, Model: a.Model, Effort: a.Effort, ModelURL: modelURL(t, container), Skills: skillsFor(t, container),
 		})
-		l.Process.Args = []string{box.Guest, "agent", a.Executor}
+		l.Process.Args = []string{container.Guest, "agent", a.Executor}
 		l.Stdin = input
 		return l, err
 	default:
-		l.givePrompt(a, box.At(PromptPath))
+		l.givePrompt(a, container.At(PromptPath))
 		return l, nil
 	}
 }
@@ -87,16 +87,16 @@ const (
 )
 
 // Environment is what the agent finds in its environment where servers are found at hosts.
-func (t *Trial) Environment(box sandbox.Layout, hosts map[string]string) []string {
-	return agentEnv(t, box, t.values(box, hosts))
+func (t *Trial) Environment(container sandbox.Layout, hosts map[string]string) []string {
+	return agentEnv(t, container, t.values(container, hosts))
 }
 
 // agentEnv is what every agent finds in its environment, beside what the image
 // and the eval set.
-func agentEnv(t *Trial, box sandbox.Layout, values map[string]string) []string {
+func agentEnv(t *Trial, container sandbox.Layout, values map[string]string) []string {
 	env := map[string]string{
-		"WAZA_WORKSPACE":  box.Workspace,
-		"WAZA_MCP_CONFIG": box.MCPConfig,
+		"WAZA_WORKSPACE":  container.Workspace,
+		"WAZA_MCP_CONFIG": container.MCPConfig,
 		"WAZA_TASK":       t.Task,
 		"WAZA_MODEL":      t.Agent.Model,
 	}
@@ -104,22 +104,22 @@ func agentEnv(t *Trial, box sandbox.Layout, values map[string]string) []string {
 		env["WAZA_REASONING_EFFORT"] = t.Agent.Effort
 	}
 	if len(t.Skills) > 0 {
-		env["WAZA_SKILLS"] = box.At(sandbox.SkillsDir)
+		env["WAZA_SKILLS"] = container.At(sandbox.SkillsDir)
 	}
-	if url := modelURL(t, box); url != "" {
+	if url := modelURL(t, container); url != "" {
 		env["WAZA_MODEL_URL"] = url
 	}
 	if len(t.Commands) > 0 {
-		env[cmdmock.Variable] = box.Models + cmdmock.Path
+		env[cmdmock.Variable] = container.Models + cmdmock.Path
 	}
-	if box.Home != "" {
-		env["HOME"] = box.Home
+	if container.Home != "" {
+		env["HOME"] = container.Home
 	}
 	if t.Agent.Context != nil {
 		env["WAZA_CONTEXT"] = string(t.Agent.Context)
 	}
 	maps.Copy(env, egress.Env(t.Agent.Egress, t.agentNames()))
-	maps.Copy(env, t.Agent.adaptedEnv(values, box))
+	maps.Copy(env, t.Agent.adaptedEnv(values, container))
 	maps.Copy(env, t.Agent.Env)
 	var list []string
 	for _, key := range slices.Sorted(maps.Keys(env)) {
@@ -146,17 +146,17 @@ func (a Agent) OutputFile() string {
 // values are what templates of t's adapter stand for, where servers are found at hosts;
 // nil where it has none. The prompt's own are left to givePrompt, since a prompt may hold
 // anything.
-func (t *Trial) values(box sandbox.Layout, hosts map[string]string) map[string]string {
+func (t *Trial) values(container sandbox.Layout, hosts map[string]string) map[string]string {
 	a := t.Agent
 	if a.Adapted == nil {
 		return nil
 	}
 	values := map[string]string{
-		adapter.Workspace: box.Workspace, adapter.Home: box.Private, adapter.MCPConfig: box.MCPConfig,
+		adapter.Workspace: container.Workspace, adapter.Home: container.Private, adapter.MCPConfig: container.MCPConfig,
 		adapter.MCPServers: a.Adapted.Shape.Servers(hosts),
 	}
 	if t.Models != nil {
-		values[adapter.ModelName], values[adapter.ModelURL] = t.Models.Model, modelURL(t, box)
+		values[adapter.ModelName], values[adapter.ModelURL] = t.Models.Model, modelURL(t, container)
 	}
 	return values
 }
@@ -175,11 +175,11 @@ func (a Agent) homeFiles(values map[string]string) []File {
 
 // adaptedEnv is the environment of an adapted agent, below its own. Its home is the
 // trial's, wherever it runs.
-func (a Agent) adaptedEnv(values map[string]string, box sandbox.Layout) map[string]string {
+func (a Agent) adaptedEnv(values map[string]string, container sandbox.Layout) map[string]string {
 	if a.Adapted == nil {
 		return nil
 	}
-	env := map[string]string{"HOME": box.Private}
+	env := map[string]string{"HOME": container.Private}
 	for name, value := range a.Adapted.Env {
 		env[name] = adapter.Fill(value, values)
 	}
@@ -187,23 +187,23 @@ func (a Agent) adaptedEnv(values map[string]string, box sandbox.Layout) map[stri
 }
 
 const (
-	// CommandsDir is where the agent's box has the programs that are played.
+	// CommandsDir is where the agent's container has the programs that are played.
 	CommandsDir = sandbox.HomeDir + "/commands"
 )
 
-// commandsIn is the directory in a box in which programs are looked for first; empty for none.
-func (t *Trial) commandsIn(box sandbox.Layout) string {
+// commandsIn is the directory in a container in which programs are looked for first; empty for none.
+func (t *Trial) commandsIn(container sandbox.Layout) string {
 	if len(t.Commands) == 0 {
 		return ""
 	}
-	return box.At(CommandsDir)
+	return container.At(CommandsDir)
 }
 
 // skillsFor are the skills as the loop of executor llm finds them.
-func skillsFor(t *Trial, box sandbox.Layout) []llm.Skill {
+func skillsFor(t *Trial, container sandbox.Layout) []llm.Skill {
 	var all []llm.Skill
 	for _, s := range t.Skills {
-		all = append(all, llm.Skill{Name: s.Name, Description: s.Description, Dir: box.At(path.Join(sandbox.SkillsDir, s.Name))})
+		all = append(all, llm.Skill{Name: s.Name, Description: s.Description, Dir: container.At(path.Join(sandbox.SkillsDir, s.Name))})
 	}
 	return all
 }

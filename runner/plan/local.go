@@ -12,11 +12,11 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// planLocal takes out of a plan what only containers have. Of the agent's box the
+// planLocal takes out of a plan what only containers have. Of the agent's container the
 // size of the workspace stays: it bounds what is collected.
 func (t *Trial) planLocal(isolation eval.Isolation, canaries bool) {
 	t.Network, t.Subnets, t.Runtime, t.Workspace = NetworkNone, "", "", "directory"
-	t.Agent.Box = sandbox.Box{Disk: t.Agent.Disk}
+	t.Agent.Container = sandbox.Container{Disk: t.Agent.Disk}
 	t.Agent.Egress, t.EgressLimits = nil, egress.Limits{}
 	t.NotEnforced = notEnforcedOf(isolation)
 	if canaries {
@@ -60,7 +60,7 @@ func notEnforced(s Server) (names []string) {
 // relative to the eval's, where they are relative at all. A program without a
 // path is looked up when it is started.
 func (s Server) onThisMachine(evalDir string) (Server, error) {
-	s.Box, s.Egress = sandbox.Box{}, nil
+	s.Container, s.Egress = sandbox.Container{}, nil
 	dir, err := filepath.Abs(evalDir)
 	if err != nil || s.Remote {
 		return s, err

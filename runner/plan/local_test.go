@@ -116,7 +116,7 @@ func TestServersOnThisMachine(t *testing.T) {
 		}
 		trial := trials[0]
 		command, dir, _ := trial.Servers[0].Program()
-		if command != test.command || dir != test.dir || trial.Isolated() || trial.Servers[0].Box != (sandbox.Box{}) || trial.Servers[0].Egress != nil {
+		if command != test.command || dir != test.dir || trial.Isolated() || trial.Servers[0].Container != (sandbox.Container{}) || trial.Servers[0].Egress != nil {
 			t.Errorf("%+v is %s in %s of %+v", test.server, command, dir, trial)
 		}
 	}

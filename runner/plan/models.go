@@ -89,11 +89,11 @@ func describeModelLimits(l eval.ModelLimits) string {
 
 // modelURL is the base URL of the provider that has the agent's model, as the agent
 // reaches it; empty where it has none.
-func modelURL(t *Trial, box sandbox.Layout) string {
+func modelURL(t *Trial, container sandbox.Layout) string {
 	if t.Models == nil {
 		return ""
 	}
-	return box.Models + "/" + t.Models.Provider
+	return container.Models + "/" + t.Models.Provider
 }
 
 // ModelScript makes what plays a model's turns, from the first on.

@@ -46,7 +46,7 @@ func (t *Trial) String() string {
 		fmt.Fprintf(&b, "              transcript from %s, format %s\n", tells.From, tells.Format)
 	}
 	if t.Isolated() {
-		fmt.Fprintf(&b, "              %s\n", t.Agent.declaredBox())
+		fmt.Fprintf(&b, "              %s\n", t.Agent.declaredContainer())
 		for _, d := range t.Agent.Egress {
 			fmt.Fprintf(&b, "              egress %s\n", d)
 		}
@@ -75,8 +75,8 @@ func (t *Trial) String() string {
 	}
 	for _, g := range t.Graders {
 		fmt.Fprintf(&b, "  grader      %s (%s)\n", g.Name, g.Type)
-		if box, ok := t.GraderBoxOf(g.Name); ok {
-			box.describe(&b, t.Isolated())
+		if container, ok := t.GraderContainerOf(g.Name); ok {
+			container.describe(&b, t.Isolated())
 		}
 	}
 	describeResponder(&b, t.Agent.Responder)
@@ -105,8 +105,8 @@ func (a Agent) describePackage() string {
 }
 
 // declaredBox has what stands for an image whose packages are not locked yet.
-func (a Agent) declaredBox() sandbox.Box {
-	b := a.Box
+func (a Agent) declaredContainer() sandbox.Container {
+	b := a.Container
 	if a.Package != "" && b.Image == "" {
 		b.Image = toBeBuilt
 	}
@@ -137,7 +137,7 @@ func (s Server) describe(b *strings.Builder, isolated bool) {
 			line("its name may lead to %s", strings.Join(s.Config.Addresses, ", "))
 		}
 	case isolated:
-		line("%s", s.declaredBox())
+		line("%s", s.declaredContainer())
 	default:
 		line("a process of this machine, in %s", cmp.Or(directoryOf(s.Config), "the eval's directory"))
 	}
@@ -193,11 +193,11 @@ func (t *Trial) describeMCPConfig() string {
 
 // describe tells of a service as the eval has it: variables may stand in it.
 func (s Service) describe(b *strings.Builder) {
-	server := Server{Box: s.Box, Config: mcpconfig.Server{Image: s.declared.Image, Command: s.declared.Command, Args: s.declared.Args}}
-	box := server.declaredBox()
-	box.User = s.declared.User
+	server := Server{Container: s.Container, Config: mcpconfig.Server{Image: s.declared.Image, Command: s.declared.Command, Args: s.declared.Args}}
+	container := server.declaredContainer()
+	container.User = s.declared.User
 	fmt.Fprintf(b, "    service   %s, %s\n", s.Name, server.describeCommand())
-	fmt.Fprintf(b, "              %s\n", box)
+	fmt.Fprintf(b, "              %s\n", container)
 	ready := "its image's health check"
 	if !s.Ready.Health {
 		ready = fmt.Sprintf("%q", s.declared.Ready.Exec)
@@ -245,8 +245,8 @@ func (s Server) contained() Server {
 
 // declaredBox has its image and its user as the eval names them: variables may
 // stand in them.
-func (s Server) declaredBox() sandbox.Box {
-	b, c := s.Box, s.contained().Config
+func (s Server) declaredContainer() sandbox.Container {
+	b, c := s.Container, s.contained().Config
 	b.Image, b.User = cmp.Or(c.Image, b.Image), cmp.Or(c.User, b.User)
 	if s.Package != "" && b.Image == "" {
 		b.Image = toBeBuilt

@@ -17,7 +17,7 @@ import (
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-// Defaults of a box.
+// Defaults of a container.
 const (
 	defaultCPUs         = 1
 	defaultPids         = 256
@@ -55,7 +55,7 @@ func planServer(e *eval.Eval, name string, declared mcpconfig.Server, c Choices)
 		c.Secrets.Add(secret)
 	}
 	plantedFiles := canariesOf(e, c.Run).inServer(name, &config)
-	box, err := sized(sandbox.Box{
+	container, err := sized(sandbox.Container{
 		Image: cmp.Or(config.Image, e.Config.Isolation.ServerImage), User: config.User, Platform: config.Platform,
 		Pull: cmp.Or(c.Pull, config.Pull, e.Config.Isolation.Pull),
 		CPUs: cmp.Or(config.CPUs, defaultCPUs), Pids: int64(cmp.Or(config.Pids, defaultPids)),
@@ -69,7 +69,7 @@ func planServer(e *eval.Eval, name string, declared mcpconfig.Server, c Choices)
 		return Server{}, fmt.Errorf("server %q: %w", name, err)
 	}
 	s := Server{
-		Box: box, Name: name, Config: declared, Expanded: config,
+		Container: container, Name: name, Config: declared, Expanded: config,
 		Transport: config.Transport(), Remote: config.URL != "", Port: config.Port, Path: config.Endpoint(),
 		Shared:         config.URL == "" && cmp.Or(e.Config.MCPServerLifetime, c.Lifetime) == PerBenchmark,
 		StartupTimeout: cmp.Or(seconds(config.StartupTimeout), defaultStartup),
@@ -114,7 +114,7 @@ func planServer(e *eval.Eval, name string, declared mcpconfig.Server, c Choices)
 		}
 	}
 	s.Writable = together(s.Writable, config.Writable)
-	if s.Services, err = planServices(e, config, declared, box.Pull); err != nil {
+	if s.Services, err = planServices(e, config, declared, container.Pull); err != nil {
 		return s, fmt.Errorf("server %q: %w", name, err)
 	}
 	return s, nil
@@ -137,7 +137,7 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 
 // sized is b with the sizes that are given in place of its own. Scratch is as large
 // as the disk where it has no size of its own.
-func sized(b sandbox.Box, memory, disk, scratch string) (sandbox.Box, error) {
+func sized(b sandbox.Container, memory, disk, scratch string) (sandbox.Container, error) {
 	var errs [3]error
 	if memory != "" {
 		b.Memory, errs[0] = mcpconfig.ParseSize(memory)
@@ -152,7 +152,7 @@ func sized(b sandbox.Box, memory, disk, scratch string) (sandbox.Box, error) {
 	return b, errors.Join(errs[:]...)
 }
 
-// writableFor is the directories that files need in a box whose root is
+// writableFor is the directories that files need in a container whose root is
 // read-only.
 func writableFor(files []File) []string { return outermost(dirsOf(files)) }
 

@@ -16,12 +16,12 @@ import (
 // defaultReady is how long a service may take until it is ready.
 const defaultReady = 60 * time.Second
 
-// Service is what a server needs beside it, and its box. What its variables stand
+// Service is what a server needs beside it, and its container. What its variables stand
 // for goes to the service alone.
 type Service struct {
-	sandbox.Box
+	sandbox.Container
 	Name     string   `json:"name"`
-	Ports    []int    `json:"ports"`              // of its box, on loopback
+	Ports    []int    `json:"ports"`              // of its container, on loopback
 	Writable []string `json:"writable,omitempty"` // directories, beside scratch and home
 	Files    []File   `json:"files,omitempty"`    // by absolute path
 	Ready    Ready    `json:"ready"`
@@ -52,7 +52,7 @@ func planServices(e *eval.Eval, config, declared mcpconfig.Server, pull string) 
 }
 
 func planService(e *eval.Eval, name string, config mcpconfig.Service, pull string) (Service, error) {
-	box, err := sized(sandbox.Box{
+	container, err := sized(sandbox.Container{
 		Image: config.Image, User: config.User, Pull: pull,
 		CPUs: cmp.Or(config.CPUs, defaultCPUs), Pids: int64(cmp.Or(config.Pids, defaultPids)),
 		Memory: defaultServerMemory, Disk: defaultServerDisk, OpenFiles: int64(cmp.Or(config.OpenFiles, sandbox.DefaultOpenFiles)),
@@ -61,7 +61,7 @@ func planService(e *eval.Eval, name string, config mcpconfig.Service, pull strin
 		return Service{}, err
 	}
 	s := Service{
-		Box: box, Name: name, Ports: config.Ports, Expanded: config,
+		Container: container, Name: name, Ports: config.Ports, Expanded: config,
 		Ready: Ready{Health: config.Ready.Health, Timeout: cmp.Or(seconds(config.Ready.Timeout), defaultReady)},
 	}
 	sources, err := eval.Sources(e, config.Files)

@@ -42,11 +42,11 @@ type Trial struct {
 	Skills     []Skill               `json:"skills,omitempty"`
 	Graders    []evidence.GraderSpec `json:"graders"`
 	Judge      *evidence.Judge       `json:"judge,omitempty"` // where a grader asks one
-	// GraderBoxes are those of the graders that run a program.
-	GraderBoxes []GraderBox `json:"grader_boxes,omitempty"`
+	// GraderContainers are those of the graders that run a program.
+	GraderContainers []GraderContainer `json:"grader_containers,omitempty"`
 	// Models is what the agent may ask of models; nil for nothing.
 	Models *Models `json:"models,omitempty"`
-	// EgressLimits bound what each box that may reach something carries out.
+	// EgressLimits bound what each container that may reach something carries out.
 	EgressLimits egress.Limits `json:"egress_limits,omitzero"`
 	// ServersOnly is set where there is no agent: the servers live for the run.
 	ServersOnly bool `json:"-"`
@@ -59,7 +59,7 @@ type Trial struct {
 	Hooks    *Hooks               `json:"hooks,omitempty"`
 
 	Checkpoints []eval.ResolvedCheckpoint `json:"checkpoints,omitempty"`
-	Commands    []cmdmock.Command         `json:"command_mocks,omitempty"` // that are played in the agent's box
+	Commands    []cmdmock.Command         `json:"command_mocks,omitempty"` // that are played in the agent's container
 	// Trigger says that it is of a prompt of trigger_tests.yaml, which is asked once.
 	Trigger bool `json:"trigger_test,omitempty"`
 }
@@ -75,7 +75,7 @@ const NetworkNone = "none"
 // Isolated says whether the trial is planned for containers.
 func (t *Trial) Isolated() bool { return t.Network != NetworkNone }
 
-// File is one file of a box, told by name and size.
+// File is one file of a container, told by name and size.
 type File struct{ eval.WorkspaceFile }
 
 // MarshalJSON leaves the content out.
@@ -92,9 +92,9 @@ func NewFile(path, content string) File {
 	return File{eval.WorkspaceFile{Path: path, Content: []byte(content)}}
 }
 
-// Agent is the program under evaluation and its box.
+// Agent is the program under evaluation and its container.
 type Agent struct {
-	sandbox.Box
+	sandbox.Container
 	Executor string            `json:"executor"`
 	Model    string            `json:"model,omitempty"`
 	Effort   string            `json:"reasoning_effort,omitempty"` // of the model; empty leaves it to that
@@ -136,16 +136,16 @@ type Agent struct {
 	Build   *images.Image `json:"-"`
 }
 
-// Server is one MCP server and its box. Config is as the eval has it, for people
+// Server is one MCP server and its container. Config is as the eval has it, for people
 // to read; what its variables stand for goes to the server alone.
 type Server struct {
-	sandbox.Box
+	sandbox.Container
 	Name           string           `json:"name"`
 	Config         mcpconfig.Server `json:"config"`
 	Transport      string           `json:"transport"`          // stdio, http or sse
-	Remote         bool             `json:"remote,omitempty"`   // it has no box: the runner dials its URL, or answers itself
+	Remote         bool             `json:"remote,omitempty"`   // it has no container: the runner dials its URL, or answers itself
 	Mock           *mock.Server     `json:"mock,omitempty"`     // what the runner answers itself; nil for a real server
-	Port           int              `json:"port,omitempty"`     // of its box, on loopback; not with stdio
+	Port           int              `json:"port,omitempty"`     // of its container, on loopback; not with stdio
 	Path           string           `json:"path,omitempty"`     // of its endpoint there
 	Shared         bool             `json:"shared,omitempty"`   // it lives for the run, not in the trial's sandbox
 	Writable       []string         `json:"writable,omitempty"` // directories, beside scratch and home

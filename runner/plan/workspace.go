@@ -82,15 +82,15 @@ func (t *Trial) paths() (all []string) {
 // Link is a link of ours in the workspace.
 type Link struct{ Name, Target string }
 
-// Links are those of the trial, in a box of a layout, but for places where something of the
+// Links are those of the trial, in a container of a layout, but for places where something of the
 // workspace stands or is in the way.
-func (t *Trial) Links(box sandbox.Layout) []Link {
+func (t *Trial) Links(container sandbox.Layout) []Link {
 	var all []Link
 	for _, name := range eval.ClientConfigs() {
-		all = append(all, Link{name, box.MCPConfig})
+		all = append(all, Link{name, container.MCPConfig})
 	}
 	if len(t.Skills) > 0 {
-		all = append(all, Link{t.Agent.SkillsAt, box.At(sandbox.SkillsDir)})
+		all = append(all, Link{t.Agent.SkillsAt, container.At(sandbox.SkillsDir)})
 	}
 	taken := t.paths()
 	return slices.DeleteFunc(all, func(l Link) bool {

@@ -22,7 +22,7 @@ import (
 const (
 	// stopGrace is what an agent gets between SIGTERM and SIGKILL.
 	stopGrace = 2 * time.Second
-	// killGrace is how long after SIGKILL its box may take to say that it ended.
+	// killGrace is how long after SIGKILL its container may take to say that it ended.
 	killGrace = 10 * time.Second
 )
 

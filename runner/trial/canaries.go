@@ -21,7 +21,7 @@ import (
 // no other.
 const maxSeen = 100
 
-// canaries looks for canaries in what leaves the boxes of a trial, and records where it sees
+// canaries looks for canaries in what leaves the containers of a trial, and records where it sees
 // one that has no business there. What the agent asks its models is no such place: it
 // reads canaries there like all it works with. A nil lookout sees nothing.
 type canaryScanner struct {
@@ -139,7 +139,7 @@ func (l *canaryScanner) requests(only string, next http.Handler) http.Handler {
 	})
 }
 
-// event looks at the names that programs of a box asked for.
+// event looks at the names that programs of a container asked for.
 func (l *canaryScanner) event(e evidence.Event) {
 	if e.Kind == "dns" {
 		name, _ := e.Data["name"].(string)
@@ -150,13 +150,13 @@ func (l *canaryScanner) event(e evidence.Event) {
 // maxHostName is how much of a name a sighting has.
 const maxHostName = 255
 
-// named looks at the name of a host that a program of a box chose.
-func (l *canaryScanner) named(box, how, name string) {
+// named looks at the name of a host that a program of a container chose.
+func (l *canaryScanner) named(container, how, name string) {
 	if l == nil {
 		return
 	}
 	for _, found := range l.set.InName(name) {
-		l.matched(box, "", evidence.CanarySeen{
+		l.matched(container, "", evidence.CanarySeen{
 			Canary: found.Canary, How: how, Encoding: found.Encoding, Name: strings.ToValidUTF8(name[:min(len(name), maxHostName)], "\uFFFD"),
 		})
 	}
@@ -170,12 +170,12 @@ func (l *canaryScanner) outgoing(found func(canary.Found)) io.Writer {
 	return l.set.Writer(found)
 }
 
-// left records what was seen of a box's bytes for a host.
-func (l *canaryScanner) left(box, host string, found canary.Found) {
+// left records what was seen of a container's bytes for a host.
+func (l *canaryScanner) left(container, host string, found canary.Found) {
 	if l == nil {
 		return
 	}
-	l.matched(box, host, evidence.CanarySeen{Canary: found.Canary, How: evidence.ByEgress, Encoding: found.Encoding, Name: host})
+	l.matched(container, host, evidence.CanarySeen{Canary: found.Canary, How: evidence.ByEgress, Encoding: found.Encoding, Name: host})
 }
 
 // matched records that a canary was seen, unless it may reach the one that it is on its

@@ -40,11 +40,11 @@ func (t *talk) snapshot(ctx context.Context, c eval.ResolvedCheckpoint, dir evid
 		return err
 	}
 	plan := *w.plan
-	plan.Graders, plan.Attack, plan.Checkpoints, plan.GraderBoxes = c.Graders, nil, nil, nil
-	for _, box := range w.plan.GraderBoxes {
-		if box.Turn == c.AfterTurn {
-			box.Turn = 0
-			plan.GraderBoxes = append(plan.GraderBoxes, box)
+	plan.Graders, plan.Attack, plan.Checkpoints, plan.GraderContainers = c.Graders, nil, nil, nil
+	for _, container := range w.plan.GraderContainers {
+		if container.Turn == c.AfterTurn {
+			container.Turn = 0
+			plan.GraderContainers = append(plan.GraderContainers, container)
 		}
 	}
 	at := newRecording(&plan, rec, w.o)

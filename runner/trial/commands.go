@@ -27,8 +27,8 @@ type commands struct {
 	played []evidence.CommandInvocation // guarded by mu
 }
 
-// ServeHTTP answers a program in the agent's box, and puts what it was started with on record.
-// The record is of what was asked here: no file in the box counts.
+// ServeHTTP answers a program in the agent's container, and puts what it was started with on record.
+// The record is of what was asked here: no file in the container counts.
 func (c *commands) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	in, err := cmdmock.ReadInvocation(r.Body)
 	i := slices.IndexFunc(c.plan.Commands, func(mock cmdmock.Command) bool { return mock.Name == in.Command })

@@ -53,35 +53,35 @@ func (s *stage) excused(ctx context.Context, err error) error {
 }
 
 // foreignFault is the fault of an ending that is nobody's in the trial; else nil.
-func foreignFault(box string, e sandbox.Exit) error {
+func foreignFault(container string, e sandbox.Exit) error {
 	switch e.Cause {
 	case sandbox.FromOutside:
-		return &fault{evidence.ReasonKilled, fmt.Errorf("%s: %s", titleOf(box), e.Message)}
+		return &fault{evidence.ReasonKilled, fmt.Errorf("%s: %s", titleOf(container), e.Message)}
 	case sandbox.ByEngine:
 		return &fault{evidence.ReasonEngine, errors.New(e.Message)}
 	}
 	return nil
 }
 
-// titleOf is a box in a sentence.
-func titleOf(box string) string {
-	switch server, service, found := strings.Cut(box, "/"); {
-	case box == sandbox.Agent:
+// titleOf is a container in a sentence.
+func titleOf(container string) string {
+	switch server, service, found := strings.Cut(container, "/"); {
+	case container == sandbox.Agent:
 		return "the agent"
 	case found:
 		return fmt.Sprintf("service %q of server %q", service, server)
 	default:
-		return fmt.Sprintf("server %q", box)
+		return fmt.Sprintf("server %q", container)
 	}
 }
 
-// member is a box that a trial counts on, in the sandbox that it is in.
+// member is a container that a trial counts on, in the sandbox that it is in.
 type member struct {
-	sandbox sandbox.Sandbox
-	box     string
+	sandbox   sandbox.Sandbox
+	container string
 }
 
-// members are the boxes that the agent needs: its servers and their services.
+// members are the containers that the agent needs: its servers and their services.
 func (s *stage) members() []member {
 	var all []member
 	for _, h := range s.servers.hosts {
@@ -112,15 +112,15 @@ func (s *stage) watch(ctx context.Context) *watcher {
 	for _, m := range s.members() {
 		w.watchers.Go(func() {
 			select {
-			case <-m.sandbox.Gone(m.box):
+			case <-m.sandbox.Gone(m.container):
 			case <-ctx.Done():
 				return
 			}
-			e := m.sandbox.Ended(ctx, m.box)
+			e := m.sandbox.Ended(ctx, m.container)
 			if ctx.Err() != nil {
 				return
 			}
-			s.tellEnding(m.box, e)
+			s.tellEnding(m.container, e)
 			if e.Foreign() {
 				w.once.Do(func() { close(w.lost) })
 			}
@@ -135,16 +135,16 @@ func (w *watcher) close() {
 	w.watchers.Wait()
 }
 
-// foreignEnding is the first fault of nobody in the trial among the boxes of a
+// foreignEnding is the first fault of nobody in the trial among the containers of a
 // trial; nil where there is none.
 func (s *stage) foreignEnding(ctx context.Context) error {
 	for _, m := range append(s.members(), member{s.sandbox, sandbox.Agent}) {
 		select {
-		case <-m.sandbox.Gone(m.box):
+		case <-m.sandbox.Gone(m.container):
 		default:
 			continue
 		}
-		if err := foreignFault(m.box, m.sandbox.Ended(ctx, m.box)); err != nil {
+		if err := foreignFault(m.container, m.sandbox.Ended(ctx, m.container)); err != nil {
 			return err
 		}
 	}

@@ -86,7 +86,7 @@ func HookOnHost(ctx context.Context, hook eval.Hook, start string, secrets *reda
 	return "", nil
 }
 
-// run runs one command by the shell of the agent's box and records what came of it.
+// run runs one command by the shell of the agent's container and records what came of it.
 // failed says how it failed. The error is that of ctx.
 func (h hooks) run(ctx context.Context, hook eval.Hook) (failed string, err error) {
 	if hook.Host {
@@ -95,10 +95,10 @@ func (h hooks) run(ctx context.Context, hook eval.Hook) (failed string, err erro
 		}
 		return failed, err
 	}
-	box := h.sandbox.Layout(sandbox.Agent)
+	container := h.sandbox.Layout(sandbox.Agent)
 	what := process.Spec{
-		Args: []string{"sh", "-c", hook.Command}, Dir: box.At(path.Join(sandbox.WorkspaceDir, hook.WorkingDirectory)),
-		Env: h.plan.Environment(box, h.found),
+		Args: []string{"sh", "-c", hook.Command}, Dir: container.At(path.Join(sandbox.WorkspaceDir, hook.WorkingDirectory)),
+		Env: h.plan.Environment(container, h.found),
 	}
 	started, err := h.sandbox.Start(ctx, sandbox.Agent, what)
 	if err != nil {

@@ -24,11 +24,11 @@ import (
 )
 
 const (
-	// stopTimeout bounds ending a server's program; its box ends after it.
+	// stopTimeout bounds ending a server's program; its container ends after it.
 	stopTimeout = 15 * time.Second
 	// maxResponseHeader is how much a server's response headers may be.
 	maxResponseHeader = 64 << 10
-	// keptIdle is how long a connection to a server in its box waits for the next
+	// keptIdle is how long a connection to a server in its container waits for the next
 	// request. It is shorter than any server's own limit, so that no request meets a
 	// connection that the server is just closing.
 	keptIdle = 500 * time.Millisecond
@@ -36,7 +36,7 @@ const (
 	maxIdle = 8
 )
 
-// host is a server where it lives: in its box, or far away.
+// host is a server where it lives: in its container, or far away.
 type host struct {
 	plan     plan.Server
 	sandbox  sandbox.Sandbox
@@ -48,7 +48,7 @@ type host struct {
 	mocked   func(string)  // is told of calls that a mock has no response for; nil for a real server
 }
 
-// startHost starts the services of a server, puts the server's files into its box,
+// startHost starts the services of a server, puts the server's files into its container,
 // and starts its program where it speaks HTTP; one that speaks stdio is started for
 // each session, and a remote one is there. What happens meanwhile goes to rec, and
 // what is written to the outputs that output names. The host is there to be stopped
@@ -82,12 +82,12 @@ func startHost(ctx context.Context, sb sandbox.Sandbox, s plan.Server, limits eg
 		if err != nil {
 			return h, err
 		}
-		h.upstream = h.inBox(resident)
+		h.upstream = h.inContainer(resident)
 	}
 	return h, nil
 }
 
-// stop ends a program that startHost started. Its services end with their boxes.
+// stop ends a program that startHost started. Its services end with their containers.
 func (h *host) stop(ctx context.Context) {
 	h.services.leave()
 	if h.resident() == nil {
@@ -98,7 +98,7 @@ func (h *host) stop(ctx context.Context) {
 	h.resident().Stop(ctx)
 }
 
-// await waits until what is left of the programs has ended with their boxes, and what
+// await waits until what is left of the programs has ended with their containers, and what
 // they have under way outside.
 func (h *host) await(ctx context.Context) error {
 	if h.outlet != nil {
@@ -121,7 +121,7 @@ func (h *host) await(ctx context.Context) error {
 	}
 }
 
-// resident is the program, where that lives as long as the box.
+// resident is the program, where that lives as long as the container.
 func (h *host) resident() *proxy.Resident {
 	if h.upstream == nil {
 		return nil
@@ -161,8 +161,8 @@ func (h *host) known(log io.Writer) proxy.Server {
 	}
 }
 
-// inBox is the server's endpoint in its box, reached by the runner alone.
-func (h *host) inBox(program *proxy.Resident) *proxy.Upstream {
+// inBox is the server's endpoint in its container, reached by the runner alone.
+func (h *host) inContainer(program *proxy.Resident) *proxy.Upstream {
 	s := h.plan
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {

@@ -32,7 +32,7 @@ func (o observer) Frame(f evidence.Frame) int64 {
 	return number
 }
 
-// Event implements proxy.Recorder. What a box brings about as often as it likes is its
+// Event implements proxy.Recorder. What a container brings about as often as it likes is its
 // author's to pay for, and not recorded beyond that.
 func (o observer) Event(e evidence.Event) {
 	if !slices.Contains([]string{"dns", "egress", "stdout_noise"}, e.Kind) || o.shareOf(e.Where).Take(2*evidence.CostOf([]byte(e.Message))) {
@@ -41,12 +41,12 @@ func (o observer) Event(e evidence.Event) {
 	o.canaries.event(e)
 }
 
-// shareOf is the share of who lives in a box; nil, which has no end, for nobody's.
-func (o observer) shareOf(box string) *bounded.Budget {
-	if box == sandbox.Agent {
+// shareOf is the share of who lives in a container; nil, which has no end, for nobody's.
+func (o observer) shareOf(container string) *bounded.Budget {
+	if container == sandbox.Agent {
 		return o.shares.Agent
 	}
-	server, _, _ := strings.Cut(box, "/")
+	server, _, _ := strings.Cut(container, "/")
 	return o.shares.Servers[server]
 }
 
@@ -67,21 +67,21 @@ func (o observer) Called(server, tool string) (over func()) {
 }
 
 // Named implements overseer.
-func (o observer) Named(box, host string) { o.canaries.named(box, evidence.ByEgress, host) }
+func (o observer) Named(container, host string) { o.canaries.named(container, evidence.ByEgress, host) }
 
 // Tap implements overseer.
-func (o observer) Tap(box, host string) io.Writer {
-	return o.canaries.outgoing(func(found canary.Found) { o.canaries.left(box, host, found) })
+func (o observer) Tap(container, host string) io.Writer {
+	return o.canaries.outgoing(func(found canary.Found) { o.canaries.left(container, host, found) })
 }
 
-// outsideRecorder takes what happens in a box, and what leaves it for hosts outside.
+// outsideRecorder takes what happens in a container, and what leaves it for hosts outside.
 type outsideRecorder interface {
 	proxy.Recorder
 	// Named gets the host of each attempt to leave, also of those that have no event of
 	// their own.
-	Named(box, host string)
+	Named(container, host string)
 	// Tap is what gets the bytes of one connection to a host that leave in the clear.
-	Tap(box, host string) io.Writer
+	Tap(container, host string) io.Writer
 }
 
 // Calling is where the agent's calls of tools stand while it is at work, for whoever

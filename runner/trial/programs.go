@@ -76,11 +76,11 @@ func (p *programs) runProgram(ctx context.Context, number int, grader string, as
 	if missing, lost := p.record.Lost(evidence.GapWorkspace); lost {
 		return nil, fmt.Errorf("%w: there is no workspace to look at: %s", errUnanswered, missing)
 	}
-	box, ok := p.plan.GraderBoxOf(grader)
+	container, ok := p.plan.GraderContainerOf(grader)
 	if !ok {
-		return nil, fmt.Errorf("%w: the plan has no box for it", errUnanswered)
+		return nil, fmt.Errorf("%w: the plan has no container for it", errUnanswered)
 	}
-	sb, err := p.o.Backend.Open(ctx, p.programTrial(number, box), func(e evidence.Event) {
+	sb, err := p.o.Backend.Open(ctx, p.programTrial(number, container), func(e evidence.Event) {
 		e.Where = "grader/" + grader
 		p.rec.Event(e)
 	})
@@ -93,8 +93,8 @@ func (p *programs) runProgram(ctx context.Context, number int, grader string, as
 		defer cancel()
 		err = errors.Join(err, sb.Close(closing), program.await(closing))
 	}()
-	answer := &evidence.ProgramAnswer{Image: box.Image}
-	spec, stdin, err := p.prepareProgram(ctx, sb, box, ask)
+	answer := &evidence.ProgramAnswer{Image: container.Image}
+	spec, stdin, err := p.prepareProgram(ctx, sb, container, ask)
 	if err != nil {
 		return nil, unlessForeign(ctx, sb, err)
 	}
@@ -123,9 +123,9 @@ func (p *programs) runProgram(ctx context.Context, number int, grader string, as
 	return answer, p.judgeProgram(ctx, sb, program, answer)
 }
 
-// programTrial is a sandbox with the program's box and nothing else. A task's name
+// programTrial is a sandbox with the program's container and nothing else. A task's name
 // cannot end in a dot, so it is nobody else's.
-func (p *programs) programTrial(number int, box plan.GraderBox) *plan.Trial {
+func (p *programs) programTrial(number int, container plan.GraderContainer) *plan.Trial {
 	task := p.plan.Task
 	if p.turn > 0 {
 		task += fmt.Sprintf(".turn%d", p.turn)
@@ -133,7 +133,7 @@ func (p *programs) programTrial(number int, box plan.GraderBox) *plan.Trial {
 	t := &plan.Trial{
 		Run: p.plan.Run, Task: fmt.Sprintf("%s.grader%d.", task, number), Number: p.plan.Number, Attempt: p.plan.Attempt,
 		Network: plan.NetworkNone, Runtime: p.plan.Runtime, Workspace: p.plan.Workspace,
-		Agent: plan.Agent{Box: box.Box}, MCPJSON: string(mcpconfig.Render(nil)),
+		Agent: plan.Agent{Container: container.Container}, MCPJSON: string(mcpconfig.Render(nil)),
 	}
 	if p.plan.Isolated() {
 		t.Network = "airtight"
@@ -144,13 +144,13 @@ func (p *programs) programTrial(number int, box plan.GraderBox) *plan.Trial {
 	return t
 }
 
-// prepareProgram fills a program's box, and says what to start in it.
-func (p *programs) prepareProgram(ctx context.Context, sb sandbox.Sandbox, box plan.GraderBox, ask evidence.ProgramAsk) (spec process.Spec, stdin []byte, err error) {
+// prepareProgram fills a program's container, and says what to start in it.
+func (p *programs) prepareProgram(ctx context.Context, sb sandbox.Sandbox, container plan.GraderContainer, ask evidence.ProgramAsk) (spec process.Spec, stdin []byte, err error) {
 	if err := p.putFrozen(ctx, sb); err != nil {
 		return spec, nil, fmt.Errorf("the workspace: %w", err)
 	}
 	var files bytes.Buffer
-	if err := writeProgramFiles(&files, box.Files); err != nil {
+	if err := writeProgramFiles(&files, container.Files); err != nil {
 		return spec, nil, err
 	}
 	if err := sb.Put(ctx, sandbox.Agent, sandbox.HomeDir, &files); err != nil {
@@ -162,7 +162,7 @@ func (p *programs) prepareProgram(ctx context.Context, sb sandbox.Sandbox, box p
 		spec.Env = append(spec.Env, "HOME="+layout.Home)
 	}
 	if ask.Language != "" {
-		spec.Args = append(slices.Clone(box.Command), assertionArgs(ask.Language)...)
+		spec.Args = append(slices.Clone(container.Command), assertionArgs(ask.Language)...)
 		stdin, err = p.assertionsOver(ask.Assertions, layout.Workspace)
 		return spec, stdin, err
 	}
@@ -170,7 +170,7 @@ func (p *programs) prepareProgram(ctx context.Context, sb sandbox.Sandbox, box p
 	return spec, []byte(p.redacted().FinalOutput), nil
 }
 
-// putFrozen puts the workspace as it was collected into a program's box.
+// putFrozen puts the workspace as it was collected into a program's container.
 func (p *programs) putFrozen(ctx context.Context, sb sandbox.Sandbox) error {
 	file, err := os.Open(p.file(evidence.WorkspaceFile))
 	if err != nil {
@@ -224,8 +224,8 @@ func writeProgramFiles(w io.Writer, files []plan.File) error {
 	return out.Close()
 }
 
-// unlessForeign is an error in a program's box: of class errUnanswered, unless
-// somebody else ended the box.
+// unlessForeign is an error in a program's container: of class errUnanswered, unless
+// somebody else ended the container.
 func unlessForeign(ctx context.Context, sb sandbox.Sandbox, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -236,7 +236,7 @@ func unlessForeign(ctx context.Context, sb sandbox.Sandbox, err error) error {
 	return fmt.Errorf("%w: %w", errUnanswered, err)
 }
 
-// judgeProgram says how a program ended: by itself, at a limit, or with its box.
+// judgeProgram says how a program ended: by itself, at a limit, or with its container.
 func (p *programs) judgeProgram(ctx context.Context, sb sandbox.Sandbox, program *attended, answer *evidence.ProgramAnswer) error {
 	ending := sb.Ended(ctx, sandbox.Agent)
 	if err := foreignFault(sandbox.Agent, ending); err != nil {
@@ -309,7 +309,7 @@ func (a *attended) within(ctx context.Context, limit time.Duration) bool {
 	return false
 }
 
-// await waits until a program's output has ended with its box. A nil one has none.
+// await waits until a program's output has ended with its container. A nil one has none.
 func (a *attended) await(ctx context.Context) error {
 	if a == nil {
 		return nil

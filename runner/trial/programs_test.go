@@ -46,7 +46,7 @@ func TestAssertionName(t *testing.T) {
 	}
 }
 
-// What no box takes of a hostile tree is left out, so that nobody escapes a grader by
+// What no container takes of a hostile tree is left out, so that nobody escapes a grader by
 // leaving it.
 func TestCopyPlain(t *testing.T) {
 	hostile := treetest.Tar(t, 0o644,

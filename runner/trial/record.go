@@ -71,9 +71,9 @@ func (r *recording) classOf(err error) evidence.Class {
 	return evidence.ClassInfra
 }
 
-func (r *recording) tellEnding(box string, e sandbox.Exit) {
+func (r *recording) tellEnding(container string, e sandbox.Exit) {
 	if e.Cause != "" {
-		r.rec.Event(evidence.Event{Kind: "box_exit", Where: box, Message: e.Message, Data: map[string]any{"by": e.Cause}})
+		r.rec.Event(evidence.Event{Kind: "container_exit", Where: container, Message: e.Message, Data: map[string]any{"by": e.Cause}})
 	}
 }
 

@@ -12,10 +12,10 @@ import (
 	"github.com/waza-isolate/waza/sandbox/observe"
 )
 
-// measureTimeout bounds asking all boxes what they used.
+// measureTimeout bounds asking all containers what they used.
 const measureTimeout = 10 * time.Second
 
-// measured is a box and what is planned for it.
+// measured is a container and what is planned for it.
 type measured struct {
 	name    string
 	sandbox sandbox.Sandbox // nil for a server that is far away
@@ -28,7 +28,7 @@ type meter struct {
 	used *evidence.Usage // by the agent's up to the agent's end; nil where that could not be seen
 }
 
-// measure records what every box may use, what it used, and what servers did. It is to be called while
+// measure records what every container may use, what it used, and what servers did. It is to be called while
 // they stand; the first call counts.
 func (m *meter) measure(ctx context.Context) {
 	if m.record.Resources != nil || ctx.Err() != nil {
@@ -36,21 +36,21 @@ func (m *meter) measure(ctx context.Context) {
 	}
 	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), measureTimeout)
 	defer cancel()
-	boxes := m.boxes()
-	found := make([]evidence.Resource, len(boxes))
+	containers := m.containers()
+	found := make([]evidence.Resource, len(containers))
 	var all sync.WaitGroup
-	for i, box := range boxes {
-		all.Go(func() { found[i] = box.measure(asking) })
+	for i, container := range containers {
+		all.Go(func() { found[i] = container.measure(asking) })
 	}
 	all.Wait()
-	m.record.Resources = make(map[string]evidence.Resource, len(boxes))
-	for i, box := range boxes {
-		if box.name == sandbox.Agent && m.used != nil {
+	m.record.Resources = make(map[string]evidence.Resource, len(containers))
+	for i, container := range containers {
+		if container.name == sandbox.Agent && m.used != nil {
 			found[i].Used, found[i].Unseen = m.used, "" // without what collecting took
 		}
-		m.record.Resources[box.name] = found[i]
+		m.record.Resources[container.name] = found[i]
 	}
-	m.observe(ctx, watched(boxes))
+	m.observe(ctx, watched(containers))
 }
 
 func (m measured) measure(ctx context.Context) evidence.Resource {
@@ -67,12 +67,12 @@ func (m measured) measure(ctx context.Context) evidence.Resource {
 	return r
 }
 
-// boxes are those of the trial, and those of servers that the run shares.
-func (m *meter) boxes() []measured {
+// containers are those of the trial, and those of servers that the run shares.
+func (m *meter) containers() []measured {
 	t := m.plan
 	var all []measured
 	if !t.ServersOnly {
-		all = append(all, m.agentBox())
+		all = append(all, m.agentContainer())
 	}
 	for i, s := range t.Servers {
 		sb := m.sandbox
@@ -84,7 +84,7 @@ func (m *meter) boxes() []measured {
 		case s.Shared:
 			continue // it never came up
 		}
-		limits := s.Box.Limits()
+		limits := s.Container.Limits()
 		if s.Remote {
 			limits = evidence.Limits{}
 		}
@@ -94,57 +94,59 @@ func (m *meter) boxes() []measured {
 		limits.Evidence = m.shares.Servers[s.Name].Max()
 		all = append(all, measured{s.Name, sb, limits})
 		for _, service := range s.Services {
-			all = append(all, measured{sandbox.ServiceName(s.Name, service.Name), sb, service.Box.Limits()})
+			all = append(all, measured{sandbox.ServiceName(s.Name, service.Name), sb, service.Container.Limits()})
 		}
 	}
 	return all
 }
 
 // agentBox is the agent's.
-func (m *meter) agentBox() measured {
+func (m *meter) agentContainer() measured {
 	t := m.plan
-	agent := t.Agent.Box.Limits()
+	agent := t.Agent.Container.Limits()
 	agent.Seconds = t.Timeout.Seconds()
 	agent.Evidence = m.shares.Agent.Max()
 	agent.MaxOutput, agent.MaxCalls = t.Agent.OutputLimit(), cmp.Or(t.Agent.MaxCalls, proxy.DefaultCalls)
 	return measured{sandbox.Agent, m.sandbox, agent}
 }
 
-// observeTimeout bounds asking all boxes what their programs did.
+// observeTimeout bounds asking all containers what their programs did.
 const observeTimeout = 15 * time.Second
 
 // observe records what servers and their services did beside answering. It is to be
-// called while their boxes stand.
-func (m *meter) observe(ctx context.Context, boxes []measured) {
+// called while their containers stand.
+func (m *meter) observe(ctx context.Context, containers []measured) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), observeTimeout)
 	defer cancel()
 	var all sync.WaitGroup
-	found := make([]evidence.Observed, len(boxes))
-	for i, box := range boxes {
-		all.Go(func() { found[i] = evidence.Observed{Box: box.name, Seen: Observe(ctx, box.sandbox, box.name)} })
+	found := make([]evidence.Observed, len(containers))
+	for i, container := range containers {
+		all.Go(func() {
+			found[i] = evidence.Observed{Container: container.name, Seen: Observe(ctx, container.sandbox, container.name)}
+		})
 	}
 	all.Wait()
 	_ = m.rec.Observed(found) // the recorder tells at its end
 }
 
-// watched are the boxes of servers and services that are here.
-func watched(boxes []measured) (here []measured) {
-	for _, box := range boxes {
-		if box.sandbox != nil && box.name != sandbox.Agent {
-			here = append(here, box)
+// watched are the containers of servers and services that are here.
+func watched(containers []measured) (here []measured) {
+	for _, container := range containers {
+		if container.sandbox != nil && container.name != sandbox.Agent {
+			here = append(here, container)
 		}
 	}
 	return here
 }
 
-// Observe is what the programs of a server's or a service's box did so far. Where that
+// Observe is what the programs of a server's or a service's container did so far. Where that
 // cannot be seen, it says so of everything.
-func Observe(ctx context.Context, sb sandbox.Sandbox, box string) observe.Seen {
+func Observe(ctx context.Context, sb sandbox.Sandbox, container string) observe.Seen {
 	observer, ok := sb.(sandbox.Observer)
 	if !ok {
 		return observe.Nothing("without --isolate it is not watched")
 	}
-	seen, err := observer.Observe(ctx, box)
+	seen, err := observer.Observe(ctx, container)
 	if err != nil {
 		return observe.Nothing(err.Error())
 	}

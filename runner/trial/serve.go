@@ -263,9 +263,9 @@ func (nobody) ModelCall(evidence.ModelCall) {}
 // Now implements gateway.Recorder.
 func (nobody) Now() time.Time { return time.Now() }
 
-// openOutlet lets the programs of a box reach what the eval allows; nil where that is
+// openOutlet lets the programs of a container reach what the eval allows; nil where that is
 // nothing. It lasts until its Close.
-func openOutlet(ctx context.Context, sb sandbox.Sandbox, box string, allowed []mcpconfig.Destination, limits egress.Limits, rec outsideRecorder) (*egress.Proxy, error) {
+func openOutlet(ctx context.Context, sb sandbox.Sandbox, container string, allowed []mcpconfig.Destination, limits egress.Limits, rec outsideRecorder) (*egress.Proxy, error) {
 	if len(allowed) == 0 {
 		return nil, nil
 	}
@@ -274,13 +274,13 @@ func openOutlet(ctx context.Context, sb sandbox.Sandbox, box string, allowed []m
 		return nil, errors.New("egress cannot be had of this backend; run with --isolate")
 	}
 	carrier, err := egress.New(egress.Options{
-		Box: box, Allowed: allowed, Limits: limits, Record: rec.Event, Named: rec.Named, Tap: rec.Tap,
+		Container: container, Allowed: allowed, Limits: limits, Record: rec.Event, Named: rec.Named, Tap: rec.Tap,
 	})
 	if err != nil {
 		return nil, err
 	}
 	for _, place := range egress.Places(allowed) {
-		ln, err := outlet.ListenAt(ctx, box, place.At)
+		ln, err := outlet.ListenAt(ctx, container, place.At)
 		if err != nil {
 			carrier.Close()
 			return nil, fmt.Errorf("egress at %s of its container: %w", place.At, err)

@@ -94,7 +94,7 @@ func (s *servers) stop(ctx context.Context) {
 	all.Wait()
 }
 
-// await waits for their ends, once their boxes are gone.
+// await waits for their ends, once their containers are gone.
 func (s *servers) await(ctx context.Context) error {
 	var errs []error
 	for _, h := range s.hosts {
@@ -106,13 +106,13 @@ func (s *servers) await(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// advised is err with what a sandbox knows of the box that it comes from.
-func advised(sb sandbox.Sandbox, box string, err error) error {
+// advised is err with what a sandbox knows of the container that it comes from.
+func advised(sb sandbox.Sandbox, container string, err error) error {
 	hinter, ok := sb.(sandbox.Hinter)
 	if !ok {
 		return err
 	}
-	if hint := hinter.Hint(box); hint != "" {
+	if hint := hinter.Hint(container); hint != "" {
 		return fmt.Errorf("%w\nnote: %s", err, hint)
 	}
 	return err
@@ -140,18 +140,18 @@ func (s *servers) openLogs() error {
 }
 
 // openLog keeps an output within a share, and shows it where that was asked for.
-func (s *servers) openLog(name, box string, share *bounded.Budget, open func() (io.WriteCloser, error)) error {
+func (s *servers) openLog(name, container string, share *bounded.Budget, open func() (io.WriteCloser, error)) error {
 	file, err := open()
 	if err != nil {
 		return err
 	}
 	s.logs = append(s.logs, file)
 	kept := &bounded.Head{W: file, Limit: math.MaxInt64, Share: share, Full: func() {
-		s.rec.Event(evidence.Event{Kind: "limit", Where: box, Message: fmt.Sprintf("its server's share of the evidence, %d bytes, is full: no more of its output is kept", share.Max())})
+		s.rec.Event(evidence.Event{Kind: "limit", Where: container, Message: fmt.Sprintf("its server's share of the evidence, %d bytes, is full: no more of its output is kept", share.Max())})
 	}}
 	s.outputs[name] = kept
 	if s.o.ServerLog != nil {
-		s.outputs[name] = io.MultiWriter(kept, s.o.ServerLog(s.plan, box))
+		s.outputs[name] = io.MultiWriter(kept, s.o.ServerLog(s.plan, container))
 	}
 	return nil
 }

@@ -59,17 +59,17 @@ func (as *auxiliaries) await() { as.attended.Wait() }
 
 // auxiliary is a service under way: what it says is kept, and its end is told.
 type auxiliary struct {
-	box            string
+	container      string
 	plan           plan.Service
 	stdout, stderr *bounded.Ends
 }
 
 func (as *auxiliaries) auxiliary(s plan.Service, output func(string) io.Writer) *auxiliary {
-	a := &auxiliary{box: sandbox.ServiceName(as.server, s.Name), plan: s}
+	a := &auxiliary{container: sandbox.ServiceName(as.server, s.Name), plan: s}
 	kept := func(stream string) *bounded.Ends {
 		file := &bounded.Head{W: output(serviceOutput(as.server, s.Name, stream)), Limit: maxServiceOutput, Full: func() {
 			message := fmt.Sprintf("only the first %d bytes of %s are kept", maxServiceOutput, stream)
-			as.rec.Event(evidence.Event{Kind: "limit", Where: a.box, Message: message})
+			as.rec.Event(evidence.Event{Kind: "limit", Where: a.container, Message: message})
 		}}
 		return &bounded.Ends{Tail: maxLastWords, W: file}
 	}
@@ -88,12 +88,12 @@ func (as *auxiliaries) startOne(ctx context.Context, a *auxiliary) error {
 	if !ok {
 		return errors.New("cannot be run by this backend; run with --isolate")
 	}
-	if err := put(ctx, sb, a.box, "/", a.plan.Files); err != nil {
+	if err := put(ctx, sb, a.container, "/", a.plan.Files); err != nil {
 		return fmt.Errorf("did not get its files: %w", err)
 	}
-	home := sb.Layout(a.box).Home
+	home := sb.Layout(a.container).Home
 	program, check := a.plan.Process(home), a.plan.Check(home)
-	running, err := sb.Start(ctx, a.box, program)
+	running, err := sb.Start(ctx, a.container, program)
 	if err != nil {
 		return fmt.Errorf("did not start: %w", err)
 	}
@@ -108,7 +108,7 @@ func (as *auxiliaries) startOne(ctx context.Context, a *auxiliary) error {
 	case err == nil:
 		return nil
 	case ended != nil: // and then no check succeeds
-		return advised(sb, a.box, fmt.Errorf("is not ready: %w%s", ended, a.lastWords()))
+		return advised(sb, a.container, fmt.Errorf("is not ready: %w%s", ended, a.lastWords()))
 	case late != nil:
 		return fmt.Errorf("is not ready: %w: %v%s", late, err, a.lastWords())
 	}
@@ -123,7 +123,7 @@ func (as *auxiliaries) attend(a *auxiliary, p process.Process, ended context.Can
 		how := ending(exit, err)
 		ended(errors.New("it " + how))
 		if !as.leaving.Load() {
-			as.rec.Event(evidence.Event{Kind: "service_exit", Where: a.box, Message: how})
+			as.rec.Event(evidence.Event{Kind: "service_exit", Where: a.container, Message: how})
 		}
 	})
 }

@@ -159,7 +159,7 @@ func (i *instance) await() {
 	}
 	select {
 	case <-i.sandbox.Gone(i.name):
-		i.die("its box ended")
+		i.die("its container ended")
 	case <-exited:
 		i.die("its program ended")
 	case <-i.closing:
@@ -280,8 +280,8 @@ func (i *instance) Event(e evidence.Event) {
 }
 
 // Named implements overseer.
-func (i *instance) Named(box, host string) {
-	i.tell(func(_ eventRecorder, l *canaryScanner) { l.named(box, evidence.ByEgress, host) })
+func (i *instance) Named(container, host string) {
+	i.tell(func(_ eventRecorder, l *canaryScanner) { l.named(container, evidence.ByEgress, host) })
 }
 
 // tell has something told to every trial at work.
@@ -299,12 +299,12 @@ func (i *instance) tell(one func(eventRecorder, *canaryScanner)) {
 // Tap implements overseer: what leaves is looked through for whoever is at work when it
 // does. It takes no
 // lock of the instance, which asks what is under way with that held.
-func (i *instance) Tap(box, host string) io.Writer {
+func (i *instance) Tap(container, host string) io.Writer {
 	if i.canaries == nil {
 		return io.Discard
 	}
 	return &sharedTap{instance: i, through: i.canaries.Writer(func(found canary.Found) {
-		i.tell(func(_ eventRecorder, l *canaryScanner) { l.left(box, host, found) })
+		i.tell(func(_ eventRecorder, l *canaryScanner) { l.left(container, host, found) })
 	})}
 }
 

@@ -27,7 +27,7 @@ func TestSharedServerThatDoesNotClose(t *testing.T) {
 	server := plan.Server{Name: "s", Shared: true}
 	shared.slots[configKey(server)] = &slot{name: "shared-s", current: &instance{
 		name: "s", sandbox: stuck{}, host: &host{plan: server, sandbox: stuck{}, services: &auxiliaries{}},
-		closing: make(chan struct{}), died: "its box ended",
+		closing: make(chan struct{}), died: "its container ended",
 	}}
 	if _, err := shared.join(t.Context(), newServers(&recording{}), server); err == nil {
 		t.Error("no error")
@@ -155,7 +155,7 @@ func TestSharedConnectionsUnderWay(t *testing.T) {
 	}
 	user, said := sharingTrial(t)
 	i := sharedBy(user)
-	outlet, err := egress.New(egress.Options{Box: "crm", Allowed: allowed, Record: i.Event, Named: i.Named, Tap: i.Tap})
+	outlet, err := egress.New(egress.Options{Container: "crm", Allowed: allowed, Record: i.Event, Named: i.Named, Tap: i.Tap})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/waza-isolate/waza/internal/tree/treetest"
 )
 
-// FuzzReadFound reads what a hostile box says of a path.
+// FuzzReadFound reads what a hostile container says of a path.
 func FuzzReadFound(f *testing.F) {
 	f.Add(treetest.Tar(f, 0o644, treetest.Entry{Name: "a", Content: "x"}), "/a")
 	f.Add([]byte("x"), "/a")

@@ -22,7 +22,7 @@ import (
 const (
 	// closeTimeout bounds draining the proxy, and again taking the sandbox down.
 	closeTimeout = 90 * time.Second
-	// collectTimeout bounds bringing files out of the agent's box.
+	// collectTimeout bounds bringing files out of the agent's container.
 	collectTimeout = 2 * time.Minute
 )
 
@@ -205,8 +205,8 @@ func (s *stage) keepGuarantees() {
 	if s.plan.Models != nil && s.plan.Isolated() {
 		g.Enforced = append(g.Enforced, "models are asked by the runner, which alone has their keys")
 	}
-	for _, box := range s.plan.Outgoing() {
-		g.Missing = append(g.Missing, fmt.Sprintf("%s may reach %s: what it sends there leaves the trial", box.Who, describeEgress(box.Allowed)))
+	for _, container := range s.plan.Outgoing() {
+		g.Missing = append(g.Missing, fmt.Sprintf("%s may reach %s: what it sends there leaves the trial", container.Who, describeEgress(container.Allowed)))
 	}
 	for _, server := range s.plan.Servers {
 		if server.Shared {
@@ -216,9 +216,9 @@ func (s *stage) keepGuarantees() {
 	s.record.Guarantees = &g
 }
 
-// put puts files into a directory of a box.
-func (s *stage) put(ctx context.Context, box, dir string, files []plan.File) error {
-	return put(ctx, s.sandbox, box, dir, files)
+// put puts files into a directory of a container.
+func (s *stage) put(ctx context.Context, container, dir string, files []plan.File) error {
+	return put(ctx, s.sandbox, container, dir, files)
 }
 
 // hold keeps the sandbox standing for a person to look at, its servers within
@@ -308,7 +308,7 @@ func newRecord(t *plan.Trial, started time.Time) evidence.Trial {
 
 // Backend opens sandboxes. On error nothing is left behind.
 type Backend interface {
-	// Open makes a trial's network and boxes and returns when process 1 of each
+	// Open makes a trial's network and containers and returns when process 1 of each
 	// answers. Happenings inside go to observe until Close returns.
 	Open(ctx context.Context, t *plan.Trial, observe func(evidence.Event)) (sandbox.Sandbox, error)
 }

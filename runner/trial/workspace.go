@@ -94,7 +94,7 @@ func writeWorkspace(w io.Writer, t *plan.Trial) error {
 	return out.Close()
 }
 
-func put(ctx context.Context, sb sandbox.Sandbox, box, dir string, files []plan.File) error {
+func put(ctx context.Context, sb sandbox.Sandbox, container, dir string, files []plan.File) error {
 	if len(files) == 0 {
 		return nil
 	}
@@ -102,7 +102,7 @@ func put(ctx context.Context, sb sandbox.Sandbox, box, dir string, files []plan.
 	if err := writeTree(&tree, files); err != nil {
 		return err
 	}
-	return sb.Put(ctx, box, dir, &tree)
+	return sb.Put(ctx, container, dir, &tree)
 }
 
 // writeTree writes files as tar. Paths are relative to where it is unpacked.
@@ -174,7 +174,7 @@ func writeRepo(out *tar.Writer, r plan.Repo) error {
 	return nil
 }
 
-// putSkills puts the skills into the agent's box, out of the workspace.
+// putSkills puts the skills into the agent's container, out of the workspace.
 func (w workspace) putSkills(ctx context.Context) error {
 	var files []plan.File
 	for _, skill := range w.plan.Skills {
@@ -211,7 +211,7 @@ func (w workspace) tellInjectedFiles() {
 	}
 }
 
-// putCommands puts our executable into the agent's box under the names of what it plays.
+// putCommands puts our executable into the agent's container under the names of what it plays.
 func (w workspace) putCommands(ctx context.Context) error {
 	if len(w.plan.Commands) == 0 {
 		return nil

@@ -88,7 +88,7 @@ func (b *Backend) Prepare(_ context.Context, trials []*plan.Trial, _ func(string
 		for _, s := range t.Servers {
 			refuse(checkServer(s))
 		}
-		for _, g := range t.GraderBoxes {
+		for _, g := range t.GraderContainers {
 			refuse(checkGrader(g))
 		}
 	}
@@ -114,7 +114,7 @@ func checkAgent(a plan.Agent) error {
 	return nil
 }
 
-func checkGrader(g plan.GraderBox) error {
+func checkGrader(g plan.GraderContainer) error {
 	if isPath(g.Command[0]) {
 		return nil
 	}

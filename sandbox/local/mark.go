@@ -6,9 +6,9 @@ import "strings"
 // their process group are found again, where the system shows it.
 const markVariable = "WAZA_SANDBOX"
 
-// mark names a box of a sandbox, or with an empty name what all its boxes' marks
+// mark names a container of a sandbox, or with an empty name what all its containers' marks
 // begin with.
-func (s *trialSandbox) mark(box string) string { return s.dir + ":" + box }
+func (s *trialSandbox) mark(container string) string { return s.dir + ":" + container }
 
 // isMarked says whether an environment, as the system shows it, has a mark that
 // is mark, or begins with it where mark ends in a separator.

@@ -36,8 +36,8 @@ type program struct {
 
 // launch starts a program in a session, and so a process group, of its own: it
 // shares no terminal with us and gets none of the terminal's signals.
-func (s *trialSandbox) launch(box string, spec process.Spec) (*program, error) {
-	mark := s.mark(box)
+func (s *trialSandbox) launch(container string, spec process.Spec) (*program, error) {
+	mark := s.mark(container)
 	env := lastOfEach(append(withoutProxy(append(without(os.Environ(), s.backend.without), spec.Env...)), markVariable+"="+mark))
 	env = lastOfEach(process.WithPath(env, spec.PathFirst))
 	path, err := lookPath(spec.Args[0], env, spec.Dir)
@@ -64,8 +64,8 @@ func (s *trialSandbox) launch(box string, spec process.Spec) (*program, error) {
 	}
 	forget, err := s.backend.claim.remember(p.proc.Pid)
 	go p.see(func(state *os.ProcessState) {
-		s.spent(box, state)
-		if box == sandbox.Agent {
+		s.spent(container, state)
+		if container == sandbox.Agent {
 			killMarked(mark)
 		}
 		forget()

@@ -39,13 +39,13 @@ type trialSandbox struct {
 	models    string         // where models are found; guarded by mu
 
 	usedMu sync.Mutex
-	used   map[string]time.Duration // CPU time of what has ended, by box; guarded by usedMu
+	used   map[string]time.Duration // CPU time of what has ended, by container; guarded by usedMu
 
 	closeOnce sync.Once
 	closeErr  error
 }
 
-// planned are the places of a plan, all in the agent's box.
+// planned are the places of a plan, all in the agent's container.
 func planned() []string {
 	return []string{sandbox.WorkspaceDir, sandbox.HomeDir, filepath.Dir(sandbox.MCPConfigPath)}
 }
@@ -72,9 +72,9 @@ func inRoot(planned string) string { return strings.TrimPrefix(filepath.Clean(pl
 
 // Layout implements sandbox.Sandbox. Programs keep the home they have: an agent's
 // credentials and a server's settings are there.
-func (s *trialSandbox) Layout(box string) sandbox.Layout {
+func (s *trialSandbox) Layout(container string) sandbox.Layout {
 	l := sandbox.Layout{Guest: s.backend.executable}
-	if box == sandbox.Agent {
+	if container == sandbox.Agent {
 		l.Workspace = s.dir + sandbox.WorkspaceDir
 		l.MCPConfig = s.dir + sandbox.MCPConfigPath
 		l.Private = s.dir + sandbox.HomeDir
@@ -145,10 +145,10 @@ func (s *trialSandbox) Dial(ctx context.Context, server string, port int) (net.C
 	return nil, errors.Join(errs...)
 }
 
-// Gone is closed when the sandbox has ended: a box does not end before.
+// Gone is closed when the sandbox has ended: a container does not end before.
 func (s *trialSandbox) Gone(string) <-chan struct{} { return s.gone }
 
-// Ended implements sandbox.Sandbox: a box stands until Close.
+// Ended implements sandbox.Sandbox: a container stands until Close.
 func (s *trialSandbox) Ended(context.Context, string) sandbox.Exit { return sandbox.Exit{} }
 
 // Directory is where everything of the sandbox is, for a person to look at.
@@ -156,12 +156,12 @@ func (s *trialSandbox) Directory() string { return s.dir }
 
 // Start implements sandbox.Sandbox. What the agent starts ends with it, as far as
 // it can be found.
-func (s *trialSandbox) Start(ctx context.Context, box string, spec process.Spec) (process.Process, error) {
-	if err := s.check(box); err != nil {
+func (s *trialSandbox) Start(ctx context.Context, container string, spec process.Spec) (process.Process, error) {
+	if err := s.check(container); err != nil {
 		return nil, err
 	}
 	if len(spec.Args) == 0 {
-		return nil, fmt.Errorf("server %q has only an image: it needs --isolate, or a command to run on this machine", box)
+		return nil, fmt.Errorf("server %q has only an image: it needs --isolate, or a command to run on this machine", container)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
@@ -171,7 +171,7 @@ func (s *trialSandbox) Start(ctx context.Context, box string, spec process.Spec)
 	if s.closed {
 		return nil, errClosed
 	}
-	p, err := s.launch(box, spec)
+	p, err := s.launch(container, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -181,12 +181,12 @@ func (s *trialSandbox) Start(ctx context.Context, box string, spec process.Spec)
 }
 
 // Put implements sandbox.Sandbox.
-func (s *trialSandbox) Put(ctx context.Context, box, dir string, tar io.Reader) error {
-	if err := s.check(box); err != nil {
+func (s *trialSandbox) Put(ctx context.Context, container, dir string, tar io.Reader) error {
+	if err := s.check(container); err != nil {
 		return err
 	}
-	if box != sandbox.Agent {
-		return fmt.Errorf("files of server %q need --isolate", box)
+	if container != sandbox.Agent {
+		return fmt.Errorf("files of server %q need --isolate", container)
 	}
 	root, err := s.root.OpenRoot(filepath.Join(".", inRoot(dir)))
 	if err != nil {
@@ -204,29 +204,29 @@ func (s *trialSandbox) Put(ctx context.Context, box, dir string, tar io.Reader) 
 }
 
 // Collect implements sandbox.Sandbox.
-func (s *trialSandbox) Collect(ctx context.Context, box, dir string, w io.Writer) error {
-	if err := s.check(box); err != nil {
+func (s *trialSandbox) Collect(ctx context.Context, container, dir string, w io.Writer) error {
+	if err := s.check(container); err != nil {
 		return err
 	}
-	if box != sandbox.Agent || !slices.ContainsFunc(planned(), func(p string) bool { return strings.HasPrefix(dir+"/", p+"/") }) {
-		return fmt.Errorf("get %s: there is no such place in %s", dir, box)
+	if container != sandbox.Agent || !slices.ContainsFunc(planned(), func(p string) bool { return strings.HasPrefix(dir+"/", p+"/") }) {
+		return fmt.Errorf("get %s: there is no such place in %s", dir, container)
 	}
 	root, err := s.root.OpenRoot(inRoot(dir))
 	if err != nil {
 		return fmt.Errorf("get %s: %w", dir, err)
 	}
 	defer func() { _ = root.Close() }()
-	if err := tree.Pack(root, s.Layout(box).Ours(), interruptibleWriter{ctx, w}); err != nil {
+	if err := tree.Pack(root, s.Layout(container).Ours(), interruptibleWriter{ctx, w}); err != nil {
 		return fmt.Errorf("get %s: %w", dir, err)
 	}
 	return nil
 }
 
-// check says whether the trial has a box and still stands.
-func (s *trialSandbox) check(box string) error {
-	known := box == sandbox.Agent || slices.ContainsFunc(s.trial.Servers, func(server plan.Server) bool { return server.Name == box })
+// check says whether the trial has a container and still stands.
+func (s *trialSandbox) check(container string) error {
+	known := container == sandbox.Agent || slices.ContainsFunc(s.trial.Servers, func(server plan.Server) bool { return server.Name == container })
 	if !known {
-		return fmt.Errorf("trial has no process %q", box)
+		return fmt.Errorf("trial has no process %q", container)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,21 +14,21 @@ var errUnseen = errors.New("what processes of the machine use is known once they
 
 // spent counts what a program used that has ended; nil is one of which that is not
 // known.
-func (s *trialSandbox) spent(box string, state *os.ProcessState) {
+func (s *trialSandbox) spent(container string, state *os.ProcessState) {
 	if state == nil {
 		return
 	}
 	s.usedMu.Lock()
 	defer s.usedMu.Unlock()
-	s.used[box] += state.UserTime() + state.SystemTime()
+	s.used[container] += state.UserTime() + state.SystemTime()
 }
 
 // Usage implements sandbox.Sandbox. A process tells its time alone: no peak of one
-// is that of all of a box.
-func (s *trialSandbox) Usage(_ context.Context, box string) (evidence.Usage, error) {
+// is that of all of a container.
+func (s *trialSandbox) Usage(_ context.Context, container string) (evidence.Usage, error) {
 	s.usedMu.Lock()
 	defer s.usedMu.Unlock()
-	spent, known := s.used[box]
+	spent, known := s.used[container]
 	if !known {
 		return evidence.Usage{}, errUnseen
 	}

@@ -40,7 +40,7 @@ const (
 	maxCount       = 1 << 40
 )
 
-// Seen is what was seen of one box.
+// Seen is what was seen of one container.
 type Seen struct {
 	Files       []FileChange `json:"files,omitempty"`
 	Programs    []Program    `json:"programs,omitempty"`
@@ -52,7 +52,7 @@ type Seen struct {
 	Unseen map[string]string `json:"unseen,omitempty"`
 }
 
-// FileChange is a file of a box that is another at the trial's end than at its begin.
+// FileChange is a file of a container that is another at the trial's end than at its begin.
 type FileChange struct {
 	Path string `json:"path"`
 	What string `json:"what"`           // created, changed or removed
@@ -60,22 +60,22 @@ type FileChange struct {
 	Size int64  `json:"size,omitempty"` // bytes at the end
 }
 
-// Program is a program that was started in a box, however often.
+// Program is a program that was started in a container, however often.
 type Program struct {
 	Path  string   `json:"path"`
 	Args  []string `json:"args,omitempty"` // of the first time
 	Count int      `json:"count"`
 }
 
-// Connection is where a program of a box tried to connect to, or sent a datagram. Of a
-// box without a network that leads nowhere.
+// Connection is where a program of a container tried to connect to, or sent a datagram. Of a
+// container without a network that leads nowhere.
 type Connection struct {
 	Network string `json:"network"` // ip, udp, unix, family-N, or Unknown
 	Address string `json:"address"`
 	Count   int    `json:"count"`
 }
 
-// Outside says whether the connection was to lead out of the box.
+// Outside says whether the connection was to lead out of the container.
 func (c Connection) Outside() bool {
 	if c.Network == "unix" {
 		return false
@@ -192,7 +192,7 @@ func cut(s string, most int) string {
 	return strings.ToValidUTF8(s, "?") + more
 }
 
-// Nothing is what is seen of a box that is not watched.
+// Nothing is what is seen of a container that is not watched.
 func Nothing(why string) (s Seen) {
 	for _, list := range []string{Files, Programs, Connections} {
 		s.Lack(list, why)

@@ -128,16 +128,16 @@ func engineSocket(context.Context, Aims) result {
 	return result{Refused, summary(errs)}
 }
 
-// processes looks for programs of other boxes.
+// processes looks for programs of other containers.
 func processes(_ context.Context, a Aims) result {
 	mark := []byte(reversed(a.Foreigners))
 	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, file := range lines {
 		if line, err := os.ReadFile(file); err == nil && bytes.Contains(line, mark) {
-			return out("programs of other boxes can be seen, as at %s", filepath.Dir(file))
+			return out("programs of other containers can be seen, as at %s", filepath.Dir(file))
 		}
 	}
-	return result{Refused, "none of other boxes among " + plural(len(lines), "process")}
+	return result{Refused, "none of other containers among " + plural(len(lines), "process")}
 }
 
 const (

@@ -38,7 +38,7 @@ type Aims struct {
 	Names      []string `json:"names"`     // that must not resolve
 	SiblingAt  string   `json:"sibling_at"`
 	Planted    string   `json:"planted"`    // how planted secrets begin, backwards
-	Foreigners string   `json:"foreigners"` // an argument of programs in other boxes, backwards
+	Foreigners string   `json:"foreigners"` // an argument of programs in other containers, backwards
 }
 
 // State is what an attack saw of itself.
@@ -51,7 +51,7 @@ const (
 	Untried State = "untried"
 )
 
-// Finding is what came of one attack in one box.
+// Finding is what came of one attack in one container.
 type Finding struct {
 	Attack string `json:"attack"`
 	State  State  `json:"state"`

@@ -6,37 +6,37 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// boxes are those of a trial of the suite.
-func boxes() []string { return []string{sandbox.Agent, "one", "two"} }
+// containers are those of a trial of the suite.
+func containers() []string { return []string{sandbox.Agent, "one", "two"} }
 
-// A box in which programs come and go, however they end, stands.
+// A container in which programs come and go, however they end, stands.
 func (s *suite) standing(t *testing.T, sb sandbox.Sandbox) {
-	for _, box := range []string{sandbox.Agent, "one"} {
-		s.run(t, sb, box, "exit", "7")
+	for _, container := range []string{sandbox.Agent, "one"} {
+		s.run(t, sb, container, "exit", "7")
 	}
-	for _, box := range boxes() {
-		if e := sb.Ended(within(t), box); e != (sandbox.Exit{}) {
-			t.Errorf("%s ended: %+v", box, e)
+	for _, container := range containers() {
+		if e := sb.Ended(within(t), container); e != (sandbox.Exit{}) {
+			t.Errorf("%s ended: %+v", container, e)
 		}
 		select {
-		case <-sb.Gone(box):
-			t.Errorf("%s is gone", box)
+		case <-sb.Gone(container):
+			t.Errorf("%s is gone", container)
 		default:
 		}
 	}
 }
 
-// Every box is gone once its sandbox is closed.
+// Every container is gone once its sandbox is closed.
 func (s *suite) goneAtTheEnd(t *testing.T) {
 	sandbox := s.stand(t)
 	if err := sandbox.Close(within(t)); err != nil {
 		t.Fatal(err)
 	}
-	for _, box := range boxes() {
+	for _, container := range containers() {
 		select {
-		case <-sandbox.Gone(box):
+		case <-sandbox.Gone(container):
 		case <-within(t).Done():
-			t.Errorf("%s is not gone", box)
+			t.Errorf("%s is not gone", container)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func (s *suite) lone(t *testing.T) {
 	}
 	place := lone.Layout(sandbox.Agent).At(sandbox.WorkspaceDir + "/note")
 	if got := s.say(t, lone, sandbox.Agent, "read", place); got != "left" {
-		t.Errorf("the lone box has %q of the workspace", got)
+		t.Errorf("the lone container has %q of the workspace", got)
 	}
 	put(t, lone, sandbox.WorkspaceDir, treetest.Entry{Name: "note", Content: "changed"})
 	sameTree(t, collect(t, first), map[string]string{"note": "left"})
@@ -44,7 +44,7 @@ func (s *suite) find(t *testing.T) {
 	sb := s.stand(t)
 	finder, ok := sb.(sandbox.Finder)
 	if !ok {
-		t.Skip("the backend looks into no box but the agent's")
+		t.Skip("the backend looks into no container but the agent's")
 	}
 	content := treetest.Tar(t, 0o644,
 		treetest.Entry{Name: "d/file", Content: "x"},
@@ -86,6 +86,6 @@ func (s *suite) find(t *testing.T) {
 		}
 	}
 	if err := finder.Find(within(t), "nobody", "/tmp", io.Discard); err == nil {
-		t.Error("a box that is not there is looked into")
+		t.Error("a container that is not there is looked into")
 	}
 }

@@ -105,7 +105,7 @@ func (s *suite) listenAgain(t *testing.T, sb sandbox.Sandbox) {
 	}
 }
 
-// The runner reaches what listens on the loopback of a server's box.
+// The runner reaches what listens on the loopback of a server's container.
 func (s *suite) dial(t *testing.T, sb sandbox.Sandbox) {
 	for _, loopback := range []string{"127.0.0.1", "::1"} {
 		r := s.start(t, sb, "one", "serve", loopback)

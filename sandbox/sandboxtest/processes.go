@@ -18,8 +18,8 @@ import (
 )
 
 // spec has the suite's program do something.
-func (s *suite) spec(sb sandbox.Sandbox, box string, args ...string) process.Spec {
-	return process.Spec{Args: append([]string{sb.Layout(box).Guest}, args...)}
+func (s *suite) spec(sb sandbox.Sandbox, container string, args ...string) process.Spec {
+	return process.Spec{Args: append([]string{sb.Layout(container).Guest}, args...)}
 }
 
 // running is a program whose output is being read.
@@ -38,14 +38,14 @@ type ended struct {
 	err            error
 }
 
-func (s *suite) start(t *testing.T, sb sandbox.Sandbox, box string, args ...string) *running {
+func (s *suite) start(t *testing.T, sb sandbox.Sandbox, container string, args ...string) *running {
 	t.Helper()
-	return attend(t, sb, box, s.spec(sb, box, args...))
+	return attend(t, sb, container, s.spec(sb, container, args...))
 }
 
-func attend(t *testing.T, sb sandbox.Sandbox, box string, spec process.Spec) *running {
+func attend(t *testing.T, sb sandbox.Sandbox, container string, spec process.Spec) *running {
 	t.Helper()
-	p, err := sb.Start(within(t), box, spec)
+	p, err := sb.Start(within(t), container, spec)
 	if err != nil {
 		t.Fatalf("%q: %v", spec.Args, err)
 	}
@@ -96,17 +96,17 @@ func (r *running) wait(t *testing.T) ended {
 	}
 }
 
-func (s *suite) run(t *testing.T, sb sandbox.Sandbox, box string, args ...string) ended {
+func (s *suite) run(t *testing.T, sb sandbox.Sandbox, container string, args ...string) ended {
 	t.Helper()
-	r := s.start(t, sb, box, args...)
+	r := s.start(t, sb, container, args...)
 	_ = r.Stdin().Close()
 	return r.wait(t)
 }
 
 // say runs a program that must succeed, and is what it says.
-func (s *suite) say(t *testing.T, sb sandbox.Sandbox, box string, args ...string) string {
+func (s *suite) say(t *testing.T, sb sandbox.Sandbox, container string, args ...string) string {
 	t.Helper()
-	e := s.run(t, sb, box, args...)
+	e := s.run(t, sb, container, args...)
 	if e.err != nil || e.exit != (process.Exit{}) {
 		t.Fatalf("%q: %+v, %v: %s", args, e.exit, e.err, e.stderr)
 	}
@@ -114,10 +114,10 @@ func (s *suite) say(t *testing.T, sb sandbox.Sandbox, box string, args ...string
 }
 
 func (s *suite) ends(t *testing.T, sb sandbox.Sandbox) {
-	for _, box := range []string{sandbox.Agent, "one"} {
+	for _, container := range []string{sandbox.Agent, "one"} {
 		for arg, want := range map[string]int{"0": 0, "7": 7, "255": 255} {
-			if e := s.run(t, sb, box, "exit", arg); e.err != nil || e.exit != (process.Exit{Code: want}) {
-				t.Errorf("%s: exit %s came as %+v, %v", box, arg, e.exit, e.err)
+			if e := s.run(t, sb, container, "exit", arg); e.err != nil || e.exit != (process.Exit{Code: want}) {
+				t.Errorf("%s: exit %s came as %+v, %v", container, arg, e.exit, e.err)
 			}
 		}
 	}
@@ -239,17 +239,17 @@ func (s *suite) cannotRun(t *testing.T, sb sandbox.Sandbox) {
 // A child that holds the output of a program open does not hold up its end, and
 // goes with it; of the agent, also one that has left its group.
 func (s *suite) children(t *testing.T, sb sandbox.Sandbox) {
-	for _, test := range []struct{ box, act string }{
+	for _, test := range []struct{ container, act string }{
 		{"one", "child"}, {sandbox.Agent, "child"}, {sandbox.Agent, "stray"},
 	} {
-		token := t.Name() + test.box + test.act
+		token := t.Name() + test.container + test.act
 		began := time.Now()
-		e := s.run(t, sb, test.box, test.act, token)
+		e := s.run(t, sb, test.container, test.act, token)
 		if e.err != nil || e.exit != (process.Exit{}) || time.Since(began) > limit/2 {
 			t.Errorf("%+v: %+v, %v, after %s", test, e.exit, e.err, time.Since(began))
 		}
 		dockertest.Await(t, limit/2, "the child is gone", func() bool {
-			return s.say(t, sb, test.box, "count", token) == "0"
+			return s.say(t, sb, test.container, "count", token) == "0"
 		})
 	}
 }

@@ -24,39 +24,39 @@ const limit = time.Minute
 
 // Opened is a backend under test.
 type Opened struct {
-	Backend trial.Backend
-	Name    string      // as guarantees name it
-	Trial   plan.Trial  // what trials of the backend have in common
-	Box     sandbox.Box // of agent and servers
+	Backend   trial.Backend
+	Name      string            // as guarantees name it
+	Trial     plan.Trial        // what trials of the backend have in common
+	Container sandbox.Container // of agent and servers
 	// Left lists what stands of the run's sandboxes: directories, containers.
 	Left func(t *testing.T) []string
 }
 
-// Run runs the suite. open makes a backend whose boxes' [sandbox.Layout] has the
+// Run runs the suite. open makes a backend whose containers' [sandbox.Layout] has the
 // suite's own static program as Guest, and closes it when the test ends.
 func Run(t *testing.T, open func(t *testing.T, program string) Opened) {
 	s := &suite{Opened: open(t, dockertest.Program(t, "sandbox/sandboxtest/testdata/program", "program"))}
 	together := map[string]func(*testing.T, sandbox.Sandbox){
-		"guarantees":       s.guarantees,
-		"ends":             s.ends,
-		"signals":          s.signals,
-		"streams":          s.streams,
-		"big output":       s.bigOutput,
-		"a slow reader":    s.slowReader,
-		"environment":      s.environment,
-		"what cannot run":  s.cannotRun,
-		"children":         s.children,
-		"listen":           s.listen,
-		"listen again":     s.listenAgain,
-		"dial":             s.dial,
-		"boxes of nobody":  s.nobody,
-		"boxes that stand": s.standing,
-		"usage":            s.usage,
+		"guarantees":            s.guarantees,
+		"ends":                  s.ends,
+		"signals":               s.signals,
+		"streams":               s.streams,
+		"big output":            s.bigOutput,
+		"a slow reader":         s.slowReader,
+		"environment":           s.environment,
+		"what cannot run":       s.cannotRun,
+		"children":              s.children,
+		"listen":                s.listen,
+		"listen again":          s.listenAgain,
+		"dial":                  s.dial,
+		"containers of nobody":  s.nobody,
+		"containers that stand": s.standing,
+		"usage":                 s.usage,
 	}
 	alone := map[string]func(*testing.T){
 		"layout":           s.layout,
 		"files":            s.files,
-		"a lone box":       s.lone,
+		"a lone container": s.lone,
 		"models":           s.models,
 		"single paths":     s.find,
 		"hostile tar":      s.hostileTar,
@@ -97,8 +97,8 @@ func (s *suite) trial(t *testing.T) *plan.Trial {
 	name := t.Name()
 	trial.Task, trial.Number = strings.ReplaceAll(name[strings.LastIndex(name, "/")+1:], "_", "-"), 1
 	trial.MCPJSON = string(mcpconfig.Render(map[string]string{"one": "one", "two": "two"}))
-	trial.Agent.Box = s.Box
-	trial.Servers = []plan.Server{{Name: "one", Box: s.Box}, {Name: "two", Box: s.Box}}
+	trial.Agent.Container = s.Container
+	trial.Servers = []plan.Server{{Name: "one", Container: s.Container}, {Name: "two", Container: s.Container}}
 	return &trial
 }
 
@@ -159,9 +159,9 @@ func (s *suite) closeWithWork(t *testing.T) {
 	sb := s.stand(t)
 	token := t.Name()
 	var runs []*running
-	for _, box := range []string{sandbox.Agent, "one", "two"} {
+	for _, container := range []string{sandbox.Agent, "one", "two"} {
 		for _, act := range []string{"wait", "deaf"} {
-			r := s.start(t, sb, box, act, token)
+			r := s.start(t, sb, container, act, token)
 			r.awaitLine(t, "ready")
 			runs = append(runs, r)
 		}
@@ -220,7 +220,7 @@ func (s *suite) nobody(t *testing.T, sb sandbox.Sandbox) {
 	putErr := sb.Put(within(t), "nobody", sandbox.WorkspaceDir, strings.NewReader(""))
 	for what, err := range map[string]error{"start": startErr, "dial": dialErr, "put": putErr} {
 		if err == nil {
-			t.Errorf("%s in a box that is not there", what)
+			t.Errorf("%s in a container that is not there", what)
 		}
 	}
 }

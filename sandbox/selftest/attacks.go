@@ -54,10 +54,10 @@ var (
 	}
 	shared = wall{
 		"a program in a trial can use up what others need, and so change their outcome",
-		"give no two boxes the same user, neither in the eval nor in their images, and use an engine that honours sysctls of a network namespace and seccomp profiles",
+		"give no two containers the same user, neither in the eval nor in their images, and use an engine that honours sysctls of a network namespace and seccomp profiles",
 	}
 	strangers = wall{
-		"a program in a trial sees those of other boxes, or what was theirs alone",
+		"a program in a trial sees those of other containers, or what was theirs alone",
 		"use an engine that gives each container its own processes and files (no --pid=host by default)",
 	}
 )
@@ -119,7 +119,7 @@ func attacks() []attack {
 		{probe.SharedFile, "see what another container does with a file (a lock on it)", strangers},
 		{probe.SharedUser, "see what another container uses of what the kernel counts by user", shared},
 		{probe.MemoryTCP, "hold memory in the buffers of connections beside its limit", shared},
-		{probe.Processes, "see programs of other boxes", strangers},
+		{probe.Processes, "see programs of other containers", strangers},
 		{probe.PlantedSecret, "find a secret planted in the runner's environment, on the host and in another trial", strangers},
 	}
 }

@@ -48,7 +48,7 @@ func Probe(ctx context.Context, b Backend, run string, kind evidence.SandboxKind
 	return c, err
 }
 
-// probeOnce says whether all boxes were there to the end.
+// probeOnce says whether all containers were there to the end.
 func probeOnce(ctx context.Context, b Backend, run string, kind evidence.SandboxKind) (_ evidence.Certificate, whole bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -79,7 +79,7 @@ type ground struct {
 	heard                    controls
 }
 
-// Boxes of a probe's sandboxes, beside the agents'.
+// Containers of a probe's sandboxes, beside the agents'.
 const (
 	attackingServer = "one"
 	siblingServer   = "other"
@@ -107,8 +107,8 @@ func (g *ground) probe(ctx context.Context) error {
 		return err
 	}
 	group, attacking := errgroup.WithContext(ctx)
-	for _, box := range []string{sandbox.Agent, attackingServer} {
-		a := &attacker{box: box, nonce: g.nonce + "." + box}
+	for _, container := range []string{sandbox.Agent, attackingServer} {
+		a := &attacker{container: container, nonce: g.nonce + "." + container}
 		g.attackers = append(g.attackers, a)
 		group.Go(func() error { return a.attack(attacking, g.own, g.aims(a.nonce)) })
 	}
@@ -144,15 +144,15 @@ func (g *ground) open(ctx context.Context) error {
 }
 
 // trial is planned as any other of the kind, with nothing but our executable in its
-// boxes.
+// containers.
 func (g *ground) trial(task string, servers ...string) *plan.Trial {
-	box := sandbox.Box{CPUs: 1, Memory: 128 << 20, Disk: 16 << 20, Pids: 64}
+	container := sandbox.Container{CPUs: 1, Memory: 128 << 20, Disk: 16 << 20, Pids: 64}
 	t := &plan.Trial{
 		Run: g.run, Task: "waza-" + task, Number: 1, Network: g.kind.Network, Subnets: g.kind.Subnets, Runtime: g.kind.Runtime,
-		Workspace: g.kind.Workspace, MCPJSON: "{\"mcpServers\":{}}\n", Agent: plan.Agent{Box: box},
+		Workspace: g.kind.Workspace, MCPJSON: "{\"mcpServers\":{}}\n", Agent: plan.Agent{Container: container},
 	}
 	for _, name := range servers {
-		t.Servers = append(t.Servers, plan.Server{Box: box, Name: name, Transport: "stdio"})
+		t.Servers = append(t.Servers, plan.Server{Container: container, Name: name, Transport: "stdio"})
 	}
 	return t
 }
@@ -189,15 +189,15 @@ func (g *ground) listen(ctx context.Context) (err error) {
 // starter starts a program somewhere.
 type starter func(context.Context, process.Spec) (process.Process, error)
 
-func in(s sandbox.Sandbox, box string) starter {
-	return func(ctx context.Context, p process.Spec) (process.Process, error) { return s.Start(ctx, box, p) }
+func in(s sandbox.Sandbox, container string) starter {
+	return func(ctx context.Context, p process.Spec) (process.Process, error) { return s.Start(ctx, container, p) }
 }
 
 func program(name string, args ...string) process.Spec {
 	return process.Spec{Args: append([]string{sandbox.GuestPath, probe.Subcommand, name}, args...)}
 }
 
-// aims is what one box aims at.
+// aims is what one container aims at.
 func (g *ground) aims(nonce string) probe.Aims {
 	a := probe.Aims{
 		Nonce: nonce, Neighbour: g.neighbour.place, Sibling: g.sibling.place, SiblingAt: siblingServer,

@@ -13,17 +13,17 @@ import (
 	"github.com/waza-isolate/waza/sandbox/probe"
 )
 
-// attacker is a box that attacks, and what it found.
+// attacker is a container that attacks, and what it found.
 type attacker struct {
-	box   string
-	nonce string
-	found map[string]probe.Finding // by attack
-	ended bool                     // the box was there to the end
+	container string
+	nonce     string
+	found     map[string]probe.Finding // by attack
+	ended     bool                     // the container was there to the end
 }
 
 func (a *attacker) attack(ctx context.Context, s sandbox.Sandbox, aims probe.Aims) (err error) {
 	a.found = map[string]probe.Finding{}
-	a.ended, err = runProgram(ctx, in(s, a.box), probe.Attack, aims, func(l *lines) error {
+	a.ended, err = runProgram(ctx, in(s, a.container), probe.Attack, aims, func(l *lines) error {
 		for {
 			var f probe.Finding
 			err := l.next(&f)
@@ -54,19 +54,19 @@ func (g *ground) judge() []evidence.Attack {
 	return all
 }
 
-// single is what came of an attack from one box.
+// single is what came of an attack from one container.
 type single struct {
-	box    string
-	result evidence.AttackResult
-	detail string
+	container string
+	result    evidence.AttackResult
+	detail    string
 }
 
 func (g *ground) judgeOne(name string, a *attacker) single {
 	where := "the agent's container"
-	if a.box != sandbox.Agent {
+	if a.container != sandbox.Agent {
 		where = "a server's container"
 	}
-	s := single{box: where, result: evidence.AttackNotTried}
+	s := single{container: where, result: evidence.AttackNotTried}
 	f, told := a.found[name]
 	arrived, at := g.arrived(name, a.nonce)
 	switch {
@@ -123,23 +123,23 @@ func (g *ground) arrived(name, nonce string) (*probe.Arrival, string) {
 	return nil, ""
 }
 
-// together joins what came of an attack from all boxes: the worst counts.
+// together joins what came of an attack from all containers: the worst counts.
 func together(of []single) (evidence.AttackResult, string) {
 	order := []evidence.AttackResult{evidence.AttackHeld, evidence.AttackNotTried, evidence.AttackGotOut}
 	worst := slices.MaxFunc(of, func(a, b single) int {
 		return cmp.Compare(slices.Index(order, a.result), slices.Index(order, b.result))
 	}).result
-	var details, boxes []string
+	var details, containers []string
 	for _, s := range of {
 		if s.result == worst {
-			details, boxes = append(details, s.detail), append(boxes, s.box)
+			details, containers = append(details, s.detail), append(containers, s.container)
 		}
 	}
 	if len(slices.Compact(slices.Clone(details))) == 1 && len(of) == len(details) {
 		return worst, details[0]
 	}
 	for i := range details {
-		details[i] = "from " + boxes[i] + ": " + details[i]
+		details[i] = "from " + containers[i] + ": " + details[i]
 	}
 	return worst, strings.Join(details, "; ")
 }

@@ -13,7 +13,7 @@ import (
 func TestJudge(t *testing.T) {
 	heard := controls{"tcp4": true, "udp4": true}
 	agent := func(f ...probe.Finding) *attacker {
-		a := &attacker{box: sandbox.Agent, nonce: "n.agent", ended: true, found: map[string]probe.Finding{}}
+		a := &attacker{container: sandbox.Agent, nonce: "n.agent", ended: true, found: map[string]probe.Finding{}}
 		for _, one := range f {
 			a.found[one.Attack] = one
 		}
@@ -35,13 +35,13 @@ func TestJudge(t *testing.T) {
 			agent(sent), evidence.AttackGotOut, "arrived at the engine's host, sent to 192.0.2.9 over udp4"},
 		{"refused, it says, and yet heard", probe.DeviceUDP, ground{heard: heard, neighbour: listener(probe.Arrival{Nonce: "n.agent", Attack: probe.DeviceUDP})},
 			agent(probe.Finding{Attack: probe.DeviceUDP, State: probe.Refused}), evidence.AttackGotOut, "another trial"},
-		{"heard from another box", probe.DeviceUDP, ground{heard: heard, host: listener(probe.Arrival{Nonce: "n.one", Attack: probe.DeviceUDP})}, agent(sent), evidence.AttackHeld, "did not arrive"},
+		{"heard from another container", probe.DeviceUDP, ground{heard: heard, host: listener(probe.Arrival{Nonce: "n.one", Attack: probe.DeviceUDP})}, agent(sent), evidence.AttackHeld, "did not arrive"},
 		{"sent, and nobody listens", probe.DeviceUDP, ground{}, agent(sent), evidence.AttackNotTried, "could not be heard"},
 		{"sent over what is not heard", probe.DeviceUDP, ground{heard: controls{"tcp4": true}}, agent(sent), evidence.AttackNotTried, "could not be heard"},
 		{"no answer of a listener that is deaf", probe.HostTCP, ground{heard: controls{"udp4": true}}, agent(probe.Finding{Attack: probe.HostTCP, State: probe.Refused, Detail: "no answer"}), evidence.AttackNotTried, "could not be heard"},
 		{"no answer", probe.HostTCP, ground{heard: heard}, agent(probe.Finding{Attack: probe.HostTCP, State: probe.Refused, Detail: "no answer"}), evidence.AttackHeld, "no answer"},
 		{"not told", probe.Mount, ground{}, agent(), evidence.AttackNotTried, "said nothing"},
-		{"the box ended", probe.GuestSignals, ground{}, &attacker{box: sandbox.Agent}, evidence.AttackGotOut, "container ended"},
+		{"the container ended", probe.GuestSignals, ground{}, &attacker{container: sandbox.Agent}, evidence.AttackGotOut, "container ended"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -53,7 +53,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// The worst of all boxes counts, and says where it was.
+// The worst of all containers counts, and says where it was.
 func TestTogether(t *testing.T) {
 	held := single{"a", evidence.AttackHeld, "refused"}
 	result, detail := together([]single{held, {"b", evidence.AttackHeld, "refused"}})
@@ -66,7 +66,7 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// Programs of the probe run in a box, and what they say is bounded.
+// Programs of the probe run in a container, and what they say is bounded.
 func TestLines(t *testing.T) {
 	endless := newLines(strings.NewReader(strings.Repeat("{}\n", maxLines+1)))
 	var err error

@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// Usage is what a box used since it was made. What is nil could not be seen, which
+// Usage is what a container used since it was made. What is nil could not be seen, which
 // is not the same as none.
 type Usage struct {
 	Memory       *Level          `json:"memory,omitempty"` // bytes; files in tmpfs count
@@ -75,20 +75,20 @@ func (u Usage) Only(dirs []string) Usage {
 	return u
 }
 
-// What a box can run into. Events and reasons are called so.
+// What a container can run into. Events and reasons are called so.
 const (
 	OOM  = "oom"
 	Pids = "pids"
 	Full = "disk"
 )
 
-// Breach is a limit that a box ran into.
+// Breach is a limit that a container ran into.
 type Breach struct {
 	Kind string // OOM, Pids or Full
-	What string // what happened, as a sentence goes on that names the box
+	What string // what happened, as a sentence goes on that names the container
 }
 
-// Breaches are the limits that a box ran into.
+// Breaches are the limits that a container ran into.
 func (u Usage) Breaches() []Breach {
 	var all []Breach
 	if u.OOMKills != nil && *u.OOMKills > 0 {

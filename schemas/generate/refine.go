@@ -58,17 +58,17 @@ func refineServers(servers *jsonschema.Schema) {
 	servers.PropertyNames = &jsonschema.Schema{Pattern: mcpconfig.NamePattern, Not: reserved}
 	properties := servers.AdditionalProperties.Properties
 	properties["max_message"].Pattern = mcpconfig.SizePattern + `|\$\{`
-	refineBox(properties)
+	refineContainer(properties)
 	services := properties["services"]
 	services.PropertyNames = &jsonschema.Schema{Pattern: mcpconfig.LabelPattern, Not: reserved}
 	services.AdditionalProperties.Type = ""
 	services.AdditionalProperties.Types = []string{"object", "null"} // null removes
 	service := services.AdditionalProperties.Properties
-	refineBox(service)
+	refineContainer(service)
 }
 
 // refineBox adds what holds for the container of a server and of a service.
-func refineBox(properties map[string]*jsonschema.Schema) {
+func refineContainer(properties map[string]*jsonschema.Schema) {
 	for _, size := range []string{"memory", "disk"} {
 		properties[size].Pattern = mcpconfig.SizePattern + `|\$\{` // or a variable
 	}

@@ -1,5 +1,5 @@
 // Package program runs programs for agents to their end and bounds their output. It starts
-// no shell of its own accord, and it confines nothing: the agent's box does.
+// no shell of its own accord, and it confines nothing: the agent's container does.
 package program
 
 import (

@@ -1,4 +1,4 @@
-// Command program is what the suite of backends runs in boxes, and process 1 of
+// Command program is what the suite of backends runs in containers, and process 1 of
 // them where they are containers. Its first argument says what it does.
 package main
 
