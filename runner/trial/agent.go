@@ -107,7 +107,7 @@ func (w *agentWork) judge(ctx context.Context, a *agentProcess, took span) error
 		return nil // its output goes on
 	}
 	if a.err == nil {
-		w.record.ExitCode, w.record.Signal = &a.exit.Code, a.exit.Signal
+		w.record.ExitCode, w.record.Signal = new(a.exit.Code), a.exit.Signal
 	}
 	if took == overrun || took == silent {
 		w.blameTime(took, "")

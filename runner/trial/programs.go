@@ -259,7 +259,7 @@ func (p *programs) judgeProgram(ctx context.Context, sb sandbox.Sandbox, program
 	if program.err == nil && program.exit.Signal != "" {
 		answer.Signal = program.exit.Signal
 	} else if program.err == nil {
-		answer.ExitCode = &program.exit.Code
+		answer.ExitCode = new(program.exit.Code)
 	}
 	answer.Stdout, answer.Stderr = outputOf(program.stdout), outputOf(program.stderr)
 	return nil
