@@ -115,7 +115,7 @@ func (b *bench) trialsOf(ctx context.Context, trial *plan.Trial, count, workers 
 		o.Hold = func(ctx context.Context, t *plan.Trial, _ sandbox.Sandbox) { held = hold(ctx, t) }
 	}
 	began := time.Now()
-	results, err := runner.Run(ctx, b.backend, trials, o)
+	results, err := runner.RunTrials(ctx, b.backend, trials, o)
 	out := outcome{took: time.Since(began)}
 	if err != nil {
 		return out, err

@@ -77,7 +77,7 @@ func TestInfraIsRunAgain(t *testing.T) {
 // checkAttempts looks at what a run with one trial has left, and grades it again.
 func checkAttempts(t *testing.T, dir string, attempts int, class evidence.Class) {
 	t.Helper()
-	record := Record{ID: "run-1", Trials: 1, Eval: EvalRecord{Name: "shop"}, Tasks: []TaskRecord{{ID: "buy"}}}
+	record := Record{ID: "run-1", Choices: Choices{Trials: 1}, Eval: EvalRecord{Name: "shop"}, Tasks: []TaskRecord{{ID: "buy"}}}
 	summary, err := Summarise(dir, record)
 	if err != nil {
 		t.Fatal(err)
@@ -151,7 +151,7 @@ func TestWaitingForTheBackend(t *testing.T) {
 				return nil
 			}
 			o.InfraRetries = 1
-			done, err := Run(t.Context(), recovering{b, func(context.Context) error { time.Sleep(30 * time.Second); away = false; return nil }}, []*plan.Trial{testTrial(1)}, o)
+			done, err := RunTrials(t.Context(), recovering{b, func(context.Context) error { time.Sleep(30 * time.Second); away = false; return nil }}, []*plan.Trial{testTrial(1)}, o)
 			if err != nil || len(done) != 1 || done[0].Verdicts.Class != evidence.ClassPass || len(done[0].Earlier) != 1 || done[0].Earlier[0].Reason != evidence.ReasonEngine {
 				t.Errorf("%+v, %v", done, err)
 			}
@@ -167,7 +167,7 @@ func TestWaitingForTheBackend(t *testing.T) {
 				trials = append(trials, testTrial(number+1))
 			}
 			began := time.Now()
-			done, err := Run(t.Context(), recovering{b, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}, trials, o)
+			done, err := RunTrials(t.Context(), recovering{b, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}, trials, o)
 			if !errors.Is(err, context.DeadlineExceeded) || len(done) != o.Workers || time.Since(began) > 2*recoverTimeout {
 				t.Errorf("%d results after %v, %v", len(done), time.Since(began), err)
 			}

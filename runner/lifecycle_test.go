@@ -70,7 +70,7 @@ func options(t testing.TB) Options {
 // runOne runs one trial, which must have a result.
 func runOne(t *testing.T, b *fakeBackend, trial *plan.Trial, o Options) Result {
 	t.Helper()
-	results, err := Run(t.Context(), b, []*plan.Trial{trial}, o)
+	results, err := RunTrials(t.Context(), b, []*plan.Trial{trial}, o)
 	if err != nil || len(results) != 1 {
 		t.Fatalf("got %d results and %v", len(results), err)
 	}
@@ -262,7 +262,7 @@ func TestInterruptedInEachPhase(t *testing.T) {
 					}
 					return nil
 				}
-				results, err := Run(ctx, b, []*plan.Trial{testTrial(1), testTrial(2), testTrial(3)}, o)
+				results, err := RunTrials(ctx, b, []*plan.Trial{testTrial(1), testTrial(2), testTrial(3)}, o)
 				if err != nil || len(results) != 1 || results[0].Trial.Number != 1 {
 					t.Errorf("results %v and %v, want the first trial's", results, err)
 				}
@@ -291,7 +291,7 @@ func TestInterruptedAgentIsStopped(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		b, o := testBackend(), options(t)
 		b.programs[sandbox.Agent] = program{deaf: true, run: func(p *fakeProcess) int { cancel(); <-p.ctx.Done(); return 0 }}
-		results, err := Run(ctx, b, []*plan.Trial{testTrial(1)}, o)
+		results, err := RunTrials(ctx, b, []*plan.Trial{testTrial(1)}, o)
 		if err != nil || len(results) != 0 {
 			t.Errorf("results %v, %v", results, err)
 		}
@@ -328,7 +328,7 @@ func TestCloseFails(t *testing.T) {
 			b := testBackend()
 			b.on["start agent"] = func(int) error { cancel(); return nil }
 			b.on["close"] = fails(stuck)
-			results, err := Run(ctx, b, []*plan.Trial{testTrial(1)}, options(t))
+			results, err := RunTrials(ctx, b, []*plan.Trial{testTrial(1)}, options(t))
 			if len(results) != 0 || !errors.Is(err, stuck) {
 				t.Errorf("results %v, %v", results, err)
 			}

@@ -28,7 +28,7 @@ func heldByResults(t *testing.T, n int) int64 {
 		trials = append(trials, testTrial(number+1))
 	}
 	before := heldNow()
-	results, err := Run(t.Context(), testBackend(), trials, options(t))
+	results, err := RunTrials(t.Context(), testBackend(), trials, options(t))
 	if err != nil || len(results) != n {
 		t.Fatalf("got %d results and %v", len(results), err)
 	}

@@ -84,7 +84,7 @@ func TestProgressThatCannotBeKept(t *testing.T) {
 	}
 	var told []string
 	o.Warn = func(err error) { told = append(told, err.Error()) }
-	results, err := Run(t.Context(), testBackend(), []*plan.Trial{testTrial(1), testTrial(2)}, o)
+	results, err := RunTrials(t.Context(), testBackend(), []*plan.Trial{testTrial(1), testTrial(2)}, o)
 	if err != nil || len(results) != 2 {
 		t.Fatalf("%d results, %v", len(results), err)
 	}

@@ -51,26 +51,12 @@ type Record struct {
 	Resumed     []time.Time           `json:"resumed,omitempty"`
 	Ended       time.Time             `json:"ended,omitzero"`
 	Interrupted bool                  `json:"interrupted,omitempty"`
-	Isolated    bool                  `json:"isolated"`
-	Network     string                `json:"network"`
-	Workers     int                   `json:"workers"`
-	Trials      int                   `json:"trials_per_task"`
-	Timeout     time.Duration         `json:"timeout_ns,omitempty"`   // where the command line set it
-	Executor    string                `json:"executor,omitempty"`     // likewise, in place of the eval's
-	Model       string                `json:"model,omitempty"`        // likewise
-	JudgeModel  string                `json:"judge_model,omitempty"`  // likewise
-	SkipGraders bool                  `json:"skip_graders,omitempty"` // nothing was graded
+	Directory   string                `json:"directory,omitempty"` // that relative paths of the command line are from
+	Choices                           // Workers and Trials are the eval's where the command line says none
 	FailFast    bool                  `json:"fail_fast,omitempty"`
-	NoAttacks   bool                  `json:"no_attacks,omitempty"` // what attacks inject was left out
-	NoSkills    bool                  `json:"no_skills,omitempty"`  // skills were left out
-	Baseline    bool                  `json:"baseline,omitempty"`   // likewise, to compare the same with skills
-	Against     string                `json:"against,omitempty"`    // directory of the same run without skills
-	Retries     int                   `json:"infra_retries"`
 	MaxAttempts int                   `json:"max_attempts,omitempty"`
-	Directory   string                `json:"directory,omitempty"`   // that relative paths of the command line are from
-	ContextDir  string                `json:"context_dir,omitempty"` // where the command line set it
-	Pull        string                `json:"pull,omitempty"`        // likewise
-	Pins        string                `json:"pins,omitempty"`        // likewise
+	Against     string                `json:"against,omitempty"` // directory of the same run without skills
+	Network     string                `json:"network"`
 	Tasks       []TaskRecord          `json:"tasks"`
 	Metrics     []results.MetricSpec  `json:"metrics,omitempty"`
 	Engine      map[string]string     `json:"engine,omitempty"`

@@ -45,7 +45,7 @@ func aRun(t *testing.T) (dir string, record Record) {
 		}
 		return nil
 	}
-	done, err := Run(t.Context(), b, []*plan.Trial{testTrial(1), testTrial(2), testTrial(3)}, o)
+	done, err := RunTrials(t.Context(), b, []*plan.Trial{testTrial(1), testTrial(2), testTrial(3)}, o)
 	if err != nil || len(done) != 3 {
 		t.Fatalf("%d results, %v", len(done), err)
 	}
@@ -53,7 +53,7 @@ func aRun(t *testing.T) (dir string, record Record) {
 		t.Fatal(err)
 	}
 	return o.Dir, Record{
-		ID: "run-1", Started: done[0].Trial.Started, Ended: time.Now().UTC(), Trials: 4, Timeout: 2 * time.Minute,
+		ID: "run-1", Started: done[0].Trial.Started, Ended: time.Now().UTC(), Choices: Choices{Trials: 4, Timeout: 2 * time.Minute},
 		Eval:  EvalRecord{Name: "shop", Executor: "command", TimeoutSeconds: 60},
 		Tasks: []TaskRecord{{ID: "buy", Name: "Buy a bolt"}},
 	}

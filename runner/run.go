@@ -1,154 +1,395 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"io"
+	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"sync"
 	"time"
 
+	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/images"
+	"github.com/waza-isolate/waza/internal/defence"
+	"github.com/waza-isolate/waza/report/view"
+	"github.com/waza-isolate/waza/results"
+	"github.com/waza-isolate/waza/runner/gitrepo"
 	"github.com/waza-isolate/waza/runner/plan"
-	"github.com/waza-isolate/waza/runner/trial"
-	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/selftest"
 )
 
-// Result is a trial that has ended and was graded.
-type Result struct {
-	Dir      evidence.Dir
-	Trial    evidence.Trial
-	Verdicts evidence.Verdicts
-	// Earlier are the attempts before it, which were made again.
-	Earlier []evidence.Trial
-}
-
-// Options is how trials are run. Dir, Workers, Secrets and Progress are required.
-type Options struct {
-	Dir      string // run directory
-	Workers  int    // trials at once, at least 1
-	FailFast bool   // start no further trial once one did not pass
-	// InfraRetries is how often a trial that ended as infra is run again.
-	InfraRetries int
-	// MaxAttempts is how often a trial is tried until its graders do not fail it; 0 is once.
-	MaxAttempts int
-	Secrets     *redact.Set
-	Progress    func(Update) // called from several goroutines, which wait for it
-	// Warn gets what failed and harms no trial; nil for nobody.
-	Warn func(error)
-
-	// Hooks are those of the run, and Start is where hooks on the host start; empty for here.
-	Hooks plan.Hooks
-	Start string
-
-	// Weak names the attacks that get out of sandboxes, which the run is to bear.
-	Weak []string
-
-	// ServerLog gets a server's stderr as it comes; nil for none.
-	ServerLog func(t *plan.Trial, server string) io.Writer
-	// Connect finds the judge that a trial's graders ask; required where they do.
-	Connect func(evidence.Judge) (trial.Judge, error)
+// Job is an eval that was read and planned: a run before it begins.
+type Job struct {
+	ID     string
+	Eval   *eval.Eval
+	Tasks  []eval.ResolvedTask
+	Trials []*plan.Trial
 	// Against is the directory of the same run without skills; empty for none.
 	Against string
-	// Snapshots takes what trials leave as snapshots; nil leaves those as they are.
-	Snapshots *Snapshots
-	// Hold is called with a trial's sandbox once its evidence is complete, and
-	// keeps it standing until it returns; nil for none.
-	Hold func(ctx context.Context, t *plan.Trial, s sandbox.Sandbox)
-	// Free tells how many bytes are free on the disk of Dir; nil asks the disk.
-	Free func() (int64, bool)
-	// Wall is the machine's clock, which is asked once a trial; nil for time.Now.
-	Wall func() time.Time
+
+	request Request
+	lock    *images.Lock
+	vault   *Vault     // nil until secrets are read
+	left    *Recovered // of the run that is resumed; nil for a new one
+	clock   *evidence.Clock
 }
 
-func (o Options) wall() time.Time {
-	if o.Wall == nil {
-		return time.Now()
-	}
-	return o.Wall()
+// Outcome is what a run came to.
+type Outcome struct {
+	Dir      string // the run directory; empty where no trial was begun
+	Record   Record
+	Results  results.Results
+	Trials   []Result
+	Reported bool // results, reports and seal are written
 }
 
-const trialsDir = "trials"
+// ExitCode is that of the results, or of trials that have none.
+func (o Outcome) ExitCode() int { return o.Record.ExitCode(o.Results) }
 
-// TrialDir is where a trial's evidence lies in a run directory.
-func TrialDir(run, task string, number int) evidence.Dir {
-	return evidence.Dir(filepath.Join(run, trialsDir, task, strconv.Itoa(number)))
+// Shown is what is shown of the run.
+func (o Outcome) Shown() view.Run { return o.Record.Shown(o.Dir, o.Results) }
+
+// Resumable reports whether another try could give the run outcomes that it lacks.
+func (o Outcome) Resumable() bool {
+	for _, r := range o.Trials {
+		if r.Verdicts.Class == evidence.ClassInfra {
+			return true
+		}
+	}
+	return o.Record.Interrupted
 }
 
-type run struct {
-	backend trial.Backend
-	o       Options
-	shared  *trial.SharedServers
-	backs   reconnection
-	budget  *budget
-
-	progress *progressLog
-}
-
-// Run runs trials, at most Workers at once, and grades each. When ctx ends, no
-// further trial is started, those under way are stopped and taken down, and the
-// results of those that had ended are returned. So it is when the backend goes away
-// and does not come back. The error is only ever ours: with [ErrNoRoom] no trial was begun.
-func Run(ctx context.Context, backend trial.Backend, trials []*plan.Trial, o Options) ([]Result, error) {
-	if o.Workers < 1 || o.Dir == "" || o.Secrets == nil || o.Progress == nil || o.InfraRetries < 0 {
-		return nil, errors.New("runner: incomplete options")
-	}
-	if o.Connect == nil && slices.ContainsFunc(trials, func(t *plan.Trial) bool { return t.Judge != nil }) {
-		return nil, errors.New("runner: no judge to connect to")
-	}
-	if o.Free == nil {
-		o.Free = func() (int64, bool) { return freeBelow(o.Dir) }
-	}
-	budget, err := newBudget(o.Free, trials, o.Workers)
+// Load reads an eval, and plans its trials. It starts nothing. What is wrong with the
+// request or with the files is a [Mistake], or [strictyaml.Errors].
+func Load(q Request) (*Job, error) {
+	e, tasks, err := eval.Load(q.Eval, eval.Options{
+		ContextDir: q.ContextDir, Overlay: q.Overlay, CheckScript: q.CheckScript, CheckModelScript: q.CheckModelScript, Local: !q.Isolated,
+		Executor: q.Executor, Model: q.Model, JudgeModel: q.JudgeModel, Start: q.Start,
+		StrictKeys: q.StrictKeys, NoSkills: q.NoSkills, UpdateSnapshots: q.UpdateSnapshots,
+	})
 	if err != nil {
-		return nil, err
+		return nil, Mistake{err}
 	}
-	r := &run{backend: backend, o: o, backs: reconnection{turn: make(chan struct{}, 1)}, budget: budget}
-	r.shared = trial.NewSharedServers(backend)
-	r.progress = openProgress(o)
-	defer r.progress.close()
-	if err := r.runHooks(ctx, o.Hooks.Before); err != nil {
-		return nil, err
-	}
-	starting, stop := context.WithCancel(ctx)
-	defer stop()
-
-	results := make([]*Result, len(trials))
-	errs := make([]error, len(trials))
-	queue := make(chan int, len(trials))
-	for i := range trials {
-		queue <- i
-	}
-	close(queue)
-	var workers sync.WaitGroup
-	for range min(o.Workers, len(trials)) {
-		workers.Go(func() {
-			for i := range queue {
-				if starting.Err() != nil || r.backs.gone() != nil {
-					return
-				}
-				results[i], errs[i] = r.one(ctx, trials[i])
-				if o.FailFast && !trials[i].Trigger && results[i] != nil && results[i].Verdicts.Class != evidence.ClassPass {
-					stop()
-				}
-			}
-		})
-	}
-	workers.Wait()
-	if ctx.Err() == nil {
-		if err := r.runHooks(ctx, o.Hooks.After); err != nil && o.Warn != nil {
-			o.Warn(err)
+	q.Notice(e.Warnings)
+	if q.Select != nil {
+		if tasks, err = q.Select(tasks); err != nil {
+			return nil, err
 		}
 	}
-
-	var done []Result
-	for _, result := range results {
-		if result != nil {
-			done = append(done, *result)
+	if q.SkipGraders {
+		for i := range tasks {
+			tasks[i].Graders, tasks[i].Checkpoints, tasks[i].Attack = nil, nil, nil
 		}
 	}
-	return done, errors.Join(append(errs, r.backs.gone(), r.shared.Close(ctx))...)
+	j := &Job{ID: cmp.Or(q.ID, NewID(q.Name+" "+e.Name)), Eval: e, Tasks: tasks, request: q, clock: evidence.StartClock(time.Now())}
+	if q.Overlay != nil {
+		for _, secret := range q.Overlay.Secrets {
+			q.Secrets.Add(secret)
+		}
+	}
+	if q.Isolated {
+		if j.lock, err = ReadLock(e); err != nil {
+			return nil, err
+		}
+	}
+	return j, j.plan(LikelyPlatform())
 }
+
+// plan plans every trial, with what the lock has for an engine of the platform.
+func (j *Job) plan(platform string) (err error) {
+	q := j.request
+	lifetime := plan.PerTask
+	if !q.Isolated {
+		lifetime = plan.PerBenchmark
+	}
+	j.Trials, err = plan.Plan(j.Eval, j.Tasks, plan.Choices{
+		Run: j.ID, Trials: q.Trials, Timeout: q.Timeout, Pull: q.Pull, Lookup: q.Lookup, Secrets: q.Secrets,
+		Lock: j.lock, Platform: platform, Lifetime: lifetime, Pins: q.Pins, ModelScript: q.ModelScript,
+		NoAttacks: q.NoAttacks, Keyless: q.Keyless, NoSkills: q.NoSkills, HostHooks: q.HostHooks,
+	})
+	if err != nil {
+		return Mistake{err}
+	}
+	if j.vault != nil {
+		j.vault.Give(j.Trials)
+	}
+	if q.Keyless {
+		return nil
+	}
+	for _, t := range j.Trials {
+		if t.Judge != nil {
+			if _, err := q.Connect(*t.Judge); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Run runs the job in the run directory dir, which is new or empty, and reports. When it
+// returns nothing of the trials is left on the engine or among processes, and nothing at
+// all where no trial could be begun. The end of ctx interrupts it.
+func Run(ctx context.Context, j *Job, dir string) (Outcome, error) {
+	if err := j.checkDisk(dir); err != nil {
+		return Outcome{}, err
+	}
+	if err := j.readSecrets(ctx); err != nil {
+		return Outcome{}, err
+	}
+	record, err := j.newRecord()
+	if err != nil {
+		return Outcome{}, err
+	}
+	made, err := makeRunDir(dir)
+	if err != nil {
+		return Outcome{}, err
+	}
+	defer func() { _ = made.held.Close() }()
+	out := Outcome{}
+	if err = record.Write(dir); err == nil {
+		out, err = j.carryOut(ctx, dir, record)
+	}
+	if out.Dir == "" {
+		err = errors.Join(err, made.abandon())
+	}
+	return out, err
+}
+
+// carryOut runs the trials that are to be run, and reports. Until it has begun with that,
+// nothing in the run directory has changed, but that run.json keeps a certificate which
+// forbids to begin.
+func (j *Job) carryOut(ctx context.Context, dir string, record Record) (Outcome, error) {
+	backend, err := j.request.Open(ctx, j)
+	if err != nil {
+		return Outcome{}, err
+	}
+	closing := context.WithoutCancel(ctx)
+	if err := j.makeReady(ctx, backend, dir, &record); err != nil {
+		err = errors.Join(err, backend.Close(closing))
+		if errors.Is(err, ErrWeak) {
+			return Outcome{Dir: dir, Record: record}, errors.Join(err, record.Write(dir))
+		}
+		return Outcome{}, err
+	}
+	done, failed := j.runTrials(ctx, backend, dir, record)
+	failed = errors.Join(failed, backend.Close(closing))
+	out, err := j.finish(ctx, dir, record, done)
+	return out, errors.Join(failed, err)
+}
+
+// makeReady does all that comes before the first trial.
+func (j *Job) makeReady(ctx context.Context, backend Backend, dir string, record *Record) error {
+	if err := j.installPackages(ctx, backend); err != nil {
+		return err
+	}
+	if err := j.fetchRepos(ctx); err != nil {
+		return err
+	}
+	if err := j.prepare(ctx, backend, record); err != nil {
+		return err
+	}
+	if err := j.certify(ctx, backend, record); err != nil {
+		return err
+	}
+	return j.begin(dir, record)
+}
+
+// checkDisk refuses a disk on which the trials that are to be run have no room.
+func (j *Job) checkDisk(dir string) error {
+	if err := CheckDisk(dir, j.todo(), j.Workers()); err != nil {
+		return Mistake{err}
+	}
+	return nil
+}
+
+// readSecrets reads the values of the servers' secrets, and gives them to the trials.
+func (j *Job) readSecrets(ctx context.Context) error {
+	vault, err := OpenVault(ctx, j.Trials, j.Eval.Dir(), j.request.Lookup, j.request.Secrets)
+	if err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		return Mistake{err}
+	}
+	j.vault = vault
+	j.vault.Give(j.Trials)
+	return nil
+}
+
+// newRecord is what run.json says of a run before anything is done.
+func (j *Job) newRecord() (Record, error) {
+	q := j.request
+	record, err := NewRecord(j.Eval, j.Tasks, q.Overlay)
+	if err != nil {
+		return record, err
+	}
+	if record.Inputs, err = Inputs(j.Eval, j.Tasks, j.Trials); err != nil {
+		return record, err
+	}
+	if err = record.LeaveOut(j.Eval.Path, q.Secrets); err != nil {
+		return record, err
+	}
+	record.Started = j.clock.Now()
+	if record.Directory, err = os.Getwd(); err != nil {
+		return record, err
+	}
+	record.ID, record.Waza, record.Build = j.ID, q.Waza, q.Build()
+	record.Choices = q.Choices
+	record.Workers = j.Workers()
+	if record.Trials == 0 {
+		record.Trials = j.Eval.Config.TrialsPerTask
+	}
+	record.Network, record.Models = j.Trials[0].Network, j.Trials[0].Models
+	record.MaxAttempts, record.FailFast = j.Eval.Config.MaxAttempts, j.Eval.Config.FailFast
+	return record, nil
+}
+
+// installPackages resolves the packages that the lock lacks, keeps them there, and plans
+// with what they are. What another run kept there meanwhile stays.
+func (j *Job) installPackages(ctx context.Context, backend Backend) error {
+	installer, ok := backend.(Installer)
+	if !ok {
+		return nil
+	}
+	packages, err := plan.Packages(j.Eval, j.Tasks, j.lock, installer.Platform())
+	if err != nil || len(packages) == 0 {
+		return err
+	}
+	entries, err := Resolve(ctx, installer, packages, j.lock, KeptInLock, j.request.Say)
+	if err != nil {
+		return err
+	}
+	if len(entries) == 0 && installer.Platform() == LikelyPlatform() {
+		return nil // the plan has them
+	}
+	if len(entries) > 0 {
+		current, err := ReadLock(j.Eval)
+		if err != nil {
+			return err
+		}
+		j.lock = current.Fill(entries)
+		if err := WriteLock(j.Eval, j.lock); err != nil {
+			return err
+		}
+	}
+	return j.plan(installer.Platform())
+}
+
+// fetchRepos fetches the repositories of the tasks.
+func (j *Job) fetchRepos(ctx context.Context) error {
+	err := FetchRepos(ctx, j.Trials, j.request.Say)
+	var refused gitrepo.RefusedError
+	if errors.As(err, &refused) {
+		return Mistake{err}
+	}
+	return err
+}
+
+// prepare has all images on the engine, and adds to the record what they are and what is
+// about to run. A run that is resumed has the plan and the images that it began with.
+func (j *Job) prepare(ctx context.Context, backend Backend, record *Record) error {
+	secrets := j.request.Secrets
+	planned := PlanDigest(j.Trials, secrets)
+	if record.Plan != "" && record.Plan != planned {
+		return mistake("the trials are planned otherwise than when the run began, though no file has changed: set the variables of your environment, %s, and repositories of tasks, as they were, or begin a new run", LockPath(j.Eval))
+	}
+	record.Plan = planned
+	if err := backend.Prepare(ctx, j.Trials, j.request.Say); err != nil {
+		return err
+	}
+	found := evidence.ImageRecords{}
+	for ref, image := range backend.Images() {
+		image.Digests = slices.Clone(image.Digests)
+		for i, digest := range image.Digests {
+			image.Digests[i] = secrets.String(digest)
+		}
+		found[secrets.String(ref)] = image
+	}
+	if err := sameImages(record.Images, found); err != nil {
+		return err
+	}
+	record.Engine, record.Images = backend.Describe(), found
+	return nil
+}
+
+// certify attacks a sandbox of the run's kind, where that was not done today, and adds to
+// the record what came of it. It fails where something gets out that is not allowed to.
+func (j *Job) certify(ctx context.Context, backend Backend, record *Record) (err error) {
+	attackable, ok := backend.(selftest.Backend)
+	if !ok || !defence.Certificate {
+		return nil
+	}
+	record.Certificate, err = Certify(ctx, attackable, j.ID, selftest.KindOf(j.Trials[0]), j.request.Certificates, j.request.AllowWeak, j.request.Say)
+	return err
+}
+
+// begin writes down that trials begin now. In a resumed run it first sets aside what of
+// them is there.
+func (j *Job) begin(dir string, record *Record) error {
+	if j.left != nil {
+		for _, t := range j.todo() {
+			if err := j.left.SetAside(dir, t.ID()); err != nil {
+				return err
+			}
+		}
+		record.Resumed = append(record.Resumed, j.clock.Now())
+		record.Ended, record.Interrupted, record.Files = time.Time{}, false, nil
+		record.Workers = j.Workers()
+	}
+	if j.Against != "" {
+		if err := WriteBaseline(dir, j.Against); err != nil {
+			return err
+		}
+		absolute, err := filepath.Abs(j.Against)
+		if err != nil {
+			return err
+		}
+		record.Against = absolute
+	}
+	return record.Write(dir)
+}
+
+// runTrials runs the trials that are to be run, and returns the results of all that have
+// ended, in order.
+func (j *Job) runTrials(ctx context.Context, backend Backend, dir string, record Record) ([]Result, error) {
+	q, todo := j.request, j.todo()
+	update, end := q.Watch(ctx, len(todo), j.Workers())
+	defer end()
+	o := Options{
+		Dir: dir, Workers: j.Workers(), FailFast: j.Eval.Config.FailFast, InfraRetries: q.Retries, MaxAttempts: j.Eval.Config.MaxAttempts,
+		Secrets: q.Secrets, Progress: update, Warn: q.Warn, Connect: q.Connect, ServerLog: q.ServerLog, Hold: q.Hold,
+		Hooks: plan.RunHooks(j.Eval.Hooks), Start: q.Start, Weak: record.Weak(), Against: record.Against,
+	}
+	if q.UpdateSnapshots {
+		o.Snapshots = NewSnapshots(j.Eval, j.Tasks, q.Say)
+	}
+	done, err := RunTrials(ctx, backend, todo, o)
+	return j.withKept(record, done), err
+}
+
+// finish writes the results and the reports, and seals the run directory.
+func (j *Job) finish(ctx context.Context, dir string, record Record, done []Result) (out Outcome, err error) {
+	record.Ended = j.clock.Now()
+	record.Interrupted = ctx.Err() != nil && len(done) < record.Planned()
+	if len(done) > 0 {
+		record.Guarantees = done[0].Trial.Guarantees
+	}
+	out = Outcome{Dir: dir, Record: record, Trials: done}
+	if out.Results, err = Summarise(dir, record); err != nil {
+		return out, err
+	}
+	err = errors.Join(record.Report(dir, out.Results), record.Seal(dir))
+	out.Reported = err == nil
+	return out, err
+}
+
+// Workers is how many trials run at once.
+func (j *Job) Workers() int { return j.request.workers(j.Eval.Config) }
+
+// Isolated reports whether trials run in containers.
+func (j *Job) Isolated() bool { return j.request.Isolated }
+
+// Resumed reports whether the run was begun before.
+func (j *Job) Resumed() bool { return j.left != nil }

@@ -64,7 +64,7 @@ func sharedNames(t *testing.T, servers []plan.Server) []string {
 			trials = append(trials, trial)
 		}
 	}
-	if _, err := Run(t.Context(), backend, trials, options(t)); err != nil {
+	if _, err := RunTrials(t.Context(), backend, trials, options(t)); err != nil {
 		t.Fatal(err)
 	}
 	names := map[string]bool{}

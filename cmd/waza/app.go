@@ -14,6 +14,8 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // Exit codes, the first that applies.
@@ -60,9 +62,10 @@ func usage(format string, args ...any) error {
 }
 
 // infra is err with its own exit code where it has one, else with exitInfra. What is wrong
-// with a run directory is the fault of who named it.
+// with a run directory is the fault of who named it; so is a run that is at work in it.
 func infra(err error) error {
-	if errors.Is(err, evidence.ErrNotPlain) || errors.Is(err, containers.ErrImage) {
+	var mistake runner.Mistake
+	if errors.As(err, &mistake) || errors.Is(err, evidence.ErrNotPlain) || errors.Is(err, containers.ErrImage) || errors.Is(err, sandbox.ErrAlive) {
 		return &exitError{exitUsage, err}
 	}
 	var exit *exitError

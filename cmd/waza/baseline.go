@@ -19,7 +19,7 @@ func (j *job) runPaired(c *cli.Context) error {
 		if c.Bool("dry-run") {
 			return j.dryRun()
 		}
-		return j.run(c.Context)
+		return j.runNew(c.Context)
 	}
 	if j.options.keep {
 		return usage("--keep keeps one sandbox and this would be two runs; leave out the baseline")
@@ -42,7 +42,7 @@ func (j *job) runPaired(c *cli.Context) error {
 
 // hasSkills reports whether there is anything to compare, and says where there is not.
 func (j *job) hasSkills() bool {
-	has := slices.ContainsFunc(j.trials, func(t *plan.Trial) bool { return len(t.Skills) > 0 })
+	has := slices.ContainsFunc(j.Trials, func(t *plan.Trial) bool { return len(t.Skills) > 0 })
 	if !has {
 		fmt.Fprintln(j.stderr, "no task has a skill, so there is nothing to compare; running without a baseline")
 	}
@@ -57,36 +57,31 @@ func (j *job) chooseBoth(without *job) (dir string, err error) {
 	if j.options.runDir != "" {
 		without.options.runDir = dir + "-baseline"
 	}
-	j.against, err = without.chooseRunDir()
+	j.Against, err = without.chooseRunDir()
 	return dir, err
 }
 
 // runAfter runs without, in the directory against, and then j in dir.
 func (j *job) runAfter(ctx context.Context, without *job, dir string) error {
 	fmt.Fprintln(j.stderr, "run 1 of 2: without skills")
-	if err := without.runIn(ctx, j.against); err != nil && !isFailed(err) {
+	if err := without.run(ctx, j.Against); err != nil && !isFailed(err) {
 		return err
 	}
 	if ctx.Err() != nil {
 		return infra(errors.New("interrupted before the run with skills began"))
 	}
 	fmt.Fprintln(j.stderr, "run 2 of 2: with skills")
-	return j.runIn(ctx, dir)
+	return j.run(ctx, dir)
 }
 
-// withoutSkills plans the same run without skills.
+// withoutSkills plans the same run without skills. What it says goes to stderr.
 func (j *job) withoutSkills(c *cli.Context) (*job, error) {
-	without, err := j.newJob(c, j.options.variant)
-	if err != nil {
-		return nil, err
-	}
-	without.runID = newRunID("baseline " + j.eval.Name)
-	without.options.noSkills, without.options.baseline = true, true
-	without.options.format, without.options.output = formatDefault, ""
-	aside := *without.state
+	aside := *j.state
 	aside.stdout = j.stderr
-	without.state = &aside
-	return without, without.plan(likelyPlatform())
+	return aside.newJob(c, variant{j.options.Executor, j.options.Model}, func(o *runOptions) {
+		o.Name, o.NoSkills, o.Baseline = "baseline", true, true
+		o.format, o.output = formatDefault, ""
+	})
 }
 
 // isFailed reports whether a run came to its end and some trials of it did not pass.

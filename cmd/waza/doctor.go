@@ -13,6 +13,7 @@ import (
 	"github.com/waza-isolate/waza/containers"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/checkup"
+	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/sandbox/selftest"
 )
 
@@ -104,7 +105,7 @@ func fill(w io.Writer, columns int, head string, indent int, text string) {
 func (s doctorCommand) probeSandboxes(ctx context.Context) checkup.Checks {
 	ctx, stop := interruptible(ctx, s.stderr)
 	defer stop()
-	run := newRunID("doctor")
+	run := runner.NewID("doctor")
 	backend, err := containers.Open(ctx, containers.Options{Run: run, Guest: s.guest})
 	if err != nil {
 		return checkup.Checks{notProbed(err)}

@@ -10,8 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/report/view"
-	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner"
 )
 
@@ -30,7 +28,7 @@ func TestEpilogue(t *testing.T) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	record := runner.Record{Isolated: true, Trials: 5, Tasks: []runner.TaskRecord{{ID: "price"}}}
+	record := runner.Record{Choices: runner.Choices{Isolated: true, Trials: 5}, Tasks: []runner.TaskRecord{{ID: "price"}}}
 	done := []runner.Result{
 		finished("price", 1, 3, evidence.ClassPass, ""),
 		finished("price", 2, 31, evidence.ClassFail, "failed: used", evidence.Verdict{Name: "fine", Result: evidence.VerdictPass},
@@ -41,7 +39,7 @@ func TestEpilogue(t *testing.T) {
 	end := func(l loudness) string {
 		s, out, _ := testState()
 		j := &job{state: s, options: runOptions{loudness: l}}
-		j.epilogue(record, record.Shown(dir, results.Results{}), done)
+		j.epilogue(runner.Outcome{Dir: dir, Record: record, Trials: done})
 		checkPrintable(t, "epilogue", out.String())
 		return strings.ReplaceAll(out.String(), dir, "RUN")
 	}
@@ -90,7 +88,7 @@ func TestWhyAgentEnded(t *testing.T) {
 	hostile.Dir, hostile.Verdicts.Reason = evidence.Dir(dir), evidence.ReasonSignal
 	s, out, _ := testState()
 	j := &job{state: s}
-	j.epilogue(runner.Record{}, view.Run{}, []runner.Result{hostile})
+	j.epilogue(runner.Outcome{Trials: []runner.Result{hostile}})
 	if checkPrintable(t, "last words", out.String()); !strings.Contains(out.String(), "price/1 agent_error (signal): exited: ") {
 		t.Errorf("%q", out.String())
 	}

@@ -81,7 +81,7 @@ func (j *job) export(dir string, all results.Results) error {
 		errs = append(errs, writeTranscripts(e.transcriptDir, dir, all, j.prompts()))
 	}
 	if e.sessionLog {
-		errs = append(errs, writeSession(e.sessionDir, j.eval.Path, all))
+		errs = append(errs, writeSession(e.sessionDir, j.Eval.Path, all))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return usage("%w", err)
@@ -125,7 +125,7 @@ func copyOut(dir, name, to string) error {
 // prompts are those of the tasks, by id.
 func (j *job) prompts() map[string]string {
 	all := map[string]string{}
-	for _, t := range j.tasks {
+	for _, t := range j.Tasks {
 		all[t.ID] = t.Prompt
 	}
 	return all

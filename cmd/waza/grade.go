@@ -99,15 +99,19 @@ func (s gradeCommand) updateSnapshots(path string, record runner.Record, dir str
 	if path == "" {
 		return nil
 	}
-	o := runOptions{isolate: record.Isolated, variant: variant{record.Executor, record.Model}, noSkills: true, updateSnapshots: true}
-	j, err := s.load(o, path, nil, func(tasks []eval.ResolvedTask) ([]eval.ResolvedTask, error) { return tasks, nil })
+	e, tasks, err := eval.Load(path, eval.Options{
+		CheckScript: checkScript, CheckModelScript: checkModelScript, Local: !record.Isolated,
+		Executor: record.Executor, Model: record.Model, NoSkills: true, UpdateSnapshots: true,
+	})
 	if err != nil {
-		return err
+		return &exitError{exitUsage, err}
 	}
-	if j.eval.Name != record.Eval.Name {
-		return usage("the run is of the eval %q, and %s is the eval %q", record.Eval.Name, path, j.eval.Name)
+	s.warnOnce(e.Warnings)
+	if e.Name != record.Eval.Name {
+		return usage("the run is of the eval %q, and %s is the eval %q", record.Eval.Name, path, e.Name)
 	}
-	if err := record.UpdateSnapshots(dir, j.snapshots()); err != nil {
+	snapshots := runner.NewSnapshots(e, tasks, func(said string) { fmt.Fprintln(s.stderr, text.Inert(said)) })
+	if err := record.UpdateSnapshots(dir, snapshots); err != nil {
 		return infra(err)
 	}
 	return nil
@@ -124,7 +128,7 @@ func takeRun(dir string) (record runner.Record, held io.Closer, err error) {
 	}
 	held, err = runner.Hold(dir)
 	if err != nil {
-		return record, nil, alive(err)
+		return record, nil, infra(err)
 	}
 	record, err = runner.ReadRecord(dir) // as it is now that nobody else writes to it
 	if err != nil {

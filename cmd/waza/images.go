@@ -16,6 +16,7 @@ import (
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/runner"
 )
 
 // imagesCommand is waza images.
@@ -135,7 +136,7 @@ func (s imagesCommand) buildImages(ctx context.Context, names []string, base str
 	defer stop()
 	secrets := &redact.Set{}
 	backend, err := containers.Open(ctx, containers.Options{
-		Run: newRunID("images"), Guest: s.guest, Digest: s.digest,
+		Run: runner.NewID("images"), Guest: s.guest, Digest: s.digest,
 		Network: buildNetwork(s.lookup, secrets), Redact: secrets.String,
 	})
 	if err != nil {

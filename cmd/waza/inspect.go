@@ -99,18 +99,18 @@ func (s inspectCommand) newInspector(c *cli.Context) (*inspector, error) {
 	for _, secret := range target.secrets {
 		i.secrets.Add(secret)
 	}
-	if i.lock, err = readLock(target.eval); err != nil {
+	if i.lock, err = runner.ReadLock(target.eval); err != nil {
 		return nil, err
 	}
 	i.kept = i.lock
-	i.id = newRunID("inspect " + target.names[0])
+	i.id = runner.NewID("inspect " + target.names[0])
 	if i.dir = o.out; i.dir == "" {
 		i.dir = filepath.Join(".waza", "inspections", i.id)
 	}
 	if err := isNewOrEmpty(i.dir, "--out"); err != nil {
 		return nil, err
 	}
-	if err := i.plan(likelyPlatform()); err != nil {
+	if err := i.plan(runner.LikelyPlatform()); err != nil {
 		return nil, err
 	}
 	if len(o.exercises) > 0 && len(i.plans) > 1 {
@@ -149,7 +149,7 @@ func (i *inspector) remote() bool {
 	return !slices.ContainsFunc(i.plans, func(t *plan.Trial) bool { return !t.Servers[0].Remote })
 }
 
-func (i *inspector) open(ctx context.Context) (backend, error) {
+func (i *inspector) open(ctx context.Context) (runner.Backend, error) {
 	if i.remote() {
 		return local.Open(local.Options{Run: i.id})
 	}
@@ -180,19 +180,18 @@ func (i *inspector) run(ctx context.Context) (err error) {
 }
 
 // prepare has all images there, and attacks a sandbox of the kind that they go into.
-func (i *inspector) prepare(ctx context.Context, backend backend) error {
+func (i *inspector) prepare(ctx context.Context, backend runner.Backend) error {
 	attackable, ok := backend.(selftest.Backend)
-	if installer, installs := backend.(installer); installs {
+	if installer, installs := backend.(runner.Installer); installs {
 		if err := i.install(ctx, installer); err != nil {
 			return err
 		}
 	}
-	say := func(what string) { fmt.Fprintln(i.stderr, what) }
-	if err := backend.Prepare(ctx, i.plans, say); err != nil || !ok {
+	if err := backend.Prepare(ctx, i.plans, i.sayTo); err != nil || !ok {
 		return err
 	}
 	i.report.Engine = backend.Describe()
-	kept, err := i.certificateOf(ctx, attackable, i.id, selftest.KindOf(i.isolated()), i.options.allowWeak, say)
+	kept, err := runner.Certify(ctx, attackable, i.id, selftest.KindOf(i.isolated()), certificateCache(), i.options.allowWeak, i.sayTo)
 	i.report.Certificate = inspection.CertificateOf(kept)
 	return err
 }
@@ -203,12 +202,12 @@ func (i *inspector) isolated() *plan.Trial {
 }
 
 // install resolves the packages that the lock lacks, for this time.
-func (i *inspector) install(ctx context.Context, backend installer) error {
+func (i *inspector) install(ctx context.Context, backend runner.Installer) error {
 	packages, err := plan.Packages(i.target.eval, plan.Uninstalled(i.target.eval, i.target.names), i.lock, backend.Platform())
 	if err != nil || len(packages) == 0 {
 		return err
 	}
-	entries, err := i.resolve(ctx, backend, packages, i.lock, i.then())
+	entries, err := runner.Resolve(ctx, backend, packages, i.lock, i.then(), i.sayTo)
 	if err != nil {
 		return err
 	}
@@ -219,12 +218,12 @@ func (i *inspector) install(ctx context.Context, backend installer) error {
 // then is what becomes of what was resolved.
 func (i *inspector) then() string {
 	if i.options.pin {
-		return keptInLock
+		return runner.KeptInLock
 	}
 	return "for this inspection alone"
 }
 
-func (i *inspector) inspectAll(ctx context.Context, backend backend) error {
+func (i *inspector) inspectAll(ctx context.Context, backend runner.Backend) error {
 	for _, t := range i.plans {
 		s := t.Servers[0]
 		fmt.Fprintf(i.stderr, "inspecting %s\n", s.Name)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/waza-isolate/waza/report/inspection"
+	"github.com/waza-isolate/waza/runner"
 )
 
 // compare holds what a server lists against what is pinned of it.
@@ -13,7 +14,7 @@ func (i *inspector) compare(found *inspection.Server) {
 	if pin == nil || found.Failed != "" {
 		return
 	}
-	found.Pin = &inspection.PinCheck{Lock: lockPath(i.target.eval), Differences: pin.Differences(found.Offer)}
+	found.Pin = &inspection.PinCheck{Lock: runner.LockPath(i.target.eval), Differences: pin.Differences(found.Offer)}
 }
 
 // pin keeps what the servers list, and the packages that they were installed from, where
@@ -22,7 +23,7 @@ func (i *inspector) pin() error {
 	if !i.options.pin {
 		return nil
 	}
-	lock, err := readLock(i.target.eval) // another may have written it meanwhile
+	lock, err := runner.ReadLock(i.target.eval) // another may have written it meanwhile
 	if err != nil {
 		return err
 	}
@@ -47,11 +48,11 @@ func (i *inspector) pin() error {
 	if len(errs) > 0 {
 		return errors.Join(errs...)
 	}
-	if err := writeLock(i.target.eval, lock); err != nil {
+	if err := runner.WriteLock(i.target.eval, lock); err != nil {
 		return err
 	}
 	for _, found := range i.report.Servers {
-		fmt.Fprintf(i.stderr, "pinned %s in %s\n", found.Name, lockPath(i.target.eval))
+		fmt.Fprintf(i.stderr, "pinned %s in %s\n", found.Name, runner.LockPath(i.target.eval))
 	}
 	return nil
 }

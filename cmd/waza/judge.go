@@ -96,16 +96,3 @@ func unnamed(j evidence.Judge, url, keyEnv string) (flags string) {
 	}
 	return strings.TrimSpace(flags)
 }
-
-// checkJudges has a client for every judge before any trial runs.
-func (j *job) checkJudges() error {
-	for _, t := range j.trials {
-		if t.Judge == nil {
-			continue
-		}
-		if _, err := j.judges.connect(*t.Judge); err != nil {
-			return err
-		}
-	}
-	return nil
-}

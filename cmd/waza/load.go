@@ -3,13 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/waza-isolate/waza/eval"
-	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/internal/wholefile"
@@ -63,39 +59,6 @@ func (s *state) overlayFrom(path string) (*mcpconfig.ClientFile, error) {
 		fmt.Fprintf(s.stderr, "%s:%d:%d: note: %s\n", text.Inert(overlay.Name), n.Position.Line, n.Position.Column, text.Inert(n.Text))
 	}
 	return overlay, nil
-}
-
-// load reads an eval, and what of its tasks pick leaves.
-func (s *state) load(o runOptions, path string, overlay *mcpconfig.ClientFile, pick func([]eval.ResolvedTask) ([]eval.ResolvedTask, error)) (*job, error) {
-	e, tasks, err := eval.Load(path, eval.Options{
-		ContextDir: o.contextDir, Overlay: overlay, CheckScript: checkScript, CheckModelScript: checkModelScript, Local: !o.isolate,
-		Executor: o.variant.executor, Model: o.variant.model, JudgeModel: o.judgeModel, Start: o.start, StrictKeys: o.strictKeys, NoSkills: o.noSkills, UpdateSnapshots: o.updateSnapshots,
-	})
-	if err != nil {
-		return nil, &exitError{exitUsage, err}
-	}
-	s.warnOnce(e.Warnings)
-	if tasks, err = pick(tasks); err != nil {
-		return nil, err
-	}
-	if o.skipGraders {
-		for i := range tasks {
-			tasks[i].Graders, tasks[i].Checkpoints, tasks[i].Attack = nil, nil, nil
-		}
-	}
-	j := &job{state: s, options: o, eval: e, overlay: overlay, tasks: tasks, secrets: &redact.Set{}, clock: evidence.StartClock(time.Now())}
-	j.judges = newJudges(s, j.secrets)
-	if overlay != nil {
-		for _, secret := range overlay.Secrets {
-			j.secrets.Add(secret)
-		}
-	}
-	if o.isolate {
-		if j.lock, err = readLock(e); err != nil {
-			return nil, err
-		}
-	}
-	return j, nil
 }
 
 // warnOnce says what of files has no effect, each once however often they are read.

@@ -12,6 +12,7 @@ import (
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/plan"
 )
 
@@ -54,7 +55,7 @@ func (s lockCommand) command() *cli.Command {
 func (s lockCommand) lock(ctx context.Context, e *eval.Eval, tasks []eval.ResolvedTask, update bool) (err error) {
 	old := &images.Lock{}
 	if !update {
-		if old, err = readLock(e); err != nil {
+		if old, err = runner.ReadLock(e); err != nil {
 			return err
 		}
 	}
@@ -62,7 +63,7 @@ func (s lockCommand) lock(ctx context.Context, e *eval.Eval, tasks []eval.Resolv
 	defer stop()
 	lock, err := s.locked(ctx, e, tasks, old)
 	if err == nil && lock.Len()+old.Len() > 0 {
-		err = writeLock(e, lock)
+		err = runner.WriteLock(e, lock)
 	}
 	if err != nil {
 		return infra(err)
@@ -71,14 +72,14 @@ func (s lockCommand) lock(ctx context.Context, e *eval.Eval, tasks []eval.Resolv
 		fmt.Fprintln(s.stdout, "no task needs a package")
 		return nil
 	}
-	fmt.Fprintf(s.stdout, "%s holds %d package(s)\n", lockPath(e), lock.Len())
+	fmt.Fprintf(s.stdout, "%s holds %d package(s)\n", runner.LockPath(e), lock.Len())
 	return nil
 }
 
 // locked is old with what it lacks, and without what no task needs. An engine is
 // asked for only where something is missing.
 func (s lockCommand) locked(ctx context.Context, e *eval.Eval, tasks []eval.ResolvedTask, old *images.Lock) (*images.Lock, error) {
-	packages, err := plan.Packages(e, tasks, old, likelyPlatform())
+	packages, err := plan.Packages(e, tasks, old, runner.LikelyPlatform())
 	if err != nil {
 		return nil, usage("%w", err)
 	}
@@ -99,7 +100,7 @@ func (s lockCommand) locked(ctx context.Context, e *eval.Eval, tasks []eval.Reso
 func (s lockCommand) resolveAll(ctx context.Context, e *eval.Eval, tasks []eval.ResolvedTask, lock *images.Lock) (_ *images.Lock, err error) {
 	secrets := &redact.Set{}
 	backend, err := containers.Open(ctx, containers.Options{
-		Run: newRunID(e.Name), Network: buildNetwork(s.lookup, secrets), Redact: secrets.String,
+		Run: runner.NewID(e.Name), Network: buildNetwork(s.lookup, secrets), Redact: secrets.String,
 	})
 	if err != nil {
 		return nil, err
@@ -109,6 +110,6 @@ func (s lockCommand) resolveAll(ctx context.Context, e *eval.Eval, tasks []eval.
 	if err != nil {
 		return nil, err
 	}
-	entries, err := s.resolve(ctx, backend, packages, lock, keptInLock)
+	entries, err := runner.Resolve(ctx, backend, packages, lock, runner.KeptInLock, s.sayTo)
 	return lock.Fill(entries), err
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/images"
 )
@@ -40,23 +39,5 @@ func TestBuildNetwork(t *testing.T) {
 		if got := secrets.String("it says " + secret); strings.Contains(got, secret) {
 			t.Errorf("not redacted: %s", got)
 		}
-	}
-}
-
-func TestLockThatCannotBeWritten(t *testing.T) {
-	e := &eval.Eval{Path: filepath.Join(t.TempDir(), "gone", "eval.yaml")}
-	err := writeLock(e, &images.Lock{})
-	if err == nil || !strings.Contains(err.Error(), "waza.lock cannot be written, so the next run could install something else") {
-		t.Error(err)
-	}
-	if lock, err := readLock(e); err != nil || lock.Len() != 0 {
-		t.Errorf("a lock that is not there: %v, %v", lock, err)
-	}
-	e = &eval.Eval{Path: filepath.Join(t.TempDir(), "eval.yaml")}
-	if err := os.Mkdir(lockPath(e), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := readLock(e); err == nil || !strings.Contains(err.Error(), "waza.lock: is a directory") {
-		t.Error(err)
 	}
 }

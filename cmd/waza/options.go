@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -24,60 +23,43 @@ func contextDirFlag() cli.Flag {
 
 // runOptions is the command line of waza run.
 type runOptions struct {
-	trials, workers int
-	infraRetries    int
-	timeout         time.Duration
-	output, runDir  string
-	contextDir      string
-	variant         variant
-	pull, pins      string
-	isolate         bool
-	allowWeak       []string
-	keep            bool
-	loudness        loudness
-	noAttacks       bool
-	noSkills        bool
-	strictKeys      bool
-	hostHooks       bool
-	dryRun          bool
-	parallel        bool
-	judgeModel      string
-	skipGraders     bool
-	updateSnapshots bool
-	apart           string // what tells files of this run apart from those of others of the command
-	exports         exports
-	start           string // where the run was begun, which paths of evals may be relative to; empty for here
-	baseline        bool   // run without skills, for one that is compared with it
-	format          format
+	runner.Request
+	output, runDir string
+	keep           bool
+	loudness       loudness
+	apart          string // what tells files of this run apart from those of others of the command
+	exports        exports
+	format         format
 }
 
 func readOptions(c *cli.Context) (runOptions, error) {
-	o := runOptions{
-		trials: c.Int("trials"), infraRetries: c.Int("infra-retries"), timeout: c.Generic("timeout").(*duration).Duration,
-		isolate: c.Bool("isolate"), pull: c.String("pull"), pins: c.String("pins"),
-		contextDir: c.String("context-dir"), runDir: c.String("run-dir"), keep: c.Bool("keep"),
-		allowWeak: c.StringSlice("allow-weak"), noAttacks: c.Bool("no-attacks"), noSkills: c.Bool("no-skills"), strictKeys: c.Bool("strict-keys"), dryRun: c.Bool("dry-run"),
-		judgeModel: c.String("judge-model"), skipGraders: c.Bool("skip-graders"), updateSnapshots: c.Bool("update-snapshots"),
-	}
+	o := runOptions{runDir: c.String("run-dir"), keep: c.Bool("keep"), Request: runner.Request{
+		Choices: runner.Choices{
+			Isolated: c.Bool("isolate"), Trials: c.Int("trials"), Retries: c.Int("infra-retries"), Timeout: c.Generic("timeout").(*duration).Duration,
+			Pull: c.String("pull"), Pins: c.String("pins"), ContextDir: c.String("context-dir"),
+			NoAttacks: c.Bool("no-attacks"), NoSkills: c.Bool("no-skills"), JudgeModel: c.String("judge-model"), SkipGraders: c.Bool("skip-graders"),
+		},
+		AllowWeak: c.StringSlice("allow-weak"), StrictKeys: c.Bool("strict-keys"), UpdateSnapshots: c.Bool("update-snapshots"), Keyless: c.Bool("dry-run"),
+	}}
 	if err := errors.Join(inRange(c, "trials", maxTrials), o.readHarmless(c)); err != nil {
 		return o, err
 	}
-	if o.infraRetries < 0 || o.infraRetries > runner.MaxInfraRetries {
+	if o.Retries < 0 || o.Retries > runner.MaxInfraRetries {
 		return o, usage("--infra-retries must be from 0 to %d", runner.MaxInfraRetries)
 	}
-	if c.IsSet("timeout") && o.timeout <= 0 {
+	if c.IsSet("timeout") && o.Timeout <= 0 {
 		return o, usage("--timeout must be more than 0, such as 90s")
 	}
 	switch {
-	case o.updateSnapshots && o.skipGraders:
+	case o.UpdateSnapshots && o.SkipGraders:
 		return o, usage("--update-snapshots writes what graders compare with, and --skip-graders leaves them out; give one of them")
-	case c.IsSet("pull") && !slices.Contains(mcpconfig.PullPolicies(), o.pull):
+	case c.IsSet("pull") && !slices.Contains(mcpconfig.PullPolicies(), o.Pull):
 		return o, usage("--pull must be missing, always or never")
-	case c.IsSet("pins") && !slices.Contains(plan.PinModes(), o.pins):
+	case c.IsSet("pins") && !slices.Contains(plan.PinModes(), o.Pins):
 		return o, usage("--pins must be warn, fail or off")
-	case c.IsSet("pins") && !o.isolate:
+	case c.IsSet("pins") && !o.Isolated:
 		return o, usage("--pins is about waza.lock, which is read with --isolate alone: it needs --isolate")
-	case c.IsSet("pull") && !o.isolate:
+	case c.IsSet("pull") && !o.Isolated:
 		return o, usage("--pull is about container images: it needs --isolate")
 	}
 	return o, checkAllowWeak(o)
@@ -85,7 +67,7 @@ func readOptions(c *cli.Context) (runOptions, error) {
 
 // readHarmless reads what changes no trial's outcome.
 func (o *runOptions) readHarmless(c *cli.Context) (err error) {
-	o.workers, o.output, o.parallel, o.hostHooks = c.Int("workers"), c.String("output"), c.Bool("parallel"), c.Bool("allow-host-hooks")
+	o.Workers, o.output, o.Parallel, o.HostHooks = c.Int("workers"), c.String("output"), c.Bool("parallel"), c.Bool("allow-host-hooks")
 	if o.exports, err = readExports(c, o.output); err != nil {
 		return err
 	}

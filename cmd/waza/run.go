@@ -1,13 +1,9 @@
 package main
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"regexp"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -17,9 +13,8 @@ import (
 )
 
 const (
-	defaultWorkers = 4
-	maxTrials      = 10000 // as in an eval
-	maxWorkers     = 256
+	maxTrials  = 10000 // as in an eval
+	maxWorkers = 256
 )
 
 // runCommand is waza run.
@@ -112,7 +107,7 @@ func (s runCommand) runOne(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if !j.options.noSkills && (c.Bool("baseline") || j.eval.Baseline) {
+	if !j.options.NoSkills && (c.Bool("baseline") || j.Eval.Baseline) {
 		if c.Bool("update-snapshots") {
 			return usage("--update-snapshots takes snapshots of one run, and a baseline makes it two; leave out one of them")
 		}
@@ -121,34 +116,34 @@ func (s runCommand) runOne(c *cli.Context) error {
 	if c.Bool("dry-run") {
 		return j.dryRun()
 	}
-	return j.run(c.Context)
+	return j.runNew(c.Context)
 }
 
-// newJob reads the command line and the eval, and plans every trial. What is
-// wrong with them is a usage error.
-func (s *state) newJob(c *cli.Context, v variant) (*job, error) {
+// newJob reads the command line and the eval, and plans every trial. What is wrong with
+// them is a usage error.
+func (s *state) newJob(c *cli.Context, v variant, change ...func(*runOptions)) (*job, error) {
 	o, err := readOptions(c)
 	if err != nil {
 		return nil, err
 	}
-	o.variant, o.apart = v, s.apart
+	o.Eval, o.Name, o.Executor, o.Model, o.apart = s.target, v.slug(), v.executor, v.model, s.apart
 	o.output = apart(o.output, s.apart)
-	overlay, err := s.readOverlay(c)
-	if err != nil {
+	if o.Overlay, err = s.readOverlay(c); err != nil {
 		return nil, err
 	}
-	j, err := s.load(o, s.target, overlay, func(tasks []eval.ResolvedTask) ([]eval.ResolvedTask, error) {
+	o.Select = func(tasks []eval.ResolvedTask) ([]eval.ResolvedTask, error) {
 		return choose(tasks, c.StringSlice("task"), c.StringSlice("tags"))
-	})
-	if err != nil {
-		return nil, err
 	}
-	j.runID = newRunID(v.slug() + " " + j.eval.Name)
-	if err := j.plan(likelyPlatform()); err != nil {
-		return nil, err
+	for _, change := range change {
+		change(&o)
 	}
-	if o.keep && len(j.trials) != 1 {
-		return nil, usage("--keep keeps one sandbox and this would run %d trials; choose one with --task and --trials 1", len(j.trials))
+	j := &job{state: s, options: o}
+	j.options.Host = s.host(o, &j.progress)
+	if j.Job, err = runner.Load(j.options.Request); err != nil {
+		return nil, infra(err)
+	}
+	if o.keep && len(j.Trials) != 1 {
+		return nil, usage("--keep keeps one sandbox and this would run %d trials; choose one with --task and --trials 1", len(j.Trials))
 	}
 	return j, nil
 }
@@ -158,15 +153,4 @@ func checkScript(steps json.RawMessage) error {
 	return err
 }
 
-var (
-	unsafe       = regexp.MustCompile(`[^a-z0-9]+`)
-	unsafeInFile = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
-)
-
-// newRunID names a run by time and eval, and so that no two are alike.
-func newRunID(name string) string {
-	var random [3]byte
-	_, _ = rand.Read(random[:])
-	safe := strings.Trim(unsafe.ReplaceAllString(strings.ToLower(name), "-"), "-")
-	return time.Now().UTC().Format("20060102-150405") + "-" + safe[:min(len(safe), 40)] + "-" + hex.EncodeToString(random[:])
-}
+var unsafeInFile = regexp.MustCompile(`[^A-Za-z0-9._-]+`)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -56,42 +55,6 @@ func TestChoose(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-func TestWorkers(t *testing.T) {
-	tests := []struct {
-		option int
-		config eval.Config
-		want   int
-	}{
-		{0, eval.Config{}, 1},
-		{0, eval.Config{Workers: 8}, 1},
-		{0, eval.Config{Parallel: true}, defaultWorkers},
-		{0, eval.Config{Parallel: true, Workers: 2}, 2},
-		{0, eval.Config{Parallel: true, MaxWorkers: 3}, 3},
-		{5, eval.Config{}, 5},
-		{5, eval.Config{Parallel: true, Workers: 2}, 5},
-	}
-	for _, test := range tests {
-		j := &job{options: runOptions{workers: test.option}, eval: &eval.Eval{Config: test.config}}
-		if got := j.workers(); got != test.want {
-			t.Errorf("--workers %d with %+v: %d, want %d", test.option, test.config, got, test.want)
-		}
-	}
-}
-
-func TestRunIDs(t *testing.T) {
-	valid := regexp.MustCompile(`^[a-z0-9][a-z0-9-]*[a-z0-9]$`) // what the engine takes in names, and DNS in labels
-	seen := map[string]bool{}
-	for _, name := range []string{"inventory", "Ünïcode & Blanks / ..", "", "---", strings.Repeat("x", 300), "a\n${b}"} {
-		for range 20 {
-			id := newRunID(name)
-			if !valid.MatchString(id) || len(id) > 63 || seen[id] {
-				t.Errorf("id of %q: %q, seen before: %t", name, id, seen[id])
-			}
-			seen[id] = true
-		}
 	}
 }
 

@@ -38,7 +38,7 @@ func (s runCommand) runEach(c *cli.Context, variants []variant) error {
 			return err
 		}
 		var without *job
-		if !j.options.noSkills && (c.Bool("baseline") || j.eval.Baseline) && j.hasSkills() {
+		if !j.options.NoSkills && (c.Bool("baseline") || j.Eval.Baseline) && j.hasSkills() {
 			if without, err = j.withoutSkills(c); err != nil {
 				return err
 			}
@@ -80,7 +80,7 @@ func (r *series) chooseDirs() error {
 	}
 	for i, j := range r.jobs {
 		if above != "" {
-			j.options.runDir = filepath.Join(above, fmt.Sprintf("%d-%s", i+1, j.options.variant.slug()))
+			j.options.runDir = filepath.Join(above, fmt.Sprintf("%d-%s", i+1, j.options.Name))
 		}
 		choose := j.chooseRunDir
 		if without := r.bases[i]; without != nil {
@@ -126,8 +126,8 @@ func (r *series) run(ctx context.Context) error {
 
 // one is the run of a job, and its exit code.
 func (r *series) one(ctx context.Context, i int, j *job) (results.Entry, int) {
-	config := j.eval.Config
-	entry := results.Entry{Outline: results.Outline{EvalName: j.eval.Name, Agent: config.Executor, Model: config.Model, Isolated: j.options.isolate}}
+	config := j.Eval.Config
+	entry := results.Entry{Outline: results.Outline{EvalName: j.Eval.Name, Agent: config.Executor, Model: config.Model, Isolated: j.options.Isolated}}
 	if ctx.Err() != nil {
 		entry.Error = "interrupted before it began"
 		return entry, exitInfra
@@ -135,7 +135,7 @@ func (r *series) one(ctx context.Context, i int, j *job) (results.Entry, int) {
 	fmt.Fprintf(r.stderr, "run %d of %d: %s\n", i+1, len(r.jobs), strings.TrimSpace(config.Executor+" "+config.Model))
 	code := exitOK
 	var exit *exitError
-	run := j.runIn
+	run := j.run
 	if without := r.bases[i]; without != nil {
 		run = func(ctx context.Context, dir string) error { return j.runAfter(ctx, without, dir) }
 	}
@@ -172,7 +172,4 @@ func worse(a, b int) int {
 }
 
 // slug is v as the name of a directory.
-func (v variant) slug() string {
-	name := strings.Trim(unsafe.ReplaceAllString(strings.ToLower(v.executor+"-"+v.model), "-"), "-")
-	return name[:min(len(name), 48)]
-}
+func (v variant) slug() string { return runner.Slug(v.executor+"-"+v.model, 48) }

@@ -54,9 +54,3 @@ func interruptible(ctx context.Context, stderr io.Writer) (context.Context, func
 		cancel(nil)
 	}
 }
-
-// entrances is what a sandbox of containers tells a person who wants to enter.
-type entrances interface{ Containers() map[string]string }
-
-// directory is what a sandbox of processes tells.
-type directory interface{ Directory() string }

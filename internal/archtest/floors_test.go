@@ -48,12 +48,13 @@ var floors = [][]string{
 	{"model/gateway", "runner/gitrepo", "schemas/generate"},
 	{"runner/plan"},
 	{"runner/trial"},
+	{"sandbox/selftest"},
 	// Runs, and the backends of their sandboxes, which know plans and not runs.
 	{"containers", "runner", "sandbox/local"},
 	{"runner/progress"},
-	// What is attached to runs: the dashboard, progress on a terminal, the certificate.
+	// What is attached to runs: the dashboard, progress on a terminal.
 	{
-		"internal/liveview", "internal/runtest", "sandbox/sandboxtest", "sandbox/selftest",
+		"internal/liveview", "internal/runtest", "sandbox/sandboxtest",
 		"serve", "attacks/hostile",
 	},
 	// Programs.
@@ -125,7 +126,6 @@ var deletable = map[string]map[string]string{
 	"report/markdown":   {},
 	"report/terminal":   {"internal/liveview": "paints outcomes alike"},
 	"sandbox/local":     {},
-	"sandbox/selftest":  {"attacks": "attacks what it probes"},
 	"serve":             {},
 }
 

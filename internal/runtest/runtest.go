@@ -43,8 +43,8 @@ func Dir(t testing.TB) string {
 // New begins a run in dir, of tasks that a call of [Run.Trial] names.
 func New(t testing.TB, dir, eval string) *Run {
 	return &Run{Dir: dir, t: t, Record: runner.Record{
-		ID: "20260102-030405-made-" + eval, Waza: "test", Started: time.Now().UTC(), Isolated: true, Network: "bridge",
-		Workers: 1, Eval: runner.EvalRecord{Path: "eval.yaml", Name: eval, Executor: "script", TimeoutSeconds: 60},
+		ID: "20260102-030405-made-" + eval, Waza: "test", Started: time.Now().UTC(), Network: "bridge",
+		Choices: runner.Choices{Isolated: true, Workers: 1}, Eval: runner.EvalRecord{Path: "eval.yaml", Name: eval, Executor: "script", TimeoutSeconds: 60},
 	}}
 }
 

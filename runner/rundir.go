@@ -1,13 +1,10 @@
-package main
+package runner
 
 import (
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/sandbox"
 )
 
 // runDir is a run directory that this process has just made and holds.
@@ -27,10 +24,10 @@ func makeRunDir(path string) (*runDir, error) {
 	}
 	err := os.MkdirAll(path, 0o755)
 	if err == nil {
-		d.held, err = runner.Hold(path)
+		d.held, err = Hold(path)
 	}
 	if err != nil {
-		return nil, alive(errors.Join(err, d.removeMade()))
+		return nil, errors.Join(err, d.removeMade())
 	}
 	return d, nil
 }
@@ -38,7 +35,7 @@ func makeRunDir(path string) (*runDir, error) {
 // abandon removes the directory of a run that began no trial. What somebody else
 // put there stays.
 func (d *runDir) abandon() error {
-	err := os.Remove(filepath.Join(d.path, runner.RunFile))
+	err := os.Remove(filepath.Join(d.path, RunFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
@@ -52,12 +49,4 @@ func (d *runDir) removeMade() error {
 		}
 	}
 	return nil
-}
-
-// alive is err, as a usage error where it says that a run is at work.
-func alive(err error) error {
-	if errors.Is(err, sandbox.ErrAlive) {
-		return usage("%w", err)
-	}
-	return infra(err)
 }

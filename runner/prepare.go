@@ -1,0 +1,94 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/images"
+	"github.com/waza-isolate/waza/internal/wholefile"
+	"github.com/waza-isolate/waza/sandbox/selftest"
+)
+
+// ErrWeak is in the error of a run that was not begun since an attack gets out of its
+// sandboxes.
+var ErrWeak = errors.New("the sandbox does not hold")
+
+// Certify returns the certificate of sandboxes of a kind. Where something gets out that is
+// not among allowed it fails with [ErrWeak], and names the attacks.
+func Certify(ctx context.Context, b selftest.Backend, run string, kind evidence.SandboxKind, cache selftest.Cache, allowed []string, say func(string)) (*evidence.Certificate, error) {
+	c, holes, err := selftest.Obtain(ctx, b, run, kind, cache, allowed, say)
+	if err != nil {
+		return nil, err
+	}
+	if len(holes) == 0 {
+		return &c, nil
+	}
+	var names strings.Builder
+	for _, a := range c.With(evidence.AttackGotOut) {
+		if !a.Allowed {
+			names.WriteString(" --allow-weak " + a.Name)
+		}
+	}
+	return &c, fmt.Errorf("%w, so nothing was run:\n%s\nto run all the same:%s", ErrWeak, strings.Join(holes, "\n"), names.String())
+}
+
+// LikelyPlatform is what an engine on this machine runs, as long as none was asked.
+func LikelyPlatform() string { return "linux/" + runtime.GOARCH }
+
+// KeptInLock says, in [Resolve], that what was resolved goes into the lock.
+const KeptInLock = "kept in " + images.LockName
+
+// LockPath is where the lock of an eval is: beside it.
+func LockPath(e *eval.Eval) string { return filepath.Join(e.Dir(), images.LockName) }
+
+// ReadLock reads the lock of an eval. One that is missing is empty; one that is wrong is a
+// [Mistake].
+func ReadLock(e *eval.Eval) (*images.Lock, error) {
+	path := LockPath(e)
+	data, err := wholefile.Read(path, images.MaxLockBytes)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return &images.Lock{}, nil
+	case err != nil:
+		return nil, mistake("the lock: %w", err)
+	}
+	lock, err := images.ParseLock(data)
+	if err != nil {
+		return nil, mistake("%s %w; correct it, or remove it and run: waza lock %s", path, err, e.Path)
+	}
+	return lock, nil
+}
+
+// WriteLock writes the lock of an eval.
+func WriteLock(e *eval.Eval, lock *images.Lock) error {
+	if err := evidence.WriteFile(LockPath(e), lock.Bytes()); err != nil {
+		return fmt.Errorf("%s cannot be written, so the next run could install something else: %w", LockPath(e), err)
+	}
+	return nil
+}
+
+// Resolve asks the registry for those packages that have no version yet. What becomes of
+// each is said in the words of then.
+func Resolve(ctx context.Context, backend Installer, packages []images.Image, lock *images.Lock, then string, say func(string)) ([]images.Entry, error) {
+	var entries []images.Entry
+	for _, p := range packages {
+		if p.Entry != nil {
+			continue
+		}
+		say(fmt.Sprintf("resolving %s", p))
+		entry, err := backend.Resolve(ctx, p, lock)
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, entry)
+		say(fmt.Sprintf("resolved %s to %s, %s", p, entry.Version, then))
+	}
+	return entries, nil
+}

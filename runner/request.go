@@ -1,0 +1,157 @@
+package runner
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/images"
+	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/runner/trial"
+	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/selftest"
+)
+
+// Choices are what a command line says of a run and an eval does not. They are part of
+// run.json, so that --resume goes on as the run was begun.
+type Choices struct {
+	Isolated    bool          `json:"isolated"`
+	Workers     int           `json:"workers"`         // 0 for the eval's
+	Trials      int           `json:"trials_per_task"` // 0 for the eval's
+	Timeout     time.Duration `json:"timeout_ns,omitempty"`
+	Executor    string        `json:"executor,omitempty"`    // in place of the eval's
+	Model       string        `json:"model,omitempty"`       // likewise
+	JudgeModel  string        `json:"judge_model,omitempty"` // likewise
+	SkipGraders bool          `json:"skip_graders,omitempty"`
+	NoAttacks   bool          `json:"no_attacks,omitempty"` // leave out what attacks inject
+	NoSkills    bool          `json:"no_skills,omitempty"`  // leave out skills
+	Baseline    bool          `json:"baseline,omitempty"`   // the same, to compare a run with skills to
+	Retries     int           `json:"infra_retries"`        // times that a trial which infrastructure failed is run again
+	ContextDir  string        `json:"context_dir,omitempty"`
+	Pull        string        `json:"pull,omitempty"`
+	Pins        string        `json:"pins,omitempty"`
+}
+
+// Request asks for a run.
+type Request struct {
+	Choices
+	Eval string // path of the eval
+	// ID is that of a run that is resumed; empty for a new one, of Name and the eval's name.
+	ID, Name string
+	// Overlay is laid over the eval's servers; nil for none.
+	Overlay *mcpconfig.ClientFile
+	// Select returns the tasks to run; nil for all.
+	Select func([]eval.ResolvedTask) ([]eval.ResolvedTask, error)
+	// Start is the directory that paths of evals may be relative to; empty for the current one.
+	Start string
+	// AllowWeak names attacks that may get out of the sandbox.
+	AllowWeak []string
+
+	Parallel        bool // run trials at once although the eval does not say so
+	StrictKeys      bool // refuse keys that nothing knows
+	HostHooks       bool // let hooks run on this machine
+	UpdateSnapshots bool // write what trials leave over the eval's snapshots
+	Keyless         bool // plan without the keys of models
+
+	Host
+}
+
+// Host is what a run needs of the program that it is part of.
+type Host struct {
+	Waza         string                      // version of waza
+	Build        func() string               // tells builds of the same version apart
+	Lookup       func(string) (string, bool) // finds variables of the environment
+	Secrets      *redact.Set                 // what nothing that is written may hold
+	Certificates selftest.Cache
+
+	// CheckScript, CheckModelScript and ModelScript read scripts of agents and models.
+	CheckScript      func(json.RawMessage) error
+	CheckModelScript func(file string, data []byte) error
+	ModelScript      func(file string, data []byte) (plan.ModelScript, error)
+
+	// Open opens the backend of a run.
+	Open func(context.Context, *Job) (Backend, error)
+	// Connect finds the judge that a trial's graders ask.
+	Connect func(evidence.Judge) (trial.Judge, error)
+
+	Say    func(string)              // is told of what takes a while
+	Warn   func(error)               // is told of what failed and harms no trial
+	Notice func([]*strictyaml.Error) // is told what of the eval's files has no effect
+	// Watch is told how many trials are about to run, and how many at once. Its results are
+	// told what becomes of them, and when they have all ended.
+	Watch func(ctx context.Context, trials, workers int) (update func(Update), end func())
+	// ServerLog gets a server's stderr as it comes; nil for none.
+	ServerLog func(t *plan.Trial, server string) io.Writer
+	// Hold is called with a trial's sandbox once its evidence is complete, and keeps it until
+	// it returns; nil for none.
+	Hold func(context.Context, *plan.Trial, sandbox.Sandbox)
+}
+
+// Backend is what trials of a run run on: containers, or processes of this machine.
+type Backend interface {
+	trial.Backend
+	// Prepare has everything there that trials need, or says what is missing.
+	Prepare(ctx context.Context, trials []*plan.Trial, say func(string)) error
+	// Describe and Images are for run.json.
+	Describe() map[string]string
+	Images() evidence.ImageRecords
+	Close(ctx context.Context) error
+}
+
+// Installer is a [Backend] that installs packages into images of their own.
+type Installer interface {
+	// Platform is such as linux/amd64.
+	Platform() string
+	// Resolve asks the registry which version a package is today, and all that it needs.
+	Resolve(ctx context.Context, i images.Image, lock *images.Lock) (images.Entry, error)
+}
+
+// Mistake is an error that whoever asked for a run can mend: in the command line, in a
+// file, or in the environment. Nothing was run.
+type Mistake struct{ error }
+
+// Unwrap returns the error.
+func (m Mistake) Unwrap() error { return m.error }
+
+func mistake(format string, args ...any) error { return Mistake{fmt.Errorf(format, args...)} }
+
+// defaultWorkers is how many trials run at once where they may and nothing says how many.
+const defaultWorkers = 4
+
+// workers is how many trials of e run at once.
+func (q *Request) workers(c eval.Config) int {
+	switch {
+	case q.Workers > 0:
+		return q.Workers
+	case !c.Parallel && !q.Parallel:
+		return 1
+	}
+	return cmp.Or(c.Workers, c.MaxWorkers, defaultWorkers)
+}
+
+var unsafe = regexp.MustCompile(`[^a-z0-9]+`)
+
+// Slug is a name in lower-case letters, digits and dashes, at most so many.
+func Slug(name string, most int) string {
+	slug := strings.Trim(unsafe.ReplaceAllString(strings.ToLower(name), "-"), "-")
+	return slug[:min(len(slug), most)]
+}
+
+// NewID returns an id of a run, by time and name, that no other run has.
+func NewID(name string) string {
+	var random [3]byte
+	_, _ = rand.Read(random[:])
+	return time.Now().UTC().Format("20060102-150405") + "-" + Slug(name, 40) + "-" + hex.EncodeToString(random[:])
+}

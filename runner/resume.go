@@ -1,0 +1,200 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/runner/trial"
+)
+
+// Resumption asks for a run to be completed.
+type Resumption struct {
+	Dir      string // the run directory
+	Eval     string // where the eval is now; empty for where it was
+	Workers  int    // 0 for as many as before
+	Parallel bool
+	// Isolated says whether the command line asks for isolation; nil where it does not say.
+	Isolated  *bool
+	HostHooks bool
+	// Consulting asks judges that the record names.
+	Consulting trial.Consulting
+	// ReadOverlay reads the file that was laid over the eval's servers.
+	ReadOverlay func(path string) (*mcpconfig.ClientFile, error)
+	// Sweep removes what a dead run left on its engine or among processes.
+	Sweep func(ctx context.Context, id string, isolated bool) error
+
+	Host
+}
+
+// Resume completes a run that ended early, as it was begun: what had finished is kept. The
+// job is nil where no trial was left to run, or where it could not be planned.
+func Resume(ctx context.Context, r Resumption) (*Job, Outcome, error) {
+	if _, err := ReadRecord(r.Dir); err != nil {
+		return nil, Outcome{}, mistake("--resume: %w", err)
+	}
+	held, err := Hold(r.Dir)
+	if err != nil {
+		return nil, Outcome{}, err
+	}
+	defer func() { _ = held.Close() }()
+	record, err := ReadRecord(r.Dir) // as it is now that nobody else writes to it
+	if err != nil {
+		return nil, Outcome{}, mistake("--resume: %w", err)
+	}
+	if r.Isolated != nil && *r.Isolated != record.Isolated {
+		return nil, Outcome{}, mistake("--isolate cannot be changed with --resume: a run goes on as it was begun")
+	}
+	left, err := Recover(ctx, r.Dir, record, r.Consulting)
+	if err != nil {
+		return nil, Outcome{}, err
+	}
+	if left.Complete {
+		r.Say(r.Dir + " is complete: no trial is left to run")
+		out, err := r.conclude(ctx, record, left)
+		return nil, out, err
+	}
+	j, err := r.load(record)
+	if err != nil {
+		return nil, Outcome{}, err
+	}
+	j.left = &left
+	for _, damaged := range left.Damaged {
+		r.Warn(fmt.Errorf("%s; it is run again, and what was there is kept in %s", damaged, evidence.InterruptedDir))
+	}
+	if err := errors.Join(j.checkDisk(r.Dir), j.readSecrets(ctx)); err != nil {
+		return nil, Outcome{}, err
+	}
+	out, err := j.carryOut(ctx, r.Dir, record)
+	return j, out, err
+}
+
+// load plans the run anew, and refuses where that does not come to what was begun.
+func (r Resumption) load(record Record) (*Job, error) {
+	if build := r.Build(); record.Waza != r.Waza || record.Build != build {
+		return nil, mistake("the run was begun by waza %s (build %s) and this is waza %s (build %s): resume it with that one, or begin a new run",
+			record.Waza, record.Build, r.Waza, build)
+	}
+	q := Request{
+		Choices: record.Choices, Eval: r.Eval, Start: record.Directory, AllowWeak: record.Weak(),
+		Parallel: r.Parallel, HostHooks: r.HostHooks, Host: r.Host,
+	}
+	if q.Eval == "" {
+		q.Eval = fromDirectory(record, record.Eval.Path)
+	}
+	if err := record.CheckInputs(q.Eval); err != nil {
+		return nil, mistake("%w: begin a new run", err)
+	}
+	if q.ContextDir != "" {
+		q.ContextDir = fromDirectory(record, q.ContextDir)
+	}
+	if r.Workers > 0 {
+		q.Workers = r.Workers
+	}
+	if record.MCP != nil {
+		var err error
+		if q.Overlay, err = r.ReadOverlay(fromDirectory(record, record.MCP.Path)); err != nil {
+			return nil, err
+		}
+		if record.MCP.SHA256 != "" && q.Overlay.SHA256 != record.MCP.SHA256 {
+			return nil, mistake("%s has changed since the run began: begin a new run", q.Overlay.Name)
+		}
+	}
+	q.Select = func(tasks []eval.ResolvedTask) ([]eval.ResolvedTask, error) { return sameTasks(tasks, record.Tasks) }
+	q.ID = record.ID
+	return Load(q)
+}
+
+// conclude is the end of a run that has no trial left to run. One that was killed before
+// it could say so is swept and sealed.
+func (r Resumption) conclude(ctx context.Context, record Record, left Recovered) (out Outcome, err error) {
+	done := inOrder(record, left.Kept)
+	if record.Ended.IsZero() || record.Interrupted {
+		if err := r.Sweep(ctx, record.ID, record.Isolated); err != nil {
+			return Outcome{}, err
+		}
+		j := &Job{clock: evidence.StartClock(time.Now())}
+		return j.finish(ctx, r.Dir, record, done)
+	}
+	out = Outcome{Dir: r.Dir, Record: record, Trials: done}
+	if out.Results, err = Summarise(r.Dir, record); err != nil {
+		return out, err
+	}
+	err = errors.Join(record.Report(r.Dir, out.Results), record.Reseal(r.Dir))
+	out.Reported = err == nil
+	return out, err
+}
+
+// fromDirectory is a path of the command line that began the run.
+func fromDirectory(record Record, path string) string {
+	if here, err := os.Getwd(); filepath.IsAbs(path) || err == nil && here == record.Directory {
+		return path
+	}
+	return filepath.Join(record.Directory, path)
+}
+
+// sameTasks is the tasks that the run began with.
+func sameTasks(tasks []eval.ResolvedTask, begun []TaskRecord) ([]eval.ResolvedTask, error) {
+	var same []eval.ResolvedTask
+	for _, b := range begun {
+		at := slices.IndexFunc(tasks, func(t eval.ResolvedTask) bool { return t.ID == b.ID })
+		if at < 0 {
+			return nil, mistake("the eval has no task %s any more, which the run began with: begin a new run", b.ID)
+		}
+		same = append(same, tasks[at])
+	}
+	return same, nil
+}
+
+// sameImages refuses other images than the run began with.
+func sameImages(begun, now evidence.ImageRecords) error {
+	for _, ref := range slices.Sorted(maps.Keys(begun)) {
+		if found, ok := now[ref]; ok && found.ID != begun[ref].ID {
+			return mistake("image %s is another than the run began with (%.19s, now %.19s): begin a new run", ref, begun[ref].ID, found.ID)
+		}
+	}
+	return nil
+}
+
+// todo is the trials that are to be run.
+func (j *Job) todo() []*plan.Trial {
+	if j.left == nil {
+		return j.Trials
+	}
+	return slices.DeleteFunc(slices.Clone(j.Trials), func(t *plan.Trial) bool {
+		_, kept := j.left.Kept[t.ID()]
+		return kept
+	})
+}
+
+// withKept is the results of this process's trials and of those before it, in order.
+func (j *Job) withKept(record Record, done []Result) []Result {
+	if j.left == nil {
+		return done
+	}
+	all := maps.Clone(j.left.Kept)
+	for _, result := range done {
+		all[plan.TrialID{Task: result.Trial.Task, Number: result.Trial.Number}] = result
+	}
+	return inOrder(record, all)
+}
+
+func inOrder(record Record, all map[plan.TrialID]Result) (results []Result) {
+	for _, task := range record.Tasks {
+		for number := 1; number <= record.TrialsOf(task); number++ {
+			if result, ok := all[plan.TrialID{Task: task.ID, Number: number}]; ok {
+				results = append(results, result)
+			}
+		}
+	}
+	return results
+}
