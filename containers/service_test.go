@@ -71,7 +71,10 @@ func TestServiceIsReached(t *testing.T) {
 	echo := program(t, "echo")
 	bothNetworks(t, func(t *testing.T, kind string) {
 		b := openRun(t)
-		s, _ := stand(t, b, withService(trialOf(b, kind, debian), debian))
+		one := withService(trialOf(b, kind, debian), debian)
+		one.Servers[0].Pids = 512 // on a machine under load Go starts a thread for each call that it waits for
+		one.Servers[0].Services[0].Pids = 512
+		s, _ := stand(t, b, one)
 		if e := sh(t, s, "s0", "echo > /dev/tcp/db/"+dbPort); e.exit.Code == 0 {
 			t.Error("the service is reached before it is ready")
 		}
