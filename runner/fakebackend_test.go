@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/runner/plan"
@@ -38,6 +39,8 @@ type fakeBackend struct {
 	onTrial func(act string, s *fakeSandbox) error
 	// ready waits for a service; nil does not.
 	ready func(ctx context.Context) error
+	// looks is how long it takes to find out how a container ended.
+	looks time.Duration
 
 	mu        sync.Mutex
 	sandboxes []*fakeSandbox // guarded by mu
@@ -140,7 +143,12 @@ func (s *fakeSandbox) Gone(container string) <-chan struct{} {
 	return gone
 }
 
-func (s *fakeSandbox) Ended(_ context.Context, container string) sandbox.Exit {
+func (s *fakeSandbox) Ended(ctx context.Context, container string) sandbox.Exit {
+	select {
+	case <-time.After(s.backend.looks):
+	case <-ctx.Done():
+		return sandbox.Exit{}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.endings[container]

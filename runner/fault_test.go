@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -82,6 +83,26 @@ func TestWhoseFault(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A server that breaks the rules just before the agent ends is on record all the same.
+func TestBreachBeforeTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := testBackend()
+		b.programs[sandbox.Agent] = program{run: func(p *fakeProcess) int {
+			p.container.lose("stock", sandbox.Exit{Cause: sandbox.ByBreach, Message: "broke the rules"})
+			return 0
+		}}
+		b.looks = time.Second
+		r := runOne(t, b, testTrial(1), options(t))
+		events, err := r.Dir.Events()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(events, func(e evidence.Event) bool { return e.Where == "stock" && e.Message == "broke the rules" }) {
+			t.Errorf("not on record: %+v", events)
+		}
+	})
 }
 
 // What fails before the agent starts has a reason of its own, or that of a container which

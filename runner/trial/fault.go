@@ -107,14 +107,17 @@ type watcher struct {
 }
 
 func (s *stage) watch(ctx context.Context) *watcher {
-	ctx, cancel := context.WithCancel(ctx)
-	w := &watcher{lost: make(chan struct{}), stop: cancel}
+	watching, stop := context.WithCancel(ctx)
+	w := &watcher{lost: make(chan struct{}), stop: stop}
 	for _, m := range s.members() {
+		gone := m.sandbox.Gone(m.container)
 		w.watchers.Go(func() {
 			select {
-			case <-m.sandbox.Gone(m.container):
-			case <-ctx.Done():
-				return
+			case <-gone:
+			case <-watching.Done():
+				if !isClosed(gone) {
+					return
+				}
 			}
 			e := m.sandbox.Ended(ctx, m.container)
 			if ctx.Err() != nil {
@@ -129,7 +132,8 @@ func (s *stage) watch(ctx context.Context) *watcher {
 	return w
 }
 
-// close ends the watch. What is lost by then and not yet told is asked for later.
+// close ends the watch. The end of a container that is gone by then is on record when it
+// returns, however soon the agent ended after it.
 func (w *watcher) close() {
 	w.stop()
 	w.watchers.Wait()

@@ -74,9 +74,6 @@ func (g *Guest) why(err error) error {
 	if closed := g.session.Close(); closed != nil {
 		return errors.Join(err, closed)
 	}
-	if g.guard.err != nil { // nobody reads through it any more
-		return g.guard.err
-	}
 	for range acceptedAhead {
 		if !errors.Is(err, yamux.ErrSessionShutdown) {
 			break

@@ -52,6 +52,7 @@ func inboundLimit() int {
 // limits. yamux itself bounds neither streams nor pings nor frames without payload.
 type guard struct {
 	io.ReadWriteCloser
+	broke func(error) // is told of the first breach before yamux sees it
 
 	header  [muxHeaderSize]byte
 	have    int
@@ -64,9 +65,10 @@ type guard struct {
 	err     error
 }
 
-func newGuard(pipe io.ReadWriteCloser) *guard {
+func newGuard(pipe io.ReadWriteCloser, broke func(error)) *guard {
 	return &guard{
 		ReadWriteCloser: pipe,
+		broke:           broke,
 		inbound:         make(map[uint32]bool),
 		opens:           rate.NewLimiter(inboundRate, inboundBurst),
 		pings:           rate.NewLimiter(pingRate, pingBurst),
@@ -98,6 +100,7 @@ func (g *guard) Read(p []byte) (int, error) {
 		}
 	}
 	if g.err != nil {
+		g.broke(g.err)
 		return good, g.err
 	}
 	return n, err

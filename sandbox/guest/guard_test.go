@@ -37,6 +37,8 @@ type bytePipe struct{ io.Reader }
 func (bytePipe) Write(p []byte) (int, error) { return len(p), nil }
 func (bytePipe) Close() error                { return nil }
 
+func ignore(error) {}
+
 func TestGuard(t *testing.T) {
 	open := func(i int) []byte { return muxHeader(0, muxWindowUpdate, muxSYN, uint32(2*i+2), 0) }
 	tests := map[string]struct {
@@ -66,7 +68,7 @@ func TestGuard(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			for _, pipe := range []io.Reader{bytes.NewReader(test.bytes), iotest.OneByteReader(bytes.NewReader(test.bytes))} {
-				got, err := io.ReadAll(newGuard(bytePipe{pipe}))
+				got, err := io.ReadAll(newGuard(bytePipe{pipe}, ignore))
 				if bad := errors.Is(err, ErrProtocol); bad != test.bad {
 					t.Errorf("got %v", err)
 				}
@@ -84,7 +86,7 @@ func TestGuardPasses100MB(t *testing.T) {
 	for range 400 {
 		frames = append(frames, bytes.NewReader(frame))
 	}
-	n, err := io.Copy(io.Discard, newGuard(bytePipe{io.MultiReader(frames...)}))
+	n, err := io.Copy(io.Discard, newGuard(bytePipe{io.MultiReader(frames...)}, ignore))
 	if want := int64(400 * len(frame)); n != want || err != nil {
 		t.Errorf("%d of %d bytes, %v", n, want, err)
 	}
@@ -94,7 +96,7 @@ func TestGuardPasses100MB(t *testing.T) {
 func TestGuardPassesAnswers(t *testing.T) {
 	const writes = 100_000
 	frames := repeat(writes, func(int) []byte { return muxHeader(0, muxWindowUpdate, 0, 1, maxMuxFrame/2) })
-	g := newGuard(bytePipe{bytes.NewReader(frames)})
+	g := newGuard(bytePipe{bytes.NewReader(frames)}, ignore)
 	for range writes {
 		_, err := g.Write(nil)
 		must(t, err)
@@ -111,7 +113,7 @@ func FuzzGuard(f *testing.F) {
 	f.Add(muxHeader(0, muxPing, muxSYN, 0, 1), uint8(1))
 	f.Add(muxHeader(0, muxData, muxSYN|muxFIN, 2, 0), uint8(12))
 	f.Fuzz(func(t *testing.T, in []byte, chunk uint8) {
-		g := newGuard(bytePipe{bytes.NewReader(in)})
+		g := newGuard(bytePipe{bytes.NewReader(in)}, ignore)
 		var got []byte
 		buf := make([]byte, int(chunk)+1)
 		for {

@@ -18,7 +18,6 @@ import (
 // Guest is the runner's end of the talk with one container's process 1.
 type Guest struct {
 	session *yamux.Session
-	guard   *guard
 	hello   Hello
 
 	mu       sync.Mutex
@@ -26,7 +25,7 @@ type Guest struct {
 	lastID   uint64               // guarded by mu
 	reason   error                // why the session ended; guarded by mu
 	closed   bool                 // by us, before it ended; guarded by mu
-	done     chan struct{}        // closed after the session has ended
+	done     chan struct{}        // closed once there is a reason
 	incoming sync.WaitGroup
 }
 
@@ -34,12 +33,12 @@ type Guest struct {
 // until the guest has said who it is. It owns pipe from then on, also when it
 // fails.
 func Connect(ctx context.Context, pipe io.ReadWriteCloser) (*Guest, error) {
-	guard := newGuard(&whole{ReadWriteCloser: pipe})
-	session, err := yamux.Client(guard, muxConfig(8*time.Second))
+	g := &Guest{accepts: make(map[uint64]*listener), done: make(chan struct{})}
+	session, err := yamux.Client(newGuard(&whole{ReadWriteCloser: pipe}, g.ended), muxConfig(8*time.Second))
 	if err != nil {
 		return nil, errors.Join(err, pipe.Close())
 	}
-	g := &Guest{session: session, guard: guard, accepts: make(map[uint64]*listener), done: make(chan struct{})}
+	g.session = session
 	g.incoming.Go(g.serveIncoming)
 	g.incoming.Go(func() { watchPulse(session, g.giveUp) })
 	if err := g.greet(ctx); err != nil {
@@ -76,7 +75,8 @@ func (g *Guest) greet(ctx context.Context) error {
 // Hello is what the guest said of itself when it was connected.
 func (g *Guest) Hello() Hello { return g.hello }
 
-// Done is closed when the session has ended, and with it the container.
+// Done is closed when the session ends, and with it the container. Where the guest broke a
+// rule, that is before anything else that uses the session fails.
 func (g *Guest) Done() <-chan struct{} { return g.done }
 
 // Err is why the session ended on its own: the guest went away, or broke a rule,

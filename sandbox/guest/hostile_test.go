@@ -49,6 +49,29 @@ func hostile(t *testing.T, attack func(session *yamux.Session, pipe net.Conn)) (
 	return g, err
 }
 
+// A breach is known before anything that uses the session fails by it, so that whoever
+// asks about the failure learns of the breach.
+func TestBreachIsKnownFirst(t *testing.T) {
+	for range 50 {
+		attack := make(chan struct{})
+		g, err := hostile(t, func(_ *yamux.Session, pipe net.Conn) {
+			<-attack
+			_, _ = pipe.Write(muxHeader(0, muxData, 0, 1_000_000, 1<<30))
+		})
+		must(t, err)
+		failed := make(chan error)
+		go func() {
+			for g.Ping(t.Context()) == nil {
+			}
+			failed <- g.Err()
+		}()
+		close(attack)
+		if err := <-failed; !errors.Is(err, ErrProtocol) {
+			t.Fatalf("what failed found %v", err)
+		}
+	}
+}
+
 // TestHostileGuests has guests break each rule. The session must end, and the
 // runner must not have grown by much.
 func TestHostileGuests(t *testing.T) {

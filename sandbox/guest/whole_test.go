@@ -67,7 +67,7 @@ func TestFramesAreWrittenWhole(t *testing.T) {
 	joined := 0
 	for _, frame := range seen.all {
 		if len(frame) > muxHeaderSize && len(frame) <= muxHeaderSize+777 {
-			g := newGuard(nil)
+			g := newGuard(nil, ignore)
 			if used := g.consume(frame); used == muxHeaderSize && int(g.payload) == len(frame)-muxHeaderSize {
 				joined++
 			}
