@@ -12,8 +12,8 @@ import (
 	"io"
 
 	"github.com/waza-isolate/waza/agents/llm"
-	"github.com/waza-isolate/waza/agents/mock"
 	"github.com/waza-isolate/waza/agents/script"
+	"github.com/waza-isolate/waza/agents/transcript"
 )
 
 // Names of the agents, which are executors in an eval.
@@ -95,11 +95,12 @@ func (t *turnWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Run runs the agent called name. What a person should know of it goes to stderr.
-func Run(ctx context.Context, name string, in Input, stdout, stderr, transcript io.Writer) error {
+// Run runs the agent called name. Its transcript goes to events, and what a person should know
+// of it to stderr.
+func Run(ctx context.Context, name string, in Input, stdout, stderr, events io.Writer) error {
 	switch name {
 	case Mock:
-		return mock.Run(mock.Options{Prompt: in.Prompt, Next: in.Next, Files: in.Files, Stdout: stdout, Transcript: transcript})
+		return mock(in, stdout, events)
 	case Script:
 		steps, err := script.Parse(in.Script)
 		if err != nil {
@@ -107,7 +108,7 @@ func Run(ctx context.Context, name string, in Input, stdout, stderr, transcript 
 		}
 		return script.Run(ctx, script.Options{
 			Script: steps, Workspace: in.Workspace, Prompt: in.Prompt, Context: in.Context,
-			ConfigPath: in.MCPConfig, Stdout: stdout, Transcript: transcript, Next: in.Next,
+			ConfigPath: in.MCPConfig, Stdout: stdout, Transcript: events, Next: in.Next,
 		})
 	case LLM:
 		if in.LLM == nil {
@@ -116,9 +117,36 @@ func Run(ctx context.Context, name string, in Input, stdout, stderr, transcript 
 		return llm.Run(ctx, llm.Options{
 			Settings: *in.LLM, ModelURL: in.ModelURL, Model: in.Model, Effort: in.Effort, Prompt: in.Prompt, Next: in.Next, Context: in.Context,
 			Workspace: in.Workspace, Dir: in.Dir, ConfigPath: in.MCPConfig, Skills: in.Skills,
-			Stdout: stdout, Transcript: transcript, Log: stderr,
+			Stdout: stdout, Transcript: events, Log: stderr,
 		})
 	default:
 		return fmt.Errorf("no agent is called %q", name)
 	}
+}
+
+// mock answers each prompt without a model and without tools, to try out the rest of an eval.
+// The wording is upstream waza's.
+func mock(in Input, stdout, events io.Writer) error {
+	w := transcript.NewWriter(events)
+	say := func(prompt, answer string) error {
+		w.Prompt(prompt)
+		w.Say(answer)
+		_, err := io.WriteString(stdout, answer)
+		return err
+	}
+	answer := "Mock response for: " + in.Prompt
+	if in.Files > 0 {
+		answer += fmt.Sprintf("\nAnalyzed %d file(s)", in.Files)
+	}
+	err := say(in.Prompt, answer)
+	for err == nil && in.Next != nil {
+		prompt, ended := in.Next()
+		if errors.Is(ended, io.EOF) {
+			break
+		}
+		if err = ended; err == nil {
+			err = say(prompt, "Mock response for: "+prompt)
+		}
+	}
+	return errors.Join(err, w.Err())
 }

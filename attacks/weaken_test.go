@@ -13,8 +13,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waza-isolate/waza/internal/digest"
 	"github.com/waza-isolate/waza/internal/dockertest"
+	"github.com/waza-isolate/waza/internal/files"
 )
 
 // build is an executable that lacks some defences, none of them in TestAttacks.
@@ -156,7 +156,7 @@ func (b build) make(t *testing.T) (string, error) {
 	if err := b.compile(t, dir, "build", "-o", path); err != nil {
 		return "", err
 	}
-	sum, err := digest.File(path)
+	sum, err := files.Digest(path)
 	if err != nil {
 		return "", err
 	}

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/waza-isolate/waza/internal/checkup"
 )
 
 const (
@@ -25,8 +23,8 @@ const (
 )
 
 // assess says what facts mean for a run.
-func assess(f facts) checkup.Checks {
-	var all checkup.Checks
+func assess(f facts) Checks {
+	var all Checks
 	all.OK("engine", fmt.Sprintf("Docker %s, API %s, found %s: %s", f.info.ServerVersion, f.api, f.found, f.host))
 	all.OK("system", fmt.Sprintf("%s, kernel %s, %s, %d CPUs", f.info.OperatingSystem, f.info.KernelVersion, f.info.Architecture, f.info.NCPU))
 	f.assessLimits(&all)
@@ -40,7 +38,7 @@ func assess(f facts) checkup.Checks {
 	return all
 }
 
-func (f facts) assessLimits(all *checkup.Checks) {
+func (f facts) assessLimits(all *Checks) {
 	var missing, enforced []string
 	limits := (&engine{info: f.info}).limits()
 	for _, limit := range slices.Sorted(maps.Keys(limits)) {
@@ -59,7 +57,7 @@ func (f facts) assessLimits(all *checkup.Checks) {
 		"Have the engine's kernel count it (boot with cgroup_enable=memory swapaccount=1, or use cgroup v2; rootless engines need delegated controllers); a run says what it lacks under guarantees.")
 }
 
-func (f facts) assessSecurity(all *checkup.Checks) {
+func (f facts) assessSecurity(all *Checks) {
 	has := func(name string) bool {
 		return slices.ContainsFunc(f.info.SecurityOptions, func(o string) bool {
 			return strings.HasPrefix(o, "name="+name) || o == name
@@ -84,7 +82,7 @@ func (f facts) assessSecurity(all *checkup.Checks) {
 	all.OK("security", strings.Join(kind, ", ")+"; runtimes: "+strings.Join(slices.Sorted(maps.Keys(f.info.Runtimes)), ", "))
 }
 
-func (f facts) assessStorage(all *checkup.Checks) {
+func (f facts) assessStorage(all *Checks) {
 	says := f.info.Driver + ", free room not known"
 	if f.room >= 0 {
 		says = fmt.Sprintf("%s, %s free in %s", f.info.Driver, size(f.room), f.info.DockerRootDir)
@@ -101,7 +99,7 @@ func (f facts) assessStorage(all *checkup.Checks) {
 	}
 }
 
-func (f facts) assessNetworks(all *checkup.Checks) {
+func (f facts) assessNetworks(all *Checks) {
 	const mend = "Set config.isolation.subnets to another range, or remove networks that nobody uses (docker network prune)."
 	says := fmt.Sprintf("%d of %d subnets are free in %s", f.free, f.subnets, defaultRange)
 	switch {
@@ -116,7 +114,7 @@ func (f facts) assessNetworks(all *checkup.Checks) {
 	}
 }
 
-func (f facts) assessClock(all *checkup.Checks) {
+func (f facts) assessClock(all *Checks) {
 	if off := f.skew.Abs(); off > maxSkew+f.answered {
 		way := "ahead of"
 		if f.skew < 0 {
@@ -129,7 +127,7 @@ func (f facts) assessClock(all *checkup.Checks) {
 	all.OK("clock", "the engine's agrees with this machine's")
 }
 
-func (f facts) assessMemory(all *checkup.Checks) {
+func (f facts) assessMemory(all *Checks) {
 	total := f.info.MemTotal
 	says := fmt.Sprintf("%s, enough for %d usual trials at once at their limits", size(total), total/trialMemory)
 	if total < trialMemory {
@@ -140,7 +138,7 @@ func (f facts) assessMemory(all *checkup.Checks) {
 	all.OK("memory", says)
 }
 
-func (f facts) assessImages(all *checkup.Checks) {
+func (f facts) assessImages(all *Checks) {
 	here, old := false, 0
 	for _, i := range f.guests {
 		if slices.Contains(i.RepoTags, f.own) {
@@ -167,7 +165,7 @@ func (f facts) assessImages(all *checkup.Checks) {
 	all.OK("images", fmt.Sprintf("%s; %d without a name", says, f.dangling))
 }
 
-func (f facts) assessRuns(all *checkup.Checks) {
+func (f facts) assessRuns(all *Checks) {
 	if f.dead == 0 {
 		all.OK("runs", fmt.Sprintf("%d live, nothing left of dead ones", f.live))
 		return
@@ -181,4 +179,48 @@ func size(bytes int64) string {
 		return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30))
 	}
 	return fmt.Sprintf("%d MiB", bytes>>20)
+}
+
+// CheckStatus is how a check went.
+type CheckStatus string
+
+const (
+	CheckOK      CheckStatus = "ok"
+	CheckWarning CheckStatus = "warning" // runs work, with less than they might have
+	CheckProblem CheckStatus = "problem" // a run would not work
+)
+
+// Check is one thing that `waza doctor` looked at.
+type Check struct {
+	Name   string      `json:"name"`
+	Status CheckStatus `json:"status"`
+	Says   string      `json:"says"`           // what was found
+	Mend   string      `json:"mend,omitempty"` // one sentence that says what to do; only if the status is not CheckOK
+}
+
+// Checks are the results of one look, in the order in which a person reads them.
+type Checks []Check
+
+// OK adds a check that went well.
+func (c *Checks) OK(name, says string) { *c = append(*c, Check{name, CheckOK, says, ""}) }
+
+// Warn adds a check that leaves a run with less than it might have.
+func (c *Checks) Warn(name, says, mend string) {
+	*c = append(*c, Check{name, CheckWarning, says, mend})
+}
+
+// Fail adds a check because of which a run would not work.
+func (c *Checks) Fail(name, says, mend string) {
+	*c = append(*c, Check{name, CheckProblem, says, mend})
+}
+
+// Worst returns the worst status of all.
+func (c Checks) Worst() CheckStatus {
+	worst := CheckOK
+	for _, one := range c {
+		if one.Status == CheckProblem || worst == CheckOK {
+			worst = one.Status
+		}
+	}
+	return worst
 }

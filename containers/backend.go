@@ -14,7 +14,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/images"
-	"github.com/waza-isolate/waza/internal/digest"
+	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
@@ -31,7 +31,7 @@ type Options struct {
 	// Guest is the static Linux executable that becomes process 1; empty for our
 	// own.
 	Guest string
-	// Digest tells the SHA-256 of an executable; nil is digest.File.
+	// Digest tells the SHA-256 of an executable; nil is files.Digest.
 	Digest func(path string) (string, error)
 	// Network is what builds of images need to reach a registry.
 	Network images.Network
@@ -83,7 +83,7 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 		o.Redact = func(s string) string { return s }
 	}
 	if o.Digest == nil {
-		o.Digest = digest.File
+		o.Digest = files.Digest
 	}
 	b := &Backend{
 		engine: e, library: library, run: o.Run, network: o.Network, redact: o.Redact,

@@ -18,9 +18,7 @@ import (
 	"github.com/docker/docker/client"
 
 	"github.com/waza-isolate/waza/images"
-	"github.com/waza-isolate/waza/internal/checkup"
-	"github.com/waza-isolate/waza/internal/digest"
-	"github.com/waza-isolate/waza/internal/disk"
+	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/text"
 )
 
@@ -49,8 +47,8 @@ type facts struct {
 
 // Examine looks at the engine that a run would use. Without one the only check says
 // so. It changes nothing there.
-func Examine(ctx context.Context) checkup.Checks {
-	var none checkup.Checks
+func Examine(ctx context.Context) Checks {
+	var none Checks
 	e, err := dialEngine(ctx)
 	switch {
 	case errors.Is(err, ErrNoEngine):
@@ -100,7 +98,7 @@ func (e *engine) examine(ctx context.Context, f *facts) error {
 		f.skew = at.Sub(asked.Add(f.answered / 2))
 	}
 	f.room = -1
-	if free, ok := disk.Free(info.DockerRootDir); ok && strings.HasPrefix(f.host, "unix:") {
+	if free, ok := files.FreeSpace(info.DockerRootDir); ok && strings.HasPrefix(f.host, "unix:") {
 		f.room = free
 	}
 	return errors.Join(e.examineNetworks(ctx, f), e.examineImages(ctx, f), e.examineRuns(ctx, f))
@@ -147,7 +145,7 @@ func (e *engine) examineImages(ctx context.Context, f *facts) error {
 	}
 	var sum string
 	if err == nil {
-		sum, err = digest.File(path)
+		sum, err = files.Digest(path)
 	}
 	if err == nil {
 		f.own = guestReference(sum)

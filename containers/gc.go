@@ -13,7 +13,7 @@ import (
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/api/types/volume"
 
-	"github.com/waza-isolate/waza/internal/digest"
+	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/retry"
 )
 
@@ -204,7 +204,7 @@ func (e *engine) unusedGuests(ctx context.Context) ([]string, error) {
 // ownExecutable is the SHA-256 of our executable for the engine, empty where there is none.
 func (e *engine) ownExecutable() (sum string) {
 	if path, err := guestExecutable(e.arch()); err == nil {
-		sum, _ = digest.File(path)
+		sum, _ = files.Digest(path)
 	}
 	return sum
 }

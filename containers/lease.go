@@ -10,7 +10,7 @@ import (
 
 	"github.com/docker/docker/api/types/mount"
 
-	"github.com/waza-isolate/waza/internal/procid"
+	"github.com/waza-isolate/waza/internal/proc"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -95,8 +95,8 @@ func home() map[string]string {
 	host, _ := os.Hostname()
 	return map[string]string{
 		labelHost:  host,
-		labelBoot:  procid.BootID(),
-		labelPIDs:  procid.Namespace(),
+		labelBoot:  proc.BootID(),
+		labelPIDs:  proc.Namespace(),
 		labelPID:   strconv.Itoa(os.Getpid()),
 		labelStart: processStart(os.Getpid()),
 	}
@@ -105,7 +105,7 @@ func home() map[string]string {
 // processStart is when a process was started, ended or not; empty where that cannot
 // be told.
 func processStart(pid int) string {
-	start, _ := procid.Start(pid)
+	start, _ := proc.StartTime(pid)
 	return start
 }
 

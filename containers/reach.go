@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/waza-isolate/waza/internal/carry"
+	"github.com/waza-isolate/waza/egress"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -52,23 +52,23 @@ func (s *trialSandbox) takeIn(ln net.Listener, service string, port int) {
 			return
 		}
 		s.carried.Go(func() {
-			near := conn.(carry.Stream)
+			near := conn.(egress.Stream)
 			far, err := s.reach(service, port)
 			if err != nil {
 				near.Abort() // as a service that does not listen would
 				return
 			}
-			carry.Both(near, far)
+			egress.Splice(near, far)
 		})
 	}
 }
 
-func (s *trialSandbox) reach(service string, port int) (carry.Stream, error) {
+func (s *trialSandbox) reach(service string, port int) (egress.Stream, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), reachTimeout)
 	defer cancel()
 	conn, err := s.Dial(ctx, service, port)
 	if err != nil {
 		return nil, err
 	}
-	return conn.(carry.Stream), nil
+	return conn.(egress.Stream), nil
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/sandbox/guest"
-	"github.com/waza-isolate/waza/sandbox/usage"
+	"github.com/waza-isolate/waza/sandbox/observe"
 )
 
 // usageTimeout bounds asking a guest that may be frozen.
@@ -24,7 +24,7 @@ type meter struct {
 	tell      func(evidence.Event)
 
 	mu   sync.Mutex
-	seen *usage.Usage    // nil before the first word; guarded by mu
+	seen *observe.Usage  // nil before the first word; guarded by mu
 	told map[string]bool // kinds of breach; guarded by mu
 }
 
@@ -34,7 +34,7 @@ func newMeter(c containerPlan, tell func(evidence.Event)) *meter {
 
 // attend has the guest tell of breaches until it ends.
 func (m *meter) attend(ctx context.Context, g *guest.Guest) error {
-	used, err := g.Watch(ctx, m.dirs, func(u usage.Usage) { m.take(u) })
+	used, err := g.Watch(ctx, m.dirs, func(u observe.Usage) { m.take(u) })
 	if err == nil {
 		m.take(used)
 	}
@@ -42,7 +42,7 @@ func (m *meter) attend(ctx context.Context, g *guest.Guest) error {
 }
 
 // take keeps what a guest says, and returns all that it said so far.
-func (m *meter) take(u usage.Usage) usage.Usage {
+func (m *meter) take(u observe.Usage) observe.Usage {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.seen != nil {
@@ -59,7 +59,7 @@ func (m *meter) take(u usage.Usage) usage.Usage {
 }
 
 // last is what the guest said last, nil before.
-func (m *meter) last() *usage.Usage {
+func (m *meter) last() *observe.Usage {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.seen
@@ -70,7 +70,7 @@ func (m *meter) last() *usage.Usage {
 func (m *meter) starve() {
 	if last := m.last(); last == nil || last.OOMKills == nil || *last.OOMKills == 0 {
 		kills := int64(1)
-		m.take(usage.Usage{OOMKills: &kills})
+		m.take(observe.Usage{OOMKills: &kills})
 	}
 }
 
@@ -100,13 +100,13 @@ func (s *trialSandbox) unseen() []string {
 	var missing []string
 	for _, look := range []struct {
 		what string
-		sees func(usage.Usage) bool
+		sees func(observe.Usage) bool
 	}{
-		{"how much memory containers use", func(u usage.Usage) bool { return u.Memory != nil }},
-		{"whether containers run out of memory", func(u usage.Usage) bool { return u.OOMKills != nil }},
-		{"how many processes containers have", func(u usage.Usage) bool { return u.Pids != nil }},
-		{"whether containers run out of processes", func(u usage.Usage) bool { return u.ForksRefused != nil }},
-		{"how much CPU time containers use", func(u usage.Usage) bool { return u.CPU != nil }},
+		{"how much memory containers use", func(u observe.Usage) bool { return u.Memory != nil }},
+		{"whether containers run out of memory", func(u observe.Usage) bool { return u.OOMKills != nil }},
+		{"how many processes containers have", func(u observe.Usage) bool { return u.Pids != nil }},
+		{"whether containers run out of processes", func(u observe.Usage) bool { return u.ForksRefused != nil }},
+		{"how much CPU time containers use", func(u observe.Usage) bool { return u.CPU != nil }},
 	} {
 		for _, b := range s.containers {
 			if last := b.meter.last(); last == nil || !look.sees(*last) {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/carry"
 )
 
 // helloTimeout is how long a connection may take to say where it is to go.
@@ -81,7 +80,7 @@ func (cl *client) carryTLS(first []byte) {
 			return
 		}
 		cl.unread(raw)
-		carry.Both(cl, far)
+		Splice(cl, far)
 	}
 }
 
@@ -112,7 +111,7 @@ func (cl *client) Close() error {
 	return nil
 }
 
-// CloseWrite implements carry.Stream.
+// CloseWrite implements Stream.
 func (cl *client) CloseWrite() error {
 	if half, ok := cl.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -120,7 +119,7 @@ func (cl *client) CloseWrite() error {
 	return cl.Conn.Close()
 }
 
-// Abort implements carry.Stream.
+// Abort implements Stream.
 func (cl *client) Abort() {
 	switch conn := cl.Conn.(type) {
 	case interface{ Abort() }:

@@ -189,10 +189,10 @@ func (o *outbound) spend(n int) error {
 	return fmt.Errorf("%w: %s", errRefused, why)
 }
 
-// CloseWrite implements carry.Stream.
+// CloseWrite implements [Stream].
 func (o *outbound) CloseWrite() error { return o.Conn.(*net.TCPConn).CloseWrite() }
 
-// Abort implements carry.Stream.
+// Abort implements [Stream].
 func (o *outbound) Abort() {
 	_ = o.Conn.(*net.TCPConn).SetLinger(0)
 	_ = o.Close()

@@ -5,9 +5,9 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
+	"sync"
 	"time"
 
-	"github.com/waza-isolate/waza/internal/carry"
 	"github.com/waza-isolate/waza/internal/defence"
 )
 
@@ -31,7 +31,7 @@ func (cl *client) tunnel(w http.ResponseWriter, ask asked) {
 		far.Abort()
 		return
 	}
-	carry.Both(&vetted{client: cl, ask: ask, far: far}, far)
+	Splice(&vetted{client: cl, ask: ask, far: far}, far)
 }
 
 // vetted is a tunnel's end in the container. Nothing is read of it before what comes first is
@@ -78,4 +78,34 @@ func (v *vetted) see() error {
 		v.far.because("the ClientHello in its tunnel does not name the host that the tunnel is to", false)
 	}
 	return errRefused
+}
+
+// Stream is a connection whose two directions end apart from each other.
+type Stream interface {
+	io.ReadWriteCloser
+	// CloseWrite ends the direction that is written.
+	CloseWrite() error
+	// Abort closes the connection after data was lost, and lets the other end know that.
+	Abort()
+}
+
+// Splice copies both ways between two connections until both directions have ended, or one
+// is broken and with it the other. It closes both.
+func Splice(a, b Stream) {
+	oneWay := func(to, from Stream) {
+		_, err := io.Copy(to, from)
+		if err == nil {
+			err = to.CloseWrite()
+		}
+		if err != nil {
+			a.Abort()
+			b.Abort()
+		}
+	}
+	var ways sync.WaitGroup
+	ways.Go(func() { oneWay(a, b) })
+	ways.Go(func() { oneWay(b, a) })
+	ways.Wait()
+	_ = a.Close()
+	_ = b.Close()
 }

@@ -16,8 +16,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/strictyaml"
-	"github.com/waza-isolate/waza/internal/wholefile"
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
@@ -83,9 +83,9 @@ func (s Source) read(most int64) ([]byte, error) {
 	if err != nil {
 		return nil, errors.New("cannot be read: " + cause(err))
 	}
-	content, err := wholefile.ReadFrom(file, most)
+	content, err := files.ReadFrom(file, most)
 	switch err := errors.Join(err, file.Close()); {
-	case errors.Is(err, wholefile.ErrTooLarge):
+	case errors.Is(err, files.ErrTooLarge):
 		return nil, err
 	case err != nil:
 		return nil, errors.New("cannot be read: " + cause(err))

@@ -12,8 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/strictyaml"
-	"github.com/waza-isolate/waza/internal/wholefile"
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
@@ -188,7 +188,7 @@ func (l *loader) open(path string) (*strictyaml.Document, error) {
 
 // open reads and parses the file at path.
 func open(path string) (*strictyaml.Document, error) {
-	data, err := wholefile.Read(path, strictyaml.MaxBytes)
+	data, err := files.Read(path, strictyaml.MaxBytes)
 	if err != nil {
 		return nil, unreadable(path, err)
 	}

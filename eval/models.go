@@ -13,8 +13,8 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading"
+	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/strictyaml"
-	"github.com/waza-isolate/waza/internal/wholefile"
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
@@ -265,7 +265,7 @@ func ModelScriptPath(e *Eval, m Model) string {
 // ReadModelScript reads that script.
 func ReadModelScript(e *Eval, m Model) ([]byte, error) {
 	path := ModelScriptPath(e, m)
-	data, err := wholefile.Read(path, strictyaml.MaxBytes)
+	data, err := files.Read(path, strictyaml.MaxBytes)
 	if err != nil {
 		return nil, unreadable(path, err)
 	}

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/model/dialect"
-	"github.com/waza-isolate/waza/sandbox/usage"
+	"github.com/waza-isolate/waza/sandbox/observe"
 )
 
 // Direction says which way a frame crossed the proxy.
@@ -405,7 +405,7 @@ func (t Trial) Lost(kind string) (why string, lost bool) {
 }
 
 // Usage is what a container used.
-type Usage = usage.Usage
+type Usage = observe.Usage
 
 // Resource is what a container may use, and what it used.
 type Resource struct {

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/waza-isolate/waza/sandbox/observe"
-	"github.com/waza-isolate/waza/sandbox/usage"
 )
 
 // ProgramAsk asks for a program of a grader's: a command, or assertions that a script
@@ -33,7 +32,7 @@ type ProgramAnswer struct {
 	Stderr   Output   `json:"stderr"`
 }
 
-// Breach is a limit that a container ran into, as [usage.Breach] has it.
+// Breach is a limit that a container ran into, as [observe.Breach] has it.
 type Breach struct {
 	Kind string `json:"kind"`
 	What string `json:"what"` // as a sentence goes on that names the container
@@ -42,7 +41,7 @@ type Breach struct {
 // OutOfMemory says whether the kernel ended something of the program for want of
 // memory.
 func (a ProgramAnswer) OutOfMemory() bool {
-	return slices.ContainsFunc(a.Breaches, func(b Breach) bool { return b.Kind == usage.OOM })
+	return slices.ContainsFunc(a.Breaches, func(b Breach) bool { return b.Kind == observe.OOM })
 }
 
 // Output is the beginning of what a program wrote.

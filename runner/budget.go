@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"sync"
 
-	"github.com/waza-isolate/waza/internal/disk"
+	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/runner/trial"
 )
@@ -45,7 +45,7 @@ func CheckDisk(dir string, trials []*plan.Trial, workers int) error {
 func freeBelow(dir string) (int64, bool) {
 	dir, err := filepath.Abs(dir)
 	for err == nil {
-		free, known := disk.Free(dir)
+		free, known := files.FreeSpace(dir)
 		if known || filepath.Dir(dir) == dir {
 			return free, known
 		}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence/redact"
-	"github.com/waza-isolate/waza/internal/digest"
+	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/runner/plan"
 )
 
@@ -20,17 +20,17 @@ import (
 // come from, but for the eval's own, by path from the eval's directory. What
 // variables stand for is in none of them.
 func Inputs(e *eval.Eval, tasks []eval.ResolvedTask, trials []*plan.Trial) (map[string]string, error) {
-	files := map[string]bool{}
+	paths := map[string]bool{}
 	for _, task := range tasks {
-		files[task.Path] = true
+		paths[task.Path] = true
 	}
 	for _, file := range slices.Concat(e.MockFiles, e.TextFiles) {
-		files[file] = true
+		paths[file] = true
 	}
 	add := func(some []plan.File) {
 		for _, f := range some {
 			if f.Source != nil {
-				files[filepath.Join(f.Source.Dir, f.Source.Path)] = true
+				paths[filepath.Join(f.Source.Dir, f.Source.Path)] = true
 			}
 		}
 	}
@@ -42,7 +42,7 @@ func Inputs(e *eval.Eval, tasks []eval.ResolvedTask, trials []*plan.Trial) (map[
 		if t.Models != nil {
 			for _, p := range t.Models.Providers {
 				if p.Script != "" {
-					files[p.Access.File] = true
+					paths[p.Access.File] = true
 				}
 			}
 		}
@@ -53,13 +53,13 @@ func Inputs(e *eval.Eval, tasks []eval.ResolvedTask, trials []*plan.Trial) (map[
 			add(g.Files)
 		}
 	}
-	inputs := make(map[string]string, len(files))
-	for file := range files {
+	inputs := make(map[string]string, len(paths))
+	for file := range paths {
 		name, err := fromDir(e.Dir(), file)
 		if err != nil {
 			return nil, err
 		}
-		if inputs[name], err = digest.File(file); err != nil {
+		if inputs[name], err = files.Digest(file); err != nil {
 			return nil, err
 		}
 	}
@@ -81,7 +81,7 @@ func fromDir(dir, file string) (string, error) {
 // looked for at path.
 func (r Record) CheckInputs(path string) error {
 	check := func(file, name, want string) error {
-		sum, err := digest.File(file)
+		sum, err := files.Digest(file)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return fmt.Errorf("%s, which the run began with, is not there any more", name)

@@ -12,7 +12,7 @@ import (
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/images"
-	"github.com/waza-isolate/waza/internal/wholefile"
+	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/sandbox/selftest"
 )
 
@@ -52,7 +52,7 @@ func LockPath(e *eval.Eval) string { return filepath.Join(e.Dir(), images.LockNa
 // [Mistake].
 func ReadLock(e *eval.Eval) (*images.Lock, error) {
 	path := LockPath(e)
-	data, err := wholefile.Read(path, images.MaxLockBytes)
+	data, err := files.Read(path, images.MaxLockBytes)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return &images.Lock{}, nil

@@ -14,7 +14,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
-	"github.com/waza-isolate/waza/sandbox/usage"
+	"github.com/waza-isolate/waza/sandbox/observe"
 )
 
 // programTrialOf is a trial whose one grader runs a program in a container with the image
@@ -117,7 +117,7 @@ func TestHowProgramsOfGradersEnd(t *testing.T) {
 		{"too long", `{"command":"check","timeout":2}`, lasts(), evidence.Usage{}, evidence.VerdictFail, "it ran longer than 2 s and was ended"},
 		{"too long, and does not end", `{"command":"check","timeout":2}`, program{immortal: true, run: lasts().run}, evidence.Usage{}, evidence.VerdictFail, "it ran longer than 2 s"},
 		{"out of memory", `{"command":"check"}`, ends(0), evidence.Usage{OOMKills: &one}, evidence.VerdictFail, "it exited with 0, and its container ran out of memory"},
-		{"full disk", `{"command":"check"}`, ends(1), evidence.Usage{Disks: map[string]usage.Disk{"/tmp": {Size: 10, Full: true}}},
+		{"full disk", `{"command":"check"}`, ends(1), evidence.Usage{Disks: map[string]observe.Disk{"/tmp": {Size: 10, Full: true}}},
 			evidence.VerdictFail, "it exited with 1, and its container filled /tmp"},
 		{"does not read", `{"command":"check"}`, ends(0), evidence.Usage{}, evidence.VerdictPass, "The one check holds."},
 		{"says much", `{"command":"check"}`, program{run: func(p *fakeProcess) int { io.WriteString(p.out, strings.Repeat("x", 64<<10+7)); return 0 }}, evidence.Usage{},

@@ -22,9 +22,8 @@ import (
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading"
-	"github.com/waza-isolate/waza/internal/digest"
+	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/strictyaml"
-	"github.com/waza-isolate/waza/internal/wholefile"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner/plan"
@@ -104,7 +103,7 @@ type TaskRecord struct {
 // NewRecord is the record of a run of eval that is about to start. overlay is what
 // was laid over its servers, or nil.
 func NewRecord(e *eval.Eval, tasks []eval.ResolvedTask, overlay *mcpconfig.ClientFile) (Record, error) {
-	content, err := wholefile.Read(e.Path, strictyaml.MaxBytes)
+	content, err := files.Read(e.Path, strictyaml.MaxBytes)
 	if err != nil {
 		return Record{}, err
 	}
@@ -199,7 +198,7 @@ func digestIn(dir, name string) (string, error) {
 		return "", err
 	}
 	defer func() { _ = file.Close() }()
-	return digest.Of(file)
+	return files.DigestOf(file)
 }
 
 // Planned is how many trials the run was to run.
@@ -229,7 +228,7 @@ func (r Record) Seal(dir string) error {
 		if err != nil || name == RunFile {
 			return err
 		}
-		r.Files[filepath.ToSlash(name)], err = digest.File(file)
+		r.Files[filepath.ToSlash(name)], err = files.Digest(file)
 		return err
 	})
 	if err != nil {

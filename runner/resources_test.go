@@ -15,8 +15,8 @@ import (
 	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/observe"
 	"github.com/waza-isolate/waza/sandbox/process"
-	"github.com/waza-isolate/waza/sandbox/usage"
 )
 
 func of[T any](v T) *T { return &v }
@@ -37,14 +37,14 @@ func TestBreachesAreTheAgents(t *testing.T) {
 		reason evidence.Reason
 		says   string
 	}{
-		"nothing":         {says("4.20"), evidence.Usage{OOMKills: of(int64(0)), Memory: &usage.Level{Peak: 9}}, evidence.ClassPass, "", ""},
+		"nothing":         {says("4.20"), evidence.Usage{OOMKills: of(int64(0)), Memory: &observe.Level{Peak: 9}}, evidence.ClassPass, "", ""},
 		"killed":          {killed, oom, evidence.ClassAgentError, evidence.ReasonOOM, "the agent's container ran out of memory"},
 		"a child":         {says("4.20"), oom, evidence.ClassAgentError, evidence.ReasonOOM, "the agent's container ran out of memory"},
 		"exit code":       {ends(137), oom, evidence.ClassAgentError, evidence.ReasonOOM, "ran out of memory"},
 		"its guest":       {lost, oom, evidence.ClassAgentError, evidence.ReasonOOM, "ran out of memory"},
 		"too late":        {lasts(), oom, evidence.ClassTimeout, evidence.ReasonTimeLimit, "ran longer than 1m0s; the agent's container ran out of memory"},
 		"pids":            {ends(2), evidence.Usage{ForksRefused: of(int64(3))}, evidence.ClassAgentError, evidence.ReasonPids, "refused 3"},
-		"disk":            {ends(1), evidence.Usage{Disks: map[string]usage.Disk{"/tmp": {Size: 7, Full: true}}}, evidence.ClassAgentError, evidence.ReasonDisk, "filled /tmp"},
+		"disk":            {ends(1), evidence.Usage{Disks: map[string]observe.Disk{"/tmp": {Size: 7, Full: true}}}, evidence.ClassAgentError, evidence.ReasonDisk, "filled /tmp"},
 		"several at once": {ends(1), evidence.Usage{OOMKills: of(int64(1)), ForksRefused: of(int64(3))}, evidence.ClassAgentError, evidence.ReasonOOM, "; the agent's container ran out of processes"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestResourcesAreOnRecord(t *testing.T) {
 		b, trial := testBackend(), testTrial(1)
 		trial.Agent.Container = sandbox.Container{Image: "agent", CPUs: 2, Memory: 5 << 20, Disk: 1 << 20, Pids: 9, OpenFiles: 100, Scratch: 7}
 		trial.Servers[0].MaxFrames, trial.Servers[0].Memory = 50, 3<<20
-		used := evidence.Usage{Memory: &usage.Level{Peak: 4 << 20, Now: 1}, Pids: &usage.Level{Peak: 3, Now: 1}}
+		used := evidence.Usage{Memory: &observe.Level{Peak: 4 << 20, Now: 1}, Pids: &observe.Level{Peak: 3, Now: 1}}
 		b.used = map[string]evidence.Usage{sandbox.Agent: used}
 		o := options(t)
 		o.Free = func() (int64, bool) { return 0, false }

@@ -13,8 +13,8 @@ import (
 
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/internal/bounded"
-	"github.com/waza-isolate/waza/internal/procgroup"
-	"github.com/waza-isolate/waza/internal/wholefile"
+	"github.com/waza-isolate/waza/internal/files"
+	"github.com/waza-isolate/waza/internal/proc"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/plan"
 )
@@ -125,8 +125,8 @@ func (v *Vault) readFile(name string) (string, error) {
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(v.dir, name)
 	}
-	content, err := wholefile.Read(name, maxSecret+2)
-	if errors.Is(err, wholefile.ErrTooLarge) {
+	content, err := files.Read(name, maxSecret+2)
+	if errors.Is(err, files.ErrTooLarge) {
 		err = errTooLong
 	}
 	return string(content), bare(err)
@@ -147,7 +147,7 @@ func (v *Vault) ask(ctx context.Context, command []string) (string, error) {
 	limited, cancel := context.WithTimeout(ctx, secretTimeout)
 	defer cancel()
 	stdout, stderr := &bounded.Head{Limit: maxSecret + 3}, &bounded.Head{Limit: maxComplaint}
-	err := procgroup.Run(limited, v.dir, command, stdout, stderr)
+	err := proc.Run(limited, proc.Command{Args: command, Dir: v.dir, Stdout: stdout, Stderr: stderr})
 	switch {
 	case limited.Err() != nil && ctx.Err() == nil:
 		return "", fmt.Errorf("the command took longer than %s", secretTimeout)

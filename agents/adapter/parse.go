@@ -9,15 +9,15 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/strictyaml"
-	"github.com/waza-isolate/waza/internal/wholefile"
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
 // Load reads the adapter in a file. Its errors are [strictyaml.Errors], but for a file
 // that cannot be read.
 func Load(file string) (*Adapter, error) {
-	data, err := wholefile.Read(file, strictyaml.MaxBytes)
+	data, err := files.Read(file, strictyaml.MaxBytes)
 	if err != nil {
 		return nil, err
 	}

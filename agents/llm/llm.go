@@ -19,7 +19,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/agents/internal/session"
-	"github.com/waza-isolate/waza/agents/internal/transcript"
+	"github.com/waza-isolate/waza/agents/transcript"
 )
 
 // ErrTurns is the class of a run whose model had all its turns and was not done.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waza-isolate/waza/agents/internal/program"
 	"github.com/waza-isolate/waza/internal/bounded"
+	"github.com/waza-isolate/waza/internal/proc"
 )
 
 // Bounds of a command.
@@ -41,25 +41,26 @@ func runCommand(ctx context.Context, shell, dir string, a commandArguments) resu
 	}
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	ran, err := program.Run(limited, program.Command{Args: []string{shell, "-c", a.Command}, Dir: dir, Keep: maxOutput})
-	output := outputs(ran)
+	stdout, stderr := &bounded.Head{Limit: maxOutput}, &bounded.Head{Limit: maxOutput}
+	code, err := proc.ExitCode(proc.Run(limited, proc.Command{Args: []string{shell, "-c", a.Command}, Dir: dir, Stdout: stdout, Stderr: stderr}))
+	output := outputs(stdout, stderr)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return failure(fmt.Sprintf("%sthe command was killed after %s", output, limit))
 	case err != nil:
 		return failure(err.Error())
 	default:
-		return result{text: fmt.Sprintf("%s[exit code %d]", output, ran.Code), failed: ran.Code != 0}
+		return result{text: fmt.Sprintf("%s[exit code %d]", output, code), failed: code != 0}
 	}
 }
 
-// outputs is what a program wrote, with a line's end behind each.
-func outputs(ran program.Result) string {
+// outputs returns what a program wrote, each output with a line break at its end.
+func outputs(stdout, stderr *bounded.Head) string {
 	var text strings.Builder
 	for _, out := range []struct {
 		name string
 		*bounded.Head
-	}{{"", ran.Stdout}, {"[stderr]\n", ran.Stderr}} {
+	}{{"", stdout}, {"[stderr]\n", stderr}} {
 		if len(out.Bytes()) == 0 {
 			continue
 		}

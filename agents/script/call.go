@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/agents/internal/session"
-	"github.com/waza-isolate/waza/agents/internal/transcript"
+	"github.com/waza-isolate/waza/agents/transcript"
 	"github.com/waza-isolate/waza/evidence"
 )
 

@@ -9,7 +9,7 @@ import (
 	"os"
 
 	"github.com/waza-isolate/waza/agents/internal/session"
-	"github.com/waza-isolate/waza/agents/internal/transcript"
+	"github.com/waza-isolate/waza/agents/transcript"
 	"github.com/waza-isolate/waza/internal/jsonvalue"
 )
 

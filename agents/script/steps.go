@@ -11,9 +11,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/waza-isolate/waza/agents/internal/program"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
+	"github.com/waza-isolate/waza/internal/proc"
 	"github.com/waza-isolate/waza/internal/retry"
 )
 
@@ -261,17 +261,18 @@ func (s commandStep) execute(ctx context.Context, r *runner, argv []string) (any
 
 // execute runs argv to its end. The code is -1 where a signal ended it.
 func (r *runner) execute(ctx context.Context, argv []string) (stdout, stderr string, code int, err error) {
-	result, err := program.Run(ctx, program.Command{Args: argv, Dir: r.workspace.Name(), Env: r.env, Keep: maxOutput})
+	out, complaint := &bounded.Head{Limit: maxOutput}, &bounded.Head{Limit: maxOutput}
+	code, err = proc.ExitCode(proc.Run(ctx, proc.Command{Args: argv, Dir: r.workspace.Name(), Env: r.env, Stdout: out, Stderr: complaint}))
 	if err != nil {
 		return "", "", 0, err
 	}
-	if stdout, err = whole(result.Stdout); err != nil {
+	if stdout, err = whole(out); err != nil {
 		return "", "", 0, fmt.Errorf("stdout: %w", err)
 	}
-	if stderr, err = whole(result.Stderr); err != nil {
+	if stderr, err = whole(complaint); err != nil {
 		return "", "", 0, fmt.Errorf("stderr: %w", err)
 	}
-	return stdout, stderr, result.Code, nil
+	return stdout, stderr, code, nil
 }
 
 // whole is an output as text, all of it.

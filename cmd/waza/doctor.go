@@ -12,7 +12,6 @@ import (
 
 	"github.com/waza-isolate/waza/containers"
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/checkup"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/sandbox/selftest"
 )
@@ -39,14 +38,14 @@ func (s doctorCommand) command() *cli.Command {
 				return err
 			}
 			all := containers.Examine(c.Context)
-			if c.Bool("probe") && all.Worst() != checkup.Problem {
+			if c.Bool("probe") && all.Worst() != containers.CheckProblem {
 				all = append(all, s.probeSandboxes(c.Context)...)
 			}
 			all = append(all, examineMachine()...)
 			if err := s.printChecks(format, all); err != nil {
 				return err
 			}
-			if all.Worst() == checkup.Problem {
+			if all.Worst() == containers.CheckProblem {
 				return &exitError{exitInfra, nil}
 			}
 			return nil
@@ -54,14 +53,14 @@ func (s doctorCommand) command() *cli.Command {
 	}
 }
 
-func (s doctorCommand) printChecks(f format, all checkup.Checks) error {
+func (s doctorCommand) printChecks(f format, all containers.Checks) error {
 	if f == formatJSON {
 		out := json.NewEncoder(s.stdout)
 		out.SetIndent("", "  ")
 		out.SetEscapeHTML(false)
 		return out.Encode(struct {
-			Status checkup.Status `json:"status"`
-			Checks checkup.Checks `json:"checks"`
+			Status containers.CheckStatus `json:"status"`
+			Checks containers.Checks      `json:"checks"`
 		}{all.Worst(), all})
 	}
 	columns := width(s.stdout)
@@ -74,10 +73,10 @@ func (s doctorCommand) printChecks(f format, all checkup.Checks) error {
 			fill(s.stdout, columns, strings.Repeat(" ", 20), 20, "→ "+check.Mend)
 		}
 	}
-	fmt.Fprintln(s.stdout, "\n"+map[checkup.Status]string{
-		checkup.OK:      "All is well.",
-		checkup.Warning: "Runs work; see the warnings.",
-		checkup.Problem: "A run would not work; see the problems.",
+	fmt.Fprintln(s.stdout, "\n"+map[containers.CheckStatus]string{
+		containers.CheckOK:      "All is well.",
+		containers.CheckWarning: "Runs work; see the warnings.",
+		containers.CheckProblem: "A run would not work; see the problems.",
 	}[all.Worst()])
 	return nil
 }
@@ -102,15 +101,15 @@ func fill(w io.Writer, columns int, head string, indent int, text string) {
 
 // probeSandboxes attacks a sandbox on each kind of network, as a run does with its
 // own, whatever certificates are kept.
-func (s doctorCommand) probeSandboxes(ctx context.Context) checkup.Checks {
+func (s doctorCommand) probeSandboxes(ctx context.Context) containers.Checks {
 	ctx, stop := interruptible(ctx, s.stderr)
 	defer stop()
 	run := runner.NewID("doctor")
 	backend, err := containers.Open(ctx, containers.Options{Run: run, Guest: s.guest})
 	if err != nil {
-		return checkup.Checks{notProbed(err)}
+		return containers.Checks{notProbed(err)}
 	}
-	var all checkup.Checks
+	var all containers.Checks
 	for _, network := range []string{"bridge", "airtight"} {
 		c, err := selftest.Probe(ctx, backend, run, evidence.SandboxKind{Network: network, Workspace: "tmpfs"})
 		if err != nil {
@@ -125,16 +124,16 @@ func (s doctorCommand) probeSandboxes(ctx context.Context) checkup.Checks {
 	return all
 }
 
-func notProbed(err error) checkup.Check {
+func notProbed(err error) containers.Check {
 	if errors.Is(err, context.Canceled) {
 		err = errors.New("interrupted")
 	}
-	return checkup.Check{Name: "probe", Status: checkup.Problem, Says: "the sandbox could not be probed: " + err.Error(), Mend: "Mend what is said above, and try again."}
+	return containers.Check{Name: "probe", Status: containers.CheckProblem, Says: "the sandbox could not be probed: " + err.Error(), Mend: "Mend what is said above, and try again."}
 }
 
 // judged is a check of what held and what could not be tried, and one of each attack
 // that got out.
-func judged(network string, c evidence.Certificate) checkup.Checks {
+func judged(network string, c evidence.Certificate) containers.Checks {
 	held, untried := 0, []string(nil)
 	for _, a := range c.Attacks {
 		switch a.Result {
@@ -148,7 +147,7 @@ func judged(network string, c evidence.Certificate) checkup.Checks {
 	if len(untried) > 0 {
 		says += "; not tried: " + strings.Join(untried, ", ")
 	}
-	var all checkup.Checks
+	var all containers.Checks
 	all.OK("probe", says)
 	for _, a := range c.With(evidence.AttackGotOut) {
 		all.Fail("probe", network+": "+selftest.Explain(a), "Until then, waza run --isolate needs --allow-weak "+a.Name+".")

@@ -13,19 +13,19 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waza-isolate/waza/internal/checkup"
+	"github.com/waza-isolate/waza/containers"
 	"github.com/waza-isolate/waza/internal/dockertest"
 )
 
 // doctor runs waza doctor in an empty directory and returns its checks by name.
-func doctor(t *testing.T, code int, env ...string) map[string]checkup.Check {
+func doctor(t *testing.T, code int, env ...string) map[string]containers.Check {
 	t.Helper()
-	var found struct{ Checks checkup.Checks }
+	var found struct{ Checks containers.Checks }
 	out := doctorSays(t, code, []string{"--format", "json"}, env...)
 	if err := json.Unmarshal([]byte(out), &found); err != nil {
 		t.Fatalf("%v in %s", err, out)
 	}
-	byName := map[string]checkup.Check{}
+	byName := map[string]containers.Check{}
 	for _, check := range found.Checks {
 		byName[check.Name] = check
 	}
@@ -49,7 +49,7 @@ func TestDoctor(t *testing.T) {
 	dockertest.Require(t)
 	checks := doctor(t, exitOK)
 	for _, name := range []string{"engine", "system", "limits", "seccomp", "storage", "networks", "clock", "memory", "guest", "images", "runs", "run dir"} {
-		if check, ok := checks[name]; !ok || check.Status == checkup.Problem {
+		if check, ok := checks[name]; !ok || check.Status == containers.CheckProblem {
 			t.Errorf("%s: %+v", name, check)
 		}
 	}
@@ -69,7 +69,7 @@ func TestDoctorWithoutAnEngine(t *testing.T) {
 	t.Parallel()
 	host := "unix://" + filepath.Join(t.TempDir(), "none.sock")
 	checks := doctor(t, exitInfra, "DOCKER_HOST="+host)
-	if engine := checks["engine"]; engine.Status != checkup.Problem || engine.Says != "none answers at "+host+", found by DOCKER_HOST" || engine.Mend == "" {
+	if engine := checks["engine"]; engine.Status != containers.CheckProblem || engine.Says != "none answers at "+host+", found by DOCKER_HOST" || engine.Mend == "" {
 		t.Errorf("%+v", engine)
 	}
 	if checks["run dir"].Status == "" || len(checks) != 3 {
@@ -97,7 +97,7 @@ func TestDoctorOfAPoorEngine(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			check := doctor(t, test.code, "DOCKER_HOST="+poorEngine(t, test.change))[test.check]
-			if check.Status == checkup.OK || check.Mend == "" || !strings.Contains(check.Says, test.says) {
+			if check.Status == containers.CheckOK || check.Mend == "" || !strings.Contains(check.Says, test.says) {
 				t.Errorf("%+v, want one that says %q", check, test.says)
 			}
 		})

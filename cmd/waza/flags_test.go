@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/waza-isolate/waza/internal/digest"
+	"github.com/waza-isolate/waza/internal/files"
 )
 
 // testState is a command line in a process of its own.
@@ -17,7 +17,7 @@ func testState(args ...string) (s *state, stdout, stderr *bytes.Buffer) {
 	stdout, stderr = &bytes.Buffer{}, &bytes.Buffer{}
 	s = &state{
 		args: append([]string{"waza"}, args...), stdin: strings.NewReader(""), stdout: stdout, stderr: stderr,
-		lookup: func(string) (string, bool) { return "", false }, version: "test", digest: digest.Once(),
+		lookup: func(string) (string, bool) { return "", false }, version: "test", digest: files.DigestOnce(),
 	}
 	return s, stdout, stderr
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/internal/text"
-	"github.com/waza-isolate/waza/internal/wholefile"
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
@@ -83,7 +83,7 @@ func (s inspectCommand) evalTarget(file string) (target, error) {
 }
 
 func (s inspectCommand) clientTarget(file string, o inspectOptions) (target, error) {
-	data, err := wholefile.ReadNamed(file, strictyaml.MaxBytes)
+	data, err := files.ReadNamed(file, strictyaml.MaxBytes)
 	if err != nil {
 		return target{}, usage("%w", err)
 	}

@@ -6,9 +6,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/internal/text"
-	"github.com/waza-isolate/waza/internal/wholefile"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner"
 )
@@ -47,7 +47,7 @@ func (s *state) readOverlay(c *cli.Context) (*mcpconfig.ClientFile, error) {
 }
 
 func (s *state) overlayFrom(path string) (*mcpconfig.ClientFile, error) {
-	data, err := wholefile.ReadNamed(path, strictyaml.MaxBytes)
+	data, err := files.ReadNamed(path, strictyaml.MaxBytes)
 	if err != nil {
 		return nil, usage("--mcp: %w", err)
 	}

@@ -6,8 +6,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/waza-isolate/waza/internal/checkup"
-	"github.com/waza-isolate/waza/internal/disk"
+	"github.com/waza-isolate/waza/containers"
+	"github.com/waza-isolate/waza/internal/files"
 )
 
 const (
@@ -18,15 +18,15 @@ const (
 )
 
 // examineMachine looks at what a run needs of this machine.
-func examineMachine() checkup.Checks {
-	var all checkup.Checks
+func examineMachine() containers.Checks {
+	var all containers.Checks
 	examineDir(&all, "run dir", filepath.Join(".waza", "runs"), "Free some, or name another place with --run-dir.")
 	examineDir(&all, "temp dir", os.TempDir(), "Free some, or set TMPDIR.")
 	return all
 }
 
 // examineDir looks at a directory that need not be there yet.
-func examineDir(all *checkup.Checks, name, dir, mend string) {
+func examineDir(all *containers.Checks, name, dir, mend string) {
 	there := nearest(dir)
 	probe, err := os.CreateTemp(there, ".waza-doctor-*")
 	if err != nil {
@@ -34,7 +34,7 @@ func examineDir(all *checkup.Checks, name, dir, mend string) {
 		return
 	}
 	_ = errors.Join(probe.Close(), os.Remove(probe.Name()))
-	free, ok := disk.Free(there)
+	free, ok := files.FreeSpace(there)
 	switch {
 	case !ok:
 		all.OK(name, there+" can be written to; how much room it has is not known")

@@ -7,7 +7,7 @@ import (
 	"os"
 	"runtime/debug"
 
-	"github.com/waza-isolate/waza/internal/digest"
+	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/sandbox/guest"
 	"github.com/waza-isolate/waza/sandbox/probe"
 )
@@ -37,7 +37,7 @@ func main() {
 	}
 	s := &state{
 		args: os.Args, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
-		lookup: os.LookupEnv, version: buildVersion(), digest: digest.Once(),
+		lookup: os.LookupEnv, version: buildVersion(), digest: files.DigestOnce(),
 	}
 	os.Exit(s.main(context.Background()))
 }

@@ -13,9 +13,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/internal/text"
-	"github.com/waza-isolate/waza/internal/wholefile"
 	"github.com/waza-isolate/waza/model/stub"
 )
 
@@ -45,7 +45,7 @@ func (s modelStubCommand) command() *cli.Command {
 }
 
 func (s modelStubCommand) modelStub(ctx context.Context, file, address string) error {
-	data, err := wholefile.ReadNamed(file, strictyaml.MaxBytes)
+	data, err := files.ReadNamed(file, strictyaml.MaxBytes)
 	if err != nil {
 		return usage("the script: %w", err)
 	}

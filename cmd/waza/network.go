@@ -6,7 +6,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/images"
-	"github.com/waza-isolate/waza/internal/wholefile"
+	"github.com/waza-isolate/waza/internal/files"
 )
 
 // systemCA is where Debian and its kin keep what they trust.
@@ -70,13 +70,13 @@ func certificates(lookup func(string) (string, bool)) []byte {
 			continue
 		}
 		seen[path] = true
-		if content, err := wholefile.Read(path, maxCertificates); err == nil {
+		if content, err := files.Read(path, maxCertificates); err == nil {
 			all.Write(content)
 			all.WriteByte('\n')
 		}
 	}
 	if all.Len() == 0 {
-		content, err := wholefile.Read(systemCA, maxCertificates)
+		content, err := files.Read(systemCA, maxCertificates)
 		if err != nil {
 			return nil
 		}

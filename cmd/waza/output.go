@@ -12,7 +12,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/ansi"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report/markdown"
 	"github.com/waza-isolate/waza/report/terminal"
@@ -66,9 +65,9 @@ func terminalOf(w io.Writer) (fd int, ok bool) {
 }
 
 // styleOf is how text for w is coloured.
-func (s *state) styleOf(w io.Writer) ansi.Style {
+func (s *state) styleOf(w io.Writer) terminal.Style {
 	_, isTerminal := terminalOf(w)
-	return ansi.StyleFor(isTerminal, s.lookup)
+	return terminal.StyleFor(isTerminal, s.lookup)
 }
 
 // width is how many columns a line may have; 0 is any number.

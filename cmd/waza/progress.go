@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/ansi"
 	"github.com/waza-isolate/waza/internal/liveview"
+	"github.com/waza-isolate/waza/report/terminal"
 	"github.com/waza-isolate/waza/runner"
 )
 
@@ -28,7 +28,7 @@ type progress struct {
 	screen   *screen
 	live     bool
 	loudness loudness
-	style    ansi.Style
+	style    terminal.Style
 	running  context.Context // ends with an interrupt
 
 	wake  chan struct{}
@@ -53,7 +53,7 @@ func newProgress(ctx context.Context, s *screen, lookup func(string) (string, bo
 	_, isTerminal := terminalOf(s.out)
 	kind, _ := lookup("TERM")
 	p := &progress{
-		screen: s, live: isTerminal && kind != "dumb" && l != quiet, loudness: l, style: ansi.StyleFor(isTerminal, lookup), running: ctx,
+		screen: s, live: isTerminal && kind != "dumb" && l != quiet, loudness: l, style: terminal.StyleFor(isTerminal, lookup), running: ctx,
 		wake: make(chan struct{}, 1), quit: make(chan struct{}), state: liveview.New(total, workers, time.Now()),
 	}
 	p.ended.Go(p.show)

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/ansi"
 	"github.com/waza-isolate/waza/internal/golden"
 	"github.com/waza-isolate/waza/report/conversation"
 	"github.com/waza-isolate/waza/report/terminal"
@@ -136,7 +135,7 @@ func TestShowAttacked(t *testing.T) {
 	talk, err := conversation.Read(dir, nil)
 	r.must(err)
 	var coloured strings.Builder
-	r.must(terminal.Conversation(&coloured, talk, terminal.Shown{Style: ansi.Coloured()}))
+	r.must(terminal.Conversation(&coloured, talk, terminal.Shown{Style: terminal.StyleFor(true, func(string) (string, bool) { return "", false })}))
 	for name, got := range map[string]string{
 		"attacked": plain,
 		"coloured": strings.ReplaceAll(coloured.String(), "\x1b", "ESC"),

@@ -15,8 +15,8 @@ import (
 
 	"github.com/docker/docker/client"
 
-	"github.com/waza-isolate/waza/internal/digest"
 	"github.com/waza-isolate/waza/internal/dockertest"
+	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/memtest"
 )
 
@@ -42,7 +42,7 @@ func soak(ready func(string), _ <-chan struct{}) {
 		defer func() { _ = out.Close() }()
 		s := &state{
 			args:   append([]string{"waza", "run", "--isolate", "--run-dir", filepath.Join(dir, run), filepath.Join(dir, "eval.yaml")}, options...),
-			stdout: out, stderr: out, lookup: os.LookupEnv, version: "soak", guest: os.Getenv(soakGuest), digest: digest.Once(),
+			stdout: out, stderr: out, lookup: os.LookupEnv, version: "soak", guest: os.Getenv(soakGuest), digest: files.DigestOnce(),
 		}
 		return s.main(context.Background())
 	}

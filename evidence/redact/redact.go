@@ -6,7 +6,9 @@
 package redact
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/waza-isolate/waza/internal/defence"
@@ -100,4 +102,24 @@ func (s *Set) blankBytes(b []byte) ([]byte, Found) {
 	r := redaction{blank: true}
 	r.redact(&s.forms, b, true)
 	return r.out, r.found
+}
+
+// minKey is the length of the shortest API key that is taken, in bytes: a shorter one appears in
+// other words by chance.
+const minKey = 8
+
+// CheckKey returns an error that says what is wrong with the API key that an environment
+// variable holds: it is missing, or it could not be removed from what is written. The sentence
+// that says to set it ends with of, which is what the key is for.
+func CheckKey(variable, key, of string) error {
+	printable := strings.IndexFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) < 0
+	switch {
+	case key == "":
+		return fmt.Errorf("the environment variable %s is not set; set it to the key of %s", variable, of)
+	case len(key) < minKey:
+		return fmt.Errorf("the environment variable %s holds no key: it is shorter than %d characters", variable, minKey)
+	case !printable:
+		return fmt.Errorf("the environment variable %s holds no key: there is a blank, a line break or another character in it that no key has", variable)
+	}
+	return nil
 }

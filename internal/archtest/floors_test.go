@@ -11,11 +11,11 @@ import (
 var floors = [][]string{
 	// Helpers of the standard library's kind, and what only tests need.
 	{
-		"internal/ansi", "internal/apikey", "internal/archtest", "internal/bounded", "internal/carry", "internal/checkup",
-		"internal/defence", "internal/digest", "internal/disk", "internal/dockertest", "internal/endtoend", "internal/golden",
+		"internal/archtest", "internal/bounded", "internal/defence", "internal/dockertest", "internal/endtoend",
+		"internal/files", "internal/golden",
 		"internal/heavytest", "internal/jsontext", "internal/judgetest", "internal/linediff", "internal/memtest",
-		"internal/procgroup", "internal/procid", "internal/pypitest", "internal/retry", "internal/strictyaml",
-		"internal/tree/treetest", "internal/upstreamtest", "internal/wholefile", "internal/written",
+		"internal/proc", "internal/pypitest", "internal/retry", "internal/strictyaml",
+		"internal/tree/treetest", "internal/upstreamtest", "internal/written",
 		"bench/mcppeer", "compat", "conformance", "docs", "examples/mcp-eval/server", "examples/services/server", "frozen",
 		"pagetest", "schemas",
 	},
@@ -25,13 +25,13 @@ var floors = [][]string{
 	{
 		"evidence/canary", "evidence/changes", "evidence/redact", "grading/match", "internal/frontmatter", "internal/termtest",
 		"mcp/catalog", "mcp/jsonrpc", "mcpconfig", "model/dialect", "runner/cmdmock", "sandbox/observe", "sandbox/probe",
-		"sandbox/process", "sandbox/usage",
+		"sandbox/process",
 	},
 	// What a trial leaves, and process 1 of its containers.
 	{"evidence", "images", "mcp/finding", "sandbox/guest", "attacks/part"},
 	// What goes over the wire, and what it adds up to.
 	{
-		"agents/internal/program", "agents/internal/session", "agents/internal/transcript", "capture", "egress", "mcp/proxy",
+		"agents/internal/session", "capture", "egress", "mcp/proxy",
 		"model/judge", "sandbox", "attacks/hostileguest",
 	},
 	// Verdicts, numbers, transcripts.
@@ -40,7 +40,7 @@ var floors = [][]string{
 	{"report/conversation", "report/view"},
 	// Agents and reports.
 	{
-		"agents/adapter", "agents/llm", "agents/mock", "agents/script", "mcp/mock", "report", "report/inspection",
+		"agents/adapter", "agents/llm", "agents/script", "mcp/mock", "report", "report/inspection",
 		"report/junit", "report/markdown", "report/terminal",
 	},
 	// The eval, which names graders, agents and mocks.
@@ -112,7 +112,6 @@ var deletable = map[string]map[string]string{
 		"runner/plan":         "not yet: the plan says how each executor is started",
 	},
 	"agents/llm":    {"agents": "lists it", "runner/plan": "not yet: as agents/adapter"},
-	"agents/mock":   {"agents": "lists it"},
 	"agents/script": {"agents": "lists it"},
 	"mcp/mock": {
 		"eval":        "not yet: a mock is part of the eval's types",

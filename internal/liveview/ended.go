@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/ansi"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report/terminal"
 	"github.com/waza-isolate/waza/report/view"
@@ -16,7 +15,7 @@ import (
 )
 
 // Ended is a line that says how an attempt ended and why, in a sentence.
-func Ended(u runner.Update, style ansi.Style) string {
+func Ended(u runner.Update, style terminal.Style) string {
 	v := u.Result.Verdicts
 	class := terminal.Paint(style, v.Class)(fmt.Sprintf("%-11s", v.Class.With(v.Reason)))
 	took := u.Result.Trial.Ended.Sub(u.Result.Trial.Started)

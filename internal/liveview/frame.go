@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/ansi"
 	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/report/terminal"
 )
 
 // Size of a terminal.
@@ -22,7 +22,7 @@ func (s Size) room() int { return max(2, s.Rows*2/3) }
 
 // Frame is what to show now: a line for each trial at work, as many as there is room for,
 // and one for the run. Each takes less than the terminal's columns.
-func (s *State) Frame(now time.Time, size Size, style ansi.Style) []string {
+func (s *State) Frame(now time.Time, size Size, style terminal.Style) []string {
 	size = size.least()
 	var lines []string
 	running := s.running()
@@ -66,7 +66,7 @@ func layoutFor(columns, longest int) layout {
 	return l
 }
 
-func (l layout) line(w working, now time.Time, style ansi.Style) string {
+func (l layout) line(w working, now time.Time, style terminal.Style) string {
 	line := "  " + pad(w.named(l.name), l.name)
 	if l.doing > 0 {
 		doing := pad(w.doing(l.doing < spacious), l.doing)
@@ -133,7 +133,7 @@ type part struct {
 }
 
 // totals is the line of the run, as much of it as there is room for.
-func (s *State) totals(now time.Time, columns int, style ansi.Style) string {
+func (s *State) totals(now time.Time, columns int, style terminal.Style) string {
 	took := []part{{"  " + seconds(now.Sub(s.started)), style.Faint}}
 	end := took
 	if left, known := s.left(now); known {
@@ -153,7 +153,7 @@ func (s *State) totals(now time.Time, columns int, style ansi.Style) string {
 }
 
 // tally is how many trials came to what, at three lengths.
-func (s *State) tally(style ansi.Style) (long, middle, short []part) {
+func (s *State) tally(style terminal.Style) (long, middle, short []part) {
 	outcomes, done := s.run.Outcomes(), s.run.Done()
 	broke := outcomes[evidence.ClassInfra]
 	passed, infra := counted(outcomes[evidence.ClassPass], "passed", style.Good), counted(broke, "infra", style.Doubtful)

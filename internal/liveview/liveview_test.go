@@ -9,11 +9,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/ansi"
 	"github.com/waza-isolate/waza/internal/golden"
 	"github.com/waza-isolate/waza/internal/liveview"
 	"github.com/waza-isolate/waza/internal/termtest"
 	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/report/terminal"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/trial"
 )
@@ -95,14 +95,14 @@ func TestFrames(t *testing.T) {
 	for name, state := range scenes() {
 		for _, columns := range []int{20, 40, 80, 200} {
 			size := liveview.Size{Columns: columns, Rows: 12}
-			plain := state.Frame(at(75), size, ansi.Style{})
+			plain := state.Frame(at(75), size, terminal.Style{})
 			golden.Check(t, "testdata/"+fmt.Sprintf("%s-%d.golden", strings.ReplaceAll(name, " ", "-"), columns), strings.Join(plain, "\n")+"\n")
 			for _, line := range plain {
 				if text.Columns(line) >= columns || strings.ContainsAny(line, "\x1b\t\n") {
 					t.Errorf("%s in %d: %q takes %d", name, columns, line, text.Columns(line))
 				}
 			}
-			coloured := state.Frame(at(75), size, ansi.Coloured())
+			coloured := state.Frame(at(75), size, coloured())
 			if diff := cmp.Diff(plain, strip(t, coloured)); diff != "" {
 				t.Errorf("%s in %d: colours change what is said: %s", name, columns, diff)
 			}
@@ -111,7 +111,7 @@ func TestFrames(t *testing.T) {
 			}
 		}
 	}
-	coloured := scenes()["late"].Frame(at(75), liveview.Size{Columns: 80, Rows: 12}, ansi.Coloured())
+	coloured := scenes()["late"].Frame(at(75), liveview.Size{Columns: 80, Rows: 12}, coloured())
 	golden.Check(t, "testdata/late-80-coloured.golden", strings.ReplaceAll(strings.Join(coloured, "\n"), "\x1b", "ESC")+"\n")
 }
 
@@ -148,30 +148,35 @@ func TestPulse(t *testing.T) {
 func TestEnded(t *testing.T) {
 	t.Parallel()
 	u := ended("price", 3, evidence.ClassFail, "said \x1b[31mred\u202e and ::error:: of it\nmore")
-	if got, want := liveview.Ended(u, ansi.Style{}), `fail        price/3  31.0s  said \u{1B}[31mred\u{202E} and ::error:: of it`; got != want {
+	if got, want := liveview.Ended(u, terminal.Style{}), `fail        price/3  31.0s  said \u{1B}[31mred\u{202E} and ::error:: of it`; got != want {
 		t.Errorf("%q", got)
 	}
 	u.Result.Verdicts.Message = strings.Repeat("\u202e", 300)
-	if got := liveview.Ended(u, ansi.Style{}); text.Columns(got) > 300 {
+	if got := liveview.Ended(u, terminal.Style{}); text.Columns(got) > 300 {
 		t.Errorf("%d columns: %q", text.Columns(got), got)
 	}
 	u.Result.Verdicts.Message = ""
-	if got, want := liveview.Ended(u, ansi.Style{}), "fail        price/3  31.0s"; got != want {
+	if got, want := liveview.Ended(u, terminal.Style{}), "fail        price/3  31.0s"; got != want {
 		t.Errorf("%q", got)
 	}
 	u.Result.Verdicts.Message = "failed: a, b"
 	u.Result.Verdicts.Verdicts = []evidence.Verdict{{Result: evidence.VerdictPass, Feedback: "Fine."}, {Name: "a", Result: evidence.VerdictFail, Feedback: "No call. At all.\nNone."}, {Name: "b", Result: evidence.VerdictFail, Feedback: "None."}}
-	if got, want := liveview.Ended(u, ansi.Style{}), "fail        price/3  31.0s  a: No call. At all. And 1 other grader did not pass."; got != want {
+	if got, want := liveview.Ended(u, terminal.Style{}), "fail        price/3  31.0s  a: No call. At all. And 1 other grader did not pass."; got != want {
 		t.Errorf("%q", got)
 	}
 	u.Result.Verdicts.Class, u.Result.Verdicts.Reason = evidence.ClassTimeout, evidence.ReasonTimeLimit
-	if got, want := liveview.Ended(u, ansi.Style{}), "timeout     price/3  31.0s  failed: a, b"; got != want {
+	if got, want := liveview.Ended(u, terminal.Style{}), "timeout     price/3  31.0s  failed: a, b"; got != want {
 		t.Errorf("%q", got)
 	}
 	u.Result.Verdicts.Verdicts = nil
 	u.Phase, u.Result.Verdicts.Class, u.Result.Verdicts.Reason = evidence.PhaseAgain, evidence.ClassInfra, evidence.ReasonServer
 	u.Result.Verdicts.Message = strings.Repeat("m", 10_000)
-	if got := liveview.Ended(u, ansi.Coloured()); len(got) > 600 || !strings.HasPrefix(got, "\x1b[33minfra (server)\x1b[0m") || !strings.HasSuffix(got, "…; once more") {
+	if got := liveview.Ended(u, coloured()); len(got) > 600 || !strings.HasPrefix(got, "\x1b[33minfra (server)\x1b[0m") || !strings.HasSuffix(got, "…; once more") {
 		t.Errorf("%q", got)
 	}
+}
+
+// coloured returns the style of a terminal in an empty environment.
+func coloured() terminal.Style {
+	return terminal.StyleFor(true, func(string) (string, bool) { return "", false })
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/redact"
-	"github.com/waza-isolate/waza/internal/apikey"
 	"github.com/waza-isolate/waza/internal/retry"
 )
 
@@ -46,7 +45,7 @@ func New(j evidence.Judge, key string, secrets *redact.Set) (*Client, error) {
 		return nil, fmt.Errorf("base_url %w", err)
 	}
 	if j.APIKeyEnv != "" || key != "" {
-		if err := apikey.Check(j.APIKeyEnv, key, "the judge's endpoint"); err != nil {
+		if err := redact.CheckKey(j.APIKeyEnv, key, "the judge's endpoint"); err != nil {
 			return nil, err
 		}
 	}

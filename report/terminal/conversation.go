@@ -11,7 +11,6 @@ import (
 
 	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/ansi"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report/conversation"
@@ -21,7 +20,7 @@ import (
 // Shown is how a conversation is shown.
 type Shown struct {
 	Full  bool // cut nothing short
-	Style ansi.Style
+	Style Style
 }
 
 // Conversation writes a trial as it went.

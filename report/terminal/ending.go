@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/ansi"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
@@ -27,7 +26,7 @@ const (
 type Ending struct {
 	Run       view.Run
 	Trials    []Trial
-	Style     ansi.Style
+	Style     Style
 	Report    string // where the run's page is; empty for none
 	Resumable bool   // another try could give the run outcomes that it lacks
 }

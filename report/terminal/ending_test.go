@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/ansi"
 	"github.com/waza-isolate/waza/report/view"
 )
 
@@ -57,7 +56,7 @@ func TestEpilogueIsBounded(t *testing.T) {
 		done = append(done, finished("t", number+1, 1, evidence.ClassFail, strings.Repeat("why\n", 1000),
 			evidence.Verdict{Name: "g", Result: evidence.VerdictFail, Feedback: strings.Repeat("f", 1<<20)}))
 	}
-	e := Ending{Run: view.Run{Dir: "run"}, Trials: done, Style: ansi.Coloured()}
+	e := Ending{Run: view.Run{Dir: "run"}, Trials: done, Style: Style{coloured: true}}
 	lines := e.failures(true)
 	if text := strings.Join(lines, "\n"); len(lines) != 3*maxFailures+1 || len(text) > maxFailures*4*shownBytes {
 		t.Errorf("%d lines, %d bytes", len(lines), len(text))

@@ -8,11 +8,10 @@ package terminal
 
 import (
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/ansi"
 )
 
 // Paint is how an outcome is painted.
-func Paint(style ansi.Style, class evidence.Class) func(string) string {
+func Paint(style Style, class evidence.Class) func(string) string {
 	switch class {
 	case evidence.ClassPass:
 		return style.Good

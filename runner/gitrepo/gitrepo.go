@@ -29,7 +29,7 @@ import (
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/internal/bounded"
-	"github.com/waza-isolate/waza/internal/procgroup"
+	"github.com/waza-isolate/waza/internal/proc"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/internal/tree"
 )
@@ -310,7 +310,7 @@ func (g git) command(ctx context.Context, args ...string) *exec.Cmd {
 			cmd.Env = append(cmd.Env, name+"="+value)
 		}
 	}
-	procgroup.Own(cmd, killTimeout)
+	proc.Own(cmd, killTimeout)
 	return cmd
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/internal/bounded"
-	"github.com/waza-isolate/waza/internal/procgroup"
+	"github.com/waza-isolate/waza/internal/proc"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
@@ -66,7 +66,7 @@ func HookOnHost(ctx context.Context, hook eval.Hook, start string, secrets *reda
 	if !filepath.IsAbs(dir) {
 		dir = filepath.Join(start, dir)
 	}
-	err = procgroup.Run(limited, dir, []string{"sh", "-c", hook.Command}, io.Discard, stderr)
+	err = proc.Run(limited, proc.Command{Args: []string{"sh", "-c", hook.Command}, Dir: dir, Stdout: io.Discard, Stderr: stderr})
 	exited := (*exec.ExitError)(nil)
 	switch {
 	case ctx.Err() != nil:

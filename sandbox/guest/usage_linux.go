@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/waza-isolate/waza/sandbox/usage"
+	"github.com/waza-isolate/waza/sandbox/observe"
 )
 
 // watchEvery is how often a guest looks whether its container ran into a limit.
@@ -17,12 +17,12 @@ const watchEvery = 500 * time.Millisecond
 // meter is what this container used, as far as it was looked at.
 type meter struct {
 	mu   sync.Mutex
-	seen usage.Usage // guarded by mu
+	seen observe.Usage // guarded by mu
 }
 
 // read looks once more.
-func (m *meter) read(dirs []string) usage.Usage {
-	now := usage.Read(os.DirFS("/sys/fs/cgroup"))
+func (m *meter) read(dirs []string) observe.Usage {
+	now := observe.ReadUsage(os.DirFS("/sys/fs/cgroup"))
 	now.Disks = disksOf(dirs)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -31,14 +31,14 @@ func (m *meter) read(dirs []string) usage.Usage {
 }
 
 // disksOf tells how full directories are that are file systems of their own.
-func disksOf(dirs []string) map[string]usage.Disk {
-	disks := map[string]usage.Disk{}
+func disksOf(dirs []string) map[string]observe.Disk {
+	disks := map[string]observe.Disk{}
 	for _, dir := range dirs {
 		var fs unix.Statfs_t
 		if unix.Statfs(dir, &fs) != nil {
 			continue
 		}
-		disks[dir] = usage.Disk{
+		disks[dir] = observe.Disk{
 			Peak: int64(fs.Blocks-fs.Bfree) * fs.Bsize,
 			Size: int64(fs.Blocks) * fs.Bsize,
 			Full: fs.Bavail == 0 || fs.Files > 0 && fs.Ffree == 0,

@@ -10,7 +10,7 @@ import (
 
 	"github.com/hashicorp/yamux"
 
-	"github.com/waza-isolate/waza/sandbox/usage"
+	"github.com/waza-isolate/waza/sandbox/observe"
 )
 
 func TestUsage(t *testing.T) {
@@ -30,23 +30,23 @@ func TestUsage(t *testing.T) {
 // A guest that tells without end is heard now and then, of the directories that it
 // was asked about.
 func TestWatchIsPaced(t *testing.T) {
-	told := make(chan usage.Usage, 1)
+	told := make(chan observe.Usage, 1)
 	g, err := hostile(t, func(session *yamux.Session, _ net.Conn) {
 		stream, err := session.Accept()
 		if err != nil {
 			return
 		}
 		l := &link{stream: stream}
-		if _, _, err := l.message(); err != nil || l.writeJSON(kindReply, reply{Usage: &usage.Usage{}}) != nil {
+		if _, _, err := l.message(); err != nil || l.writeJSON(kindReply, reply{Usage: &observe.Usage{}}) != nil {
 			return
 		}
-		text, _ := json.Marshal(usage.Usage{Disks: map[string]usage.Disk{"/tmp": {Full: true}, "/made-up": {Full: true}}})
+		text, _ := json.Marshal(observe.Usage{Disks: map[string]observe.Disk{"/tmp": {Full: true}, "/made-up": {Full: true}}})
 		for l.write(kindData, text) == nil {
 		}
 	})
 	must(t, err)
 	heard := 0
-	_, err = g.Watch(t.Context(), []string{"/tmp"}, func(u usage.Usage) {
+	_, err = g.Watch(t.Context(), []string{"/tmp"}, func(u observe.Usage) {
 		heard++
 		select {
 		case told <- u:

@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waza-isolate/waza/sandbox/observe"
 	"github.com/waza-isolate/waza/sandbox/process"
-	"github.com/waza-isolate/waza/sandbox/usage"
 )
 
 // kind tells what a message on a stream is. yamux has no reset and its Close is
@@ -77,10 +77,10 @@ type Hello struct {
 }
 
 type reply struct {
-	Hello *Hello       `json:"hello,omitempty"`
-	Addr  string       `json:"addr,omitempty"`
-	PID   int          `json:"pid,omitempty"`
-	Usage *usage.Usage `json:"usage,omitempty"`
+	Hello *Hello         `json:"hello,omitempty"`
+	Addr  string         `json:"addr,omitempty"`
+	PID   int            `json:"pid,omitempty"`
+	Usage *observe.Usage `json:"usage,omitempty"`
 }
 
 // link sends and receives messages on one stream. Both are resumable: a read that

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/waza-isolate/waza/internal/procid"
+	"github.com/waza-isolate/waza/internal/proc"
 )
 
 const straysMissing = "a program that leaves its process group and drops WAZA_SANDBOX from its environment outlives the trial"
@@ -34,12 +34,12 @@ func awaitEnd(pid int) bool {
 func signalName(s syscall.Signal) string { return unix.SignalName(s) }
 
 // bootID names the system's run; empty where that cannot be told.
-func bootID() string { return procid.BootID() }
+func bootID() string { return proc.BootID() }
 
 // processStart is when a process was started; empty where it is gone, or only waits
 // to be collected.
 func processStart(pid int) string {
-	start, zombie := procid.Start(pid)
+	start, zombie := proc.StartTime(pid)
 	if zombie {
 		return ""
 	}

@@ -1,8 +1,8 @@
-// Package observe counts what the programs of a container do besides answering: files
-// changed, programs started, connections tried. It has the words for that, and counts it
-// within bounds.
+// Package observe defines what a guest reports of its container: what the programs in it do
+// besides answering (files changed, programs started, connections tried), counted within
+// bounds, and what they use, read from control groups of version 1 or 2.
 //
-// It watches nothing itself and blames nobody.
+// It watches nothing itself, limits nothing and blames nobody.
 package observe
 
 import (

@@ -13,7 +13,7 @@ import (
 	"github.com/waza-isolate/waza/agents/adapter"
 	"github.com/waza-isolate/waza/containers"
 	"github.com/waza-isolate/waza/images"
-	"github.com/waza-isolate/waza/internal/digest"
+	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
@@ -34,7 +34,7 @@ func run(ctx context.Context, guest string) (err error) {
 		return err
 	}
 	backend, err := containers.Open(ctx, containers.Options{
-		Run: fmt.Sprintf("lock-%d", time.Now().UnixNano()), Guest: guest, Digest: digest.File,
+		Run: fmt.Sprintf("lock-%d", time.Now().UnixNano()), Guest: guest, Digest: files.Digest,
 		Network: network, Redact: func(s string) string { return s },
 	})
 	if err != nil {

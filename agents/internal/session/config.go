@@ -3,8 +3,8 @@ package session
 import (
 	"fmt"
 
+	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/jsontext"
-	"github.com/waza-isolate/waza/internal/wholefile"
 )
 
 // maxConfig is how many bytes of mcp.json are read.
@@ -12,7 +12,7 @@ const maxConfig = 1 << 20
 
 // readConfig reads each server's URL.
 func readConfig(path string) (map[string]string, error) {
-	raw, err := wholefile.Read(path, maxConfig)
+	raw, err := files.Read(path, maxConfig)
 	if err != nil {
 		return nil, err
 	}

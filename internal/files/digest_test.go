@@ -1,16 +1,16 @@
-package digest_test
+package files_test
 
 import (
 	"os"
 	"path/filepath"
 	"testing"
 
-	"github.com/waza-isolate/waza/internal/digest"
+	"github.com/waza-isolate/waza/internal/files"
 )
 
 func TestOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
-	of := digest.Once()
+	of := files.DigestOnce()
 	if sum, err := of(path); err == nil {
 		t.Errorf("of no file: %s", sum)
 	}
@@ -27,7 +27,7 @@ func TestOnce(t *testing.T) {
 	if sum, err := of(path); err != nil || sum != abc {
 		t.Errorf("the file is read again: %s, %v", sum, err)
 	}
-	if sum, err := digest.File(path); err != nil || sum == abc {
+	if sum, err := files.Digest(path); err != nil || sum == abc {
 		t.Errorf("File does not read again: %s, %v", sum, err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/waza-isolate/waza/agents/internal/transcript"
+	"github.com/waza-isolate/waza/agents/transcript"
 )
 
 func TestLines(t *testing.T) {

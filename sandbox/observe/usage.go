@@ -1,7 +1,4 @@
-// Package usage reads what a container used from its control groups, version 1 or 2.
-//
-// It bounds nothing and blames nobody.
-package usage
+package observe
 
 import (
 	"fmt"
@@ -40,8 +37,8 @@ type Disk struct {
 func (u Usage) With(later Usage) Usage {
 	merged := Usage{
 		Memory: higher(u.Memory, later.Memory), Pids: higher(u.Pids, later.Pids),
-		CPU: known(later.CPU, u.CPU), Throttled: known(later.Throttled, u.Throttled),
-		OOMKills: known(later.OOMKills, u.OOMKills), ForksRefused: known(later.ForksRefused, u.ForksRefused),
+		CPU: latest(later.CPU, u.CPU), Throttled: latest(later.Throttled, u.Throttled),
+		OOMKills: latest(later.OOMKills, u.OOMKills), ForksRefused: latest(later.ForksRefused, u.ForksRefused),
 		Disks: maps.Clone(u.Disks),
 	}
 	for dir, disk := range later.Disks {
@@ -54,7 +51,7 @@ func (u Usage) With(later Usage) Usage {
 	return merged
 }
 
-func known[T any](later, before *T) *T {
+func latest[T any](later, before *T) *T {
 	if later != nil {
 		return later
 	}
@@ -63,7 +60,7 @@ func known[T any](later, before *T) *T {
 
 func higher(before, later *Level) *Level {
 	if before == nil || later == nil {
-		return known(later, before)
+		return latest(later, before)
 	}
 	return &Level{Peak: max(before.Peak, later.Peak, later.Now), Now: later.Now}
 }

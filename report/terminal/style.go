@@ -1,20 +1,16 @@
-// Package ansi colours text for terminals. What a colour says is to be said by a word too:
-// not everybody sees it.
-package ansi
+package terminal
 
-// Style says whether text is coloured. The zero Style leaves it as it is.
+// Style colours text, or leaves it as it is, as the zero Style does. What a colour says is said
+// by a word too: not everybody sees it.
 type Style struct{ coloured bool }
 
-// StyleFor is the style for a terminal, or for what is none, in an environment:
+// StyleFor returns the style for an output, which is a terminal or is not, in an environment:
 // NO_COLOR with any value and TERM=dumb ask for no colour.
 func StyleFor(terminal bool, lookup func(string) (string, bool)) Style {
 	no, _ := lookup("NO_COLOR")
 	kind, _ := lookup("TERM")
 	return Style{coloured: terminal && no == "" && kind != "dumb"}
 }
-
-// Coloured colours.
-func Coloured() Style { return Style{coloured: true} }
 
 // Good is for what went well.
 func (s Style) Good(text string) string { return s.paint("32", text) }

@@ -1,4 +1,4 @@
-package wholefile_test
+package files_test
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/waza-isolate/waza/internal/wholefile"
+	"github.com/waza-isolate/waza/internal/files"
 )
 
 func TestRead(t *testing.T) {
@@ -31,7 +31,7 @@ func TestRead(t *testing.T) {
 		".":       "is a directory",
 		"missing": "no such file or directory",
 	} {
-		data, err := wholefile.Read(at(name), 1024)
+		data, err := files.Read(at(name), 1024)
 		if want == "" {
 			if info, statErr := os.Stat(at(name)); err != nil || statErr != nil || int64(len(data)) != info.Size() {
 				t.Errorf("%s: %d bytes, %v", name, len(data), err)
@@ -42,7 +42,7 @@ func TestRead(t *testing.T) {
 		if !ok || of.Path != at(name) || of.Err.Error() != want || data != nil {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}
-		if large := name == "larger"; errors.Is(err, wholefile.ErrTooLarge) != large {
+		if large := name == "larger"; errors.Is(err, files.ErrTooLarge) != large {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -52,11 +52,11 @@ func TestRead(t *testing.T) {
 func TestReadFromTheEndless(t *testing.T) {
 	for most, want := range map[int64]string{0: "is larger than 0 bytes", 1000: "is larger than 1000 bytes", 3 << 10: "is larger than 3 KiB", 2 << 20: "is larger than 2048 KiB"} {
 		var r endless
-		if data, err := wholefile.ReadFrom(&r, most); data != nil || !errors.Is(err, wholefile.ErrTooLarge) || err.Error() != want || int64(r) != most+1 {
+		if data, err := files.ReadFrom(&r, most); data != nil || !errors.Is(err, files.ErrTooLarge) || err.Error() != want || int64(r) != most+1 {
 			t.Errorf("%d: %v after %d bytes", most, err, r)
 		}
 	}
-	if data, err := wholefile.ReadFrom(strings.NewReader("12345"), 5); string(data) != "12345" || err != nil {
+	if data, err := files.ReadFrom(strings.NewReader("12345"), 5); string(data) != "12345" || err != nil {
 		t.Errorf("%q, %v", data, err)
 	}
 }
@@ -77,7 +77,7 @@ func TestReadNamed(t *testing.T) {
 	for text, want := range map[string]string{"turns": "", "too many turns": "is larger than 10 bytes"} {
 		written := make(chan error, 1)
 		go func() { written <- os.WriteFile(pipe, []byte(text), 0) }()
-		data, err := wholefile.ReadNamed(pipe, 10)
+		data, err := files.ReadNamed(pipe, 10)
 		if want == "" && (err != nil || string(data) != text) || want != "" && (err == nil || !strings.HasSuffix(err.Error(), want)) {
 			t.Errorf("%q: %q, %v", text, data, err)
 		}
@@ -85,10 +85,10 @@ func TestReadNamed(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := wholefile.ReadNamed("/dev/zero", 10); !errors.Is(err, wholefile.ErrTooLarge) {
+	if _, err := files.ReadNamed("/dev/zero", 10); !errors.Is(err, files.ErrTooLarge) {
 		t.Error(err)
 	}
-	if _, err := wholefile.ReadNamed(t.TempDir(), 10); !errors.Is(err, syscall.EISDIR) {
+	if _, err := files.ReadNamed(t.TempDir(), 10); !errors.Is(err, syscall.EISDIR) {
 		t.Error(err)
 	}
 }

@@ -1,5 +1,4 @@
-// Package digest computes the SHA-256 of files in hexadecimal.
-package digest
+package files
 
 import (
 	"crypto/sha256"
@@ -9,18 +8,18 @@ import (
 	"sync"
 )
 
-// File is that of the file at path.
-func File(path string) (string, error) {
+// Digest returns the SHA-256 of the file at path, in hexadecimal.
+func Digest(path string) (string, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = file.Close() }()
-	return Of(file)
+	return DigestOf(file)
 }
 
-// Of is that of what r has.
-func Of(r io.Reader) (string, error) {
+// DigestOf returns the SHA-256 of what r has, in hexadecimal.
+func DigestOf(r io.Reader) (string, error) {
 	sum := sha256.New()
 	if _, err := io.Copy(sum, r); err != nil {
 		return "", err
@@ -28,9 +27,9 @@ func Of(r io.Reader) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// Once is [File] for files that stay as they are: it reads each of them once. It is
+// DigestOnce returns a [Digest] for files that do not change: it reads each file once. It is
 // safe for concurrent use.
-func Once() func(path string) (string, error) {
+func DigestOnce() func(path string) (string, error) {
 	var mu sync.Mutex
 	known := map[string]string{}
 	return func(path string) (string, error) {
@@ -39,7 +38,7 @@ func Once() func(path string) (string, error) {
 		if sum, ok := known[path]; ok {
 			return sum, nil
 		}
-		sum, err := File(path)
+		sum, err := Digest(path)
 		if err == nil {
 			known[path] = sum
 		}

@@ -1,14 +1,15 @@
-package mock_test
+package agents_test
 
 import (
 	"errors"
+	"io"
 	"strings"
 	"testing"
 
-	"github.com/waza-isolate/waza/agents/mock"
+	"github.com/waza-isolate/waza/agents"
 )
 
-func TestRun(t *testing.T) {
+func TestMock(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		files  int
@@ -19,9 +20,8 @@ func TestRun(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var stdout, events strings.Builder
-			err := mock.Run(mock.Options{
-				Prompt: "count the bolts", Files: test.files, Stdout: &stdout, Transcript: &events,
-			})
+			in := agents.Input{Prompt: "count the bolts", Files: test.files}
+			err := agents.Run(t.Context(), agents.Mock, in, &stdout, io.Discard, &events)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -41,16 +41,13 @@ type brokenWriter struct{ err error }
 
 func (b brokenWriter) Write([]byte) (int, error) { return 0, b.err }
 
-func TestRunReportsFailedWrites(t *testing.T) {
+func TestMockReportsFailedWrites(t *testing.T) {
 	gone := errors.New("gone")
 	var ok strings.Builder
-	if err := mock.Run(mock.Options{Stdout: brokenWriter{gone}, Transcript: &ok}); !errors.Is(err, gone) {
+	if err := agents.Run(t.Context(), agents.Mock, agents.Input{}, brokenWriter{gone}, io.Discard, &ok); !errors.Is(err, gone) {
 		t.Errorf("stdout: %v", err)
 	}
-	if err := mock.Run(mock.Options{Stdout: &ok, Transcript: brokenWriter{gone}}); !errors.Is(err, gone) {
+	if err := agents.Run(t.Context(), agents.Mock, agents.Input{}, &ok, io.Discard, brokenWriter{gone}); !errors.Is(err, gone) {
 		t.Errorf("transcript: %v", err)
-	}
-	if err := mock.Run(mock.Options{}); err == nil {
-		t.Error("no writers: no error")
 	}
 }

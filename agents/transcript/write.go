@@ -1,7 +1,3 @@
-// Package transcript writes what an agent says it did, in waza's event format.
-//
-// It takes the agent's word for everything: what was really called is captured
-// elsewhere. It neither reads transcripts nor judges them.
 package transcript
 
 import (

@@ -1,4 +1,4 @@
-package usage
+package observe
 
 import (
 	"io"
@@ -10,7 +10,7 @@ import (
 
 // Read reads a container's own control groups from what it has at /sys/fs/cgroup.
 // What is not there, or not as the kernel writes it, stays nil.
-func Read(root fs.FS) Usage {
+func ReadUsage(root fs.FS) Usage {
 	g := group{root}
 	if _, err := fs.Stat(root, "cgroup.controllers"); err == nil {
 		return g.version2()

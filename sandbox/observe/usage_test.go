@@ -1,4 +1,4 @@
-package usage
+package observe
 
 import (
 	"testing"
@@ -17,7 +17,7 @@ func tree(files map[string]string) fstest.MapFS {
 
 func of[T any](v T) *T { return &v }
 
-func TestRead(t *testing.T) {
+func TestReadUsage(t *testing.T) {
 	tests := []struct {
 		name  string
 		files map[string]string
@@ -70,7 +70,7 @@ func TestRead(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, Read(tree(test.files))); diff != "" {
+			if diff := cmp.Diff(test.want, ReadUsage(tree(test.files))); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -118,7 +118,7 @@ func TestBreaches(t *testing.T) {
 	}
 }
 
-func FuzzRead(f *testing.F) {
+func FuzzReadUsage(f *testing.F) {
 	f.Add("oom_kill 2\n", "7\n", true)
 	f.Add("max 2\noom_kill 9223372036854775807", "max", false)
 	f.Fuzz(func(t *testing.T, keyed, number string, second bool) {
@@ -130,7 +130,7 @@ func FuzzRead(f *testing.F) {
 		if second {
 			files["cgroup.controllers"] = ""
 		}
-		u := Read(tree(files))
+		u := ReadUsage(tree(files))
 		for _, l := range []*Level{u.Memory, u.Pids} {
 			if l != nil && (l.Now < 0 || l.Peak < l.Now) {
 				t.Errorf("level %+v", *l)

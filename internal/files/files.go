@@ -1,6 +1,6 @@
-// Package wholefile reads files whole, up to a size, and refuses what is not a regular
-// file.
-package wholefile
+// Package files reads whole files up to a size, computes their digests, and reports how much
+// room a file system has.
+package files
 
 import (
 	"errors"
@@ -11,13 +11,13 @@ import (
 	"syscall"
 )
 
-// ErrTooLarge is the class of what has more bytes than are read.
+// ErrTooLarge is the class of errors of files that are larger than what is read.
 var ErrTooLarge = errors.New("is larger")
 
-// Read reads a regular file of at most so many bytes, and waits for nothing else. Its
+// Read reads a regular file of at most most bytes. It never blocks on a pipe or a device. Its
 // errors are [*fs.PathError].
 func Read(path string, most int64) ([]byte, error) {
-	return whole(path, syscall.O_NONBLOCK, most, func(mode fs.FileMode) error { // to open a pipe is to wait for who writes to it
+	return whole(path, syscall.O_NONBLOCK, most, func(mode fs.FileMode) error { // opening a pipe would wait for its writer
 		if !mode.IsRegular() {
 			return errors.New("is not a regular file")
 		}
@@ -25,7 +25,7 @@ func Read(path string, most int64) ([]byte, error) {
 	})
 }
 
-// ReadNamed is Read for what somebody names on a command line, which may be a pipe.
+// ReadNamed is [Read] for a file that a person names on a command line, which may be a pipe.
 func ReadNamed(path string, most int64) ([]byte, error) {
 	return whole(path, 0, most, func(fs.FileMode) error { return nil })
 }
@@ -59,8 +59,7 @@ func read(path string, flags int, most int64, check func(fs.FileMode) error) (da
 	return ReadFrom(file, most)
 }
 
-// ReadFrom reads r to its end, which comes after so many bytes at most; else it fails with
-// [ErrTooLarge].
+// ReadFrom reads r to its end. It fails with [ErrTooLarge] if there are more than most bytes.
 func ReadFrom(r io.Reader, most int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r, most+1))
 	switch {
@@ -72,7 +71,7 @@ func ReadFrom(r io.Reader, most int64) ([]byte, error) {
 	return data, nil
 }
 
-// size is a number of bytes in KiB where it is a whole number of these.
+// size formats a number of bytes, in KiB if it is a multiple of 1024.
 func size(n int64) string {
 	if n > 0 && n%(1<<10) == 0 {
 		return fmt.Sprintf("%d KiB", n>>10)
