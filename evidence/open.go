@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // ErrNotPlain is the class of what no run directory holds: links, pipes, devices, and
@@ -34,6 +37,46 @@ func ReadFile(dir, name string) ([]byte, error) {
 	}
 	defer func() { _ = file.Close() }()
 	return io.ReadAll(file)
+}
+
+// Limits of what is read of a run directory into memory at once: its writer may be a
+// stranger.
+const (
+	maxDocument = 256 << 20 // bytes of a JSON document
+	maxRecords  = 1 << 30   // bytes of a file of lines that are held together
+)
+
+// ReadJSON decodes the JSON document that a file of dir is, opened as by [Open], into v. It
+// refuses a document of more than 256 MiB, or of more values than anybody holds.
+func ReadJSON(dir, name string, v any) error {
+	file, err := Open(dir, name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	if err := sizeUpTo(file, maxDocument); err != nil {
+		return err
+	}
+	data, err := io.ReadAll(io.LimitReader(file, maxDocument))
+	if err != nil {
+		return err
+	}
+	if jsontext.MoreThan(jsontext.MaxValues, data) {
+		return fmt.Errorf("%s has more than %d values", filepath.Join(dir, name), jsontext.MaxValues)
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(dir, name), err)
+	}
+	return nil
+}
+
+// sizeUpTo fails for a file of more than most bytes.
+func sizeUpTo(file *os.File, most int64) error {
+	size, err := regularSize(file)
+	if err == nil && size > most {
+		err = fmt.Errorf("%s has %d bytes, and at most %d are read", file.Name(), size, most)
+	}
+	return err
 }
 
 func openPlain(dir, name string) (*os.File, error) {

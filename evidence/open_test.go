@@ -70,6 +70,33 @@ func TestOpen(t *testing.T) {
 	}
 }
 
+// What is too large to hold is not read, whoever wrote it.
+func TestLimits(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	err := errors.Join(
+		os.WriteFile(at(evidence.TrialFile), nil, 0o600), os.Truncate(at(evidence.TrialFile), 1<<40),
+		os.WriteFile(at(evidence.CallsFile), nil, 0o600), os.Truncate(at(evidence.CallsFile), 1<<40),
+		os.WriteFile(at(evidence.VerdictsFile), []byte("["+strings.Repeat("{},", 1<<20)+"{}]"), 0o600),
+	)
+	if err != nil {
+		t.Skipf("SKIPPED: this file system has no files of a tebibyte: %v", err)
+	}
+	d := evidence.Dir(dir)
+	_, trial := d.Trial()
+	_, calls := d.Calls()
+	_, verdicts := d.Verdicts()
+	for err, want := range map[error]string{
+		trial:    "trial.json has 1099511627776 bytes, and at most 268435456 are read",
+		calls:    "calls.jsonl has 1099511627776 bytes, and at most 1073741824 are read",
+		verdicts: "verdicts.json has more than 1048576 values",
+	} {
+		if err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
 // Whatever of a trial is read is opened so, and no link of it is added to.
 func TestDirReadsFilesOnly(t *testing.T) {
 	for name, read := range map[string]func(evidence.Dir) error{

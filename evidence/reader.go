@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"iter"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,14 +37,14 @@ func (d Dir) Verdicts() (Verdicts, error) { return readJSON[Verdicts](d, Verdict
 func (d Dir) Frames() iter.Seq2[Frame, error] { return readLines[Frame](d, FramesFile) }
 
 // Calls reads calls.jsonl.
-func (d Dir) Calls() ([]Call, error) { return collect(readLines[Call](d, CallsFile)) }
+func (d Dir) Calls() ([]Call, error) { return collect[Call](d, CallsFile) }
 
 // Events reads events.jsonl.
-func (d Dir) Events() ([]Event, error) { return collect(readLines[Event](d, EventsFile)) }
+func (d Dir) Events() ([]Event, error) { return collect[Event](d, EventsFile) }
 
 // Transcript reads transcript.jsonl; an agent that leaves none has an empty one.
 func (d Dir) Transcript() ([]TranscriptEvent, error) {
-	events, err := collect(readLines[TranscriptEvent](d, TranscriptFile))
+	events, err := collect[TranscriptEvent](d, TranscriptFile)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
@@ -123,23 +124,22 @@ func cause(err error) error {
 	return err
 }
 
-func readJSON[T any](d Dir, name string) (T, error) {
-	var v T
-	data, err := ReadFile(string(d), name)
-	if err != nil {
-		return v, err
-	}
-	if err := json.Unmarshal(data, &v); err != nil {
-		return v, fmt.Errorf("%s: %w", filepath.Join(string(d), name), err)
-	}
-	return v, nil
+func readJSON[T any](d Dir, name string) (v T, err error) {
+	err = ReadJSON(string(d), name, &v)
+	return v, err
 }
 
 // maxLine is how many bytes a line may have: all that is kept of a frame, each byte of it
 // written as six, and what is said of it.
 const maxLine = 8 * maxFrame
 
+// readLines reads a file of lines one by one, however many there are.
 func readLines[T any](d Dir, name string) iter.Seq2[T, error] {
+	return linesUpTo[T](d, name, math.MaxInt64)
+}
+
+// linesUpTo is readLines of a file of at most so many bytes.
+func linesUpTo[T any](d Dir, name string, most int64) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var zero T
 		file, err := Open(string(d), name)
@@ -148,6 +148,10 @@ func readLines[T any](d Dir, name string) iter.Seq2[T, error] {
 			return
 		}
 		defer func() { _ = file.Close() }()
+		if err := sizeUpTo(file, most); err != nil {
+			yield(zero, err)
+			return
+		}
 		in := bufio.NewReaderSize(file, 1<<16)
 		for number := 1; ; number++ {
 			line, err := readLine(in, maxLine)
@@ -207,9 +211,10 @@ func decode(line []byte, v any) error {
 	return json.Unmarshal(line, v)
 }
 
-func collect[T any](lines iter.Seq2[T, error]) ([]T, error) {
+// collect reads all lines of a file, which may have 1 GiB.
+func collect[T any](d Dir, name string) ([]T, error) {
 	var all []T
-	for v, err := range lines {
+	for v, err := range linesUpTo[T](d, name, maxRecords) {
 		if err != nil {
 			return all, err
 		}
@@ -251,7 +256,7 @@ func (d Dir) Earlier() ([]Trial, error) {
 }
 
 // Catalogs reads catalogs.jsonl.
-func (d Dir) Catalogs() ([]Catalog, error) { return collect(readLines[Catalog](d, CatalogsFile)) }
+func (d Dir) Catalogs() ([]Catalog, error) { return collect[Catalog](d, CatalogsFile) }
 
 // Checkpoint is where the evidence up to the end of a turn lies.
 func (d Dir) Checkpoint(turn int) Dir {
@@ -369,7 +374,7 @@ func (d Dir) Echoes(t Trial) (map[string][]Echo, error) {
 
 // Steps reads steps.jsonl; a trial that took none has no such file.
 func (d Dir) Steps() ([]Step, error) {
-	steps, err := collect(readLines[Step](d, StepsFile))
+	steps, err := collect[Step](d, StepsFile)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
@@ -382,7 +387,7 @@ const maxLastWords = 2 << 10
 // Observed reads observed.jsonl. Where nothing was watched, as in runs of before, there
 // is no such file, and none.
 func (d Dir) Observed() ([]Observed, error) {
-	all, err := collect(readLines[Observed](d, ObservedFile))
+	all, err := collect[Observed](d, ObservedFile)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}

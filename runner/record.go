@@ -162,15 +162,12 @@ func (r Record) Write(dir string) error {
 // has links, or names that lead out of it, fails with [evidence.ErrNotPlain].
 func ReadRecord(dir string) (Record, error) {
 	var r Record
-	data, err := evidence.ReadFile(dir, RunFile)
+	err := evidence.ReadJSON(dir, RunFile, &r)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return r, fmt.Errorf("%s is not a run directory: it has no %s", dir, RunFile)
 	}
 	if err != nil {
 		return r, err
-	}
-	if err := json.Unmarshal(data, &r); err != nil {
-		return r, fmt.Errorf("%s: %w", filepath.Join(dir, RunFile), err)
 	}
 	return r, errors.Join(r.staysIn(dir), evidence.CheckPlain(dir))
 }

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,7 +46,7 @@ func (s *Server) apiRuns(w http.ResponseWriter, r *http.Request) {
 		s.denyFor(w, r, err)
 		return
 	}
-	runs, err := s.shelf.list()
+	runs, err := s.index.list()
 	if err != nil {
 		s.denyFor(w, r, err)
 		return
@@ -89,12 +90,12 @@ func orderOf(q url.Values) (func(a, b Run) int, error) {
 }
 
 func (s *Server) apiRun(w http.ResponseWriter, r *http.Request) {
-	run, err := s.shelf.find(r.PathValue("id"))
+	run, err := s.index.find(r.PathValue("id"))
 	if err != nil {
 		s.denyFor(w, r, err)
 		return
 	}
-	detail, err := s.detail(r.Context(), run)
+	detail, err := s.detail(run)
 	if err != nil {
 		s.denyFor(w, r, err)
 		return
@@ -114,11 +115,11 @@ func (s *Server) apiProgress(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) apiTrial(w http.ResponseWriter, r *http.Request) {
 	run, task, numbered := r.PathValue("id"), r.PathValue("task"), r.PathValue("number")
-	if _, err := s.shelf.find(run); err != nil {
+	if _, err := s.index.find(run); err != nil {
 		s.denyFor(w, r, err)
 		return
 	}
-	trial, err := s.trial(r.Context(), run, task, numbered)
+	trial, err := s.trial(run, task, numbered)
 	if err != nil {
 		s.denyFor(w, r, err)
 		return
@@ -127,7 +128,7 @@ func (s *Server) apiTrial(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) apiCompare(w http.ResponseWriter, r *http.Request) {
-	comparison, _, err := s.compare(r.Context(), strings.Split(r.URL.Query().Get("runs"), ","))
+	comparison, _, err := s.compare(strings.Split(r.URL.Query().Get("runs"), ","))
 	if err != nil {
 		s.denyFor(w, r, err)
 		return
@@ -166,9 +167,9 @@ type TrialLine struct {
 	MCPCalls   int             `json:"mcp_calls"`         // captured
 }
 
-func (s *Server) detail(ctx context.Context, run Run) (RunDetail, error) {
+func (s *Server) detail(run Run) (RunDetail, error) {
 	d := RunDetail{Run: run, Results: []TaskDetail{}}
-	shown, err := s.pages.run(ctx, run)
+	shown, err := s.index.shown(run)
 	if err != nil {
 		return d, err
 	}
@@ -262,55 +263,25 @@ type FileLine struct {
 }
 
 // trial reads what the API says of a trial that has ended.
-func (s *Server) trial(ctx context.Context, run, task, numbered string) (d TrialDetail, err error) {
-	at, within, err := s.trialDir(ctx, run, task, numbered)
+func (s *Server) trial(run, task, numbered string) (d TrialDetail, err error) {
+	at, within, err := s.trialDir(run, task, numbered)
 	if err != nil {
 		return d, err
 	}
-	p, err := openPlace(s.shelf.dir, run)
-	if err != nil {
-		return d, err
-	}
-	defer func() { _ = p.Close() }()
-	var t evidence.Trial
-	var v evidence.Verdicts
-	err = errors.Join(readInto(p, within+"/"+evidence.TrialFile, &t), readInto(p, within+"/"+evidence.VerdictsFile, &v))
-	if err != nil {
+	t, err := at.Trial()
+	v, err2 := at.Verdicts()
+	if err := errors.Join(err, err2); err != nil {
 		return d, err
 	}
 	d = TrialDetail{
 		Run: run, Task: t.Task, TaskName: t.TaskName, Number: t.Number, Attempt: t.Attempt, Agent: t.Executor, Prompt: t.Prompt,
 		Started: t.Started, Ended: t.Ended, Outcome: v.Class, Reason: v.Reason, Message: v.Message, FinalOutput: t.FinalOutput,
-		Verdicts: []VerdictLine{}, Calls: []CallLine{}, Gaps: t.Gaps, Files: filesOf(p, within),
+		Verdicts: []VerdictLine{}, Calls: []CallLine{}, Gaps: t.Gaps, Files: filesOf(at, within),
 	}
 	for _, one := range v.Verdicts {
 		d.Verdicts = append(d.Verdicts, VerdictLine{one.Name, one.Type, one.Result, one.Score, one.Weight, one.Feedback})
 	}
-	d.addCalls(p, at, within)
-	return d, nil
-}
-
-func readInto(p *place, name string, v any) error {
-	data, err := p.read(name)
-	if err == nil {
-		err = json.Unmarshal(data, v)
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", path.Base(name), err)
-	}
-	return nil
-}
-
-// addCalls adds the calls, as far as they can be read and told.
-func (d *TrialDetail) addCalls(p *place, at evidence.Dir, within string) {
-	info, err := p.stat(within + "/" + evidence.CallsFile)
-	if err == nil && info.Size() > maxDocument {
-		err = fmt.Errorf("it has %d bytes, and at most %d are read", info.Size(), maxDocument)
-	}
-	var calls []evidence.Call
-	if err == nil {
-		calls, err = at.Calls()
-	}
+	calls, err := at.Calls()
 	switch {
 	case err != nil:
 		d.CallsLeft = problemWith(evidence.CallsFile, err)
@@ -320,6 +291,7 @@ func (d *TrialDetail) addCalls(p *place, at evidence.Dir, within string) {
 	for _, c := range calls[:min(len(calls), maxCalls)] {
 		d.Calls = append(d.Calls, callLine(c))
 	}
+	return d, nil
 }
 
 func callLine(c evidence.Call) CallLine {
@@ -343,18 +315,19 @@ func captured(text json.RawMessage) *CapturedJSON {
 	return &CapturedJSON{Text: strings.ToValidUTF8(string(text[:maxValue]), ""), Bytes: len(text)}
 }
 
-// filesOf lists the files of a trial, the first of them where there are many.
-func filesOf(p *place, within string) []FileLine {
+// filesOf lists the files of a trial, the first of them where there are many, by their
+// paths in the run's directory, where the trial is within.
+func filesOf(at evidence.Dir, within string) []FileLine {
 	all := []FileLine{}
-	_ = p.walk(within, maxEntries, func(name string, entry fs.DirEntry) error {
+	_ = filepath.WalkDir(string(at), func(name string, entry fs.DirEntry, err error) error {
 		switch {
-		case !entry.Type().IsRegular() || strings.HasPrefix(entry.Name(), "."):
+		case err != nil || !entry.Type().IsRegular() || strings.HasPrefix(entry.Name(), "."):
 			return nil
 		case len(all) == maxFiles:
 			return fs.SkipAll
 		}
-		if info, err := p.root.Lstat(name); err == nil {
-			all = append(all, FileLine{name, info.Size()})
+		if info, err := entry.Info(); err == nil {
+			all = append(all, FileLine{path.Join(within, filepath.ToSlash(strings.TrimPrefix(name, string(at)))), info.Size()})
 		}
 		return nil
 	})
@@ -428,19 +401,18 @@ const maxShown = 8 << 20
 // file serves a file of a run as its bytes are. Whatever they are, a browser takes them
 // for text, or saves them: they are never a page.
 func (s *Server) file(w http.ResponseWriter, r *http.Request) {
-	p, err := openPlace(s.shelf.dir, r.PathValue("id"))
-	if err != nil {
-		s.denyFor(w, r, err)
-		return
-	}
-	defer func() { _ = p.Close() }()
 	name := r.PathValue("path")
-	file, info, err := p.open(name)
+	file, err := s.index.open(r.PathValue("id"), name)
 	if err != nil {
 		s.denyFor(w, r, err)
 		return
 	}
 	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
+	if err != nil {
+		s.denyFor(w, r, err)
+		return
+	}
 	h := w.Header()
 	h.Set("Content-Security-Policy", "sandbox; default-src 'none'; frame-ancestors 'none'")
 	h.Set("Content-Type", "text/plain; charset=utf-8")

@@ -188,7 +188,7 @@ func TestNothingOutside(t *testing.T) {
 		}
 	}
 	// What would lead a reader of the run away keeps it from being read.
-	if got := s.ask("/runs/a/overview", nil); got.StatusCode != 500 || !strings.Contains(got.body, "neither a file nor a directory") {
+	if got := s.ask("/runs/a/overview", nil); got.StatusCode != 500 || !strings.Contains(got.body, "a run directory holds regular files only") {
 		t.Errorf("a run with links in it: %s\n%s", got.Status, got.body)
 	}
 	if list := api[RunList](s, "runs"); list.Total != 2 {

@@ -40,7 +40,7 @@ func TestHugeFiles(t *testing.T) {
 		"/api/v1/runs/trials-buy-1-trial.json/trials/buy/1", "/api/v1/runs/trials-buy-1-calls.jsonl/trials/buy/1", "/api/v1/runs/trials-buy-1-calls.jsonl",
 		"/runs/trials-buy-1-calls.jsonl/overview", "/runs/trials-buy-1-calls.jsonl/trial/buy/1", "/runs/trials-buy-1-trial.json/trial/buy/1",
 	} {
-		if got := s.ask(path, nil); got.StatusCode != 500 || !strings.Contains(got.body, "and at most") {
+		if got := s.ask(path, nil); !strings.Contains(got.body, "and at most") {
 			t.Errorf("%s: %s", path, got.Status)
 		}
 	}
@@ -67,7 +67,7 @@ func TestManyValues(t *testing.T) {
 	}
 	for _, id := range []string{"trial.json", "verdicts.json"} {
 		for _, path := range []string{"/runs/" + id + "/overview", "/runs/" + id + "/trial/buy/1", "/api/v1/runs/" + id + "/trials/buy/1"} {
-			if got := s.ask(path, nil); got.StatusCode != 500 || !strings.Contains(got.body, "values") {
+			if got := s.ask(path, nil); !strings.Contains(got.body, "more than 1048576 values") {
 				t.Errorf("%s: %s", path, got.Status)
 			}
 		}

@@ -1,13 +1,14 @@
 package serve
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"maps"
 	"net/http"
 	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -28,12 +29,12 @@ const maxListed = 1000
 func linksOf(id string) report.Links { return report.Links{Base: "/runs/" + url.PathEscape(id)} }
 
 func (s *Server) listPage(w http.ResponseWriter, r *http.Request) {
-	runs, err := s.shelf.list()
+	runs, err := s.index.list()
 	if err != nil {
 		s.denyFor(w, r, err)
 		return
 	}
-	l := report.Listing{Dir: s.shelf.dir, Total: len(runs)}
+	l := report.Listing{Dir: s.index.dir, Total: len(runs)}
 	for _, run := range runs[:min(len(runs), maxListed)] {
 		l.Runs = append(l.Runs, listed(run))
 	}
@@ -56,7 +57,7 @@ func (s *Server) toOverview(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) overviewPage(w http.ResponseWriter, r *http.Request) {
-	run, err := s.shelf.find(r.PathValue("id"))
+	run, err := s.index.find(r.PathValue("id"))
 	if err != nil {
 		s.denyFor(w, r, err)
 		return
@@ -75,7 +76,7 @@ func (s *Server) overviewPage(w http.ResponseWriter, r *http.Request) {
 		pages = append(pages, report.Notice(run.ID, "This run cannot be read whole. "+run.Problem))
 	}
 	if run.Planned > 0 {
-		shown, err := s.pages.run(r.Context(), run)
+		shown, err := s.index.shown(run)
 		if err != nil {
 			s.denyFor(w, r, err)
 			return
@@ -104,12 +105,12 @@ func titleOf(run Run) string {
 }
 
 func (s *Server) serversPage(w http.ResponseWriter, r *http.Request) {
-	run, err := s.shelf.find(r.PathValue("id"))
+	run, err := s.index.find(r.PathValue("id"))
 	if err != nil {
 		s.denyFor(w, r, err)
 		return
 	}
-	shown, err := s.pages.run(r.Context(), run)
+	shown, err := s.index.shown(run)
 	if err != nil {
 		s.denyFor(w, r, err)
 		return
@@ -119,12 +120,12 @@ func (s *Server) serversPage(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) trialPage(w http.ResponseWriter, r *http.Request) {
-	run, err := s.shelf.find(r.PathValue("id"))
+	run, err := s.index.find(r.PathValue("id"))
 	if err != nil {
 		s.denyFor(w, r, err)
 		return
 	}
-	at, within, err := s.trialDir(r.Context(), run.ID, r.PathValue("task"), r.PathValue("number"))
+	at, within, err := s.trialDir(run.ID, r.PathValue("task"), r.PathValue("number"))
 	if err != nil {
 		s.denyFor(w, r, err)
 		return
@@ -136,18 +137,13 @@ func (s *Server) trialPage(w http.ResponseWriter, r *http.Request) {
 	}
 	trial.Dir = within
 	links := linksOf(run.ID)
-	pages := []report.Page{report.OfTrial(trial, links), report.Files(s.linked(run.ID, within))}
+	pages := []report.Page{report.OfTrial(trial, links), report.Files(linked(run.ID, at, within))}
 	s.show(w, titleOf(run), "", nav(links), all(pages))
 }
 
 // linked leads to the files of a trial.
-func (s *Server) linked(run, within string) (files []report.File) {
-	p, err := openPlace(s.shelf.dir, run)
-	if err != nil {
-		return nil // it went while this looked
-	}
-	defer func() { _ = p.Close() }()
-	for _, f := range filesOf(p, within) {
+func linked(run string, at evidence.Dir, within string) (files []report.File) {
+	for _, f := range filesOf(at, within) {
 		files = append(files, report.File{
 			To: linksOf(run).To("files/" + f.Path), Name: strings.TrimPrefix(f.Path, within+"/"), Bytes: f.Bytes,
 		})
@@ -155,26 +151,30 @@ func (s *Server) linked(run, within string) (files []report.File) {
 	return files
 }
 
-// trialDir is where the evidence of a trial that has ended lies, also as a path from the
-// run's directory.
-func (s *Server) trialDir(ctx context.Context, run, task, numbered string) (at evidence.Dir, within string, err error) {
+// trialDir returns where the evidence of a trial that has ended lies, also as a path from
+// the run's directory.
+func (s *Server) trialDir(run, task, numbered string) (at evidence.Dir, within string, err error) {
 	n, ok := number(numbered)
 	if !ok || !isName(task) {
 		return "", "", errNotThere
 	}
-	p, err := openPlace(s.shelf.dir, run)
+	dir, err := s.index.at(run)
 	if err != nil {
 		return "", "", err
 	}
-	defer func() { _ = p.Close() }()
 	within = trialPath(plan.TrialID{Task: task, Number: n})
-	if _, err := p.stat(within); err != nil {
-		return "", "", err
+	whole := filepath.Join(dir, filepath.FromSlash(within))
+	if _, err := os.Lstat(whole); err != nil {
+		return "", "", missing(err)
 	}
-	if _, err := p.stat(within + "/" + evidence.VerdictsFile); err != nil {
-		return "", "", fmt.Errorf("%w: %w", errNotEnded, err)
+	file, err := evidence.Open(dir, filepath.Join(within, evidence.VerdictsFile)) // which follows no link on the way
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", "", errNotEnded
+	case err != nil:
+		return "", "", missing(err)
 	}
-	return evidence.Dir(filepath.Join(p.dir, within)), within, p.isPlain(ctx, within)
+	return evidence.Dir(whole), within, errors.Join(file.Close(), evidence.CheckPlain(whole))
 }
 
 var errNotEnded = errors.New("the trial has not ended")
@@ -213,7 +213,7 @@ func (s *Server) comparePage(w http.ResponseWriter, r *http.Request) {
 		}
 		ids = append(ids, id)
 	}
-	comparison, runs, err := s.compare(r.Context(), ids)
+	comparison, runs, err := s.compare(ids)
 	if err != nil {
 		s.denyFor(w, r, err)
 		return
@@ -226,13 +226,13 @@ func (s *Server) comparePage(w http.ResponseWriter, r *http.Request) {
 }
 
 // compare holds runs against the first of them, each by its trials that have verdicts.
-func (s *Server) compare(ctx context.Context, ids []string) (c results.Comparison, shown []view.Run, err error) {
+func (s *Server) compare(ids []string) (c results.Comparison, shown []view.Run, err error) {
 	if len(ids) < 2 || len(ids) > maxCompared {
 		return c, nil, &badRequest{fmt.Sprintf("Name from 2 to %d runs to compare.", maxCompared)}
 	}
 	var entries []results.Entry
 	for _, id := range ids {
-		run, err := s.shelf.find(id)
+		run, err := s.index.find(id)
 		if err != nil {
 			return c, nil, err
 		}
@@ -240,7 +240,7 @@ func (s *Server) compare(ctx context.Context, ids []string) (c results.Compariso
 		if entry.Outline, err = s.outline(run); err != nil {
 			entry.Error = problemWith(runner.ResultsFile, err)
 		}
-		one, err := s.pages.run(ctx, run)
+		one, err := s.index.shown(run)
 		if err != nil {
 			return c, nil, err
 		}
@@ -253,12 +253,7 @@ func (s *Server) compare(ctx context.Context, ids []string) (c results.Compariso
 // outline is a run in figures; that of one which has no results is what its record says.
 func (s *Server) outline(run Run) (results.Outline, error) {
 	empty := results.Outline{EvalName: run.Eval, Agent: run.Agent, Model: run.Model, Isolated: run.Isolated}
-	p, err := openPlace(s.shelf.dir, run.ID)
-	if err != nil {
-		return empty, err
-	}
-	defer func() { _ = p.Close() }()
-	file, _, err := p.open(runner.ResultsFile)
+	file, err := s.index.open(run.ID, runner.ResultsFile)
 	if err != nil {
 		return empty, err
 	}

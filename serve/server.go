@@ -24,29 +24,27 @@ const (
 	maxConnections = 256
 	maxHeader      = 16 << 10 // bytes of a request
 	headerTime     = 5 * time.Second
-	idleTime       = time.Minute
+	idleTime       = 5 * time.Second        // so that unused connections keep nobody out for long
 	lookTime       = 500 * time.Millisecond // between looks at a run that is watched
 )
 
 // Server serves the runs of one directory.
 type Server struct {
-	shelf   *index
+	index   *index
 	watches *watches
-	pages   *runCache
 	token   string
 	active  active
-	waiting waiting
 }
 
 // New makes a server of the runs in dir, which need not be there yet.
 func New(dir string) *Server {
-	s := newIndex(dir, runner.Held)
-	return &Server{shelf: s, watches: newWatches(s, lookTime, time.Now), pages: newRunCache(dir), token: rand.Text()}
+	x := newIndex(dir, runner.Held)
+	return &Server{index: x, watches: newWatches(x, lookTime, time.Now), token: rand.Text()}
 }
 
 // Runs counts the runs that are there.
 func (s *Server) Runs() (int, error) {
-	runs, err := s.shelf.list()
+	runs, err := s.index.list()
 	return len(runs), err
 }
 
@@ -68,8 +66,6 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	server := &http.Server{
 		Handler:           s.handler(l.Addr()),
 		BaseContext:       func(net.Listener) context.Context { return ctx },
-		ConnContext:       keep,
-		ConnState:         s.waiting.state,
 		ReadHeaderTimeout: headerTime,
 		WriteTimeout:      patience,
 		IdleTimeout:       idleTime,
@@ -89,7 +85,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 }
 
 func (s *Server) handler(address net.Addr) http.Handler {
-	g := &guard{token: s.token, cookie: "waza-serve", next: s.waiting.past(s.routes())}
+	g := &guard{token: s.token, cookie: "waza-serve", next: s.routes()}
 	if host, port, err := net.SplitHostPort(address.String()); err == nil {
 		g.cookie += "-" + port
 		if ip := net.ParseIP(host); ip != nil && !ip.IsUnspecified() {

@@ -2,17 +2,38 @@ package serve
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"maps"
 	"os"
+	"path"
+	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
+	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/runner/progress"
 )
+
+// RunProgress is how far a run has come.
+type RunProgress struct {
+	Run       string                 `json:"run"`               // its id
+	State     State                  `json:"state"`             // as in the list of runs
+	Started   time.Time              `json:"started,omitzero"`  // UTC; left out until it has run.json
+	ElapsedMS int64                  `json:"elapsed_ms"`        // since then, or up to the end; of a run that was killed, up to the last that became of a trial
+	Workers   int                    `json:"workers"`           // trials at once
+	Planned   int                    `json:"planned_trials"`    // trials of all tasks
+	Done      int                    `json:"done_trials"`       // that have an outcome
+	Outcomes  map[evidence.Class]int `json:"outcomes"`          // how many of these have which
+	LeftMS    *int64                 `json:"left_ms,omitempty"` // at the pace so far; left out until as many trials are done as run at once
+	Version   int                    `json:"version"`           // grows with each change
+	Trials    []TrialProgress        `json:"trials"`            // those that have begun; in an event, those that have changed
+}
 
 // Bounds of what is followed of a run.
 const (
@@ -46,32 +67,37 @@ func (t TrialProgress) ended() bool { return t.Phase == string(evidence.PhaseDon
 
 // tracker follows a run's progress.jsonl, and reads of it what is new.
 type tracker struct {
+	id string // of the run
+
 	mu      sync.Mutex
 	file    os.FileInfo                    // as it was read last; guarded by mu
 	offset  int64                          // up to which it was read; guarded by mu
 	run     progress.State                 // guarded by mu, as what follows
 	calls   map[plan.TrialID]*CallProgress // the newest without an answer
 	changed map[plan.TrialID]int           // the first version that has a trial as it is
-	tails   map[plan.TrialID]os.FileInfo   // frames.jsonl as it was read last
 	version int                            // counts changes
 }
 
-func newTracker() *tracker {
-	t := &tracker{}
+func newTracker(id string) *tracker {
+	t := &tracker{id: id}
 	t.startOverLocked()
 	return t
 }
 
 // read takes in what progress.jsonl has since it was read last. A file that is not there
 // tells of nothing yet.
-func (t *tracker) read(p *place) {
+func (t *tracker) read(x *index) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	file, info, err := p.open(evidence.ProgressFile)
+	file, err := x.open(t.id, evidence.ProgressFile)
 	if err != nil {
 		return
 	}
 	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
+	if err != nil {
+		return
+	}
 	if t.file != nil && (!os.SameFile(t.file, info) || info.Size() < t.offset) {
 		t.startOverLocked()
 	}
@@ -93,7 +119,7 @@ func (t *tracker) read(p *place) {
 // startOverLocked forgets what another file said.
 func (t *tracker) startOverLocked() {
 	t.offset, t.run = 0, progress.State{Most: maxToldTrials}
-	t.calls, t.changed, t.tails = map[plan.TrialID]*CallProgress{}, map[plan.TrialID]int{}, map[plan.TrialID]os.FileInfo{}
+	t.calls, t.changed = map[plan.TrialID]*CallProgress{}, map[plan.TrialID]int{}
 	t.version++
 }
 
@@ -111,7 +137,6 @@ func (t *tracker) stepLocked(p evidence.Progress) {
 	if trial == nil {
 		return
 	}
-	delete(t.tails, trial.TrialID)
 	delete(t.calls, trial.TrialID)
 	t.version++
 	t.changed[trial.TrialID] = t.version
@@ -129,47 +154,21 @@ func (t *tracker) atAgent() (all []plan.TrialID) {
 	return all
 }
 
-// look looks for what agents call just now, where their frames have changed.
-func (t *tracker) look(p *place) {
+// look looks for what agents call just now.
+func (t *tracker) look(x *index) {
 	for _, id := range t.atAgent() {
-		if call, info, changed := t.newestCall(p, id); changed {
-			t.calling(id, call, info)
+		call := newestCall(x, t.id, id)
+		t.mu.Lock()
+		trial := t.run.Trial(id)
+		if trial != nil && trial.Phase == evidence.PhaseAgent && !sameCall(t.calls[id], call) {
+			t.version++
+			t.calls[id], t.changed[id] = call, t.version
 		}
-	}
-}
-
-// calling notes what a trial calls by frames that info is of.
-func (t *tracker) calling(id plan.TrialID, call *CallProgress, info os.FileInfo) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	trial := t.run.Trial(id)
-	if trial == nil || trial.Phase != evidence.PhaseAgent {
-		return
-	}
-	t.tails[id] = info
-	if !sameCall(t.calls[id], call) {
-		t.version++
-		t.calls[id], t.changed[id] = call, t.version
+		t.mu.Unlock()
 	}
 }
 
 func sameCall(a, b *CallProgress) bool { return a == b || a != nil && b != nil && *a == *b }
-
-// newestCall reads a trial's newest open call, unless its frames are as they were.
-func (t *tracker) newestCall(p *place, id plan.TrialID) (call *CallProgress, info os.FileInfo, changed bool) {
-	file, info, err := p.open(framesPath(id))
-	if err != nil {
-		return nil, nil, false
-	}
-	defer func() { _ = file.Close() }()
-	t.mu.Lock()
-	last := t.tails[id]
-	t.mu.Unlock()
-	if last != nil && last.Size() == info.Size() && os.SameFile(last, info) {
-		return nil, nil, false
-	}
-	return openCall(file, info.Size()), info, true
-}
 
 // account is a copy of what a tracker knows.
 type account struct {
@@ -210,4 +209,66 @@ func (t *tracker) account(since int) account {
 		}
 	}
 	return a
+}
+
+// maxTail is how many bytes of a trial's frames are looked at for what it calls now.
+const maxTail = 64 << 10
+
+// trialPath is where a trial is in its run's directory.
+func trialPath(id plan.TrialID) string {
+	return filepath.ToSlash(string(runner.TrialDir("", id.Task, id.Number)))
+}
+
+// newestCall returns the newest call of a trial of a run that has no answer among the last
+// frames, or nil. A line that is torn, or begins before them, is left out.
+func newestCall(x *index, run string, id plan.TrialID) *CallProgress {
+	file, err := x.open(run, path.Join(trialPath(id), evidence.FramesFile))
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
+	if err != nil {
+		return nil
+	}
+	from := max(0, info.Size()-maxTail)
+	tail, err := io.ReadAll(io.NewSectionReader(file, from, maxTail))
+	if err != nil {
+		return nil
+	}
+	if from > 0 {
+		_, tail, _ = bytes.Cut(tail, []byte("\n"))
+	}
+	return newestOpen(tail)
+}
+
+// request tells a request of a conversation from the others of a trial.
+type request struct{ conn, id string }
+
+func newestOpen(lines []byte) (newest *CallProgress) {
+	open := map[request]*CallProgress{}
+	for line := range bytes.SplitSeq(lines, []byte("\n")) {
+		var frame evidence.Frame
+		if json.Unmarshal(line, &frame) != nil {
+			continue
+		}
+		m, err := jsonrpc.ReadOne(frame.Raw)
+		if err != nil || m.ID.Key == "" {
+			continue
+		}
+		of := request{frame.Conn, m.ID.Key}
+		switch {
+		case frame.Dir == evidence.ToServer && m.Method == "tools/call":
+			tool := jsontext.Word(jsontext.Member(m.Params, "name"))
+			open[of] = &CallProgress{Server: text.Shorten(frame.Server, maxToldName), Tool: text.Shorten(tool, maxToldName), Since: frame.Time}
+		case frame.Dir == evidence.ToClient && m.Method == "":
+			delete(open, of)
+		}
+	}
+	for _, call := range open {
+		if newest == nil || call.Since.After(newest.Since) {
+			newest = call
+		}
+	}
+	return newest
 }

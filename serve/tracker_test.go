@@ -15,13 +15,9 @@ func TestTrackerReadsWhatIsWhole(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	lay(t, filepath.Join(dir, "a", runner.RunFile), "{}")
-	p, err := openPlace(dir, "a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = p.Close() }()
+	x := newIndex(dir, runner.Held)
 	name := filepath.Join(dir, "a", evidence.ProgressFile)
-	tracker := newTracker()
+	tracker := newTracker("a")
 	for _, step := range []struct {
 		add   string
 		ended int
@@ -44,7 +40,7 @@ func TestTrackerReadsWhatIsWhole(t *testing.T) {
 		if err := file.Close(); err != nil {
 			t.Fatal(err)
 		}
-		tracker.read(p)
+		tracker.read(x)
 		if ended, _ := tracker.counts(); ended != step.ended {
 			t.Errorf("behind %.60q %d have ended, want %d", step.add, ended, step.ended)
 		}
@@ -52,7 +48,7 @@ func TestTrackerReadsWhatIsWhole(t *testing.T) {
 	if err := evidence.WriteFile(name, []byte(`{"task":"other","number":1,"attempt":1,"phase":"starting"}`+"\n")); err != nil {
 		t.Fatal(err)
 	}
-	tracker.read(p)
+	tracker.read(x)
 	if a := tracker.account(0); a.done != 0 || len(a.trials) != 1 || a.trials[0].Task != "other" {
 		t.Errorf("of another file: %+v", a)
 	}
@@ -64,7 +60,7 @@ func FuzzProgress(f *testing.F) {
 	f.Add([]byte(`{"task":"a","number":1,"phase":"` + strings.Repeat("x", 9999) + `"}`))
 	f.Add([]byte(`{"task":"a","number":1,"phase":"done"}` + "\n" + `{"task":"a","number":1,"phase":"done"}`))
 	f.Fuzz(func(t *testing.T, lines []byte) {
-		tracker := newTracker()
+		tracker := newTracker("a")
 		tracker.takeLocked(lines)
 		a := tracker.account(0)
 		for _, trial := range a.trials {

@@ -18,7 +18,7 @@ var errTooMany = errors.New("too many pages watch runs already")
 
 // watches is what clients watch: each run by one look at a time, however many they are.
 type watches struct {
-	shelf *index
+	index *index
 	every time.Duration // between looks
 	beat  time.Duration // between events when nothing changes
 	now   func() time.Time
@@ -44,12 +44,12 @@ type client struct {
 }
 
 func newWatches(s *index, every time.Duration, now func() time.Time) *watches {
-	return &watches{shelf: s, every: every, beat: beat, now: now, runs: map[string]*watch{}}
+	return &watches{index: s, every: every, beat: beat, now: now, runs: map[string]*watch{}}
 }
 
 // join has a client told of a run until it leaves.
 func (w *watches) join(ctx context.Context, id string) (c *client, leave func(), err error) {
-	if _, err := w.shelf.find(id); err != nil {
+	if _, err := w.index.find(id); err != nil {
 		return nil, nil, err
 	}
 	w.mu.Lock()
@@ -110,16 +110,13 @@ func (s sighting) same(other sighting) bool {
 
 // sight looks at a run, and at what its agents call.
 func (w *watches) sight(id string) (s sighting) {
-	if s.run, s.err = w.shelf.find(id); s.err != nil {
+	if s.run, s.err = w.index.find(id); s.err != nil {
 		return s
 	}
-	if s.told = w.shelf.tracker(id); s.told == nil {
+	if s.told = w.index.tracker(id); s.told == nil {
 		return s
 	}
-	if p, err := openPlace(w.shelf.dir, id); err == nil {
-		s.told.look(p)
-		_ = p.Close()
-	}
+	s.told.look(w.index)
 	_, s.version = s.told.counts()
 	return s
 }
@@ -153,4 +150,43 @@ func (w *watches) latest(c *client) (sighting, bool) {
 	defer w.mu.Unlock()
 	last := c.run.last
 	return last, last.run.ID != "" || last.err != nil
+}
+
+// progress is how far a run has come that is at work or not.
+func (w *watches) progress(id string) (RunProgress, error) {
+	s := w.sight(id)
+	if s.err != nil {
+		return RunProgress{}, s.err
+	}
+	if s.told == nil {
+		s.told = newTracker(id)
+		s.told.read(w.index)
+	}
+	return w.describe(s, 0), nil
+}
+
+// describe tells of what was sighted, with the trials that have changed since a version.
+func (w *watches) describe(s sighting, since int) RunProgress {
+	run, told := s.run, newTracker("").account(0)
+	if s.told != nil {
+		told = s.told.account(since)
+	}
+	r := RunProgress{
+		Run: run.ID, State: run.State, Started: run.Started, Workers: run.workers, Planned: run.Planned,
+		Done: told.done, Outcomes: told.outcomes, Version: told.version, Trials: told.trials,
+	}
+	switch {
+	case run.live() && !run.Started.IsZero():
+		r.ElapsedMS = max(0, w.now().Sub(run.Started).Milliseconds())
+	case !run.Ended.IsZero():
+		r.ElapsedMS = run.DurationMS
+	case !run.Started.IsZero() && !told.last.IsZero(): // it was killed
+		r.ElapsedMS = max(0, told.last.Sub(run.Started).Milliseconds())
+	}
+	if run.State == StateRunning && s.told != nil {
+		if left, known := s.told.left(run.Planned, run.workers, w.now()); known {
+			r.LeftMS = new(left.Milliseconds())
+		}
+	}
+	return r
 }

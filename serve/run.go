@@ -1,11 +1,12 @@
 package serve
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner"
@@ -51,9 +52,9 @@ type Run struct {
 func (r Run) live() bool { return r.State == StateStarting || r.State == StateRunning }
 
 // readRun reads what there is of a run. What cannot be read is said in it.
-func readRun(p *place, id string) Run {
+func (x *index) readRun(id string) Run {
 	r := Run{ID: id, State: StateUnreadable}
-	record, err := readRecord(p)
+	record, err := x.readRecord(id)
 	if err != nil {
 		r.Problem = problemWith(runner.RunFile, err)
 		return r
@@ -63,7 +64,7 @@ func readRun(p *place, id string) Run {
 	if !record.Ended.IsZero() && !record.Interrupted {
 		r.State = StateEnded
 	}
-	head, err := readHead(p)
+	head, err := x.readHead(id)
 	switch {
 	case err == nil:
 		r.judge(head)
@@ -81,20 +82,13 @@ func problemWith(name string, err error) string {
 	return fmt.Sprintf("Its %s cannot be read: %s.", name, text.Shorten(err.Error(), maxToldMessage))
 }
 
-func readRecord(p *place) (record runner.Record, err error) {
-	data, err := p.read(runner.RunFile)
-	if err != nil {
-		return record, err
-	}
-	if err := json.Unmarshal(data, &record); err != nil {
-		return record, err
-	}
-	record.Files = nil
-	return record, nil
+func (x *index) readRecord(id string) (record runner.Record, err error) {
+	err = evidence.ReadJSON(x.dir, filepath.Join(id, runner.RunFile), &record)
+	return record, missing(err)
 }
 
-func readHead(p *place) (results.Results, error) {
-	file, _, err := p.open(runner.ResultsFile)
+func (x *index) readHead(id string) (results.Results, error) {
+	file, err := x.open(id, runner.ResultsFile)
 	if err != nil {
 		return results.Results{}, err
 	}
