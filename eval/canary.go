@@ -48,118 +48,118 @@ var (
 	hostPattern   = regexp.MustCompile(`^[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+$`)
 )
 
-// checkCanaries holds canaries to what needs no tasks.
-func (l *loader) checkCanaries(all map[string]*Canary) {
+// canaries holds canaries to what needs no tasks.
+func (c checker) canaries(all map[string]*Canary) {
 	base := strictyaml.Path{"config", "canaries"}
 	if len(all) > canary.MaxCount {
-		l.doc.Problemf(base, "config.canaries: at most %d can be planted", canary.MaxCount)
+		c.doc.Problemf(base, "config.canaries: at most %d can be planted", canary.MaxCount)
 	}
 	taken := map[Plant]string{}
-	workspace := newClaims(l.eval.Config.Isolation)
+	workspace := newClaims(c.eval.Config.Isolation)
 	values := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		at := append(slices.Clone(base), name)
-		c := all[name]
+		at := base.With(name)
+		one := all[name]
 		if !canaryPattern.MatchString(name) {
-			l.doc.KeyProblemf(at, "canary %q: a name is letters, digits, hyphens and underscores, and begins with a letter", name)
+			c.doc.KeyProblemf(at, "canary %q: a name is letters, digits, hyphens and underscores, and begins with a letter", name)
 		}
-		if c == nil {
-			l.doc.Problemf(at, "canary %q is planted nowhere; give it plant", name)
+		if one == nil {
+			c.doc.Problemf(at, "canary %q is planted nowhere; give it plant", name)
 			continue
 		}
-		if c.Value != "" {
-			l.checkCanaryValue(name, c.Value, values, append(slices.Clone(at), "value"))
+		if one.Value != "" {
+			c.canaryValue(name, one.Value, values, at.With("value"))
 		}
-		for i, p := range c.Plant {
-			place := append(slices.Clone(at), "plant", i)
-			l.checkPlant(name, p, taken, place)
+		for i, p := range one.Plant {
+			place := at.With("plant", i)
+			c.plant(name, p, taken, place)
 			if p.Server != "" || p.File == "" || !isInside(p.File) {
 				continue
 			}
 			if other := workspace.claim(path.Clean(p.File), "another canary"); other != "" {
-				l.doc.Problemf(append(place, "file"), "canary %q: file %q is in the way of %s", name, p.File, other)
+				c.doc.Problemf(append(place, "file"), "canary %q: file %q is in the way of %s", name, p.File, other)
 			}
 		}
 	}
 }
 
-func (l *loader) checkCanaryValue(name, value string, values map[string]string, at strictyaml.Path) {
+func (c checker) canaryValue(name, value string, values map[string]string, at strictyaml.Path) {
 	if err := canary.Check(value); err != nil {
-		l.doc.Problemf(at, "canary %q: %v", name, err)
+		c.doc.Problemf(at, "canary %q: %v", name, err)
 	}
 	if other := values[value]; other != "" {
-		l.doc.Problemf(at, "canary %q has the value of canary %q; they could not be told apart", name, other)
+		c.doc.Problemf(at, "canary %q has the value of canary %q; they could not be told apart", name, other)
 	}
 	values[value] = name
 }
 
-func (l *loader) checkPlant(name string, p Plant, taken map[Plant]string, at strictyaml.Path) {
+func (c checker) plant(name string, p Plant, taken map[Plant]string, at strictyaml.Path) {
 	key := Plant{Server: p.Server, Env: p.Env, File: path.Clean(p.File)}
 	switch {
 	case (p.File == "") == (p.Env == ""):
-		l.doc.Problemf(at, "canary %q: a place is either a file or an env", name)
+		c.doc.Problemf(at, "canary %q: a place is either a file or an env", name)
 		return
 	case p.Content != "" && !strings.Contains(p.Content, CanaryMark):
-		l.doc.Problemf(append(slices.Clone(at), "content"), "canary %q: content lacks %s, which stands for the value", name, CanaryMark)
+		c.doc.Problemf(at.With("content"), "canary %q: content lacks %s, which stands for the value", name, CanaryMark)
 	case p.Env != "" && p.Server == "":
-		l.doc.Problemf(at, "canary %q: env is a server's; name the server", name)
+		c.doc.Problemf(at, "canary %q: env is a server's; name the server", name)
 	case p.Env != "" && (!envPattern.MatchString(p.Env) || strings.HasPrefix(p.Env, ReservedEnv)):
-		l.doc.Problemf(append(slices.Clone(at), "env"), "canary %q: %q is no name for a variable", name, p.Env)
+		c.doc.Problemf(at.With("env"), "canary %q: %q is no name for a variable", name, p.Env)
 	case p.File != "" && p.Server == "" && (!isInside(p.File) || path.Clean(p.File) == "."):
-		l.doc.Problemf(append(slices.Clone(at), "file"), "canary %q: file %q must be a path in the workspace, relative and without leading out", name, p.File)
+		c.doc.Problemf(at.With("file"), "canary %q: file %q must be a path in the workspace, relative and without leading out", name, p.File)
 	case p.File != "" && p.Server != "" && (!path.IsAbs(p.File) || path.Clean(p.File) != p.File || strings.ContainsRune(p.File, 0)):
-		l.doc.Problemf(append(slices.Clone(at), "file"), "canary %q: file %q must be an absolute path in the server's container", name, p.File)
-	case p.File != "" && p.Server != "" && l.eval.Local:
-		l.doc.Problemf(at, "canary %q: a file of server %q is in its container: it needs --isolate", name, p.Server)
+		c.doc.Problemf(at.With("file"), "canary %q: file %q must be an absolute path in the server's container", name, p.File)
+	case p.File != "" && p.Server != "" && c.eval.Local:
+		c.doc.Problemf(at, "canary %q: a file of server %q is in its container: it needs --isolate", name, p.Server)
 	}
 	if p.Server == "" {
 		return
 	}
 	if other := taken[key]; other != "" {
-		l.doc.Problemf(at, "canary %q: canary %q is planted there already", name, other)
+		c.doc.Problemf(at, "canary %q: canary %q is planted there already", name, other)
 	}
 	taken[key] = name
 }
 
-// checkPlanted holds canaries against the servers that there are: the eval's, or a
+// planted holds canaries against the servers that there are: the eval's, or a
 // task's. A task without a server has nothing planted in it.
-func (l *loader) checkPlanted(tasks []ResolvedTask) {
-	declared := slices.Compact(slices.Sorted(slices.Values(l.servers)))
-	for _, name := range slices.Sorted(maps.Keys(l.eval.Config.Canaries)) {
-		c := l.eval.Config.Canaries[name]
-		if c == nil {
+func (c checker) planted(servers []string, tasks []ResolvedTask) {
+	declared := slices.Compact(slices.Sorted(slices.Values(servers)))
+	for _, name := range slices.Sorted(maps.Keys(c.eval.Config.Canaries)) {
+		one := c.eval.Config.Canaries[name]
+		if one == nil {
 			continue
 		}
 		at := strictyaml.Path{"config", "canaries", name}
-		for i, p := range c.Plant {
-			place := append(slices.Clone(at), "plant", i, "server")
+		for i, p := range one.Plant {
+			place := at.With("plant", i, "server")
 			if p.Server != "" && !slices.Contains(declared, p.Server) {
-				l.doc.Problemf(place, "canary %q is planted in a server %q, which is not declared; %s", name, p.Server, suggest(p.Server, declared))
+				c.doc.Problemf(place, "canary %q is planted in a server %q, which is not declared; %s", name, p.Server, suggest(p.Server, declared))
 				continue
 			}
 			for _, task := range tasks {
 				if server, ok := task.Servers[p.Server]; ok {
-					l.checkRoom(name, p, server, task.ID, place)
+					c.room(name, p, server, task.ID, place)
 				}
 			}
 		}
-		for i, to := range c.MayReach {
+		for i, to := range one.MayReach {
 			if !slices.Contains(declared, to) && !hostPattern.MatchString(to) {
-				l.doc.Problemf(append(slices.Clone(at), "may_reach", i), "canary %q may reach %q, which is neither a declared server nor a host such as api.example.com; %s", name, to, suggest(to, declared))
+				c.doc.Problemf(at.With("may_reach", i), "canary %q may reach %q, which is neither a declared server nor a host such as api.example.com; %s", name, to, suggest(to, declared))
 			}
 		}
 	}
 }
 
-// checkRoom holds that a canary stands in nothing's place.
-func (l *loader) checkRoom(name string, p Plant, server mcpconfig.Server, task string, at strictyaml.Path) {
+// room holds that a canary stands in nothing's place.
+func (c checker) room(name string, p Plant, server mcpconfig.Server, task string, at strictyaml.Path) {
 	switch {
 	case server.URL != "":
-		l.doc.Problemf(at, "canary %q: server %q is remote in task %s: nothing can be planted in it", name, p.Server, task)
+		c.doc.Problemf(at, "canary %q: server %q is remote in task %s: nothing can be planted in it", name, p.Server, task)
 	case p.Env != "" && hasKey(server.Env, p.Env):
-		l.doc.Problemf(at, "canary %q: server %q has an env %s of its own", name, p.Server, p.Env)
+		c.doc.Problemf(at, "canary %q: server %q has an env %s of its own", name, p.Server, p.Env)
 	case p.File != "" && hasKey(server.Files, p.File):
-		l.doc.Problemf(at, "canary %q: server %q has a file %s of its own", name, p.Server, p.File)
+		c.doc.Problemf(at, "canary %q: server %q has a file %s of its own", name, p.Server, p.File)
 	}
 }
 

@@ -129,11 +129,11 @@ func TestLoad(t *testing.T) {
 			t.Errorf("file %d holds %q", i, got)
 		}
 	}
-	files, err := eval.ServerFiles(e, tasks[0].Servers["inventory"])
+	files, err := eval.Sources(e, tasks[0].Servers["inventory"].Files)
 	if err != nil || files["/etc/stock.json"].Size != 3 {
 		t.Errorf("server files: %+v, %v", files, err)
 	}
-	if _, err := eval.ServerFiles(e, mcpconfig.Server{Files: map[string]string{"/x": "../eval.yaml"}}); err == nil {
+	if _, err := eval.Sources(e, map[string]string{"/x": "../eval.yaml"}); err == nil {
 		t.Error("a server's file leaves the eval's directory")
 	}
 }

@@ -2,31 +2,27 @@ package eval
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"maps"
-	"net/url"
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/files"
-	"github.com/waza-isolate/waza/internal/strictyaml"
-	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// Bounds of what a task puts into its workspace.
+// Bounds of files beside an eval.
 const (
 	MaxFileBytes      = 64 << 20
-	MaxWorkspaceBytes = 256 << 20
-
-	maxTaskFiles = 10_000
+	MaxWorkspaceBytes = 256 << 20 // of a task
+	MaxPromptFile     = 1 << 20   // of prompts and of instructions
+	MaxGraderFile     = 1 << 20   // that a grader's config names: each trial's evidence holds a copy
+	maxFiles          = 10_000    // of a task, of a directory
 )
 
 // WorkspaceFile is a file of the workspace before the agent starts.
@@ -93,245 +89,151 @@ func (s Source) read(most int64) ([]byte, error) {
 	return content, nil
 }
 
-// ClientConfigs are the places in the workspace where the agent finds its
-// mcp.json.
-func ClientConfigs() []string { return []string{".mcp.json", ".copilot/mcp.json"} }
-
-// files finds the task's files, and says which paths are taken.
-func (r resolver) files(fixture []WorkspaceFile) ([]WorkspaceFile, claims) {
-	var files []WorkspaceFile
-	taken := newClaims(r.loader.eval.Config.Isolation)
-	planted := r.loader.eval.Config.plantedFiles()
-	for _, name := range slices.Sorted(maps.Keys(planted)) {
-		taken.claim(name, fmt.Sprintf("the eval's canary %q", planted[name]))
-		taken.appendable[name] = true
-	}
-	total := int64(0)
-	for _, file := range fixture {
-		if other := taken.claim(file.Path, "a file of inputs.context.fixture"); other != "" {
-			r.doc.Problemf(strictyaml.Path{"inputs", "context", "fixture"}, "file %q of the fixture is in the way of %s; %s", file.Path, other, remedy(file.Path))
-		}
-		total += file.Size()
-		files = append(files, file)
-	}
-	for i, f := range r.task.Inputs.Files {
-		at := strictyaml.Path{"inputs", "files", i, "path"}
-		for _, file := range r.filesOf(f, at) {
-			if other := taken.claim(file.Path, "another file of this task"); other != "" {
-				r.doc.Problemf(at, "file %q is in the way of %s; %s", file.Path, other, remedy(file.Path))
-			}
-			total += file.Size()
-			files = append(files, file)
-			taken.appendable[file.Path] = true
-		}
-	}
-	if len(files) > maxTaskFiles {
-		r.doc.Problemf(strictyaml.Path{"inputs", "files"}, "the task has more than %d files", maxTaskFiles)
-	}
-	if total > MaxWorkspaceBytes {
-		r.doc.Problemf(strictyaml.Path{"inputs", "files"}, "the task's files are larger than %d MiB together", MaxWorkspaceBytes>>20)
-	}
-	return files, taken
-}
-
-// claims are the paths of a workspace that are spoken for, and by whom.
-type claims struct {
-	files, dirs map[string]string
-	appendable  map[string]bool // of files, those that more can be added to
-}
-
-// newClaims has nothing but what is ours.
-func newClaims(iso Isolation) claims {
-	taken := claims{files: map[string]string{}, dirs: map[string]string{}, appendable: map[string]bool{}}
-	if iso.MCPJSON != "keep" {
-		for _, config := range ClientConfigs() {
-			taken.claim(config, "the mcp.json that waza puts there")
-		}
-	}
-	return taken
-}
-
-// claim takes name for owner, unless it is taken: as a file, as a directory, or
-// by a file where name needs a directory. It returns who has it already.
-func (c claims) claim(name, owner string) (other string) {
-	if other = cmp.Or(c.files[name], c.dirs[name]); other != "" {
-		return other
-	}
-	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
-		if c.files[dir] != "" {
-			return c.files[dir]
-		}
-		c.dirs[dir] = owner
-	}
-	c.files[name] = owner
-	return ""
-}
-
-func remedy(name string) string {
-	for _, config := range ClientConfigs() {
-		if name == config || strings.HasPrefix(config, name+"/") {
-			return "remove it, or set config.isolation.mcp_json: keep"
-		}
-	}
-	return "remove one of them"
-}
-
-// filesOf are the file that an entry names, or all files of the directory that it names.
-func (r resolver) filesOf(f File, at strictyaml.Path) []WorkspaceFile {
-	dir := filepath.Join(r.loader.fixtures(), filepath.FromSlash(f.Path))
-	info, err := os.Stat(dir)
-	if f.Content != nil || f.Path == "" || !isInside(f.Path) || err != nil || !info.IsDir() {
-		if file, ok := r.file(f, at); ok {
-			return []WorkspaceFile{file}
-		}
-		return nil
-	}
-	var files []WorkspaceFile
-	err = filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || len(files) > maxTaskFiles {
-			return err
-		}
-		rel, err := filepath.Rel(r.loader.fixtures(), name)
+// Sources finds files, told by absolute path in a container, beside the eval.
+func Sources(e *Eval, wanted map[string]string) (map[string]Source, error) {
+	files := make(map[string]Source, len(wanted))
+	var errs []error
+	for _, target := range slices.Sorted(maps.Keys(wanted)) {
+		source, err := e.roots().find(wanted[target])
 		if err != nil {
-			return err
+			errs = append(errs, &fs.PathError{Op: "file for " + target, Path: wanted[target], Err: err})
+			continue
 		}
-		file, ok := r.file(File{Path: filepath.ToSlash(rel)}, at)
-		if ok {
-			files = append(files, file)
+		files[target] = source
+	}
+	return files, errors.Join(errs...)
+}
+
+// roots are the directories that paths in an eval may be relative to: its own, and that in
+// which waza was started.
+type roots []string
+
+// find finds the regular file at path in the first of the directories that has one. Of
+// other directories than the eval's own, hidden files are not the eval's, except those of
+// agents and of GitHub.
+func (r roots) find(path string) (Source, error) {
+	var first error
+	for i, dir := range r {
+		if i > 0 && isHidden(path) {
+			continue
 		}
-		return nil
+		source, err := local(dir, path)
+		if err == nil {
+			return source, nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return Source{}, first
+}
+
+var errOutside = errors.New("must be in the eval's directory: a relative path that does not lead out")
+
+// inside finds the file of a slash-separated path that does not lead out.
+func (r roots) inside(name string) (Source, error) {
+	if !isInside(name) {
+		return Source{}, errOutside
+	}
+	return r.find(filepath.FromSlash(name))
+}
+
+// read reads the file of a slash-separated path that does not lead out, of at most so many
+// bytes.
+func (r roots) read(name string, most int64) ([]byte, error) {
+	source, err := r.inside(name)
+	if err != nil {
+		return nil, err
+	}
+	return source.read(most)
+}
+
+func isHidden(path string) bool {
+	return slices.ContainsFunc(strings.Split(filepath.ToSlash(filepath.Clean(path)), "/"), func(step string) bool {
+		return strings.HasPrefix(step, ".") && !slices.Contains(agentDirectories(), step)
 	})
+}
+
+// local finds the regular file at path in dir, without leaving dir.
+func local(dir, path string) (Source, error) {
+	file, err := os.OpenInRoot(dir, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Source{}, errors.New("does not exist in " + show(dir))
+	}
 	if err != nil {
-		r.doc.Problemf(at, "directory %q cannot be read: %s", f.Path, cause(err))
+		return Source{}, errors.New("cannot be read in " + show(dir) + ": " + cause(err))
 	}
-	return files
-}
-
-func (r resolver) file(f File, at strictyaml.Path) (WorkspaceFile, bool) {
-	if f.Path == "" {
-		return WorkspaceFile{}, false // reported as missing
+	info, err := file.Stat()
+	if err := errors.Join(err, file.Close()); err != nil {
+		return Source{}, err
 	}
-	clean := path.Clean(f.Path)
-	if !isInside(f.Path) || clean == "." {
-		r.doc.Problemf(at, "file %q must be a path in the workspace, relative and without leading out", f.Path)
-		return WorkspaceFile{}, false
-	}
-	if f.Content != nil {
-		return WorkspaceFile{Path: clean, Content: []byte(*f.Content)}, true
-	}
-	source, err := local(r.loader.fixtures(), filepath.FromSlash(clean))
-	if err != nil {
-		r.doc.Problemf(at, "file %q %v", f.Path, err)
-		return WorkspaceFile{}, false
-	}
-	return WorkspaceFile{Path: clean, Source: &source}, true
-}
-
-// fixtures is the directory that files without content come from.
-func (l *loader) fixtures() string {
-	if l.taskContext != "" {
-		return l.taskContext
-	}
-	if l.opts.ContextDir != "" {
-		return l.opts.ContextDir
-	}
-	return filepath.Join(l.eval.Dir(), "fixtures")
-}
-
-// Where a repository comes from.
-const (
-	repoWorktree = "worktree" // a directory of this machine, or a bundle
-	repoClone    = "clone"    // https
-)
-
-// Repo is a git repository of the workspace, with one commit checked out.
-type Repo struct {
-	_ struct{} `unknown:"warn"`
-
-	Type   string `json:"type,omitempty" enum:"worktree clone" jsonschema:"worktree: of a directory or a bundle of this machine; clone: over https; default by the source"`
-	Source string `json:"source" jsonschema:"path of a repository or of a git bundle, absolute or relative as other paths are, or an https URL"`
-	Commit string `json:"commit,omitempty" jsonschema:"branch, tag or commit; default HEAD"`
-	Dest   string `json:"dest" jsonschema:"directory of the workspace that it becomes"`
-	Depth  int    `json:"depth,omitempty" min:"1" max:"1000000" jsonschema:"commits of history; default all of a worktree, and 1 of a clone"`
-}
-
-// IsRemote reports whether the repository is fetched over the network.
-func (r Repo) IsRemote() bool { return r.Type == repoClone }
-
-// refPattern is what names of branches, tags and commits match that are taken.
-var refPattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_./+#@-]{0,254}$`)
-
-// repos finds the task's repositories, and has their directories for themselves.
-func (r resolver) repos(taken claims) (found []Repo) {
-	for i, repo := range r.task.Inputs.Repos {
-		at := strictyaml.Path{"inputs", "repos", i}
-		problem := func(key, format string, args ...any) {
-			r.doc.Problemf(append(at, key), "inputs.repos[%d].%s "+format, append([]any{i, key}, args...)...)
-		}
-		if dest := path.Clean(repo.Dest); repo.Dest != "" && (!isInside(repo.Dest) || dest == ".") {
-			problem("dest", "must be a directory in the workspace, relative and without leading out")
-		} else if repo.Dest = dest; repo.Dest != "." {
-			if other := taken.claim(dest, "a repository of this task"); other != "" {
-				problem("dest", "is in the way of %s; %s", other, remedy(dest))
-			}
-		}
-		if repo.Commit != "" && (!refPattern.MatchString(repo.Commit) || strings.Contains(repo.Commit, "..")) {
-			problem("commit", "must name a branch, a tag or a commit")
-		}
-		if repo.Source == "" {
-			continue // reported as missing
-		}
-		var err error
-		isURL := strings.Contains(repo.Source, "://")
-		switch repo.Type = cmp.Or(repo.Type, map[bool]string{false: repoWorktree, true: repoClone}[isURL]); {
-		case repo.IsRemote():
-			repo.Depth = cmp.Or(repo.Depth, 1)
-			err = checkRepoURL(repo.Source)
-		case isURL:
-			err = errors.New("must be a path for type worktree; type clone takes an https URL")
-		default:
-			repo.Source, err = r.repoPath(repo.Source)
-		}
-		if err != nil {
-			problem("source", "%v", err)
-		}
-		found = append(found, repo)
-	}
-	return found
-}
-
-// checkRepoURL holds that a URL is one of https, of a host that has a public name.
-func checkRepoURL(source string) error {
-	u, err := url.Parse(source)
 	switch {
-	case err != nil || u.Scheme != "https" || u.Opaque != "":
-		return errors.New("must be an https URL for type clone; no other protocol is spoken")
-	case u.User != nil:
-		return errors.New("must not hold credentials; a repository that needs them can be cloned before the run, and named by its path")
-	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return errors.New("must not have a query or a fragment")
+	case !info.Mode().IsRegular():
+		return Source{}, errors.New("is not a regular file")
+	case info.Size() > MaxFileBytes:
+		return Source{}, fmt.Errorf("is larger than %d MiB", MaxFileBytes>>20)
 	}
-	if _, err := mcpconfig.ReadHostName(u.Hostname()); err != nil || mcpconfig.IsNearbyName(u.Hostname()) {
-		return errors.New("must have a public host name: the runner clones from no address of its own network; name such a repository by its path")
-	}
-	return nil
+	return Source{Dir: dir, Path: path, Size: info.Size(), Executable: info.Mode()&0o111 != 0}, nil
 }
 
-// repoPath is the absolute path of a repository of this machine.
-func (r resolver) repoPath(source string) (string, error) {
-	roots := r.loader.eval.roots()
-	if filepath.IsAbs(source) {
-		roots = []string{""}
+// show is dir as a message names it.
+func show(dir string) string {
+	if dir == "." {
+		return "this directory"
 	}
-	for _, root := range roots {
-		if found := filepath.Join(root, filepath.FromSlash(source)); exists(found) {
-			return filepath.Abs(found)
+	return dir
+}
+
+func cause(err error) string {
+	var inner *fs.PathError
+	if errors.As(err, &inner) {
+		return inner.Err.Error()
+	}
+	return err.Error()
+}
+
+// readBelow reads a text that is in dir.
+func readBelow(dir, name string) ([]byte, error) {
+	if !isInside(name) {
+		return nil, errors.New("must be a relative path that does not lead out of " + show(dir))
+	}
+	source, err := local(dir, filepath.FromSlash(name))
+	if err != nil {
+		return nil, err
+	}
+	return source.read(MaxPromptFile)
+}
+
+// filesBelow lists the files below a directory, by their slash-separated paths in it. What
+// skip reports, below the directory, is left out.
+func filesBelow(dir string, skip func(at string, entry fs.DirEntry) bool) ([]string, error) {
+	var names []string
+	err := filepath.WalkDir(dir, func(at string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return fmt.Errorf("%s cannot be read: %s", at, cause(err))
+		case at != dir && skip(at, entry) && entry.IsDir():
+			return fs.SkipDir
+		case entry.IsDir() || skip(at, entry):
+			return nil
+		case len(names) == maxFiles:
+			return fmt.Errorf("directory %s has more than %d files", show(dir), maxFiles)
 		}
-	}
-	return "", fmt.Errorf("%s is not there: it is a directory or a git bundle, from the eval's directory or the one that waza is started in", source)
+		name, err := filepath.Rel(dir, at)
+		names = append(names, filepath.ToSlash(name))
+		return err
+	})
+	return names, err
 }
 
-func exists(name string) bool {
-	_, err := os.Stat(name)
-	return err == nil
+// same reports whether two paths are one directory.
+func same(a, b string) bool {
+	left, errLeft := os.Stat(a)
+	right, errRight := os.Stat(b)
+	return errLeft == nil && errRight == nil && os.SameFile(left, right)
+}
+
+// isInside reports whether p is a path in the workspace that does not lead out.
+func isInside(p string) bool {
+	return filepath.IsLocal(p) && !path.IsAbs(p) && !strings.ContainsAny(p, "\\\x00")
 }

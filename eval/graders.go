@@ -3,10 +3,8 @@ package eval
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"unicode"
@@ -53,12 +51,12 @@ func (g *graders) checkServers(declared []string) {
 // whose graders they are.
 func (g *graders) add(list []Grader, base strictyaml.Path, owner string) {
 	for i, one := range list {
-		at := append(slices.Clone(base), i)
+		at := base.With(i)
 		one.Name = cmp.Or(one.Name, nameless(one.Type, owner, base, i))
 		one = g.beside(one, at)
 		files := g.checkConfig(&one, at)
 		one = g.withAssertions(one, at)
-		g.spec(one, append(slices.Clone(at), "name"), owner, files)
+		g.spec(one, at.With("name"), owner, files)
 	}
 }
 
@@ -79,11 +77,11 @@ func nameless(kind, owner string, base strictyaml.Path, i int) string {
 // effect, as in waza.
 func (g *graders) beside(one Grader, at strictyaml.Path) Grader {
 	for _, key := range []struct{ name, value, config string }{{"model", one.Model, "model"}, {"rubric", one.Rubric, "prompt"}, {"script", one.Script, ""}} {
-		switch at := append(slices.Clone(at), key.name); {
+		switch at := at.With(key.name); {
 		case key.value == "":
 		case one.Type != "prompt" || key.config == "":
 			g.doc.Warnf(at, "%s has no effect on a grader of type %s", at, one.Type)
-		case !g.doc.Add(key.value, append(slices.Clone(at[:len(at)-1]), "config"), key.config):
+		case !g.doc.Add(key.value, at[:len(at)-1].With("config"), key.config):
 			g.doc.Problemf(at, "%s stands in config too, as %s; give it once", at, key.config)
 		}
 	}
@@ -95,7 +93,7 @@ func (g *graders) withAssertions(one Grader, at strictyaml.Path) Grader {
 	if one.Assertions == nil {
 		return one
 	}
-	at = append(slices.Clone(at), "assertions")
+	at = at.With("assertions")
 	var config map[string]json.RawMessage
 	switch {
 	case one.Type != "code":
@@ -142,10 +140,10 @@ func (g *graders) spec(one Grader, named strictyaml.Path, owner string, files ma
 func (g *graders) checkConfig(one *Grader, at strictyaml.Path) map[string][]byte {
 	config, known := grading.NewConfig(one.Type)
 	if !known {
-		g.unknown(one.Type, append(slices.Clone(at), "type"))
+		g.unknown(one.Type, at.With("type"))
 		return nil
 	}
-	at = append(slices.Clone(at), "config")
+	at = at.With("config")
 	fits := g.doc.DecodeAt(config, at...)
 	if g.doc.Has(at...) {
 		g.doc.DecodeAt(&one.Config, at...) // as it was understood
@@ -189,7 +187,7 @@ func (g *graders) bring(program *grading.ProgramConfig, one *Grader) {
 			if len(program.Files) >= maxBrought || len(name) > 200 || !strings.ContainsAny(name, "/.") || !isInside(name) || program.Files[name] != "" {
 				continue
 			}
-			if _, err := locate(g.eval.roots(), name); err != nil {
+			if _, err := g.eval.roots().find(name); err != nil {
 				continue
 			}
 			if program.Files == nil {
@@ -301,12 +299,6 @@ func (g *graders) short(one Grader, config any, at strictyaml.Path) {
 	g.spec(one, at, " by expected", nil)
 }
 
-// MaxGraderFile bounds a file that a grader's config names: each trial's evidence
-// holds a copy.
-const MaxGraderFile = 1 << 20
-
-var errOutside = errors.New("must be in the eval's directory: a relative path that does not lead out")
-
 // filed is a grader's config that names files.
 type filed interface {
 	Files() []string // slash-separated, relative to the eval
@@ -316,12 +308,12 @@ type filed interface {
 // files reads what a config, which stands at a path of the document, names.
 func (g *graders) files(config filed, at strictyaml.Path) map[string][]byte {
 	files := map[string][]byte{}
-	read := func(name string) ([]byte, error) { return readInside(g.eval.roots(), name) }
+	read := func(name string) ([]byte, error) { return g.eval.roots().read(name, MaxGraderFile) }
 	if diff, ok := config.(*grading.DiffConfig); ok {
 		if g.update {
 			read = g.eval.readSnapshot
 		} else if diff.UpdateSnapshots {
-			g.doc.Warnf(append(slices.Clone(at), "update_snapshots"), "%s.update_snapshots has no effect: waza run --update-snapshots writes snapshots, which no eval can ask for", at)
+			g.doc.Warnf(at.With("update_snapshots"), "%s.update_snapshots has no effect: waza run --update-snapshots writes snapshots, which no eval can ask for", at)
 		}
 	}
 	for _, name := range config.Files() {
@@ -336,22 +328,4 @@ func (g *graders) files(config filed, at strictyaml.Path) map[string][]byte {
 		g.doc.Problemf(at, "%s: %s", at, flat(err))
 	}
 	return files
-}
-
-// readInside reads a file that is in one of the directories and no larger than graders'
-// files may be.
-func readInside(roots []string, name string) ([]byte, error) {
-	source, err := findInside(roots, name)
-	if err != nil {
-		return nil, err
-	}
-	return source.read(MaxGraderFile)
-}
-
-// findInside finds a file that is in one of the directories.
-func findInside(roots []string, name string) (Source, error) {
-	if !isInside(name) {
-		return Source{}, errOutside
-	}
-	return locate(roots, filepath.FromSlash(name))
 }

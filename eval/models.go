@@ -132,25 +132,25 @@ func ProviderOf(model string, providers []string) (provider, name string, err er
 	return "", "", errNoProvider
 }
 
-// checkModels holds config.models to what its tags cannot say.
-func (l *loader) checkModels(c Config) {
-	for _, name := range slices.Sorted(maps.Keys(c.Models)) {
+// models holds config.models to what its tags cannot say.
+func (c checker) models(config Config, checkScript func(file string, data []byte) error) {
+	for _, name := range slices.Sorted(maps.Keys(config.Models)) {
 		at := strictyaml.Path{"config", "models", name}
 		if !providerName.MatchString(name) {
-			l.doc.KeyProblemf(at, "%q cannot name a provider, which is a part of URLs; use lowercase letters, digits and hyphens between them", name)
+			c.doc.KeyProblemf(at, "%q cannot name a provider, which is a part of URLs; use lowercase letters, digits and hyphens between them", name)
 		}
-		m := c.Models[name]
+		m := config.Models[name]
 		switch {
 		case m == nil:
-			l.doc.Problemf(at, "%s is empty; remove it, or write {} for the defaults", at)
+			c.doc.Problemf(at, "%s is empty; remove it, or write {} for the defaults", at)
 		case m.Script != "":
-			l.checkScripted(*m, at)
+			c.scripted(*m, checkScript, at)
 		default:
-			l.checkProvider(name, *m, at)
+			c.provider(name, *m, at)
 		}
 	}
-	l.checkModelOf(c)
-	l.checkModelLimits(c)
+	c.modelOf(config)
+	c.modelLimits(config)
 }
 
 var (
@@ -158,42 +158,42 @@ var (
 	headerName   = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 )
 
-func (l *loader) checkProvider(name string, m Model, at strictyaml.Path) {
+func (c checker) provider(name string, m Model, at strictyaml.Path) {
 	named := slices.Contains(ModelKinds(), name)
 	full := m.Completed(name)
 	switch {
 	case full.BaseURL == "" && full.Kind == KindAzure:
-		l.doc.Problemf(at, `%s needs base_url, such as https://NAME.openai.azure.com/openai`, at)
+		c.doc.Problemf(at, `%s needs base_url, such as https://NAME.openai.azure.com/openai`, at)
 	case m.BaseURL == "" && m.Kind == "" && !named:
-		l.doc.Problemf(at, "%s says neither base_url nor kind; %q is none of the providers that are known by their names: %s", at, name, strings.Join(ModelKinds(), ", "))
+		c.doc.Problemf(at, "%s says neither base_url nor kind; %q is none of the providers that are known by their names: %s", at, name, strings.Join(ModelKinds(), ", "))
 	default:
 		if _, err := full.Endpoint(); err != nil {
-			l.doc.Problemf(append(slices.Clone(at), "base_url"), "%s.base_url %v", at, err)
+			c.doc.Problemf(at.With("base_url"), "%s.base_url %v", at, err)
 		}
 	}
 	if m.APIKeyEnv != "" && !envPattern.MatchString(m.APIKeyEnv) {
-		l.doc.Problemf(append(slices.Clone(at), "api_key_env"), "%s.api_key_env must be the name of an environment variable, and not what it holds", at)
+		c.doc.Problemf(at.With("api_key_env"), "%s.api_key_env must be the name of an environment variable, and not what it holds", at)
 	}
 	for _, header := range slices.Sorted(maps.Keys(m.Headers)) {
-		here := append(slices.Clone(at), "headers", header)
+		here := at.With("headers", header)
 		if isOurs := slices.Contains([]string{"accept-encoding", "connection", "content-length", "host", "transfer-encoding"}, strings.ToLower(header)); isOurs || !headerName.MatchString(header) {
-			l.doc.KeyProblemf(here, "%s is no header that can be set", here)
+			c.doc.KeyProblemf(here, "%s is no header that can be set", here)
 		}
 		if err := mcpconfig.CheckText(m.Headers[header]); err != nil {
-			l.doc.Problemf(here, "%s: %v", here, err)
+			c.doc.Problemf(here, "%s: %v", here, err)
 		}
 	}
-	l.checkPrices(m, at)
+	c.prices(m, at)
 }
 
-func (l *loader) checkPrices(m Model, at strictyaml.Path) {
+func (c checker) prices(m Model, at strictyaml.Path) {
 	if _, ok := m.Prices[""]; ok {
-		l.doc.Problemf(append(slices.Clone(at), "prices"), "%s.prices has a price of a model without a name", at)
+		c.doc.Problemf(at.With("prices"), "%s.prices has a price of a model without a name", at)
 	}
 }
 
-// checkScripted holds that a script stands alone, but for prices: nobody is asked.
-func (l *loader) checkScripted(m Model, at strictyaml.Path) {
+// scripted holds that a script stands alone, but for prices: nobody is asked.
+func (c checker) scripted(m Model, checkScript func(file string, data []byte) error, at strictyaml.Path) {
 	for _, other := range []struct {
 		name string
 		set  bool
@@ -202,55 +202,55 @@ func (l *loader) checkScripted(m Model, at strictyaml.Path) {
 		{"headers", m.Headers != nil}, {"timeout_seconds", m.TimeoutSeconds != 0},
 	} {
 		if other.set {
-			path := append(slices.Clone(at), other.name)
-			l.doc.Problemf(path, "%s has no use beside %s.script, with which nobody is asked; remove one of them", path, at)
+			path := at.With(other.name)
+			c.doc.Problemf(path, "%s has no use beside %s.script, with which nobody is asked; remove one of them", path, at)
 		}
 	}
-	l.checkPrices(m, at)
-	path := append(slices.Clone(at), "script")
-	data, err := ReadModelScript(l.eval, m)
-	if err == nil && l.opts.CheckModelScript != nil {
-		err = l.opts.CheckModelScript(ModelScriptPath(l.eval, m), data)
+	c.prices(m, at)
+	path := at.With("script")
+	data, err := ReadModelScript(c.eval, m)
+	if err == nil && checkScript != nil {
+		err = checkScript(ModelScriptPath(c.eval, m), data)
 	}
 	if _, placed := errors.AsType[strictyaml.Errors](err); placed {
-		l.keep(err)
+		c.also.keep(err)
 	} else if err != nil {
-		l.doc.Problemf(path, "%s: %s", path, flat(err))
+		c.doc.Problemf(path, "%s: %s", path, flat(err))
 	}
 }
 
-func (l *loader) checkModelOf(c Config) {
-	providers := slices.Sorted(maps.Keys(c.Models))
+func (c checker) modelOf(config Config) {
+	providers := slices.Sorted(maps.Keys(config.Models))
 	at := strictyaml.Path{"config", "model"}
 	if len(providers) == 0 {
 		return
 	}
-	if _, _, err := ProviderOf(c.Model, providers); err == nil {
+	if _, _, err := ProviderOf(config.Model, providers); err == nil {
 		return
 	}
-	if c.Model == "" {
-		l.doc.Problemf(strictyaml.Path{"config"}, "config.models has %d providers; say in config.model which the agent uses, as PROVIDER/MODEL", len(providers))
+	if config.Model == "" {
+		c.doc.Problemf(strictyaml.Path{"config"}, "config.models has %d providers; say in config.model which the agent uses, as PROVIDER/MODEL", len(providers))
 		return
 	}
-	prefix, _, _ := strings.Cut(c.Model, "/")
-	l.doc.Problemf(at, "config.model %q begins with no provider of config.models; %s", c.Model, strictyaml.Suggest(prefix, providers))
+	prefix, _, _ := strings.Cut(config.Model, "/")
+	c.doc.Problemf(at, "config.model %q begins with no provider of config.models; %s", config.Model, strictyaml.Suggest(prefix, providers))
 }
 
-func (l *loader) checkModelLimits(c Config) {
+func (c checker) modelLimits(config Config) {
 	at := strictyaml.Path{"config", "model_limits"}
-	asksNobody := slices.Contains([]string{"mock", "script", "command"}, c.Executor) && len(c.Models) == 0
-	if asksNobody && c.ModelLimits != (ModelLimits{}) {
-		l.doc.Problemf(at, "config.model_limits limits what agents ask of config.models, and there are none; add them, or remove it")
+	asksNobody := slices.Contains([]string{"mock", "script", "command"}, config.Executor) && len(config.Models) == 0
+	if asksNobody && config.ModelLimits != (ModelLimits{}) {
+		c.doc.Problemf(at, "config.model_limits limits what agents ask of config.models, and there are none; add them, or remove it")
 	}
-	if c.ModelLimits.Cost == 0 || len(c.Models) == 0 {
+	if config.ModelLimits.Cost == 0 || len(config.Models) == 0 {
 		return
 	}
-	provider, model, err := ProviderOf(c.Model, slices.Sorted(maps.Keys(c.Models)))
-	if err != nil || c.Models[provider] == nil {
+	provider, model, err := ProviderOf(config.Model, slices.Sorted(maps.Keys(config.Models)))
+	if err != nil || config.Models[provider] == nil {
 		return // reported already
 	}
-	if _, ok := c.Models[provider].Prices[model]; !ok {
-		l.doc.Problemf(append(slices.Clone(at), "cost"), "config.model_limits.cost needs the price of the model; give config.models.%s.prices one of %q", provider, model)
+	if _, ok := config.Models[provider].Prices[model]; !ok {
+		c.doc.Problemf(at.With("cost"), "config.model_limits.cost needs the price of the model; give config.models.%s.prices one of %q", provider, model)
 	}
 }
 

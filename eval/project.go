@@ -2,7 +2,6 @@ package eval
 
 import (
 	"cmp"
-	"fmt"
 	"os"
 	"path/filepath"
 
@@ -129,25 +128,4 @@ func startOf(start, evalDir string) string {
 func isWithin(dir, path string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsLocal(rel)
-}
-
-// complete fills in what the eval leaves out: the project's defaults, then waza's.
-func (l *loader) complete() {
-	c, d := &l.eval.Config, l.project.Defaults
-	c.TrialsPerTask = cmp.Or(c.TrialsPerTask, 1)
-	c.TimeoutSeconds = cmp.Or(c.TimeoutSeconds, d.Timeout, 300)
-	c.Executor = cmp.Or(c.Executor, d.Engine)
-	l.giveTools()
-	c.Model = cmp.Or(c.Model, d.Model)
-	c.JudgeModel = cmp.Or(c.JudgeModel, d.JudgeModel)
-	if !l.doc.Has("config", "parallel") {
-		c.Parallel = d.Parallel
-	}
-	if c.Workers == 0 && c.MaxWorkers == 0 {
-		c.Workers = d.Workers
-	}
-	if c.Executor == "" && l.opts.Executor == "" && l.doc.Has("config") {
-		l.doc.Problemf(strictyaml.Path{"config", "executor"}, `missing key "executor"; add config.executor, or %s`,
-			fmt.Sprintf("defaults.engine in %s, or give --executor", ProjectFile))
-	}
 }

@@ -56,27 +56,38 @@ type ResolvedTask struct {
 	Labels       map[string]json.RawMessage  // what changes no verdict and is kept in the results
 }
 
-// resolver resolves one task of a loader's eval.
+// common is what all tasks of an eval share.
+type common struct {
+	eval       *Eval
+	doc        *strictyaml.Document // of the eval
+	opts       Options
+	overridden bool // another executor than the file's is to run the eval
+	graders    []evidence.GraderSpec
+	skills     foundSkills
+
+	// These grow with the tasks.
+	skillNames map[string]bool
+	ids        map[string]string // folded id → file
+}
+
+// resolver resolves one task.
 type resolver struct {
-	loader *loader
-	doc    *strictyaml.Document
-	task   *Task
+	*common
+	doc      *strictyaml.Document
+	task     *Task
+	fixtures string // the directory of its fixtures
 }
 
 func (r resolver) resolve() ResolvedTask {
-	t, c := r.task, r.loader.eval.Config
+	t, c := r.task, r.eval.Config
 	id := r.checkID()
 	r.checkScript()
-	instructions, fixture := r.readInputs()
-	r.fill()
-	if strings.ContainsRune(t.Inputs.Prompt, 0) {
-		r.doc.Problemf(strictyaml.Path{"inputs", "prompt"}, "inputs.prompt must not hold a NUL character")
-	}
-	checkEnv(r.doc, strictyaml.Path{"inputs", "environment"}, t.Inputs.Environment)
-	files, taken := r.files(fixture)
+	r.fixtures = r.contextDir()
+	instructions := r.readInputs()
+	files, taken := r.files()
 	repos := r.repos(taken)
-	skills := r.skills()
-	graders, names := r.graders(skills)
+	skills := r.taskSkills()
+	graders, names := r.taskGraders(skills)
 	resolved := ResolvedTask{
 		ID: id, Name: t.Name, Description: t.Description, Tags: t.Tags, Path: t.Path,
 		Prompt: t.Inputs.Prompt, Context: t.Inputs.Context, Script: t.Script,
@@ -88,7 +99,7 @@ func (r resolver) resolve() ResolvedTask {
 		Timeout: time.Duration(c.TimeoutSeconds) * time.Second, FirstEvent: time.Duration(c.FirstEventSeconds) * time.Second,
 		Graders: graders, Checkpoints: r.checkpoints(),
 		Attack:  r.attack(taken, names),
-		Servers: servers{r.doc, under(r.doc, "mcp_servers"), r.loader.eval}.merge(t.MCPServers),
+		Servers: servers{r.doc, under(r.doc, "mcp_servers"), r.eval}.merge(t.MCPServers),
 	}
 	labels := labels{}
 	labels.keep("golden", t.Golden)
@@ -105,8 +116,8 @@ func (r resolver) resolve() ResolvedTask {
 	if t.TimeoutSeconds > 0 {
 		resolved.Timeout = time.Duration(t.TimeoutSeconds) * time.Second
 	}
-	if resolved.Commands = r.loader.eval.commands; r.doc.Has("command_mocks") {
-		resolved.Commands = r.loader.commandMocks(r.doc, t.Commands)
+	if resolved.Commands = r.eval.commands; r.doc.Has("command_mocks") {
+		resolved.Commands = commandMocks(r.doc, r.eval, t.Commands)
 	}
 	if t.FirstEventSeconds != nil {
 		resolved.FirstEvent = time.Duration(*t.FirstEventSeconds) * time.Second
@@ -130,22 +141,19 @@ func (r resolver) checkID() string {
 		id = strings.TrimLeft(id[:min(len(id), 50)]+"-"+hex.EncodeToString(sum[:4]), "-")
 	}
 	folded := strings.ToLower(id)
-	if other, taken := r.loader.ids[folded]; taken {
+	if other, taken := r.ids[folded]; taken {
 		r.doc.Problemf(at, "task id %q is taken already, by %s", r.task.ID, other)
 		return id
 	}
-	r.loader.ids[folded] = r.task.Path
+	r.ids[folded] = r.task.Path
 	return id
 }
 
 func (r resolver) checkScript() {
-	at, executor := strictyaml.Path{"script"}, r.loader.eval.Config.Executor
+	at, executor := strictyaml.Path{"script"}, r.eval.Config.Executor
 	steps := bytes.TrimSpace(r.task.Script)
-	if steps != nil {
-		r.loader.scripts++
-	}
 	switch {
-	case executor == "" || r.loader.overridden(): // reported with the eval
+	case executor == "" || r.overridden: // reported with the eval
 	case executor != "script":
 		if steps != nil {
 			r.doc.Problemf(at, "script is for executor script; this eval's executor is %s", executor)
@@ -154,23 +162,22 @@ func (r resolver) checkScript() {
 		r.doc.Problemf(at, `missing key "script"; executor script needs the steps to play`)
 	case steps[0] != '[' || string(steps) == "[]":
 		r.doc.Problemf(at, "script must be a list of steps")
-	case r.loader.opts.CheckScript != nil:
-		if err := r.loader.opts.CheckScript(steps); err != nil {
+	case r.opts.CheckScript != nil:
+		if err := r.opts.CheckScript(steps); err != nil {
 			r.doc.Problemf(at, "script: %s", flat(err))
 		}
 	}
 }
 
-// graders are the task's, with the names that they have.
-func (r resolver) graders(skills []Skill) ([]evidence.GraderSpec, map[string]string) {
-	g := graders{doc: r.doc, eval: r.loader.eval, update: r.loader.opts.UpdateSnapshots, seen: map[string]string{}}
+// taskGraders are the graders of the task and of the eval, with the names that they have.
+func (r resolver) taskGraders(skills []Skill) ([]evidence.GraderSpec, map[string]string) {
+	g := graders{doc: r.doc, eval: r.eval, update: r.opts.UpdateSnapshots, seen: map[string]string{}}
 	g.expected(r.task.Expected)
 	r.shouldTrigger(&g, skills)
 	g.add(r.task.Graders, strictyaml.Path{"graders"}, " in this task")
 	g.checkServers(r.serverNames())
-	r.loader.servers = append(r.loader.servers, slices.Collect(maps.Keys(r.task.MCPServers))...)
 	var all []evidence.GraderSpec
-	for _, s := range r.loader.graders.specs { // one of the task's of the same name takes its place
+	for _, s := range r.common.graders { // one of the task's of the same name takes its place
 		if _, replaced := g.seen[s.Name]; !replaced {
 			g.seen[s.Name] = " by the eval"
 			all = append(all, s)
@@ -181,7 +188,7 @@ func (r resolver) graders(skills []Skill) ([]evidence.GraderSpec, map[string]str
 
 // serverNames are the servers that the eval or the task declares.
 func (r resolver) serverNames() []string {
-	return slices.Concat(r.loader.eval.mockNames(), slices.Collect(maps.Keys(r.task.MCPServers)), slices.Collect(maps.Keys(r.loader.eval.Config.MCPServers)))
+	return slices.Concat(r.eval.mockNames(), slices.Collect(maps.Keys(r.task.MCPServers)), slices.Collect(maps.Keys(r.eval.Config.MCPServers)))
 }
 
 // Attack is what somebody else wants of a task's agent, and how that reaches it.
@@ -205,11 +212,8 @@ type Injection struct {
 	Match  string `json:"match,omitempty" jsonschema:"only to results of which some text contains this"`
 }
 
-// Bounds of an attack.
-const (
-	maxInjections   = 100
-	maxInjectedText = 64 << 10
-)
+// maxInjectedText bounds what is added to one result of a tool.
+const maxInjectedText = 64 << 10
 
 // ResolvedAttack is an attack whose graders are found.
 type ResolvedAttack struct {
@@ -225,22 +229,19 @@ func (r resolver) attack(taken claims, names map[string]string) *ResolvedAttack 
 		return nil
 	}
 	if strings.ContainsAny(a.Goal, "\r\n") {
-		r.doc.Problemf(append(slices.Clone(at), "goal"), "attack.goal is one line")
-	}
-	if len(a.Inject) > maxInjections {
-		r.doc.Problemf(append(slices.Clone(at), "inject"), "attack.inject has more than %d entries", maxInjections)
+		r.doc.Problemf(at.With("goal"), "attack.goal is one line")
 	}
 	for i, one := range a.Inject {
-		r.checkInjection(one, taken, append(slices.Clone(at), "inject", i))
+		r.checkInjection(one, taken, at.With("inject", i))
 	}
-	g := graders{doc: r.doc, eval: r.loader.eval, seen: names}
-	g.add(a.Success, append(slices.Clone(at), "success"), " in this task's attack")
+	g := graders{doc: r.doc, eval: r.eval, seen: names}
+	g.add(a.Success, at.With("success"), " in this task's attack")
 	g.checkServers(r.serverNames())
 	return &ResolvedAttack{*a, g.specs}
 }
 
 func (r resolver) checkInjection(one Injection, taken claims, at strictyaml.Path) {
-	key := func(name string) strictyaml.Path { return append(slices.Clone(at), name) }
+	key := func(name string) strictyaml.Path { return at.With(name) }
 	ofTool := one.Server != "" || one.Tool != "" || one.Text != "" || one.Match != ""
 	ofFile := one.File != "" || one.Content != nil || one.Append != nil
 	switch {
@@ -258,7 +259,7 @@ func (r resolver) checkInjection(one Injection, taken claims, at strictyaml.Path
 }
 
 func (r resolver) checkInjectedFile(one Injection, taken claims, at strictyaml.Path) {
-	at = append(slices.Clone(at), "file")
+	at = at.With("file")
 	clean := path.Clean(one.File)
 	switch {
 	case (one.Content == nil) == (one.Append == nil):
@@ -302,7 +303,7 @@ func (r resolver) checkpoints() []ResolvedCheckpoint {
 		case c.AfterTurn > turns:
 			r.doc.Problemf(at, "%s is %d, and the conversation has %d turn(s)", at, c.AfterTurn, turns)
 		}
-		g := graders{doc: r.doc, eval: r.loader.eval, update: r.loader.opts.UpdateSnapshots, seen: map[string]string{}}
+		g := graders{doc: r.doc, eval: r.eval, update: r.opts.UpdateSnapshots, seen: map[string]string{}}
 		g.add(c.Graders, strictyaml.Path{"checkpoints", i, "graders"}, "")
 		g.checkServers(r.serverNames())
 		all = append(all, ResolvedCheckpoint{AfterTurn: c.AfterTurn, Graders: g.specs, Stop: c.OnFailure == "stop"})
@@ -332,9 +333,9 @@ type Responder struct {
 // where that can be known: the agent has it, invokes skills, and tells of what it does.
 // Where the skill's text is in front of every agent, none needs to invoke it.
 func (r resolver) shouldTrigger(g *graders, skills []Skill) {
-	should, eval := r.task.Expected.ShouldTrigger, r.loader.eval
+	should, eval := r.task.Expected.ShouldTrigger, r.eval
 	i := slices.IndexFunc(skills, func(s Skill) bool { return s.is(eval.Skill) })
-	if should == nil || i < 0 || r.loader.opts.NoSkills || !eval.tellsSkills() || *should && eval.Config.InjectSkillBody {
+	if should == nil || i < 0 || r.opts.NoSkills || !eval.tellsSkills() || *should && eval.Config.InjectSkillBody {
 		return
 	}
 	config := grading.SkillInvocationConfig{ForbiddenSkills: []string{skills[i].Name}}
@@ -344,47 +345,37 @@ func (r resolver) shouldTrigger(g *graders, skills []Skill) {
 	g.short(Grader{Name: ExpectedTrigger, Type: "skill_invocation"}, config, strictyaml.Path{"expected"})
 }
 
-// skills are the task's: its own and the eval's, but for those that the eval disables.
-func (r resolver) skills() []Skill {
+// taskSkills are the task's own and the eval's, without those that the eval disables.
+func (r resolver) taskSkills() []Skill {
 	at := strictyaml.Path{"skill_directories"}
-	own := r.loader.skills(r.doc, r.task.SkillDirectories, at)
 	var all []Skill
-	taken := map[string]string{}
+	taken := map[string]string{} // name → directory
 	size, count := int64(0), 0
-	for _, s := range slices.Concat(r.loader.evalSkills, own) {
-		r.loader.skillNames[s.Name] = true
-		if slices.Contains(r.loader.eval.Config.DisabledSkills, s.Name) || taken[s.Name] == s.dir {
-			continue
-		}
-		if other, ok := taken[s.Name]; ok {
-			r.doc.Problemf(at, "skill %s is there twice, in %s and in %s", s.Name, other, s.dir)
-			continue
-		}
+	add := func(s Skill) {
 		taken[s.Name] = s.dir
-		for _, f := range s.Files {
-			size += f.Size()
-		}
-		count += len(s.Files)
+		size, count = size+s.size(), count+len(s.Files)
 		all = append(all, s)
 	}
-	for _, s := range r.loader.foundSkills {
+	disabled := func(s Skill) bool { return slices.Contains(r.eval.Config.DisabledSkills, s.Name) }
+	for _, s := range slices.Concat(r.skills.own, skillsOf(r.doc, r.eval, r.task.SkillDirectories, at)) {
+		r.skillNames[s.Name] = true
+		switch other, there := taken[s.Name]; {
+		case disabled(s) || there && other == s.dir:
+		case there:
+			r.doc.Problemf(at, "skill %s is there twice, in %s and in %s", s.Name, other, s.dir)
+		default:
+			add(s)
+		}
+	}
+	for _, s := range r.skills.found { // those that fit, and the one that the eval is about
 		_, there := taken[s.Name]
-		r.loader.skillNames[s.Name] = true
-		if there || slices.Contains(r.loader.eval.Config.DisabledSkills, s.Name) {
-			continue
+		fits := size+s.size() <= MaxWorkspaceBytes && count+len(s.Files) <= maxFiles
+		if !there && !disabled(s) && (fits || s.is(r.eval.Skill)) {
+			add(s)
 		}
-		more, files := size, count+len(s.Files)
-		for _, f := range s.Files {
-			more += f.Size()
-		}
-		if !s.is(r.loader.eval.Skill) && (more > MaxWorkspaceBytes || files > maxSkillFiles) {
-			continue
-		}
-		taken[s.Name], size, count = s.dir, more, files
-		all = append(all, s)
 	}
-	if size > MaxWorkspaceBytes || count > maxSkillFiles {
-		r.doc.Problemf(at, "the task's skills are more than %d files or %d MiB together", maxSkillFiles, MaxWorkspaceBytes>>20)
+	if size > MaxWorkspaceBytes || count > maxFiles {
+		r.doc.Problemf(at, "the task's skills are more than %d files or %d MiB together", maxFiles, MaxWorkspaceBytes>>20)
 	}
 	return all
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -16,9 +15,6 @@ import (
 	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
-// maxSkillFiles is how many files the skills of a task may have.
-const maxSkillFiles = 10_000
-
 // Skill is instructions for a kind of work, which an agent reads where it sees fit: a
 // directory with a SKILL.md.
 type Skill struct {
@@ -28,23 +24,54 @@ type Skill struct {
 	dir         string
 }
 
-// skills finds the skills of directories that stand at a place of a document.
-func (l *loader) skills(doc *strictyaml.Document, dirs []string, at strictyaml.Path) []Skill {
+// is reports whether a skill is called name, by itself or by its directory.
+func (s Skill) is(name string) bool {
+	if s.Name == name {
+		return true
+	}
+	abs, err := filepath.Abs(s.dir)
+	return err == nil && filepath.Base(abs) == name
+}
+
+func (s Skill) size() (total int64) {
+	for _, f := range s.Files {
+		total += f.Size()
+	}
+	return total
+}
+
+// Body is a skill's instructions, without the front matter.
+func (s Skill) Body() (string, error) {
+	i := slices.IndexFunc(s.Files, func(f WorkspaceFile) bool { return f.Path == frontmatter.SkillFile })
+	if i < 0 {
+		return "", fmt.Errorf("skill %s has no %s", s.Name, frontmatter.SkillFile)
+	}
+	content, err := s.Files[i].Source.read(maxSkillFile)
+	if err != nil {
+		return "", fmt.Errorf("skill %s: %s %w", s.Name, frontmatter.SkillFile, err)
+	}
+	_, body, err := frontmatter.Read(string(content))
+	return strings.TrimSpace(body), err
+}
+
+// skillsOf reads the skills of directories that stand at a place of a document.
+func skillsOf(doc *strictyaml.Document, e *Eval, dirs []string, at strictyaml.Path) []Skill {
 	var all []Skill
 	for i, dir := range dirs {
-		here := append(slices.Clone(at), i)
+		here := at.With(i)
 		if dir == "" || filepath.IsAbs(dir) || strings.ContainsAny(dir, "\\\x00") {
 			doc.Problemf(here, "%s must be a directory, relative to the eval's", here)
 			continue
 		}
-		at := l.skillDirectory(filepath.FromSlash(dir))
-		if !l.mayRead(at) {
+		at := skillDirectory(e.roots(), filepath.FromSlash(dir))
+		if !mayRead(e, at) {
 			doc.Problemf(here, "%s: %s is outside of the eval's repository; start waza in a directory that holds both", here, show(at))
 			continue
 		}
-		found, err := l.skillsIn(doc, here, at)
+		found, err := skillsIn(doc, e, here, at)
+		_, empty := errors.AsType[noSkillError](err)
 		switch {
-		case errors.Is(err, errNoSkills) && l.eval.Skill != "": // which is looked for elsewhere too
+		case empty && e.Skill != "": // which is looked for elsewhere too
 			doc.Warnf(here, "%s: %v", here, err)
 		case err != nil:
 			doc.Problemf(here, "%s: %v", here, err)
@@ -56,8 +83,7 @@ func (l *loader) skills(doc *strictyaml.Document, dirs []string, at strictyaml.P
 
 // skillDirectory is a directory relative to the eval's, or where there is none to that in
 // which waza was started.
-func (l *loader) skillDirectory(dir string) string {
-	roots := l.eval.roots()
+func skillDirectory(roots roots, dir string) string {
 	for _, root := range roots {
 		if info, err := os.Stat(filepath.Join(root, dir)); err == nil && info.IsDir() {
 			return filepath.Join(root, dir)
@@ -68,8 +94,8 @@ func (l *loader) skillDirectory(dir string) string {
 
 // mayRead reports whether skills may be read in a directory: in that of the eval and the
 // one around it, in the one in which waza was started, and in the eval's repository.
-func (l *loader) mayRead(dir string) bool {
-	at, err := filepath.Abs(l.eval.Dir())
+func mayRead(e *Eval, dir string) bool {
+	at, err := filepath.Abs(e.Dir())
 	to, errTo := filepath.Abs(dir)
 	if err != nil || errTo != nil {
 		return false
@@ -78,7 +104,7 @@ func (l *loader) mayRead(dir string) bool {
 		to = real
 	}
 	allowed := []string{filepath.Dir(at)}
-	if start, err := filepath.Abs(l.eval.start); err == nil && l.eval.start != "" {
+	if start, err := filepath.Abs(e.start); err == nil && e.start != "" {
 		allowed = append(allowed, start)
 	}
 	for above := at; isWorkplace(above); above = filepath.Dir(above) {
@@ -94,33 +120,28 @@ func (l *loader) mayRead(dir string) bool {
 	})
 }
 
-// errNoSkills is of directories that hold no skill.
-var errNoSkills = errors.New("no skill")
+// noSkillError says of a directory that it holds no skill.
+type noSkillError string
 
-// skillsIn is the skill that a directory is, or those that stand in it.
-// One in it that cannot be read is left out with a warning at a place of the document.
-func (l *loader) skillsIn(doc *strictyaml.Document, at strictyaml.Path, dir string) ([]Skill, error) {
-	if _, err := os.Stat(filepath.Join(dir, frontmatter.SkillFile)); err == nil {
-		skill, err := l.skill(dir)
+func (e noSkillError) Error() string { return string(e) }
+
+// skillsIn is the skill that a directory is, or those that stand in it. One in it that cannot
+// be read is left out with a warning at a place of the document.
+func skillsIn(doc *strictyaml.Document, e *Eval, at strictyaml.Path, dir string) ([]Skill, error) {
+	if hasSkillFile(dir) {
+		skill, err := readNamed(e, dir)
 		if err != nil {
 			return nil, err
 		}
 		return []Skill{skill}, nil
 	}
-	entries, err := os.ReadDir(dir)
+	inner, err := skillsBelow(dir)
 	if err != nil {
-		return nil, emptyError{fmt.Sprintf("directory %s cannot be read: %s", show(dir), cause(err))}
+		return nil, noSkillError(fmt.Sprintf("directory %s cannot be read: %s", show(dir), cause(err)))
 	}
 	var all []Skill
-	for _, entry := range entries {
-		if strings.HasPrefix(entry.Name(), ".") {
-			continue
-		}
-		inner := filepath.Join(dir, entry.Name())
-		if _, err := os.Stat(filepath.Join(inner, frontmatter.SkillFile)); err != nil {
-			continue
-		}
-		skill, err := l.skill(inner)
+	for _, dir := range inner {
+		skill, err := readNamed(e, dir)
 		if err != nil {
 			doc.Warnf(at, "%s: a skill is left out: %v", at, err)
 			continue
@@ -128,28 +149,38 @@ func (l *loader) skillsIn(doc *strictyaml.Document, at strictyaml.Path, dir stri
 		all = append(all, skill)
 	}
 	if len(all) == 0 {
-		return nil, emptyError{fmt.Sprintf("directory %s holds no skill: neither it nor a directory in it has a %s", show(dir), frontmatter.SkillFile)}
+		return nil, noSkillError(fmt.Sprintf("directory %s holds no skill: neither it nor a directory in it has a %s", show(dir), frontmatter.SkillFile))
 	}
 	return all, nil
 }
 
-// emptyError says of a directory that it holds no skill.
-type emptyError struct{ text string }
+// skillsBelow are the directories in dir that are skills, without hidden ones.
+func skillsBelow(dir string) (found []string, err error) {
+	entries, err := os.ReadDir(dir)
+	for _, entry := range entries {
+		if inner := filepath.Join(dir, entry.Name()); !strings.HasPrefix(entry.Name(), ".") && hasSkillFile(inner) {
+			found = append(found, inner)
+		}
+	}
+	return found, err
+}
 
-func (e emptyError) Error() string { return e.text }
-func (e emptyError) Unwrap() error { return errNoSkills }
+func hasSkillFile(dir string) bool {
+	info, err := os.Stat(filepath.Join(dir, frontmatter.SkillFile))
+	return err == nil && info.Mode().IsRegular()
+}
 
-// skill reads the skill that a directory is.
-func (l *loader) skill(dir string) (Skill, error) {
-	if same(dir, l.eval.Dir()) {
+// readNamed reads the skill that a directory is which the eval's files name.
+func readNamed(e *Eval, dir string) (Skill, error) {
+	if same(dir, e.Dir()) {
 		return Skill{}, errors.New("the eval's own directory is no skill, since the agent would find the eval in it; put the eval into a directory of its own")
 	}
-	return l.readSkill(dir, false)
+	return readSkill(e, dir, false)
 }
 
 // readSkill reads the skill that a directory is. Of one that was found, and that nobody
 // named, what cannot be put into a container is left out, and so is what is the eval's.
-func (l *loader) readSkill(dir string, found bool) (Skill, error) {
+func readSkill(e *Eval, dir string, found bool) (Skill, error) {
 	content, err := readSkillFile(dir)
 	if err != nil {
 		return Skill{}, fmt.Errorf("%s %w", filepath.Join(dir, frontmatter.SkillFile), err)
@@ -158,7 +189,7 @@ func (l *loader) readSkill(dir string, found bool) (Skill, error) {
 	if err != nil {
 		return Skill{}, fmt.Errorf("%s %w", filepath.Join(dir, frontmatter.SkillFile), err)
 	}
-	files, err := l.skillFiles(dir, found)
+	files, err := skillFiles(e, dir, found)
 	if err != nil {
 		return Skill{}, fmt.Errorf("skill %s: %w", front.Name, err)
 	}
@@ -174,104 +205,47 @@ func readSkillFile(dir string) (string, error) {
 	return string(content), err
 }
 
-// skillFiles lists the files of a skill: all that its directory holds but for what is
-// hidden and, where the eval is in there, the eval's directory or, where that is the same,
-// the eval's files.
-func (l *loader) skillFiles(dir string, found bool) ([]WorkspaceFile, error) {
-	shared := same(dir, l.eval.Dir())
-	var files []WorkspaceFile
-	err := filepath.WalkDir(dir, func(at string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return fmt.Errorf("%s cannot be read: %s", at, cause(err))
-		case at != dir && strings.HasPrefix(entry.Name(), "."), entry.IsDir() && !shared && same(at, l.eval.Dir()),
-			shared && l.isOfEval(dir, at), found && entry.Name() == "node_modules":
-			if entry.IsDir() {
-				return fs.SkipDir
-			}
-			return nil
-		case entry.IsDir():
-			return nil
-		case len(files) == maxSkillFiles:
-			return fmt.Errorf("it has more than %d files", maxSkillFiles)
-		}
-		name, err := filepath.Rel(dir, at)
-		if err != nil {
-			return err
-		}
-		source, err := local(dir, name)
-		if err != nil && found {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("file %s %w", name, err)
-		}
-		files = append(files, WorkspaceFile{Path: path.Clean(filepath.ToSlash(name)), Source: &source})
-		return nil
+// skillFiles lists the files of a skill: all that its directory holds except what is hidden
+// and what is the eval's. Of one that was found, files that cannot be read are left out.
+func skillFiles(e *Eval, dir string, found bool) ([]WorkspaceFile, error) {
+	shared := same(dir, e.Dir())
+	names, err := filesBelow(dir, func(at string, entry fs.DirEntry) bool {
+		return strings.HasPrefix(entry.Name(), ".") || entry.IsDir() && !shared && same(at, e.Dir()) ||
+			shared && owns(e, dir, at) || found && entry.Name() == "node_modules"
 	})
-	return files, err
+	if err != nil {
+		return nil, err
+	}
+	var files []WorkspaceFile
+	for _, name := range names {
+		source, err := local(dir, filepath.FromSlash(name))
+		if err != nil && found {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("file %s %w", name, err)
+		}
+		files = append(files, WorkspaceFile{Path: name, Source: &source})
+	}
+	return files, nil
 }
 
-// isOfEval reports whether a path in the eval's directory is the eval's: itself, its tasks
+// owns reports whether a path in the eval's directory is the eval's: itself, its tasks
 // and what its trials are made of.
-func (l *loader) isOfEval(dir, at string) bool {
+func owns(e *Eval, dir, at string) bool {
 	rel, err := filepath.Rel(dir, at)
-	if err != nil || rel == "." {
+	if err != nil {
 		return false
 	}
 	first, _, _ := strings.Cut(filepath.ToSlash(rel), "/")
-	ours := []string{filepath.Base(l.eval.Path), triggerTests, "fixtures", "graders", "results"}
-	for _, pattern := range l.eval.Tasks {
+	ours := []string{filepath.Base(e.Path), triggerTests, "fixtures", "graders", "results"}
+	for _, pattern := range e.Tasks {
 		step, _, below := strings.Cut(strings.TrimPrefix(filepath.ToSlash(pattern), "./"), "/")
 		if matched, err := path.Match(step, first); below && err == nil && matched || !below && same(at, filepath.Join(dir, first)) && err == nil && matched {
 			return true
 		}
 	}
 	return slices.Contains(ours, first)
-}
-
-// same says whether two paths are one directory.
-func same(a, b string) bool {
-	left, errLeft := os.Stat(a)
-	right, errRight := os.Stat(b)
-	return errLeft == nil && errRight == nil && os.SameFile(left, right)
-}
-
-// checkSkills holds that the skills which the eval requires are there in every task, and
-// that those which it disables are there to be disabled.
-func (l *loader) checkSkills(tasks []ResolvedTask) {
-	if len(tasks) == 0 {
-		return
-	}
-	c := l.eval.Config
-	for i, name := range c.RequiredSkills {
-		at := strictyaml.Path{"config", "required_skills", i}
-		if slices.Contains(c.DisabledSkills, name) {
-			l.doc.Problemf(at, "%s: skill %q is disabled by config.disabled_skills", at, name)
-			continue
-		}
-		for _, task := range tasks {
-			has := func(s Skill) bool { return s.Name == name }
-			if !slices.ContainsFunc(task.Skills, has) {
-				l.doc.Problemf(at, "%s: task %s has no skill %q%s", at, task.ID, name, l.suggestSkill(name))
-				break
-			}
-		}
-	}
-	for i, name := range c.DisabledSkills {
-		if at := (strictyaml.Path{"config", "disabled_skills", i}); !l.skillNames[name] {
-			l.doc.Problemf(at, "%s: no skill is called %q%s", at, name, l.suggestSkill(name))
-		}
-	}
-}
-
-// suggestSkill is what may be meant by a name, with what goes before it.
-func (l *loader) suggestSkill(name string) string {
-	known := slices.Collect(maps.Keys(l.skillNames))
-	if len(known) == 0 {
-		return "; name a directory of skills in skill_directories"
-	}
-	return "; " + strictyaml.Suggest(name, known)
 }
 
 // maxSkillFile bounds a SKILL.md, in bytes.

@@ -16,7 +16,7 @@ func (e *Eval) readSnapshot(name string) ([]byte, error) {
 	if _, err := e.snapshotFile(name); err != nil {
 		return nil, err
 	}
-	source, err := findInside(e.roots(), name)
+	source, err := e.roots().inside(name)
 	if err != nil {
 		return []byte{}, nil
 	}
@@ -62,7 +62,7 @@ func (e *Eval) snapshotFile(name string) (string, error) {
 	path := filepath.FromSlash(name)
 	file := filepath.Join(dir, path)
 	if from, err := filepath.Abs(e.start); err == nil && e.start != "" {
-		source, errFound := locate(e.roots(), path)
+		source, errFound := e.roots().find(path)
 		if started := filepath.Join(from, path); errFound == nil && source.Dir == e.start || errFound != nil && isWithin(dir, started) {
 			file = started
 		}

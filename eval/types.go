@@ -205,6 +205,15 @@ type Agent struct {
 	Adapter    string             `json:"adapter,omitempty" jsonschema:"file that says all of this and more, in place of the other keys; relative to the eval"`
 }
 
+// LLM is how the loop of executor llm goes.
+type LLM struct {
+	MaxTurns    int      `json:"max_turns,omitempty" min:"1" max:"10000" jsonschema:"answers of the model; default 50"`
+	System      string   `json:"system,omitempty" jsonschema:"what the system prompt ends with"`
+	Tools       []string `json:"tools,omitempty" jsonschema:"kinds of tools beside those that read skills: mcp, files and shell; default all that there can be"`
+	Temperature *float64 `json:"temperature,omitempty" min:"0" max:"2" jsonschema:"how freely the model answers; the endpoint's own where left out"`
+	MaxTokens   int      `json:"max_tokens,omitempty" min:"1" max:"10000000" jsonschema:"limit of each answer; the endpoint's own where left out"`
+}
+
 // Model is a provider of models, or a script that answers in place of one.
 type Model struct {
 	Kind      string            `json:"kind,omitempty" enum:"openai anthropic google azure" jsonschema:"whose API it speaks; default the provider's name, and openai for others"`
@@ -384,13 +393,12 @@ func (e *Eval) tellsSkills() bool {
 	return e.Config.Executor == "llm" || e.Config.Executor == "command" && e.Config.Agent != nil && e.Config.Agent.Transcript != nil
 }
 
-// roots are the directories that paths in the eval may be relative to: its own, and that in
-// which waza was started.
-func (e *Eval) roots() []string {
+// roots are the directories that paths in the eval may be relative to.
+func (e *Eval) roots() roots {
 	if e.start == "" || same(e.start, e.Dir()) {
-		return []string{e.Dir()}
+		return roots{e.Dir()}
 	}
-	return []string{e.Dir(), e.start}
+	return roots{e.Dir(), e.start}
 }
 
 // mockNames are the names of the eval's mock servers.

@@ -124,7 +124,7 @@ func step(field, name, key string) any {
 }
 
 func below(at strictyaml.Path, steps ...any) strictyaml.Path {
-	return append(slices.Clone(at), steps...)
+	return at.With(steps...)
 }
 
 // clientReader fills a ClientFile.

@@ -104,7 +104,7 @@ func (d decoder) structure(n *node, v reflect.Value, path Path) {
 	meant := map[string]bool{} // keys that a misspelt one stands for
 	ignored := map[string]bool{}
 	for _, p := range n.pairs {
-		at := path.with(p.key)
+		at := path.With(p.key)
 		field, ok := known.fields[p.key]
 		switch {
 		case !ok && known.lenient && d.ignores(p, at, known):
@@ -121,7 +121,7 @@ func (d decoder) structure(n *node, v reflect.Value, path Path) {
 	}
 	for _, name := range known.names {
 		if known.fields[name].limits.Required && n.pair(name) == nil && !meant[name] {
-			d.missing(path.with(name))
+			d.missing(path.With(name))
 		}
 	}
 	if len(ignored) > 0 {
@@ -171,7 +171,7 @@ func (d decoder) mapOf(n *node, v reflect.Value, path Path) {
 		}
 		element := reflect.New(v.Type().Elem()).Elem()
 		if p.value.kind != null || element.Kind() != reflect.Pointer {
-			d.value(p.value, element, path.with(p.key), Limits{})
+			d.value(p.value, element, path.With(p.key), Limits{})
 		}
 		made.SetMapIndex(reflect.ValueOf(p.key).Convert(v.Type().Key()), element)
 	}
@@ -188,7 +188,7 @@ func (d decoder) sliceOf(n *node, v reflect.Value, path Path, lim Limits) {
 	}
 	made := reflect.MakeSlice(v.Type(), len(n.items), len(n.items))
 	for i, item := range n.items {
-		d.value(item, made.Index(i), path.with(i), lim.ofElements())
+		d.value(item, made.Index(i), path.With(i), lim.ofElements())
 	}
 	v.Set(made)
 }
@@ -288,10 +288,10 @@ func (d decoder) isOdd(n *node, path Path) bool {
 func (d decoder) hasOdd(n *node, path Path) bool {
 	odd := d.isOdd(n, path)
 	for i, item := range n.items {
-		odd = d.hasOdd(item, path.with(i)) || odd
+		odd = d.hasOdd(item, path.With(i)) || odd
 	}
 	for _, p := range n.pairs {
-		odd = d.hasOdd(p.value, path.with(p.key)) || odd
+		odd = d.hasOdd(p.value, path.With(p.key)) || odd
 	}
 	return odd
 }

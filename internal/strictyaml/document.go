@@ -63,7 +63,8 @@ func (p Path) String() string {
 	return b.String()
 }
 
-func (p Path) with(step any) Path { return append(slices.Clone(p), step) }
+// With is p with further steps behind it. It shares nothing with p.
+func (p Path) With(steps ...any) Path { return append(slices.Clone(p), steps...) }
 
 // Parse reads the one document in data. Errors name the file as file. What Parse
 // cannot read at all is its error; other problems are collected in the Document
@@ -152,7 +153,7 @@ func (d *Document) Lay(other *Document, path Path, key string) bool {
 	if d.root.size+d.laid > maxNodes {
 		return false
 	}
-	n.lay(other.root, d.At(path.with(key)...))
+	n.lay(other.root, d.At(path.With(key)...))
 	return true
 }
 

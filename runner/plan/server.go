@@ -98,7 +98,7 @@ func planServer(e *eval.Eval, name string, declared mcpconfig.Server, c Choices)
 		s.Pin = c.Lock.Pin(name)
 		s.Strict = s.Pin != nil && pins == PinsFail
 	}
-	sources, err := eval.ServerFiles(e, config)
+	sources, err := eval.Sources(e, config.Files)
 	if err != nil {
 		return s, fmt.Errorf("server %q: %w", name, err)
 	}

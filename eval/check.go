@@ -1,0 +1,495 @@
+package eval
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/agents/adapter"
+	"github.com/waza-isolate/waza/agents/transcript"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/mcpconfig"
+)
+
+// checker holds an eval to what the tags of its types cannot say.
+type checker struct {
+	doc     *strictyaml.Document // of the eval
+	eval    *Eval
+	written string // the executor that the file names
+	also    *findings
+}
+
+// config checks what needs no tasks. Its argument is the eval's config as the file has it.
+func (c checker) config(config Config, skills foundSkills) {
+	if c.doc.Has("config", "workers") && c.doc.Has("config", "max_workers") {
+		c.doc.Problemf(strictyaml.Path{"config", "max_workers"}, "config.max_workers is the older name of config.workers; give one of them")
+	}
+	c.hooks()
+	c.llm(config)
+	c.programsOf(skills)
+	c.schemaVersion()
+	c.effort(config)
+	if c.eval.Adversarial != nil {
+		c.doc.Warnf(strictyaml.Path{"adversarial"}, "adversarial has no effect: its packs are run by a command of their own in waza, and there is none here; attack of a task says what somebody else wants of the agent")
+	}
+	if config.GroupBy != "" && config.GroupBy != GroupByModel {
+		c.doc.Warnf(strictyaml.Path{"config", "group_by"}, "config.group_by: %q groups nothing; results are grouped by model", config.GroupBy)
+	}
+	checkIsolation(c.doc, config.Isolation)
+	checkJudge(c.doc, config.Judge)
+	c.canaries(config.Canaries)
+	c.metrics()
+}
+
+// schemaVersion refuses a major version of the format that is not known:
+// in such a file keys may mean something else.
+func (c checker) schemaVersion() {
+	version := c.eval.SchemaVersion
+	if major, _, _ := strings.Cut(version, "."); version != "" && major != "1" && major != "2" {
+		c.doc.Problemf(strictyaml.Path{"schemaVersion"}, "schemaVersion %q is none that is read here, which are 1.x and 2.x", version)
+	}
+}
+
+// GroupByModel is what results can be grouped by.
+const GroupByModel = "model"
+
+// effort refuses a reasoning effort that the agent cannot be told.
+func (c checker) effort(config Config) {
+	at, own := strictyaml.Path{"config", "reasoning_effort"}, c.eval.Adapter
+	switch {
+	case config.ReasoningEffort == "":
+	case config.Executor == "mock" || config.Executor == "script":
+		c.doc.Warnf(at, "config.reasoning_effort has no effect: executor %s asks no model", config.Executor)
+	case own != nil && own.Effort == nil:
+		c.doc.Problemf(at, "config.reasoning_effort: %s has no way to be told how much to reason; leave it out, or say it in its model", own.Title)
+	}
+}
+
+func (c checker) executor(config Config) {
+	agent, image := strictyaml.Path{"config", "agent"}, strictyaml.Path{"config", "isolation", "agent", "image"}
+	c.adapt(config)
+	if config.Executor != "command" {
+		if config.Agent != nil && c.written != "" && c.written != "command" {
+			c.doc.Problemf(agent, "config.agent is for executor command; this eval's executor is %s", c.written)
+		}
+		return
+	}
+	if config.Agent == nil {
+		c.doc.Problemf(agent, "executor command needs config.agent with the command to run")
+	} else {
+		c.agent(*config.Agent, agent)
+	}
+	if config.Isolation.Agent.Image == "" && !c.eval.Local && !c.bringsImage(config.Agent) {
+		or := ""
+		if c.eval.Adapter != nil {
+			or = ", or image or npm in the adapter"
+		}
+		c.doc.Problemf(image, "executor command needs config.isolation.agent.image, the image that holds the command%s", or)
+	}
+}
+
+// adapt finds the adapter of the eval's agent, where it has one.
+func (c checker) adapt(config Config) {
+	if config.Executor != "command" {
+		c.eval.Adapter, _ = adapter.Builtin(config.Executor)
+		if c.eval.Adapter != nil && c.written == "command" {
+			c.eval.Config.Isolation.Agent.Image = "" // it holds the command
+		}
+		return
+	}
+	if config.Agent == nil || config.Agent.Adapter == "" {
+		return
+	}
+	at := strictyaml.Path{"config", "agent", "adapter"}
+	c.aloneIn(*config.Agent)
+	if !isInside(config.Agent.Adapter) {
+		c.doc.Problemf(at, "%s must be the path of a file beside or below the eval, relative and without leading out", at)
+		return
+	}
+	a, err := adapter.Load(filepath.Join(c.eval.Dir(), config.Agent.Adapter))
+	var problems strictyaml.Errors
+	switch {
+	case errors.As(err, &problems):
+		c.also.keep(err)
+	case err != nil:
+		c.doc.Problemf(at, "%v", unreadable(config.Agent.Adapter, err))
+	}
+	c.eval.Adapter = a
+}
+
+// aloneIn refuses what an adapter says already.
+func (c checker) aloneIn(a Agent) {
+	for _, key := range []struct {
+		name string
+		set  bool
+	}{
+		{"command", a.Command != ""}, {"args", a.Args != nil}, {"continue", a.Continue != nil}, {"prompt", a.Prompt != ""},
+		{"output", a.Output != ""}, {"skills", a.Skills != ""}, {"transcript", a.Transcript != nil},
+	} {
+		if key.set {
+			at := strictyaml.Path{"config", "agent", key.name}
+			c.doc.Problemf(at, "%s: the adapter says this already; give one of them", at)
+		}
+	}
+}
+
+// bringsImage reports whether the agent has an image without the eval's naming one. A
+// broken adapter is reported as that alone.
+func (c checker) bringsImage(a *Agent) bool {
+	if a == nil || a.Adapter == "" {
+		return false
+	}
+	own := c.eval.Adapter
+	return own == nil || own.Image != "" || len(own.NPM) > 0
+}
+
+func (c checker) agent(a Agent, at strictyaml.Path) {
+	if a.Adapter != "" {
+		return // adapt says what may not stand beside it
+	}
+	if a.Command == "" {
+		c.doc.Problemf(at.With("command"), "missing key \"command\"; add config.agent.command, or config.agent.adapter")
+	}
+	output := at.With("output")
+	switch {
+	case a.Output == "transcript" && a.Transcript == nil:
+		c.doc.Problemf(output, "%s: the messages of the transcript need %s.transcript, which says where that is", output, at)
+	case a.Output != "" && a.Output != "stdout" && a.Output != "transcript" && !isInside(a.Output):
+		c.doc.Problemf(output, "%s must be stdout, transcript or the path of a file in the workspace, relative and without leading out", output)
+	}
+	if a.Skills != "" && (!isInside(a.Skills) || path.Clean(a.Skills) == ".") {
+		path := at.With("skills")
+		c.doc.Problemf(path, "%s must be the path of a directory in the workspace, relative and without leading out", path)
+	}
+	if a.Transcript != nil {
+		c.transcript(*a.Transcript, at.With("transcript"))
+	}
+}
+
+func (c checker) transcript(s transcript.Source, at strictyaml.Path) {
+	if s.From != "" && s.From != "stdout" && s.From != "stderr" && !isInside(s.From) {
+		path := at.With("from")
+		c.doc.Problemf(path, "%s must be stdout, stderr or the path of a file in the workspace, relative and without leading out", path)
+	}
+	for _, p := range s.Problems() {
+		path := slices.Concat(at, p.At)
+		c.doc.Problemf(path, "%s: %s", path, p.What)
+	}
+}
+
+func (c checker) metrics() {
+	seen := map[string]bool{}
+	for i, m := range c.eval.Metrics {
+		at := strictyaml.Path{"metrics", i, "name"}
+		switch {
+		case m.Name == "":
+		case seen[m.Name]:
+			c.doc.Problemf(at, "metric %s stands here twice", m.Name)
+		}
+		seen[m.Name] = true
+	}
+}
+
+// measures refuses a metric that nothing would be measured for.
+func (c checker) measures(tasks []ResolvedTask) {
+	behaviors := slices.ContainsFunc(tasks, func(t ResolvedTask) bool {
+		return slices.ContainsFunc(t.Graders, func(g evidence.GraderSpec) bool { return g.Type == "behavior" })
+	})
+	for i, m := range c.eval.Metrics {
+		if m.Name == "behavior_quality" && m.On() && !behaviors && len(tasks) > 0 {
+			c.doc.Warnf(strictyaml.Path{"metrics", i, "name"}, "metric behavior_quality is the mean of behavior graders and no task has one: it is not measured")
+		}
+	}
+}
+
+// toolKinds are what LLM.Tools may name.
+func toolKinds() []string { return []string{"mcp", "files", "shell"} }
+
+// llm holds config.llm, and the model's provider, to what executor llm can do.
+func (c checker) llm(config Config) {
+	at := strictyaml.Path{"config", "llm"}
+	if config.LLM != nil && c.written != "" && c.written != "llm" && config.Executor != "llm" {
+		c.doc.Problemf(at, "config.llm is for executor llm; this eval's executor is %s", c.written)
+	}
+	if config.LLM == nil {
+		return
+	}
+	for i, kind := range config.LLM.Tools {
+		here := at.With("tools", i)
+		if !slices.Contains(toolKinds(), kind) {
+			c.doc.Problemf(here, "%s: unknown kind %q; %s", here, kind, strictyaml.Suggest(kind, toolKinds()))
+		}
+	}
+}
+
+// programsOf says of the first skill with Python programs that the image of waza's for the
+// agent lacks Python.
+func (c checker) programsOf(skills foundSkills) {
+	own, builtin := adapter.Builtin(c.eval.Config.Executor)
+	if !builtin || c.eval.Local || c.eval.Config.Isolation.Agent.Image != "" {
+		return
+	}
+	for _, skill := range slices.Concat(skills.own, skills.found) {
+		for _, file := range skill.Files {
+			if path.Ext(file.Path) == ".py" {
+				c.doc.Warnf(strictyaml.Path{"config", "executor"}, "skill %s has %s, and the image of %s lacks Python; name one that has both in config.isolation.agent.image", skill.Name, file.Path, own.Title)
+				return
+			}
+		}
+	}
+}
+
+// scripts refuses to have the scripts of so many tasks ignored by an executor that does not
+// play them, and an eval without scripts to be played.
+func (c checker) scripts(tasks int) {
+	at, executor := strictyaml.Path{"config", "executor"}, c.eval.Config.Executor
+	switch {
+	case executor == c.written:
+	case executor == "script":
+		c.doc.Problemf(at, "executor script needs a script in each task; this eval is written for executor %s", c.written)
+	case tasks > 0:
+		c.doc.Problemf(at, "the tasks have a script, which executor script alone plays; executor %s cannot run this eval", executor)
+	}
+}
+
+// skills holds that the skills which the eval requires are there in every task, and
+// that those which it disables are there to be disabled.
+func (c checker) skills(known map[string]bool, tasks []ResolvedTask) {
+	if len(tasks) == 0 {
+		return
+	}
+	config := c.eval.Config
+	for i, name := range config.RequiredSkills {
+		at := strictyaml.Path{"config", "required_skills", i}
+		if slices.Contains(config.DisabledSkills, name) {
+			c.doc.Problemf(at, "%s: skill %q is disabled by config.disabled_skills", at, name)
+			continue
+		}
+		for _, task := range tasks {
+			has := func(s Skill) bool { return s.Name == name }
+			if !slices.ContainsFunc(task.Skills, has) {
+				c.doc.Problemf(at, "%s: task %s has no skill %q%s", at, task.ID, name, suggestSkill(known, name))
+				break
+			}
+		}
+	}
+	for i, name := range config.DisabledSkills {
+		if at := (strictyaml.Path{"config", "disabled_skills", i}); !known[name] {
+			c.doc.Problemf(at, "%s: no skill is called %q%s", at, name, suggestSkill(known, name))
+		}
+	}
+}
+
+// suggestSkill is what may be meant by a name, with what goes before it.
+func suggestSkill(known map[string]bool, name string) string {
+	if len(known) == 0 {
+		return "; name a directory of skills in skill_directories"
+	}
+	return "; " + strictyaml.Suggest(name, slices.Collect(maps.Keys(known)))
+}
+
+// found refuses an eval whose skill is nowhere, where its agent would work without it.
+func (c checker) found(skills foundSkills, tasks []ResolvedTask) {
+	name, at := c.eval.Skill, strictyaml.Path{"skill"}
+	if name == "" || len(tasks) == 0 {
+		return
+	}
+	for _, task := range tasks {
+		if slices.ContainsFunc(task.Skills, func(s Skill) bool { return s.is(name) }) || slices.Contains(c.eval.Config.DisabledSkills, name) {
+			return
+		}
+	}
+	where := fmt.Sprintf("no skill is called %q in %s", name, strings.Join(skills.looked, ", "))
+	if !readsSkills(c.eval.Config.Executor) {
+		c.doc.Warnf(at, "%s, so that executor %s runs without it", where, c.eval.Config.Executor)
+		return
+	}
+	c.doc.Problemf(at, "%s; start waza in the root of its repository, or name its directory in config.skill_directories", where)
+}
+
+// readsSkills reports whether an executor's agent is known to read skills.
+func readsSkills(executor string) bool {
+	return !slices.Contains([]string{"mock", "script", "command"}, executor)
+}
+
+// Hooks are commands around trials.
+type Hooks struct {
+	_ struct{} `unknown:"warn"`
+
+	BeforeRun  []Hook `json:"before_run,omitempty" jsonschema:"commands before every trial's agent, ahead of before_task; on the host once, before the first trial"`
+	BeforeTask []Hook `json:"before_task,omitempty" jsonschema:"commands before every trial's agent"`
+	AfterTask  []Hook `json:"after_task,omitempty" jsonschema:"commands after every trial's agent"`
+	AfterRun   []Hook `json:"after_run,omitempty" jsonschema:"commands after every trial's agent, behind after_task; on the host once, after the last trial"`
+}
+
+// Hook is a command that runs in the agent's container, or on the host.
+type Hook struct {
+	_ struct{} `unknown:"warn"`
+
+	Command          string `json:"command" jsonschema:"what the shell runs"`
+	WorkingDirectory string `json:"working_directory,omitempty" jsonschema:"where it starts, relative to the workspace; on the host to where waza was started"`
+	ExitCodes        []int  `json:"exit_codes,omitempty" jsonschema:"exit codes that are no failure; default 0"`
+	ErrorOnFail      bool   `json:"error_on_fail,omitempty" jsonschema:"have no agent started where it fails; of hooks before the agent"`
+	Host             bool   `json:"host,omitempty" jsonschema:"run it on the host, which --allow-host-hooks has to allow; default false"`
+}
+
+// OnHost is the place of the first hook that runs on the host; empty where none does.
+func (h *Hooks) OnHost() string {
+	for _, hook := range h.all() {
+		if hook.Host {
+			return hook.at.String()
+		}
+	}
+	return ""
+}
+
+// Accepted are the exit codes that are no failure.
+func (h Hook) Accepted() []int {
+	if len(h.ExitCodes) == 0 {
+		return []int{0}
+	}
+	return h.ExitCodes
+}
+
+// placedHook is a hook and where it stands.
+type placedHook struct {
+	Hook
+	at strictyaml.Path
+}
+
+// all are the hooks in the order in which they run.
+func (h *Hooks) all() (all []placedHook) {
+	if h == nil {
+		return nil
+	}
+	for _, list := range []struct {
+		key   string
+		hooks []Hook
+	}{{"before_run", h.BeforeRun}, {"before_task", h.BeforeTask}, {"after_task", h.AfterTask}, {"after_run", h.AfterRun}} {
+		for i, hook := range list.hooks {
+			all = append(all, placedHook{hook, strictyaml.Path{"hooks", list.key, i}})
+		}
+	}
+	return all
+}
+
+func (c checker) hooks() {
+	for _, hook := range c.eval.Hooks.all() {
+		if hook.WorkingDirectory != "" && !hook.Host && !isInside(hook.WorkingDirectory) {
+			at := append(hook.at, "working_directory")
+			c.doc.Problemf(at, "%s must be a directory in the workspace, relative and without leading out: hooks run in the trial's sandbox", at)
+		}
+	}
+}
+
+// EnvPattern is what the name of an environment variable must match, and
+// ReservedEnv what it must not begin with: those the runner sets itself.
+const (
+	EnvPattern  = `^[A-Za-z_][A-Za-z0-9_]*$`
+	ReservedEnv = "WAZA_"
+)
+
+var (
+	runtimePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+	envPattern     = regexp.MustCompile(EnvPattern)
+)
+
+// taskNetworkBits is the size of a task network.
+const taskNetworkBits = 29
+
+func checkIsolation(doc *strictyaml.Document, iso Isolation) {
+	at := func(steps ...any) strictyaml.Path {
+		return append(strictyaml.Path{"config", "isolation"}, steps...)
+	}
+	for _, image := range []struct {
+		path  strictyaml.Path
+		value string
+	}{
+		{at("server_image"), iso.ServerImage}, {at("agent", "image"), iso.Agent.Image},
+		{at("npm_image"), iso.NPMImage}, {at("pypi_image"), iso.PyPIImage},
+	} {
+		if strings.ContainsAny(image.value, " \t\r\n\x00") {
+			doc.Problemf(image.path, "%s must not hold blanks", image.path)
+		}
+	}
+	if iso.Runtime != "" && !runtimePattern.MatchString(iso.Runtime) {
+		doc.Problemf(at("runtime"), "config.isolation.runtime is not a runtime's name")
+	}
+	if message := subnetProblem(iso.Subnets); message != "" {
+		doc.Problemf(at("subnets"), "config.isolation.subnets %s", message)
+	}
+	checkContainer(doc, at("agent"), iso.Agent)
+	if _, err := mcpconfig.ParseSize(iso.EgressLimits.Bytes); iso.EgressLimits.Bytes != "" && err != nil {
+		doc.Problemf(at("egress_limits", "bytes"), "%s: %v", at("egress_limits", "bytes"), err)
+	}
+}
+
+func checkContainer(doc *strictyaml.Document, base strictyaml.Path, c AgentContainer) {
+	at := func(step string) strictyaml.Path { return base.With(step) }
+	for _, size := range []struct{ field, value string }{{"memory", c.Memory}, {"disk", c.Disk}, {"scratch", c.Scratch}, {"max_output", c.MaxOutput}} {
+		if size.value == "" {
+			continue
+		}
+		if _, err := mcpconfig.ParseSize(size.value); err != nil {
+			doc.Problemf(at(size.field), "%s: %v", at(size.field), err)
+		}
+	}
+	if c.User != "" {
+		if err := mcpconfig.CheckUser(c.User); err != nil {
+			doc.Problemf(at("user"), "%s %v", at("user"), err)
+		}
+	}
+	if c.Workdir != "" && !isInside(c.Workdir) {
+		doc.Problemf(at("workdir"), "%s must be a path in the workspace, relative and without leading out", at("workdir"))
+	}
+	checkEnv(doc, at("env"), c.Env)
+	_, problems := mcpconfig.ReadEgress(c.Egress)
+	for _, p := range problems {
+		entry := at("egress")
+		if p.Index >= 0 {
+			entry = append(entry, p.Index)
+		}
+		if p.Index >= 0 && c.Egress[p.Index].Host == "" {
+			continue // reported as missing
+		}
+		doc.Problemf(entry, "%s %s", entry, p.What)
+	}
+}
+
+// subnetProblem says what is wrong with a range of task networks.
+func subnetProblem(s string) string {
+	if s == "" {
+		return ""
+	}
+	prefix, err := netip.ParsePrefix(s)
+	switch {
+	case err != nil || !prefix.Addr().Is4():
+		return "must be an IPv4 range in CIDR notation, such as 10.213.0.0/16"
+	case prefix.Bits() > taskNetworkBits:
+		return "holds no /29, which is what one trial takes; use a wider range"
+	case prefix.Masked() != prefix:
+		return "has bits beyond its prefix; did you mean " + prefix.Masked().String() + "?"
+	}
+	return ""
+}
+
+func checkEnv(doc *strictyaml.Document, base strictyaml.Path, env map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		at := base.With(name)
+		switch {
+		case !envPattern.MatchString(name):
+			doc.KeyProblemf(at, "%s: %q is not a variable's name", base, name)
+		case strings.HasPrefix(name, ReservedEnv):
+			doc.KeyProblemf(at, "%s: names that begin with %s are set by waza itself; choose another", at, ReservedEnv)
+		case strings.ContainsRune(env[name], 0):
+			doc.Problemf(at, "%s must not hold a NUL character", at)
+		}
+	}
+}

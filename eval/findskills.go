@@ -1,0 +1,202 @@
+package eval
+
+import (
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/internal/frontmatter"
+	"github.com/waza-isolate/waza/internal/strictyaml"
+)
+
+// Bounds of the search for a skill by its name.
+const (
+	maxSearchDepth   = 6
+	maxSearchEntries = 20_000
+)
+
+// foundSkills are the skills of an eval.
+type foundSkills struct {
+	own    []Skill  // of directories that the eval names
+	found  []Skill  // of others; first the one that the eval is about
+	looked []string // where skills were looked for
+}
+
+func (s foundSkills) has(name string) bool {
+	return slices.ContainsFunc(slices.Concat(s.own, s.found), func(s Skill) bool { return s.is(name) })
+}
+
+// names are the names of all of them.
+func (s foundSkills) names() map[string]bool {
+	names := map[string]bool{}
+	for _, skill := range slices.Concat(s.own, s.found) {
+		names[skill.Name] = true
+	}
+	return names
+}
+
+// skillFinder looks for the skill that an eval is about.
+type skillFinder struct {
+	foundSkills
+	doc  *strictyaml.Document // of the eval
+	eval *Eval
+	name string // of the skill
+}
+
+// findSkills reads the skills of the directories that the eval names, and finds the skill that
+// it is about, as waza does, and those that are beside it: in paths.skills of the project where
+// the eval names no directories, and in the directory in which waza was started. Then, for the
+// skill alone: around the eval, where agents look in a repository, and by its name below where
+// waza was started.
+func findSkills(doc *strictyaml.Document, e *Eval, project *Project) foundSkills {
+	dirs := e.Config.SkillDirectories
+	f := &skillFinder{doc: doc, eval: e, name: e.Skill}
+	f.own = skillsOf(doc, e, dirs, strictyaml.Path{"config", "skill_directories"})
+	if f.name == "" {
+		return f.foundSkills
+	}
+	if len(dirs) == 0 {
+		dir := filepath.Join(project.Dir, project.SkillsDir())
+		f.lookIn(dir)
+		f.looked = append(f.looked, nearer(dir))
+	}
+	if e.start != "" {
+		f.lookIn(e.start)
+		f.looked = append(f.looked, show(e.start))
+	}
+	for _, place := range f.around(project.Dir) {
+		if !f.has(f.name) {
+			f.look(place)
+		}
+	}
+	f.looked = append(f.looked, "around the eval")
+	for _, dir := range agentDirectories() {
+		f.looked = append(f.looked, dir+"/skills")
+	}
+	if e.start != "" && !f.has(f.name) {
+		f.looked = append(f.looked, "below "+show(e.start))
+		f.search(e.start)
+	}
+	return f.foundSkills
+}
+
+// agentDirectories are those of a repository in which agents look for skills.
+func agentDirectories() []string { return []string{".github", ".claude", ".agents", ".copilot"} }
+
+// around are the directories that may be the skill: those around the eval that it may read,
+// and those of the project in which agents look.
+func (f *skillFinder) around(project string) (places []string) {
+	if at, err := filepath.Abs(f.eval.Dir()); err == nil {
+		for range maxSearchDepth {
+			if !isWorkplace(at) || !mayRead(f.eval, at) {
+				break
+			}
+			places = append(places, at, filepath.Join(at, "skills", f.name))
+			at = filepath.Dir(at)
+		}
+	}
+	for _, dir := range agentDirectories() {
+		places = append(places, filepath.Join(project, dir, "skills", f.name))
+	}
+	return places
+}
+
+// lookIn takes the skills that stand in a directory, and the directory where that is the skill.
+func (f *skillFinder) lookIn(dir string) {
+	f.look(dir)
+	inner, _ := skillsBelow(dir) // of a directory that cannot be read, none
+	for _, dir := range inner {
+		f.take(dir)
+	}
+}
+
+// look takes a directory where that is the skill.
+func (f *skillFinder) look(dir string) {
+	if hasSkillFile(dir) && ((Skill{dir: dir}).is(f.name) || nameIn(dir) == f.name) {
+		f.take(dir)
+	}
+}
+
+// nearer is dir as it is written from where waza was started.
+func nearer(dir string) string {
+	here, err := filepath.Abs(".")
+	abs, errDir := filepath.Abs(dir)
+	if rel, errRel := filepath.Rel(here, abs); err == nil && errDir == nil && errRel == nil && filepath.IsLocal(rel) {
+		return rel
+	}
+	return dir
+}
+
+// nameIn is the name that the skill in dir gives itself; empty where it cannot be read.
+func nameIn(dir string) string {
+	content, err := readSkillFile(dir)
+	if err != nil {
+		return ""
+	}
+	s, _, err := frontmatter.Read(content)
+	if err != nil {
+		return ""
+	}
+	return s.Name
+}
+
+// take adds the skill that a directory is, unless there is one of its name. One that cannot
+// be read is left out with a warning.
+func (f *skillFinder) take(dir string) {
+	dir = nearer(dir)
+	skill, err := readSkill(f.eval, dir, true)
+	if err != nil {
+		f.doc.Warnf(strictyaml.Path{"skill"}, "the skill in %s is left out: %v", show(dir), err)
+		return
+	}
+	other := func(s Skill) bool { return s.Name == skill.Name || same(s.dir, skill.dir) }
+	switch {
+	case slices.ContainsFunc(slices.Concat(f.own, f.found), other):
+	case skill.is(f.name):
+		f.found = slices.Insert(f.found, 0, skill)
+	default:
+		f.found = append(f.found, skill)
+	}
+}
+
+// search looks for the skill below a directory: of several of its name the one nearest to
+// the eval, by how much of its path is the eval's too.
+func (f *skillFinder) search(start string) {
+	var best string
+	entries, nearest := 0, -1
+	evalDir, _ := filepath.Abs(f.eval.Dir())
+	_ = filepath.WalkDir(start, func(at string, entry fs.DirEntry, err error) error {
+		if entries++; entries > maxSearchEntries {
+			return fs.SkipAll
+		}
+		if err != nil || !entry.IsDir() || at == start {
+			return nil
+		}
+		rel, _ := filepath.Rel(start, at)
+		hidden := strings.HasPrefix(entry.Name(), ".") && !slices.Contains(agentDirectories(), entry.Name())
+		if hidden || entry.Name() == "node_modules" || strings.Count(rel, string(filepath.Separator)) >= maxSearchDepth {
+			return fs.SkipDir
+		}
+		if !hasSkillFile(at) || entry.Name() != f.name && nameIn(at) != f.name {
+			return nil
+		}
+		abs, _ := filepath.Abs(at)
+		if shared := sharedSteps(abs, evalDir); shared > nearest {
+			best, nearest = at, shared
+		}
+		return nil
+	})
+	if best != "" {
+		f.take(best)
+	}
+}
+
+// sharedSteps is how many steps two paths begin with alike.
+func sharedSteps(a, b string) (n int) {
+	left, right := strings.Split(a, string(filepath.Separator)), strings.Split(b, string(filepath.Separator))
+	for n < min(len(left), len(right)) && left[n] == right[n] {
+		n++
+	}
+	return n
+}

@@ -1,0 +1,140 @@
+package eval
+
+import (
+	"cmp"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/internal/strictyaml"
+)
+
+// readInputs reads what a task's inputs name beside its files: the prompt and instructions.
+func (r resolver) readInputs() (instructions []string) {
+	r.promptFile()
+	in := r.task.Inputs
+	if in.Responder != nil && in.FollowUps != nil {
+		r.doc.Problemf(strictyaml.Path{"inputs", "responder"}, "inputs has follow_up_prompts and a responder; give one of them")
+	}
+	if in.Workdir != "" && !isInside(in.Workdir) {
+		r.doc.Problemf(strictyaml.Path{"inputs", "workdir"}, "inputs.workdir must be a directory in the workspace, relative and without leading out")
+	}
+	for i, name := range r.eval.Config.InstructionFiles {
+		instructions = append(instructions, r.instructions(name, r.common.doc, strictyaml.Path{"config", "instruction_files", i}))
+	}
+	for i, name := range r.task.InstructionFiles {
+		instructions = append(instructions, r.instructions(name, r.doc, strictyaml.Path{"instruction_files", i}))
+	}
+	r.fill()
+	if strings.ContainsRune(r.task.Inputs.Prompt, 0) {
+		r.doc.Problemf(strictyaml.Path{"inputs", "prompt"}, "inputs.prompt must not hold a NUL character")
+	}
+	checkEnv(r.doc, strictyaml.Path{"inputs", "environment"}, r.task.Inputs.Environment)
+	return instructions
+}
+
+// contextDir is the directory of the task's fixtures: its own, which is in the eval's
+// directory or below the one in which waza was started, or the eval's.
+func (r resolver) contextDir() string {
+	dir, at := r.task.ContextDir, strictyaml.Path{"context_dir"}
+	switch {
+	case dir == "":
+	case !isInside(dir):
+		r.doc.Problemf(at, "context_dir must be a directory in the eval's, or in the one that waza is started in: a relative path that does not lead out")
+	default:
+		for _, root := range r.eval.roots() {
+			if info, err := statIn(root, dir); err == nil && info.IsDir() {
+				return filepath.Join(root, filepath.FromSlash(dir))
+			}
+		}
+		r.doc.Problemf(at, "context_dir: there is no directory %s in %s, nor in the one that waza is started in", dir, show(r.eval.Dir()))
+	}
+	return cmp.Or(r.opts.ContextDir, filepath.Join(r.eval.Dir(), "fixtures"))
+}
+
+// statIn looks at what a slash-separated path names below a directory. A link that leads out
+// of it is not followed.
+func statIn(dir, name string) (fs.FileInfo, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = root.Close() }()
+	return root.Stat(filepath.FromSlash(path.Clean(name)))
+}
+
+// promptFile has the prompt of a file in the place of one in the task.
+func (r resolver) promptFile() {
+	name, at := r.task.Inputs.PromptFile, strictyaml.Path{"inputs", "prompt_file"}
+	switch {
+	case name == "":
+		if !r.doc.Has("inputs", "prompt") && !r.doc.Has(at...) && r.doc.Has("inputs") {
+			r.doc.Problemf(strictyaml.Path{"inputs", "prompt"}, `missing key "prompt"; add inputs.prompt, which may be empty, or inputs.prompt_file`)
+		}
+	case r.doc.Has("inputs", "prompt"):
+		r.doc.Problemf(at, "inputs has a prompt and a prompt_file; give one of them")
+	default:
+		content, err := readBelow(filepath.Dir(r.task.Path), name)
+		if err != nil {
+			r.doc.Problemf(at, "prompt_file %q %v", name, err)
+			return
+		}
+		r.task.Inputs.Prompt = string(content)
+		r.eval.TextFiles = append(r.eval.TextFiles, filepath.Join(filepath.Dir(r.task.Path), filepath.FromSlash(name)))
+	}
+}
+
+// instructions reads a file of instructions, from among the fixtures.
+func (r resolver) instructions(name string, doc *strictyaml.Document, at strictyaml.Path) string {
+	content, err := readBelow(r.fixtures, name)
+	if err != nil {
+		doc.Problemf(at, "%s: file %q %v", at, name, err)
+		return ""
+	}
+	r.eval.TextFiles = append(r.eval.TextFiles, filepath.Join(r.fixtures, filepath.FromSlash(name)))
+	return strings.TrimSpace(string(content))
+}
+
+// template is what stands for a value in a prompt.
+var template = regexp.MustCompile(`\{\{-?\s*\.(Vars\.([A-Za-z_][A-Za-z0-9_]*)|[A-Z][A-Za-z]*)\s*-?\}\}`)
+
+// fill puts values in the place of templates in the prompts of an eval that has any.
+func (r resolver) fill() {
+	vars := r.task.vars
+	if vars == nil {
+		vars = r.eval.Inputs
+	}
+	if vars == nil {
+		return
+	}
+	in := &r.task.Inputs
+	in.Prompt = r.filled(in.Prompt, vars)
+	for i, prompt := range in.FollowUps {
+		in.FollowUps[i] = r.filled(prompt, vars)
+	}
+}
+
+func (r resolver) filled(prompt string, vars map[string]string) string {
+	return template.ReplaceAllStringFunc(prompt, func(found string) string {
+		parts := template.FindStringSubmatch(found)
+		value, ok := vars[parts[2]]
+		switch {
+		case parts[2] != "" && ok:
+			return value
+		case parts[1] == "TaskName":
+			return cmp.Or(r.task.Name, r.task.ID)
+		case parts[1] == "Iteration" || parts[1] == "Attempt":
+			return "0"
+		case parts[2] != "":
+			r.doc.Problemf(strictyaml.Path{"inputs", "prompt"}, "the prompt has %s, and inputs has no %q; %s", found, parts[2], strictyaml.Suggest(parts[2], slices.Sorted(maps.Keys(vars))))
+		default:
+			r.doc.Problemf(strictyaml.Path{"inputs", "prompt"}, "the prompt has %s, which is another in each run or unknown; .Vars.NAME, .TaskName, .Iteration and .Attempt can stand there", found)
+		}
+		return found
+	})
+}

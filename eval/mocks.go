@@ -1,0 +1,207 @@
+package eval
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/mcp/mock"
+	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/cmdmock"
+)
+
+// MCPMock is an MCP server that answers from a table, in place of a real one.
+type MCPMock struct {
+	Name     string                `json:"name" jsonschema:"what the agent calls the server; one of config.mcp_servers of this name is not started"`
+	Fixtures string                `json:"fixtures,omitempty" jsonschema:"directory of JSON files, relative to the eval: each a tool, by its name or that of the file, or tools by name under tools"`
+	Tools    map[string]*mock.Tool `json:"tools,omitempty" jsonschema:"tools by name"`
+}
+
+// mockFixture is a JSON file of a mock's fixtures: a tool, or several.
+type mockFixture struct {
+	Name        string                `json:"name,omitempty"`
+	Description string                `json:"description,omitempty"`
+	InputSchema json.RawMessage       `json:"input_schema,omitempty"`
+	Responses   []*mock.Response      `json:"responses,omitempty"`
+	Tools       map[string]*mock.Tool `json:"tools,omitempty"`
+}
+
+// readMocks reads the eval's mock servers. Each takes the place of a server of its name.
+func readMocks(doc *strictyaml.Document, e *Eval) {
+	for i, declared := range e.MCPMocks {
+		at := strictyaml.Path{"mcp_mocks", i}
+		if declared.Name == "" {
+			continue // reported as missing
+		}
+		named := func(m *mock.Server) bool { return m.Name == declared.Name }
+		if err := mcpconfig.CheckName(declared.Name); err != nil {
+			doc.Problemf(at.With("name"), "%v", err)
+		} else if slices.ContainsFunc(e.Mocks, named) {
+			doc.Problemf(at.With("name"), "mock server %q stands here twice", declared.Name)
+		}
+		server := &mock.Server{Name: declared.Name, Tools: map[string]*mock.Tool{}}
+		if err := errors.Join(mockFixtures(e, declared.Fixtures, server), adopt(server, declared.Tools)); err != nil {
+			doc.Problemf(at, "mock server %q: %s", declared.Name, flat(err))
+		} else if len(server.Tools) == 0 {
+			doc.Problemf(at, "mock server %q has no tools; give it tools, or fixtures", declared.Name)
+		} else if err := server.Compile(); err != nil {
+			doc.Problemf(at, "mock server %q: %s", declared.Name, flat(err))
+		}
+		e.Mocks = append(e.Mocks, server)
+		delete(e.Config.MCPServers, declared.Name)
+	}
+}
+
+// adopt gives a server tools that it does not have yet.
+func adopt(server *mock.Server, tools map[string]*mock.Tool) error {
+	for name, tool := range tools {
+		if server.Tools[name] != nil {
+			return errors.New("tool " + name + " stands there twice")
+		}
+		server.Tools[name] = tool
+	}
+	return nil
+}
+
+// mockFixtures reads the tools of a mock's directory; an empty name is none.
+func mockFixtures(e *Eval, name string, to *mock.Server) error {
+	if name == "" {
+		return nil
+	}
+	dir := path.Clean(name)
+	if !isInside(dir) {
+		return errors.New("fixtures must be a directory in the eval's: a relative path that does not lead out")
+	}
+	root, err := os.OpenRoot(e.Dir())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	entries, err := fs.ReadDir(root.FS(), dir)
+	if err != nil {
+		return errors.New("fixtures " + name + " cannot be read: " + cause(err))
+	}
+	found := false
+	for _, entry := range entries {
+		file := path.Join(dir, entry.Name())
+		if entry.IsDir() || path.Ext(file) != ".json" {
+			continue
+		}
+		found = true
+		content, err := e.roots().read(file, MaxGraderFile)
+		if err != nil {
+			return errors.New("file " + file + " " + err.Error())
+		}
+		e.MockFiles = append(e.MockFiles, filepath.Join(e.Dir(), filepath.FromSlash(file)))
+		if err := readFixture(file, content, to); err != nil {
+			return err
+		}
+	}
+	if !found {
+		return errors.New("fixtures " + name + " has no .json file")
+	}
+	return nil
+}
+
+// readFixture adds the tools of a file to a server.
+func readFixture(name string, content []byte, to *mock.Server) error {
+	doc, err := strictyaml.Parse(name, content)
+	if err != nil {
+		return err
+	}
+	var f mockFixture
+	doc.Decode(&f)
+	if err := doc.Err(); err != nil {
+		return err
+	}
+	tools := f.Tools
+	if f.Responses != nil {
+		if tools != nil {
+			return errors.New("file " + name + " has responses and tools; give it one of them")
+		}
+		if f.Name == "" {
+			f.Name = strings.TrimSuffix(path.Base(name), ".json")
+		}
+		tools = map[string]*mock.Tool{f.Name: {Description: f.Description, InputSchema: f.InputSchema, Responses: f.Responses}}
+	}
+	if len(tools) == 0 {
+		return errors.New("file " + name + " has neither responses nor tools")
+	}
+	return adopt(to, tools)
+}
+
+// CommandMock is a program that answers from a table, in place of a real one.
+type CommandMock struct {
+	_ struct{} `unknown:"warn"`
+
+	Name        string            `json:"name" jsonschema:"what the agent calls the program"`
+	Responses   []CommandResponse `json:"responses" jsonschema:"answers; the first that matches is given"`
+	ExpectCalls *int              `json:"expect_calls,omitempty" min:"0" jsonschema:"how often it has to be called; default any number"`
+}
+
+// CommandResponse is an answer, and what has to hold of the invocations that it is for.
+type CommandResponse struct {
+	_ struct{} `unknown:"warn"`
+
+	Args        []string          `json:"args,omitempty" jsonschema:"the arguments, all of them"`
+	ArgsRegex   []string          `json:"args_regex,omitempty" jsonschema:"a regular expression for each argument, which it is from its beginning to its end"`
+	Environment map[string]string `json:"environment,omitempty" jsonschema:"variables of the program's environment"`
+	Workdir     string            `json:"workdir,omitempty" jsonschema:"the directory that it is started in, relative to the workspace"`
+	Stdout      json.RawMessage   `json:"stdout,omitempty" jsonschema:"what it writes: a string as it is, all else as JSON"`
+	Fixture     string            `json:"fixture,omitempty" jsonschema:"file that it writes in place of stdout, relative to the eval"`
+	Stderr      string            `json:"stderr,omitempty" jsonschema:"what it writes to stderr"`
+	ExitCode    int               `json:"exit_code,omitempty" min:"0" max:"255" jsonschema:"how it exits; default 0"`
+}
+
+// commandMocks reads programs that are played, of the document of an eval or a task.
+func commandMocks(doc *strictyaml.Document, e *Eval, mocks []CommandMock) []cmdmock.Command {
+	var all []cmdmock.Command
+	for i, mock := range mocks {
+		at := strictyaml.Path{"command_mocks", i}
+		if slices.ContainsFunc(all, func(c cmdmock.Command) bool { return c.Name == mock.Name }) {
+			doc.Problemf(at.With("name"), "command %q stands here twice", mock.Name)
+		}
+		command := cmdmock.Command{Name: mock.Name, ExpectCalls: mock.ExpectCalls}
+		for n, r := range mock.Responses {
+			command.Responses = append(command.Responses, commandResponse(doc, e, r, at.With("responses", n)))
+		}
+		if err := command.Compile(); err != nil && mock.Name != "" {
+			doc.Problemf(at, "command %q: %s", mock.Name, flat(err))
+		}
+		all = append(all, command)
+	}
+	return all
+}
+
+func commandResponse(doc *strictyaml.Document, e *Eval, r CommandResponse, at strictyaml.Path) cmdmock.Response {
+	out := cmdmock.Response{Args: r.Args, ArgsRegex: r.ArgsRegex, Environment: r.Environment, Workdir: r.Workdir, Stderr: r.Stderr, ExitCode: r.ExitCode}
+	if r.Workdir != "" && !isInside(r.Workdir) {
+		doc.Problemf(at.With("workdir"), "%s.workdir must be a directory in the workspace, relative and without leading out", at)
+	}
+	var text string
+	switch {
+	case r.Fixture != "" && r.Stdout != nil:
+		doc.Problemf(at.With("fixture"), "%s has stdout and a fixture; give it one of them", at)
+	case r.Fixture != "":
+		var err error
+		if out.Stdout, err = readBelow(e.Dir(), r.Fixture); err != nil {
+			doc.Problemf(at.With("fixture"), "%s: fixture %s %v", at, r.Fixture, err)
+		}
+		e.MockFiles = append(e.MockFiles, filepath.Join(e.Dir(), filepath.FromSlash(r.Fixture)))
+	case json.Unmarshal(r.Stdout, &text) == nil:
+		out.Stdout = []byte(text)
+	case r.Stdout != nil:
+		var compact bytes.Buffer
+		if json.Compact(&compact, r.Stdout) == nil {
+			out.Stdout = compact.Bytes()
+		}
+	}
+	return out
+}

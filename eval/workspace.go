@@ -1,0 +1,291 @@
+package eval
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/mcpconfig"
+)
+
+// ClientConfigs are the places in the workspace where the agent finds its
+// mcp.json.
+func ClientConfigs() []string { return []string{".mcp.json", ".copilot/mcp.json"} }
+
+// files finds the task's files, and says which paths are taken.
+func (r resolver) files() ([]WorkspaceFile, claims) {
+	var files []WorkspaceFile
+	taken := newClaims(r.eval.Config.Isolation)
+	planted := r.eval.Config.plantedFiles()
+	for _, name := range slices.Sorted(maps.Keys(planted)) {
+		taken.claim(name, fmt.Sprintf("the eval's canary %q", planted[name]))
+		taken.appendable[name] = true
+	}
+	total := int64(0)
+	for _, file := range r.fixture() {
+		if other := taken.claim(file.Path, "a file of inputs.context.fixture"); other != "" {
+			r.doc.Problemf(strictyaml.Path{"inputs", "context", "fixture"}, "file %q of the fixture is in the way of %s; %s", file.Path, other, remedy(file.Path))
+		}
+		total += file.Size()
+		files = append(files, file)
+	}
+	for i, f := range r.task.Inputs.Files {
+		at := strictyaml.Path{"inputs", "files", i, "path"}
+		for _, file := range r.filesOf(f, at) {
+			if other := taken.claim(file.Path, "another file of this task"); other != "" {
+				r.doc.Problemf(at, "file %q is in the way of %s; %s", file.Path, other, remedy(file.Path))
+			}
+			total += file.Size()
+			files = append(files, file)
+			taken.appendable[file.Path] = true
+		}
+	}
+	if len(files) > maxFiles {
+		r.doc.Problemf(strictyaml.Path{"inputs", "files"}, "the task has more than %d files", maxFiles)
+	}
+	if total > MaxWorkspaceBytes {
+		r.doc.Problemf(strictyaml.Path{"inputs", "files"}, "the task's files are larger than %d MiB together", MaxWorkspaceBytes>>20)
+	}
+	return files, taken
+}
+
+// claims are the paths of a workspace that are spoken for, and by whom.
+type claims struct {
+	files, dirs map[string]string
+	appendable  map[string]bool // of files, those that more can be added to
+}
+
+// newClaims has nothing but what is ours.
+func newClaims(iso Isolation) claims {
+	taken := claims{files: map[string]string{}, dirs: map[string]string{}, appendable: map[string]bool{}}
+	if iso.MCPJSON != "keep" {
+		for _, config := range ClientConfigs() {
+			taken.claim(config, "the mcp.json that waza puts there")
+		}
+	}
+	return taken
+}
+
+// claim takes name for owner, unless it is taken: as a file, as a directory, or
+// by a file where name needs a directory. It returns who has it already.
+func (c claims) claim(name, owner string) (other string) {
+	if other = cmp.Or(c.files[name], c.dirs[name]); other != "" {
+		return other
+	}
+	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+		if c.files[dir] != "" {
+			return c.files[dir]
+		}
+		c.dirs[dir] = owner
+	}
+	c.files[name] = owner
+	return ""
+}
+
+func remedy(name string) string {
+	for _, config := range ClientConfigs() {
+		if name == config || strings.HasPrefix(config, name+"/") {
+			return "remove it, or set config.isolation.mcp_json: keep"
+		}
+	}
+	return "remove one of them"
+}
+
+// filesOf are the file that an entry names, or all files of the directory that it names.
+func (r resolver) filesOf(f File, at strictyaml.Path) []WorkspaceFile {
+	dir := filepath.Join(r.fixtures, filepath.FromSlash(f.Path))
+	names := []string{""}
+	if info, err := os.Stat(dir); f.Content == nil && f.Path != "" && isInside(f.Path) && err == nil && info.IsDir() {
+		if names, err = filesBelow(dir, func(string, fs.DirEntry) bool { return false }); err != nil {
+			r.doc.Problemf(at, "directory %q: %v", f.Path, err)
+		}
+	}
+	var files []WorkspaceFile
+	for _, name := range names {
+		one := f
+		if name != "" {
+			one.Path = path.Join(f.Path, name)
+		}
+		if file, ok := r.file(one, at); ok {
+			files = append(files, file)
+		}
+	}
+	return files
+}
+
+func (r resolver) file(f File, at strictyaml.Path) (WorkspaceFile, bool) {
+	if f.Path == "" {
+		return WorkspaceFile{}, false // reported as missing
+	}
+	clean := path.Clean(f.Path)
+	if !isInside(f.Path) || clean == "." {
+		r.doc.Problemf(at, "file %q must be a path in the workspace, relative and without leading out", f.Path)
+		return WorkspaceFile{}, false
+	}
+	if f.Content != nil {
+		return WorkspaceFile{Path: clean, Content: []byte(*f.Content)}, true
+	}
+	source, err := local(r.fixtures, filepath.FromSlash(clean))
+	if err != nil {
+		r.doc.Problemf(at, "file %q %v", f.Path, err)
+		return WorkspaceFile{}, false
+	}
+	return WorkspaceFile{Path: clean, Source: &source}, true
+}
+
+// fixture is the files of inputs.context.fixture: a file under its own name, or what a
+// directory holds.
+func (r resolver) fixture() []WorkspaceFile {
+	name, ok := r.task.Inputs.Context["fixture"].(string)
+	if !ok || name == "" {
+		return nil
+	}
+	at := strictyaml.Path{"inputs", "context", "fixture"}
+	if !isInside(name) {
+		r.doc.Problemf(at, "inputs.context.fixture must be a relative path that does not lead out")
+		return nil
+	}
+	for _, root := range []string{r.eval.Dir(), r.fixtures} {
+		info, err := statIn(root, name)
+		if err != nil {
+			continue
+		}
+		files, err := fixtureFiles(root, path.Clean(name), info)
+		if err != nil {
+			r.doc.Problemf(at, "inputs.context.fixture: %v", err)
+		}
+		return files
+	}
+	r.doc.Problemf(at, "inputs.context.fixture: there is no %s in %s, nor among its fixtures", name, show(r.eval.Dir()))
+	return nil
+}
+
+// fixtureFiles is a regular file, or all files of a directory by their paths in it.
+func fixtureFiles(root, name string, info fs.FileInfo) ([]WorkspaceFile, error) {
+	if !info.IsDir() {
+		source, err := local(root, filepath.FromSlash(name))
+		if err != nil {
+			return nil, fmt.Errorf("file %s %w", name, err)
+		}
+		return []WorkspaceFile{{Path: path.Base(name), Source: &source}}, nil
+	}
+	dir := filepath.Join(root, filepath.FromSlash(name))
+	names, err := filesBelow(dir, func(_ string, entry fs.DirEntry) bool { return entry.IsDir() && entry.Name() == ".git" })
+	var files []WorkspaceFile
+	for _, name := range names {
+		source, errFile := local(dir, filepath.FromSlash(name))
+		if errFile != nil {
+			return files, fmt.Errorf("file %s %w", filepath.Join(dir, name), errFile)
+		}
+		files = append(files, WorkspaceFile{Path: name, Source: &source})
+	}
+	return files, err
+}
+
+// Where a repository comes from.
+const (
+	repoWorktree = "worktree" // a directory of this machine, or a bundle
+	repoClone    = "clone"    // https
+)
+
+// Repo is a git repository of the workspace, with one commit checked out.
+type Repo struct {
+	_ struct{} `unknown:"warn"`
+
+	Type   string `json:"type,omitempty" enum:"worktree clone" jsonschema:"worktree: of a directory or a bundle of this machine; clone: over https; default by the source"`
+	Source string `json:"source" jsonschema:"path of a repository or of a git bundle, absolute or relative as other paths are, or an https URL"`
+	Commit string `json:"commit,omitempty" jsonschema:"branch, tag or commit; default HEAD"`
+	Dest   string `json:"dest" jsonschema:"directory of the workspace that it becomes"`
+	Depth  int    `json:"depth,omitempty" min:"1" max:"1000000" jsonschema:"commits of history; default all of a worktree, and 1 of a clone"`
+}
+
+// IsRemote reports whether the repository is fetched over the network.
+func (r Repo) IsRemote() bool { return r.Type == repoClone }
+
+// refPattern is what names of branches, tags and commits match that are taken.
+var refPattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_./+#@-]{0,254}$`)
+
+// repos finds the task's repositories, and has their directories for themselves.
+func (r resolver) repos(taken claims) (found []Repo) {
+	for i, repo := range r.task.Inputs.Repos {
+		at := strictyaml.Path{"inputs", "repos", i}
+		problem := func(key, format string, args ...any) {
+			r.doc.Problemf(append(at, key), "inputs.repos[%d].%s "+format, append([]any{i, key}, args...)...)
+		}
+		if dest := path.Clean(repo.Dest); repo.Dest != "" && (!isInside(repo.Dest) || dest == ".") {
+			problem("dest", "must be a directory in the workspace, relative and without leading out")
+		} else if repo.Dest = dest; repo.Dest != "." {
+			if other := taken.claim(dest, "a repository of this task"); other != "" {
+				problem("dest", "is in the way of %s; %s", other, remedy(dest))
+			}
+		}
+		if repo.Commit != "" && (!refPattern.MatchString(repo.Commit) || strings.Contains(repo.Commit, "..")) {
+			problem("commit", "must name a branch, a tag or a commit")
+		}
+		if repo.Source == "" {
+			continue // reported as missing
+		}
+		var err error
+		isURL := strings.Contains(repo.Source, "://")
+		switch repo.Type = cmp.Or(repo.Type, map[bool]string{false: repoWorktree, true: repoClone}[isURL]); {
+		case repo.IsRemote():
+			repo.Depth = cmp.Or(repo.Depth, 1)
+			err = checkRepoURL(repo.Source)
+		case isURL:
+			err = errors.New("must be a path for type worktree; type clone takes an https URL")
+		default:
+			repo.Source, err = r.repoPath(repo.Source)
+		}
+		if err != nil {
+			problem("source", "%v", err)
+		}
+		found = append(found, repo)
+	}
+	return found
+}
+
+// checkRepoURL holds that a URL is one of https, of a host that has a public name.
+func checkRepoURL(source string) error {
+	u, err := url.Parse(source)
+	switch {
+	case err != nil || u.Scheme != "https" || u.Opaque != "":
+		return errors.New("must be an https URL for type clone; no other protocol is spoken")
+	case u.User != nil:
+		return errors.New("must not hold credentials; a repository that needs them can be cloned before the run, and named by its path")
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return errors.New("must not have a query or a fragment")
+	}
+	if _, err := mcpconfig.ReadHostName(u.Hostname()); err != nil || mcpconfig.IsNearbyName(u.Hostname()) {
+		return errors.New("must have a public host name: the runner clones from no address of its own network; name such a repository by its path")
+	}
+	return nil
+}
+
+// repoPath is the absolute path of a repository of this machine.
+func (r resolver) repoPath(source string) (string, error) {
+	roots := r.eval.roots()
+	if filepath.IsAbs(source) {
+		roots = []string{""}
+	}
+	for _, root := range roots {
+		if found := filepath.Join(root, filepath.FromSlash(source)); exists(found) {
+			return filepath.Abs(found)
+		}
+	}
+	return "", fmt.Errorf("%s is not there: it is a directory or a git bundle, from the eval's directory or the one that waza is started in", source)
+}
+
+func exists(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
+}
