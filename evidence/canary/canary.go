@@ -6,10 +6,6 @@
 // either case count, but for base64. That is all: a value that is compressed, encrypted,
 // reversed, encoded twice or sent in several messages is not found.
 //
-// Package redact looks for the same encodings of secrets, to cut them out: it needs where the
-// longest begins and ends, and holds bytes back for that. These bytes have been sent, so an
-// automaton that holds none of them is enough.
-//
 // It knows values and bytes, and neither servers nor trials.
 package canary
 
@@ -19,7 +15,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/waza-isolate/waza/internal/written"
+	"github.com/waza-isolate/waza/evidence/scan"
 )
 
 // Bounds of values and of how many there may be.
@@ -35,10 +31,10 @@ type Value struct{ Name, Value string }
 // Encodings of a value, as [Found] names them. Escapes come before them, as in
 // "percent+hex".
 const (
-	Exact  = written.Exact
-	Base64 = written.Base64
-	Base32 = written.Base32
-	Hex    = written.Hex
+	Exact  = scan.Exact
+	Base64 = scan.Base64
+	Base32 = scan.Base32
+	Hex    = scan.Hex
 )
 
 // Found is a canary in bytes, and how it is written there.
@@ -63,8 +59,21 @@ func Check(value string) error {
 
 // Set finds canaries. It is safe for concurrent use.
 type Set struct {
-	needles       []Found
-	cased, folded *automaton
+	// cased finds base64, and folded what is written in letters of either case.
+	cased, folded needles
+}
+
+// needles are texts, each with what it is found as.
+type needles struct {
+	texts []string
+	found []Found
+	*scan.Automaton
+}
+
+func (n *needles) add(name string, forms ...scan.Form) {
+	for _, f := range forms {
+		n.texts, n.found = append(n.texts, f.Text), append(n.found, Found{name, f.Encoding})
+	}
 }
 
 // New is a set of values, each as [Check] wants it.
@@ -73,25 +82,16 @@ func New(values ...Value) (*Set, error) {
 		return nil, fmt.Errorf("canary: %d are more than %d", len(values), MaxCount)
 	}
 	s := &Set{}
-	var cased, folded []needle
 	for _, v := range values {
 		if err := Check(v.Value); err != nil {
 			return nil, fmt.Errorf("canary %q: %w", v.Name, err)
 		}
-		entries := map[string]int{} // by encoding
-		for _, w := range written.In(v.Value) {
-			if _, known := entries[w.Encoding]; !known {
-				entries[w.Encoding] = len(s.needles)
-				s.needles = append(s.needles, Found{v.Name, w.Encoding})
-			}
-			to := &folded
-			if w.Encoding == written.Base64 {
-				to = &cased
-			}
-			*to = append(*to, needle{w.Text, entries[w.Encoding]})
-		}
+		s.cased.add(v.Name, scan.InBase64(v.Value)...)
+		s.folded.add(v.Name, scan.Form{Encoding: Exact, Text: v.Value}, scan.InHex(v.Value))
+		s.folded.add(v.Name, scan.InBase32(v.Value)...)
 	}
-	s.cased, s.folded = newAutomaton(cased, false), newAutomaton(folded, true)
+	s.cased.Automaton = scan.New(s.cased.texts, scan.StandardDigit)
+	s.folded.Automaton = scan.New(s.folded.texts, scan.SmallLetter)
 	return s, nil
 }
 

@@ -4,7 +4,7 @@ package canary
 // once for each encoding, behind whatever escapes it is met first. It never fails, and
 // keeps a few bytes.
 func (s *Set) Writer(found func(Found)) *Writer {
-	w := &Writer{set: s, found: found, seen: map[int]bool{}}
+	w := &Writer{set: s, found: found, seen: map[Found]bool{}}
 	w.json.decoder, w.deeper.decoder, w.percent.decoder = &jsonDecoder{}, &jsonDecoder{}, &percentDecoder{}
 	return w
 }
@@ -13,7 +13,7 @@ func (s *Set) Writer(found func(Found)) *Writer {
 type Writer struct {
 	set   *Set
 	found func(Found)
-	seen  map[int]bool // by entry
+	seen  map[Found]bool // without escapes
 
 	plain   states
 	json    lane // of plain
@@ -68,12 +68,21 @@ func (w *Writer) feed(l *lane, p []byte, before states, escape string) ([]byte, 
 }
 
 func (w *Writer) scan(at states, b []byte, escape string) states {
-	tell := func(entry int) {
-		if !w.seen[entry] {
-			w.seen[entry] = true
-			found := w.set.needles[entry]
+	cased, folded := &w.set.cased, &w.set.folded
+	for _, c := range b {
+		at.cased, at.folded = cased.Step(at.cased, c), folded.Step(at.folded, c)
+		w.tell(cased, at.cased, escape)
+		w.tell(folded, at.folded, escape)
+	}
+	return at
+}
+
+// tell reports what ends in a state, unless it was reported before.
+func (w *Writer) tell(n *needles, at int32, escape string) {
+	for _, i := range n.Ends(at) {
+		if found := n.found[i]; !w.seen[found] {
+			w.seen[found] = true
 			w.found(Found{found.Canary, escape + found.Encoding})
 		}
 	}
-	return states{w.set.cased.scan(at.cased, b, tell), w.set.folded.scan(at.folded, b, tell)}
 }

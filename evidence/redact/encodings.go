@@ -9,50 +9,43 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"github.com/waza-isolate/waza/internal/written"
+	"github.com/waza-isolate/waza/evidence/scan"
 )
 
-// minLower is the shortest value that is also looked for in small letters, as it is and in
-// base32. Shorter ones are too often words of their own then.
+// minLower is the shortest value that is also looked for in small letters. Shorter ones
+// are too often words of their own then.
 const minLower = 8
 
-// formsOf is a value in all forms that it is looked for in.
-func formsOf(value string) (all []*form) {
-	texts := slices.Concat([]string{value}, inJSON(value), inURL(value), inURL(quoted(value, false)))
+// form is one way in which a secret is written.
+type form struct {
+	of *value
+	scan.Form
+	wraps bool // line breaks may stand in it, as in base64
+}
+
+// formsOf lists the forms in which a value is looked for.
+func formsOf(value string) (all []form) {
+	inHex := scan.InHex(value).Text
+	texts := slices.Concat([]string{value, inHex, strings.ToUpper(inHex)}, inJSON(value), inURL(value), inURL(quoted(value, false)))
 	if lower := strings.ToLower(value); len(lower) >= minLower { // as names of hosts are told
 		texts = append(texts, lower)
 	}
 	for _, text := range distinct(texts...) {
-		all = append(all, &form{text: []byte(text)})
+		all = append(all, form{Form: scan.Form{Text: text}})
 	}
-	for _, w := range written.In(value) {
-		for _, text := range distinct(textsOf(w, len(value))...) {
-			all = append(all, &form{text: []byte(text), left: w.Left, right: w.Right, wraps: true})
+	for _, f := range scan.InBase64(value) {
+		whole := f.Text
+		for _, text := range distinct(
+			whole,
+			strings.NewReplacer("+", "%2B", "/", "%2F").Replace(whole), // in URLs
+			strings.NewReplacer("+", "%2b", "/", "%2f").Replace(whole),
+			strings.ReplaceAll(whole, "/", `\/`), // in JSON that escapes slashes
+		) {
+			f.Text = text
+			all = append(all, form{Form: f, wraps: true})
 		}
 	}
 	return all
-}
-
-// textsOf is what a writing of a value of so many bytes comes to: in the other case too, and
-// of base64 as it stands in URLs, and in JSON that escapes slashes. What is written as it is
-// has other forms.
-func textsOf(w written.Writing, size int) []string {
-	switch {
-	case w.Encoding == written.Base64:
-		return []string{
-			w.Text,
-			strings.NewReplacer("+", "%2B", "/", "%2F").Replace(w.Text),
-			strings.NewReplacer("+", "%2b", "/", "%2f").Replace(w.Text),
-			strings.ReplaceAll(w.Text, "/", `\/`),
-		}
-	case w.Encoding == written.Hex:
-		return []string{w.Text, strings.ToUpper(w.Text)}
-	case w.Encoding == written.Base32 && size >= minLower:
-		return []string{w.Text, strings.ToLower(w.Text)}
-	case w.Encoding == written.Base32:
-		return []string{w.Text}
-	}
-	return nil
 }
 
 // distinct is texts, each once.

@@ -1,7 +1,6 @@
 package redact
 
 import (
-	"encoding/base32"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -43,7 +42,6 @@ func encodings(text string) map[string]string {
 		"plain":                  text,
 		"hex":                    hex.EncodeToString([]byte(text)),
 		"upper hex":              strings.ToUpper(hex.EncodeToString([]byte(text))),
-		"hex in lines":           wrapped(hex.EncodeToString([]byte(text)), 60, "\n"),
 		"query":                  url.QueryEscape(text),
 		"lower query":            strings.ToLower(url.QueryEscape("\xff")) + lowerEscapes(url.QueryEscape(text)),
 		"path":                   url.PathEscape(text),
@@ -73,16 +71,6 @@ func encodings(text string) map[string]string {
 					all[fmt.Sprint(name, ", lines of ", width)] = wrapped(whole, width, "\n")
 					all[fmt.Sprint(name, ", CRLF lines of ", width)] = wrapped(whole, width, "\r\n")
 				}
-			}
-		}
-	}
-	for before := range 5 {
-		for behind := range 3 {
-			whole := base32.StdEncoding.EncodeToString([]byte("user:"[5-before:] + text + "?&"[:behind]))
-			name := fmt.Sprintf("base32, %d before, %d behind", before, behind)
-			all[name], all[name+", in lines"] = whole, wrapped(whole, 13, "\n")
-			if len(text) >= minLower {
-				all[name+", in small letters"] = strings.ToLower(whole)
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // JSON is Bytes for one JSON document. It changes strings and nothing else: the
@@ -34,13 +35,15 @@ func (s *Set) WriteJSON(w io.Writer, doc []byte) (Found, error) {
 	return s.writeJSON(w, doc, s.clean)
 }
 
-// clean is Bytes for a string.
-func (s *Set) clean(text string) (string, Found) {
-	clean, found := s.Bytes([]byte(text))
-	if found.Spans == 0 {
-		return text, found
+// CutJSON is JSON for a document in whose strings parts were cut off, as [Set.Cut] has it;
+// in strings of more than [jsontext.Piece] bytes it does not look for that.
+func (s *Set) CutJSON(doc []byte) ([]byte, Found) {
+	if s == nil || !bytes.Contains(doc, []byte(text.Ellipsis)) {
+		return s.JSON(doc)
 	}
-	return string(clean), found
+	var out bytes.Buffer
+	found, _ := s.writeJSON(&out, doc, s.Cut) // a buffer takes everything
+	return out.Bytes(), found
 }
 
 // writeJSON is WriteJSON with what clean makes of each string that is not long.
@@ -57,14 +60,10 @@ func (s *Set) writeJSON(w io.Writer, doc []byte, clean func(string) (string, Fou
 	return r.found, r.out.Flush()
 }
 
-// concerns says whether doc may hold a secret: as it is, or behind an escape.
+// concerns reports whether doc may hold a secret: as it is, or behind an escape.
 func (s *Set) concerns(doc []byte) bool {
-	if s == nil {
-		return false
-	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return len(s.values) > 0 && (bytes.Contains(doc, []byte(`\u`)) || s.forms.in(doc))
+	f := s.find()
+	return f != nil && (bytes.Contains(doc, []byte(`\u`)) || f.in(doc))
 }
 
 // jsonRedactor copies a valid document, and knows by which keys it came to where

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/waza-isolate/waza/internal/defence"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // Mark stands where a secret was.
@@ -27,18 +28,18 @@ const MinLength = 4
 // Set is a growing set of secrets, safe for concurrent use. The zero Set is
 // empty and ready; a nil *Set redacts nothing.
 type Set struct {
-	mu     sync.RWMutex
-	values map[string]*value // guarded by mu
-	forms  index             // of all values; guarded by mu
+	mu     sync.Mutex
+	values map[string]*value // guarded by mu; each is immutable
+	finder *finder           // of all values; nil until it is asked for; guarded by mu
 }
 
-// value is a secret, and the names that it is told by.
+// value is a secret: the names that it is reported by.
 type value struct{ names []string }
 
 // Add makes text known as a secret, under the names if there are any: as it is, and
 // as it stands in JSON's strings (and in JSON within those), in URLs, in hexadecimal
-// digits, in base32 and in base64, there also amid other bytes and over several lines.
-// Values under MinLength are left alone.
+// digits and in base64, there also amid other bytes and over several lines. Values under
+// MinLength are left alone.
 func (s *Set) Add(text string, names ...string) {
 	if !defence.Redaction || len(text) < MinLength {
 		return
@@ -48,33 +49,33 @@ func (s *Set) Add(text string, names ...string) {
 	if s.values == nil {
 		s.values = map[string]*value{}
 	}
-	v, known := s.values[text]
-	if !known {
-		v = &value{}
-		s.values[text] = v
-		s.forms.add(v, text)
+	of := &value{slices.Clone(names)}
+	if known := s.values[text]; known != nil {
+		of.names = append(of.names, known.names...)
 	}
-	v.names = append(slices.Clip(v.names), names...)
-	slices.Sort(v.names)
-	v.names = slices.Compact(v.names)
+	slices.Sort(of.names)
+	of.names = slices.Compact(of.names)
+	s.values[text] = of
+	s.finder = nil
+}
+
+// find returns what finds the set's secrets; nil where there are none.
+func (s *Set) find() *finder {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.finder == nil && len(s.values) > 0 {
+		s.finder = newFinder(s.values)
+	}
+	return s.finder
 }
 
 // Bytes returns b with every byte of a secret replaced, and what it replaced.
 // Secrets that overlap share a [Mark]: no part of either is left. What Bytes
 // writes is not looked at again. It returns b itself where there is no secret.
-func (s *Set) Bytes(b []byte) ([]byte, Found) {
-	if s == nil {
-		return b, Found{}
-	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if !s.forms.in(b) {
-		return b, Found{}
-	}
-	var r redaction
-	r.redact(&s.forms, b, true)
-	return r.out, r.found
-}
+func (s *Set) Bytes(b []byte) ([]byte, Found) { return s.redact(b, &redaction{}) }
 
 // String is Bytes for a string.
 func (s *Set) String(text string) string {
@@ -82,26 +83,74 @@ func (s *Set) String(text string) string {
 	return out
 }
 
-// Blank is text with asterisks in place of secrets, one for each byte.
+// Blank returns text with asterisks in place of secrets, one for each byte.
 func (s *Set) Blank(text string) string {
-	blanked, _ := s.blankBytes([]byte(text))
+	blanked, _ := s.redact([]byte(text), &redaction{blank: true})
 	return string(blanked)
 }
 
-// blankBytes is Blank for bytes, with what it replaced. It returns b itself where there
-// is no secret.
-func (s *Set) blankBytes(b []byte) ([]byte, Found) {
-	if s == nil {
+// redact returns what r makes of b: b itself where there is no secret.
+func (s *Set) redact(b []byte, r *redaction) ([]byte, Found) {
+	f := s.find()
+	if !f.in(b) {
 		return b, Found{}
 	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if !s.forms.in(b) {
-		return b, Found{}
-	}
-	r := redaction{blank: true}
-	r.redact(&s.forms, b, true)
+	r.redact(f, b, true)
 	return r.out, r.found
+}
+
+// clean is Bytes for a string.
+func (s *Set) clean(text string) (string, Found) {
+	clean, found := s.Bytes([]byte(text))
+	if found.Spans == 0 {
+		return text, found
+	}
+	return string(clean), found
+}
+
+// Cut is Bytes for a text of which parts were cut off before secrets were looked for: what
+// stands before an ellipsis and may be the beginning of a secret goes too. That leaves no
+// mark and is not counted, since most often it is no secret.
+func (s *Set) Cut(shortened string) (string, Found) {
+	clean, found := s.clean(shortened)
+	if !strings.Contains(clean, text.Ellipsis) {
+		return clean, found
+	}
+	f := s.find()
+	parts := strings.Split(clean, text.Ellipsis)
+	for i, part := range parts[:len(parts)-1] {
+		var r redaction
+		r.redact(f, []byte(part), false)
+		parts[i] = string(r.out)
+	}
+	return strings.Join(parts, text.Ellipsis), found
+}
+
+// Found is what was replaced somewhere.
+type Found struct {
+	Spans int
+	// Secrets counts the spans by the names of the secrets in them; nil where none has
+	// a name.
+	Secrets map[string]int
+	// Envelope says that one was in what tells a JSON-RPC message's meaning: its
+	// id, its method, or the name of the tool it calls.
+	Envelope bool
+}
+
+// Add takes in what was found elsewhere.
+func (f *Found) Add(other Found) {
+	f.Spans += other.Spans
+	f.Envelope = f.Envelope || other.Envelope
+	for name, spans := range other.Secrets {
+		f.count(name, spans)
+	}
+}
+
+func (f *Found) count(name string, spans int) {
+	if f.Secrets == nil {
+		f.Secrets = map[string]int{}
+	}
+	f.Secrets[name] += spans
 }
 
 // minKey is the length of the shortest API key that is taken, in bytes: a shorter one appears in

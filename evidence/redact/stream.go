@@ -5,51 +5,48 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"maps"
 	"sync"
 
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
-// redaction is a stream's redacted bytes so far.
+// redaction is what becomes of a text that comes in pieces.
 type redaction struct {
 	out     []byte
 	found   Found
-	covered int  // bytes to come that the last mark stands for
+	covered int  // bytes to come that belong to secrets already counted
 	blank   bool // a secret keeps its length
 }
 
 // redact appends to r.out what becomes of b, and returns how much of b it is done
 // with: all, or, where more is to come, up to where that decides.
-func (r *redaction) redact(forms *index, b []byte, last bool) int {
-	for i := 0; i < len(b); {
-		next := forms.next(b[i:])
-		r.pass(b[i : i+next])
-		if i += next; i == len(b) {
-			break
+func (r *redaction) redact(f *finder, b []byte, last bool) (done int) {
+	for piece, found := range f.pieces(b, last) {
+		at := 0
+		for _, m := range found {
+			r.pass(piece[at:m.start])
+			at = m.start
+			if r.covered == 0 {
+				r.count(m.of)
+			}
+			r.covered = max(r.covered, m.end-m.start)
 		}
-		f, length, open := forms.longestAt(b[i:])
-		if open && !last {
-			return i
-		}
-		r.cover(f, length)
-		r.pass(b[i : i+1])
-		i++
+		r.pass(piece[at:])
+		done += len(piece)
 	}
-	return len(b)
+	return done
 }
 
-// cover marks the next length bytes, which are f.
-func (r *redaction) cover(f *form, length int) {
-	if length > 0 && r.covered == 0 {
-		if !r.blank {
-			r.out = append(r.out, Mark...)
-		}
-		r.found.Spans++
-		for _, name := range f.of.names {
-			r.found.count(name, 1)
-		}
+// count begins a span, whose first secret is of.
+func (r *redaction) count(of *value) {
+	if !r.blank {
+		r.out = append(r.out, Mark...)
 	}
-	r.covered = max(r.covered, length)
+	r.found.Spans++
+	for _, name := range of.names {
+		r.found.count(name, 1)
+	}
 }
 
 // pass takes bytes that no further secret begins in.
@@ -76,9 +73,6 @@ type Writer struct {
 
 // NewWriter returns a Writer that passes redacted bytes to out.
 func NewWriter(set *Set, out io.WriteCloser) *Writer {
-	if set == nil {
-		set = &Set{}
-	}
 	return &Writer{set: set, out: out}
 }
 
@@ -90,11 +84,13 @@ func NewBlanker(set *Set, out io.WriteCloser) *Writer {
 	return w
 }
 
-// Found is what was replaced so far.
+// Found returns what was replaced so far.
 func (w *Writer) Found() Found {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.done.found.copied()
+	found := w.done.found
+	found.Secrets = maps.Clone(found.Secrets)
+	return found
 }
 
 // Write redacts what was held back before it, and p.
@@ -116,9 +112,7 @@ func (w *Writer) Close() error {
 }
 
 func (w *Writer) flushLocked(last bool) error {
-	w.set.mu.RLock()
-	n := w.done.redact(&w.set.forms, w.held, last)
-	w.set.mu.RUnlock()
+	n := w.done.redact(w.set.find(), w.held, last)
 	w.held = append(w.held[:0], w.held[n:]...)
 	if len(w.done.out) == 0 {
 		return nil

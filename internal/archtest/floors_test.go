@@ -15,12 +15,12 @@ var floors = [][]string{
 		"internal/files", "internal/golden",
 		"internal/heavytest", "internal/jsontext", "internal/judgetest", "internal/linediff", "internal/memtest",
 		"internal/proc", "internal/pypitest", "internal/retry", "internal/strictyaml",
-		"internal/tree/treetest", "internal/upstreamtest", "internal/written",
+		"internal/tree/treetest", "internal/upstreamtest",
 		"bench/mcppeer", "compat", "conformance", "docs", "examples/mcp-eval/server", "examples/services/server", "frozen",
 		"pagetest", "schemas",
 	},
 	// Helpers that use those.
-	{"internal/browsertest", "internal/jsonvalue", "internal/text", "internal/tree", "mcp/sse", "bench/peer"},
+	{"evidence/scan", "internal/browsertest", "internal/jsonvalue", "internal/text", "internal/tree", "mcp/sse", "bench/peer"},
 	// Single ideas: a configuration, a format, a matcher, one kind of observation.
 	{
 		"evidence/canary", "evidence/changes", "evidence/redact", "grading/match", "internal/frontmatter", "internal/termtest",

@@ -16,7 +16,6 @@ var wide = map[string]int{
 	"containers.engine":          16,
 	"containers.trialSandbox":    10,
 	"egress.Proxy":               4,
-	"evidence/redact.Set":        4,
 	"internal/browsertest.Page":  4,
 	"mcp/proxy.Proxy":            4,
 	"mcp/proxy.link":             5,

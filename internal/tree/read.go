@@ -2,10 +2,12 @@ package tree
 
 import (
 	"archive/tar"
+	"bytes"
 	"errors"
 	"io"
 	"iter"
 	"path"
+	"strings"
 )
 
 // Entry is an entry of a tar, with what a file has in it.
@@ -39,6 +41,27 @@ func (e Entry) Kind() string {
 // Cut says why a directory that was packed has nothing of what is in it; empty where it
 // is whole.
 func (e Entry) Cut() string { return e.PAXRecords[cutRecord] }
+
+// HasHoles reports whether a file is one of which parts are left out, so that it may be far
+// larger than its tar.
+func (e Entry) HasHoles() bool {
+	if e.Typeflag == tar.TypeGNUSparse {
+		return true
+	}
+	for key := range e.PAXRecords {
+		if strings.HasPrefix(key, "GNU.sparse.") {
+			return true
+		}
+	}
+	return false
+}
+
+// Head returns the entry's header, and what stands before it, as a tar has them.
+func (e Entry) Head() ([]byte, error) {
+	var out bytes.Buffer
+	err := tar.NewWriter(&out).WriteHeader(e.Header)
+	return out.Bytes(), err
+}
 
 // Entries yields the entries of a tar in their order, and why it cannot be read to its end.
 // The content is that of the entry until the next. It follows nothing and bounds nothing: a

@@ -1,0 +1,111 @@
+// Package scan finds known texts in bytes, all in one pass and whatever pieces the bytes
+// come in, and lists the encodings in which a value is looked for.
+//
+// Redaction of secrets and the search for canaries are built on it. It knows no escapes:
+// what the two do about these differs.
+package scan
+
+// Automaton finds all of its texts in one pass (Aho and Corasick, 1975). State 0 is the
+// state before the first byte. An Automaton is immutable.
+type Automaton struct {
+	fold [256]byte // what each byte counts as
+	root [256]int32
+
+	// By state. All but state 0 are some state's children.
+	label   []byte
+	child   []int32 // the first; 0 is none
+	sibling []int32
+	suffix  []int32 // the longest proper suffix that is a state too
+	depth   []int32
+	ends    [][]int32
+}
+
+// New returns an automaton for texts, none of which is empty. fold maps bytes that count as
+// the same, in the texts and in what is scanned, to one of them; nil keeps them apart.
+func New(texts []string, fold func(byte) byte) *Automaton {
+	a := &Automaton{}
+	for i := range a.fold {
+		if a.fold[i] = byte(i); fold != nil {
+			a.fold[i] = fold(byte(i))
+		}
+	}
+	a.state(0, 0)
+	for n, text := range texts {
+		at := int32(0)
+		for i := range len(text) {
+			at = a.add(at, a.fold[text[i]])
+		}
+		a.ends[at] = append(a.ends[at], int32(n))
+	}
+	a.link()
+	return a
+}
+
+func (a *Automaton) state(label byte, depth int32) int32 {
+	a.label, a.depth = append(a.label, label), append(a.depth, depth)
+	a.child, a.sibling, a.suffix = append(a.child, 0), append(a.sibling, 0), append(a.suffix, 0)
+	a.ends = append(a.ends, nil)
+	return int32(len(a.label) - 1)
+}
+
+// add returns the child of a state for a byte, which it makes where there is none.
+func (a *Automaton) add(at int32, c byte) int32 {
+	next := a.down(at, c)
+	if next == 0 {
+		next = a.state(c, a.depth[at]+1)
+		if at == 0 {
+			a.root[c] = next
+		}
+		a.sibling[next], a.child[at] = a.child[at], next
+	}
+	return next
+}
+
+// down returns the child of a state for a byte; 0 where there is none.
+func (a *Automaton) down(at int32, c byte) int32 {
+	if at == 0 {
+		return a.root[c]
+	}
+	next := a.child[at]
+	for next != 0 && a.label[next] != c {
+		next = a.sibling[next]
+	}
+	return next
+}
+
+// link sets the suffixes, breadth first, and adds to what ends in each state what ends in
+// its suffix.
+func (a *Automaton) link() {
+	queue := []int32{0}
+	for len(queue) > 0 {
+		at := queue[0]
+		queue = queue[1:]
+		for next := a.child[at]; next != 0; next = a.sibling[next] {
+			if at != 0 {
+				a.suffix[next] = a.step(a.suffix[at], a.label[next])
+			}
+			a.ends[next] = append(a.ends[next], a.ends[a.suffix[next]]...)
+			queue = append(queue, next)
+		}
+	}
+}
+
+// step is Step for a byte that is folded.
+func (a *Automaton) step(at int32, c byte) int32 {
+	for {
+		if next := a.down(at, c); next != 0 || at == 0 {
+			return next
+		}
+		at = a.suffix[at]
+	}
+}
+
+// Step returns the state behind a byte.
+func (a *Automaton) Step(at int32, c byte) int32 { return a.step(at, a.fold[c]) }
+
+// Ends returns the texts that end where a state is reached, by their places in what [New]
+// was given.
+func (a *Automaton) Ends(at int32) []int32 { return a.ends[at] }
+
+// Depth returns how many of the last bytes may begin a text.
+func (a *Automaton) Depth(at int32) int { return int(a.depth[at]) }
