@@ -12,7 +12,6 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/changes"
-	"github.com/waza-isolate/waza/internal/linediff"
 	"github.com/waza-isolate/waza/internal/tree"
 	"github.com/waza-isolate/waza/report/view"
 )
@@ -153,21 +152,14 @@ func viewOf(c changes.Change, room *budget) FileView {
 	for _, hunk := range c.Hunks {
 		v.add("at", fmt.Sprintf("line %d, before line %d\n", hunk.New, hunk.Old), room)
 		for _, line := range hunk.Lines {
-			v.add(signOf(line.Op), string(line.Op)+" "+line.Text+"\n", room)
+			v.add(signs[line[0]], line[:1]+" "+line[1:]+"\n", room)
 		}
 	}
 	return v
 }
 
-func signOf(op linediff.Op) string {
-	switch op {
-	case linediff.Added:
-		return "add"
-	case linediff.Removed:
-		return "del"
-	}
-	return ""
-}
+// signs are the kinds of lines by what they begin with.
+var signs = map[byte]string{'+': "add", '-': "del"}
 
 // add adds a line as far as there is room, to a piece of its kind where that is the last.
 func (v *FileView) add(kind, line string, room *budget) {

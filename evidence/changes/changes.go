@@ -10,8 +10,10 @@ import (
 	"io"
 	"io/fs"
 	"slices"
+	"strings"
 
-	"github.com/waza-isolate/waza/internal/linediff"
+	"github.com/rogpeppe/go-internal/diff"
+
 	"github.com/waza-isolate/waza/internal/tree"
 )
 
@@ -47,9 +49,17 @@ type Change struct {
 	Path           string
 	What           string
 	Old, New       Entry
-	Hunks          []linediff.Hunk
+	Hunks          []Hunk
 	Added, Removed int    // lines
 	Unshown        string // why lines are not told, or not all
+}
+
+// Hunk is lines that changed with some around them that did not. Old and New are the
+// numbers, from 1, of its first line before and after. Each line begins with its sign, which
+// is a space, - or +, and has no line break.
+type Hunk struct {
+	Old, New int
+	Lines    []string
 }
 
 // Tree is what became of a tree.
@@ -143,24 +153,31 @@ func (t *Tree) tell(before, after Opener, most Bounds) error {
 	return nil
 }
 
-// context is how many lines stand around those that changed.
-const context = 3
-
 func (c *Change) compare(before, after []byte) {
 	if isBinary(before) || isBinary(after) {
 		c.Unshown = "binary"
 		return
 	}
-	lines := linediff.Lines(split(before), split(after))
-	for _, line := range lines {
-		switch line.Op {
-		case linediff.Added:
+	unified := string(diff.Diff("", ended(before), "", ended(after)))
+	for line := range strings.Lines(unified) {
+		line = strings.TrimSuffix(line, "\n")
+		var old, now, lines int
+		if n, _ := fmt.Sscanf(line, "@@ -%d,%d +%d,", &old, &lines, &now); n == 3 {
+			c.Hunks = append(c.Hunks, Hunk{Old: max(old, 1), New: max(now, 1)})
+			continue
+		}
+		if len(c.Hunks) == 0 { // in the head, which names the files
+			continue
+		}
+		switch line[0] {
+		case '+':
 			c.Added++
-		case linediff.Removed:
+		case '-':
 			c.Removed++
 		}
+		last := &c.Hunks[len(c.Hunks)-1]
+		last.Lines = append(last.Lines, line)
 	}
-	c.Hunks = linediff.Hunks(lines, context)
 	if endsLine(before) != endsLine(after) {
 		c.Unshown = "one of the two has no line break at its end"
 	}

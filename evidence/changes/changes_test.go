@@ -80,6 +80,35 @@ func TestWhatBecameOfATree(t *testing.T) {
 	}
 }
 
+// Lines that changed stand with three around them; changes near each other stand together.
+func TestHunks(t *testing.T) {
+	numbers := func(change map[int]string) (text string) {
+		for n := 1; n <= 20; n++ {
+			line, changed := change[n]
+			if !changed {
+				line = fmt.Sprintln(n)
+			}
+			text += line
+		}
+		return text
+	}
+	before, after := numbers(nil), numbers(map[int]string{2: "two\n", 12: "", 18: "18\n@@ -1,2 +3,4 @@\n"})
+	got, err := Of(opener(packed(t, "a 644 "+before, "b 644 ")), opener(packed(t, "a 644 "+after, "b 644 1")), roomy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var hunks []string
+	for _, c := range got.Changes {
+		for _, hunk := range c.Hunks {
+			hunks = append(hunks, fmt.Sprintf("%d %d %s", hunk.Old, hunk.New, strings.Join(hunk.Lines, ",")))
+		}
+	}
+	want := []string{"1 1  1,-2,+two, 3, 4, 5", "9 9  9, 10, 11,-12, 13, 14, 15", "16 15  16, 17, 18,+@@ -1,2 +3,4 @@, 19, 20", "1 1 +1"}
+	if !slices.Equal(hunks, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(hunks, "\n"), strings.Join(want, "\n"))
+	}
+}
+
 func TestBounds(t *testing.T) {
 	empty := packed(t)
 	many := packed(t, "a 644 1\n", "b 644 2\n", "c 644 3\n", "d 644 4\n")
@@ -125,7 +154,7 @@ func FuzzOf(f *testing.F) {
 		for _, c := range got.Changes {
 			for _, hunk := range c.Hunks {
 				for _, line := range hunk.Lines {
-					told += int64(len(line.Text))
+					told += int64(len(line) - len("+"))
 				}
 			}
 		}

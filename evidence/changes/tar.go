@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"io"
-	"strings"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/waza-isolate/waza/internal/tree"
@@ -112,11 +112,12 @@ func isBinary(content []byte) bool {
 	return bytes.IndexByte(content, 0) >= 0 || !utf8.Valid(content)
 }
 
-func split(content []byte) []string {
-	if len(content) == 0 {
-		return nil
-	}
-	return strings.Split(strings.TrimSuffix(string(content), "\n"), "\n")
-}
-
 func endsLine(content []byte) bool { return len(content) == 0 || content[len(content)-1] == '\n' }
+
+// ended returns content with a line break at its end.
+func ended(content []byte) []byte {
+	if endsLine(content) {
+		return content
+	}
+	return append(slices.Clone(content), '\n')
+}

@@ -6,6 +6,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/rivo/uniseg"
+
 	"github.com/waza-isolate/waza/internal/defence"
 )
 
@@ -53,39 +55,40 @@ func Hidden(r rune) bool {
 	return unicode.Is(unicode.Cf, r) || unicode.IsControl(r) || unicode.Is(unicode.Co, r)
 }
 
-// Columns is about how many columns of a terminal s takes: characters of East Asian
-// scripts and emoji take two, marks upon others none.
-func Columns(s string) (n int) {
-	for _, r := range s {
-		switch {
-		case unicode.In(r, unicode.Mn, unicode.Me):
-		case wide(r):
-			n += 2
-		default:
-			n++
+// Columns returns how many columns of a terminal s takes: characters of East Asian scripts
+// and emoji take two, marks upon others none.
+func Columns(s string) int {
+	if isPlain(s) {
+		return len(s)
+	}
+	return uniseg.StringWidth(s)
+}
+
+// isPlain reports whether s is printable ASCII, of which each byte takes a column.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
 		}
 	}
-	return n
+	return true
 }
 
-func wide(r rune) bool {
-	return r >= 0x1100 && r <= 0x115F || r >= 0x2E80 && r <= 0xA4CF && r != 0x303F || r >= 0xAC00 && r <= 0xD7A3 ||
-		r >= 0xF900 && r <= 0xFAFF || r >= 0xFE30 && r <= 0xFE6F || r >= 0xFF00 && r <= 0xFF60 || r >= 0xFFE0 && r <= 0xFFE6 ||
-		r >= 0x1F300 && r <= 0x1FAFF || r >= 0x20000 && r <= 0x3FFFD
-}
-
-// Fit is the beginning of s that takes at most columns, with a mark where more was there.
-// Marks upon others are bounded too: what takes no room must not be without end.
+// Fit returns the beginning of s that takes at most columns, with an [Ellipsis] where more
+// was there. Marks upon others are bounded too: what takes no room must not be without end.
 func Fit(s string, columns int) string {
 	if Columns(s) <= columns && len(s) <= 8*columns+8 {
 		return s
 	}
-	used := 0
-	for i, r := range s {
-		used += Columns(string(r))
-		if used > columns-1 || i > 8*columns {
-			return s[:i] + Ellipsis
+	var fits strings.Builder
+	for rest, state, used := s, -1, 0; rest != ""; {
+		var cluster string
+		var width int
+		cluster, rest, width, state = uniseg.FirstGraphemeClusterInString(rest, state)
+		if used += width; used > columns-1 || fits.Len()+len(cluster) > 8*columns {
+			break
 		}
+		fits.WriteString(cluster)
 	}
-	return s
+	return fits.String() + Ellipsis
 }
