@@ -138,7 +138,6 @@ func (b build) overlay(t *testing.T, dir string) (string, error) {
 	return file, os.WriteFile(file, data, 0o600)
 }
 
-
 // make builds the executable. The image of its guest goes with the test.
 func (b build) make(t *testing.T) (string, error) {
 	t.Helper()

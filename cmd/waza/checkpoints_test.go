@@ -146,7 +146,7 @@ graders: [{type: text, name: output, config: {contains: [one and then two]}}]
 // In containers an agent of somebody else's is graded between its runs, too.
 func TestCheckpointsInContainers(t *testing.T) {
 	t.Parallel()
-	p := newProject(t, strings.Replace(checkpointed, "  executor: command\n", "  executor: command\n  isolation: {agent: {image: "+debian+"}}\n", 1))
+	p := newProject(t, strings.Replace(checkpointed, "  executor: command\n", "  executor: command\n  isolation: {network: airtight, agent: {image: "+debian+"}}\n", 1))
 	p.start("run", "eval.yaml", "--isolate", "--run-dir", "run").wait(exitFailed)
 	checkCheckpoints(t, p)
 }

@@ -51,7 +51,7 @@ graders: [{type: file, name: log, config: {content_patterns: [{path: log, must_m
 const hostHooks = `
 -- eval.yaml --
 name: NAME
-config: {trials_per_task: 2, timeout_seconds: 30, executor: mock}
+config: {trials_per_task: 2, isolation: {network: airtight}, timeout_seconds: 30, executor: mock}
 hooks:
   before_run: [{command: "pwd > ../log; echo run >> ../log", working_directory: sub, host: true}]
   before_task: [{command: "echo task >> log", host: true}, {command: "exit 3", host: true, exit_codes: [3], error_on_fail: true}]

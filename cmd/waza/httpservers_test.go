@@ -59,7 +59,7 @@ config:
   trials_per_task: 1
   timeout_seconds: 60
   executor: script
-  isolation: {server_image: waza-examples/npm-servers}
+  isolation: {network: airtight, server_image: waza-examples/npm-servers}
   mcp_servers:
     web: {command: mcp-server-everything, args: [streamableHttp], port: 3001, env: {PORT: "3001"}}
     old: {command: mcp-server-everything, args: [sse], type: sse, port: 3002, env: {PORT: "3002"}}
@@ -111,7 +111,7 @@ func TestHTTPServersThatFail(t *testing.T) {
 	p := newProject(t, `
 -- eval.yaml --
 name: NAME
-config: {trials_per_task: 1, timeout_seconds: 60, parallel: true, workers: 2, executor: script, isolation: {server_image: waza-examples/npm-servers}}
+config: {trials_per_task: 1, timeout_seconds: 60, parallel: true, workers: 2, executor: script, isolation: {network: airtight, server_image: waza-examples/npm-servers}}
 tasks: [tasks/*.yaml]
 -- server.js --
 require('http').createServer((req, res) => {
@@ -338,7 +338,7 @@ func TestRemoteServersAndProxies(t *testing.T) {
 	p := newProject(t, `
 -- eval.yaml --
 name: NAME
-config: {trials_per_task: 1, timeout_seconds: 60, executor: script}
+config: {trials_per_task: 1, isolation: {network: airtight}, timeout_seconds: 60, executor: script}
 tasks: [tasks/*.yaml]
 -- tasks/1.yaml --
 id: of-the-eval

@@ -35,7 +35,7 @@ config:
   trials_per_task: 1
   timeout_seconds: 60
   executor: llm
-  isolation: {agent: {image: "debian:bookworm-slim", workdir: sub}}
+  isolation: {network: airtight, agent: {image: "debian:bookworm-slim", workdir: sub}}
   models: {stub: {script: model.yaml}}
   skill_directories: [skills/tides, more]
   disabled_skills: [ebb]

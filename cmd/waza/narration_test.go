@@ -28,7 +28,7 @@ config:
   trials_per_task: 1
   timeout_seconds: 60
   executor: command
-  isolation: {agent: {image: `+debian+`}}
+  isolation: {network: airtight, agent: {image: `+debian+`}}
   agent:
     command: sh
     args: ["-c", "`+script+`"]

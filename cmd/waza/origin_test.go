@@ -22,7 +22,7 @@ config:
   executor: command
   model: stub/any
   models: {stub: {script: model.yaml}}
-  isolation: {agent: {image: `+debian+`}}
+  isolation: {network: airtight, agent: {image: `+debian+`}}
   agent: {command: ./asker, args: ["http://model/stub/chat/completions", "http://inventory/mcp"], prompt: stdin}
   mcp_servers: {inventory: {image: `+inventory+`}}
 graders:

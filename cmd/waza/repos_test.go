@@ -88,7 +88,7 @@ func TestReposIsolated(t *testing.T) {
 	p := newProject(t, `
 -- eval.yaml --
 name: NAME
-config: {trials_per_task: 1, timeout_seconds: 60, executor: mock}
+config: {trials_per_task: 1, isolation: {network: airtight}, timeout_seconds: 60, executor: mock}
 tasks: [task.yaml]
 `+reposTask)
 	p.makeRepo()

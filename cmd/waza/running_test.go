@@ -57,7 +57,7 @@ func TestRunFlags(t *testing.T) {
 	p := newProject(t, `
 -- eval.yaml --
 name: NAME
-config: {trials_per_task: 1, timeout_seconds: 20, executor: script}
+config: {trials_per_task: 1, isolation: {network: airtight}, timeout_seconds: 20, executor: script}
 tasks: [tasks/*.yaml]
 -- tasks/1.yaml --
 {id: alpha, tags: [quick], inputs: {prompt: x}, script: [{say: a}]}
@@ -183,7 +183,7 @@ func TestMCPConfigInTheWorkspace(t *testing.T) {
 	p := newProject(t, `
 -- eval.yaml --
 name: NAME
-config: {trials_per_task: 1, timeout_seconds: 30, executor: script, isolation: {mcp_json: keep, agent: {image: "debian:bookworm-slim"}}, mcp_servers: {stock: {image: waza-examples/inventory}}}
+config: {trials_per_task: 1, timeout_seconds: 30, executor: script, isolation: {network: airtight, mcp_json: keep, agent: {image: "debian:bookworm-slim"}}, mcp_servers: {stock: {image: waza-examples/inventory}}}
 tasks: [tasks/*.yaml]
 -- tasks/1.yaml --
 id: ours

@@ -161,7 +161,7 @@ config:
         FROM_FILE: {file: secret.txt}
         FROM_COMMAND: {command: [cat, second.txt]}
     watch: {url: "${E2E_WATCH}/mcp"}
-  isolation: {agent: {image: debian:bookworm-slim}}
+  isolation: {network: airtight, agent: {image: debian:bookworm-slim}}
 tasks: [task.yaml]
 -- task.yaml --
 id: tell

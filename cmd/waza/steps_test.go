@@ -401,7 +401,7 @@ func TestStepsWithoutIsolation(t *testing.T) {
 	p := newLocalProject(t, `
 -- eval.yaml --
 name: NAME
-config: {trials_per_task: 1, timeout_seconds: 60, executor: script, mcp_servers: {counter: {command: sh, args: [counting.sh]}}}
+config: {trials_per_task: 1, isolation: {network: airtight}, timeout_seconds: 60, executor: script, mcp_servers: {counter: {command: sh, args: [counting.sh]}}}
 tasks: [task.yaml]
 -- check.sh --
 cd "$WAZA_WORKSPACE_DIR" && grep -qx hello out.txt && rm out.txt && echo "it was there"
